@@ -56,7 +56,7 @@ struct Bench {
     ++p.state.stats.plans;
     p.state.budget.BeginPlan(limits);
     p.state.budget.BeginBuild();
-    p.any_fit.BeginPlan();
+    p.walk.BeginPlan();
     p.kv.round.BeginPlan();
   }
   Record& record(std::uint64_t id) { return p.state.table[p.state.table.Find({id})]; }
@@ -102,11 +102,13 @@ TEST_CASE("SearchMemory: a request is noted while a vain search holds, and too m
   const Slot slot = bench.Arrive(1, 16);
   bench.p.memory.NoteJoined(slot);
   CHECK(bench.p.memory.joined().empty());
-  bench.p.memory.Remember({.holds = true});
+  bench.BeginPlan();
+  bench.p.memory.Remember(AnySearch{.free = 9});
   bench.p.memory.NoteJoined(slot);
   CHECK(bench.p.memory.joined() == std::vector<Slot>{slot});
   bench.p.memory.NoteJoined(slot);  // more notes than requests
-  CHECK_FALSE(bench.p.memory.vain().holds);
+  CHECK(bench.p.memory.joined().empty());
+  bench.p.memory.NoteJoined(slot);
   CHECK(bench.p.memory.joined().empty());
 }
 
@@ -238,19 +240,79 @@ TEST_CASE("Passing: over its whole wait a request is passed by at most admission
   SchedulerOptions options = Blocks16(4);
   options.admission_window = 2;
   Bench bench(options);
-  const Slot first = bench.Arrive(1, 64);
+  const Slot first = bench.Arrive(1, 64), other = bench.Arrive(2, 16);
   bench.BeginPlan();
   bench.p.kv.ledger.Allocate(2);
   bench.p.state.draft.top_waits_for = WaitsFor::kKv;
   bench.p.passing.Begin();
   CHECK(bench.p.passing.LetPass(first));
   CHECK_FALSE(bench.p.passing.exhausted());
-  bench.p.passing.Admitted(), bench.p.passing.Admitted();
+  bench.p.passing.Admitted(other), bench.p.passing.Admitted(other);
   CHECK(bench.p.passing.exhausted());
   bench.p.passing.End();
   CHECK(bench.record(1).passed == 2);
   CHECK(bench.p.state.draft.head == first);
   CHECK_FALSE(bench.p.passing.MayBePassed(first));
+}
+
+TEST_CASE("Passing: of requests with adapters at most admission_window pass one that waits for its own") {
+  SchedulerOptions options = Blocks16(10);
+  options.admission_window = 2;
+  Bench bench(options);
+  const Slot waits = bench.Arrive(1, 16), with = bench.Arrive(2, 16), without = bench.Arrive(3, 16);
+  for (const Slot slot : {waits, with}) bench.p.state.table[slot].state.request.adapter = {7};
+  bench.BeginPlan({.tokens = {1000}, .adapters = 1});
+  bench.p.passing.Begin();
+  bench.p.passing.Admitted(with);  // before it
+  bench.p.passing.PassWithoutAdapter(waits);
+  bench.p.passing.Admitted(without), bench.p.passing.Admitted(without), bench.p.passing.Admitted(with);
+  CHECK(bench.p.passing.MayTakeAdapter(with));
+  bench.p.passing.Admitted(with);
+  CHECK_FALSE(bench.p.passing.MayTakeAdapter(with));
+  CHECK(bench.p.passing.MayTakeAdapter(without));
+  CHECK_FALSE(bench.p.passing.exhausted());
+  bench.p.passing.End();
+  CHECK(bench.record(1).overtaken == 2);
+}
+
+TEST_CASE("ThroughGate: a search that is not of all ends after so many looks, one of all asks twice if nothing runs") {
+  SchedulerOptions options = Blocks16(10);
+  options.admission_window = 2;
+  Bench bench(options);
+  for (std::uint64_t id = 1; id <= 200; ++id) bench.Arrive(id, 16);
+  bench.BeginPlan();
+  for (const bool whole : {false, true}) {
+    ThroughGate waiting{bench.p.state, bench.p.gate, bench.p.memory, {.whole = whole}};
+    std::size_t visits = 0;
+    waiting([&](Slot slot) {
+      ++visits;
+      bench.p.state.draft.top_waits_for = WaitsFor::kGate;
+      return waiting.Skipped(bench.p.state.table[slot]);
+    });
+    CHECK(visits == (whole ? 400 : Gate::kMostLooks));
+    CHECK(waiting.search.partly == !whole);
+    CHECK(waiting.search.looks == visits);
+    CHECK(waiting.window == 2);
+  }
+}
+
+TEST_CASE("AdmissionWalk: a request that has come back to its KV goes on though the first waits for memory") {
+  Bench<Priority> bench(Blocks16(4));
+  bench.Arrive(1, 32, 1);
+  bench.BeginPlan();
+  CHECK(bench.p.admission.TryAdmit(bench.p.state.table.Find({1})) == Fit::kAdmitted);
+  bench.p.entries.Unplan(bench.lane(1));
+  bench.Hear(ToolCalled{{1}});
+  bench.Arrive(2, 64, 0);
+  bench.Arrive(3, 48, 1);
+  bench.Hear(ToolReturned{{1}, {8}});
+  bench.BeginPlan();
+  bench.p.walk.AdmitWaiting();
+  CHECK(bench.record(1).status == RequestStatus::kRunning);
+  CHECK(bench.record(2).status == RequestStatus::kWaiting);
+  CHECK(bench.record(3).status == RequestStatus::kWaiting);
+  CHECK(bench.p.state.draft.head == bench.p.state.table.Find({2}));
+  CHECK(bench.p.state.draft.top_waits_for == WaitsFor::kKv);
 }
 
 TEST_CASE("AdmissionWalk: requests are tried in the order of the queue until one is stopped") {
@@ -265,20 +327,20 @@ TEST_CASE("AdmissionWalk: requests are tried in the order of the queue until one
   CHECK(bench.p.state.draft.head == bench.p.state.table.Find({2}));
 }
 
-TEST_CASE("AnyFit: any request that fits runs, and a vain search is remembered") {
+TEST_CASE("AdmissionWalk: any request that fits runs, and a vain search is remembered") {
   Bench bench(Blocks16(2));
   bench.Arrive(1, 32);
   bench.Arrive(2, 16, 0, 1);
   bench.p.kv.ledger.Allocate(1);
   bench.BeginPlan();
   bench.p.state.draft.top_waits_for = WaitsFor::kKv;
-  CHECK(bench.p.any_fit.Admit());
+  CHECK(bench.p.walk.AdmitAny());
   CHECK(bench.record(2).status == RequestStatus::kRunning);
   bench.p.state.draft.planned = 0;
-  CHECK_FALSE(bench.p.any_fit.Admit());
-  CHECK(bench.p.memory.vain().holds);
+  CHECK_FALSE(bench.p.walk.AdmitAny());
+  CHECK(bench.p.memory.Holds());
   const std::uint64_t searched = bench.p.state.stats.searched;
-  CHECK_FALSE(bench.p.any_fit.Admit());
+  CHECK_FALSE(bench.p.walk.AdmitAny());
   CHECK(bench.p.state.stats.searched == searched);
   bench.p.kv.ledger.Free(2);
 }

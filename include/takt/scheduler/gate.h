@@ -32,16 +32,6 @@ class HoldingsOrder final : public HeldOrder {
   std::optional<double>* sum_;  // that the gate was given before, as things are
 };
 
-// What the last search for requests that the gate lets in has left for the next.
-struct GatedSearch {
-  bool in_vain = false;        // it found none
-  bool partly = false;         // it has looked at a part of those that wait
-  std::uint64_t whole_at = 0;  // the plan, by count, in which all may be looked at again
-  std::vector<Slot> joined;    // those that have joined the queue since, of more than kMostLooks the first
-  std::uint64_t changes = 0;   // Gate::changes() then
-  TimePoint at = {};
-};
-
 // The gate, the share of its door, and what both go by.
 //
 // Invariant: changes() grows whenever the gate may have come to answer otherwise; if the door has a share, all requests
@@ -56,11 +46,9 @@ class Gate {
   bool open() const { return gate_.open(); }  // always: it need not be asked
   void Changed() { ++changes_; }
   std::uint64_t changes() const { return changes_; }
-  GatedSearch& search() { return search_; }
 
   // Room for all that SetPolicy stores.
   void Prepare(const GateDoor& door, std::size_t requests) {
-    search_.joined.reserve(kMostLooks);
     if (door.share > 0) by_arrival_.Reserve(requests);
   }
   // Another gate. Allocates nothing after Prepare.
@@ -72,7 +60,6 @@ class Gate {
       if (s_.queue.contains(slot)) NoteAtDoor(slot);
     }
     state_ = 0, tell_at_ = {}, next_door_ = kUnset;
-    search_.in_vain = false;
     Changed();
   }
   void Reserve(std::size_t slots) {
@@ -82,7 +69,6 @@ class Gate {
   // A request has joined the queue, or has left it.
   void Joined(Slot slot) {
     Changed();
-    if (search_.joined.size() < search_.joined.capacity()) search_.joined.push_back(slot);
     oldest_ = std::min(oldest_, s_.table[slot].state.request.arrival);
     if (door_.share > 0) NoteAtDoor(slot);
   }
@@ -255,7 +241,6 @@ class Gate {
   std::uint64_t changes_ = 0;
   std::optional<double> sum_, copies_sum_;  // of HeldOrder, as of
   std::uint64_t sums_changes_ = 0;
-  GatedSearch search_;
   TimePoint ask_at_ = kNever;  // when the gate may let in a request that it has refused
   bool stuck_ = false;
   // For a gate that is told how the engine fares: what it has answered, when it is told again, and since then.

@@ -9,7 +9,7 @@
 #include "takt/scheduler/victims.h"
 #include "takt/scheduler/lives.h"
 #include "takt/scheduler/displacing.h"
-#include "takt/scheduler/any_fit.h"
+#include "takt/scheduler/admission_walk.h"
 
 namespace takt::internal {
 
@@ -17,7 +17,7 @@ namespace takt::internal {
 class IdlePlans {
  public:
   IdlePlans(EngineState& s, Kv& kv, Prefixes& prefixes, RestingKv& resting, Victims& victims, Lives& lives,
-            Displacing& displacing, AnyFit& any_fit)
+            Displacing& displacing, AdmissionWalk& walk)
       : s_(s),
         kv_(kv),
         prefixes_(prefixes),
@@ -25,7 +25,7 @@ class IdlePlans {
         victims_(victims),
         lives_(lives),
         displacing_(displacing),
-        any_fit_(any_fit) {}
+        walk_(walk) {}
 
   // The plan is empty. If something could run, were it not for memory that idles, or for its rank, this sees to it.
   // True: memory was freed, so build again. Each round frees something, so that it ends.
@@ -33,7 +33,7 @@ class IdlePlans {
     if (s_.budget.limits.tokens.value <= 0 || s_.steps.in_flight() > 0 || !s_.left_out.empty()) return false;
     // The oracle has the memory, by its counts, and refused it. The next plan asks again.
     if (s_.draft.refused) {
-      if (!s_.draft.short_of_kv) any_fit_.Admit();
+      if (!s_.draft.short_of_kv) walk_.AdmitAny();
       return false;
     }
     // Rows gave up their places, or their share of the step, and none took it: with fewer rows it is another question.
@@ -41,7 +41,7 @@ class IdlePlans {
     const bool more_kv_soon = !resting_.moves().empty() || kv_.Pending() > 0;
     if (s_.counts.rows == 0 && !more_kv_soon && ReclaimForHead()) return true;
     const std::int32_t free = kv_.FreeBlocks();
-    if ((!s_.draft.short_of_kv || more_kv_soon) && any_fit_.Admit()) return false;
+    if ((!s_.draft.short_of_kv || more_kv_soon) && walk_.AdmitAny()) return false;
     if (s_.draft.refused) return false;
     if (kv_.FreeBlocks() > free) return true;  // some of them can never fit, and what they held is free
     if (more_kv_soon) return false;
@@ -108,7 +108,7 @@ class IdlePlans {
   Victims& victims_;
   Lives& lives_;
   Displacing& displacing_;
-  AnyFit& any_fit_;
+  AdmissionWalk& walk_;
 };
 
 }  // namespace takt::internal

@@ -263,7 +263,7 @@ class Lives {
     }
     gate_.Joined(slot);
     resting_.NoteKept(slot);
-    memory_.NoteJoined(slot);
+    memory_.NoteEntered(slot);
     if (record.known >= s_.OutputCap(record)) return EndAtCap(slot);
     if (kv_.BlocksFor(record) > kv_.TotalBlocks()) Fail(slot, FailReason::kKvExhausted);
   }

@@ -4,8 +4,8 @@
 
 #include "takt/scheduler/faults.h"
 #include "takt/scheduler/kv.h"
-#include "takt/scheduler/search_memory.h"
 #include "takt/scheduler/gate.h"
+#include "takt/scheduler/search_memory.h"
 #include "takt/scheduler/turns.h"
 #include "takt/scheduler/prefixes.h"
 #include "takt/scheduler/resting_kv.h"
@@ -22,7 +22,6 @@
 #include "takt/scheduler/oracle_questions.h"
 #include "takt/scheduler/admission.h"
 #include "takt/scheduler/admission_walk.h"
-#include "takt/scheduler/any_fit.h"
 #include "takt/scheduler/idle.h"
 #include "takt/scheduler/results.h"
 #include "takt/scheduler/events.h"
@@ -40,8 +39,8 @@ struct Parts {
   EngineState state;
   Faults faults{state};
   Kv kv;
-  SearchMemory memory{state};
   Gate gate{state, kv};
+  SearchMemory memory{state, kv, gate};
   Turns turns{state, kv, gate};
   Prefixes prefixes{state, kv, gate};
   RestingKv resting{state, kv, memory, gate, turns};
@@ -58,11 +57,9 @@ struct Parts {
   OracleQuestions questions{state, kv, lives, entries, new_rows};
   Admission admission{state, kv, gate, prefixes, lives, new_rows, questions};
   Passing passing{state, kv, prefixes};
-  KeptWalk kept_walk{state, kv, resting, admission};
-  GatedWalk gated{state, gate, victims, ranks, displacing, admission, passing, kept_walk};
-  AdmissionWalk walk{state, kv, gate, prefixes, displacing, questions, admission, passing, kept_walk, gated};
-  AnyFit any_fit{state, kv, memory, gate, prefixes, questions, admission};
-  IdlePlans idle{state, kv, prefixes, resting, victims, lives, displacing, any_fit};
+  AdmissionWalk walk{state,   kv,    memory,     gate,      prefixes,  resting,
+                     victims, ranks, displacing, questions, admission, passing};
+  IdlePlans idle{state, kv, prefixes, resting, victims, lives, displacing, walk};
   Results results{state, faults, kv, prefixes, ranks, lives};
   KvEvents kv_events{state, faults, kv, memory, prefixes, resting, lives};
   Events events{state, faults, kv, memory, turns, resting, pauses, ranks, lives, kv_events};

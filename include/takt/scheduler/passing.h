@@ -1,4 +1,4 @@
-// Which requests a walk of the queue may let pass a request that was stopped.
+// Which requests a walk of the queue may pass, and how many others may pass them.
 #ifndef TAKT_SCHEDULER_PASSING_H_
 #define TAKT_SCHEDULER_PASSING_H_
 
@@ -12,24 +12,34 @@
 
 namespace takt::internal {
 
-// One search: who was stopped and is passed, and how many have passed. Over its whole wait a request is passed by at
-// most `admission_window` others.
+// The requests that one walk passes for one reason. Each counts, over its whole wait, the admissions before it.
+struct Passed {
+  std::vector<Slot> slots;
+  std::int64_t admitted = 0, most = INT64_MAX;  // in this walk, so far and at most
+
+  void Begin() { slots.clear(), admitted = 0, most = INT64_MAX; }
+  // The walk goes on behind this request. Its earlier admissions do not count for it.
+  void Pass(Slot slot, std::int32_t& count, std::int32_t window) {
+    count -= static_cast<std::int32_t>(admitted);
+    most = std::min(most, std::int64_t{window} - count);
+    slots.push_back(slot);
+  }
+};
+
+// The rule of a walk. A request that lacks memory or room stops the walk, unless others may pass it. A request that
+// waits for its adapter stops only requests with adapters, once enough of them have passed it.
 //
-// Invariant: count() requests were admitted since Begin; no request that was passed has been passed too often.
+// Invariant: over its whole wait a request is passed by at most `admission_window` others.
 class Passing {
  public:
   Passing(EngineState& s, Kv& kv, Prefixes& prefixes) : s_(s), kv_(kv), prefixes_(prefixes) {}
 
-  void Reserve(std::size_t slots) { passed_.reserve(slots); }
+  void Reserve(std::size_t slots) { stopped_.slots.reserve(slots), without_adapter_.slots.reserve(slots); }
+  void Begin() { stopped_.Begin(), without_adapter_.Begin(); }
 
-  void Begin() {
-    passed_.clear();
-    passing_ = 0, most_passing_ = INT64_MAX;
-  }
-
-  // Whether those behind a request that was just stopped may be let in before it. It has never run and holds nothing,
-  // and fewer than `admission_window` have passed it. It lacks room in this step, or memory that is not about to be
-  // free.
+  // Returns whether requests behind one that was just stopped may be admitted before it. It has never run and holds
+  // nothing, and fewer than `admission_window` have passed it. It lacks room in this step, or memory that is not about
+  // to be free.
   bool MayBePassed(Slot slot) const {
     const bool lacks_room = s_.draft.top_waits_for == WaitsFor::kBudget;
     if (slot == kNoSlot || !(lacks_room || s_.draft.top_waits_for == WaitsFor::kKv)) return false;
@@ -42,38 +52,49 @@ class Passing {
     return need > kv_.FreeBlocks() + kv_.Pending();
   }
 
-  // The search goes on behind a request that was just stopped. False: those behind it wait.
+  // Passes a request that was just stopped, if that is allowed. Otherwise all behind it wait.
   bool LetPass(Slot slot) {
     if (!MayBePassed(slot)) return false;
-    if (passed_.empty()) stopped_for_ = s_.draft.top_waits_for;
-    passed_.push_back(slot);
-    Record& record = s_.table[slot];
-    record.passed -= static_cast<std::int32_t>(passing_);  // by those before it
-    most_passing_ = std::min(most_passing_, std::int64_t{s_.options.admission_window} - record.passed);
+    if (stopped_.slots.empty()) stopped_for_ = s_.draft.top_waits_for;
+    stopped_.Pass(slot, s_.table[slot].passed, s_.options.admission_window);
     return true;
   }
-
-  // Counts who was passed. The first of them is what the queue waits for.
-  void End() {
-    if (passed_.empty()) return;
-    for (Slot slot : passed_) s_.table[slot].passed += static_cast<std::int32_t>(passing_);
-    s_.draft.head = passed_.front();
-    s_.draft.top_waits_for = stopped_for_;
+  // Passes a request that waits for its adapter. If the limits leave adapters no place, it holds up no other request.
+  void PassWithoutAdapter(Slot slot) {
+    if (s_.budget.limits.adapters < 1) return;
+    without_adapter_.Pass(slot, s_.table[slot].overtaken, s_.options.admission_window);
+  }
+  // Returns false if this request would take an adapter before requests that have waited long enough for theirs.
+  bool MayTakeAdapter(Slot slot) const {
+    return without_adapter_.admitted < without_adapter_.most || !s_.table[slot].state.request.adapter;
   }
 
-  void Admitted() { ++passing_; }
-  std::int64_t count() const { return passing_; }
-  // No more may pass one of those that were passed.
-  bool exhausted() const { return passing_ >= most_passing_; }
-  bool passes_any() const { return !passed_.empty(); }
+  void Admitted(Slot slot) {
+    ++stopped_.admitted;
+    without_adapter_.admitted += s_.table[slot].state.request.adapter ? 1 : 0;
+  }
+  std::int64_t admitted() const { return stopped_.admitted; }
+  // No other request may pass one of those that were stopped.
+  bool exhausted() const { return stopped_.admitted >= stopped_.most; }
+  bool passes_any() const { return !stopped_.slots.empty(); }
+
+  // The walk has ended. The queue waits for the first request that was stopped.
+  void End() {
+    for (const Slot slot : stopped_.slots) s_.table[slot].passed += static_cast<std::int32_t>(stopped_.admitted);
+    for (const Slot slot : without_adapter_.slots)
+      s_.table[slot].overtaken += static_cast<std::int32_t>(without_adapter_.admitted);
+    if (!passes_any()) return;
+    s_.draft.head = stopped_.slots.front();
+    s_.draft.top_waits_for = stopped_for_;
+  }
 
  private:
   EngineState& s_;
   Kv& kv_;
   Prefixes& prefixes_;
-  std::vector<Slot> passed_;  // those that lack memory or room, and that others pass
-  std::int64_t passing_ = 0, most_passing_ = 0;  // admissions of this search, and how many it allows
-  WaitsFor stopped_for_ = WaitsFor::kNothing;  // of the first of `passed_`
+  Passed stopped_;  // requests that lack memory or room
+  Passed without_adapter_;  // requests that wait for theirs
+  WaitsFor stopped_for_ = WaitsFor::kNothing;  // of the first of `stopped_`
 };
 
 }  // namespace takt::internal

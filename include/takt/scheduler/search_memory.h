@@ -1,48 +1,121 @@
-// What a search through all that wait has found out.
+// What earlier searches of the queue have found, so that the next one need not repeat them.
 #ifndef TAKT_SCHEDULER_SEARCH_MEMORY_H_
 #define TAKT_SCHEDULER_SEARCH_MEMORY_H_
 
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "takt/scheduler/gate.h"
+#include "takt/scheduler/kv.h"
 #include "takt/scheduler/state.h"
 
 namespace takt::internal {
 
-// A search through all that wait found none that fits, and would again, as long as it holds.
-struct VainSearch {
-  StepLimits limits = {};
-  std::int32_t free = 0;  // blocks that are not enough for anybody
-  std::int32_t rows = 0, seqs = 0;
-  std::uint64_t adapters = 0, host_changes = 0, prefixes = 0;
-  bool by_memory = false;    // requests that need more than what was free were not tried
-  bool passed_over = false;  // some did not need more
-  bool holds = false;
+// A search for any waiting request that fits.
+struct AnySearch {
+  bool held = false;       // an earlier search holds: only requests that have joined since are searched
+  bool by_memory = false;  // the first lacks memory: requests that need more than `free` blocks are not tried
+  std::int32_t free = 0;   // blocks, as the search began
+  std::int32_t least = std::numeric_limits<std::int32_t>::max();  // blocks: the fewest that an untried request needs
+  bool tried = false, passed_over = false;  // at least one request; one for another reason than memory
+  bool none_seems_to_fit = false;
+  bool gave_up = false;  // before the end, since the oracle has refused enough
 };
 
-// Invariant: while `vain` holds, each waiting request was looked at by that search, or is among those that joined.
+// A search for waiting requests that the gate lets in.
+struct GatedSearch {
+  bool whole = false, partly = false;  // it may try all that wait; it has tried only a part of them
+  bool stopped = false;                // by a request that does not fit
+  bool in_vain = false;                // the gate keeps out all that wait
+  std::size_t looks = 0;               // at requests that took no place in the window
+};
+
+// Invariant: each waiting request was looked at by the search that holds, or is in the list of those that joined.
 class SearchMemory {
  public:
-  explicit SearchMemory(EngineState& s) : s_(s) {}
+  SearchMemory(EngineState& s, Kv& kv, Gate& gate) : s_(s), kv_(kv), gate_(gate) {}
 
-  void Reserve(std::size_t slots) { joined_.reserve(slots + 1); }
-  const VainSearch& vain() const { return vain_; }
-  const std::vector<Slot>& joined() const { return joined_; }
-  // A search has just ended.
-  void Remember(const VainSearch& search) {
-    vain_ = search;
+  void Reserve(std::size_t slots) { joined_.reserve(slots + 1), joined_at_gate_.reserve(Gate::kMostLooks); }
+
+  // A request has joined the queue.
+  void NoteEntered(Slot slot) {
+    if (!gate_.open() && joined_at_gate_.size() < Gate::kMostLooks) joined_at_gate_.push_back(slot);
+    NoteJoined(slot);
+  }
+  // A request has joined the queue, or may fit from now on: the next search for any that fits looks at it.
+  void NoteJoined(Slot slot) {
+    if (!holds_ || s_.table[slot].status != RequestStatus::kWaiting) return;
+    joined_.push_back(slot);
+    if (joined_.size() > s_.table.size()) holds_ = false;  // some of them many times: all are looked at instead
+    if (!holds_) joined_.clear();
+  }
+
+  // Returns whether the last search for any request would again find none: there is no more room than there was then.
+  bool Holds() const {
+    return holds_ && seen_ == Now() && kv_.FreeBlocks() <= free_ && s_.counts.rows >= rows_ &&
+           s_.counts.seqs >= seqs_ && (!by_memory_ || s_.draft.top_waits_for == WaitsFor::kKv);
+  }
+  const std::vector<Slot>& joined() const { return joined_; }  // since that search
+  // A search has found none.
+  void Remember(const AnySearch& search) {
+    // If each request needs more than what is free, a gate, a policy or a move need not be asked again.
+    const bool all_need_more =
+        search.by_memory && search.none_seems_to_fit && !search.passed_over && !(search.held && some_fit_);
+    const std::int32_t enough =
+        search.tried ? std::min(search.free, kv_.FreeBlocks()) : std::max(search.free, search.least - 1);
+    free_ = search.held ? std::min(free_, enough) : enough;
+    if (!search.held || search.tried) rows_ = s_.counts.rows, seqs_ = s_.counts.seqs;
+    // The step may have used up its moves, or an oracle may have refused what it will grant later.
+    holds_ = all_need_more ||
+             (!s_.queue.hooks().declines && !s_.draft.short_of_kv && gate_.open() && kv_.ledger.copies() == nullptr &&
+              !s_.draft.refused && !search.gave_up && s_.budget.swap_in >= s_.budget.limits.swap_in.value);
+    by_memory_ = search.by_memory, some_fit_ = !all_need_more;
+    seen_ = Now();
     joined_.clear();
   }
 
-  // The next search for a request that fits is to look at it.
-  void NoteJoined(Slot slot) {
-    if (!vain_.holds || s_.table[slot].status != RequestStatus::kWaiting) return;
-    joined_.push_back(slot);
-    if (joined_.size() > s_.table.size()) vain_.holds = false;  // some of them many times: all are looked at instead
-    if (!vain_.holds) joined_.clear();
+  // Returns whether the gate would again keep out all that wait.
+  bool GateHolds() const {
+    return gated_.in_vain && !(gated_.partly && s_.stats.plans >= whole_at_) && changes_ == gate_.changes() &&
+           !gate_.AskIsDue() && Between(gated_at_, s_.now) < std::chrono::milliseconds(50);
+  }
+  // Returns whether the next gated search may try all that wait: so seldom that it looks at Gate::kMostLooks a plan.
+  bool WholeIsDue() const { return s_.counts.rows == 0 || s_.stats.plans >= whole_at_; }
+  // The first Gate::kMostLooks requests that have joined since the last gated search that was not stopped.
+  const std::vector<Slot>& joined_at_gate() const { return joined_at_gate_; }
+  void ForgetGated() { gated_.in_vain = false; }
+  void Remember(const GatedSearch& search) {
+    gated_ = search;
+    if (search.whole) whole_at_ = s_.stats.plans + search.looks / Gate::kMostLooks;
+    if (!search.stopped) joined_at_gate_.clear();
+    changes_ = gate_.changes(), gated_at_ = s_.now;
   }
 
  private:
+  // The search holds only as long as these stay as they are.
+  struct Seen {
+    StepLimits limits = {};
+    std::uint64_t adapters = 0, host_changes = 0, prefixes = 0;
+
+    bool operator==(const Seen&) const = default;
+  };
+  Seen Now() const { return {s_.budget.limits, s_.adapters.version(), kv_.changes, kv_.ledger.prefixes_used()}; }
+
   EngineState& s_;
-  VainSearch vain_;
-  std::vector<Slot> joined_;  // while that holds: those that have joined the queue, or may be looked at, since
+  Kv& kv_;
+  Gate& gate_;
+  // Of the last search for any request. `free_` blocks were not enough for any; `some_fit_`: some did not need more.
+  bool holds_ = false, by_memory_ = false, some_fit_ = false;
+  Seen seen_;
+  std::int32_t free_ = 0, rows_ = 0, seqs_ = 0;
+  std::vector<Slot> joined_;  // while that holds
+  GatedSearch gated_;
+  std::uint64_t whole_at_ = 0, changes_ = 0;  // a plan; Gate::changes() after the last gated search
+  TimePoint gated_at_ = {};
+  std::vector<Slot> joined_at_gate_;
 };
 
 }  // namespace takt::internal

@@ -82,7 +82,7 @@ TAKT_INLINE const StepPlan& StepLoop::Plan(TimePoint now, const StepLimits& limi
     p.faults.Blame(&Stats::limits_misaligned,
                    {.kind = FaultKind::kChunkAlign, .said = limits.chunk_align.value, .expected = most});
   }
-  p.any_fit.BeginPlan();
+  p.walk.BeginPlan();
   p.gate.BeginPlan();
   p.displacing.BeginPlan();
   p.lives.Expire(p.state.now);
