@@ -41,6 +41,7 @@ class OracleRound {
   void BeginQuestion() { hits_.clear(), asked_.clear(); }
   void Ask(Slot slot, const Request& request) { hits_.push_back({&request}), asked_.push_back(slot); }
   bool asks_enough() const { return hits_.size() >= ask_; }
+  std::size_t asks() const { return ask_; }  // requests of the next question
   std::span<KvHit> hits() { return hits_; }
   template <class Answered>
   void EndQuestion(Answered answered) {

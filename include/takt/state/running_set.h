@@ -193,8 +193,8 @@ class RunningSet {
   void VisitGrowing(Visit&& visit) const {
     for (std::uint32_t lane = growing_[(plans_ + 1) % block_tokens_].first; lane != kNoSlot;
          lane = growers_[lane].next) {
-      const Row& row = rows_[lane];
-      visit(lane, row.request, row.scheduled + static_cast<std::int32_t>(plans_ + 1 - stands_[lane].since));
+      const Grower& grower = growers_[lane];
+      visit(lane, grower.request, static_cast<std::int32_t>(grower.tokens + plans_ + 1));
     }
   }
 
@@ -252,6 +252,8 @@ class RunningSet {
   };
   struct Grower {
     std::uint32_t prev = kNoSlot, next = kNoSlot;
+    RequestId request = {};
+    std::uint64_t tokens = 0;  // with the number of a plan: those that are scheduled before it
   };
   struct Standing {
     std::uint64_t since = 0;  // the first standing plan that counts for it; 0: it does not stand
@@ -297,7 +299,8 @@ class RunningSet {
     Growing& growing = growing_[stands_[lane].grows % block_tokens_];
     ++growing.rows;
     if (!links_growers_) return;
-    growers_[lane] = {growing.last, kNoSlot};
+    const Row& row = rows_[lane];
+    growers_[lane] = {growing.last, kNoSlot, row.request, static_cast<std::uint64_t>(row.scheduled) - (plans_ + 1)};
     (growing.last == kNoSlot ? growing.first : growers_[growing.last].next) = lane;
     growing.last = lane;
   }
