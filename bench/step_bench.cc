@@ -10,21 +10,25 @@
 #include "counting_new.h"
 #include "step_hosts.h"
 #include "takt/policy/boosted_footprint.h"
+#include "takt/policy/fair_share.h"
 #include "takt/policy/fcfs.h"
 #include "takt/policy/priority.h"
 #include "takt/policy/sjf.h"
 #include "takt/policy/urgency.h"
+#include "takt/rivals/policy/mlfq.h"
 #include "takt/scheduler.h"
 
 namespace takt {
 namespace {
 
 template <class SchedulerT, class Policy>
-void Steps(benchmark::State& state, Policy policy, bool by_exception = false) {
+void Steps(benchmark::State& state, Policy policy, bool by_exception = false, KvOracle* oracle = nullptr) {
   const auto running = static_cast<int>(state.range(0));
   const std::int64_t waiting = state.range(1);
-  auto scheduler = SchedulerT::Create(
-      {.max_running = running, .reserve_requests = running + waiting + 64, .kv_blocks = {1 << 20}}, std::move(policy));
+  SchedulerOptions options = {.max_running = running, .reserve_requests = running + waiting + 64};
+  if (oracle == nullptr) options.kv_blocks = {1 << 20};
+  else options.kv = KvMode::kOracle;
+  auto scheduler = SchedulerT::Create(options, std::move(policy), {}, oracle);
   ChurnHost host(*std::move(scheduler), running, waiting, by_exception);
   for (int i = 0; i < 2000; ++i) host.Step();
   const std::size_t before = allocations;
@@ -48,6 +52,38 @@ BENCHMARK(BM_Step)
 // The host tells of the rows alone that went otherwise than planned.
 void BM_StepByException(benchmark::State& state) { Steps<BasicScheduler<Sjf>>(state, Sjf{}, true); }
 BENCHMARK(BM_StepByException)
+    ->ArgNames({"running", "waiting"})
+    ->Args({256, 10'000})
+    ->Args({4096, 10'000})
+    ->UseManualTime();
+
+// A host that counts KV itself, in blocks of 16 tokens.
+void BM_StepOracle(benchmark::State& state) {
+  EndlessMemory memory({16});
+  Steps<BasicScheduler<Sjf>>(state, Sjf{}, false, &memory);
+}
+void BM_StepOracleByException(benchmark::State& state) {
+  EndlessMemory memory({16});
+  Steps<BasicScheduler<Sjf>>(state, Sjf{}, true, &memory);
+}
+BENCHMARK(BM_StepOracle)->ArgNames({"running", "waiting"})->Args({256, 10'000})->Args({4096, 10'000})->UseManualTime();
+BENCHMARK(BM_StepOracleByException)
+    ->ArgNames({"running", "waiting"})
+    ->Args({256, 10'000})
+    ->Args({4096, 10'000})
+    ->UseManualTime();
+
+// Policies that charge for the tokens of each step.
+void BM_StepCharging(benchmark::State& state) { Steps<BasicScheduler<FairShare>>(state, FairShare{}); }
+void BM_StepChargingByException(benchmark::State& state) { Steps<BasicScheduler<FairShare>>(state, FairShare{}, true); }
+void BM_StepLevelsByException(benchmark::State& state) { Steps<BasicScheduler<Mlfq>>(state, Mlfq{}, true); }
+BENCHMARK(BM_StepCharging)->ArgNames({"running", "waiting"})->Args({256, 10'000})->UseManualTime();
+BENCHMARK(BM_StepChargingByException)
+    ->ArgNames({"running", "waiting"})
+    ->Args({256, 10'000})
+    ->Args({4096, 10'000})
+    ->UseManualTime();
+BENCHMARK(BM_StepLevelsByException)
     ->ArgNames({"running", "waiting"})
     ->Args({256, 10'000})
     ->Args({4096, 10'000})

@@ -100,16 +100,21 @@ class ChurnHost {
   std::int64_t now_ = 0;
 };
 
-// A host's block manager with room for all; blocks of one token, so that every row grows at every step.
+// A host's block manager with room for all. In blocks of one token, every row grows at every step.
 class EndlessMemory final : public KvOracle {
  public:
-  Tokens block_tokens() const override { return {1}; }
+  explicit EndlessMemory(Tokens block_tokens = {1}) : block_tokens_(block_tokens) {}
+
+  Tokens block_tokens() const override { return block_tokens_; }
   KvSnapshot Snapshot() const override { return {{1 << 30}, {1 << 30}, {0}}; }
   void CachedTokens(std::span<KvHit>) override {}
   void Reserve(StepId, std::span<KvReservation> wishes) override {
     for (KvReservation& wish : wishes) wish.granted = true;
   }
   Blocks Release(RequestId, KvAction) override { return {0}; }
+
+ private:
+  Tokens block_tokens_;
 };
 
 // Rows that never end, each of which asks for a block at every step. SchedulerT: one that counts by EndlessMemory.

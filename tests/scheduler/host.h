@@ -17,12 +17,22 @@
 
 namespace takt {
 
-// Years of planning in no time.
+// Years of planning in no time, and rows that stand.
 struct SchedulerCounters {
   // As if the host had asked so many times for plans that ran nothing.
   template <class Scheduler>
   static void SkipPlans(Scheduler& scheduler, std::uint64_t plans) {
     scheduler.loop_.parts_->state.steps.last_ += plans;
+  }
+  // Number of rows at the front of the order that stand, or did.
+  template <class Scheduler>
+  static std::size_t Standing(const Scheduler& scheduler) {
+    return scheduler.loop_.parts_->state.running.front();
+  }
+  // The next plan plans each row anew.
+  template <class Scheduler>
+  static void StandNoMore(Scheduler& scheduler) {
+    scheduler.loop_.parts_->state.running.StandNoMoreFrom(0);
   }
 };
 

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -9,8 +11,11 @@
 
 #include "catch.h"
 #include "scale.h"
+#include "scheduler/host.h"
 #include "takt/base/random.h"
+#include "takt/policy/fair_share.h"
 #include "takt/policy/priority.h"
+#include "takt/rivals/policy/mlfq.h"
 #include "takt/scheduler.h"
 
 namespace takt {
@@ -18,10 +23,51 @@ namespace {
 
 TimePoint Ms(std::int64_t n) { return TimePoint(std::chrono::milliseconds(n)); }
 
-// The same order by a policy that is told of each step: under it no row stands.
-struct Watching {
+// Notes of each row what it is told.
+struct Noting {
+  std::shared_ptr<std::vector<std::array<std::int64_t, 4>>> notes =
+      std::make_shared<std::vector<std::array<std::int64_t, 4>>>();
+
   RankKey Key(const RequestState& r) const { return Priority{}.Key(r); }
-  void Scheduled(const RequestState&, Tokens, Tokens) {}
+  void Scheduled(const RequestState& r, Tokens prefill, Tokens output) {
+    notes->push_back({static_cast<std::int64_t>(r.request.id.value), r.generated.value, prefill.value, output.value});
+  }
+};
+
+// A host's memory that refuses some wishes, and keeps all that it was asked.
+class Memory final : public KvOracle {
+ public:
+  Memory(Tokens block_tokens, Blocks total) : block_tokens_(block_tokens), total_(total) {}
+
+  std::vector<std::array<std::int64_t, 5>> asked;
+
+  Tokens block_tokens() const override { return block_tokens_; }
+  KvSnapshot Snapshot() const override { return {total_, total_ - used_, {0}}; }
+  void CachedTokens(std::span<KvHit>) override {}
+  void Reserve(StepId step, std::span<KvReservation> wishes) override {
+    for (KvReservation& w : wishes) {
+      asked.push_back({static_cast<std::int64_t>(step.value), static_cast<std::int64_t>(w.request.value), w.have.value,
+                       w.want.value, w.admission});
+      w.granted = Mix64(step.value * 1'000'003 + w.request.value) % 200 != 0;
+      Blocks& held = held_[w.request.value];
+      CHECK(held.value * block_tokens_.value == w.have.value);
+      if (!w.granted) continue;
+      used_ -= held;
+      held = {w.want.value / block_tokens_.value};
+      used_ += held;
+    }
+    CHECK(used_ <= total_);
+  }
+  Blocks Release(RequestId request, KvAction) override {
+    const Blocks held = std::exchange(held_[request.value], Blocks{0});
+    used_ -= held;
+    return held;
+  }
+
+ private:
+  Tokens block_tokens_;
+  Blocks total_, used_{0};
+  std::map<std::uint64_t, Blocks> held_;
 };
 
 bool Same(const StepPlan& a, const StepPlan& b) {
@@ -39,18 +85,28 @@ std::vector<RowResult> Exceptions(const StepPlan& plan, std::vector<RowResult> r
   return rows;
 }
 
-// Three schedulers decide the same: where rows stand, where they do and results come by exception, where none stands.
-void Agree(std::uint64_t seed, SchedulerOptions options, int depth, double churn) {
+// Three schedulers decide the same: if rows stand, if they do and results come by exception, and if each row is planned
+// anew. An oracle counts memory if options.kv says so.
+void Agree(
+    std::uint64_t seed, SchedulerOptions options, int depth, double churn,
+    const std::function<AnyPolicy()>& policy = [] { return AnyPolicy(Priority{}); }) {
   CAPTURE(seed, depth, churn, options.kv_blocks.value, options.max_running);
   options.preempt = PreemptMode::kByRank;
+  const bool asks = options.kv == KvMode::kOracle;
+  const Tokens block_tokens = options.kv_block_tokens;
+  const Blocks blocks = options.kv_blocks;
+  if (asks) options.kv_block_tokens = SchedulerOptions{}.kv_block_tokens, options.kv_blocks = {0};
   std::vector<Scheduler> schedulers;
-  for (int i = 0; i < 2; ++i) schedulers.push_back(*Scheduler::Create(options, AnyPolicy(Priority{})));
-  schedulers.push_back(*Scheduler::Create(options, AnyPolicy(Watching{})));
+  std::vector<std::unique_ptr<Memory>> memories;
+  for (int i = 0; i < 3; ++i) {
+    memories.push_back(std::make_unique<Memory>(block_tokens, blocks));
+    schedulers.push_back(*Scheduler::Create(options, policy(), {}, asks ? memories.back().get() : nullptr));
+  }
   Random random(seed);
   std::uint64_t last = 0;
   std::int64_t now = 0;
   std::vector<std::vector<const StepPlan*>> flying;  // by step, of each scheduler
-  std::size_t widest = 0;
+  std::size_t widest = 0, most_standing = 0;
   const auto on = [&](const auto& event) {
     for (Scheduler& s : schedulers) s.On(event, Ms(now));
   };
@@ -62,6 +118,7 @@ void Agree(std::uint64_t seed, SchedulerOptions options, int depth, double churn
       a.request.prompt_tokens = {static_cast<std::int32_t>(1 + random.Below(40))};
       if (random.Chance(0.3)) a.request.max_output_tokens = {static_cast<std::int32_t>(1 + random.Below(90))};
       if (random.Chance(0.02)) a.request.sequences = 2;
+      a.request.tenant = {1 + random.Below(3)};
       a.request.priority = static_cast<std::int32_t>(random.Below(random.Chance(0.05) ? 9 : 2));
       on(a);
     }
@@ -75,6 +132,8 @@ void Agree(std::uint64_t seed, SchedulerOptions options, int depth, double churn
     StepLimits limits{.tokens = {random.Chance(0.03) ? 20 : 4096}, .max_seqs = options.max_running};
     if (random.Chance(0.02)) limits.max_seqs /= 2;
     std::vector<const StepPlan*> plans;
+    most_standing = std::max(most_standing, SchedulerCounters::Standing(schedulers[0]));
+    SchedulerCounters::StandNoMore(schedulers[2]);
     for (Scheduler& s : schedulers) plans.push_back(&s.Plan(Ms(now), limits));
     for (std::size_t i : {1u, 2u}) REQUIRE(Same(*plans[0], *plans[i]));
     widest = std::max(widest, plans[0]->run.size());
@@ -102,7 +161,10 @@ void Agree(std::uint64_t seed, SchedulerOptions options, int depth, double churn
     }
     Stats first = schedulers[0].stats();
     for (std::size_t i : {1u, 2u}) REQUIRE(schedulers[i].stats() == first);
+    for (std::size_t i : {1u, 2u}) REQUIRE(memories[i]->asked == memories[0]->asked);
+    for (const auto& memory : memories) memory->asked.clear();
   }
+  CHECK(std::cmp_greater(most_standing, options.max_running / 4));
   CHECK(std::cmp_greater(widest, options.max_running / 2));
 }
 
@@ -117,22 +179,38 @@ TEST_CASE("whether rows stand or not, and results come whole or by exception, th
   }
 }
 
-// Notes of each row what it is told.
-struct Noting {
-  std::shared_ptr<std::vector<std::array<std::int64_t, 3>>> notes =
-      std::make_shared<std::vector<std::array<std::int64_t, 3>>>();
-
-  RankKey Key(const RequestState& r) const { return Priority{}.Key(r); }
-  void Scheduled(const RequestState& r, Tokens, Tokens output) {
-    notes->push_back({static_cast<std::int64_t>(r.request.id.value), r.generated.value, output.value});
+TEST_CASE("rows stand under an oracle, which is asked the same as if each row were planned anew") {
+  for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(Scaled(2)); ++seed) {
+    for (const int depth : {1, 2, 3}) {
+      const auto agree = [&](std::int32_t rows, std::int32_t block_tokens, std::int32_t blocks) {
+        Agree(seed,
+              {.max_running = rows, .kv = KvMode::kOracle, .kv_block_tokens = {block_tokens}, .kv_blocks = {blocks}},
+              depth, 0.01);
+      };
+      agree(200, 16, 4000);
+      agree(40, 1, 10'000);
+      agree(60, 7, 700);
+    }
   }
-};
+}
+
+TEST_CASE("rows stand under a policy that charges for tokens, which is told the same of each") {
+  for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(Scaled(2)); ++seed) {
+    for (const int depth : {1, 2, 3}) {
+      const SchedulerOptions options = {.max_running = 100, .kv_block_tokens = {16}, .kv_blocks = {1500}};
+      std::vector<Noting> noting;
+      Agree(seed, options, depth, 0.01, [&] { return AnyPolicy(noting.emplace_back()); });
+      for (std::size_t i : {1u, 2u}) CHECK(*noting[i].notes == *noting[0].notes);
+      Agree(seed, options, depth, 0.01, [] { return AnyPolicy(FairShare{}); });
+      Agree(seed, options, depth, 0.01, [] { return AnyPolicy(Mlfq{}); });
+    }
+  }
+}
 
 TEST_CASE("a policy that is told of steps from here on counts each row's tokens, in whatever order results come") {
-  std::vector<std::vector<std::array<std::int64_t, 3>>> noted;
+  std::vector<std::vector<std::array<std::int64_t, 4>>> noted;
   for (const bool stand : {true, false}) {
-    Scheduler scheduler =
-        *Scheduler::Create({.kv = KvMode::kNone}, stand ? AnyPolicy(Priority{}) : AnyPolicy(Watching{}));
+    Scheduler scheduler = *Scheduler::Create({.kv = KvMode::kNone}, AnyPolicy(Priority{}));
     for (std::uint64_t id : {1u, 2u, 3u}) scheduler.On(Arrived{{.id = {id}, .prompt_tokens = {8}}}, Ms(1));
     const auto commit = [&](const StepPlan& plan) {
       std::vector<RowResult> rows;
@@ -141,6 +219,7 @@ TEST_CASE("a policy that is told of steps from here on counts each row's tokens,
     };
     commit(scheduler.Plan(Ms(2), {}));
     const StepPlan& decodes = scheduler.Plan(Ms(2), {});
+    if (!stand) SchedulerCounters::StandNoMore(scheduler);
     const StepPlan& stands = scheduler.Plan(Ms(2), {});
     commit(stands);
     const Noting noting;

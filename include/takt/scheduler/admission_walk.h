@@ -118,7 +118,7 @@ class AdmissionWalk {
     const Slot first = s_.queue.Top();
     const Fit of_first = skipped ? Fit::kSkip : admission_.TryAdmit(first);
     if (of_first == Fit::kStop && !(pass && passing_.MayBePassed(first))) return false;
-    ListWindow(pass);
+    Window window = WindowOf(pass);
     passing_.Begin();
     const std::int32_t free = kv_.FreeBlocks();
     bool freed = false;
@@ -133,7 +133,9 @@ class AdmissionWalk {
       return !passing_.exhausted();
     };
     const auto listed = [&](auto&& tries) {
-      for (std::size_t i = 0; i < s_.scratch.size(); ++i) {
+      for (std::size_t i = 0;; ++i) {
+        List(window, i);
+        if (i >= s_.scratch.size()) return;
         const Slot slot = s_.scratch[i];
         const bool may = passing_.MayTakeAdapter(slot);
         if (may && !tries(slot, std::span(s_.scratch).subspan(i + 1), slot == first ? &of_first : nullptr)) return;
@@ -144,21 +146,42 @@ class AdmissionWalk {
     return freed;
   }
 
-  // Requests that no step of these limits can run, and requests that the policy declines, take no place in the window:
-  // they may be many, and wait for long.
-  void ListWindow(bool pass) {
-    s_.scratch.clear();
-    std::int64_t window = std::int64_t{s_.options.admission_window} + (pass ? 1 : 0);
-    if (kv_.oracle != nullptr) window += std::max(s_.budget.limits.max_seqs - s_.counts.seqs, 0);
+  // Requests past the first that a walk may try.
+  struct Window {
+    std::int64_t left = 0;  // places
     std::int64_t followers = 64;  // that waited for a prefix in the last plan: the first take no place in the window
+    std::size_t may_ask = 0;  // listed, and perhaps to be asked about
+  };
+  Window WindowOf(bool pass) {
+    s_.scratch.clear();
+    const std::int32_t rows = kv_.oracle != nullptr ? std::max(s_.budget.limits.max_seqs - s_.counts.seqs, 0) : 0;
+    return {.left = std::int64_t{s_.options.admission_window} + (pass ? 1 : 0) + rows};
+  }
+  // Requests that no step of these limits can run, and requests that the policy declines, take no place in the window:
+  // they may be many, and wait for long. The window is listed as far as the request at this index. Of an oracle's
+  // candidates, which stay in the queue, those are listed, too, that the next question may be about.
+  void List(Window& window, std::size_t index) {
+    const bool all = kv_.oracle == nullptr || s_.queue.hooks().declines;
+    const bool asks = s_.counts.seqs + kv_.round.candidate_seqs() < s_.budget.limits.max_seqs &&
+                      s_.counts.rows + kv_.round.candidates() < s_.options.max_running;
+    const std::size_t needed = index + (asks ? 2 * kv_.round.asks() : 0);
+    const auto enough = [&](std::size_t may_ask) { return s_.scratch.size() > index && window.may_ask >= may_ask; };
+    if (window.left <= 0 || enough(needed)) return;
+    const std::size_t most = all ? SIZE_MAX : std::max(needed + 2, 2 * window.may_ask);
+    auto before = std::ranges::count_if(s_.scratch, [this](Slot slot) { return s_.queue.contains(slot); });
+    bool ended = true;  // the window, or the queue
     s_.queue.ForEachInOrder([&](Slot slot) {
       const Record& record = s_.table[slot];
-      if (!s_.queue.Admits(record.state, s_.now)) return true;
+      ended = true;
+      if (!s_.queue.Admits(record.state, s_.now) || --before >= 0) return true;
       s_.scratch.push_back(slot);
-      const bool counts = !s_.NeedsLargerStep(record) && !(prefixes_.AwaitedPrefix(record) && followers-- > 0);
-      window -= counts ? 1 : 0;
-      return window > 0;
+      const bool counts = !s_.NeedsLargerStep(record) && !(prefixes_.AwaitedPrefix(record) && window.followers-- > 0);
+      window.left -= counts ? 1 : 0;
+      window.may_ask += OracleQuestions::MayAskOf(record) ? 1u : 0u;
+      ended = window.left <= 0 || !enough(most);
+      return window.left > 0 && ended;
     });
+    if (ended) window.left = 0;  // there are no more
   }
 
   // Makes room for a request that was just stopped: rows that it outranks give way, or, if it is the first and lacks

@@ -49,6 +49,15 @@ class JoinedPolicies final : public PolicyPort {
   bool Scheduled(const RequestState& state, Tokens prefill, Tokens output) override {
     return queue_.Scheduled(state, prefill, output);
   }
+  void ScheduledAll([[maybe_unused]] const StandingTokens& tokens,
+                    [[maybe_unused]] FunctionRef<void(std::uint32_t, const RequestState&)> changed) override {
+    if constexpr (ScheduledPolicy<Policy>) {
+      for (const PlanEntry& entry : tokens.run) {
+        const RequestState& state = tokens.StateOf(entry);
+        if (queue_.Scheduled(state, Tokens{0}, Tokens{1})) changed(entry.lane, state);
+      }
+    }
+  }
   void TellPressure(const QueuePressure& pressure, TimePoint now) override { queue_.TellPressure(pressure, now); }
   void Observe([[maybe_unused]] const Event& event, [[maybe_unused]] TimePoint now) override {
     if constexpr (ObservingPolicy<Policy>) queue_.policy().Observe(event, now);

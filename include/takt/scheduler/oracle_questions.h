@@ -16,6 +16,11 @@ class OracleQuestions {
   OracleQuestions(EngineState& s, Kv& kv, Lives& lives, Entries& entries, NewRows& new_rows)
       : s_(s), kv_(kv), lives_(lives), entries_(entries), new_rows_(new_rows) {}
 
+  // Whether its prompt may be in the oracle's prefix cache alone.
+  static bool MayAskOf(const Record& record) {
+    return record.lane == kNoLane && record.blocks == 0 && record.cpu_blocks == 0;
+  }
+
   // What the oracle's prefix cache has of its prompt. It is asked about a request once a plan, unless it has been asked
   // to reserve since, and then about the first of the `next` requests too.
   std::int32_t CachedOf(Slot slot, std::span<const Slot> next) {
@@ -29,9 +34,7 @@ class OracleQuestions {
     ask(slot);
     for (std::size_t i = 0; i < next.size() && !kv_.round.asks_enough(); ++i) {
       const Record& record = s_.table[next[i]];
-      if (record.cached_at != kv_.round.hits_of() && record.lane == kNoLane && record.blocks == 0 &&
-          record.cpu_blocks == 0)
-        ask(next[i]);
+      if (record.cached_at != kv_.round.hits_of() && MayAskOf(record)) ask(next[i]);
     }
     kv_.oracle->CachedTokens(kv_.round.hits());
     kv_.round.EndQuestion([this](Slot asked, Tokens hit) {
@@ -63,14 +66,14 @@ class OracleQuestions {
     std::size_t candidate = 0;
     for (std::size_t i = 0; i < wishes.size(); ++i) {
       const KvReservation& wish = wishes[i];
-      s_.stats.oracle_refused += wish.granted ? 0 : 1;
       const std::uint32_t lane = kv_.round.lane(i);
+      if (wish.granted && lane != kNoLane) continue;
+      s_.stats.oracle_refused += wish.granted ? 0 : 1;
       if (!wish.granted && lane != kNoLane && LeaveDrafts(lane, wish)) continue;
       s_.draft.refused |= !wish.granted;
       const bool for_ever = !wish.granted && wish.refusal == KvRefusal::kForEver;
       s_.draft.displaced |= for_ever;
       if (lane != kNoLane) {
-        if (wish.granted) continue;
         s_.draft.row_refused = true;
         entries_.Unplan(lane);
         kv_.WithdrawBlocks(s_.running[lane], wish);

@@ -41,6 +41,7 @@ class OracleRound {
   void BeginQuestion() { hits_.clear(), asked_.clear(); }
   void Ask(Slot slot, const Request& request) { hits_.push_back({&request}), asked_.push_back(slot); }
   bool asks_enough() const { return hits_.size() >= ask_; }
+  std::size_t asks() const { return ask_; }  // requests of the next question
   std::span<KvHit> hits() { return hits_; }
   template <class Answered>
   void EndQuestion(Answered answered) {
@@ -58,8 +59,20 @@ class OracleRound {
   void AddRow(std::uint32_t lane, const KvReservation& wish, std::int32_t blocks) {
     wishes_.push_back(wish);
     lanes_.push_back(lane);
-    wish_of_lane_[lane] = static_cast<std::uint32_t>(wishes_.size());
+    wish_of_lane_[lane] = static_cast<std::uint32_t>(lanes_.size() - 1);
     blocks_ += blocks;
+  }
+  // n rows ask for a block each: `each` is called with add(lane, wish), and calls that for each of them.
+  template <class Each>
+  void AddRows(std::int32_t n, Each&& each) {
+    std::size_t at = wishes_.size();
+    const std::size_t end = at + static_cast<std::size_t>(n);
+    wishes_.resize(end), lanes_.resize(end);
+    each([&](std::uint32_t lane, const KvReservation& wish) {
+      wishes_[at] = wish, lanes_[at] = lane;
+      wish_of_lane_[lane] = static_cast<std::uint32_t>(at++);
+    });
+    blocks_ += n;
   }
   void AddCandidate(const Candidate& candidate, std::int32_t seqs, const KvReservation& wish, std::int32_t blocks) {
     candidates_.push_back(candidate);
@@ -69,24 +82,31 @@ class OracleRound {
     blocks_ += blocks;
   }
 
-  // Takes back what a row asked for, which is nothing where it has not asked.
+  // Withdraws the wish of a row; nullopt: it has none.
   std::optional<KvReservation> Withdraw(std::uint32_t lane) {
-    const std::uint32_t at = std::exchange(wish_of_lane_[lane], 0);
-    if (at == 0) return std::nullopt;
-    return std::exchange(wishes_[at - 1], KvReservation{});
+    if (!Asks(lane)) return std::nullopt;
+    withdrawn_ = true;
+    const std::uint32_t at = wish_of_lane_[lane];
+    lanes_[at] = kNoLane;
+    return std::exchange(wishes_[at], KvReservation{});
   }
-  bool Asks(std::uint32_t lane) const { return wish_of_lane_[lane] != 0; }
+  bool Asks(std::uint32_t lane) const {
+    const std::uint32_t at = wish_of_lane_[lane];
+    return !closed_ && at < lanes_.size() && lanes_[at] == lane;
+  }
   void Less(std::int32_t blocks) { blocks_ -= blocks; }
 
   // The wishes that were not withdrawn. From then on no row's can be.
   std::span<KvReservation> Close() {
-    std::size_t kept = 0;
-    for (std::size_t i = 0; i < wishes_.size(); ++i) {
-      if (!wishes_[i].request) continue;
-      if (lanes_[i] != kNoLane) wish_of_lane_[lanes_[i]] = 0;
-      wishes_[kept] = wishes_[i], lanes_[kept++] = lanes_[i];
+    if (withdrawn_) {
+      std::size_t kept = 0;
+      for (std::size_t i = 0; i < wishes_.size(); ++i) {
+        if (!wishes_[i].request) continue;
+        wishes_[kept] = wishes_[i], lanes_[kept++] = lanes_[i];
+      }
+      wishes_.resize(kept), lanes_.resize(kept);
     }
-    wishes_.resize(kept), lanes_.resize(kept);
+    closed_ = !wishes_.empty();
     return wishes_;
   }
   std::uint32_t lane(std::size_t wish) const {
@@ -97,6 +117,7 @@ class OracleRound {
   void Clear() {
     wishes_.clear(), lanes_.clear(), candidates_.clear();
     blocks_ = seqs_ = 0;
+    withdrawn_ = closed_ = false;
   }
 
  private:
@@ -108,9 +129,11 @@ class OracleRound {
   std::uint64_t hits_of_ = 0;
   std::vector<KvReservation> wishes_;
   std::vector<std::uint32_t> lanes_;         // by wish
-  std::vector<std::uint32_t> wish_of_lane_;  // back again: index + 1; 0: none
+  std::vector<std::uint32_t> wish_of_lane_;  // back again: of a wish of this lane, or anything
   std::vector<Candidate> candidates_;
   std::int32_t blocks_ = 0, seqs_ = 0;
+  bool withdrawn_ = false;  // a wish of this round
+  bool closed_ = false;
 };
 
 }  // namespace takt::internal

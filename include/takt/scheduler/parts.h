@@ -51,7 +51,7 @@ struct Parts {
   Entries entries{state, kv};
   Displacing displacing{state, kv, victims, lives, entries};
   RowRoom room{state, kv, resting, victims, lives, entries, displacing};
-  Standing standing{state, kv, ranks};
+  Standing standing{state, kv};
   Rows rows{state, kv, lives, entries, room, standing};
   NewRows new_rows{state, kv, turns, prefixes, resting, victims, lives, entries};
   OracleQuestions questions{state, kv, lives, entries, new_rows};

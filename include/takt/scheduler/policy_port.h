@@ -4,20 +4,38 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "takt/base/full_key.h"
 #include "takt/base/function_ref.h"
 #include "takt/model/event.h"
+#include "takt/model/step.h"
 #include "takt/pause/pause_policy.h"
 #include "takt/policy/rank_policy.h"
-#include "takt/state/request_state.h"
+#include "takt/state/request_table.h"
+#include "takt/state/running_set.h"
 
 namespace takt::internal {
 
+// Entries of a standing plan whose rows stand still: a step has computed one output token for each.
+struct StandingTokens {
+  std::span<const PlanEntry> run;
+  std::uint64_t plan = 0;
+  const RunningSet& rows;
+  RequestTable& table;
+
+  // The state of the request of an entry after this token.
+  RequestState& StateOf(const PlanEntry& entry) const {
+    RequestState& state = table[rows.Stored(entry.lane).slot].state;
+    state.generated = {rows.GeneratedAfter(entry.lane, plan)};
+    return state;
+  }
+};
+
 // The queue with its policy, and the pause policy: the only seam between the parts, which are compiled once, and what
-// is compiled for each policy. A virtual call is made per operation of the queue, and none per row that runs, but for a
-// policy that charges for tokens. The size and the hooks are kept here, so that a plan in which nobody waits, or whose
-// policy has no such hook, makes no call for them.
+// is compiled for each policy. A virtual call is made per operation of the queue, and none per row that stands. The
+// size and the hooks are kept here, so that a plan in which nobody waits, or whose policy has no such hook, makes no
+// call for them.
 //
 // Invariant: size() requests wait; they are those whose status is kWaiting.
 class PolicyPort {
@@ -71,6 +89,9 @@ class PolicyPort {
   virtual Slot WorstNeverRun(TimePoint now, StateOf state_of) = 0;
   // Returns whether the key of the request has changed.
   virtual bool Scheduled(const RequestState& state, Tokens prefill, Tokens output) = 0;
+  // Scheduled for each of these entries, in order. changed(lane, state): the key of this request has changed.
+  virtual void ScheduledAll(const StandingTokens& tokens,
+                            FunctionRef<void(std::uint32_t, const RequestState&)> changed) = 0;
   virtual void TellPressure(const QueuePressure& pressure, TimePoint now) = 0;
   virtual void Observe(const Event& event, TimePoint now) = 0;
   virtual void Observe(const Epoch& epoch, TimePoint now) = 0;

@@ -76,10 +76,16 @@ class Ranks {
 
   void TellScheduled(const PlanEntry& entry, std::int32_t prefill, std::int32_t output) {
     if (!TellsOfSteps()) return;
-    const Row& row = s_.running.Stored(entry.lane);  // of such a policy none stands
-    RequestState& state = s_.table[row.slot].state;
-    state.generated = {row.generated};
+    RequestState& state = s_.table[s_.running.Stored(entry.lane).slot].state;
+    state.generated = {s_.running.Generated(entry.lane)};
     if (s_.queue.Scheduled(state, Tokens{prefill}, Tokens{output})) victims_.SetKey(entry.lane, state);
+  }
+
+  // TellScheduled for one output token of each of these entries of a standing plan, whose rows stand.
+  void TellStanding(std::span<const PlanEntry> run, std::uint64_t plan) {
+    if (!TellsOfSteps() || run.empty()) return;
+    s_.queue.ScheduledAll({run, plan, s_.running, s_.table},
+                          [this](std::uint32_t lane, const RequestState& state) { victims_.SetKey(lane, state); });
   }
 
   // What is cached of each that waits changes as blocks go that it would have used, which are the last to go, and as

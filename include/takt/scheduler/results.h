@@ -46,9 +46,9 @@ class Results {
     result_of_ = result.step;
 
     const std::uint64_t standing_plan = step.standing_plan;
-    // Rows that stand are as of their last commit in order; a policy is told of each step.
+    // Rows that stand are as of their last commit in order.
     const bool out_of_order = standing_plan != 0 && !s_.running.InOrder(standing_plan);
-    if (s_.running.front() > 0 && (out_of_order || ranks_.TellsOfSteps())) s_.running.StandNoMoreFrom(0);
+    if (s_.running.front() > 0 && out_of_order) s_.running.StandNoMoreFrom(0);
     std::uint64_t output = 0;
     if (result.rest_as_planned) {
       CommitExceptions(step, result.rows, output);
@@ -78,6 +78,7 @@ class Results {
         const std::size_t from = i;
         i = PlainResults(run.first(standing), rows, from);
         output += i - from;
+        ranks_.TellStanding(run.subspan(from, i - from), step.standing_plan);
         if (i == standing) break;
         if (!names(i)) return i;
         Apply(run[i], rows[i], bits);
@@ -90,6 +91,7 @@ class Results {
       if (i < standing && s_.running.StoodIn(entry.lane, step.standing_plan)) {
         if (plain(i)) {
           ++output;
+          ranks_.TellStanding(run.subspan(i, 1), step.standing_plan);
         } else {
           Apply(entry, rows[i], bits);
         }
@@ -122,7 +124,7 @@ class Results {
       const std::uint32_t lane = rows[j].lane;
       std::size_t at = lane < index.size() && (index[lane] & kNamed) == 0 ? index[lane] : run.size() + 1;
       if (at == 0 && few) {
-        at = static_cast<std::size_t>(std::ranges::find(run, lane, &PlanEntry::lane) - run.begin()) + 1;
+        at = EntryOf(run, lane) + 1;
       }
       if (at == 0 || at > run.size() || run[at - 1].request != rows[j].request) {
         UnknownRow(step, rows[j]);
@@ -132,7 +134,14 @@ class Results {
       if (at <= unmoved) standing[n_standing++] = {at - 1, j};
     }
     std::ranges::sort(standing.begin(), standing.begin() + static_cast<std::ptrdiff_t>(n_standing));
-    for (std::size_t i = 0; i < n_standing; ++i) Apply(run[standing[i].first], rows[standing[i].second], step.bits);
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < n_standing; ++i) {
+      const auto [at, j] = standing[i];
+      ranks_.TellStanding(run.subspan(next, at - next), step.standing_plan);
+      Apply(run[at], rows[j], step.bits);
+      next = at + 1;
+    }
+    ranks_.TellStanding(run.subspan(next, unmoved - next), step.standing_plan);
     output += unmoved - n_standing;
     const auto counting = static_cast<std::uint16_t>(step.bits & Row::kCounting);
     for (std::size_t i = unmoved; i < run.size(); ++i) {
@@ -141,6 +150,7 @@ class Results {
         Apply(entry, rows[named & ~kNamed], step.bits);
       } else if (i < step.standing && s_.running.StoodIn(entry.lane, step.standing_plan)) {
         ++output;
+        ranks_.TellStanding(run.subspan(i, 1), step.standing_plan);
       } else if (entry.flags == PlanEntry::kSamples && entry.speculative == 0 &&
                  (s_.running.Stored(entry.lane).in_flight & counting) != 0) {
         Decoded(entry, step.bits, output);
@@ -155,6 +165,18 @@ class Results {
     } else {
       for (const PlanEntry& entry : run) index[entry.lane] = 0;
     }
+  }
+
+  // Where the entry of a lane is; run.size(): nowhere. Rows are planned in their order, so that it is nearly always
+  // close to the place of the lane in the order, where lanes are next to each other.
+  std::size_t EntryOf(std::span<const PlanEntry> run, std::uint32_t lane) const {
+    constexpr std::size_t kNear = 16;
+    const std::size_t place = PlaceOf(s_.running.order(), lane);
+    const std::size_t end = std::min(place + kNear, run.size()), begin = std::min(place - std::min(place, kNear), end);
+    for (std::size_t i = end; i > begin; --i) {
+      if (run[i - 1].lane == lane) return i - 1;
+    }
+    return static_cast<std::size_t>(std::ranges::find(run, lane, &PlanEntry::lane) - run.begin());
   }
 
   // Rows that are missing, doubled, unknown or out of order, from the first place where plan and result part. The first

@@ -33,7 +33,8 @@ class Rows {
       Row& row = s_.running.Stored(lane);  // stands not
       const std::int32_t n = row.sequences;
       if (row.state == RowState::kSteady && n <= budget && !crowded &&
-          (row.scheduled + n <= row.ceiling || (row.expected < row.cap && kv_.Grow(row)))) [[likely]] {
+          (row.scheduled + n <= row.ceiling || (row.expected < row.cap && room_.SpareRoom(lane, row.scheduled + n))))
+          [[likely]] {
         order[kept++] = lane;
         s_.draft.entries[planned++] = {row.request, lane, n, row.scheduled, 0, PlanEntry::kSamples};
         row.scheduled += n;

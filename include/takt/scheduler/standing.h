@@ -4,21 +4,17 @@
 
 #include "takt/scheduler/state.h"
 #include "takt/scheduler/kv.h"
-#include "takt/scheduler/ranks.h"
 
 namespace takt::internal {
 
 // Invariant: the entries of the standing part are those of the last plan, each a token further.
 class Standing {
  public:
-  Standing(EngineState& s, Kv& kv, Ranks& ranks) : s_(s), kv_(kv), ranks_(ranks) {}
+  Standing(EngineState& s, Kv& kv) : s_(s), kv_(kv) {}
 
   static constexpr std::int32_t kMostBlockTokens = 1 << 16;  // of standing rows: a count is kept for each
 
-  // Whether rows may stand: no policy is to be told of each step, and no oracle to be asked for each block.
-  bool MayStand() const {
-    return kv_.oracle == nullptr && kv_.block_tokens <= kMostBlockTokens && !ranks_.TellsOfSteps();
-  }
+  bool MayStand() const { return kv_.block_tokens >= 0 && kv_.block_tokens <= kMostBlockTokens; }
 
   // The rows that stand, all at once: their entries are those of the last plan, a token further. How many places of the
   // order that were; those of rows that have left drop out.
@@ -34,10 +30,7 @@ class Standing {
     } while (s_.running.StopAtCaps());
     const std::size_t front = s_.running.front();
     if (front == n_gaps_) return give_up();
-    if (const std::int32_t blocks = s_.running.growing(); blocks > 0) {
-      if (kv_.ledger.free() < blocks) return give_up();
-      kv_.ledger.Allocate(blocks);
-    }
+    if (!Grow(s_.running.growing())) return give_up();
 
     std::vector<std::uint32_t>& order = s_.running.order();
     PlanEntry* to = s_.draft.entries;
@@ -50,6 +43,7 @@ class Standing {
       const std::size_t n = end - at;
       TAKT_ASSERT(n == 0 || (from->lane == order[at] && (from + n - 1)->lane == order[end - 1]));
       if (to != from) std::copy(from, from + n, to);
+#pragma GCC unroll 8
       for (std::size_t e = 0; e < n; ++e) ++to[e].position;
       if (kept != at) std::copy(order.data() + at, order.data() + end, order.data() + kept);
       to += n, from += n, kept += n;
@@ -77,6 +71,22 @@ class Standing {
   };
   static constexpr std::size_t kMostGaps = 16;  // with more of them, rows are looked at one by one
   enum class Disturbed : std::uint8_t { kGone, kQuiet, kToPlan };  // quiet: it yields no entry, and touches nothing
+
+  // Takes this number of blocks for the rows that need one, or asks the oracle for them. False: there are too few.
+  bool Grow(std::int32_t blocks) {
+    if (blocks == 0) return true;
+    if (kv_.FreeBlocks() < blocks) return false;
+    if (kv_.oracle == nullptr) {
+      kv_.ledger.Allocate(blocks);
+      return true;
+    }
+    kv_.round.AddRows(blocks, [this](auto add) {
+      s_.running.VisitGrowing([&](std::uint32_t lane, RequestId request, std::int32_t held) {
+        add(lane, {request, {held}, {held + kv_.block_tokens}, false, false});
+      });
+    });
+    return true;
+  }
 
   // What becomes of a row of the standing part that stands no more.
   Disturbed WhatBecameOf(const Row& row) const {
@@ -114,7 +124,6 @@ class Standing {
 
   EngineState& s_;
   Kv& kv_;
-  Ranks& ranks_;
   std::array<Gap, kMostGaps> gaps_;
   std::size_t n_gaps_ = 0;
 };

@@ -48,8 +48,7 @@ class Storage {
         p_.kv.ledger.MakeRoomToCopy(static_cast<std::size_t>(std::clamp<std::int64_t>(copies, 64, most_chunks)));
       }
     }
-    if (p_.kv.Counts() && p_.kv.block_tokens <= Standing::kMostBlockTokens)
-      p_.state.running.SetBlocks(p_.kv.block_tokens);
+    if (p_.standing.MayStand()) p_.state.running.SetBlocks(p_.kv.block_tokens, p_.kv.oracle != nullptr);
   }
 
   // Maximum rows for this number of requests.

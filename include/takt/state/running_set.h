@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <utility>
 #include <vector>
@@ -53,16 +54,22 @@ struct alignas(64) Row {
 };
 static_assert(sizeof(Row) == 64);
 
-// Where a lane is that is among these. Blocks without it are passed over many lanes at a time.
+// Where a lane is among these; lanes.size(): nowhere. Blocks without it are passed over many lanes at a time.
 inline std::size_t PlaceOf(std::span<const std::uint32_t> lanes, std::uint32_t lane) {
-  constexpr std::size_t kBlock = 32;
+  using Four = std::int32_t __attribute__((vector_size(16)));
+  constexpr std::size_t kBlock = 64;
+  const Four wanted = Four{} + static_cast<std::int32_t>(lane);
   std::size_t at = 0;
   for (; at + kBlock <= lanes.size(); at += kBlock) {
-    std::uint32_t found = 0;
-    for (std::size_t i = 0; i < kBlock; ++i) found |= lanes[at + i] == lane ? 1u : 0u;
-    if (found != 0) break;
+    Four found = {};
+    for (std::size_t i = 0; i < kBlock; i += 4) {
+      Four four;
+      std::memcpy(&four, &lanes[at + i], sizeof four);
+      found |= four == wanted;
+    }
+    if ((found[0] | found[1] | found[2] | found[3]) != 0) break;
   }
-  while (lanes[at] != lane) ++at;
+  while (at < lanes.size() && lanes[at] != lane) ++at;
   return at;
 }
 
@@ -80,6 +87,7 @@ class RunningSet {
   void Reserve(std::size_t lanes) {
     rows_.Reserve(lanes);
     stands_.reserve(lanes);
+    growers_.reserve(lanes);
     disturbed_.reserve(lanes);
     order_.reserve(lanes);
     resting_.reserve(lanes);
@@ -118,7 +126,7 @@ class RunningSet {
   std::uint32_t Add(const Row& row) {
     const std::uint32_t lane = rows_.Take();
     rows_[lane] = row;
-    if (lane >= stands_.size()) stands_.resize(std::size_t{lane} + 1);
+    if (lane >= stands_.size()) stands_.resize(std::size_t{lane} + 1), growers_.resize(stands_.size());
     order_.push_back(lane);
     return lane;
   }
@@ -148,10 +156,21 @@ class RunningSet {
     return stands_[lane].since != 0 && stands_[lane].since <= plan;
   }
 
-  // Rows that stand take a block each time that they have computed so many tokens; 0: none.
-  void SetBlocks(std::int32_t tokens) {
+  // Output per sequence; of a row that stands, once the results of this standing plan and those before have come.
+  std::int32_t Generated(std::uint32_t lane) const {
+    return stands_[lane].since == 0 ? rows_[lane].generated : GeneratedAfter(lane, committed_);
+  }
+  std::int32_t GeneratedAfter(std::uint32_t lane, std::uint64_t plan) const {
+    const std::uint64_t since = stands_[lane].since;
+    return rows_[lane].generated + static_cast<std::int32_t>(std::max(plan + 1, since) - since);
+  }
+
+  // Rows that stand take a block each time that they have computed this number of tokens; 0: none. `by_lane`:
+  // VisitGrowing finds these rows.
+  void SetBlocks(std::int32_t tokens, bool by_lane) {
     block_tokens_ = static_cast<std::uint64_t>(tokens);
-    growing_.assign(block_tokens_, 0);
+    growing_.assign(block_tokens_, {});
+    links_growers_ = by_lane;
   }
 
   // The row behind the standing part, which has just been planned, stands from the next plan on; not as long as it has
@@ -162,13 +181,22 @@ class RunningSet {
     Standing& s = stands_[lane];
     s.since = plans_ + 1;
     s.grows = plans_ + 1 + static_cast<std::uint64_t>(row.capacity - row.scheduled);
-    if (block_tokens_ > 0) ++growing_[s.grows % block_tokens_];
+    if (block_tokens_ > 0) AddGrower(lane);
     Schedule(lane, plans_ + 1 + static_cast<std::uint64_t>(row.cap - 1 - row.scheduled));
     ++front_;
   }
 
-  // So many of them need a block for the next standing plan, which they get with it.
-  std::int32_t growing() const { return block_tokens_ > 0 ? growing_[(plans_ + 1) % block_tokens_] : 0; }
+  // Number of them that need a block for the next standing plan, which they get with it.
+  std::int32_t growing() const { return block_tokens_ > 0 ? growing_[(plans_ + 1) % block_tokens_].rows : 0; }
+  // visit(lane, request, tokens) for each of these rows in their order; its blocks hold these tokens, all scheduled.
+  template <class Visit>
+  void VisitGrowing(Visit&& visit) const {
+    for (std::uint32_t lane = growing_[(plans_ + 1) % block_tokens_].first; lane != kNoSlot;
+         lane = growers_[lane].next) {
+      const Grower& grower = growers_[lane];
+      visit(lane, grower.request, static_cast<std::int32_t>(grower.tokens + plans_ + 1));
+    }
+  }
 
   // Rows that have come to their caps stand no more. True where there was one.
   bool StopAtCaps() {
@@ -217,6 +245,16 @@ class RunningSet {
  private:
   static constexpr std::size_t kBuckets = 1024;
 
+  // Rows that need a block for the same plans: lanes in the order of the rows.
+  struct Growing {
+    std::int32_t rows = 0;
+    std::uint32_t first = kNoSlot, last = kNoSlot;
+  };
+  struct Grower {
+    std::uint32_t prev = kNoSlot, next = kNoSlot;
+    RequestId request = {};
+    std::uint64_t tokens = 0;  // with the number of a plan: those that are scheduled before it
+  };
   struct Standing {
     std::uint64_t since = 0;  // the first standing plan that counts for it; 0: it does not stand
     std::uint64_t grows = 0;  // the first standing plan for which it needs a block
@@ -250,11 +288,29 @@ class RunningSet {
   void StandNoMore(std::uint32_t lane) {
     Standing& s = stands_[lane];
     BringUpToDate(rows_[lane], s);
-    if (block_tokens_ > 0) --growing_[s.grows % block_tokens_];
+    if (block_tokens_ > 0) RemoveGrower(lane);
     for (InFlight& f : in_flight_) f.disturbed |= f.plan >= s.since;
     s.since = 0;
     Unschedule(lane);
     disturbed_.push_back(lane);
+  }
+  // Rows begin to stand in their order, so that the last to come is the last.
+  void AddGrower(std::uint32_t lane) {
+    Growing& growing = growing_[stands_[lane].grows % block_tokens_];
+    ++growing.rows;
+    if (!links_growers_) return;
+    const Row& row = rows_[lane];
+    growers_[lane] = {growing.last, kNoSlot, row.request, static_cast<std::uint64_t>(row.scheduled) - (plans_ + 1)};
+    (growing.last == kNoSlot ? growing.first : growers_[growing.last].next) = lane;
+    growing.last = lane;
+  }
+  void RemoveGrower(std::uint32_t lane) {
+    Growing& growing = growing_[stands_[lane].grows % block_tokens_];
+    --growing.rows;
+    if (!links_growers_) return;
+    const Grower& grower = growers_[lane];
+    (grower.prev == kNoSlot ? growing.first : growers_[grower.prev].next) = grower.next;
+    (grower.next == kNoSlot ? growing.last : growers_[grower.next].prev) = grower.prev;
   }
   void Landed(std::uint64_t plan) {
     const auto at = std::ranges::find(in_flight_, plan, &InFlight::plan);
@@ -284,7 +340,9 @@ class RunningSet {
   std::vector<std::uint32_t> disturbed_;
   std::size_t front_ = 0;
   std::uint64_t block_tokens_ = 0;
-  std::vector<std::int32_t> growing_;  // by plan modulo a block's tokens: rows that then need a block
+  std::vector<Growing> growing_;  // by plan modulo a block's tokens
+  std::vector<Grower> growers_;  // by lane, apart from the rest: a plan reads those of many rows
+  bool links_growers_ = false;
   std::uint64_t plans_ = 0, committed_ = 0;  // standing plans; the last one whose results have come
   std::array<InFlight, 4> in_flight_;  // standing plans without results, in no order
   std::array<std::uint32_t, kBuckets> buckets_;  // lanes by when they are due
