@@ -149,7 +149,9 @@ class VirtualCluster {
     engines_[instance].On(event, now_);
     Touch(instance);
   }
+  // Nothing starts before a step that runs has ended.
   void Touch(std::uint32_t instance) {
+    if (engines_[instance].busy()) return;
     if (!touched_flag_[instance]) touched_.push_back(instance);
     touched_flag_[instance] = true;
   }
@@ -296,7 +298,7 @@ void VirtualCluster<Scheduler>::Moment() {
   if (next_control_ <= now_) Control();
   if (routed()) Place();
   // What starts may fail requests, and so end workflows and start others: those are for the next moment, at this time.
-  std::sort(touched_.begin(), touched_.end());
+  if (touched_.size() > 1) std::sort(touched_.begin(), touched_.end());
   const std::size_t starting = touched_.size();
   for (std::size_t i = 0; i < starting; ++i) touched_flag_[touched_[i]] = false;
   for (std::size_t i = 0; i < starting; ++i) Start(touched_[i]);
@@ -341,7 +343,10 @@ void VirtualCluster<Scheduler>::Start(std::uint32_t instance) {
     if (apart() && !OnlyPrompts(instance)) FreeKv(call);
   }
   engine.started().clear();
-  for (const auto& move : engine.moves()) At(move.done, Timed::kMoveDone, instance, move.id);
+  for (const auto& move : engine.moves()) {
+    if (move.done > now_) At(move.done, Timed::kMoveDone, instance, move.id);
+    else Tell(instance, MoveDone{move.id});
+  }
   engine.moves().clear();
   for (const Failure& f : engine.failed()) Left(VirtualRequests::IndexOf(f.request), Outcome::kFailed, f.reason);
   engine.failed().clear();
