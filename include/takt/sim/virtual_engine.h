@@ -274,14 +274,17 @@ void VirtualEngine<Scheduler>::Begin(TimePoint now) {
   StepLoad load;
   std::int64_t positions = 0, others = 0;
   std::size_t at = CountSteady(run, steady_, positions);
-  rest_.assign(steady_.begin() + static_cast<std::ptrdiff_t>(at), steady_.end());
-  steady_.resize(at);
+  std::size_t decodes = at;
+  std::span<const RowResult> rest;
+  if (at < steady_.size()) {
+    rest_.assign(steady_.begin() + static_cast<std::ptrdiff_t>(at), steady_.end());
+    steady_.resize(at);
+    rest = rest_;
+  }
   rows_.clear();
   if (whole) rows_ = steady_;
-  std::size_t decodes = at;
-  std::span<const RowResult> rest = rest_;
   while (at < run.size()) {
-    if (const std::size_t n = CountSteady(run.subspan(at), rest, positions); n > 0) {
+    if (const std::size_t n = rest.empty() ? 0 : CountSteady(run.subspan(at), rest, positions); n > 0) {
       steady_.insert(steady_.end(), rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(n));
       if (whole) rows_.insert(rows_.end(), rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(n));
       rest = rest.subspan(n);
