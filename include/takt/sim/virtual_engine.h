@@ -131,6 +131,7 @@ class VirtualEngine {
     bool steady = false;  // among the steady rows
     std::int64_t stop = 0;  // output tokens until its request stops; of a steady row: the number of the step that ends so
     std::int64_t kept = 0;  // the last step that found a steady row out of its place
+    std::int64_t base = 0;  // of a steady row: its position less the number of the step
   };
   // A steady row that stops, unless its lane says otherwise by then.
   struct Stop {
@@ -143,8 +144,7 @@ class VirtualEngine {
 
   bool PlanOne(TimePoint now);
   void Begin(TimePoint now);
-  static std::size_t CountSteady(std::span<const PlanEntry> run, std::span<const RowResult> steady,
-                                 std::int64_t& positions);
+  static std::size_t CountSteady(std::span<const PlanEntry> run, std::span<const PlanEntry> steady);
   bool BeginClosely(const StepPlan& plan, std::size_t place, TimePoint now, StepLoad& load);
   void FindStops(std::span<const PlanEntry> run);
   std::int32_t ToStop(const Lane& lane) const {
@@ -153,6 +153,7 @@ class VirtualEngine {
   // The row is steady no more.
   void Loosen(Lane& lane) {
     lane.stop = ToStop(lane);
+    steady_bases_ -= std::exchange(lane.base, 0);
     lane.steady = false;
   }
   void DropSteady(std::uint32_t lane, std::size_t place = 0);
@@ -179,9 +180,9 @@ class VirtualEngine {
   Idle idle_ = Idle::kNoRequests;
 
   std::vector<Lane> lanes_;
-  // Rows that decoded in the newest step, in its order, each with the result of a plain decode.
-  std::vector<RowResult> steady_;
-  std::vector<RowResult> rest_;  // of Begin: steady rows from the first on that is not in its place
+  std::vector<PlanEntry> steady_;  // plain decodes of the newest step, in its order
+  std::int64_t steady_bases_ = 0;  // sum over them
+  std::vector<PlanEntry> rest_;  // of Begin: steady rows from the first on that is not in its place
   std::vector<Stop> steady_stops_;  // a heap
   std::vector<std::size_t> stop_places_;  // in the step that begins
   std::vector<RowResult> rows_;  // of the step that runs
@@ -232,35 +233,31 @@ bool VirtualEngine<Scheduler>::PlanOne(TimePoint now) {
   return true;
 }
 
-// How many of these entries, from the first on, are those rows, decoding again. Adds the positions of these.
+// How many of these entries, from the first on, are those rows, decoding again: all but their positions is equal.
 template <class Scheduler>
-std::size_t VirtualEngine<Scheduler>::CountSteady(std::span<const PlanEntry> run, std::span<const RowResult> steady,
-                                                  std::int64_t& positions) {
-  static_assert(std::endian::native == std::endian::little && offsetof(PlanEntry, position) == sizeof(RowResult));
-  using Words = std::uint64_t __attribute__((vector_size(sizeof(RowResult))));
-  constexpr std::uint64_t kDecode = std::uint64_t{PlanEntry::kSamples} << 48;
-  const auto same = [&](std::size_t from, std::size_t n) {
-    Words difference = {};
-    std::uint64_t others = 0, sum = 0;
-    for (std::size_t i = from; i < from + n; ++i) {
-      Words entry, row;
-      std::uint64_t tail;  // position, drafts, flags
-      std::memcpy(&entry, &run[i], sizeof entry);
-      std::memcpy(&row, &steady[i], sizeof row);
-      std::memcpy(&tail, &run[i].position, sizeof tail);
-      difference |= entry ^ row;
-      others |= tail ^ kDecode;
-      sum += tail ^ kDecode;
-    }
-    if ((difference[0] | difference[1] | others >> 32) != 0) return false;
-    positions += static_cast<std::int64_t>(sum);
-    return true;
-  };
-  constexpr std::size_t kBlock = 8;
+std::size_t VirtualEngine<Scheduler>::CountSteady(std::span<const PlanEntry> run, std::span<const PlanEntry> steady) {
+  static_assert(std::endian::native == std::endian::little && offsetof(PlanEntry, position) == 16);
+  using Words = std::uint64_t __attribute__((vector_size(16)));
+  constexpr std::uint64_t kNoPosition = ~std::uint64_t{0xffffffff};
+  constexpr std::size_t kBlock = 8, kPair = 2 * sizeof(PlanEntry) / sizeof(Words);  // two entries are three words
   const std::size_t both = std::min(run.size(), steady.size());
   std::size_t i = 0;
-  while (i + kBlock <= both && same(i, kBlock)) i += kBlock;
-  while (i < both && same(i, 1)) ++i;
+  for (; i + kBlock <= both; i += kBlock) {
+    std::array<Words, kPair> difference = {};
+    for (std::size_t w = 0; w < kBlock / 2 * kPair; ++w) {
+      Words entry, row;
+      std::memcpy(&entry, reinterpret_cast<const char*>(&run[i]) + w * sizeof entry, sizeof entry);
+      std::memcpy(&row, reinterpret_cast<const char*>(&steady[i]) + w * sizeof row, sizeof row);
+      difference[w % kPair] |= entry ^ row;
+    }
+    const auto& [first, middle, last] = difference;
+    if ((first[0] | first[1] | (middle[0] & kNoPosition) | middle[1] | last[0] | (last[1] & kNoPosition)) != 0) break;
+  }
+  const auto same = [](PlanEntry entry, const PlanEntry& row) {
+    entry.position = row.position;
+    return entry == row;
+  };
+  while (i < both && same(run[i], steady[i])) ++i;
   return i;
 }
 
@@ -270,25 +267,20 @@ template <class Scheduler>
 void VirtualEngine<Scheduler>::Begin(TimePoint now) {
   const StepPlan& plan = *planned_[0];
   const std::span<const PlanEntry> run = plan.run;
-  const bool whole = !options_.by_exception;
   StepLoad load;
-  std::int64_t positions = 0, others = 0;
-  std::size_t at = CountSteady(run, steady_, positions);
-  std::size_t decodes = at;
-  std::span<const RowResult> rest;
+  std::int64_t others = 0;
+  std::size_t at = CountSteady(run, steady_);
+  std::span<const PlanEntry> rest;
   if (at < steady_.size()) {
     rest_.assign(steady_.begin() + static_cast<std::ptrdiff_t>(at), steady_.end());
     steady_.resize(at);
     rest = rest_;
   }
-  rows_.clear();
-  if (whole) rows_ = steady_;
   while (at < run.size()) {
-    if (const std::size_t n = rest.empty() ? 0 : CountSteady(run.subspan(at), rest, positions); n > 0) {
+    if (const std::size_t n = rest.empty() ? 0 : CountSteady(run.subspan(at), rest); n > 0) {
       steady_.insert(steady_.end(), rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(n));
-      if (whole) rows_.insert(rows_.end(), rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(n));
       rest = rest.subspan(n);
-      at += n, decodes += n;
+      at += n;
       continue;
     }
     const PlanEntry& entry = run[at++];
@@ -296,33 +288,39 @@ void VirtualEngine<Scheduler>::Begin(TimePoint now) {
       others += BeginClosely(plan, at - 1, now, load) ? 1 : 0;
       continue;
     }
-    ++decodes;
-    positions += entry.position;
     Lane& lane = lanes_[entry.lane];
     if (!lane.steady) {
       lane.steady = true;
       lane.stop += steps_;
+      lane.base = entry.position - steps_ - 1;
+      steady_bases_ += lane.base;
       steady_stops_.push_back({lane.stop, entry.lane, lane.request});
       std::push_heap(steady_stops_.begin(), steady_stops_.end());
     }
+    TAKT_ASSERT(entry.position == lane.base + steps_ + 1);
     lane.kept = steps_ + 1;
-    steady_.push_back({entry.request, entry.lane, 1, 0, 0});
-    if (whole) rows_.push_back(steady_.back());
+    steady_.push_back(entry);
   }
-  for (const RowResult& row : rest) {
+  for (const PlanEntry& row : rest) {
     if (Lane& lane = lanes_[row.lane]; lane.steady && lane.kept <= steps_) Loosen(lane);
   }
-  load.decodes += static_cast<std::int64_t>(decodes);
-  load.decode_context += positions + static_cast<std::int64_t>(decodes);  // each attends to itself too
-  load.samples += static_cast<std::int64_t>(decodes);
+  ++steps_;
+  const auto decodes = static_cast<std::int64_t>(steady_.size());
+  load.decodes += decodes;
+  load.decode_context += steady_bases_ + decodes * (steps_ + 1);  // each attends to itself too
+  load.samples += decodes;
+  request_steps_ += decodes + others;
 
   busy_ = true;
   step_start_ = now;
   step_end_ = After(std::max(now, stalled_until_), VirtualStepTime(*cost_, load));
   for (const std::uint32_t index : first_tokens_) requests_->records[index].first_token = step_end_;
   first_tokens_.clear();
-  ++steps_;
-  request_steps_ += static_cast<std::int64_t>(decodes) + others;
+  rows_.clear();
+  for (const PlanEntry& entry : options_.by_exception ? std::span<const PlanEntry>() : run) {
+    if (!Seated(entry)) continue;
+    rows_.push_back({entry.request, entry.lane, static_cast<std::uint16_t>(entry.samples() ? 1 : 0), 0, 0});
+  }
   FindStops(run);
 }
 
@@ -353,9 +351,6 @@ bool VirtualEngine<Scheduler>::BeginClosely(const StepPlan& plan, std::size_t pl
   }
   if (entry.prefill()) record.recomputed_tokens += std::max(0, std::min(end, request.computed) - entry.position);
   request.computed = std::max(request.computed, end);
-  if (!options_.by_exception) {
-    rows_.push_back({entry.request, entry.lane, static_cast<std::uint16_t>(entry.samples() ? 1 : 0), 0, 0});
-  }
   if (!entry.samples()) return true;
   request.decoding = true;
   if (record.first_token == kNever) first_tokens_.push_back(index);
@@ -397,7 +392,7 @@ void VirtualEngine<Scheduler>::DropSteady(std::uint32_t lane, std::size_t place)
   Loosen(lanes_[lane]);
   const bool there = place < steady_.size() && steady_[place].lane == lane;
   const auto first = steady_.begin() + static_cast<std::ptrdiff_t>(there ? place : 0);
-  steady_.erase(std::find_if(first, steady_.end(), [lane](const RowResult& row) { return row.lane == lane; }));
+  steady_.erase(std::find_if(first, steady_.end(), [lane](const PlanEntry& row) { return row.lane == lane; }));
 }
 
 // Sees to it that the request has the entry's lane. False where the plan is void for it.
