@@ -129,7 +129,7 @@ class VirtualEngine {
   struct Lane {
     std::uint32_t request = 0;  // its id; 0: none that counts
     bool steady = false;  // among the steady rows
-    std::int64_t stop = 0;  // output tokens until its request stops; of a steady row: the number of the step that ends so
+    std::int64_t stop = 0;  // output tokens until its request stops; of a steady row: the step that stops it
     std::int64_t kept = 0;  // the last step that found a steady row out of its place
     std::int64_t base = 0;  // of a steady row: its position less the number of the step
   };
