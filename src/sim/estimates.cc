@@ -354,7 +354,7 @@ void Estimator::Ended(std::uint32_t workflow_index, std::uint32_t call, std::siz
   generated_[workflow_index] += OutputOf(call);
   const Told& told = told_[call];
   checks_.output.Observe(told.output, OutputOf(call));
-  checks_.raw_output.Observe(told.raw_output, OutputOf(call));
+  if (spec_.learnt) checks_.raw_output.Observe(told.raw_output, OutputOf(call));
   if (spec_.learnt) {
     calibrations_[told.column].output.Observe(told.raw_output, told.generated, OutputOf(call), told.generated > 0);
   }
@@ -386,14 +386,16 @@ void Estimator::CheckLeft(const WorkloadWorkflow& workflow) {
     const Told& told = told_[c];
     const double left = LeftOf(workflow, c);
     checks_.left.Observe(told.left, left);
-    checks_.raw_left.Observe(told.raw_left, left);
+    if (spec_.learnt) checks_.raw_left.Observe(told.raw_left, left);
     if (!spec_.learnt) continue;
     calibrations_[told.column].left.Observe(told.raw_left, told.generated, left, told.generated > 0);
   }
 }
 
 EstimateErrors Estimator::errors() const {
-  return {checks_.output.error(), checks_.left.error(), checks_.raw_output.error(), checks_.raw_left.error()};
+  const CalibrationCheck& raw_output = spec_.learnt ? checks_.raw_output : checks_.output;
+  const CalibrationCheck& raw_left = spec_.learnt ? checks_.raw_left : checks_.left;
+  return {checks_.output.error(), checks_.left.error(), raw_output.error(), raw_left.error()};
 }
 
 void Estimator::LearnClasses(const WorkloadWorkflow& workflow) {

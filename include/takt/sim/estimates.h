@@ -147,7 +147,7 @@ class Estimator {
     std::uint32_t since = 0;  // `ends_`, then
   };
   struct Checks {
-    CalibrationCheck output, left, raw_output, raw_left;
+    CalibrationCheck output, left, raw_output, raw_left;  // raw: of learnt estimates
   };
   struct Calibrations {
     Calibration output, left;

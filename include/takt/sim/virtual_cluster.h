@@ -149,9 +149,11 @@ class VirtualCluster {
     engines_[instance].On(event, now_);
     Touch(instance);
   }
+  // Nothing starts before a step that runs has ended.
   void Touch(std::uint32_t instance) {
+    if (engines_[instance].busy()) return;
     if (!touched_flag_[instance]) touched_.push_back(instance);
-    touched_flag_[instance] = true;
+    touched_flag_[instance] = 1;
   }
   void Resolve(std::uint32_t instance);
   void Place();
@@ -179,7 +181,8 @@ class VirtualCluster {
   std::vector<std::uint64_t> prefix_;  // of the call that is being made
   std::vector<TimePoint> next_;  // by instance: its step's end, or when it wants to be asked again
   std::vector<std::uint32_t> touched_;  // instances that something has been told since they last started
-  std::vector<bool> touched_flag_;
+  std::vector<std::uint8_t> touched_flag_;
+  std::vector<std::uint32_t> starting_;  // of Moment
   std::vector<Failure> refused_;  // by the router
   bool router_told_ = false;  // of calls that came or left since it last placed
   TimePoint next_arrival_ = kNever;
@@ -212,7 +215,7 @@ void VirtualCluster<Scheduler>::AddEngine(Scheduler scheduler, const PreparedCos
   options.by_exception = !options_.on_step;  // nobody looks at the rows
   engines_.emplace_back(std::move(scheduler), cost, options, requests_);
   next_.push_back(kNever);
-  touched_flag_.push_back(false);
+  touched_flag_.push_back(0);
 }
 
 // ---- time ----------------------------------------------------------------------------------------------------------
@@ -296,11 +299,11 @@ void VirtualCluster<Scheduler>::Moment() {
   if (next_control_ <= now_) Control();
   if (routed()) Place();
   // What starts may fail requests, and so end workflows and start others: those are for the next moment, at this time.
-  std::sort(touched_.begin(), touched_.end());
-  const std::size_t starting = touched_.size();
-  for (std::size_t i = 0; i < starting; ++i) touched_flag_[touched_[i]] = false;
-  for (std::size_t i = 0; i < starting; ++i) Start(touched_[i]);
-  touched_.erase(touched_.begin(), touched_.begin() + static_cast<std::ptrdiff_t>(starting));
+  starting_.swap(touched_);
+  if (starting_.size() > 1) std::ranges::sort(starting_);
+  for (const std::uint32_t i : starting_) touched_flag_[i] = 0;
+  for (const std::uint32_t i : starting_) Start(i);
+  starting_.clear();
   if (series_.due(now_)) Sample();
 }
 
@@ -341,7 +344,13 @@ void VirtualCluster<Scheduler>::Start(std::uint32_t instance) {
     if (apart() && !OnlyPrompts(instance)) FreeKv(call);
   }
   engine.started().clear();
-  for (const auto& move : engine.moves()) At(move.done, Timed::kMoveDone, instance, move.id);
+  for (const auto& move : engine.moves()) {
+    if (move.done > now_) {
+      At(move.done, Timed::kMoveDone, instance, move.id);
+    } else {
+      Tell(instance, MoveDone{move.id});
+    }
+  }
   engine.moves().clear();
   for (const Failure& f : engine.failed()) Left(VirtualRequests::IndexOf(f.request), Outcome::kFailed, f.reason);
   engine.failed().clear();

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <utility>
 #include <vector>
@@ -28,7 +30,7 @@ struct VirtualRequest {
   std::int32_t prompt = 0;
   std::int32_t returned = 0;  // tokens that tools have added
   std::int32_t stop_at = 0;   // output tokens at which it stops next: a tool call, or the end
-  std::int32_t to_stop = 0;   // output tokens until then; while it runs, its lane's count holds instead
+  std::int32_t to_stop = 0;   // output tokens until then; while it runs, its lane counts them instead
   std::int32_t computed = 0;  // tokens whose KV was computed at some time: more of the same is recomputation
   std::uint32_t lane = kNoLane;
   std::uint64_t void_through = 0;  // plans of its engine up to this one do not count for it
@@ -107,7 +109,7 @@ class VirtualEngine {
     for (const Lane& lane : lanes_) {
       if (lane.request == 0) continue;
       const std::uint32_t index = lane.request - 1;
-      f(index, requests_->state[index].stop_at - lane.to_stop);
+      f(index, requests_->state[index].stop_at - ToStop(lane));
     }
   }
 
@@ -126,13 +128,38 @@ class VirtualEngine {
  private:
   struct Lane {
     std::uint32_t request = 0;  // its id; 0: none that counts
-    std::int32_t to_stop = 0;
+    bool steady = false;  // among the steady rows
+    std::int64_t stop = 0;  // output tokens until its request stops; of a steady row: the step that stops it
+    std::int64_t kept = 0;  // the last step that found a steady row out of its place
+    std::int64_t base = 0;  // of a steady row: its position less the number of the step
+  };
+  // A steady row that stops, unless its lane says otherwise by then.
+  struct Stop {
+    std::int64_t step = 0;
+    std::uint32_t lane = 0, request = 0;
+
+    // A heap's top is its largest: the soonest.
+    friend bool operator<(const Stop& a, const Stop& b) { return a.step > b.step; }
   };
 
   bool PlanOne(TimePoint now);
   void Begin(TimePoint now);
-  bool BeginClosely(const PlanEntry& entry, StepId step, TimePoint now, StepLoad& load, RowResult& row);
-  void Stop(RowResult& row);
+  static std::size_t CountSteady(std::span<const PlanEntry> run, std::span<const PlanEntry> steady);
+  bool BeginClosely(const StepPlan& plan, std::size_t place, TimePoint now, StepLoad& load);
+  void FindStops(std::span<const PlanEntry> run);
+  std::int32_t ToStop(const Lane& lane) const {
+    return static_cast<std::int32_t>(lane.steady ? lane.stop - steps_ : lane.stop);
+  }
+  // The row is steady no more.
+  void Loosen(Lane& lane) {
+    lane.stop = ToStop(lane);
+    steady_bases_ -= std::exchange(lane.base, 0);
+    lane.steady = false;
+  }
+  void DropSteady(std::uint32_t lane, std::size_t place = 0);
+  bool Seated(const PlanEntry& entry) const {
+    return entry.lane < lanes_.size() && lanes_[entry.lane].request == entry.request.value;
+  }
   bool Seat(const PlanEntry& entry, StepId step);
   void Unseat(RequestId id);
   void StartMove(const KvMove& move, TimePoint now);
@@ -153,6 +180,11 @@ class VirtualEngine {
   Idle idle_ = Idle::kNoRequests;
 
   std::vector<Lane> lanes_;
+  std::vector<PlanEntry> steady_;  // plain decodes of the newest step, in its order
+  std::int64_t steady_bases_ = 0;  // sum over them
+  std::vector<PlanEntry> rest_;  // of Begin: steady rows from the first on that is not in its place
+  std::vector<Stop> steady_stops_;  // a heap
+  std::vector<std::size_t> stop_places_;  // in the step that begins
   std::vector<RowResult> rows_;  // of the step that runs
   std::vector<std::uint32_t> stops_;  // requests that stop with it, by index
   std::vector<std::uint32_t> first_tokens_;
@@ -201,61 +233,109 @@ bool VirtualEngine<Scheduler>::PlanOne(TimePoint now) {
   return true;
 }
 
-// Computes the step: what it costs, and what each row comes to.
+// How many of these entries, from the first on, are those rows, decoding again: all but their positions is equal.
+template <class Scheduler>
+std::size_t VirtualEngine<Scheduler>::CountSteady(std::span<const PlanEntry> run, std::span<const PlanEntry> steady) {
+  static_assert(std::endian::native == std::endian::little && offsetof(PlanEntry, position) == 16);
+  using Words = std::uint64_t __attribute__((vector_size(16)));
+  constexpr std::uint64_t kNoPosition = ~std::uint64_t{0xffffffff};
+  constexpr std::size_t kBlock = 8, kPair = 2 * sizeof(PlanEntry) / sizeof(Words);  // two entries are three words
+  const std::size_t both = std::min(run.size(), steady.size());
+  std::size_t i = 0;
+  for (; i + kBlock <= both; i += kBlock) {
+    std::array<Words, kPair> difference = {};
+    for (std::size_t w = 0; w < kBlock / 2 * kPair; ++w) {
+      Words entry, row;
+      std::memcpy(&entry, reinterpret_cast<const char*>(&run[i]) + w * sizeof entry, sizeof entry);
+      std::memcpy(&row, reinterpret_cast<const char*>(&steady[i]) + w * sizeof row, sizeof row);
+      difference[w % kPair] |= entry ^ row;
+    }
+    const auto& [first, middle, last] = difference;
+    if ((first[0] | first[1] | (middle[0] & kNoPosition) | middle[1] | last[0] | (last[1] & kNoPosition)) != 0) break;
+  }
+  const auto same = [](PlanEntry entry, const PlanEntry& row) {
+    entry.position = row.position;
+    return entry == row;
+  };
+  while (i < both && same(run[i], steady[i])) ++i;
+  return i;
+}
+
+// Computes the step: its cost, and the result of each row. Takes time for rows that are not steady, and next to none
+// for those that are.
 template <class Scheduler>
 void VirtualEngine<Scheduler>::Begin(TimePoint now) {
   const StepPlan& plan = *planned_[0];
+  const std::span<const PlanEntry> run = plan.run;
   StepLoad load;
-  rows_.resize(plan.run.size());
-  RowResult* row = rows_.data();
-  // Plain decodes are most of all rows, and these are registers.
-  std::span<Lane> lanes = lanes_;
-  const bool whole = !options_.by_exception;
-  std::int64_t decodes = 0, positions = 0, others = 0;
-  for (const PlanEntry& entry : plan.run) {
-    if (entry.flags == PlanEntry::kSamples && entry.lane < lanes.size()) [[likely]] {
-      Lane& lane = lanes[entry.lane];
-      if (lane.request == entry.request.value) [[likely]] {
-        ++decodes;
-        positions += entry.position;
-        const bool stops = --lane.to_stop == 0;
-        if (whole || stops) {
-          *row = {entry.request, entry.lane, 1, 0, 0};
-          if (stops) Stop(*row);
-          ++row;
-        }
-        continue;
-      }
-    }
-    if (BeginClosely(entry, plan.id, now, load, *row)) ++others, row += whole || row->finished() ? 1 : 0;
-    lanes = lanes_;
+  std::int64_t others = 0;
+  std::size_t at = CountSteady(run, steady_);
+  std::span<const PlanEntry> rest;
+  if (at < steady_.size()) {
+    rest_.assign(steady_.begin() + static_cast<std::ptrdiff_t>(at), steady_.end());
+    steady_.resize(at);
+    rest = rest_;
   }
-  rows_.resize(static_cast<std::size_t>(row - rows_.data()));
+  while (at < run.size()) {
+    if (const std::size_t n = rest.empty() ? 0 : CountSteady(run.subspan(at), rest); n > 0) {
+      steady_.insert(steady_.end(), rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(n));
+      rest = rest.subspan(n);
+      at += n;
+      continue;
+    }
+    const PlanEntry& entry = run[at++];
+    if (entry.flags != PlanEntry::kSamples || !Seated(entry)) {
+      others += BeginClosely(plan, at - 1, now, load) ? 1 : 0;
+      continue;
+    }
+    Lane& lane = lanes_[entry.lane];
+    if (!lane.steady) {
+      lane.steady = true;
+      lane.stop += steps_;
+      lane.base = entry.position - steps_ - 1;
+      steady_bases_ += lane.base;
+      steady_stops_.push_back({lane.stop, entry.lane, lane.request});
+      std::push_heap(steady_stops_.begin(), steady_stops_.end());
+    }
+    TAKT_ASSERT(entry.position == lane.base + steps_ + 1);
+    lane.kept = steps_ + 1;
+    steady_.push_back(entry);
+  }
+  for (const PlanEntry& row : rest) {
+    if (Lane& lane = lanes_[row.lane]; lane.steady && lane.kept <= steps_) Loosen(lane);
+  }
+  ++steps_;
+  const auto decodes = static_cast<std::int64_t>(steady_.size());
   load.decodes += decodes;
-  load.decode_context += positions + decodes;  // each attends to itself too
+  load.decode_context += steady_bases_ + decodes * (steps_ + 1);  // each attends to itself too
   load.samples += decodes;
+  request_steps_ += decodes + others;
 
   busy_ = true;
   step_start_ = now;
   step_end_ = After(std::max(now, stalled_until_), VirtualStepTime(*cost_, load));
   for (const std::uint32_t index : first_tokens_) requests_->records[index].first_token = step_end_;
   first_tokens_.clear();
-  ++steps_;
-  request_steps_ += decodes + others;
+  rows_.clear();
+  for (const PlanEntry& entry : options_.by_exception ? std::span<const PlanEntry>() : run) {
+    if (!Seated(entry)) continue;
+    rows_.push_back({entry.request, entry.lane, static_cast<std::uint16_t>(entry.samples() ? 1 : 0), 0, 0});
+  }
+  FindStops(run);
 }
 
 // Any entry, and so those that are not plain decodes. False where the plan is void for the request: the dead cost, and
 // yield nothing.
 template <class Scheduler>
-bool VirtualEngine<Scheduler>::BeginClosely(const PlanEntry& entry, StepId step, TimePoint now, StepLoad& load,
-                                            RowResult& row) {
+bool VirtualEngine<Scheduler>::BeginClosely(const StepPlan& plan, std::size_t place, TimePoint now, StepLoad& load) {
+  const PlanEntry& entry = plan.run[place];
   const std::int32_t end = entry.position + entry.tokens;
   if (entry.prefill()) {
     load.AddPrefill(entry.tokens, entry.position, entry.samples());
   } else {
     load.AddDecode(end);
   }
-  if (!Seat(entry, step)) return false;
+  if (!Seat(entry, plan.id)) return false;
   const std::uint32_t index = VirtualRequests::IndexOf(entry.request);
   VirtualRequest& request = requests_->state[index];
   RequestRecord& record = requests_->records[index];
@@ -271,33 +351,59 @@ bool VirtualEngine<Scheduler>::BeginClosely(const PlanEntry& entry, StepId step,
   }
   if (entry.prefill()) record.recomputed_tokens += std::max(0, std::min(end, request.computed) - entry.position);
   request.computed = std::max(request.computed, end);
-  row = {entry.request, entry.lane, 0, 0, 0};
   if (!entry.samples()) return true;
   request.decoding = true;
   if (record.first_token == kNever) first_tokens_.push_back(index);
-  row.tokens = 1;
-  if (--lanes_[entry.lane].to_stop == 0) Stop(row);
+  Lane& lane = lanes_[entry.lane];
+  Loosen(lane);
+  if (--lane.stop == 0) stop_places_.push_back(place);
   return true;
 }
 
-// The row's request stops with this step.
+// The requests that stop with the step that has begun, in its order, and the rows of those that end.
 template <class Scheduler>
-void VirtualEngine<Scheduler>::Stop(RowResult& row) {
-  const std::uint32_t index = VirtualRequests::IndexOf(row.request);
-  if (requests_->state[index].last_stop) row.flags = RowResult::kFinished;
-  stops_.push_back(index);
+void VirtualEngine<Scheduler>::FindStops(std::span<const PlanEntry> run) {
+  for (; !steady_stops_.empty() && steady_stops_.front().step <= steps_; steady_stops_.pop_back()) {
+    std::pop_heap(steady_stops_.begin(), steady_stops_.end());
+    const Stop& stop = steady_stops_.back();
+    const Lane& lane = lanes_[stop.lane];
+    if (lane.request != stop.request || !lane.steady || lane.stop != stop.step) continue;
+    const auto place = std::ranges::find(run, stop.lane, &PlanEntry::lane) - run.begin();
+    stop_places_.push_back(static_cast<std::size_t>(place));
+  }
+  std::ranges::sort(stop_places_);
+  std::size_t dropped = 0;
+  for (const std::size_t place : stop_places_) {
+    const PlanEntry& entry = run[place];
+    if (lanes_[entry.lane].steady) DropSteady(entry.lane, place - dropped++);
+    const std::uint32_t index = VirtualRequests::IndexOf(entry.request);
+    stops_.push_back(index);
+    if (!requests_->state[index].last_stop) continue;
+    if (options_.by_exception) rows_.push_back({entry.request, entry.lane, 1, 0, 0});
+    const auto row = options_.by_exception ? rows_.end() - 1 : std::ranges::find(rows_, entry.lane, &RowResult::lane);
+    row->flags = RowResult::kFinished;
+  }
+  stop_places_.clear();
+}
+
+// `place`: its place, if no row before it has gone, or been other than steady.
+template <class Scheduler>
+void VirtualEngine<Scheduler>::DropSteady(std::uint32_t lane, std::size_t place) {
+  Loosen(lanes_[lane]);
+  const bool there = place < steady_.size() && steady_[place].lane == lane;
+  const auto first = steady_.begin() + static_cast<std::ptrdiff_t>(there ? place : 0);
+  steady_.erase(std::find_if(first, steady_.end(), [lane](const PlanEntry& row) { return row.lane == lane; }));
 }
 
 // Sees to it that the request has the entry's lane. False where the plan is void for it.
 template <class Scheduler>
 bool VirtualEngine<Scheduler>::Seat(const PlanEntry& entry, StepId step) {
   if (entry.lane >= lanes_.size()) lanes_.resize(entry.lane + 1);
-  Lane& lane = lanes_[entry.lane];
-  if (lane.request == entry.request.value) return true;
+  if (Seated(entry)) return true;
   VirtualRequest& request = requests_->state[VirtualRequests::IndexOf(entry.request)];
   if (step.value <= request.void_through) return false;
   if (request.engine != VirtualRequest::kAnyEngine && request.engine != options_.instance) return false;
-  lane = {static_cast<std::uint32_t>(entry.request.value), request.to_stop};
+  lanes_[entry.lane] = {.request = static_cast<std::uint32_t>(entry.request.value), .stop = request.to_stop};
   request.lane = entry.lane;
   request.decoding = !entry.prefill();
   return true;
@@ -311,7 +417,8 @@ void VirtualEngine<Scheduler>::Unseat(RequestId id) {
   if (request.lane == kNoLane) return;
   Lane& lane = lanes_[request.lane];
   TAKT_ASSERT(lane.request == id.value);
-  request.to_stop = lane.to_stop;
+  if (lane.steady) DropSteady(request.lane);
+  request.to_stop = ToStop(lane);
   // Decoding computes every token but the newest.
   if (request.decoding) {
     request.computed = std::max(request.computed, request.prompt + request.returned + request.generated() - 1);
