@@ -2,6 +2,7 @@
 #ifndef TAKT_SCHEDULER_RESULTS_H_
 #define TAKT_SCHEDULER_RESULTS_H_
 
+#include "takt/scheduler/plain_results.h"
 #include "takt/scheduler/state.h"
 #include "takt/scheduler/faults.h"
 #include "takt/scheduler/kv.h"
@@ -10,30 +11,6 @@
 #include "takt/scheduler/lives.h"
 
 namespace takt::internal {
-
-// The first of these entries of one token each, from the given one on, whose result is not one token and nothing else;
-// their number where there is none. There are as many results. Such an entry begins with the bytes of such a result:
-// the request, the lane, and a one whose upper half is a result's drafts and flags.
-inline std::size_t PlainResults(std::span<const PlanEntry> run, std::span<const RowResult> rows, std::size_t i) {
-  static_assert(offsetof(PlanEntry, lane) == offsetof(RowResult, lane) && std::endian::native == std::endian::little &&
-                offsetof(PlanEntry, tokens) == offsetof(RowResult, tokens) && sizeof(RowResult) == 16);
-  using Words = std::uint64_t __attribute__((vector_size(16)));
-  const auto difference = [&](std::size_t at) {
-    Words plain, said;
-    std::memcpy(&plain, &run[at], sizeof plain);
-    std::memcpy(&said, &rows[at], sizeof said);
-    return plain ^ said;
-  };
-  const auto none = [](const Words& w) { return (w[0] | w[1]) == 0; };
-  constexpr std::size_t kBlock = 8;
-  for (; i + kBlock <= run.size(); i += kBlock) {
-    Words any = {};
-    for (std::size_t k = 0; k < kBlock; ++k) any |= difference(i + k);
-    if (!none(any)) break;
-  }
-  while (i < run.size() && none(difference(i))) ++i;
-  return i;
-}
 
 // Invariant: each entry of a step gets one result, or none.
 class Results {
