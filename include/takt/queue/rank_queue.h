@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -147,6 +149,14 @@ class RankQueue {
     }
   }
 
+  // An Event, one of its alternatives, or an Epoch.
+  template <class Told>
+  void Observe([[maybe_unused]] const Told& told, [[maybe_unused]] TimePoint now) {
+    using As = std::conditional_t<std::same_as<Told, Epoch>, Epoch, Event>;
+    if constexpr (ObservingPolicy<P, As>) policy_.Observe(static_cast<const As&>(told), now);
+  }
+
+  const PolicyHooks& hooks() const { return hooks_; }
   bool goes_by_service() const { return hooks_.scheduled; }
   // Whether what is scheduled changes the order of others.
   bool charges_groups() const { return grouped() && hooks_.scheduled; }

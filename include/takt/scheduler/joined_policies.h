@@ -50,12 +50,8 @@ class JoinedPolicies final : public PolicyPort {
     return queue_.Scheduled(state, prefill, output);
   }
   void TellPressure(const QueuePressure& pressure, TimePoint now) override { queue_.TellPressure(pressure, now); }
-  void Observe([[maybe_unused]] const Event& event, [[maybe_unused]] TimePoint now) override {
-    if constexpr (ObservingPolicy<Policy>) queue_.policy().Observe(event, now);
-  }
-  void Observe([[maybe_unused]] const Epoch& epoch, [[maybe_unused]] TimePoint now) override {
-    if constexpr (ObservingPolicy<Policy, Epoch>) queue_.policy().Observe(epoch, now);
-  }
+  void Observe(const Event& event, TimePoint now) override { queue_.Observe(event, now); }
+  void Observe(const Epoch& epoch, TimePoint now) override { queue_.Observe(epoch, now); }
   void TrackWorst() override { queue_.TrackWorst(); }
   void Reserve(std::size_t slots) override { queue_.Reserve(slots); }
   void KeyHashes(std::uint64_t seed) override { queue_.KeyHashes(seed); }
@@ -85,7 +81,7 @@ class JoinedPolicies final : public PolicyPort {
 
  private:
   void Look() {
-    hooks_ = HooksOf(queue_.policy());
+    hooks_ = queue_.hooks();
     ages_ = queue_.ages();
     refresh_interval_ = RefreshIntervalOf(queue_.policy());
   }
