@@ -1,6 +1,7 @@
 // A policy that holds another: tenants are served alike, as under FairShare, and inside a tenant the shortest prompt
 // comes first. Each hook of the policy inside must be passed on, since a hook that is left out is not called.
 #include <cstdio>
+#include <optional>
 
 #include "takt/policy/fair_share.h"
 #include "takt/scheduler.h"
@@ -18,8 +19,9 @@ class TenantShortestPrompt {
   void Reserve(std::size_t requests) { tenants_.Reserve(requests); }
   std::uint64_t Group(const RequestState& r) const { return tenants_.Group(r); }
   RankKey GroupKey(std::uint64_t tenant) const { return tenants_.GroupKey(tenant); }
-  void GroupSized(std::uint64_t tenant, std::int64_t waiting) { tenants_.GroupSized(tenant, waiting); }
-  void GroupWakes(std::uint64_t tenant, RankKey least) { tenants_.GroupWakes(tenant, least); }
+  void GroupSized(std::uint64_t tenant, std::int64_t waiting, std::optional<RankKey> least) {
+    tenants_.GroupSized(tenant, waiting, least);
+  }
   void Scheduled(const RequestState& r, Tokens prefill, Tokens output) { tenants_.Scheduled(r, prefill, output); }
   std::vector<std::uint64_t>& moved_groups() { return tenants_.moved_groups(); }
 

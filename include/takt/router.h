@@ -78,7 +78,7 @@ class BasicRouter {
     if (!r_.MayEnter()) return r_.desk.Said();
     r_.Enter(now);
     r_.placer.Observe(epoch, r_.now());
-    if constexpr (EpochPolicy<Policy>) r_.queue.policy().Observe(epoch, r_.now());
+    r_.queue.Observe(epoch, r_.now());
     r_.desk.Leave();
     return r_.desk.Said();
   }

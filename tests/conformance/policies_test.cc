@@ -3,6 +3,7 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -210,7 +211,7 @@ void SameInputSameOutput(const P& policy, const std::vector<RequestState>& reque
 // stand in the order in which they did, so that theirs does.
 template <class P>
 void OrderIsOfTheRequests(const P& policy, std::vector<RequestState> requests) {
-  if (HooksOf(policy).group_wake || HooksOf(policy).group_watch) return;
+  if (HooksOf(policy).group_watch) return;
   if (NameOf(policy).find("justitia") != std::string::npos) return;  // the first call tags its whole workflow
   // A head start follows from the sizes known, and the work that waits, when the request joins.
   if (NameOf(policy).find("boosted_footprint") != std::string::npos) return;
@@ -463,10 +464,12 @@ struct AllHooks {
   std::uint64_t Group(const RequestState&) const { return 3; }
   RankKey GroupKey(std::uint64_t) const { return {4}; }
   std::vector<std::uint64_t>& moved_groups() { return moved; }
-  void GroupWakes(std::uint64_t group, RankKey) { woken = group; }
-  void GroupSized(std::uint64_t, std::int64_t waiting) { sized = waiting; }
+  void GroupSized(std::uint64_t, std::int64_t waiting, std::optional<RankKey> least) {
+    sized = waiting + (least ? 1 : 0);
+  }
   void PlanBegins(TimePoint) { ++plans; }
   void Observe(const Event&, TimePoint) { ++observed; }
+  void Observe(const Epoch&, TimePoint) { observed += 10; }
   void Scheduled(const RequestState&, Tokens prefill, Tokens output) { tokens += prefill.value + output.value; }
   RankKey VictimKey(const RequestState&) const { return {static_cast<double>(tokens)}; }
   std::int64_t refresh_interval() const { return 6; }
@@ -474,36 +477,34 @@ struct AllHooks {
   void Admitted(const RequestState&, TimePoint) { ++admitted; }
 
   std::vector<std::uint64_t> moved;
-  std::uint64_t woken = 0;
   std::int64_t sized = 0;
   int observed = 0, plans = 0, tokens = 0, admitted = 0;
 };
 
 template <class P>
 void ForwardsAll(P policy, bool ages) {
-  static_assert(RankPolicy<P> && MovingPolicy<P> && GroupPolicy<P> && GroupLogPolicy<P> && GroupWakePolicy<P> &&
-                GroupWatchPolicy<P> && PlanBeginPolicy<P> && ObservingPolicy<P> && ScheduledPolicy<P> &&
-                VictimPolicy<P> && RefreshingPolicy<P> && DecliningPolicy<P> && AdmittedPolicy<P>);
+  static_assert(RankPolicy<P> && MovingPolicy<P> && GroupPolicy<P> && GroupLogPolicy<P> && GroupWatchPolicy<P> &&
+                PlanBeginPolicy<P> && ObservingPolicy<P> && ObservingPolicy<P, Epoch> && ScheduledPolicy<P> &&
+                VictimPolicy<P> && RefreshingPolicy<P> && DecliningPolicy<P>);
   CHECK(HooksOf(policy) == PolicyHooks{.moving = true,
                                        .groups = true,
                                        .group_log = true,
-                                       .group_wake = true,
                                        .group_watch = true,
                                        .observes = true,
                                        .scheduled = true,
                                        .victims = true,
-                                       .begins = true,
-                                       .ages = ages,
-                                       .refreshes = true,
                                        .declines = true,
-                                       .admitted = true});
+                                       .begins = true});
+  CHECK((AgingOf(policy) != nullptr) == ages);
   CHECK(policy.Key({}).key == 1);
   CHECK(policy.KeyAt({}, {}).key == 2);
   CHECK(policy.Group({}) == 3);
   CHECK(policy.GroupKey(3).key == 4);
   policy.moved_groups().push_back(5);
   CHECK(policy.moved_groups().size() == 1);
+  policy.GroupSized(3, 7, RankKey{});
   policy.Observe(Drain{}, {});
+  policy.Observe(Epoch{}, {});
   policy.Scheduled({}, {2}, {3});
   CHECK(policy.VictimKey({}).key == 5);
   CHECK(policy.refresh_interval() == 6);
@@ -522,7 +523,8 @@ TEST_CASE("wrappers forward every hook, and have none that the policy has not") 
   using Plain = Aged<Sjf>;
   static_assert(RankPolicy<Plain> && AgingPolicy<Plain> && !MovingPolicy<Plain> && !GroupPolicy<Plain> &&
                 !ObservingPolicy<Plain> && !ScheduledPolicy<Plain> && !VictimPolicy<Plain>);
-  CHECK(AnyPolicy(Plain{}).hooks() == PolicyHooks{.ages = true});
+  CHECK(AnyPolicy(Plain{}).hooks() == PolicyHooks{});
+  CHECK(AnyPolicy(Plain{}).aging() != nullptr);
   CHECK(AnyPolicy(Sjf{}).hooks() == PolicyHooks{});
   CHECK(AnyPolicy(Sjf{}).aging() == nullptr);
 }
@@ -531,7 +533,7 @@ void CheckAges(const AnyPolicy& policy, std::string_view spec, std::int64_t thre
   CHECK(policy.spec() == spec);
   REQUIRE(policy.aging() != nullptr);
   CHECK(policy.aging()->threshold == threshold);
-  CHECK(policy.hooks() == PolicyHooks{.ages = true});
+  CHECK(policy.hooks() == PolicyHooks{});
 }
 
 TEST_CASE("an erased policy ages, whichever way it comes to hold an aged one") {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -87,9 +88,10 @@ struct Fair {
 struct LoggedFair : Fair {
   static constexpr std::string_view kName = "logged_fair";
   std::vector<std::uint64_t>& moved_groups() { return moved; }
-  void GroupWakes(std::uint64_t group, RankKey least) {
+  void GroupSized(std::uint64_t group, std::int64_t, std::optional<RankKey> least) {
+    if (!least) return;
     const OfTheHost memory;
-    served[group] = std::max(served[group], least.key);
+    served[group] = std::max(served[group], least->key);
     moved.push_back(group);
   }
   void Scheduled(const RequestState& r, Tokens prefill, Tokens output) {

@@ -692,7 +692,7 @@ void Shadow::ChangePolicy(const AnyPolicy& policy, TimePoint now, const Schedule
     life.declined = false;
     if (life.is == Is::kWaiting) {
       life.key = KeyOf(life);
-      if (policy_.hooks().group_watch && !life.promoted()) policy_.GroupSized(policy_.Group(life.state), 1);
+      if (policy_.hooks().group_watch && !life.promoted()) policy_.GroupSized(policy_.Group(life.state), 1, {});
       if (aging != nullptr && !life.promoted()) {
         const bool counted =
             std::exchange(life.counting, aging->count_from == AgingOptions::CountFrom::kArrival || life.state.has_run);
@@ -706,7 +706,7 @@ void Shadow::ChangePolicy(const AnyPolicy& policy, TimePoint now, const Schedule
 
 // It has a row.
 void Shadow::Admitted(const Life& life) {
-  if (policy_.hooks().admitted) policy_.Admitted(life.state, now_);
+  if (policy_.hooks().declines) policy_.Admitted(life.state, now_);
 }
 
 // Which of those that wait the policy declines, the scheduler says. Where some have ended in the middle of the plan, it
@@ -738,9 +738,10 @@ void Shadow::Enqueue(Life& life) {
   if (BlocksOf(life, life.known) > TotalBlocks()) FailWith(life, FailReason::kKvExhausted);
 }
 
-// Where nobody else of its group waits the policy is told, and of the least key of the groups that wait; or, where none
-// does, of the one that was the last to.
+// The policy hears how many of its group wait. If this is the first, it also hears the least key of the groups that
+// wait; if none does, of the one that was the last to.
 void Shadow::JoinGroup(const Life& life) {
+  if (!policy_.hooks().group_watch) return;
   const std::uint64_t group = policy_.Group(life.state);
   double least = std::numeric_limits<double>::infinity();
   std::int64_t of_it = 1;
@@ -751,16 +752,15 @@ void Shadow::JoinGroup(const Life& life) {
     of_it += its == group ? 1 : 0;
     least = std::min(least, policy_.GroupKey(its).key);
   }
-  if (policy_.hooks().group_watch) policy_.GroupSized(group, of_it);
-  if (!policy_.hooks().group_wake || of_it > 1) return;
+  if (of_it > 1) return policy_.GroupSized(group, of_it, {});
   if (least == std::numeric_limits<double>::infinity()) {
-    if (waited_last_.empty()) return;
+    if (waited_last_.empty()) return policy_.GroupSized(group, of_it, {});
     const auto key = [this](std::uint64_t g) { return policy_.GroupKey(g).key; };
     least = key(waited_last_.front());
     // Which of several was the last cannot be told, and so not to what the group is lifted.
     if (std::ranges::any_of(waited_last_, [&](std::uint64_t g) { return key(g) != least; })) known_order_ = false;
   }
-  policy_.GroupWakes(group, {least});
+  policy_.GroupSized(group, of_it, RankKey{least});
 }
 
 // To be called while it waits still.
@@ -980,7 +980,7 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
       std::ranges::any_of(plan.moves, [](const KvMove& move) { return move.action != KvAction::kOut; });
   const bool enters = std::ranges::any_of(plan.run, &PlanEntry::admitted);
   const int ways = (enters ? 1 : 0) + (swaps_in ? 1 : 0) + (fails ? 1 : 0);
-  if (policy_.hooks().group_wake && (ways > 1 || (!plan.preempted.empty() && ways > 0))) known_order_ = false;
+  if (policy_.hooks().group_watch && (ways > 1 || (!plan.preempted.empty() && ways > 0))) known_order_ = false;
   CheckNeeded(plan, limits, scheduler);
   CheckPreempted(plan, scheduler);
   if (built_) FinishAtCap();

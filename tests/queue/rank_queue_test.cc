@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <vector>
 
@@ -42,7 +43,9 @@ struct Grouped {
     return {found == served.end() ? 0 : found->second};
   }
   std::vector<std::uint64_t>& moved_groups() { return moved; }
-  void GroupWakes(std::uint64_t group, RankKey least) { served[group] = std::max(GroupKey(group).key, least.key); }
+  void GroupSized(std::uint64_t group, std::int64_t, std::optional<RankKey> least) {
+    if (least) served[group] = std::max(GroupKey(group).key, least->key);
+  }
   void Scheduled(const RequestState& r, Tokens prefill, Tokens output) {
     served[Group(r)] += prefill.value + output.value;
     moved.push_back(Group(r));

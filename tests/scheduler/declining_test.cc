@@ -36,6 +36,7 @@ struct Capped {
 struct Later {
   RankKey Key(const RequestState&) const { return {0}; }
   bool Admits(const RequestState&, TimePoint now) const { return now >= from; }
+  void Admitted(const RequestState&, TimePoint) {}
   TimePoint from = Ms(3);
 };
 
@@ -116,6 +117,7 @@ TEST_CASE("a policy that comes later is told of those that run") {
 struct Guarded {
   RankKey Key(const RequestState& r) const { return {static_cast<double>(r.request.priority)}; }
   bool Admits(const RequestState& r, TimePoint) const { return r.request.tenant.value != 9; }
+  void Admitted(const RequestState&, TimePoint) {}
 };
 
 TEST_CASE("beside declined requests one that waits for its adapter is overtaken no more often than without them") {

@@ -242,6 +242,19 @@ TEST_CASE("a request that runs is described as it is when something new is known
   CHECK(policy.last->has_run);
 }
 
+TEST_CASE("a policy observes the host's own event, not a copy of it") {
+  struct Observing {
+    std::shared_ptr<const Event*> last = std::make_shared<const Event*>();
+    void Observe(const Event& event, TimePoint) { *last = &event; }
+    RankKey Key(const RequestState&) const { return {}; }
+  };
+  const Observing policy;
+  Host<Observing> host(Small(), {}, policy);
+  const Event event = Cancelled{{1}};
+  host.scheduler.On(event, Ms(1));
+  CHECK(*policy.last == &event);
+}
+
 TEST_CASE("a scheduler that is given no policy has takt's default") {
   CHECK(Scheduler::Create(Small())->policy().name() == "boosted_footprint");
   CHECK(BasicScheduler<Fcfs>::Create(Small()).ok());

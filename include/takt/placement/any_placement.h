@@ -76,7 +76,7 @@ class AnyPlacement {
       if constexpr (ObservingPlacement<P>) policy.Observe(event, now);
     }
     void Observe(const Epoch& epoch, TimePoint now) override {
-      if constexpr (EpochPlacement<P>) policy.Observe(epoch, now);
+      if constexpr (ObservingPlacement<P, Epoch>) policy.Observe(epoch, now);
     }
     void Prepare(const RequestState& r, TimePoint now) override {
       if constexpr (PreparingPlacement<P>) policy.Prepare(r, now);

@@ -27,12 +27,9 @@ concept PlacementPolicy =
 template <class P>
 concept HashingPlacement = requires(P& p, std::uint64_t seed) { p.KeyHashes(seed); };
 // Every event that the router does not ignore as late, of an unknown instance or invalid, before the router acts on it.
-// Requests may be unknown.
-template <class P>
-concept ObservingPlacement = requires(P& p, const RouterEvent& event, TimePoint now) { p.Observe(event, now); };
-// Tables that an Epoch brings.
-template <class P>
-concept EpochPlacement = requires(P& p, const Epoch& epoch, TimePoint now) { p.Observe(epoch, now); };
+// Requests may be unknown. With Epoch as the second parameter, the tables that it brings.
+template <class P, class Told = RouterEvent>
+concept ObservingPlacement = requires(P& p, const Told& told, TimePoint now) { p.Observe(told, now); };
 // Once before the scores of a request: what is the same for all instances.
 template <class P>
 concept PreparingPlacement = requires(P& p, const RequestState& r, TimePoint now) { p.Prepare(r, now); };

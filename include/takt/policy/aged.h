@@ -26,13 +26,6 @@ class Aged : public P {
 
   const AgingOptions* aging() const { return &aging_; }
   const P& inner() const { return *this; }
-  PolicyHooks hooks() const
-    requires requires(const P& p) { p.hooks(); }
-  {
-    PolicyHooks hooks = P::hooks();
-    hooks.ages = true;
-    return hooks;
-  }
   std::string name() const { return "aged(" + NameOf(inner()) + ")"; }
   std::string spec() const {
     const std::string changed = ChangedOptions(*this, Aged(inner()));

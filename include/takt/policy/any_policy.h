@@ -41,7 +41,6 @@ class AnyPolicy {
       : AnyPolicy(policy.inner()) {
     name_ = policy.name();
     spec_ = policy.spec();
-    hooks_.ages = true;
     aging_ = *policy.aging();
   }
   template <RankPolicy P>
@@ -65,16 +64,15 @@ class AnyPolicy {
   // For policies that are made by name: `spec` is what makes it again.
   void Rename(std::string name, std::string spec) { name_ = std::move(name), spec_ = std::move(spec); }
   PolicyHooks hooks() const { return hooks_; }
-  bool wants_scheduled() const { return hooks_.scheduled; }
-  bool wants_events() const { return hooks_.observes; }
 
   RankKey Key(const RequestState& r) const { return held_->Key(r); }
   RankKey KeyAt(const RequestState& r, TimePoint now) const { return held_->KeyAt(r, now); }
   std::uint64_t Group(const RequestState& r) const { return held_->Group(r); }
   RankKey GroupKey(std::uint64_t group) const { return held_->GroupKey(group); }
   std::vector<std::uint64_t>& moved_groups() { return held_->moved_groups(); }
-  void GroupWakes(std::uint64_t group, RankKey least) { held_->GroupWakes(group, least); }
-  void GroupSized(std::uint64_t group, std::int64_t waiting) { held_->GroupSized(group, waiting); }
+  void GroupSized(std::uint64_t group, std::int64_t waiting, std::optional<RankKey> least) {
+    held_->GroupSized(group, waiting, least);
+  }
   void PlanBegins(TimePoint now) { held_->PlanBegins(now); }
   void Observe(const Event& event, TimePoint now) { held_->Observe(event, now); }
   void Observe(const Epoch& epoch, TimePoint now) { held_->Observe(epoch, now); }
@@ -108,8 +106,7 @@ class AnyPolicy {
     virtual std::uint64_t Group(const RequestState&) const = 0;
     virtual RankKey GroupKey(std::uint64_t) const = 0;
     virtual std::vector<std::uint64_t>& moved_groups() = 0;
-    virtual void GroupWakes(std::uint64_t, RankKey) = 0;
-    virtual void GroupSized(std::uint64_t, std::int64_t) = 0;
+    virtual void GroupSized(std::uint64_t, std::int64_t, std::optional<RankKey>) = 0;
     virtual void PlanBegins(TimePoint) = 0;
     virtual void Observe(const Event&, TimePoint) = 0;
     virtual void Observe(const Epoch&, TimePoint) = 0;
@@ -153,11 +150,8 @@ class AnyPolicy {
       if constexpr (GroupLogPolicy<P>) return policy.moved_groups();
       return nothing;
     }
-    void GroupWakes(std::uint64_t group, RankKey least) override {
-      if constexpr (GroupWakePolicy<P>) policy.GroupWakes(group, least);
-    }
-    void GroupSized(std::uint64_t group, std::int64_t waiting) override {
-      if constexpr (GroupWatchPolicy<P>) policy.GroupSized(group, waiting);
+    void GroupSized(std::uint64_t group, std::int64_t waiting, std::optional<RankKey> least) override {
+      if constexpr (GroupWatchPolicy<P>) policy.GroupSized(group, waiting, least);
     }
     void PlanBegins(TimePoint now) override {
       if constexpr (PlanBeginPolicy<P>) policy.PlanBegins(now);
@@ -166,7 +160,7 @@ class AnyPolicy {
       if constexpr (ObservingPolicy<P>) policy.Observe(event, now);
     }
     void Observe(const Epoch& epoch, TimePoint now) override {
-      if constexpr (EpochPolicy<P>) policy.Observe(epoch, now);
+      if constexpr (ObservingPolicy<P, Epoch>) policy.Observe(epoch, now);
     }
     bool Scheduled(const RequestState& r, Tokens prefill, Tokens output, std::int64_t steps) override {
       return TellOfStep(policy, r, prefill, output, steps);
@@ -198,7 +192,7 @@ class AnyPolicy {
       return true;
     }
     void Admitted(const RequestState& r, TimePoint now) override {
-      if constexpr (AdmittedPolicy<P>) policy.Admitted(r, now);
+      if constexpr (DecliningPolicy<P>) policy.Admitted(r, now);
     }
     KeyParts Explain(const RequestState& r) const override {
       if constexpr (ExplainPolicy<P>) return policy.Explain(r);
@@ -216,14 +210,8 @@ class AnyPolicy {
       if constexpr (LearningPolicy<P>) return policy.LoadLearnt(words);
       return false;
     }
-    const AgingOptions* aging() const override {
-      if constexpr (AgingPolicy<P>) return policy.aging();
-      return nullptr;
-    }
-    std::int64_t refresh_interval() const override {
-      if constexpr (RefreshingPolicy<P>) return policy.refresh_interval();
-      return 0;
-    }
+    const AgingOptions* aging() const override { return AgingOf(policy); }
+    std::int64_t refresh_interval() const override { return RefreshIntervalOf(policy); }
 
     P policy;
     std::vector<std::uint64_t> nothing;

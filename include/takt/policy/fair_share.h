@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -106,12 +107,11 @@ class FairShare {
     Log(tenant);
   }
 
-  void GroupSized(std::uint64_t group, std::int64_t waiting) { At(group).waits = waiting > 0; }
-
-  void GroupWakes(std::uint64_t group, RankKey least) {
-    floor_ = std::max(floor_, least.key);
+  void GroupSized(std::uint64_t group, std::int64_t waiting, std::optional<RankKey> least) {
+    if (least) floor_ = std::max(floor_, least->key);
     Tenant& tenant = At(group);
-    if (!(tenant.counter() < floor_)) return;
+    tenant.waits = waiting > 0;
+    if (!least || !(tenant.counter() < floor_)) return;
     tenant.lifted_to = floor_;
     tenant.charged = 0;
     Log(tenant);

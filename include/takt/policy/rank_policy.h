@@ -6,6 +6,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -87,7 +88,7 @@ concept MovingPolicy = RankPolicy<P> && requires(const P& p, const RequestState&
 };
 
 // Optional: requests form groups (a tenant, an agent). Requests are ordered by their group's GroupKey, then by Key.
-// GroupKey may change through Scheduled, Observe and GroupWakes; the queue reads it again before the next plan.
+// GroupKey may change through Scheduled, Observe and GroupSized; the queue reads it again before the next plan.
 template <class P>
 concept GroupPolicy = RankPolicy<P> && requires(const P& p, const RequestState& r, std::uint64_t group) {
   { p.Group(r) } -> std::same_as<std::uint64_t>;
@@ -102,17 +103,14 @@ concept GroupLogPolicy = GroupPolicy<P> && requires(P& p) {
   { p.moved_groups() } -> std::same_as<std::vector<std::uint64_t>&>;
 };
 
-// Optional: is told when a group of which no request waited gets a waiting member. `least` is the smallest GroupKey of
-// the groups that wait. Where no group waits, it is the present key of the group that was the last to wait. Before any
-// group has waited there is neither, and nothing is told.
-template <class P>
-concept GroupWakePolicy =
-    GroupPolicy<P> && requires(P& p, std::uint64_t group, RankKey least) { p.GroupWakes(group, least); };
-
-// Optional: is told how many of a group wait whenever that changes, before the queue reads the group's key.
+// Optional: hears how many of a group wait whenever that changes, before the queue reads the group's key. `least` has a
+// value if no request of the group waited before: the smallest GroupKey of the groups that wait. If no group waits, it
+// is the present key of the group that was the last to wait. Before any group has waited it is empty.
 template <class P>
 concept GroupWatchPolicy =
-    GroupPolicy<P> && requires(P& p, std::uint64_t group, std::int64_t waiting) { p.GroupSized(group, waiting); };
+    GroupPolicy<P> && requires(P& p, std::uint64_t group, std::int64_t waiting, std::optional<RankKey> least) {
+      p.GroupSized(group, waiting, least);
+    };
 
 // Optional: is told the time when a plan begins, before the queue takes in group keys that changed.
 template <class P>
@@ -125,27 +123,28 @@ template <class P>
 concept RefreshingPolicy = requires(const P& p) {
   { p.refresh_interval() } -> std::same_as<std::int64_t>;
 };
+template <class P>
+std::int64_t RefreshIntervalOf([[maybe_unused]] const P& policy) {
+  if constexpr (RefreshingPolicy<P>) return policy.refresh_interval();
+  else return 0;
+}
 
 // Optional: may keep a waiting request out for now. A request that it declines is passed over, and those behind it go
 // on: so any number of them may overtake it as long as it is declined, where any bound on overtaking counts only what
 // overtook it while it was not. Admits is asked whenever a request would be let in, also several times in a plan.
 // While it declines, each plan looks at all that wait before the first that it does not: O(declined). Nothing wakes a
 // scheduler where the answer depends on the time alone. Only a scheduler asks: a queue without rows does not.
+// The policy hears of each request that gets a row by Admitted, before the next Admits. It hears of the request again
+// after a preemption or a tool. A policy that is new hears of all that have a row.
 template <class P>
-concept DecliningPolicy = RankPolicy<P> && requires(const P& p, const RequestState& r, TimePoint now) {
-  { p.Admits(r, now) } -> std::same_as<bool>;
+concept DecliningPolicy = RankPolicy<P> && requires(P& p, const P& c, const RequestState& r, TimePoint now) {
+  { c.Admits(r, now) } -> std::same_as<bool>;
+  p.Admitted(r, now);
 };
-// Optional: is told of each request that gets a row, before the next is asked about; again when it comes back after a
-// preemption or a tool; and, by a policy that is new, of those that have one.
-template <class P>
-concept AdmittedPolicy = RankPolicy<P> && requires(P& p, const RequestState& r, TimePoint now) { p.Admitted(r, now); };
 
-// Optional: is told every event that the scheduler is told.
-template <class P>
-concept ObservingPolicy = requires(P& p, const Event& event, TimePoint now) { p.Observe(event, now); };
-// Optional: is told the tables that an Epoch brings.
-template <class P>
-concept EpochPolicy = requires(P& p, const Epoch& epoch, TimePoint now) { p.Observe(epoch, now); };
+// Optional: hears every event that the scheduler hears; with Epoch as the second parameter, the tables that it brings.
+template <class P, class Told = Event>
+concept ObservingPolicy = requires(P& p, const Told& told, TimePoint now) { p.Observe(told, now); };
 
 // Optional: is told, at Commit, of the tokens that a step computed for a request (`prefill` known ones, `output`
 // new ones). Where it returns a bool, true says that this has changed the request's key. In a router one call may stand
@@ -212,41 +211,40 @@ template <class P>
 concept AgingPolicy = requires(const P& p) {
   { p.aging() } -> std::same_as<const AgingOptions*>;
 };
+template <class P>
+const AgingOptions* AgingOf([[maybe_unused]] const P& policy) {
+  if constexpr (AgingPolicy<P>) return policy.aging();
+  else return nullptr;
+}
 
-// Which optional hooks a policy has; not whether its Scheduled answers with a bool, or takes a number of steps. A
-// policy whose type does not tell (AnyPolicy, also aged) has all of them, and says with `hooks()` which of them mean
-// anything.
+// The optional hooks of a policy that its queue or scheduler asks for before it calls them. A policy whose type does
+// not show its hooks (AnyPolicy, also aged) has all of them, and hooks() returns those of the policy inside.
 struct PolicyHooks {
-  bool moving = false, groups = false, group_log = false, group_wake = false, group_watch = false;
-  bool observes = false, scheduled = false, victims = false;
-  bool enters = false, ends = false, timed = false, pressure = false, explains = false, begins = false;
-  bool reserves = false, hashes = false, ages = false, refreshes = false, declines = false, admitted = false;
+  bool moving = false, groups = false, group_log = false, group_watch = false;
+  bool observes = false, scheduled = false, victims = false, declines = false;
+  bool enters = false, ends = false, timed = false, pressure = false, begins = false;
 
   friend constexpr bool operator==(const PolicyHooks&, const PolicyHooks&) = default;
 };
 
 template <RankPolicy P>
 constexpr PolicyHooks HooksOf() {
+  static_assert(
+      DecliningPolicy<P> || !requires(const P& p, const RequestState& r, TimePoint now) { p.Admits(r, now); },
+      "a policy with Admits needs Admitted, too");
   return {.moving = MovingPolicy<P>,
           .groups = GroupPolicy<P>,
           .group_log = GroupLogPolicy<P>,
-          .group_wake = GroupWakePolicy<P>,
           .group_watch = GroupWatchPolicy<P>,
           .observes = ObservingPolicy<P>,
           .scheduled = ScheduledPolicy<P>,
           .victims = VictimPolicy<P>,
+          .declines = DecliningPolicy<P>,
           .enters = EnterPolicy<P>,
           .ends = EndPolicy<P>,
           .timed = TimedPolicy<P>,
           .pressure = PressurePolicy<P>,
-          .explains = ExplainPolicy<P>,
-          .begins = PlanBeginPolicy<P>,
-          .reserves = ReservePolicy<P>,
-          .hashes = HashingPolicy<P>,
-          .ages = AgingPolicy<P>,
-          .refreshes = RefreshingPolicy<P>,
-          .declines = DecliningPolicy<P>,
-          .admitted = AdmittedPolicy<P>};
+          .begins = PlanBeginPolicy<P>};
 }
 
 template <RankPolicy P>

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -142,11 +144,19 @@ class RankQueue {
   }
   // It has a row.
   void Admitted([[maybe_unused]] const RequestState& state, [[maybe_unused]] TimePoint now) {
-    if constexpr (AdmittedPolicy<P>) {
-      if (hooks_.admitted) policy_.Admitted(state, now);
+    if constexpr (DecliningPolicy<P>) {
+      if (hooks_.declines) policy_.Admitted(state, now);
     }
   }
 
+  // An Event, one of its alternatives, or an Epoch.
+  template <class Told>
+  void Observe([[maybe_unused]] const Told& told, [[maybe_unused]] TimePoint now) {
+    using As = std::conditional_t<std::same_as<Told, Epoch>, Epoch, Event>;
+    if constexpr (ObservingPolicy<P, As>) policy_.Observe(static_cast<const As&>(told), now);
+  }
+
+  const PolicyHooks& hooks() const { return hooks_; }
   bool goes_by_service() const { return hooks_.scheduled; }
   // Whether what is scheduled changes the order of others.
   bool charges_groups() const { return grouped() && hooks_.scheduled; }
@@ -297,14 +307,13 @@ class RankQueue {
 
   // What its key came from, where the policy tells.
   KeyParts PartsOf(const RequestState& r) const {
-    if constexpr (ExplainPolicy<P>) {
-      if (hooks_.explains) return policy_.Explain(r);
-    }
-    return {};
+    if constexpr (ExplainPolicy<P>) return policy_.Explain(r);
+    else return {};
   }
 
   std::uint64_t nan_keys() const { return nan_keys_; }  // keys that were not numbers: taken as +infinity
   std::uint64_t promotions() const { return aging_.promotions(); }
+  bool ages() const { return aging() != nullptr; }
   P& policy() { return policy_; }
   const P& policy() const { return policy_; }
 
@@ -361,13 +370,6 @@ class RankQueue {
   static constexpr bool kMayChange = TimedPolicy<P>;
 
   const AgingOptions* aging() const { return AgingOf(policy_); }
-  static const AgingOptions* AgingOf([[maybe_unused]] const P& policy) {
-    if constexpr (kMayAge) {
-      return policy.aging();
-    } else {
-      return nullptr;
-    }
-  }
 
   void ReserveFor([[maybe_unused]] P& policy, const PolicyHooks& hooks, std::size_t slots) {
     if (kMayGroup && hooks.groups) {
@@ -468,8 +470,7 @@ class RankQueue {
   }
 
   void InsertInGroup(Slot slot, std::uint64_t group, const internal::FullKey& key, bool never_ran) {
-    Watch(group, MembersOf(group) + 1);
-    if (!groups_.waits(group) && !IsAside(group)) WakeGroup(group);
+    TellJoins(group);
     PushInGroup(slot, group, key, never_ran);
   }
   void PushInGroup(Slot slot, std::uint64_t group, const internal::FullKey& key, bool never_ran) {
@@ -478,17 +479,16 @@ class RankQueue {
     if (mirrors() && never_ran) worst_.Push(slot, group, internal::PackedKey(key).Reversed(), ~bits);
   }
 
-  void Watch([[maybe_unused]] std::uint64_t group, [[maybe_unused]] std::int64_t waiting) {
+  void TellJoins([[maybe_unused]] std::uint64_t group) {
     if constexpr (GroupWatchPolicy<P>) {
-      if (hooks_.group_watch) policy_.GroupSized(group, waiting);
-    }
-  }
-
-  void WakeGroup(std::uint64_t group) {
-    if constexpr (GroupWakePolicy<P>) {
-      if (!hooks_.group_wake || (groups_.empty() && NoneAside() && !waited_last_)) return;
-      TakeInGroupKeys();
-      policy_.GroupWakes(group, policy_.GroupKey(FirstGroup()));
+      if (!hooks_.group_watch) return;
+      std::optional<RankKey> least;
+      const bool any = !groups_.empty() || !NoneAside() || waited_last_;
+      if (any && !groups_.waits(group) && !IsAside(group)) {
+        TakeInGroupKeys();
+        least = policy_.GroupKey(FirstGroup());
+      }
+      policy_.GroupSized(group, MembersOf(group) + 1, least);
     }
   }
 
@@ -519,7 +519,9 @@ class RankQueue {
   }
   void TellLeft(std::uint64_t group) {
     if (groups_.empty() && NoneAside()) waited_last_ = group;
-    Watch(group, MembersOf(group));
+    if constexpr (GroupWatchPolicy<P>) {
+      if (hooks_.group_watch) policy_.GroupSized(group, MembersOf(group), {});
+    }
   }
 
   std::uint64_t GroupBits(std::uint64_t group) {

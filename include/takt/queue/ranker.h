@@ -29,12 +29,11 @@ template <RankPolicy P>
 PolicyTraits TraitsOf(const P& policy) {
   const PolicyHooks hooks = HooksOf(policy);
   PolicyTraits t = {.timed = hooks.timed,
-                    .moving = hooks.moving,
+                    .moving = hooks.moving || RefreshIntervalOf(policy) != 0,
                     .groups = hooks.groups,
                     .learns = hooks.observes || hooks.scheduled || hooks.ends,
-                    .pressure = hooks.pressure};
-  if constexpr (RefreshingPolicy<P>) t.moving |= policy.refresh_interval() != 0;
-  if constexpr (AgingPolicy<P>) t.ages = policy.aging() != nullptr;
+                    .pressure = hooks.pressure,
+                    .ages = AgingOf(policy) != nullptr};
   t.fixed = t == PolicyTraits{};
   return t;
 }

@@ -475,7 +475,7 @@ class WaitingQueue {
 
   template <class E>
   void Tell(const E& event, TimePoint now) {
-    if constexpr (ObservingPolicy<Policy>) queue_.policy().Observe(Event(event), now);
+    queue_.Observe(event, now);
   }
 
   internal::RankQueue<Policy> queue_;

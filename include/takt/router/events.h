@@ -35,9 +35,7 @@ class RouterActs {
       }
     }
     r_.placer.Observe(event, r_.now());
-    if constexpr (ObservingPolicy<Policy> && std::constructible_from<Event, const E&>) {
-      r_.queue.policy().Observe(e, r_.now());
-    }
+    if constexpr (std::constructible_from<Event, const E&>) r_.queue.Observe(e, r_.now());
     Handle(e);
   }
 

@@ -22,7 +22,7 @@ class PlacementHooks {
     if constexpr (ObservingPlacement<Placer>) placer_.Observe(event, now);
   }
   void Observe([[maybe_unused]] const Epoch& epoch, [[maybe_unused]] TimePoint now) {
-    if constexpr (EpochPlacement<Placer>) placer_.Observe(epoch, now);
+    if constexpr (ObservingPlacement<Placer, Epoch>) placer_.Observe(epoch, now);
   }
   void Up([[maybe_unused]] const InstanceState& i, [[maybe_unused]] TimePoint now) {
     if constexpr (InstancePlacement<Placer>) placer_.Up(i, now);

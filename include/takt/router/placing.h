@@ -104,26 +104,25 @@ class Placing {
   // instances that are large enough are full, and for memory (kKv) if the placement wants none of them now. Sizes are
   // means over the instances that take requests and have reported them.
   void TellPressure() {
-    if constexpr (PressurePolicy<Policy>) {
-      QueuePressure pressure;
-      std::int32_t engines = 0, sized = 0;
-      double kv_tokens = 0, places = 0;
-      bool declined = false;
-      for (const InstanceState& i : r_.instances.all()) {
-        const std::int64_t most = r_.MostOn(i);
-        if (most <= 0) continue;
-        ++engines;
-        places += static_cast<double>(most);
-        sized += i.instance.kv_tokens.value > 0 ? 1 : 0;
-        kv_tokens += std::max(i.instance.kv_tokens.value, 0);
-        declined |= !r_.queue.empty() && r_.HasRoom(i) && r_.Fits(r_.table[r_.queue.Top()].state.request, i.instance);
-      }
-      if (!r_.queue.empty()) pressure.head = declined ? WaitsFor::kKv : WaitsFor::kSequences;
-      if (sized > 0) pressure.kv_tokens = {static_cast<std::int32_t>(kv_tokens / sized)};
-      if (engines > 0 && places < 1e9) pressure.limits.max_seqs = static_cast<std::int32_t>(places / engines);
-      pressure.engines = std::max(engines, 1);
-      r_.queue.TellPressure(pressure, r_.now());
+    if (!r_.queue.hooks().pressure) return;
+    QueuePressure pressure;
+    std::int32_t engines = 0, sized = 0;
+    double kv_tokens = 0, places = 0;
+    bool declined = false;
+    for (const InstanceState& i : r_.instances.all()) {
+      const std::int64_t most = r_.MostOn(i);
+      if (most <= 0) continue;
+      ++engines;
+      places += static_cast<double>(most);
+      sized += i.instance.kv_tokens.value > 0 ? 1 : 0;
+      kv_tokens += std::max(i.instance.kv_tokens.value, 0);
+      declined |= !r_.queue.empty() && r_.HasRoom(i) && r_.Fits(r_.table[r_.queue.Top()].state.request, i.instance);
     }
+    if (!r_.queue.empty()) pressure.head = declined ? WaitsFor::kKv : WaitsFor::kSequences;
+    if (sized > 0) pressure.kv_tokens = {static_cast<std::int32_t>(kv_tokens / sized)};
+    if (engines > 0 && places < 1e9) pressure.limits.max_seqs = static_cast<std::int32_t>(places / engines);
+    pressure.engines = std::max(engines, 1);
+    r_.queue.TellPressure(pressure, r_.now());
   }
 
   RouterRequests<Policy, Placer>& r_;

@@ -2,10 +2,8 @@
 #ifndef TAKT_ROUTER_WORKFLOW_CALLS_H_
 #define TAKT_ROUTER_WORKFLOW_CALLS_H_
 
-#include <memory>
 #include <optional>
 #include <span>
-#include <utility>
 
 #include "takt/base/slot.h"
 #include "takt/model/stage_times.h"

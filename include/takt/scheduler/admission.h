@@ -2,6 +2,11 @@
 #ifndef TAKT_SCHEDULER_ADMISSION_H_
 #define TAKT_SCHEDULER_ADMISSION_H_
 
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <utility>
+
 #include "takt/scheduler/state.h"
 #include "takt/scheduler/kv.h"
 #include "takt/scheduler/gate.h"

@@ -3,6 +3,7 @@
 #define TAKT_SCHEDULER_ADMISSION_WALK_H_
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <span>

@@ -2,6 +2,9 @@
 #ifndef TAKT_SCHEDULER_DISPLACING_H_
 #define TAKT_SCHEDULER_DISPLACING_H_
 
+#include <algorithm>
+#include <cstdint>
+
 #include "takt/scheduler/state.h"
 #include "takt/scheduler/kv.h"
 #include "takt/scheduler/victims.h"

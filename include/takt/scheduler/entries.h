@@ -2,6 +2,10 @@
 #ifndef TAKT_SCHEDULER_ENTRIES_H_
 #define TAKT_SCHEDULER_ENTRIES_H_
 
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
 #include "takt/scheduler/state.h"
 #include "takt/scheduler/kv.h"
 

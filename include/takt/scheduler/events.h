@@ -2,6 +2,10 @@
 #ifndef TAKT_SCHEDULER_EVENTS_H_
 #define TAKT_SCHEDULER_EVENTS_H_
 
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
 #include "takt/scheduler/state.h"
 #include "takt/scheduler/faults.h"
 #include "takt/scheduler/kv.h"

@@ -2,7 +2,10 @@
 #ifndef TAKT_SCHEDULER_EXPLAIN_H_
 #define TAKT_SCHEDULER_EXPLAIN_H_
 
+#include <algorithm>
 #include <bit>
+#include <cstdint>
+#include <iterator>
 
 #include "takt/scheduler/explanation.h"
 #include "takt/scheduler/parts.h"

@@ -2,6 +2,8 @@
 #ifndef TAKT_SCHEDULER_FAULTS_H_
 #define TAKT_SCHEDULER_FAULTS_H_
 
+#include <cstdint>
+
 #include "takt/model/fault.h"
 #include "takt/scheduler/state.h"
 #include "takt/state/call_desk.h"

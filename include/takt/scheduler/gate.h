@@ -2,6 +2,14 @@
 #ifndef TAKT_SCHEDULER_GATE_H_
 #define TAKT_SCHEDULER_GATE_H_
 
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
 #include "takt/scheduler/state.h"
 #include "takt/scheduler/kv.h"
 #include "takt/base/time_heap.h"

@@ -2,6 +2,8 @@
 #ifndef TAKT_SCHEDULER_IDLE_H_
 #define TAKT_SCHEDULER_IDLE_H_
 
+#include <cstdint>
+
 #include "takt/scheduler/state.h"
 #include "takt/scheduler/kv.h"
 #include "takt/scheduler/prefixes.h"

@@ -2,6 +2,8 @@
 #ifndef TAKT_SCHEDULER_JOINED_POLICIES_H_
 #define TAKT_SCHEDULER_JOINED_POLICIES_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <utility>
 
 #include "takt/queue/rank_queue.h"
@@ -14,8 +16,7 @@ template <RankPolicy Policy, PausePolicy Pause>
 class JoinedPolicies final : public PolicyPort {
  public:
   JoinedPolicies(Policy policy, Pause pause) : queue_(std::move(policy)), pause_(std::move(pause)) {
-    hooks_ = HooksOf(queue_.policy());
-    predicts_ = reviews_ = false;
+    Look();
     if constexpr (PredictingPause<Pause>) {
       predicts_ = true;
       if constexpr (requires { pause_.predicts(); }) predicts_ = pause_.predicts();
@@ -44,7 +45,6 @@ class JoinedPolicies final : public PolicyPort {
   }
   FullRank VictimRankOf(const RequestState& r, TimePoint now) override { return queue_.VictimRankOf(r, now); }
   FullKey VictimKeyOf(const RequestState& r, TimePoint now) override { return queue_.VictimKeyOf(r, now); }
-  std::uint64_t VictimGroupOf(const RequestState& r) override { return queue_.VictimGroupOf(r); }
   Slot WorstNeverRun(TimePoint now, StateOf state_of) override { return queue_.WorstNeverRun(now, state_of); }
   bool Scheduled(const RequestState& state, Tokens prefill, Tokens output) override {
     return queue_.Scheduled(state, prefill, output);
@@ -59,22 +59,14 @@ class JoinedPolicies final : public PolicyPort {
     }
   }
   void TellPressure(const QueuePressure& pressure, TimePoint now) override { queue_.TellPressure(pressure, now); }
-  void Observe([[maybe_unused]] const Event& event, [[maybe_unused]] TimePoint now) override {
-    if constexpr (ObservingPolicy<Policy>) queue_.policy().Observe(event, now);
-  }
-  void Observe([[maybe_unused]] const Epoch& epoch, [[maybe_unused]] TimePoint now) override {
-    if constexpr (EpochPolicy<Policy>) queue_.policy().Observe(epoch, now);
-  }
-  std::int64_t refresh_interval() const override {
-    if constexpr (RefreshingPolicy<Policy>) return queue_.policy().refresh_interval();
-    return 0;
-  }
+  void Observe(const Event& event, TimePoint now) override { queue_.Observe(event, now); }
+  void Observe(const Epoch& epoch, TimePoint now) override { queue_.Observe(epoch, now); }
   void TrackWorst() override { queue_.TrackWorst(); }
   void Reserve(std::size_t slots) override { queue_.Reserve(slots); }
   void KeyHashes(std::uint64_t seed) override { queue_.KeyHashes(seed); }
   void ChangePolicy(TimePoint now, StateOf state_of) override {
     queue_.ChangePolicy(now, state_of);
-    hooks_ = HooksOf(queue_.policy());
+    Look();
   }
 
   FullKey PeekKey(const RequestState& r, TimePoint now) const override { return queue_.PeekKey(r, now); }
@@ -97,6 +89,11 @@ class JoinedPolicies final : public PolicyPort {
   }
 
  private:
+  void Look() {
+    hooks_ = queue_.hooks();
+    ages_ = queue_.ages();
+    refresh_interval_ = RefreshIntervalOf(queue_.policy());
+  }
   void DoPush(Slot slot, const RequestState& state, TimePoint now, std::int64_t steps_run) override {
     queue_.Push(slot, state, now, steps_run);
   }
@@ -106,6 +103,7 @@ class JoinedPolicies final : public PolicyPort {
   void DoEndPlan(bool something_ran) override { queue_.EndPlan(something_ran); }
   bool DoAdmits(const RequestState& state, TimePoint now) const override { return queue_.Admits(state, now); }
   void DoAdmitted(const RequestState& state, TimePoint now) override { queue_.Admitted(state, now); }
+  std::uint64_t DoVictimGroupOf(const RequestState& r) override { return queue_.VictimGroupOf(r); }
   bool DoPromotedWith(Slot slot, std::int64_t steps_run) const override { return queue_.PromotedWith(slot, steps_run); }
 
   RankQueue<Policy> queue_;

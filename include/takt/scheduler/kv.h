@@ -2,6 +2,12 @@
 #ifndef TAKT_SCHEDULER_KV_H_
 #define TAKT_SCHEDULER_KV_H_
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+
 #include "takt/kv/kv_ledger.h"
 #include "takt/kv/kv_oracle.h"
 #include "takt/scheduler/oracle_round.h"

@@ -3,6 +3,7 @@
 #define TAKT_SCHEDULER_KV_EVENTS_H_
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <utility>

@@ -2,6 +2,11 @@
 #ifndef TAKT_SCHEDULER_LIVES_H_
 #define TAKT_SCHEDULER_LIVES_H_
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
 #include "takt/base/indexed_heap.h"
 #include "takt/base/time_heap.h"
 #include "takt/scheduler/state.h"

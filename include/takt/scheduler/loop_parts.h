@@ -3,6 +3,7 @@
 #define TAKT_SCHEDULER_LOOP_PARTS_H_
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 #include "takt/base/owner.h"

@@ -2,6 +2,8 @@
 #ifndef TAKT_SCHEDULER_NEW_ROWS_H_
 #define TAKT_SCHEDULER_NEW_ROWS_H_
 
+#include <cstdint>
+
 #include "takt/scheduler/state.h"
 #include "takt/scheduler/kv.h"
 #include "takt/scheduler/turns.h"

@@ -2,6 +2,11 @@
 #ifndef TAKT_SCHEDULER_ORACLE_QUESTIONS_H_
 #define TAKT_SCHEDULER_ORACLE_QUESTIONS_H_
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
 #include "takt/scheduler/state.h"
 #include "takt/scheduler/kv.h"
 #include "takt/scheduler/lives.h"

@@ -2,6 +2,7 @@
 #ifndef TAKT_SCHEDULER_ORACLE_ROUND_H_
 #define TAKT_SCHEDULER_ORACLE_ROUND_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>

@@ -2,6 +2,8 @@
 #ifndef TAKT_SCHEDULER_PARTS_H_
 #define TAKT_SCHEDULER_PARTS_H_
 
+#include <cstddef>
+
 #include "takt/scheduler/faults.h"
 #include "takt/scheduler/kv.h"
 #include "takt/scheduler/gate.h"

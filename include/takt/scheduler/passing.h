@@ -3,6 +3,7 @@
 #define TAKT_SCHEDULER_PASSING_H_
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 

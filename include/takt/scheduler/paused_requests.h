@@ -2,6 +2,11 @@
 #ifndef TAKT_SCHEDULER_PAUSED_REQUESTS_H_
 #define TAKT_SCHEDULER_PAUSED_REQUESTS_H_
 
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
 #include "takt/scheduler/state.h"
 #include "takt/scheduler/kv.h"
 #include "takt/scheduler/review_list.h"

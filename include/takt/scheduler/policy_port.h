@@ -59,21 +59,25 @@ class PolicyPort {
     --size_;
   }
   void Ran(Slot slot, std::int64_t steps_run) {
-    if (hooks_.ages) DoRan(slot, steps_run);
+    if (ages_) DoRan(slot, steps_run);
   }
   void BeginPlan(TimePoint now, StateOf state_of) {
-    if (hooks_.ages || hooks_.timed || hooks_.moving || hooks_.begins || hooks_.groups) DoBeginPlan(now, state_of);
+    if (ages_ || hooks_.timed || hooks_.moving || hooks_.begins || hooks_.groups) DoBeginPlan(now, state_of);
   }
   void EndPlan(bool something_ran) {
-    if (hooks_.ages) DoEndPlan(something_ran);
+    if (ages_) DoEndPlan(something_ran);
   }
   bool Admits(const RequestState& state, TimePoint now) const { return !hooks_.declines || DoAdmits(state, now); }
   void Admitted(const RequestState& state, TimePoint now) {
-    if (hooks_.admitted) DoAdmitted(state, now);
+    if (hooks_.declines) DoAdmitted(state, now);
   }
   bool promoted(Slot slot) const { return PromotedWith(slot, 0); }
-  bool PromotedWith(Slot slot, std::int64_t steps_run) const { return hooks_.ages && DoPromotedWith(slot, steps_run); }
+  bool PromotedWith(Slot slot, std::int64_t steps_run) const { return ages_ && DoPromotedWith(slot, steps_run); }
+  std::uint64_t VictimGroupOf(const RequestState& r) {
+    return hooks_.groups && !hooks_.victims ? DoVictimGroupOf(r) : 0;
+  }
   const PolicyHooks& hooks() const { return hooks_; }
+  std::int64_t refresh_interval() const { return refresh_interval_; }
   virtual Slot Top() const = 0;
   virtual bool contains(Slot slot) const = 0;
   virtual void Update(Slot slot, const RequestState& state, TimePoint now) = 0;
@@ -85,7 +89,6 @@ class PolicyPort {
   virtual bool Outranks(const RequestState& a, const RequestState& b, double margin, TimePoint now) = 0;
   virtual FullRank VictimRankOf(const RequestState& r, TimePoint now) = 0;
   virtual FullKey VictimKeyOf(const RequestState& r, TimePoint now) = 0;
-  virtual std::uint64_t VictimGroupOf(const RequestState& r) = 0;
   virtual Slot WorstNeverRun(TimePoint now, StateOf state_of) = 0;
   // Returns whether the key of the request has changed.
   virtual bool Scheduled(const RequestState& state, Tokens prefill, Tokens output) = 0;
@@ -95,7 +98,6 @@ class PolicyPort {
   virtual void TellPressure(const QueuePressure& pressure, TimePoint now) = 0;
   virtual void Observe(const Event& event, TimePoint now) = 0;
   virtual void Observe(const Epoch& epoch, TimePoint now) = 0;
-  virtual std::int64_t refresh_interval() const = 0;
   virtual void TrackWorst() = 0;
   virtual void Reserve(std::size_t slots) = 0;
   virtual void KeyHashes(std::uint64_t seed) = 0;
@@ -125,9 +127,14 @@ class PolicyPort {
   virtual void DoEndPlan(bool something_ran) = 0;
   virtual bool DoAdmits(const RequestState& state, TimePoint now) const = 0;
   virtual void DoAdmitted(const RequestState& state, TimePoint now) = 0;
+  virtual std::uint64_t DoVictimGroupOf(const RequestState& r) = 0;
   virtual bool DoPromotedWith(Slot slot, std::int64_t steps_run) const = 0;
 
-  PolicyHooks hooks_;  // of the policy as it is now
+  // Of the policy as it is now.
+  PolicyHooks hooks_;
+  bool ages_ = false;
+  std::int64_t refresh_interval_ = 0;
+
   bool predicts_ = false, reviews_ = false;
 
  private:

@@ -2,7 +2,11 @@
 #ifndef TAKT_SCHEDULER_PREFIXES_H_
 #define TAKT_SCHEDULER_PREFIXES_H_
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <ranges>
+#include <utility>
 
 #include "takt/scheduler/state.h"
 #include "takt/scheduler/kv.h"

@@ -2,6 +2,12 @@
 #ifndef TAKT_SCHEDULER_RANKS_H_
 #define TAKT_SCHEDULER_RANKS_H_
 
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
 #include "takt/scheduler/state.h"
 #include "takt/scheduler/kv.h"
 #include "takt/scheduler/turns.h"
@@ -23,7 +29,7 @@ class Ranks {
     RequestState& state = record.state;
     state.computed = {pauses_.KeptOf(record).computed};
     if (turns_.Holds()) state.cached = {prefixes_.CachedTokensOf(record)};
-    if (s_.queue.hooks().refreshes && s_.queue.refresh_interval() > 0) {
+    if (s_.queue.refresh_interval() > 0) {
       state.beside = static_cast<std::int32_t>(std::min<std::int64_t>(pauses_.RunningTokens(), INT32_MAX));
     }
     if (!s_.queue.predicts() || !state.request.next_call) return;
@@ -50,7 +56,6 @@ class Ranks {
 
   // The next slice of those that wait is scored again.
   void RefreshScores() {
-    if (!s_.queue.hooks().refreshes) return;
     const std::int64_t interval = s_.queue.refresh_interval();
     if (interval <= 0 || interval == kForever) return;
     const auto slots = static_cast<std::int64_t>(s_.table.slots());

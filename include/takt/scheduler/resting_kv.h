@@ -2,6 +2,11 @@
 #ifndef TAKT_SCHEDULER_RESTING_KV_H_
 #define TAKT_SCHEDULER_RESTING_KV_H_
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
 #include "takt/scheduler/state.h"
 #include "takt/scheduler/kept_kv.h"
 #include "takt/scheduler/kv.h"

@@ -2,6 +2,14 @@
 #ifndef TAKT_SCHEDULER_RESULTS_H_
 #define TAKT_SCHEDULER_RESULTS_H_
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
 #include "takt/scheduler/plain_results.h"
 #include "takt/scheduler/state.h"
 #include "takt/scheduler/faults.h"

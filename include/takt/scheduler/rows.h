@@ -2,6 +2,13 @@
 #ifndef TAKT_SCHEDULER_ROWS_H_
 #define TAKT_SCHEDULER_ROWS_H_
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
 #include "takt/scheduler/state.h"
 #include "takt/scheduler/kv.h"
 #include "takt/scheduler/lives.h"

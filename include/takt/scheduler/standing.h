@@ -2,6 +2,14 @@
 #ifndef TAKT_SCHEDULER_STANDING_H_
 #define TAKT_SCHEDULER_STANDING_H_
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
 #include "takt/scheduler/state.h"
 #include "takt/scheduler/kv.h"
 

@@ -83,6 +83,9 @@ class StepLoop {
   friend struct takt::SchedulerCounters;  // of tests
 
   explicit StepLoop(std::unique_ptr<LoopParts> parts);
+  // `whole`: the Event that this one is part of; null if the host has made none.
+  template <class E>
+  Ignored Take(const E& event, const Event* whole, TimePoint now);
 
   std::unique_ptr<LoopParts> parts_;
 };

@@ -3,6 +3,9 @@
 #define TAKT_SCHEDULER_STEP_LOOP_INL_H_
 
 #include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <variant>
@@ -32,20 +35,28 @@ TAKT_INLINE StepLoop::~StepLoop() = default;
 
 template <class E>
 Ignored StepLoop::On(const E& event, TimePoint now) {
+  return Take(event, nullptr, now);
+}
+
+template <class E>
+Ignored StepLoop::Take(const E& event, const Event* whole, TimePoint now) {
   LoopParts& p = *parts_;
   const Owner::Inside one_thread(p.owner);
   p.faults.desk.Begin();
   if (!p.MayEnter()) return p.faults.desk.Said(0);
   p.storage.MakeRoomFor(event);
   const TimePoint at = p.Enter(now);
-  if (p.state.queue.hooks().observes) p.state.queue.Observe(Event(event), at);
+  if (p.state.queue.hooks().observes) {
+    if (whole != nullptr) p.state.queue.Observe(*whole, at);
+    else p.state.queue.Observe(Event(event), at);
+  }
   p.events.Handle(event, at);
   p.faults.desk.Leave();
   return p.faults.desk.Said(0);
 }
 
 TAKT_INLINE Ignored StepLoop::OnAny(const Event& event, TimePoint now) {
-  return std::visit([&](const auto& e) { return On(e, now); }, event);
+  return std::visit([&](const auto& e) { return Take(e, &event, now); }, event);
 }
 
 // Tables that policies by agent go by.

@@ -3,7 +3,10 @@
 #define TAKT_SCHEDULER_STORAGE_H_
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <vector>
 
 #include "takt/scheduler/parts.h"

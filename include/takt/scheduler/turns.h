@@ -2,6 +2,13 @@
 #ifndef TAKT_SCHEDULER_TURNS_H_
 #define TAKT_SCHEDULER_TURNS_H_
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+
 #include "takt/scheduler/state.h"
 #include "takt/scheduler/kv.h"
 #include "takt/scheduler/gate.h"

@@ -2,6 +2,11 @@
 #ifndef TAKT_SCHEDULER_VICTIMS_H_
 #define TAKT_SCHEDULER_VICTIMS_H_
 
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
 #include "takt/base/full_key.h"
 #include "takt/base/indexed_heap.h"
 #include "takt/scheduler/state.h"
@@ -52,10 +57,9 @@ class Victims {
   Victim RankOfRow(std::uint32_t lane) {
     const Row row = s_.running.Look(lane);
     const RequestState& state = s_.StateOfRow(row);
-    return {
-        state.request.preemptible,
-        {!s_.queue.PromotedWith(row.slot, StepsBefore(row)),
-         {s_.queue.VictimGroupOf(state), s_.queue.hooks().moving ? s_.queue.VictimKeyOf(state, s_.now) : keys_[lane]}}};
+    const FullRank rank = s_.queue.hooks().moving ? s_.queue.VictimRankOf(state, s_.now)
+                                                  : FullRank{s_.queue.VictimGroupOf(state), keys_[lane]};
+    return {state.request.preemptible, {!s_.queue.PromotedWith(row.slot, StepsBefore(row)), rank}};
   }
 
   // The row to preempt first; kNoLane where there is none. The first question of a plan looks at all rows, and keeps

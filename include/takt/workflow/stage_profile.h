@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <tuple>
 
 #include "takt/base/id.h"
 #include "takt/base/slot_table.h"
@@ -19,6 +20,15 @@ struct Outlook {
 
   friend constexpr bool operator==(const Outlook&, const Outlook&) = default;
 };
+
+namespace internal {
+
+inline bool Longer(const Outlook& a, const Outlook& b) {
+  return std::tie(a.cost_s, a.stages) > std::tie(b.cost_s, b.stages);
+}
+inline bool IsCost(double s) { return s > 0 && s <= 1e15; }
+
+}  // namespace internal
 
 // Running means by call site, and of what follows by call site and visit (a loop's third round has less before it than
 // its first). A mean weighs about the last `memory` observations, so that it follows a workload that changes.

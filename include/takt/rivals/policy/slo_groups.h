@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <limits>
 #include <string_view>
 #include <vector>
@@ -59,7 +60,7 @@ class SloGroups {
     return {static_cast<double>(i == kNoSlot ? next_ : groups_[i].position)};
   }
 
-  void GroupSized(std::uint64_t group, std::int64_t waiting) {
+  void GroupSized(std::uint64_t group, std::int64_t waiting, std::optional<RankKey>) {
     std::uint32_t i = index_.Find(group);
     if (i == kNoSlot) {
       i = static_cast<std::uint32_t>(groups_.size());
