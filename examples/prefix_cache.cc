@@ -45,7 +45,7 @@ int main() {
     const std::vector<std::uint64_t> hashes = BlockHashes(conversation, kBlock);
     takt::Request request{.id = {turn}, .workflow = {1}};
     request.prompt_tokens = {static_cast<int>(conversation.size())};
-    request.prefix = {{kBlock}, hashes};  // the scheduler copies the hashes
+    request.prefix = {{kBlock}, hashes};
     scheduler->On(takt::Arrived{request}, Now());
     std::printf("turn %d: key %.0f, prompt %d tokens\n", static_cast<int>(turn), scheduler->Explain(request.id).key.key,
                 request.prompt_tokens.value);
