@@ -1,4 +1,4 @@
-// llm-d's router with takt's plug-ins: where a request goes, which one is next, and which flow. docs/guide/llm-d.md
+// llm-d's router with takt's plug-ins: where a request goes, which one is next, and which flow. docs/howto/llm_d.md
 package main
 
 import (

@@ -393,12 +393,12 @@ TEST_CASE("docs list every counter, policy, placement, pause policy, retention p
       CHECK(page.find("| `" + option.name + "` |") != std::string::npos);
     }
   }
-  const std::string router = Read(root / "docs/howto/router.md");
+  const std::string placements = Read(root / "docs/reference/placements.md");
   for (const PlacementInfo& placement : PlacementInfos()) {
     CAPTURE(placement.name);
     CHECK(Read(root / "docs/reference/placements" / (placement.name + ".md")).find("## Measured\n") !=
           std::string::npos);
-    CHECK(router.find("(../reference/placements/" + placement.name + ".md)") != std::string::npos);
+    CHECK(placements.find("(placements/" + placement.name + ".md)") != std::string::npos);
   }
   const std::string pauses = Read(root / "docs/reference/pause_policies.md");
   for (const PauseInfo& pause : PauseInfos()) {

@@ -1,4 +1,4 @@
-"""The code of the page is run."""
+"""The code of the pages runs and prints what they show."""
 
 from __future__ import annotations
 
@@ -10,14 +10,18 @@ import pytest
 import takt
 from takt import _tool
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "start" / "python.md"
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+PAGES = {"start/python.md": 11, "howto/python_engine.md": 24, "howto/workflow_identity.md": 5}  # least number of examples
 
 
-@pytest.mark.skipif(not PAGE.exists(), reason="the page is not beside the package")
-def test_the_page_says_what_happens() -> None:
+@pytest.mark.parametrize("page", PAGES)
+def test_the_code_of_a_page_runs(page: str) -> None:
+    path = DOCS / page
+    if not DOCS.exists():
+        pytest.skip("the pages are not next to the package")
     try:
         _tool.tool()
     except takt.ToolError:
         pytest.skip("this build has no tool")
-    result = doctest.testfile(str(PAGE), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE)
-    assert result.attempted > 30 and result.failed == 0
+    result = doctest.testfile(str(path), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert result.attempted >= PAGES[page] and result.failed == 0

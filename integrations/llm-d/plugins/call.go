@@ -1,5 +1,5 @@
 // Package plugins is takt as plug-ins of llm-d's router: where a request goes (takt-scorer), which request of a flow is
-// next (takt-ordering-policy), and which flow (takt-fairness-policy). docs/guide/llm-d.md tells how to use them.
+// next (takt-ordering-policy), and which flow (takt-fairness-policy). docs/howto/llm_d.md tells how to use them.
 package plugins
 
 import (

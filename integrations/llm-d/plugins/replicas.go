@@ -17,7 +17,7 @@ import (
 	"takt-llm-d/replica"
 )
 
-// Replicas names the log that several routers of one fleet share: docs/guide/llm-d-replicas.md.
+// Replicas names the log that several routers of one fleet share: docs/howto/llm_d_replicas.md.
 type Replicas struct {
 	// URL of a server of Valkey or Redis 7, redis://user:password@host:6379/0; empty: what TAKT_REPLICAS_URL says.
 	URL string `json:"url"`

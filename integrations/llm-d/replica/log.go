@@ -1,6 +1,6 @@
 // Package replica keeps what several routers of one fleet know the same: what is in flight, and what was learnt. Each
 // publishes what happens to it on one ordered log, and each follows that log; the log alone decides, so that replicas which
-// have followed it to the same place agree bit for bit. docs/guide/llm-d-replicas.md
+// have followed it to the same place agree bit for bit. docs/howto/llm_d_replicas.md
 package replica
 
 import (

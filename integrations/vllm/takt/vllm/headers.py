@@ -19,7 +19,6 @@ _Receive = Callable[[], Awaitable[_Message]]
 _NAMES = {
     f"x-takt-{name.replace('_', '-')}".encode(): PREFIX + name for name in (*TEXTS, *NUMBERS, "last")
 }
-_NAMES[b"x-takt-upstream-agent"] = PREFIX + "upstream"
 _PATHS = ("/v1/completions", "/v1/chat/completions", "/v1/responses", "/v1/messages")
 
 
