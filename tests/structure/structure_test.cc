@@ -83,7 +83,7 @@ const std::map<std::string, int>& Floors() {
 // The table of rooms in docs/project/architecture.md.
 std::string RoomTable() {
   const std::filesystem::path root = TAKT_SOURCE_DIR;
-  std::string table = "| Floor | Room | What is in it | Needs |\n|---|---|---|---|\n";
+  std::string table = "| Floor | Room | Content | Needs |\n|---|---|---|---|\n";
   for (const RoomRow& row : RoomRows()) {
     std::string names;
     for (const std::string& room : row.rooms) {
