@@ -21,7 +21,7 @@ int main() {
   std::vector<RowResult> rows;
   while (true) {
     const StepPlan& plan = scheduler->Plan(now, {.tokens = {512}, .max_seqs = 2});
-    if (plan.run.empty()) break;  // plan.idle says why, plan.wake_at when to ask again
+    if (plan.run.empty()) break;  // plan.idle has the reason, plan.wake_at the time of the next plan
 
     now += std::chrono::milliseconds(10);  // here an engine computes the plan's entries
     rows.clear();

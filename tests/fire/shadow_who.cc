@@ -1,4 +1,4 @@
-// Who should have run: what docs/project/architecture.md promises of a plan ("Admission", "Giving way"), read against
+// Who should have run: what docs/project/step_rules.md promises of a plan ("Admission", "Preemption"), read against
 // what a host knows. Each check asks for a reason: why has this row no entry, why does the first of the queue still
 // wait. All are judged by what is left at the plan's end, which is no more than there was when its turn came.
 #include <algorithm>

@@ -54,22 +54,38 @@ std::string Missing(const std::vector<std::string>& pieces, const std::string& t
   return "";
 }
 
+// The pages of the documentation, and the README.
+std::vector<std::filesystem::path> Pages() {
+  std::vector<std::filesystem::path> pages = {kRoot / "README.md"};
+  for (const auto& page : std::filesystem::recursive_directory_iterator(kRoot / "docs"))
+    if (page.path().extension() == ".md") pages.push_back(page.path());
+  return pages;
+}
+
 TEST_CASE("code in the documentation stands in the examples, word for word") {
   CHECK(SnippetsOf("```cpp a.cc\nx\n...\ny\n```\n```cpp\nz\n```\n```c a.c\n```\n").size() == 2);
   CHECK(Missing({"a\n", "c\n"}, "a\nb\nc\n").empty());
   CHECK(Missing({"c\n", "a\n"}, "a\nb\nc\n") == "a\n");
   int count = 0;
-  for (const auto& page : std::filesystem::recursive_directory_iterator(kRoot / "docs")) {
-    if (page.path().extension() != ".md") continue;
-    for (const Snippet& snippet : SnippetsOf(Read(page.path()))) {
+  for (const std::filesystem::path& page : Pages()) {
+    for (const Snippet& snippet : SnippetsOf(Read(page))) {
       ++count;
       const std::string source = Read(kRoot / snippet.file);
-      UNSCOPED_INFO(page.path() << ": " << snippet.file);
+      UNSCOPED_INFO(page << ": " << snippet.file);
       CHECK_FALSE(source.empty());
       CHECK(Missing(snippet.pieces, source) == "");
     }
   }
   CHECK(count >= 10);
+}
+
+TEST_CASE("the README's host loop is quoted from an example, in 20 lines") {
+  const std::vector<Snippet> snippets = SnippetsOf(Read(kRoot / "README.md"));
+  REQUIRE(snippets.size() == 1);
+  CHECK(snippets.front().file == "examples/step_loop.cc");
+  std::ptrdiff_t lines = static_cast<std::ptrdiff_t>(snippets.front().pieces.size()) - 1;  // lines of "..."
+  for (const std::string& piece : snippets.front().pieces) lines += std::ranges::count(piece, '\n');
+  CHECK(lines <= 20);
 }
 
 TEST_CASE("the host in C of the guide is the whole of the one that is tested, in 40 lines") {
