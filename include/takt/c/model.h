@@ -453,7 +453,7 @@ typedef struct takt_plan_entry {
   int32_t tokens;  // known tokens to compute in this step, all sequences together
   int32_t position;  // context tokens that are computed or in flight before this step
   uint16_t speculative;  // draft tokens to verify in addition
-  uint16_t flags;
+  uint16_t flags;  // bits of Flag
 } takt_plan_entry;
 
 enum {  // takt_row_result.flags
@@ -469,7 +469,7 @@ typedef struct takt_row_result {
   // code of the host, which takt_failure.code repeats.
   uint16_t tokens;
   uint8_t drafts;  // draft tokens to verify in the next step
-  uint8_t flags;
+  uint8_t flags;  // bits of Flag
 } takt_row_result;
 
 enum {  // takt_move.action, takt_preemption.action, takt_host_chunk.action

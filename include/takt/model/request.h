@@ -16,8 +16,8 @@ namespace takt {
 // The prompt's leading tokens, split into blocks. Hash i covers block i and all blocks before it, so equal hashes mean
 // equal prefixes. Empty: no sharing.
 struct PrefixBlocks {
-  Tokens block_tokens{512};
-  std::span<const std::uint64_t> hashes = {};
+  Tokens block_tokens{512};  // length of a block
+  std::span<const std::uint64_t> hashes = {};  // one per block
 };
 
 // Prediction of how one model would answer a request.

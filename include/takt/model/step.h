@@ -87,7 +87,7 @@ struct PlanEntry {
   std::int32_t tokens = 0;  // known tokens to compute in this step, all sequences together
   std::int32_t position = 0;  // context tokens that are computed or in flight before this step
   std::uint16_t speculative = 0;  // draft tokens to verify in addition
-  std::uint16_t flags = 0;
+  std::uint16_t flags = 0;  // bits of Flag
 
   constexpr bool prefill() const { return (flags & kPrefill) != 0; }
   constexpr bool samples() const { return (flags & kSamples) != 0; }
@@ -230,10 +230,10 @@ constexpr auto NamesOf(Idle) {
 // Spans refer to storage of the scheduler, and are valid until the plan is committed; if `run` is empty, until the next
 // plan.
 struct StepPlan {
-  StepId id = {};
-  std::span<const PlanEntry> run = {};
-  std::span<const KvMove> moves = {};
-  std::span<const Preemption> preempted = {};
+  StepId id = {};  // number of the plan, for Commit
+  std::span<const PlanEntry> run = {};  // requests that run in this step
+  std::span<const KvMove> moves = {};  // KV moves to carry out, in this order
+  std::span<const Preemption> preempted = {};  // running requests that lost their row
   std::span<const Failure> failed = {};  // also in `released`, except for reason kIdInUse and id 0
   // ended, and no step or move in flight names them: the host can forget them
   std::span<const RequestId> released = {};
@@ -256,7 +256,7 @@ struct RowResult {
   // code of the host, which Failure::code repeats.
   std::uint16_t tokens = 0;
   std::uint8_t drafts = 0;  // draft tokens to verify in the next step
-  std::uint8_t flags = 0;
+  std::uint8_t flags = 0;  // bits of Flag
 
   constexpr bool finished() const { return (flags & kFinished) != 0; }
   constexpr bool failed() const { return (flags & kFailed) != 0; }
