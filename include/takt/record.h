@@ -203,8 +203,7 @@ class Recorder {
   std::string body_;
   internal::LogContext context_;
   LogAnswer reserved_;
-  // position of an unfinished Start in buffer_; the sink is not called before it is finished
-  std::optional<std::size_t> start_;
+  std::optional<std::size_t> start_;  // position of an unfinished Start in buffer_; the sink waits for its end
   bool in_operation_ = false;
 };
 

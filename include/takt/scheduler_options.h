@@ -68,7 +68,7 @@ struct SchedulerOptions {
   // tenants together can pin half. Pins beyond that are ignored.
   double pin_share = 0.1;
 
-  // Three limits. (1) Maximum requests that may pass a waiting one: users of a loaded adapter, if it waits for its own;
+  // Three limits. (1) Maximum requests that may pass a waiting one: requests with an adapter, if it waits for its own;
   // any request, if it has never run and lacks memory or room in a step. (2) Maximum waiting requests that a plan
   // considers after one that does not fit, except those that need a larger step. (3) Plans after which the first
   // waiting request may use blocks of the watermark.

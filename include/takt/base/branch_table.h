@@ -174,8 +174,7 @@ class BranchTable {
     return most.others.empty() ? most.kept.oldest() : most.others.oldest();
   }
 
-  // branches of the record's workflow
-  std::size_t BranchesOf(Slot i) const { return flows_[records_[i].flow].branches; }
+  std::size_t BranchesOf(Slot i) const { return flows_[records_[i].flow].branches; }  // of the record's workflow
   // Returns the tenant's share that counts the record, or kCommon.
   std::size_t TenantShareOf(Slot i) const { return OfTenant(records_[i].share) ? records_[i].share : kCommon; }
   // Returns the number of records in a tenant's share; for kCommon, of records in no tenant's share.

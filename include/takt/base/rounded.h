@@ -10,7 +10,7 @@
 
 #include "takt/config.h"
 
-// Plans cannot be reproducible if intermediate results are wider than a double or if sums are reordered.
+// Plans are not reproducible if intermediate results are wider than a double or if sums are reordered.
 #if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || \
     (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
 #error "takt: -ffast-math (or a part of it) reorders sums, so that plans differ between builds; compile without it"

@@ -64,7 +64,7 @@ typedef struct takt_next_call {
 typedef struct takt_model_score {
   uint64_t model;
   float score;  // probability of a correct answer: 0 to 1
-  float tokens;  // predicted output of this and all following calls of the workflow on this model; below 0: unknown
+  float tokens;  // predicted output of this and all later calls of the workflow on this model; below 0: unknown
 } takt_model_score;
 
 enum {  // takt_request.flags
@@ -99,8 +99,7 @@ typedef struct takt_request {
   size_t n_prefix_hashes;
   int32_t prefix_block_tokens;
   uint32_t reserved;
-  // Scores per model, for placements that choose between models; absent models: unknown; or NULL
-  const takt_model_score* scores;
+  const takt_model_score* scores;  // scores per model, for placements that choose models; absent: unknown; or NULL
   size_t n_scores;
   uint64_t session;  // session of the turn; 0: unknown
   // Branch of its workflow: 0 is the main line, others are sub-agents. KV between turns is held per branch.
@@ -125,7 +124,7 @@ typedef struct takt_instance {
   int32_t kv_tokens;  // size of its KV cache [tokens]; 0: unknown, every request fits
   uint64_t id;  // unique among instances that are up; must not be 0
   uint64_t model;  // model that it serves, if models differ
-  int64_t capacity;  // maximum requests, including its own queue; TAKT_NEVER: no limit; 0: no new requests
+  int64_t capacity;  // maximum requests, including its queue; TAKT_NEVER: no limit; 0: no new ones
   double token_s;  // step time at full batch / sequences in the batch [s per output token]; 0: unknown
   uint64_t profile;  // result of takt_router_add_profile; 0: speed unknown
   uint32_t role;  // must be TAKT_ROLE_BOTH
@@ -166,7 +165,7 @@ typedef struct takt_agent_rank {
   uint32_t reserved;
 } takt_agent_rank;
 
-// What a branch of a workflow waits for between two turns.
+// The reason why a branch of a workflow waits between two turns.
 enum {  // takt_event_turn_ended.why
   TAKT_TURN_UNKNOWN = 0,
   TAKT_TURN_TOOL = 1,
@@ -305,7 +304,7 @@ typedef struct takt_event_turn_ended {
   // Predicted time from the turn's end to the next request; 0: unknown. Need not be accurate: takt learns how long
   // workflows with a similar estimate actually stay away.
   int64_t expected;
-  int64_t pin;  // Time from now during which unpinned KV is evicted before this turn's KV, within pin_share; 0: no pin.
+  int64_t pin;  // time from now during which unpinned KV is evicted first, within pin_share; 0: no pin
 } takt_event_turn_ended;
 
 typedef struct takt_event_turn_expected {
@@ -543,8 +542,7 @@ typedef struct takt_cache_hint {
   uint8_t action;
   uint8_t priority;  // 15 to 55; below 35: worth less than the KV that it displaces
   uint8_t reserved[6];
-  // TAKT_CACHE_HOLD: end of the hint, when other KV is worth more; TAKT_CACHE_FETCH: expected time of the next turn
-  int64_t until;
+  int64_t until;  // TAKT_CACHE_HOLD: when other KV becomes worth more; TAKT_CACHE_FETCH: expected time of the next turn
   int32_t tokens;  // known length of the branch's context
   uint32_t reserved_too;
 } takt_cache_hint;

@@ -190,8 +190,7 @@ typedef struct takt_plan {
   uint32_t reserved;
   const takt_dropped_prefix* dropped;
   size_t n_dropped;
-  // hints for a host that manages its own cache (TAKT_KV_MODE_ORACLE), after the first TAKT_EVENT_TURN_ENDED
-  const takt_cache_hint* hints;
+  const takt_cache_hint* hints;  // TAKT_KV_MODE_ORACLE: hints for the host's own prefix cache
   size_t n_hints;
   const takt_host_chunk* host_chunks;
   size_t n_host_chunks;
@@ -226,8 +225,7 @@ typedef struct takt_kv_hit {
 
 enum {  // takt_kv_wish.refusal
   TAKT_KV_REFUSED_FOR_NOW = 0,  // keep what the request has, leave it out of this plan, and ask again
-  // fail the request: TAKT_FAIL_NEVER_FITS if it does not run yet, else TAKT_FAIL_KV_EXHAUSTED
-  TAKT_KV_REFUSED_FOR_EVER = 1
+  TAKT_KV_REFUSED_FOR_EVER = 1  // fail it: TAKT_FAIL_NEVER_FITS if it has not started, else TAKT_FAIL_KV_EXHAUSTED
 };
 
 // A reservation of one plan: grow from blocks for `have` tokens of context to whole blocks for `want` tokens. Counts
@@ -299,8 +297,7 @@ typedef struct takt_scheduler_options {
   const takt_key* key;  // custom key, which is copied; NULL: none
   double pin_share;  // maximum share of the cache that one tenant's workflows can pin
   int32_t prefix_cpu_blocks;  // maximum part of cpu_blocks for prefix copies; 0: none
-  // maximum steps without progress for which a request waits for a prefix that another request computes
-  int32_t prefix_wait;
+  int32_t prefix_wait;  // maximum steps without progress to wait for a prefix that another request computes
 } takt_scheduler_options;
 
 TAKT_API void takt_scheduler_options_init(takt_scheduler_options* options, size_t size) TAKT_NOEXCEPT;
@@ -554,7 +551,7 @@ TAKT_API takt_result takt_queue_pause(takt_queue* queue, uint64_t request, int64
 // Makes a request wait again that was taken, held, in a tool call or preempted.
 TAKT_API takt_result takt_queue_requeue(takt_queue* queue, uint64_t request, int64_t now) TAKT_NOEXCEPT;
 
-// What kept the first request of the queue out of an iteration, for policies that price resources.
+// The reason why the first request of the queue did not run, for policies that price resources.
 typedef struct takt_pressure {
   uint32_t struct_size;
   uint32_t head;  // TAKT_WAITS_FOR_...; TAKT_WAITS_FOR_NOTHING: no request was left waiting

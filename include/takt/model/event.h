@@ -16,7 +16,7 @@
 
 namespace takt {
 
-// What a branch of a workflow waits for between two turns.
+// The reason why a branch of a workflow waits between two turns.
 enum class TurnWhy : std::uint8_t { kUnknown, kTool, kUser, kChildren, kOver };
 constexpr auto NamesOf(TurnWhy) {
   return std::to_array<std::string_view>({"unknown", "tool", "user", "children", "over"});
@@ -122,8 +122,7 @@ struct TurnEnded {
   // Predicted time from the turn's end to the next request; 0: unknown. Need not be accurate: takt learns how long
   // workflows with a similar estimate actually stay away.
   Duration expected{0};
-  // Time from now during which unpinned KV is evicted before this turn's KV, within pin_share; 0: no pin.
-  Duration pin{0};
+  Duration pin{0};  // time from now during which unpinned KV is evicted first, within pin_share; 0: no pin
 };
 // The next turn of a waiting branch is expected at `when`, for example because a user types or a tool is nearly done.
 // Its KV counts as just used.
@@ -161,8 +160,7 @@ using Event = std::variant<Arrived,  // 1
                            WorkflowEnded,  // 73
                            TurnExpected  // 19
                            >;
-// plain data, so that batches can cross threads and language bindings
-static_assert(std::is_trivially_copyable_v<Event>);
+static_assert(std::is_trivially_copyable_v<Event>);  // batches cross threads and language bindings
 
 // Tables from slow work such as learning and tuning, for the policies and placements that observe them. An epoch is set
 // by a call of its own, and is not an event. Absent fields keep their values.

@@ -48,8 +48,7 @@ struct Fault {
   RequestId request = {};  // request that the input names; 0: none
   std::uint32_t lane = UINT32_MAX;  // lane that the result row names; UINT32_MAX: the fault is not about a row
   TimePoint at = {};  // time of the call
-  // received and expected value, as `kind` defines; `expected` below 0: no value was valid
-  std::int64_t said = 0, expected = 0;
+  std::int64_t said = 0, expected = 0;  // received and expected value; `expected` below 0: no value was valid
 
   friend constexpr bool operator==(const Fault&, const Fault&) = default;
 };

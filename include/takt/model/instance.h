@@ -37,8 +37,7 @@ struct Instance {
   InstanceId id;  // unique among instances that are up; must not be 0
   ProfileId profile = {};  // result of Router::AddProfile; 0: speed unknown
   Tokens kv_tokens{0};  // size of its KV cache [tokens]; 0: unknown, every request fits
-  // maximum requests, including its own queue; kUnbounded: no limit; 0: no new requests
-  std::int64_t capacity = kUnbounded;
+  std::int64_t capacity = kUnbounded;  // maximum requests, including its queue; kUnbounded: no limit; 0: no new ones
   ModelId model = {};  // model that it serves, if models differ
   double token_s = 0;  // step time at full batch / sequences in the batch [s per output token]; 0: unknown
   InstanceRole role = InstanceRole::kBoth;  // must be kBoth

@@ -21,8 +21,7 @@ struct MemoryPace {
   double decode_s = 0;  // tau: time of one decode step
   double forward_s = 0;  // time per token of prefill or recomputation, in full chunks
   double swap_s = 0;  // transfer time per token and direction
-  // kappa: average share of the context that is held during a transfer; 1: blocks are freed all at once
-  double swap_memory_share = 0.5;
+  double swap_memory_share = 0.5;  // kappa: mean share of the context held during a transfer; 1: freed all at once
   double chunk_overhead_s = 0;  // constant time of an iteration with a prefill chunk
   double chunk_tokens = 512;  // prefill tokens in such an iteration
 
@@ -52,8 +51,7 @@ void SetPace(P& policy, const MemoryPace& pace) {
 // The load of the engine when a request calls a tool.
 struct MemoryBeside {
   double other_tokens = 0;  // C_other: context of the other running requests
-  // recomputed tokens per iteration: the capacity that running requests leave before saturation
-  double chunk_tokens = 512;
+  double chunk_tokens = 512;  // recomputed tokens per iteration, after running requests and before saturation
 };
 
 // Equation 2: returns the waste if the context stays unused for `seconds`.
@@ -67,9 +65,7 @@ inline double WasteOfDropping(const MemoryPace& pace, const MemoryBeside& beside
   const double chunk = std::max(beside.chunk_tokens, 1.0);
   const double full = std::ceil(context / chunk) - 1;  // chunks before the last
   const double last = context - Rounded(full * chunk);
-  const double alone =
-      // time of a full iteration, during which the request's own memory waits
-      Rounded(pace.forward_s * chunk) + pace.chunk_overhead_s;
+  const double alone = Rounded(pace.forward_s * chunk) + pace.chunk_overhead_s;  // time of a full iteration
   return Rounded(alone * chunk * full * (full + 1) / 2) + Rounded(pace.forward_s * chunk * full * beside.other_tokens) +
          Rounded(pace.forward_s * last * (beside.other_tokens + last));
 }

@@ -24,8 +24,7 @@ struct PrefixBlocks {
 struct ModelScore {
   ModelId model = {};
   float score = 0;  // probability of a correct answer: 0 to 1
-  // predicted output of this and all following calls of the workflow on this model; below 0: unknown
-  float tokens = -1;
+  float tokens = -1;  // predicted output of this and all later calls of the workflow on this model; below 0: unknown
 };
 
 // Expected work of all other unfinished calls of the same workflow: later calls, and calls that run or wait now. Below
@@ -84,8 +83,7 @@ struct Request {
   PrefixBlocks prefix = {};  // prompt prefix, for the prefix cache
   NextCall next_call = {};  // expected next tool call
   Duration compute{0};  // expected execution time of this call alone; 0: unknown
-  // scores per model, for placements that choose between models; absent models: unknown
-  std::span<const ModelScore> scores = {};
+  std::span<const ModelScore> scores = {};  // scores per model, for placements that choose models; absent: unknown
   SessionId session = {};  // session of the turn; 0: unknown
   // Branch of its workflow: 0 is the main line, others are sub-agents. KV between turns is held per branch.
   std::uint64_t branch = 0;

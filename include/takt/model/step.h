@@ -46,7 +46,7 @@ struct StepLimits {
   friend constexpr bool operator==(const StepLimits&, const StepLimits&) = default;
 };
 
-// What a request waits for.
+// The reason why a request waits.
 enum class WaitsFor : std::uint8_t {
   kNothing,  // it runs
   kItsTurn,  // requests of better rank come first
@@ -62,7 +62,7 @@ enum class WaitsFor : std::uint8_t {
   kPrefix,  // a running request computes a prefix of its prompt
 };
 
-// What kept the first request of the queue out of a step, and the resources of that step.
+// The reason why the first request of the queue did not run in a step, and the resources of that step.
 struct QueuePressure {
   WaitsFor head = WaitsFor::kNothing;  // kNothing: no request was left waiting
   StepLimits limits = {};
@@ -186,8 +186,7 @@ struct CacheHint {
   CacheAction action = CacheAction::kHold;
   std::uint8_t priority = 0;  // 15 to 55; below 35: worth less than the KV that it displaces
   std::array<std::uint8_t, 6> reserved = {};
-  // kHold: end of the hint, when other KV is worth more; kFetch: expected time of the next turn
-  TimePoint until = kNever;
+  TimePoint until = kNever;  // kHold: when other KV becomes worth more; kFetch: expected time of the next turn
   Tokens tokens{0};  // known length of the branch's context
   std::uint32_t reserved_too = 0;
 
@@ -235,8 +234,7 @@ struct StepPlan {
   std::span<const KvMove> moves = {};  // KV moves to carry out, in this order
   std::span<const Preemption> preempted = {};  // running requests that lost their row
   std::span<const Failure> failed = {};  // also in `released`, except for reason kIdInUse and id 0
-  // ended, and no step or move in flight names them: the host can forget them
-  std::span<const RequestId> released = {};
+  std::span<const RequestId> released = {};  // ended, and in no step or move in flight: the host can forget them
   Tokens tokens{0};  // sum over all entries, including draft tokens
   Idle idle = Idle::kNoRequests;
   TimePoint wake_at = kNever;  // time of the next Plan if no event comes earlier

@@ -53,8 +53,7 @@ struct EstimateSpec {
 // Predictions for a workload's calls on each of its models, made before the run by predictors trained elsewhere.
 struct Forecasts {
   std::vector<Estimate> output = {};  // output of the call, calls x models; empty: by EstimateSpec
-  // remaining output of the workflow including the call, calls x models; empty: by EstimateSpec
-  std::vector<Estimate> left = {};
+  std::vector<Estimate> left = {};  // remaining output of the workflow including the call; likewise
   std::vector<float> scores = {};  // probability that the model solves the workflow, workflows x models; empty: unknown
 };
 

@@ -153,8 +153,7 @@ class FastPath {
   std::uint32_t prefill_ = kNoSlot;  // request whose prompt is partly computed
   std::int64_t prefill_done_ = 0;  // computed tokens of that prompt
   std::vector<std::uint32_t> back_;  // preempted requests; the last one is admitted first
-  // running requests in order of admission; finished ones are removed only at the end
-  std::vector<std::uint32_t> order_;
+  std::vector<std::uint32_t> order_;  // running requests in order of admission; may contain finished ones
   std::vector<std::uint32_t> starts_;  // requests whose prefill ends in this iteration
   std::vector<Row> rows_;
   std::vector<std::int64_t> phase_;  // rows that take a block, by iteration modulo block size

@@ -114,7 +114,7 @@ struct Window {
 // Results of sessions in a window.
 struct SessionFigures {
   std::int64_t turns = 0, sessions = 0;  // completed in the window
-  // Of the turns whose computation began in the window:
+  // Figures of turns whose computation began in the window:
   double cached_share = 0;  // share of prompt tokens found in the cache
   double prefill_excess = 0;  // prefill time beyond that with an infinite cache [s]
   double moved_share = 0;  // share of follow-up turns on another instance than the previous turn

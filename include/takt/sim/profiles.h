@@ -26,7 +26,7 @@ struct Profile {
   std::int64_t kv_bytes_per_token = 0;  // one copy; 0: unknown
   std::int32_t kv_heads = 0;  // with more GPUs, tensor parallelism replicates KV; 0: never
   double gpu_memory_gib = 0;            // 0: unknown
-  std::int64_t kv_capacity_tokens = 0;  // 0: no room beside the weights, or unknown
+  std::int64_t kv_capacity_tokens = 0;  // 0: unknown, or the weights leave no room
 
   // Mean absolute error of the fit, in %; negative: unknown. It refers to whole iterations; for a fit to served runs,
   // to the time per output token.

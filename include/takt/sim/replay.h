@@ -43,8 +43,7 @@ struct ReplayOptions {
   RetentionFactory retention = {};
   GateFactory gate = {};  // gate of each instance; requires `retention`; empty: none
   EstimateSpec estimates = {EstimateKind::kOracle, 0};  // length estimates for schedulers; default as in `takt replay`
-  // call deadlines as shares of the workflow's; none: the workflow's deadline
-  std::optional<BudgetOptions> budgets = {};
+  std::optional<BudgetOptions> budgets = {};  // call deadlines as shares of the workflow's; none: its deadline
   std::shared_ptr<const Forecasts> forecasts = {};  // forecasts for a workload with several models; null: none
   std::uint64_t seed = 1;  // seed of estimate noise
 
@@ -111,8 +110,7 @@ double RateScaleForLoad(const Workload& workload, double load, double saturation
 // including delays, as if parallel calls did not slow each other. `model`: column of the workload whose outputs count.
 IsolatedLatencies MeasureIsolated(const Workload& workload, const PreparedCostModel& cost, const StepLimits& limits,
                                   std::size_t model = Workload::kNoModel);
-// on the engines of `options`
-IsolatedLatencies MeasureIsolated(const Workload& workload, const ReplayOptions& options);
+IsolatedLatencies MeasureIsolated(const Workload& workload, const ReplayOptions& options);  // on its engines
 
 }  // namespace takt
 

@@ -18,8 +18,7 @@ namespace takt {
 struct TimedStep {
   StepLoad load = {};
   Duration time{0};  // duration of the step and of the gap to the next step
-  // longest context of a row, including this step's tokens; without row data, mean context of the decodes
-  std::int64_t longest_context = 0;
+  std::int64_t longest_context = 0;  // longest context of a row after the step; without rows, mean of the decodes
 };
 
 struct StepLog {

@@ -374,8 +374,7 @@ void VirtualCluster<Scheduler>::PlaceBy(Router& router) {
       SendTo(instance, Arrived{router.Find(p.request)->request});
     }
   }
-  // copied, since ended calls may cause new ones and change the list
-  refused_.assign(router.failed().begin(), router.failed().end());
+  refused_.assign(router.failed().begin(), router.failed().end());  // Ended() may change the original
   for (const Failure& f : refused_) Ended(VirtualRequests::IndexOf(f.request), Outcome::kFailed, f.reason);
 }
 

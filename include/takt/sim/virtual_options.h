@@ -49,8 +49,7 @@ struct VirtualClusterOptions {
   // router, and is part of all latencies.
   Duration front_end{0};  // per request
   Duration front_end_token{0};  // per prompt token
-  // interval of instance reports to the router (vLLM's default)
-  Duration report_interval = std::chrono::milliseconds(100);
+  Duration report_interval = std::chrono::milliseconds(100);  // interval of reports to the router (vLLM's)
   // Number of engines for prefill only. They compute prompts up to the first token, and send the KV to the other
   // engines. 0: every engine does both.
   std::int32_t prefill_engines = 0;

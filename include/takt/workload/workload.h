@@ -16,11 +16,9 @@
 
 namespace takt {
 
-// maximum context of one call: prompt, output and tool answers
-inline constexpr std::int32_t kMaxContextTokens = 1'000'000'000;
+inline constexpr std::int32_t kMaxContextTokens = 1'000'000'000;  // of one call: prompt, output, tool answers
 inline constexpr std::size_t kMaxWorkloadModels = 32, kMaxWorkloadFeatures = 64;
-// maximum arrival time, and maximum of a workflow's delays and tools
-inline constexpr Duration kMaxWorkloadTime{1'000'000'000'000'000'000};
+inline constexpr Duration kMaxWorkloadTime{1'000'000'000'000'000'000};  // an arrival, or a workflow's delays and tools
 
 // A tool call within an LLM call.
 struct WorkloadTool {
@@ -41,7 +39,7 @@ struct PrefixRun {
   friend bool operator==(const PrefixRun&, const PrefixRun&) = default;
 };
 
-// What a workflow waits for after a call.
+// The reason for a workflow's wait after a call.
 enum class TurnEnd : std::uint8_t { kUnknown, kTool, kUser };
 constexpr auto NamesOf(TurnEnd) { return std::to_array<std::string_view>({"unknown", "tool", "user"}); }
 
