@@ -9,7 +9,7 @@ import "C"
 
 import "unsafe"
 
-// Arrived: a request that waits from now on.
+// Arrived: a new request joins the waiting queue.
 type Arrived struct {
 	Request Request
 }
@@ -22,7 +22,7 @@ func (e Arrived) put(op string, room *room, c *C.takt_event) error {
 	return e.Request.put(op, room, request)
 }
 
-// Revised: new knowledge about a living request; what is absent stays as it was.
+// Revised: updates estimates or limits of a living request. Absent fields keep their values.
 type Revised struct {
 	// its ID says which
 	Request Request
@@ -38,7 +38,7 @@ func (e Revised) put(op string, room *room, c *C.takt_event) error {
 	return e.Request.put(op, room, request)
 }
 
-// Cancelled: the request ends here, whatever it does.
+// Cancelled: ends the request, whatever its state.
 type Cancelled struct {
 	Request uint64
 }
@@ -49,12 +49,12 @@ func (e Cancelled) put(_ string, _ *room, c *C.takt_event) error {
 	return nil
 }
 
-// RequestStarted: the first step of a request on its instance begins. For placements that count what waits there apart
-// from what runs; others need not be told.
+// RequestStarted: a request's first step on its instance begins. Only placements that separate waiting from running
+// requests need this event.
 type RequestStarted struct {
 	Request  uint64
 	Instance uint64
-	// of the instance; 0: the present one
+	// life of the instance; 0: the current one
 	Life uint64
 }
 
@@ -67,16 +67,16 @@ func (e RequestStarted) put(_ string, _ *room, c *C.takt_event) error {
 	return nil
 }
 
-// RequestServed: what a request has come to that has not ended, for policies that go by service: say with each report,
-// of all that runs. Told twice, or late, the same changes nothing. Instance as in RequestEnded.
+// RequestServed: progress of a running request, for policies that rank by service. Send it for all running requests
+// with each report. Repeated and outdated events have no effect. Instance as in RequestEnded.
 type RequestServed struct {
 	Request  uint64
 	Instance uint64
-	// tokens of its context; one that is computed again counts again, one found in a cache does not
+	// Context tokens, including recomputed tokens, excluding prefix cache hits.
 	Prefill int
-	// new tokens of all its sequences
+	// new tokens of all sequences
 	Output int
-	// of the instance; 0: the present one
+	// life of the instance; 0: the current one
 	Life uint64
 }
 
@@ -99,20 +99,20 @@ func (e RequestServed) put(op string, _ *room, c *C.takt_event) error {
 	return nil
 }
 
-// RequestEnded: a request has left its instance: finished, or Failed. Instance: the one that says so, so that the late
-// word of an instance that the request had to leave is not taken for its end; none: wherever it is.
+// RequestEnded: a request has left its instance: it has finished or failed. Instance is the sender, so that the router
+// ignores late messages of an instance that no longer has the request. None: the current instance.
 type RequestEnded struct {
 	Request  uint64
 	Instance uint64
-	// tokens of its context; one that is computed again counts again, one found in a cache does not
+	// Context tokens, including recomputed tokens, excluding prefix cache hits.
 	Prefill int
-	// new tokens of all its sequences
+	// new tokens of all sequences
 	Output int
-	// its stage of a workflow lacks a call again
+	// true: the workflow stage must make the call again
 	Failed bool
 	// Prefill and Output are valid
 	Served bool
-	// of the instance; 0: the present one
+	// life of the instance; 0: the current one
 	Life uint64
 }
 
@@ -137,9 +137,9 @@ func (e RequestEnded) put(op string, _ *room, c *C.takt_event) error {
 	return nil
 }
 
-// InstanceUp: the instance takes requests from here on. A repeated event replaces its description and changes nothing
-// else. A greater Life means that the instance has restarted, as InstanceDown before it would. A smaller one is late.
-// Life in other events comes from Placement or Instance: the router ignores and counts a message of an earlier life.
+// InstanceUp: the instance accepts requests from now on. A repeated event only replaces its description. A greater Life
+// means a restart, and implies InstanceDown; a smaller Life is outdated. Life in other events is copied from Placement
+// or Instance. The router ignores and counts messages of an earlier life.
 type InstanceUp struct {
 	Instance Instance
 }
@@ -152,10 +152,10 @@ func (e InstanceUp) put(op string, room *room, c *C.takt_event) error {
 	return e.Instance.put(op, room, instance)
 }
 
-// InstanceDown: the instance is gone, with all that it held: its requests go back to the queue and are placed again.
+// InstanceDown: the instance and its KV are gone. Its requests return to the queue and are placed again.
 type InstanceDown struct {
 	Instance uint64
-	// of the instance; 0: the present one
+	// life of the instance; 0: the current one
 	Life uint64
 }
 
@@ -167,24 +167,24 @@ func (e InstanceDown) put(_ string, _ *room, c *C.takt_event) error {
 	return nil
 }
 
-// InstanceReported: a report whose AsOf lies before that of an earlier report, or before the instance came up, is late.
+// InstanceReported: an instance reports its load. A report is outdated if its AsOf is before that of an earlier report,
+// or before the instance came up.
 type InstanceReported struct {
 	Instance uint64
-	// requests in its own queue
+	// requests in the instance's own queue
 	Waiting int64
-	// requests that run
+	// running requests
 	Running int64
-	// preemptions since it came up
+	// preemptions since the instance came up
 	Preempted int64
-	// tokens whose KV it holds
+	// tokens that occupy its KV cache
 	KVUsed int
 	// AsOf is set
 	Dated bool
-	// Time up to which the counts are complete, on the router's clock. The report then includes all requests that were
-	// placed by that time, and none that were placed later. Unset: unknown; the report then includes as many requests as
-	// it counts, the oldest first.
+	// Time up to which the counts are complete, on the router's clock. The report then covers all requests placed by that
+	// time, and no later ones. Unset: unknown. The report then covers the oldest requests, as many as it counts.
 	AsOf Time
-	// of the instance; 0: the present one
+	// life of the instance; 0: the current one
 	Life uint64
 }
 
@@ -206,7 +206,7 @@ func (e InstanceReported) put(op string, _ *room, c *C.takt_event) error {
 	return nil
 }
 
-// WorkflowDeclared: a workflow begins (workflow/workflow_table.h). Requests that bear its id are calls of it, by their
+// WorkflowDeclared: declares a workflow (workflow/workflow_table.h). Requests with its id are its calls, assigned by
 // stage.
 type WorkflowDeclared struct {
 	Workflow Workflow
@@ -220,12 +220,12 @@ func (e WorkflowDeclared) put(op string, room *room, c *C.takt_event) error {
 	return e.Workflow.put(op, room, workflow)
 }
 
-// WorkflowGrown: a workflow has one more stage.
+// WorkflowGrown: adds a stage to a workflow.
 type WorkflowGrown struct {
 	Workflow uint64
-	// the new one
+	// the new stage
 	Stage Stage
-	// stages that come after it
+	// stages that follow the new one
 	Before []uint32
 }
 
@@ -243,7 +243,7 @@ func (e WorkflowGrown) put(op string, room *room, c *C.takt_event) error {
 	return nil
 }
 
-// StageEnded: no further calls are made at the stage.
+// StageEnded: the stage makes no further calls.
 type StageEnded struct {
 	Workflow uint64
 	Stage    uint32
@@ -257,11 +257,11 @@ func (e StageEnded) put(_ string, _ *room, c *C.takt_event) error {
 	return nil
 }
 
-// WorkflowEnded: the workflow is over, early or not. To a router, requests of it that are alive have failed, wherever
-// they are; in a scheduler they go on, and what the workflow alone holds in the prefix cache is dead.
+// WorkflowEnded: the workflow is over, complete or not. A router fails its living requests on all instances. A
+// scheduler lets them finish; prefix cache entries that only this workflow uses become free to evict.
 type WorkflowEnded struct {
 	Workflow uint64
-	// nothing is learnt of it
+	// true: takt learns nothing from this workflow
 	Cancelled bool
 }
 

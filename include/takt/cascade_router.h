@@ -1,9 +1,8 @@
-// A cascade at run time: which model answers a request first, and whether a judge's score lets its answer stand or
-// sends the request on to the next. It names models; which instance of a model, its own router decides (takt/router.h),
-// one per model:
+// A cascade of models at run time: which model answers a request first, and whether a judge's score accepts the answer
+// or escalates to the next model. It chooses models only. Each model's own router (takt/router.h) chooses an instance:
 //
 //   auto cascade = *CascadeRouter::Create({.stages = {{.accept_at = 74}, {.accept_at = 64}, {}}});
-//   Do(cascade.OnArrival(id, now));                 // and so with what every call returns:
+//   Do(cascade.OnArrival(id, now));                 // and likewise for the result of every call:
 //
 //   void Do(CascadeAction a) {
 //     if (a.kind == CascadeAction::kSend) routers[a.model].On(Arrived{requests[a.request]}, now);
@@ -12,7 +11,7 @@
 //     if (a.kind == CascadeAction::kFail) Fail(a.request);
 //   }
 //
-// The host keeps the requests and the last answer of each. docs/howto/cascade_router.md tells more.
+// The host keeps the requests and the last answer of each. See docs/howto/cascade_router.md.
 #ifndef TAKT_CASCADE_ROUTER_H_
 #define TAKT_CASCADE_ROUTER_H_
 
@@ -41,32 +40,32 @@
 
 namespace takt {
 
-// A model of the cascade, in its order. The last one that is served is not judged.
+// A model of the cascade, in order. Answers of the last served model are not judged.
 struct CascadeStage {
-  double accept_at = 0;  // an answer stands where the judge's score is at least this
-  double escalated_share = 0;  // by plan, of the answers judged here; what kAsPlanned goes by
-  bool served = true;  // false: the plan gives it no GPUs, it is passed over
+  double accept_at = 0;  // minimum score at which an answer is accepted
+  double escalated_share = 0;  // planned share of judged answers that escalate, used by kAsPlanned
+  bool served = true;  // false: the plan gives it no GPUs, so it is skipped
 };
 
-// What to do with an answer that no score judges.
+// Decision about an answer without a score.
 enum class NoVerdict : std::uint8_t {
-  // Sends on the share that the plan sends on, chosen by the request's id. Loads stay as planned, so that a judge that
-  // is gone does not flood the largest model; quality is that of chance.
+  // Escalates the planned share, chosen by request id. Loads stay as planned, so a failed judge does not overload the
+  // largest model. Quality is that of a random choice.
   kAsPlanned,
-  kAccept,  // least latency
-  kEscalate,  // no answer stands unjudged: quality is kept, the largest model's load is all of it
+  kAccept,  // lowest latency
+  kEscalate,  // best quality, full load on the largest model
 };
 constexpr auto NamesOf(NoVerdict) { return std::to_array<std::string_view>({"as_planned", "accept", "escalate"}); }
 
 struct CascadeRouterOptions {
   std::vector<CascadeStage> stages = {};  // 1 to 64
-  Duration judge_timeout = std::chrono::seconds(2);  // a judge takes 0.27 s (Cascadia, Appendix H)
-  NoVerdict on_missing = NoVerdict::kAsPlanned;  // the judge has no score: NaN
-  NoVerdict on_late = NoVerdict::kAsPlanned;  // judge_timeout has passed
-  std::uint64_t seed = 1;  // of kAsPlanned, and of the hashes of ids
-  std::int64_t reserve_requests = 1024;  // up to so many at once nothing is allocated
+  Duration judge_timeout = std::chrono::seconds(2);  // Cascadia (Appendix H) measures 0.27 s per judgement
+  NoVerdict on_missing = NoVerdict::kAsPlanned;  // decision if the judge returns NaN
+  NoVerdict on_late = NoVerdict::kAsPlanned;  // decision after judge_timeout
+  std::uint64_t seed = 1;  // seed of kAsPlanned and of the id hashes
+  std::int64_t reserve_requests = 1024;  // living requests that need no allocation
 
-  // InvalidArgument names every field at fault, with its value.
+  // InvalidArgument lists all invalid fields with their values.
   absl::Status Validate() const {
     Faults faults = FaultsOf(stages);
     faults.Expect(judge_timeout > Duration::zero(), "judge_timeout must be above 0");
@@ -75,7 +74,7 @@ struct CascadeRouterOptions {
     return faults.ToStatus();
   }
 
-  // Empty where these are stages of a cascade.
+  // Returns the faults of the stages; empty if they are valid.
   static Faults FaultsOf(std::span<const CascadeStage> stages) {
     Faults faults;
     faults.Expect(!stages.empty() && stages.size() <= 64, "stages", stages.size(), "must be 1 to 64");
@@ -93,11 +92,11 @@ struct CascadeRouterOptions {
 
 struct CascadeAction {
   enum Kind : std::uint8_t {
-    kNone,  // nothing: what was told is counted, and changes nothing
-    kSend,  // to a model's router
-    kJudge,  // the model's answer
-    kAccept,  // the model's answer is the reply
-    kFail,  // no model has answered, and none is left
+    kNone,  // nothing to do: the event was counted and ignored
+    kSend,  // send the request to the model's router
+    kJudge,  // send the model's answer to the judge
+    kAccept,  // reply with the model's answer
+    kFail,  // fail the request: no model has answered, and none is left
   };
   Kind kind = kNone;
   int model = 0;
@@ -108,21 +107,21 @@ struct CascadeAction {
 
 struct CascadeStats {
   std::uint64_t arrived = 0;
-  std::uint64_t accepted = 0;  // of them: ended with an answer...
-  std::uint64_t failed = 0;  // ...with none...
-  std::uint64_t cancelled = 0;  // ...or by their client
-  std::uint64_t escalated = 0;  // sends to a further model by a score or for want of one
-  std::uint64_t passed_on = 0;  // sends to a further model because one failed
+  std::uint64_t accepted = 0;  // requests that ended with an answer
+  std::uint64_t failed = 0;  // requests that ended without an answer
+  std::uint64_t cancelled = 0;  // requests that their client cancelled
+  std::uint64_t escalated = 0;  // sends to another model because of a score or a missing score
+  std::uint64_t passed_on = 0;  // sends to another model because of a failure
   std::uint64_t judged = 0;  // scores that decided
-  std::uint64_t missing = 0;  // verdicts without a score
-  std::uint64_t late = 0;  // judge_timeout passed
-  std::uint64_t ignored = 0;  // events of an unknown request, another model, or a verdict that no request waits for
+  std::uint64_t missing = 0;  // judgements without a score
+  std::uint64_t late = 0;  // judgements after judge_timeout
+  std::uint64_t ignored = 0;  // events with an unknown request, another model, or an unexpected score
 
   friend constexpr bool operator==(const CascadeStats&, const CascadeStats&) = default;
 };
 
-// Every request that arrives leaves by exactly one kAccept or kFail, or by OnCancelled, whatever the models and the
-// judge do, as long as Expire is called at wake_at(). Every call is O(1) and total. Thread-compatible.
+// Every request ends in exactly one kAccept, kFail or OnCancelled, whatever models and judge do, provided the host
+// calls Expire at wake_at(). All calls are O(1) and accept any input. Thread-compatible.
 class CascadeRouter {
  public:
   static absl::StatusOr<CascadeRouter> Create(CascadeRouterOptions options) {
@@ -130,7 +129,7 @@ class CascadeRouter {
     return CascadeRouter(std::move(options));
   }
 
-  // kSend. kNone: no id, or one that is alive.
+  // Returns kSend, or kNone for id 0 or a living id.
   CascadeAction OnArrival(RequestId request) {
     if (!request || alive_.Find(request) != kNoSlot) return Ignored();
     const Slot slot = alive_.Insert(request, {.request = request, .model = NextServed(-1)});
@@ -138,7 +137,7 @@ class CascadeRouter {
     return {CascadeAction::kSend, alive_[slot].model, request};
   }
 
-  // The model has answered: kJudge, or of the last model kAccept.
+  // Handles a model's answer. Returns kJudge, or kAccept for the last model.
   CascadeAction OnAnswered(RequestId request, int model, TimePoint now) {
     Clock(now);
     const std::uint32_t slot = Find(request, model, false);
@@ -149,7 +148,7 @@ class CascadeRouter {
     return {CascadeAction::kJudge, model, request};
   }
 
-  // The judge's score of the model's answer; NaN: it has none. kAccept or kSend.
+  // Handles the judge's score; NaN: no score. Returns kAccept or kSend.
   CascadeAction OnJudged(RequestId request, int model, double score, TimePoint now) {
     Clock(now);
     const std::uint32_t slot = Find(request, model, true);
@@ -163,8 +162,8 @@ class CascadeRouter {
     return Decide(slot, !(score >= StageOf(slot).accept_at));
   }
 
-  // The model has failed the request, or its router has. kSend to the next, else kAccept of the last answer there is,
-  // else kFail. An answer that is being judged cannot fail any more.
+  // Handles the failure of a model or its router. Returns kSend to the next model, or kAccept of the last answer, or
+  // kFail if there is none. Ignored while an answer is being judged.
   CascadeAction OnFailed(RequestId request, int model) {
     const std::uint32_t slot = Find(request, model, false);
     if (slot == kNoSlot) return Ignored();
@@ -177,7 +176,7 @@ class CascadeRouter {
     return End(slot, CascadeAction::kFail, model);
   }
 
-  // False where there is no such request.
+  // Returns false if the request is unknown.
   bool OnCancelled(RequestId request) {
     const std::uint32_t slot = alive_.Find(request);
     if (slot == kNoSlot) return ++stats_.ignored, false;
@@ -187,7 +186,7 @@ class CascadeRouter {
     return true;
   }
 
-  // Decides what its judge has left waiting for longer than judge_timeout. Valid until the next call.
+  // Decides requests that have waited longer than judge_timeout for a score. The result is valid until the next call.
   std::span<const CascadeAction> Expire(TimePoint now) {
     Clock(now);
     expired_.clear();
@@ -201,8 +200,8 @@ class CascadeRouter {
   }
   TimePoint wake_at() const { return awaiting_.empty() ? kNever : alive_[awaiting_.oldest()].deadline; }
 
-  // A new plan's stages, for all that is decided from here on. Requests stay where they are: a model that is no longer
-  // served ends what it has. InvalidArgument: not as many stages as before, or none that holds.
+  // Sets the stages of a new plan for later decisions. Requests stay where they are: a model that is no longer served
+  // finishes its requests. InvalidArgument: a different number of stages, or invalid stages.
   absl::Status Replan(std::span<const CascadeStage> stages) {
     Faults faults = CascadeRouterOptions::FaultsOf(stages);
     if (faults.empty() && stages.size() != options_.stages.size()) {
@@ -213,7 +212,7 @@ class CascadeRouter {
     return absl::OkStatus();
   }
 
-  // Where a living request is, or whose answer is being judged; -1: it is not alive.
+  // Returns the model that has a living request, or whose answer is being judged; -1 if it is not alive.
   int ModelOf(RequestId request) const {
     const std::uint32_t slot = alive_.Find(request);
     return slot == kNoSlot ? kNoModel : alive_[slot].model;
@@ -228,10 +227,10 @@ class CascadeRouter {
   struct Alive {
     RequestId request = {};
     int model = 0;
-    int answered = kNoModel;  // whose answer is the last one
-    bool awaits = false;  // a verdict
+    int answered = kNoModel;  // model of the last answer
+    bool awaits = false;  // waits for a score
     TimePoint deadline = kNever;
-    AgeLink age = {};  // among those that wait for one
+    AgeLink age = {};  // position among requests that wait for a score
   };
 
   explicit CascadeRouter(CascadeRouterOptions options) : options_(std::move(options)) {
@@ -240,7 +239,7 @@ class CascadeRouter {
     expired_.reserve(static_cast<std::size_t>(options_.reserve_requests));
   }
 
-  // Deadlines never fall behind one another, so that their order is that of the list.
+  // Keeps time monotonic, so that the list is sorted by deadline.
   void Clock(TimePoint now) { now_ = std::max(now_, now); }
 
   CascadeAction Ignored() {
@@ -259,7 +258,7 @@ class CascadeRouter {
     return kNoModel;
   }
 
-  // Of a living request that is at the model, and waits for a verdict or not.
+  // Finds a living request at this model with this `awaits`.
   std::uint32_t Find(RequestId request, int model, bool awaits) const {
     const std::uint32_t slot = alive_.Find(request);
     if (slot == kNoSlot || alive_[slot].model != model || alive_[slot].awaits != awaits) return kNoSlot;
@@ -310,7 +309,7 @@ class CascadeRouter {
 
   CascadeRouterOptions options_;
   IdTable<RequestId, Alive> alive_;
-  AgeList awaiting_;  // a verdict, by deadline
+  AgeList awaiting_;  // requests that wait for a score, by deadline
   std::vector<CascadeAction> expired_;
   TimePoint now_ = TimePoint::min();
   CascadeStats stats_;

@@ -1,4 +1,4 @@
-// What a host may replace before it includes takt.
+// Settings that a host may define before it includes takt.
 #ifndef TAKT_CONFIG_H_
 #define TAKT_CONFIG_H_
 
@@ -6,8 +6,8 @@
 #error "takt is C++20: compile with -std=c++20, or later"
 #endif
 
-// TAKT_ASSERT(condition): a broken contract of takt's or of its host's. Define it yourself to route it to
-// your own handler; by default it is the standard assert, and nothing where NDEBUG is defined.
+// TAKT_ASSERT(condition) checks the contracts of takt and its host. Define it to call your own handler. The default is
+// the standard assert, which does nothing with NDEBUG.
 #ifndef TAKT_ASSERT
 #ifdef NDEBUG
 #define TAKT_ASSERT(condition) static_cast<void>(0)
@@ -17,8 +17,8 @@
 #endif
 #endif
 
-// What does not depend on a policy is compiled once, in libtakt, where TAKT_COMPILED is defined (by linking
-// takt::takt); else it is inline, from the same source. In libtakt, the TAKT_ASSERT of its build holds.
+// With TAKT_COMPILED (set by linking takt::takt), code that does not depend on a policy is compiled once, in libtakt.
+// Otherwise it is inline, from the same source. Code in libtakt uses the TAKT_ASSERT of its own build.
 #ifndef TAKT_INLINE
 #define TAKT_INLINE inline
 #endif

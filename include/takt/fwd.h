@@ -1,4 +1,4 @@
-// Names that headers may need before their definitions.
+// Forward declarations.
 #ifndef TAKT_FWD_H_
 #define TAKT_FWD_H_
 

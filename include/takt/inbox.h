@@ -1,4 +1,4 @@
-// Events from many threads to the one loop that owns a scheduler or a router.
+// A queue that passes events from many threads to the loop that owns a scheduler or a router.
 //
 //   Inbox inbox;
 //   if (inbox.Push(Cancelled{id}) == Pushed::kFirst) wake_the_loop();              // any thread
@@ -20,14 +20,14 @@
 namespace takt {
 
 enum class Pushed : std::uint8_t {
-  kFull,    // not taken; the caller still has it
-  kQueued,  // taken, behind others
-  kFirst,   // taken, and the inbox was empty: the moment to wake a loop that sleeps
+  kFull,  // rejected; the caller keeps the event
+  kQueued,  // added, the inbox was not empty
+  kFirst,  // added, the inbox was empty: wake the loop if it sleeps
 };
 
-// Keeps the order of each producer; events of different producers mix as they come. Producers and the loop swap two
-// buffers, so that the lock is held for the time of one move or one swap, and nothing is allocated once both have
-// grown to the largest batch.
+// Keeps the order of events per producer; events of different producers interleave. Producers and the loop swap two
+// buffers, so the lock is held only for one move or swap. Nothing is allocated after both buffers have grown to the
+// largest batch.
 template <class E>
 class BasicInbox {
  public:
@@ -35,8 +35,8 @@ class BasicInbox {
 
   explicit BasicInbox(std::size_t capacity = kUnbounded) : capacity_(capacity) {}
 
-  // From any thread. Accepts an E or one of its alternatives; moves from it only where it is taken. `parts` is what its
-  // spans see, and is kept until the loop has read the event; none: that lives until then by itself.
+  // Adds an event from any thread: an E or one of its alternatives, moved only if it is added. `parts` owns the memory
+  // of the event's spans until the loop has read the event. Without it, that memory must live until then.
   template <class T>
   [[nodiscard]] Pushed Push(T&& event, std::shared_ptr<const void> parts = {}) {
     const std::lock_guard lock(mutex_);
@@ -45,8 +45,8 @@ class BasicInbox {
     return events_.size() == 1 ? Pushed::kFirst : Pushed::kQueued;
   }
 
-  // From the loop only: calls f(event) for what has come so far, in order, and returns how many. The lock is not
-  // held meanwhile; f may Push, not Drain. Where f throws, the next Drain begins with the event at which it did.
+  // Calls f(event) for all events so far, in order, and returns their number. Call it from the loop only. The lock is
+  // not held meanwhile; f may Push, but not Drain. If f throws, the next Drain starts with the same event.
   template <class F>
   std::size_t Drain(F&& f) {
     const std::size_t left = HandOver(f);
@@ -68,7 +68,7 @@ class BasicInbox {
     const std::size_t first = done_;
     for (; done_ < taken_.size(); ++done_) f(taken_[done_].event);
     const std::size_t n = done_ - first;
-    // What events see is given back now, not at the next Drain.
+    // Free the memory of the events now, not at the next Drain.
     if (n > 0) taken_.clear();
     done_ = 0;
     return n;
@@ -77,8 +77,8 @@ class BasicInbox {
   const std::size_t capacity_;
   std::mutex mutex_;
   std::vector<Entry> events_;  // guarded by mutex_
-  std::vector<Entry> taken_;  // the loop's
-  std::size_t done_ = 0;  // of taken_: handed to f
+  std::vector<Entry> taken_;  // used by the loop
+  std::size_t done_ = 0;  // events of taken_ that f has handled
 };
 
 using Inbox = BasicInbox<Event>;

@@ -1,4 +1,4 @@
-// The log that replays: all that reached a scheduler, and what it answered. A host's bug report becomes a test.
+// The log that replays: all input and output of a scheduler. It turns a host's bug report into a test.
 //
 //   Recorder recorder([&](std::string_view bytes) { file.write(bytes.data(), bytes.size()); });
 //   auto scheduler = Recorded<Scheduler>::Create(recorder, options, policy, pause);   // used like a Scheduler
@@ -6,7 +6,7 @@
 //   recorder.Flush();
 //   absl::StatusOr<LogReplay> replay = ReplayLog(bytes);   // here, or on another machine, years later
 //
-// The format is described in docs/howto/record.md.
+// docs/howto/record.md describes the format.
 #ifndef TAKT_RECORD_H_
 #define TAKT_RECORD_H_
 
@@ -42,27 +42,27 @@
 
 namespace takt {
 
-// ---- what a log holds -----------------------------------------------------------------------------------------
+// ---- contents of a log ----------------------------------------------------------------------------------------
 
-// How the scheduler was made.
+// Creation of the scheduler.
 struct LogStart {
   SchedulerOptions options;
-  std::string policy;   // as AnyPolicy::spec() gives and MakePolicy takes it
-  std::string pause;    // as AnyPause::spec() gives it
+  std::string policy;  // AnyPolicy::spec(), which MakePolicy accepts
+  std::string pause;  // AnyPause::spec()
 };
 
-// ChangePolicy.
+// A call of ChangePolicy.
 struct LogPolicy {
   std::string policy;  // as in LogStart
 };
-// SetRetention. Its time is that of the record before.
+// A call of SetRetention. Its time is that of the previous record.
 struct LogRetention {
-  std::string retention;  // as AnyRetention::spec() gives and MakeRetention takes it
-  std::string gate;       // as AnyGate::spec() gives and MakeGate takes it
+  std::string retention;  // AnyRetention::spec(), which MakeRetention accepts
+  std::string gate;  // AnyGate::spec(), which MakeGate accepts
   ReturnTimesOptions times;
-  static constexpr std::uint32_t kMostClasses = 4096;  // of times that a replay makes
+  static constexpr std::uint32_t kMostClasses = 4096;  // maximum classes of return times that a replay creates
 };
-// All that is no plan and no commit. A place in it is a number of the log's format.
+// All calls except Plan and Commit. The index of an alternative is its number in the log format.
 using LoggedEvent = std::variant<Arrived, Revised, Blocked, Unblocked, ToolCalled, ToolReturned, Cancelled, MoveDone,
                                  KvFreed, LogPolicy, Drain, Epoch, NotReady, KvArrived, KvLost, KvPinned, TurnEnded,
                                  WorkflowEnded, LogRetention, TurnExpected>;
@@ -70,7 +70,7 @@ using LoggedEvent = std::variant<Arrived, Revised, Blocked, Unblocked, ToolCalle
 struct LogEvent {
   TimePoint now{};
   LoggedEvent event;
-  std::shared_ptr<const std::vector<std::uint64_t>> hashes = {};  // which an Arrived sees
+  std::shared_ptr<const std::vector<std::uint64_t>> hashes = {};  // storage of the hashes of an Arrived
 };
 
 struct LogPlan {
@@ -78,7 +78,7 @@ struct LogPlan {
   StepLimits limits;
 };
 
-// A plan in brief: a 64-bit hash of each part, 0 where it is empty.
+// Digest of a plan: a 64-bit hash of each part; 0 if the part is empty.
 struct PlanDigest {
   StepId id{};
   Tokens tokens{0};
@@ -106,10 +106,10 @@ struct KeptPlan {
 };
 
 PlanDigest Digest(const StepPlan& plan);
-// All that a log holds of it, which is not what was dropped from a prefix cache.
+// Copies the logged parts of a plan, which do not include `dropped`.
 KeptPlan Keep(const StepPlan& plan);
 
-// What the scheduler answered to the Plan before it; the plan itself where the recorder was asked to keep it.
+// The result of the preceding Plan; the whole plan if RecorderOptions::plan_contents is set.
 struct LogStep {
   PlanDigest digest;
   std::optional<KeptPlan> plan;
@@ -136,35 +136,35 @@ constexpr auto NamesOf(OracleQuestion) {
       {"block_tokens", "total_blocks", "free_blocks", "pending_blocks", "cached_tokens", "reserve", "release"});
 }
 
-// What the host's KvOracle answered to a question of the operation (start, event, plan, commit) before it.
+// The answer of the host's KvOracle during the preceding operation (start, event, plan or commit).
 struct LogAnswer {
   OracleQuestion question = OracleQuestion::kBlockTokens;
-  std::int32_t value = 0;     // tokens or blocks
-  std::vector<bool> granted;   // kReserve: of each wish
-  std::vector<bool> for_ever;  // and whether it is refused so; of none where that is empty
+  std::int32_t value = 0;  // tokens or blocks
+  std::vector<bool> granted;  // kReserve: whether each wish was granted
+  std::vector<bool> for_ever;  // kReserve: whether each refusal is permanent; empty: none
 };
 
 using LogRecord = std::variant<LogStart, LogEvent, LogPlan, LogStep, LogCommit, LogAnswer>;
 
 namespace internal {
-// What later records are told relative to.
+// The values that later records are encoded relative to.
 struct LogContext {
-  TimePoint now{};              // of the last operation
-  StepLimits limits;            // of the last plan
-  std::vector<RowResult> rows;  // of the last commit
+  TimePoint now{};  // time of the last operation
+  StepLimits limits;  // limits of the last plan
+  std::vector<RowResult> rows;  // rows of the last commit
 };
 }  // namespace internal
 
 // ---- writing --------------------------------------------------------------------------------------------------
 
 struct RecorderOptions {
-  bool plan_contents = false;             // whole plans instead of their digests: about five bytes per entry more
-  std::size_t flush_bytes = 64 * 1024;    // the sink is called when so much has come together
+  bool plan_contents = false;  // true: whole plans instead of digests, about 5 more bytes per entry
+  std::size_t flush_bytes = 64 * 1024;  // the sink is called after this many bytes
 };
 
-// Writes one scheduler's log. Without a sink, the log stays in bytes(). The sink is called from inside On, Plan and
-// Commit of the scheduler being recorded, or from Flush. What was asked is written before the scheduler is called,
-// so that a log whose host died in the middle shows the last question.
+// Writes the log of one scheduler. Without a sink, bytes() returns the log. The sink is called during On, Plan and
+// Commit of the recorded scheduler, and by Flush. Input is written before the scheduler is called. If the host dies in
+// a call, the log ends with that call.
 class Recorder {
  public:
   using Sink = std::function<void(std::string_view)>;
@@ -172,7 +172,7 @@ class Recorder {
   explicit Recorder(Sink sink = nullptr, RecorderOptions options = {});
 
   void Start(const SchedulerOptions& options, std::string_view policy, std::string_view pause);
-  void Refused();  // the scheduler of the last Start was not created: removes its records from the log
+  void Refused();  // creation failed: removes the records since Start
   void On(const Event& event, TimePoint now);
   void On(const Epoch& epoch, TimePoint now);
   void ChangePolicy(const AnyPolicy& policy, TimePoint now);
@@ -180,22 +180,22 @@ class Recorder {
   void Plan(TimePoint now, const StepLimits& limits);
   void Planned(const StepPlan& plan);
   void Commit(const StepResult& result, TimePoint now);
-  void Done();  // the operation is over: answers from here on belong to none and are not written
+  void Done();  // end of an operation: later answers are not written
 
   void Answer(OracleQuestion question, std::int32_t value);
   void Answer(std::span<const KvReservation> reserved);
 
-  // Hands all that is buffered to the sink.
+  // Passes all buffered bytes to the sink.
   void Flush();
 
-  // What the sink has not been given yet.
+  // Returns the bytes that the sink has not received yet.
   std::string_view bytes() const { return buffer_; }
 
  private:
   void Begin(TimePoint now);
   template <class E>
   void PutEvent(const E& event, TimePoint now);
-  void Append(std::uint8_t kind);  // frames body_
+  void Append(std::uint8_t kind);  // adds body_ to the log as one record
 
   Sink sink_;
   RecorderOptions options_;
@@ -203,11 +203,11 @@ class Recorder {
   std::string body_;
   internal::LogContext context_;
   LogAnswer reserved_;
-  std::optional<std::size_t> start_;  // in buffer_, of a Start that is not over: until then the sink is not called
+  std::optional<std::size_t> start_;  // position of an unfinished Start in buffer_; the sink waits for its end
   bool in_operation_ = false;
 };
 
-// Hands every question on, and writes the answer down.
+// Forwards all questions, and records the answers.
 class RecordedOracle final : public KvOracle {
  public:
   RecordedOracle(KvOracle& oracle, Recorder& recorder) : oracle_(oracle), recorder_(recorder) {}
@@ -242,12 +242,12 @@ class RecordedOracle final : public KvOracle {
   Recorder& recorder_;
 };
 
-// A scheduler that is recorded, or, without a recorder, just that scheduler. The recorder and the oracle, where there
-// are any, must outlive it.
+// A scheduler that is recorded; without a recorder, only that scheduler. The recorder and the oracle, if any, must
+// outlive it.
 template <class SchedulerT>
 class Recorded {
  public:
-  // As SchedulerT::Create. A creation that fails leaves nothing in the log.
+  // As SchedulerT::Create. A failed creation leaves no trace in the log.
   template <class Policy, class Pause = KeepAll>
   static absl::StatusOr<Recorded> Create(Recorder* recorder, const SchedulerOptions& options, Policy policy,
                                          Pause pause = {}, KvOracle* oracle = nullptr) {
@@ -289,7 +289,7 @@ class Recorded {
     if (recorder_ != nullptr) recorder_->Done();
   }
 
-  // What is refused changes nothing, and is not in the log.
+  // A rejected call has no effect and is not logged.
   absl::Status SetRetention(const AnyRetention& retention, const AnyGate& gate = {},
                             const ReturnTimesOptions& times = {}) {
     const absl::Status status = scheduler_.SetRetention(retention, gate, times);
@@ -315,16 +315,16 @@ class Recorded {
   }
   void HandleFaults(FaultHandler handler) { scheduler_.HandleFaults(handler); }
 
-  // Hints change no plan, and are not in the log.
+  // Not logged, since hints do not change plans.
   void SetHints(const HoldValue& value = {}, const ReturnTimesOptions& times = {}) {
     scheduler_.SetHints(value, times);
   }
 
-  // Only looks, and is not in the log.
+  // Not logged, since it changes nothing.
   HeldExplanation ExplainHeld(WorkflowId workflow, std::uint64_t branch = 0) {
     return scheduler_.ExplainHeld(workflow, branch);
   }
-  // For all that only looks: stats, Explain, kv and counts.
+  // Access to const functions: stats, Explain, kv and counts.
   const SchedulerT& scheduler() const { return scheduler_; }
 
  private:
@@ -332,24 +332,24 @@ class Recorded {
       : recorder_(recorder), oracle_(std::move(oracle)), scheduler_(std::move(scheduler)) {}
 
   Recorder* recorder_;                      // may be null
-  std::unique_ptr<RecordedOracle> oracle_;  // at an address that stays
+  std::unique_ptr<RecordedOracle> oracle_;  // on the heap, so that its address is stable
   SchedulerT scheduler_;
 };
 
 // ---- reading --------------------------------------------------------------------------------------------------
 
-// Reads a log record by record. `bytes` must stay valid while it is used.
+// Reads a log record by record. `bytes` must stay valid.
 class LogReader {
  public:
-  // InvalidArgument where this is no log, or one of a version that this library does not know.
+  // InvalidArgument: not a log, or an unknown version.
   static absl::StatusOr<LogReader> Open(std::string_view bytes);
 
-  // The next record; nothing at the end of the log, or where it is cut off. DataLoss, naming the byte offset of the
-  // record, where it is damaged; the reader stays there.
+  // Returns the next record, or nothing at the end of the log, even if the last record is truncated. DataLoss: the
+  // record is damaged; the error contains its byte offset, and the reader stays there.
   absl::StatusOr<std::optional<LogRecord>> Next();
 
-  std::size_t offset() const { return at_; }   // of the next record
-  bool truncated() const { return truncated_; }  // the log ended in the middle of a record
+  std::size_t offset() const { return at_; }  // byte offset of the next record
+  bool truncated() const { return truncated_; }  // true: the log ends within a record
 
  private:
   explicit LogReader(std::string_view bytes) : bytes_(bytes) {}
@@ -361,12 +361,12 @@ class LogReader {
   bool truncated_ = false;
 };
 
-// Answers as the log says, in its order.
+// Answers with the logged answers, in order.
 class ReplayOracle final : public KvOracle {
  public:
   void Feed(LogAnswer answer) { answers_.push_back(std::move(answer)); }
 
-  // True where the scheduler asked otherwise than when it was recorded; its answers were zero then.
+  // Returns true if the scheduler asked different questions than recorded; these were answered with 0.
   bool diverged() const { return diverged_; }
   std::size_t unasked() const { return answers_.size(); }
 
@@ -388,7 +388,7 @@ class ReplayOracle final : public KvOracle {
   mutable bool diverged_ = false;
 };
 
-// Where the policies of a log come from; by default the registries of this library.
+// Factories for the policies in a log; by default the registries of this library.
 struct LogReplayOptions {
   std::function<absl::StatusOr<AnyPolicy>(std::string_view spec)> make_policy;
   std::function<absl::StatusOr<AnyPause>(std::string_view name)> make_pause;
@@ -398,29 +398,30 @@ struct LogReplayOptions {
 
 struct LogReplay {
   struct Difference {
-    StepId step;       // the logged plan that did not come out again
+    StepId step;  // first plan that differs from the log
     TimePoint now{};
-    std::string what;  // which entries of which list, logged and replayed, one a line
+    std::string what;  // different entries per list, logged and replayed, one per line
   };
 
   std::int64_t events = 0;
   std::int64_t plans = 0;
   std::int64_t commits = 0;
-  std::int64_t plans_compared = 0;       // all but a last one whose answer was cut off
-  std::optional<Difference> difference;  // the first; the replay ends there
-  bool truncated = false;                // the log ended in the middle of a record
-  std::size_t bytes = 0;                 // of the log that were replayed
-  Stats stats;                           // of the scheduler, at the end
-  std::string retention, gate;           // that were set; empty: none were
+  std::int64_t plans_compared = 0;  // all except a last plan whose result is truncated
+  std::optional<Difference> difference;  // first difference; the replay ends there
+  bool truncated = false;  // true: the log ends within a record
+  std::size_t bytes = 0;  // replayed bytes of the log
+  Stats stats;  // counters of the scheduler at the end
+  std::string retention, gate;  // last values set; empty: never set
   static constexpr std::size_t kMostFaults = 1000;
-  std::vector<Fault> faults;  // what the host said and cannot be: the first of stats.faults()
+  std::vector<Fault> faults;  // first faults of the host, which stats.faults() counts
 };
 
-// Builds the scheduler anew and does all again. A log that is cut off is replayed up to the cut. Errors: not a log,
-// damaged (with the byte offset), options or a policy that cannot be made.
+// Rebuilds the scheduler and replays all calls. A truncated log is replayed up to its end. Errors: not a log; a damaged
+// log, with the byte offset; invalid options or an unknown policy.
 absl::StatusOr<LogReplay> ReplayLog(std::string_view bytes, const LogReplayOptions& options = {});
 
-// The log for people: one line a record, without its end. What stands before damage is given out before the error.
+// Prints a log as text, one line per record. If the log is damaged, prints the records before the damage and then
+// returns an error.
 absl::Status DumpLog(std::string_view bytes, const std::function<void(std::string_view line)>& out);
 
 }  // namespace takt

@@ -1,18 +1,18 @@
-// The front of one or several engines: requests in, and to which instance each goes out.
+// The router of one or several engines: it takes requests and decides which instance runs each.
 //
 //   auto router = *Router::Create({}, Fcfs{}, LeastLoaded{});
 //   router.On(InstanceUp{{.id = {1}}}, now);
 //   router.On(Arrived{request}, now);
-//   for (const Placement& p : router.Place(now)) { ... }   // hand p.request to p.instance
+//   for (const Placement& p : router.Place(now)) { ... }   // send p.request to p.instance
 //   router.On(RequestEnded{request.id, instance}, now);     // finished or failed there
-//   router.On(InstanceReported{instance, counts}, now);     // say every 100 ms
-//   router.On(RequestServed{request.id, instance, tokens}, now);  // with it, where policies go by service
+//   router.On(InstanceReported{instance, counts}, now);     // for example every 100 ms
+//   router.On(RequestServed{request.id, instance, tokens}, now);  // likewise, if the policy ranks by service
 //
-// Workflows may be declared: their calls then wait until the stages before theirs have ended, and have deadlines by the
-// time that is left (docs/howto/workflows.md).
+// If workflows are declared, calls wait until the preceding stages have ended, and get deadlines from the remaining
+// time (docs/howto/workflows.md).
 //
-// Call Place after events, and at wake_at(). A request that fits nowhere now waits here, under the router's policy.
-// After InstanceDown the host forgets what that instance held: Place names those requests again, each once.
+// Call Place after events, and at wake_at(). A request that fits no instance now waits here in rank order. After
+// InstanceDown, Place returns the requests of that instance again, each once.
 #ifndef TAKT_ROUTER_H_
 #define TAKT_ROUTER_H_
 
@@ -44,22 +44,23 @@
 
 namespace takt {
 
-// Thread-compatible: one loop owns it. Nothing here throws, blocks, reads a clock or, after warm-up, allocates. Where
-// the host's operator new throws, and the host catches it, the call was not made, or the router has ended(). A decision
-// costs O(instances) and O(log waiting); a change of the instances O(requests alive).
+// Thread-compatible: one loop owns it. No call throws, blocks, reads a clock or, after warm-up, allocates. If operator
+// new throws and the host catches it, the call has no effect or ended() returns true. A placement costs O(instances)
+// and O(log waiting); a change of the instances costs O(living requests).
 template <RankPolicy Policy, PlacementPolicy Placer>
 class BasicRouter {
  public:
-  // InvalidArgument names every option at fault.
+  // Creates a router. InvalidArgument lists all invalid options.
   static absl::StatusOr<BasicRouter> Create(RouterOptions options, Policy policy, Placer placer) {
     if (absl::Status status = options.Validate(); !status.ok()) return status;
     return BasicRouter(options, std::move(policy), std::move(placer));
   }
 
-  // Returns the profile's id, by which instances name it. Equal profiles have one id. It stays as long as the router.
+  // Returns an id that instances use to refer to the profile. Equal profiles get the same id. It is valid as long as
+  // the router.
   ProfileId AddProfile(InstanceProfile profile) { return r_.instances.AddProfile(std::move(profile)); }
 
-  // Returns the faults of the event, which the router ignores.
+  // Applies an event. Returns its faults, which the router ignores.
   Ignored On(const RouterEvent& event, TimePoint now) {
     const internal::Owner::Inside one_thread(owner_);
     r_.desk.Begin();
@@ -71,7 +72,7 @@ class BasicRouter {
     return r_.desk.Said();
   }
 
-  // Takes new tables for placements, and for policies that rank by agent.
+  // Sets new tables for placements, and for policies that rank by agent.
   Ignored On(const Epoch& epoch, TimePoint now) {
     const internal::Owner::Inside one_thread(owner_);
     r_.desk.Begin();
@@ -83,15 +84,15 @@ class BasicRouter {
     return r_.desk.Said();
   }
 
-  // The most recent of the host's faults, which stats().faults() counts.
+  // Returns the most recent fault; stats().faults() counts them.
   const Fault& last_fault() const { return r_.desk.log().last(); }
   // Calls the handler for each later fault.
   void HandleFaults(FaultHandler handler) { r_.desk.log().Handle(handler); }
 
-  // Whether the policy ranks by service, so that it needs RequestServed.
+  // Returns true if the policy ranks by service, and so needs RequestServed.
   bool goes_by_service() const { return r_.queue.goes_by_service(); }
 
-  // Sends requests to instances, in rank order. Valid until the next call; so is failed().
+  // Places requests on instances, in rank order. The result and failed() are valid until the next call.
   std::span<const Placement> Place(TimePoint now) {
     const internal::Owner::Inside one_thread(owner_);
     r_.desk.Begin();
@@ -108,11 +109,11 @@ class BasicRouter {
     return r_.notices.placed;
   }
 
-  // For hosts that filter and pick themselves: sets each candidate's score for a request. Larger is better. NaN: the
-  // placement does not want it now, or the instance is not up, is full, or is too small. A request that is alive here
-  // is scored as it was revised. Another one is scored as described, and stays unknown. Places nothing. `scores` has
-  // room for all. Returns the number of scores that are not NaN. O(candidates log instances); O(candidates) if they
-  // come in the order of the call before.
+  // For hosts that choose instances themselves: sets each candidate's score for a request. Larger is better. NaN: the
+  // placement rejects it now, or the instance is not up, full or too small. A living request is scored as revised.
+  // Another request is scored as given, and stays unknown. Places nothing. `scores` must have one element per
+  // candidate. Returns the number of scores that are not NaN. O(candidates log instances); O(candidates) in the order
+  // of the previous call.
   std::size_t Score(const Request& request, std::span<const InstanceId> candidates, TimePoint now,
                     std::span<double> scores) {
     if (!r_.MayEnter()) return 0;
@@ -128,9 +129,9 @@ class BasicRouter {
     return possible;
   }
 
-  // For hosts that pick themselves: sends a request that waits here to this instance, whatever the placement prefers,
-  // and even if it fits no instance. Returns false, and changes nothing, if it does not wait here or the instance is
-  // not up. The next Place returns the requests that expire or fail.
+  // For hosts that choose instances themselves: places a waiting request on this instance, even if it does not fit.
+  // Returns false, without effect, if the request does not wait here or the instance is not up. The next Place returns
+  // requests that expire or fail.
   bool PlaceAt(RequestId request, InstanceId instance, TimePoint now) {
     if (!r_.MayEnter()) return false;
     r_.MakeRoomToPlace();
@@ -145,44 +146,44 @@ class BasicRouter {
       if (ranked) r_.queue.Erase(slot);
       if (aside) r_.set_aside.Remove(r_.table, slot);
       r_.Assign(slot, *at);
-      r_.notices.placed.pop_back();  // the host knows
+      r_.notices.placed.pop_back();  // the host knows of this placement
     }
     r_.desk.Leave();
     return may;
   }
 
-  // Requests that the host must fail towards their clients, as of the last Place. With kIdInUse it is the newcomer, and
-  // not the request that has the id.
+  // Requests that failed in the last Place; the host reports them to their clients. With kIdInUse the new request
+  // failed, and the older request with that id goes on.
   std::span<const Failure> failed() const { return r_.notices.failed; }
-  // Workflows that are over, and invalid declarations of workflows, as of the last Place.
+  // Workflows that ended, and rejected input about workflows, as of the last Place.
   std::span<const WorkflowEnd> ended_workflows() const { return r_.notices.ended; }
   std::span<const WorkflowFault> workflow_faults() const { return r_.notices.faults; }
 
-  // Without an event before, Place again then: a request expires, or a workflow has been silent for too long.
+  // Time of the next Place if no event comes earlier: a request expires, or a workflow has been silent too long.
   TimePoint wake_at() const { return std::min(r_.expiries.next(), workflows().wake_at()); }
 
-  // Whether an exception has left a call half-way, for example one of the host's placement or policy. As
+  // Returns true if an exception, for example of a host's placement or policy, interrupted a call. As
   // BasicScheduler::ended(): the router then counts and ignores events, and places nothing.
   bool ended() const { return r_.desk.inside(); }
 
-  // The instance of a living request; none: it waits here, or is not alive.
+  // Returns the instance of a living request; none if it waits here or is not alive.
   InstanceId InstanceOf(RequestId request) const {
     const Slot slot = r_.table.Find(request);
     return slot == kNoSlot ? InstanceId{} : r_.table[slot].place;
   }
 
-  // Returns the description of a living request, as revised, or null. Valid, with its spans, until the next On.
+  // Returns a living request as revised, or null. Valid, with its spans, until the next On.
   const RequestState* Find(RequestId request) const {
     const Slot slot = r_.table.Find(request);
     return slot == kNoSlot ? nullptr : &r_.table[slot].state;
   }
 
   std::int64_t alive() const { return static_cast<std::int64_t>(r_.table.size()); }
-  std::int64_t waiting() const { return alive() - r_.placed.size(); }  // in the router's own queue, set aside or held
+  std::int64_t waiting() const { return alive() - r_.placed.size(); }  // queued, set aside or held
   std::int64_t set_aside() const {
     return r_.set_aside.size();
-  }  // waiting, and too large for every instance that is up
-  std::span<const InstanceState> instances() const { return r_.instances.all(); }  // those that are up, by id
+  }  // waiting requests that are too large for every instance
+  std::span<const InstanceState> instances() const { return r_.instances.all(); }  // sorted by id
   const WorkflowTable& workflows() const { return r_.calls.table(); }
   const Policy& policy() const { return r_.queue.policy(); }
   const RouterStats& stats() const { return r_.stats; }
@@ -193,13 +194,13 @@ class BasicRouter {
 
   internal::RouterRequests<Policy, Placer> r_;
   internal::Owner owner_;
-  RequestState unknown_;  // the request of Score, if it is not alive
+  RequestState unknown_;  // argument of Score that is not alive
 };
 
-// The router with policies chosen at run time.
+// A router whose policies are chosen at run time.
 using Router = BasicRouter<AnyPolicy, AnyPlacement>;
 
-#ifdef TAKT_COMPILED  // by linking takt::takt, which has it
+#ifdef TAKT_COMPILED  // set by linking takt::takt, which contains it
 extern template class BasicRouter<AnyPolicy, AnyPlacement>;
 #endif
 

@@ -1,4 +1,4 @@
-// The scheduler whose policies are chosen at run time; boosted_footprint where none is.
+// A scheduler whose policies are chosen at run time. The default policy is boosted_footprint.
 #ifndef TAKT_SCHEDULER_H_
 #define TAKT_SCHEDULER_H_
 
@@ -16,7 +16,7 @@ struct DefaultPolicy<AnyPolicy> {
 
 using Scheduler = BasicScheduler<AnyPolicy, AnyPause>;
 
-#ifdef TAKT_COMPILED  // by linking takt::takt, which has it
+#ifdef TAKT_COMPILED  // set by linking takt::takt, which contains it
 extern template class BasicScheduler<AnyPolicy, AnyPause>;
 #endif
 

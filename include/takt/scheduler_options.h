@@ -1,4 +1,4 @@
-// How a scheduler behaves, whatever its policy.
+// Options of a scheduler, independent of its policy.
 #ifndef TAKT_SCHEDULER_OPTIONS_H_
 #define TAKT_SCHEDULER_OPTIONS_H_
 
@@ -17,22 +17,22 @@
 namespace takt {
 
 enum class KvMode : std::uint8_t {
-  kNone,    // the host sees to memory by itself; nothing is accounted for
-  kLedger,  // the library counts blocks
-  kOracle,  // the host counts; a KvOracle answers
+  kNone,  // the host manages memory; takt counts nothing
+  kLedger,  // takt counts blocks
+  kOracle,  // the host counts blocks and answers through a KvOracle
 };
 constexpr auto NamesOf(KvMode) { return std::to_array<std::string_view>({"none", "ledger", "oracle"}); }
 
 enum class StepOrder : std::uint8_t {
-  kRunningFirst,  // decodes take the budget first, then started prefills, and admissions what is left
-  kPrefillFirst,  // started prefills and admissions first, decodes what is left
+  kRunningFirst,  // decodes first, then started prefills, then admissions
+  kPrefillFirst,  // started prefills and admissions first, then decodes
 };
 constexpr auto NamesOf(StepOrder) { return std::to_array<std::string_view>({"running_first", "prefill_first"}); }
 
 enum class PreemptMode : std::uint8_t {
-  kOff,       // a running request keeps its place; a row that cannot grow waits for KV
-  kOnMemory,  // the worst by rank gives way when a row cannot grow
-  kByRank,    // also to a waiting request that is better by more than the margin
+  kOff,  // never: a row that cannot grow waits for KV
+  kOnMemory,  // preempts the running request of worst rank if a row cannot grow
+  kByRank,  // also for a waiting request that is better by more than the margin
 };
 constexpr auto NamesOf(PreemptMode) { return std::to_array<std::string_view>({"off", "on_memory", "by_rank"}); }
 
@@ -40,62 +40,62 @@ enum class Shed : std::uint8_t { kNewest, kWorst };
 constexpr auto NamesOf(Shed) { return std::to_array<std::string_view>({"newest", "worst"}); }
 
 struct SchedulerOptions {
-  std::int32_t max_running = 1024;     // rows of running requests at most; StepLimits.max_seqs may ask for less
-  // Bounded waiting: of the requests that have never run, so many may still wait after a plan; the others are shed.
-  // Between two plans max_running more may wait, since so many might be let in by the next.
+  std::int32_t max_running = 1024;  // maximum running requests; StepLimits.max_seqs may be lower
+  // Maximum waiting requests that have never run; further ones are shed after each plan. Between two plans up to
+  // max_running more may wait, since the next plan could admit them.
   std::int64_t max_waiting = INT64_MAX;
-  // Requests that storage is made ready for at creation, with their rows and prefix blocks; up to here On allocates
-  // nothing.
+  // Requests to reserve storage for at creation, with their rows and prefix blocks. Up to this number, On does not
+  // allocate.
   std::int64_t reserve_requests = 1024;
-  Shed shed = Shed::kNewest;           // which: the last to arrive, or the worst by rank
+  Shed shed = Shed::kNewest;  // requests to shed: the newest, or the worst by rank
 
   StepOrder order = StepOrder::kRunningFirst;
   PreemptMode preempt = PreemptMode::kOnMemory;
-  KvAction preempt_action = KvAction::kDrop;  // kDrop: recompute; kOut: swap while the host's memory has room
-  double preempt_margin = 0;           // kByRank: a waiting key must be smaller than the victim's by more than this
+  KvAction preempt_action = KvAction::kDrop;  // kDrop: recompute; kOut: swap while host memory has room
+  double preempt_margin = 0;  // kByRank: minimum advantage of a waiting key over the victim's
 
   KvMode kv = KvMode::kLedger;
-  Tokens kv_block_tokens{16};          // vLLM's default block
-  Blocks kv_blocks{0};                 // kLedger: size of the cache
-  Blocks cpu_blocks{0};                // host memory for swapped KV, and for prefixes; 0: no swapping
-  double kv_watermark = 0.01;  // kLedger: share of the cache that admissions leave free for growth (vLLM's figure)
-  bool prefix_cache = false;  // kLedger: keep finished prefixes, least recently used out first
-  // Of cpu_blocks, so many may keep copies of finished prefixes, as long as nothing that is swapped out needs them: a
-  // second tier of the prefix cache, from which what has left the GPU is loaded. 0: there is none.
+  Tokens kv_block_tokens{16};  // vLLM's default block size
+  Blocks kv_blocks{0};  // kLedger: size of the KV cache
+  Blocks cpu_blocks{0};  // blocks in host memory for swapped KV and prefix copies; 0: no swapping
+  double kv_watermark = 0.01;  // kLedger: share of the cache that admissions leave free for growth (vLLM's default)
+  bool prefix_cache = false;  // kLedger: keep finished prefixes, evict least recently used first
+  // Maximum part of cpu_blocks for copies of finished prefixes, a second tier of the prefix cache. Swapped KV has
+  // priority. 0: none.
   Blocks prefix_cpu_blocks{0};
 
-  // kLedger with prefix_cache: share of the cache that one tenant's workflows may have pinned at once (TurnEnded::pin);
-  // all together may have half of it. More is refused, and held as if it were not pinned.
+  // kLedger with prefix_cache: maximum share of the cache that one tenant's workflows can pin (TurnEnded::pin); all
+  // tenants together can pin half. Pins beyond that are ignored.
   double pin_share = 0.1;
 
-  // Maximum requests that may pass a waiting one, over its whole wait: those that use an adapter, if it waits for its
-  // own; any, if it has never run and lacks memory or room in a step. Also the waiting requests that a plan looks at
-  // past one that has no place; requests that need a larger step do not count. Also the plans after which the first of
-  // the queue may take blocks of the watermark.
+  // Three limits. (1) Maximum requests that may pass a waiting one: requests with an adapter, if it waits for its own;
+  // any request, if it has never run and lacks memory or room in a step. (2) Maximum waiting requests that a plan
+  // considers after one that does not fit, except those that need a larger step. (3) Plans after which the first
+  // waiting request may use blocks of the watermark.
   std::int32_t admission_window = 16;
 
-  // kLedger with prefix_cache: maximum steps in a row, without progress, that a request waits for a running request to
-  // compute a prefix that both have; it then computes the prefix itself. It waits only if it has never run, and if that
-  // prefix is at least an eighth of what it must compute. 0: it never waits.
+  // kLedger with prefix_cache: maximum consecutive steps without progress for which a request waits until a running
+  // request has computed their common prefix. Only a request that has never run waits, and only if the prefix is at
+  // least 1/8 of its remaining prefill. 0: never waits.
   std::int32_t prefix_wait = 64;
 
-  // Number of the first plan. A host whose results may come later than the end of their scheduler goes on counting with
-  // the next one: what was meant for the first is then unknown to the second.
+  // Number of the first plan. A host that restarts its scheduler should continue with the next number, so that late
+  // results of the old scheduler are recognized.
   StepId first_step{1};
 
-  // Keys the hashes of ids, prefixes, tenants and workflows. A host that faces strangers draws it at random: one that
-  // knows it can choose names that collide. No plan depends on it.
+  // Seed of the hashes of ids, prefixes, tenants and workflows. Choose it at random if clients are not trusted, so that
+  // they cannot provoke collisions. Plans do not depend on it.
   std::uint64_t hash_seed = 0;
 
-  // The largest step that the host will ever allow: a request that needs more can never fit, and fails. 0: not known;
-  // then it waits for a step that is large enough.
-  Tokens max_step_tokens{0};  // of StepLimits.tokens, or of prefill_tokens where those are fewer
-  std::int32_t max_step_seqs = 0;  // of StepLimits.max_seqs
+  // Largest step that the host will ever allow. A request that needs more fails. 0: unknown; the request then waits for
+  // a larger step.
+  Tokens max_step_tokens{0};  // limit of StepLimits.tokens or prefill_tokens, whichever is smaller
+  std::int32_t max_step_seqs = 0;  // limit of StepLimits.max_seqs
 
-  // InvalidArgument names every field at fault, with its value, one a line.
+  // InvalidArgument lists all invalid fields with their values, one per line.
   absl::Status Validate() const;
 
-  // All fields in their order, which is that of a log.
+  // All fields, in the order of the log.
   template <class Self, class List>
   static constexpr auto ListOptions(Self& self, List&& list) {
     constexpr auto drop = static_cast<double>(KvAction::kDrop), out = static_cast<double>(KvAction::kOut);

@@ -1,5 +1,5 @@
-// All that a host uses: the scheduler, the router before several, events from many threads, policies by name, the log
-// that replays. A host that needs less includes less.
+// All headers that a host needs: scheduler, router, inbox, policies by name, and the log that replays. Include single
+// headers to reduce compile time.
 #ifndef TAKT_TAKT_H_
 #define TAKT_TAKT_H_
 

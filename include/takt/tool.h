@@ -1,11 +1,12 @@
-// The tool as a library (target takt::tool): a program that registers policies of its own is a `takt` that knows them.
+// The command-line tool as a library (target takt::tool), for programs that add policies of their own.
 #ifndef TAKT_TOOL_H_
 #define TAKT_TOOL_H_
 
 namespace takt::tool {
 
-// All that bin/takt does; the exit code. The commands plan, tune and cluster run the program takt-plan, which knows the
-// names of takt alone. It reads files and writes to standard output, unlike the rest of the library.
+// Runs the `takt` command line and returns the exit code. The commands plan, tune and cluster run the program
+// takt-plan, which does not know added policies. Unlike the rest of the library, this function reads files and writes
+// to standard output.
 //   int main(int argc, char** argv) {
 //     if (!takt::RegisterPolicy(Mine{}, "mine").ok()) return 1;
 //     return takt::tool::Main(argc, argv);

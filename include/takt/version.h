@@ -1,4 +1,4 @@
-// The version of takt; CMake reads it from here.
+// The version of takt. CMake reads it from this file.
 #ifndef TAKT_VERSION_H_
 #define TAKT_VERSION_H_
 

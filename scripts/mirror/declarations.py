@@ -8,6 +8,7 @@ from dataclasses import dataclass
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 FIELD = re.compile(r"^(?P<type>(?:const )?[A-Za-z_][\w:]*(?:<.*>)?\*?) (?P<names>\w+.*?);\s*(?:// (?P<text>.*))?$")
 NAME = re.compile(r"(\w+)\s*(?:\{(.*)\}|= (.*))?$")
+NOT_DATA = re.compile(r"^ \w+:$|^  [^=/]*\w\(|^    ")  # access, a function, or the rest of one
 NO_FIELD = re.compile(r"static|friend|constexpr|using|template|enum|return|explicit")
 
 
@@ -53,12 +54,12 @@ def struct(path, name):
     while lines[at] != indent + "};":
         line = lines[at].removeprefix(indent)
         at += 1
-        if re.match(r"  \S.* =$", line):  # the declaration goes on
-            line += " " + lines[at].strip()
-            at += 1
         if line.startswith("  // "):
             before.append(line[5:])
             continue
+        while re.match(r"  \S", line) and not re.search(r"([;{}:]|//.*)$", line):  # the declaration goes on
+            line += " " + lines[at].strip()
+            at += 1
         if re.search(r"\{$", line):  # a function, or a type
             while not re.match(indent + r"  \};?$", lines[at]):
                 at += 1
@@ -74,11 +75,13 @@ def struct(path, name):
                 at += 1
             if before and after:
                 after[0] = after[0][0].upper() + after[0][1:]
-            for part in re.split(r", (?=\w+[{])", field["names"]):
+            for part in re.split(r", (?=\w+(?:\{| = ))", field["names"]):
                 for each in [part] if re.search(r"[{=]", part) else part.split(", "):
                     one = NAME.match(each) or sys.exit(f"{path}: not understood: {line}")
                     default = (one[2] or one[3] or "").strip()
                     fields.append(Field(one[1], field["type"], default, " ".join(before + after), at))
+        elif line.strip() and not NO_FIELD.match(line.strip()) and not NOT_DATA.search(line):
+            sys.exit(f"{path}: {name}: cannot read the declaration: {line.strip()}")
         before = []
     return text, fields
 

@@ -278,11 +278,12 @@ TEST_CASE("cycles and dangling predecessors are named by their stage, and nothin
   const WorkflowFault cycle = fault_of({Stage({1}), Stage({2}, {0, 3}), Stage({3}, {1}), Stage({4}, {2})});
   CHECK(cycle.kind == WorkflowFault::kCycle);
   CHECK(cycle.stage >= 1);
-  CHECK(ToText(cycle).find("waits for itself") != std::string::npos);
+  CHECK(ToText(cycle).find("depends on itself") != std::string::npos);
   CHECK(fault_of({Stage({1}), Stage({2}, {1})}) == WorkflowFault{WorkflowFault::kCycle, kW, 1, {2}});
   const WorkflowFault dangling = fault_of({Stage({1}), Stage({2}, {0, 2})});
   CHECK(dangling == WorkflowFault{WorkflowFault::kDangling, kW, 1, {2}});
-  CHECK(ToText(dangling) == "workflow 7: stage 1 (call site 2) is not there, or names one that is not");
+  CHECK(ToText(dangling) ==
+        "workflow 7: stage 1 (call site 2) does not exist, or refers to a stage that does not exist");
   CHECK(fault_of({Stage({1}, {UINT32_MAX})}).kind == WorkflowFault::kDangling);
   CHECK(fault_of({Stage({1}, {}, 1, 0)}).kind == WorkflowFault::kNoCalls);
   CHECK(fault_of({Stage({1}, {}, 1, -5)}).kind == WorkflowFault::kNoCalls);

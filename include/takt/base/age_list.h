@@ -1,4 +1,4 @@
-// A list by age, threaded through records that lie in slots.
+// A list in order of age, linked through records in slots.
 #ifndef TAKT_BASE_AGE_LIST_H_
 #define TAKT_BASE_AGE_LIST_H_
 
@@ -10,20 +10,21 @@
 
 namespace takt {
 
-// Of a record that may be in a list: its neighbours.
+// Links of a record that may be in a list.
 struct AgeLink {
   Slot older = kNoSlot, newer = kNoSlot;
 };
 
-// Names its members by their slots in `records`, each of which has a field `age`, an AgeLink. All in O(1).
+// Refers to its members by their slots in `records`. Each record has a field `age`, an AgeLink. All operations are
+// O(1).
 class AgeList {
  public:
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
-  Slot oldest() const { return oldest_; }  // kNoSlot where there is none
+  Slot oldest() const { return oldest_; }  // kNoSlot if the list is empty
   Slot newest() const { return newest_; }
 
-  // As the newest; must not be in the list.
+  // Adds a record as the newest. It must not be in the list.
   template <class Records>
   void Append(Records& records, Slot i) {
     const Slot before = std::exchange(newest_, i);
@@ -32,7 +33,7 @@ class AgeList {
     ++size_;
   }
 
-  // Must be in the list.
+  // The record must be in the list.
   template <class Records>
   void Remove(Records& records, Slot i) {
     const AgeLink link = std::exchange(records[i].age, {});

@@ -9,9 +9,9 @@
 
 namespace takt::internal {
 
-// Freed arrays are reused and never split: no more memory than the peaks of each size.
+// Reuses freed arrays and never splits them, so memory is at most the sum of the peaks per size.
 //
-// Invariant: an array is either taken, or in free_ of its size.
+// Invariant: an array is either in use or in the free list of its size.
 template <class T>
 class ArrayPool {
  public:
@@ -19,7 +19,7 @@ class ArrayPool {
   T& operator[](std::size_t i) { return items_[i]; }
   const T& operator[](std::size_t i) const { return items_[i]; }
 
-  // Returns the first element of an array of 2^k.
+  // Returns the index of the first element of an array of 2^k elements.
   std::uint32_t Take(std::uint32_t k) {
     if (free_[k].empty()) {
       free_[k].push_back(static_cast<std::uint32_t>(items_.size()));

@@ -1,4 +1,4 @@
-// Records of workflows' branches, found by name: bounded, and fair to tenants once the bound is reached.
+// A bounded table of records of workflow branches, which is fair to tenants when it is full.
 #ifndef TAKT_BASE_BRANCH_TABLE_H_
 #define TAKT_BASE_BRANCH_TABLE_H_
 
@@ -16,22 +16,22 @@
 
 namespace takt {
 
-// A branch of a workflow, and whose requests it consists of.
+// A branch of a workflow and its tenant.
 struct BranchName {
   WorkflowId workflow = {};
   std::uint64_t branch = 0;
-  TenantId tenant = {};  // none: the workflow's requests have none
+  TenantId tenant = {};  // none: the workflow's requests have no tenant
 };
 
-// The base of a record of BranchTable, which alone changes it.
+// Base of a record of BranchTable. Only the table changes it.
 struct BranchRecord {
   BranchName name = {};
-  std::size_t share = 0;  // the share that counts it
-  bool kept = false;  // goes after all of its share that are not kept
-  Slot flow = kNoSlot;  // its workflow's
-  Slot alike = kNoSlot;  // the next record whose name has the same hash
-  AgeLink branches = {};  // in the list of its workflow, the newest first
-  AgeLink age = {};  // in its share
+  std::size_t share = 0;  // index of the share that counts the record
+  bool kept = false;  // true: evicted after all records of the share that are not kept
+  Slot flow = kNoSlot;  // slot of its workflow
+  Slot alike = kNoSlot;  // next record whose name has the same hash
+  AgeLink branches = {};  // links in the list of its workflow, newest first
+  AgeLink age = {};  // links in its share
 };
 
 struct BranchHash {
@@ -41,21 +41,21 @@ struct BranchHash {
   }
 };
 
-// Names are compared in full: a client that chooses the number of its branch, or of its workflow, reaches no record but
-// its own. Each record counts in one share:
-//   - each owner that comes back has a share of its own. An owner is a tenant, or a workflow that has no tenant;
-//   - all others have one share together, so that new names gain nothing.
-// Once the table is full, the largest share loses its oldest record (Crowded), those that are kept last. At most
-// kShares owners have a share of their own: an owner keeps it as long as more than one of kShares + 1 returns is its
-// own (Misra and Gries, Finding repeated elements, 1982), or until it is silent for kMostWeight of them.
+// Names are compared in full, so a client that chooses branch or workflow numbers reaches only its own records. Each
+// record counts in one share:
+//   - each owner that has come back has its own share. An owner is a tenant, or a workflow that has no tenant;
+//   - all others have one common share, so that new names gain nothing.
+// If the table is full, the largest share loses its oldest record (Crowded); kept records go last. At most kShares
+// owners have their own share. An owner keeps it while more than 1 / (kShares + 1) of the returns are its own (Misra
+// and Gries, Finding repeated elements, 1982), or until it has been silent for kMostWeight returns.
 //
-// All in O(1), but for Crowded, in O(kShares), and an owner that loses its share, in O(kShares + its records). Nothing
-// is allocated within what was reserved.
+// Operations are O(1), except Crowded, O(kShares), and the loss of a share, O(kShares + records of the owner). Nothing
+// is allocated within the reserved size.
 template <class T, class Hash = BranchHash>
 class BranchTable {
  public:
   static constexpr std::size_t kShares = 256;
-  static constexpr std::size_t kCommon = kShares;  // the share of all others
+  static constexpr std::size_t kCommon = kShares;  // share of all other owners
   static constexpr std::size_t kNoShare = SIZE_MAX;
 
   BranchTable() : owners_(kShares) {}
@@ -64,7 +64,7 @@ class BranchTable {
     hash_.key = Mix64(seed);
     index_.SetKey(Mix64(seed + 1)), flows_.KeyHashes(Mix64(seed + 2)), owners_.SetKey(Mix64(seed + 3));
   }
-  // Room for n more records without allocation; grows by doubling.
+  // Reserves room for n more records; capacity grows by doubling.
   void MakeRoom(std::size_t n) {
     if (n <= records_.room()) return;
     const std::size_t all = std::max(records_.slots() + n, 2 * records_.capacity());
@@ -74,18 +74,18 @@ class BranchTable {
   std::size_t size() const { return size_; }
   std::size_t slots() const { return records_.slots(); }
   std::size_t capacity() const { return records_.capacity(); }
-  bool Has(Slot i) const { return records_[i].share != kNoShare; }  // the slot has a record
+  bool Has(Slot i) const { return records_[i].share != kNoShare; }  // the slot is in use
   T& operator[](Slot i) { return records_[i]; }
   const T& operator[](Slot i) const { return records_[i]; }
 
-  // kNoSlot if there is none.
+  // Returns kNoSlot if there is no such record.
   Slot Find(WorkflowId workflow, std::uint64_t branch) const {
     Slot i = index_.Find(hash_(workflow, branch));
     while (i != kNoSlot && !Is(i, workflow, branch)) i = records_[i].alike;
     return i;
   }
 
-  // A new record, the newest of its share. `record.name` must not be there.
+  // Inserts a record as the newest of its share. `record.name` must be new.
   Slot Insert(T record) {
     const Slot i = records_.Take();
     T& r = records_[i] = std::move(record);
@@ -124,13 +124,13 @@ class BranchTable {
     --size_;
   }
 
-  // A record is used anew, by this tenant: the newest of its share.
+  // Marks a record as used again, by this tenant: it becomes the newest of its share.
   void Use(Slot i, TenantId tenant) {
     Leave(i);
     records_[i].name.tenant = tenant;
     Join(i);
   }
-  // Its owner has come back. Returns the share that another owner has lost for it, or kNoShare.
+  // Notes that the record's owner has come back. Returns the share that another owner lost to it, or kNoShare.
   std::size_t Returned(const BranchName& name) {
     const Owner owner = OwnerOf(name);
     const std::uint64_t hash = HashOf(owner);
@@ -160,7 +160,7 @@ class BranchTable {
     return share;
   }
 
-  // Whether the record goes after the others of its share.
+  // Sets whether the record is evicted after the others of its share.
   void Keep(Slot i, bool kept) {
     if (records_[i].kept == kept) return;
     Leave(i);
@@ -168,21 +168,21 @@ class BranchTable {
     Join(i, records_[i].share);
   }
 
-  // The record that goes if there are too many: of the largest share the oldest. kNoSlot if there is none.
+  // Returns the record to evict: the oldest of the largest share. kNoSlot if the table is empty.
   Slot Crowded() const {
     const Share& most = *std::ranges::max_element(shares_, {}, [](const Share& s) { return s.size(); });
     return most.others.empty() ? most.kept.oldest() : most.others.oldest();
   }
 
   std::size_t BranchesOf(Slot i) const { return flows_[records_[i].flow].branches; }  // of the record's workflow
-  // The tenant's share that counts the record; kCommon if none does.
+  // Returns the tenant's share that counts the record, or kCommon.
   std::size_t TenantShareOf(Slot i) const { return OfTenant(records_[i].share) ? records_[i].share : kCommon; }
-  // Records in this share of a tenant; of kCommon: in no tenant's share.
+  // Returns the number of records in a tenant's share; for kCommon, of records in no tenant's share.
   std::size_t TenantShareSize(std::size_t share) const {
     return share == kCommon ? size_ - of_tenants_ : shares_[share].size();
   }
 
-  // each(slot) of each branch of the workflow, the newest first; may erase that one.
+  // Calls each(slot) for each branch of the workflow, newest first. `each` may erase its record.
   template <class Each>
   void ForEachBranch(WorkflowId workflow, Each&& each) const {
     const Slot f = flows_.Find(workflow);
@@ -202,7 +202,7 @@ class BranchTable {
   };
   struct Owner {
     TenantId tenant = {};
-    WorkflowId workflow = {};  // if there is no tenant
+    WorkflowId workflow = {};  // set if there is no tenant
     friend bool operator==(const Owner&, const Owner&) = default;
   };
   struct Share {
@@ -219,7 +219,7 @@ class BranchTable {
   static Owner OwnerOf(const BranchName& name) {
     return name.tenant ? Owner{name.tenant, {}} : Owner{{}, name.workflow};
   }
-  // Two owners of one hash: the later one has no share of its own.
+  // If the hashes of two owners collide, the later owner has no share of its own.
   std::uint64_t HashOf(const Owner& owner) const { return BranchHash{hash_.key}(owner.workflow, owner.tenant.value); }
 
   AgeList& ListOf(Slot i) {
@@ -243,7 +243,7 @@ class BranchTable {
   bool OfTenant(std::size_t share) const { return bool(shares_[share].owner.tenant); }
 
   Hash hash_;
-  IdMap index_;  // by hash, the first record that has it
+  IdMap index_;  // hash of a name to the first record with that hash
   SlotTable<T> records_;
   IdTable<WorkflowId, Flow> flows_;
   IdMap owners_;

@@ -1,4 +1,4 @@
-// Counts with a unit: tokens add to tokens, blocks to blocks, and nothing else compiles.
+// Counts with a unit: tokens and blocks do not mix at compile time.
 #ifndef TAKT_BASE_COUNT_H_
 #define TAKT_BASE_COUNT_H_
 
@@ -10,7 +10,7 @@
 
 namespace takt {
 
-// So many steps, or plans, that the end never comes.
+// A number of steps or plans that is never reached.
 inline constexpr std::int64_t kForever = INT64_MAX;
 
 template <class Tag>
@@ -28,7 +28,7 @@ struct Count {
 };
 
 using Tokens = Count<struct TokensTag>;
-using Blocks = Count<struct BlocksTag>;  // KV blocks of a fixed number of tokens
+using Blocks = Count<struct BlocksTag>;  // KV blocks, each of a fixed number of tokens
 
 }  // namespace takt
 

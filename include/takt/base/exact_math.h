@@ -1,17 +1,17 @@
-// Logarithms and powers that are the same, bit for bit, with every compiler, processor and C library.
+// Logarithms and powers that are bit-identical with every compiler, processor and C library.
 //
-// The C library's differ from one to the next in the last bit, which is enough to swap two keys. These use +, -, * and
-// / on doubles, which IEEE 754 defines to the last bit (as it does sqrt, floor and ldexp, which are taken from the
-// library), in a fixed order. Logarithm and exponential are computed as an unevaluated sum of two doubles and rounded
-// once at the end, so that nearly all results are the nearest double:
+// C libraries differ in the last bit, which is enough to swap two keys. These functions use +, -, * and / on doubles in
+// a fixed order. IEEE 754 defines these operations exactly, and also sqrt, floor and ldexp, which come from the C
+// library. Logarithm and exponential are computed as an unevaluated sum of two doubles, rounded once at the end. Nearly
+// all results are the nearest double. Maximum errors in units in the last place:
 //
-//   Log, Log1p, Log2   below 0.51 units in the last place
-//   Exp, Exp2          below 0.55
-//   Expm1, Pow         below 0.7
+//   Log, Log1p, Log2   0.51
+//   Exp, Exp2          0.55
+//   Expm1, Pow         0.7
 //
-// Results below 2^-1022 are rounded once more. Log never falls where its argument rises: what it is off before it is
-// rounded is less than half of what it gains from one double to the next. Domains and limits are those of <cmath>,
-// except that Pow takes no negative base.
+// Results below 2^-1022 are rounded once more. Log is monotonic: its error before rounding is less than half of its
+// increase from one double to the next. Domains and limits are those of <cmath>, except that Pow accepts no negative
+// base.
 #ifndef TAKT_BASE_EXACT_MATH_H_
 #define TAKT_BASE_EXACT_MATH_H_
 
@@ -32,29 +32,29 @@ inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 inline constexpr double kLn2High = 0x1.62e42fefa3800p-1;  // 42 bits, so that products with an exponent are exact
 inline constexpr double kLn2Low = 0x1.ef35793c76730p-45;
 
-// The sum of both, the second at most half a unit in the first's last place.
+// The sum of two doubles. `low` is at most half a unit in the last place of `high`.
 struct Pair {
   double high = 0;
   double low = 0;
 };
 
-// a + b to the last bit; |a| must not be the smaller one by more than the width of an exponent (Dekker's Fast2Sum).
+// Returns a + b exactly (Dekker's Fast2Sum). |a| must not be smaller than |b| by more than the width of an exponent.
 constexpr Pair FastSum(double a, double b) {
   const double sum = a + b;
   return {sum, b - (sum - a)};
 }
 
-// Whatever their sizes (Knuth's 2Sum).
+// Returns a + b exactly, for any a and b (Knuth's 2Sum).
 constexpr Pair Sum(double a, double b) {
   const double sum = a + b;
   const double of_b = sum - a;
   return {sum, (a - (sum - of_b)) + (b - of_b)};
 }
 
-// The first half of x's digits.
+// Returns the first half of x's digits.
 constexpr double Front(double x) { return std::bit_cast<double>(std::bit_cast<std::uint64_t>(x) & ~0x7ffffffull); }
 
-// a b to within 2^-105 of it.
+// Returns a b with a relative error of at most 2^-105.
 constexpr Pair Product(double a, double b) {
   const double product = Rounded(a * b);
   const double a1 = Front(a), a2 = a - a1, b1 = Front(b), b2 = b - b1;
@@ -66,7 +66,8 @@ constexpr Pair Product(Pair a, double b) {
   return FastSum(p.high, p.low + Rounded(a.low * b));
 }
 
-// c[0] + c[1] x + c[2] x^2 + ...: even and odd terms apart, again and again, so that they do not wait for one another.
+// Returns c[0] + c[1] x + c[2] x^2 + ... Even and odd terms are evaluated separately and recursively, for
+// instruction-level parallelism.
 template <std::size_t N>
 constexpr double Polynomial(const std::array<double, N>& c, double x) {
   if constexpr (N == 1) {
@@ -79,7 +80,7 @@ constexpr double Polynomial(const std::array<double, N>& c, double x) {
   }
 }
 
-// 2^k x, in two steps since 2^k alone may be no double.
+// Returns 2^k x, in two steps, since 2^k alone may not be a double.
 constexpr double Scaled(double x, int k) {
   const auto power = [](int n) { return std::bit_cast<double>(static_cast<std::uint64_t>(n + 1023) << 52); };
   const int half = k / 2;
@@ -91,8 +92,8 @@ struct Logarithm {
   Pair mantissa = {};  // the logarithm is exponent ln 2 + mantissa
 };
 
-// Of x + low, where x is positive and finite and low at most half a unit in its last place. With x = 2^k m, m between
-// sqrt(1/2) and sqrt(2), and s = (m - 1) / (m + 1): ln m = 2 (s + s^3/3 + s^5/5 + ...), |s| < 0.1716.
+// Returns the logarithm of x + low. x is positive and finite; low is at most half a unit in x's last place. With x =
+// 2^k m, m between sqrt(1/2) and sqrt(2), and s = (m - 1) / (m + 1): ln m = 2 (s + s^3/3 + s^5/5 + ...), |s| < 0.1716.
 constexpr Logarithm LogParts(double x, double low = 0) {
   int k = 0;
   if (x < 0x1p-1022) {
@@ -114,7 +115,7 @@ constexpr Logarithm LogParts(double x, double low = 0) {
   const double s_low = ((above.high - back.high) - back.low - Rounded(s * (below.low + low)) + above.low) / below.high;
   const Pair square = Product(s, s);
   const double z = square.high;
-  // 2 s^3/3 in two parts, the rest in one.
+  // 2 s^3/3 as two doubles, the rest as one.
   const Pair cube = Product(square, s);
   const Pair third = Product(cube, 0x1.5555555555555p-1);
   const double third_low = third.low + Rounded(cube.high * 0x1.5555555555555p-55);
@@ -139,9 +140,9 @@ struct Exponential {
   Pair over_one = {};  // the exponential is 2^exponent (1 + over_one)
 };
 
-// e to the x + low, |x| < 800: with x = k ln 2 + r, |r| < 0.347, by the series of e^r.
+// Returns e^(x + low), |x| < 800, from the series of e^r, with x = k ln 2 + r and |r| < 0.347.
 constexpr Exponential ExpParts(double x, double low = 0) {
-  const double k = (Rounded(x * 0x1.71547652b82fep+0) + 0x1.8p52) - 0x1.8p52;  // the nearest whole number
+  const double k = (Rounded(x * 0x1.71547652b82fep+0) + 0x1.8p52) - 0x1.8p52;  // round to the nearest integer
   const Pair r = FastSum(x - Rounded(k * kLn2High), low - Rounded(k * kLn2Low));
   const Pair square = Product(r.high, r.high);
   constexpr std::array kSeries{1.0 / 6,          1.0 / 24,          1.0 / 120,          1.0 / 720,      1.0 / 5040,
@@ -171,7 +172,7 @@ constexpr double Log(double x) {
   return log.high + log.low;
 }
 
-// ln(1 + x).
+// Returns ln(1 + x).
 constexpr double Log1p(double x) {
   using namespace internal;
   if (!(x > -1) || x > std::numeric_limits<double>::max()) return x > 0 ? x : x == -1 ? -kInfinity : kNan;
@@ -193,7 +194,7 @@ constexpr double Log2(double x) {
 
 constexpr double Exp(double x) { return internal::ExpOfSum(x, 0); }
 
-// 2^x.
+// Returns 2^x.
 constexpr double Exp2(double x) {
   using namespace internal;
   if (x != x) return x;
@@ -203,7 +204,7 @@ constexpr double Exp2(double x) {
   return internal::ExpOfSum(product.high, product.low + Rounded(x * 0x1.abc9e3b39803fp-56));
 }
 
-// e^x - 1.
+// Returns e^x - 1.
 constexpr double Expm1(double x) {
   using namespace internal;
   if (x != x) return x;
@@ -218,7 +219,7 @@ constexpr double Expm1(double x) {
   return Scaled(sum.high + (sum.low + (whole.low + e.over_one.low)), e.exponent);
 }
 
-// x^y for x from 0 on; NaN below.
+// Returns x^y for x >= 0, and NaN for negative x.
 constexpr double Pow(double x, double y) {
   using namespace internal;
   if (y == 0 || x == 1) return 1;
@@ -231,8 +232,8 @@ constexpr double Pow(double x, double y) {
   return internal::ExpOfSum(power.high, power.low + Rounded(log.low * y));
 }
 
-// The complementary error function to a relative error below 1e-13: erf's series of positive terms up to 1.5, beyond
-// it Laplace's continued fraction from its 128th term.
+// Returns the complementary error function with a relative error below 1e-13. Up to 1.5 it uses erf's series of
+// positive terms, beyond that Laplace's continued fraction from its 128th term.
 constexpr double Erfc(double x) {
   if (x != x) return x;
   if (x < 0) return 2 - Erfc(-x);

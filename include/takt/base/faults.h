@@ -1,4 +1,4 @@
-// Gathers what is wrong, so that all of it is told at once.
+// Collects all errors of an input, to report them together.
 #ifndef TAKT_BASE_FAULTS_H_
 #define TAKT_BASE_FAULTS_H_
 
@@ -14,12 +14,12 @@
 
 namespace takt {
 
-// Faults of options or of a problem, one a line. Beyond `most_shown` they are counted and not listed.
+// Errors of options or of a problem, one per line. Beyond kMostShown they are only counted.
 class Faults {
  public:
   static constexpr int kMostShown = 20;
 
-  // "field is value: wish", where it is not fine. `value`: a number or text.
+  // Adds "field is value: wish" unless `fine`. `value` is a number or text.
   template <class Value>
   void Expect(bool fine, std::string_view field, const Value& value, std::string_view wish) {
     if (!fine) Add(std::string(field) + " is " + Text(value) + ": " + std::string(wish));
@@ -33,14 +33,14 @@ class Faults {
     text_ += fault;
   }
 
-  // "option is value: must be ...", where the value is not one that the option may have.
+  // Adds "option is value: must be ..." if the option does not allow the value.
   template <class Value>
   void ExpectOption(std::string_view option, const Value& value, const OptionText& text) {
     if (Within(value, text)) return;
     const std::string meaning = text.meaning.empty() ? "" : " (" + std::string(text.meaning) + ")";
     Expect(false, option, OptionToText(value), WishOf(value, text) + meaning);
   }
-  // Of all options of a struct, with `where` before their names.
+  // Checks all options of a struct, with `where` as a prefix of their names.
   template <ListsOptions T>
   void ExpectOptions(const T& options, const std::string& where = "") {
     VisitOptions(options, [&](std::string_view name, const auto& value, const OptionText& text) {
@@ -50,7 +50,7 @@ class Faults {
 
   bool empty() const { return count_ == 0; }
 
-  // InvalidArgument with the text, or Ok.
+  // Returns InvalidArgument with the text, or Ok if there are no errors.
   absl::Status ToStatus() const {
     if (empty()) return absl::OkStatus();
     const int more = count_ - kMostShown;
@@ -61,7 +61,7 @@ class Faults {
   template <class Value>
   static std::string Text(const Value& value) {
     if constexpr (std::is_arithmetic_v<Value>) {
-      char digits[32];  // the longest double has 24
+      char digits[32];  // the longest double has 24 characters
       return {digits, std::to_chars(digits, digits + sizeof digits, value).ptr};
     } else {
       return std::string(std::string_view(value));

@@ -1,4 +1,4 @@
-// The total order of requests: a policy's key, completed by arrival and id.
+// The total order of requests: a policy's key, then arrival, then id.
 #ifndef TAKT_BASE_FULL_KEY_H_
 #define TAKT_BASE_FULL_KEY_H_
 
@@ -11,13 +11,13 @@
 
 namespace takt::internal {
 
-// A double's bits as an integer of the same order; the two zeros are one.
+// Maps a double to an integer with the same order; both zeros map to one value.
 constexpr std::uint64_t OrderedBits(double x) {
   const auto bits = std::bit_cast<std::uint64_t>(x + 0.0);
   return (bits >> 63) != 0 ? ~bits : bits | (std::uint64_t{1} << 63);
 }
 
-// Smaller is sooner. Total also where a key is not a number, which then comes last.
+// Smaller runs sooner. The order is total even for NaN keys, which come last.
 struct FullKey {
   double key = 0;
   TimePoint arrival{};
@@ -31,8 +31,8 @@ struct FullKey {
   }
 };
 
-// The whole rank of a request that has not been promoted: its group's key comes first, as OrderedBits; 0 where the
-// policy does not group.
+// The rank of an unpromoted request: first its group's key (as OrderedBits; 0 if the policy has no groups), then its
+// own.
 struct FullRank {
   std::uint64_t group = 0;
   FullKey key = {};
@@ -40,7 +40,7 @@ struct FullRank {
   friend constexpr auto operator<=>(const FullRank&, const FullRank&) = default;
 };
 
-// The rank of a request that runs, as a victim of preemption: larger is sooner.
+// The rank of a running request as a victim of preemption: larger is preempted sooner.
 struct VictimRank {
   bool unpromoted = true;
   FullRank rank = {};
@@ -48,18 +48,18 @@ struct VictimRank {
   friend constexpr auto operator<=>(const VictimRank&, const VictimRank&) = default;
 };
 
-// A FullKey as three integers: what heaps compare.
+// A FullKey as three integers, for fast comparison in heaps.
 struct PackedKey {
   std::uint64_t key = 0;
   std::int64_t arrival = 0;
   std::uint64_t id = 0;
 
   constexpr PackedKey() = default;
-  constexpr PackedKey(const FullKey& k)  // NOLINT: the same value
+  constexpr PackedKey(const FullKey& k)  // NOLINT: implicit conversion of the same value
       : key(OrderedBits(k.key)), arrival(k.arrival.time_since_epoch().count()), id(k.id.value) {}
   constexpr PackedKey(double k, TimePoint at, RequestId request) : PackedKey(FullKey{k, at, request}) {}
 
-  // Ranks by a time; exactly, as no double does.
+  // Ranks by a time exactly, which a double could not.
   static constexpr PackedKey OfTime(TimePoint at, TimePoint arrival, RequestId request) {
     PackedKey key(FullKey{0, arrival, request});
     key.key = static_cast<std::uint64_t>(at.time_since_epoch().count()) ^ kSign;
@@ -67,7 +67,7 @@ struct PackedKey {
   }
   constexpr TimePoint time() const { return TimePoint(Duration(static_cast<std::int64_t>(key ^ kSign))); }
 
-  // The same order, backwards.
+  // Returns a key with the reverse order.
   constexpr PackedKey Reversed() const {
     PackedKey reversed;
     reversed.key = ~key, reversed.arrival = ~arrival, reversed.id = ~id;

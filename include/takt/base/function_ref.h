@@ -1,4 +1,4 @@
-// A function that is called while its caller's call lasts, whatever it is.
+// A reference to any callable, for function parameters.
 #ifndef TAKT_BASE_FUNCTION_REF_H_
 #define TAKT_BASE_FUNCTION_REF_H_
 
@@ -10,7 +10,7 @@
 
 namespace takt {
 
-// Owns nothing and allocates nothing: for parameters alone, which end with the call.
+// Owns nothing and allocates nothing. It is valid only during the call that it is passed to.
 template <class Signature>
 class FunctionRef;
 template <class R, class... Args>
@@ -18,7 +18,7 @@ class FunctionRef<R(Args...)> {
  public:
   template <class F>
     requires(!std::same_as<std::remove_cvref_t<F>, FunctionRef> && std::invocable<F&, Args...>)
-  FunctionRef(F&& f)  // NOLINT: any such function is one of these
+  FunctionRef(F&& f)  // NOLINT: implicit conversion from any callable
       : of_(std::addressof(const_cast<std::remove_cvref_t<F>&>(f))), call_([](void* of, Args... args) -> R {
           return std::invoke(*static_cast<std::remove_cvref_t<F>*>(of), std::forward<Args>(args)...);
         }) {}

@@ -1,4 +1,4 @@
-// Strong identifiers: they compare and hash, and no kind of id is mistaken for another.
+// Typed identifiers that compare and hash; the compiler rejects an id of the wrong kind.
 #ifndef TAKT_BASE_ID_H_
 #define TAKT_BASE_ID_H_
 
@@ -11,7 +11,7 @@
 
 namespace takt {
 
-// A host's name for something. Zero means "none".
+// An id chosen by the host. Zero means none.
 template <class Tag>
 struct Id {
   std::uint64_t value = 0;
@@ -25,15 +25,15 @@ using RequestId = Id<struct RequestTag>;    // one LLM call
 using WorkflowId = Id<struct WorkflowTag>;  // an agentic program: a graph of calls
 using StageId = Id<struct StageTag>;        // a call site in a workflow
 using AgentId = Id<struct AgentTag>;        // a role that makes calls
-using SessionId = Id<struct SessionTag>;    // a conversation, or an agent's run: its requests follow each other
-using TenantId = Id<struct TenantTag>;      // who pays: the unit of fair sharing
-using AdapterId = Id<struct AdapterTag>;    // a LoRA adapter
-using ToolId = Id<struct ToolTag>;          // a class of tools whose calls resemble each other
+using SessionId = Id<struct SessionTag>;  // a conversation or an agent's run, as a sequence of requests
+using TenantId = Id<struct TenantTag>;  // the unit of fair sharing
+using AdapterId = Id<struct AdapterTag>;
+using ToolId = Id<struct ToolTag>;  // a class of tools with similar calls
 using InstanceId = Id<struct InstanceTag>;  // an engine replica with its own KV cache
-using ModelId = Id<struct ModelTag>;        // a model; several instances may serve one
-using ProfileId = Id<struct ProfileTag>;    // what instances are alike by: see Router::AddProfile
-using StepId = Id<struct StepTag>;          // one plan of one scheduler; counts up from 1
-using MoveId = Id<struct MoveTag>;          // one KV move of one scheduler; counts up from 1
+using ModelId = Id<struct ModelTag>;  // a model, which several instances may serve
+using ProfileId = Id<struct ProfileTag>;  // properties shared by instances: see Router::AddProfile
+using StepId = Id<struct StepTag>;  // a plan of a scheduler; counts up from 1
+using MoveId = Id<struct MoveTag>;  // a KV move of a scheduler; counts up from 1
 
 }  // namespace takt
 

@@ -1,4 +1,4 @@
-// From a 64-bit name to a 32-bit index: open addressing, linear probing, no tombstones, a keyed hash.
+// A map from a 64-bit id to a 32-bit index: open addressing, linear probing, no tombstones, a keyed hash.
 #ifndef TAKT_BASE_ID_MAP_H_
 #define TAKT_BASE_ID_MAP_H_
 
@@ -12,20 +12,19 @@
 
 namespace takt {
 
-// Deterministic (nothing iterates over it), allocates only when it outgrows what was reserved. Names that follow one
-// another, as counters give them, lie side by side: the newest are in cache. O(1) expected, whatever the names, as long
-// as those that choose ids do not know the key.
+// Deterministic, since it is never iterated. Allocates only beyond the reserved size. Consecutive ids are adjacent, so
+// the newest are in cache. O(1) expected for any ids, provided clients that choose ids do not know the key.
 class IdMap {
  public:
   explicit IdMap(std::size_t reserve = 0) { Reserve(reserve); }
 
-  // Room for n entries without allocation.
+  // Reserves room for n entries.
   void Reserve(std::size_t n) {
     const std::size_t want = std::bit_ceil(n < 16 ? std::size_t{32} : 2 * n);
     if (want > entries_.size()) Rehash(want);
   }
 
-  // Spreads names in another way, which follows from the seed; what is there stays. Lookups answer the same.
+  // Changes the hash function to one derived from the seed. Entries and lookups do not change.
   void SetKey(std::uint64_t seed) {
     key_ = KeyOf(seed);
     if (size_ > 0) Rehash(entries_.size());
@@ -33,27 +32,27 @@ class IdMap {
 
   std::size_t size() const { return size_; }
 
-  // `key` will be looked up soon.
+  // Prefetches the entry of `key` for a later lookup.
   void Prefetch(std::uint64_t key) const {
-    asm volatile("");  // g++ drops calls of a function that only prefetches: it takes it for one without effect
+    asm volatile("");  // keeps g++ from removing calls of a function that only prefetches
     __builtin_prefetch(&entries_[Home(key)]);
   }
 
-  // The value of `key`, or kNoSlot.
+  // Returns the value of `key`, or kNoSlot.
   std::uint32_t Find(std::uint64_t key) const {
     for (std::size_t i = Home(key);; i = Next(i)) {
       if (entries_[i].value == kNoSlot || entries_[i].key == key) return entries_[i].value;
     }
   }
 
-  // How many entries Find looks at; for tests and benchmarks.
+  // Returns the number of entries that Find compares; for tests and benchmarks.
   std::size_t Looks(std::uint64_t key) const {
     std::size_t looks = 1;
     for (std::size_t i = Home(key); entries_[i].value != kNoSlot && entries_[i].key != key; i = Next(i)) ++looks;
     return looks;
   }
 
-  // False, and nothing changes, where `key` is there already. `value` must not be kNoSlot.
+  // Returns false, without effect, if `key` exists. `value` must not be kNoSlot.
   bool Insert(std::uint64_t key, std::uint32_t value) {
     if (2 * (size_ + 1) > entries_.size()) Rehash(2 * entries_.size());
     std::size_t i = Home(key);
@@ -66,14 +65,14 @@ class IdMap {
     return true;
   }
 
-  // False where `key` is not there.
+  // Returns false if `key` does not exist.
   bool Erase(std::uint64_t key) {
     std::size_t hole = Home(key);
     while (entries_[hole].key != key || entries_[hole].value == kNoSlot) {
       if (entries_[hole].value == kNoSlot) return false;
       hole = Next(hole);
     }
-    // Close the gap: pull back every follower whose home does not lie behind the hole.
+    // Close the gap: move back each following entry whose home is not after the hole.
     for (std::size_t i = Next(hole); entries_[i].value != kNoSlot; i = Next(i)) {
       const std::size_t home = Home(entries_[i].key);
       if (((i - home) & mask_) >= ((i - hole) & mask_)) {
@@ -93,16 +92,16 @@ class IdMap {
   };
 
   struct Key {
-    std::uint64_t add = 0, first = 1, second = 1, third = 1;  // the factors are odd
+    std::uint64_t add = 0, first = 1, second = 1, third = 1;  // factors are odd
   };
   static constexpr Key KeyOf(std::uint64_t seed) {
     const std::uint64_t a = Mix64(seed), b = Mix64(a), c = Mix64(b), d = Mix64(c);
     return {a, b | 1, c | 1, d | 1};
   }
 
-  // Runs of 16 names stay together, and are spread as one: by the top bits of a product, which for a random factor are
-  // those of two names seldom at once (multiply-shift; Dietzfelbinger et al., 1997). That alone would keep names in
-  // even steps in even steps, so they go through two such rounds before.
+  // Runs of 16 ids stay together and are hashed as one, by the top bits of a product. With a random factor, two runs
+  // rarely share these bits (multiply-shift; Dietzfelbinger et al., 1997). Two rounds of mixing break up regular
+  // strides, which multiply-shift alone would keep.
   std::size_t Home(std::uint64_t name) const {
     std::uint64_t x = ((name >> 4) + key_.add) * key_.first;
     x = (x ^ (x >> 32)) * key_.second;
@@ -124,7 +123,7 @@ class IdMap {
 
   std::vector<Entry> entries_;
   Key key_ = KeyOf(0);
-  int shift_ = 63;  // to the number of a run's place
+  int shift_ = 63;  // shift to the index of a run
   std::size_t mask_ = 0;
   std::size_t size_ = 0;
 };

@@ -1,5 +1,5 @@
-// A priority queue whose members are named by slot, so that any of them can leave or move: O(log n), and no
-// allocation within what was reserved.
+// A priority queue whose members are identified by slot, so that any member can leave or move in O(log n). Nothing is
+// allocated within the reserved size.
 #ifndef TAKT_BASE_INDEXED_HEAP_H_
 #define TAKT_BASE_INDEXED_HEAP_H_
 
@@ -14,13 +14,13 @@
 
 namespace takt {
 
-// A 4-ary min-heap. Keys lie in the heap itself, four siblings side by side from a cache line's start, so that a
-// level costs two lines; positions lie apart, four bytes a slot. Key needs a total operator<; one that compares first
-// an integer `lead()` is faster.
+// A 4-ary min-heap. Four sibling keys are adjacent and start at a cache line, so a level costs two lines. Positions are
+// stored separately, four bytes per slot. Key needs a total operator<. A key that compares an integer `lead()` first is
+// faster.
 template <class Key>
 class IndexedHeapOf {
  public:
-  // Slots 0..n-1 can all be members without allocation.
+  // Reserves storage for slots 0..n-1.
   void Reserve(std::size_t n) {
     blocks_.reserve((n + kRoot) / kArity + 1);
     positions_.reserve(n);
@@ -29,11 +29,11 @@ class IndexedHeapOf {
 
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
-  std::size_t slots() const { return positions_.size(); }  // members' slots are below this
+  std::size_t slots() const { return positions_.size(); }  // upper bound of members' slots
   bool contains(Slot slot) const { return slot < positions_.size() && positions_[slot] != kNoSlot; }
   Slot Top() const { return size_ == 0 ? kNoSlot : At(kRoot).slot; }
   const Key& TopKey() const { return At(kRoot).key; }
-  const Key& KeyOf(Slot slot) const { return At(positions_[slot]).key; }  // of a member
+  const Key& KeyOf(Slot slot) const { return At(positions_[slot]).key; }  // `slot` must be a member
 
   // `slot` must not be a member.
   void Push(Slot slot, const Key& key) {
@@ -59,13 +59,13 @@ class IndexedHeapOf {
     if (hole != last) Settle(hole, At(last));
   }
 
-  // Gives a member another key.
+  // Changes the key of a member.
   void Update(Slot slot, const Key& key) {
     TAKT_ASSERT(contains(slot));
     Settle(positions_[slot], {key, slot});
   }
 
-  // Gives every member the key that `key_of(slot)` returns: O(n).
+  // Sets the key of every member to `key_of(slot)`; O(n).
   template <class KeyOfSlot>
   void UpdateAll(KeyOfSlot&& key_of) {
     const std::uint32_t end = kRoot + size_;
@@ -81,8 +81,8 @@ class IndexedHeapOf {
     size_ = 0;
   }
 
-  // f(slot) in the order of the keys until it returns false. The heap stays as it is, and f must leave it so;
-  // k visits cost O(k log k), whatever the size.
+  // Calls f(slot) in key order until it returns false. f must not change the heap. k visits cost O(k log k), for any
+  // heap size.
   template <class F>
   void VisitInOrder(F&& f) const {
     const auto later = [this](std::uint32_t a, std::uint32_t b) { return At(b).key < At(a).key; };
@@ -100,7 +100,7 @@ class IndexedHeapOf {
     }
   }
 
-  // How many come before a member: O(n).
+  // Returns the number of members before a member; O(n).
   std::int64_t Ahead(Slot slot) const {
     const Key& key = At(positions_[slot]).key;
     std::int64_t ahead = 0;
@@ -108,9 +108,9 @@ class IndexedHeapOf {
     return ahead;
   }
 
-  // The tree itself, for callers that search it in another way: positions from kRoot, and what lies there.
+  // The tree itself, for other searches: positions start at kRoot.
   static constexpr std::uint32_t kArity = 4;
-  static constexpr std::uint32_t kRoot = kArity - 1;  // so that siblings share a block
+  static constexpr std::uint32_t kRoot = kArity - 1;  // aligns siblings to a block
   Slot SlotAt(std::uint32_t position) const { return At(position).slot; }
   const Key& KeyAt(std::uint32_t position) const { return At(position).key; }
   template <class F>
@@ -134,7 +134,7 @@ class IndexedHeapOf {
   Entry& At(std::uint32_t i) { return blocks_[i / kArity].entries[i % kArity]; }
   const Entry& At(std::uint32_t i) const { return blocks_[i / kArity].entries[i % kArity]; }
 
-  // Field by field: g++ would copy through wider registers than the fields were stored by, and stall on it.
+  // Copies field by field. g++ would copy with wider registers than the stores used, which stalls.
   void Put(std::uint32_t i, const Entry& entry) {
     Entry& e = At(i);
     e.key = entry.key;
@@ -142,7 +142,7 @@ class IndexedHeapOf {
     positions_[entry.slot] = i;
   }
 
-  // `entry` must not lie in the heap.
+  // `entry` must not be part of the heap.
   void SiftUp(std::uint32_t hole, const Entry& entry) {
     while (hole > kRoot) {
       const std::uint32_t parent = Parent(hole);
@@ -153,7 +153,7 @@ class IndexedHeapOf {
     Put(hole, entry);
   }
 
-  // Of the siblings from `first` on; the heap ends before `end`.
+  // Returns the smallest sibling from `first` on; `end` is the end of the heap.
   std::uint32_t SmallestOf(std::uint32_t first, std::uint32_t end) const {
     if constexpr (requires(const Key& key) { key.lead(); }) {
       if (first + kArity <= end) return SmallestOfFour(first);
@@ -167,7 +167,7 @@ class IndexedHeapOf {
     return best;
   }
 
-  // Leading keys mostly differ, and which is least cannot be predicted: so no branch depends on it.
+  // Branch-free, since the smallest of four leading keys is unpredictable. Leading keys rarely tie.
   std::uint32_t SmallestOfFour(std::uint32_t first) const {
     const Entry* e = blocks_[first / kArity].entries;
     const std::uint64_t k0 = e[0].key.lead(), k1 = e[1].key.lead(), k2 = e[2].key.lead(), k3 = e[3].key.lead();
@@ -178,7 +178,7 @@ class IndexedHeapOf {
     return SmallestByKey(first, first + kArity);
   }
 
-  // Takes the hole down to where `entry` may stand.
+  // Moves the hole down to the position of `entry`.
   void SiftDown(std::uint32_t hole, const Entry entry) {
     const std::uint32_t end = kRoot + size_;
     for (std::uint32_t first = FirstChild(hole); first < end; first = FirstChild(hole)) {
@@ -190,8 +190,8 @@ class IndexedHeapOf {
     Put(hole, entry);
   }
 
-  // Fills a hole anywhere: up if the entry is smaller than the parent. Otherwise the hole goes all the way down
-  // and the entry back up, since what comes from the end mostly belongs there (Floyd).
+  // Fills a hole: upwards if the entry is smaller than the parent. Otherwise the hole moves to the bottom and the entry
+  // back up, since an entry from the end usually belongs there (Floyd).
   void Settle(std::uint32_t hole, const Entry entry) {
     if (hole > kRoot && entry.key < At(Parent(hole)).key) return SiftUp(hole, entry);
     const std::uint32_t end = kRoot + size_, top = hole;
@@ -212,10 +212,10 @@ class IndexedHeapOf {
     Put(hole, entry);
   }
 
-  std::vector<Block> blocks_;             // entries from kRoot on
+  std::vector<Block> blocks_;  // entries start at kRoot
   std::vector<std::uint32_t> positions_;  // by slot
   std::uint32_t size_ = 0;
-  mutable std::vector<std::uint32_t> frontier_;  // of VisitInOrder
+  mutable std::vector<std::uint32_t> frontier_;  // used by VisitInOrder
 };
 
 using IndexedHeap = IndexedHeapOf<internal::PackedKey>;

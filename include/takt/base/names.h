@@ -1,4 +1,4 @@
-// Names of the values of enums, said once: beside the enum.
+// Names of enum values, defined once next to the enum.
 #ifndef TAKT_BASE_NAMES_H_
 #define TAKT_BASE_NAMES_H_
 
@@ -12,8 +12,8 @@
 
 namespace takt {
 
-// Whose values, from 0 on, have the names that NamesOf tells, whatever value it is given. Its underlying type is fixed,
-// as that of an enum class is: of another, a number without a value is no constant.
+// An enum with a function NamesOf that returns the names of its values, starting at 0, for any argument. Its underlying
+// type must be fixed, as for an enum class; otherwise a number without a value is not a constant.
 //   enum class Fruit { kApple, kPear };
 //   constexpr auto NamesOf(Fruit) { return std::to_array<std::string_view>({"apple", "pear"}); }
 template <class E>
@@ -22,14 +22,14 @@ concept NamedEnum = requires(E value) {
   NamesOf(value).size();
 };
 
-// False of a number that is no value of the enum.
+// Returns false if the number is not a value of the enum.
 template <NamedEnum E>
 constexpr bool HasName(E value) {
   return static_cast<std::size_t>(value) < NamesOf(value).size();
 }
 
-// Whether a value of an enum is declared: compilers write "takt::Fruit::kPear", but "(takt::Fruit)2" for another
-// number.
+// Returns true if the enum declares this value: compilers print "takt::Fruit::kPear", but "(takt::Fruit)2" for an
+// undeclared number.
 template <auto kValue>
 constexpr bool IsDeclared() {
   constexpr std::string_view kText = __PRETTY_FUNCTION__;
@@ -37,8 +37,8 @@ constexpr bool IsDeclared() {
   return after < '0' || after > '9';
 }
 
-// A value without a name, or a name without a value, does not compile where names are asked for. Clang does not look
-// into an enum of a class template before one of its values is named: there nothing is known, not even of zero.
+// Fails to compile if a value has no name or a name has no value. Clang does not instantiate an enum of a class
+// template before one of its values is used. Until then no value has a name, including 0.
 template <NamedEnum E, std::size_t kNames = NamesOf(E{}).size()>
 inline constexpr bool kAllNamed =
     !IsDeclared<E{}>() || (IsDeclared<static_cast<E>(kNames - 1)>() && !IsDeclared<static_cast<E>(kNames)>());
@@ -49,7 +49,7 @@ constexpr std::string_view Name(E value) {
   return NamesOf(value)[static_cast<std::size_t>(value)];
 }
 
-// Nothing where no value has the name.
+// Returns nothing if no value has this name.
 template <NamedEnum E>
 constexpr std::optional<E> FromName(std::string_view name) {
   static_assert(kAllNamed<E>);

@@ -1,4 +1,4 @@
-// Whether two threads are inside one object that is for one at a time.
+// Detects two threads inside one object that allows only one.
 #ifndef TAKT_BASE_OWNER_H_
 #define TAKT_BASE_OWNER_H_
 
@@ -9,17 +9,17 @@
 
 namespace takt::internal {
 
-// Where NDEBUG is not defined, TAKT_ASSERT says so in the thread that comes second; else nothing is looked at.
+// Without NDEBUG, TAKT_ASSERT fails in the second thread. With NDEBUG, nothing is checked.
 class Owner {
  public:
-  // For the time of a call. The same thread may come again, from within.
+  // Marks the duration of a call. Nested calls of the same thread are allowed.
   class Inside {
    public:
 #ifdef NDEBUG
     explicit Inside(Owner&) {}
 #else
     explicit Inside(Owner& owner) {
-      const void* const here = &errno;  // of which each thread has one
+      const void* const here = &errno;  // unique per thread
       const void* inside = nullptr;
       const bool first = std::atomic_ref(owner.thread_).compare_exchange_strong(inside, here);
       if (first) owner_ = &owner;
@@ -40,7 +40,7 @@ class Owner {
   };
 
  private:
-  const void* thread_ = nullptr;  // something of its own
+  const void* thread_ = nullptr;  // an address that is unique to the thread inside
 };
 
 }  // namespace takt::internal

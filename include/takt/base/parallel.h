@@ -1,4 +1,4 @@
-// Slow work on a host's threads: the library starts none.
+// Parallel loops on the host's threads; the library starts none.
 #ifndef TAKT_BASE_PARALLEL_H_
 #define TAKT_BASE_PARALLEL_H_
 
@@ -7,15 +7,15 @@
 
 namespace takt {
 
-// Calls body(0) .. body(n - 1), in any order and on any threads, and returns when all have returned. The calls share
-// nothing that they write.
+// Calls body(0) .. body(n - 1) in any order, on any threads, and returns when all have returned. The calls write to
+// disjoint data.
 using ParallelFor = std::function<void(std::size_t n, const std::function<void(std::size_t)>& body)>;
 
 inline void SerialFor(std::size_t n, const std::function<void(std::size_t)>& body) {
   for (std::size_t i = 0; i < n; ++i) body(i);
 }
 
-// Told how much of the work is done, 0 to 1, on the caller's thread; false stops it. May be empty.
+// Receives the completed share of the work, 0 to 1, on the caller's thread. Returns false to stop. May be empty.
 using Progress = std::function<bool(double)>;
 
 }  // namespace takt

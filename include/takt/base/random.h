@@ -1,5 +1,5 @@
-// Seeded randomness that is the same on every compiler: bits from mt19937_64 (whose sequence the standard
-// fixes) and distributions of our own (the standard's differ from library to library).
+// Seeded random numbers that are the same with every compiler. The bits come from mt19937_64, which the standard
+// specifies. The distributions are takt's own, since those of standard libraries differ.
 #ifndef TAKT_BASE_RANDOM_H_
 #define TAKT_BASE_RANDOM_H_
 
@@ -12,7 +12,7 @@
 
 namespace takt {
 
-// Spreads the bits of x; the finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
+// Mixes the bits of x with the finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
 constexpr std::uint64_t Mix64(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15u;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -26,19 +26,19 @@ class Random {
 
   std::uint64_t Bits() { return bits_(); }
 
-  // In [0, 1), 53 bits.
+  // Returns a number in [0, 1) with 53 bits.
   double Uniform() { return Rounded(static_cast<double>(bits_() >> 11) * 0x1p-53); }
 
-  // In [0, n); 0 where n is 0. For n up to 2^32; the bias is below n / 2^53.
+  // Returns an integer in [0, n), or 0 if n is 0. n is at most 2^32; the bias is below n / 2^53.
   std::uint64_t Below(std::uint64_t n) { return static_cast<std::uint64_t>(Uniform() * static_cast<double>(n)); }
 
   bool Chance(double p) { return Uniform() < p; }
 
-  // Mean 1; scale by multiplying.
+  // Returns an exponential variate with mean 1.
   double Exponential() { return -exact::Log1p(-Uniform()); }
 
-  // Mean 0, standard deviation 1: Marsaglia's polar method; the second value of a pair is dropped, so that the
-  // state is the bits alone.
+  // Returns a normal variate with mean 0 and standard deviation 1, by Marsaglia's polar method. It drops the second
+  // value of a pair, so that the generator's bits are the only state.
   double Normal() {
     for (;;) {
       const double u = Rounded(2 * Uniform()) - 1;
@@ -48,13 +48,14 @@ class Random {
     }
   }
 
-  // exp(mu + sigma * Normal()).
+  // Returns exp(mu + sigma * Normal()).
   double LogNormal(double mu, double sigma) { return exact::Exp(mu + Rounded(sigma * Normal())); }
 
-  // Shape and scale 1, mean = shape: Marsaglia and Tsang (2000); shapes below 1 by the power of a uniform.
+  // Returns a gamma variate with this shape and scale 1, so with mean `shape` (Marsaglia and Tsang, 2000). Shapes below
+  // 1 use the power of a uniform variate.
   double Gamma(double shape) {
     if (shape < 1) {
-      const double larger = Gamma(shape + 1);  // before the other draw: factors are computed in any order
+      const double larger = Gamma(shape + 1);  // drawn first, since the order of evaluation of factors is unspecified
       return Rounded(larger * exact::Pow(1 - Uniform(), 1 / shape));
     }
     const double d = shape - 1.0 / 3;
@@ -70,7 +71,7 @@ class Random {
     }
   }
 
-  // Scale 1, mean = tgamma(1 + 1/shape).
+  // Returns a Weibull variate with this shape and scale 1, so with mean tgamma(1 + 1/shape).
   double Weibull(double shape) { return exact::Pow(Exponential(), 1 / shape); }
 
  private:

@@ -1,4 +1,4 @@
-// Policies of one kind by name.
+// A registry of policies of one kind, by name.
 #ifndef TAKT_BASE_REGISTRY_H_
 #define TAKT_BASE_REGISTRY_H_
 
@@ -17,7 +17,7 @@
 
 namespace takt {
 
-// An entry of a registry, for people to read. A factory's entry lists no options.
+// A description of a registry entry. An entry with a custom factory lists no options.
 struct RegistryInfo {
   struct Option {
     std::string name, default_value, unit, meaning;
@@ -29,29 +29,29 @@ struct RegistryInfo {
 
 namespace internal {
 
-// Any: the handle of such a policy. Pace: pointers to the engine's pace, if the kind has one, which may be null.
+// Any: the type-erased policy. Pace: pointers to the engine's pace, if the kind uses it; they may be null.
 template <class Any, class... Pace>
 class Registry {
  public:
-  // Makes a policy from its options in a spec.
+  // Creates a policy from the options of a spec.
   using OwnFactory = std::function<absl::StatusOr<Any>(std::span<const KeyValue>, Pace...)>;
 
   struct Entry {
     RegistryInfo info;
-    bool typed = false;  // its type lists the options
+    bool typed = false;  // true: the policy's type lists its options
     std::function<absl::StatusOr<Any>(std::string_view spec, std::span<const KeyValue>, Pace...)> make;
   };
 
   explicit Registry(std::string_view kind, std::vector<std::string> reserved = {})
       : kind_(kind), reserved_(std::move(reserved)) {}
 
-  // Adds a type with a name of its own, at its defaults.
+  // Adds a policy under its own name; `plain` has the defaults.
   template <class P>
   void Add(P plain, std::string summary) {
     entries_.push_back(EntryOf(std::move(plain), std::move(summary)));
   }
 
-  // As Add. InvalidArgument: the name is taken, or is invalid.
+  // As Add. InvalidArgument: the name is taken or invalid.
   template <class P>
   absl::Status Register(P plain, std::string summary) {
     return Register(EntryOf(std::move(plain), std::move(summary)));
@@ -69,14 +69,14 @@ class Registry {
     return Register(std::move(entry));
   }
 
-  // Null: none has the name.
+  // Returns null if no entry has this name.
   const Entry* Find(std::string_view name) const {
     const auto at = std::ranges::find(entries_, name, [](const Entry& entry) { return entry.info.name; });
     return at == entries_.end() ? nullptr : &*at;
   }
 
-  // Makes a policy from "NAME" or "NAME(k=v,...)". InvalidArgument names what is unknown or out of bounds, and what
-  // there is instead.
+  // Creates a policy from "NAME" or "NAME(k=v,...)". InvalidArgument lists unknown names, invalid values, and what is
+  // allowed instead.
   absl::StatusOr<Any> Make(std::string_view spec, Pace... pace) const {
     const absl::StatusOr<Call> call = Parse(kind_, spec);
     if (!call.ok()) return call.status();
@@ -87,14 +87,15 @@ class Registry {
     return Invalid(kind_, spec, UnknownName(call->name));
   }
 
-  // A factory of what Make makes of the text. It does not fail: faults of the text are returned now.
+  // Returns a factory that calls Make with this text. Errors in the text are returned now, so the factory does not
+  // fail.
   template <class OfEngine>
   absl::StatusOr<std::function<Any(const OfEngine&)>> MakeFactory(std::string_view spec) const {
     if (const absl::StatusOr<Any> made = Make(spec, nullptr); !made.ok()) return made.status();
     return [this, text = std::string(spec)](const OfEngine& pace) { return *Make(text, &pace); };
   }
 
-  // In the order in which they were added.
+  // In order of registration.
   std::vector<RegistryInfo> Infos() const {
     std::vector<RegistryInfo> infos;
     for (const Entry& entry : entries_) infos.push_back(entry.info);

@@ -1,4 +1,4 @@
-// A product that a compiler may not fuse with the addition after it.
+// Prevents a compiler from fusing a product with a following addition.
 #ifndef TAKT_BASE_ROUNDED_H_
 #define TAKT_BASE_ROUNDED_H_
 
@@ -10,7 +10,7 @@
 
 #include "takt/config.h"
 
-// Where intermediate results are wider than a double, or sums may be reordered, no code can promise equal plans.
+// Plans are not reproducible if intermediate results are wider than a double or if sums are reordered.
 #if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || \
     (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
 #error "takt: -ffast-math (or a part of it) reorders sums, so that plans differ between builds; compile without it"
@@ -21,10 +21,10 @@
 
 namespace takt {
 
-// x as a value of its own: Rounded(a * b) + c is rounded twice wherever it is compiled. Without it a compiler may make
-// one instruction of a * b + c (-ffp-contract, which GCC turns on for all machines that have such an instruction, among
-// them ARM64 and x86-64 with -mfma), which rounds once. The last bit then differs, and with it keys and plans.
-// tests/embed looks for such instructions. No instruction is spent on it.
+// Returns x, rounded to a double: Rounded(a * b) + c is rounded twice on every machine. Without it, a compiler may emit
+// one instruction for a * b + c that rounds once. GCC does so by default (-ffp-contract) on ARM64, and on x86-64 with
+// -mfma. The last bit then differs, and with it keys and plans. The test in tests/embed searches for such instructions.
+// Rounded itself costs no instruction.
 template <std::floating_point T>
 constexpr T Rounded(T x) {
   if (std::is_constant_evaluated()) return x;
@@ -45,7 +45,7 @@ constexpr T Rounded(T x) {
   return x;
 }
 
-// The same for several, which stay what a vector instruction computed.
+// The same for an array, which the compiler can keep vectorized.
 template <std::floating_point T, std::size_t N>
 void Round(std::array<T, N>& x) {
 #if defined(__GNUC__)

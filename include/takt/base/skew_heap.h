@@ -1,4 +1,4 @@
-// Heaps threaded through records that lie in slots.
+// Heaps that are linked through records in slots.
 #ifndef TAKT_BASE_SKEW_HEAP_H_
 #define TAKT_BASE_SKEW_HEAP_H_
 
@@ -8,13 +8,13 @@
 
 namespace takt {
 
-// Of a record that may be in a heap: its neighbours.
+// Links of a record that may be in a heap.
 struct HeapLink {
   Slot up = kNoSlot, left = kNoSlot, right = kNoSlot;
 };
 
-// Melds two heaps of `records`, whose field kLink is a HeapLink, and returns the root. `before(a, b)`: a comes out
-// before b. O(log n) amortised; nothing is allocated. Sleator and Tarjan, Self-adjusting heaps, 1986.
+// Merges two heaps of `records`, whose member kLink is a HeapLink, and returns the root. `before(a, b)`: a precedes b.
+// O(log n) amortized, without allocation. Sleator and Tarjan, Self-adjusting heaps, 1986.
 template <auto kLink, class Records, class Before>
 Slot MeldHeaps(Records& records, Slot a, Slot b, Before&& before) {
   Slot root = kNoSlot, up = kNoSlot;
@@ -32,14 +32,14 @@ Slot MeldHeaps(Records& records, Slot a, Slot b, Before&& before) {
   return root;
 }
 
-// Adds a record to the heap with this root; returns the new one.
+// Adds a record to the heap with this root. Returns the new root.
 template <auto kLink, class Records, class Before>
 Slot PushHeap(Records& records, Slot root, Slot i, Before&& before) {
   records[i].*kLink = {};
   return MeldHeaps<kLink>(records, root, i, before);
 }
 
-// Takes a record out of the heap with this root; returns the new one.
+// Removes a record from the heap with this root. Returns the new root.
 template <auto kLink, class Records, class Before>
 Slot EraseFromHeap(Records& records, Slot root, Slot i, Before&& before) {
   const HeapLink link = std::exchange(records[i].*kLink, {});

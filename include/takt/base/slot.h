@@ -1,4 +1,4 @@
-// A place in a vector, by which a record is named while it is there.
+// An index of a record in a vector, constant while the record exists.
 #ifndef TAKT_BASE_SLOT_H_
 #define TAKT_BASE_SLOT_H_
 

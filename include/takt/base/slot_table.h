@@ -1,4 +1,4 @@
-// Records that come and go, each in a slot of its own as long as it is there; by slot, or found by id as well.
+// Tables of records, each in a constant slot while it exists: SlotTable by slot, IdTable also by id.
 #ifndef TAKT_BASE_SLOT_TABLE_H_
 #define TAKT_BASE_SLOT_TABLE_H_
 
@@ -13,27 +13,27 @@
 
 namespace takt {
 
-// Slots are reused last in, first out, so that few are touched. Only Take allocates, and not within what was reserved;
-// where memory fails, nothing has changed.
+// Slots are reused in last-in, first-out order, so that few are touched. Only Take and MakeSlot allocate, and only
+// beyond the reserved size. A failed allocation has no effect.
 template <class T, class Records = std::vector<T>>
 class SlotTable {
  public:
-  // The records last: what is read as capacity is there in full, also where memory fails half-way.
+  // Reserves records last, so that capacity() is valid even if an allocation fails.
   void Reserve(std::size_t n) {
     free_.reserve(n);
     records_.reserve(n);
   }
 
-  bool HasSlot() const { return !free_.empty(); }  // Take makes none that was not there before
-  std::size_t capacity() const { return records_.capacity(); }  // slots that need no allocation are below this
-  std::size_t room() const { return capacity() - slots() + free_.size(); }  // for so many more without allocation
+  bool HasSlot() const { return !free_.empty(); }  // Take can reuse a slot
+  std::size_t capacity() const { return records_.capacity(); }  // slots below this need no allocation
+  std::size_t room() const { return capacity() - slots() + free_.size(); }  // records that fit without allocation
   std::size_t slots() const { return records_.size(); }
 
   T& operator[](Slot slot) { return records_[slot]; }
   const T& operator[](Slot slot) const { return records_[slot]; }
-  const Records& records() const { return records_; }  // by slot, with those that were given back
+  const Records& records() const { return records_; }  // by slot, including free slots
 
-  // A slot, whose record is as the former owner left it.
+  // Returns a free slot. Its record is as the previous owner left it.
   Slot Take() {
     MakeSlot();
     const Slot slot = free_.back();
@@ -42,7 +42,7 @@ class SlotTable {
   }
   void Give(Slot slot) { free_.push_back(slot); }
 
-  // The slot that Take returns next, made where there is none.
+  // Returns the slot that Take returns next, and creates it if needed.
   Slot MakeSlot() {
     if (free_.empty()) {
       if (free_.capacity() <= records_.size()) free_.reserve(2 * records_.size() + 16);
@@ -54,11 +54,10 @@ class SlotTable {
 
  private:
   Records records_;
-  std::vector<Slot> free_;  // has room for all
+  std::vector<Slot> free_;  // capacity for all slots
 };
 
-// Id: a typed one, or a number. A record that Take has made has no name. Whoever wants the records by age threads an
-// AgeList through the table.
+// Id: a typed id or a number. A record from Take has no id. For an order by age, link an AgeList through the table.
 template <class Id, class T, class Records = std::vector<T>>
 class IdTable : public SlotTable<T, Records> {
   using Slots = SlotTable<T, Records>;
@@ -70,17 +69,17 @@ class IdTable : public SlotTable<T, Records> {
   }
   void KeyHashes(std::uint64_t seed) { index_.SetKey(seed); }
 
-  std::size_t size() const { return index_.size(); }  // records that have a name
-  std::size_t Looks(Id id) const { return index_.Looks(Value(id)); }  // of Find, at entries; for tests
-  void Prefetch(Id id) const { index_.Prefetch(Value(id)); }  // it will be looked up soon
+  std::size_t size() const { return index_.size(); }  // records that have an id
+  std::size_t Looks(Id id) const { return index_.Looks(Value(id)); }  // comparisons of Find; for tests
+  void Prefetch(Id id) const { index_.Prefetch(Value(id)); }  // prefetches for a later lookup
 
-  // kNoSlot where it names none.
+  // Returns kNoSlot if the id is unknown.
   Slot Find(Id id) const { return index_.Find(Value(id)); }
-  // Null where it names none.
+  // Returns null if the id is unknown.
   T* Get(Id id) { return At(*this, Find(id)); }
   const T* Get(Id id) const { return At(*this, Find(id)); }
 
-  // `id` must not be there.
+  // `id` must be new.
   Slot Insert(Id id) {
     const Slot slot = Slots::MakeSlot();
     index_.Insert(Value(id), slot);
@@ -92,7 +91,7 @@ class IdTable : public SlotTable<T, Records> {
     return slot;
   }
 
-  // `id` must be the record's.
+  // `id` must be the record's id.
   void Erase(Slot slot, Id id) {
     index_.Erase(Value(id));
     Slots::Give(slot);

@@ -1,4 +1,4 @@
-// Policies of any kind as text: their names, their options, and the spec that makes them again.
+// Policies of any kind as text: names, options, and the spec that recreates a policy.
 #ifndef TAKT_BASE_SPEC_H_
 #define TAKT_BASE_SPEC_H_
 
@@ -19,13 +19,13 @@
 
 namespace takt {
 
-// What is said of an option besides its name and its default: unit and meaning, and the values it may have.
+// Properties of an option besides its name and default: unit, meaning and allowed values.
 struct OptionText {
   std::string_view unit = {}, meaning = {};
   double least = 0, most = std::numeric_limits<double>::infinity();
-  bool below_most = false;  // `most` itself is too much
+  bool below_most = false;  // true: `most` is excluded
 
-  // The bounds of an integer, exactly: not every one is a double.
+  // Integer bounds, exact even for integers that are not doubles.
   template <std::integral N>
   constexpr N Least() const {
     constexpr N kLeast = std::numeric_limits<N>::min();
@@ -49,14 +49,14 @@ struct OptionText {
   }
 };
 
-// A policy names its options by a static member template:
+// A policy lists its options in a static member template:
 //   template <class Self, class V> static void VisitOptions(Self& self, V&& visit) {
 //     visit("quantile", self.quantile, OptionText{"share", "..."});
 //   }
 template <class P>
 concept OptionsPolicy = requires(P& p) { P::VisitOptions(p, [](std::string_view, auto&, const OptionText&) {}); };
 
-// A struct of options lists fields together, so that they can be visited and checked; one that is logged lists all:
+// A struct of options lists its fields, so that they can be visited and checked. A struct in the log lists all of them:
 //   template <class Self, class List> static constexpr auto ListOptions(Self& self, List&& list) {
 //     return list(Option("window", self.window), Option("share", self.share, {.most = 1}));
 //   }
@@ -73,7 +73,7 @@ struct Option {
 template <class T>
 concept ListsOptions = requires(T& options) { T::ListOptions(options, [](const auto&...) {}); };
 
-// visit(name, value, text) of each; of a Count or an Id `value` is the number.
+// Calls visit(name, value, text) for each option. For a Count or an Id, `value` is the number.
 template <class T, class V>
   requires ListsOptions<std::remove_const_t<T>>
 constexpr void VisitOptions(T& options, V&& visit) {
@@ -104,7 +104,7 @@ std::string OptionToText(E value) {
   return HasName(value) ? std::string(Name(value)) : std::to_string(static_cast<int>(value));
 }
 
-// False, and the option stays, where the text is no such value or lies outside the bounds.
+// Returns false, without effect, if the text is not an allowed value.
 template <class Number>
   requires std::is_arithmetic_v<Number>
 bool OptionFromText(std::string_view text, const OptionText& bounds, Number& value) {
@@ -131,7 +131,7 @@ bool OptionFromText(std::string_view text, const OptionText& bounds, E& value) {
   return true;
 }
 
-// Whether the value is one that the option may have.
+// Returns true if the option allows the value.
 template <class Value>
 constexpr bool Within(const Value& value, const OptionText& bounds) {
   if constexpr (NamedEnum<Value>) {
@@ -141,7 +141,7 @@ constexpr bool Within(const Value& value, const OptionText& bounds) {
   }
 }
 
-// "must be 1 to 16", "must be one of drop, out".
+// Returns "must be 1 to 16" or "must be one of drop, out".
 template <class Value>
 std::string WishOf(const Value&, const OptionText& bounds) {
   if constexpr (std::same_as<Value, bool>) return "must be true or false";
@@ -159,7 +159,7 @@ std::string WishOf(const Value&, const OptionText& bounds) {
   return "must be at least " + least;
 }
 
-// The same of a value that is told as text: "must be a whole number from 1 to 16", "must be a number of at least 0".
+// The same for a value given as text: "must be a whole number from 1 to 16", "must be a number of at least 0".
 template <class Value>
 std::string WishOf(const Value& value, const OptionText& bounds, std::string_view text) {
   if constexpr (std::same_as<Value, bool> || !std::is_arithmetic_v<Value>) {
@@ -185,7 +185,7 @@ std::string WishOf(const Value& value, const OptionText& bounds, std::string_vie
   }
 }
 
-// The policy's name, without options: kName, or `name()` where it depends on what is inside.
+// Returns the policy's name without options: kName, or `name()` if it depends on an inner policy.
 template <class P>
 std::string NameOf(const P& policy) {
   if constexpr (requires { policy.name(); }) {
@@ -197,7 +197,7 @@ std::string NameOf(const P& policy) {
   }
 }
 
-// "k=v,k=v": the options that differ from those of `plain`.
+// Returns "k=v,k=v": the options that differ from those of `plain`.
 template <OptionsPolicy P>
 std::string ChangedOptions(const P& policy, const P& plain) {
   std::string changed;
@@ -211,7 +211,7 @@ std::string ChangedOptions(const P& policy, const P& plain) {
   return changed;
 }
 
-// What MakePolicy makes it from: the name, and those options that are not at their defaults.
+// Returns a spec that MakePolicy accepts: the name, and the options that differ from their defaults.
 template <class P>
 std::string SpecOf(const P& policy) {
   if constexpr (requires { policy.spec(); }) {

@@ -1,4 +1,4 @@
-// Specs such as "aged(sjf,threshold=50)", taken apart; and options set by name.
+// Parses specs such as "aged(sjf,threshold=50)", and sets options by name.
 #ifndef TAKT_BASE_SPEC_PARSER_H_
 #define TAKT_BASE_SPEC_PARSER_H_
 
@@ -17,7 +17,7 @@
 
 namespace takt {
 
-// An option as it stands in a spec.
+// An option in a spec.
 struct KeyValue {
   std::string_view key, value;
 };
@@ -27,13 +27,13 @@ namespace internal {
 // One level of a spec.
 struct Call {
   std::string_view name;
-  std::vector<std::string_view> policies{};  // arguments that are specs themselves
+  std::vector<std::string_view> policies{};  // arguments that are specs
   std::vector<KeyValue> options{};
 };
 
 inline std::string Quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
 
-// What is wrong with the spec of a `kind` ("policy").
+// Returns an error about the spec of a `kind`, for example "policy".
 inline absl::Status Invalid(std::string_view kind, std::string_view spec, const std::string& fault) {
   return absl::InvalidArgumentError(std::string(kind) + " " + Quoted(spec) + ": " + fault);
 }
@@ -50,7 +50,7 @@ inline std::optional<KeyValue> ParseOption(std::string_view text) {
   return KeyValue{Trimmed(text.substr(0, equals)), Trimmed(text.substr(equals + 1))};
 }
 
-// At commas outside parentheses; nothing where parentheses do not match.
+// Splits at commas outside parentheses. Returns nothing if parentheses do not match.
 inline std::optional<std::vector<std::string_view>> Split(std::string_view arguments) {
   std::vector<std::string_view> parts;
   std::size_t begin = 0;
@@ -85,7 +85,7 @@ inline absl::StatusOr<Call> Parse(std::string_view kind, std::string_view spec) 
   return call;
 }
 
-// Letters to change, put in or leave out until one is the other.
+// Returns the number of letters to change, insert or delete to get from a to b.
 inline std::size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -122,7 +122,7 @@ std::vector<std::string> OptionNames(const P& policy) {
   return names;
 }
 
-// Nothing where the policy knows no such option; else what is wrong with the value, or empty.
+// Returns nothing if the policy has no such option; otherwise an error about the value, or an empty text.
 template <class P>
 std::optional<std::string> Set(P& policy, const KeyValue& option) {
   std::optional<std::string> fault;

@@ -1,6 +1,6 @@
-// Time as the host reports it. EngineClock has no now(): reading a clock inside the library does not compile.
-// A host may report any time, so the library adds and subtracts times only with the functions of this header, which
-// saturate. The operators of std::chrono overflow: src/saturating_times.h removes them from the library's own code.
+// Time as the host reports it. EngineClock has no now(): code that reads a clock does not compile. A host may report
+// any time, so the library computes with times only by the functions of this header, which saturate. The operators of
+// std::chrono overflow, so src/saturating_times.h removes them from the library's own code.
 #ifndef TAKT_BASE_TIME_H_
 #define TAKT_BASE_TIME_H_
 
@@ -23,29 +23,29 @@ using Duration = EngineClock::duration;
 using TimePoint = EngineClock::time_point;
 
 inline constexpr TimePoint kNever = TimePoint::max();  // a deadline that never comes
-inline constexpr TimePoint kUnset = TimePoint::min();  // "not told": the event's own time is taken
+inline constexpr TimePoint kUnset = TimePoint::min();  // unset: the time of the event is used
 
 constexpr double ToSeconds(Duration d) { return Rounded(static_cast<double>(d.count()) * 1e-9); }
 constexpr double ToSeconds(TimePoint t) { return ToSeconds(t.time_since_epoch()); }
 
-// Saturates.
+// Returns at + by, saturated.
 constexpr TimePoint After(TimePoint at, Duration by) {
   std::int64_t ns = 0;
   const bool beyond = __builtin_add_overflow(at.time_since_epoch().count(), by.count(), &ns);
   return beyond ? (by < Duration::zero() ? kUnset : kNever) : TimePoint(Duration(ns));
 }
 
-// Saturates.
+// Returns a + b, saturated.
 constexpr Duration Sum(Duration a, Duration b) { return After(TimePoint(a), b).time_since_epoch(); }
 
-// Saturates.
+// Returns d n, saturated.
 constexpr Duration Times(Duration d, std::int64_t n) {
   std::int64_t ns = 0;
   const bool beyond = __builtin_mul_overflow(d.count(), n, &ns);
   return beyond ? ((d < Duration::zero()) != (n < 0) ? Duration::min() : Duration::max()) : Duration(ns);
 }
 
-// From one time to another; saturates.
+// Returns to - from, saturated.
 constexpr Duration Between(TimePoint from, TimePoint to) {
   std::int64_t ns = 0;
   const bool beyond = __builtin_sub_overflow(to.time_since_epoch().count(), from.time_since_epoch().count(), &ns);
@@ -55,7 +55,7 @@ constexpr Duration Between(TimePoint from, TimePoint to) {
 constexpr Duration Difference(Duration a, Duration b) { return Between(TimePoint(b), TimePoint(a)); }
 constexpr TimePoint Before(TimePoint at, Duration by) { return TimePoint(Difference(at.time_since_epoch(), by)); }
 
-// Rounded to whole nanoseconds, half away from zero; saturates, and NaN becomes zero.
+// Converts seconds, rounded to nanoseconds, half away from zero, saturated; NaN becomes zero.
 constexpr Duration FromSeconds(double seconds) {
   const double ns = Rounded(seconds * 1e9);
   if (!(ns < 9.2e18)) return ns != ns ? Duration::zero() : Duration::max();

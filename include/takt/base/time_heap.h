@@ -1,4 +1,4 @@
-// Slots by a time: what happens next, and to which.
+// A heap of slots by time, for the next event.
 #ifndef TAKT_BASE_TIME_HEAP_H_
 #define TAKT_BASE_TIME_HEAP_H_
 
@@ -11,16 +11,16 @@
 
 namespace takt {
 
-// Times are compared exactly. Of equal ones the smaller arrival is first, then the smaller id.
+// Times are compared exactly; ties are broken by arrival, then by id.
 class TimeHeap {
  public:
-  void Reserve(std::size_t slots) { heap_.Reserve(slots); }  // slots 0..n-1 can all be members without allocation
+  void Reserve(std::size_t slots) { heap_.Reserve(slots); }  // reserves storage for slots 0..n-1
 
   bool empty() const { return heap_.empty(); }
   std::size_t size() const { return heap_.size(); }
   bool contains(Slot slot) const { return heap_.contains(slot); }
 
-  Slot Top() const { return heap_.Top(); }  // kNoSlot where there is none
+  Slot Top() const { return heap_.Top(); }  // kNoSlot if empty
   TimePoint next() const { return heap_.empty() ? kNever : heap_.TopKey().time(); }
 
   // `slot` must not be a member.
@@ -28,11 +28,11 @@ class TimeHeap {
     heap_.Push(slot, internal::PackedKey::OfTime(at, arrival, id));
   }
   Slot Pop() { return heap_.Pop(); }
-  void Erase(Slot slot) {  // nothing where it is no member
+  void Erase(Slot slot) {  // no effect if it is not a member
     if (heap_.contains(slot)) heap_.Erase(slot);
   }
   void Clear() { heap_.Clear(); }
-  // f(slot) from the next on until it returns false. k visits cost O(k log k).
+  // Calls f(slot) in order of time until it returns false. k visits cost O(k log k).
   template <class F>
   void VisitInOrder(F&& f) const {
     heap_.VisitInOrder(f);

@@ -8,163 +8,164 @@
 
 enum {  // takt_fault.kind: docs/reference/mistakes.md
   TAKT_FAULT_NONE = 0,
-  TAKT_FAULT_NO_ID = 1,  // a request whose id is zero
-  TAKT_FAULT_ID_IN_USE = 2,  // a request whose id is another's that has not been released
-  TAKT_FAULT_PROMPT_TOKENS = 3,  // a request with a prompt that cannot be; `said` tokens
-  TAKT_FAULT_MAX_OUTPUT_TOKENS = 4,  // with a cap on output below zero; `said` tokens
-  TAKT_FAULT_SEQUENCES = 5,  // with sequences below one, or more than there can be; `said`
-  TAKT_FAULT_UNKNOWN_REQUEST = 6,  // an event names no living request
-  TAKT_FAULT_UNKNOWN_MOVE = 7,  // no move of this number is in flight; `said`
-  TAKT_FAULT_OUT_OF_PLACE = 8,  // the state of its request does not allow the event
-  TAKT_FAULT_ABSURD_ESTIMATE = 9,  // a prediction that is NaN, infinite, negative or endless, taken as unknown
-  // `said` nanoseconds lie before those of an earlier call, `expected`, and are taken as these
+  TAKT_FAULT_NO_ID = 1,  // a request with id 0
+  TAKT_FAULT_ID_IN_USE = 2,  // a request whose id belongs to a request that has not been released
+  TAKT_FAULT_PROMPT_TOKENS = 3,  // a request with an invalid prompt length of `said` tokens
+  TAKT_FAULT_MAX_OUTPUT_TOKENS = 4,  // a request with a negative limit on output of `said` tokens
+  TAKT_FAULT_SEQUENCES = 5,  // a request with fewer than one or too many sequences: `said`
+  TAKT_FAULT_UNKNOWN_REQUEST = 6,  // an event for a request that is not alive
+  TAKT_FAULT_UNKNOWN_MOVE = 7,  // a finished move that is not in flight; `said`: its number
+  TAKT_FAULT_OUT_OF_PLACE = 8,  // an event that the state of its request does not allow
+  TAKT_FAULT_ABSURD_ESTIMATE = 9,  // an estimate that is NaN, infinite, negative or too large; treated as unknown
+  // A time of `said` ns, earlier than `expected`, the time of a previous call, which is used instead
   TAKT_FAULT_CLOCK_BACK = 10,
   TAKT_FAULT_UNKNOWN_STEP = 11,  // a result for a step that is not in flight
-  // A result that matches no entry of its step: its request is on lane `expected` there, or not there
+  // A result without an entry in its step; `expected`: the lane of its request, or below 0
   TAKT_FAULT_UNKNOWN_ROW = 12,
-  TAKT_FAULT_INVALID_ROW = 13,  // a result of `said` tokens where its entry allows at least one, or at most `expected`
-  TAKT_FAULT_UNKNOWN_INSTANCE = 14,  // a router event names an instance that is not up; `said`: its id
-  // A count below zero, or an instance without id or with one role alone; `said`: its id
+  // A result of `said` tokens, when its entry allows at most `expected`, or requires at least one
+  TAKT_FAULT_INVALID_ROW = 13,
+  TAKT_FAULT_UNKNOWN_INSTANCE = 14,  // a router event for an instance that is not up; `said`: its id
+  // A negative count, or an instance without id or with an unsupported role; `said`: its id
   TAKT_FAULT_INVALID_EVENT = 15,
-  TAKT_FAULT_WORKFLOW = 16,  // a router event contradicts what is known of its workflow; `said`: its id
-  // A call after an exception, or while another is being made: from a policy, or from another thread
-  TAKT_FAULT_ENDED = 17,
-  // Limits of a step with a chunk_align of `said`, above its largest chunk of `expected` tokens
+  TAKT_FAULT_WORKFLOW = 16,  // a router event that contradicts the state of its workflow; `said`: its id
+  TAKT_FAULT_ENDED = 17,  // a call after an exception, or during another call, from a policy or another thread
+  // Limits with a chunk_align of `said`, above the largest possible chunk of `expected` tokens
   TAKT_FAULT_CHUNK_ALIGN = 18
 };
 
-// A prediction as a mean and five quantiles, in the unit of the field that holds it. Unknown by default: policies then
-// fall back to what their page says, usually to the order of arrival. A mean above 0 with quantiles that are all 0: the
-// mean alone is known.
+// A prediction: a mean and five quantiles, in the unit of the field that holds it. The default is unknown: policies
+// then use the fallback that their page documents, usually the order of arrival. A mean above 0 with all quantiles 0
+// means that only the mean is known.
 typedef struct takt_estimate {
-  double mean;  // below 0: unknown
+  double mean;  // negative: unknown
   float quantiles[5];  // at 0.1, 0.25, 0.5, 0.75, 0.9
   uint32_t reserved;
 } takt_estimate;
 
-// Expected work of the calls of its workflow that have not ended, but for the request itself: those that follow, and
-// those that run or wait beside it. Below 0: not known.
+// Expected work of all other unfinished calls of the same workflow: later calls, and calls that run or wait now. Below
+// 0: unknown.
 typedef struct takt_work_after {
-  double calls;  // how many
-  double prompt_tokens;  // of all of them
-  double output_tokens;  // of all of them
-  double kv_steps;  // the context of each, summed over its decode steps [tokens x steps]
-  double path_tokens;  // output of the longest chain of calls, each of which waits for the one before
+  double calls;  // number of calls
+  double prompt_tokens;  // sum over these calls
+  double output_tokens;  // sum over these calls
+  double kv_steps;  // sum over these calls and their decode steps of the context [tokens x steps]
+  double path_tokens;  // output tokens on the longest chain of dependent calls
 } takt_work_after;
 
-// The tool call that a request is expected to make next. Without a time and an output before it: none is expected.
+// The expected next tool call of a request. If `after` and `duration` are both 0, no call is expected.
 typedef struct takt_next_call {
-  uint64_t tool;  // which, where the host knows it
-  int32_t after;  // output tokens before it, from when this was told
-  int32_t returned;  // that the answer will add to the context
-  int64_t duration;  // of the tool call; 0: not known
+  uint64_t tool;  // tool to call; 0: unknown
+  int32_t after;  // output tokens before the call, counted from this event
+  int32_t returned;  // tokens that the answer adds to the context
+  int64_t duration;  // duration of the tool call; 0: unknown
 } takt_next_call;
 
-// What a model would make of a request.
+// Prediction of how one model would answer a request.
 typedef struct takt_model_score {
   uint64_t model;
-  float score;  // how probably it solves what is asked: 0 .. 1
-  float tokens;  // output of this call and all that follow in its workflow, on this model; below 0: not told
+  float score;  // probability of a correct answer: 0 to 1
+  float tokens;  // predicted output of this and all later calls of the workflow on this model; below 0: unknown
 } takt_model_score;
 
 enum {  // takt_request.flags
-  TAKT_REQUEST_UNCHUNKABLE = 1,  // the whole prompt in one step
-  TAKT_REQUEST_UNPREEMPTIBLE = 2  // keeps its place until it ends or calls a tool
+  TAKT_REQUEST_UNCHUNKABLE = 1,  // the whole prompt must run in one step
+  TAKT_REQUEST_UNPREEMPTIBLE = 2  // runs until it ends or calls a tool
 };
 
-// One call of a model: counts and estimates. Text and sampling parameters stay with the host.
+// One call of a model: token counts and estimates. Text and sampling parameters stay with the host.
 typedef struct takt_request {
   uint32_t struct_size;
   uint32_t flags;
-  uint64_t id;  // unique among the living; zero is refused
-  uint64_t workflow;  // none: a workflow of its own
-  uint64_t stage;  // call site, where the host knows it
-  uint64_t agent;  // role, where the host knows it
-  uint64_t tenant;  // for fair sharing
-  uint64_t adapter;  // LoRA adapter it needs while it runs
-  int64_t arrival;  // of this call; TAKT_UNSET: the time of the event
-  int64_t workflow_arrival;  // of the whole workflow; TAKT_UNSET: `arrival`
-  int64_t deadline;  // of this call's end; of its workflow's, if `compute` is 0; TAKT_NEVER: none
-  int64_t expires_at;  // it waits no longer than this before its first step, then fails; TAKT_NEVER: no bound
-  int32_t prompt_tokens;  // of this call
-  int32_t max_output_tokens;  // the host's cap on output, which it enforces itself; 0: none told
-  int32_t sequences;  // parallel samples of one prompt; they share its KV blocks
-  int32_t priority;  // lower is sooner
-  takt_estimate output_tokens;  // of this call, per sequence [tokens]
-  takt_estimate workflow_tokens_left;  // output of this call and all that follow in its workflow [tokens]
-  takt_work_after after;  // what else its workflow will have the engine do
-  takt_next_call next_call;  // what is known of its next tool call
-  int64_t compute;  // expected time of this call alone, where it runs; 0: not known
+  uint64_t id;  // unique among living requests; must not be 0
+  uint64_t workflow;  // 0: a workflow of its own
+  uint64_t stage;  // call site within the workflow; 0: unknown
+  uint64_t agent;  // agent (role) that makes the call; 0: unknown
+  uint64_t tenant;  // tenant, for fair sharing
+  uint64_t adapter;  // LoRA adapter that it needs while it runs
+  int64_t arrival;  // arrival of this call; TAKT_UNSET: the time of the event
+  int64_t workflow_arrival;  // arrival of the whole workflow; TAKT_UNSET: `arrival`
+  int64_t deadline;  // deadline of this call, or of its workflow if `compute` is 0; TAKT_NEVER: none
+  int64_t expires_at;  // the request fails if its first step is later; TAKT_NEVER: no limit
+  int32_t prompt_tokens;  // length of the prompt
+  int32_t max_output_tokens;  // maximum output, which the host enforces; 0: unknown
+  int32_t sequences;  // parallel samples of one prompt, which share its KV blocks
+  int32_t priority;  // lower runs sooner
+  takt_estimate output_tokens;  // output of this call, per sequence [tokens]
+  takt_estimate workflow_tokens_left;  // output of this and all following calls of the workflow [tokens]
+  takt_work_after after;  // expected work of the workflow's other calls
+  takt_next_call next_call;  // expected next tool call
+  int64_t compute;  // expected execution time of this call alone; 0: unknown
   const uint64_t* prefix_hashes;  // of the prompt's leading blocks, each of a block and all before it; or NULL
   size_t n_prefix_hashes;
   int32_t prefix_block_tokens;
   uint32_t reserved;
-  const takt_model_score* scores;  // for placements among models; of those that are not there: not known; or NULL
+  const takt_model_score* scores;  // scores per model, for placements that choose models; absent: unknown; or NULL
   size_t n_scores;
-  uint64_t session;  // whose turn it is, where the host knows it
-  uint64_t branch;  // Of its workflow: 0 is the main line, others are sub-agents'. What is held is held by branch.
-  // Prefixes of requests with different salts never meet, whatever their hashes: one a tenant, say, so that none can
-  // tell by the time that it takes what others have asked. TAKT_KV_MODE_LEDGER alone; takt_plan.dropped and host_chunks
-  // have takt_salted_hash of both. 0: none
+  uint64_t session;  // session of the turn; 0: unknown
+  // Branch of its workflow: 0 is the main line, others are sub-agents. KV between turns is held per branch.
+  uint64_t branch;
+  // Isolates prefixes: requests with different salts never share KV. Use one salt per tenant to prevent timing attacks
+  // on the cache. TAKT_KV_MODE_LEDGER only; takt_plan.dropped and host_chunks contain takt_salted_hash(hash, salt). 0:
+  // none
   uint64_t salt;
 } takt_request;
 
-// Which part of a request's life an instance serves. Requests that are computed by two instances, one after the other,
-// are not placed yet: an instance of one role is refused, and counted as an invalid event.
+// Phases that an instance serves. Only TAKT_ROLE_BOTH is supported: the router rejects an instance of another role, and
+// counts an invalid event.
 enum {  // takt_instance.role
   TAKT_ROLE_BOTH = 0,
   TAKT_ROLE_PREFILL = 1,
   TAKT_ROLE_DECODE = 2
 };
 
-// An engine with a KV cache of its own.
+// An engine with its own KV cache.
 typedef struct takt_instance {
   uint32_t struct_size;
-  int32_t kv_tokens;  // size of its KV cache; 0: not told, everything fits
-  uint64_t id;  // unique among those that are up; zero is refused
-  uint64_t model;  // what it serves, where models differ
-  int64_t capacity;  // requests at once, its own queue included; TAKT_NEVER: no limit; 0: no new ones
-  double token_s;  // time of an output token at full batch over that batch [s]; 0: not told
-  uint64_t profile;  // of takt_router_add_profile; none: nothing is known of how fast it is
-  uint32_t role;  // TAKT_ROLE_BOTH; the others are refused
+  int32_t kv_tokens;  // size of its KV cache [tokens]; 0: unknown, every request fits
+  uint64_t id;  // unique among instances that are up; must not be 0
+  uint64_t model;  // model that it serves, if models differ
+  int64_t capacity;  // maximum requests, including its queue; TAKT_NEVER: no limit; 0: no new ones
+  double token_s;  // step time at full batch / sequences in the batch [s per output token]; 0: unknown
+  uint64_t profile;  // result of takt_router_add_profile; 0: speed unknown
+  uint32_t role;  // must be TAKT_ROLE_BOTH
   uint32_t reserved;
-  uint64_t life;  // grows each time the instance starts anew, such as a start time; 0: the router numbers it
+  uint64_t life;  // increases at each restart, for example a start time; 0: the router counts restarts
 } takt_instance;
 
-// A stage of a declared graph: calls that are made in parallel, once all stages before it have ended. Stages of one
-// workflow are named by index, counting from 0 in the order of declaration.
+// A stage of a declared graph: parallel calls that start when all stages in `after` have ended. Stages are referred to
+// by index, starting at 0, in the order of declaration.
 typedef struct takt_stage {
-  uint64_t stage;  // call site, as its requests bear it; a graph may visit one several times
-  const uint32_t* after;  // stages that must have ended before; or NULL
+  uint64_t stage;  // call site, as in takt_request.stage; a graph may contain it several times
+  const uint32_t* after;  // indices of stages that must end first; or NULL
   size_t n_after;
-  double cost_s;  // expected time of one call alone, mean over the instances [s]; 0: what was learnt of the site
-  int32_t calls;  // made in parallel; at least 1
+  double cost_s;  // expected execution time of one call, mean over the instances [s]; 0: learned per call site
+  int32_t calls;  // parallel calls; at least 1
   uint32_t reserved;
 } takt_stage;
 
 // A graph of calls, as far as the host knows it.
 typedef struct takt_workflow {
   uint32_t struct_size;
-  // 1: more stages may come after all that are known have ended: it ends when the host says so. Always so without
-  // stages.
+  // 1: true: further stages may come after all known stages have ended, so the host ends the workflow explicitly.
+  // Implied if `stages` is empty.
   uint32_t open;
-  uint64_t id;  // unique among the living; zero is refused
-  uint64_t tenant;  // its SLO class
+  uint64_t id;  // unique among living workflows; must not be 0
+  uint64_t tenant;  // tenant, which selects the SLO class
   int64_t arrival;  // TAKT_UNSET: the time of the event
-  int64_t deadline;  // of the whole; TAKT_NEVER: none; TAKT_UNSET: as its tenant's class says
-  const takt_stage* stages;  // empty: nothing is known of the graph; or NULL
+  int64_t deadline;  // deadline of the whole workflow; TAKT_NEVER: none; TAKT_UNSET: from the tenant's SLO class
+  const takt_stage* stages;  // empty: the graph is unknown; or NULL
   size_t n_stages;
 } takt_workflow;
 
 typedef struct takt_agent_rank {
   uint64_t agent;
-  double rank;  // smaller is sooner; finite
-  double execution_s;  // expected time that one of its calls runs; 0: not known
-  int32_t stages_left;  // calls one after another to the end of its workflow, this one included; 0: not known
+  double rank;  // a smaller rank runs sooner; finite
+  double execution_s;  // expected execution time of one of its calls [s]; 0: unknown
+  int32_t stages_left;  // calls on the longest path to the end of its workflow, including this one; 0: unknown
   uint32_t reserved;
 } takt_agent_rank;
 
-// What a workflow's branch waits for between two turns.
+// The reason why a branch of a workflow waits between two turns.
 enum {  // takt_event_turn_ended.why
   TAKT_TURN_UNKNOWN = 0,
   TAKT_TURN_TOOL = 1,
@@ -181,84 +182,85 @@ enum {  // takt_event_revised.told
   TAKT_TOLD_DEADLINE = 8,
   TAKT_TOLD_EXPIRES_AT = 16,
   TAKT_TOLD_PRIORITY = 32,
-  TAKT_TOLD_SEQUENCES = 64,  // may only fall: sequences that have ended
+  TAKT_TOLD_SEQUENCES = 64,  // may only decrease, when sequences have ended
   TAKT_TOLD_NEXT_CALL = 128,
   TAKT_TOLD_PROMPT_TOKENS = 256,  // of takt_queue_revise alone, as of a session that is streamed
   TAKT_TOLD_ARRIVAL = 512  // likewise: of the request; that of its workflow stays
 };
 
 enum {  // takt_event.type; behind each who takes it, and its part of the union
-  // A request that waits from now on.
+  // A new request joins the waiting queue.
   TAKT_EVENT_ARRIVED = 1,  // schedulers, routers: u.arrived
-  // New knowledge about a living request; what is absent stays as it was.
+  // Updates estimates or limits of a living request. Absent fields keep their values.
   TAKT_EVENT_REVISED = 2,  // schedulers, routers: u.revised
-  // The request cannot run until TAKT_EVENT_UNBLOCKED (a grammar being compiled, KV that comes from elsewhere). It
-  // keeps what KV it holds and leaves the ranked set.
+  // The request may not run until TAKT_EVENT_UNBLOCKED, for example while its grammar compiles or its KV is
+  // transferred. It keeps its KV and leaves the ranked queue.
   TAKT_EVENT_BLOCKED = 3,  // schedulers: u.request
-  // It may run.
+  // A blocked request may run again.
   TAKT_EVENT_UNBLOCKED = 4,  // schedulers: u.kv
-  // The request has called a tool: its tokens in flight are void, and the pause policy decides about its KV.
+  // The request has called a tool. Its tokens in flight are discarded, and the pause policy decides about its KV.
   TAKT_EVENT_TOOL_CALLED = 5,  // schedulers: u.tool_called
-  // The tool has answered with this many tokens, which join the context.
+  // The tool has answered. The tokens of the answer join the context.
   TAKT_EVENT_TOOL_RETURNED = 6,  // schedulers: u.tool_returned
-  // The request ends here, whatever it does.
+  // Ends the request, whatever its state.
   TAKT_EVENT_CANCELLED = 7,  // schedulers, routers: u.request
-  // The host has carried out a KV move of a plan: blocks moved out or dropped are free from here on, a request moved in
+  // The host has finished a KV move of a plan. Blocks moved out or dropped are now free. A request that was moved in
   // can run.
   TAKT_EVENT_MOVE_DONE = 8,  // schedulers: u.move_done
-  // Nobody reads it any more. No request, host-owned KV only: blocks released earlier are usable now.
+  // Ends TAKT_EVENT_KV_PINNED. Without a request (KV counted by the host only): blocks released earlier are usable now.
   TAKT_EVENT_KV_FREED = 9,  // schedulers: u.request
-  // No new work from here on; what lives is finished.
+  // Rejects new requests; living requests finish.
   TAKT_EVENT_DRAIN = 10,  // schedulers
-  // A running request is not to be in the next plan (the grammar of its next token is not there yet). It keeps its row,
-  // its KV and its place, and later plans have it again. A plan while as many steps are in flight as may be does not
-  // count.
+  // A running request must be left out of the next plan, for example because the grammar of its next token is not
+  // ready. It keeps its row, its KV and its rank, and later plans include it again. A plan made while the maximum of
+  // steps is in flight does not count.
   TAKT_EVENT_NOT_READY = 13,  // schedulers: u.request
-  // KV of the first tokens of its context is there for a request that does not run (a transfer, a cache that was asked
-  // late): it starts behind them where it holds no KV of its own by then. Blocks are counted when it is let in. The
-  // last token, which is computed to sample from, does not count.
+  // KV of the first `computed` tokens of a request that is not running is available, for example after a transfer or a
+  // late cache lookup. The request starts after these tokens, unless it holds KV of its own by then. Blocks are counted
+  // at admission. The last token does not count, since it must be computed to sample.
   TAKT_EVENT_KV_ARRIVED = 14,  // schedulers: u.kv
-  // KV is lost, and has to be computed again. Tokens in flight for the request are void where any before them is lost.
-  // It keeps its row and its blocks; one without a row gives up what it holds where all is lost. Prefix chunks that it
-  // shared are found no more; those who share them are lost only where they are named too. No request: that of all, and
-  // whatever is cached (weights were loaded, the cache was reset).
+  // KV is lost and must be recomputed. Tokens in flight after a lost token are discarded. A running request keeps its
+  // row and its blocks; another request gives up its blocks if all its KV is lost. Prefix chunks that it shared leave
+  // the prefix cache; other requests that share them need events of their own. Without a request, the KV of all
+  // requests and the prefix cache are lost, for example after a reload of the weights.
   TAKT_EVENT_KV_LOST = 15,  // schedulers: u.kv
-  // Somebody reads the request's KV (a transfer to another engine): from its end on the KV stays, and the request is
-  // not released, until TAKT_EVENT_KV_FREED names it. While it lives, its KV may be dropped like any other's.
+  // Another reader uses the request's KV, for example a transfer to another engine. After the request ends, its KV
+  // stays and the request is not released until TAKT_EVENT_KV_FREED. While the request lives, its KV may still be
+  // dropped.
   TAKT_EVENT_KV_PINNED = 16,  // schedulers: u.request
-  // A turn of a workflow's branch has ended with something to wait for, as far as the host knows by now; may be told
-  // late, and again: the newest holds, until the branch's next request arrives. What the turn has left in the prefix
-  // cache is held by it, and by how such waits have ended before.
+  // A turn of a workflow's branch has ended, and its next turn is expected. The retention policy uses `why` and the
+  // history of similar waits to decide how long to keep the turn's KV in the prefix cache. The event may be late and
+  // may be repeated: the newest holds until the branch's next request arrives.
   TAKT_EVENT_TURN_ENDED = 18,  // schedulers: u.turn_ended
-  // The next turn of a workflow's branch, which is away, is expected at this time: a user types, a tool is nearly done.
-  // What it holds counts as used just now.
+  // The next turn of a waiting branch is expected at `when`, for example because a user types or a tool is nearly done.
+  // Its KV counts as just used.
   TAKT_EVENT_TURN_EXPECTED = 19,  // schedulers: u.turn_expected
-  // The first step of a request on its instance begins. For placements that count what waits there apart from what
-  // runs; others need not be told.
+  // A request's first step on its instance begins. Only placements that separate waiting from running requests need
+  // this event.
   TAKT_EVENT_REQUEST_STARTED = 64,  // routers: u.request_started
-  // What a request has come to that has not ended, for policies that go by service: say with each report, of all that
-  // runs. Told twice, or late, the same changes nothing. `instance` as in TAKT_EVENT_REQUEST_ENDED.
+  // Progress of a running request, for policies that rank by service. Send it for all running requests with each
+  // report. Repeated and outdated events have no effect. `instance` as in TAKT_EVENT_REQUEST_ENDED.
   TAKT_EVENT_REQUEST_SERVED = 65,  // routers: u.request_served
-  // A request has left its instance: finished, or `failed`. `instance`: the one that says so, so that the late word of
-  // an instance that the request had to leave is not taken for its end; none: wherever it is.
+  // A request has left its instance: it has finished or failed. `instance` is the sender, so that the router ignores
+  // late messages of an instance that no longer has the request. None: the current instance.
   TAKT_EVENT_REQUEST_ENDED = 66,  // routers: u.request_ended
-  // The instance takes requests from here on. A repeated event replaces its description and changes nothing else. A
-  // greater `life` means that the instance has restarted, as TAKT_EVENT_INSTANCE_DOWN before it would. A smaller one is
-  // late. `life` in other events comes from takt_placement or takt_instance: the router ignores and counts a message of
-  // an earlier life.
+  // The instance accepts requests from now on. A repeated event only replaces its description. A greater `life` means a
+  // restart, and implies TAKT_EVENT_INSTANCE_DOWN; a smaller `life` is outdated. `life` in other events is copied from
+  // takt_placement or takt_instance. The router ignores and counts messages of an earlier life.
   TAKT_EVENT_INSTANCE_UP = 67,  // routers: u.instance_up
-  // The instance is gone, with all that it held: its requests go back to the queue and are placed again.
+  // The instance and its KV are gone. Its requests return to the queue and are placed again.
   TAKT_EVENT_INSTANCE_DOWN = 68,  // routers: u.instance_down
-  // A report whose `as_of` lies before that of an earlier report, or before the instance came up, is late.
+  // An instance reports its load. A report is outdated if its `as_of` is before that of an earlier report, or before
+  // the instance came up.
   TAKT_EVENT_INSTANCE_REPORTED = 69,  // routers: u.instance_reported
-  // A workflow begins (workflow/workflow_table.h). Requests that bear its id are calls of it, by their stage.
+  // Declares a workflow (workflow/workflow_table.h). Requests with its id are its calls, assigned by stage.
   TAKT_EVENT_WORKFLOW_DECLARED = 70,  // routers: u.workflow_declared
-  // A workflow has one more stage.
+  // Adds a stage to a workflow.
   TAKT_EVENT_WORKFLOW_GROWN = 71,  // routers: u.workflow_grown
-  // No further calls are made at the stage.
+  // The stage makes no further calls.
   TAKT_EVENT_STAGE_ENDED = 72,  // routers: u.stage_ended
-  // The workflow is over, early or not. To a router, requests of it that are alive have failed, wherever they are; in a
-  // scheduler they go on, and what the workflow alone holds in the prefix cache is dead.
+  // The workflow is over, complete or not. A router fails its living requests on all instances. A scheduler lets them
+  // finish; prefix cache entries that only this workflow uses become free to evict.
   TAKT_EVENT_WORKFLOW_ENDED = 73  // schedulers, routers: u.workflow_ended
 };
 
@@ -274,8 +276,8 @@ typedef struct takt_event_revised {
 
 typedef struct takt_event_tool_called {
   uint64_t request;
-  int64_t expected;  // predicted duration; 0: unknown
-  int32_t expected_returned;  // predicted length of the answer
+  int64_t expected;  // predicted duration of the tool call; 0: unknown
+  int32_t expected_returned;  // predicted length of the answer; 0: unknown
   uint32_t reserved;
   uint64_t tool;
 } takt_event_tool_called;
@@ -284,12 +286,12 @@ typedef struct takt_event_tool_returned {
   uint64_t request;
   int32_t returned;
   uint32_t reserved;
-  takt_next_call next_call;  // what is expected from here on
+  takt_next_call next_call;  // expected next tool call
 } takt_event_tool_returned;
 
 typedef struct takt_event_move_done {
   uint64_t move;
-  uint32_t failed;  // 1: the copy was lost: the KV must be computed again
+  uint32_t failed;  // 1: true: the copy was lost, and the KV must be recomputed
   uint32_t reserved;
 } takt_event_move_done;
 
@@ -298,11 +300,11 @@ typedef struct takt_event_turn_ended {
   uint64_t branch;
   uint32_t why;
   uint32_t reserved;
-  uint64_t tool;  // of TAKT_TURN_TOOL, where the host knows which; zero: not told
-  // From the turn's end to the next request; 0: not known. Need not be true: what is learnt is how long those stay away
-  // of whom about that was said
+  uint64_t tool;  // tool of a TAKT_TURN_TOOL wait; 0: unknown
+  // Predicted time from the turn's end to the next request; 0: unknown. Need not be accurate: takt learns how long
+  // workflows with a similar estimate actually stay away.
   int64_t expected;
-  int64_t pin;  // so long from now on it goes after all that is not pinned, as far as pin_share allows; 0: no pin
+  int64_t pin;  // time from now during which unpinned KV is evicted first, within pin_share; 0: no pin
 } takt_event_turn_ended;
 
 typedef struct takt_event_turn_expected {
@@ -314,25 +316,25 @@ typedef struct takt_event_turn_expected {
 typedef struct takt_event_request_started {
   uint64_t request;
   uint64_t instance;
-  uint64_t life;  // of the instance; 0: the present one
+  uint64_t life;  // life of the instance; 0: the current one
 } takt_event_request_started;
 
 typedef struct takt_event_request_served {
   uint64_t request;
   uint64_t instance;
-  int32_t prefill;  // tokens of its context; one that is computed again counts again, one found in a cache does not
-  int32_t output;  // new tokens of all its sequences
-  uint64_t life;  // of the instance; 0: the present one
+  int32_t prefill;  // Context tokens, including recomputed tokens, excluding prefix cache hits.
+  int32_t output;  // new tokens of all sequences
+  uint64_t life;  // life of the instance; 0: the current one
 } takt_event_request_served;
 
 typedef struct takt_event_request_ended {
   uint64_t request;
   uint64_t instance;
-  int32_t prefill;  // tokens of its context; one that is computed again counts again, one found in a cache does not
-  int32_t output;  // new tokens of all its sequences
-  uint32_t failed;  // 1: its stage of a workflow lacks a call again
+  int32_t prefill;  // Context tokens, including recomputed tokens, excluding prefix cache hits.
+  int32_t output;  // new tokens of all sequences
+  uint32_t failed;  // 1: true: the workflow stage must make the call again
   uint32_t served;  // 1: `prefill` and `output` are valid
-  uint64_t life;  // of the instance; 0: the present one
+  uint64_t life;  // life of the instance; 0: the current one
 } takt_event_request_ended;
 
 typedef struct takt_event_instance_up {
@@ -341,21 +343,20 @@ typedef struct takt_event_instance_up {
 
 typedef struct takt_event_instance_down {
   uint64_t instance;
-  uint64_t life;  // of the instance; 0: the present one
+  uint64_t life;  // life of the instance; 0: the current one
 } takt_event_instance_down;
 
 typedef struct takt_event_instance_reported {
   uint64_t instance;
-  int64_t waiting;  // requests in its own queue
-  int64_t running;  // requests that run
-  int64_t preempted;  // preemptions since it came up
-  int32_t kv_used;  // tokens whose KV it holds
+  int64_t waiting;  // requests in the instance's own queue
+  int64_t running;  // running requests
+  int64_t preempted;  // preemptions since the instance came up
+  int32_t kv_used;  // tokens that occupy its KV cache
   uint32_t dated;  // 1: `as_of` is set
-  // Time up to which the counts are complete, on the router's clock. The report then includes all requests that were
-  // placed by that time, and none that were placed later. TAKT_UNSET: unknown; the report then includes as many
-  // requests as it counts, the oldest first.
+  // Time up to which the counts are complete, on the router's clock. The report then covers all requests placed by that
+  // time, and no later ones. TAKT_UNSET: unknown. The report then covers the oldest requests, as many as it counts.
   int64_t as_of;
-  uint64_t life;  // of the instance; 0: the present one
+  uint64_t life;  // life of the instance; 0: the current one
 } takt_event_instance_reported;
 
 typedef struct takt_event_workflow_declared {
@@ -364,8 +365,8 @@ typedef struct takt_event_workflow_declared {
 
 typedef struct takt_event_workflow_grown {
   uint64_t workflow;
-  const takt_stage* stage;  // the new one
-  const uint32_t* before;  // stages that come after it; or NULL
+  const takt_stage* stage;  // the new stage
+  const uint32_t* before;  // stages that follow the new one; or NULL
   size_t n_before;
 } takt_event_workflow_grown;
 
@@ -377,14 +378,15 @@ typedef struct takt_event_stage_ended {
 
 typedef struct takt_event_workflow_ended {
   uint64_t workflow;
-  uint32_t cancelled;  // 1: nothing is learnt of it
+  uint32_t cancelled;  // 1: true: takt learns nothing from this workflow
   uint32_t reserved;
 } takt_event_workflow_ended;
 
 typedef struct takt_event_kv {
   uint64_t request;
-  // TAKT_EVENT_UNBLOCKED: as TAKT_EVENT_KV_ARRIVED says at the same time; 0: nothing came, or the load failed.
-  // TAKT_EVENT_KV_ARRIVED: how many. TAKT_EVENT_KV_LOST: that of the tokens from this one on
+  // TAKT_EVENT_UNBLOCKED: as in TAKT_EVENT_KV_ARRIVED, sent together with this event; 0: no KV arrived, or the load
+  // failed. TAKT_EVENT_KV_ARRIVED: tokens at the start of the context. TAKT_EVENT_KV_LOST: first lost token of the
+  // context
   int32_t tokens;
   uint32_t reserved;
 } takt_event_kv;
@@ -417,39 +419,40 @@ typedef struct takt_event {
   } u;
 } takt_event;
 
-// What the host allows this iteration. May change from step to step.
+// The host's limits of one iteration. They may change at each step.
 typedef struct takt_limits {
   uint32_t struct_size;
   int32_t tokens;  // token budget: prefill and decode together
-  int32_t max_seqs;  // sequences that run at once
-  int32_t prefill_tokens;  // share of the budget that prefill may take
-  // Longest prefill chunk of one request. Maximum: not set; a long prompt takes whole steps, and leaves others room in
-  // each while they wait.
+  int32_t max_seqs;  // maximum running sequences
+  int32_t prefill_tokens;  // maximum prefill tokens
+  // Longest prefill chunk of one request. Maximum value: not set; a long prompt then takes whole steps, but leaves room
+  // in them for waiting requests.
   int32_t chunk_tokens;
-  int32_t adapters;  // distinct adapters that run at once
-  int32_t swap_out;  // KV blocks that may start to move to the host's memory
-  int32_t swap_in;  // and back
-  // A prefill chunk of a chunkable request ends at a multiple of this, or with what is known. A request waits for a
-  // larger step if no multiple lies within the other limits. An alignment above the largest chunk is a fault.
+  int32_t adapters;  // maximum distinct LoRA adapters that run at once
+  int32_t swap_out;  // maximum KV blocks that may start to move to host memory
+  int32_t swap_in;  // maximum KV blocks that may start to move back
+  // Alignment of prefill chunks: the chunk of a chunkable request ends at a multiple of this, or at the end of its
+  // known tokens. A request waits for a larger step if no multiple fits the other limits. An alignment above the
+  // largest chunk is a fault.
   int32_t chunk_align;
 } takt_limits;
 
 enum {  // takt_plan_entry.flags
-  TAKT_ENTRY_PREFILL = 1,  // computes known tokens (prompt, or context lost to a preemption or a tool's answer)
+  TAKT_ENTRY_PREFILL = 1,  // computes known tokens: the prompt, recomputed context, or a tool's answer
   TAKT_ENTRY_SAMPLES = 2,  // ends at the last known token: yields a new one per sequence
-  TAKT_ENTRY_ADMITTED = 4,  // first step since it left the waiting queue
-  TAKT_ENTRY_GATED = 8  // of those, that it was kept out by the gate before
+  TAKT_ENTRY_ADMITTED = 4,  // first step since the request left the waiting queue
+  TAKT_ENTRY_GATED = 8  // admitted after the gate had kept it out
 };
 
-// One request's part of a step: token counts, not phases. 32 bits of lane name the row, so that neither side hashes per
-// running request.
+// One request's part of a step: token counts instead of phases. `lane` is the row of the request, so that neither side
+// needs a hash lookup per running request.
 typedef struct takt_plan_entry {
   uint64_t request;
-  uint32_t lane;  // the scheduler's row; stable while the request runs
+  uint32_t lane;  // the scheduler's row; constant while the request runs
   int32_t tokens;  // known tokens to compute in this step, all sequences together
-  int32_t position;  // tokens of its context that are computed, or in flight, before this step
-  uint16_t speculative;  // draft tokens to verify on top
-  uint16_t flags;
+  int32_t position;  // context tokens that are computed or in flight before this step
+  uint16_t speculative;  // draft tokens to verify in addition
+  uint16_t flags;  // bits of Flag
 } takt_plan_entry;
 
 enum {  // takt_row_result.flags
@@ -457,29 +460,28 @@ enum {  // takt_row_result.flags
   TAKT_ROW_FAILED = 2
 };
 
-// What a step did for one request.
+// Result of a step for one request.
 typedef struct takt_row_result {
   uint64_t request;
-  uint32_t lane;  // as in the plan's entry
-  // New tokens per sequence: 1 where the entry samples, more with accepted drafts, else 0. Of a row that has failed: a
-  // code of the host's own, which its takt_failure repeats.
+  uint32_t lane;  // as in takt_plan_entry
+  // New tokens per sequence: 1 if the entry samples, more with accepted draft tokens, else 0. Of a failed row: an error
+  // code of the host, which takt_failure.code repeats.
   uint16_t tokens;
-  uint8_t drafts;  // draft tokens to verify next time
-  uint8_t flags;
+  uint8_t drafts;  // draft tokens to verify in the next step
+  uint8_t flags;  // bits of Flag
 } takt_row_result;
 
 enum {  // takt_move.action, takt_preemption.action, takt_host_chunk.action
   TAKT_KV_KEEP = 0,  // stays on the GPU while the request does not run
-  TAKT_KV_DROP = 1,  // freed; to be computed again
-  TAKT_KV_OUT = 2,  // copied to the host's memory, then freed
-  TAKT_KV_IN = 3,  // copied back
-  TAKT_KV_FETCH = 4  // the beginning of a prompt, copied from what the host's memory keeps of prompts
+  TAKT_KV_DROP = 1,  // freed; must be recomputed
+  TAKT_KV_OUT = 2,  // copied to host memory, then freed
+  TAKT_KV_IN = 3,  // copied back to the GPU
+  TAKT_KV_FETCH = 4  // start of a prompt, copied from the prefix copies in host memory
 };
 
-// A KV move that the host carries out and reports by TAKT_EVENT_MOVE_DONE. Blocks [first, first + count) of the
-// request. What lies behind blocks that move out is dropped: the host frees it with them, and its tokens are computed
-// again. TAKT_KV_FETCH: these blocks of its prompt come from chunks that the host's memory keeps
-// (takt_plan.host_chunks), which stay there.
+// A KV move that the host carries out and reports by TAKT_EVENT_MOVE_DONE. It concerns blocks [first, first + count) of
+// the request. Blocks after those that move out are dropped: the host frees them, and their tokens are recomputed. With
+// TAKT_KV_FETCH, the blocks come from prefix chunks in host memory (takt_plan.host_chunks), which stay there.
 typedef struct takt_move {
   uint64_t id;
   uint64_t request;
@@ -490,8 +492,8 @@ typedef struct takt_move {
   uint32_t reserved_too;
 } takt_move;
 
-// A running request that lost its place. Its tokens in flight are void: the host discards what those steps yield for
-// it. TAKT_KV_DROP frees at once (or when its steps in flight have resolved); TAKT_KV_OUT is followed by a takt_move.
+// A running request that lost its row. The host must discard its tokens in flight. TAKT_KV_DROP frees its KV at once,
+// or when its steps in flight have finished. TAKT_KV_OUT is followed by a takt_move.
 typedef struct takt_preemption {
   uint64_t request;
   uint8_t action;
@@ -499,58 +501,56 @@ typedef struct takt_preemption {
 } takt_preemption;
 
 enum {  // takt_failure.reason
-  TAKT_FAIL_INVALID = 0,  // contradicts itself: no prompt and nothing to compute, sequences < 1, id zero
-  TAKT_FAIL_NEVER_FITS = 1,  // more KV, tokens per step or sequences than the engine has
+  TAKT_FAIL_INVALID = 0,  // inconsistent: no prompt and nothing to compute, sequences < 1, or id 0
+  TAKT_FAIL_NEVER_FITS = 1,  // needs more KV, tokens per step or sequences than the engine has
   TAKT_FAIL_KV_EXHAUSTED = 2,  // its context outgrew the whole KV cache
-  TAKT_FAIL_EXPIRED = 3,  // waited past expires_at, or for a stage of its workflow that never came
-  TAKT_FAIL_SHED = 4,  // bounded waiting: no place
+  TAKT_FAIL_EXPIRED = 3,  // waited past expires_at, or for a workflow stage that never came
+  TAKT_FAIL_SHED = 4,  // rejected because the waiting queue is full
   TAKT_FAIL_DRAINING = 5,  // arrived after TAKT_EVENT_DRAIN
-  TAKT_FAIL_HOST = 6,  // the host said that the step failed for it, or that its workflow is over
-  // Its id is another's that has not been released: this one was never let in, and that one goes on
-  TAKT_FAIL_ID_IN_USE = 7
+  TAKT_FAIL_HOST = 6,  // the host reported that its step failed or its workflow is over
+  TAKT_FAIL_ID_IN_USE = 7  // its id belongs to a request that has not been released; that request goes on
 };
 
-// A request that the host must fail towards its client. It is named in `released` too, in this plan or a later one.
-// With TAKT_FAIL_ID_IN_USE, or an id of zero, the newcomer is meant: it is in no `released`, and a request that has the
-// id goes on.
+// A request that the host must report to its client as failed. `released` also contains it, in this plan or a later
+// one. Exception: with TAKT_FAIL_ID_IN_USE or id 0 the new request was never admitted and is not in `released`.
 typedef struct takt_failure {
   uint64_t request;
   uint8_t reason;
   uint8_t reserved;
-  uint16_t code;  // TAKT_FAIL_HOST, by a row's result: the code that stood there
+  uint16_t code;  // with TAKT_FAIL_HOST after a failed row: the code of that row
   uint32_t reserved_too;
 } takt_failure;
 
-// A chunk of a prefix that left the prefix cache: whoever finds blocks by its hash must forget it.
+// A prefix chunk that left the prefix cache. The host must no longer look up its hash.
 typedef struct takt_dropped_prefix {
   uint64_t hash;  // as in takt_request.prefix
-  int32_t blocks;  // of which it consisted
+  int32_t blocks;  // KV blocks of the chunk
   uint32_t reserved;
 } takt_dropped_prefix;
 
 enum {  // takt_cache_hint.action
-  TAKT_CACHE_HOLD = 0,  // worth so much, and until then
-  TAKT_CACHE_DROP = 1,  // nothing comes after it
-  TAKT_CACHE_FETCH = 2  // its next turn is expected by then
+  TAKT_CACHE_HOLD = 0,  // keep with this priority until `until`
+  TAKT_CACHE_DROP = 1,  // no further turn: may be evicted
+  TAKT_CACHE_FETCH = 2  // next turn expected at `until`
 };
 
-// A wish to a host that keeps its cache of prompts by itself (TAKT_KV_MODE_ORACLE): what a workflow's branch has left
-// there. The newest of a branch holds.
+// A hint for a host that manages its own prefix cache (TAKT_KV_MODE_ORACLE), about the KV of one branch of a workflow.
+// The newest hint of a branch replaces earlier ones.
 typedef struct takt_cache_hint {
   uint64_t workflow;
   uint64_t branch;
   uint8_t action;
-  uint8_t priority;  // 15 to 55; below 35 it is worth less than what would go for it
+  uint8_t priority;  // 15 to 55; below 35: worth less than the KV that it displaces
   uint8_t reserved[6];
-  int64_t until;  // TAKT_CACHE_HOLD: from here on it is worth less than what it keeps out; TAKT_CACHE_FETCH: the time
-  int32_t tokens;  // of the branch's context, as far as is known
+  int64_t until;  // TAKT_CACHE_HOLD: when other KV becomes worth more; TAKT_CACHE_FETCH: expected time of the next turn
+  int32_t tokens;  // known length of the branch's context
   uint32_t reserved_too;
 } takt_cache_hint;
 
-// A chunk of a prefix that is to be kept in the host's memory, or no more. TAKT_KV_OUT: to be copied there before
-// anything overwrites its blocks on the GPU, which this plan or a later one may do. TAKT_KV_DROP: forgotten there.
+// A prefix chunk to copy to host memory (TAKT_KV_OUT) or to drop there (TAKT_KV_DROP). The host must finish a copy
+// before anything overwrites the chunk's GPU blocks, which this plan or a later one may do.
 typedef struct takt_host_chunk {
-  uint64_t hash;  // as in takt_request.prefix; of a request with a salt, takt_salted_hash of both
+  uint64_t hash;  // as in takt_request.prefix; takt_salted_hash(hash, salt) if the request has a salt
   int32_t blocks;
   uint8_t action;
   uint8_t reserved[3];
@@ -577,12 +577,12 @@ typedef struct takt_placement {
 } takt_placement;
 
 enum {  // takt_workflow_end.how
-  TAKT_WORKFLOW_COMPLETED = 0,  // all its stages have ended, or the host said that it is over
+  TAKT_WORKFLOW_COMPLETED = 0,  // all its stages have ended, or the host ended it
   TAKT_WORKFLOW_CANCELLED = 1,
-  TAKT_WORKFLOW_SILENT = 2  // failed: nothing was heard of it for too long
+  TAKT_WORKFLOW_SILENT = 2  // failed: no event for too long
 };
 
-// How a workflow went.
+// How a workflow ended.
 typedef struct takt_workflow_end {
   uint64_t workflow;
   uint8_t how;
@@ -590,16 +590,16 @@ typedef struct takt_workflow_end {
   int64_t arrival;
   int64_t end;
   int64_t deadline;
-  uint32_t stage;  // TAKT_WORKFLOW_SILENT: the first stage that had not ended, or the number of stages
+  uint32_t stage;  // TAKT_WORKFLOW_SILENT: first unfinished stage, or the number of stages
   uint32_t reserved_too;
 } takt_workflow_end;
 
-// What is wrong with something that was said about a workflow. Nothing has changed then.
+// The reason why the router rejected input about a workflow. Rejected input has no effect.
 typedef struct takt_workflow_fault {
   uint8_t kind;
   uint8_t reserved[7];
   uint64_t workflow;
-  uint32_t stage;  // index
+  uint32_t stage;  // index of the stage
   uint32_t reserved_too;
   uint64_t site;
 } takt_workflow_fault;
@@ -614,19 +614,20 @@ typedef struct takt_tool_call {
 
 // Why a plan runs nothing.
 enum {  // takt_plan.idle
-  TAKT_IDLE_BUSY = 0,  // it does run something
-  TAKT_IDLE_NO_REQUESTS = 1,  // nothing lives here
-  TAKT_IDLE_DRAINED = 2,  // nothing lives here, and TAKT_EVENT_DRAIN was asked for
-  TAKT_IDLE_STEPS_IN_FLIGHT = 3,  // all that could run is in flight, or too many steps are: Commit first
-  TAKT_IDLE_MOVES_IN_FLIGHT = 4,  // waits for KV moves to be done
+  TAKT_IDLE_BUSY = 0,  // the plan runs something
+  TAKT_IDLE_NO_REQUESTS = 1,  // no living requests
+  TAKT_IDLE_DRAINED = 2,  // no living requests, after TAKT_EVENT_DRAIN
+  TAKT_IDLE_STEPS_IN_FLIGHT = 3,  // all runnable requests are in flight, or too many steps are: Commit first
+  TAKT_IDLE_MOVES_IN_FLIGHT = 4,  // waits for KV moves to finish
   TAKT_IDLE_KV_PENDING = 5,  // waits for KV that the host frees later
-  TAKT_IDLE_PAUSED = 6,  // all that lives waits for tools
-  TAKT_IDLE_BLOCKED = 7,  // all that lives is blocked (or blocked and paused), or was not ready for this plan
-  TAKT_IDLE_NO_BUDGET = 8,  // the limits of this step allow nothing
-  TAKT_IDLE_KV_HELD = 9,  // what waits does not fit beside KV that is in use elsewhere, or the host's oracle refuses it
-  TAKT_IDLE_ENDED = 10,  // an exception has left a call half-way: nothing will ever run
-  TAKT_IDLE_DECLINED = 11,  // the policy keeps out what could run
-  TAKT_IDLE_GATED = 12  // the gate does, until wake_at perhaps
+  TAKT_IDLE_PAUSED = 6,  // all living requests wait for tools
+  TAKT_IDLE_BLOCKED = 7,  // all living requests are blocked, paused or not ready
+  TAKT_IDLE_NO_BUDGET = 8,  // the step limits allow nothing
+  // Waiting requests do not fit because KV is in use elsewhere, or the host's oracle refuses them
+  TAKT_IDLE_KV_HELD = 9,
+  TAKT_IDLE_ENDED = 10,  // an exception interrupted an earlier call: nothing will run again
+  TAKT_IDLE_DECLINED = 11,  // the policy keeps out all runnable requests
+  TAKT_IDLE_GATED = 12  // the gate keeps out all runnable requests, perhaps until wake_at
 };
 
 #endif  // TAKT_C_MODEL_H_

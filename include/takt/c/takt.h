@@ -1,36 +1,32 @@
-// The C interface of takt: a scheduler for one engine, a router before several, predictions for both,
-// and the log that replays.
+// The C interface of takt: a scheduler for one engine, a router for several engines, predictions for both, and the log
+// that replays.
 //
-// The header is C11, and C++ with or without exceptions. The library is libtakt_c.so.0. A host of
-// 40 lines is tests/c/host.c.
+// The header compiles as C11, and as C++ with or without exceptions. The library is libtakt_c.so.0. A host of 40 lines
+// is tests/c/host.c.
 //
-// Version 0 may change until hosts in other languages stand on it. From version 1 on structs only
-// grow at their end, functions and numbers only come, and none changes its meaning.
+// Version 0 may change. From version 1 on, structs grow only at their end, and functions and numbers keep their
+// meaning.
 //
-// Structs. Those that begin with struct_size may grow. The caller's size says what the caller knows
-//   of them: what is missing has its default, and what this library does not know must be zero (else
-//   TAKT_E_SIZE). A function takt_..._init(&x, sizeof x) fills in the defaults. Structs that only
-//   leave the library need nothing but struct_size. Elements of arrays have no struct_size and never
-//   change. What is called `reserved` must be zero (else TAKT_E_INVALID).
-// Arrays. A pointer and a number of elements. The pointer may be NULL where the number is 0.
-// Errors. A status other than TAKT_OK means that nothing has happened. What is wrong with options is
-//   told in a takt_error of the caller's, which may be NULL. Facts about requests that are not there
-//   are no errors: they are counted in the statistics, and ignored.
-// Memory. What is handed in is copied. What is handed out belongs to the handle, as long as each
-//   function says. After warm-up, these alone allocate: what brings prefix hashes or scores of models
-//   (arrivals, keys, scores of instances), workflows and their stages, an instance that comes up, a
-//   policy, an epoch or retention that is set, an id that takt_ids or a class that a tool profile has not
-//   met, and more than was ever there at once (requests, rows, events in an inbox, calls to predict). Where
-//   memory ends at creation, or as retention is set, the status is TAKT_E_NOMEM; later, the process is aborted.
-// Threads. One thread at a time may call a handle, and different handles have nothing to do with one
-//   another. takt_inbox_push alone may be called by any thread at any time, and alone may wait: for a
-//   lock, which is held for the time of one move. A callback may not call the handle that calls it
-//   (TAKT_E_BUSY).
-// Handles. A handle that has been destroyed must not be used. Builds with assertions keep its first
-//   words, and answer TAKT_E_HANDLE; other builds do so as far as they can tell. To destroy NULL is
-//   fine.
+// Structs. A struct that begins with struct_size may grow. The caller sets struct_size to the size that it knows, and
+//   fields beyond it have their defaults. Fields that this library does not know must be 0 (else TAKT_E_SIZE). The
+//   functions takt_..._init(&x, sizeof x) set the defaults. Output structs need only struct_size. Array elements have
+//   no struct_size and never change. Fields named `reserved` must be 0 (else TAKT_E_INVALID).
+// Arrays. A pointer and a number of elements. The pointer may be NULL if the number is 0.
+// Errors. If the status is not TAKT_OK, the call had no effect. The caller's takt_error, which may be NULL, describes
+//   invalid options. Events about unknown requests are not errors: the library ignores them and counts them in the
+//   statistics.
+// Memory. The library copies its input. Output belongs to the handle, and each function documents how long it is valid.
+//   After warm-up, only these allocate: prefix hashes and model scores (in arrivals, keys and instance scores);
+//   workflows and their stages; new instances; setting a policy, an epoch or retention; new names of takt_ids and new
+//   classes of a tool profile; new peaks of requests, rows, events in an inbox, or calls to predict. If memory runs out
+//   during creation or while retention is set, the status is TAKT_E_NOMEM. Later, the process is aborted.
+// Threads. Only one thread at a time may call a handle. Different handles are independent. Any thread may call
+//   takt_inbox_push at any time; only this function may block, for a lock that is held during one move. A callback must
+//   not call the handle that calls it (TAKT_E_BUSY).
+// Handles. A destroyed handle must not be used. Builds with assertions detect it and return TAKT_E_HANDLE; other builds
+//   detect it if they can. Destroying NULL is allowed.
 // Time. int64_t nanoseconds of the host's clock, which takt never reads.
-// Ids. uint64_t, the host's choice; 0 is none.
+// Ids. uint64_t, chosen by the host; 0 means none.
 #ifndef TAKT_C_TAKT_H_
 #define TAKT_C_TAKT_H_
 
@@ -65,50 +61,50 @@ extern "C" {
 typedef int32_t takt_status;
 enum {
   TAKT_OK = 0,
-  TAKT_E_INVALID = 1,  // a value that cannot be meant
-  TAKT_E_NULL = 2,  // a pointer that must not be NULL
-  TAKT_E_SIZE = 3,  // struct_size: not set, or what this library does not know is not zero
-  TAKT_E_HANDLE = 4,  // not a handle of this kind, or not any more
-  TAKT_E_BUSY = 5,  // a call from within a callback of the same handle
-  TAKT_E_NOMEM = 6,  // memory has ended
-  TAKT_E_CORRUPT = 7  // a damaged log; counts inside that contradict one another
+  TAKT_E_INVALID = 1,  // invalid value
+  TAKT_E_NULL = 2,  // a required pointer is NULL
+  TAKT_E_SIZE = 3,  // struct_size is not set, or a field unknown to this library is not 0
+  TAKT_E_HANDLE = 4,  // not a handle of this kind, or a destroyed one
+  TAKT_E_BUSY = 5,  // a call from a callback of the same handle
+  TAKT_E_NOMEM = 6,  // out of memory
+  TAKT_E_CORRUPT = 7  // a damaged log, or inconsistent internal counts
 };
 
 typedef struct takt_error {
   uint32_t struct_size;
   takt_status code;
-  char text[504];  // for people, one fault a line; ends with a zero, cut off where it is longer
+  char text[504];  // readable text, one fault per line; zero-terminated, truncated if too long
 } takt_error;
 
-#define TAKT_NEVER INT64_MAX  // a time that never comes; of a duration or a bound: none
-#define TAKT_UNSET INT64_MIN  // a time that is not told
-#define TAKT_UNBOUNDED INT32_MAX  // of a limit
+#define TAKT_NEVER INT64_MAX  // a time that never comes; for a duration or a bound: unlimited
+#define TAKT_UNSET INT64_MIN  // an unset time
+#define TAKT_UNBOUNDED INT32_MAX  // no limit
 
 TAKT_API uint32_t takt_abi_version(void) TAKT_NOEXCEPT;
 TAKT_API const char* takt_version(void) TAKT_NOEXCEPT;  // "0.1.0"
 TAKT_API const char* takt_status_name(takt_status status) TAKT_NOEXCEPT;  // "TAKT_E_SIZE"
 TAKT_API void takt_error_init(takt_error* error, size_t size) TAKT_NOEXCEPT;
 
-// A counter since the creation of its handle: docs/reference/stats.md. Those of a kind of handle are many, at any
-// index. takt_..._stats copies the first n, and returns how many there are, or 0 where the handle is none.
+// A counter since the creation of its handle: docs/reference/stats.md. The function takt_..._stats copies the first n
+// counters of a handle. It returns the total number of counters, or 0 if the handle is invalid.
 typedef struct takt_stat {
-  const char* name;  // stays for ever
+  const char* name;  // valid forever
   uint64_t value;
 } takt_stat;
 
 // ---- faults ---------------------------------------------------------------------------------------------------------
 
-// The last thing that the host said and that cannot be: nothing of it was believed. A count that is another after a
-// call says that the call ignored something.
+// The most recent invalid input of the host, which was ignored. If `count` differs after a call, that call ignored
+// input.
 typedef struct takt_fault {
   uint32_t struct_size;
   uint32_t kind;
-  uint64_t count;  // so far, with this one: 0 in a sound host
-  uint64_t step;  // whose result it was in; of others, the last that was planned
-  uint64_t request;  // that it names; 0: none
-  int64_t at;  // of the call [ns]
-  int64_t said, expected;  // an `expected` below 0: nothing would do
-  uint32_t lane;  // that the row names; UINT32_MAX: it is no row
+  uint64_t count;  // faults so far, including this one
+  uint64_t step;  // step of the faulty result; for other faults, the most recent plan
+  uint64_t request;  // request that the input names; 0: none
+  int64_t at;  // time of the call [ns]
+  int64_t said, expected;  // received and expected value; `expected` below 0: no value was valid
+  uint32_t lane;  // lane of the result row; UINT32_MAX: the fault is not about a row
   uint32_t reserved;
 } takt_fault;
 
@@ -118,29 +114,28 @@ TAKT_API void takt_request_init(takt_request* request, size_t size) TAKT_NOEXCEP
 TAKT_API void takt_instance_init(takt_instance* instance, size_t size) TAKT_NOEXCEPT;
 TAKT_API void takt_workflow_init(takt_workflow* workflow, size_t size) TAKT_NOEXCEPT;
 
-// What takt_plan.dropped and host_chunks say of a hash with a salt.
+// Returns the hash in takt_plan.dropped and host_chunks of a prefix with a salt.
 TAKT_API uint64_t takt_salted_hash(uint64_t hash, uint64_t salt) TAKT_NOEXCEPT;
 
-// ---- keys of the host's own -----------------------------------------------------------------------------------------
+// ---- custom keys ----------------------------------------------------------------------------------------------------
 
-// What is known of a request when its key is read.
+// State of a request when its key is computed.
 typedef struct takt_request_state {
-  uint32_t struct_size;  // this library's
-  uint32_t has_run;  // 1: a step has made progress for it
-  const takt_request* request;  // as revised; its times are set, and estimates that cannot be meant are unknown
-  int64_t enqueued;  // when it last joined those that wait
-  int32_t generated;  // output so far, per sequence
-  int32_t returned;  // tokens that tools have added to its context
-  int32_t computed;  // of its context, with KV on the GPU or in the host's memory, when it last joined
+  uint32_t struct_size;  // size in this library
+  uint32_t has_run;  // 1: a step has made progress for the request
+  const takt_request* request;  // as revised; its times are set, and invalid estimates are unknown
+  int64_t enqueued;  // time when it last joined the waiting queue
+  int32_t generated;  // output tokens so far, per sequence
+  int32_t returned;  // context tokens added by tools
+  int32_t computed;  // context tokens with KV on the GPU or in host memory, when it last joined the queue
   uint32_t reserved;
 } takt_request_state;
 
-// An order that is the host's own: smaller keys are sooner, of equal ones what arrived first; NaN is last. A key is
-// read when a request joins those that wait, at arrival and whenever it comes back, when it is revised, and when its
-// order is new; never by a step. What the function is shown stays for the call, and the function may not call the
-// handle that asks. Where no policy is named, the key alone orders; else the policy has it inside:
-// "aged(custom,threshold=100)". A log says custom(NAME), and does not hold `scores`. It replays in C++, where it is
-// given a policy of that spec (LogReplayOptions); takt_replay says which one is missing.
+// A custom rank: smaller keys run sooner, equal keys in order of arrival, NaN last. The scheduler calls `key` whenever
+// a request joins the waiting queue or is revised, and when the order is set; never during a step. The arguments are
+// valid during the call, and the function must not call its handle. Without a policy, the key alone is the order. A
+// policy can include it: "aged(custom,threshold=100)". A log contains custom(NAME), but not `scores`. It replays in C++
+// with a policy of that spec (LogReplayOptions); takt_replay reports the missing name.
 typedef struct takt_key {
   uint32_t struct_size;
   uint32_t reserved;
@@ -153,19 +148,19 @@ TAKT_API void takt_key_init(takt_key* key, size_t size) TAKT_NOEXCEPT;
 
 // ---- tables from slow work ------------------------------------------------------------------------------------------
 
-enum {  // takt_epoch.told: what holds from here on; the rest stays as it was
+enum {  // takt_epoch.told: fields that change; the others keep their values
   TAKT_EPOCH_AGENT_RANKS = 1,
   TAKT_EPOCH_ALPHA = 2
 };
 
-// What learning and tuning beside the loop have found, for the policies and placements that go by it.
+// Results of learning and tuning outside the step loop, for policies and placements that use them.
 typedef struct takt_epoch {
   uint32_t struct_size;
   uint32_t told;
   const takt_agent_rank* ranks;  // each agent once, in any order
   size_t n_ranks;
-  takt_agent_rank otherwise;  // of agents that are not among them
-  double alpha;  // of workload_balance: 0 to 1
+  takt_agent_rank otherwise;  // rank of agents that are not in `ranks`
+  double alpha;  // alpha of workload_balance: 0 to 1
 } takt_epoch;
 
 TAKT_API void takt_epoch_init(takt_epoch* epoch, size_t size) TAKT_NOEXCEPT;
@@ -174,8 +169,8 @@ TAKT_API void takt_epoch_init(takt_epoch* epoch, size_t size) TAKT_NOEXCEPT;
 
 TAKT_API void takt_limits_init(takt_limits* limits, size_t size) TAKT_NOEXCEPT;
 
-// What the next iteration runs. The arrays belong to the scheduler. They stay until this plan's commit, those of a plan
-// with n_run 0 until the next plan.
+// The work of the next iteration. The arrays belong to the scheduler, and are valid until this plan's commit. If n_run
+// is 0, they are valid until the next plan.
 typedef struct takt_plan {
   uint32_t struct_size;
   uint32_t idle;
@@ -186,16 +181,16 @@ typedef struct takt_plan {
   size_t n_moves;
   const takt_preemption* preempted;
   size_t n_preempted;
-  const takt_failure* failed;  // requests that the host fails towards their clients
+  const takt_failure* failed;  // requests that the host reports to their clients as failed
   size_t n_failed;
-  const uint64_t* released;  // requests that ended, and that no step or move in flight names: forget them
+  const uint64_t* released;  // ended requests that no step or move in flight names: the host can forget them
   size_t n_released;
-  int64_t wake_at;  // without an event before, ask again then
-  int32_t tokens;  // of all entries, drafts included
+  int64_t wake_at;  // time of the next plan if no event comes earlier
+  int32_t tokens;  // sum over all entries, including draft tokens
   uint32_t reserved;
   const takt_dropped_prefix* dropped;
   size_t n_dropped;
-  const takt_cache_hint* hints;  // for a host that keeps its cache by itself (TAKT_KV_MODE_ORACLE), once told of turns
+  const takt_cache_hint* hints;  // TAKT_KV_MODE_ORACLE: hints for the host's own prefix cache
   size_t n_hints;
   const takt_host_chunk* host_chunks;
   size_t n_host_chunks;
@@ -211,16 +206,16 @@ enum { TAKT_PREEMPT_OFF = 0, TAKT_PREEMPT_ON_MEMORY = 1, TAKT_PREEMPT_BY_RANK = 
 enum { TAKT_KV_MODE_NONE = 0, TAKT_KV_MODE_LEDGER = 1, TAKT_KV_MODE_ORACLE = 2 };
 
 typedef struct takt_kv_snapshot {
-  int32_t total;  // blocks of an empty cache, for "can never fit"
-  int32_t free;  // usable now
-  int32_t pending;  // released, and usable once TAKT_EVENT_KV_FREED is told
+  int32_t total;  // blocks of an empty cache; a request that needs more never fits
+  int32_t free;  // blocks usable now
+  int32_t pending;  // released blocks that are not usable until TAKT_EVENT_KV_FREED
   uint32_t reserved;
 } takt_kv_snapshot;
 
-// A question about a waiting request: how much of its prompt does the host's prefix cache hold now?
+// A query about a waiting request: how many prompt tokens does the host's prefix cache hold now?
 typedef struct takt_kv_hit {
   uint64_t request;
-  const uint64_t* prefix_hashes;  // as they were told; or NULL
+  const uint64_t* prefix_hashes;  // as in the request, or NULL
   size_t n_prefix_hashes;
   int32_t prefix_block_tokens;
   int32_t prompt_tokens;
@@ -229,135 +224,136 @@ typedef struct takt_kv_hit {
 } takt_kv_hit;
 
 enum {  // takt_kv_wish.refusal
-  TAKT_KV_REFUSED_FOR_NOW = 0,  // it keeps what it has, is left out of this plan, and is asked for again
-  TAKT_KV_REFUSED_FOR_EVER = 1  // it fails: TAKT_FAIL_NEVER_FITS where it does not run yet, else TAKT_FAIL_KV_EXHAUSTED
+  TAKT_KV_REFUSED_FOR_NOW = 0,  // keep what the request has, leave it out of this plan, and ask again
+  TAKT_KV_REFUSED_FOR_EVER = 1  // fail it: TAKT_FAIL_NEVER_FITS if it has not started, else TAKT_FAIL_KV_EXHAUSTED
 };
 
-// A wish of one plan: whole blocks for `want` tokens of context where blocks for `have` are held; of several sequences,
-// all together.
+// A reservation of one plan: grow from blocks for `have` tokens of context to whole blocks for `want` tokens. Counts
+// are sums over all sequences.
 typedef struct takt_kv_wish {
   uint64_t request;
   int32_t have;
   int32_t want;
-  uint32_t admission;  // 1: the request does not run yet
-  uint32_t granted;  // the answer: 1: all of it; 0: nothing
-  uint32_t refusal;  // and, where it is not granted, TAKT_KV_REFUSED_...
+  uint32_t admission;  // 1: the request is not running yet
+  uint32_t granted;  // the answer; 1: granted in full; 0: refused
+  uint32_t refusal;  // if refused: TAKT_KV_REFUSED_...
   uint32_t reserved;
 } takt_kv_wish;
 
-// KV memory that the host counts: functions that the scheduler calls from within its creation, from within takt_..._on,
-// _take, _plan, _commit, _step, _set_policy and _kv, and never after its end. Each gets `context`. What they get is
-// theirs during the call. docs/howto/embedding.md tells when each is called.
+// Callbacks for KV memory that the host counts. The scheduler calls them during its creation and during takt_..._on,
+// _take, _plan, _commit, _step, _set_policy and _kv, and never after its destruction. Each receives `context`.
+// Arguments are valid during the call. docs/howto/embedding.md describes when each is called.
 typedef struct takt_kv_oracle {
   uint32_t struct_size;
-  int32_t block_tokens;  // granularity of wishes: 1 to 2^20
+  int32_t block_tokens;  // granularity of reservations: 1 to 2^20 tokens
   void* context;
-  // At most once a call of the scheduler's, and once more after each reserve or release.
+  // Called at most once per scheduler call, and once more after each reserve or release.
   void (*snapshot)(void* context, takt_kv_snapshot* snapshot);
-  // Sets `tokens` of each, which is 0; NULL: there is no prefix cache.
+  // Sets `tokens` of each hit, initially 0. NULL: no prefix cache.
   void (*cached)(void* context, takt_kv_hit* hits, size_t n);
-  // Sets `granted` of each, which is 0. The most important first; all together fit into what is free by the snapshot.
+  // Sets `granted` of each wish, initially 0. The most important wish comes first. Their sum fits into the free blocks
+  // of the snapshot.
   void (*reserve)(void* context, uint64_t step, takt_kv_wish* wishes, size_t n);
-  // Takes back all that a request holds on the GPU. `action`: TAKT_KV_DROP, or TAKT_KV_OUT where its KV has been moved
-  // to the host's memory. Returns the blocks that are usable now; TAKT_EVENT_KV_FREED tells of the others.
+  // Frees all GPU blocks of a request. `action`: TAKT_KV_DROP, or TAKT_KV_OUT if its KV has been moved to host memory.
+  // Returns the number of blocks that are usable now. Report the others later with TAKT_EVENT_KV_FREED.
   int32_t (*release)(void* context, uint64_t request, uint32_t action);
 } takt_kv_oracle;
 
 TAKT_API void takt_kv_oracle_init(takt_kv_oracle* oracle, size_t size) TAKT_NOEXCEPT;
 
-// Takes n bytes of the log that follow those before.
+// Receives the next n bytes of the log.
 typedef void (*takt_sink)(void* context, const void* bytes, size_t n);
 
-// docs/howto/embedding.md tells what each does.
+// Described in docs/howto/embedding.md.
 typedef struct takt_scheduler_options {
   uint32_t struct_size;
-  int32_t max_running;  // rows for running requests
-  int64_t max_waiting;  // so many may wait that have never run; the others are shed. TAKT_NEVER: no bound
-  int64_t reserve_requests;  // storage made ready at creation
+  int32_t max_running;  // maximum running requests
+  int64_t max_waiting;  // maximum waiting requests that have never run; the rest are shed. TAKT_NEVER: no limit
+  int64_t reserve_requests;  // requests to reserve storage for at creation
   uint32_t shed;  // TAKT_SHED_...
   uint32_t order;  // TAKT_ORDER_...
   uint32_t preempt;  // TAKT_PREEMPT_...
-  uint32_t preempt_action;  // TAKT_KV_DROP: compute again; TAKT_KV_OUT: swap while the host's memory has room
-  double preempt_margin;  // TAKT_PREEMPT_BY_RANK: a waiting key must be smaller by more than this
+  uint32_t preempt_action;  // TAKT_KV_DROP: recompute; TAKT_KV_OUT: swap while host memory has room
+  double preempt_margin;  // TAKT_PREEMPT_BY_RANK: minimum advantage of the waiting key
   uint32_t kv;  // TAKT_KV_MODE_...
   int32_t kv_block_tokens;
-  int32_t kv_blocks;  // size of the cache
-  int32_t cpu_blocks;  // host memory for swapped KV, and for prefixes
+  int32_t kv_blocks;  // size of the KV cache
+  int32_t cpu_blocks;  // blocks in host memory for swapped KV and prefix copies
   double kv_watermark;  // share of the cache that admissions leave free
-  uint32_t prefix_cache;  // 1: keep finished prefixes, least recently used out first
+  uint32_t prefix_cache;  // 1: keep finished prefixes, evict least recently used first
   int32_t admission_window;
   uint64_t first_step;  // number of the first plan
   uint64_t hash_seed;
-  int32_t max_step_tokens;  // the largest step that the host will ever allow; 0: not known
+  int32_t max_step_tokens;  // largest step that the host will ever allow; 0: unknown
   int32_t max_step_seqs;
   const char* policy;  // "aged(stjf,threshold=100)"; NULL: boosted_footprint
   const char* pause;  // "infercept(...)"; NULL: KV is kept during tool calls
-  takt_sink record;  // takes the log, from within calls of the scheduler; NULL: nothing is recorded
+  takt_sink record;  // receives the log during scheduler calls; NULL: no log
   void* record_context;
-  size_t record_flush_bytes;  // the sink is called when so much has come together
-  uint32_t record_plans;  // 1: whole plans instead of their digests
+  size_t record_flush_bytes;  // the sink is called after this many bytes
+  uint32_t record_plans;  // 1: record whole plans instead of digests
   uint32_t reserved;
-  const takt_kv_oracle* oracle;  // TAKT_KV_MODE_ORACLE: who counts; it is copied. NULL for the other modes
-  const takt_key* key;  // of the host's own; it is copied. NULL: none
-  double pin_share;  // of the cache, that one tenant's workflows may have pinned
-  int32_t prefix_cpu_blocks;  // of cpu_blocks, so many may keep copies of prefixes; 0: none
-  int32_t prefix_wait;  // maximum steps without progress that a request waits for a prefix that another computes
+  const takt_kv_oracle* oracle;  // required for TAKT_KV_MODE_ORACLE, NULL otherwise; the struct is copied
+  const takt_key* key;  // custom key, which is copied; NULL: none
+  double pin_share;  // maximum share of the cache that one tenant's workflows can pin
+  int32_t prefix_cpu_blocks;  // maximum part of cpu_blocks for prefix copies; 0: none
+  int32_t prefix_wait;  // maximum steps without progress to wait for a prefix that another request computes
 } takt_scheduler_options;
 
 TAKT_API void takt_scheduler_options_init(takt_scheduler_options* options, size_t size) TAKT_NOEXCEPT;
 
-// TAKT_E_INVALID names every option at fault.
+// Creates a scheduler. TAKT_E_INVALID: `error` lists all invalid options.
 TAKT_API takt_status takt_scheduler_create(const takt_scheduler_options* options, takt_scheduler** scheduler,
                                            takt_error* error) TAKT_NOEXCEPT;
-// Does not flush the log.
+// Destroys a scheduler without flushing its log.
 TAKT_API takt_status takt_scheduler_destroy(takt_scheduler* scheduler) TAKT_NOEXCEPT;
 
-// In their order. Where one of them is malformed, none happens.
+// Applies events in order. If one is malformed, none is applied.
 TAKT_API takt_status takt_scheduler_on(takt_scheduler* scheduler, const takt_event* events, size_t n,
                                        int64_t now) TAKT_NOEXCEPT;
-// `limits` may be NULL: the defaults.
+// Plans the next iteration. `limits` may be NULL for the defaults.
 TAKT_API takt_status takt_scheduler_plan(takt_scheduler* scheduler, int64_t now, const takt_limits* limits,
                                          takt_plan* plan) TAKT_NOEXCEPT;
 
 enum {  // flags of takt_scheduler_commit and takt_scheduler_step
-  TAKT_REST_AS_PLANNED = 1  // a commit by exception
+  TAKT_REST_AS_PLANNED = 1  // commit of exceptions only
 };
-// Rows in any order, those in the order of the plan are read fastest. An absent row made no progress; or, by exception,
-// it computed what its entry says, with one token per sequence where it samples, and has no drafts: then only what is
-// otherwise needs a row.
+// Commits the results of a step. Rows may come in any order; plan order is fastest. An absent row made no progress.
+// With TAKT_REST_AS_PLANNED, an absent row computed its entry, yielded one token per sequence if it samples, and has no
+// draft tokens. Only exceptions then need a row.
 TAKT_API takt_status takt_scheduler_commit(takt_scheduler* scheduler, uint64_t step, const takt_row_result* rows,
                                            size_t n, uint32_t flags, int64_t now) TAKT_NOEXCEPT;
-// Commit, where step is not 0, and then plan, in one call. Where run_out is not NULL, the first run_cap entries of the
-// plan are copied there; plan->run names all of them. max_running entries are always enough.
+// Commits `step` unless it is 0, then plans, in one call. If run_out is not NULL, copies the first run_cap entries of
+// the plan there; plan->run contains all of them. A run_cap of max_running is always enough.
 TAKT_API takt_status takt_scheduler_step(takt_scheduler* scheduler, uint64_t step, const takt_row_result* rows,
                                          size_t n, uint32_t flags, int64_t now, const takt_limits* limits,
                                          takt_plan* plan, takt_plan_entry* run_out, size_t run_cap) TAKT_NOEXCEPT;
 
-// Another order from here on; allocates. `policy` and `key` as in takt_scheduler_options.
+// Replaces the policy; allocates. `policy` and `key` as in takt_scheduler_options.
 TAKT_API takt_status takt_scheduler_set_policy(takt_scheduler* scheduler, const char* policy, const takt_key* key,
                                                int64_t now, takt_error* error) TAKT_NOEXCEPT;
-// What turns of workflows leave in the prefix cache is held by `retention` ("hold_value", NULL: lru) from here on, told
-// by TAKT_EVENT_TURN_ENDED and TAKT_EVENT_WORKFLOW_ENDED, and what would take it asks `gate` ("price", NULL: none).
-// Never called, both are takt's own from the first of these events on. A token of prefill behind d others takes
-// alpha_ms [ms] and d times beta_ns [ns], for what the texts do not say; both 0: not told. TAKT_E_INVALID: a text or a
-// number that cannot be meant; another kv than TAKT_KV_MODE_LEDGER, or no prefix_cache. TAKT_E_NOMEM: as before.
+// Sets the policy that chooses which cached KV to evict after a turn (`retention`: "hold_value"; NULL: lru). Sets the
+// gate that decides which requests may evict it (`gate`: "price"; NULL: none). Without this call, takt selects both at
+// the first TAKT_EVENT_TURN_ENDED or TAKT_EVENT_WORKFLOW_ENDED. Prefill of a token at position d takes alpha_ms [ms] +
+// d beta_ns [ns], unless the texts set it; both 0: unknown. TAKT_E_INVALID: an invalid text or number, a KV mode other
+// than TAKT_KV_MODE_LEDGER, or no prefix_cache. TAKT_E_NOMEM: no effect.
 TAKT_API takt_status takt_scheduler_set_retention(takt_scheduler* scheduler, const char* retention, const char* gate,
                                                   double alpha_ms, double beta_ns, takt_error* error) TAKT_NOEXCEPT;
-// Of TAKT_KV_MODE_ORACLE: plans bear hints for the host's own cache from here on, for a prefill of this pace; 0 and 0:
-// the default's. Never called, they do from the first event that tells of turns on.
+// TAKT_KV_MODE_ORACLE: adds hints for the host's own cache to plans, based on this prefill pace; both 0: the default
+// pace. Without this call, hints start at the first event about a turn.
 TAKT_API takt_status takt_scheduler_set_hints(takt_scheduler* scheduler, double alpha_ms, double beta_ns,
                                               takt_error* error) TAKT_NOEXCEPT;
-// TAKT_E_INVALID: a number that cannot be meant, or an agent twice.
+// Sets new tables. TAKT_E_INVALID: an invalid number, or a duplicate agent.
 TAKT_API takt_status takt_scheduler_epoch(takt_scheduler* scheduler, const takt_epoch* epoch,
                                           int64_t now) TAKT_NOEXCEPT;
-// What takt_scheduler_create makes the same of. Valid until the policy is another; NULL where the handle is none.
+// Returns the policy's spec, which takt_scheduler_create accepts. Valid until the policy changes. NULL if the handle is
+// invalid.
 TAKT_API const char* takt_scheduler_policy(const takt_scheduler* scheduler) TAKT_NOEXCEPT;
-// What the policy has learnt of lengths that it was not told, and of what predictions that it was told come true to, as
-// numbers that mean the same on any machine: how many they are (0: it learns nothing), of which the first n are
-// written.
+// Writes the first n numbers of the policy's learned state: unknown output lengths, and the accuracy of predictions.
+// The numbers are portable between machines. Returns their total; 0: the policy does not learn.
 TAKT_API size_t takt_scheduler_learnt(const takt_scheduler* scheduler, uint64_t* numbers, size_t n) TAKT_NOEXCEPT;
-// The policy goes on from what another has learnt. TAKT_E_INVALID, and as before: other numbers than those; a policy
-// that learns nothing; while there are requests, or a log is recorded, which would not replay.
+// Loads the learned state of another scheduler. TAKT_E_INVALID, without effect: other numbers, a policy that does not
+// learn, living requests, or a log being recorded, which would not replay.
 TAKT_API takt_status takt_scheduler_load_learnt(takt_scheduler* scheduler, const uint64_t* numbers, size_t n,
                                                 int64_t now, takt_error* error) TAKT_NOEXCEPT;
 
@@ -367,17 +363,17 @@ TAKT_API size_t takt_scheduler_stats(const takt_scheduler* scheduler, takt_stat*
 typedef struct takt_scheduler_counts {
   uint32_t struct_size;
   uint32_t draining;
-  int64_t alive, waiting, running, paused, blocked;  // requests, now
+  int64_t alive, waiting, running, paused, blocked;  // current requests
 } takt_scheduler_counts;
 TAKT_API takt_status takt_scheduler_count(const takt_scheduler* scheduler, takt_scheduler_counts* counts) TAKT_NOEXCEPT;
 
 typedef struct takt_kv_use {
   uint32_t struct_size;
   int32_t total, used, free;  // blocks
-  int32_t cached;  // idle prefixes, contained in free
-  int32_t pending;  // free soon
-  int32_t cpu_total, cpu_used;  // of the host's memory
-  int32_t cpu_cached;  // of it, copies of prefixes, not contained in cpu_used
+  int32_t cached;  // unused prefix blocks, included in `free`
+  int32_t pending;  // blocks that will be free soon
+  int32_t cpu_total, cpu_used;  // blocks in host memory
+  int32_t cpu_cached;  // prefix copies in host memory, not included in cpu_used
   uint32_t reserved;
 } takt_kv_use;
 TAKT_API takt_status takt_scheduler_kv(const takt_scheduler* scheduler, takt_kv_use* use) TAKT_NOEXCEPT;
@@ -388,7 +384,7 @@ enum {  // takt_explanation.status
   TAKT_REQUEST_RUNNING = 2,
   TAKT_REQUEST_PAUSED = 3,  // in a tool call
   TAKT_REQUEST_BLOCKED = 4,
-  TAKT_REQUEST_DEAD = 5  // ended, but a step or a move in flight names it
+  TAKT_REQUEST_DEAD = 5  // ended, but a step or move in flight includes it
 };
 enum {  // takt_explanation.waits_for
   TAKT_WAITS_FOR_NOTHING = 0,
@@ -401,7 +397,7 @@ enum {  // takt_explanation.waits_for
   TAKT_WAITS_FOR_TOOL = 7,
   TAKT_WAITS_FOR_UNBLOCK = 8,
   TAKT_WAITS_FOR_DECLINED = 9,
-  TAKT_WAITS_FOR_GATE = 10,  // memory that it would take is worth more to workflows that will come back
+  TAKT_WAITS_FOR_GATE = 10,  // the gate keeps its KV blocks for workflows that will return
   TAKT_WAITS_FOR_PREFIX = 11  // a running request computes a prefix of its prompt
 };
 
@@ -410,92 +406,92 @@ typedef struct takt_key_part {
   double value;
 } takt_key_part;
 
-// Where a request stands, and why. For people: found by looking, at O(waiting).
+// State of a request and the reason for it, for diagnosis. O(waiting requests).
 typedef struct takt_explanation {
   uint32_t struct_size;
   uint32_t status;
   uint32_t waits_for;
-  uint32_t promoted;  // 1: by aging, before all that are not
-  double key;  // its rank; smaller is sooner
-  int64_t ahead;  // waiting requests before it
+  uint32_t promoted;  // 1: promoted by aging before all unpromoted requests
+  double key;  // rank; smaller runs sooner
+  int64_t ahead;  // waiting requests that come first
   int32_t known, computed, in_flight, generated;  // tokens
   int32_t kv_blocks, cpu_blocks;
   uint32_t n_parts;
-  int32_t passed;  // requests let in before it while it lacked memory, or room in a step
-  takt_key_part parts[12];  // what the key came from, where the policy tells
+  int32_t passed;  // requests admitted before it while it lacked memory or room in a step
+  takt_key_part parts[12];  // components of the key, if the policy reports them
 } takt_explanation;
 TAKT_API takt_status takt_scheduler_explain(const takt_scheduler* scheduler, uint64_t request,
                                             takt_explanation* explanation) TAKT_NOEXCEPT;
 
-// What a branch of a workflow has in the prefix cache between its turns, and what would become of it.
+// KV of a workflow's branch in the prefix cache between turns, and its eviction order.
 typedef struct takt_held {
   uint32_t struct_size;
-  uint32_t its_class;  // 0: its last turn ended with nothing known, 1 a tool, 2 a user, 3 children, 4 to 11 a time
-                       // told, 11 + n the tool n
-  int32_t tokens;  // from the start of its context on; 0: it holds nothing
-  int32_t own;  // of these, the last ones, which are in no other workflow's context
-  int32_t turns;  // that have ended
-  uint32_t awaited;  // 1: its next turn waits here; its blocks go last
-  uint32_t in_use;  // 1: a request that runs uses it to its end; nothing of it can go
-  int32_t ahead;  // blocks that would go before its first one
+  // Kind of the wait after the last turn: 0 unknown, 1 tool, 2 user, 3 children, 4 to 11 by predicted time, 11 + n the
+  // tool n.
+  uint32_t its_class;
+  int32_t tokens;  // cached tokens from the start of its context; 0: none
+  int32_t own;  // of these, the last tokens, which no other workflow shares
+  int32_t turns;  // ended turns
+  uint32_t awaited;  // 1: its next turn is already waiting; its blocks are evicted last
+  uint32_t in_use;  // 1: a running request uses it all, so nothing can be evicted
+  int32_t ahead;  // blocks that would be evicted before its first block
   int64_t since;  // end of its last turn
-  double value;  // of its last block, to the retention policy; of hold_value: seconds of work saved per second held
-  double price;  // the same of the block that would go next; 0: a dead one, or none could go
-  uint64_t next;  // the workflow whose block would go next; 0: nobody's alone
+  double value;  // value of its last block, as retention ranks it; hold_value: seconds of work saved per second held
+  double price;  // value of the next block to be evicted; 0: a dead block, or none
+  uint64_t next;  // workflow of the next block to be evicted; 0: none or shared
   uint64_t next_branch;
-  int64_t pinned_until;  // its blocks go after all that is not pinned; TAKT_UNSET: no pin
+  int64_t pinned_until;  // until then its blocks are evicted after all unpinned blocks; TAKT_UNSET: no pin
 } takt_held;
-// O(what could go).
+// Explains what a branch holds. O(evictable blocks).
 TAKT_API takt_status takt_scheduler_explain_held(takt_scheduler* scheduler, uint64_t workflow, uint64_t branch,
                                                  takt_held* held) TAKT_NOEXCEPT;
 
-// Counts everything anew, for tests. TAKT_E_CORRUPT says what contradicts itself.
+// Recounts everything, for tests. TAKT_E_CORRUPT: `error` describes the inconsistency.
 TAKT_API takt_status takt_scheduler_check(const takt_scheduler* scheduler, takt_error* error) TAKT_NOEXCEPT;
 
-// Hands the sink what it has not been given yet.
+// Passes all buffered bytes of the log to the sink.
 TAKT_API takt_status takt_scheduler_flush(takt_scheduler* scheduler) TAKT_NOEXCEPT;
 
 // ---- the key of one request (L0) ------------------------------------------------------------------------------------
 
-// For hosts that compare by themselves: no queue, no memory of requests.
+// For hosts that compare keys themselves: no queue, no state per request.
 typedef struct takt_ranker takt_ranker;
 
-enum {  // how long a key is good
-  TAKT_TRAIT_FIXED = 1,  // none of the others: as long as the request waits
-  TAKT_TRAIT_TIMED = 2,  // it changes at times that the policy knows beforehand
-  TAKT_TRAIT_MOVING = 4,  // every key moves with time
-  TAKT_TRAIT_GROUPS = 8,  // requests are ordered by the keys of their groups first, which only a queue knows
-  TAKT_TRAIT_LEARNS = 16,  // it may depend on what the policy was told before
-  TAKT_TRAIT_PRESSURE = 32,  // goes by what keeps requests out, which only a queue or a scheduler tells it
-  TAKT_TRAIT_AGES = 64  // what waits for long is promoted, which only a queue counts
+enum {  // how long a key stays valid
+  TAKT_TRAIT_FIXED = 1,  // no other trait: valid while the request waits
+  TAKT_TRAIT_TIMED = 2,  // changes at times that the policy knows in advance
+  TAKT_TRAIT_MOVING = 4,  // all keys change continuously
+  TAKT_TRAIT_GROUPS = 8,  // groups are ordered first, which needs a queue
+  TAKT_TRAIT_LEARNS = 16,  // may depend on what the policy has observed
+  TAKT_TRAIT_PRESSURE = 32,  // depends on resource pressure, which only a queue or a scheduler reports
+  TAKT_TRAIT_AGES = 64  // long waits lead to promotion, which only a queue tracks
 };
 
-// `policy` and `key` as in takt_scheduler_options.
+// Creates a ranker. `policy` and `key` as in takt_scheduler_options.
 TAKT_API takt_status takt_ranker_create(const char* policy, const takt_key* key, takt_ranker** ranker,
                                         takt_error* error) TAKT_NOEXCEPT;
 TAKT_API takt_status takt_ranker_destroy(takt_ranker* ranker) TAKT_NOEXCEPT;
-TAKT_API uint32_t takt_ranker_traits(const takt_ranker* ranker) TAKT_NOEXCEPT;  // 0 where the handle is none
-// Of n requests, `stride` bytes apart: smaller is sooner, equal keys go by arrival, then by id. Never NaN. An estimate
-// that cannot be meant reads as unknown; a request without a sequence is TAKT_E_INVALID.
+TAKT_API uint32_t takt_ranker_traits(const takt_ranker* ranker) TAKT_NOEXCEPT;  // 0 if the handle is invalid
+// Computes the keys of n requests, `stride` bytes apart. Smaller runs sooner; ties are broken by arrival, then by id.
+// Keys are never NaN. An invalid estimate is treated as unknown. TAKT_E_INVALID: a request with no sequences.
 TAKT_API takt_status takt_ranker_keys(takt_ranker* ranker, const takt_request* requests, size_t n, size_t stride,
                                       int64_t now, double* keys) TAKT_NOEXCEPT;
 
 // ---- the order alone (L1) -------------------------------------------------------------------------------------------
 
-// For hosts that keep admission and KV to themselves. An iteration: begin; top, and take or hold what it names, as
-// often as the host likes; end, with what ran. A take is no admission: what is taken, and not named by end or given
-// back by requeue before, waits as though nothing had happened. Requests may come, change and go at any time. What end
-// names need not have been taken: begin, one list, off which the host reads its looks and takes, and end are the
-// cheapest iteration (docs/howto/c.md).
+// For hosts that do admission and KV themselves. One iteration is: begin, then top with take or hold, repeatedly, then
+// end with the requests that ran. A take does not admit: a taken request that `end` does not list, and that requeue did
+// not return, waits as before. Requests may arrive, change and leave at any time. `end` may list requests that were not
+// taken. The cheapest iteration is begin, one list and end (docs/howto/c.md).
 typedef struct takt_queue takt_queue;
 
 typedef struct takt_queue_options {
   uint32_t struct_size;
   uint32_t reserved;
-  int64_t reserve_requests;  // storage made ready at creation
+  int64_t reserve_requests;  // requests to reserve storage for at creation
   uint64_t hash_seed;
   const char* policy;  // as in takt_scheduler_options
-  const takt_key* key;  // likewise
+  const takt_key* key;  // as in takt_scheduler_options
 } takt_queue_options;
 
 TAKT_API void takt_queue_options_init(takt_queue_options* options, size_t size) TAKT_NOEXCEPT;
@@ -503,25 +499,25 @@ TAKT_API takt_status takt_queue_create(const takt_queue_options* options, takt_q
                                        takt_error* error) TAKT_NOEXCEPT;
 TAKT_API takt_status takt_queue_destroy(takt_queue* queue) TAKT_NOEXCEPT;
 TAKT_API const char* takt_queue_policy(const takt_queue* queue) TAKT_NOEXCEPT;
-// As takt_scheduler_learnt and takt_scheduler_load_learnt; what waits keeps its place.
+// As takt_scheduler_learnt and takt_scheduler_load_learnt. Waiting requests keep their places.
 TAKT_API size_t takt_queue_learnt(const takt_queue* queue, uint64_t* numbers, size_t n) TAKT_NOEXCEPT;
 TAKT_API takt_status takt_queue_load_learnt(takt_queue* queue, const uint64_t* numbers, size_t n,
                                             takt_error* error) TAKT_NOEXCEPT;
 TAKT_API uint32_t takt_queue_traits(const takt_queue* queue) TAKT_NOEXCEPT;  // TAKT_TRAIT_..., as takt_ranker_traits
 
-// What became of a call that names a request. Below 0: a takt_status, negated. Where it is neither TAKT_RESULT_DONE nor
-// TAKT_RESULT_REQUEUED, nothing has changed.
+// Result of a call about one request. Negative: a negated takt_status. The call had an effect only if the result is
+// TAKT_RESULT_DONE or TAKT_RESULT_REQUEUED.
 typedef int32_t takt_result;
 enum {
   TAKT_RESULT_DONE = 0,
-  TAKT_RESULT_UNKNOWN = 1,  // no such request is here
-  TAKT_RESULT_IN_USE = 2,  // the id is that of one which is here
-  TAKT_RESULT_INVALID = 3,  // no id, or no sequence
-  TAKT_RESULT_OUT_OF_PLACE = 4,  // it is not where the call expects it, or no iteration has begun
+  TAKT_RESULT_UNKNOWN = 1,  // the request is not in this queue
+  TAKT_RESULT_IN_USE = 2,  // the id is already in this queue
+  TAKT_RESULT_INVALID = 3,  // no id, or no sequences
+  TAKT_RESULT_OUT_OF_PLACE = 4,  // the request's place does not allow the call, or no iteration has begun
   TAKT_RESULT_ENDED = 5,
-  TAKT_RESULT_REQUEUED = 6  // of takt_queue_put: it was known, and waits again
+  TAKT_RESULT_REQUEUED = 6  // takt_queue_put: the request was known, and waits again
 };
-enum {  // where a request stands
+enum {  // place of a request
   TAKT_PLACE_NONE = 0,
   TAKT_PLACE_WAITING = 1,
   TAKT_PLACE_TAKEN = 2,
@@ -530,51 +526,56 @@ enum {  // where a request stands
   TAKT_PLACE_PAUSED = 5  // in a tool call
 };
 
-TAKT_API size_t takt_queue_size(const takt_queue* queue) TAKT_NOEXCEPT;  // requests in the order
+TAKT_API size_t takt_queue_size(const takt_queue* queue) TAKT_NOEXCEPT;  // waiting requests
 TAKT_API takt_result takt_queue_place(const takt_queue* queue, uint64_t request) TAKT_NOEXCEPT;  // TAKT_PLACE_...
 
 TAKT_API takt_result takt_queue_push(takt_queue* queue, const takt_request* request, int64_t now) TAKT_NOEXCEPT;
-// Push, or requeue where the request is known: TAKT_RESULT_DONE or TAKT_RESULT_REQUEUED. What is known of it stays.
+// Pushes the request, or requeues it if it is known, without changing it. Returns TAKT_RESULT_DONE or
+// TAKT_RESULT_REQUEUED.
 TAKT_API takt_result takt_queue_put(takt_queue* queue, const takt_request* request, int64_t now) TAKT_NOEXCEPT;
-// Its id says which; `told` (TAKT_TOLD_...) what holds from here on.
+// Updates the request with this id; `told` (TAKT_TOLD_...) selects the fields.
 TAKT_API takt_result takt_queue_revise(takt_queue* queue, const takt_request* request, uint32_t told,
                                        int64_t now) TAKT_NOEXCEPT;
-TAKT_API takt_result takt_queue_erase(takt_queue* queue, uint64_t request) TAKT_NOEXCEPT;  // ended, or cancelled
+TAKT_API takt_result takt_queue_erase(takt_queue* queue, uint64_t request) TAKT_NOEXCEPT;  // ended or cancelled
 
 TAKT_API takt_status takt_queue_begin(takt_queue* queue, int64_t now) TAKT_NOEXCEPT;
-// A look. 1: *request is the first of the order; 0: none waits, and *request is 0; below 0: a takt_status, negated.
+// Sets *request to the first request in order. Returns 1; 0 if none waits (*request is then 0); or a negated
+// takt_status.
 TAKT_API int32_t takt_queue_top(const takt_queue* queue, uint64_t* request) TAKT_NOEXCEPT;
-// The first n of the order, best first, or as many as there are. Their number.
+// Writes the first n requests in order, best first. Returns how many were written.
 TAKT_API size_t takt_queue_list(const takt_queue* queue, uint64_t* requests, size_t n) TAKT_NOEXCEPT;
 TAKT_API takt_result takt_queue_take(takt_queue* queue, uint64_t request) TAKT_NOEXCEPT;
-TAKT_API takt_result takt_queue_hold(takt_queue* queue, uint64_t request) TAKT_NOEXCEPT;  // blocked, until requeue
-TAKT_API takt_result takt_queue_pause(takt_queue* queue, uint64_t request, int64_t now) TAKT_NOEXCEPT;  // a tool call
-// Waits again: taken, held, in a tool call, or preempted.
+TAKT_API takt_result takt_queue_hold(takt_queue* queue, uint64_t request) TAKT_NOEXCEPT;  // blocked until requeue
+// in a tool call
+TAKT_API takt_result takt_queue_pause(takt_queue* queue, uint64_t request, int64_t now) TAKT_NOEXCEPT;
+// Makes a request wait again that was taken, held, in a tool call or preempted.
 TAKT_API takt_result takt_queue_requeue(takt_queue* queue, uint64_t request, int64_t now) TAKT_NOEXCEPT;
 
-// What kept the first of the queue out of an iteration, for policies that price resources.
+// The reason why the first request of the queue did not run, for policies that price resources.
 typedef struct takt_pressure {
   uint32_t struct_size;
-  uint32_t head;  // TAKT_WAITS_FOR_...; TAKT_WAITS_FOR_NOTHING: none was left waiting
-  const takt_limits* limits;  // of the iteration; NULL: not told
-  int32_t kv_tokens;  // size of the KV cache; 0: not told
-  int32_t engines;  // that serve this queue
+  uint32_t head;  // TAKT_WAITS_FOR_...; TAKT_WAITS_FOR_NOTHING: no request was left waiting
+  const takt_limits* limits;  // limits of the iteration; NULL: unknown
+  int32_t kv_tokens;  // size of the KV cache; 0: unknown
+  int32_t engines;  // engines that serve this queue
 } takt_pressure;
 TAKT_API void takt_pressure_init(takt_pressure* pressure, size_t size) TAKT_NOEXCEPT;
 
-// `ran` names what the iteration took in, taken before, held or neither, and may name what ran already, for its tokens.
-// *counted of them (may be NULL) run; the others are not here, or in a tool call. `pressure` may be NULL.
+// Ends the iteration. `ran` lists every request that started in this iteration. It may also list running requests, to
+// report their tokens. Sets *counted (may be NULL) to the number of them that run; the others are unknown or in a tool
+// call. `pressure` may be NULL.
 TAKT_API takt_status takt_queue_end(takt_queue* queue, const takt_ran* ran, size_t n, const takt_pressure* pressure,
                                     int64_t now, size_t* counted) TAKT_NOEXCEPT;
-// What was computed in a step, where the host learns it after the end: for requests that run, or have run and lost
-// their place meanwhile. *counted of them (may be NULL) are such. Each other request that runs has yielded
-// `rest_output` tokens per sequence, so that only what went otherwise needs a name; what runs but was not in that step
-// needs one, too, without tokens. With 0 nothing is said of the others.
+// Reports tokens of a step after its end, for requests that run, or ran and were preempted since. Sets *counted (may be
+// NULL) to their number. With `rest_output` above 0, each other running request yielded that many tokens per sequence,
+// so list only exceptions. A running request that was not in the step is an exception with 0 tokens. With 0, the others
+// do not change.
 TAKT_API takt_status takt_queue_computed(takt_queue* queue, const takt_ran* ran, size_t n, int32_t rest_output,
                                          size_t* counted) TAKT_NOEXCEPT;
 
-// Which of them to preempt for `need` blocks, worst first; with a `beneficiary` that waits or was taken (0: none), only
-// those that it outranks. None where all together would not free enough. The array stays until the next such call.
+// Selects requests to preempt for `need` blocks, worst first. With a `beneficiary` (0: none) that waits or was taken,
+// selects only requests of lower rank. Selects none if all together would not free enough. The array is valid until the
+// next such call.
 TAKT_API takt_status takt_queue_victims(takt_queue* queue, const takt_holding* holding, size_t n, int32_t need,
                                         uint64_t beneficiary, int64_t now, const uint64_t** victims,
                                         size_t* n_victims) TAKT_NOEXCEPT;
@@ -585,15 +586,15 @@ typedef struct takt_router takt_router;
 
 typedef struct takt_router_options {
   uint32_t struct_size;
-  int32_t window;  // waiting requests looked at past the first one that must wait
-  int64_t max_outstanding;  // requests per instance at once; TAKT_NEVER: no bound but the instance's
-  int64_t reserve_requests;  // storage made ready at creation
+  int32_t window;  // waiting requests to consider after the first that must wait
+  int64_t max_outstanding;  // maximum requests per instance; TAKT_NEVER: only the instance's own limit
+  int64_t reserve_requests;  // requests to reserve storage for at creation
   uint64_t hash_seed;
-  uint32_t fail_unfit;  // 1: fail what is too large for every instance that is up
+  uint32_t fail_unfit;  // 1: fail requests that are too large for every instance
   uint32_t reserved;
-  const char* policy;  // the order of what waits; NULL: fcfs
+  const char* policy;  // order of waiting requests; NULL: fcfs
   const char* placement;  // "least_loaded(waiting_weight=2)"; NULL: least_loaded
-  const takt_key* key;  // of the host's own; it is copied. NULL: none
+  const takt_key* key;  // custom key, which is copied; NULL: none
 } takt_router_options;
 
 TAKT_API void takt_router_options_init(takt_router_options* options, size_t size) TAKT_NOEXCEPT;
@@ -606,7 +607,7 @@ TAKT_API takt_status takt_router_on(takt_router* router, const takt_event* event
 
 TAKT_API takt_status takt_router_epoch(takt_router* router, const takt_epoch* epoch, int64_t now) TAKT_NOEXCEPT;
 
-// What goes where. The arrays belong to the router, and stay until its next call.
+// The decisions of a call. The arrays belong to the router, and are valid until its next call.
 typedef struct takt_routing {
   uint32_t struct_size;
   uint32_t reserved;
@@ -618,25 +619,27 @@ typedef struct takt_routing {
   size_t n_ended;
   const takt_workflow_fault* faults;
   size_t n_faults;
-  int64_t wake_at;  // without an event before, place again then
+  int64_t wake_at;  // time of the next placement if no event comes earlier
 } takt_routing;
 
 TAKT_API takt_status takt_router_place(takt_router* router, int64_t now, takt_routing* routing) TAKT_NOEXCEPT;
 TAKT_API takt_status takt_router_wake_at(const takt_router* router, int64_t* wake_at) TAKT_NOEXCEPT;
-// What the placement gives each of these instances for a request that need not be known here: larger is better, NaN: no
-// place now. *possible (may be NULL) of them are places. Places nothing. A request is read as by takt_ranker_keys.
+// Scores each instance for a request, which the router need not know. Larger is better; NaN: not available now. Sets
+// *possible (may be NULL) to the number of scores that are not NaN. Places nothing. Requests are validated as in
+// takt_ranker_keys.
 TAKT_API takt_status takt_router_score(takt_router* router, const takt_request* request, const uint64_t* instances,
                                        size_t n, int64_t now, double* scores, size_t* possible) TAKT_NOEXCEPT;
-// The host has picked: a request that waits here goes to this instance. TAKT_E_INVALID, and nothing changes, where it
-// does not wait here or the instance is not up.
+// Places a waiting request on an instance of the host's choice. TAKT_E_INVALID, without effect: it does not wait here,
+// or the instance is not up.
 TAKT_API takt_status takt_router_place_at(takt_router* router, uint64_t request, uint64_t instance,
                                           int64_t now) TAKT_NOEXCEPT;
-// 0: the request waits here, or is not alive.
+// Sets *instance to 0 if the request waits here or is not alive.
 TAKT_API takt_status takt_router_instance_of(const takt_router* router, uint64_t request,
                                              uint64_t* instance) TAKT_NOEXCEPT;
 
 TAKT_API const char* takt_router_policy(const takt_router* router) TAKT_NOEXCEPT;
-// What instances of one model, GPU and parallelism are called, and may name from here on. Told twice, it is the same.
+// Names a group of instances of one model, GPU and parallelism, which instances can refer to from now on. Repeated
+// calls return the same id.
 TAKT_API takt_status takt_router_add_profile(takt_router* router, const char* name, uint64_t* profile) TAKT_NOEXCEPT;
 
 TAKT_API takt_status takt_router_last_fault(const takt_router* router, takt_fault* fault) TAKT_NOEXCEPT;
@@ -644,126 +647,127 @@ TAKT_API size_t takt_router_stats(const takt_router* router, takt_stat* stats, s
 
 typedef struct takt_router_counts {
   uint32_t struct_size;
-  uint32_t instances;  // that are up
+  uint32_t instances;  // instances that are up
   int64_t alive, waiting;
-  int64_t set_aside;  // of those that wait, too large for every instance that is up
+  int64_t set_aside;  // waiting requests that are too large for every instance
 } takt_router_counts;
 TAKT_API takt_status takt_router_count(const takt_router* router, takt_router_counts* counts) TAKT_NOEXCEPT;
 
 // ---- the inbox ------------------------------------------------------------------------------------------------------
 
-// Events from many threads to the one that owns a scheduler or a router.
+// A queue that passes events from many threads to the owner of a scheduler or router.
 typedef struct takt_inbox takt_inbox;
 
 enum { TAKT_INBOX_OF_SCHEDULER = 0, TAKT_INBOX_OF_ROUTER = 1 };
 
-enum {  // of takt_inbox_push
-  TAKT_PUSHED_FULL = 0,  // not taken
-  TAKT_PUSHED_QUEUED = 1,  // taken, behind others
-  TAKT_PUSHED_FIRST = 2  // taken, and the inbox was empty: the moment to wake a thread that sleeps
+enum {  // results of takt_inbox_push
+  TAKT_PUSHED_FULL = 0,  // rejected
+  TAKT_PUSHED_QUEUED = 1,  // added, the inbox was not empty
+  TAKT_PUSHED_FIRST = 2  // added, the inbox was empty: wake the owner if it sleeps
 };
 
-// `capacity` 0: unbounded.
+// Creates an inbox. `capacity` 0: unlimited.
 TAKT_API takt_status takt_inbox_create(uint32_t kind, size_t capacity, takt_inbox** inbox,
                                        takt_error* error) TAKT_NOEXCEPT;
 TAKT_API takt_status takt_inbox_destroy(takt_inbox* inbox) TAKT_NOEXCEPT;
-// From any thread, also from within a callback; `pushed` may be NULL. Waits for a lock.
+// Adds an event. Any thread may call this, also from a callback. `pushed` may be NULL. Waits for a lock.
 TAKT_API takt_status takt_inbox_push(takt_inbox* inbox, const takt_event* event, uint32_t* pushed) TAKT_NOEXCEPT;
-// From the thread that owns the scheduler or the router: tells it what has come so far, in order. `n`, how many, may be
-// NULL. The inbox may be pushed to meanwhile, and not drained or destroyed (TAKT_E_BUSY).
+// Applies all events of the inbox to its scheduler or router, in order; call it from the owner's thread. `n`, the
+// number of events, may be NULL. Other threads may push meanwhile, but must not drain or destroy the inbox
+// (TAKT_E_BUSY).
 TAKT_API takt_status takt_scheduler_take(takt_scheduler* scheduler, takt_inbox* inbox, int64_t now,
                                          size_t* n) TAKT_NOEXCEPT;
 TAKT_API takt_status takt_router_take(takt_router* router, takt_inbox* inbox, int64_t now, size_t* n) TAKT_NOEXCEPT;
 
 // ---- ids for names --------------------------------------------------------------------------------------------------
 
-// For hosts whose requests, tools, agents or tenants have names: a counter gives each name an id. A released id never
-// means another name.
+// Maps names of requests, tools, agents or tenants to ids that count up. A released id is never reused.
 typedef struct takt_ids takt_ids;
 
-// `reserve`: names that storage is made ready for. `hash_seed` as in takt_scheduler_options.
+// Creates a map. `reserve`: names to reserve storage for. `hash_seed` as in takt_scheduler_options.
 TAKT_API takt_status takt_ids_create(int64_t reserve, uint64_t hash_seed, takt_ids** ids,
                                      takt_error* error) TAKT_NOEXCEPT;
 TAKT_API takt_status takt_ids_destroy(takt_ids* ids) TAKT_NOEXCEPT;
-// The id of n bytes; a new one where they have none, which allocates.
+// Sets *id to the id of a name of n bytes. A new name gets a new id, which allocates.
 TAKT_API takt_status takt_ids_of(takt_ids* ids, const char* name, size_t n, uint64_t* id) TAKT_NOEXCEPT;
-// *id is 0 where they have none.
+// Sets *id to 0 if the name has none.
 TAKT_API takt_status takt_ids_find(const takt_ids* ids, const char* name, size_t n, uint64_t* id) TAKT_NOEXCEPT;
-// *name is NULL where the id is nobody's. It stays until the release, and ends with a zero; `n` may be NULL.
+// Sets *name to the zero-terminated name, valid until its release, or to NULL if the id is unknown. `n` may be NULL.
 TAKT_API takt_status takt_ids_name(const takt_ids* ids, uint64_t id, const char** name, size_t* n) TAKT_NOEXCEPT;
-// TAKT_E_INVALID where the id is nobody's.
+// Releases an id. TAKT_E_INVALID: unknown id.
 TAKT_API takt_status takt_ids_release(takt_ids* ids, uint64_t id) TAKT_NOEXCEPT;
-TAKT_API size_t takt_ids_size(const takt_ids* ids) TAKT_NOEXCEPT;  // names that have one
+TAKT_API size_t takt_ids_size(const takt_ids* ids) TAKT_NOEXCEPT;  // number of names
 
 // ---- predictions ----------------------------------------------------------------------------------------------------
 
-// What a log of calls has taught about the next ones: tokens that are left, and who solves what. `takt train` writes it
-// (docs/howto/prediction.md). Several handles may be made of the same bytes, for several threads.
+// Predicts remaining tokens and success of calls, as learned from a log by `takt train` (docs/howto/prediction.md).
+// Several threads can create handles from the same bytes.
 typedef struct takt_predictor takt_predictor;
 
-// What is known when a call begins. Names end with a zero. NULL, and a count below 0: not told.
+// A call, as known when it begins. Names are zero-terminated. NULL or a negative count: unknown.
 typedef struct takt_call {
   uint32_t struct_size;
-  int32_t calls_before;  // of its workflow
+  int32_t calls_before;  // earlier calls of its workflow
   const char* model;
-  const char* kind;  // of workflow
+  const char* kind;  // kind of workflow
   const char* stage;
-  const char* text;  // of the prompt: n_text bytes
+  const char* text;  // text of the prompt, n_text bytes
   size_t n_text;
   int32_t prompt_tokens;
-  int32_t system_tokens;  // of the prompt
-  int32_t user_tokens;  // of the prompt
-  int32_t tokens_before;  // that the calls before have generated
-  int32_t generated;  // by the call itself so far: what is predicted is the rest. Below 0: it has not begun
+  int32_t system_tokens;  // part of the prompt
+  int32_t user_tokens;  // part of the prompt
+  int32_t tokens_before;  // output tokens of the earlier calls
+  int32_t generated;  // output tokens of this call so far, excluded from the prediction; negative: it has not begun
   uint32_t reserved;
 } takt_call;
 TAKT_API void takt_call_init(takt_call* call, size_t size) TAKT_NOEXCEPT;
 
-// TAKT_E_INVALID: no predictor, or one of another version. TAKT_E_CORRUPT: damaged, or cut off.
+// TAKT_E_INVALID: not a predictor, or of another version. TAKT_E_CORRUPT: damaged or truncated.
 TAKT_API takt_status takt_predictor_create(const void* bytes, size_t n, takt_predictor** predictor,
                                            takt_error* error) TAKT_NOEXCEPT;
 TAKT_API takt_status takt_predictor_destroy(takt_predictor* predictor) TAKT_NOEXCEPT;
-// The names of the models that it knows, in ascending order; NULL from their number on. As long as the handle.
+// Returns the name of a known model, in ascending order; NULL if `index` is too large. Valid as long as the handle.
 TAKT_API const char* takt_predictor_model(const takt_predictor* predictor, size_t index) TAKT_NOEXCEPT;
-// Of n calls, `stride` bytes apart; together is faster than one by one. tokens_left: output of this call and of all
-// that follow in its workflow, unknown where the model is. solved: the probability that the model solves it, below 0
-// where that is not known. Either may be NULL.
+// Predicts n calls, `stride` bytes apart; batches are faster than single calls. tokens_left: output tokens of this and
+// all following calls of the workflow; unknown for an unknown model. solved: probability that the model solves the
+// call; negative if unknown. Either may be NULL.
 TAKT_API takt_status takt_predictor_predict(takt_predictor* predictor, const takt_call* calls, size_t n, size_t stride,
                                             takt_estimate* tokens_left, double* solved) TAKT_NOEXCEPT;
 
-// What calls of tools are like, learnt as they return (docs/howto/tool_profile.md). Tools are named by ids, as in
-// takt_next_call, whose expectations these are.
+// Statistics of tool calls, learned as they return (docs/howto/tool_profile.md). Tools have the same ids as in
+// takt_next_call, which uses these expectations.
 typedef struct takt_tool_profile takt_tool_profile;
 
 typedef struct takt_tool_profile_options {
   uint32_t struct_size;
-  uint32_t max_classes;  // of tools; calls of more are learnt from together
-  int64_t window;  // calls: whenever a class has so many, what was learnt counts half; at least 2
-  int64_t seed_weight;  // a seed counts as so many calls; 1 to window / 2
-  double max_seconds;  // above 0: a longer call is taken as this long
+  uint32_t max_classes;  // maximum tool classes; further classes are pooled
+  int64_t window;  // calls per class after which older observations count half; at least 2
+  int64_t seed_weight;  // weight of a seed, in calls; 1 to window / 2
+  double max_seconds;  // above 0: longer calls are clamped to this
   uint64_t hash_seed;
 } takt_tool_profile_options;
 TAKT_API void takt_tool_profile_options_init(takt_tool_profile_options* options, size_t size) TAKT_NOEXCEPT;
 
-// What is expected of a class of tools, or told of it before its first call has returned. Spreads are standard
-// deviations of single calls.
+// Expectation for a tool class, or its seed before the first call has returned. Spreads are standard deviations of
+// single calls.
 typedef struct takt_tool_expectation {
   uint32_t struct_size;
-  uint32_t pooled;  // 1: of all classes, since this one is not known
-  takt_estimate seconds, returned_tokens, tokens_before;  // a mean below 0: not known
+  uint32_t pooled;  // 1: average of all classes, since this class is unknown
+  takt_estimate seconds, returned_tokens, tokens_before;  // mean below 0: unknown
   double seconds_spread, returned_spread, before_spread;
-  int64_t observations;  // calls behind it that have returned; seeds do not count
+  int64_t observations;  // calls that have returned, without seeds
 } takt_tool_expectation;
 TAKT_API void takt_tool_expectation_init(takt_tool_expectation* expectation, size_t size) TAKT_NOEXCEPT;
 
 TAKT_API takt_status takt_tool_profile_create(const takt_tool_profile_options* options, takt_tool_profile** profile,
                                               takt_error* error) TAKT_NOEXCEPT;
 TAKT_API takt_status takt_tool_profile_destroy(takt_tool_profile* profile) TAKT_NOEXCEPT;
-// Tells means and spreads of a class that are known from elsewhere: from an expectation of before a restart, say.
-// Quantiles are not read. TAKT_E_INVALID where there is no mean, or a number that is not finite, or no room.
+// Sets means and spreads of a class from other data, for example from before a restart. Quantiles are ignored.
+// TAKT_E_INVALID: no mean, a number that is not finite, or no room.
 TAKT_API takt_status takt_tool_profile_seed(takt_tool_profile* profile, uint64_t tool,
                                             const takt_tool_expectation* seed) TAKT_NOEXCEPT;
-// Learns from all but those whose time cannot be meant; *counted (may be NULL) are the others. A new class allocates.
+// Learns from calls. Ignores those with an invalid time; *counted (may be NULL) is the number of the others. A new
+// class allocates.
 TAKT_API takt_status takt_tool_profile_observe(takt_tool_profile* profile, const takt_tool_call* calls, size_t n,
                                                size_t* counted) TAKT_NOEXCEPT;
 TAKT_API takt_status takt_tool_profile_expect(const takt_tool_profile* profile, uint64_t tool,
@@ -773,20 +777,20 @@ TAKT_API takt_status takt_tool_profile_expect(const takt_tool_profile* profile, 
 
 typedef struct takt_replay_report {
   uint32_t struct_size;
-  uint32_t differs;  // 1: a plan did not come out again; the replay ends there
-  uint32_t truncated;  // 1: the log ended in the middle of a record
+  uint32_t differs;  // 1: a plan differs from the log; the replay ends there
+  uint32_t truncated;  // 1: the log ends within a record
   uint32_t reserved;
   int64_t events, plans, commits;
   int64_t plans_compared;
-  uint64_t bytes;  // of the log that were replayed
-  uint64_t different_step;  // where it differs
+  uint64_t bytes;  // replayed bytes of the log
+  uint64_t different_step;  // first step that differs
   int64_t different_at;
   char difference[256];
 } takt_replay_report;
 
-// Builds the scheduler of a log anew and does all again. TAKT_OK also where a plan differs. TAKT_E_INVALID: not a log,
-// or made with what this library does not have. TAKT_E_CORRUPT: damaged.
-// The first n_stats of the scheduler's counters at the end are copied, as by takt_scheduler_stats.
+// Rebuilds the scheduler of a log and replays all calls. Returns TAKT_OK even if a plan differs. TAKT_E_INVALID: not a
+// log, or it needs a policy that this library does not have. TAKT_E_CORRUPT: damaged. Copies the first n_stats counters
+// of the scheduler at the end, as takt_scheduler_stats does.
 TAKT_API takt_status takt_replay(const void* bytes, size_t n, takt_replay_report* report, takt_stat* stats,
                                  size_t n_stats, takt_error* error) TAKT_NOEXCEPT;
 

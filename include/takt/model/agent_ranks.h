@@ -1,4 +1,4 @@
-// The order of agents, as learning hands it to the policies that rank by it.
+// Ranks of agents: learning writes them, and policies such as agent_priority order requests by them.
 #ifndef TAKT_MODEL_AGENT_RANKS_H_
 #define TAKT_MODEL_AGENT_RANKS_H_
 
@@ -12,17 +12,17 @@ namespace takt {
 
 struct AgentRank {
   AgentId agent = {};
-  double rank = 0;  // smaller is sooner; finite
-  double execution_s = 0;        // expected time that one of its calls runs; 0: not known
-  std::int32_t stages_left = 0;  // calls one after another to the end of its workflow, this one included; 0: not known
+  double rank = 0;  // a smaller rank runs sooner; finite
+  double execution_s = 0;  // expected execution time of one of its calls [s]; 0: unknown
+  std::int32_t stages_left = 0;  // calls on the longest path to the end of its workflow, including this one; 0: unknown
 
   friend constexpr bool operator==(const AgentRank&, const AgentRank&) = default;
 };
 
-// Immutable once it is shared.
+// Shared between threads, so immutable once it is shared.
 struct AgentRanks {
-  std::vector<AgentRank> ranks = {};  // by agent, each once
-  AgentRank otherwise = {};  // of agents that are not in it
+  std::vector<AgentRank> ranks = {};  // sorted by agent, without duplicates
+  AgentRank otherwise = {};  // rank of every agent that `ranks` does not contain
 
   const AgentRank& Of(AgentId agent) const {
     const auto at = std::ranges::lower_bound(ranks, agent, {}, &AgentRank::agent);

@@ -1,4 +1,4 @@
-// How long a call takes by itself on an engine that is otherwise empty.
+// The time of one call on an otherwise empty engine.
 #ifndef TAKT_MODEL_CALL_TIME_H_
 #define TAKT_MODEL_CALL_TIME_H_
 
@@ -10,31 +10,31 @@
 
 namespace takt {
 
-// One of `parts` equal micro-batches, rounded up.
+// Returns the load of one of `parts` equal micro-batches, rounded up.
 constexpr StepLoad ShareOf(const StepLoad& load, std::int64_t parts) {
   const auto share = [parts](std::int64_t count) { return (count + parts - 1) / parts; };
   return {share(load.prefill_tokens), load.prefill_work / static_cast<double>(parts), share(load.decodes),
           share(load.decode_context), share(load.samples)};
 }
 
-// With pp pipeline stages a step stands for pp micro-batches that share its load equally and go through the pipeline
-// one behind the other: it takes pp times the slowest stage. At least a nanosecond, or virtual time would stand still.
+// Returns the time of a step, at least 1 ns so that virtual time advances. With pp pipeline stages, the step consists
+// of pp equal micro-batches, and takes pp times the slowest stage.
 inline Duration VirtualStepTime(const PreparedCostModel& cost, const StepLoad& load) {
   const std::int32_t pp = cost.model().pp;
   return std::max(pp <= 1 ? cost.StepTime(load) : Times(cost.StepTime(ShareOf(load, pp)), pp), Duration(1));
 }
 
-// A call on its way: prefill in chunks, then decodes, then perhaps a tool's answer and more of both.
+// One call in progress: prefill in chunks, then decodes. A tool's answer may add more of both.
 class LoneCall {
  public:
-  // `cost` must outlive it; `chunk` tokens, at least one, is the longest prefill of a step.
+  // `cost` must outlive this object. `chunk` is the longest prefill of a step, at least 1 token.
   LoneCall(const PreparedCostModel& cost, std::int64_t chunk, std::int64_t prompt_tokens)
       : cost_(cost), chunk_(std::max<std::int64_t>(chunk, 1)), known_(prompt_tokens) {}
 
-  // A tool has answered.
+  // Appends the answer of a tool to the context.
   void Return(std::int64_t tokens) { known_ += tokens; }
 
-  // Computes what is known, and decodes until `stop` tokens have been generated in all.
+  // Computes the known context, then decodes until `stop` tokens have been generated in total. Returns the time.
   Duration Generate(std::int64_t stop) {
     Duration total{0};
     while (known_ - computed_ > 1 || computed_ == 0) {
@@ -47,7 +47,7 @@ class LoneCall {
     }
     const std::int64_t decodes = stop - generated_;
     if (decodes <= 0) return total;
-    // The time of a decode is linear in its context, so that the first and the last tell the mean.
+    // A decode's time is linear in its context, so the mean of the first and the last decode is exact.
     total = Sum(total, Times(Sum(Decode(known_), Decode(known_ + decodes - 1)), decodes) / 2);
     known_ += decodes;
     computed_ += decodes;
@@ -67,8 +67,8 @@ class LoneCall {
   std::int64_t known_, computed_ = 0, generated_ = 0;  // tokens
 };
 
-// t_comp of HexGen-Flow (Peng et al., 2025, equation 2): prefill of the prompt and decodes of the output. Both are cut
-// to 1 .. 10^6 tokens, so that no estimate overflows.
+// Returns t_comp of HexGen-Flow (Peng et al., 2025, equation 2): the time to prefill the prompt and decode the output.
+// Both are clamped to 1 .. 10^6 tokens, to prevent overflow.
 inline Duration CallTime(const PreparedCostModel& cost, std::int64_t prompt_tokens, std::int64_t output_tokens,
                          std::int64_t chunk = 2048) {
   constexpr std::int64_t kMost = 1'000'000;

@@ -1,13 +1,14 @@
-// How long an iteration of an engine takes: a calibrated model in a dozen coefficients.
+// The time of one iteration of an engine, from about twelve calibrated coefficients.
 //
 //   SP(x, n)  = x0 + (x1^x3 + (x2 n)^x3)^(1/x3)      from the time to read the weights to the time to compute
 //   layer     = SP(gemm, n) + [Q > 0] (p0 + p1 Q + p2 W) + [B > 0] (d0 + d1 B + d2 S) + [tp > 1] 2 AR(2 n hidden)
 //   step      = layers/pp layer + SP(head, samples) + o0 + o1 samples + [pp > 1] SR(2 n hidden)
 //
-// in milliseconds, with n = Q + B; AR and SR, the all-reduce and the transfer between pipeline stages, are linear
-// between measured points in bytes (bf16 activations). Prefill and decode attention of a mixed step add up, as in
-// Vidur (Agrawal et al., MLSys 2024). Not modelled: speculative heads, LoRA, mixture-of-experts routing. The last
-// comes as a fit to served runs instead: step = a0 + aB B + aS S + aQ Q + o0 + o1 samples.
+// All times are in milliseconds, and n = Q + B. AR is the all-reduce and SR the transfer between pipeline stages; both
+// are linear between measured points in bytes (bf16 activations). In a mixed step, prefill attention and decode
+// attention add up, as in Vidur (Agrawal et al., MLSys 2024). The model does not cover speculative heads, LoRA and
+// mixture-of-experts routing. For mixture-of-experts models, use a fit to served runs: step = a0 + aB B + aS S + aQ Q +
+// o0 + o1 samples.
 #ifndef TAKT_MODEL_COST_MODEL_H_
 #define TAKT_MODEL_COST_MODEL_H_
 
@@ -26,17 +27,18 @@
 
 namespace takt {
 
-// What one iteration runs. All sums are exact, so the order in which requests are added does not matter.
+// The work of one iteration. All sums are exact, so the order of additions does not matter.
 struct StepLoad {
   std::int64_t prefill_tokens = 0;  // Q
-  double prefill_work = 0;          // W: sum over prefill chunks of q (context before it + q/2), in tokens squared
-  std::int64_t decodes = 0;         // B: sequences that decode one token
-  std::int64_t decode_context = 0;  // S: sum of their contexts, in tokens
-  std::int64_t samples = 0;         // sequences that yield a token: the decodes, and prefills that finish
+  double prefill_work = 0;  // W: sum over prefill chunks of q (context before the chunk + q/2) [tokens^2]
+  std::int64_t decodes = 0;  // B: sequences that decode one token each
+  std::int64_t decode_context = 0;  // S: sum of the contexts of those sequences [tokens]
+  std::int64_t samples = 0;  // sequences that sample a token: all decodes, and prefills that finish
 
   constexpr std::int64_t tokens() const { return prefill_tokens + decodes; }
 
-  // A chunk of q tokens after `context` computed ones. A decode that verifies k drafts is a chunk of k + 1 tokens.
+  // Adds a prefill chunk of q tokens that follows `context` computed tokens. A decode that verifies k draft tokens is a
+  // chunk of k + 1 tokens.
   constexpr void AddPrefill(std::int64_t q, std::int64_t context, bool finishes) {
     prefill_tokens += q;
     prefill_work +=
@@ -53,12 +55,12 @@ struct StepLoad {
   friend constexpr bool operator==(const StepLoad&, const StepLoad&) = default;
 };
 
-// SP above: the floor where n is small, the slope where it is large, and a bend between the two whose radius the
-// sharpness sets (1: their sum, infinity: their maximum).
+// SP above: `floor_ms` for small n, `slope_ms` n for large n, with a smooth bend between them. `sharpness` sets the
+// bend: 1 gives the sum of both, infinity the maximum.
 struct SoftFloor {
   double offset_ms = 0;
   double floor_ms = 0;
-  double slope_ms = 0;  // per n
+  double slope_ms = 0;  // per unit of n
   double sharpness = 1;
 
   double At(double n) const {
@@ -70,7 +72,8 @@ struct SoftFloor {
   }
 };
 
-// Time of a transfer: linear between points in ascending bytes, flat before the first, the last slope beyond the end.
+// Transfer time, linear between points that ascend in bytes. It is constant before the first point, and continues with
+// the last slope after the last point.
 struct TransferCurve {
   struct Point {
     double bytes = 0;
@@ -93,78 +96,82 @@ struct TransferCurve {
 };
 
 struct CostModel {
-  // Attention of one layer: constant + per_token (Q or B) + per_context (W or S).
+  // Attention time of one layer: constant + per_token (Q or B) + per_context (W or S).
   struct Attention {
     double constant_ms = 0;
     double per_token_ms = 0;
     double per_context_ms = 0;
   };
-  // The fit to served runs; what the framework adds is in it.
+  // A linear fit to served runs, which includes the overhead of the serving framework.
   struct Served {
-    double constant_ms = 0;     // a0
-    double per_decode_ms = 0;   // aB, per decoding sequence
+    double constant_ms = 0;  // a0
+    double per_decode_ms = 0;  // aB, per decoding sequence
     double per_context_ms = 0;  // aS, per token of decode context
     double per_prefill_ms = 0;  // aQ, per prefill token
   };
 
   std::int32_t layers = 1;
-  std::int32_t hidden = 0;  // width of the model
-  std::int32_t tp = 1;      // tensor-parallel GPUs
-  std::int32_t pp = 1;      // pipeline stages
+  std::int32_t hidden = 0;  // hidden size of the model
+  std::int32_t tp = 1;  // tensor parallelism: GPUs per stage
+  std::int32_t pp = 1;  // pipeline parallelism: number of stages
 
-  SoftFloor gemm = {};  // per layer, of n: projections, MLP, norms
+  SoftFloor gemm = {};  // per layer, as a function of n: projections, MLP, norms
   Attention prefill = {};
   Attention decode = {};
-  SoftFloor head = {};  // per iteration, of the samples: LM head
+  SoftFloor head = {};  // per iteration, as a function of the samples: LM head
   TransferCurve all_reduce = {};
   TransferCurve send_recv = {};
 
-  double overhead_ms = 0;             // o0: scheduler and launch, per iteration
+  double overhead_ms = 0;  // o0: scheduling and kernel launch, per iteration
   double overhead_per_sample_ms = 0;  // o1
 
-  std::optional<Served> served = {};  // where set, it stands for all of the above but the overhead
+  std::optional<Served> served = {};  // if set, replaces all fields above except the overheads
 
-  double kv_bytes_per_token = 0;  // of the whole replica
-  double host_link_gb_s = 25;     // 1e9 bytes/s per GPU and direction; PCIe 4.0 x16
+  double kv_bytes_per_token = 0;  // summed over all GPUs of the replica
+  double host_link_gb_s = 25;  // bandwidth to host memory per GPU and direction [1e9 bytes/s]; default: PCIe 4.0 x16
 
   std::int32_t gpus() const { return tp * pp; }
 
-  // One iteration; with pp > 1 its slowest stage (the last), so the pace of a full pipeline. Nothing to run: zero.
+  // Returns the time of one iteration, or zero for an empty load. With pp > 1 this is the time of the slowest (last)
+  // stage, which sets the pace of a full pipeline.
   Duration StepTime(const StepLoad& load) const {
     if (load.tokens() <= 0) return Duration::zero();
     return Total(load, TokenMs(load.tokens()), SampleMs(load.samples));
   }
 
-  // From the start of a step to its tokens: all pp stages. A full pipeline has pp steps in flight.
+  // Returns the time from the start of a step until its tokens are available, over all pp stages. A full pipeline has
+  // pp steps in flight.
   Duration StepLatency(const StepLoad& load) const { return Times(StepTime(load), pp); }
 
-  // T_fwd of InferCept and LAMPS: a step whose only content is a chunk of this many tokens after `context`.
+  // Returns T_fwd of InferCept and LAMPS: the time of a step with a single chunk of `query_tokens` after `context`.
   Duration ForwardTime(std::int64_t query_tokens, std::int64_t context = 0) const {
     StepLoad load;
     load.AddPrefill(query_tokens, context, true);
     return StepTime(load);
   }
 
-  // T_swap of InferCept and LAMPS: one way over the host links, each GPU moving its share.
+  // Returns T_swap of InferCept and LAMPS: the time of one direction over the host links, which all GPUs use in
+  // parallel.
   Duration SwapTime(std::int64_t tokens) const {
     const double bytes = static_cast<double>(tokens) * kv_bytes_per_token;
     return FromSeconds(bytes / (host_link_gb_s * 1e9 * gpus()));
   }
 
-  // Query tokens beyond which an iteration is bound by compute: where the slope meets the floor. Zero without slope.
+  // Returns the query tokens at which the slope meets the floor. Larger iterations are bound by compute. 0 if the slope
+  // is 0.
   double SaturationTokens() const {
     const double floor = served ? served->constant_ms : gemm.floor_ms;
     const double slope = served ? served->per_prefill_ms : gemm.slope_ms;
     return slope > 0 ? floor / slope : 0;
   }
 
-  // Every field that no cost can have, with its value; empty: none.
+  // Lists each invalid field with its value; empty if all fields are valid.
   std::string Faults() const;
 
  private:
   friend class PreparedCostModel;
 
-  // The parts of a step that only n and only the samples decide: what PreparedCostModel tabulates.
+  // The parts of a step that depend on n alone, or on the samples alone. PreparedCostModel tabulates them.
   double TokenMs(std::int64_t n) const {
     if (served) return served->constant_ms;
     const double tokens = static_cast<double>(n);
@@ -200,8 +207,8 @@ struct CostModel {
   double stage_layers() const { return static_cast<double>(layers) / pp; }
 };
 
-// The same model with its powers and curves tabulated: a step costs about ten flops. Same result to the last bit;
-// beyond the tables it computes.
+// A CostModel with its powers and curves tabulated, so that a step costs about ten floating-point operations. Results
+// are bit-identical. Loads beyond the tables are computed directly.
 class PreparedCostModel {
  public:
   explicit PreparedCostModel(CostModel model, std::int64_t max_tokens = 8192, std::int64_t max_samples = 1024)
@@ -225,13 +232,13 @@ class PreparedCostModel {
 
  private:
   CostModel model_;
-  std::vector<double> token_ms_;   // of n
-  std::vector<double> sample_ms_;  // of the samples
+  std::vector<double> token_ms_;  // indexed by n
+  std::vector<double> sample_ms_;  // indexed by samples
 };
 
 namespace internal {
 
-// Collects "field is value" for each value that is not finite or lies below its least.
+// Collects an error for each value that is not finite or is below its minimum.
 class CostFaults {
  public:
   void AtLeast(std::string_view field, double value, double least) {

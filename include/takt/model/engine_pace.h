@@ -1,4 +1,4 @@
-// How fast an engine is, in the few figures that policies reckon with.
+// The speed of an engine, in the few coefficients that policies use.
 #ifndef TAKT_MODEL_ENGINE_PACE_H_
 #define TAKT_MODEL_ENGINE_PACE_H_
 
@@ -13,15 +13,16 @@
 
 namespace takt {
 
-// An iteration's time, linear in what is in it: step_s + prefill_s * (prompt tokens) + sequence_s * (decodes) +
-// context_s * (their contexts). The defaults are about those of an 8B model on an A100.
+// The time of an iteration as a linear function: step_s + prefill_s * (prompt tokens) + sequence_s * (decodes) +
+// context_s * (sum of their contexts). The defaults approximate an 8B model on an A100.
 struct StepPace {
-  double step_s = 9e-3;       // T0: of any iteration
-  double prefill_s = 6e-5;    // aQ: per token of prefill
+  double step_s = 9e-3;  // T0: constant part of each iteration
+  double prefill_s = 6e-5;  // aQ: per prefill token
   double sequence_s = 1.5e-5;  // aB: per decoding sequence
-  double context_s = 1e-8;    // aS: per token of context that it attends to
+  double context_s = 1e-8;  // aS: per context token of the decodes
 
-  // Around `batch` sequences that decode with a context of `context` tokens each, beside a chunk of prefill.
+  // Linearizes `cost` around `batch` decoding sequences with `context` tokens each and a prefill chunk of `chunk`
+  // tokens.
   static StepPace From(const CostModel& cost, std::int64_t batch, std::int64_t context, std::int64_t chunk) {
     batch = std::max<std::int64_t>(batch, 1), context = std::max<std::int64_t>(context, 1);
     chunk = std::max<std::int64_t>(chunk, 1);
@@ -52,14 +53,14 @@ struct EnginePace {
   StepPace steps = {};
   PrefillPace prefill = {};
 
-  // As MemoryPace::From.
+  // Arguments as in MemoryPace::From.
   static EnginePace From(const CostModel& cost, std::int64_t batch, std::int64_t context, std::int64_t chunk) {
     return {MemoryPace::From(cost, batch, context, chunk), StepPace::From(cost, batch, context, chunk),
             PrefillPace::From(cost, chunk)};
   }
 };
 
-// Gives a policy the pace of the engine, as far as it uses it.
+// Sets the engine's pace in a policy, if the policy uses it.
 template <class P>
 void SetPace(P& policy, const EnginePace& pace) {
   if constexpr (requires { policy.pace; }) policy.pace = pace.memory;

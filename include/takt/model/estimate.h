@@ -1,4 +1,4 @@
-// What is believed about a quantity that has not been observed yet.
+// An estimate of a quantity that has not been observed yet.
 #ifndef TAKT_MODEL_ESTIMATE_H_
 #define TAKT_MODEL_ESTIMATE_H_
 
@@ -11,11 +11,11 @@
 
 namespace takt {
 
-// Made by Exact, Mean, LogNormal or Quantiles.
+// Create one with Exact, Mean, LogNormal or Quantiles.
 //
-// A prediction as a mean and five quantiles, in the unit of the field that holds it. Unknown by default:
-// policies then fall back to what their page says, usually to the order of arrival. A mean above 0 with quantiles that
-// are all 0: the mean alone is known.
+// A prediction: a mean and five quantiles, in the unit of the field that holds it. The default is unknown: policies
+// then use the fallback that their page documents, usually the order of arrival. A mean above 0 with all quantiles 0
+// means that only the mean is known.
 struct Estimate {
   static constexpr std::array<double, 5> kLevels = {0.1, 0.25, 0.5, 0.75, 0.9};
 
@@ -23,11 +23,11 @@ struct Estimate {
   static constexpr std::array<double, 5> kNormal = {-1.2815515655446004, -0.6744897501960817, 0, 0.6744897501960817,
                                                     1.2815515655446004};
 
-  // And of an exponential one whose mean is 1.
+  // Quantiles of the exponential distribution with mean 1, at kLevels.
   static constexpr std::array<double, 5> kExponential = {0.10536051565782628, 0.28768207245178092, 0.69314718055994531,
                                                          1.3862943611198906, 2.3025850929940457};
 
-  double mean = -1;  // below 0: unknown
+  double mean = -1;  // negative: unknown
   std::array<float, 5> quantiles = {};  // at kLevels
 
   static constexpr Estimate Exact(double x) {
@@ -35,15 +35,15 @@ struct Estimate {
     return {x, {q, q, q, q, q}};
   }
 
-  // Nothing is known but the mean: spread as an exponential distribution is.
+  // Returns an estimate of which only the mean is known. Its quantiles are those of an exponential distribution.
   static constexpr Estimate Mean(double mean) {
     Estimate e{mean};
     for (std::size_t i = 0; i < kExponential.size(); ++i) e.quantiles[i] = static_cast<float>(mean * kExponential[i]);
     return e;
   }
 
-  // Of these quantiles, at kLevels and not falling. The mean is that of a distribution which is linear between them
-  // and has nothing beyond the first and the last.
+  // Returns an estimate with the given quantiles at kLevels, which must not decrease. Its mean is that of a
+  // distribution that is linear between the quantiles and ends at the first and the last.
   static constexpr Estimate Quantiles(const std::array<float, 5>& quantiles) {
     double mean = kLevels[0] * static_cast<double>(quantiles[0]) + (1 - kLevels[4]) * static_cast<double>(quantiles[4]);
     for (std::size_t i = 1; i < kLevels.size(); ++i) {
@@ -53,7 +53,8 @@ struct Estimate {
     return {mean, quantiles};
   }
 
-  // Of a log-normal distribution with this mean, above 0, and this variance of the logarithm; of none, the point.
+  // Returns a log-normal estimate with this mean (above 0) and this variance of the logarithm. If the variance is not
+  // positive, returns Exact(mean).
   static Estimate LogNormal(double mean, double log_variance) {
     if (!(log_variance > 0)) return Exact(mean);
     Estimate e{mean};
@@ -64,14 +65,14 @@ struct Estimate {
     return e;
   }
 
-  // False also for what no prediction can be: NaN, an infinity, a negative number.
+  // Returns false for an unknown estimate, and for an invalid one: NaN, infinite, negative, or above 1e15.
   constexpr bool known() const { return mean >= 0 && mean <= 1e15; }
 
-  // Only the mean was said.
+  // Returns true if only the mean is known.
   constexpr bool without_quantiles() const { return mean > 0 && quantiles == std::array<float, 5>{}; }
 
-  // Linear between the levels, flat beyond them; the mean where the quantiles are unusable, and -1 where nothing
-  // is known. p in [0, 1].
+  // Returns the p-quantile, p in [0, 1]: linear between the levels, constant beyond them. Returns the mean if the
+  // quantiles are invalid, and -1 if the estimate is unknown.
   constexpr double Quantile(double p) const {
     if (!known()) return -1;
     double value = At(0);

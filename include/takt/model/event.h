@@ -1,4 +1,4 @@
-// Facts that reach a scheduler or a router, as values: a log of them replays to the same plans.
+// Events of a scheduler or a router. They are plain values, so that a recorded log replays to the same plans.
 #ifndef TAKT_MODEL_EVENT_H_
 #define TAKT_MODEL_EVENT_H_
 
@@ -16,18 +16,18 @@
 
 namespace takt {
 
-// What a workflow's branch waits for between two turns.
+// The reason why a branch of a workflow waits between two turns.
 enum class TurnWhy : std::uint8_t { kUnknown, kTool, kUser, kChildren, kOver };
 constexpr auto NamesOf(TurnWhy) {
   return std::to_array<std::string_view>({"unknown", "tool", "user", "children", "over"});
 }
 
-// A request that waits from now on.
+// A new request joins the waiting queue.
 struct Arrived {
   Request request = {};
 };
 
-// New knowledge about a living request; what is absent stays as it was.
+// Updates estimates or limits of a living request. Absent fields keep their values.
 struct Revised {
   RequestId request = {};
   std::optional<Estimate> output_tokens = {};
@@ -36,111 +36,112 @@ struct Revised {
   std::optional<TimePoint> deadline = {};
   std::optional<TimePoint> expires_at = {};
   std::optional<std::int32_t> priority = {};
-  std::optional<std::int32_t> sequences = {};  // may only fall: sequences that have ended
+  std::optional<std::int32_t> sequences = {};  // may only decrease, when sequences have ended
   std::optional<NextCall> next_call = {};
 };
 
-// The request cannot run until Unblocked (a grammar being compiled, KV that comes from elsewhere). It keeps what
-// KV it holds and leaves the ranked set.
+// The request may not run until Unblocked, for example while its grammar compiles or its KV is transferred. It keeps
+// its KV and leaves the ranked queue.
 struct Blocked {
   RequestId request = {};
 };
-// It may run.
+// A blocked request may run again.
 struct Unblocked {
   RequestId request = {};
-  Tokens computed{0};  // as KvArrived says at the same time; 0: nothing came, or the load failed
+  Tokens computed{0};  // as in KvArrived, sent together with this event; 0: no KV arrived, or the load failed
 };
 
-// A running request is not to be in the next plan (the grammar of its next token is not there yet). It keeps its row,
-// its KV and its place, and later plans have it again. A plan while as many steps are in flight as may be does not
-// count.
+// A running request must be left out of the next plan, for example because the grammar of its next token is not ready.
+// It keeps its row, its KV and its rank, and later plans include it again. A plan made while the maximum of steps is in
+// flight does not count.
 struct NotReady {
   RequestId request = {};
 };
 
-// The request has called a tool: its tokens in flight are void, and the pause policy decides about its KV.
+// The request has called a tool. Its tokens in flight are discarded, and the pause policy decides about its KV.
 struct ToolCalled {
   RequestId request = {};
-  Duration expected{0};        // predicted duration; 0: unknown
-  Tokens expected_returned{0};  // predicted length of the answer
+  Duration expected{0};  // predicted duration of the tool call; 0: unknown
+  Tokens expected_returned{0};  // predicted length of the answer; 0: unknown
   ToolId tool = {};
 };
-// The tool has answered with this many tokens, which join the context.
+// The tool has answered. The tokens of the answer join the context.
 struct ToolReturned {
   RequestId request = {};
   Tokens returned{0};
-  NextCall next_call = {};  // what is expected from here on
+  NextCall next_call = {};  // expected next tool call
 };
 
-// The request ends here, whatever it does.
+// Ends the request, whatever its state.
 struct Cancelled {
   RequestId request = {};
 };
 
-// The host has carried out a KV move of a plan: blocks moved out or dropped are free from here on, a request moved
-// in can run.
+// The host has finished a KV move of a plan. Blocks moved out or dropped are now free. A request that was moved in can
+// run.
 struct MoveDone {
   MoveId move = {};
-  bool failed = false;  // the copy was lost: the KV must be computed again
+  bool failed = false;  // true: the copy was lost, and the KV must be recomputed
 };
 
-// KV of the first tokens of its context is there for a request that does not run (a transfer, a cache that was
-// asked late): it starts behind them where it holds no KV of its own by then. Blocks are counted when it is let in. The
-// last token, which is computed to sample from, does not count.
+// KV of the first `computed` tokens of a request that is not running is available, for example after a transfer or a
+// late cache lookup. The request starts after these tokens, unless it holds KV of its own by then. Blocks are counted
+// at admission. The last token does not count, since it must be computed to sample.
 struct KvArrived {
   RequestId request = {};
-  Tokens computed{0};  // how many
+  Tokens computed{0};  // tokens at the start of the context
 };
 
-// KV is lost, and has to be computed again. Tokens in flight for the request are
-// void where any before them is lost. It keeps its row and its blocks; one without a row gives up what it holds where
-// all is lost. Prefix chunks that it shared are found no more; those who share them are lost only where they are named
-// too. No request: that of all, and whatever is cached (weights were loaded, the cache was reset).
+// KV is lost and must be recomputed. Tokens in flight after a lost token are discarded. A running request keeps its row
+// and its blocks; another request gives up its blocks if all its KV is lost. Prefix chunks that it shared leave the
+// prefix cache; other requests that share them need events of their own. Without a request, the KV of all requests and
+// the prefix cache are lost, for example after a reload of the weights.
 struct KvLost {
   RequestId request = {};
-  Tokens from{0};  // that of the tokens from this one on
+  Tokens from{0};  // first lost token of the context
 };
 
-// Somebody reads the request's KV (a transfer to another engine): from its end on the KV stays, and the request is not
-// released, until KvFreed names it. While it lives, its KV may be dropped like any other's.
+// Another reader uses the request's KV, for example a transfer to another engine. After the request ends, its KV stays
+// and the request is not released until KvFreed. While the request lives, its KV may still be dropped.
 struct KvPinned {
   RequestId request = {};
 };
-// Nobody reads it any more. No request, host-owned KV only: blocks released earlier are usable now.
+// Ends KvPinned. Without a request (KV counted by the host only): blocks released earlier are usable now.
 struct KvFreed {
   RequestId request = {};
 };
 
-// A turn of a workflow's branch has ended with something to wait for, as far as the host knows by now; may be told
-// late, and again: the newest holds, until the branch's next request arrives. What the turn has left in the prefix
-// cache is held by it, and by how such waits have ended before.
+// A turn of a workflow's branch has ended, and its next turn is expected. The retention policy uses `why` and the
+// history of similar waits to decide how long to keep the turn's KV in the prefix cache. The event may be late and may
+// be repeated: the newest holds until the branch's next request arrives.
 struct TurnEnded {
   WorkflowId workflow = {};
   std::uint64_t branch = 0;
   TurnWhy why = TurnWhy::kUnknown;
-  ToolId tool = {};  // of kTool, where the host knows which; zero: not told
-  Duration expected{0};  // from the turn's end to the next request; 0: not known. Need not be true: what is learnt is
-                         // how long those stay away of whom about that was said
-  Duration pin{0};  // so long from now on it goes after all that is not pinned, as far as pin_share allows; 0: no pin
+  ToolId tool = {};  // tool of a kTool wait; 0: unknown
+  // Predicted time from the turn's end to the next request; 0: unknown. Need not be accurate: takt learns how long
+  // workflows with a similar estimate actually stay away.
+  Duration expected{0};
+  Duration pin{0};  // time from now during which unpinned KV is evicted first, within pin_share; 0: no pin
 };
-// The next turn of a workflow's branch, which is away, is expected at this time: a user types, a tool is nearly done.
-// What it holds counts as used just now.
+// The next turn of a waiting branch is expected at `when`, for example because a user types or a tool is nearly done.
+// Its KV counts as just used.
 struct TurnExpected {
   WorkflowId workflow = {};
   std::uint64_t branch = 0;
   TimePoint when = {};
 };
-// The workflow is over, early or not. To a router, requests of it that are alive have failed, wherever they are; in a
-// scheduler they go on, and what the workflow alone holds in the prefix cache is dead.
+// The workflow is over, complete or not. A router fails its living requests on all instances. A scheduler lets them
+// finish; prefix cache entries that only this workflow uses become free to evict.
 struct WorkflowEnded {
   WorkflowId workflow = {};
-  bool cancelled = false;  // nothing is learnt of it
+  bool cancelled = false;  // true: takt learns nothing from this workflow
 };
 
-// No new work from here on; what lives is finished.
+// Rejects new requests; living requests finish.
 struct Drain {};
 
-// Behind each its number in the C interface. 11, 12 and 17 were other events'.
+// Each alternative has its number in the C interface behind it. Numbers 11, 12 and 17 are not reused.
 using Event = std::variant<Arrived,  // 1
                            Revised,  // 2
                            Blocked,  // 3
@@ -159,13 +160,13 @@ using Event = std::variant<Arrived,  // 1
                            WorkflowEnded,  // 73
                            TurnExpected  // 19
                            >;
-static_assert(std::is_trivially_copyable_v<Event>);  // plain data: batches of them cross threads and languages
+static_assert(std::is_trivially_copyable_v<Event>);  // batches cross threads and language bindings
 
-// No event, and told by a call of its own: tables from slow work (learning, tuning), which from here on hold; what is
-// absent stays as it was. Read by the policies and placements that observe it.
+// Tables from slow work such as learning and tuning, for the policies and placements that observe them. An epoch is set
+// by a call of its own, and is not an event. Absent fields keep their values.
 struct Epoch {
   std::shared_ptr<const AgentRanks> agent_ranks = {};
-  std::optional<double> alpha = {};  // of workload_balance: 0 .. 1
+  std::optional<double> alpha = {};  // alpha of workload_balance: 0 to 1
 };
 
 }  // namespace takt

@@ -1,4 +1,4 @@
-// What a host said that cannot be: it changes nothing, and is told.
+// Faults: invalid input from the host. The scheduler ignores the input and reports the fault.
 #ifndef TAKT_MODEL_FAULT_H_
 #define TAKT_MODEL_FAULT_H_
 
@@ -16,24 +16,24 @@ namespace takt {
 
 enum class FaultKind : std::uint8_t {
   kNone,
-  kNoId,             // a request whose id is zero
-  kIdInUse,          // a request whose id is another's that has not been released
-  kPromptTokens,     // a request with a prompt that cannot be; `said` tokens
-  kMaxOutputTokens,  // with a cap on output below zero; `said` tokens
-  kSequences,        // with sequences below one, or more than there can be; `said`
-  kUnknownRequest,   // an event names no living request
-  kUnknownMove,      // no move of this number is in flight; `said`
-  kOutOfPlace,       // the state of its request does not allow the event
-  kAbsurdEstimate,   // a prediction that is NaN, infinite, negative or endless, taken as unknown
-  kClockBack,        // `said` nanoseconds lie before those of an earlier call, `expected`, and are taken as these
-  kUnknownStep,      // a result for a step that is not in flight
-  kUnknownRow,  // a result that matches no entry of its step: its request is on lane `expected` there, or not there
-  kInvalidRow,  // a result of `said` tokens where its entry allows at least one, or at most `expected`
-  kUnknownInstance,  // a router event names an instance that is not up; `said`: its id
-  kInvalidEvent,  // a count below zero, or an instance without id or with one role alone; `said`: its id
-  kWorkflow,  // a router event contradicts what is known of its workflow; `said`: its id
-  kEnded,  // a call after an exception, or while another is being made: from a policy, or from another thread
-  kChunkAlign,  // limits of a step with a chunk_align of `said`, above its largest chunk of `expected` tokens
+  kNoId,  // a request with id 0
+  kIdInUse,  // a request whose id belongs to a request that has not been released
+  kPromptTokens,  // a request with an invalid prompt length of `said` tokens
+  kMaxOutputTokens,  // a request with a negative limit on output of `said` tokens
+  kSequences,  // a request with fewer than one or too many sequences: `said`
+  kUnknownRequest,  // an event for a request that is not alive
+  kUnknownMove,  // a finished move that is not in flight; `said`: its number
+  kOutOfPlace,  // an event that the state of its request does not allow
+  kAbsurdEstimate,  // an estimate that is NaN, infinite, negative or too large; treated as unknown
+  kClockBack,  // a time of `said` ns, earlier than `expected`, the time of a previous call, which is used instead
+  kUnknownStep,  // a result for a step that is not in flight
+  kUnknownRow,         // a result without an entry in its step; `expected`: the lane of its request, or below 0
+  kInvalidRow,  // a result of `said` tokens, when its entry allows at most `expected`, or requires at least one
+  kUnknownInstance,  // a router event for an instance that is not up; `said`: its id
+  kInvalidEvent,  // a negative count, or an instance without id or with an unsupported role; `said`: its id
+  kWorkflow,  // a router event that contradicts the state of its workflow; `said`: its id
+  kEnded,  // a call after an exception, or during another call, from a policy or another thread
+  kChunkAlign,  // limits with a chunk_align of `said`, above the largest possible chunk of `expected` tokens
 };
 constexpr auto NamesOf(FaultKind) {
   return std::to_array<std::string_view>({"none", "no_id", "id_in_use", "prompt_tokens", "max_output_tokens",
@@ -44,16 +44,16 @@ constexpr auto NamesOf(FaultKind) {
 
 struct Fault {
   FaultKind kind = FaultKind::kNone;
-  StepId step = {};  // whose result it was in; of others, the last that was planned
-  RequestId request = {};  // that it names, where it names any
-  std::uint32_t lane = UINT32_MAX;  // that the row names, of a row
-  TimePoint at = {};  // of the call, as the scheduler has it
-  std::int64_t said = 0, expected = 0;  // as its kind says; an `expected` below 0: nothing would do
+  StepId step = {};  // step of the faulty result; for other faults, the most recent plan
+  RequestId request = {};  // request that the input names; 0: none
+  std::uint32_t lane = UINT32_MAX;  // lane that the result row names; UINT32_MAX: the fault is not about a row
+  TimePoint at = {};  // time of the call
+  std::int64_t said = 0, expected = 0;  // received and expected value; `expected` below 0: no value was valid
 
   friend constexpr bool operator==(const Fault&, const Fault&) = default;
 };
 
-// One line for people: "1.5 s, step 103, request 7, lane 4: unknown_row, said 4, expected 3".
+// Returns one line of text: "1.5 s, step 103, request 7, lane 4: unknown_row, said 4, expected 3".
 inline std::string ToText(const Fault& f) {
   const std::int64_t ms = f.at.time_since_epoch().count() / 1'000'000;
   std::string text = std::to_string(ms / 1000) + "." + std::to_string(1000 + std::abs(ms % 1000)).substr(1) + " s";
@@ -69,11 +69,11 @@ inline std::string ToText(const Fault& f) {
   return text;
 }
 
-// What a call ignored of what it was told.
+// Input that a call ignored.
 struct Ignored {
   std::uint32_t faults = 0;
-  // Results for requests that had ended, or lost their place, since the plan. Where steps overlap this is no fault:
-  // otherwise a request was taken away before its result was told.
+  // Results for requests that ended or were preempted after the plan. With overlapping steps this is normal. Otherwise
+  // the host removed a request before it reported the request's result.
   std::uint32_t dead_rows = 0;
   FaultKind first = FaultKind::kNone;
 
@@ -81,7 +81,7 @@ struct Ignored {
   friend constexpr bool operator==(const Ignored&, const Ignored&) = default;
 };
 
-// Hears of each fault from within the call that makes it, and makes no call itself.
+// Called for each fault, from within the call that causes it. The handler must not call the scheduler.
 struct FaultHandler {
   void (*heard)(void* context, const Fault& fault) = nullptr;
   void* context = nullptr;
@@ -91,7 +91,7 @@ namespace internal {
 
 class FaultLog {
  public:
-  // A call begins; not one from within a handler, which is that call's fault.
+  // Starts a call. A call from within a handler does not start a new one.
   void Begin() {
     if (!heard_now_) before_ = count_, first_ = FaultKind::kNone;
   }
@@ -104,12 +104,13 @@ class FaultLog {
     handler_.heard(handler_.context, fault);
     heard_now_ = false;
   }
-  // Of the call since Begin.
+  // Returns what the call since Begin ignored.
   Ignored Said(std::uint64_t dead_rows) const {
     return {static_cast<std::uint32_t>(count_ - before_), static_cast<std::uint32_t>(dead_rows), first_};
   }
 
-  // Whether it is worth a search to say what was expected: not for each row of a result that is wrong throughout.
+  // Returns true if a search for the expected value is worthwhile: always with a handler, else only for the first
+  // fault.
   bool wants_detail() const { return handler_.heard != nullptr || first_ == FaultKind::kNone; }
 
   std::uint64_t count() const { return count_; }
@@ -121,7 +122,7 @@ class FaultLog {
   FaultKind first_ = FaultKind::kNone;
   Fault last_;
   FaultHandler handler_;
-  bool heard_now_ = false;  // it is inside, and hears nothing from within itself
+  bool heard_now_ = false;  // a handler runs now; nested faults are not reported to it
 };
 
 }  // namespace internal

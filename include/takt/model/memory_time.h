@@ -1,7 +1,7 @@
-// KV memory over time, in token-seconds: what a tool call wastes, and what a request occupies in all.
+// KV memory over time, in token-seconds: the waste of a tool call, and the total of a request.
 //
-// Sources: InferCept (Abhyankar et al., ICML 2024), equations 1-5; LAMPS, equations 1-3 and its memory over time.
-// Here M, the bytes of a token, is left out, so that a waste is in token-seconds.
+// Sources: InferCept (Abhyankar et al., ICML 2024), equations 1-5; LAMPS, equations 1-3 and its memory over time. The
+// factor M, bytes per token, is omitted, so waste is in token-seconds.
 #ifndef TAKT_MODEL_MEMORY_TIME_H_
 #define TAKT_MODEL_MEMORY_TIME_H_
 
@@ -16,16 +16,16 @@
 
 namespace takt {
 
-// The pace of an engine in three figures, as the closed forms below need it.
+// The coefficients of an engine for the closed forms below.
 struct MemoryPace {
-  double decode_s = 0;             // tau: one decode step
-  double forward_s = 0;            // per token of prompt or of context computed again, in full chunks
-  double swap_s = 0;               // per token and direction
-  double swap_memory_share = 0.5;  // kappa: of the context, held on average while it moves; 1: blocks go all at once
-  double chunk_overhead_s = 0;     // of an iteration of its own: what `forward_s` does not explain
-  double chunk_tokens = 512;       // of prefill in such an iteration
+  double decode_s = 0;  // tau: time of one decode step
+  double forward_s = 0;  // time per token of prefill or recomputation, in full chunks
+  double swap_s = 0;  // transfer time per token and direction
+  double swap_memory_share = 0.5;  // kappa: mean share of the context held during a transfer; 1: freed all at once
+  double chunk_overhead_s = 0;  // constant time of an iteration with a prefill chunk
+  double chunk_tokens = 512;  // prefill tokens in such an iteration
 
-  // `batch`: sequences that decode beside it, of `context` tokens each; `chunk`: prefill tokens in an iteration.
+  // Fits a batch of `batch` decoding sequences with `context` tokens each, and `chunk` prefill tokens per iteration.
   static MemoryPace From(const CostModel& cost, std::int64_t batch, std::int64_t context, std::int64_t chunk) {
     StepLoad decodes;
     decodes.decodes = decodes.samples = std::max<std::int64_t>(batch, 1);
@@ -42,61 +42,62 @@ struct MemoryPace {
   }
 };
 
-// Gives a policy the pace of the engine, if it uses it.
+// Sets the engine's pace in a policy, if the policy uses it.
 template <class P>
 void SetPace(P& policy, const MemoryPace& pace) {
   if constexpr (requires { policy.costs.pace; }) policy.costs.pace = pace;
 }
 
-// What stands beside a request at the moment of its call.
+// The load of the engine when a request calls a tool.
 struct MemoryBeside {
-  double other_tokens = 0;   // C_other: context of the other running requests
-  double chunk_tokens = 512;  // of an iteration that computes context again: what the running ones leave of saturation
+  double other_tokens = 0;  // C_other: context of the other running requests
+  double chunk_tokens = 512;  // recomputed tokens per iteration, after running requests and before saturation
 };
 
-// Equation 2: the context stays, unused, for `seconds`.
+// Equation 2: returns the waste if the context stays unused for `seconds`.
 inline double WasteOfKeeping(double context, double seconds) { return Rounded(context * std::max(seconds, 0.0)); }
 
-// Equation 4, chunk by chunk: the memory of what has been computed so far is held while the rest is, and the others
-// wait for the time that each chunk adds. Ramps in whole chunks, as the authors' code does; unlike there, a context of
-// an exact multiple of the chunk has a last chunk too.
+// Equation 4: returns the waste of recomputation in chunks. Computed chunks occupy memory until the last is done, and
+// each chunk delays the other requests. Ramps advance in whole chunks, as in the authors' code. Unlike there, a context
+// of an exact multiple of the chunk also has a last chunk.
 inline double WasteOfDropping(const MemoryPace& pace, const MemoryBeside& beside, double context) {
   if (!(context > 0)) return 0;
   const double chunk = std::max(beside.chunk_tokens, 1.0);
   const double full = std::ceil(context / chunk) - 1;  // chunks before the last
   const double last = context - Rounded(full * chunk);
-  const double alone =
-      Rounded(pace.forward_s * chunk) + pace.chunk_overhead_s;  // of a full iteration: its own memory waits
+  const double alone = Rounded(pace.forward_s * chunk) + pace.chunk_overhead_s;  // time of a full iteration
   return Rounded(alone * chunk * full * (full + 1) / 2) + Rounded(pace.forward_s * chunk * full * beside.other_tokens) +
          Rounded(pace.forward_s * last * (beside.other_tokens + last));
 }
 
-// Equation 1: the same in one piece.
+// Equation 1: returns the waste of recomputation in one piece.
 inline double WasteOfDroppingWhole(const MemoryPace& pace, const MemoryBeside& beside, double context) {
   return Rounded((Rounded(pace.forward_s * context) + pace.chunk_overhead_s) * (context + beside.other_tokens));
 }
 
-// Equation 3: out and in, while the whole batch waits (`overlap` 0) or only the request's own memory does (1).
+// Equation 3: returns the waste of a swap out and in. With `overlap` 0 the whole batch waits; with 1 only the request's
+// own memory does.
 inline double WasteOfSwapping(const MemoryPace& pace, const MemoryBeside& beside, double context, double overlap = 0) {
   return Rounded(2 * pace.swap_s * context *
                  (Rounded(pace.swap_memory_share * context) + Rounded((1 - overlap) * beside.other_tokens)));
 }
 
-// A stretch of a request between two calls, or before the end.
+// A segment of a request: up to its next tool call or its end.
 struct MemorySegment {
-  double compute = 0;  // tokens to compute first: the prompt, or what a tool has returned
-  double generate = 0;  // output tokens then
-  double call_s = 0;  // the call that ends it; of the last segment: none
-  KvAction action = KvAction::kKeep;  // what becomes of the KV meanwhile: kKeep, kDrop or kOut
+  double compute = 0;  // tokens to compute first: the prompt, or a tool's answer
+  double generate = 0;  // output tokens after that
+  double call_s = 0;  // duration of the tool call that ends the segment; ignored in the last segment
+  KvAction action = KvAction::kKeep;  // KV during the call: kKeep, kDrop or kOut
 };
 
-// The area under a request's memory over time, from a context of `held` tokens on: ramps while it computes and
-// decodes, a plateau or nothing while a tool runs, ramps again while KV is computed again or moves.
+// Returns the integral of a request's memory over time, starting with a context of `held` tokens. Memory ramps up
+// during prefill and decode, is constant or zero during a tool call, and ramps up again during recomputation or
+// transfer.
 inline double AreaOfMemory(const MemoryPace& pace, std::span<const MemorySegment> segments, double held = 0) {
   double area = 0, context = held;
-  KvAction before = KvAction::kKeep;  // how the context got through the call before
+  KvAction before = KvAction::kKeep;  // KV action of the previous call
   for (const MemorySegment& s : segments) {
-    // What comes back, first; then what is new, on top of it.
+    // First the returning context, then the new tokens.
     if (before == KvAction::kDrop) {
       area += Rounded(pace.forward_s * (context + s.compute) * (context + s.compute) / 2);
     } else {

@@ -1,4 +1,4 @@
-// How long one call would have the engine to itself.
+// The time that a single call would use the whole engine.
 #ifndef TAKT_MODEL_OCCUPANCY_H_
 #define TAKT_MODEL_OCCUPANCY_H_
 
@@ -7,9 +7,9 @@
 
 namespace takt {
 
-// The time for which a call fills the engine's compute, and the time for which it would fill all of a KV cache of
-// `kv_tokens` with what it holds, summed over its decode steps [s]. `context`: tokens, of which `uncomputed` are to be
-// computed first; `output`: tokens then.
+// The time for which a call occupies all compute, and the time for which its KV would occupy a whole cache of
+// `kv_tokens` [s]. The latter sums its KV over its decode steps. `context`: tokens, including `uncomputed` ones;
+// `output`: tokens to decode.
 struct Occupancy {
   double compute_s = 0, memory_s = 0;
 

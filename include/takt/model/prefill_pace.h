@@ -1,4 +1,4 @@
-// How long an engine takes for a prompt, by where in it a token stands.
+// Prefill time per token, as a function of its position.
 #ifndef TAKT_MODEL_PREFILL_PACE_H_
 #define TAKT_MODEL_PREFILL_PACE_H_
 
@@ -10,14 +10,14 @@
 
 namespace takt {
 
-// A token of prefill behind d others takes alpha + beta d; one that is loaded from the host's memory takes load. The
-// defaults are of Llama-3.1-70B fp8 on 8 H100.
+// Prefill of a token at position d takes alpha + beta d. Loading its KV from host memory takes load. The defaults are
+// for Llama-3.1-70B fp8 on 8 H100.
 struct PrefillPace {
   double alpha_ms = 0.0387;
   double beta_ns = 0.546;
   double load_ms = 0.00164;
 
-  // Of chunks of so many tokens, at the start of a prompt and `depth` tokens into it.
+  // Fits chunks of `chunk` tokens at the start of a prompt and at position `depth`.
   static PrefillPace From(const CostModel& cost, std::int64_t chunk, std::int64_t depth = 100'000) {
     chunk = std::max<std::int64_t>(chunk, 1), depth = std::max<std::int64_t>(depth, 1);
     const auto seconds = [&](std::int64_t before) {
@@ -35,7 +35,7 @@ struct PrefillPace {
   friend bool operator==(const PrefillPace&, const PrefillPace&) = default;
 };
 
-// Gives a policy, or what it values KV by, the pace of the engine, as far as it uses it.
+// Sets the engine's pace in a policy or its value function, if it uses the pace.
 template <class P>
 void SetPace(P& policy, const PrefillPace& pace) {
   if constexpr (requires { policy.alpha_ms; }) policy.alpha_ms = pace.alpha_ms, policy.beta_ns = pace.beta_ns;

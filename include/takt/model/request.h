@@ -1,4 +1,4 @@
-// A request: one LLM call, as its host describes it. Nothing in here is a true output length.
+// A request: one LLM call, as described by the host. It never contains the true output length.
 #ifndef TAKT_MODEL_REQUEST_H_
 #define TAKT_MODEL_REQUEST_H_
 
@@ -13,31 +13,31 @@
 
 namespace takt {
 
-// The prompt's leading tokens, cut into blocks; hash i names block i *and all before it*, so equal hashes mean
-// equal prefixes. None: nothing is shared.
+// The prompt's leading tokens, split into blocks. Hash i covers block i and all blocks before it, so equal hashes mean
+// equal prefixes. Empty: no sharing.
 struct PrefixBlocks {
-  Tokens block_tokens{512};
-  std::span<const std::uint64_t> hashes = {};
+  Tokens block_tokens{512};  // length of a block
+  std::span<const std::uint64_t> hashes = {};  // one per block
 };
 
-// What a model would make of a request.
+// Prediction of how one model would answer a request.
 struct ModelScore {
   ModelId model = {};
-  float score = 0;    // how probably it solves what is asked: 0 .. 1
-  float tokens = -1;  // output of this call and all that follow in its workflow, on this model; below 0: not told
+  float score = 0;  // probability of a correct answer: 0 to 1
+  float tokens = -1;  // predicted output of this and all later calls of the workflow on this model; below 0: unknown
 };
 
-// Expected work of the calls of its workflow that have not ended, but for the request itself: those that follow, and
-// those that run or wait beside it. Below 0: not known.
+// Expected work of all other unfinished calls of the same workflow: later calls, and calls that run or wait now. Below
+// 0: unknown.
 struct WorkAfter {
-  double calls = -1;          // how many
-  double prompt_tokens = -1;  // of all of them
-  double output_tokens = -1;  // of all of them
-  double kv_steps = -1;  // the context of each, summed over its decode steps [tokens x steps]
-  double path_tokens = -1;  // output of the longest chain of calls, each of which waits for the one before
+  double calls = -1;  // number of calls
+  double prompt_tokens = -1;  // sum over these calls
+  double output_tokens = -1;  // sum over these calls
+  double kv_steps = -1;  // sum over these calls and their decode steps of the context [tokens x steps]
+  double path_tokens = -1;  // output tokens on the longest chain of dependent calls
 
   constexpr bool known() const { return output_tokens >= 0 && output_tokens <= 1e15; }
-  // Nothing of it can be meant: a NaN or an infinity somewhere.
+  // Returns true if a value is NaN, infinite or beyond 1e18, so that all values are invalid.
   constexpr bool absurd() const {
     const auto sane = [](double x) { return x >= -1e18 && x <= 1e18; };
     return !(sane(calls) && sane(prompt_tokens) && sane(output_tokens) && sane(kv_steps) && sane(path_tokens));
@@ -45,51 +45,50 @@ struct WorkAfter {
   friend constexpr bool operator==(const WorkAfter&, const WorkAfter&) = default;
 };
 
-// The tool call that a request is expected to make next. Without a time and an output before it: none is expected.
+// The expected next tool call of a request. If `after` and `duration` are both 0, no call is expected.
 struct NextCall {
-  ToolId tool = {};     // which, where the host knows it
-  Tokens after{0};      // output tokens before it, from when this was told
-  Tokens returned{0};   // that the answer will add to the context
-  Duration duration{0};  // of the tool call; 0: not known
+  ToolId tool = {};  // tool to call; 0: unknown
+  Tokens after{0};  // output tokens before the call, counted from this event
+  Tokens returned{0};  // tokens that the answer adds to the context
+  Duration duration{0};  // duration of the tool call; 0: unknown
 
   constexpr explicit operator bool() const { return after.value > 0 || duration > Duration::zero(); }
   friend constexpr bool operator==(const NextCall&, const NextCall&) = default;
 };
 
-// Plain data. What its spans see is the caller's, and is read within the call that the request is given to: a
-// scheduler, a queue and a router see to copies of their own, which live as long as the request does.
+// Plain data. Spans refer to the caller's memory and are read during the call that takes the request. Schedulers,
+// queues and routers keep their own copies.
 //
-// One call of a model: counts and estimates. Text and sampling parameters stay with the host.
+// One call of a model: token counts and estimates. Text and sampling parameters stay with the host.
 struct Request {
-  RequestId id = {};           // unique among the living; zero is refused
-  WorkflowId workflow = {};    // none: a workflow of its own
-  StageId stage = {};          // call site, where the host knows it
-  AgentId agent = {};          // role, where the host knows it
-  TenantId tenant = {};        // for fair sharing
-  AdapterId adapter = {};      // LoRA adapter it needs while it runs
-  TimePoint arrival = kUnset;           // of this call; kUnset: the time of the event
-  TimePoint workflow_arrival = kUnset;  // of the whole workflow; kUnset: `arrival`
-  TimePoint deadline = kNever;          // of this call's end; of its workflow's, if `compute` is 0; kNever: none
-  TimePoint expires_at = kNever;  // it waits no longer than this before its first step, then fails; kNever: no bound
-  Tokens prompt_tokens{0};      // of this call
-  Tokens max_output_tokens{0};  // the host's cap on output, which it enforces itself; 0: none told
-  std::int32_t sequences = 1;  // parallel samples of one prompt; they share its KV blocks
-  std::int32_t priority = 0;  // lower is sooner
-  bool chunkable = true;  // false: the whole prompt in one step
-  bool preemptible = true;  // false: keeps its place until it ends or calls a tool
-  Estimate output_tokens = {};  // of this call, per sequence [tokens]
-  Estimate workflow_tokens_left = {};  // output of this call and all that follow in its workflow [tokens]
-  WorkAfter after = {};  // what else its workflow will have the engine do
-  PrefixBlocks prefix = {};  // for the prefix cache
-  NextCall next_call = {};  // what is known of its next tool call
-  Duration compute{0};      // expected time of this call alone, where it runs; 0: not known
-  std::span<const ModelScore> scores = {};  // for placements among models; of those that are not there: not known
-  SessionId session = {};  // whose turn it is, where the host knows it
-  // Of its workflow: 0 is the main line, others are sub-agents'. What is held is held by branch.
+  RequestId id = {};  // unique among living requests; must not be 0
+  WorkflowId workflow = {};  // 0: a workflow of its own
+  StageId stage = {};  // call site within the workflow; 0: unknown
+  AgentId agent = {};  // agent (role) that makes the call; 0: unknown
+  TenantId tenant = {};  // tenant, for fair sharing
+  AdapterId adapter = {};  // LoRA adapter that it needs while it runs
+  TimePoint arrival = kUnset;  // arrival of this call; kUnset: the time of the event
+  TimePoint workflow_arrival = kUnset;  // arrival of the whole workflow; kUnset: `arrival`
+  TimePoint deadline = kNever;  // deadline of this call, or of its workflow if `compute` is 0; kNever: none
+  TimePoint expires_at = kNever;  // the request fails if its first step is later; kNever: no limit
+  Tokens prompt_tokens{0};  // length of the prompt
+  Tokens max_output_tokens{0};  // maximum output, which the host enforces; 0: unknown
+  std::int32_t sequences = 1;  // parallel samples of one prompt, which share its KV blocks
+  std::int32_t priority = 0;  // lower runs sooner
+  bool chunkable = true;  // false: the whole prompt must run in one step
+  bool preemptible = true;  // false: runs until it ends or calls a tool
+  Estimate output_tokens = {};  // output of this call, per sequence [tokens]
+  Estimate workflow_tokens_left = {};  // output of this and all following calls of the workflow [tokens]
+  WorkAfter after = {};  // expected work of the workflow's other calls
+  PrefixBlocks prefix = {};  // prompt prefix, for the prefix cache
+  NextCall next_call = {};  // expected next tool call
+  Duration compute{0};  // expected execution time of this call alone; 0: unknown
+  std::span<const ModelScore> scores = {};  // scores per model, for placements that choose models; absent: unknown
+  SessionId session = {};  // session of the turn; 0: unknown
+  // Branch of its workflow: 0 is the main line, others are sub-agents. KV between turns is held per branch.
   std::uint64_t branch = 0;
-  // Prefixes of requests with different salts never meet, whatever their hashes: one a tenant, say, so that none can
-  // tell by the time that it takes what others have asked. kLedger alone; StepPlan::dropped and
-  // host_chunks have SaltedHash of both.
+  // Isolates prefixes: requests with different salts never share KV. Use one salt per tenant to prevent timing attacks
+  // on the cache. kLedger only; StepPlan::dropped and host_chunks contain SaltedHash(hash, salt).
   std::uint64_t salt = 0;  // 0: none
 };
 

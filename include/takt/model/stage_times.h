@@ -1,4 +1,4 @@
-// What the calls of a stage take, as measured: for hosts that know it better than a cost model does.
+// Measured times of the calls of a stage, for hosts that have better data than a cost model.
 #ifndef TAKT_MODEL_STAGE_TIMES_H_
 #define TAKT_MODEL_STAGE_TIMES_H_
 
@@ -13,10 +13,10 @@
 
 namespace takt {
 
-// By stage and the name of a profile. Immutable once it is shared.
+// Maps a stage and a profile name to a time. Immutable once it is shared.
 class StageTimes {
  public:
-  // Told again, the last holds. Negative times are taken as zero.
+  // Sets or replaces a time. Negative times become 0.
   void Set(StageId stage, std::string_view profile, Duration time) {
     const auto at = Position(stage, profile);
     const auto index = at - entries_.begin();
@@ -24,7 +24,7 @@ class StageTimes {
     entries_[static_cast<std::size_t>(index)].time = std::max(time, Duration{0});
   }
 
-  // Null: not told. Valid until the next Set.
+  // Returns null if the time is unknown. The pointer is valid until the next Set.
   const Duration* Find(StageId stage, std::string_view profile) const {
     const auto at = Position(stage, profile);
     return Is(at, stage, profile) ? &at->time : nullptr;
@@ -47,7 +47,7 @@ class StageTimes {
     return at != entries_.end() && at->stage == stage && at->profile == profile;
   }
 
-  std::vector<Entry> entries_;  // by stage, then profile
+  std::vector<Entry> entries_;  // sorted by stage, then profile
 };
 
 }  // namespace takt

@@ -1,4 +1,4 @@
-// A workflow (an agentic program: a graph of LLM calls) as its host describes it, and what can be wrong with that.
+// A workflow (an agentic program: a graph of LLM calls) as declared by the host, and its faults.
 #ifndef TAKT_MODEL_WORKFLOW_H_
 #define TAKT_MODEL_WORKFLOW_H_
 
@@ -13,59 +13,60 @@
 
 namespace takt {
 
-// A stage of a declared graph: calls that are made in parallel, once all stages before it have ended. Stages of one
-// workflow are named by index, counting from 0 in the order of declaration.
+// A stage of a declared graph: parallel calls that start when all stages in `after` have ended. Stages are referred to
+// by index, starting at 0, in the order of declaration.
 struct WorkflowStage {
-  StageId stage = {};                     // call site, as its requests bear it; a graph may visit one several times
-  std::vector<std::uint32_t> after = {};  // stages that must have ended before
-  std::int32_t calls = 1;                 // made in parallel; at least 1
-  double cost_s = 0;  // expected time of one call alone, mean over the instances [s]; 0: what was learnt of the site
+  StageId stage = {};  // call site, as in Request::stage; a graph may contain it several times
+  std::vector<std::uint32_t> after = {};  // indices of stages that must end first
+  std::int32_t calls = 1;  // parallel calls; at least 1
+  double cost_s = 0;  // expected execution time of one call, mean over the instances [s]; 0: learned per call site
 };
 
-// What usually comes in a workflow whose graph is unknown: a list of stages in any order, each met at most once.
-// A stage that begins crosses out the first entry of its call site that is left, and all those that it ends (no more
-// revisions are to be expected once the tests have begun).
+// Expected remaining stages of a workflow without a declared graph, in any order, each visited at most once. When a
+// stage begins, it removes the first remaining entry of its call site, and all entries whose `ended_by` is that site.
+// For example, the start of the tests ends all expected revisions.
 struct ExpectedStages {
-  static constexpr std::size_t kMost = 64;  // what lies beyond is not looked at
+  static constexpr std::size_t kMost = 64;  // entries beyond this are ignored
 
   struct Stage {
     StageId stage = {};
-    StageId ended_by = {};  // none: only by its own turn
-    double cost_s = 0;      // as WorkflowStage::cost_s
+    StageId ended_by = {};  // call site that removes this entry; 0: only its own
+    double cost_s = 0;  // as WorkflowStage::cost_s
   };
   std::vector<Stage> stages = {};
 };
 
 // A graph of calls, as far as the host knows it.
 struct Workflow {
-  WorkflowId id = {};             // unique among the living; zero is refused
-  TenantId tenant = {};           // its SLO class
-  TimePoint arrival = kUnset;     // kUnset: the time of the event
-  TimePoint deadline = kUnset;    // of the whole; kNever: none; kUnset: as its tenant's class says
-  std::vector<WorkflowStage> stages = {};  // empty: nothing is known of the graph
-  std::shared_ptr<const ExpectedStages> expected = {};  // where there are no stages; null: what was learnt
-  // More stages may come after all that are known have ended: it ends when the host says so. Always so without stages.
+  WorkflowId id = {};  // unique among living workflows; must not be 0
+  TenantId tenant = {};  // tenant, which selects the SLO class
+  TimePoint arrival = kUnset;  // kUnset: the time of the event
+  TimePoint deadline = kUnset;  // deadline of the whole workflow; kNever: none; kUnset: from the tenant's SLO class
+  std::vector<WorkflowStage> stages = {};  // empty: the graph is unknown
+  std::shared_ptr<const ExpectedStages> expected = {};  // used if `stages` is empty; null: learned stages
+  // True: further stages may come after all known stages have ended, so the host ends the workflow explicitly. Implied
+  // if `stages` is empty.
   bool open = false;
 };
 
-// What is wrong with something that was said about a workflow. Nothing has changed then.
+// The reason why the router rejected input about a workflow. Rejected input has no effect.
 struct WorkflowFault {
   enum Kind : std::uint8_t {
     kNone,
     kNoId,  // a workflow or a stage without an id
-    kAlive,  // a workflow of this id is alive
+    kAlive,  // a workflow of this id is already alive
     kUnknown,  // no workflow, or no call, of this id is alive
-    kDangling,  // the stage, or what it names as its predecessor or successor, is not there
-    kCycle,  // the stage waits for itself
-    kNoCalls,  // the stage has less than one call
-    kEnded,  // the stage has ended already
-    kTooLate,  // the stage has begun: nothing can come before it any more
-    kTooLarge,  // more stages than a workflow may have
+    kDangling,  // the stage, its predecessor or its successor does not exist
+    kCycle,  // the stage depends on itself
+    kNoCalls,  // the stage has fewer than one call
+    kEnded,  // the stage has already ended
+    kTooLate,  // the stage has begun, so it can have no new predecessor
+    kTooLarge,  // the workflow would exceed the maximum number of stages
   };
 
   Kind kind = kNone;
   WorkflowId workflow = {};
-  std::uint32_t stage = 0;  // index
+  std::uint32_t stage = 0;  // index of the stage
   StageId site = {};
 
   constexpr explicit operator bool() const { return kind != kNone; }
@@ -77,15 +78,15 @@ inline constexpr std::string_view kWorkflowFaultTexts[] = {
     "has no id",
     "is alive already",
     "is not alive",
-    "is not there, or names one that is not",
-    "waits for itself",
+    "does not exist, or refers to a stage that does not exist",
+    "depends on itself",
     "has no calls",
     "has ended already",
     "has begun already",
-    "is more than a workflow may have",
+    "exceeds the maximum number of stages",
 };
 
-// For people: "workflow 7: stage 2 (call site 5) waits for itself".
+// Returns text such as "workflow 7: stage 2 (call site 5) depends on itself".
 inline std::string ToText(const WorkflowFault& fault) {
   std::string text = "workflow " + std::to_string(fault.workflow.value);
   const bool of_a_stage =
@@ -96,27 +97,27 @@ inline std::string ToText(const WorkflowFault& fault) {
   return text.append(" ").append(kWorkflowFaultTexts[fault.kind]);
 }
 
-// How a workflow went.
+// How a workflow ended.
 struct WorkflowEnd {
   enum How : std::uint8_t {
-    kCompleted,  // all its stages have ended, or the host said that it is over
+    kCompleted,  // all its stages have ended, or the host ended it
     kCancelled,
-    kSilent,  // failed: nothing was heard of it for too long
+    kSilent,  // failed: no event for too long
   };
 
   WorkflowId workflow = {};
   How how = kCompleted;
   TimePoint arrival{}, end{};
   TimePoint deadline = kNever;
-  std::uint32_t stage = 0;  // kSilent: the first stage that had not ended, or the number of stages
+  std::uint32_t stage = 0;  // kSilent: first unfinished stage, or the number of stages
 
   friend constexpr bool operator==(const WorkflowEnd&, const WorkflowEnd&) = default;
 };
 
-// A class of service: workflows of a tenant that were declared without a deadline.
+// An SLO class: the default deadline of a tenant's workflows.
 struct SloClass {
   TenantId tenant = {};
-  Duration slo = Duration::max();  // deadline, from the arrival; max: none. Negative: late from the start
+  Duration slo = Duration::max();  // deadline relative to the arrival; max: none; negative: late from the start
 };
 
 }  // namespace takt

@@ -1,4 +1,4 @@
-// How good probabilities of yes-or-no outcomes are.
+// Measures of the quality of predicted probabilities.
 #ifndef TAKT_NUMERIC_CLASSIFICATION_H_
 #define TAKT_NUMERIC_CLASSIFICATION_H_
 
@@ -16,8 +16,8 @@
 
 namespace takt {
 
-// Mean of the precision at each true outcome, by falling score; ties in the order of the outcomes given. 0 where
-// nothing is true.
+// Returns the mean of the precision at each true outcome, by descending score. Ties keep their order. 0 if no outcome
+// is true.
 inline double AveragePrecision(std::span<const double> scores, std::span<const std::uint8_t> outcomes) {
   TAKT_ASSERT(scores.size() == outcomes.size());
   std::vector<std::size_t> order(scores.size());
@@ -33,7 +33,7 @@ inline double AveragePrecision(std::span<const double> scores, std::span<const s
   return found > 0 ? sum / found : 0;
 }
 
-// Mean of -ln of the probability given to what came true, cut at 10^-15.
+// Returns the mean of -ln of the probability of the actual outcome, which is at least 10^-15.
 inline double CrossEntropy(std::span<const double> scores, std::span<const std::uint8_t> outcomes) {
   TAKT_ASSERT(scores.size() == outcomes.size());
   double sum = 0;
@@ -43,14 +43,14 @@ inline double CrossEntropy(std::span<const double> scores, std::span<const std::
   return scores.empty() ? 0 : sum / static_cast<double>(scores.size());
 }
 
-// A point of a reliability plot: scores in a bin, and how often they came true.
+// A bin of a reliability plot: predicted probability and observed frequency.
 struct ReliabilityBin {
   std::int64_t count = 0;
-  double score = 0;  // mean
-  double share = 0;  // of true outcomes
+  double score = 0;  // mean score
+  double share = 0;  // share of true outcomes
 };
 
-// Bins of equal width over 0 .. 1; empty ones too.
+// Returns bins of equal width over 0 .. 1, including empty ones.
 inline std::vector<ReliabilityBin> Reliability(std::span<const double> scores, std::span<const std::uint8_t> outcomes,
                                                std::size_t bins = 10) {
   TAKT_ASSERT(scores.size() == outcomes.size());
@@ -70,7 +70,7 @@ inline std::vector<ReliabilityBin> Reliability(std::span<const double> scores, s
   return all;
 }
 
-// Expected calibration error: mean distance of score and share, weighted by count.
+// Returns the expected calibration error: the mean of |score - share|, weighted by count.
 inline double ExpectedCalibrationError(std::span<const ReliabilityBin> bins) {
   double sum = 0, count = 0;
   for (const ReliabilityBin& bin : bins) {

@@ -1,4 +1,4 @@
-// How far two orders, or two quantities, agree.
+// Agreement of two orders or two quantities.
 #ifndef TAKT_NUMERIC_CORRELATION_H_
 #define TAKT_NUMERIC_CORRELATION_H_
 
@@ -15,17 +15,17 @@
 
 namespace takt {
 
-// Pairs of items by how two scores order them.
+// Numbers of item pairs, by how two scores order them.
 struct PairCounts {
   std::int64_t concordant = 0;  // both scores order the pair the same way
   std::int64_t discordant = 0;
-  std::int64_t tied_first = 0;   // in the first score only
-  std::int64_t tied_second = 0;  // in the second only
+  std::int64_t tied_first = 0;  // tied in the first score only
+  std::int64_t tied_second = 0;  // tied in the second score only
   std::int64_t tied_both = 0;
 
   std::int64_t pairs() const { return concordant + discordant + tied_first + tied_second + tied_both; }
 
-  // Kendall's tau-b in [-1, 1]; 0 where a score ties all.
+  // Returns Kendall's tau-b in [-1, 1]; 0 if a score is constant.
   double tau_b() const {
     const auto ordered = static_cast<double>(concordant + discordant);
     const double first = ordered + static_cast<double>(tied_second);
@@ -33,8 +33,8 @@ struct PairCounts {
     return first > 0 && second > 0 ? static_cast<double>(concordant - discordant) / std::sqrt(first * second) : 0;
   }
 
-  // Kendall's distance in [0, 1]: the share of pairs, among those that the first score orders, which the second
-  // orders the other way; a tie in the second counts half. 0 where the first orders none.
+  // Returns Kendall's distance in [0, 1]: the share of pairs that the second score orders the other way, among those
+  // that the first orders. A tie in the second counts half. 0 if the first orders no pair.
   double distance() const {
     const std::int64_t ordered = concordant + discordant + tied_second;
     return ordered > 0 ? (static_cast<double>(discordant) + Rounded(0.5 * static_cast<double>(tied_second))) /
@@ -45,7 +45,7 @@ struct PairCounts {
 
 namespace internal {
 
-// Sorts [0, n) of `y` ascending; returns the pairs that were the wrong way round.
+// Sorts `y` in ascending order. Returns the number of inversions.
 inline std::int64_t SortCountingInversions(std::span<double> y, std::span<double> scratch) {
   if (y.size() < 2) return 0;
   const std::size_t half = y.size() / 2;
@@ -61,7 +61,7 @@ inline std::int64_t SortCountingInversions(std::span<double> y, std::span<double
   return inversions;
 }
 
-// Pairs within runs of equal neighbours.
+// Returns the number of pairs of equal elements.
 template <class T>
 std::int64_t TiedPairs(std::span<const T> sorted, auto equal) {
   std::int64_t pairs = 0, run = 0;
@@ -74,7 +74,7 @@ std::int64_t TiedPairs(std::span<const T> sorted, auto equal) {
 
 }  // namespace internal
 
-// Of two scores of the same items, O(n log n) (Knight, 1966). Items with a NaN score are left out.
+// Counts pairs of two scores of the same items in O(n log n) (Knight, 1966). Ignores items with a NaN score.
 inline PairCounts CountPairs(std::span<const double> first, std::span<const double> second) {
   TAKT_ASSERT(first.size() == second.size());
   using Item = std::pair<double, double>;
@@ -90,7 +90,7 @@ inline PairCounts CountPairs(std::span<const double> first, std::span<const doub
 
   std::vector<double> y, scratch(items.size());
   for (const Item& item : items) y.push_back(item.second);
-  // Within a tie of the first score the second ascends, so those pairs do not count as inversions.
+  // Within a tie of the first score the second ascends, so these pairs are not inversions.
   const std::int64_t discordant = internal::SortCountingInversions(y, scratch);
   const std::int64_t tied_second =
       internal::TiedPairs(std::span<const double>(y), [](double a, double b) { return a == b; });
@@ -103,7 +103,7 @@ inline PairCounts CountPairs(std::span<const double> first, std::span<const doub
           .tied_both = tied_both};
 }
 
-// Pearson's correlation in [-1, 1]; 0 where one of the two is constant. Pairs with NaN are left out.
+// Returns Pearson's correlation in [-1, 1]; 0 if a quantity is constant. Ignores pairs with NaN.
 inline double Correlation(std::span<const double> x, std::span<const double> y) {
   TAKT_ASSERT(x.size() == y.size());
   double n = 0, mean_x = 0, mean_y = 0, xx = 0, yy = 0, xy = 0;

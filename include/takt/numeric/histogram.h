@@ -1,4 +1,4 @@
-// Counts by bins, of one width or widening with the value, and the quantiles they tell in bounded memory.
+// Histograms with linear or geometric bins, and quantiles from them in bounded memory.
 #ifndef TAKT_NUMERIC_HISTOGRAM_H_
 #define TAKT_NUMERIC_HISTOGRAM_H_
 
@@ -15,11 +15,11 @@
 
 namespace takt {
 
-// Bin i holds [edge(i), edge(i + 1)), edges in geometric progression from `low` to `high`; what lies beyond joins the
-// first and the last bin, and NaN is left out.
+// Bin i counts values in [edge(i), edge(i + 1)). Edges form a geometric progression from `low` to `high`. Values beyond
+// count in the first or last bin. NaN is ignored.
 class LogHistogram {
  public:
-  // 0 < low < high, bins > 0.
+  // Requires 0 < low < high and bins > 0.
   LogHistogram(double low, double high, std::size_t bins) : low_(low), step_(exact::Log(high / low)), counts_(bins) {
     TAKT_ASSERT(low > 0 && low < high && bins > 0);
     step_ /= static_cast<double>(bins);
@@ -35,7 +35,7 @@ class LogHistogram {
     return bin < static_cast<double>(counts_.size()) ? static_cast<std::size_t>(bin) : counts_.size() - 1;
   }
 
-  // Every count by half, so that what is added from now on counts twice as much as what was.
+  // Halves every count, so that later values have twice the weight of earlier ones.
   void Halve() {
     for (std::int64_t& count : counts_) count /= 2;
   }
@@ -45,14 +45,14 @@ class LogHistogram {
 
  private:
   double low_;
-  double step_;  // of the logarithm, per bin
+  double step_;  // logarithm of the ratio of adjacent edges
   std::vector<std::int64_t> counts_;
 };
 
-// The same with edges `width` apart, from zero.
+// The same with edges at multiples of `width`.
 class LinearHistogram {
  public:
-  // width > 0, bins > 0.
+  // Requires width > 0 and bins > 0.
   LinearHistogram(double width, std::size_t bins) : width_(width), counts_(bins) { TAKT_ASSERT(width > 0 && bins > 0); }
 
   void Add(double x, std::int64_t times = 1) {
@@ -77,14 +77,14 @@ class LinearHistogram {
   std::vector<std::int64_t> counts_;
 };
 
-// Quantiles of what a histogram has counted, at levels `ps` that ascend; `least` and `most` are the extremes of that.
-// Within a bin values are taken as spread evenly, so that the error is below the bin's width; the first bin begins at
-// `least`, the last ends at `most`. `least` where nothing was counted. O(bins), allocates nothing.
+// Computes quantiles of the counted values at ascending levels `ps`. `least` and `most` are the extremes of these
+// values. Values are assumed uniform within a bin, so the error is below the bin's width. The first bin begins at
+// `least`, the last ends at `most`. Returns `least` if nothing was counted. O(bins), without allocation.
 template <class Histogram, class Out>
 void QuantilesOf(const Histogram& histogram, std::span<const double> ps, double least, double most, Out out) {
   const std::span<const std::int64_t> counts = histogram.counts();
   const auto total = static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0}));
-  double below = 0;  // bin `i`
+  double below = 0;  // counts before bin `i`
   std::size_t i = 0;
   for (const double p : ps) {
     const double rank = Rounded(total * std::clamp(p, 0.0, 1.0));

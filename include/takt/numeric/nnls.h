@@ -1,4 +1,4 @@
-// Least squares with coefficients that are not negative.
+// Least squares with nonnegative coefficients.
 #ifndef TAKT_NUMERIC_NNLS_H_
 #define TAKT_NUMERIC_NNLS_H_
 
@@ -12,10 +12,10 @@ struct NonNegativeFit {
   double squared_error = 0;          // |A x - b|^2
 };
 
-// The x >= 0 that minimises |A x - b|, where `columns` holds A column by column, each as long as `target` (b).
-// Columns may differ in scale by any factor; of columns that say the same, one is used. Rows that should count more
-// are scaled by the caller, on both sides. Active sets: Lawson and Hanson, Solving Least Squares Problems (1974),
-// chapter 23, on the triangle that a QR decomposition leaves of A: O(rows columns^2).
+// Returns the x >= 0 that minimizes |A x - b|. `columns` holds A column by column; each column is as long as `target`
+// (b). Columns may differ in scale by any factor. Of linearly dependent columns, one is used. To weight rows, scale
+// both sides. Active-set method: Lawson and Hanson, Solving Least Squares Problems (1974), chapter 23, on the triangle
+// of a QR decomposition of A. O(rows columns^2).
 NonNegativeFit NonNegativeLeastSquares(std::span<const double> columns, std::span<const double> target);
 
 }  // namespace takt

@@ -14,11 +14,11 @@
 namespace takt {
 
 enum class QuantileKind : std::uint8_t {
-  kLinear,       // type 7 of Hyndman and Fan (1996), the default of NumPy and R: linear in the rank (n - 1) p
-  kNearestRank,  // the ceil(p n)-th smallest: a value that occurs
+  kLinear,  // type 7 of Hyndman and Fan (1996), the default of NumPy and R: linear in the rank (n - 1) p
+  kNearestRank,  // the ceil(p n)-th smallest value
 };
 
-// Moves NaN to the end; returns what comes before it.
+// Moves NaN to the end. Returns the values before it.
 inline std::span<double> WithoutNan(std::span<double> values) {
   const auto end = std::partition(values.begin(), values.end(), [](double x) { return x == x; });
   return values.first(static_cast<std::size_t>(end - values.begin()));
@@ -26,7 +26,7 @@ inline std::span<double> WithoutNan(std::span<double> values) {
 
 namespace internal {
 
-// Where a quantile lies in n > 0 ordered values: at `below`, and by `share` of the way to the next.
+// Position of a quantile in n > 0 ordered values: the value at `below`, plus `share` of the distance to the next.
 struct QuantileRank {
   std::size_t below = 0;
   double share = 0;
@@ -36,7 +36,7 @@ inline QuantileRank RankOf(double p, std::size_t n, QuantileKind kind) {
   const double level = p > 0 ? (p < 1 ? p : 1) : 0;
   const auto count = static_cast<double>(n);
   if (kind == QuantileKind::kNearestRank) {
-    // 0.07 * 100 is 7.000000000000001, and its ceiling must be 7.
+    // 0.07 * 100 is 7.000000000000001, but its ceiling must be 7.
     const double rank = std::ceil(level * count * (1 - 1e-14));
     return {rank < 1 ? 0 : static_cast<std::size_t>(rank) - 1, 0};
   }
@@ -51,7 +51,7 @@ inline double Between(double low, double high, double share) {
 
 }  // namespace internal
 
-// Of ascending values without NaN; NaN where there are none. p is cut to [0, 1].
+// Returns a quantile of ascending values without NaN, or NaN if there are none. p is clamped to [0, 1].
 inline double QuantileOfSorted(std::span<const double> ascending, double p, QuantileKind kind = QuantileKind::kLinear) {
   if (ascending.empty()) return std::numeric_limits<double>::quiet_NaN();
   const auto [below, share] = internal::RankOf(p, ascending.size(), kind);
@@ -59,7 +59,7 @@ inline double QuantileOfSorted(std::span<const double> ascending, double p, Quan
   return internal::Between(ascending[below], ascending[below + 1], share);
 }
 
-// Of values in any order, which it reorders; NaN among them is left out. O(n) by selection.
+// Returns a quantile of unordered values, which it reorders. Ignores NaN. O(n) by selection.
 inline double Quantile(std::span<double> values, double p, QuantileKind kind = QuantileKind::kLinear) {
   const std::span<double> valid = WithoutNan(values);
   if (valid.empty()) return std::numeric_limits<double>::quiet_NaN();

@@ -1,4 +1,4 @@
-// Sums, moments and the usual summary of a sample.
+// Sums, moments and the common summary of a sample.
 #ifndef TAKT_NUMERIC_SUMMARY_H_
 #define TAKT_NUMERIC_SUMMARY_H_
 
@@ -14,7 +14,7 @@
 
 namespace takt {
 
-// A sum that keeps the bits that each addition loses (Neumaier, 1974).
+// A sum that compensates rounding errors (Neumaier, 1974).
 class CompensatedSum {
  public:
   void Add(double x) {
@@ -29,7 +29,7 @@ class CompensatedSum {
   double lost_ = 0;
 };
 
-// Count, mean and variance in one pass (Welford, 1962). NaN is left out.
+// Count, mean and variance in one pass (Welford, 1962). Ignores NaN.
 class Moments {
  public:
   void Add(double x) {
@@ -40,7 +40,7 @@ class Moments {
     squares_ += Rounded(delta * (x - mean_));
   }
 
-  // As if all of the other's values had been added (Chan, Golub and LeVeque, 1979).
+  // Adds all values of another sample (Chan, Golub and LeVeque, 1979).
   void Add(const Moments& other) {
     if (other.count_ == 0) return;
     const auto a = static_cast<double>(count_);
@@ -57,7 +57,7 @@ class Moments {
     return moments;
   }
 
-  // As if of `count` values, of which only this is known.
+  // Returns the moments of a sample with this count, mean and standard deviation.
   static Moments From(std::int64_t count, double mean, double deviation) {
     Moments moments;
     moments.count_ = count;
@@ -67,18 +67,18 @@ class Moments {
   }
 
   std::int64_t count() const { return count_; }
-  double mean() const { return mean_; }  // 0 of nothing
-  // Of the population that the sample is drawn from (n - 1 below the line); 0 below two values.
+  double mean() const { return mean_; }  // 0 if empty
+  // Returns the unbiased variance (divisor n - 1); 0 for fewer than two values.
   double variance() const { return count_ > 1 ? squares_ / static_cast<double>(count_ - 1) : 0; }
   double deviation() const { return std::sqrt(variance()); }
 
  private:
   std::int64_t count_ = 0;
   double mean_ = 0;
-  double squares_ = 0;  // sum of squared distances from the mean
+  double squares_ = 0;  // sum of squared differences from the mean
 };
 
-// All zero of nothing.
+// All fields are 0 for an empty sample.
 struct Summary {
   std::int64_t count = 0;
   double mean = 0;
@@ -90,7 +90,7 @@ struct Summary {
   double p99 = 0;
   double max = 0;
 
-  // Sorts the values; NaN among them is left out. Quantiles of type 7.
+  // Sorts the values. Ignores NaN. Quantiles are of type 7.
   static Summary Of(std::span<double> values) {
     const std::span<double> valid = WithoutNan(values);
     if (valid.empty()) return {};

@@ -1,4 +1,4 @@
-// Student's t: is the difference between two means more than chance?
+// Student's t-test: does the difference of two means exceed chance?
 #ifndef TAKT_NUMERIC_TTEST_H_
 #define TAKT_NUMERIC_TTEST_H_
 
@@ -13,8 +13,8 @@ namespace takt {
 
 namespace internal {
 
-// log Gamma(x) for x > 0 by Lanczos' series (g = 7, nine terms), relative error below 1e-14. std::lgamma writes a
-// global.
+// Returns log Gamma(x) for x > 0 by Lanczos' series (g = 7, nine terms), with a relative error below 1e-14. std::lgamma
+// is not used, since it writes a global variable.
 inline double LogGamma(double x) {
   constexpr double kTerms[] = {676.5203681218851,  -1259.1392167224028,  771.32342877765313,    -176.61502916214059,
                                12.507343278686905, -0.13857109526572012, 9.9843695780195716e-6, 1.5056327351493116e-7};
@@ -25,7 +25,7 @@ inline double LogGamma(double x) {
   return kHalfLogTwoPi + Rounded((x - 0.5) * exact::Log(t)) - t + exact::Log(series);
 }
 
-// The continued fraction of the incomplete beta function by Lentz' method (Numerical Recipes, 6.4).
+// Returns the continued fraction of the incomplete beta function, by Lentz' method (Numerical Recipes, 6.4).
 inline double BetaFraction(double a, double b, double x) {
   constexpr double kTiny = 1e-300;
   const auto keep = [](double v) { return std::abs(v) < kTiny ? kTiny : v; };
@@ -49,7 +49,7 @@ inline double BetaFraction(double a, double b, double x) {
 
 }  // namespace internal
 
-// The regularised incomplete beta function I_x(a, b), a and b positive, x in [0, 1].
+// Returns the regularized incomplete beta function I_x(a, b) for positive a and b, and x in [0, 1].
 inline double IncompleteBeta(double a, double b, double x) {
   if (!(x > 0)) return 0;
   if (!(x < 1)) return 1;
@@ -59,14 +59,15 @@ inline double IncompleteBeta(double a, double b, double x) {
   return 1 - Rounded(front * internal::BetaFraction(b, a, 1 - x) / b);
 }
 
-// P(T > t) for Student's t with `freedom` degrees of freedom; a million and more are taken as a normal.
+// Returns P(T > t) for Student's t with `freedom` degrees of freedom. From 10^6 degrees on, uses the normal
+// distribution.
 inline double StudentTail(double t, double freedom) {
   if (freedom >= 1e6) return 0.5 * exact::Erfc(t / std::sqrt(2.0));
   const double tail = Rounded(0.5 * IncompleteBeta(Rounded(freedom / 2), 0.5, freedom / (freedom + Rounded(t * t))));
   return t > 0 ? tail : 1 - tail;
 }
 
-// The t that Student's t lies below with probability p, within (-1000, 1000), by bisection.
+// Returns the p-quantile of Student's t, within (-1000, 1000), by bisection.
 inline double StudentQuantile(double p, double freedom) {
   double low = -1000, high = 1000;
   for (int i = 0; i < 64; ++i) {
@@ -76,8 +77,8 @@ inline double StudentQuantile(double p, double freedom) {
   return high;
 }
 
-// p_greater is the chance of a difference this large or larger where in truth there is none: small where the first
-// mean is the greater beyond doubt. With too few values to tell, t is 0 and both chances are 1.
+// p_greater is the probability of a difference this large or larger if the true difference is zero. It is small if the
+// first mean is significantly greater. With too few values, t is 0 and both probabilities are 1.
 struct TTest {
   double t = 0;
   double freedom = 0;
@@ -89,7 +90,7 @@ namespace internal {
 
 inline TTest TestOf(double difference, double variance_of_it, double freedom) {
   if (!(variance_of_it > 0)) {
-    // No scatter at all: any difference is beyond doubt.
+    // Without variance, any difference is significant.
     if (difference == 0) return {0, freedom, 0.5, 0.5};
     const double infinity = std::numeric_limits<double>::infinity();
     return difference > 0 ? TTest{infinity, freedom, 0, 1} : TTest{-infinity, freedom, 1, 0};
@@ -100,7 +101,7 @@ inline TTest TestOf(double difference, double variance_of_it, double freedom) {
 
 }  // namespace internal
 
-// Two independent samples whose variances may differ (Welch, 1947).
+// Tests two independent samples with unequal variances (Welch, 1947).
 inline TTest WelchTest(const Moments& a, const Moments& b) {
   if (a.count() < 2 || b.count() < 2) return {};
   const auto n = static_cast<double>(a.count());
@@ -112,7 +113,7 @@ inline TTest WelchTest(const Moments& a, const Moments& b) {
   return internal::TestOf(a.mean() - b.mean(), sum, freedom);
 }
 
-// Is the mean of these differences (say, of two policies on the same seeds) other than zero?
+// Tests if the mean of differences is not zero, for example of two policies with the same seeds.
 inline TTest PairedTest(const Moments& differences) {
   if (differences.count() < 2) return {};
   const auto n = static_cast<double>(differences.count());

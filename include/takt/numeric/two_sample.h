@@ -1,4 +1,4 @@
-// Do two samples come from one distribution? Tests that hold whatever it is.
+// Nonparametric tests of whether two samples have the same distribution.
 #ifndef TAKT_NUMERIC_TWO_SAMPLE_H_
 #define TAKT_NUMERIC_TWO_SAMPLE_H_
 
@@ -13,20 +13,20 @@
 
 namespace takt {
 
-// p: the chance, at most, of a difference this large where in truth there is none; 1 where a sample is empty.
+// p: upper bound of the probability of a difference this large if there is none; 1 if a sample is empty.
 struct TwoSampleTest {
-  double statistic = 0;  // above 0: the first sample's values are the greater
+  double statistic = 0;  // above 0: values of the first sample are greater
   double p = 1;
 };
 
-// Mann and Whitney's rank sum, two-sided, by its normal limit with the correction for ties and for continuity: one
-// sample's values tend to be greater. Both samples ascending, without NaN. The statistic is in standard deviations; the
-// normal's tail lies above the exact one's, whose range is finite.
+// Tests if one sample's values tend to be greater: Mann and Whitney's rank sum test, two-sided. Uses the normal
+// approximation with corrections for ties and continuity. Samples must be ascending, without NaN. The statistic is in
+// standard deviations. The normal tail exceeds the exact one, whose range is finite.
 inline TwoSampleTest RankSumTest(std::span<const double> a, std::span<const double> b) {
   const auto n = static_cast<double>(a.size());
   const auto m = static_cast<double>(b.size());
   if (a.empty() || b.empty()) return {};
-  double above = 0;  // pairs in which a's value is the greater, ties as halves
+  double above = 0;  // pairs in which a's value is greater; ties count half
   double ties = 0;  // sum of t^3 - t
   for (std::size_t i = 0, j = 0; i < a.size() || j < b.size();) {
     const double value = j == b.size() || (i < a.size() && a[i] <= b[j]) ? a[i] : b[j];
@@ -45,10 +45,10 @@ inline TwoSampleTest RankSumTest(std::span<const double> a, std::span<const doub
   return {std::copysign(z, distance), exact::Erfc(z / std::sqrt(2.0))};
 }
 
-// Kolmogorov and Smirnov's largest distance D between the distributions, by the bound C exp(-2 D^2 n m / (n + m)) with
-// the C = 2.17 of small samples (Wei and Dudley, 2012, for n = m >= 4; the limit is 2): any difference, also one of
-// spread alone. Both samples ascending, without NaN. Ties make it more careful yet. D is positive where at the largest
-// distance the first sample's values are the greater.
+// Tests for any difference, including spread, with Kolmogorov and Smirnov's largest distance D between the
+// distributions. p is the bound C exp(-2 D^2 n m / (n + m)), with the small-sample C = 2.17 (Wei and Dudley, 2012, for
+// n = m >= 4; the limit is 2). Samples must be ascending, without NaN. Ties make p larger. D is positive if the first
+// sample's values are greater at the largest distance.
 inline TwoSampleTest KolmogorovSmirnovTest(std::span<const double> a, std::span<const double> b) {
   if (a.empty() || b.empty()) return {};
   const auto n = static_cast<double>(a.size());
@@ -64,7 +64,7 @@ inline TwoSampleTest KolmogorovSmirnovTest(std::span<const double> a, std::span<
   return {distance, std::min(1.0, 2.17 * exact::Exp(-2 * distance * distance * n * m / (n + m)))};
 }
 
-// P(F > f) for Fisher's F; degrees of freedom above 0.
+// Returns P(F > f) for Fisher's F, with positive degrees of freedom.
 inline double FisherTail(double f, double above, double below) {
   if (!(f > 0)) return 1;
   return IncompleteBeta(Rounded(below / 2), Rounded(above / 2), below / (below + Rounded(above * f)));

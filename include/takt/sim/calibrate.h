@@ -1,10 +1,10 @@
-// Fits a cost model to what steps of a real engine took.
+// Fits a cost model to measured step times of a real engine.
 //
 //   linear       step = a0 + aQ Q + aW W + aB B + aS S + as samples
 //   saturating   step = SP(n) + [Q > 0] (p0 + p1 Q + p2 W) + [B > 0] (d0 + d1 B + d2 S) + s samples
 //
-// with the letters of model/cost_model.h, n = Q + B, and no negative coefficient. Both are fitted; the linear one is
-// chosen unless the other is better on steps that neither has seen.
+// The symbols are those of model/cost_model.h, with n = Q + B. No coefficient is negative. Both forms are fitted. The
+// linear form is chosen unless the other is better on held-out steps.
 #ifndef TAKT_SIM_CALIBRATE_H_
 #define TAKT_SIM_CALIBRATE_H_
 
@@ -37,39 +37,39 @@ inline StepKind KindOf(const StepLoad& load) {
 }
 
 struct CalibrateOptions {
-  double holdout = 0.2;  // share of the steps, in [0, 0.5], that forms are compared on; 0: on all of them
-  std::optional<CostForm> form = {};  // chosen in any case
-  std::int32_t max_seqs = 256;  // what the model will be asked for: where the log ends below, a warning says so
-  std::int32_t token_budget = 2048;  // likewise
-  std::int64_t max_context = 0;  // likewise; 0: not checked
+  double holdout = 0.2;  // share of held-out steps that the forms are compared on, in [0, 0.5]; 0: all steps
+  std::optional<CostForm> form = {};  // form to choose; none: the better one
+  std::int32_t max_seqs = 256;  // expected maximum of sequences; a log that does not cover it causes a warning
+  std::int32_t token_budget = 2048;  // expected token budget; likewise
+  std::int64_t max_context = 0;  // expected maximum context; likewise; 0: not checked
 
-  // InvalidArgument names every field at fault, with its value.
+  // InvalidArgument lists all invalid fields with their values.
   absl::Status Validate() const;
 };
 
-// Of predicted against measured time, in % of what was measured. Outliers count in no error.
+// Errors of predicted step times, in % of the measured times, without outliers.
 struct FitError {
   std::int64_t steps = 0;
-  std::int64_t outliers = 0;  // of them
+  std::int64_t outliers = 0;  // outliers among `steps`
   double mean_abs_pct = 0;
   double p95_abs_pct = 0;
-  double bias_pct = 0;  // mean; above zero: predicted steps are too long
+  double bias_pct = 0;  // mean error; above 0: predictions are too long
 };
 
 struct CostFit {
   CostForm form = CostForm::kLinear;
-  CostModel cost = {};  // fitted to all steps; one layer stands for the whole model, and it contains all overhead
-  FitError train = {};  // of the same form, fitted without the holdout
-  FitError holdout = {};  // likewise, on the holdout
-  FitError all = {};  // of `cost` on all steps
-  std::array<FitError, 3> parts = {};  // likewise, by StepKind
-  double measured_s = 0, predicted_s = 0;  // of all steps together, outliers included
+  CostModel cost = {};  // fitted to all steps; a single layer represents the whole model, overheads included
+  FitError train = {};  // error of the same form fitted without the holdout, on the other steps
+  FitError holdout = {};  // error of that fit on the holdout
+  FitError all = {};  // error of `cost` on all steps
+  std::array<FitError, 3> parts = {};  // error of `cost` by StepKind
+  double measured_s = 0, predicted_s = 0;  // sums over all steps, including outliers
 };
 
-// The middle and the ends of what the log holds of something.
+// Range and median of a quantity in the log.
 struct Covered {
   std::string what = {};  // "decode rows", ...
-  std::int64_t steps = 0;  // that have any
+  std::int64_t steps = 0;  // steps with a value above 0
   double least = 0, median = 0, most = 0;
 };
 
@@ -78,16 +78,16 @@ struct EngineCalibration {
   CostForm chosen = CostForm::kLinear;
   std::vector<bool> outliers = {};  // by step
   std::array<Covered, 3> covered = {};  // decode rows, prefill tokens, context
-  std::vector<std::string> warnings = {};  // what the log does not cover, and what looks odd in it
+  std::vector<std::string> warnings = {};  // ranges that the log does not cover, and anomalies
 
   const CostFit& fit() const { return fits[static_cast<std::size_t>(chosen)]; }
 };
 
-// Least squares of relative errors with bounded influence first (Huber), so that no step can bend the fit; then plain
-// least squares without what lies far off both forms: 8 robust standard deviations, and 5 %, from the median of its
-// kind of step. The holdout is every so many-th piece of the log, of neighbouring steps, since those are alike.
-// InvalidArgument: of the options, or a log that cannot tell what a step costs (fewer than 30 steps, no prefill, no
-// decode, fewer than 10 different loads, times that are not positive).
+// Fits by least squares of relative errors: first with bounded influence (Huber), so that no step dominates, then
+// without outliers. Outliers of both forms are 8 robust standard deviations and 5 % from the median of their kind of
+// step. The holdout consists of every k-th block of neighbouring steps, since neighbours are similar. InvalidArgument:
+// invalid options, or an insufficient log: fewer than 30 steps or 10 different loads, no prefill, no decode, or times
+// that are not positive.
 absl::StatusOr<EngineCalibration> Calibrate(const StepLog& log, const CalibrateOptions& options = {});
 
 }  // namespace takt

@@ -1,4 +1,4 @@
-// What a simulated scheduler is told about lengths that it has not seen, and nothing else.
+// Estimates of unknown lengths for simulated schedulers.
 #ifndef TAKT_SIM_ESTIMATES_H_
 #define TAKT_SIM_ESTIMATES_H_
 
@@ -26,92 +26,91 @@
 namespace takt {
 
 enum class EstimateKind : std::uint8_t {
-  kOracle,      // the true length
-  kNoise,       // true * exp(sigma * z), z standard normal: a raw prediction
-  kGaussian,    // true * (1 + sigma * z), at least 0: LAMPS, section 6.4
-  kCalibrated,  // the posterior of the length, given that prediction and the workload's own distribution of lengths
-  kClassMean,   // running mean of what has finished in the same class
-  kLengths,     // what has finished of the same stage with a prompt of like length (learning/length_table.h)
-  kForest,      // quantile forests grown from what has finished (learning/length_forest.h)
+  kOracle,  // true length
+  kNoise,  // true * exp(sigma * z), z standard normal: a raw prediction
+  kGaussian,  // true * (1 + sigma * z), at least 0: LAMPS, section 6.4
+  kCalibrated,  // posterior of the length, given such a prediction and the workload's length distribution
+  kClassMean,  // running mean of finished calls of the same class
+  kLengths,  // finished calls of the same stage with a similar prompt length (learning/length_table.h)
+  kForest,  // quantile forests trained on finished calls (learning/length_forest.h)
   kNone,
 };
 
-// "oracle", "noise:SIGMA", "gaussian:SIGMA", "calibrated:SIGMA", "class-mean", "lengths", "forest", "none", and
-// "learnt(...)" of any of them.
+// Text form: "oracle", "noise:SIGMA", "gaussian:SIGMA", "calibrated:SIGMA", "class-mean", "lengths", "forest", "none",
+// or "learnt(...)" of any of them.
 struct EstimateSpec {
   EstimateKind kind = EstimateKind::kNone;
-  double sigma = 0;  // of the log of the prediction's error; Gaussian: of the error as a share of the truth
-  bool learnt = false;  // calibrated on the way by what has ended in this run (learning/calibration.h)
+  double sigma = 0;  // standard deviation of the log error; kGaussian: of the relative error
+  bool learnt = false;  // calibrated during the run with finished calls (learning/calibration.h)
 
-  // InvalidArgument names what is wrong with `text`.
+  // InvalidArgument describes the error in `text`.
   static absl::StatusOr<EstimateSpec> Parse(std::string_view text);
   std::string ToString() const;
 
   friend constexpr bool operator==(const EstimateSpec&, const EstimateSpec&) = default;
 };
 
-// What predictors that were trained elsewhere say of a workload's calls on each of its models, before they run.
+// Predictions for a workload's calls on each of its models, made before the run by predictors trained elsewhere.
 struct Forecasts {
-  std::vector<Estimate> output = {};  // of the call: calls x models; empty: as EstimateSpec says
-  std::vector<Estimate> left = {};    // of it and all after it in its workflow; likewise
-  std::vector<float> scores = {};  // how probably the model solves it, workflows x models; empty: not told
+  std::vector<Estimate> output = {};  // output of the call, calls x models; empty: by EstimateSpec
+  std::vector<Estimate> left = {};  // remaining output of the workflow including the call; likewise
+  std::vector<float> scores = {};  // probability that the model solves the workflow, workflows x models; empty: unknown
 };
 
-// How far what was told of calls that ended, and of workflows that did, was from what came; `raw`: before calibration.
+// Errors of the estimates of finished calls and workflows; `raw`: before calibration.
 struct EstimateErrors {
   CalibrationError output, left;
-  CalibrationError raw_output, raw_left;  // where the estimates are learnt; else as the above
+  CalibrationError raw_output, raw_left;  // equal to `output` and `left` without calibration
 };
 
-// Fills in the estimates of one run's requests. A call's noise depends on the seed and its index alone, not on the
+// Sets the estimates of the requests of one run. A call's noise depends only on the seed and its index, not on the
 // order of events.
 //
-// What a workflow has left besides the call (Request::after) is told by oracle, noise of any kind (a call's prompt and
-// output with the same error) and class means.
+// The remaining work of other calls (Request::after) is estimated by the oracle, by all noise kinds and by class means.
+// With noise, a call's prompt and output have the same error.
 //
-// Noise of any kind: what a workflow has left is the sum over its calls that have not ended, each with its own
-// error, so that a workflow of one call has left what that call is estimated at. Calibrated: log lengths are taken
-// as normal with the mean and variance of the workload's; the posterior given log true + sigma * z is log-normal,
-// and a sum is matched to one by its first two moments (Fenton, 1960).
+// Noise kinds: a workflow's remaining output is the sum over its unfinished calls, each with its own error. A workflow
+// of one call thus has the estimate of that call. kCalibrated assumes normal log lengths with the workload's mean and
+// variance. The posterior given log true + sigma * z is log-normal, and a sum is approximated by its first two moments
+// (Fenton, 1960).
 //
-// Class means: a class is what bears the same names (workflow, stage, agent), or, where stage and agent are
-// nameless, what has a prompt of the same bit length. Until something of the class has finished the mean over all
-// stands in, and until anything has, nothing is known. What is left of a workflow is observed when it ends.
+// Class means: a class is a combination of workflow, stage and agent name; without stage and agent names, of prompts
+// with the same bit length. Until a call of the class has finished, the mean over all calls is used. Before the first
+// finished call, estimates are unknown. A workflow's remaining output is learned when the workflow ends.
 //
-// Lengths: of the call as the table tells; nothing is known of the rest of its workflow, nor of tools.
+// Lengths: estimates only the call's output, from the table.
 //
-// Forest: one forest of what a call generates, one of what its workflow has left, each of up to 50 trees and 8,000
-// calls (the newest, mostly), grown anew whenever twice as many workflows have ended, from 32 on. They look at what is
-// seen when a call begins: its prompt's length and visible features, its stage and agent, the class of its workflow,
-// and what that has generated so far. Until the first is grown class means stand in, and tools and all else of what is
-// left besides the call are told by them, outputs and what grows with them in proportion to the forest's.
+// Forest: one forest for the output of a call and one for the remaining output of its workflow. Each has up to 50 trees
+// and 8,000 calls, mostly the newest. Forests are rebuilt whenever the number of finished workflows has doubled,
+// starting at 32. Inputs are known when a call begins: prompt length and visible features, stage and agent, class of
+// the workflow, and its output so far. Class means are used before the first forest, and for tools and other parts of
+// Request::after. Outputs, and quantities that grow with them, are scaled to the forest's estimate.
 //
-// Learnt: whatever the kind (or a forecast) tells of a call and of what its workflow has left goes through a
-// Calibration each, which learns a call's length when it ends, and what was left when the workflow has ended. The rest
-// of Request::after scales with what is left besides the call. Tools are left as they are.
+// Learnt: estimates or forecasts of a call's output and of its workflow's remaining output each pass through a
+// Calibration. It learns from a call when the call ends, and from remaining output when the workflow ends. Other output
+// fields of Request::after scale with the remaining output after the call. Tool estimates do not change.
 //
-// Where models differ, all of this is of the model that a call is placed on: priors, classes and calibrations are the
-// model's own. What calls that have ended generated, and what was left when one was made, is what came of the models
-// that they ran on, which may be others.
+// With several models, estimates are for the model that a call is placed on: priors, classes and calibrations are per
+// model. Finished calls contribute their actual outputs, possibly from other models.
 class Estimator {
  public:
-  // `workload` must outlive this.
+  // `workload` must outlive this object.
   Estimator(const Workload& workload, EstimateSpec spec, std::uint64_t seed);
 
-  // Sets output_tokens and workflow_tokens_left as known when call `call` (an index into Workload::calls) of
-  // workflow `workflow` is made, or placed on `model`, a column of the workload.
+  // Sets output_tokens and workflow_tokens_left of call `call` (an index into Workload::calls) of workflow `workflow`,
+  // when it is made or placed on `model` (a column of the workload).
   void Describe(std::uint32_t workflow, std::uint32_t call, Request& request, std::size_t model = Workload::kNoModel);
 
-  // The call has completed: its length is known from here on. `model`: the one it was placed on.
+  // Learns from a finished call. `model`: the model that it was placed on.
   void Ended(std::uint32_t workflow, std::uint32_t call, std::size_t model = Workload::kNoModel);
 
-  // Forecasts take the place of estimates where they say something. Scores, and what each of `models` would generate,
-  // go with every request. InvalidArgument: tables of another size.
+  // Uses forecasts instead of estimates when they are known. Every request then contains scores and expected outputs
+  // for each of `models`. InvalidArgument: tables of another size.
   absl::Status Use(std::shared_ptr<const Forecasts> forecasts, std::vector<std::size_t> models);
 
-  // Of a tool call, an index into Workload::tools, that comes after `generated` tokens of its call's output. Oracle
-  // knows; class means are a ToolProfile's, by the tool's name and without seeds; noise of any kind is the same factor,
-  // exp(sigma z) or 1 + sigma z, on duration and returned tokens of a call, and another on the output before it.
+  // Estimates a tool call (index into Workload::tools) after `generated` output tokens of its call. The oracle knows
+  // it. Class means use a ToolProfile by tool name, without seeds. Noise kinds multiply duration and returned tokens of
+  // a tool call by one factor, exp(sigma z) or 1 + sigma z, and the output before it by another.
   NextCall Tool(std::uint32_t tool, std::int32_t generated) const;
   void ToolEnded(std::uint32_t tool, std::int32_t generated);
 
@@ -127,9 +126,9 @@ class Estimator {
   };
   struct ClassMeans {
     Mean output, left;
-    Mean calls_after, prompt_after, kv_after, path_after;  // output_after is what is left less the call's own
+    Mean calls_after, prompt_after, kv_after, path_after;  // output_after is `left` minus the call's own output
   };
-  // A log-normal belief by its first two moments; a variance of zero is a point.
+  // A log-normal belief, given by its first two moments; variance 0: a known value.
   struct Belief {
     double mean = 0, variance = 0;
 
@@ -138,16 +137,16 @@ class Estimator {
     }
   };
 
-  // What a call was told, and what is compared with that when it is over.
+  // The estimates of a call, to be compared with the outcome.
   struct Told {
-    double raw_output = -1, raw_left = -1, output = -1, left = -1;  // means; below 0: nothing
-    double generated = 0;  // by the workflow, then
+    double raw_output = -1, raw_left = -1, output = -1, left = -1;  // means; below 0: unknown
+    double generated = 0;  // output of the workflow at that time
     std::size_t column = 0;
-    std::int32_t prompt_tokens = -1;  // of its request; below 0: not told
-    std::uint32_t since = 0;  // `ends_`, then
+    std::int32_t prompt_tokens = -1;  // prompt of its request; below 0: unknown
+    std::uint32_t since = 0;  // `ends_` at that time
   };
   struct Checks {
-    CalibrationCheck output, left, raw_output, raw_left;  // raw: of learnt estimates
+    CalibrationCheck output, left, raw_output, raw_left;  // raw: before calibration
   };
   struct Calibrations {
     Calibration output, left;
@@ -155,15 +154,15 @@ class Estimator {
 
   struct Forests {
     LengthLearner output, left;
-    std::shared_ptr<const LengthForest> output_now = {}, left_now = {};  // null: not grown yet
+    std::shared_ptr<const LengthForest> output_now = {}, left_now = {};  // null: no forest yet
     LengthForest::Scratch scratch = {};
-    std::int64_t ended = 0, refresh_at = 32;  // workflows
-    std::vector<LengthInput> inputs = {};  // by call, as of when it was made
+    std::int64_t ended = 0, refresh_at = 32;  // finished workflows
+    std::vector<LengthInput> inputs = {};  // by call, as of its start
   };
 
   bool learns_classes() const { return spec_.kind == EstimateKind::kClassMean || spec_.kind == EstimateKind::kForest; }
 
-  // Normal, of log lengths.
+  // A normal distribution of log lengths.
   struct Prior {
     double mean = 0, variance = 0;
   };
@@ -174,7 +173,7 @@ class Estimator {
   void Expect(std::uint32_t workflow, std::uint32_t call, Request& request);
   void ExpectByKind(std::uint32_t workflow, std::uint32_t call, Request& request);
   void Score(std::uint32_t workflow, std::uint32_t call, Request& request);
-  std::size_t column() const { return std::min(model_, workload_->models.size()); }  // the last: none of them
+  std::size_t column() const { return std::min(model_, workload_->models.size()); }  // last column: another model
   void FindClasses();
   void PlantForests();
   void DescribeByClass(std::uint32_t call, Request& request);
@@ -184,15 +183,15 @@ class Estimator {
   Belief BeliefOf(std::uint32_t call) const;
   template <class BeliefOfCall>
   WorkAfter AfterOf(const WorkloadWorkflow& workflow, std::uint32_t call, std::uint32_t since, BeliefOfCall belief_of);
-  // Those that had not ended when `since` calls had.
+  // Visits calls that had not finished when `since` calls had.
   template <class Visit>
   void ForCallsLeft(const WorkloadWorkflow& workflow, std::uint32_t since, Visit visit) const;
   double LeftOf(const WorkloadWorkflow& workflow, std::uint32_t call) const;
-  // What the call has generated, on whatever model it ran; before it has ended, what it would on the one at hand.
+  // Returns the actual output of a finished call, on its model; otherwise the true output on the current model.
   std::int32_t OutputOf(std::uint32_t call) const {
     return outputs_[call] < 0 ? workload_->OutputOf(call, model_) : outputs_[call];
   }
-  // Prompts, too, hold what models have written: those of calls that have ended are as they were.
+  // Returns the prompt length. Prompts contain outputs of models, so a finished call has its actual prompt.
   std::int32_t PromptOf(std::uint32_t call) const {
     const bool seen = ended_[call] != kRuns && told_[call].prompt_tokens >= 0;
     return seen ? told_[call].prompt_tokens : workload_->calls[call].prompt_tokens;
@@ -201,7 +200,7 @@ class Estimator {
   ClassMeans& ClassOf(std::uint32_t call) {
     return classes_[class_of_[call] * (workload_->models.size() + 1) + column()];
   }
-  // A call site of its own for each model.
+  // Returns the call site, which is separate per model.
   StageId SiteOf(std::uint32_t call) const {
     const std::size_t columns = workload_->models.size() + 1;
     return {workload_->calls[call].stage * columns + (columns > 1 ? column() : 0)};
@@ -210,25 +209,25 @@ class Estimator {
   const Workload* workload_;
   EstimateSpec spec_;
   std::uint64_t seed_;
-  std::size_t model_ = Workload::kNoModel;  // whose outputs are looked at
+  std::size_t model_ = Workload::kNoModel;  // model of the current estimates
   std::vector<Prior> priors_;  // by column()
   static constexpr std::uint32_t kRuns = UINT32_MAX;
-  std::uint32_t ends_ = 0;  // calls that have ended
-  std::vector<std::uint32_t> ended_;  // by call: how many had before it; kRuns: it has not
-  std::vector<std::int32_t> outputs_;  // of calls that have ended; below 0: it has not
-  std::vector<Told> told_;  // likewise
-  std::vector<double> generated_;  // by workflow: output of the calls that have ended
+  std::uint32_t ends_ = 0;  // finished calls
+  std::vector<std::uint32_t> ended_;  // by call: finished calls before its end; kRuns: not finished
+  std::vector<std::int32_t> outputs_;  // outputs of finished calls; below 0: not finished
+  std::vector<Told> told_;  // by call
+  std::vector<double> generated_;  // by workflow: output of finished calls
   Checks checks_;
-  std::vector<Calibrations> calibrations_;  // by column(); empty where nothing is learnt
+  std::vector<Calibrations> calibrations_;  // by column(); empty without calibration
   std::shared_ptr<const Forecasts> forecasts_;
   std::vector<std::size_t> scored_;  // models
-  std::vector<ModelScore> scores_;  // of the request that was described last
+  std::vector<ModelScore> scores_;  // of the most recently described request
   // Class means and forests.
   std::vector<std::uint32_t> class_of_;  // by call
   std::vector<ClassMeans> classes_;  // by class and column()
   std::vector<ClassMeans> all_;  // by column()
-  std::vector<double> path_;  // of AfterOf, by call of the workflow
-  std::optional<ToolProfile> tools_;  // by name
+  std::vector<double> path_;  // used by AfterOf, by call of the workflow
+  std::optional<ToolProfile> tools_;  // by tool name
   LengthTable lengths_;  // kLengths only
   std::optional<Forests> forests_;  // kForest only
 };

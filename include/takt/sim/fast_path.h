@@ -1,15 +1,14 @@
-// One engine in virtual time without its scheduler: first come first served, continuous batching, chunked prefill
-// within a token budget, KV in blocks. For planners, which ask for thousands of runs.
+// A fast simulation of one engine without a scheduler: first come first served, continuous batching, chunked prefill
+// within a token budget, KV in blocks. Planners use it for thousands of runs.
 //
-// It does what Replay (sim/replay.h) does for one instance under "fcfs" with StepLimits of `token_budget` and
-// `max_seqs`, all else by default, but touches a request only where something happens to it: when it is admitted, at
-// the end of its prefill, at its end, and where it gives way. An iteration costs O(1), and iterations in which all
-// rows only decode are taken together: their times are an arithmetic series, since a decode's time is linear in its
-// context. Ends lie in a calendar of iterations.
+// It models Replay (sim/replay.h) with one instance, policy "fcfs", StepLimits of `token_budget` and `max_seqs`, and
+// defaults otherwise. It processes a request only at admission, end of prefill, preemption and end. An iteration costs
+// O(1). Iterations in which all rows decode are processed together: a decode's time is linear in its context, so their
+// times form an arithmetic series. A calendar of iterations holds the ends of requests.
 //
-// Departures from Replay: times are not rounded to nanoseconds between such iterations; a request that cannot fit
-// beside nothing fails at once, and not when its context has outgrown the cache; prefix hits are a share of each
-// prompt (Cascadia, Appendix M, equation 1) whose KV counts for each request.
+// Differences from Replay: times are not rounded to nanoseconds between such iterations. A request that never fits
+// fails at once, not when its context outgrows the cache. Prefix hits are a fixed share of each prompt (Cascadia,
+// Appendix M, equation 1), and each request holds its own KV for them.
 #ifndef TAKT_SIM_FAST_PATH_H_
 #define TAKT_SIM_FAST_PATH_H_
 
@@ -33,13 +32,13 @@ namespace takt {
 
 struct FastRequest {
   double arrival = 0;        // [s]
-  std::int32_t prompt = 1;   // tokens; less than 1 counts as 1
-  std::int32_t output = 1;   // likewise
+  std::int32_t prompt = 1;  // prompt tokens; at least 1
+  std::int32_t output = 1;  // output tokens; at least 1
 
   friend constexpr bool operator==(const FastRequest&, const FastRequest&) = default;
 };
 
-// Seconds on the clock of the arrivals; infinite where the request never fits the cache.
+// Times in seconds on the clock of the arrivals; infinite if the request never fits the cache.
 struct FastRecord {
   double first_token = 0;
   double end = 0;
@@ -48,26 +47,26 @@ struct FastRecord {
 };
 
 struct FastPathOptions {
-  std::int32_t token_budget = 2048;    // of an iteration, decodes and prefill together; StepLimits' default
-  std::int32_t max_seqs = 256;  // requests that run at once; likewise. More than the budget count as the budget
+  std::int32_t token_budget = 2048;  // tokens of an iteration, decodes and prefill together
+  std::int32_t max_seqs = 256;  // maximum running requests, clamped to the budget
   std::int64_t kv_tokens = 0;  // size of the cache
-  std::int32_t kv_block_tokens = 16;  // SchedulerOptions' default, as are the following
+  std::int32_t kv_block_tokens = 16;  // block size, as in SchedulerOptions
   double kv_watermark = 0.01;  // share of the cache that admissions leave free for growth
-  double prefix_hit_rate = 0;  // share of each prompt that need not be computed; cut to [0, 1]
+  double prefix_hit_rate = 0;  // share of each prompt found in the prefix cache; clamped to [0, 1]
 };
 
 struct FastRun {
   std::int64_t steps = 0;
   std::int64_t preemptions = 0;
   std::int64_t failed = 0;
-  double busy = 0;  // [s] in which an iteration ran
-  double end = 0;  // [s] of the last iteration
+  double busy = 0;  // time in iterations [s]
+  double end = 0;  // end of the last iteration [s]
 };
 
-// Thread-compatible; one that is used again allocates nothing for runs that are no larger.
+// Thread-compatible. A reused object allocates nothing for runs that are no larger.
 class FastPath {
  public:
-  // `cost` must outlive it.
+  // `cost` must outlive this object.
   FastPath(const PreparedCostModel& cost, const FastPathOptions& options) : cost_(&cost), options_(options) {
     options_.token_budget = std::max(options.token_budget, 1);
     options_.max_seqs = std::clamp(options.max_seqs, 1, options_.token_budget);
@@ -83,16 +82,16 @@ class FastPath {
     context_s_ = (DecodeSeconds(rows, kFar) - DecodeSeconds(rows, 0)) / static_cast<double>(kFar);
   }
 
-  // Requests in the order of arrival; `records` is as long. All of them run to their end.
+  // Runs all requests to their end. Requests must be sorted by arrival; `records` has the same size.
   FastRun Run(std::span<const FastRequest> requests, std::span<FastRecord> records);
 
   const FastPathOptions& options() const { return options_; }
 
  private:
   struct Row {
-    std::int64_t finish = -1;  // iteration that yields its last token; -1: it does not decode
-    std::int32_t known = 0;  // tokens to compute when it is next admitted
-    std::uint32_t next = kNoSlot;  // in its bucket of the calendar
+    std::int64_t finish = -1;  // iteration of its last token; -1: not decoding
+    std::int32_t known = 0;  // tokens to compute at its next admission
+    std::uint32_t next = kNoSlot;  // next row in the same calendar bucket
     bool running = false;
   };
 
@@ -106,7 +105,7 @@ class FastPath {
   std::int64_t BlocksOf(std::int64_t tokens) const {
     return (tokens + options_.kv_block_tokens - 1) / options_.kv_block_tokens;
   }
-  // Tokens of a row that decodes, the newest included, before iteration step_.
+  // Returns the tokens of a decoding row before iteration step_, including the newest.
   std::int64_t KnownOf(std::uint32_t r) const {
     return std::int64_t{Prompt(r)} + Output(r) - (rows_[r].finish - step_ + 1);
   }
@@ -115,7 +114,7 @@ class FastPath {
     const std::int64_t at = step % period;
     return static_cast<std::size_t>(at < 0 ? at + period : at);
   }
-  // The phase in which a row that starts to decode at `step` with so many tokens computed takes its next block.
+  // Returns the phase in which a row takes its next block, if it starts to decode at `step` with `computed` tokens.
   std::size_t PhaseOfRow(std::int64_t step, std::int64_t computed) const { return PhaseOf(step - computed); }
 
   void Begin(std::span<const FastRequest> requests, std::span<FastRecord> records);
@@ -138,8 +137,8 @@ class FastPath {
   const PreparedCostModel* cost_;
   FastPathOptions options_;
   std::int64_t blocks_ = 0, watermark_ = 0;
-  std::vector<double> decode_s_;  // [s] by rows, of an iteration without context
-  double context_s_ = 0;  // [s] per token of context
+  std::vector<double> decode_s_;  // time of a decode iteration without context, by rows [s]
+  double context_s_ = 0;  // time per token of context [s]
 
   std::span<const FastRequest> requests_;
   std::span<FastRecord> records_;
@@ -147,19 +146,19 @@ class FastPath {
   double now_ = 0;
   std::int64_t step_ = 0;
   std::int64_t free_ = 0;
-  std::int64_t decodes_ = 0;  // rows that decode
-  std::int64_t context_ = 0;  // theirs in the next iteration
+  std::int64_t decodes_ = 0;  // decoding rows
+  std::int64_t context_ = 0;  // sum of their contexts in the next iteration
   std::int64_t done_ = 0;
-  std::uint32_t next_ = 0;  // that has not been admitted yet
-  std::uint32_t prefill_ = kNoSlot;  // whose prompt is computed in part
-  std::int64_t prefill_done_ = 0;  // tokens of it
-  std::vector<std::uint32_t> back_;  // gave way; the last came first
-  std::vector<std::uint32_t> order_;  // requests that run, as admitted; those that have ended are taken out at the end
-  std::vector<std::uint32_t> starts_;  // whose prefill ends in this iteration
+  std::uint32_t next_ = 0;  // next request that was never admitted
+  std::uint32_t prefill_ = kNoSlot;  // request whose prompt is partly computed
+  std::int64_t prefill_done_ = 0;  // computed tokens of that prompt
+  std::vector<std::uint32_t> back_;  // preempted requests; the last one is admitted first
+  std::vector<std::uint32_t> order_;  // running requests in order of admission; may contain finished ones
+  std::vector<std::uint32_t> starts_;  // requests whose prefill ends in this iteration
   std::vector<Row> rows_;
-  std::vector<std::int64_t> phase_;  // rows that take a block, by iteration modulo the block's tokens
+  std::vector<std::int64_t> phase_;  // rows that take a block, by iteration modulo block size
   std::vector<std::uint32_t> calendar_;  // first row by last iteration, modulo its size
-  std::vector<std::uint64_t> calendar_bits_;  // whether there is one
+  std::vector<std::uint64_t> calendar_bits_;  // non-empty buckets, one bit each
 };
 
 inline void FastPath::Begin(std::span<const FastRequest> requests, std::span<FastRecord> records) {
@@ -209,7 +208,7 @@ inline FastRun FastPath::Run(std::span<const FastRequest> requests, std::span<Fa
   return run_;
 }
 
-// The request to admit next, arrived or not. Those that could never run fail on the way.
+// Returns the next request to admit, arrived or not. Fails requests that never fit.
 inline std::uint32_t FastPath::Head() {
   if (!back_.empty()) return back_.back();
   while (next_ < requests_.size()) {
@@ -229,12 +228,12 @@ inline bool FastPath::Admissible(std::uint32_t r) const {
   return BlocksOf(rows_[r].known) <= free_ - (running > 0 ? watermark_ : 0);
 }
 
-// What the budget leaves for prompts: the one that has been begun, then newcomers. False: nothing.
+// Gives the remaining budget to prompts: first the started one, then new requests. Returns false if no prefill runs.
 inline bool FastPath::PlanPrefill(bool admit, StepLoad& load) {
   starts_.clear();
   std::int64_t budget = options_.token_budget - decodes_;
   if (budget <= 0) return false;
-  const std::int64_t need = phase_[PhaseOf(step_)];  // requests that run come first
+  const std::int64_t need = phase_[PhaseOf(step_)];  // blocks of running requests, which have priority
   free_ -= need;
   if (prefill_ != kNoSlot) AddChunk(prefill_, load, budget);
   while (admit && budget > 0) {
@@ -266,7 +265,7 @@ inline void FastPath::AddChunk(std::uint32_t r, StepLoad& load, std::int64_t& bu
   if (tokens == left) starts_.push_back(r);
 }
 
-// The rows of this iteration need more blocks than are free: the last to be admitted give way.
+// Preempts the most recently admitted requests until this iteration's rows have enough blocks.
 inline void FastPath::MakeRoom() {
   while (phase_[PhaseOf(step_)] > free_) PreemptLast();
 }
@@ -310,7 +309,7 @@ inline void FastPath::StepWithPrefill(StepLoad& load) {
   starts_.clear();
 }
 
-// A prefill has ended, and with it came a token.
+// Handles the end of a prefill, which yields a token.
 inline void FastPath::StartDecoding(std::uint32_t r) {
   Row& row = rows_[r];
   const std::int32_t generated = row.known - Prompt(r) + 1;
@@ -324,12 +323,12 @@ inline void FastPath::StartDecoding(std::uint32_t r) {
   Enter(r, row.finish);
 }
 
-// Iterations in which nothing but decodes happens: up to the next end, or the next arrival that could be admitted.
+// Runs iterations that only decode, until the next end or the next possible admission.
 inline void FastPath::Decode() {
   std::int64_t steps = NextEnd() - step_ + 1;
   const double first =
       decode_s_[static_cast<std::size_t>(decodes_)] + Rounded(context_s_ * static_cast<double>(context_));
-  const double grows = Rounded(context_s_ * static_cast<double>(decodes_));  // per iteration
+  const double grows = Rounded(context_s_ * static_cast<double>(decodes_));  // growth per iteration
   const auto seconds = [&](std::int64_t n) {
     const auto count = static_cast<double>(n);
     return Rounded(count * (first + Rounded(grows * 0.5 * (count - 1))));
@@ -344,7 +343,7 @@ inline void FastPath::Decode() {
     span = seconds(steps);
   }
   if (BlocksTaken(steps) > free_) {
-    // In every period each row takes one block.
+    // In each period every row takes one block.
     steps = std::clamp(free_ / decodes_ * options_.kv_block_tokens, std::int64_t{1}, steps);
     span = seconds(steps);
   }
@@ -357,7 +356,7 @@ inline void FastPath::Decode() {
   EndRows();
 }
 
-// By the rows that decode, in the next so many iterations.
+// Returns the blocks that decoding rows take in the next `steps` iterations.
 inline std::int64_t FastPath::BlocksTaken(std::int64_t steps) const {
   const auto period = static_cast<std::int64_t>(phase_.size());
   std::int64_t blocks = steps / period * decodes_;
@@ -369,7 +368,7 @@ inline std::int64_t FastPath::BlocksTaken(std::int64_t steps) const {
   return blocks;
 }
 
-// Those whose last token the last iteration has yielded.
+// Ends the rows whose last token came from the last iteration.
 inline void FastPath::EndRows() {
   const std::int64_t last = step_ - 1;
   const std::size_t bucket = static_cast<std::size_t>(last) & (calendar_.size() - 1);
@@ -407,7 +406,7 @@ inline void FastPath::Leave(std::uint32_t r, std::int64_t step) {
   if (calendar_[bucket] == kNoSlot) calendar_bits_[bucket / 64] &= ~(std::uint64_t{1} << (bucket % 64));
 }
 
-// The first iteration from step_ on that is a row's last; some row decodes.
+// Returns the first iteration from step_ on that is the last of a row. At least one row must be decoding.
 inline std::int64_t FastPath::NextEnd() const {
   const std::size_t start = static_cast<std::size_t>(step_) & (calendar_.size() - 1);
   std::size_t word = start / 64;

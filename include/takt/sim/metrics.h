@@ -1,4 +1,4 @@
-// What a run did: one record a request, one a workflow, and what they come to.
+// Results of a run: records per request and workflow, and their summary.
 #ifndef TAKT_SIM_METRICS_H_
 #define TAKT_SIM_METRICS_H_
 
@@ -15,25 +15,25 @@
 namespace takt {
 
 enum class Outcome : std::uint8_t {
-  kPending,    // had not ended when the run was stopped
+  kPending,  // not finished when the run was stopped
   kCompleted,
-  kFailed,     // the scheduler named it; `reason` says why
-  kNeverMade,  // a predecessor failed, so that this call was never made
+  kFailed,  // the scheduler failed it because of `reason`
+  kNeverMade,  // not made, because a predecessor failed
 };
 
-// Times that never came are kNever.
+// Times of events that did not happen are kNever.
 struct RequestRecord {
   TimePoint arrival = kNever;
-  TimePoint first_step = kNever;   // start of the first step that ran it
-  TimePoint first_token = kNever;  // end of the step that yielded it
+  TimePoint first_step = kNever;  // start of its first step
+  TimePoint first_token = kNever;  // end of the step that yielded its first token
   TimePoint end = kNever;
   std::uint32_t workflow = 0;      // index into Workload::workflows
-  std::int32_t output_tokens = 0;  // so far
+  std::int32_t output_tokens = 0;  // output tokens so far
   std::int32_t preemptions = 0;
-  std::int32_t recomputed_tokens = 0;  // computed again after their KV was dropped
-  std::int32_t cached_tokens = 0;      // of the prompt, found in the prefix cache when it was first admitted
+  std::int32_t recomputed_tokens = 0;  // tokens recomputed after a preemption
+  std::int32_t cached_tokens = 0;  // prompt tokens found in the prefix cache at the first admission
   std::uint16_t instance = 0;
-  bool gated = false;  // a gate kept it out before its first step, or keeps it out at the end of the run
+  bool gated = false;  // kept out by a gate before its first step, or still at the end of the run
   Outcome outcome = Outcome::kPending;
   FailReason reason = FailReason::kInvalid;
 
@@ -43,13 +43,13 @@ static_assert(sizeof(RequestRecord) <= 64);
 
 struct WorkflowRecord {
   TimePoint arrival = kNever;
-  TimePoint end = kNever;  // of its last call
-  Outcome outcome = Outcome::kPending;  // kFailed where any of its calls did
+  TimePoint end = kNever;  // end of its last call
+  Outcome outcome = Outcome::kPending;  // kFailed if any call failed
 
   friend constexpr bool operator==(const WorkflowRecord&, const WorkflowRecord&) = default;
 };
 
-// The state of an engine, or of several together, at one moment.
+// State of one or several engines at one time.
 struct SeriesPoint {
   TimePoint time{};
   std::int64_t waiting = 0;
@@ -59,8 +59,8 @@ struct SeriesPoint {
   friend constexpr bool operator==(const SeriesPoint&, const SeriesPoint&) = default;
 };
 
-// Keeps at most `limit` points of a series of any length: every point at first, then one per interval, which
-// doubles whenever the series is full.
+// A time series of at most `limit` points. It keeps every point at first, later one per interval. The interval doubles
+// whenever the series is full.
 class Series {
  public:
   static constexpr std::size_t kDefaultLimit = 2000;
@@ -68,7 +68,7 @@ class Series {
   explicit Series(std::size_t limit = kDefaultLimit) : limit_(limit < 2 ? 2 : limit) {}
 
   bool due(TimePoint now) const { return now >= next_; }
-  void Add(const SeriesPoint& point);  // where due, in the order of time
+  void Add(const SeriesPoint& point);  // must be due, in order of time
 
   const std::vector<SeriesPoint>& points() const { return points_; }
 
@@ -79,10 +79,10 @@ class Series {
   std::vector<SeriesPoint> points_;
 };
 
-// Mean over time, and peak, of a quantity that changes in steps.
+// Time average and maximum of a step function.
 class TimeMean {
  public:
-  // From `now` on the value is `value`; earlier times are taken as the latest.
+  // Sets the value from `now` on; an earlier time counts as the latest one.
   void Set(TimePoint now, double value);
 
   double mean() const { return span_ > 0 ? sum_ / span_ : value_; }
@@ -94,7 +94,7 @@ class TimeMean {
   double value_ = 0, sum_ = 0, span_ = 0, peak_ = 0;
 };
 
-// What counts as served well: first token within `ttft`, then `tpot` a token on average.
+// The SLO: time to first token of at most `ttft`, then at most `tpot` per token on average.
 struct SloTarget {
   Duration ttft = std::chrono::seconds(2);
   Duration tpot = std::chrono::milliseconds(100);
@@ -102,7 +102,7 @@ struct SloTarget {
   friend constexpr bool operator==(const SloTarget&, const SloTarget&) = default;
 };
 
-// A part of a run, whose beginning found everything cold.
+// A time window of a run, to exclude its start with cold caches.
 struct Window {
   TimePoint from{}, until{};
 
@@ -111,59 +111,59 @@ struct Window {
   friend constexpr bool operator==(const Window&, const Window&) = default;
 };
 
-// How sessions fared, in a window.
+// Results of sessions in a window.
 struct SessionFigures {
-  std::int64_t turns = 0, sessions = 0;  // that were completed in it
-  // Of the turns that began to be computed in it:
-  double cached_share = 0;    // of their prompts' tokens, found in the cache
-  double prefill_excess = 0;  // seconds of prefill over those that a cache which forgets nothing would have left
-  double moved_share = 0;     // of those that follow another turn: on another instance than that
-  Summary gate_wait;          // s, of turns that were kept waiting by a gate
+  std::int64_t turns = 0, sessions = 0;  // completed in the window
+  // Figures of turns whose computation began in the window:
+  double cached_share = 0;  // share of prompt tokens found in the cache
+  double prefill_excess = 0;  // prefill time beyond that with an infinite cache [s]
+  double moved_share = 0;  // share of follow-up turns on another instance than the previous turn
+  Summary gate_wait;  // wait of turns that a gate kept out [s]
 
   friend bool operator==(const SessionFigures&, const SessionFigures&) = default;
 };
 
-// Seconds unless a name says otherwise. Latencies are over completed requests (workflows) only; the counts say how
-// many there are.
+// Summary of a run, in seconds unless the name has another unit. Latencies cover only completed requests or workflows,
+// whose numbers are given.
 struct Metrics {
   std::int64_t requests = 0, completed = 0, failed = 0, never_made = 0, pending = 0;
   std::int64_t workflows = 0, workflows_completed = 0;
 
-  Summary queue;      // arrival to first step
+  Summary queue;  // arrival to first step
   Summary ttft;       // arrival to first token
-  Summary tpot;       // (end - first token) / (output - 1), outputs above 1
+  Summary tpot;  // (end - first token) / (output - 1), if output > 1
   Summary e2e;        // arrival to end
   Summary workflow;   // arrival of the workflow to the end of its last call
   Summary per_token;  // e2e / output tokens
   Summary workflow_per_token;  // workflow / output tokens of all its calls
-  Summary slowdown;   // e2e / the same alone on an empty engine
+  Summary slowdown;  // e2e / isolated latency on an empty engine
   Summary workflow_slowdown;
 
   double makespan = 0;            // first arrival to last end
   double throughput_rps = 0;      // completed requests per second of makespan
   double throughput_tokens = 0;   // output tokens per second of makespan
-  double goodput_rps = 0;         // completed within the SLO, per second of makespan
-  double slo_attainment = 0;      // the same as a share of all requests
-  // Smallest multiple of its own latency alone within which 95 % of all workflows complete; infinite where more than
-  // 5 % do not complete. (HexGen-Flow's "SLO scale at 95 %".)
+  double goodput_rps = 0;  // requests completed within the SLO per second of makespan
+  double slo_attainment = 0;  // requests completed within the SLO / all requests
+  // Smallest factor such that 95 % of all workflows complete within it times their isolated latency. Infinite if more
+  // than 5 % do not complete. (HexGen-Flow's "SLO scale at 95 %".)
   double slo_scale_95 = 0;
-  double max_slowdown = 0;        // of a request
-  std::optional<double> score;    // share of workflows that were solved; where the workload tells what models solve
-  std::optional<SessionFigures> sessions;  // where the workload has sessions
-  std::optional<double> regret;   // mean e2e / that of the order by exact size; for callers that ran both
+  double max_slowdown = 0;  // maximum of a request
+  std::optional<double> score;  // share of solved workflows, if the workload knows correctness
+  std::optional<SessionFigures> sessions;  // set if the workload has sessions
+  std::optional<double> regret;  // mean e2e / mean e2e of the order by true size, if the caller ran both
 
   std::int64_t preemptions = 0, recomputed_tokens = 0, cached_tokens = 0, output_tokens = 0;
-  double kv_mean = 0, kv_peak = 0;  // share of the KV cache in use, over time
+  double kv_mean = 0, kv_peak = 0;  // used share of the KV cache, over time
 };
 
-// The latencies that the requests and workflows of a run would have alone on an empty engine.
+// Latencies of requests and workflows when each runs alone on an empty engine.
 struct IsolatedLatencies {
   std::vector<Duration> requests, workflows;
 };
 
-// `isolated` may be empty: then nothing is said about slowdowns. KV use is left to the caller. With a window, all but
-// the makespan is over requests and workflows that arrived in it, `makespan` is its length, and the time to the first
-// token is also over requests that still wait at its end: they count as long as they have waited.
+// Summarizes a run. If `isolated` is empty, there are no slowdowns. The caller sets KV use. With a window, all fields
+// cover requests and workflows that arrived in it, and `makespan` is its length. TTFT then includes requests that still
+// wait at its end, with their wait so far.
 Metrics Summarize(std::span<const RequestRecord> requests, std::span<const WorkflowRecord> workflows,
                   const IsolatedLatencies& isolated, const SloTarget& slo, const std::optional<Window>& window = {});
 

@@ -1,5 +1,5 @@
-// Cost models with a name: what a model, a GPU, a number format and a tensor parallelism cost per iteration, and how
-// much KV they hold. docs/reference/engine_profiles.md tells where the numbers come from.
+// Named cost models: the iteration cost and KV capacity of a model, GPU, number format and tensor parallelism.
+// docs/reference/engine_profiles.md lists the sources.
 #ifndef TAKT_SIM_PROFILES_H_
 #define TAKT_SIM_PROFILES_H_
 
@@ -19,44 +19,44 @@ struct Profile {
   std::string id;  // "<family>/<model>/<gpu>/<dtype>[/<engine>]/tp<N>[/pp<N>]"
   std::string model;
   std::string gpu;
-  std::string dtype;  // of weights and activations; the KV cache is bf16
-  CostModel cost;     // with tp and pp
+  std::string dtype;  // number format of weights and activations; the KV cache is bf16
+  CostModel cost;  // includes tp and pp
 
   std::int64_t weight_bytes = 0;        // 0: unknown
   std::int64_t kv_bytes_per_token = 0;  // one copy; 0: unknown
-  std::int32_t kv_heads = 0;            // beyond so many GPUs tensor parallelism copies KV; 0: it never does
+  std::int32_t kv_heads = 0;  // with more GPUs, tensor parallelism replicates KV; 0: never
   double gpu_memory_gib = 0;            // 0: unknown
-  std::int64_t kv_capacity_tokens = 0;  // 0: the weights leave no room, or one of the above is unknown
+  std::int64_t kv_capacity_tokens = 0;  // 0: unknown, or the weights leave no room
 
-  // Mean absolute error against what it was fitted to, in %; negative: not known. Of whole iterations, of the time
-  // per output token for a fit to served runs.
+  // Mean absolute error of the fit, in %; negative: unknown. It refers to whole iterations; for a fit to served runs,
+  // to the time per output token.
   double decode_error_pct = -1;
   double prefill_error_pct = -1;
 
-  std::string source;    // whose measurements
-  bool derived = false;  // scaled from another profile, not fitted to measurements
-  TransferCurve send_recv_intra;  // between pipeline stages in one server
-  TransferCurve send_recv_inter;  // and across servers
+  std::string source;  // source of the measurements
+  bool derived = false;  // scaled from another profile instead of measured
+  TransferCurve send_recv_intra;  // between pipeline stages within a server
+  TransferCurve send_recv_inter;  // between servers
 };
 
-// The profiles that are compiled in, in the order of `takt profiles`.
+// Returns the built-in profiles, in the order of `takt profiles`.
 std::vector<Profile> BuiltInProfiles();
 
-// By id, among `more` (say, from ReadProfiles) and then those compiled in. An id may end in "/ppN" (WithPipeline),
-// and "derived/<model>/<gpu>/bf16/tp<N>" asks for one that Derive makes from the nearest of them.
-// NotFound names the nearest ids.
+// Finds a profile by id, first in `more` (for example from ReadProfiles), then among the built-in ones. An id may end
+// in "/ppN" (WithPipeline). "derived/<model>/<gpu>/bf16/tp<N>" derives a profile from the most similar one. NotFound
+// lists similar ids.
 absl::StatusOr<Profile> FindProfile(std::string_view id, std::span<const Profile> more = {});
 
-// All profiles of a JSON file in the format that docs/reference/engine_profiles.md describes. NotFound: no such file;
-// InvalidArgument names file, entry and field; ResourceExhausted beyond 64 MiB.
+// Reads all profiles of a JSON file (format: docs/reference/engine_profiles.md). NotFound: no such file.
+// InvalidArgument contains file, entry and field. ResourceExhausted: more than 64 MiB.
 absl::StatusOr<std::vector<Profile>> ReadProfiles(const std::string& path);
 
-// The same with pp pipeline stages: one server up to 8 GPUs, beyond that one stage per hop across servers.
-// InvalidArgument: the layers do not divide by pp, or the profile is a fit to served runs.
+// Returns the profile with pp pipeline stages: up to 8 GPUs in one server, beyond that one stage per server.
+// InvalidArgument: pp does not divide the layers, or the profile is a fit to served runs.
 absl::StatusOr<Profile> WithPipeline(Profile profile, std::int32_t pp);
 
-// Adds what the engine's own software costs per iteration: "none" (the default everywhere), "modern-cudagraph"
-// (0.5 ms + 0.005 ms per sequence), or a measured one; OverheadPresets() lists them.
+// Adds the overhead of the engine's software per iteration: "none" (default), "modern-cudagraph" (0.5 ms + 0.005 ms per
+// sequence), or a measured preset of OverheadPresets().
 absl::StatusOr<Profile> WithOverhead(Profile profile, std::string_view preset);
 
 struct OverheadPreset {
@@ -66,18 +66,18 @@ struct OverheadPreset {
 };
 std::span<const OverheadPreset> OverheadPresets();
 
-// Scales an anchor to another GPU or model (of GpuSpecs and ModelSpecs; empty: the anchor's own) or tensor
-// parallelism (0: the anchor's own) by bytes per bandwidth and FLOP per peak, and marks it `derived`;
-// docs/reference/engine_profiles.md has the rule. NotFound: no such GPU or model.
+// Scales a profile to another GPU or model (of GpuSpecs and ModelSpecs; empty: unchanged) or tensor parallelism (0:
+// unchanged), and marks it `derived`. It scales by bytes / bandwidth and FLOPs / peak; see
+// docs/reference/engine_profiles.md. NotFound: unknown GPU or model.
 absl::StatusOr<Profile> DeriveProfile(const Profile& anchor, std::string_view gpu, std::string_view model,
                                       std::int32_t tp = 0);
 
 struct GpuSpec {
   std::string_view name;
   std::string_view generation;
-  double memory_gib = 0;       // usable by the driver's account
-  double bandwidth_gb_s = 0;   // of its memory, 1e9 bytes/s
-  double tflops = 0;           // bf16, dense
+  double memory_gib = 0;  // usable, as the driver reports it
+  double bandwidth_gb_s = 0;  // memory bandwidth [1e9 bytes/s]
+  double tflops = 0;  // bf16, dense
 };
 std::span<const GpuSpec> GpuSpecs();
 
@@ -92,8 +92,8 @@ struct ModelSpec {
 };
 std::span<const ModelSpec> ModelSpecs();
 
-// Tokens of KV that fit: 0.9 of the memory, less 3 GiB per GPU and the weights, over the bytes per token; where tp
-// exceeds the KV heads, copies count.
+// Returns the KV capacity in tokens: 90 % of the memory, minus 3 GiB per GPU and the weights, divided by the bytes per
+// token. If tp exceeds kv_heads, replicated KV counts.
 std::int64_t KvCapacityTokens(const Profile& profile);
 
 }  // namespace takt

@@ -1,4 +1,4 @@
-// A workload, a policy, a profile: what its users would have seen.
+// Simulates a workload under a policy on engines of a profile.
 #ifndef TAKT_SIM_REPLAY_H_
 #define TAKT_SIM_REPLAY_H_
 
@@ -36,33 +36,33 @@
 namespace takt {
 
 struct ReplayOptions {
-  PolicyFactory policy = [](const EnginePace&) { return AnyPolicy(Fcfs()); };  // of each instance, at its pace
-  PauseFactory pause = [](const MemoryPace&) { return AnyPause(); };           // likewise
-  // What turns of workflows leave in the prefix cache, and who is let in beside it; of each instance, at its pace.
-  // Empty: the cache drops what was used least recently, block by block, and there is no gate.
+  PolicyFactory policy = [](const EnginePace&) { return AnyPolicy(Fcfs()); };  // policy of each instance, for its pace
+  PauseFactory pause = [](const MemoryPace&) { return AnyPause(); };  // pause policy of each instance, for its pace
+  // Retention policy of each instance, for its pace. Empty: the cache evicts the least recently used block, without a
+  // gate.
   RetentionFactory retention = {};
-  GateFactory gate = {};  // needs `retention`; empty: none
-  EstimateSpec estimates = {EstimateKind::kOracle, 0};  // what schedulers are told of lengths; as `takt replay` has it
-  std::optional<BudgetOptions> budgets = {};  // calls get shares of their workflow's time as deadlines; none: all of it
-  std::shared_ptr<const Forecasts> forecasts = {};  // of a workload in which models differ; null: none
-  std::uint64_t seed = 1;  // of the estimates' noise
+  GateFactory gate = {};  // gate of each instance; requires `retention`; empty: none
+  EstimateSpec estimates = {EstimateKind::kOracle, 0};  // length estimates for schedulers; default as in `takt replay`
+  std::optional<BudgetOptions> budgets = {};  // call deadlines as shares of the workflow's; none: its deadline
+  std::shared_ptr<const Forecasts> forecasts = {};  // forecasts for a workload with several models; null: none
+  std::uint64_t seed = 1;  // seed of estimate noise
 
-  Profile profile;  // what a step costs, and how much KV there is
-  std::int64_t kv_tokens = 0;  // > 0: so much KV instead of the profile's
-  std::int64_t host_kv_tokens = 0;  // of the host's memory, for copies of prefixes that have left the cache
+  Profile profile;  // step costs and KV capacity
+  std::int64_t kv_tokens = 0;  // above 0: replaces the profile's KV capacity
+  std::int64_t host_kv_tokens = 0;  // host memory for copies of evicted prefixes
   std::int32_t instances = 1;
-  std::vector<Profile> engines = {};  // not empty: an instance each, instead of `instances` of `profile`
-  // Of interest to several instances only:
+  std::vector<Profile> engines = {};  // one instance per profile; if not empty, replaces `instances` and `profile`
+  // For several instances only:
   AnyPlacement placement = {};
-  PolicyFactory router_policy = {};  // of the router's own queue; empty: `policy`
-  std::int64_t max_outstanding = Instance::kUnbounded;  // requests that an instance is given at once
-  SchedulerOptions scheduler;  // kv_blocks and max_running are set here from kv_tokens and engine.limits
-  VirtualEngineOptions engine;  // of each instance; its place and model are set here
-  VirtualClusterOptions cluster = {};  // workflows are declared where there are budgets, prefixes told with a cache
+  PolicyFactory router_policy = {};  // order of the router's queue; empty: `policy`
+  std::int64_t max_outstanding = Instance::kUnbounded;  // maximum requests per instance
+  SchedulerOptions scheduler;  // kv_blocks and max_running are overwritten from kv_tokens and engine.limits
+  VirtualEngineOptions engine;  // options of each instance; its index and model are overwritten
+  VirtualClusterOptions cluster = {};  // budgets imply declare_workflows, and a prefix cache implies send_prefixes
 
-  Duration warm_up{0};  // with a horizon (VirtualClusterOptions): figures are of what comes after
+  Duration warm_up{0};  // with a horizon (VirtualClusterOptions): metrics start after this time
 
-  std::int64_t limit = 0;  // > 0: the first so many workflows only
+  std::int64_t limit = 0;  // above 0: only the first workflows, up to this number
   SloTarget slo;
 
   std::int32_t instance_count() const {
@@ -72,44 +72,42 @@ struct ReplayOptions {
     return engines.empty() ? profile : engines[static_cast<std::size_t>(instance)];
   }
 
-  // InvalidArgument names every field at fault, with its value.
+  // InvalidArgument lists all invalid fields with their values.
   absl::Status Validate() const;
 };
 
 struct ReplayResult {
   Metrics metrics;
-  std::vector<RequestRecord> requests;  // by call of the workload; those of the first `limit` workflows
+  std::vector<RequestRecord> requests;  // by call, for the first `limit` workflows
   std::vector<WorkflowRecord> workflows;
-  std::optional<Window> window = {};  // that the metrics are of; none: the whole run
-  std::vector<SeriesPoint> series;  // of all instances together
-  std::int64_t kv_blocks = 0;  // of all instances together
-  Stats stats;  // likewise
+  std::optional<Window> window = {};  // window of the metrics; none: whole run
+  std::vector<SeriesPoint> series;  // summed over instances
+  std::int64_t kv_blocks = 0;  // summed over instances
+  Stats stats;  // summed over instances
   std::int64_t steps = 0;
-  std::int64_t request_steps = 0;  // rows of all steps
-  EstimateErrors estimates;  // of what schedulers were told; all zero where nothing was
-  bool stopped = false;  // by `progress`: what had not ended is pending
+  std::int64_t request_steps = 0;  // rows summed over all steps
+  EstimateErrors estimates;  // errors of the schedulers' estimates; 0 without estimates
+  bool stopped = false;  // true: `progress` stopped the run; unfinished requests are pending
 };
 
-// An engine whose profile is of one of the workload's models plays the outputs of that. Runs the workload through the
-// scheduler, and the router where there are several instances, to the end. The same arguments give the same result, to
-// the last bit. InvalidArgument: of the options, names included, or of the workload; Internal: requests live that
-// nothing will ever run (a fault of takt's).
+// Runs the workload to its end through the scheduler, and through the router if there are several instances. If an
+// engine's profile names a model of the workload, calls there have that model's outputs. Results are bit-identical for
+// equal arguments. InvalidArgument: invalid options, names or workload. Internal: a bug in takt left requests that
+// never run.
 absl::StatusOr<ReplayResult> Replay(const Workload& workload, const ReplayOptions& options);
 
-// Requests per second that the same instances serve in order of arrival, with no estimates, when every workflow is
-// there from time zero: what they can do at most with such a mix. Measured while anything waits, so that the end of the
-// run, when the last long requests have the engines to themselves, does not count against them: requests times the
-// share of all tokens that were computed until then, over the time it took.
+// Returns the maximum throughput of the instances for this workload in requests per second: first come first served,
+// without estimates, with all arrivals at time zero. It is measured while requests wait, so that the drain at the end
+// does not count: the number of requests, times the share of tokens computed until then, divided by the time.
 absl::StatusOr<double> MeasureSaturation(const Workload& workload, ReplayOptions options);
 
-// The rate_scale at which requests come at `load` times `saturation`. Zero where the workload has no rate: all arrive
-// together.
+// Returns the rate_scale that gives a rate of `load` times `saturation`; 0 if all workflows arrive together, so that
+// there is no rate.
 double RateScaleForLoad(const Workload& workload, double load, double saturation, std::int64_t limit = 0);
 
-// What each request, and each workflow, would take alone on an empty engine (of several kinds: on the fastest for it):
-// prefill in chunks of the token budget, decodes, tools. A workflow takes its longest path, delays included: calls side
-// by side are taken not to slow each other.
-// `model`: whose outputs count, a column of the workload.
+// Returns the latency of each request and workflow alone on an empty engine: prefill in chunks of the token budget,
+// decodes and tools. With several kinds of engines, the fastest one counts. A workflow's latency is its longest path
+// including delays, as if parallel calls did not slow each other. `model`: column of the workload whose outputs count.
 IsolatedLatencies MeasureIsolated(const Workload& workload, const PreparedCostModel& cost, const StepLimits& limits,
                                   std::size_t model = Workload::kNoModel);
 IsolatedLatencies MeasureIsolated(const Workload& workload, const ReplayOptions& options);  // on its engines

@@ -1,5 +1,5 @@
-// What a host's steps computed, and how long each took: what a cost model is fitted to (sim/calibrate.h).
-// docs/howto/fitting_profiles.md describes the file and how to obtain it.
+// Work and duration of a host's steps, the input of sim/calibrate.h. docs/howto/fitting_profiles.md describes the file
+// and how to obtain it.
 #ifndef TAKT_SIM_STEP_LOG_H_
 #define TAKT_SIM_STEP_LOG_H_
 
@@ -17,40 +17,40 @@ namespace takt {
 
 struct TimedStep {
   StepLoad load = {};
-  Duration time{0};                  // of the step and of what comes between it and the next
-  std::int64_t longest_context = 0;  // of a row, the step's tokens included; where rows are unknown, of a decode's mean
+  Duration time{0};  // duration of the step and of the gap to the next step
+  std::int64_t longest_context = 0;  // longest context of a row after the step; without rows, mean of the decodes
 };
 
 struct StepLog {
-  std::vector<TimedStep> steps = {};  // in the order of the file
-  bool knows_prefill_work = true;  // false: loads have none, as the context before a chunk is unknown
-  bool knows_samples = true;  // false: loads count the decodes alone, as it is unknown which prefills ended
+  std::vector<TimedStep> steps = {};  // in file order
+  bool knows_prefill_work = true;  // false: prefill_work is 0, since the context before chunks is unknown
+  bool knows_samples = true;  // false: `samples` counts only decodes, since the ends of prefills are unknown
 };
 
 struct StepLogOptions {
-  bool plan_time = true;  // a step's time contains what its host says the planning took
-  bool skip_bad_lines = false;  // count them in the report instead of failing at the first
-  std::int64_t max_bytes = std::int64_t{4} << 30;  // of text, unpacked: more is refused
+  bool plan_time = true;  // true: a step's time includes the host's planning time
+  bool skip_bad_lines = false;  // true: count invalid lines in the report instead of failing at the first
+  std::int64_t max_bytes = std::int64_t{4} << 30;  // maximum uncompressed text
 };
 
 struct StepLogReport {
-  std::int64_t bad_lines = 0;  // skipped
-  std::vector<std::string> bad_line_messages = {};  // the first few of them
+  std::int64_t bad_lines = 0;  // skipped lines
+  std::vector<std::string> bad_line_messages = {};  // errors of the first few skipped lines
 };
 
-// Reads lines of JSON {"time_s", "plan_s", "rows": [[tokens, position, prefill, samples], ...]}, or CSV with the
-// columns time_s, prefill_tokens, decode_rows, context_tokens and perhaps plan_s, prefill_work, samples; plain or gzip.
-// Errors: NotFound or what the system says of the file; else InvalidArgument, naming file, line, field and value.
-// `report` may be null.
+// Reads plain or gzip files: JSON lines {"time_s", "plan_s", "rows": [[tokens, position, prefill, samples], ...]}, or
+// CSV with the columns time_s, prefill_tokens, decode_rows, context_tokens and optionally plan_s, prefill_work,
+// samples. Errors: NotFound or the system's error; otherwise InvalidArgument with file, line, field and value. `report`
+// may be null.
 absl::StatusOr<StepLog> ReadStepLog(const std::string& path, const StepLogOptions& options = {},
                                     StepLogReport* report = nullptr);
 
-// The same from memory; `name` stands for the file in messages.
+// The same from memory; messages contain `name` as the file name.
 absl::StatusOr<StepLog> ParseStepLog(std::string_view text, const std::string& name, const StepLogOptions& options = {},
                                      StepLogReport* report = nullptr);
 
-// A plan that has been carried out, as a line of such a file without its end. For hosts of the scheduler. `plan_time`
-// is what comes on top of the time from begin to end.
+// Returns the line of an executed plan, without line end, for hosts of the scheduler. `plan_time` is added to the time
+// from begin to end.
 std::string StepLogLine(const StepPlan& plan, TimePoint begin, TimePoint end, Duration plan_time = Duration(0));
 
 }  // namespace takt

@@ -1,4 +1,4 @@
-// A workload against several engines in virtual time: the host of their schedulers, and of the router before them.
+// A simulated cluster: several engines and a router that run a workload.
 #ifndef TAKT_SIM_VIRTUAL_CLUSTER_H_
 #define TAKT_SIM_VIRTUAL_CLUSTER_H_
 
@@ -26,42 +26,41 @@
 
 namespace takt {
 
-// Runs a workload to its end. Deterministic: what happens at one moment happens in the order timers (by when they were
-// set), arrivals (in the order of the workload), step ends (by instance), placement, new steps (by instance).
+// Runs a workload to its end. Deterministic: events at the same time are processed in the order timers (as set),
+// arrivals (in workload order), step ends (by instance), placement, new steps (by instance).
 //
-// Where prefill and decode are apart, two routers place a call, each once: on an engine that computes its prompt, up to
-// the first token, and then on one that goes on. The prompt's KV takes its time on the links of both, and stays where
-// it was computed until the call has begun where it decodes. What is preempted there is computed again there.
+// With disaggregated prefill, two routers each place a call once: on an engine that computes the prompt up to the first
+// token, then on an engine that decodes. The transfer of the prompt's KV occupies the links of both engines. The source
+// keeps the KV until the call has started to decode. After a preemption, the decode engine recomputes the KV.
 //
-// One engine needs no router before it.
+// A single engine needs no router.
 template <class Scheduler>
 class VirtualCluster {
  public:
-  // `workload` must outlive this.
+  // `workload` must outlive this object.
   VirtualCluster(const Workload& workload, EstimateSpec estimates, std::uint64_t seed, VirtualClusterOptions options);
 
-  VirtualCluster(const VirtualCluster&) = delete;  // engines point into it
+  VirtualCluster(const VirtualCluster&) = delete;  // engines refer to its members
   VirtualCluster& operator=(const VirtualCluster&) = delete;
 
-  // At least one; `cost` must outlive this.
+  // Adds an engine; at least one is needed. `cost` must outlive this object.
   void AddEngine(Scheduler scheduler, const PreparedCostModel& cost, VirtualEngineOptions options);
-  // Where there are several engines, or workflows are declared. Its instances are the engines in their order, ids
-  // counting from 1.
+  // Sets the router for several engines or declared workflows. Instance i + 1 is engine i.
   void SetRouter(Router router) { router_ = std::make_unique<Router>(std::move(router)); }
-  // Where prefill and decode are apart (VirtualClusterOptions::prefill_engines): SetRouter's is before the engines that
-  // compute prompts, this one before the others. Workloads without tools and without models of their own.
+  // For disaggregated prefill (VirtualClusterOptions::prefill_engines): SetRouter sets the router of the prefill
+  // engines, and this function the router of the decode engines. The workload must have no tools and no models.
   void SetDecodeRouter(Router router) {
     decode_router_ = std::make_unique<Router>(std::move(router));
     hands_.resize(requests_.records.size());
     links_.resize(engines_.size());
   }
 
-  // False where it was stopped, or where requests live that nothing will ever run: then stalled() says so.
+  // Returns false if the run was stopped, or if it stalled with requests that will never run (stalled()).
   bool Run();
 
   bool stalled() const { return stalled_; }
   void NoteGated();
-  // When workflows come back, as far as it is settled: for the clairvoyants among retention policies.
+  // Known next uses of workflows, for clairvoyant retention policies.
   const NextUses& next_uses() const { return *next_uses_; }
   TimePoint now() const { return now_; }
   const VirtualRequests& requests() const { return requests_; }
@@ -80,20 +79,20 @@ class VirtualCluster {
     TimePoint time{};
     std::uint64_t order = 0;
     Timed what = Timed::kCall;
-    std::uint32_t index = 0;  // of the call, or of the instance
+    std::uint32_t index = 0;  // index of the call or the instance
     MoveId move;
 
-    // A heap's top is its largest: the soonest.
+    // Reversed, so that the top of the heap is the earliest timer.
     friend bool operator<(const Timer& a, const Timer& b) {
       return a.time != b.time ? a.time > b.time : a.order > b.order;
     }
   };
 
-  // Of a call, where prefill and decode are apart.
+  // State of a call with disaggregated prefill.
   struct Hand {
-    std::uint32_t from = kNone;  // the engine that holds its prompt's KV for another, pinned
-    std::uint32_t to = kNone;  // where that goes
-    bool decodes = false;  // the second router has it
+    std::uint32_t from = kNone;  // engine that holds its prompt's KV, pinned
+    std::uint32_t to = kNone;  // engine that receives the KV
+    bool decodes = false;  // true: the decode router handles it
   };
   struct Link {
     TimePoint out_free{}, in_free{};
@@ -117,7 +116,7 @@ class VirtualCluster {
     router_told_ = true;
   }
 
-  // Of the run that is over.
+  // Returns the finished share of the run.
   double Share() const {
     const double calls = static_cast<double>(progress_.calls_over()) / static_cast<double>(requests_.records.size());
     return options_.horizon > Duration{0} ? std::max(calls, ToSeconds(now_) / ToSeconds(options_.horizon)) : calls;
@@ -149,7 +148,7 @@ class VirtualCluster {
     engines_[instance].On(event, now_);
     Touch(instance);
   }
-  // Nothing starts before a step that runs has ended.
+  // A running step must end before anything starts.
   void Touch(std::uint32_t instance) {
     if (engines_[instance].busy()) return;
     if (!touched_flag_[instance]) touched_.push_back(instance);
@@ -170,23 +169,23 @@ class VirtualCluster {
   WorkloadProgress progress_;
   std::vector<VirtualEngine<Scheduler>> engines_;
   std::unique_ptr<Router> router_, decode_router_;
-  std::vector<Hand> hands_;  // by call; empty where every engine does both
-  std::vector<Link> links_;  // by engine; likewise
-  std::vector<std::uint32_t> tool_of_;  // by call: the next tool; empty where none has any
+  std::vector<Hand> hands_;  // by call; empty without disaggregated prefill
+  std::vector<Link> links_;  // by engine; empty without disaggregated prefill
+  std::vector<std::uint32_t> tool_of_;  // next tool by call; empty if there are no tools
 
   std::vector<Timer> timers_;  // a heap
   std::uint64_t timers_set_ = 0;
   std::size_t next_workflow_ = 0;
-  std::unique_ptr<NextUses> next_uses_ = std::make_unique<NextUses>();  // which schedulers refer to
-  std::vector<std::uint64_t> prefix_;  // of the call that is being made
-  std::vector<TimePoint> next_;  // by instance: its step's end, or when it wants to be asked again
-  std::vector<std::uint32_t> touched_;  // instances that something has been told since they last started
+  std::unique_ptr<NextUses> next_uses_ = std::make_unique<NextUses>();  // schedulers refer to it
+  std::vector<std::uint64_t> prefix_;  // prefix of the current call
+  std::vector<TimePoint> next_;  // by instance: end of its step, or its wake-up time
+  std::vector<std::uint32_t> touched_;  // instances with events since they last started
   std::vector<std::uint8_t> touched_flag_;
-  std::vector<std::uint32_t> starting_;  // of Moment
-  std::vector<Failure> refused_;  // by the router
-  bool router_told_ = false;  // of calls that came or left since it last placed
+  std::vector<std::uint32_t> starting_;  // used by Moment
+  std::vector<Failure> refused_;  // failed requests of the router
+  bool router_told_ = false;  // calls came or left since its last placement
   TimePoint next_arrival_ = kNever;
-  TimePoint next_report_ = kNever;  // of all instances to the router
+  TimePoint next_report_ = kNever;  // next report of all instances to the router
   TimePoint next_control_ = kNever;
   TimePoint cold_at_ = kNever;
   TimePoint now_{};
@@ -212,7 +211,7 @@ template <class Scheduler>
 void VirtualCluster<Scheduler>::AddEngine(Scheduler scheduler, const PreparedCostModel& cost,
                                           VirtualEngineOptions options) {
   options.instance = static_cast<std::uint16_t>(engines_.size());
-  options.by_exception = !options_.on_step;  // nobody looks at the rows
+  options.by_exception = !options_.on_step;  // the rows are not used
   engines_.emplace_back(std::move(scheduler), cost, options, requests_);
   next_.push_back(kNever);
   touched_flag_.push_back(0);
@@ -298,7 +297,8 @@ void VirtualCluster<Scheduler>::Moment() {
   if (next_report_ <= now_) Report();
   if (next_control_ <= now_) Control();
   if (routed()) Place();
-  // What starts may fail requests, and so end workflows and start others: those are for the next moment, at this time.
+  // A start may fail requests, and thus end workflows and start others. These are handled in the next moment, at the
+  // same time.
   starting_.swap(touched_);
   if (starting_.size() > 1) std::ranges::sort(starting_);
   for (const std::uint32_t i : starting_) touched_flag_[i] = 0;
@@ -336,7 +336,7 @@ void VirtualCluster<Scheduler>::Start(std::uint32_t instance) {
     next_[instance] = engine.step_end();
     if (!ran && options_.on_step) options_.on_step(engine.step());
   } else {
-    // A time that is over would never pass.
+    // A wake-up time in the past would repeat forever.
     next_[instance] = engine.wake_at() > now_ ? engine.wake_at() : kNever;
   }
   for (const std::uint32_t call : engine.started()) {
@@ -374,7 +374,7 @@ void VirtualCluster<Scheduler>::PlaceBy(Router& router) {
       SendTo(instance, Arrived{router.Find(p.request)->request});
     }
   }
-  refused_.assign(router.failed().begin(), router.failed().end());  // ends may make calls, and so change them
+  refused_.assign(router.failed().begin(), router.failed().end());  // Ended() may change the original
   for (const Failure& f : refused_) Ended(VirtualRequests::IndexOf(f.request), Outcome::kFailed, f.reason);
 }
 
@@ -431,7 +431,7 @@ void VirtualCluster<Scheduler>::StartWorkflow(std::uint32_t index) {
   progress_.Start(index, now_, [this](std::uint32_t call) { Succeed(call); });
 }
 
-// All that the call waited for has ended.
+// Schedules a call whose predecessors have all ended.
 template <class Scheduler>
 void VirtualCluster<Scheduler>::Succeed(std::uint32_t call) {
   const Duration delay = Sum(CallOf(call).delay, FrontEndOf(call));
@@ -464,7 +464,7 @@ void VirtualCluster<Scheduler>::MakeCall(std::uint32_t call) {
   }
 }
 
-// The call arrives at an engine, and is as long as its model makes it.
+// Sends the call to an engine. Its output length is that of the engine's model.
 template <class Scheduler>
 void VirtualCluster<Scheduler>::SendTo(std::uint32_t instance, Arrived arrived) {
   const std::uint32_t call = VirtualRequests::IndexOf(arrived.request.id);
@@ -479,16 +479,16 @@ void VirtualCluster<Scheduler>::SendTo(std::uint32_t instance, Arrived arrived) 
   Tell(instance, KvPinned{arrived.request.id});
 }
 
-// ---- prefill and decode apart --------------------------------------------------------------------------------------
+// ---- disaggregated prefill -----------------------------------------------------------------------------------------
 
-// The call has left an engine with its prompt's first token: whether another goes on with it. That takes it for a
-// prompt of one token more, whose KV but for the last token's comes to it.
+// Handles the end of a prefill. Returns true if another engine continues with the call. There the call has a prompt of
+// one more token. The KV of all tokens except the last is transferred.
 template <class Scheduler>
 bool VirtualCluster<Scheduler>::HandsOver(std::uint32_t call) {
   if (!apart() || hands_[call].from == kNone || hands_[call].decodes) return false;
   const RequestId id = VirtualRequests::IdOf(call);
   Request request = router_->Find(id)->request;
-  request.prefix = {}, request.scores = {};  // which the router owns
+  request.prefix = {}, request.scores = {};  // spans of the router
   ++request.prompt_tokens.value;
   if (request.max_output_tokens.value > 1) --request.max_output_tokens.value;
   TellRouter(call, RequestEnded{id, {}, false, ServedTo(call, 1)});
@@ -499,7 +499,7 @@ bool VirtualCluster<Scheduler>::HandsOver(std::uint32_t call) {
   return true;
 }
 
-// KV waits for its turn on both links.
+// The transfer waits until both links are free.
 template <class Scheduler>
 void VirtualCluster<Scheduler>::SendKv(std::uint32_t call, std::uint32_t to) {
   Hand& hand = hands_[call];
@@ -516,22 +516,22 @@ template <class Scheduler>
 void VirtualCluster<Scheduler>::KvCame(std::uint32_t call) {
   const RequestId id = VirtualRequests::IdOf(call);
   const RequestState* state = decode_router_->Find(id);
-  if (state == nullptr) return;  // failed while it came
+  if (state == nullptr) return;  // failed during the transfer
   VirtualRequest& request = requests_.state[call];
   request.engine = static_cast<std::uint16_t>(hands_[call].to);
-  request.void_through = 0;  // which was of plans of the engine that it has left
+  request.void_through = 0;  // it referred to plans of the previous engine
   Tell(hands_[call].to, Arrived{state->request});
   Tell(hands_[call].to, KvArrived{id, {request.prompt}});
 }
 
-// Nobody needs the KV any more that an engine holds for the call: it has begun on another, or has ended.
+// Frees the KV of a call that has started on another engine or ended.
 template <class Scheduler>
 void VirtualCluster<Scheduler>::FreeKv(std::uint32_t call) {
   const std::uint32_t from = std::exchange(hands_[call].from, kNone);
   if (from != kNone) Tell(from, KvFreed{VirtualRequests::IdOf(call)});
 }
 
-// Where the call stops next.
+// Sets the next stop of a call.
 template <class Scheduler>
 void VirtualCluster<Scheduler>::SetLeg(std::uint32_t index) {
   const WorkloadCall& call = CallOf(index);
@@ -542,7 +542,7 @@ void VirtualCluster<Scheduler>::SetLeg(std::uint32_t index) {
   state.to_stop = state.stop_at - generated;
 }
 
-// What is expected of the call's next tool; nothing where none comes.
+// Returns the expected next tool call, or none.
 template <class Scheduler>
 NextCall VirtualCluster<Scheduler>::NextTool(std::uint32_t call) const {
   if (requests_.state[call].last_stop) return {};
@@ -560,7 +560,7 @@ void VirtualCluster<Scheduler>::CallTool(std::uint32_t call) {
 
 template <class Scheduler>
 void VirtualCluster<Scheduler>::ReturnFromTool(std::uint32_t call) {
-  if (requests_.records[call].outcome != Outcome::kPending) return;  // failed while it waited
+  if (requests_.records[call].outcome != Outcome::kPending) return;  // failed during the tool call
   const std::uint32_t tool = tool_of_[call]++;
   const std::int32_t returned = workload_->tools[tool].returned_tokens;
   const bool first = tool == CallOf(call).first_tool;
@@ -570,17 +570,17 @@ void VirtualCluster<Scheduler>::ReturnFromTool(std::uint32_t call) {
   Tell(requests_.records[call].instance, ToolReturned{VirtualRequests::IdOf(call), {returned}, NextTool(call)});
 }
 
-// What its engine has computed for a call that has so much output.
+// Returns the tokens computed for a call with this output.
 template <class Scheduler>
 TokensServed VirtualCluster<Scheduler>::ServedTo(std::uint32_t call, std::int32_t output) const {
   const VirtualRequest& request = requests_.state[call];
   const RequestRecord& record = requests_.records[call];
   std::int32_t once = std::min(request.computed, request.prompt + request.returned) - record.cached_tokens;
-  if (apart() && hands_[call].to != kNone) once = 0;  // elsewhere
+  if (apart() && hands_[call].to != kNone) once = 0;  // computed by another engine
   return {{std::max(once, 0) + record.recomputed_tokens}, {output}};
 }
 
-// What the call's branch waits for from here on, if anything comes after it.
+// Sends TurnEnded with the reason for the wait, or kOver for the last turn of the branch.
 template <class Scheduler>
 void VirtualCluster<Scheduler>::TellTurnEnded(std::uint32_t index) {
   const WorkloadCall& call = CallOf(index);
@@ -593,7 +593,7 @@ void VirtualCluster<Scheduler>::TellTurnEnded(std::uint32_t index) {
                       : call.then == TurnEnd::kUser ? TurnWhy::kUser
                                                     : TurnWhy::kUnknown;
   TurnEnded ended{WorkloadProgress::IdOf(requests_.records[index].workflow), call.branch, why};
-  // Where it waits for nothing but this call.
+  // The next call waits only for this one.
   if (more && options_.tell_gaps > 0 && next->predecessors == 1 &&
       workload_->predecessors[next->first_predecessor] == index - workflow.first_call) {
     ended.expected = FromSeconds(ToSeconds(next->delay) * options_.tell_gaps);
@@ -601,7 +601,7 @@ void VirtualCluster<Scheduler>::TellTurnEnded(std::uint32_t index) {
   Tell(requests_.records[index].instance, ended);
 }
 
-// At the end of a run: which of those that still wait are kept out by a gate.
+// Marks requests that a gate keeps out at the end of a run.
 template <class Scheduler>
 void VirtualCluster<Scheduler>::NoteGated() {
   for (std::uint32_t call = 0; call < requests_.records.size(); ++call) {
@@ -614,7 +614,7 @@ void VirtualCluster<Scheduler>::NoteGated() {
   }
 }
 
-// The call has left its engine.
+// Handles a call that has left its engine.
 template <class Scheduler>
 void VirtualCluster<Scheduler>::Left(std::uint32_t call, Outcome outcome, FailReason reason) {
   if (outcome == Outcome::kCompleted && HandsOver(call)) return;

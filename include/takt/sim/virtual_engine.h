@@ -1,4 +1,4 @@
-// One engine in virtual time: a host of the scheduler like any other, whose steps take as long as a cost model says.
+// A simulated engine: a host of the scheduler whose step times come from a cost model.
 #ifndef TAKT_SIM_VIRTUAL_ENGINE_H_
 #define TAKT_SIM_VIRTUAL_ENGINE_H_
 
@@ -25,26 +25,26 @@
 
 namespace takt {
 
-// What an engine knows of a request and its scheduler does not. Request i of a run has the id i + 1.
+// Engine state of a request. Request i of a run has the id i + 1.
 struct VirtualRequest {
   std::int32_t prompt = 0;
-  std::int32_t returned = 0;  // tokens that tools have added
-  std::int32_t stop_at = 0;   // output tokens at which it stops next: a tool call, or the end
-  std::int32_t to_stop = 0;   // output tokens until then; while it runs, its lane counts them instead
-  std::int32_t computed = 0;  // tokens whose KV was computed at some time: more of the same is recomputation
+  std::int32_t returned = 0;  // tokens added by tools
+  std::int32_t stop_at = 0;  // output tokens at its next stop: a tool call or the end
+  std::int32_t to_stop = 0;  // output tokens until then; the lane counts them while it runs
+  std::int32_t computed = 0;  // tokens whose KV was computed at least once; computing them again is recomputation
   std::uint32_t lane = kNoLane;
-  std::uint64_t void_through = 0;  // plans of its engine up to this one do not count for it
-  bool last_stop = true;           // stop_at is the end
-  bool decoding = false;           // its prefill has finished since it was admitted
-  bool handed = false;             // its KV came from another engine, and it has not begun on this one
-  std::uint16_t engine = kAnyEngine;  // the one it is on, where it goes from one to another: plans of others are void
+  std::uint64_t void_through = 0;  // plans of its engine up to this one are void for the request
+  bool last_stop = true;  // true: stop_at is the end
+  bool decoding = false;  // its prefill has finished since admission
+  bool handed = false;  // its KV came from another engine, and it has not started on this one
+  std::uint16_t engine = kAnyEngine;  // its current engine, if it moves between engines; other engines' plans are void
 
   static constexpr std::uint16_t kAnyEngine = 0xffff;
 
   std::int32_t generated() const { return stop_at - to_stop; }
 };
 
-// The requests of a run, shared by the engines of a cluster.
+// The requests of a run, shared by all engines of a cluster.
 struct VirtualRequests {
   std::vector<VirtualRequest> state;
   std::vector<RequestRecord> records;
@@ -53,20 +53,20 @@ struct VirtualRequests {
   static RequestId IdOf(std::uint32_t index) { return {std::uint64_t{index} + 1}; }
 };
 
-// A step as it began: for traces of the schedule. Rows that turned out dead are in the plan and not among the rows.
+// A step at its start, for traces. Dead rows are in `plan` but not in `rows`.
 struct VirtualStep {
   std::uint16_t instance = 0;
   TimePoint start{}, end{};
-  std::int64_t waiting = 0;  // requests that the plan has left waiting
+  std::int64_t waiting = 0;  // requests that the plan leaves waiting
   const StepPlan& plan;
   std::span<const RowResult> rows;
 };
 
-// Scheduler: any BasicScheduler. The loop that owns it calls, at each moment at which something happens:
-//   On(event, now)   for each event of that moment
-//   Resolve(now)     where now == step_end(): the step's results are in; finished(), tool_calls(): what has stopped
-//   Start(now)       once all of that has been told: plans, and starts a step where none runs
-// Start() answers with what the owner must see to: failed() and moves(). One sequence per request; no drafts.
+// Scheduler: any BasicScheduler. The owner's loop calls, at each time when something happens:
+//   On(event, now)   for each event
+//   Resolve(now)     if now == step_end(): commits the step; then finished() and tool_calls() list the stopped requests
+//   Start(now)       after all events: plans, and starts a step if none runs
+// After Start(), the owner must handle failed() and moves(). One sequence per request; no draft tokens.
 template <class Scheduler>
 class VirtualEngine {
  public:
@@ -90,20 +90,20 @@ class VirtualEngine {
 
   bool busy() const { return busy_; }
   TimePoint step_end() const { return busy_ ? step_end_ : kNever; }
-  TimePoint wake_at() const { return busy_ ? kNever : wake_at_; }  // Start again then, whatever happens
+  TimePoint wake_at() const { return busy_ ? kNever : wake_at_; }  // time of the next Start if no event comes earlier
 
   void Resolve(TimePoint now);
   void Start(TimePoint now);
 
-  // Of the last Resolve, by index.
+  // Results of the last Resolve, by index.
   std::span<const std::uint32_t> finished() const { return finished_; }
   std::span<const std::uint32_t> tool_calls() const { return tool_calls_; }
-  // Since they were last cleared: whose first step here has begun, by index; and what the owner must see to.
+  // Since the last clear: indices of requests whose first step on this engine has begun; failures and moves to handle.
   std::vector<std::uint32_t>& started() { return started_; }
   std::vector<Failure>& failed() { return failed_; }
   std::vector<Move>& moves() { return moves_; }
 
-  // f(index, output tokens so far) of each that has a lane.
+  // Calls f(index, output tokens so far) for each request with a lane.
   template <class F>
   void ForEachRunning(F&& f) const {
     for (const Lane& lane : lanes_) {
@@ -113,7 +113,7 @@ class VirtualEngine {
     }
   }
 
-  // The step that runs.
+  // The running step.
   VirtualStep step() const {
     return {options_.instance, step_start_, step_end_, scheduler_.waiting(), *planned_[0], rows_};
   }
@@ -127,18 +127,18 @@ class VirtualEngine {
 
  private:
   struct Lane {
-    std::uint32_t request = 0;  // its id; 0: none that counts
-    bool steady = false;  // among the steady rows
-    std::int64_t stop = 0;  // output tokens until its request stops; of a steady row: the step that stops it
-    std::int64_t kept = 0;  // the last step that found a steady row out of its place
-    std::int64_t base = 0;  // of a steady row: its position less the number of the step
+    std::uint32_t request = 0;  // its id; 0: none
+    bool steady = false;  // a steady row
+    std::int64_t stop = 0;  // output tokens until its request stops; of a steady row: number of the step that stops it
+    std::int64_t kept = 0;  // last step in which a steady row was out of place
+    std::int64_t base = 0;  // of a steady row: position minus step number
   };
-  // A steady row that stops, unless its lane says otherwise by then.
+  // The expected stop of a steady row, valid if its lane still agrees.
   struct Stop {
     std::int64_t step = 0;
     std::uint32_t lane = 0, request = 0;
 
-    // A heap's top is its largest: the soonest.
+    // Reversed, so that the top of the heap is the earliest stop.
     friend bool operator<(const Stop& a, const Stop& b) { return a.step > b.step; }
   };
 
@@ -150,7 +150,7 @@ class VirtualEngine {
   std::int32_t ToStop(const Lane& lane) const {
     return static_cast<std::int32_t>(lane.steady ? lane.stop - steps_ : lane.stop);
   }
-  // The row is steady no more.
+  // Ends a row's steady state.
   void Loosen(Lane& lane) {
     lane.stop = ToStop(lane);
     steady_bases_ -= std::exchange(lane.base, 0);
@@ -170,29 +170,29 @@ class VirtualEngine {
   VirtualEngineOptions options_;
   VirtualRequests* requests_;
 
-  std::array<const StepPlan*, 3> planned_ = {};  // [0] runs where busy_
+  std::array<const StepPlan*, 3> planned_ = {};  // [0] runs if busy_
   int plans_ = 0;
   std::uint64_t newest_step_ = 0;
   bool busy_ = false;
-  bool news_ = false;  // there has been an event since the last plan
+  bool news_ = false;  // an event came since the last plan
   TimePoint step_start_{}, step_end_{};
   TimePoint wake_at_ = kNever;
   Idle idle_ = Idle::kNoRequests;
 
   std::vector<Lane> lanes_;
-  std::vector<PlanEntry> steady_;  // plain decodes of the newest step, in its order
-  std::int64_t steady_bases_ = 0;  // sum over them
-  std::vector<PlanEntry> rest_;  // of Begin: steady rows from the first on that is not in its place
+  std::vector<PlanEntry> steady_;  // rows of the newest step that only decode, in order
+  std::int64_t steady_bases_ = 0;  // sum of Lane::base over them
+  std::vector<PlanEntry> rest_;  // used by Begin: steady rows from the first one out of place
   std::vector<Stop> steady_stops_;  // a heap
-  std::vector<std::size_t> stop_places_;  // in the step that begins
-  std::vector<RowResult> rows_;  // of the step that runs
-  std::vector<std::uint32_t> stops_;  // requests that stop with it, by index
+  std::vector<std::size_t> stop_places_;  // rows in the starting step
+  std::vector<RowResult> rows_;  // of the running step
+  std::vector<std::uint32_t> stops_;  // indices of requests that stop with it
   std::vector<std::uint32_t> first_tokens_;
   std::vector<std::uint32_t> finished_, tool_calls_, started_;
   std::vector<Failure> failed_;
   std::vector<Move> moves_;
   TimePoint link_free_out_{}, link_free_in_{};
-  TimePoint stalled_until_{};  // by moves: no step computes anything before
+  TimePoint stalled_until_{};  // stalled by KV moves: no step computes anything earlier
 
   TimeMean kv_blocks_used_;
   std::int64_t steps_ = 0, request_steps_ = 0;
@@ -209,7 +209,7 @@ void VirtualEngine<Scheduler>::Start(TimePoint now) {
   kv_blocks_used_.Set(now, scheduler_.kv().used.value);
 }
 
-// False where nothing can run.
+// Returns false if nothing can run.
 template <class Scheduler>
 bool VirtualEngine<Scheduler>::PlanOne(TimePoint now) {
   const StepPlan& plan = scheduler_.Plan(now, options_.limits);
@@ -233,7 +233,7 @@ bool VirtualEngine<Scheduler>::PlanOne(TimePoint now) {
   return true;
 }
 
-// How many of these entries, from the first on, are those rows, decoding again: all but their positions is equal.
+// Returns the length of the common prefix of `run` and `steady`, comparing all fields except the positions.
 template <class Scheduler>
 std::size_t VirtualEngine<Scheduler>::CountSteady(std::span<const PlanEntry> run, std::span<const PlanEntry> steady) {
   static_assert(std::endian::native == std::endian::little && offsetof(PlanEntry, position) == 16);
@@ -261,8 +261,8 @@ std::size_t VirtualEngine<Scheduler>::CountSteady(std::span<const PlanEntry> run
   return i;
 }
 
-// Computes the step: its cost, and the result of each row. Takes time for rows that are not steady, and next to none
-// for those that are.
+// Starts a step: computes its cost and the result of each row. The work is proportional to the rows that are not
+// steady.
 template <class Scheduler>
 void VirtualEngine<Scheduler>::Begin(TimePoint now) {
   const StepPlan& plan = *planned_[0];
@@ -307,7 +307,7 @@ void VirtualEngine<Scheduler>::Begin(TimePoint now) {
   ++steps_;
   const auto decodes = static_cast<std::int64_t>(steady_.size());
   load.decodes += decodes;
-  load.decode_context += steady_bases_ + decodes * (steps_ + 1);  // each attends to itself too
+  load.decode_context += steady_bases_ + decodes * (steps_ + 1);  // each token also attends to itself
   load.samples += decodes;
   request_steps_ += decodes + others;
 
@@ -324,8 +324,7 @@ void VirtualEngine<Scheduler>::Begin(TimePoint now) {
   FindStops(run);
 }
 
-// Any entry, and so those that are not plain decodes. False where the plan is void for the request: the dead cost, and
-// yield nothing.
+// Handles any entry. Returns false if the plan is void for the request: dead rows cost time, but yield nothing.
 template <class Scheduler>
 bool VirtualEngine<Scheduler>::BeginClosely(const StepPlan& plan, std::size_t place, TimePoint now, StepLoad& load) {
   const PlanEntry& entry = plan.run[place];
@@ -360,7 +359,7 @@ bool VirtualEngine<Scheduler>::BeginClosely(const StepPlan& plan, std::size_t pl
   return true;
 }
 
-// The requests that stop with the step that has begun, in its order, and the rows of those that end.
+// Finds requests that stop with the started step, in order, and sets the rows of those that end.
 template <class Scheduler>
 void VirtualEngine<Scheduler>::FindStops(std::span<const PlanEntry> run) {
   for (; !steady_stops_.empty() && steady_stops_.front().step <= steps_; steady_stops_.pop_back()) {
@@ -386,7 +385,7 @@ void VirtualEngine<Scheduler>::FindStops(std::span<const PlanEntry> run) {
   stop_places_.clear();
 }
 
-// `place`: its place, if no row before it has gone, or been other than steady.
+// `place` is a hint: the row's index, if no earlier row has left or changed.
 template <class Scheduler>
 void VirtualEngine<Scheduler>::DropSteady(std::uint32_t lane, std::size_t place) {
   Loosen(lanes_[lane]);
@@ -395,7 +394,7 @@ void VirtualEngine<Scheduler>::DropSteady(std::uint32_t lane, std::size_t place)
   steady_.erase(std::find_if(first, steady_.end(), [lane](const PlanEntry& row) { return row.lane == lane; }));
 }
 
-// Sees to it that the request has the entry's lane. False where the plan is void for it.
+// Ensures that the request has the entry's lane. Returns false if the plan is void for the request.
 template <class Scheduler>
 bool VirtualEngine<Scheduler>::Seat(const PlanEntry& entry, StepId step) {
   if (entry.lane >= lanes_.size()) lanes_.resize(entry.lane + 1);
@@ -409,7 +408,7 @@ bool VirtualEngine<Scheduler>::Seat(const PlanEntry& entry, StepId step) {
   return true;
 }
 
-// Takes a request out of its lane, with what it has come to. The plans made so far that have not run are void for it.
+// Removes a request from its lane and saves its progress. Plans that have not run yet become void for it.
 template <class Scheduler>
 void VirtualEngine<Scheduler>::Unseat(RequestId id) {
   VirtualRequest& request = requests_->state[VirtualRequests::IndexOf(id)];
@@ -419,7 +418,7 @@ void VirtualEngine<Scheduler>::Unseat(RequestId id) {
   TAKT_ASSERT(lane.request == id.value);
   if (lane.steady) DropSteady(request.lane);
   request.to_stop = ToStop(lane);
-  // Decoding computes every token but the newest.
+  // Decoding has computed every token except the newest.
   if (request.decoding) {
     request.computed = std::max(request.computed, request.prompt + request.returned + request.generated() - 1);
   }
@@ -445,8 +444,8 @@ void VirtualEngine<Scheduler>::Resolve(TimePoint now) {
   news_ = true;
 }
 
-// Copies queue up on the link of their direction; keeping and dropping take no time. Where copies hold up steps, they
-// do so one after the other, from when the plan that lists them was made: a step that runs by then is not held up.
+// Copies are queued per direction; keep and drop take no time. Stalls are sequential, and start when the plan with the
+// moves is made. The step that already runs is not stalled.
 template <class Scheduler>
 void VirtualEngine<Scheduler>::StartMove(const KvMove& move, TimePoint now) {
   if (move.action == KvAction::kKeep || move.action == KvAction::kDrop) {
@@ -457,7 +456,7 @@ void VirtualEngine<Scheduler>::StartMove(const KvMove& move, TimePoint now) {
   moves_.push_back({move.id, Copy(move.count.value, link, now)});
 }
 
-// When so many blocks are copied.
+// Returns the time when a copy of `blocks` is done.
 template <class Scheduler>
 TimePoint VirtualEngine<Scheduler>::Copy(std::int64_t blocks, TimePoint& link, TimePoint now) {
   const Duration time = cost_->model().SwapTime(blocks * scheduler_.options().kv_block_tokens.value);

@@ -1,4 +1,4 @@
-// How engines in virtual time run, and how a workload comes to them.
+// Options of simulated engines and of the arrival of a workload.
 #ifndef TAKT_SIM_VIRTUAL_OPTIONS_H_
 #define TAKT_SIM_VIRTUAL_OPTIONS_H_
 
@@ -23,11 +23,11 @@ struct VirtualStep;
 
 struct VirtualEngineOptions {
   StepLimits limits;
-  int overlap = 0;                    // plans made ahead of the step that runs: 0 .. 2
-  double swap_overlap = 1;            // share of a KV move's time during which steps run: 0: the engine stands still
-  std::uint16_t instance = 0;         // index, for the records
-  bool by_exception = false;          // VirtualStep::rows are those alone that do not go as planned
-  std::size_t model = Workload::kNoModel;  // that it serves, a column of the workload
+  int overlap = 0;  // plans made ahead of the running step: 0 to 2
+  double swap_overlap = 1;  // share of a KV move during which steps run; 0: the engine stalls
+  std::uint16_t instance = 0;  // index in the records
+  bool by_exception = false;  // true: VirtualStep::rows contains only exceptions
+  std::size_t model = Workload::kNoModel;  // model that it serves, a column of the workload
 
   template <class Self, class List>
   static constexpr auto ListOptions(Self& self, List&& list) {
@@ -36,29 +36,30 @@ struct VirtualEngineOptions {
 };
 
 struct VirtualClusterOptions {
-  double rate_scale = 1;             // arrivals come so many times as fast
+  double rate_scale = 1;  // factor on the arrival rate
   bool all_at_once = false;          // every workflow arrives at time zero
-  std::int64_t closed_loop = 0;      // > 0: so many workflows in flight, the next starts when one ends
-  Duration horizon{0};               // > 0: the run ends then, whatever still waits or runs
-  bool declare_workflows = false;    // to the router, with their deadlines and without their graphs
-  bool send_prefixes = false;        // tell schedulers the prompts' prefix hashes
-  bool tell_turns = false;  // tell them what workflows wait for when a call has ended, and when they are over
-  Duration cold_at{0};  // > 0: the first engine loses all KV then, cached and in use, between two steps
-  double tell_gaps = 0;  // > 0: and when they are expected back: so many times the true time
-  // What a server does around its engine: HTTP, tokenising, detokenising. A request comes to the engine, or the router,
-  // so much later than it was made; all of its latencies have that in them. None by default.
-  Duration front_end{0};  // of each request
-  Duration front_end_token{0};  // and of each token of its prompt
-  Duration report_interval = std::chrono::milliseconds(100);  // of instances to the router (vLLM's figure)
-  // Prefill and decode apart. > 0: the first so many engines compute prompts, each up to its first token, and the
-  // others go on from the KV that they are sent. 0: every engine does both.
+  std::int64_t closed_loop = 0;  // above 0: workflows in flight; the next starts when one ends
+  Duration horizon{0};  // above 0: the run stops at this time
+  bool declare_workflows = false;  // declare workflows to the router, with deadlines but without graphs
+  bool send_prefixes = false;  // send the prompts' prefix hashes to schedulers
+  bool tell_turns = false;  // send TurnEnded and WorkflowEnded to schedulers
+  Duration cold_at{0};  // above 0: time when the first engine loses all KV, between two steps
+  double tell_gaps = 0;  // above 0: TurnEnded contains this factor times the true gap
+  // Overhead of a server outside its engine: HTTP, tokenizer and detokenizer. Delays each request before the engine or
+  // router, and is part of all latencies.
+  Duration front_end{0};  // per request
+  Duration front_end_token{0};  // per prompt token
+  Duration report_interval = std::chrono::milliseconds(100);  // interval of reports to the router (vLLM's)
+  // Number of engines for prefill only. They compute prompts up to the first token, and send the KV to the other
+  // engines. 0: every engine does both.
   std::int32_t prefill_engines = 0;
-  double kv_link_gb_s = 25;  // of each engine and direction, for KV [10^9 bytes/s]; chosen: 200 Gb/s
-  std::int32_t deflect_tokens = 0;  // prompts of at most so many tokens are computed where they decode
-  std::function<bool(double)> progress = {};  // told the share of requests that have ended; false stops the run
-  std::function<void(const VirtualStep&)> on_step = {};  // told every step as it begins
-  // Slow work beside the engines (tuning, learning): asked every so often, what it answers reaches router and engines.
-  Duration control_interval{0};  // zero: never
+  double kv_link_gb_s = 25;  // KV bandwidth of each engine and direction [1e9 bytes/s]; default: 200 Gb/s
+  std::int32_t deflect_tokens = 0;  // longest prompt that is computed on the engine that decodes it
+  std::function<bool(double)> progress = {};  // receives the share of finished requests; false stops the run
+  std::function<void(const VirtualStep&)> on_step = {};  // called at the start of every step
+  // Slow work outside the engines (tuning, learning): `control` is called at this interval, and the router and engines
+  // receive the epoch that it returns. 0: never.
+  Duration control_interval{0};
   std::function<std::optional<Epoch>(TimePoint now, const VirtualRequests&, std::span<const WorkflowRecord>)> control =
       {};
 };

@@ -1,4 +1,4 @@
-// How far the workflows of a run have come: which call may be made next, and what is known of it then.
+// Progress of the workflows of a run: which calls can be made next, and their estimates.
 #ifndef TAKT_SIM_WORKLOAD_PROGRESS_H_
 #define TAKT_SIM_WORKLOAD_PROGRESS_H_
 
@@ -16,17 +16,18 @@
 
 namespace takt {
 
-// Shared by hosts that play a workload, in virtual time or in real time. Calls are named by their index in
-// Workload::calls; the host keeps time, waits out a call's delay, and tells when it is made and how it ends.
+// Used by hosts that replay a workload in virtual or real time. Calls are identified by their index in Workload::calls.
+// The host handles time and the delay of calls, and reports when a call is made and how it ends.
 //
-// Where models differ, Place says on which one a call runs, once; what a workflow has written more or less than its
-// calls' own outputs joins its later prompts (those without prefixes, whose blocks are cut to measure).
+// With several models, Place must set each call's model once. The difference between actual and default outputs of a
+// workflow's calls is added to its later prompts. Prompts with prefixes are excluded, since their blocks have fixed
+// sizes.
 //
-// A call may be made when its predecessors have completed; calls whose predecessor failed are never made. All calls of
-// a workflow carry its arrival, and its deadline. Request i of a run has the id i + 1.
+// A call can be made when its predecessors have completed. Calls with a failed predecessor are never made. All calls
+// have their workflow's arrival and deadline. Request i of a run has the id i + 1.
 class WorkloadProgress {
  public:
-  // `workload` must outlive this. `records` too: one per call, set up here.
+  // `workload` and `records` must outlive this object. The constructor creates one record per call.
   WorkloadProgress(const Workload& workload, EstimateSpec estimates, std::uint64_t seed,
                    std::vector<RequestRecord>& records)
       : workload_(&workload), records_(&records), estimator_(workload, estimates, seed) {
@@ -54,7 +55,7 @@ class WorkloadProgress {
     return After(arrival, workflow.deadline);
   }
 
-  // The workflow arrives. ready(call): for each that has no predecessor.
+  // Starts a workflow. Calls ready(call) for each call without predecessors.
   template <class Ready>
   void Start(std::uint32_t index, TimePoint now, Ready ready) {
     const WorkloadWorkflow& workflow = workload_->workflows[index];
@@ -64,7 +65,7 @@ class WorkloadProgress {
     }
   }
 
-  // The call is made: its request, without prefix.
+  // Makes a call. Returns its request, without prefix.
   Request Make(std::uint32_t index, TimePoint now) {
     const WorkloadCall& call = workload_->calls[index];
     RequestRecord& record = (*records_)[index];
@@ -91,21 +92,21 @@ class WorkloadProgress {
     return r;
   }
 
-  // The call goes to an engine of this model, a column of the workload or none of them: its estimates are for that.
+  // Places a call on an engine of this model (a column of the workload, or none), and updates its estimates.
   void Place(std::uint32_t index, std::size_t model, Request& r) {
     if (model_of_.empty()) return;
     model_of_[index] = static_cast<std::uint8_t>(std::min(model, kMaxWorkloadModels));
     estimator_.Describe((*records_)[index].workflow, index, r, model);
   }
-  // The column of the model that a call was placed on.
+  // Returns the column of the model that a call was placed on.
   std::size_t ModelOf(std::uint32_t call) const {
     return model_of_.empty() || model_of_[call] == kMaxWorkloadModels ? Workload::kNoModel : model_of_[call];
   }
-  // The call's true output there.
+  // Returns the call's true output on that model.
   std::int32_t OutputOf(std::uint32_t call) const { return workload_->OutputOf(call, ModelOf(call)); }
 
-  // The call has completed, or failed; its record has its output. ready(call): for each that waited for nothing else.
-  // True where it was the last of its workflow.
+  // Ends a call that has completed or failed. Its record contains its output. Calls ready(call) for each call that
+  // waited only for this one. Returns true if it was the last of its workflow.
   template <class Ready>
   bool End(std::uint32_t call, Outcome outcome, FailReason reason, TimePoint now, Ready ready) {
     RequestRecord& record = (*records_)[call];
@@ -136,13 +137,13 @@ class WorkloadProgress {
   }
 
   bool over() const { return calls_over_ == records_->size(); }
-  std::size_t calls_over() const { return calls_over_; }  // that have ended, or will never be made
+  std::size_t calls_over() const { return calls_over_; }  // calls that have ended or will never be made
   const std::vector<WorkflowRecord>& workflows() const { return workflows_; }
   Estimator& estimator() { return estimator_; }
   const Estimator& estimator() const { return estimator_; }
 
  private:
-  // Gives up the calls that wait for one that will never end well.
+  // Gives up the calls of a workflow that depend on a failed call.
   void NeverMake(std::uint32_t index) {
     const WorkloadWorkflow& workflow = workload_->workflows[index];
     for (std::uint32_t c = workflow.first_call; c < workflow.first_call + workflow.calls; ++c) {
@@ -164,8 +165,8 @@ class WorkloadProgress {
   Estimator estimator_;
   std::vector<WorkflowRecord> workflows_;
   std::vector<std::uint32_t> calls_left_;  // by workflow
-  std::vector<std::uint32_t> waits_for_;  // by call: predecessors that have not ended; empty where none has any
-  // Where models differ:
+  std::vector<std::uint32_t> waits_for_;  // by call: unfinished predecessors; empty if there are none
+  // With several models:
   std::vector<std::uint8_t> model_of_;  // by call
   std::vector<std::int64_t> written_more_;  // by workflow
   std::size_t calls_over_ = 0;

@@ -1,4 +1,4 @@
-// What a cascade of models made of a request: what plans of cascades are made from.
+// Answers of all models of a cascade to a request: the input of a cascade's plan.
 #ifndef TAKT_WORKLOAD_CASCADE_SAMPLE_H_
 #define TAKT_WORKLOAD_CASCADE_SAMPLE_H_
 
@@ -7,11 +7,11 @@
 
 namespace takt {
 
-// A request that every model has answered.
+// A request with the answers of every model.
 struct CascadeSample {
-  std::int32_t prompt = 1;  // tokens
-  std::vector<std::int32_t> outputs = {};  // tokens, by model
-  std::vector<double> scores = {};  // the judge's, 0 to 100, by model
+  std::int32_t prompt = 1;  // prompt length [tokens]
+  std::vector<std::int32_t> outputs = {};  // output length per model [tokens]
+  std::vector<double> scores = {};  // judge's score per model, 0 to 100
 };
 
 }  // namespace takt

@@ -1,4 +1,4 @@
-// What is in a workload.
+// Statistics of a workload.
 #ifndef TAKT_WORKLOAD_SUMMARY_H_
 #define TAKT_WORKLOAD_SUMMARY_H_
 
@@ -22,20 +22,21 @@ struct WorkloadSummary {
   std::int64_t workflows = 0;
   std::int64_t calls = 0;
   std::int64_t tools = 0;
-  std::int64_t tenants = 0;       // distinct, those without one not counted
-  double span_s = 0;              // from the first arrival to the last
-  double rate = 0;                // workflows per second over the span; 0 where there is none
-  double gap_cv = 0;              // coefficient of variation of the times between arrivals of workflows
-  Summary prompt_tokens;          // per call
+  std::int64_t tenants = 0;  // distinct tenants
+  double span_s = 0;  // time from the first to the last arrival
+  double rate = 0;  // workflows per second of `span_s`; 0 if the span is 0
+  double gap_cv = 0;  // coefficient of variation of the gaps between workflow arrivals
+  Summary prompt_tokens;  // per call
   Summary output_tokens;          // per call
   Summary calls_per_workflow;
-  Summary workflow_output_tokens;  // per workflow, over all its calls
-  Summary tool_s;                  // duration per tool call
-  std::vector<StageSummary> stages;  // in the order of first use; one without a name where there are no stages
-  std::int64_t prefix_blocks = 0;    // that calls name
+  Summary workflow_output_tokens;  // per workflow, summed over its calls
+  Summary tool_s;  // duration per tool call
+  std::vector<StageSummary> stages;  // in the order of first use; one stage without a name if there are no stages
+  std::int64_t prefix_blocks = 0;  // prefix blocks, summed over calls
   std::int64_t distinct_prefix_blocks = 0;
-  double prefix_hit_share = 0;  // of prefix_blocks: leading blocks that an earlier call has named, an upper bound for
-                                // any cache (an infinite one; calls in the order of arrival)
+  // share of prefix_blocks that an earlier call contains: the hit rate of an infinite cache if calls come in order of
+  // arrival
+  double prefix_hit_share = 0;
 };
 
 WorkloadSummary Summarise(const Workload& workload);

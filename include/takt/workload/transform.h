@@ -1,4 +1,4 @@
-// One workload into another. All of them keep the promises of workload.h.
+// Transformations of workloads. All results satisfy the invariants of workload.h.
 #ifndef TAKT_WORKLOAD_TRANSFORM_H_
 #define TAKT_WORKLOAD_TRANSFORM_H_
 
@@ -12,45 +12,45 @@
 
 namespace takt {
 
-// The same workload with its arrays in the order of the workflows, nothing in between, and its names in the order of
-// their use. Readers, generators and all below leave it so.
+// Returns the same workload with its arrays in workflow order, without gaps, and its names in the order of use.
+// Readers, generators and all functions below return workloads in this form.
 Workload Tidied(const Workload& workload);
 
-// Divides arrivals by `factor`: 2 is twice the load. Delays, tools and deadlines stay. InvalidArgument for a factor
-// that is not a positive number, or under which arrivals lie beyond kMaxWorkloadTime.
+// Divides arrival times by `factor`: 2 doubles the load. Delays, tools and deadlines do not change. InvalidArgument:
+// the factor is not a positive number, or arrivals exceed kMaxWorkloadTime.
 absl::Status ScaleRate(Workload& workload, double factor);
 
-// Multiplies all lengths by `factor`, to the nearest token: prompts, outputs, what tools return, and the blocks of
-// prefixes, so that prompts share what they shared before. A prompt stays at least one token, an output long enough
-// for each of its tools to be called at a place of its own. InvalidArgument for a factor that is not a positive number,
-// or under which a context grows beyond kMaxContextTokens.
+// Multiplies all lengths by `factor`, rounded to tokens: prompts, outputs, tool answers, and prefix blocks, so that
+// prompts keep their common prefixes. A prompt keeps at least one token. An output stays long enough for each of its
+// tools to have a different position. InvalidArgument: the factor is not a positive number, or a context exceeds
+// kMaxContextTokens.
 absl::Status ScaleLengths(Workload& workload, double factor);
 
-// Each call with its first `most` tools only: it ends where the next one would be called. With 1, InferCept's requests
-// of several calls are those of its workload of single calls.
+// Keeps the first `most` tools of each call, which then ends at the next one's position. With 1, InferCept's multi-call
+// requests become those of its single-call workload.
 void LimitTools(Workload& workload, std::uint32_t most);
 
-// Lets the workflows, in their order, arrive at these times, which rise; the first at zero. InvalidArgument: another
-// number of times than workflows, a time before the one before it, or an arrival beyond kMaxWorkloadTime.
+// Sets the arrival times of the workflows, in order; the first becomes zero. InvalidArgument: the number of times
+// differs from the number of workflows, times decrease, or an arrival exceeds kMaxWorkloadTime.
 absl::Status SetArrivals(Workload& workload, std::span<const TimePoint> arrivals);
 
-// Deadlines of `scale` times what each workflow takes alone (sim/replay.h measures it); beyond kMaxWorkloadTime, none.
-// InvalidArgument: another number
-// of durations than workflows, or a scale that is negative or not finite.
+// Sets deadlines to `scale` times each workflow's isolated latency (see sim/replay.h); none beyond kMaxWorkloadTime.
+// InvalidArgument: the number of durations differs from the number of workflows, or the scale is negative or not
+// finite.
 absl::Status SetDeadlines(Workload& workload, std::span<const Duration> alone, double scale);
 
-// The first workflows only, with what belongs to them.
+// Keeps only the first workflows.
 void Truncate(Workload& workload, std::size_t workflows);
 
-// A workload in a merged one: it starts `starts` after the beginning.
+// A part of a merged workload, delayed by `starts`.
 struct Part {
   const Workload* workload = nullptr;
   Duration starts{0};
 };
 
-// All parts in one, by arrival; ties in the order of the parts. Beginning at zero side by side is a mixed run; each at
-// the end of the one before, a sequence. Prefixes are shared within a part, never between parts. InvalidArgument for
-// different block sizes of prefixes, other models or features, a negative start, or arrivals beyond kMaxWorkloadTime.
+// Merges all parts by arrival; ties keep the order of the parts. Equal `starts` give a mixed run; a part that starts at
+// the end of another gives a sequence. Prefixes are shared within a part only. InvalidArgument: different prefix block
+// sizes, models or features; a negative start; or arrivals beyond kMaxWorkloadTime.
 absl::StatusOr<Workload> Merge(std::span<const Part> parts);
 
 }  // namespace takt

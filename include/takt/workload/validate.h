@@ -1,4 +1,4 @@
-// Whether a workload keeps the promises of workload.h: for those who build one by hand.
+// Checks the invariants of workload.h, for workloads that are built by hand.
 #ifndef TAKT_WORKLOAD_VALIDATE_H_
 #define TAKT_WORKLOAD_VALIDATE_H_
 
@@ -9,11 +9,11 @@
 
 namespace takt {
 
-// The first broken promise, by workflow and field: `workflows[3]: calls[2] (stage "coder"): output_tokens: 0 is below
-// 1`. The readers, the generators and the transformations yield only workloads that pass. O(size).
+// Returns the first violation, by workflow and field: `workflows[3]: calls[2] (stage "coder"): output_tokens: 0 is
+// below 1`. Readers, generators and transformations return only valid workloads. O(size).
 absl::Status Validate(const Workload& workload);
 
-// The same for one workflow; the order of arrivals is not looked at.
+// The same for one workflow, without the order of arrivals.
 absl::Status ValidateWorkflow(const Workload& workload, std::size_t index);
 
 }  // namespace takt

@@ -1,4 +1,4 @@
-// A workload as takt's own workflow JSONL, which the reader takes back unchanged (docs/reference/workloads.md).
+// Writes a workload as takt's own JSONL, which the reader reads back unchanged (docs/reference/workloads.md).
 #ifndef TAKT_WORKLOAD_WRITE_H_
 #define TAKT_WORKLOAD_WRITE_H_
 
@@ -9,12 +9,12 @@
 
 namespace takt {
 
-// A line with the name and the block size, then one workflow per line. What is at its default is left out. Reading it
-// back gives an equal workload where Tidied(workload) == workload (workload/transform.h); times are exact to the
-// nanosecond up to 26 days, beyond that to a double's precision.
+// Returns one line with name and block size, then one workflow per line. Fields at their defaults are omitted. Reading
+// gives an equal workload if Tidied(workload) == workload (workload/transform.h). Times up to 26 days are exact to the
+// nanosecond; later ones have a double's precision.
 std::string ToJsonl(const Workload& workload);
 
-// The same into a file, packed with gzip where the path ends in ".gz". Unavailable with what the system says.
+// Writes a file, compressed with gzip if the path ends in ".gz". Unavailable: the system's error.
 absl::Status WriteWorkload(const Workload& workload, const std::string& path);
 
 }  // namespace takt
