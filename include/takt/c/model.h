@@ -604,7 +604,7 @@ typedef struct takt_workflow_fault {
   uint64_t site;
 } takt_workflow_fault;
 
-// A call that has returned.
+// A tool call that has returned.
 typedef struct takt_tool_call {
   uint64_t tool;  // none: joins the pool alone
   double seconds;  // how long it took

@@ -1,4 +1,4 @@
-// All that Kairos learns, in one: records of calls in, a table for an Epoch out. docs/howto/agent_learner.md
+// Kairos's learning in one class: takes records of calls, returns a table for an Epoch. docs/howto/agent_learner.md
 #ifndef TAKT_LEARNING_AGENT_LEARNER_H_
 #define TAKT_LEARNING_AGENT_LEARNER_H_
 
@@ -24,17 +24,17 @@ struct AgentLearnerOptions {
   CallGraphOptions graph = {};
   LatencyProfileOptions profile = {};
   AgentOrderOptions order = {};
-  bool wall_clock = false;  // what remains includes queues and tools
+  bool wall_clock = false;  // remaining time includes queues and tools
 };
 
-// Thread-compatible. A host adds each call as it ends, closes workflows as it answers users, and asks for a table now
-// and then, on a thread of its own if it likes: the step loop only sees the Epoch.
+// Thread-compatible. The host adds each call when it ends, closes workflows when the user has the answer, and asks for
+// a table regularly, on any thread. The step loop sees only the Epoch.
 class AgentLearner {
  public:
   explicit AgentLearner(const AgentLearnerOptions& options = {})
       : options_(options), graph_(options.graph), profile_(options.profile) {}
 
-  // True where the record is kept.
+  // Adds a record. Returns true if it is kept.
   bool Add(const CallRecord& record, TimePoint now) {
     const bool kept = graph_.Add(record, now);
     if (kept) profile_.ObserveExecution(record.agent, std::max(0.0, ToSeconds(Between(record.start, record.end))));
@@ -47,8 +47,8 @@ class AgentLearner {
     return closed;
   }
 
-  // What is known by now, for an Epoch; null where nothing has changed since the last one. All agents are ordered anew
-  // where more than a tenth of them have changed, and else only those.
+  // Returns the current table for an Epoch; null if nothing has changed since the last. If more than a tenth of the
+  // agents have changed, all are ranked again; otherwise only those.
   std::shared_ptr<const AgentRanks> Table() {
     const auto agents = profile_.agents();
     std::vector<AgentCurve> changed, all;
@@ -86,11 +86,11 @@ class AgentLearner {
   const LatencyProfile& profile() const { return profile_; }
   const AgentOrder& order() const { return order_; }
 
-  // What was learnt and the agents' names as text, with a version and a checksum. Open workflows are not in it.
+  // Returns the learnt state and the agents' names as text, with version and checksum. Open workflows are not included.
   std::string Save(const AgentNames& names) const;
 
-  // What Save wrote takes the place of what is known here, and of `names`, within the bounds of the options and of
-  // `names`. InvalidArgument names the line and the field that is wrong; then nothing changes.
+  // Replaces the learnt state and `names` with what Save wrote, within the bounds of the options and of `names`.
+  // InvalidArgument names the invalid line and field; then nothing changes.
   absl::Status Load(std::string_view text, AgentNames& names);
 
  private:
@@ -104,7 +104,7 @@ class AgentLearner {
   CallGraph graph_;
   LatencyProfile profile_;
   AgentOrder order_;
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> seen_;  // by agent: versions that the last table told
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> seen_;  // by agent: versions in the last table
 };
 
 }  // namespace takt

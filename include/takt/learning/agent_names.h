@@ -1,4 +1,4 @@
-// Agents' names as numbers.
+// Numbers for agents' names.
 #ifndef TAKT_LEARNING_AGENT_NAMES_H_
 #define TAKT_LEARNING_AGENT_NAMES_H_
 
@@ -14,8 +14,8 @@
 
 namespace takt {
 
-// A name is its bytes: case counts, and the empty one is a name too. Numbers count from 1 in order of appearance.
-// Names beyond `most`, and those longer than `longest`, are no agent (AgentId{}), and counted.
+// A name is a byte string; the empty name is valid. Numbers start at 1 in order of appearance. Names beyond `most`, and
+// those longer than `longest`, get AgentId{} and are counted.
 class AgentNames {
  public:
   explicit AgentNames(std::size_t most = 8192, std::size_t longest = 1024) : most_(most), longest_(longest) {}
@@ -31,12 +31,12 @@ class AgentNames {
     return {names_.size()};
   }
 
-  // Empty where there is no such agent.
+  // Returns the agent's name; empty if unknown.
   std::string_view NameOf(AgentId agent) const {
     return agent && agent.value <= names_.size() ? std::string_view(names_[agent.value - 1]) : std::string_view();
   }
   std::size_t size() const { return names_.size(); }
-  AgentNames Cleared() const { return AgentNames(most_, longest_); }  // none, with the same bounds
+  AgentNames Cleared() const { return AgentNames(most_, longest_); }  // no names, same bounds
   std::int64_t refused() const { return refused_; }
 
  private:

@@ -1,4 +1,4 @@
-// In which order agents should be served: those first whose workflows end soonest. docs/howto/agent_learner.md
+// Ranks agents: those whose workflows end soonest are first. docs/howto/agent_learner.md
 #ifndef TAKT_LEARNING_AGENT_ORDER_H_
 #define TAKT_LEARNING_AGENT_ORDER_H_
 
@@ -18,19 +18,19 @@
 namespace takt {
 
 enum class AgentOrderBy : std::uint8_t {
-  kClassical,  // distance from "no time at all" on the line of classical scaling (Kairos, section 5.1)
-  kSmacof,     // the same, the line improved by SMACOF
-  kMean,       // the mean, which is the Wasserstein-1 distance from "no time at all" before any scaling
-  kMedian,     // the median: of two agents, whose next call more often has less work behind it
+  kClassical,  // distance from zero time on the line of classical scaling (Kairos, section 5.1)
+  kSmacof,  // the same on a line improved by SMACOF
+  kMean,  // mean: the Wasserstein-1 distance from zero time, without scaling
+  kMedian,  // median
 };
 
 struct AgentOrderOptions {
   AgentOrderBy by = AgentOrderBy::kClassical;
   std::int32_t smacof_steps = 30;
-  std::function<bool(double)> progress = {};  // told the share that is done; false stops
+  std::function<bool(double)> progress = {};  // receives the finished share; false stops
 };
 
-// What is known of an agent: the quantile function of what remains from a call of its on.
+// The quantile function of an agent's remaining time.
 struct AgentCurve {
   AgentId agent = {};
   LatencyDistribution::Curve remaining = {};  // [s]
@@ -38,19 +38,19 @@ struct AgentCurve {
 
 struct RankedAgent {
   AgentId agent = {};
-  double rank = 0;  // distance from "no time at all" [s]; finite, not negative
+  double rank = 0;  // distance from zero time [s]; finite, at least 0
 
   friend constexpr bool operator==(const RankedAgent&, const RankedAgent&) = default;
 };
 
-// A pure function of the curves: Fit from a snapshot, Place for one agent whose curve is new or has changed. n agents
-// cost O(n^2) time and 2 n^2 bytes while they are fitted; one costs O(n) to place.
+// A pure function of the curves: Fit uses all agents, Place one agent with a new or changed curve. Fit costs O(n^2)
+// time and 2 n^2 bytes, Place O(n).
 class AgentOrder {
  public:
-  // Agents each once, in any order. False where it was stopped; then the order stays as it was.
+  // Ranks agents, each listed once in any order. Returns false if stopped; the order is then unchanged.
   bool Fit(std::span<const AgentCurve> curves, const AgentOrderOptions& options = {}) {
     constexpr std::size_t kLevels = LatencyDistribution::kLevels;
-    // The last row is the anchor: no time at all.
+    // The last row is the anchor: zero time.
     std::vector<float> rows((curves.size() + 1) * kLevels, 0.0f);
     for (std::size_t i = 0; i < curves.size(); ++i) {
       std::ranges::copy(curves[i].remaining, rows.begin() + static_cast<std::ptrdiff_t>(i * kLevels));
@@ -73,8 +73,8 @@ class AgentOrder {
     return true;
   }
 
-  // The agent's rank by its curve, the others staying where they are; it joins the order, or moves in it. Before any
-  // Fit: by its mean.
+  // Returns the agent's rank by its curve and adds or moves the agent; others keep their ranks. Before any Fit, the
+  // rank is the mean.
   double Place(const AgentCurve& curve) {
     const double rank = OnLine(by_) ? std::abs(line_.Place(curve.remaining) - anchor_) : FigureOf(curve.remaining);
     const auto at = std::ranges::lower_bound(ranked_, curve.agent, {}, &RankedAgent::agent);
@@ -84,7 +84,7 @@ class AgentOrder {
   }
 
   std::span<const RankedAgent> ranked() const { return ranked_; }  // by agent
-  // Of the median agent of the newest Fit: what an agent never seen is taken for. 0 of nothing.
+  // Rank of the median agent in the newest Fit, used for unknown agents; 0 without agents.
   double median() const { return median_; }
 
  private:

@@ -1,4 +1,4 @@
-// Predictions in batches, between the threads that take requests in, one that predicts, and the loop that schedules.
+// Batches predictions between threads that receive requests, a thread that predicts, and the scheduling loop.
 //
 //   batcher.Add(request, model, input, now);                                        // any thread
 //   if (batcher.Due(now)) batcher.Run(*lengths, scratch, now);                      // a thread of the host
@@ -27,29 +27,28 @@
 namespace takt {
 
 struct BatcherOptions {
-  std::size_t most = 64;               // requests of a batch (n)
-  Duration longest = std::chrono::milliseconds(2);  // that a request waits for others before its batch is due (t)
+  std::size_t most = 64;  // requests in a batch
+  Duration longest = std::chrono::milliseconds(2);  // time that a request waits for others before its batch is due
   Duration bound =
       std::chrono::milliseconds(20);  // that a request waits for its prediction; then it runs on what it brought along
-  std::size_t capacity = 100'000;  // requests held; more run on what they brought along, without a prediction
-  std::uint64_t hash_seed = 0;  // keys the hashes of ids, as SchedulerOptions::hash_seed does
+  std::size_t capacity = 100'000;  // requests held; further ones run with their own estimates
+  std::uint64_t hash_seed = 0;  // seed of hashes of ids, as SchedulerOptions::hash_seed
 };
 
-// Passive: it has no thread, and knows the time only from its caller. Thread-safe; locked for the time of moving a
-// batch in or out, never while something is predicted, so that a predictor that is stuck holds up no caller beyond the
-// bound.
+// Passive: no thread of its own, and time only from the caller. Thread-safe. The lock is held only while a batch moves
+// in or out, never during a prediction. So a stuck predictor delays no caller beyond the bound.
 //
-// A request that is added comes out of Drain once: as Arrived, with its prediction as workflow_tokens_left, or with
-// what it had there where the prediction did not come in time. One that comes later follows as Revised. It is held, and
-// can be cancelled here, until Drain takes it.
+// Each added request comes out of Drain once, as Arrived. Its prediction is in workflow_tokens_left; if it is late, the
+// request keeps its own estimate, and the prediction follows as Revised. Until Drain takes the request, it can be
+// cancelled here.
 //
-// A call for which there is no memory, or whose predictor throws, was not made.
+// If memory runs out or the predictor throws, the call has no effect.
 class Batcher {
  public:
   explicit Batcher(BatcherOptions options = {}) : options_(options) { held_.KeyHashes(options.hash_seed); }
 
-  // The sketch of `input` is copied. A request whose id is held already is dropped, and counted. An id that has come
-  // out may come again: the prediction of its former request is then not waited for any more.
+  // Adds a request and copies the sketch of `input`. A request whose id is held is dropped and counted. If an id that
+  // has come out is added again, the prediction of its former request is discarded.
   void Add(Request request, ModelId model, const LengthInput& input, TimePoint now) {
     const std::lock_guard lock(mutex_);
     const Held* former = held_.Get(request.id);
@@ -75,14 +74,14 @@ class Batcher {
     if (again) TrimAll();
   }
 
-  // Whether a batch is full, or its first has waited long enough.
+  // Returns true if a batch is full or its first request has waited long enough.
   bool Due(TimePoint now) const {
     const std::lock_guard lock(mutex_);
     return pending_.size() >= options_.most ||
            (!pending_.empty() && Between(pending_.front().since, now) >= options_.longest);
   }
 
-  // When Due or Drain will next have something to do of themselves; kNever: not before the next Add or Run.
+  // Returns the next time at which Due or Drain may have work; kNever: none before the next Add or Run.
   TimePoint wake_at() const {
     const std::lock_guard lock(mutex_);
     TimePoint at = ready_.empty() ? kNever : TimePoint{};
@@ -91,8 +90,8 @@ class Batcher {
     return at;
   }
 
-  // Predicts for up to `most` requests, those that waited longest first; returns for how many. Several threads may run
-  // at a time, each with its own scratch. `predict(queries, estimates)` is called without the lock.
+  // Predicts for up to `most` requests, longest waiting first, and returns their number. Several threads may run at
+  // once, each with its own scratch. `predict(queries, estimates)` is called without the lock.
   template <class F>
     requires std::invocable<F, std::span<const LengthForest::Query>, std::span<Estimate>>
   std::size_t Run(F&& predict) {
@@ -136,9 +135,9 @@ class Batcher {
     return Run([&](auto queries, auto told) { lengths.Predict(queries, told, scratch); });
   }
 
-  // f(event) for each request whose prediction is there or whose bound is reached: Arrived, or Revised for one that had
-  // to go without before. Returns how many. f is called without the lock; one thread drains. Where f throws, the next
-  // Drain begins with the event at which it did.
+  // Calls f(event) for each request whose prediction is ready or whose bound is reached: Arrived, or Revised if it came
+  // out without a prediction before. Returns the number of events. f is called without the lock, by one thread. If f
+  // throws, the next Drain repeats that event.
   template <class F>
   std::size_t Drain(TimePoint now, F&& f) {
     const std::size_t left = HandOver(f);
@@ -172,7 +171,8 @@ class Batcher {
     return left + HandOver(f);
   }
 
-  // Forgets a request. False: Drain has taken it, or it never came; the scheduler must be told, after that Drain.
+  // Removes a request. Returns false if it is unknown or Drain has taken it; then cancel it in the scheduler after that
+  // Drain.
   bool Cancel(RequestId id) {
     const std::lock_guard lock(mutex_);
     const Held* held = held_.Get(id);
@@ -184,18 +184,18 @@ class Batcher {
   }
 
   struct Stats {
-    std::uint64_t in_time = 0;  // came out with a prediction
-    std::uint64_t fallbacks = 0;  // came out without
-    std::uint64_t late = 0;  // of those: were predicted afterwards
-    std::uint64_t full = 0;  // were not held, for want of capacity
-    std::uint64_t dropped = 0;  // bore the id of one that is held
+    std::uint64_t in_time = 0;  // with a prediction
+    std::uint64_t fallbacks = 0;  // without a prediction
+    std::uint64_t late = 0;  // fallbacks predicted later
+    std::uint64_t full = 0;  // not held: capacity reached
+    std::uint64_t dropped = 0;  // id already held
   };
   Stats stats() const {
     const std::lock_guard lock(mutex_);
     return stats_;
   }
 
-  // How many entries of its table a look-up of `id` looks at; for tests.
+  // Returns the table entries visited by a look-up; for tests.
   std::size_t Looks(RequestId id) const {
     const std::lock_guard lock(mutex_);
     return held_.Looks(id);
@@ -211,12 +211,12 @@ class Batcher {
     Arrived arrived = {};
     LengthForest::Query query = {};
     std::vector<float> sketch = {};
-    std::uint64_t serial = 0;  // an id may come again
+    std::uint64_t serial = 0;  // tells uses of the same id apart
     bool released = false;  // Drain has taken it without a prediction
-    bool predicted = false;  // and the prediction stands in `arrived`
+    bool predicted = false;  // the prediction is in `arrived`
   };
 
-  // What Run has taken and not predicted goes back when it ends.
+  // Returns unpredicted entries to the queue when Run ends.
   struct Batch {
     Batcher& from;
     std::list<Entry> entries = {};
@@ -243,7 +243,7 @@ class Batcher {
     return std::exchange(done_, 0) - first;
   }
 
-  // Null where it is not held.
+  // Returns the held request; null if it is not held.
   Held* Find(const Entry& entry) {
     Held* held = held_.Get(entry.id);
     return held == nullptr || held->serial != entry.serial ? nullptr : held;
@@ -259,8 +259,8 @@ class Batcher {
     held_.Erase(slot, id);
   }
 
-  // Entries of requests that are gone: those in front at once, others as soon as they are the most, so that what is
-  // kept is bounded by what is held, though no batch is run.
+  // Removes entries of departed requests: those in front at once, others when they are the majority. This bounds memory
+  // even if no batch runs.
   void TrimAll() { Trim(pending_), Trim(bounds_), Trim(ready_); }
   void Trim(std::list<Entry>& entries) {
     constexpr std::size_t kFew = 64;
@@ -277,7 +277,7 @@ class Batcher {
   std::uint64_t serials_ = 0;
   Stats stats_;
 
-  // The draining thread's own.
+  // State of the draining thread.
   std::vector<Event> taken_;
   std::size_t done_ = 0;  // of taken_: handed to f
 };

@@ -1,4 +1,4 @@
-// Predictions of lengths made honest: what has followed on predictions like this one, learnt as work ends.
+// Calibrates predicted lengths by true lengths of ended work.
 #ifndef TAKT_LEARNING_CALIBRATION_H_
 #define TAKT_LEARNING_CALIBRATION_H_
 
@@ -12,15 +12,15 @@
 
 namespace takt {
 
-// How far predictions are from what came: by octaves of the prediction, the mean actual against the mean predicted.
+// Errors of predictions: mean actual against mean predicted, by octave of the prediction.
 struct CalibrationError {
   std::int64_t count = 0;
-  double bias = 0;       // ln(sum of actual / sum of predicted): above 0, predictions are too small on the whole
+  double bias = 0;  // ln(sum of actual / sum of predicted); positive: predictions are too small overall
   double by_octave = 0;  // mean over predictions of |ln(mean actual / mean predicted)| of their octave
-  double spread = 0;     // standard deviation of ln(actual / predicted): what no calibration by the mean can mend
+  double spread = 0;  // standard deviation of ln(actual / predicted), which calibration cannot remove
 };
 
-// Adds them up. Constant memory; pairs that are no lengths are left out, lengths below one count as one.
+// Accumulates errors in constant memory. Invalid lengths are ignored; lengths below 1 count as 1.
 class CalibrationCheck {
  public:
   void Observe(double predicted, double actual);
@@ -34,42 +34,38 @@ class CalibrationCheck {
   Moments errors_;  // ln(actual / predicted)
 };
 
-// Turns a prediction into the mean of what came of predictions like it (a posterior mean), with quantiles, given also
-// the tokens that the workflow has generated already: where predictions know little (class means), these tell much.
+// Returns a posterior mean and quantiles for a prediction, given the tokens that the workflow has generated. If
+// predictions are weak (class means), generated tokens improve them much.
 //
-// A table of half-octaves of the prediction by octaves of the tokens generated. Three layers, each drawn towards the
-// one before by as many pseudo-observations as its noise asks for (8 times the squared coefficient of variation, 1 to
-// 64): a line through the logarithms of what came, which starts as the identity; per row the ratio of sums actual /
-// line; per cell the ratio actual / (row x column). Rows, and the rows of each column, are made monotone by pooling
-// adjacent violators (Ayer et al., 1955; isotonic calibration: Zadrozny and Elkan, KDD 2002), so that for equal tokens
-// generated the larger prediction stays at least as large; between the means of rows the result is linear in
-// logarithms. Quantiles are log-normal about the mean, with the variance of ln(actual / predicted) in the row.
+// The table has half-octaves of the prediction and octaves of generated tokens. Three layers are each shrunk towards
+// the one before: a line through the logarithms, initially the identity; per row the ratio actual / line; per cell the
+// ratio actual / (row x column). The prior's weight is 8 times the squared coefficient of variation, in [1, 64]
+// observations. Rows are made monotone by pooling adjacent violators (Ayer et al., 1955; Zadrozny and Elkan, KDD 2002),
+// so that a larger prediction never gives a smaller result. Between rows, the result is linear in logarithms. Quantiles
+// are log-normal, with the row's variance of ln(actual / predicted).
 //
-// An observation counts at most as e^reach times the mean that was expected, reach = max(3, 4 standard deviations of
-// ln(actual / predicted)). Cells forget: their sums are halved at `window`. When the newest errors differ from those
-// before (Kolmogorov and Smirnov, p below `drift_p`), all is forgotten but the newest.
+// An observation counts as at most e^reach times the expected mean, reach = max(3, 4 standard deviations of ln(actual /
+// predicted)). A cell's sums are halved at `window`. If the newest errors differ from earlier ones (Kolmogorov-Smirnov,
+// p below `drift_p`), all but the newest are forgotten.
 //
-// Bias to know of: what is learnt is learnt from what has ended, and the short ends first.
-//
-// Deterministic and total. About 60 KB; Observe allocates nothing, and every so often (8 to 256 observations) makes the
-// table anew, some 30 microseconds.
+// Known bias: short work ends first and is learnt first. Deterministic. About 60 KB; Observe does not allocate, and
+// rebuilds the table every 8 to 256 observations in about 30 us.
 class Calibration {
  public:
   struct Options {
-    std::int64_t window = 2048;  // observations in a cell at which they count half; at least 2
+    std::int64_t window = 2048;  // observations at which a cell's sums are halved; at least 2
     double drift_p = 1e-6;  // of the test for drift; 0: never
   };
 
   Calibration() : Calibration(Options{}) {}
   explicit Calibration(const Options& options);
 
-  // `predicted`: the prediction's mean [tokens]; `generated`: tokens that the workflow has generated before. Unknown
-  // where the prediction is.
+  // Returns the calibrated estimate. `predicted`: mean of the prediction [tokens]. `generated`: tokens that the
+  // workflow generated before. Unknown if the prediction is unknown.
   Estimate Expect(double predicted, double generated) const;
 
-  // What had been predicted so, then, has come out as `actual` [tokens]. Left out where `predicted` or `actual` is no
-  // length. `again`: of the same workflow as one before, with which it is likely to go wrong alike, so that the test
-  // for drift does not count it.
+  // Adds an observation [tokens]. Ignored if `predicted` or `actual` is not a valid length. `again`: a call of the same
+  // workflow was observed before; the drift test then ignores this one, since their errors are correlated.
   void Observe(double predicted, double generated, double actual, bool again = false);
 
   std::int64_t observations() const { return observations_; }  // since it last forgot

@@ -1,4 +1,4 @@
-// The graph of a fleet's calls, learnt from identifiers alone. docs/howto/call_graph.md
+// The call graph of a fleet's agents, learnt from identifiers alone. docs/howto/call_graph.md
 #ifndef TAKT_LEARNING_CALL_GRAPH_H_
 #define TAKT_LEARNING_CALL_GRAPH_H_
 
@@ -20,7 +20,7 @@
 
 namespace takt {
 
-// One LLM call that has ended, as the program that passes messages between agents can tell it.
+// An LLM call that has ended, as reported by the program that passes messages between agents.
 struct CallRecord {
   WorkflowId workflow = {};
   AgentId agent = {};
@@ -31,7 +31,7 @@ struct CallRecord {
   friend constexpr bool operator==(const CallRecord&, const CallRecord&) = default;
 };
 
-// What is known of a call once its workflow is over.
+// The result for a call once its workflow is over.
 struct CallOutcome {
   AgentId agent = {};
   double execution_s = 0;
@@ -39,7 +39,7 @@ struct CallOutcome {
   double wall_s = 0;  // from its start to the end of the workflow
 };
 
-// Positions are those of agents in CallGraph::nodes().
+// Positions are indices into CallGraph::nodes().
 struct CallPath {
   std::vector<std::uint32_t> agents = {};  // in the order of time; those side by side by number, then kThen
   std::uint64_t key = 0;
@@ -127,12 +127,12 @@ struct CallGraphStats {
   friend constexpr bool operator==(const CallGraphStats&, const CallGraphStats&) = default;
 };
 
-// Records come in any order. When a workflow is over, each call's parent is the call of its upstream agent that ended
-// last before it began; a sweep over the spans of a parent's children tells which ran side by side (Kairos, section
-// 4.2), and a join is inferred from calls that begin only when all of these have ended. A host that knows of a join
-// may also tell it: the same call, once per upstream.
+// Records may arrive in any order. When a workflow is over, the parent of a call is the upstream agent's call that
+// ended last before it began. A sweep over the spans of a parent's children finds parallel calls (Kairos, section 4.2).
+// A join is a call that begins only after all of them. A host that knows a join may report the same call once per
+// upstream.
 //
-// Memory is bounded by the options. Deterministic. Total: there is no input that breaks it.
+// The options bound memory. Deterministic; any input is accepted.
 class CallGraph {
  public:
   static constexpr std::uint32_t kThen = kNoSlot;  // in a path, between what is not side by side
@@ -148,7 +148,7 @@ class CallGraph {
     closed_.SetKey(options.hash_seed);
   }
 
-  // `now` is when the record came. True where it is kept.
+  // Adds a record received at `now`. Returns true if it is kept.
   bool Add(const CallRecord& record, TimePoint now) {
     now_ = std::max(now_, std::min(now, TimePoint(kFarthest)));
     while (!by_age_.empty() && Between(open_[by_age_.oldest()].last, now_) > options_.retire_after) Retire();
@@ -174,7 +174,7 @@ class CallGraph {
     return true;
   }
 
-  // The user has the answer, or gave up: no more records of this workflow. False where none of it is open.
+  // Closes a workflow: no more records follow. Returns false if it is not open.
   bool Close(WorkflowId workflow) {
     const Slot slot = open_.Find(workflow);
     if (slot == kNoSlot) return false;
@@ -183,12 +183,12 @@ class CallGraph {
     return true;
   }
 
-  // Closes all that are open.
+  // Closes all open workflows.
   void CloseAll() {
     while (!by_age_.empty()) Retire();
   }
 
-  // Of the calls whose workflows are over since this was asked last: f(outcome).
+  // Calls f(outcome) for the calls of workflows that ended since the last time.
   template <class F>
   void TakeOutcomes(F&& f) {
     for (const CallOutcome& outcome : outcomes_) f(outcome);
@@ -203,21 +203,21 @@ class CallGraph {
   const CallGraphStats& stats() const { return stats_; }
   const CallGraphOptions& options() const { return options_; }
 
-  // kThen where there is none.
+  // Returns the agent's node; kThen if unknown.
   std::uint32_t Find(AgentId agent) const { return nodes_.Find(agent); }
 
-  // How many entries of its table a look-up looks at; for tests.
+  // Returns the table entries visited by a look-up; for tests.
   std::size_t Looks(WorkflowId workflow) const { return open_.Looks(workflow); }
 
-  // Pairs of siblings and joins of which the records do not tell what they are.
+  // Returns the sibling pairs and joins that the records do not determine.
   std::int64_t undecided() const {
     const auto pair = [](const CallSiblings& s) { return s.parallel + s.sequential == 0; };
     const auto join = [](const CallJoin& j) { return j.undecided(); };
     return std::ranges::count_if(siblings(), pair) + std::ranges::count_if(joins(), join);
   }
 
-  // By node, the stages from it to the end of the longest way, itself included; feedback is not followed. What Ayo
-  // ranks by, learnt.
+  // Returns the stages from each node to the end of the longest path, itself included; feedback edges are ignored. The
+  // learnt input of Ayo's rank.
   std::vector<std::int32_t> StagesLeft() const {
     std::vector<std::int32_t> left(nodes_.size(), 1);
     const auto n = static_cast<std::int32_t>(nodes_.size());
@@ -233,7 +233,7 @@ class CallGraph {
     return left;
   }
 
-  // What nodes(), edges() and so on told before, in place of what is known here; open workflows are lost.
+  // Replaces the graph with saved tables; open workflows are lost.
   void Restore(std::vector<CallNode> nodes, std::vector<CallEdge> edges, std::vector<CallSiblings> siblings,
                std::vector<CallJoin> joins) {
     *this = CallGraph(options_);
@@ -317,7 +317,7 @@ class CallGraph {
     LearnTimes(calls);
   }
 
-  // By time; what was told twice becomes one, and one call with several upstreams a join.
+  // Sorts by time; merges repeated records, and turns one call with several upstreams into a join.
   void Order(std::vector<Call>& calls) {
     std::ranges::sort(calls, {}, [](const Call& c) { return std::tuple(c.start, c.end, c.agent, c.upstream.value); });
     std::size_t kept = 0;
@@ -335,8 +335,8 @@ class CallGraph {
     calls.resize(kept);
   }
 
-  // The upstream's call that ended last before this began; where clocks are so far off that none did, the one that
-  // began last before.
+  // Finds the upstream's call that ended last before this call began. If clocks differ too much, the one that began
+  // last before it.
   void FindParent(std::vector<Call>& calls, std::uint32_t c) {
     Call& call = calls[c];
     if (!call.upstream) return;
@@ -351,7 +351,7 @@ class CallGraph {
     }
     call.parent = ended != kNoSlot ? ended : begun;
     if (call.parent == kNoSlot) ++stats_.orphans;
-    // Where spans touch within the tolerance, two calls could each be the other's parent.
+    // If spans touch within the tolerance, two calls could each be the other's parent.
     for (std::uint32_t at = call.parent, steps = 0; at != kNoSlot; at = calls[at].parent, ++steps) {
       if (at != c && steps <= calls.size()) continue;
       call.parent = kNoSlot;
@@ -359,7 +359,7 @@ class CallGraph {
     }
   }
 
-  // Orphans of one upstream, all of whose records are lost, are children of one parent too.
+  // Orphans of one upstream without records count as children of one parent.
   static bool SameParent(const Call& a, const Call& b) { return a.parent == b.parent && a.upstream == b.upstream; }
 
   // All that have an upstream, children of one parent together, by start.
@@ -373,7 +373,7 @@ class CallGraph {
     return family;
   }
 
-  // A sweep along time; each call's cluster is that of the calls before that it overlaps.
+  // Sweeps along time; a call joins the cluster of earlier calls that it overlaps.
   void LearnSiblings(std::vector<Call>& calls, std::span<const std::uint32_t> children) {
     const std::uint32_t from = NodeOf(calls[children[0]].upstream);
     TimePoint until{};
@@ -425,7 +425,7 @@ class CallGraph {
     if (back) ++edge->feedback;
   }
 
-  // Calls whose parent ran side by side with others.
+  // Learns joins from calls whose parent ran in parallel with others.
   void LearnJoins(const std::vector<Call>& calls) {
     for (std::uint32_t c = 0; c < calls.size(); ++c) {
       const Call& call = calls[c];
@@ -524,7 +524,7 @@ class CallGraph {
 
   // ---- tables -----------------------------------------------------------------------------------------------------
 
-  // kThen where there is no room.
+  // Returns the agent's node, new if necessary; kThen if there is no room.
   std::uint32_t NodeOf(AgentId agent) {
     const Slot known = nodes_.Find(agent);
     if (known != kNoSlot || nodes_.size() >= options_.max_agents) return known;

@@ -1,4 +1,4 @@
-// How long the calls of an agent take, and how long what remains of the workflow, learnt as they end.
+// Learns the execution time of each agent's calls and the remaining time of their workflows.
 // docs/howto/latency_profile.md
 #ifndef TAKT_LEARNING_LATENCY_PROFILE_H_
 #define TAKT_LEARNING_LATENCY_PROFILE_H_
@@ -27,13 +27,12 @@ struct LatencyOptions {
   double max_seconds = 1e5;         // a longer latency is taken as this long
 };
 
-// One distribution of latencies, in 2.6 KB however many samples. Quantiles are those of bins 7.5 % wide.
+// One distribution of latencies in 2.6 KB, with bins 7.5 % wide.
 //
-// Convergence: whenever the number of samples has doubled, the distribution is compared with what it was before
-// (Kairos, section 4.3). Drift: from then on every kWindow samples are compared with what was learnt, by the greatest
-// difference of the distribution functions at the bins' edges (Kolmogorov and Smirnov; the threshold by Massart's
-// inequality, widened for what was learnt being a sample too). Such a window joins what was learnt; where it differs,
-// it replaces it, and convergence begins anew.
+// Convergence: each time the number of samples doubles, the distribution is compared with the previous one (Kairos,
+// section 4.3). Drift: after convergence, every kWindow samples are compared with the distribution (Kolmogorov-Smirnov;
+// Massart's inequality, widened because the distribution is a sample too). The window joins the distribution; if it
+// differs, it replaces the distribution, and convergence starts again.
 class LatencyDistribution {
  public:
   static constexpr std::size_t kLevels = 32;
@@ -46,7 +45,7 @@ class LatencyDistribution {
     next_look_ = options_.first_samples;
   }
 
-  // Negative values and NaN are left out: false.
+  // Adds a latency. Returns false for negative values and NaN, which are ignored.
   bool Observe(double seconds) {
     if (!(seconds >= 0)) return false;
     seconds = std::min(seconds, options_.max_seconds);
@@ -61,21 +60,21 @@ class LatencyDistribution {
     return true;
   }
 
-  std::int64_t count() const { return sketch_.count(); }     // that count
-  std::int64_t observed() const { return observed_; }        // since the beginning
-  double mean() const { return sketch_.mean(); }             // 0 of nothing
+  std::int64_t count() const { return sketch_.count(); }  // that count
+  std::int64_t observed() const { return observed_; }  // since the beginning
+  double mean() const { return sketch_.mean(); }  // 0 of nothing
   double deviation() const { return sketch_.deviation(); }
   bool converged() const { return converged_; }
   std::int64_t drifts() const { return drifts_; }
-  std::uint64_t version() const { return version_; }         // another one: curve() has changed
-  const Curve& curve() const { return curve_; }              // as of the last look; zeros before the first sample
+  std::uint64_t version() const { return version_; }  // another one: curve() has changed
+  const Curve& curve() const { return curve_; }  // as of the last look; zeros before the first sample
 
-  // The most frequent latency: the half-sample mode of the quantile function. 0 of nothing.
+  // Returns the most frequent latency (half-sample mode of the quantile function); 0 without samples.
   double mode() const { return mode_; }
 
   const QuantileSketch<LogHistogram>& sketch() const { return sketch_; }
 
-  // Back from what was saved; the samples of an open window are lost.
+  // Restores a saved state; samples of an open window are lost.
   void Restore(const QuantileSketch<LogHistogram>& sketch, std::int64_t observed, std::int64_t drifts, bool converged) {
     sketch_ = sketch, observed_ = observed, drifts_ = drifts, converged_ = converged;
     in_window_ = 0;
@@ -177,7 +176,7 @@ struct LatencyProfileOptions {
   std::uint64_t hash_seed = 0;  // keys the hashes of agents, as SchedulerOptions::hash_seed does
 };
 
-// By agent, and of all together. Total: there is no input that breaks it.
+// Latencies by agent, and of all agents. Any input is accepted.
 class LatencyProfile {
  public:
   explicit LatencyProfile(const LatencyProfileOptions& options = {}) : options_(options) {
@@ -200,18 +199,18 @@ class LatencyProfile {
     }
   }
 
-  // Null where nothing is known of it alone.
+  // Returns the agent's latencies; null if unknown.
   const AgentLatency* Find(AgentId agent) const { return agents_.Get(agent); }
   const AgentLatency& all() const { return all_; }
   std::span<const AgentLatency> agents() const { return agents_.records(); }  // in order of appearance
-  std::int64_t refused() const { return refused_; }                // latencies that were none
-  std::int64_t unplaced() const { return unplaced_; }              // of agents beyond max_agents
+  std::int64_t refused() const { return refused_; }  // latencies that were none
+  std::int64_t unplaced() const { return unplaced_; }  // of agents beyond max_agents
 
-  // For what was saved: the agent's, made where it is new; null where there is no room.
+  // Returns the agent's entry, new if necessary, for Restore; null if there is no room.
   AgentLatency* Restore(AgentId agent) { return At(agent); }
   AgentLatency& RestoreAll() { return all_; }
 
-  // How many entries of its table a look-up looks at; for tests.
+  // Returns the table entries visited by a look-up; for tests.
   std::size_t Looks(AgentId agent) const { return agents_.Looks(agent); }
 
  private:

@@ -1,4 +1,4 @@
-// How long the answers of a stage's calls are, learnt as they end: by the length of the prompt.
+// Learns output lengths of a stage's calls by length of the prompt.
 #ifndef TAKT_LEARNING_LENGTH_TABLE_H_
 #define TAKT_LEARNING_LENGTH_TABLE_H_
 
@@ -23,10 +23,9 @@ struct LengthTableOptions {
   std::uint64_t hash_seed = 0;      // keys the hashes of stages, as SchedulerOptions::hash_seed does
 };
 
-// A table of stages by octaves of prompt tokens (1, 2-3, 4-7, ...), as the paper's estimate of the output from the
-// input, per stage. What a cell has not seen is taken from its stage as a whole, and what that has not, from all calls;
-// before the first, nothing is known. Quantiles are those of the log-normal with the mean and spread of the logarithms.
-// Deterministic and total: lengths below one count as one.
+// A table of stages by octaves of prompt tokens. A cell without data uses its stage's data, and a stage without data
+// all calls; before the first call nothing is known. Quantiles are log-normal. Deterministic; lengths below 1 count as
+// 1.
 class LengthTable {
  public:
   explicit LengthTable(const LengthTableOptions& options = {}) : options_(options) {
@@ -34,7 +33,7 @@ class LengthTable {
     stages_.KeyHashes(options.hash_seed);
   }
 
-  // A call has ended. Allocates only where its stage is new.
+  // Learns from an ended call. Allocates only for a new stage.
   void Observe(StageId stage, std::int64_t prompt_tokens, std::int64_t output_tokens) {
     const auto output = static_cast<double>(std::max<std::int64_t>(output_tokens, 1));
     all_.Add(output, options_.window);
@@ -45,7 +44,7 @@ class LengthTable {
     stages_[slot].cells[Octave(prompt_tokens)].Add(output, options_.window);
   }
 
-  // Output tokens of a call that begins.
+  // Returns the expected output tokens of a new call.
   Estimate Expect(StageId stage, std::int64_t prompt_tokens) const {
     const Stage* known = stages_.Get(stage);
     if (known == nullptr) return all_.Told();
@@ -55,7 +54,7 @@ class LengthTable {
 
   std::size_t stages() const { return stages_.size(); }
 
-  // How many entries of its table a look-up looks at; for tests.
+  // Returns the table entries visited by a look-up; for tests.
   std::size_t Looks(StageId stage) const { return stages_.Looks(stage); }
 
  private:

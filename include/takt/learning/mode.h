@@ -1,4 +1,4 @@
-// Where a sample is densest.
+// The mode of a sample.
 #ifndef TAKT_LEARNING_MODE_H_
 #define TAKT_LEARNING_MODE_H_
 
@@ -8,9 +8,8 @@
 
 namespace takt {
 
-// The half-sample mode (Robertson and Cryer, 1974; Bickel and Fruehwirth, 2006): the densest half of the sample, of
-// that the densest half, and so on; of equally dense ones the first. The values ascend and hold no NaN; NaN where
-// there are none. O(n).
+// Returns the half-sample mode: the densest half of the sample, repeatedly; ties: the first (Robertson and Cryer, 1974;
+// Bickel and Fruehwirth, 2006). The values must ascend without NaN. NaN if empty. O(n).
 inline double HalfSampleMode(std::span<const double> ascending) {
   while (ascending.size() > 3) {
     const std::size_t half = (ascending.size() + 1) / 2;

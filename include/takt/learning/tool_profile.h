@@ -1,5 +1,5 @@
-// What calls of a tool are like, learnt as they return: how long they take, how many tokens they add to the context,
-// how many are generated before the next call. docs/howto/tool_profile.md
+// Learns the duration of tool calls, the tokens they return, and the tokens generated before each call.
+// docs/howto/tool_profile.md
 #ifndef TAKT_LEARNING_TOOL_PROFILE_H_
 #define TAKT_LEARNING_TOOL_PROFILE_H_
 
@@ -42,7 +42,7 @@ inline constexpr std::array<ToolSeed, 6> kInferCeptTools = {{
     {"tts", 6.06, 2.66, 9, 0, 59, 17},
 }};
 
-// A call that has returned.
+// A tool call that has returned.
 struct ToolObservation {
   ToolId tool = {};  // none: joins the pool alone
   double seconds = 0;  // how long it took
@@ -157,8 +157,8 @@ class ToolProfile {
     classes_.KeyHashes(options.hash_seed);
   }
 
-  // Joins what is known of `tool`, and of the pool. False, and counted, where there is no mean or a figure that is not
-  // finite, and where the class does not fit.
+  // Adds a prior for `tool` and the pool. Returns false and counts it if there is no mean, a value is not finite, or
+  // there is no room.
   bool Seed(ToolId tool, const ToolSeed& seed) {
     const std::array figures = {seed.seconds,        seed.returned_tokens, seed.tokens_before,
                                 seed.seconds_spread, seed.returned_spread, seed.before_spread};
@@ -181,8 +181,7 @@ class ToolProfile {
     return true;
   }
 
-  // Learns from a call that has returned. Allocates only where its class is new. O(1), but for a walk over 946 bins now
-  // and then.
+  // Learns from a call that has returned. Allocates only for a new class. O(1), with an occasional pass over 946 bins.
   void Observe(const ToolObservation& call) {
     if (!(call.seconds >= 0 && std::isfinite(call.seconds))) {
       ++stats_.ignored;
@@ -200,7 +199,7 @@ class ToolProfile {
     else learnt->Observe(seconds, returned, before, options_.window);
   }
 
-  // Valid until the next Seed or Observe. O(1).
+  // Returns the expectation, valid until the next Seed or Observe. O(1).
   const ToolExpectation& Expect(ToolId tool) const {
     const internal::LearntTool* known = classes_.Get(tool);
     return known == nullptr ? pool_.told() : known->told();
@@ -209,7 +208,7 @@ class ToolProfile {
   std::size_t classes() const { return classes_.size(); }
   const ToolProfileStats& stats() const { return stats_; }
 
-  // How many entries of its table a look-up looks at; for tests.
+  // Returns the table entries visited by a look-up; for tests.
   std::size_t Looks(ToolId tool) const { return classes_.Looks(tool); }
 
  private:
@@ -220,7 +219,7 @@ class ToolProfile {
     return std::clamp(x, least, most);
   }
 
-  // Null where it has none and gets none.
+  // Returns the class; null if it has none and there is no room.
   internal::LearntTool* Class(ToolId tool) {
     if (!tool) return nullptr;
     if (internal::LearntTool* known = classes_.Get(tool)) return known;

@@ -1,4 +1,4 @@
-// How far two distributions on a line lie apart.
+// Distances between two distributions on a line.
 #ifndef TAKT_LEARNING_WASSERSTEIN_H_
 #define TAKT_LEARNING_WASSERSTEIN_H_
 
@@ -12,14 +12,14 @@
 
 namespace takt {
 
-// The first Wasserstein distance of two samples, exactly: the area between their quantile functions. Both ascend and
-// hold no NaN; NaN where one is empty. O(a + b).
+// Returns the exact first Wasserstein distance of two samples: the area between their quantile functions. Both must
+// ascend without NaN. NaN if one is empty. O(a + b).
 inline double Wasserstein1(std::span<const double> a, std::span<const double> b) {
   if (a.empty() || b.empty()) return std::numeric_limits<double>::quiet_NaN();
   const auto na = static_cast<double>(a.size()), nb = static_cast<double>(b.size());
   double area = 0, at = 0;
   for (std::size_t i = 0, j = 0; i < a.size() && j < b.size();) {
-    // Ranks in units of 1 / (na * nb), in which they are whole.
+    // Ranks in units of 1 / (na * nb) are integers.
     const double next_a = Rounded(static_cast<double>(i + 1) * nb), next_b = Rounded(static_cast<double>(j + 1) * na);
     const double next = std::min(next_a, next_b);
     area += Rounded((next - at) * std::abs(a[i] - b[j]));
@@ -30,8 +30,8 @@ inline double Wasserstein1(std::span<const double> a, std::span<const double> b)
   return area / (na * nb);
 }
 
-// The same of two quantile functions that are known at the same evenly spaced levels, such as (k + 0.5) / n: the mean
-// distance. 0 of nothing. Of the levels as many as both have.
+// Returns the mean distance of two quantile functions at the same evenly spaced levels, such as (k + 0.5) / n; 0 if
+// empty. Uses the levels that both have.
 template <class Real>
 double QuantileDistance(std::span<const Real> a, std::span<const Real> b) {
   const std::size_t n = std::min(a.size(), b.size());

@@ -14,15 +14,15 @@
 
 namespace takt {
 
-// A value like the policy it holds: copies share nothing. It has every optional hook; those that the policy inside
-// lacks do nothing. A score costs one virtual call. Never empty, except where it has been moved from.
+// A value type: copies share nothing. AnyPlacement has every optional hook; hooks that the policy inside lacks do
+// nothing. A score costs one virtual call. Only a moved-from AnyPlacement is empty.
 class AnyPlacement {
  public:
   AnyPlacement() : AnyPlacement(LeastLoaded{}) {}
 
   template <PlacementPolicy P>
     requires(!std::same_as<P, AnyPlacement>)
-  AnyPlacement(P policy)  // NOLINT: any policy is one
+  AnyPlacement(P policy)  // NOLINT: implicit for every policy
       : name_(NameOf(policy)), spec_(SpecOf(policy)) {
     held_ = std::make_unique<Held<P>>(std::move(policy));
   }
@@ -34,7 +34,7 @@ class AnyPlacement {
   ~AnyPlacement() = default;
 
   const std::string& name() const { return name_; }
-  const std::string& spec() const { return spec_; }  // MakePlacement makes the same of it
+  const std::string& spec() const { return spec_; }  // input of MakePlacement
   void Rename(std::string name, std::string spec) { name_ = std::move(name), spec_ = std::move(spec); }
 
   double Score(const RequestState& r, const InstanceState& i, TimePoint now) const { return held_->Score(r, i, now); }

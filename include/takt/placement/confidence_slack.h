@@ -1,4 +1,4 @@
-// Chimera's routing among models of different sizes: the most capable one that is not too slow right now.
+// Chimera's routing among models of different sizes: the most capable model that is not too slow now.
 #ifndef TAKT_PLACEMENT_CONFIDENCE_SLACK_H_
 #define TAKT_PLACEMENT_CONFIDENCE_SLACK_H_
 
@@ -15,20 +15,18 @@
 
 namespace takt {
 
-// Chimera, algorithm 1. A workflow that has a model keeps it. Another goes to the model of the highest score among
-// those with L(m) <= (1 + tau) L_fast, if that score is at least delta_s above that of the fastest model; else to the
-// fastest. If the highest score within the slack lacks the margin, so do all below it, so that no further ones are
-// tried. L(m), and for how long a model is kept: ModelFleet.
+// Chimera, algorithm 1. A workflow keeps its model. Otherwise it goes to the model with the highest score among those
+// with L(m) <= (1 + tau) L_fast. If that score exceeds the fastest model's by less than delta_s, the workflow goes to
+// the fastest model. ModelFleet defines L(m) and how long a model is kept.
 //
-// - floor_s: models with L at or below it are within the slack too. The paper has none (0): beside an idle model every
-//   other is too slow, however little it has to do.
-// - Requests without scores go to the fastest model. Equal loads: the model of smaller id; equal scores: the smaller
-//   load.
+// - floor_s: models with L of at most floor_s are always within the slack. The paper has none (0): if one model is
+// idle, every other is too slow, even with little work. - Requests without scores go to the fastest model. Ties in
+// load: smaller model id; ties in score: smaller load.
 class ConfidenceSlack {
  public:
   static constexpr std::string_view kName = "confidence_slack";
 
-  double tau = 0.5;       // the paper sweeps it
+  double tau = 0.5;  // swept in the paper
   double delta_s = 0.05;  // not given in the paper
   double floor_s = 0;
   double sticky_s = 600;  // not given in the paper: longer than tools take between two calls
@@ -36,16 +34,16 @@ class ConfidenceSlack {
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
-    visit("tau", self.tau, OptionText{"share", "latency slack: how much slower than the fastest a model may be"});
-    visit("delta_s", self.delta_s, OptionText{"", "how much better than the fastest model's its score must be", 0, 1});
-    visit("floor_s", self.floor_s, OptionText{"s", "load up to which a model is always within the slack"});
-    visit("sticky_s", self.sticky_s, OptionText{"s", "how long a workflow keeps its model after its last request"});
-    visit("unknown", self.unknown, OptionText{"tokens", "taken where nothing was predicted"});
+    visit("tau", self.tau, OptionText{"share", "latency slack relative to the fastest model"});
+    visit("delta_s", self.delta_s, OptionText{"", "minimum advantage in score over the fastest model", 0, 1});
+    visit("floor_s", self.floor_s, OptionText{"s", "load at or below which a model is always within the slack"});
+    visit("sticky_s", self.sticky_s, OptionText{"s", "time that a workflow keeps its model after its last request"});
+    visit("unknown", self.unknown, OptionText{"tokens", "value without any prediction"});
   }
 
   void KeyHashes(std::uint64_t seed) { fleet_.KeyHashes(seed); }
 
-  // The replica with the least load of the model that Prepare has chosen.
+  // Returns the score of a replica of the model that Prepare chose: the least loaded is best.
   double Score(const RequestState&, const InstanceState& i, TimePoint) const { return fleet_.Score(i); }
 
   void Up(const InstanceState& i, TimePoint) { fleet_.Up(i); }
@@ -56,7 +54,7 @@ class ConfidenceSlack {
   void Placed(const RequestState& r, const InstanceState& i, TimePoint now) { fleet_.Placed(r, i, now, unknown); }
   void Released(const RequestState& r, const InstanceState&, TimePoint now) { fleet_.Released(r, now); }
 
-  // Predicted seconds of work on a model's least loaded replica; 0 where there is none.
+  // Returns the predicted seconds of work on the model's least loaded replica; 0 if there is none.
   double LoadOf(ModelId model) const { return fleet_.LoadOf(model); }
   std::size_t programs() const { return fleet_.programs(); }
 

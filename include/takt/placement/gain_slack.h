@@ -18,33 +18,31 @@
 
 namespace takt {
 
-// A workflow that has a model keeps it. Another goes to the model of the highest
+// A workflow keeps its model. Otherwise it goes to the model m with the highest
 //
-//   q[m] - max(price[m] + pull * excess[m], 0) * tokens[m] / mean_tokens[m]
+//  q[m] - max(price[m] + pull * excess[m], 0) * tokens[m] / mean_tokens[m]
 //
-// where q[m] is its score and tokens[m] the work that is predicted on m. Of all workflows, those go to a model with
-// little room that gain most there for each token. With the loads before it,
+// q[m] is the model's score and tokens[m] the predicted work on it. So a model with little room serves the workflows
+// that gain most per token. Before each placement,
 //
-//   excess[m] = (L[m] - most) / (L[m] + most),   most = max((1 + tau) L_fast, floor_s),
+//  excess[m] = (L[m] - bound) / (L[m] + bound), bound = max((1 + tau) L_fast, floor_s)
 //
-// -1 .. 1; after each placement of a workflow that had no model, price[m] += step * excess[m], within 0 .. kMostPrice:
-// raised while m is slower than (1 + tau) times the fastest model, lowered else. That is dual ascent on Chimera's own
-// slack (of the augmented Lagrangian, whose penalty is `pull`): the sum of scores is to be as large as it can be while
-// no model is slower than that. The step finds the price, the pull answers at once.
-// L(m), and for how long a model is kept: ModelFleet.
+// which is in [-1, 1]. After each placement of a workflow without a model, price[m] += step * excess[m], within [0,
+// kMostPrice]. The price of a model thus rises while its load exceeds the bound, and falls otherwise. This is dual
+// ascent: it maximizes the sum of scores under Chimera's slack. `pull` is the penalty of the augmented Lagrangian,
+// which reacts at once. ModelFleet defines L(m) and how long a model is kept.
 //
-// - mean_tokens[m]: over all workflows that were placed, wherever they went; the last kMemory count. It begins at
-//   `unknown`, and no sample counts for more than kMostRatio times the mean, so that one absurd prediction spoils
-//   nothing.
-// - Requests without scores go to the fastest model, and leave prices as they are. Equal values: the smaller load, then
-//   the model of smaller id.
-// - Prices are those of models that are up; a model that comes back begins at 0.
+// - mean_tokens[m]: mean over the last kMemory placed workflows, on any model. It starts at `unknown`. A sample counts
+// for at most kMostRatio times the mean, so that an absurd prediction does no harm. - Requests without scores go to the
+// fastest model and leave prices unchanged. Ties: smaller load, then smaller model id. - Only models that are up have
+// prices; a model that returns starts at 0.
 //
-// Source: none; takt's own. The slack is that of Chimera, algorithm 1, whose rule is confidence_slack.
+// Source: none; takt's own. The slack is that of Chimera, algorithm 1 (confidence_slack).
 class GainSlack {
  public:
   static constexpr std::string_view kName = "gain_slack";
-  static constexpr double kMostPrice = 16;  // a workflow of a 16th of the mean still costs as much as any score brings
+  // even a workflow of 1/16 of the mean work then costs as much as any score gains
+  static constexpr double kMostPrice = 16;
   static constexpr double kMostRatio = 32;
   static constexpr double kMemory = 1024;  // workflows
 
@@ -58,18 +56,18 @@ class GainSlack {
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
-    visit("tau", self.tau, OptionText{"share", "latency slack: how much slower than the fastest a model may be"});
-    visit("step", self.step, OptionText{"", "by how much a price moves at most when a workflow is placed", 0, 1});
-    visit("pull", self.pull, OptionText{"", "by how much a price is higher or lower at once, at most", 0, 16});
-    visit("per_s", self.per_s, OptionText{"", "what a second of latency is worth in points of score", 0, 1e9});
-    visit("floor_s", self.floor_s, OptionText{"s", "load up to which a model is always within the slack"});
-    visit("sticky_s", self.sticky_s, OptionText{"s", "how long a workflow keeps its model after its last request"});
-    visit("unknown", self.unknown, OptionText{"tokens", "taken where nothing was predicted"});
+    visit("tau", self.tau, OptionText{"share", "latency slack relative to the fastest model"});
+    visit("step", self.step, OptionText{"", "maximum change of a price when a workflow is placed", 0, 1});
+    visit("pull", self.pull, OptionText{"", "maximum immediate change of a price", 0, 16});
+    visit("per_s", self.per_s, OptionText{"", "points of score that a second of latency is worth", 0, 1e9});
+    visit("floor_s", self.floor_s, OptionText{"s", "load at or below which a model is always within the slack"});
+    visit("sticky_s", self.sticky_s, OptionText{"s", "time that a workflow keeps its model after its last request"});
+    visit("unknown", self.unknown, OptionText{"tokens", "value without any prediction"});
   }
 
   void KeyHashes(std::uint64_t seed) { fleet_.KeyHashes(seed); }
 
-  // The replica with the least load of the model that Prepare has chosen.
+  // Returns the score of a replica of the model that Prepare chose: the least loaded is best.
   double Score(const RequestState&, const InstanceState& i, TimePoint) const { return fleet_.Score(i); }
 
   void Up(const InstanceState& i, TimePoint) {
@@ -91,27 +89,27 @@ class GainSlack {
   }
   void Released(const RequestState& r, const InstanceState&, TimePoint now) { fleet_.Released(r, now); }
 
-  // Predicted seconds of work on a model's least loaded replica; 0 where there is none.
+  // Returns the predicted seconds of work on the model's least loaded replica; 0 if there is none.
   double LoadOf(ModelId model) const { return fleet_.LoadOf(model); }
-  // In points of score for a workflow of mean work; 0 where the model is not up.
+  // Returns the price of mean work in points of score; 0 if the model is not up.
   double PriceOf(ModelId model) const {
     const Price* price = Find(model);
     return price != nullptr ? price->price : 0;
   }
-  double MeanTokensOf(ModelId model) const {  // 0 where the model is not up
+  double MeanTokensOf(ModelId model) const {  // 0 if the model is not up
     const Price* price = Find(model);
     return price != nullptr ? price->mean : 0;
   }
   std::size_t programs() const { return fleet_.programs(); }
 
  private:
-  // Of a model that is up.
+  // The price of a model that is up.
   struct Price {
     ModelId model;
     double price = 0;
     double mean = 0, count = 0;  // of predicted tokens, at least 1
-    double inverse = 1;  // of the mean
-    double tokens = 0, value = 0;  // of the request at hand
+    double inverse = 1;  // 1 / mean
+    double tokens = 0, value = 0;  // of the current request
   };
 
   const Price* Find(ModelId model) const {
@@ -129,7 +127,7 @@ class GainSlack {
     }
     prices_.swap(prices);
     excess_.assign(prices_.size(), 0);
-    chosen_for_ = {};  // loads are of other models
+    chosen_for_ = {};  // loads have changed
   }
 
   void Choose(const RequestState& r) {
@@ -161,7 +159,7 @@ class GainSlack {
       }
     }
     for (const Price& p : prices_) most = std::max(most, p.value);
-    // Looked for afterwards, since a branch on each that is better so far could not be foretold.
+    // A second pass finds the best, since a branch on "best so far" is unpredictable.
     std::size_t best = 0;
     double least = std::numeric_limits<double>::infinity();
     for (std::size_t i = 0; i < prices_.size(); ++i) {
@@ -170,7 +168,7 @@ class GainSlack {
     fleet_.Choose(models[best].id);
   }
 
-  // By how much each load is above the bound. Without a condition a compiler divides for several models at once.
+  // Computes each load's excess over the bound. Without a branch, a compiler divides for several models at once.
   void Exceed(std::span<const double> loads, double bound) {
     double* const excess = excess_.data();
     if (bound > 0) {
@@ -182,7 +180,7 @@ class GainSlack {
     }
   }
 
-  // With what Choose has found.
+  // Updates prices and means after a choice.
   void Learn() {
     for (std::size_t i = 0; i < prices_.size(); ++i) {
       Price& p = prices_[i];
@@ -196,8 +194,8 @@ class GainSlack {
 
   ModelFleet fleet_;
   std::vector<Price> prices_;  // by ModelFleet::models
-  std::vector<double> excess_;  // likewise, of the request at hand
-  RequestId chosen_for_;  // the request at hand, where it was not kept
+  std::vector<double> excess_;  // by ModelFleet::models, of the current request
+  RequestId chosen_for_;  // the current request, unless its model was kept
 };
 
 }  // namespace takt

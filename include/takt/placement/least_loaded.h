@@ -1,4 +1,4 @@
-// The instance with the fewest requests, those that wait counted more.
+// The instance with the fewest requests; waiting requests have more weight.
 #ifndef TAKT_PLACEMENT_LEAST_LOADED_H_
 #define TAKT_PLACEMENT_LEAST_LOADED_H_
 
@@ -11,9 +11,9 @@
 
 namespace takt {
 
-// vLLM's data-parallel balancer: load = 4 * waiting + running, of the newest report (vLLM: every 100 ms), and what
-// that report cannot include counts as waiting. Requests that end between two reports are seen with the next one, as
-// there. Departure: an instance that has never reported is taken to have all its outstanding requests waiting.
+// vLLM's data-parallel balancer: load = 4 * waiting + running, from the newest report (vLLM: every 100 ms). Requests
+// placed since the report count as waiting. Requests that end between two reports are seen in the next report, as in
+// vLLM. Departure: until an instance has reported, all its requests count as waiting.
 struct LeastLoaded {
   static constexpr std::string_view kName = "least_loaded";
 
@@ -21,7 +21,8 @@ struct LeastLoaded {
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
-    visit("waiting_weight", self.waiting_weight, OptionText{"", "what a waiting request counts; a running one is 1"});
+    visit("waiting_weight", self.waiting_weight,
+          OptionText{"", "weight of a waiting request; a running request has 1"});
   }
 
   double Score(const RequestState&, const InstanceState& i, TimePoint) const {

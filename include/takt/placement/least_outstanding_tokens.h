@@ -1,4 +1,4 @@
-// The instance that has the fewest tokens still to serve.
+// The instance with the fewest tokens left to serve.
 #ifndef TAKT_PLACEMENT_LEAST_OUTSTANDING_TOKENS_H_
 #define TAKT_PLACEMENT_LEAST_OUTSTANDING_TOKENS_H_
 
@@ -10,8 +10,8 @@
 
 namespace takt {
 
-// Prompt and estimated output of what was placed there and has not ended, whatever the instance's speed. A call without
-// an estimate counts CallCosts::kUnknownOutput tokens of output.
+// Counts the prompt and the estimated output of all requests that were placed and have not ended, at any speed. A call
+// without an estimate counts CallCosts::kUnknownOutput output tokens.
 class LeastOutstandingTokens {
  public:
   static constexpr std::string_view kName = "least_outstanding_tokens";

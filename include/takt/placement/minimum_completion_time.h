@@ -1,4 +1,4 @@
-// The instance on which the call is expected to end first, by what calls were seen to take there.
+// The instance on which the call is expected to end first, learnt from the times of earlier calls.
 #ifndef TAKT_PLACEMENT_MINIMUM_COMPLETION_TIME_H_
 #define TAKT_PLACEMENT_MINIMUM_COMPLETION_TIME_H_
 
@@ -20,25 +20,22 @@
 
 namespace takt {
 
-// Least of own + wait [s], of which
+// Chooses the instance with the least own + wait [s]:
 //
-//   own  = a + b prompt tokens + c (expected output tokens - 1)
-//   wait = what all calls there take by themselves / B, where at least B are there; else 0
+//  own  = a + b * prompt tokens + c * (expected output tokens - 1)
+//  wait = (sum of own over the instance's calls) / B if it has at least B calls, else 0
 //
-// - a, b: least squares over the times from when a call had a place there to Started; b is never below 0. It has one
-//   when it is placed, if fewer than B have one, else when its turn has come, by arrival, as one of them ends.
-//   c: mean time of an output token after the first, from Started to the end. Each further call takes `fade` of the
-//   weight of those before it.
-// - B: how many calls run there at once. Reports tell: what runs while something waits is all that can run; that is
-//   believed for `recent_s`, unless more are seen to run. Where nothing was seen to wait, one more than the newest
-//   report has running, or as many as were ever seen to run. Without reports: as many as were ever seen to run, at
-//   least 1.
-// - What is known of no call of an instance, or of none that ended in the last `recent_s`, is taken from all instances
-//   together: it is tried, since it may be new, or no longer slow. Before anything is known: the fewest calls.
-// - Lengths: Request::prompt_tokens, CallCosts::OutputTokens.
-// - The router must tell of output by RequestEnded::served; ends without it, and failed ones, teach nothing.
-// Source: the rule is minimum completion time of Ibarra and Kim (1977), algorithm for unequal processors; estimating
-// the times is takt's.
+// - a, b: least squares over the times from getting a place to RequestStarted; b is at least 0. A call has a place at
+// once if fewer than B calls have one; otherwise calls get places in order of arrival, as others end. c: mean time per
+// output token after the first. Each further call reduces the weight of earlier ones by `fade`. - B: the calls that can
+// run at once. If a report shows waiting calls, B is its running count, valid for `recent_s` unless more run later.
+// Otherwise B is one more than the running count of the newest report, or the most that ever ran. Without reports, B is
+// the most that ever ran, at least 1. - An instance without an ended call in the last `recent_s` uses the times of all
+// instances. So the policy tries instances that are new or may no longer be slow. Before any call has ended, the
+// instance with the fewest calls is chosen. - Lengths: Request::prompt_tokens, CallCosts::OutputTokens. - The host must
+// report RequestEnded::served. Failed calls, and calls without it, are not learnt from.
+//
+// Source: minimum completion time, Ibarra and Kim (1977), algorithm for unequal processors. The estimates are takt's.
 class MinimumCompletionTime {
  public:
   static constexpr std::string_view kName = "minimum_completion_time";
@@ -49,8 +46,8 @@ class MinimumCompletionTime {
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
     visit("recent_s", self.recent_s,
-          OptionText{"s", "after which an instance where nothing ended counts as unknown", 0, 1e9});
-    visit("fade", self.fade, OptionText{"share", "of the weight of earlier calls that one takes", 0, 1});
+          OptionText{"s", "time without an ended call after which an instance counts as unknown", 0, 1e9});
+    visit("fade", self.fade, OptionText{"share", "share of the weight of earlier calls that each call removes", 0, 1});
   }
 
   void Up(const InstanceState& i, TimePoint) {
@@ -101,11 +98,11 @@ class MinimumCompletionTime {
     if (!work_.Started(r.slot)) return;
     Call& call = calls_[r.slot];
     Instance& at = instances_[i.slot];
-    // Where an instance reports, its own count stands: ends are told late, and make more seem to run.
+    // A report takes precedence: events of ended calls arrive late, so that more calls seem to run.
     if (!i.reported) at.most = at.now = std::max(at.most, work_.running_count(i.slot));
     call.started = now;
     call.runs = true;
-    if (!call.has_place) {  // more run at once than was known, or in another order: its wait tells nothing
+    if (!call.has_place) {  // more calls run than were known, or in another order: its wait is meaningless
       Leave(r.slot);
       Begin(at, r.slot, now);
       return;
@@ -138,7 +135,7 @@ class MinimumCompletionTime {
     double took = 0;
     if (call.runs && output_ > 1) {
       took = ToSeconds(Between(call.started, now)) / (tokens - 1);
-    } else if (!call.runs && call.has_place) {  // in one piece: nothing tells when the first token was there
+    } else if (!call.runs && call.has_place) {  // ended in one piece: the time of the first token is unknown
       took = ToSeconds(Between(call.begun, now)) / tokens;
     } else {
       return;
@@ -147,7 +144,7 @@ class MinimumCompletionTime {
     all_.Further(took, fade);
   }
 
-  // Expected time of a call by itself on the instance of this slot [s]; 0: nothing is known of any.
+  // Returns the expected time of the call alone on the instance [s]; 0: nothing was learnt.
   double Own(const Request& r, std::uint32_t slot, TimePoint now) const {
     const bool known = slot < instances_.size() && instances_[slot].costs.known() &&
                        !(ToSeconds(Between(instances_[slot].heard, now)) > recent_s);
@@ -158,10 +155,10 @@ class MinimumCompletionTime {
  private:
   static constexpr std::uint32_t kNone = UINT32_MAX;
 
-  // Sums whose older terms fade, and what follows of them.
+  // Sums with decay, and the coefficients computed from them.
   struct Costs {
     double n = 0, x = 0, y = 0, xx = 0, xy = 0;  // calls by x prompt tokens and y seconds to the first token
-    double further = 0, seconds = 0;             // calls, and their seconds of a further token
+    double further = 0, seconds = 0;  // calls, and their seconds per further token
     double mean_x = 0, mean_y = 0, slope = 0, token = 0;
 
     bool known() const { return further > 0; }
@@ -173,7 +170,7 @@ class MinimumCompletionTime {
       xx = Rounded(xx * keep) + Rounded(prompt * prompt);
       xy = Rounded(xy * keep) + Rounded(prompt * took);
       const double spread = Rounded(n * xx) - Rounded(x * x), both = Rounded(n * xy) - Rounded(x * y);
-      // Prompts that are nearly alike tell no slope.
+      // Prompts of nearly equal length do not determine a slope.
       slope = spread > 1e-6 * Rounded(n * xx) && both > 0 ? both / spread : 0;
       mean_x = x / n, mean_y = y / n;
     }
@@ -191,19 +188,19 @@ class MinimumCompletionTime {
   };
   struct Instance {
     InstanceId id;
-    std::int64_t most = 1;   // that were seen to run
-    std::int64_t full = 0;   // that ran while something waited; 0: never
+    std::int64_t most = 1;  // most calls that ran at once
+    std::int64_t full = 0;  // calls that ran while others waited; 0: never
     TimePoint full_at{};
-    std::int64_t now = 1;    // B, when a call was placed last
+    std::int64_t now = 1;  // B at the last placement
     std::int64_t begun = 0;  // calls that have a place
-    std::uint32_t first = kNone, last = kNone;  // slots of those that have none, by arrival
+    std::uint32_t first = kNone, last = kNone;  // slots of calls without a place, by arrival
     TimePoint heard{};
     Costs costs = {};
   };
   struct Call {
     TimePoint begun{}, started{};
     bool has_place = false, runs = false;
-    bool waits = false;  // for a place there, between these two
+    bool waits = false;  // for a place, between `before` and `after`
     std::uint32_t instance = 0, before = kNone, after = kNone;
   };
 
@@ -216,7 +213,7 @@ class MinimumCompletionTime {
     return std::max(at.most, i.report.running + 1);
   }
 
-  // Those that wait for a place are a list, since they leave it from anywhere.
+  // Calls that wait for a place form a linked list, since they may leave from anywhere.
   void Join(std::uint32_t slot) {
     Call& call = calls_[slot];
     Instance& at = instances_[call.instance];
@@ -242,10 +239,10 @@ class MinimumCompletionTime {
   }
 
   std::vector<Instance> instances_;  // by InstanceState::slot
-  std::vector<Call> calls_;          // by RequestState::slot
-  WorkInFlight work_;                // ns that calls take by themselves
+  std::vector<Call> calls_;  // by RequestState::slot
+  WorkInFlight work_;  // own time of calls [ns]
   Costs all_;
-  RequestId ended_;  // of the event at hand; none: it teaches nothing
+  RequestId ended_;  // request of the current event, if it is learnt from
   std::int64_t output_ = 0;
 };
 

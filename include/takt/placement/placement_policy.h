@@ -1,4 +1,4 @@
-// What a placement policy is: a value with a score, and what else it may want to be told.
+// The concepts of a placement policy: a value with a score, and optional hooks.
 #ifndef TAKT_PLACEMENT_PLACEMENT_POLICY_H_
 #define TAKT_PLACEMENT_PLACEMENT_POLICY_H_
 
@@ -11,32 +11,33 @@
 
 namespace takt {
 
-// Answers: which instance? Larger is better, the smaller instance id among equals; NaN and -infinity mean "not here
-// now", and a request that no instance wants now waits in the router's queue. Only instances with room are asked
-// about.
+// Scores instances for a request. The largest score wins; ties go to the smaller instance id. NaN and -infinity mean
+// "not on this instance now". If no instance accepts it, the request waits in the router's queue. Only instances with
+// room are scored.
 template <class P>
 concept PlacementPolicy =
     requires(const P& p, const RequestState& request, const InstanceState& instance, TimePoint now) {
       { p.Score(request, instance, now) } -> std::same_as<double>;
     };
 
-// Optional hooks, for policies that keep accounts of their own: by RequestState::slot and InstanceState::slot. Score
-// and Prepare are also asked about requests that the router does not know, whose slot is kNoSlot.
+// Optional hooks, for policies that keep state by RequestState::slot and InstanceState::slot. Score and Prepare are
+// also called for requests that the router does not know; their slot is kNoSlot.
 
-// What keys the hashes of names that strangers may choose, before anything else.
+// Sets the seed for hashes of names that clients choose, before any other call.
 template <class P>
 concept HashingPlacement = requires(P& p, std::uint64_t seed) { p.KeyHashes(seed); };
-// Every event that the router does not ignore as late, of an unknown instance or invalid, before the router acts on it.
-// Requests may be unknown. With Epoch as the second parameter, the tables that it brings.
+// Receives every event before the router acts on it, except events that the router ignores: late, invalid, or of an
+// unknown instance. Requests may be unknown. With Epoch as the second parameter, receives its tables.
 template <class P, class Told = RouterEvent>
 concept ObservingPlacement = requires(P& p, const Told& told, TimePoint now) { p.Observe(told, now); };
-// Once before the scores of a request: what is the same for all instances.
+// Prepare is called once before the scores of a request, for work that is the same for all instances.
 template <class P>
 concept PreparingPlacement = requires(P& p, const RequestState& r, TimePoint now) { p.Prepare(r, now); };
 // The instance is up with this slot, or its description was replaced.
 template <class P>
 concept InstancePlacement = requires(P& p, const InstanceState& i, TimePoint now) { p.Up(i, now); };
-// A request was placed; its first step has begun; it has left: ended, cancelled, or back because the instance is gone.
+// A request was placed; its first step has begun; it has left: ended, cancelled, or returned because its instance is
+// down.
 template <class P>
 concept AccountingPlacement = requires(P& p, const RequestState& r, const InstanceState& i, TimePoint now) {
   p.Placed(r, i, now);

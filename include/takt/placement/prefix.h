@@ -1,4 +1,4 @@
-// Where most of the prompt is cached.
+// The instance with the longest cached prefix.
 #ifndef TAKT_PLACEMENT_PREFIX_H_
 #define TAKT_PLACEMENT_PREFIX_H_
 
@@ -9,7 +9,7 @@
 
 namespace takt {
 
-// The most cached tokens; among equals the fewest requests.
+// Chooses the instance with the most cached tokens of the prompt; ties: fewest requests.
 class PrefixPlacement : public Residence {
  public:
   static constexpr std::string_view kName = "prefix";

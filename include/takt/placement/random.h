@@ -1,4 +1,4 @@
-// Any instance, with equal chances.
+// A random instance, with equal chances.
 #ifndef TAKT_PLACEMENT_RANDOM_H_
 #define TAKT_PLACEMENT_RANDOM_H_
 
@@ -12,9 +12,9 @@
 
 namespace takt {
 
-// Every instance draws a number for every request, from the seed and the two ids alone; the largest wins. So the choice
-// does not depend on what came before, an instance that comes or goes moves only what is or was its own, and a request
-// that is placed again goes to the same one if that is up.
+// Each instance draws a number for each request from the seed and the two ids; the largest wins. So a choice does not
+// depend on earlier ones. An instance that comes or goes moves only its own requests. A request that is placed again
+// goes to the same instance if that is up.
 struct RandomPlacement {
   static constexpr std::string_view kName = "random";
 
@@ -22,7 +22,7 @@ struct RandomPlacement {
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
-    visit("seed", self.seed, OptionText{"", "of the draws"});
+    visit("seed", self.seed, OptionText{"", "seed of the random draws"});
   }
 
   double Score(const RequestState& r, const InstanceState& i, TimePoint) const {

@@ -20,14 +20,14 @@ extern template class Registry<AnyPlacement>;
 PlacementRegistry& Placements();
 }  // namespace internal
 
-// A placement of the host's own, from its options in a spec.
+// Makes the host's own placement from its options in a spec.
 using OwnPlacementFactory = internal::PlacementRegistry::OwnFactory;
 
-// Makes a placement from "round_robin" or "least_loaded(waiting_weight=2)". InvalidArgument names what is unknown or
-// out of bounds, and what there is instead.
+// Makes a placement from a spec such as "round_robin" or "least_loaded(waiting_weight=2)". InvalidArgument names the
+// unknown or invalid part and the valid choices.
 inline absl::StatusOr<AnyPlacement> MakePlacement(std::string_view spec) { return internal::Placements().Make(spec); }
 
-// Adds a placement of the host's own to those that MakePlacement knows. As RegisterPolicy.
+// Registers the host's own placement for MakePlacement. Rules as for RegisterPolicy.
 inline absl::Status RegisterPlacement(std::string name, std::string summary, OwnPlacementFactory factory) {
   return internal::Placements().Register(std::move(name), std::move(summary), std::move(factory));
 }
@@ -38,7 +38,7 @@ absl::Status RegisterPlacement(P plain, std::string summary) {
 }
 
 using PlacementInfo = RegistryInfo;
-// By name.
+// Returns the known placements, sorted by name.
 inline std::vector<PlacementInfo> PlacementInfos() {
   std::vector<PlacementInfo> infos = internal::Placements().Infos();
   std::ranges::sort(infos, {}, &PlacementInfo::name);

@@ -9,8 +9,8 @@
 
 namespace takt {
 
-// The instance that was given a request longest ago. With instances that always have room this is the circular
-// order; stated so, it needs no memory of its own and holds when instances are full, come or go.
+// Chooses the instance that has gone longest without a new request. This is the circular order if instances always have
+// room. It needs no state and also works if instances are full, come or go.
 struct RoundRobin {
   static constexpr std::string_view kName = "round_robin";
 

@@ -1,4 +1,4 @@
-// Each workflow stays where it is.
+// Keeps each workflow on its instance.
 #ifndef TAKT_PLACEMENT_SESSION_H_
 #define TAKT_PLACEMENT_SESSION_H_
 
@@ -9,7 +9,7 @@
 
 namespace takt {
 
-// Where its last turn went; what has no home goes to the instance with the fewest requests.
+// Chooses the instance of the workflow's last turn; otherwise the instance with the fewest requests.
 class SessionPlacement : public Residence {
  public:
   static constexpr std::string_view kName = "session";

@@ -1,4 +1,4 @@
-// Requests into instances by the memory that they will need, time slot by time slot (Kairos).
+// Packs requests into instances by their predicted memory in each time slot (Kairos).
 #ifndef TAKT_PLACEMENT_TIME_SLOT_PACKER_H_
 #define TAKT_PLACEMENT_TIME_SLOT_PACKER_H_
 
@@ -20,28 +20,29 @@
 
 namespace takt {
 
-// A request's KV is taken to grow linearly, prompt + decode_rate * time, for as long as calls of its agent are
-// expected to run (AgentRank::execution_s of the newest Epoch; unknown: its estimated output over the rate; that too:
-// unknown_s), and then to be gone. Of every instance the sum is kept by slot of time. Where in each slot that the
-// request spans it fits into the KV cache, the instance is available; of the available the one with the lowest peak
-// over those slots takes it, and where none is, the request stays in the router's queue. An instance without requests
-// is always available.
+// A request's KV is assumed to grow linearly, prompt + decode_rate * time, and to be freed at its predicted end. The
+// predicted time is AgentRank::execution_s of the newest Epoch. If unknown, it is the estimated output over the rate;
+// if that is unknown too, unknown_s. The policy sums the KV of each instance by time slot.
 //
-// Early: a request that ends frees its slots at once. Late: from a report of a full cache (`danger`) or of new
-// preemptions until one without them (`recovered`) an instance takes nothing; and while a request outlives what was
-// expected, what it must hold by now counts in the slot of the present (`late`). A request begins when it is placed,
-// and again when its first step is told.
+// An instance is available if the request fits into its KV cache in each slot that it spans. The available instance
+// with the lowest peak over these slots gets the request. If none is available, the request stays in the router's
+// queue. An instance without requests is always available.
 //
-// Source: Kairos, section 6. Departures: `late` (the paper does not count what runs over), and an empty instance.
-// A decision costs O(slots spanned) per instance, and no allocation.
+// A request that ends early frees its slots at once. An instance is suspended by a report of a full cache (`danger`) or
+// of new preemptions. A report without new preemptions, and of at most `recovered` in use, ends the suspension. With
+// `late`, a request that outlives its prediction counts in the current slot. A request starts when it is placed, and
+// again when its first step is reported.
+//
+// Source: Kairos, section 6. Departures: `late` (the paper does not count late requests), and empty instances. A
+// decision costs O(slots spanned) per instance and does not allocate.
 class TimeSlotPacker {
  public:
   static constexpr std::string_view kName = "time_slot_packer";
-  static constexpr std::size_t kHorizon = 240;  // slots; what lies beyond is not looked at
+  static constexpr std::size_t kHorizon = 240;  // slots; later slots are ignored
 
-  // Not to be changed once it has been used:
+  // Constant after the first use:
   double slot_s = 0.5;
-  double decode_rate = 25;  // tokens per second that a running request generates: from the profile of the engine
+  double decode_rate = 25;  // KV tokens per second of a running request, from the engine's profile
   double unknown_s = 10;
   double danger = 0.95, recovered = 0.85;  // shares of the KV cache
   bool late = true;
@@ -66,7 +67,7 @@ class TimeSlotPacker {
     if (i.slot >= width_) Widen(std::size_t{i.slot} + 1);
     Account& account = instances_[i.slot];
     account.kv_tokens = static_cast<double>(i.instance.kv_tokens.value);
-    if (!slot_of_.Insert(i.instance.id.value, i.slot)) return;  // told again
+    if (!slot_of_.Insert(i.instance.id.value, i.slot)) return;  // reported again
     account.suspended = false;
     account.preempted = 0;
     for (std::size_t row = 0; row < kHorizon; ++row) used_[row * width_ + i.slot] = 0;
@@ -122,7 +123,7 @@ class TimeSlotPacker {
     held.is_held = false;
   }
 
-  // Tokens that an instance is expected to hold, `ahead` slots from now.
+  // Returns the KV tokens that an instance is expected to hold `ahead` slots from now.
   double Expected(std::uint32_t instance, std::size_t ahead) const {
     return ahead < kHorizon ? static_cast<double>(At(now_slot_ + static_cast<std::int64_t>(ahead), instance)) : 0;
   }
@@ -131,32 +132,32 @@ class TimeSlotPacker {
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
     visit("slot", self.slot_s, OptionText{"s", "length of a slot", 1e-3, 1e3});
-    visit("decode_rate", self.decode_rate, OptionText{"tokens/s", "at which a request's KV grows", 0, 1e6});
-    visit("unknown", self.unknown_s, OptionText{"s", "that a call runs of which nothing is known", 0, 1e5});
-    visit("danger", self.danger, OptionText{"share", "of the KV cache in use from which on an instance is suspended"});
-    visit("recovered", self.recovered, OptionText{"share", "of the KV cache in use up to which it is taken back"});
-    visit("late", self.late, OptionText{"", "count requests that outlive what was expected"});
+    visit("decode_rate", self.decode_rate, OptionText{"tokens/s", "growth of a request's KV", 0, 1e6});
+    visit("unknown", self.unknown_s, OptionText{"s", "running time of a call without a prediction", 0, 1e5});
+    visit("danger", self.danger, OptionText{"share", "KV cache use at which an instance is suspended"});
+    visit("recovered", self.recovered, OptionText{"share", "KV cache use at or below which a suspension ends"});
+    visit("late", self.late, OptionText{"", "count requests that outlive their prediction"});
   }
 
  private:
-  static constexpr std::size_t kLanes = 8;  // instances side by side, which compilers turn into vectors
-  static constexpr double kMost = 1 << 22;  // tokens of one request; sums of whole floats stay exact
+  static constexpr std::size_t kLanes = 8;  // instances per row step, for vector instructions
+  static constexpr double kMost = 1 << 22;  // limit on a request's tokens; sums of whole floats stay exact
 
   struct Account {
     double kv_tokens = 0;
-    std::int64_t preempted = 0;  // as of the newest report
+    std::int64_t preempted = 0;  // in the newest report
     bool suspended = false;
   };
   struct Held {
     std::uint32_t instance = 0;
     float prompt = 0;  // tokens
-    std::int64_t spanned = 0;  // slots that it was expected to take
-    std::int64_t begin = 0, end = 0;  // slots since the epoch; it is in [begin, end)
+    std::int64_t spanned = 0;  // predicted slots
+    std::int64_t begin = 0, end = 0;  // slots since the epoch: [begin, end)
     bool is_held = false;
-    std::uint32_t before = kNoSlot, after = kNoSlot;  // of those that end in the same slot, modulo the horizon
+    std::uint32_t before = kNoSlot, after = kNoSlot;  // list of requests that end in the same slot, modulo the horizon
   };
 
-  // Whole tokens that a request has generated by the end of its k-th slot.
+  // Returns the whole tokens that a request has generated by the end of its k-th slot.
   float Growth(std::int64_t k) const {
     return static_cast<float>(
         static_cast<std::int64_t>(std::min(kMost, decode_rate * slot_s * static_cast<double>(k + 1))));
@@ -181,7 +182,7 @@ class TimeSlotPacker {
   float& At(std::int64_t slot, std::uint32_t instance) { return used_[RowOf(slot) + instance]; }
   float At(std::int64_t slot, std::uint32_t instance) const { return used_[RowOf(slot) + instance]; }
 
-  // Of all instances at once: row after row.
+  // Finds the peaks of all instances at once, row by row.
   void FindPeaks(float prompt, std::size_t spanned) {
     std::ranges::fill(peaks_, 0.0f);
     std::size_t row = RowOf(now_slot_);
@@ -247,7 +248,7 @@ class TimeSlotPacker {
     for (std::size_t k = 0; k < kHorizon; ++k) growth_.push_back(Growth(static_cast<std::int64_t>(k)));
   }
 
-  // Beyond all that is known: a request that is still held is late.
+  // All slots have passed: a request that is still held is late.
   void Leap(std::int64_t slot) {
     now_slot_ = slot;
     std::ranges::fill(used_, 0.0f);
@@ -263,7 +264,7 @@ class TimeSlotPacker {
     }
   }
 
-  // Those that should have ended by now hold one slot more.
+  // Extends requests that should have ended by one slot.
   void Overdue() {
     std::uint32_t& list = ends_[static_cast<std::size_t>(now_slot_) % ends_.size()];
     std::uint32_t at = list;
@@ -284,7 +285,7 @@ class TimeSlotPacker {
   void Expect(std::uint32_t slot) {
     Held& held = held_[slot];
     held.before = kNoSlot;
-    if (held.end <= now_slot_) {  // over already, and late ones are not counted
+    if (held.end <= now_slot_) {  // has passed, and late requests do not count
       held.after = kNoSlot;
       return;
     }
@@ -313,14 +314,14 @@ class TimeSlotPacker {
   }
 
   std::vector<Account> instances_;  // by slot
-  std::vector<float> used_;         // whole tokens: a ring of slots, each with all instances
-  std::size_t width_ = 0;           // of a row of it
-  std::vector<float> peaks_;        // by instance, of the request that is being placed
-  std::vector<Held> held_;          // by request's slot
-  std::vector<std::uint32_t> ends_;  // heads of lists of requests, by the slot in which they should be gone
-  IdMap slot_of_;                   // of instances that are up
+  std::vector<float> used_;  // whole tokens: a ring of slots, each with all instances
+  std::size_t width_ = 0;  // of a row in used_
+  std::vector<float> peaks_;  // by instance, of the current request
+  std::vector<Held> held_;  // by request's slot
+  std::vector<std::uint32_t> ends_;  // heads of lists of requests, by the slot of their end
+  IdMap slot_of_;  // of instances that are up
   std::shared_ptr<const AgentRanks> table_;
-  std::vector<float> growth_;  // of any request: Growth(k)
+  std::vector<float> growth_;  // Growth(k)
   std::int64_t now_slot_ = 0;
 };
 

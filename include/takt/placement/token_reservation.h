@@ -1,4 +1,4 @@
-// Requests into instances by the tokens that are reserved for each; what is not let in stays in the router's queue.
+// Admits requests to instances by reserved tokens; other requests stay in the router's queue.
 #ifndef TAKT_PLACEMENT_TOKEN_RESERVATION_H_
 #define TAKT_PLACEMENT_TOKEN_RESERVATION_H_
 
@@ -21,23 +21,22 @@
 
 namespace takt {
 
-// Admission before the instances. For a request that is placed its prompt and a quantile of its agent's outputs are
-// reserved, from its placement to its end, however long that takes. An instance is available where
+// Reserves the prompt and a quantile of the agent's outputs for each placed request, from placement to its end. An
+// instance is available if
 //
-//   reserved + prompt + output(agent, quantile) <= share * KV cache   [tokens]
+//  reserved + prompt + output(agent, quantile) <= share * KV cache   [tokens]
 //
-// and at most `waiting` of the requests that were placed there have not begun (RequestStarted). Of the available the
-// one with the smallest share reserved takes the request; where none is, it stays in the router's queue, where rank
-// counts, and which knows later what to place first. An instance without requests is always available; where its KV
-// cache is not told, everything fits, and requests go where fewest tokens are reserved.
+// and at most `waiting` of its requests have not begun (RequestStarted). The available instance with the smallest
+// reserved share gets the request. If none is available, the request stays in the router's queue, where rank decides.
+// An instance without requests is always available. If an instance's KV cache is unknown, all requests fit, and the one
+// with the fewest reserved tokens is chosen.
 //
-// Learnt: the quantile of the last kWindow outputs of the agent's requests that have ended well, as
-// RequestEnded::served tells them; of an agent without any, that of its estimate (Request::output_tokens); without one,
-// that of the last kWindow of all agents; before there are any, `unknown`. Of more than kMost agents those that were
-// silent longest are forgotten.
+// The quantile is taken from the agent's last kWindow successful outputs, as reported in RequestEnded::served. For a
+// new agent it is taken from its estimate (Request::output_tokens), else from the last kWindow outputs of all agents,
+// else it is `unknown`. At most kMost agents are remembered; those silent longest are forgotten.
 //
-// Source: none; takt's own. Kairos, section 6, reserves by slots of time (time_slot_packer).
-// A decision costs O(1) per instance; a request that ends O(kWindow).
+// Source: none; takt's own. Kairos, section 6, reserves by time slots (time_slot_packer). A decision costs O(1) per
+// instance, the end of a request O(kWindow).
 class TokenReservation {
  public:
   static constexpr std::string_view kName = "token_reservation";
@@ -51,10 +50,10 @@ class TokenReservation {
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
-    visit("quantile", self.quantile, OptionText{"", "of an agent's outputs that is reserved", 0, 1});
-    visit("share", self.share, OptionText{"", "of the KV cache that may be reserved", 0.01, 100});
-    visit("waiting", self.waiting, OptionText{"requests", "that may have been placed and not begun", 0, 1'000'000});
-    visit("unknown", self.unknown, OptionText{"tokens", "of output where nothing is known", 0, 1e9});
+    visit("quantile", self.quantile, OptionText{"", "reserved quantile of an agent's outputs", 0, 1});
+    visit("share", self.share, OptionText{"", "maximum reserved share of the KV cache", 0.01, 100});
+    visit("waiting", self.waiting, OptionText{"requests", "maximum placed requests that have not begun", 0, 1'000'000});
+    visit("unknown", self.unknown, OptionText{"tokens", "output without any prediction", 0, 1e9});
   }
 
   void KeyHashes(std::uint64_t seed) { agents_.KeyHashes(seed); }
@@ -84,7 +83,7 @@ class TokenReservation {
     well_ = {};
   }
 
-  // Tokens reserved for a request that would be placed now.
+  // Returns the tokens to reserve for a request placed now.
   std::int64_t TokensOf(const RequestState& r) const {
     return r.request.prompt_tokens.value + static_cast<std::int64_t>(std::clamp(OutputOf(r), 0.0, kMostTokens) + 0.5);
   }
@@ -93,7 +92,7 @@ class TokenReservation {
 
  private:
   static constexpr double kMostTokens = 1e9;
-  static constexpr double kTokensUntold = 1e-6;  // of a KV cache, where it is not told
+  static constexpr double kTokensUntold = 1e-6;  // share of a KV cache of unknown size, per token
 
   // The last outputs, and their quantile.
   struct Outputs {
@@ -138,8 +137,8 @@ class TokenReservation {
   }
 
   WorkInFlight work_;  // tokens
-  double needed_ = 0;  // of the request at hand
-  RequestId well_;  // the request that is just ending, whose output was told
+  double needed_ = 0;  // of the current request
+  RequestId well_;  // the request that is ending, if its output was reported
   IdTable<AgentId, Agent> agents_;
   AgeList by_age_;
   Outputs all_;

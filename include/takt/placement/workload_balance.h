@@ -1,4 +1,4 @@
-// HexGen-Flow's dispatch over unequal instances: fast where the call runs, little work before it, and alpha between.
+// HexGen-Flow's dispatch over unequal instances: balances a call's speed against the work before it, by alpha.
 #ifndef TAKT_PLACEMENT_WORKLOAD_BALANCE_H_
 #define TAKT_PLACEMENT_WORKLOAD_BALANCE_H_
 
@@ -20,32 +20,30 @@
 
 namespace takt {
 
-// Which work stands before a call on an instance.
+// The work that counts as being before a call.
 enum class QueueWork : std::uint8_t {
-  kWaiting,      // what waits there
-  kOutstanding,  // what waits there, and what is left of what runs
+  kWaiting,  // waiting calls
+  kOutstanding,  // waiting calls, and the rest of running calls
 };
 constexpr auto NamesOf(QueueWork) { return std::to_array<std::string_view>({"waiting", "outstanding"}); }
 
 // Peng et al. (2025), equations 2 to 4:
 //
-//   score = (1 - alpha) beta / t_queue - alpha t_comp     [s; beta in s^2]
+//  score = (1 - alpha) beta / t_queue - alpha t_comp     [s; beta in s^2]
 //
-// with t_comp what the call takes there (CallCosts), and t_queue the sum of t_comp over the work that stands before it.
-// The paper leaves open:
-// - t_queue = 0 is infinitely good: instances without work come before all others (alpha < 1), among them the smaller
-//   t_comp, then what has less running.
-// - alpha = 1: the smaller t_comp, and among equals what has less work, where the paper would load one of them alone.
-// - Which work: the paper's queue is what waits; `queue` can add what runs, which has its t_comp less the time since
-// its
-//   first step left, at least nothing. Hosts that do not tell RequestStarted have everything waiting until it ends.
-// - A request takes away in the end what it brought when it was placed, also where the instance's cost model was
-//   replaced in between or its length was revised.
+// t_comp is the time of the call on the instance (CallCosts). t_queue is the sum of t_comp over the work before it. The
+// paper leaves these cases open:
+//
+// - t_queue = 0: instances without work come before all others (alpha < 1); ties: smaller t_comp, then less running
+// work. - alpha = 1: the smallest t_comp; ties: less work. The paper would load one of equal instances alone. - The
+// paper's queue is the waiting calls. `queue` can add running calls, with t_comp less the time since their first step,
+// at least 0. Without RequestStarted reports, a call counts as waiting until it ends. - When a call ends, the amount of
+// its placement is subtracted, even if costs or lengths have changed since.
 class WorkloadBalance {
  public:
   static constexpr std::string_view kName = "workload_balance";
 
-  double alpha = 0;  // the paper's start; its tuner moves it (planning/alpha_tuner.h)
+  double alpha = 0;  // the paper's initial value; AlphaTuner changes it (planning/alpha_tuner.h)
   double beta = 100;  // s^2; not given in the paper
   QueueWork queue = QueueWork::kWaiting;
 
@@ -54,10 +52,9 @@ class WorkloadBalance {
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
-    visit("alpha", self.alpha,
-          OptionText{"", "1: the fastest instance alone counts, 0: the work before it alone", 0, 1});
-    visit("beta", self.beta, OptionText{"s^2", "weight of the work before it", 0, 1e9});
-    visit("queue", self.queue, OptionText{"", "the work before it: waiting or outstanding"});
+    visit("alpha", self.alpha, OptionText{"", "1: only speed counts; 0: only work before the call", 0, 1});
+    visit("beta", self.beta, OptionText{"s^2", "weight of work before the call", 0, 1e9});
+    visit("queue", self.queue, OptionText{"", "work before the call: waiting | outstanding"});
   }
 
   double Score(const RequestState&, const InstanceState& i, TimePoint now) const {
@@ -66,7 +63,7 @@ class WorkloadBalance {
     const std::int64_t running = left_.Left(i.slot, now);
     if (alpha >= 1) return -Ordered(comp, waiting + running);
     const std::int64_t before = queue == QueueWork::kOutstanding ? waiting + running : waiting;
-    // Above every finite score: those are below beta * 1e9.
+    // Larger than every finite score, since those are below beta * 1e9.
     if (before <= 0) return 0x1p900 * (0x1p53 - Ordered(comp, running));
     return (1 - alpha) * beta / (static_cast<double>(before) * 1e-9) - Rounded(alpha * comp);
   }
@@ -91,8 +88,8 @@ class WorkloadBalance {
   }
 
  private:
-  // By the first, among equals by the second, in one number: the two rounded to 24 and 13 bits, side by side in a whole
-  // number below 2^52. Neither is negative.
+  // Packs two keys into one number: `first`, then `second` as tie-breaker, rounded to 24 and 13 bits. The result is a
+  // whole number below 2^52. Both must be at least 0.
   static double Ordered(double first, std::int64_t second) {
     const std::uint64_t a = std::bit_cast<std::uint32_t>(static_cast<float>(first));
     const std::uint64_t b = std::bit_cast<std::uint32_t>(static_cast<float>(second));
@@ -100,7 +97,7 @@ class WorkloadBalance {
   }
 
   CallCosts costs_;
-  WorkInFlight work_;  // ns of t_comp; what runs is counted in left_
+  WorkInFlight work_;  // t_comp [ns]; left_ counts running calls
   DueWork left_;
 };
 

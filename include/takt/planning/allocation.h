@@ -1,9 +1,10 @@
-// Who gets how many GPUs, so that the slowest model is as fast as can be: Cascadia's inner MILP (section 3.2), exactly
-// and without a solver. It is the bottleneck multiple-choice knapsack: one allocation per model, one capacity.
+// Divides GPUs among models so that the slowest model is as fast as possible. Solves Cascadia's inner MILP (section
+// 3.2) exactly without a solver. This is the bottleneck multiple-choice knapsack: one allocation per model, one
+// capacity.
 //
-//   minimise max_i l_i(f_i)   subject to   sum_i f_i <= N (or = N),   f_i in 0 .. N
+//  minimize max_i l_i(f_i)   subject to   sum_i f_i <= N (or = N),   f_i in 0 .. N
 //
-// where l_i(f), a latency in seconds, is infinite where model i cannot be served by f GPUs.
+// l_i(f): latency of model i on f GPUs [s]; infinite if f GPUs cannot serve it.
 #ifndef TAKT_PLANNING_ALLOCATION_H_
 #define TAKT_PLANNING_ALLOCATION_H_
 
@@ -18,7 +19,7 @@
 
 namespace takt {
 
-// l_i(f): models x (gpus + 1) latencies [s]. Infinite at first. NaN counts as infinite.
+// l_i(f): models x (gpus + 1) latencies [s], initially infinite. NaN counts as infinite.
 class LatencyTable {
  public:
   LatencyTable(std::size_t models, std::int32_t gpus)
@@ -49,13 +50,12 @@ enum class GpuUse : std::uint8_t {
   kExactly,  // the paper's sum_i f_i = N
 };
 
-// Both solvers write the GPUs of each model to `gpus`, one per model, and return the latency of the slowest model;
-// infinite, and `gpus` unspecified, where no allocation serves all. They are thread-compatible, and allocate nothing
-// for tables no larger than one they have seen.
+// Both solvers write the GPUs of each model to `gpus` and return the latency of the slowest model. If no allocation
+// serves all models, they return infinity and `gpus` is unspecified. They are thread-compatible and allocate only for
+// tables larger than any before.
 
-// By bisection over the latencies in the table: T can be met where the least GPUs that meet it for each model add up
-// to at most N. At most N GPUs are used, and no allocation of the same latency uses fewer.
-// O(C N log(C N)) to sort, then O(C log N) per probe.
+// Bisection over the latencies in the table. T is feasible if the least GPUs of each model within T sum to at most N.
+// Uses the fewest GPUs among allocations of the same latency. O(C N log(C N)) to sort, then O(C log N) per probe.
 class ThresholdSearch {
  public:
   double Solve(const LatencyTable& table, std::span<std::int32_t> gpus) {
@@ -91,11 +91,11 @@ class ThresholdSearch {
   }
 
  private:
-  std::vector<double> best_;    // l_i of at most f GPUs
-  std::vector<double> levels_;  // latencies that occur
+  std::vector<double> best_;  // l_i of at most f GPUs
+  std::vector<double> levels_;  // distinct latencies
 };
 
-// By dynamic programming over the models, D_i(s) = min_f max(D_{i-1}(s - f), l_i(f)): any table, also one in which more
+// Dynamic programming over the models, D_i(s) = min_f max(D_{i-1}(s - f), l_i(f)). Works for any table, even if more
 // GPUs are slower, and with GpuUse::kExactly. O(C N^2).
 class MinMaxDp {
  public:

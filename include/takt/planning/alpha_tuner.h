@@ -1,4 +1,4 @@
-// When alpha of workload_balance no longer fits, and which one does: by replay of what was served last.
+// Detects when alpha of workload_balance no longer fits, and finds a better alpha by replaying recent workflows.
 #ifndef TAKT_PLANNING_ALPHA_TUNER_H_
 #define TAKT_PLANNING_ALPHA_TUNER_H_
 
@@ -23,100 +23,101 @@ namespace takt {
 // ---- the search ----------------------------------------------------------------------------------------------------
 
 struct AlphaSearch {
-  Workload workload = {};     // what was served, arrivals included
-  ReplayOptions replay = {};  // engines, policy, estimates; the alpha of `placement` is set here
+  Workload workload = {};  // recent workflows with their arrivals
+  ReplayOptions replay = {};  // engines, policy, estimates; the search sets alpha of `placement`
   std::vector<double> alphas = {0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1};  // rising
-  std::int32_t seeds = 5;     // replays per alpha; all alphas meet the same ones
+  std::int32_t seeds = 5;  // replays per alpha; all alphas use the same seeds
   double quantile = 0.95;     // of the workflows' latencies
-  double noise_p = 0.05;      // an alpha no worse than the best but for chance at this level is as good
+  double noise_p = 0.05;  // level at which an alpha's loss against the best counts as chance
 
-  // InvalidArgument names every field at fault, with its value.
+  // Returns InvalidArgument with the name and value of every invalid field.
   absl::Status Validate() const;
 };
 
 struct AlphaPoint {
   double alpha = 0;
-  double mean = 0;       // over the seeds, of the quantile of the latencies [s]
-  double deviation = 0;  // likewise
-  double p_worse = 1;    // chance of so large a difference from the best where there is none (paired, one-sided)
+  double mean = 0;  // over the seeds, of the quantile of the latencies [s]
+  double deviation = 0;  // of the same
+  double p_worse = 1;  // probability of this difference from the best by chance (paired, one-sided)
 };
 
 struct AlphaChoice {
   double alpha = 0;
-  double best = 0;  // of the least mean; alpha may be a smaller one, within noise
+  double best = 0;  // alpha of the least mean; `alpha` may be smaller, within noise
   std::vector<AlphaPoint> points = {};  // by alpha
   std::int64_t replays = 0;
-  std::string why = {};  // in a sentence
+  std::string why = {};  // explanation in one sentence
 };
 
-// Replays the workload under each alpha and takes the one of least tail latency (Peng et al., 2025, equation 10); among
-// those that paired differences over the seeds do not tell from it, the smallest. The first seed is the workload as it
-// was; each other one has its gaps between arrivals, and the order of its workflows, shuffled: as much load, as bursty,
-// by other chance. Replays begin with empty engines. Pure: from the snapshot alone. InvalidArgument: of the search or
-// its options; Cancelled: by `progress`.
+// Replays the workload under each alpha and chooses the least tail latency (Peng et al., 2025, equation 10). Among
+// alphas that are not significantly worse over the seeds (paired test), chooses the smallest. The first seed is the
+// recorded workload. The others shuffle the gaps between arrivals and the order of workflows, which keeps load and
+// burstiness. Replays start with empty engines. The result depends on the arguments alone. InvalidArgument: invalid
+// search or options. Cancelled: by `progress`.
 absl::StatusOr<AlphaChoice> SearchAlpha(const AlphaSearch& search, const ParallelFor& parallel = SerialFor,
                                         const Progress& progress = {});
 
-// The workload of one seed: 0 as it is.
+// Returns the workload of one seed; seed 0 changes nothing.
 Workload Reshuffled(const Workload& workload, std::uint64_t seed);
 
 // ---- when to search ------------------------------------------------------------------------------------------------
 
-// A workflow that has ended, as the tuner keeps it.
+// An ended workflow, as the tuner stores it.
 struct ServedWorkflow {
   TimePoint arrival{}, end{};
   WorkloadWorkflow workflow = {};  // its deadline, tenant and priority
-  std::vector<WorkloadCall> calls = {};  // lengths, stages and delays; tool calls inside them are not kept
+  std::vector<WorkloadCall> calls = {};  // lengths, stages and delays, without tool calls inside calls
   std::vector<std::vector<std::uint32_t>> predecessors = {};  // by call: positions in `calls`
 };
 
 struct AlphaTunerOptions {
-  Duration window = std::chrono::seconds(100);  // the paper's
-  double p = 0.01;  // below it a window is worse than the one before; the paper's
-  double tail = 0.75;  // what counts of a latency is its excess over this quantile of both windows together
-  std::int64_t least = 10;  // workflows in each of the two windows, or there is no test
-  std::int64_t most = 1000;  // workflows that are replayed: the newest that ended in the last two windows
-  std::int64_t history = 100;  // decisions that are remembered
+  Duration window = std::chrono::seconds(100);  // as in the paper
+  double p = 0.01;  // a window with a smaller p is worse than the one before; as in the paper
+  double tail = 0.75;  // only the excess of a latency over this quantile of both windows counts
+  std::int64_t least = 10;  // workflows in each of the two windows; with fewer there is no test
+  std::int64_t most = 1000;  // limit on replayed workflows: the newest of the last two windows
+  std::int64_t history = 100;  // decisions kept
 
   absl::Status Validate() const;
 };
 
-// The end of a window: what was seen, what was done, and why.
+// The decision at the end of a window.
 struct AlphaDecision {
   enum class Action : std::uint8_t { kKept, kSearched, kChanged, kFailed };
 
   TimePoint time{};
   Action action = Action::kKept;
-  std::int64_t before = 0, now = 0;  // workflows that ended in the window before, and in this one
-  double tail_before = 0, tail_now = 0;  // p95 of their latencies [s]; 0 of none
+  std::int64_t before = 0, now = 0;  // workflows that ended in the previous and in this window
+  double tail_before = 0, tail_now = 0;  // p95 of their latencies [s]; 0 without workflows
   double p = 1;  // of the test
   double alpha_before = 0, alpha = 0;
   std::string why = {};
 };
 
-// Peng et al. (2025), section 4.3. alpha is 0 at first. At the end of every window the latencies of the workflows that
-// ended in it are compared with those of the window before; where they are worse beyond chance, the newest workflows
-// are handed out to be searched, and what comes of it is an Epoch.
+// Peng et al. (2025), section 4.3. alpha starts at 0. At the end of every window, the latencies of its workflows are
+// compared with those of the window before. If they are significantly worse, the newest workflows must be searched. The
+// result is an Epoch.
 //
-// Equation 9 tests two 95th percentiles, two numbers, against each other, which no t-test can. Here the sample is every
-// workflow's excess over the `tail` quantile of both windows together (zero below it), and the test Welch's, one-sided.
-// A window with too few workflows is not compared, and the next is compared with it all the same.
+// Departure: equation 9 compares two 95th percentiles, which no t-test can do. Here the sample is every workflow's
+// excess over the `tail` quantile of both windows (at least 0), and the test is Welch's, one-sided. A window with too
+// few workflows is not tested, but the next window is compared with it.
 //
-// Thread-compatible. The host drives it: Ended as workflows end, Advance now and then, the search on a thread of its
-// own, Finished with its result. One search at a time: windows that end meanwhile are tested, and not searched.
+// Thread-compatible. The host calls Ended when workflows end and Advance regularly. It runs the search on its own
+// thread and passes the result to Finished. There is one search at a time; a window that ends meanwhile is tested but
+// starts no search.
 class AlphaTuner {
  public:
-  // `replay`: the cluster as it is, as AlphaSearch takes it.
+  // `replay`: the current cluster, as in AlphaSearch.
   static absl::StatusOr<AlphaTuner> Create(AlphaTunerOptions options, ReplayOptions replay);
 
-  // One that cannot be (without calls, of no tokens, with predecessors that are not there, over before it arrived) is
-  // ignored and counted.
+  // Adds an ended workflow. Ignores and counts invalid ones: without calls, without tokens, with unknown predecessors,
+  // or ended before arrival.
   void Ended(ServedWorkflow workflow);
 
-  // Ends the windows that are over. What is to be searched now, if anything.
+  // Closes windows that are over. Returns the search to run now, if any.
   std::optional<AlphaSearch> Advance(TimePoint now);
 
-  // The search's result, for the router. None where alpha stays, or none was searched for.
+  // Returns the search's result for the router; empty if alpha stays or no search was running.
   std::optional<Epoch> Finished(const absl::StatusOr<AlphaChoice>& choice, TimePoint now);
 
   double alpha() const { return alpha_; }
@@ -137,8 +138,8 @@ class AlphaTuner {
   double alpha_ = 0;
   bool started_ = false, searching_ = false;
   TimePoint window_end_{};
-  std::deque<ServedWorkflow> served_;  // of this window and the one before, by the order in which they were told
-  std::vector<double> latencies_, before_;  // of the workflows that ended in this window, and in the one before [s]
+  std::deque<ServedWorkflow> served_;  // of this window and the one before, in order of report
+  std::vector<double> latencies_, before_;  // of workflows that ended in this window and in the one before [s]
   std::int64_t ignored_ = 0;
   std::deque<AlphaDecision> history_;
 };

@@ -1,4 +1,4 @@
-// A plan, as the router of a cascade takes it.
+// Converts a cascade plan for the router of a cascade.
 #ifndef TAKT_PLANNING_CASCADE_STAGES_H_
 #define TAKT_PLANNING_CASCADE_STAGES_H_
 
@@ -11,7 +11,7 @@
 
 namespace takt {
 
-// Thresholds, the share of each model's answers that goes on, and which models have GPUs.
+// Returns each model's threshold, the share of its answers that goes on, and whether it has GPUs.
 inline std::vector<CascadeStage> StagesOf(const CascadePlan& plan) {
   std::vector<CascadeStage> stages;
   for (std::size_t i = 0; i < plan.models.size(); ++i) {

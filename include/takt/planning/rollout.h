@@ -1,6 +1,5 @@
-// From one plan's replicas to another's, one replica at a time, so that no model ever has less capacity than it needs.
-// After Cascadia (Appendix G): replicas that both plans have keep serving, the others are reconfigured one by one, each
-// in 2 to 20 s.
+// Changes one plan's replicas into another's, one at a time, without losing capacity that a model needs. After Cascadia
+// (Appendix G): replicas in both plans keep serving; each other replica is reconfigured in 2 to 20 s.
 #ifndef TAKT_PLANNING_ROLLOUT_H_
 #define TAKT_PLANNING_ROLLOUT_H_
 
@@ -17,32 +16,32 @@
 
 namespace takt {
 
-// Replicas that are alike.
+// Identical replicas.
 struct RolloutReplicas {
   std::string name = {};
   int model = 0;
   int gpu_class = 0;
-  int gpus = 1;  // of one
-  double rate = 0;  // requests/s of one
-  int from = 0;  // that run now
-  int to = 0;  // that shall run
-  double start_s = 20;  // until one takes requests; it holds its GPUs from the beginning
-  double stop_s = 0;  // until its GPUs are free; it takes no requests from the beginning
+  int gpus = 1;  // per replica
+  double rate = 0;  // requests/s per replica
+  int from = 0;  // replicas that run now
+  int to = 0;  // replicas of the new plan
+  double start_s = 20;  // time until a new replica takes requests; it holds its GPUs from the beginning
+  double stop_s = 0;  // time until its GPUs are free; it takes no requests from the beginning
 };
 
 struct RolloutProblem {
   std::vector<RolloutReplicas> replicas = {};
   std::vector<int> gpus = {};  // by class
-  std::vector<double> needed = {};  // requests/s by model, while the change lasts
-  std::int64_t most_states = 200'000;  // looked at before the search gives up
+  std::vector<double> needed = {};  // requests/s by model during the change
+  std::int64_t most_states = 200'000;  // limit of the search
 
-  // InvalidArgument names everything at fault, among it plans that do not fit into the GPUs.
+  // Returns InvalidArgument with every invalid field, also if a plan does not fit into the GPUs.
   absl::Status Validate() const;
 };
 
 struct RolloutStep {
-  int replicas = 0;  // of which kind one...
-  bool start = false;  // ...starts, or stops
+  int replicas = 0;  // index of the kind
+  bool start = false;  // true: a replica starts; false: stops
   double begin_s = 0;  // since the beginning of the change
   double end_s = 0;
 
@@ -51,27 +50,27 @@ struct RolloutStep {
 
 enum class RolloutStatus : std::uint8_t {
   kFound,
-  kImpossible,  // no order of these starts and stops does it
-  kUnknown,  // none was found among most_states
+  kImpossible,  // no order of these starts and stops is valid
+  kUnknown,  // not found within most_states
 };
 constexpr auto NamesOf(RolloutStatus) { return std::to_array<std::string_view>({"found", "impossible", "unknown"}); }
 
 struct Rollout {
   RolloutStatus status = RolloutStatus::kUnknown;
-  std::vector<RolloutStep> steps = {};  // in order, each begins as the one before ends; empty unless found
-  double seconds = 0;  // of all
-  // By model, what is kept up throughout: the least of what is needed, what ran before, and what will.
+  std::vector<RolloutStep> steps = {};  // in sequence; empty unless found
+  double seconds = 0;  // total
+  // Capacity by model that is kept throughout: the minimum of needed, previous and new capacity.
   std::vector<double> floor = {};
-  std::vector<double> least = {};  // by model, capacity at its lowest; empty unless found
-  // Unless found. By class, GPUs more with which it is found, no single one of them to spare...
+  std::vector<double> least = {};  // lowest capacity by model; empty unless found
+  // Additional GPUs by class that would make it possible, none of them superfluous; empty if found.
   std::vector<int> missing_gpus = {};
-  // ...and the share of each floor that can be kept up without them, to 1 %.
+  // The share of each floor that can be kept without them, to 1 %.
   double share = 1;
 };
 
-// Starts what fits and stops what is not needed, in the order that a depth-first search finds; it goes back where it
-// must, so that a change that is possible is found unless most_states end the search. Only the replicas that differ are
-// touched, each once. GPUs are counted by class: where servers fragment, a start may have to wait for a neighbour.
+// Finds a sequence of starts and stops by depth-first search with backtracking. It finds every possible change unless
+// most_states ends the search. Each replica that differs is changed once. GPUs are counted by class; if servers
+// fragment, a start may have to wait for free GPUs on one server.
 absl::StatusOr<Rollout> PlanRollout(const RolloutProblem& problem);
 
 }  // namespace takt

@@ -1,4 +1,4 @@
-// Starvation prevention around any policy: a request that waits too long is promoted before all others.
+// Starvation prevention for any policy: a request that waits too long is promoted before all others.
 #ifndef TAKT_POLICY_AGED_H_
 #define TAKT_POLICY_AGED_H_
 
@@ -10,14 +10,15 @@
 
 namespace takt {
 
-// Orders as the inner policy does, but a request that was passed over in `threshold` plans in a row in which
-// something ran is promoted: it comes before all that are not, in order of promotion, and stays promoted for
-// `quantum` steps that run it. Sources: Chimera (level -1 after S iterations, back after Q), LTR (the same; its
-// scripts use S = 200, Q = 10), LAMPS (counts from the first run on, until completion, reset by tool calls).
-// Departure: within the promoted those systems keep the policy's order; here the one promoted first is
-// first, so that none starves among the promoted either.
+// Ranks as the inner policy does, with promotion. A request that is passed over in `threshold` plans in a row, each of
+// which ran something, is promoted. Promoted requests come before all others, in order of promotion. A promotion lasts
+// for `quantum` steps that run the request. All hooks are those of the inner policy.
 //
-// It is the inner policy in all else: besides aging, it has that one's hooks and no more.
+// Sources: Chimera (level -1 after S iterations, back after Q); LTR (the same, S = 200, Q = 10 in its scripts); LAMPS
+// (counts from the first run, promotes until completion, resets at tool calls).
+//
+// Departure: these systems keep the policy's order among promoted requests. Here the earliest promotion is first, so
+// that no promoted request starves.
 template <RankPolicy P>
 class Aged : public P {
  public:
@@ -35,10 +36,12 @@ class Aged : public P {
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
     auto& o = self.aging_;
-    visit("threshold", o.threshold, OptionText{"plans", "passed over in so many in a row, a request is promoted"});
-    visit("quantum", o.quantum, OptionText{"steps", "that a promotion lasts; forever: until the request ends", 1});
-    visit("count_from", o.count_from, OptionText{"", "arrival | first_run: when counting begins"});
-    visit("reset_at_tool_call", o.reset_at_tool_call, OptionText{"", "a tool call ends count and promotion"});
+    visit("threshold", o.threshold,
+          OptionText{"plans", "consecutive plans that pass over a request before it is promoted"});
+    visit("quantum", o.quantum, OptionText{"steps", "length of a promotion; forever: until the request ends", 1});
+    visit("count_from", o.count_from, OptionText{"", "arrival | first_run: start of the count"});
+    visit("reset_at_tool_call", o.reset_at_tool_call,
+          OptionText{"", "a tool call ends a promotion and resets the count"});
   }
 
  private:

@@ -1,4 +1,4 @@
-// Agents in a learnt order, by how much work remains behind them (Kairos).
+// Ranks agents by their learnt remaining work (Kairos).
 #ifndef TAKT_POLICY_AGENT_PRIORITY_H_
 #define TAKT_POLICY_AGENT_PRIORITY_H_
 
@@ -9,10 +9,9 @@
 
 namespace takt {
 
-// A group policy: an agent's key is its rank in the newest table that an Epoch brought (AgentRanks; learning/
-// makes them); within an agent, whose workflow began first. Agents that are not in the table have the rank that it
-// gives all others; before the first table all have one rank, and the order is that of workflows' beginnings.
-// Source: Kairos, section 5.
+// Ranks agents by the newest table that an Epoch brought (AgentRanks, made by AgentLearner), and requests of an agent
+// by arrival of the workflow. Agents missing in the table share its default rank. Before the first table, the order is
+// workflow_fcfs. Source: Kairos, section 5.
 class AgentPriority : public AgentTable {
  public:
   static constexpr std::string_view kName = "agent_priority";

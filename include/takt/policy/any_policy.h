@@ -20,24 +20,23 @@
 
 namespace takt {
 
-// A value like the policy it holds: copies share nothing. It has every optional hook; `hooks()` says which of them
-// the policy inside has, and the others do nothing. A key costs one virtual call. Never empty, except where it has
-// been moved from.
+// A value type: copies share nothing. AnyPolicy has every optional hook; `hooks()` returns the hooks of the policy
+// inside, and the others do nothing. A key costs one virtual call. Only a moved-from AnyPolicy is empty.
 class AnyPolicy {
  public:
   AnyPolicy() : AnyPolicy(Fcfs{}) {}
 
   template <RankPolicy P>
     requires(!std::same_as<P, AnyPolicy>)
-  AnyPolicy(P policy)  // NOLINT: any policy is one of these
+  AnyPolicy(P policy)  // NOLINT: implicit for every policy
       : name_(NameOf(policy)), spec_(SpecOf(policy)), hooks_(HooksOf(policy)) {
     held_ = std::make_unique<Held<P>>(std::move(policy));
   }
 
-  // Aging is the queue's work and options here, so that one compiled form of a policy serves both. An Aged<AnyPolicy>
-  // is an AnyPolicy, too: without a constructor and an assignment of its own it would be sliced, and not age.
+  // Aging is stored as options, so that plain and aged policies share compiled code. Without this constructor and
+  // assignment, an Aged<AnyPolicy> would be sliced and would not age.
   template <RankPolicy P>
-  AnyPolicy(const Aged<P>& policy)  // NOLINT: as above
+  AnyPolicy(const Aged<P>& policy)  // NOLINT: implicit, as above
       : AnyPolicy(policy.inner()) {
     name_ = policy.name();
     spec_ = policy.spec();
@@ -60,8 +59,8 @@ class AnyPolicy {
   ~AnyPolicy() = default;
 
   const std::string& name() const { return name_; }  // "aged(stjf)"
-  const std::string& spec() const { return spec_; }  // "aged(stjf,threshold=50)": MakePolicy makes the same of it
-  // For policies that are made by name: `spec` is what makes it again.
+  const std::string& spec() const { return spec_; }  // "aged(stjf,threshold=50)", the input of MakePolicy
+  // Sets the name and the spec of a policy that was made by name.
   void Rename(std::string name, std::string spec) { name_ = std::move(name), spec_ = std::move(spec); }
   PolicyHooks hooks() const { return hooks_; }
 
@@ -90,8 +89,8 @@ class AnyPolicy {
   void Admitted(const RequestState& r, TimePoint now) { held_->Admitted(r, now); }
   KeyParts Explain(const RequestState& r) const { return held_->Explain(r); }
   RankKey VictimKey(const RequestState& r) const { return held_->VictimKey(r); }
-  // Words that mean the same on any machine; none of a policy that learns nothing. LoadLearnt is false, and nothing has
-  // changed, where they are not such words or the policy learns nothing.
+  // Learnt state as words that are valid on any machine; empty if the policy learns nothing. LoadLearnt returns false
+  // and changes nothing if the words are invalid or the policy learns nothing.
   std::vector<std::uint64_t> SaveLearnt() const { return held_->SaveLearnt(); }
   bool LoadLearnt(std::span<const std::uint64_t> words) { return held_->LoadLearnt(words); }
   const AgingOptions* aging() const { return aging_ ? &*aging_ : held_->aging(); }

@@ -1,4 +1,4 @@
-// takt's default: first come, first served, with a head start for what costs the engine little.
+// takt's default: first come, first served, with a head start for workflows that cost the engine little.
 #ifndef TAKT_POLICY_BOOSTED_FOOTPRINT_H_
 #define TAKT_POLICY_BOOSTED_FOOTPRINT_H_
 
@@ -23,40 +23,40 @@
 namespace takt {
 
 enum class BoostPreset : std::uint8_t {
-  kDefault,  // mean and tail
-  kTail,     // a third of what the tail may exceed: the tail of first come, first served, and some of the mean
-  kMean,     // the order of footprint: the least mean latency, whatever the tail
-  kGoodput,  // likewise, and a request that can no longer meet its deadline comes after all that can
+  kDefault,  // balances mean and tail latency
+  kTail,  // allows a third of the excess over fcfs's tail, for part of the gain in the mean
+  kMean,  // the order of footprint: least mean latency, any tail
+  kGoodput,  // as kMean, but requests that can no longer meet their deadlines come last
 };
 constexpr auto NamesOf(BoostPreset) { return std::to_array<std::string_view>({"default", "tail", "mean", "goodput"}); }
 
 // Key [s]:
 //
-//   t - kappa V~ ln(Cw / min(C, Cw)) - delta V (1 - min(B / B~, 1))
+//  t - kappa V~ ln(Cw / min(C, Cw)) - delta V (1 - min(B / B~, 1))
 //
-// t: arrival of the workflow, or the call's less `horizon_s` where that is later. C: what the rest of the workflow will
-// cost the engine (FootprintBook). V: how long the engine will be busy with all that it has (at least `least_drain_s`).
-// V~: what that was on average, as the calls that came found it; beyond the last kMemory they are forgotten, but not
-// while V exceeds V~, so that V~ is half of V in a backlog that grows, however long; at most kMostUsual V. So head
-// starts are small beside a backlog far above the usual, where the waits of the tail are made, and large beside others.
+// t: arrival of the workflow, or of the call less `horizon_s`, if that is later. C: remaining cost of the workflow
+// (FootprintBook). Cw: size below which 0.95 of the work lies; larger workflows are giants and get no head start.
 //
-// kappa = (`tail_factor` - 1) h^2 (kSteady p + kGrowing u (1 - p)). p: how much the backlog comes and goes, from the
-// share of the last kRecent calls that found less of it than V~: 0 where none did, 1 from a quarter on. Where it comes
-// and goes, a boost of V~ ln(1 / C) is best for the tail itself (an M/G/1 with light tails: Yu and Scully, Strongly
-// tail-optimal scheduling in the light-tailed M/G/1, 2024), and kSteady makes kappa 1 at the default's `tail_factor`;
-// where it grows, whatever is passed to the mean the tail pays. u = 3 (1 - 1 / q), 0 to 1, h = q / 3, 1 to 2, and
-// q = E[C^2] / E[C]^2 of recent workflows: where sizes are alike nothing is gained, and where few giants have most of
-// the work, few wait longer. Cw: the size below which 0.95 of the work lies; a larger request is a giant, and giants
-// are served as they came.
+// V: time until the engine's current work is done, at least `least_drain_s`. V~: average of V at the arrivals of calls,
+// at most kMostUsual V. Calls beyond the last kMemory are forgotten, except while V exceeds V~; so in a growing backlog
+// V~ is half of V. Head starts are thus small relative to an unusual backlog, which makes the tail's waits, and large
+// otherwise.
 //
-// B: the time from when the workflow came to its deadline, where it has one; B~: what that usually is. A workflow
-// that is given half the usual time waits less; more than the usual, or no deadline, changes nothing, and neither do
-// deadlines where all are given the same (FootprintBook::Tightness). delta = `deadline_weight`.
+// kappa = (`tail_factor` - 1) h^2 (kSteady p + kGrowing u (1 - p)). p: how often the backlog shrinks. It is 0 if none
+// of the last kRecent calls found a backlog below V~, and 1 if at least a quarter did. q = E[C^2] / E[C]^2 of recent
+// workflows, u = 3 (1 - 1 / q) in [0, 1], h = q / 3 in [1, 2]. In a backlog that comes and goes, a boost of V~ ln(1 /
+// C) is best for the tail itself. Source: Yu and Scully, Strongly tail-optimal scheduling in the light-tailed M/G/1,
+// 2024. kSteady makes kappa 1 at the default `tail_factor`. In a growing backlog, every gain in the mean costs the
+// tail. If sizes are equal, nothing is gained; if few giants have most of the work, few requests wait longer.
 //
-// All of it is read once, when a request joins the queue; what is revised while it waits changes C alone. No call is
-// passed by one that comes more than twice the horizon later: `horizon_s` for its workflow's age, and as much for
-// its head start. So no counter against starvation is needed. docs/reference/policies/boosted_footprint.md derives
-// that, and says where the order loses.
+// B: time from the workflow's arrival to its deadline. B~: its usual value. A workflow with half the usual time waits
+// less. More time, no deadline, or equal deadlines for all change nothing (FootprintBook::Tightness). delta =
+// `deadline_weight`.
+//
+// All terms are read once, when a request joins the queue; later revisions change C only. A call is never passed by one
+// that arrives more than twice `horizon_s` later: once for the workflow's age, once for the head start. So no guard
+// against starvation is needed. docs/reference/policies/boosted_footprint.md derives this and names the order's
+// weaknesses.
 class BoostedFootprint {
  public:
   static constexpr std::string_view kName = "boosted_footprint";
@@ -98,7 +98,7 @@ class BoostedFootprint {
     book_.Ends(r, now);
     if (r.slot < calls_.size()) calls_[r.slot] = {};
   }
-  // The means of what hosts did not tell, and what their predictions have come true to.
+  // Learnt means, and corrections of the host's predictions.
   std::vector<std::uint64_t> SaveLearnt() const { return book_.Save(); }
   bool LoadLearnt(std::span<const std::uint64_t> words) { return book_.Load(words); }
   void PlanEnds(const QueuePressure& pressure, TimePoint) { book_.PlanEnds(pressure); }
@@ -141,25 +141,26 @@ class BoostedFootprint {
     auto& o = self.options_;
     visit("preset", o.preset, OptionText{"", "default | tail | mean | goodput"});
     visit("tail_factor", o.tail_factor,
-          OptionText{"x", "p99 over that of fcfs, about, before the preset's; 1: no head starts by size", 1, 1e6});
-    visit("least_drain_s", o.least_drain_s, OptionText{"s", "the backlog counts as at least", 0, 1e6});
-    visit("horizon_s", o.horizon_s, OptionText{"s", "a head start is at most", 0, 1e9});
+          OptionText{"x", "rough target for p99 relative to fcfs, scaled by the preset; 1: no head start by size", 1,
+                     1e6});
+    visit("least_drain_s", o.least_drain_s, OptionText{"s", "minimum of the backlog", 0, 1e6});
+    visit("horizon_s", o.horizon_s, OptionText{"s", "maximum head start", 0, 1e9});
     visit("deadline_weight", o.deadline_weight,
-          OptionText{"", "delta, before the preset's; 0 ignores deadlines", 0, 1e6});
+          OptionText{"", "weight of deadlines, scaled by the preset; 0: ignored", 0, 1e6});
     VisitFootprintOptions(self.book_.options(), visit);
   }
 
  private:
   static constexpr double kBehindAll = 1e9;  // [s]
-  static constexpr double kMemory = 4096;  // calls that the usual backlog is of, while there is no more than that
-  static constexpr double kMostUsual = 8;  // times the backlog of the moment: one that was cancelled is soon forgotten
-  static constexpr double kRecent = 256;  // calls that tell whether the backlog comes and goes
-  // Of head starts, for each 1 that the tail may exceed that of fcfs by.
+  static constexpr double kMemory = 4096;  // calls in the average backlog
+  static constexpr double kMostUsual = 8;  // largest ratio of V~ to V, so that a cancelled backlog is soon forgotten
+  static constexpr double kRecent = 256;  // calls from which p is computed
+  // Factors of kappa per 1 that the tail may exceed fcfs's.
   static constexpr double kSteady = 20.0 / 3, kGrowing = 3;
 
   struct Call {
     double key = 0, cost = 0;
-    // As of when it joined the queue.
+    // Values at the time when the call joined the queue.
     double arrival = 0, drain = 0, usual = 0, kappa = 0, cut = 0, tail = 0, tightness = 0;
     TimePoint enqueued = kUnset;
     TimePoint hopeless_at = kNever;
@@ -187,8 +188,8 @@ class BoostedFootprint {
     less_ += ((less ? 1 : 0) - less_) / std::min(came_, kRecent);
   }
 
-  // In seconds. So that none exceeds the horizon, and the order by size stays, all are scaled down where that of
-  // the least possible request would.
+  // Returns the head start by size [s]. If the cheapest request's start would exceed the horizon, all starts are scaled
+  // down, so that the order by size stays.
   double SizeStart(const Call& call) const {
     const double least = book_.LeastCost();
     if (!(call.cost < call.cut) || !(least < call.cut)) return 0;
@@ -196,7 +197,7 @@ class BoostedFootprint {
     return Rounded(scale * exact::Log(call.cut / std::max(call.cost, least)));
   }
 
-  // From `hopeless_at` on the rest of the workflow's longest path does not end in time.
+  // Sets the time from which the longest path of the workflow's rest cannot end before the deadline.
   void Deadline(const RequestState& r, TimePoint now, Call& call) const {
     if (r.request.deadline == kNever) return;
     const double path = book_.PathSeconds(r);
@@ -211,7 +212,7 @@ class BoostedFootprint {
   Options options_;
   FootprintBook book_;
   std::vector<Call> calls_;  // by slot
-  // Calls, the backlog that they found [s], and the share of them that found less than that.
+  // Calls, the mean backlog that they found [s], and the share that found less than this mean.
   double came_ = 0, usual_drain_ = 0, less_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Fair share among tenants: the tenant that was served least comes first (VTC).
+// Fair share among tenants: the tenant with the least service comes first (VTC).
 #ifndef TAKT_POLICY_FAIR_SHARE_H_
 #define TAKT_POLICY_FAIR_SHARE_H_
 
@@ -19,7 +19,7 @@
 
 namespace takt {
 
-// What tenants' service is divided by: twice the weight, twice the share. As text "TENANT:WEIGHT", with ';' between.
+// Weights by which a tenant's service is divided: twice the weight, twice the share. As text: "TENANT:WEIGHT;...".
 struct TenantWeights {
   struct Weight {
     TenantId tenant = {};
@@ -27,7 +27,7 @@ struct TenantWeights {
   };
   std::vector<Weight> weights = {};
 
-  // 1 where none is told. O(weights): asked once per tenant.
+  // Returns the tenant's weight; 1 if none is set. O(weights), called once per tenant.
   double Of(TenantId tenant) const {
     const auto of = std::ranges::find(weights, tenant, &Weight::tenant);
     return of == weights.end() ? 1 : of->weight;
@@ -62,21 +62,24 @@ inline bool OptionFromText(std::string_view text, const OptionText&, TenantWeigh
   return true;
 }
 
-// A group policy: a tenant's key is its virtual counter, the sum of w_in * (prompt tokens computed for it) +
-// w_out * (output tokens) so far, divided by its weight; inside a tenant, the order of arrival. A tenant that had
-// no request waiting is lifted to the least counter among those that wait, or, where none does, to that of the tenant
-// that was the last to wait, so that idling earns no credit.
+// Orders tenants by virtual counter, and requests of a tenant by arrival.
+//
+//  counter = sum of (w_in * prompt tokens computed + w_out * output tokens) / weight
+//
+// When a tenant begins to wait, its counter is raised to the least counter of the tenants that wait. If none waits, it
+// is raised to that of the tenant that waited last. So idle time earns no credit.
+//
 // Source: Sheng et al., Fairness in Serving Large Language Models (OSDI 2024), Algorithm 2.
-// Departures: tokens are charged when a step has computed them, not when a request is admitted: several requests of
-// one tenant may be admitted by one plan, prefixes found in the cache cost nothing, and what a preemption makes the
-// engine compute again is charged again. As the table is full, tenants without a waiting request are forgotten: all
-// that would be lifted if one did, and where these are few, those that were served least beyond that.
+//
+// Departures: tokens are charged when a step has computed them, not at admission. So cached prefixes cost nothing, and
+// recomputation after a preemption is charged again. If the table is full, tenants without a waiting request are
+// forgotten: first those that would be raised anyway, then those with the least service.
 class FairShare {
  public:
   static constexpr std::string_view kName = "fair_share";
 
   struct Options {
-    double w_in = 1, w_out = 2;  // VTC's: an output token costs about two of input
+    double w_in = 1, w_out = 2;  // VTC: an output token costs about two prompt tokens
     TenantWeights weights = {};
   };
 
@@ -92,7 +95,7 @@ class FairShare {
     return {known == nullptr ? 0 : known->counter()};
   }
 
-  // At least half of the table is of tenants without a waiting request, so that it need not grow.
+  // Leaves at least half of the table for tenants without a waiting request, so that the table does not grow.
   void Reserve(std::size_t requests) {
     const std::size_t most = std::max(most_, requests + std::max(requests, kLeastIdle));
     tenants_.Reserve(most);
@@ -124,19 +127,19 @@ class FairShare {
     return moved_;
   }
 
-  std::size_t remembered() const { return tenants_.size(); }  // tenants
+  std::size_t remembered() const { return tenants_.size(); }
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
     visit("w_in", self.options_.w_in, OptionText{"", "cost of a prompt token"});
     visit("w_out", self.options_.w_out, OptionText{"", "cost of an output token"});
-    visit("weights", self.options_.weights, OptionText{"", "TENANT:WEIGHT;...: twice the weight, twice the share"});
+    visit("weights", self.options_.weights, OptionText{"", "share of tenants: TENANT:WEIGHT;...; default 1"});
   }
 
  private:
   static constexpr std::size_t kLeastIdle = 1024;
 
-  // What was charged is kept apart from what it was lifted to, beside which it might be too small to count.
+  // `charged` is separate from `lifted_to`, since a small charge would vanish in a large sum.
   struct Tenant {
     std::uint64_t id = 0;
     double lifted_to = 0, charged = 0, weight = 1;
@@ -152,9 +155,8 @@ class FairShare {
     return tenants_[tenants_.Insert(id, {.id = id, .lifted_to = floor_, .weight = options_.weights.Of({id})})];
   }
 
-  // Of the tenants without a waiting request, drops those that stand no higher than they would be lifted to, and at
-  // least a quarter of the table: the lowest. Grows where so many wait that this is not enough, which room for them
-  // prevents.
+  // Forgets tenants without a waiting request whose counters are at most floor_, or at least a quarter of the table,
+  // lowest first. Doubles the limit if none can be forgotten, which Reserve prevents.
   void Forget() {
     idle_.clear();
     std::size_t low = 0;
@@ -179,9 +181,9 @@ class FairShare {
 
   Options options_;
   IdTable<std::uint64_t, Tenant> tenants_;
-  std::vector<Slot> idle_;  // of Forget
-  std::size_t most_ = kLeastIdle;  // tenants, before some are forgotten
-  double floor_ = 0;  // of all counters that matter: no tenant that begins to wait stands below it
+  std::vector<Slot> idle_;  // scratch of Forget
+  std::size_t most_ = kLeastIdle;  // limit on known tenants
+  double floor_ = 0;  // least counter of a tenant that begins to wait
   std::vector<std::uint64_t> moved_;
 };
 

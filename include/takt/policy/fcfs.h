@@ -8,8 +8,8 @@
 
 namespace takt {
 
-// Key: 0 for all, so that (arrival, id) decides: vLLM's default order. A preempted request comes before all that
-// arrived after it.
+// Key: 0 for all, so that (arrival, id) decides, which is vLLM's default order. A preempted request comes before all
+// that arrived after it.
 struct Fcfs {
   static constexpr std::string_view kName = "fcfs";
   RankKey Key(const RequestState&) const { return {}; }

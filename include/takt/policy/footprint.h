@@ -1,4 +1,4 @@
-// The least remaining footprint first: the request that costs the engine least is served first.
+// Least remaining footprint first: the request whose workflow will cost the engine least.
 #ifndef TAKT_POLICY_FOOTPRINT_H_
 #define TAKT_POLICY_FOOTPRINT_H_
 
@@ -14,22 +14,23 @@
 
 namespace takt {
 
-// The options of FootprintBook, for policies that keep one.
+// Visits the options of FootprintBook, for policies that contain one.
 template <class Options, class V>
 void VisitFootprintOptions(Options& options, V&& visit) {
   auto& pace = options.pace;
-  visit("step_s", pace.step_s, OptionText{"s", "of any step", 0, 1e3});
-  visit("prefill_s", pace.prefill_s, OptionText{"s/token", "that a token of prefill adds to it", 0, 1e3});
-  visit("sequence_s", pace.sequence_s, OptionText{"s", "that a decoding sequence adds", 0, 1e3});
-  visit("context_s", pace.context_s, OptionText{"s/token", "that a token of its context adds", 0, 1e3});
-  visit("price_rate", options.price_rate, OptionText{"", "at which prices follow what the queue waits for", 0, 1});
-  visit("learn", options.learn, OptionText{"", "what the host does not tell, and what its predictions come true to"});
-  visit("idle_s", options.idle_s, OptionText{"s", "without a call a workflow counts as ended", 0, 1e9});
+  visit("step_s", pace.step_s, OptionText{"s", "fixed time of a step", 0, 1e3});
+  visit("prefill_s", pace.prefill_s, OptionText{"s/token", "time that a prefill token adds to a step", 0, 1e3});
+  visit("sequence_s", pace.sequence_s, OptionText{"s", "time that a decoding sequence adds to a step", 0, 1e3});
+  visit("context_s", pace.context_s, OptionText{"s/token", "time that a token of context adds to a step", 0, 1e3});
+  visit("price_rate", options.price_rate, OptionText{"", "learning rate of the resources' prices", 0, 1});
+  visit("learn", options.learn, OptionText{"", "learn missing predictions and correct the host's"});
+  visit("idle_s", options.idle_s,
+        OptionText{"s", "time without a call after which a workflow counts as ended", 0, 1e9});
 }
 
-// Key: the seconds of the engine that the rest of the request's whole workflow will take, as FootprintBook reckons
-// them when the request joins the queue. The mean-optimal end of boosted_footprint: best mean latency, and a request
-// that is large waits as long as there is anybody smaller. See docs/reference/policies/footprint.md.
+// Key: engine seconds that the rest of the request's workflow will take, as FootprintBook estimates when the request
+// joins the queue. The variant of boosted_footprint with the best mean latency. A large request waits as long as any
+// smaller one waits. See docs/reference/policies/footprint.md.
 class Footprint {
  public:
   static constexpr std::string_view kName = "footprint";
@@ -40,7 +41,7 @@ class Footprint {
   void KeyHashes(std::uint64_t seed) { book_.KeyHashes(seed); }
   void Enters(const RequestState& r, TimePoint now) { book_.Enters(r, now); }
   void Ends(const RequestState& r, TimePoint now) { book_.Ends(r, now); }
-  // The means of what hosts did not tell, and what their predictions have come true to.
+  // Learnt means, and corrections of the host's predictions.
   std::vector<std::uint64_t> SaveLearnt() const { return book_.Save(); }
   bool LoadLearnt(std::span<const std::uint64_t> words) { return book_.Load(words); }
   void PlanEnds(const QueuePressure& pressure, TimePoint) { book_.PlanEnds(pressure); }

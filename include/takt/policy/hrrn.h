@@ -1,4 +1,4 @@
-// Highest response ratio next: short requests first, but waiting counts, the more the shorter the request.
+// Highest response ratio next: short requests first, but the ratio of a waiting request rises, faster if it is short.
 #ifndef TAKT_POLICY_HRRN_H_
 #define TAKT_POLICY_HRRN_H_
 
@@ -11,17 +11,17 @@
 
 namespace takt {
 
-// Key: -(wait + service) / service, where wait is counted from arrival and service is the predicted time of the
-// call alone on the engine, affine in its tokens. Source: Brinch Hansen (1971). A moving policy: every plan reads
-// the keys of all that wait, O(waiting).
+// Key: -(wait + service) / service. The wait is counted from arrival. The service is the predicted time of the call
+// alone on the engine, linear in its tokens. Source: Brinch Hansen (1971). Every plan reads the keys of all waiting
+// requests: O(waiting).
 struct Hrrn {
   static constexpr std::string_view kName = "hrrn";
 
-  double output_s = 0.02;     // of service per output token [s]: a decode step of a busy engine
-  double prompt_s = 0.0001;   // and per prompt token: chunked prefill at 10,000 tokens/s
-  double unknown = 256;       // output tokens, where there is no prediction
+  double output_s = 0.02;  // service per output token [s]: a decode step of a busy engine
+  double prompt_s = 0.0001;  // service per prompt token [s]: chunked prefill at 10,000 tokens/s
+  double unknown = 256;  // output tokens without a prediction
 
-  // At the moment of arrival all ratios are one.
+  // At arrival all ratios are one.
   RankKey Key(const RequestState&) const { return {-1}; }
 
   RankKey KeyAt(const RequestState& r, TimePoint now) const {
@@ -36,7 +36,7 @@ struct Hrrn {
   static void VisitOptions(Self& self, V&& visit) {
     visit("output_s", self.output_s, OptionText{"s/token", "service per output token"});
     visit("prompt_s", self.prompt_s, OptionText{"s/token", "service per prompt token"});
-    visit("unknown", self.unknown, OptionText{"tokens", "of output, taken without a prediction"});
+    visit("unknown", self.unknown, OptionText{"tokens", "output of a request without a prediction"});
   }
 };
 

@@ -1,4 +1,4 @@
-// KV memory over time, to the end of the request: the request that occupies least goes first.
+// Ranks by KV memory over time until the end of the request, least first.
 #ifndef TAKT_POLICY_MEMORY_INTEGRAL_H_
 #define TAKT_POLICY_MEMORY_INTEGRAL_H_
 
@@ -16,19 +16,19 @@
 
 namespace takt {
 
-// Key [token-seconds]: the area under the request's memory from now to its end, through the tool call that it is
-// expected to make (Request::next_call) by the strategy that the pause policy means to take (RequestState::at_call);
-// where the predicted output is unknown, the request comes last of those that are known. Source: LAMPS, section 4.2.
-// A request that comes back from a tool is ranked by what is left, from the context that it has.
+// Key [token-seconds]: the area under the request's memory from now to its end. The area includes the expected tool
+// call (Request::next_call), handled as the pause policy intends (RequestState::at_call). A request with unknown output
+// comes after all with known output. A request that returns from a tool is ranked by the rest, from its current
+// context. Source: LAMPS, section 4.2.
 //
-// `stall`: weight of the time that the others lose to its recomputation or swap (equations 1 and 3, the terms with
-// C_other); 0 is the plain integral. With 1 the order of the paper's three-request example comes out (R3, R2, R1);
-// the plain integral's is R2, R3, R1, and serves that example sooner (29/3 against 10).
+// `stall`: weight of the time that other requests lose to its recomputation or swap (equations 1 and 3, terms with
+// C_other); 0: the plain integral. In the paper's example, 1 gives the paper's order (R3, R2, R1; mean latency 10). The
+// plain integral gives R2, R3, R1, and a mean of 29/3.
 //
-// Departures: the authors' code counts a decode as if a whole chunk were made in each step, and swaps in squared
-// blocks; it ranks by the original prompt where the context has grown. As published, with running requests served
-// first and a guard against starvation: aged(memory_integral,threshold=100,quantum=forever,count_from=first_run,
-// reset_at_tool_call=true). Preemptive: PreemptMode::kByRank.
+// Departures: the authors' code counts a decode as a whole chunk per step, and swaps in squared blocks. It ranks by the
+// original prompt after the context has grown. The published system with its guard against starvation is
+// aged(memory_integral,threshold=100,quantum=forever,count_from=first_run, reset_at_tool_call=true). Preemptive:
+// PreemptMode::kByRank.
 struct MemoryIntegral {
   static constexpr std::string_view kName = "memory_integral";
   MemoryPace pace{.decode_s = 0.02, .forward_s = 1e-4, .swap_s = 5e-6};
@@ -37,11 +37,12 @@ struct MemoryIntegral {
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
-    visit("decode_s", self.pace.decode_s, OptionText{"s", "of a decode step"});
-    visit("forward_s", self.pace.forward_s, OptionText{"s/token", "that a token of prefill adds to a step"});
-    visit("swap_s", self.pace.swap_s, OptionText{"s/token", "to move a token's KV one way"});
-    visit("stall", self.stall, OptionText{"", "weight of the time that others lose; 0: the plain integral"});
-    visit("refresh", self.refresh, OptionText{"plans", "after which all that wait are scored again; 0: never"});
+    visit("decode_s", self.pace.decode_s, OptionText{"s", "time of a decode step"});
+    visit("forward_s", self.pace.forward_s, OptionText{"s/token", "time that a prefill token adds to a step"});
+    visit("swap_s", self.pace.swap_s, OptionText{"s/token", "time to move a token's KV one way"});
+    visit("stall", self.stall, OptionText{"", "weight of time lost by other requests; 0: none"});
+    visit("refresh", self.refresh,
+          OptionText{"plans", "interval at which waiting requests are ranked again; 0: never"});
   }
 
   std::int64_t refresh_interval() const { return stall > 0 ? (refresh > 0 ? refresh : kForever) : 0; }

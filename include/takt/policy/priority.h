@@ -8,8 +8,8 @@
 
 namespace takt {
 
-// Key: Request::priority, lower is sooner, as in vLLM; the order of arrival among equals. Strict: Aged keeps a stream
-// of urgent requests from starving the rest.
+// Key: Request::priority, lower first, as in vLLM; ties by arrival. Strict: urgent requests can starve the rest, which
+// Aged prevents.
 struct Priority {
   static constexpr std::string_view kName = "priority";
   RankKey Key(const RequestState& r) const { return {static_cast<double>(r.request.priority)}; }

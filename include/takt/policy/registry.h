@@ -22,36 +22,37 @@ extern template class Registry<AnyPolicy, const EnginePace*>;
 PolicyRegistry& Policies();
 }  // namespace internal
 
-// Makes a policy from "NAME", "NAME(k=v,...)" or "aged(POLICY,k=v,...)", where POLICY is one of the former two.
-// `options` are further "k=v", for whichever part of the spec knows k. InvalidArgument names what is unknown or out of
-// bounds, and what there is instead. `pace`: how fast the engine is, for what neither says. `custom`: a policy of the
-// host's own, for "custom" in the spec, also within aged; where custom(NAME) stands there, that must be its spec.
+// Makes a policy from "NAME", "NAME(k=v,...)" or "aged(POLICY,k=v,...)", where POLICY has one of the first two forms.
+// `options` are further "k=v" for the part of the spec that has option k. `pace` supplies defaults for speeds that are
+// not set. `custom` is the host's own policy for "custom" in the spec, also within aged; with custom(NAME), its spec
+// must be NAME. InvalidArgument names the unknown or invalid part and the valid choices.
 absl::StatusOr<AnyPolicy> MakePolicy(std::string_view spec, std::span<const std::string> options = {},
                                      const EnginePace* pace = nullptr, const AnyPolicy* custom = nullptr);
 
-// Makes the policy of an engine, by how fast that is.
+// Makes the policy of an engine from the engine's pace.
 using PolicyFactory = std::function<AnyPolicy(const EnginePace&)>;
 
-// One that makes what MakePolicy makes of the text. What is wrong with the text is said now; the factory cannot fail.
+// Returns a factory that calls MakePolicy(spec). InvalidArgument if the spec is invalid; the factory itself never
+// fails.
 absl::StatusOr<PolicyFactory> MakePolicyFactory(std::string_view spec);
 
-// A policy of the host's own, from its options in a spec and the engine's pace, which may be null.
+// Makes the host's own policy from its options in a spec and the engine's pace, which may be null.
 using OwnPolicyFactory = internal::PolicyRegistry::OwnFactory;
 
-// Adds a policy of the host's own to those that MakePolicy knows, alone and within aged, and so do replays, logs and
-// the tool. InvalidArgument: the name is taken, or is invalid (lower-case letters, digits, _). Call it before any
-// thread makes policies: there is no lock.
+// Registers the host's own policy for MakePolicy, also within aged, and so for replays, logs and the command line.
+// InvalidArgument: the name is taken or invalid (lower-case letters, digits, _). Call this before any thread makes
+// policies: there is no lock.
 inline absl::Status RegisterPolicy(std::string name, std::string summary, OwnPolicyFactory factory) {
   return internal::Policies().Register(std::move(name), std::move(summary), std::move(factory));
 }
-// The same for a type with a kName, and options, if any, that it visits.
+// Registers a type with a kName and, if it has options, VisitOptions.
 template <RankPolicy P>
   requires requires { P::kName; }
 absl::Status RegisterPolicy(P plain, std::string summary) {
   return internal::Policies().Register(std::move(plain), std::move(summary));
 }
 
-// The policies that MakePolicy knows, registered ones and aged last, for people to read.
+// Returns the policies that MakePolicy knows, for people to read. Registered policies and aged are last.
 using PolicyInfo = RegistryInfo;
 std::vector<PolicyInfo> PolicyInfos();
 

@@ -1,4 +1,4 @@
-// Shortest job first, by the predicted output of this call.
+// Shortest job first, by predicted output of this call.
 #ifndef TAKT_POLICY_SJF_H_
 #define TAKT_POLICY_SJF_H_
 
@@ -9,13 +9,14 @@
 
 namespace takt {
 
-// Key: the mean of the predicted output tokens, as predicted for the whole call (what has been generated is not
-// taken off: a preempted request keeps its place, as in LTR). Output, not prompt, since decoding takes most of a
-// call's time. The order that minimises mean completion time on one machine where sizes are known (Smith, 1956).
+// Key: mean predicted output tokens of the whole call. Generated tokens are not subtracted, so that a preempted request
+// keeps its place, as in LTR. The prompt does not count, since decoding takes most of a call's time. This order
+// minimizes mean completion time on one machine if sizes are known (Smith, 1956).
 struct Sjf {
   static constexpr std::string_view kName = "sjf";
 
-  double unknown = 256;  // taken for a length without prediction: middling, so that it neither wins nor starves
+  // tokens of a request without a prediction: a middling value, so that it neither wins nor starves
+  double unknown = 256;
 
   RankKey Key(const RequestState& r) const {
     const Estimate& tokens = r.request.output_tokens;
@@ -24,7 +25,7 @@ struct Sjf {
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
-    visit("unknown", self.unknown, OptionText{"tokens", "taken for a length without a prediction"});
+    visit("unknown", self.unknown, OptionText{"tokens", "output of a request without a prediction"});
   }
 };
 

@@ -1,4 +1,4 @@
-// Shortest total job first: the workflow with the fewest tokens still to come (Chimera).
+// Shortest total job first: the workflow with the fewest remaining output tokens (Chimera).
 #ifndef TAKT_POLICY_STJF_H_
 #define TAKT_POLICY_STJF_H_
 
@@ -10,17 +10,16 @@
 
 namespace takt {
 
-// Key: a quantile of the predicted output tokens of this call and all that follow in its workflow. Source: Chimera,
-// order (starvation level, predicted total tokens, arrival), the prediction being the median; the starvation level
-// is Aged's. Departure: where nothing is known of the workflow, this call's own prediction stands in, since a
-// workflow of one call is the common case.
+// Key: a quantile of the predicted output tokens of this call and all later calls of its workflow. Source: Chimera's
+// order (starvation level, median predicted total tokens, arrival); Aged provides the starvation level. Departure: if
+// the workflow's rest is unknown, the prediction of this call replaces it, since workflows of one call are common.
 struct Stjf {
   static constexpr std::string_view kName = "stjf";
   static constexpr double kMean = -1;
 
-  double quantile = 0.5;  // in [0, 1]; kMean: the mean, which weighs long tails
-  double input = 0;       // share of the prompt's tokens that counts too: Chimera found no gain in it
-  double unknown = 512;   // taken where neither is known: middling, so that it neither wins nor starves
+  double quantile = 0.5;  // in [0, 1]; kMean: the mean, which gives weight to long tails
+  double input = 0;  // weight of the prompt's tokens; Chimera found no gain
+  double unknown = 512;  // tokens without any prediction: a middling value, so that it neither wins nor starves
 
   RankKey Key(const RequestState& r) const {
     const Estimate& workflow = r.request.workflow_tokens_left;
@@ -31,9 +30,9 @@ struct Stjf {
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
-    visit("quantile", self.quantile, OptionText{"share", "of the prediction that counts; -1: its mean", -1, 1});
-    visit("input", self.input, OptionText{"share", "of the prompt's tokens that is added"});
-    visit("unknown", self.unknown, OptionText{"tokens", "taken where nothing was predicted"});
+    visit("quantile", self.quantile, OptionText{"share", "quantile of the prediction; -1: its mean", -1, 1});
+    visit("input", self.input, OptionText{"share", "weight of the prompt's tokens"});
+    visit("unknown", self.unknown, OptionText{"tokens", "value without any prediction"});
   }
 };
 

@@ -1,4 +1,4 @@
-// The request that is computed soonest first: by what of its prompt is not cached.
+// Least uncached prompt first: the request with the shortest prefill.
 #ifndef TAKT_POLICY_UNCACHED_H_
 #define TAKT_POLICY_UNCACHED_H_
 
@@ -11,14 +11,14 @@
 
 namespace takt {
 
-// Key: seconds of prefill before its first token, alpha (n - c) + beta (n^2 - c^2) / 2, of a prompt of n tokens of
-// which c are cached or were computed. Brought up to date where the cache comes to have less of it, or more. No ageing:
-// that restores the order of arrival, and with it the collapse of a cache that is too small.
+// Key: prefill seconds before the first token, alpha (n - c) + beta (n^2 - c^2) / 2, for a prompt of n tokens of which
+// c are cached or computed. The key changes as the cache gains or loses KV of the prompt. There is no aging: aging
+// restores the order of arrival, in which a small cache thrashes.
 struct Uncached {
   static constexpr std::string_view kName = "uncached";
 
-  double alpha_ms = 0.0387;  // of a token's prefill; both of Llama-3.1-70B fp8 on 8 H100
-  double beta_ns = 0.546;  // of a token's prefill, per token before it
+  double alpha_ms = 0.0387;  // per prefill token; Llama-3.1-70B fp8 on 8 H100
+  double beta_ns = 0.546;  // per prefill token and token before it; same system
 
   RankKey Key(const RequestState& r) const {
     const double n = r.request.prompt_tokens.value + r.returned.value + r.generated.value;
@@ -29,7 +29,7 @@ struct Uncached {
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
     visit("alpha_ms", self.alpha_ms, OptionText{"ms", "prefill time of a token at the start of a prompt"});
-    visit("beta_ns", self.beta_ns, OptionText{"ns", "more of it per token before"});
+    visit("beta_ns", self.beta_ns, OptionText{"ns", "additional prefill time of a token per token before it"});
   }
 };
 

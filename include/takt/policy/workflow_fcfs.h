@@ -8,8 +8,8 @@
 
 namespace takt {
 
-// Key: when the whole workflow arrived [s], so that its later calls do not queue again behind newer workflows.
-// Source: the order within an agent of Kairos; Parrot's application FIFO. A request of its own is a workflow of one.
+// Key: arrival of the workflow [s], so that its later calls do not wait behind newer workflows. Sources: Kairos's order
+// within an agent; Parrot's application FIFO. A request without a workflow is a workflow of one call.
 struct WorkflowFcfs {
   static constexpr std::string_view kName = "workflow_fcfs";
   RankKey Key(const RequestState& r) const { return {ToSeconds(r.request.workflow_arrival)}; }

@@ -1,4 +1,4 @@
-// The living calls of all workflows, by handle.
+// The running and waiting calls of all workflows, by handle.
 #ifndef TAKT_WORKFLOW_CALL_TABLE_H_
 #define TAKT_WORKFLOW_CALL_TABLE_H_
 
@@ -12,16 +12,16 @@
 
 namespace takt::internal {
 
-// The living calls of one workflow.
+// The calls of one workflow that have not ended.
 struct CallList {
   std::uint32_t first = kNoSlot;
   std::uint32_t size = 0, running = 0;  // running: not held
 };
 
-// The owner keeps a CallList per workflow, and per stage the first of its held calls (kNoSlot: none).
+// The owner keeps a CallList per workflow and the first held call per stage (kNoSlot: none).
 //
-// Invariant: a call is in the list of its workflow from Join to Leave. It is in the list of its stage's held calls, the
-// newest first, from Join with `held` to Release or Leave.
+// Invariant: a call is in the list of its workflow from Join to Leave. It is in its stage's list of held calls, newest
+// first, from Join with `held` to Release or Leave.
 class CallTable {
  public:
   using Handle = std::uint32_t;
@@ -58,7 +58,7 @@ class CallTable {
     c.at.workflow = kNoSlot;
   }
 
-  // The held calls of a stage run from here on. They are appended in the order in which they were made.
+  // Releases the held calls of a stage. Appends them to `released` in the order in which they were made.
   void Release(CallList& of, std::uint32_t& first_held, std::vector<Handle>& released) {
     const std::size_t first = released.size();
     for (std::uint32_t call = std::exchange(first_held, kNoSlot); call != kNoSlot; call = calls_[call].next_held) {

@@ -1,4 +1,4 @@
-// The expected stages of one workflow that are still to come.
+// The expected stages of one workflow that have not begun.
 #ifndef TAKT_WORKFLOW_EXPECTED_REST_H_
 #define TAKT_WORKFLOW_EXPECTED_REST_H_
 
@@ -15,7 +15,7 @@
 
 namespace takt::internal {
 
-// Invariant: left_ has a bit for each entry that no stage has crossed out, of the first ExpectedStages::kMost.
+// Invariant: left_ has a bit for each remaining entry among the first ExpectedStages::kMost.
 class ExpectedRest {
  public:
   ExpectedRest() = default;
@@ -24,10 +24,10 @@ class ExpectedRest {
     left_ = n == 0 ? 0 : UINT64_MAX >> (ExpectedStages::kMost - n);
   }
 
-  // Whether the host has given a list, even an empty one.
+  // Returns true if the host has set a list, even an empty one.
   explicit operator bool() const { return list_ != nullptr; }
 
-  // A stage begins: crosses out the first entry of its site, and all that it ends.
+  // Removes the first entry of the stage's site, and all entries that it ends.
   void Begin(StageId site) {
     bool met = false;
     for (std::uint64_t left = left_; left != 0; left &= left - 1) {
@@ -39,7 +39,7 @@ class ExpectedRest {
     }
   }
 
-  // All entries that are left, one after the other.
+  // Returns the sum over the remaining entries, in sequence.
   Outlook Sum(const StageProfile& profile) const {
     Outlook sum;
     for (std::uint64_t left = left_; left != 0; left &= left - 1) {

@@ -1,4 +1,4 @@
-// How the time that a workflow has left is shared out over its calls (HexGen-Flow).
+// Divides the remaining time of a workflow among its calls (HexGen-Flow).
 #ifndef TAKT_WORKFLOW_SLO_BUDGET_H_
 #define TAKT_WORKFLOW_SLO_BUDGET_H_
 
@@ -11,16 +11,16 @@
 namespace takt {
 
 enum class BudgetRule : std::uint8_t {
-  kShare,  // equation 5: the call's share of the cost of all that is to come
-  kWhole,  // all the time that is left: the order is then that of least slack
+  kShare,  // equation 5: the call's share of the remaining cost
+  kWhole,  // all remaining time; the order is then least slack first
 };
 
-// What a call gets where no time is left. Equation 5 as published multiplies a negative rest by the call's share, so
-// that of two workflows equally late the one with the *cheap* call looks less urgent, and heavy calls overtake it.
+// The budget of a call if no time is left. Equation 5 multiplies a negative rest by the call's share. Of two equally
+// late workflows, the cheap call then looks less urgent, and heavy calls overtake it.
 enum class BlownRule : std::uint8_t {
-  kLateness,  // all of the (negative) rest: the latest comes first, whatever its call costs. Equal to kShare at zero
-  kPublished,  // the call's share of it
-  kZero,  // nothing: among the late neither lateness nor stage counts
+  kLateness,  // the whole negative rest: the latest comes first at any cost; equal to kShare at zero
+  kPublished,  // the call's share of the rest
+  kZero,  // zero for all late calls
 };
 
 struct BudgetOptions {
@@ -30,10 +30,9 @@ struct BudgetOptions {
   friend constexpr bool operator==(const BudgetOptions&, const BudgetOptions&) = default;
 };
 
-// The time that a call may take from now [s]. Source: HexGen-Flow, equation 5, with the costs of equation 6.
-// left_s: the workflow's deadline less now; own_s: expected cost of the call, mean over the instances; after_s: of all
-// that follows it, a parallel stage counted once. Where no cost is known, or is no cost at all, the call gets all that
-// is left.
+// Returns the time that a call may take from now [s]. Source: HexGen-Flow, equations 5 and 6. left_s: the workflow's
+// deadline less now. own_s: expected cost of the call, mean over the instances. after_s: cost of all that follows, a
+// parallel stage counted once. If no cost is known or positive, the call gets all remaining time.
 inline double SloBudget(double left_s, double own_s, double after_s, const BudgetOptions& options = {}) {
   if (left_s < 0 && options.blown == BlownRule::kZero) return 0;
   if (left_s < 0 && options.blown == BlownRule::kLateness) return left_s;
@@ -42,16 +41,16 @@ inline double SloBudget(double left_s, double own_s, double after_s, const Budge
   return Rounded(left_s * (own_s / (own_s + after_s)));
 }
 
-// The time in between [s], which may be more than a Duration holds.
+// Returns the time between two points [s], which may be more than a Duration holds.
 inline double SecondsBetween(TimePoint from, TimePoint to) {
-  const auto ns = [](TimePoint a, TimePoint b) {  // b not before a
+  const auto ns = [](TimePoint a, TimePoint b) {  // b >= a
     return static_cast<double>(static_cast<std::uint64_t>(b.time_since_epoch().count()) -
                                static_cast<std::uint64_t>(a.time_since_epoch().count()));
   };
   return Rounded((to >= from ? ns(from, to) : -ns(to, from)) * 1e-9);
 }
 
-// `from` and a number of seconds: the call's deadline. Saturates; NaN adds nothing.
+// Returns `from` plus `seconds`. Saturates; NaN adds nothing.
 inline TimePoint Later(TimePoint from, double seconds) { return After(from, FromSeconds(seconds)); }
 
 }  // namespace takt

@@ -1,4 +1,4 @@
-// The stages of living workflows, and the edges between them.
+// The stages of running workflows, and the edges between them.
 #ifndef TAKT_WORKFLOW_STAGE_GRAPH_H_
 #define TAKT_WORKFLOW_STAGE_GRAPH_H_
 
@@ -27,10 +27,10 @@ struct StageList {
   bool stale = false;
 };
 
-// The owner keeps a StageList per workflow. Faults leave out the workflow's id.
+// The owner keeps a StageList per workflow. Faults do not contain the workflow's id.
 //
-// Invariant: no stage waits for itself. Stage::missing counts the edges from stages that have not ended. Stage::after
-// is the dearest path behind the stage, the longest of equal ones, unless the list is stale.
+// Invariant: no stage waits for itself. Stage::missing counts edges from stages that have not ended. Unless the list is
+// stale, Stage::after is the most expensive path after the stage; ties: the longest.
 class StageGraph {
  public:
   void Reserve(std::size_t stages) { stages_.Reserve(stages), edges_.reserve(stages); }
@@ -39,7 +39,7 @@ class StageGraph {
   const Stage& At(const StageList& w, std::uint32_t index) const { return stages_[w.first + index]; }
   std::span<const Stage> Of(const StageList& w) const { return {&stages_[w.first], w.size}; }
 
-  // A workflow begins with these stages. Close must follow, even after a fault.
+  // Opens a workflow with these stages. Close must follow, even after a fault.
   WorkflowFault Open(StageList& w, std::span<const WorkflowStage> told, const StageProfile& profile) {
     const auto room = static_cast<std::uint32_t>(std::bit_width(std::max<std::size_t>(told.size(), 4) - 1));
     w = {.first = stages_.Take(room), .log_room = room, .declared = static_cast<std::uint32_t>(told.size())};
@@ -55,7 +55,7 @@ class StageGraph {
     stages_.Give(w.first, w.log_room);
   }
 
-  // A stage comes in before the stages `before`. A fault leaves the graph as it was.
+  // Adds a stage before the stages `before`. A fault leaves the graph unchanged.
   WorkflowFault Grow(StageList& w, const WorkflowStage& told, std::span<const std::uint32_t> before,
                      const StageProfile& profile) {
     const std::uint32_t index = w.size;
@@ -83,19 +83,19 @@ class StageGraph {
     return {};
   }
 
-  // A stage that nobody announced comes to the end of the list.
+  // Appends a stage that was not declared.
   void Append(StageList& w, StageId site, const StageProfile& profile) {
     Add(w, {.stage = site}, profile);
     At(w, w.size - 1).announced = false;
     At(w, w.size - 1).calls = 0;
   }
-  // The stage gets no more calls.
+  // Closes the stage to further calls.
   void Shut(StageList& w, std::uint32_t index) {
     At(w, index).calls = At(w, index).made;
     At(w, index).closed = true;
     w.stale = true;
   }
-  // The stage ends. ready(stage) for each successor that waited for nothing else.
+  // Ends the stage. Calls ready(stage) for each successor that waited for nothing else.
   template <class F>
   void Finish(StageList& w, std::uint32_t index, F&& ready) {
     Stage& stage = At(w, index);
@@ -106,7 +106,7 @@ class StageGraph {
     }
   }
 
-  // The dearest path behind a stage; of one that nobody announced, all that has not begun.
+  // Returns the most expensive path after a stage; for an undeclared stage, all stages that have not begun.
   Outlook After(StageList& w, const Stage& stage) {
     if (w.stale) static_cast<void>(LookAhead(w));
     if (stage.announced) return stage.after;
@@ -118,7 +118,7 @@ class StageGraph {
   }
 
  private:
-  static constexpr std::uint32_t kLookBack = 64;  // stages in which earlier visits to a call site are looked for
+  static constexpr std::uint32_t kLookBack = 64;  // stages searched for earlier visits to a call site
   static constexpr std::uint8_t kUnseen = 0, kOnPath = 1, kSeen = 2;
 
   struct Edge {
@@ -147,7 +147,7 @@ class StageGraph {
     ++w.size;
   }
 
-  // Draws the edges from its predecessors. A fault leaves those before it in place.
+  // Adds the edges from the predecessors. A fault leaves earlier edges in place.
   WorkflowFault Link(StageList& w, std::uint32_t index, const WorkflowStage& told) {
     if (!told.stage) return FaultAt(w, WorkflowFault::kNoId, index);
     if (told.calls < 1) return FaultAt(w, WorkflowFault::kNoCalls, index);
@@ -159,7 +159,7 @@ class StageGraph {
     }
     return {};
   }
-  // How many of its predecessors Link got to, for one that came to an end.
+  // Returns the number of predecessors that Link processed before a fault.
   static std::size_t Linked(const StageList& w, std::uint32_t index, const WorkflowStage& told) {
     if (!told.stage || told.calls < 1) return 0;
     const auto bad = std::ranges::find_if(told.after, [&](std::uint32_t b) { return b >= w.size || b == index; });
@@ -177,7 +177,7 @@ class StageGraph {
     edges_[edge] = {to, std::exchange(At(w, from).successors, edge)};
     At(w, to).missing += At(w, from).ended ? 0u : 1u;
   }
-  // Takes back the newest edge from a stage.
+  // Removes the newest edge from a stage.
   void DropEdge(StageList& w, std::uint32_t from) {
     At(w, edges_[At(w, from).successors].to).missing -= At(w, from).ended ? 0u : 1u;
     FreeEdge(At(w, from).successors);
@@ -188,7 +188,7 @@ class StageGraph {
     edges_[edge].next = std::exchange(free_edge_, edge);
   }
 
-  // Sets Stage::after of all stages. The fault is a cycle.
+  // Sets Stage::after of all stages. Returns a fault if there is a cycle.
   WorkflowFault LookAhead(StageList& w) {
     for (std::uint32_t i = 0; i < w.size; ++i) At(w, i).mark = kUnseen;
     for (std::uint32_t root = 0; root < w.size; ++root) {

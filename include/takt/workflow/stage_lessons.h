@@ -1,4 +1,4 @@
-// A StageProfile that learns from workflows that have ended.
+// A StageProfile that learns from ended workflows.
 #ifndef TAKT_WORKFLOW_STAGE_LESSONS_H_
 #define TAKT_WORKFLOW_STAGE_LESSONS_H_
 
@@ -14,14 +14,14 @@
 
 namespace takt::internal {
 
-// Invariant: profile() holds the lessons of whole workflows only. The other members are room for Learn.
+// Invariant: profile() contains complete workflows only. The other members are scratch memory of Learn.
 class StageLessons {
  public:
   explicit StageLessons(std::int64_t memory) : profile_(memory) { profile_.Reserve(256); }
 
   const StageProfile& profile() const { return profile_; }
 
-  // What came after a stage is the dearest chain of stages of which each began after the one before had ended.
+  // The work after a stage is the most expensive chain of stages, each of which began after the one before had ended.
   void Learn(std::span<const Stage> stages) {
     order_.clear();
     for (std::uint32_t i = 0; i < stages.size(); ++i) {
@@ -44,8 +44,8 @@ class StageLessons {
 
  private:
   StageProfile profile_;
-  std::vector<std::uint32_t> order_;  // stages that began, in the order in which they did
-  std::vector<Outlook> from_;  // the dearest chain from each of them on
+  std::vector<std::uint32_t> order_;  // stages that began, in order
+  std::vector<Outlook> from_;  // the most expensive chain from each stage
 };
 
 }  // namespace takt::internal

@@ -1,4 +1,4 @@
-// What the calls of each stage cost, and what comes after them, as learnt from workflows that have ended.
+// The cost of calls of each stage, and of the work after them, learnt from ended workflows.
 #ifndef TAKT_WORKFLOW_STAGE_PROFILE_H_
 #define TAKT_WORKFLOW_STAGE_PROFILE_H_
 
@@ -13,7 +13,7 @@
 
 namespace takt {
 
-// What is still to come in a workflow: the cost of the longest chain of stages, and how many stages that is.
+// The remaining work of a workflow: cost and number of stages of its longest chain.
 struct Outlook {
   double cost_s = 0;
   double stages = 0;
@@ -30,8 +30,8 @@ inline bool IsCost(double s) { return s > 0 && s <= 1e15; }
 
 }  // namespace internal
 
-// Running means by call site, and of what follows by call site and visit (a loop's third round has less before it than
-// its first). A mean weighs about the last `memory` observations, so that it follows a workload that changes.
+// Running means by call site; means of the work after it by call site and visit, since later rounds of a loop have less
+// work left. A mean has the weight of at most `memory` observations, so that it adapts.
 class StageProfile {
  public:
   static constexpr std::uint32_t kVisits = 8;  // later visits of one workflow count as the last of these
@@ -39,14 +39,14 @@ class StageProfile {
   explicit StageProfile(std::int64_t memory = 1000, std::size_t most_sites = 4096)
       : memory_(std::max<std::int64_t>(1, memory)), most_sites_(most_sites) {}
 
-  // Storage for so many sites. Those beyond `most_sites` are not learnt, so that ids without end take no memory.
+  // Reserves memory for `sites`. Sites beyond `most_sites` are not learnt, which bounds memory.
   void Reserve(std::size_t sites) { sites_.Reserve(std::min(sites, most_sites_)); }
 
-  // A stage cost so much, a parallel one counted once [s].
+  // Learns the cost of a stage [s]; a parallel stage is counted once.
   void Learn(StageId site, double cost_s) {
     if (Site* s = At(site)) s->cost.Add(cost_s, memory_);
   }
-  // And so much came after its visit (from 0) to it.
+  // Learns the work after a visit (from 0) to the site.
   void LearnAfter(StageId site, std::uint32_t visit, const Outlook& after) {
     Site* s = At(site);
     if (s == nullptr) return;
@@ -55,12 +55,12 @@ class StageProfile {
     s->stages_after[v].Add(after.stages, memory_);
   }
 
-  // 0 where nothing was learnt.
+  // Returns the mean cost [s]; 0 if nothing was learnt.
   double CostOf(StageId site) const {
     const Site* s = sites_.Get(site);
     return s == nullptr ? 0 : s->cost.mean;
   }
-  // As of the newest visit up to this one that was learnt; nothing where none was.
+  // Returns the mean work after the newest learnt visit up to this one; zero if none was learnt.
   Outlook After(StageId site, std::uint32_t visit) const {
     const Site* s = sites_.Get(site);
     if (s == nullptr) return {};
@@ -87,7 +87,7 @@ class StageProfile {
     std::array<Mean, kVisits> cost_after = {}, stages_after = {};
   };
 
-  // Null where there is no room, or no site.
+  // Returns the site's entry; null if there is no room or no site.
   Site* At(StageId id) {
     if (!id) return nullptr;
     if (Site* known = sites_.Get(id)) return known;

@@ -1,4 +1,4 @@
-// How far one workflow has come: which of its stages lack calls, and when each began and ended.
+// Progress of one workflow: stages that lack calls, and when each stage began and ended.
 #ifndef TAKT_WORKFLOW_STAGE_PROGRESS_H_
 #define TAKT_WORKFLOW_STAGE_PROGRESS_H_
 
@@ -15,15 +15,15 @@ namespace takt::internal {
 
 struct Stage {
   StageId site = {};
-  double cost_s = 0;  // of a call; the dearest told, else as declared or learnt
+  double cost_s = 0;  // of a call: the largest reported; else as declared or learnt
   Outlook after = {};  // valid unless its workflow is stale
   std::int32_t calls = 0, made = 0, ended_calls = 0;
   std::uint32_t missing = 0;  // predecessors that have not ended
-  std::uint32_t successors = kNoSlot;  // its first edge
+  std::uint32_t successors = kNoSlot;  // first edge
   std::uint32_t first_held = kNoSlot;  // calls, by handle
-  std::uint32_t began_at = kNoSlot, ended_at = 0;  // counting the moments of its workflow
-  std::uint32_t visit = 0;  // to its call site
-  std::uint8_t mark = 0;  // of StageGraph
+  std::uint32_t began_at = kNoSlot, ended_at = 0;  // in moments of the workflow
+  std::uint32_t visit = 0;  // number of the visit to its call site
+  std::uint8_t mark = 0;  // used by StageGraph
   bool announced = true, closed = false, ended = false, cost_told = false;
 
   bool began() const { return began_at != kNoSlot; }
@@ -32,11 +32,11 @@ struct Stage {
   bool lacks_calls() const { return !ended && !closed && (!announced || made < calls); }
 };
 
-// Invariant: no stage before lacking_ lacks calls. A moment is when one stage began or ended; there were moments_.
+// Invariant: no stage before lacking_ lacks calls. A moment is the start or end of one stage; moments_ counts them.
 class StageProgress {
  public:
   std::uint32_t ended() const { return ended_; }  // stages
-  // A stage has ended before one ahead of it: what grows behind it is behind that one, too.
+  // Returns true if a stage has ended before an earlier one. A stage added after it also comes after the earlier one.
   bool ended_early() const { return ended_early_; }
 
   // Returns the first stage of the site that lacks calls; the number of stages if none does.
@@ -47,7 +47,7 @@ class StageProgress {
     return i;
   }
 
-  // A call of the stage is made. cost_s: its expected time [s]; 0: not known.
+  // Records a call of the stage. cost_s: its expected time [s]; 0: unknown.
   void Make(Stage& stage, double cost_s) {
     if (!stage.announced) ++stage.calls;
     ++stage.made;
@@ -55,7 +55,7 @@ class StageProgress {
     stage.cost_s = stage.cost_told ? std::max(stage.cost_s, cost_s) : cost_s;
     stage.cost_told = true;
   }
-  // A call of the stage `index` must be made again.
+  // Records that a call of stage `index` must be made again.
   void Lose(Stage& stage, std::uint32_t index) {
     --stage.made;
     lacking_ = std::min(lacking_, index);

@@ -1,4 +1,4 @@
-// The living workflows, by id and by when the host last mentioned them.
+// The running workflows, by id and by time of the host's last report.
 #ifndef TAKT_WORKFLOW_WORKFLOW_RECORDS_H_
 #define TAKT_WORKFLOW_WORKFLOW_RECORDS_H_
 
@@ -31,7 +31,7 @@ struct WorkflowRecord {
   AgeLink age = {};
 };
 
-// Invariant: every record is in by_age_, which is sorted by WorkflowRecord::heard. Time never goes back.
+// Invariant: every record is in by_age_, sorted by WorkflowRecord::heard. Time never goes back.
 class WorkflowRecords {
  public:
   WorkflowRecords(std::vector<SloClass> classes, Duration silence)
@@ -40,7 +40,7 @@ class WorkflowRecords {
   void Reserve(std::size_t n) { table_.Reserve(n); }
   void KeyHashes(std::uint64_t seed) { table_.KeyHashes(seed); }
   std::size_t size() const { return table_.size(); }
-  Slot Find(WorkflowId id) const { return table_.Find(id); }  // kNoSlot if it is not alive
+  Slot Find(WorkflowId id) const { return table_.Find(id); }  // kNoSlot if unknown or over
   WorkflowRecord& operator[](Slot slot) { return table_[slot]; }
   const WorkflowRecord& operator[](Slot slot) const { return table_[slot]; }
 
@@ -63,17 +63,17 @@ class WorkflowRecords {
     table_.Erase(slot, table_[slot].id);
   }
 
-  // The host has mentioned the workflow.
+  // Records that the host has reported on the workflow.
   void Touch(Slot slot) {
     table_[slot].heard = now_;
     by_age_.MoveToEnd(table_, slot);
   }
-  // Returns one that the host has not mentioned for too long; kNoSlot if there is none.
+  // Returns a workflow without a report for too long; kNoSlot if there is none.
   Slot Silent() const {
     const TimePoint at = silent_at();
     return at != kNever && at <= now_ ? by_age_.oldest() : kNoSlot;
   }
-  // When there is one.
+  // Returns the time from which Silent returns a workflow.
   TimePoint silent_at() const {
     if (by_age_.empty() || silence_ == Duration::max()) return kNever;
     return After(table_[by_age_.oldest()].heard, silence_);

@@ -1,4 +1,4 @@
-// All living workflows: which of their calls may be made, and how much time each may take.
+// All running workflows: which calls may be sent, and how much time each may take.
 //
 //   WorkflowTable table;
 //   table.Declare({.id = {7}, .deadline = deadline, .stages = {{.stage = plan}, {.stage = write, .after = {0}}}}, now);
@@ -31,27 +31,26 @@
 namespace takt {
 
 struct WorkflowTableOptions {
-  std::vector<SloClass> classes = {};  // by tenant; a tenant in none has no deadline
-  Duration silence = std::chrono::hours(1);  // a workflow of which nothing was heard for so long has failed; max: never
-  std::int32_t max_stages = 100'000;  // of one workflow: a loop that never ends takes no more memory
-  std::int64_t memory = 1000;  // observations that a learned mean weighs
-  std::int64_t reserve_workflows = 256;  // storage made ready at creation; up to here nothing allocates
-  std::int64_t reserve_stages = 4096;  // of all of them, and as many predecessors
-  std::int64_t reserve_calls = 1024;  // alive at once
+  std::vector<SloClass> classes = {};  // by tenant; tenants without a class have no deadline
+  Duration silence = std::chrono::hours(1);  // time without a report after which a workflow has failed; max: never
+  std::int32_t max_stages = 100'000;  // limit per workflow, so that an endless loop takes no more memory
+  std::int64_t memory = 1000;  // weight of a learnt mean, in observations
+  std::int64_t reserve_workflows = 256;  // memory reserved at creation; up to this number nothing allocates
+  std::int64_t reserve_stages = 4096;  // stages of all workflows, and as many predecessors
+  std::int64_t reserve_calls = 1024;  // calls that have not ended
 };
 
-// Thread-compatible; deterministic; total: whatever is said in whatever order either holds or is a WorkflowFault that
-// changes nothing. Times that step back count as the latest one told.
+// Thread-compatible and deterministic. Every input is valid or returns a WorkflowFault and changes nothing. A time that
+// goes back counts as the latest time.
 //
-// A call is made at a stage of its workflow: the first of its call site, in the order of declaration, that lacks calls.
-// Where none does, the workflow grows by a stage that was not announced; further calls of that site join it until it
-// ends. A call is ready once all predecessors of its stage have ended; until then it is held. A stage ends when as many
-// of its calls have ended as it has. All calls are told by a handle, a small number of the owner's choice (a slot).
+// A call belongs to the first declared stage of its call site that lacks calls. If there is none, the workflow grows by
+// an undeclared stage; further calls of the site join it until it ends. A call is ready if all predecessors of its
+// stage have ended; until then it is held. A stage ends when all its calls have ended. The owner names each call by a
+// handle, a small number (a slot).
 //
-// Its parts: WorkflowRecords, StageGraph, CallTable and StageLessons.
-// Cost: O(1) per call, and O(successors) when a stage ends, where calls come in about the order of declaration;
-// O(stages of the workflow) at worst, and after a change of its graph. Nothing is allocated beyond the peaks of what is
-// alive.
+// Parts: WorkflowRecords, StageGraph, CallTable and StageLessons. Cost: O(1) per call, and O(successors) at the end of
+// a stage, if calls come about in order of declaration. The worst case, and the cost after a change of the graph, is
+// O(stages of the workflow). Memory grows only with the peak number in use.
 class WorkflowTable {
  public:
   using Handle = std::uint32_t;
@@ -69,9 +68,9 @@ class WorkflowTable {
     ended_.reserve(size(options.reserve_workflows));
   }
 
-  // ---- what is told ---------------------------------------------------------------------------------------------
+  // ---- inputs -----------------------------------------------------------------------------------------------------
 
-  // A workflow begins. A cycle or a dangling predecessor is told by the stage at fault, and the workflow is not there.
+  // Adds a workflow. A cycle or an unknown predecessor is a fault that names the stage; the workflow is then not added.
   WorkflowFault Declare(const Workflow& w, TimePoint now) {
     workflows_.Clock(now);
     if (!w.id) return {WorkflowFault::kNoId};
@@ -84,8 +83,8 @@ class WorkflowTable {
     return About(w.id, fault);
   }
 
-  // The workflow grows by a stage (WorkflowStage::after: its predecessors) that comes before the stages `before`, none
-  // of which may have begun. Its index is the number of stages that there were.
+  // Adds a stage (WorkflowStage::after: its predecessors) before the stages `before`, none of which may have begun. Its
+  // index is the previous number of stages.
   WorkflowFault Grow(WorkflowId id, const WorkflowStage& stage, std::span<const std::uint32_t> before, TimePoint now) {
     workflows_.Clock(now);
     const Slot slot = workflows_.Find(id);
@@ -99,12 +98,12 @@ class WorkflowTable {
 
   struct Made {
     WorkflowFault fault = {};
-    std::uint32_t stage = 0;  // that it is a call of
+    std::uint32_t stage = 0;  // index of the call's stage
     bool ready = false;  // false: held until released() names it
   };
 
-  // A call is made at a call site. cost_s: its expected time alone, mean over the instances [s]; 0: not known.
-  // `call` must not be in use.
+  // Makes a call at a call site. cost_s: its expected time alone, mean over the instances [s]; 0: unknown. `call` must
+  // not be in use.
   Made Make(Handle call, WorkflowId id, StageId site, double cost_s, TimePoint now) {
     workflows_.Clock(now);
     TAKT_ASSERT(!contains(call));
@@ -124,13 +123,13 @@ class WorkflowTable {
     return {{}, index, stage.ready()};
   }
 
-  // The call has ended well. False where there is no such call (any more).
+  // Ends a call that succeeded. Returns false if the call is unknown.
   bool Ended(Handle call, TimePoint now) { return Left(call, true, now); }
-  // The call will not end well; its stage lacks it again. Where it is not made again, silence ends the workflow.
+  // Ends a call that failed; its stage lacks it again. If it is not made again, `silence` ends the workflow.
   bool Lost(Handle call, TimePoint now) { return Left(call, false, now); }
 
-  // No further calls are made at the stage: it ends with those that have been made (a loop ends early, a branch is not
-  // taken).
+  // Closes a stage to further calls: it ends with the calls made so far, as when a loop ends early or a branch is
+  // skipped.
   WorkflowFault EndStage(WorkflowId id, std::uint32_t index, TimePoint now) {
     workflows_.Clock(now);
     const Slot slot = workflows_.Find(id);
@@ -146,8 +145,7 @@ class WorkflowTable {
     return {};
   }
 
-  // The workflow is over, early or not; or it is cancelled, and nothing is learnt of it. Calls that are alive are
-  // dropped().
+  // Ends the workflow, early or not; nothing is learnt if it is cancelled. Its remaining calls are dropped().
   WorkflowFault End(WorkflowId id, bool cancelled, TimePoint now) {
     workflows_.Clock(now);
     const Slot slot = workflows_.Find(id);
@@ -156,7 +154,7 @@ class WorkflowTable {
     return {};
   }
 
-  // Fails the workflows of which nothing was heard for too long while none of their calls could run.
+  // Fails workflows without a report for too long, if none of their calls could run.
   void Advance(TimePoint now) {
     workflows_.Clock(now);
     for (Slot slot; (slot = workflows_.Silent()) != kNoSlot;) {
@@ -164,32 +162,33 @@ class WorkflowTable {
       else Close(slot, WorkflowEnd::kSilent);
     }
   }
-  // When Advance may have something to do.
+  // Returns the next time at which Advance may have work.
   TimePoint wake_at() const { return workflows_.silent_at(); }
 
-  // ---- what follows; the owner clears -----------------------------------------------------------------------------
+  // ---- results; the owner clears them
+  // ---------------------------------------------------------------------------------
 
   std::vector<Handle>& released() { return released_; }  // held calls that may be sent now
-  std::vector<Handle>& dropped() { return dropped_; }  // calls of workflows that are over: not in the table any more
+  std::vector<Handle>& dropped() { return dropped_; }  // calls of workflows that are over, removed from the table
   std::vector<WorkflowEnd>& ended() { return ended_; }
 
   // ---- budgets ----------------------------------------------------------------------------------------------------
 
-  // By when the call must end if it is sent now; kNever where its workflow has no deadline. own_s: its expected time
-  // alone, mean over the instances [s], 0: as told when it was made. Of a parallel stage, the dearest call counts.
-  // O(stages) after a change of the graph, and for a stage that was not announced; else O(1).
+  // Returns the time by which the call must end if it is sent now; kNever without a deadline. own_s: its expected time
+  // alone, mean over the instances [s]; 0: as given to Make. The most expensive call of a parallel stage counts.
+  // O(stages) after a change of the graph and for an undeclared stage; else O(1).
   TimePoint DeadlineOf(Handle call, double own_s, TimePoint now, const BudgetOptions& options = {}) {
     const TimePoint deadline = WorkflowOf(call).deadline;
     return deadline == kNever ? kNever : Later(now, BudgetOf(call, own_s, now, options));
   }
-  // The time that it may take from now [s]; meaningless without a deadline.
+  // Returns the time that the call may take from now [s]; meaningless without a deadline.
   double BudgetOf(Handle call, double own_s, TimePoint now, const BudgetOptions& options = {}) {
     const double own = std::max(own_s, StageOf(call).cost_s);
     return SloBudget(SecondsBetween(now, WorkflowOf(call).deadline), own, After(call).cost_s, options);
   }
 
-  // What is to be expected after the call's stage: the dearest path through the declared graph; else what is left of
-  // the expected stages, one after the other; else what was learnt of its call site.
+  // Returns the expected work after the call's stage: the most expensive path in the declared graph; else the remaining
+  // expected stages in sequence; else the learnt mean of its call site.
   Outlook After(Handle call) {
     Record& w = WorkflowOf(call);
     const Stage& stage = StageOf(call);
@@ -197,7 +196,8 @@ class WorkflowTable {
     return w.expected ? w.expected.Sum(profile()) : profile().After(stage.site, stage.visit);
   }
 
-  // ---- what is there ----------------------------------------------------------------------------------------------
+  // ---- state
+  // ----------------------------------------------------------------------------------------------------------
 
   std::size_t size() const { return workflows_.size(); }
   bool contains(Handle call) const { return calls_.contains(call); }
@@ -208,9 +208,9 @@ class WorkflowTable {
     TenantId tenant = {};
     TimePoint arrival{}, deadline = kNever;
     std::uint32_t stages = 0, ended = 0;  // known so far
-    std::uint32_t calls = 0, running = 0;  // alive, and of these not held
+    std::uint32_t calls = 0, running = 0;  // calls that have not ended, and those not held
   };
-  // Nothing but zeros where it is not alive.
+  // Returns the workflow's state; zeros if it is unknown or over.
   View Find(WorkflowId id) const {
     const Slot slot = workflows_.Find(id);
     if (slot == kNoSlot) return {};
@@ -219,7 +219,7 @@ class WorkflowTable {
   }
   void KeyHashes(std::uint64_t seed) { workflows_.KeyHashes(seed); }
   bool alive(WorkflowId id) const { return workflows_.Find(id) != kNoSlot; }
-  // All predecessors of the stage have ended, and it has not.
+  // Returns true if all predecessors of the stage have ended, and the stage has not.
   bool StageReady(WorkflowId id, std::uint32_t stage) const {
     const Slot slot = workflows_.Find(id);
     if (slot == kNoSlot || stage >= workflows_[slot].stages.size) return false;
@@ -275,7 +275,7 @@ class WorkflowTable {
     return true;
   }
 
-  // A stage that is over lets the calls of its successors go; the workflow ends with its last stage.
+  // If the stage is over, releases the calls of its successors. The workflow ends with its last stage.
   void FinishIfOver(Slot slot, std::uint32_t index) {
     Record& w = workflows_[slot];
     if (!graph_.At(w.stages, index).over()) return;

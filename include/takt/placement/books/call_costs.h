@@ -1,4 +1,4 @@
-// What the request at hand would take on each instance: computed once per profile, then looked up.
+// The time of the current request on each instance, computed once per profile.
 #ifndef TAKT_PLACEMENT_BOOKS_CALL_COSTS_H_
 #define TAKT_PLACEMENT_BOOKS_CALL_COSTS_H_
 
@@ -19,15 +19,15 @@
 
 namespace takt {
 
-// For placements that keep one: pass on Up and Prepare, then ask. Where neither a measured stage nor a cost model says
-// what a call takes, a token takes a millisecond, so that instances which are not described all look alike.
+// Placements that use this call it from Up and Prepare. If neither a measured stage nor a cost model is known, a token
+// takes 1 ms, so that instances without a description look alike.
 class CallCosts {
  public:
-  static constexpr std::int64_t kUnknownOutput = 256;  // tokens, where no estimate is known and no cap is told
+  static constexpr std::int64_t kUnknownOutput = 256;  // tokens without an estimate and a cap
 
   explicit CallCosts(std::shared_ptr<const StageTimes> measured = nullptr) : measured_(std::move(measured)) {}
 
-  // As estimated, never above the cap and never above a million.
+  // Returns the estimated output, at most the cap and at most a million tokens.
   static std::int64_t OutputTokens(const Request& r) {
     const double tokens = r.output_tokens.known() ? r.output_tokens.mean : kUnknownOutput;
     const double cap = r.max_output_tokens.value > 0 ? r.max_output_tokens.value : 1e6;
@@ -47,7 +47,7 @@ class CallCosts {
     }
   }
 
-  // Of the request that was prepared. At least a nanosecond.
+  // Returns the time of the prepared request on the instance; at least 1 ns.
   Duration On(const InstanceState& i) const { return OnSlot(i.slot); }
   Duration OnSlot(std::uint32_t slot) const {
     return slot < profile_of_.size() && profile_of_[slot] != kNoSlot ? profiles_[profile_of_[slot]].time : Duration(1);
@@ -60,7 +60,7 @@ class CallCosts {
     Duration time{1};
   };
 
-  // Instances that go down are counted until their slot is given out again, so that there are never more profiles than
+  // Instances that are down stay counted until their slot is reused, so that there are at most as many profiles as
   // slots.
   std::uint32_t FindOrAdd(const InstanceProfile* of) {
     const InstanceProfile unknown;

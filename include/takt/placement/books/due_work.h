@@ -1,4 +1,4 @@
-// Work that is being done, as it shrinks with time.
+// The remaining work of running requests, which shrinks with time.
 #ifndef TAKT_PLACEMENT_BOOKS_DUE_WORK_H_
 #define TAKT_PLACEMENT_BOOKS_DUE_WORK_H_
 
@@ -11,12 +11,12 @@
 
 namespace takt {
 
-// A request that began at s and takes c has c - (now - s) left, and nothing once it is overdue. Per instance the sum
-// over all that run is kept as the sum of their ends less their number times now, and those whose end has passed are
-// taken out; each once, so that a request costs O(log running) in all. By slot, as WorkInFlight.
+// A request that began at s and takes c has c - (now - s) left, at least 0. Each instance keeps the sum of ends of its
+// running requests, so that remaining work = sum - count * now. Requests whose end has passed are removed once, so a
+// request costs O(log running) in total. Slots as in WorkInFlight.
 class DueWork {
  public:
-  // `amount` in 0 .. WorkInFlight::kMost ns.
+  // `amount` is in [0, WorkInFlight::kMost] ns.
   void Began(std::uint32_t request, std::uint32_t instance, Duration amount, TimePoint now) {
     Ended(request);
     if (request >= runs_.size()) runs_.resize(request + std::size_t{1});
@@ -36,7 +36,7 @@ class DueWork {
     TakeOut(instances_[runs_[request].instance], runs_[request]);
   }
 
-  // Before Left(..., now). Time does not go back.
+  // Call this before Left(..., now). Time must not go back.
   void Advance(TimePoint now) {
     for (Instance& i : instances_) {
       while (!i.heap.empty() && i.heap.front().end <= now) {
@@ -47,7 +47,7 @@ class DueWork {
     }
   }
 
-  // What is left to do on the instance, in ns; zero of one that was never seen.
+  // Returns the remaining work on the instance [ns]; 0 if the instance is unknown.
   std::int64_t Left(std::uint32_t instance, TimePoint now) const {
     if (instance >= instances_.size()) return 0;
     const Instance& i = instances_[instance];
@@ -65,11 +65,11 @@ class DueWork {
     TimePoint end{};
     std::uint32_t request = 0;
     std::uint32_t turn = 0;
-    friend bool operator<(const Due& a, const Due& b) { return a.end > b.end; }  // a heap's top is the soonest
+    friend bool operator<(const Due& a, const Due& b) { return a.end > b.end; }  // soonest first in a heap
   };
   struct Instance {
     std::vector<Due> heap;
-    std::uint64_t ends = 0;  // modulo 2^64: the differences that are asked for are small
+    std::uint64_t ends = 0;  // modulo 2^64: differences are small
     std::int64_t count = 0;
   };
 
@@ -77,8 +77,8 @@ class DueWork {
 
   bool Counts(const Due& due) const { return runs_[due.request].counts && runs_[due.request].turn == due.turn; }
 
-  // What has left stays in the heap until its end would have come, or until room is short. So the heap is at most
-  // twice as large as the most that ran at a time.
+  // Removes departed requests from the heap when room is short. So the heap has at most twice the most requests that
+  // ran at once.
   void MakeRoom(Instance& i) {
     std::erase_if(i.heap, [this](const Due& due) { return !Counts(due); });
     std::make_heap(i.heap.begin(), i.heap.end());

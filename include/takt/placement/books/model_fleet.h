@@ -1,4 +1,4 @@
-// Models of different sizes behind one router: the work predicted on each, and which workflow keeps which.
+// Models of different sizes behind one router: predicted work on each model, and the model that each workflow keeps.
 #ifndef TAKT_PLACEMENT_BOOKS_MODEL_FLEET_H_
 #define TAKT_PLACEMENT_BOOKS_MODEL_FLEET_H_
 
@@ -23,22 +23,21 @@
 
 namespace takt {
 
-// For placements that choose a model first: pass on every hook, ask Kept, else choose one of `models`.
+// Placements that choose a model pass every hook to this class. If Kept returns false, they choose one of `models`.
 //
-//   L(m) = sum of predicted tokens in flight on m * decode time per token(m) / max batch size(m)   [s]
+//  L(m) = sum of predicted tokens in flight on m * decode time per token(m) / max batch size(m)   [s]
 //
-// - Predicted tokens: of the workflow from this request on: ModelScore::tokens, else the median of
-//   workflow_tokens_left, else of output_tokens, else `unknown`; rounded to whole ones, counted once and taken back
-//   when the request leaves, so that sums cannot drift. The quotient is Instance::token_s; 1 ms where it was not told.
-// - Several replicas of a model: L is that of the least loaded, and the request goes there. Loads are counted when a
-//   request comes or leaves, in O(replicas of its model), so that a choice only reads them.
-// - A model is kept from the first request that was placed until `sticky_s` after the last one was heard of, until the
-//   workflow has ended (WorkflowEnded), or until no instance of the model is up. Requests without a workflow keep
-//   nothing.
+// - Predicted tokens of the workflow from this request on: ModelScore::tokens, else the median of workflow_tokens_left,
+// else of output_tokens, else `unknown`. They are rounded, counted once and subtracted when the request leaves, so that
+// sums do not drift. The quotient is Instance::token_s; 1 ms if unknown. - With several replicas of a model, L is that
+// of the least loaded, which gets the request. Loads are updated when a request comes or leaves, in O(replicas of the
+// model). - A workflow keeps its model until `sticky_s` after its last request, until WorkflowEnded, or until no
+// instance of the model is up. Requests without a workflow keep no model.
+//
 // Source: Chimera, algorithm 1, lines 1 to 6.
 class ModelFleet {
  public:
-  static constexpr double kMostCalls = 64;  // of a workflow, that are expected
+  static constexpr double kMostCalls = 64;  // limit on the expected calls of a workflow
 
   struct Model {
     ModelId id;
@@ -53,7 +52,7 @@ class ModelFleet {
                       i.profile != nullptr ? i.profile->cost : nullptr, true};
     Regroup();
   }
-  // True where the models that are up may be others now.
+  // Returns true if the set of models that are up may have changed.
   bool Observe(const RouterEvent& event) {
     if (const auto* ended = std::get_if<WorkflowEnded>(&event)) Forget(ended->workflow);
     const auto* down = std::get_if<InstanceDown>(&event);
@@ -65,7 +64,7 @@ class ModelFleet {
     return true;
   }
 
-  // Whether the request's workflow has a model that is up. It is chosen then.
+  // Returns true and chooses the model if the request's workflow has a model that is up.
   bool Kept(const RequestState& r, TimePoint now, double sticky_s) {
     Expire(now, sticky_s);
     const Program* program = programs_.Get(r.request.workflow);
@@ -75,12 +74,12 @@ class ModelFleet {
     chosen_ = program->model;
     return true;
   }
-  // That are up, by id; and of each its load [s].
+  // Models that are up, by id, and their loads [s].
   std::span<const Model> models() const { return models_; }
   std::span<const double> loads() const { return loads_; }
   void Choose(ModelId model) { chosen_ = model; }
 
-  // The replica with the least load of the model that was chosen.
+  // Returns the score of a replica of the chosen model: the least loaded is best.
   double Score(const InstanceState& i) const {
     const bool there = i.slot < slots_.size() && slots_[i.slot].up && slots_[i.slot].model == chosen_;
     return there ? -slots_[i.slot].load : -std::numeric_limits<double>::infinity();
@@ -100,19 +99,21 @@ class ModelFleet {
     if (const Program* program = programs_.Get(r.request.workflow)) Keep(r.request.workflow, program->model, now);
   }
 
-  // Predicted seconds of work on a model's least loaded replica; 0 where there is none.
+  // Returns the predicted seconds of work on the model's least loaded replica; 0 if there is none.
   double LoadOf(ModelId model) const {
     const auto at = std::ranges::lower_bound(models_, model, {}, &Model::id);
     return at != models_.end() && at->id == model ? loads_[static_cast<std::size_t>(at - models_.begin())] : 0;
   }
   std::size_t programs() const { return programs_.size(); }
 
-  // Latency that a workflow of so many tokens would bring about on the least loaded replica of a model, its own and
-  // that which it adds to that of all n that are there [s]:
-  //   prompt(n) + tokens step(n) + n (prompt(n) + tokens (step(n + 1) - step(n)))
-  // step(n): of n that decode; prompt(n): how much longer one becomes by the prompt, times the calls that are to come
-  // where this one's share of the tokens is told. By the instance's cost model; where it has none, step(n) is n times
-  // its time per token, and prompts take none.
+  // Returns the latency that a workflow of `tokens` would cause on the least loaded replica of a model [s]. It is its
+  // own latency and what it adds to the n requests there:
+  //
+  //  prompt(n) + tokens step(n) + n (prompt(n) + tokens (step(n + 1) - step(n)))
+  //
+  // step(n): time of a step with n decoding requests. prompt(n): time that the prompt adds, times the expected calls if
+  // this call's share of the tokens is known. Both come from the instance's cost model. Without a model, step(n) is n
+  // times the time per token, and prompts take no time.
   double Latency(const Model& m, double tokens, const Request& r) const {
     std::uint32_t slot = m.slots.front();
     for (const std::uint32_t s : m.slots) {
@@ -136,7 +137,7 @@ class ModelFleet {
     return prompt + Rounded(tokens * step) + Rounded(there * others);
   }
 
-  // What was told of a model; null: nothing. `hint`: where it stands if scores are in the order of ids.
+  // Returns the request's prediction for a model; null: none. `hint`: its index if scores are ordered by id.
   static const ModelScore* ToldOf(const RequestState& r, ModelId model, std::size_t hint) {
     const std::span<const ModelScore> all = r.request.scores;
     if (hint < all.size() && all[hint].model == model) return &all[hint];
@@ -145,11 +146,11 @@ class ModelFleet {
     }
     return nullptr;
   }
-  // 0 where it was not told, below 0, or NaN.
+  // Returns the score; 0 if it is missing, negative or NaN.
   static double ScoreOf(const ModelScore* told) {
     return told != nullptr && told->score >= 0 ? static_cast<double>(told->score) : 0;
   }
-  // Predicted tokens of the workflow: whether they were told for the model, and these; and what holds where not.
+  // Predicted tokens of the workflow on a model: whether they are known, their value, and the fallback.
   static bool TellsTokens(const ModelScore* told) { return told != nullptr && told->tokens >= 0; }
   static std::int64_t TokensOf(const ModelScore& told) { return Whole(static_cast<double>(told.tokens)); }
   static std::int64_t UntoldTokens(const RequestState& r, double unknown) {
@@ -165,10 +166,10 @@ class ModelFleet {
     double token_s = 0;
     std::shared_ptr<const PreparedCostModel> cost = {};
     bool up = false;
-    std::uint32_t at = 0;  // of its model in models_, where it is up
+    std::uint32_t at = 0;  // index of its model in models_, if up
     double load = 0;  // [s]
   };
-  // In a list by when it was last heard of.
+  // A workflow, in a list by its last request.
   struct Program {
     WorkflowId workflow;
     ModelId model;
@@ -180,13 +181,13 @@ class ModelFleet {
     return static_cast<std::int64_t>(std::min(tokens + 0.5, static_cast<double>(WorkInFlight::kMost)));
   }
 
-  // A request that may be somewhere is no longer there.
+  // Removes a request if it is on an instance.
   void Leave(std::uint32_t request) {
     const std::uint32_t slot = work_.InstanceOf(request);
     work_.Released(request);
     if (slot != kNoSlot) Weigh(slot);
   }
-  // The load of an instance, and of its model, after its work has changed.
+  // Updates the load of an instance and of its model after a change of work.
   void Weigh(std::uint32_t slot) {
     if (slot >= slots_.size()) return;
     Slot& s = slots_[slot];
@@ -212,7 +213,7 @@ class ModelFleet {
     }
   }
 
-  // To the end of the list.
+  // Moves the workflow to the end of the list.
   void Keep(WorkflowId workflow, ModelId model, TimePoint now) {
     std::uint32_t at = programs_.Find(workflow);
     if (at == kNoSlot) {
@@ -240,10 +241,10 @@ class ModelFleet {
   }
 
   std::vector<Slot> slots_;  // by InstanceState::slot
-  std::vector<Model> models_;  // that are up, ascending
-  std::vector<double> loads_;  // of each [s]
+  std::vector<Model> models_;  // models that are up, ascending
+  std::vector<double> loads_;  // of each model [s]
   WorkInFlight work_;  // tokens
-  ModelId chosen_;  // for the request at hand
+  ModelId chosen_;  // for the current request
   IdTable<WorkflowId, Program> programs_;
   AgeList by_age_;
   std::uint64_t placed_ = 0;

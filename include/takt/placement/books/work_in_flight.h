@@ -1,4 +1,4 @@
-// What is under way on each instance, summed as requests come and go.
+// Work in flight on each instance, summed as requests come and go.
 #ifndef TAKT_PLACEMENT_BOOKS_WORK_IN_FLIGHT_H_
 #define TAKT_PLACEMENT_BOOKS_WORK_IN_FLIGHT_H_
 
@@ -11,11 +11,10 @@
 
 namespace takt {
 
-// Each request brings an amount, which is counted once and taken back in full when it leaves. Whole numbers, so that an
-// instance on which no request is left has exactly nothing. Amounts are cut to 0 .. 10^14, so that 90,000 of the
-// largest are summed without overflow. By slot, of requests (RequestState::slot) and of instances
-// (InstanceState::slot); what contradicts itself (placed twice, released twice) is taken for the newest word. Once as
-// many slots have been seen as live at a time, nothing allocates.
+// Each request adds an amount, which is subtracted in full when the request leaves. Sums are integers, so an instance
+// without requests has exactly 0. Amounts are limited to [0, 10^14], so that 90,000 of the largest do not overflow.
+// Indexed by RequestState::slot and InstanceState::slot. A contradiction (placed twice, released twice) is resolved by
+// the newest report. Memory grows only with the most slots in use.
 class WorkInFlight {
  public:
   static constexpr std::int64_t kMost = 100'000'000'000'000;
@@ -29,7 +28,7 @@ class WorkInFlight {
     ++sums_[instance].waiting_count;
   }
 
-  // It runs from here on. False where it waited nowhere.
+  // Moves the request from waiting to running. Returns false if it was not waiting.
   bool Started(std::uint32_t request) {
     if (request >= entries_.size() || entries_[request].state != State::kWaiting) return false;
     Entry& e = entries_[request];
@@ -56,24 +55,24 @@ class WorkInFlight {
     e.state = State::kGone;
   }
 
-  // Zero of an instance that was never seen.
+  // Sums of an instance; 0 if it is unknown.
   std::int64_t waiting(std::uint32_t instance) const { return Of(instance).waiting; }
   std::int64_t running(std::uint32_t instance) const { return Of(instance).running; }
   std::int64_t outstanding(std::uint32_t instance) const { return Of(instance).waiting + Of(instance).running; }
   std::int64_t waiting_count(std::uint32_t instance) const { return Of(instance).waiting_count; }
   std::int64_t running_count(std::uint32_t instance) const { return Of(instance).running_count; }
 
-  // What it brought; zero where it is not here.
+  // Returns the request's amount; 0 if it has none.
   std::int64_t AmountOf(std::uint32_t request) const {
     return request < entries_.size() && entries_[request].state != State::kGone ? entries_[request].amount : 0;
   }
 
-  // The slot of the instance where it is; kNoSlot where it is nowhere.
+  // Returns the slot of the request's instance; kNoSlot: none.
   std::uint32_t InstanceOf(std::uint32_t request) const {
     return request < entries_.size() && entries_[request].state != State::kGone ? entries_[request].instance : kNoSlot;
   }
 
-  // Whether the sums are those of the entries, counted anew. O(requests).
+  // Returns true if the sums match the entries. O(requests).
   bool Exact() const {
     std::vector<Sums> anew(sums_.size());
     for (const Entry& e : entries_) {

@@ -1,4 +1,4 @@
-// What policies by agent have in common: the newest table of agents that an Epoch brought.
+// Base of policies that rank by agent: holds the newest table of agents that an Epoch brought.
 #ifndef TAKT_POLICY_BOOKS_AGENT_TABLE_H_
 #define TAKT_POLICY_BOOKS_AGENT_TABLE_H_
 
@@ -14,7 +14,7 @@
 
 namespace takt {
 
-// Requests are grouped by agent, so that a new table costs O(agents that wait), not O(requests).
+// Groups requests by agent, so that a new table costs O(agents that wait), not O(requests).
 class AgentTable {
  public:
   std::uint64_t Group(const RequestState& r) const { return r.request.agent.value; }
@@ -29,7 +29,7 @@ class AgentTable {
   std::vector<std::uint64_t>& moved_groups() { return moved_; }
 
  protected:
-  // All agents are alike before the first table.
+  // Returns the agent's rank; the same for all agents until the first table.
   AgentRank Of(std::uint64_t agent) const { return table_ ? table_->Of({agent}) : AgentRank{}; }
 
  private:

@@ -1,4 +1,4 @@
-// What a workflow will still cost an engine, in seconds of the GPU, and what all that are in it will cost together.
+// Estimates the remaining cost of each workflow, and of all workflows together, in seconds of GPU time.
 #ifndef TAKT_POLICY_BOOKS_FOOTPRINT_BOOK_H_
 #define TAKT_POLICY_BOOKS_FOOTPRINT_BOOK_H_
 
@@ -24,26 +24,29 @@
 
 namespace takt {
 
-// The sizes of works, forgetting slowly: how unequal they are, and which are the giants. A work counts from when it
-// comes, by its prediction, but for no more than kMostOfLargest times the largest that has ended; and by its true size
-// once it has ended. Sizes of those alone that have ended would be those of the small ones for as long as the first
-// giants are on their way. A work of which only means were known counts on where its prediction is, and with its true
-// size: the works of a bucket then stand for E[true | predicted], which is as far as an order by predictions can tell
-// works apart. Before kEnough have ended, predictions are all there is: they count as they are, up to kMostUnseen,
-// beside a prior that fades with each that ends; then they are forgotten, since one that was absurd would stay. Of
-// fixed size: quarters of an octave from a microsecond to 10^6 s.
+// A histogram of workflow sizes with slow forgetting. It measures how unequal sizes are, and above which size a
+// workflow is a giant.
+//
+// A workflow counts by its predicted size from its arrival on, capped at kMostOfLargest times the largest that ended.
+// Without this, the first giants would be missing until they end. When the workflow ends, its true size replaces the
+// prediction. A workflow without a prediction stays in its bucket, and only its true size is corrected. A bucket then
+// estimates E[true | predicted].
+//
+// Before kEnough workflows have ended, predictions count up to kMostUnseen, together with a prior that fades. These
+// early predictions are then dropped, since an absurd one would stay. Memory is fixed: buckets of a quarter octave from
+// 1 us to 10^6 s.
 class WorkSizes {
  public:
   static constexpr double kMostOfLargest = 16;
-  static constexpr int kEnough = 16;  // works that have ended, before predictions are held against them
-  static constexpr double kShare = 0.95;  // of the work, below the cut
-  static constexpr double kHeavyTail = 3;  // q from which a tail is heavy
+  static constexpr int kEnough = 16;  // ended workflows before predictions are capped by them
+  static constexpr double kShare = 0.95;  // share of the work below the cut
+  static constexpr double kHeavyTail = 3;  // value of tail() from which a tail is heavy
 
-  // A work that is expected, and as what it counts; a size of zero: not yet.
+  // A workflow in the histogram and the size it counts as; size 0: not counted yet.
   struct Entry {
     double size = 0;
     std::uint32_t epoch = 0;
-    bool guessed = false;  // nobody predicted it: a mean stands for it
+    bool guessed = false;  // no prediction: a mean replaces it
   };
 
   Entry Expect(double seconds, bool guessed = false) {
@@ -72,7 +75,7 @@ class WorkSizes {
     Changed();
   }
 
-  // Nothing came of it.
+  // Removes a workflow that did no work.
   void Withdraw(const Entry& entry) {
     if (!Counts(entry)) return;
     const double weight = WeightOf(entry);
@@ -80,37 +83,38 @@ class WorkSizes {
     Changed();
   }
 
-  // E[C^2] / E[C]^2: 1 where all works are equal. Before enough have ended it leans towards 2, as of exponential sizes.
+  // Returns q = E[C^2] / E[C]^2; 1 if all sizes are equal. Drawn towards 2 (exponential sizes) until kEnough have
+  // ended.
   double tail() const { return tail_; }
-  // How many times as heavy the tail is as one that counts as heavy, 1 to 2: more makes no difference to the order.
+  // Returns how heavy the tail is relative to kHeavyTail, in [1, 2]. More makes no difference to the order.
   double Heaviness() const { return std::clamp(tail_ / kHeavyTail, 1.0, 2.0); }
-  // How much an order by size is worth: 0 where all works are equal, 1 from a q of 1.5 on.
+  // Returns the value of ranking by size, in [0, 1]: 0 if all sizes are equal, 1 from q = 1.5 on.
   double Unequal() const { return std::clamp(3 * (1 - 1 / tail_), 0.0, 1.0); }
-  // The size below which kShare of the work lies; 0 before the first. Those above are the giants.
+  // Returns the size below which kShare of the work lies [s]; 0 before the first workflow. Giants are larger.
   double cut() const { return cut_; }
-  // For which a work counts that has not ended.
+  // Returns the cap on the size of a workflow that has not ended [s].
   double most() const { return ended_ < kEnough ? kMostUnseen : kMostOfLargest * largest_; }
 
  private:
   static constexpr double kPerOctave = 4;
   static constexpr int kHalveAfter = 2048;
   static constexpr double kLeast = 1e-6, kMost = 1e6, kMostUnseen = 100, kPriorTail = 2;
-  static constexpr double kForget = 0.9995;  // of the largest, per work that ends
-  static constexpr double kNothing = 1e-9;  // what is left of works that were corrected
+  static constexpr double kForget = 0.9995;  // decay of largest_ per ended workflow
+  static constexpr double kNothing = 1e-9;  // count below which a bucket is empty, after corrections
 
-  static constexpr std::uint32_t kEarly = UINT32_MAX;  // the epoch of what came before enough had ended
+  static constexpr std::uint32_t kEarly = UINT32_MAX;  // epoch of entries made before kEnough workflows had ended
 
   struct Bucket {
     double count = 0, work = 0;
 
     bool empty() const { return !(count > kNothing && work > 0); }
   };
-  // A work that has ended: as what it counts, and what it took.
+  // The size that an ended workflow counts as, and its true size.
   struct Sized {
     double size = 0, seconds = 0;
   };
 
-  // Of what came early nothing is left once enough have ended.
+  // Early entries no longer count once kEnough workflows have ended.
   bool Counts(const Entry& entry) const { return entry.size > 0 && (entry.epoch != kEarly || ended_ < kEnough); }
 
   void EndEarly(const Entry& entry, const Sized& work) {
@@ -143,7 +147,7 @@ class WorkSizes {
     b.count += count, b.work += Rounded(work);
   }
 
-  // A pass over the buckets, for every work at first, later for some.
+  // Recomputes tail_ and cut_ from the buckets, after every workflow at first, later after every kEnough.
   void Changed() {
     if (ended_ >= kEnough && ++changes_ > 16 * kEnough && changes_ % kEnough != 0) return;
     double count = 0, work = 0, squares = 0;
@@ -162,7 +166,7 @@ class WorkSizes {
       if (b.empty()) continue;
       cut_ = b.work / b.count;
       if (left <= b.work) {
-        cut_ *= exact::Exp2((left / b.work - 0.5) / kPerOctave);  // as if its work were spread over the bucket
+        cut_ *= exact::Exp2((left / b.work - 0.5) / kPerOctave);  // assumes that work is spread evenly over the bucket
         break;
       }
       left -= b.work;
@@ -171,16 +175,17 @@ class WorkSizes {
 
   std::array<Bucket, 160> buckets_ = {};
   std::int64_t changes_ = 0, ended_ = 0;
-  double largest_ = 0;  // that has ended, forgetting
-  std::uint32_t epoch_ = 0;  // counts halvings
+  double largest_ = 0;  // largest size that ended, with decay
+  std::uint32_t epoch_ = 0;  // number of halvings
   int since_halved_ = 0;
   double tail_ = kPriorTail, cut_ = 0;
-  std::array<Sized, kEnough> first_ = {};  // that have ended
+  std::array<Sized, kEnough> first_ = {};  // sizes of the first that ended
 };
 
-// What an engine's scarce resources cost, as shares of a step: learnt from what keeps the first of the queue out.
+// Prices of an engine's scarce resources as shares of a step, learnt from the limit that keeps the first request
+// waiting.
 struct ResourcePrices {
-  double tokens = 1.0 / 3, sequences = 1.0 / 3, kv = 1.0 / 3;  // of the token budget, of max_seqs, of the KV cache
+  double tokens = 1.0 / 3, sequences = 1.0 / 3, kv = 1.0 / 3;  // token budget, max_seqs, KV cache
 
   void Learn(WaitsFor head, double rate) {
     const bool t = head == WaitsFor::kBudget, s = head == WaitsFor::kSequences, k = head == WaitsFor::kKv;
@@ -191,33 +196,33 @@ struct ResourcePrices {
   }
 };
 
-// Keeps the books of one scheduler: told of requests that enter and end, and of the pressure, it says what a request's
-// whole workflow will still cost (Left), and how long the engine will be busy with all that it knows of (Drain).
+// Cost estimates of one scheduler. Left returns the remaining cost of a request's workflow; Drain returns how long the
+// engine will be busy with all known work.
 //
-// The cost of P prompt tokens that no KV is there for, G output tokens and M tokens of context summed over the steps
-// that attend to them (token-steps), by the pace of a step:
+// The cost of P prompt tokens without KV, G output tokens and M token-steps of context (tokens attended to, summed over
+// the steps) is
 //
-//   C = aQ P + aB G + aS M + T0 (p_tok (P + G) / budget + p_seq G / max_seqs + p_kv M / KV) + tool
+//  C = aQ P + aB G + aS M + T0 (p_tok (P + G) / budget + p_seq G / max_seqs + p_kv M / KV) + tool
 //
-// so that the fixed time T0 of a step is shared by those that take what is scarce. A tool call expected within the
-// request holds its KV, or costs its recomputation: tool = p_kv min(context T_tool / KV, aQ context).
+// The prices p_tok, p_seq and p_kv divide the fixed time T0 of a step among the scarce resources. A tool call expected
+// within the request holds its KV or costs a recomputation: tool = p_kv min(context T_tool / KV, aQ context).
 //
-// P, G and M are of this call by its own prediction, and of the rest of its workflow by Request::after; where that is
-// not known, by workflow_tokens_left and what calls have taken per output token so far. Where the host predicts
-// nothing, SeenLengths tells what calls like this one have generated, and what their workflows then still had to do.
-// No output counts for more than the host's cap on it, and to the backlog no workflow for more than WorkSizes::most().
-// State: a record per living workflow, and a bounded number of those of which no call is there at present.
+// P, G and M of this call come from its own prediction. Those of the rest of the workflow come from Request::after. If
+// that is unknown, they come from workflow_tokens_left and the averages per output token of ended calls. If the host
+// predicts nothing, SeenLengths estimates the output and the rest from similar calls. The host's cap bounds every
+// output, and WorkSizes::most() bounds every workflow in the backlog. Memory: one record per running workflow, and a
+// bounded number of workflows without a call.
 //
-// What is not seen: prefixes in the cache, which are looked up at admission (such prompts are priced whole); other
-// instances (each scheduler keeps its own book; that of a router's queue learns from what hosts tell of requests that
-// have ended, and takes places on instances for what is scarce).
+// Limits: prompts are priced whole, since cached prefixes are known only at admission. Each scheduler has its own book.
+// The book of a router's queue learns from reports of ended requests, and treats places on instances as the scarce
+// resource.
 class FootprintBook {
  public:
   struct Options {
     StepPace pace = {};
-    double price_rate = 0.005;  // at which prices follow, per plan in which a request had to wait
-    double idle_s = 10;  // without a call a workflow counts as ended
-    bool learn = true;  // what the host does not tell, and what its predictions come true to
+    double price_rate = 0.005;  // learning rate of prices, per plan in which a request waited
+    double idle_s = 10;  // seconds without a call after which a workflow counts as ended
+    bool learn = true;  // learn missing predictions, and correct the host's predictions
   };
 
   static constexpr std::size_t kLeastIdle = 1 << 10, kMostIdle = 1 << 16;
@@ -230,15 +235,15 @@ class FootprintBook {
     told_.KeyHashes(seed);
   }
 
-  // For so many requests at once; as many workflows, within bounds, are remembered while no call of theirs is there.
+  // Reserves memory for `requests` at once, and for as many workflows without a call, within bounds.
   void Reserve(std::size_t requests) {
-    // By what is told first, so that how many are remembered does not depend on how many came.
+    // The first call sets the limit on idle workflows, so that it does not depend on the load.
     if (!std::exchange(reserved_, true)) most_idle_ = std::clamp(requests, kLeastIdle, kMostIdle);
     calls_.reserve(requests);
     flows_.Reserve(requests + most_idle_ + 1);
   }
 
-  // The request is priced, and its workflow counts with that.
+  // Computes the request's cost and adds it to its workflow.
   void Enters(const RequestState& r, TimePoint now) {
     if (r.slot >= calls_.size()) calls_.resize(r.slot + std::size_t{1});
     Call& call = calls_[r.slot];
@@ -249,7 +254,7 @@ class FootprintBook {
       ++flow.alive;
     }
     Flow& flow = flows_[call.flow];
-    // Side by side, calls that tell of the rest of their workflow tell of the same; others speak for themselves.
+    // Concurrent calls that predict the rest of their workflow predict the same rest. Other calls count for themselves.
     const bool tells = r.request.after.known() || r.request.workflow_tokens_left.known();
     flow.told |= tells;
     const bool learns = options_.learn && !flow.told && r.request.workflow;
@@ -302,36 +307,37 @@ class FootprintBook {
     engines_ = std::max(pressure.engines, 1);
   }
 
-  // What is left of the workflow of a request that has entered, this call included, as of then [s]; 0 of others.
+  // Returns the remaining cost of the workflow of a request that has entered, with this call, as of then [s]; otherwise
+  // 0.
   double Left(const RequestState& r) const { return r.slot < calls_.size() ? calls_[r.slot].cost : 0; }
 
-  // Until all that is known of is done [s].
+  // Returns the time until all known work is done [s].
   double Drain() const { return static_cast<double>(sum_ns_) * 1e-9 / engines_; }
 
-  // Times which the output that was predicted of a request that has entered is taken; 1 of others.
+  // Returns the factor by which the predicted output of a request that has entered is corrected; otherwise 1.
   double Truth(const RequestState& r) const {
     return r.slot < calls_.size() && calls_[r.slot].truth > 0 ? calls_[r.slot].truth : 1;
   }
 
-  // By how much the request's workflow is given less time than is usual, as a share of that: 0 (as much, more, or none
-  // told) to 1. Of those that have entered. What is usual is a geometric mean over workflows that have ended, each of
-  // which moves it within bounds. A deadline that comes with Request::compute is the call's own, and not looked at.
+  // Returns how much less time than usual the request's workflow has, as a share of the usual time, in [0, 1]. 0: as
+  // much, more, or no deadline. The request must have entered. The usual time is a geometric mean over ended workflows,
+  // each of bounded influence. A deadline with Request::compute belongs to the call and is ignored.
   double Tightness(const RequestState& r) const {
     if (r.slot >= calls_.size() || calls_[r.slot].flow == kNoSlot) return 0;
     const double given = flows_[calls_[r.slot].flow].given;
     return given > 0 && deadlines_ > 0 ? std::max(1 - given / exact::Exp(usual_), 0.0) : 0;
   }
 
-  // Of a token in, a token out [s].
+  // Returns the cost of one prompt token and one output token [s].
   double LeastCost() const { return Cost({1, 1, 1}); }
 
-  std::size_t records() const { return flows_.slots(); }  // of workflows, and of some that were
+  std::size_t records() const { return flows_.slots(); }  // known workflows and free slots
   const WorkSizes& works() const { return works_; }
   const ResourcePrices& prices() const { return prices_; }
   const Options& options() const { return options_; }
   Options& options() { return options_; }
 
-  // What was learnt of what hosts did not tell, and of what they did, as words that Load takes on any machine.
+  // Returns the learnt means and corrections as words that Load accepts on any machine.
   std::vector<std::uint64_t> Save() const {
     std::vector<std::uint64_t> words = seen_.Save();
     const std::vector<std::uint64_t> told = told_.Save();
@@ -339,7 +345,7 @@ class FootprintBook {
     words.insert(words.end(), told.begin(), told.end());
     return words;
   }
-  // False, and nothing has changed, where they are no such words.
+  // Returns false and changes nothing if the words are invalid.
   bool Load(std::span<const std::uint64_t> words) {
     constexpr std::size_t kSeen = SeenLengths::kWords;
     if (words.size() != 1 + kSeen + ToldLengths::kWords || words[0] != kFormat) return false;
@@ -349,8 +355,7 @@ class FootprintBook {
     return true;
   }
 
-  // Seconds from now on that the call, and the calls of its workflow that wait for it, take at least: on an engine by
-  // themselves.
+  // Returns the least time from now for the call and the calls that wait for it, on an idle engine [s].
   double PathSeconds(const RequestState& r) const {
     const Own own = OwnOf(r);
     const double later = Rounded(Truth(r) * std::max(r.request.after.path_tokens, 0.0));
@@ -360,46 +365,46 @@ class FootprintBook {
   }
 
  private:
-  static constexpr std::uint64_t kFormat = 0x74616b7473656e07u;  // of Save
-  static constexpr double kForget = 0.998;  // of sums over what has ended, per call or workflow
-  static constexpr double kMostSeconds = 1e6;  // of a price
-  static constexpr double kMostCounted = 1e4;  // [s], so that no sum overflows
+  static constexpr std::uint64_t kFormat = 0x74616b7473656e07u;  // format of Save
+  static constexpr double kForget = 0.998;  // decay of sums, per ended call or workflow
+  static constexpr double kMostSeconds = 1e6;  // limit on a cost
+  static constexpr double kMostCounted = 1e4;  // [s], so that sums do not overflow
 
-  // What is asked of the engine: tokens of prompts, tokens of output, and token-steps of context.
+  // Demand on the engine: prompt tokens, output tokens, token-steps of context.
   struct Work {
     double prompt = 0, output = 0, kv_steps = 0;
   };
   struct Call {
     std::uint32_t flow = kNoSlot;
     double cost = 0;
-    std::int64_t counted_ns = 0;  // in the sum, besides its workflow
-    double truth = 0;  // times which the output that was predicted is taken; 0: it has not entered
-    double said = 0;  // that
-    double predicted = 0;  // of itself alone, per sequence, when it was first taken; 0: nothing was
+    std::int64_t counted_ns = 0;  // counted in sum_ns_ in addition to its workflow
+    double truth = 0;  // correction of the predicted output; 0: has not entered
+    double said = 0;  // predicted output that `truth` belongs to
+    double predicted = 0;  // predicted output per sequence at the first admission; 0: none
   };
   struct Flow {
     WorkflowId id = {};
-    std::int64_t left_ns = 0;  // counted in the sum
+    std::int64_t left_ns = 0;  // counted in sum_ns_
     WorkSizes::Entry entry = {};
-    bool counts = false;  // among the works
-    double done = 0;  // by calls that have ended
-    bool told = false;  // what is left of it, by the host
-    bool cut = false;  // a call of it
-    bool goes_on = false;  // by the word of its call that ended last
-    // Output: as predicted by its first call that told what is left, when that was first taken; of calls of that one's
-    // tenant that have ended since it came.
+    bool counts = false;  // counted in works_
+    double done = 0;  // cost of ended calls [s]
+    bool told = false;  // the host predicts the rest
+    bool cut = false;  // a call ended early
+    bool goes_on = false;  // the call that ended last expects more calls
+    // The output predicted by the first call that predicted the rest, at its first admission. The output of ended calls
+    // of the same tenant since then.
     double predicted = 0, output = 0;
     TenantId tenant = {};
-    Slot teller = kNoSlot;  // that call, as long as it lives
-    SeenLengths::Place last = {};  // of its call that ended last
-    std::int32_t calls = 0;  // that have ended
-    double given = 0;  // [s] from its first call to its deadline; 0: none told
-    std::int32_t alive = 0;  // calls
-    bool idle = false;  // none, in the list
+    Slot teller = kNoSlot;  // that call, until it ends
+    SeenLengths::Place last = {};  // class of the call that ended last
+    std::int32_t calls = 0;  // ended calls
+    double given = 0;  // [s] from the first call to the workflow's deadline; 0: no deadline
+    std::int32_t alive = 0;  // calls that have not ended
+    bool idle = false;  // no such call; in by_age_
     AgeLink age = {};
     TimePoint idle_since{};
   };
-  // What a call has still to do.
+  // Remaining work of a call.
   struct Own {
     Work work = {};
     double context = 0;
@@ -418,7 +423,7 @@ class FootprintBook {
     return cost < kMostSeconds ? std::max(cost, 0.0) : kMostSeconds;
   }
 
-  // Output of the call, all sequences.
+  // Returns the expected output of the call over all sequences [tokens].
   double Expected(const Request& q) const {
     if (q.output_tokens.known()) return Rounded(q.output_tokens.mean * q.sequences);
     return Rounded((options_.learn ? seen_.Output(q, mean_output()) : mean_output()) * q.sequences);
@@ -436,29 +441,29 @@ class FootprintBook {
     const double n = q.sequences;
     const double generated = Rounded(r.generated.value * n);
     const double known = 1.0 * q.prompt_tokens.value + r.returned.value + generated;
-    // A request that has outrun its prediction is taken to be some way from its end.
+    // A request beyond its predicted length is assumed to be some way from its end.
     const double expected = Capped(q, Rounded(Truth(r) * Expected(q)));
     const double left = std::max({expected - generated, generated / 4, 1.0});
-    // Its sequences share the prompt, and each attends to its own output.
+    // Sequences share the prompt, and each attends to its own output.
     const double context = known - generated + r.generated.value;
     return {{std::max(known - r.computed.value, 0.0), left, Rounded(left * (context + Rounded(left / n / 2)))},
             context};
   }
 
-  // Output of the calls after it, as it tells.
+  // Returns the predicted output of later calls [tokens].
   double More(const Request& q) const {
     if (q.after.known()) return q.after.output_tokens;
     if (!q.workflow_tokens_left.known()) return 0;
     return std::max(q.workflow_tokens_left.mean - Capped(q, Expected(q)), 0.0);
   }
-  // Output that its host predicts, of the call and of what it tells of the rest; 0 where a part of it would be ours.
+  // Returns the output that the host predicts for the call and the rest [tokens]; 0 if a part is not predicted.
   double Said(const Request& q) const {
     if (q.output_tokens.known()) return std::max(Capped(q, Expected(q)), 1.0) + More(q);
     return q.workflow_tokens_left.known() && !q.after.known() ? std::max(q.workflow_tokens_left.mean, 1.0) : 0;
   }
   Work After(const Request& q) const {
     const WorkAfter& after = q.after;
-    const double more = More(q), rate = output_ > 0 ? more / output_ : 0;  // of what has ended
+    const double more = More(q), rate = output_ > 0 ? more / output_ : 0;  // per output token of ended calls
     return {after.prompt_tokens >= 0 ? after.prompt_tokens : Rounded(rate * prompt_), more,
             after.kv_steps >= 0 ? after.kv_steps : Rounded(rate * kv_steps_)};
   }
@@ -484,14 +489,14 @@ class FootprintBook {
     counted_ns = ns;
   }
 
-  // A call comes, or what is told of it has changed: as how much its host's prediction is taken.
+  // Updates the correction of the host's prediction when a call enters or its prediction changes.
   void Believe(const RequestState& r, bool tells, Call& call, Flow& flow) {
     const Request& q = r.request;
     const double said = options_.learn ? Said(q) : 0;
     if (call.truth > 0 && call.said == said) return;
     call.said = said;
     call.truth = said > 0 ? told_.Truth(said, q.tenant) : 1;
-    if (r.taken) return;  // by what was said before; what is said in hindsight is not judged
+    if (r.taken) return;  // a prediction after admission does not count for learning
     call.predicted = tells ? 0 : said / q.sequences;
     if (flow.teller == r.slot || (tells && !(flow.predicted > 0))) {
       flow.predicted = tells ? said : 0, flow.output = 0;
@@ -499,11 +504,11 @@ class FootprintBook {
     }
   }
 
-  // What a call that has ended has taken.
+  // Learns from an ended call.
   void Learn(const RequestState& r, double predicted, Flow& flow) {
     const double output = Rounded(static_cast<double>(r.generated.value) * r.request.sequences);
     if (!(output > 0)) {
-      flow.cut = true;  // as far as is known
+      flow.cut = true;  // no output was reported
       return;
     }
     const double prompt = 1.0 * r.request.prompt_tokens.value + r.returned.value;
@@ -518,12 +523,11 @@ class FootprintBook {
     output_ = Rounded(kForget * output_) + output;
     kv_steps_ = Rounded(kForget * kv_steps_) + kv_steps;
   }
-  // Output that was predicted, and what there was; of what has not come to its end it is known only that there would
-  // have been no less.
+  // Compares a predicted output with the true one. The output of a call that ended early is only a lower bound.
   void Judge(double predicted, TenantId tenant, double taken, bool cut) {
     if (!cut || taken > predicted) told_.Observe(predicted, tenant, taken);
   }
-  // The means of what the host did not tell.
+  // Learns the means that replace missing predictions.
   void LearnUntold(const RequestState& r, double cost, Flow& flow) {
     const Request& q = r.request;
     if (!q.output_tokens.known()) seen_.ObserveOutput(q, r.generated.value);
@@ -533,7 +537,7 @@ class FootprintBook {
     flow.last = place;
     if (flow.calls < INT32_MAX) ++flow.calls;
   }
-  // Of a sequence, over all calls.
+  // Returns the mean output per sequence over all calls [tokens].
   double mean_output() const {
     constexpr double kGuess = 256, kGuesses = 4;
     return (output_ + kGuess * kGuesses) / (outputs_ + kGuesses);
@@ -544,19 +548,19 @@ class FootprintBook {
     return std::clamp(SecondsBetween(q.arrival, q.deadline), 0.0, kMostSeconds);
   }
   void LearnGiven(double seconds) {
-    constexpr double kMostStep = 3;  // in logarithms
+    constexpr double kMostStep = 3;  // of the logarithm
     const double x = exact::Log(std::max(seconds, 1e-3));
     deadlines_ = Rounded(kForget * deadlines_) + 1;
     usual_ = deadlines_ == 1 ? x : usual_ + std::clamp(x - usual_, -kMostStep, kMostStep) / deadlines_;
   }
 
-  // No longer idle.
+  // Removes a workflow from the idle list.
   void Leave(std::uint32_t index) {
     by_age_.Remove(flows_, index);
     flows_[index].idle = false;
   }
 
-  // A workflow is over, or does not go on.
+  // Closes a workflow that has ended or been idle too long.
   void Close(std::uint32_t index) {
     Flow& flow = flows_[index];
     if (flow.done > 0) {
@@ -581,20 +585,20 @@ class FootprintBook {
 
   Options options_;
   ResourcePrices prices_;
-  double budget_ = 1.0 / 2048, sequences_ = 1.0 / 256, kv_ = 0;  // one over what a step has to give
-  double engines_ = 1;  // that share the work
+  double budget_ = 1.0 / 2048, sequences_ = 1.0 / 256, kv_ = 0;  // reciprocals of a step's limits
+  double engines_ = 1;  // engines that share the work
   WorkSizes works_;
   SeenLengths seen_;
   ToldLengths told_;
   std::vector<Call> calls_;  // by slot
   IdTable<WorkflowId, Flow> flows_;
-  AgeList by_age_;  // of those that are idle
+  AgeList by_age_;  // idle workflows
   std::size_t most_idle_ = kLeastIdle;
   bool reserved_ = false;
-  std::int64_t sum_ns_ = 0;  // of all that live, exact
-  // Sums over what has ended, forgetting.
-  double outputs_ = 0, prompt_ = 0, output_ = 0, kv_steps_ = 0;  // sequences, and of calls
-  double deadlines_ = 0, usual_ = 0;  // of workflows: how many count, and the mean logarithm of the time given
+  std::int64_t sum_ns_ = 0;  // all work in the backlog, exact
+  // Sums over ended calls, with decay.
+  double outputs_ = 0, prompt_ = 0, output_ = 0, kv_steps_ = 0;  // outputs_ counts sequences
+  double deadlines_ = 0, usual_ = 0;  // workflows with a deadline, and the mean logarithm of their time
 };
 
 }  // namespace takt

@@ -1,4 +1,4 @@
-// What calls have generated and what their workflows still had to do, by what is seen when a call begins.
+// Learnt means of a call's output and of the work left in its workflow, by what is known when the call begins.
 #ifndef TAKT_POLICY_BOOKS_SEEN_LENGTHS_H_
 #define TAKT_POLICY_BOOKS_SEEN_LENGTHS_H_
 
@@ -19,16 +19,20 @@
 
 namespace takt {
 
-// Means learnt online, for hosts that tell no estimates. A call's output is expected from that of calls with a prompt
-// of like length (octaves), of calls of the same agent and stage, of those with both, and of those of the same tenant
-// besides: each mean is drawn to the one before it by kPrior pseudo-observations, so that a new class begins where the
-// wider one is. What a workflow has left after a call, in seconds of the engine, is learnt by agent, stage and the
-// number of calls before (octaves), from one call to the next: left(a) = cost(b) + kGoesOn left(b), as b follows a, and
-// zero where the workflow ended (temporal differences, Sutton 1988): one that never ends has some fifty calls left.
+// Online means for hosts that do not predict lengths.
 //
-// Of fixed size: kCells means; a new one takes the place of the lightest of kProbes. A mean forgets beyond kWindow
-// observations. Deterministic, and allocates only where it is made. The hashes have no key, since what is told must not
-// depend on one: names that strangers choose can push means out, and cost no more time than others. Names are compared
+// A call's expected output is a chain of four means: calls with a prompt of similar length (octave), calls of the same
+// agent and stage, calls with both, and calls with both and the same tenant. Each mean is shrunk towards the one before
+// by kPrior pseudo-observations.
+//
+// The work left after a call [s] is learnt by agent, stage and number of earlier calls (octave). If call b follows call
+// a, left(a) = cost(b) + kGoesOn left(b); 0 at the end of the workflow (temporal differences, Sutton 1988). So a
+// workflow that never ends has about 50 calls left.
+//
+// Memory is fixed: kCells means. A new mean replaces the one with the least count among kProbes. A mean forgets beyond
+// kWindow observations. Results are deterministic, and only the constructor allocates. Hashes have no seed, since
+// results must not depend on one. Names chosen by clients can evict means but not slow down look-ups. Names are
+// compared in full, so a name never reaches the mean of another.
 // in full: no name reaches the mean of another.
 class SeenLengths {
  public:
@@ -38,7 +42,7 @@ class SeenLengths {
 
   SeenLengths() : cells_(kCells) {}
 
-  // Output of a call per sequence [tokens], where that of all calls is `mean`.
+  // Returns the expected output of a call per sequence [tokens], given the mean over all calls.
   double Output(const Request& q, double mean) const {
     for (const Name& name : NamesOf(q)) mean = Drawn(name, mean);
     return mean;
@@ -48,14 +52,14 @@ class SeenLengths {
   }
 
   enum Kind : std::uint64_t { kNone, kOctave, kClass, kClassOctave, kTenant, kLeft, kLeftWide };
-  // Of a mean; an octave of prompts or of calls.
+  // The name of a mean. `octave`: of the prompt's tokens or of the number of calls.
   struct Name {
     std::uint64_t kind = kNone;
     std::uint64_t agent = 0, stage = 0, octave = 0, tenant = 0;
     friend bool operator==(const Name&, const Name&) = default;
   };
 
-  // Of which call of its workflow, counted from zero, it is told what is left after it.
+  // The class of a call for the work left after it, by the number of calls before it.
   struct Place {
     Name narrow = {}, wide = {};
     explicit operator bool() const { return wide.kind != kNone; }
@@ -65,9 +69,9 @@ class SeenLengths {
         static_cast<std::uint64_t>(std::bit_width(static_cast<std::uint32_t>(std::max(calls_before, 0))));
     return {{kLeft, q.agent.value, q.stage.value, depth}, {kLeftWide, 0, 0, depth}};
   }
-  // Seconds of the engine after the call itself.
+  // Returns the expected work after the call itself [s].
   double Left(const Place& place) const { return Drawn(place.narrow, Drawn(place.wide, 0, 1)); }
-  // After it came a call that took so long, which is at `next`.
+  // Adds an observation: the next call took `seconds` and has class `next`.
   void ObserveLeft(const Place& place, double seconds, const Place& next) {
     ObserveLeft(place, seconds + Rounded(kGoesOn * Left(next)));
   }
@@ -76,7 +80,7 @@ class SeenLengths {
     Touch(place.wide).Add(seconds);
   }
 
-  // All that was learnt, as words that Load takes on any machine; kCells is of their format.
+  // Returns the learnt state as words that Load accepts on any machine. The format depends on kCells.
   std::vector<std::uint64_t> Save() const {
     std::vector<std::uint64_t> words;
     words.reserve(kWords);
@@ -86,7 +90,7 @@ class SeenLengths {
     }
     return words;
   }
-  // False, and nothing has changed, where they are no such words.
+  // Returns false and changes nothing if the words are invalid.
   bool Load(std::span<const std::uint64_t> words) {
     if (words.size() != kWords) return false;
     std::vector<Cell> cells(kCells);
@@ -101,7 +105,7 @@ class SeenLengths {
   }
 
  private:
-  static constexpr double kMostMean = 1e12;  // that is believed of words
+  static constexpr double kMostMean = 1e12;  // largest mean that Load accepts
 
   struct Cell {
     Name name = {};
@@ -132,7 +136,7 @@ class SeenLengths {
              {kTenant, a, s, octave, q.tenant.value}}};
   }
 
-  // The first of the cells that the name may have.
+  // Returns the first cell that may hold the name.
   static std::size_t FirstOf(const Name& name) {
     return Mix64((name.kind << 8 | name.octave) + name.agent * 0x9e3779b97f4a7c15u + name.stage * 0xbf58476d1ce4e5b9u +
                  name.tenant * 0x94d049bb133111ebu) %

@@ -1,4 +1,4 @@
-// By how much what hosts predict of outputs comes true.
+// Corrections of the output lengths that hosts predict, learnt from true lengths.
 #ifndef TAKT_POLICY_BOOKS_TOLD_LENGTHS_H_
 #define TAKT_POLICY_BOOKS_TOLD_LENGTHS_H_
 
@@ -20,26 +20,26 @@
 
 namespace takt {
 
-// What a host predicts of outputs, of a call or of all that is left of a workflow, is taken for E[true | predicted]:
-// predicted times the mean ratio of the true to the predicted, by octave of the prediction. Each tenant has ratios of
-// its own, that nobody else's words move, and over a window what it asks for under predictions of like size counts for
-// what it takes, each for at most 16 times as much as was said. Those who have no name share ratios, and so do all
-// others in octaves in which they have not been seen kNewcomer times: a name that is thrown away gains nothing.
+// Estimates E[true | predicted] of an output, of a call or of the rest of a workflow. The estimate is the prediction
+// times the mean ratio of true to predicted, by octave of the prediction.
 //
-// Octaves are drawn to a line of least squares through the logarithms of all octaves' means, by kLinePrior
-// pseudo-observations: raw errors put on top what was predicted too large, which an order by predictions serves last,
-// so that its own ratios are never seen. The line falls with size or is level: no prediction counts for more for its
-// size. Of those that run at once the shorter ones end first, so that ratios begin too small: where they are off by no
-// more than kInDoubt in the mean square predictions are taken at their word, from twice that on they are corrected in
-// full.
+// Each tenant has its own ratios, which other tenants do not change. Requests without a tenant share one set of ratios.
+// So does a tenant in every octave with fewer than kNewcomer observations. So a client gains nothing from a new tenant
+// name. A ratio is at most 16 and at least 1/16.
 //
-// Of fixed size: kTenants are known at once, and others count as nameless. Of names without end a tenant stays known of
-// which more than one in kTenants + 1 observations is (Misra and Gries, Finding repeated elements, 1982), unless it is
-// silent for kMostWeight. A mean forgets beyond kWindow observations. Deterministic, and allocates only where it is
-// made.
+// Ratios are shrunk towards a least-squares line through the logarithms of the octaves' means, by kLinePrior
+// pseudo-observations. Without the line, requests with too large a prediction run last, and their ratios are never
+// observed. The line is level or falls, so that a larger prediction never raises the ratio. Short requests end first,
+// so early ratios are too small. Below kInDoubt octaves (root mean square) predictions are not corrected; from twice
+// that on they are corrected in full.
+//
+// Memory is fixed: kTenants tenants are known, and others count as unnamed. A tenant with more than one in kTenants + 1
+// observations stays known (Misra and Gries, Finding repeated elements, 1982), unless it is silent for kMostWeight
+// observations. A mean forgets beyond kWindow observations. Results are deterministic, and only the constructor
+// allocates.
 class ToldLengths {
  public:
-  static constexpr std::size_t kTenants = 256, kOctaves = 20;  // octaves: from a token
+  static constexpr std::size_t kTenants = 256, kOctaves = 20;  // first octave: 1 token
   static constexpr double kWindow = 256, kPrior = 8, kLinePrior = 32;
   static constexpr double kNewcomer = 8;  // observations of an octave
   static constexpr std::size_t kWords = (1 + kTenants) * (1 + 3 * kOctaves) + 2 * kTenants;  // of Save
@@ -48,7 +48,7 @@ class ToldLengths {
 
   void KeyHashes(std::uint64_t seed) { index_.SetKey(seed); }
 
-  // Output over what was predicted, on average, where that is so many tokens: 1/16 to 16.
+  // Returns the mean ratio of true to predicted output for a prediction of `predicted` tokens, in [1/16, 16].
   double Truth(double predicted, TenantId tenant) const {
     const Slot own = index_.Find(tenant.value);
     return (own != kNoSlot && known_[own].ratios.Knows(predicted) ? known_[own].ratios : shared_).Of(predicted);
@@ -63,7 +63,7 @@ class ToldLengths {
     shared_.Add(predicted, ratio);
   }
 
-  // All that was learnt, as words that Load takes on any machine.
+  // Returns the learnt state as words that Load accepts on any machine.
   std::vector<std::uint64_t> Save() const {
     std::vector<std::uint64_t> words;
     words.reserve(kWords);
@@ -74,7 +74,7 @@ class ToldLengths {
     }
     return words;
   }
-  // False, and nothing has changed, where they are no such words.
+  // Returns false and changes nothing if the words are invalid.
   bool Load(std::span<const std::uint64_t> words) {
     if (words.size() != kWords) return false;
     Ratios shared;
@@ -96,15 +96,15 @@ class ToldLengths {
   }
 
  private:
-  static constexpr double kMostOctaves = 4;  // that predictions are believed to be off, in either direction
+  static constexpr double kMostOctaves = 4;  // largest correction, in either direction
   static constexpr double kInDoubt = 0.4;  // octaves
-  static constexpr std::uint64_t kFitEach = 64;  // observations; each of the first ones
+  static constexpr std::uint64_t kFitEach = 64;  // observations between fits; fits each of the first ones
   static constexpr std::uint32_t kMostWeight = 1024;  // observations of a tenant
 
   static double Believed(double ratio) {
     constexpr double kMost = 16;
     static_assert(kMost == 1 << static_cast<int>(kMostOctaves));
-    return std::min(std::max(1 / kMost, ratio), kMost);  // in an order that takes no NaN over
+    return std::min(std::max(1 / kMost, ratio), kMost);  // std::max(1 / kMost, NaN) is 1 / kMost
   }
   static std::size_t OctaveOf(double tokens) {
     const auto whole = static_cast<std::uint32_t>(std::min(std::max(1.0, tokens), 1e9));
@@ -127,7 +127,7 @@ class ToldLengths {
     static constexpr std::size_t kWords = 1 + 3 * kOctaves;
 
     bool Knows(double tokens) const { return octaves_[OctaveOf(tokens)].count >= kNewcomer; }
-    // Evenly from the middle of one octave to that of the next, in logarithms.
+    // Returns the ratio, interpolated in logarithms between the middles of two octaves.
     double Of(double tokens) const {
       if (exact_) return 1;
       const double at = std::clamp(exact::Log2(std::max(1.0, tokens)) - 0.5, 0.0, kOctaves - 1.0), low = std::floor(at);
@@ -171,7 +171,7 @@ class ToldLengths {
         xx += Rounded(m.count * (at * at)), xy += Rounded(m.count * Rounded(at * log));
         yy += Rounded(m.count * (log * log));
       }
-      // How much of a correction is made.
+      // The share of the correction that is applied.
       const double share = std::clamp(std::sqrt(yy / n) / kInDoubt - 1, 0.0, 1.0);
       if (!(share > 0)) {
         off_.fill(0);
@@ -184,7 +184,7 @@ class ToldLengths {
         const double line = Rounded((y / n + Rounded(slope * (static_cast<double>(k) - x / n))) * drawn);
         const double ratio = Believed(octaves_[k].Drawn(Believed(exact::Exp2(line)), kLinePrior));
         off_[k] = Rounded(share * exact::Log2(ratio));
-        if (k > 0) off_[k] = std::max(off_[k], off_[k - 1] - 1);  // the order by predictions stays
+        if (k > 0) off_[k] = std::max(off_[k], off_[k - 1] - 1);  // keeps the order by predictions
       }
       Fitted();
     }
@@ -192,10 +192,10 @@ class ToldLengths {
       exact_ = std::ranges::all_of(off_, [](double off) { return off == 0; });
     }
 
-    std::array<Mean, kOctaves> octaves_ = {};  // by octave of what was predicted
-    std::array<double, kOctaves> off_ = {};  // logarithms (base 2) of those, drawn to their line
+    std::array<Mean, kOctaves> octaves_ = {};  // by octave of the prediction
+    std::array<double, kOctaves> off_ = {};  // corrections (log2), shrunk towards the line
     std::uint64_t observed_ = 0;
-    bool exact_ = true;  // nothing is corrected
+    bool exact_ = true;  // no correction
   };
 
   struct Known {
@@ -203,8 +203,8 @@ class ToldLengths {
     Ratios ratios = {};
   };
 
-  // The tenant's own, and it counts once more; null where it has none. Where all are taken by others, those count for
-  // less.
+  // Returns the tenant's own ratios and raises its count; null if it has none. If all places are taken, lowers the
+  // counts of the others.
   Ratios* Keep(TenantId tenant) {
     if (!tenant) return nullptr;
     Slot own = index_.Find(tenant.value);
@@ -225,9 +225,9 @@ class ToldLengths {
     return &known_[own].ratios;
   }
 
-  Ratios shared_;  // of those who have no name, or are new
-  std::vector<Known> known_;  // the first index_.size() of them
-  IdMap index_;  // of names
+  Ratios shared_;  // of unnamed and new tenants
+  std::vector<Known> known_;  // valid up to index_.size()
+  IdMap index_;  // by tenant
   std::array<std::uint32_t, kTenants> weights_ = {};
 };
 

@@ -1,4 +1,4 @@
-// As many active as the cache bears, found by congestion control: CONCUR's rule.
+// CONCUR's gate: finds the number of active agents that the cache supports, by congestion control.
 #ifndef TAKT_RIVALS_GATES_CONCUR_H_
 #define TAKT_RIVALS_GATES_CONCUR_H_
 
@@ -12,18 +12,19 @@
 
 namespace takt {
 
-// A window of active branches, moved every `every_s` seconds:
-//   + alpha         where the use of the cache is below u_low
-//   * beta          where it is above u_high and hits are below hits_low; at least 1
-//   as it is        else.
-// Active is what runs, and what was here less than `idle_s` ago and does not wait. A turn is let in while the window
-// has room for it. Before the window was told anything, and where nobody tells it, a turn waits while use is above
-// u_high and hits are below hits_low.
+// A window of active branches, updated every `every_s` seconds:
 //
-// "CONCUR" (2601.22705), of which the abstract and the two bounds of use were read: that the window grows by alpha and
-// shrinks by beta, and when, is our reading; alpha, beta, hits_low and every_s are our choice. Departures: there, an
-// agent is active from its first step to its last, and agents are batch work without humans; here one that has been
-// away for `idle_s` is not, since nobody tells whether it will be back.
+//  + alpha    if cache use is below u_low
+//  * beta     if cache use is above u_high and hits are below hits_low; at least 1
+//  unchanged  otherwise
+//
+// Active branches are running ones and those away for less than `idle_s`. A turn is admitted if the window has room.
+// Without reports of cache use, a turn waits while use is above u_high and hits are below hits_low.
+//
+// "CONCUR" (2601.22705); only the abstract and the two bounds of use were available. When the window grows by alpha and
+// shrinks by beta is takt's reading; alpha, beta, hits_low and every_s are takt's choice. Departure: CONCUR's agents
+// are batch work, active from first to last step. Here an agent that has been away for `idle_s` is inactive, since its
+// return is unknown.
 struct Concur {
   static constexpr std::string_view kName = "concur";
 
@@ -57,13 +58,13 @@ struct Concur {
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
-    visit("u_low", self.u_low, OptionText{"share", "of the cache in use, below which the window grows", 0, 1});
-    visit("u_high", self.u_high, OptionText{"share", "of the cache in use, above which it may shrink", 0, 1});
-    visit("hits_low", self.hits_low, OptionText{"share", "of prompts cached, below which it then does", 0, 1});
-    visit("alpha", self.alpha, OptionText{"", "by how many the window grows"});
-    visit("beta", self.beta, OptionText{"share", "of the window that is left as it shrinks", 0, 1});
-    visit("every_s", self.every_s, OptionText{"s", "between two moves of the window", 1e-3});
-    visit("idle_s", self.idle_s, OptionText{"s", "away, after which a branch is not active", 0, 1e9});
+    visit("u_low", self.u_low, OptionText{"share", "cache use below which the window grows", 0, 1});
+    visit("u_high", self.u_high, OptionText{"share", "cache use above which the window may shrink", 0, 1});
+    visit("hits_low", self.hits_low, OptionText{"share", "hit rate below which the window then shrinks", 0, 1});
+    visit("alpha", self.alpha, OptionText{"", "growth of the window"});
+    visit("beta", self.beta, OptionText{"share", "share of the window that is kept when it shrinks", 0, 1});
+    visit("every_s", self.every_s, OptionText{"s", "interval between updates of the window", 1e-3});
+    visit("idle_s", self.idle_s, OptionText{"s", "time away after which a branch is inactive", 0, 1e9});
   }
 
  private:

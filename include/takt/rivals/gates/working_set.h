@@ -1,4 +1,4 @@
-// A turn waits while what runs, and what was here a moment ago, would not fit beside it: ThunderAgent's rule.
+// ThunderAgent's gate: a turn waits if running and recent contexts would not fit with it.
 #ifndef TAKT_RIVALS_GATES_WORKING_SET_H_
 #define TAKT_RIVALS_GATES_WORKING_SET_H_
 
@@ -14,21 +14,23 @@
 
 namespace takt {
 
-// Let in where
-//   used + need + sum of contexts held 2^(-age / half_life) <= capacity,
-// used what requests use that run, ages as of the last sweep. `buffer` tokens are added to each of the three, for every
-// request or context. What has waited for `force_s` is let in all the same. Whose turn goes first is the order's
-// business: ThunderAgent's is smallest first.
+// Admits a turn if
 //
-// "ThunderAgent" (2602.13692). Departures: it pauses and resumes at sweeps alone, here only ages go by sweeps, and a
-// turn is let in as soon as it fits; nobody who runs is paused; a block that several requests use counts once where it
-// is used, though in each context that is held; what the turn itself has held counts as any other's, by its age.
+//  used + need + sum of held contexts * 2^(-age / half_life) <= capacity
+//
+// used: tokens of running requests. Ages are as of the last sweep. `buffer` tokens are added per request and context. A
+// turn that has waited for `force_s` is admitted anyway. The order of turns is separate; ThunderAgent's is smallest
+// first.
+//
+// "ThunderAgent" (2602.13692). Departures: ThunderAgent pauses and resumes only at sweeps; here a turn is admitted as
+// soon as it fits, and only ages are updated at sweeps. Running requests are not paused. A block used by several
+// requests counts once, but in each held context. The turn's own held context counts like any other.
 struct WorkingSet {
   static constexpr std::string_view kName = "working_set";
 
   double half_life_s = 1;
   double sweep_s = 5;  // 0: ages as of now
-  double force_s = 1800;  // 0: nothing is forced
+  double force_s = 1800;  // 0: no turn is forced
   std::int32_t buffer = 100;  // tokens
 
   double LetsInAfter(const GateAsk& ask, const HeldOrder& held) const {
@@ -47,10 +49,10 @@ struct WorkingSet {
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
-    visit("half_life_s", self.half_life_s, OptionText{"s", "after which a context that is held counts half", 1e-3});
-    visit("sweep_s", self.sweep_s, OptionText{"s", "between the times at which ages are read; 0: always"});
-    visit("force_s", self.force_s, OptionText{"s", "of waiting, after which a turn is let in; 0: never"});
-    visit("buffer", self.buffer, OptionText{"tokens", "added to each context", 0, 1 << 28});
+    visit("half_life_s", self.half_life_s, OptionText{"s", "age at which a held context counts half", 1e-3});
+    visit("sweep_s", self.sweep_s, OptionText{"s", "interval between updates of ages; 0: always current"});
+    visit("force_s", self.force_s, OptionText{"s", "waiting time after which a turn is admitted; 0: never"});
+    visit("buffer", self.buffer, OptionText{"tokens", "tokens added to each context", 0, 1 << 28});
   }
 };
 

@@ -1,4 +1,5 @@
-// InferCept: keep or drop by least waste, and swap what would be dropped while the link has room.
+// InferCept: keeps or drops KV during a tool call by least waste, and swaps what would be dropped while the link has
+// room.
 #ifndef TAKT_RIVALS_PAUSE_INFERCEPT_H_
 #define TAKT_RIVALS_PAUSE_INFERCEPT_H_
 
@@ -9,17 +10,16 @@
 
 namespace takt {
 
-// Equation 5 at the call: keep where T_int C <= the waste of dropping by chunks (equation 4). What is not kept is
-// swapped as far as the step's budget and the host's memory go (`StepLimits::swap_out`: by the paper so many tokens
-// that moving them takes no longer than the step), and the rest is dropped. Source: InferCept (ICML 2024), section 4.
+// Keeps KV if T_int C is at most the waste of dropping it in chunks (equations 4 and 5). Otherwise swaps as much as the
+// step's budget (`StepLimits::swap_out`) and host memory allow, and drops the rest. The paper's budget is the tokens
+// that can be moved within the step. Source: InferCept (ICML 2024), section 4.
 //
-// The duration: as told, or, with `elapsed`, by the paper's section 4.4 the time since the call, so that every request
-// is kept at first and let go when it has wasted as much as dropping it would.
+// T_int is the predicted duration. With `elapsed`, it is the time since the call (section 4.4): KV is kept at first and
+// released when keeping has wasted as much as dropping would.
 //
-// Departures: the budget goes to calls as they come, not to the most wasteful of a step; of a request that it does not
-// suffice for, the head moves and the tail is dropped, where the authors' code moves blocks from the tail on (the head
-// stays on the GPU there until it goes too); an overdue call is let go by the elapsed time, where that code would keep
-// it for ever.
+// Departures: the budget serves calls in order of arrival, not the most wasteful first. If the budget is too small, the
+// head is swapped and the tail dropped; the authors' code swaps from the tail. An overdue call is released by elapsed
+// time; the authors' code keeps it forever.
 struct InferCept {
   static constexpr std::string_view kName = "infercept";
   PauseCosts costs = {};
@@ -28,7 +28,7 @@ struct InferCept {
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
     PauseCosts::VisitOptions(self.costs, visit);
-    visit("elapsed", self.elapsed, OptionText{"", "true: durations are not believed, only the time since the call"});
+    visit("elapsed", self.elapsed, OptionText{"", "true: use the time since the call, not predicted durations"});
   }
 
   PauseDecision AtCall(const RequestState&, const ToolCalled& call, const PauseView& view) const {

@@ -1,4 +1,4 @@
-// Autellix's rule: short calls anywhere, long ones where their program is.
+// Autellix's rule: short calls anywhere, long calls on their program's instance.
 #ifndef TAKT_RIVALS_PLACEMENT_AUTELLIX_H_
 #define TAKT_RIVALS_PLACEMENT_AUTELLIX_H_
 
@@ -9,8 +9,8 @@
 
 namespace takt {
 
-// Of at most `short_tokens` tokens of prompt: the fewest requests. Else where its workflow's last turn went; a workflow
-// that has no home: the fewest requests.
+// A prompt of at most `short_tokens` goes to the instance with the fewest requests. A longer one goes to the instance
+// of its workflow's last turn; if there is none, to the fewest requests.
 class AutellixPlacement : public Residence {
  public:
   static constexpr std::string_view kName = "autellix";
@@ -19,7 +19,7 @@ class AutellixPlacement : public Residence {
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
-    visit("short_tokens", self.short_tokens, OptionText{"tokens", "of a prompt that goes anywhere", 0, 1e9});
+    visit("short_tokens", self.short_tokens, OptionText{"tokens", "longest prompt that goes to any instance", 0, 1e9});
   }
 
   double Score(const RequestState&, const InstanceState& i, TimePoint) const {

@@ -1,4 +1,4 @@
-// The instance with the least KV memory to spare that is enough.
+// The instance with the least free KV memory that suffices.
 #ifndef TAKT_RIVALS_PLACEMENT_BEST_FIT_H_
 #define TAKT_RIVALS_PLACEMENT_BEST_FIT_H_
 
@@ -10,10 +10,10 @@
 
 namespace takt {
 
-// To spare: the KV cache less what the newest report counts as used and less the prompts that it cannot include.
-// Enough: for the prompt and the expected output (the median of its estimate; none: `output_tokens`). Where none has
-// enough, the one that lacks least; where the KV cache is not told, it always suffices, and such instances come last.
-// Source: Parrot (Lin et al., OSDI 2024), whose scheduler gives a request to the engine that it fits best.
+// Free memory: the KV cache less its reported use and less prompts placed since the report. It must hold the prompt and
+// the expected output (median of the estimate; none: `output_tokens`). If no instance suffices, chooses the smallest
+// shortage. Instances with an unknown KV cache always suffice and come last. Source: Parrot (Lin et al., OSDI 2024),
+// whose scheduler chooses the engine that fits a request best.
 class BestFit {
  public:
   static constexpr std::string_view kName = "best_fit";
@@ -31,7 +31,7 @@ class BestFit {
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
-    visit("output_tokens", self.output_tokens, OptionText{"tokens", "output of a request of which nothing is known"});
+    visit("output_tokens", self.output_tokens, OptionText{"tokens", "output of a request without an estimate"});
   }
 
  private:

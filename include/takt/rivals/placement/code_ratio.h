@@ -1,4 +1,4 @@
-// HexGen-Flow's dispatch as its authors' simulator decides it, which is not their equation 4 (workload_balance.h).
+// HexGen-Flow's dispatch as in its authors' simulator, which differs from equation 4 (workload_balance.h).
 #ifndef TAKT_RIVALS_PLACEMENT_CODE_RATIO_H_
 #define TAKT_RIVALS_PLACEMENT_CODE_RATIO_H_
 
@@ -19,14 +19,13 @@
 
 namespace takt {
 
-// As read in the simulator of Peng et al. (2025), commit 7770ec9. With t(i) what the call takes on instance i and W(i)
-// the sum of what was ever sent there, whether done or not, and 0 the instance of smallest id:
+// From the simulator of Peng et al. (2025), commit 7770ec9. t(i): time of the call on instance i. W(i): all work ever
+// sent to i, done or not. 0: the instance of smallest id.
 //
-//   score(i) = alpha t(0) / t(i) - (1 - alpha) k(i) W(i) / W(0)
+//  score(i) = alpha t(0) / t(i) - (1 - alpha) k(i) W(i) / W(0)
 //
-// k is 1/2 for A6000 and L40 (and L40S), by the name of the profile, and 1 for all others. As long as nothing was sent
-// to instance 0, it is chosen. It looks at no queue, no memory and no clock; what an instance was sent is forgotten
-// when it goes down.
+// k is 1/2 for A6000, L40 and L40S, by name of the profile, and 1 for others. Instance 0 is chosen until it has work.
+// Queues, memory and time are ignored. W(i) is reset if the instance goes down.
 class CodeRatio {
  public:
   static constexpr std::string_view kName = "code_ratio";
@@ -39,7 +38,7 @@ class CodeRatio {
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
-    visit("alpha", self.alpha, OptionText{"", "1: the fastest instance alone counts, 0: the work sent alone", 0, 1});
+    visit("alpha", self.alpha, OptionText{"", "1: only speed counts; 0: only work sent", 0, 1});
   }
 
   double Score(const RequestState&, const InstanceState& i, TimePoint) const {
@@ -103,7 +102,7 @@ class CodeRatio {
   CallCosts costs_;
   std::vector<Sent> sent_;  // by slot
   std::uint32_t first_ = 0;  // slot of the instance of smallest id
-  Duration first_time_{1};   // of the request at hand, there
+  Duration first_time_{1};  // of the current request on that instance
 };
 
 }  // namespace takt

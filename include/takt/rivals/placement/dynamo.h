@@ -1,4 +1,4 @@
-// NVIDIA Dynamo's cost: prefill that is pending and new, and blocks that decode.
+// NVIDIA Dynamo's cost: pending and new prefill, and blocks in decode.
 #ifndef TAKT_RIVALS_PLACEMENT_DYNAMO_H_
 #define TAKT_RIVALS_PLACEMENT_DYNAMO_H_
 
@@ -9,10 +9,10 @@
 
 namespace takt {
 
-// The least of scale x (pending prefill + what is not cached) + decode, all in tokens: pending prefill is that of what
-// was placed there and has not begun or is not through, decode the contexts that lie there and run. Temperature 0. As
-// decode weighs like prefill, with long contexts it drowns the prefix. Departures: pending prefill in tokens is read
-// from its seconds; credit for host and disk is none, since there are no tiers here.
+// Chooses the least scale * (pending prefill + uncached tokens) + decode, all in tokens, at temperature 0. Pending
+// prefill: prompts placed on the instance and not finished. Decode: contexts of its running requests. Since decode
+// weighs as much as prefill, long contexts outweigh the prefix. Departures: pending prefill is converted from seconds;
+// there is no credit for host and disk tiers.
 class DynamoPlacement : public Residence {
  public:
   static constexpr std::string_view kName = "dynamo";

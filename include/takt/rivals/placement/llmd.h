@@ -10,10 +10,9 @@
 
 namespace takt {
 
-// score = prefix match + queue q + kv k, where match is the share of the prompt that is cached, q = 1 - (requests -
-// least) / (most - least), or 1 where all have as many, and k the share of the cache that holds nothing. llm-d's
-// default profile weighs 2, 1, 1. Departures: requests placed here stand for its queue, the tokens that lie there for
-// the use of the cache.
+// score = prefix * match + queue * q + kv * k. match: cached share of the prompt. q = 1 - (requests - least) / (most -
+// least); 1 if all are equal. k: free share of the cache. llm-d's default weights are 2, 1, 1. Departures: requests
+// placed here replace its queue length, and tokens on the instance replace its cache use.
 class LlmdPlacement : public Residence {
  public:
   static constexpr std::string_view kName = "llmd";
@@ -24,9 +23,9 @@ class LlmdPlacement : public Residence {
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
-    visit("prefix", self.prefix, OptionText{"", "weight of the share that is cached", 0, 1e6});
-    visit("queue", self.queue, OptionText{"", "weight of the shorter queue", 0, 1e6});
-    visit("kv", self.kv, OptionText{"", "weight of the emptier cache", 0, 1e6});
+    visit("prefix", self.prefix, OptionText{"", "weight of the cached share", 0, 1e6});
+    visit("queue", self.queue, OptionText{"", "weight of a short queue", 0, 1e6});
+    visit("kv", self.kv, OptionText{"", "weight of the cache's free share", 0, 1e6});
   }
 
   double Score(const RequestState&, const InstanceState& i, TimePoint) const {

@@ -1,4 +1,4 @@
-// Mooncake's rule without transfers: the soonest first token.
+// Mooncake's rule without transfers: the earliest first token.
 #ifndef TAKT_RIVALS_PLACEMENT_MOONCAKE_H_
 #define TAKT_RIVALS_PLACEMENT_MOONCAKE_H_
 
@@ -9,8 +9,8 @@
 
 namespace takt {
 
-// The least of queue + prefill of what is not cached [s]. Departures: nothing is copied from a better match elsewhere,
-// and nothing is rejected for an objective; what a turn displaces is ignored, as there.
+// Chooses the least queue + prefill of uncached tokens [s]. Departures: nothing is copied from a better match, and
+// nothing is rejected for an SLO. Evicted KV is ignored, as in Mooncake.
 class MooncakePlacement : public Residence {
  public:
   static constexpr std::string_view kName = "mooncake";

@@ -14,10 +14,10 @@
 
 namespace takt {
 
-// Where more than half of the prompt is cached, there, the longest match first; unless that instance has more than
-// `rebalance` times the load of the least loaded. Else the least load + cost of what would go. Load: seconds of prefill
-// placed in the last `window_s`, each new one after a decay of exp(-t / window). Departures: the decay in place of a
-// sliding window, and decode, which costs the same wherever a turn goes, is left out.
+// If more than half of the prompt is cached on an instance, chooses the longest match, unless its load exceeds
+// `rebalance` times the least load. Otherwise chooses the least load + cost of evicted KV. Load: seconds of prefill
+// placed, with a decay of exp(-t / `window_s`). Departures: a decay instead of a sliding window; decode is left out,
+// since its cost is the same on each instance.
 class PreblePlacement : public Residence {
  public:
   static constexpr std::string_view kName = "preble";
@@ -27,8 +27,9 @@ class PreblePlacement : public Residence {
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
-    visit("window_s", self.window_s, OptionText{"s", "for which what was placed counts as load", 1e-3, 1e9});
-    visit("rebalance", self.rebalance, OptionText{"", "times the least load beyond which a match is left", 1, 1e9});
+    visit("window_s", self.window_s, OptionText{"s", "time for which placed work counts as load", 1e-3, 1e9});
+    visit("rebalance", self.rebalance,
+          OptionText{"", "ratio to the least load above which a match is ignored", 1, 1e9});
   }
 
   void Prepare(const RequestState& r, TimePoint now) {

@@ -1,4 +1,4 @@
-// The cache-aware rule of SGLang's router: the longest match, unless loads are apart.
+// The cache-aware rule of SGLang's router: the longest match, unless loads differ much.
 #ifndef TAKT_RIVALS_PLACEMENT_SGLANG_H_
 #define TAKT_RIVALS_PLACEMENT_SGLANG_H_
 
@@ -9,9 +9,10 @@
 
 namespace takt {
 
-// Where the loads (requests) are more than `abs` apart and the most is more than `rel` times the least, the least
-// loaded. Else the longest match, where that is more than `match` of the prompt; else the one whose cache holds least.
-// sgl-router's policy cache_aware; its tree holds text per worker, where here a workflow's context counts as one line.
+// If loads (requests) differ by more than `abs`, and the largest is more than `rel` times the least, chooses the least
+// loaded. Otherwise chooses the longest match if it is more than `match` of the prompt, else the instance with the
+// least cached KV. Source: policy cache_aware of sgl-router. Departure: its tree holds text per worker; here a
+// workflow's context is one sequence.
 class SglangPlacement : public Residence {
  public:
   static constexpr std::string_view kName = "sglang";
@@ -22,9 +23,9 @@ class SglangPlacement : public Residence {
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
-    visit("match", self.match, OptionText{"", "share of the prompt that must be cached for it to decide", 0, 1});
-    visit("abs", self.abs, OptionText{"requests", "apart at which loads decide", 0, 1e9});
-    visit("rel", self.rel, OptionText{"", "most over least load at which loads decide", 1, 1e9});
+    visit("match", self.match, OptionText{"", "share of the prompt above which a match decides", 0, 1});
+    visit("abs", self.abs, OptionText{"requests", "difference of loads above which loads decide", 0, 1e9});
+    visit("rel", self.rel, OptionText{"", "ratio of largest to least load above which loads decide", 1, 1e9});
   }
 
   double Score(const RequestState&, const InstanceState& i, TimePoint) const {

@@ -1,4 +1,4 @@
-// The engine's time that a request has had so far, from the tokens that were computed for it.
+// Engine time that a request has received, from the tokens computed for it.
 #ifndef TAKT_RIVALS_POLICY_ATTAINED_SERVICE_H_
 #define TAKT_RIVALS_POLICY_ATTAINED_SERVICE_H_
 
@@ -10,10 +10,10 @@
 
 namespace takt {
 
-// Counted, not summed up in seconds, so that the same tokens in other chunks are the same time.
+// Counts tokens, not seconds, so that chunking does not change the time.
 struct AttainedService {
-  std::int64_t prefill = 0;  // tokens, those computed again included
-  std::int64_t decodes = 0;  // steps that yielded output and no prefill
+  std::int64_t prefill = 0;  // tokens, recomputation included
+  std::int64_t decodes = 0;  // steps with output and no prefill
 
   void Add(Tokens prefilled, Tokens output, std::int64_t steps) {
     prefill += prefilled.value;

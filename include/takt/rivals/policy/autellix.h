@@ -1,4 +1,4 @@
-// Program-aware feedback queues: whose program has been served least goes first (Autellix).
+// Autellix: program-aware feedback queues; the program with the least service goes first.
 #ifndef TAKT_RIVALS_POLICY_AUTELLIX_H_
 #define TAKT_RIVALS_POLICY_AUTELLIX_H_
 
@@ -21,24 +21,26 @@
 
 namespace takt {
 
-// What a program has attained when a call of it begins. PLAS: the engine time of all its calls that have ended. ATLAS:
-// of the longest chain of them, since a call that runs beside others does not delay the program's end by its own time.
+// The service of a program when one of its calls begins. PLAS: engine time of all its ended calls. ATLAS: engine time
+// of their longest chain, since parallel calls do not add up.
 enum class ProgramService : std::uint8_t { kPlas, kAtlas };
 constexpr auto NamesOf(ProgramService) { return std::to_array<std::string_view>({"plas", "atlas"}); }
 
-// Queues 0, 1, ... of programs by attained service: below `bound` seconds, below bound * ratio, and so on. A call joins
-// the queue of its program (its workflow; a call without one is a program of its own), and moves to the next one when
-// it has run for that queue's quantum, quantum * ratio^i. A call for which the program has waited so long that
-//   (waits of calls that have ended + its own) / (service of them + its own) >= beta
-// goes to the first queue, and its own wait and service begin anew. Key: the number of the queue; within one, first
-// come first served. Source: Luo et al., Autellix (2025), Algorithm 1. Preemptive, as published: PreemptMode::kByRank.
+// Queues 0, 1, ... hold programs by attained service: below `bound` seconds, below bound * ratio, and so on. A call
+// joins the queue of its program (its workflow; otherwise the call alone). It moves to the next queue when it has run
+// for the queue's quantum, quantum * ratio^i. A call goes to the first queue, with its own wait and service reset, if
+// its program has waited too long:
 //
-// Departures: the paper gives no figures for the queues, their quanta and beta: the defaults are those of the one
-// public re-implementation, which counts steps where these are seconds. A step's time is not measured but reckoned from
-// tokens and `pace`, which is the host's own where it tells one. The table of programs is this engine's own. Of
-// programs of which no call lives, those of the last `programs` to end a call are remembered. A call that waits is
-// looked at when, by what is known as it joins, its program will have waited too long: a sibling that has waited for
-// more than beta times what it ran does not bring that forward.
+//  (waits of ended calls + own wait) / (service of ended calls + own service) >= beta
+//
+// Key: number of the queue; ties by arrival. Source: Luo et al., Autellix (2025), Algorithm 1. Preemptive, as
+// published: PreemptMode::kByRank.
+//
+// Departures: the paper gives no values for queues, quanta and beta; the defaults are from the one public
+// reimplementation, which counts steps instead of seconds. A step's time is computed from tokens and `pace`, or the
+// host's own pace, not measured. The table of programs is per engine. Among programs without a call, the last
+// `programs` are remembered. A waiting call is promoted at a time computed when it joins; later waits of sibling calls
+// do not advance it.
 class Autellix {
  public:
   static constexpr std::string_view kName = "autellix";
@@ -59,7 +61,7 @@ class Autellix {
 
   void KeyHashes(std::uint64_t seed) { programs_.KeyHashes(seed); }
 
-  // For the programs of so many requests at once, and those that are remembered, up to 65,536 of them.
+  // Reserves memory for `requests` programs at once, and for remembered programs, at most 65,536.
   void Reserve(std::size_t requests) {
     const auto rest = static_cast<std::size_t>(std::min<std::int64_t>(options_.programs, 1 << 16));
     calls_.reserve(requests);
@@ -126,40 +128,41 @@ class Autellix {
   void PlanBegins(TimePoint now) { planned_ = now; }
   void PlanEnds(const QueuePressure&, TimePoint now) { planned_ = now; }
 
-  // Where it stands, 0 being the first.
+  // Returns the call's queue, 0 first.
   std::int64_t queue(const RequestState& r) const {
     if (Known(r)) return calls_[r.slot].queue;
     const Program* program = programs_.Get(r.request.workflow);
     return QueueOf(program == nullptr ? 0 : program->service);
   }
-  // What is remembered of a program [s]: service, and waits of its calls; zeros where nothing is.
+  // Returns a program's service and wait of its calls [s]; zeros if unknown.
   std::pair<double, double> ServiceAndWait(WorkflowId workflow) const {
     const Program* program = programs_.Get(workflow);
     if (program == nullptr) return {0, 0};
     return {program->service, program->wait};
   }
-  std::size_t remembered() const { return programs_.size(); }  // programs
+  std::size_t remembered() const { return programs_.size(); }
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
     auto& o = self.options_;
-    visit("service", o.service, OptionText{"", "plas | atlas: of all calls of a program, or of their longest chain"});
-    visit("queues", o.queues, OptionText{"", "that there are", 1, 64});
-    visit("bound", o.bound, OptionText{"s", "of attained service, which ends the first queue", 1e-6, 1e9});
-    visit("quantum", o.quantum, OptionText{"s", "that a call runs in the first queue", 1e-6, 1e9});
-    visit("ratio", o.ratio, OptionText{"", "of a queue's bound and quantum to those of the one above", 1, 1e3});
-    visit("beta", o.beta, OptionText{"", "times its service, a program has waited too long", 0, 1e9});
-    visit("programs", o.programs, OptionText{"", "of which no call lives, that are remembered", 0, 1e7});
-    visit("decode_s", self.pace.decode_s, OptionText{"s", "of a decode step", 0, 1e9});
-    visit("forward_s", self.pace.forward_s, OptionText{"s/token", "that a token of prefill adds to a step", 0, 1e9});
+    visit("service", o.service,
+          OptionText{"", "plas | atlas: service of all calls of a program, or of their longest chain"});
+    visit("queues", o.queues, OptionText{"", "number of queues", 1, 64});
+    visit("bound", o.bound, OptionText{"s", "attained service at which the first queue ends", 1e-6, 1e9});
+    visit("quantum", o.quantum, OptionText{"s", "time that a call runs in the first queue", 1e-6, 1e9});
+    visit("ratio", o.ratio, OptionText{"", "ratio of a queue's bound and quantum to the one above", 1, 1e3});
+    visit("beta", o.beta, OptionText{"", "ratio of wait to service at which a program goes first", 0, 1e9});
+    visit("programs", o.programs, OptionText{"", "remembered programs without a call", 0, 1e7});
+    visit("decode_s", self.pace.decode_s, OptionText{"s", "time of a decode step", 0, 1e9});
+    visit("forward_s", self.pace.forward_s, OptionText{"s/token", "time that a prefill token adds to a step", 0, 1e9});
   }
 
  private:
   struct Program {
     WorkflowId id = {};
-    double service = 0, wait = 0;  // of calls that have ended [s]
-    std::int64_t living = 0;  // calls
-    AgeLink age = {};  // without one
+    double service = 0, wait = 0;  // of ended calls [s]
+    std::int64_t living = 0;  // calls that have not ended
+    AgeLink age = {};  // of programs without a call
   };
   struct Call {
     RequestId id = {};
@@ -169,10 +172,10 @@ class Autellix {
     AttainedService ran_here = {};  // in that queue
     double begun_at = 0;  // its program's service when it arrived [s]
     AttainedService ran = {};  // since it arrived or was last promoted
-    double wait = 0;  // likewise [s], without the one that goes on
+    double wait = 0;  // likewise [s], without the current wait
     TimePoint enqueued{};
-    TimePoint since{};  // when the one that goes on began to count
-    TimePoint due = kNever;  // when it is to be looked at
+    TimePoint since{};  // start of the current wait
+    TimePoint due = kNever;  // time of the next check for promotion
     bool waits = false;  // no step has run it since it joined the queue
   };
 
@@ -196,7 +199,7 @@ class Autellix {
     call.waits = false;
   }
 
-  // Promotes a call that waits where its program has waited too long; else notes when that will be.
+  // Promotes a waiting call if its program has waited too long; otherwise sets the time of the next check.
   void LookAt(Call& call, TimePoint now) {
     call.due = kNever;
     if (!call.waits || call.queue == 0) return;
@@ -238,7 +241,7 @@ class Autellix {
   Options options_;
   std::vector<Call> calls_;  // by slot
   IdTable<WorkflowId, Program> programs_;
-  AgeList rest_;  // programs without a living call, by when they lost the last
+  AgeList rest_;  // programs without a call, by when the last one ended
   TimePoint planned_{};  // when the last plan was made
 };
 

@@ -1,4 +1,4 @@
-// Fair virtual time by the memory that a whole workflow costs (Justitia).
+// Justitia: fair virtual time by the memory cost of a whole workflow.
 #ifndef TAKT_RIVALS_POLICY_JUSTITIA_H_
 #define TAKT_RIVALS_POLICY_JUSTITIA_H_
 
@@ -18,31 +18,28 @@
 
 namespace takt {
 
-// Workflows in the order in which they would end if each that is there had an equal share of the KV cache. Key [tokens
-// x steps]: the finish tag of the call's workflow, set when its first call comes and never changed:
+// Serves workflows in the order in which they would end if all had an equal share of the KV cache. Key [tokens x
+// steps]: the finish tag of the workflow, set at its first call and then constant:
 //
-//   tag = V(arrival) + cost,  cost = d (p + d / 2) + what the calls after it hold (Request::after.kv_steps)
+//  tag = V(arrival) + cost,  cost = d (p + d / 2) + memory of later calls (Request::after.kv_steps)
 //
-// p, d: prompt and expected output of the call; where what follows is not known, its tokens of output (of
-// workflow_tokens_left) are taken to hold as much each as the call's. Virtual time V grows by KV / N per decode step,
-// with N the workflows of which a call waits or runs, and stands while there is none: fair queuing, as of generalised
-// processor sharing (Parekh and Gallager, 1993), with the workflows that are there in place of those that an ideal
-// server would still have.
+// p, d: prompt and expected output of the call. If the rest is unknown, each output token of workflow_tokens_left
+// counts as much as one of this call. Virtual time V grows by KV / N per decode step, where N is the workflows with a
+// waiting or running call; it stops if there is none. This is fair queuing (Parekh and Gallager, 1993) over present
+// workflows instead of those that an ideal server would still have.
 //
-// A stand-in for Justitia (Yang et al., arXiv 2510.17015), built from its abstract: cost by memory, virtual-time fair
-// queuing, workflows one after the other in the order of their fair completion. The cost's form, N, and the pace of V
-// in decode steps of fixed time are ours.
+// A reimplementation of Justitia (Yang et al., arXiv 2510.17015) from its abstract: memory cost, virtual-time fair
+// queuing, workflows in order of fair completion. The form of the cost, N, and the pace of V are takt's.
 //
-// Besides those that are there the tags of the last 65,536 workflows are remembered; a later call of an older one is
-// tagged anew.
+// The tags of the last 65,536 workflows without a call are remembered; an older workflow gets a new tag.
 class Justitia {
  public:
   static constexpr std::string_view kName = "justitia";
   static constexpr std::size_t kRemembered = 65'536;
 
   MemoryPace pace{.decode_s = 0.02};
-  double kv_tokens = 1e5;  // size of the KV cache until the scheduler tells it
-  double unknown = 256;  // output tokens, where there is no prediction
+  double kv_tokens = 1e5;  // size of the KV cache until the scheduler reports it
+  double unknown = 256;  // output tokens without a prediction
 
   void KeyHashes(std::uint64_t seed) { workflows_.KeyHashes(seed); }
 
@@ -91,21 +88,21 @@ class Justitia {
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
-    visit("decode_s", self.pace.decode_s, OptionText{"s", "of a decode step", 1e-6, 1e6});
-    visit("kv_tokens", self.kv_tokens, OptionText{"tokens", "KV cache, until the scheduler tells its size", 1, 1e12});
-    visit("unknown", self.unknown, OptionText{"tokens", "output taken without a prediction", 1, 1e9});
+    visit("decode_s", self.pace.decode_s, OptionText{"s", "time of a decode step", 1e-6, 1e6});
+    visit("kv_tokens", self.kv_tokens, OptionText{"tokens", "KV cache until the scheduler reports its size", 1, 1e12});
+    visit("unknown", self.unknown, OptionText{"tokens", "output without a prediction", 1, 1e9});
   }
 
  private:
-  static constexpr double kMost = 1e12;  // no prediction counts for more than days
+  static constexpr double kMost = 1e12;  // limit on a prediction
 
   struct Call {
     double tag = 0;
-    std::uint32_t workflow = 0;  // of workflows_
+    std::uint32_t workflow = 0;  // index in workflows_
     bool tagged = false;
   };
   struct Workflow {
-    WorkflowId id = {};  // none: of one request
+    WorkflowId id = {};  // none: a single request
     double tag = 0;
     std::int64_t calls = 0;  // that wait or run
     AgeLink age = {};  // without one
@@ -132,7 +129,7 @@ class Justitia {
   std::vector<Call> calls_;  // by slot
   IdTable<WorkflowId, Workflow> workflows_;
   AgeList away_;  // workflows without a call, by when the last one ended
-  std::int64_t there_ = 0;  // workflows of which a call waits or runs
+  std::int64_t there_ = 0;  // workflows with a waiting or running call
   double virtual_time_ = 0, kv_told_ = 0;
   TimePoint as_of_{};
 };

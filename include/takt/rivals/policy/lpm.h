@@ -9,8 +9,7 @@
 
 namespace takt {
 
-// Key: minus the tokens of its prompt that are cached (SGLang's longest prefix match; CacheWise's order). Equal ones as
-// they came.
+// Key: minus the cached tokens of the prompt (SGLang's longest prefix match; CacheWise's order). Ties by arrival.
 struct Lpm {
   static constexpr std::string_view kName = "lpm";
   RankKey Key(const RequestState& r) const {

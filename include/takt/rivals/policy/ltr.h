@@ -1,4 +1,4 @@
-// Learning to rank: the calls whose outputs are predicted shortest first, by a score that is given once (LTR).
+// LTR (learning to rank): shortest predicted output first, by a score that is computed once.
 #ifndef TAKT_RIVALS_POLICY_LTR_H_
 #define TAKT_RIVALS_POLICY_LTR_H_
 
@@ -13,18 +13,18 @@
 
 namespace takt {
 
-// Key: sjf's, in buckets of `bucket` tokens, as it was when the call was first predicted: what is learnt later does not
-// move it. Within a bucket in order of arrival. Source: Fu et al., Efficient LLM Scheduling by Learning to Rank (2024),
-// whose ranker is trained on lengths in buckets of 10 (and, as a classifier, of 820), and scores each request once,
-// before its first step. With the published guard against starvation, of the runs for fairness:
-// aged(ltr,threshold=200,quantum=10). Preemptive at every step, as there: PreemptMode::kByRank.
+// Key: that of sjf in buckets of `bucket` tokens, from the call's first prediction; later revisions do not change it.
+// Ties by arrival. Source: Fu et al., Efficient LLM Scheduling by Learning to Rank (2024). Its ranker is trained on
+// buckets of 10 tokens (as a classifier: 820), and scores each request once, before its first step. The published guard
+// against starvation is aged(ltr,threshold=200,quantum=10). Preemptive at every step, as published:
+// PreemptMode::kByRank.
 class Ltr {
  public:
   static constexpr std::string_view kName = "ltr";
 
   struct Options {
     double bucket = 10;  // [tokens]; 0: no buckets
-    double unknown = 256;  // [tokens] taken until the length is predicted
+    double unknown = 256;  // [tokens] until the length is predicted
   };
 
   Ltr() = default;
@@ -43,8 +43,9 @@ class Ltr {
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
-    visit("bucket", self.options_.bucket, OptionText{"tokens", "lengths in the same one rank alike; 0: none do"});
-    visit("unknown", self.options_.unknown, OptionText{"tokens", "taken until the length is predicted"});
+    visit("bucket", self.options_.bucket,
+          OptionText{"tokens", "width of a bucket of lengths with equal rank; 0: no buckets"});
+    visit("unknown", self.options_.unknown, OptionText{"tokens", "output until the length is predicted"});
   }
 
  private:

@@ -1,4 +1,4 @@
-// A multi-level feedback queue: the request that was served longest goes last, and no length need be known (FastServe).
+// FastServe: a multi-level feedback queue without predictions; the request with the most service goes last.
 #ifndef TAKT_RIVALS_POLICY_MLFQ_H_
 #define TAKT_RIVALS_POLICY_MLFQ_H_
 
@@ -15,25 +15,24 @@
 
 namespace takt {
 
-// Levels 0, 1, ... with quanta base * ratio^level. A request arrives at the end of the first level whose quantum lasts
-// for its prefill (skip-join). What a step has run goes to the front of its level, or of the next one below where it
-// has used its quantum up. A request that has waited for `starvation` seconds in a row goes before level 0, and begins
-// there anew.
+// Levels 0, 1, ... have quanta base * ratio^level. A request arrives at the end of the first level whose quantum covers
+// its prefill (skip-join). A request that has run goes to the front of its level, or of the next level if its quantum
+// is used up. A request that has waited for `starvation` seconds in a row goes before level 0 and starts there anew.
 //
-// Key: level - (number of the move to a front) * 2^-40, so that a level is 1 wide: with PreemptMode::kByRank, as
-// published, a preempt_margin of 0.5 lets levels alone preempt. Source: FastServe (Wu et al., 2023) and its code.
-// Departures: a step's time is not measured but reckoned from tokens and `pace`, which is the host's own where it tells
-// one; the starving are moved when they are due, not by a look at all of them every 1,000 iterations, and stand in
-// order of arrival: there a request that is moved goes before those moved earlier.
+// Key: level - (number of moves to a front) * 2^-40, so that a level is 1 wide. With PreemptMode::kByRank (as
+// published), a preempt_margin of 0.5 lets only levels preempt. Source: FastServe (Wu et al., 2023) and its code.
+//
+// Departures: a step's time is computed from tokens and `pace`, or the host's own pace, not measured. Starving requests
+// move when they are due, in order of arrival; FastServe visits all every 1,000 iterations and puts the newest first.
 class Mlfq {
  public:
   static constexpr std::string_view kName = "mlfq";
 
   struct Options {
     double base = 0.01;  // quantum of level 0 [s]
-    double ratio = 2;  // of a level's quantum to that of the one above; all three as in FastServe's code
+    double ratio = 2;  // of a level's quantum to the one above; all three as in FastServe's code
     double starvation = 3;  // [s]
-    bool skip_join = true;  // false: all arrive at level 0, as in the plain feedback queue
+    bool skip_join = true;  // false: all arrive at level 0, as in a plain feedback queue
   };
   MemoryPace pace{.decode_s = 0.02, .forward_s = 1e-4};  // of these two alone
 
@@ -73,7 +72,7 @@ class Mlfq {
       record.quantum *= options_.ratio;
       record.service = {};
     }
-    // Steps that follow upon one another would move it before itself.
+    // Consecutive steps would move the request before itself.
     if (!used_up && record.has_run) return false;
     record.has_run = true;
     record.key = Front(record.level);
@@ -85,7 +84,7 @@ class Mlfq {
     if (Known(r)) Promote(records_[r.slot]);
   }
 
-  // Where it stands, 0 being the first; -1: it has starved.
+  // Returns the request's level, 0 first; -1: it has starved.
   int level(const RequestState& r) const {
     return !Known(r) ? LevelOf(r) : records_[r.slot].key.key == kStarved ? -1 : records_[r.slot].level;
   }
@@ -93,16 +92,17 @@ class Mlfq {
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
     visit("base", self.options_.base, OptionText{"s", "quantum of the first level", 1e-9, 1e9});
-    visit("ratio", self.options_.ratio, OptionText{"", "of a level's quantum to that of the one above", 1, 1e6});
+    visit("ratio", self.options_.ratio, OptionText{"", "ratio of a level's quantum to the one above", 1, 1e6});
     visit("starvation", self.options_.starvation,
-          OptionText{"s", "of waiting, after which a request goes first", 1e-3});
-    visit("skip_join", self.options_.skip_join, OptionText{"", "arrivals join the level that lasts for their prefill"});
-    visit("decode_s", self.pace.decode_s, OptionText{"s", "of a decode step", 0, 1e9});
-    visit("forward_s", self.pace.forward_s, OptionText{"s/token", "that a token of prefill adds to a step", 0, 1e9});
+          OptionText{"s", "waiting time after which a request goes first", 1e-3});
+    visit("skip_join", self.options_.skip_join,
+          OptionText{"", "arrivals join the level whose quantum covers their prefill"});
+    visit("decode_s", self.pace.decode_s, OptionText{"s", "time of a decode step", 0, 1e9});
+    visit("forward_s", self.pace.forward_s, OptionText{"s/token", "time that a prefill token adds to a step", 0, 1e9});
   }
 
  private:
-  static constexpr int kLast = 63;  // whose quantum never ends
+  static constexpr int kLast = 63;  // its quantum never ends
   static constexpr double kMove = 0x1p-40;
   static constexpr double kStarved = -1;
 
@@ -134,7 +134,7 @@ class Mlfq {
     return level;
   }
 
-  // Equal keys are in order of arrival, so that newcomers stand behind one another.
+  // Equal keys are in order of arrival, so newcomers queue behind one another.
   static RankKey Back(int level) { return {static_cast<double>(level)}; }
   RankKey Front(int level) { return {level - Rounded(kMove * static_cast<double>(++moves_))}; }
   void Promote(Record& record) {

@@ -1,4 +1,4 @@
-// Requests with anything cached first, and then by the arrival of their workflow.
+// Requests with cached tokens first, then by arrival of the workflow.
 #ifndef TAKT_RIVALS_POLICY_PREFIX_THEN_WORKFLOW_H_
 #define TAKT_RIVALS_POLICY_PREFIX_THEN_WORKFLOW_H_
 
@@ -8,13 +8,13 @@
 
 namespace takt {
 
-// Continuum's order: what finds KV of its workflow, then the rest; each by when the workflow arrived [s]. Departure:
-// what was preempted goes first there; here it does where any of it is cached or kept.
+// Continuum's order: requests with cached KV, then the others, each by arrival of the workflow [s]. Departure:
+// Continuum serves preempted requests first; here only if some KV is cached or kept.
 struct PrefixThenWorkflow {
   static constexpr std::string_view kName = "prefix_then_workflow";
 
   RankKey Key(const RequestState& r) const {
-    constexpr double kApart = 1e10;  // s: more than any time
+    constexpr double kApart = 1e10;  // [s], larger than any time
     const double part = r.cached.value > 0 || r.computed.value > 0 ? 0 : 1;
     return {part * kApart + ToSeconds(r.request.workflow_arrival)};
   }

@@ -1,4 +1,4 @@
-// One call's cost in compute and memory, ranked by the Gittins index of its predicted distribution (SageSched).
+// SageSched: ranks by the Gittins index of a call's cost in compute and memory.
 #ifndef TAKT_RIVALS_POLICY_SAGESCHED_H_
 #define TAKT_RIVALS_POLICY_SAGESCHED_H_
 
@@ -15,27 +15,27 @@
 
 namespace takt {
 
-// Key [s]: the reciprocal of the Gittins index of what the call has left to cost. An output of o more tokens on a
-// context of c costs
+// Key [s]: the reciprocal of the Gittins index of the call's remaining cost. An output of o more tokens on a context of
+// c costs
 //
-//   forward_s (u + o)  +  memory decode_s (c o + o (o + 1) / 2) / KV
+//  forward_s (u + o)  +  memory decode_s (c o + o (o + 1) / 2) / KV
 //
-// u: tokens of the context that are not computed yet. That is the time for which the call fills the engine's compute,
-// and the time for which it would fill all of the KV cache with what it holds, summed over its decode steps. The
-// distribution of o is the estimate's, as ten equal parts whose last is moved so that the mean is the estimate's;
-// what has been generated already cuts it off below.
+// u: context tokens that are not computed yet. The first term is the time for which the call fills the engine's
+// compute. The second is the time for which its KV would fill the KV cache, summed over its decode steps. The
+// distribution of o is the estimate's, in ten equal parts; the last is moved so that the mean is kept. Generated tokens
+// cut it off below.
 //
-// A stand-in for SageSched (Gan et al., arXiv 2603.07917), built from its abstract: a predicted distribution of the
-// output, a cost of both compute and memory, an uncertainty-aware order by the distribution of the cost. The form of
-// the cost, its two equal weights and the ten parts are ours; keys are read when a request joins the queue.
+// A reimplementation of SageSched (Gan et al., arXiv 2603.07917) from its abstract: a predicted distribution of the
+// output, a cost of compute and memory, and an uncertainty-aware order. The form of the cost, its equal weights and the
+// ten parts are takt's. Keys are read when a request joins the queue.
 class SageSched {
  public:
   static constexpr std::string_view kName = "sagesched";
 
   MemoryPace pace{.decode_s = 0.02, .forward_s = 1e-4};
-  double memory = 1;       // weight of the memory's part
-  double kv_tokens = 1e5;  // size of the KV cache until the scheduler tells it
-  double unknown = 256;    // output tokens, where there is no prediction
+  double memory = 1;  // weight of the memory term
+  double kv_tokens = 1e5;  // size of the KV cache until the scheduler reports it
+  double unknown = 256;  // output tokens without a prediction
 
   void PlanEnds(const QueuePressure& pressure, TimePoint) {
     if (pressure.kv_tokens.value > 0) kv_told_ = pressure.kv_tokens.value;
@@ -51,17 +51,17 @@ class SageSched {
       weights[i] = left > 0 ? 1 : 0;
       sizes[i] = Cost(context, uncomputed, std::max(left, 1.0) * q.sequences);
     }
-    if (weights.back() == 0) weights.back() = 1;  // longer than anyone thought: about to end
+    if (weights.back() == 0) weights.back() = 1;  // longer than predicted: about to end
     return {GittinsRank(sizes, weights)};
   }
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
-    visit("decode_s", self.pace.decode_s, OptionText{"s", "of a decode step"});
-    visit("forward_s", self.pace.forward_s, OptionText{"s/token", "that a token of prefill adds to a step"});
+    visit("decode_s", self.pace.decode_s, OptionText{"s", "time of a decode step"});
+    visit("forward_s", self.pace.forward_s, OptionText{"s/token", "time that a prefill token adds to a step"});
     visit("memory", self.memory, OptionText{"", "weight of memory against compute", 0, 1e6});
-    visit("kv_tokens", self.kv_tokens, OptionText{"tokens", "KV cache, until the scheduler tells its size", 1, 1e12});
-    visit("unknown", self.unknown, OptionText{"tokens", "output taken without a prediction", 1, 1e9});
+    visit("kv_tokens", self.kv_tokens, OptionText{"tokens", "KV cache until the scheduler reports its size", 1, 1e12});
+    visit("unknown", self.unknown, OptionText{"tokens", "output without a prediction", 1, 1e9});
   }
 
  private:

@@ -1,4 +1,4 @@
-// Groups of requests with like deadlines, reordered when one is predicted to be late (QLM).
+// Groups of requests with similar deadlines, reordered if one is predicted to be late (QLM).
 #ifndef TAKT_RIVALS_POLICY_SLO_GROUPS_H_
 #define TAKT_RIVALS_POLICY_SLO_GROUPS_H_
 
@@ -18,22 +18,23 @@
 
 namespace takt {
 
-// A group policy: requests whose deadlines lie in the same `bucket` of time form a group; those without one form the
-// last. Groups are served in the order in which they began to wait; inside a group, by arrival. Before each plan the
-// waiting time of each group is estimated, as the requests before and in it times `tokens` over `throughput`; where
-// that would make a group late, all that wait are sorted by deadline, and stay so; later ones queue up behind. Source:
-// Patke et al., Queue Management for SLO-Oriented Large Language Model Serving (SoCC 2024), its virtual queue and its
-// default order on violation. Departures: groups are made by absolute deadline instead of by an equal SLO, which in a
-// virtual queue orders the same requests; moving requests and models between engines is not decided here. A plan costs
-// O(groups) as long as no group is predicted to be late.
+// Requests with deadlines in the same `bucket` of time form a group; requests without a deadline form the last group.
+// Groups are served in the order in which they began to wait, requests of a group by arrival. Before each plan, a
+// group's waiting time is estimated as the requests up to and in it times `tokens` over `throughput`. If a group would
+// be late, all waiting groups are sorted by deadline; later groups queue behind them.
+//
+// Source: Patke et al., Queue Management for SLO-Oriented Large Language Model Serving (SoCC 2024): virtual queue and
+// default order on violation. Departures: groups have equal absolute deadlines, not equal SLOs, which orders the same
+// requests in a virtual queue. Moves of requests and models between engines are left out. A plan costs O(groups) while
+// no group is predicted to be late.
 class SloGroups {
  public:
   static constexpr std::string_view kName = "slo_groups";
 
   struct Options {
     double bucket = 10;       // [s]
-    double tokens = 200;      // that a request takes, on average
-    double throughput = 300;  // [tokens/s]; both as the simulator of HexGen-Flow sets them for this rival
+    double tokens = 200;  // per request, on average
+    double throughput = 300;  // [tokens/s]; both as in HexGen-Flow's simulator
   };
 
   SloGroups() = default;
@@ -49,7 +50,7 @@ class SloGroups {
   }
 
   RankKey Key(const RequestState&) const { return {}; }
-  // The number of the bucket, with the sign bit turned so that numbers are in the order of time.
+  // Returns the bucket's number with the sign bit flipped, so that numbers are in order of time.
   std::uint64_t Group(const RequestState& r) const {
     if (r.request.deadline == kNever) return UINT64_MAX;
     const double bucket = std::floor(ToSeconds(r.request.deadline) / options_.bucket);
@@ -90,9 +91,10 @@ class SloGroups {
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
-    visit("bucket", self.options_.bucket, OptionText{"s", "deadlines in the same one form a group", 1e-3, 1e9});
-    visit("tokens", self.options_.tokens, OptionText{"tokens", "that a request takes, on average", 0, 1e9});
-    visit("throughput", self.options_.throughput, OptionText{"tokens/s", "of the engine", 1e-3, 1e12});
+    visit("bucket", self.options_.bucket,
+          OptionText{"s", "width of a bucket of deadlines, which forms a group", 1e-3, 1e9});
+    visit("tokens", self.options_.tokens, OptionText{"tokens", "mean tokens of a request", 0, 1e9});
+    visit("throughput", self.options_.throughput, OptionText{"tokens/s", "throughput of the engine", 1e-3, 1e12});
   }
 
  private:
@@ -131,11 +133,11 @@ class SloGroups {
   }
 
   Options options_;
-  std::vector<Waiting> groups_;  // in the order in which they are served
+  std::vector<Waiting> groups_;  // in order of service
   IdMap index_;
   std::size_t empty_ = 0;  // groups_ that have left
   std::uint64_t next_ = 0;  // position
-  bool sorted_ = true;      // groups_ are in the order of their deadlines
+  bool sorted_ = true;  // groups_ are in order of deadlines
   std::vector<std::uint64_t> moved_;
 };
 

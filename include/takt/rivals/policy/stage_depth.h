@@ -1,4 +1,4 @@
-// By the number of stages left in the workflow (Ayo).
+// Ayo: ranks by the number of stages left in the workflow.
 #ifndef TAKT_RIVALS_POLICY_STAGE_DEPTH_H_
 #define TAKT_RIVALS_POLICY_STAGE_DEPTH_H_
 
@@ -10,10 +10,10 @@
 
 namespace takt {
 
-// A group policy: the agents with the fewest stages left in the newest table that an Epoch brought come first;
-// among as many, first come, first served. How long a stage takes does not count.
-// Source: Tan et al., Towards End-to-End Optimization of LLM-based Applications with Ayo (ASPLOS 2025), as Kairos,
-// section 2.2, describes it. Departure: stages are those of an agent's place in the call graph, learnt or told.
+// Agents with the fewest remaining stages in the newest table of an Epoch come first; ties by arrival. The time of a
+// stage does not count. Source: Tan et al., Towards End-to-End Optimization of LLM-based Applications with Ayo (ASPLOS
+// 2025), as described in Kairos, section 2.2. Departure: stages are those of an agent's place in the call graph, learnt
+// or declared.
 class StageDepth : public AgentTable {
  public:
   static constexpr std::string_view kName = "stage_depth";
@@ -28,7 +28,7 @@ class StageDepth : public AgentTable {
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
-    visit("fewest_first", self.fewest_first, OptionText{"", "false: those with the most stages left come first"});
+    visit("fewest_first", self.fewest_first, OptionText{"", "false: agents with the most remaining stages come first"});
   }
 };
 

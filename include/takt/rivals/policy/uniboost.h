@@ -1,4 +1,4 @@
-// A boost on one call, between first come first served and shortest first (UniBoost).
+// UniBoost: a boost on one call, between first come first served and shortest first.
 #ifndef TAKT_RIVALS_POLICY_UNIBOOST_H_
 #define TAKT_RIVALS_POLICY_UNIBOOST_H_
 
@@ -16,23 +16,22 @@
 
 namespace takt {
 
-// Key [s]: arrival - boost, as if short calls had come earlier:
+// Key [s]: arrival - boost, as if short calls had arrived earlier:
 //
-//   boost = 1/gamma ln(M / (M - 1)),  M = E[exp(gamma S)]
+//  boost = 1/gamma ln(M / (M - 1)),  M = E[exp(gamma S)]
 //
-// S: the call's size [s], over the estimate's quantiles: the time for which it fills the engine's compute, and that for
-// which it would fill the KV cache (model/occupancy.h). gamma to infinity is FCFS, gamma to zero shortest first.
-// Source: the boost of Yu and Scully, Strongly tail-optimal scheduling in the light-tailed M/G/1 (2024), which is best
-// for the tail of an M/G/1 when gamma is the decay rate of the response time.
+// S: the call's size [s] over the estimate's quantiles. It is the time for which the call fills the engine's compute
+// plus the time for which it would fill the KV cache (model/occupancy.h). gamma to infinity is FCFS, gamma to zero
+// shortest first. Source of the boost: Yu and Scully, Strongly tail-optimal scheduling in the light-tailed M/G/1
+// (2024). It is best for the tail if gamma is the decay rate of the response time.
 //
-// With `gamma` 0 it is learnt: what ends tells its response time less its own steps, and gamma is one over the running
-// mean of that (over the last `memory` calls or so, at least `floor` seconds), which is the decay rate in heavy
-// traffic.
+// gamma = 0 means learnt: one over the mean of response time less the call's own steps. The mean covers about the last
+// `memory` calls, and is at least `floor` seconds. It is the decay rate in heavy traffic.
 //
-// A stand-in for UniBoost (Li et al., arXiv 2606.18431), built from its abstract and project page: a soft boost of
-// priority with one parameter gamma between FCFS and SJF, driven by light statistics instead of predictions. The boost
-// function, the learnt gamma and its constants are ours; its preemption with an eye on the KV cache is left out. It is
-// as free of predictions as what it is told: class means are statistics.
+// A reimplementation of UniBoost (Li et al., arXiv 2606.18431) from its abstract and project page: a soft boost with
+// one parameter gamma between FCFS and SJF, driven by statistics instead of predictions. The boost function, the learnt
+// gamma and the constants are takt's. UniBoost's KV-aware preemption is left out. Estimates may be class means, so no
+// prediction is needed.
 class UniBoost {
  public:
   static constexpr std::string_view kName = "uniboost";
@@ -41,14 +40,14 @@ class UniBoost {
   double gamma = 0;  // [1/s]; 0: learnt
   double floor = 1;  // [s]
   double memory = 256;  // calls
-  double kv_tokens = 1e5;  // size of the KV cache until the scheduler tells it
-  double unknown = 256;  // output tokens, where there is no prediction
+  double kv_tokens = 1e5;  // size of the KV cache until the scheduler reports it
+  double unknown = 256;  // output tokens without a prediction
 
   void PlanEnds(const QueuePressure& pressure, TimePoint) {
     if (pressure.kv_tokens.value > 0) kv_told_ = pressure.kv_tokens.value;
   }
 
-  // Read once, so that a key does not change with gamma while its request waits or runs.
+  // Boosts are computed once, so that a key does not change with gamma.
   void Reserve(std::size_t requests) { boosts_.reserve(requests); }
   void Enters(const RequestState& r, TimePoint) {
     if (boosts_.size() <= r.slot) boosts_.resize(r.slot + 1);
@@ -70,18 +69,18 @@ class UniBoost {
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
-    visit("decode_s", self.pace.decode_s, OptionText{"s", "of a decode step"});
-    visit("forward_s", self.pace.forward_s, OptionText{"s/token", "that a token of prefill adds to a step"});
+    visit("decode_s", self.pace.decode_s, OptionText{"s", "time of a decode step"});
+    visit("forward_s", self.pace.forward_s, OptionText{"s/token", "time that a prefill token adds to a step"});
     visit("gamma", self.gamma, OptionText{"1/s", "large: FCFS; small: shortest first; 0: learnt", 0, 1e6});
-    visit("floor", self.floor, OptionText{"s", "least mean wait that gamma is learnt from", 1e-3, 1e6});
-    visit("memory", self.memory, OptionText{"calls", "that the mean wait is taken over", 1, 1e9});
-    visit("kv_tokens", self.kv_tokens, OptionText{"tokens", "KV cache, until the scheduler tells its size", 1, 1e12});
-    visit("unknown", self.unknown, OptionText{"tokens", "output taken without a prediction", 1, 1e9});
+    visit("floor", self.floor, OptionText{"s", "minimum mean wait from which gamma is learnt", 1e-3, 1e6});
+    visit("memory", self.memory, OptionText{"calls", "calls in the mean wait", 1, 1e9});
+    visit("kv_tokens", self.kv_tokens, OptionText{"tokens", "KV cache until the scheduler reports its size", 1, 1e12});
+    visit("unknown", self.unknown, OptionText{"tokens", "output without a prediction", 1, 1e9});
   }
 
  private:
-  static constexpr double kLongest = 1e6;  // [s] no wait is taken for longer
-  static constexpr double kMost = 1e9;  // [s] nor a boost
+  static constexpr double kLongest = 1e6;  // [s] limit on a wait
+  static constexpr double kMost = 1e9;  // [s] limit on a boost
 
   double Size(const Request& q, double output) const {
     const double prompt = q.prompt_tokens.value;
@@ -91,7 +90,7 @@ class UniBoost {
   }
 
   double Boost(const Request& q) const {
-    // What of the distribution is nearest to each of the levels.
+    // The share of the distribution nearest to each level.
     constexpr std::array<double, 5> kWeight = {0.175, 0.2, 0.25, 0.2, 0.175};
     const double g = Gamma();
     double grown = 0;  // M - 1

@@ -1,4 +1,4 @@
-// What is used again last goes first: a clairvoyant's order, for simulators.
+// Clairvoyant, for simulators: evicts the block whose next use is farthest.
 #ifndef TAKT_RIVALS_RETENTION_BELADY_H_
 #define TAKT_RIVALS_RETENTION_BELADY_H_
 
@@ -9,16 +9,16 @@
 
 namespace takt {
 
-// The value is minus the time to the next use [s]. Blocks that several workflows hold are taken for used now, since
-// whichever comes first uses them; those of requests without a workflow for never used again. Without lists: each
-// plan that evicts costs a look at all holdings.
+// The value is minus the time to the next use [s]. Blocks held by several workflows count as used now; blocks of
+// requests without a workflow count as never used again. There are no lists, so each plan that evicts visits all held
+// contexts.
 struct Belady {
   static constexpr std::string_view kName = "belady";
-  static constexpr double kFar = 1e10;  // [s] to what never is
+  static constexpr double kFar = 1e10;  // [s] to a use that never comes
 
-  const NextUses* next_uses = nullptr;  // must outlive it; null: all alike, so that age decides
+  const NextUses* next_uses = nullptr;  // must outlive the policy; null: age decides
 
-  // Seconds until then; below 0 where it is late.
+  // Returns the seconds to the next use; negative if it is late.
   double Away(const Held& held, TimePoint now) const {
     if (next_uses == nullptr) return 0;
     if (!held.workflow) return held.uses > 1 ? 0 : kFar;

@@ -1,4 +1,4 @@
-// What saves the least work per second until its next use goes first: a clairvoyant's order, for simulators.
+// Clairvoyant, for simulators: evicts the block that saves the least work per second until its next use.
 #ifndef TAKT_RIVALS_RETENTION_BELADY_COST_H_
 #define TAKT_RIVALS_RETENTION_BELADY_COST_H_
 
@@ -13,15 +13,15 @@
 
 namespace takt {
 
-// The value of a block at depth d [tokens] is c(d) / the time to its next use, c as of HoldValue, in seconds of work
-// saved per second held: HoldValue where the gap is known. Next uses as Belady; what is due or late is used within a
-// millisecond, and what never is has no value.
+// The value of a block at depth d [tokens] is c(d) / (time to its next use), with c as in HoldValue: seconds of work
+// saved per second held. Next uses as in Belady. A block that is due or late counts as used within 1 ms. A block that
+// is never used has no value.
 struct BeladyCost {
   static constexpr std::string_view kName = "belady_cost";
 
-  double alpha_ms = 0.0387;  // of a token's prefill; both of Llama-3.1-70B fp8 on 8 H100
-  double beta_ns = 0.546;    // of a token's prefill, per token before it
-  const NextUses* next_uses = nullptr;  // must outlive it; null: all alike, so that c decides
+  double alpha_ms = 0.0387;  // per prefill token; Llama-3.1-70B fp8 on 8 H100
+  double beta_ns = 0.546;  // per prefill token and token before it; same system
+  const NextUses* next_uses = nullptr;  // must outlive the policy; null: only c decides
 
   double Value(const Held& held, TimePoint now) const {
     const double away = Belady{next_uses}.Away(held, now);
@@ -32,7 +32,7 @@ struct BeladyCost {
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
     visit("alpha_ms", self.alpha_ms, OptionText{"ms", "prefill time of a token at the start of a prompt"});
-    visit("beta_ns", self.beta_ns, OptionText{"ns", "more of it per token before"});
+    visit("beta_ns", self.beta_ns, OptionText{"ns", "additional prefill time of a token per token before it"});
   }
 };
 

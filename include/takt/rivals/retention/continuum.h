@@ -1,4 +1,4 @@
-// Held as long as waiting for the return is expected to save time, by the class of the gap: Continuum's pins.
+// Continuum's pins: holds KV as long as waiting for the return is expected to save time, by class of gap.
 #ifndef TAKT_RIVALS_RETENTION_CONTINUUM_H_
 #define TAKT_RIVALS_RETENTION_CONTINUUM_H_
 
@@ -12,26 +12,28 @@
 
 namespace takt {
 
-// After a turn its blocks are pinned for
-//   tau* = argmax over tau of P_k(tau) (T eta + reload) - tau,
-// P_k the share of gaps of class k that end within tau, T the mean time that a turn queues, reload the prefill time of
-// what is held. The value is 1 while pinned and 0 after; within each, what was used least recently goes first. Of
-// several maxima the first.
+// After a turn, its blocks are pinned for
 //
-// Li et al., "Continuum" (2511.02230). Departures: T and eta are options in place of figures that are measured as it
-// runs; P is the learnt curve of the class, with its prior, in place of an empirical one per tool; tau is taken for
-// what is left of a holding, so that it falls as the holding shrinks; pins are no promise, since a gate decides who may
+//  tau* = argmax over tau of P_k(tau) (T eta + reload) - tau
+//
+// P_k: share of gaps of class k that end within tau. T: mean queueing time of a turn. reload: prefill time of the held
+// KV. The value is 1 while pinned, then 0; the least recently used is evicted first within each. Ties: the smallest
+// tau.
+//
+// Li et al., "Continuum" (2511.02230). Departures: T and eta are options, not measured. P is the learnt curve of the
+// class with its prior, not an empirical one per tool. tau is computed for the KV that is left, so it falls as KV is
+// evicted. A gate decides who may break pins. Continuum's order and admission are not included.
 // break them. Order and admission of Continuum are not here.
 struct Continuum {
   static constexpr std::string_view kName = "continuum";
 
   double queue_s = 10;  // T
   double eta = 1;
-  double alpha_ms = 0.0387;  // of a token's prefill; both of Llama-3.1-70B fp8 on 8 H100
-  double beta_ns = 0.546;  // of a token's prefill, per token before it
-  const ReturnCurves* curves = nullptr;  // must outlive it; null: nothing is pinned
+  double alpha_ms = 0.0387;  // per prefill token; Llama-3.1-70B fp8 on 8 H100
+  double beta_ns = 0.546;  // per prefill token and token before it; same system
+  const ReturnCurves* curves = nullptr;  // must outlive the policy; null: nothing is pinned
 
-  // P is linear between edges, so that the maximum is at one.
+  // P is linear between edges, so the maximum is at an edge.
   double PinSeconds(const Held& held) const {
     if (curves == nullptr) return 0;
     const ReturnCurve& curve = curves->Of(held.its_class);
@@ -52,10 +54,10 @@ struct Continuum {
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
-    visit("queue_s", self.queue_s, OptionText{"s", "T: how long a turn queues, in the mean"});
-    visit("eta", self.eta, OptionText{"", "how much of it a return without its blocks would cost"});
+    visit("queue_s", self.queue_s, OptionText{"s", "T: mean queueing time of a turn"});
+    visit("eta", self.eta, OptionText{"", "share of T that a return without its blocks costs"});
     visit("alpha_ms", self.alpha_ms, OptionText{"ms", "prefill time of a token at the start of a prompt"});
-    visit("beta_ns", self.beta_ns, OptionText{"ns", "more of it per token before"});
+    visit("beta_ns", self.beta_ns, OptionText{"ns", "additional prefill time of a token per token before it"});
   }
 };
 

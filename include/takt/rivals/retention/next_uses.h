@@ -1,4 +1,4 @@
-// When each workflow's branch comes back: what a simulator knows, and nobody else.
+// The time of the next use of each workflow's branch, which only a simulator knows.
 #ifndef TAKT_RIVALS_RETENTION_NEXT_USES_H_
 #define TAKT_RIVALS_RETENTION_NEXT_USES_H_
 
@@ -11,10 +11,10 @@
 
 namespace takt {
 
-// O(1) a look-up.
+// O(1) per look-up.
 class NextUses {
  public:
-  // kNever: it does not come back, which is also what is known of a branch that was never told.
+  // Sets the next use. kNever: no further use, the default.
   void Set(WorkflowId workflow, std::uint64_t branch, TimePoint at) {
     const Slot i = uses_.Find(workflow, branch);
     if (i == kNoSlot) {

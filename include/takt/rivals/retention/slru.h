@@ -1,4 +1,4 @@
-// What has had one turn goes before what has had several: SGLang's segmented LRU.
+// SGLang's segmented LRU: evicts KV used in one turn before KV used in several.
 #ifndef TAKT_RIVALS_RETENTION_SLRU_H_
 #define TAKT_RIVALS_RETENTION_SLRU_H_
 
@@ -11,9 +11,9 @@
 
 namespace takt {
 
-// Probation until so many uses, then protected; within each, what was used least recently goes first. The value is the
-// segment, 0 or 1. SGLang counts the hits of each node of its tree; here uses are the turns of the holding, so that
-// what the last turn has added is protected with the rest, and of shared blocks the workflows that hold them.
+// KV is on probation until `uses` uses, then protected. The least recently used is evicted first within a segment. The
+// value is the segment, 0 or 1. SGLang counts hits per tree node. Here uses are turns of the workflow, so that tokens
+// of the last turn are protected with the rest. For shared blocks, uses are the workflows that hold them.
 struct Slru {
   static constexpr std::string_view kName = "slru";
   static constexpr std::size_t kLists = 2;
@@ -25,7 +25,7 @@ struct Slru {
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
-    visit("uses", self.uses, OptionText{"", "with so many it is protected", 1});
+    visit("uses", self.uses, OptionText{"", "uses from which KV is protected", 1});
   }
 };
 

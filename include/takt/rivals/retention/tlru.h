@@ -1,4 +1,4 @@
-// What the next turn can do without goes first, then what was used least recently: tail-optimized LRU.
+// Tail-optimized LRU: evicts blocks first that the next turn can do without, then the least recently used.
 #ifndef TAKT_RIVALS_RETENTION_TLRU_H_
 #define TAKT_RIVALS_RETENTION_TLRU_H_
 
@@ -11,14 +11,16 @@
 
 namespace takt {
 
-// A block is spare where without it the next turn finds no more than xi of its tokens uncached:
-//   context + Q - (tokens - block) <= xi,
-// context the workflow's after its last turn, Q what the next one is expected to add, tokens the depth at which the
-// block ends. The value is 0 of spare blocks, 1 of others; within each, age decides. Shared blocks, and those of a
-// context that is not known, are not spare.
+// A block is spare if, without it, the next turn finds at most xi of its tokens uncached:
 //
-// Zhang et al., "Tail-Optimized Caching for LLM Inference" (2510.15152). Theirs has one xi for all, as here; Q is a
-// mean of all turns in place of one per conversation.
+//  context + Q - (tokens - block) <= xi
+//
+// context: the workflow's context after its last turn. Q: tokens that a turn adds. tokens: depth at which the block
+// ends. The value is 0 for spare blocks and 1 for others; age decides within each. Shared blocks and blocks of an
+// unknown context are not spare.
+//
+// Zhang et al., "Tail-Optimized Caching for LLM Inference" (2510.15152). Departure: Q is a mean over all turns, not per
+// conversation.
 struct Tlru {
   static constexpr std::string_view kName = "tlru";
   static constexpr std::size_t kLists = 2;
@@ -36,8 +38,8 @@ struct Tlru {
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
     constexpr double kMost = 1 << 28;
-    visit("xi", self.xi, OptionText{"tokens", "that a turn may find uncached", 0, kMost});
-    visit("next", self.next, OptionText{"tokens", "that a turn adds to its context", 0, kMost});
+    visit("xi", self.xi, OptionText{"tokens", "uncached tokens that a turn tolerates", 0, kMost});
+    visit("next", self.next, OptionText{"tokens", "tokens that a turn adds to its context", 0, kMost});
   }
 };
 

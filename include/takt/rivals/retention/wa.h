@@ -1,4 +1,4 @@
-// What is least likely to be used again within its lifetime goes first: Bailian's workload-aware policy.
+// Bailian's workload-aware policy: evicts the block that is least likely to be used again within its lifetime.
 #ifndef TAKT_RIVALS_RETENTION_WA_H_
 #define TAKT_RIVALS_RETENTION_WA_H_
 
@@ -15,20 +15,22 @@
 
 namespace takt {
 
-// The value is the probability of a use between the age a and a + life, the time to it being exponential per category:
-//   P = p_k (exp(-a / m_k) - exp(-(a + life) / m_k)),
-// p_k the share of the category's gaps that end, m_k the mean of those, both of its return curve. Within a category the
-// order is that of age. Equal values go from the deepest block on, which is the order of a holding anyway.
+// The value is the probability of a use between age a and a + life, with exponential gaps per category:
+//
+//  P = p_k (exp(-a / m_k) - exp(-(a + life) / m_k))
+//
+// p_k: share of the category's gaps that end. m_k: their mean. Both come from the category's return curve. Within a
+// category, age decides; ties go from the deepest block on.
 //
 // Wang et al., "KVCache Cache in the Wild" (2506.02634). Departures: three categories (after a tool, after a user's
-// turn, all else) in place of the type of the request times its turn; the mean is that of the curve as learnt, not of a
-// fit to a trace; all blocks are of their turn's category, not the heads alone.
+// turn, others) replace the request's type and turn. The mean is learnt online, not fitted to a trace. All blocks have
+// the category of their turn, not only the heads.
 struct Wa {
   static constexpr std::string_view kName = "wa";
   static constexpr std::size_t kLists = 3;
 
-  double life_s = 60;  // how long a block stays in the cache, as the paper's estimate
-  const ReturnCurves* curves = nullptr;  // must outlive it; null: gaps of the mean `life_s`, all of which end
+  double life_s = 60;  // time that a block stays in the cache, estimated as in the paper
+  const ReturnCurves* curves = nullptr;  // must outlive the policy; null: mean gap `life_s`, and all gaps end
 
   std::size_t List(const Held& held) const {
     return held.its_class == ReturnClass::kUser                                                ? 2
@@ -56,7 +58,7 @@ struct Wa {
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
-    visit("life_s", self.life_s, OptionText{"s", "how long a block stays in the cache", 1e-3});
+    visit("life_s", self.life_s, OptionText{"s", "time that a block stays in the cache", 1e-3});
   }
 };
 
