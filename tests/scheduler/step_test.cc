@@ -568,7 +568,7 @@ struct CountedPriority {
   RankKey Key(const RequestState& r) const { return {static_cast<double>((++*asked, r.request.priority))}; }
 };
 
-TEST_CASE("as many better requests as rows displace them all, with a bounded number of looks at each") {
+TEST_CASE("as many better requests as rows displace them all, with few looks at each") {
   const bool full = GENERATE(false, true);  // memory, too
   constexpr std::int32_t kRows = 512;
   SchedulerOptions options = Blocks16(full ? 2 * kRows : 100 * kRows);
@@ -597,7 +597,7 @@ TEST_CASE("as many better requests as rows displace them all, with a bounded num
   CHECK(scheduler.Inconsistency() == nullptr);
 }
 
-TEST_CASE("a request that needs the memory of all rows displaces them all, with a bounded number of looks at each") {
+TEST_CASE("a request that needs the memory of all rows displaces them all, with few looks at each") {
   constexpr std::int32_t kRows = 512;
   SchedulerOptions options = Blocks16(2 * kRows);
   options.preempt = PreemptMode::kByRank;
