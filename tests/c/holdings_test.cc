@@ -1,5 +1,5 @@
-// A random host in C, whose clients flood the prefix cache: workflows, branches and tenants without end, pins, copies
-// in the host's memory, and times at both ends of the clock.
+// A random host in C whose clients flood the prefix cache: an unlimited set of workflows, branches and tenants, pins,
+// copies in the host's memory, and times at both ends of the clock.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -135,7 +135,7 @@ class Host {
     for (const takt_move& move : std::span(plan.moves, plan.n_moves)) {
       moves_.push_back(move.id);
       Life& life = lives_.at(move.request);
-      life.ran = true;  // its load may fail: then it finds less than the plan says
+      life.ran = true;  // its load may fail, so it finds less than planned
       const std::span loads = std::span(life.hashes).subspan(std::size_t(move.first), std::size_t(move.count));
       for (const std::uint64_t hash : loads) CHECK(copies_.contains(hash));
       on_gpu_.insert(loads.begin(), loads.end());
@@ -219,7 +219,7 @@ class Host {
   std::vector<std::uint64_t> moves_;
 };
 
-TEST_CASE("whatever clients name, blocks add up, and what others pinned stays or is counted") {
+TEST_CASE("for any client names, blocks add up, and pins of others stay or are counted") {
   for (std::int64_t seed = 1; seed <= Scaled(40); ++seed) {
     CAPTURE(seed);
     Host host(static_cast<std::uint64_t>(seed), 40 + static_cast<std::int32_t>(seed * 37 % 260));
@@ -273,7 +273,7 @@ TEST_CASE("66,000 branches of one workflow end their own holdings alone, and are
     REQUIRE(takt_scheduler_explain_held(scheduler, workflow, branch, &now_held) == TAKT_OK);
     return now_held;
   };
-  // Another tenant's, older than all that follow: one is pinned, one is not. It comes back, so it has its own share.
+  // KV of another tenant, older than all later KV. One is pinned, one is not. It returns, so it has a share of its own.
   run(1, 0, 1);
   run(1, 1, 1);
   CHECK(run(1, 1, 1) == kBlock);

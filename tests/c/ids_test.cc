@@ -1,4 +1,4 @@
-// Names and their ids, against a map; and what a host does wrong.
+// Names and their ids, compared with a map, and mistakes of a host.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -58,7 +58,7 @@ TEST_CASE("a name keeps its id until it is released, and an id never means anoth
   }
 }
 
-TEST_CASE("ids say what is wrong") {
+TEST_CASE("ids report each mistake") {
   takt_error error;
   takt_error_init(&error, sizeof error);
   takt_ids* ids = nullptr;

@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint64_t kThreads = 4, kEach = 500;
 
 // Each thread lets its requests arrive, and cancels each after it.
-TEST_CASE("what threads push reaches the scheduler once, in the order of each") {
+TEST_CASE("events pushed by threads reach the scheduler once, in the order of each thread") {
   takt_scheduler_options options;
   takt_scheduler_options_init(&options, sizeof options);
   options.kv_blocks = 64;
@@ -56,7 +56,7 @@ TEST_CASE("what threads push reaches the scheduler once, in the order of each") 
   CHECK(takt_scheduler_destroy(scheduler) == TAKT_OK);
 }
 
-TEST_CASE("an inbox says what became of an event, and is of one kind") {
+TEST_CASE("an inbox reports the fate of an event, and accepts one kind") {
   takt_inbox* inbox = nullptr;
   CHECK(takt_inbox_create(2, 0, &inbox, nullptr) == TAKT_E_INVALID);
   REQUIRE(takt_inbox_create(TAKT_INBOX_OF_ROUTER, 2, &inbox, nullptr) == TAKT_OK);

@@ -1,4 +1,4 @@
-// Through C, too, nothing is allocated after warm-up; and creation where memory ends leaves nothing behind.
+// Through C, too, nothing is allocated after warm-up, and a creation that runs out of memory leaks nothing.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +13,7 @@
 namespace takt {
 namespace {
 
-// Serves 32 requests at once; each that ends makes way for another.
+// Serves 32 requests at once. Each end makes room for another request.
 class Host {
  public:
   explicit Host(const takt_key* key = nullptr) {
@@ -129,7 +129,7 @@ void FailEach(F&& make) {
   CHECK(n > 2);
 }
 
-TEST_CASE("creation where memory ends") {
+TEST_CASE("a creation that runs out of memory fails cleanly") {
   takt_scheduler_options options;
   takt_scheduler_options_init(&options, sizeof options);
   options.kv_blocks = 64, options.policy = "aged(stjf,threshold=100)", options.pause = "infercept";

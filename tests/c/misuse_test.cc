@@ -1,4 +1,4 @@
-// What a host does wrong has its answer, and changes nothing.
+// Each mistake of a host returns an error and changes nothing.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -63,7 +63,7 @@ std::int64_t Alive(const takt_scheduler* scheduler) {
   return counts.alive;
 }
 
-// An oracle that grants what it is asked for, and calls the scheduler.
+// An oracle that grants each request and calls the scheduler.
 struct Asked {
   takt_scheduler* scheduler = nullptr;  // while it is being made, none
   std::int32_t free = 64;
@@ -232,7 +232,7 @@ TEST_CASE("a batch in which one event is malformed does not happen") {
   CHECK(takt_scheduler_destroy(scheduler) == TAKT_OK);
 }
 
-TEST_CASE("what is reserved in facts of routers is zero") {
+TEST_CASE("reserved fields in facts of routers must be zero") {
   takt_router* router = MakeRouter();
   takt_stage stage{};
   stage.calls = 1, stage.reserved = 1;
@@ -287,7 +287,7 @@ TEST_CASE("a request that is scored and has not arrived has sequences, and estim
   CHECK(takt_router_destroy(router) == TAKT_OK);
 }
 
-TEST_CASE("an epoch that cannot be meant is not told") {
+TEST_CASE("an invalid epoch is not passed on") {
   takt_scheduler* scheduler = Make();
   takt_router* router = MakeRouter();
   std::array<takt_agent_rank, 2> ranks{};
@@ -330,7 +330,7 @@ TEST_CASE("an epoch that cannot be meant is not told") {
   CHECK(takt_router_destroy(router) == TAKT_OK);
 }
 
-// A struct of a header to come: this library does not know its end.
+// A struct of a newer header: this library does not know its end.
 template <class T>
 struct Longer {
   T known;
@@ -347,7 +347,7 @@ TEST_CASE("structs of older and of newer headers") {
   CHECK(takt_scheduler_on(scheduler, &event, 1, 0) == TAKT_E_SIZE);
   CHECK(Alive(scheduler) == 1);
 
-  // Up to `sequences`, with 17 behind it in memory: the default holds, and not what is there.
+  // Up to `sequences`, with 17 after it in memory: the default holds, not the 17.
   takt_request older;
   std::memset(&older, 17, sizeof older);
   takt_request_init(&older, offsetof(takt_request, sequences));
@@ -427,7 +427,7 @@ TEST_CASE("options at fault are named") {
   CHECK(takt_scheduler_set_policy(scheduler, "no_such", nullptr, 0, &watched.error) == TAKT_E_INVALID);
   CHECK(std::string_view(watched.error.text).find("policy: ") == 0);
   CHECK(takt_scheduler_policy(scheduler) == std::string_view("boosted_footprint"));
-  // What has been learnt is as long as it says, and anything else is refused.
+  // Learnt data must have its stated length. Any other length is refused.
   std::vector<std::uint64_t> numbers(takt_scheduler_learnt(scheduler, nullptr, 0));
   REQUIRE(!numbers.empty());
   CHECK(takt_scheduler_learnt(scheduler, numbers.data(), numbers.size()) == numbers.size());
@@ -577,7 +577,7 @@ TEST_CASE("an inbox that is being drained is not drained or destroyed, and may b
   CHECK(takt_scheduler_destroy(drainer.scheduler) == TAKT_OK);
 }
 
-TEST_CASE("a log that is none, and one that is damaged") {
+TEST_CASE("an invalid log and a damaged one") {
   std::string log;
   takt_scheduler_options options = Options();
   options.record = [](void* context, const void* bytes, std::size_t n) {

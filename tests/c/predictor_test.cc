@@ -1,4 +1,4 @@
-// Predictions through C are those of C++, and files and numbers that cannot be meant have their answer.
+// Predictions through C equal those of C++. Invalid files and numbers return an error.
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -19,7 +19,7 @@
 namespace takt {
 namespace {
 
-// Of two models; long questions have long answers.
+// Two models. Long questions have long answers.
 std::shared_ptr<const CallPredictor> Learnt() {
   std::vector<std::vector<LoggedCall>> workflows;
   Random random(1);
@@ -65,7 +65,7 @@ bool Same(const takt_estimate& c, const Estimate& cxx) {
   return c.mean == cxx.mean && std::equal(cxx.quantiles.begin(), cxx.quantiles.end(), c.quantiles) && c.reserved == 0;
 }
 
-TEST_CASE("predictions through C are those of C++") {
+TEST_CASE("predictions through C equal those of C++") {
   const auto cxx = Learnt();
   takt_predictor* c = Make(cxx->Save());
   CHECK(takt_predictor_model(c, 0) == std::string("large"));
@@ -129,7 +129,7 @@ TEST_CASE("a predictor that is none, or was damaged, is refused with its reader'
   CHECK(takt_predictor_create(nullptr, 5, &none, &error) == TAKT_E_NULL);
 }
 
-TEST_CASE("calls that cannot be meant are not predicted") {
+TEST_CASE("invalid calls are not predicted") {
   takt_predictor* c = Make(Learnt()->Save());
   std::vector<takt_call> calls = CallsInC();
   takt_estimate left{7, {}, 0};
@@ -160,14 +160,14 @@ takt_tool_profile_options ToolOptions() {
   return options;
 }
 
-TEST_CASE("what is learnt of tools through C is what C++ learns") {
+TEST_CASE("tools learn the same through C as through C++") {
   ToolProfile cxx;
   takt_tool_profile* c = nullptr;
   const takt_tool_profile_options options = ToolOptions();
   REQUIRE(takt_tool_profile_create(&options, &c, nullptr) == TAKT_OK);
   takt_tool_expectation seed;
   takt_tool_expectation_init(&seed, sizeof seed);
-  CHECK(takt_tool_profile_seed(c, 1, &seed) == TAKT_E_INVALID);  // says nothing
+  CHECK(takt_tool_profile_seed(c, 1, &seed) == TAKT_E_INVALID);  // an empty prediction
   seed.seconds.mean = 2, seed.seconds_spread = 1, seed.returned_tokens.mean = 40;
   CHECK(takt_tool_profile_seed(c, 1, &seed) == TAKT_OK);
   CHECK(cxx.Seed({1}, {.seconds = 2, .seconds_spread = 1, .returned_tokens = 40}));
@@ -201,7 +201,7 @@ TEST_CASE("what is learnt of tools through C is what C++ learns") {
     REQUIRE(counted == fine);
   }
   same();
-  // What was learnt survives a restart as a seed.
+  // A saved profile survives a restart as a seed.
   auto learnt = Sized<takt_tool_expectation>();
   REQUIRE(takt_tool_profile_expect(c, 2, &learnt) == TAKT_OK);
   takt_tool_profile* anew = nullptr;
@@ -215,7 +215,7 @@ TEST_CASE("what is learnt of tools through C is what C++ learns") {
   CHECK(takt_tool_profile_destroy(c) == TAKT_OK);
 }
 
-TEST_CASE("a tool profile says what is wrong") {
+TEST_CASE("a tool profile reports each mistake") {
   takt_error error;
   takt_error_init(&error, sizeof error);
   const auto fault = [&](auto&& change) {

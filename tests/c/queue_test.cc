@@ -123,8 +123,8 @@ TEST_CASE("a queue through C is the queue of C++") {
                 TAKT_OK);
         REQUIRE(std::equal(victims.begin(), victims.end(), victims_c, victims_c + n_victims,
                            [](RequestId a, std::uint64_t b) { return a.value == b; }));
-        // In C at once; in C++ one by one, from a host's own list of what runs, where the order of these is nothing to
-        // the policy.
+        // C passes all at once. C++ passes one by one, from a host's own list of running requests, whose order does not
+        // matter to the policy.
         const auto rest = static_cast<std::int32_t>(random.Below(3));
         const bool at_once = std::string_view(policy) == "mlfq";
         std::size_t expected = at_once ? cxx.Computed(ran, {rest}) : 0;
@@ -160,7 +160,7 @@ TEST_CASE("a queue through C is the queue of C++") {
   }
 }
 
-TEST_CASE("keys through C are those of C++") {
+TEST_CASE("keys through C equal those of C++") {
   for (const char* policy : {"stjf", "edf", "hrrn", "boosted_footprint", "ltr"}) {
     CAPTURE(policy);
     Ranker ranker(*MakePolicy(policy));
@@ -183,7 +183,7 @@ TEST_CASE("keys through C are those of C++") {
   }
 }
 
-// Largest id first; and it calls whoever asks.
+// Ranks the largest id first, and calls back into its caller.
 struct Own {
   takt_queue* queue = nullptr;
   takt_ranker* ranker = nullptr;
@@ -259,7 +259,7 @@ TEST_CASE("keys of the host's own order a queue and a ranker, and may not call t
   CHECK(takt_queue_destroy(own.queue) == TAKT_OK);
 }
 
-TEST_CASE("a key of the host's own says what is wrong with it") {
+TEST_CASE("a host's own key reports its mistakes") {
   takt_error error;
   takt_error_init(&error, sizeof error);
   Own own;
@@ -291,7 +291,7 @@ TEST_CASE("a key of the host's own says what is wrong with it") {
   CHECK(std::string(error.text).find("'custom' is a policy of the host's own, and was not given") != std::string::npos);
 }
 
-TEST_CASE("a queue in C says what is wrong") {
+TEST_CASE("a queue in C reports each mistake") {
   takt_error error;
   takt_error_init(&error, sizeof error);
   takt_queue* queue = nullptr;
@@ -329,7 +329,7 @@ TEST_CASE("a queue in C says what is wrong") {
   CHECK(takt_queue_revise(queue, &request, 2 * TAKT_TOLD_ARRIVAL, 0) == -TAKT_E_INVALID);
   CHECK(takt_queue_revise(nullptr, &request, 2 * TAKT_TOLD_ARRIVAL, 0) == -TAKT_E_NULL);
 
-  // Counts that cannot be meant, and nothing of the batch is counted.
+  // Invalid counts: nothing of the batch is counted.
   request.id = 1;
   REQUIRE(takt_queue_push(queue, &request, 0) == TAKT_RESULT_DONE);
   std::size_t counted = 7;
@@ -353,7 +353,7 @@ TEST_CASE("a queue in C says what is wrong") {
   for (const takt_holding odd : {takt_holding{1, -1, 0}, takt_holding{1, 1, 1}}) {
     CHECK(takt_queue_victims(queue, &odd, 1, 1, 0, 0, &victims, &n) == TAKT_E_INVALID);
   }
-  // As much as can be meant, again and again.
+  // The largest valid counts, repeatedly.
   for (const takt_ran most{1, 1 << 28, 1 << 28}; n < 20; ++n)
     CHECK(takt_queue_end(queue, &most, 1, nullptr, 0, nullptr) == TAKT_OK);
 

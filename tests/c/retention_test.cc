@@ -1,4 +1,4 @@
-// Through C: what turns of workflows leave is held, and a gate stands before it.
+// Retention and gate through C: KV of turns is held, and the gate admits.
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -44,7 +44,7 @@ struct Agents {
 
   takt_status On(const takt_event& event) { return takt_scheduler_on(scheduler, &event, 1, now); }
 
-  // A turn of so many blocks, the first of them those of its branch's turns before.
+  // A turn of this many blocks. Its branch's earlier turns wrote the first of them.
   void Arrive(std::uint64_t id, std::uint64_t workflow, std::int32_t blocks, std::uint64_t branch = 0) {
     std::vector<std::uint64_t> hashes;
     for (std::int32_t i = 0; i < blocks; ++i)
@@ -72,7 +72,7 @@ struct Agents {
     REQUIRE(On(event) == TAKT_OK);
   }
 
-  // The next plan; what runs has ended with it. The tokens of `id` that were cached; -1 where it did not run.
+  // Makes the next plan and ends the running request. Returns the cached tokens of `id`; -1: it did not run.
   std::int32_t Step(std::uint64_t id) {
     now += 1'000'000;
     takt_limits limits;
@@ -117,15 +117,15 @@ struct Agents {
   std::uint32_t flags = 0;  // of the entry that Step was asked for
 };
 
-TEST_CASE("a turn that the gate keeps out is told of, and comes in when the lease is over") {
+TEST_CASE("a turn that the gate keeps out is reported, and is admitted when the lease ends") {
   Agents host(100, nullptr, "lease(seconds=30)");
   CHECK(host.Run(1, 7, 60) == 0);
-  CHECK(host.Run(2, 8, 60) == -1);  // 20 of its 60 would be those of 7
+  CHECK(host.Run(2, 8, 60) == -1);  // 20 of its 60 blocks would be held by 7
   CHECK(host.plan.idle == TAKT_IDLE_GATED);
   CHECK(host.plan.wake_at > host.now);
   CHECK(host.plan.wake_at <= host.now + kSecond / 2);
   CHECK(host.WaitsFor(2) == TAKT_WAITS_FOR_GATE);
-  CHECK(host.Run(3, 7, 61) == 60 * kBlock);  // what it has left is there
+  CHECK(host.Run(3, 7, 61) == 60 * kBlock);  // its KV is cached
   CHECK((host.flags & TAKT_ENTRY_GATED) == 0);
   CHECK(host.Stat("gate_refused") > 0);
   host.now += 31 * kSecond;
@@ -143,7 +143,7 @@ TEST_CASE("a turn that the gate keeps out is told of, and comes in when the leas
   for (std::size_t i = 0; i < stats.size(); ++i) CHECK(replayed[i].value == stats[i].value);
 }
 
-TEST_CASE("what has ended holds nothing: a workflow, and a branch of one") {
+TEST_CASE("an ended workflow or branch holds nothing") {
   Agents host(100, "lru", "lease(seconds=1e9)");
   host.Run(1, 7, 60);
   CHECK(host.Run(2, 8, 60) == -1);
@@ -161,8 +161,8 @@ TEST_CASE("what has ended holds nothing: a workflow, and a branch of one") {
   CHECK(branches.Run(4, 7, 51, 2) == 50 * kBlock);
 }
 
-TEST_CASE("what a branch waits for decides what its blocks are worth, and so does the engine's pace") {
-  // The price gate's wait of a newcomer who would take all that 7 holds.
+TEST_CASE("the expected event of a branch and the engine's pace decide the worth of its blocks") {
+  // The price gate's wait of a new request that would take all KV of 7.
   const auto waits_s = [](std::uint32_t why, double alpha_ms) {
     Agents host(100);
     REQUIRE(takt_scheduler_set_retention(host.scheduler, "hold_value", "price(share=0)", alpha_ms, 0, nullptr) ==
@@ -182,7 +182,7 @@ TEST_CASE("what a branch waits for decides what its blocks are worth, and so doe
   CHECK(waits_s(TAKT_TURN_OVER, 100) == 0);
 }
 
-TEST_CASE("retention that cannot be set is named, and changes nothing") {
+TEST_CASE("invalid retention options are named and change nothing") {
   takt_error error;
   takt_error_init(&error, sizeof error);
   const auto fault = [&](const takt_scheduler_options& options, const char* retention, const char* gate,
@@ -220,7 +220,7 @@ TEST_CASE("retention that cannot be set is named, and changes nothing") {
   CHECK(late.Run(2, 8, 60) == 0);
 }
 
-TEST_CASE("what a workflow holds is explained") {
+TEST_CASE("Explain shows a workflow's held KV") {
   Agents host(100, "hold_value", nullptr);
   host.Run(1, 7, 60);
   takt_held held;
@@ -239,7 +239,7 @@ TEST_CASE("what a workflow holds is explained") {
   CHECK(takt_scheduler_explain_held(host.scheduler, 7, 0, nullptr) == TAKT_E_NULL);
 }
 
-TEST_CASE("ends of turns that cannot be meant are refused, and those of nobody counted") {
+TEST_CASE("invalid ends of turns are refused, and those of unknown workflows counted") {
   Agents host(100, "hold_value", "price");
   takt_event event{};
   event.type = TAKT_EVENT_TURN_ENDED;

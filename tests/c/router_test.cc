@@ -1,4 +1,5 @@
-// Two routers, of C++ and of C, are told the same random facts: what they place, fail and count is the same.
+// Two routers, one in C++ and one in C, receive the same random facts. Their placements, failures and counts must be
+// equal.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -122,7 +123,7 @@ class Twins {
  private:
   RequestId Anyone() { return {dice_.Bits() % (last_id_ + 2)}; }
   InstanceId Instance1() { return {dice_.Bits() % (kInstances + 2)}; }
-  // Where it is, or anywhere.
+  // An instance that has the request, or any.
   InstanceId PlaceOf(RequestId id) { return dice_.Chance(0.9) ? cxx_->InstanceOf(id) : Instance1(); }
   TokensServed Served() { return {{dice_.Int(-1, 40)}, {dice_.Int(0, 40)}}; }
 
@@ -187,7 +188,7 @@ class Twins {
 
   template <class E>
   void Tell(const E& event) {
-    kept_.push_back(event);  // what C points to
+    kept_.push_back(event);  // memory behind the C pointers
     cxx_->On(kept_.back(), now_);
     told_.Add(kept_.back());
     if (dice_.Chance(0.3)) TellAll();
@@ -259,7 +260,7 @@ struct LargestId {
   int calls = 0, others = 0;  // others: answers but TAKT_E_BUSY
 };
 
-TEST_CASE("a key of the host's own orders what waits in a router, and may not call it") {
+TEST_CASE("a host's own key orders the router's queue, and may not call the router") {
   LargestId own;
   takt_key key;
   takt_key_init(&key, sizeof key);
@@ -303,7 +304,7 @@ TEST_CASE("a key of the host's own orders what waits in a router, and may not ca
   takt_event down{};
   down.type = TAKT_EVENT_INSTANCE_DOWN, down.u.instance_down = {9, 0};
   REQUIRE(takt_router_on(own.router, &down, 1, 2) == TAKT_OK);
-  CHECK(own.calls == 6);  // at arrival, and when they come back
+  CHECK(own.calls == 6);  // on arrival, and on return
   CHECK(own.others == 0);
   CHECK(takt_router_destroy(own.router) == TAKT_OK);
 }

@@ -1,4 +1,4 @@
-// Two schedulers, of C++ and of C, are told the same random facts: their plans, counters and logs are the same.
+// Two schedulers, one in C++ and one in C, receive the same random facts. Their plans, counters and logs must be equal.
 #include <algorithm>
 #include <bit>
 #include <cstddef>
@@ -99,7 +99,7 @@ class RandomKv final : public KvOracle {
   std::int64_t refused_ = 0;
 };
 
-// An order of the host's own, by all that it is shown when a request enters but the scores, which no log holds.
+// A host's own order. It uses all fields of an entering request except scores, which no log holds.
 double OwnKey(const takt_request_state& state) {
   const takt_request& r = *state.request;
   std::uint64_t bits = 0;
@@ -193,7 +193,7 @@ class Twins {
     for (int i = 0; i < actions && same_; ++i) Act(i, actions);
     TellAll();
     while (!flight_.empty() && same_) Commit();
-    Step();  // under an oracle, what follows a log's last plan is not replayed
+    Step();  // with an oracle, nothing after a log's last plan is replayed
     CHECK(same_);
   }
 
@@ -261,7 +261,7 @@ class Twins {
   std::int64_t refused() const { return c_kv_ ? c_kv_->refused() : 0; }
 
  private:
-  // Of a log with an order of the host's own: C says what is missing, and C++ can be given it.
+  // A log with a host's own order: C names the missing order, and C++ accepts it.
   void ReplayOwn() {
     auto report = Sized<takt_replay_report>();
     takt_error error;
@@ -303,7 +303,7 @@ class Twins {
 
   void Act(int i, int actions) {
     if (cxx_kv_) {
-      TellAll();  // what C++ was told while its oracle was in the mood before
+      TellAll();  // events for C++ in the oracle's previous state
       const std::uint64_t bits = dice_.Bits();
       for (auto* kv : {&cxx_kv_, &c_kv_}) (*kv)->Behave(setup_, bits % 16 == 0, bits);
     }
@@ -371,12 +371,12 @@ class Twins {
   template <class E>
   void Tell(const E& event) {
     cxx_->On(Event(event), now_);
-    kept_.push_back(event);  // what C points to
+    kept_.push_back(event);  // memory behind the C pointers
     told_.Add(kept_.back());
     if (dice_.Chance(0.5)) TellAll();
   }
 
-  // C gets what C++ was told one by one as a batch.
+  // C receives as a batch the events that C++ received one by one.
   void TellAll() {
     same_ &= takt_scheduler_on(c_, told_.data(), told_.size(), Ns(now_)) == TAKT_OK;
     told_.Clear(), kept_.clear();
@@ -492,7 +492,7 @@ class Twins {
     return takt_scheduler_commit(c_, step, results.in_c(), results.rows.size(), results.flags(), Ns(now_)) == TAKT_OK;
   }
 
-  // Of the oldest step in flight, whose plan must still be what it was. Half of them are told by exception.
+  // Results of the oldest step in flight, whose plan must be unchanged. Half of them are reported by exception.
   Results ResultsOfOldest() {
     Results results;
     if (flight_.empty()) return results;
@@ -555,7 +555,7 @@ class Twins {
   takt_scheduler* c_ = nullptr;
   takt_key key_;
   bool own_ = false;  // some order was the host's own
-  bool held_ = false;  // what turns leave is held
+  bool held_ = false;  // KV of turns is held
   std::deque<std::vector<std::uint64_t>> hashes_;
   TimePoint now_{};
   std::uint64_t last_id_ = 0;

@@ -1,4 +1,4 @@
-// Threads with handles of their own need nothing from one another: each gets what it would have got alone.
+// Threads with handles of their own are independent: each gets the same answers as alone.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +15,7 @@
 namespace takt {
 namespace {
 
-// What takt has answered to a thread, in order.
+// Answers to one thread, in order.
 class Answers {
  public:
   void Add(std::uint64_t x) { hash_ = Mix64(hash_ ^ x); }
@@ -135,7 +135,7 @@ std::uint64_t AnswersOf(std::uint64_t seed) {
   return answers.hash();
 }
 
-TEST_CASE("threads with handles of their own each get what they would have got alone") {
+TEST_CASE("threads with handles of their own get the same answers as alone") {
   constexpr std::size_t kThreads = 4, kRepeats = 5;
   std::array<std::uint64_t, kThreads> alone{};
   for (std::size_t t = 0; t < kThreads; ++t) alone[t] = AnswersOf(t);

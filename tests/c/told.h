@@ -1,4 +1,4 @@
-// Events of C++ as a host in C would tell them, and the options of both.
+// Events of C++ as a host in C passes them, and the options of both.
 #ifndef TAKT_TESTS_C_TOLD_H_
 #define TAKT_TESTS_C_TOLD_H_
 
@@ -67,7 +67,7 @@ inline takt_scheduler_options InC(const SchedulerOptions& o) {
   return c;
 }
 
-// With the ranks in another order than C++ has them.
+// With the ranks in a different order from C++.
 inline takt_epoch InC(const Epoch& e, std::vector<takt_agent_rank>& ranks) {
   takt_epoch c;
   takt_epoch_init(&c, sizeof c);
@@ -84,7 +84,7 @@ inline takt_epoch InC(const Epoch& e, std::vector<takt_agent_rank>& ranks) {
 
 constexpr std::array<ModelScore, 2> kScores = {{{{1}, 0.25f, 10}, {{2}, 0.5f, -1}}};
 
-// What a host has learnt, at random.
+// Random learnt data of a host.
 inline Epoch DrawEpoch(fire::Dice& dice) {
   Epoch e;
   if (dice.Chance(0.5)) e.alpha = 0.01 * dice.Int(0, 100);
@@ -109,7 +109,7 @@ class Told {
     Pair(Teller(*this), event, e);
     events_.push_back(event);
   }
-  // Of C, these are never negative.
+  // In C, these are never negative.
   void Add(TurnEnded e) {
     e.expected = std::max(e.expected, Duration::zero()), e.pin = std::max(e.pin, Duration::zero());
     Add<TurnEnded>(e);
@@ -124,7 +124,7 @@ class Told {
   std::size_t size() const { return events_.size(); }
 
  private:
-  // Keeps what it points to.
+  // Keeps the memory behind its pointers.
   struct Teller : c::IntoC {
     explicit Teller(Told& all) : told(all) {}
 

@@ -1,4 +1,4 @@
-// What a random host does, as values: a seed and a list of actions replay to the same run.
+// Actions of a random host, as values. A seed and a list of actions always replay to the same run.
 #ifndef TAKT_TESTS_FIRE_ACTION_H_
 #define TAKT_TESTS_FIRE_ACTION_H_
 
@@ -33,7 +33,7 @@ enum class Do : std::uint8_t {
   kPinKv,
   kEndTurn,
   kRetain,
-  // Of a host with a router in front of several instances.
+  // Actions of a host with a router and several instances.
   kPlace,
   kUp,
   kDown,
@@ -47,8 +47,8 @@ inline constexpr std::array<std::string_view, 27> kVerbs = {
     "change_policy", "drain",  "plan",  "commit",  "relocate",  "not_ready",   "kv_arrive", "kv_lose",     "pin_kv",
     "end_turn",      "retain", "place", "up",      "down",      "die",         "post",      "hear",        "report"};
 
-// `name`: a request, a step or a move. `bits`: all that is random about it. `dt`: nanoseconds that pass before. `at`:
-// the instance, where there are several; 0: the router, or the only one.
+// `name`: a request, a step or a move. `bits`: all randomness of the action. `dt`: nanoseconds that pass before it.
+// `at`: the instance; 0: the router, or the only instance.
 struct Action {
   Do what = Do::kPlan;
   std::uint64_t name = 0;
@@ -66,7 +66,7 @@ inline std::string Text(const Action& a) {
   return line.data();
 }
 
-// The inverse of Text; what follows the numbers is a comment.
+// The inverse of Text. Text after the numbers is a comment.
 inline std::optional<Action> ParseAction(const std::string& line) {
   std::array<char, 16> verb{};
   Action a;

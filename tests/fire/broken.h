@@ -1,4 +1,5 @@
-// Included before anything of takt's: a broken assertion becomes a violation, with a seed and a log, not an abort.
+// Include this before any header of takt. A failed assertion then becomes a violation with a seed and a log instead of
+// an abort.
 #ifndef TAKT_TESTS_FIRE_BROKEN_H_
 #define TAKT_TESTS_FIRE_BROKEN_H_
 

@@ -1,4 +1,4 @@
-// The scheduler of a world through the C interface.
+// A world's scheduler, used through the C interface.
 #ifndef TAKT_TESTS_FIRE_C_SCHEDULER_H_
 #define TAKT_TESTS_FIRE_C_SCHEDULER_H_
 
@@ -122,7 +122,7 @@ class CScheduler final : public Twin {
   takt_scheduler* scheduler_ = nullptr;
   Told told_;
   std::list<StepPlan> plans_;  // in flight
-  StepPlan idle_;              // the last that ran nothing
+  StepPlan idle_;              // the last plan that ran nothing
   std::string fault_;
 };
 

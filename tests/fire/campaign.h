@@ -1,4 +1,4 @@
-// Many seeds of one kind of world; a seed that fails becomes a short log, and a log a run.
+// Runs many seeds of one kind of world. A seed that fails yields a short log, and a log replays to the same run.
 #ifndef TAKT_TESTS_FIRE_CAMPAIGN_H_
 #define TAKT_TESTS_FIRE_CAMPAIGN_H_
 
@@ -17,7 +17,7 @@
 
 namespace takt::fire {
 
-// Sums tallies, which are numbers from `events` to `plan_hash`, the last.
+// Adds up tallies: all fields are numbers, from `events` to `plan_hash`.
 template <class Tally>
 void Add(Tally& sum, const Tally& t) {
   std::uint64_t* to = &sum.events;
@@ -26,12 +26,13 @@ void Add(Tally& sum, const Tally& t) {
   sum.plan_hash = Mix64(sum.plan_hash ^ t.plan_hash);
 }
 
-// A World has a seed and carries actions out: the same seed and actions, the same run. A Host draws the next action.
+// A World has a seed and carries out actions. The same seed and actions give the same run. A Host draws the next
+// action.
 template <class World, class Host>
 class Campaign {
  public:
-  // 1 at the first violation, with its seed and a log.
-  // `survey`: goes on with the next seed, and prints what is wrong with each.
+  // Returns 1 at the first violation and prints its seed and a log. With `survey`, it prints each violation and
+  // continues with the next seed.
   static int Run(std::uint64_t first, std::uint64_t last, std::int64_t events, bool shrink, bool survey) {
     typename World::Tally sum;
     bool fine = true;
@@ -65,7 +66,7 @@ class Campaign {
   }
 
  private:
-  // The violation that actions lead to, if any; with a drain at the end, or without where it comes before.
+  // Returns the violation that the actions lead to, if any. The run ends with a drain unless a violation comes first.
   static std::string Outcome(std::uint64_t seed, const std::vector<Action>& actions, bool drain) {
     World world(seed);
     for (const Action& action : actions) {
@@ -76,7 +77,7 @@ class Campaign {
     return world.violation();
   }
 
-  // What kind of violation, whatever its numbers: a shorter log must show the same.
+  // Returns the kind of a violation without its numbers. A shorter log must show the same kind.
   static std::string KindOf(const std::string& violation) {
     std::string kind;
     for (char c : violation) {
@@ -85,7 +86,7 @@ class Campaign {
     return kind;
   }
 
-  // Delta debugging (Zeller, 1999): leaves out ever smaller pieces for as long as the violation stays.
+  // Delta debugging (Zeller, 1999): removes ever smaller pieces while the violation remains.
   static std::vector<Action> Shrink(std::uint64_t seed, std::vector<Action> actions, const std::string& violation,
                                     bool drain) {
     const std::string kind = KindOf(violation);

@@ -1,10 +1,10 @@
-// What a shadow demands: the first fault is its violation.
+// Checks of a shadow. The first fault becomes its violation.
 #ifndef TAKT_TESTS_FIRE_CHECK_H_
 #define TAKT_TESTS_FIRE_CHECK_H_
 
 #include <fmt/format.h>
 
-// In a member function that returns nothing, of a class with Violate(text): where it does not hold, the function ends.
+// For member functions that return void in a class with Violate(text). If the condition is false, the function returns.
 #define FIRE_CHECK(condition, ...)              \
   do {                                          \
     if (!(condition)) [[unlikely]]              \

@@ -1,4 +1,4 @@
-// Cheap randomness for the random host: a counter through Mix64, so that a seed costs nothing.
+// Cheap randomness for the random host: a counter through Mix64, so that a new seed costs nothing.
 #ifndef TAKT_TESTS_FIRE_DICE_H_
 #define TAKT_TESTS_FIRE_DICE_H_
 
@@ -17,7 +17,7 @@ class Dice {
   std::uint64_t Bits() { return Mix64(state_ += 0x9e3779b97f4a7c15u); }
   bool Chance(double p) { return static_cast<double>(Bits() >> 11) * 0x1p-53 < p; }
   std::size_t Index(std::size_t n) { return static_cast<std::size_t>(Bits() % n); }
-  // Both ends included.
+  // Returns a number between both ends, inclusive.
   std::int64_t Between(std::int64_t low, std::int64_t high) {
     return low + static_cast<std::int64_t>(Bits() % static_cast<std::uint64_t>(high - low + 1));
   }

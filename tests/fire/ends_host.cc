@@ -66,7 +66,7 @@ std::string EndsWorld::Description() const {
   return fmt::format("{}, {}", setup_.PolicyOf(setup_.policy).spec(), setup_.PauseOf(setup_.pause).spec());
 }
 
-// At an end, within a millisecond of it, or near the host's time.
+// Returns a time at an end of the clock, within a millisecond of an end, or near the host's time.
 TimePoint EndsWorld::Time(Dice& dice) const {
   const Duration step(dice.Of<std::int64_t>({0, 0, 1, 2, 999'999, 1'000'000, 1'000'001, 1'000'000'000}));
   switch (dice.Index(5)) {

@@ -1,5 +1,5 @@
-// A host whose clock, requests and events have times at both ends of the clock. No shadow follows it: nothing may
-// crash, hang or get lost, and the scheduler must stay consistent. A router and a queue hear of the same requests.
+// A host whose clock, requests and events have times at both ends of the clock. It has no shadow. Nothing may crash,
+// hang or get lost, and the scheduler must stay consistent. A router and a queue receive the same requests.
 #ifndef TAKT_TESTS_FIRE_ENDS_HOST_H_
 #define TAKT_TESTS_FIRE_ENDS_HOST_H_
 
@@ -32,7 +32,7 @@ class EndsWorld {
 
   explicit EndsWorld(std::uint64_t seed);
   void Carry(const Action& action);
-  // All requests are cancelled; none may be left.
+  // Cancels all requests and checks that none are left.
   void Drain();
 
   std::uint64_t named() const { return named_; }  // requests so far
@@ -65,8 +65,8 @@ class EndsWorld {
   Scheduler scheduler_;
   Router router_;
   WaitingQueue<AnyPolicy> queue_;
-  TimePoint now_{};    // as the host says
-  TimePoint latest_ = kUnset;  // of the scheduler's calls
+  TimePoint now_{};    // the host's clock
+  TimePoint latest_ = kUnset;  // the latest time of a scheduler call
   std::uint64_t named_ = 0;
   std::vector<Given> plans_;  // in flight
   std::vector<MoveId> moves_;

@@ -1,14 +1,13 @@
 // takt_fire: a scheduler, or a router and its instances, under a random host. docs/project/under_fire.md
 //
-//   takt_fire --seeds 1..100 --events 20000     exit 1 at the first violation, with its seed and a short log
-//   takt_fire --survey --seeds 1..100           goes on after a violation, and says for each seed what it was
-//   takt_fire --no-facts --seeds 1..100         no KV arrives, is lost or pinned, and all rows are ready
-//   takt_fire --router --seeds 1..50            the same with a router in front of several instances
-//   takt_fire --ends --seeds 1..50              times at both ends of the clock: no shadow, but nothing may break or
-//   stay takt_fire --through c --seeds 1..100        the same through the C interface, beside one of C++; with set-ups
-//   that
-//                                               C can tell, as has --through cxx: the hashes of both are equal
-//   takt_fire --replay FILE                     carries out such a log, line by line
+//   takt_fire --seeds 1..100 --events 20000   stop at the first violation; print its seed and a short log; exit 1
+//   takt_fire --survey --seeds 1..100         print each violation and go on
+//   takt_fire --no-facts --seeds 1..100       no KV arrives, is lost or is pinned, and all rows are ready
+//   takt_fire --router --seeds 1..50          a router in front of several instances
+//   takt_fire --ends --seeds 1..50            times at both ends of the clock, without a shadow
+//   takt_fire --through c --seeds 1..100      the C interface next to the C++ one
+//   takt_fire --through cxx --seeds 1..100    the same set-ups in C++ alone; both hashes are equal
+//   takt_fire --replay FILE                   carry out a log, line by line
 #include <fmt/format.h>
 
 #include <cstdint>
@@ -34,7 +33,7 @@ using SchedulerCampaign = Campaign<World, RandomHost>;
 using RouterCampaign = Campaign<RouterWorld, RouterHost>;
 using EndsCampaign = Campaign<EndsWorld, EndsHost>;
 
-// A world whose policy and pause a host in C can name.
+// A world whose policy and pause policy have names in the C interface.
 class NamedWorld : public World {
  public:
   static constexpr const char* kLogPrefix = "cxx ";
@@ -70,7 +69,7 @@ const char* PrefixOf(Through through) {
   return World::kLogPrefix;
 }
 
-// Calls f with a campaign of the kind, as a null pointer.
+// Calls f with a null pointer to the campaign type of this kind.
 template <class F>
 int OfKind(Through through, F&& f) {
   switch (through) {
@@ -129,9 +128,9 @@ int Main(const std::vector<std::string>& args) {
     } else if (args[i] == "--through" && more && (args[i + 1] == "c" || args[i + 1] == "cxx")) {
       through = args[++i] == "c" ? Through::kC : Through::kNamed;
     } else if (args[i] == "--no-facts") {
-      Setup::with_facts = false;  // the worlds of before there were any
+      Setup::with_facts = false;  // the worlds without agents and facts
     } else if (args[i] == "--scaled") {
-      scaled = true;  // as many seeds as TAKT_TEST_SCALE says
+      scaled = true;  // the number of seeds for TAKT_TEST_SCALE
     } else if (args[i] == "--no-shrink") {
       shrink = false;
     } else if (args[i] == "--survey") {

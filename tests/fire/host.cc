@@ -27,7 +27,7 @@ Estimate EstimateOf(Dice& dice, double truth, double absurd) {
   return Estimate::Exact(static_cast<double>(static_cast<std::int64_t>(truth) + dice.Between(0, 3)));
 }
 
-// Of a call that takes so long and returns so many tokens: right, off by ten either way, absent, or absurd.
+// Prediction of a tool call's time and returned tokens: exact, off by up to ten times either way, absent, or absurd.
 struct Predicted {
   Duration duration{0};
   Tokens returned{0};
@@ -57,7 +57,7 @@ WorkAfter DrawAfter(Dice& dice, double absurd) {
   return after;
 }
 
-// A time that begins now, or just before, and may well be that of a plan.
+// A time that begins now or slightly earlier. It may equal the time of a plan.
 TimePoint Soon(Dice& dice, const Setup& setup, TimePoint now, std::int64_t most) {
   if (setup.tick > 1 && dice.Chance(0.5)) most = 20 * setup.tick;
   return now + Duration(dice.Between(-1, most / setup.tick) * setup.tick);
@@ -108,7 +108,7 @@ void Print(const HostTally& t, std::uint64_t seeds) {
       t.relocations, t.allocations_failed, t.facts, t.resizes, t.plan_hash);
 }
 
-constexpr std::uint64_t kFirstOfFlood = 1'000;  // name that a flood bears
+constexpr std::uint64_t kFirstOfFlood = 1'000;  // first name of a flood
 
 Drawn DrawRequest(RequestId id, const Setup& setup, TimePoint now, std::uint64_t bits) {
   Dice dice(bits);
@@ -212,7 +212,7 @@ ReturnTimesOptions TimesOf(const Setup& setup) {
 
 Scheduler World::MakeScheduler(const Setup& setup, AnyPause pause, HostKv* kv) {
   Scheduler scheduler = *Scheduler::Create(setup.options, setup.PolicyOf(setup.policy), std::move(pause), kv);
-  if (setup.agents && setup.retention % 4 > 0) {  // else it gets them with the first turn that ends
+  if (setup.agents && setup.retention % 4 > 0) {  // otherwise, the first turn that ends sets them
     const absl::Status set = scheduler.SetRetention(*MakeRetention(Setup::RetentionOf(setup.retention)),
                                                     *MakeGate(Setup::GateOf(setup.retention)), TimesOf(setup));
     if (!set.ok()) throw Broken(std::string(set.message()));
@@ -265,8 +265,8 @@ void World::Carry(const Action& action) {
   }
 }
 
-// A pin ends with its time, with the branch's next request, by what the host says of the workflow, with the KV, and if
-// nothing else could go. Whatever names others invent, it stays.
+// A pin ends with its time, with the branch's next request, by the host's events of the workflow, with the KV, or if
+// nothing else can be evicted. It remains whatever other names clients invent.
 void World::CheckPin(const Action& a, WorkflowId workflow, std::uint64_t branch, const HeldExplanation& before,
                      std::uint64_t broken) {
   const Stats& stats = scheduler_->stats();
@@ -309,7 +309,7 @@ void World::Do(const Action& a) {
     case Do::kReturnTool: return ReturnTool(a);
     case Do::kCancel: ++tally_.cancels; return Tell(Cancelled{id});
     case Do::kFinishMove: {
-      if (a.name > shadow_.moves_told()) return;  // nobody can have done what was not asked for yet
+      if (a.name > shadow_.moves_told()) return;  // a move cannot be reported before it was requested
       const bool failed = Dice(a.bits).Chance(setup_.failed_moves);
       ++tally_.moves;
       tally_.failed_moves += failed ? 1 : 0;
@@ -331,11 +331,11 @@ void World::Do(const Action& a) {
     case Do::kEndTurn: {
       ++tally_.facts;
       Dice of(a.bits);
-      const WorkflowId workflow = {of.Bits() % 8};  // none, or one that never was
+      const WorkflowId workflow = {of.Bits() % 8};  // none, or one that never existed
       if (of.Chance(0.1)) return Tell(WorkflowEnded{workflow, of.Chance(0.5)});
       const std::uint64_t branch = of.Bits() % 3;
       TurnEnded ended{workflow, branch, static_cast<TurnWhy>(of.Index(5)), {of.Bits() % 100}};
-      // Of another stream, so that what was said before stays.
+      // From another stream of random numbers, so that earlier draws remain.
       Dice more(Mix64(a.bits));
       const auto gap = [&] { return FromSeconds(more.Chance(0.1) ? 1e11 : more.Int(-10, 2000) / 1e3); };
       if (more.Chance(0.2)) return Tell(TurnExpected{workflow, branch, After(now_, gap())});
@@ -371,12 +371,12 @@ void World::Do(const Action& a) {
     case Do::kDie:
     case Do::kPost:
     case Do::kHear:
-    case Do::kReport: return;  // of hosts with a router
+    case Do::kReport: return;  // only for hosts with a router
   }
 }
 
 void World::Arrive(const Action& a) {
-  // A host that has been told that an id was refused, or is about to be, does not use it before that.
+  // A host does not reuse an id until the scheduler has reported it as refused.
   const RequestId id = setup_.ids.Of(a.name);
   if (shadow_.life(id).must_fail) return;
   const Drawn drawn = DrawRequest(id, setup_, now_, a.bits);
@@ -409,7 +409,7 @@ void World::CallTool(const Action& a) {
   ++tally_.tools;
   const DrawnCall drawn = DrawCall(setup_.ids.Of(a.name), a.bits);
   tally_.absurd_calls += drawn.absurd ? 1 : 0;
-  if (a.name < lengths_.size()) {  // somebody has arrived by that name
+  if (a.name < lengths_.size()) {  // a request with that name has arrived
     if (a.name >= answers_.size()) answers_.resize(a.name + 256, kNever);
     answers_[a.name] = drawn.answer ? now_ + *drawn.answer : kNever;
   }
@@ -461,7 +461,7 @@ bool World::RefusesAll(std::uint64_t bits) {
   return dice.Chance(setup_.refuses_all);
 }
 
-// To another address, by one or the other way of moving; plans in flight come along.
+// Moves the scheduler to another address by one of the two ways. Plans in flight move along.
 void World::Relocate(std::uint64_t bits) {
   ++tally_.relocations;
   Scheduler elsewhere(std::move(*scheduler_));
@@ -532,7 +532,7 @@ void World::Compare(std::uint64_t bits) {
 
 std::int32_t World::OutputLeft(RequestId id, const Life& life) const { return lengths_[NameOf(id)] - life.generated; }
 
-// The same by exception, where every entry has its row in its place: the rows that went as planned are left out.
+// Reports the same results as exceptions if every entry has its row in place: rows that went as planned are omitted.
 StepResult World::WithoutRest(const StepPlan& plan, const StepResult& result) {
   const auto names = [](const PlanEntry& e, const RowResult& r) { return e.request == r.request && e.lane == r.lane; };
   if (!std::ranges::equal(plan.run, result.rows, names)) return result;
@@ -560,7 +560,7 @@ void World::Commit(StepId step, std::uint64_t bits, bool faults) {
     return;
   }
   if (given != given_.begin()) ++tally_.out_of_order;
-  // A plan must have stayed as it was given.
+  // A plan must not have changed since it was returned.
   const auto known = std::ranges::find(shadow_.steps(), step, &Shadow::Step::id);
   if (known == shadow_.steps().end() || given->plan->id != step ||
       !std::ranges::equal(given->plan->run, known->entries)) {
@@ -632,7 +632,7 @@ void World::Drain() {
     if (plans < 0) return shadow_.Violate("what lives does not end");
     Compare(1);
     shadow_.CheckEmpty(*scheduler_);
-    if (setup_.agents) return;  // a gate goes by time
+    if (setup_.agents) return;  // a gate depends on time
     if (share * static_cast<double>(plans) > 2 * PlansEachStep() * static_cast<double>(fresh)) {
       shadow_.Violate(fmt::format("drains in {} plans, and afresh in {}", plans, fresh));
     }
@@ -641,7 +641,7 @@ void World::Drain() {
   }
 }
 
-// All that is in flight.
+// Everything in flight.
 void World::Settle() {
   EachKv([](HostKv& kv) {
     kv.Behave(0, 0, false, 0);
@@ -655,14 +655,15 @@ void World::Settle() {
   }
 }
 
-// A gate is asked again this late, in nanoseconds, so that what it lets in by time comes in after few plans.
+// A gate is asked again after this many nanoseconds, so that requests it admits by time arrive after few plans.
 constexpr std::int64_t kGateAsksEach = 1'000 * std::int64_t{1'000'000'000};
 
 StepLimits QuietLimits(std::int32_t longest, std::int32_t max_running) {
   return {.tokens = {std::max(longest, 64) + 1024 * 4}, .max_seqs = max_running};
 }
 
-// Nobody answers any more, and who runs runs to its end: a pause policy that reviews lets go of all memory in time.
+// The tools no longer answer, and running requests run to their end. A pause policy that reviews releases all memory in
+// time.
 void World::OutlastTools() {
   const StepLimits limits = QuietLimits(longest_, setup_.options.max_running);
   const std::string pause = setup_.PauseOf(setup_.pause).spec();
@@ -687,9 +688,9 @@ void World::OutlastTools() {
   }
 }
 
-// Of the memory that others may take, the share that is not kept by requests which wait, or will: those that are
-// blocked or in a tool call come back at once. A fresh scheduler has all of it. As long as something runs nobody takes
-// what is kept, so that up to then so many fewer run at a time.
+// Share of the usable memory that is not kept by waiting requests, including blocked requests and requests in a tool
+// call, which return at once. A fresh scheduler has all of it. While something runs, kept KV is not taken, so fewer
+// requests run at a time.
 double World::ShareForOthers() const {
   const SchedulerOptions& options = setup_.options;
   if (options.kv == KvMode::kNone) return 1;
@@ -702,8 +703,8 @@ double World::ShareForOthers() const {
   return most > 0 ? std::max(most - kept, 0.0) / most : 1;
 }
 
-// If preemption by rank swaps, a promoted request may displace another each time that a promotion is over: two plans
-// only move KV. Where aging counts from the first run, few are promoted in a fresh scheduler: none there has run.
+// If preemption by rank swaps, each end of a promotion may let a promoted request displace another: two plans then only
+// move KV. If aging counts from the first run, a fresh scheduler promotes few requests, because none has run.
 double World::PlansEachStep() const {
   const SchedulerOptions& options = setup_.options;
   const AnyPolicy policy = setup_.PolicyOf(policy_);
@@ -713,7 +714,7 @@ double World::PlansEachStep() const {
   return 1 + 2.0 / static_cast<double>(std::max<std::int64_t>(aging->quantum, 1));
 }
 
-// Plans from the moment that faults stop, one step in flight at a time; -1: it does not end.
+// Returns the number of plans after faults stop, with one step in flight at a time; -1: it does not end.
 std::int64_t World::PlansToDrain() {
   const auto quiet = [this] {
     Settle();
@@ -738,7 +739,8 @@ std::int64_t World::PlansToDrain() {
   return -1;
 }
 
-// What is left, as new requests to a fresh scheduler with the same options and the policy of now, without any fault.
+// Submits the remaining requests as new ones to a fresh scheduler with the same options and the current policy, without
+// faults.
 std::int64_t World::PlansOfFreshDrain() const {
   std::optional<HostKv> kv;
   if (kv_) kv.emplace(kv_->total_blocks(), setup_.options.kv_block_tokens, setup_.ids);
@@ -761,7 +763,7 @@ std::int64_t World::PlansOfFreshDrain() const {
   }
   const StepLimits limits = QuietLimits(longest_, setup_.options.max_running);
   std::vector<RowResult> rows;
-  for (std::int64_t plans = 4;; ++plans) {  // the steps in flight, and a move, are its own
+  for (std::int64_t plans = 4;; ++plans) {  // four extra plans: steps in flight and a move
     const StepPlan& plan = fresh.Plan(now_, limits);
     for (const KvMove& move : plan.moves) fresh.On(MoveDone{move.id}, now_);
     if (fresh.alive() == 0 || plans > 1'000'000) return plans;
@@ -824,7 +826,7 @@ Action RandomHost::Next(const World& world) {
       return with(what, Anyone(world));
     }
   }
-  if (dice_.Chance(0.2)) {  // whoever waits for the host
+  if (dice_.Chance(0.2)) {  // any request that waits for the host
     const std::uint64_t name = Anyone(world);
     const RequestId id = s.ids.Of(name);
     const Life& life = shadow.life(id);
@@ -837,8 +839,8 @@ Action RandomHost::Next(const World& world) {
   }
   if (s.options.kv == KvMode::kOracle && dice_.Chance(0.15)) return with(Do::kFreeKv, 0);
   if (std::cmp_less(shadow.unreleased().size(), s.population) && dice_.Chance(0.5)) {
-    const bool again = last_name_ > 0 && dice_.Chance(s.used_again);  // an id that lives, or lived
-    // Of late, rather: such a one may have ended without having been released.
+    const bool again = last_name_ > 0 && dice_.Chance(s.used_again);  // an id that is or was alive
+    // Prefers recent ids: such a request may have ended without having been released.
     const std::uint64_t back = dice_.Chance(0.5) ? std::min<std::uint64_t>(last_name_, 20) : last_name_;
     return with(Do::kArrive, again ? last_name_ - dice_.Bits() % std::max<std::uint64_t>(back, 1) : ++last_name_);
   }

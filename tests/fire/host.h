@@ -1,4 +1,4 @@
-// A host with a seed: it draws actions, carries them out on a scheduler, and lets a shadow judge.
+// A random host with a seed. It draws actions and carries them out on a scheduler, and a shadow checks the results.
 #ifndef TAKT_TESTS_FIRE_HOST_H_
 #define TAKT_TESTS_FIRE_HOST_H_
 
@@ -24,7 +24,7 @@
 
 namespace takt::fire {
 
-// What happened, by kind.
+// Events by kind.
 struct HostTally {
   std::uint64_t events = 0, plans = 0, commits = 0, arrivals = 0, cancels = 0, blocked = 0, tools = 0,
                 policy_changes = 0, relocations = 0, plans_refused = 0, allocations_failed = 0;
@@ -38,13 +38,13 @@ struct HostTally {
 
 void Print(const HostTally& tally, std::uint64_t seeds);
 
-// A request, and how long its output will be.
+// A request and the length of its output.
 struct Drawn {
   Request request;
   std::int32_t length = 0;
   bool absurd = false;
 };
-// A call, and when its tool will answer; absent: it never does.
+// A tool call and the time of the tool's answer; absent: it never answers.
 struct DrawnCall {
   ToolCalled call;
   std::optional<Duration> answer;
@@ -54,8 +54,8 @@ DrawnCall DrawCall(RequestId id, std::uint64_t bits);
 Drawn DrawRequest(RequestId id, const Setup& setup, TimePoint now, std::uint64_t bits);
 Revised DrawRevised(RequestId id, const Setup& setup, TimePoint now, std::uint64_t bits);
 
-// A scheduler beside that of a world, which is told the same. The host carries out its plans, and they must be the
-// same.
+// A second scheduler that receives the same calls as a world's scheduler. The host carries out its plans. Both
+// schedulers must return the same plans.
 class Twin {
  public:
   Twin() = default;
@@ -66,14 +66,14 @@ class Twin {
   virtual void On(const Event& event, TimePoint now) = 0;
   virtual void ChangePolicy(const AnyPolicy& policy, TimePoint now) = 0;
   virtual void SetRetention(const std::string& retention, const std::string& gate) = 0;
-  virtual const StepPlan& Plan(TimePoint now, const StepLimits& limits) = 0;  // stays until its commit
+  virtual const StepPlan& Plan(TimePoint now, const StepLimits& limits) = 0;  // valid until its commit
   virtual void Commit(const StepResult& result, TimePoint now) = 0;
-  virtual HostKv* kv() { return nullptr; }  // its host's block manager
-  // In what it is unlike the world's scheduler; empty: in nothing.
+  virtual HostKv* kv() { return nullptr; }  // the block manager of its host
+  // Returns how it differs from the world's scheduler; empty: not at all.
   virtual std::string Unlike(const Scheduler& scheduler) const = 0;
 };
 
-// The scheduler of a seed under actions. Deterministic: the same seed and actions, the same run.
+// The scheduler of a seed under actions. The same seed and actions give the same run.
 class World {
  public:
   using Tally = HostTally;
@@ -84,23 +84,23 @@ class World {
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
-  // Before anything happens.
+  // Call this before any action.
   void Pair(std::unique_ptr<Twin> twin) { twin_ = std::move(twin); }
 
-  // What cannot be done (a request that is not there) is passed over or done all the same, as faulty hosts do.
+  // Impossible actions, such as one on an unknown request, are skipped or carried out all the same, as faulty hosts do.
   void Carry(const Action& action);
 
-  // For a host that has its requests from elsewhere: `length` is that of the output.
+  // For a host whose requests come from elsewhere; `length` is the length of the output.
   void Arrive(const Request& request, std::int32_t length);
   template <class E>
   void Tell(const E& event);
   void Pass(std::int64_t nanoseconds);
   TimePoint now() const { return now_; }
 
-  // Faults stop; all that lives must end, within twice the plans that a fresh scheduler needs for what is left.
+  // Stops faults. All live requests must then end within twice the plans that a fresh scheduler needs for the rest.
   void Drain();
 
-  // Whether the tool that the request has called would have answered by now.
+  // Returns true if the tool of the request's call would have answered by now.
   bool answered(RequestId id) const {
     const std::uint64_t name = NameOf(id);
     return name < answers_.size() && answers_[name] <= now_;
@@ -115,7 +115,7 @@ class World {
 
   std::string Description() const;
 
-  // Where set, every action leaves a comment on what it did.
+  // If set, every action adds a comment with its effect.
   std::string* comment = nullptr;
 
  private:
@@ -149,37 +149,37 @@ class World {
   void Note(const char* format, const Args&... args);
 
   Setup setup_;
-  std::uint64_t policy_;  // in force: bits for PolicyOf
+  std::uint64_t policy_;  // current policy: bits for PolicyOf
   std::optional<HostKv> kv_;
   std::optional<Scheduler> scheduler_;
   std::unique_ptr<Twin> twin_;
   WatchedPause::List asked_ = std::make_shared<std::vector<Asked>>();
   Shadow shadow_;
   TimePoint now_{};
-  std::vector<std::int32_t> lengths_;  // true output lengths, by request's name
-  std::vector<TimePoint> answers_;     // of the tool that was called last, likewise
+  std::vector<std::int32_t> lengths_;  // true output lengths, by request name
+  std::vector<TimePoint> answers_;  // answer times of the last tool call, by request name
   struct Given {
     StepId id;
     const StepPlan* plan;
   };
-  std::vector<Given> given_;  // plans in flight, as the scheduler gave them
+  std::vector<Given> given_;  // plans in flight, as the scheduler returned them
   std::vector<RowResult> rows_, exceptions_;
   Tally tally_;
   TimePoint last_wake_at_ = kNever;  // as of the last plan
-  std::int32_t fails_at_ = -1;  // so many allocations of the next call succeed; below 0: all do
-  std::int32_t spell_ = 0;  // plans of which the oracle will yet refuse all
-  std::int32_t longest_ = 1;  // context of any request
+  std::int32_t fails_at_ = -1;  // allocations of the next call that succeed; below 0: all
+  std::int32_t spell_ = 0;  // number of coming plans in which the oracle refuses everything
+  std::int32_t longest_ = 1;  // longest context of any request
 };
 
-// The block manager, and that of the twin.
+// The block managers of the world and of the twin.
 template <class F>
 void World::EachKv(F&& f) {
   if (kv_) f(*kv_);
   if (HostKv* twins = twin_ ? twin_->kv() : nullptr; twins != nullptr) f(*twins);
 }
 
-// A call while memory fails, perhaps: then nothing has changed, and it is made again. So plans are the same wherever a
-// standard library allocates.
+// May let memory fail in a call. Nothing has then changed, and the call is repeated. Plans are therefore the same
+// wherever a standard library allocates.
 template <class F>
 void World::Attempt(F&& call) {
   if (fails_at_ < 0) return call();
@@ -222,7 +222,7 @@ class RandomHost {
   Action Next(const World& world);
 
  private:
-  std::uint64_t Anyone(const World& world);  // a name
+  std::uint64_t Anyone(const World& world);  // returns a request name
 
   Dice dice_;
   std::uint64_t last_name_ = 0;

@@ -1,4 +1,4 @@
-// A host's own block manager, as a KvOracle that defers frees and refuses at random, and checks what it is asked.
+// A host's own block manager: a KvOracle that defers frees, refuses at random, and checks its arguments.
 #ifndef TAKT_TESTS_FIRE_HOST_KV_H_
 #define TAKT_TESTS_FIRE_HOST_KV_H_
 
@@ -19,7 +19,7 @@ class HostKv final : public KvOracle {
   HostKv(Blocks total, Tokens block_tokens, Ids ids)
       : ids_(ids), most_(total.value), total_(most_), free_(most_), block_tokens_(block_tokens) {}
 
-  // Chances from here on, decided by the bits of the action at hand. `all`: it refuses whatever it is asked.
+  // Sets the chances from here on, from the bits of the action. `all`: it refuses every request.
   void Behave(double refuse, double defer, bool all, std::uint64_t bits) {
     refuse_ = refuse;
     refuse_all_ = all;
@@ -29,7 +29,7 @@ class HostKv final : public KvOracle {
     refused_.clear();
   }
 
-  // Some of what is free is there no more, or what was taken away before is there again.
+  // Removes some free blocks, or restores blocks that were removed earlier.
   void Resize(std::uint64_t bits) {
     Dice dice(bits ^ 0x5e512eu);
     const std::int32_t change = dice.Chance(0.5) ? dice.Int(-free_, 0) : most_ - total_;
@@ -52,8 +52,8 @@ class HostKv final : public KvOracle {
     }
     return false;
   }
-  bool refuses() const { return !refused_.empty(); }  // somebody, in this plan
-  int asked() const { return asked_; }  // times, in this plan
+  bool refuses() const { return !refused_.empty(); }  // a request, in this plan
+  int asked() const { return asked_; }  // number of questions, in this plan
   const std::string& fault() const { return fault_; }
 
   Tokens block_tokens() const override { return block_tokens_; }
@@ -62,7 +62,7 @@ class HostKv final : public KvOracle {
   Blocks pending_blocks() const { return {pending_}; }
   KvSnapshot Snapshot() const override { return {total_blocks(), free_blocks(), pending_blocks()}; }
 
-  // Says anything, but the same for a request at all times.
+  // Returns an arbitrary answer that stays the same for each request.
   static std::int32_t Cached(const Request& r) {
     switch (Mix64(r.id.value) % 6) {
       case 0: return r.prompt_tokens.value / 2;

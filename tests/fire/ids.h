@@ -1,4 +1,4 @@
-// How a host names its requests: counters, random numbers, or what an adversary would choose.
+// How a host names its requests: counters, random numbers, or an adversary's choice.
 #ifndef TAKT_TESTS_FIRE_IDS_H_
 #define TAKT_TESTS_FIRE_IDS_H_
 
@@ -9,21 +9,21 @@
 
 namespace takt::fire {
 
-// Modulo 2^64; Newton's iteration doubles the number of right bits.
+// Modulo 2^64. Newton's iteration doubles the number of correct bits.
 constexpr std::uint64_t InverseOf(std::uint64_t odd) {
   std::uint64_t inverse = odd;
   for (int i = 0; i < 6; ++i) inverse *= 2 - odd * inverse;
   return inverse;
 }
 
-// Names of actions are 1, 2, 3 ...; the ids that a scheduler sees follow from them, and back. 0 stays 0.
+// Names in actions are 1, 2, 3 and so on. Each maps to an id for the scheduler and back. 0 stays 0.
 class Ids {
  public:
   enum class Kind : std::uint8_t {
     kCounter,    // the name itself
-    kScattered,  // over all 64 bits
-    kRuns,       // sixteen in a row, here and there
-    kColliding,  // one place in any IdMap of the default key, as who knows that would choose them
+    kScattered,  // spread over all 64 bits
+    kRuns,       // runs of sixteen
+    kColliding,  // all collide in an IdMap with the default key
   };
 
   explicit Ids(Kind kind = Kind::kCounter) : kind_(kind) {}
@@ -36,7 +36,7 @@ class Ids {
       case Kind::kRuns: return {((name >> 4) * kFactor) << 4 | (name & 15)};
       case Kind::kColliding: break;
     }
-    // IdMap looks at the top bits of what it makes of a name's 60, so that one in sixteen will do.
+    // IdMap uses the top bits of its 60-bit hash, so one name in sixteen is enough.
     for (std::uint64_t extra = 0;; ++extra) {
       const std::uint64_t run = Unspread(kPlace | name << 8 | extra);
       if (run >> 60 == 0 || extra == 255) return {run << 4};
@@ -59,7 +59,7 @@ class Ids {
 
   static constexpr std::uint64_t kPlace = std::uint64_t{0x5eed1} << 44;
 
-  // As IdMap spreads runs under hash_seed 0.
+  // The spread of IdMap under hash_seed 0.
   static constexpr std::uint64_t kAdd = Mix64(0), kFirst = Mix64(kAdd) | 1, kSecond = Mix64(Mix64(kAdd)) | 1,
                                  kThird = Mix64(Mix64(Mix64(kAdd))) | 1;
   static constexpr std::uint64_t Spread(std::uint64_t run) {

@@ -1,4 +1,4 @@
-// Memory that fails where a host wants it to: operator new of takt_fire, in memory.cc.
+// Memory that fails on a host's request: operator new of takt_fire, defined in memory.cc.
 #ifndef TAKT_TESTS_FIRE_MEMORY_H_
 #define TAKT_TESTS_FIRE_MEMORY_H_
 
@@ -7,13 +7,13 @@
 
 namespace takt::fire {
 
-// While `watched`, the allocation before which so many are left fails.
+// While `watched` is set, the allocation fails before which this many have succeeded.
 struct Memory {
   inline static bool watched = false;
   inline static std::int32_t left = 0;
 };
 
-// What the host allocates for itself, in code that a scheduler calls.
+// Scope for the host's own allocations inside a scheduler call.
 class OfTheHost {
  public:
   OfTheHost() : was_(std::exchange(Memory::watched, false)) {}

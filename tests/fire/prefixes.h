@@ -1,5 +1,5 @@
-// A second opinion on which prefix chunks a KV cache keeps, from what is seen of it: who starts past which, and how
-// many blocks are kept for nobody.
+// A second model of which prefix chunks a KV cache keeps. It knows only which requests start past which chunks, and how
+// many idle blocks are cached.
 #ifndef TAKT_TESTS_FIRE_PREFIXES_H_
 #define TAKT_TESTS_FIRE_PREFIXES_H_
 
@@ -15,26 +15,26 @@
 
 namespace takt::fire {
 
-// A chunk is there while a request refers to it, and then until room is needed: the one that has been idle longest goes
-// first, of one request's the deepest. Chunks of other sizes are others, whatever their hashes, which are small
-// numbers; so are the sizes, in blocks.
+// A chunk is cached while a request refers to it, and then until its room is needed. The chunk that has been idle
+// longest is evicted first, of one request the deepest. Chunks of different sizes differ, whatever their hashes. Hashes
+// and sizes in blocks are small numbers.
 class Prefixes {
  public:
   using Hashes = std::span<const std::uint64_t>;
 
-  // The order in which chunks became idle is known from here on, or it is not: some of a plan's events leave no trace
-  // of it.
+  // Sets whether the order in which chunks became idle is known from here on. Some events of a plan leave no trace of
+  // the order.
   void Tie(bool tied) {
     tied_ = tied;
     ++clock_;
   }
-  // False from the first time that chunks of one age had to be told apart: nothing is said any more.
+  // Returns false once chunks of equal age had to be distinguished. The model makes no claims after that.
   bool sure() const { return sure_; }
   void Doubt() { sure_ = false; }
 
   std::int64_t referenced_blocks() const { return referenced_; }
   std::int64_t idle_blocks() const { return idle_; }
-  // Of the chunk that went last; 0: none has since Settle(n) was called before.
+  // Age of the chunk that was evicted last; 0: none since Settle(n) was last called.
   std::int32_t evicted() const { return evicted_; }
 
   std::int32_t Found(Hashes hashes, std::int32_t blocks) const {
@@ -52,7 +52,7 @@ class Prefixes {
     return idle;
   }
 
-  // A request starts past the first so many of its chunks. What is wrong with that; empty: nothing.
+  // A request starts past its first chunks. Returns the fault, or an empty string.
   std::string Acquire(Hashes hashes, std::int32_t chunks, std::int32_t blocks) {
     if (!sure_) return {};
     const std::int32_t found = Found(hashes, blocks);
@@ -69,7 +69,7 @@ class Prefixes {
     return {};
   }
 
-  // False where it is there already.
+  // Returns false if the chunk is already present.
   bool Publish(std::uint64_t hash, std::int32_t blocks) {
     if (!sure_) return false;
     const std::size_t i = Index(hash, blocks);
@@ -90,7 +90,7 @@ class Prefixes {
     }
   }
 
-  // So many blocks are kept for nobody: the others had to make room.
+  // Checks the number of cached idle blocks. All others must have been evicted.
   std::string Settle(std::int64_t cached) {
     if (!sure_) return {};
     if (cached > idle_) return fmt::format("{} blocks are cached, and {} can be", cached, idle_);
@@ -100,7 +100,7 @@ class Prefixes {
   }
   void Forgive() { evicted_ = 0; }
 
-  // Chunks that have gone, by hash and blocks, since the list was last taken.
+  // Returns the evicted chunks, by hash and blocks, since the last call.
   std::vector<std::pair<std::uint64_t, std::int32_t>> TakeGone() { return std::exchange(gone_, {}); }
 
  private:
@@ -109,7 +109,7 @@ class Prefixes {
   }
 
   struct Chunk {
-    std::int32_t blocks = 0;  // 0: not there
+    std::int32_t blocks = 0;  // 0: absent
     std::int32_t references = 0;
     std::uint64_t idle_since = 0;
   };
@@ -132,7 +132,7 @@ class Prefixes {
       gone_.push_back({static_cast<std::uint64_t>((&chunk - chunks_.data() - chunk.blocks) / 4), chunk.blocks});
       chunk = {};
     }
-    if (of_that_age > 1) sure_ = false;  // perhaps not all of them had to go
+    if (of_that_age > 1) sure_ = false;  // perhaps only some of them were evicted
   }
 
   std::vector<Chunk> chunks_;  // by hash and size

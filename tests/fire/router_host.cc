@@ -20,13 +20,13 @@ namespace {
 
 constexpr std::uint32_t kMostInstances = 5;
 
-// Wants an instance at some times and not at others, and says so in every way there is. Its accounts must be the
-// router's.
+// An autoscaler that wants an instance at some times and not at others, in every way the interface allows. Its accounts
+// must equal the router's.
 struct Picky {
   static constexpr std::string_view kName = "picky";
 
   std::vector<std::int64_t> held = {};  // requests, by the slot of their instance
-  std::vector<bool> placed = {};        // by slot
+  std::vector<bool> placed = {};  // by slot
 
   void Up(const InstanceState& i, TimePoint) {
     if (i.slot >= held.size()) held.resize(i.slot + 1);
@@ -110,7 +110,7 @@ RouterSetup RouterSetup::OfSeed(std::uint64_t seed) {
   RouterSetup s;
   const auto sometimes = [&dice](double rate) { return dice.Chance(0.6) ? rate * dice.Of({0.1, 0.5, 1.0}) : 0.0; };
   s.instance = Setup::OfSeed(seed);
-  s.instance.population = 0;  // all come through the router
+  s.instance.population = 0;  // all requests come through the router
   s.instance.drains = false;
   s.rules.ids = s.instance.ids;
   s.rules.plain = dice.Chance(0.5);
@@ -139,7 +139,7 @@ RouterSetup RouterSetup::OfSeed(std::uint64_t seed) {
   s.rules.fair = true;
   s.rules.plain = false;
   s.tells_size = false;
-  s.rules.options.max_outstanding = dice.Of<std::int64_t>({1, 3, 10});  // so that somebody waits
+  s.rules.options.max_outstanding = dice.Of<std::int64_t>({1, 3, 10});  // so that some requests wait
   FairShare::Options shares;
   for (std::uint64_t tenant : {1u, 2u}) {
     if (dice.Chance(0.5)) shares.weights.weights.push_back({{tenant}, dice.Of({0.01, 0.5, 3.0, 1e6})});
@@ -224,7 +224,7 @@ void RouterWorld::Arrive(const Action& a) {
   Tell(Arrived{drawn.request});
 }
 
-// The instance that has it is told, too.
+// The instance that has the request receives the event, too.
 void RouterWorld::Cancel(RequestId id) {
   const RouterShadow::Request& request = shadow_.request(id);
   ++tally_.cancels;
@@ -248,11 +248,11 @@ void RouterWorld::Place() {
     Note(" {} to {}", p.request.value, p.instance.value);
     Member& member = members_[p.instance.value];
     if (!member.world) {
-      ++tally_.unheard;  // until its loss is noticed
+      ++tally_.unheard;  // until the loss is noticed
       continue;
     }
     Request request = router_.Find(p.request)->request;
-    request.prefix = shadow_.request(p.request).state.request.prefix;  // the router's may be gone when this is heard
+    request.prefix = shadow_.request(p.request).state.request.prefix;  // the router's may be gone by then
     request.scores = {};
     member.to.push_back({Arrived{request}, lengths_[NameOf(p.request)]});
   }
@@ -268,16 +268,17 @@ Instance RouterWorld::Described(std::uint32_t at, std::int64_t capacity) const {
           .life = setup_.lives == Lives::kByHost ? members_[at].life : 0};
 }
 
-// Starts an instance, or says something new about one that runs.
+// Starts an instance, or describes a running one anew.
 void RouterWorld::Up(std::uint32_t at, std::uint64_t bits) {
   if (at == 0) return;
   Member& member = members_[at];
   Dice dice(bits);
   std::int64_t capacity = dice.Of<std::int64_t>({1, 4, 20, Instance::kUnbounded, Instance::kUnbounded});
   if (member.world == nullptr) {
-    // Its loss went unnoticed. A new life says so, too.
+    // The loss went unnoticed. A new life reveals the loss.
     if (shadow_.up({at}) && (setup_.lives != Lives::kByHost || dice.Chance(0.5))) Down(at);
-    // Messages of its former life are still on their way. Nothing but as_of tells the router if they name no life.
+    // Messages of the former life are still in transit. If they name no life, only as_of lets the router recognize
+    // them.
     if (member.life > 0) {
       if (dice.Chance(0.3)) member.from.push_back(InstanceDown{{at}, member.life});
     } else {
@@ -315,7 +316,7 @@ void RouterWorld::Down(std::uint32_t at) {
   Tell(InstanceDown{{at}});
 }
 
-// Nobody tells the router.
+// The router receives no event.
 void RouterWorld::Die(std::uint32_t at) {
   Member& member = members_[at];
   if (member.world == nullptr) return;
@@ -326,7 +327,7 @@ void RouterWorld::Die(std::uint32_t at) {
   member.draining = false;
 }
 
-// The next message arrives at its instance.
+// Delivers the next message to its instance.
 void RouterWorld::Post(std::uint32_t at) {
   Member& member = members_[at];
   if (member.world == nullptr || member.to.empty()) return;
@@ -344,7 +345,8 @@ void RouterWorld::Post(std::uint32_t at) {
   Watch(at);
 }
 
-// The next message of an instance arrives at the router. A lost instance's words are still heard until it is back.
+// Delivers the next message of an instance to the router. Messages of a lost instance are still delivered until it is
+// back.
 void RouterWorld::Hear(std::uint32_t at, std::uint64_t bits) {
   Member& member = members_[at];
   if (member.from.empty()) return;
@@ -362,7 +364,7 @@ void RouterWorld::Hear(std::uint32_t at, std::uint64_t bits) {
   std::uint64_t* life = std::visit(named, event);
   tally_.former += life != nullptr && *life != 0 && *life < member.life ? 1u : 0u;
   if (life != nullptr && dice.Chance(setup_.absurd * 0.2)) {
-    const std::uint64_t true_life = std::exchange(*life, UINT64_MAX);  // that has not begun
+    const std::uint64_t true_life = std::exchange(*life, UINT64_MAX);  // a life that has not begun
     Tell(event);
     *life = true_life;
   }
@@ -389,7 +391,7 @@ void RouterWorld::Report(std::uint32_t at, std::uint64_t bits) {
     report.as_of = dice.Of({kNever, After(kUnset, Duration(1)), After(now_, Duration(1'000'000))});
   }
   ++tally_.reports;
-  // It overtakes others, or is overtaken.
+  // The message overtakes others, or is overtaken.
   const std::size_t place = dice.Chance(0.3) ? dice.Index(member.from.size() + 1) : member.from.size();
   member.from.insert(member.from.begin() + static_cast<std::ptrdiff_t>(place),
                      InstanceReported{{at}, report, member.life});
@@ -400,7 +402,7 @@ void RouterWorld::Report(std::uint32_t at, std::uint64_t bits) {
   }
 }
 
-// What an instance says of a request: as it is, or as it cannot be.
+// An instance's report of a request: correct or invalid.
 TokensServed RouterWorld::Served(const Life& life, Dice& dice) const {
   TokensServed served{{life.computed}, {life.generated * life.row_sequences}};
   if (!dice.Chance(setup_.absurd * 0.2)) return served;
@@ -409,7 +411,7 @@ TokensServed RouterWorld::Served(const Life& life, Dice& dice) const {
   return served;
 }
 
-// An instance's own host does something.
+// An instance's own host acts.
 void RouterWorld::Run(const Action& a) {
   Member& member = members_[a.at];
   if (member.world == nullptr || a.what == Do::kArrive) return;
@@ -422,7 +424,7 @@ void RouterWorld::Run(const Action& a) {
   Watch(a.at);
 }
 
-// What an instance runs must be placed there; what has ended there is told, in time.
+// Every request that an instance runs must be placed there. Every end at an instance is reported in time.
 void RouterWorld::Watch(std::uint32_t at) {
   Member& member = members_[at];
   const Shadow& theirs = member.world->shadow();
@@ -454,7 +456,7 @@ void RouterWorld::Watch(std::uint32_t at) {
 
 // ---- the quiet at the end -------------------------------------------------------------------------------------
 
-// All that is on its way arrives.
+// All messages in transit arrive.
 void RouterWorld::Exchange() {
   for (std::uint32_t at = 1; at < members_.size(); ++at) {
     while (!members_[at].to.empty() && members_[at].world && violation().empty()) Post(at);
@@ -465,7 +467,7 @@ void RouterWorld::Exchange() {
 void RouterWorld::Drain() {
   try {
     setup_.twice = 0;
-    // Losses are noticed, and a last instance takes whatever is left.
+    // Losses are noticed, and a last instance takes all remaining requests.
     for (std::uint32_t at = 1; at < members_.size(); ++at) {
       if (members_[at].world == nullptr && shadow_.up({at})) Down(at);
     }

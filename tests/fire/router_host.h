@@ -1,6 +1,6 @@
-// A host with a seed that has a router and several instances, each a World of its own: it places, hands over, loses and
-// restarts instances, and tells the router late; a shadow judges the router, and each instance's own shadow that
-// instance.
+// A host with a seed, a router and several instances, each a World of its own. It places, hands over, loses and
+// restarts instances, and reports to the router late. A shadow checks the router, and each instance's own shadow checks
+// that instance.
 #ifndef TAKT_TESTS_FIRE_ROUTER_HOST_H_
 #define TAKT_TESTS_FIRE_ROUTER_HOST_H_
 
@@ -32,24 +32,25 @@ void Print(const RouterTally& tally, std::uint64_t seeds);
 enum class Lives : std::uint8_t { kUnnamed, kByRouter, kByHost };
 
 struct RouterSetup {
-  Setup instance;  // of each, but for the size of its KV cache
+  Setup instance;  // of each instance; the size of its KV cache varies
   RouterRules rules;
-  std::uint64_t placement = 0;  // bits for its kind
+  std::uint64_t placement = 0;  // bits for the kind of placement
   std::uint32_t instances = 1;
-  bool tells_size = false;  // the router knows how large a KV cache is
+  bool tells_size = false;  // the router knows the size of a KV cache
   std::size_t population = 0;  // requests that the host keeps alive
 
-  double losses = 0, silent = 0, redescribed = 0;  // instances that go down; of these, unnoticed at first
-  double slow = 0, slow_reports = 0;  // messages that wait
+  double losses = 0, silent = 0,
+         redescribed = 0;  // rates of failures, unnoticed ones, new descriptions
+  double slow = 0, slow_reports = 0;  // shares of delayed messages and delayed reports
   double cancels = 0, clock = 0, twice = 0, absurd = 0;
-  Lives lives = Lives::kUnnamed;  // whether messages name a life, and the router or the host numbers it
+  Lives lives = Lives::kUnnamed;  // whether messages name a life, and whether the router or the host numbers it
   double dated = 0;  // share of reports with as_of
-  double services = 0;  // share of reports with what runs, and of ends with what was served
+  double services = 0;  // share of reports with running requests, and of ends with served tokens
 
   static RouterSetup OfSeed(std::uint64_t seed);
 };
 
-// Deterministic: the same seed and actions, the same run.
+// Deterministic: the same seed and actions give the same run.
 class RouterWorld {
  public:
   using Tally = RouterTally;
@@ -59,30 +60,30 @@ class RouterWorld {
   RouterWorld(const RouterWorld&) = delete;
   RouterWorld& operator=(const RouterWorld&) = delete;
 
-  // What cannot be done is passed over.
+  // Impossible actions are skipped.
   void Carry(const Action& action);
 
-  // Faults stop; all that lives must end, and nothing may be left anywhere.
+  // Stops faults. All live requests must end, and nothing may be left anywhere.
   void Drain();
 
-  struct Message {  // to an instance
+  struct Message {  // a message to an instance
     Event event;
-    std::int32_t length = 0;  // of an arrival's output
+    std::int32_t length = 0;  // output length of an arrival
   };
   struct Member {
-    std::unique_ptr<World> world;  // null: it does not run
+    std::unique_ptr<World> world;  // null: the instance is down
     std::vector<RequestId> held;  // handed over, and not known to have ended
-    std::deque<Message> to;  // on their way there, in order
-    std::deque<RouterEvent> from;  // and back
+    std::deque<Message> to;  // messages in transit to the instance, in order
+    std::deque<RouterEvent> from;  // messages in transit to the router
     std::uint64_t starts = 0;
-    std::uint64_t life = 0;  // 0: its messages name none
+    std::uint64_t life = 0;  // 0: messages name no life
     std::uint64_t last_step = 0;
-    bool draining = false;  // takes no more, until it is started again
+    bool draining = false;  // takes no new requests until it restarts
   };
 
   const RouterSetup& setup() const { return setup_; }
   const RouterShadow& shadow() const { return shadow_; }
-  // By instance id, from 1; 0 is nobody.
+  // By instance id, from 1; 0 means no instance.
   const Member& member(std::uint32_t at) const { return members_[at]; }
   std::uint32_t members() const { return static_cast<std::uint32_t>(members_.size()) - 1; }
   std::string violation() const { return shadow_.violation(); }

@@ -42,7 +42,7 @@ const RouterShadow::Up* RouterShadow::Find(InstanceId id) const {
 }
 RouterShadow::Up* RouterShadow::Find(InstanceId id) { return const_cast<Up*>(std::as_const(*this).Find(id)); }
 
-// A message that names another life of its instance is late, or of a life that has not begun, and does nothing.
+// A message that names another life of its instance is late, or belongs to a life that has not begun. It has no effect.
 bool RouterShadow::Lives(InstanceId id, std::uint64_t life) {
   if (!id || life == 0) return true;
   const Up* up = Find(id);
@@ -55,13 +55,13 @@ bool RouterShadow::Lives(InstanceId id, std::uint64_t life) {
   return false;
 }
 
-// Whether a message comes from where the request is not, or not any more.
+// Returns true if a message comes from an instance that does not have the request, or no longer has it.
 bool RouterShadow::Left(const Request& request, InstanceId instance, std::uint64_t life) const {
   if (instance && instance != request.place) return true;
   return life != 0 && (!request.place || Find(request.place)->instance.life != life);
 }
 
-// In the order in which they were placed there.
+// In the order of placement.
 std::vector<RouterShadow::Request*> RouterShadow::Unseen(InstanceId id) {
   std::vector<Request*> unseen;
   for (RequestId alive : alive_) {
@@ -160,7 +160,7 @@ void RouterShadow::On(const RequestStarted& e) {
   if (life != nullptr && (!life->place || e.instance != life->place)) ++ours_.told_late;
 }
 
-// What goes beyond the most that was charged before.
+// Charges tokens beyond the maximum charged before.
 void RouterShadow::Charge(Request& request, const TokensServed& served) {
   const Tokens prefill = std::max(request.charged.prefill, served.prefill);
   const Tokens output = std::max(request.charged.output, served.output);
@@ -232,7 +232,7 @@ void RouterShadow::On(const InstanceUp& e, const Router& router) {
   up_.back().instance.life = life;
 }
 
-// All that it held comes back, each once.
+// All requests of the instance return to the queue, each once.
 void RouterShadow::On(const InstanceDown& e, const Router& router) {
   if (!Lives(e.instance, e.life)) return;
   Up* lost = Find(e.instance);
@@ -242,7 +242,7 @@ void RouterShadow::On(const InstanceDown& e, const Router& router) {
   }
   ++ours_.instances_lost;
   up_.erase(up_.begin() + (lost - up_.data()));
-  std::vector<std::pair<std::uint32_t, std::uint64_t>> back;  // in the order in which they join the queue, and tenants
+  std::vector<std::pair<std::uint32_t, std::uint64_t>> back;  // in the order in which they join the queue, with tenants
   for (RequestId id : alive_) {
     Request& life = Of(id);
     if (life.place != e.instance) continue;
@@ -305,7 +305,7 @@ void RouterShadow::Placed(std::span<const Placement> placements, TimePoint now, 
   if (violation_.empty()) CheckStats(router);
 }
 
-// Who was refused, then who has waited past its time, each once.
+// Checks refused requests, then requests that waited past their time, each once.
 void RouterShadow::CheckFailed(const Router& router) {
   std::size_t seen = 0;
   for (const Failure& f : router.failed()) {
@@ -356,7 +356,7 @@ void RouterShadow::CheckPlaced(std::span<const Placement> placements) {
   }
 }
 
-// It is the oldest of the tenant that was served least among those that wait.
+// The placed request is the oldest of the waiting tenant that was served least.
 void RouterShadow::CheckFair(RequestId placed) {
   if (!rules_.fair || !rules_.willing) return;
   const auto rank = [this](const Request& r) {
@@ -372,7 +372,7 @@ void RouterShadow::CheckFair(RequestId placed) {
   }
 }
 
-// Nobody is left who could have been placed, beyond the window; and nobody was passed over on the way.
+// No request beyond the window could still be placed, and none was passed over.
 void RouterShadow::CheckLeft(std::span<const Placement> placements) {
   if (!rules_.willing) return;
   std::int64_t stuck = 0, idle = 0;

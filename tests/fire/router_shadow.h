@@ -1,5 +1,5 @@
-// A second opinion on a router: who is alive, where each was placed, and what must hold of every answer. Kept from
-// events and placements alone.
+// A second model of a router: which requests are alive, where each was placed, and what must hold of every answer. It
+// uses events and placements alone.
 #ifndef TAKT_TESTS_FIRE_ROUTER_SHADOW_H_
 #define TAKT_TESTS_FIRE_ROUTER_SHADOW_H_
 
@@ -15,18 +15,18 @@
 
 namespace takt::fire {
 
-// What a router was made of, and what may be demanded of it.
+// The options of a router, and the checks that they allow.
 struct RouterRules {
   RouterOptions options;
   AnyPolicy policy;
   bool plain = false;    // the policy's keys depend on the request alone, and it does not age
   bool willing = false;  // the placement takes any instance that has room
   bool fair = false;     // the policy is fair_share with w_in 1, w_out 2, and every request fits every instance
-  std::map<std::uint64_t, double> weights = {};  // of its tenants; 1 of others
+  std::map<std::uint64_t, double> weights = {};  // weights of its tenants; 1 for others
   Ids ids;
 };
 
-// Who is served next among tenants, as docs/reference/policies/fair_share.md and docs/howto/router.md tell it.
+// The next tenant by the rules of docs/reference/policies/fair_share.md and docs/howto/router.md.
 class FairModel {
  public:
   explicit FairModel(std::map<std::uint64_t, double> weights) : weights_(std::move(weights)) {}
@@ -60,22 +60,22 @@ class RouterShadow {
  public:
   explicit RouterShadow(const RouterRules& rules) : rules_(rules), fair_(rules.weights) {}
 
-  // To be told after the router was.
+  // Call this after the router has received the event.
   void Told(const RouterEvent& event, TimePoint now, const Router& router);
   void Placed(std::span<const Placement> placements, TimePoint now, const Router& router);
 
-  // Recounts everything; for now and then.
+  // Recounts everything. Call it now and then.
   void Compare(const Router& router);
 
   struct Request {
     RequestState state = {};
     bool alive = false;
-    InstanceId place = {};  // none: it waits in the router
-    TokensServed charged = {};  // to its tenant
-    bool told = false;          // its instance has told what it was served
-    std::uint64_t number = 0;  // of its placement
+    InstanceId place = {};  // unset: it waits in the router
+    TokensServed charged = {};  // tokens charged to its tenant
+    bool told = false;          // its instance has reported its served tokens
+    std::uint64_t number = 0;  // number of its placement
     TimePoint placed{};
-    bool unseen = false;  // by the reports of its instance
+    bool unseen = false;  // not yet included in its instance's reports
   };
   const Request& request(RequestId id) const {
     const std::uint64_t name = rules_.ids.NameOf(id);
@@ -94,8 +94,8 @@ class RouterShadow {
     Instance instance;
     std::int64_t outstanding = 0;
     InstanceReport report{};
-    TimePoint complete = kUnset;  // up to which its reports are
-    std::int64_t since = 0, tokens = 0;  // requests that its reports cannot include, and their prompts
+    TimePoint complete = kUnset;  // time up to which its reports are complete
+    std::int64_t since = 0, tokens = 0;  // requests that its reports cannot include, and their prompt tokens
   };
 
   void On(const Arrived& e);
@@ -107,7 +107,7 @@ class RouterShadow {
   void On(const InstanceUp& e, const Router& router);
   void On(const InstanceDown& e, const Router& router);
   void On(const InstanceReported& e);
-  void On(const WorkflowDeclared&) {}  // its host declares none
+  void On(const WorkflowDeclared&) {}  // the host declares no workflows
   void On(const WorkflowGrown&) {}
   void On(const StageEnded&) {}
   void On(const WorkflowEnded&) {}

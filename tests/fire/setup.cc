@@ -31,13 +31,13 @@
 namespace takt::fire {
 namespace {
 
-// Many equal keys: the order is that of arrival and id.
+// Many equal keys: order by arrival and id.
 struct Ties {
   static constexpr std::string_view kName = "ties";
   RankKey Key(const RequestState& r) const { return {static_cast<double>(r.request.id.value % 3)}; }
 };
 
-// Keys that are no numbers.
+// Keys that are NaN.
 struct Absurd {
   static constexpr std::string_view kName = "absurd";
   RankKey Key(const RequestState& r) const {
@@ -51,7 +51,7 @@ struct Absurd {
   }
 };
 
-// By what has been done already, and by when the wait began: state that changes from turn to turn.
+// Ranks by the work done and by the start of the wait: state that changes from turn to turn.
 struct LeastServed {
   static constexpr std::string_view kName = "least_served";
   RankKey Key(const RequestState& r) const {
@@ -59,7 +59,7 @@ struct LeastServed {
   }
 };
 
-// Moves with time: response ratio.
+// A key that changes with time: response ratio.
 struct Moving {
   static constexpr std::string_view kName = "moving";
   RankKey Key(const RequestState& r) const { return KeyAt(r, r.enqueued); }
@@ -68,7 +68,7 @@ struct Moving {
   }
 };
 
-// Fair share of tenants, told of all that is scheduled.
+// Fair share of tenants. It receives all scheduled tokens.
 struct Fair {
   static constexpr std::string_view kName = "fair";
   RankKey Key(const RequestState&) const { return {}; }
@@ -84,7 +84,7 @@ struct Fair {
   std::unordered_map<std::uint64_t, double> served = {};
 };
 
-// The same, but it logs whose key has moved, lifts groups that wake, and picks victims by an order of its own.
+// The same. It also logs changed keys, lifts groups that wake, and picks victims in an order of its own.
 struct LoggedFair : Fair {
   static constexpr std::string_view kName = "logged_fair";
   std::vector<std::uint64_t>& moved_groups() { return moved; }
@@ -103,7 +103,7 @@ struct LoggedFair : Fair {
   std::vector<std::uint64_t> moved = {};
 };
 
-// Learns from events: whose output was revised last goes first.
+// Learns from events: the request whose output estimate was revised last goes first.
 struct Observing {
   static constexpr std::string_view kName = "observing";
   RankKey Key(const RequestState& r) const { return {r.request.id == last ? -1.0 : 0.0}; }
@@ -113,7 +113,7 @@ struct Observing {
   RequestId last = {};
 };
 
-// Declines: of a fifth of the tenants at most so many requests have begun and not ended.
+// Declines requests: a fifth of the tenants may have only a limited number of requests in progress.
 struct Capped {
   static constexpr std::string_view kName = "capped";
   RankKey Key(const RequestState& r) const { return {static_cast<double>(r.request.priority)}; }
@@ -137,10 +137,10 @@ struct Capped {
   std::int64_t cap = 1;
   std::size_t n = 0;
   std::array<RequestId, 150> begun = {};
-  std::array<int, 150> tenants = {};  // of these; 0 behind them
+  std::array<int, 150> tenants = {};  // number of such tenants; 0 afterwards
 };
 
-// A host's own pause policy at its worst: by whim, and without regard to what is possible.
+// A host's own pause policy at its worst: it decides at random and ignores what is possible.
 struct Whim {
   static constexpr std::string_view kName = "whim";
   PauseDecision AtCall(const RequestState& r, const ToolCalled&, const PauseView& view) const { return Any(r, view); }
@@ -157,7 +157,7 @@ struct Whim {
   }
 };
 
-// At the pace of the random host, whose steps are some ten microseconds apart.
+// Times that suit the random host, whose steps are some ten microseconds apart.
 PauseCosts CostsOf(Dice& dice) {
   return {.pace = {.decode_s = 2e-5,
                    .forward_s = dice.Of({1e-8, 1e-6, 1e-5}),
@@ -178,7 +178,7 @@ AnyPolicy MaybeAged(P policy, Dice& dice) {
   return AnyPolicy(Aged(std::move(policy), aging));
 }
 
-// At the pace of the random host, so that queues, quanta and waits that are too long are met.
+// Times that suit the random host, so that queues, quanta and long waits occur.
 AnyPolicy Feedback(Dice& dice) {
   const MemoryPace pace = CostsOf(dice).pace;
   const double quantum = dice.Of({1e-6, 2e-5, 1e-4}), ratio = dice.Of({1.0, 1.5, 2.0});
@@ -261,7 +261,7 @@ std::string Setup::RetentionOf(std::uint64_t bits) {
                                      "hold_value", "hold_value", "hold_value"});
 }
 
-// Memory is small here and prompts are short, so that the price is told a slow engine.
+// Memory is small here and prompts are short, so the cost model describes a slow engine.
 std::string Setup::GateOf(std::uint64_t bits) {
   return Dice(Mix64(bits))
       .Of<const char*>({"none", "lease(seconds=0.001)", "lease(seconds=5)", "working_set", "concur", "price",
@@ -354,7 +354,7 @@ Setup Setup::OfSeed(std::uint64_t seed) {
   s.refuses_each = dice.Of({0, 0, 2, 7});
   s.refusal_spells = sometimes(0.01);
   s.spell_plans = dice.Of({3, 30});
-  // Counters that pass the ends of what 31, 32 and 63 bits hold.
+  // Counters that exceed the ranges of 31, 32 and 63 bits.
   constexpr std::uint64_t kOne = 1;
   o.first_step = {dice.Of({kOne, kOne, (kOne << 31) - 50, (kOne << 32) - 50, (kOne << 63) - 50})};
   o.hash_seed = dice.Chance(0.5) ? 0 : dice.Bits();
@@ -368,7 +368,7 @@ Setup Setup::OfSeed(std::uint64_t seed) {
   if (dice.Chance(0.8)) {
     o.max_step_tokens = std::min(s.limits.tokens, s.limits.prefill_tokens);
     o.max_step_seqs = s.limits.max_seqs;
-  } else {  // unsaid, so that all must fit
+  } else {  // unset: all must fit
     s.limits.tokens = {std::max({s.limits.tokens.value, s.most_prompt, s.most_sequences})};
     s.limits.prefill_tokens = Tokens::Max();
     s.limits.max_seqs = std::max(s.limits.max_seqs, s.most_sequences);
@@ -385,7 +385,7 @@ Setup Setup::OfSeed(std::uint64_t seed) {
     using enum Setup::Flood;
     s.flood = flood.Of({kNone, kNone, kBranches, kWorkflows, kTenants, kNameless});
     if (s.flood != kNone) s.most_holdings = flood.Of({65536u, 64u, 300u});
-    if (more.Chance(0.5)) {  // a tier in the host's memory, which what is swapped out shares
+    if (more.Chance(0.5)) {  // a tier in the host's memory, shared with swapped-out KV
       const std::int32_t blocks = more.Of({1, o.kv_blocks.value / 2, o.kv_blocks.value, 3 * o.kv_blocks.value});
       o.prefix_cpu_blocks = {std::max(blocks, 1)};
       o.cpu_blocks = std::max(o.cpu_blocks, o.prefix_cpu_blocks);

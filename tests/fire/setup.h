@@ -1,4 +1,4 @@
-// The world of one seed: a scheduler's options, its policy, and how rough its host is.
+// The world of one seed: a scheduler's options, its policy, and the faults of its host.
 #ifndef TAKT_TESTS_FIRE_SETUP_H_
 #define TAKT_TESTS_FIRE_SETUP_H_
 
@@ -16,52 +16,53 @@ namespace takt::fire {
 struct Setup {
   SchedulerOptions options;
   std::uint64_t policy = 0;  // bits for PolicyOf
-  std::uint64_t pause = 0;   // and for PauseOf
-  int depth = 0;             // further steps in flight beyond the oldest
+  std::uint64_t pause = 0;   // bits for PauseOf
+  int depth = 0;             // maximum steps in flight beyond the oldest
 
   // Work.
   Ids ids;
-  std::int64_t tick = 1;  // nanoseconds: of all times, but for clocks that jump
+  std::int64_t tick = 1;  // unit of all times except clock jumps, nanoseconds
   int population = 0;  // requests that the host keeps alive
   std::int32_t most_prompt = 0, most_output = 0, most_sequences = 1, most_drafts = 0, adapters = 0;
-  double share_odd = 0;      // non-chunkable, non-preemptible
-  double share_whole = 0;    // of the others: non-chunkable
-  double used_again = 0.02;  // ids that live, or lived
-  bool caps_end = false;     // no result says that a request has ended where its cap on output does
+  double share_odd = 0;      // share that is neither chunkable nor preemptible
+  double share_whole = 0;    // share of the others that is not chunkable
+  double used_again = 0.02;  // share of arrivals with an id that is or was alive
+  bool caps_end = false;     // results omit the end of requests that reach their output cap
   double share_expiring = 0, share_tools = 0;
   static constexpr int kMostFamilies = 4;
-  int families = 0;          // of shared prefixes; 0: none
+  int families = 0;          // families of shared prefixes; 0: none
   std::int32_t chunk_tokens = 0;
-  bool unlike_chunks = false;  // of one to three blocks, or of no whole number of them
+  bool unlike_chunks = false;  // chunks of one to three blocks, or of a fraction of a block
 
   // Limits of an ordinary step.
   StepLimits limits;
-  double odd_limits = 0;  // share of steps with other ones
+  double odd_limits = 0;  // share of steps with other limits
 
   // Faults.
   double cancels = 0, blocks = 0, absurd = 0, clock = 0;
-  double bad_results = 0;  // share of commits with anything wrong
+  double bad_results = 0;  // share of commits with any fault
   double out_of_order = 0, failed_moves = 0, slow_moves = 0, deferred_frees = 0, refusals = 0;
   double policy_changes = 0;
-  double failing_memory = 0;  // of actions: one of their next allocations fails
-  double relocations = 0;  // the scheduler is moved to another address
-  // Plans whose oracle refuses all: at random, each so many, and so many in a row.
+  double failing_memory = 0;  // share of actions in which an allocation fails
+  double relocations = 0;  // share of actions that move the scheduler to another address
+  // Plans in which the oracle refuses everything: how often, and how many in a row.
   double refuses_all = 0, refusal_spells = 0;
   std::int32_t refuses_each = 0, spell_plans = 0;
-  double resizes = 0;  // the oracle's total changes before a plan
+  double resizes = 0;  // share of plans before which the oracle's total changes
   bool drains = false;
-  double facts = 0;  // KV that arrives, is lost or is pinned, rows that are not ready
-  // Workflows whose turns end, with a retention and a gate: the ledger's prefix cache alone. Drawn apart from all else.
+  double facts = 0;  // share of actions in which KV arrives, is lost or is pinned, or rows are not ready
+  // Workflows whose turns end, with a retention policy and a gate. For the ledger's prefix cache alone. Drawn apart
+  // from everything else.
   bool agents = false;
-  std::uint64_t retention = 0;  // which ones
-  // Half of the requests bear names without end, as a client invents them: of branches, of workflows, of tenants, or of
-  // workflows without a tenant.
+  std::uint64_t retention = 0;  // choice of the retention policy
+  // Half of the requests bear an unlimited set of names, as a client may invent them: of branches, of workflows, of
+  // tenants, or of workflows without a tenant.
   enum class Flood : std::uint8_t { kNone, kBranches, kWorkflows, kTenants, kNameless };
   Flood flood = Flood::kNone;
   std::uint32_t most_holdings = 65536;
-  static inline bool with_facts = true;  // false: in no world, nor agents
+  static inline bool with_facts = true;  // false: no world has facts or agents
 
-  // Policies and pauses are those that a registry makes of a text, as hosts in other languages name them.
+  // Policies and pause policies come from a registry by text, as hosts in other languages name them.
   bool by_name = false;
 
   static Setup OfSeed(std::uint64_t seed);
@@ -73,9 +74,9 @@ struct Setup {
   static std::string GateOf(std::uint64_t bits);
 };
 
-// Any of the policies, aged or not, with any options.
+// Any policy, with or without aging, with any options.
 AnyPolicy PolicyOf(std::uint64_t bits);
-// Any of the pause policies, or one that decides at random and says what no policy should.
+// Any pause policy, or one that decides at random and returns invalid answers.
 AnyPause PauseOf(std::uint64_t bits);
 
 }  // namespace takt::fire

@@ -1,10 +1,10 @@
-// takt_soak: one scheduler under hours of simulated load, as a host that keeps nothing of what is over.
+// takt_soak: one scheduler under hours of simulated load. Its host keeps no data of requests that have ended.
 // docs/project/testing.md
 //
-//   takt_soak [--hours H] [--rate R] [--seed S]     24 hours at 10,000 requests/s unless told
+//   takt_soak [--hours H] [--rate R] [--seed S]     default: 24 hours at 10,000 requests/s
 //
-// Every arrival must end exactly once, every redundant count agree with a recount each simulated minute, and memory
-// stay what it was after a tenth of the time. Exit 1 where something does not hold. The hash is of all plans.
+// Every arrival must end exactly once. Every redundant count must agree with a recount each simulated minute. Memory
+// must not grow after a tenth of the time. Exits with 1 if a check fails. The hash covers all plans.
 #include <unistd.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ using ShortestFirst = BasicScheduler<Sjf, AnyPause>;
 
 struct Settings {
   double hours = 24;
-  double rate = 10'000;  // requests/s, by the mean
+  double rate = 10'000;  // mean rate, requests/s
   std::uint64_t seed = 1;
 };
 
@@ -45,9 +45,9 @@ std::int64_t ResidentBytes() {
   return resident * sysconf(_SC_PAGESIZE);
 }
 
-// An engine of steady steps, which can serve 1.15 times the mean rate and meets 1.5 times of it for a third of each
-// minute, so that sixty thousand wait, and then nobody. Most outputs are short: requests are what is to be many. The
-// shortest go first, and displace longer ones that run.
+// An engine of steady steps. It can serve 1.15 times the mean rate and receives 1.5 times the mean rate for a third of
+// each minute. The queue therefore grows to sixty thousand and empties again. Most outputs are short, to have many
+// requests. The shortest go first and displace longer running ones.
 class Soak {
  public:
   explicit Soak(const Settings& settings)
@@ -100,7 +100,7 @@ class Soak {
       if (quiet > 100'000) Fail("what lives does not end", static_cast<std::uint64_t>(scheduler_.alive()));
       Step();
     }
-    Step();  // names the last that were released
+    Step();  // names the last released requests
     Check();
     if (released_ != last_) Fail("arrivals and ends differ", last_ - released_);
     if (scheduler_.kv().used.value != 0) Fail("KV blocks that nobody holds", 0);
@@ -127,7 +127,7 @@ class Soak {
   struct Living {
     std::uint64_t id = 0;  // none
     std::int32_t left = 0;  // output tokens
-    bool calls = false;  // a tool, half way
+    bool calls = false;  // a tool call half way
   };
   struct Return {
     TimePoint at;
@@ -158,7 +158,7 @@ class Soak {
     if (random_.Chance(0.05)) r.expires_at = now_ + FromSeconds(5 * random_.Uniform());
     if (random_.Chance(0.25)) r.prefix = {{16}, prefixes_[random_.Below(prefixes_.size())]};
     scheduler_.On(Arrived{std::move(r)}, now_);
-    // Of those that came within the last second or so; many have ended.
+    // A request of about the last second. Many of these have ended.
     if (random_.Chance(0.02)) scheduler_.On(Cancelled{{id - std::min(id - 1, random_.Below(10'000))}}, now_);
   }
 

@@ -1,4 +1,4 @@
-// A pause policy under watch: what a scheduler asks of it, and what it says, stand in a list.
+// A recording pause policy: lists the scheduler's questions and its answers.
 #ifndef TAKT_TESTS_FIRE_WATCHED_PAUSE_H_
 #define TAKT_TESTS_FIRE_WATCHED_PAUSE_H_
 
@@ -16,10 +16,10 @@ struct Asked {
   enum class What : std::uint8_t { kAtCall, kPredict, kReview } what = What::kAtCall;
   RequestId request = {};
   PauseView view = {};
-  PauseDecision decision = {};  // kPredict: its action alone
-  ToolCalled call = {};         // not of kPredict
-  NextCall next_call = {};      // of kPredict
-  TimePoint since{};            // of kReview
+  PauseDecision decision = {};  // kPredict: the predicted action alone
+  ToolCalled call = {};         // not set for kPredict
+  NextCall next_call = {};      // kPredict only
+  TimePoint since{};            // kReview only
 };
 
 class WatchedPause {
@@ -42,7 +42,7 @@ class WatchedPause {
     return decision;
   }
 
-  // One that predicts where `pause` does: the scheduler asks no more of it than of `pause` itself.
+  // A wrapper that predicts if `pause` does. The scheduler asks it no more than `pause` itself.
   static AnyPause Of(AnyPause pause, List asked);
 
  protected:

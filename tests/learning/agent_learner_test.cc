@@ -35,7 +35,7 @@ void Teach(AgentLearner& learner, AgentNames& names, std::uint64_t from, int wor
 
 double RankOf(const AgentRanks& table, AgentId agent) { return table.Of(agent).rank; }
 
-TEST_CASE("from records to a table: who is nearest to the end comes first") {
+TEST_CASE("from records to a table: the agent nearest to the end comes first") {
   AgentLearner learner;
   AgentNames names;
   CHECK(learner.Table() == nullptr);
@@ -52,7 +52,7 @@ TEST_CASE("from records to a table: who is nearest to the end comes first") {
   CHECK(table->Of(planner).stages_left == 3);
   CHECK(table->Of(tester).stages_left == 1);
   CHECK(table->otherwise.execution_s > 0);
-  // Its latencies triple: only it moves, and the table is told again.
+  // Its latencies triple. Only its rank moves, and the table is sent again.
   Random more(2);
   for (int i = 0; i < 200; ++i) learner.Add({{100'000u + static_cast<unsigned>(i)}, tester, {}, At(0), At(300)}, At(0));
   for (int i = 0; i < 200; ++i) learner.Close({100'000u + static_cast<unsigned>(i)});
@@ -78,7 +78,7 @@ TEST_CASE("names: case and emptiness count, and there is an end to them") {
   CHECK(all.Intern(std::string(2000, 'x')) == AgentId{});
 }
 
-TEST_CASE("what was learnt is saved and loaded") {
+TEST_CASE("learnt data is saved and loaded") {
   AgentLearner learner;
   AgentNames names;
   Random random(3);
@@ -112,7 +112,7 @@ TEST_CASE("what was learnt is saved and loaded") {
   CHECK(other_names.size() == 0);
 }
 
-TEST_CASE("a damaged file is named, and what was known stays") {
+TEST_CASE("a damaged file is named, and earlier knowledge stays") {
   AgentLearner learner;
   AgentNames names;
   Random random(5);
@@ -135,7 +135,7 @@ TEST_CASE("a damaged file is named, and what was known stays") {
     CHECK(!learner.Load(bad, names).ok());
   }
   CHECK(learner.Save(names) == text);
-  // With a checksum that fits: nonsense is told from numbers, and nothing breaks.
+  // With a valid checksum: invalid numbers are detected, and nothing breaks.
   const auto sealed = [](const std::string& body) {
     std::uint64_t sum = 0xcbf29ce484222325u;
     for (const char c : body) sum = (sum ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
@@ -151,7 +151,7 @@ TEST_CASE("a damaged file is named, and what was known stays") {
   refused(sealed("node 1 1 1 1 nan 1 1\n"), "line 2: node");
   refused(sealed("agent 0 1\nlatency 1 0 0 1 1 0 1 1 9999 256\n"), "line 3: latency");
   refused(sealed("latency 1 0 0 1 1 0 1 1\n"), "line 2: latency");
-  // Bounds are those of the options and of the names that are there; numbers name what is there.
+  // Bounds follow the options and the present names. Numbers refer to present names.
   const std::string node = "node 1 1 1 1 1 1 1\n";
   refused(sealed(node + "path 7 1 1 0 4294967295 3\nnode 2 1 1 1 1 1 1\n"),
           "line 3: path: an agent of it is node 3: there are 2");

@@ -1,4 +1,4 @@
-// Batches of predictions: when they are due, that nobody waits beyond the bound, and many threads at once.
+// Batches of predictions: their due times, the bound on each wait, and many threads at once.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -66,7 +66,7 @@ TEST_CASE("a batch is due when it is full, or its first has waited") {
   CHECK(batcher.wake_at() == kNever);
 }
 
-TEST_CASE("nobody waits beyond the bound: the fallback first, the prediction as a revision") {
+TEST_CASE("no request waits beyond the bound: the fallback first, the prediction as a revision") {
   Batcher batcher({.bound = std::chrono::milliseconds(20)});
   batcher.Add(Of(1), {}, {}, At(0));
   batcher.Add(Of(2), {}, {}, At(10));
@@ -79,12 +79,12 @@ TEST_CASE("nobody waits beyond the bound: the fallback first, the prediction as 
   });
   CHECK(during == Out{{1, 100}});
   CHECK(Drained(batcher, At(25)) == Out{{-1, 42}, {2, 42}});
-  CHECK(Drained(batcher, At(41)) == Out{{3, 100}});  // nobody predicts any more, and it runs
+  CHECK(Drained(batcher, At(41)) == Out{{3, 100}});  // no predictor runs any more, and the request runs
   CHECK(batcher.stats().fallbacks == 2);
   CHECK(batcher.stats().late == 1);
 }
 
-TEST_CASE("without a prediction what was brought along stays") {
+TEST_CASE("without a prediction the request keeps the host's estimate") {
   Batcher batcher;
   LengthForest none;
   LengthForest::Scratch scratch;
@@ -116,12 +116,12 @@ TEST_CASE("cancelled, doubled, too many: each comes out at most once") {
   Batcher bound({.bound = std::chrono::milliseconds(1)});
   bound.Add(Of(1), {}, {}, At(0));
   CHECK(Drained(bound, At(1)) == Out{{1, 100}});
-  CHECK_FALSE(bound.Cancel({1}));  // it is out: the scheduler must be told
+  CHECK_FALSE(bound.Cancel({1}));  // it is out: the host must notify the scheduler
   CHECK(bound.Run(Tell42) == 0);
 }
 
-TEST_CASE("a request that is cancelled at any point of its way never runs") {
-  // What the host tells its scheduler: what comes out of Drain, and what Cancel says is not here any more.
+TEST_CASE("a request that is cancelled at any point never runs") {
+  // The events for the host's scheduler: those that Drain returns, and cancellations that Cancel no longer finds here.
   for (const std::size_t capacity : {std::size_t{0}, std::size_t{8}}) {  // held for a prediction, or only to go on
     for (const int point : {0, 1, 2, 3, 4}) {
       INFO("point " << point << ", capacity " << capacity);
@@ -138,7 +138,7 @@ TEST_CASE("a request that is cancelled at any point of its way never runs") {
         cancel_at(1);
         Tell42(queries, out);
       });
-      if (capacity == 0) cancel_at(1);  // nobody was predicted for
+      if (capacity == 0) cancel_at(1);  // no request was predicted
       cancel_at(2);
       batcher.Drain(At(0), [&](const Event& event) { scheduler.On(event, At(0)); });
       cancel_at(3);
@@ -172,7 +172,7 @@ TEST_CASE("an id that waits to be drained is held, and a second of it is dropped
   CHECK(batcher.stats().in_time == 1);
 }
 
-TEST_CASE("an id that has come out without its prediction may come again, though nobody predicts") {
+TEST_CASE("an id that came out without its prediction may come again, even if no predictor runs") {
   Batcher batcher({.bound = std::chrono::milliseconds(20), .capacity = 1});
   for (int now = 0; now < 20'000; now += 20) {
     batcher.Add(Of(1), {}, {}, At(now));
@@ -186,7 +186,7 @@ TEST_CASE("an id that has come out without its prediction may come again, though
   CHECK(Drained(batcher, At(20'000)) == Out{{1, 42}});  // and none is revised
 }
 
-TEST_CASE("where a loop throws while it drains, the event at which it did comes again, and those behind it") {
+TEST_CASE("if a loop throws while it drains, that event and the later ones come again") {
   Batcher batcher;
   for (std::uint64_t id = 1; id <= 3; ++id) batcher.Add(Of(id), {}, {}, At(0));
   batcher.Run(Tell42);
@@ -198,7 +198,7 @@ TEST_CASE("where a loop throws while it drains, the event at which it did comes 
   CHECK(Drained(batcher, At(0)).empty());
 }
 
-TEST_CASE("what was taken for a predictor that throws is predicted by the next") {
+TEST_CASE("requests of a predictor that throws are predicted by the next") {
   Batcher batcher;
   const std::vector<float> sketch = {1, 2, 3};
   for (std::uint64_t id = 1; id <= 3; ++id) batcher.Add(Of(id), {}, {.sketch = sketch}, At(0));
@@ -215,7 +215,7 @@ TEST_CASE("what was taken for a predictor that throws is predicted by the next")
   CHECK(Drained(batcher, At(0)) == Out{{1, 42}, {3, 42}});
 }
 
-TEST_CASE("ids chosen to collide are found as soon as others by whoever has keyed the hashes") {
+TEST_CASE("with keyed hashes, colliding ids are found as fast as others") {
   constexpr std::size_t kIds = 1024;
   const fire::Ids hostile(fire::Ids::Kind::kColliding);
   const auto looks = [&](std::uint64_t seed) {
@@ -229,7 +229,7 @@ TEST_CASE("ids chosen to collide are found as soon as others by whoever has keye
   for (const std::uint64_t seed : {1u, 77u}) CHECK(looks(seed) < 8 * kIds);
 }
 
-TEST_CASE("while the predictor is stuck, no trace is kept of what was cancelled") {
+TEST_CASE("while the predictor is stuck, no trace of cancelled requests is kept") {
   Batcher batcher({.most = 200, .longest = std::chrono::hours(1), .bound = std::chrono::milliseconds(20)});
   batcher.Add(Of(1), {}, {}, At(0));
   batcher.Run([&](auto queries, auto out) {
@@ -250,7 +250,7 @@ TEST_CASE("while the predictor is stuck, no trace is kept of what was cancelled"
   CHECK(batcher.Run(Tell42) == 0);
 }
 
-TEST_CASE("a sketch outlives the buffer that it was told from") {
+TEST_CASE("a sketch outlives the buffer that it was made from") {
   Batcher batcher;
   {
     std::vector<float> sketch = {1, 2, 3};
@@ -324,7 +324,7 @@ TEST_CASE("a predictor thread that is stuck holds up no request: all are schedul
   while (batcher.stats().late == 0) std::this_thread::yield();
   over = true;
   predictor.join();
-  drain();  // what it tells now is of the dead
+  drain();  // its events now name dead requests
   CHECK(scheduler.alive() == 0);
 }
 

@@ -36,7 +36,7 @@ TEST_CASE("the identity, until something has ended") {
   }
 }
 
-TEST_CASE("the posterior mean of log-normal lengths, after so many, within so much") {
+TEST_CASE("the posterior mean of log-normal lengths is within a bound after a number of samples") {
   const auto [sigma, n, tolerance] = GENERATE(table<double, int, double>({{0.7, 200, 0.25},
                                                                           {0.7, 2000, 0.12},
                                                                           {0.7, 20'000, 0.06},  //
@@ -54,7 +54,7 @@ TEST_CASE("the posterior mean of log-normal lengths, after so many, within so mu
       calibration.Observe(actual * random.LogNormal(0, sigma), 0, actual);
     }
     CHECK(calibration.drifts() == 0);
-    // Over predictions as they come, so that the ends count as often as they are met.
+    // Over predictions as they arrive, so that the ends count by their frequency.
     double off = 0, above = 0, below = 0;
     constexpr int kAsked = 2000;
     for (int i = 0; i < kAsked; ++i) {
@@ -98,8 +98,8 @@ TEST_CASE("exact predictions stay exact") {
   }
 }
 
-// One class, so that the prediction says nothing; every workflow makes rounds until it succeeds, and hard ones seldom
-// do: the more there has been, the more there is to come.
+// One class, so that the prediction has no information. Each workflow makes rounds until it succeeds, and hard ones
+// seldom do. A workflow with more past rounds therefore has more to come.
 TEST_CASE("class means with the tokens generated so far are the conditional means by brute force") {
   Random random(7);
   Calibration calibration;
@@ -107,7 +107,7 @@ TEST_CASE("class means with the tokens generated so far are the conditional mean
   struct Known {
     double sum = 0, count = 0;
   };
-  std::map<int, Known> by_octave;  // of tokens generated: what was left, in truth
+  std::map<int, Known> by_octave;  // true rest, by tokens generated
   const auto octave = [](double generated) { return generated < 1 ? -1 : static_cast<int>(std::log2(generated)); };
   const auto workflows = static_cast<int>(std::max<std::int64_t>(Scaled(6000), 3000));
   for (int w = 0; w < workflows; ++w) {
@@ -164,7 +164,7 @@ TEST_CASE("for equal tokens generated, order is kept") {
   }
 }
 
-TEST_CASE("a bin with few samples is near what its neighbours say") {
+TEST_CASE("a bin with few samples is near its neighbours") {
   Random random(9);
   const LogNormalWorld world;
   Calibration calibration;
@@ -172,7 +172,7 @@ TEST_CASE("a bin with few samples is near what its neighbours say") {
     const double actual = random.LogNormal(world.mu, world.spread);
     calibration.Observe(actual * random.LogNormal(0, world.sigma), 0, actual);
   }
-  // Far out, where nothing has been seen, and at a number of tokens generated that nobody has reached.
+  // Outside the observed range, and at a number of tokens generated that no request reached.
   CHECK(calibration.Expect(1e5, 0).mean == Approx(world.Mean(1e5)).epsilon(0.4));
   CHECK(calibration.Expect(200, 1e5).mean == Approx(calibration.Expect(200, 0).mean).epsilon(0.05));
   calibration.Observe(1e5, 0, 2 * world.Mean(1e5));
@@ -202,7 +202,7 @@ TEST_CASE("a changed world is noticed, and the old one forgotten") {
   CHECK(calibration.observations() < 2000);
 }
 
-TEST_CASE("no drift is seen where there is none") {
+TEST_CASE("no drift is reported without one") {
   std::int64_t drifts = 0;
   for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(Scaled(20)); ++seed) {
     Random random(seed);
@@ -245,7 +245,7 @@ TEST_CASE("one absurd observation moves a filled bin by little, and none by more
   }
 }
 
-TEST_CASE("what is no length is left out") {
+TEST_CASE("invalid lengths are ignored") {
   Calibration calibration;
   for (const double bad : {kNan, kInfinity, -kInfinity, -1.0, 2e15}) {
     calibration.Observe(bad, 0, 10);
@@ -262,7 +262,7 @@ TEST_CASE("what is no length is left out") {
   CHECK(calibration.Expect(0, 0).known());
 }
 
-TEST_CASE("whatever comes in, what goes out is a length") {
+TEST_CASE("any input gives a valid length") {
   for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(Scaled(200)); ++seed) {
     CAPTURE(seed);
     Random random(seed);

@@ -27,7 +27,7 @@ constexpr AgentId kUser{}, kA{1}, kB{2}, kC{3}, kD{4}, kE{5}, kF{6};
 
 TimePoint At(double seconds) { return TimePoint(FromSeconds(seconds)); }
 
-// Workflows of one shape, as their hosts tell them.
+// Workflows of one shape, as their hosts report them.
 class Fleet {
  public:
   explicit Fleet(std::uint64_t seed) : random_(seed) {}
@@ -127,7 +127,7 @@ TEST_CASE("Figure 11 a: one calls three side by side") {
   CHECK(graph.undecided() == 0);
 }
 
-TEST_CASE("Figure 11 b: three side by side, then one that waits for all") {
+TEST_CASE("Figure 11 b: three in parallel, then one that waits for all") {
   // Either the last to end leads to it, or always the same one.
   for (const bool last_leads : {true, false}) {
     CAPTURE(last_leads);
@@ -148,7 +148,7 @@ TEST_CASE("Figure 11 b: three side by side, then one that waits for all") {
   }
 }
 
-TEST_CASE("a join that the host tells: one record per upstream") {
+TEST_CASE("a join reported by the host: one record per upstream") {
   Fleet fleet(3);
   std::vector<CallRecord> records;
   for (int i = 0; i < 50; ++i) {
@@ -265,14 +265,14 @@ TEST_CASE("the paper's three applications, interleaved") {
   std::int64_t ways = 0;
   for (const CallPath& p : router.paths) ways += p.count;
   CHECK(ways + router.other_paths == router.calls);
-  CHECK(router.paths.size() == 3);  // maths, humanities, and where that was lost nothing
+  CHECK(router.paths.size() == 3);  // maths, humanities, and nothing if that was lost
 }
 
-TEST_CASE("what remains leaves queues out") {
+TEST_CASE("remaining latencies exclude queues") {
   CallGraph graph;
   graph.Add({{1}, kA, kUser, At(10), At(12)}, At(12));
   graph.Add({{1}, kB, kA, At(20), At(25)}, At(25));  // after 8 s of queue
-  graph.Add({{1}, kC, kA, At(22), At(30)}, At(30));  // beside it
+  graph.Add({{1}, kC, kA, At(22), At(30)}, At(30));  // in parallel with it
   CHECK(graph.open() == 1);
   CHECK(graph.Close({1}));
   CHECK_FALSE(graph.Close({1}));
@@ -297,7 +297,7 @@ TEST_CASE("late, silent, backward and nameless records") {
   CHECK_FALSE(graph.Add({{1}, kB, kA, At(1), At(2)}, At(2)));  // late
   CHECK(graph.Add({{3}, kA, kUser, At(3), At(4)}, At(4)));
   CHECK(graph.Add({{4}, kA, kUser, At(50), At(60)}, At(60)));
-  CHECK(graph.Add({{5}, kA, kUser, At(1000), At(1001)}, At(110)));  // a clock that is off retires nobody else
+  CHECK(graph.Add({{5}, kA, kUser, At(1000), At(1001)}, At(110)));  // a wrong clock retires no other workflow
   CHECK(graph.stats().retired == 1);
   CHECK(graph.open() == 2);
   CHECK(graph.Add({{6}, kA, kUser, At(110), At(111)}, TimePoint::max()));
@@ -307,7 +307,7 @@ TEST_CASE("late, silent, backward and nameless records") {
   CHECK(graph.stats().late == 1);
 }
 
-TEST_CASE("all-zero latencies: the edges are right, and nothing is said to run side by side") {
+TEST_CASE("all-zero latencies: the edges are right, and no agents count as parallel") {
   CallGraph graph;
   for (std::uint64_t w = 1; w <= 100; ++w) {
     for (const auto& [agent, upstream] : {std::pair{kA, kUser}, std::pair{kB, kA}, std::pair{kC, kA}}) {
@@ -354,7 +354,7 @@ TEST_CASE("agents by the thousand, and anything at all: bounded, total, the same
   CHECK(std::ranges::equal(graph.edges(), again.edges()));
 }
 
-// Of names that collide under the default key: entries that looking all of them up looks at.
+// Names that collide under the default key. Returns the entries visited to look all of them up.
 template <class Table, class Teach>
 std::size_t LooksOfHostile(Table table, Teach&& teach) {
   const fire::Ids hostile(fire::Ids::Kind::kColliding);
@@ -365,7 +365,7 @@ std::size_t LooksOfHostile(Table table, Teach&& teach) {
   return looks / kNames;
 }
 
-TEST_CASE("names chosen to collide are found as soon as others by what learns from them, once its hashes are keyed") {
+TEST_CASE("with keyed hashes, learners find colliding names as fast as others") {
   const auto call = [](CallGraph& t, std::uint64_t name) { t.Add({.workflow = {name}, .agent = {1}}, {}); };
   const auto agent = [](LatencyProfile& t, std::uint64_t name) { t.ObserveExecution({name}, 1); };
   const auto stage = [](LengthTable& t, std::uint64_t name) { t.Observe({name}, 1, 1); };

@@ -13,8 +13,8 @@
 namespace takt {
 namespace {
 
-// Plans of some length, then code of twice that; the prompts say how long it will be, and "small" is half as long and
-// solves what is short.
+// Plans of some length, then code of twice that length. Prompts contain the length. The model "small" writes half as
+// much and solves short tasks.
 struct Log {
   std::vector<std::string> texts = std::vector<std::string>(1000);
   std::vector<std::vector<LoggedCall>> workflows = {};
@@ -62,7 +62,7 @@ std::vector<CallForecast> Told(const CallPredictor& predictor, const std::vector
   return told;
 }
 
-TEST_CASE("texts, stages, models and what was generated before tell what is left") {
+TEST_CASE("texts, stages, models and earlier output predict the rest") {
   const Log log, fresh(2);
   const auto predictor = Learnt(log);
   CHECK(std::vector<std::string>(predictor->models().begin(), predictor->models().end()) ==
@@ -87,7 +87,7 @@ TEST_CASE("texts, stages, models and what was generated before tell what is left
   CHECK(predictor->ReportOf("none") == nullptr);
 }
 
-TEST_CASE("what is not told is not needed, and a model that nobody has seen is unknown") {
+TEST_CASE("missing inputs are allowed, and a model without observations is unknown") {
   Log log(1, false);
   for (auto& workflow : log.workflows) {
     for (LoggedCall& logged : workflow) logged.solved = ConfidenceData::kUntried;
@@ -109,7 +109,7 @@ TEST_CASE("what is not told is not needed, and a model that nobody has seen is u
   CHECK(stopped.status().code() == absl::StatusCode::kCancelled);
 }
 
-TEST_CASE("whether a model that nobody tried solves anything is not known, and it does not count in means") {
+TEST_CASE("a model that was never tried has an unknown success rate and does not count in means") {
   Log log;
   for (auto& workflow : log.workflows) {
     if (workflow[0].call.model == "large") workflow[0].solved = ConfidenceData::kUntried;
@@ -147,7 +147,7 @@ TEST_CASE("hostile texts and counts do no harm") {
   }
 }
 
-TEST_CASE("files are read as they were written; what is cut off or damaged is refused, and what runs stays") {
+TEST_CASE("files are read as written; truncated or damaged ones are refused, and the running predictor stays") {
   const Log log;
   for (const bool texts : {false, true}) {
     const auto made = Learnt(Log(1, texts), {.lengths = {.forest = {.trees = 5}}, .sketch = {.buckets = 256}});
@@ -194,7 +194,7 @@ TEST_CASE("files are read as they were written; what is cut off or damaged is re
   }
 }
 
-// Each call is of a model of its own: what grows with the square of their number takes minutes.
+// Each call names its own model. Costs that grow with the square of the number of models would take minutes.
 TEST_CASE("thousands of models are learnt, and training stops wherever it is asked to") {
   std::vector<std::string> names;
   for (int m = 0; m < 20'000; ++m) names.push_back("model " + std::to_string(m));
@@ -222,7 +222,7 @@ TEST_CASE("thousands of models are learnt, and training stops wherever it is ask
   const auto between = [&](double from, double to) {
     return std::ranges::count_if(shares, [&](double share) { return share > from && share < to; });
   };
-  CHECK(between(0, 0.2) > 2);   // what calls tell is gathered
+  CHECK(between(0, 0.2) > 2);   // facts of calls are combined
   CHECK(between(0.2, 0.9) > 200);
   CHECK(between(0.9, 1) > 100);  // heads
   for (std::size_t stop = 0; stop < shares.size(); stop += 37) {

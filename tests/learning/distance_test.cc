@@ -131,7 +131,7 @@ TEST_CASE("scaling onto a line is the leading eigenvector") {
     for (std::size_t i = 0; i < n; ++i) {
       CHECK(mds.coordinates()[i] == Approx(expected(static_cast<Eigen::Index>(i))).margin(1e-4 * size));
     }
-    // A point that was fitted is placed where it lies.
+    // A fitted point is placed at its own position.
     for (std::size_t i = 0; i < n; ++i) {
       const auto row = std::span<const float>(rows).subspan(i * kLevels, kLevels);
       CHECK(mds.Place(row) == Approx(mds.coordinates()[i]).margin(1e-4 * size));
@@ -139,7 +139,7 @@ TEST_CASE("scaling onto a line is the leading eigenvector") {
   }
 }
 
-TEST_CASE("points on a line come back as they are, larger ones above") {
+TEST_CASE("points on a line return unchanged, larger ones above") {
   std::vector<float> rows;
   const std::vector<float> at = {3, 0, 10, 4, 0.5};
   for (const float x : at) rows.insert(rows.end(), kLevels, x);
@@ -177,7 +177,7 @@ TEST_CASE("points that are one, means that are one, and no points") {
   const std::vector<float> zeros(5 * kLevels, 0.0f);
   REQUIRE(mds.Fit(zeros, kLevels));
   for (const double x : mds.coordinates()) CHECK(x == 0);
-  // Of equal means, one narrow, two wide: these are told apart from that.
+  // Equal means, one narrow and two wide spreads. Distances separate them.
   std::vector<float> rows(3 * kLevels, 5.0f);
   for (std::size_t k = 0; k < kLevels; ++k) rows[kLevels + k] = rows[2 * kLevels + k] = k < kLevels / 2 ? 0.0f : 10.0f;
   REQUIRE(mds.Fit(rows, kLevels));

@@ -1,4 +1,4 @@
-// Prediction on workloads in the shape of Chimera's: how near it comes to the best that anyone could do.
+// Prediction on workloads in the shape of Chimera's, compared with the best possible prediction.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -29,7 +29,7 @@ Workload Drawn(ChimeraDataset dataset) {
   return *std::move(workload);
 }
 
-// The calls of a workflow on a model, as a learner is told of them.
+// The calls of a workflow on a model, as a learner receives them.
 std::vector<FinishedCall> CallsOf(const Workload& w, std::size_t workflow, std::size_t model) {
   std::vector<FinishedCall> calls;
   const WorkloadWorkflow& head = w.workflows[workflow];
@@ -45,7 +45,7 @@ std::vector<FinishedCall> CallsOf(const Workload& w, std::size_t workflow, std::
   return calls;
 }
 
-TEST_CASE("the forest orders what workflows have left nearly as well as their prompts allow") {
+TEST_CASE("the forest ranks remaining tokens nearly as well as the prompts allow") {
   for (const ChimeraDataset dataset : {ChimeraDataset::kApps, ChimeraDataset::kMath}) {
     const Workload w = Drawn(dataset);
     const double rho = dataset == ChimeraDataset::kApps ? 0.89 : 0.87;
@@ -57,9 +57,9 @@ TEST_CASE("the forest orders what workflows have left nearly as well as their pr
       const auto lengths = learner.Train();
       REQUIRE(lengths.ok());
       LengthForest::Scratch scratch;
-      // Of whole workflows, when they come; and of all calls, where tokens generated before tell of those to come.
+      // For whole workflows on arrival, and for all calls, whose tokens generated before predict later ones.
       std::vector<double> truth, forest, words, all_truth, all_forest;
-      std::array<double, 5> below{};  // share of workflows whose total is, by quantile told as they come
+      std::array<double, 5> below{};  // share of workflows whose total is below each predicted quantile
       for (std::size_t i = kLearnt; i < kLearnt + kAsked; ++i) {
         const std::vector<FinishedCall> calls = CallsOf(w, i, model);
         double left = 0;
@@ -98,7 +98,7 @@ TEST_CASE("the forest orders what workflows have left nearly as well as their pr
   }
 }
 
-TEST_CASE("confidence on generated prompts is calibrated, and orders them nearly as well as what they show") {
+TEST_CASE("confidence on generated prompts is calibrated and ranks nearly as well as the prompts allow") {
   for (const ChimeraDataset dataset : {ChimeraDataset::kApps, ChimeraDataset::kMath}) {
     const Workload w = Drawn(dataset);
     ConfidenceData data{.features = w.feature_names.size()};

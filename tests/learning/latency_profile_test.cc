@@ -27,7 +27,7 @@ TEST_CASE("nothing is known before anything is") {
   CHECK_FALSE(profile.all().execution.converged());
 }
 
-TEST_CASE("quantiles are those of the samples, to a bin") {
+TEST_CASE("quantiles match the samples to within a bin") {
   Random random(1);
   LatencyDistribution learnt;
   std::vector<double> samples;
@@ -56,7 +56,7 @@ TEST_CASE("convergence is looked for at doubled sample sizes") {
   for (int i = 1; i <= 600; ++i) growing.Observe(0.1 * i);
   CHECK_FALSE(growing.converged());
   for (int i = 601; i <= 1024; ++i) growing.Observe(0.1 * i);
-  CHECK(growing.converged());  // as good as it gets in what is kept
+  CHECK(growing.converged());  // the best possible with the kept samples
 }
 
 TEST_CASE("drift: at most one false alarm in a thousand windows, and a change is noticed and learnt") {
@@ -75,7 +75,7 @@ TEST_CASE("drift: at most one false alarm in a thousand windows, and a change is
   CHECK(learnt.mean() == Approx(2 * std::exp(1.125)).epsilon(0.1));
 }
 
-TEST_CASE("a million samples of one agent, all-zero latencies, and what is no latency") {
+TEST_CASE("a million samples of one agent, all-zero latencies, and invalid latencies") {
   LatencyProfile profile({.max_agents = 2});
   for (int i = 0; i < Scaled(1'000'000); ++i) profile.ObserveExecution(kCoder, 4 + i % 3);
   const LatencyDistribution& coder = profile.Find(kCoder)->execution;
@@ -123,7 +123,7 @@ TEST_CASE("agents are ordered by their distance from no time at all") {
     REQUIRE(order.Fit(curves, {.by = by}));
     for (std::uint64_t a = 2; a <= 40; ++a) CHECK(RankOf(order, {a}) > RankOf(order, {a - 1}) * 0.97);
     CHECK(order.median() == Approx(RankOf(order, {21})).epsilon(0.15));
-    // One that has changed, and one that is new.
+    // A changed agent and a new one.
     order.Place(CurveOf({1}, 3.05, 0.3, random));
     CHECK(RankOf(order, {1}) > RankOf(order, {28}));
     CHECK(RankOf(order, {1}) < RankOf(order, {33}));

@@ -1,4 +1,4 @@
-// Tokens left of workflows: what is learnt as they finish, what is kept, and text-to-SQL's real traces.
+// Remaining tokens of workflows: learning from finished ones, the kept samples, and text-to-SQL's real traces.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -54,12 +54,12 @@ TEST_CASE("each model has its own lengths, of this call and all after it") {
   CHECK(out[1].Quantile(0.5) == 3330);
   CHECK(out[2].Quantile(0.5) == 1100);
   CHECK(out[3].Quantile(0.5) == 1000);
-  CHECK_FALSE(out[4].known());  // of a model that nobody has seen
-  CHECK(out[5].Quantile(0.5) == 600);  // the rest of what has begun
+  CHECK_FALSE(out[4].known());  // of a model without observations
+  CHECK(out[5].Quantile(0.5) == 600);  // the rest of the started work
   for (std::size_t i = 0; i < queries.size(); ++i) CHECK((*lengths)->Predict(queries[i], scratch) == out[i]);
 }
 
-TEST_CASE("what is kept is bounded and follows a drift") {
+TEST_CASE("the kept samples are bounded and follow a drift") {
   LengthLearner learner({.reservoir = 300});
   for (int i = 0; i < 1000; ++i) learner.Finished({1}, Workflow(1));
   CHECK(learner.calls({1}) == 300);
@@ -113,7 +113,7 @@ TEST_CASE("a file whose sketch does not fit its forests is refused, however larg
   }
 }
 
-TEST_CASE("calls with nothing told, absurd counts, and more sketch than fits do no harm") {
+TEST_CASE("calls without facts, absurd counts, and too large sketches do no harm") {
   LengthLearner learner({.sketch = 2});
   const std::array<float, 5> sketch = {1, NAN, INFINITY, -1e38f, 0};
   for (int i = 0; i < 30; ++i) {
@@ -139,7 +139,7 @@ std::vector<std::vector<FinishedCall>> Trace(const std::string& path, bool disti
     const auto json = nlohmann::json::parse(line);
     if (distinct && json["first_copy"] != json["id"]) continue;
     std::vector<FinishedCall>& calls = workflows.emplace_back();
-    // Only what is done when a call begins counts as before it: siblings that run beside it do not.
+    // Only calls that ended before a call begins count as earlier. Parallel calls do not.
     std::vector<std::vector<bool>> ancestors;
     for (const auto& call : json["calls"]) {
       std::vector<bool>& mine = ancestors.emplace_back(json["calls"].size());
@@ -215,7 +215,7 @@ Distances Asked(const std::string& train, const std::string& test, bool distinct
   return d;
 }
 
-TEST_CASE("text-to-SQL: the forest orders what is left better than the prompt's length or the stage") {
+TEST_CASE("text-to-SQL: the forest ranks the rest better than the prompt's length or the stage") {
   const std::string train = text2sql::PathOf("trace1.jsonl"), test = text2sql::PathOf("trace2.jsonl");
   if (train.empty() || test.empty()) {
     std::puts("skipped: the text-to-SQL traces are not there");

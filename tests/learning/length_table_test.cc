@@ -1,4 +1,4 @@
-// Output lengths by stage and prompt, and what stands in for what was not seen.
+// Output lengths by stage and prompt, and the fallbacks for unobserved cells.
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -10,7 +10,7 @@
 namespace takt {
 namespace {
 
-TEST_CASE("a cell answers, else its stage, else all, else nobody") {
+TEST_CASE("a cell answers, else its stage, else all, else none") {
   LengthTable table;
   CHECK_FALSE(table.Expect({1}, 100).known());
   table.Observe({1}, 100, 10);
@@ -25,7 +25,7 @@ TEST_CASE("a cell answers, else its stage, else all, else nobody") {
   CHECK(table.stages() == 2);
 }
 
-TEST_CASE("quantiles are those of the log-normal that was drawn from") {
+TEST_CASE("quantiles match the log-normal distribution of the samples") {
   LengthTable table;
   Random random(3);
   for (int i = 0; i < 1000; ++i) {
@@ -37,7 +37,7 @@ TEST_CASE("quantiles are those of the log-normal that was drawn from") {
   CHECK(e.mean == Approx(200 * std::exp(0.125)).epsilon(0.05));
 }
 
-TEST_CASE("what was learnt long ago counts less") {
+TEST_CASE("old observations count less") {
   LengthTable table({.window = 100});
   for (int i = 0; i < 1000; ++i) table.Observe({1}, 10, 100);
   for (int i = 0; i < 1000; ++i) table.Observe({1}, 10, 500);

@@ -1,4 +1,4 @@
-// The forest against scikit-learn's, against distributions that are known, and against inputs that nobody should give.
+// The forest compared with scikit-learn's and with known distributions, and under invalid inputs.
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ void OnTwoThreads(std::size_t n, const std::function<void(std::size_t)>& body) {
   other.join();
 }
 
-// Log-normal labels: the log's mean is linear in two of four features and in one of five names, its spread is 0.5.
+// Log-normal labels. The mean of the log is linear in two of four features and in one of five names. Its spread is 0.5.
 ForestData Drawn(std::size_t rows, std::uint64_t seed) {
   Random random(seed);
   ForestData data{.numeric = 4, .categories = 1};
@@ -93,7 +93,7 @@ void Write(const std::filesystem::path& path, const ForestData& data) {
   }
 }
 
-TEST_CASE("medians and 90 % quantiles are those of scikit-learn's forest with its leaves pooled") {
+TEST_CASE("medians and 90 % quantiles equal those of scikit-learn's forest with pooled leaves") {
   std::string python;
   for (const std::string candidate : {"python3", "/usr/bin/python3"}) {
     if (python.empty() && std::system((candidate + " -c 'import sklearn' 2>/dev/null").c_str()) == 0)
@@ -142,7 +142,7 @@ TEST_CASE("medians and 90 % quantiles are those of scikit-learn's forest with it
   }
 }
 
-TEST_CASE("quantiles, mean and order are those of the distribution that was drawn from") {
+TEST_CASE("quantiles, mean and order match the distribution of the samples") {
   const ForestData data = Drawn(20'000, 1), fresh = Drawn(1000, 2);
   const auto forest = Trained(data);
   ForestScratch scratch;
@@ -193,7 +193,7 @@ TEST_CASE("a batch answers as one by one, and any quantile as Estimate's") {
   }
 }
 
-TEST_CASE("what is known of the label cuts the distribution off below it") {
+TEST_CASE("a known lower bound of the label cuts the distribution off") {
   ForestData data{.numeric = 1, .categories = 0};
   for (int i = 0; i < 1000; ++i) {
     data.numbers.push_back(0);
@@ -207,13 +207,13 @@ TEST_CASE("what is known of the label cuts the distribution off below it") {
   CHECK(told(-1).mean == Approx(500).margin(15));
   CHECK(told(500).Quantile(0.5) == Approx(250).margin(10));
   CHECK(told(500).mean == Approx(250).margin(15));
-  // Beyond what was ever seen: short, as the distribution ends abruptly, but never nothing.
+  // Beyond the observed range: short, as the distribution ends abruptly, but never zero.
   CHECK(told(5000).mean >= 1);
   CHECK(told(5000).mean < 20);
   CHECK(told(1e300).known());
 }
 
-TEST_CASE("the same data and seed make the same forest, whatever the threads") {
+TEST_CASE("the same data and seed make the same forest with any number of threads") {
   const ForestData data = Drawn(1000, 1);
   auto two = QuantileForest::Train(data, {}, OnTwoThreads);
   REQUIRE(two.ok());
@@ -221,7 +221,7 @@ TEST_CASE("the same data and seed make the same forest, whatever the threads") {
   CHECK(Trained(data, {.seed = 2})->Save() != (*two)->Save());
 }
 
-TEST_CASE("training stops when it is told to, and says what is wrong with its input") {
+TEST_CASE("training stops on request and reports faults of its input") {
   const ForestData data = Drawn(500, 1);
   double last = -1;
   auto stopped = QuantileForest::Train(data, {}, SerialFor, [&](double done) {
@@ -291,7 +291,7 @@ TEST_CASE("features that are constant, absent, huge or no numbers; labels of zer
     }
     const std::array<float, 5> odd = {kNan, kNan, inf, -inf, kNan};
     CHECK(forest->Predict({odd, {}}, scratch).known());
-    CHECK(forest->Predict({}, scratch).known());  // features that are not told are not known
+    CHECK(forest->Predict({}, scratch).known());  // missing features are unknown
   }
   SECTION("more names than bins, and names that were never seen") {
     ForestData data{.numeric = 0, .categories = 1};
@@ -311,7 +311,7 @@ TEST_CASE("features that are constant, absent, huge or no numbers; labels of zer
   }
 }
 
-TEST_CASE("a file is read as it was written; what is cut off or damaged is refused") {
+TEST_CASE("a file is read as written; truncated or damaged ones are refused") {
   const ForestData data = Drawn(300, 1);
   const auto forest = Trained(data, {.trees = 5});
   const std::string bytes = forest->Save();
@@ -337,7 +337,7 @@ TEST_CASE("a file is read as it was written; what is cut off or damaged is refus
 }
 
 TEST_CASE("rows of a group are left out together, and the report does not take them for new ones") {
-  // 100 groups of ten equal rows each; the feature tells which group, and nothing of its label.
+  // 100 groups of ten equal rows each. The feature identifies the group and does not predict its label.
   Random random(1);
   ForestData data{.numeric = 1, .categories = 0};
   for (std::uint64_t g = 0; g < 100; ++g) {

@@ -109,13 +109,13 @@ TEST_CASE("empty, huge and broken prompts do no harm") {
   const auto expected = Of(*sketch, (huge + " " + std::string(1 << 16, 'x')).substr(0, 1 << 16));
   huge += " ";
   huge.resize(10 << 20, 'x');
-  CHECK(Of(*sketch, huge) == expected);  // what comes after max_bytes is not read
+  CHECK(Of(*sketch, huge) == expected);  // text after max_bytes is not read
   std::string bytes(10 << 20, ' ');
   for (std::size_t i = 0; i < (1 << 16); ++i) bytes[i] = static_cast<char>(random.Bits());
   for (const float x : Of(*sketch, bytes)) CHECK(std::isfinite(x));
 }
 
-TEST_CASE("the leading singular values are those of a dense decomposition in small") {
+TEST_CASE("the leading singular values equal those of a small dense decomposition") {
   // Two texts that share nothing: the right singular vectors are the texts themselves.
   const std::vector<std::string_view> texts = {"alpha beta", "gamma delta", "gamma delta"};
   const auto sketch = TextSketch::Train(texts, {.dimensions = 2});
@@ -127,7 +127,7 @@ TEST_CASE("the leading singular values are those of a dense decomposition in sma
   CHECK(std::abs(a[1]) == Approx(1).margin(1e-4));
 }
 
-TEST_CASE("sketches are saved, and refused where damaged; training says what is wrong, and stops") {
+TEST_CASE("sketches are saved, and refused if damaged; training reports faults and stops") {
   const Texts texts = Topics(4, 10);
   const auto sketch = Learnt(texts);
   const std::string bytes = sketch->Save();
@@ -152,7 +152,7 @@ TEST_CASE("sketches are saved, and refused where damaged; training says what is 
 
 // --- Confidence. ---
 
-// Two features that matter and one that does not; model 1 solves with logistic(x0), model 2 with logistic(2 x1 - 1).
+// Two features that matter and one that does not. Model 1 solves with logistic(x0), model 2 with logistic(2 x1 - 1).
 ConfidenceData Tried(std::size_t rows, std::uint64_t seed) {
   Random random(seed);
   ConfidenceData data{.features = 3, .models = {{1}, {2}}};
@@ -165,7 +165,7 @@ ConfidenceData Tried(std::size_t rows, std::uint64_t seed) {
   return data;
 }
 
-TEST_CASE("confidence is the probability that was drawn from, and its report says so") {
+TEST_CASE("confidence is the true probability, and its report shows this") {
   const auto made = Confidence::Train(Tried(8000, 1));
   REQUIRE(made.ok());
   for (const double x : {-2.0, 0.0, 1.5}) {
@@ -187,7 +187,7 @@ TEST_CASE("confidence is the probability that was drawn from, and its report say
 }
 
 TEST_CASE("cross-validation leaves out all prompts of a group together") {
-  // Three prompts of a workflow show a number of its own and end alike, whatever the number.
+  // Three prompts of a workflow contain its number and end alike, whatever the number.
   Random random(1);
   ConfidenceData data{.features = 40, .models = {{1}}};
   for (std::uint64_t w = 0; w < 40; ++w) {
@@ -207,7 +207,7 @@ TEST_CASE("cross-validation leaves out all prompts of a group together") {
   CHECK(Confidence::Train(data).status().code() == absl::StatusCode::kInvalidArgument);
 }
 
-TEST_CASE("prompts that one model each was tried on, told by columns, teach what untried ones in all others do") {
+TEST_CASE("prompts tried on one model each, given by columns, teach the untried models of all others") {
   const ConfidenceData all = Tried(600, 1);
   ConfidenceData dense = all, sparse = all;
   sparse.outcomes.clear();
@@ -275,7 +275,7 @@ TEST_CASE("outcomes that are all alike, one row, nothing tried, and numbers that
   CHECK_FALSE(Confidence::Train(data).ok());
 }
 
-TEST_CASE("confidence heads are saved, and refused where damaged") {
+TEST_CASE("confidence heads are saved, and refused if damaged") {
   const ConfidenceData data = Tried(300, 1);
   const auto made = *Confidence::Train(data);
   const std::string bytes = made->Save();

@@ -38,7 +38,7 @@ TEST_CASE("nothing is known before anything is") {
   }
 }
 
-TEST_CASE("a class is told by its own calls, one never seen by those of all") {
+TEST_CASE("a class is estimated by its own calls, an unobserved one by all calls") {
   ToolProfile profile;
   for (const double seconds : {1.0, 2.0, 6.0}) profile.Observe({kSearch, seconds, 30, 100});
   profile.Observe({kPaint, 11, 8, 50});
@@ -61,7 +61,7 @@ TEST_CASE("a class is told by its own calls, one never seen by those of all") {
   CHECK(profile.classes() == 2);  // asking makes none
 }
 
-TEST_CASE("quantiles are those of the calls, to the width of a bin") {
+TEST_CASE("quantiles match the calls to the width of a bin") {
   ToolProfile profile({.window = 1 << 20});
   Random random(5);
   for (int n = 1; n <= 3000; ++n) {
@@ -91,7 +91,7 @@ TEST_CASE("quantiles are those of the calls, to the width of a bin") {
   }
 }
 
-TEST_CASE("tokens before a call: those of 490 and more share a bin, which ends at the longest") {
+TEST_CASE("tokens before a call: values from 490 share a bin, which ends at the longest") {
   ToolProfile profile;
   for (int i = 0; i < 16; ++i) profile.Observe({kSearch, 1, 0, i % 2 == 0 ? 100 : 714});
   const Estimate& before = profile.Expect(kSearch).tokens_before;
@@ -102,7 +102,7 @@ TEST_CASE("tokens before a call: those of 490 and more share a bin, which ends a
   CHECK(before.quantiles[4] <= 714);
 }
 
-TEST_CASE("a seed is what is expected until calls return, and then gives way") {
+TEST_CASE("a seed is the estimate until calls return, and then loses weight") {
   ToolProfile profile;
   std::uint64_t id = 0;
   for (const ToolSeed& seed : kInferCeptTools) REQUIRE(profile.Seed({++id}, seed));
@@ -117,7 +117,7 @@ TEST_CASE("a seed is what is expected until calls return, and then gives way") {
     CHECK(e.returned_tokens.mean == Approx(seed.returned_tokens));
     CHECK(e.returned_spread == Approx(seed.returned_spread));
     CHECK(e.tokens_before.mean == Approx(seed.tokens_before));
-    // Those of a log-normal distribution.
+    // Quantiles of a log-normal distribution.
     const double variance = std::log1p(seed.seconds_spread * seed.seconds_spread / (seed.seconds * seed.seconds));
     const double median = seed.seconds / std::exp(variance / 2);
     CHECK(e.seconds.quantiles[2] == Approx(median).epsilon(0.03));
@@ -126,7 +126,7 @@ TEST_CASE("a seed is what is expected until calls return, and then gives way") {
   }
   CHECK(profile.Expect(kUnseen).seconds.mean == Approx((9e-5 + 0.69 + 0.09 + 28.6 + 11.5 + 6.06) / 6));
 
-  // Image is seeded with 11.5 s; in truth it takes 3.
+  // Image is seeded with 11.5 s, and the true time is 3 s.
   for (int i = 0; i < 16; ++i) profile.Observe({{5}, 3, 8, 59});
   CHECK(profile.Expect({5}).seconds.mean == Approx((11.5 + 3) / 2));
   for (int i = 0; i < 3000; ++i) profile.Observe({{5}, 3, 8, 59});
@@ -155,7 +155,7 @@ bool Sound(const Estimate& e) {
   return sound;
 }
 
-TEST_CASE("what no call can be is refused or cut, and counted") {
+TEST_CASE("invalid calls are refused or cut, and counted") {
   ToolProfile profile({.max_seconds = 100});
   for (const double seconds : {kNan, -1e-9, -kInfinity, kInfinity}) profile.Observe({kSearch, seconds, 5, 5});
   CHECK(profile.stats().ignored == 4);
@@ -187,7 +187,7 @@ TEST_CASE("what no call can be is refused or cut, and counted") {
   CHECK_FALSE(profile.Expect(kPaint).returned_tokens.known());
 }
 
-TEST_CASE("classes are bounded: what has no room is learnt in the pool") {
+TEST_CASE("classes are bounded: further ones are learnt in the pool") {
   ToolProfile profile({.max_classes = 3});
   for (std::uint64_t id = 1; id <= 1000; ++id) profile.Observe({{id}, static_cast<double>(id), 1, 1});
   CHECK(profile.classes() == 3);
@@ -212,7 +212,7 @@ ToolObservation AnyCall(Random& random) {
   return {{random.Below(200)}, seconds, tokens(), tokens()};
 }
 
-TEST_CASE("whatever comes, figures stay finite and in order, and the same calls give the same") {
+TEST_CASE("for any input, figures stay finite and ordered, and equal calls give equal figures") {
   Random random(11);
   for (const std::int64_t window : {2, 7, 1024}) {
     ToolProfile profile({.window = window}), twin({.window = window});
@@ -248,8 +248,8 @@ TEST_CASE("no call allocates once its class is there") {
   CHECK(sum > 0);
 }
 
-// InferCept's requests, call by call in the order of the file: what was expected of each before it returned.
-TEST_CASE("InferCept's calls: a class is known better than the pool, and within the quantiles as often as they say") {
+// InferCept's requests, call by call in the order of the file: the estimate of each before it returned.
+TEST_CASE("InferCept's calls: a class is better than the pool, and its quantiles hold as often as stated") {
   const char* data = std::getenv("TAKT_DATA");
   const std::filesystem::path folder = data != nullptr ? data : std::string(TAKT_SOURCE_DIR) + "/../shared/data";
   const std::string path = (folder / "tools/infercept_multi_api.jsonl").string();
@@ -285,8 +285,8 @@ TEST_CASE("InferCept's calls: a class is known better than the pool, and within 
     }
     const auto calls = static_cast<double>(w.tools.size());
     CAPTURE(seeded, by_class / calls, by_pool / calls);
-    CHECK(by_class < 0.65 * by_pool);  // the humans behind "chatbot" are the rest: nobody knows them by their class
-    // 105 of the 675 human turns last 60 s to the digit, so that their 0.9 quantile falls into the bin of these.
+    CHECK(by_class < 0.65 * by_pool);  // the humans behind "chatbot" are the rest: their class does not predict them
+    // 105 of the 675 human turns last exactly 60 s, so their 0.9 quantile falls into the bin of these turns.
     for (std::size_t i = 0; i < 5; ++i) CHECK(below[i] / calls == Approx(Estimate::kLevels[i]).margin(0.05));
     if (seeded) continue;
     for (auto& [name, values] : durations) {

@@ -87,7 +87,7 @@ TEST_CASE("the best score within the slack, if it is better than the fastest mod
   CHECK(place({{{1}, 0.3f}, {{2}, 0.5f}, {{3}, 0.9f}}) == 2);
 }
 
-TEST_CASE("beside an idle model all others are too slow, unless there is a floor") {
+TEST_CASE("next to an idle model all others are too slow, unless there is a floor") {
   Cluster c;
   c.Add(1, 0.01);
   c.Add(2, 0.01);
@@ -134,7 +134,7 @@ TEST_CASE("a workflow keeps its model until it was not heard of for long, or the
   CHECK(c.Place(Asking(4, {{{1}, 1}, {{2}, 0}}, 1, 7), At(39)) == 1);  // it has nowhere else to go
 }
 
-TEST_CASE("a workflow whose model is gone takes another, also while it is remembered") {
+TEST_CASE("a workflow whose model is gone takes another, even while it is remembered") {
   Cluster c;
   for (std::uint64_t model = 1; model <= 3; ++model) c.Add(model, 0.01);
   const std::vector<ModelScore> scores = {{{1}, 0.1f}, {{2}, 0.9f}, {{3}, 0.8f}};
@@ -168,7 +168,7 @@ TEST_CASE("a place in the list of workflows is given out again, to one workflow"
   CHECK(c.policy.programs() == 3);
 }
 
-TEST_CASE("work is what was told for the model, else of the workflow, else of the call, else as if unknown") {
+TEST_CASE("work is the estimate for the model, else of the workflow, else of the call, else unknown") {
   Cluster c;
   c.policy.unknown = 50;
   c.Add(1, 1);
@@ -189,7 +189,7 @@ TEST_CASE("work is what was told for the model, else of the workflow, else of th
   r.request.output_tokens = Estimate::Exact(8);
   CHECK(load_of(r) == 8);
   CHECK(c.policy.LoadOf(ModelId{1}) == 0);
-  CHECK(c.policy.LoadOf(ModelId{9}) == 0);  // which nobody has
+  CHECK(c.policy.LoadOf(ModelId{9}) == 0);  // which no instance has
 }
 
 TEST_CASE("of several replicas the one with the least work counts, and takes the request") {
@@ -199,7 +199,7 @@ TEST_CASE("of several replicas the one with the least work counts, and takes the
   c.Add(1, 0.01);
   c.Add(2, 0.02);
   c.Add(2, 0.01);
-  c.Add(3, 0);  // not told: a millisecond
+  c.Add(3, 0);  // no estimate: a millisecond
   c.policy.Placed(Asking(0, {}, 100), c.instances[0], {});
   c.policy.Placed(Asking(1, {}, 10), c.instances[1], {});
   c.policy.Placed(Asking(2, {}, 30), c.instances[2], {});
@@ -254,7 +254,7 @@ std::size_t Literal(const std::vector<double>& loads, const std::vector<double>&
   return fast;
 }
 
-TEST_CASE("as the paper's loop, wherever its break stands") {
+TEST_CASE("the same as the paper's loop, for both places of its break") {
   Random random(5);
   for (std::int64_t round = 0; round < Scaled(20'000); ++round) {
     Cluster c;
@@ -278,7 +278,7 @@ TEST_CASE("as the paper's loop, wherever its break stands") {
   }
 }
 
-TEST_CASE("sums cannot drift: 50,000 requests come and go, and nothing is left") {
+TEST_CASE("sums do not drift: 50,000 requests come and go, and nothing is left") {
   Random random(1);
   Cluster c;
   for (std::uint64_t m = 1; m <= 4; ++m) c.Add(m, 0.001 * static_cast<double>(m));

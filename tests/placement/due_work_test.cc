@@ -1,4 +1,4 @@
-// Work that shrinks with time, against a shadow that adds up what is left.
+// Work that shrinks with time, compared with a shadow that adds up the rest.
 #include "takt/placement/books/due_work.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ struct Shadow {
   bool runs = false;
 };
 
-TEST_CASE("what is left on an instance is what is left of all that runs there") {
+TEST_CASE("the work left on an instance is the sum over its running requests") {
   constexpr std::uint32_t kRequests = 30, kInstances = 4;
   Random random(1);
   DueWork work;
@@ -49,7 +49,7 @@ TEST_CASE("what is left on an instance is what is left of all that runs there") 
   work.Ended(99);
 }
 
-TEST_CASE("where nearly all that is remembered still runs, room is made seldom") {
+TEST_CASE("if nearly all remembered requests still run, cleanup is rare") {
   constexpr std::uint32_t kRequests = 1 << 15;
   DueWork work;
   const auto begin = [&](std::uint32_t r) { work.Began(r, 0, Duration(1000), TimePoint{}); };
@@ -60,7 +60,7 @@ TEST_CASE("where nearly all that is remembered still runs, room is made seldom")
   CHECK(work.Left(0, TimePoint{}) == 1000 * std::int64_t{kRequests});
 }
 
-TEST_CASE("whoever ends early leaves nothing behind: memory is that of what runs at a time") {
+TEST_CASE("a request that ends early leaves nothing behind: memory follows the running requests") {
   DueWork work;
   const auto run = [&](std::int64_t turns) {
     for (std::int64_t n = 0; n < turns; ++n) {

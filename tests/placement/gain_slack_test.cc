@@ -1,4 +1,4 @@
-// Scores less prices: by hand, against the sums written out, and with all that a host may say.
+// Scores less prices: by hand, compared with the sums written out, and under any input.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -70,7 +70,7 @@ struct Cluster {
   void End(const RequestState& r, TimePoint now = {}) { policy.Released(r, instances[0], now); }
 };
 
-TEST_CASE("by hand: latency has its price, one's own and what it adds to others") {
+TEST_CASE("by hand: latency has its price, for the request and for others") {
   GainSlack policy;
   policy.per_s = 0.1, policy.floor_s = 1e9;  // no slack binds
   Cluster c(policy);
@@ -104,13 +104,13 @@ TEST_CASE("by hand: latency by a cost model") {
   CHECK(latency() == Approx(0.020 + 100 * 0.012 + 1 * (0.020 + 100 * 0.001)));
 }
 
-TEST_CASE("by hand: prices follow loads, and who gains most by the token goes to the dear model") {
+TEST_CASE("by hand: prices follow loads, and the most gain per token takes the expensive model") {
   GainSlack policy;
   policy.tau = 0, policy.step = 0.1, policy.pull = 0, policy.unknown = 100;
   Cluster c(policy);
   c.Add(1);
   c.Add(2);
-  // Both idle: what scores more. Nothing is slow, and prices stay at 0.
+  // Both are idle: the higher score wins. Nothing is slow, and prices stay at 0.
   CHECK(c.Place(Asking(0, {{{1}, 0.2f, 100}, {{2}, 0.6f, 100}})) == 1);
   CHECK(c.policy.PriceOf({2}) == 0);
   CHECK(c.policy.MeanTokensOf({2}) == 100);
@@ -130,7 +130,7 @@ TEST_CASE("by hand: prices follow loads, and who gains most by the token goes to
   CHECK(c.policy.PriceOf({2}) == Approx(0.1 - 0));
 }
 
-TEST_CASE("the slack: what is no slower than (1 + tau) times the fastest gets cheaper, or than the floor") {
+TEST_CASE("the slack: a model at most (1 + tau) times as slow as the fastest, or the floor, gets cheaper") {
   GainSlack policy;
   policy.tau = 1, policy.step = 0.5, policy.pull = 0;
   Cluster c(policy);
@@ -167,7 +167,7 @@ TEST_CASE("the pull answers at once, and is no memory") {
   CHECK(c.policy.PriceOf({2}) == 0);
 }
 
-TEST_CASE("prices are bounded, and come down again") {
+TEST_CASE("prices are bounded, and fall again") {
   GainSlack policy;
   policy.tau = 0, policy.step = 1;
   Cluster c(policy);
@@ -211,7 +211,7 @@ TEST_CASE("scores that are no numbers, and none") {
   CHECK(c.Choose(Asking(0, {{{1}, -kInf}, {{2}, 0.1f}})) == 1);
   CHECK(c.Choose(Asking(0, {{{1}, 0.1f}, {{2}, kInf}})) == 1);
   CHECK(c.Choose(Asking(0, {{{2}, 0.1f}, {{1}, 0.2f}})) == 0);  // in any order
-  CHECK(c.Choose(Asking(0, {{{7}, 1}})) == 0);                   // a model that nobody has
+  CHECK(c.Choose(Asking(0, {{{7}, 1}})) == 0);                   // a model without instances
   c.policy.Placed(Asking(5, {{{1}, 0, 100}}), c.instances[0], {});
   CHECK(c.Place(Asking(1, {})) == 1);  // without scores the fastest, and no price moves
   CHECK(c.policy.MeanTokensOf({2}) == c.policy.unknown);
@@ -293,7 +293,7 @@ TEST_CASE("as the sums written out: random models, scores and ends") {
   }
 }
 
-// What the price is for: the sum of scores under a bound on the work of the dear model, which is a knapsack.
+// The purpose of the price: the maximum sum of scores under a bound on the work of the expensive model, a knapsack.
 TEST_CASE("of a batch that is half too much for the dear model, the choice is near the best there is") {
   Random random(3);
   GainSlack policy;
@@ -335,7 +335,7 @@ TEST_CASE("of a batch that is half too much for the dear model, the choice is ne
   CHECK(gained > 1.2 * by_score);
 }
 
-TEST_CASE("a model's load is that of its least loaded replica, whatever comes, ends, goes and comes back") {
+TEST_CASE("a model's load is that of its least loaded replica, after any starts and stops") {
   Random random(5);
   for (std::int64_t round = 0; round < Scaled(100); ++round) {
     Cluster c;
@@ -396,7 +396,7 @@ TEST_CASE("a workflow keeps its model, and does not move prices again") {
   CHECK(c.policy.PriceOf({2}) == 0);
 }
 
-TEST_CASE("what was asked and not placed moves nothing, also where it is copied half-way") {
+TEST_CASE("a request that was asked about and not placed changes nothing, even in a copy") {
   Cluster c;
   c.Add(1);
   c.Add(2);

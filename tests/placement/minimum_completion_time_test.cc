@@ -1,4 +1,4 @@
-// What it learns of calls, against hand calculation and against costs that are known; and where calls go by it.
+// Learnt costs of calls, compared with hand calculation and with known costs, and placements by these costs.
 #include "takt/placement/minimum_completion_time.h"
 
 #include <algorithm>
@@ -52,7 +52,7 @@ TEST_CASE("time to the first token is fitted by the prompt, further tokens by th
   const RequestState ask = RequestAt(9, 400, 11);
   CHECK(placement.Own(ask.request, 0, {}) == 0);
   Serve(placement, RequestAt(0, 100, 5), one, 0, 0.3, 0.1, 5);
-  CHECK(placement.Own(ask.request, 0, At(1)) == Approx(0.3 + 10 * 0.1));  // one prompt tells no slope
+  CHECK(placement.Own(ask.request, 0, At(1)) == Approx(0.3 + 10 * 0.1));  // one prompt gives no slope
   Serve(placement, RequestAt(0, 300, 5), one, 10, 0.7, 0.2, 3);
   CHECK(placement.Own(ask.request, 0, At(12)) == Approx(0.1 + 400 * 0.002 + 10 * 0.15));
   Serve(placement, RequestAt(0, 300, 5), one, 20, 0.9, 0.3, 2);
@@ -61,7 +61,7 @@ TEST_CASE("time to the first token is fitted by the prompt, further tokens by th
   CHECK(placement.Own(RequestAt(9, 400, 1).request, 0, At(22)) == Approx(1.05));
 }
 
-TEST_CASE("longer prompts are never expected to be shorter, and nothing takes less than no time") {
+TEST_CASE("longer prompts are never estimated as shorter, and no estimate is negative") {
   MinimumCompletionTime placement;
   const InstanceState one = InstanceAt(0, 7);
   placement.Up(one, {});
@@ -72,7 +72,7 @@ TEST_CASE("longer prompts are never expected to be shorter, and nothing takes le
   CHECK(placement.Own(RequestAt(9, 5000, 1).request, 0, At(11)) > 0);
 }
 
-TEST_CASE("what failed or was cancelled teaches nothing, and nothing waiting") {
+TEST_CASE("failed and cancelled calls teach nothing, and nothing stays waiting") {
   MinimumCompletionTime placement;
   const InstanceState one = InstanceAt(0, 7);
   placement.Up(one, {});
@@ -104,7 +104,7 @@ TEST_CASE("an answer in one piece counts by its tokens") {
   CHECK(placement.Own(RequestAt(9, 100, 5).request, 0, At(2)) == Approx(5 * 0.2));
 }
 
-TEST_CASE("the score: alone while places are free, else behind what is there") {
+TEST_CASE("the score: the call alone while places are free, else behind the queue") {
   MinimumCompletionTime placement;
   const InstanceState one = InstanceAt(0, 7), two = InstanceAt(1, 8);
   placement.Up(one, {});
@@ -125,7 +125,7 @@ TEST_CASE("the score: alone while places are free, else behind what is there") {
   CHECK(placement.Score(ask, one, At(3.5)) == Approx(-1.5));
 }
 
-TEST_CASE("what waits for a place leaves from anywhere, and the next one has it by arrival") {
+TEST_CASE("a call that waits for a place may leave at any time, and the next one by arrival gets it") {
   MinimumCompletionTime placement;
   placement.fade = 0;
   const InstanceState one = InstanceAt(0, 7);
@@ -156,7 +156,7 @@ TEST_CASE("what waits for a place leaves from anywhere, and the next one has it 
   CHECK(placement.Score(RequestAt(9, 100, 1), two, At(52)) == Approx(-sum / 4));
 }
 
-TEST_CASE("reports tell how many run at once") {
+TEST_CASE("reports give the number of parallel calls") {
   MinimumCompletionTime placement;
   placement.recent_s = 60;
   InstanceState one = InstanceAt(0, 7);
@@ -209,7 +209,7 @@ TEST_CASE("an instance that was not heard of counts as all do, and one in anothe
 
 // Instances whose costs are exactly such a line and that run so many calls at once, under a router; no call's choice is
 // worse than another's by the true costs, once enough was seen.
-TEST_CASE("it learns the true costs, and goes by them") {
+TEST_CASE("it learns the true costs, and places by them") {
   struct Engine {
     double a, b, c;
     std::size_t lanes;

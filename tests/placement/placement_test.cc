@@ -1,4 +1,4 @@
-// What holds for every placement policy, and what each one promises.
+// Properties of every placement policy, and those of each one.
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -37,7 +37,7 @@ struct Hears {
   void Observe(const Epoch& epoch, TimePoint) { alphas->push_back(epoch.alpha.value_or(-1)); }
 };
 
-TEST_CASE("an erased placement hears of epochs") {
+TEST_CASE("an erased placement receives epochs") {
   const auto alphas = std::make_shared<std::vector<double>>();
   AnyPlacement placement(Hears{alphas});
   placement.Observe(Epoch{.alpha = 0.3}, {});
@@ -65,7 +65,7 @@ TEST_CASE("every placement is found by its name, scores with a number, and twice
   }
 }
 
-TEST_CASE("an unknown placement is named, with those that exist") {
+TEST_CASE("an unknown placement is reported with the known names") {
   const auto placement = MakePlacement("best");
   REQUIRE(!placement.ok());
   const auto message = std::string(placement.status().message());
@@ -73,7 +73,7 @@ TEST_CASE("an unknown placement is named, with those that exist") {
   CHECK(message.find("least_loaded, least_outstanding_tokens, minimum_completion_time") != std::string::npos);
 }
 
-TEST_CASE("every option of a placement can be told by name") {
+TEST_CASE("every option of a placement can be set by name") {
   for (const std::string spec :
        {"least_loaded(waiting_weight=2)", "random(seed=7)", "best_fit(output_tokens=3)", "code_ratio(alpha=0.3)",
         "confidence_slack(tau=1,delta_s=0.1,floor_s=0.5,sticky_s=5,unknown=100)",
@@ -97,7 +97,7 @@ TEST_CASE("every option of a placement can be told by name") {
   }
 }
 
-TEST_CASE("the output that a call is taken to have: as estimated, below its cap, and a million at most") {
+TEST_CASE("the output of a call: its estimate, below its cap, and at most a million") {
   const auto tokens = [](Estimate output, std::int32_t cap) {
     return CallCosts::OutputTokens({.max_output_tokens = {cap}, .output_tokens = output});
   };
@@ -109,7 +109,7 @@ TEST_CASE("the output that a call is taken to have: as estimated, below its cap,
   CHECK(tokens(Estimate::Exact(1e9), 0) == 1'000'000);
 }
 
-TEST_CASE("what a call takes: as measured, else by the cost model, else a millisecond a token") {
+TEST_CASE("the time of a call: as measured, else by the cost model, else a millisecond a token") {
   using std::chrono::milliseconds;
   auto measured = std::make_shared<StageTimes>();
   measured->Set({1}, "x", milliseconds(70));
@@ -122,7 +122,7 @@ TEST_CASE("what a call takes: as measured, else by the cost model, else a millis
   r.request.prompt_tokens = {10};
   r.request.output_tokens = Estimate::Exact(5);
   r.request.stage = {1};
-  CHECK(costs.On(x) == Duration(1));  // nobody is up yet
+  CHECK(costs.On(x) == Duration(1));  // no instance is up yet
   costs.Up(x);
   costs.Up(y);
   const auto on = [&](const InstanceState& i) {
@@ -131,7 +131,7 @@ TEST_CASE("what a call takes: as measured, else by the cost model, else a millis
   };
   CHECK(on(x) == milliseconds(70));
   CHECK(on(y) == milliseconds(15));
-  CHECK(costs.OnSlot(1) == Duration(1));  // nobody has it
+  CHECK(costs.OnSlot(1) == Duration(1));  // no instance has it
   CHECK(costs.OnSlot(9) == Duration(1));
   r.request.stage = {2};
   CHECK(on(x) == Duration(1));  // at least that
@@ -140,7 +140,7 @@ TEST_CASE("what a call takes: as measured, else by the cost model, else a millis
   r.request.output_tokens = Estimate::Exact(0);
   CHECK(on(x) == milliseconds(11));
   r.request.stage = {1};
-  y.profile = &named_x;  // told again, as another
+  y.profile = &named_x;  // reported again, as another
   costs.Up(y);
   CHECK(on(y) == milliseconds(70));
   y.profile = &named_z;
@@ -161,7 +161,7 @@ TEST_CASE("a host's own placement needs no name") {
   CHECK(AnyPlacement(Smallest{}).Score({}, i, {}) == -7);
 }
 
-TEST_CASE("round robin prefers who was served longest ago") {
+TEST_CASE("round robin prefers the instance that was served longest ago") {
   InstanceState a, b;
   a.last_placed = 7, b.last_placed = 3;
   CHECK(RoundRobin{}.Score({}, b, {}) > RoundRobin{}.Score({}, a, {}));

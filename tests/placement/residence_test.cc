@@ -1,4 +1,4 @@
-// Placements that go by what is cached: what they take to lie where, and whom they choose.
+// Placements by cached KV: the assumed cache contents, and the choice of instance.
 #include <cmath>
 #include <cstdint>
 #include <memory>
@@ -34,7 +34,7 @@ struct Fleet {
   }
   void Down(std::uint64_t id) { router.On(InstanceDown{{id}}, At(now)); }
 
-  // Where it goes.
+  // Returns the chosen instance.
   std::uint64_t Begin(std::uint64_t id, std::uint64_t workflow, std::int32_t prompt) {
     Request r;
     r.id = {id};
@@ -54,7 +54,7 @@ struct Fleet {
     now += 1;
     return place;
   }
-  // Of each instance, for a turn of the workflow.
+  // Cached tokens of each instance, for a turn of the workflow.
   std::vector<double> Scores(std::uint64_t workflow, std::int32_t prompt) {
     Request r;
     r.id = {9999};
@@ -76,7 +76,7 @@ const std::vector<std::string> kCacheAware = {"session", "prefix",   "sglang",  
 
 }  // namespace
 
-TEST_CASE("a workflow's turns stay where its context is, though another instance has as little to do") {
+TEST_CASE("a workflow's turns stay at its context, though another instance has as little load") {
   for (const std::string& placement : kCacheAware) {
     CAPTURE(placement);
     Fleet fleet(placement);
@@ -89,7 +89,7 @@ TEST_CASE("a workflow's turns stay where its context is, though another instance
   }
 }
 
-TEST_CASE("what an instance that was down held is gone, and so is what a workflow that is over held") {
+TEST_CASE("KV of an instance that was down is gone, and so is KV of an ended workflow") {
   for (const std::string& placement : kCacheAware) {
     CAPTURE(placement);
     Fleet fleet(placement);
@@ -106,7 +106,7 @@ TEST_CASE("what an instance that was down held is gone, and so is what a workflo
   }
 }
 
-TEST_CASE("an instance is taken to hold what was used last, up to its size") {
+TEST_CASE("an instance is assumed to hold the last used KV, up to its size") {
   Fleet fleet("prefix", 1, 100'000);
   fleet.Turn(1, 7, 60'000);
   CHECK(fleet.Scores(7, 60'001) == std::vector<double>{60'000});
@@ -138,7 +138,7 @@ TEST_CASE("scores by hand") {
     CHECK(scores[0] == Approx(-prefill(40'000, 50'000) - prefill(0, 10'000)));
     CHECK(scores[1] == Approx(-prefill(0, 50'000)));
   }
-  SECTION("cached_cost: what would go counts where it was used within two minutes") {
+  SECTION("cached_cost: evicted KV counts if it was used within two minutes") {
     Fleet fleet("cached_cost", 1);
     fleet.Turn(1, 7, 60'000);
     const auto prefill = [](double from, double to) {
@@ -183,13 +183,13 @@ TEST_CASE("a score looks at few copies one by one, however many the prompt would
 }
 
 TEST_CASE("rules of thumb") {
-  SECTION("sglang leaves a match where loads are apart") {
+  SECTION("sglang gives up a match if loads differ much") {
     Fleet fleet("sglang(abs=3)", 2);
     const std::uint64_t home = fleet.Turn(1, 7, 10'000);
     for (std::uint64_t id = 2; id < 6; ++id) CHECK(fleet.Begin(id, 7, 10'000) == home);
     CHECK(fleet.Begin(6, 7, 10'000) != home);
   }
-  SECTION("preble leaves a match where its load is far above the least") {
+  SECTION("preble gives up a match if its load is far above the least") {
     Fleet fleet("preble", 2);
     const std::uint64_t home = fleet.Turn(1, 7, 5'000);
     CHECK(fleet.Turn(2, 8, 6'000) != home);
@@ -205,7 +205,7 @@ TEST_CASE("rules of thumb") {
     CHECK(fleet.Turn(3, 9, 8'000) == home);
     CHECK(fleet.Begin(4, 7, 5'001) == home);  // 0.7 s of prefill, where the other has 0.3
   }
-  SECTION("preble still knows what an instance holds that is reported up again") {
+  SECTION("preble still knows the cache of an instance that is reported up again") {
     Fleet fleet("preble", 2);
     const std::uint64_t home = fleet.Turn(1, 7, 5'000);
     fleet.Up(home, 1'000'000);
@@ -228,7 +228,7 @@ TEST_CASE("rules of thumb") {
   }
 }
 
-TEST_CASE("whatever is told, scores are numbers, and warm placements allocate nothing") {
+TEST_CASE("for any input, scores are numbers, and warm placements allocate nothing") {
   for (const std::string& placement : kCacheAware) {
     CAPTURE(placement);
     Fleet fleet(placement, 4, 50'000);

@@ -87,10 +87,10 @@ TEST_CASE("the lowest peak over the slots that it spans; full ones are not avail
   CHECK(b.Score(longer, 1, 0) == kNotHere);
   CHECK(b.Score(longer, 0, 2.5) == -501);  // what was there has gone
   b.instances[0].outstanding = 0;
-  CHECK(b.Score(Call(4, {2}, 990), 0, 2.5) == -1390);  // an empty one takes what is too large for all
+  CHECK(b.Score(Call(4, {2}, 990), 0, 2.5) == -1390);  // an empty one takes a request that is too large for all
 }
 
-TEST_CASE("an early end frees the slots to come at once, a late start moves them") {
+TEST_CASE("an early end frees the coming slots at once, a late start moves them") {
   Bench b(1);
   const RequestState r = Call(0, {2}, 300);
   b.packer.Placed(r, b.instances[0], At(0));
@@ -104,7 +104,7 @@ TEST_CASE("an early end frees the slots to come at once, a late start moves them
   CHECK(b.packer.Expected(0, 8) == 0);
 }
 
-TEST_CASE("who outlives what was expected counts in the present, where that is wanted") {
+TEST_CASE("a request that outlives its estimate counts in the present, if configured") {
   for (const bool late : {false, true}) {
     Bench b(1, late);
     const RequestState r = Call(0, {1}, 200);
@@ -155,16 +155,16 @@ TEST_CASE("an instance that vanishes and returns with other capacity") {
   b.packer.Observe(InstanceReported{{1}, {.preempted = 3, .kv_used = {100}}}, At(2));
   CHECK(b.packer.suspended(0));
   b.packer.Observe(InstanceDown{{1}}, At(3));
-  b.packer.Observe(InstanceReported{{1}, {.kv_used = {999}}}, At(3));  // of nobody who is up
+  b.packer.Observe(InstanceReported{{1}, {.kv_used = {999}}}, At(3));  // of no instance that is up
   b.packer.Up(b.instances[0], At(4));
   CHECK_FALSE(b.packer.suspended(0));
   b.packer.Observe(InstanceReported{{1}, {.preempted = 2, .kv_used = {100}}}, At(4));
   CHECK(b.packer.suspended(0));  // it counts from nothing again
-  b.packer.Up(b.instances[0], At(5));  // told again while it is up: it is as it was
+  b.packer.Up(b.instances[0], At(5));  // reported up again: unchanged
   CHECK(b.packer.suspended(0));
 }
 
-TEST_CASE("instances that come later change nothing for those that are there") {
+TEST_CASE("instances that come later change nothing for earlier ones") {
   Bench b(1);
   const RequestState r = Call(0, {2}, 300);
   b.packer.Placed(r, b.instances[0], At(0.5));
@@ -198,7 +198,7 @@ TEST_CASE("how long a call runs: as its agent's do, else by its estimate, else a
   b.instances[0].outstanding = 0;
   CHECK(b.Score(r, 0, 0) == -(100 + 240 * 50));
 
-  TimeSlotPacker still;  // decodes nothing: an estimate says nothing of time
+  TimeSlotPacker still;  // decodes nothing: the estimate contains no time
   still.decode_rate = 0;
   still.Up(b.instances[0], At(0));
   still.Placed(r, b.instances[0], At(0));
@@ -357,13 +357,13 @@ TEST_CASE("best fit: the least to spare that is enough") {
   CHECK(best() == 2);
 }
 
-TEST_CASE("best fit: what to spare is counted to the token") {
+TEST_CASE("best fit: spare room is counted to the token") {
   BestFit fit;
   InstanceState i{.instance = {.id = {1}, .kv_tokens = {1000}}};
   i.report.kv_used = {300};
   RequestState r = Call(0, {1}, 200);
   const auto score = [&] { return fit.Score(r, i, At(0)); };
-  CHECK(score() == -300);  // 200 of output where nothing is known
+  CHECK(score() == -300);  // 200 of output if nothing is known
   r.request.output_tokens = Estimate::Exact(100);
   CHECK(score() == -400);
   i.tokens_since_report = 200;
@@ -379,9 +379,9 @@ TEST_CASE("best fit: what to spare is counted to the token") {
   CHECK(score() == -198);
   InstanceState unbounded{.instance = {.id = {2}}, .slot = 1};
   r.request.prompt_tokens = {1000};
-  CHECK(fit.Score(r, unbounded, At(0)) > score());   // one that lacks is worse
+  CHECK(fit.Score(r, unbounded, At(0)) > score());   // one that lacks room is worse
   r.request.prompt_tokens = {10};
-  CHECK(fit.Score(r, unbounded, At(0)) < score());  // one that is told and suffices is better
+  CHECK(fit.Score(r, unbounded, At(0)) < score());  // a known one that suffices is better
 }
 
 // ---- policies by agent ---------------------------------------------------------------------------------------------
@@ -411,7 +411,7 @@ TEST_CASE("agents by rank, within an agent whose workflow began first; a new tab
   CHECK(order() == std::vector<Slot>{2, 0, 1, 3});
 }
 
-TEST_CASE("stage depth in both directions; among as many stages, first come first served") {
+TEST_CASE("stage depth in both directions; equal stages are served by arrival") {
   for (const bool fewest : {true, false}) {
     StageDepth policy;
     policy.fewest_first = fewest;
@@ -432,7 +432,7 @@ TEST_CASE("stage depth in both directions; among as many stages, first come firs
 // Six requests wait for one server, which takes one after another; checked by hand. Agents, with how long a call runs
 // and how long what remains, and the stages left: 1 Router 1, 5 and 2; 2 Math 1, 1 and 1; 3 Humanities 4, 4 and 1;
 // 4 Research 3, 7 and 2.
-TEST_CASE("six requests: first come, by stages, by what remains") {
+TEST_CASE("six requests: by arrival, by stages, by remaining time") {
   const std::vector<std::uint64_t> agents = {4, 3, 1, 2, 3, 2};
   const std::vector<double> runs = {0, 1, 1, 4, 3};
   const Epoch table = Table({{{1}, 5, 1, 2}, {{2}, 1, 1, 1}, {{3}, 4, 4, 1}, {{4}, 7, 3, 2}});

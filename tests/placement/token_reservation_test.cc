@@ -1,4 +1,4 @@
-// Room for prompts and learnt outputs: by hand, and with all that a host may say.
+// Room for prompts and learnt outputs: by hand, and under any input.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -49,7 +49,7 @@ void End(TokenReservation& policy, RequestState r, const InstanceState& i, std::
   policy.Released(r, i, {});
 }
 
-TEST_CASE("what is reserved stays reserved until the request has ended") {
+TEST_CASE("a reservation lasts until the request has ended") {
   TokenReservation policy;
   policy.unknown = 100;
   const InstanceState engine = Engine(0, 1000);
@@ -60,7 +60,7 @@ TEST_CASE("what is reserved stays reserved until the request has ended") {
   CHECK(ScoreOf(policy, second, engine) == Approx(-0.9));
   policy.Placed(second, engine, {});
   CHECK(ScoreOf(policy, third, engine) == kNowhere);
-  CHECK(ScoreOf(policy, third, Engine(0, 1000, 0)) == Approx(-1.1));  // where there is nothing, it may try
+  CHECK(ScoreOf(policy, third, Engine(0, 1000, 0)) == Approx(-1.1));  // an empty instance may try
   policy.share = 1.1;
   CHECK(ScoreOf(policy, third, engine) == Approx(-1.1));
   policy.share = 1;
@@ -71,7 +71,7 @@ TEST_CASE("what is reserved stays reserved until the request has ended") {
   CHECK(policy.Reserved(0) == 300);
 }
 
-TEST_CASE("of those with room the one with the smallest share reserved; all fits where the cache is not told") {
+TEST_CASE("among instances with room, the smallest reserved share wins; with an unknown cache size all fits") {
   TokenReservation policy;
   policy.unknown = 0;
   policy.Placed(Of(0, 500), Engine(0, 1000), {});
@@ -83,7 +83,7 @@ TEST_CASE("of those with room the one with the smallest share reserved; all fits
   CHECK(ScoreOf(policy, r, Engine(0, 0)) > ScoreOf(policy, r, Engine(1, 0)));
 }
 
-TEST_CASE("no more than so many that have not begun stand at an instance") {
+TEST_CASE("a bounded number of requests that have not begun waits at an instance") {
   TokenReservation policy;
   policy.waiting = 1;
   const InstanceState engine = Engine(0, 1 << 30);
@@ -126,11 +126,11 @@ TEST_CASE("the quantile of an agent's last outputs; else the estimate's, of all 
   CHECK(output(1) == 200);
   CHECK(output(3) == 250);  // of 100, 200, 300, 1000
   for (std::size_t i = 0; i < TokenReservation::kWindow; ++i) learn(1, 40);
-  CHECK(output(1) == 40);  // what was before is forgotten
+  CHECK(output(1) == 40);  // earlier state is forgotten
   CHECK(policy.agents() == 2);
 }
 
-TEST_CASE("an output that was not told, or of a request that was cancelled, teaches nothing") {
+TEST_CASE("an unreported output, or that of a cancelled request, teaches nothing") {
   TokenReservation policy;
   policy.unknown = 7;
   const InstanceState engine = Engine(0, 1 << 30);
@@ -149,7 +149,7 @@ TEST_CASE("an output that was not told, or of a request that was cancelled, teac
   CHECK(policy.agents() == 0);
 }
 
-TEST_CASE("agents are bounded in number, and the one that was silent longest goes") {
+TEST_CASE("agents are bounded in number, and the one silent for longest is dropped") {
   TokenReservation policy;
   policy.unknown = 7;
   const InstanceState engine = Engine(0, 1 << 30);
@@ -181,7 +181,7 @@ TEST_CASE("absurd lengths neither overflow nor stop the rest") {
   CHECK(policy.Reserved(0) == 0);
 }
 
-TEST_CASE("through a router: what finds no room waits there, and rank decides who is next") {
+TEST_CASE("through a router: a request without room waits there, and rank decides the next") {
   const auto placement = MakePlacement("token_reservation(quantile=0.75,share=0.9,waiting=8,unknown=100)");
   REQUIRE(placement.ok());
   CHECK(placement->spec() == "token_reservation(quantile=0.75,share=0.9,waiting=8,unknown=100)");

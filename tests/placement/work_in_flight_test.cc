@@ -1,4 +1,4 @@
-// Sums of what is under way, against a shadow that counts anew.
+// Sums of work in progress, compared with a shadow that counts anew.
 #include "takt/placement/books/work_in_flight.h"
 
 #include <array>
@@ -18,7 +18,7 @@ struct Shadow {
   enum { kGone, kWaiting, kRunning } state = kGone;
 };
 
-TEST_CASE("sums are those of what is under way, whatever comes, and an instance that nobody is on has nothing") {
+TEST_CASE("sums equal the work in progress after any events, and an empty instance has none") {
   constexpr std::uint32_t kRequests = 40, kInstances = 5;
   Random random(1);
   WorkInFlight work;

@@ -55,7 +55,7 @@ RequestState RequestAt(std::uint32_t slot, std::uint64_t stage) {
   return r;
 }
 
-// Places a request on an instance, whatever the scores say.
+// Places a request on an instance, whatever the scores are.
 void Put(WorkloadBalance& balance, const RequestState& r, const InstanceState& i, TimePoint now = {}) {
   balance.Prepare(r, now);
   balance.Placed(r, i, now);
@@ -66,7 +66,7 @@ double Score(WorkloadBalance& balance, const RequestState& r, const InstanceStat
   return balance.Score(r, i, now);
 }
 
-TEST_CASE("equation 4 of what waits, and of what is left of what runs") {
+TEST_CASE("equation 4 of waiting work, and of the rest of running work") {
   WorkloadBalance balance = Balance(0.25);
   const InstanceState one = InstanceAt(0, "one"), two = InstanceAt(1, "two");
   balance.Up(one, {});
@@ -81,11 +81,11 @@ TEST_CASE("equation 4 of what waits, and of what is left of what runs") {
   balance.beta = 7;
   CHECK(Score(balance, c, one, TimePoint(seconds(2))) == Approx(0.75 * 7 / 3 - 0.25 * 3));
   balance.queue = QueueWork::kWaiting;
-  CHECK(Score(balance, c, one, TimePoint(seconds(2))) > 1e200);  // nobody waits there
+  CHECK(Score(balance, c, one, TimePoint(seconds(2))) > 1e200);  // no request waits there
   CHECK(Score(balance, c, two, TimePoint(seconds(2))) == Approx(0.75 * 7 / 14 - 0.25 * 6));
 }
 
-TEST_CASE("no work before it is better than any; then the faster, then what has less running") {
+TEST_CASE("an empty queue ranks first; then the faster instance, then the one with less running") {
   WorkloadBalance balance = Balance(0.5, QueueWork::kWaiting);
   std::vector<InstanceState> instances;
   for (std::uint32_t i = 0; i < 4; ++i) {
@@ -127,7 +127,7 @@ TEST_CASE("alpha 0 looks at work alone") {
   CHECK(Score(balance, RequestAt(0, 100), two) > Score(balance, RequestAt(0, 100), one));
 }
 
-TEST_CASE("an epoch sets alpha where it can be one") {
+TEST_CASE("an epoch sets alpha if it is valid") {
   WorkloadBalance balance;
   CHECK(balance.alpha == 0);
   balance.Observe(Epoch{.alpha = 0.3}, {});
@@ -159,7 +159,7 @@ TEST_CASE("estimates that no call can have are cut, and unknown stages and insta
   }
 }
 
-// What eq. 3 sums, from scratch: the router knows where everybody is.
+// The sums of eq. 3, from scratch: the router knows the place of each request.
 struct Shadow {
   struct Call {
     double comp = 0;
@@ -189,7 +189,7 @@ TEST_CASE("instances come, go, change speed; calls start, end, are cancelled: no
     Shadow shadow;
     std::vector<std::string> up(5);  // profile by instance id
     TimePoint now{};
-    // The score that eq. 4 gives, or none where it is above all numbers.
+    // The score by eq. 4; none if it exceeds all numbers.
     const auto expected = [&](std::uint64_t stage, std::uint64_t instance) -> std::optional<double> {
       const double before = shadow.Before(instance, now, queue == QueueWork::kOutstanding);
       if (before < 1e-8) return std::nullopt;

@@ -1,4 +1,4 @@
-// Who is let in past whom, and at what cost, worked out by hand.
+// Which requests are admitted past which others, and at what cost, worked out by hand.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -16,7 +16,7 @@ using testing::Shape;
 // Blocks of 16 tokens, and no watermark, so that counts are easy to follow.
 SchedulerOptions Blocks16(std::int32_t blocks) { return {.kv_blocks = {blocks}, .kv_watermark = 0}; }
 
-// The first of so many steps that runs a request; -1: none does.
+// Returns the first of the steps that runs the request; -1: none does.
 template <class AHost>
 int FirstStepOf(AHost& host, std::uint64_t id, int steps, const std::vector<std::uint64_t>& finished = {}) {
   for (int i = 0; i < steps; ++i) {
@@ -117,7 +117,7 @@ TEST_CASE("a request that lacks room in the step is passed by at most admission_
 
 // ---- memory
 
-TEST_CASE("a request that fits but for the watermark is let in if memory stays free") {
+TEST_CASE("a request is admitted below the watermark if memory stays free") {
   const std::int32_t need = GENERATE(990, 995, 996);
   Host host({.kv_blocks = {1000}}, {.tokens = {8192}, .max_seqs = 8});
   host.Arrive(1, 10);
@@ -167,7 +167,7 @@ TEST_CASE("a request that lacks memory is passed by at most admission_window oth
   CHECK(host.scheduler.Explain({2}).passed == 0);
 }
 
-TEST_CASE("each request that lacks memory counts who passes it") {
+TEST_CASE("each request that lacks memory counts the requests that pass it") {
   Host host({.kv_blocks = {100}, .kv_watermark = 0, .admission_window = 4});
   host.Arrive(1, 50 * 16 - 8);
   host.Step();
@@ -197,7 +197,7 @@ TEST_CASE("a request that can never fit leaves its memory to the first of the qu
   CHECK(host.Step() == "1:1");
   host.On(Unblocked{{2}});
   host.On(ToolReturned{{3}, {1}, {}});
-  host.On(KvLost{{3}, {1}});  // without what arrived no step computes its prompt
+  host.On(KvLost{{3}, {1}});  // without the arrived KV no step computes its prompt
   host.Arrive(4, 16);
   const StepPlan& plan = host.Plan();
   CHECK(Shape(plan) == "1:1 2:59");
@@ -246,7 +246,7 @@ TEST_CASE("a request that finds its own blocks after a preemption recovers them,
   CHECK(stats.tokens_recovered > 0);
 }
 
-TEST_CASE("what comes back from the host's memory after a preemption is recovered, too") {
+TEST_CASE("KV that returns from the host's memory after a preemption counts as recovered") {
   Host host(
       {.kv_blocks = {60}, .cpu_blocks = {200}, .kv_watermark = 0, .prefix_cache = true, .prefix_cpu_blocks = {200}},
       {.tokens = {512}, .max_seqs = 8});
@@ -268,7 +268,7 @@ TEST_CASE("what comes back from the host's memory after a preemption is recovere
   CHECK(stats.tokens_recovered >= stats.tokens_loaded);
 }
 
-TEST_CASE("what others share is counted once, whatever a request waits for afterwards") {
+TEST_CASE("shared KV is counted once, whatever a request waits for afterwards") {
   Host host({.kv_blocks = {60}, .kv_watermark = 0, .prefix_cache = true});
   host.Arrive(Turn(1, 200, 1));
   host.Step();
@@ -315,7 +315,7 @@ TEST_CASE("equal prompts are computed once, at any size of the step") {
   CHECK(host.scheduler.stats().tokens_cached == 7 * 8000);
 }
 
-TEST_CASE("others pass the requests that wait for a prefix, and Explain names the reason") {
+TEST_CASE("others pass requests that wait for a prefix, and Explain names the reason") {
   Host host(Cached(), {.tokens = {1000}, .max_seqs = 64, .chunk_tokens = {512}});
   for (std::uint64_t id = 1; id <= 40; ++id) host.Arrive(Turn(id, 1024, 1));
   host.Arrive(Turn(50, 64, 7000));
@@ -342,7 +342,7 @@ TEST_CASE("if the request that computes the prefix goes, those that wait for it 
   if (how == 1) host.On(Blocked{{1}});
   if (how == 2) {
     host.CommitRows(plan, {{{1}, plan.run[0].lane, 0, 0, RowResult::kFailed}});
-    CHECK(host.Step() == "2:128");  // what failed is in no cache
+    CHECK(host.Step() == "2:128");  // a failed request's KV is in no cache
     return;
   }
   if (how == 3) host.On(NotReady{{1}});

@@ -1,4 +1,4 @@
-// A scheduler that has warmed up allocates nothing, whatever happens to its requests: counted in operator new.
+// A warm scheduler allocates nothing, whatever its requests do. The test counts calls of operator new.
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -16,7 +16,8 @@
 namespace takt {
 namespace {
 
-// 200 requests alive on memory for a quarter of them: they are chunked, preempted, moved, cancelled, call tools.
+// 200 live requests with memory for a quarter of them. They are chunked, preempted, moved and cancelled, and call
+// tools.
 class Host {
  public:
   Host(SchedulerOptions options, AnyPolicy policy, AnyPause pause)
@@ -113,7 +114,7 @@ TEST_CASE("after warm-up no call allocates") {
   }
 }
 
-TEST_CASE("a plan for which no step is left allocates nothing, now or later") {
+TEST_CASE("a plan without a step left allocates nothing, now or later") {
   auto scheduler = *Scheduler::Create({.kv_blocks = {40}}, Fcfs{});
   Arrived arrival;
   arrival.request.id = {1};
@@ -143,7 +144,7 @@ TEST_CASE("chunks of prefixes that were evicted leave their room to others") {
   CHECK(ledger.use().cached == Blocks{0});
 }
 
-TEST_CASE("a queue has room for the requests that it was made for") {
+TEST_CASE("a queue has room for its maximum number of requests") {
   WaitingQueue<Fcfs> queue(Fcfs{}, 100);
   Request request;
   const std::size_t before = allocations;

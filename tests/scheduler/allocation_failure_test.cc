@@ -1,5 +1,5 @@
-// Every allocation of a run fails once. The call that it was in is then made again, or left out for good: either the
-// rest of the run is as if it had never failed, or the scheduler, router or queue says that it has ended.
+// Each allocation of a run fails once. The call is then repeated or omitted. Either the run continues as if nothing had
+// failed, or the scheduler, router or queue reports ended().
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -30,10 +30,10 @@
 namespace takt {
 namespace {
 
-// What becomes of a call whose allocation failed.
+// The fate of a call whose allocation failed.
 enum class Then : std::uint8_t { kAgain, kLeftOut };
 
-// Makes calls, of which one may fail, and sums up what they answered.
+// Makes calls, of which one may fail, and hashes their answers.
 class Calls {
  public:
   Calls(std::size_t fails, Then then, std::size_t left_out) : then_(then), left_out_(left_out) {
@@ -42,7 +42,7 @@ class Calls {
   }
   ~Calls() { failing = 0; }
 
-  // False where the call is left out.
+  // Returns false if the call is omitted.
   template <class F>
   bool Make(F&& call) {
     if (++made_ == left_out_) return false;
@@ -58,7 +58,7 @@ class Calls {
     ((hash_ = Mix64(hash_ ^ Bits(values))), ...);
   }
 
-  std::size_t failed() const { return failed_; }  // the number of the call that did; 0: none
+  std::size_t failed() const { return failed_; }  // number of the failed call; 0: none
   std::uint64_t hash() const { return hash_; }
 
  private:
@@ -87,7 +87,7 @@ class Calls {
   std::uint64_t hash_ = 0;
 };
 
-// What came of a run.
+// The result of a run.
 struct Outcome {
   std::uint64_t hash = 0;
   std::size_t failed = 0, allocations = 0;
@@ -103,7 +103,7 @@ struct Case {
   bool changes_policy = true;
 };
 
-// 40 blocks of 16 tokens of the host's own, of which some frees come late; now and then it refuses.
+// 40 blocks of 16 tokens in the host's memory. Some frees come late, and some requests are refused.
 class Oracle final : public KvOracle {
  public:
   Tokens block_tokens() const override { return {16}; }
@@ -238,7 +238,7 @@ Outcome RunScheduler(const Case& c, std::size_t fails, Then then = Then::kAgain,
 #define TAKT_NOTE(name, text) calls.Note(stats.name);
     TAKT_STATS(TAKT_NOTE)
 #undef TAKT_NOTE
-  } else {  // for good: nothing crashes, nothing happens
+  } else {  // after ended(), calls neither crash nor have an effect
     const std::uint64_t ignored = scheduler.stats().calls_after_end;
     scheduler.On(Arrived{RequestOf(9999, random, now)}, now);
     const StepPlan& plan = scheduler.Plan(now, {});
@@ -254,7 +254,7 @@ Outcome RunScheduler(const Case& c, std::size_t fails, Then then = Then::kAgain,
   return outcome;
 }
 
-// Of all allocations of a run, those after which it went on, and those that ended it.
+// Counts the allocations after which the run continued, and those that ended it.
 struct Tally {
   std::size_t allocations = 0, went_on = 0, ended = 0;
 };
@@ -306,7 +306,7 @@ std::vector<Case> Cases() {
   return cases;
 }
 
-TEST_CASE("whatever allocation of a scheduler fails, it goes on as if the call had not been made") {
+TEST_CASE("a scheduler continues after any failed allocation as if the call had not been made") {
   Tally all;
   for (const Case& c : Cases()) {
     CAPTURE(c.policy, c.pause);
@@ -319,17 +319,17 @@ TEST_CASE("whatever allocation of a scheduler fails, it goes on as if the call h
   WARN(all.allocations << " allocations failed: " << all.went_on << " calls not made, " << all.ended << " ends");
 }
 
-TEST_CASE("with storage as told, a scheduler allocates nothing") {
+TEST_CASE("a scheduler with reserved storage allocates nothing") {
   for (Case c : Cases()) {
     CAPTURE(c.policy, c.pause);
     c.options.reserve_requests = 256;
-    c.changes_policy = false;  // a policy that is new brings its tables
-    c.prefixes = false;        // which a slot has room for once it has had one
+    c.changes_policy = false;  // a new policy brings its tables
+    c.prefixes = false;  // slots keep their capacity
     CHECK(RunScheduler(c, 0).allocations == 0);
   }
 }
 
-TEST_CASE("a slot that has had as many hashes and scores before takes a request's without allocating") {
+TEST_CASE("a slot that once had as many hashes and scores takes new ones without allocating") {
   auto scheduler = *Scheduler::Create({.kv_blocks = {100}, .prefix_cache = true}, Fcfs{});
   const std::vector<std::uint64_t> hashes(40, 7);
   const std::vector<ModelScore> scores(3);
@@ -344,7 +344,7 @@ TEST_CASE("a slot that has had as many hashes and scores before takes a request'
   }
 }
 
-TEST_CASE("names that hash otherwise change no plan") {
+TEST_CASE("another hash seed changes no plan") {
   for (Case c : Cases()) {
     CAPTURE(c.policy, c.pause);
     const std::uint64_t hash = RunScheduler(c, 0).hash;
@@ -353,7 +353,7 @@ TEST_CASE("names that hash otherwise change no plan") {
   }
 }
 
-// Throws when it is told to: a host's own policy.
+// A host's own policy that throws on demand.
 struct Thrower {
   RankKey Key(const RequestState&) const { return {}; }
   void Enters(const RequestState&, TimePoint) {
@@ -362,7 +362,7 @@ struct Thrower {
   std::shared_ptr<int> at;
 };
 
-TEST_CASE("a policy of the host's that throws ends its scheduler, and nothing else") {
+TEST_CASE("a host policy that throws ends its scheduler and nothing else") {
   for (int n = 1; n < 6; ++n) {
     auto scheduler = *Scheduler::Create({.kv_blocks = {40}}, Thrower{std::make_shared<int>(n)});
     Random random(3);
@@ -380,7 +380,7 @@ TEST_CASE("a policy of the host's that throws ends its scheduler, and nothing el
   }
 }
 
-TEST_CASE("a queue that such a policy has ended stays as it is") {
+TEST_CASE("a queue that such a policy has ended stays ended") {
   const Thrower policy{std::make_shared<int>(0)};
   WaitingQueue<Thrower> queue(policy);
   Random random(3);
@@ -394,7 +394,7 @@ TEST_CASE("a queue that such a policy has ended stays as it is") {
   CHECK(queue.size() == 1);
 }
 
-TEST_CASE("a result that publishes more chunks of a prefix than there is memory for may be told again") {
+TEST_CASE("a result that publishes more prefix chunks than memory allows may be repeated") {
   auto scheduler = *Scheduler::Create({.kv_block_tokens = {1}, .kv_blocks = {200}, .prefix_cache = true}, Fcfs{});
   Arrived arrival;
   arrival.request.id = {1};
@@ -462,7 +462,7 @@ Outcome RunRouter(const std::string& policy, const std::string& placement, std::
     }
     calls.Make([&] {
       for (const Placement& p : router.Place(now)) {
-        watched = false;  // what follows is the host's
+        watched = false;  // the host's allocations follow
         calls.Note(p.request.value, p.instance.value);
         placed.emplace_back(p.request, p.instance);
       }
@@ -481,7 +481,7 @@ Outcome RunRouter(const std::string& policy, const std::string& placement, std::
   return outcome;
 }
 
-TEST_CASE("whatever allocation of a router fails, the call was not made, or it has ended") {
+TEST_CASE("after any failed allocation of a router, the call had no effect or the router has ended") {
   Tally all;
   for (const auto& [policy, placement] :
        std::vector<std::pair<std::string, std::string>>{{"fcfs", "least_loaded"},
@@ -501,7 +501,7 @@ TEST_CASE("whatever allocation of a router fails, the call was not made, or it h
   WARN(all.allocations << " allocations failed: " << all.went_on << " calls not made, " << all.ended << " ends");
 }
 
-TEST_CASE("an instance for which there was no memory is not up, and may come again") {
+TEST_CASE("an instance without memory is not up and may start again") {
   auto router = *Router::Create({}, Fcfs{}, *MakePlacement("least_loaded"));
   router.On(InstanceUp{{.id = {1}}}, {});
   Calls calls(1, Then::kLeftOut, 0);
@@ -533,7 +533,7 @@ Outcome RunQueue(const std::string& policy, std::size_t fails, Then then, std::s
     calls.Make([&] { calls.Note(Number(queue.Revise({.request = {1 + last / 2}, .priority = 3}, now))); });
     std::vector<AnyWaitingQueue::Ran> ran;
     calls.Make([&] { queue.Begin(now); });
-    for (int taken = 0; taken < 4 && queue.Top(); ++taken) {  // the fourth is given back
+    for (int taken = 0; taken < 4 && queue.Top(); ++taken) {  // the fourth is returned
       const RequestId top = queue.Top();
       calls.Note(top.value);
       calls.Make([&] { calls.Note(Number(queue.Take(top))); });
@@ -561,7 +561,7 @@ Outcome RunQueue(const std::string& policy, std::size_t fails, Then then, std::s
   return outcome;
 }
 
-TEST_CASE("whatever allocation of a queue fails, it goes on as if the call had not been made") {
+TEST_CASE("a queue continues after any failed allocation as if the call had not been made") {
   for (const char* policy : {"fcfs", "boosted_footprint", "aged(fair_share,threshold=3)", "autellix", "hrrn"}) {
     CAPTURE(policy);
     const Tally tally = FailEachOnce(
@@ -571,7 +571,7 @@ TEST_CASE("whatever allocation of a queue fails, it goes on as if the call had n
   }
 }
 
-TEST_CASE("an event that found no memory is not in the inbox, and the others are") {
+TEST_CASE("an event without memory is not in the inbox, and the others are") {
   std::size_t fails = 1;
   for (bool failed = true; failed; ++fails) {
     Inbox inbox;
@@ -590,8 +590,7 @@ TEST_CASE("an event that found no memory is not in the inbox, and the others are
   CHECK(fails > 4);
 }
 
-TEST_CASE(
-    "where a loop throws while it empties its inbox, the event at which it did comes again, and those behind it") {
+TEST_CASE("if a loop throws while it empties its inbox, that event and the later ones come again") {
   Inbox inbox;
   for (std::uint64_t id = 1; id <= 3; ++id) REQUIRE(inbox.Push(Cancelled{{id}}) != Pushed::kFull);
   std::vector<std::uint64_t> seen;
@@ -621,7 +620,7 @@ Outcome RunBatcher(std::size_t fails, Then then, std::size_t left_out) {
   Outcome outcome;
   const auto drain = [&] {
     batcher.Drain(now, [&](const Event& event) {
-      watched = false;  // what follows is the host's
+      watched = false;  // the host's allocations follow
       if (const auto* arrived = std::get_if<Arrived>(&event)) {
         calls.Note(arrived->request.id.value, arrived->request.workflow_tokens_left.mean);
       } else {
@@ -639,7 +638,7 @@ Outcome RunBatcher(std::size_t fails, Then then, std::size_t left_out) {
     if (random.Chance(0.6)) {
       calls.Make([&] {
         batcher.Run([&](auto queries, auto told) {
-          const std::vector<int> needed(queries.size());  // a predictor may be short of memory, too
+          const std::vector<int> needed(queries.size());  // a predictor may lack memory, too
           for (std::size_t i = 0; i < queries.size(); ++i) {
             told[i] = Estimate::Exact(queries[i].input.sketch.size() == 8 ? 42 : 0);
           }
@@ -657,7 +656,7 @@ Outcome RunBatcher(std::size_t fails, Then then, std::size_t left_out) {
   return outcome;
 }
 
-TEST_CASE("whatever allocation of a batcher fails, the call was not made, and no request is lost") {
+TEST_CASE("after any failed allocation of a batcher, the call had no effect and no request is lost") {
   const Tally tally = FailEachOnce(RunBatcher);
   CHECK(tally.allocations > 200);
 }

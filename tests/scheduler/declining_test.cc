@@ -1,4 +1,4 @@
-// Policies that keep requests out for now.
+// Policies that decline requests for some time.
 #include <array>
 #include <map>
 #include <set>
@@ -17,7 +17,7 @@ using testing::Ms;
 using testing::Prompt;
 using testing::Shape;
 
-// At most `cap` of a tenant at a time.
+// Admits at most `cap` requests of a tenant at a time.
 struct Capped {
   static constexpr std::string_view kName = "capped";
   RankKey Key(const RequestState& r) const { return {static_cast<double>(r.request.priority)}; }
@@ -32,7 +32,7 @@ struct Capped {
   std::map<std::uint64_t, std::set<std::uint64_t>> begun = {};
 };
 
-// Lets in from a time on.
+// Admits requests from a given time on.
 struct Later {
   RankKey Key(const RequestState&) const { return {0}; }
   bool Admits(const RequestState&, TimePoint now) const { return now >= from; }
@@ -46,7 +46,7 @@ Request Of(std::uint64_t tenant, std::uint64_t id, std::int32_t tokens = 16) {
   return r;
 }
 
-TEST_CASE("those that a policy declines are passed over, however many they are, and come in order when it does not") {
+TEST_CASE("declined requests are passed over, however many they are, and keep their order") {
   Host<AnyPolicy> host({.kv_blocks = {1000}, .admission_window = 2}, {}, AnyPolicy(Capped{}));
   for (std::uint64_t id = 1; id <= 40; ++id) host.Arrive(Of(1, id));
   host.Arrive(Of(2, 41));
@@ -57,7 +57,7 @@ TEST_CASE("those that a policy declines are passed over, however many they are, 
   CHECK(host.Step() == "41:1 2:16");
 }
 
-TEST_CASE("what is declined waits for that, and not for its adapter, which it would not get either") {
+TEST_CASE("a declined request waits for the policy, not for an adapter") {
   Host<AnyPolicy> host({.kv_blocks = {1000}}, {.adapters = 1}, AnyPolicy(Capped{}));
   Request holds = Of(1, 1), declined = Of(1, 2), waits = Of(2, 3);
   holds.adapter = {1}, declined.adapter = {2}, waits.adapter = {3};
@@ -67,7 +67,7 @@ TEST_CASE("what is declined waits for that, and not for its adapter, which it wo
   CHECK(host.scheduler.Explain({3}).waits_for == WaitsFor::kItsTurn);
 }
 
-TEST_CASE("a plan that runs nothing since the policy declines all says so, and asks again") {
+TEST_CASE("a plan without rows names the policy as the reason, and the policy is asked again") {
   Host<Later> host({.kv_blocks = {1000}});
   host.Arrive(1, 16);
   CHECK(host.Plan().idle == Idle::kDeclined);
@@ -76,7 +76,7 @@ TEST_CASE("a plan that runs nothing since the policy declines all says so, and a
   CHECK(host.Step() == "1:16 2:16");
 }
 
-TEST_CASE("a preempted request that counts already is let in again, and one that is let go counts no more") {
+TEST_CASE("a preempted request that is counted is readmitted, and a cancelled one is no longer counted") {
   Host<Capped> host({.kv_blocks = {4}, .kv_watermark = 0}, {}, Capped{.cap = 2});
   for (std::uint64_t id = 1; id <= 3; ++id) host.Arrive(Of(1, id, 32));
   CHECK(host.Step() == "1:32 2:32");
@@ -85,11 +85,11 @@ TEST_CASE("a preempted request that counts already is let in again, and one that
   CHECK(host.scheduler.Explain({3}).waits_for == WaitsFor::kDeclined);
   CHECK(host.scheduler.Explain({2}).waits_for != WaitsFor::kDeclined);
   CHECK(host.Step({1}) == "1:1");
-  CHECK(host.Step({2}) == "2:33");  // the prompt of 3 has no room beside it
+  CHECK(host.Step({2}) == "2:33");  // prompt of 3 has no room with it
   CHECK(host.Step() == "3:32");
 }
 
-TEST_CASE("what is declined displaces nobody, and a promotion does not let it in") {
+TEST_CASE("a declined request displaces none, and a promotion does not admit it") {
   Host<AnyPolicy> host({.max_running = 1, .preempt = PreemptMode::kByRank, .kv_blocks = {1000}}, {},
                        AnyPolicy(Aged(Capped{}, {.threshold = 2})));
   host.Arrive(Of(1, 1));
@@ -104,7 +104,7 @@ TEST_CASE("what is declined displaces nobody, and a promotion does not let it in
   CHECK(host.Step() == "2:16");
 }
 
-TEST_CASE("a policy that comes later is told of those that run") {
+TEST_CASE("a policy that is set later receives the running requests") {
   Host<AnyPolicy> host({.kv_blocks = {1000}});
   host.Arrive(Of(1, 1));
   CHECK(host.Step() == "1:16");
@@ -120,7 +120,7 @@ struct Guarded {
   void Admitted(const RequestState&, TimePoint) {}
 };
 
-TEST_CASE("beside declined requests one that waits for its adapter is overtaken no more often than without them") {
+TEST_CASE("with declined requests around it, a request that waits for an adapter is overtaken no more often") {
   const bool beside = GENERATE(false, true);
   Host<Guarded> host({.kv_blocks = {10'000}, .admission_window = 4}, {.adapters = 1});
   const auto arrive = [&](std::uint64_t id, std::uint64_t adapter, std::int32_t priority, std::uint64_t tenant) {
@@ -134,7 +134,7 @@ TEST_CASE("beside declined requests one that waits for its adapter is overtaken 
   if (beside) arrive(1001, 0, 5, 9);
   int overtook = 0;
   bool runs = false;
-  for (std::uint64_t id = 2; id < 60 && !runs; ++id) {  // there is always one that uses adapter 2
+  for (std::uint64_t id = 2; id < 60 && !runs; ++id) {  // one request always uses adapter 2
     arrive(id, 2, 1, 1);
     const StepPlan& plan = host.Plan();
     std::vector<std::uint64_t> ended;
@@ -149,7 +149,7 @@ TEST_CASE("beside declined requests one that waits for its adapter is overtaken 
   CHECK(overtook == 4);
 }
 
-// Grants all but what it is told to refuse.
+// Grants all requests except a listed one.
 struct Granting : KvOracle {
   Tokens block_tokens() const override { return {16}; }
   KvSnapshot Snapshot() const override { return {{100}, {100}, {0}}; }
@@ -161,13 +161,13 @@ struct Granting : KvOracle {
   RequestId refused = {};
 };
 
-TEST_CASE("beside an oracle the policy is asked about each with all before it let in or refused") {
+TEST_CASE("with an oracle, the policy is asked about each request with all earlier admissions and refusals") {
   Granting oracle;
   Host<Capped> host({.kv = KvMode::kOracle}, {}, {}, &oracle);
   oracle.refused = {1};
   for (std::uint64_t id = 1; id <= 3; ++id) host.Arrive(Of(1, id));
   host.Arrive(Of(2, 4));
-  CHECK(host.Step() == "2:16 4:16");  // the first is refused, so the second is not one too many
+  CHECK(host.Step() == "2:16 4:16");  // the first is refused, so the second is within the cap
   oracle.refused = {};
   CHECK(host.Step() == "2:1 4:1");
   CHECK(host.scheduler.Explain({1}).waits_for == WaitsFor::kDeclined);

@@ -1,5 +1,5 @@
-// Times at and near both ends of the clock: each policy, pause policy, retention and gate plans on, and nothing is
-// lost.
+// Times at and near both ends of the clock. Each policy, pause policy, retention policy and gate continues to plan, and
+// nothing is lost.
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -28,7 +28,7 @@ SchedulerOptions Options() {
   return options;
 }
 
-// A request runs and calls a tool; its turn ends. Then comes the end of the clock, by one of these steps.
+// A request runs and calls a tool, and its turn ends. Then one of these steps reaches the end of the clock.
 void RunAt(TimePoint start, TimePoint end, const std::string& policy, const std::string& pause,
            const std::string& retention, const std::string& gate) {
   INFO(policy << ", " << pause << ", " << retention << ", " << gate << ", from " << start.time_since_epoch().count()
@@ -71,7 +71,7 @@ void RunAt(TimePoint start, TimePoint end, const std::string& policy, const std:
   CHECK(scheduler.alive() == 0);
 }
 
-TEST_CASE("a plan at the end of the clock ends no pin that is not there") {
+TEST_CASE("a plan at the end of the clock ends no pin that does not exist") {
   RunAt(TimePoint{}, kNever, "fcfs", "keep_all", "hold_value", "price");
 }
 

@@ -1,5 +1,5 @@
-// Facts that engines tell in the middle of things: KV that arrives, is lost, or is read by others; rows that are not
-// ready; chunks that may not end anywhere; codes of the host's own.
+// Facts that engines report at any time: KV that arrives, is lost, or is read by others; rows that are not ready;
+// limits on where chunks end; the host's own fault codes.
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,7 +16,7 @@ using Released = std::vector<RequestId>;
 
 SchedulerOptions Blocks16(std::int32_t blocks) { return {.kv_blocks = {blocks}, .kv_watermark = 0}; }
 
-TEST_CASE("KV that arrives is not computed, but for the last token, and its blocks count from admission on") {
+TEST_CASE("arrived KV is not computed, except for the last token, and its blocks count from admission on") {
   const bool unblocks = GENERATE(true, false);
   Host host(Blocks16(10));
   host.Arrive(1, 40);
@@ -37,7 +37,7 @@ TEST_CASE("KV that arrives is not computed, but for the last token, and its bloc
   CHECK(host.Step() == "1:1 2:1");
 }
 
-TEST_CASE("KV whose load failed is computed, and no more may arrive for a request that runs") {
+TEST_CASE("KV whose load failed is computed, and a running request accepts no more arrivals") {
   Host host(Blocks16(10));
   host.Arrive(1, 40);
   host.On(Blocked{{1}});
@@ -52,7 +52,7 @@ TEST_CASE("KV whose load failed is computed, and no more may arrive for a reques
   CHECK(host.scheduler.stats().events_unknown == 1);
 }
 
-TEST_CASE("KV that is lost is computed again in its place, and what was in flight does not count") {
+TEST_CASE("lost KV is recomputed in place, and steps in flight do not count") {
   Host host(Blocks16(10));
   host.Arrive(1, 32);
   host.Arrive(2, 16);
@@ -68,7 +68,7 @@ TEST_CASE("KV that is lost is computed again in its place, and what was in fligh
   CHECK(host.Step() == "1:1 2:1");
 }
 
-TEST_CASE("what has its last token computes nothing more, also where an earlier step comes late and its KV is lost") {
+TEST_CASE("a request with its last token computes nothing more, even if a late step loses its KV") {
   Host host(Blocks16(10), {.tokens = {10}});
   Request request = Prompt(1, 12);
   request.max_output_tokens = {1};
@@ -87,7 +87,7 @@ TEST_CASE("what has its last token computes nothing more, also where an earlier 
   CHECK(host.used() == 0);
 }
 
-TEST_CASE("where all KV is lost whoever waits with some gives it up, and no prefix is found") {
+TEST_CASE("if all KV is lost, waiting requests give up theirs, and no prefix is found") {
   SchedulerOptions options = Blocks16(20);
   options.prefix_cache = true;
   Host host(options);
@@ -100,13 +100,13 @@ TEST_CASE("where all KV is lost whoever waits with some gives it up, and no pref
   CHECK(host.used() == 6);
   host.On(Blocked{{1}});
   host.On(KvLost{});
-  CHECK(host.used() == 4);  // of 2, which computes all of it again
+  CHECK(host.used() == 4);  // for 2, which recomputes everything
   host.Arrive(alike(3));
   CHECK(host.Step() == "2:65 3:64");
   CHECK(host.used() == 9);
   const StepPlan& plan = host.Plan();
   host.Commit(plan, {2, 3});
-  const StepPlan& next = host.Plan();  // the chunks whose contents were lost have gone with their last user
+  const StepPlan& next = host.Plan();  // the lost chunks left with their last user
   REQUIRE(next.dropped.size() == 3);
   std::uint64_t hashes = 0;
   for (const DroppedPrefix& chunk : next.dropped) {
@@ -116,7 +116,7 @@ TEST_CASE("where all KV is lost whoever waits with some gives it up, and no pref
   CHECK(hashes == 1 + 2 + 3);
 }
 
-TEST_CASE("a plan names the chunks that made room for others") {
+TEST_CASE("a plan names the chunks that were evicted for others") {
   SchedulerOptions options = Blocks16(4);
   options.prefix_cache = true;
   Host host(options);
@@ -156,7 +156,7 @@ TEST_CASE("a row that is not ready misses one plan and keeps its place") {
   CHECK(host.Plan().idle == Idle::kBlocked);
 }
 
-TEST_CASE("what is pinned stays from its end until it is freed, and is released then") {
+TEST_CASE("pinned KV stays after the request ends, and is released when it is freed") {
   Host host(Blocks16(4));
   host.Arrive(1, 32);
   host.On(KvPinned{{1}});
@@ -165,7 +165,7 @@ TEST_CASE("what is pinned stays from its end until it is freed, and is released 
   CHECK(host.Plan().released.empty());
   CHECK(host.Plan().idle == Idle::kKvPending);
   host.Arrive(2, 48);
-  CHECK(host.Step().empty());  // it waits for what is pinned
+  CHECK(host.Step().empty());  // it waits for pinned KV
   host.On(KvFreed{{1}});
   const StepPlan& plan = host.Plan();
   CHECK(plan.released == Released{{1}});
@@ -177,7 +177,7 @@ TEST_CASE("what is pinned stays from its end until it is freed, and is released 
   CHECK(host.scheduler.stats().events_unknown == 1);
 }
 
-TEST_CASE("a row that waits for pinned KV gets what a later row leaves in the same plan") {
+TEST_CASE("a row that waits for pinned KV gets the blocks that a later row leaves in the same plan") {
   const int sequences = GENERATE(2, 3);  // the later row gives way, or can never have enough
   Host host(Blocks16(3));
   host.Arrive(1, 8);
@@ -194,7 +194,7 @@ TEST_CASE("a row that waits for pinned KV gets what a later row leaves in the sa
   CHECK(plan.failed.size() == (sequences == 3 ? 1 : 0));
 }
 
-TEST_CASE("a row that waits for pinned KV gets what was kept for a waiting request and a later row finds too little") {
+TEST_CASE("a row that waits for pinned KV gets kept blocks if a later row finds too few") {
   SchedulerOptions options = Blocks16(5);
   options.kv_block_tokens = {1};
   options.preempt = PreemptMode::kOff;
@@ -216,7 +216,7 @@ TEST_CASE("a row that waits for pinned KV gets what was kept for a waiting reque
   CHECK(host.scheduler.stats().kv_reclaimed == 1);
 }
 
-TEST_CASE("a prompt that waits for pinned KV keeps no longer one out of a plan that would be empty") {
+TEST_CASE("a prompt that waits for pinned KV does not keep a longer one out of an otherwise empty plan") {
   Host host(Blocks16(6));
   host.Arrive(1, 64);
   Request r = Prompt(2, 16);
@@ -232,7 +232,7 @@ TEST_CASE("a prompt that waits for pinned KV keeps no longer one out of a plan t
   CHECK(host.Step() == "3:3");
 }
 
-TEST_CASE("the part of a step of a prompt that waits for pinned KV is for other prompts") {
+TEST_CASE("the step share of a prompt that waits for pinned KV goes to other prompts") {
   Host host(Blocks16(20));
   host.Arrive(1, 272);
   Request r = Prompt(2, 16);
@@ -262,7 +262,7 @@ TEST_CASE("chunks end at a multiple of the alignment, or with the prompt") {
   CHECK(host.Step() == "1:1 2:1 3:16");
 }
 
-TEST_CASE("the code with which a row failed reaches its failure") {
+TEST_CASE("the fault code of a row is passed on to its failure") {
   Host host(Blocks16(4));
   host.Arrive(1, 8);
   const StepPlan& plan = host.Plan();
@@ -273,7 +273,7 @@ TEST_CASE("the code with which a row failed reaches its failure") {
   CHECK(next.failed[0].code == 4711);
 }
 
-TEST_CASE("a row that gives way is moved out if all its blocks may be in this step") {
+TEST_CASE("a row that gives way is swapped out if all its blocks may move in this step") {
   for (const std::int32_t swap_out : {1, 2}) {
     CAPTURE(swap_out);
     SchedulerOptions options;

@@ -1,4 +1,4 @@
-// When a policy is told what: Enters, Ends, Scheduled, Change, PlanEnds.
+// The calls that a policy receives, and their order: Enters, Ends, Scheduled, Change, PlanEnds.
 #include <memory>
 #include <string>
 
@@ -20,8 +20,8 @@ struct Told {
   std::vector<QueuePressure> pressures;
 };
 
-// Orders by what it was told: a request's key is its prompt, until its time comes (`flip_ms` after it joined), or two
-// of its tokens are there; then it is last.
+// Ranks by events: the key is the prompt length until `flip_ms` after joining, or until two tokens exist. Then the
+// request ranks last.
 struct Probe {
   std::shared_ptr<Told> told = std::make_shared<Told>();
   std::int64_t flip_ms = 0;
@@ -70,7 +70,7 @@ P Wrapped(const Probe& probe) {
 
 SchedulerOptions Small() { return {.kv_blocks = {10}, .kv_watermark = 0}; }
 
-TEMPLATE_TEST_CASE("a policy hears of requests that join, are revised and end", "", Probe, AnyPolicy, Aged<Probe>) {
+TEMPLATE_TEST_CASE("a policy receives requests that join, are revised and end", "", Probe, AnyPolicy, Aged<Probe>) {
   const Probe probe;
   Host<TestType> host(Small(), {.max_seqs = 1}, Wrapped<TestType>(probe));
   std::string& calls = probe.told->calls;
@@ -112,7 +112,7 @@ TEMPLATE_TEST_CASE("a key that changes at a known time does so before the next p
   CHECK(probe.told->calls == "+1 +2 +3 !2 -1 -3 ");
 }
 
-TEST_CASE("where something new is known of a request, its key changes later, and those of others in time") {
+TEST_CASE("if new facts of a request arrive, its key changes later, and other keys change in time") {
   const Probe probe{.flip_ms = 10};
   Host<Probe> host(Small(), {.max_seqs = 1}, probe);
   host.Arrive(1, 16);
@@ -127,7 +127,7 @@ TEST_CASE("where something new is known of a request, its key changes later, and
   CHECK(probe.told->calls == "+1 +2 +3 +2 !3 ");
 }
 
-TEST_CASE("a step may change the key of who runs, and so whom the first of the queue displaces") {
+TEST_CASE("a step may change the key of a running request, and so the victim of the first in the queue") {
   SchedulerOptions options = Small();
   options.preempt = PreemptMode::kByRank;
   Host<Probe> host(options, {.max_seqs = 1});
@@ -139,7 +139,7 @@ TEST_CASE("a step may change the key of who runs, and so whom the first of the q
   CHECK(host.scheduler.stats().preempted_by_rank == 1);
 }
 
-TEST_CASE("after each plan a policy hears what kept the first of the queue out") {
+TEST_CASE("after each plan a policy learns why the first of the queue waits") {
   const Probe probe;
   Host<Probe> host(Small(), {.tokens = {64}, .max_seqs = 2}, probe);
   const auto& pressures = probe.told->pressures;
@@ -164,7 +164,7 @@ TEST_CASE("after each plan a policy hears what kept the first of the queue out")
   CHECK(pressures.back().head == WaitsFor::kBudget);
 }
 
-TEST_CASE("of a plan that could not be built, with three steps in flight, no policy hears") {
+TEST_CASE("a policy receives no call for a plan that failed with three steps in flight") {
   const Probe probe;
   Host<Probe> host(Small(), {}, probe);
   host.Arrive(1, 16);
@@ -173,7 +173,7 @@ TEST_CASE("of a plan that could not be built, with three steps in flight, no pol
   CHECK(probe.told->pressures.size() == 3);
 }
 
-TEST_CASE("a policy that comes while requests wait and run hears of all of them") {
+TEST_CASE("a policy that is set while requests wait and run receives all of them") {
   Host<AnyPolicy> host(Small(), {.max_seqs = 1}, AnyPolicy(Fcfs{}));
   host.Arrive(1, 16);
   host.Step();
@@ -186,14 +186,14 @@ TEST_CASE("a policy that comes while requests wait and run hears of all of them"
   CHECK(host.Step({3}) == "3:7");
 }
 
-TEST_CASE("who is turned away at a full queue has ended, too") {
+TEST_CASE("a request that is rejected at a full queue has ended, too") {
   SchedulerOptions options = Small();
   options.max_waiting = 1;
   options.shed = Shed::kWorst;
   const Probe probe;
   Host<Probe> host(options, {.max_seqs = 0}, probe);
   host.Arrive(1, 5);
-  host.Arrive(2, 9);  // worse than who waits
+  host.Arrive(2, 9);  // ranks behind the waiting one
   host.Plan();
   CHECK(probe.told->calls == "+1 +2 x2 ");
   host.Arrive(3, 2);
@@ -201,7 +201,7 @@ TEST_CASE("who is turned away at a full queue has ended, too") {
   CHECK(probe.told->calls == "+1 +2 x2 +3 x1 ");
 }
 
-TEST_CASE("at a full queue, whose time has come is the worst, and a newcomer has its own") {
+TEST_CASE("at a full queue, a request whose time has passed ranks last, and a new one by its own key") {
   SchedulerOptions options = Small();
   options.max_waiting = 2;
   options.shed = Shed::kWorst;
@@ -214,13 +214,13 @@ TEST_CASE("at a full queue, whose time has come is the worst, and a newcomer has
   host.Arrive(3, 9);
   host.now = 11;
   host.Step();
-  host.Arrive(4, 5);  // joins at 12 ms, and is better than both
+  host.Arrive(4, 5);  // joins at 12 ms, and ranks first
   CHECK(host.scheduler.policy().kept[3].flips == Ms(host.now + 10));
   host.Step();
   CHECK(probe.told->calls == "+1 +2 +3 !2 +4 x2 ");
 }
 
-TEST_CASE("a request that runs is described as it is when something new is known of it") {
+TEST_CASE("the policy sees the current state of a running request when it is revised") {
   struct Watching {
     std::shared_ptr<RequestState> last = std::make_shared<RequestState>();
     void Enters(const RequestState& r, TimePoint) { *last = r; }
@@ -255,19 +255,19 @@ TEST_CASE("a policy observes the host's own event, not a copy of it") {
   CHECK(*policy.last == &event);
 }
 
-TEST_CASE("a scheduler that is given no policy has takt's default") {
+TEST_CASE("a scheduler without a given policy has takt's default") {
   CHECK(Scheduler::Create(Small())->policy().name() == "boosted_footprint");
   CHECK(BasicScheduler<Fcfs>::Create(Small()).ok());
 }
 
-TEST_CASE("the queue alone tells as the scheduler does") {
+TEST_CASE("a queue alone makes the same calls as a scheduler") {
   const Probe probe{.flip_ms = 10};
   WaitingQueue<Probe> queue(probe);
   queue.Push(Prompt(1, 9), Ms(0));
   queue.Push(Prompt(2, 5), Ms(5));
   queue.Begin(Ms(6));
   CHECK(queue.Top() == RequestId{2});
-  CHECK(queue.Take({1}) == QueueResult::kDone);  // and is given back, of which nothing is told
+  CHECK(queue.Take({1}) == QueueResult::kDone);  // taken and returned, without a call to the policy
   CHECK(queue.Take({2}) == QueueResult::kDone);
   queue.End(std::vector<WaitingQueue<Probe>::Ran>{{{2}}}, Ms(6));
   queue.Begin(Ms(20));
@@ -277,7 +277,7 @@ TEST_CASE("the queue alone tells as the scheduler does") {
   CHECK(probe.told->calls == "+1 +2 !1 +2 +2 -2 ");
 }
 
-TEST_CASE("a promotion lasts for its quantum of steps, also where another promoted request waits for the row") {
+TEST_CASE("a promotion lasts for its quantum of steps, even if another promoted request waits for the row") {
   SchedulerOptions options = Small();
   options.max_running = 1;
   options.preempt = PreemptMode::kByRank;

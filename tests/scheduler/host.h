@@ -1,4 +1,4 @@
-// A host in a test's hands: makes requests, and answers plans as an engine would.
+// A host for tests. It makes requests and answers plans as an engine does.
 #ifndef TAKT_TESTS_SCHEDULER_HOST_H_
 #define TAKT_TESTS_SCHEDULER_HOST_H_
 
@@ -17,19 +17,19 @@
 
 namespace takt {
 
-// Years of planning in no time, and rows that stand.
+// Tests change standing rows and the planning clock directly.
 struct SchedulerCounters {
-  // As if the host had asked so many times for plans that ran nothing.
+  // Acts as if the host had requested this many plans without rows.
   template <class Scheduler>
   static void SkipPlans(Scheduler& scheduler, std::uint64_t plans) {
     scheduler.loop_.parts_->state.steps.last_ += plans;
   }
-  // Number of rows at the front of the order that stand, or did.
+  // Returns the number of rows at the front of the order that are or were standing.
   template <class Scheduler>
   static std::size_t Standing(const Scheduler& scheduler) {
     return scheduler.loop_.parts_->state.running.front();
   }
-  // The next plan plans each row anew.
+  // Makes the next plan plan each row anew.
   template <class Scheduler>
   static void StandNoMore(Scheduler& scheduler) {
     scheduler.loop_.parts_->state.running.StandNoMoreFrom(0);
@@ -42,7 +42,7 @@ namespace takt::testing {
 
 inline TimePoint Ms(std::int64_t ms) { return TimePoint(std::chrono::milliseconds(ms)); }
 
-// Hashes that stay for as long as the tests run.
+// Hashes that live as long as the tests run.
 inline PrefixBlocks Prefix(std::int32_t block_tokens, std::vector<std::uint64_t> hashes) {
   static std::deque<std::vector<std::uint64_t>> kept;
   return {{block_tokens}, kept.emplace_back(std::move(hashes))};
@@ -55,7 +55,7 @@ inline Request Prompt(std::uint64_t id, std::int32_t tokens) {
   return r;
 }
 
-// "1:16 2:1" - who runs, and how many known tokens of it; "1:1+3" with drafts.
+// "1:16 2:1": request and number of its known tokens; "1:1+3" with drafts.
 inline std::string Shape(const StepPlan& plan) {
   std::string text;
   for (const PlanEntry& e : plan.run) {
@@ -87,7 +87,7 @@ class Host {
     return plan;
   }
 
-  // What an engine answers: a token from each row that samples; those named have finished.
+  // An engine's answer: a token for each row that samples. The named rows have finished.
   static std::vector<RowResult> Answer(const StepPlan& plan, std::vector<std::uint64_t> finished = {}) {
     std::vector<RowResult> rows;
     for (const PlanEntry& e : plan.run) {

@@ -1,4 +1,4 @@
-// Copies of held prefixes in the host's memory: a second tier of the prefix cache.
+// Copies of held prefixes in the host's memory, a second tier of the prefix cache.
 #include <algorithm>
 #include <cstdint>
 #include <vector>
@@ -43,8 +43,8 @@ struct Agents : Host<> {
     REQUIRE(scheduler.SetRetention(retention, gate).ok());
   }
 
-  // The turn from its arrival to its end, of one token, loads included. How many tokens of it were there; -1 where it
-  // did not run.
+  // Runs a turn of one token from arrival to end, with loads. Returns the number of tokens found in a cache; -1: it did
+  // not run.
   std::int32_t Run(const Request& turn) {
     Arrive(turn);
     return RunWhatWaits(turn.id.value);
@@ -73,7 +73,7 @@ std::int64_t Count(const StepPlan& plan, KvAction action) {
 
 }  // namespace
 
-TEST_CASE("what has left the GPU is loaded from the host's memory, and what follows is computed") {
+TEST_CASE("evicted KV is loaded from the host's memory, and the rest is computed") {
   Agents host(50, 100);
   CHECK(host.Run(Turn(1, 7, 30)) == 0);
   host.Arrive(Turn(2, 8, 40));
@@ -107,7 +107,7 @@ TEST_CASE("what has left the GPU is loaded from the host's memory, and what foll
   CHECK(host.scheduler.Inconsistency() == nullptr);
 }
 
-TEST_CASE("without room for prefixes in the host's memory nothing is told or loaded") {
+TEST_CASE("without room for prefixes in the host's memory no copies are requested or loaded") {
   Agents host(50, 0);
   host.Run(Turn(1, 7, 30));
   host.Run(Turn(2, 8, 40));
@@ -116,7 +116,7 @@ TEST_CASE("without room for prefixes in the host's memory nothing is told or loa
   CHECK(host.scheduler.kv().cpu_cached == Blocks{0});
 }
 
-TEST_CASE("a load that fails is computed, and its chunks are found no more") {
+TEST_CASE("after a failed load the KV is computed, and its chunks are found no more") {
   Agents host(50, 100);
   host.Run(Turn(1, 7, 30));
   host.Run(Turn(2, 8, 40));
@@ -154,7 +154,7 @@ TEST_CASE("KV that is lost while it is loaded is computed, as far as it is lost"
   }
 }
 
-TEST_CASE("all KV is lost: that of the host's memory too") {
+TEST_CASE("if all KV is lost, the host's memory loses its KV, too") {
   Agents host(50, 100);
   host.Run(Turn(1, 7, 30));
   host.Run(Turn(2, 8, 40));
@@ -170,7 +170,7 @@ TEST_CASE("all KV is lost: that of the host's memory too") {
   CHECK(runs.run[0].position == 0);
 }
 
-TEST_CASE("a request that ends while it loads leaves what was loaded, and the copies") {
+TEST_CASE("a request that ends during a load leaves the loaded KV and the copies") {
   Agents host(50, 100);
   host.Run(Turn(1, 7, 30));
   host.Run(Turn(2, 8, 40));
@@ -188,7 +188,7 @@ TEST_CASE("a request that ends while it loads leaves what was loaded, and the co
   CHECK(host.loaded == 0);
 }
 
-TEST_CASE("where the host's memory is full, the oldest goes there too; what is loaded stays") {
+TEST_CASE("at a full host memory, the oldest copy is evicted, and KV being loaded stays") {
   Agents host(50, 60);
   host.Run(Turn(1, 7, 30));
   host.Run(Turn(2, 8, 30));
@@ -198,13 +198,13 @@ TEST_CASE("where the host's memory is full, the oldest goes there too; what is l
   const StepPlan& after = host.Plan();
   CHECK(Count(after, KvAction::kDrop) == 45);
   CHECK(Count(after, KvAction::kOut) == 45);
-  // Forgotten before what takes the room is copied.
+  // Forgotten before the new copies use the room.
   CHECK(after.host_chunks.front().action == KvAction::kDrop);
   CHECK(host.scheduler.kv().cpu_cached == Blocks{60});
   CHECK(host.Run(Turn(4, 7, 30)) == 0);
 }
 
-TEST_CASE("what is swapped out takes the room of copies, and nothing of what is loaded") {
+TEST_CASE("swapped-out KV evicts copies, but nothing that is being loaded") {
   SchedulerOptions options = Tiers(60, 50, 60);
   options.preempt = PreemptMode::kByRank;
   options.preempt_action = KvAction::kOut;
@@ -219,14 +219,14 @@ TEST_CASE("what is swapped out takes the room of copies, and nothing of what is 
   CHECK(host.scheduler.Inconsistency() == nullptr);
 }
 
-TEST_CASE("a workflow that is over is not copied, and its copies go first") {
+TEST_CASE("an ended workflow is not copied, and its copies are evicted first") {
   Agents host(100, 60);
   host.Run(Turn(1, 7, 30));
   host.Run(Turn(2, 8, 30));
   host.On(WorkflowEnded{{8}});
   host.Run(Turn(3, 9, 30));
   CHECK(host.scheduler.kv().cpu_cached == Blocks{60});
-  host.Run(Turn(4, 10, 90));  // the GPU has nothing of 7 now
+  host.Run(Turn(4, 10, 90));  // the GPU has no KV of 7 now
   CHECK(host.Run(Turn(5, 7, 31)) <= 30 * kBlock);
   host.Arrive(Turn(6, 11, 20));
   const StepPlan& plan = host.Plan();
@@ -236,9 +236,9 @@ TEST_CASE("a workflow that is over is not copied, and its copies go first") {
   CHECK(host.scheduler.kv().cpu_cached == Blocks{before});
 }
 
-TEST_CASE("of what has a copy, the GPU loses a load: it goes before what has none") {
+TEST_CASE("KV with a copy costs one load, so it is evicted before KV without a copy") {
   const HoldValue value{.alpha_ms = 1, .beta_ns = 0, .load_ms = 0.01};
-  // 7 has its copy; 8 came when loads had pinned all there is.
+  // 7 has its copy. 8 came when loads had pinned everything.
   Held held{.tokens = 16, .block_tokens = 16};
   const double computed = value.Value(held, {});
   held.copied = true;
@@ -247,7 +247,7 @@ TEST_CASE("of what has a copy, the GPU loses a load: it goes before what has non
   CHECK(value.List(held) < HoldValue::kLists);
 }
 
-TEST_CASE("the price gate: what has copies is given up for little, what would be lost in the host's memory is not") {
+TEST_CASE("the price gate gives up KV with copies for little, and KV without copies not") {
   const HoldValue value{.alpha_ms = 100, .beta_ns = 0, .load_ms = 0.01};
   const auto waits = [&](std::int32_t copies) {
     Agents host(100, copies, value, Price{.share = 0, .value = value});
@@ -258,7 +258,7 @@ TEST_CASE("the price gate: what has copies is given up for little, what would be
     return host.Plan().run.empty();
   };
   CHECK(waits(0));
-  CHECK(waits(100));  // it would be lost there
+  CHECK(waits(100));  // it would be lost in the host's memory
   CHECK(!waits(200));
 }
 

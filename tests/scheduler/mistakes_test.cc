@@ -1,4 +1,4 @@
-// What a host does wrong in its first hour, and how it is told of each.
+// Mistakes of a new host, and how takt reports each.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,7 +33,7 @@ SchedulerOptions Blocks16(std::int32_t blocks) {
   return options;
 }
 
-// Of a scheduler with one request whose first step is planned.
+// A scheduler with one request whose first step is planned.
 struct Begun {
   Begun() {
     scheduler.On(Arrived{Prompt(7, 32)}, Ms(1));
@@ -54,13 +54,13 @@ std::string FailuresOf(const StepPlan& plan) {
   return text;
 }
 
-TEST_CASE("a commit is forgotten: plans say that steps are in flight") {
+TEST_CASE("a commit is forgotten: plans report that steps are in flight") {
   Begun b;
   for (int i = 0; i < 2; ++i) b.scheduler.Plan(Ms(1), {});
   CHECK(b.scheduler.Plan(Ms(1), {}).idle == Idle::kStepsInFlight);
 }
 
-TEST_CASE("a row names the wrong lane: the commit returns it, with the lane that was meant") {
+TEST_CASE("a row names the wrong lane: the commit returns it with the expected lane") {
   Begun b;
   const Ignored ignored = b.Commit({{7}, b.plan.run[0].lane + 1, 1, 0, 0});
   CHECK(ignored.faults == 1);
@@ -73,7 +73,7 @@ TEST_CASE("a row names the wrong lane: the commit returns it, with the lane that
   CHECK(b.scheduler.stats().faults() == 1);
 }
 
-TEST_CASE("a result is told twice, or for a step that never was") {
+TEST_CASE("a result comes twice, or for an unknown step") {
   Begun b;
   CHECK_FALSE(b.Commit({{7}, b.plan.run[0].lane, 1, 0, 0}));
   CHECK(b.Commit({{7}, b.plan.run[0].lane, 1, 0, 0}).first == FaultKind::kUnknownStep);
@@ -160,7 +160,7 @@ TEST_CASE("a prompt, a cap or sequences are negative: the fault names which") {
   }
 }
 
-TEST_CASE("a prediction cannot be: it counts as unknown, and is returned") {
+TEST_CASE("a prediction is invalid: it counts as unknown and is returned") {
   Begun b;
   Request r = Prompt(8, 5);
   r.output_tokens = Estimate::Exact(-20);
@@ -215,7 +215,7 @@ TEST_CASE("kv_blocks is forgotten") {
         "kv_blocks is 0: must be at least 1 (where the library counts KV)");
 }
 
-TEST_CASE("preempted requests are to be swapped, and there is no memory for it") {
+TEST_CASE("preempted requests should be swapped, and there is no memory for it") {
   SchedulerOptions options = Blocks16(10);
   options.preempt_action = KvAction::kOut;
   CHECK(options.Validate().message() ==
@@ -228,12 +228,12 @@ TEST_CASE("a policy has another name") {
   CHECK(MakePolicy("sjff").status().message().find("did you mean 'sjf'?") != std::string::npos);
 }
 
-TEST_CASE("an option has another name, or a value that cannot be") {
+TEST_CASE("an option has an unknown name or an invalid value") {
   CHECK(MakePolicy("sjf(unknwn=3)").status().message().find("did you mean 'unknown'?") != std::string::npos);
   CHECK(MakePolicy("sjf(unknown=-4)").status().message().find("must be a number of at least 0") != std::string::npos);
 }
 
-TEST_CASE("a move is never reported as done: plans say that it is in flight") {
+TEST_CASE("a move is never reported as done: plans report that it is in flight") {
   SchedulerOptions options = Blocks16(10);
   options.cpu_blocks = {10};
   auto scheduler = *Scheduler::Create(options, Fcfs{}, *MakePause("swap_all"));
@@ -249,7 +249,7 @@ TEST_CASE("a move is never reported as done: plans say that it is in flight") {
   CHECK(stuck.wake_at == kNever);
 }
 
-TEST_CASE("a tool is called before the token that calls it has been told: the commit returns a dead row") {
+TEST_CASE("a tool is called before the token that calls it is reported: the commit returns a dead row") {
   Begun b;
   b.scheduler.On(ToolCalled{{7}}, Ms(2));
   const Ignored ignored = b.Commit({{7}, b.plan.run[0].lane, 1, 0, 0});
@@ -264,7 +264,7 @@ TEST_CASE("a row that samples has no token") {
   CHECK(b.scheduler.last_fault().expected == 1);
 }
 
-TEST_CASE("the end of a request is never told: at its cap it is released") {
+TEST_CASE("the end of a request is never reported: it is released at its cap") {
   Host host(Blocks16(100));
   Request r = Prompt(1, 16);
   r.max_output_tokens = {3};
@@ -275,7 +275,7 @@ TEST_CASE("the end of a request is never told: at its cap it is released") {
   CHECK(plan.failed.empty());
 }
 
-TEST_CASE("a tool never returns: others go on, and the counts show who is paused") {
+TEST_CASE("a tool never returns: others continue, and the counts show the paused request") {
   Host host(Blocks16(100));
   host.Arrive(1, 16);
   host.Step();
@@ -286,7 +286,7 @@ TEST_CASE("a tool never returns: others go on, and the counts show who is paused
   CHECK(host.scheduler.Explain({1}).waits_for == WaitsFor::kTool);
 }
 
-// Waits in the middle of a call until another thread has come.
+// Waits inside a call until another thread has entered.
 struct Meeting {
   RankKey Key(const RequestState&) const {
     *inside = true;
@@ -321,7 +321,7 @@ TEST_CASE("two threads use one scheduler: a debug build ends there") {
 #endif
 }
 
-TEST_CASE("a handler hears of each fault as it is made") {
+TEST_CASE("a handler receives each fault at once") {
   Begun b;
   std::vector<Fault> heard;
   b.scheduler.HandleFaults(
@@ -336,7 +336,7 @@ TEST_CASE("a handler hears of each fault as it is made") {
   CHECK(heard[1].at == Ms(2));
 }
 
-TEST_CASE("a handler that calls what calls it is not called again, and no fault is lost") {
+TEST_CASE("a handler that causes a fault is not called again, and no fault is lost") {
   Begun b;
   struct Heard {
     Begun& b;
@@ -353,7 +353,7 @@ TEST_CASE("a handler that calls what calls it is not called again, and no fault 
   CHECK(ignored.first == FaultKind::kUnknownRequest);
 }
 
-TEST_CASE("a router is told what cannot be") {
+TEST_CASE("a router receives invalid events") {
   auto router = *Router::Create({}, *MakePolicy("fcfs"), *MakePlacement("least_loaded"));
   CHECK_FALSE(router.On(InstanceUp{{.id = {1}}}, Ms(1)));
   CHECK(router.On(InstanceUp{}, Ms(1)).first == FaultKind::kInvalidEvent);

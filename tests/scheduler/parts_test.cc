@@ -1,4 +1,4 @@
-// The parts of a scheduler, each alone, or with those below it.
+// The parts of a scheduler, each alone or with the parts below it.
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -86,7 +86,7 @@ TEST_CASE("Kv: blocks for a context are the fewest whose capacity holds it, for 
         record.state.request.sequences = sequences;
         record.state.generated = {generated};
         record.known = prompt + sequences * generated;
-        // Whole blocks of the prompt are shared; what is left of it, and the output, each sequence has for itself.
+        // Sequences share the prompt's whole blocks. Each has its own copy of the rest and of its output.
         const std::int32_t whole = prompt / 16, own = (prompt % 16 + generated + 15) / 16;
         const std::int32_t blocks = sequences == 1 ? (prompt + generated + 15) / 16 : whole + sequences * own;
         REQUIRE(bench.p.kv.BlocksFor(record) == blocks);
@@ -112,7 +112,7 @@ TEST_CASE("SearchMemory: a request is noted while a vain search holds, and too m
   CHECK(bench.p.memory.joined().empty());
 }
 
-TEST_CASE("Gate: what joins and leaves changes its answers, and a gate without a door has no elder") {
+TEST_CASE("Gate: joins and ends change its answers, and a gate without a door has no eldest request") {
   Bench bench;
   const std::uint64_t before = bench.p.gate.changes();
   bench.Arrive(1, 16);
@@ -124,7 +124,7 @@ TEST_CASE("Gate: what joins and leaves changes its answers, and a gate without a
   CHECK(bench.p.gate.Elder() == kNoSlot);
 }
 
-TEST_CASE("Turns: nothing is learnt before the host tells of turns") {
+TEST_CASE("Turns: nothing is learnt before the host reports turns") {
   SchedulerOptions options = Blocks16(10);
   options.prefix_cache = true;
   Bench bench(options);
@@ -148,7 +148,7 @@ TEST_CASE("Prefixes: the last token of a prompt is in no chunk that it may find"
   CHECK(Prefixes::UsableChunks(r) == 3);
 }
 
-TEST_CASE("Entries: an entry that is taken out gives back all that it took") {
+TEST_CASE("Entries: a removed entry returns all its resources") {
   Bench bench;
   const Slot slot = bench.Arrive(1, 40);
   bench.BeginPlan();
@@ -169,7 +169,7 @@ TEST_CASE("Entries: an entry that is taken out gives back all that it took") {
   CHECK(bench.p.state.draft.plan->tokens == Tokens{0});
 }
 
-TEST_CASE("Victims: the worst rank gives way first, and a row that must not be preempted last") {
+TEST_CASE("Victims: the last by rank gives way first, and a non-preemptible row last") {
   Bench<Priority> bench;
   for (const std::uint64_t id : {1u, 2u, 3u}) {
     const Slot slot = bench.Arrive(id, 16, static_cast<std::int32_t>(id), static_cast<std::int64_t>(id));
@@ -194,7 +194,7 @@ TEST_CASE("Victims: the worst rank gives way first, and a row that must not be p
   CHECK(bench.p.victims.Worst(false) == bench.lane(2));
 }
 
-TEST_CASE("Displacing: a row that gives way waits again, without KV") {
+TEST_CASE("Displacing: a displaced row waits again, without KV") {
   Bench bench;
   const Slot slot = bench.Arrive(1, 16);
   bench.BeginPlan();
@@ -222,7 +222,7 @@ TEST_CASE("RowRoom: a row gets blocks that are free, or nothing changes") {
   CHECK(bench.p.state.running.Look(bench.lane(1)).blocks == 2);
 }
 
-TEST_CASE("Admission: a request that does not fit is as it was, but for what it waits for") {
+TEST_CASE("Admission: a request that does not fit changes only its reason to wait") {
   Bench bench(Blocks16(4));
   bench.Arrive(1, 48);
   const Slot second = bench.Arrive(2, 32);
@@ -255,7 +255,7 @@ TEST_CASE("Passing: over its whole wait a request is passed by at most admission
   CHECK_FALSE(bench.p.passing.MayBePassed(first));
 }
 
-TEST_CASE("Passing: of requests with adapters at most admission_window pass one that waits for its own") {
+TEST_CASE("Passing: at most admission_window requests with adapters pass one that waits for its own") {
   SchedulerOptions options = Blocks16(10);
   options.admission_window = 2;
   Bench bench(options);
@@ -296,7 +296,7 @@ TEST_CASE("ThroughGate: a search of a part ends after kMostLooks looks, one of a
   }
 }
 
-TEST_CASE("AdmissionWalk: a request that has come back to its KV goes on though the first waits for memory") {
+TEST_CASE("AdmissionWalk: a request that returned to its KV continues while the first waits for memory") {
   Bench<Priority> bench(Blocks16(4));
   bench.Arrive(1, 32, 1);
   bench.BeginPlan();

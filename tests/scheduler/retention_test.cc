@@ -50,7 +50,7 @@ struct Agents : Host<> {
     REQUIRE(scheduler.SetRetention(retention, gate).ok());
   }
 
-  // The turn from its arrival to its end, of one token. How many tokens of it were cached; -1 where it did not run.
+  // Runs a turn of one token from arrival to end. Returns the number of its cached tokens; -1: it did not run.
   std::int32_t Run(const Request& turn) {
     Arrive(turn);
     return RunWhatWaits(turn.id.value);
@@ -81,7 +81,7 @@ TEST_CASE("retention needs a ledger with a prefix cache") {
   CHECK(without.scheduler.return_times() == nullptr);
 }
 
-TEST_CASE("retention may change at any time, and what is cached stays, in the new order") {
+TEST_CASE("retention may change at any time, and cached KV stays, in the new order") {
   Agents host(60);
   host.Run(Turn(1, 7, 20));
   host.Run(Turn(2, 8, 20));
@@ -93,12 +93,12 @@ TEST_CASE("retention may change at any time, and what is cached stays, in the ne
   host.Commit(running, {3});
   CHECK(host.scheduler.kv().cached == Blocks{45});
   CHECK(host.Run(Turn(4, 10, 25)) == 0);
-  // By age alone the tool's would have gone.
+  // By age alone the tool's KV would be evicted.
   CHECK(host.Run(Turn(5, 7, 21)) == 20 * kBlock);
   CHECK(host.scheduler.kv().used == Blocks{0});
 }
 
-TEST_CASE("a plan looks at few of a crowd that the gate keeps out, and at who comes at once") {
+TEST_CASE("a plan looks at few of many requests that the gate keeps out, and at new arrivals at once") {
   constexpr std::uint64_t kCrowd = 1'000, kPlans = 20;
   Agents host(100, Lru{}, Lease{.seconds = 1e6});
   host.Run(Turn(1, 7, 60));
@@ -114,7 +114,7 @@ TEST_CASE("a plan looks at few of a crowd that the gate keeps out, and at who co
     CHECK(host.Step() == "2:1");
   }
   CHECK(host.scheduler.stats().gate_refused - before < 2 * kCrowd + kPlans * 200);
-  host.Arrive(Turn(3, 7, 61));  // of what is held it uses its own
+  host.Arrive(Turn(3, 7, 61));  // it uses its own held KV
   CHECK(host.Step() == "2:1 3:16");
 }
 
@@ -125,7 +125,7 @@ struct Summing {
   }
 };
 
-TEST_CASE("a gate's sum over what is held is computed once for all that wait, and anew when things have changed") {
+TEST_CASE("the gate's sum over held KV is computed once for all waiting requests, and again after changes") {
   Agents host(60, Lru{}, Summing{});
   CHECK(host.Run(Turn(1, 7, 50)) == 0);
   host.Ended(7, TurnWhy::kTool);
@@ -142,7 +142,7 @@ TEST_CASE("a gate's sum over what is held is computed once for all that wait, an
   CHECK(host.Plan().run.size() == 2);
 }
 
-TEST_CASE("a host that tells of turns has takt's retention and gate without choosing, another has neither") {
+TEST_CASE("a host that reports turns has takt's retention and gate by default, another has neither") {
   for (const bool tells : {true, false}) {
     CAPTURE(tells);
     SchedulerOptions options = Cached(5000);
@@ -163,7 +163,7 @@ TEST_CASE("a host that tells of turns has takt's retention and gate without choo
   }
 }
 
-TEST_CASE("what a turn leaves is found by the next one of its workflow") {
+TEST_CASE("the next turn of a workflow finds the KV of the previous one") {
   Agents host(100);
   CHECK(host.Run(Turn(1, 7, 20)) == 0);
   host.Ended(7, TurnWhy::kTool);
@@ -172,7 +172,7 @@ TEST_CASE("what a turn leaves is found by the next one of its workflow") {
   CHECK(host.scheduler.kv().cached == Blocks{50});
 }
 
-TEST_CASE("a workflow that has ended goes first, before what is older") {
+TEST_CASE("KV of an ended workflow is evicted first, before older KV") {
   Agents host(60);
   host.Run(Turn(1, 7, 25));
   host.Run(Turn(2, 8, 25));
@@ -182,7 +182,7 @@ TEST_CASE("a workflow that has ended goes first, before what is older") {
   CHECK(host.Run(Turn(5, 8, 26)) < 25 * kBlock);
 }
 
-TEST_CASE("the same without being told: the oldest goes") {
+TEST_CASE("the same without the report: the oldest is evicted") {
   Agents host(60);
   host.Run(Turn(1, 7, 25));
   host.Run(Turn(2, 8, 25));
@@ -191,7 +191,7 @@ TEST_CASE("the same without being told: the oldest goes") {
   CHECK(host.Run(Turn(5, 7, 26)) < 25 * kBlock);
 }
 
-TEST_CASE("a turn that is told to be the last, even while it runs, holds nothing that lasts") {
+TEST_CASE("KV of a turn that is reported as the last, even while it runs, is not held") {
   Agents host(60);
   host.Run(Turn(1, 7, 20));
   host.Arrive(Turn(2, 8, 25));
@@ -212,7 +212,7 @@ TEST_CASE("branches of a workflow are held apart") {
   CHECK(host.Run(Turn(4, 7, 21, 2)) >= 10 * kBlock);
 }
 
-TEST_CASE("what return times learn is what the scheduler has seen") {
+TEST_CASE("return times are learnt from the scheduler's observations") {
   Agents host(100);
   host.Run(Turn(1, 7, 20));
   host.Ended(7, TurnWhy::kTool);
@@ -221,7 +221,7 @@ TEST_CASE("what return times learn is what the scheduler has seen") {
   host.Run(Turn(2, 7, 21));
   const ReturnCounts& tools = host.scheduler.return_times()->counts(ReturnClass::kTool);
   CHECK(tools.ended[ReturnCurve::BinOf(20)] == 1);
-  // Told late, and then corrected: the gap began when the turn ended.
+  // Reported late and then corrected: the gap began at the end of the turn.
   host.now += 100;
   host.Ended(7, TurnWhy::kTool);
   host.Ended(7, TurnWhy::kUser);
@@ -230,10 +230,10 @@ TEST_CASE("what return times learn is what the scheduler has seen") {
   CHECK(host.scheduler.return_times()->counts(ReturnClass::kUser).ended[ReturnCurve::BinOf(40)] == 1);
 }
 
-TEST_CASE("a lease keeps a newcomer out until it is over, and lets pass what is cached") {
+TEST_CASE("a lease keeps a new request out until it ends, and admits one that is cached") {
   Agents host(100, Lru{}, Lease{.seconds = 30});
   host.Run(Turn(1, 7, 60));
-  host.Arrive(Turn(2, 8, 60));  // 20 of its 60 would be those of 7
+  host.Arrive(Turn(2, 8, 60));  // 20 of its 60 blocks would be held by 7
   CHECK(host.Plan().run.empty());
   CHECK(host.scheduler.Explain({2}).waits_for == WaitsFor::kGate);
   const StepPlan& idle = host.Plan();
@@ -251,7 +251,7 @@ TEST_CASE("a lease keeps a newcomer out until it is over, and lets pass what is 
   host.Commit(plan, {2});
 }
 
-TEST_CASE("nothing is asked where memory is free, or dead, and those who had a token have paid") {
+TEST_CASE("the gate is not asked if memory is free or dead, or about requests that had a token") {
   Agents host(100, Lru{}, Lease{.seconds = 1e9});
   host.Run(Turn(1, 7, 60));
   CHECK(host.Run(Turn(2, 8, 40)) == 0);
@@ -260,7 +260,7 @@ TEST_CASE("nothing is asked where memory is free, or dead, and those who had a t
   CHECK(host.scheduler.stats().gate_refused == 0);
 }
 
-TEST_CASE("where nothing runs, a turn may take what only those hold that wait, too") {
+TEST_CASE("if nothing runs, a turn may take KV that only waiting requests hold") {
   Agents host(100, Lru{}, Lease{.seconds = 1e9});
   host.Run(Turn(1, 7, 50));
   host.Run(Turn(2, 8, 50));
@@ -269,8 +269,8 @@ TEST_CASE("where nothing runs, a turn may take what only those hold that wait, t
   CHECK(host.RunWhatWaits(3) == 50 * kBlock);
 }
 
-TEST_CASE("the price gate: a newcomer waits the longer, the more would be lost, and comes in by waiting") {
-  // 100 blocks of 16 tokens at 1 ms: 1.6 s to compute all; a tool's turn is back by 0.1 per second or so.
+TEST_CASE("the price gate: a new request waits longer if more would be lost, and is admitted in time") {
+  // 100 blocks of 16 tokens at 1 ms: 1.6 s to compute all. A tool's turn returns at a rate of about 0.1 per second.
   const HoldValue value{.alpha_ms = 100, .beta_ns = 0};
   Agents host(100, value, Price{.share = 0, .value = value});
   host.Run(Turn(1, 7, 100));
@@ -288,7 +288,7 @@ TEST_CASE("the price gate: a newcomer waits the longer, the more would be lost, 
   CHECK(host.RunWhatWaits(2) == 0);
 }
 
-TEST_CASE("the door lets in what has waited longest, and the next only when that is paid for") {
+TEST_CASE("the door admits the longest waiting request, and the next one after that is paid for") {
   const HoldValue value{.alpha_ms = 100, .beta_ns = 0};
   Agents host(100, value, Price{.wait_s = 1e12, .share = 0.5, .after_s = 60, .value = value});
   const auto keep_warm = [&](std::uint64_t id) {  // 7 comes every 10 seconds
@@ -311,7 +311,7 @@ TEST_CASE("the door lets in what has waited longest, and the next only when that
       const std::uint64_t turn = plan.run[0].request.value;
       began[turn] = host.now;
       host.Commit(plan, {turn});
-      host.On(WorkflowEnded{{turn + 6}});  // it takes no memory of 7's for long
+      host.On(WorkflowEnded{{turn + 6}});  // it does not take memory of 7 for long
     }
   }
   REQUIRE(began.count(2) == 1);
@@ -326,7 +326,7 @@ TEST_CASE("the door lets in what has waited longest, and the next only when that
 
 namespace {
 
-// A host that says what it wishes of turns that have ended.
+// A host that chooses how long the KV of ended turns is held.
 struct Wishes : Agents {
   using Agents::Agents;
 
@@ -341,7 +341,7 @@ struct Wishes : Agents {
 
 }  // namespace
 
-TEST_CASE("what is pinned goes after all that is not, until its time, or until the host says otherwise") {
+TEST_CASE("pinned KV is evicted last, until its time or a change by the host") {
   using std::chrono::seconds;
   Wishes host(100);
   host.Run(host.TurnOf(1, 7, 10, 1));
@@ -351,7 +351,7 @@ TEST_CASE("what is pinned goes after all that is not, until its time, or until t
   host.Run(host.TurnOf(2, 8, 30, 2)), host.Run(host.TurnOf(3, 9, 30, 3));
   CHECK(host.scheduler.ExplainHeld({7}).pinned_until == until);
   CHECK(host.scheduler.ExplainHeld({8}).pinned_until == kUnset);
-  host.Run(host.TurnOf(4, 10, 60, 4));  // 40 of others'
+  host.Run(host.TurnOf(4, 10, 60, 4));  // 40 blocks of others
   CHECK(host.Has(7) == 10);
   CHECK(host.Has(8) == 0);
   CHECK(host.scheduler.stats().pins_broken == 0);
@@ -370,7 +370,7 @@ TEST_CASE("what is pinned goes after all that is not, until its time, or until t
   CHECK(host.scheduler.stats().faults() == 0);
 }
 
-TEST_CASE("a pin that is told of while the turn's last step is in flight holds what it leaves") {
+TEST_CASE("a pin that is set while the turn's last step is in flight holds the KV of that step") {
   Wishes host(100);
   host.Arrive(host.TurnOf(1, 7, 10, 1));
   const StepPlan& plan = host.Plan();
@@ -384,7 +384,7 @@ TEST_CASE("a pin that is told of while the turn's last step is in flight holds w
   CHECK(host.scheduler.ExplainHeld({7}).awaited);
 }
 
-TEST_CASE("pins are wishes: where nothing else could go they break, and nobody waits for them") {
+TEST_CASE("pins are wishes: they break if nothing else can be evicted, and no request waits for them") {
   Wishes host(100, HoldValue{}, Price{});
   host.Run(host.TurnOf(1, 7, 10, 1));
   host.Pin(7, std::chrono::hours(1'000'000));
@@ -423,7 +423,7 @@ TEST_CASE("a tenant pins no more than its share, however it asks, and all of the
   CHECK(host.scheduler.ExplainHeld({106}).pinned_until == kUnset);
 }
 
-TEST_CASE("names without end, of branches or tenants, end what they hold themselves, and no pin of another tenant") {
+TEST_CASE("an unlimited set of names, of branches or tenants, evicts its own KV and no pin of another tenant") {
   for (const bool tenants : {false, true}) {
     CAPTURE(tenants);
     Agents host(2'000);
@@ -449,23 +449,23 @@ TEST_CASE("names without end, of branches or tenants, end what they hold themsel
 
 TEST_CASE("no branch speaks for another workflow, and with a workflow all its gaps end") {
   Agents host(60);
-  const std::uint64_t own = 222, branch = Mix64(111) - Mix64(own);  // what a sum of hashes takes for branch 0 of 111
+  const std::uint64_t own = 222, branch = Mix64(111) - Mix64(own);  // the hash sum of branch 0 of 111
   host.Run(Turn(1, 111, 5));
   host.Ended(111, TurnWhy::kTool);
   host.Ended(own, TurnWhy::kOver, branch);
   host.Ended(own, TurnWhy::kUser, branch);
   CHECK(host.scheduler.return_times()->open() == 2);
   CHECK(host.scheduler.ExplainHeld({111}).its_class == ReturnClass::kTool);
-  host.Run(Turn(2, 9, 60));  // what 111 held has left the cache
+  host.Run(Turn(2, 9, 60));  // the cache has lost the KV of 111
   host.On(WorkflowEnded{{111}});
   host.On(WorkflowEnded{{own}});
   CHECK(host.scheduler.return_times()->open() == 1);
 }
 
-TEST_CASE("a time that is told is a class of its own, whose gaps are learnt as they come true") {
+TEST_CASE("a reported time is a class of its own, whose gaps are learnt") {
   Agents host(100, HoldValue{});
   std::uint64_t id = 0;
-  // Told 2 s, 20 s it is.
+  // Reported 2 s, actual 20 s.
   for (int i = 0; i < 300; ++i) {
     host.Run(Turn(++id, 7, 2));
     host.On(TurnEnded{.workflow = {7}, .why = TurnWhy::kTool, .expected = std::chrono::seconds(2)});
@@ -485,7 +485,7 @@ TEST_CASE("a time that is told is a class of its own, whose gaps are learnt as t
   CHECK(ReturnClass::Expected(1e300) == ReturnClass::kFirstTool - 1);
 }
 
-TEST_CASE("a turn that is expected makes what is held as good as just used, and by when it comes") {
+TEST_CASE("the announcement of a turn makes held KV as good as just used, with a time") {
   Agents host(60);
   host.Run(Turn(1, 7, 20)), host.now += 1'000;
   host.Run(Turn(2, 8, 20)), host.now += 1'000;
@@ -494,17 +494,17 @@ TEST_CASE("a turn that is expected makes what is held as good as just used, and 
   host.Run(Turn(3, 9, 40));
   CHECK(host.scheduler.ExplainHeld({7}).tokens == Tokens{20 * kBlock});
   CHECK(host.scheduler.ExplainHeld({8}).tokens == Tokens{0});
-  // Of the first gap only its beginning was seen.
+  // Only the beginning of the first gap was seen.
   const ReturnCounts& unknown = host.scheduler.return_times()->counts(ReturnClass::kUnknown);
   CHECK(unknown.lost[ReturnCurve::BinOf(2)] == 1);
-  // What is not away is not expected, and nobody is nobody.
+  // A workflow that is not away is not expected, and id 0 means no workflow.
   host.On(TurnExpected{{55}, 0, Ms(host.now)});
   CHECK(host.scheduler.stats().events_out_of_place == 0);
   host.On(TurnExpected{{}, 0, Ms(host.now)});
   CHECK(host.scheduler.stats().events_out_of_place == 1);
 }
 
-TEST_CASE("prefixes of different salts never meet, and what is dropped is named by hash and salt") {
+TEST_CASE("prefixes of different salts never match, and evictions name hash and salt") {
   Agents host(100);
   Request mine = Turn(1, 7, 20), same = Turn(2, 7, 20), other = Turn(3, 7, 20), none = Turn(4, 7, 20);
   mine.salt = same.salt = 1, other.salt = 2;
@@ -523,7 +523,7 @@ TEST_CASE("prefixes of different salts never meet, and what is dropped is named 
   CHECK(dropped == expected);
 }
 
-TEST_CASE("what the gate has kept out is let in by the next plan after what it was kept out for is over") {
+TEST_CASE("requests that the gate kept out are admitted by the next plan after the reason ends") {
   Agents host(100, HoldValue{}, Lease{});
   host.Run(Turn(1, 7, 95));
   host.Ended(7, TurnWhy::kTool);
@@ -534,7 +534,7 @@ TEST_CASE("what the gate has kept out is let in by the next plan after what it w
   CHECK(host.RunWhatWaits(2) == 0);
 }
 
-TEST_CASE("while what the door has chosen does not fit, nobody else is let in") {
+TEST_CASE("while the door's choice does not fit, no other request is admitted") {
   Host<Sjf> host(Cached(100), {.tokens = {100'000}});
   REQUIRE(host.scheduler.SetRetention(HoldValue{}, Price{.share = 0.1, .after_s = 300}).ok());
   const auto arrive = [&](std::uint64_t id, std::int32_t blocks, double output) {
@@ -554,7 +554,7 @@ TEST_CASE("while what the door has chosen does not fit, nobody else is let in") 
   CHECK(host.Step() == "3:800 4:80");
 }
 
-TEST_CASE("the door is not kept by what no step of these limits can run") {
+TEST_CASE("a request that no step of these limits can run does not hold the door") {
   enum class Own { kSequences, kPrompt, kAdapter };
   for (const Own own : {Own::kSequences, Own::kPrompt, Own::kAdapter}) {
     CAPTURE(static_cast<int>(own));
@@ -568,12 +568,12 @@ TEST_CASE("the door is not kept by what no step of these limits can run") {
     CHECK(host.Run(Turn(2, 8, 4)) == 0);
     std::uint64_t id = 10;
     for (; host.scheduler.kv().cached < Blocks{100}; ++id) host.Run(Turn(id, id, 4));
-    host.Arrive(Turn(3, 9, 4));  // takes what others hold
+    host.Arrive(Turn(3, 9, 4));  // takes KV that others hold
     CHECK(host.RunWhatWaits(3) == -1);
     host.now += 61'000;
     CHECK(host.RunWhatWaits(3) == 0);
     CHECK(host.scheduler.stats().gate_doors == 1);
-    // And nobody waits for it.
+    // No request waits for it.
     host.On(WorkflowEnded{{9}});
     host.now += 1000;
     host.Arrive(Turn(4, id - 1, 4)), host.Arrive(Turn(5, id - 2, 4));
@@ -581,7 +581,7 @@ TEST_CASE("the door is not kept by what no step of these limits can run") {
   }
 }
 
-TEST_CASE("whatever times a host tells, waits and bounds stay within what can be counted") {
+TEST_CASE("for any reported time, waits and bounds stay within range") {
   Agents host(100, HoldValue{}, Price{.kappa = 0, .after_s = 1e11});
   host.now = 5'000;
   host.Run(Turn(1, 7, 60));
@@ -596,7 +596,7 @@ TEST_CASE("whatever times a host tells, waits and bounds stay within what can be
   CHECK(host.Plan().run.empty());
 }
 
-TEST_CASE("what a workflow holds is explained: since when, its worth, the price, and who would go first") {
+TEST_CASE("Explain shows a workflow's held KV: since when, its worth, the price, and the eviction order") {
   Agents host(100, HoldValue{});
   host.Run(Turn(1, 7, 20));
   host.Ended(7, TurnWhy::kTool);
@@ -613,8 +613,7 @@ TEST_CASE("what a workflow holds is explained: since when, its worth, the price,
   CHECK(tool.turns == 1);
   CHECK(user.since == ended);
   CHECK(user.its_class == ReturnClass::kUser);
-  // By hand: G of the prior for a gap of 5 s of a tool and 2 s of a user, times 16 tokens of prefill behind the
-  // others.
+  // By hand: the prior's G for a gap of 5 s of a tool and 2 s of a user, times the prefill of 16 tokens at the end.
   const ReturnCurves& curves = host.scheduler.return_times()->curves();
   const HoldValue value;
   const auto worth = [&](std::uint32_t its_class, double age, std::int32_t tokens) {
@@ -646,7 +645,7 @@ TEST_CASE("what a workflow holds is explained: since when, its worth, the price,
 }
 
 // Random turns, ends, losses and cancellations under every gate: counts hold, everybody is served in the end.
-TEST_CASE("whatever happens, counts hold and everybody gets in") {
+TEST_CASE("in any run, counts hold and every request is admitted") {
   const HoldValue value{.alpha_ms = 1, .beta_ns = 5};
   const std::vector<std::pair<AnyRetention, AnyGate>> settings = {
       {Lru{}, {}},

@@ -31,7 +31,7 @@ std::string Step(H& host, std::uint8_t drafts, const std::function<void(const St
   return shape;
 }
 
-TEST_CASE("drafts: each row gets its own token first, and the rows share what is left") {
+TEST_CASE("drafts: each row gets its own token first, and the rows share the rest") {
   const std::int32_t tokens = GENERATE(4, 5, 6, 7, 8, 13, 31, 100);
   const StepOrder order = GENERATE(StepOrder::kRunningFirst, StepOrder::kPrefillFirst);
   CAPTURE(tokens);
@@ -59,13 +59,13 @@ TEST_CASE("drafts: each row gets its own token first, and the rows share what is
   }
 }
 
-TEST_CASE("a row that joins, and rows that come and go, keep no row from its drafts") {
+TEST_CASE("rows that join, come or go do not keep another row from its drafts") {
   Host host(Blocks16(1000), {.tokens = {5}, .max_seqs = 4});
   host.Arrive(1, 1);
   host.Step();
   std::int32_t drafts = 0;
   for (std::uint64_t i = 0; i < 90; ++i) {
-    host.Arrive(2 + i, 1);  // a newcomer each step, and each ends after three
+    host.Arrive(2 + i, 1);  // a new row each step, and each ends after three
     const StepPlan& plan = host.Plan();
     for (const PlanEntry& entry : plan.run) drafts += entry.request == RequestId{1} ? entry.speculative : 0;
     std::vector<RowResult> rows =
@@ -90,7 +90,7 @@ TEST_CASE("prompts, started or new, come before drafts") {
   CHECK(Step(host, 7) == "1:1+5 2:1+4 3:1+4");
 }
 
-TEST_CASE("drafts use what prompts may not: tokens beyond prefill_tokens, and those between aligned positions") {
+TEST_CASE("drafts use tokens that prompts may not: beyond prefill_tokens, and between aligned positions") {
   Host host(Blocks16(1000), {.tokens = {16}, .max_seqs = 4, .prefill_tokens = {10}});
   host.Arrive(1, 1);
   Step(host, 7);
@@ -100,12 +100,12 @@ TEST_CASE("drafts use what prompts may not: tokens beyond prefill_tokens, and th
   CHECK(Step(host, 7) == "1:1+1 2:14");
 }
 
-TEST_CASE("a row's own block comes before drafts of the rows before it") {
+TEST_CASE("a row's own block comes before drafts of earlier rows") {
   Host host(Blocks16(3));
   host.Arrive(1, 14);
   host.Arrive(2, 15);
   Step(host, 7);
-  // Of row 1 there is place for two tokens, of row 2 for one.
+  // Row 1 has room for two tokens, row 2 for one.
   CHECK(Step(host, 7) == "1:1+7 2:1");  // a draft of either needs the free block
   const StepPlan& plan = host.Plan();
   CHECK(plan.preempted.size() == 1);  // now row 2 itself needs one
@@ -145,7 +145,7 @@ TEST_CASE("drafts leave the watermark, and memory that the first of the queue wa
   CHECK(Step(other, 40) == "1:1+40");
 }
 
-// A host's memory that grants what `grants` says.
+// A host's memory that grants the amounts in `grants`.
 class Pool : public KvOracle {
  public:
   Tokens block_tokens() const override { return {16}; }
@@ -195,13 +195,13 @@ TEST_CASE("an oracle is asked once for a row's own block, and its drafts take th
 
 // ---- long prompts
 
-TEST_CASE("a prompt that is alone takes the whole step") {
+TEST_CASE("a single prompt uses the whole step") {
   Host host(Blocks16(10'000), {.tokens = {1000}});
   host.Arrive(1, 8000);
   for (int i = 0; i < 8; ++i) CHECK(host.Step() == "1:1000");
 }
 
-TEST_CASE("short prompts start at once beside a long one, which takes what they leave") {
+TEST_CASE("short prompts start at once next to a long one, which uses the rest") {
   const StepOrder order = GENERATE(StepOrder::kRunningFirst, StepOrder::kPrefillFirst);
   SchedulerOptions options = Blocks16(100'000);
   options.order = order;
@@ -213,7 +213,7 @@ TEST_CASE("short prompts start at once beside a long one, which takes what they 
   CHECK(host.Step({2, 3}) == (order == StepOrder::kRunningFirst ? "2:1 3:1 4:100 1:898" : "4:100 1:900"));
 }
 
-TEST_CASE("rows that decode come before a long prompt that was there before them") {
+TEST_CASE("decoding rows come before an earlier long prompt") {
   Host host(Blocks16(10'000), {.tokens = {10}});
   host.Arrive(1, 8000);
   host.Step();
@@ -250,7 +250,7 @@ TEST_CASE("of equal prompts the first ends before the next starts") {
   CHECK(host.Step() == "1:1 2:999");
 }
 
-TEST_CASE("a prompt at most half as long starts beside a long one, and short ones pass those that may not") {
+TEST_CASE("a prompt at most half as long starts next to a long one, and short ones pass longer ones") {
   Host host(Blocks16(100'000), {.tokens = {1000}});
   host.Arrive(1, 9000);
   CHECK(host.Step() == "1:1000");
@@ -289,7 +289,7 @@ TEST_CASE("a share of an aligned prompt is a chunk at least") {
   CHECK(host.Step() == "2:1 3:90");
 }
 
-TEST_CASE("a prompt that must be computed whole is passed by who fits, and starts as soon as a step has room") {
+TEST_CASE("fitting requests pass a prompt that must be computed whole, which starts once a step has room") {
   Host host(Blocks16(1000), {.tokens = {100}});
   host.Arrive(1, 1000);
   host.Step();

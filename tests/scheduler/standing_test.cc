@@ -1,4 +1,4 @@
-// Rows that stand: what is planned and committed for all of them at once is what is planned for each alone.
+// Standing rows: planning and committing all of them at once gives the same plans as planning each alone.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -23,7 +23,7 @@ namespace {
 
 TimePoint Ms(std::int64_t n) { return TimePoint(std::chrono::milliseconds(n)); }
 
-// Notes of each row what it is told.
+// Records the calls for each row.
 struct Noting {
   std::shared_ptr<std::vector<std::array<std::int64_t, 4>>> notes =
       std::make_shared<std::vector<std::array<std::int64_t, 4>>>();
@@ -76,7 +76,7 @@ bool Same(const StepPlan& a, const StepPlan& b) {
          a.wake_at == b.wake_at;
 }
 
-// Of these rows, those that did not go as planned.
+// Of these rows, the exceptions to the plan.
 std::vector<RowResult> Exceptions(const StepPlan& plan, std::vector<RowResult> rows) {
   std::erase_if(rows, [&](const RowResult& r) {
     const auto e = std::ranges::find(plan.run, r.lane, &PlanEntry::lane);
@@ -85,8 +85,8 @@ std::vector<RowResult> Exceptions(const StepPlan& plan, std::vector<RowResult> r
   return rows;
 }
 
-// Three schedulers decide the same: if rows stand, if they do and results come by exception, and if each row is planned
-// anew. An oracle counts memory if options.kv says so.
+// Three schedulers must decide the same: with standing rows, with standing rows and results by exception, and with each
+// row planned anew. With options.kv, an oracle counts memory.
 void Agree(
     std::uint64_t seed, SchedulerOptions options, int depth, double churn,
     const std::function<AnyPolicy()>& policy = [] { return AnyPolicy(Priority{}); }) {
@@ -168,7 +168,7 @@ void Agree(
   CHECK(std::cmp_greater(widest, options.max_running / 2));
 }
 
-TEST_CASE("whether rows stand or not, and results come whole or by exception, the plans are the same") {
+TEST_CASE("plans are the same with and without standing rows, and with whole results or exceptions") {
   for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(Scaled(2)); ++seed) {
     for (const int depth : {1, 2, 3}) {
       Agree(seed, {.max_running = 200, .kv_block_tokens = {16}, .kv_blocks = {4000}}, depth, 0.005);
@@ -179,7 +179,7 @@ TEST_CASE("whether rows stand or not, and results come whole or by exception, th
   }
 }
 
-TEST_CASE("rows stand under an oracle, which is asked the same as if each row were planned anew") {
+TEST_CASE("with an oracle, rows stand, and it is asked the same questions as for each row alone") {
   for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(Scaled(2)); ++seed) {
     for (const int depth : {1, 2, 3}) {
       const auto agree = [&](std::int32_t rows, std::int32_t block_tokens, std::int32_t blocks) {
@@ -194,7 +194,7 @@ TEST_CASE("rows stand under an oracle, which is asked the same as if each row we
   }
 }
 
-TEST_CASE("rows stand under a policy that charges for tokens, which is told the same of each") {
+TEST_CASE("with a policy that charges tokens, rows stand, and it receives the same calls as for each row alone") {
   for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(Scaled(2)); ++seed) {
     for (const int depth : {1, 2, 3}) {
       const SchedulerOptions options = {.max_running = 100, .kv_block_tokens = {16}, .kv_blocks = {1500}};
@@ -207,7 +207,7 @@ TEST_CASE("rows stand under a policy that charges for tokens, which is told the 
   }
 }
 
-TEST_CASE("a policy that is told of steps from here on counts each row's tokens, in whatever order results come") {
+TEST_CASE("a policy that starts to receive steps counts each row's tokens, in any order of results") {
   std::vector<std::vector<std::array<std::int64_t, 4>>> noted;
   for (const bool stand : {true, false}) {
     Scheduler scheduler = *Scheduler::Create({.kv = KvMode::kNone}, AnyPolicy(Priority{}));

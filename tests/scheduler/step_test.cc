@@ -49,14 +49,14 @@ TEST_CASE("a prompt is computed in chunks under the token budget, then decodes")
   CHECK(host.scheduler.stats().tokens_output == 2);
 }
 
-TEST_CASE("running first: decodes come before chunks, and chunks leave room to admissions") {
+TEST_CASE("running first: decodes come before chunks, and chunks leave room for admissions") {
   Host host(Blocks16(100), {.tokens = {20}});
   host.Arrive(1, 16);
   host.Step();
   host.Arrive(2, 64);
   host.Arrive(3, 8);
   CHECK(host.Step() == "1:1 2:19");
-  CHECK(host.Step() == "1:1 3:8 2:11");  // 2 leaves room to 3, and takes what that leaves
+  CHECK(host.Step() == "1:1 3:8 2:11");  // 2 leaves room for 3, and uses the rest
   CHECK(host.Step() == "1:1 3:1 2:18");
   CHECK(host.Step() == "1:1 3:1 2:16");
 }
@@ -72,14 +72,14 @@ TEST_CASE("prefill first: prompts take the budget before decodes") {
   CHECK(host.Step() == "2:18 1:1");
 }
 
-TEST_CASE("prefill and chunk limits hold beside the budget") {
+TEST_CASE("prefill and chunk limits hold together with the budget") {
   Host host(Blocks16(100), {.tokens = {100}, .prefill_tokens = {30}, .chunk_tokens = {20}});
   host.Arrive(1, 50);
   host.Arrive(2, 50);
   CHECK(host.Step() == "1:20 2:10");
 }
 
-TEST_CASE("max_seqs bounds who runs; the next comes in when one ends") {
+TEST_CASE("max_seqs bounds running requests; the next is admitted when one ends") {
   Host host(Blocks16(100), {.max_seqs = 2});
   for (std::uint64_t id : {1u, 2u, 3u}) host.Arrive(id, 8);
   CHECK(host.Step() == "1:8 2:8");
@@ -88,7 +88,7 @@ TEST_CASE("max_seqs bounds who runs; the next comes in when one ends") {
   CHECK(host.Step() == "2:1 3:8");
 }
 
-TEST_CASE("a row that cannot grow preempts the worst by rank, which computes its context again") {
+TEST_CASE("a row that cannot grow preempts the last by rank, which recomputes its context") {
   Host host(Blocks16(4));
   host.Arrive(1, 32);
   host.Arrive(2, 32);
@@ -163,7 +163,7 @@ TEST_CASE("no more KV is moved in by one step than allowed, but the first may be
   CHECK(host.Plan().moves == std::vector<KvMove>{{{6}, {3}, KvAction::kIn, {0}, {4}}});
 }
 
-TEST_CASE("who gives way does not renew what one step may move in") {
+TEST_CASE("a preempted request does not renew the swap-in limit of a step") {
   SchedulerOptions options = Blocks16(10);
   options.cpu_blocks = {10};
   options.preempt = PreemptMode::kByRank;
@@ -185,7 +185,7 @@ TEST_CASE("who gives way does not renew what one step may move in") {
   CHECK(plan.moves == std::vector<KvMove>{{{3}, {1}, KvAction::kIn, {0}, {2}}});
 }
 
-TEST_CASE("admissions leave the watermark free, except where nothing runs") {
+TEST_CASE("admissions leave the watermark free, unless nothing runs") {
   Host host({.kv_blocks = {10}, .kv_watermark = 0.2});
   host.Arrive(1, 144);
   CHECK(host.Step({1}) == "1:144");  // alone: 9 of 10 blocks
@@ -197,7 +197,7 @@ TEST_CASE("admissions leave the watermark free, except where nothing runs") {
   CHECK(host.Step() == "3:48");
 }
 
-TEST_CASE("what moves in leaves the watermark free, too") {
+TEST_CASE("swapped-in requests leave the watermark free, too") {
   SchedulerOptions options{.kv_blocks = {10}, .cpu_blocks = {10}, .kv_watermark = 0.2};
   Host<Fcfs, SwapAll> host(options);
   host.Arrive(1, 30);
@@ -216,13 +216,13 @@ TEST_CASE("what moves in leaves the watermark free, too") {
   CHECK(host.Plan().moves.size() == 1);
 }
 
-TEST_CASE("what did not fit under narrow limits is tried again under wider ones, without an event between") {
+TEST_CASE("a request that did not fit narrow limits is tried again under wider ones, without an event between") {
   SchedulerOptions options = Blocks16(4);
   options.cpu_blocks = {4};
   Host<Fcfs, SwapAll> host(options);
   host.Arrive(1, 48);
   host.Step();
-  host.On(ToolCalled{{1}});  // its three blocks are on their way out
+  host.On(ToolCalled{{1}});  // its three blocks are being swapped out
   host.Arrive(2, 32);
   host.Arrive(3, 16);
   host.limits.max_seqs = 0;
@@ -243,7 +243,7 @@ TEST_CASE("without preemption a row waits for memory, unless nothing at all coul
   CHECK(host.scheduler.stats().preempted_recompute == 1);
 }
 
-TEST_CASE("by rank: a better waiting request displaces a running one where only max_seqs is full") {
+TEST_CASE("by rank: a better waiting request displaces a running one if only max_seqs is full") {
   SchedulerOptions options = Blocks16(100);
   options.preempt = PreemptMode::kByRank;
   options.preempt_margin = 2;
@@ -268,7 +268,7 @@ TEST_CASE("by rank: a better waiting request displaces a running one where only 
   CHECK(host.Step() == "3:8");
 }
 
-TEST_CASE("by rank: who holds KV displaces another for what it lacks beyond that") {
+TEST_CASE("by rank: a request that holds KV displaces another for the blocks it lacks") {
   SchedulerOptions options = Blocks16(4);
   options.preempt = PreemptMode::kByRank;
   Host<Priority> host(options);
@@ -293,7 +293,7 @@ TEST_CASE("a request that is not preemptible keeps its place") {
   fixed.preemptible = false;
   host.Arrive(fixed);
   host.Step();
-  CHECK(host.Step() == "2:1");  // 2 is worse by rank, and 1 gives way all the same
+  CHECK(host.Step() == "2:1");  // 2 ranks behind 1, and 1 gives way nevertheless
 }
 
 TEST_CASE("shared prefixes are found at admission and count once") {
@@ -320,7 +320,7 @@ TEST_CASE("shared prefixes are found at admission and count once") {
   CHECK(host.scheduler.kv().cached == Blocks{0});
 }
 
-TEST_CASE("drafts: accepted ones count, rejected ones are taken back") {
+TEST_CASE("drafts: accepted ones count, rejected ones are rolled back") {
   Host host(Blocks16(100));
   host.Arrive(1, 8);
   const StepPlan& prefill = host.Plan();
@@ -334,7 +334,7 @@ TEST_CASE("drafts: accepted ones count, rejected ones are taken back") {
   CHECK(host.Plan().run[0].position == 11);
 }
 
-TEST_CASE("drafts take what memory is free, and cost nobody anything") {
+TEST_CASE("drafts use free memory only, and evict nothing") {
   Host host(Blocks16(2));
   const auto drafts_next = [&host](const StepPlan& plan, std::vector<std::uint64_t> finished = {}) {
     std::vector<RowResult> rows = Host<>::Answer(plan, std::move(finished));
@@ -390,7 +390,7 @@ TEST_CASE("no more adapters than allowed run at once; others pass by") {
   CHECK(host.Step() == "4:1 2:8");
 }
 
-TEST_CASE("a prompt that may not be chunked waits for a step that takes it whole") {
+TEST_CASE("a prompt that may not be chunked waits for a step that holds all of it") {
   SchedulerOptions options = Blocks16(100);
   options.max_step_tokens = {20};
   Host host(options, {.tokens = {20}});
@@ -410,7 +410,7 @@ TEST_CASE("a prompt that may not be chunked waits for a step that takes it whole
   CHECK(plan.failed == Failed{{{4}, FailReason::kNeverFits}});
 }
 
-TEST_CASE("who waits too long expires, and wake_at says when") {
+TEST_CASE("a request that waits too long expires, and wake_at names the time") {
   Host host(Blocks16(100), {.max_seqs = 1});
   host.Arrive(1, 8);
   host.Step();
@@ -424,7 +424,7 @@ TEST_CASE("who waits too long expires, and wake_at says when") {
   CHECK(plan.wake_at == kNever);
 }
 
-TEST_CASE("what arrives at the very instant at which it expires is turned away") {
+TEST_CASE("a request that arrives at the instant of its expiry is rejected") {
   Host host(Blocks16(100));
   host.now = 5;
   for (const std::int64_t at : {5, 6}) {
@@ -436,7 +436,7 @@ TEST_CASE("what arrives at the very instant at which it expires is turned away")
   CHECK(host.Plan().failed == Failed{{{5}, FailReason::kExpired}, {{6}, FailReason::kExpired}});
 }
 
-TEST_CASE("a request comes from when its workflow began, where that is told") {
+TEST_CASE("the wait of a request counts from the start of its workflow, if reported") {
   Host<WorkflowFcfs> host(Blocks16(100), {.max_seqs = 1});
   for (const auto& [id, began] :
        std::vector<std::pair<std::uint64_t, TimePoint>>{{1, kUnset}, {2, Ms(-1)}, {3, Ms(5)}}) {
@@ -449,7 +449,7 @@ TEST_CASE("a request comes from when its workflow began, where that is told") {
   CHECK(host.Step() == "3:8");
 }
 
-TEST_CASE("who is blocked while its first step is in flight expires all the same") {
+TEST_CASE("a request that is blocked while its first step is in flight expires nevertheless") {
   Host host(Blocks16(100));
   Request r = Prompt(1, 8);
   r.expires_at = Ms(5);
@@ -464,7 +464,7 @@ TEST_CASE("who is blocked while its first step is in flight expires all the same
   CHECK(host.Plan().released == Released{{1}});
 }
 
-TEST_CASE("bounded waiting sheds the newcomer, or the worst") {
+TEST_CASE("bounded waiting sheds the new request or the last by rank") {
   SchedulerOptions options = Blocks16(100);
   options.max_waiting = 2;
   const auto fill = [](Host<Priority>& host) {
@@ -535,7 +535,7 @@ TEST_CASE("requests of the tenant that was served most give way first") {
   for (int i = 0; i < 2; ++i) host.Step();  // 1 and 2 hold two blocks each, 3 gave way
   host.On(Cancelled{{3}});
   host.On(Cancelled{{2}});
-  host.Arrive(Of(2, Prompt(4, 16)));  // the last to come
+  host.Arrive(Of(2, Prompt(4, 16)));  // the last to arrive
   host.Step();
   for (int i = 0; i < 14; ++i) REQUIRE(host.Step() == "1:1 4:1");
   host.Arrive(Of(3, Prompt(5, 8)));
@@ -545,7 +545,7 @@ TEST_CASE("requests of the tenant that was served most give way first") {
   CHECK(plan.preempted[0].request == RequestId{1});
 }
 
-TEST_CASE("with keys that move, the worst of now gives way") {
+TEST_CASE("with keys that change, the current last by rank gives way") {
   Host<AnyPolicy> host(Blocks16(3), {}, AnyPolicy(Hrrn{}));
   Request r = Prompt(1, 24);
   r.output_tokens = Estimate::Exact(5000);
@@ -568,7 +568,7 @@ struct CountedPriority {
   RankKey Key(const RequestState& r) const { return {static_cast<double>((++*asked, r.request.priority))}; }
 };
 
-TEST_CASE("as many better requests as there are rows displace them all, at so many looks at each") {
+TEST_CASE("as many better requests as rows displace them all, with few looks at each") {
   const bool full = GENERATE(false, true);  // memory, too
   constexpr std::int32_t kRows = 512;
   SchedulerOptions options = Blocks16(full ? 2 * kRows : 100 * kRows);
@@ -597,7 +597,7 @@ TEST_CASE("as many better requests as there are rows displace them all, at so ma
   CHECK(scheduler.Inconsistency() == nullptr);
 }
 
-TEST_CASE("a request that needs the memory of all rows displaces them all, at so many looks at each") {
+TEST_CASE("a request that needs the memory of all rows displaces them all, with few looks at each") {
   constexpr std::int32_t kRows = 512;
   SchedulerOptions options = Blocks16(2 * kRows);
   options.preempt = PreemptMode::kByRank;
@@ -637,7 +637,7 @@ TEST_CASE("cancel is legal at any time, and twice") {
   CHECK(host.scheduler.stats().events_unknown == 1);
 }
 
-TEST_CASE("blocked requests are out of the way until unblocked, and keep their KV") {
+TEST_CASE("blocked requests are not planned until unblocked, and keep their KV") {
   Host host(Blocks16(100));
   host.Arrive(1, 20);
   host.Step();
@@ -649,7 +649,7 @@ TEST_CASE("blocked requests are out of the way until unblocked, and keep their K
   CHECK(host.Step() == "1:1");  // nothing is computed again
 }
 
-TEST_CASE("a tool call voids what is in flight; the answer joins the context") {
+TEST_CASE("a tool call voids steps in flight; the answer joins the context") {
   Host host(Blocks16(100));
   host.Arrive(1, 20);
   host.Step();
@@ -680,7 +680,7 @@ TEST_CASE("two further steps may be planned while one is in flight") {
   CHECK(host.used() == 0);
 }
 
-TEST_CASE("an absent row made no progress, and neither did what was planned on top of it") {
+TEST_CASE("an absent row made no progress, nor did later steps planned on top of it") {
   Host host(Blocks16(100));
   host.Arrive(1, 8);
   host.Arrive(2, 8);
@@ -708,7 +708,7 @@ TEST_CASE("results count however many plans have been made since their row was a
   }
 }
 
-TEST_CASE("a result that was void stays so, however many plans later it comes") {
+TEST_CASE("a void result stays void, however many plans later it comes") {
   Host host(Blocks16(100));
   host.Arrive(1, 8);
   const StepPlan& a = host.Plan();
@@ -723,7 +723,7 @@ TEST_CASE("a result that was void stays so, however many plans later it comes") 
   CHECK(host.Step() == "1:1");
 }
 
-TEST_CASE("plans are numbered from where the host says") {
+TEST_CASE("plan numbers start at the host's number") {
   for (const std::uint64_t first : {std::uint64_t{1} << 31, (std::uint64_t{1} << 32) - 1, std::uint64_t{1} << 63}) {
     SchedulerOptions options = Blocks16(100);
     options.first_step = {first};
@@ -776,7 +776,7 @@ TEST_CASE("late, double, unknown and impossible results are counted and harmless
   CHECK(host.scheduler.stats().commits_unknown == 1);
 }
 
-TEST_CASE("a request may end without a token before the result of its prompt has come") {
+TEST_CASE("a request may end without a token before the result of its prompt arrives") {
   Host<> host({.kv_blocks = {100}}, {.tokens = {64}});
   Request r = Prompt(1, 2);
   r.sequences = 3;
@@ -794,7 +794,7 @@ TEST_CASE("a request may end without a token before the result of its prompt has
   CHECK(host.scheduler.alive() == 0);
 }
 
-TEST_CASE("who can never fit is named, not left waiting") {
+TEST_CASE("a request that can never fit is failed by name, not left waiting") {
   SchedulerOptions options = Blocks16(4);
   options.max_step_seqs = 4;
   Host host(options);
@@ -841,7 +841,7 @@ TEST_CASE("a row that has grown keeps to its cap on output") {
   CHECK(host.scheduler.stats().finished == 1);
 }
 
-TEST_CASE("drain lets in nobody and finishes who is there") {
+TEST_CASE("drain admits no request and finishes the present ones") {
   Host host(Blocks16(100));
   host.Arrive(1, 8);
   host.On(Drain{});
@@ -853,7 +853,7 @@ TEST_CASE("drain lets in nobody and finishes who is there") {
   CHECK(host.Plan().idle == Idle::kDrained);
 }
 
-TEST_CASE("an empty plan says why") {
+TEST_CASE("an empty plan names its reason") {
   Host host(Blocks16(4), {.tokens = {0}});
   CHECK(host.Plan().idle == Idle::kNoRequests);
   host.Arrive(1, 8);
@@ -866,7 +866,7 @@ TEST_CASE("an empty plan says why") {
   CHECK(host.scheduler.Explain({9}).status == RequestStatus::kUnknown);
 }
 
-TEST_CASE("kept KV gives way where nothing else could run") {
+TEST_CASE("kept KV is evicted if nothing else could run") {
   const std::int32_t held = GENERATE(60, 10);
   Host host(Blocks16(4));
   host.Arrive(1, held);
@@ -879,7 +879,7 @@ TEST_CASE("kept KV gives way where nothing else could run") {
   CHECK(host.Step() == "1:" + std::to_string(held + 2));
 }
 
-TEST_CASE("who lacks memory keeps its own KV while others give up theirs for it") {
+TEST_CASE("a request that lacks memory keeps its own KV while others give up theirs for it") {
   Host host(Blocks16(4));
   host.Arrive(1, 40);
   host.Arrive(2, 10);
@@ -907,7 +907,7 @@ TEST_CASE("a policy may change while requests wait and run") {
   CHECK(scheduler.Inconsistency() == nullptr);
 }
 
-TEST_CASE("after a change of policy the worst by the new one gives way") {
+TEST_CASE("after a change of policy the last by the new one gives way") {
   auto made = Scheduler::Create(Blocks16(4), AnyPolicy(Fcfs{}));
   REQUIRE(made.ok());
   Scheduler scheduler = *std::move(made);
@@ -924,7 +924,7 @@ TEST_CASE("after a change of policy the worst by the new one gives way") {
   CHECK(tight.preempted == std::vector<Preemption>{{{1}, KvAction::kDrop}});
 }
 
-TEST_CASE("a change of policy also ranks who is being moved in") {
+TEST_CASE("a change of policy also ranks requests that are being swapped in") {
   SchedulerOptions options = Blocks16(4);
   options.cpu_blocks = {4};
   auto made = Scheduler::Create(options, AnyPolicy(Fcfs{}), SwapAll{});
@@ -962,14 +962,14 @@ TEST_CASE("time never runs backwards in here, and absurd estimates are unknown")
   CHECK(host.scheduler.stats().estimates_absurd == 1);
 }
 
-TEST_CASE("an id that is alive cannot arrive again; a released one can") {
+TEST_CASE("an id that is alive is rejected on arrival; a released one is accepted") {
   Host host(Blocks16(100));
   host.Arrive(1, 8);
   host.Arrive(1, 99);
   const StepPlan& plan = host.Plan();
   CHECK(Shape(plan) == "1:8");
   CHECK(plan.failed == Failed{{{1}, FailReason::kIdInUse}});
-  CHECK(plan.released.empty());  // the one that has the id lives
+  CHECK(plan.released.empty());  // the request that has the id lives
   host.Commit(plan, {1});
   CHECK(host.Plan().released == Released{{1}});
   host.Arrive(1, 12);
@@ -977,7 +977,7 @@ TEST_CASE("an id that is alive cannot arrive again; a released one can") {
   CHECK(host.scheduler.stats().failed_id_in_use == 1);
 }
 
-TEST_CASE("an id that comes back before it was released is refused, and the host hears of it") {
+TEST_CASE("an id that returns before its release is refused, and the host is notified") {
   Host host(Blocks16(100));
   host.Arrive(1, 8);
   const StepPlan& plan = host.Plan();
@@ -1018,7 +1018,7 @@ TEST_CASE("to ask about a request changes nothing, not even a counter") {
   CHECK(host.scheduler.stats() == before);
 }
 
-TEST_CASE("a request of 65,535 sequences decodes until its context cannot be counted, and 65,536 are refused") {
+TEST_CASE("a request of 65,535 sequences decodes up to the largest context, and 65,536 are refused") {
   SchedulerOptions options{.max_running = 1 << 17, .kv = KvMode::kNone};
   Host<> host(options, {.tokens = {1 << 20}, .max_seqs = 1 << 17});
   Request r = Prompt(1, 10);
@@ -1061,7 +1061,7 @@ TEST_CASE("options at fault are all named at once") {
         "kv_watermark is 2: must be in [0, 1)");
 }
 
-TEST_CASE("bounds of options are exact, and those of the ledger count where there is one") {
+TEST_CASE("bounds of options are exact, and those of the ledger apply if there is one") {
   const auto fault = [](SchedulerOptions options) { return std::string(options.Validate().message()); };
   CHECK(fault({.kv = KvMode::kNone, .kv_block_tokens = {0}, .kv_watermark = 1}).empty());
   CHECK(fault({.preempt_action = KvAction::kOut, .kv = KvMode::kNone, .first_step = {std::uint64_t{1} << 63}}).empty());
@@ -1082,7 +1082,7 @@ Request Alike(std::uint64_t id, std::int32_t tokens) {
   return r;
 }
 
-TEST_CASE("where the first does not fit, one that fits beside what it shares with others runs") {
+TEST_CASE("if the first does not fit, one that fits with shared KV runs") {
   SchedulerOptions options = Blocks16(8);
   options.prefix_cache = true;
   Host host(options);
@@ -1095,7 +1095,7 @@ TEST_CASE("where the first does not fit, one that fits beside what it shares wit
   CHECK(host.scheduler.stats().kv_reclaimed == 0);
 }
 
-TEST_CASE("a search that found nobody is made again when others have come to use the prefix of one that waits") {
+TEST_CASE("a search without a result is repeated after others have come to use a waiting request's prefix") {
   SchedulerOptions options = Blocks16(13);
   options.prefix_cache = true;
   options.cpu_blocks = {13};
@@ -1103,7 +1103,7 @@ TEST_CASE("a search that found nobody is made again when others have come to use
   host.Arrive(1, 48);
   host.Arrive(2, 48);
   CHECK(host.Step() == "1:48 2:48");
-  host.On(ToolCalled{.request = {1}});  // its three blocks are on their way out all the time
+  host.On(ToolCalled{.request = {1}});  // its three blocks are being swapped out throughout
   host.On(Blocked{{2}});                // with three more
   host.Arrive(3, 208);                  // first, and needs all there are
   host.Arrive(Alike(5, 128));           // eight, of seven that are free
@@ -1115,7 +1115,7 @@ TEST_CASE("a search that found nobody is made again when others have come to use
   CHECK(host.Step() == "5:64");  // now it needs four, of six; once none of seven was enough for it
 }
 
-TEST_CASE("a row that lacks memory is not failed where another one has ended at its cap since it was looked at") {
+TEST_CASE("a row that lacks memory is not failed if another one ended at its cap since its turn") {
   SchedulerOptions options = Blocks16(2);
   options.preempt = PreemptMode::kOff;
   Host host(options);
@@ -1124,13 +1124,13 @@ TEST_CASE("a row that lacks memory is not failed where another one has ended at 
   last.max_output_tokens = {1};
   host.Arrive(last);
   CHECK(host.Step() == "1:16 2:16");
-  const StepPlan& plan = host.Plan();  // 1 is looked at first; 2 has all its output, which nobody has told
+  const StepPlan& plan = host.Plan();  // 1 is looked at first; 2 has all its output, not yet reported
   CHECK(plan.failed.empty());
   CHECK(plan.released == Released{{2}});
   CHECK(Shape(plan) == "1:1");
 }
 
-// A host that owns its KV: 4 blocks of 16, frees come late, and it may refuse.
+// A host that owns its KV: 4 blocks of 16, late frees, and refusals on demand.
 class Oracle : public KvOracle {
  public:
   Tokens block_tokens() const override { return {block}; }
@@ -1180,12 +1180,12 @@ TEST_CASE("host-owned KV: one batched question a plan, deferred frees waited for
   CHECK(oracle.reserves == 1);
   CHECK((oracle.held[1] == 2 && oracle.held[2] == 2));
   oracle.defer = true;
-  const StepPlan& plan = host.Plan();  // 1 wants a third block; 2 gives way, but its blocks come later
+  const StepPlan& plan = host.Plan();  // 1 needs a third block; 2 gives way, but its blocks come later
   CHECK(plan.run.empty());
   CHECK(plan.idle == Idle::kKvPending);
   CHECK(plan.preempted.size() == 1);
   CHECK(host.scheduler.stats().kv_stalls == 2);  // before that, and after
-  CHECK(host.Plan().preempted.empty());  // nobody else is preempted meanwhile
+  CHECK(host.Plan().preempted.empty());  // no other row is preempted meanwhile
   oracle.free = std::exchange(oracle.pending, 0);
   host.On(KvFreed{});
   CHECK(host.Step() == "1:1");
@@ -1198,7 +1198,7 @@ TEST_CASE("host-owned KV: one batched question a plan, deferred frees waited for
   CHECK(host.Step() == "2:17 3:1");  // all but the last token of 3's prompt was cached
 }
 
-TEST_CASE("host-owned KV: once told of turns, plans bear hints for the host's cache; else none, and the same plans") {
+TEST_CASE("host-owned KV: plans bear cache hints once a turn is reported, and are otherwise the same") {
   for (const bool tells : {false, true}) {
     CAPTURE(tells);
     Oracle oracle;
@@ -1224,7 +1224,7 @@ TEST_CASE("host-owned KV: once told of turns, plans bear hints for the host's ca
   }
 }
 
-TEST_CASE("host-owned KV: what ends after its workflow, or its branch, is to be dropped, and not to be held") {
+TEST_CASE("host-owned KV: KV that ends after its workflow or branch is dropped, not held") {
   for (const bool all : {false, true}) {
     CAPTURE(all);
     Oracle oracle;
@@ -1253,7 +1253,7 @@ TEST_CASE("host-owned KV: what ends after its workflow, or its branch, is to be 
   }
 }
 
-TEST_CASE("where a row gave way to one that has to wait all the same, others get its share of the step") {
+TEST_CASE("if a row gave way to one that must still wait, others get its share of the step") {
   Oracle oracle;
   SchedulerOptions options;
   options.kv = KvMode::kOracle;
@@ -1293,7 +1293,7 @@ class Pool : public KvOracle {
       if (wish.granted) free -= BlocksOf(wish), Held(wish.request) += BlocksOf(wish), blocks -= BlocksOf(wish);
       if (wish.request.value == never) wish.refusal = KvRefusal::kForEver;
     }
-    CHECK(blocks <= free);  // what is wished for together is there
+    CHECK(blocks <= free);  // the wishes together fit
   }
   Blocks Release(RequestId request, KvAction) override {
     const std::int32_t blocks = std::exchange(Held(request), 0);
@@ -1309,7 +1309,7 @@ class Pool : public KvOracle {
 
   std::int32_t total, free;
   std::int64_t reserves = 0;
-  std::uint64_t never = 0;  // is refused for ever, where it is refused
+  std::uint64_t never = 0;  // refused for ever
   std::vector<std::int32_t> held = {};
   std::function<bool(const KvReservation&)> refuses = [](const KvReservation&) { return false; };
 };
@@ -1329,7 +1329,7 @@ Host<Priority> Running(Pool& pool, std::int32_t rows, PreemptMode preempt) {
   return host;
 }
 
-TEST_CASE("a refusal while memory is free costs nobody anything") {
+TEST_CASE("a refusal while memory is free preempts no row") {
   const auto preempt = GENERATE(PreemptMode::kOff, PreemptMode::kOnMemory, PreemptMode::kByRank);
   const std::int32_t rows = GENERATE(1, 256, 2048);
   Pool pool(4 * rows);
@@ -1364,7 +1364,7 @@ TEST_CASE("a refusal while memory is free costs nobody anything") {
   CHECK(pool.reserves == 22);
 }
 
-TEST_CASE("where memory is full by the oracle's own counts, rows give way, and in the end fail") {
+TEST_CASE("if memory is full by the oracle's own counts, rows give way, and finally fail") {
   const auto preempt = GENERATE(PreemptMode::kOff, PreemptMode::kOnMemory, PreemptMode::kByRank);
   Pool pool(4);
   Host<Priority> host = Running(pool, 4, preempt);
@@ -1379,7 +1379,7 @@ TEST_CASE("where memory is full by the oracle's own counts, rows give way, and i
   CHECK(one.Plan().failed == Failed{{{1}, FailReason::kKvExhausted}});
 }
 
-TEST_CASE("beside a row that is refused, others run and are let in") {
+TEST_CASE("while a row is refused, others run and are admitted") {
   Pool pool(40);
   Host<Priority> host = Running(pool, 2, PreemptMode::kOnMemory);
   host.limits.max_seqs = 3;
@@ -1418,7 +1418,7 @@ TEST_CASE("KV that is kept during a tool call is not given up for a refusal") {
   CHECK(host.scheduler.stats().kv_reclaimed == 0);
 }
 
-TEST_CASE("KV that is kept is not given up for a refusal that comes when memory has just become free") {
+TEST_CASE("kept KV is not given up for a refusal that comes when memory has just become free") {
   Pool pool(2);
   SchedulerOptions options;
   options.kv = KvMode::kOracle;
@@ -1438,7 +1438,7 @@ TEST_CASE("KV that is kept is not given up for a refusal that comes when memory 
   CHECK(host.scheduler.stats().kv_reclaimed == 0);
 }
 
-TEST_CASE("what has come to need more than an oracle's total fails, and those behind it run") {
+TEST_CASE("a request that outgrew an oracle's total fails, and later ones run") {
   Pool pool(8);
   SchedulerOptions options;
   options.kv = KvMode::kOracle;
@@ -1453,11 +1453,11 @@ TEST_CASE("what has come to need more than an oracle's total fails, and those be
   CHECK(plan.failed == std::vector<Failure>{{.request = {2}, .reason = FailReason::kNeverFits}});
   CHECK(plan.released == Released{{2}});
   host.Commit(plan);
-  pool.total -= 1;  // of what 1 and 3 hold nothing is to be had: they run until they need more
+  pool.total -= 1;  // 1 and 3 free nothing: they run until they need more
   CHECK(host.Step() == "1:1 3:1");
 }
 
-TEST_CASE("what was swapped out of an oracle's memory fails where it no longer fits into the total") {
+TEST_CASE("a request swapped out of an oracle's memory fails if it no longer fits the total") {
   Pool pool(8);
   SchedulerOptions options;
   options.kv = KvMode::kOracle;
@@ -1476,7 +1476,7 @@ TEST_CASE("what was swapped out of an oracle's memory fails where it no longer f
   CHECK(host.scheduler.alive() == 0);
 }
 
-TEST_CASE("a search that an oracle stopped goes on where it was, and round to the others") {
+TEST_CASE("a search that an oracle stopped continues at its place, and wraps around") {
   Pool pool(6);
   SchedulerOptions options;
   options.kv = KvMode::kOracle;
@@ -1485,7 +1485,7 @@ TEST_CASE("a search that an oracle stopped goes on where it was, and round to th
   host.Arrive(1, 32);
   CHECK(host.Step() == "1:32");
   host.On(Blocked{{1}});  // with two blocks
-  host.Arrive(2, 96);     // there are not enough for it beside them
+  host.Arrive(2, 96);     // too few for it next to them
   for (std::uint64_t id : {3u, 5u, 6u, 7u}) host.Arrive(id, 8);
   Request whole = Prompt(4, 8);
   whole.chunkable = false;
@@ -1498,7 +1498,7 @@ TEST_CASE("a search that an oracle stopped goes on where it was, and round to th
   CHECK(host.Step() == "4:8");
 }
 
-TEST_CASE("a plan that is built again for what was shed still says that an oracle refused somebody") {
+TEST_CASE("a plan that is rebuilt after shedding still reports the oracle's refusal") {
   Pool pool(6);
   SchedulerOptions options;
   options.kv = KvMode::kOracle;
@@ -1520,15 +1520,15 @@ TEST_CASE("a plan that is built again for what was shed still says that an oracl
   const StepPlan& plan = host.Plan();
   CHECK(plan.failed == Failed{{{3}, FailReason::kShed}});
   CHECK(pool.Held({3}) == 0);
-  CHECK(plan.idle == Idle::kKvHeld);  // 2 was refused, though what 1 waits for is a larger step
+  CHECK(plan.idle == Idle::kKvHeld);  // 2 was refused, though 1 waits for a larger step
   CHECK(host.scheduler.stats().oracle_refused == 3);  // 2 again, once 3 was shed
   all = false;
   CHECK(host.Step({2}) == "2:8");
   CHECK(host.Plan().idle == Idle::kNoBudget);
 }
 
-// Request 1 must be computed whole: 64 tokens, of which 48 are cached, in steps of no more than 17. It loses that KV on
-// its way back from the host's memory, and waits with five blocks for what can never fit. `first`: the next move.
+// Request 1 must be computed whole: 64 tokens, of which 48 are cached, in steps of at most 17. It loses that KV on its
+// way back from the host's memory. It then waits with five blocks and can never fit. `first`: the next move.
 template <class Host>
 void LoseKvOfWhole(Host& host, std::uint64_t first) {
   Request whole = Prompt(1, 64);
@@ -1548,7 +1548,7 @@ void LoseKvOfWhole(Host& host, std::uint64_t first) {
   CHECK(host.scheduler.Explain({1}).kv_blocks == Blocks{5});
 }
 
-TEST_CASE("what is freed by one that can never fit goes to others in the same plan, though KV is on its way out") {
+TEST_CASE("blocks of a request that can never fit go to others in the same plan, even during a swap-out") {
   struct Cached : Pool {
     using Pool::Pool;
     void CachedTokens(std::span<KvHit> hits) override {
@@ -1562,7 +1562,7 @@ TEST_CASE("what is freed by one that can never fit goes to others in the same pl
   Host<Priority, SwapAll> host(options, {.tokens = {17}}, {}, &pool);
   host.Arrive(2, 16);
   CHECK(host.Step() == "2:16");
-  host.On(ToolCalled{{2}});  // its block is on its way out all the time
+  host.On(ToolCalled{{2}});  // its block is being swapped out throughout
   LoseKvOfWhole(host, 2);
   host.Arrive(3, 128);  // first, and needs all there are
   host.Arrive(4, 48);  // three, of two that are free
@@ -1571,7 +1571,7 @@ TEST_CASE("what is freed by one that can never fit goes to others in the same pl
   CHECK(Shape(plan) == "4:17");
 }
 
-TEST_CASE("what is freed by one that can never fit goes to the first in the same plan, beside rows that run") {
+TEST_CASE("blocks of a request that can never fit go to the first in the same plan, next to running rows") {
   SchedulerOptions options = Blocks16(8);
   options.prefix_cache = true;
   options.cpu_blocks = {8};
@@ -1672,7 +1672,7 @@ TEST_CASE("a call asks an oracle for its counts once, though a pause policy is s
   CHECK(pool.snapshots == 2);
 }
 
-TEST_CASE("what an oracle refuses for ever fails, and what it refuses for now does not") {
+TEST_CASE("a request that an oracle refuses for ever fails, and one that it refuses for now does not") {
   Pool pool(100);
   SchedulerOptions options;
   options.kv = KvMode::kOracle;
@@ -1691,7 +1691,7 @@ TEST_CASE("what an oracle refuses for ever fails, and what it refuses for now do
   CHECK(last.released == Released{{2}});
 }
 
-TEST_CASE("who fits by what the host has found in its cache since is looked at after any word of the host's") {
+TEST_CASE("a request that fits by the host's cache is looked at after any report of the host") {
   const bool freed = GENERATE(true, false), committed = GENERATE(true, false);
   Finding pool(100);
   SchedulerOptions options{.kv = KvMode::kOracle, .admission_window = 1};
@@ -1715,7 +1715,7 @@ TEST_CASE("who fits by what the host has found in its cache since is looked at a
   CHECK(host.Step() == (freed || committed ? "5:52" : ""));
 }
 
-TEST_CASE("whom the host refuses takes no budget from others") {
+TEST_CASE("a request that the host refuses takes no budget from others") {
   Oracle oracle;
   oracle.refused = {1};
   SchedulerOptions options;
@@ -1739,8 +1739,8 @@ Request With(std::uint64_t id, std::int32_t tokens, std::uint64_t adapter) {
   return r;
 }
 
-// Requests for adapter 10 keep coming, two of them run at any time, and 2 waits for adapter 20. How many of them were
-// let in past it, when it gets in; -1: it does not.
+// Requests for adapter 10 keep coming, and two of them always run. Request 2 waits for adapter 20. Returns the number
+// of requests that were admitted past it; -1: it never ran.
 template <class Policy>
 int OvertakenFor(Host<Policy>& host, int steps) {
   std::uint64_t next = 3;
@@ -1759,7 +1759,7 @@ int OvertakenFor(Host<Policy>& host, int steps) {
   return -1;
 }
 
-TEST_CASE("who waits for its adapter is overtaken by as many as the window says, and by no more") {
+TEST_CASE("a request that waits for its adapter is overtaken at most admission_window times") {
   for (const std::int32_t window : {1, 3, 16}) {
     SchedulerOptions options = Blocks16(100);
     options.admission_window = window;
@@ -1767,12 +1767,12 @@ TEST_CASE("who waits for its adapter is overtaken by as many as the window says,
     host.Arrive(With(1, 8, 10));
     host.Step();
     host.Arrive(With(2, 8, 20));
-    // With a window of one it is the only one that is looked at.
+    // With a window of one only this request is looked at.
     CHECK(OvertakenFor(host, 60) == (window == 1 ? 0 : window));
   }
 }
 
-TEST_CASE("of several that wait for adapters each is overtaken by as many as the window says") {
+TEST_CASE("each of several requests that wait for adapters is overtaken at most admission_window times") {
   SchedulerOptions options = Blocks16(100);
   options.admission_window = 3;
   Host host(options, {.adapters = 1});
@@ -1804,7 +1804,7 @@ TEST_CASE("promotion does not lengthen the wait for an adapter") {
   CHECK((overtaken >= 4 && overtaken <= 6));  // two before it was promoted: they ranked before it
 }
 
-TEST_CASE("who uses no adapter passes one that waits for its own, also when that keeps adapters from others") {
+TEST_CASE("a request without adapter passes one that waits for its own, even if that keeps adapters from others") {
   SchedulerOptions options = Blocks16(100);
   options.admission_window = 2;
   Host host(options, {.adapters = 1});
@@ -1824,7 +1824,7 @@ TEST_CASE("who uses no adapter passes one that waits for its own, also when that
   CHECK(host.Step() == "6:1 2:8");
 }
 
-TEST_CASE("where no adapter may run, who waits for one keeps it from nobody") {
+TEST_CASE("if no adapter may run, a request that waits for one keeps it from none") {
   SchedulerOptions options = Blocks16(100);
   options.admission_window = 2;
   Host host(options, {.adapters = 1});
@@ -1847,7 +1847,7 @@ TEST_CASE("where no adapter may run, who waits for one keeps it from nobody") {
   CHECK(host.Step() == "2:8");
 }
 
-TEST_CASE("by rank: where the first waits for its adapter, the next displaces a worse one all the same") {
+TEST_CASE("by rank: if the first waits for its adapter, the next still displaces a lower one") {
   SchedulerOptions options = Blocks16(100);
   options.preempt = PreemptMode::kByRank;
   Host<Priority> host(options, {.max_seqs = 2, .adapters = 1});
@@ -1868,7 +1868,7 @@ TEST_CASE("by rank: where the first waits for its adapter, the next displaces a 
   CHECK(host.scheduler.stats().preempted_by_rank == 1);
 }
 
-TEST_CASE("however many need a larger step, those behind them run side by side") {
+TEST_CASE("however many requests need a larger step, later ones run together") {
   const bool many_sequences = GENERATE(true, false);
   Host host(Blocks16(1000), {.tokens = {100}, .max_seqs = 20});
   for (std::uint64_t id = 1; id <= 40; ++id) {
@@ -1883,7 +1883,7 @@ TEST_CASE("however many need a larger step, those behind them run side by side")
   CHECK(host.Step() == "41:1 42:1 43:1 44:1 45:8");
 }
 
-TEST_CASE("nobody is judged by the steps so far: who needs a larger one waits, and others pass") {
+TEST_CASE("earlier steps do not count: a request that needs a larger one waits, and others pass") {
   Host host(Blocks16(100), {.tokens = {20}, .max_seqs = 2});
   Request whole = Prompt(1, 30);
   whole.chunkable = false;
@@ -1906,7 +1906,7 @@ TEST_CASE("nobody is judged by the steps so far: who needs a larger one waits, a
   CHECK(host.Step() == "2:8");
 }
 
-TEST_CASE("who needs more than the host says it can ever do fails, whatever this step allows") {
+TEST_CASE("a request that needs more than the host's reported maximum fails, whatever this step allows") {
   SchedulerOptions options = Blocks16(100);
   options.max_step_tokens = {64};
   options.max_step_seqs = 4;
@@ -1927,7 +1927,7 @@ TEST_CASE("who needs more than the host says it can ever do fails, whatever this
   CHECK(host.Step() == "3:8");
 }
 
-TEST_CASE("who can run at once is not shed, and what is shed has waited for nothing to come") {
+TEST_CASE("a request that can run at once is not shed, and a shed one had nothing left to wait for") {
   SchedulerOptions options = Blocks16(100);
   options.max_waiting = 0;
   for (const Shed shed : {Shed::kNewest, Shed::kWorst}) {
@@ -1956,22 +1956,22 @@ TEST_CASE("an answer that has begun is never shed") {
     host.Arrive(r);
   }
   CHECK(host.Step() == "1:32 2:32");
-  CHECK(host.Step() == "1:1");  // 2, the worst, gives way with a token told
+  CHECK(host.Step() == "1:1");  // 2, the last by rank, gives way with a token reported
   host.Arrive(3, 32);
-  host.Arrive(4, 32);  // better than 2, both; one may wait beside it
+  host.Arrive(4, 32);  // both rank before 2; one may wait with it
   CHECK(host.Plan().failed == Failed{{{4}, FailReason::kShed}});
   CHECK(host.scheduler.Explain({2}).status == RequestStatus::kWaiting);
   CHECK(host.scheduler.Explain({3}).status == RequestStatus::kWaiting);
 }
 
-TEST_CASE("a host that does not plan is told to stop all the same") {
+TEST_CASE("a host that does not plan is still asked to stop") {
   SchedulerOptions options = Blocks16(100);
   options.max_running = 2;
   options.max_waiting = 3;
   Host host(options);
   for (std::uint64_t id = 1; id <= 50; ++id) {
     host.Arrive(id, 8);
-    CHECK(host.scheduler.waiting() <= 5);  // so many wait, and so many may be let in by the next plan
+    CHECK(host.scheduler.waiting() <= 5);  // the sum of the waiting bound and the next plan's admissions
   }
   const StepPlan& plan = host.Plan();
   CHECK(Shape(plan) == "1:8 2:8");
@@ -1996,7 +1996,7 @@ TEST_CASE("promoted requests are shed last, and still count") {
   CHECK(host.scheduler.Explain({2}).promoted);
 }
 
-// Its KV is on the way to the host's memory, so that nobody may wait for anything else.
+// Its KV is on the way to the host's memory, so that no request waits for anything else.
 void FillAndMoveOut(Host<Fcfs, SwapAll>& host, std::int32_t tokens) {
   host.Arrive(1, tokens);
   host.Step();
@@ -2004,7 +2004,7 @@ void FillAndMoveOut(Host<Fcfs, SwapAll>& host, std::int32_t tokens) {
   host.Plan();
 }
 
-TEST_CASE("a queue in which nobody fits is searched once; after that only those that join it are looked at") {
+TEST_CASE("a queue in which no request fits is searched once; after that only new ones are looked at") {
   SchedulerOptions options = Blocks16(10);
   options.cpu_blocks = {10};
   Host<Fcfs, SwapAll> host(options);
@@ -2014,7 +2014,7 @@ TEST_CASE("a queue in which nobody fits is searched once; after that only those 
     CHECK(host.scheduler.Plan(Ms(1), host.limits).run.empty());
   }
   CHECK(host.scheduler.stats().searched <= 1010);
-  // One that fits is found; that it comes and goes leaves no more room than there was.
+  // One request fits. Its run leaves no more room than before.
   for (std::uint64_t id = 2000; id < 2050; ++id) {
     host.scheduler.On(Arrived{Prompt(id, 16)}, Ms(1));
     const StepPlan& plan = host.scheduler.Plan(Ms(1), host.limits);
@@ -2027,7 +2027,7 @@ TEST_CASE("a queue in which nobody fits is searched once; after that only those 
   CHECK(Shape(host.Plan()).substr(0, 12) == "10:32 11:32 ");
 }
 
-TEST_CASE("where each needs more than is free, the queue is searched once, whatever else may keep them out") {
+TEST_CASE("if each request needs more than is free, the queue is searched once, whatever else may keep them out") {
   const bool gate = GENERATE(true, false), tier = GENERATE(true, false);
   SchedulerOptions options = Blocks16(10);
   options.prefix_cache = gate || tier;
@@ -2047,7 +2047,7 @@ TEST_CASE("where each needs more than is free, the queue is searched once, whate
   CHECK(Shape(host.Plan()).substr(0, 12) == "2000:1 10:32");
 }
 
-TEST_CASE("among those that have joined since the search, the first by rank that fits runs") {
+TEST_CASE("among requests that joined since the search, the first by rank that fits runs") {
   SchedulerOptions options = Blocks16(10);
   options.cpu_blocks = {10};
   Host<Fcfs, SwapAll> host(options);
@@ -2062,7 +2062,7 @@ TEST_CASE("among those that have joined since the search, the first by rank that
   CHECK(host.Step() == "4:16");
 }
 
-TEST_CASE("where the first does not fit, one whose KV is on the way back keeps nobody from running") {
+TEST_CASE("if the first does not fit, one whose KV is on the way back keeps no other from running") {
   SchedulerOptions options = Blocks16(10);
   options.cpu_blocks = {10};
   Host<Priority, SwapAll> host(options);
@@ -2095,7 +2095,7 @@ struct Counting {
   }
 };
 
-TEST_CASE("to drop what many hold costs about as much for each as to drop what one holds") {
+TEST_CASE("dropping the KV of many requests costs about as much for each as dropping one") {
   constexpr std::int32_t kHolders = 1000;
   for (const bool answered : {true, false}) {
     SchedulerOptions options = Blocks16(kHolders);
@@ -2147,7 +2147,7 @@ TEST_CASE("prefixes cut into chunks of unlike sizes are shared side by side") {
   CHECK(host.scheduler.stats().tokens_cached == 96);
   CHECK(host.Step({3}) == "3:1 4:1");
   CHECK(host.scheduler.kv().cached == Blocks{4});
-  host.Arrive(5, 16 * 7);  // beside the three blocks of 4: the idle chunks make room, the larger ones are older
+  host.Arrive(5, 16 * 7);  // next to the three blocks of 4: idle chunks are evicted, the larger ones are older
   host.Step({4, 5});
   CHECK(host.used() == 0);
   CHECK(host.scheduler.kv().cached <= Blocks{4});

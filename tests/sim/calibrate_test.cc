@@ -34,7 +34,7 @@ CostModel Saturating() {
   return cost;
 }
 
-// What a virtual engine of this cost logs, with a normal error of that relative size.
+// The log of a virtual engine with this cost and a normal error of this relative size.
 StepLog LogOf(const CostModel& cost, double noise, std::uint64_t seed = 1, std::size_t workflows = 300) {
   ReplayOptions options;
   options.profile.id = "truth";
@@ -161,7 +161,7 @@ TEST_CASE("outliers are named and do not bend the fit") {
 
 TEST_CASE("coefficients are never negative") {
   StepLog log = LogOf(Linear(), 0.02, 4);
-  // The larger the context, the faster: nothing that a cost model can say.
+  // Larger contexts are faster: no cost model describes this.
   for (TimedStep& step : log.steps) {
     step.time = FromSeconds(1e-3 * (10 + 0.1 * static_cast<double>(step.load.tokens())) *
                             std::exp(-1e-4 * static_cast<double>(step.load.decode_context)));
@@ -169,7 +169,7 @@ TEST_CASE("coefficients are never negative") {
   for (const CostFit& fit : Fitted(log).fits) CHECK(fit.cost.decode.per_context_ms == 0);
 }
 
-TEST_CASE("a log that cannot tell what a step costs is refused, and says why") {
+TEST_CASE("a log that does not determine the cost of a step is refused with the reason") {
   const StepLog good = LogOf(Linear(), 0, 1, 20);
   const auto refusal = [](StepLog log, const CalibrateOptions& options = {}) {
     const absl::StatusOr<EngineCalibration> fitted = Calibrate(log, options);
@@ -209,7 +209,7 @@ TEST_CASE("a log that cannot tell what a step costs is refused, and says why") {
   contains(refusal(good, {.holdout = std::nan("")}), "holdout is nan");
 }
 
-TEST_CASE("what the log does not cover is said") {
+TEST_CASE("ranges that the log does not cover are reported") {
   const StepLog log = LogOf(Linear(), 0.02);
   CHECK_FALSE(Warns(Fitted(log, {.max_seqs = 20, .token_budget = 256}), " of "));
   CHECK_FALSE(Warns(Fitted(log, {.max_seqs = 20, .token_budget = 256}), " above "));
@@ -239,7 +239,7 @@ TEST_CASE("what the log does not cover is said") {
   CHECK(Warns(Fitted(fixed), "every prefill step has 128 tokens"));
 }
 
-TEST_CASE("times that nothing explains, and engines that grow slower, are said") {
+TEST_CASE("unexplained times, and engines that grow slower, are reported") {
   StepLog log = LogOf(Linear(), 0.02, 6);
   StepLog slowing = log;
   for (std::size_t i = 0; i < log.steps.size(); ++i) {
@@ -266,7 +266,7 @@ TEST_CASE("times that are not in seconds are doubted, and slow engines are not")
   CHECK_FALSE(doubted(50, "was the time of a step logged"));  // a large model on a CPU
 }
 
-TEST_CASE("totals alone still fit, without the terms they do not tell") {
+TEST_CASE("totals alone still fit, without the terms that they do not determine") {
   StepLog log = LogOf(Linear(), 0.02);
   log.knows_prefill_work = log.knows_samples = false;
   for (TimedStep& step : log.steps) step.load.prefill_work = 0, step.load.samples = step.load.decodes;

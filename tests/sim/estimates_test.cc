@@ -74,7 +74,7 @@ TEST_CASE("kinds are read from their names, and faults are named") {
   }
 }
 
-TEST_CASE("learnt: before anything has ended as told, then by what has, and never by what has not") {
+TEST_CASE("learnt: the estimate before anything has ended, then by ended calls, never by others") {
   const Workload w = LogNormalCalls(8000, 5, 1);
   const EstimateSpec noise{EstimateKind::kNoise, 1.2}, learnt{EstimateKind::kNoise, 1.2, true};
   Estimator raw(w, noise, 3), told(w, learnt, 3);
@@ -91,7 +91,7 @@ TEST_CASE("learnt: before anything has ended as told, then by what has, and neve
   CHECK(errors.output.by_octave < 0.12);
   CHECK(errors.left.by_octave == errors.output.by_octave);
 
-  // What it tells of the rest is nearer than what it was told, and the same if the rest had come out otherwise.
+  // Its estimate of the rest is nearer than the given one. It does not change if the true rest differs.
   Workload other = w;
   for (std::uint32_t c = 6001; c < 8000; ++c) other.calls[c].output_tokens = 1;
   Estimator elsewhere(other, learnt, 3);
@@ -109,7 +109,7 @@ TEST_CASE("learnt: before anything has ended as told, then by what has, and neve
   CHECK(squares < raw_squares / 4);
 }
 
-TEST_CASE("learnt: what a workflow has left, with what it has generated, and the work after the call along with it") {
+TEST_CASE("learnt: the rest of a workflow, by its generated tokens, and the work after the call") {
   // One kind of workflow that ends after one call or after ten.
   std::vector<std::vector<std::int32_t>> chains;
   for (int i = 0; i < 4000; ++i) chains.push_back(std::vector<std::int32_t>(i % 3 == 0 ? 10 : 1, 100));
@@ -140,7 +140,7 @@ TEST_CASE("learnt: what a workflow has left, with what it has generated, and the
   CHECK(Described(learnt, last, first + 3).workflow_tokens_left.mean == Approx(600).epsilon(0.1));
 }
 
-TEST_CASE("the oracle knows the call and what its workflow has left") {
+TEST_CASE("the oracle knows the call and the rest of its workflow") {
   const Workload w = Chains({{10, 20, 30}});
   Estimator estimator(w, kOracle, 1);
   CHECK(Described(estimator, 0, 0).output_tokens == Estimate::Exact(10));
@@ -161,7 +161,7 @@ Workload Diamond() {
   return w;
 }
 
-TEST_CASE("what a workflow has left besides a call, by hand") {
+TEST_CASE("the rest of a workflow besides a call, by hand") {
   const Workload w = Diamond();
   Estimator estimator(w, kOracle, 1);
   // Contexts over steps: 20 * 100 + 20^2 / 2; 10 * 100 + 10^2 / 2 + 50 * (10 - 4); 40 * 100 + 40^2 / 2.
@@ -173,7 +173,7 @@ TEST_CASE("what a workflow has left besides a call, by hand") {
   CHECK_FALSE(Described(*std::make_unique<Estimator>(w, EstimateSpec{}, 1), 0, 0).after.known());
 }
 
-TEST_CASE("a noisy prediction of what comes after errs as those of its calls do") {
+TEST_CASE("a noisy prediction of the rest errs like those of its calls") {
   const Workload w = Diamond();
   Estimator estimator(w, {EstimateKind::kNoise, 0.5}, 3);
   const double last = Described(estimator, 0, 3).output_tokens.mean;
@@ -252,7 +252,7 @@ TEST_CASE("Gaussian errors are a share of the truth, without bias, and never bel
   }
 }
 
-TEST_CASE("calibrated estimates are unbiased whatever they say, and their quantiles hold") {
+TEST_CASE("calibrated estimates are unbiased for any prediction, and their quantiles hold") {
   const Workload w = LogNormalCalls(40'000, 5, 1);
   Estimator estimator(w, {EstimateKind::kCalibrated, 0.8}, 3);
   struct Pair {
@@ -293,7 +293,7 @@ TEST_CASE("calibration shrinks towards the workload, by hand") {
   CHECK(e.mean / e.Quantile(0.5) == Approx(std::exp(variance / 2)));
 }
 
-TEST_CASE("class means know what has finished, and a workflow's rest only when it has ended") {
+TEST_CASE("class means know finished calls, and a workflow's rest only after it has ended") {
   const Workload w = Chains({{10, 30}, {20, 50}, {7, 7}});
   Estimator estimator(w, kClassMean, 1);
   CHECK_FALSE(Described(estimator, 0, 0).output_tokens.known());
@@ -317,7 +317,7 @@ TEST_CASE("class means know what has finished, and a workflow's rest only when i
   CHECK(Described(estimator, 2, 5).workflow_tokens_left.mean == 40);  // (30 + 50) / 2
 }
 
-TEST_CASE("lengths know what has finished of the same stage and size of prompt, and nothing of the rest") {
+TEST_CASE("lengths know finished calls of the same stage and prompt size, and no others") {
   const Workload w = Chains({{10, 30}, {20, 50}});
   Estimator estimator(w, {EstimateKind::kLengths, 0}, 1);
   CHECK_FALSE(Described(estimator, 0, 0).output_tokens.known());
@@ -353,7 +353,7 @@ void EndFirst(Estimator& estimator, const Workload& w, std::uint32_t workflows) 
   }
 }
 
-TEST_CASE("forests are grown as workflows end, and tell what class means cannot") {
+TEST_CASE("forests grow as workflows end, and estimate more than class means") {
   const Workload w = FromPrompts(600);
   Estimator forest(w, kForest, 1), means(w, kClassMean, 1);
   EndFirst(forest, w, 31);
@@ -380,7 +380,7 @@ TEST_CASE("forests are grown as workflows end, and tell what class means cannot"
   CHECK(off_after < 0.3);
 }
 
-TEST_CASE("forests look at what a prompt shows") {
+TEST_CASE("forests use the features of a prompt") {
   Workload w = FromPrompts(300);
   w.feature_names = {"long_words"};
   for (std::size_t c = 0; c < w.calls.size(); ++c) {
@@ -462,7 +462,7 @@ TEST_CASE("the nameless are classed by the size of their prompt") {
   CHECK(Described(estimator, 2, 2, 40).output_tokens.mean == 8);
 }
 
-TEST_CASE("unobserved lengths change nothing that is told without an oracle") {
+TEST_CASE("unobserved lengths change no estimate without an oracle") {
   const Workload a = Chains({{10, 30}, {20, 50}});
   Workload b = a;
   for (WorkloadCall& call : b.calls) call.output_tokens *= 3;
@@ -481,7 +481,7 @@ TEST_CASE("unobserved lengths change nothing that is told without an oracle") {
   }
 }
 
-TEST_CASE("a tool is known by the means of its name, and what precedes it likewise") {
+TEST_CASE("a tool is estimated by the means of its name, and so is the output before it") {
   Workload w = Chains({{400}});
   w.names.push_back("search");
   w.tools = {{5, 100, FromSeconds(2), 4}, {5, 300, FromSeconds(4), 4}};

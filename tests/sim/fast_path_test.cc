@@ -191,7 +191,7 @@ TEST_CASE("prefix hits are a reduction of the prefill") {
   CHECK(P95(requests, options) == none);
 }
 
-TEST_CASE("a run again gives the same, and what cannot fit fails alone") {
+TEST_CASE("a repeated run gives the same, and only a request that can never fit fails") {
   const PreparedCostModel cost(FindProfile("aic/llama-3.1-8b/h100/bf16/tp1")->cost);
   FastPath fast(cost, {.kv_tokens = 4096});
   std::vector<FastRequest> requests = RequestsOf(Poisson(300, 3, 200, 100, 5), 1);
@@ -220,7 +220,7 @@ TEST_CASE("a run again gives the same, and what cannot fit fails alone") {
   CHECK(fast.Run({}, {}).steps == 0);
 }
 
-TEST_CASE("no request is lost, whatever the engine") {
+TEST_CASE("no request is lost on any engine") {
   for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(Scaled(300)); ++seed) {
     Random random(seed);
     const PreparedCostModel cost(FindProfile("aic/llama-3.1-8b/h100/bf16/tp1")->cost, 64, 64);

@@ -55,7 +55,7 @@ TEST_CASE("two requests, by hand") {
   CHECK_FALSE(m.regret.has_value());
 }
 
-TEST_CASE("a window leaves out what came before it, and counts those that still wait at its end") {
+TEST_CASE("a window omits earlier requests, and counts those that still wait at its end") {
   // Before; served; has its first token and runs on; its step runs beyond the end; waits; never came.
   std::vector<RequestRecord> requests = {Completed(0, 1, 3, 11, 5), Completed(10, 11, 12, 14, 3), {}, {}, {}, {}};
   requests[2].arrival = At(12), requests[2].first_token = At(15);
@@ -80,7 +80,7 @@ TEST_CASE("a window leaves out what came before it, and counts those that still 
   CHECK(m.throughput_tokens == Approx(0.3));
 }
 
-TEST_CASE("what did not complete is counted, and stays out of the latencies") {
+TEST_CASE("incomplete requests are counted, and excluded from latencies") {
   std::vector<RequestRecord> requests = {Completed(0, 0, 1, 1.05, 2), {}, {}, {}};
   requests[1].arrival = At(1);
   requests[1].outcome = Outcome::kFailed;

@@ -1,4 +1,5 @@
-// Engines of unlike models play what the workload says of each, and nobody knows that before it is seen.
+// Engines of different models generate the workload's outputs for their model. No estimate knows an output before it is
+// seen.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -57,7 +58,7 @@ double SolvedBy(const Workload& w, const char* model) {
   return solved / static_cast<double>(w.workflows.size());
 }
 
-TEST_CASE("an engine plays its model's outputs, or the calls' own where the workload knows no such model") {
+TEST_CASE("an engine generates its model's outputs, or the calls' own if the workload lacks the model") {
   const Workload w = Apps(60);
   for (const char* model : {"qwen2.5-14b", "llama-3.2-3b", "llama-3.1-8b"}) {
     ReplayOptions options;
@@ -116,7 +117,7 @@ TEST_CASE("forecasts of another size are refused") {
   }
 }
 
-TEST_CASE("estimates are of the model at hand") {
+TEST_CASE("estimates are for the engine's model") {
   const Workload w = Apps(30);
   const std::size_t small = w.ModelIndex("qwen2.5-1.5b"), large = w.ModelIndex("ministral-8b");
   const std::uint32_t call = w.workflows[3].first_call;
@@ -142,7 +143,7 @@ TEST_CASE("estimates are of the model at hand") {
   calibrated.Describe(3, call, b, large);
   CHECK(b.output_tokens.Quantile(0.5) > 3 * a.output_tokens.Quantile(0.5));
 
-  // What has ended on a model is known of that model.
+  // Calls that ended on a model inform estimates for that model.
   Estimator means(w, {EstimateKind::kClassMean, 0}, 1);
   for (std::uint32_t c = call; c < call + w.workflows[3].calls; ++c) {
     means.Describe(3, c, r, small);
@@ -219,7 +220,7 @@ struct TwoModels {
   }
 };
 
-TEST_CASE("what a call would have generated on a model that it did not run on is never told") {
+TEST_CASE("the output of a call on a model that it did not run on is never revealed") {
   TwoModels seen, other;
   Random random(9);
   for (std::size_t c = 0; c < other.ran_on.size(); ++c) {
@@ -235,7 +236,7 @@ TEST_CASE("what a call would have generated on a model that it did not run on is
   }
 }
 
-TEST_CASE("what a model has written is in the workflow's later prompts") {
+TEST_CASE("a model's output is part of the workflow's later prompts") {
   const std::string head = R"({"takt_workload": 1, "models": ["qwen2.5-7b"]})";
   const auto took = [&](int output) {
     const absl::StatusOr<Workload> w = ParseWorkload(
@@ -256,7 +257,7 @@ TEST_CASE("what a model has written is in the workflow's later prompts") {
   CHECK(took(1) == 491);
 }
 
-TEST_CASE("nobody sees what a model will write: other outputs, the same start") {
+TEST_CASE("future output is hidden: other outputs, the same start") {
   const Workload w = Apps(120);
   Workload other = w;
   for (std::int32_t& tokens : other.model_tokens) tokens = tokens / 2 + 40;

@@ -1,4 +1,4 @@
-// Prefill and decode on different engines: by hand, and that nothing is lost on the way.
+// Prefill and decode on different engines: by hand, and without losses.
 #include <algorithm>
 #include <cstdint>
 #include <vector>
@@ -59,7 +59,7 @@ TEST_CASE("transfers take turns on the links of both ends") {
   CHECK(ends(2, 2) == std::vector{AtMs(120), AtMs(120)});
 }
 
-TEST_CASE("short prompts are computed where they decode") {
+TEST_CASE("short prompts are computed at their decoder") {
   ReplayOptions options = Apart(1, 1);
   options.cluster.deflect_tokens = 50;
   const ReplayResult result = MustReplay(Requests({{AtMs(0), {50, 3}}, {AtMs(0), {51, 3}}}), options);
@@ -69,7 +69,7 @@ TEST_CASE("short prompts are computed where they decode") {
   CHECK(result.requests[1].end == AtMs(10 + 51 + 20));  // the decoder is idle by then
 }
 
-TEST_CASE("KV stays where it was computed until the call has begun where it decodes") {
+TEST_CASE("KV stays at its prefill engine until the call has begun at the decoder") {
   // Seven blocks: one prompt at a time.
   ReplayOptions options = Apart(1, 1);
   options.kv_tokens = 112;
@@ -82,7 +82,7 @@ TEST_CASE("KV stays where it was computed until the call has begun where it deco
   CHECK(result.requests[1].preemptions == 0);
 }
 
-TEST_CASE("a prompt does not hold up what decodes elsewhere") {
+TEST_CASE("a prompt does not delay decodes elsewhere") {
   // 31 ms of prefill beside decodes of some 3 ms.
   const Workload w = Requests({{AtMs(0), {10, 40}}, {AtMs(60), {300, 2}}});
   const auto slowest = [&](ReplayOptions options) {
@@ -105,7 +105,7 @@ TEST_CASE("a prompt does not hold up what decodes elsewhere") {
   CHECK(slowest(apart) < 0.012);  // its own prompt's transfer and the longest step
 }
 
-TEST_CASE("random workloads: all complete, nothing is said of requests that cannot be, the same again") {
+TEST_CASE("random workloads: all complete, no faults are reported, and runs repeat") {
   for (std::uint64_t seed = 1; seed <= 12; ++seed) {
     Workload w = RandomWorkload(seed, 60, 20, false);
     for (std::size_t i = 0; i + 1 < w.workflows.size(); i += 2) w.workflows[i + 1].arrival = w.workflows[i].arrival;
@@ -136,7 +136,7 @@ TEST_CASE("random workloads: all complete, nothing is said of requests that cann
   }
 }
 
-TEST_CASE("what is too large for a decoder fails, and leaves no KV behind") {
+TEST_CASE("a request too large for a decoder fails, and leaves no KV behind") {
   ReplayOptions options = Apart(1, 1);
   options.kv_tokens = 112;
   options.scheduler.kv_watermark = 0;
@@ -147,7 +147,7 @@ TEST_CASE("what is too large for a decoder fails, and leaves no KV behind") {
   CHECK(result.requests[2].outcome == Outcome::kCompleted);
 }
 
-TEST_CASE("what cannot be apart is refused by name") {
+TEST_CASE("an invalid split of engines is refused by name") {
   const Workload w = Requests({{AtMs(0), {100, 3}}});
   const auto refused = [&](ReplayOptions options, const char* name, const Workload& workload) {
     const absl::StatusOr<ReplayResult> result = Replay(workload, options);

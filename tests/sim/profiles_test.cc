@@ -164,7 +164,7 @@ TEST_CASE("every compiled-in profile is sound and found under its id") {
   }
 }
 
-TEST_CASE("the compiled-in profiles are those of the calibration data") {
+TEST_CASE("the compiled-in profiles equal the calibration data") {
   const std::vector<Profile> file = Calibration();
   if (file.empty()) return;
   CHECK(file.size() == 395);
@@ -190,7 +190,7 @@ TEST_CASE("the compiled-in profiles are those of the calibration data") {
   }
 }
 
-TEST_CASE("the capacity formula gives what the calibration data states") {
+TEST_CASE("the capacity formula equals the calibration data") {
   const std::vector<Profile> file = Calibration();
   if (file.empty()) return;
   for (const Profile& p : file) {
@@ -243,7 +243,7 @@ TEST_CASE("a file of one's own") {
   CHECK(big.kv_capacity_tokens == 0);
 }
 
-TEST_CASE("what is no file, or has no end, is refused") {
+TEST_CASE("a missing or endless file is refused") {
   CHECK(ReadProfiles("/absent").status().code() == absl::StatusCode::kNotFound);
   CHECK(std::string(ReadProfiles("/").status().message()).find("cannot be read") != std::string::npos);
   CHECK(ReadProfiles("/dev/zero").status().code() == absl::StatusCode::kResourceExhausted);
@@ -347,7 +347,7 @@ TEST_CASE("a derived profile scales by bytes per bandwidth and FLOP per peak") {
 // Time per output token of Llama-3.1-70B, fp8, under vLLM: the fits to served runs were made of 4 to 64 sequences, and
 // are within 4 % of these. All-reduces among four and eight are measured curves, and no cause of what derived profiles
 // lack: when launches shrank with the weights, they were 12 and 25 % too fast, from two GPUs.
-TEST_CASE("a derived profile of more GPUs is as fast as what was served on them") {
+TEST_CASE("a derived profile of more GPUs is as fast as measured serving on them") {
   for (const std::int32_t tp : {4, 8}) {
     const auto derived = DeriveProfile(Find("aic/llama-3.1-70b/h100/fp8/tp2"), "", "", tp);
     REQUIRE(derived.ok());

@@ -54,7 +54,7 @@ TEST_CASE("two requests with steps of 10 ms, by hand") {
   CHECK(result.metrics.queue.max == Approx(0.005));
 }
 
-TEST_CASE("an engine that loses all KV between two steps computes it again, and goes on where it was") {
+TEST_CASE("an engine that loses all KV between two steps recomputes it, and continues") {
   Workload w = Requests({{AtMs(0), {150, 5}}, {AtMs(100), {150, 1}}, {AtMs(200), {150, 1}}});
   w.prefix_block_tokens = 16;
   w.prefix_hashes = {1, 2, 3};
@@ -69,7 +69,7 @@ TEST_CASE("an engine that loses all KV between two steps computes it again, and 
   CHECK(cold.requests[0].end == AtMs(90));  // three steps for 152 tokens, of which the last yields a token
   CHECK(cold.requests[0].output_tokens == 5);
   CHECK(cold.requests[0].recomputed_tokens >= 150);
-  CHECK(cold.requests[1].cached_tokens == 0);  // what is computed anew belongs to its request alone
+  CHECK(cold.requests[1].cached_tokens == 0);  // recomputed tokens belong to the request alone
   CHECK(cold.requests[2].cached_tokens == 48);
   options.cluster.cold_at = Ms(150);
   const ReplayResult lost = MustReplay(w, options);
@@ -88,7 +88,7 @@ TEST_CASE("a prompt beyond the token budget is computed in chunks") {
   CHECK(result.requests[0].end == AtMs(30));
 }
 
-TEST_CASE("steps cost what the model says, and a request alone takes its isolated latency") {
+TEST_CASE("steps have the cost of the model, and a single request takes its isolated latency") {
   // Prefill 1 + 10 ms, decodes 3 + 1.01 and 3 + 1.02 ms.
   const Workload w = Requests({{AtMs(0), {100, 3}}});
   const ReplayOptions options = LinearSteps();
@@ -98,7 +98,7 @@ TEST_CASE("steps cost what the model says, and a request alone takes its isolate
   CHECK(result.metrics.slowdown.max == Approx(1).epsilon(1e-6));
 }
 
-TEST_CASE("every workflow alone takes its isolated latency, where its calls do not overlap") {
+TEST_CASE("every workflow alone takes its isolated latency, unless its calls overlap") {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     Workload w = RandomWorkload(seed, 1, 1, true);
     // A chain: each call waits for the one before.
@@ -125,7 +125,7 @@ TEST_CASE("one place: first come first, or shortest first") {
   CHECK(result.requests[0].end == AtMs(40));
   CHECK(result.requests[1].end == AtMs(70));
   CHECK(result.requests[2].end == AtMs(80));
-  options.policy = PolicyBy("sjf");  // which knows the lengths unless it is told otherwise
+  options.policy = PolicyBy("sjf");  // which knows the lengths by default
   result = MustReplay(w, options);
   CHECK(result.requests[0].end == AtMs(40));
   CHECK(result.requests[2].end == AtMs(50));
@@ -199,7 +199,7 @@ TEST_CASE("a tool takes its time, and its answer is computed") {
 }
 
 // Ten blocks of a request move out, and back, beside one that decodes; a move takes 7 ms.
-TEST_CASE("moves run beside the steps, hold them up, or something between") {
+TEST_CASE("moves run in parallel with steps, delay them, or partly both") {
   const Workload w = Requests(
       {{AtMs(0), {.prompt = 160, .output = 3, .tools = {{1, 0, Ms(50), 0}}}}, {AtMs(0), {.prompt = 10, .output = 20}}});
   ReplayOptions options = ConstantSteps();
@@ -230,7 +230,7 @@ TEST_CASE("moves run beside the steps, hold them up, or something between") {
   CHECK(Replay(w, options).status().message().find("swap_overlap is 1.5") != std::string::npos);
 }
 
-TEST_CASE("the host's memory and the step's allowance bound what moves; the rest is computed again, in chunks") {
+TEST_CASE("the host's memory and the step's allowance bound moves; the rest is recomputed in chunks") {
   const Workload w = Requests({{AtMs(0), {.prompt = 160, .output = 3, .tools = {{1, 7, FromSeconds(50), 0}}}}});
   const auto recomputed = [&](const char* pause, std::int32_t cpu_blocks, std::int32_t swap_out) {
     ReplayOptions options = ConstantSteps();
@@ -292,7 +292,7 @@ TEST_CASE("rates scale, and a limit takes the first workflows") {
   CHECK(RateScaleForLoad(w, 0.5, 20) == Approx(1.5));
 }
 
-TEST_CASE("saturation is what is served with everything there") {
+TEST_CASE("saturation is the rate with all work present at the start") {
   // Two at a time, each two steps.
   const Workload w = Requests({{AtMs(0), {10, 2}}, {AtMs(900), {10, 2}}, {AtMs(1800), {10, 2}}, {AtMs(9900), {10, 2}}});
   ReplayOptions options = ConstantSteps();
@@ -302,7 +302,7 @@ TEST_CASE("saturation is what is served with everything there") {
   CHECK(*rate == Approx(100));
 }
 
-TEST_CASE("what can never fit is named, and what waits for it is never made") {
+TEST_CASE("a request that can never fit is named, and its dependants never arrive") {
   Workload w;
   AddWorkflow(w, AtMs(0), {{5000, 2}, {10, 1}, {10, 1, {0}}, {10, 1, {1, 2}}});
   AddWorkflow(w, AtMs(1), {{10, 1}});
@@ -325,7 +325,7 @@ TEST_CASE("what can never fit is named, and what waits for it is never made") {
   CHECK(routed.metrics.completed == 2);
 }
 
-TEST_CASE("a closed loop before several instances serves all, as many at a time as it says") {
+TEST_CASE("a closed loop over several instances serves all, at its concurrency") {
   Workload w = RandomWorkload(5, 60, 1, true);
   std::int64_t output = 0;
   for (WorkloadCall& call : w.calls) {
@@ -381,7 +381,7 @@ TEST_CASE("a closed loop goes on past failures") {
   CHECK(result.requests[2].end == AtMs(10));
 }
 
-TEST_CASE("when memory runs out the newest gives way and computes again what it lost") {
+TEST_CASE("when memory runs out the newest gives way and recomputes its loss") {
   // Eight blocks of 16 tokens: 64 + 60 tokens fit, and no more.
   const Workload w = Requests({{AtMs(0), {60, 30}}, {AtMs(0), {60, 30}}});
   ReplayOptions options = ConstantSteps();
@@ -480,7 +480,7 @@ std::vector<RequestRecord> PlainEngine(const Workload& w, const CostModel& cost,
   return records;
 }
 
-TEST_CASE("with room for all, FCFS does what the plainest engine does") {
+TEST_CASE("with room for all, FCFS equals the plainest engine") {
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
     const Workload w = RandomWorkload(seed, 80, seed % 3 == 0 ? 2.0 : 40.0, false);
     Workload plain = w;
@@ -542,7 +542,7 @@ ReplayOptions Varied(std::uint64_t seed) {
   return options;
 }
 
-TEST_CASE("whatever the options, every request ends, and twice the same way") {
+TEST_CASE("under any options every request ends, and runs repeat") {
   for (std::uint64_t seed = 1; seed <= 84; ++seed) {
     const Workload w = RandomWorkload(seed, 25, 60, true);
     ReplayOptions options = Varied(seed);
@@ -558,7 +558,7 @@ TEST_CASE("whatever the options, every request ends, and twice the same way") {
   }
 }
 
-// What each step of a run must come to, counted entry by entry from the plans alone.
+// The cost of each step of a run, counted entry by entry from the plans alone.
 class StepsByHand {
  public:
   StepsByHand(const Workload& w, const PreparedCostModel& cost) : w_(w), cost_(cost), generated_(w.calls.size()) {}
@@ -593,7 +593,7 @@ class StepsByHand {
   TimePoint end_{};
 };
 
-TEST_CASE("a step costs what its plan says and has a row for each living entry, and a run is the same unwatched") {
+TEST_CASE("a step costs as its plan and has a row for each living entry, and observation changes no run") {
   for (std::uint64_t seed = 1; seed <= 48; ++seed) {
     const Workload w = RandomWorkload(seed, 25, 60, true);
     ReplayOptions options = Varied(seed);
@@ -611,7 +611,7 @@ TEST_CASE("a step costs what its plan says and has a row for each living entry, 
   }
 }
 
-TEST_CASE("several instances serve everything, and twice the same way") {
+TEST_CASE("several instances serve everything, and runs repeat") {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     const Workload w = RandomWorkload(seed, 40, 20, true);
     ReplayOptions options = Varied(seed);
@@ -628,7 +628,7 @@ TEST_CASE("several instances serve everything, and twice the same way") {
   }
 }
 
-TEST_CASE("every compiler, at every optimisation level, comes to the same plans") {
+TEST_CASE("every compiler makes the same plans at every optimisation level") {
   // The number stands for what is decided at present: a change that is meant to alter plans alters it, a preset must
   // not.
   constexpr std::uint64_t kExpected = 0xbb95fa08080311a0;
@@ -679,7 +679,7 @@ TEST_CASE("a tenant that floods two instances delays itself, under a router's fa
   CHECK(MustReplay(w, options).requests[20].end == AtMs(360));
 }
 
-TEST_CASE("a plan made ahead costs no time when nobody arrives") {
+TEST_CASE("a plan made ahead costs no time when no request arrives") {
   const Workload w = Requests({{AtMs(0), {100, 20}}, {AtMs(0), {50, 10}}});
   ReplayOptions options = ConstantSteps();
   const ReplayResult plain = MustReplay(w, options);
@@ -776,7 +776,7 @@ TEST_CASE("turns that go elsewhere than the turn before have moved, and find not
   }
 }
 
-TEST_CASE("a turn finds what the turns of its session before it have left, and not what others have") {
+TEST_CASE("a turn finds the KV of its session's earlier turns, and not of others") {
   Workload w = TwoTurns();
   AddWorkflow(w, AtMs(50), {{100, 2}});
   w.calls[2].runs = 1;
@@ -801,7 +801,7 @@ TEST_CASE("a turn finds what the turns of its session before it have left, and n
   CHECK_FALSE(MustReplay(Requests({{AtMs(0), {10, 1}}}), options).metrics.sessions.has_value());
 }
 
-TEST_CASE("a gate keeps a session out until another is over, and what that takes is told") {
+TEST_CASE("a gate keeps a session out until another ends, and the waiting time is reported") {
   Workload w = TwoTurns();
   AddWorkflow(w, AtMs(50), {{100, 2}});
   w.calls[2].runs = 1;
@@ -821,7 +821,7 @@ TEST_CASE("a gate keeps a session out until another is over, and what that takes
   CHECK(result.stats.gate_refused > 0);
 }
 
-TEST_CASE("a horizon ends the run, and its figures are of what comes after the warm-up") {
+TEST_CASE("a horizon ends the run, and its figures start after the warm-up") {
   const Workload w = Requests({{AtMs(0), {10, 3}}, {AtMs(20), {10, 2}}, {AtMs(45), {10, 9}}, {AtMs(90), {10, 1}}});
   ReplayOptions options = ConstantSteps();
   options.cluster.horizon = Ms(64);
@@ -859,8 +859,7 @@ TEST_CASE("a run can be watched, and stopped") {
   CHECK(stopped.metrics.pending > 0);
 }
 
-TEST_CASE(
-    "budgets: the whole of what is left is the workflow's deadline; shares of it are learnt, and order otherwise") {
+TEST_CASE("budgets: the whole rest is the workflow's deadline; shares of it are learnt, and order otherwise") {
   Workload w = RandomWorkload(5, 400, 20, true);
   Random random(1);
   for (WorkloadWorkflow& workflow : w.workflows) workflow.deadline = Ms(static_cast<std::int64_t>(random.Below(3000)));

@@ -1,4 +1,4 @@
-// Logs of steps: what is read, and what a bad line says.
+// Logs of steps: the parsed values, and the messages for bad lines.
 #include <random>
 #include <string>
 #include <string_view>
@@ -39,7 +39,7 @@ TEST_CASE("rows add up to a load") {
         std::chrono::seconds(1));
 }
 
-TEST_CASE("where a row does not say whether it samples, only decodes count for all lines") {
+TEST_CASE("if rows do not show whether they sample, only decodes count for all lines") {
   const StepLog log = Parse("{\"time_s\": 1, \"rows\": [[5,0,1,1],[1,3,0]]}\n{\"time_s\": 1, \"rows\": [[5,0,1]]}");
   CHECK_FALSE(log.knows_samples);
   CHECK(log.steps[0].load.samples == 1);

@@ -1,4 +1,4 @@
-// Whole traces through the real scheduler. Those that are not part of takt are skipped where they are absent.
+// Whole traces through the real scheduler. Traces outside takt's sources are skipped if absent.
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
@@ -41,7 +41,7 @@ ReplayResult MustReplay(const Workload& workload, ReplayOptions options, const c
   return *std::move(result);
 }
 
-TEST_CASE("a conversation trace beyond what one engine can do") {
+TEST_CASE("a conversation trace beyond the capacity of one engine") {
   const std::optional<Workload> conv = Trace("azure_llm_2023_conv.csv.gz");
   if (!conv) return;
   ReplayOptions options = OnOneH100();
@@ -60,7 +60,7 @@ TEST_CASE("a conversation trace beyond what one engine can do") {
   CHECK(classes < fcfs.metrics.e2e.mean);
 }
 
-TEST_CASE("saturation is what an overloaded engine serves") {
+TEST_CASE("saturation is the served rate of an overloaded engine") {
   const std::optional<Workload> conv = Trace("azure_llm_2023_conv.csv.gz");
   if (!conv) return;
   ReplayOptions options = OnOneH100();
@@ -72,7 +72,7 @@ TEST_CASE("saturation is what an overloaded engine serves") {
   CHECK(overloaded.metrics.throughput_rps == Approx(*saturation).epsilon(0.05));
 }
 
-TEST_CASE("a trace with shared prefixes is served sooner where they are cached") {
+TEST_CASE("a trace with shared prefixes ends sooner with a prefix cache") {
   const std::optional<Workload> mooncake = Trace("mooncake_fast25_conversation.jsonl.gz");
   if (!mooncake) return;
   ReplayOptions options = OnOneH100();
@@ -87,7 +87,7 @@ TEST_CASE("a trace with shared prefixes is served sooner where they are cached")
   CHECK(cached.metrics.ttft.mean < plain.metrics.ttft.mean);
 }
 
-TEST_CASE("on the workload that comes with takt, workflows end soonest where their rest is known") {
+TEST_CASE("on takt's own workload, workflows end soonest if their rest is known") {
   const Workload workload = BundledWorkload();
   ReplayOptions options = OnOneH100();
   options.engine.limits.max_seqs = 32;

@@ -1,4 +1,4 @@
-// takt calibrate: what it writes is what it found, and takt replay takes it.
+// takt calibrate: it writes the fitted engine, and takt replay accepts that file.
 #include <string>
 #include <utility>
 
@@ -18,7 +18,7 @@ bool Has(const std::string& text, const std::string& part) { return text.find(pa
 
 constexpr const char* kWorkload = "gen:poisson,requests=400,rate=12,seed=5";
 
-// What a virtual engine of a compiled-in profile logs.
+// The log of a virtual engine with a compiled-in profile.
 std::string Log() {
   ReplayOptions options;
   options.profile = FindProfile("aic/llama-3.1-8b/h100/bf16/tp1").value();
@@ -106,7 +106,7 @@ TEST_CASE("the form can be asked for, and a file can be standard output") {
   const Json profile = Json::parse(RunTool({"calibrate", log, "--out", "-"}).out, nullptr, false);
   CHECK(profile["profiles"][0]["id"] == "own/model/host/any/tp1");
   CHECK_FALSE(profile["profiles"][0].contains("kv_capacity_tokens"));
-  // Without it the size of the KV cache must be said.
+  // Without it the size of the KV cache must be given.
   const std::string own = dir.Write("own.json", profile.dump());
   const Args replay = {"replay", "--workload", kWorkload, "--profiles", own, "--profile", "own/model/host/any/tp1"};
   CHECK(RunTool(replay).exit_code == 2);
@@ -115,7 +115,7 @@ TEST_CASE("the form can be asked for, and a file can be standard output") {
   CHECK(RunTool(more).exit_code == 0);
 }
 
-TEST_CASE("totals as CSV fit, and say what they leave open") {
+TEST_CASE("totals as CSV fit, and list the unfitted terms") {
   const TempDir dir;
   std::string csv = "time_s,prefill_tokens,decode_rows,context_tokens\n";
   const StepLog log = ParseStepLog(Log(), "log").value();
@@ -144,7 +144,7 @@ TEST_CASE("a log in milliseconds is fitted, and its unit is doubted first of all
   CHECK(Has(ended.out, "was the time of a step logged in milliseconds? The log's unit is seconds: divide"));
 }
 
-TEST_CASE("what cannot be fitted, read or written is said") {
+TEST_CASE("input that is unfit, unreadable or unwritable is reported") {
   const TempDir dir;
   const std::string good = dir.Write("good.jsonl", Log());
   const std::string few = dir.Write("few.jsonl", "{\"time_s\":1,\"rows\":[[1,1,0]]}\n");

@@ -1,4 +1,4 @@
-// takt cluster: a plan, what is missing where there is none, and what is wrong with what it was given.
+// takt cluster: a plan, the missing capacity if there is no plan, and faults of its input.
 #include <string>
 
 #include "catch.h"
@@ -49,7 +49,7 @@ TEST_CASE("a cluster's plan") {
   const Json plan = Json::parse(ReadWhole(dir / "plan.json"));
   CHECK(plan["status"] == "optimal");
   CHECK(plan["cost_per_hour"] == plan["bound"]);
-  // 30/s of 8b: three on h100 at 2.5, since three on l40s serve 9/s only; one that runs there may stop.
+  // 30/s of 8b need three engines on h100 at 2.5, since three on l40s serve only 9/s. One of these may stop.
   CHECK(plan["cost_per_hour"] == 27.5);
   CHECK(plan["groups"].size() == 5);
   CHECK(plan["routings"][0]["name"] == "half");

@@ -1,4 +1,4 @@
-// takt compare: reports of the same runs stand against each other, others are refused.
+// takt compare: reports of the same runs are compared, others are refused.
 #include <string>
 
 #include "catch.h"

@@ -1,4 +1,4 @@
-// What the tool reads and writes: whole files or none, one file once, standard input.
+// Input and output of the tool: whole files or none, each file once, standard input.
 #include <sys/resource.h>
 
 #include <filesystem>
@@ -28,7 +28,7 @@ std::string StepLog() {
   return log;
 }
 
-// As on a disk without room: files that the tool writes end after so many bytes.
+// Acts as a full disk: files of the tool end after this many bytes.
 class SmallFiles {
  public:
   explicit SmallFiles(rlim_t bytes) {
@@ -87,17 +87,17 @@ TEST_CASE("a file is replaced as a whole, or stays as it was") {
     CHECK(std::filesystem::status(plain).permissions() == std::filesystem::perms(0640));
     CHECK(dir.Names() == names);
   }
-  // What nobody writes anything to is there, too, and packed where its name says so.
+  // A file without content exists, too, packed if its name asks for it.
   CHECK(RunTool({"generate", "gen:poisson,requests=9", "--output", dir / "w.jsonl.gz"}).exit_code == 0);
   CHECK(ReadWhole(dir / "w.jsonl.gz").starts_with("\x1f\x8b"));
-  // Standard output that is a file keeps what both write to it.
+  // If standard output is a file, it keeps the text of both writers.
   const std::string out = dir / "out";
   CHECK(Tool(Replay({"--json", "/dev/stdout", "-q"}), Tool::Where::kFiles, out).Wait().exit_code == 0);
   CHECK(Has(ReadWhole(out), "\"runs\""));
   CHECK(ReadWhole(model) == bytes);
 }
 
-TEST_CASE("a place that cannot be written is told before any work") {
+TEST_CASE("an unwritable place is reported before any work") {
   const TempDir dir;
   const std::string none = dir / "none", wrong = dir / "no/such";
   for (const Args& args : std::vector<Args>{
@@ -166,7 +166,7 @@ TEST_CASE("one file is not two") {
   CHECK(RunTool({"train", log, "-q", "--json", "/dev/null", "--html", "/dev/null"}).exit_code == 0);
 }
 
-TEST_CASE("logs come from standard input, too") {
+TEST_CASE("logs are read from standard input, too") {
   const TempDir dir;
   const std::string log = dir.Write("log", "output_tokens\n5\n8\nx\n"), model = dir / "model";
   const Ended train = RunToolOn(log, {"train", "-", "--skip-bad-lines", "--out", model});

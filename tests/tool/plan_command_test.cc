@@ -1,4 +1,4 @@
-// takt plan: a plan with its keys and its picture, and what is wrong with what it was given.
+// takt plan: a plan with its keys and its picture, and faults of its input.
 #include <string>
 
 #include "catch.h"
@@ -91,7 +91,7 @@ TEST_CASE("a latency budget, a fixed routing, and made workloads") {
             .exit_code == 0);
 }
 
-TEST_CASE("made workloads let through what Cascadia's Table 2 says") {
+TEST_CASE("generated workloads have the throughput of Cascadia's Table 2") {
   const TempDir dir;
   const std::string models =
       dir.Write("three.json", R"({"models": [{"profile": "aic/llama-3.1-8b/h100/bf16", "tp": [1], "pp": [1]},
@@ -114,7 +114,7 @@ TEST_CASE("made workloads let through what Cascadia's Table 2 says") {
   }
 }
 
-TEST_CASE("where there is no plan, the tool says what is missing") {
+TEST_CASE("without a feasible plan, the tool names the reason") {
   const TempDir dir;
   for (const auto& [more, part] :
        std::vector<std::pair<Args, std::string>>{{{"--quality", "99"}, "quality: no routing reaches 99"},
@@ -136,7 +136,7 @@ TEST_CASE("where there is no plan, the tool says what is missing") {
   }
 }
 
-TEST_CASE("what is wrong with the files is told, with the line") {
+TEST_CASE("faults in the files are reported with their line") {
   const TempDir dir;
   const std::string models = Models(dir);
   const auto run = [&](const std::string& sample, const std::string& cascade) {

@@ -102,7 +102,7 @@ TEST_CASE("the JSON has its keys, and a run for every policy with every estimate
   CHECK(runs[2]["metrics"] != runs[3]["metrics"]);
 }
 
-TEST_CASE("how far predictions were off is told, before and after calibration") {
+TEST_CASE("errors of predictions are reported, before and after calibration") {
   const Args args = Replay({"--policy", "sjf", "--estimates", "noise:1", "--estimates", "learnt(noise:1)"});
   const Ended text = RunTool(args);
   CHECK(Has(text.out, "Predictions. Off by"));
@@ -122,7 +122,7 @@ TEST_CASE("how far predictions were off is told, before and after calibration") 
   }
 }
 
-TEST_CASE("who knows nothing cannot tell short from long") {
+TEST_CASE("an uninformed estimate cannot separate short from long") {
   const Json runs = JsonOf(Replay({"--json", "-", "--estimates", "none"}))["runs"];
   CHECK(runs[0]["metrics"] == runs[1]["metrics"]);
   const Json known = JsonOf(Replay({"--json", "-"}))["runs"];
@@ -153,7 +153,7 @@ TEST_CASE("equal runs give equal bytes, on any number of threads") {
   CHECK(one_seed["runs"][0]["metrics"] != other_seed["runs"][0]["metrics"]);
 }
 
-TEST_CASE("CSV and JSON tell the same") {
+TEST_CASE("CSV and JSON have the same figures") {
   const TempDir dir;
   const Json json = JsonOf(Replay({"--json", "-", "--csv", dir / "csv", "--csv-summary", dir / "summary"}));
   const auto rows = CsvOf(dir / "csv");
@@ -204,7 +204,7 @@ TEST_CASE("a request that can never fit is named") {
   CHECK(run["requests"] == run["completed"].get<int>() + failed + run["never_made"].get<int>());
 }
 
-TEST_CASE("a load is a share of what fcfs serves") {
+TEST_CASE("a load is a share of the rate that fcfs serves") {
   const Json json = JsonOf(Replay({"--json", "-", "--policy", "fcfs", "--load", "0.5", "--sweep", "1,3"}));
   REQUIRE(json["runs"].size() == 2);
   const double saturation = json["saturation_rps"], offered = json["workload"]["offered_rps"];
@@ -219,7 +219,7 @@ TEST_CASE("a load is a share of what fcfs serves") {
   CHECK(closed["runs"][0]["metrics"]["queue_s"]["max"] == 0);
 }
 
-TEST_CASE("sessions: a rate or a closed loop until a horizon, and what is told of them") {
+TEST_CASE("sessions: a rate or a closed loop until a horizon, and their figures") {
   const TempDir dir;
   std::string lines = R"({"block_tokens":64,"calls":[{"t":0,"in":300000,"out":1}]})"
                       "\n";
@@ -294,7 +294,7 @@ TEST_CASE("options reach the scheduler and the policy") {
   CHECK(two["runs"][0]["metrics"]["e2e_s"]["mean"] < one["runs"][0]["metrics"]["e2e_s"]["mean"]);
 }
 
-TEST_CASE("what goes to standard output stands there alone") {
+TEST_CASE("standard output holds only the requested output") {
   const Ended ended = RunTool(Replay({"--csv-summary", "-", "--json", "/dev/null"}));
   CHECK(ended.exit_code == 0);
   CHECK(ended.out.rfind("policy,", 0) == 0);
@@ -327,7 +327,7 @@ TEST_CASE("the page needs nothing else, and its numbers are numbers") {
   CHECK(figures == 4 + 2 * 5);
 }
 
-TEST_CASE("the trace tells every moment of a request's life, once") {
+TEST_CASE("the trace has every event of a request's life once") {
   const TempDir dir;
   const Args args = Replay({"--policy", "fcfs", "--policy", "stjf", "--kv-tokens", "12000", "--instances", "2",
                             "--perfetto", dir / "trace", "--perfetto-limit", "60", "--csv", dir / "csv"});
@@ -383,7 +383,7 @@ Args LongReplay(Args more) {
   return args;
 }
 
-TEST_CASE("a terminal sees a bar, and Ctrl-C ends with what there is") {
+TEST_CASE("a terminal shows a bar, and Ctrl-C ends with the results so far") {
   const TempDir dir;
   Tool tool(LongReplay({"--json", dir / "json", "--csv-summary", dir / "csv"}), Tool::Where::kTerminal);
   tool.WaitFor("of 21 done");
@@ -402,7 +402,7 @@ TEST_CASE("a terminal sees a bar, and Ctrl-C ends with what there is") {
   CHECK(CsvOf(dir / "csv").size() == json["runs"].size());
 }
 
-// A tenant that asks for much at once, before one that asks for little.
+// A tenant with many requests at once, before a tenant with few.
 std::string Tenants() {
   std::string text = "arrival,tenant,prompt,output\n";
   for (int i = 0; i < 200; ++i) text += "0.01" + std::to_string(100 + i) + ",greedy,400,200\n";
@@ -410,7 +410,7 @@ std::string Tenants() {
   return text;
 }
 
-TEST_CASE("a table of one's own is read by its columns, and its tenants come out of every report") {
+TEST_CASE("a user's table is read by its columns, and its tenants appear in every report") {
   const TempDir dir;
   const std::string file = dir.Write("own.csv", Tenants()), csv = dir / "r.csv", runs = dir / "runs.csv";
   const Args args = {
@@ -438,7 +438,7 @@ TEST_CASE("a table of one's own is read by its columns, and its tenants come out
     };
     CHECK(sum(parts[0]) + sum(parts[1]) == Approx(sum(json["runs"][run])));
   }
-  CHECK(2 * polite[1] < polite[0]);  // what fair_share is for
+  CHECK(2 * polite[1] < polite[0]);  // the purpose of fair_share
 
   const auto rows = CsvOf(csv);
   REQUIRE(rows.size() == 440);
@@ -460,7 +460,7 @@ TEST_CASE("a table of one's own is read by its columns, and its tenants come out
   CHECK_FALSE(Has(RunTool(Replay({})).out, "By "));
 }
 
-TEST_CASE("by agent and stage requests are told apart, by class workflows; of many the largest are shown") {
+TEST_CASE("requests are grouped by agent and stage, and by class of workflow; the largest groups are shown") {
   const Json whole = JsonOf(Replay({"--policy", "sjf", "--by", "stage", "--json", "-", "-q"}))["runs"][0];
   std::int64_t requests = 0;
   for (const Json& part : whole["parts"]) {

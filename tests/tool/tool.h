@@ -59,7 +59,7 @@ class TempDir {
 };
 
 struct Ended {
-  int exit_code = -1;  // 128 + signal where one killed it
+  int exit_code = -1;  // 128 + signal if a signal killed it
   std::string out, err;
 };
 
@@ -136,7 +136,7 @@ class Tool {
 
 inline Ended RunTool(const Args& args) { return Tool(args).Wait(); }
 
-// With a file as standard input.
+// Runs with a file as standard input.
 inline Ended RunToolOn(const std::string& in, const Args& args) {
   return Tool(args, Tool::Where::kFiles, "", in).Wait();
 }

@@ -19,7 +19,7 @@ using Json = nlohmann::json;
 
 bool Has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-// Workflows of a plan and code; the prompt's length tells how much the plan is, and code is twice that.
+// Workflows of a plan and code. The prompt's length predicts the plan's length, and code is twice as long.
 std::string CsvLog(int workflows) {
   Random random(4);
   std::string csv = "workflow,stage,model,prompt_tokens,output_tokens,solved,note\n";
@@ -35,7 +35,7 @@ std::string CsvLog(int workflows) {
   return csv;
 }
 
-TEST_CASE("a log is learnt from, checked on what was held out, and asked about") {
+TEST_CASE("a log is learnt, checked on held-out workflows, and queried") {
   const TempDir dir;
   const std::string log = dir.Write("calls.csv", CsvLog(600));
   const Ended train = RunTool({"train", log, "--out", dir / "calls.model", "--json", dir / "fit.json", "--html",
@@ -63,7 +63,7 @@ TEST_CASE("a log is learnt from, checked on what was held out, and asked about")
   CHECK(Has(ReadWhole(dir / "fit.html"), "reliability of quantiles"));
   CHECK(Has(ReadWhole(dir / "fit.html"), "reliability of confidence"));
 
-  // What a host would load tells what the tool tells.
+  // A file for hosts gives the same predictions as the tool.
   const auto predictor = CallPredictor::Load(ReadWhole(dir / "calls.model"));
   REQUIRE(predictor.ok());
   CallPredictor::Scratch scratch;
@@ -98,14 +98,14 @@ TEST_CASE("a log is learnt from, checked on what was held out, and asked about")
   CHECK(one["line"] == 1);
 }
 
-TEST_CASE("where the mean of a stage orders better than the forest, train says so") {
-  // A stage says all that can be known of a call, and the length of a prompt is noise that the forest learns.
+TEST_CASE("if the mean of a stage ranks better than the forest, train reports it") {
+  // The stage holds all information about a call. The prompt's length is noise that the forest learns.
   const TempDir dir;
   Random random(2);
   std::string csv = "stage,model,prompt_tokens,output_tokens\n";
   for (int i = 0; i < 300; ++i) {
     const int stage = static_cast<int>(random.Below(6));
-    const auto prompt = 100 + random.Below(5000);  // drawn in this order, whatever the compiler
+    const auto prompt = 100 + random.Below(5000);  // drawn in this order by any compiler
     const int output = 100 * (stage + 1) + static_cast<int>(random.Below(90));
     csv += "s" + std::to_string(stage) + ",m," + std::to_string(prompt) + "," + std::to_string(output) + "\n";
   }
@@ -117,7 +117,7 @@ TEST_CASE("where the mean of a stage orders better than the forest, train says s
   CHECK(all["best_order"] == "stage");
   const std::string said = "The mean of a call's stage puts these calls into a better order than the forest: distance";
   REQUIRE(Has(train.out, said));
-  CHECK(train.out.find(said) == train.out.rfind("The mean of"));  // once, where there is one model
+  CHECK(train.out.find(said) == train.out.rfind("The mean of"));  // once if there is one model
 
   const Ended forest = RunTool({"train", dir.Write("other.csv", CsvLog(600)), "--trees", "40", "--json", dir / "b"});
   CHECK_FALSE(Has(forest.out, "better order than the forest"));
@@ -160,7 +160,7 @@ TEST_CASE("the same log and seed make the same model on any number of threads, a
   CHECK(one != model(log, "all", {"--holdout", "0"}));
 }
 
-TEST_CASE("what a log does not tell is not known, and quotes are read") {
+TEST_CASE("values missing from a log are unknown, and quotes are read") {
   const TempDir dir;
   std::string csv = "workflow,stage,model,output_tokens,text\n";
   for (int w = 0; w < 200; ++w) {
@@ -206,7 +206,7 @@ TEST_CASE("what a log does not tell is not known, and quotes are read") {
   CHECK(Has(other.err, "1 of 3 calls are of models that"));
 }
 
-TEST_CASE("what is wrong with a log is said by line, and nothing is written") {
+TEST_CASE("faults of a log are reported by line, and nothing is written") {
   const TempDir dir;
   const auto fault = [&](const std::string& text) {
     const Ended ended = RunTool({"train", dir.Write("log", text), "--out", dir / "none"});
@@ -233,11 +233,11 @@ TEST_CASE("what is wrong with a log is said by line, and nothing is written") {
   const Ended skipped = RunTool({"train", dir.Write("some", CsvLog(30) + "oops\n"), "--skip-bad-lines"});
   CHECK(skipped.exit_code == 0);
   CHECK(Has(skipped.err, "some:62"));
-  // One call teaches what it can, too.
+  // One call is enough to learn from, too.
   CHECK(RunTool({"train", dir.Write("one", "output_tokens\n5\n")}).exit_code == 0);
 }
 
-TEST_CASE("a model that nobody tried is untried, and no bad one") {
+TEST_CASE("a model without calls counts as untried, not as bad") {
   const TempDir dir;
   std::string csv = "model,output_tokens,solved\n";
   for (int i = 0; i < 60; ++i) csv += i % 2 == 0 ? "tried,5,1\n" : "other,9,\n";
@@ -261,7 +261,7 @@ TEST_CASE("a model that nobody tried is untried, and no bad one") {
   }
 }
 
-TEST_CASE("Ctrl-C ends training, and leaves what was there") {
+TEST_CASE("Ctrl-C ends training and keeps the old file") {
   const TempDir dir;
   const std::string log = dir.Write("log", CsvLog(4000));
   dir.Write("m", "old");

@@ -1,4 +1,4 @@
-// takt tune: what it is asked for is there, equal runs give equal bytes, and faults name the option.
+// takt tune: it gives the requested output, equal runs give equal bytes, and faults name the option.
 #include <algorithm>
 #include <string>
 
@@ -14,7 +14,7 @@ using Json = nlohmann::json;
 
 bool Has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-TEST_CASE("takt tune chooses an alpha, and says why") {
+TEST_CASE("takt tune chooses an alpha and gives the reason") {
   const TempDir dir;
   const std::string queries = Queries(dir, "trace1");
   const Args args = {"tune",

@@ -1,4 +1,4 @@
-// The tool as a newcomer meets it: help, mistakes, files that are not there.
+// First use of the tool: help, mistakes, and missing files.
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,7 +47,7 @@ TEST_CASE("help and version go to standard output") {
   CHECK(Has(nothing.err, "takt replay"));
 }
 
-TEST_CASE("wrong usage exits with 2 and names what is wrong, and what there is") {
+TEST_CASE("wrong usage exits with 2 and names the fault and the valid choices") {
   struct Case {
     Args args;
     std::vector<std::string> said;
@@ -114,7 +114,7 @@ TEST_CASE("wrong usage exits with 2 and names what is wrong, and what there is")
   }
 }
 
-TEST_CASE("files that cannot be read or written exit with 1 and are named") {
+TEST_CASE("unreadable and unwritable files exit with 1 and are named") {
   const TempDir dir;
   const std::string bad = dir.Write("bad.csv",
                                     "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:00:00,10,5\n"
@@ -226,7 +226,7 @@ std::string SomeLog() {
   return std::string(recorder.bytes());
 }
 
-TEST_CASE("a log replays, also one that was cut off") {
+TEST_CASE("a log replays, even if it was cut off") {
   const TempDir dir;
   const std::string log = SomeLog();
   const Ended whole = RunTool({"replay-log", dir.Write("log", log)});
@@ -247,7 +247,7 @@ TEST_CASE("a log replays, also one that was cut off") {
   CHECK(Has(whole.out, "nothing that cannot be"));
 }
 
-TEST_CASE("a log says what was held between turns, and by which gate") {
+TEST_CASE("a log shows the KV held between turns, and the gate") {
   const TempDir dir;
   const auto said = [&](const AnyGate& gate, Args args) {
     Recorder recorder;
@@ -269,7 +269,7 @@ TEST_CASE("a log says what was held between turns, and by which gate") {
   CHECK_FALSE(Has(none.out, "between their turns"));
 }
 
-TEST_CASE("a log shows what its host said and cannot be") {
+TEST_CASE("a log shows the invalid input of its host") {
   const TempDir dir;
   Recorder recorder;
   auto scheduler = Recorded<Scheduler>::Create(recorder, {.kv_blocks = {100}}, Fcfs{});
@@ -295,7 +295,7 @@ TEST_CASE("a log shows what its host said and cannot be") {
   CHECK(Has(full.out, "0.030 s, step 3, request 2, lane 0: unknown_row, said 0, expected 1"));
 }
 
-TEST_CASE("without takt-plan, the commands that run it say how to build it") {
+TEST_CASE("without takt-plan, the commands that run it explain how to build it") {
   const TempDir dir;
   const std::string tool = dir / "takt";
   std::filesystem::copy_file(TAKT_TOOL_PATH, tool);
