@@ -1,10 +1,10 @@
-// What the C interface costs beyond C++: both in one run, in turns, each against its bar.
+// Measures the C interface's cost beyond C++, in turns in one run, each against its limit.
 //
 //   abi_bench [--rounds N] [facts] [steps] [keys] [order] [oracle]
 //
-// Each line is of blocks of the same work, done in turns: the median over the rounds, and the tenth and the ninetieth
-// of a hundred in brackets. A difference, or a ratio, is that of the two blocks of one round. The exit code is 0
-// whether bars are met or not.
+// Each line compares blocks of the same work, run in turns: the median over the rounds, with the tenth and ninetieth
+// percentiles in brackets. A difference or ratio compares the two blocks of one round. The exit code is 0 even if
+// limits are missed.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -54,7 +54,7 @@ takt_limits InC(const StepLimits& l) {
           l.adapters,          l.swap_out.value, l.swap_in.value, l.chunk_align.value};
 }
 
-// A request that a C host keeps and fills anew for each, as the hosts of C++ here do.
+// A request that a C host keeps and refills for each arrival, as the C++ hosts here do.
 class RequestInC {
  public:
   RequestInC() { takt_request_init(&request_, sizeof request_); }
@@ -72,7 +72,7 @@ class RequestInC {
   takt_request request_;
 };
 
-// A scheduler of C++, its policy chosen at run time as that of C is.
+// A C++ scheduler whose policy is chosen at run time, as in C.
 Scheduler InCxx(int running, std::int64_t waiting, const char* policy) {
   return *Scheduler::Create(
       {.max_running = running, .reserve_requests = running + waiting + 64, .kv_blocks = {1 << 20}},
@@ -119,7 +119,7 @@ class CallsInC {
   }
 
  protected:
-  // `copy`: the entries come into an array of the host's.
+  // `copy`: the entries are copied into an array of the host.
   const PlanInC& CommitAndPlan(const StepResult& result, TimePoint now, const StepLimits& limits, bool copy) {
     const takt_limits l = InC(limits);
     takt_scheduler_step(scheduler_.get(), result.step.value, Rows(result), result.rows.size(), Flags(result), Ns(now),
@@ -158,7 +158,7 @@ class OneCallInC : public CallsInC {
 
 // ---- measuring ------------------------------------------------------------------------------------------------------
 
-// One block of some work: nanoseconds an operation.
+// One block of work: nanoseconds per operation.
 using Block = std::function<double()>;
 
 struct Spread {
@@ -187,7 +187,7 @@ struct Measured {
   }
 };
 
-// Blocks in turns, another one first in each round.
+// Blocks in turns; each round starts with another one.
 Measured InTurns(const std::vector<Block>& blocks) {
   const std::size_t n = blocks.size();
   Measured m;
@@ -424,9 +424,9 @@ class QueueInC {
   RequestInC request_;
 };
 
-// Takes 8 of those that wait at each iteration; they end, and as many arrive. By deadline each waits as long as any
-// other, and its turn comes in no order of arrival, so that nothing about it is in a cache by then. By length those
-// that have come of late go first, but for the longest, which stay.
+// Takes 8 waiting requests at each iteration; they end, and as many arrive. By deadline all wait equally long. Their
+// turns do not follow arrival, so that their data has left the caches. By length, recent arrivals go first, except the
+// longest, which stay.
 template <class QueueT>
 class OrderHost {
  public:
@@ -436,7 +436,7 @@ class OrderHost {
 
   std::size_t waiting() const { return waiting_; }
 
-  // The time of the iteration.
+  // Time of the iteration.
   Nanoseconds Iterate() {
     now_ += kIteration;
     const auto start = Clock::now();
@@ -470,10 +470,10 @@ class OrderHost {
   std::int64_t now_ = 0;
 };
 
-// The first iterations of a block bring the queue back into the caches, since a host has one queue.
+// The first iterations of a block load the queue into the caches again, since a host has one queue.
 template <class HostT>
 Block Iterations(HostT& host) {
-  for (std::size_t i = 0; i < host.waiting(); ++i) host.Iterate();  // which of all lengths still wait is settled then
+  for (std::size_t i = 0; i < host.waiting(); ++i) host.Iterate();  // by now the set of waiting lengths has settled
   return [&host] {
     constexpr int kFirst = 100, kBlock = 200;
     for (int i = 0; i < kFirst; ++i) host.Iterate();
@@ -520,7 +520,7 @@ void MeasureOracle() {
     Print((std::to_string(kRows[i]) + " rows").c_str(), m.Of(i), "ns");
     std::printf("  %.2f ns a row\n", m.Of(i).median / kRows[i]);
   }
-  // Time as a power of rows, from 256 on, by least squares: 1 is linear, 2 quadratic.
+  // Exponent of time as a power of rows, from 256 on, by least squares: 1 is linear, 2 quadratic.
   std::vector<double> powers;
   for (std::size_t round = 0; round < m.samples[0].size(); ++round) {
     double n = 0, x = 0, y = 0, xx = 0, xy = 0;
@@ -530,7 +530,7 @@ void MeasureOracle() {
     }
     powers.push_back((n * xy - x * y) / (n * xx - x * x));
   }
-  Judge("time goes with rows to the power", SpreadOf(powers), "", 1.1);
+  Judge("time grows with rows to the power", SpreadOf(powers), "", 1.1);
 }
 
 int Main(const std::vector<std::string>& args) {

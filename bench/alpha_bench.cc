@@ -1,5 +1,5 @@
-// A search for alpha on one core: 11 values, 5 seeds, the 90 workflows of HexGen-Flow's first trace at 0.5 per second
-// on its cluster of three kinds of GPU. Its authors' simulator takes about 220 s for one seed.
+// A search for alpha on one core: 11 values, 5 seeds and 90 workflows of HexGen-Flow's first trace at 0.5 per second.
+// The cluster has three kinds of GPU. The authors' simulator takes about 220 s for one seed.
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>
@@ -21,7 +21,7 @@ void BM_AlphaSweep(benchmark::State& state) {
   const absl::StatusOr<Workload> trace = ReadWorkload(
       (data != nullptr ? data : std::string(TAKT_SOURCE_DIR "/../shared/data")) + "/text2sql/trace1.jsonl");
   if (!trace.ok()) return state.SkipWithError(std::string(trace.status().message()).c_str());
-  // Not on the stack: gcc 12 takes it for uninitialised there.
+  // Kept off the stack: gcc 12 reports it as uninitialised there.
   const auto made = std::make_unique<AlphaSearch>();
   AlphaSearch& search = *made;
   search.workload = *trace;

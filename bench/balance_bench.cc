@@ -1,5 +1,5 @@
-// What a placement decision costs: which of n instances takes the next call. Instances of three profiles, as many calls
-// outstanding per instance as it runs; each decision is followed by the end of the call placed longest ago.
+// Cost of a placement decision among n instances of three profiles. Each instance has as many outstanding calls as it
+// runs. After each decision the oldest placed call ends.
 #include <benchmark/benchmark.h>
 
 #include <chrono>

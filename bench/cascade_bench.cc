@@ -1,10 +1,10 @@
-// What a cascade adds to the path of a request, and what watching it and changing plans take off that path.
+// Costs that a cascade adds to the path of a request, and costs of watching it and changing plans.
 //
-// BM_Cascade/ALIVE     a request's three decisions (arrival, answer, score), so many others waiting for their judge;
-//                      beside BM_Router, one instance's share of the same: arrival, placement, end
-// BM_DriftSampler      arrival, end and score of a request, as the drift's sampler sees them
-// BM_DetectDrift       a window against a reference of 500 requests
-// BM_PlanRollout/GPUS  from one random plan to another
+//   BM_Cascade/ALIVE      a request's three decisions (arrival, answer, score) while ALIVE others wait for their judge
+//   BM_Router             one instance's share of the same: arrival, placement, end
+//   BM_DriftSampler       arrival, end and score of a request, in the drift sampler
+//   BM_DetectDrift        a window against a reference of 500 requests
+//   BM_PlanRollout/GPUS   from one random plan to another
 //
 // allocs: per request, in the loop; it must be 0 for the first three.
 #include <algorithm>
@@ -106,7 +106,7 @@ void BM_PlanRollout(benchmark::State& state) {
   Random random(2);
   RolloutProblem problem{.replicas = {}, .gpus = {gpus}, .needed = {0, 0, 0}};
   std::vector<double> rates(6);
-  for (int turn = 0; turn < 2; ++turn) {  // fills all GPUs, each time otherwise
+  for (int turn = 0; turn < 2; ++turn) {  // fills all GPUs, with different plans
     int left = gpus;
     while (left > 0) {
       const int model = static_cast<int>(random.Below(3));

@@ -1,7 +1,7 @@
-// Ten thousand holdings: look-up of a long prompt, eviction, the gate's walk, a whole turn. And curves: what one
-// victim, one pin or one turn event costs among n, as `ratio` to what it costs among the fewest. With
-// --benchmark_enable_random_interleaving=true and --benchmark_repetitions=9 policies are interleaved, and the spread is
-// told.
+// Ten thousand holdings: look-up of a long prompt, eviction, the gate's walk, a whole turn. Curves: cost of one victim,
+// pin or turn event among n; `ratio` is relative to the smallest n.
+// Use --benchmark_enable_random_interleaving=true and --benchmark_repetitions=9 to interleave policies and report the
+// spread.
 #include "takt/turns/holdings.h"
 
 #include <benchmark/benchmark.h>
@@ -34,7 +34,7 @@ constexpr std::uint64_t kShort = 10'000, kLong = 100;  // workflows
 constexpr std::int32_t kVictims = 4'096;
 constexpr std::size_t kShortChunks = 20, kLongChunks = 2'200;
 
-// Of the processor: others may have it meanwhile.
+// Processor time: other programs may share the machine.
 double SecondsSince(std::clock_t start) { return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC; }
 
 TimePoint At(double seconds) { return TimePoint(FromSeconds(seconds)); }
@@ -57,7 +57,7 @@ std::vector<Hashes> Prompts() {
   return prompts;
 }
 
-// Both caches take turns alike.
+// Both caches alternate.
 template <class Policy>
 struct ByHolding {
   explicit ByHolding(const Policy& policy) : cache(policy, {64}) {
@@ -82,7 +82,7 @@ Cache Made() {
   else return Cache();
 }
 
-// Full, each workflow's last turn up to an hour ago.
+// A full cache; each workflow's last turn is up to an hour ago.
 template <class Cache>
 Cache Filled(const std::vector<Hashes>& prompts, double& clock) {
   Cache cache = Made<Cache>();
@@ -99,13 +99,13 @@ void BM_LookUp(benchmark::State& state) {
   double clock = 0;
   Cache cache = Filled<Cache>(prompts, clock);
   std::vector<Hashes> asked(prompts.begin() + kShort, prompts.end());
-  for (Hashes& prompt : asked) prompt.resize(kLongChunks - 12), GoOn(prompt, 12, 1'000'000);  // what is new
+  for (Hashes& prompt : asked) prompt.resize(kLongChunks - 12), GoOn(prompt, 12, 1'000'000);  // new blocks
   std::size_t i = 0;
   for (auto _ : state) benchmark::DoNotOptimize(cache.cache.Find(asked[i++ % kLong], 1));
 }
 
-// So many blocks a call; per block. Two hundred holdings go in a row, so that the first ones, which are in no processor
-// cache, weigh as much as they do.
+// Evicts this many blocks a call; reports time per block. Two hundred holdings are evicted in a row, so that the first
+// ones, which are in no processor cache, get their usual weight.
 template <class Cache>
 void BM_Evict(benchmark::State& state) {
   const auto blocks = static_cast<std::int32_t>(state.range(0));
@@ -133,7 +133,7 @@ void BM_Evict(benchmark::State& state) {
   state.counters["allocations"] = static_cast<double>(allocated);
 }
 
-// What taking so many blocks would lose.
+// Value lost by evicting this many blocks.
 void BM_Gate(benchmark::State& state) {
   const std::vector<Hashes> prompts = Prompts();
   double clock = 0;
@@ -142,7 +142,7 @@ void BM_Gate(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(cache.cache.LossOf(lack, At(clock += 1e-6)));
 }
 
-// A turn of 2,200 chunks, 12 of them new, for which 12 go.
+// A turn of 2,200 chunks, 12 of them new, for which 12 are evicted.
 template <class Cache>
 void BM_Turn(benchmark::State& state) {
   std::vector<Hashes> prompts = Prompts();
@@ -201,7 +201,7 @@ internal::Holdings Pairs(std::uint64_t n) {
   return holdings;
 }
 
-// All of them go in one call of the host's: at once, or one by one.
+// One call of the host evicts all of them, together or one by one.
 template <class Policy>
 void BM_EvictAll(benchmark::State& state) {
   const auto n = static_cast<std::uint64_t>(state.range(0));
@@ -215,7 +215,7 @@ void BM_EvictAll(benchmark::State& state) {
   }
 }
 
-// Every other one is pinned, in mixed order, and all pins end together.
+// Every other holding is pinned, in mixed order, and all pins end together.
 void BM_PinsEnd(benchmark::State& state) {
   const auto n = static_cast<std::uint64_t>(state.range(0));
   for (auto _ : state) {
@@ -239,7 +239,7 @@ void BM_SetClass(benchmark::State& state) {
   }
 }
 
-// n branches have one prompt, or each goes on from it in its own way. Turns use ever longer parts of it, and all go.
+// n branches share one prompt, or each extends it differently. Turns use ever longer parts of it, and all are evicted.
 void BM_OnePrompt(benchmark::State& state) {
   const auto n = static_cast<std::uint64_t>(state.range(0));
   const bool goes_on = state.range(1) != 0;
@@ -266,7 +266,7 @@ void BM_OnePrompt(benchmark::State& state) {
   }
 }
 
-// Of a workflow without requests, where n requests wait.
+// Turns of a workflow without requests, while n requests wait.
 void BM_TurnEvents(benchmark::State& state) {
   const auto n = static_cast<std::uint64_t>(state.range(0));
   const auto why = static_cast<TurnWhy>(state.range(1));

@@ -1,5 +1,5 @@
-// Predictions on the way of a request: the forest one by one and in batches, its training, the sketch of a prompt,
-// and the choice among models.
+// Predictions on a request's path: the forest one by one and in batches, its training, the sketch of a prompt, and the
+// choice among models.
 #include <benchmark/benchmark.h>
 
 #include <cmath>
@@ -23,7 +23,7 @@
 namespace takt {
 namespace {
 
-// As of Chimera's predictor: counts of tokens, a sketch of the text, names of workflow and stage.
+// Features as in Chimera's predictor: counts of tokens, a sketch of the text, names of workflow and stage.
 constexpr std::size_t kCounts = 6, kSketch = 16;
 
 ForestData Drawn(std::size_t rows) {
@@ -71,7 +71,7 @@ const QuantileForest& Forest() {
   return *forest;
 }
 
-// Rows that were not learnt from.
+// Rows outside the training set.
 struct Fresh {
   ForestData data = Drawn(kRows + 4096);
   std::vector<ForestRow> rows;
@@ -94,7 +94,7 @@ void Describe(benchmark::State& state) {
 void BM_ForestPredict(benchmark::State& state) {
   const auto batch = static_cast<std::size_t>(state.range(0));
   static const Fresh fresh;
-  Describe(state);  // trains, where it is the first
+  Describe(state);  // the first call trains it
   ForestScratch scratch;
   std::vector<Estimate> out(batch);
   std::size_t at = 0;
@@ -144,7 +144,7 @@ void BM_TextSketch4KB(benchmark::State& state) {
 }
 BENCHMARK(BM_TextSketch4KB);
 
-// Which of 8 models, with 256 requests in flight: Prepare and 8 scores; and with Placed and Released.
+// Chooses among 8 models with 256 requests in flight: Prepare and 8 scores; and with Placed and Released.
 template <class Placer>
 void Route(benchmark::State& state, bool placed) {
   Random random(1);
@@ -189,9 +189,9 @@ BENCHMARK(BM_RouteAndAccount);
 BENCHMARK(BM_RouteByGainAmong8);
 BENCHMARK(BM_RouteByGainAndAccount);
 
-// The whole way of a request through the scheduler, alone and on one thread: the sketch of its prompt of 4 KB, the
-// confidence of two models, the tokens left on each (two forests of 100 trees and 60,000 rows), the router's choice
-// among four instances of each, and its place in the queue of the engine, where 1,000 wait; then its end.
+// The full path of a request through the scheduler, alone and on one thread. Includes the sketch of its 4 KB prompt,
+// the confidence of two models, and the tokens left on each (two forests of 100 trees and 60,000 rows). Then the router
+// chooses among four instances of each model, and the request joins a queue of 1,000, and ends.
 void BM_RequestPath(benchmark::State& state) {
   constexpr std::uint64_t kModels = 2, kInstances = 8, kWaiting = 1000;
   const std::vector<std::string> texts = Prompts();

@@ -1,4 +1,4 @@
-// takt's own logarithms and powers beside the C library's (docs/project/determinism.md).
+// takt's own logarithms and powers compared with the C library's (docs/project/determinism.md).
 #include <benchmark/benchmark.h>
 
 #include <cmath>

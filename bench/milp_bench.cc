@@ -1,8 +1,8 @@
-// What the solvers take for whole clusters, on instances made as those that docs/howto/milp.md lists: rates from the
-// profiles that are compiled in, routings from a grid of thresholds over random scores.
+// Solver times for whole clusters, on instances built like those in docs/howto/milp.md. Rates come from built-in
+// profiles, routings from a grid of thresholds over random scores.
 //
-// BM_Cluster/INSTANCE/SOLVER    the extended problem, explanations and decoding included
-// BM_InnerMilp, BM_Inner<MinMaxDp>, BM_Inner<ThresholdSearch>   Cascadia's inner problem on 32 GPUs
+//   BM_Cluster/INSTANCE/SOLVER   the extended problem, explanations and decoding included
+//   BM_InnerMilp, BM_Inner<MinMaxDp>, BM_Inner<ThresholdSearch>   Cascadia's inner problem on 32 GPUs
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -40,7 +40,7 @@ constexpr std::array<const char*, 4> kGpus = {"h100", "a100", "h200", "l40s"};
 constexpr std::array<double, 4> kPrices = {2.67, 1.79, 3.59, 0.99};  // per hour
 constexpr double kPrompt = 300, kOutput = 450;  // tokens
 
-// Requests/s of one replica whose tokens come every 50 ms at most.
+// Requests/s of one replica with at most 50 ms between tokens.
 double RateOf(const Profile& profile) {
   double best = 0;
   for (int batch = 1; batch <= 256; batch *= 2) {
@@ -89,7 +89,7 @@ ClusterProblem Make(const Size& size, std::uint64_t seed) {
       }
     }
   }
-  // Scores of a sample; of each model a little better than of the one before, and alike.
+  // Scores of a sample: each model is slightly better than the previous one, and correlated with it.
   constexpr int kSample = 500;
   std::vector<std::vector<double>> scores(size.models, std::vector<double>(kSample));
   for (int s = 0; s < kSample; ++s) {
@@ -100,7 +100,7 @@ ClusterProblem Make(const Size& size, std::uint64_t seed) {
           std::clamp(skill + 15 * (0.8 * ease + 0.6 * random.Normal()), 0.0, 100.0);
     }
   }
-  double capacity = 0;  // half of what the largest model would sustain on all GPUs
+  double capacity = 0;  // half of the largest model's rate on all GPUs
   for (std::size_t k = 0; k < size.classes; ++k) {
     double per_gpu = 0;
     for (const ReplicaType& r : problem.types) {

@@ -1,5 +1,5 @@
-// From sketches of latencies to the order of agents (Kairos, section 7.7: 0.1 s at 10 agents, 4.3 s at 5,000), and one
-// agent whose latencies have changed.
+// From sketches of latencies to the order of agents (Kairos, section 7.7: 0.1 s at 10 agents, 4.3 s at 5,000). Also
+// with one agent whose latencies have changed.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>

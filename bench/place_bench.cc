@@ -1,4 +1,4 @@
-// Which instance takes a request, with 40 slots of time spanned (Kairos, section 7.7: 4.1 ms a request, and 3.6 ms to
+// Time to choose an instance for a request, over 40 slots of time (Kairos, section 7.7: 4.1 ms a request, and 3.6 ms to
 // order it).
 #include <benchmark/benchmark.h>
 
@@ -41,7 +41,7 @@ RequestState Call(Random& random, std::uint32_t slot) {
   return r;
 }
 
-// One decision: the scores of all instances, and the account of the one that takes it; then its end.
+// One decision: the scores of all instances and the chosen instance's bookkeeping; then the request's end.
 template <class Placer>
 void BM_Place(benchmark::State& state) {
   const auto n = static_cast<std::uint32_t>(state.range(0));
@@ -116,8 +116,8 @@ void BM_PlaceDisplacing(benchmark::State& state) {
 BENCHMARK_TEMPLATE(BM_PlaceDisplacing, PreblePlacement)->ArgName("copies")->Arg(1'000)->Arg(8'000)->Arg(64'000);
 BENCHMARK_TEMPLATE(BM_PlaceDisplacing, CachedCost)->ArgName("copies")->Arg(1'000)->Arg(8'000)->Arg(64'000);
 
-// The whole way through the router, with policies chosen at run time: a request arrives, is ordered and placed, and
-// ends; `waiting` others wait for an instance that never comes to have room.
+// The full path through the router, with policies chosen at run time: a request arrives, is ordered and placed, and
+// ends. `waiting` others wait for an instance that never has room.
 void BM_RouterPlace(benchmark::State& state) {
   const auto n = static_cast<std::uint64_t>(state.range(0)), waiting = static_cast<std::uint64_t>(state.range(1));
   RouterOptions options{.window = 0};
@@ -143,7 +143,7 @@ void BM_RouterPlace(benchmark::State& state) {
   Instance open = InstanceOf(n);
   open.capacity = kPerInstance + 1;
   router.On(InstanceUp{open}, At(1));
-  // From here on one ends and the next, of the agent that comes first, takes its place.
+  // From here on one request ends and the next, of the first agent in the order, takes its place.
   const auto turn = [&] {
     arrive(0);
     const auto placed = router.Place(At(1));
@@ -156,8 +156,8 @@ void BM_RouterPlace(benchmark::State& state) {
 }
 BENCHMARK(BM_RouterPlace)->ArgNames({"instances", "waiting"})->Args({4, 100})->Args({4, 10'000})->Args({64, 10'000});
 
-// A turn of one of 32 sessions an instance, of 108,000 tokens: it arrives, goes where its cache and its cost say,
-// starts and ends.
+// A turn of one of 32 sessions per instance, of 108,000 tokens: it arrives, is placed by cached tokens and cost, starts
+// and ends.
 void BM_RouterTurns(benchmark::State& state) {
   const auto n = static_cast<std::uint64_t>(state.range(0));
   Router router = *Router::Create({.window = 0}, AnyPolicy(Fcfs{}), AnyPlacement(CachedCost{}));

@@ -1,4 +1,4 @@
-// Planning: the inner problem both ways on one table, and whole plans with their tables.
+// Planning: the inner problem by both methods on one table, and whole plans with their tables.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -43,7 +43,7 @@ void BM_Inner(benchmark::State& state) {
 BENCHMARK(BM_Inner<MinMaxDp>)->ArgNames({"models", "gpus"})->Args({3, 32})->Args({3, 128})->Args({8, 256});
 BENCHMARK(BM_Inner<ThresholdSearch>)->ArgNames({"models", "gpus"})->Args({3, 32})->Args({3, 128})->Args({8, 256});
 
-// Two threads of the host's.
+// Two threads of the host.
 void OnTwoThreads(std::size_t n, const std::function<void(std::size_t)>& body) {
   std::atomic<std::size_t> next{0};
   const auto work = [&] {
@@ -78,7 +78,7 @@ CascadeProblem ThreeModels(std::int32_t gpus) {
   return problem;
 }
 
-// All of it: rate curves, the table, all routings, the plan, and its simulation.
+// The whole plan: rate curves, the table, all routings, the plan, and its simulation.
 void BM_PlanCascade(benchmark::State& state) {
   const CascadeProblem problem = ThreeModels(static_cast<std::int32_t>(state.range(0)));
   double routings = 0;
@@ -101,7 +101,7 @@ BENCHMARK(BM_PlanCascade)
     ->MeasureProcessCPUTime()
     ->UseRealTime();
 
-// The same tables once more asked: another goal or rate needs no new ones.
+// Reuses the tables: another goal or rate needs no new ones.
 void BM_PlanAgain(benchmark::State& state) {
   CascadeOptions options;
   options.simulated = 0;

@@ -36,7 +36,7 @@ class Keys {
   std::uint64_t last_ = 0;
 };
 
-// Drawn in advance, so that no queue is charged for drawing.
+// Drawn in advance, so that no queue is charged for random numbers.
 std::vector<internal::FullKey> Draw(std::size_t n) {
   Keys keys;
   std::vector<internal::FullKey> drawn(n);
@@ -90,7 +90,7 @@ void BM_QueuePushPop_indexed_heap(benchmark::State& state) {
   }
 }
 
-// The whole queue of the scheduler, policy called.
+// The scheduler's whole queue, including calls of the policy.
 template <class P>
 void BM_QueuePushPop_rank_queue(benchmark::State& state) {
   const auto n = static_cast<std::size_t>(state.range(0));
@@ -115,7 +115,7 @@ void BM_QueuePushPop_rank_queue(benchmark::State& state) {
   }
 }
 
-// The call of a new workflow comes, and that of the oldest ends; `workflows` have a call each.
+// A new workflow's call arrives, and the oldest one's ends; `workflows` have a call each.
 void BM_Workflows_justitia(benchmark::State& state) {
   const auto n = static_cast<std::size_t>(state.range(0));
   internal::RankQueue<Justitia> queue{Justitia{}};
@@ -139,7 +139,7 @@ void BM_Workflows_justitia(benchmark::State& state) {
   }
 }
 
-// A request is held and comes back, each next one after an iteration in which another ran; all others wait, and age.
+// A request is held and returns after an iteration in which another ran; all others wait, and age.
 void BM_HoldRequeue_aged(benchmark::State& state) {
   const auto n = static_cast<std::uint64_t>(state.range(0));
   WaitingQueue<Aged<Fcfs>> queue(Aged(Fcfs{}, {.threshold = kForever}), n + 1);
@@ -157,7 +157,7 @@ void BM_HoldRequeue_aged(benchmark::State& state) {
 
 void Lengths(benchmark::internal::Benchmark* b) { b->RangeMultiplier(10)->Range(1'000, 1'000'000); }
 
-// Names as a counter gives them; and names that all had one place under Mix64, the hash of IdMap when it had no key.
+// Names from a counter; and names that all had one slot under Mix64, the hash of IdMap without a key.
 std::vector<std::uint64_t> Names(std::size_t n, bool hostile) {
   std::vector<std::uint64_t> names;
   const std::uint64_t places = std::bit_ceil(n) / 8;
@@ -171,7 +171,7 @@ std::vector<std::uint64_t> Names(std::size_t n, bool hostile) {
   return names;
 }
 
-// Each name is inserted, found and erased, with all others there.
+// Inserts, finds and erases each name while all others are present.
 void BM_IdMap(benchmark::State& state, bool hostile) {
   const std::vector<std::uint64_t> names = Names(static_cast<std::size_t>(state.range(0)), hostile);
   IdMap map(names.size());

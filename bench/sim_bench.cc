@@ -1,4 +1,4 @@
-// The simulator through the real scheduler: requests per second of wall time on a real trace, on one thread.
+// The simulator with the real scheduler: requests per second of wall time on a real trace, on one thread.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
@@ -29,7 +29,7 @@ std::string DataDir() {
   return dir != nullptr ? dir : TAKT_SOURCE_DIR "/../shared/data";
 }
 
-// The trace, five times as fast as it was: 27.6 requests per second.
+// The trace at five times its speed: 27.6 requests per second.
 absl::StatusOr<Workload> AzureConv() { return ReadWorkload(DataDir() + "/traces/azure_llm_2023_conv.csv.gz"); }
 
 ReplayOptions OptionsFor(EstimateSpec estimates) {
@@ -47,7 +47,7 @@ void Count(benchmark::State& state, std::int64_t requests, std::int64_t request_
                                                           benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
 }
 
-// The run alone, with the scheduler's policy known to the compiler or not.
+// The run alone; the compiler knows the scheduler's policy, or does not.
 template <class Policy>
 void Run(benchmark::State& state, Policy policy, EstimateSpec estimates) {
   const absl::StatusOr<Workload> workload = AzureConv();
@@ -120,7 +120,7 @@ BENCHMARK(BM_ReplayTools_lamps)->ArgName("rate")->Arg(3)->Arg(10)->Unit(benchmar
 BENCHMARK(BM_ReplayTools_infercept)->ArgName("rate")->Arg(3)->Arg(10)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_ReplayTools_vllm)->ArgName("rate")->Arg(3)->Arg(10)->Unit(benchmark::kMillisecond);
 
-// The same run for tables: no scheduler, and no request touched but where something happens to it.
+// The same run for tables: no scheduler, and a request is touched only at its events.
 void BM_FastPathAzureConv(benchmark::State& state) {
   const absl::StatusOr<Workload> workload = AzureConv();
   if (!workload.ok()) return state.SkipWithError(std::string(workload.status().message()).c_str());
@@ -146,7 +146,7 @@ void BM_FastPathAzureConv(benchmark::State& state) {
 }
 BENCHMARK(BM_FastPathAzureConv)->ArgName("rate_scale")->Arg(1)->Arg(5)->Unit(benchmark::kMillisecond);
 
-// All that `takt replay` does but for reading the trace: metrics included.
+// All of `takt replay` except reading the trace: metrics included.
 void BM_ReplayAzureConv_with_metrics(benchmark::State& state) {
   const absl::StatusOr<Workload> workload = AzureConv();
   if (!workload.ok()) return state.SkipWithError(std::string(workload.status().message()).c_str());

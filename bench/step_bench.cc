@@ -1,4 +1,4 @@
-// One step of a busy engine: Plan and Commit at 256 running, with churn, against the least such a step can cost.
+// One step of a busy engine: Plan and Commit at 256 running, with churn, against the least cost of such a step.
 //
 // Read the two as a ratio: absolute times depend on the machine.
 #include <benchmark/benchmark.h>
@@ -49,7 +49,7 @@ BENCHMARK(BM_Step)
     ->Args({4096, 10'000})
     ->UseManualTime();
 
-// The host tells of the rows alone that went otherwise than planned.
+// The host reports only the rows that differed from the plan.
 void BM_StepByException(benchmark::State& state) { Steps<BasicScheduler<Sjf>>(state, Sjf{}, true); }
 BENCHMARK(BM_StepByException)
     ->ArgNames({"running", "waiting"})
@@ -106,7 +106,7 @@ BENCHMARK(BM_Default)
     ->ArgsProduct({{256}, {1'000, 100'000, 1'000'000}})
     ->UseManualTime();
 
-// Urgency against the order that knows nothing, with the same requests.
+// Urgency against arrival order, with the same requests.
 void BM_UrgencyFcfs(benchmark::State& state) { Steps<BasicScheduler<Fcfs>>(state, Fcfs{}); }
 void BM_Urgency(benchmark::State& state) { Steps<BasicScheduler<Urgency>>(state, Urgency{}); }
 BENCHMARK(BM_UrgencyFcfs)
@@ -122,7 +122,7 @@ BENCHMARK(BM_Urgency)
     ->Args({256, 100'000})
     ->UseManualTime();
 
-// ---- steps that are not like the others: linear in the rows, or nearly ------------------------------------------
+// ---- exceptional steps: linear in the rows, or nearly ---------------------------------------------------------
 
 // Time of a plan in which all rows ask an oracle for a block.
 void BM_OracleGrowth(benchmark::State& state) {
@@ -135,7 +135,7 @@ void BM_OracleGrowth(benchmark::State& state) {
 }
 BENCHMARK(BM_OracleGrowth)->ArgName("rows")->RangeMultiplier(4)->Range(256, 16'384)->UseManualTime();
 
-// Time of a plan in which as many better requests as there are rows displace them all; `full`: memory is full, too.
+// Time of a plan in which better requests displace all rows, one for each; `full`: memory is full, too.
 void BM_BetterRanks(benchmark::State& state) {
   const auto rows = static_cast<std::int32_t>(state.range(0));
   const bool full = state.range(1) != 0;
@@ -180,7 +180,7 @@ BENCHMARK(BM_BetterRanks)
     ->ArgsProduct({{256, 1'024, 4'096, 16'384}, {0, 1}})
     ->UseManualTime();
 
-// Time of a step of as many rows as memory is short of: at each, the last to come gives way, and comes back.
+// Time of a step, over as many steps as blocks are missing: in each step the newest request is preempted and returns.
 void BM_ShortOfMemory(benchmark::State& state) {
   const auto rows = static_cast<std::int32_t>(state.range(0));
   auto scheduler = BasicScheduler<Fcfs>::Create({.max_running = rows,
@@ -215,7 +215,7 @@ void BM_ShortOfMemory(benchmark::State& state) {
 }
 BENCHMARK(BM_ShortOfMemory)->ArgName("rows")->Arg(256)->UseManualTime();
 
-// The floor: one cache line a row read and written, one entry written, and a second pass that takes the results in.
+// The lower bound: one cache line a row read and written, one entry written, and a second pass that reads the results.
 void BM_StepFloor(benchmark::State& state) {
   struct alignas(64) FloorRow {
     std::uint64_t id = 0;

@@ -1,4 +1,4 @@
-// Hosts that benchmarks of a step have in common. A SchedulerT is one of C++, or has the same On, Plan and Commit.
+// Hosts shared by benchmarks of a step. SchedulerT is the C++ scheduler, or has the same On, Plan and Commit.
 #ifndef TAKT_BENCH_STEP_HOSTS_H_
 #define TAKT_BENCH_STEP_HOSTS_H_
 
@@ -12,9 +12,9 @@
 
 namespace takt {
 
-inline constexpr double kChurn = 1.2;  // requests that finish, arrive and are admitted in a step, on average
+inline constexpr double kChurn = 1.2;  // average requests that finish, arrive and are admitted in a step
 
-// A host whose requests all look alike to the engine, and all different to the policy.
+// A host whose requests look equal to the engine and different to the policy.
 template <class SchedulerT>
 class ChurnHost {
  public:
@@ -26,7 +26,7 @@ class ChurnHost {
     rows_.reserve(static_cast<std::size_t>(running));
   }
 
-  // The time that On, Plan and Commit of one step took.
+  // Time of On, Plan and Commit in one step.
   std::chrono::duration<double> Step() {
     const auto start = Clock::now();
     const auto& plan = scheduler_.Plan(Now(), limits_);
@@ -38,7 +38,7 @@ class ChurnHost {
     return (planned - start) + (Clock::now() - computed);
   }
 
-  // The time that the results of the last step and the plan of the next one took, in one call where there is one.
+  // Time of the last step's results and the next step's plan, in one call if there is one.
   std::chrono::duration<double> CommitAndPlan() {
     for (; ended_ > 0; --ended_) Arrive();
     const auto start = Clock::now();
@@ -58,7 +58,7 @@ class ChurnHost {
  private:
   TimePoint Now() { return TimePoint(Duration(now_ += 1'000'000)); }
 
-  // Runs a plan: rows_ has the results, and ended_ says how many requests are at their end.
+  // Runs a plan: rows_ has the results, ended_ the number of finished requests.
   template <class Plan>
   void Compute(const Plan& plan) {
     rows_.clear();
@@ -117,7 +117,7 @@ class EndlessMemory final : public KvOracle {
   Tokens block_tokens_;
 };
 
-// Rows that never end, each of which asks for a block at every step. SchedulerT: one that counts by EndlessMemory.
+// Rows that never end and ask for a block at every step. SchedulerT must count memory by EndlessMemory.
 template <class SchedulerT>
 class GrowthHost {
  public:
@@ -128,7 +128,7 @@ class GrowthHost {
     }
   }
 
-  // The time that a plan took.
+  // Time of a plan.
   std::chrono::duration<double> Step() {
     using Clock = std::chrono::steady_clock;
     const auto start = Clock::now();

@@ -1,5 +1,5 @@
-// Queues in which nobody fits, and memory that very many hold: what one arrival, one holder costs must not depend on
-// how many there are.
+// Queues in which no request fits, and memory with very many holders. The cost of one arrival or holder must not depend
+// on their number.
 #include <benchmark/benchmark.h>
 
 #include <chrono>
@@ -23,8 +23,8 @@ Arrived Prompt(std::uint64_t id, std::int32_t tokens) {
   return event;
 }
 
-// Arrivals while many requests wait for memory that is on its way to the host's, with a plan after each. Beside: 0
-// nothing, 1 the gate, 2 a host tier of the prefix cache.
+// Arrivals while many requests wait for memory that is being swapped to the host, with a plan after each. Argument: 0
+// nothing else, 1 the gate, 2 a host tier of the prefix cache.
 void BM_ArrivalsWhileStuck(benchmark::State& state) {
   const std::int64_t waiting = state.range(0);
   const StepLimits limits = {.tokens = {8192}};
@@ -55,7 +55,7 @@ BENCHMARK(BM_ArrivalsWhileStuck)
     ->ArgsProduct({{1'000, 10'000, 100'000, 300'000}, {0, 1, 2}})
     ->Iterations(1'000);
 
-// One plan that drops what so many hold for the sake of the first in line: their tools have answered, or not yet.
+// One plan that drops the KV of many holders for the first in line. Their tools have answered, or not yet.
 void BM_Holders(benchmark::State& state) {
   const auto holders = static_cast<std::int32_t>(state.range(0));
   const bool answered = state.range(1) != 0;

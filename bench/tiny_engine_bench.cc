@@ -1,5 +1,5 @@
-// What a batch is worth to a real engine, and what takt costs it: steps in which all requests decode, and what of them
-// went into Plan and Commit: the median, and of all time its share. Overlap 2: the engine's thread waits awake.
+// A batch's value to a real engine, and takt's cost: steps in which all requests decode, and the part of Plan and
+// Commit. Reports the median, and the share of all time. Overlap 2: the engine's thread busy-waits.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -13,8 +13,8 @@ namespace {
 
 using tiny::Model, tiny::ModelConfig;
 
-// 0.2 M: weights that stay in a core's cache, so that takt's memory stays there too. 54.6 M: 218 MB that pass through
-// all caches in every step.
+// 0.2 M: weights that fit a core's cache, so that takt's memory stays there too. 54.6 M: 218 MB of weights that pass
+// through all caches in every step.
 const Model& SmallModel() {
   static const Model model = Model::Random(
       {.layers = 3, .hidden = 64, .heads = 2, .kv_heads = 1, .ffn = 176, .vocab = 272, .max_context = 512}, 1);

@@ -1,5 +1,5 @@
-// One tool call: what becomes of the KV cache is decided when it starts, and when the tool answers the request is
-// ranked anew, with very many others waiting or paused. Least waste and the memory integral, against keeping and FCFS.
+// One tool call: the scheduler decides about its KV when it starts, and ranks the request again when the tool answers.
+// Very many others wait or are paused. Compares least waste and the memory integral with keeping and FCFS.
 #include <benchmark/benchmark.h>
 
 #include <chrono>
@@ -34,7 +34,7 @@ class Host {
     for (std::int64_t i = 0; i < kRunning + waiting; ++i) Arrive();
   }
 
-  // The time that starting kCalls calls and ending as many took, for one of each.
+  // Time of starting kCalls calls and ending the same number, per call.
   std::chrono::duration<double> Step() {
     using Clock = std::chrono::steady_clock;
     RunStep();
@@ -98,7 +98,7 @@ class Host {
   }
   ToolReturned NextReturned() { return {Take(paused_), {4}, Expected()}; }
 
-  // One of them, who leaves.
+  // Removes one of them.
   RequestId Take(std::vector<RequestId>& all) {
     std::swap(all[random_.Below(all.size())], all.back());
     const RequestId taken = all.back();

@@ -1,4 +1,4 @@
-// A policy that declines: in order of arrival, but no more than two requests of a tenant at a time.
+// A policy that declines: in order of arrival, but at most two requests of a tenant at a time.
 #include <cstdio>
 #include <unordered_map>
 #include <unordered_set>
@@ -18,14 +18,14 @@ struct CapPerTenant {
   void Admitted(const RequestState& r, TimePoint) { begun[r.request.tenant.value].insert(r.request.id.value); }
   void Ends(const RequestState& r, TimePoint) { begun[r.request.tenant.value].erase(r.request.id.value); }
 
-  std::unordered_map<std::uint64_t, std::unordered_set<std::uint64_t>> begun;  // and have not ended, by tenant
+  std::unordered_map<std::uint64_t, std::unordered_set<std::uint64_t>> begun;  // requests in progress, by tenant
 };
 
 int main() {
   auto scheduler = BasicScheduler<CapPerTenant>::Create({.kv_blocks = {1000}}, {});
   if (!scheduler.ok()) return 1;
 
-  for (std::uint64_t id = 1; id <= 4; ++id) {  // of tenant 1, but for the last
+  for (std::uint64_t id = 1; id <= 4; ++id) {  // of tenant 1, except the last
     scheduler->On(Arrived{{.id = {id}, .tenant = {id < 4 ? 1u : 2u}, .prompt_tokens = {100}}}, {});
   }
   while (scheduler->alive() > 0) {

@@ -1,5 +1,5 @@
-// A policy that holds another: tenants are served alike, as under FairShare, and inside a tenant the shortest prompt
-// comes first. Each hook of the policy inside must be passed on, since a hook that is left out is not called.
+// A policy that holds another: tenants are served alike, as under FairShare, and within a tenant the shortest prompt
+// comes first. Pass on each hook of the inner policy, since a missing hook is not called.
 #include <cstdio>
 #include <optional>
 
@@ -40,7 +40,7 @@ int main() {
   if (!scheduler.ok()) return 1;
 
   std::uint64_t id = 0;
-  for (int prompt : {900, 300, 600, 800}) {  // the last one is of tenant 2, which was served nothing
+  for (int prompt : {900, 300, 600, 800}) {  // the last request is of tenant 2, which has had no service
     scheduler->On(Arrived{{.id = {++id}, .tenant = {id < 4 ? 1u : 2u}, .prompt_tokens = {prompt}}}, {});
   }
   for (int step = 0; step < 4; ++step) {

@@ -1,4 +1,4 @@
-// The order alone: a host that keeps admission and memory to itself asks only which request comes first.
+// The order alone: a host that keeps its own admission and memory asks only which request comes first.
 #include <cstdio>
 #include <vector>
 
@@ -23,7 +23,7 @@ int main() {
     queue.Begin(now);
     while (takt::RequestId top = queue.Top()) {
       queue.Take(top);
-      if (ran.size() == 2) break;  // the engine has room for no more: what is taken, and does not run, keeps its place
+      if (ran.size() == 2) break;  // the engine is full; a request that was taken but does not run keeps its place
       ran.push_back({top});
     }
     queue.End(ran, now);

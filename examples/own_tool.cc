@@ -1,4 +1,4 @@
-// A `takt` that knows a policy of its own: own_tool replay --policy slack,fcfs; own_tool policies.
+// A `takt` with a policy of its own. Try: own_tool replay --policy slack,fcfs; own_tool policies.
 #include <algorithm>
 #include <cstdio>
 #include <string_view>
@@ -7,8 +7,8 @@
 #include "takt/policy/registry.h"
 #include "takt/tool.h"
 
-// Least slack first: the time to its deadline, less what its output is expected to take. A key may not move with time,
-// so `now` is left out of all of them alike.
+// Least slack first: the time to the deadline less the expected time of the output. A key must not change with time, so
+// `now` is left out of every key.
 struct Slack {
   static constexpr std::string_view kName = "slack";
   double token_s = 0.03;

@@ -1,4 +1,5 @@
-// A policy that is chosen at run time, by its name: ./policy_by_name "aged(sjf)". Explain says where a request stands.
+// A policy that is chosen at run time, by its name: ./policy_by_name "aged(sjf)". Explain returns a request's key and
+// position.
 #include <cstdio>
 #include <utility>
 

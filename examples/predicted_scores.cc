@@ -50,7 +50,7 @@ int main() {
   const auto lengths = learner.Train();
   const auto confidence = Confidence::Train(tried);
   ConfidenceSlack placement;
-  placement.tau = 4;  // a model may be five times as slow as the fastest
+  placement.tau = 4;  // models may differ in speed by up to five times
   auto router = BasicRouter<Stjf, ConfidenceSlack>::Create({}, Stjf{}, placement);
   if (!lengths.ok() || !confidence.ok() || !router.ok()) return 1;
   router->On(InstanceUp{{.id = {1}, .model = {1}, .token_s = 1e-3}}, {});

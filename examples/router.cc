@@ -1,4 +1,4 @@
-// A router before two engines, one of which dies and comes back: its requests are placed again, each once.
+// A router before two engines, one of which fails and returns: its requests are placed again, each once.
 #include <cstdio>
 
 #include "takt/placement/least_loaded.h"

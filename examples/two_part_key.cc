@@ -1,4 +1,4 @@
-// A key in two parts: fewest uncomputed prompt tokens first, in steps of 64; equal counts go by deadline. A key is one
+// A key in two parts: fewest uncomputed prompt tokens first, in steps of 64; ties are ordered by deadline. A key is one
 // double, which holds whole numbers up to 2^53. So the first part is multiplied by the range of the second.
 #include <algorithm>
 #include <cmath>

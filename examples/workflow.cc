@@ -1,5 +1,5 @@
-// A workflow with a deadline: plan, three drafts side by side, a test. The router holds what may not be made yet, and
-// shares out the time that is left whenever a call is sent.
+// A workflow with a deadline: plan, three parallel drafts, a test. The router holds calls whose dependencies have not
+// ended, and divides the remaining time when it sends a call.
 #include <cstdio>
 #include <memory>
 
@@ -31,7 +31,7 @@ void PlaceAll(UrgencyRouter& router, TimePoint now) {
 }  // namespace
 
 int main() {
-  auto times = std::make_shared<StageTimes>();  // or Instance::cost, for what nobody has measured
+  auto times = std::make_shared<StageTimes>();  // or Instance::cost, without a measurement
   times->Set(kPlan, "any", std::chrono::seconds(1));
   times->Set(kDraft, "any", std::chrono::seconds(4));
   times->Set(kTest, "any", std::chrono::seconds(1));
@@ -51,7 +51,7 @@ int main() {
                   {.stage = kTest, .after = {1}, .cost_s = 1}};
   router->On(WorkflowDeclared{query}, now);
 
-  // All calls at once, in any order: those that may not be made yet are held.
+  // All calls at once, in any order: calls with unfinished dependencies are held.
   const auto call = [&](std::uint64_t id, StageId stage) {
     router->On(Arrived{{.id = {id}, .workflow = kQuery, .stage = stage, .prompt_tokens = {100}}}, now);
   };

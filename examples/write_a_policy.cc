@@ -1,5 +1,5 @@
-// A policy is a value with a key, smaller is sooner. This one serves short prompts first; Aged keeps long ones from
-// starving. Composed at compile time; AnyPolicy(ShortestPrompt{}) would do the same at run time.
+// A policy is a value with a key; the smallest key runs first. This one serves short prompts first; Aged prevents
+// starvation of long ones. Composed at compile time; AnyPolicy(ShortestPrompt{}) would do the same at run time.
 #include <cstdio>
 
 #include "takt/policy/aged.h"

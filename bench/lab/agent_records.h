@@ -1,4 +1,4 @@
-// Teaching an AgentLearner from a run, by what its host would know: identifiers and times of calls that have ended.
+// Trains an AgentLearner from a run, with the data that a host has: identifiers and times of calls that have ended.
 #ifndef TAKT_BENCH_LAB_AGENT_RECORDS_H_
 #define TAKT_BENCH_LAB_AGENT_RECORDS_H_
 
@@ -14,26 +14,25 @@
 
 namespace takt {
 
-// Teaches by identifiers alone, as calls end: the upstream of a call is the one whose answer came last of those that
-// the call waited for.
+// Trains the learner on identifiers alone, as calls end. A call's upstream is the dependency whose answer arrived last.
 class AgentRecords {
  public:
-  // `workload` must outlive this.
+  // `workload` must outlive this object.
   explicit AgentRecords(const Workload& workload)
       : workload_(&workload), told_(workload.calls.size()), closed_(workload.workflows.size()) {}
 
-  // Tells what has ended by now and was not told before.
+  // Reports calls that have ended since the last call.
   void Tell(std::span<const RequestRecord> records, std::span<const WorkflowRecord> workflows, TimePoint now,
             AgentLearner& learner);
 
  private:
   const Workload* workload_;
   std::vector<bool> told_, closed_;
-  std::size_t first_ = 0;  // workflows before it are closed
+  std::size_t first_ = 0;  // all workflows before this index are closed
 };
 
-// Has a run of the workload teach the learner each second, and give the schedulers its table whenever that has changed.
-// `workload` and `learner` must outlive the run.
+// Trains the learner once a simulated second and gives the schedulers its table after each change. `workload` and
+// `learner` must outlive the run.
 void TeachAgents(const Workload& workload, AgentLearner& learner, ReplayOptions& options);
 
 }  // namespace takt

@@ -1,4 +1,4 @@
-// The judge of claims: what came out beside what is claimed of it.
+// Judges claims: compares measured results with a paper's claims.
 #ifndef TAKT_BENCH_LAB_CLAIM_H_
 #define TAKT_BENCH_LAB_CLAIM_H_
 
@@ -15,9 +15,9 @@
 
 namespace takt::tool {
 
-inline constexpr const char* kNotRun = "not run to the end";
+inline constexpr const char* kNotRun = "run was incomplete";
 
-// The range that a paper claims; no bound: none to that side.
+// The range that a paper claims; a missing bound means unbounded.
 struct Claimed {
   Claimed() = default;
   Claimed(double number) : low(number), high(number) {}
@@ -27,22 +27,22 @@ struct Claimed {
 };
 inline Claimed Over(double number) { return {number, std::nullopt}; }
 
-// "95 % interval 3 to 5", and whether all of it lies above what is claimed.
+// Text such as "95 % interval 3 to 5", with a note if the whole interval lies above the claim.
 inline std::string IntervalText(const Interval& ours, const Claimed& claimed = {}) {
   const bool more = claimed.high && ours.low > *claimed.high;
   return fmt::format("95 % interval {} to {}{}", Short(ours.low), Short(ours.high),
                      more ? ": more than the paper's" : "");
 }
 
-// Whether the interval reaches what is claimed of an improvement, and excludes that there is none. `none` is the figure
-// of no improvement; a paper that claims just that, or less, is not asked to exclude it.
+// Whether the interval reaches the claimed improvement and excludes `none`, the figure of no improvement. A claim of at
+// most `none` need not exclude it.
 inline bool Reaches(const Interval& ours, const Claimed& claimed, double none = 0) {
   const bool gain = *claimed.low > none || (*claimed.low == none && !claimed.high);
   return ours.high >= *claimed.low && (!gain || ours.low > none);
 }
 
-// What is made of an interval that does not hold what is claimed beyond chance: it decides nothing where it holds both
-// the figure and no effect.
+// The verdict on an interval that does not confirm the claim: undecided if the interval contains both the claimed
+// figure and no effect.
 inline Verdict VerdictOf(bool holds, const Interval& ours, const Claimed& claimed, double none) {
   if (holds) return Verdict::kHolds;
   const bool figure =
@@ -50,12 +50,12 @@ inline Verdict VerdictOf(bool holds, const Interval& ours, const Claimed& claime
   return figure && ours.low <= none && none <= ours.high ? Verdict::kUndecided : Verdict::kFails;
 }
 
-// The figure of no effect.
+// Figure of no effect.
 inline double NoEffect(std::string_view unit) { return unit == "x" ? 1 : 0; }
 
 class Claims {
  public:
-  // Judged by the caller. `limit`: the end of the interval that decides.
+  // A claim that the caller judges. `limit`: the end of the interval that decides.
   void Add(std::string name, std::optional<double> ours, const Claimed& claimed, std::string unit, Verdict verdict,
            std::string reason, std::optional<double> limit = {}) {
     claims_.push_back(
@@ -66,7 +66,7 @@ class Claims {
     Add(std::move(name), ours, claimed, std::move(unit), holds ? Verdict::kHolds : Verdict::kFails, std::move(reason),
         limit);
   }
-  // The caller says whether it holds beyond chance; what does not may still be undecided.
+  // The caller decides whether the claim holds beyond chance. A claim that does not may still be undecided.
   void Add(std::string name, const Interval& ours, const Claimed& claimed, std::string unit, bool holds,
            std::string reason, std::optional<double> limit = {}) {
     const Verdict verdict = VerdictOf(holds, ours, claimed, NoEffect(unit));
@@ -79,7 +79,7 @@ class Claims {
     Add(std::move(name), std::nullopt, claimed, std::move(unit), Verdict::kUndecided, std::move(why));
   }
 
-  // Judged by the figure alone, without one it was not measured.
+  // Judged by the figure alone; no figure: not measured.
   void Between(std::string name, std::optional<double> ours, const Claimed& claimed, std::string unit,
                std::string reason) {
     if (!ours) return Lacking(std::move(name), claimed, std::move(unit), std::move(reason));
@@ -93,7 +93,7 @@ class Claims {
     Between(std::move(name), ours, {{}, high}, std::move(unit), std::move(reason));
   }
 
-  // Judged by the interval of an improvement: by how many % or points, or, with the unit "x", by which factor.
+  // Judged by the interval of an improvement, in %, in points, or as a factor if the unit is "x".
   void Reach(std::string name, const Interval& ours, const Claimed& claimed, const std::string& unit,
              std::string reason) {
     Add(std::move(name), ours, claimed, unit, Reaches(ours, claimed, NoEffect(unit)), std::move(reason));

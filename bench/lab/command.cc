@@ -18,10 +18,10 @@ namespace takt::tool {
 namespace {
 
 struct ScenarioArguments : StudySettings {
-  std::string name;  // empty: list what there is
+  std::string name;  // empty: list all scenarios
   std::string json, html;
-  std::string regime_name;  // empty: the default
-  double width = 0;  // 0: not by it
+  std::string regime_name;  // empty: the scenario's default
+  double width = 0;  // 0: not derived from a width
   bool quiet = false;
 };
 
@@ -33,10 +33,10 @@ std::string List() {
   return text;
 }
 
-constexpr int kPilotSeeds = 6, kMostSeeds = 64;  // where seeds are counted by the width that is wanted
+constexpr int kPilotSeeds = 6, kMostSeeds = 64;  // used if the requested width determines the number of seeds
 
-// How many seeds make the half widths of the claims' intervals what is wanted, after Stein's two stages (Ann. Math.
-// Stat. 16, 1945): a deviation is what the pilot says. `width`: of ratios, and as a share of those in % and points.
+// Returns how many seeds give the claims' intervals the requested half width, by Stein's two stages (Ann. Math. Stat.
+// 16, 1945). The pilot supplies the deviation. `width`: relative for ratios, an absolute share for % and points.
 int SeedsFor(const ScenarioReport& pilot, double width, int most) {
   double seeds = static_cast<double>(pilot.seeds);
   for (const ScenarioClaim& claim : pilot.claims) {
@@ -63,7 +63,8 @@ int RunScenario(const ScenarioArguments& arguments) {
   const std::vector<Scenario> scenarios = Scenarios();
   const auto scenario = std::ranges::find(scenarios, arguments.name, &Scenario::name);
   if (scenario == scenarios.end()) {
-    return Complain(kScenario, absl::InvalidArgumentError(fmt::format("there is no '{}'\n{}", arguments.name, List())),
+    return Complain(kScenario,
+                    absl::InvalidArgumentError(fmt::format("unknown scenario '{}'\n{}", arguments.name, List())),
                     kUsage);
   }
   StudySettings settings = arguments;
@@ -71,7 +72,8 @@ int RunScenario(const ScenarioArguments& arguments) {
     if (!scenario->has_regimes) {
       return Complain(kScenario,
                       absl::InvalidArgumentError(fmt::format(
-                          "--regime: scenario '{}' has one alone, since it repeats no paper's", arguments.name)),
+                          "--regime: scenario '{}' has only one regime, because it repeats no paper's experiments",
+                          arguments.name)),
                       kUsage);
     }
     settings.regime = *FromName<Regime>(arguments.regime_name);
@@ -92,10 +94,9 @@ int RunScenario(const ScenarioArguments& arguments) {
     settings.seeds = wanted;
     if (wanted > pilot) report = RunUnder(*scenario, settings, bar);
     if (report.ok()) {
-      report->conditions.push_back(
-          {"Seeds", fmt::format("{}, so that the claims' intervals become {:g} wide to either side, by what {} of them "
-                                "showed; at most {}",
-                                wanted, arguments.width, pilot, std::max(kMostSeeds, pilot))});
+      report->conditions.push_back({"Seeds", fmt::format("{}, which narrows the claims' intervals to {:g} on either "
+                                                         "side, as estimated from {} of them; at most {}",
+                                                         wanted, arguments.width, pilot, std::max(kMostSeeds, pilot))});
     }
   }
   if (report.ok() && scenario->has_regimes && settings.full && !report->interrupted) {
@@ -120,37 +121,35 @@ int RunScenario(const ScenarioArguments& arguments) {
 
 void AddScenario(CLI::App& tool, Chosen& chosen) {
   const auto [app, to] = AddCommand(
-      tool, chosen, "scenario", "repeat a paper's experiments, and put its claims next to what comes out", RunScenario,
-      "Without a name: which scenarios there are. bench/lab/README.md tells what each needs, and what was "
-      "measured.\n\n"
-      "Example\n"
-      "  takt-lab scenario lamps --data infercept_multi_api.jsonl --html lamps.html");
+      tool, chosen, "scenario", "repeat a paper's experiments and compare the results with its claims", RunScenario,
+      "Lists the scenarios if no name is given. bench/lab/README.md lists their inputs and results.\n\nExample\n  "
+      "takt-lab scenario lamps --data infercept_multi_api.jsonl --html lamps.html");
   Group options(app, "Options");
   options.Add("name", to.name, "NAME", "which one");
   options.Add("--data", to.data, "PATH",
-              "its data: a file, or a folder that holds it [the folder that TAKT_DATA names, or ../shared/data]");
-  options.AddFlag("--full", to.full, "longer runs, more seeds, as bench/lab/README.md says");
+              "input: a file, or a folder that contains it [the folder that TAKT_DATA names, or ../shared/data]");
+  options.AddFlag("--full", to.full, "run longer and with more seeds, as bench/lab/README.md describes");
   options.Add("--regime", to.regime_name, "NAME",
-              "of chimera, chimera-frontier, lamps, kairos, hexgen-flow, cascadia: engines fitted to what the paper "
-              "measured of its "
-              "baselines, rivals as published (paper), or all as takt has chosen it (takt); --full tells both [paper]",
+              "choose engine parameters for chimera, chimera-frontier, lamps, kairos, hexgen-flow and cascadia: paper: "
+              "engines fitted to the paper's baselines, rivals as published; takt: takt's choice for all systems. "
+              "--full reports both [paper]",
               OneOf({"paper", "takt"}));
-  options.Add("--seeds", to.seeds, "N", "paired runs of every system [as bench/lab/README.md says]", Whole(1, 1000));
+  options.Add("--seeds", to.seeds, "N",
+              "run every system with this many paired seeds [as listed in bench/lab/README.md]", Whole(1, 1000));
   options.Add("--width", to.width, "X",
-              "as many seeds as make the claims' 95 % intervals about so wide to either side, as a share: 0.02 is 2 "
-              "points; --seeds is then how many show how many that takes [6]; at most 64",
+              "choose the number of seeds so that the claims' 95 % intervals have about this half width, as a share: "
+              "0.02 is 2 points. --seeds sets the size of the pilot [6]; at most 64 seeds",
               Positive());
-  options.Add("--first-seed", to.first_seed, "N",
-              "the seed of the first of them [1]; what is fitted and learnt beforehand has its own",
+  options.Add("--first-seed", to.first_seed, "N", "set the first seed [1]; fitting and training use seeds of their own",
               Whole(1, 1'000'000));
-  options.Add("--minutes", to.minutes, "X", "of arrivals in every run [as bench/lab/README.md says]", Positive());
-  options.Add("-j,--threads", to.threads, "N", "runs at once [as many as there are cores]; changes no result",
-              Whole(1, 1024));
+  options.Add("--minutes", to.minutes, "X", "minutes of arrivals in every run [as listed in bench/lab/README.md]",
+              Positive());
+  options.Add("-j,--threads", to.threads, "N", "runs at once [one per core]; does not change results", Whole(1, 1024));
   Group output(app, "Output (a file, or - for standard output)");
-  output.Add("--json", to.json, "FILE", "all figures and claims");
-  output.Add("--html", to.html, "FILE", "a page with plots, which needs nothing else");
-  output.AddFlag("--no-wall", to.no_wall, "leave out how long it all took, so that equal runs give equal files");
-  output.AddFlag("-q,--quiet", to.quiet, "no table, no progress bar");
+  output.Add("--json", to.json, "FILE", "write all figures and claims as JSON");
+  output.Add("--html", to.html, "FILE", "write a self-contained page with plots");
+  output.AddFlag("--no-wall", to.no_wall, "leave out elapsed times, so that equal runs give equal files");
+  output.AddFlag("-q,--quiet", to.quiet, "print no table and no progress bar");
 }
 
 }  // namespace
@@ -159,8 +158,8 @@ void AddScenario(CLI::App& tool, Chosen& chosen) {
 int main(int argc, char** argv) {
   using namespace takt::tool;
   return RunProgram({"takt-lab",
-                     "takt-lab repeats the experiments of papers, and puts their claims next to its results.",
-                     "Begin with\n  takt-lab scenario        which scenarios there are",
+                     "takt-lab repeats experiments of papers and compares the results with the papers' claims.",
+                     "Begin with\n  takt-lab scenario        list the scenarios",
                      {AddScenario}},
                     argc, argv);
 }

@@ -1,4 +1,4 @@
-// One description of a figure of a study, from which rows, tables, plots and claims follow.
+// One description of a study's figure, from which rows, tables, plots and claims are made.
 #ifndef TAKT_BENCH_LAB_FIGURE_H_
 #define TAKT_BENCH_LAB_FIGURE_H_
 
@@ -21,7 +21,7 @@ struct Figure {
   const char* key;  // in the JSON's rows
   double Figures::* member;
   const char *label = "", *unit = "";    // in plots and headings
-  const char *group = "", *column = "";  // in tables, with the unit; no column: in none
+  const char *group = "", *column = "";  // in tables, with the unit; no column: omitted from tables
   Best best = Best::kNone;
 
   std::string Text() const { return *unit == '\0' ? label : std::string(label) + " [" + unit + "]"; }
@@ -35,7 +35,7 @@ constexpr const Figure<Figures>& FigureOf(const Figure<Figures> (&all)[N],
   return all[i];
 }
 
-// Those of these members, in their order.
+// Returns the figures with these members, in the order of `members`.
 template <class Figures, std::size_t N>
 std::vector<Figure<Figures>> Only(const Figure<Figures> (&all)[N],
                                   std::initializer_list<std::type_identity_t<double Figures::*>> members) {
@@ -49,7 +49,7 @@ void AddMeans(ScenarioRow& row, const Cell& cell, const FigureList& figures) {
   for (const auto& f : figures) row.emplace_back(f.key, cell.Mean(f.member));
 }
 
-// After `first`, a column for each figure that is in tables.
+// Appends to `first` a column for each figure that tables show.
 template <class FigureList>
 Table TableOf(std::vector<Table::Column> first, const FigureList& figures) {
   for (const auto& f : figures) {
@@ -57,7 +57,7 @@ Table TableOf(std::vector<Table::Column> first, const FigureList& figures) {
   }
   return Table(std::move(first));
 }
-// `show(member)` fills the cell of each.
+// `show(member)` returns the text of each cell.
 template <class FigureList, class Show>
 void FillCells(const FigureList& figures, Show show) {
   for (const auto& f : figures) {
@@ -65,7 +65,7 @@ void FillCells(const FigureList& figures, Show show) {
   }
 }
 
-// The figure against x; cell(x) is null where it was not run to the end.
+// Plots the figure against x. cell(x) is null if the run is incomplete.
 template <class Figures, class Xs, class CellAt>
 PlotLine LineOf(std::string name, std::size_t style, double Figures::* figure, const Xs& xs, CellAt cell) {
   PlotLine line{std::move(name), style, {}};
@@ -75,7 +75,7 @@ PlotLine LineOf(std::string name, std::size_t style, double Figures::* figure, c
   return line;
 }
 
-// Cells of a study that are told together, under labels of the part's own; a cell may be in several.
+// Cells of a study that are reported together, with the part's own labels. A cell may be in several parts.
 struct StudyPart {
   std::string name;
   std::vector<std::size_t> cells;
@@ -99,7 +99,7 @@ class StudyParts {
     parts_.back().cells.push_back(study_.Add(setup));
     parts_.back().labels.push_back(setup.system.label);
   }
-  // Calls told(part, cell, label) for all that have been run to the end.
+  // Calls told(part, cell, label) for each complete cell.
   template <class Told>
   void ForEach(Told told) const {
     for (const StudyPart& part : parts_) {

@@ -1,4 +1,4 @@
-// How free engine parameters were fitted to what a paper measured of its baselines.
+// Reports how free engine parameters were fitted to a paper's measurements of its baselines.
 #ifndef TAKT_BENCH_LAB_FIT_H_
 #define TAKT_BENCH_LAB_FIT_H_
 
@@ -10,20 +10,21 @@
 
 namespace takt::tool {
 
-// The figures of one baseline under each value that was tried.
+// Figures of one baseline under each value tried.
 struct Fit {
   struct Tried {
     std::string value;
-    std::vector<double> ours;  // by figure; empty: not run to the end
+    std::vector<double> ours;  // by figure; empty: run incomplete
     std::string note = {};     // "taken", "regime takt"
   };
 
-  std::string parameter;                                // what was varied, such as "sequences a step"
-  std::vector<std::pair<std::string, double>> figures;  // its name with the unit, and what the paper has
+  std::string parameter;                                // varied parameter, such as "sequences a step"
+  std::vector<std::pair<std::string, double>> figures;  // figure's name with unit; the paper's value
   std::vector<Tried> tried;
 };
 
-// Root mean square of the logarithms of ours over the paper's, as a percentage: 10 is a tenth too much or too little.
+// Root mean square of the logarithms of our figures over the paper's, as a percentage. 10: off by a factor of about
+// 1.1.
 double FitError(const Fit& fit, const Fit::Tried& tried);
 
 ScenarioTable FitTable(const Fit& fit);

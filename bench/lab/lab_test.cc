@@ -1,4 +1,4 @@
-// takt-lab scenario: its rows and claims are there, with the keys that other programs read, and equal runs give equal
+// Tests takt-lab scenario: rows and claims exist with the keys that other programs read, and equal runs give equal
 // bytes.
 #include <cstdlib>
 #include <map>
@@ -17,7 +17,7 @@ using Json = nlohmann::json;
 
 bool Has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-// Requests with no tool call, one, and two.
+// Requests with no tool call, one call, and two calls.
 std::string Requests(const TempDir& dir, const std::string& name = "infercept_multi_api.jsonl") {
   std::string text;
   for (int i = 0; i < 12; ++i) {
@@ -38,7 +38,7 @@ Args Small(const std::string& data, Args more) {
   return args;
 }
 
-// A trace of which only the arrivals are taken.
+// A trace from which only arrivals are used.
 std::string Trace(const TempDir& dir) {
   std::string text = "TIMESTAMP,ContextTokens,GeneratedTokens\n";
   for (int i = 0; i < 200; ++i) text += fmt::format("2023-11-16 18:{:02}:{:02}.5000000,374,44\n", i / 30, i % 30 * 2);
@@ -56,7 +56,7 @@ std::string AgentLines() {
   return lines;
 }
 
-TEST_CASE("a small run of the scenario of agents, with all its systems, loads and claims") {
+TEST_CASE("a small run of the agents scenario, with all its systems, loads and claims") {
   const TempDir dir;
   const std::string file = dir.Write("coding_sessions.jsonl", AgentLines());
   const Args args = {"scenario",  "agents", "--data", file, "--seeds",  "1",
@@ -80,7 +80,8 @@ TEST_CASE("a small run of the scenario of agents, with all its systems, loads an
       CHECK(row["ttft_max_s_1"].is_number());
     }
   }
-  CHECK(loads["takt's"] == 16);  // open at three loads, closed at five on two engines, three with other memory
+  CHECK(loads["takt's"] ==
+        16);  // open loop at three loads, closed loop at five on two engines, three with other memory
   CHECK(loads["belady"] == 3);
   CHECK(loads["lru, no gate, fcfs"] == 16);
   CHECK(loads["times told"] == 1);
@@ -102,7 +103,7 @@ TEST_CASE("a small run of the scenario of agents, with all its systems, loads an
   CHECK(Has(none.err, "has no sessions with the blocks of their prompts"));
 }
 
-TEST_CASE("chat beside agents, where there is a trace of it") {
+TEST_CASE("chat next to agents, with a trace of chat") {
   const TempDir dir;
   dir.Write("coding_sessions.jsonl.gz", AgentLines());
   std::string chat;
@@ -122,8 +123,8 @@ TEST_CASE("chat beside agents, where there is a trace of it") {
     if (!row.contains("mix")) continue;
     ++mixes[row["mix"]];
     CAPTURE(row);
-    CHECK(row["chat_turns"] == 15);  // one each eight seconds in two minutes
-    CHECK(row["chat_cached_share"].get<double>() == Approx(1024.0 / 1500));  // of 64 tokens each, 16 blocks
+    CHECK(row["chat_turns"] == 15);  // one every eight seconds for two minutes
+    CHECK(row["chat_cached_share"].get<double>() == Approx(1024.0 / 1500));  // 16 blocks of 64 tokens each
     const bool alone = row["mix"].get<std::string>().ends_with("chat alone");
     CHECK((row["turns"].get<double>() == 0 || !alone));
   }
@@ -131,7 +132,7 @@ TEST_CASE("chat beside agents, where there is a trace of it") {
   for (const auto& [mix, rows] : mixes) CHECK(rows == 3);
 }
 
-TEST_CASE("a small run of the Kairos scenario, with all its rows, claims and the graph that was learnt") {
+TEST_CASE("a small run of the Kairos scenario, with all its rows, claims and the learnt graph") {
   const TempDir dir;
   const Args args = {"scenario", "kairos", "--data", Trace(dir), "--seeds", "2", "--minutes", "0.1", "--no-wall"};
   const auto run = [&](const std::string& name) {
@@ -200,7 +201,7 @@ TEST_CASE("a small run of the aging scenario, with all its rows") {
   CHECK(rows == std::map<std::string, int>{{"no", 3 * 9 * 9}, {"yes", 3 * 2 * (2 + 2 * 6)}});
 }
 
-TEST_CASE("the figures of two seeds are the means of those of either") {
+TEST_CASE("the figures of two seeds are the means of each seed's figures") {
   if (ScaledDown()) return;
   const auto rows = [](const char* seeds, const char* first) {
     const Ended ended = RunTool({"scenario", "chimera", "--regime", "takt", "--minutes", "0.02", "--seeds", seeds,
@@ -218,7 +219,7 @@ TEST_CASE("the figures of two seeds are the means of those of either") {
   CHECK(differ > 100);
 }
 
-TEST_CASE("a small run of Chimera's frontier: dearer latency is less of it") {
+TEST_CASE("a small run of Chimera's frontier: a higher price of latency buys less latency") {
   const Ended ended = RunTool({"scenario", "chimera-frontier", "--regime", "takt", "--minutes", "0.05", "--seeds", "1",
                                "--no-wall", "-q", "--json", "-"});
   REQUIRE(ended.exit_code == 0);
@@ -382,7 +383,7 @@ TEST_CASE("a small run of the LAMPS scenario, with all its rows and claims") {
   CHECK(again.out == ReadWhole(dir / "a.json"));
 }
 
-TEST_CASE("a scenario is judged under the paper's regime, or takt's, or with --full both side by side") {
+TEST_CASE("a scenario is judged under the paper's regime, takt's, or with --full both") {
   const TempDir dir;
   const std::string data = Requests(dir);
   const auto run = [&](Args more) {
@@ -417,7 +418,7 @@ TEST_CASE("a scenario is judged under the paper's regime, or takt's, or with --f
   CHECK(Has(unknown.err, "paper"));
   const Ended none = RunTool({"scenario", "aging", "--regime", "takt"});
   CHECK(none.exit_code == 2);
-  CHECK(Has(none.err, "--regime: scenario 'aging' has one alone"));
+  CHECK(Has(none.err, "--regime: scenario 'aging' has only one regime"));
 }
 
 TEST_CASE("the data may be a file, a folder, or the folder that TAKT_DATA names") {
@@ -438,7 +439,7 @@ TEST_CASE("the data may be a file, a folder, or the folder that TAKT_DATA names"
   CHECK(named.exit_code == 0);
 }
 
-TEST_CASE("what is asked for wrongly is told") {
+TEST_CASE("invalid options are reported by name") {
   const TempDir dir;
   const std::string data = Requests(dir);
   const Ended list = RunTool({"scenario"});
@@ -446,7 +447,7 @@ TEST_CASE("what is asked for wrongly is told") {
   CHECK(Has(list.out, "lamps"));
   const Ended unknown = RunTool({"scenario", "lamp"});
   CHECK(unknown.exit_code == 2);
-  CHECK(Has(unknown.err, "there is no 'lamp'"));
+  CHECK(Has(unknown.err, "unknown scenario 'lamp'"));
   CHECK(RunTool(Small(data, {"--json", "-", "--html", "-"})).exit_code == 2);
   CHECK(Has(RunTool(Small(data, {"--json", data})).err, "--data and --json"));
   CHECK(RunTool(Small(data, {"--minutes", "0"})).exit_code == 2);
@@ -454,7 +455,7 @@ TEST_CASE("what is asked for wrongly is told") {
   CHECK(RunTool(Small(data, {"--html", "/dev/full"})).exit_code == 1);
 }
 
-TEST_CASE("an interrupted scenario reports what had ended") {
+TEST_CASE("an interrupted scenario reports the completed runs") {
   const TempDir dir;
   const std::string data = Requests(dir);
   Tool tool({"scenario", "lamps", "--data", data, "--json", dir / "a.json"}, Tool::Where::kTerminal);

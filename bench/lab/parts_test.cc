@@ -1,4 +1,4 @@
-// Parts that several studies share, without a run of a study.
+// Tests parts that several studies share, without running a study.
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
@@ -17,7 +17,7 @@
 namespace takt {
 namespace {
 
-TEST_CASE("the best linear order, against all permutations") {
+TEST_CASE("the best linear order matches the best of all permutations") {
   Random random(6);
   CHECK(BestLinearOrder({}, 0).empty());
   for (int i = 0; i < Scaled(30); ++i) {
@@ -39,14 +39,14 @@ TEST_CASE("the best linear order, against all permutations") {
   }
 }
 
-TEST_CASE("frontiers: what nothing dominates, and the area between two of them") {
+TEST_CASE("frontiers: undominated points, and the area between two frontiers") {
   const std::vector<TradeOff> a = {{30, 10}, {10, 2}, {20, 8}, {25, 7}, {10, 1}, {40, 9}};
   CHECK(FrontierOf(a) == std::vector<TradeOff>{{10, 2}, {20, 8}, {30, 10}});
   CHECK(ValueAt(FrontierOf(a), 10) == 2);
   CHECK(ValueAt(FrontierOf(a), 15) == 5);
   CHECK(ValueAt(FrontierOf(a), 30) == 10);
   CHECK(ValueAt(FrontierOf(a), 99) == 10);
-  // From 15 to 40: 5 at 15, 8 at 20, 10 at 30 and from there on, against 4 throughout.
+  // Latency budgets from 15 to 40: 5 at 15, 8 at 20, 10 from 30 on, against 4 throughout.
   const auto gap = GapBetween(a, {{15, 4}, {45, 4}});
   REQUIRE(gap);
   CHECK(gap->from == 15);
@@ -59,7 +59,7 @@ TEST_CASE("frontiers: what nothing dominates, and the area between two of them")
   CHECK_FALSE(GapBetween({{1, 1}}, {{1, 1}}));  // no width
 }
 
-TEST_CASE("a run teaches a learner what the identifiers and times of its calls tell") {
+TEST_CASE("a run trains a learner with the identifiers and times of its calls") {
   const Workload w = *GenerateWorkload("gen:kairos,app=qa:1,workflows=60,rate=2,seed=3");
   AgentLearner learner;
   ReplayOptions options = testing::ConstantSteps();

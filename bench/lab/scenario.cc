@@ -19,17 +19,18 @@ absl::StatusOr<std::string> FindData(const std::string& given, const std::string
   const char* named = std::getenv("TAKT_DATA");
   const fs::path root = !given.empty() ? given : named != nullptr && *named != '\0' ? named : "../shared/data";
   std::error_code ignored;
-  if (!given.empty() && !fs::is_directory(root, ignored)) return given;  // reading it tells what is wrong with it
+  if (!given.empty() && !fs::is_directory(root, ignored))
+    return given;  // the reader reports what is wrong with the file
   for (const fs::path& path : {root / folder / file, root / file}) {
     if (fs::is_regular_file(path, ignored)) return path.string();
   }
-  return absl::NotFoundError(fmt::format("neither {} nor {} is there; --data says where {} is",
+  return absl::NotFoundError(fmt::format("neither {} nor {} exists; give the path of {} with --data",
                                          (root / folder / file).string(), (root / file).string(), file));
 }
 
 void AddOtherRegime(ScenarioReport& report, const ScenarioReport& other) {
   const auto hold = [](const ScenarioReport& r) { return std::ranges::count(r.claims, true, &ScenarioClaim::holds); };
-  report.findings.push_back(fmt::format("Of {} claims {} hold under regime {}, {} under {}.", report.claims.size(),
+  report.findings.push_back(fmt::format("Of {} claims, {} hold under regime {}, {} under {}.", report.claims.size(),
                                         hold(report), report.regime, hold(other), other.regime));
   Table table({{"", "claim", false},
                {"", "paper"},

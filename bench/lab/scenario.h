@@ -1,4 +1,4 @@
-// A paper's experiments, repeated: rows of figures, and what the paper claims next to them.
+// Repeats a paper's experiments: rows of figures, and the paper's claims next to them.
 #ifndef TAKT_BENCH_LAB_SCENARIO_H_
 #define TAKT_BENCH_LAB_SCENARIO_H_
 
@@ -14,25 +14,25 @@
 
 namespace takt::tool {
 
-// Under which conditions a paper's systems are judged.
+// Conditions under which a paper's systems are judged.
 enum class Regime : unsigned char {
-  kPaper,  // free engine parameters fitted to what the paper measured of its baselines, never of its own system
-  kTakt,   // what takt has chosen for all of them
+  kPaper,  // free engine parameters fitted to the paper's measurements of its baselines, never of its own system
+  kTakt,   // parameters that takt chose, the same for all systems
 };
 constexpr auto NamesOf(Regime) { return std::to_array<std::string_view>({"paper", "takt"}); }
 
-// What a scenario is run with.
+// Options of a scenario's run.
 struct StudySettings {
-  std::string data;  // a file, or a folder that holds it; empty: where bench/lab/README.md says
+  std::string data;  // file, or folder that contains it; empty: the default of bench/lab/README.md
   bool full = false;
-  int seeds = 0;  // 0: as many as the scenario takes
+  int seeds = 0;  // 0: the scenario's default
   int first_seed = 1;
-  double minutes = 0;  // of arrivals in every run; 0: as the scenario has it
-  int threads = 0;     // 0: as many as there are cores
-  bool no_wall = false;  // leaves out what wall clocks tell
-  Regime regime = Regime::kPaper;  // of scenarios that have both
+  double minutes = 0;  // minutes of arrivals in each run; 0: the scenario's default
+  int threads = 0;     // 0: one per core
+  bool no_wall = false;  // omit figures measured by wall clock
+  Regime regime = Regime::kPaper;  // for scenarios with both regimes
 
-  // What was asked for; else so many as are usual, or with --full.
+  // Returns the requested number, else the usual one or, with --full, the full one.
   SeedRange Seeds(int usual, int thorough) const { return {seeds > 0 ? seeds : full ? thorough : usual, first_seed}; }
 };
 
@@ -42,7 +42,7 @@ struct Scenario {
   bool has_regimes = false;
 };
 
-// All that there are, by name. A folder defines each; a further one is a line here and a section of
+// All scenarios by name. Each folder defines one. A new scenario needs a line here and a section in
 // bench/lab/README.md.
 #define TAKT_SCENARIOS(X) \
   X(Agents)               \
@@ -62,11 +62,11 @@ TAKT_SCENARIOS(TAKT_DECLARE_SCENARIO)
 
 std::vector<Scenario> Scenarios();
 
-// Puts the claims of another regime beside those of `report`: a table, and for each claim that differs why.
+// Puts the claims under another regime next to those of `report`: a table, and the reason for each difference.
 void AddOtherRegime(ScenarioReport& report, const ScenarioReport& other);
 
-// Where a scenario's file is: `given` itself, or in it where it is a folder, below `folder` or not; where nothing was
-// given, in the folder that TAKT_DATA names, or in ../shared/data. NotFound says where it was looked for.
+// Finds a scenario's file: `given` itself, or in the folder `given`, also in its subfolder `folder`. Without `given`,
+// searches the folder that TAKT_DATA names, or ../shared/data. A NotFound error lists the places searched.
 absl::StatusOr<std::string> FindData(const std::string& given, const std::string& folder, const std::string& file);
 
 }  // namespace takt::tool

@@ -1,4 +1,4 @@
-// The runs of a scenario: conditions, each under the same seeds, and how they compare seed by seed.
+// Runs of a scenario: conditions, each with the same seeds, compared seed by seed.
 #ifndef TAKT_BENCH_LAB_STUDY_H_
 #define TAKT_BENCH_LAB_STUDY_H_
 
@@ -21,24 +21,24 @@
 
 namespace takt::tool {
 
-// Of every engine of a study, unless the paper tells another: vLLM's customary limits of a step.
+// Limits of a step for every engine of a study, unless the paper gives others: vLLM's usual ones.
 inline constexpr StepLimits kStepLimits{.tokens = {2048}, .max_seqs = 256};
 
-// Seeds count from the first; the runs of each setup have them all.
+// Seeds are numbered from the first. Every setup runs with all of them.
 struct SeedRange {
   int count = 1;
   int first = 1;
 
-  // Where the results of a seed stand.
+  // Index of a seed's results.
   std::size_t IndexOf(std::uint64_t seed) const { return seed - static_cast<std::uint64_t>(first); }
   std::uint64_t At(std::size_t index) const { return index + static_cast<std::uint64_t>(first); }
 };
 
-// Setup: what is run, an equality; Figures: what came of it, in doubles.
+// Setup: the conditions of a run, comparable by ==. Figures: its results, all doubles.
 template <class Setup, class Figures>
 struct Cell {
   Setup setup;
-  std::vector<Figures> seeds;  // empty: not all of them have ended
+  std::vector<Figures> seeds;  // empty: some runs are incomplete
 
   bool complete() const { return !seeds.empty(); }
   double Mean(double Figures::* figure) const { return MomentsOf(figure).mean(); }
@@ -52,7 +52,7 @@ struct Cell {
   }
 };
 
-// A mean with its 95 % confidence interval by Student's t.
+// Mean with its 95 % confidence interval by Student's t.
 struct Interval {
   double mean = 0, low = 0, high = 0;
 };
@@ -63,9 +63,9 @@ inline Interval IntervalOf(const Moments& m) {
   return {m.mean(), m.mean() - around, m.mean() + around};
 }
 
-// By how much `ours` is lower than `other`, in % of other, over paired seeds.
+// Reduction of `ours` against `other`, in % of `other`, over paired seeds.
 struct Reduction : Interval {
-  double p = 1;  // of a paired t test of the figures themselves, two-sided
+  double p = 1;  // two-sided paired t test of the figures themselves
 };
 
 template <class Setup, class Figures>
@@ -80,7 +80,7 @@ Reduction ReductionOf(const Cell<Setup, Figures>& ours, const Cell<Setup, Figure
   return {IntervalOf(shares), std::min(1.0, 2 * std::min(test.p_less, test.p_greater))};
 }
 
-// The other way round: by how much `ours` is higher.
+// Increase of `ours` over `other`, in % of `other`.
 inline Reduction Increase(const Reduction& r) { return {{-r.mean, -r.high, -r.low}, r.p}; }
 
 template <class Setup, class Figures>
@@ -90,7 +90,7 @@ class Study {
 
   explicit Study(SeedRange seeds) : seeds_(seeds) {}
 
-  // The cell of these conditions, which is made where there is none.
+  // Returns the cell of these conditions; creates it if it does not exist.
   std::size_t Add(const Setup& setup) {
     const auto found = std::ranges::find(cells_, setup, &CellType::setup);
     const auto index = static_cast<std::size_t>(found - cells_.begin());
@@ -103,21 +103,22 @@ class Study {
   int seeds() const { return seeds_.count; }
   const SeedRange& seed_range() const { return seeds_; }
 
-  // Null where it is not complete, or was never added. Valid until the next Add.
+  // Null if the cell is incomplete or was never added. Valid until the next Add.
   const CellType* Find(const Setup& setup) const {
     const auto found = std::ranges::find(cells_, setup, &CellType::setup);
     return found != cells_.end() && found->complete() ? &*found : nullptr;
   }
 
-  // Nothing where one of them is not complete.
+  // Empty if either cell is incomplete.
   std::optional<Reduction> Compare(const Setup& ours, const Setup& other, double Figures::* figure) const {
     const CellType *a = Find(ours), *b = Find(other);
     if (a == nullptr || b == nullptr) return std::nullopt;
     return ReductionOf(*a, *b, figure);
   }
 
-  // run(setup, seed, progress): absl::StatusOr<std::optional<Figures>>, nothing where it was stopped; seeds count from
-  // the first. Called from several threads. The first error; after an interrupt some cells stay incomplete.
+  // Calls run(setup, seed, progress) from several threads, with seeds numbered from the first. `run` returns
+  // absl::StatusOr<std::optional<Figures>>: an empty optional if it was stopped. Returns the first error. After an
+  // interrupt some cells stay incomplete.
   template <class Run>
   absl::Status RunCells(int threads, std::string_view what, ProgressBar& bar, Run run) {
     const auto seeds = static_cast<std::size_t>(seeds_.count);

@@ -1,5 +1,5 @@
-// Recorded sessions of coding agents, whose prompts are nearly all cached: what stays in the cache, who is let in
-// beside it, and who goes first, below, at and beyond the load at which engines collapse.
+// Recorded sessions of coding agents whose prompts are nearly all cached. Compares which KV stays in the cache, which
+// turns are admitted and who goes first, below, at and beyond the load at which engines collapse.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -28,29 +28,29 @@ namespace takt::tool {
 namespace {
 
 constexpr std::string_view kAgentProfile = "aic/llama-3.1-70b/h100/fp8/tp8";
-constexpr std::string_view kGpuProfile = "fit/qwen3-coder-30b-a3b/h100/fp8/tp2";  // what the GPUs of others ran
-constexpr std::int64_t kLoopTokens = 2'240'000;  // of KV, in the closed loop
+constexpr std::string_view kGpuProfile = "fit/qwen3-coder-30b-a3b/h100/fp8/tp2";  // model of the published GPU runs
+constexpr std::int64_t kLoopTokens = 2'240'000;  // tokens of KV, in the closed loop
 constexpr double kChatHorizon = 1800;
 constexpr double kAgentThinkCap = 10, kLoopHorizon = 1800, kAgentLoopWarmUp = 1.0 / 3, kAgentWarmUp = 0.25;
 
-// `rate` sessions begin each second, or `loop` of them are there at any time; or it is chat, `chat` times as fast as
-// recorded.
+// `rate` sessions begin each second, or `loop` sessions are active at any time. Or the load is chat, `chat` times as
+// fast as recorded.
 struct AgentSetup {
   AgentSystem system = {};
-  std::int64_t kv_tokens = 0;  // of each instance
+  std::int64_t kv_tokens = 0;  // tokens of each instance
   double rate = 0;
   std::int64_t loop = 0;
   std::int64_t instances = 1;
-  std::int64_t host_tokens = 0;  // of the host's memory
+  std::int64_t host_tokens = 0;  // tokens of host memory
   double chat = 0;
-  bool gpus = false;  // the engine of the GPUs' runs
+  bool gpus = false;  // the engine of the GPU runs
 
   friend bool operator==(const AgentSetup&, const AgentSetup&) = default;
 };
 
 struct AgentFigures {
   double turns = 0, sessions = 0, hits = 0, excess = 0, moved = 0, tokens = 0;
-  double mean = 0, p50 = 0, p95 = 0, p99 = 0, longest = 0;  // s, to the first token, of all turns that arrived
+  double mean = 0, p50 = 0, p95 = 0, p99 = 0, longest = 0;  // s, time to the first token, of all turns that arrived
 };
 using AgentCell = Cell<AgentSetup, AgentFigures>;
 using AgentStudy = Study<AgentSetup, AgentFigures>;
@@ -107,7 +107,7 @@ std::vector<AgentSystem> LoopSystems() {
           kAgentTakts};
 }
 
-// On engines that hold and gate nothing, and on takt's.
+// On engines without retention and gate, and on takt's.
 std::vector<AgentSystem> AgentPlacements() {
   std::vector<AgentSystem> systems;
   for (const bool gated : {false, true}) {
@@ -121,15 +121,15 @@ std::vector<AgentSystem> AgentPlacements() {
   return systems;
 }
 
-// By what is known of gaps. Those with `learnt` learn no more.
+// Systems by their knowledge of gaps. Systems with `learnt` do not learn during the run.
 std::vector<AgentSystem> Knowing() {
   std::vector<AgentSystem> systems = {kAgentToday, kAgentTakts};
   const auto add = [&](const char* label, double told, double learnt, bool one_class = false) {
     systems.push_back({label, "hold_value", "price", "uncached", "least_loaded", told, learnt, one_class});
   };
   add("times told", 1, 0);
-  add("times told, a tenth", 0.1, 0);
-  add("times told, ten times", 10, 0);
+  add("reported times, a tenth", 0.1, 0);
+  add("reported times, ten times", 10, 0);
   add("one class for all gaps", 0, 0, true);
   add("gaps learnt before", 0, 1);
   add("gaps learnt before, a tenth as long", 0, 0.1);
@@ -146,7 +146,8 @@ AgentSystem SystemOf(const std::vector<AgentSystem>& systems, const std::string&
 
 std::vector<AgentSystem> TodayAndTakts() { return {kAgentToday, kAgentTakts}; }
 
-// Chat has turns of its own, each a workflow: order of arrival in both, so that the cache and the gate alone differ.
+// In chat each turn is a workflow of its own. Both systems use order of arrival, so that only the cache and the gate
+// differ.
 std::vector<AgentSystem> ChatSystems() {
   return {kAgentToday, {"takt's cache and gate, fcfs", "hold_value", "price", "fcfs"}};
 }
@@ -181,7 +182,7 @@ AgentFigures AgentFiguresOf(const ReplayResult& result) {
           .longest = m.ttft.max};
 }
 
-// Chat, as recorded.
+// Chat at its recorded pace.
 absl::StatusOr<std::optional<AgentFigures>> RunChat(const Workload& chat, const AgentSetup& setup,
                                                     ReplayOptions options, double minutes,
                                                     const RunProgress& progress) {
@@ -195,7 +196,8 @@ absl::StatusOr<std::optional<AgentFigures>> RunChat(const Workload& chat, const 
   return AgentFiguresOf(*result);
 }
 
-// `minutes`: of the run; 0: as many as bring each session once, and half an hour of the closed loop and of chat.
+// `minutes`: length of the run; 0: long enough to start each session once, and half an hour for the closed loop and
+// chat.
 absl::Status RunAgents(const Workload& sessions, const Workload& one_class, const Workload& chat,
                        const Profile& profile, const Profile& gpus, double minutes, int threads, ProgressBar& bar,
                        AgentStudy& study) {
@@ -229,7 +231,7 @@ absl::Status RunAgents(const Workload& sessions, const Workload& one_class, cons
 std::string AgentLoadText(const AgentSetup& s) {
   if (s.chat > 0) return fmt::format("chat, {:g} times as fast", s.chat);
   if (s.host_tokens > 0) {
-    return fmt::format("{:.2f}M tokens of KV, {:.2f}M of the host's, {:g} sessions/s",
+    return fmt::format("{:.2f}M tokens of KV, {:.2f}M in host memory, {:g} sessions/s",
                        static_cast<double>(s.kv_tokens) / 1e6, static_cast<double>(s.host_tokens) / 1e6, s.rate);
   }
   if (s.instances > 1) {
@@ -302,7 +304,7 @@ std::vector<AgentSetup> Loops(const AgentPlan& plan, bool gpus = false) {
   return loads;
 }
 
-// Figures of one system over those of another, seed by seed; nothing where one was not run to the end.
+// Ratios of one system's figures to another's, seed by seed; empty if a run is incomplete.
 std::optional<Interval> AgentRatioOf(const AgentStudy& study, AgentSetup load, const AgentSystem& ours,
                                      const AgentSystem& other, double AgentFigures::* figure) {
   load.system = ours;
@@ -318,7 +320,7 @@ std::optional<Interval> AgentRatioOf(const AgentStudy& study, AgentSetup load, c
   return IntervalOf(ratios);
 }
 
-// The largest figure of a seed.
+// The largest figure of any seed.
 std::optional<double> WorstAgentFigure(const AgentStudy& study, AgentSetup load, const AgentSystem& system,
                                        double AgentFigures::* figure) {
   load.system = system;
@@ -356,17 +358,17 @@ std::vector<ScenarioClaim> AgentClaimsOf(const AgentStudy& study, const AgentPla
   };
   const auto load = [](std::int64_t tokens, double rate) { return AgentSetup{{}, tokens, rate, 0}; };
   const AgentSetup low = load(1'500'000, 0.002), high = load(1'500'000, 0.004), over = load(1'500'000, 0.006);
-  ratio("no harm below the cliff: turns of lru's, 0.002/s", low, &AgentFigures::turns, 0.98, "paired seeds");
+  ratio("no harm below the cliff: turns over lru's, 0.002/s", low, &AgentFigures::turns, 0.98, "paired seeds");
   const std::optional<Interval> p95 = AgentRatioOf(study, low, kAgentTakts, kAgentToday, &AgentFigures::p95);
-  claims.AtMost("no harm below the cliff: p95 of lru's, 0.002/s", p95 ? std::optional(p95->mean) : std::nullopt, 1.02,
+  claims.AtMost("no harm below the cliff: p95 over lru's, 0.002/s", p95 ? std::optional(p95->mean) : std::nullopt, 1.02,
                 "x", "paired seeds");
   at_least("hits at 0.004/s", high, kAgentTakts, &AgentFigures::hits, 0.87, "");
   at_most("p95 at 0.004/s", high, &AgentFigures::p95, 11, "s");
-  ratio("turns of lru's at 0.006/s", over, &AgentFigures::turns, 2, "paired seeds");
+  ratio("turns over lru's at 0.006/s", over, &AgentFigures::turns, 2, "paired seeds");
   at_least("hits at 0.006/s", over, kAgentTakts, &AgentFigures::hits, 0.8, "");
   at_most("p95 at 0.006/s", over, &AgentFigures::p95, 37, "s");
-  ratio("turns of clairvoyant victims behind the same gate, 0.006/s", over, &AgentFigures::turns, 0.95, "paired seeds",
-        kClairvoyant);
+  ratio("turns over those of clairvoyant victims with the same gate, 0.006/s", over, &AgentFigures::turns, 0.95,
+        "paired seeds", kClairvoyant);
   at_most("longest wait at 0.006/s", over, &AgentFigures::longest, 2800, "s");
   for (const AgentSetup& victim : VictimLoads(plan)) {
     const auto hits = [&](const char* retention) -> std::optional<double> {
@@ -378,16 +380,17 @@ std::vector<ScenarioClaim> AgentClaimsOf(const AgentStudy& study, const AgentPla
     };
     const std::optional<double> lru = hits("lru"), ours = hits("hold_value"), best = hits("belady");
     const bool known = lru && ours && best && *best > *lru;
-    claims.AtLeast(fmt::format("victims at {}: of the gap to the clairvoyant", AgentLoadText(victim)),
+    claims.AtLeast(fmt::format("victims at {}: share of the gap to the clairvoyant", AgentLoadText(victim)),
                    known ? std::optional(100 * (*ours - *lru) / (*best - *lru)) : std::nullopt,
                    victim.kv_tokens < 2'000'000 ? 15 : 25, "%",
                    known ? fmt::format("hits {:.3f}, {:.3f}, {:.3f}", *lru, *ours, *best) : "no gap");
   }
   for (const AgentSetup& loop : Loops(plan)) {
-    if (loop.loop == 24) at_least("closed loop: hits of lru with 24", loop, kAgentToday, &AgentFigures::hits, 0.75, "");
+    if (loop.loop == 24)
+      at_least("closed loop: hits over those of lru with 24", loop, kAgentToday, &AgentFigures::hits, 0.75, "");
     if (loop.loop < 32) continue;
     at_least(fmt::format("closed loop: hits with {}", loop.loop), loop, kAgentTakts, &AgentFigures::hits, 0.85, "");
-    ratio(fmt::format("closed loop: turns of lru's with {}", loop.loop), loop, &AgentFigures::turns,
+    ratio(fmt::format("closed loop: turns over lru's with {}", loop.loop), loop, &AgentFigures::turns,
           loop.loop == 32 ? 3.5 : 4, "paired seeds");
     at_most(fmt::format("closed loop: p50 with {}", loop.loop), loop, &AgentFigures::p50, 1, "s");
   }
@@ -410,26 +413,26 @@ std::vector<ScenarioClaim> AgentClaimsOf(const AgentStudy& study, const AgentPla
     if (!ours || !rivals || !(*rivals > 0)) return std::nullopt;
     return *ours / *rivals;
   };
-  claims.AtLeast("placement: turns of the best rival's",
+  claims.AtLeast("placement: turns over the best rival's",
                  over_rival(fleet("cached_cost", &AgentFigures::turns), most_turns), 0.98, "x", "means");
-  claims.AtMost("placement: p95 of the best rival's", over_rival(fleet("cached_cost", &AgentFigures::p95), least_p95),
+  claims.AtMost("placement: p95 over the best rival's", over_rival(fleet("cached_cost", &AgentFigures::p95), least_p95),
                 1.05, "x", "means");
   claims.AtMost("placement: turns that moved", fleet("cached_cost", &AgentFigures::moved), 0.15, "", "mean");
   const auto known = [&](const std::string& label, const AgentSystem& other, double AgentFigures::* figure) {
     const std::optional<Interval> r = AgentRatioOf(study, plan.known, SystemOf(Knowing(), label), other, figure);
     return r ? std::optional(r->mean) : std::nullopt;
   };
-  for (const std::string label : {"times told, a tenth", "times told, ten times"}) {
-    claims.AtLeast(label + ": turns of those without", known(label, kAgentTakts, &AgentFigures::turns), 0.95, "x",
+  for (const std::string label : {"reported times, a tenth", "reported times, ten times"}) {
+    claims.AtLeast(label + ": turns over those without", known(label, kAgentTakts, &AgentFigures::turns), 0.95, "x",
                    "paired seeds");
   }
   for (const std::string label :
        {"one class for all gaps", "gaps learnt before, a tenth as long", "gaps learnt before, 3 times as long"}) {
-    claims.AtLeast(label + ": turns of takt's", known(label, kAgentTakts, &AgentFigures::turns), 0.95, "x",
+    claims.AtLeast(label + ": turns over takt's", known(label, kAgentTakts, &AgentFigures::turns), 0.95, "x",
                    "paired seeds");
     claims.AtMost(label + ": p95 of takt's", known(label, kAgentTakts, &AgentFigures::p95), 1.3, "x", "paired seeds");
   }
-  claims.AtLeast("gaps learnt before, 10 times as long: turns of lru's",
+  claims.AtLeast("gaps learnt before, 10 times as long: turns over lru's",
                  known("gaps learnt before, 10 times as long", kAgentToday, &AgentFigures::turns), 1.7, "x",
                  "paired seeds");
   for (const AgentSetup& chat : plan.chats) {
@@ -440,12 +443,12 @@ std::vector<ScenarioClaim> AgentClaimsOf(const AgentStudy& study, const AgentPla
   return claims.Take();
 }
 
-// What a paper claims of its system, beside the nearest that stands here.
+// A paper's claim for its system, compared with the nearest system here.
 struct PaperClaim {
   std::string paper, claim, here;
-  std::optional<double> ours = {};  // none: it cannot be judged here, or was not run to the end
+  std::optional<double> ours = {};  // none: this scenario cannot judge it, or a run is incomplete
   double bound = 0;
-  bool most = false;  // `bound` is the most that it may be
+  bool most = false;  // `bound`: the largest permitted value
   std::string why;
 
   std::string Verdict() const {
@@ -453,7 +456,7 @@ struct PaperClaim {
   }
 };
 
-// Their engines, models and loads are others: a claim that does not hold here is not refuted.
+// The papers used other engines, models and loads. A claim that fails here is not refuted.
 std::vector<PaperClaim> AgentPaperClaims(const AgentStudy& study, const AgentPlan& plan) {
   const AgentSetup high{.kv_tokens = 1'500'000, .rate = 0.004}, over{.kv_tokens = 1'500'000, .rate = 0.006};
   const AgentSetup cliff{.kv_tokens = plan.victim_tokens.front(), .rate = plan.victim_rate};
@@ -468,19 +471,20 @@ std::vector<PaperClaim> AgentPaperClaims(const AgentStudy& study, const AgentPla
   const AgentSystem continuum = system("lease of 2 s, prefix_then_workflow");
   const auto turns = &AgentFigures::turns;
   return {
-      {"Continuum", "throughput 1.10 to 3.22 times vLLM's", "turns of lru's at 0.004/s; a lease of 2 s (its code)",
-       ratio(high, continuum, kAgentToday, turns), 1.10, false, "the order does it: gaps outlast a lease of 2 s"},
+      {"Continuum", "throughput 1.10 to 3.22 times vLLM's", "turns over lru's at 0.004/s; a lease of 2 s (its code)",
+       ratio(high, continuum, kAgentToday, turns), 1.10, false, "the order causes it: gaps outlast a lease of 2 s"},
       {"Continuum", "1.26 times the steps of ThunderAgent", "turns at 0.006/s; half-life 1 s, uncached work first",
        ratio(over, continuum, system("working set, half-life 1 s"), turns), 1.26, false,
        "humans are in the loop here, and not in its benchmarks"},
-      {"ThunderAgent", "serving 1.48 to 3.58 times vLLM's", "turns of lru's at 0.006/s; half-life 1 s, uncached first",
+      {"ThunderAgent", "serving 1.48 to 3.58 times vLLM's",
+       "turns over lru's at 0.006/s; half-life 1 s, uncached first",
        ratio(over, system("working set, half-life 1 s"), kAgentToday, turns), 1.48, false,
-       "the order's part is in it: see lru with that order"},
+       "includes the effect of the order: see lru with that order"},
       {"ThunderAgent", "1.2 times llm-d's default (others, on GPUs)",
-       "tokens of lru's, 32 at a time; half-life 10 s, fcfs",
+       "tokens over lru's, 32 at a time; half-life 10 s, fcfs",
        ratio(loop, SystemOf(LoopSystems(), "working set, half-life 10 s, fcfs"), kAgentToday, &AgentFigures::tokens),
-       1.2, false, "here nobody who runs is paused, and order is that of arrival"},
-      {"CacheWise", "completion 3.5 times vLLM's", "turns of lru's at 0.004/s; longest cached prefix first",
+       1.2, false, "here no running request is paused, and requests run in order of arrival"},
+      {"CacheWise", "completion 3.5 times vLLM's", "turns over lru's at 0.004/s; longest cached prefix first",
        ratio(high, system("lru, no gate, lpm"), kAgentToday, turns), 3.5, false,
        "its order alone, without its victims"},
       {"CacheWise",
@@ -489,19 +493,19 @@ std::vector<PaperClaim> AgentPaperClaims(const AgentStudy& study, const AgentPla
        {},
        0,
        false,
-       "goes by the names of tools, which the recording leaves out"},
-      {"Bailian", "hits 8.1 to 23.9 % above LRU's", "hits of lru's, victims alone, 1M tokens",
+       "needs names of tools, which the recording omits"},
+      {"Bailian", "hits 8.1 to 23.9 % above LRU's", "hits over lru's, victims alone, 1M tokens",
        ratio(cliff, victims("wa"), victims("lru"), &AgentFigures::hits), 1.081, false,
-       "classes tell little of a session's next gap"},
+       "classes predict little of a session's next gap"},
       {"KVFlow", "1.83 times as fast as HiCache", "-", {}, 0, false, "sessions have no graph of agents"},
-      {"KVFlow", "who runs next is worth keeping", "hits of lru's; clairvoyant victims alone, 1M tokens",
+      {"KVFlow", "keeps the KV of the agents that run next", "hits over lru's; clairvoyant victims alone, 1M tokens",
        ratio(cliff, victims("belady"), victims("lru"), &AgentFigures::hits), 1.0, false,
-       "an upper bound; beyond the cliff it collapses, too"},
-      {"T-LRU", "p95 of first tokens 23.9 % below LRU's", "p95 of lru's, victims alone, 1M tokens",
+       "an upper bound; beyond the cliff it collapses too"},
+      {"T-LRU", "p95 of first tokens 23.9 % below LRU's", "p95 over lru's, victims alone, 1M tokens",
        ratio(cliff, victims("tlru"), victims("lru"), &AgentFigures::p95), 0.761, true,
-       "a threshold for turns of chat trims all that are here"},
-      {"CONCUR", "batch throughput up to 4.09 times", "turns of lru's at 0.006/s",
-       ratio(over, system("congestion control"), kAgentToday, turns), 1.0, false, "any gain is taken to hold"}};
+       "its threshold for chat turns trims every turn here"},
+      {"CONCUR", "batch throughput up to 4.09 times", "turns over lru's at 0.006/s",
+       ratio(over, system("congestion control"), kAgentToday, turns), 1.0, false, "any gain counts as holding"}};
 }
 
 Table AgentPaperTable(const std::vector<PaperClaim>& claims) {
@@ -523,8 +527,9 @@ Table AgentPaperTable(const std::vector<PaperClaim>& claims) {
   return table;
 }
 
-// Measured by others: 4 pods of 2 H100, Qwen3-Coder-30B-A3B fp8, sessions of the same recording, 10 s at most between
-// turns (zetxqx/thunderagent-original-verification): llm-d's default, and a gate that resumes at home. Tokens of a pod.
+// Published GPU measurements: 4 pods of 2 H100, Qwen3-Coder-30B-A3B fp8, sessions of the same recording, at most 10 s
+// between turns (zetxqx/thunderagent-original-verification). Systems: llm-d's default, and a gate that resumes at home.
+// Figures: tokens of a pod.
 std::vector<PlotPoint> GpuPoints(double AgentFigures::* figure, bool gate) {
   using Points = std::vector<PlotPoint>;
   if (figure == &AgentFigures::hits) {
@@ -562,7 +567,7 @@ ScenarioPlots LoopPlots(const AgentStudy& study, const AgentPlan& plan, bool gpu
         return study.Find({.system = system, .kv_tokens = kLoopTokens, .loop = loop, .gpus = gpus});
       }));
     }
-    // Broken, in the colours of the default and of the gate that they ran.
+    // Dashed, in the colours of the default and of the gate in those runs.
     constexpr std::size_t kBroken = 7;
     const std::string of = gpus ? "measured on GPUs: " : "measured on GPUs, another model: ";
     for (const bool gate : {false, true}) {
@@ -606,7 +611,7 @@ absl::StatusOr<ScenarioReport> RunAgentsScenario(const StudySettings& settings, 
   add(TodayAndTakts(), plan.tiers);
   Workload chat;
   const absl::StatusOr<std::string> trace = FindData(settings.data, "traces", "mooncake_fast25_conversation.jsonl.gz");
-  const bool chats = trace.ok() && *trace != *file;  // without that trace nothing is said of chat
+  const bool chats = trace.ok() && *trace != *file;  // chat is skipped if its trace is missing
   if (chats) {
     from.file = *trace;
     absl::StatusOr<Workload> read = LoadWorkload(from);
@@ -619,7 +624,7 @@ absl::StatusOr<ScenarioReport> RunAgentsScenario(const StudySettings& settings, 
   if (!run.ok()) return run;
 
   ScenarioReport report;
-  report.title = "Agents: what stays cached, who is let in, who goes first";
+  report.title = "Agents: which KV stays cached, which turns are admitted, who goes first";
   report.seeds = study.seeds();
   report.interrupted = Interrupted();
   report.conditions = {
@@ -627,14 +632,14 @@ absl::StatusOr<ScenarioReport> RunAgentsScenario(const StudySettings& settings, 
                                sessions->workflows.size(), sessions->calls.size())},
       {"Engine", fmt::format("{}; a step: 4,096 tokens, of one prompt 2,048 (chosen)", kAgentProfile)},
       {"GPUs'", fmt::format("{}: scaled from Llama-3.1-70B's; attention's part of prefill fitted to 84 sessions under "
-                            "the default on the GPUs of others",
+                            "the default in published GPU runs",
                             kGpuProfile)},
-      {"Open loop",
-       "sessions begin at random, each once; gaps as recorded; figures are of what follows the first quarter"},
-      {"Closed", "so many sessions at a time, 2.24M tokens of KV, gaps of 10 s at most, 20 of 30 minutes counted"},
+      {"Open loop", "sessions begin at random, each once; gaps as recorded; figures exclude the first quarter"},
+      {"Closed",
+       "a fixed number of sessions at a time, 2.24M tokens of KV, gaps of 10 s at most, 20 of 30 minutes counted"},
       {"Known",
-       "how each turn ends (a tool, a user, over), as it ends; lengths: nothing; the clairvoyants: the next turn"},
-      {"TTFT", "of all turns that arrived: one that still waits at the end counts as long as it has waited"},
+       "the kind of each turn's end (a tool, a user, over), at its end; no lengths; the clairvoyants: the next turn"},
+      {"TTFT", "over all turns that arrived: a turn that still waits at the end counts with its wait so far"},
       {"Chosen", "on these sessions: kappa of the price gate (0.3), and the prior of return times"}};
   for (std::size_t c = 0; c < study.size(); ++c) {
     if (study[c].complete()) report.rows.push_back(AgentRowOf(study[c]));
@@ -644,12 +649,12 @@ absl::StatusOr<ScenarioReport> RunAgentsScenario(const StudySettings& settings, 
   report.tables.push_back({"Closed loop", AgentTable(study, LoopSystems(), Loops(plan))});
   report.tables.push_back({"Closed loop on the GPUs' engine", AgentTable(study, LoopSystems(), Loops(plan, true))});
   report.tables.push_back({"Placements on 4 instances", AgentTable(study, AgentPlacements(), {plan.fleet})});
-  report.tables.push_back({"What is known", AgentTable(study, Knowing(), {plan.known})});
+  report.tables.push_back({"Knowledge of gaps", AgentTable(study, Knowing(), {plan.known})});
   report.tables.push_back({"A tier in the host's memory", AgentTable(study, TodayAndTakts(), plan.tiers)});
   if (chats) report.tables.push_back({"Chat", AgentTable(study, ChatSystems(), plan.chats)});
   report.plots = {LoopPlots(study, plan, false), LoopPlots(study, plan, true)};
   const std::vector<PaperClaim> papers = AgentPaperClaims(study, plan);
-  report.tables.insert(report.tables.begin(), {"What papers claim of their systems", AgentPaperTable(papers)});
+  report.tables.insert(report.tables.begin(), {"Papers' claims for their systems", AgentPaperTable(papers)});
   for (const PaperClaim& claim : papers) {
     report.rows.push_back({{"paper", claim.paper},
                            {"claim", claim.claim},
@@ -661,7 +666,7 @@ absl::StatusOr<ScenarioReport> RunAgentsScenario(const StudySettings& settings, 
   report.claims = AgentClaimsOf(study, plan);
   run = AddTrouble(*sessions, chats ? &chat : nullptr, *profile, settings, study.seed_range(), bar, report);
   if (!run.ok()) return run;
-  report.claims_heading = "What is wished";
+  report.claims_heading = "Goals";
   report.claimed_by = "wish";
   return report;
 }

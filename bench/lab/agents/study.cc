@@ -12,7 +12,7 @@
 namespace takt::tool {
 namespace {
 
-// hold_value and price by what was learnt before: they read no curves of the scheduler's.
+// hold_value and price use statistics learnt beforehand, and no curves of the scheduler.
 struct TaughtValue {
   static constexpr std::string_view kName = "taught";
   static constexpr std::size_t kLists = HoldValue::kLists;
@@ -35,7 +35,7 @@ struct TaughtPrice {
   double PrefillSeconds(const GateAsk& ask) const { return price.PrefillSeconds(ask); }
 };
 
-// All gaps of the recording, so many times as long. What a branch never returns to is not seen any longer.
+// All gaps of the recording, multiplied by this factor. A branch without a further turn is no longer observed.
 std::shared_ptr<const ReturnTimes> LearntOf(const Workload& sessions, double longer) {
   auto times = std::make_shared<ReturnTimes>(ReturnTimesOptions{.window = 1e6});
   for (const WorkloadWorkflow& workflow : sessions.workflows) {

@@ -1,4 +1,4 @@
-// What the parts of the scenario share: systems, and how an engine under one of them is replayed.
+// Declarations that the scenario's parts share: systems, and how an engine under a system is replayed.
 #ifndef TAKT_BENCH_LAB_AGENTS_STUDY_H_
 #define TAKT_BENCH_LAB_AGENTS_STUDY_H_
 
@@ -18,9 +18,10 @@ namespace takt::tool {
 
 inline constexpr StepLimits kAgentLimits{.tokens = {4096}, .max_seqs = 256, .chunk_tokens = {2048}};
 
-// What each engine does with its cache and its queue; which of several a turn goes to. `told`: how turns end, and,
-// above 0, when the next is expected, by so many times the true time. `learnt`: above 0, what is known of gaps was
-// learnt before, on gaps so many times as long, and stays. `one_class`: nobody tells how turns end.
+// A system: each engine's cache and queue, and the placement of turns on engines. `told`: the host reports how turns
+// end and, above 0, an estimate of the next turn's time as a multiple of the true time. `learnt`: above 0, gap
+// statistics are fixed beforehand, from gaps scaled by this factor. `one_class`: the host does not report how turns
+// end.
 struct AgentSystem {
   std::string label, retention, gate, policy, placement = "least_loaded";
   double told = 0, learnt = 0;
@@ -32,12 +33,12 @@ struct AgentSystem {
 inline const AgentSystem kAgentToday{"lru, no gate, fcfs", "lru", "none", "fcfs"};
 inline const AgentSystem kAgentTakts{"takt's", "hold_value", "price", "uncached"};
 
-// `sessions`: what is `learnt` is learnt of these.
+// `sessions`: sessions from which the `learnt` statistics come.
 ReplayOptions AgentOptionsOf(const AgentSystem& system, const Workload& sessions, std::int64_t kv_tokens,
                              const Profile& profile, std::uint64_t seed);
 
-// What happens to an engine that serves agents, and how long it stays: tables, rows and claims of their own. `chat`:
-// null where there is none.
+// Troubles of an engine that serves agents, and how long recovery takes: tables, rows and claims of their own. `chat`:
+// null if there is no chat trace.
 absl::Status AddTrouble(const Workload& sessions, const Workload* chat, const Profile& profile,
                         const StudySettings& settings, SeedRange seeds, ProgressBar& bar, ScenarioReport& report);
 

@@ -1,4 +1,5 @@
-// Agents in trouble: many at once, some that never return, memory taken or lost; and chat beside them.
+// Troubles of an engine that serves agents: many sessions at once, some that never return, memory taken or lost; and
+// chat next to agents.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -22,7 +23,7 @@ namespace takt::tool {
 namespace {
 
 constexpr std::int64_t kTroubleTokens = 1'500'000;
-constexpr double kTroubleRates[] = {0.003, 0.004};  // lru stands, and has collapsed after a day
+constexpr double kTroubleRates[] = {0.003, 0.004};  // lru copes with it at first, and has collapsed after a day
 
 enum class Trouble : std::uint8_t { kMany, kNever, kHalf, kCold };
 struct TroubleKind {
@@ -42,12 +43,12 @@ struct TroubleSetup {
   friend bool operator==(const TroubleSetup&, const TroubleSetup&) = default;
 };
 
-// Of the ordinary sessions, in the hour that begins ten minutes after the trouble's end; calm: of the same hour without
-// it.
+// Figures of ordinary sessions in the hour that begins ten minutes after the trouble's end; calm: the same hour without
+// the trouble.
 struct TroubleFigures {
   double lasts_min = 0;
   double turns = 0, calm_turns = 0, hits = 0, calm_hits = 0, p95 = 0, calm_p95 = 0;
-  double longest = 0, calm_longest = 0;  // s to the first token, of all turns of the run
+  double longest = 0, calm_longest = 0;  // s, time to the first token, of all turns of the run
 };
 using TroubleStudy = Study<TroubleSetup, TroubleFigures>;
 
@@ -64,7 +65,7 @@ constexpr Figure<TroubleFigures> kTroubleFigures[] = {
 
 struct MixSetup {
   AgentSystem system;
-  double rate = 0;  // of sessions; 0: chat alone
+  double rate = 0;  // rate of sessions; 0: chat alone
   std::int64_t kv_tokens = kTroubleTokens;
 
   friend bool operator==(const MixSetup&, const MixSetup&) = default;
@@ -85,7 +86,7 @@ constexpr Figure<MixFigures> kMixFigures[] = {
     {"ttft_p95_s", &MixFigures::p95, "", "", "agents", "p95 [s]", Best::kSmallest},
     {"ttft_max_s", &MixFigures::longest, "", "", "agents", "longest [s]", Best::kSmallest}};
 
-// A tenant each: 1 are the ordinary sessions.
+// Each kind has its own tenant; 1: the ordinary sessions.
 void SetTenant(Workload& workload, std::uint32_t tenant) {
   for (WorkloadWorkflow& w : workload.workflows) w.tenant = tenant;
 }
@@ -93,8 +94,8 @@ void SetTenant(Workload& workload, std::uint32_t tenant) {
 struct Watched {
   double turns = 0, hits = 0, p50 = 0, p95 = 0, longest = 0;
 };
-// Turns of one tenant: those that end in the window, hits of those that begin to run in it, first tokens of those that
-// arrive in it; one that still waits at the end of the run counts as long as it has waited.
+// Turns of one tenant: turns that end in the window, hits of turns that start in it, first tokens of turns that arrive
+// in it. A turn that still waits at the end of the run counts with its wait so far.
 Watched Watch(const Workload& workload, const ReplayResult& result, std::uint32_t tenant, const Window& window,
               TimePoint end) {
   Watched watched;
@@ -116,7 +117,8 @@ Watched Watch(const Workload& workload, const ReplayResult& result, std::uint32_
   return watched;
 }
 
-// `count` workflows, one each `every_s`, of `turns` prompts that grow from `prompt` tokens, `gap_s` after one another.
+// `count` workflows, one every `every_s`, each of `turns` prompts that grow from `prompt` tokens, with `gap_s` between
+// them.
 Workload Made(std::int32_t count, double every_s, std::int32_t turns, std::int32_t prompt, std::int32_t output,
               double gap_s, std::int32_t block) {
   Workload made;
@@ -153,7 +155,7 @@ Workload MadeOf(Trouble kind, std::int32_t block) {
   return {};
 }
 
-// When the trouble is over, whose turns are of tenant 2.
+// The end of the trouble, whose turns have tenant 2.
 TimePoint EndOf(Trouble kind, const Workload& workload, const ReplayResult& result, TimePoint at) {
   if (kind == Trouble::kCold) return at;
   if (kind == Trouble::kNever) return at + std::chrono::hours(1);
@@ -161,7 +163,7 @@ TimePoint EndOf(Trouble kind, const Workload& workload, const ReplayResult& resu
   for (const RequestRecord& r : result.requests) {
     if (workload.workflows[r.workflow].tenant == 2) end = std::max(end, r.end);
   }
-  return end;  // kNever where one of them has not ended
+  return end;  // kNever if one of them has not ended
 }
 
 class TroubleRuns {
@@ -191,7 +193,7 @@ class TroubleRuns {
     if (!result.ok()) return result.status();
     if (calm->stopped || result->stopped) return std::nullopt;
     const TimePoint over = std::min(EndOf(setup.kind, with, *result, at), end);
-    // Where it is not over by the end of the run, the window is empty, and there are no hits.
+    // If the trouble outlasts the run, the window is empty and has no hits.
     const TimePoint from = over < end ? over + std::min<Duration>(std::chrono::minutes(10), horizon / 48) : end;
     const Window window{from, std::min(from + std::chrono::hours(1), end)};
     const Watched after = Watch(with, *result, 1, window, end), before = Watch(*drawn, *calm, 1, window, end);
@@ -208,7 +210,7 @@ class TroubleRuns {
         .calm_longest = Watch(*drawn, *calm, 1, all, end).longest};
   }
 
-  // Chat at an eighth of its pace, which is about half of what lets first tokens of chat alone wait here.
+  // Chat at an eighth of its pace: about half of the rate at which first tokens of chat alone begin to wait here.
   absl::StatusOr<std::optional<MixFigures>> Run(const MixSetup& setup, std::uint64_t seed,
                                                 const RunProgress& progress) const {
     const Duration horizon = Horizon(6);
@@ -260,7 +262,7 @@ class TroubleRuns {
     return options;
   }
 
-  // Each block of a prefix into smaller ones.
+  // Splits each block of a prefix into smaller ones.
   static void Cut(Workload& workload, std::int32_t block) {
     const auto pieces = static_cast<std::uint32_t>(std::max(workload.prefix_block_tokens / block, 1));
     std::vector<std::uint64_t> hashes;
@@ -288,7 +290,7 @@ std::vector<AgentSystem> TroubleSystems() { return {kAgentToday, kAgentTakts}; }
 std::vector<AgentSystem> MixSystems() {
   return {kAgentToday, kAgentTakts, {"takt's cache and gate, fair_share", "hold_value", "price", "fair_share"}};
 }
-// Chat alone; beside agents below what lru stands; beside agents far beyond it; and alone on half the memory.
+// Chat alone; next to agents below lru's limit; next to agents far beyond it; and alone on half the memory.
 constexpr std::array<std::pair<double, std::int64_t>, 4> kMixes = {
     {{0, kTroubleTokens / 2}, {0, kTroubleTokens}, {0.002, kTroubleTokens}, {0.006, kTroubleTokens}}};
 std::string MixText(const MixSetup& s) {
@@ -319,7 +321,7 @@ void TellTroubles(const TroubleStudy& study, ScenarioReport& report, Claims& cla
           }
         }
         if (system != kAgentTakts) continue;
-        claims.AtLeast(text + ": hits after ten minutes, of those without", least, 0.95, "x", "of the worst seed");
+        claims.AtLeast(text + ": hits after ten minutes over those without", least, 0.95, "x", "of the worst seed");
         claims.AtMost(text + ": longest wait", longest, 3600, "s", "of the worst seed");
       }
     }
@@ -351,8 +353,8 @@ void TellMixes(const MixStudy& study, ScenarioReport& report, Claims& claims) {
       const double base = below->seeds[i].chat_p95;
       if (base > 0) worst = std::max(worst.value_or(0), over->seeds[i].chat_p95 / base);
     }
-    claims.AtMost(fmt::format("chat beside agents, {}: p95 at 0.006 of that at 0.002 sessions/s", system.label), worst,
-                  1.1, "x", "of the worst seed");
+    claims.AtMost(fmt::format("chat beside agents, {}: p95 at 0.006 over that at 0.002 sessions/s", system.label),
+                  worst, 1.1, "x", "of the worst seed");
   }
   report.tables.push_back({"Chat and agents on one engine", std::move(table)});
 }

@@ -1,5 +1,5 @@
-// STJF with a starvation counter (Chimera; LTR's and LAMPS' are the same): how long a request may be passed over, how
-// long its promotion lasts, and from which load on the order is first come, first served.
+// Measures STJF with a starvation counter (the same in Chimera, LTR and LAMPS). Reports how long a request may be
+// passed over, how long a promotion lasts, and from which load on the order becomes first come, first served.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -25,14 +25,14 @@ namespace takt::tool {
 namespace {
 
 constexpr std::int64_t kNoThreshold = kForever;  // STJF alone
-constexpr std::int64_t kFcfs = 0;                               // no STJF at all
+constexpr std::int64_t kFcfs = 0;                               // no STJF
 constexpr std::string_view kProfile = "aic/llama-3.1-8b/a100/bf16/tp1";
-constexpr std::int64_t kSample = 3000;  // workflows by which saturation is measured
-// Of STJF's gain over FCFS in the mean, what is left: below these it is halved, and gone.
+constexpr std::int64_t kSample = 3000;  // workflows used to measure saturation
+// Shares of STJF's gain over FCFS in the mean: below these the gain is halved, or gone.
 constexpr double kHalf = 0.5, kGone = 0.1;
 
 struct Plan {
-  double minutes = 30;  // of arrivals at full load
+  double minutes = 30;  // minutes of arrivals at full load
   std::vector<double> loads = {0.6, 0.8, 0.9, 0.95, 1, 1.05, 1.1, 1.2, 1.3};
   std::vector<std::int64_t> thresholds = {25, 50, 100, 200, 400, 800, 1600};
   std::vector<std::int64_t> quanta = {1, 3, 10, 30, 100, kForever};
@@ -44,15 +44,15 @@ struct Setup {
   std::size_t workload = 0;
   double load = 1;
   std::int64_t threshold = kFcfs, quantum = 10;
-  bool preemptive = false;  // ranks preempt, too: without, a promotion's length matters to nobody
+  bool preemptive = false;  // ranks preempt too: a promotion's length has no effect otherwise
 
   friend bool operator==(const Setup&, const Setup&) = default;
 };
 
-// Of one run.
+// Figures of one run.
 struct Figures {
   double latency = 0, latency_p99 = 0;  // s, of workflows
-  double queue = 0;                     // s, mean, from a call's arrival to its first step
+  double queue = 0;                     // s, mean time from a call's arrival to its first step
   double promoted = 0;                  // promotions per 100 calls
   double step_ms = 0;                   // mean
   double preempted = 0;                 // calls, %
@@ -85,7 +85,7 @@ ReplayOptions EngineOptions(const Profile& profile) {
   return options;
 }
 
-// `from`: a trace of single calls, or null: the generator of this spec.
+// `from`: a trace of single calls; null: the generator of this spec.
 absl::StatusOr<Ground> Prepare(const std::string& name, const std::string& spec, const Workload* from,
                                const Profile& profile, double minutes, SeedRange seeds) {
   const auto draw = [&](std::int64_t workflows, std::uint64_t seed) {
@@ -125,7 +125,7 @@ Figures FiguresOf(const ReplayResult& result) {
   return f;
 }
 
-// Of the mean latency that STJF saves over FCFS, the share that is left; none where it saves less than 1 %.
+// Share of STJF's saving in mean latency over FCFS that is left; empty if STJF saves less than 1 %.
 std::optional<double> GainKept(const AgingStudy& study, const Setup& setup) {
   const auto of = [&](std::int64_t threshold) {
     return study.Find({setup.workload, setup.load, threshold, 10, setup.preemptive});
@@ -137,7 +137,7 @@ std::optional<double> GainKept(const AgingStudy& study, const Setup& setup) {
   return (fcfs->Mean(&Figures::latency) - aged->Mean(&Figures::latency)) / all;
 }
 
-// The least load from which on, up to the largest, less than `share` of the gain is left; none: at no load.
+// The least load from which, up to the largest load, less than `share` of the gain is left. Empty: no such load.
 std::optional<double> LostFrom(const AgingStudy& study, const Plan& plan, std::size_t workload, std::int64_t threshold,
                                double share) {
   std::optional<double> from;
@@ -310,7 +310,7 @@ std::vector<std::string> FindingsOf(const std::vector<Ground>& grounds, const Ag
     }
     findings.push_back(fmt::format(
         "{}: {}", grounds[w].name,
-        parts.empty() ? std::string("at no load does a threshold cost half of STJF's gain.")
+        parts.empty() ? std::string("no load makes a threshold cost half of STJF's gain.")
                       : fmt::format("half of STJF's gain is lost from load on: {}.", fmt::join(parts, "; "))));
   }
   return findings;
@@ -369,7 +369,7 @@ absl::StatusOr<ScenarioReport> RunAging(const StudySettings& settings, ProgressB
   if (!run.ok()) return run;
 
   ScenarioReport report;
-  report.title = "Aging: how long the shortest may go first";
+  report.title = "Aging: how long the shortest requests may go first";
   report.seeds = study.seeds();
   report.interrupted = Interrupted();
   std::vector<std::string> texts, rates;
@@ -377,25 +377,24 @@ absl::StatusOr<ScenarioReport> RunAging(const StudySettings& settings, ProgressB
     texts.push_back(fmt::format("{}: {}", g.name, g.text));
     rates.push_back(fmt::format("{} {:.1f}", g.name, g.saturation));
   }
-  report.conditions = {
-      {"Workloads", fmt::format("{}; Poisson arrivals", fmt::join(texts, "; "))},
-      {"Engine", fmt::format("{}; a step: 2,048 tokens, 256 requests", kProfile)},
-      {"Saturation", fmt::format("calls a second: {}; load 1 is that", fmt::join(rates, ", "))},
-      {"Orders",
-       "stjf; aged(stjf) with threshold S and quantum Q (10 steps where nothing else is said); fcfs. Ranks "
-       "preempt in the table of quanta alone"},
-      {"Known", "exact lengths"},
-      {"Runs", fmt::format("{} paired seeds; as many workflows as are served in {:g} minutes, arriving at each load, "
-                           "then all are served to the end",
-                           study.seeds(), plan.minutes)}};
+  report.conditions = {{"Workloads", fmt::format("{}; Poisson arrivals", fmt::join(texts, "; "))},
+                       {"Engine", fmt::format("{}; a step: 2,048 tokens, 256 requests", kProfile)},
+                       {"Saturation", fmt::format("calls a second: {}; load 1 is this rate", fmt::join(rates, ", "))},
+                       {"Orders",
+                        "stjf; aged(stjf) with threshold S and quantum Q (10 steps by default); fcfs. Ranks preempt in "
+                        "the table of quanta only"},
+                       {"Known", "exact lengths"},
+                       {"Runs", fmt::format("{} paired seeds; arrivals at each load are the number of workflows served "
+                                            "in {:g} minutes, and all are served to the end",
+                                            study.seeds(), plan.minutes)}};
   for (std::size_t c = 0; c < study.size(); ++c) {
     if (study[c].complete()) report.rows.push_back(RowOf(grounds, study, study[c]));
   }
-  report.tables.push_back({"From which load on STJF's gain over FCFS is lost", LossTable(grounds, study, plan)});
+  report.tables.push_back({"Load from which STJF's gain over FCFS is lost", LossTable(grounds, study, plan)});
   for (std::size_t w = 0; w < grounds.size(); ++w) {
     report.tables.push_back({grounds[w].name + ": thresholds", ThresholdTable(study, plan, w)});
   }
-  report.tables.push_back({"Quanta, where ranks preempt", QuantumTable(grounds, study, plan)});
+  report.tables.push_back({"Quanta, if ranks preempt", QuantumTable(grounds, study, plan)});
   report.plots = PlotsOf(grounds, study, plan);
   report.findings = FindingsOf(grounds, study, plan);
   return report;
@@ -405,7 +404,7 @@ absl::StatusOr<ScenarioReport> RunAging(const StudySettings& settings, ProgressB
 
 Scenario AgingScenario() {
   return {"aging",
-          "shortest total job first with a starvation counter: from which load on it is first come, first served",
+          "shortest total job first with a starvation counter: the load from which it becomes first come, first served",
           RunAging};
 }
 

@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
-// The replicas of so many GPUs that serve a model's share of the requests; false where they are too few.
+// Replicas of this many GPUs that serve a model's share of the requests; false if there are too few GPUs.
 bool AddModel(const CascadePlanner& planner, double share, double rate, double work, std::int32_t gpus,
               CascadePlan& plan) {
   const std::size_t m = plan.models.size();
@@ -38,7 +38,7 @@ bool AddModel(const CascadePlanner& planner, double share, double rate, double w
   return true;
 }
 
-// A plan of given GPUs for a routing; none where they are too few.
+// A plan of given GPUs for a routing; none if there are too few GPUs.
 std::optional<CascadePlan> PlanWith(const CascadePlanner& planner, std::size_t routing, double rate,
                                     const std::vector<std::int32_t>& gpus) {
   const std::vector<double> work = planner.RatesOf(routing, rate);
@@ -52,7 +52,7 @@ std::optional<CascadePlan> PlanWith(const CascadePlanner& planner, std::size_t r
   return plan;
 }
 
-// The largest rate that so many GPUs serve of a routing, at any latency on the curves.
+// The largest rate of a routing that this many GPUs serve, at any latency on the curves.
 double MostOf(const CascadePlanner& planner, std::size_t routing, const std::vector<std::int32_t>& gpus) {
   const std::size_t top = planner.table().latencies().size() - 1;
   const std::vector<double> work = planner.RatesOf(routing, 1);
@@ -105,7 +105,7 @@ RivalPlan PlanEvenSplit(const CascadePlanner& planner, double quality, double ra
   if (!best) {
     return {absl::FailedPreconditionError("an even split does not serve the rate at this quality"), sustains};
   }
-  planner.Simulate(*best, rate);  // which tunes its replicas
+  planner.Simulate(*best, rate);  // its replicas are tuned
   return {*std::move(best), sustains};
 }
 
@@ -131,12 +131,12 @@ RivalPlan PlanCascadeServe(const CascadePlanner& means, const CascadePlanner& tr
   const double range = std::min(std::ceil(rate / (most / kRanges)), kRanges) * (most / kRanges) * (1 - 1e-6);
   RivalPlan rival = {means.Plan({.quality_floor = quality}, range), 0};
   if (!rival.plan.ok()) return rival;
-  // What its plan of the highest range serves of requests as they are.
+  // Actual requests served by its plan for the highest range.
   const absl::StatusOr<CascadePlan> top = means.Plan({.quality_floor = quality}, most * (1 - 1e-6));
   if (!top.ok()) return rival;
   rival.sustains = kUnbounded;
   const std::vector<CascadeSample>& sample = truth.problem().sample;
-  double share = 1;  // of the requests as they are that reach the model
+  double share = 1;  // of the actual requests that reach the model
   for (std::size_t m = 0; m < top->models.size(); ++m) {
     if (m > 0) {
       std::size_t reach = 0;

@@ -1,4 +1,4 @@
-// What the paper claims of Cascadia, beside what came out.
+// Compares the paper's claims for Cascadia with the results.
 #ifndef TAKT_BENCH_LAB_CASCADIA_CLAIMS_H_
 #define TAKT_BENCH_LAB_CASCADIA_CLAIMS_H_
 
@@ -12,9 +12,9 @@
 
 namespace takt::tool {
 
-inline constexpr double kCascadiaLoad = 0.7;  // of most claims
+inline constexpr double kCascadiaLoad = 0.7;  // used by most claims
 
-// All that was run; what was stopped is missing.
+// All completed runs; interrupted runs are missing.
 struct CascadiaFindings {
   CascadiaSettings settings;
   std::vector<CascadiaStudy> studies;  // by cascade and trace

@@ -16,8 +16,8 @@ namespace {
 
 constexpr double kQuality = 80, kLoad = 0.7;
 constexpr double kMinutes[] = {8, 16, 10};  // of traces 1, 2, 3
-constexpr double kShare = 0.05;             // of the requests that all models answer
-constexpr std::size_t kRows = 100;          // such requests that a new plan waits for
+constexpr double kShare = 0.05;             // of the requests, answered by all models
+constexpr std::size_t kRows = 100;          // all-model requests that a new plan waits for
 
 struct Arrival {
   double time = 0;
@@ -25,7 +25,7 @@ struct Arrival {
   std::uint32_t sample = 0;
 };
 
-// A replica, and when requests may come to it.
+// A replica, and the time from which it accepts requests.
 struct Window {
   std::size_t shape = 0;
   double rate = 0;
@@ -37,14 +37,14 @@ struct Routing {
   std::vector<double> thresholds;
 };
 
-// What serves when.
+// The serving replicas over time.
 struct Timeline {
   std::vector<std::vector<Window>> replicas;  // by model
   std::vector<Routing> routings;              // by time
   std::vector<CascadiaChange> changes;
 };
 
-// What all systems of a run see.
+// Inputs shared by all systems of a run.
 struct Stream {
   std::vector<ServedModel> models;
   std::vector<std::vector<CascadeSample>> samples;  // by segment
@@ -79,7 +79,7 @@ void Begin(Timeline& timeline, const CascadePlan& plan) {
   timeline.routings.push_back({0, plan.thresholds});
 }
 
-// From now on the plan's replicas, one change after the other; its thresholds when all are there.
+// Starts the plan's replicas, one change after another. The plan's thresholds take effect once all replicas are ready.
 absl::Status Change(Timeline& timeline, const Stream& stream, const CascadePlan& plan, double now, std::string why,
                     Random& random) {
   struct Kind {
@@ -112,13 +112,13 @@ absl::Status Change(Timeline& timeline, const Stream& stream, const CascadePlan&
       kinds.push_back({m, s, rate});
       problem.replicas.push_back(std::move(kind));
     }
-    problem.needed.push_back(std::min(before, after));  // in whatever shapes
+    problem.needed.push_back(std::min(before, after));  // in any shapes
   }
   std::int32_t wanted = 0;
   for (const RolloutReplicas& r : problem.replicas) wanted += r.to * r.gpus;
   problem.gpus[0] = std::max(problem.gpus[0], wanted);
   absl::StatusOr<Rollout> rollout = PlanRollout(problem);
-  // Where nothing is to spare, what can be kept up is what the search says.
+  // Without spare GPUs, the search decides which replicas keep serving.
   if (rollout.ok() && rollout->status != RolloutStatus::kFound) {
     for (double& n : problem.needed) n *= std::max(rollout->share - 0.01, 0.0);
     rollout = PlanRollout(problem);
@@ -164,7 +164,7 @@ CascadiaFluctuation Serve(const Stream& stream, const Timeline& timeline, std::s
     for (const Visit& v : visits) {
       const Arrival& a = stream.arrivals[v.request];
       const CascadeSample& s = stream.samples[static_cast<std::size_t>(a.segment)][a.sample];
-      // Smooth weighted round robin over those that are open; where none is, the next to open.
+      // Smooth weighted round robin over the open replicas; if none is open, the next one to open.
       std::size_t chosen = replicas.size();
       double sum = 0;
       for (std::size_t k = 0; k < replicas.size(); ++k) {
@@ -193,7 +193,7 @@ CascadiaFluctuation Serve(const Stream& stream, const Timeline& timeline, std::s
     }
     next.clear();
     for (std::size_t k = 0; k < replicas.size(); ++k) {
-      // Those that waited for it to open come at its opening.
+      // Requests that waited for a replica enter when it opens.
       std::vector<std::size_t> order(requests[k].size());
       for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
       std::stable_sort(order.begin(), order.end(),
@@ -257,7 +257,7 @@ CascadiaFluctuation Serve(const Stream& stream, const Timeline& timeline, std::s
   return result;
 }
 
-// Where the stream differs from what the plan was made for: windows of 50 requests every 5 minutes, and the scores of
+// Detects where the stream differs from the plan's workload: windows of 50 requests every 5 minutes, and the scores of
 // the 5 % that all models answer.
 absl::Status Replan(const Stream& stream, std::int32_t gpus, const std::vector<CascadeSample>& reference,
                     Timeline& timeline) {
@@ -265,7 +265,7 @@ absl::Status Replan(const Stream& stream, std::int32_t gpus, const std::vector<C
   Random random(11);
   const std::size_t models = stream.models.size();
   const auto profiled = [](std::size_t i) {
-    return static_cast<double>(Mix64(i) >> 11) * 0x1p-53 < kShare;  // by the request, and so again the same
+    return static_cast<double>(Mix64(i) >> 11) * 0x1p-53 < kShare;  // drawn per request, and therefore reproducible
   };
   WorkloadSample first;
   first.scores.resize(models);
@@ -293,7 +293,7 @@ absl::Status Replan(const Stream& stream, std::int32_t gpus, const std::vector<C
       window.outputs.push_back(s.outputs[0]);
       closed = a.time;
     }
-    // Scores are gathered all the time; those since the last window count in this one.
+    // Scores are gathered continuously; a window counts the scores since the previous one.
     std::size_t from = at;
     while (from > 0 && stream.arrivals[from - 1].time >= begin - period) --from;
     for (std::size_t k = from; k < i; ++k) {
@@ -381,8 +381,8 @@ absl::StatusOr<std::vector<CascadiaFluctuation>> Fluctuate(CascadiaCascade casca
   Begin(kept, *first);
   add(stream, kept, "takt, its first plan");
 
-  // CascadeServe: thresholds and replicas of each range of load, from trace 1 and average lengths; a minute after the
-  // load has changed, it picks another.
+  // CascadeServe: thresholds and replicas of each range of load, from trace 1 and average lengths. It selects another
+  // range one minute after the load has changed.
   Stream fixed = stream;
   for (ServedModel& m : fixed.models) {
     const std::int32_t tp = m.name == "llama-3.1-8b" ? 1 : m.name == "llama-3.1-70b" ? 4 : 8;

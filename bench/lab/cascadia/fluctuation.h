@@ -1,4 +1,4 @@
-// A workload that becomes another: trace 1, then 2, then 3 (Cascadia, sections 4.4 and G).
+// A workload that changes: trace 1, then 2, then 3 (Cascadia, sections 4.4 and G).
 #ifndef TAKT_BENCH_LAB_CASCADIA_FLUCTUATION_H_
 #define TAKT_BENCH_LAB_CASCADIA_FLUCTUATION_H_
 
@@ -12,19 +12,19 @@
 namespace takt::tool {
 
 struct CascadiaChange {
-  double noticed_s = 0;  // since the start of the run; when the new plan is there
-  double done_s = 0;     // when its last replica serves
-  std::string why;       // what showed the shift
+  double noticed_s = 0;  // since the start of the run, when the new plan is ready
+  double done_s = 0;     // when its last replica starts serving
+  std::string why;       // statistic that revealed the shift
 };
 
 struct CascadiaFluctuation {
   CascadiaCascade cascade = CascadiaCascade::kLlama;
   std::string system;
-  double p95 = 0;                        // s, along the path, of all requests
-  std::array<double, 3> segment_p95 = {};      // s, of those that came in each segment
+  double p95 = 0;                        // s, along the path, over all requests
+  std::array<double, 3> segment_p95 = {};      // s, over requests that arrived in each segment
   std::array<double, 3> segment_quality = {};  // mean score
   std::array<double, 3> segment_rate = {};     // requests/s
-  double throughput = 0;  // requests/s that were answered within the whole run
+  double throughput = 0;  // requests/s answered within the whole run
   std::vector<CascadiaChange> changes;
   std::vector<double> minute_p95;  // s, by minute of arrival
 };

@@ -26,7 +26,7 @@ TEST_CASE("rivals are planned from the same tables, and none is below the joint 
   for (const ModelPlan& m : even.plan->models) CHECK(m.gpus <= problem.gpus / 2);
   CHECK(absl::IsFailedPrecondition(PlanEvenSplit(planner, 101, kRate).plan.status()));
 
-  // The same with the optimum's thresholds kept, whatever quality is asked for.
+  // The same with the optimum's thresholds, whatever quality is requested.
   std::size_t routing = 0;
   while (planner.thresholds(routing) != optimum->thresholds) ++routing;
   const RivalPlan kept = PlanRouting(planner, routing, kRate);
@@ -45,7 +45,7 @@ TEST_CASE("rivals are planned from the same tables, and none is below the joint 
   CHECK(serve.plan->quality >= kQuality);
   CHECK(serve.sustains > kRate);
 
-  // A router that knows what the small model will score.
+  // A router that knows the small model's score in advance.
   std::vector<double> router;
   for (const CascadeSample& s : problem.sample) router.push_back(s.scores[0]);
   const RoutedPlan routed = PlanRouteLlm(planner, router, kQuality, kRate);

@@ -62,7 +62,7 @@ ScenarioRow RowOf(const CascadiaCase& c, std::size_t system) {
   return row;
 }
 
-// A line per case: what `figure` makes of each system.
+// One line per case: `figure` of each system.
 Table SystemTable(const std::vector<const CascadiaCase*>& cases, const char* group,
                   const std::function<double(const CascadiaCase&, const CascadiaResult&)>& figure, Best best,
                   bool bounds) {
@@ -292,7 +292,7 @@ std::vector<ScenarioPlots> PlotsOf(const CascadiaFindings& all) {
 
 std::vector<std::string> Sentences(const CascadiaFindings& all) {
   std::vector<std::string> text = {
-      "Plans are measured by the p95 along the path of each request, judges included. 'takt' minimises the p95 of the "
+      "Plans are compared by the p95 of requests along their path, judges included. 'takt' minimises the p95 of the "
       "slowest model, as the paper does; 'takt, path' the p95 along the path. A dash: no plan serves the rate at the "
       "quality."};
   if (all.simulated) {
@@ -319,7 +319,7 @@ absl::StatusOr<ScenarioReport> RunCascadia(const StudySettings& settings, Progre
   }
   all.fluctuations.resize(std::size(kCascadiaCascades));
 
-  // Studies first: they take longest.
+  // Studies run first because they take longest.
   std::vector<std::function<absl::Status(const RunProgress&)>> work;
   for (CascadiaStudy& study : all.studies) work.push_back([&study](const RunProgress& p) { return study.Run(p); });
   work.push_back([&](const RunProgress& p) -> absl::Status {
@@ -368,8 +368,8 @@ absl::StatusOr<ScenarioReport> RunCascadia(const StudySettings& settings, Progre
       {"Rivals", all.settings.published
                      ? "as published: CascadeServe has profiled all traces together, with one shape per model; the "
                        "even split and uniform parallelism keep takt's thresholds; stand-alone is the paper's model; "
-                       "'> ': there is no plan for the rate, and it takes so long at the largest that it serves"
-                     : "with what takt knows: thresholds and replicas are the best for each"},
+                       "'> ': no plan serves the rate, and the latency is that at its largest rate"
+                     : "with takt's knowledge: thresholds and replicas are the best for each"},
       {"Runs",
        fmt::format("{:g} minutes of arrivals, at most 200,000 requests, {} seeds; the first quarter does not count",
                    all.settings.minutes, all.settings.seeds.count)}};
@@ -382,12 +382,12 @@ absl::StatusOr<ScenarioReport> RunCascadia(const StudySettings& settings, Progre
            everything, "p95 [s]",
            [](const CascadiaCase&, const CascadiaResult& r) { return r.measured() ? r.mean_e2e() : Table::kNoNumber; },
            Best::kNone, true)},
-      {"What each sustains at the quality [requests/s]",
+      {"Largest rate sustained at the quality [requests/s]",
        SystemTable(
            at_main, "requests/s",
            [](const CascadiaCase&, const CascadiaResult& r) { return r.sustains > 0 ? r.sustains : Table::kNoNumber; },
            Best::kNone, false)},
-      {"Plans of the DeepSeek cascade beside the paper's Tables 2 and 3", PlanTable(all)},
+      {"Plans of the DeepSeek cascade next to the paper's Tables 2 and 3", PlanTable(all)},
       {"Optimality on one table, load 0.7", OptimalityTable(all)},
       {"Judges (Appendices K and N): Llama, trace 1, quality 80", JudgeTable(all)},
       {"A workload that changes: quality 80, load 0.7 of each trace", FluctuationTable(all)}};

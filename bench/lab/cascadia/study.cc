@@ -18,7 +18,7 @@ namespace takt::tool {
 // All planners of one cascade and trace.
 struct CascadiaPlanners {
   std::optional<CascadePlanner> uniform, mean_lengths;
-  std::optional<CascadePlanner> pooled;              // requests of all traces, as long as they are on average
+  std::optional<CascadePlanner> pooled;              // requests of all traces, with their average length
   std::vector<CascadePlanner> alone;                 // by model
   std::vector<std::vector<CascadePlanner>> chunked;  // by model, then size of chunk
   std::vector<double> router;                        // learned scores, by sampled request
@@ -80,7 +80,7 @@ CascadiaResult Planned(const CascadePlanner& planner, double quality, double rat
       {planner.Plan({.quality_floor = quality, .end_to_end = path}, rate), planner.SustainableRate(quality)});
 }
 
-// RouteLLM's requests never meet a judge: its plan is simulated as its router sends them.
+// RouteLLM's requests never meet a judge: its plan is simulated with its router's decisions.
 CascadiaResult Routed(const CascadePlanner& planner, std::span<const double> router, double quality, double rate,
                       const std::vector<std::vector<CascadeArrival>>& arrivals) {
   const RoutedPlan routed = PlanRouteLlm(planner, router, quality, rate);
@@ -96,7 +96,7 @@ CascadiaResult Routed(const CascadePlanner& planner, std::span<const double> rou
   return result;
 }
 
-// The routing of these thresholds among the planner's.
+// The planner's routing with these thresholds.
 std::optional<std::size_t> RoutingOf(const CascadePlanner& planner, const std::vector<double>& thresholds) {
   for (std::size_t r = 0; r < planner.routings(); ++r) {
     if (planner.thresholds(r) == thresholds) return r;
@@ -114,8 +114,8 @@ double QualityOf(const std::vector<CascadeSample>& sample, const std::vector<dou
   return sum / static_cast<double>(sample.size());
 }
 
-// CascadeServe that has profiled the requests of all traces together, and so does not know this one's lengths and how
-// hard they are; it plans for the least quality at which these requests get theirs.
+// CascadeServe profiled on the requests of all traces together, so that it does not know this trace's lengths or
+// difficulty. It plans for the least quality at which these requests reach theirs.
 RivalPlan PlanPooledCascadeServe(const CascadePlanner& pooled, const CascadePlanner& truth, double quality,
                                  double rate) {
   constexpr int kSteps = 64;
@@ -126,14 +126,14 @@ RivalPlan PlanPooledCascadeServe(const CascadePlanner& pooled, const CascadePlan
   const auto reaches = [&](const RivalPlan& p) {
     return p.plan.ok() && QualityOf(truth.problem().sample, p.plan->thresholds) >= quality;
   };
-  int least = 0, most = kSteps;  // it reaches the quality from somewhere in between on, or nowhere
+  int least = 0, most = kSteps;  // it reaches the quality from some point in between on, or never
   while (least < most) {
     const int middle = (least + most) / 2;
     if (reaches(at(middle))) most = middle;
     else least = middle + 1;
   }
   RivalPlan plan = at(most);
-  if (!reaches(plan)) return {absl::FailedPreconditionError("what it has profiled does not reach the quality here"), 0};
+  if (!reaches(plan)) return {absl::FailedPreconditionError("its profiled plans do not reach the quality here"), 0};
   return plan;
 }
 
@@ -207,9 +207,10 @@ void CascadiaStudy::Judge(CascadiaCase& c, const CascadePlanner& takt, const Cas
   of(CascadiaSystem::kAlternation) = ResultOf({takt.Alternate({.quality_floor = c.quality}, c.rate), 0});
   simulate(of(CascadiaSystem::kAlternation), takt.problem());
 
-  // plan(rate): a CascadiaResult. Where it has none for the rate, what it takes at the largest that it serves.
+  // plan(rate) returns a CascadiaResult. Without a plan for the rate, reports the latency at the largest rate it
+  // serves.
   const auto rival = [&](CascadiaSystem system, const CascadeProblem& problem, const auto& plan) {
-    constexpr double kNearly = 0.95;  // of the largest rate, where its queue is still short
+    constexpr double kNearly = 0.95;  // share of the largest rate at which its queue is still short
     CascadiaResult& result = of(system);
     result = plan(c.rate);
     if (settings_.published && result.sustains > 0 && (result.sustains < c.rate || !result.why.empty())) {
@@ -226,7 +227,7 @@ void CascadiaStudy::Judge(CascadiaCase& c, const CascadePlanner& takt, const Cas
     simulate(result, problem);
   };
 
-  // Both take takt's thresholds as they are where they are published as takt without one of its parts.
+  // As published, both are takt without one of its parts, and therefore keep takt's thresholds.
   const CascadiaResult& path = of(CascadiaSystem::kTaktPath);
   const std::optional<std::size_t> routing =
       settings_.published && path.feasible() ? RoutingOf(takt, path.plan.thresholds) : std::nullopt;
@@ -253,13 +254,13 @@ void CascadiaStudy::Judge(CascadiaCase& c, const CascadePlanner& takt, const Cas
   CascadiaResult& chunked = of(CascadiaSystem::kSarathi);
   alone.why = chunked.why = "no model reaches the quality by itself";
   for (std::size_t m = 0; m < planners.alone.size(); ++m) {
-    // The paper: 671B for 85 and more, else 70B, whether it reaches the quality or not.
+    // The paper: 671B for 85 and more, else 70B, even if it misses the quality.
     const std::size_t published = cascade_ == CascadiaCascade::kDeepSeek && c.quality >= 85 ? 2 : 1;
     if (settings_.published ? m != published : planners.alone[m].nadir() < c.quality) continue;
     const double quality = settings_.published ? 0 : c.quality;
     rival(CascadiaSystem::kStandAlone, planners.alone[m].problem(),
           [&](double rate) { return Planned(planners.alone[m], quality, rate); });
-    // The size of chunk with the least latency, among them the one of all others.
+    // The chunk size with the least latency; the candidates include the size that all others use.
     chunked = alone;
     for (const CascadePlanner& planner : planners.chunked[m]) {
       CascadiaResult tried = Planned(planner, quality, c.rate);
@@ -380,7 +381,8 @@ absl::StatusOr<CascadiaSimulated> SimulateAllPlans(std::int32_t gpus, std::int64
   const CascadeProblem& problem = planner->problem();
   const std::vector<CascadeArrival> arrivals = DrawCascadeArrivals(problem.sample.size(), result.rate, requests, 77);
 
-  // All multisets of shapes of exactly f GPUs, their requests in proportion to what each serves at the mix's latency.
+  // All multisets of shapes with exactly f GPUs. Requests are divided in proportion to each shape's capacity at the
+  // mix's latency.
   const auto mixes = [&](std::size_t m, std::int32_t f, double rate) {
     std::vector<std::vector<ReplicaCount>> all;
     std::vector<ReplicaCount> mix;
@@ -464,7 +466,7 @@ absl::StatusOr<CascadiaSimulated> SimulateAllPlans(std::int32_t gpus, std::int64
 
 absl::StatusOr<std::vector<CascadiaJudge>> CompareJudges(const CascadiaSettings& settings,
                                                          const RunProgress& progress) {
-  constexpr double kFloor = 80, kNoise = 8;  // points; "higher variance", but no figure: chosen
+  constexpr double kFloor = 80, kNoise = 8;  // points; the paper reports "higher variance" without a figure: chosen
   absl::StatusOr<std::vector<ServedModel>> models = CascadiaModels(CascadiaCascade::kLlama);
   if (!models.ok()) return models.status();
   const CascadiaDraw draw = DrawCascadia(1, 2, kProfiled, 1);

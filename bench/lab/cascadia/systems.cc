@@ -9,9 +9,9 @@
 namespace takt::tool {
 namespace {
 
-// Where numbers for a 4-bit 671B model on H100 come from: what SGLang's users measured on eight H200 in fp8, its
-// weights read from memory scaled by bytes and bandwidth, its prefill by the peak of bf16 against fp8, since 4-bit
-// weights are computed with in bf16. The compressed KV of its attention is on each GPU.
+// Latency figures for a 4-bit 671B model on H100, derived from measurements of SGLang's users on eight H200 in fp8.
+// Reading weights is scaled by bytes and bandwidth. Prefill is scaled by the peak of bf16 against fp8, because 4-bit
+// weights are computed in bf16. Each GPU holds the compressed KV of the model's attention.
 absl::StatusOr<Profile> DeepSeek671b() {
   absl::StatusOr<Profile> found = FindProfile("e2e/deepseek-r1/h200/fp8/sglang/tp8");
   if (!found.ok()) return found.status();

@@ -8,7 +8,7 @@
 namespace takt::tool {
 namespace {
 
-constexpr double kOvertaken = 0.5;  // chosen: the share of those that wait that are behind a newcomer under STJF
+constexpr double kOvertaken = 0.5;  // chosen: share of waiting requests that are behind a newcomer under STJF
 
 }  // namespace
 
@@ -49,14 +49,14 @@ double Assignment::CostOf(const WorkloadWorkflow& workflow, const Engine& engine
     const std::int32_t output = workload_.OutputOf(c, engine.model);
     std::int64_t context = call.prompt_tokens + written - usual;
     const State begin = At(engine, static_cast<std::size_t>(time));
-    // The step that computes the prompt takes so much longer for all that run.
+    // The step that computes the prompt delays all running requests by this much.
     StepLoad load = DecodesOf(begin, engine.context);
     const double without = ToSeconds(engine.cost.StepTime(load));
     load.AddPrefill(context, 0, true);
     const double prefill = ToSeconds(engine.cost.StepTime(load));
     time += prefill;
     others += (prefill - without) * (begin.running + kOvertaken * begin.waiting);
-    // Then each of its tokens makes a step longer by what one more sequence costs.
+    // Each later token lengthens a step by the cost of one more sequence.
     double left = output - 1;
     while (left > 0) {
       const auto second = static_cast<std::size_t>(time);
@@ -67,7 +67,7 @@ double Assignment::CostOf(const WorkloadWorkflow& workflow, const Engine& engine
       const double before = ToSeconds(engine.cost.StepTime(with));
       with.AddDecode(context);
       const double more = before > 0 ? ToSeconds(engine.cost.StepTime(with)) - before : 0;
-      // Where others wait, it takes a place, too, that one of them would have: its share of the step.
+      // If others wait, it also occupies a place that one of them would have: its share of the step.
       const double place = s.waiting > 0 ? s.step_s / std::max(s.running, 1.0) : 0;
       others += tokens * (more * s.running + kOvertaken * s.waiting * place);
       time += tokens * s.step_s;
@@ -94,7 +94,7 @@ std::vector<std::uint32_t> Assignment::Choose(double price) const {
         for (std::uint32_t c = workflow.first_call; c < workflow.first_call + workflow.calls; ++c) {
           tokens += workload_.OutputOf(c, engines_[e].model);
         }
-        // Mean latency over mean tokens: tokens that are written more are latency that counts less.
+        // Mean latency over mean tokens: more generated tokens reduce the weight of latency.
         value -= price * 1e3 * (CostOf(workflow, engines_[e]) - per_token_s_ * tokens) / mean_tokens_;
       }
       if (e == 0 || value > most) best = e, most = value;

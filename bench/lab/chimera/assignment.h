@@ -1,4 +1,4 @@
-// What a router could do that knew everything beforehand: which model each workflow goes to, by prices of congestion.
+// An offline bound for routers: assigns each workflow to a model with full knowledge, by prices of congestion.
 #ifndef TAKT_BENCH_LAB_CHIMERA_ASSIGNMENT_H_
 #define TAKT_BENCH_LAB_CHIMERA_ASSIGNMENT_H_
 
@@ -16,7 +16,7 @@
 
 namespace takt::tool {
 
-// A placement: each workflow goes to the instance that a table has for it.
+// A placement that sends each workflow to the instance given by a table.
 class AssignedToModels {
  public:
   static constexpr std::string_view kName = "assigned";
@@ -36,28 +36,27 @@ class AssignedToModels {
   std::shared_ptr<const std::vector<std::uint32_t>> instances_;  // by workflow
 };
 
-// An assignment of all workflows at once that has as many points, less the price of latency, as it can, with all that
-// a router cannot know: every length, every arrival, and what each engine will be doing. Points are those of the scores
-// that it is given.
+// An assignment of all workflows at once that maximises points less the price of latency. It knows data that no router
+// has: every length, every arrival and the state of each engine. Points come from the given scores.
 //
-// At the optimum no workflow would be worth more elsewhere, its own latency counted and that which it adds to others'.
-// What it adds is read off a run: of each engine and second, the time of a step and how many run and wait there. Those
-// are averaged over all rounds (Frank and Wolfe's method, whose steps are 1/k; of congestion games: Beckmann, McGuire
-// and Winsten, 1956), and the workflows assigned anew. It is an optimum as far as latency is convex in what engines are
-// given; it is no proof that there is nothing better.
+// At the optimum, no workflow is worth more elsewhere, counting its own latency and the latency it adds to others. The
+// added latency is measured in a run: for each engine and second, the time of a step and the numbers running and
+// waiting. These are averaged over all rounds (Frank and Wolfe's method with steps 1/k; congestion games: Beckmann,
+// McGuire and Winsten, 1956). Then the workflows are assigned anew. The result is an optimum as far as latency is
+// convex in the engines' load; it is no proof that nothing is better.
 class Assignment {
  public:
-  // `scores`: workflows x models. What is passed must outlive it.
+  // `scores`: workflows x models. The arguments must outlive this object.
   Assignment(const Workload& workload, const ReplayOptions& options, std::span<const float> scores);
 
-  // The instance of each workflow, at so many points per ms of latency per token.
+  // The instance of each workflow, at this many points per ms of latency per token.
   std::vector<std::uint32_t> Choose(double price) const;
-  // A run of what was chosen: its steps as they begin, then all of it.
+  // Observes a run: its steps as they begin, then the whole run.
   void Saw(const VirtualStep& step);
   void Learn(const ReplayResult& result);
 
  private:
-  // Of one engine in one second, summed over its steps.
+  // Sums over the steps of one engine in one second.
   struct Second {
     double steps = 0, busy = 0;  // s
     double running = 0, waiting = 0;  // sequences x s
@@ -75,15 +74,15 @@ class Assignment {
 
   static StepLoad DecodesOf(const State& state, double context);
   State At(const Engine& engine, std::size_t second) const;
-  // Seconds of latency, its own and what it adds to that of others.
+  // Seconds of latency: its own, and that added to others.
   double CostOf(const WorkloadWorkflow& workflow, const Engine& engine) const;
 
   const Workload& workload_;
   double rate_scale_;
   std::span<const float> scores_;
   std::vector<Engine> engines_;
-  double per_token_s_ = 0;  // latency per token, as of the last run
-  double mean_tokens_ = 1;  // of a workflow, likewise
+  double per_token_s_ = 0;  // latency per token in the last run
+  double mean_tokens_ = 1;  // of a workflow, in the last run
   int rounds_ = 0;
 };
 

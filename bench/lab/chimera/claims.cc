@@ -16,8 +16,8 @@
 namespace takt::tool {
 namespace {
 
-// By how many times Chimera is faster per token, and how many points it scores more, means over the rates: a moment a
-// seed. Empty where a run is missing.
+// Chimera's factor in speed per token and its margin in points, means over the rates, for each seed. Empty if a run is
+// missing.
 struct ChimeraGain {
   Moments speed, points;
 };
@@ -95,7 +95,7 @@ class ChimeraPaperClaims : Claims {
   static std::string TextOf(double tau, const ChimeraGain& gain) {
     return fmt::format("{:g}: {} x, {:+.1f}", tau, Short(gain.speed.mean()), gain.points.mean());
   }
-  // Both figures of one sentence, at one slack: of those that reach the speed the one of the highest score, else the
+  // Both figures of one sentence, at one slack: the highest score among the slacks that reach the speed, else the
   // fastest.
   void Frontier(ChimeraDataset d, std::size_t at, const ChimeraSystem& other, double speed, double points) {
     const std::string faster = fmt::format("{}Chimera is faster than {} by a factor", Where(d, at), other.label);
@@ -131,7 +131,7 @@ class ChimeraPaperClaims : Claims {
     Reach(better, p, points, "points", fmt::format(fmt::runtime(reason), IntervalText(p)));
   }
 
-  // The abstract's: means over datasets and deployments, at one slack for all.
+  // The abstract's claims: means over datasets and deployments, at one slack for all.
   void Overall() {
     for (const auto& [other, speed] : {std::pair{chimera::Vllm(), 2.4}, std::pair{chimera::Ltr(), 1.2}}) {
       double best_speed = 0, best_points = 0, best_tau = 0;
@@ -211,7 +211,7 @@ class ChimeraPaperClaims : Claims {
   void Router(std::size_t at) {
     const std::string name =
         Where(ChimeraDataset::kApps, at) + "the router moves the frontier: points at the latency without it";
-    // At each slack with the router, against the score that its absence reaches at that latency.
+    // At each slack with the router, compared with the score without it at the same latency.
     Moments gap;
     std::vector<std::string> texts;
     for (const double rate : plan_.AllRates()) {
@@ -247,7 +247,7 @@ class ChimeraPaperClaims : Claims {
     for (const std::size_t at : {kQwen7, kQwen14}) {
       const double tau = plan_.taus.front();
       const std::string name = fmt::format("{}exact lengths lower latency {}", Where(ChimeraDataset::kApps, at),
-                                           at == kQwen7 ? "at little slack" : "by next to nothing");
+                                           at == kQwen7 ? "at little slack" : "by almost nothing");
       const Claimed claimed = at == kQwen7 ? Over(1) : Claimed({}, 1.05);
       const Moments speed = Differences(at, chimera::OraclePredictor(tau), chimera::Chimera(tau), false);
       if (speed.count() == 0) return Lacking(name, claimed, "x");
@@ -340,7 +340,7 @@ class ChimeraPaperClaims : Claims {
       const double paper = d == ChimeraDataset::kApps ? 0.521 : 0.740;
       const double ours = precision[static_cast<std::size_t>(d)].mean();
       Add(fmt::format("{}: router, macro mean average precision", Name(d)), ours, paper, "", ours >= paper,
-          "six models; the success of a model is a draw here, of known probability");
+          "six models; here the success of a model is drawn with a known probability");
     }
   }
 
@@ -370,16 +370,14 @@ std::vector<std::string> ChimeraFindings(const ChimeraStudy& study, const Chimer
   }
   if (!texts.empty()) {
     findings.push_back(
-        fmt::format("Between two calls of a workflow nothing of it is in flight. Share of the predicted tokens that "
-                    "algorithm 1 then "
-                    "does not see, by the time between calls (APPS, {}, {:g}/s, tau {:g}): {}.",
+        fmt::format("Between two calls a workflow has nothing in flight. Share of the predicted tokens that algorithm "
+                    "1 misses for this reason, by the time between calls (APPS, {}, {:g}/s, tau {:g}): {}.",
                     Deployments()[kQwen7].name, plan.rate, plan.tau, fmt::join(texts, "; ")));
   }
   if (const ChimeraCell* c = at(chimera::Chimera(plan.tau))) {
-    findings.push_back(
-        fmt::format("Of the tokens in flight {:.0f} % have been written already: an entry is whole until "
-                    "its request ends.",
-                    100 * c->Mean(&ChimeraFigures::written) / c->Mean(&ChimeraFigures::in_flight)));
+    findings.push_back(fmt::format(
+        "Of the tokens in flight, {:.0f} % are already generated: an entry counts whole until its request ends.",
+        100 * c->Mean(&ChimeraFigures::written) / c->Mean(&ChimeraFigures::in_flight)));
   }
   texts.clear();
   for (const int s : plan.thresholds) {

@@ -1,4 +1,4 @@
-// What the paper claims of Chimera, beside what came out.
+// Compares the paper's claims for Chimera with the results.
 #ifndef TAKT_BENCH_LAB_CHIMERA_CLAIMS_H_
 #define TAKT_BENCH_LAB_CHIMERA_CLAIMS_H_
 

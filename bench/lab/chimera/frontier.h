@@ -1,4 +1,4 @@
-// What is the most that a set of trade-offs offers at a cost, and by how much that of one set is above another's.
+// The best value that a set of trade-offs offers at a cost, and the margin of one set over another.
 #ifndef TAKT_BENCH_LAB_CHIMERA_FRONTIER_H_
 #define TAKT_BENCH_LAB_CHIMERA_FRONTIER_H_
 
@@ -16,7 +16,7 @@ struct TradeOff {
   friend bool operator==(const TradeOff&, const TradeOff&) = default;
 };
 
-// The points that no other point dominates: by ascending cost, and so by ascending value.
+// The points that no other point dominates, by ascending cost and therefore ascending value.
 inline std::vector<TradeOff> FrontierOf(std::vector<TradeOff> points) {
   std::ranges::sort(points, [](const TradeOff& a, const TradeOff& b) {
     return a.cost != b.cost ? a.cost < b.cost : a.value > b.value;
@@ -28,8 +28,8 @@ inline std::vector<TradeOff> FrontierOf(std::vector<TradeOff> points) {
   return frontier;
 }
 
-// Between two of the frontier's points as on the line between them; beyond the last as at the last. `cost` must be at
-// least the first one's.
+// Interpolates linearly between points of the frontier; constant beyond the last point. `cost` must be at least the
+// first point's.
 inline double ValueAt(std::span<const TradeOff> frontier, double cost) {
   for (std::size_t i = 1; i < frontier.size(); ++i) {
     const TradeOff &a = frontier[i - 1], &b = frontier[i];
@@ -39,12 +39,12 @@ inline double ValueAt(std::span<const TradeOff> frontier, double cost) {
 }
 
 struct FrontierGap {
-  double mean = 0;  // of the first frontier's value less the second's
+  double mean = 0;  // the first frontier's value less the second's
   double from = 0, to = 0;  // costs that both reach
 };
 
-// The area between two frontiers over the costs that both sets of points reach, over the width of that range. Empty
-// where there is no such range.
+// The area between two frontiers over their common range of costs, divided by its width. Empty if they have no common
+// range.
 inline std::optional<FrontierGap> GapBetween(const std::vector<TradeOff>& ours, const std::vector<TradeOff>& theirs) {
   const std::vector<TradeOff> a = FrontierOf(ours), b = FrontierOf(theirs);
   if (a.empty() || b.empty()) return std::nullopt;

@@ -22,7 +22,7 @@ namespace takt::tool {
 
 namespace {
 
-// What a deployment serves, in sections of its table: systems at one rate.
+// Figures of a deployment, in sections of its table: systems at one rate.
 struct ServingSection {
   double rate = 0;
   std::vector<ChimeraSystem> systems = {};
@@ -40,7 +40,7 @@ std::vector<ServingSection> SectionsOfPaper(const ChimeraPlan& plan, std::size_t
   return sections;
 }
 
-// One of the routers that are compared, at each of its values.
+// One of the compared routers, at each of its values.
 struct ChimeraRouter {
   chimera::ByTau kind;
   std::vector<double> values;
@@ -54,7 +54,7 @@ std::vector<ChimeraRouter> RoutersOf(const ChimeraPlan& plan) {
           {&chimera::AssignedByTruth, plan.truth_prices, chimera::AssignedByTruth(0).label}};
 }
 
-// Of the frontier.
+// Figures of the frontier.
 std::vector<ServingSection> SectionsOfFrontier(const ChimeraPlan& plan, std::size_t) {
   std::vector<ChimeraRouter> routers = RoutersOf(plan);
   routers.insert(routers.begin(), {&chimera::Chimera, plan.taus, ""});
@@ -98,7 +98,7 @@ void AddRuns(ChimeraStudy& study, const ChimeraPlan& plan) {
   }
 }
 
-// vLLM's ms per token on APPS with 1.5B + 7B (section 4.3) are the paper's only figures of a baseline alone.
+// The paper's only absolute figures of a baseline: vLLM's ms per token on APPS with 1.5B + 7B (section 4.3).
 Fit FitOf(const ChimeraStudy& study, const ChimeraPlan& plan) {
   constexpr double kPaper[] = {82.6, 81.0, 107.8};
   Fit fit{.parameter = "sequences a step", .figures = {}, .tried = {}};
@@ -240,8 +240,8 @@ void AddServingTables(const ChimeraStudy& study, const ChimeraPlan& plan, Servin
   }
 }
 
-// At equal latency, what a router scores above confidence_slack: the area between the two frontiers over the latencies
-// that both reach, over their width, seed by seed.
+// A router's score above confidence_slack at equal latency: the area between the two frontiers over their common
+// latencies, divided by that range's width, seed by seed.
 struct ChimeraGap {
   ChimeraDataset dataset;
   std::size_t deployment = 0;
@@ -286,7 +286,8 @@ std::vector<ChimeraGap> GapsOf(const ChimeraStudy& study, const ChimeraPlan& pla
         for (const ChimeraRouter& router : RoutersOf(plan)) {
           add(router.label, [&](ChimeraFigure cost, std::size_t seed) { return points(router, cost, seed); });
         }
-        // Each workflow on the model of its highest score, at any latency: no router that knows no more has more.
+        // Each workflow on the model of its highest score, at any latency: the upper bound for routers with the same
+        // knowledge.
         if (const ChimeraCell* c = study.Find({d, at, rate, chimera::Assigned(0)})) {
           add("highest score, at any latency", [&](ChimeraFigure cost, std::size_t seed) {
             const std::vector<TradeOff> theirs = FrontierOf(points(paper, cost, seed));
@@ -368,7 +369,7 @@ Table QueueTable(const ChimeraStudy& study, const ChimeraPlan& plan, ChimeraData
   return table;
 }
 
-// One thing varied at one place, for both deployments.
+// One parameter varied at one point, for both deployments.
 Table SweepTable(const ChimeraStudy& study, const ChimeraPlan& plan, const char* what,
                  const std::vector<std::pair<std::string, std::pair<ChimeraSystem, double>>>& values) {
   Table table({{"", "models", false},
@@ -482,14 +483,13 @@ std::vector<Condition> ConditionsOf(const ChimeraStudy& study, double minutes) {
            "Chimera: stjf, confidence_slack (delta_s 0.05), no guard against starvation; by gain: the same with "
            "gain_slack",
            study.published() ? "swapping" : "recompute")},
-      {"Known",
-       fmt::format("forests and router: trained on {} workflows of another seed, each on every model; they see the "
-                   "prompt's counts, kind and stage, and what was written before",
-                   ChimeraStudy::kTraining)},
+      {"Known", fmt::format("forests and router: trained on {} workflows of another seed, each on every model; inputs: "
+                            "the prompt's counts, kind and stage, and earlier outputs",
+                            ChimeraStudy::kTraining)},
       {"Runs", fmt::format("{} paired seeds; {}, all served to the end", study.seeds(), runs)}};
 }
 
-// The paper's highest rate alone.
+// Only the paper's highest rate.
 absl::StatusOr<ScenarioReport> RunChimeraFrontier(const StudySettings& settings, ProgressBar& bar) {
   ChimeraPlan plan;
   plan.rates = {plan.rates.back()};
@@ -501,7 +501,7 @@ absl::StatusOr<ScenarioReport> RunChimeraFrontier(const StudySettings& settings,
   if (absl::Status run = study.Run(settings.threads, bar); !run.ok()) return run;
 
   ScenarioReport report;
-  report.title = "Chimera's frontier: what a router can reach at equal latency";
+  report.title = "Chimera's frontier: the best a router can reach at equal latency";
   report.seeds = study.seeds();
   report.interrupted = Interrupted();
   report.conditions = ConditionsOf(study, settings.minutes);
@@ -547,7 +547,7 @@ absl::StatusOr<ScenarioReport> RunChimera(const StudySettings& settings, Progres
 
 Scenario ChimeraFrontierScenario() {
   return {.name = "chimera-frontier",
-          .text = "by how much a router can be above Chimera's at equal latency, and by how much takt's is",
+          .text = "how far a router can exceed Chimera's at equal latency, and how far takt's does",
           .run = RunChimeraFrontier,
           .has_regimes = true};
 }

@@ -24,16 +24,16 @@
 namespace takt::tool {
 namespace {
 
-constexpr double kRate = 8;  // at which workloads are drawn
+constexpr double kRate = 8;  // rate at which workloads are drawn
 constexpr double kMostRate = 48;
-// Chosen: of 16 tokens, for what MLFQ displaces; more than all that can wait.
+// Chosen: in blocks of 16 tokens, host memory for requests that MLFQ displaces; more than all waiting requests need.
 constexpr Blocks kHostBlocks = {1 << 20};
 
 std::uint64_t IdOf(const Workload& training, const std::string& name) {
   return static_cast<std::uint64_t>(std::ranges::find(training.names, name) - training.names.begin()) + 1;
 }
 
-// What is visible of a call when it begins, all calls before it having been answered by `model`.
+// The visible data of a call at its start, if `model` answered all earlier calls.
 LengthInput InputOf(const Workload& w, const WorkloadWorkflow& workflow, std::uint32_t i, std::size_t model,
                     const Workload& training) {
   const std::uint32_t c = workflow.first_call + i;
@@ -69,14 +69,14 @@ double TotalOf(const Workload& w, const WorkloadWorkflow& workflow, std::uint32_
   return sum;
 }
 
-// The share of a problem's tests that each model's answer passes, in place of whether it solves it. A test is passed
-// with the probability with which gen:apps has a problem of this difficulty solved; the difficulty is drawn anew from
-// what the marker words of the prompt say of it. `solved`: of each model, of all prompts.
+// The share of a problem's tests that each model's answer passes, instead of whether it solves the problem. A test
+// passes with the probability with which gen:apps solves a problem of this difficulty. The difficulty is drawn anew,
+// given the prompt's marker words. `solved`: each model's share, over all prompts.
 void GradeByTests(const Workload& w, const std::vector<double>& solved, std::uint64_t seed,
                   std::vector<float>& shares) {
-  constexpr int kTests = 21;  // of a problem, about as many as APPS has on average
-  // gen:apps: marker words at mean difficulty, and more for each standard deviation of it; Poisson, so that their noise
-  // has the variance of their mean. What is left of a difficulty's variance when they are known.
+  constexpr int kTests = 21;  // tests of a problem, about the average of APPS
+  // gen:apps: marker words at mean difficulty, and the increase for each standard deviation of it. Counts are Poisson,
+  // so that their noise has the variance of their mean. The last value: the difficulty's variance given the counts.
   constexpr double kMarkers = 80, kPerHard = 25, kNoise = kMarkers / (kPerHard * kPerHard), kWeight = 1.5;
   constexpr std::size_t kHardWords = 3;
   const auto passes = [](double ease, double difficulty) { return 1 / (1 + std::exp(kWeight * difficulty - ease)); };
@@ -132,7 +132,7 @@ const std::vector<Deployment>& Deployments() {
   return all;
 }
 
-// Forests and heads see the workflows of another seed; tables of what they say of each seed's.
+// Forests and heads are trained on the workflows of another seed; tables hold their predictions for each seed's.
 absl::Status ChimeraStudy::Learn(ChimeraDataset d, int threads) {
   const Workload training = Generate(d, kRate, kTraining, 1001);
   const std::size_t models = training.models.size(), features = training.feature_names.size();
@@ -169,7 +169,7 @@ absl::Status ChimeraStudy::Learn(ChimeraDataset d, int threads) {
   all.resize(static_cast<std::size_t>(seeds()));
   parallel(all.size(), [&](std::size_t s) {
     Seed& seed = all[s];
-    // As many as the highest rate needs; others take the first of them.
+    // Enough for the highest rate; other rates use the first of them.
     const auto n = minutes_ > 0 ? static_cast<std::int64_t>(std::ceil(kMostRate * 60 * minutes_)) : kWorkflows;
     seed.workload = Generate(d, kRate, n, seed_range().At(s));
     const Workload& w = seed.workload;
@@ -304,7 +304,7 @@ absl::StatusOr<std::optional<ChimeraFigures>> ChimeraStudy::RunOne(const Chimera
   options->cluster.progress = progress;
   if (system.assigned) return RunAssigned(setup, seed, *forecasts, w, *options);
   if (system.router != RouterBy::kNobody) {
-    // Workflows wait for longer than a model is usually kept.
+    // Workflows wait longer than a model is usually kept.
     const auto place_by = [&](auto placement) {
       placement.tau = system.tau;
       placement.sticky_s = 1e6;
@@ -357,7 +357,7 @@ ChimeraFigures ChimeraStudy::FiguresOf(const ChimeraSetup& setup, const Seed& se
       const double told =
           forecasts.left.empty() ? TotalOf(w, workflow, i, m) : forecasts.left[c * w.models.size() + m].Quantile(0.5);
       f.in_flight += told * ToSeconds(call.end - call.arrival);
-      // Steadily, from its first token to its last.
+      // At a steady rate from its first token to its last.
       f.written += 0.5 * call.output_tokens * ToSeconds(call.end - call.first_token);
       if (i > 0) f.between += told * ToSeconds(call.arrival - result.requests[c - 1].end);
     }
@@ -370,7 +370,7 @@ ChimeraFigures ChimeraStudy::FiguresOf(const ChimeraSetup& setup, const Seed& se
   return f;
 }
 
-// The best of what the assignments of each round come to.
+// The best result of the rounds' assignments.
 absl::StatusOr<std::optional<ChimeraFigures>> ChimeraStudy::RunAssigned(const ChimeraSetup& setup, const Seed& seed,
                                                                         const Forecasts& forecasts, const Workload& w,
                                                                         ReplayOptions& options) const {

@@ -32,10 +32,10 @@ const std::vector<Deployment>& Deployments();
 inline constexpr std::size_t kQwen7 = 0, kQwen14 = 1, kLlama = 2, kThree = 3, kFirstAlone = 4, kDeployments = 8;
 
 enum class LengthsBy : unsigned char { kNobody, kForest, kTruth };
-// How probably a model solves a prompt, as placements are told.
+// Source of the probability, passed to placements, that a model solves a prompt.
 enum class RouterBy : unsigned char {
   kNobody,
-  kTrained,  // logistic heads on what prompts show
+  kTrained,  // logistic heads on visible features of prompts
   kMean,     // the model's share of all prompts, the same for each
   kTruth,
 };
@@ -44,17 +44,17 @@ struct ChimeraSystem {
   std::string label;
   std::string policy = "fcfs";
   LengthsBy lengths = LengthsBy::kNobody;
-  RouterBy router = RouterBy::kNobody;  // nobody: least loaded
+  RouterBy router = RouterBy::kNobody;  // no router: least loaded
   double tau = 0;                       // latency slack, with a router
   bool levels = false;                  // waiting requests displace running ones of a level below (MLFQ)
   bool gain = false;                    // gain_slack instead of confidence_slack
-  // In place of the slack: points a second of latency with `gain`, points per ms of latency per token where assigned.
+  // Replaces the slack: points per second of latency with `gain`, points per ms of latency per token if assigned.
   double price = 0;
   bool assigned = false;  // by AssignedToModels
 
   double value() const { return price > 0 || assigned ? price : tau; }
 
-  // By what is run, under whatever label.
+  // Keyed by conditions, whatever the label.
   friend bool operator==(const ChimeraSystem& a, const ChimeraSystem& b) {
     return a.policy == b.policy && a.lengths == b.lengths && a.router == b.router && a.tau == b.tau &&
            a.levels == b.levels && a.gain == b.gain && a.price == b.price && a.assigned == b.assigned;
@@ -64,7 +64,7 @@ struct ChimeraSystem {
 struct ChimeraSetup {
   ChimeraDataset dataset = ChimeraDataset::kApps;
   std::size_t deployment = 0;
-  double rate = 8;  // workflows per second; of a model alone: as a share of what it can serve
+  double rate = 8;  // workflows per second; one model alone: share of its capacity
   ChimeraSystem system;
   double gap_s = 0;  // between the end of a call and the next of its workflow
   std::int32_t seqs = 0;  // most sequences in a step; 0: the study's
@@ -77,24 +77,24 @@ struct ChimeraFigures {
   double each_per_token = 0;  // ms: mean of every workflow's own latency per token
   double latency = 0;  // s, mean of a workflow ("makespan" in the paper)
   double p95 = 0;  // s, of a workflow
-  double score = 0;  // %, mean of what the answers are worth
+  double score = 0;  // %, mean value of the answers
   double queue = 0;  // s, mean wait of a call for its first step
   double strongest = 0;  // % of workflows answered by the last model of the deployment
   double drained = 0;  // s, from the first arrival to the last end
-  // Predicted tokens, means over the run: in flight; of them written already; of workflows between two calls, which
+  // Predicted tokens, means over the run: in flight; of these already generated; of workflows between two calls, which
   // are not in flight.
   double in_flight = 0, written = 0, between = 0;
 };
 using ChimeraFigure = double ChimeraFigures::*;
 using ChimeraCell = Cell<ChimeraSetup, ChimeraFigures>;
 
-// How well what is known at arrival orders the workflows of seed 1 by what they will generate on a model (Kendall's
-// tau distance), and predicts whether it solves them.
+// Quality of the predictions at arrival, for the workflows of seed 1: their order by generated tokens on a model
+// (Kendall's tau distance), and whether a model solves them.
 struct ChimeraPrediction {
   ChimeraDataset dataset;
   std::string model;
   double forest = 0, forest_all = 0;  // at arrival; at every call
-  double best = 0;  // by the visible part alone, if it were seen exactly
+  double best = 0;  // by the visible part alone, observed exactly
   double input = 0, fcfs = 0;
   double solved = 0;  // share
   double average_precision = 0, calibration = 0;  // of the router
@@ -102,9 +102,8 @@ struct ChimeraPrediction {
 
 class ChimeraStudy : public Study<ChimeraSetup, ChimeraFigures> {
  public:
-  // `minutes` of arrivals at each rate; 0: `workflows` at any.
-  // `published`: what MLFQ displaces is swapped out, and not computed again; the score of APPS is the share of a
-  // problem's tests that the answer passes, and not whether it passes all.
+  // `minutes`: arrivals at each rate; 0: `workflows` at any rate. `published`: MLFQ swaps displaced requests out
+  // instead of recomputing them, and APPS scores the share of tests passed instead of all-or-nothing.
   ChimeraStudy(double minutes, SeedRange seeds, std::int32_t seqs, bool published)
       : Study(seeds), minutes_(minutes), seqs_(seqs), published_(published) {}
 
@@ -122,7 +121,7 @@ class ChimeraStudy : public Study<ChimeraSetup, ChimeraFigures> {
   struct Seed {
     Workload workload;
     Forecasts learnt;  // output, left; scores of the trained router
-    std::vector<float> mean, truth;  // other scores; the truth is what answers are worth
+    std::vector<float> mean, truth;  // other scores; the true values of answers
   };
 
   absl::Status Prepare(int threads);

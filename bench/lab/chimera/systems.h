@@ -1,4 +1,4 @@
-// What the Chimera scenario compares, and at which rates.
+// Systems and rates of the Chimera scenario.
 #ifndef TAKT_BENCH_LAB_CHIMERA_SYSTEMS_H_
 #define TAKT_BENCH_LAB_CHIMERA_SYSTEMS_H_
 
@@ -13,7 +13,7 @@ namespace takt::tool {
 
 struct ChimeraPlan {
   std::vector<double> rates = {8, 12, 16};  // the paper's, workflows per second
-  std::vector<double> beyond = {24, 48};    // where a queue forms for all
+  std::vector<double> beyond = {24, 48};    // all systems have a queue
   std::vector<double> taus = {0, 0.25, 0.5, 1, 2, 4};
   std::vector<double> loads = {0.9, 1.2, 2};  // of a model alone
   std::vector<double> weights = {0, 0.1, 0.25, 0.5, 1, 2};  // of the prompt in the key
@@ -23,8 +23,8 @@ struct ChimeraPlan {
   std::vector<double> prices = {0,   0.02, 0.05, 0.1, 0.15, 0.2,
                                 0.3, 0.4,  0.6,  0.8, 1.6};  // % per ms per token, of bounds
   std::vector<double> truth_prices = {0.1, 0.4, 1.6};  // the same where answers are known
-  double tau = 0.5, rate = 48;  // of the parts that vary something else
-  // Most sequences in a step: of regime paper, by the fit below, and what the fit tried.
+  double tau = 0.5, rate = 48;  // for the parts that vary something else
+  // Most sequences in a step: the value of regime paper, from the fit below, and the values tried.
   static constexpr std::int32_t kPaperSeqs = 24;
   std::vector<std::int32_t> fit = {16, 20, 24, 28, 32, 48, 64, 256};
 
@@ -47,14 +47,15 @@ ChimeraSystem OracleRouter(double tau);
 ChimeraSystem ByGain(double tau);        // takt's own router: score less the price of the work
 ChimeraSystem ByLatency(double per_s);   // the same with a fixed price of latency, in % a second
 ChimeraSystem ByLatencyOracle(double per_s);  // and with exact lengths
-// What knows all beforehand but which answers are right: scores as the router was trained; and that, too.
+// Systems that know all beforehand except the correct answers, with scores as the router was trained; and one that
+// knows those too.
 ChimeraSystem Assigned(double price);
 ChimeraSystem AssignedByTruth(double price);
 ChimeraSystem Weighted(double tau, double weight);  // stjf's key with a share of the prompt
 ChimeraSystem Guarded(double tau, int threshold);   // aged(stjf), quantum 10
 std::vector<ChimeraSystem> Rivals();
 std::vector<ChimeraSystem> Orders();  // of a model alone
-// Under each slack: Chimera's kinds, and takt's own beside them.
+// For each slack: Chimera's kinds, and takt's next to them.
 using ByTau = ChimeraSystem (*)(double);
 std::vector<ByTau> Kinds(std::size_t deployment);
 }  // namespace chimera

@@ -24,18 +24,18 @@ constexpr Measure kMean = {"mean", &DefaultFigures::mean}, kP95 = {"p95", &Defau
                   kScale = {"SLO scale at 95 %", &DefaultFigures::scale}, kTtft = {"mean TTFT", &DefaultFigures::ttft},
                   kInTime = {"attainment at 5 times alone", &DefaultFigures::in_time};
 
-// Why claims of a kind do not hold, where they do not.
+// Reasons for claims that fail, by kind.
 constexpr const char* kTail =
-    "what is large gives way to all that is small and comes later; in overload a lower mean is paid by the largest";
+    "large workflows give way to small ones that come later; in overload the largest ones pay for a lower mean";
 constexpr const char* kOwnInformation =
-    "of sizes no more is known than what a class does on average, so that no order can put more than classes in order";
-constexpr const char* kFirstTokens = "the order is by the end of workflows; nothing in it looks at first tokens";
+    "sizes are known only as class averages, so that an order can rank classes only";
+constexpr const char* kFirstTokens = "the order is by the end of workflows and ignores first tokens";
 constexpr const char* kFlat =
-    "head starts grow with the logarithm of size, by as much as the tail bears, and not with size itself: that costs "
-    "mean and saves tails";
+    "head starts grow with the logarithm of size, limited by the tail, and not with size itself: that costs mean and "
+    "saves tails";
 constexpr const char* kNearEqual =
-    "sizes are nearly equal, so that head starts by size are small; deadlines put those ahead that are given less time "
-    "than is usual, and leave the others as they came";
+    "sizes are nearly equal, so that head starts by size are small; deadlines advance workflows with less time than "
+    "usual, and leave the others in order of arrival";
 
 class DefaultJudge : Claims {
  public:
@@ -93,7 +93,7 @@ class DefaultJudge : Claims {
   }
 
  private:
-  using Targets = std::vector<std::pair<double, double>>;  // load, and the most that the upper limit may be
+  using Targets = std::vector<std::pair<double, double>>;  // load, and the largest permitted upper limit
 
   Targets Up(double target) const {
     Targets all;
@@ -101,7 +101,7 @@ class DefaultJudge : Claims {
     return all;
   }
 
-  // Of ours over the other's.
+  // Ratio of our figure to the other's.
   std::optional<Interval> RatioOf(Served s, double load, const DefaultSystem& ours, const DefaultSystem& other,
                                   const Measure& measure, const EstimateSpec& estimates) const {
     const std::optional<Reduction> r =
@@ -114,7 +114,8 @@ class DefaultJudge : Claims {
     return estimates == plan_.usual ? "" : fmt::format(", {}", estimates.ToString());
   }
 
-  // Ours is at most so many times the other's at each load; the load at which that is nearest to failing is told.
+  // Ours is at most this multiple of the other's at each load; reports the load at which the claim is nearest to
+  // failing.
   void AtMostTimes(Served s, const DefaultSystem& ours, const DefaultSystem& other, const Measure& measure,
                    const Targets& targets, const char* why, std::optional<EstimateSpec> estimates = {}) {
     const EstimateSpec known = estimates.value_or(plan_.usual);
@@ -142,7 +143,7 @@ class DefaultJudge : Claims {
     Lacking(name, claimed, "x", study_.has(s) ? kNotRun : "no data");
   }
 
-  // No order has a mean that is lower beyond chance by more than 2 %: the one that comes nearest to it is told.
+  // No order has a mean that is lower beyond chance by more than 2 %; reports the order that comes nearest.
   void BestMean(Served s) {
     const std::string name =
         fmt::format("{}: mean of the mean preset over the best other's, rho {:g}", Name(s), plan_.load);
@@ -156,7 +157,7 @@ class DefaultJudge : Claims {
     const bool holds = worst.high <= 1.02;
     Add(name, worst, {{}, 1.02}, "x", holds,
         fmt::format("nearest comes {}: [{:.3f}, {:.3f}]{}", whose, worst.low, worst.high,
-                    holds ? "" : "; by remaining work alone it is, but work is not all that a mean needs"),
+                    holds ? "" : "; by remaining work alone it holds, but a low mean needs more than work"),
         worst.high);
   }
 
@@ -177,7 +178,7 @@ class DefaultJudge : Claims {
         r->low);
   }
 
-  // With what a class does on average as all that is known, at most 1.10 of each home policy in its own figures.
+  // With class averages as the only knowledge, at most 1.10 times each home policy in its own figures.
   void ClassMeansOnly(Served s) {
     const std::vector<Measure> measures = s == Served::kText1 || s == Served::kText2 ? std::vector{kP95, kScale}
                                           : s == Served::kConv || s == Served::kCode ? std::vector{kP99}

@@ -1,4 +1,4 @@
-// What is claimed of the default order, beside what came out.
+// Compares the claims for the default order with the results.
 #ifndef TAKT_BENCH_LAB_DEFAULT_CLAIMS_H_
 #define TAKT_BENCH_LAB_DEFAULT_CLAIMS_H_
 
@@ -9,7 +9,7 @@
 
 namespace takt::tool {
 
-// One for each figure that is claimed of the default.
+// One claim for each claimed figure of the default.
 std::vector<ScenarioClaim> DefaultClaims(const DefaultStudy& study, const DefaultPlan& plan);
 
 }  // namespace takt::tool

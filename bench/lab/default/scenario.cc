@@ -1,4 +1,4 @@
-// The default order against every rival, each on the workload that it was published with.
+// The default order against every rival, each on the workload of its publication.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -17,7 +17,7 @@ namespace takt::tool {
 
 namespace {
 
-// ---- what is run ---------------------------------------------------------------------------------------------------
+// ---- runs --------------------------------------------------------------------------------------------------------
 
 void AddRuns(DefaultStudy& study, const DefaultPlan& plan, bool full) {
   for (const Served s : kDefaultServed) {
@@ -39,7 +39,7 @@ void AddRuns(DefaultStudy& study, const DefaultPlan& plan, bool full) {
   }
 }
 
-// ---- what is told --------------------------------------------------------------------------------------------------
+// ---- tables ------------------------------------------------------------------------------------------------------
 
 using Shown = Figure<DefaultFigures>;
 constexpr Shown Latency(const char* key, DefaultFigure member, const char* name) {
@@ -114,7 +114,7 @@ Table OverFcfsTable(const DefaultStudy& study, const DefaultPlan& plan) {
   return table;
 }
 
-// The default over the home's first rival, by what is known: mean/p99.
+// The default over the home's first rival, by knowledge: mean/p99.
 Table KnowledgeTable(const DefaultStudy& study, const DefaultPlan& plan) {
   std::vector<Table::Column> columns = {{"", "known", false}};
   for (const Served s : Shown10(study)) {
@@ -218,12 +218,12 @@ std::vector<Condition> ConditionsOf(const DefaultStudy& study, const DefaultPlan
                                 "that): {}. conv, code: a window of the trace, of which "
                                 "two seeds share most. mix: all homes, each with the same share of the GPU",
                                 study.minutes(), fmt::join(sizes, "; "))},
-      {"Load", "rho of what FCFS serves at most of the very same calls, measured for each seed"},
-      {"Known", fmt::format("{} unless said otherwise; at rho {:g} also {}", plan.usual.ToString(), plan.load,
-                            fmt::join(estimates, ", "))},
-      {"Deadlines", fmt::format("{:g} times what the workflow takes alone. All orders are told those of text2sql's "
-                                "workflows, which are under deadlines at home; urgency, slack and the goodput preset, "
-                                "which are nothing without, are told one for every workflow",
+      {"Load", "rho: share of the largest rate that FCFS serves of the same calls, measured for each seed"},
+      {"Known",
+       fmt::format("{} by default; at rho {:g} also {}", plan.usual.ToString(), plan.load, fmt::join(estimates, ", "))},
+      {"Deadlines", fmt::format("{:g} times the workflow's time alone. All orders get the deadlines of text2sql's "
+                                "workflows, which have them at home; urgency, slack and the goodput preset need "
+                                "deadlines, so that they get one for every workflow",
                                 kDefaultSloScale)},
       {"Orders",
        "static keys, nothing set per workload, no aging; urgency: equation 5's budgets as published; latest first: "
@@ -233,7 +233,7 @@ std::vector<Condition> ConditionsOf(const DefaultStudy& study, const DefaultPlan
       {"Runs", fmt::format("{} paired seeds from {} on: of sizes, arrivals and errors of estimates; 95 % intervals",
                            study.seeds(), study.seed_range().first)}};
   if (!study.missing().empty()) {
-    conditions.push_back({"Left out", fmt::format("for want of {}", fmt::join(study.missing(), ", "))});
+    conditions.push_back({"Left out", fmt::format("missing data: {}", fmt::join(study.missing(), ", "))});
   }
   return conditions;
 }
@@ -274,7 +274,7 @@ absl::StatusOr<ScenarioReport> RunDefault(const StudySettings& settings, Progres
   report.conditions = ConditionsOf(study, plan);
   report.seeds = study.seeds();
   report.interrupted = Interrupted();
-  report.claims_heading = "What is claimed of the default";
+  report.claims_heading = "Claims for the default";
   report.claimed_by = "target";
   for (std::size_t c = 0; c < study.size(); ++c) {
     if (study[c].complete()) report.rows.push_back(RowOf(study, study[c]));
@@ -288,8 +288,9 @@ absl::StatusOr<ScenarioReport> RunDefault(const StudySettings& settings, Progres
   report.tables.push_back(
       {fmt::format("Over workflow_fcfs at rho {:g}, {}: mean/p99", plan.load, plan.usual.ToString()),
        OverFcfsTable(study, plan)});
-  report.tables.push_back({fmt::format("The default over others that know as much, rho {:g}: mean/p99", plan.load),
-                           KnowledgeTable(study, plan)});
+  report.tables.push_back(
+      {fmt::format("The default over others with the same knowledge, rho {:g}: mean/p99", plan.load),
+       KnowledgeTable(study, plan)});
   for (const Served s : Shown10(study)) {
     report.tables.push_back({fmt::format("{}, {}: latencies of workflows in s", Name(s), plan.usual.ToString()),
                              FiguresTable(study, plan, s), true});

@@ -1,5 +1,5 @@
-// takt-lab scenario default and default-sensitivity: what they are asked for is there, what cannot be read is left out
-// and named, and equal runs give equal bytes.
+// Tests takt-lab scenario default and default-sensitivity: requested parts exist, unreadable parts are left out and
+// named, and equal runs give equal bytes.
 #include <filesystem>
 #include <map>
 #include <set>
@@ -51,7 +51,7 @@ TEST_CASE("a small run of the default's scenario, with all its rows, claims and 
   REQUIRE(ended.exit_code == 0);
   CHECK(Has(ended.out, "Left out"));
   CHECK(Has(ended.out, "text2sql/trace1.jsonl"));
-  CHECK(Has(ended.out, "What is claimed of the default"));
+  CHECK(Has(ended.out, "Claims for the default"));
 
   const std::string text = ReadWhole(dir / "a.json");
   const Json json = Json::parse(text);

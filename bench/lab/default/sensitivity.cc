@@ -1,4 +1,4 @@
-// The default order with its constants halved and doubled, and in surroundings other than one GPU.
+// The default order with its constants halved and doubled, and in environments other than one GPU.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -25,9 +25,9 @@ struct Constant {
   DefaultSystem halved, doubled;
 };
 
-// What the simulator tells the default of the engine's pace takes the place of the options' own defaults.
+// The simulator reports the engine's pace to the default, which replaces the options' own values.
 double AsRun(const std::string& option, double value, const Profile& profile) {
-  constexpr std::int64_t kBatch = 32, kContext = 1024, kChunk = 512;  // as Replay takes them
+  constexpr std::int64_t kBatch = 32, kContext = 1024, kChunk = 512;  // as Replay sets them
   const StepPace pace = StepPace::From(profile.cost, kBatch, kContext, kChunk);
   if (option == "step_s") return pace.step_s;
   if (option == "prefill_s") return pace.prefill_s;
@@ -36,7 +36,7 @@ double AsRun(const std::string& option, double value, const Profile& profile) {
   return value;
 }
 
-// Every option of the default that is a number other than zero; of a factor, what it exceeds 1 by.
+// Every numeric option of the default except zeros; for a factor, its excess over 1.
 std::vector<Constant> Constants(const Profile& profile) {
   std::vector<Constant> all;
   const DefaultSystem ours = defaults::Ours();
@@ -72,7 +72,7 @@ std::vector<std::string> Placements() {
 constexpr std::int32_t kInstances = 4;
 constexpr Served kPlaced[] = {Served::kAgents, Served::kMix};
 constexpr Served kGreedy[] = {Served::kGreedyShort, Served::kGreedyAlike};
-constexpr double kGreedyLoad = 1.2;  // of all tenants; the polite ask for half of it
+constexpr double kGreedyLoad = 1.2;  // sum over all tenants; the polite ones ask for half of it
 
 DefaultSystem FairShare() { return {.label = "fair_share", .policy = "fair_share", .asks = false}; }
 
@@ -111,7 +111,7 @@ class Sensitivity {
                          plan_.load),
              PlacementTable()},
             {"Conversations whose prompts share beginnings, with a prefix cache: the default over others", ChatTable()},
-            {fmt::format("Nine polite tenants beside a greedy one, who asks for as much as they do together, rho {:g}: "
+            {fmt::format("Nine polite tenants beside a greedy one with as much load as all of them, rho {:g}: "
                          "latencies of the polite in s",
                          kGreedyLoad),
              GreedyTable()}};
@@ -280,7 +280,7 @@ class Sensitivity {
                 fmt::format("[{:.3f}, {:.3f}]", ratio.low, ratio.high), ratio.high);
   }
 
-  // By how much a constant moves mean and p99, at most, over all workloads.
+  // The largest effect of a constant on mean and p99, over all workloads.
   void Moves(const std::string& constant, const DefaultSystem& changed, const char* how) {
     double most = 0;
     std::string where;
@@ -325,11 +325,11 @@ absl::StatusOr<ScenarioReport> RunSensitivity(const StudySettings& settings, Pro
       {"Known", plan.usual.ToString()},
       {"Runs", fmt::format("{} paired seeds from {} on; 95 % intervals", study.seeds(), study.seed_range().first)}};
   if (!study.missing().empty()) {
-    report.conditions.push_back({"Left out", fmt::format("for want of {}", fmt::join(study.missing(), ", "))});
+    report.conditions.push_back({"Left out", fmt::format("missing data: {}", fmt::join(study.missing(), ", "))});
   }
   report.seeds = study.seeds();
   report.interrupted = Interrupted();
-  report.claims_heading = "What should hold";
+  report.claims_heading = "Claims";
   report.claimed_by = "target";
   report.rows = sensitivity.Rows();
   report.tables = sensitivity.Tables();

@@ -22,19 +22,18 @@
 namespace takt::tool {
 namespace {
 
-// Chosen: customary limits of a step (of 2,048 tokens it takes so long beside a prompt that no order could end
-// workflows within five times what they take alone), and as much of the host's memory for KV that is swapped out as in
-// the LAMPS scenario, in bytes.
+// Chosen: usual limits of a step. At 2,048 tokens a step with a prompt takes too long for any order to end workflows
+// within five times their time alone. Host memory for swapped KV, in bytes, is as in the LAMPS scenario.
 constexpr StepLimits kShortSteps{.tokens = {512}, .max_seqs = 256};
 constexpr Blocks kCpuBlocks{12'500};
-constexpr std::uint64_t kSampleSeed = 1'000'000;  // of the workflows by which sizes are chosen; no run has it
+constexpr std::uint64_t kSampleSeed = 1'000'000;  // of the workflows used to choose sizes; no run uses it
 constexpr std::size_t kSampleCalls = 6000;
-constexpr double kGreedyShare = 0.6;  // of capacity, the polite tenants'; the greedy one takes as much again
+constexpr double kGreedyShare = 0.6;  // share of capacity for the polite tenants; the greedy one takes the same
 constexpr std::uint32_t kPoliteTenants = 9;
 
 std::size_t Index(Served s) { return static_cast<std::size_t>(s); }
 
-// So many workflows in a row, from any place, with their times.
+// This many workflows in a row, from a random start, with their times.
 Workload Window(const Workload& from, std::size_t workflows, std::uint64_t seed) {
   Random random(seed);
   const std::size_t n = std::min(workflows, from.workflows.size());
@@ -47,7 +46,7 @@ Workload Window(const Workload& from, std::size_t workflows, std::uint64_t seed)
   return Tidied(window);
 }
 
-// One model answers all; what is seen of prompts is left out.
+// One model answers all; visible features of prompts are left out.
 Workload OfOneModel(Workload workload) {
   workload.models.clear();
   workload.model_tokens.clear();
@@ -57,12 +56,12 @@ Workload OfOneModel(Workload workload) {
   return workload;
 }
 
-// Says of each that it has a deadline, not yet which.
+// Marks each as having a deadline, without its value.
 void MarkDeadlines(Workload& workload) {
   for (WorkloadWorkflow& w : workload.workflows) w.deadline = Duration::zero();
 }
 
-// Lets the arrivals span so many seconds.
+// Stretches the arrivals over this many seconds.
 absl::Status Stretch(Workload& workload, double seconds) {
   const double span = ToSeconds(workload.workflows.back().arrival);
   return span > 0 && seconds > 0 ? ScaleRate(workload, span / seconds) : absl::OkStatus();
@@ -134,7 +133,7 @@ DefaultStudy::DefaultStudy(const std::string& data, double minutes, SeedRange se
   }
 }
 
-// Where a workload calls no tools, nothing but the order looks at estimates.
+// In a workload without tool calls, only the order uses estimates.
 DefaultSetup DefaultStudy::Reduced(DefaultSetup setup) const {
   const bool tools = setup.served == Served::kTools || setup.served == Served::kMix;
   if (!setup.system.asks && !tools) setup.estimates = {};

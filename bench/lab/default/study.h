@@ -19,7 +19,7 @@
 
 namespace takt::tool {
 
-// What is served. The first eight are homes of published rivals.
+// Workloads. The first eight are homes of published rivals.
 enum class Served : unsigned char {
   kApps,     // Chimera's coding agents
   kMath,     // Chimera's solvers and verifiers
@@ -29,41 +29,42 @@ enum class Served : unsigned char {
   kAgents,   // Kairos' applications
   kConv,     // Azure's conversations, FCFS' home
   kCode,     // Azure's code completions, likewise
-  kShareGpt, // lengths that no formula was fitted on
-  kApps7,    // apps as a larger model answers, whose outputs are less unequal
-  kMix,      // the homes on one GPU, each with the same share of it
-  // Of the sensitivity study alone:
+  kShareGpt, // lengths on which no formula was fitted
+  kApps7,    // apps as answered by a larger model, whose outputs are less unequal
+  kMix,      // the homes on one GPU, with equal shares of it
+  // For the sensitivity study only:
   kChats,        // Mooncake's conversations, whose prompts share beginnings; with a prefix cache
-  kGreedyShort,  // conversations of nine tenants, and one tenant who asks as much again in short calls
-  kGreedyAlike,  // the same, in calls like those of the others
+  kGreedyShort,  // conversations of nine tenants, and one tenant with the same total in short calls
+  kGreedyAlike,  // the same, with calls like the others'
 };
 inline constexpr std::size_t kHomes = 8;
 inline constexpr std::array<std::string_view, 14> kServedNames = {
     "apps", "math",     "text2sql 1", "text2sql 2", "tools", "agents",       "conv",
     "code", "sharegpt", "apps 7b",    "mix",        "chats", "greedy short", "greedy alike"};
-// HexGen-Flow's workflows are under deadlines, those of the other homes are not.
+// HexGen-Flow's workflows have deadlines; the other homes' do not.
 inline constexpr bool UnderDeadlines(Served s) { return s == Served::kText1 || s == Served::kText2; }
 inline std::string_view Name(Served s) { return kServedNames[static_cast<std::size_t>(s)]; }
 
-// How long arrivals last, over that of most: workflows of many calls, and those that wait for tools, take longer alone.
+// Length of arrivals relative to most workloads: workflows of many calls, and those that wait for tools, take longer
+// alone.
 inline constexpr double SpanOf(Served s) {
   const bool slow = s == Served::kText1 || s == Served::kText2 || s == Served::kTools || s == Served::kMix;
   return slow ? 2 : s == Served::kShareGpt ? 0.5 : 1;
 }
 
 inline constexpr std::string_view kDefaultProfile = "aic/llama-3.1-8b/h100/bf16/tp1";
-inline constexpr double kDefaultSloScale = 5;  // deadlines are so many times what a workflow takes alone
+inline constexpr double kDefaultSloScale = 5;  // deadlines are this multiple of a workflow's time alone
 inline constexpr std::uint32_t kGreedyTenant = 1;
 
 struct DefaultSystem {
   std::string label;
   std::string policy = "fcfs";
   std::optional<BudgetOptions> budget = {};  // calls get shares of their workflow's time as deadlines
-  bool learns = false;  // from records of agents' calls that have ended
-  bool asks = true;  // looks at estimates
-  bool by_deadline = false;  // is nothing without deadlines: told of one for every workflow
+  bool learns = false;  // from records of agents' ended calls
+  bool asks = true;  // uses estimates
+  bool by_deadline = false;  // needs deadlines: each workflow gets one
 
-  // By what is run, under whatever label.
+  // Keyed by conditions, whatever the label.
   friend bool operator==(const DefaultSystem& a, const DefaultSystem& b) {
     return a.policy == b.policy && a.budget == b.budget && a.learns == b.learns && a.by_deadline == b.by_deadline;
   }
@@ -71,7 +72,7 @@ struct DefaultSystem {
 
 struct DefaultSetup {
   Served served = Served::kApps;
-  double load = 1.1;  // of what the instances serve at most under FCFS
+  double load = 1.1;  // share of the largest rate that the instances serve under FCFS
   DefaultSystem system = {};
   EstimateSpec estimates = {};
   std::int32_t instances = 1;
@@ -80,24 +81,24 @@ struct DefaultSetup {
   friend bool operator==(const DefaultSetup&, const DefaultSetup&) = default;
 };
 
-// Of one run. Latencies are those of workflows, from arrival to the end of the last call; slowdowns and scales are
-// over the same alone.
+// Figures of one run. Latencies are those of workflows, from arrival to the end of the last call. Slowdowns and scales
+// divide them by the workflow's time alone.
 struct DefaultFigures {
   double mean = 0, p50 = 0, p95 = 0, p99 = 0, max = 0;  // s
-  double ttft = 0, ttft_p99 = 0;  // s, of calls, each from when it was made
+  double ttft = 0, ttft_p99 = 0;  // s, of calls, from their arrival
   double slowdown_max = 0;
   double scale = 0;  // within which 95 % end
   double in_time = 0;  // %, within kDefaultSloScale
   double kv = 0;  // mean share of the KV cache in use
   double preempted = 0;
-  double others = 0, others_p99 = 0;  // s, of all tenants but the greedy one; as mean and p99 where there is none
+  double others = 0, others_p99 = 0;  // s, of all tenants except the greedy one; mean and p99 if there is none
 };
 using DefaultFigure = double DefaultFigures::*;
 using DefaultCell = Cell<DefaultSetup, DefaultFigures>;
 
 class DefaultStudy : public Study<DefaultSetup, DefaultFigures> {
  public:
-  // `data`: a folder with text2sql/, tools/ and traces/, or what FindData makes of nothing.
+  // `data`: a folder with text2sql/, tools/ and traces/; empty: the default folder of FindData.
   DefaultStudy(const std::string& data, double minutes, SeedRange seeds);
 
   bool has(Served served) const { return sources_[static_cast<std::size_t>(served)].missing.empty(); }
@@ -105,20 +106,20 @@ class DefaultStudy : public Study<DefaultSetup, DefaultFigures> {
   double minutes() const { return minutes_; }
   const Profile& profile() const { return profile_; }
 
-  // As Study::Add, with whether there is data for it; what no system looks at is left out of its setup.
+  // As Study::Add; false without data. Leaves conditions that no system uses out of the setup.
   std::optional<std::size_t> AddRun(DefaultSetup setup);
   const DefaultCell* FindRun(DefaultSetup setup) const;
 
   absl::Status Run(int threads, ProgressBar& bar);
 
-  // Of what is served, after Run: workflows and calls of a seed, and requests per second that were measured as
-  // capacity, means over the seeds. Zero where nothing of it was run.
+  // Valid after Run: workflows and calls of a seed, and the measured capacity in requests per second, means over seeds.
+  // Zero if nothing of it ran.
   struct Size {
     double workflows = 0, calls = 0, capacity_rps = 0;
   };
   Size SizeOf(Served served) const;
 
-  // Ratio of two setups' figures, less one; with its interval.
+  // Ratio of two setups' figures less one, with its interval.
   std::optional<Reduction> Compare(const DefaultSetup& ours, const DefaultSetup& other, DefaultFigure figure) const;
 
  private:
@@ -130,7 +131,7 @@ class DefaultStudy : public Study<DefaultSetup, DefaultFigures> {
   };
   struct Ground {
     Workload workload;  // with deadlines for all
-    Workload own;  // with those alone that are of the home: HexGen-Flow's
+    Workload own;  // with deadlines for HexGen-Flow's workflows only
     IsolatedLatencies alone;
     double capacity_rps = 0;
   };
@@ -150,7 +151,7 @@ class DefaultStudy : public Study<DefaultSetup, DefaultFigures> {
   Profile profile_;
   std::array<Source, kServedNames.size()> sources_;
   std::vector<std::string> missing_;
-  std::array<double, kServedNames.size()> pace_ = {};  // workflows per second at most, of a sample
+  std::array<double, kServedNames.size()> pace_ = {};  // largest workflows per second, of a sample
   std::array<std::vector<Ground>, kServedNames.size()> grounds_;  // by seed
 };
 

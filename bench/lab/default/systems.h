@@ -1,4 +1,4 @@
-// What the default's scenario compares, and where.
+// Systems and workloads of the default's scenario.
 #ifndef TAKT_BENCH_LAB_DEFAULT_SYSTEMS_H_
 #define TAKT_BENCH_LAB_DEFAULT_SYSTEMS_H_
 
@@ -10,7 +10,7 @@
 namespace takt::tool {
 
 struct DefaultPlan {
-  double minutes = 10;  // of arrivals where as many come as can be served
+  double minutes = 10;  // minutes of arrivals at capacity
   std::vector<double> loads = {0.8, 1, 1.1, 1.3};
   std::vector<double> claimed_loads = {0.8, 1, 1.1};
   double load = 1.1;
@@ -23,7 +23,7 @@ struct DefaultPlan {
 
 namespace defaults {
 DefaultSystem Ours();
-DefaultSystem BlindToDeadlines();  // ours, as where none is told
+DefaultSystem BlindToDeadlines();  // ours, without deadlines
 DefaultSystem MeanPreset();
 DefaultSystem TailPreset();
 DefaultSystem GoodputPreset();
@@ -31,24 +31,24 @@ DefaultSystem Fcfs();
 DefaultSystem WorkflowFcfs();
 DefaultSystem Stjf();
 DefaultSystem Urgency();  // equation 5 as published
-DefaultSystem UrgencyByLateness();  // with takt's rule for those whose time is up
+DefaultSystem UrgencyByLateness();  // with takt's rule for workflows past their deadline
 DefaultSystem Slack();
 DefaultSystem MemoryIntegral();
 DefaultSystem AgentPriority();
 DefaultSystem UniBoost();
 DefaultSystem SageSched();
 DefaultSystem Justitia();
-std::vector<DefaultSystem> Rivals();  // all of them, as they stand in the tables
+std::vector<DefaultSystem> Rivals();  // all of them, in the order of the tables
 }  // namespace defaults
 
-// What is compared where: eight homes, unseen lengths, and the mix.
+// Comparisons: eight homes, unseen lengths, and the mix.
 inline constexpr Served kDefaultServed[] = {Served::kApps,     Served::kMath,   Served::kText1, Served::kText2,
                                             Served::kTools,    Served::kAgents, Served::kConv,  Served::kCode,
                                             Served::kShareGpt, Served::kApps7,  Served::kMix};
 
 std::vector<DefaultSystem> AllSystems();  // ours, then the rivals
 
-// The rivals whose home it is.
+// The rivals at home on this workload.
 std::vector<DefaultSystem> RivalsAt(Served served);
 
 }  // namespace takt::tool

@@ -28,10 +28,10 @@ struct Conditions {
 
 std::string Name(const Conditions& c) { return fmt::format("{}, {}, {:g}/s", Name(c.cluster), Name(c.load), c.rate); }
 
-// What came out over several conditions.
+// Results over several conditions.
 struct Spread {
   double sum = 0, least = std::numeric_limits<double>::infinity(), most = -least;
-  std::size_t found = 0, within = 0, undecided = 0;  // within: what is claimed holds there
+  std::size_t found = 0, within = 0, undecided = 0;  // within these the claim holds
 
   void Add(const Interval& ours, const Claimed& claimed) {
     sum += ours.mean;
@@ -78,7 +78,7 @@ class HexgenPaperClaims : Claims {
  private:
   HexgenSystem Flow(const Conditions& c) const { return hexgen::WbPq(plan_.AlphaOf(c.cluster, c.load, c.rate)); }
 
-  // Where in every one of the conditions the interval reaches `low`, and lies above zero.
+  // Holds if in every condition the interval reaches `low` and lies above zero.
   template <class Ours, class Other>
   void Range(const std::string& name, const std::vector<Conditions>& all, Ours ours, Other other, HexgenFigure figure,
              double low, double high, bool above = false) {
@@ -96,7 +96,7 @@ class HexgenPaperClaims : Claims {
     if (spread.found < all.size()) return Lacking(name, {low, high}, "%");
     std::string reason = spread.Text("");
     if (!short_of.empty()) reason += fmt::format("; falls short at {}", fmt::join(short_of, ", "));
-    else if (spread.most > high) reason += "; more than the paper's where slow instances hold up round robin";
+    else if (spread.most > high) reason += "; more than the paper's if slow instances delay round robin";
     Add(name, spread.mean(), {low, high}, "%", spread.verdict(), reason);
   }
 
@@ -232,7 +232,7 @@ class HexgenPaperClaims : Claims {
     const double two = OnA100(*wb, 1), one = OnA100(*wb, 0);
     AtLeast(heavy, two, 57.5, "%", fmt::format("{:.0f} % under RR; {}", OnA100(*rr, 1), note));
     AtMost(light, one, 1.4, "%",
-           fmt::format("{:.0f} % under RR: light calls go to the fast ones, too, while nobody waits there; {}",
+           fmt::format("{:.0f} % under RR: light calls also go to the fast ones while nobody waits there; {}",
                        OnA100(*rr, 0), note));
   }
 
@@ -359,7 +359,7 @@ std::vector<std::string> HexgenFindings(const HexgenStudy& study, const HexgenPl
         if (r.high < 0) worse.push_back(fmt::format("{} ({:.0f} %)", name, -r.mean));
       }
       std::string text = fmt::format("at {:g}/s ", rate);
-      if (better.empty() && worse.empty()) text += "no order is told from it";
+      if (better.empty() && worse.empty()) text += "no order is distinguishable from it";
       if (!better.empty()) text += fmt::format("it is below {}", fmt::join(better, ", "));
       if (!worse.empty())
         text += fmt::format("{}it loses to {}", better.empty() ? "" : ", and ", fmt::join(worse, ", "));

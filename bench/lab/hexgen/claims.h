@@ -1,4 +1,4 @@
-// What the paper claims of HexGen-Flow, beside what came out.
+// Compares the paper's claims for HexGen-Flow with the results.
 #ifndef TAKT_BENCH_LAB_HEXGEN_CLAIMS_H_
 #define TAKT_BENCH_LAB_HEXGEN_CLAIMS_H_
 
@@ -13,7 +13,7 @@ namespace takt::tool {
 // One for each figure of the paper's evaluation.
 std::vector<ScenarioClaim> HexgenClaims(const HexgenStudy& study, const HexgenPlan& plan);
 
-// Where urgency wins and where another order does, what balance brings, what tuning brings.
+// Summaries: where urgency wins and where another order does, and the gains of balance and tuning.
 std::vector<std::string> HexgenFindings(const HexgenStudy& study, const HexgenPlan& plan);
 
 }  // namespace takt::tool

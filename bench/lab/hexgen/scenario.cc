@@ -72,7 +72,7 @@ StudyParts<HexgenStudy> PartsOf(HexgenStudy& study, const HexgenPlan& plan) {
   return parts;
 }
 
-// ---- what is told --------------------------------------------------------------------------------------------------
+// ---- tables -----------------------------------------------------------------------------------------------------
 
 ScenarioRow RowOf(const StudyPart& part, const HexgenCell& cell, const std::string& label) {
   const HexgenSetup& s = cell.setup;
@@ -197,8 +197,8 @@ Table UserTable(const HexgenStudy& study, const StudyPart& part) {
   return table;
 }
 
-// As the paper's Table 2: of what an instance serves, the share of each stage; and besides, of each stage, the share
-// that the instance serves.
+// As the paper's Table 2: the share of each stage in an instance's calls. Also, the share of each instance in a stage's
+// calls.
 Table StageTable(const HexgenStudy& study, const HexgenPlan& plan) {
   std::vector<Table::Column> columns = {{"", "stage"}, {"", "dispatcher", false}};
   const char* names[] = {"I1 A100", "I2 A100", "I3 A6000", "I4 L40"};
@@ -251,7 +251,7 @@ Table TunedTable(const HexgenPlan& plan) {
 }
 
 Table DecisionTable(const HexgenCell& cell) {
-  Table table({{"", "at [s]"}, {"", "what the tuner saw and did, in the first run", false}});
+  Table table({{"", "at [s]"}, {"", "the tuner's observations and choices in the first run", false}});
   for (const auto& [time, text] : cell.seeds.front().decisions) {
     table.BeginRow();
     table.Text(fmt::format("{:.0f}", time));
@@ -263,7 +263,7 @@ Table DecisionTable(const HexgenCell& cell) {
 // ---- plots ---------------------------------------------------------------------------------------------------------
 
 ScenarioPlots AttainmentPlots(const HexgenStudy& study, const HexgenPlan& plan) {
-  ScenarioPlots group{"Queries that end within a multiple of what they take alone", {}};
+  ScenarioPlots group{"Queries that end within a multiple of their time alone", {}};
   for (const Cluster cluster : kHexgenClusters) {
     for (const Load load : kTraces) {
       for (const double rate : {0.1, 0.5, 1.0}) {
@@ -358,9 +358,9 @@ std::vector<Condition> ConditionsOf(const HexgenStudy& study) {
        "slo_groups; RR+PQ: round robin, urgency; WB: workload_balance with the alpha that a search on "
        "other arrivals found, with fcfs, and with urgency (HexGen-Flow)"},
       {"Known",
-       "output lengths as learnt so far by stage and prompt length (lengths); what follows in a query as "
-       "learnt from those that have ended"},
-      {"Deadlines", "5 times what a query takes alone on the fastest instances (chosen)"},
+       "output lengths as learnt so far by stage and prompt length (lengths); the rest of a query as learnt from ended "
+       "queries"},
+      {"Deadlines", "5 times a query's time alone on the fastest instances (chosen)"},
       {"Runs", fmt::format("{} paired seeds; {} served to the end", study.seeds(),
                            study.minutes() > 0 ? fmt::format("queries of the first {:g} minutes are", study.minutes())
                                                : "all queries are")}};
@@ -405,13 +405,13 @@ absl::StatusOr<ScenarioReport> RunHexgen(const StudySettings& settings, Progress
   }
   report.tables.push_back({"SLO scale at 95 %, all queries", ReductionTable(*study, plan, &HexgenFigures::scale)});
   report.tables.push_back({"P95, middle half", ReductionTable(*study, plan, &HexgenFigures::p95_middle)});
-  report.tables.push_back({"Which alpha a search finds", TunedTable(plan)});
+  report.tables.push_back({"The alpha that a search finds", TunedTable(plan)});
   for (const StudyPart& part : parts.parts()) {
     if (part.name == "systems") continue;
     report.tables.push_back(
         {part.Heading(), part.name == "two users" ? UserTable(*study, part) : CellTable(*study, part)});
   }
-  report.tables.push_back({"Who serves which stage (Hetero-2, Trace 1, 0.5/s)", StageTable(*study, plan)});
+  report.tables.push_back({"Shares of stages and instances (Hetero-2, Trace 1, 0.5/s)", StageTable(*study, plan)});
   const HexgenCell* tuner = study->Find({Cluster::kHetero2, Load::kChanging, plan.changing_peak, hexgen::Tuner()});
   if (tuner != nullptr) report.tables.push_back({"The tuner under a changing load", DecisionTable(*tuner)});
   report.plots = {AttainmentPlots(*study, plan), AlphaPlots(*study, plan), OrderPlots(*study, plan)};

@@ -1,5 +1,4 @@
-// takt-lab scenario hexgen-flow: what it is asked for is there, equal runs give equal bytes, and faults
-// name the option.
+// Tests takt-lab scenario hexgen-flow: requested parts exist, equal runs give equal bytes, and faults name the option.
 #include <algorithm>
 #include <set>
 #include <string>
@@ -48,7 +47,7 @@ TEST_CASE("a small run of the HexGen-Flow scenario, with all its rows and claims
   }
   CHECK(without_data >= 5);  // Traces 3 and 4
   const std::string page = ReadWhole(dir / "p.html");
-  for (const char* part : {"SLO scale", "The tuner under a changing load", "Who serves which stage", "<svg"}) {
+  for (const char* part : {"SLO scale", "The tuner under a changing load", "Shares of stages and instances", "<svg"}) {
     CHECK(Has(page, part));
   }
   if (ScaledDown()) return;

@@ -17,12 +17,12 @@
 namespace takt::tool {
 namespace {
 
-constexpr std::uint64_t kTuningSeed = 1000;  // of arrivals on which alpha is tuned; runs have 0 and up
+constexpr std::uint64_t kTuningSeed = 1000;  // first seed of the arrivals on which alpha is tuned; runs have 0 and up
 
-// What the authors' simulator takes per decoded token, from their measurements [s].
+// Time per decoded token in the authors' simulator, from their measurements [s].
 constexpr double kDecodeA100 = 0.035, kDecodeA6000 = 0.058, kDecodeL40 = 0.0545;
 
-// `to` takes `times` as long as `from` for everything; its memory stays as it is.
+// `to` takes `times` as long as `from` for everything; its memory is unchanged.
 void Slow(Profile& to, const Profile& from, double times, const char* gpu) {
   CostModel cost = from.cost;
   for (SoftFloor* part : {&cost.gemm, &cost.head}) {
@@ -43,7 +43,7 @@ void Slow(Profile& to, const Profile& from, double times, const char* gpu) {
   to.source = "scaled by the authors' decode times";
 }
 
-// Fifteen minutes of ease, five at the peak with the other database's queries, fifteen of ease again.
+// Fifteen minutes at a low rate, five at the peak with the other database's queries, fifteen at the low rate again.
 absl::StatusOr<Workload> Changing(const Workload& calm, const Workload& peak, double rate, std::uint64_t seed) {
   constexpr double kCalmRate = 0.08, kCalmSeconds = 900, kPeakSeconds = 300;
   std::vector<Workload> parts;
@@ -64,7 +64,7 @@ absl::StatusOr<Workload> Changing(const Workload& calm, const Workload& peak, do
   return Merge(merged);
 }
 
-// Within which 95 % of them end. Reorders them.
+// The scale within which 95 % of the queries end. Reorders the argument.
 double P95(std::vector<double>& values) { return values.empty() ? 0 : Quantile(values, 0.95); }
 
 HexgenFigures HexgenFiguresOf(const Workload& workload, const IsolatedLatencies& alone, const ReplayResult& result) {
@@ -104,7 +104,7 @@ HexgenFigures HexgenFiguresOf(const Workload& workload, const IsolatedLatencies&
   return f;
 }
 
-// A tuner that is told what ends, and searches between two moments of virtual time.
+// A tuner that receives ended queries, and searches between two moments of virtual time.
 class TunerInRun {
  public:
   TunerInRun(const Workload& workload, const ReplayOptions& options)

@@ -38,12 +38,12 @@ inline std::string_view Name(HexgenLoad l) { return kHexgenLoadNames[static_cast
 struct HexgenSystem {
   std::string label;
   std::string placement = "least_loaded", policy = "fcfs";
-  std::optional<BudgetRule> budget = {};  // for orders by deadline; none: calls have that of their workflow
+  std::optional<BudgetRule> budget = {};  // for orders by deadline; none: calls have their workflow's deadline
   bool query_is_tenant = false;           // VTC: every query is a user
   bool tuner = false;                     // alpha is tuned as the run goes
   EstimateSpec estimates = {EstimateKind::kLengths, 0};
 
-  // By what is run, under whatever label.
+  // Keyed by conditions, whatever the label.
   friend bool operator==(const HexgenSystem& a, const HexgenSystem& b) {
     return a.placement == b.placement && a.policy == b.policy && a.budget == b.budget &&
            a.query_is_tenant == b.query_is_tenant && a.tuner == b.tuner && a.estimates == b.estimates;
@@ -53,9 +53,9 @@ struct HexgenSystem {
 struct HexgenSetup {
   HexgenCluster cluster = HexgenCluster::kHetero2;
   HexgenLoad load = HexgenLoad::kTrace1;
-  double rate = 0.5;      // queries per second; of kChanging: of its peak
+  double rate = 0.5;      // queries per second; kChanging: the peak rate
   HexgenSystem system = {};
-  double slo_scale = 5;   // deadlines are so many times what a query takes alone
+  double slo_scale = 5;   // deadlines are this multiple of a query's time alone
   bool two_users = false; // every second query has twice the time
 
   friend bool operator==(const HexgenSetup&, const HexgenSetup&) = default;
@@ -64,18 +64,18 @@ struct HexgenSetup {
 inline constexpr std::array<double, 24> kHexgenScales = {1, 1.5, 2,  2.5, 3,  3.5, 4,  4.5, 5,  6,  7,   8,
                                                          9, 10,  12, 14,  17, 20,  25, 30,  40, 60, 100, 200};
 
-// Of one run. Latencies are those of queries, from arrival to the end of the last call; a scale is a latency over what
-// the query takes alone on the fastest instances.
+// Figures of one run. Latencies are those of queries, from arrival to the end of the last call. A scale is a latency
+// over the query's time alone on the fastest instances.
 struct HexgenFigures {
   double p95 = 0, p95_middle = 0, mean = 0;  // s; middle: of the second and third quarter of the arrivals
   double scale = 0, scale_middle = 0;        // within which 95 % end
   double in_time = 0;                        // %, within their deadlines
   double throughput = 0;                     // queries per second, first arrival to last end
   double user1 = 0, user2 = 0;               // the scale of each user's queries
-  double alpha = 0, searches = 0;            // of the tuner, in the end
+  double alpha = 0, searches = 0;            // the tuner's final value
   std::array<double, kHexgenScales.size()> attained = {};                 // % that end within each scale
   std::array<std::array<double, kHexgenInstances>, 4> calls = {};         // by the paper's stage and instance
-  std::vector<std::pair<double, std::string>> decisions = {};             // of the tuner: when [s], what and why
+  std::vector<std::pair<double, std::string>> decisions = {};  // the tuner's searches: when [s], choice and reason
 };
 using HexgenFigure = double HexgenFigures::*;
 inline constexpr Figure<HexgenFigures> kHexgenFigures[] = {
@@ -88,7 +88,7 @@ inline constexpr Figure<HexgenFigures> kHexgenFigures[] = {
     {"in_time_pct", &HexgenFigures::in_time, "in time", "%", "", "in time %"},
     {"throughput_qps", &HexgenFigures::throughput, "throughput", "queries/s", "", "queries/s served"},
 };
-// Of the two users' runs alone.
+// Of the two users' runs only.
 inline constexpr Figure<HexgenFigures> kHexgenUserFigures[] = {
     {"scale_95_user1", &HexgenFigures::user1, "", "", "scale at 95 %", "user 1 (5 x)"},
     {"scale_95_user2", &HexgenFigures::user2, "", "", "scale at 95 %", "user 2 (10 x)"},
@@ -97,13 +97,14 @@ using HexgenCell = Cell<HexgenSetup, HexgenFigures>;
 
 class HexgenStudy : public Study<HexgenSetup, HexgenFigures> {
  public:
-  // The files of traces 1 and 2. `as_measured`: A6000 and L40 are as much slower than the A100 as the authors measured.
+  // The files of traces 1 and 2. `as_measured`: A6000 and L40 are slower than the A100 by the factors that the authors
+  // measured.
   static absl::StatusOr<HexgenStudy> Create(const std::string& trace1, const std::string& trace2, SeedRange seeds,
                                             bool as_measured);
 
   absl::Status Run(int threads, ProgressBar& bar);
 
-  // The alpha that a search finds for the conditions, on arrivals that no run sees; as the paper tunes it.
+  // The alpha that a search finds for the conditions, on arrivals that no run uses, as the paper tunes it.
   struct Tuned {
     HexgenCluster cluster;
     HexgenLoad load;
@@ -112,7 +113,7 @@ class HexgenStudy : public Study<HexgenSetup, HexgenFigures> {
   };
   absl::Status Tune(std::vector<Tuned>& all, int threads, ProgressBar& bar) const;
 
-  // The queries that arrive within so many minutes only, but at least eight; 0: all.
+  // Only the queries that arrive within this many minutes, but at least eight; 0: all.
   void set_minutes(double minutes) { minutes_ = minutes; }
   double minutes() const { return minutes_; }
   bool as_measured() const { return as_measured_; }

@@ -1,4 +1,4 @@
-// What the HexGen-Flow scenario compares, and at which rates.
+// Systems and rates of the HexGen-Flow scenario.
 #ifndef TAKT_BENCH_LAB_HEXGEN_SYSTEMS_H_
 #define TAKT_BENCH_LAB_HEXGEN_SYSTEMS_H_
 
@@ -18,7 +18,7 @@ struct HexgenPlan {
   double changing_peak = 0.4;
   std::vector<HexgenStudy::Tuned> tuned;  // by cluster, load and rate
 
-  // Zero where nothing was tuned.
+  // Zero if nothing was tuned.
   double AlphaOf(HexgenCluster cluster, HexgenLoad load, double rate) const;
 };
 
@@ -35,8 +35,8 @@ HexgenSystem Tuner();
 HexgenSystem Labelled(HexgenSystem system, std::string label);
 std::vector<HexgenSystem> Orders();      // under the same balance
 std::vector<HexgenSystem> Placements();  // under the same order
-std::vector<HexgenSystem> Knowledge();   // of lengths, that is told
-// As they stand in the tables; the last two with the alpha that was tuned for the conditions.
+std::vector<HexgenSystem> Knowledge();   // of reported lengths
+// In the order of the tables; the last two with the alpha tuned for the conditions.
 std::vector<HexgenSystem> Main(const HexgenPlan& plan, HexgenCluster cluster, HexgenLoad load, double rate);
 }  // namespace hexgen
 

@@ -19,10 +19,10 @@ namespace {
 
 constexpr double kMedianPrompt = 1500, kMeanOutput = 300;  // chosen, of the generators
 constexpr std::int32_t kMostPrompt = 60'000;
-constexpr double kClientSigma = 1;  // chosen: of a client's lengths, whose means the trace tells
+constexpr double kClientSigma = 1;  // chosen: sigma of a client's lengths, whose means are in the trace
 constexpr std::int64_t kUnpackedBytes = 1 << 28;
 
-// So many workflows in a row, at most 0.8 of all, from any place, with their times.
+// This many workflows in a row, at most 0.8 of all, from a random start, with their times.
 Workload WindowOf(const Workload& from, std::size_t workflows, std::uint64_t seed) {
   Random random(seed);
   const std::size_t n = std::min(workflows, from.workflows.size() * 8 / 10);
@@ -35,7 +35,8 @@ Workload WindowOf(const Workload& from, std::size_t workflows, std::uint64_t see
   return Tidied(window);
 }
 
-// Poisson arrivals at `high` times the rate of lulls, by turns, each for about `phase` arrivals of the faster rate.
+// Poisson arrivals that alternate between lulls and bursts of `high` times their rate. Each phase lasts about `phase`
+// arrivals of the faster rate.
 absl::Status LetBurst(Workload& workload, double high, double phase, std::uint64_t seed) {
   Random random(seed ^ 0x627572737473u);
   std::vector<TimePoint> times;
@@ -80,7 +81,7 @@ double StrangerNumberOf(std::string_view text) {
   return number;
 }
 
-// Calls line(fields) for each but the heading.
+// Calls line(fields) for each line except the heading.
 template <class Line>
 absl::Status ForLines(const std::string& path, Line line) {
   absl::StatusOr<std::unique_ptr<ByteSource>> file = OpenFile(path);
@@ -108,7 +109,7 @@ bool StrangerInputs::Has(const Stranger& stranger) {
   return true;
 }
 
-// ServeGen's windows of ten minutes: rate and burstiness of each client; and what its calls are like on average.
+// ServeGen's windows of ten minutes: rate and burstiness of each client, and the average lengths of its calls.
 absl::Status StrangerInputs::ReadClients() {
   std::map<std::uint32_t, Client> clients;
   const absl::StatusOr<std::string> means = FindData(data_, "traces", "servegen_clients.csv.gz");
@@ -131,7 +132,7 @@ absl::Status StrangerInputs::ReadClients() {
   });
 }
 
-// From any window on, one after the other, until there are enough calls; arrivals of a client are a gamma process.
+// Draws from a random window on until there are enough calls; a client's arrivals are a gamma process.
 absl::StatusOr<Workload> StrangerInputs::Clients(std::size_t calls, std::uint64_t seed) const {
   struct Call {
     double at;

@@ -1,4 +1,4 @@
-// What strangers send: workloads on which the default order was not made, each by a seed.
+// Workloads for which the default order was not made, each drawn from a seed.
 #ifndef TAKT_BENCH_LAB_STRANGERS_INPUTS_H_
 #define TAKT_BENCH_LAB_STRANGERS_INPUTS_H_
 
@@ -16,17 +16,17 @@ namespace takt::tool {
 
 struct Stranger {
   std::string_view name;
-  bool found = false;  // constants were found on it; the others judge them
-  std::string_view data = {};  // below the data's folder; empty: none is needed
+  bool found = false;  // used to choose constants; the other workloads judge them
+  std::string_view data = {};  // relative to the data folder; empty: no file needed
   std::string_view profile = "aic/llama-3.1-8b/h100/bf16/tp1";
   std::int32_t instances = 1;
   std::int32_t step_tokens = 512;
   bool prefix_cache = false;
-  std::int64_t in_flight = 0;  // > 0: a closed loop of so many workflows, whatever the load
-  double calls = 3000;  // of a run of ordinary length, about
+  std::int64_t in_flight = 0;  // > 0: a closed loop of this many workflows, whatever the load
+  double calls = 3000;  // approximate, in a run of ordinary length
 };
 
-// Loads are of the mean rate: bursts exceed it by their nature.
+// Loads refer to the mean rate; bursts exceed it.
 inline constexpr Stranger kStrangers[] = {
     {.name = "conversations", .found = true, .data = "traces/azure_llm_2023_conv.csv.gz"},
     {.name = "code", .found = true, .data = "traces/azure_llm_2023_code.csv.gz"},
@@ -55,7 +55,7 @@ inline constexpr Stranger kStrangers[] = {
     {.name = "closed loop", .data = "traces/sharegpt_10k_lengths.csv.gz", .instances = 2, .in_flight = 900},
 };
 
-// What one of ten tenants does to be served sooner than the others. The last of all: nothing.
+// How one of ten tenants cheats to be served sooner than the others. The last value: no cheating.
 enum class Lie : std::uint8_t { kSplit, kPad, kEarly, kPredictTenth, kNone };
 inline constexpr std::string_view kLieNames[] = {"splits each job in four", "pads prompts by half",
                                                  "opens workflows ten minutes early", "predicts a tenth", "honest"};
@@ -64,13 +64,13 @@ inline constexpr std::uint32_t kTenants = 10;
 
 class StrangerInputs {
  public:
-  // `data`: a folder with traces/, text2sql/ and tools/, or what FindData makes of nothing.
+  // `data`: a folder with traces/, text2sql/ and tools/; empty: the default folder of FindData.
   explicit StrangerInputs(const std::string& data) : data_(data) {}
 
-  // Reads what is needed; false where there is no such file.
+  // Reads the required files; false if one does not exist.
   bool Has(const Stranger& stranger);
   absl::StatusOr<Workload> Make(const Stranger& stranger, double share, std::uint64_t seed) const;
-  // Conversations of ten tenants, of which kLiar does that.
+  // Conversations of ten tenants; tenant kLiar cheats as given.
   absl::StatusOr<Workload> MakeLie(Lie lie, double share, std::uint64_t seed) const;
 
  private:
@@ -82,7 +82,7 @@ class StrangerInputs {
 
   std::string data_;
   std::map<std::string_view, Workload> files_;  // by path
-  std::map<std::int64_t, std::vector<std::pair<std::uint32_t, Client>>> windows_;  // by time: client and what it does
+  std::map<std::int64_t, std::vector<std::pair<std::uint32_t, Client>>> windows_;  // by time: client and its behaviour
 };
 
 }  // namespace takt::tool

@@ -1,4 +1,4 @@
-// The default order where it was not made for: traffic that nobody has seen, bursts, no predictions, tenants who lie.
+// The default order on workloads for which it was not made: unseen traffic, bursts, no predictions, tenants that cheat.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -30,11 +30,11 @@ namespace takt::tool {
 namespace {
 
 constexpr std::size_t kStrangerInputs = std::size(kStrangers), kStrangerLies = std::size(kLieNames);
-constexpr Blocks kStrangerHostBlocks{12'500};  // of the host's memory, for KV that is swapped out (chosen)
+constexpr Blocks kStrangerHostBlocks{12'500};  // bytes of host memory for swapped KV (chosen)
 
 struct StrangerSystem {
   std::string label, policy;
-  bool asks = true;  // looks at estimates
+  bool asks = true;  // uses estimates
 
   friend bool operator==(const StrangerSystem& a, const StrangerSystem& b) { return a.policy == b.policy; }
 };
@@ -56,7 +56,7 @@ std::vector<StrangerSystem> StrangerRivals() {
 }
 
 struct StrangerSetup {
-  std::size_t input = 0;  // of kStrangers; after these come lies
+  std::size_t input = 0;  // index in kStrangers; cheating workloads follow
   double load = 1;
   StrangerSystem system = {};
   EstimateSpec estimates = {};
@@ -67,7 +67,7 @@ struct StrangerSetup {
 // Latencies of workflows.
 struct StrangerFigures {
   double mean = 0, p95 = 0, p99 = 0, slowdown_max = 0, ttft = 0, ttft_p99 = 0;
-  double liar_p95 = 0, polite_p95 = 0;  // by tenant, where one lies
+  double liar_p95 = 0, polite_p95 = 0;  // by tenant, if one cheats
 };
 using StrangerFigure = double StrangerFigures::*;
 using StrangerCell = Cell<StrangerSetup, StrangerFigures>;
@@ -83,12 +83,12 @@ constexpr Figure<StrangerFigures> kStrangerFigures[] = {
 
 struct StrangerPlan {
   std::vector<double> loads = {0.8, 0.95, 1.1};
-  std::vector<double> more_loads = {0.6, 1.3};  // --full; no claim is of them
+  std::vector<double> more_loads = {0.6, 1.3};  // --full; no claim uses it
   double lie_load = 0.95;
   EstimateSpec none = {EstimateKind::kNone, 0};
   std::vector<EstimateSpec> told = {
-      {EstimateKind::kClassMean, 0, true}, {EstimateKind::kForest, 0}, {EstimateKind::kCalibrated, 0.7}};  // besides
-  double share = 1;  // of the calls of an ordinary run
+      {EstimateKind::kClassMean, 0, true}, {EstimateKind::kForest, 0}, {EstimateKind::kCalibrated, 0.7}};  // additional
+  double share = 1;  // in the calls of an ordinary run
 };
 
 class StrangerStudy : public Study<StrangerSetup, StrangerFigures> {
@@ -110,7 +110,7 @@ class StrangerStudy : public Study<StrangerSetup, StrangerFigures> {
   }
   const StrangerCell* FindRun(const StrangerSetup& setup) const { return Find(Reduced(setup)); }
 
-  // Ours over the other's.
+  // Ratio of our figure to the other's.
   std::optional<Interval> RatioOf(const StrangerSetup& ours, const StrangerSetup& other, StrangerFigure figure) const {
     const std::optional<Reduction> r = Compare(Reduced(ours), Reduced(other), figure);
     if (!r) return std::nullopt;
@@ -150,7 +150,7 @@ class StrangerStudy : public Study<StrangerSetup, StrangerFigures> {
     double capacity_rps = 0;
   };
 
-  // What looks at no estimates is run once; what is in a closed loop has no load.
+  // A system that uses no estimates runs once; a closed loop has no load.
   static StrangerSetup Reduced(StrangerSetup setup) {
     const bool tools = setup.input < kStrangerInputs && kStrangers[setup.input].name == "tools";
     if (!setup.system.asks && !tools) setup.estimates = {};
@@ -221,7 +221,7 @@ class StrangerStudy : public Study<StrangerSetup, StrangerFigures> {
                       .slowdown_max = 0,
                       .ttft = m.ttft.mean,
                       .ttft_p99 = m.ttft.p99};
-    std::array<std::vector<double>, 2> took;  // polite, liar: a job ends with the last of its pieces
+    std::array<std::vector<double>, 2> took;  // polite, cheating: a job ends with the last of its pieces
     for (std::size_t i = 0; i < result->workflows.size(); ++i) {
       const WorkflowRecord& w = result->workflows[i];
       if (w.outcome != Outcome::kCompleted) continue;
@@ -249,7 +249,7 @@ class StrangerStudy : public Study<StrangerSetup, StrangerFigures> {
     return workload.calls[workload.workflows[workflow].first_call].delay;
   }
 
-  // One of them opens each workflow ten minutes before its call comes, which comes when it would have come.
+  // One tenant opens each workflow ten minutes before its call. The call arrives at its usual time.
   static Workload OpenedEarly(const Workload& from, ReplayOptions& options) {
     constexpr Duration kEarlier = std::chrono::minutes(10);
     Workload workload = from;
@@ -265,7 +265,7 @@ class StrangerStudy : public Study<StrangerSetup, StrangerFigures> {
     return Tidied(workload);
   }
 
-  // All tell how long their outputs will be, and one of them a tenth of it.
+  // All tenants report their output lengths; one of them reports a tenth.
   static Workload Predicted(const Workload& from, ReplayOptions& options) {
     Workload workload = from;
     workload.models = {options.profile.model};
@@ -298,7 +298,7 @@ class StrangerStudy : public Study<StrangerSetup, StrangerFigures> {
   std::array<std::vector<Ground>, kStrangerInputs + kStrangerLies> grounds_;  // by seed
 };
 
-// ---- what is run ---------------------------------------------------------------------------------------------------
+// ---- runs ------------------------------------------------------------------------------------------------------
 
 EstimateSpec LieEstimates(Lie lie) {
   return lie == Lie::kPredictTenth ? EstimateSpec{EstimateKind::kOracle, 0} : EstimateSpec{};
@@ -366,7 +366,7 @@ class StrangerClaims : Claims {
   }
   std::string Why(std::size_t i) const { return study_.has(i) ? kNotRun : "no data"; }
 
-  // Of the two orders by arrival, the one that is better on average.
+  // The better of the two orders by arrival, on average.
   std::optional<Interval> OverBetter(const StrangerSetup& ours, StrangerFigure figure) const {
     StrangerSetup better = ours, other = ours;
     better.system = kStrangerFcfs, other.system = kStrangerByWorkflow;
@@ -376,7 +376,7 @@ class StrangerClaims : Claims {
     return study_.RatioOf(ours, better, figure);
   }
 
-  // Nothing is told of lengths. The load at which it comes nearest to failing is shown.
+  // Without estimates of lengths. Shows the load at which the claim comes nearest to failing.
   void Against(std::size_t i, const StrangerSystem& system, const char* name, StrangerFigure figure, double most) {
     const std::string claim =
         fmt::format("{}: {} of {} over the better of fcfs and workflow_fcfs", Where(i), name, system.label);
@@ -395,7 +395,7 @@ class StrangerClaims : Claims {
   void Gains(std::size_t i) {
     const double load = LoadsOf(i).back();
     const std::string claim = fmt::format(
-        "{}: mean of the default over the better of fcfs and workflow_fcfs, nothing told, rho {:g}", Where(i), load);
+        "{}: mean of the default over the better of fcfs and workflow_fcfs, no estimates, rho {:g}", Where(i), load);
     const std::optional<Interval> r = OverBetter({i, load, kStrangerOurs, plan_.none}, &StrangerFigures::mean);
     if (!r) return Lacking(claim, {{}, 0.85}, "x", Why(i));
     Add(claim, *r, {{}, 0.85}, "x", r->high <= 0.85, fmt::format("[{:.3f}, {:.3f}]", r->low, r->high), r->high);
@@ -455,8 +455,8 @@ class StrangerClaims : Claims {
     StrangerSetup honest = lies;
     honest.input = InputOf(Lie::kNone);
     const auto claim = [&](const char* whose, StrangerFigure figure, const Claimed& claimed, bool at_least) {
-      const std::string name = fmt::format("one of ten {}: p95 of {} over what it is without",
-                                           kLieNames[static_cast<std::size_t>(lie)], whose);
+      const std::string name =
+          fmt::format("one of ten {}: p95 of {} over its p95 without", kLieNames[static_cast<std::size_t>(lie)], whose);
       const std::optional<Interval> r = study_.RatioOf(lies, honest, figure);
       if (!r) return Lacking(name, claimed, "x", Why(0));
       const bool holds = at_least ? r->low >= *claimed.low : r->high <= *claimed.high;
@@ -471,7 +471,7 @@ class StrangerClaims : Claims {
   const StrangerPlan& plan_;
 };
 
-// ---- what is told --------------------------------------------------------------------------------------------------
+// ---- tables ----------------------------------------------------------------------------------------------------
 
 ScenarioRow StrangerRowOf(const StrangerCell& cell) {
   const StrangerSetup& s = cell.setup;
@@ -490,7 +490,7 @@ ScenarioRow StrangerRowOf(const StrangerCell& cell) {
   return row;
 }
 
-// Ours over each rival, in every cell.
+// Our figure over each rival's, in every cell.
 ScenarioFigure StrangerMapOf(const StrangerStudy& study, const StrangerPlan& plan,
                              const Figure<StrangerFigures>& shown) {
   HeatMap map;
@@ -515,7 +515,7 @@ ScenarioFigure StrangerMapOf(const StrangerStudy& study, const StrangerPlan& pla
       }
     }
   }
-  return {fmt::format("{}: the default over each rival, nothing told", shown.label),
+  return {fmt::format("{}: the default over each rival, no estimates", shown.label),
           "Blue: the default is lower, orange: it loses; bold: beyond chance (95 %); columns: rho.", HeatMapSvg(map)};
 }
 
@@ -548,7 +548,7 @@ Table OverFcfs(const StrangerStudy& study, const StrangerPlan& plan, double load
 
 absl::StatusOr<ScenarioReport> RunStrangers(const StudySettings& settings, ProgressBar& bar) {
   StrangerPlan plan;
-  constexpr double kOrdinaryMinutes = 3;  // that --minutes is a share of
+  constexpr double kOrdinaryMinutes = 3;  // --minutes is a share of this length
   if (settings.minutes > 0) plan.share = settings.minutes / kOrdinaryMinutes;
   StrangerStudy study(settings.data, plan.share, settings.Seeds(4, 12));
   AddStrangerRuns(study, plan, settings.full);
@@ -559,24 +559,22 @@ absl::StatusOr<ScenarioReport> RunStrangers(const StudySettings& settings, Progr
   std::vector<std::string> found, judged;
   for (const Stranger& s : kStrangers) (s.found ? found : judged).emplace_back(s.name);
   report.conditions = {
-      {"Engine",
-       "llama-3.1-8b on one h100, steps of 512 tokens, 256 requests, unless the workload's name says otherwise"},
+      {"Engine", "llama-3.1-8b on one h100, steps of 512 tokens, 256 requests, unless the workload's name differs"},
       {"Found on", fmt::format("{}", fmt::join(found, ", "))},
       {"Judged on", fmt::format("{}", fmt::join(judged, ", "))},
       {"Load",
-       "rho of what FCFS serves at most of the very same calls, measured for each seed; a closed loop: 900 "
+       "rho: share of the largest rate that FCFS serves of the same calls, measured for each seed; closed loop: 900 "
        "workflows in flight on two instances"},
       {"Known",
-       "nothing, unless said otherwise; forest: learns from what has ended; calibrated: a posterior that was "
-       "fitted on the whole workload"},
+       "none by default; forest: learns from ended requests; calibrated: a posterior fitted on the whole workload"},
       {"Runs", fmt::format("{} paired seeds from {} on, {:g} of ordinary length; 95 % intervals", study.seeds(),
                            study.seed_range().first, plan.share)}};
   if (!study.missing().empty()) {
-    report.conditions.push_back({"Left out", fmt::format("for want of {}", fmt::join(study.missing(), ", "))});
+    report.conditions.push_back({"Left out", fmt::format("missing data: {}", fmt::join(study.missing(), ", "))});
   }
   report.seeds = study.seeds();
   report.interrupted = Interrupted();
-  report.claims_heading = "What should hold among strangers";
+  report.claims_heading = "Claims for unseen workloads";
   report.claimed_by = "target";
   for (std::size_t c = 0; c < study.size(); ++c) {
     if (study[c].complete()) report.rows.push_back(StrangerRowOf(study[c]));
@@ -595,7 +593,7 @@ absl::StatusOr<ScenarioReport> RunStrangers(const StudySettings& settings, Progr
 }  // namespace
 
 Scenario StrangersScenario() {
-  return {"strangers", "the default where it was not made for: unseen traffic, no predictions, bursts, liars",
+  return {"strangers", "the default order on unseen workloads: traffic, no predictions, bursts, cheating tenants",
           RunStrangers, true};
 }
 

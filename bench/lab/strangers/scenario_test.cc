@@ -1,5 +1,5 @@
-// takt-lab scenario strangers: what it is asked for is there, what cannot be read is left out and named, each claim has
-// a verdict, and equal runs give equal bytes.
+// Tests takt-lab scenario strangers: requested parts exist, unreadable parts are left out and named, each claim has a
+// verdict, and equal runs give equal bytes.
 #include <filesystem>
 #include <map>
 #include <set>
@@ -53,7 +53,7 @@ TEST_CASE("a small run of the scenario of strangers, with all its rows, claims a
     halves.insert(row["half"]);
     CHECK(row["latency_mean_s"].get<double>() > 0);
     CHECK(row["latency_p99_s"] >= row["latency_p95_s"]);
-    // Workflows that are opened early stand in another order than those that were measured alone.
+    // Workflows opened early have another order than the workflows measured alone.
     const bool early = row["workload"] == "one of ten opens workflows ten minutes early";
     if (!early) CHECK(row["slowdown_max"].get<double>() >= 0.99);
     if (row["part"] != "lies") continue;
@@ -72,7 +72,7 @@ TEST_CASE("a small run of the scenario of strangers, with all its rows, claims a
     CAPTURE(system);
     CHECK(systems.count(system) == 1);
   }
-  CHECK(lies == 11);  // four lies and honesty, with exact predictions too, which fcfs does not ask
+  CHECK(lies == 11);  // four ways to cheat and honesty, with exact predictions too, which fcfs does not use
   std::map<std::string, int> verdicts;
   for (const Json& claim : json["claims"]) {
     CAPTURE(claim);
@@ -81,14 +81,14 @@ TEST_CASE("a small run of the scenario of strangers, with all its rows, claims a
     CHECK(claim["ours"].is_null() == (claim["reason"] == "no data"));
   }
   CHECK(verdicts.size() >= 2);
-  CHECK(Has(ReadWhole(dir / "a.html"), "the default over each rival, nothing told"));
+  CHECK(Has(ReadWhole(dir / "a.html"), "the default over each rival, no estimates"));
 
   if (ScaledDown()) return;
   args.insert(args.end(), {"--threads", "1", "--json", "-"});
   CHECK(RunTool(args).out == text);
 }
 
-TEST_CASE("seeds are counted by the width that is wanted, up to a bound") {
+TEST_CASE("the requested width determines the number of seeds, up to a bound") {
   const auto seeds = [](const char* width) {
     const TempDir dir;
     const Ended ended = RunTool({"scenario", "strangers", "--data", dir / ".", "--seeds", "2", "--width", width,
