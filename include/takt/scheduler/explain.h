@@ -1,4 +1,4 @@
-// Answers to questions about a scheduler, and a check of all its counts.
+// Explains requests, and checks the redundant counts of a scheduler.
 #ifndef TAKT_SCHEDULER_EXPLAIN_H_
 #define TAKT_SCHEDULER_EXPLAIN_H_
 
@@ -12,7 +12,7 @@
 
 namespace takt::internal {
 
-// Where a request stands, at O(waiting).
+// Returns the state of a request and why it waits. O(waiting).
 inline Explanation Explain(const Parts& p, RequestId id) {
   Explanation e;
   const Slot slot = p.state.table.Find(id);
@@ -39,7 +39,7 @@ inline Explanation Explain(const Parts& p, RequestId id) {
       if (e.waits_for != WaitsFor::kMove && e.waits_for != WaitsFor::kDeclined && e.ahead > 0)
         e.waits_for = WaitsFor::kItsTurn;
       if (e.waits_for == WaitsFor::kNothing) e.waits_for = p.state.draft.top_waits_for;
-      if (e.waits_for == WaitsFor::kPrefix) e.waits_for = WaitsFor::kItsTurn;  // another did, and was the first
+      if (e.waits_for == WaitsFor::kPrefix) e.waits_for = WaitsFor::kItsTurn;  // an earlier request waits for a prefix
       if (record.prefix_seen_at == p.state.stats.plans) e.waits_for = WaitsFor::kPrefix;
       if (record.gated && (e.waits_for == WaitsFor::kItsTurn || e.waits_for == WaitsFor::kBudget)) {
         e.waits_for = WaitsFor::kGate;
@@ -56,9 +56,9 @@ inline Explanation Explain(const Parts& p, RequestId id) {
   return e;
 }
 
-// Compares every redundant count with a recount, at O(all). Returns null if they agree.
+// Compares every redundant count with a recount. Returns null if they agree. O(all requests).
 inline const char* Inconsistency(const Parts& p) {
-  if (p.faults.desk.log().count() != p.state.stats.faults()) return "faults are told otherwise than they are counted";
+  if (p.faults.desk.log().count() != p.state.stats.faults()) return "the fault log disagrees with the counters";
   std::int64_t blocks = 0, cpu = 0, leaving = 0, waiting = 0, paused = 0, blocked = 0, alive = 0, in_flight = 0;
   std::int64_t rows = 0, seqs = 0, shared = 0, fetching = 0;
   for (Slot slot = 0; slot < p.state.table.slots(); ++slot) {
