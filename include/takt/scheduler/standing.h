@@ -20,8 +20,8 @@ class Standing {
  public:
   Standing(EngineState& s, Kv& kv) : s_(s), kv_(kv) {}
 
-  static constexpr std::int32_t kMostBlockTokens = 1 << 16;  // limit for standing rows: RunningSet keeps a count per
-                                                             // token of a block
+  // Limit for standing rows: RunningSet keeps a count for each token of a block.
+  static constexpr std::int32_t kMostBlockTokens = 1 << 16;
 
   bool MayStand() const { return kv_.block_tokens >= 0 && kv_.block_tokens <= kMostBlockTokens; }
 
@@ -79,12 +79,8 @@ class Standing {
     bool gone = false;
   };
   static constexpr std::size_t kMostGaps = 16;  // maximum gaps; with more, rows are planned one by one
-  enum class Disturbed : std::uint8_t {
-    kGone,
-    kQuiet,
-    kToPlan
-  };  // kQuiet: the row yields no entry and stays
-      // unchanged
+  // kQuiet: the row yields no entry and stays unchanged.
+  enum class Disturbed : std::uint8_t { kGone, kQuiet, kToPlan };
 
   // Allocates or requests blocks for the growing rows. Returns false if there are too few.
   bool Grow(std::int32_t blocks) {
