@@ -6,7 +6,7 @@
 
 namespace takt {
 
-// X(name, what one unit of it is)
+// X(name, unit that it counts)
 #define TAKT_ROUTER_STATS(X)                                                                              \
   X(arrived, "requests accepted")                                                                         \
   X(placed, "placements, repeated ones included")                                                         \
@@ -34,7 +34,7 @@ struct RouterStats {
   TAKT_ROUTER_STATS(TAKT_ROUTER_STATS_FIELD)
 #undef TAKT_ROUTER_STATS_FIELD
 
-  // All that the host said and cannot be, in one number (model/fault.h): 0 is as it should be.
+  // Returns the number of invalid inputs from the host (model/fault.h). 0: no faults found.
   constexpr std::uint64_t faults() const {
     return failed_invalid + failed_id_in_use + workflow_faults + events_unknown + events_invalid + clock_stepped_back +
            calls_after_end;

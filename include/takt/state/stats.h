@@ -1,4 +1,4 @@
-// Counters of one scheduler since its creation; docs/reference/stats.md explains each.
+// Counters of a scheduler since its creation. See docs/reference/stats.md.
 #ifndef TAKT_STATE_STATS_H_
 #define TAKT_STATE_STATS_H_
 
@@ -6,7 +6,7 @@
 
 namespace takt {
 
-// X(name, what one unit of it is)
+// X(name, unit that it counts)
 #define TAKT_STATS(X)                                                                            \
   X(arrived, "requests accepted")                                                                \
   X(finished, "requests that the host reported as finished")                                     \
@@ -69,7 +69,7 @@ struct Stats {
   TAKT_STATS(TAKT_STATS_FIELD)
 #undef TAKT_STATS_FIELD
 
-  // All that the host said and cannot be, in one number (model/fault.h): 0 is as it should be.
+  // Returns the number of invalid inputs from the host (model/fault.h). 0: no faults found.
   constexpr std::uint64_t faults() const {
     return failed_invalid + failed_id_in_use + commits_unknown + rows_unknown + rows_invalid + events_unknown +
            events_out_of_place + estimates_absurd + clock_stepped_back + calls_after_end + limits_misaligned;
