@@ -19,12 +19,13 @@ struct PauseCosts {
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
-    visit("decode_s", self.pace.decode_s, OptionText{"s", "of a step that only decodes"});
+    visit("decode_s", self.pace.decode_s, OptionText{"s", "time of a step that only decodes"});
     visit("forward_s", self.pace.forward_s, OptionText{"s/token", "that a token of prefill adds to a step"});
-    visit("swap_s", self.pace.swap_s, OptionText{"s/token", "to move a token's KV one way"});
-    visit("chunk_overhead_s", self.pace.chunk_overhead_s, OptionText{"s", "of a step, in addition to its prefill"});
-    visit("chunk", self.pace.chunk_tokens, OptionText{"tokens", "of prefill in a step", 1});
-    visit("overlap", self.overlap, OptionText{"share", "of a swap during which others run on", 0, 1});
+    visit("swap_s", self.pace.swap_s, OptionText{"s/token", "time to move a token's KV one way"});
+    visit("chunk_overhead_s", self.pace.chunk_overhead_s,
+          OptionText{"s", "time of a step, in addition to its prefill"});
+    visit("chunk", self.pace.chunk_tokens, OptionText{"tokens", "prefill tokens per step", 1});
+    visit("overlap", self.overlap, OptionText{"share", "of a swap during which other requests run", 0, 1});
   }
 
   MemoryBeside Beside(const PauseView& view) const {

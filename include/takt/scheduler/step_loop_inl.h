@@ -20,7 +20,7 @@ TAKT_INLINE absl::StatusOr<StepLoop> StepLoop::Create(const SchedulerOptions& op
                                                       KvOracle* oracle) {
   if (absl::Status status = options.Validate(); !status.ok()) return status;
   if ((options.kv == KvMode::kOracle) != (oracle != nullptr)) {
-    return absl::InvalidArgumentError("kv: an oracle is needed for kOracle, and for nothing else");
+    return absl::InvalidArgumentError("kv: kOracle requires an oracle, and other modes allow none");
   }
   auto parts = std::make_unique<LoopParts>(options, policies, oracle);
   if (const std::int32_t tokens = parts->kv.block_tokens; oracle != nullptr && (tokens < 1 || tokens > 1 << 20)) {

@@ -180,7 +180,7 @@ class Turns {
 
   absl::Status SetRetention(const AnyRetention& retention, const AnyGate& gate, const ReturnTimesOptions& times) {
     if (kv_.ledger.holdings() == nullptr) {
-      return absl::InvalidArgumentError("retention: needs kv to be ledger, and prefix_cache");
+      return absl::InvalidArgumentError("retention: requires kv ledger and prefix_cache");
     }
     Hold(retention, gate, times);
     return absl::OkStatus();

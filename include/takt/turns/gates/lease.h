@@ -31,7 +31,7 @@ struct Lease {
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
-    visit("seconds", self.seconds, OptionText{"s", "how long after a turn its blocks may not be taken"});
+    visit("seconds", self.seconds, OptionText{"s", "how long after a turn its blocks are protected"});
   }
 };
 

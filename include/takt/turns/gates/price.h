@@ -57,10 +57,11 @@ struct Price {
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
-    visit("kappa", self.kappa, OptionText{"", "how much loss a request is worth that stops waiting"});
-    visit("wait_s", self.wait_s, OptionText{"s", "by how much waiting its worth doubles", 1e-3});
-    visit("share", self.share, OptionText{"share", "of prefill for those that have waited longest; 0: no bound", 0, 1});
-    visit("after_s", self.after_s, OptionText{"s", "that they have waited at least"});
+    visit("kappa", self.kappa, OptionText{"", "loss that one admitted request may cause"});
+    visit("wait_s", self.wait_s, OptionText{"s", "waiting time that doubles this loss", 1e-3});
+    visit("share", self.share,
+          OptionText{"share", "of prefill time for the longest waiting requests; 0: no bound", 0, 1});
+    visit("after_s", self.after_s, OptionText{"s", "minimum wait of these requests"});
     HoldValue::VisitOptions(self.value, visit);
   }
 

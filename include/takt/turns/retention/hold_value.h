@@ -62,7 +62,7 @@ struct HoldValue {
   static void VisitOptions(Self& self, V&& visit) {
     visit("alpha_ms", self.alpha_ms, OptionText{"ms", "prefill time of a token at the start of a prompt"});
     visit("beta_ns", self.beta_ns, OptionText{"ns", "more of it per token before"});
-    visit("load_ms", self.load_ms, OptionText{"ms", "time to load a token of which the host's memory has a copy"});
+    visit("load_ms", self.load_ms, OptionText{"ms", "time to load a token from host memory"});
   }
 };
 
