@@ -72,8 +72,8 @@ class KvLedger {
     if (copies_ == nullptr) return;
     copies_->MakeRoom(chunks);
     copies_->MakeRoomToDrop(chunks);
-    const std::size_t room = told_.size() + 2 * (chunks + copies_->chunks());
-    if (room > told_.capacity()) told_.reserve(std::max(room, 2 * told_.capacity()));
+    const std::size_t room = host_chunks_.size() + 2 * (chunks + copies_->chunks());
+    if (room > host_chunks_.capacity()) host_chunks_.reserve(std::max(room, 2 * host_chunks_.capacity()));
   }
 
   std::int32_t total() const { return total_; }
@@ -167,7 +167,7 @@ class KvLedger {
     TellDropped();
   }
   // Chunks to keep and to drop in host memory, since the list was last taken.
-  std::vector<HostChunk>& told() { return told_; }
+  std::vector<HostChunk>& told() { return host_chunks_; }
 
   // --- Workflows, in both tiers. Pins apply to the GPU only. ---
 
@@ -232,7 +232,7 @@ class KvLedger {
     copies_->Acquire(first(there), blocks);
     if (const std::int32_t lack = (all - there) * blocks - copy_room(); lack > 0) DropCopies(lack);
     for (; there < all && copy_room() >= blocks && copies_->Publish(first(there + 1), blocks); ++there) {
-      told_.push_back({hashes[static_cast<std::size_t>(there)], {blocks}, KvAction::kOut});
+      host_chunks_.push_back({hashes[static_cast<std::size_t>(there)], {blocks}, KvAction::kOut});
     }
     copies_->Release(first(there), blocks, turn, now_);
     TellDropped();
@@ -246,7 +246,7 @@ class KvLedger {
   void TellDropped() {
     std::vector<DroppedPrefix>& dropped = copies_->dropped();
     for (const DroppedPrefix& chunk : dropped) {
-      told_.push_back({chunk.hash, chunk.blocks, KvAction::kDrop});
+      host_chunks_.push_back({chunk.hash, chunk.blocks, KvAction::kDrop});
       holdings_->Uncopy(chunk.hash, chunk.blocks.value);
     }
     dropped.clear();
@@ -268,7 +268,7 @@ class KvLedger {
   std::vector<DroppedPrefix> none_;
   std::unique_ptr<Holdings> holdings_;  // null: no cache
   std::unique_ptr<Holdings> copies_;  // null: no copies
-  std::vector<HostChunk> told_;
+  std::vector<HostChunk> host_chunks_;
 };
 
 }  // namespace internal

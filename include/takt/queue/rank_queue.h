@@ -148,10 +148,10 @@ class RankQueue {
   }
 
   // Reports an Event, one of its alternatives, or an Epoch to the policy.
-  template <class Told>
-  void Observe([[maybe_unused]] const Told& told, [[maybe_unused]] TimePoint now) {
-    using As = std::conditional_t<std::same_as<Told, Epoch>, Epoch, Event>;
-    if constexpr (ObservingPolicy<P, As>) policy_.Observe(static_cast<const As&>(told), now);
+  template <class E>
+  void Observe([[maybe_unused]] const E& event, [[maybe_unused]] TimePoint now) {
+    using As = std::conditional_t<std::same_as<E, Epoch>, Epoch, Event>;
+    if constexpr (ObservingPolicy<P, As>) policy_.Observe(static_cast<const As&>(event), now);
   }
 
   const PolicyHooks& hooks() const { return hooks_; }

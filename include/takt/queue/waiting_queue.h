@@ -305,16 +305,16 @@ class WaitingQueue {
   // counted. O(running) if `rest_output` is not 0.
   std::size_t Computed(std::span<const Ran> ran, Tokens rest_output) {
     std::size_t counted = 0;
-    ++told_;
+    ++steps_reported_;
     for (const Ran& r : ran) {
       if (Computed(r) != QueueResult::kDone) continue;
-      table_[table_.Find(r.request)].told = told_;
+      table_[table_.Find(r.request)].listed_in = steps_reported_;
       ++counted;
     }
     if (inside_ || rest_output.value <= 0) return counted;
     inside_ = true;
     for (const Slot slot : running_) {
-      if (table_[slot].told != told_) Charge(table_[slot].state, {0}, rest_output);
+      if (table_[slot].listed_in != steps_reported_) Charge(table_[slot].state, {0}, rest_output);
     }
     inside_ = false;
     return counted;
@@ -361,7 +361,7 @@ class WaitingQueue {
     QueuePlace place = QueuePlace::kNone;
     std::uint32_t at = 0;  // index in taken_ or running_, while it is taken or runs
     std::int64_t picked_at = 0;  // iterations_ when it began to run
-    std::uint64_t told = 0;  // told_ when Computed last listed it
+    std::uint64_t listed_in = 0;  // steps_reported_ when Computed last listed it
   };
   struct Candidate {
     internal::VictimRank rank;
@@ -484,7 +484,7 @@ class WaitingQueue {
   TimePoint now_ = kUnset;  // latest reported time
   TimePoint begun_ = kUnset;  // time of the last Begin
   std::int64_t iterations_ = 0;  // in which something ran
-  std::uint64_t told_ = 0;  // whole steps reported by Computed
+  std::uint64_t steps_reported_ = 0;  // whole steps reported by Computed
   bool iterating_ = false;  // between Begin and End
   bool inside_ = false;  // inside a call; between calls: a call is incomplete
   std::size_t slots_reserved_ = 0;

@@ -66,9 +66,9 @@ class PlacedRequests {
   }
 
   // Stores the newest report of an instance. Its `as_of` must not be later than now.
-  void Report(RouteTable& table, InstanceState& instance, const InstanceReport& told) {
+  void Report(RouteTable& table, InstanceState& instance, const InstanceReport& newest) {
     InstanceReport& report = instance.report;
-    report = told;
+    report = newest;
     report.waiting = std::min(report.waiting, kMostCount), report.running = std::min(report.running, kMostCount);
     instance.reported = true;
     List& list = lists_[instance.slot];

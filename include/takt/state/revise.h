@@ -15,20 +15,20 @@ namespace takt::internal {
 inline constexpr std::int32_t kMostRequestTokens = 1 << 28, kMostContext = 1 << 30;
 
 // Return true if an estimate is invalid or would overflow sums.
-inline bool Absurd(const Estimate& told) { return !told.known() && told != Estimate{}; }
-inline bool Absurd(const WorkAfter& told) { return told.absurd(); }
+inline bool Absurd(const Estimate& estimate) { return !estimate.known() && estimate != Estimate{}; }
+inline bool Absurd(const WorkAfter& estimate) { return estimate.absurd(); }
 inline bool Absurd(Duration duration, Tokens returned, Tokens after = {0}) {
   constexpr Duration kLongest = FromSeconds(1e9);
   const auto outside = [](Tokens t) { return t.value < 0 || t.value > kMostRequestTokens; };
   return duration < Duration::zero() || duration > kLongest || outside(returned) || outside(after);
 }
-inline bool Absurd(const NextCall& told) { return Absurd(told.duration, told.returned, told.after); }
+inline bool Absurd(const NextCall& estimate) { return Absurd(estimate.duration, estimate.returned, estimate.after); }
 
 // Stores an estimate, or unknown if it is absurd. Returns 1 if it was absurd, else 0.
 template <class Prediction>
-int Believe(Prediction& kept, const Prediction& told) {
-  const bool absurd = Absurd(told);
-  kept = absurd ? Prediction{} : told;
+int Believe(Prediction& kept, const Prediction& estimate) {
+  const bool absurd = Absurd(estimate);
+  kept = absurd ? Prediction{} : estimate;
   if constexpr (std::same_as<Prediction, Estimate>) {
     if (kept.without_quantiles()) [[unlikely]]
       kept = Estimate::Mean(kept.mean);
@@ -54,13 +54,13 @@ struct Revision {
 // Applies a revision to a request.
 inline Revision Revise(Request& r, const Revised& e) {
   Revision revision;
-  const auto believe = [&revision](auto& kept, const auto& told) {
-    if (told) revision.absurd += Believe(kept, *told);
+  const auto take = [&revision](auto& kept, const auto& estimate) {
+    if (estimate) revision.absurd += Believe(kept, *estimate);
   };
-  believe(r.output_tokens, e.output_tokens);
-  believe(r.workflow_tokens_left, e.workflow_tokens_left);
-  believe(r.after, e.after);
-  believe(r.next_call, e.next_call);
+  take(r.output_tokens, e.output_tokens);
+  take(r.workflow_tokens_left, e.workflow_tokens_left);
+  take(r.after, e.after);
+  take(r.next_call, e.next_call);
   if (e.deadline) r.deadline = *e.deadline;
   if (e.expires_at) r.expires_at = *e.expires_at;
   if (e.priority) r.priority = *e.priority;

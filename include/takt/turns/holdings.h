@@ -148,10 +148,10 @@ class Holdings {
     const Slot h = table_.Find(workflow, branch);
     return h == kNoSlot ? TenantId{} : table_[h].name.tenant;
   }
-  // Calls tell(workflow, branch, Holding) for each holding, without `own_from`.
-  template <class Tell>
-  void ForEach(Tell&& tell) const {
-    table_.ForEach([&](Slot h) { tell(table_[h].name.workflow, table_[h].name.branch, HoldingOf(h)); });
+  // Calls visit(workflow, branch, Holding) for each holding, without `own_from`.
+  template <class Visit>
+  void ForEach(Visit&& visit) const {
+    table_.ForEach([&](Slot h) { visit(table_[h].name.workflow, table_[h].name.branch, HoldingOf(h)); });
   }
   // Times that blocks were evicted although a waiting turn would have used them.
   std::uint64_t awaited_lost() const { return awaited_lost_; }

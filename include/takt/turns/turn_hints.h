@@ -115,11 +115,11 @@ class TurnHints {
     return hint;
   }
 
-  // Calls tell(hint) for each branch of the workflow.
-  template <class Tell>
-  void On(const WorkflowEnded& e, TimePoint now, Tell&& tell) {
+  // Calls emit(hint) for each branch of the workflow.
+  template <class Emit>
+  void On(const WorkflowEnded& e, TimePoint now, Emit&& emit) {
     times_.Lost(e.workflow, now);
-    branches_.ForEachBranch(e.workflow, [&](Slot i) { tell(Forget(i)); });
+    branches_.ForEachBranch(e.workflow, [&](Slot i) { emit(Forget(i)); });
   }
 
  private:

@@ -45,8 +45,8 @@ class HeldOrder {
   virtual ~HeldOrder() = default;
   // Calls take(victim) until it returns false or `blocks` blocks were passed. Dead blocks come first.
   virtual void Walk(std::int32_t blocks, FunctionRef<bool(const HeldVictim&)> take) const = 0;
-  // Calls tell for each branch that holds KV, without `own_from`.
-  virtual void ForEach(FunctionRef<void(WorkflowId, std::uint64_t, const Holding&)> tell) const = 0;
+  // Calls visit for each branch that holds KV, without `own_from`.
+  virtual void ForEach(FunctionRef<void(WorkflowId, std::uint64_t, const Holding&)> visit) const = 0;
   // Returns the sum of `of` over all holdings. A gate must use only one sum, which depends only on its options and
   // GateAsk::now. It is computed once for all requests asked about in the same state.
   virtual double Sum(FunctionRef<double(const Holding&)> of) const {
