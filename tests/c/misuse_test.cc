@@ -402,13 +402,13 @@ TEST_CASE("options at fault are named") {
     CHECK(faults.find(field) != std::string::npos);
   }
   options = Options(), options.kv = TAKT_KV_MODE_ORACLE;
-  CHECK(FaultOf(options).find("kv: an oracle is needed for kOracle") == 0);
+  CHECK(FaultOf(options).find("kv: kOracle requires an oracle") == 0);
   takt_kv_oracle oracle;
   takt_kv_oracle_init(&oracle, sizeof oracle);
   options.oracle = &oracle;
   CHECK(FaultOf(options, TAKT_E_NULL).find("oracle: snapshot, reserve and release") == 0);
   oracle = OracleOf(nullptr), options.kv = TAKT_KV_MODE_LEDGER;
-  CHECK(FaultOf(options).find("kv: an oracle is needed for kOracle") == 0);
+  CHECK(FaultOf(options).find("kv: kOracle requires an oracle") == 0);
   options.kv = TAKT_KV_MODE_ORACLE, oracle.block_tokens = 0;
   CHECK(FaultOf(options).find("oracle: block_tokens() is 0") == 0);
   oracle.struct_size = 3;

@@ -208,9 +208,9 @@ TEST_CASE("invalid retention options are named and change nothing") {
   CHECK(has(fault(sound, nullptr, nullptr, 0, std::numeric_limits<double>::infinity()), "beta_ns is inf"));
   takt_scheduler_options without = sound;
   without.prefix_cache = 0;
-  CHECK(fault(without, "lru", "price") == "retention: needs kv to be ledger, and prefix_cache");
+  CHECK(fault(without, "lru", "price") == "retention: requires kv ledger and prefix_cache");
   without.prefix_cache = 1, without.kv = TAKT_KV_MODE_NONE;
-  CHECK(fault(without, "lru", "price") == "retention: needs kv to be ledger, and prefix_cache");
+  CHECK(fault(without, "lru", "price") == "retention: requires kv ledger and prefix_cache");
 
   CHECK(takt_scheduler_set_retention(nullptr, nullptr, nullptr, 0, 0, &error) == TAKT_E_NULL);
   CHECK(error.code == TAKT_E_NULL);

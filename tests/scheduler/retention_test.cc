@@ -75,7 +75,7 @@ TEST_CASE("retention needs a ledger with a prefix cache") {
   Host<> without(options);
   const absl::Status status = without.scheduler.SetRetention(Lru{});
   CHECK(absl::IsInvalidArgument(status));
-  CHECK(status.message() == "retention: needs kv to be ledger, and prefix_cache");
+  CHECK(status.message() == "retention: requires kv ledger and prefix_cache");
   CHECK(without.scheduler.return_times() == nullptr);
   without.On(TurnEnded{{7}, 0, TurnWhy::kTool});
   CHECK(without.scheduler.return_times() == nullptr);

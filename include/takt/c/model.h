@@ -556,11 +556,12 @@ typedef struct takt_host_chunk {
   uint8_t reserved[3];
 } takt_host_chunk;
 
-// A request that ran, and what was computed for it; a host that learns this later tells it by takt_queue_computed.
+// A request that ran, and the tokens computed for it. A host that learns the tokens later reports them with
+// takt_queue_computed.
 typedef struct takt_ran {
   uint64_t request;
   int32_t prefill;  // known tokens that were computed
-  int32_t output;  // new ones per sequence
+  int32_t output;  // new tokens per sequence
 } takt_ran;
 
 // A request on the host's engine, and the KV that preempting it would free.
@@ -572,8 +573,8 @@ typedef struct takt_holding {
 
 typedef struct takt_placement {
   uint64_t request;
-  uint64_t instance;  // that computes it
-  uint64_t life;  // of `instance`; events about this placement name it
+  uint64_t instance;  // instance that computes the request
+  uint64_t life;  // life of `instance`; events about this placement name it
 } takt_placement;
 
 enum {  // takt_workflow_end.how

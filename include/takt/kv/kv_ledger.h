@@ -1,4 +1,4 @@
-// KV memory by count: how many blocks of the cache, and of the host's memory, are in use.
+// Counts KV blocks in use on the GPU and in host memory.
 #ifndef TAKT_KV_KV_LEDGER_H_
 #define TAKT_KV_KV_LEDGER_H_
 
@@ -20,13 +20,13 @@ namespace takt {
 
 namespace internal {
 
-// Blocks are private to a request, or belong to a prefix chunk that requests share and that counts once. A chunk
-// no request refers to is free memory until one needs it: then what the retention says goes, without one what was used
-// least recently.
+// A block is private to a request, or part of a prefix chunk that several requests may share. A shared chunk counts
+// once. A chunk without references is free memory until it is evicted, in the order of the retention policy; the
+// default is least recently used.
 //
-// A second tier in the host's memory, where there is one, has copies: what a request gives back on the GPU is copied at
-// once (write-through), so that it may leave the GPU at any time without a copy. In there the same retention has an
-// order of its own. What is swapped out comes first: copies make room for it, but for those that are being loaded.
+// An optional second tier in host memory keeps copies. Blocks that a request releases on the GPU are copied at once
+// (write-through), so that their later eviction needs no copy. The same retention policy ranks the copies separately.
+// Swapped-out KV has precedence: copies are evicted for it, unless they are being loaded.
 class KvLedger {
  public:
   KvLedger() = default;
@@ -40,10 +40,10 @@ class KvLedger {
     if (prefix_cpu_ > 0) copies_ = std::make_unique<Holdings>(AnyRetention(), block_tokens);
   }
 
-  // Null where nothing is cached.
+  // Returns null if nothing is cached.
   Holdings* holdings() { return holdings_.get(); }
   const Holdings* holdings() const { return holdings_.get(); }
-  // What the host's memory has of prefixes; null where it keeps none.
+  // Returns the prefixes in host memory; null if there are none.
   Holdings* copies() { return copies_.get(); }
   const Holdings* copies() const { return copies_.get(); }
 
@@ -51,47 +51,47 @@ class KvLedger {
     if (holdings_ != nullptr) holdings_->KeyHashes(seed);
     if (copies_ != nullptr) copies_->KeyHashes(seed);
   }
-  // A call of the host's begins.
+  // Starts a call of the host.
   void SetNow(TimePoint now) {
     now_ = now;
     if (holdings_ != nullptr) holdings_->BeginCall();
     if (copies_ != nullptr) copies_->BeginCall();
   }
 
-  // For so many more chunks of prefixes.
+  // Makes room for more prefix chunks.
   void MakeRoom(std::size_t chunks) {
     if (holdings_ != nullptr) holdings_->MakeRoom(chunks);
   }
-  // For so many more holdings.
+  // Makes room for more holdings.
   void MakeRoomToHold(std::size_t n) {
     if (holdings_ != nullptr) holdings_->MakeRoomToHold(n);
     if (copies_ != nullptr) copies_->MakeRoomToHold(n);
   }
-  // For copies of so many more chunks, and to tell of them.
+  // Makes room for copies of more chunks, and for their notices.
   void MakeRoomToCopy(std::size_t chunks) {
     if (copies_ == nullptr) return;
     copies_->MakeRoom(chunks);
     copies_->MakeRoomToDrop(chunks);
-    const std::size_t room = told_.size() + 2 * (chunks + copies_->chunks());
-    if (room > told_.capacity()) told_.reserve(std::max(room, 2 * told_.capacity()));
+    const std::size_t room = host_chunks_.size() + 2 * (chunks + copies_->chunks());
+    if (room > host_chunks_.capacity()) host_chunks_.reserve(std::max(room, 2 * host_chunks_.capacity()));
   }
 
   std::int32_t total() const { return total_; }
   std::int32_t block_tokens() const { return block_tokens_; }
   std::int32_t used() const { return private_ + shared(); }
-  // Of these, blocks of prefix chunks.
+  // Returns the used blocks in prefix chunks.
   std::int32_t shared() const { return holdings_ != nullptr ? holdings_->referenced() : 0; }
   std::int32_t free() const { return total_ - used(); }
   std::int32_t idle() const { return holdings_ != nullptr ? holdings_->idle() : 0; }
-  // For what is swapped out: copies make room, but for those that are being loaded.
+  // Returns the blocks available for swap-outs. Copies make room, unless they are being loaded.
   std::int32_t cpu_free() const { return cpu_total_ - cpu_used_ - (copies_ != nullptr ? copies_->referenced() : 0); }
   std::int32_t cpu_cached() const { return copies_ != nullptr ? copies_->referenced() + copies_->idle() : 0; }
-  // For further copies, without losing any.
+  // Returns the blocks for further copies without an eviction.
   std::int32_t copy_room() const { return std::min(prefix_cpu_, cpu_total_ - cpu_used_) - cpu_cached(); }
 
   KvUse use() const { return {{total_}, {used()}, {free()}, {idle()}, {0}, {cpu_total_}, {cpu_used_}, {cpu_cached()}}; }
 
-  // `blocks` must be free; idle prefixes make room.
+  // Requires `blocks` free blocks. Evicts idle prefixes if needed.
   void Allocate(std::int32_t blocks) {
     private_ += blocks;
     TAKT_ASSERT(free() >= 0);
@@ -110,31 +110,31 @@ class KvLedger {
   }
   void FreeCpu(std::int32_t blocks) { cpu_used_ -= blocks; }
 
-  // Blocks of one chunk of this prefix; 0: it cannot be shared here.
+  // Returns the blocks per chunk of this prefix; 0 if it is not cacheable here.
   std::int32_t ChunkBlocks(const PrefixBlocks& prefix) const {
     if (holdings_ == nullptr || prefix.hashes.empty() || prefix.block_tokens.value <= 0) return 0;
     if (prefix.block_tokens.value % block_tokens_ != 0) return 0;
     return prefix.block_tokens.value / block_tokens_;
   }
 
-  // Changes whenever an unused chunk comes into use, so that others may need less memory.
+  // Changes when an unused chunk comes into use, so that other requests may need less memory.
   std::uint64_t prefixes_used() const { return holdings_ != nullptr ? holdings_->uses() : 0; }
 
-  // Of chunks of so many blocks each; all hashes from the first one on. Without a cache there are none.
+  // Finds cached chunks. All hashes from the first one on; `blocks` per chunk. Finds nothing without a cache.
   PrefixHit Find(std::span<const std::uint64_t> hashes, std::int32_t blocks) const {
     return hashes.empty() ? PrefixHit{} : holdings_->Find(hashes, blocks);
   }
   void Acquire(std::span<const std::uint64_t> hashes, std::int32_t blocks) {
     if (!hashes.empty()) holdings_->Acquire(hashes, blocks);
   }
-  // Whose they were.
+  // `turn`: the turn that owned the blocks.
   void Release(std::span<const std::uint64_t> hashes, std::int32_t blocks, const HeldTurn& turn = {}) {
     if (holdings_ == nullptr) return;
     const std::int32_t copied = copies_ != nullptr ? Copy(hashes, blocks, turn) : 0;
     holdings_->Release(hashes, blocks, turn, now_, copied);
   }
 
-  // Those from `first` on.
+  // Loses the chunks from `first` on.
   void Spoil(std::span<const std::uint64_t> hashes, std::int32_t first, std::int32_t blocks) {
     if (hashes.empty()) return;
     holdings_->Spoil(hashes, first, blocks);
@@ -147,31 +147,31 @@ class KvLedger {
     TellDropped();
   }
 
-  // --- The host's memory. ---
+  // --- Host memory. ---
 
-  // How many chunks it has of these, from the first one on.
+  // Returns how many leading chunks have a copy.
   std::int32_t FindCopies(std::span<const std::uint64_t> hashes, std::int32_t blocks) const {
     return hashes.empty() || copies_ == nullptr ? 0 : copies_->Find(hashes, blocks).chunks;
   }
-  // They stay while they are being loaded.
+  // Keeps these copies while they are loaded.
   void PinCopies(std::span<const std::uint64_t> hashes, std::int32_t blocks) { copies_->Acquire(hashes, blocks); }
   void UnpinCopies(std::span<const std::uint64_t> hashes, std::int32_t blocks) {
     copies_->Release(hashes, blocks, {.over = true}, now_);
     TellDropped();
   }
-  // Of those that are there, those from `first` on are not to be found any more.
+  // Loses the copies from `first` on.
   void SpoilCopies(std::span<const std::uint64_t> hashes, std::int32_t first, std::int32_t blocks) {
     const std::int32_t there = FindCopies(hashes, blocks);
     if (first >= there) return;
     copies_->Spoil(hashes.first(static_cast<std::size_t>(there)), first, blocks);
     TellDropped();
   }
-  // What is to be kept there, and to be forgotten, since the list was last taken.
-  std::vector<HostChunk>& told() { return told_; }
+  // Chunks to keep and to drop in host memory, since the list was last taken.
+  std::vector<HostChunk>& told() { return host_chunks_; }
 
-  // --- Workflows, in both tiers. Pins are of the GPU's alone. ---
+  // --- Workflows, in both tiers. Pins apply to the GPU only. ---
 
-  // Nothing has changed if memory fails.
+  // Has no effect if an allocation fails.
   void SetPolicy(const AnyRetention& retention) {
     ForTiers([&](Holdings& tier) { tier.MakeRoomFor(retention); });
     ForTiers([&](Holdings& tier) { tier.SetPolicy(retention); });
@@ -198,15 +198,15 @@ class KvLedger {
     return holdings_->awaited_lost() + (copies_ != nullptr ? copies_->awaited_lost() : 0);
   }
 
-  // Chunks that have left the cache since the list was last taken.
+  // Chunks that were evicted since the list was last taken.
   std::vector<DroppedPrefix>& dropped() { return holdings_ != nullptr ? holdings_->dropped() : none_; }
   void MakeRoomToDrop() {
     if (holdings_ != nullptr) holdings_->MakeRoomToDrop();
   }
   std::size_t chunk_capacity() const { return holdings_ != nullptr ? holdings_->capacity() : 0; }
 
-  // Private blocks of a request become a shared chunk of `blocks`, the last of the hashes; false where another request
-  // has published it.
+  // Turns private blocks of a request into a shared chunk of `blocks` blocks, named by the last hash. Returns false if
+  // another request has published it.
   bool Publish(std::span<const std::uint64_t> hashes, std::int32_t blocks) {
     const bool published = holdings_->Publish(hashes, blocks);
     private_ -= published ? blocks : 0;
@@ -220,19 +220,19 @@ class KvLedger {
     if (copies_ != nullptr) f(*copies_);
   }
 
-  // As much of a prompt as fits, where its branch goes on; how many chunks are there then.
+  // Copies as much of a prompt as fits, if its branch continues. Returns how many of its chunks have a copy afterwards.
   std::int32_t Copy(std::span<const std::uint64_t> hashes, std::int32_t blocks, const HeldTurn& turn) {
     if (turn.over) {  // dead: not kept
       if (turn.workflow) copies_->End(turn.workflow, turn.branch);
       return FindCopies(hashes, blocks);
     }
-    const std::int32_t all = hashes.empty() ? 0 : holdings_->Find(hashes, blocks).chunks;  // not what is lost
+    const std::int32_t all = hashes.empty() ? 0 : holdings_->Find(hashes, blocks).chunks;  // without lost chunks
     std::int32_t there = FindCopies(hashes.first(static_cast<std::size_t>(all)), blocks);
     const auto first = [&](std::int32_t n) { return hashes.first(static_cast<std::size_t>(n)); };
     copies_->Acquire(first(there), blocks);
     if (const std::int32_t lack = (all - there) * blocks - copy_room(); lack > 0) DropCopies(lack);
     for (; there < all && copy_room() >= blocks && copies_->Publish(first(there + 1), blocks); ++there) {
-      told_.push_back({hashes[static_cast<std::size_t>(there)], {blocks}, KvAction::kOut});
+      host_chunks_.push_back({hashes[static_cast<std::size_t>(there)], {blocks}, KvAction::kOut});
     }
     copies_->Release(first(there), blocks, turn, now_);
     TellDropped();
@@ -246,13 +246,13 @@ class KvLedger {
   void TellDropped() {
     std::vector<DroppedPrefix>& dropped = copies_->dropped();
     for (const DroppedPrefix& chunk : dropped) {
-      told_.push_back({chunk.hash, chunk.blocks, KvAction::kDrop});
+      host_chunks_.push_back({chunk.hash, chunk.blocks, KvAction::kDrop});
       holdings_->Uncopy(chunk.hash, chunk.blocks.value);
     }
     dropped.clear();
   }
 
-  // Memory in use and memory kept for idle prefixes must not exceed the cache.
+  // Evicts idle prefixes until used and cached memory fit the cache.
   void Trim() {
     if (holdings_ == nullptr) return;
     if (const std::int32_t lack = holdings_->idle() - free(); lack > 0) holdings_->Evict(lack, now_);
@@ -263,12 +263,12 @@ class KvLedger {
   std::int32_t private_ = 0;
   std::int32_t cpu_total_ = 0;
   std::int32_t cpu_used_ = 0;
-  std::int32_t prefix_cpu_ = 0;  // of cpu_total_, for copies
+  std::int32_t prefix_cpu_ = 0;  // part of cpu_total_ for copies
   TimePoint now_ = kUnset;
   std::vector<DroppedPrefix> none_;
-  std::unique_ptr<Holdings> holdings_;  // null: nothing is cached
-  std::unique_ptr<Holdings> copies_;  // null: nor copied
-  std::vector<HostChunk> told_;
+  std::unique_ptr<Holdings> holdings_;  // null: no cache
+  std::unique_ptr<Holdings> copies_;  // null: no copies
+  std::vector<HostChunk> host_chunks_;
 };
 
 }  // namespace internal

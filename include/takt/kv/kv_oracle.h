@@ -1,4 +1,4 @@
-// KV memory that the host owns: the scheduler asks, the host answers.
+// KV memory owned by the host: the scheduler asks, and the host answers.
 #ifndef TAKT_KV_KV_ORACLE_H_
 #define TAKT_KV_KV_ORACLE_H_
 
@@ -10,66 +10,68 @@
 
 namespace takt {
 
-// What becomes of a request whose wish is refused.
+// Consequence of a refused reservation.
 enum class KvRefusal : std::uint8_t {
-  kForNow,   // it keeps what it has, is left out of this plan, and is asked for again
-  kForEver,  // it fails: kNeverFits where it is not running yet, kKvExhausted where it is
+  kForNow,  // the request keeps its memory, is left out of this plan, and will be asked for again
+  kForEver,  // the request fails: kNeverFits if it is not running yet, otherwise kKvExhausted
 };
 
-// A wish of one plan: whole blocks for `want` tokens of context where blocks for `have` are held. Of several sequences,
-// all together; blocks that they share count once.
+// A reservation of one plan: whole blocks for `want` context tokens, of which blocks for `have` are held. Counts all
+// sequences together, and shared blocks once.
 struct KvReservation {
   RequestId request = {};
   Tokens have{0};
   Tokens want{0};
   bool admission = false;  // the request is not running yet
-  bool granted = false;  // the answer
-  KvRefusal refusal = KvRefusal::kForNow;  // read where it is not granted
+  bool granted = false;  // answer of the oracle
+  KvRefusal refusal = KvRefusal::kForNow;  // read if not granted
 };
 
-// A question about a waiting request: how many tokens of its prompt does the host's prefix cache hold now?
+// Asks how many prompt tokens of a waiting request are in the host's prefix cache now.
 struct KvHit {
   const Request* request = nullptr;  // valid within the call
-  Tokens tokens{0};  // the answer
+  Tokens tokens{0};  // answer of the oracle
 };
 
-// How much KV memory the host has.
+// The host's KV memory.
 struct KvSnapshot {
-  // Of an empty cache, for "can never fit". It may change between calls: what waits and needs more fails when its turn
-  // comes (kNeverFits), what runs and comes to need more then (kKvExhausted). Memory that is only out of use for a
-  // while should stay in the total.
+  // Capacity of an empty cache; larger requests can never fit. If it shrinks, a waiting request that needs more fails
+  // at its turn (kNeverFits). A running request fails when it needs more (kKvExhausted). Keep memory that is only
+  // temporarily unavailable in the total.
   Blocks total{0};
   Blocks free{0};  // usable now
   Blocks pending{0};  // released, usable after a KvFreed event
 };
 
-// Implemented by hosts that keep their own block manager (vLLM's allocate_slots, a radix tree, an arena). Called
-// only from inside Create, On, Plan, Commit and kv of the scheduler that holds it, never after that scheduler is gone.
-// Must not call back. Block ids never cross this boundary.
+// Implemented by hosts with their own block manager, such as vLLM's allocate_slots, a radix tree or an arena. The
+// scheduler calls it only inside Create, On, Plan, Commit and kv, and never after its own destruction. It must not call
+// back. Block ids never cross this interface.
 class KvOracle {
  public:
   virtual ~KvOracle() = default;
 
-  virtual Tokens block_tokens() const = 0;  // granularity of reservations: 1 to 2^20, the same always
+  virtual Tokens block_tokens() const = 0;  // Returns the granularity of reservations, 1 to 2^20; must not change.
 
-  // At most once in each On, Plan and Commit, and once more after each Reserve or Release of that call, however many
-  // requests run: takt keeps the sum of what it wishes for. The scheduler's kv() asks each time.
+  // Called at most once in each On, Plan and Commit, and once more after each Reserve or Release of that call. This
+  // does not depend on the number of requests, because takt sums its own reservations. The scheduler's kv() calls it
+  // each time.
   virtual KvSnapshot Snapshot() const = 0;
 
-  // Sets `tokens` of each. The first question of a plan is about one request, the next about up to two, then four, and
-  // so on up to 64: those that it would let in next. A request is asked about again only after a Reserve.
+  // Sets `tokens` of each hit. The first question of a plan covers one request, the next up to two, then four, up to
+  // 64. These are the requests to be admitted next. A request is asked about again only after a Reserve.
   virtual void CachedTokens(std::span<KvHit> hits) = 0;
 
-  // Once per plan; in the order of importance. Sets `granted` of each, all of it or nothing, and perhaps `refusal`.
-  // Wishes of one call fit into the free blocks of the snapshot together. No request is preempted for a refusal, only
-  // where the counts above say that memory is missing. So they should not promise what Reserve keeps back. Again in the
-  // same plan only where nothing runs: after another has given way for want of memory, and for up to
-  // SchedulerOptions::admission_window waiting requests, one at a time. And for each that is let in by itself where the
-  // policy declines (DecliningPolicy).
+  // Called once per plan, in order of importance. Sets `granted` of each reservation, entirely or not at all, and
+  // optionally `refusal`. All reservations of a call fit into the snapshot's free blocks together. A refusal preempts
+  // no request; only the snapshot's counts do, so they must not include memory that Reserve withholds.
+  //
+  // Called again in the same plan only if nothing runs: after a preemption for lack of memory, and for up to
+  // SchedulerOptions::admission_window waiting requests, one at a time. Also called after each single admission if the
+  // policy declines requests (DecliningPolicy).
   virtual void Reserve(StepId step, std::span<KvReservation> wishes) = 0;
 
-  // Gives back all that a request holds on the GPU: kDrop (it ended, or its KV is dropped), or kOut (its KV has been
-  // moved to the host's memory). Returns the blocks usable *now*; the others follow with a KvFreed event.
+  // Frees all GPU memory of a request. kDrop: it ended or its KV is dropped. kOut: its KV moved to host memory. Returns
+  // the blocks usable now; a KvFreed event reports the others.
   virtual Blocks Release(RequestId request, KvAction action) = 0;
 };
 

@@ -1,4 +1,4 @@
-// How much of the KV memory is in use.
+// The use of KV memory.
 #ifndef TAKT_KV_KV_USE_H_
 #define TAKT_KV_KV_USE_H_
 
@@ -7,9 +7,9 @@
 namespace takt {
 
 struct KvUse {
-  Blocks total{0}, used{0}, free{0}, cached{0}, pending{0};  // cached: idle prefixes, contained in free
+  Blocks total{0}, used{0}, free{0}, cached{0}, pending{0};  // cached: idle prefixes, included in free
   Blocks cpu_total{0}, cpu_used{0};
-  Blocks cpu_cached{0};  // of the host's memory: prefixes, not contained in cpu_used
+  Blocks cpu_cached{0};  // prefixes in host memory, not included in cpu_used
 
   friend constexpr bool operator==(const KvUse&, const KvUse&) = default;
 };

@@ -12,20 +12,20 @@
 
 namespace takt {
 
-// Copyable handle; copies share one immutable policy. It has every optional hook; `predicts()` and `reviews()` say
-// which the policy inside has.
+// Copyable handle. Copies share one immutable policy. Has every optional hook; `predicts()` and `reviews()` report
+// which the policy has.
 class AnyPause {
  public:
   AnyPause() : AnyPause(KeepAll{}) {}
 
   template <PausePolicy P>
     requires(!std::same_as<P, AnyPause>)
-  AnyPause(P policy)  // NOLINT: any policy is one of these
+  AnyPause(P policy)  // NOLINT: implicit, so that any policy converts
       : spec_(SpecOf(policy)), predicts_(PredictingPause<P>), reviews_(ReviewingPause<P>) {
     held_ = std::make_shared<const Held<P>>(std::move(policy));
   }
 
-  const std::string& spec() const { return spec_; }  // MakePause makes the same of it
+  const std::string& spec() const { return spec_; }  // MakePause accepts it
   void Rename(const std::string&, std::string spec) { spec_ = std::move(spec); }
   bool predicts() const { return predicts_; }
   bool reviews() const { return reviews_; }

@@ -1,4 +1,4 @@
-// Keep, drop or swap: whatever wastes least memory over time.
+// Keeps, drops or swaps KV, whichever wastes the least memory over time.
 #ifndef TAKT_PAUSE_LEAST_WASTE_H_
 #define TAKT_PAUSE_LEAST_WASTE_H_
 
@@ -12,19 +12,20 @@
 
 namespace takt {
 
-// What the decisions below know of an engine. Options of each pause policy that has one.
+// Costs of an engine, from the options of each pause policy that uses them.
 struct PauseCosts {
   MemoryPace pace{.decode_s = 0.02, .forward_s = 1e-4, .swap_s = 5e-6, .chunk_overhead_s = 0.02};
   double overlap = 0;
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
-    visit("decode_s", self.pace.decode_s, OptionText{"s", "of a step that only decodes"});
+    visit("decode_s", self.pace.decode_s, OptionText{"s", "time of a step that only decodes"});
     visit("forward_s", self.pace.forward_s, OptionText{"s/token", "that a token of prefill adds to a step"});
-    visit("swap_s", self.pace.swap_s, OptionText{"s/token", "to move a token's KV one way"});
-    visit("chunk_overhead_s", self.pace.chunk_overhead_s, OptionText{"s", "of a step, beside its prefill"});
-    visit("chunk", self.pace.chunk_tokens, OptionText{"tokens", "of prefill in a step", 1});
-    visit("overlap", self.overlap, OptionText{"share", "of a swap during which others run on", 0, 1});
+    visit("swap_s", self.pace.swap_s, OptionText{"s/token", "time to move a token's KV one way"});
+    visit("chunk_overhead_s", self.pace.chunk_overhead_s,
+          OptionText{"s", "time of a step, in addition to its prefill"});
+    visit("chunk", self.pace.chunk_tokens, OptionText{"tokens", "prefill tokens per step", 1});
+    visit("overlap", self.overlap, OptionText{"share", "of a swap during which other requests run", 0, 1});
   }
 
   MemoryBeside Beside(const PauseView& view) const {
@@ -37,12 +38,12 @@ struct PauseCosts {
   double Swap(const PauseView& view) const {
     return WasteOfSwapping(pace, Beside(view), static_cast<double>(view.context.value), overlap);
   }
-  // Dropped or swapped, whichever wastes less; swapped only where there is room for it.
+  // Returns drop or swap-out, whichever wastes less; swap-out only if there is room.
   KvAction Away(const PauseView& view) const {
     return Swap(view) < Drop(view) && view.held <= view.swap_free ? KvAction::kOut : KvAction::kDrop;
   }
-  // When what keeping has wasted so far, from `since` on, is as much as the cheapest alternative: the moment at which
-  // a policy that knows nothing of the call's duration should let go (ski rental: at most twice the least waste).
+  // Returns the time at which keeping since `since` has wasted as much as the cheapest alternative. A policy without an
+  // estimate of the call's duration should release the KV then (ski rental: at most twice the minimum waste).
   TimePoint LetGoAt(TimePoint since, const PauseView& view) const {
     const double context = static_cast<double>(std::max(view.context.value, 1));
     const double least = std::min(Drop(view), view.held <= view.swap_free ? Swap(view) : Drop(view));
@@ -50,14 +51,14 @@ struct PauseCosts {
   }
 };
 
-// LAMPS: the strategy of least waste by equations 1 to 3, from the predicted duration of the call; ties go to keeping,
-// then to swapping. Decided before the request runs, from the context that it will have at the call, so that its rank
-// can follow from it (RequestState::at_call), and again at the call with the context that is there. A duration that
-// is not known counts as none, and the call is let go when keeping has wasted as much as the alternative (InferCept's
-// rule for elapsed time); so is one that takes longer than predicted.
+// LAMPS: minimizes waste by equations 1 to 3, from the estimated duration of the call. Ties keep first, then swap.
+// Decided before the request runs, from its expected context at the call, so that its rank can depend on it
+// (RequestState::at_call). Decided again at the call, from the actual context. An unknown duration counts as 0. The KV
+// is released when keeping has wasted as much as the alternative (InferCept's rule for elapsed time), also if the call
+// takes longer than estimated.
 //
-// Departures: dropping is reckoned chunk by chunk (InferCept's equation 4), as the authors' code does, with the last
-// chunk that it loses; at a resume the context is the current one and not the original prompt.
+// Departures from the paper: the cost of dropping is summed per chunk (InferCept's equation 4), including the last
+// chunk, as in the authors' code. At a resume, the context is the current one, not the original prompt.
 struct LeastWaste {
   static constexpr std::string_view kName = "least_waste";
   PauseCosts costs = {};
@@ -73,7 +74,7 @@ struct LeastWaste {
     const NextCall& next = r.request.next_call;
     at_call.context += next.after;
     at_call.running_tokens += at_call.context.value;
-    at_call.held = {0};  // whether there will be room for a swap is not known yet
+    at_call.held = {0};  // room for a swap is not known yet
     return Best(at_call, ToSeconds(next.duration));
   }
 

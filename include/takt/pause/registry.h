@@ -21,22 +21,23 @@ extern template class Registry<AnyPause, const MemoryPace*>;
 PauseRegistry& Pauses();
 }  // namespace internal
 
-// A pause policy of the host's own, from its options in a spec and the engine's pace, which may be null.
+// Creates a pause policy of the host's own from the options in a spec and the engine's pace, which may be null.
 using OwnPauseFactory = internal::PauseRegistry::OwnFactory;
 
-// Makes a pause policy from "NAME" or "NAME(k=v,...)". `pace`: the engine's, for options that the spec omits.
-// InvalidArgument names what is unknown or out of bounds, and what there is instead.
+// Creates a pause policy from "NAME" or "NAME(k=v,...)". `pace` supplies options that the spec omits. InvalidArgument
+// names the unknown or invalid part and the valid choices.
 inline absl::StatusOr<AnyPause> MakePause(std::string_view spec, const MemoryPace* pace = nullptr) {
   return internal::Pauses().Make(spec, pace);
 }
 
-// Makes the pause policy of an engine, by its pace. Faults of the text are returned now: the factory cannot fail.
+// Creates the pause policy of an engine from its pace. MakePauseFactory reports invalid specs, so the factory never
+// fails.
 using PauseFactory = std::function<AnyPause(const MemoryPace&)>;
 inline absl::StatusOr<PauseFactory> MakePauseFactory(std::string_view spec) {
   return internal::Pauses().MakeFactory<MemoryPace>(spec);
 }
 
-// Adds a pause policy of the host's own to those that MakePause knows. As RegisterPolicy.
+// Registers a pause policy of the host's own for MakePause, like RegisterPolicy.
 inline absl::Status RegisterPause(std::string name, std::string summary, OwnPauseFactory factory) {
   return internal::Pauses().Register(std::move(name), std::move(summary), std::move(factory));
 }

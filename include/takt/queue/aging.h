@@ -1,4 +1,4 @@
-// How long each request has waited, counted in plans in which something ran, and which have been promoted for it.
+// Counts the plans that each request has waited through, and promotes long waiters.
 #ifndef TAKT_QUEUE_AGING_H_
 #define TAKT_QUEUE_AGING_H_
 
@@ -13,8 +13,9 @@
 
 namespace takt::internal {
 
-// A counter that grows by one per plan is "waiting since plan i": a heap whose top alone needs a look. O(log n) a call.
-// Heap: an IndexedHeapOf a key that a FullKey or a PackedKey makes.
+// Only plans in which something ran count. A count that grows by one per plan is stored as its first plan, so only the
+// top of a heap must be checked. O(log n) per call. Heap: an IndexedHeapOf a key constructible from a FullKey or
+// PackedKey.
 template <class Heap>
 class AgingBy {
  public:
@@ -24,7 +25,7 @@ class AgingBy {
     promoted_.Reserve(n);
   }
 
-  // Steps have run `slot` since it was picked: its count starts anew, and a promotion is used up.
+  // Records that steps ran `slot` since it was picked. Resets its count, and uses up its promotion.
   void Ran(Slot slot, std::int64_t steps) {
     if (steps <= 0 || slot >= records_.size()) return;
     Record& r = records_[slot];
@@ -32,7 +33,7 @@ class AgingBy {
     if (r.quantum != kForever) r.quantum -= r.quantum < steps ? r.quantum : steps;
   }
 
-  // Starts to wait. True where it is promoted, and then ranked here.
+  // Starts a wait. Returns true if the request is promoted, and adds it to promoted().
   bool Join(Slot slot, bool counts) {
     if (slot >= records_.size()) records_.resize(std::size_t{slot} + 1);
     const Record& r = records_[slot];
@@ -44,7 +45,7 @@ class AgingBy {
     return false;
   }
 
-  // Starts to be counted, or goes on where it stopped.
+  // Starts or resumes the count.
   void Enlist(Slot slot) {
     if (counting_.contains(slot)) return;
     Record& r = records_[slot];
@@ -59,7 +60,7 @@ class AgingBy {
     r.waited = plans_ - r.since;
   }
 
-  // Forgets count and promotion.
+  // Clears count and promotion.
   void Reset(Slot slot) {
     if (slot >= records_.size()) return;
     const bool counting = counting_.contains(slot);
@@ -76,7 +77,7 @@ class AgingBy {
 
   void PlanEnds(bool something_ran) { plans_ += something_ran ? 1 : 0; }
 
-  // A request that has waited for `threshold` plans, longest first; kNoSlot: none.
+  // Returns the request that has waited longest, if it has waited `threshold` plans; otherwise kNoSlot.
   Slot Overdue(std::int64_t threshold) const {
     const Slot first = counting_.Top();
     return first != kNoSlot && plans_ - records_[first].since >= threshold ? first : kNoSlot;
@@ -102,15 +103,15 @@ class AgingBy {
  private:
   struct Record {
     std::int64_t since = 0;  // plans_ when the count began; while it is counted
-    std::int64_t waited = 0;  // the count, while it is not
-    std::int64_t quantum = 0;  // steps that its promotion has left; 0: not promoted
-    std::uint64_t promotion = 0;  // its number
+    std::int64_t waited = 0;  // the count; while it is not counted
+    std::int64_t quantum = 0;  // remaining steps of its promotion; 0: not promoted
+    std::uint64_t promotion = 0;  // number of its promotion
   };
 
   static internal::FullKey Place(std::uint64_t promotion) { return {0, {}, RequestId{promotion}}; }
 
   std::vector<Record> records_;  // by slot
-  Heap counting_;  // waiting and counted, by when the count began, then by when they were enlisted
+  Heap counting_;  // waiting and counted, by start of the count, then by order of enlistment
   Heap promoted_;  // waiting, by number of promotion
   std::int64_t plans_ = 0;
   std::uint64_t promotions_ = 0, enlisted_ = 0;

@@ -1,4 +1,4 @@
-// Requests ordered by the key of their group, then by their own: a heap of groups over a heap each.
+// Requests ordered by the key of their group, then by their own key: a heap of groups, with one heap per group.
 #ifndef TAKT_QUEUE_GROUP_HEAP_H_
 #define TAKT_QUEUE_GROUP_HEAP_H_
 
@@ -14,12 +14,12 @@
 
 namespace takt::internal {
 
-// A group's new key costs O(log groups) however many of it wait. Inside a group: a skew heap (Sleator and Tarjan,
-// 1986) threaded through the slots, O(log n) amortised; no allocation within what was reserved. Group keys are
-// OrderedBits.
+// A new key of a group costs O(log groups), whatever its size. Inside a group: a skew heap (Sleator and Tarjan, 1986)
+// threaded through the slots, O(log n) amortised. No allocation within the reserved memory. Group keys are OrderedBits.
 class GroupHeap {
  public:
-  // Of groups with equal keys that with more members comes first, or, by default, that with the better member.
+  // Ties between groups: the group with more members comes first if `larger_first`; otherwise the one with the better
+  // member.
   explicit GroupHeap(bool larger_first = false) : larger_first_(larger_first) {}
 
   void KeyHashes(std::uint64_t seed) { groups_.KeyHashes(seed); }
@@ -44,13 +44,13 @@ class GroupHeap {
   }
   std::uint64_t GroupOf(Slot slot) const { return groups_[nodes_[slot].group].id; }
 
-  // Which of two members comes first.
+  // Returns true if member a comes before member b.
   bool IsBefore(Slot a, Slot b) const {
     const std::uint64_t group_a = groups_[nodes_[a].group].key, group_b = groups_[nodes_[b].group].key;
     return group_a != group_b ? group_a < group_b : nodes_[a].key < nodes_[b].key;
   }
 
-  // `group_key` counts where no other request of the group waits; otherwise the group keeps its key.
+  // Adds a member. `group_key` is used only if the group has no other waiting member.
   void Push(Slot slot, std::uint64_t group, const internal::PackedKey& key, std::uint64_t group_key) {
     TAKT_ASSERT(!contains(slot));
     if (slot >= nodes_.size()) nodes_.resize(std::size_t{slot} + 1);
@@ -84,7 +84,7 @@ class GroupHeap {
     --size_;
   }
 
-  // Gives a member another key; its group stays.
+  // Changes the key of a member. Its group stays.
   void Update(Slot slot, const internal::PackedKey& key) {
     TAKT_ASSERT(contains(slot));
     const std::uint32_t g = nodes_[slot].group;
@@ -94,7 +94,7 @@ class GroupHeap {
     by_rank_.Update(g, RankOf(g));
   }
 
-  // Gives every member the key that `key_of(slot)` returns: O(n log n).
+  // Sets the key of every member to `key_of(slot)`. O(n log n).
   template <class KeyOfSlot>
   void UpdateAll(KeyOfSlot&& key_of) {
     for (Slot g = 0; g < groups_.slots(); ++g) groups_[g].root = kNoSlot;
@@ -107,7 +107,7 @@ class GroupHeap {
     by_rank_.UpdateAll([this](std::uint32_t g) { return RankOf(g); });
   }
 
-  // A group without a waiting request has no key here.
+  // Sets the key of a group. Has no effect if the group has no waiting member.
   void SetGroupKey(std::uint64_t group, std::uint64_t group_key) {
     if (const Slot g = groups_.Find(group); g != kNoSlot && groups_[g].key != group_key) {
       groups_[g].key = group_key;
@@ -123,7 +123,7 @@ class GroupHeap {
     size_ = 0;
   }
 
-  // Gives every group that waits the key that `key_of(group)` returns: O(groups).
+  // Sets the key of every group with waiting members to `key_of(group)`. O(groups).
   template <class KeyOfGroup>
   void SetGroupKeys(KeyOfGroup&& key_of) {
     by_rank_.UpdateAll([&](std::uint32_t g) {
@@ -132,14 +132,14 @@ class GroupHeap {
     });
   }
 
-  // How many come before a member: O(slots).
+  // Returns how many requests come before a member. O(slots).
   std::int64_t Ahead(Slot slot) const {
     const auto rank = [this](const Node& node) { return Rank{groups_[node.group].key, node.key}; };
     const Rank own = rank(nodes_[slot]);
     return std::ranges::count_if(nodes_, [&](const Node& node) { return node.group != kNoSlot && rank(node) < own; });
   }
 
-  // f(slot) in order until it returns false; as IndexedHeapOf::VisitInOrder.
+  // Calls f(slot) in order until it returns false, like IndexedHeapOf::VisitInOrder.
   template <class F>
   void VisitInOrder(F&& f) const {
     frontier_.clear();
@@ -161,7 +161,7 @@ class GroupHeap {
   struct Rank {
     std::uint64_t group_key = 0;
     internal::PackedKey key;
-    std::int64_t size = 0;  // where that counts
+    std::int64_t size = 0;  // members, if larger_first; otherwise unused
 
     std::uint64_t lead() const { return group_key; }
     friend bool operator<(const Rank& a, const Rank& b) {
@@ -182,7 +182,7 @@ class GroupHeap {
   struct Seen {
     Rank rank;
     Slot slot;
-    std::uint32_t position;  // in the heap of groups, of a group's root; kNoSlot: is none
+    std::uint32_t position;  // of a group's root in the heap of groups; kNoSlot: not a root
   };
 
   static bool Later(const Seen& a, const Seen& b) { return b.rank < a.rank; }
@@ -204,7 +204,7 @@ class GroupHeap {
     groups_.Erase(g, groups_[g].id);
   }
 
-  // Takes a member out of its group's tree. The root of what remains.
+  // Removes a member from its group's tree. Returns the root of the rest.
   Slot Detach(Slot slot) {
     const Node& node = nodes_[slot];
     const Slot rest = Merge(node.left, node.right);
@@ -215,7 +215,7 @@ class GroupHeap {
     return groups_[node.group].root;
   }
 
-  // Down the right spines, swapping children on the way.
+  // Merges along the right spines, swapping children on the way.
   Slot Merge(Slot a, Slot b) {
     Slot root = kNoSlot, parent = kNoSlot;
     Slot* link = &root;
@@ -236,7 +236,7 @@ class GroupHeap {
   bool larger_first_ = false;
   std::vector<Node> nodes_;  // by slot
   IdTable<std::uint64_t, Group> groups_;
-  IndexedHeapOf<Rank> by_rank_;  // of groups
+  IndexedHeapOf<Rank> by_rank_;  // groups by rank
   std::size_t size_ = 0;
   mutable std::vector<Seen> frontier_;  // of VisitInOrder
 };

@@ -23,30 +23,28 @@
 
 namespace takt::internal {
 
-// Requests are named by slots, small numbers of the owner's choice. An event costs O(log n), and no plan costs
-// anything per waiting request, unless the policy moves with time. Thread-compatible.
+// Slots, small numbers chosen by the owner, name the requests. An event costs O(log n). A plan has no cost per waiting
+// request, unless the policy moves with time. Thread-compatible.
 //
-// Order: promoted requests first, by when they were promoted; then by group key where the policy groups; then by
-// (key, arrival, id).
+// Order: promoted requests first, by time of promotion. Then by group key, if the policy groups. Then by (key, arrival,
+// id).
 template <RankPolicy P>
 class RankQueue {
  public:
   explicit RankQueue(P policy) : policy_(std::move(policy)), hooks_(HooksOf(policy_)) {}
 
-  // From here on the worst of those that have never run is known without a search, as well as the best of all. To be
-  // called before anybody waits.
+  // Makes WorstNeverRun find its result without a search. Call before any request waits.
   void TrackWorst() { tracks_worst_ = true; }
 
-  // Slots 0..n-1 can all wait without allocation, as far as the policy's own tables allow. Where memory fails, nothing
-  // has changed.
+  // Reserves memory for slots 0 .. n - 1, as far as the policy's own tables allow. Has no effect if an allocation
+  // fails.
   void Reserve(std::size_t slots) {
     if (reserved_ == 0) first_reserved_ = slots;
     ReserveFor(policy_, hooks_, slots);
     reserved_ = std::max(reserved_, slots);
   }
 
-  // What keys the hashes of groups, and of the policy's own tables, also of a policy that comes later. No order depends
-  // on it.
+  // Keys the hashes of groups, and of the tables of this policy and later ones. No order depends on it.
   void KeyHashes(std::uint64_t seed) {
     hash_seed_ = seed;
     groups_.KeyHashes(seed), worst_.KeyHashes(seed), aside_.KeyHashes(seed);
@@ -60,7 +58,7 @@ class RankQueue {
            (kMayAge && aging_.promoted().contains(slot));
   }
 
-  // Joins the queue. `steps_run`: steps that ran this request since it was last picked; 0 at arrival.
+  // Adds a request. `steps_run`: steps that ran it since it was last picked; 0 at arrival.
   void Push(Slot slot, const RequestState& state, TimePoint now, std::int64_t steps_run = 0) {
     Enter(state, now);
     WatchChange(slot, state, now);
@@ -71,19 +69,19 @@ class RankQueue {
     Insert(slot, state, now);
   }
 
-  // Something new is known of a request that does not wait, or its policy is new.
+  // Reports to the policy that facts about a request changed, or that the policy is new.
   void Enter(const RequestState& state, TimePoint now) {
     if constexpr (EnterPolicy<P>) {
       if (hooks_.enters) policy_.Enters(state, now);
     }
   }
 
-  // Steps ran this request since it was picked, and it now leaves its lane for something else than waiting.
+  // Records that steps ran this request since it was picked. It leaves its lane for another state than waiting.
   void Ran(Slot slot, std::int64_t steps_run) {
     if (kMayAge) aging_.Ran(slot, steps_run);
   }
 
-  // Leaves the queue, picked or not; what is known about its waiting stays.
+  // Removes a request, picked or not. Its count of waiting stays.
   void Erase(Slot slot) {
     if (kMayChange) changes_.Erase(slot);
     if (kMayAge && aging_.promoted().contains(slot)) return aging_.Pick(slot);
@@ -91,8 +89,8 @@ class RankQueue {
     Remove(slot);
   }
 
-  // Out of the order, but as one that waits: PutBack gives it the place that it would have had, LetGo takes it out as
-  // Erase does. No BeginPlan while anybody is aside.
+  // Takes a request out of the order although it still waits. PutBack restores its place, and LetGo removes it like
+  // Erase. BeginPlan requires that no request is set aside.
   void SetAside(Slot slot) {
     if (kMayAge && aging_.promoted().contains(slot)) return aging_.Pick(slot);
     if (worst_.contains(slot)) worst_.Erase(slot);
@@ -123,7 +121,7 @@ class RankQueue {
     if (grouped()) TellLeft(TakeAside(slot));
   }
 
-  // The request has ended (and does not wait): the slot's next one starts afresh.
+  // Forgets a request that has ended and does not wait, so that its slot can be reused.
   void Forget(Slot slot, const RequestState& state, TimePoint now) {
     if (kMayAge) aging_.Reset(slot);
     if constexpr (EndPolicy<P>) {
@@ -131,54 +129,54 @@ class RankQueue {
     }
   }
 
-  // Steps, one unless told otherwise, have computed tokens for a request that does not wait. True: its key has changed.
+  // Reports tokens that `steps` steps computed for a request that does not wait. Returns true if its key has changed.
   bool Scheduled(const RequestState& state, Tokens prefill, Tokens output, std::int64_t steps = 1) {
     return TellOfStep(policy_, state, prefill, output, steps);
   }
 
-  // Whether the policy lets it in now.
+  // declines(): the policy may decline requests. Admits(): the policy admits this one now.
   bool declines() const { return DecliningPolicy<P> && hooks_.declines; }
   bool Admits([[maybe_unused]] const RequestState& state, [[maybe_unused]] TimePoint now) const {
     if constexpr (DecliningPolicy<P>) return !hooks_.declines || policy_.Admits(state, now);
     return true;
   }
-  // It has a row.
+  // Reports that the request got a row.
   void Admitted([[maybe_unused]] const RequestState& state, [[maybe_unused]] TimePoint now) {
     if constexpr (DecliningPolicy<P>) {
       if (hooks_.declines) policy_.Admitted(state, now);
     }
   }
 
-  // An Event, one of its alternatives, or an Epoch.
-  template <class Told>
-  void Observe([[maybe_unused]] const Told& told, [[maybe_unused]] TimePoint now) {
-    using As = std::conditional_t<std::same_as<Told, Epoch>, Epoch, Event>;
-    if constexpr (ObservingPolicy<P, As>) policy_.Observe(static_cast<const As&>(told), now);
+  // Reports an Event, one of its alternatives, or an Epoch to the policy.
+  template <class E>
+  void Observe([[maybe_unused]] const E& event, [[maybe_unused]] TimePoint now) {
+    using As = std::conditional_t<std::same_as<E, Epoch>, Epoch, Event>;
+    if constexpr (ObservingPolicy<P, As>) policy_.Observe(static_cast<const As&>(event), now);
   }
 
   const PolicyHooks& hooks() const { return hooks_; }
   bool goes_by_service() const { return hooks_.scheduled; }
-  // Whether what is scheduled changes the order of others.
+  // Returns true if scheduled tokens change the order of other requests.
   bool charges_groups() const { return grouped() && hooks_.scheduled; }
-  // Within a plan: what has been charged since it began counts from here on.
+  // Within a plan: applies charges since its beginning to the order of groups.
   void ReadGroupsAgain() {
     if (charges_groups()) TakeInGroupKeys();
   }
 
-  // The request has called a tool, and leaves the queue if it waits.
+  // Records a tool call of the request, which leaves the queue if it waits.
   void ToolCalled(Slot slot) {
     if (const AgingOptions* options = aging(); options != nullptr && options->reset_at_tool_call) aging_.Reset(slot);
   }
 
-  // A waiting request's key, or group, may have changed.
+  // Updates the key and group of a waiting request.
   void Update(Slot slot, const RequestState& state, TimePoint now) {
     Enter(state, now);
     WatchChange(slot, state, now);
     ReadKeyAgain(slot, state, now);
   }
 
-  // To be called before a plan asks for candidates: promotes, and takes in keys that changed. With a moving policy it
-  // reads all of them again, O(n). `state_of(slot)` returns the state of a waiting request.
+  // Starts a plan: promotes requests and applies changed keys. Call it before asking for candidates. A moving policy
+  // reads all keys again, O(n). `state_of(slot)` returns the state of a waiting request.
   template <class StateOf>
   void BeginPlan(TimePoint now, StateOf&& state_of) {
     if (const AgingOptions* options = aging()) {
@@ -195,7 +193,7 @@ class RankQueue {
     if (grouped()) TakeInGroupKeys();
   }
 
-  // Waiting is counted in plans in which something ran.
+  // Ends a plan. Waiting is counted in plans in which something ran.
   void EndPlan(bool something_ran) {
     if (kMayAge) aging_.PlanEnds(something_ran);
   }
@@ -206,22 +204,23 @@ class RankQueue {
     }
   }
 
-  // The first of the order; kNoSlot where none waits.
+  // Returns the first request in order; kNoSlot if none waits.
   Slot Top() const {
     if (kMayAge && !aging_.promoted().empty()) return aging_.promoted().Top();
     return grouped() ? groups_.Top() : heap_.Top();
   }
 
-  // f(slot, id) for each that may be first once the first is taken; of groups and of the promoted for none.
+  // Calls f(slot, id) for each request that may become first when the first is taken. Does nothing with groups or
+  // promoted requests.
   template <class F>
   void VisitNext(F&& f) const {
     if (grouped() || heap_.empty()) return;
     heap_.VisitChildren(heap_.kRoot, [&](std::uint32_t at) { f(heap_.SlotAt(at), RequestId{heap_.KeyAt(at).id}); });
   }
 
-  // The last of the order, as of now, among those that have never run and are not promoted; kNoSlot where there is
-  // none. Of groups that are equal the one with more of these gives way, unless the policy moves: to come late is no
-  // fault. Needs TrackWorst. O(1), except for groups whose keys have changed; O(n) where the policy moves with time.
+  // Returns the last request in current order among those that have never run and are not promoted; kNoSlot if there is
+  // none. Among equal groups, one from the group with more of these requests is chosen, unless the policy moves.
+  // Requires TrackWorst. O(1), except for groups whose keys have changed; O(n) if the policy moves with time.
   template <class StateOf>
   Slot WorstNeverRun(TimePoint now, StateOf&& state_of) {
     if (grouped()) TakeInGroupKeys();
@@ -236,7 +235,7 @@ class RankQueue {
     return worst;
   }
 
-  // Whether one that waits comes before another that does.
+  // Returns true if waiting request a comes before waiting request b.
   bool IsBefore(Slot a, Slot b) const {
     const IndexedHeap& promoted = aging_.promoted();
     if (kMayAge && (promoted.contains(a) || promoted.contains(b))) {
@@ -245,7 +244,7 @@ class RankQueue {
     return grouped() ? groups_.IsBefore(a, b) : heap_.KeyOf(a) < heap_.KeyOf(b);
   }
 
-  // f(slot) in order until it returns false; f must leave the queue as it is. k visits cost O(k log k).
+  // Calls f(slot) in order until it returns false. f must not change the queue. k visits cost O(k log k).
   template <class F>
   void ForEachInOrder(F&& f) const {
     bool more = true;
@@ -255,7 +254,7 @@ class RankQueue {
     if (more) heap_.VisitInOrder(visit);
   }
 
-  // f(slot) for the first k in order.
+  // Calls f(slot) for the first k in order.
   template <class F>
   void TopK(std::size_t k, F&& f) const {
     if (k == 0) return;
@@ -265,37 +264,39 @@ class RankQueue {
     });
   }
 
-  // Whether it has been promoted and, as far as it was told of steps, has quantum left; waiting or not.
+  // Returns true if the request is promoted and has quantum left, waiting or not.
   bool promoted(Slot slot) const { return PromotedWith(slot, 0); }
-  // The same after `steps_run` more steps.
+  // Does the same for the state after `steps_run` more steps.
   bool PromotedWith(Slot slot, std::int64_t steps_run) const { return kMayAge && aging_.PromotedWith(slot, steps_run); }
 
-  // Its rank among the unpromoted of its group.
+  // Returns the rank among the unpromoted requests of its group.
   internal::FullKey KeyOf(const RequestState& r, TimePoint now) { return Complete(PolicyKey(r, now), r); }
-  // The same for callers that only look: what is not a number is not counted.
+  // Does the same without counting NaN keys.
   internal::FullKey PeekKey(const RequestState& r, TimePoint now) const {
     return {Finite(PolicyKey(r, now)), r.request.arrival, r.request.id};
   }
-  // How many come before one that waits: O(slots).
+  // Returns how many requests come before a waiting one. O(slots).
   std::int64_t Ahead(Slot slot) const {
     if (kMayAge && aging_.promoted().contains(slot)) return aging_.promoted().Ahead(slot);
     const auto promoted = static_cast<std::int64_t>(aging_.promoted().size());
     return promoted + (grouped() ? groups_.Ahead(slot) : heap_.Ahead(slot));
   }
-  // Its rank among all that are not promoted.
+  // Returns the rank among all unpromoted requests.
   internal::FullRank RankOf(const RequestState& r, TimePoint now) { return {GroupBitsOf(r), KeyOf(r, now)}; }
-  // Whether a may displace b: its key is better by more than `margin`, and its group is not worse. A better group alone
-  // is not enough: the keys of groups follow what is served, so that requests would displace each other in turn.
+  // Returns true if a may preempt b: its key is better by more than `margin`, and its group is not worse. A better
+  // group alone does not suffice. Keys of groups follow the service they get, so requests would preempt each other in
+  // turn.
   bool Outranks(const RequestState& a, const RequestState& b, double margin, TimePoint now) {
     if (GroupBitsOf(a) > GroupBitsOf(b)) return false;
     return KeyOf(a, now).key + margin < KeyOf(b, now).key;
   }
-  // Its rank as a victim of preemption: larger is sooner. A policy that says which to preempt first is asked for
-  // nothing else; the others give way by rank.
+  // Returns the rank as a victim; the largest is preempted first. A policy with VictimPolicy defines it; otherwise it
+  // is the rank.
   internal::FullRank VictimRankOf(const RequestState& r, TimePoint now) {
     return {VictimGroupOf(r), VictimKeyOf(r, now)};
   }
-  // Its two parts: the key changes with the request alone, unless the policy moves with time, the group at any time.
+  // Return its two parts. The key changes with the request alone, unless the policy moves with time. The group may
+  // change at any time.
   internal::FullKey VictimKeyOf(const RequestState& r, TimePoint now) {
     if constexpr (VictimPolicy<P>) {
       if (hooks_.victims) return Complete(policy_.VictimKey(r), r);
@@ -305,31 +306,31 @@ class RankQueue {
   std::uint64_t VictimGroupOf(const RequestState& r) { return VictimPolicy<P> && hooks_.victims ? 0 : GroupBitsOf(r); }
   bool moving() const { return MovingPolicy<P> && hooks_.moving; }
 
-  // What its key came from, where the policy tells.
+  // Returns the parts of the key, if the policy reports them.
   KeyParts PartsOf(const RequestState& r) const {
     if constexpr (ExplainPolicy<P>) return policy_.Explain(r);
     else return {};
   }
 
-  std::uint64_t nan_keys() const { return nan_keys_; }  // keys that were not numbers: taken as +infinity
+  std::uint64_t nan_keys() const { return nan_keys_; }  // number of NaN keys, each replaced by +infinity
   std::uint64_t promotions() const { return aging_.promotions(); }
   bool ages() const { return aging() != nullptr; }
   P& policy() { return policy_; }
   const P& policy() const { return policy_; }
 
-  // Ranks all that wait by another policy: O(n), O(n log n) where it groups. Waiting counts and promotions survive,
-  // except where the new policy does not age; with one that does after one that did not, counting begins.
+  // Ranks all waiting requests by another policy. O(n), or O(n log n) if it groups. Waiting counts and promotions
+  // survive, unless the new policy does not age. Counting starts now if only the new policy ages.
   template <class StateOf>
   void ChangePolicy(P policy, TimePoint now, StateOf&& state_of) {
     PrepareChange(std::move(policy));
     ChangePolicy(now, state_of);
   }
 
-  // The same in two parts: all that may want memory comes first, and changes nothing. Then the change itself.
+  // Does the same in two parts. PrepareChange allocates all memory and changes nothing else.
   void PrepareChange(P policy) {
     const std::size_t slots = std::max({heap_.slots(), groups_.slots(), aging_.promoted().slots(), reserved_});
     if constexpr (HashingPolicy<P>) policy.KeyHashes(hash_seed_);
-    // As if it had been there from the start: a policy may go by how much is reserved for it first.
+    // As from the start: a policy may depend on the first number of reserved slots.
     if constexpr (ReservePolicy<P>) policy.Reserve(first_reserved_);
     ReserveFor(policy, HooksOf(policy), slots);
     changing_.clear();
@@ -434,7 +435,7 @@ class RankQueue {
     if (worst_.contains(slot)) worst_.Update(slot, key.Reversed());
   }
 
-  // When its key changes next; a time that is over does not come again.
+  // Schedules the next change of its key; a past time does not recur.
   void WatchChange([[maybe_unused]] Slot slot, [[maybe_unused]] const RequestState& state,
                    [[maybe_unused]] TimePoint now) {
     if constexpr (kMayChange) {
@@ -492,8 +493,8 @@ class RankQueue {
     }
   }
 
-  // Of those with members that wait, or are aside, the one with the least key; the last that waited where there is
-  // none.
+  // Returns the group with the smallest key among those with members waiting or set aside. If there is none, returns
+  // the group that waited last.
   std::uint64_t FirstGroup() {
     if (NoneAside()) return groups_.empty() ? *waited_last_ : groups_.TopGroup();
     const Aside* first = nullptr;
@@ -510,7 +511,7 @@ class RankQueue {
     const Aside* aside = NoneAside() ? nullptr : aside_.Get(group);
     return groups_.SizeOf(group) + (aside == nullptr ? 0 : aside->members);
   }
-  // Its group.
+  // Returns its group.
   std::uint64_t TakeAside(Slot slot) {
     const Slot at = aside_at_[slot];
     const std::uint64_t group = aside_[at].group;
@@ -532,7 +533,7 @@ class RankQueue {
     }
   }
 
-  // Of its group; 0 where the policy does not group.
+  // Returns the key bits of its group; 0 if the policy does not group.
   std::uint64_t GroupBitsOf([[maybe_unused]] const RequestState& r) {
     if constexpr (kMayGroup) {
       if (hooks_.groups) return GroupBits(policy_.Group(r));
@@ -559,7 +560,7 @@ class RankQueue {
     worst_.SetGroupKeys([this](std::uint64_t group) { return ~GroupBits(group); });
   }
 
-  // Out of the unpromoted.
+  // Removes a request from the unpromoted.
   void Remove(Slot slot) {
     if (worst_.contains(slot)) worst_.Erase(slot);
     if (grouped()) {
@@ -582,22 +583,22 @@ class RankQueue {
 
   P policy_;
   PolicyHooks hooks_;
-  IndexedHeap heap_;  // unpromoted, where the policy does not group
-  internal::GroupHeap groups_;  // and where it does
+  IndexedHeap heap_;  // unpromoted requests, if the policy does not group
+  internal::GroupHeap groups_;  // unpromoted requests, if it does
   internal::GroupHeap worst_{
-      true};  // TrackWorst: the same, backwards, of those that have never run, unless the policy moves
+      true};  // TrackWorst: the reverse order of requests that have never run, unless the policy moves
   struct Aside {
     std::uint64_t group = 0;
     std::int64_t members = 0;
   };
-  IdTable<std::uint64_t, Aside> aside_;  // groups with members that are set aside
-  std::vector<Slot> aside_at_;  // in it, by slot of such a member
-  std::optional<std::uint64_t> waited_last_;  // the group whose last one left groups_ empty
-  TimeHeap changes_;  // those that wait, by when their keys change
+  IdTable<std::uint64_t, Aside> aside_;  // groups with members set aside
+  std::vector<Slot> aside_at_;  // index in aside_, by slot of such a member
+  std::optional<std::uint64_t> waited_last_;  // group whose last member left groups_ empty
+  TimeHeap changes_;  // waiting requests by the next change of their keys
   internal::Aging aging_;
   std::size_t reserved_ = 0, first_reserved_ = 0;
-  std::optional<P> next_policy_ = {};  // of PrepareChange
-  std::vector<Slot> changing_;  // those that wait while the policy changes
+  std::optional<P> next_policy_ = {};  // from PrepareChange
+  std::vector<Slot> changing_;  // requests that wait while the policy changes
   bool tracks_worst_ = false;
   std::uint64_t hash_seed_ = 0;
   std::uint64_t nan_keys_ = 0;

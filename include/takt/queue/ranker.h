@@ -1,4 +1,4 @@
-// The key of one request without a queue, for hosts that compare by themselves (level L0).
+// The key of a single request without a queue, for hosts that compare requests themselves (level L0).
 #ifndef TAKT_QUEUE_RANKER_H_
 #define TAKT_QUEUE_RANKER_H_
 
@@ -11,16 +11,16 @@
 
 namespace takt {
 
-// What a host that keeps keys must know of a policy. Where nothing but `fixed` holds, a key that was read once is good
-// for as long as the request waits, and the order by (key, arrival, id) is that of a queue.
+// Properties of a policy for a host that stores keys. If only `fixed` is true, a key stays valid while the request
+// waits, and the order by (key, arrival, id) equals that of a queue.
 struct PolicyTraits {
-  bool fixed = false;    // none of the others
-  bool timed = false;    // a key changes at times known beforehand: read it again at each decision, or use a queue
-  bool moving = false;   // every key moves with time: read all again at each decision
-  bool groups = false;   // requests are ordered by the keys of their groups first, which only a queue knows
-  bool learns = false;   // a key may depend on what the policy was told before, of this request or of others
-  bool pressure = false;  // goes by what keeps requests out, which only a queue or a scheduler tells it
-  bool ages = false;     // promotes what waits for long, which only a queue counts
+  bool fixed = false;  // true: no other property is
+  bool timed = false;  // keys change at known times: read them at each decision, or use a queue
+  bool moving = false;  // every key changes with time: read all keys at each decision
+  bool groups = false;  // the keys of groups come first, and only a queue has them
+  bool learns = false;  // a key may depend on earlier reports about this request or others
+  bool pressure = false;  // depends on what keeps requests out, which only a queue or scheduler reports
+  bool ages = false;  // promotes long waiters, which only a queue counts
 
   friend constexpr bool operator==(const PolicyTraits&, const PolicyTraits&) = default;
 };
@@ -38,7 +38,7 @@ PolicyTraits TraitsOf(const P& policy) {
   return t;
 }
 
-// Holds no request: each is asked about as though it were alone. Thread-compatible.
+// Keeps no requests: each key is computed as if the request were alone. Thread-compatible.
 template <RankPolicy Policy>
 class Ranker {
  public:
@@ -49,8 +49,8 @@ class Ranker {
   const Policy& policy() const { return policy_; }
   PolicyTraits traits() const { return TraitsOf(policy_); }
 
-  // Its key as of `now`: smaller is sooner, equal keys go by arrival, then by id. What is not a number is +infinity.
-  // Unset times are taken as the present, absurd predictions as unknown, as the queue takes them.
+  // Returns the key as of `now`. A smaller key runs sooner; ties by arrival, then id. NaN becomes +infinity. Unset
+  // times become `now`, and absurd estimates become unknown, as in a queue.
   double Key(const Request& request, TimePoint now) {
     state_.request = request;
     internal::Believe(state_.request, now);

@@ -1,4 +1,4 @@
-// The order alone, for hosts that keep admission and KV to themselves (level L1): what waits, ranked by a policy.
+// Ranks waiting requests by a policy, for hosts that manage admission and KV themselves (level L1).
 #ifndef TAKT_QUEUE_WAITING_QUEUE_H_
 #define TAKT_QUEUE_WAITING_QUEUE_H_
 
@@ -21,27 +21,27 @@
 
 namespace takt {
 
-// What became of a call that names a request. Where it is neither kDone nor kRequeued, nothing has changed.
+// Result of a call that names a request. Only kDone and kRequeued change anything.
 enum class QueueResult : std::uint8_t {
   kDone,
-  kUnknown,     // no such request is here
-  kInUse,       // the id is that of one which is here
+  kUnknown,  // unknown request
+  kInUse,  // a request with this id exists
   kInvalid,     // no id, or no sequence
-  kOutOfPlace,  // it is not where the call expects it, or no iteration has begun
-  kEnded,       // an exception has left a call half-way
-  kRequeued,    // of Put: it was known, and waits again
+  kOutOfPlace,  // the request is in another place than the call requires, or no iteration has begun
+  kEnded,  // an exception left an earlier call incomplete
+  kRequeued,  // Put: the request was known, and waits again
 };
 constexpr auto NamesOf(QueueResult) {
   return std::to_array<std::string_view>({"done", "unknown", "in_use", "invalid", "out_of_place", "ended", "requeued"});
 }
 
-// Where a request of a queue stands.
+// The place of a request in a queue.
 enum class QueuePlace : std::uint8_t {
-  kNone,     // not here (any more)
+  kNone,  // not in this queue, or no longer
   kWaiting,  // in the order
   kTaken,    // out of the order until the iteration ends
   kHeld,     // blocked: out of the order until Requeue
-  kRunning,  // an iteration has run it
+  kRunning,  // runs on the host's engine
   kPaused,   // in a tool call
 };
 constexpr auto NamesOf(QueuePlace) {
@@ -50,39 +50,39 @@ constexpr auto NamesOf(QueuePlace) {
 
 // An iteration of the host's engine:
 //
-//   queue.Begin(now);                       // promotes those that are due, takes in keys that moved
-//   while (RequestId id = queue.Top()) {    // a look: nothing changes
-//     queue.Take(id);                       // the next one comes to the top
-//     ...                                   // admitted, or not; or Hold(id): it is blocked
+//   queue.Begin(now);                       // promotes requests that are due, takes in keys that moved
+//   while (RequestId id = queue.Top()) {    // changes nothing
+//     queue.Take(id);                       // the next request comes to the top
+//     ...                                   // admit it or not; call Hold(id) if it is blocked
 //   }
-//   queue.End(ran, now);                    // what ran; the others that were taken have their places again
+//   queue.End(ran, now);                    // what ran; other taken requests return to their places
 //
-// What End names need not have been taken. So a host to which each call is dear, one in Python for instance, makes
-// three calls an iteration: Begin, one List off which it reads its looks and takes, and End. Under vLLM's scheduler 33
-// single calls a step took 2 to 5 % of its time, and these three nothing that could be measured.
+// End may name requests that were not taken. A host for which each call is expensive, such as one in Python, can
+// therefore make three calls per iteration: Begin, one List that replaces all looks and takes, and End. Under vLLM's
+// scheduler, 33 single calls per step took 2 to 5 % of its time, and these three had no measurable cost.
 //
-// To take a request is not to admit it: what is taken and not named by End, or given back by Requeue before it, waits
-// as though nothing had happened: with its rank, the count of its waiting, and its promotion; no policy is told.
-// Requests may be added, revised and erased at any time, also between Begin and End, and are in the order at once.
-// What ran stays known here until Erase: it counts as run by every iteration until Requeue, Hold or Pause.
+// Taking a request does not admit it. A taken request that End does not name, or that Requeue returns earlier, keeps
+// its rank, its count of waiting and its promotion. No policy observes it. The host may add, revise and erase requests
+// at any time, also between Begin and End, and the order reflects this at once. A request that ran stays known until
+// Erase. It counts as run in every iteration until Requeue, Hold or Pause.
 //
-// Total functions: a call that does not fit changes nothing and says so. No allocation once as many requests have lived
-// here at the same time. Where the host's operator new throws, and the host catches it, the call was not made, or the
-// queue has ended(). Thread-compatible.
+// Total functions: an invalid call changes nothing and returns why. No allocation up to the largest number of requests
+// that were alive at once. If operator new throws and the host catches it, the call has no effect, or the queue has
+// ended(). Thread-compatible.
 template <RankPolicy Policy>
 class WaitingQueue {
  public:
-  // A request that ran, and what was computed for it; a host that learns this later tells it by Computed.
+  // A request that ran, and the tokens computed for it. A host that learns the tokens later reports them with Computed.
   struct Ran {
     RequestId request;
     Tokens prefill{0};  // known tokens that were computed
-    Tokens output{0};  // new ones per sequence
+    Tokens output{0};  // new tokens per sequence
   };
-  // What Revise may tell beyond the event of the same name: a request's next input has come, as of a session that is
-  // streamed. A scheduler, which has computed the prompt that it knows, takes none of it.
+  // Facts for Revise beyond the event Revised: the next input of a streaming session. Schedulers do not accept these,
+  // because they have already computed the prompt.
   struct Restated {
     std::optional<Tokens> prompt_tokens = {};
-    std::optional<TimePoint> arrival = {};  // kUnset: the present. The workflow's arrival stays
+    std::optional<TimePoint> arrival = {};  // kUnset: now; the workflow's arrival stays
   };
   // A request on the host's engine, and the KV that preempting it would free.
   struct Holding {
@@ -90,7 +90,7 @@ class WaitingQueue {
     Blocks blocks{0};
   };
 
-  // `hash_seed` as in SchedulerOptions.
+  // `hash_seed`: see SchedulerOptions.
   explicit WaitingQueue(Policy policy, std::size_t reserve = 0, std::uint64_t hash_seed = 0)
       : queue_(std::move(policy)) {
     table_.KeyHashes(hash_seed);
@@ -105,17 +105,17 @@ class WaitingQueue {
     const Slot slot = inside_ ? kNoSlot : table_.Find(id);
     return slot == kNoSlot ? QueuePlace::kNone : table_[slot].place;
   }
-  std::size_t known() const { return table_.size(); }  // requests, wherever they are
+  std::size_t known() const { return table_.size(); }  // requests in any place
   bool iterating() const { return iterating_; }
   const Policy& policy() const { return queue_.policy(); }
   Policy& policy() { return queue_.policy(); }
   PolicyTraits traits() const { return TraitsOf(queue_.policy()); }
 
-  // An exception has left a call half-way, from a policy of the host's, say. No request is known from then on, and
-  // nothing happens any more.
+  // Returns true if an exception, for example from a policy, left a call incomplete. Then no request is known, and
+  // calls have no effect.
   bool ended() const { return inside_; }
 
-  // A new request; unset times are taken as the present.
+  // Adds a request. Unset times become `now`.
   QueueResult Push(const Request& request, TimePoint now) {
     if (inside_) return QueueResult::kEnded;
     if (!request.id || request.sequences < 1) return QueueResult::kInvalid;
@@ -137,15 +137,15 @@ class WaitingQueue {
     return Done();
   }
 
-  // Push, or Requeue where the request is known: kDone or kRequeued. What is known of it stays; Revise tells what is
-  // new.
+  // Calls Push, or Requeue if the request is known; returns kDone or kRequeued. A requeued request keeps its facts; use
+  // Revise to change them.
   QueueResult Put(const Request& request, TimePoint now) {
     if (place(request.id) == QueuePlace::kNone) return Push(request, now);
     const QueueResult requeued = Requeue(request.id, now);
     return requeued == QueueResult::kDone ? QueueResult::kRequeued : requeued;
   }
 
-  // Ended or cancelled, wherever it was.
+  // Removes a request that ended or was cancelled, in any place.
   QueueResult Erase(RequestId id) {
     Slot slot;
     if (const QueueResult r = Find(id, slot); r != QueueResult::kDone) return r;
@@ -157,7 +157,7 @@ class WaitingQueue {
     return Done();
   }
 
-  // New knowledge about a request, wherever it is.
+  // Changes the facts of a request in any place.
   QueueResult Revise(const Revised& e, TimePoint now, const Restated& restated = {}) {
     Slot slot;
     if (const QueueResult r = Find(e.request, slot); r != QueueResult::kDone) return r;
@@ -172,8 +172,8 @@ class WaitingQueue {
     return Done();
   }
 
-  // An iteration begins. One that has not ended is given up: what was taken has its places again, and nothing of it is
-  // counted.
+  // Begins an iteration. An iteration that has not ended is discarded: taken requests return to their places, and
+  // nothing counts.
   void Begin(TimePoint now) {
     if (inside_) return;
     inside_ = true;
@@ -186,14 +186,14 @@ class WaitingQueue {
     Foresee();
   }
 
-  // The first of the order as of the last Begin; zero where none waits. O(1); changes nothing.
+  // Returns the first request in order as of the last Begin; zero if none waits. O(1), changes nothing.
   RequestId Top() const {
     const Slot top = inside_ ? kNoSlot : queue_.Top();
     return top == kNoSlot ? RequestId{} : table_[top].state.request.id;
   }
 
-  // The first requests of the order, best first, as many as there are or `first` has room for. Their number. k of them
-  // cost O(k log k); changes nothing.
+  // Lists the first requests in order, as many as `first` has room for. Returns their number, k. O(k log k), changes
+  // nothing.
   std::size_t List(std::span<RequestId> first) const {
     if (inside_) return 0;
     std::size_t n = 0;
@@ -201,7 +201,7 @@ class WaitingQueue {
     return n;
   }
 
-  // A request that waits leaves the order until the iteration ends. O(log waiting).
+  // Takes a waiting request out of the order until the iteration ends. O(log waiting).
   QueueResult Take(RequestId id) {
     Slot slot;
     if (const QueueResult r = Find(id, slot); r != QueueResult::kDone) return r;
@@ -214,8 +214,8 @@ class WaitingQueue {
     return Done();
   }
 
-  // A request is blocked: a grammar is compiled, say, or its KV comes from elsewhere. It leaves the order until
-  // Requeue; the count of its waiting stops.
+  // Takes a blocked request out of the order until Requeue, for example while a grammar compiles or its KV is loaded.
+  // Its waiting is not counted meanwhile.
   QueueResult Hold(RequestId id) {
     Slot slot;
     if (const QueueResult r = Find(id, slot); r != QueueResult::kDone) return r;
@@ -228,7 +228,7 @@ class WaitingQueue {
     return Done();
   }
 
-  // A request leaves for a tool call; Requeue brings it back.
+  // Pauses a request for a tool call. Requeue brings it back.
   QueueResult Pause(const ToolCalled& call, TimePoint now) {
     Slot slot;
     if (const QueueResult r = Find(call.request, slot); r != QueueResult::kDone) return r;
@@ -241,8 +241,7 @@ class WaitingQueue {
     return Done();
   }
 
-  // Waits again: one that was taken, as though it had not been; one that was preempted, held or in a tool call, from
-  // now on.
+  // Makes a request wait again. A taken one gets its former place. A preempted, held or paused one waits from now on.
   QueueResult Requeue(RequestId id, TimePoint now) {
     Slot slot;
     if (const QueueResult r = Find(id, slot); r != QueueResult::kDone) return r;
@@ -258,10 +257,10 @@ class WaitingQueue {
     return Done();
   }
 
-  // The iteration is over. `ran` names what it took in, taken before, held or neither, and may name what ran already,
-  // for its tokens. Waiting is counted in iterations in which anything ran, whether it is named or runs on. `pressure`,
-  // for policies that price resources: what kept the first of the queue out, as the host saw it. Returns how many of
-  // `ran` run; the others are not here, or in a tool call.
+  // Ends the iteration. `ran` lists every request that started in this iteration: taken, held or neither. It may also
+  // list running requests, to report their tokens. Waiting is counted in iterations in which anything ran, listed or
+  // not. `pressure`: what kept the first request out, for policies that price resources. Returns how many of `ran` run;
+  // the others are unknown or paused.
   std::size_t End(std::span<const Ran> ran, TimePoint now, const QueuePressure* pressure = nullptr) {
     if (inside_) return 0;
     inside_ = true;
@@ -290,8 +289,8 @@ class WaitingQueue {
     return counted;
   }
 
-  // For policies that charge for tokens: what was computed for a request that runs, or has run and lost its place
-  // meanwhile, at any time after the End that named it.
+  // Reports tokens of a request that runs or has lost its place, at any time after the End that listed it. For policies
+  // that charge for tokens.
   QueueResult Computed(const Ran& ran) {
     Slot slot;
     if (const QueueResult r = Find(ran.request, slot); r != QueueResult::kDone) return r;
@@ -301,29 +300,30 @@ class WaitingQueue {
     return Done();
   }
 
-  // The same of a whole step: besides, each request that runs and is not named has yielded `rest_output` tokens, so
-  // that only what went otherwise needs a name. What runs but was not in that step needs one, too, without tokens.
-  // Returns how many of `ran` were counted. O(running) where `rest_output` is not 0.
+  // Reports the tokens of a whole step. Each running request that is not listed got `rest_output` tokens, so list only
+  // exceptions. List a running request that was not in the step, too, without tokens. Returns how many of `ran` were
+  // counted. O(running) if `rest_output` is not 0.
   std::size_t Computed(std::span<const Ran> ran, Tokens rest_output) {
     std::size_t counted = 0;
-    ++told_;
+    ++steps_reported_;
     for (const Ran& r : ran) {
       if (Computed(r) != QueueResult::kDone) continue;
-      table_[table_.Find(r.request)].told = told_;
+      table_[table_.Find(r.request)].listed_in = steps_reported_;
       ++counted;
     }
     if (inside_ || rest_output.value <= 0) return counted;
     inside_ = true;
     for (const Slot slot : running_) {
-      if (table_[slot].told != told_) Charge(table_[slot].state, {0}, rest_output);
+      if (table_[slot].listed_in != steps_reported_) Charge(table_[slot].state, {0}, rest_output);
     }
     inside_ = false;
     return counted;
   }
 
-  // Which of `holding` to preempt for `needed` blocks: fills `victims`, worst rank first, promoted ones last, never one
-  // that is not preemptible or does not run. With a `beneficiary` that waits or was taken, only requests that it
-  // outranks; equal keys never swap. False, and no victims, where all together would not free enough. O(n log n).
+  // Selects requests of `holding` to preempt for `needed` blocks. Fills `victims`, worst rank first, promoted ones
+  // last; skips requests that are not preemptible or not running. With a waiting or taken `beneficiary`, only requests
+  // that it outranks; equal keys never preempt each other. Returns false, without victims, if all together would not
+  // free enough. O(n log n).
   bool Victims(std::span<const Holding> holding, Blocks needed, TimePoint now, std::vector<RequestId>& victims,
                RequestId beneficiary = {}) {
     victims.clear();
@@ -347,7 +347,7 @@ class WaitingQueue {
     std::int64_t missing = needed.value;
     for (auto c = candidates_.begin(); missing > 0 && c != candidates_.end(); ++c) {
       const RequestId id = c->rank.rank.key.id;
-      if (!victims.empty() && victims.back() == id) continue;  // it was named twice
+      if (!victims.empty() && victims.back() == id) continue;  // it was listed twice
       victims.push_back(id);
       missing -= c->blocks.value;
     }
@@ -359,16 +359,16 @@ class WaitingQueue {
   struct Entry {
     RequestState state = {};
     QueuePlace place = QueuePlace::kNone;
-    std::uint32_t at = 0;  // in taken_ or running_, while it is taken or runs
+    std::uint32_t at = 0;  // index in taken_ or running_, while it is taken or runs
     std::int64_t picked_at = 0;  // iterations_ when it began to run
-    std::uint64_t told = 0;  // told_ when Computed named it last
+    std::uint64_t listed_in = 0;  // steps_reported_ when Computed last listed it
   };
   struct Candidate {
     internal::VictimRank rank;
     Blocks blocks{0};
   };
 
-  // By rank, as the scheduler does; a policy's own order of victims only says which goes first.
+  // Compares by rank, like the scheduler. A policy's victim order decides only which victim is first.
   bool Outranks(Slot waiting, Slot running, TimePoint now) {
     if (queue_.PromotedWith(running, StepsRun(running))) return false;
     return queue_.promoted(waiting) || queue_.Outranks(table_[waiting].state, table_[running].state, 0, now);
@@ -380,7 +380,7 @@ class WaitingQueue {
     return slot == kNoSlot ? QueueResult::kUnknown : QueueResult::kDone;
   }
 
-  // As the scheduler does: room first, then the change, which leaves `inside_` set where an exception ends it.
+  // Like the scheduler, a call first makes room and then changes state; an exception meanwhile leaves `inside_` set.
   void ReserveSlots(std::size_t slots) {
     table_.Reserve(slots);
     queue_.Reserve(slots);
@@ -393,8 +393,7 @@ class WaitingQueue {
     return QueueResult::kDone;
   }
 
-  // Brings into the cache what the next calls will read of those that come to the top next: in a long queue each has
-  // lain there for as long as it has waited.
+  // Prefetches data of the requests that come to the top next. In a long queue it has left the cache.
   void Foresee() const {
     queue_.VisitNext([this](Slot slot, RequestId id) {
       table_.Prefetch(id);
@@ -415,7 +414,7 @@ class WaitingQueue {
     queue_.Push(slot, table_[slot].state, now, steps_run);
   }
 
-  // Out of wherever it is. The steps that ran it since it was picked.
+  // Removes a request from its place. Returns the steps that ran it since it was picked.
   std::int64_t Leave(Slot slot) {
     const std::int64_t steps_run = StepsRun(slot);
     switch (table_[slot].place) {
@@ -442,7 +441,7 @@ class WaitingQueue {
   bool Ordered(Slot slot) const {
     return table_[slot].place == QueuePlace::kWaiting || table_[slot].place == QueuePlace::kTaken;
   }
-  // Changes what is known of a request, and its rank with it where it has one.
+  // Changes the facts of a request, and its rank if it has one.
   template <class F>
   void Change(Slot slot, TimePoint now, F&& change) {
     RequestState& state = table_[slot].state;
@@ -453,10 +452,10 @@ class WaitingQueue {
     if (taken) queue_.SetAside(slot);
   }
 
-  // As though it had not been taken.
+  // Undoes Take.
   void PutBack(Slot slot) {
     table_[slot].state.taken = table_[slot].state.has_run;
-    queue_.PutBack(slot, table_[slot].state, begun_);  // a key that moves is as of then, like those of the others
+    queue_.PutBack(slot, table_[slot].state, begun_);  // moving keys are as of Begin, like those of the others
     table_[slot].place = QueuePlace::kWaiting;
   }
   void GiveBack() {
@@ -464,7 +463,7 @@ class WaitingQueue {
     taken_.clear();
   }
 
-  // No sum overflows, whatever the host tells.
+  // Charges tokens to a request, clamped so that sums never overflow.
   void Charge(RequestState& state, Tokens prefill, Tokens output) {
     const auto meant = [](Tokens tokens) {
       return std::clamp(tokens, Tokens{0}, Tokens{internal::kMostRequestTokens});
@@ -482,17 +481,17 @@ class WaitingQueue {
   IdTable<RequestId, Entry> table_;
   internal::RequestParts parts_;
   std::vector<Slot> taken_, running_;
-  TimePoint now_ = kUnset;  // the latest that was told
-  TimePoint begun_ = kUnset;  // of the last Begin
+  TimePoint now_ = kUnset;  // latest reported time
+  TimePoint begun_ = kUnset;  // time of the last Begin
   std::int64_t iterations_ = 0;  // in which something ran
-  std::uint64_t told_ = 0;  // whole steps, by Computed
+  std::uint64_t steps_reported_ = 0;  // whole steps reported by Computed
   bool iterating_ = false;  // between Begin and End
-  bool inside_ = false;  // a call; between calls: one was left half-way
+  bool inside_ = false;  // inside a call; between calls: a call is incomplete
   std::size_t slots_reserved_ = 0;
-  std::vector<Candidate> candidates_;  // of Victims
+  std::vector<Candidate> candidates_;  // for Victims
 };
 
-// With a policy that is chosen at run time.
+// A queue whose policy is chosen at run time.
 using AnyWaitingQueue = WaitingQueue<AnyPolicy>;
 
 }  // namespace takt

@@ -1,4 +1,4 @@
-// The facts that a router has of its requests and instances, and which reports of a host it believes.
+// A router's facts about its requests and instances, and the checks of a host's reports.
 #ifndef TAKT_ROUTER_BOOK_H_
 #define TAKT_ROUTER_BOOK_H_
 
@@ -20,8 +20,8 @@
 
 namespace takt::internal {
 
-// Invariant: a request has the status kPlaced exactly if its `place` names an instance that is up, and it is among the
-// requests of this instance in `placed`. An event that Heeds refuses changes nothing but counters and faults.
+// Invariant: a request has the status kPlaced if and only if its `place` names an instance that is up. It is then among
+// the requests of this instance in `placed`. An event that Heeds refuses changes only counters and faults.
 struct RouterBook {
   explicit RouterBook(const RouterOptions& from) : options(from), calls(from) {
     table.KeyHashes(options.hash_seed);
@@ -129,14 +129,14 @@ struct RouterBook {
   bool Heeds(const RequestServed& e) { return Lives(e.instance, e.life); }
   bool Heeds(const RequestEnded& e) { return Lives(e.instance, e.life); }
 
-  // Whether the instance is up in an earlier life.
+  // Returns true if the event restarts an instance that is up in an earlier life.
   bool Restarts(const InstanceUp& e) {
     const InstanceState* at = instances.Find(e.instance.id);
     return at != nullptr && e.instance.life > at->instance.life;
   }
 
-  // Returns false, and counts the event, if the instance is not in this life: the event is late, or names a life that
-  // has not begun.
+  // Returns false, and counts the event, if the instance is not in this life. The event is then late, or names a life
+  // that has not begun.
   bool Lives(InstanceId id, std::uint64_t life) {
     if (!id || life == 0) return true;
     const InstanceState* at = instances.Find(id);
@@ -149,21 +149,21 @@ struct RouterBook {
     return false;
   }
 
-  // Whether an event about a living request comes from a place that the request has left.
+  // Returns true if an event about a living request comes from a place that the request has left.
   bool Left(Slot slot, InstanceId instance, std::uint64_t life) {
     const InstanceId place = table[slot].place;
     if (instance && instance != place) return true;
     return life != 0 && (!place || instances.Find(place)->instance.life != life);
   }
 
-  // ---- rooms for a request ------------------------------------------------------------------------------------------
+  // ---- room for a request -------------------------------------------------------------------------------------------
 
   std::int64_t MostOn(const InstanceState& i) const { return std::min(i.instance.capacity, options.max_outstanding); }
   bool HasRoom(const InstanceState& i) const { return i.outstanding < MostOn(i); }
   bool AnyRoom() const {
     return std::ranges::any_of(instances.all(), [this](const InstanceState& i) { return HasRoom(i); });
   }
-  // An instance needs room for the prompt and one token more.
+  // Returns true if the instance has KV for the prompt and one more token.
   static bool Fits(const Request& r, const Instance& i) {
     return i.kv_tokens.value == 0 || r.prompt_tokens < i.kv_tokens;
   }
@@ -176,7 +176,7 @@ struct RouterBook {
   PlacedRequests placed;
   WorkflowCalls calls;
   RouterNotices notices;
-  std::vector<Slot> scratch;  // of one event, or one search
+  std::vector<Slot> scratch;  // of the current event or search
 };
 
 }  // namespace takt::internal

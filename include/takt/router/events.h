@@ -11,10 +11,10 @@
 
 namespace takt::internal {
 
-// One event, for the time of a call.
+// Handles one event during one call.
 //
-// Invariant: an event that the router heeds reaches the placement and the policy before the router acts on it. Other
-// events reach neither.
+// Invariant: the placement and the policy observe an event that the router heeds before the router acts on it. They do
+// not observe other events.
 template <RankPolicy Policy, PlacementPolicy Placer>
 class RouterActs {
  public:

@@ -17,8 +17,8 @@
 
 namespace takt::internal {
 
-// Invariant: instances are ordered by id. Each has a slot of its own, below the most that were ever up at once, and a
-// life that is not 0 and at most newest_life().
+// Invariant: instances are ordered by id. Each has a unique slot, below the maximum number of instances that were up at
+// once. Its life is not 0 and at most newest_life().
 class InstanceTable {
  public:
   ProfileId AddProfile(InstanceProfile profile) {
@@ -26,11 +26,11 @@ class InstanceTable {
     if (at == profiles_.end()) at = profiles_.insert(at, std::move(profile));
     return {static_cast<std::uint64_t>(at - profiles_.begin()) + 1};
   }
-  bool Has(ProfileId profile) const { return profile.value <= profiles_.size(); }  // or none was named
+  bool Has(ProfileId profile) const { return profile.value <= profiles_.size(); }  // true also for no profile
 
   std::span<InstanceState> all() { return up_; }
   std::span<const InstanceState> all() const { return up_; }
-  std::uint64_t newest_life() const { return newest_life_; }  // the greatest of any instance so far
+  std::uint64_t newest_life() const { return newest_life_; }  // maximum life of any instance so far
 
   // Returns null if the instance is not up.
   InstanceState* Find(InstanceId id) {
@@ -38,7 +38,7 @@ class InstanceTable {
     return at != up_.end() && IdOf(*at) == id ? &*at : nullptr;
   }
 
-  // Returns the c-th candidate of a call, or null if it is not up. O(1) if the call before had the same candidates.
+  // Returns the c-th candidate of a call, or null if it is not up. O(1) if the previous call had the same candidates.
   const InstanceState* Candidate(std::size_t c, InstanceId id) {
     if (c >= candidate_at_.size()) return Find(id);
     std::uint32_t& at = candidate_at_[c];
@@ -48,10 +48,11 @@ class InstanceTable {
     return found;
   }
 
-  // Makes room for one more.
+  // Makes room for one more instance.
   void MakeRoomForOne() { MakeRoom(up_, 1), MakeRoom(candidate_at_, 1), MakeRoom(free_slots_, 1); }
 
-  // Returns the instance, and whether it is new. One that was up keeps its life, and changes its description.
+  // Adds or updates an instance. Returns it, and true if it is new. An instance that was up keeps its life, and gets
+  // the new description.
   std::pair<InstanceState*, bool> Up(const Instance& instance) {
     const ProfileId named = instance.profile;
     const InstanceProfile* profile = named ? &profiles_[named.value - 1] : nullptr;
@@ -71,7 +72,7 @@ class InstanceTable {
     return {&*at, true};
   }
 
-  // Takes out an instance that is up.
+  // Removes an instance that is up.
   InstanceState Remove(InstanceId id) {
     const auto at = LowerBound(id);
     InstanceState gone = std::move(*at);
@@ -85,7 +86,7 @@ class InstanceTable {
  private:
   std::vector<InstanceState>::iterator LowerBound(InstanceId id) { return std::ranges::lower_bound(up_, id, {}, IdOf); }
 
-  std::deque<InstanceProfile> profiles_;  // by id less one, each at an address that stays
+  std::deque<InstanceProfile> profiles_;  // by id - 1; addresses are stable
   std::vector<InstanceState> up_;
   std::vector<std::uint32_t> candidate_at_;  // index in `up_` of the c-th candidate of the last call
   std::vector<std::uint32_t> free_slots_;  // of instances that went down

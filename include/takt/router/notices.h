@@ -15,32 +15,32 @@ namespace takt {
 
 struct Placement {
   RequestId request;
-  InstanceId instance;  // that computes it
-  std::uint64_t life = 0;  // of `instance`; events about this placement name it
+  InstanceId instance;  // instance that computes the request
+  std::uint64_t life = 0;  // life of `instance`; events about this placement name it
 
   friend constexpr bool operator==(const Placement&, const Placement&) = default;
 };
 
 namespace internal {
 
-// Invariant: each failure, ended workflow and workflow fault is in one list of one Place. Between two calls of Place
-// they gather in `refused`, `ending` and `new_faults`.
+// Invariant: each failure, ended workflow and workflow fault appears in one list of one Place. Between two calls of
+// Place, `refused`, `ending` and `new_faults` collect them.
 struct RouterNotices {
   void Reserve(std::size_t requests) { placed.reserve(requests), failed.reserve(requests), refused.reserve(requests); }
-  // Makes room for an event: all requests of a workflow may go.
+  // Makes room for an event, which may end all requests of a workflow.
   void MakeRoomToGather(std::size_t alive, std::size_t workflows) {
     MakeRoom(refused, alive + 1);
     MakeRoom(ending, workflows + 1);
     MakeRoom(new_faults, 1);
   }
-  // Makes room for a Place. No request ends, or is placed, twice. The lists of the last call count, too.
+  // Makes room for a Place, which includes the lists of the last call. No request ends, or is placed, twice.
   void MakeRoomToPlace(std::size_t alive, std::size_t workflows) {
     MakeRoom(refused, alive), MakeRoom(failed, alive), MakeRoom(placed, alive);
     MakeRoom(ending, workflows), MakeRoom(ended, workflows);
   }
 
   void Clear() { placed.clear(), failed.clear(), ended.clear(), faults.clear(); }
-  // Moves the gathered notices to the lists, which are clear.
+  // Moves the collected notices to the lists, which must be clear.
   void TakeGathered() { failed.swap(refused), ended.swap(ending), faults.swap(new_faults); }
 
   std::vector<Placement> placed;

@@ -16,17 +16,19 @@
 namespace takt {
 
 struct RouterOptions {
-  std::int64_t max_outstanding = Instance::kUnbounded;  // requests per instance at once, beside its own capacity
-  std::int32_t window = 16;  // waiting requests looked at past the first one that must wait
-  bool fail_unfit = false;  // fail what is too large for every instance that is up, instead of setting it
-                            // aside until a larger one comes
-  std::int64_t reserve_requests = 1024;  // storage made ready at creation; up to here On and Place allocate nothing
-  // How calls of declared workflows share the time that is left: sets Request::deadline when a call may be made and
-  // again when it is sent, and Request::compute. None: requests stay as told.
+  std::int64_t max_outstanding = Instance::kUnbounded;  // Maximum requests per instance at once, in addition to the
+                                                        // instance's own capacity.
+  std::int32_t window = 16;  // Maximum waiting requests considered after the first one that must wait.
+  bool fail_unfit = false;  // true: fail requests too large for every instance that is up; false: keep them until a
+                            // larger instance comes
+  std::int64_t reserve_requests = 1024;  // number of requests for which memory is reserved; up to it On and Place
+                                         // allocate nothing
+  // Division of the remaining time among calls of declared workflows. Sets Request::deadline when a call may be sent
+  // and when it is sent, and Request::compute. None: requests stay unchanged.
   std::optional<BudgetOptions> budgets = {};
-  std::shared_ptr<const StageTimes> stage_times = {};  // for budgets: measured; null: by the instances' cost models
+  std::shared_ptr<const StageTimes> stage_times = {};  // measured times for budgets; null: the instances' cost models
   WorkflowTableOptions workflows = {};
-  std::uint64_t hash_seed = 0;  // keys the hashes of ids and workflows, as SchedulerOptions::hash_seed does
+  std::uint64_t hash_seed = 0;  // keys the hashes of ids and workflows, like SchedulerOptions::hash_seed
 
   template <class Self, class List>
   static constexpr auto ListOptions(Self& self, List&& list) {
@@ -35,7 +37,7 @@ struct RouterOptions {
                 Option("hash_seed", self.hash_seed));
   }
 
-  // InvalidArgument names every field at fault, with its value.
+  // Returns InvalidArgument with every invalid field and its value.
   absl::Status Validate() const {
     Faults faults;
     faults.ExpectOptions(*this);

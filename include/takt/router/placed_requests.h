@@ -1,4 +1,4 @@
-// The requests on each instance, and which of them no report of the instance includes yet.
+// The requests on each instance, and those that no report of the instance includes yet.
 #ifndef TAKT_ROUTER_PLACED_REQUESTS_H_
 #define TAKT_ROUTER_PLACED_REQUESTS_H_
 
@@ -15,7 +15,7 @@
 namespace takt::internal {
 
 // Invariant: an instance's `outstanding` is the number of its members. `since_report` and `tokens_since_report` count
-// the placements since its newest report that this report cannot include.
+// the placements that its newest report cannot include.
 class PlacedRequests {
  public:
   std::int64_t size() const { return size_; }  // on all instances
@@ -23,7 +23,7 @@ class PlacedRequests {
   // Makes room for one more instance.
   void MakeRoomForOne() { MakeRoom(lists_, 1); }
 
-  // A new instance comes up, in a slot whose list is empty.
+  // Adds an instance that came up. The list of its slot must be empty.
   void Up(const InstanceState& instance, TimePoint now) {
     if (instance.slot >= lists_.size()) lists_.resize(instance.slot + std::size_t{1});
     lists_[instance.slot] = {.as_of = now};
@@ -52,7 +52,7 @@ class PlacedRequests {
     --instance.outstanding;
   }
 
-  // Moves all requests of an instance that went down to `to`, by slot.
+  // Moves all requests of an instance that went down to `to`, in order of slots.
   void TakeAll(RouteTable& table, const InstanceState& gone, std::vector<Slot>& to) {
     SlotList& all = lists_[gone.slot].all;
     size_ -= all.size();
@@ -60,15 +60,15 @@ class PlacedRequests {
     for (const Slot slot : to) table[slot].unseen = false;
   }
 
-  // Whether a report as of this time is older than one before it.
+  // Returns true if a report as of this time is older than an earlier one.
   bool IsLate(const InstanceState& instance, TimePoint as_of) const {
     return as_of != kUnset && as_of < lists_[instance.slot].as_of;
   }
 
-  // Takes the newest report of an instance, whose `as_of` is no later than now.
-  void Report(RouteTable& table, InstanceState& instance, const InstanceReport& told) {
+  // Stores the newest report of an instance. Its `as_of` must not be later than now.
+  void Report(RouteTable& table, InstanceState& instance, const InstanceReport& newest) {
     InstanceReport& report = instance.report;
-    report = told;
+    report = newest;
     report.waiting = std::min(report.waiting, kMostCount), report.running = std::min(report.running, kMostCount);
     instance.reported = true;
     List& list = lists_[instance.slot];
@@ -84,12 +84,13 @@ class PlacedRequests {
   }
 
  private:
-  static constexpr std::int64_t kMostCount = std::int64_t{1} << 48;  // of a report: no sum of counts overflows
+  static constexpr std::int64_t kMostCount = std::int64_t{1} << 48;  // bound for counts in reports, so that sums never
+                                                                     // overflow
 
   struct List {
-    TimePoint as_of = kUnset;  // time up to which the reports are complete
+    TimePoint as_of = kUnset;  // time up to which reports are complete
     AgeList unseen = {};  // living requests that no report includes
-    std::int64_t tokens = 0;  // of the prompts of these
+    std::int64_t tokens = 0;  // prompt tokens of these requests
     SlotList all = {};
   };
 

@@ -1,4 +1,4 @@
-// A placement with all hooks: those that it lacks do nothing.
+// Adds the missing hooks to a placement; they do nothing.
 #ifndef TAKT_ROUTER_PLACEMENT_HOOKS_H_
 #define TAKT_ROUTER_PLACEMENT_HOOKS_H_
 
@@ -9,7 +9,7 @@
 
 namespace takt::internal {
 
-// Invariant: each hook reaches the placement at most once for each call.
+// Invariant: each call invokes each hook of the placement at most once.
 template <PlacementPolicy Placer>
 class PlacementHooks {
  public:

@@ -1,4 +1,4 @@
-// The search for instances that take waiting requests.
+// Finds instances for waiting requests.
 #ifndef TAKT_ROUTER_PLACING_H_
 #define TAKT_ROUTER_PLACING_H_
 
@@ -14,16 +14,16 @@
 
 namespace takt::internal {
 
-// One search, for the time of a call.
+// One search during one call.
 //
-// Invariant: a request is placed only on an instance that is up, has room and is large enough, and whose score is above
-// -infinity. Of equal scores the smaller instance id wins.
+// Invariant: a request is placed only on an instance that is up, has room, is large enough, and has a score above
+// -infinity. Ties by the smaller instance id.
 template <RankPolicy Policy, PlacementPolicy Placer>
 class Placing {
  public:
   explicit Placing(RouterRequests<Policy, Placer>& requests) : r_(requests) {}
 
-  // Places requests in rank order, and looks at most `window` requests past the first that must wait.
+  // Places requests in rank order, and considers at most `window` requests after the first one that must wait.
   void Run() {
     r_.queue.BeginPlan(r_.now(), r_.StateOf());
     PlaceFromTop();
@@ -32,7 +32,7 @@ class Placing {
     TellPressure();
   }
 
-  // Scores the candidates for a request, NaN for those that may not have it. Returns the number of other scores.
+  // Scores the candidates for a request; NaN for excluded ones. Returns the number of other scores.
   std::size_t Score(const RequestState& state, std::span<const InstanceId> candidates, std::span<double> scores) {
     constexpr double kNoPlace = std::numeric_limits<double>::quiet_NaN();
     r_.placer.Prepare(state, r_.now());
@@ -53,7 +53,7 @@ class Placing {
     }
   }
 
-  // Looks past a first request that must wait, in rank order. Returns true if it placed a request.
+  // Considers requests after the first one, which must wait, in rank order. Returns true if it placed a request.
   bool PlacePastTop() {
     if (r_.queue.empty() || !r_.AnyRoom()) return false;
     auto& window = r_.scratch;
@@ -70,7 +70,7 @@ class Placing {
     return moved;
   }
 
-  // Returns true if the request has left the queue: placed, set aside or failed.
+  // Returns true if the request left the queue: placed, set aside or failed.
   bool TryPlace(Slot slot) {
     const RequestState& state = r_.table[slot].state;
     InstanceState* best = nullptr;
@@ -100,9 +100,9 @@ class Placing {
     return true;
   }
 
-  // Tells a policy that prices resources why the first request still waits. It waits for places (kSequences) if the
-  // instances that are large enough are full, and for memory (kKv) if the placement wants none of them now. Sizes are
-  // means over the instances that take requests and have reported them.
+  // Reports why the first request still waits, to a policy that prices resources. kSequences: the instances that are
+  // large enough are full. kKv: the placement rejects them all now. Sizes are means over the instances that accept
+  // requests and have reported them.
   void TellPressure() {
     if (!r_.queue.hooks().pressure) return;
     QueuePressure pressure;

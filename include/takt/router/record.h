@@ -1,4 +1,4 @@
-// The living requests of a router: a record each, by slot or by id.
+// Records of a router's living requests, by slot or by id.
 #ifndef TAKT_ROUTER_RECORD_H_
 #define TAKT_ROUTER_RECORD_H_
 
@@ -17,29 +17,29 @@
 namespace takt::internal {
 
 enum class RouteStatus : std::uint8_t {
-  kUnknown,   // no living request has the slot
-  kWaiting,   // in the ranked queue
+  kUnknown,  // no living request has the slot
+  kWaiting,  // in the queue
   kSetAside,  // too large for every instance that is up
-  kHeld,      // until earlier stages of its workflow end
-  kPlaced,    // on an instance
+  kHeld,  // waits for earlier stages of its workflow
+  kPlaced,  // on an instance
 };
 
-// Service that the policy has heard of, wherever the request ran.
+// The service that was reported to the policy, wherever the request ran.
 struct Charged {
   struct More {
     Tokens prefill{0}, output{0};
-    std::int64_t steps = 0;  // of the output
+    std::int64_t steps = 0;  // steps of the output
   };
 
-  // Raises the charge to `to` and returns the difference: repeated reports, and work that a lost instance had done
-  // before, are charged once.
+  // Raises the charge to `to` and returns the difference. Repeated reports, and repeated work of a lost instance, are
+  // charged only once.
   More RaiseTo(const TokensServed& to, std::int32_t sequences) {
     More more;
     const bool first = served.output.value == 0;
     if (to.prefill > served.prefill) more.prefill = {to.prefill.value - served.prefill.value};
     if (to.output > served.output) {
       more.output = {to.output.value - served.output.value};
-      // A token for each sequence and step. The step of the first token is that of the last prompt token.
+      // One token per sequence and step. The first token comes with the last prompt token.
       more.steps = (std::int64_t{more.output.value} + sequences - 1) / sequences - (first ? 1 : 0);
     }
     served.prefill = std::max(served.prefill, to.prefill), served.output = std::max(served.output, to.output);
@@ -47,21 +47,21 @@ struct Charged {
   }
 
   TokensServed served = {};
-  bool reported = false;  // by a host, since the request was placed
+  bool reported = false;  // the host reported since the placement
 };
 
 struct RouteRecord {
   RequestState state = {};
   RouteStatus status = RouteStatus::kUnknown;
-  bool unseen = false;  // no report of its instance includes it yet: `age` is in a list
+  bool unseen = false;  // no report of its instance includes it yet; `age` is in a list
   InstanceId place = {};  // none: not placed
   TimePoint placed{};
   AgeLink age = {};
-  Slot before = kNoSlot, after = kNoSlot;  // in the SlotList of its instance, or of those that are set aside
+  Slot before = kNoSlot, after = kNoSlot;  // in the SlotList of its instance, or of requests set aside
   Charged charged = {};
 };
 
-// Invariant: a slot has a status other than kUnknown exactly while its request is found by its id.
+// Invariant: a slot has a status other than kUnknown if and only if its request can be found by id.
 class RouteTable : public IdTable<RequestId, RouteRecord> {
  public:
   // Makes room for the copies of the request's spans, in the slot that Insert takes next.
@@ -69,7 +69,7 @@ class RouteTable : public IdTable<RequestId, RouteRecord> {
     if (RequestParts::Any(request)) parts_.MakeRoom(MakeSlot(), request);
   }
 
-  // Returns a fresh record's slot. `request.id` must be new, and have room.
+  // Adds a record and returns its slot. `request.id` must be new, and room must be available.
   Slot Insert(const Request& request) {
     const Slot slot = IdTable::Insert(request.id);
     RouteRecord& record = (*this)[slot];
@@ -89,9 +89,9 @@ class RouteTable : public IdTable<RequestId, RouteRecord> {
   RequestParts parts_;
 };
 
-// Requests in no order, threaded through their records.
+// An unordered list of requests, threaded through their records.
 //
-// Invariant: a record is in at most one list, and the list has size() members.
+// Invariant: a record is in at most one list. The list has size() members.
 class SlotList {
  public:
   std::int64_t size() const { return size_; }
@@ -109,7 +109,7 @@ class SlotList {
     if (after != kNoSlot) table[after].before = before;
     --size_;
   }
-  // Moves all members to `to`, by slot.
+  // Moves all members to `to`, in order of slots.
   void TakeAll(const RouteTable& table, std::vector<Slot>& to) {
     to.clear();
     for (Slot slot = std::exchange(first_, kNoSlot); slot != kNoSlot; slot = table[slot].after) to.push_back(slot);

@@ -1,4 +1,4 @@
-// The life of a router's requests, from arrival to their end.
+// The life of a router's requests, from arrival to end.
 #ifndef TAKT_ROUTER_REQUESTS_H_
 #define TAKT_ROUTER_REQUESTS_H_
 
@@ -17,8 +17,8 @@
 
 namespace takt::internal {
 
-// Invariant: the queue holds exactly the requests with the status kWaiting, and `set_aside` those with kSetAside. A
-// request that may expire is in `expiries` until it is placed.
+// Invariant: the queue has exactly the requests with the status kWaiting, and `set_aside` those with kSetAside.
+// `expiries` has each request that may expire, until it is placed.
 template <RankPolicy Policy, PlacementPolicy Placer>
 struct RouterRequests : RouterBook {
   RouterRequests(const RouterOptions& from, Policy policy, Placer placement)
@@ -73,13 +73,13 @@ struct RouterRequests : RouterBook {
     queue.Push(slot, record.state, now());
   }
 
-  // A waiting request fits no instance that is up.
+  // Sets aside a waiting request that fits no instance that is up.
   void SetAside(Slot slot) {
     queue.Erase(slot);
     table[slot].status = RouteStatus::kSetAside;
     set_aside.Add(table, slot);
   }
-  // All of these wait again: a new instance may be large enough.
+  // Puts all of these back into the queue, because a new instance may be large enough.
   void TakeBackAside() {
     set_aside.TakeAll(table, scratch);
     for (const Slot slot : scratch) Enqueue(slot);
@@ -101,7 +101,7 @@ struct RouterRequests : RouterBook {
 
   // ---- on an instance -----------------------------------------------------------------------------------------------
 
-  // A request that has left the queue goes to this instance.
+  // Places a request that has left the queue on this instance.
   void Assign(Slot slot, InstanceState& instance) {
     RouteRecord& record = table[slot];
     record.status = RouteStatus::kPlaced;
@@ -113,12 +113,12 @@ struct RouterRequests : RouterBook {
     notices.placed.push_back({record.state.request.id, instance.instance.id, instance.instance.life});
     calls.Sent(record.state, instance, instances.all(), now());
     placer.Placed(record.state, instance, now());
-    // No report counts it yet, but one Place must not give a group all instances.
+    // Charge the prompt now, before any report. Otherwise one Place could give a group all instances.
     Charge(slot, {record.state.request.prompt_tokens, {}});
     queue.ReadGroupsAgain();
   }
 
-  // The instance went down: its requests wait again.
+  // Puts the requests of an instance that went down back into the queue.
   void ReturnAll(const InstanceState& gone) {
     placed.TakeAll(table, gone, scratch);
     for (const Slot slot : scratch) {
@@ -131,7 +131,7 @@ struct RouterRequests : RouterBook {
     }
   }
 
-  // A host reported the service of a placed request.
+  // Records the reported service of a placed request.
   void Serve(Slot slot, const TokensServed& served) {
     RequestState& state = table[slot].state;
     state.generated = std::max(state.generated, Tokens{served.output.value / state.request.sequences});
@@ -140,7 +140,7 @@ struct RouterRequests : RouterBook {
     Charge(slot, served);
   }
 
-  // Charges a request that finished without a report for the output that was expected.
+  // Charges the expected output to a request that finished without a report.
   void ChargeExpected(Slot slot) {
     const Request& r = table[slot].state.request;
     if (!r.output_tokens.known()) return;
@@ -152,7 +152,7 @@ struct RouterRequests : RouterBook {
 
   // ---- ends ---------------------------------------------------------------------------------------------------------
 
-  // Forgets a living request, wherever it is. `well`: its stage does not need it again.
+  // Forgets a living request in any state. `well`: its stage is complete.
   void End(Slot slot, bool well) {
     switch (table[slot].status) {
       case RouteStatus::kPlaced: {
@@ -175,7 +175,7 @@ struct RouterRequests : RouterBook {
     Follow(FailReason::kHost);
   }
 
-  // Carries out the changes of the workflows. `reason`: for calls of a workflow that is over.
+  // Applies the changes of the workflows. `reason`: for calls of a workflow that is over.
   void Follow(FailReason reason) {
     WorkflowTable& workflows = calls.table();
     for (const Slot slot : workflows.released()) Enqueue(slot);
@@ -183,7 +183,7 @@ struct RouterRequests : RouterBook {
     for (const Slot slot : workflows.dropped()) {
       ++stats.dropped;
       notices.refused.push_back({table[slot].state.request.id, reason});
-      End(slot, false);  // the workflow table has dropped it: nothing follows
+      End(slot, false);  // the workflow table has dropped it, so nothing follows
     }
     workflows.dropped().clear();
     stats.workflows_ended += workflows.ended().size();
@@ -198,7 +198,7 @@ struct RouterRequests : RouterBook {
   std::size_t slots_reserved = 0;
 
  private:
-  // Tells the policy of service beyond its highest charge.
+  // Reports service beyond the request's highest charge to the policy.
   void Charge(Slot slot, const TokensServed& served) {
     const RequestState& state = table[slot].state;
     const Charged::More more = table[slot].charged.RaiseTo(served, state.request.sequences);

@@ -6,35 +6,35 @@
 
 namespace takt {
 
-// X(name, what one unit of it is)
+// X(name, unit that it counts)
 #define TAKT_ROUTER_STATS(X)                                                                              \
   X(arrived, "requests accepted")                                                                         \
   X(placed, "placements, repeated ones included")                                                         \
   X(ended, "requests that ended on their instance")                                                       \
   X(cancelled, "requests cancelled while alive")                                                          \
   X(failed_invalid, "requests refused: no id, or nothing to compute")                                     \
-  X(failed_id_in_use, "requests refused because another of their id is alive")                            \
+  X(failed_id_in_use, "requests refused because their id was still in use")                               \
   X(failed_expired, "requests that waited here past expires_at")                                          \
   X(failed_unfit, "requests too large for every instance that was up, with fail_unfit")                   \
-  X(returned, "requests that came back because their instance went down")                                 \
-  X(held, "calls made before the stages ahead of theirs had ended")                                       \
+  X(returned, "requests returned because their instance went down")                                       \
+  X(held, "calls made before earlier stages had ended")                                                   \
   X(dropped, "requests that failed because their workflow was over")                                      \
   X(workflows_declared, "workflows that began")                                                           \
   X(workflows_ended, "workflows that completed, were cancelled, or failed by silence")                    \
-  X(workflow_faults, "what was said of workflows and cannot be")                                          \
+  X(workflow_faults, "invalid reports about workflows")                                                   \
   X(instances_lost, "instances that went down")                                                           \
-  X(told_late, "messages of a request's former place, of an earlier life, or out of date; ignored")       \
+  X(told_late, "late reports: from a former place, an earlier life, or out of date; ignored")             \
   X(events_unknown, "events that name no living request, or no instance that is up")                      \
   X(events_invalid, "instances with no id, one role, unknown profile; negative counts; as_of beyond now") \
-  X(clock_stepped_back, "calls whose time lay before an earlier one's, taken as that")                    \
-  X(calls_after_end, "calls of a router that an exception had ended; ignored")
+  X(clock_stepped_back, "calls with a time before an earlier call, which was used instead")               \
+  X(calls_after_end, "calls after an exception ended the router; ignored")
 
 struct RouterStats {
 #define TAKT_ROUTER_STATS_FIELD(name, text) std::uint64_t name = 0;
   TAKT_ROUTER_STATS(TAKT_ROUTER_STATS_FIELD)
 #undef TAKT_ROUTER_STATS_FIELD
 
-  // All that the host said and cannot be, in one number (model/fault.h): 0 is as it should be.
+  // Returns the number of invalid inputs from the host (model/fault.h). 0: no faults found.
   constexpr std::uint64_t faults() const {
     return failed_invalid + failed_id_in_use + workflow_faults + events_unknown + events_invalid + clock_stepped_back +
            calls_after_end;

@@ -1,4 +1,4 @@
-// The calls of a router's workflows: which may be sent, and how much time each may take.
+// The calls of a router's workflows: which may be sent, and how much time each has.
 #ifndef TAKT_ROUTER_WORKFLOW_CALLS_H_
 #define TAKT_ROUTER_WORKFLOW_CALLS_H_
 
@@ -16,8 +16,8 @@
 
 namespace takt::internal {
 
-// Invariant: a call of a living workflow is in table(), by its request's slot, until its request or its workflow ends.
-// Without budgets requests keep their deadlines.
+// Invariant: table() has each call of a living workflow, by its request's slot, until the request or the workflow ends.
+// Without budgets, requests keep their deadlines.
 class WorkflowCalls {
  public:
   explicit WorkflowCalls(const RouterOptions& options)
@@ -28,7 +28,8 @@ class WorkflowCalls {
 
   void Up(const InstanceState& instance) { costs_.Up(instance); }
 
-  // A request has arrived. Not ready: it must be held. A request of no living workflow is ready.
+  // Adds the call of an arriving request. If it is not ready, the request must be held. A request without a living
+  // workflow is ready.
   WorkflowTable::Made Make(const RequestState& call, std::span<const InstanceState> up, TimePoint now) {
     const Request& r = call.request;
     if (!r.workflow || !table_.alive(r.workflow)) return {.ready = true};
@@ -42,7 +43,7 @@ class WorkflowCalls {
     if (deadline != kNever) call.request.deadline = deadline;
   }
 
-  // A request was sent to an instance: sets its deadline and the time that it will compute.
+  // Sets the deadline and the compute time of a request that was sent to an instance.
   void Sent(RequestState& request, const InstanceState& instance, std::span<const InstanceState> up, TimePoint now) {
     if (!budgets_) return;
     SetDeadline(request, up, now);
@@ -50,7 +51,7 @@ class WorkflowCalls {
     request.request.compute = costs_.On(instance);
   }
 
-  // A request has ended. `well`: its stage does not need it again.
+  // Removes the call of a request that has ended. `well`: its stage is complete.
   void Ended(Slot slot, bool well, TimePoint now) {
     if (well) {
       table_.Ended(slot, now);

@@ -1,4 +1,4 @@
-// Which adapters are in use.
+// The adapters in use.
 #ifndef TAKT_SCHEDULER_ADAPTER_SET_H_
 #define TAKT_SCHEDULER_ADAPTER_SET_H_
 
@@ -11,18 +11,18 @@
 
 namespace takt::internal {
 
-// Each with the number of requests that use it: of those that run, and of those that are to be admitted.
+// Counts, for each adapter, the running requests and the pending admissions that use it.
 class AdapterSet {
  public:
   void Reserve(std::size_t adapters) { uses_.reserve(adapters); }
 
-  // Whether a request with this adapter may run where at most so many adapters may be in use.
+  // Returns true if a request with this adapter may run when at most `most` adapters may be in use.
   bool Fits(AdapterId id, std::int32_t most) const {
     const auto loaded = static_cast<std::int32_t>(uses_.size());
     return loaded < most || std::ranges::find(uses_, id, &Use::id) != uses_.end();
   }
 
-  // One request more, or one less. Without an adapter nothing happens.
+  // Add and Remove ignore requests without an adapter.
   void Add(AdapterId id) {
     if (!id) return;
     auto use = std::ranges::find(uses_, id, &Use::id);
@@ -35,7 +35,7 @@ class AdapterSet {
     if (--use->requests == 0) uses_.erase(use), ++changes_;
   }
 
-  // Differs wherever other adapters are in use.
+  // Changes whenever the set of adapters changes.
   std::uint64_t version() const { return uses_.empty() ? 0 : changes_; }
 
  private:

@@ -1,4 +1,4 @@
-// Whether a waiting request fits a step.
+// Decides whether a waiting request fits a step.
 #ifndef TAKT_SCHEDULER_ADMISSION_H_
 #define TAKT_SCHEDULER_ADMISSION_H_
 
@@ -19,14 +19,15 @@ namespace takt::internal {
 
 enum class Fit : std::uint8_t { kAdmitted, kGone, kSkip, kStop };
 
-// Invariant: a request that does not fit is as it was, but for what it waits for.
+// Invariant: a request that does not fit stays unchanged, except for the reason why it waits.
 class Admission {
  public:
   Admission(EngineState& s, Kv& kv, Gate& gate, Prefixes& prefixes, Lives& lives, NewRows& new_rows,
             OracleQuestions& questions)
       : s_(s), kv_(kv), gate_(gate), prefixes_(prefixes), lives_(lives), new_rows_(new_rows), questions_(questions) {}
 
-  // Moves a waiting request to the running set if it fits this step. Those that may be tried after it are `next`.
+  // Moves a waiting request to the running set if it fits this step. `next` lists the requests that may be tried after
+  // it.
   Fit TryAdmit(Slot slot, std::span<const Slot> next = {}, bool through_gate = true) {
     const auto skip = [this](WaitsFor reason) {
       s_.draft.top_waits_for = reason;
@@ -49,7 +50,7 @@ class Admission {
     }
     if (record.cpu_blocks > 0) return TrySwapIn(slot);
 
-    // The request may have KV already: kept KV, or a prefix.
+    // The request may already have KV: its own or a cached prefix.
     std::int32_t start = record.computed;
     const PrefixHit hit = prefixes_.HitOf(record);
     if (hit.chunks > 0) start = hit.chunks * r.prefix.block_tokens.value;
@@ -57,8 +58,8 @@ class Admission {
       start = questions_.CachedOf(slot, next);
     }
     if (record.computed == 0 && record.blocks == 0) start = std::max(start, prefixes_.ArrivedOf(record));
-    // The rest of the prompt is computed once the load has ended. If the load fails, a step must be able to compute it
-    // whole.
+    // The row computes the rest of the prompt when the load ends. A failed load requires a step that can compute it
+    // all.
     std::int32_t copies = prefixes_.CopiesOf(record);
     if (copies > 0 && !s_.budget.Fits(r, start, record.known - start)) copies = 0;
     if (copies * r.prefix.block_tokens.value <= start) copies = 0;
@@ -124,7 +125,7 @@ class Admission {
   }
 
  private:
-  // KV comes back from the host's memory.
+  // Admits a request whose KV must be swapped in.
   Fit TrySwapIn(Slot slot) {
     const Record& record = s_.table[slot];
     const std::int32_t blocks = std::max(kv_.BlocksFor(record), record.cpu_blocks);
@@ -150,8 +151,9 @@ class Admission {
     return Fit::kAdmitted;
   }
 
-  // Blocks of `free` ones that an admission must leave, so that rows can grow: the watermark, if anything runs. If only
-  // this has kept out the first of the queue for `admission_window` plans, a block for each sequence is enough.
+  // Returns how many of the `free` blocks an admission must leave for running rows to grow. This is the watermark, or 0
+  // if nothing runs. If only the watermark has kept out the head of the queue for `admission_window` plans, one block
+  // per sequence is enough.
   std::int32_t Spared(Slot slot, std::int32_t need, std::int32_t free) {
     if (s_.counts.rows == 0) return 0;
     std::uint64_t& fits_since = s_.table[slot].fits_since;
@@ -166,11 +168,11 @@ class Admission {
     return kv_.watermark;
   }
 
-  // Returns true if this many blocks can never be free. The ledger's total was checked at arrival; only the total of an
-  // oracle can have shrunk since.
+  // Returns true if this many blocks can never be free. Arrival checks the ledger's total, but an oracle's total can
+  // shrink later.
   bool Outgrows(std::int32_t blocks) const { return kv_.oracle != nullptr && blocks > kv_.TotalBlocks(); }
 
-  // The first of a step may exceed the step's allowance: else what is larger than it would never move.
+  // The first move of a step may exceed the swap-in limit. Otherwise KV larger than the limit could never move.
   bool MayMoveIn(std::int32_t blocks) const {
     return blocks <= s_.budget.swap_in ||
            (s_.budget.swap_in == s_.budget.limits.swap_in.value && s_.budget.swap_in > 0);

@@ -1,4 +1,4 @@
-// Which waiting requests a plan tries to admit, in what order.
+// Decides which waiting requests a plan tries to admit, and in what order.
 #ifndef TAKT_SCHEDULER_ADMISSION_WALK_H_
 #define TAKT_SCHEDULER_ADMISSION_WALK_H_
 
@@ -24,11 +24,12 @@
 
 namespace takt::internal {
 
-// All walks are one: a source visits candidates in its order, each is tried, and a rule decides whether the walk goes
-// on. A plan walks from the front of the queue and past the first, or through the gate; among requests that have come
-// back to their KV; and among all that wait, if the plan is still empty.
+// A source visits candidates in its order. The walk tries each candidate, and a rule decides whether to continue.
+//   - Usually a plan walks from the head of the queue, and past the head or through the gate if needed.
+//   - A second walk visits requests that returned from a tool with KV of their own.
+//   - A third walk visits all waiting requests if the plan is still empty.
 //
-// Invariant: no request is admitted before one that it may not pass.
+// Invariant: no request is admitted before another that it may not pass.
 class AdmissionWalk {
  public:
   AdmissionWalk(EngineState& s, Kv& kv, SearchMemory& memory, Gate& gate, Prefixes& prefixes, RestingKv& resting,
@@ -52,11 +53,11 @@ class AdmissionWalk {
   void AdmitWaiting() {
     if (s_.queue.empty()) return;
     if (s_.draft.short_of_kv) {
-      s_.draft.top_waits_for = WaitsFor::kKv;  // rows that run come first
+      s_.draft.top_waits_for = WaitsFor::kKv;  // running rows have precedence
       return;
     }
     if (kv_.oracle == nullptr && !gate_.open()) return AdmitThroughGate();
-    if (kv_.oracle != nullptr) {  // candidates stay in the queue until it has answered
+    if (kv_.oracle != nullptr) {  // candidates stay in the queue until the oracle answers
       do {
         AdmitPastFirst(false);
       } while (kv_.round.candidates() == 0 &&
@@ -74,22 +75,22 @@ class AdmissionWalk {
     });
   }
 
-  // The first does not fit, but nothing runs that it could wait for. So any request that fits may run, one at a time.
-  // An oracle is asked for at most admission_window of them in a plan. If it refuses all, the next plan asks for those
-  // behind them. Returns whether an entry was planned.
+  // Called if the head of the queue does not fit and no running row can free memory for it. Any request that fits may
+  // then run, one at a time. A plan asks an oracle about at most `admission_window` of them. If the oracle refuses all,
+  // the next plan asks about the requests after them. Returns true if an entry was planned.
   bool AdmitAny() {
     if (s_.queue.empty() || asks_left_ <= 0) return false;
     const WaitsFor top_waits_for = s_.draft.top_waits_for;
     const Slot head = s_.draft.head;
     gate_.BeginSearch();
-    s_.budget.shortest_rest = std::numeric_limits<std::int32_t>::max();  // no started prompt has a part of this step
+    s_.budget.shortest_rest = std::numeric_limits<std::int32_t>::max();  // no started prompt has a chunk in this step
     AnySearch search{.held = memory_.Holds(), .by_memory = top_waits_for == WaitsFor::kKv, .free = kv_.FreeBlocks()};
     MayFit waiting{s_, prefixes_, memory_, search, from_};
     search.gave_up = !Walk(waiting, [&](Slot, Fit fit) {
       search.tried = true;
       if (fit != Fit::kAdmitted) return true;
       if (kv_.oracle != nullptr) --asks_left_, questions_.AskOracle();
-      return s_.draft.planned == 0 && asks_left_ > 0;  // its KV may be on the way back: then another may run
+      return s_.draft.planned == 0 && asks_left_ > 0;  // a swap-in plans no entry: try one more request
     });
     if (s_.draft.planned > 0) return true;
     from_ = search.gave_up && !search.held ? waiting.from : 0;
@@ -100,8 +101,8 @@ class AdmissionWalk {
   }
 
  private:
-  // Tries each request that `source` visits, unless it was tried before, until `rule` is false. Returns whether the
-  // source came to its end.
+  // Tries each request that `source` visits, unless it was already tried, until `rule` returns false. Returns true if
+  // the source was exhausted.
   template <class Source, class Rule>
   bool Walk(Source&& source, Rule&& rule) {
     bool goes_on = true;
@@ -111,9 +112,9 @@ class AdmissionWalk {
     return goes_on;
   }
 
-  // Walks a bounded number of requests past those that are skipped for reasons of their own; `skipped`: so was the
-  // first, just now. With `pass` it also passes requests that Passing allows to pass. Returns true if a request failed
-  // because it can never fit, and left memory, before any was admitted: the caller tries the first again.
+  // Walks past a bounded number of skipped requests. `skipped`: the head was just tried and skipped. `pass`: the walk
+  // also passes requests that Passing allows it to pass. Returns true if a request that can never fit was failed before
+  // any admission and freed memory. The caller then tries the head again.
   bool AdmitPastFirst(bool pass, bool skipped = false) {
     s_.draft.head = kNoSlot;
     const Slot first = s_.queue.Top();
@@ -129,7 +130,7 @@ class AdmissionWalk {
       if (fit == Fit::kSkip && s_.draft.top_waits_for == WaitsFor::kAdapter) passing_.PassWithoutAdapter(slot);
       if (fit != Fit::kAdmitted) return !freed;
       passing_.Admitted(slot);
-      // The policy is asked about the next request when it knows of this one.
+      // The policy must learn of this admission before it is asked about the next request.
       if (kv_.oracle != nullptr && s_.queue.hooks().declines) questions_.AskOracle();
       return !passing_.exhausted();
     };
@@ -147,20 +148,20 @@ class AdmissionWalk {
     return freed;
   }
 
-  // Requests past the first that a walk may try.
+  // Requests after the head that a walk may try.
   struct Window {
-    std::int64_t left = 0;  // places
-    std::int64_t followers = 64;  // that waited for a prefix in the last plan: the first take no place in the window
-    std::size_t may_ask = 0;  // listed, and perhaps to be asked about
+    std::int64_t left = 0;  // remaining places
+    std::int64_t followers = 64;  // limit of requests without a place that waited for a prefix in the last plan
+    std::size_t may_ask = 0;  // listed requests that the oracle may be asked about
   };
   Window WindowOf(bool pass) {
     s_.scratch.clear();
     const std::int32_t rows = kv_.oracle != nullptr ? std::max(s_.budget.limits.max_seqs - s_.counts.seqs, 0) : 0;
     return {.left = std::int64_t{s_.options.admission_window} + (pass ? 1 : 0) + rows};
   }
-  // Requests that no step of these limits can run, and requests that the policy declines, take no place in the window:
-  // they may be many, and wait for long. The window is listed as far as the request at this index. Of an oracle's
-  // candidates, which stay in the queue, those are listed, too, that the next question may be about.
+  // Extends the list to this index. Requests that no step of these limits can run, or that the policy declines, take no
+  // place in the window: there may be many of them, and they may wait long. With an oracle, the list also includes the
+  // requests that the next question may cover.
   void List(Window& window, std::size_t index) {
     const bool all = kv_.oracle == nullptr || s_.queue.hooks().declines;
     const bool asks = s_.counts.seqs + kv_.round.candidate_seqs() < s_.budget.limits.max_seqs &&
@@ -170,7 +171,7 @@ class AdmissionWalk {
     if (window.left <= 0 || enough(needed)) return;
     const std::size_t most = all ? SIZE_MAX : std::max(needed + 2, 2 * window.may_ask);
     auto before = std::ranges::count_if(s_.scratch, [this](Slot slot) { return s_.queue.contains(slot); });
-    bool ended = true;  // the window, or the queue
+    bool ended = true;  // the window is full, or the queue is exhausted
     s_.queue.ForEachInOrder([&](Slot slot) {
       const Record& record = s_.table[slot];
       ended = true;
@@ -182,19 +183,19 @@ class AdmissionWalk {
       ended = window.left <= 0 || !enough(most);
       return window.left > 0 && ended;
     });
-    if (ended) window.left = 0;  // there are no more
+    if (ended) window.left = 0;  // no further requests
   }
 
-  // Makes room for a request that was just stopped: rows that it outranks give way, or, if it is the first and lacks
-  // memory, a request that can never fit gives up its KV. Returns whether it is worth trying again.
+  // Makes room for a request that was just stopped. Rows that it outranks are preempted. If the head lacks memory, a
+  // returned request that can never fit gives up its KV. Returns true if a retry is worthwhile.
   bool MakeRoom(bool first) {
     if (s_.options.preempt == PreemptMode::kByRank && displacing_.MakeWayFor(s_.draft.head)) return true;
     return first && s_.draft.top_waits_for == WaitsFor::kKv && AdmitCameBack();
   }
 
-  // The first waits for memory, and requests that have come back from a tool hold some. They go on, since no other
-  // request gets that memory before they end. InferCept and LAMPS do so, too. Returns true if one of them can never
-  // fit, so that what it held is free.
+  // Admits requests that returned from a tool with KV while the head waits for memory. No other request can use their
+  // memory before they end. InferCept and LAMPS do the same. Returns true if a request was failed because it can never
+  // fit, which freed its KV.
   bool AdmitCameBack() {
     CameBack came_back{s_, kv_, resting_.kept()};
     if (!came_back.any()) return false;
@@ -209,13 +210,13 @@ class AdmissionWalk {
     return freed;
   }
 
-  // Requests that the gate keeps out are passed. If they are many, a plan looks at the first of them, and at those that
-  // have joined the queue since. A search of all comes at times (SearchMemory::WholeIsDue).
+  // Walks the queue with requests that the gate refuses. If there are many, a plan looks only at the first of them and
+  // at those that joined since. SearchMemory::WholeIsDue decides when to search the whole queue.
   void AdmitThroughGate() {
     gate_.BeginSearch();
-    gate_.TellGate();
-    const Slot elder = gate_.Elder();
-    if (elder == kNoSlot && memory_.GateHolds()) {
+    gate_.UpdateState();
+    const Slot oldest = gate_.OldestAtDoor();
+    if (oldest == kNoSlot && memory_.GateHolds()) {
       gate_.RefuseAsBefore();
       s_.draft.top_waits_for = WaitsFor::kGate;
       return;
@@ -223,7 +224,7 @@ class AdmissionWalk {
     memory_.ForgetGated();
     gate_.ForgetAskTime();
     ranks_.LookUpHits();
-    if (elder != kNoSlot && !AdmitElder(elder)) return;
+    if (oldest != kNoSlot && !AdmitAtDoor(oldest)) return;
     passing_.Begin();
     ThroughGate waiting{s_, gate_, memory_, {.whole = memory_.WholeIsDue()}};
     GatedSearch& search = waiting.search;
@@ -234,7 +235,7 @@ class AdmissionWalk {
           const bool by_rank = s_.options.preempt == PreemptMode::kByRank;
           const std::uint32_t worst = by_rank && waiting.most < waiting.all ? victims_.Worst(true) : kNoLane;
           if (worst != kNoLane && displacing_.Outranks(slot, worst)) waiting.ListAll();
-          if (MakeRoom(true)) return --waiting.next, true;  // once more
+          if (MakeRoom(true)) return --waiting.next, true;  // retry
         }
         return passing_.LetPass(slot) && --waiting.window != 0;
       }
@@ -250,10 +251,10 @@ class AdmissionWalk {
     memory_.Remember(search);
   }
 
-  // Tries the request that the door admits. Returns false if no other request may be admitted before it fits.
-  bool AdmitElder(Slot elder) {
-    const double seconds = gate_.PrefillSeconds(s_.table[elder]);
-    const Fit fit = admission_.TryAdmit(elder, {}, false);
+  // Tries the request that the door admits. Returns false if no other request may be admitted before it.
+  bool AdmitAtDoor(Slot slot) {
+    const double seconds = gate_.PrefillSeconds(s_.table[slot]);
+    const Fit fit = admission_.TryAdmit(slot, {}, false);
     if (fit == Fit::kAdmitted) gate_.UseDoor(seconds);
     return fit != Fit::kStop && !(fit == Fit::kSkip && s_.draft.top_waits_for == WaitsFor::kAdapter);
   }
@@ -270,8 +271,8 @@ class AdmissionWalk {
   OracleQuestions& questions_;
   Admission& admission_;
   Passing& passing_;
-  std::size_t from_ = 0;  // AdmitAny begins there: an oracle has refused the requests before it
-  std::int32_t asks_left_ = 0;  // of an oracle, for AdmitAny, in this plan
+  std::size_t from_ = 0;  // index at which AdmitAny starts: the oracle refused all earlier requests
+  std::int32_t asks_left_ = 0;  // remaining oracle questions of AdmitAny in this plan
 };
 
 }  // namespace takt::internal

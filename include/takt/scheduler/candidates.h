@@ -1,4 +1,4 @@
-// Sources of requests for an AdmissionWalk. A source calls tries(slot) for each request, as long as that returns true.
+// Sources of requests for an AdmissionWalk. A source calls tries(slot) for each request until the call returns false.
 #ifndef TAKT_SCHEDULER_CANDIDATES_H_
 #define TAKT_SCHEDULER_CANDIDATES_H_
 
@@ -18,7 +18,7 @@
 
 namespace takt::internal {
 
-// Requests that wait with KV of their own, in the order in which they came back, if the blocks that they lack are free.
+// Waiting requests that hold KV, in order of return, if the missing blocks are free.
 struct CameBack {
   EngineState& s;
   Kv& kv;
@@ -43,21 +43,20 @@ struct CameBack {
   }
 };
 
-// Waiting requests in the order of the queue, if the gate may keep out most of them. Mostly the first ones run, or the
-// rest waits for them. So the others are listed once these have been tried. A search that is not of all ends after
-// Gate::kMostLooks looks at requests that take no place in the window. Requests that have joined since the last search
-// come after these, and change nothing of what the queue waits for.
+// Waiting requests in queue order, for a gate that may refuse most of them. The source first lists a window of
+// requests, which is usually enough, and lists the others on demand. A partial search ends after Gate::kMostLooks looks
+// at requests that take no place in the window. It then visits the requests that joined since the last search.
 struct ThroughGate {
   EngineState& s;
   Gate& gate;
   const SearchMemory& memory;
   GatedSearch search;
   std::int32_t window = s.options.admission_window;
-  std::size_t most = static_cast<std::size_t>(window);  // to list for now
+  std::size_t most = static_cast<std::size_t>(window);  // maximum requests to list for now
   const std::size_t all =
       search.whole ? SIZE_MAX : Gate::kMostLooks + most + static_cast<std::size_t>(s.options.max_running);
-  std::size_t next = 0;  // in the scheduler's scratch list
-  bool refused = false, follows = false;  // requests that the gate keeps out; that wait for a prefix
+  std::size_t next = 0;  // index into the scheduler's scratch list
+  bool refused = false, follows = false;  // the gate refused a request; a request waits for a prefix
 
   template <class Tries>
   void operator()(Tries&& tries) {
@@ -69,7 +68,7 @@ struct ThroughGate {
       search.partly = !search.whole && (search.looks >= Gate::kMostLooks || next == all);
       if (search.partly) break;
       if (next == s.scratch.size()) {
-        // If nothing runs, all that wait may keep each other out: the gate is asked about them once more.
+        // If nothing runs, the waiting requests may block each other: ask the gate about each once more.
         if (!refused || gate.stuck() || s.counts.rows > 0) return;
         gate.SetStuck(true), gate.AskAgain(), next = 0;
       }
@@ -83,7 +82,7 @@ struct ThroughGate {
     s.draft.top_waits_for = reason, s.draft.head = head;
   }
 
-  // Also called before a row that gives way joins the queue.
+  // Also called before a preempted row joins the queue.
   void ListAll() {
     if (std::exchange(most, all) != all) List();
   }
@@ -95,7 +94,7 @@ struct ThroughGate {
     });
   }
 
-  // A request was skipped. Returns whether the window allows to go on.
+  // Counts a skipped request. Returns true if the window is not exhausted.
   bool Skipped(const Record& record) {
     const WaitsFor reason = s.draft.top_waits_for;
     refused |= reason == WaitsFor::kGate;
@@ -107,14 +106,14 @@ struct ThroughGate {
   }
 };
 
-// Requests that may fit though the first of the queue does not. If an earlier search holds, only requests that have
-// joined since. Otherwise the first of all, which mostly fits, and then all: if none fits, their order does not matter.
+// Requests that may fit although the head of the queue does not. If an earlier search holds, only requests that joined
+// since are visited. Otherwise the first one is tried alone, and then all: if none fits, the order does not matter.
 struct MayFit {
   EngineState& s;
   Prefixes& prefixes;
   SearchMemory& memory;
   AnySearch& search;
-  std::size_t from;  // the place in the list at which it begins, and then that at which it has ended
+  std::size_t from;  // list index at which the search starts; afterwards, at which it ended
 
   template <class Tries>
   void operator()(Tries&& tries) {
@@ -134,7 +133,7 @@ struct MayFit {
   }
 
  private:
-  // Visits the list from `place` on, which it moves on, and then the requests before.
+  // Visits the list from `place` to the end and then from the start. Advances `place`.
   template <class Tries>
   bool Visit(Tries&& tries, std::size_t& place) {
     const std::span<const Slot> all(s.scratch);
@@ -160,8 +159,8 @@ struct MayFit {
       search.least = std::min(search.least, blocks);
       return;
     }
-    // If a row lacks memory and some will soon be free, a request that computes gets further. A request that would only
-    // be moved in would be moved out again for that row, and so on for ever.
+    // If a row lacks memory that will soon be free, a swap-in would be swapped out again for that row. Only a request
+    // that computes makes progress.
     const bool may = record.refused_at != s.stats.plans && s.queue.Admits(record.state, s.now) &&
                      !(s.draft.short_of_kv && record.cpu_blocks > 0);
     search.passed_over |= !may;

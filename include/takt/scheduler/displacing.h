@@ -1,4 +1,4 @@
-// Rows that give way.
+// Preempts rows.
 #ifndef TAKT_SCHEDULER_DISPLACING_H_
 #define TAKT_SCHEDULER_DISPLACING_H_
 
@@ -13,13 +13,13 @@
 
 namespace takt::internal {
 
-// Invariant: a row gives way for a waiting request only if together with others it frees enough.
+// Invariant: rows are preempted for a waiting request only if they free enough for it together.
 class Displacing {
  public:
   Displacing(EngineState& s, Kv& kv, Victims& victims, Lives& lives, Entries& entries)
       : s_(s), kv_(kv), victims_(victims), lives_(lives), entries_(entries) {}
 
-  void BeginPlan() { way_for_ = kNoSlot; }
+  void BeginPlan() { victims_for_ = kNoSlot; }
 
   void Preempt(std::uint32_t lane, bool by_rank) {
     s_.draft.displaced |= entries_.Unplan(lane);
@@ -35,8 +35,8 @@ class Displacing {
     lives_.Depart(lane, action, RequestStatus::kWaiting, row.blocks);
   }
 
-  // A waiting request may displace a running one; equal ranks never swap. A row runs a step before it can be displaced.
-  // Otherwise two requests whose keys follow their waiting could displace each other for ever.
+  // Returns true if the waiting request may preempt the row. Equal ranks never preempt each other. A row must run at
+  // least one step first. Otherwise two requests whose keys depend on waiting time could preempt each other forever.
   bool Outranks(Slot slot, std::uint32_t lane) {
     const Row row = s_.running.Look(lane);
     const std::int64_t steps = victims_.StepsBefore(row);
@@ -45,39 +45,38 @@ class Displacing {
     return s_.queue.Outranks(s_.table[slot].state, s_.StateOfRow(row), s_.options.preempt_margin, s_.now);
   }
 
-  // PreemptMode::kByRank: frees a row's place, or its memory, for the first of the queue. False: nothing to gain.
+  // PreemptMode::kByRank: frees the place or the memory of a row for the head of the queue. Returns false if nothing
+  // was gained.
   bool MakeWayFor(Slot slot) {
     if (slot == kNoSlot || (s_.draft.top_waits_for != WaitsFor::kSequences && s_.draft.top_waits_for != WaitsFor::kKv))
       return false;
     const Record& record = s_.table[slot];
-    if (record.refused_at > kv_.freed_at)
-      return false;  // as it would be again, perhaps: no row loses its place for that
+    if (record.refused_at > kv_.freed_at) return false;  // the oracle may refuse the request again: keep all rows
     const std::uint32_t worst = victims_.Worst(true);
     if (worst == kNoLane || !Outranks(slot, worst)) return false;
     if (kv_.block_tokens > 0) {
-      // The rows that it outranks, up to the first that it does not, must free enough together.
+      // The outranked rows, from the worst to the first that is not outranked, must free enough together.
       const std::int64_t need = std::max(kv_.BlocksFor(record), record.cpu_blocks) - record.blocks + kv_.watermark;
       const std::int64_t missing = need - kv_.FreeBlocks() - kv_.Pending();
-      if (missing > 0 && (way_for_ != slot || way_blocks_ < missing)) {
-        way_for_ = slot;
-        way_blocks_ = 0;
+      if (missing > 0 && (victims_for_ != slot || victim_blocks_ < missing)) {
+        victims_for_ = slot;
+        victim_blocks_ = 0;
         victims_.VisitInOrder([&](std::uint32_t lane) {
           const Row row = s_.running.Look(lane);
           if (!s_.table[row.slot].state.request.preemptible || !Outranks(slot, lane)) return false;
-          way_blocks_ += row.blocks;
-          return way_blocks_ < missing;
+          victim_blocks_ += row.blocks;
+          return victim_blocks_ < missing;
         });
-        if (way_blocks_ < missing) return false;
+        if (victim_blocks_ < missing) return false;
       }
       if (s_.draft.top_waits_for == WaitsFor::kKv && kv_.Pending() > 0) return false;
     }
-    if (way_for_ == slot) way_blocks_ -= s_.running.Look(worst).blocks;  // the first of them
+    if (victims_for_ == slot) victim_blocks_ -= s_.running.Look(worst).blocks;  // `worst` is the first of them
     const bool resolved = s_.running.Look(worst).in_flight == 0;
     const Slot victim = s_.running.Stored(worst).slot;
     Preempt(worst, true);
     s_.draft.displaced = true;
-    // The displaced request may come first even so, since its key follows what it has done: then it would displace
-    // back.
+    // A key that depends on progress may put the preempted request first again, and it would preempt in return.
     if (s_.queue.contains(victim) && s_.queue.IsBefore(victim, slot)) return false;
     return resolved || s_.draft.top_waits_for == WaitsFor::kSequences;
   }
@@ -88,8 +87,8 @@ class Displacing {
   Victims& victims_;
   Lives& lives_;
   Entries& entries_;
-  Slot way_for_ = kNoSlot;  // the last request for which others were to make way; and the blocks of those left of them
-  std::int64_t way_blocks_ = 0;
+  Slot victims_for_ = kNoSlot;  // last request for which rows are preempted
+  std::int64_t victim_blocks_ = 0;
 };
 
 }  // namespace takt::internal

@@ -1,4 +1,4 @@
-// Entries of the plan that is being built.
+// The entries of the plan under construction.
 #ifndef TAKT_SCHEDULER_ENTRIES_H_
 #define TAKT_SCHEDULER_ENTRIES_H_
 
@@ -11,8 +11,7 @@
 
 namespace takt::internal {
 
-// Invariant: the first `indexed` entries are found by their lanes; what an entry takes of the budget is given back with
-// it.
+// Invariant: entry_of_lane finds the first `indexed` entries. Removing an entry returns its budget.
 class Entries {
  public:
   Entries(EngineState& s, Kv& kv) : s_(s), kv_(kv) {}
@@ -41,7 +40,7 @@ class Entries {
     ++row.steps;
   }
 
-  // The entry of a row in the plan being built; null if it has none.
+  // Returns the entry of a row in the plan under construction; null if it has none.
   PlanEntry* EntryOf(std::uint32_t lane) {
     for (; s_.draft.indexed < s_.draft.planned; ++s_.draft.indexed)
       s_.draft.entry_of_lane[s_.draft.entries[s_.draft.indexed].lane] =
@@ -50,8 +49,8 @@ class Entries {
     return at == 0 ? nullptr : &s_.draft.entries[at - 1];
   }
 
-  // Takes a row's entry, and what was wished for it, out of the plan being built; false where there is none. Both leave
-  // gaps, so that taking out many costs no more than a look at each.
+  // Removes the entry and the reservation of a row from the plan. Returns false if it has no entry. Both leave gaps, so
+  // that each removal is cheap; CloseGaps compacts the plan.
   bool Unplan(std::uint32_t lane) {
     PlanEntry* const found = EntryOf(lane);
     if (found == nullptr) return false;
@@ -75,7 +74,7 @@ class Entries {
     return true;
   }
 
-  // Where entries were taken out of the plan, the others move up.
+  // Compacts the plan after removals.
   void CloseGaps() {
     if (s_.draft.indexed == 0) return;
     std::size_t kept = 0;
@@ -92,7 +91,7 @@ class Entries {
     s_.draft.indexed = 0;
   }
 
-  // Adds n drafts to the entry of a row; takes drafts away if n is negative.
+  // Adds n draft tokens to the entry of a row, or removes them if n is negative.
   void AddDrafts(PlanEntry& entry, std::int32_t n) {
     Row& row = s_.running[entry.lane];
     entry.speculative = static_cast<std::uint16_t>(entry.speculative + n);

@@ -1,4 +1,4 @@
-// What events say.
+// Handlers of events.
 #ifndef TAKT_SCHEDULER_EVENTS_H_
 #define TAKT_SCHEDULER_EVENTS_H_
 
@@ -19,7 +19,7 @@
 
 namespace takt::internal {
 
-// Invariant: an event that names no living request, or comes out of place, changes nothing and is counted.
+// Invariant: an event that names no living request, or comes out of place, has no effect and is counted.
 class Events {
  public:
   Events(EngineState& s, Faults& faults, Kv& kv, SearchMemory& memory, Turns& turns, RestingKv& resting,
@@ -37,7 +37,7 @@ class Events {
 
   void Handle(const Arrived& e, TimePoint now) {
     const Request& r = e.request;
-    // Neither is released: the one has no name, and the name of the other still belongs to a request.
+    // Neither is released. The first has no id, and the second id still belongs to another request.
     if (!r.id) {
       faults_.Blame({.kind = FaultKind::kNoId});
       return lives_.SayFailed(r.id, FailReason::kInvalid);
@@ -59,7 +59,7 @@ class Events {
     const auto never = [&r](std::int32_t most) { return most > 0 && r.sequences > most; };
     if (r.sequences > s_.options.max_running || r.sequences > UINT16_MAX ||
         std::int64_t{r.sequences} * kv_.block_tokens > kMostRequestTokens || never(s_.options.max_step_seqs) ||
-        never(s_.options.max_step_tokens.value)) {  // each takes a token
+        never(s_.options.max_step_tokens.value)) {  // each sequence takes a token
       return lives_.Refuse(r.id, FailReason::kNeverFits);
     }
     if (r.expires_at <= now) return lives_.Refuse(r.id, FailReason::kExpired);
@@ -96,12 +96,12 @@ class Events {
     }
     if (revision.sequences_ended > 0) {
       if (record.status == RequestStatus::kRunning) {
-        // Its row follows as soon as no step in flight counts the old ones.
+        // The row shrinks when no step in flight counts the old sequences.
         Row& row = s_.running[record.lane];
         if (row.state == RowState::kSteady) row.state = RowState::kUnsteady;
       } else {
         if (record.transit == Transit::kNone) resting_.FreeKv(record), kv_.FreeCpu(record);
-        if (record.lane != kNoLane) lives_.DropAtSettling(record);  // its row is laid out for more sequences
+        if (record.lane != kNoLane) lives_.DropAtSettling(record);  // the layout of its KV has more sequences
         record.known -= revision.sequences_ended * record.state.generated.value;
         record.computed = std::max(std::min(record.computed, record.known - r.sequences), 0);
         memory_.NoteJoined(slot);
@@ -158,7 +158,7 @@ class Events {
     const Slot slot = faults_.Living(e.request);
     if (slot == kNoSlot) return;
     Record& record = s_.table[slot];
-    // Waiting is possible: it may have been preempted while the step that called the tool was in flight.
+    // The request may be waiting: it may have been preempted while the step that called the tool was in flight.
     if ((record.status != RequestStatus::kWaiting && record.status != RequestStatus::kRunning) ||
         s_.Sequences(record) != 1) {
       faults_.OutOfPlace(e.request);
@@ -174,7 +174,7 @@ class Events {
     const std::int32_t out = pauses_.BlocksOut(record, decision, view);
     const bool keep = decision.action == KvAction::kKeep || decision.action == KvAction::kIn;
     s_.queue.NoteToolCall(slot);
-    record.state.request.next_call = {};  // it has come
+    record.state.request.next_call = {};  // it was made
     lives_.Shelve(slot, RequestStatus::kPaused,
                   keep      ? KvAction::kKeep
                   : out > 0 ? KvAction::kOut
@@ -194,7 +194,7 @@ class Events {
     --s_.counts.paused;
     pauses_.Forget(slot);
     if (e.returned.value > kMostRequestTokens - record.known) {
-      record.status = RequestStatus::kBlocked, ++s_.counts.blocked;  // a status that Fail knows how to leave
+      record.status = RequestStatus::kBlocked, ++s_.counts.blocked;  // a status from which Fail can end it
       return lives_.Fail(slot, FailReason::kKvExhausted);
     }
     record.known += e.returned.value;

@@ -1,4 +1,4 @@
-// Answers to questions about a scheduler, and a check of all its counts.
+// Explains requests, and checks the redundant counts of a scheduler.
 #ifndef TAKT_SCHEDULER_EXPLAIN_H_
 #define TAKT_SCHEDULER_EXPLAIN_H_
 
@@ -12,7 +12,7 @@
 
 namespace takt::internal {
 
-// Where a request stands, at O(waiting).
+// Returns the state of a request and why it waits. O(waiting).
 inline Explanation Explain(const Parts& p, RequestId id) {
   Explanation e;
   const Slot slot = p.state.table.Find(id);
@@ -39,7 +39,7 @@ inline Explanation Explain(const Parts& p, RequestId id) {
       if (e.waits_for != WaitsFor::kMove && e.waits_for != WaitsFor::kDeclined && e.ahead > 0)
         e.waits_for = WaitsFor::kItsTurn;
       if (e.waits_for == WaitsFor::kNothing) e.waits_for = p.state.draft.top_waits_for;
-      if (e.waits_for == WaitsFor::kPrefix) e.waits_for = WaitsFor::kItsTurn;  // another did, and was the first
+      if (e.waits_for == WaitsFor::kPrefix) e.waits_for = WaitsFor::kItsTurn;  // an earlier request waits for a prefix
       if (record.prefix_seen_at == p.state.stats.plans) e.waits_for = WaitsFor::kPrefix;
       if (record.gated && (e.waits_for == WaitsFor::kItsTurn || e.waits_for == WaitsFor::kBudget)) {
         e.waits_for = WaitsFor::kGate;
@@ -56,9 +56,9 @@ inline Explanation Explain(const Parts& p, RequestId id) {
   return e;
 }
 
-// Compares every redundant count with a recount, at O(all). Returns null if they agree.
+// Compares every redundant count with a recount. Returns null if they agree. O(all requests).
 inline const char* Inconsistency(const Parts& p) {
-  if (p.faults.desk.log().count() != p.state.stats.faults()) return "faults are told otherwise than they are counted";
+  if (p.faults.desk.log().count() != p.state.stats.faults()) return "the fault log disagrees with the counters";
   std::int64_t blocks = 0, cpu = 0, leaving = 0, waiting = 0, paused = 0, blocked = 0, alive = 0, in_flight = 0;
   std::int64_t rows = 0, seqs = 0, shared = 0, fetching = 0;
   for (Slot slot = 0; slot < p.state.table.slots(); ++slot) {
@@ -86,7 +86,7 @@ inline const char* Inconsistency(const Parts& p) {
       if (row.known > row.expected || row.computed > row.known) return "more is computed than known";
       if (row.scheduled > row.capacity) return "more is scheduled than its blocks hold";
       in_flight += std::popcount(static_cast<std::uint8_t>(row.in_flight));
-      if ((row.in_flight >> 8 & ~row.in_flight) != 0) return "a step counts that does not name its row";
+      if ((row.in_flight >> 8 & ~row.in_flight) != 0) return "a step that counts does not use its row";
       if (row.state == RowState::kLeaving) {
         leaving += r.leave_action != KvAction::kKeep ? row.blocks : 0;
       } else {
@@ -98,26 +98,26 @@ inline const char* Inconsistency(const Parts& p) {
     blocks += held - held_shared;
     if (p.kv.Counts() && held < held_shared) return "a request shares more blocks than it holds";
   }
-  if (alive != static_cast<std::int64_t>(p.state.table.size())) return "the table's size";
+  if (alive != static_cast<std::int64_t>(p.state.table.size())) return "the size of the table is wrong";
   if (waiting != static_cast<std::int64_t>(p.state.queue.size()) || paused != p.state.counts.paused ||
       blocked != p.state.counts.blocked)
-    return "a count of states";
-  if (rows != p.state.counts.rows || seqs != p.state.counts.seqs) return "the count of rows or sequences";
-  if (leaving != p.state.counts.leaving_blocks) return "the blocks of leaving rows";
+    return "the count of a status is wrong";
+  if (rows != p.state.counts.rows || seqs != p.state.counts.seqs) return "the count of rows or sequences is wrong";
+  if (leaving != p.state.counts.leaving_blocks) return "the blocks of leaving rows are miscounted";
   if (p.kv.Counts()) {
     const KvUse use = p.kv.ledger.use();
     if (use.used > use.total) return "the KV cache is overcommitted";
     if (use.cpu_used.value != cpu) return "the host's memory is miscounted";
     if (use.cpu_used + use.cpu_cached > use.cpu_total) return "the host's memory is overcommitted";
-    if (use.cpu_cached > p.state.options.prefix_cpu_blocks) return "the host's memory keeps too much of prefixes";
+    if (use.cpu_cached > p.state.options.prefix_cpu_blocks) return "the host's memory keeps too many prefix blocks";
     const std::int64_t pinned = p.kv.ledger.copies() != nullptr ? p.kv.ledger.copies()->referenced() : 0;
-    if (pinned > fetching || (pinned == 0) != (fetching == 0)) return "what is being loaded is miscounted";
+    if (pinned > fetching || (pinned == 0) != (fetching == 0)) return "KV being loaded is miscounted";
     if (blocks + p.kv.ledger.shared() != use.used.value) return "KV blocks are miscounted";
-    if (shared < p.kv.ledger.shared()) return "prefix chunks are referred to that nobody uses";
+    if (shared < p.kv.ledger.shared()) return "unused prefix chunks have references";
   }
   std::int64_t entries = 0;
   for (const Step& s : p.state.steps.steps()) entries += s.in_flight ? std::ssize(s.plan.run) : 0;
-  if (entries != in_flight) return "entries in flight";
+  if (entries != in_flight) return "the entries in flight are miscounted";
   return nullptr;
 }
 

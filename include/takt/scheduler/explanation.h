@@ -11,17 +11,18 @@
 
 namespace takt {
 
-// Where a request stands, and why. For people: found by looking, at O(waiting), and not kept.
+// State of a request, for people. Computed on demand in O(waiting).
 struct Explanation {
   RequestStatus status = RequestStatus::kUnknown;
   WaitsFor waits_for = WaitsFor::kNothing;
-  RankKey key;              // smaller is sooner; of equal ones, what arrived first
-  KeyParts key_parts = {};  // what its key came from, where the policy tells
-  bool promoted = false;    // by aging: before all that are not
-  std::int64_t ahead = 0;   // waiting requests before it
-  Tokens known{0}, computed{0}, in_flight{0}, generated{0};  // of its context: in all, computed, in flight; output
-  Blocks kv_blocks{0}, cpu_blocks{0};                        // that it holds, on the GPU and in the host's memory
-  std::int32_t passed = 0;  // requests let in before it while it lacked memory, or room in a step
+  RankKey key;  // smaller runs sooner; ties by arrival
+  KeyParts key_parts = {};  // parts of the key, if the policy reports them
+  bool promoted = false;  // by aging: before all requests that are not promoted
+  std::int64_t ahead = 0;  // waiting requests ahead of it
+  Tokens known{0}, computed{0}, in_flight{0}, generated{0};  // tokens of its context: in all, computed, in flight; and
+                                                             // output tokens
+  Blocks kv_blocks{0}, cpu_blocks{0};  // blocks that it holds on the GPU and in host memory
+  std::int32_t passed = 0;  // requests admitted before it while it lacked memory or room in a step
 };
 
 }  // namespace takt

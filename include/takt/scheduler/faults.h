@@ -1,4 +1,4 @@
-// Faults of the host: counted, and kept for it to read.
+// Faults of the host: counted, and kept in a log.
 #ifndef TAKT_SCHEDULER_FAULTS_H_
 #define TAKT_SCHEDULER_FAULTS_H_
 
@@ -10,17 +10,17 @@
 
 namespace takt::internal {
 
-// Invariant: the desk's log has as many faults as the counters of Stats that faults() adds up.
+// Invariant: the log counts as many faults as the counters of Stats that Stats::faults() sums.
 class Faults {
  public:
   explicit Faults(EngineState& s) : s_(s) {}
 
-  // `fault` comes without the step, unless it is in a result, and without the time.
+  // Counts and logs a fault. Sets its step, unless it names one, and its time.
   void Blame(std::uint64_t Stats::* counter, Fault fault) {
     if (!fault.step) fault.step = {s_.steps.last()};
     desk.Blame(s_.stats.*counter, fault);
   }
-  // The same for what the counters of failures count already.
+  // Logs a fault that a counter of failures already counts.
   void Blame(Fault fault) {
     fault.step = {s_.steps.last()};
     desk.Blame(fault);
@@ -38,7 +38,7 @@ class Faults {
     }
   }
 
-  // The slot of a request that has not ended; kNoSlot, and counted, where there is none.
+  // Returns the slot of a living request. Otherwise counts a fault and returns kNoSlot.
   Slot Living(RequestId id) {
     const Slot slot = s_.table.Find(id);
     if (slot != kNoSlot && s_.table[slot].status != RequestStatus::kDead) return slot;

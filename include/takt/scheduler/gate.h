@@ -1,4 +1,4 @@
-// Whether a waiting request may take KV that is held for workflows.
+// Decides whether a waiting request may take KV that is held for workflows.
 #ifndef TAKT_SCHEDULER_GATE_H_
 #define TAKT_SCHEDULER_GATE_H_
 
@@ -17,7 +17,7 @@
 
 namespace takt::internal {
 
-// What a gate sees of the holdings.
+// The holdings as a gate sees them.
 class HoldingsOrder final : public HeldOrder {
  public:
   HoldingsOrder(Holdings& holdings, TimePoint now, std::optional<double>& sum)
@@ -26,8 +26,8 @@ class HoldingsOrder final : public HeldOrder {
   void Walk(std::int32_t blocks, FunctionRef<bool(const HeldVictim&)> take) const override {
     holdings_->Walk(blocks, now_, take);
   }
-  void ForEach(FunctionRef<void(WorkflowId, std::uint64_t, const Holding&)> tell) const override {
-    holdings_->ForEach(tell);
+  void ForEach(FunctionRef<void(WorkflowId, std::uint64_t, const Holding&)> visit) const override {
+    holdings_->ForEach(visit);
   }
   double Sum(FunctionRef<double(const Holding&)> of) const override {
     if (!*sum_) *sum_ = HeldOrder::Sum(of);
@@ -37,29 +37,30 @@ class HoldingsOrder final : public HeldOrder {
  private:
   Holdings* holdings_;
   TimePoint now_;
-  std::optional<double>* sum_;  // that the gate was given before, as things are
+  std::optional<double>* sum_;  // cached result of Sum; empty if outdated
 };
 
-// The gate, the share of its door, and what both go by.
+// The gate policy, its door, and the signals that both use. The door bounds how long requests wait at the gate: it
+// admits the oldest ones at a limited rate.
 //
-// Invariant: changes() grows whenever the gate may have come to answer otherwise; if the door has a share, all requests
-// that wait are in the order of the door.
+// Invariant: changes() grows whenever the gate's answers may change. If the door has a share, by_arrival_ has all
+// waiting requests.
 class Gate {
  public:
   Gate(EngineState& s, Kv& kv) : s_(s), kv_(kv) {}
 
-  // Waiting requests that one plan looks at without admitting them, or whose prompts it looks up.
+  // Maximum waiting requests per plan that a search looks at without admitting them, or whose prompts are looked up.
   static constexpr std::size_t kMostLooks = 128;
 
-  bool open() const { return gate_.open(); }  // always: it need not be asked
+  bool open() const { return gate_.open(); }  // the gate admits everything and need not be asked
   void Changed() { ++changes_; }
   std::uint64_t changes() const { return changes_; }
 
-  // Room for all that SetPolicy stores.
+  // Reserves memory for SetPolicy.
   void Prepare(const GateDoor& door, std::size_t requests) {
     if (door.share > 0) by_arrival_.Reserve(requests);
   }
-  // Another gate. Allocates nothing after Prepare.
+  // Sets another gate policy. Allocates nothing after Prepare.
   void SetPolicy(AnyGate gate, const GateDoor& door) {
     gate_ = std::move(gate);
     door_ = door;
@@ -67,14 +68,14 @@ class Gate {
     for (Slot slot = 0; door.share > 0 && slot < s_.table.slots(); ++slot) {
       if (s_.queue.contains(slot)) NoteAtDoor(slot);
     }
-    state_ = 0, tell_at_ = {}, next_door_ = kUnset;
+    state_ = 0, update_at_ = {}, next_door_ = kUnset;
     Changed();
   }
   void Reserve(std::size_t slots) {
     if (door_.share > 0) by_arrival_.Reserve(slots);
   }
 
-  // A request has joined the queue, or has left it.
+  // Reports that a request joined or left the queue.
   void Joined(Slot slot) {
     Changed();
     oldest_ = std::min(oldest_, s_.table[slot].state.request.arrival);
@@ -84,18 +85,18 @@ class Gate {
     Changed();
     by_arrival_.Erase(slot);
   }
-  // A request begins to run: of `prompt` tokens, `cached` were found.
+  // Counts the prompt tokens of a request that starts to run, and its cached tokens.
   void CountHits(std::int32_t prompt, std::int32_t cached) { prompt_tokens_ += prompt, cached_tokens_ += cached; }
 
   void BeginPlan() { refused_ = false; }
-  // Sums over the holdings are taken anew.
+  // Starts a search: sums over the holdings are computed anew.
   void BeginSearch() { sum_.reset(), copies_sum_.reset(); }
-  // A search that looks at requests again: what may let them in is found out anew.
+  // Forgets when to ask again, before a search that determines it anew.
   void ForgetAskTime() { ask_at_ = kNever; }
   bool AskIsDue() const { return s_.now >= ask_at_; }
-  // As the last search found, which need not be repeated: something waits, and is refused.
+  // Repeats the result of the last search: requests wait and are refused.
   void RefuseAsBefore() { refused_ = true; }
-  // Nothing runs, and all that wait keep each other out, perhaps (GateAsk::stuck).
+  // Nothing runs, and the waiting requests may block each other (GateAsk::stuck).
   bool stuck() const { return stuck_; }
   void SetStuck(bool stuck) { stuck_ = stuck; }
   void AskAgain() { refused_ = false; }
@@ -104,14 +105,14 @@ class Gate {
   double PrefillSeconds(const Record& record) const {
     return gate_.PrefillSeconds(AskFor(record, 0, record.state.cached.value));
   }
-  // The door has let in a request whose prompt takes so long.
+  // Counts an admission through the door. `seconds`: prefill time of the request.
   void UseDoor(double seconds) {
     ++s_.stats.gate_doors;
     next_door_ = After(s_.now, FromSeconds(std::clamp(seconds / door_.share, 0.0, kMostWait)));
   }
 
-  // `need`: blocks beyond what it has and what is cached for it. `start`: tokens of its context that it need not
-  // compute.
+  // Returns the question to the gate policy. `need`: blocks beyond those that the request has or finds in the cache.
+  // `start`: tokens of its context that it need not compute.
   GateAsk AskFor(const Record& record, std::int32_t need, std::int32_t start) const {
     const Request& r = record.state.request;
     return {.workflow = r.workflow,
@@ -132,7 +133,7 @@ class Gate {
             .now = s_.now};
   }
 
-  // Whether the gate lets it in. What has had a token already has paid.
+  // Returns true if the gate admits the request. A request that has generated output is always admitted.
   bool LetsIn(Record& record, std::int32_t need, std::int32_t start) {
     if (need <= 0 || record.state.generated.value > 0) return true;
     const GateAsk ask = AskFor(record, need, start);
@@ -165,42 +166,42 @@ class Gate {
     return false;
   }
 
-  // It waits, and the door's share counts.
+  // Adds a waiting request to the order of the door, if the door has a share.
   void NoteAtDoor(Slot slot) {
     const Request& r = s_.table[slot].state.request;
     by_arrival_.Push(slot, r.arrival, {}, r.id);
   }
 
-  // That which has waited longest, and long enough for the door's share, of those that could run in a step of these
-  // limits; kNoSlot where none has.
-  Slot Elder() {
+  // Returns the oldest request that has waited long enough for the door and that a step of these limits could run.
+  // Returns kNoSlot if there is none.
+  Slot OldestAtDoor() {
     const Duration enough = FromSeconds(door_.after_s);
     if (!(door_.share > 0) || s_.now < next_door_ || Between(oldest_, s_.now) < enough) return kNoSlot;
-    Slot elder = kNoSlot;
+    Slot oldest = kNoSlot;
     oldest_ = by_arrival_.next();
     by_arrival_.VisitInOrder([&](Slot slot) {
       const Record& record = s_.table[slot];
       if (Between(record.state.request.arrival, s_.now) < enough) return false;
-      if (MayStandAtDoor(record)) elder = slot;
-      return elder == kNoSlot;
+      if (MayUseDoor(record)) oldest = slot;
+      return oldest == kNoSlot;
     });
-    return elder;
+    return oldest;
   }
 
-  // A gate that moves with how the engine fares hears of it.
-  void TellGate() {
+  // Updates the state of the gate policy from the cache's use and hits.
+  void UpdateState() {
     const double every_s = gate_.TellEvery();
-    if (!(every_s > 0) || s_.now < tell_at_) return;
+    if (!(every_s > 0) || s_.now < update_at_) return;
     if (prompt_tokens_ > 0) hits_ = cached_tokens_ / prompt_tokens_;
     const double total = std::max(kv_.ledger.total(), 1);
     const double state = gate_.Told(state_, {kv_.ledger.used() / total, hits_, s_.counts.rows});
     if (state != state_) ++changes_;
     state_ = state;
-    tell_at_ = After(s_.now, FromSeconds(std::min(every_s, kMostWait)));
+    update_at_ = After(s_.now, FromSeconds(std::min(every_s, kMostWait)));
     prompt_tokens_ = cached_tokens_ = 0;
   }
 
-  // When the gate may let in what it has refused.
+  // Returns when the gate may admit a request that it has refused.
   TimePoint AskGateAt() const {
     TimePoint at = std::min(ask_at_, After(s_.now, std::chrono::milliseconds(500)));
     if (door_.share > 0 && oldest_ != kNever) {
@@ -212,8 +213,8 @@ class Gate {
  private:
   static constexpr double kMostWait = 1e9;  // [s]
 
-  // The same of the host's memory, which will have a copy: there is lost for good what gives way. `lack` 0: nothing
-  // does.
+  // Returns the same question for host memory, which will get a copy of the request's prefix. KV evicted there is lost.
+  // `lack` is 0 if nothing is evicted.
   GateAsk AskForCopies(const Record& record, const GateAsk& of_gpu) const {
     GateAsk ask = of_gpu;
     ask.need = ask.lack = 0;
@@ -229,9 +230,10 @@ class Gate {
     return ask;
   }
 
-  // Not what the policy declines, nor what waits for reasons of its own, perhaps for ever: all behind it would wait
-  // with it. What waits for its adapter does stand there, as long as there is a place for any.
-  bool MayStandAtDoor(const Record& record) const {
+  // Returns true unless the policy declines the request or it may wait forever for a reason of its own. All later
+  // requests at the door would wait with it. A request that waits for its adapter may use the door if the limits allow
+  // any adapter.
+  bool MayUseDoor(const Record& record) const {
     const Request& r = record.state.request;
     const WaitsFor reason = s_.PassedOverFor(record);
     if (reason != WaitsFor::kNothing && (reason != WaitsFor::kAdapter || s_.budget.limits.adapters < 1)) return false;
@@ -243,20 +245,21 @@ class Gate {
   Kv& kv_;
   AnyGate gate_;
   GateDoor door_;
-  TimePoint next_door_ = kUnset;  // before then the door's share lets nothing in
-  TimePoint oldest_ = kNever;  // nothing that waits arrived before
-  TimeHeap by_arrival_;  // of those that wait, if the door has a share
+  TimePoint next_door_ = kUnset;  // the door admits nothing before
+  TimePoint oldest_ = kNever;  // lower bound of the arrival of every waiting request
+  TimeHeap by_arrival_;  // waiting requests, if the door has a share
   std::uint64_t changes_ = 0;
-  std::optional<double> sum_, copies_sum_;  // of HeldOrder, as of
+  std::optional<double> sum_, copies_sum_;  // cached HeldOrder::Sum, valid at sums_changes_
   std::uint64_t sums_changes_ = 0;
-  TimePoint ask_at_ = kNever;  // when the gate may let in a request that it has refused
+  TimePoint ask_at_ = kNever;  // when the gate may admit a request that it has refused
   bool stuck_ = false;
-  // For a gate that is told how the engine fares: what it has answered, when it is told again, and since then.
+  // The last state that the gate policy returned, and the time of its next update.
   double state_ = 0;
-  TimePoint tell_at_ = {};
-  double prompt_tokens_ = 0, cached_tokens_ = 0;  // of requests that began to run
-  double hits_ = 1;  // share, as it was told last
-  // Of this plan: what lacks, and needs, at least so much is refused unless it has waited for `until_s_`.
+  TimePoint update_at_ = {};
+  double prompt_tokens_ = 0, cached_tokens_ = 0;  // of requests that started to run since the last update
+  double hits_ = 1;  // cached share of prompt tokens, as of the last update
+  // The last refusal of this plan. A request with at least this lack and need is refused until it has waited for
+  // `until_s_`.
   std::int32_t lack_ = 0, need_ = 0, copies_lack_ = 0, copies_need_ = 0;
   double until_s_ = 0;
   bool refused_ = false;

@@ -1,4 +1,4 @@
-// Plans that would be empty.
+// Handles plans that would be empty.
 #ifndef TAKT_SCHEDULER_IDLE_H_
 #define TAKT_SCHEDULER_IDLE_H_
 
@@ -15,7 +15,7 @@
 
 namespace takt::internal {
 
-// Invariant: each round that is to build again has freed something.
+// Invariant: each rebuild follows a change that freed memory or rows.
 class IdlePlans {
  public:
   IdlePlans(EngineState& s, Kv& kv, Prefixes& prefixes, RestingKv& resting, Victims& victims, Lives& lives,
@@ -29,28 +29,28 @@ class IdlePlans {
         displacing_(displacing),
         walk_(walk) {}
 
-  // The plan is empty. If something could run, were it not for memory that idles, or for its rank, this sees to it.
-  // True: memory was freed, so build again. Each round frees something, so that it ends.
+  // Called if the plan is empty. Frees idle memory, or preempts rows, for a request that could then run. Returns true
+  // if the plan must be built again. Each round frees something, so the rounds end.
   bool Unstick() {
     if (s_.budget.limits.tokens.value <= 0 || s_.steps.in_flight() > 0 || !s_.left_out.empty()) return false;
-    // The oracle has the memory, by its counts, and refused it. The next plan asks again.
+    // The oracle refused memory that its counts report as free. The next plan asks again.
     if (s_.draft.refused) {
       if (!s_.draft.short_of_kv) walk_.AdmitAny();
       return false;
     }
-    // Rows gave up their places, or their share of the step, and none took it: with fewer rows it is another question.
+    // Rows gave up their places or their share of the step, and no request took them. Fewer rows may fit.
     if (s_.draft.displaced || (s_.draft.short_of_kv && victims_.Worst(false) == kNoLane)) return true;
     const bool more_kv_soon = !resting_.moves().empty() || kv_.Pending() > 0;
     if (s_.counts.rows == 0 && !more_kv_soon && ReclaimForHead()) return true;
     const std::int32_t free = kv_.FreeBlocks();
     if ((!s_.draft.short_of_kv || more_kv_soon) && walk_.AdmitAny()) return false;
     if (s_.draft.refused) return false;
-    if (kv_.FreeBlocks() > free) return true;  // some of them can never fit, and what they held is free
+    if (kv_.FreeBlocks() > free) return true;  // requests that can never fit were failed, which freed their KV
     if (more_kv_soon) return false;
     if (s_.counts.rows == 0)
       return s_.draft.top_waits_for == WaitsFor::kKv && !s_.queue.empty() && resting_.Reclaim(Head(), false);
     if (!s_.draft.short_of_kv) return false;
-    // All rows need memory that none has to give.
+    // All rows need memory, and none is free.
     if (!resting_.Reclaim(kNoSlot, false)) {
       const std::uint32_t worst = victims_.Worst(true);
       if (worst != kNoLane && s_.counts.rows > 1) {
@@ -71,7 +71,7 @@ class IdlePlans {
     if (kv_.Pending() > 0 || (s_.queue.empty() && s_.counts.rows == 0 && s_.counts.pinned > 0)) return Idle::kKvPending;
     if (!s_.queue.empty() || s_.counts.rows > 0) {
       if (s_.draft.top_waits_for == WaitsFor::kKv || s_.draft.short_of_kv || s_.draft.refused) return Idle::kKvHeld;
-      // Built again, it did not ask again for those that the oracle had refused.
+      // The rebuilt plan did not ask again about the requests that the oracle had refused.
       bool refused = false;
       if (s_.draft.kept_out) {
         s_.queue.ForEachInOrder([&](Slot slot) { return !(refused = s_.table[slot].refused_at == s_.stats.plans); });
@@ -85,15 +85,15 @@ class IdlePlans {
 
  private:
   Slot Head() const { return s_.draft.head != kNoSlot ? s_.draft.head : s_.queue.Top(); }
-  // Nothing runs, and the first of the queue waits for memory: what is kept for those behind it is dropped where that
-  // is enough, or they would go first, one at a time.
+  // Called if nothing runs and the head of the queue waits for memory. Drops the KV of waiting requests after it if
+  // that frees enough. Otherwise these would run before it, one at a time.
   bool ReclaimForHead() {
     if (s_.draft.top_waits_for != WaitsFor::kKv || s_.queue.empty() || resting_.kept().nobody_came_back()) return false;
     resting_.RankHolders();
     const Slot head = Head();
     const Record& record = s_.table[head];
     const bool holds = record.holds && record.blocks > 0 && record.lane == kNoLane && record.transit == Transit::kNone;
-    // Of its prefix nothing is counted on here: it may be that those that would lose their KV have it.
+    // Cached prefix blocks are not counted: the requests that would lose their KV may be the ones that hold them.
     if (kv_.FreeBlocks() + resting_.kept().held_by_waiting() - (holds ? record.blocks : 0) <
         prefixes_.BlocksNeeded(record, {}))
       return false;

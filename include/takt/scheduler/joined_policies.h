@@ -1,4 +1,4 @@
-// A queue with its policy, and a pause policy, behind the seam of a scheduler.
+// Implements PolicyPort for a rank policy and a pause policy.
 #ifndef TAKT_SCHEDULER_JOINED_POLICIES_H_
 #define TAKT_SCHEDULER_JOINED_POLICIES_H_
 
@@ -11,7 +11,7 @@
 
 namespace takt::internal {
 
-// PolicyPort for these types.
+// The PolicyPort of these policy types.
 template <RankPolicy Policy, PausePolicy Pause>
 class JoinedPolicies final : public PolicyPort {
  public:
@@ -29,7 +29,7 @@ class JoinedPolicies final : public PolicyPort {
 
   Policy& policy() { return queue_.policy(); }
   const Policy& policy() const { return queue_.policy(); }
-  // The first half of RankQueue::ChangePolicy.
+  // First half of RankQueue::ChangePolicy.
   void PrepareChange(const Policy& policy) { queue_.PrepareChange(policy); }
 
   Slot Top() const override { return queue_.Top(); }

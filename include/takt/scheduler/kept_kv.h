@@ -1,4 +1,4 @@
-// KV that is kept for requests which have no row.
+// KV kept for requests without a row.
 #ifndef TAKT_SCHEDULER_KEPT_KV_H_
 #define TAKT_SCHEDULER_KEPT_KV_H_
 
@@ -15,15 +15,15 @@
 
 namespace takt::internal {
 
-// Two lists: of those that hold KV without a row, whatever they wait for, and of those of them that wait to run. Both
-// may name some that have their rows back or have ended; these are dropped as a list is read. A flag of each request
-// says that the list has it.
+// Two lists: requests that hold KV without a row, and the waiting ones among them. A list may also contain requests
+// that have ended or have a row again; these are dropped when it is read. A flag of each request records that a list
+// contains it.
 class KeptKv {
  public:
-  // One whose KV may be dropped. Those that wait give it up before those that are paused or blocked.
+  // A request whose KV may be dropped. Waiting requests lose it before paused and blocked ones.
   struct Holder {
     bool waits = false;
-    FullRank rank = {};  // as a victim
+    FullRank rank = {};  // rank as a victim
     Slot slot = kNoSlot;
     std::int32_t blocks = 0;
 
@@ -32,10 +32,10 @@ class KeptKv {
 
   void Reserve(std::size_t slots) { came_back_.reserve(slots), holders_.reserve(slots), droppable_.reserve(slots + 1); }
 
-  // ---- those that wait to run -------------------------------------------------------------------------------------
+  // ---- waiting requests with KV -----------------------------------------------------------------------------------
 
   bool nobody_came_back() const { return came_back_.empty(); }
-  // Blocks: none of them needs fewer beyond its own.
+  // Lower bound of the blocks that any of them needs beyond its own.
   std::int32_t least_need() const { return least_need_; }
 
   void CameBack(Slot slot, std::int32_t need, bool& listed) {
@@ -43,7 +43,8 @@ class KeptKv {
     if (!std::exchange(listed, true)) came_back_.push_back(slot);
   }
 
-  // visit(slot) as long as more(): what it needs beyond its own blocks, or nothing where it leaves the list.
+  // Calls visit(slot) while more() returns true. visit returns the blocks that the request needs beyond its own, or
+  // nullopt to remove it from the list.
   template <class More, class Visit>
   void VisitCameBack(More&& more, Visit&& visit) {
     std::int32_t least = std::numeric_limits<std::int32_t>::max();
@@ -60,13 +61,14 @@ class KeptKv {
                      came_back_.begin() + static_cast<std::ptrdiff_t>(i));
   }
 
-  // ---- all that hold KV -------------------------------------------------------------------------------------------
+  // ---- all requests with KV ---------------------------------------------------------------------------------------
 
   void Hold(Slot slot, bool& listed) {
     if (!std::exchange(listed, true)) holders_.push_back(slot);
   }
 
-  // Once a plan: holds(slot), whether it still has KV and no row; holder_of(slot), nothing where its KV may not go.
+  // Collects the droppable holders, once per plan. holds(slot): it still has KV and no row. holder_of(slot): nullopt if
+  // its KV must stay.
   template <class Holds, class HolderOf>
   void Rank(std::uint64_t plan, Holds&& holds, HolderOf&& holder_of) {
     if (std::exchange(ranked_for_, plan) == plan) return;
@@ -81,10 +83,10 @@ class KeptKv {
     }
     std::make_heap(droppable_.begin(), droppable_.end());
   }
-  std::int64_t held_by_waiting() const { return held_by_waiting_; }  // blocks, of those that are ranked
+  std::int64_t held_by_waiting() const { return held_by_waiting_; }  // blocks of the ranked holders
 
-  // drop(slot) for the worst, and the next, until it is true: of those that wait, and where `waiting` is false of the
-  // others after them; never for `spared`. False where it was for none.
+  // Calls drop(slot) for the worst holder, and then the next, until drop returns true. Waiting requests come first;
+  // paused and blocked ones follow unless `waiting`. Skips `spared`. Returns false if no call returned true.
   template <class Drop>
   bool DropWorst(Slot spared, bool waiting, Drop&& drop) {
     std::optional<Holder> passed;
@@ -111,8 +113,8 @@ class KeptKv {
   std::vector<Slot> came_back_;
   std::int32_t least_need_ = 0;
   std::vector<Slot> holders_;
-  std::vector<Holder> droppable_;  // a heap, the worst on top
-  std::uint64_t ranked_for_ = 0;  // which plan
+  std::vector<Holder> droppable_;  // heap with the worst on top
+  std::uint64_t ranked_for_ = 0;  // plan of the last Rank call
   std::int64_t held_by_waiting_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Blocks of KV, from the ledger or an oracle.
+// KV blocks, from the ledger or from an oracle.
 #ifndef TAKT_SCHEDULER_KV_H_
 #define TAKT_SCHEDULER_KV_H_
 
@@ -15,7 +15,7 @@
 
 namespace takt::internal {
 
-// Invariant: a row that runs has row.capacity tokens of room in row.blocks blocks.
+// Invariant: a running row has room for row.capacity tokens in row.blocks blocks.
 class Kv {
  public:
   Kv(EngineState& s, KvOracle* of_host)
@@ -31,12 +31,12 @@ class Kv {
   }
 
   bool Counts() const { return s_.options.kv == KvMode::kLedger; }
-  // The oracle may have come to have other memory.
+  // Drops the snapshot, because the oracle's memory may have changed.
   void CountAgain() { counted_ = false; }
-  // Blocks of the host's cache, as the oracle last said.
+  // Blocks of the host's cache in the oracle's last snapshot.
   Blocks last_total() const { return snapshot_.total; }
 
-  // Blocks that hold its known tokens. Sequences share the blocks of the prompt that they cannot write to.
+  // Returns the blocks that hold its known tokens. Parallel sequences share the full blocks of the prompt.
   std::int32_t BlocksFor(const Record& record) const {
     if (block_tokens == 0) return 0;
     const std::int32_t n = s_.Sequences(record);
@@ -46,8 +46,8 @@ class Kv {
     return base / block_tokens + n * ((base % block_tokens + generated + block_tokens - 1) / block_tokens);
   }
 
-  // Known tokens that fit into so many blocks; the inverse of BlocksFor. What the sequences cannot share evenly is
-  // spare.
+  // Returns the known tokens that fit into this many blocks; the inverse of BlocksFor. Blocks that the sequences cannot
+  // share evenly stay unused.
   std::int32_t CapacityOf(const Record& record, std::int32_t blocks) const {
     if (block_tokens == 0) return std::numeric_limits<std::int32_t>::max();
     const std::int32_t n = s_.Sequences(record);
@@ -56,7 +56,7 @@ class Kv {
     return base + n * ((blocks - base / block_tokens) / n * block_tokens - base % block_tokens);
   }
 
-  // What the oracle has; asked again only after a change that this call has made.
+  // Returns the oracle's snapshot, taken again only after a change by this call.
   const KvSnapshot& HostsKv() const {
     if (!counted_) snapshot_ = oracle->Snapshot(), counted_ = true;
     return snapshot_;
@@ -67,30 +67,30 @@ class Kv {
     return Counts() ? ledger.total() : std::numeric_limits<std::int32_t>::max();
   }
 
-  // Blocks that admissions may still take.
+  // Returns the blocks that admissions may still take.
   std::int32_t FreeBlocks() const {
     if (oracle != nullptr) return HostsKv().free.value - round.blocks();
     return Counts() ? ledger.free() : std::numeric_limits<std::int32_t>::max();
   }
 
-  // Blocks that will be free soon.
+  // Returns the blocks that will be free soon.
   std::int64_t Pending() const { return s_.counts.leaving_blocks + (oracle != nullptr ? HostsKv().pending.value : 0); }
 
   std::int32_t ChunkBlocks(const Record& record) const { return ledger.ChunkBlocks(record.state.request.prefix); }
 
-  // Of the prefix chunks first..last-1.
+  // Returns the hashes of the prefix chunks first .. last - 1.
   std::span<const std::uint64_t> Hashes(const Record& record, std::int32_t first, std::int32_t last) const {
     const std::span<const std::uint64_t> hashes = record.state.request.prefix.hashes;
     return std::span(hashes).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));
   }
 
-  // Whether there is anything to swap: KV beyond prefix chunks that others may share.
+  // Returns true if there is KV to swap, beyond prefix chunks that other requests may share.
   bool HasOwnKv(const Record& record, std::int32_t blocks, std::int32_t computed) const {
     const std::int32_t chunks = record.shared_chunks;
     return blocks > 0 && computed > (chunks > 0 ? chunks * record.state.request.prefix.block_tokens.value : 0);
   }
 
-  // A place in the host's memory for blocks that are to move out.
+  // Reserves host memory for blocks that will move out.
   void AllocateCpu(Record& record, std::int32_t blocks) {
     record.cpu_blocks = blocks;
     ledger.AllocateCpu(blocks);
@@ -102,7 +102,7 @@ class Kv {
     record.cpu_blocks = 0;
   }
 
-  // One more block per sequence, if the ledger has them.
+  // Adds one block per sequence, if the ledger has them.
   bool Grow(Row& row) {
     const std::int32_t n = row.sequences;
     if (!Counts() || ledger.free() < n) return false;
@@ -113,7 +113,7 @@ class Kv {
     return true;
   }
 
-  // A row does not get what was wished for it.
+  // Takes back a reservation that a row will not get.
   void WithdrawBlocks(Row& row, const KvReservation& wish) {
     const std::int32_t blocks = (wish.want.value - wish.have.value) / block_tokens;
     round.Less(blocks);
@@ -124,16 +124,16 @@ class Kv {
 
   KvLedger ledger;
   KvOracle* const oracle;
-  OracleRound round;              // what this plan asks the oracle for
-  std::int32_t block_tokens = 0;  // of the ledger or the oracle; 0: KV is not accounted for
-  std::int32_t watermark = 0;     // blocks
-  std::uint64_t changes = 0;      // times at which the oracle may have come to answer otherwise
-  std::uint64_t freed_at = 0;     // plans so far when the host last freed KV
+  OracleRound round;  // reservations of this plan
+  std::int32_t block_tokens = 0;  // of the ledger or the oracle; 0: KV is not counted
+  std::int32_t watermark = 0;  // blocks
+  std::uint64_t changes = 0;  // times at which the oracle's answers may have changed
+  std::uint64_t freed_at = 0;  // number of plans when the host last freed KV
 
  private:
   EngineState& s_;
-  mutable KvSnapshot snapshot_ = {};  // of the oracle, within a call
-  mutable bool counted_ = false;      // the snapshot holds
+  mutable KvSnapshot snapshot_ = {};  // of the oracle, valid within a call
+  mutable bool counted_ = false;  // true: the snapshot is current
 };
 
 }  // namespace takt::internal

@@ -1,4 +1,4 @@
-// What events say of KV: it came, was lost, moved, or is read by another.
+// Handlers of events about KV: arrived, lost, moved, pinned or freed.
 #ifndef TAKT_SCHEDULER_KV_EVENTS_H_
 #define TAKT_SCHEDULER_KV_EVENTS_H_
 
@@ -18,7 +18,7 @@
 
 namespace takt::internal {
 
-// Invariant: a move that the host reports ends once; tokens whose KV is lost are computed again.
+// Invariant: each reported move ends once. Tokens whose KV is lost are computed again.
 class KvEvents {
  public:
   KvEvents(EngineState& s, Faults& faults, Kv& kv, SearchMemory& memory, Prefixes& prefixes, RestingKv& resting,
@@ -119,7 +119,7 @@ class KvEvents {
   }
 
  private:
-  // The tokens of its context from this one on are to be computed again.
+  // Drops the KV of the context from token `from` on.
   void LoseKv(Slot slot, std::int32_t from) {
     Record& record = s_.table[slot];
     if (from < record.arrived) {
@@ -148,7 +148,8 @@ class KvEvents {
     if (from >= row.computed) return;
     ++s_.stats.kv_lost;
     record.was_computed = std::max(record.was_computed, row.computed);
-    if (row.sequences > 1) from = std::min(from, record.state.request.prompt_tokens.value);  // what they share
+    // the sequences share the prompt
+    if (row.sequences > 1) from = std::min(from, record.state.request.prompt_tokens.value);
     s_.Void(row);
     row.computed = row.scheduled = from;
     row.drafts = 0;
@@ -157,7 +158,7 @@ class KvEvents {
     if (row.state == RowState::kLeaving && from == 0) lives_.DropAtSettling(record);
   }
 
-  // What was loaded is there for others too. Where the load has failed, or what it loaded is lost, it is computed.
+  // Publishes the loaded chunks for other requests. If the load failed, or the loaded KV was lost, the row computes it.
   void Fetched(Slot slot, bool failed) {
     Record& record = s_.table[slot];
     Row& row = s_.running[record.lane];

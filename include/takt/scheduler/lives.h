@@ -1,4 +1,4 @@
-// The life of a request, from its arrival to its release.
+// The life of a request, from arrival to release.
 #ifndef TAKT_SCHEDULER_LIVES_H_
 #define TAKT_SCHEDULER_LIVES_H_
 
@@ -22,7 +22,8 @@
 
 namespace takt::internal {
 
-// Invariant: the counts of EngineState agree with the statuses; a request is in the queue if its status is kWaiting.
+// Invariant: the counts of EngineState agree with the statuses. A request is in the queue if and only if its status is
+// kWaiting.
 class Lives {
  public:
   Lives(EngineState& s, Kv& kv, SearchMemory& memory, Gate& gate, Turns& turns, Prefixes& prefixes, RestingKv& resting,
@@ -45,7 +46,8 @@ class Lives {
   TimePoint next_expiry() const { return fresh_.expiries.next(); }
   void ForgetExpiry(Slot slot) { fresh_.expiries.Erase(slot); }
 
-  // Between two plans more may wait: so many might be let in by the next.
+  // Puts a request into the queue. Between plans, the bound on waiting requests is higher by the number that the next
+  // plan could admit.
   void Join(Slot slot) {
     Enqueue(slot, 0);
     ShedDownTo(s_.options.max_waiting +
@@ -62,14 +64,14 @@ class Lives {
     gate_.Left(slot);
   }
 
-  // Waiting or blocked, it expires before its first step.
+  // Makes a waiting or blocked request expire if it has not run by its expiry time.
   void WatchExpiry(Slot slot) {
     const RequestState& state = s_.table[slot].state;
     if (state.has_run || state.request.expires_at == kNever || fresh_.expiries.contains(slot)) return;
     fresh_.expiries.Push(slot, state.request.expires_at, state.request.arrival, state.request.id);
   }
 
-  // Out of the ranked set, or out of its lane, to wait for something else.
+  // Takes a request out of the queue or its row to wait for a tool or an unblock event.
   void Shelve(Slot slot, RequestStatus status, KvAction action, std::int32_t out = 0) {
     Record& record = s_.table[slot];
     ++(status == RequestStatus::kPaused ? s_.counts.paused : s_.counts.blocked);
@@ -82,7 +84,7 @@ class Lives {
     if (record.transit == Transit::kNone && record.blocks > 0) resting_.LetGo(slot, out);
   }
 
-  // Takes a row out of the running set. Its lane and KV follow when no step or move in flight names them.
+  // Takes a row out of the running set. Its lane and KV are freed when no step or move in flight uses them.
   void Depart(std::uint32_t lane, KvAction action, RequestStatus status, std::int32_t out = 0) {
     Row& row = s_.running[lane];
     const Slot slot = row.slot;
@@ -97,7 +99,7 @@ class Lives {
     s_.counts.seqs -= row.sequences;
     s_.adapters.Remove(record.state.request.adapter);
 
-    if (row.sequences != s_.Sequences(record)) {  // sequences that ended and were not yet taken out
+    if (row.sequences != s_.Sequences(record)) {  // some sequences ended and are still in the row
       row.known -= (row.sequences - s_.Sequences(record)) * row.generated;
       row.expected = row.known;
       row.computed = row.scheduled = std::min(row.computed, row.known);
@@ -120,14 +122,14 @@ class Lives {
     if (row.in_flight == 0 && !moving) Settle(slot);
   }
 
-  // A row that is leaving will give up its KV, whatever was decided.
+  // Makes a departing row drop its KV, whatever the earlier decision.
   void DropAtSettling(Record& record) {
     if (record.leave_action == KvAction::kKeep) s_.counts.leaving_blocks += s_.running[record.lane].blocks;
     if (record.leave_action == KvAction::kOut) kv_.FreeCpu(record);
     record.leave_action = KvAction::kDrop;
   }
 
-  // Nothing in flight names the row any more: frees its lane, and does with its KV what was decided.
+  // Frees the lane of a row that no step or move in flight uses. Keeps, drops or moves its KV as decided.
   void Settle(Slot slot) {
     Record& record = s_.table[slot];
     Row& row = s_.running[record.lane];
@@ -148,7 +150,7 @@ class Lives {
     if (record.leave_action == KvAction::kOut) resting_.MoveOut(slot);
   }
 
-  // Ends a living request, wherever it is.
+  // Ends a living request in any state.
   void End(Slot slot) {
     Record& record = s_.table[slot];
     switch (record.status) {
@@ -166,17 +168,17 @@ class Lives {
       case RequestStatus::kDead: return;
     }
     record.status = RequestStatus::kDead;
-    if (record.transit == Transit::kNone) EndedAt(slot);  // else what is in flight settles it
+    if (record.transit == Transit::kNone) EndedAt(slot);  // otherwise the step or move in flight ends it
   }
 
-  // All its output is there, though no result said that it was the last: it would wait for ever.
+  // Ends a request that has all its output although no result reported it as finished. It would wait forever.
   void EndAtCap(Slot slot) {
     if (s_.OutputCap(s_.table[slot]) == kMostContext) return Fail(slot, FailReason::kKvExhausted);
     ++s_.stats.finished;
     End(slot);
   }
 
-  // It has ended, and nothing in flight names it.
+  // Frees and releases an ended request that nothing in flight uses.
   void EndedAt(Slot slot) {
     Record& record = s_.table[slot];
     kv_.FreeCpu(record);
@@ -197,7 +199,7 @@ class Lives {
     End(slot);
   }
 
-  // Fails a request that was never let in.
+  // Fails a request that was never inserted.
   void Refuse(RequestId id, FailReason reason) {
     SayFailed(id, reason);
     s_.notices.released.push_back(id);
@@ -221,7 +223,7 @@ class Lives {
     s_.ended.push_back(slot);
   }
 
-  // Bounded waiting: of those that have never run, so many may stay.
+  // Sheds requests that have never run until at most `bound` are waiting.
   void ShedDownTo(std::int64_t bound) {
     while (fresh_.waiting > bound) {
       const Slot shed =
@@ -230,7 +232,7 @@ class Lives {
         Fail(shed, FailReason::kShed);
         continue;
       }
-      // All are promoted: the last of these goes first.
+      // All of them are promoted: shed the last in queue order first.
       s_.scratch.clear();
       s_.queue.ForEachInOrder([&](Slot slot) {
         if (!s_.table[slot].state.has_run) s_.scratch.push_back(slot);
@@ -245,10 +247,10 @@ class Lives {
   }
 
  private:
-  // Requests that have never run: they expire, and are shed.
+  // Requests that have never run. They can expire or be shed.
   struct Fresh {
-    TimeHeap expiries;   // of those that wait, and of those that are blocked
-    IndexedHeap newest;  // Shed::kNewest and bounded waiting: of those that wait, the last to arrive first
+    TimeHeap expiries;  // waiting and blocked requests
+    IndexedHeap newest;  // waiting requests, newest first; used with Shed::kNewest and a bound on waiting requests
     std::int64_t waiting = 0;
   };
 

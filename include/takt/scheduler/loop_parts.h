@@ -1,4 +1,4 @@
-// The parts of a scheduler, and what each of its calls begins with.
+// The parts of a scheduler, and the start of each call.
 #ifndef TAKT_SCHEDULER_LOOP_PARTS_H_
 #define TAKT_SCHEDULER_LOOP_PARTS_H_
 
@@ -12,28 +12,27 @@
 
 namespace takt::internal {
 
-// Invariant: between calls nothing is set aside, wished for, or half done, unless an exception has left a call
-// half-way.
+// Invariant: between calls nothing is reserved, requested or half done, unless an exception left a call incomplete.
 struct LoopParts : Parts {
   LoopParts(const SchedulerOptions& options, PolicyPort& policies, KvOracle* oracle)
       : Parts(options, policies, oracle,
               2 * Storage::RowsOf(options, static_cast<std::size_t>(options.reserve_requests))),
         storage(*this, options) {}
 
-  // Each call asks this first, makes room, and then enters.
+  // Each call first checks this, then makes room, then enters.
   bool MayEnter() { return faults.desk.MayEnter(state.stats.calls_after_end, {state.steps.last()}); }
   TimePoint Enter(TimePoint now) {
     state.now = faults.desk.Enter(now, state.stats.clock_stepped_back, {state.steps.last()});
     kv.ledger.SetNow(state.now);
-    kv.CountAgain();  // an oracle may have come to have other memory since the last call
+    kv.CountAgain();  // the oracle's memory may have changed since the last call
     return state.now;
   }
 
-  // Crowded plans in a row, after which the next plan computes prompts before rows decode.
+  // Consecutive crowded plans after which the next plan computes prompts before decodes.
   static constexpr std::int32_t kMostCrowdedPlans = 4;
   void Build() {
     state.budget.BeginBuild();
-    // What had no memory last time is asked first: else what was freed for it goes to admissions, again and again.
+    // Running rows that lacked memory come first. Otherwise admissions would take the freed memory every time.
     const bool lacked_kv = state.draft.short_of_kv || state.draft.row_refused;
     state.draft.prompts_first = state.draft.crowded_plans >= kMostCrowdedPlans && !lacked_kv;
     const bool running_first =

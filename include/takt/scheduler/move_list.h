@@ -1,4 +1,4 @@
-// Moves of KV between the GPU and the host's memory that have not ended.
+// Moves of KV between GPU and host memory that have not ended.
 #ifndef TAKT_SCHEDULER_MOVE_LIST_H_
 #define TAKT_SCHEDULER_MOVE_LIST_H_
 
@@ -22,7 +22,7 @@ struct Move {
 class MoveList {
  public:
   void Reserve(std::size_t moves) { moves_.Reserve(moves); }
-  // Room for so many more; grows by doubling.
+  // Makes room for `more` moves; grows by doubling.
   void MakeRoom(std::size_t more) {
     if (more > moves_.room()) moves_.Reserve(std::max(moves_.slots() + more, 2 * moves_.capacity()));
   }
@@ -35,10 +35,10 @@ class MoveList {
     return id;
   }
 
-  // Null where there is none.
+  // Returns null if the id is unknown.
   const Move* Find(MoveId id) const { return moves_.Get(id); }
 
-  // The move of that name, which ends with this; nothing where there is none.
+  // Ends and returns the move with this id; nullopt if it is unknown.
   std::optional<Move> End(MoveId id) {
     const Slot at = moves_.Find(id);
     if (at == kNoSlot) return std::nullopt;

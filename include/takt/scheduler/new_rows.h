@@ -1,4 +1,4 @@
-// From the queue into a row.
+// Moves requests from the queue into rows.
 #ifndef TAKT_SCHEDULER_NEW_ROWS_H_
 #define TAKT_SCHEDULER_NEW_ROWS_H_
 
@@ -15,7 +15,7 @@
 
 namespace takt::internal {
 
-// Invariant: a request that is placed leaves the queue and gets a lane, its KV and, unless it moves, an entry.
+// Invariant: an admitted request leaves the queue and gets a lane, its KV and, unless it moves in, an entry.
 class NewRows {
  public:
   NewRows(EngineState& s, Kv& kv, Turns& turns, Prefixes& prefixes, RestingKv& resting, Victims& victims, Lives& lives,
@@ -29,7 +29,7 @@ class NewRows {
         lives_(lives),
         entries_(entries) {}
 
-  // Takes a request out of the queue and into a lane, with its first entry.
+  // Admits a request into a lane and plans its first entry.
   void Admit(Slot slot, std::int32_t start, std::int32_t tokens) {
     Record& record = s_.table[slot];
     prefixes_.CountHits(record, start - record.computed, start);
@@ -38,7 +38,7 @@ class NewRows {
     if (kv_.ChunkBlocks(record) > 0) prefixes_.LeadPrefix(record);
   }
 
-  // Takes a row now, runs when the move is done.
+  // Takes a row now, which runs when the swap-in is done.
   void SwapIn(Slot slot, std::int32_t blocks) {
     Record& record = s_.table[slot];
     record.blocks = blocks;
@@ -49,8 +49,8 @@ class NewRows {
     ++s_.stats.moves_in;
   }
 
-  // Takes a row now, for which the host's memory has so many chunks, and runs when those are loaded that the prefix
-  // cache does not have.
+  // Takes a row now for a request with `chunks` prefix chunks in host memory. It runs when the chunks that the prefix
+  // cache lacks are loaded.
   void Fetch(Slot slot, std::int32_t start, std::int32_t chunks) {
     Record& record = s_.table[slot];
     const std::int32_t chunk_blocks = kv_.ChunkBlocks(record);

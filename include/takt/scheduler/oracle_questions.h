@@ -1,4 +1,4 @@
-// What a plan asks a KvOracle for.
+// The questions of a plan to a KvOracle.
 #ifndef TAKT_SCHEDULER_ORACLE_QUESTIONS_H_
 #define TAKT_SCHEDULER_ORACLE_QUESTIONS_H_
 
@@ -15,19 +15,19 @@
 
 namespace takt::internal {
 
-// Invariant: what the oracle refuses is left out of the plan, and changes nothing else.
+// Invariant: a refused reservation leaves the plan and has no other effect.
 class OracleQuestions {
  public:
   OracleQuestions(EngineState& s, Kv& kv, Lives& lives, Entries& entries, NewRows& new_rows)
       : s_(s), kv_(kv), lives_(lives), entries_(entries), new_rows_(new_rows) {}
 
-  // Whether its prompt may be in the oracle's prefix cache alone.
+  // Returns true if the cached part of its prompt is known to the oracle alone.
   static bool MayAskOf(const Record& record) {
     return record.lane == kNoLane && record.blocks == 0 && record.cpu_blocks == 0;
   }
 
-  // What the oracle's prefix cache has of its prompt. It is asked about a request once a plan, unless it has been asked
-  // to reserve since, and then about the first of the `next` requests too.
+  // Returns the prompt tokens in the oracle's prefix cache. The oracle is asked about each request once per plan, and
+  // again after a call of Reserve. A question also covers the first of the `next` requests.
   std::int32_t CachedOf(Slot slot, std::span<const Slot> next) {
     if (s_.table[slot].cached_at == kv_.round.hits_of()) return s_.table[slot].cached;
     kv_.round.BeginQuestion();
@@ -49,7 +49,7 @@ class OracleQuestions {
     return s_.table[slot].cached;
   }
 
-  // An admission that the oracle will be asked about.
+  // Adds an admission to the next question.
   void Wish(Slot slot, const Candidate& candidate, std::int32_t blocks) {
     const Record& record = s_.table[slot];
     kv_.round.AddCandidate(
@@ -59,9 +59,8 @@ class OracleQuestions {
     s_.adapters.Add(record.state.request.adapter);
   }
 
-  // Asks the host's oracle for all that this plan needs. What it refuses is left out of this plan and loses nothing:
-  // how much memory there is, its counts alone tell. So an admission that it grants takes nothing from a row that it
-  // refuses.
+  // Asks the oracle for all reservations of this plan. A refused one is left out of this plan and loses nothing. Only
+  // the oracle's snapshot states how much memory there is, so a granted admission takes nothing from a refused row.
   void AskOracle() {
     const std::span<KvReservation> wishes = kv_.round.Close();
     if (wishes.empty()) return;
@@ -87,7 +86,7 @@ class OracleQuestions {
       }
       const Candidate c = kv_.round.candidate(candidate++);
       Record& record = s_.table[c.slot];
-      // What was set aside for it: Admit takes it again, and a refused request leaves it to others.
+      // Return the reserved budget: Admit takes it again, and a refused request leaves it to others.
       s_.budget.GiveBack(c.tokens, c.prefill);
       s_.adapters.Remove(record.state.request.adapter);
       record.refused_at = wish.granted ? 0 : s_.stats.plans;
@@ -109,8 +108,8 @@ class OracleQuestions {
   }
 
  private:
-  // A row does not get what was wished for its drafts, and runs without those that lack a place. False: the wish was
-  // for its own token.
+  // Drops the draft tokens that lack memory from an entry whose reservation was refused. Returns false if the
+  // reservation was for the row's own token.
   bool LeaveDrafts(std::uint32_t lane, const KvReservation& wish) {
     PlanEntry* const entry = entries_.EntryOf(lane);
     const Row& row = s_.running[lane];

@@ -1,4 +1,4 @@
-// What a plan asks its host's KvOracle for.
+// The reservations that a plan requests from the host's KvOracle.
 #ifndef TAKT_SCHEDULER_ORACLE_ROUND_H_
 #define TAKT_SCHEDULER_ORACLE_ROUND_H_
 
@@ -16,14 +16,14 @@
 
 namespace takt::internal {
 
-// An admission that waits for the answer; no tokens: it is swapped in.
+// An admission that awaits the oracle's answer. `tokens` 0: swap-in.
 struct Candidate {
   Slot slot = kNoSlot;
   std::int32_t start = 0, tokens = 0;
   bool prefill = false;
 };
 
-// Rows that run ask for more blocks, and candidates for their first, in the order in which they were planned.
+// Reservations of running rows, and of candidates for admission, in planning order.
 class OracleRound {
  public:
   void Reserve(std::size_t rows) {
@@ -33,12 +33,12 @@ class OracleRound {
   void ReserveLanes(std::size_t lanes) { wish_of_lane_.reserve(lanes); }
   void ResizeLanes(std::size_t lanes) { wish_of_lane_.resize(lanes); }
 
-  // ---- hits: a question is about one request, the next of the same plan about two, then four, and so on
+  // ---- hits: questions of one plan cover one request, then two, then four, and so on
 
   void BeginPlan() { ask_ = 1, ForgetHits(); }
-  // What was found may be gone: from here on it is asked for again.
+  // Makes all hits outdated: the cached KV may be evicted meanwhile.
   void ForgetHits() { ++hits_of_; }
-  std::uint64_t hits_of() const { return hits_of_; }  // changes whenever hits are forgotten
+  std::uint64_t hits_of() const { return hits_of_; }  // changes when hits are forgotten
   void BeginQuestion() { hits_.clear(), asked_.clear(); }
   void Ask(Slot slot, const Request& request) { hits_.push_back({&request}), asked_.push_back(slot); }
   bool asks_enough() const { return hits_.size() >= ask_; }
@@ -50,10 +50,10 @@ class OracleRound {
     ask_ = std::min<std::size_t>(2 * ask_, kMostAsked);
   }
 
-  // ---- wishes
+  // ---- reservations
 
   bool empty() const { return wishes_.empty(); }
-  std::int32_t blocks() const { return blocks_; }  // of all wishes
+  std::int32_t blocks() const { return blocks_; }  // of all reservations
   std::int32_t candidates() const { return static_cast<std::int32_t>(candidates_.size()); }
   std::int32_t candidate_seqs() const { return seqs_; }
 
@@ -63,7 +63,7 @@ class OracleRound {
     wish_of_lane_[lane] = static_cast<std::uint32_t>(lanes_.size() - 1);
     blocks_ += blocks;
   }
-  // n rows ask for a block each: `each` is called with add(lane, wish), and calls that for each of them.
+  // Adds n rows that request one block each. `each` receives add(lane, wish) and calls it once per row.
   template <class Each>
   void AddRows(std::int32_t n, Each&& each) {
     std::size_t at = wishes_.size();
@@ -83,7 +83,7 @@ class OracleRound {
     blocks_ += blocks;
   }
 
-  // Withdraws the wish of a row; nullopt: it has none.
+  // Withdraws the reservation of a row; nullopt if it has none.
   std::optional<KvReservation> Withdraw(std::uint32_t lane) {
     if (!Asks(lane)) return std::nullopt;
     withdrawn_ = true;
@@ -97,7 +97,7 @@ class OracleRound {
   }
   void Less(std::int32_t blocks) { blocks_ -= blocks; }
 
-  // The wishes that were not withdrawn. From then on no row's can be.
+  // Returns the reservations that were not withdrawn. After this call none can be withdrawn.
   std::span<KvReservation> Close() {
     if (withdrawn_) {
       std::size_t kept = 0;
@@ -110,9 +110,7 @@ class OracleRound {
     closed_ = !wishes_.empty();
     return wishes_;
   }
-  std::uint32_t lane(std::size_t wish) const {
-    return lanes_[wish];
-  }  // kNoLane: a candidate's, the next in their order
+  std::uint32_t lane(std::size_t wish) const { return lanes_[wish]; }  // kNoLane: a candidate, in candidate order
   const Candidate& candidate(std::size_t i) const { return candidates_[i]; }
 
   void Clear() {
@@ -129,11 +127,11 @@ class OracleRound {
   std::size_t ask_ = 1;
   std::uint64_t hits_of_ = 0;
   std::vector<KvReservation> wishes_;
-  std::vector<std::uint32_t> lanes_;         // by wish
-  std::vector<std::uint32_t> wish_of_lane_;  // back again: of a wish of this lane, or anything
+  std::vector<std::uint32_t> lanes_;  // by reservation
+  std::vector<std::uint32_t> wish_of_lane_;  // reverse index; valid if lanes_ agrees
   std::vector<Candidate> candidates_;
   std::int32_t blocks_ = 0, seqs_ = 0;
-  bool withdrawn_ = false;  // a wish of this round
+  bool withdrawn_ = false;  // a reservation of this round was withdrawn
   bool closed_ = false;
 };
 

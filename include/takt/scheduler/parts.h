@@ -1,4 +1,4 @@
-// The parts of a scheduler, each above those that it uses.
+// The parts of a scheduler. Each part uses only those declared before it.
 #ifndef TAKT_SCHEDULER_PARTS_H_
 #define TAKT_SCHEDULER_PARTS_H_
 
@@ -31,7 +31,7 @@
 
 namespace takt::internal {
 
-// They look into each other, so that they stay where they are.
+// The parts refer to each other, so a move is impossible.
 struct Parts {
   Parts(const SchedulerOptions& options, PolicyPort& policies, KvOracle* oracle_of_host, std::size_t most_entries)
       : state(options, policies, most_entries), kv(state, oracle_of_host) {}

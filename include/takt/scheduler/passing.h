@@ -1,4 +1,4 @@
-// Which requests a walk of the queue may pass, and how many others may pass them.
+// Decides which requests a walk of the queue may pass, and how many others may pass them.
 #ifndef TAKT_SCHEDULER_PASSING_H_
 #define TAKT_SCHEDULER_PASSING_H_
 
@@ -13,13 +13,13 @@
 
 namespace takt::internal {
 
-// The requests that one walk passes for one reason. Each counts, over its whole wait, the admissions before it.
+// Requests that one walk passes for one reason. Each counts the admissions before it over its whole wait.
 struct Passed {
   std::vector<Slot> slots;
-  std::int64_t admitted = 0, most = INT64_MAX;  // in this walk, so far and at most
+  std::int64_t admitted = 0, most = INT64_MAX;  // admissions in this walk: so far, and maximum
 
   void Begin() { slots.clear(), admitted = 0, most = INT64_MAX; }
-  // The walk goes on behind this request. Its earlier admissions do not count for it.
+  // Continues the walk after this request. Admissions earlier in the walk do not count for it.
   void Pass(Slot slot, std::int32_t& count, std::int32_t window) {
     count -= static_cast<std::int32_t>(admitted);
     most = std::min(most, std::int64_t{window} - count);
@@ -27,10 +27,10 @@ struct Passed {
   }
 };
 
-// The rule of a walk. A request that lacks memory or room stops the walk, unless others may pass it. A request that
-// waits for its adapter stops only requests with adapters, once enough of them have passed it.
+// The passing rule of a walk. A request that lacks memory or room stops the walk unless others may pass it. A request
+// that waits for its adapter stops only requests with adapters, once `admission_window` of them have passed it.
 //
-// Invariant: over its whole wait a request is passed by at most `admission_window` others.
+// Invariant: at most `admission_window` others pass a request over its whole wait.
 class Passing {
  public:
   Passing(EngineState& s, Kv& kv, Prefixes& prefixes) : s_(s), kv_(kv), prefixes_(prefixes) {}
@@ -38,9 +38,9 @@ class Passing {
   void Reserve(std::size_t slots) { stopped_.slots.reserve(slots), without_adapter_.slots.reserve(slots); }
   void Begin() { stopped_.Begin(), without_adapter_.Begin(); }
 
-  // Returns whether requests behind one that was just stopped may be admitted before it. It has never run and holds
-  // nothing, and fewer than `admission_window` have passed it. It lacks room in this step, or memory that is not about
-  // to be free.
+  // Returns true if later requests may be admitted before one that was just stopped. It must have never run, hold
+  // nothing, and have been passed by fewer than `admission_window` others. It must lack room in this step, or memory
+  // that is not about to be free.
   bool MayBePassed(Slot slot) const {
     const bool lacks_room = s_.draft.top_waits_for == WaitsFor::kBudget;
     if (slot == kNoSlot || !(lacks_room || s_.draft.top_waits_for == WaitsFor::kKv)) return false;
@@ -53,14 +53,14 @@ class Passing {
     return need > kv_.FreeBlocks() + kv_.Pending();
   }
 
-  // Passes a request that was just stopped, if that is allowed. Otherwise all behind it wait.
+  // Passes a request that was just stopped. Returns false if that is not allowed: all later requests wait.
   bool LetPass(Slot slot) {
     if (!MayBePassed(slot)) return false;
     if (stopped_.slots.empty()) stopped_for_ = s_.draft.top_waits_for;
     stopped_.Pass(slot, s_.table[slot].passed, s_.options.admission_window);
     return true;
   }
-  // Passes a request that waits for its adapter. If the limits leave adapters no place, it holds up no other request.
+  // Passes a request that waits for its adapter. If the limits allow no adapters, it holds up no other request.
   void PassWithoutAdapter(Slot slot) {
     if (s_.budget.limits.adapters < 1) return;
     without_adapter_.Pass(slot, s_.table[slot].overtaken, s_.options.admission_window);
@@ -75,11 +75,11 @@ class Passing {
     without_adapter_.admitted += s_.table[slot].state.request.adapter ? 1 : 0;
   }
   std::int64_t admitted() const { return stopped_.admitted; }
-  // No other request may pass one of those that were stopped.
+  // Returns true if no further request may pass a stopped one.
   bool exhausted() const { return stopped_.admitted >= stopped_.most; }
   bool passes_any() const { return !stopped_.slots.empty(); }
 
-  // The walk has ended. The queue waits for the first request that was stopped.
+  // Ends the walk. The queue waits for the first request that was stopped.
   void End() {
     for (const Slot slot : stopped_.slots) s_.table[slot].passed += static_cast<std::int32_t>(stopped_.admitted);
     for (const Slot slot : without_adapter_.slots)
@@ -94,8 +94,8 @@ class Passing {
   Kv& kv_;
   Prefixes& prefixes_;
   Passed stopped_;  // requests that lack memory or room
-  Passed without_adapter_;  // requests that wait for theirs
-  WaitsFor stopped_for_ = WaitsFor::kNothing;  // of the first of `stopped_`
+  Passed without_adapter_;  // requests that wait for their adapter
+  WaitsFor stopped_for_ = WaitsFor::kNothing;  // of the first request in `stopped_`
 };
 
 }  // namespace takt::internal

@@ -14,7 +14,8 @@
 
 namespace takt::internal {
 
-// Invariant: a request has a review if it is paused, its KV is kept, and the pause policy asked for one.
+// Invariant: a request has a review if and only if it is paused, its KV is kept, and the pause policy requested a
+// review.
 class PausedRequests {
  public:
   PausedRequests(EngineState& s, Kv& kv, RestingKv& resting) : s_(s), kv_(kv), resting_(resting) {}
@@ -29,7 +30,7 @@ class PausedRequests {
   TimePoint next_review() const { return reviews_.next(); }
   void Forget(Slot slot) { reviews_.Erase(slot); }
 
-  // The KV that a request has, or will have once the steps in flight for it have resolved.
+  // Returns the KV that a request will hold when the steps in flight for it have resolved.
   Kept KeptOf(const Record& record) const {
     if (record.lane == kNoLane) return {record.computed, record.blocks};
     const Row row = s_.running.Look(record.lane);
@@ -40,7 +41,7 @@ class PausedRequests {
     return {part ? std::min(row.computed, record.cpu_blocks * kv_.block_tokens) : row.computed, row.blocks};
   }
 
-  // Context of all that run; counted once a plan.
+  // Returns the context tokens of all running requests, counted once per plan.
   std::int64_t RunningTokens() {
     if (context_of_ == s_.steps.last()) return context_;
     context_of_ = s_.steps.last();
@@ -61,7 +62,7 @@ class PausedRequests {
             .swap_free = {std::min(kv_.ledger.cpu_free(), std::max(s_.budget.swap_out, 0))}};
   }
 
-  // How many blocks move out by a decision; 0: none, or none may.
+  // Returns how many blocks move out by this decision; 0 if none move or none may.
   std::int32_t BlocksOut(const Record& record, const PauseDecision& decision, const PauseView& view) const {
     if (decision.action != KvAction::kOut || record.cpu_blocks > 0 || record.fetching > 0) return 0;
     const std::int32_t blocks = std::clamp(decision.out.value, 0, view.held.value);
@@ -70,23 +71,23 @@ class PausedRequests {
     return may ? blocks : 0;
   }
 
-  // Asked again at that time, if ever.
+  // Schedules a review at this time; kNever: none.
   void ReviewAt(Slot slot, TimePoint at, const PausedCall& call) {
     if (at != kNever) reviews_.Add(slot, at, call);
   }
 
-  // The pause policy is asked again about those whose tool takes long.
+  // Asks the pause policy again about calls whose review is due.
   void Review() {
     if (!s_.queue.reviews()) return;
     constexpr Duration kSoon = std::chrono::milliseconds(1);
     for (Slot slot = reviews_.PopDue(s_.now); slot != kNoSlot; slot = reviews_.PopDue(s_.now)) {
       Record& record = s_.table[slot];
       const PausedCall call = reviews_.call(slot);
-      if (record.transit != Transit::kNone) {  // steps in flight name it
+      if (record.transit != Transit::kNone) {  // a step or move in flight uses its KV
         ReviewAt(slot, After(s_.now, kSoon), call);
         continue;
       }
-      if (record.blocks == 0) continue;  // others needed it more
+      if (record.blocks == 0) continue;  // its KV was dropped
       const PauseView view = ViewOf(record);
       const PauseDecision decision = s_.queue.Review(record.state, call.call, call.since, view);
       if (decision.action == KvAction::kKeep || decision.action == KvAction::kIn) {
@@ -103,7 +104,7 @@ class PausedRequests {
   Kv& kv_;
   RestingKv& resting_;
   ReviewList reviews_;
-  std::int64_t context_ = 0;  // tokens of all that run, counted after the plan of this number
+  std::int64_t context_ = 0;  // context tokens of all running requests, as of plan context_of_
   std::uint64_t context_of_ = UINT64_MAX;
 };
 

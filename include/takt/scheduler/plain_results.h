@@ -1,4 +1,4 @@
-// Results that are exactly as planned, compared eight at a time.
+// Finds results that match the plan, eight at a time.
 #ifndef TAKT_SCHEDULER_PLAIN_RESULTS_H_
 #define TAKT_SCHEDULER_PLAIN_RESULTS_H_
 
@@ -12,9 +12,9 @@
 
 namespace takt::internal {
 
-// Returns the index of the first entry, from i on, whose result is not exactly one token; run.size() if there is none.
-// Each entry has one token, and rows.size() == run.size(). The first 16 bytes of such an entry equal those of a plain
-// result: the request, the lane, and a 1 whose upper half holds the result's drafts and flags.
+// Returns the index of the first entry from `i` on whose result is not exactly one token; run.size() if there is none.
+// Each entry must have one token, and rows.size() == run.size(). The first 16 bytes of such an entry equal those of its
+// plain result. They hold the request, the lane, and a 1 whose upper half holds the result's drafts and flags.
 inline std::size_t PlainResults(std::span<const PlanEntry> run, std::span<const RowResult> rows, std::size_t i) {
   static_assert(offsetof(PlanEntry, lane) == offsetof(RowResult, lane) && std::endian::native == std::endian::little &&
                 offsetof(PlanEntry, tokens) == offsetof(RowResult, tokens) && sizeof(RowResult) == 16);

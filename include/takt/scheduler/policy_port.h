@@ -1,4 +1,4 @@
-// What the parts of a scheduler ask of its policies, whatever their types.
+// The interface between the parts of a scheduler and its policies.
 #ifndef TAKT_SCHEDULER_POLICY_PORT_H_
 #define TAKT_SCHEDULER_POLICY_PORT_H_
 
@@ -17,14 +17,14 @@
 
 namespace takt::internal {
 
-// Entries of a standing plan whose rows stand still: a step has computed one output token for each.
+// Entries of a standing plan whose rows are unchanged: a step has computed one output token for each.
 struct StandingTokens {
   std::span<const PlanEntry> run;
   std::uint64_t plan = 0;
   const RunningSet& rows;
   RequestTable& table;
 
-  // The state of the request of an entry after this token.
+  // Returns the state of the entry's request after this token.
   RequestState& StateOf(const PlanEntry& entry) const {
     RequestState& state = table[rows.Stored(entry.lane).slot].state;
     state.generated = {rows.GeneratedAfter(entry.lane, plan)};
@@ -32,12 +32,11 @@ struct StandingTokens {
   }
 };
 
-// The queue with its policy, and the pause policy: the only seam between the parts, which are compiled once, and what
-// is compiled for each policy. A virtual call is made per operation of the queue, and none per row that stands. The
-// size and the hooks are kept here, so that a plan in which nobody waits, or whose policy has no such hook, makes no
-// call for them.
+// The queue with its rank policy, and the pause policy. The parts are compiled once, and only the implementations of
+// this interface are compiled per policy. An operation of the queue makes one virtual call; a standing row makes none.
+// The size and the hooks are kept here, so that a plan with an empty queue, or a policy without hooks, makes no call.
 //
-// Invariant: size() requests wait; they are those whose status is kWaiting.
+// Invariant: size() requests wait, and their status is kWaiting.
 class PolicyPort {
  public:
   using StateOf = FunctionRef<const RequestState&(Slot)>;
@@ -47,7 +46,7 @@ class PolicyPort {
   PolicyPort& operator=(const PolicyPort&) = delete;
   virtual ~PolicyPort() = default;
 
-  // ---- the queue; RankQueue explains each
+  // ---- the queue; see RankQueue
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
   void Push(Slot slot, const RequestState& state, TimePoint now, std::int64_t steps_run) {
@@ -90,9 +89,9 @@ class PolicyPort {
   virtual FullRank VictimRankOf(const RequestState& r, TimePoint now) = 0;
   virtual FullKey VictimKeyOf(const RequestState& r, TimePoint now) = 0;
   virtual Slot WorstNeverRun(TimePoint now, StateOf state_of) = 0;
-  // Returns whether the key of the request has changed.
+  // Returns true if the key of the request has changed.
   virtual bool Scheduled(const RequestState& state, Tokens prefill, Tokens output) = 0;
-  // Scheduled for each of these entries, in order. changed(lane, state): the key of this request has changed.
+  // Calls Scheduled for each of these entries, in order. changed(lane, state): the key of this request has changed.
   virtual void ScheduledAll(const StandingTokens& tokens,
                             FunctionRef<void(std::uint32_t, const RequestState&)> changed) = 0;
   virtual void TellPressure(const QueuePressure& pressure, TimePoint now) = 0;
@@ -101,10 +100,10 @@ class PolicyPort {
   virtual void TrackWorst() = 0;
   virtual void Reserve(std::size_t slots) = 0;
   virtual void KeyHashes(std::uint64_t seed) = 0;
-  // The second half of RankQueue::ChangePolicy.
+  // Second half of RankQueue::ChangePolicy.
   virtual void ChangePolicy(TimePoint now, StateOf state_of) = 0;
 
-  // ---- for people
+  // ---- for diagnosis
   virtual FullKey PeekKey(const RequestState& r, TimePoint now) const = 0;
   virtual KeyParts PartsOf(const RequestState& r) const = 0;
   virtual std::int64_t Ahead(Slot slot) const = 0;
@@ -130,7 +129,7 @@ class PolicyPort {
   virtual std::uint64_t DoVictimGroupOf(const RequestState& r) = 0;
   virtual bool DoPromotedWith(Slot slot, std::int64_t steps_run) const = 0;
 
-  // Of the policy as it is now.
+  // Properties of the current policy.
   PolicyHooks hooks_;
   bool ages_ = false;
   std::int64_t refresh_interval_ = 0;

@@ -1,4 +1,4 @@
-// Which running request computes which chunk of a prompt next.
+// Finds the running request that computes a chunk of a prompt next.
 #ifndef TAKT_SCHEDULER_PREFIX_LEADERS_H_
 #define TAKT_SCHEDULER_PREFIX_LEADERS_H_
 
@@ -12,8 +12,8 @@
 
 namespace takt::internal {
 
-// One chunk for each lane, named by its hash, and one lane for each chunk. Chunks of other sizes may have the same
-// name: the caller compares. All calls are O(1), and allocate nothing once lanes are reserved.
+// Maps each lane to at most one chunk, named by its hash, and each chunk to one lane. Chunks of different sizes may
+// share a hash: the caller compares. All calls are O(1) and allocate nothing after Reserve.
 class PrefixLeaders {
  public:
   void KeyHashes(std::uint64_t seed) { lanes_.SetKey(seed); }
@@ -23,7 +23,7 @@ class PrefixLeaders {
     leads_.resize(lanes);
   }
 
-  // The row of this lane computes this chunk next, unless another row does.
+  // Records that the row of this lane computes this chunk next, unless another row does.
   void Lead(std::uint32_t lane, std::uint64_t hash) {
     Leave(lane);
     if (lane < leads_.size() && lanes_.Insert(hash, lane)) leads_[lane] = {hash, true};
@@ -31,7 +31,7 @@ class PrefixLeaders {
   void Leave(std::uint32_t lane) {
     if (lane < leads_.size() && std::exchange(leads_[lane].any, false)) lanes_.Erase(leads_[lane].hash);
   }
-  // Returns kNoLane if no row computes it next.
+  // Returns kNoLane if no row computes the chunk next.
   std::uint32_t Find(std::uint64_t hash) const { return leads_.empty() ? kNoLane : lanes_.Find(hash); }
 
  private:

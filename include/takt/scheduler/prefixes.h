@@ -1,4 +1,4 @@
-// Prefix chunks: what requests find in the cache, publish, and wait for.
+// Prefix chunks that requests find in the cache, publish, or wait for.
 #ifndef TAKT_SCHEDULER_PREFIXES_H_
 #define TAKT_SCHEDULER_PREFIXES_H_
 
@@ -15,17 +15,17 @@
 
 namespace takt::internal {
 
-// Invariant: record.shared_chunks chunks of a running request are in the ledger and referred to by it; a lane leads at
-// most one chunk, the next that its row computes.
+// Invariant: the ledger has record.shared_chunks chunks of a running request, with a reference from it. A lane leads at
+// most one chunk: the next one that its row computes.
 class Prefixes {
  public:
   Prefixes(EngineState& s, Kv& kv, Gate& gate) : s_(s), kv_(kv), gate_(gate) {}
 
   void KeyHashes(std::uint64_t seed) { leaders_.KeyHashes(seed); }
   void Reserve(std::size_t lanes) { leaders_.Reserve(lanes); }
-  // The row of this lane computes no chunk that others wait for.
+  // Withdraws the chunk that the row of this lane leads.
   void Leave(std::uint32_t lane) { leaders_.Leave(lane); }
-  // Chunks of its prompt that it may find elsewhere: the last token is always computed, to sample from.
+  // Returns the prompt chunks that may be reused. The last token is always computed, to sample from.
   static std::int32_t UsableChunks(const Request& r) {
     return std::min(static_cast<std::int32_t>(r.prefix.hashes.size()),
                     (r.prompt_tokens.value - 1) / r.prefix.block_tokens.value);
@@ -37,7 +37,7 @@ class Prefixes {
     return record.recovers ? s_.stats.tokens_recovered : s_.stats.tokens_cached;
   }
 
-  // What the prefix cache has of its prompt; but the last token is always computed, to sample from.
+  // Returns the chunks of its prompt in the prefix cache.
   PrefixHit HitOf(const Record& record) const {
     const Request& r = record.state.request;
     if (record.computed > 0 || record.blocks > 0 || record.cpu_blocks > 0) return {};
@@ -46,8 +46,7 @@ class Prefixes {
     return kv_.ledger.Find(kv_.Hashes(record, 0, UsableChunks(r)), chunk_blocks);
   }
 
-  // How many chunks the host's memory has of its prompt; 0 where the prefix cache has as many, or they may not be
-  // loaded.
+  // Returns the chunks of its prompt in host memory; 0 if the request has KV or may not load them.
   std::int32_t CopiesOf(const Record& record) const {
     if (kv_.ledger.copies() == nullptr) return 0;
     const Request& r = record.state.request;
@@ -57,23 +56,23 @@ class Prefixes {
     return kv_.ledger.FindCopies(kv_.Hashes(record, 0, UsableChunks(r)), chunk_blocks);
   }
 
-  // Tokens of its prompt that are there, in any tier.
+  // Returns the prompt tokens that are cached in any tier.
   std::int32_t CachedTokensOf(const Record& record) const {
     return std::max(HitOf(record).chunks, CopiesOf(record)) * record.state.request.prefix.block_tokens.value;
   }
 
-  // Blocks of a hit that others use. Idle chunks count as free memory until they are taken over.
+  // Returns the blocks of a hit that other requests use. Idle chunks count as free memory until they are reused.
   std::int32_t SharedBlocks(const Record& record, const PrefixHit& hit) const {
     return hit.chunks > hit.idle ? (hit.chunks - hit.idle) * kv_.ChunkBlocks(record) : 0;
   }
 
-  // Blocks that must be free for a waiting request to be let in.
+  // Returns the blocks that must be free to admit a waiting request.
   std::int32_t BlocksNeeded(const Record& record, const PrefixHit& hit) const {
     return std::max({kv_.BlocksFor(record), record.blocks, record.cpu_blocks}) - record.blocks -
            SharedBlocks(record, hit);
   }
 
-  // Tokens that it need not compute, since their KV came from elsewhere; but the last is computed, to sample from.
+  // Returns the tokens whose KV arrived from elsewhere. The last token is always computed, to sample from.
   std::int32_t ArrivedOf(const Record& record) const {
     const Request& r = record.state.request;
     return std::min(record.arrived, (r.sequences == 1 ? record.known : r.prompt_tokens.value) - 1);
@@ -88,26 +87,26 @@ class Prefixes {
     const std::int32_t last = std::min(whole, static_cast<std::int32_t>(prefix.hashes.size()));
     while (record.shared_chunks < last) {
       if (!kv_.ledger.Publish(kv_.Hashes(record, 0, record.shared_chunks + 1), chunk_blocks)) {
-        return leaders_.Leave(record.lane);  // another has
+        return leaders_.Leave(record.lane);  // another request published it
       }
       ++record.shared_chunks;
     }
     LeadPrefix(record);
   }
 
-  // Requests with the same prefix may wait for the next chunk of this row, whose prompt has chunks.
+  // Lets requests with the same prefix wait for the next chunk of this row. Its prompt must have chunks.
   void LeadPrefix(const Record& record) {
     leaders_.Leave(record.lane);
     const Request& r = record.state.request;
     const std::int32_t chunk = record.shared_chunks, tokens = r.prefix.block_tokens.value;
     if (chunk >= r.prompt_tokens.value / tokens || std::cmp_greater_equal(chunk, r.prefix.hashes.size())) return;
-    if (s_.running.Stored(record.lane).computed / tokens > chunk) return;  // it has computed that chunk before
+    if (s_.running.Stored(record.lane).computed / tokens > chunk) return;  // it computed that chunk before
     leaders_.Lead(record.lane, r.prefix.hashes[static_cast<std::size_t>(chunk)]);
   }
 
-  // Whether it waits for a running request that is computing a prefix which both have, of which `found` chunks are in
-  // the cache. It does if the row is in flight, and as long as more chunks are found, within `prefix_wait` steps each
-  // time. Its prompt must have chunks. O(log chunks).
+  // Returns true if the request should wait for a running request that computes a prefix of both. `found` chunks of the
+  // prompt are in the cache. The running row must be in flight, and each wait for another chunk lasts at most
+  // `prefix_wait` steps. The prompt must have chunks. O(log chunks).
   bool AwaitsPrefix(Record& record, std::int32_t found) {
     const Request& r = record.state.request;
     if (s_.options.prefix_wait == 0 || record.state.taken || record.blocks > 0 || record.arrived > 0) return false;
@@ -119,7 +118,7 @@ class Prefixes {
     const Request& leader = s_.table[row.slot].state.request;
     if (!s_.Runs(row) || (row.in_flight & Row::kCounting) == 0 || leader.prefix.block_tokens.value != tokens)
       return false;
-    // A hash names all chunks before its own, too: so those that both have come first.
+    // A hash names all earlier chunks too, so the common chunks come first.
     const auto most = std::min(static_cast<std::size_t>(chunks), leader.prefix.hashes.size());
     const auto shared = static_cast<std::size_t>(
         *std::ranges::partition_point(std::views::iota(std::size_t{0}, most),
@@ -135,8 +134,8 @@ class Prefixes {
     return true;
   }
 
-  // Counts what was found of a request that is about to run: `there` tokens, of which `cached` in the prefix cache. If
-  // it ran before, it finds its own blocks, which say nothing of what requests share.
+  // Counts the cached tokens of a request that is about to run: `cached` in the prefix cache, `there` in all. A request
+  // that ran before finds its own blocks, which are no evidence of sharing, so the gate does not count it.
   void CountHits(Record& record, std::int32_t cached, std::int32_t there) {
     record.recovers = record.state.taken;
     HitsOf(record) += static_cast<std::uint64_t>(std::max(cached, 0));
@@ -145,7 +144,7 @@ class Prefixes {
   }
 
  private:
-  // A prefix is worth waiting for if it is this part of what a request must compute, or more.
+  // Inverse of the minimum share of a request's work that makes waiting for a prefix worthwhile.
   static constexpr std::int64_t kLeastShare = 8;
 
   EngineState& s_;

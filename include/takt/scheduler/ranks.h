@@ -1,4 +1,4 @@
-// What keys are made from, and when they are made again.
+// Computes keys, and decides when to compute them again.
 #ifndef TAKT_SCHEDULER_RANKS_H_
 #define TAKT_SCHEDULER_RANKS_H_
 
@@ -17,14 +17,14 @@
 
 namespace takt::internal {
 
-// Invariant: the key of a waiting request is of its state as it was last scored; the key of a row as a victim is of
-// what the policy was last told of it.
+// Invariant: the key of a waiting request matches its state at its last scoring. The victim key of a row matches what
+// the policy last observed of it.
 class Ranks {
  public:
   Ranks(EngineState& s, Kv& kv, Turns& turns, Prefixes& prefixes, PausedRequests& pauses, Victims& victims)
       : s_(s), kv_(kv), turns_(turns), prefixes_(prefixes), pauses_(pauses), victims_(victims) {}
 
-  // What a key may depend on besides the request itself, as it is now.
+  // Updates the parts of a request's state that its key may depend on.
   void Score(Record& record) {
     RequestState& state = record.state;
     state.computed = {pauses_.KeptOf(record).computed};
@@ -34,18 +34,18 @@ class Ranks {
     }
     if (!s_.queue.predicts() || !state.request.next_call) return;
     PauseView view = pauses_.ViewOf(record);
-    view.context = {record.known};  // it will all have been computed
+    view.context = {record.known};  // all known tokens will be computed by then
     state.at_call = s_.queue.Predict(state, view);
   }
 
-  // A waiting request's key may have changed.
+  // Updates the key of a waiting request.
   void Rank(Slot slot) {
     Record& record = s_.table[slot];
     Score(record);
     s_.queue.Update(slot, record.state, s_.now);
   }
 
-  // A running request's key may have changed.
+  // Updates the key of a running request.
   void RankRow(std::uint32_t lane) {
     const Row row = s_.running.Look(lane);
     RequestState& state = s_.StateOfRow(row);
@@ -54,7 +54,7 @@ class Ranks {
     victims_.SetKey(lane, state);
   }
 
-  // The next slice of those that wait is scored again.
+  // Scores the next slice of waiting requests again.
   void RefreshScores() {
     const std::int64_t interval = s_.queue.refresh_interval();
     if (interval <= 0 || interval == kForever) return;
@@ -66,7 +66,7 @@ class Ranks {
     }
   }
 
-  // A policy that prices resources hears what the first of the queue waits for.
+  // Reports to the policy, if it prices resources, what the head of the queue waits for.
   void TellPressure() {
     if (!s_.queue.hooks().pressure) return;
     const bool counted = kv_.Counts() || kv_.oracle != nullptr;
@@ -76,7 +76,7 @@ class Ranks {
     s_.queue.TellPressure({top, s_.budget.limits, {kv_tokens}}, s_.now);
   }
 
-  // Whether the policy is to be told what steps have computed.
+  // Returns true if the policy observes the tokens that steps compute.
   bool TellsOfSteps() const { return s_.queue.hooks().scheduled; }
 
   void TellScheduled(const PlanEntry& entry, std::int32_t prefill, std::int32_t output) {
@@ -86,15 +86,15 @@ class Ranks {
     if (s_.queue.Scheduled(state, Tokens{prefill}, Tokens{output})) victims_.SetKey(entry.lane, state);
   }
 
-  // TellScheduled for one output token of each of these entries of a standing plan, whose rows stand.
+  // Calls TellScheduled with one output token for each of these entries of a standing plan.
   void TellStanding(std::span<const PlanEntry> run, std::uint64_t plan) {
     if (!TellsOfSteps() || run.empty()) return;
     s_.queue.ScheduledAll({run, plan, s_.running, s_.table},
                           [this](std::uint32_t lane, const RequestState& state) { victims_.SetKey(lane, state); });
   }
 
-  // What is cached of each that waits changes as blocks go that it would have used, which are the last to go, and as
-  // others compute what it shares with them. At most kMostLooks slots a plan.
+  // Updates the cached tokens of waiting requests, for at most kMostLooks slots per plan. They change if blocks that a
+  // request would have used are evicted, or if others compute a shared prefix.
   void LookUpHits() {
     if (to_look_up_ == 0) {
       const std::uint64_t lost = kv_.ledger.awaited_lost();
@@ -119,8 +119,8 @@ class Ranks {
   Prefixes& prefixes_;
   PausedRequests& pauses_;
   Victims& victims_;
-  Slot refresh_next_ = 0;  // whose score is brought up to date next
-  // When what waits was last looked up in the cache, slots that remain, and awaited_lost() then.
+  Slot refresh_next_ = 0;  // slot to score next
+  // Time of the last lookup round, slots that remain in it, and awaited_lost() at its start.
   TimePoint looked_up_ = {};
   std::size_t to_look_up_ = 0;
   std::uint64_t lost_ = 0;

@@ -1,4 +1,4 @@
-// KV of requests that have no row: kept, on its way out, or dropped.
+// KV of requests without a row: kept, moving out, or dropped.
 #ifndef TAKT_SCHEDULER_RESTING_KV_H_
 #define TAKT_SCHEDULER_RESTING_KV_H_
 
@@ -17,7 +17,7 @@
 
 namespace takt::internal {
 
-// Invariant: a request without a lane that holds blocks and waits is in the list of those that came back.
+// Invariant: a waiting request without a lane that holds blocks is in KeptKv's list of returned requests.
 class RestingKv {
  public:
   RestingKv(EngineState& s, Kv& kv, SearchMemory& memory, Gate& gate, Turns& turns)
@@ -29,7 +29,7 @@ class RestingKv {
   MoveList& moves() { return moves_; }
   const MoveList& moves() const { return moves_; }
 
-  // Gives back the GPU's blocks of a request without a lane; its tokens have to be computed again.
+  // Frees the GPU blocks of a request without a lane. Its tokens must be computed again.
   void FreeKv(Record& record, KvAction action = KvAction::kDrop) {
     record.was_computed = std::max(record.was_computed, record.computed);
     record.computed = 0;
@@ -51,7 +51,7 @@ class RestingKv {
     record.blocks = 0;
   }
 
-  // It waits with KV of its own, perhaps.
+  // Lists a waiting request that holds KV.
   void NoteKept(Slot slot) {
     Record& record = s_.table[slot];
     if (record.status != RequestStatus::kWaiting || record.lane != kNoLane || record.blocks == 0) return;
@@ -59,7 +59,7 @@ class RestingKv {
     kept_.CameBack(slot, need, record.came_back);
   }
 
-  // Once a plan: those whose KV may be dropped for others.
+  // Collects, once per plan, the requests whose KV may be dropped.
   void RankHolders() {
     const auto holds = [this](Slot slot) {
       Record& record = s_.table[slot];
@@ -73,23 +73,23 @@ class RestingKv {
     });
   }
 
-  // Drops KV that is kept for a request which does not run: the worst of those that wait, and where none does and not
-  // only they are `waiting`, of those that are paused or blocked; never of `spared`. False where there is none.
+  // Drops the KV of one request that does not run. The worst waiting one comes first, then, unless `waiting`, paused
+  // and blocked ones. Skips `spared`. Returns false if there is none.
   bool Reclaim(Slot spared, bool waiting) {
     if (waiting && kept_.nobody_came_back()) return false;
     RankHolders();
     return kept_.DropWorst(spared, waiting, [this](Slot slot) {
       Record& record = s_.table[slot];
-      // It has got a lane since, or has ended, and somebody reads its KV, perhaps.
+      // It may have a lane again or have ended, or a connector may still read its KV.
       if (record.blocks == 0 || record.lane != kNoLane || record.transit != Transit::kNone) return false;
       ++s_.stats.kv_reclaimed;
       FreeKv(record);
-      memory_.NoteJoined(slot);  // it would start elsewhere, and a chunk from there may fit
+      memory_.NoteJoined(slot);  // it may fit with a chunk from another position
       return true;
     });
   }
 
-  // The KV of a request without a lane starts on its way; its place in the host's memory is taken already.
+  // Starts the swap-out of a request without a lane. Its host memory is already reserved.
   void MoveOut(Slot slot) {
     Record& record = s_.table[slot];
     record.transit = Transit::kMovingOut;
@@ -103,7 +103,7 @@ class RestingKv {
     ++s_.stats.moves_out;
   }
 
-  // KV that a paused request without a lane holds: so many blocks move out, and the rest is dropped.
+  // Releases the KV of a paused request without a lane: `out` blocks move out, and the rest is dropped.
   void LetGo(Slot slot, std::int32_t out) {
     Record& record = s_.table[slot];
     if (out == 0) return FreeKv(record);

@@ -1,4 +1,4 @@
-// Results of steps.
+// Reads the results of steps.
 #ifndef TAKT_SCHEDULER_RESULTS_H_
 #define TAKT_SCHEDULER_RESULTS_H_
 
@@ -20,18 +20,18 @@
 
 namespace takt::internal {
 
-// Invariant: each entry of a step gets one result, or none.
+// Invariant: each entry of a step gets at most one result.
 class Results {
  public:
   Results(EngineState& s, Faults& faults, Kv& kv, Prefixes& prefixes, Ranks& ranks, Lives& lives)
       : s_(s), faults_(faults), kv_(kv), prefixes_(prefixes), ranks_(ranks), lives_(lives) {}
 
-  // The result of this step, whose requests get what it says.
+  // Applies a result to the requests of its step.
   void Read(const Step& step, const StepResult& result) {
     result_of_ = result.step;
 
     const std::uint64_t standing_plan = step.standing_plan;
-    // Rows that stand are as of their last commit in order.
+    // Standing rows derive their tokens from commits in order.
     const bool out_of_order = standing_plan != 0 && !s_.running.InOrder(standing_plan);
     if (s_.running.front() > 0 && out_of_order) s_.running.StandNoMoreFrom(0);
     std::uint64_t output = 0;
@@ -46,10 +46,10 @@ class Results {
   }
 
  private:
-  static constexpr std::size_t kMostSearched = 16;  // of exceptions, without an index of entries
+  static constexpr std::size_t kMostSearched = 16;  // maximum exceptions that are searched without an index of entries
 
-  // Results in the order of the plan, as far as they are; how many. Nearly always a row that decodes has one token per
-  // sequence, and nothing else to say; then nothing is written for a row that stands.
+  // Applies results while they follow the plan's order, and returns how many. Usually a decoding row has exactly one
+  // token per sequence. A standing row with such a result is not written.
   std::size_t CommitInOrder(const Step& step, std::span<const RowResult> rows, std::uint64_t& output) {
     const std::uint16_t bits = step.bits;
     const auto counting = static_cast<std::uint16_t>(bits & Row::kCounting);
@@ -92,11 +92,11 @@ class Results {
     return i;
   }
 
-  // The rows that went otherwise than planned, and all others as planned, in the order of the plan. O(entries that do
-  // not stand), and a search for each exception.
+  // Applies the listed exceptions, and all other entries as planned, in plan order. O(entries without a standing row),
+  // plus one search per exception.
   void CommitExceptions(const Step& step, std::span<const RowResult> rows, std::uint64_t& output) {
     const std::span<const PlanEntry> run = step.plan.run;
-    std::vector<std::uint32_t>& index = s_.draft.entry_of_lane;  // its entry, or, where it is named, that and its row
+    std::vector<std::uint32_t>& index = s_.draft.entry_of_lane;  // by lane: its entry + 1, or kNamed and its row
     constexpr std::uint32_t kNamed = std::uint32_t{1} << 31;
     const bool few = rows.size() <= kMostSearched;
     const std::size_t unmoved = few && s_.running.Undisturbed(step.standing_plan) ? step.standing : 0;
@@ -152,8 +152,8 @@ class Results {
     }
   }
 
-  // Where the entry of a lane is; run.size(): nowhere. Rows are planned in their order, so that it is nearly always
-  // close to the place of the lane in the order, where lanes are next to each other.
+  // Returns the index of a lane's entry; run.size() if it has none. Rows are planned in order, so the entry is usually
+  // near the lane's place in the order.
   std::size_t EntryOf(std::span<const PlanEntry> run, std::uint32_t lane) const {
     constexpr std::size_t kNear = 16;
     const std::size_t place = PlaceOf(s_.running.order(), lane);
@@ -164,8 +164,8 @@ class Results {
     return static_cast<std::size_t>(std::ranges::find(run, lane, &PlanEntry::lane) - run.begin());
   }
 
-  // Rows that are missing, doubled, unknown or out of order, from the first place where plan and result part. The first
-  // row that names an entry's request and lane is its result; others are unknown, and change nothing.
+  // Applies rows from the first difference between plan and result on: missing, duplicate, unknown or unordered rows.
+  // The first row with an entry's request and lane is its result. Others are unknown and have no effect.
   void CommitScattered(const Step& step, std::span<const RowResult> rows, std::size_t first) {
     const std::span<const PlanEntry> run = step.plan.run;
     for (std::size_t i = first; i < run.size(); ++i)
@@ -185,7 +185,7 @@ class Results {
     }
   }
 
-  // A row of a result that matches no entry.
+  // Reports a result row that matches no entry.
   void UnknownRow(const Step& step, const RowResult& row) {
     const std::span<const PlanEntry> run = step.plan.run;
     Fault fault{.kind = FaultKind::kUnknownRow, .step = step.plan.id, .request = row.request, .lane = row.lane};
@@ -197,7 +197,7 @@ class Results {
     faults_.Blame(&Stats::rows_unknown, fault);
   }
 
-  // One token per sequence for a row that decodes and does not stand.
+  // Applies one token per sequence to a decoding row that is not standing.
   void Decoded(const PlanEntry& entry, std::uint16_t step, std::uint64_t& output) {
     Row& row = s_.running.Stored(entry.lane);
     row.computed += entry.tokens;
@@ -258,7 +258,7 @@ class Results {
     }
   }
 
-  // No progress for this entry, so none for what was planned on top of it.
+  // Handles an entry without progress. Later steps in flight for the row are void.
   void Absent(const PlanEntry& entry, std::uint16_t step) {
     if (Voided(entry, step)) return;
     ++s_.stats.rows_absent;
@@ -270,7 +270,7 @@ class Results {
     row.prefilling = row.generated == 0 || row.known - row.computed != row.sequences;
   }
 
-  // True where the row has left since this entry was planned, or what was in flight for it does not count.
+  // Returns true if the row has left since this entry was planned, or if its steps in flight are void.
   bool Voided(const PlanEntry& entry, std::uint16_t step) {
     Row& row = s_.running[entry.lane];
     TAKT_ASSERT(row.request == entry.request && (row.in_flight & step) != 0);
@@ -287,7 +287,7 @@ class Results {
   Prefixes& prefixes_;
   Ranks& ranks_;
   Lives& lives_;
-  StepId result_of_ = {};  // whose result was read last
+  StepId result_of_ = {};  // step of the result read last
 };
 
 }  // namespace takt::internal

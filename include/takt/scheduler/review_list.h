@@ -1,4 +1,4 @@
-// Tool calls that a pause policy wants to be asked about again.
+// Tool calls that the pause policy will review.
 #ifndef TAKT_SCHEDULER_REVIEW_LIST_H_
 #define TAKT_SCHEDULER_REVIEW_LIST_H_
 
@@ -22,7 +22,7 @@ class ReviewList {
   std::size_t size() const { return due_.size(); }
   TimePoint next() const { return due_.next(); }
 
-  // `slot` has no review yet; its request made this call.
+  // `slot` must have no review. Its request made this call.
   void Add(Slot slot, TimePoint at, const PausedCall& call) {
     if (slot >= calls_.size()) calls_.resize(std::size_t{slot} + 1);
     calls_[slot] = call;
@@ -30,7 +30,7 @@ class ReviewList {
   }
   void Erase(Slot slot) { due_.Erase(slot); }
 
-  // The first that is due; kNoSlot where none is. Its call stays until the slot's next.
+  // Returns the first slot whose review is due; kNoSlot if none. Its call stays valid until the slot's next Add.
   Slot PopDue(TimePoint now) { return !due_.empty() && due_.next() <= now ? due_.Pop() : kNoSlot; }
   const PausedCall& call(Slot slot) const { return calls_[slot]; }
 

@@ -1,4 +1,4 @@
-// Memory for rows that grow.
+// Finds memory for rows that grow.
 #ifndef TAKT_SCHEDULER_ROW_ROOM_H_
 #define TAKT_SCHEDULER_ROW_ROOM_H_
 
@@ -15,8 +15,7 @@
 
 namespace takt::internal {
 
-// Invariant: a row that gets room has row.capacity of at least what it wanted; a row that does not is out of the plan,
-// or as it was.
+// Invariant: a row that gets room has at least the wanted row.capacity. Any other row is unchanged or out of the plan.
 class RowRoom {
  public:
   RowRoom(EngineState& s, Kv& kv, RestingKv& resting, Victims& victims, Lives& lives, Entries& entries,
@@ -29,15 +28,15 @@ class RowRoom {
         entries_(entries),
         displacing_(displacing) {}
 
-  // Room for `want` tokens of context in a row that runs, from blocks that are free. False: there are too few.
+  // Gives a running row room for `want` context tokens, from free blocks. Returns false if there are too few.
   bool SpareRoom(std::uint32_t lane, std::int32_t want) {
     Row& row = s_.running[lane];
-    const std::int32_t blocks = row.blocks, capacity = row.capacity, n = row.sequences;  // held
+    const std::int32_t blocks = row.blocks, capacity = row.capacity, n = row.sequences;  // held before
     while (row.capacity < want) {
       if (kv_.Grow(row)) continue;
       if (kv_.oracle == nullptr) return false;
       if (kv_.HostsKv().free.value < n + (row.blocks - blocks) + kv_.round.blocks()) {
-        row.blocks = blocks, row.capacity = capacity;  // nothing was asked for yet
+        row.blocks = blocks, row.capacity = capacity;  // undo: nothing was requested yet
         return false;
       }
       row.blocks += n;
@@ -51,8 +50,8 @@ class RowRoom {
     return true;
   }
 
-  // The same, also at the cost of others. False: not in this step; a row may have been preempted, the asking one
-  // included.
+  // Like SpareRoom, but may also take memory from other requests. Returns false if there is no room in this step. Any
+  // row may then have been preempted, including this one.
   bool Room(std::uint32_t lane, std::int32_t want) {
     if (kv_.block_tokens == 0) return true;
     const Slot slot = s_.running.Stored(lane).slot;
@@ -61,17 +60,16 @@ class RowRoom {
       const std::int32_t n = row.sequences;
       s_.draft.short_of_kv = true;
       ++s_.stats.kv_stalls;
-      const std::int32_t free = kv_.FreeBlocks();  // what is more then may be enough for rows that were left out before
+      const std::int32_t free = kv_.FreeBlocks();  // if more becomes free, rows left out earlier may fit
       if (row.blocks + n > kv_.TotalBlocks()) {
         entries_.Unplan(lane);
         lives_.Fail(slot, FailReason::kKvExhausted);
         s_.draft.displaced |= kv_.FreeBlocks() > free;
         return false;
       }
-      // Memory that is about to be free makes a further victim pointless.
+      // Memory is about to be free, so no victim is needed.
       if (kv_.Pending() >= n) return false;
-      // A waiting request can be computed again at no loss to those that run; not where an oracle is to be asked to let
-      // it in.
+      // Dropping a waiting request's KV does not hurt running rows. Skip this while the oracle has admissions pending.
       if (kv_.round.candidates() == 0 && resting_.Reclaim(kNoSlot, true)) {
         s_.draft.displaced |= kv_.FreeBlocks() > free;
         continue;
@@ -79,7 +77,7 @@ class RowRoom {
       if (s_.options.preempt == PreemptMode::kOff) return false;
       const std::uint32_t victim = victims_.Worst(true);
       if (victim == kNoLane) return false;
-      // Its own steps in flight would be void: it would give way and come back, and never get further.
+      // Its steps in flight would be void: it would be preempted and readmitted without progress, again and again.
       if (victim == lane && s_.running[lane].in_flight > 0) return false;
       displacing_.Preempt(victim, false);
       s_.draft.displaced |= kv_.FreeBlocks() > free;

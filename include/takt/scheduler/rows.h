@@ -1,4 +1,4 @@
-// The rows of a plan.
+// Plans the running rows.
 #ifndef TAKT_SCHEDULER_ROWS_H_
 #define TAKT_SCHEDULER_ROWS_H_
 
@@ -18,13 +18,13 @@
 
 namespace takt::internal {
 
-// Invariant: each row that runs is planned at most once; drafts and long prompts get what the others leave.
+// Invariant: each running row is planned at most once. Drafts and long prompts get what the other rows leave.
 class Rows {
  public:
   Rows(EngineState& s, Kv& kv, Lives& lives, Entries& entries, RowRoom& room, Standing& standing)
       : s_(s), kv_(kv), lives_(lives), entries_(entries), room_(room), standing_(standing) {}
 
-  // All rows in the order of admission; those that have left drop out of the order on the way.
+  // Plans all rows in order of admission, and removes rows that have left from the order.
   void PlanRunning() {
     s_.running.BeginWalk();
     const std::size_t stood = standing_.PlanStanding();
@@ -34,10 +34,10 @@ class Rows {
     const bool may_stand = standing_.MayStand();
     std::int32_t budget = s_.budget.tokens;
     const std::uint16_t step = s_.draft.step;
-    const bool crowded = s_.counts.seqs > s_.budget.limits.max_seqs;  // the limit has fallen: not all may run
+    const bool crowded = s_.counts.seqs > s_.budget.limits.max_seqs;  // the limit has fallen: not all rows may run
     for (std::size_t i = stood; i < order.size(); ++i) {
       const std::uint32_t lane = order[i];
-      Row& row = s_.running.Stored(lane);  // stands not
+      Row& row = s_.running.Stored(lane);  // it is not standing
       const std::int32_t n = row.sequences;
       if (row.state == RowState::kSteady && n <= budget && !crowded &&
           (row.scheduled + n <= row.ceiling || (row.expected < row.cap && room_.SpareRoom(lane, row.scheduled + n))))
@@ -79,20 +79,20 @@ class Rows {
     for (std::size_t i = 0; i < s_.running.order().size(); ++i) {
       const std::uint32_t lane = s_.running.order()[i];
       const Row& row = s_.running[lane];
-      const bool planned = (row.in_flight & s_.draft.step) != 0;  // in this step's first pass
+      const bool planned = (row.in_flight & s_.draft.step) != 0;  // in the first pass of this step
       if (!row.prefilling && !planned) PlanRow(lane);
     }
   }
 
-  // Prompts that have started, once the rows that decode have their tokens. Prompts that must be computed whole come
-  // first. A prompt that cannot end in this step leaves room to other prompts, running or waiting: its chunk comes
-  // after admissions, from its share and all that the others have left (PlanLongPrompts).
+  // Plans started prompts after the decoding rows. Prompts that must be computed whole come first. A prompt that does
+  // not end in this step leaves room for other prompts, running or waiting. PlanLongPrompts plans its chunk after
+  // admissions, from its share and from all that others have left.
   void PlanPrompts() {
     std::vector<StartedPrompt>& prompts = s_.draft.prompts;
     bool whole_waits = false;
     std::erase_if(prompts, [&](const StartedPrompt& prompt) {
       const Row& row = s_.running.Stored(prompt.lane);
-      if (!s_.Runs(row)) return true;  // it gave way to a row that decodes
+      if (!s_.Runs(row)) return true;  // it was preempted for a decoding row
       const Request& r = s_.table[row.slot].state.request;
       const std::int32_t whole = r.prompt_tokens.value - row.scheduled;
       if (r.chunkable || whole <= 0) return false;
@@ -100,7 +100,7 @@ class Rows {
       return true;
     });
     const bool others_wait = !s_.queue.empty() && !whole_waits;
-    const bool crowded = s_.counts.seqs > s_.budget.limits.max_seqs;  // the limit has fallen: those that came first run
+    const bool crowded = s_.counts.seqs > s_.budget.limits.max_seqs;  // the limit has fallen: earlier rows come first
     const std::int32_t share = s_.budget.ShareOfPrompt(crowded ? 1 : prompts.size() + (others_wait ? 1 : 0));
     std::size_t kept = 0;
     for (const StartedPrompt& prompt : prompts) {
@@ -108,7 +108,7 @@ class Rows {
       const std::int32_t rest = row.expected - row.scheduled, left = s_.budget.ForPrompts();
       std::int32_t aside = 0;
       if (rest <= left || share >= left) {
-        if (PlanPrompt(prompt.lane) || kept == 0) continue;  // PlanLongPrompts tries it again
+        if (PlanPrompt(prompt.lane) || kept == 0) continue;  // PlanLongPrompts retries it
       } else {
         aside = s_.budget.LeastChunk(s_.table[row.slot].state.request, row.scheduled, rest, share);
         s_.budget.SetAside(aside, true);
@@ -117,7 +117,7 @@ class Rows {
       prompts[kept++] = {prompt.lane, aside};
     }
     prompts.resize(kept);
-    // No request starts before a prompt that must be computed whole, if it fits an empty step.
+    // No request starts before a prompt that must be computed whole and fits an empty step.
     if (whole_waits) s_.budget.prefill = 0;
   }
 
@@ -126,15 +126,15 @@ class Rows {
       s_.budget.GiveBack(prompt.aside, true);
       return PlanPrompt(prompt.lane);
     });
-    if (s_.draft.short_of_kv) {  // other prompts, earlier ones too, get the part of a prompt that lacks memory
+    if (s_.draft.short_of_kv) {  // other prompts, including earlier ones, get the share of a prompt that lacks memory
       for (const StartedPrompt& prompt : s_.draft.prompts) PlanPrompt(prompt.lane);
     }
     s_.draft.prompts.clear();
   }
 
-  // Drafts take what budget and memory is left at the plan's end. If the tokens do not suffice for all, rows get equal
-  // parts; the remainder, and blocks, go first to the rows that have waited longest for their turn. O(rows that offer
-  // drafts), and a sort if they do not all get what they offer.
+  // Plans draft tokens from the budget and memory left at the end of a plan. If the tokens do not suffice, rows get
+  // equal parts. The remainder, and blocks, go first to the rows that were served least recently. O(rows with drafts),
+  // plus a sort if not all drafts fit.
   void PlanDrafts() {
     std::vector<DraftOffer>& offers = s_.draft.offers;
     const bool short_of_kv = s_.draft.short_of_kv || s_.draft.top_waits_for == WaitsFor::kKv;
@@ -146,7 +146,7 @@ class Rows {
     };
     std::int64_t tokens = 0, blocks = 0;
     std::erase_if(offers, [&](DraftOffer& offer) {
-      if (s_.draft.entries[offer.entry].lane == kNoLane) return true;  // its row gave way
+      if (s_.draft.entries[offer.entry].lane == kNoLane) return true;  // its row was preempted
       const Row& row = s_.running.Stored(offer.lane);
       offer.tokens = offer.all = std::min(offer.all, row.cap - row.expected);
       tokens += offer.tokens, blocks += blocks_for(offer);
@@ -154,7 +154,7 @@ class Rows {
     });
     const bool in_turn = tokens > s_.budget.tokens || blocks > spare;
     if (in_turn) std::ranges::sort(offers, {}, [this](const DraftOffer& offer) { return s_.draft.served[offer.lane]; });
-    std::array<std::int32_t, 256> rows = {};  // by drafts for which they have memory
+    std::array<std::int32_t, 256> rows = {};  // number of rows, by drafts for which they have memory
     tokens = 0;
     for (DraftOffer& offer : offers) {
       const Row& row = s_.running.Stored(offer.lane);
@@ -163,7 +163,8 @@ class Rows {
       spare -= gets, tokens += offer.tokens;
       ++rows[static_cast<std::size_t>(offer.tokens)];
     }
-    std::int32_t part = std::numeric_limits<std::int32_t>::max(), more = 0;  // each; so many rows get one more
+    // drafts per row; number of rows that get one more
+    std::int32_t part = std::numeric_limits<std::int32_t>::max(), more = 0;
     if (tokens > s_.budget.tokens) {
       part = 0, more = std::max(s_.budget.tokens, 0);
       for (auto wanting = static_cast<std::int32_t>(offers.size()) - rows[0]; more >= wanting;
@@ -182,8 +183,8 @@ class Rows {
   }
 
  private:
-  // One row, whatever its state, with a token for each of its sequences; leaves it out if nothing can be done for it in
-  // this step. A prompt waits for PlanPrompts, and drafts wait for PlanDrafts: all rows get their own tokens first.
+  // Plans one row in any state, with a token for each of its sequences, unless nothing can be done for it in this step.
+  // PlanPrompts plans prompts and PlanDrafts plans drafts: all rows get their own tokens first.
   void PlanRow(std::uint32_t lane) {
     Row& row = s_.running[lane];
     if (!s_.Runs(row)) return;
@@ -194,7 +195,9 @@ class Rows {
     }
     s_.Refresh(row, record);
     if (row.known >= row.cap) {
-      if (row.in_flight > 0) return;  // a step before its last one, committed late; its KV may be lost meanwhile
+      if (row.in_flight > 0)
+        return;  // an earlier step than its last one was committed late, and its KV may be lost
+                 // meanwhile
       s_.draft.displaced = true;
       return lives_.EndAtCap(row.slot);
     }
@@ -212,9 +215,10 @@ class Rows {
     if (drafts > 0) s_.draft.offers.push_back({s_.draft.planned - 1, lane, drafts, drafts});
   }
 
-  // The next chunk of a prompt that has started, as large as what is left allows. False: too little is left for any.
+  // Plans the next chunk of a started prompt, as large as the budget allows. Returns false if too little is left for
+  // any chunk.
   bool PlanPrompt(std::uint32_t lane) {
-    const Row& row = s_.running.Stored(lane);  // it does not stand
+    const Row& row = s_.running.Stored(lane);  // it is not standing
     if (!s_.Runs(row) || s_.Crowds(row)) return true;
     const Request& r = s_.table[row.slot].state.request;
     const std::int32_t left = row.expected - row.scheduled, n = s_.budget.Chunk(r, row.scheduled, left);
@@ -225,14 +229,14 @@ class Rows {
     return true;
   }
 
-  // Takes sequences that have ended out of a row; no step in flight may name it.
+  // Removes ended sequences from a row that no step in flight uses.
   void Shrink(Row& row, Record& record) {
     const std::int32_t left = s_.Sequences(record);
     const std::int32_t base = row.known - row.sequences * row.generated;
     const std::int32_t behind = row.known - row.computed;
     s_.counts.seqs -= row.sequences - left;
     row.known = base + left * row.generated;
-    // Decoding, each sequence lacks its last token; recomputing, the share that is there is kept.
+    // A decoding row lacks the last token of each sequence. A recomputing row keeps its computed share.
     row.computed = behind == row.sequences ? row.known - left
                    : row.computed <= base  ? row.computed
                                            : base + (row.computed - base) / row.sequences * left;

@@ -1,4 +1,4 @@
-// What earlier searches of the queue have found, so that the next one need not repeat them.
+// Remembers the results of searches of the queue, so that the next search need not repeat them.
 #ifndef TAKT_SCHEDULER_SEARCH_MEMORY_H_
 #define TAKT_SCHEDULER_SEARCH_MEMORY_H_
 
@@ -17,59 +17,61 @@ namespace takt::internal {
 
 // A search for any waiting request that fits.
 struct AnySearch {
-  bool held = false;       // an earlier search holds: only requests that have joined since are searched
-  bool by_memory = false;  // the first lacks memory: requests that need more than `free` blocks are not tried
-  std::int32_t free = 0;   // blocks, as the search began
-  std::int32_t least = std::numeric_limits<std::int32_t>::max();  // blocks: the fewest that an untried request needs
-  bool tried = false, passed_over = false;  // at least one request; one for another reason than memory
+  bool held = false;  // an earlier search holds: only requests that joined since are searched
+  bool by_memory = false;  // the head lacks memory: requests that need more than `free` blocks are not tried
+  std::int32_t free = 0;  // free blocks when the search began
+  std::int32_t least = std::numeric_limits<std::int32_t>::max();  // minimum blocks that an untried request needs
+  bool tried = false, passed_over = false;  // a request was tried; a request was passed over for another reason than
+                                            // memory
   bool none_seems_to_fit = false;
-  bool gave_up = false;  // before the end, since the oracle has refused enough
+  bool gave_up = false;  // ended early, because the oracle refused enough requests
 };
 
-// A search for waiting requests that the gate lets in.
+// A search for waiting requests that the gate admits.
 struct GatedSearch {
-  bool whole = false, partly = false;  // it may try all that wait; it has tried only a part of them
-  bool stopped = false;                // by a request that does not fit
-  bool in_vain = false;                // the gate keeps out all that wait
-  std::size_t looks = 0;               // at requests that took no place in the window
+  bool whole = false, partly = false;  // it may try all waiting requests; it tried only a part of them
+  bool stopped = false;  // by a request that does not fit
+  bool in_vain = false;  // the gate refused all waiting requests
+  std::size_t looks = 0;  // looks at requests that take no place in the window
 };
 
-// Invariant: each waiting request was looked at by the search that holds, or is in the list of those that joined.
+// Invariant: the search that holds looked at each waiting request, unless the request is in the list of those that
+// joined.
 class SearchMemory {
  public:
   SearchMemory(EngineState& s, Kv& kv, Gate& gate) : s_(s), kv_(kv), gate_(gate) {}
 
   void Reserve(std::size_t slots) { joined_.reserve(slots + 1), joined_at_gate_.reserve(Gate::kMostLooks); }
 
-  // A request has joined the queue.
+  // Records a request that joined the queue.
   void NoteEntered(Slot slot) {
     if (!gate_.open() && joined_at_gate_.size() < Gate::kMostLooks) joined_at_gate_.push_back(slot);
     NoteJoined(slot);
   }
-  // A request has joined the queue, or may fit from now on: the next search for any that fits looks at it.
+  // Records a request that joined the queue or may fit from now on. The next search for any request looks at it.
   void NoteJoined(Slot slot) {
     if (!holds_ || s_.table[slot].status != RequestStatus::kWaiting) return;
     joined_.push_back(slot);
-    if (joined_.size() > s_.table.size()) holds_ = false;  // some of them many times: all are looked at instead
+    if (joined_.size() > s_.table.size()) holds_ = false;  // repeated entries: search all requests instead
     if (!holds_) joined_.clear();
   }
 
-  // Returns whether the last search for any request would again find none: there is no more room than there was then.
+  // Returns true if the last search for any request would again find none, because there is no more room than then.
   bool Holds() const {
     return holds_ && seen_ == Now() && kv_.FreeBlocks() <= free_ && s_.counts.rows >= rows_ &&
            s_.counts.seqs >= seqs_ && (!by_memory_ || s_.draft.top_waits_for == WaitsFor::kKv);
   }
-  const std::vector<Slot>& joined() const { return joined_; }  // since that search
-  // A search has found none.
+  const std::vector<Slot>& joined() const { return joined_; }  // requests that joined since that search
+  // Remembers a search that found no request.
   void Remember(const AnySearch& search) {
-    // If each request needs more than what is free, a gate, a policy or a move need not be asked again.
+    // If each request needs more than the free blocks, neither gate, policy nor moves need be asked again.
     const bool all_need_more =
         search.by_memory && search.none_seems_to_fit && !search.passed_over && !(search.held && some_fit_);
     const std::int32_t enough =
         search.tried ? std::min(search.free, kv_.FreeBlocks()) : std::max(search.free, search.least - 1);
     free_ = search.held ? std::min(free_, enough) : enough;
     if (!search.held || search.tried) rows_ = s_.counts.rows, seqs_ = s_.counts.seqs;
-    // The step may have used up its moves, or an oracle may have refused what it will grant later.
+    // The step may have used up its moves, or the oracle may grant later what it refused.
     holds_ = all_need_more ||
              (!s_.queue.hooks().declines && !s_.draft.short_of_kv && gate_.open() && kv_.ledger.copies() == nullptr &&
               !s_.draft.refused && !search.gave_up && s_.budget.swap_in >= s_.budget.limits.swap_in.value);
@@ -78,15 +80,15 @@ class SearchMemory {
     joined_.clear();
   }
 
-  // Returns whether the gate would again keep out all that wait.
+  // Returns true if the gate would again refuse all waiting requests.
   bool GateHolds() const {
     return gated_.in_vain && !(gated_.partly && s_.stats.plans >= whole_at_) && changes_ == gate_.changes() &&
            !gate_.AskIsDue() && Between(gated_at_, s_.now) < std::chrono::milliseconds(50);
   }
-  // Returns whether the next gated search may try all that wait. On average it looks at Gate::kMostLooks of them a
-  // plan.
+  // Returns true if the next gated search may try all waiting requests. On average it looks at Gate::kMostLooks of them
+  // per plan.
   bool WholeIsDue() const { return s_.counts.rows == 0 || s_.stats.plans >= whole_at_; }
-  // The first Gate::kMostLooks requests that have joined since the last gated search that was not stopped.
+  // The first Gate::kMostLooks requests that joined since the last gated search that was not stopped.
   const std::vector<Slot>& joined_at_gate() const { return joined_at_gate_; }
   void ForgetGated() { gated_.in_vain = false; }
   void Remember(const GatedSearch& search) {
@@ -97,7 +99,7 @@ class SearchMemory {
   }
 
  private:
-  // The search holds only as long as these stay as they are.
+  // Conditions that must not change for the search to hold.
   struct Seen {
     StepLimits limits = {};
     std::uint64_t adapters = 0, host_changes = 0, prefixes = 0;
@@ -108,13 +110,15 @@ class SearchMemory {
   EngineState& s_;
   Kv& kv_;
   Gate& gate_;
-  // Of the last search for any request. `free_` blocks were not enough for any; `some_fit_`: some did not need more.
+  // The last search for any request. `free_` blocks were not enough for any. `some_fit_`: not every request needed
+  // more.
   bool holds_ = false, by_memory_ = false, some_fit_ = false;
   Seen seen_;
   std::int32_t free_ = 0, rows_ = 0, seqs_ = 0;
-  std::vector<Slot> joined_;  // while that holds
+  std::vector<Slot> joined_;  // while holds_
   GatedSearch gated_;
-  std::uint64_t whole_at_ = 0, changes_ = 0;  // a plan; Gate::changes() after the last gated search
+  std::uint64_t whole_at_ = 0, changes_ = 0;  // plan at which a whole search is due; Gate::changes() after the last
+                                              // gated search
   TimePoint gated_at_ = {};
   std::vector<Slot> joined_at_gate_;
 };

@@ -1,4 +1,4 @@
-// Rows that stand: planned all at once.
+// Plans standing rows, all at once.
 #ifndef TAKT_SCHEDULER_STANDING_H_
 #define TAKT_SCHEDULER_STANDING_H_
 
@@ -15,17 +15,18 @@
 
 namespace takt::internal {
 
-// Invariant: the entries of the standing part are those of the last plan, each a token further.
+// Invariant: the entries of standing rows are those of the last plan, advanced by one token.
 class Standing {
  public:
   Standing(EngineState& s, Kv& kv) : s_(s), kv_(kv) {}
 
-  static constexpr std::int32_t kMostBlockTokens = 1 << 16;  // of standing rows: a count is kept for each
+  // Limit for standing rows: RunningSet keeps a count for each token of a block.
+  static constexpr std::int32_t kMostBlockTokens = 1 << 16;
 
   bool MayStand() const { return kv_.block_tokens >= 0 && kv_.block_tokens <= kMostBlockTokens; }
 
-  // The rows that stand, all at once: their entries are those of the last plan, a token further. How many places of the
-  // order that were; those of rows that have left drop out.
+  // Plans all standing rows at once: their entries are those of the last plan, advanced by one token. Removes rows that
+  // have left from the order. Returns how many places of the order were covered before the removal.
   std::size_t PlanStanding() {
     const auto give_up = [this] {
       s_.running.StandNoMoreFrom(0);
@@ -56,7 +57,7 @@ class Standing {
       if (kept != at) std::copy(order.data() + at, order.data() + end, order.data() + kept);
       to += n, from += n, kept += n;
       if (last) break;
-      if (from->lane == order[end]) ++from;  // it was planned the last time
+      if (from->lane == order[end]) ++from;  // its row was in the last plan
       if (!gaps_[i].gone) {
         order[kept++] = order[end];
         s_.running.disturbed().push_back(order[end]);
@@ -72,15 +73,16 @@ class Standing {
   }
 
  private:
-  // A place of the standing part whose row does not stand.
+  // A place in the standing part whose row is no longer standing.
   struct Gap {
     std::size_t place = 0;
     bool gone = false;
   };
-  static constexpr std::size_t kMostGaps = 16;  // with more of them, rows are looked at one by one
-  enum class Disturbed : std::uint8_t { kGone, kQuiet, kToPlan };  // quiet: it yields no entry, and touches nothing
+  static constexpr std::size_t kMostGaps = 16;  // maximum gaps; with more, rows are planned one by one
+  // kQuiet: the row yields no entry and stays unchanged.
+  enum class Disturbed : std::uint8_t { kGone, kQuiet, kToPlan };
 
-  // Takes this number of blocks for the rows that need one, or asks the oracle for them. False: there are too few.
+  // Allocates or requests blocks for the growing rows. Returns false if there are too few.
   bool Grow(std::int32_t blocks) {
     if (blocks == 0) return true;
     if (kv_.FreeBlocks() < blocks) return false;
@@ -96,7 +98,7 @@ class Standing {
     return true;
   }
 
-  // What becomes of a row of the standing part that stands no more.
+  // Returns the state of a row that is no longer standing.
   Disturbed WhatBecameOf(const Row& row) const {
     if (row.state == RowState::kFree || row.state == RowState::kLeaving) return Disturbed::kGone;
     if (row.state == RowState::kMoving) return Disturbed::kQuiet;
@@ -105,8 +107,8 @@ class Standing {
     return at_cap && row.sequences == s_.Sequences(s_.table[row.slot]) ? Disturbed::kQuiet : Disturbed::kToPlan;
   }
 
-  // Where among the first of the order the lanes are that are disturbed, in order. False where there are many; else the
-  // standing part ends before the first that is to be planned like any other.
+  // Finds the places of disturbed lanes in the order, sorted. Returns false if there are too many. The standing part
+  // ends before the first disturbed row that must be planned like any other.
   bool FindGaps() {
     std::vector<std::uint32_t>& disturbed = s_.running.disturbed();
     if (disturbed.size() > kMostGaps) return false;

@@ -1,4 +1,4 @@
-// What all parts of a scheduler see: its requests, its rows, its steps, and the plan that is being built.
+// State that all parts of a scheduler share: requests, rows, steps, and the plan under construction.
 #ifndef TAKT_SCHEDULER_STATE_H_
 #define TAKT_SCHEDULER_STATE_H_
 
@@ -25,57 +25,58 @@
 
 namespace takt::internal {
 
-// Counts of what is in the table and in the running set. Invariant: they equal a recount.
+// Counts of the table and the running set. Invariant: they equal a recount.
 struct EngineCounts {
   std::int64_t paused = 0, blocked = 0;
-  std::int32_t rows = 0, seqs = 0;   // that run
-  std::int64_t leaving_blocks = 0;   // of rows that drain or move out, and of requests that are pinned: free soon
-  std::int64_t pinned = 0;           // requests that have ended
+  std::int32_t rows = 0, seqs = 0;  // running
+  std::int64_t leaving_blocks = 0;   // blocks that will be free soon: of rows that drain or move out, and of pinned
+                                     // requests
+  std::int64_t pinned = 0;  // ended requests whose KV is pinned
 };
 
-// A started prompt of the plan that is being built, and the tokens that are set aside for it.
+// A started prompt of the plan under construction, and the tokens reserved for it.
 struct StartedPrompt {
   std::uint32_t lane = 0;
   std::int32_t aside = 0;
 };
-// Drafts of a row that is planned: all, and those for which there is memory.
+// Draft tokens of a planned row: all, and those with memory.
 struct DraftOffer {
   std::size_t entry = 0;
   std::uint32_t lane = 0;
   std::int32_t all = 0, tokens = 0;
 };
 
-// The plan that is being built, and of the last one what the next depends on.
+// The plan under construction, and facts of the last plan that the next one needs.
 struct Draft {
   StepPlan* plan = nullptr;
   PlanEntry* entries = nullptr;
-  Step* of = nullptr;               // whose plan it is
-  const PlanEntry* last = nullptr;  // entries of the last plan that was built
-  std::uint16_t step = 0;           // its bits in Row::in_flight
-  std::size_t planned = 0;          // entries so far
-  std::size_t indexed = 0;          // of these, the number that entry_of_lane finds
-  // As far as `indexed`, and of the result that is being read: index + 1; 0 elsewhere.
+  Step* of = nullptr;  // step of the plan
+  const PlanEntry* last = nullptr;  // entries of the last built plan
+  std::uint16_t step = 0;  // bits of the step in Row::in_flight
+  std::size_t planned = 0;  // entries so far
+  std::size_t indexed = 0;  // entries that entry_of_lane finds
+  // Index + 1 of each indexed entry, and of entries of the result being read; 0 otherwise.
   std::vector<std::uint32_t> entry_of_lane;
-  std::vector<StartedPrompt> prompts;  // that are yet to be planned
+  std::vector<StartedPrompt> prompts;  // prompts that must still be planned
   std::vector<DraftOffer> offers;
-  // By lane: when it last got as much as any row, in a plan that had too little for all drafts, or was admitted.
+  // By lane: the turn at which the row was admitted, or last got as much as any row when drafts were short of budget.
   std::vector<std::uint64_t> served;
-  std::uint64_t turn = 0;  // of the last of them
+  std::uint64_t turn = 0;  // last turn number
   bool short_of_kv = false;
-  bool refused = false, row_refused = false;  // by the oracle: anything; something for a row that runs
-  bool kept_out = false;                      // by the oracle: a waiting request, perhaps in an earlier build
-  bool displaced = false;                     // a row gave up its place, or its share of the step
-  bool crowded = false;           // a prompt had too little room for its next chunk, and an empty step has enough
-  bool prompts_first = false;     // prompts are computed before rows decode, for such a prompt
-  std::int32_t crowded_plans = 0;  // crowded plans in a row since the last with prompts first
-  WaitsFor top_waits_for = WaitsFor::kItsTurn;  // what keeps out the first request that is not passed over
-  Slot head = kNoSlot;                          // this request; kNoSlot: the first of all, or none
+  bool refused = false, row_refused = false;  // the oracle refused any reservation; it refused one of a running row
+  bool kept_out = false;  // the oracle refused a waiting request, in this build or an earlier one
+  bool displaced = false;  // a row gave up its place or its share of the step
+  bool crowded = false;  // a prompt had too little room for its next chunk, which fits an empty step
+  bool prompts_first = false;  // prompts are computed before decodes, for a crowded prompt
+  std::int32_t crowded_plans = 0;  // consecutive crowded plans since the last plan with prompts first
+  WaitsFor top_waits_for = WaitsFor::kItsTurn;  // why the first request that is not passed over waits
+  Slot head = kNoSlot;  // that request; kNoSlot: the head of the queue, or none
 };
 
-// Each part of a scheduler has a reference to it, and state of its own. Whoever changes a request's status or a row
-// keeps the counts: parts call Lives for that.
+// State that each part refers to, besides its own. A part that changes a request's status or a row must keep the
+// counts, and calls Lives for that.
 //
-// Invariant: a request has a lane if it runs, or if steps or moves in flight name its row.
+// Invariant: a request has a lane if and only if it runs, or a step or move in flight uses its row.
 struct EngineState {
   EngineState(const SchedulerOptions& o, PolicyPort& policies, std::size_t entries)
       : options(o), queue(policies), steps(o.first_step, entries) {}
@@ -89,10 +90,10 @@ struct EngineState {
   AdapterSet adapters;
   Draft draft;
   EngineCounts counts;
-  Notices notices;                      // of the next plan
-  std::vector<Slot> ended;              // of the released: erased by the plan that names them
+  Notices notices;  // for the next plan
+  std::vector<Slot> ended;  // released requests; erased by the plan that names them
   std::vector<std::uint32_t> left_out;  // lanes that the next plan leaves out
-  std::vector<Slot> scratch;            // of the search that is under way
+  std::vector<Slot> scratch;  // of the current search
   Stats stats;
   TimePoint now = kUnset;
   bool draining = false;
@@ -100,13 +101,13 @@ struct EngineState {
 
   static bool Runs(const Row& row) { return row.state == RowState::kSteady || row.state == RowState::kUnsteady; }
   static std::int32_t Sequences(const Record& record) { return record.state.request.sequences; }
-  // Whether the limit on sequences has fallen, so that not all rows may run, and this row may not.
+  // Returns true if the limit on sequences has fallen so that this row may not run.
   bool Crowds(const Row& row) const { return row.sequences > budget.seqs && counts.seqs > budget.limits.max_seqs; }
   auto StateOf() const {
     return [this](Slot slot) -> const RequestState& { return table[slot].state; };
   }
 
-  // What its policy sees of a request that runs, brought up to date.
+  // Returns the policy's view of a running request, updated.
   RequestState& StateOfRow(const Row& row) {
     RequestState& state = table[row.slot].state;
     state.generated = {row.generated};
@@ -114,8 +115,8 @@ struct EngineState {
     return state;
   }
 
-  // Why it could not be let in by these limits, or by what is in use, whatever else were free: those behind it need not
-  // wait for it. kNothing: it could.
+  // Returns why the limits or the current use exclude this request, whatever else becomes free; kNothing if they do
+  // not. Later requests need not wait for an excluded one.
   WaitsFor PassedOverFor(const Record& record) const {
     const Request& r = record.state.request;
     if (record.lane != kNoLane || record.transit != Transit::kNone) return WaitsFor::kMove;
@@ -126,8 +127,8 @@ struct EngineState {
     return WaitsFor::kNothing;
   }
 
-  // Whether no step of these limits can run it, as far as its prompt and its sequences tell; with what is cached of its
-  // prompt one may.
+  // Returns true if no step of these limits can run the request, judged by its prompt and sequences. A cached prefix
+  // may still make it fit.
   bool NeedsLargerStep(const Record& record) const {
     const Request& r = record.state.request;
     if (r.sequences > budget.limits.max_seqs) return true;
@@ -136,7 +137,7 @@ struct EngineState {
     return record.computed == 0 && !budget.Fits(r, 0, record.known);
   }
 
-  // Known tokens after which nothing more is computed: the host's own cap on output, or what can be counted.
+  // Returns the known tokens at which output ends: the host's cap, or the maximum that can be counted.
   std::int32_t OutputCap(const Record& record) const {
     const Request& r = record.state.request;
     if (r.max_output_tokens.value == 0) return kMostContext;
@@ -145,18 +146,18 @@ struct EngineState {
                                                  std::int64_t{r.sequences} * r.max_output_tokens.value));
   }
 
-  // Brings up to date what is derived from a row's other fields.
+  // Updates the derived fields of a row.
   void Refresh(Row& row, const Record& record) {
     if (row.in_flight == 0) row.prefilling = row.generated == 0 || row.known - row.computed != row.sequences;
     row.cap = OutputCap(record);
     row.ceiling = std::min(row.capacity, row.cap - 1);
   }
 
-  // What is in flight for this row does not count.
+  // Voids the steps in flight for this row.
   void Void(Row& row) {
     stats.tokens_void += static_cast<std::uint64_t>(row.scheduled - row.computed);
     row.in_flight &= static_cast<std::uint16_t>(~Row::kCounting);
-    // A request that ended without a token may have done so before the result of the step that computes what was known.
+    // A request that ended without output may have ended before the result of the step that computes its known tokens.
     row.computed = std::min(row.computed, row.known);
     row.scheduled = row.computed;
     row.expected = row.known;

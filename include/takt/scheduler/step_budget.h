@@ -1,4 +1,4 @@
-// What is left of a step's limits.
+// The remaining limits of a step.
 #ifndef TAKT_SCHEDULER_STEP_BUDGET_H_
 #define TAKT_SCHEDULER_STEP_BUDGET_H_
 
@@ -15,16 +15,16 @@ namespace takt::internal {
 struct StepBudget {
   StepLimits limits = {};
   std::int32_t tokens = 0, prefill = 0, seqs = 0;
-  // The fewest tokens that a started prompt lacks which cannot end in this step; the largest number if there is none.
+  // Minimum missing tokens of a started prompt that does not end in this step; the largest number if there is none.
   std::int32_t shortest_rest = std::numeric_limits<std::int32_t>::max();
   std::int32_t swap_in = 0;  // blocks
-  std::int32_t swap_out = Blocks::Max().value;  // between plans: of the next one's, as far as known
+  std::int32_t swap_out = Blocks::Max().value;  // between plans: estimate for the next plan
 
-  // What was promised since the last plan to tool calls is of this one's.
+  // Swap-out blocks promised to tool calls since the last plan count against this plan.
   void BeginPlan(const StepLimits& of_step) {
     const std::int32_t promised = std::max(limits.swap_out.value, 0) - swap_out;
     limits = of_step;
-    swap_in = limits.swap_in.value;  // of the whole plan, however often it is built
+    swap_in = limits.swap_in.value;  // for the whole plan, however often it is built
     swap_out = std::max(limits.swap_out.value, 0) - promised;
   }
   void EndPlan() { swap_out = std::max(limits.swap_out.value, 0); }
@@ -36,10 +36,10 @@ struct StepBudget {
     shortest_rest = std::numeric_limits<std::int32_t>::max();
   }
 
-  // Tokens of prompts that this step may still compute.
+  // Returns the prompt tokens that this step may still compute.
   std::int32_t ForPrompts() const { return std::max(std::min(tokens, prefill), 0); }
 
-  // How many of the `left` known tokens from `start` on this step may compute; 0: none.
+  // Returns how many of the `left` known tokens from `start` this step may compute; 0: none.
   std::int32_t Chunk(const Request& r, std::int32_t start, std::int32_t left) const {
     const std::int32_t allowed = ForPrompts();
     if (r.chunkable || start >= r.prompt_tokens.value) {
@@ -50,58 +50,60 @@ struct StepBudget {
     return r.prompt_tokens.value - start <= allowed ? std::min(left, allowed) : 0;
   }
 
-  // Tokens of this step that each of so many prompts may take, before it takes what the others leave. The host decides
-  // by itself if it bounds chunks.
+  // Returns the tokens that each of `prompts` prompts may take before using what others leave. Unlimited if the host
+  // bounds chunks itself.
   std::int32_t ShareOfPrompt(std::size_t prompts) const {
     if (prompts < 2 || limits.chunk_tokens != Tokens::Max()) return std::numeric_limits<std::int32_t>::max();
     return std::max(ForPrompts() / static_cast<std::int32_t>(prompts), 1);
   }
 
-  // The shortest chunk of at least `share` tokens, of more than this step may compute; a shorter one if none fits.
+  // Returns the shortest chunk of at least `share` tokens, or a shorter one if none fits. `left` must exceed what this
+  // step may compute.
   std::int32_t LeastChunk(const Request& r, std::int32_t start, std::int32_t left, std::int32_t share) const {
     const std::int64_t align = std::max(limits.chunk_align.value, 1), end = std::int64_t{start} + share;
     const std::int64_t n = (end + align - 1) / align * align - start;
     return n <= ForPrompts() ? static_cast<std::int32_t>(n) : Chunk(r, start, left);
   }
 
-  // Whether a prompt that lacks `left` tokens, n of which fit, may start beside prompts that cannot end in this step:
-  // if it ends, or is at most half as long. Sharing a step equally with a longer one would delay both.
+  // Returns true if a prompt may start while others do not end in this step. `n` of its `left` missing tokens fit. It
+  // must end in this step, or be at most half as long as the shortest other. Sharing a step equally with a longer
+  // prompt would delay both.
   bool MayStart(std::int32_t n, std::int32_t left) const { return n == left || left <= shortest_rest / 2; }
 
-  // Whether a step with nothing else in it computes so many tokens of a prompt at once.
+  // Returns true if an empty step computes this many prompt tokens at once.
   bool WouldFit(std::int32_t prompt) const {
     return prompt <= std::min(limits.tokens.value, limits.prefill_tokens.value);
   }
 
-  // The fewest tokens that a chunk of it may have, of the `left` known ones from `start` on.
+  // Returns the minimum tokens of a chunk of the `left` known tokens from `start`.
   std::int32_t Least(const Request& r, std::int32_t start, std::int32_t left) const {
     if (IsWhole(r, start)) return r.prompt_tokens.value - start;
     const std::int32_t align = limits.chunk_align.value;
     return std::min(left, align > 1 ? align - start % align : 1);
   }
 
-  // Whether a step with nothing else in it has room for such a chunk. True for chunks if the step allows none at all.
+  // Returns true if an empty step has room for the minimum chunk. True for chunks if the limits allow no prompt tokens.
   bool Fits(const Request& r, std::int32_t start, std::int32_t left) const {
     if (IsWhole(r, start)) return WouldFit(r.prompt_tokens.value - start);
     const std::int32_t most = std::min({limits.tokens.value, limits.prefill_tokens.value, limits.chunk_tokens.value});
     return most <= 0 || Least(r, start, left) <= most;
   }
 
-  // Whether prompts may still be computed in this step.
+  // Returns true if this step may still compute prompts.
   bool HasRoom() const { return std::min(tokens, prefill) > 0; }
 
-  // The largest chunk if no aligned chunk fits any step of these limits; else 0.
+  // Returns the maximum chunk if no aligned chunk fits any step of these limits; else 0.
   std::int32_t MisalignedAt() const {
     const std::int32_t most = std::min({limits.tokens.value, limits.prefill_tokens.value, limits.chunk_tokens.value});
     return limits.chunk_align.value > most ? std::max(most, 0) : 0;
   }
 
-  // Aside for an admission that an oracle is asked about, and back.
+  // SetAside reserves budget for an admission that awaits the oracle; GiveBack returns it.
   void SetAside(std::int32_t n, bool of_prompt) { tokens -= n, prefill -= of_prompt ? n : 0; }
   void GiveBack(std::int32_t n, bool of_prompt) { SetAside(-n, of_prompt); }
 
  private:
-  // Whether the rest of its prompt must be computed at once.
+  // Returns true if the rest of the prompt must be computed at once.
   static bool IsWhole(const Request& r, std::int32_t start) { return !r.chunkable && start < r.prompt_tokens.value; }
 };
 

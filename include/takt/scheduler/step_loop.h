@@ -1,4 +1,4 @@
-// The step loop of one engine, whatever its policies.
+// The step loop of one engine, independent of its policies.
 #ifndef TAKT_SCHEDULER_STEP_LOOP_H_
 #define TAKT_SCHEDULER_STEP_LOOP_H_
 
@@ -35,17 +35,16 @@ namespace internal {
 class PolicyPort;
 struct LoopParts;
 
-// A program may have both, the library's and its own inline one: they have names of their own.
+// A program may contain both the library's version and its own inline one, so they have different names.
 #ifndef TAKT_COMPILED
 inline namespace header_only {
 #endif
 
-// What BasicScheduler does, behind the seam of PolicyPort; BasicScheduler explains the calls. The parts lie at an
-// address that stays when it is moved. A call that an exception of the host's leaves half-way (from a policy, an
-// oracle) is never over, so that the loop has ended().
+// Implements BasicScheduler, which documents the calls, on top of PolicyPort. The address of the parts does not change
+// when the loop is moved. If a policy or an oracle throws, the call never completes, and ended() returns true.
 class StepLoop {
  public:
-  // `policies` and `oracle`, which may be null, must outlive the loop.
+  // `policies` and `oracle` (may be null) must outlive the loop.
   static absl::StatusOr<StepLoop> Create(const SchedulerOptions& options, PolicyPort& policies, KvOracle* oracle);
   StepLoop(StepLoop&&) noexcept;
   StepLoop& operator=(StepLoop&&) noexcept;
@@ -57,7 +56,7 @@ class StepLoop {
   Ignored OnEpoch(const Epoch& epoch, TimePoint now);
   const StepPlan& Plan(TimePoint now, const StepLimits& limits);
   Ignored Commit(const StepResult& result, TimePoint now);
-  // `prepare` changes nothing if it fails; then PolicyPort::ChangePolicy is called.
+  // Calls `prepare`, which must have no effect if it throws, and then PolicyPort::ChangePolicy.
   void ChangePolicy(FunctionRef<void()> prepare, TimePoint now);
   absl::Status SetRetention(const AnyRetention& retention, const AnyGate& gate, const ReturnTimesOptions& times);
   void SetHints(const HoldValue& value, const ReturnTimesOptions& times);
@@ -80,10 +79,10 @@ class StepLoop {
   const char* Inconsistency() const;
 
  private:
-  friend struct takt::SchedulerCounters;  // of tests
+  friend struct takt::SchedulerCounters;  // for tests
 
   explicit StepLoop(std::unique_ptr<LoopParts> parts);
-  // `whole`: the Event that this one is part of; null if the host has made none.
+  // `whole`: the Event that contains `event`; null if the host passed none.
   template <class E>
   Ignored Take(const E& event, const Event* whole, TimePoint now);
 
@@ -94,7 +93,7 @@ class StepLoop {
 }  // namespace header_only
 #endif
 
-// X(type) for each alternative of Event.
+// Applies X(type) to each alternative of Event.
 // clang-format off
 #define TAKT_EVENTS(X) \
   X(Arrived) \
@@ -116,7 +115,7 @@ class StepLoop {
   X(WorkflowEnded)
 // clang-format on
 
-// An event's own type, not one that only converts to Event.
+// Any event type, but no type that merely converts to Event.
 #define TAKT_IS(E) || std::same_as<T, E>
 template <class T>
 concept EventType = false TAKT_EVENTS(TAKT_IS);

@@ -1,4 +1,4 @@
-// Definitions of StepLoop: inline, or of the library.
+// Definitions of StepLoop, inline or compiled into the library.
 #ifndef TAKT_SCHEDULER_STEP_LOOP_INL_H_
 #define TAKT_SCHEDULER_STEP_LOOP_INL_H_
 
@@ -20,7 +20,7 @@ TAKT_INLINE absl::StatusOr<StepLoop> StepLoop::Create(const SchedulerOptions& op
                                                       KvOracle* oracle) {
   if (absl::Status status = options.Validate(); !status.ok()) return status;
   if ((options.kv == KvMode::kOracle) != (oracle != nullptr)) {
-    return absl::InvalidArgumentError("kv: an oracle is needed for kOracle, and for nothing else");
+    return absl::InvalidArgumentError("kv: kOracle requires an oracle, and other modes allow none");
   }
   auto parts = std::make_unique<LoopParts>(options, policies, oracle);
   if (const std::int32_t tokens = parts->kv.block_tokens; oracle != nullptr && (tokens < 1 || tokens > 1 << 20)) {
@@ -59,7 +59,7 @@ TAKT_INLINE Ignored StepLoop::OnAny(const Event& event, TimePoint now) {
   return std::visit([&](const auto& e) { return Take(e, &event, now); }, event);
 }
 
-// Tables that policies by agent go by.
+// Passes tables to policies that rank by agent.
 TAKT_INLINE Ignored StepLoop::OnEpoch(const Epoch& epoch, TimePoint now) {
   LoopParts& p = *parts_;
   const Owner::Inside one_thread(p.owner);
@@ -103,7 +103,7 @@ TAKT_INLINE const StepPlan& StepLoop::Plan(TimePoint now, const StepLimits& limi
   const bool builds = !p.state.steps.full();
   if (builds) {
     if (!p.state.queue.empty()) p.state.queue.BeginPlan(p.state.now, p.state.StateOf());
-    std::int32_t free = 0;  // blocks, where nothing runs: what those that are shed held may be enough for others
+    std::int32_t free = 0;  // blocks, if nothing runs: shed requests may free enough for others
     do {
       do {
         p.Build();
@@ -114,22 +114,22 @@ TAKT_INLINE const StepPlan& StepLoop::Plan(TimePoint now, const StepLimits& limi
   }
   p.victims.EndPlan();
 
-  // What was noted since the last plan, and while this one was built.
-  const auto say = [](auto& said, auto& noted) {
-    said.clear();
-    said.swap(noted);
-    return std::span(std::as_const(said));
+  // Publishes the notices since the last plan and of this one.
+  const auto publish = [](auto& views, auto& noted) {
+    views.clear();
+    views.swap(noted);
+    return std::span(std::as_const(views));
   };
-  p.state.draft.plan->moves = say(step.said.moves, p.state.notices.moves);
-  p.state.draft.plan->preempted = say(step.said.preempted, p.state.notices.preempted);
-  p.state.draft.plan->failed = say(step.said.failed, p.state.notices.failed);
-  p.state.draft.plan->released = say(step.said.released, p.state.notices.released);
-  p.state.draft.plan->dropped = say(step.said.dropped, p.kv.ledger.dropped());
+  p.state.draft.plan->moves = publish(step.notices.moves, p.state.notices.moves);
+  p.state.draft.plan->preempted = publish(step.notices.preempted, p.state.notices.preempted);
+  p.state.draft.plan->failed = publish(step.notices.failed, p.state.notices.failed);
+  p.state.draft.plan->released = publish(step.notices.released, p.state.notices.released);
+  p.state.draft.plan->dropped = publish(step.notices.dropped, p.kv.ledger.dropped());
   if (p.turns.hints() != nullptr) {
-    p.state.draft.plan->hints = say(step.said.hints, p.state.notices.hints);
+    p.state.draft.plan->hints = publish(step.notices.hints, p.state.notices.hints);
     p.turns.hints()->SetCapacity(std::int64_t{p.kv.last_total().value} * p.kv.block_tokens);
   }
-  p.state.draft.plan->host_chunks = say(step.said.host_chunks, p.kv.ledger.told());
+  p.state.draft.plan->host_chunks = publish(step.notices.host_chunks, p.kv.ledger.told());
 
   p.state.budget.EndPlan();
 

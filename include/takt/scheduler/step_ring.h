@@ -1,4 +1,4 @@
-// Steps from their plans to their results.
+// Steps in flight, from plan to result.
 #ifndef TAKT_SCHEDULER_STEP_RING_H_
 #define TAKT_SCHEDULER_STEP_RING_H_
 
@@ -19,7 +19,7 @@ struct SchedulerCounters;
 
 namespace takt::internal {
 
-// What a plan says besides its entries.
+// Contents of a plan besides its entries.
 struct Notices {
   std::vector<KvMove> moves;
   std::vector<Preemption> preempted;
@@ -32,21 +32,21 @@ struct Notices {
 
 struct Step {
   StepPlan plan;
-  Notices said;  // storage of the plan's other views
-  std::vector<PlanEntry> entries;  // storage of plan.run, which the first so many of them are
+  Notices notices;  // storage of the plan's other views
+  std::vector<PlanEntry> entries;  // storage of plan.run, which covers the first of them
   bool in_flight = false;
   std::uint16_t bits = 0;  // of this step in Row::in_flight
-  std::uint64_t standing_plan = 0;  // its number among the plans with rows that stand; 0: it has none
-  std::size_t standing = 0;  // entries of rows that stood, the first
+  std::uint64_t standing_plan = 0;  // number among the plans with standing rows; 0: it has none
+  std::size_t standing = 0;  // leading entries of standing rows
 };
 
-// As many as may be in flight, one that is being planned, and one that stays empty: the answer to a question after the
-// end. They lie at an address that stays when the scheduler is moved: the host holds plans, which look into `entries`.
+// Holds the steps in flight, one step under construction, and one that stays empty, to answer calls after the end. The
+// addresses of steps do not change when the scheduler is moved, because the host holds plans that refer to `entries`.
 class StepRing {
  public:
   static constexpr int kMostInFlight = 3;
 
-  // `first` is the number of the first plan; each has room for so many entries.
+  // `first`: number of the first plan. Each step has room for `entries` entries.
   StepRing(StepId first, std::size_t entries) : last_(first.value - 1) {
     steps_->back().plan.idle = Idle::kEnded;
     for (std::size_t i = 0; i + 1 < steps_->size(); ++i) {
@@ -56,7 +56,8 @@ class StepRing {
     }
   }
 
-  // Room for so many entries in the next plan. `last`, which may point to the first of its storage, follows it.
+  // Makes room for this number of entries in the next plan. `last` may point to the start of the storage, and is
+  // updated.
   void MakeRoom(std::size_t entries, const PlanEntry*& last) {
     std::vector<PlanEntry>& all = Unused().entries;
     if (entries <= all.size()) return;
@@ -65,7 +66,7 @@ class StepRing {
     if (points_there) last = all.data();
   }
 
-  // One that is not in flight, under the next number.
+  // Returns a step that is not in flight, with the next number.
   Step& Next() {
     Step& next = Unused();
     next.plan.id = {++last_};
@@ -74,7 +75,7 @@ class StepRing {
   void Depart(Step& step) { step.in_flight = true, ++in_flight_; }
   void Return(Step& step) { step.in_flight = false, --in_flight_; }
 
-  // That step in flight; null where there is none.
+  // Returns this step if it is in flight; otherwise null.
   Step* Find(StepId id) {
     const auto found = std::ranges::find_if(*steps_, [id](const Step& s) { return s.in_flight && s.plan.id == id; });
     return found == steps_->end() ? nullptr : &*found;

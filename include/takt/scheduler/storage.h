@@ -1,4 +1,4 @@
-// Storage of a scheduler, made ready before a call begins.
+// Reserves a scheduler's storage before each call.
 #ifndef TAKT_SCHEDULER_STORAGE_H_
 #define TAKT_SCHEDULER_STORAGE_H_
 
@@ -16,11 +16,11 @@
 
 namespace takt::internal {
 
-// Each call first makes room for all that it may have to store; if memory fails then, nothing has changed. From then on
-// nothing of the scheduler's own allocates.
+// Each call first makes room for all that it may store. If that allocation fails, nothing has changed. After it, the
+// call allocates no memory of the scheduler's own.
 class Storage {
  public:
-  // Room for as many requests as the options say.
+  // Reserves memory for the number of requests in the options.
   Storage(Parts& parts, const SchedulerOptions& options) : p_(parts) {
     const auto requests = static_cast<std::size_t>(options.reserve_requests);
     const std::size_t rows = RowsOf(options, requests);
@@ -29,23 +29,23 @@ class Storage {
     p_.kv.ledger.KeyHashes(options.hash_seed);
     p_.prefixes.KeyHashes(options.hash_seed);
     if (options.shed == Shed::kWorst && options.max_waiting < INT64_MAX) p_.state.queue.TrackWorst();
-    ReserveLanes(3 * rows + 64);  // of those that run, may come, and leave
+    ReserveLanes(3 * rows + 64);  // running, admitted and departing rows
     const auto reserve_lists = [rows, requests](auto& lists) {
       lists.moves.reserve(2 * rows + requests), lists.preempted.reserve(2 * rows);
       lists.failed.reserve(2 * rows + requests), lists.released.reserve(2 * rows + requests);
     };
     for (Step& step : p_.state.steps.steps()) {
-      if (!step.entries.empty()) reserve_lists(step.said);
+      if (!step.entries.empty()) reserve_lists(step.notices);
     }
     reserve_lists(p_.state.notices);
     p_.resting.moves().Reserve(2 * rows + requests);
     ReserveSlots(requests);
-    if (p_.kv.ledger.holdings() != nullptr) {  // chunks are mostly of so many tokens, or more; smaller ones grow
+    if (p_.kv.ledger.holdings() != nullptr) {  // assumes chunks of at least this size; the table grows for smaller ones
       const std::int64_t chunks = std::int64_t{options.kv_blocks.value} * options.kv_block_tokens.value / 512;
       const std::int64_t most_chunks = std::clamp<std::int64_t>(64 * options.reserve_requests, 64, 1 << 20);
       p_.kv.ledger.MakeRoom(static_cast<std::size_t>(std::clamp<std::int64_t>(chunks, 64, most_chunks)));
       p_.kv.ledger.dropped().reserve(p_.kv.ledger.chunk_capacity());
-      for (Step& step : p_.state.steps.steps()) step.said.dropped.reserve(p_.kv.ledger.chunk_capacity());
+      for (Step& step : p_.state.steps.steps()) step.notices.dropped.reserve(p_.kv.ledger.chunk_capacity());
       if (p_.kv.ledger.copies() != nullptr) {
         const std::int64_t copies = std::int64_t{options.prefix_cpu_blocks.value} * options.kv_block_tokens.value / 512;
         p_.kv.ledger.MakeRoomToCopy(static_cast<std::size_t>(std::clamp<std::int64_t>(copies, 64, most_chunks)));
@@ -59,7 +59,7 @@ class Storage {
     return std::min(static_cast<std::size_t>(options.max_running), requests);
   }
 
-  // For an event.
+  // Makes room for an event.
   template <class E>
   void MakeRoomFor(const E& event) {
     MakeRoomForNotices(2, 1);
@@ -78,7 +78,7 @@ class Storage {
       }
     }
     if constexpr (std::same_as<E, TurnEnded> || std::same_as<E, WorkflowEnded>) {
-      // A host that tells of turns has takt's own retention and gate without choosing.
+      // A host that reports turns gets takt's own retention policy and gate by default.
       if (event.workflow && !p_.turns.Holds() && p_.kv.ledger.holdings() != nullptr)
         p_.turns.Hold(HoldValue{}, Price{}, {});
       if (event.workflow && p_.turns.hints() == nullptr && p_.kv.oracle != nullptr) p_.turns.SetHints(HoldValue{}, {});
@@ -92,19 +92,19 @@ class Storage {
     }
   }
 
-  // For a plan.
+  // Makes room for a plan.
   void MakeRoomForPlan() {
-    // No request ends twice. A row moves in or out, and all may be others at the end of the plan; a request that is
-    // paused moves out.
+    // Each request ends at most once. Each row may move in or out, and all rows may be replaced within a plan. A paused
+    // request may move out.
     const std::size_t rows = RowsOf(p_.state.options, p_.state.table.size());
-    p_.state.steps.MakeRoom(2 * rows, p_.state.draft.last);  // rows that give way leave gaps
+    p_.state.steps.MakeRoom(2 * rows, p_.state.draft.last);  // preempted rows leave gaps
     MakeRoomForNotices(p_.state.table.size() + 1, 2 * rows + p_.pauses.reviews());
     MakeRoom(p_.state.notices.preempted, 2 * rows);
     p_.state.running.MakeRoom(rows);
     if (lanes_reserved_ < p_.state.running.capacity()) ReserveLanes(p_.state.running.capacity());
   }
 
-  // For the result of this step.
+  // Makes room for the result of this step.
   void MakeRoomForResult(const Step& step) {
     const std::span<const PlanEntry> run = step.plan.run;
     MakeRoomForNotices(run.size(), run.size());
@@ -119,7 +119,7 @@ class Storage {
   }
 
  private:
-  // Room for requests in slots 0..n-1, wherever they are. No list holds a slot twice.
+  // Reserves memory for requests in slots 0 .. n - 1 in any state. No list holds a slot twice.
   void ReserveSlots(std::size_t slots) {
     p_.state.table.Reserve(slots);
     p_.state.queue.Reserve(slots);

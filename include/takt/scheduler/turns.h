@@ -1,4 +1,4 @@
-// KV that is held for workflows which will come back.
+// KV held for workflows that will return.
 #ifndef TAKT_SCHEDULER_TURNS_H_
 #define TAKT_SCHEDULER_TURNS_H_
 
@@ -18,9 +18,9 @@
 
 namespace takt::internal {
 
-// What is learnt of how long workflows stay away, and hints for the cache of an oracle's host.
+// Retention of KV between turns, learned return times, and hints for the cache of an oracle's host.
 //
-// Invariant: a workflow's branch is open in times() if it has given its blocks back and is expected to come back.
+// Invariant: a branch is open in times() if it has released its blocks and is expected to return.
 class Turns {
  public:
   Turns(EngineState& s, Kv& kv, Gate& gate) : s_(s), kv_(kv), gate_(gate) {}
@@ -30,7 +30,7 @@ class Turns {
   ReturnTimes* times() { return times_.get(); }
   TurnHints* hints() { return hints_.get(); }
 
-  // Nothing has changed where memory fails.
+  // Has no effect if an allocation fails.
   void Hold(const AnyRetention& retention, const AnyGate& gate, const ReturnTimesOptions& times) {
     ReturnTimesOptions keyed = times;
     if (keyed.hash_seed == 0) keyed.hash_seed = Mix64(s_.options.hash_seed + 1);
@@ -53,7 +53,7 @@ class Turns {
     gate_.SetPolicy(std::move(asks), door);
   }
 
-  // By the size of the host's cache as of each plan.
+  // Hints scale with the size of the host's cache in each plan.
   void SetHints(const HoldValue& value, const ReturnTimesOptions& times) {
     if (kv_.oracle == nullptr) return;
     ReturnTimesOptions keyed = times;
@@ -68,7 +68,7 @@ class Turns {
     if (hint) s_.notices.hints.push_back(*hint);
   }
 
-  // With the tenant of its requests, or of what it holds.
+  // Returns the branch with the tenant of its requests, or of its holding.
   BranchName NameOf(WorkflowId workflow, std::uint64_t branch) {
     BranchName name{workflow, branch, kv_.ledger.holdings()->TenantOf(workflow, branch)};
     s_.table.ForEachOf(workflow, [&](const Record& record) {
@@ -77,7 +77,7 @@ class Turns {
     return name;
   }
 
-  // Whose blocks they are that a request gives back.
+  // Returns the turn that owns the blocks that a request releases.
   HeldTurn TurnOf(const Record& record) const {
     if (!Holds()) return {};
     const Request& r = record.state.request;
@@ -89,7 +89,7 @@ class Turns {
     return turn;
   }
 
-  // A request has arrived: its workflow is back.
+  // Records the return of a workflow when a request arrives.
   void TurnBegins(const Record& record) {
     const Request& r = record.state.request;
     if (!r.workflow) return;
@@ -97,13 +97,13 @@ class Turns {
     kv_.ledger.Await(r.workflow, r.branch, true, s_.now);
   }
 
-  // It runs, and refers to what it uses; or it has ended without that.
+  // Records that the request runs and refers to its blocks, or ended without running.
   void TurnNotAwaited(const Record& record) {
     const Request& r = record.state.request;
     if (r.workflow) kv_.ledger.Await(r.workflow, r.branch, false);
   }
 
-  // It has given its blocks back: its workflow is away from now on, or it waits for them.
+  // Records that a request released its blocks: its workflow is away, or the request waits for the blocks.
   void TurnReleased(const Record& record) {
     const Request& r = record.state.request;
     if (!r.workflow) return;
@@ -120,7 +120,7 @@ class Turns {
     gate_.Changed();
   }
 
-  // The host told of a turn. False: it names no workflow.
+  // Handles a report about a turn. Returns false if it names no workflow.
   bool On(const TurnEnded& e, TimePoint now) {
     if (!e.workflow) return false;
     if (hints_ != nullptr) Hint(hints_->On(e, now));
@@ -157,10 +157,10 @@ class Turns {
     if (!e.workflow) return false;
     if (hints_ != nullptr) Hint(hints_->On(e, now));
     if (!Holds()) return true;
-    if (!times_->IsOpen(e.workflow, e.branch)) return true;  // it is not away, or nothing is known of it
+    if (!times_->IsOpen(e.workflow, e.branch)) return true;  // the branch is not away, or is unknown
     gate_.Changed();
     const std::uint32_t its_class = ReturnClass::Expected(ToSeconds(e.when) - ToSeconds(now));
-    times_->Lost(e.workflow, e.branch, now);  // how long it would have stayed away without that is not seen
+    times_->Lost(e.workflow, e.branch, now);  // its gap without this report stays unknown
     times_->Began(NameOf(e.workflow, e.branch), its_class, now);
     kv_.ledger.Touch(e.workflow, e.branch, its_class);
     return true;
@@ -180,7 +180,7 @@ class Turns {
 
   absl::Status SetRetention(const AnyRetention& retention, const AnyGate& gate, const ReturnTimesOptions& times) {
     if (kv_.ledger.holdings() == nullptr) {
-      return absl::InvalidArgumentError("retention: needs kv to be ledger, and prefix_cache");
+      return absl::InvalidArgumentError("retention: requires kv ledger and prefix_cache");
     }
     Hold(retention, gate, times);
     return absl::OkStatus();
@@ -215,9 +215,9 @@ class Turns {
   EngineState& s_;
   Kv& kv_;
   Gate& gate_;
-  std::unique_ptr<ReturnTimes> times_;  // null: no retention was set, and the host told of no turn
-  std::unique_ptr<TurnHints> hints_;    // of an oracle's host; null: the host told of no turn
-  bool pins_ = false;                   // the host has pinned something once
+  std::unique_ptr<ReturnTimes> times_;  // null: no retention was set, and the host reported no turn
+  std::unique_ptr<TurnHints> hints_;  // for an oracle's host; null: the host reported no turn
+  bool pins_ = false;  // the host has pinned a holding before
 };
 
 }  // namespace takt::internal

@@ -1,4 +1,4 @@
-// Rows in the order in which they give way.
+// Rows in the order in which they are preempted.
 #ifndef TAKT_SCHEDULER_VICTIMS_H_
 #define TAKT_SCHEDULER_VICTIMS_H_
 
@@ -13,7 +13,7 @@
 
 namespace takt::internal {
 
-// A row that runs, in the order in which rows give way.
+// Position of a running row in the order of preemption.
 struct Victim {
   bool preemptible = true;
   VictimRank rank = {};
@@ -23,15 +23,14 @@ struct Victim {
   }
 };
 
-// Invariant: keys_ has the rank as a victim, within its group, of every row; once gathered, the heap has all rows that
-// run.
+// Invariant: keys_ has the victim key of every row, within its group. Once gathered, the heap has all running rows.
 class Victims {
  public:
   explicit Victims(EngineState& s) : s_(s) {}
 
   void Reserve(std::size_t lanes) { keys_.reserve(lanes), heap_.Reserve(lanes); }
   void SetKey(std::uint32_t lane, const RequestState& state) { keys_[lane] = s_.queue.VictimKeyOf(state, s_.now); }
-  // A new row.
+  // Adds a new row.
   void Join(std::uint32_t lane, const RequestState& state, bool runs) {
     if (lane >= keys_.size()) keys_.resize(std::size_t{lane} + 1);
     SetKey(lane, state);
@@ -44,16 +43,16 @@ class Victims {
     heap_.Clear();
     gathered_ = false;
   }
-  // visit(lane) from the worst on, as long as it returns true. After Worst.
+  // Calls visit(lane) from the worst row on, while it returns true. Requires a previous call of Worst in this plan.
   template <class Visit>
   void VisitInOrder(Visit&& visit) const {
     heap_.VisitInOrder(visit);
   }
 
-  // Steps of the row before this plan. A row that gives way in this plan does not run the step that was planned for it.
+  // Returns the steps of the row before this plan. A row preempted in this plan does not run the step planned for it.
   std::int64_t StepsBefore(const Row& row) const { return row.steps - ((row.in_flight & s_.draft.step) != 0 ? 1 : 0); }
 
-  // Promoted rows are better than all others; then by rank, as of now.
+  // Returns the current victim rank of a row. Promoted rows are preempted last.
   Victim RankOfRow(std::uint32_t lane) {
     const Row row = s_.running.Look(lane);
     const RequestState& state = s_.StateOfRow(row);
@@ -62,8 +61,8 @@ class Victims {
     return {state.request.preemptible, {!s_.queue.PromotedWith(row.slot, StepsBefore(row)), rank}};
   }
 
-  // The row to preempt first; kNoLane where there is none. The first question of a plan looks at all rows, and keeps
-  // them in order: their ranks change between plans.
+  // Returns the row to preempt first; kNoLane if there is none. The first call in a plan ranks all rows, because ranks
+  // change between plans.
   std::uint32_t Worst(bool preemptible_only) {
     if (!std::exchange(gathered_, true)) {
       for (std::uint32_t lane : s_.running.order()) {
@@ -78,7 +77,7 @@ class Victims {
  private:
   EngineState& s_;
   std::vector<FullKey> keys_;  // by lane
-  IndexedHeapOf<Victim> heap_;  // by lane, once the plan has needed one
+  IndexedHeapOf<Victim> heap_;  // by lane; filled when a plan first needs it
   bool gathered_ = false;
 };
 

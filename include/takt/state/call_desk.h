@@ -1,4 +1,4 @@
-// The calls of one object that a host feeds: their time, their faults, and the room that they need.
+// Calls of a host on one object: their times, faults and storage.
 #ifndef TAKT_STATE_CALL_DESK_H_
 #define TAKT_STATE_CALL_DESK_H_
 
@@ -24,21 +24,21 @@ void MakeRoom(std::vector<T>& list, std::size_t more) {
     Grow(list, more);
 }
 
-// A call asks MayEnter, makes room, and then changes the object between Enter and Leave.
+// A call asks MayEnter, makes room, and changes the object between Enter and Leave.
 //
-// Invariant: now() never decreases. Between calls inside() is true only if an exception left a call half-way; the
-// object has then ended. A flag says so, because headers also compile without exceptions.
+// Invariant: now() never decreases. Between calls inside() is true only if an exception left a call incomplete; the
+// object has then ended. A flag records this, because the headers also compile without exceptions.
 class CallDesk {
  public:
-  // Starts to count the faults of a call, for Said.
+  // Starts to count the faults of a call.
   void Begin() { log_.Begin(); }
-  // Returns false, and adds a fault, if an earlier call was left half-way or another call is inside.
+  // Returns false, and adds a fault, if an earlier call is incomplete or another call is inside.
   bool MayEnter(std::uint64_t& calls_after_end, StepId step = {}) {
     if (!inside_) return true;
     Blame(calls_after_end, {.kind = FaultKind::kEnded, .step = step});
     return false;
   }
-  // Returns the time of the call. A time before that of an earlier call is a fault, and reads as the latest time.
+  // Returns the time of the call. A time before that of an earlier call is a fault, and is replaced by the latest time.
   TimePoint Enter(TimePoint now, std::uint64_t& clock_stepped_back, StepId step = {}) {
     inside_ = true;
     if (now < now_) {

@@ -1,4 +1,4 @@
-// What a placement policy sees of an instance.
+// An instance as placement policies see it.
 #ifndef TAKT_STATE_INSTANCE_STATE_H_
 #define TAKT_STATE_INSTANCE_STATE_H_
 
@@ -9,11 +9,11 @@
 namespace takt {
 
 struct InstanceState {
-  Instance instance;               // as the host has described it; `life` is never 0
-  const InstanceProfile* profile = nullptr;  // null: none was named
-  std::uint32_t slot = 0;          // small index, unique among the instances that are up; reused
-  InstanceReport report{};         // the newest; zeros before the first
-  bool reported = false;           // there has been one
+  Instance instance;  // as the host described it; `life` is never 0
+  const InstanceProfile* profile = nullptr;  // null: no profile was named
+  std::uint32_t slot = 0;  // small index, unique among the instances that are up; reused
+  InstanceReport report{};  // newest report; zeros before the first
+  bool reported = false;  // true: there is a report
   std::int64_t outstanding = 0;    // requests placed here that have not ended
   std::int64_t since_report = 0;   // requests placed here that the newest report cannot include
   std::int64_t tokens_since_report = 0;  // tokens of their prompts

@@ -1,4 +1,4 @@
-// Copies of what the spans of requests see, for tables that keep requests by slot.
+// Copies of the data that spans of requests refer to, for tables that keep requests by slot.
 #ifndef TAKT_STATE_REQUEST_PARTS_H_
 #define TAKT_STATE_REQUEST_PARTS_H_
 
@@ -12,24 +12,24 @@
 
 namespace takt::internal {
 
-// A slot keeps its storage when its request ends: nothing is allocated once each has had its largest.
+// A slot keeps its storage when its request ends, so memory is allocated only for larger data than before.
 class RequestParts {
  public:
-  // Requests see into it: those of a copied table would see into the original.
+  // Not copyable: requests of a copied table would refer to the original.
   RequestParts() = default;
   RequestParts(RequestParts&&) noexcept = default;
   RequestParts& operator=(RequestParts&&) noexcept = default;
 
   static bool Any(const Request& r) { return !r.prefix.hashes.empty() || !r.scores.empty(); }
 
-  // Room for what this request brings to the slot. Where memory fails, nothing has changed.
+  // Makes room for the data of this request. Has no effect if an allocation fails.
   void MakeRoom(Slot slot, const Request& r) {
     if (slot >= parts_.size()) parts_.resize(std::max<std::size_t>(slot + std::size_t{1}, 2 * parts_.size()));
     parts_[slot].hashes.reserve(r.prefix.hashes.size());
     parts_[slot].scores.reserve(r.scores.size());
   }
 
-  // From here on the request sees copies. Room has been made.
+  // Copies the data of the request's spans. Requires MakeRoom.
   void Keep(Slot slot, Request& r) {
     Parts& parts = parts_[slot];
     parts.hashes.assign(r.prefix.hashes.begin(), r.prefix.hashes.end());
@@ -38,7 +38,7 @@ class RequestParts {
     r.scores = parts.scores;
   }
 
-  // The hashes that it sees become those of its salt.
+  // Salts the copied hashes.
   void Salt(Slot slot, const Request& r) {
     if (r.salt == 0 || r.prefix.hashes.empty()) return;
     for (std::uint64_t& hash : parts_[slot].hashes) hash = SaltedHash(hash, r.salt);
@@ -49,7 +49,7 @@ class RequestParts {
     std::vector<std::uint64_t> hashes;
     std::vector<ModelScore> scores;
   };
-  std::vector<Parts> parts_;  // by slot, up to the last that has had any
+  std::vector<Parts> parts_;  // by slot, up to the last slot with data
 };
 
 }  // namespace takt::internal

@@ -1,4 +1,4 @@
-// What a policy sees of a request.
+// A request as policies see it.
 #ifndef TAKT_STATE_REQUEST_STATE_H_
 #define TAKT_STATE_REQUEST_STATE_H_
 
@@ -10,23 +10,21 @@
 namespace takt {
 
 struct RequestState {
-  Request request = {};          // arrival and workflow_arrival are always set; absurd estimates read as unknown
-  TimePoint enqueued{};     // when it last joined the waiting queue
-  Tokens generated{0};      // output so far, per sequence
-  Tokens returned{0};       // tokens that tools have added to its context
-  // As of when it joined the queue, or was scored again: tokens of its context with KV on the GPU or in the host's
-  // memory.
+  Request request = {};  // arrival and workflow_arrival are always set; absurd estimates are replaced by unknown
+  TimePoint enqueued{};  // when it last joined the waiting queue
+  Tokens generated{0};  // output tokens so far, per sequence
+  Tokens returned{0};  // tokens that tools added to its context
+  // Context tokens with KV on the GPU or in host memory, as of when it joined the queue or was last scored.
   Tokens computed{0};
-  // As of the same time, where KV is held for workflows: tokens of its prompt that are cached; brought up to date as
-  // that changes. 0 elsewhere.
+  // Cached prompt tokens, as of the same time and updated when they change; 0 unless KV is held for workflows.
   Tokens cached{0};
-  // As of the same time: tokens of context of all that run.
+  // Context tokens of all running requests, as of the same time.
   std::int32_t beside = 0;
-  KvAction at_call = KvAction::kKeep;  // what the pause policy means to do at its next tool call
-  bool has_run = false;     // a step has made progress for it
-  bool taken = false;       // a place was given to it: in a step, by a queue's host, or on a router's instance
-  bool cut = false;         // as it ends: before its time (cancelled, failed, lost), as far as the host tells
-  std::uint32_t slot = 0;   // small index, unique among the living of its scheduler or router; reused
+  KvAction at_call = KvAction::kKeep;  // action that the pause policy plans at its next tool call
+  bool has_run = false;  // true: a step has made progress for it
+  bool taken = false;  // true: it was admitted to a step, taken by a queue's host, or placed on an instance
+  bool cut = false;  // true: it ended early (cancelled, failed or lost), as far as the host reports
+  std::uint32_t slot = 0;  // small index, unique among the living requests of its scheduler or router; reused
 };
 
 }  // namespace takt

@@ -1,4 +1,4 @@
-// Where a request of a scheduler stands.
+// The status of a request in a scheduler.
 #ifndef TAKT_STATE_REQUEST_STATUS_H_
 #define TAKT_STATE_REQUEST_STATUS_H_
 
@@ -6,14 +6,14 @@
 
 namespace takt {
 
-// Where a request stands.
+// The status of a request in a scheduler.
 enum class RequestStatus : std::uint8_t {
-  kUnknown,  // not here (any more)
-  kWaiting,  // in the ranked set
+  kUnknown,  // not in this scheduler, or no longer
+  kWaiting,  // in the queue
   kRunning,  // has a lane
   kPaused,   // in a tool call
-  kBlocked,  // until Unblocked
-  kDead,     // ended, but a step or a move in flight names it
+  kBlocked,  // waits for Unblocked
+  kDead,  // ended, but a step or move in flight uses it
 };
 
 }  // namespace takt

@@ -1,4 +1,4 @@
-// All living requests of one scheduler: records by slot, found by id.
+// All living requests of one scheduler, by slot or by id.
 #ifndef TAKT_STATE_REQUEST_TABLE_H_
 #define TAKT_STATE_REQUEST_TABLE_H_
 
@@ -18,48 +18,48 @@ namespace takt {
 
 namespace internal {
 
-// What still happens to its KV, whatever its status: lanes and blocks are given back when it is over.
+// A pending change of a request's lane or KV, whatever its status. Lanes and blocks are freed when it is over.
 enum class Transit : std::uint8_t {
   kNone,
-  kDraining,   // left its lane; steps in flight name it
-  kMovingOut,  // KV on its way to the host's memory
-  kMovingIn,   // and back
-  kPinned,     // it has ended, and somebody reads it
+  kDraining,  // left its lane; steps in flight use it
+  kMovingOut,  // KV is moving to host memory
+  kMovingIn,  // KV is moving to the GPU
+  kPinned,  // ended, but a connector reads its KV
 };
 
 struct Record {
   RequestState state = {};
   RequestStatus status = RequestStatus::kUnknown;
   Transit transit = Transit::kNone;
-  KvAction leave_action = KvAction::kDrop;  // what becomes of the KV once the transit is over
-  bool came_back = false;  // is in the scheduler's list of those that wait, perhaps, with KV of theirs
-  bool holds = false;  // is in the scheduler's list of those that may hold KV without a lane
-  bool pinned = false;  // somebody reads its KV
-  bool gated = false;  // the gate has kept it out
-  bool last_turn = false;  // nothing comes after it in its branch
-  bool recovers = false;  // it ran before it was last admitted: hits are its own blocks
-  TimePoint pinned_until = kUnset;  // what it leaves in the prefix cache, once it has ended; unset: no pin
+  KvAction leave_action = KvAction::kDrop;  // action on the KV after the transit
+  bool came_back = false;  // listed by KeptKv as waiting with KV
+  bool holds = false;  // listed by KeptKv as holding KV without a lane
+  bool pinned = false;  // a connector reads its KV
+  bool gated = false;  // the gate refused it
+  bool last_turn = false;  // no later turn follows in its branch
+  bool recovers = false;  // it ran before its last admission: cache hits are its own blocks
+  TimePoint pinned_until = kUnset;  // end of the pin on its prefix after it ends; unset: no pin
   std::uint32_t lane = kNoLane;
-  // Known tokens are prompt, tools' answers and output of all sequences together.
+  // Known tokens: prompt, tool results and output of all sequences.
   std::int32_t known = 0;
-  std::int32_t computed = 0;  // of these, with KV on the GPU or in the host's memory; valid without a lane
-  std::int32_t arrived = 0;  // of these, with KV that came from elsewhere, to start with where nothing is computed
-  std::int32_t was_computed = 0;  // before its KV was last dropped: what is computed below is work done twice
+  std::int32_t computed = 0;  // of these, tokens with KV on the GPU or in host memory; valid without a lane
+  std::int32_t arrived = 0;  // of these, tokens whose KV arrived from elsewhere; used if nothing is computed
+  std::int32_t was_computed = 0;  // computed tokens before its KV was last dropped: tokens below are recomputed
   std::int32_t blocks = 0;  // KV blocks on the GPU; valid without a lane
-  std::int32_t cpu_blocks = 0;  // KV blocks in the host's memory
-  std::uint64_t refused_at = 0;  // the plan, by count, in which the host's oracle last refused to let it in
-  std::int32_t cached = 0;  // tokens that the oracle's prefix cache had of its prompt
-  std::uint64_t cached_at = 0;  // OracleRound::hits_of when it was asked
-  std::int32_t shared_chunks = 0;  // leading prefix chunks it refers to; contained in blocks
-  // Of its prefix chunks, so many stay in the host's memory while they are being loaded, and so many are good then.
+  std::int32_t cpu_blocks = 0;  // KV blocks in host memory
+  std::uint64_t refused_at = 0;  // number of the plan in which the oracle last refused its admission
+  std::int32_t cached = 0;  // prompt tokens in the oracle's prefix cache
+  std::uint64_t cached_at = 0;  // OracleRound::hits_of of that answer
+  std::int32_t shared_chunks = 0;  // leading prefix chunks that it refers to; included in blocks
+  // Prefix chunks that stay in host memory while they are loaded, and those of them that are still valid.
   std::int32_t fetching = 0, fetched = 0;
-  std::int32_t overtaken = 0;  // times that another with an adapter was let in while it waited for its own
-  std::int32_t passed = 0;  // times that another was let in before it while it lacked memory or room
-  std::uint64_t prefix_seen_at = 0;  // the plan, by count, that last let it wait for a prefix that a row computes
-  std::uint64_t prefix_since = 0;  // steps committed, plus 1, when the chunks found of that prefix last became more
+  std::int32_t overtaken = 0;  // admissions of others with an adapter while it waited for its own
+  std::int32_t passed = 0;  // admissions of others before it while it lacked memory or room
+  std::uint64_t prefix_seen_at = 0;  // number of the last plan in which it waited for a prefix that a row computes
+  std::uint64_t prefix_since = 0;  // commits + 1 when the cached chunks of that prefix last increased
   std::int32_t prefix_chunks = 0;  // these chunks
-  std::uint64_t fits_since = 0;  // the plan, by count, since which only the watermark keeps it out; 0: other reasons do
-  AgeLink siblings = {};  // in the list of its workflow's requests, the newest first, once FollowWorkflows was called
+  std::uint64_t fits_since = 0;  // number of the plan since which only the watermark excludes it; 0: other reasons do
+  AgeLink siblings = {};  // in the list of its workflow's requests, newest first; used after FollowWorkflows
 };
 
 class RequestTable : public IdTable<RequestId, Record> {
@@ -73,7 +73,7 @@ class RequestTable : public IdTable<RequestId, Record> {
     flows_.KeyHashes(Mix64(seed));
   }
 
-  // From here on requests are found by their workflows, too. O(slots) the first time.
+  // Indexes requests by workflow from now on. O(slots) the first time.
   void FollowWorkflows() {
     if (follows_) return;
     flows_.Reserve(capacity());
@@ -82,19 +82,19 @@ class RequestTable : public IdTable<RequestId, Record> {
       if ((*this)[slot].status != RequestStatus::kUnknown) Follow(slot);
     }
   }
-  // each(Record&) of each request of the workflow. O(these).
+  // Calls each(Record&) for each request of the workflow. O(these requests).
   template <class Each>
   void ForEachOf(WorkflowId workflow, Each&& each) {
     const Slot* newest = flows_.Get(workflow);
     for (Slot i = newest != nullptr ? *newest : kNoSlot; i != kNoSlot; i = (*this)[i].siblings.newer) each((*this)[i]);
   }
 
-  // Room for what the request's spans see, in the slot that Insert takes next.
+  // Makes room for the data of the request's spans, in the slot that Insert takes next.
   void MakeRoomFor(const Request& request) {
     if (RequestParts::Any(request)) parts_.MakeRoom(MakeSlot(), request);
   }
 
-  // A fresh record; `request.id` must not be there, and there is room for it.
+  // Adds a record. `request.id` must be new, and room must be available.
   Slot Insert(const Request& request) {
     const Slot slot = IdTable::Insert(request.id);
     Record& record = (*this)[slot];
@@ -116,10 +116,10 @@ class RequestTable : public IdTable<RequestId, Record> {
     IdTable::Erase(slot, record.state.request.id);
   }
 
-  // Prefix hashes of all of them.
+  // Number of prefix hashes of all requests.
   std::size_t hashes() const { return hashes_; }
 
-  // Brings what Erase will touch, or what admission will read, into the cache.
+  // Prefetches memory that Erase will write, or that an admission will read.
   void PrefetchErase(Slot slot) const { IdTable::Prefetch((*this)[slot].state.request.id); }
   void Prefetch(Slot slot) const {
     const char* record = reinterpret_cast<const char*>(&(*this)[slot]);
@@ -152,7 +152,7 @@ class RequestTable : public IdTable<RequestId, Record> {
 
   RequestParts parts_;
   bool follows_ = false;
-  IdTable<WorkflowId, Slot> flows_;  // the newest request of each workflow
+  IdTable<WorkflowId, Slot> flows_;  // newest request of each workflow
   std::size_t hashes_ = 0;
 };
 

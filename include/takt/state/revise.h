@@ -1,4 +1,4 @@
-// What is believed of what a host tells about a request: for all that keep requests, alike.
+// Sanitizes requests, and applies revisions to them.
 #ifndef TAKT_STATE_REVISE_H_
 #define TAKT_STATE_REVISE_H_
 
@@ -10,25 +10,25 @@
 
 namespace takt::internal {
 
-// So that no sum of a request's counts overflows: of a prompt, of an answer, of a block for each of its sequences; and
-// of the context of all its sequences together, after which it ends.
+// Bounds that keep the sums of a request's counts from overflowing. kMostRequestTokens bounds a prompt, an answer, and
+// one block per sequence. A request ends when the context of all its sequences reaches kMostContext.
 inline constexpr std::int32_t kMostRequestTokens = 1 << 28, kMostContext = 1 << 30;
 
-// A prediction that cannot be meant, or that sums would overflow with.
-inline bool Absurd(const Estimate& told) { return !told.known() && told != Estimate{}; }
-inline bool Absurd(const WorkAfter& told) { return told.absurd(); }
+// Return true if an estimate is invalid or would overflow sums.
+inline bool Absurd(const Estimate& estimate) { return !estimate.known() && estimate != Estimate{}; }
+inline bool Absurd(const WorkAfter& estimate) { return estimate.absurd(); }
 inline bool Absurd(Duration duration, Tokens returned, Tokens after = {0}) {
   constexpr Duration kLongest = FromSeconds(1e9);
   const auto outside = [](Tokens t) { return t.value < 0 || t.value > kMostRequestTokens; };
   return duration < Duration::zero() || duration > kLongest || outside(returned) || outside(after);
 }
-inline bool Absurd(const NextCall& told) { return Absurd(told.duration, told.returned, told.after); }
+inline bool Absurd(const NextCall& estimate) { return Absurd(estimate.duration, estimate.returned, estimate.after); }
 
-// Takes it; nothing of what is absurd is believed. 1 where it was absurd, else 0.
+// Stores an estimate, or unknown if it is absurd. Returns 1 if it was absurd, else 0.
 template <class Prediction>
-int Believe(Prediction& kept, const Prediction& told) {
-  const bool absurd = Absurd(told);
-  kept = absurd ? Prediction{} : told;
+int Believe(Prediction& kept, const Prediction& estimate) {
+  const bool absurd = Absurd(estimate);
+  kept = absurd ? Prediction{} : estimate;
   if constexpr (std::same_as<Prediction, Estimate>) {
     if (kept.without_quantiles()) [[unlikely]]
       kept = Estimate::Mean(kept.mean);
@@ -36,7 +36,8 @@ int Believe(Prediction& kept, const Prediction& told) {
   return absurd ? 1 : 0;
 }
 
-// A request as it has arrived: its times are set, and what is absurd reads as unknown. Returns how much was absurd.
+// Sanitizes an arriving request: sets its times, and replaces absurd estimates by unknown. Returns the number of absurd
+// estimates.
 inline int Believe(Request& r, TimePoint now) {
   if (r.arrival == kUnset) r.arrival = now;
   if (r.workflow_arrival == kUnset) r.workflow_arrival = r.arrival;
@@ -45,21 +46,21 @@ inline int Believe(Request& r, TimePoint now) {
 }
 
 struct Revision {
-  int absurd = 0;                     // predictions
+  int absurd = 0;  // number of absurd estimates
   std::int32_t sequences_ended = 0;
-  bool sequences_out_of_place = false;  // there cannot be so many; they stay as they were
+  bool sequences_out_of_place = false;  // true: the number of sequences is invalid and was not changed
 };
 
-// Brings a request up to date.
+// Applies a revision to a request.
 inline Revision Revise(Request& r, const Revised& e) {
   Revision revision;
-  const auto believe = [&revision](auto& kept, const auto& told) {
-    if (told) revision.absurd += Believe(kept, *told);
+  const auto take = [&revision](auto& kept, const auto& estimate) {
+    if (estimate) revision.absurd += Believe(kept, *estimate);
   };
-  believe(r.output_tokens, e.output_tokens);
-  believe(r.workflow_tokens_left, e.workflow_tokens_left);
-  believe(r.after, e.after);
-  believe(r.next_call, e.next_call);
+  take(r.output_tokens, e.output_tokens);
+  take(r.workflow_tokens_left, e.workflow_tokens_left);
+  take(r.after, e.after);
+  take(r.next_call, e.next_call);
   if (e.deadline) r.deadline = *e.deadline;
   if (e.expires_at) r.expires_at = *e.expires_at;
   if (e.priority) r.priority = *e.priority;

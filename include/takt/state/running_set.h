@@ -1,4 +1,4 @@
-// The rows of the requests that run: dense, one cache line each, outside every heap.
+// The rows of running requests: dense, one cache line each, outside every heap.
 #ifndef TAKT_STATE_RUNNING_SET_H_
 #define TAKT_STATE_RUNNING_SET_H_
 
@@ -18,34 +18,34 @@ namespace takt::internal {
 
 enum class RowState : std::uint8_t {
   kFree,
-  kSteady,    // decodes one token per sequence and step: nothing else to look at
-  kUnsteady,  // prefills, has drafts to verify, or is to change
-  kMoving,    // its KV is being moved in
-  kLeaving,   // lost its place; steps or moves in flight name it
+  kSteady,  // decodes one token per sequence and step, and needs no other handling
+  kUnsteady,  // prefills, verifies drafts, or will change
+  kMoving,  // its KV is moving in
+  kLeaving,  // left its place; steps or moves in flight use it
 };
 
-// Token counts are over all sequences together. Invariants: computed <= scheduled <= expected, known <= expected; and
-// expected = scheduled + sequences where the row is steady.
+// Token counts are sums over all sequences. Invariants: computed <= scheduled <= expected, and known <= expected. For a
+// steady row, expected = scheduled + sequences.
 struct alignas(64) Row {
   RequestId request = {};
-  std::int64_t steps = 0;      // plans with this row since it was admitted
+  std::int64_t steps = 0;  // plans with this row since its admission
   std::uint32_t slot = 0;
-  std::int32_t known = 0;      // tokens whose values the host has
-  std::int32_t computed = 0;   // tokens with KV
-  std::int32_t scheduled = 0;  // computed, or to be computed by steps in flight
-  std::int32_t expected = 0;   // known, or to be known after the steps in flight
-  std::int32_t capacity = 0;   // tokens that its KV blocks hold
-  std::int32_t cap = 0;        // known tokens after which nothing more is computed: the host's cap on output
-  std::int32_t ceiling = 0;    // `scheduled` may rise so far without a closer look: min(capacity, cap - 1)
-  std::int32_t blocks = 0;     // KV blocks, shared ones included
-  std::int32_t generated = 0;  // output per sequence
+  std::int32_t known = 0;  // tokens whose values the host has
+  std::int32_t computed = 0;  // tokens with KV
+  std::int32_t scheduled = 0;  // tokens computed, or to be computed by steps in flight
+  std::int32_t expected = 0;  // tokens known, or known after the steps in flight
+  std::int32_t capacity = 0;  // tokens that its KV blocks hold
+  std::int32_t cap = 0;  // known tokens at which output ends: the host's cap
+  std::int32_t ceiling = 0;  // bound of `scheduled` without further checks: min(capacity, cap - 1)
+  std::int32_t blocks = 0;  // KV blocks, including shared ones
+  std::int32_t generated = 0;  // output tokens per sequence
   std::uint16_t sequences = 1;
-  std::uint8_t drafts = 0;     // draft tokens to verify next
+  std::uint8_t drafts = 0;  // draft tokens to verify next
   RowState state = RowState::kFree;
-  bool prefilling = false;     // has not sampled since it was admitted
-  bool left_out = false;       // of the next plan
-  // Of the steps in flight, and the one being planned, a bit each, by the places that they have in the scheduler: in
-  // the low byte of those that name the row, in the high byte of those of them whose results count.
+  bool prefilling = false;  // has not sampled since its admission
+  bool left_out = false;  // excluded from the next plan
+  // One bit per step in flight or under construction, by the step's place in the scheduler. The low byte has the steps
+  // that use the row. The high byte has those of them whose results count.
   std::uint16_t in_flight = 0;
 
   static constexpr std::uint16_t Bits(int place) { return static_cast<std::uint16_t>(0x101 << place); }
@@ -54,7 +54,7 @@ struct alignas(64) Row {
 };
 static_assert(sizeof(Row) == 64);
 
-// Where a lane is among these; lanes.size(): nowhere. Blocks without it are passed over many lanes at a time.
+// Returns the index of a lane; lanes.size() if it is not listed. Compares many lanes at a time.
 inline std::size_t PlaceOf(std::span<const std::uint32_t> lanes, std::uint32_t lane) {
   using Four = std::int32_t __attribute__((vector_size(16)));
   constexpr std::size_t kBlock = 64;
@@ -73,13 +73,12 @@ inline std::size_t PlaceOf(std::span<const std::uint32_t> lanes, std::uint32_t l
   return at;
 }
 
-// Lanes are stable while a request runs, and given out last in, first out, so that few are touched.
+// A lane is stable while its request runs. Lanes are reused last in, first out, so that few are touched.
 //
-// A row that decodes one token a step, with room for it, is news to nobody. Rows at the front of the order that do so
-// stand: their steps are counted for all of them at once, and what a row says is as of when it began to stand. Whoever
-// asks for a row to change it (operator[]) has it brought up to date, and it stands no more until a plan has planned it
-// as one that decodes. Standing plans, those with rows that stand, are numbered; their results come in that order, or
-// else all rows must be told to stand no more before.
+// Standing rows are rows at the front of the order that decode one token per step and have room for it. Their steps are
+// counted for all of them together, and the stored row stays as of when it began to stand. operator[] brings a row up
+// to date and ends its standing, until a plan schedules it as a decoding row again. Plans with standing rows are
+// numbered. Their results must arrive in that order; otherwise call StandNoMoreFrom(0) first.
 class RunningSet {
  public:
   RunningSet() { buckets_.fill(kNoSlot); }
@@ -93,36 +92,36 @@ class RunningSet {
     resting_.reserve(lanes);
   }
 
-  // Room for n more rows after the next BeginWalk, without allocation.
+  // Makes room for n more rows after the next BeginWalk.
   void MakeRoom(std::size_t n) {
     if (n <= rows_.room() + resting_.size() && order_.size() + n <= order_.capacity()) [[likely]]
       return;
     Reserve(std::max({2 * rows_.capacity(), rows_.slots() + n, 2 * (order_.size() + n)}));
   }
-  std::size_t capacity() const { return rows_.capacity(); }  // lanes that need no allocation are below this
+  std::size_t capacity() const { return rows_.capacity(); }  // lanes below this number need no allocation
 
-  // To be changed: brought up to date, and standing no more.
+  // Returns a row to change, up to date and no longer standing.
   Row& operator[](std::uint32_t lane) {
     if (stands_[lane].since != 0) StandNoMore(lane);
     return rows_[lane];
   }
-  // To be read: a copy that is up to date.
+  // Returns a copy of the row, up to date.
   Row Look(std::uint32_t lane) const {
     Row row = rows_[lane];
     if (stands_[lane].since != 0) BringUpToDate(row, stands_[lane]);
     return row;
   }
-  // As it is stored. For a row that stands: sums to which what stands is yet to be added, in any order, and what never
-  // changes while it stands (request, slot, sequences, state, cap).
+  // Returns a row as stored. For a standing row, token counts lack the standing steps. Fields that do not change while
+  // it stands are valid: request, slot, sequences, state, cap.
   Row& Stored(std::uint32_t lane) { return rows_[lane]; }
   const Row& Stored(std::uint32_t lane) const { return rows_[lane]; }
   std::size_t lanes() const { return rows_.slots(); }
 
-  // Lanes in the order of admission. Rows that have left stay among them until the next walk, which must drop them.
+  // Lanes in order of admission. Rows that have left stay listed until the next walk, which must drop them.
   std::vector<std::uint32_t>& order() { return order_; }
   const std::vector<std::uint32_t>& order() const { return order_; }
 
-  // A lane for a new row, last in order.
+  // Adds a row at the end of the order, and returns its lane.
   std::uint32_t Add(const Row& row) {
     const std::uint32_t lane = rows_.Take();
     rows_[lane] = row;
@@ -131,7 +130,7 @@ class RunningSet {
     return lane;
   }
 
-  // Whoever calls this walks the whole order next, before Add: lanes freed until now may then be given out again.
+  // Starts a walk of the whole order, which must follow before the next Add. Lanes freed so far may then be reused.
   void BeginWalk() {
     for (const std::uint32_t lane : resting_) rows_.Give(lane);
     resting_.clear();
@@ -142,21 +141,22 @@ class RunningSet {
     resting_.push_back(lane);
   }
 
-  // ---- rows that stand
+  // ---- standing rows
 
-  // So many lanes at the front of the order are the standing part: rows that stand, and those of disturbed().
+  // Number of lanes in the standing part, at the front of the order: standing rows and those of disturbed().
   std::size_t front() const { return front_; }
   void SetFront(std::size_t lanes) { front_ = lanes; }
-  // Lanes of the standing part whose rows stand no more, or have left.
+  // Lanes of the standing part whose rows have left or are no longer standing.
   std::vector<std::uint32_t>& disturbed() { return disturbed_; }
 
   bool stands(std::uint32_t lane) const { return stands_[lane].since != 0; }
-  // Whether its part in this standing plan is counted with the others'.
+  // Returns true if this standing plan counts the row with the other standing rows.
   bool StoodIn(std::uint32_t lane, std::uint64_t plan) const {
     return stands_[lane].since != 0 && stands_[lane].since <= plan;
   }
 
-  // Output per sequence; of a row that stands, once the results of this standing plan and those before have come.
+  // Returns the output tokens per sequence. GeneratedAfter requires a standing row, and includes the results of plans
+  // up to this one.
   std::int32_t Generated(std::uint32_t lane) const {
     return stands_[lane].since == 0 ? rows_[lane].generated : GeneratedAfter(lane, committed_);
   }
@@ -165,16 +165,15 @@ class RunningSet {
     return rows_[lane].generated + static_cast<std::int32_t>(std::max(plan + 1, since) - since);
   }
 
-  // Rows that stand take a block each time that they have computed this number of tokens; 0: none. `by_lane`:
-  // VisitGrowing finds these rows.
+  // Sets the tokens after which a standing row takes another block; 0: never. `by_lane`: VisitGrowing finds these rows.
   void SetBlocks(std::int32_t tokens, bool by_lane) {
     block_tokens_ = static_cast<std::uint64_t>(tokens);
     growing_.assign(block_tokens_, {});
     links_growers_ = by_lane;
   }
 
-  // The row behind the standing part, which has just been planned, stands from the next plan on; not as long as it has
-  // more than a block to spare.
+  // Makes the row after the standing part, just planned, stand from the next plan on, unless it has more than one spare
+  // block.
   void Stand(std::uint32_t lane) {
     const Row& row = rows_[lane];
     if (block_tokens_ > 0 && std::cmp_greater_equal(row.capacity - row.scheduled, block_tokens_)) return;
@@ -186,9 +185,10 @@ class RunningSet {
     ++front_;
   }
 
-  // Number of them that need a block for the next standing plan, which they get with it.
+  // Returns how many standing rows get a block with the next standing plan.
   std::int32_t growing() const { return block_tokens_ > 0 ? growing_[(plans_ + 1) % block_tokens_].rows : 0; }
-  // visit(lane, request, tokens) for each of these rows in their order; its blocks hold these tokens, all scheduled.
+  // Calls visit(lane, request, tokens) for each of these rows in order. `tokens`: those that its blocks hold, all
+  // scheduled.
   template <class Visit>
   void VisitGrowing(Visit&& visit) const {
     for (std::uint32_t lane = growing_[(plans_ + 1) % block_tokens_].first; lane != kNoSlot;
@@ -198,7 +198,7 @@ class RunningSet {
     }
   }
 
-  // Rows that have come to their caps stand no more. True where there was one.
+  // Ends the standing of rows at their caps. Returns true if there was one.
   bool StopAtCaps() {
     bool any = false;
     for (std::uint32_t lane = buckets_[(plans_ + 1) % kBuckets]; lane != kNoSlot;) {
@@ -207,22 +207,22 @@ class RunningSet {
         StandNoMore(lane);
         any = true;
       } else {
-        Unschedule(lane), Schedule(lane, stands_[lane].due);  // its time was more than a round away
+        Unschedule(lane), Schedule(lane, stands_[lane].due);  // it is due in a later round
       }
       lane = next;
     }
     return any;
   }
 
-  // All rows that stand are planned for one token more by a step with these bits. Its number.
+  // Plans one more token for all standing rows in a step with these bits. Returns the number of the standing plan.
   std::uint64_t PlanStanding(std::uint16_t bits) {
     ++plans_;
     *std::ranges::find(in_flight_, std::uint64_t{0}, &InFlight::plan) = {plans_, bits, false};
     return plans_;
   }
-  // That plan came to nothing.
+  // Discards a standing plan that does not run.
   void ForgetStanding(std::uint64_t plan) { Landed(plan); }
-  // The results of a standing plan are next, in order, and every row that stood in it stands still.
+  // Returns true if the results of this standing plan are next in order and all rows that stood in it still stand.
   bool Undisturbed(std::uint64_t plan) const {
     const auto at = std::ranges::find(in_flight_, plan, &InFlight::plan);
     return at != in_flight_.end() && !at->disturbed;
@@ -230,10 +230,10 @@ class RunningSet {
   bool InOrder(std::uint64_t plan) const {
     return std::ranges::all_of(in_flight_, [plan](const InFlight& f) { return f.plan == 0 || f.plan >= plan; });
   }
-  // The rows that stood in it, and stand still, have got their tokens.
+  // Counts the tokens of the rows that stood in this plan and still stand.
   void CommitStanding(std::uint64_t plan) { Landed(plan), committed_ = std::max(committed_, plan); }
 
-  // From the given place of the order on, no row stands.
+  // Ends the standing of all rows from this place of the order on.
   void StandNoMoreFrom(std::size_t place) {
     for (std::size_t i = place; i < front_; ++i) {
       if (stands(order_[i])) StandNoMore(order_[i]);
@@ -245,7 +245,7 @@ class RunningSet {
  private:
   static constexpr std::size_t kBuckets = 1024;
 
-  // Rows that need a block for the same plans: lanes in the order of the rows.
+  // Rows that need a block in the same plans, in order.
   struct Growing {
     std::int32_t rows = 0;
     std::uint32_t first = kNoSlot, last = kNoSlot;
@@ -253,19 +253,19 @@ class RunningSet {
   struct Grower {
     std::uint32_t prev = kNoSlot, next = kNoSlot;
     RequestId request = {};
-    std::uint64_t tokens = 0;  // with the number of a plan: those that are scheduled before it
+    std::uint64_t tokens = 0;  // plus the plan number at which this is counted: tokens scheduled before that plan
   };
   struct Standing {
-    std::uint64_t since = 0;  // the first standing plan that counts for it; 0: it does not stand
-    std::uint64_t grows = 0;  // the first standing plan for which it needs a block
-    std::uint64_t due = 0;  // and that which would go beyond its cap
+    std::uint64_t since = 0;  // first standing plan that counts for it; 0: not standing
+    std::uint64_t grows = 0;  // first standing plan for which it needs a block
+    std::uint64_t due = 0;  // first standing plan that would exceed its cap
     std::uint32_t prev = kNoSlot, next = kNoSlot;  // lanes in its bucket
     std::uint32_t bucket = 0;
   };
   struct InFlight {
     std::uint64_t plan = 0;  // 0: none
     std::uint16_t bits = 0;
-    bool disturbed = false;  // a row that stood in it stands no more
+    bool disturbed = false;  // a row that stood in it no longer stands
   };
 
   void BringUpToDate(Row& row, const Standing& s) const {
@@ -294,7 +294,7 @@ class RunningSet {
     Unschedule(lane);
     disturbed_.push_back(lane);
   }
-  // Rows begin to stand in their order, so that the last to come is the last.
+  // Rows start to stand in order, so a new one is last.
   void AddGrower(std::uint32_t lane) {
     Growing& growing = growing_[stands_[lane].grows % block_tokens_];
     ++growing.rows;
@@ -341,11 +341,11 @@ class RunningSet {
   std::size_t front_ = 0;
   std::uint64_t block_tokens_ = 0;
   std::vector<Growing> growing_;  // by plan modulo a block's tokens
-  std::vector<Grower> growers_;  // by lane, apart from the rest: a plan reads those of many rows
+  std::vector<Grower> growers_;  // by lane, stored separately because a plan reads many of them
   bool links_growers_ = false;
-  std::uint64_t plans_ = 0, committed_ = 0;  // standing plans; the last one whose results have come
-  std::array<InFlight, 4> in_flight_;  // standing plans without results, in no order
-  std::array<std::uint32_t, kBuckets> buckets_;  // lanes by when they are due
+  std::uint64_t plans_ = 0, committed_ = 0;  // number of standing plans; last one with results
+  std::array<InFlight, 4> in_flight_;  // standing plans without results, unordered
+  std::array<std::uint32_t, kBuckets> buckets_;  // lanes by due plan
 };
 
 }  // namespace takt::internal

@@ -1,4 +1,4 @@
-// Counters of one scheduler since its creation; docs/reference/stats.md explains each.
+// Counters of a scheduler since its creation. See docs/reference/stats.md.
 #ifndef TAKT_STATE_STATS_H_
 #define TAKT_STATE_STATS_H_
 
@@ -6,14 +6,14 @@
 
 namespace takt {
 
-// X(name, what one unit of it is)
+// X(name, unit that it counts)
 #define TAKT_STATS(X)                                                                            \
   X(arrived, "requests accepted")                                                                \
   X(finished, "requests that the host reported as finished")                                     \
   X(cancelled, "requests cancelled while alive")                                                 \
-  X(failed_invalid, "requests refused because they contradict themselves")                       \
-  X(failed_id_in_use, "requests refused because another of their id was not released yet")       \
-  X(failed_never_fits, "requests that no empty engine could hold")                               \
+  X(failed_invalid, "requests refused as invalid")                                               \
+  X(failed_id_in_use, "requests refused because their id was still in use")                      \
+  X(failed_never_fits, "requests too large for an empty engine")                                 \
   X(failed_kv_exhausted, "requests whose context outgrew the whole KV cache")                    \
   X(failed_expired, "requests that waited past expires_at")                                      \
   X(failed_shed, "requests shed because the queue was full")                                     \
@@ -25,9 +25,9 @@ namespace takt {
   X(commits_unknown, "results for a step that is not in flight")                                 \
   X(rows_scheduled, "entries of all plans")                                                      \
   X(rows_absent, "entries without a result: no progress")                                        \
-  X(rows_dead, "results for requests that had ended, or lost their place, since the plan")       \
+  X(rows_dead, "results of requests that ended or were preempted after the plan")                \
   X(rows_unknown, "results that match no entry of their step")                                   \
-  X(rows_invalid, "results with a number that the entry does not allow, cut to what it does")    \
+  X(rows_invalid, "results with invalid token counts, clamped to the entry")                     \
   X(tokens_prefill, "known tokens computed")                                                     \
   X(tokens_output, "new tokens, over all sequences")                                             \
   X(tokens_cached, "prompt tokens found in the prefix cache when a request first runs")          \
@@ -36,10 +36,10 @@ namespace takt {
   X(admitted, "requests moved from waiting to running")                                          \
   X(preempted_recompute, "preemptions that dropped the KV")                                      \
   X(preempted_swap, "preemptions that swapped the KV out")                                       \
-  X(preempted_by_rank, "preemptions in favour of a better rank, contained in the two above")     \
-  X(kv_reclaimed, "idle requests whose kept KV was dropped so that anything could run")          \
-  X(kv_stalls, "rows left out of a step for want of KV")                                         \
-  X(searched, "waiting requests looked at because nothing else could run")                       \
+  X(preempted_by_rank, "preemptions for a better rank, included in the two above")               \
+  X(kv_reclaimed, "idle requests whose KV was dropped so that others could run")                 \
+  X(kv_stalls, "rows left out of a step for lack of KV")                                         \
+  X(searched, "waiting requests searched because nothing else could run")                        \
   X(moves_out, "KV moves to the host's memory")                                                  \
   X(moves_in, "KV moves back")                                                                   \
   X(pauses_let_go, "paused requests whose KV was dropped or swapped because the tool took long") \
@@ -48,18 +48,18 @@ namespace takt {
   X(events_unknown, "events that name no living request, or no move in flight")                  \
   X(events_out_of_place, "events that the state of their request does not allow; ignored")       \
   X(keys_not_a_number, "rank keys that were NaN, taken as +infinity")                            \
-  X(estimates_absurd, "absurd predictions (NaN, infinite, negative, endless), taken as unknown") \
-  X(kv_lost, "requests whose KV, or the end of it, the host lost")                               \
-  X(clock_stepped_back, "calls whose time lay before an earlier one's, taken as that")           \
+  X(estimates_absurd, "absurd estimates (NaN, infinite, negative, endless), taken as unknown")   \
+  X(kv_lost, "requests whose KV the host lost, in full or in part")                              \
+  X(clock_stepped_back, "calls with a time before an earlier call, which was used instead")      \
   X(oracle_refused, "KV reservations that the host's oracle refused")                            \
-  X(calls_after_end, "calls of a scheduler that an exception had ended; ignored")                \
-  X(short_of_rows, "times that max_running kept out a request that max_seqs allowed")            \
-  X(gate_refused, "times that the gate kept out a request that would have fitted")               \
-  X(gate_doors, "requests let in by the door's share, for having waited longest")                \
-  X(pins_refused, "pins beyond pin_share of their tenant, or half the cache in all")             \
-  X(pins_broken, "times that pinned KV was taken, since nothing else could go")                  \
+  X(calls_after_end, "calls after an exception ended the scheduler; ignored")                    \
+  X(short_of_rows, "times that only max_running kept out a request")                             \
+  X(gate_refused, "times that the gate refused a request that fit")                              \
+  X(gate_doors, "requests admitted by the door after a long wait at the gate")                   \
+  X(pins_refused, "pins refused: above pin_share per tenant or half the cache in all")           \
+  X(pins_broken, "times that pinned KV was evicted because nothing else was left")               \
   X(holdings_crowded_out, "holdings ended by a full table: the oldest of the largest tenant")    \
-  X(pins_crowded_out, "of these, holdings that were pinned")                                     \
+  X(pins_crowded_out, "pinned holdings among these")                                             \
   X(tokens_recovered, "tokens found in the prefix cache when a request runs again")              \
   X(tokens_loaded, "prompt tokens loaded from the host's memory, also cached or recovered")      \
   X(limits_misaligned, "plans whose limits have no room for any chunk of chunk_align tokens")
@@ -69,7 +69,7 @@ struct Stats {
   TAKT_STATS(TAKT_STATS_FIELD)
 #undef TAKT_STATS_FIELD
 
-  // All that the host said and cannot be, in one number (model/fault.h): 0 is as it should be.
+  // Returns the number of invalid inputs from the host (model/fault.h). 0: no faults found.
   constexpr std::uint64_t faults() const {
     return failed_invalid + failed_id_in_use + commits_unknown + rows_unknown + rows_invalid + events_unknown +
            events_out_of_place + estimates_absurd + clock_stepped_back + calls_after_end + limits_misaligned;

@@ -1,4 +1,4 @@
-// What a retention policy says of the ends of nodes: their line, and their value.
+// Applies a retention policy to tree nodes: their line and their value.
 #ifndef TAKT_TURNS_APPRAISER_H_
 #define TAKT_TURNS_APPRAISER_H_
 
@@ -16,18 +16,18 @@
 
 namespace takt::internal {
 
-// Lines of victims: dead nodes, the policy's lists (a policy without lists has one), pinned nodes, awaited nodes.
+// Lines of victims: dead nodes, the policy's lists (one if it has none), pinned nodes, awaited nodes.
 inline constexpr std::size_t kDeadLine = 0, kFirstList = 1, kPinnedLine = kFirstList + AnyRetention::kLists,
                              kAwaitedLine = kPinnedLine + 1, kLines = kAwaitedLine + 1;
 
-// The tree's nodes, and the holdings that go through them.
+// The nodes of the tree, and the holdings whose paths contain them.
 struct CacheView {
   PrefixNodes& nodes;
   const HoldingTable& holdings;
 };
 
-// Invariant: line and value depend on nothing but the policy, the node, the record of its only holder, and the time;
-// the line does not depend on the time. `end`: the node as it is without its chunks from there on.
+// Invariant: a line or value depends only on the policy, the node, the record of its only holder, and, for values, the
+// time. `end`: the first chunk to ignore, so that the node is appraised as if it ended before that chunk.
 class Appraiser {
  public:
   explicit Appraiser(AnyRetention policy, Tokens block_tokens)
@@ -35,9 +35,9 @@ class Appraiser {
 
   const AnyRetention& policy() const { return policy_; }
   void SetPolicy(AnyRetention policy) { policy_ = std::move(policy); }
-  // Whether the policy has lists. If not, nodes are found by value.
+  // Returns true if the policy has lists. If not, nodes are ranked by value.
   bool listed() const { return policy_.listed(); }
-  // Returns whether the time has changed, and so may have values.
+  // Returns true if the time has changed, which may change values.
   bool SetNow(TimePoint now) { return now != std::exchange(now_, now); }
 
   std::int32_t TokensOf(const PrefixNode& node, std::int32_t chunks) const {

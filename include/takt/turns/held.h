@@ -1,4 +1,4 @@
-// What policies of retention are shown of blocks that nobody uses now, and what such a policy is.
+// Cached blocks that no request uses now, as retention policies see them, and the concept of such a policy.
 #ifndef TAKT_TURNS_HELD_H_
 #define TAKT_TURNS_HELD_H_
 
@@ -12,83 +12,84 @@
 
 namespace takt {
 
-// The last blocks of a holding, which would go first.
+// The last blocks of a holding, which would be evicted first.
 struct Held {
-  WorkflowId workflow = {};     // none: shared, or of a request without a workflow
-  std::uint64_t branch = 0;     // of the workflow
-  std::uint32_t its_class = 0;  // what the turn has ended with, as ReturnClass; 0 where there is no one workflow
-  std::int32_t uses = 1;        // turns that the holding has had; of shared blocks: workflows that hold them
-  TimePoint since = {};         // end of the last turn that used them
-  std::int32_t tokens = 0;      // of the context, up to the end of these blocks
-  std::int32_t block_tokens = 16;  // tokens of a block
-  TimePoint awaited = kNever;  // when its workflow's next turn arrived, which waits here; kNever: none does, or shared
-  std::int32_t context = 0;  // tokens of the workflow's context when that turn ended; 0: not known, or shared
-  bool copied = false;  // the next tier has a copy: to lose them costs a load
+  WorkflowId workflow = {};  // none: shared, or left by a request without a workflow
+  std::uint64_t branch = 0;  // of the workflow
+  std::uint32_t its_class = 0;  // ReturnClass of the last turn's end; 0 if several workflows or none hold the blocks
+  std::int32_t uses = 1;  // turns of the holding so far; of shared blocks: number of workflows that hold them
+  TimePoint since = {};  // end of the last turn that used the blocks
+  std::int32_t tokens = 0;  // context tokens up to the end of these blocks
+  std::int32_t block_tokens = 16;  // tokens per block
+  TimePoint awaited = kNever;  // arrival of the workflow's next turn, which waits; kNever: none waits, or the blocks
+                               // are shared
+  std::int32_t context = 0;  // context tokens of the workflow when that turn ended; 0: unknown, or shared
+  bool copied = false;  // true: the next tier has a copy, so eviction costs only a load
 };
 
-// Answers: what is one of these blocks worth? The smallest value goes first, the longest unused among equals. As the
-// tail of a holding shrinks, the value of what is its tail then must not rise, but where its list changes.
+// Value returns the value of one of these blocks. The smallest value is evicted first; ties by last use, oldest first.
+// While the list does not change, the value must not rise as the end of the holding moves towards its start.
 template <class P>
 concept RetentionPolicy = requires(const P& p, const Held& held, TimePoint now) {
   { p.Value(held, now) } -> std::same_as<double>;
 };
 
-// Optional: lists (0 .. kLists - 1) within which the order of age is taken for the order of value, so that a victim is
-// found by a look at their heads. A list must not depend on time, and as the tail shrinks one that it has left must
-// not come again. Without them each plan that evicts costs a look at all holdings.
+// Optional: lists (0 .. kLists - 1) whose order of last use replaces the order of value, so that a victim is found from
+// their heads. A list must not depend on time. As the end of a holding moves towards its start, a list that it has left
+// must not recur. Without lists, each plan that evicts looks at all holdings.
 template <class P>
 concept ListedRetention = RetentionPolicy<P> && requires(const P& p, const Held& held) {
   { p.List(held) } -> std::same_as<std::size_t>;
   { P::kLists + std::size_t{0} } -> std::same_as<std::size_t>;
 };
 
-// Optional: the value of a block whose workflow waits here for its next turn. Such blocks go last, whatever it is.
+// Optional: the value of a block whose workflow's next turn waits. Such blocks are evicted last, whatever the value.
 template <class P>
 concept AwaitedRetention = requires(const P& p, const Held& held) {
   { p.AwaitedValue(held) } -> std::same_as<double>;
 };
 
-// Blocks in the order in which they would go: dead first, then by value, then what hosts have pinned, then what a
-// waiting turn will use.
+// Eviction order: dead blocks first, then others by value, then pinned ones, then blocks that a waiting turn will use.
 enum class HeldTier : std::uint8_t { kDead, kHeld, kPinned, kAwaited };
 
-// Some blocks, one behind the other, which would go next; the last one goes first.
+// Consecutive blocks that would be evicted next, starting with the last one.
 struct HeldVictim {
-  Held held;  // as of the last of them
+  Held held;  // as of the last block
   HeldTier tier = HeldTier::kDead;
   std::int32_t chunks = 0;
   std::int32_t blocks = 0;
-  double value = 0;  // of all of them, to the retention policy: exact where a block's is linear in its depth
+  double value = 0;  // sum over all blocks by the retention policy; exact if a block's value is linear in its depth
 };
 
-// What a workflow's branch has in the cache.
+// The cached KV of a workflow's branch.
 struct Holding {
-  std::int32_t tokens = 0;  // from the start of its context on
-  std::int32_t own_from = 0;  // those from here on are in no other workflow's context
+  std::int32_t tokens = 0;  // tokens from the start of its context
+  std::int32_t own_from = 0;  // first token that is in no other workflow's context
   std::uint32_t its_class = 0;
   std::int32_t uses = 0;  // turns
-  TimePoint since = {};  // end of the last one
-  bool awaited = false;  // its next turn waits here
-  bool in_use = false;  // a request that runs uses it to its end
+  TimePoint since = {};  // end of the last turn
+  bool awaited = false;  // true: the next turn waits
+  bool in_use = false;  // true: a running request uses the whole holding
   bool pinned = false;
 
   friend bool operator==(const Holding&, const Holding&) = default;
 };
 
-// What a branch of a workflow has in the cache, and what would become of it.
+// The cached KV of a workflow's branch, and its place in the eviction order.
 struct HeldExplanation {
-  Tokens tokens{0};  // from the start of its context on; 0: it holds nothing
+  Tokens tokens{0};  // tokens from the start of its context; 0: it holds nothing
   Tokens own{0};  // of these, the last ones, which are in no other workflow's context
-  std::uint32_t its_class = 0;  // what its last turn has ended with, as ReturnClass
-  std::int32_t turns = 0;  // that have ended
-  TimePoint since = kUnset;  // end of the last one
-  bool awaited = false;  // its next turn waits here: its blocks go last
-  bool in_use = false;  // a request that runs uses it to its end: nothing of it can go
-  TimePoint pinned_until = kUnset;  // its blocks go after all that is not pinned; unset: no pin
-  double value = 0;  // of its last block, to the retention policy; of hold_value: seconds of work saved per second held
-  double price = 0;  // the same of the block that would go next; 0: a dead one, or none could go
-  Blocks ahead{0};  // blocks that would go before its first one
-  WorkflowId next = {};  // whose block would go next; none: nobody's alone
+  std::uint32_t its_class = 0;  // ReturnClass of the last turn's end
+  std::int32_t turns = 0;  // turns that have ended
+  TimePoint since = kUnset;  // end of the last turn
+  bool awaited = false;  // true: the next turn waits, so its blocks are evicted last
+  bool in_use = false;  // true: a running request uses the whole holding, so nothing can be evicted
+  TimePoint pinned_until = kUnset;  // end of the pin; pinned blocks are evicted after unpinned ones; unset: no pin
+  double value = 0;  // value of its last block by the retention policy; hold_value: seconds of work saved per second
+                     // held
+  double price = 0;  // value of the block that would be evicted next; 0: a dead block, or none
+  Blocks ahead{0};  // blocks that would be evicted before its first one
+  WorkflowId next = {};  // workflow whose block would be evicted next; none: no single workflow's
   std::uint64_t next_branch = 0;  // of that workflow
 };
 

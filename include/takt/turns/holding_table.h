@@ -1,4 +1,4 @@
-// Holdings of workflows' branches: by name, and by the node that each ends with.
+// Holdings of workflows' branches, by name and by last node.
 #ifndef TAKT_TURNS_HOLDING_TABLE_H_
 #define TAKT_TURNS_HOLDING_TABLE_H_
 
@@ -15,27 +15,27 @@
 
 namespace takt::internal {
 
-// What a branch's last turn has left in the cache: the path from the root of the tree to its tip.
+// The cached KV of a branch's last turn: the path from the root of the tree to its tip.
 struct HoldingRecord : BranchRecord {
-  Slot tips = kNoSlot;  // holdings that end with the same node
+  Slot tips = kNoSlot;  // the holdings that end with the same node
   std::uint32_t its_class = 0;
   std::int32_t uses = 0;
-  std::int32_t tokens = 0;  // of its context, when its last turn ended
+  std::int32_t tokens = 0;  // context tokens when its last turn ended
   TimePoint since = {};
   bool awaited = false;
   TimePoint awaited_since = {};
   TimePoint pinned_until = kUnset;
-  std::int32_t pinned_blocks = 0;  // as many as it had when it was pinned
-  AgeLink fellows = {};  // among these
+  std::int32_t pinned_blocks = 0;  // blocks when it was pinned
+  AgeLink fellows = {};  // in the list of its tips
 };
 
-// Invariant: each node counts the holdings whose paths go through it, and of these the awaited and the pinned ones.
-// `PrefixNode::tips` names the holdings that end with the node, and each of them finds its node by it. The newest
+// Invariant: each node counts the holdings whose paths contain it, and the awaited and pinned ones among them.
+// `PrefixNode::tips` names the holdings that end with the node, and each of them finds its node through it. The newest
 // record of a share is the one whose turn ended last.
 class HoldingTable {
  public:
   void KeyHashes(std::uint64_t seed) { records_.KeyHashes(seed); }
-  // Room for n more without allocation; grows by doubling.
+  // Makes room for n more holdings; grows by doubling.
   void MakeRoom(std::size_t n) {
     records_.MakeRoom(n);
     if (tips_.capacity() < records_.capacity()) tips_.Reserve(records_.capacity());
@@ -45,9 +45,9 @@ class HoldingTable {
   std::size_t capacity() const { return records_.capacity(); }
   HoldingRecord& operator[](Slot h) { return records_[h]; }
   const HoldingRecord& operator[](Slot h) const { return records_[h]; }
-  // kNoSlot if it holds nothing.
+  // Returns kNoSlot if it holds nothing.
   Slot Find(WorkflowId workflow, std::uint64_t branch) const { return records_.Find(workflow, branch); }
-  // each(slot) of each holding of the workflow; may erase that one.
+  // Calls each(slot) for each holding of the workflow. The call may erase that holding.
   template <class Each>
   void ForEachBranch(WorkflowId workflow, Each&& each) const {
     records_.ForEachBranch(workflow, each);
@@ -58,36 +58,36 @@ class HoldingTable {
       if (records_.Has(h)) each(h);
     }
   }
-  // The holding that goes if there are too many.
+  // Returns the holding to end if there are too many.
   Slot Crowded() const { return records_.Crowded(); }
 
-  // The node that it ends with.
+  // Returns the node that the holding ends with.
   Slot TipOf(Slot h) const { return records_[h].tips == kNoSlot ? kNoSlot : tips_[records_[h].tips].node; }
-  // A holding that ends with the node; kNoSlot: none does.
+  // Returns a holding that ends with the node; kNoSlot if there is none.
   Slot EndingWith(const PrefixNode& node) const { return node.tips == kNoSlot ? kNoSlot : tips_[node.tips].newest; }
 
   // --- One holding. ---
 
-  // A new one, which ends nowhere yet.
+  // Adds a holding without a path.
   Slot Insert(const BranchName& name) { return records_.Insert({{name}}); }
-  // Its branch has come back.
+  // Records that its branch has returned.
   void Returned(Slot h, const BranchName& name) {
     records_.Returned(name);
     records_.Use(h, name.tenant);
   }
-  // It ends with `tip` from here on.
+  // Makes the holding end with `tip`.
   void EndAt(PrefixNodes& nodes, Slot h, Slot tip) {
     if (records_[h].tips != kNoSlot) Leave(nodes, h);
     records_[h].awaited = false;
     AddTip(nodes, tip, h);
     CountPath(nodes, h, 1);
   }
-  // It has no path any more.
+  // Removes the holding from its path.
   void Leave(PrefixNodes& nodes, Slot h) {
     CountPath(nodes, h, -1);
     LeaveTip(nodes, h);
   }
-  // It ends with no node any more, and nothing of its path is left to be counted.
+  // Detaches the holding from its last node. The rest of its path must already be uncounted.
   void LeaveTip(PrefixNodes& nodes, Slot h) {
     const Slot t = std::exchange(records_[h].tips, kNoSlot);
     Unlink<&HoldingRecord::fellows>(records_, tips_[t].newest, h);
@@ -115,20 +115,20 @@ class HoldingTable {
 
   // --- Nodes that the tree changes. ---
 
-  // Node `front` has been split: the holdings that ended with it end with its back.
+  // Moves the holdings of a split node to its back.
   void Split(PrefixNodes& nodes, Slot back) {
     nodes[nodes[back].parent].tips = kNoSlot;
     if (nodes[back].tips != kNoSlot) tips_[nodes[back].tips].node = back;
   }
-  // Before a node is merged into its parent, with which no holding ends: holdings that go through the parent go through
-  // the node, too.
+  // Prepares a merge of a node into its parent. No holding ends with the parent, so all holdings of the parent contain
+  // the node.
   void Merge(PrefixNodes& nodes, Slot n) {
     const Slot p = nodes[n].parent;
     if (nodes[n].tips != kNoSlot) tips_[nodes[n].tips].node = p;
     nodes[p].tips = nodes[n].tips;
   }
-  // The holdings that end with one node end with another from here on. The fewer join the more: O(log holdings) for
-  // each holding in all.
+  // Makes the holdings that end with `from` end with `to`. The smaller group joins the larger: O(log holdings) per
+  // holding in total.
   void MoveTips(PrefixNodes& nodes, Slot from, Slot to) {
     Slot few = std::exchange(nodes[from].tips, kNoSlot), many = nodes[to].tips;
     if (few == kNoSlot) return;
@@ -146,7 +146,7 @@ class HoldingTable {
   }
 
  private:
-  // The holdings that end with one node, which moves without a look at each.
+  // The holdings that end with one node. They move to another node together.
   struct Tips {
     Slot node = kNoSlot;
     Slot newest = kNoSlot;
@@ -161,7 +161,7 @@ class HoldingTable {
     ++tips_[t].size;
   }
 
-  // To all nodes of its path, once more or once less.
+  // Adds the holding to the counts of all nodes of its path, or removes it (`times` 1 or -1).
   void CountPath(PrefixNodes& nodes, Slot h, std::int32_t times) {
     const HoldingRecord& record = records_[h];
     for (Slot n = TipOf(h); n != kNoSlot; n = nodes[n].parent) {

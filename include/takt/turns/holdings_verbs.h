@@ -1,4 +1,4 @@
-// Holdings, continued: what each call does to the tree, the holdings, the pins and the order of victims.
+// Definitions of Holdings: the effect of each call on the tree, the holdings, the pins and the eviction order.
 #ifndef TAKT_TURNS_HOLDINGS_VERBS_H_
 #define TAKT_TURNS_HOLDINGS_VERBS_H_
 
@@ -80,7 +80,7 @@ inline void Holdings::Release(std::span<const std::uint64_t> hashes, std::int32_
   if (turn.workflow && !turn.over) Hold(turn, tip, now);
   Slot left = tip;
   while (left != kNoSlot && nodes()[left].spoiled && nodes()[left].CanGo()) left = Shrink(left, 0);
-  if (left != tip || tip == kNoSlot) return;  // Shrink has put what is left into its list
+  if (left != tip || tip == kNoSlot) return;  // Shrink listed the rest
   Relist(left);
   while (left != kNoSlot && tree_.Merges(left)) left = MergeUp(left);
 }
@@ -90,7 +90,7 @@ inline void Holdings::Spoil(std::span<const std::uint64_t> hashes, std::int32_t 
   const auto at = static_cast<std::size_t>(first);
   if (first > 0) Split(tree_.FindChunk(hashes[at - 1], blocks));
   stack_.assign(1, tree_.NodeOf(tree_.FindChunk(hashes[at], blocks)));
-  for (std::size_t i = 0; i < stack_.size(); ++i) {  // those above come before those below
+  for (std::size_t i = 0; i < stack_.size(); ++i) {  // parents precede children
     nodes()[stack_[i]].spoiled = true;
     for (Slot c = nodes()[stack_[i]].child; c != kNoSlot; c = nodes()[c].siblings.newer) stack_.push_back(c);
   }
@@ -100,7 +100,7 @@ inline void Holdings::Spoil(std::span<const std::uint64_t> hashes, std::int32_t 
 }
 
 inline void Holdings::SpoilAll() {
-  // A node that comes to light under others may go into any line.
+  // A parent that becomes a leaf may enter any line.
   for (Slot n; (n = order_.Any()) != kNoSlot;) Shrink(n, 0);
   for (Slot n = 0; n < nodes().slots(); ++n) nodes()[n].spoiled |= nodes()[n].chunks() > 0;
 }
@@ -166,7 +166,7 @@ inline Holding Holdings::HoldingOf(Slot h) const {
           r.pinned_until != kUnset};
 }
 
-// The branch's holding ends with `tip`.
+// Makes the branch's holding end with `tip`.
 inline void Holdings::Hold(const HeldTurn& turn, Slot tip, TimePoint now) {
   Slot h = table_.Find(turn.workflow, turn.branch);
   if (tip == kNoSlot) {
@@ -227,7 +227,7 @@ inline void Holdings::EndPins(TimePoint now) {
   }
 }
 
-// The caller lists its blocks anew.
+// The caller must list the blocks again.
 inline void Holdings::Unpin(Slot h) {
   if (table_[h].pinned_until == kUnset) return;
   table_.Unpin(nodes(), h);
@@ -236,7 +236,7 @@ inline void Holdings::Unpin(Slot h) {
 
 // --- Nodes. ---
 
-// The chunk becomes the last of its node.
+// Splits a node so that the chunk becomes the last of its node.
 inline void Holdings::Split(Slot chunk) {
   if (tree_.EndsNode(chunk)) return;
   const Slot n = tree_.NodeOf(chunk);
@@ -257,8 +257,8 @@ inline Slot Holdings::MergeUp(Slot n) {
   return p;
 }
 
-// Forgets the chunks of an idle node without children from `end` on, all of them if that is before its first.
-// Returns the node, or if nothing is left the one before it.
+// Evicts the chunks of an idle leaf from `end` on; all of them if `end` precedes its first. Returns the node, or its
+// parent if no chunk is left.
 inline Slot Holdings::Shrink(Slot n, std::int32_t end) {
   PrefixNode& node = nodes()[n];
   TAKT_ASSERT(node.CanGo());

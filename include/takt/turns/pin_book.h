@@ -1,4 +1,4 @@
-// Pins of holdings: when each ends, and how many blocks a tenant has pinned.
+// Pins of holdings: their end times, and the pinned blocks of each tenant.
 #ifndef TAKT_TURNS_PIN_BOOK_H_
 #define TAKT_TURNS_PIN_BOOK_H_
 
@@ -12,27 +12,27 @@
 
 namespace takt::internal {
 
-// Invariant: a holding has at most one pin. The blocks of a tenant's pins are counted with it, and those of all tenants
-// in `blocks`; when a pin is granted, neither exceeds its bound. A tenant without pins has no record.
+// Invariant: a holding has at most one pin. Pinned blocks are counted per tenant and in total, and a pin is granted
+// only within both bounds. A tenant without pins has no record.
 class PinBook {
  public:
   void KeyHashes(std::uint64_t seed) { tenants_.KeyHashes(seed); }
-  // For holdings in slots 0 .. n - 1.
+  // Reserves memory for holdings in slots 0 .. n - 1.
   void Reserve(std::size_t n) {
     ends_.Reserve(n);
     if (tenants_.capacity() < n) tenants_.Reserve(n);
   }
 
-  // Blocks that one tenant may have pinned, and all of them together.
+  // Sets the maximum pinned blocks per tenant and in total.
   void Bound(std::int32_t of_one, std::int32_t of_all) { most_of_one_ = of_one, most_of_all_ = of_all; }
 
   std::size_t size() const { return ends_.size(); }
   std::int32_t blocks() const { return blocks_; }
   std::uint64_t refused() const { return refused_; }
   TimePoint next() const { return ends_.next(); }  // kNever if there is none
-  Slot Top() const { return ends_.Top(); }  // the holding whose pin ends next
+  Slot Top() const { return ends_.Top(); }  // holding whose pin ends next
 
-  // False, and counted, if the tenant would have too many. The holding must have no pin.
+  // Pins a holding without a pin. Returns false, and counts a refusal, if a bound would be exceeded.
   bool Grant(Slot h, TenantId tenant, std::int32_t blocks, TimePoint until) {
     const Slot known = tenants_.Find(tenant);
     const std::int32_t has = known == kNoSlot ? 0 : tenants_[known].blocks;
@@ -46,7 +46,7 @@ class PinBook {
     return true;
   }
 
-  // Of a pin that was granted for as many blocks.
+  // Ends a pin that was granted for this number of blocks.
   void End(Slot h, TenantId tenant, std::int32_t blocks) {
     ends_.Erase(h);
     const Slot of = tenants_.Find(tenant);
@@ -59,8 +59,8 @@ class PinBook {
     std::int32_t pins = 0, blocks = 0;
   };
 
-  IdTable<TenantId, Pinning> tenants_;  // those that have pinned anything
-  TimeHeap ends_;  // slots of holdings
+  IdTable<TenantId, Pinning> tenants_;  // tenants with pins
+  TimeHeap ends_;  // by holding slot
   std::int32_t most_of_one_ = 0, most_of_all_ = 0, blocks_ = 0;
   std::uint64_t refused_ = 0;
 };

@@ -15,21 +15,21 @@
 
 namespace takt::internal {
 
-// A chunk has a number of blocks, and the hash of itself and all before it names it. Chunks in a row that nobody has
-// told apart are one node, so that a prompt of thousands of chunks is a path of few nodes.
+// A chunk is a number of blocks, named by the hash of itself and all chunks before it. Consecutive chunks with the same
+// users form one node, so that a prompt of thousands of chunks is a path of few nodes.
 //
-// Invariant: the chunks are closed under prefixes, so that a look-up is a binary search. Each chunk is in one node; the
-// chunks of a node are those from its last one back to `first`; its parent ends with the chunk before these. A node
-// without chunks is not in the tree.
+// Invariant: every prefix of a chunk is in the tree, so a lookup is a binary search. Each chunk is in one node. The
+// chunks of a node are its last one back to `first`, and its parent ends with the chunk before these. A node without
+// chunks is not in the tree.
 //
-// Equal hashes must mean equal prefixes. If a host breaks this contract, hits are wrong and nothing else.
+// Equal hashes must mean equal prefixes. If a host breaks this contract, hits are wrong, but nothing else is.
 class PrefixTree {
  public:
   void KeyHashes(std::uint64_t seed) { chunks_.KeyHashes(seed); }
-  // Room for n more chunks without allocation; grows by doubling.
+  // Makes room for n more chunks; grows by doubling.
   void MakeRoom(std::size_t n) {
     Grow(chunks_, n);
-    Grow(nodes_, n + 1);  // every node has a chunk; a split takes one before it has given one
+    Grow(nodes_, n + 1);  // every node has a chunk; a split takes a node before it frees one
   }
 
   std::size_t size() const { return chunks_.size(); }
@@ -37,7 +37,7 @@ class PrefixTree {
   PrefixNodes& nodes() { return nodes_; }
   const PrefixNodes& nodes() const { return nodes_; }
 
-  // kNoSlot if it is not there.
+  // Returns kNoSlot if the chunk is not in the tree.
   Slot FindChunk(std::uint64_t hash, std::int32_t blocks) const { return chunks_.Find(NameOf(hash, blocks)); }
   Slot NodeOf(Slot chunk) const {
     TAKT_ASSERT(chunk != kNoSlot);
@@ -46,8 +46,8 @@ class PrefixTree {
   std::int32_t DepthOf(Slot chunk) const { return chunks_[chunk].depth; }
   bool EndsNode(Slot chunk) const { return nodes_[NodeOf(chunk)].last == chunk; }
 
-  // Returns how many chunks from the first one on are there and not spoiled. Both places that may be looked at next
-  // are fetched with each.
+  // Returns how many leading chunks are cached and not spoiled. Prefetches both possible next places of the binary
+  // search.
   std::int32_t Search(std::span<const std::uint64_t> hashes, std::int32_t blocks) const {
     const auto middle_of = [](std::size_t least, std::size_t most) { return least + (most - least + 1) / 2; };
     const auto name = [&](std::size_t count) { return NameOf(hashes[std::max<std::size_t>(count, 1) - 1], blocks); };
@@ -67,7 +67,7 @@ class PrefixTree {
     return found;
   }
 
-  // A new node without chunks, behind `parent`: Append gives it some.
+  // Adds a node without chunks after `parent`. The caller must append a chunk.
   Slot AddNode(Slot parent, std::int32_t first, std::int32_t blocks) {
     const Slot n = nodes_.Take();
     PrefixNode& node = nodes_[n] = {};
@@ -80,7 +80,7 @@ class PrefixTree {
     return n;
   }
 
-  // Adds a chunk to the end of a node without children. `before`: the chunk that it follows.
+  // Adds a chunk to the end of a leaf. `before`: the preceding chunk.
   void Append(Slot n, Slot before, std::uint64_t hash) {
     PrefixNode& node = nodes_[n];
     const std::uint64_t name = NameOf(hash, node.blocks);
@@ -88,8 +88,8 @@ class PrefixTree {
     ++node.end;
   }
 
-  // The chunk, which must not end its node, becomes the last of it; those behind it become a node of their own, which
-  // is returned. The part with fewer chunks and children takes another slot. O(chunks up to this one), or less.
+  // Splits a node after this chunk, which must not be its last. Returns the new node of the later chunks. The part with
+  // fewer chunks and children takes the new slot. O(chunks up to this one) at most.
   Slot Split(Slot chunk) {
     const Slot n = NodeOf(chunk);
     const Slot m = nodes_.Take();
@@ -117,7 +117,7 @@ class PrefixTree {
     return back;
   }
 
-  // What the same requests and workflows have used together may be one node again, the shorter one at the end.
+  // Returns true if the leaf can merge into its parent: both have the same users, and the leaf is not longer.
   bool Merges(Slot n) const {
     const PrefixNode& node = nodes_[n];
     if (node.parent == kNoSlot || node.children > 0) return false;
@@ -126,7 +126,7 @@ class PrefixTree {
            before.stamp == node.stamp && before.loose == node.loose && before.spoiled == node.spoiled &&
            before.blocks == node.blocks && node.chunks() <= before.chunks();
   }
-  // A node without children becomes the end of its parent, which must have no other child. Returns the parent.
+  // Merges a leaf into its parent, which must have no other child. Returns the parent.
   Slot Merge(Slot n) {
     const PrefixNode& node = nodes_[n];
     const Slot p = node.parent;
@@ -140,10 +140,10 @@ class PrefixTree {
     return p;
   }
 
-  // Forgets the chunks of a node without children from `end` on, and adds them to the list.
+  // Removes the chunks of a leaf from `end` on, and adds them to the list.
   void Truncate(Slot n, std::int32_t end, std::vector<DroppedPrefix>& dropped) {
     PrefixNode& node = nodes_[n];
-    Slot ahead = node.last;  // fetched for a look-up some chunks later, or by the next call
+    Slot ahead = node.last;  // prefetched for a lookup some chunks later, or by the next call
     const auto fetch = [&] {
       if (ahead == kNoSlot) return;
       chunks_.Prefetch(chunks_[ahead].name);
@@ -160,7 +160,7 @@ class PrefixTree {
     }
   }
 
-  // Takes a node without chunks and children out of the tree.
+  // Removes a leaf without chunks from the tree.
   void Remove(Slot n) {
     if (const Slot p = nodes_[n].parent; p != kNoSlot) {
       Unlink<&PrefixNode::siblings>(nodes_, nodes_[p].child, n);
@@ -172,9 +172,9 @@ class PrefixTree {
  private:
   struct Chunk {
     std::uint64_t name = 0;
-    Slot before = kNoSlot;  // the chunk that it follows
+    Slot before = kNoSlot;  // the preceding chunk
     Slot node = kNoSlot;
-    std::int32_t depth = 0;  // chunks before it
+    std::int32_t depth = 0;  // number of preceding chunks
   };
 
   template <class Table>
@@ -182,7 +182,7 @@ class PrefixTree {
     if (n > table.room()) table.Reserve(std::max(table.slots() + n, 2 * table.capacity()));
   }
 
-  // Hosts may well give chunks of two sizes the same hash.
+  // Includes the size in the name, because hosts may give chunks of two sizes the same hash.
   static std::uint64_t NameOf(std::uint64_t hash, std::int32_t blocks) {
     return hash + static_cast<std::uint64_t>(blocks) * kStride;
   }
@@ -191,7 +191,7 @@ class PrefixTree {
   }
   static constexpr std::uint64_t kStride = 0x9e37'79b9'7f4a'7c15u;
 
-  // For hosts that break the contract.
+  // For hosts that break the contract on hashes.
   std::int32_t SearchOneByOne(std::span<const std::uint64_t> hashes, std::int32_t blocks) const {
     std::int32_t found = 0;
     for (const std::uint64_t hash : hashes) {

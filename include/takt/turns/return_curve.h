@@ -1,4 +1,4 @@
-// When the next turn of a workflow comes, by the time that has passed since the last one ended.
+// Distribution of the time until a workflow's next turn, by the time since the last one ended.
 #ifndef TAKT_TURNS_RETURN_CURVE_H_
 #define TAKT_TURNS_RETURN_CURVE_H_
 
@@ -13,13 +13,13 @@
 
 namespace takt {
 
-// What a turn has ended with, as far as its host tells: with what, or when the next one is expected; further classes
-// are single tools, from kFirstTool on.
+// Class of a turn's end, from the host's report of its cause or of the expected next turn. Each class from kFirstTool
+// on is a single tool.
 struct ReturnClass {
   static constexpr std::uint32_t kUnknown = 0, kTool = 1, kUser = 2, kSubAgent = 3, kFirstExpected = 4, kFirstTool = 12;
 
-  // Of those that are expected within 1, 4, 16, 64, 256, 1,024, 4,096 s, and later. A class and not the time itself:
-  // where hosts err, or lie, by a factor, the class learns what comes true.
+  // Returns the class of turns expected within 1, 4, 16, 64, 256, 1,024 or 4,096 s, or later. A class learns the true
+  // times even if hosts err by a constant factor.
   static std::uint32_t Expected(double seconds) {
     std::uint32_t its_class = kFirstExpected;
     for (double most = 1; seconds > most && its_class + 1 < kFirstTool; most *= 4) ++its_class;
@@ -27,16 +27,16 @@ struct ReturnClass {
   }
 };
 
-// Of one class: which share of gaps lasts longer than an age, at 42 edges two to an octave (0, 1/4, 3/8, 1/2, 3/4, 1,
-// 1.5, ... 2^18 s), and linear between. Some workflows never return, so that the last value need not be 0; beyond the
-// last edge nobody returns. Reading is O(1).
+// Share of gaps of one class that last longer than an age. There are 42 edges, two per octave (0, 1/4, 3/8, 1/2, 3/4,
+// 1, 1.5, ... 2^18 s), with linear interpolation. The last value may exceed 0, because some workflows never return. No
+// workflow returns after the last edge. Reads are O(1).
 struct ReturnCurve {
   static constexpr std::size_t kBins = 41;
 
   std::array<double, kBins + 1> survival = {};
-  std::array<double, kBins + 1> gain = {};  // from each edge to the next; 0 from the last one on
+  std::array<double, kBins + 1> gain = {};  // from each edge to the next; 0 from the last edge on
 
-  // The bin that holds the age; kBins beyond the last edge. What is no age is 0.
+  // Returns the bin of an age; kBins after the last edge. Negative ages and NaN are in bin 0.
   static std::size_t BinOf(double age_s) {
     const double quarters = 4 * age_s;
     if (!(quarters >= 1)) return 0;
@@ -45,7 +45,7 @@ struct ReturnCurve {
     return static_cast<std::size_t>((std::bit_cast<std::uint64_t>(quarters) >> 51) - 2 * 1023 + 1);
   }
 
-  // Where a bin begins [s].
+  // Returns the start of a bin [s].
   static double Edge(std::size_t bin) {
     if (bin == 0) return 0;
     const std::uint64_t bits = (static_cast<std::uint64_t>(bin - 1) + 2 * 1023) << 51;
@@ -60,20 +60,21 @@ struct ReturnCurve {
     return survival[bin] - Rounded((survival[bin] - survival[bin + 1]) * share);
   }
 
-  // Returns per second of those that have not returned at this age.
+  // Returns the rate of return [1/s] of workflows that have not returned at this age.
   double Hazard(double age_s) const {
     const std::size_t bin = BinOf(age_s);
     const double alive = Survival(age_s);
     return bin == kBins || !(alive > 0) ? 0 : (survival[bin] - survival[bin + 1]) / Width(bin) / alive;
   }
 
-  // The best ratio of returns to time held [1/s] for which it can be held on from this age, as of the edge before it:
+  // Returns the maximum ratio of returns to time held [1/s] if a block is held on from this age, as of the preceding
+  // edge:
   //   G(a) = max over h of (S(a) - S(a + h)) / integral of S from a to a + h.
-  // The hazard where that falls; where it rises first, what it is worth to sit the rise out.
+  // If the hazard falls, this is the hazard. If it rises first, this is the value of waiting for the rise.
   double Gain(double age_s) const { return gain[BinOf(age_s)]; }
 
-  // Computes `gain`. Between two edges the ratio falls at most once and then rises, since S is linear there: the
-  // maximum is at an edge.
+  // Computes `gain`. Between two edges S is linear, so the ratio falls at most once and then rises: the maximum is at
+  // an edge.
   void FindGain() {
     gain[kBins] = 0;
     for (std::size_t from = 0; from < kBins; ++from) {
@@ -87,7 +88,7 @@ struct ReturnCurve {
   }
 };
 
-// By class; what is not there is as the unknown.
+// Curves by class; classes without a curve use the unknown class.
 struct ReturnCurves {
   std::vector<ReturnCurve> classes = std::vector<ReturnCurve>(1);
 

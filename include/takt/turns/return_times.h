@@ -1,4 +1,4 @@
-// How long workflows stay away between two turns, learnt as they return: per class of gap, with those still away.
+// Learns how long workflows stay away between two turns, per class of gap, including workflows still away.
 #ifndef TAKT_TURNS_RETURN_TIMES_H_
 #define TAKT_TURNS_RETURN_TIMES_H_
 
@@ -20,51 +20,52 @@
 namespace takt {
 
 struct ReturnTimesOptions {
-  std::uint32_t classes = 64;     // those of ReturnClass, then single tools; gaps of others are of an unknown class
-  double window = 4096;           // gaps of a class: when there are so many, what was learnt counts half; at least 2
-  double prior_weight = 16;       // gaps that what stands behind a class counts as, in each bin; above 0
-  // Maximum gaps that are open at once, and in a scheduler maximum holdings, up to 65,536. Of more, the largest share
-  // loses its oldest (BranchTable), and nothing is learnt of that.
+  std::uint32_t classes = 64;  // number of classes: ReturnClass, then single tools; gaps of other classes count as
+                               // unknown
+  double window = 4096;  // gaps of a class after which earlier counts are halved; at least 2
+  double prior_weight = 16;  // weight of the prior, in gaps per bin; above 0
+  // Maximum open gaps and, in a scheduler, maximum holdings, at most 65,536. If there are more, the largest share loses
+  // its oldest gap (BranchTable), from which nothing is learned.
   std::uint32_t max_open = 65536;
-  std::int64_t refresh = 256;  // returns after which the curves are computed anew
-  std::uint64_t hash_seed = 0;  // keys the hashes of gaps, as SchedulerOptions::hash_seed does
+  std::int64_t refresh = 256;  // returns after which the curves are computed again
+  std::uint64_t hash_seed = 0;  // keys the hashes of gaps, like SchedulerOptions::hash_seed
 };
 
-// What is saved and loaded: of one class, by bin of ReturnCurve, the last beyond all edges.
+// Learned counts of one class, for saving and loading. By bin of ReturnCurve; the last bin is after all edges.
 struct ReturnCounts {
   using Bins = std::array<double, ReturnCurve::kBins + 1>;
   Bins ended = {};  // gaps that ended in the bin
-  Bins lost = {};  // gaps of which nothing more was seen from some age in the bin on
-  Bins seen = {};  // of these, the sum of the shares of the bin that were seen
+  Bins lost = {};  // gaps that were last observed in the bin
+  Bins seen = {};  // sum of the observed shares of the bin, over these gaps
 
   friend bool operator==(const ReturnCounts&, const ReturnCounts&) = default;
 };
 
-// Kaplan and Meier's estimator on the bins of ReturnCurve: of those at risk in a bin, the share whose gap ended there.
-// Gaps still open, and those of which no more is seen, are at risk as long as they were seen (censoring). Old counts
-// halve.
+// Kaplan-Meier estimator on the bins of ReturnCurve: the share of gaps at risk in a bin that end in it. Open gaps and
+// lost ones are at risk while they were observed (censoring). Old counts are halved.
 //
-// Where little was seen, a bin's share is drawn towards what stands behind the class, by prior_weight pseudo-gaps:
+// Bins with few observations are drawn towards a prior with a weight of prior_weight gaps:
 //   single tool -> all tools -> kToolHazards;  user -> kUserHazards;
 //   sub-agent, unknown, expected -> the pool of all gaps -> the mix of both, 5.7 % of it users' turns.
-// These hazards are those of 493 recorded sessions of coding agents, and are all that is known at first; nothing is
-// known to return after 4,096 s. A host whose workflows are others' learns its own within some hundred turns.
+// These hazards come from 493 recorded sessions of coding agents, and assume no returns after 4,096 s. Other workloads
+// replace them within a few hundred turns.
 //
-// A client that opens gaps without end moves nobody else's curves by more than these bounds allow:
-//   - a tenant's gaps weigh at most as much as those of all others together, and so do those of all tenants that have
-//     not returned yet, or have no name. If nobody else is seen they weigh in full, else at least as much as kFew gaps;
-//   - open gaps of one workflow weigh at most as much as kMostOfWorkflow of them.
+// Bounds limit how far a client that opens endless gaps can shift the curves of others:
+//   - A tenant's gaps weigh at most as much as those of all others together. The same holds for all tenants that have
+//   not
+//     returned yet or have no name. Without other tenants they weigh in full, otherwise at least as much as kFew gaps.
+//   - Open gaps of one workflow weigh at most as much as kMostOfWorkflow of them.
 //
-// Deterministic and total: a branch that is not open, an age that is none and time that runs backwards are harmless.
-// Nothing is allocated but where more gaps are open than ever before.
+// Deterministic. Unknown branches, invalid ages and times that run backwards have no effect. Memory is allocated only
+// if more gaps are open than ever before.
 class ReturnTimes {
  public:
-  // Returns per second, from 0, 4, 8, 16, ... 2,048 s on to the next.
+  // Returns per second, from 0, 4, 8, 16, ... 2,048 s to the next edge.
   static constexpr std::array<double, 11> kToolHazards = {0.003, 0.10,  0.11,  0.053,  0.022, 0.013,
                                                           0.007, 0.004, 0.001, 0.0003, 0.0002};
   static constexpr std::array<double, 11> kUserHazards = {0.004, 0.003, 0.005,  0.002,  0.002, 0.001,
                                                           0.002, 0.001, 0.0004, 0.0003, 0.0002};
-  static constexpr double kUserShare = 0.057;  // of the turns that end
+  static constexpr double kUserShare = 0.057;  // share of users' turns
   static constexpr double kMostOfWorkflow = 64, kFew = 16;  // gaps
 
   explicit ReturnTimes(const ReturnTimesOptions& options = {}) : options_(options) {
@@ -80,7 +81,7 @@ class ReturnTimes {
     Refresh({});
   }
 
-  // A turn of the branch has ended. If its gap is open, the newest report counts.
+  // Opens the gap of a branch whose turn has ended. If it is open, the newest report counts.
   void Began(const BranchName& name, std::uint32_t its_class, TimePoint now) {
     Slot i = open_.Find(name.workflow, name.branch);
     if (i != kNoSlot) {
@@ -93,20 +94,20 @@ class ReturnTimes {
     open_[i].since = now;
   }
 
-  // What it waits for is told late, or anew. False if the gap is not open.
+  // Sets the class of an open gap, which may be reported late or again. Returns false if the gap is not open.
   bool Told(WorkflowId workflow, std::uint64_t branch, std::uint32_t its_class) {
     const Slot i = open_.Find(workflow, branch);
     if (i != kNoSlot) open_[i].its_class = Known(its_class);
     return i != kNoSlot;
   }
   bool IsOpen(WorkflowId workflow, std::uint64_t branch) const { return open_.Find(workflow, branch) != kNoSlot; }
-  // Unknown if it is not open.
+  // Returns the unknown class if the gap is not open.
   std::uint32_t ClassOf(WorkflowId workflow, std::uint64_t branch) const {
     const Slot i = open_.Find(workflow, branch);
     return i != kNoSlot ? open_[i].its_class : ReturnClass::kUnknown;
   }
 
-  // What the turn has ended with, as a class. Not of kOver.
+  // Returns the class of the turn's end. Requires e.why != kOver.
   std::uint32_t ClassOf(const TurnEnded& e) const {
     if (e.expected > Duration::zero()) return Known(ReturnClass::Expected(ToSeconds(e.expected)));
     switch (e.why) {
@@ -123,10 +124,10 @@ class ReturnTimes {
     return ReturnClass::kUnknown;
   }
 
-  // Room for n more that are open, without allocation; grows by doubling.
+  // Makes room for n more open gaps; grows by doubling.
   void MakeRoom(std::size_t n) { open_.MakeRoom(std::min<std::size_t>(n, options_.max_open)); }
 
-  // The next turn has come. False if the gap is not open.
+  // Ends a gap, because the next turn has arrived. Returns false if the gap is not open.
   bool Returned(WorkflowId workflow, std::uint64_t branch, TimePoint now) {
     const Slot i = open_.Find(workflow, branch);
     if (i == kNoSlot) return false;
@@ -141,23 +142,23 @@ class ReturnTimes {
     return true;
   }
 
-  // No more will be seen of it: the host has said that the branch is over, or has lost it.
+  // Ends the observation of a gap: the branch is over, or the host has lost it.
   bool Lost(WorkflowId workflow, std::uint64_t branch, TimePoint now) {
     const Slot i = open_.Find(workflow, branch);
     if (i == kNoSlot) return false;
     Close(i, now, false);
     return true;
   }
-  // The same of all branches of a workflow.
+  // Does the same for all branches of a workflow.
   void Lost(WorkflowId workflow, TimePoint now) {
     open_.ForEachBranch(workflow, [&](Slot i) { Close(i, now, false); });
   }
 
-  // A gap that was watched elsewhere, for `seconds`, which `ended` or of which no more was seen. Counts from the next
-  // Refresh on.
+  // Learns a gap observed elsewhere for `seconds`. `ended`: the workflow returned then; false: the observation stopped.
+  // Takes effect at the next Refresh.
   void Learn(std::uint32_t its_class, double seconds, bool ended) { Learn(its_class, seconds, ended, 1); }
 
-  // Computes the curves from what was learnt and what is open. O(open + classes), some microseconds a class.
+  // Computes the curves from learned counts and open gaps. O(open + classes), some microseconds per class.
   void Refresh(TimePoint now) {
     since_refresh_ = 0;
     std::fill(away_.begin(), away_.end(), ReturnCounts{});
@@ -187,7 +188,7 @@ class ReturnTimes {
     }
   }
 
-  // As of the last Refresh.
+  // The curves of the last Refresh.
   const ReturnCurves& curves() const { return curves_; }
   double Survival(std::uint32_t its_class, double age_s) const { return curves_.Of(its_class).Survival(age_s); }
   double Hazard(std::uint32_t its_class, double age_s) const { return curves_.Of(its_class).Hazard(age_s); }
@@ -196,7 +197,7 @@ class ReturnTimes {
   std::uint32_t classes() const { return options_.classes; }
   std::size_t open() const { return open_.size(); }
 
-  // For what is saved and loaded. What is open is not among it. Counts that are none are refused.
+  // For saving and loading. Open gaps are not included. Invalid counts are refused.
   const ReturnCounts& counts(std::uint32_t its_class) const { return counts_[Known(its_class)]; }
   const ReturnCounts& pool() const { return pool_; }
   bool Restore(std::uint32_t its_class, const ReturnCounts& counts) {
@@ -214,7 +215,7 @@ class ReturnTimes {
 
   double SecondsOf(Slot i, TimePoint now) const { return std::max(ToSeconds(Between(open_[i].since, now)), 0.0); }
 
-  // What an open gap counts for.
+  // Returns the weight of an open gap.
   double WeightOf(Slot i) const {
     const std::size_t share = open_.TenantShareOf(i);
     const double own = seen_[share] + static_cast<double>(open_.TenantShareSize(share));
@@ -278,7 +279,7 @@ class ReturnTimes {
     return true;
   }
 
-  // Hazards that are constant between the ages of the table.
+  // Returns the survival curve for hazards that are constant between the ages of the table.
   static ReturnCurve Prior(const std::array<double, 11>& hazards) {
     ReturnCurve curve;
     double exponent = 0;
@@ -292,7 +293,7 @@ class ReturnTimes {
     return curve;
   }
 
-  // The survival that `learnt` and `away` tell, drawn towards `behind`.
+  // Estimates the survival from `learnt` and `away`, drawn towards the prior `behind`.
   void Estimate(const ReturnCounts& learnt, const ReturnCounts& away, const ReturnCurve& behind,
                 ReturnCurve& curve) const {
     constexpr std::size_t kBins = ReturnCurve::kBins;
@@ -315,11 +316,11 @@ class ReturnTimes {
   }
 
   ReturnTimesOptions options_;
-  std::vector<ReturnCounts> counts_, away_;  // by class: learnt; open, as of the last Refresh
+  std::vector<ReturnCounts> counts_, away_;  // by class: learned; open as of the last Refresh
   ReturnCounts pool_;
   ReturnCurves curves_;
   BranchTable<Open> open_;
-  // Gaps that were closed, by the tenant's share; those of kCommon are of no share. Halved as counts are.
+  // Closed gaps by the tenant's share; kCommon: tenants without a share. Halved like the counts.
   std::array<double, BranchTable<Open>::kShares + 1> seen_ = {};
   double all_seen_ = 0;
   std::int64_t since_refresh_ = 0;

@@ -1,4 +1,4 @@
-// What a host that keeps its cache of prompts by itself is told of workflows between two turns.
+// Hints about workflows between turns, for a host that manages its own prefix cache.
 #ifndef TAKT_TURNS_TURN_HINTS_H_
 #define TAKT_TURNS_TURN_HINTS_H_
 
@@ -18,18 +18,18 @@
 
 namespace takt {
 
-// HoldValue in the words of hosts that evict by themselves: TensorRT-LLM's priority and duration of a range of tokens,
-// vLLM's proposed priority and TTL, Dynamo's hints.
+// Expresses HoldValue as hints for hosts with their own eviction: TensorRT-LLM's priority and duration of a token
+// range, vLLM's proposed priority and TTL, and Dynamo's hints.
 //
-// The price is the value of the context at which the memory is full, where those that are in use come first and those
-// that are away by their value; 0 where all fit. It is found anew once a second, from at most kMostSeen branches.
+// The price is the value of the context at which the cache is full; 0 if all contexts fit. Contexts in use come first,
+// and then those of absent branches by value. The price is computed once per second from at most kMostSeen branches.
 //   priority = 35 + 5 round(log2(v / price)), from 15 to 55; 35, which is TensorRT-LLM's default, at the price or
-//              where all fit
+//              if all contexts fit
 //   until    = the edge of the curve at which v falls below the price
-// v is that of the context's middle block, since a host is told of the whole of it.
+// v is the value of the context's middle block, because a hint covers the whole context.
 //
-// Total: a branch that is not known, and time that runs backwards, are harmless. Nothing is allocated but where more
-// branches are known than ever before.
+// Unknown branches and times that run backwards have no effect. Memory is allocated only if more branches are known
+// than ever before.
 class TurnHints {
  public:
   static constexpr std::size_t kMostSeen = 1024;
@@ -41,10 +41,10 @@ class TurnHints {
     value_.curves = &times_.curves();
     seen_.reserve(kMostSeen);
   }
-  TurnHints(const TurnHints&) = delete;  // its values see its curves
+  TurnHints(const TurnHints&) = delete;  // value_ points to the curves of times_
   TurnHints& operator=(const TurnHints&) = delete;
 
-  // Room for n branches more, without allocation; grows by doubling.
+  // Makes room for n more branches; grows by doubling.
   void MakeRoom(std::size_t n) {
     n = std::min(n, most_);
     branches_.MakeRoom(n);
@@ -57,14 +57,14 @@ class TurnHints {
   double price() const { return price_; }
   std::size_t branches() const { return branches_.size(); }
 
-  // A request of the branch has come.
+  // Records that a request of the branch has arrived.
   void Began(const BranchName& name, TimePoint now) {
     times_.Returned(name.workflow, name.branch, now);
     if (branches_.Find(name.workflow, name.branch) != kNoSlot) branches_.Returned(name);
     Know(name).here = true;
   }
 
-  // A request of the branch has ended, with a context of so many tokens.
+  // Records that a request of the branch has ended with `context` tokens. Returns a hint.
   CacheHint Ended(const BranchName& name, Tokens context, TimePoint now) {
     Branch& known = Know(name);
     known.here = false;
@@ -75,14 +75,13 @@ class TurnHints {
     return HintOf(known, now);
   }
 
-  // The last request of a branch has ended, of which nothing more was expected. None where the branch goes on after
-  // all.
+  // Returns a drop hint after the last request of a finished branch; nullopt if the branch continues after all.
   std::optional<CacheHint> EndedLast(WorkflowId workflow, std::uint64_t branch) const {
     if (branches_.Find(workflow, branch) != kNoSlot) return std::nullopt;
     return CacheHint{.workflow = workflow, .branch = branch, .action = CacheAction::kDrop};
   }
 
-  // None where nothing is known of it, and for what is over where nothing is held.
+  // Returns nullopt if the branch is unknown, or is over and held nothing.
   std::optional<CacheHint> On(const TurnEnded& e, TimePoint now) {
     const Slot i = branches_.Find(e.workflow, e.branch);
     if (e.why == TurnWhy::kOver) {
@@ -101,7 +100,7 @@ class TurnHints {
     return hint;
   }
 
-  // It should be there by then.
+  // Returns a fetch hint: the context should be cached by e.when.
   std::optional<CacheHint> On(const TurnExpected& e, TimePoint now) {
     const Slot i = branches_.Find(e.workflow, e.branch);
     if (i == kNoSlot || branches_[i].here) return std::nullopt;
@@ -116,11 +115,11 @@ class TurnHints {
     return hint;
   }
 
-  // tell(hint) for each of its branches.
-  template <class Tell>
-  void On(const WorkflowEnded& e, TimePoint now, Tell&& tell) {
+  // Calls emit(hint) for each branch of the workflow.
+  template <class Emit>
+  void On(const WorkflowEnded& e, TimePoint now, Emit&& emit) {
     times_.Lost(e.workflow, now);
-    branches_.ForEachBranch(e.workflow, [&](Slot i) { tell(Forget(i)); });
+    branches_.ForEachBranch(e.workflow, [&](Slot i) { emit(Forget(i)); });
   }
 
  private:
@@ -128,7 +127,7 @@ class TurnHints {
     std::int32_t tokens = 0;
     std::uint32_t its_class = 0;
     TimePoint since = {};
-    bool here = false;  // a request of it lives
+    bool here = false;  // a request of the branch is alive
   };
   struct Seen {
     double value = 0;

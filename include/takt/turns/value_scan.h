@@ -1,4 +1,4 @@
-// Nodes of a policy without lists, in a heap by value.
+// A heap of nodes by value, for a policy without lists.
 #ifndef TAKT_TURNS_VALUE_SCAN_H_
 #define TAKT_TURNS_VALUE_SCAN_H_
 
@@ -13,20 +13,20 @@
 
 namespace takt::internal {
 
-// Holds as long as nothing that the policy reads has changed (Forget), so that a call that evicts n blocks, together or
-// one by one, costs O(n log n).
+// The heap holds while no input of the policy changes (Forget). Evicting n blocks, together or one by one, then costs
+// O(n log n).
 //
-// Invariant: if it holds, each node of the line has a candidate with its number (PrefixNode::scan) and its value. A
-// candidate with another number counts for nothing.
+// Invariant: if the heap holds, each node of the line has a candidate with its number (PrefixNode::scan) and its value.
+// Candidates with other numbers are ignored.
 class ValueScan {
  public:
   std::size_t capacity() const { return heap_.capacity(); }
   void Reserve(std::size_t n) { heap_.reserve(n), popped_.reserve(n); }
 
-  // All nodes must be looked at anew.
+  // Makes the next walk look at all nodes again.
   void Forget() { holds_ = false; }
 
-  // A walk begins: `first` is the first node of the line.
+  // Begins a walk. `first`: the first node of the line.
   void Begin(CacheView cache, const Appraiser& appraiser, Slot first) {
     if (holds_) {
       for (const Candidate& c : popped_) {
@@ -41,16 +41,16 @@ class ValueScan {
     std::ranges::make_heap(heap_, Later);
   }
 
-  // A node of the line is new, or has changed.
+  // Adds a node of the line that is new or has changed.
   void Offer(CacheView cache, const Appraiser& appraiser, Slot n) {
     if (!holds_) return;
-    holds_ = heap_.size() + popped_.size() < heap_.capacity();  // else all are looked at anew, before the next walk
+    holds_ = heap_.size() + popped_.size() < heap_.capacity();  // otherwise the next walk looks at all nodes again
     if (!holds_) return;
     heap_.push_back(CandidateOf(cache, appraiser, n));
     std::ranges::push_heap(heap_, Later);
   }
 
-  // The node of the smallest value, the longest unused among equals; kNoSlot: none is left.
+  // Returns the node with the smallest value, oldest use first; kNoSlot if none is left.
   Slot Top(const PrefixNodes& nodes) {
     while (!heap_.empty() && nodes[heap_.front().node].scan != heap_.front().scan) {
       std::ranges::pop_heap(heap_, Later);
@@ -59,7 +59,7 @@ class ValueScan {
     return heap_.empty() ? kNoSlot : heap_.front().node;
   }
   double top_value() const { return heap_.front().value; }
-  // The walk takes the top. The next walk begins with it again, if it is still there.
+  // Takes the top in this walk. The next walk starts with it again, if it is still in the line.
   void Pop() {
     std::ranges::pop_heap(heap_, Later);
     popped_.push_back(heap_.back());
@@ -85,7 +85,7 @@ class ValueScan {
 
   bool holds_ = false;
   std::uint64_t scans_ = 0;
-  std::vector<Candidate> heap_, popped_;  // popped: by the last walk
+  std::vector<Candidate> heap_, popped_;  // popped by the last walk
 };
 
 }  // namespace takt::internal

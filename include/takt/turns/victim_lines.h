@@ -1,4 +1,4 @@
-// Nodes that could go, in lines, each in the order of the last use.
+// Idle nodes in lines, each in order of last use.
 #ifndef TAKT_TURNS_VICTIM_LINES_H_
 #define TAKT_TURNS_VICTIM_LINES_H_
 
@@ -22,7 +22,7 @@ class LineSet {
   void Set(std::size_t i) { words_[i / 64] |= std::uint64_t{1} << i % 64; }
   void Clear(std::size_t i) { words_[i / 64] &= ~(std::uint64_t{1} << i % 64); }
   bool Has(std::size_t i) const { return (words_[i / 64] >> i % 64 & 1) != 0; }
-  // each(line), in ascending order.
+  // Calls each(line) in ascending order.
   template <class Each>
   void ForEach(Each&& each) const {
     for (std::size_t word = 0; word < words_.size(); ++word) {
@@ -31,7 +31,7 @@ class LineSet {
       }
     }
   }
-  // kNoLine if it is empty.
+  // Returns kNoLine if the set is empty.
   std::size_t first() const {
     for (std::size_t word = 0; word < words_.size(); ++word) {
       if (words_[word] != 0) return 64 * word + static_cast<std::size_t>(std::countr_zero(words_[word]));
@@ -43,30 +43,30 @@ class LineSet {
   std::array<std::uint64_t, (kLines + 63) / 64> words_ = {};
 };
 
-// Invariant: a node is in the line that it names, or in none. A line is a list in ascending order of stamps, from the
-// oldest on, and a heap of strays: nodes whose place in the list is far from both ends. A line that is searched by
-// value has its nodes in any order, and no strays.
+// Invariant: a node is in the line that it names, or in none. A line is a list in ascending order of stamps, oldest
+// first, plus a heap of strays. Strays are nodes whose place in the list is far from both ends. A line searched by
+// value is unordered and has no strays.
 class VictimLines {
  public:
   bool Has(std::size_t line) const { return filled_.Has(line); }
   const LineSet& filled() const { return filled_; }  // lines that are not empty
-  Slot oldest(std::size_t line) const { return lines_[line].oldest; }  // of the list; kNoSlot if that is empty
-  Slot strays(std::size_t line) const { return lines_[line].strays; }  // the oldest one, the root of their heap
-  // A node of the first line that is not empty; kNoSlot: there is none.
+  Slot oldest(std::size_t line) const { return lines_[line].oldest; }  // of the list; kNoSlot if it is empty
+  Slot strays(std::size_t line) const { return lines_[line].strays; }  // oldest stray: the root of the heap
+  // Returns a node of the first nonempty line; kNoSlot if there is none.
   Slot Any() const {
     const std::size_t i = filled_.first();
     if (i == kNoLine) return kNoSlot;
     return lines_[i].oldest != kNoSlot ? lines_[i].oldest : lines_[i].strays;
   }
 
-  // Puts a node that is in no line into one. By its stamp, from whichever end is nearer: a node that was just used is
-  // the newest; one that comes to light when others are evicted is nearly the oldest.
+  // Adds a node that is in no line to a line, by its stamp, from the nearer end. A node that was just used is the
+  // newest. A parent whose children were evicted is nearly the oldest.
   void Enlist(PrefixNodes& nodes, Slot n, std::size_t i, bool in_any_order) {
     Line& line = lines_[i];
     PrefixNode& node = nodes[n];
     node.line = i;
     filled_.Set(i);
-    Slot older = line.newest, newer = line.oldest;  // candidates for its neighbours
+    Slot older = line.newest, newer = line.oldest;  // candidate neighbours
     if (in_any_order) newer = kNoSlot;
     for (int steps = 0; !in_any_order; ++steps) {
       if (steps == kNear) {
@@ -90,7 +90,7 @@ class VictimLines {
     (newer == kNoSlot ? line.newest : nodes[newer].age.older) = n;
   }
 
-  // Nothing if it is in no line.
+  // Has no effect if the node is in no line.
   void Unlist(PrefixNodes& nodes, Slot n) {
     PrefixNode& node = nodes[n];
     if (node.line == kNoLine) return;

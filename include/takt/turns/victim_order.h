@@ -1,4 +1,4 @@
-// Which blocks go first: the lines of victims, and a walk through them that changes nothing.
+// The eviction order: the lines of victims, and a walk through them that changes nothing.
 #ifndef TAKT_TURNS_VICTIM_ORDER_H_
 #define TAKT_TURNS_VICTIM_ORDER_H_
 
@@ -19,12 +19,12 @@
 
 namespace takt::internal {
 
-// Dead nodes go first, then the policy's by value, then pinned ones, then awaited ones; each line from its oldest on,
-// so that a step of a walk compares the heads of the lines. A policy without lists has one line, searched by value.
+// Dead nodes are evicted first, then the policy's nodes by value, then pinned ones, then awaited ones. Each line runs
+// from its oldest node on, so a step of a walk compares the heads of the lines. A policy without lists has one line,
+// searched by value.
 //
-// Invariant: every node that could go is in the line that its end belongs to (Relist). In a walk, the head of a line is
-// the next of its list, of its candidates or of its spares: parts of nodes that the walk has left, or brought to light,
-// and strays.
+// Invariant: every idle node is in the line of its end (Relist). In a walk, the head of a line is the next of its list,
+// of its candidates, or of its spares. Spares are strays, partly taken nodes, and parents that became leaves.
 class VictimOrder {
  public:
   // A node without its chunks from `end` on.
@@ -32,7 +32,7 @@ class VictimOrder {
     Slot node = kNoSlot;
     std::int32_t end = 0;
   };
-  // Chunks `end` .. `from` - 1 of a node, which would go next; the last one goes first.
+  // Chunks `end` .. `from` - 1 of a node, which would be evicted next, last one first.
   struct Run {
     Slot node = kNoSlot;
     std::int32_t from = 0, end = 0;
@@ -42,26 +42,27 @@ class VictimOrder {
   VictimOrder(AnyRetention policy, Tokens block_tokens) : appraiser_(std::move(policy), block_tokens) {}
 
   const Appraiser& appraiser() const { return appraiser_; }
-  // Room for as many nodes.
+  // Makes room for this number of nodes.
   void MakeRoom(std::size_t nodes) {
     if (taken_.capacity() < kMostParts * nodes) taken_.reserve(kMostParts * nodes);
     MakeRoomFor(appraiser_.policy(), nodes);
   }
-  // SetPolicy of this policy allocates nothing.
+  // After this call, SetPolicy with this policy allocates nothing.
   void MakeRoomFor(const AnyRetention& policy, std::size_t nodes) {
     if (!policy.listed() && scan_.capacity() < 2 * nodes) scan_.Reserve(2 * nodes);
   }
-  // All that could go is listed anew. O(n log n). `all` is scratch memory with room for all nodes.
+  // Sets the policy and sorts all idle nodes again. O(n log n). `all`: scratch memory with room for all nodes.
   void SetPolicy(CacheView cache, AnyRetention policy, std::vector<Slot>& all) {
     scan_.Forget();
     all.clear();
     lines_.CollectLists(cache.nodes, all);
-    std::ranges::sort(all, {}, [&](Slot n) { return cache.nodes[n].stamp; });  // each is its line's newest then
+    // so that each becomes the newest of its line
+    std::ranges::sort(all, {}, [&](Slot n) { return cache.nodes[n].stamp; });
     for (const Slot n : all) Unlist(cache.nodes, n);
     appraiser_.SetPolicy(std::move(policy));
     for (const Slot n : all) Relist(cache, n);
   }
-  // What the policy reads may have changed since: times, curves.
+  // Starts a call: inputs of the policy, such as times and curves, may have changed.
   void BeginCall() { scan_.Forget(); }
   void SetNow(TimePoint now) {
     if (appraiser_.SetNow(now)) scan_.Forget();
@@ -69,7 +70,7 @@ class VictimOrder {
 
   // --- Nodes. ---
 
-  // Puts it where it belongs now: into a line, or, if it cannot go, into none.
+  // Moves a node into its current line, or into none if it cannot be evicted.
   void Relist(CacheView cache, Slot n) {
     const PrefixNode& node = cache.nodes[n];
     const std::size_t line = node.CanGo() ? appraiser_.LineOf(cache, node, node.end) : kNoLine;
@@ -85,13 +86,13 @@ class VictimOrder {
     lines_.Enlist(cache.nodes, n, line, Scanned(line));
   }
   void Unlist(PrefixNodes& nodes, Slot n) { lines_.Unlist(nodes, n); }
-  // One that could go; kNoSlot: none could.
+  // Returns an idle node; kNoSlot if there is none.
   Slot Any() const { return lines_.Any(); }
 
-  // --- A walk: the lines as they would become. ---
+  // --- Walks. ---
 
-  // take(const Run&) of what would go next, in order, until there are as many blocks or it returns false. Returns the
-  // sum of their blocks; less if no more could go.
+  // Calls take(const Run&) in eviction order until `blocks` blocks were passed, or it returns false. Returns the blocks
+  // passed; fewer if no more can be evicted.
   template <class Take>
   std::int32_t Walk(CacheView cache, std::int32_t blocks, TimePoint now, Take&& take) {
     Begin(cache, now);
@@ -101,7 +102,7 @@ class VictimOrder {
       const PrefixNode& node = cache.nodes[part.node];
       const std::int32_t enough = part.end - (blocks - found + node.blocks - 1) / node.blocks;
       std::int32_t end = std::max(EndInLine(cache, node, part.end, i), enough);
-      if (node.copied < part.end) end = std::max(end, node.copied);  // what has a copy is worth less
+      if (node.copied < part.end) end = std::max(end, node.copied);  // copied chunks are worth less
       found += (part.end - end) * node.blocks;
       taken_.push_back({part.node, end});
       if (!take(Run{part.node, part.end, end, heads_[i].value})) break;
@@ -109,7 +110,7 @@ class VictimOrder {
     }
     return found;
   }
-  // What the last walk has left of each node that it took from, in order.
+  // The rest of each node that the last walk took from, in order.
   const std::vector<Part>& taken() const { return taken_; }
 
   HeldVictim VictimOf(CacheView cache, const Run& run) const {
@@ -120,12 +121,12 @@ class VictimOrder {
   }
 
  private:
-  static constexpr std::size_t kMostParts = 8;  // of a node, as it falls from list to list; more may allocate
+  static constexpr std::size_t kMostParts = 8;  // per node, as its end moves from list to list; more may allocate
 
   struct Head {
     Part part;
     double value = 0;
-    bool spare = false;  // it is the root of the line's spares
+    bool spare = false;  // true: the root of the line's spares
   };
 
   struct SpareBefore {
@@ -139,7 +140,7 @@ class VictimOrder {
     }
   };
 
-  // Whether the line is searched by value.
+  // Returns true if the line is searched by value.
   bool Scanned(std::size_t line) const { return line == kFirstList && !appraiser_.listed(); }
 
   void Begin(CacheView cache, TimePoint now) {
@@ -180,7 +181,7 @@ class VictimOrder {
     if (node.age.newer != kNoSlot) __builtin_prefetch(&nodes[node.age.newer]);
   }
 
-  // The line whose head goes next.
+  // Returns the line whose head is evicted next.
   std::size_t Best(const PrefixNodes& nodes) const {
     if (shown_.Has(kDeadLine)) return kDeadLine;
     std::size_t best = kNoLine;
@@ -195,13 +196,13 @@ class VictimOrder {
     return shown_.Has(kPinnedLine) ? kPinnedLine : shown_.Has(kAwaitedLine) ? kAwaitedLine : kNoLine;
   }
 
-  // How much of a node is left when its tail would leave the line.
+  // Returns the chunk at which the end of a node leaves the line, as chunks are taken from the end.
   std::int32_t EndInLine(CacheView cache, const PrefixNode& node, std::int32_t end, std::size_t line) const {
     if (!appraiser_.listed() || line == kDeadLine || line >= kPinnedLine ||
         appraiser_.LineOf(cache, node, node.first + 1) == line) {
       return node.first;
     }
-    std::int32_t out = node.first + 1;  // an end that is not in the line; `end` is
+    std::int32_t out = node.first + 1;  // an end outside the line; `end` is inside
     while (end - out > 1) {
       const std::int32_t middle = out + (end - out) / 2;
       (appraiser_.LineOf(cache, node, middle) == line ? end : out) = middle;
@@ -209,7 +210,7 @@ class VictimOrder {
     return out;
   }
 
-  // The walk has taken the line's head from `end` on.
+  // Takes the line's head from `end` on in this walk.
   void Pass(CacheView cache, std::size_t i, std::int32_t end) {
     PrefixNodes& nodes = cache.nodes;
     const Part left = {heads_[i].part.node, end};
@@ -246,12 +247,12 @@ class VictimOrder {
   Appraiser appraiser_;
   VictimLines lines_;
   ValueScan scan_;
-  // Of a walk:
+  // State of a walk:
   std::uint64_t walk_ = 0;
-  std::array<Slot, kLines> next_;  // of each line's list
+  std::array<Slot, kLines> next_;  // next node of each line's list
   std::array<Head, kLines> heads_;
-  LineSet shown_;  // lines that have a head
-  std::array<Slot, kLines> spares_;  // roots of heaps
+  LineSet shown_;  // lines with a head
+  std::array<Slot, kLines> spares_;  // roots of the heaps of spares
   std::vector<Part> taken_;
 };
 

@@ -14,28 +14,28 @@
 
 namespace takt {
 
-// Lets in whatever fits.
+// Admits every request.
 struct NoGate {
   static constexpr std::string_view kName = "none";
 
   double LetsInAfter(const GateAsk&, const HeldOrder&) const { return 0; }
 };
 
-// Copyable handle; copies share one immutable policy.
+// Copyable handle. Copies share one immutable policy.
 class AnyGate {
  public:
   AnyGate() : AnyGate(NoGate{}) {}
 
   template <GatePolicy G>
     requires(!std::same_as<G, AnyGate>)
-  AnyGate(G gate)  // NOLINT: any gate is one of these
+  AnyGate(G gate)  // NOLINT: implicit, so that any gate converts
       : spec_(SpecOf(gate)), open_(std::same_as<G, NoGate>) {
     gate_ = std::make_shared<const Inside<G>>(std::move(gate));
   }
 
-  const std::string& spec() const { return spec_; }  // MakeGate makes the same of it
+  const std::string& spec() const { return spec_; }  // MakeGate accepts it
   void Rename(const std::string&, std::string spec) { spec_ = std::move(spec); }
-  bool open() const { return open_; }  // always: it need not be asked
+  bool open() const { return open_; }  // true: the gate admits every request and need not be asked
 
   double LetsInAfter(const GateAsk& ask, const HeldOrder& held) const { return gate_->LetsInAfter(ask, held); }
   GateDoor Door() const { return gate_->Door(); }
@@ -43,7 +43,7 @@ class AnyGate {
   double Told(double state, const GateSigns& signs) const { return gate_->Told(state, signs); }
   double TellEvery() const { return gate_->TellEvery(); }
 
-  // From here on it goes by these, where it goes by any; they must outlive it.
+  // Sets the return curves of a gate that uses them. They must outlive it.
   void Read(const ReturnCurves* curves) {
     if (std::shared_ptr<const Base> bound = gate_->Reads(curves)) gate_ = std::move(bound);
   }

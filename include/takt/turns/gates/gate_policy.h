@@ -1,4 +1,4 @@
-// What a gate is: it lets in a turn that needs memory of others, or has it wait.
+// The concept of a gate, which admits or delays a request that needs held KV.
 #ifndef TAKT_TURNS_GATES_GATE_POLICY_H_
 #define TAKT_TURNS_GATES_GATE_POLICY_H_
 
@@ -13,41 +13,42 @@
 
 namespace takt {
 
-// A request that would be let in next, if the gate agrees.
+// A request that will be admitted next if the gate agrees.
 struct GateAsk {
   WorkflowId workflow = {};
   std::uint64_t branch = 0;
-  std::int32_t need = 0;  // blocks beyond those that it has, or that are cached for it
-  std::int32_t lack = 0;  // of these, so many must be taken from what is held; 0: nobody is harmed
+  std::int32_t need = 0;  // blocks beyond those that it has or finds in the cache
+  std::int32_t lack = 0;  // of these, blocks that must be taken from held KV; 0: no other workflow is harmed
   std::int32_t block_tokens = 16;
   std::int32_t tokens = 0;  // of its context
-  std::int32_t cached = 0;  // of these, not to be computed
+  std::int32_t cached = 0;  // of these, tokens that need not be computed
   double waited_s = 0;
-  std::int64_t delayed = 1;  // requests that wait or run here, it included
+  std::int64_t delayed = 1;  // requests that wait or run here, including this one
   std::int64_t running = 0;  // requests that run
-  std::int32_t used = 0;   // blocks that requests use now
+  std::int32_t used = 0;  // blocks that requests use now
   std::int32_t total = 0;  // blocks of the cache
-  double hits = 1;   // of the tokens of late prompts, the share that was cached
-  double state = 0;  // what the gate's Told has answered last; 0: not told yet
-  bool stuck = false;  // nothing runs: somebody must go first, and blocks of kPinned and kAwaited count nothing
+  double hits = 1;  // cached share of the tokens of recent prompts
+  double state = 0;  // last result of the gate's Told; 0: none yet
+  bool stuck = false;  // true: nothing runs, so some request must be admitted; kPinned and kAwaited blocks then have no
+                       // value
   TimePoint now = {};
 };
 
-// Whether it would take what its own branch has left there and cannot use: that harms nobody.
+// Returns true if a victim belongs to the request's own branch, so that no other is harmed.
 constexpr bool IsOwn(const GateAsk& ask, const Held& held) {
   return ask.workflow && held.workflow == ask.workflow && held.branch == ask.branch;
 }
 
-// What is held, in the order in which it would go.
+// Held KV in eviction order.
 class HeldOrder {
  public:
   virtual ~HeldOrder() = default;
-  // take(victim) until it is false, or so many blocks were shown. Dead blocks come first.
+  // Calls take(victim) until it returns false or `blocks` blocks were passed. Dead blocks come first.
   virtual void Walk(std::int32_t blocks, FunctionRef<bool(const HeldVictim&)> take) const = 0;
-  // Each branch of a workflow that holds anything; `own_from` is not told.
-  virtual void ForEach(FunctionRef<void(WorkflowId, std::uint64_t, const Holding&)> tell) const = 0;
-  // Returns the sum of `of` over these. A gate asks for one sum only, in which nothing but its options and GateAsk::now
-  // counts: for all that are asked as things are, it is computed once.
+  // Calls visit for each branch that holds KV, without `own_from`.
+  virtual void ForEach(FunctionRef<void(WorkflowId, std::uint64_t, const Holding&)> visit) const = 0;
+  // Returns the sum of `of` over all holdings. A gate must use only one sum, which depends only on its options and
+  // GateAsk::now. It is computed once for all requests asked about in the same state.
   virtual double Sum(FunctionRef<double(const Holding&)> of) const {
     double sum = 0;
     ForEach([&](WorkflowId, std::uint64_t, const Holding& h) { sum += of(h); });
@@ -55,7 +56,7 @@ class HeldOrder {
   }
 };
 
-// Whether anything would be taken that is somebody else's, who is away, and has not pinned it.
+// Returns true if the request would take unpinned KV of an absent workflow other than its own.
 inline bool TakesOfOthers(const GateAsk& ask, const HeldOrder& held) {
   bool takes = false;
   held.Walk(ask.lack, [&](const HeldVictim& victim) {
@@ -65,42 +66,41 @@ inline bool TakesOfOthers(const GateAsk& ask, const HeldOrder& held) {
   return takes;
 }
 
-// Answers how long such a request must have waited [s] to be let in, as things are now: at most ask.waited_s is now;
-// infinity is not as things are. What lacks more, needs more, has waited no longer and holds
-// nothing itself must not be let in sooner. It is
-// asked where something would be taken from others, and again as things change, at least twice a second. Where nothing
-// runs and nothing but blocks that are pinned, or that waiting turns will use, would be taken, it must let in: else
-// none would ever go first.
+// LetsInAfter returns how long the request must have waited [s] to be admitted in the current state. At most
+// ask.waited_s: admit now. Infinity: never in this state. A request that lacks or needs more, has waited no longer and
+// holds nothing must not get a shorter time. The scheduler asks only if held KV would be taken, and asks again when the
+// state changes, at least twice a second. If ask.stuck is set and only pinned or awaited blocks would be taken, the
+// gate must admit, or no request would ever run.
 template <class G>
 concept GatePolicy = requires(const G& g, const GateAsk& ask, const HeldOrder& held) {
   { g.LetsInAfter(ask, held) } -> std::same_as<double>;
 };
 inline constexpr double kNotNow = std::numeric_limits<double>::infinity();
 
-// Who waits at the gate waits no longer than for its share of the engine: of those that have waited at least `after_s`,
-// and that a step of these limits could run, the first to come is let in without being asked; after one whose prefill
-// takes c seconds the next comes c / share later. While such a one does not fit, nobody is let in. share 0: no bound.
+// The door bounds how long a request waits at the gate. It admits, unasked, the oldest request that has waited at least
+// `after_s` and that a step of these limits could run. After a request whose prefill takes c seconds, the next follows
+// c / share later. While the oldest request does not fit, no other is admitted. share 0: no bound.
 struct GateDoor {
   double share = 0;  // of prefill time
   double after_s = 300;
 };
 
-// Optional: a bound on how long anything waits.
+// Optional: a bound on the wait of each request.
 template <class G>
 concept DoorGate = GatePolicy<G> && requires(const G& g, const GateAsk& ask) {
   { g.Door() } -> std::same_as<GateDoor>;
   { g.PrefillSeconds(ask) } -> std::same_as<double>;
 };
 
-// What an engine has done since it was told last.
+// Activity of an engine since the last report.
 struct GateSigns {
   double use = 0;  // share of its blocks that requests use
-  double hits = 1;  // of the tokens of prompts that began to run, the share that was cached
-  std::int64_t running = 0;  // requests
+  double hits = 1;  // cached share of the prompt tokens of requests that started to run
+  std::int64_t running = 0;  // running requests
 };
 
-// Optional: a number that the gate goes by and that moves as the engine does, such as a window. The scheduler keeps it,
-// so that a gate is a value all the same: asked so often [s; 0: never] what it becomes, and shown it in each ask.
+// Optional: a state that follows the engine, such as a window. The scheduler keeps it, so the gate itself stays
+// immutable. Told returns the new state every TellEvery() seconds (0: never), and each GateAsk contains it.
 template <class G>
 concept ToldGate = GatePolicy<G> && requires(const G& g, double state, const GateSigns& signs) {
   { g.Told(state, signs) } -> std::same_as<double>;

@@ -1,4 +1,4 @@
-// A turn takes no memory of workflows that were here a moment ago.
+// Protects the memory of workflows that ran recently.
 #ifndef TAKT_TURNS_GATES_LEASE_H_
 #define TAKT_TURNS_GATES_LEASE_H_
 
@@ -9,8 +9,8 @@
 
 namespace takt {
 
-// What a turn leaves is its workflow's for so long; blocks that nobody expects back may be taken at once. A request for
-// which leases would have to be broken waits, however long; where nothing runs, those of waiting turns are broken.
+// A turn's blocks belong to its workflow for `seconds` seconds; blocks that no workflow expects may be taken at once. A
+// request that would break a lease waits without limit. If nothing runs, the leases of waiting turns are broken.
 struct Lease {
   static constexpr std::string_view kName = "lease";
 
@@ -31,7 +31,7 @@ struct Lease {
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
-    visit("seconds", self.seconds, OptionText{"s", "how long after a turn its blocks may not be taken"});
+    visit("seconds", self.seconds, OptionText{"s", "how long after a turn its blocks are protected"});
   }
 };
 

@@ -1,4 +1,4 @@
-// A turn pays for the memory that it takes with the time that it has waited: takt's own gate.
+// takt's own gate: a request pays for held memory with its waiting time.
 #ifndef TAKT_TURNS_GATES_PRICE_H_
 #define TAKT_TURNS_GATES_PRICE_H_
 
@@ -13,22 +13,22 @@
 
 namespace takt {
 
-// Let in where
-//   loss n < kappa (lack / need) (1 + w / W),
-// loss the value of what is taken [s of work lost per s], n the requests that wait or run here, w the time waited. Left
-// is what the taking costs all that are delayed by computing it again; right is one request that waits no longer. How
-// long a workflow's blocks stay so follows from the queue.
+// A request is admitted if
+//   loss n < kappa (lack / need) (1 + w / W).
+// loss is the value of the taken blocks [s of work lost per s], n the requests that wait or run here, and w the time
+// waited. The left side is the cost of computing the taken blocks again, over all delayed requests. The right side is
+// the gain of one request that stops waiting. The queue thus decides how long a workflow's blocks stay.
 //
-// Values are those of HoldValue, whatever the victims' order is by. Blocks whose turn waits here go last. That has
-// waited for w seconds so far, and is taken to wait for as long again: their G is 1/w, at most 1/s. At once they would
-// be worth their whole cost, and where all that is held is waited for, which is so in any crowd, no turn would ever
-// come to the few blocks that it lacks. What is pinned is worth its whole cost all the time.
+// Values are those of HoldValue, whatever the eviction order. Blocks of waiting turns are evicted last. A turn that has
+// waited w seconds is assumed to wait as long again: its G is 1/w, at most 1/s. With their full value, a crowd of
+// waiting turns would protect all held blocks, and no turn could get the few blocks that it lacks. Pinned blocks always
+// have their full value.
 //
 // `share` and `after_s` bound the wait (GateDoor).
 struct Price {
   static constexpr std::string_view kName = "price";
 
-  double kappa = 0.3;  // chosen on recorded sessions of coding agents: 0.1 starves newcomers, 1 keeps less
+  double kappa = 0.3;  // tuned on recorded sessions of coding agents: 0.1 starves new requests, 1 keeps less KV
   double wait_s = 300;  // W
   double share = 0.1;
   double after_s = 300;
@@ -43,7 +43,7 @@ struct Price {
       if (!IsOwn(ask, victim.held) && !(kept && ask.stuck)) loss += ValueOf(victim, ask.now);
       return true;
     });
-    if (!(loss > 0 && loss * n >= right)) return 0;  // what costs nobody anything needs no worth
+    if (!(loss > 0 && loss * n >= right)) return 0;  // taking blocks without value is free
     return right > 0 ? Rounded(wait_s * (loss * n / right - 1)) : kNotNow;
   }
 
@@ -57,15 +57,16 @@ struct Price {
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
-    visit("kappa", self.kappa, OptionText{"", "how much loss a request is worth that stops waiting"});
-    visit("wait_s", self.wait_s, OptionText{"s", "by how much waiting its worth doubles", 1e-3});
-    visit("share", self.share, OptionText{"share", "of prefill for those that have waited longest; 0: no bound", 0, 1});
-    visit("after_s", self.after_s, OptionText{"s", "that they have waited at least"});
+    visit("kappa", self.kappa, OptionText{"", "loss that one admitted request may cause"});
+    visit("wait_s", self.wait_s, OptionText{"s", "waiting time that doubles this loss", 1e-3});
+    visit("share", self.share,
+          OptionText{"share", "of prefill time for the longest waiting requests; 0: no bound", 0, 1});
+    visit("after_s", self.after_s, OptionText{"s", "minimum wait of these requests"});
     HoldValue::VisitOptions(self.value, visit);
   }
 
  private:
-  // The value is linear in the depth.
+  // Returns the value of a victim. Values are linear in depth, so the mean of both ends suffices.
   double ValueOf(const HeldVictim& victim, TimePoint now) const {
     if (victim.tier == HeldTier::kDead) return 0;
     Held first = victim.held;

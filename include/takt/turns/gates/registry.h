@@ -21,22 +21,22 @@ extern template class Registry<AnyGate, const PrefillPace*>;
 GateRegistry& Gates();
 }  // namespace internal
 
-// A gate of the host's own, from its options in a spec and the engine's pace, which may be null.
+// Creates a gate of the host's own from the options in a spec and the engine's pace, which may be null.
 using OwnGateFactory = internal::GateRegistry::OwnFactory;
 
-// Makes a gate from "NAME" or "NAME(k=v,...)". `pace`: the engine's, for options that the spec omits.
-// InvalidArgument names what is unknown or out of bounds, and what there is instead.
+// Creates a gate from "NAME" or "NAME(k=v,...)". `pace` supplies options that the spec omits. InvalidArgument names the
+// unknown or invalid part and the valid choices.
 inline absl::StatusOr<AnyGate> MakeGate(std::string_view spec, const PrefillPace* pace = nullptr) {
   return internal::Gates().Make(spec, pace);
 }
 
-// Makes the gate of an engine, by its pace. Faults of the text are returned now: the factory cannot fail.
+// Creates the gate of an engine from its pace. MakeGateFactory reports invalid specs, so the factory never fails.
 using GateFactory = std::function<AnyGate(const PrefillPace&)>;
 inline absl::StatusOr<GateFactory> MakeGateFactory(std::string_view spec) {
   return internal::Gates().MakeFactory<PrefillPace>(spec);
 }
 
-// Adds a gate of the host's own to those that MakeGate knows. As RegisterPolicy.
+// Registers a gate of the host's own for MakeGate, like RegisterPolicy.
 inline absl::Status RegisterGate(std::string name, std::string summary, OwnGateFactory factory) {
   return internal::Gates().Register(std::move(name), std::move(summary), std::move(factory));
 }

@@ -15,25 +15,25 @@
 
 namespace takt {
 
-class NextUses;  // takt/rivals/retention/next_uses.h: simulators alone know them
+class NextUses;  // takt/rivals/retention/next_uses.h; known only to simulators
 
-// Copyable handle; copies share one immutable policy. `listed()` and `awaits()` say which optional hooks the policy
-// inside has.
+// Copyable handle. Copies share one immutable policy. `listed()` and `awaits()` report the optional hooks of the
+// policy.
 class AnyRetention {
  public:
-  static constexpr std::size_t kLists = 288;  // a policy's own must be at most so many
+  static constexpr std::size_t kLists = 288;  // maximum lists of a policy
 
   AnyRetention() : AnyRetention(Lru{}) {}
 
   template <RetentionPolicy P>
     requires(!std::same_as<P, AnyRetention>)
-  AnyRetention(P policy)  // NOLINT: any policy is one of these
+  AnyRetention(P policy)  // NOLINT: implicit, so that any policy converts
       : spec_(SpecOf(policy)), listed_(ListedRetention<P>), awaits_(AwaitedRetention<P>) {
     if constexpr (ListedRetention<P>) static_assert(P::kLists <= kLists);
     policy_ = std::make_shared<const Inside<P>>(std::move(policy));
   }
 
-  const std::string& spec() const { return spec_; }  // MakeRetention makes the same of it
+  const std::string& spec() const { return spec_; }  // MakeRetention accepts it
   void Rename(const std::string&, std::string spec) { spec_ = std::move(spec); }
   bool listed() const { return listed_; }
   bool awaits() const { return awaits_; }
@@ -42,7 +42,7 @@ class AnyRetention {
   std::size_t List(const Held& held) const { return policy_->List(held); }
   double AwaitedValue(const Held& held) const { return policy_->AwaitedValue(held); }
 
-  // From here on it goes by these, where it goes by any; they must outlive it.
+  // Sets the return curves, or the next uses, of a policy that uses them. They must outlive it.
   void Read(const ReturnCurves* curves) { Bind(policy_->Reads(curves)); }
   void Read(const NextUses* next_uses) { Bind(policy_->Reads(next_uses)); }
 
@@ -52,7 +52,7 @@ class AnyRetention {
     virtual double Value(const Held&, TimePoint) const = 0;
     virtual std::size_t List(const Held&) const = 0;
     virtual double AwaitedValue(const Held&) const = 0;
-    virtual std::shared_ptr<const Base> Reads(const ReturnCurves*) const = 0;  // null: it reads none
+    virtual std::shared_ptr<const Base> Reads(const ReturnCurves*) const = 0;  // null: the policy does not use them
     virtual std::shared_ptr<const Base> Reads(const NextUses*) const = 0;
   };
   template <class P>

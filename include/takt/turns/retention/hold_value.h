@@ -1,4 +1,4 @@
-// What saves the least work per second held goes first: takt's own.
+// takt's own retention policy: evicts the KV that saves the least work per second held.
 #ifndef TAKT_TURNS_RETENTION_HOLD_VALUE_H_
 #define TAKT_TURNS_RETENTION_HOLD_VALUE_H_
 
@@ -15,23 +15,24 @@
 
 namespace takt {
 
-// The value of a block at depth d [tokens], idle for a, of a gap of class k, in seconds of work saved per second held:
+// Value of a block at depth d [tokens], idle for a seconds in a gap of class k, in seconds of work saved per second
+// held:
 //   v = G_k(a) c(d),   c(d) = block (alpha + beta d)   the time to compute it again.
-// A workflow whose turn waits here is back within the second: G = 1/s. Of a block that the next tier has a copy of, c
-// is what is lost without it: block load, the time to load it.
+// A workflow whose turn waits here returns within a second: G = 1/s. If the next tier has a copy of the block, c is
+// only the time to load it: block load.
 //
-// Lists: one per class and power of two of c, so that within one order of age is order of value but where G rises
-// first and by the factor of two in c; one per class of what has a copy. Classes beyond the last single tool are those
-// of tools.
+// There is one list per class and power of two of c, and one per class for blocks with a copy. Within a list, order of
+// last use is order of value, except while G rises and up to the factor of two in c. Classes after the last single tool
+// count as tools.
 struct HoldValue {
   static constexpr std::string_view kName = "hold_value";
   static constexpr std::size_t kClasses = 32, kCosts = 8;
   static constexpr std::size_t kLists = kClasses * (kCosts + 1);
 
-  double alpha_ms = 0.0387;  // of a token's prefill; both of Llama-3.1-70B fp8 on 8 H100
-  double beta_ns = 0.546;    // of a token's prefill, per token before it
-  double load_ms = 0.00164;   // of a token that is loaded from the host's memory
-  const ReturnCurves* curves = nullptr;  // must outlive it; null: all gaps are alike, and c alone decides
+  double alpha_ms = 0.0387;  // prefill time of a token; alpha and beta are of Llama-3.1-70B fp8 on 8 H100
+  double beta_ns = 0.546;  // prefill time of a token per preceding token
+  double load_ms = 0.00164;  // time to load a token from host memory
+  const ReturnCurves* curves = nullptr;  // must outlive the policy; null: all gaps are alike, and only c decides
 
   double Cost(const Held& held) const {  // [s]
     if (held.copied) return Rounded(held.block_tokens * Rounded(load_ms * 1e-3));
@@ -41,7 +42,8 @@ struct HoldValue {
 
   std::size_t List(const Held& held) const {
     if (held.copied) return kClasses * kCosts + ClassOf(held);
-    const double ratio = alpha_ms > 0 ? beta_ns * 1e-6 * held.tokens / alpha_ms : 0;  // c over that of the first token
+    // c relative to that of the first token
+    const double ratio = alpha_ms > 0 ? beta_ns * 1e-6 * held.tokens / alpha_ms : 0;
     const auto whole = static_cast<std::uint32_t>(std::clamp(1 + ratio, 1.0, 128.0));
     return ClassOf(held) * kCosts + static_cast<std::size_t>(std::bit_width(whole)) - 1;
   }
@@ -60,7 +62,7 @@ struct HoldValue {
   static void VisitOptions(Self& self, V&& visit) {
     visit("alpha_ms", self.alpha_ms, OptionText{"ms", "prefill time of a token at the start of a prompt"});
     visit("beta_ns", self.beta_ns, OptionText{"ns", "more of it per token before"});
-    visit("load_ms", self.load_ms, OptionText{"ms", "time to load a token of which the host's memory has a copy"});
+    visit("load_ms", self.load_ms, OptionText{"ms", "time to load a token from host memory"});
   }
 };
 

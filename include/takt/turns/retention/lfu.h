@@ -1,4 +1,4 @@
-// What has had the fewest turns goes first.
+// Evicts the KV with the fewest turns first.
 #ifndef TAKT_TURNS_RETENTION_LFU_H_
 #define TAKT_TURNS_RETENTION_LFU_H_
 
@@ -10,7 +10,7 @@
 
 namespace takt {
 
-// The value is the number of turns, up to 63: beyond that, as among equals, age decides.
+// The value is the number of turns, at most 63. Ties by last use, oldest first.
 struct Lfu {
   static constexpr std::string_view kName = "lfu";
   static constexpr std::size_t kLists = 64;

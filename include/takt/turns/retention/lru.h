@@ -1,4 +1,4 @@
-// What was used least recently goes first.
+// Evicts the least recently used KV first.
 #ifndef TAKT_TURNS_RETENTION_LRU_H_
 #define TAKT_TURNS_RETENTION_LRU_H_
 
@@ -9,7 +9,7 @@
 
 namespace takt {
 
-// By the end of use, as vLLM's free list. The value is minus the age [s].
+// Ranks by the end of the last use, like vLLM's free list. The value is minus the age [s].
 struct Lru {
   static constexpr std::string_view kName = "lru";
   static constexpr std::size_t kLists = 1;

@@ -21,22 +21,23 @@ extern template class Registry<AnyRetention, const PrefillPace*>;
 RetentionRegistry& Retentions();
 }  // namespace internal
 
-// A retention policy of the host's own, from its options in a spec and the engine's pace, which may be null.
+// Creates a retention policy of the host's own from the options in a spec and the engine's pace, which may be null.
 using OwnRetentionFactory = internal::RetentionRegistry::OwnFactory;
 
-// Makes a retention policy from "NAME" or "NAME(k=v,...)". `pace`: the engine's, for options that the spec omits.
-// InvalidArgument names what is unknown or out of bounds, and what there is instead.
+// Creates a retention policy from "NAME" or "NAME(k=v,...)". `pace` supplies options that the spec omits.
+// InvalidArgument names the unknown or invalid part and the valid choices.
 inline absl::StatusOr<AnyRetention> MakeRetention(std::string_view spec, const PrefillPace* pace = nullptr) {
   return internal::Retentions().Make(spec, pace);
 }
 
-// Makes the retention policy of an engine, by its pace. Faults of the text are returned now: the factory cannot fail.
+// Creates the retention policy of an engine from its pace. MakeRetentionFactory reports invalid specs, so the factory
+// never fails.
 using RetentionFactory = std::function<AnyRetention(const PrefillPace&)>;
 inline absl::StatusOr<RetentionFactory> MakeRetentionFactory(std::string_view spec) {
   return internal::Retentions().MakeFactory<PrefillPace>(spec);
 }
 
-// Adds a retention policy of the host's own to those that MakeRetention knows. As RegisterPolicy.
+// Registers a retention policy of the host's own for MakeRetention, like RegisterPolicy.
 inline absl::Status RegisterRetention(std::string name, std::string summary, OwnRetentionFactory factory) {
   return internal::Retentions().Register(std::move(name), std::move(summary), std::move(factory));
 }

@@ -1,4 +1,4 @@
-// What has the fewest tokens goes first.
+// Evicts the KV with the fewest tokens first.
 #ifndef TAKT_TURNS_RETENTION_SHORTEST_H_
 #define TAKT_TURNS_RETENTION_SHORTEST_H_
 
@@ -8,8 +8,8 @@
 
 namespace takt {
 
-// The value is the number of tokens up to the end of the blocks, so that a holding once begun goes on being the
-// shortest: ThunderAgent pauses the smallest first. Without lists: each plan that evicts costs a look at all holdings.
+// The value is the number of tokens up to the end of the blocks, so a holding that is partly evicted stays the
+// shortest. ThunderAgent also pauses the smallest first. Has no lists: each plan that evicts looks at all holdings.
 struct Shortest {
   static constexpr std::string_view kName = "shortest";
 

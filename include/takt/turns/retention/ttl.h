@@ -1,4 +1,4 @@
-// Held for a fixed time after each turn; within and beyond it, what was used least recently goes first.
+// Holds KV for a fixed time after each turn. Before and after expiry, the least recently used KV is evicted first.
 #ifndef TAKT_TURNS_RETENTION_TTL_H_
 #define TAKT_TURNS_RETENTION_TTL_H_
 
@@ -10,7 +10,8 @@
 
 namespace takt {
 
-// The value is 1 before the time is over and 0 after: the order is that of Lru, and a gate sees what it would break.
+// The value is 1 before the time expires and 0 afterwards. The order is that of Lru; the value shows a gate what it
+// would break.
 struct Ttl {
   static constexpr std::string_view kName = "ttl";
   static constexpr std::size_t kLists = 1;
