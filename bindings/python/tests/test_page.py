@@ -1,4 +1,4 @@
-"""The code of the page is run."""
+"""Runs the code of the Python page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from takt import _tool
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "start" / "python.md"
 
 
-@pytest.mark.skipif(not PAGE.exists(), reason="the page is not beside the package")
+@pytest.mark.skipif(not PAGE.exists(), reason="the package has no page next to it")
 def test_the_page_says_what_happens() -> None:
     try:
         _tool.tool()
