@@ -217,7 +217,7 @@ class Router(Handle):
         self._fact(abi.TAKT_EVENT_REQUEST_ENDED, now, "request_ended")
 
     def instance_up(self, instance: Instance | int, now: int | None = None) -> None:
-        """Adds an instance, or replaces its description. An id alone is an instance about which nothing else is known."""
+        """Adds an instance, or replaces its description. An id alone leaves everything else unknown."""
         if not isinstance(instance, Instance):
             instance = Instance(instance)
         told = initialised(abi.takt_instance)
