@@ -50,7 +50,7 @@ absl::StatusOr<ModelConfig> SizeNamed(const std::string& name) {
     if (name == size) return config;
     known += (known.empty() ? "" : ", ") + std::string(size);
   }
-  return absl::InvalidArgumentError("' is unknown; expected one of " + name + "', but " + known);
+  return absl::InvalidArgumentError("--model: unknown '" + name + "'; expected one of " + known);
 }
 
 class TinyEngine final : public Program {
