@@ -1,4 +1,4 @@
-# How takt is built when it is the project itself. All of it can be said otherwise on the command line.
+# Defaults of takt as the top-level project; the command line overrides them.
 get_property(_takt_multi_config GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
 if(NOT CMAKE_BUILD_TYPE AND NOT _takt_multi_config)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)

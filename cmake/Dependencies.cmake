@@ -1,4 +1,4 @@
-# The packages of the distribution that takt needs.
+# Debian packages that takt needs.
 find_package(Threads REQUIRED)
 
 # takt_dep(NAME DEBIAN_PACKAGE find_package arguments)
@@ -14,7 +14,7 @@ takt_dep(Eigen3 libeigen3-dev 3.3 NO_MODULE)
 takt_dep(fmt libfmt-dev CONFIG)
 takt_dep(nlohmann_json nlohmann-json3-dev CONFIG)
 takt_dep(ZLIB zlib1g-dev MODULE)
-# Solvers of integer programs are linked where they are found; without one, planning that needs it says so.
+# Solvers of integer programs are optional; without one, planning that needs it reports an error.
 if(TAKT_SOLVERS)
   find_package(PkgConfig QUIET)
   if(PkgConfig_FOUND)
@@ -26,7 +26,7 @@ if(TAKT_TOOL)
   takt_dep(CLI11 libcli11-dev CONFIG)
 endif()
 if(TAKT_TOOL AND TAKT_INTEGRATIONS)
-  # the package tells of itself by pkg-config alone
+  # the package supports only pkg-config
   find_package(PkgConfig QUIET)
   if(PkgConfig_FOUND)
     pkg_check_modules(httplib QUIET IMPORTED_TARGET cpp-httplib)

@@ -1,5 +1,5 @@
-# takt_inside(OUT TARGET...): archives of the targets and of all that they link, for a shared library that has them
-# inside and shows nothing of them. Of a package that has a shared library alone, that.
+# takt_inside(OUT TARGET...): lists the archives of the targets and of all their dependencies, to link into a shared
+# library that hides them. For a package without an archive it lists the shared library.
 function(takt_inside out)
   set(todo ${ARGN})
   set(seen "")
@@ -43,7 +43,8 @@ function(takt_inside out)
   set(${out} ${inside} PARENT_SCOPE)
 endfunction()
 
-# takt_absl_inside(OUT): absl::status likewise. Debian compiles its archives for programs alone: there the shared ones.
+# takt_absl_inside(OUT): the same for absl::status. Debian's archives of it are not position-independent, so it lists
+# the shared ones there.
 function(takt_absl_inside out)
   takt_inside(archives absl::status absl::statusor)
   get_target_property(imported absl::status IMPORTED)
@@ -57,7 +58,7 @@ function(takt_absl_inside out)
   if(NOT imported OR TAKT_ABSL_INSIDE)
     set(${out} ${archives} PARENT_SCOPE)
   else()
-    message(STATUS "libtakt_c needs absl's shared libraries: the archives that are installed cannot be inside")
+    message(STATUS "libtakt_c needs absl's shared libraries: the installed archives are not position-independent")
     set(${out} -Wl,--push-state,--as-needed absl::status absl::statusor -Wl,--pop-state PARENT_SCOPE)
   endif()
 endfunction()

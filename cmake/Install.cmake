@@ -1,8 +1,8 @@
-# Three ways in: find_package(takt), add_subdirectory, pkg-config. tests/package takes each of them.
+# Installs for find_package(takt), add_subdirectory and pkg-config. tests/package tests each of them.
 include(CMakePackageConfigHelpers)
 set(_takt_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/takt)
 
-# A component each, so that who wants a scheduler needs no solver.
+# One component per library, so that a user of the scheduler needs no solver.
 set(_takt_targets_core takt_core takt)
 set(_takt_targets_rivals takt_rivals)
 set(_takt_targets_learning takt_learning)
@@ -14,7 +14,7 @@ foreach(_part core rivals learning sim planning)
   install(EXPORT takt_${_part} FILE takt_${_part}.cmake NAMESPACE takt:: DESTINATION ${_takt_cmake_dir}
     COMPONENT takt_development)
 endforeach()
-if(TARGET takt_c)  # for hosts of other languages: the library and its header, without those of C++
+if(TARGET takt_c)  # the library and its C header only, for hosts in other languages
   install(TARGETS takt_c EXPORT takt_c LIBRARY COMPONENT takt_c)
   install(EXPORT takt_c FILE takt_c.cmake NAMESPACE takt:: DESTINATION ${_takt_cmake_dir} COMPONENT takt_c)
   install(FILES ${PROJECT_BINARY_DIR}/lib/libtakt_c.a DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT takt_c OPTIONAL)
@@ -43,11 +43,11 @@ foreach(_component takt_development takt_c)
     DESTINATION ${_takt_cmake_dir} COMPONENT ${_component})
 endforeach()
 
-# pkg-config: takt_core, takt, takt_rivals, takt_learning, takt_sim, takt_planning and takt_c, as the targets are.
-file(RELATIVE_PATH _takt_pc_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)  # so that the tree can be moved
+# pkg-config files: takt_core, takt, takt_rivals, takt_learning, takt_sim, takt_planning and takt_c, like the targets.
+file(RELATIVE_PATH _takt_pc_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)  # relative, so that the tree can be moved
 string(REGEX REPLACE "/$" "" _takt_pc_prefix ${_takt_pc_prefix})
-# takt_pc(NAME description LIBS flags CFLAGS flags REQUIRES packages PRIVATE packages COMPONENT component): a library that
-# is an archive leaves what it links privately to its user, with and without --static.
+# takt_pc(NAME description LIBS flags CFLAGS flags REQUIRES packages PRIVATE packages COMPONENT component). The users of
+# an archive link its private dependencies, with and without --static.
 function(takt_pc name description)
   cmake_parse_arguments(_pc "" "LIBS;REQUIRES;PRIVATE;CFLAGS;COMPONENT" "" ${ARGN})
   if(NOT _pc_COMPONENT)
@@ -72,7 +72,7 @@ if(TARGET takt_c)
   takt_pc(takt_c "${PROJECT_DESCRIPTION}: the C interface" LIBS -ltakt_c COMPONENT takt_c)
 endif()
 
-# What a host's author reads: the pages, and the examples with a project that builds them.
+# Documentation for host authors: the pages, and the examples with a project that builds them.
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT takt_documentation)
 install(FILES README.md LICENSE CHANGELOG.md CONTRIBUTING.md SECURITY.md DESTINATION ${CMAKE_INSTALL_DOCDIR}
   COMPONENT takt_documentation)

@@ -1,13 +1,13 @@
 # takt_tree: the folder of include/ and src/. With TAKT_PLANTED it is a copy in which scripts/plant has planted the bugs
-# of tests/planted_bugs.txt, of which each run chooses one (tests/planted.h). A change of the table or of a source
-# configures again, and what stays the same in the copy is not written.
+# of tests/planted_bugs.txt; each run selects one (tests/planted.h). A change of the table or of a source reconfigures.
+# Unchanged files of the copy are not rewritten.
 set(takt_tree ${PROJECT_SOURCE_DIR})
 if(NOT TAKT_PLANTED)
   return()
 endif()
 
 set(takt_tree ${PROJECT_BINARY_DIR}/planted)
-set(_takt_bugs ${PROJECT_BINARY_DIR}/planted_bugs)  # the files that have one
+set(_takt_bugs ${PROJECT_BINARY_DIR}/planted_bugs)  # files with a bug
 file(REMOVE_RECURSE ${_takt_bugs})
 execute_process(COMMAND ${PROJECT_SOURCE_DIR}/scripts/plant ${PROJECT_SOURCE_DIR}/tests/planted_bugs.txt ${_takt_bugs}
   OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)

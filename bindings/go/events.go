@@ -7,39 +7,39 @@ import "C"
 
 import "time"
 
-// Event is a fact for a [Router]: one of the types of router_events.go, which are plain values. Its Life is the life of
-// the instance that sends the message, from [Placement] or [Instance]. The router ignores and counts a message of an
-// earlier life. 0: the present life.
+// Event is an event for a [Router]: one of the types of router_events.go, which are plain values. Its Life is the life
+// of the sending instance, from [Placement] or [Instance]; 0: the present life. The router ignores and counts events of
+// an earlier life.
 type Event interface {
 	put(op string, room *room, c *C.takt_event) error
 }
 
-// Instance is an engine with a KV cache of its own.
+// Instance is an engine with its own KV cache.
 type Instance struct {
-	ID       uint64  // unique among those that are up
-	Model    uint64  // what it serves, where models differ
-	KVTokens int     // size of its KV cache; 0: not told, everything fits
-	Capacity int64   // requests that it may hold at once; int64(Never), and 0: unbounded; below 0: no new ones
-	TokenS   float64 // time of an output token at full batch over that batch [s]; 0: not told
-	Profile  uint64  // of AddProfile; 0: nothing is known of how fast it is
-	Life     uint64  // grows each time the instance starts anew, such as a start time; 0: the router numbers it
+	ID       uint64  // unique among the instances that are up
+	Model    uint64  // model that it serves, if models differ
+	KVTokens int     // size of its KV cache; 0: unknown, every request fits
+	Capacity int64   // maximum requests at once; int64(Never) or 0: unlimited; below 0: accepts none
+	TokenS   float64 // time of an output token at full batch divided by the batch size [s]; 0: unknown
+	Profile  uint64  // from AddProfile; 0: unknown speed
+	Life     uint64  // grows with each restart, such as the start time; 0: the router numbers restarts
 }
 
-// Stage is calls of a workflow that are made in parallel, once all stages before have ended. Stages are named by index,
-// in the order of declaration.
+// Stage is a set of parallel calls of a workflow, made after all stages in After have ended. After holds indexes of
+// stages, in the order of declaration.
 type Stage struct {
-	Stage uint64        // call site, as its requests bear it
-	After []uint32      // stages that must have ended before
-	Cost  time.Duration // expected time of one call alone; 0: what was learnt of the site
-	Calls int           // made in parallel; 0: one
+	Stage uint64        // call site, as in its requests
+	After []uint32      // stages that must end first
+	Cost  time.Duration // expected time of one call alone; 0: the time learned for the call site
+	Calls int           // number of parallel calls; 0: one
 }
 
-// Workflow is a graph of calls. Deadline: Never for none, Unset as its tenant's class says.
+// Workflow is a graph of calls. Deadline: Never for none, Unset for the deadline of the tenant's class.
 type Workflow struct {
 	ID, Tenant        uint64
-	Open              bool // more stages may come after all that are known have ended
+	Open              bool // more stages may follow after all known ones have ended
 	Arrival, Deadline Time
-	Stages            []Stage // none: nothing is known of the graph
+	Stages            []Stage // empty: unknown graph
 }
 
 func flag(b bool) C.uint32_t {
@@ -61,7 +61,7 @@ func (i *Instance) put(op string, _ *room, c *C.takt_instance) error {
 		c.capacity = 0
 	}
 	if err == nil && i.ID == 0 {
-		err = invalid(op, "Instance.ID", "Instance.ID is 0, which is none")
+		err = invalid(op, "Instance.ID", "Instance.ID is 0; expected a nonzero id")
 	}
 	return err
 }

@@ -11,14 +11,14 @@ import (
 	"unsafe"
 )
 
-// What became of a call that names a request, for errors.Is; nothing has changed then.
+// Errors of calls that name a request, for errors.Is. The call had no effect.
 var (
-	ErrUnknown    = errors.New("no such request is here")
-	ErrInUse      = errors.New("the id is that of a request which is here")
-	ErrOutOfPlace = errors.New("it is not where the call expects it, or no iteration has begun")
+	ErrUnknown    = errors.New("unknown request")
+	ErrInUse      = errors.New("the id is already in use")
+	ErrOutOfPlace = errors.New("the request is not in a state that allows this call, or no iteration has begun")
 )
 
-// Place is where a request of a queue stands.
+// Place is the state of a request in a queue.
 type Place int
 
 // The places of takt.h.
@@ -31,14 +31,14 @@ const (
 	Paused  Place = C.TAKT_PLACE_PAUSED
 )
 
-// Queue is the order alone, for hosts that keep admission and KV to themselves. An iteration: Begin; List, or Top and
-// Take, as often as the host likes; End, with what ran. A take is no admission: what is taken and not named by End waits
-// as though nothing had happened. Requests may come, change and go at any time.
+// Queue orders waiting requests, for hosts that handle admission and KV themselves. An iteration is Begin, any number
+// of List, Top and Take, then End with the requests that ran. A request that was taken but is not listed in End waits
+// again as before. Requests may come, change and go at any time.
 type Queue struct{ handle }
 
 func (q *Queue) p() *C.takt_queue { return (*C.takt_queue)(q.c) }
 
-// NewQueue of a policy, such as "sjf"; empty: fcfs.
+// NewQueue creates a queue with a policy such as "sjf"; empty: fcfs.
 func NewQueue(policy string) (*Queue, error) {
 	if policy == "" {
 		policy = "fcfs"
@@ -62,7 +62,7 @@ func NewQueue(policy string) (*Queue, error) {
 	return q, nil
 }
 
-// became is the error of a takt_result; requeued tells the one that is none.
+// became returns the error of a takt_result, and whether the request was requeued.
 func became(op string, result C.takt_result) (requeued bool, err error) {
 	var cause error
 	switch {
@@ -77,7 +77,7 @@ func became(op string, result C.takt_result) (requeued bool, err error) {
 	case result == C.TAKT_RESULT_OUT_OF_PLACE:
 		cause = ErrOutOfPlace
 	case result == C.TAKT_RESULT_INVALID:
-		return false, invalid(op, "ID", "ID is 0, which is none")
+		return false, invalid(op, "ID", "ID is 0; expected a nonzero id")
 	default:
 		cause = ErrClosed
 	}
@@ -114,14 +114,14 @@ func (q *Queue) Push(request *Request, now Time) error {
 	return err
 }
 
-// Put is Push, or Requeue where the request is known, which it then tells. What is known of it stays.
+// Put pushes a request, or requeues it if it is known; requeued is true in that case. A known request keeps its fields.
 func (q *Queue) Put(request *Request, now Time) (requeued bool, err error) {
 	return q.with("Put", request, func(c *C.takt_request) C.takt_result {
 		return C.takt_queue_put(q.p(), c, C.int64_t(now))
 	})
 }
 
-// Revise tells news of a request: its ID says which, told what of it holds from here on.
+// Revise sets the fields selected by told of the request with this ID.
 func (q *Queue) Revise(request *Request, told Told, now Time) error {
 	_, err := q.with("Revise", request, func(c *C.takt_request) C.takt_result {
 		return C.takt_queue_revise(q.p(), c, C.uint32_t(told), C.int64_t(now))
@@ -129,12 +129,12 @@ func (q *Queue) Revise(request *Request, told Told, now Time) error {
 	return err
 }
 
-// Erase forgets a request, which has ended or was cancelled.
+// Erase removes a request that has ended or was cancelled.
 func (q *Queue) Erase(request uint64) error {
 	return q.named("Erase", func() C.takt_result { return C.takt_queue_erase(q.p(), C.uint64_t(request)) })
 }
 
-// Begin an iteration.
+// Begin begins an iteration.
 func (q *Queue) Begin(now Time) error {
 	defer q.mu.Unlock()
 	if err := q.enter("Begin"); err != nil {
@@ -143,7 +143,7 @@ func (q *Queue) Begin(now Time) error {
 	return failure("Begin", C.takt_queue_begin(q.p(), C.int64_t(now)), nil)
 }
 
-// Top is the first of the order. It only looks.
+// Top returns the first waiting request without removing it.
 func (q *Queue) Top() (request uint64, found bool) {
 	defer q.mu.Unlock()
 	if q.enter("Top") != nil {
@@ -154,7 +154,7 @@ func (q *Queue) Top() (request uint64, found bool) {
 	return uint64(c), found
 }
 
-// List is the first n of the order, best first, or as many as there are.
+// List returns the first n waiting requests, best first; fewer if fewer wait.
 func (q *Queue) List(n int) []uint64 {
 	defer q.mu.Unlock()
 	if q.enter("List") != nil || n <= 0 {
@@ -164,44 +164,44 @@ func (q *Queue) List(n int) []uint64 {
 	return to[:C.takt_queue_list(q.p(), (*C.uint64_t)(first(to)), C.size_t(len(to)))]
 }
 
-// Take lets a request leave the order for this iteration.
+// Take takes a request out of the order for this iteration.
 func (q *Queue) Take(request uint64) error {
 	return q.named("Take", func() C.takt_result { return C.takt_queue_take(q.p(), C.uint64_t(request)) })
 }
 
-// Hold keeps a request out until Requeue: it is blocked.
+// Hold blocks a request until Requeue.
 func (q *Queue) Hold(request uint64) error {
 	return q.named("Hold", func() C.takt_result { return C.takt_queue_hold(q.p(), C.uint64_t(request)) })
 }
 
-// Pause says that a request that ran is in a tool call.
+// Pause marks a running request as in a tool call.
 func (q *Queue) Pause(request uint64, now Time) error {
 	return q.named("Pause", func() C.takt_result { return C.takt_queue_pause(q.p(), C.uint64_t(request), C.int64_t(now)) })
 }
 
-// Requeue lets a request wait again that was taken, held, in a tool call, or preempted.
+// Requeue makes a request wait again after it was taken, held, preempted or in a tool call.
 func (q *Queue) Requeue(request uint64, now Time) error {
 	return q.named("Requeue", func() C.takt_result {
 		return C.takt_queue_requeue(q.p(), C.uint64_t(request), C.int64_t(now))
 	})
 }
 
-// Ran is what an iteration computed for a request: known tokens, and new ones per sequence.
+// Ran is the work of an iteration on a request: known tokens, and new tokens per sequence.
 type Ran struct {
 	Request         uint64
 	Prefill, Output int
 }
 
-// End an iteration with what it took in; what ran already may be named for its tokens. It tells how many of them run: the
-// others are not here, or in a tool call.
+// End ends an iteration. ran lists the requests that it started; it may also list running ones, to report their tokens.
+// End returns the number of listed requests that are running; the others are unknown or in a tool call.
 func (q *Queue) End(ran []Ran, now Time) (counted int, err error) {
 	return q.ran("End", ran, func(c *C.takt_ran, n C.size_t, counted *C.size_t) C.takt_status {
 		return C.takt_queue_end(q.p(), c, n, nil, C.int64_t(now), counted)
 	})
 }
 
-// Computed tells what was computed where the host learns it after the end. Each other request that runs has yielded
-// restOutput tokens per sequence.
+// Computed reports the work of a step if the host learns it after End. Every running request that is not listed has
+// yielded restOutput tokens per sequence.
 func (q *Queue) Computed(ran []Ran, restOutput int) (counted int, err error) {
 	rest, err := whole("Computed", "restOutput", restOutput, 0)
 	if err != nil {
@@ -235,14 +235,14 @@ func (q *Queue) ran(op string, ran []Ran, call func(*C.takt_ran, C.size_t, *C.si
 	return int(counted), err
 }
 
-// Holding is a request on the host's engine, and the KV blocks that preempting it would free.
+// Holding is a running request and the KV blocks that its preemption would free.
 type Holding struct {
 	Request uint64
 	Blocks  int
 }
 
-// Victims are those to preempt for so many blocks, worst first; with a beneficiary that waits or was taken (0: none) only
-// those that it outranks. None where all together would not free enough.
+// Victims returns the requests to preempt for need blocks, worst first. With a beneficiary that waits or was taken (0:
+// none), only requests that rank below it. Empty if all together would not free enough.
 func (q *Queue) Victims(holding []Holding, need int, beneficiary uint64, now Time) ([]uint64, error) {
 	const op = "Victims"
 	blocks, err := whole(op, "need", need, 0)
@@ -261,7 +261,7 @@ func (q *Queue) Victims(holding []Holding, need int, beneficiary uint64, now Tim
 		}
 		c[i].request = C.uint64_t(h.Request)
 	}
-	out := take[*C.uint64_t](q.room, 1) // in memory of C's, for what it points to is
+	out := take[*C.uint64_t](q.room, 1) // in C memory, like the arrays that it points to
 	var n C.size_t
 	err = failure(op, C.takt_queue_victims(q.p(), first(c), C.size_t(len(c)), blocks, C.uint64_t(beneficiary),
 		C.int64_t(now), &out[0], &n), nil)
@@ -274,7 +274,7 @@ func (q *Queue) Victims(holding []Holding, need int, beneficiary uint64, now Tim
 	return victims, err
 }
 
-// Len is the number of requests in the order; 0 once it is closed.
+// Len returns the number of waiting requests; 0 if closed.
 func (q *Queue) Len() int {
 	defer q.mu.Unlock()
 	if q.enter("Len") != nil {
@@ -283,7 +283,7 @@ func (q *Queue) Len() int {
 	return int(C.takt_queue_size(q.p()))
 }
 
-// Where a request stands.
+// Where returns the place of a request.
 func (q *Queue) Where(request uint64) Place {
 	defer q.mu.Unlock()
 	if q.enter("Where") != nil {
@@ -292,7 +292,7 @@ func (q *Queue) Where(request uint64) Place {
 	return max(Nowhere, Place(C.takt_queue_place(q.p(), C.uint64_t(request))))
 }
 
-// Traits of the policy; 0 once it is closed.
+// Traits returns the traits of the policy; 0 if closed.
 func (q *Queue) Traits() Traits {
 	defer q.mu.Unlock()
 	if q.enter("Traits") != nil {

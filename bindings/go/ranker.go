@@ -11,21 +11,21 @@ import (
 	"unsafe"
 )
 
-// Traits say how long a key is good.
+// Traits describe how long a key is valid.
 type Traits uint32
 
 // The traits of takt.h.
 const (
 	Fixed    Traits = C.TAKT_TRAIT_FIXED    // as long as the request waits: none of the others
-	Timed    Traits = C.TAKT_TRAIT_TIMED    // it changes at times that the policy knows beforehand
-	Moving   Traits = C.TAKT_TRAIT_MOVING   // every key moves with time
-	Groups   Traits = C.TAKT_TRAIT_GROUPS   // by the keys of groups first, which only a queue knows
-	Learns   Traits = C.TAKT_TRAIT_LEARNS   // it may depend on what the policy was told before
-	Pressure Traits = C.TAKT_TRAIT_PRESSURE // by what keeps requests out, which only a queue is told
-	Ages     Traits = C.TAKT_TRAIT_AGES     // what waits for long is promoted, which only a queue counts
+	Timed    Traits = C.TAKT_TRAIT_TIMED    // the key changes at times that the policy knows in advance
+	Moving   Traits = C.TAKT_TRAIT_MOVING   // every key changes with time
+	Groups   Traits = C.TAKT_TRAIT_GROUPS   // groups rank first, and only a queue knows their keys
+	Learns   Traits = C.TAKT_TRAIT_LEARNS   // the key may depend on earlier input of the policy
+	Pressure Traits = C.TAKT_TRAIT_PRESSURE // the key depends on resource pressure, which only a queue knows
+	Ages     Traits = C.TAKT_TRAIT_AGES     // long waits are promoted, and only a queue counts them
 )
 
-// String names them, such as "moving, learns".
+// String returns the names of the traits, such as "moving, learns".
 func (t Traits) String() string {
 	var names []string
 	for _, n := range [...]struct {
@@ -40,12 +40,12 @@ func (t Traits) String() string {
 	return strings.Join(names, ", ")
 }
 
-// Ranker gives requests keys, for hosts that compare by themselves. It has no memory of requests.
+// Ranker computes keys of requests, for hosts that sort requests themselves. It keeps no requests.
 type Ranker struct{ handle }
 
 func (r *Ranker) p() *C.takt_ranker { return (*C.takt_ranker)(r.c) }
 
-// NewRanker of a policy, such as "sjf" or "aged(edf,threshold=100)".
+// NewRanker creates a ranker with a policy such as "sjf" or "aged(edf,threshold=100)".
 func NewRanker(policy string) (*Ranker, error) {
 	if policy == "" {
 		return nil, invalid("NewRanker", "policy", "policy is empty")
@@ -66,7 +66,7 @@ func NewRanker(policy string) (*Ranker, error) {
 	return r, nil
 }
 
-// Traits of the policy; 0 once it is closed.
+// Traits returns the traits of the policy; 0 if closed.
 func (r *Ranker) Traits() Traits {
 	defer r.mu.Unlock()
 	if r.enter("Traits") != nil {
@@ -75,14 +75,14 @@ func (r *Ranker) Traits() Traits {
 	return Traits(C.takt_ranker_traits(r.p()))
 }
 
-// Key of one request at now: smaller is sooner, equal keys go by arrival, then by id.
+// Key returns the key of one request at now. A smaller key runs sooner; equal keys rank by arrival, then by id.
 func (r *Ranker) Key(request *Request, now Time) (float64, error) {
 	var key [1]float64
 	err := r.keys(1, func(int) *Request { return request }, now, key[:])
 	return key[0], err
 }
 
-// Keys of many requests at now, in their order, into keys, which has as many elements.
+// Keys writes the keys of the requests at now into keys, which must have the same length.
 func (r *Ranker) Keys(requests []Request, now Time, keys []float64) error {
 	if len(keys) != len(requests) {
 		return invalid("Keys", "keys", "keys has %d elements for %d requests", len(keys), len(requests))

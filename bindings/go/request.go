@@ -10,16 +10,16 @@ import (
 	"unsafe"
 )
 
-// Estimate is a prediction as a mean and the quantiles 0.1, 0.25, 0.5, 0.75 and 0.9. A mean below 0: nothing is known.
+// Estimate is a prediction: a mean and the quantiles 0.1, 0.25, 0.5, 0.75 and 0.9. A mean below 0: unknown.
 type Estimate struct {
 	Mean      float64
 	Quantiles [5]float32
 }
 
-// Unknown is the estimate of what nobody knows.
+// Unknown returns the estimate of an unknown value.
 func Unknown() Estimate { return defaults.OutputTokens }
 
-// About is an estimate of which the mean alone is known.
+// About returns an estimate with this mean.
 func About(mean float64) Estimate {
 	e := Estimate{Mean: mean}
 	for i := range e.Quantiles {
@@ -28,47 +28,47 @@ func About(mean float64) Estimate {
 	return e
 }
 
-// WorkAfter is the expected work of the calls of a request's workflow that have not ended, but for the request itself.
-// Below 0: not known.
+// WorkAfter is the expected work of the calls of a workflow that have not ended, except for the request itself. Below
+// 0: unknown.
 type WorkAfter struct {
 	Calls, PromptTokens, OutputTokens float64
-	KVSteps                           float64 // the context of each, summed over its decode steps
-	PathTokens                        float64 // output of the longest chain of calls, one after another
+	KVSteps                           float64 // context of each call, summed over its decode steps
+	PathTokens                        float64 // output of the longest chain of calls
 }
 
-// NextCall is the tool call that a request is expected to make next. Without After and Duration, none is.
+// NextCall is the tool call that a request is expected to make next. If After and Duration are 0, it makes none.
 type NextCall struct {
 	Tool     uint64
-	After    int // output tokens before it, from when this is told
-	Returned int // tokens that the answer will add to the context
+	After    int // output tokens before the call, counted from now
+	Returned int // tokens that the answer adds to the context
 	Duration time.Duration
 }
 
-// ModelScore is what a model would make of a request.
+// ModelScore is a prediction for a request on one model.
 type ModelScore struct {
 	Model  uint64
-	Score  float32 // how probably it solves what is asked: 0 to 1
-	Tokens float32 // output of this call and all that follow in its workflow, on this model; below 0: not told
+	Score  float32 // probability that the model solves the request: 0 to 1
+	Tokens float32 // output of this call and all later ones in its workflow, on this model; below 0: unknown
 }
 
-// Request is one call of a model. Its zero value is not one: [NewRequest] fills in takt's defaults. Tokens are counts,
-// ids the host's choice (0: none). Fields are those of takt_request in takt.h, where each is told.
+// Request is one call of a model. Create it with [NewRequest], which sets takt's defaults; the zero value is invalid.
+// Lengths are tokens, ids are the host's choice (0: none). takt_request in takt.h describes each field.
 type Request struct {
-	ID                                      uint64 // unique among the living
+	ID                                      uint64 // unique among the requests alive
 	Workflow, Stage, Agent, Tenant, Adapter uint64
 	Session, Branch, Salt                   uint64
 	Arrival, WorkflowArrival                Time // Unset: the time of the event, and Arrival
-	Deadline, ExpiresAt                     Time // or Never
-	PromptTokens, MaxOutputTokens           int  // MaxOutputTokens 0: none told
+	Deadline, ExpiresAt                     Time // Never: none
+	PromptTokens, MaxOutputTokens           int  // MaxOutputTokens 0: unknown
 	Sequences                               int  // parallel samples of one prompt
-	Priority                                int  // lower is sooner
+	Priority                                int  // a lower number runs sooner
 	Unchunkable, Unpreemptible              bool
 	OutputTokens                            Estimate // of this call, per sequence
-	WorkflowTokensLeft                      Estimate // of this call and all that follow in its workflow
+	WorkflowTokensLeft                      Estimate // of this call and all later ones in its workflow
 	After                                   WorkAfter
 	NextCall                                NextCall
-	Compute                                 time.Duration // expected time of this call alone; 0: not known
-	PrefixHashes                            []uint64      // of the prompt's leading blocks, each of a block and all before
+	Compute                                 time.Duration // expected time of this call alone; 0: unknown
+	PrefixHashes                            []uint64      // one per leading block of the prompt; covers all before it
 	PrefixBlockTokens                       int
 	Scores                                  []ModelScore
 }
@@ -88,7 +88,7 @@ var defaults = func() Request {
 	}
 }()
 
-// NewRequest is a request of this id and prompt of which nothing else is known.
+// NewRequest returns a request with this id and prompt length, and defaults otherwise.
 func NewRequest(id uint64, promptTokens int) Request {
 	r := defaults
 	r.ID, r.PromptTokens = id, promptTokens
@@ -105,7 +105,7 @@ func (e *Estimate) put(c *C.takt_estimate) {
 	c.reserved = 0
 }
 
-// put fills c, which lies in memory of C's, as do the arrays that it then names.
+// put fills c; c and the arrays that it points to are in C memory.
 func (r *Request) put(op string, room *room, c *C.takt_request) error {
 	*c = C.takt_request{struct_size: C.sizeof_takt_request}
 	var err error
@@ -128,7 +128,7 @@ func (r *Request) put(op string, room *room, c *C.takt_request) error {
 		}
 	}
 	if len(r.PrefixHashes) > 0 && r.PrefixBlockTokens == 0 {
-		return invalid(op, "PrefixBlockTokens", "PrefixBlockTokens is 0, and there are PrefixHashes")
+		return invalid(op, "PrefixBlockTokens", "PrefixBlockTokens is 0; expected at least 1 with PrefixHashes")
 	}
 	if r.Unchunkable {
 		c.flags |= C.TAKT_REQUEST_UNCHUNKABLE
@@ -155,13 +155,13 @@ func (r *Request) put(op string, room *room, c *C.takt_request) error {
 	return nil
 }
 
-// ModelScore is takt_model_score bit by bit.
+// ModelScore has the layout of takt_model_score.
 var _ = [1]struct{}{}[unsafe.Sizeof(ModelScore{})-C.sizeof_takt_model_score]
 
-// Told says which fields of a revised request hold from here on.
+// Told selects the fields that a revision sets.
 type Told uint32
 
-// Those of takt.h. PromptTokens and Arrival are for queues alone.
+// The fields of takt.h. Only queues accept PromptTokens and Arrival.
 const (
 	ToldOutputTokens       Told = C.TAKT_TOLD_OUTPUT_TOKENS
 	ToldWorkflowTokensLeft Told = C.TAKT_TOLD_WORKFLOW_TOKENS_LEFT

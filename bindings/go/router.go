@@ -10,23 +10,23 @@ import (
 	"unsafe"
 )
 
-// RouterOptions are those of docs/howto/router.md. The zero value is takt's default.
+// RouterOptions are described in docs/howto/router.md. The zero value gives takt's defaults.
 type RouterOptions struct {
-	Policy          string // order of what waits; empty: fcfs
+	Policy          string // order of waiting requests; empty: fcfs
 	Placement       string // such as "least_loaded(waiting_weight=2)"; empty: least_loaded
-	Window          int    // waiting requests looked at past the first one that must wait; 0: the default
-	MaxOutstanding  int64  // requests per instance at once; 0: no bound but the instance's
-	ReserveRequests int64  // storage made ready at creation; 0: the default
+	Window          int    // waiting requests examined after the first one that must wait; 0: the default
+	MaxOutstanding  int64  // maximum requests per instance; 0: the instance's own limit only
+	ReserveRequests int64  // storage allocated at creation; 0: the default
 	HashSeed        uint64
-	FailUnfit       bool // fail what is too large for every instance that is up
+	FailUnfit       bool // fail requests that are too large for every instance that is up
 }
 
-// Router gives requests to engines, and keeps those in order that must wait.
+// Router assigns requests to engines, and orders the waiting ones.
 type Router struct{ handle }
 
 func (r *Router) p() *C.takt_router { return (*C.takt_router)(r.c) }
 
-// NewRouter makes one. What is wrong with the options is named in the [Error].
+// NewRouter creates a router. Its [Error] names invalid options.
 func NewRouter(options RouterOptions) (*Router, error) {
 	const op = "NewRouter"
 	var c C.takt_router_options
@@ -70,8 +70,8 @@ func NewRouter(options RouterOptions) (*Router, error) {
 	return r, nil
 }
 
-// On tells the router what has happened, in this order; where one of the events cannot be meant, none happens. Facts
-// about requests that are not there are no errors: they are counted, and LastFault names the last.
+// On reports events, in this order. If one of them is invalid, On has no effect. An event about an unknown request is
+// no error: the router counts it, and LastFault describes the last one.
 func (r *Router) On(now Time, events ...Event) error {
 	defer r.mu.Unlock()
 	if err := r.enter("On"); err != nil || len(events) == 0 {
@@ -87,12 +87,12 @@ func (r *Router) On(now Time, events ...Event) error {
 	return failure("On", C.takt_router_on(r.p(), &c[0], C.size_t(len(c)), C.int64_t(now)), nil)
 }
 
-// Placement is a request and the instance that computes it. Life is that of the instance: events about this placement
-// name it.
+// Placement is a request and the instance that runs it. Life is the instance's life; set it in events about this
+// placement.
 type Placement struct{ Request, Instance, Life uint64 }
 
-// WorkflowEnd is a workflow that is over. How: "completed", "cancelled", or "silent": then Stage is the first that had not
-// ended.
+// WorkflowEnd is a workflow that has ended. How is "completed", "cancelled" or "silent"; for "silent", Stage is the
+// first stage that had not ended.
 type WorkflowEnd struct {
 	Workflow               uint64
 	How                    string
@@ -100,7 +100,7 @@ type WorkflowEnd struct {
 	Stage                  uint32
 }
 
-// WorkflowFault is something that was said of a workflow and cannot be. Nothing has changed then.
+// WorkflowFault is an invalid input about a workflow. It had no effect.
 type WorkflowFault struct {
 	Kind     int
 	Workflow uint64
@@ -108,7 +108,7 @@ type WorkflowFault struct {
 	Site     uint64
 }
 
-// Routing is what goes where. WakeAt: without an event before, place again then.
+// Routing is the result of Place. WakeAt is the time to place again if no event occurs before.
 type Routing struct {
 	Placed []Placement
 	Failed []Failure
@@ -119,7 +119,7 @@ type Routing struct {
 
 var hows = []string{"completed", "cancelled", "silent"}
 
-// Place gives the waiting requests to instances, as far as there are places.
+// Place assigns waiting requests to instances, as far as they have room.
 func (r *Router) Place(now Time) (Routing, error) {
 	defer r.mu.Unlock()
 	if err := r.enter("Place"); err != nil {
@@ -147,8 +147,9 @@ func (r *Router) Place(now Time) (Routing, error) {
 	return to, nil
 }
 
-// Score is what the placement gives each of these instances for a request that need not be known here: larger is better,
-// NaN: no place now. scores has as many elements as instances. It returns how many are places, and places nothing.
+// Score writes the placement's score of each instance for a request, which may be unknown to the router. Larger is
+// better; NaN: cannot be placed there now. scores must have the length of instances. Score returns the number of
+// instances with room, and places nothing.
 func (r *Router) Score(request *Request, instances []uint64, now Time, scores []float64) (int, error) {
 	const op = "Score"
 	if len(scores) != len(instances) {
@@ -169,8 +170,8 @@ func (r *Router) Score(request *Request, instances []uint64, now Time, scores []
 	return int(possible), err
 }
 
-// PlaceAt gives a request that waits here to an instance of the host's choice. [ErrInvalid] where it does not wait here or
-// the instance is not up: nothing changes then.
+// PlaceAt places a waiting request on an instance of the host's choice. [ErrInvalid] if the request is not waiting or
+// the instance is not up; nothing changes then.
 func (r *Router) PlaceAt(request, instance uint64, now Time) error {
 	defer r.mu.Unlock()
 	if err := r.enter("PlaceAt"); err != nil {
@@ -179,7 +180,7 @@ func (r *Router) PlaceAt(request, instance uint64, now Time) error {
 	return failure("PlaceAt", C.takt_router_place_at(r.p(), C.uint64_t(request), C.uint64_t(instance), C.int64_t(now)), nil)
 }
 
-// InstanceOf is where a request is; 0: it waits here, or is not alive.
+// InstanceOf returns the instance of a request; 0: it is waiting or unknown.
 func (r *Router) InstanceOf(request uint64) uint64 {
 	defer r.mu.Unlock()
 	var instance C.uint64_t
@@ -189,7 +190,7 @@ func (r *Router) InstanceOf(request uint64) uint64 {
 	return uint64(instance)
 }
 
-// AddProfile is the number of what instances of one model, GPU and parallelism are called; of a known name its own.
+// AddProfile returns the profile id for instances of one model, GPU and parallelism. The same name gives the same id.
 func (r *Router) AddProfile(name string) (uint64, error) {
 	defer r.mu.Unlock()
 	if err := r.enter("AddProfile"); err != nil {
@@ -205,12 +206,12 @@ func (r *Router) AddProfile(name string) (uint64, error) {
 	return uint64(profile), err
 }
 
-// AgentRank is what learning has found of an agent.
+// AgentRank is a learned rank of an agent.
 type AgentRank struct {
 	Agent      uint64
-	Rank       float64 // smaller is sooner
-	ExecutionS float64 // expected time that one of its calls runs [s]; 0: not known
-	StagesLeft int     // calls one after another to the end of its workflow, this one included; 0: not known
+	Rank       float64 // a smaller rank runs sooner
+	ExecutionS float64 // expected time that one call of the agent runs [s]; 0: unknown
+	StagesLeft int     // calls until the end of the workflow, including this one; 0: unknown
 }
 
 func (a AgentRank) put(op string, c *C.takt_agent_rank) (err error) {
@@ -219,8 +220,8 @@ func (a AgentRank) put(op string, c *C.takt_agent_rank) (err error) {
 	return err
 }
 
-// RankAgents tells the policies and placements that go by it the ranks of agents, each once, and of those that are not
-// among them.
+// RankAgents sets the ranks of agents, each once, and the rank of all other agents. Policies and placements that rank
+// by agent use them.
 func (r *Router) RankAgents(ranks []AgentRank, otherwise AgentRank, now Time) error {
 	defer r.mu.Unlock()
 	if err := r.enter("RankAgents"); err != nil {
@@ -242,7 +243,7 @@ func (r *Router) RankAgents(ranks []AgentRank, otherwise AgentRank, now Time) er
 	return failure("RankAgents", C.takt_router_epoch(r.p(), epoch, C.int64_t(now)), nil)
 }
 
-// SetAlpha tells workload_balance its alpha, 0 to 1.
+// SetAlpha sets alpha of workload_balance, 0 to 1.
 func (r *Router) SetAlpha(alpha float64, now Time) error {
 	defer r.mu.Unlock()
 	if err := r.enter("SetAlpha"); err != nil {
@@ -255,14 +256,14 @@ func (r *Router) SetAlpha(alpha float64, now Time) error {
 	return nil
 }
 
-// RouterCounts are instances that are up and requests, now. SetAside: of those that wait, too large for every instance
-// that is up.
+// RouterCounts are current numbers of instances that are up and of requests. SetAside: waiting requests that are too
+// large for every instance that is up.
 type RouterCounts struct {
 	Instances                int
 	Alive, Waiting, SetAside int64
 }
 
-// Count what there is.
+// Count returns the current numbers.
 func (r *Router) Count() RouterCounts {
 	defer r.mu.Unlock()
 	c := C.takt_router_counts{struct_size: C.sizeof_takt_router_counts}
@@ -272,7 +273,7 @@ func (r *Router) Count() RouterCounts {
 	return RouterCounts{int(c.instances), int64(c.alive), int64(c.waiting), int64(c.set_aside)}
 }
 
-// Stats are counters since creation, by name: docs/reference/stats.md.
+// Stats returns the counters since creation, by name: docs/reference/stats.md.
 func (r *Router) Stats() map[string]uint64 {
 	defer r.mu.Unlock()
 	if r.enter("Stats") != nil {
@@ -281,7 +282,7 @@ func (r *Router) Stats() map[string]uint64 {
 	return statsOf(func(to *C.takt_stat, n C.size_t) C.size_t { return C.takt_router_stats(r.p(), to, n) })
 }
 
-// LastFault is the last thing that the host said and that cannot be. Count 0: there was none.
+// LastFault returns the most recent fault. Count 0: no faults.
 func (r *Router) LastFault() Fault {
 	defer r.mu.Unlock()
 	c := C.takt_fault{struct_size: C.sizeof_takt_fault}

@@ -1,18 +1,17 @@
-// Package takt decides what a serving engine of language models runs next, and where: the order of requests, keys for
-// hosts that compare by themselves, and the router before several engines. It is the C interface of takt
+// Package takt decides which request an engine for language models runs next, and where. It provides the order of
+// requests, keys for hosts that sort requests themselves, and a router for several engines. It calls takt's C interface
 // (include/takt/c/takt.h) through cgo.
 //
-// Handles ([Ranker], [Queue], [Router]) may be used by any goroutine: each has one lock, and calls wait for it. Close frees
-// what a handle holds, a second Close does nothing, and a handle that nobody has closed is freed by the garbage collector.
-// After Close every call says [ErrClosed]. C keeps no pointer of Go's: what is handed in is copied, what is handed out is
-// Go's own.
+// Any goroutine may use a handle ([Ranker], [Queue], [Router]): each has one lock. Close frees its memory; a second
+// Close has no effect. The garbage collector frees a handle that was not closed. Every call after Close returns
+// [ErrClosed]. C keeps no Go pointers: arguments and results are copied.
 //
-// Build the library first (cmake --build --preset release --target takt_c_archive): inside the source tree nothing more is
-// needed. Elsewhere CGO_CFLAGS names the folder of takt/c/takt.h and CGO_LDFLAGS that of libtakt_c.a:
+// Build the library first (cmake --build --preset release --target takt_c_archive). Inside the source tree, that is
+// all. Elsewhere, CGO_CFLAGS names the folder of takt/c/takt.h and CGO_LDFLAGS the folder of libtakt_c.a:
 //
 //	CGO_CFLAGS=-I/opt/takt/include CGO_LDFLAGS=-L/opt/takt/lib go build
 //
-// With the tag takt_pkgconfig both come of pkg-config's takt_c, and the shared library is linked.
+// With the tag takt_pkgconfig, both come from pkg-config's takt_c, and the shared library is linked.
 package takt
 
 /*
@@ -34,37 +33,37 @@ import (
 	"unsafe"
 )
 
-// Time is an instant of the host's own clock [ns], which takt never reads.
+// Time is an instant of the host's clock [ns]. takt never reads the clock.
 type Time int64
 
 const (
-	// Never is a time that never comes; of a bound: none.
+	// Never is a time that never comes; for a bound: unlimited.
 	Never Time = math.MaxInt64
-	// Unset is a time that is not told.
+	// Unset is a time that is not set.
 	Unset Time = math.MinInt64
 )
 
-// What is wrong with a call, for errors.Is. Nothing of a call that fails has happened.
+// Causes of errors, for errors.Is. A call that returns an error had no effect.
 var (
-	// ErrInvalid is a value that cannot be meant.
-	ErrInvalid = errors.New("a value that cannot be meant")
-	// ErrClosed is a handle that has been closed.
+	// ErrInvalid means that a value is invalid.
+	ErrInvalid = errors.New("invalid value")
+	// ErrClosed means that the handle has been closed.
 	ErrClosed = errors.New("the handle is closed")
-	// ErrMemory is memory that has ended.
-	ErrMemory = errors.New("memory has ended")
-	// ErrInternal is a status that only a fault of this package can have.
+	// ErrMemory means that memory ran out.
+	ErrMemory = errors.New("out of memory")
+	// ErrInternal is a status that only a bug in this package can cause.
 	ErrInternal = errors.New("internal")
 )
 
-// Error says which call failed, and what of it is at fault.
+// Error describes a failed call.
 type Error struct {
-	Op    string // "NewRouter"
-	Field string // that is at fault, such as "placement"; empty: not one alone
-	Text  string // for people
+	Op    string // name of the call, such as "NewRouter"
+	Field string // invalid field, such as "placement"; empty: not a single one
+	Text  string // message for people
 	cause error
 }
 
-// Error is op, field and text in one line.
+// Error returns op, field and text in one line.
 func (e *Error) Error() string {
 	text := e.Text
 	if text == "" {
@@ -76,14 +75,14 @@ func (e *Error) Error() string {
 	return "takt: " + e.Op + ": " + text
 }
 
-// Unwrap gives [ErrInvalid] and the like.
+// Unwrap returns the cause, such as [ErrInvalid].
 func (e *Error) Unwrap() error { return e.cause }
 
 func invalid(op, field, format string, args ...any) error {
 	return &Error{Op: op, Field: field, Text: fmt.Sprintf(format, args...), cause: ErrInvalid}
 }
 
-// failure of a status; told (may be nil) is what creation has said, "FIELD: what is wrong with it".
+// failure returns the error of a status; told (may be nil) is the text of a failed creation, "FIELD: MESSAGE".
 func failure(op string, status C.takt_status, told *C.takt_error) error {
 	if status == C.TAKT_OK {
 		return nil
@@ -107,27 +106,27 @@ func failure(op string, status C.takt_status, told *C.takt_error) error {
 	return e
 }
 
-// Version is that of the library, such as "0.1.0".
+// Version returns the version of the library, such as "0.1.0".
 func Version() string { return C.GoString(C.takt_version()) }
 
-// Fault is the last thing that the host said and that cannot be: nothing of it was believed. Kinds are those of
-// docs/reference/mistakes.md, by number as in takt.h.
+// Fault is an invalid input of the host, which was ignored. docs/reference/mistakes.md describes the kinds; takt.h
+// numbers them.
 type Fault struct {
 	Kind           int
-	Count          uint64 // so far, with this one
-	Request        uint64 // that it names; 0: none
+	Count          uint64 // faults so far, including this one
+	Request        uint64 // request involved; 0: none
 	At             Time
 	Said, Expected int64
 }
 
-// Failure is a request that the host is to fail towards its client.
+// Failure is a request whose failure the host reports to the client.
 type Failure struct {
 	Request uint64
 	Reason  FailReason
 	Code    uint16
 }
 
-// FailReason is why a request failed.
+// FailReason is the reason why a request failed.
 type FailReason uint8
 
 // The reasons of takt.h.
@@ -144,17 +143,17 @@ const (
 
 var failReasons = []string{"invalid", "never fits", "kv exhausted", "expired", "shed", "draining", "host", "id in use"}
 
-// String is the reason's name, such as "expired".
+// String returns the name of the reason, such as "expired".
 func (r FailReason) String() string {
 	return nameOf(failReasons, uint32(r))
 }
 
 // ---- handles --------------------------------------------------------------------------------------------------------
 
-// handle is a C handle, its lock, and room for what is handed in.
+// handle is a C handle, its lock, and memory for arguments.
 type handle struct {
 	mu      sync.Mutex
-	c       unsafe.Pointer // nil: it is closed
+	c       unsafe.Pointer // nil: closed
 	room    *room
 	release func(unsafe.Pointer)
 	cleanup runtime.Cleanup
@@ -169,7 +168,7 @@ func (h *handle) open(c unsafe.Pointer, release func(unsafe.Pointer)) {
 	}, c)
 }
 
-// Close frees what the handle holds. It never fails.
+// Close frees the handle's memory. It never fails.
 func (h *handle) Close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -192,12 +191,12 @@ func (h *handle) enter(op string) error {
 	return nil
 }
 
-// room is memory of C's for the arguments of one call: C must not see pointers that lie in memory of Go's.
+// room is C memory for the arguments of one call: C must not see pointers into Go memory.
 type room struct {
 	block unsafe.Pointer
 	size  uintptr
 	used  uintptr
-	more  []unsafe.Pointer // where one block was not enough; the next call has a larger one
+	more  []unsafe.Pointer // further blocks if one was too small; the next call has a larger one
 	asked uintptr
 }
 
@@ -221,7 +220,7 @@ func (r *room) free() {
 	r.block, r.size = nil, 0
 }
 
-// take gives n elements, zeroed.
+// take returns n zeroed elements.
 func take[T any](r *room, n int) []T {
 	if n == 0 {
 		return nil
@@ -251,7 +250,7 @@ func copied[T any](r *room, from []T) *T {
 	return &to[0]
 }
 
-// text is a copy for C, which the caller frees.
+// text returns a copy for C, which the caller frees.
 func text(op, field, s string) (*C.char, error) {
 	if strings.ContainsRune(s, 0) {
 		return nil, invalid(op, field, "%s is %q: must not contain a null character", field, s)
@@ -259,7 +258,7 @@ func text(op, field, s string) (*C.char, error) {
 	return C.CString(s), nil
 }
 
-// nameOf is an enum's name; a number that a later library adds is its own.
+// nameOf returns the name of an enum's number; a number from a newer library is named by its digits.
 func nameOf(names []string, number uint32) string {
 	if int(number) < len(names) {
 		return names[number]
@@ -274,7 +273,7 @@ func first[T any](s []T) *T {
 	return &s[0]
 }
 
-// whole is a number of C's int32_t.
+// whole returns the value as an int32_t of C.
 func whole(op, field string, value, least int) (C.int32_t, error) {
 	if value < least || value > math.MaxInt32 {
 		return 0, invalid(op, field, "%s is %d: must be a whole number from %d to %d", field, value, least, math.MaxInt32)

@@ -40,7 +40,7 @@ func ask(id uint64, prompt int, output float64) Request {
 	return r
 }
 
-// Keys of sjf are by hand: the expected output alone orders.
+// sjf orders by expected output alone.
 func TestRankerOrdersAsSaid(t *testing.T) {
 	r, err := NewRanker("sjf")
 	must(t, err)
@@ -103,7 +103,7 @@ func TestErrorsNameTheField(t *testing.T) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
-	if c := r.Count(); c != (RouterCounts{}) { // nothing of a batch with a fault has happened
+	if c := r.Count(); c != (RouterCounts{}) { // a batch with a fault has no effect
 		t.Errorf("counts %+v", c)
 	}
 }
@@ -114,7 +114,7 @@ func TestRouterPlacesScoresAndForgets(t *testing.T) {
 		Arrived{ask(11, 100, 900)}, Arrived{ask(12, 100, 30)}, Arrived{ask(13, 10, 50)}))
 	routing, err := r.Place(0)
 	must(t, err)
-	// 12 is the shortest and does not fit into 2; 13 is next; 11 waits.
+	// Request 12 is the shortest and does not fit into instance 2; 13 is next; 11 waits.
 	if want := []Placement{{12, 1, 1}, {13, 2, 2}}; !slices.Equal(routing.Placed, want) {
 		t.Fatalf("placed %v, want %v", routing.Placed, want)
 	}
@@ -129,7 +129,7 @@ func TestRouterPlacesScoresAndForgets(t *testing.T) {
 	if c := r.Count(); c != (RouterCounts{Instances: 2, Alive: 2}) {
 		t.Errorf("counts %+v", c)
 	}
-	// An instance that goes leaves its requests waiting.
+	// When an instance goes down, its requests wait again.
 	must(t, r.On(2*second, InstanceDown{Instance: 1}))
 	if c := r.Count(); c.Waiting != 1 || c.Instances != 1 {
 		t.Errorf("counts %+v", c)
@@ -137,7 +137,7 @@ func TestRouterPlacesScoresAndForgets(t *testing.T) {
 	if s := r.Stats(); s["returned"] != 1 || s["arrived"] != 3 || s["ended"] != 1 {
 		t.Errorf("stats %v", s)
 	}
-	must(t, r.On(2*second, RequestEnded{Request: 11, Instance: 1, Life: 1, Failed: true})) // of a life that is over
+	must(t, r.On(2*second, RequestEnded{Request: 11, Instance: 1, Life: 1, Failed: true})) // of an earlier life
 	must(t, r.On(2*second, InstanceUp{Instance{ID: 1, Life: 9}}, InstanceDown{Instance: 1, Life: 8}))
 	if s, c := r.Stats(), r.Count(); s["told_late"] != 2 || c.Instances != 2 || c.Alive != 2 {
 		t.Errorf("stats %v, counts %+v", s, c)
@@ -148,7 +148,7 @@ func TestRouterPlacesScoresAndForgets(t *testing.T) {
 	}
 }
 
-// Scores of least_loaded are -(4 waiting + running), by hand.
+// The score of least_loaded is -(4 waiting + running).
 func TestScoresOfGivenInstances(t *testing.T) {
 	r := newRouter(t, RouterOptions{Placement: "least_loaded(waiting_weight=4)"})
 	must(t, r.On(0, InstanceUp{Instance{ID: 1}}, InstanceUp{Instance{ID: 2}},
@@ -255,11 +255,11 @@ func TestClosedHandlesSaySo(t *testing.T) {
 		}
 	}
 	if r.Stats() != nil || q.Len() != 0 || r.Count() != (RouterCounts{}) || k.Traits() != 0 {
-		t.Error("a closed handle knows something")
+		t.Error("a closed handle returned data")
 	}
 }
 
-// One handle and many goroutines: under the race detector, and with a close in the middle.
+// Many goroutines use one handle, which is closed meanwhile; for the race detector.
 func TestGoroutines(t *testing.T) {
 	r := newRouter(t, RouterOptions{Policy: "sjf", Placement: "prefix"})
 	for i := range uint64(8) {
@@ -346,8 +346,8 @@ func BenchmarkScore(b *testing.B) {
 	}
 }
 
-// Candidates are looked for where they were the time before: whatever order they come in, and whatever comes and goes, each
-// has the score that it has alone.
+// The lookup of candidates starts at the previous position. In any order, and with instances coming and going, each
+// candidate has the score that it has alone.
 func TestScoreOfEachIsThatOfItAlone(t *testing.T) {
 	r := newRouter(t, RouterOptions{Placement: "least_loaded"})
 	random := rand.New(rand.NewPCG(7, 7))
@@ -388,7 +388,7 @@ func TestScoreOfEachIsThatOfItAlone(t *testing.T) {
 			possible += alone
 		}
 		if n != 0 {
-			t.Fatalf("%d more scores than there are", n)
+			t.Fatalf("%d more scores than instances with room", n)
 		}
 	}
 	if possible < 1000 {
@@ -396,7 +396,7 @@ func TestScoreOfEachIsThatOfItAlone(t *testing.T) {
 	}
 }
 
-// C reads a text up to its first null character, and 32 bits of a number.
+// C reads a text up to its first null character, and only 32 bits of a number.
 func TestWhatCWouldCutOffIsRefused(t *testing.T) {
 	r := newRouter(t, RouterOptions{})
 	_, ranker := NewRanker("sjf\x00nonsense")
@@ -426,7 +426,7 @@ func TestEachNumberOfTheHeaderHasItsName(t *testing.T) {
 	for prefix, names := range map[string][]string{"FAIL": failReasons, "WORKFLOW": hows} {
 		found := regexp.MustCompile("TAKT_"+prefix+`_(\w+) = (\d+)`).FindAllStringSubmatch(string(header), -1)
 		if len(found) != len(names) {
-			t.Errorf("%s: the header has %d, and there are names for %d", prefix, len(found), len(names))
+			t.Errorf("%s: the header has %d names, this package has %d", prefix, len(found), len(names))
 		}
 		for i, f := range found {
 			if name := strings.ToLower(strings.ReplaceAll(f[1], "_", " ")); f[2] != fmt.Sprint(i) || nameOf(names, uint32(i)) != name {
@@ -434,7 +434,7 @@ func TestEachNumberOfTheHeaderHasItsName(t *testing.T) {
 			}
 		}
 		if nameOf(names, 200) != "200" {
-			t.Errorf("of a later library: %s", nameOf(names, 200))
+			t.Errorf("a number from a later library: %s", nameOf(names, 200))
 		}
 	}
 }

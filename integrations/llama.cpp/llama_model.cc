@@ -28,7 +28,7 @@ using serving::Sample;
 using takt::KvAction;
 using takt::RequestId;
 
-// What the library says: warnings and errors alone.
+// Prints warnings and errors of the library, and nothing else.
 void Log(ggml_log_level level, const char* text, void*) {
   if (level == GGML_LOG_LEVEL_WARN || level == GGML_LOG_LEVEL_ERROR) std::fputs(text, stderr);
 }
@@ -60,7 +60,7 @@ class LlamaText final : public serving::Vocabulary {
     for (;;) {
       const auto room = static_cast<std::int32_t>(text.size());
       const std::int32_t n = llama_chat_apply_template(form, chat.data(), chat.size(), true, text.data(), room);
-      if (n < 0) return false;  // a form that the library does not know
+      if (n < 0) return false;  // the library does not know this template
       text.resize(static_cast<std::size_t>(n));
       if (n <= room) break;
     }
@@ -119,7 +119,7 @@ class LlamaCompute final : public serving::ComputedKv, private Sequences {
   std::span<const Sample> samples() const override { return samples_; }
 
  private:
-  using State = std::vector<std::uint8_t>;  // of a sequence, in the host's memory
+  using State = std::vector<std::uint8_t>;  // state of a sequence in host memory
   struct Away {
     State state;
     std::vector<std::int32_t> tokens;
@@ -153,7 +153,7 @@ class LlamaCompute final : public serving::ComputedKv, private Sequences {
   SequenceBook book_;
   std::unordered_map<RequestId, Away> away_;
   std::unordered_map<std::uint64_t, State> saved_;
-  std::int64_t nodes_left_ = -1;  // of the graph, before the step is aborted; -1: it is not
+  std::int64_t nodes_left_ = -1;  // nodes of the graph until the step is aborted; -1: not aborted
 
   // The step, by row.
   std::vector<llama_token> token_;
@@ -204,8 +204,8 @@ bool LlamaCompute::CopyIn(RequestId request) {
   away_.erase(found);
   const std::int32_t sequence = book_.sequence(request);
   if (sequence < 0 || Strikes(options_.faults.move)) return false;
-  // The state may have more than was to be kept, and there are cells for that alone: so the rest is not written where
-  // it does not fit.
+  // The state may hold more than is kept, and only the kept part has cells. So the rest is not written if it does not
+  // fit.
   if (!StateIn(away.state, sequence)) return false;
   Remove(sequence, static_cast<std::int32_t>(away.tokens.size()));
   book_.Publish(request, away.tokens, away.tokens.size());
@@ -249,9 +249,9 @@ std::int32_t LlamaCompute::Decode() {
 Computed LlamaCompute::Run() {
   if (token_.empty()) return Computed::kDone;
   if (const std::int32_t code = Decode(); code != 0) {
-    // Parts of the batch that were computed stay behind: they go, so that all is as it was.
+    // Remove the parts of the batch that were computed, which restores the previous state.
     for (const auto& [sequence, position] : begins_) Remove(sequence, position);
-    if (code == 1) book_.DropIdle();  // the counts differ: what nobody needs goes
+    if (code == 1) book_.DropIdle();  // the counts differ: drop idle sequences
     return code > 0 ? Computed::kNothing : Computed::kBroken;
   }
   for (std::size_t row = 0; row < wanted_.size(); ++row) {
@@ -287,7 +287,7 @@ absl::StatusOr<Faults> ParseFaults(const std::string& text) {
     else if (name == "seed") faults.seed = static_cast<std::uint64_t>(value);
     else
       return absl::InvalidArgumentError(
-          fmt::format("--fault {}: there are no_room, aborted and move (0 to 1), missing_cells and seed", part));
+          fmt::format("--fault {}: unknown; expected no_room, aborted or move (0 to 1), missing_cells or seed", part));
   }
   return faults;
 }
@@ -307,13 +307,13 @@ absl::StatusOr<std::unique_ptr<LlamaModel>> LlamaModel::Load(const LlamaOptions&
   llama_model_params params = llama_model_default_params();
   params.n_gpu_layers = 0;
   llama_model* model = llama_model_load_from_file(options.path.c_str(), params);
-  if (model == nullptr) return absl::InvalidArgumentError("--model " + options.path + ": no model that can be read");
+  if (model == nullptr) return absl::InvalidArgumentError("--model " + options.path + ": is not a readable model");
   std::unique_ptr<LlamaModel> loaded(new LlamaModel(options, model, cells));
   const bool whole = !llama_model_is_recurrent(model) && !llama_model_is_hybrid(model) &&
                      llama_model_n_swa(model) == 0 && !llama_model_has_encoder(model);
   if (!whole) {
     return absl::InvalidArgumentError("--model " + options.path +
-                                      ": recurrent models, encoders and sliding windows are not served");
+                                      ": recurrent models, encoders and sliding windows are unsupported");
   }
   return loaded;
 }
@@ -325,28 +325,29 @@ std::size_t LlamaModel::max_context() const {
 }
 
 absl::StatusOr<std::unique_ptr<serving::ComputedKv>> LlamaModel::Open(const serving::EngineOptions& options) const {
-  if (options.overlap) return absl::InvalidArgumentError("--option overlap: the library computes one thing at a time");
-  if (!options.retention.empty()) return absl::InvalidArgumentError("--retention: this host counts its KV itself");
+  if (options.overlap) return absl::InvalidArgumentError("--option overlap: unsupported");
+  if (!options.retention.empty())
+    return absl::InvalidArgumentError("--retention: unsupported: this host counts its KV");
   const auto most = static_cast<std::int32_t>(llama_max_parallel_sequences());
   const std::int32_t sequences =
       options_.sequences > 0 ? options_.sequences : std::min(4 * options.scheduler.max_running, most);
   if (options.scheduler.max_running > sequences) {
-    return absl::InvalidArgumentError(fmt::format("--max-seqs {}: there are --sequences {} for those that run",
-                                                  options.scheduler.max_running, sequences));
+    return absl::InvalidArgumentError(
+        fmt::format("--max-seqs {}: must be at most --sequences {}", options.scheduler.max_running, sequences));
   }
   llama_context_params params = llama_context_default_params();
   params.n_ctx = static_cast<std::uint32_t>(std::max(1, options.gpu_blocks.value - options_.faults.missing_cells));
   params.n_batch = static_cast<std::uint32_t>(options.limits.tokens.value);
   params.n_ubatch = std::min(params.n_batch, static_cast<std::uint32_t>(options_.ubatch));
   params.n_seq_max = static_cast<std::uint32_t>(sequences);
-  params.n_outputs_max = std::max(params.n_batch, params.n_seq_max);  // the library reserves as many as sequences
+  params.n_outputs_max = std::max(params.n_batch, params.n_seq_max);  // the library reserves outputs for all sequences
   params.n_threads = params.n_threads_batch = static_cast<std::int32_t>(options.threads);
   params.kv_unified = true;
   params.no_perf = true;
   if (options_.no_flash) params.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_DISABLED;
   if (options_.kv_f32) params.type_k = params.type_v = GGML_TYPE_F32;
   llama_context* context = llama_init_from_model(model_, params);
-  if (context == nullptr) return absl::ResourceExhaustedError("the library makes no context of this size");
+  if (context == nullptr) return absl::ResourceExhaustedError("the library cannot create a context of this size");
   const auto vocab = static_cast<std::int32_t>(text_->size());
   const std::int32_t cells = options.gpu_blocks.value;
   const BookOptions book = {.cells = cells,

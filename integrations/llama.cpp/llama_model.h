@@ -1,4 +1,4 @@
-// libllama as a model that an engine serves: rows of a plan become a llama_batch.
+// libllama as a served model: rows of a plan become a llama_batch.
 #ifndef TAKT_INTEGRATIONS_LLAMA_CPP_LLAMA_MODEL_H_
 #define TAKT_INTEGRATIONS_LLAMA_CPP_LLAMA_MODEL_H_
 
@@ -14,35 +14,34 @@ struct llama_model;
 
 namespace llama_host {
 
-// Faults on purpose, for tests: each with this chance, from a seed. Context cells that takt is told of and that are not
-// there make llama_decode find no room by itself.
+// Injected faults for tests, each with this probability, from a seed. missing_cells are cells that takt counts but the
+// context lacks, so that llama_decode runs out of room.
 struct Faults {
-  double no_room = 0;  // llama_decode is not called, and counts as 1
-  double aborted = 0;  // llama_decode is aborted in the middle, and gives 2
-  double move = 0;  // no memory for a copy to the host
+  double no_room = 0;  // llama_decode is not called, and returns 1
+  double aborted = 0;  // llama_decode is aborted midway, and returns 2
+  double move = 0;  // a copy to host memory runs out of memory
   std::int32_t missing_cells = 0;
   std::uint64_t seed = 1;
 };
 
-// "no_room=0.01,aborted=0.01,move=0.1,missing_cells=64,seed=3". InvalidArgument names the part that is wrong.
+// "no_room=0.01,aborted=0.01,move=0.1,missing_cells=64,seed=3". InvalidArgument names the invalid part.
 absl::StatusOr<Faults> ParseFaults(const std::string& text);
 
 struct LlamaOptions {
-  std::string path;  // of a GGUF file
-  std::int32_t sequences =
-      0;  // that the context is made with: those that run, wait with KV, and lie idle; 0: 4 * max_running
-  // That the host's memory keeps of requests that have ended and whose sequences gave way, for prefixes; -1: four times
-  // as many as the context has.
+  std::string path;  // path of a GGUF file
+  std::int32_t sequences = 0;  // sequences of the context: running, waiting with KV, and idle; 0: 4 * max_running
+  // Maximum cells in host memory for idle sequences that were evicted, for reuse as prefixes; -1: four times the
+  // context's cells.
   std::int32_t saved_cells = -1;
-  std::int32_t ubatch = 512;  // tokens that are computed at once, at most
+  std::int32_t ubatch = 512;  // maximum tokens per library call
   bool kv_f32 = false;  // keys and values in single precision, not half
-  bool no_flash = false;  // attention in one piece: its sums do not go by how many rows a sequence has in a batch
+  bool no_flash = false;  // attention whose sums do not depend on the batch
   Faults faults = {};
 };
 
 class LlamaModel final : public serving::ServedModel {
  public:
-  // InvalidArgument: there is no such file, it is no model, or one whose cache cannot be cut at any position.
+  // InvalidArgument: the file is missing or no model, or its cache does not support cuts at any position.
   static absl::StatusOr<std::unique_ptr<LlamaModel>> Load(const LlamaOptions& options, std::int32_t cells);
   ~LlamaModel() override;
 

@@ -1,4 +1,4 @@
-// llama_host: a server over libllama whose batches takt decides. docs/howto/llama_host.md
+// llama_host: a server on libllama whose batches takt plans. docs/howto/llama_host.md
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -32,27 +32,22 @@ class LlamaHost final : public serving::Program {
   const char* examples() const override { return kExamples; }
 
   void AddModel(Group group) override {
-    group.Add("--model", options_.path, "FILE", "the model, in GGUF");
-    group.AddFlag("--no-flash-attention", options_.no_flash,
-                  "attention whose sums do not go by how many rows of a sequence stand in a batch");
-    group.AddFlag("--kv-f32", options_.kv_f32, "keys and values in single precision, not half");
+    group.Add("--model", options_.path, "FILE", "GGUF file of the model");
+    group.AddFlag("--no-flash-attention", options_.no_flash, "use attention whose sums do not depend on the batch");
+    group.AddFlag("--kv-f32", options_.kv_f32, "keep keys and values in single precision, not half");
   }
 
   void AddEngine(Group group, Arguments& to) override {
     to.kv_blocks = 4096, to.block_tokens = 1;
-    group.Add("--cells", to.kv_blocks, "N", "tokens that the KV cache holds, of all requests together (n_ctx)",
-              Whole(1, 1 << 24));
-    group.Add("--host-cells", to.cpu_blocks, "N", "tokens of KV that the host's memory may hold", Whole(0, 1 << 24));
+    group.Add("--cells", to.kv_blocks, "N", "tokens in the KV cache for all requests (n_ctx)", Whole(1, 1 << 24));
+    group.Add("--host-cells", to.cpu_blocks, "N", "tokens of KV in host memory, at most", Whole(0, 1 << 24));
     group.Add("--sequences", options_.sequences, "N",
-              "requests that may have KV, idle ones for their prefixes too (n_seq_max) [4 * --max-seqs]",
-              Whole(1, 256));
+              "requests with KV, including idle ones kept as prefixes (n_seq_max) [4 * --max-seqs]", Whole(1, 256));
     group.Add("--saved-cells", options_.saved_cells, "N",
-              "tokens of KV that the host's memory keeps of requests that have ended, for prefixes [4 * --cells]",
-              Whole(0, 1 << 24));
-    group.Add("--ubatch", options_.ubatch, "N", "tokens that the library computes at once (n_ubatch)",
-              Whole(1, 1 << 20));
+              "tokens of KV in host memory for ended requests, reused as prefixes [4 * --cells]", Whole(0, 1 << 24));
+    group.Add("--ubatch", options_.ubatch, "N", "tokens per library call (n_ubatch)", Whole(1, 1 << 20));
     group.Add("--fault", faults_, "K=V,...",
-              "faults on purpose: no_room, aborted and move with this chance, missing_cells, seed");
+              "inject faults: probabilities no_room, aborted and move; missing_cells; seed");
   }
 
   absl::StatusOr<std::unique_ptr<serving::ServedModel>> Load(const Arguments& arguments) override {

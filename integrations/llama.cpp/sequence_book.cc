@@ -26,7 +26,7 @@ void SequenceBook::Live(std::uint32_t cell, std::int32_t by) {
   live_cells_ += c.live > 0 ? 1 : 0;
 }
 
-// What a sequence holds beyond so many cells goes.
+// Removes the cells of a sequence beyond this number.
 void SequenceBook::Trim(std::int32_t sequence, std::size_t cells) {
   Sequence& s = At(sequence);
   const bool live = static_cast<bool>(s.owner);
@@ -42,7 +42,7 @@ void SequenceBook::Trim(std::int32_t sequence, std::size_t cells) {
   cache_.Remove(sequence, static_cast<std::int32_t>(cells));
 }
 
-// An idle sequence; -1: none.
+// Returns the least recently used idle sequence that may go; -1: none.
 template <class F>
 std::int32_t SequenceBook::LeastRecentlyUsed(F&& may_go) const {
   std::int32_t best = kNone;
@@ -56,8 +56,8 @@ std::int32_t SequenceBook::LeastRecentlyUsed(F&& may_go) const {
   return best;
 }
 
-// So many free cells. There must be as many that no request holds. Who holds a cell of a sequence holds all before it,
-// too: so those that living requests share, or are about to, lie in front.
+// Frees cells until this many are free. Enough cells must be unused by requests. A sequence that holds a cell also
+// holds all earlier ones, so cells shared with live requests are at the front.
 void SequenceBook::MakeRoom(std::size_t cells) {
   while (free_.size() < cells) {
     const std::int32_t oldest =
@@ -75,7 +75,7 @@ void SequenceBook::MakeRoom(std::size_t cells) {
   }
 }
 
-// An idle sequence gives way.
+// Evicts an idle sequence.
 void SequenceBook::Evict(std::int32_t sequence) {
   Save(sequence);
   evicted_tokens_ += static_cast<std::int64_t>(At(sequence).cells.size());
@@ -83,7 +83,7 @@ void SequenceBook::Evict(std::int32_t sequence) {
   At(sequence) = {};
 }
 
-// Idle sequences beyond the lanes that no living one has give way.
+// Evicts idle sequences beyond the lanes, unless they are pinned.
 void SequenceBook::KeepToLanes() {
   for (auto used = std::ranges::count(sequences_, true, &Sequence::used); used > options_.lanes; --used) {
     const std::int32_t oldest = LeastRecentlyUsed([](const Sequence& s) { return s.pins == 0; });
@@ -92,7 +92,7 @@ void SequenceBook::KeepToLanes() {
   }
 }
 
-// A request's sequence is idle from now on, or empty.
+// Makes a request's sequence idle, or empty.
 void SequenceBook::LetGo(std::int32_t sequence, bool keep) {
   Sequence& s = At(sequence);
   Trim(sequence, keep ? s.tokens.size() : 0);
@@ -132,7 +132,7 @@ SequenceBook::Saved* SequenceBook::FindSaved(const Holding& holding) {
   return found == shelf->second.end() ? nullptr : &*found;
 }
 
-// The last one of a shelf takes the shelf with it.
+// Removes a saved sequence, and its shelf if it was the last one.
 void SequenceBook::DropSaved(std::uint64_t head, std::size_t at) {
   const auto found = saved_.find(head);
   TAKT_ASSERT(found != saved_.end());
@@ -143,11 +143,12 @@ void SequenceBook::DropSaved(std::uint64_t head, std::size_t at) {
   if (shelf.empty()) saved_.erase(found);
 }
 
-// The least recently used go, until there is room for so many tokens or all that are left are about to be loaded.
+// Evicts the least recently used saved sequences until there is room for this many tokens, or only pinned ones are
+// left.
 void SequenceBook::MakeRoomToSave(std::size_t tokens) {
   while (saved_tokens_ + static_cast<std::int64_t>(tokens) > options_.saved_tokens) {
     const Saved* oldest = nullptr;
-    std::size_t at = 0;  // on its shelf
+    std::size_t at = 0;  // index on its shelf
     for (const auto& [head, shelf] : saved_) {
       for (std::size_t i = 0; i < shelf.size(); ++i) {
         if (shelf[i].pins == 0 && (oldest == nullptr || shelf[i].touched < oldest->touched)) oldest = &shelf[i], at = i;
@@ -158,7 +159,7 @@ void SequenceBook::MakeRoomToSave(std::size_t tokens) {
   }
 }
 
-// An idle sequence, before it gives way, unless another one has all of it.
+// Saves an idle sequence before its eviction, unless another one contains it.
 void SequenceBook::Save(std::int32_t sequence) {
   const Sequence& s = At(sequence);
   const std::uint64_t head = Head(s.tokens);
@@ -170,7 +171,7 @@ void SequenceBook::Save(std::int32_t sequence) {
     Shelf& shelf = found->second;
     if (std::ranges::any_of(shelf, [&s](const Saved& other) { return BeginsWith(other.tokens, s.tokens); })) return;
     for (std::size_t i = shelf.size(); i-- > 0;) {
-      if (shelf[i].pins == 0 && BeginsWith(s.tokens, shelf[i].tokens)) DropSaved(head, i);  // the shelf goes at 0 alone
+      if (shelf[i].pins == 0 && BeginsWith(s.tokens, shelf[i].tokens)) DropSaved(head, i);
     }
   }
   MakeRoomToSave(s.tokens.size());
@@ -180,11 +181,11 @@ void SequenceBook::Save(std::int32_t sequence) {
   saved_[head].push_back({.number = last_saved_, .tokens = s.tokens, .touched = s.touched});
 }
 
-// Into a request's sequence, which is empty: what was promised of what is saved. There is room for all that is saved.
+// Loads a promised saved sequence into a request's empty sequence. There is room for the whole saved sequence.
 bool SequenceBook::LoadSaved(Holding& holding, std::int32_t sequence) {
   Saved* saved = FindSaved(holding);
   if (saved == nullptr) return false;  // it failed another wish of this plan
-  if (!cache_.Load(holding.saved, sequence)) {  // it is of no use to the next one, either
+  if (!cache_.Load(holding.saved, sequence)) {  // useless for later requests too
     DropSaved(holding.head, static_cast<std::size_t>(saved - saved_[holding.head].data()));
     return false;
   }
@@ -204,8 +205,8 @@ void SequenceBook::CachedTokens(std::span<takt::KvHit> hits) {
   for (takt::KvHit& hit : hits) hit.tokens = {Promise(hit.request->id, hit.request->prompt_tokens.value - 1)};
 }
 
-// The longest beginning that any sequence shares with the prompt, or that is saved, but for the last token, which is
-// computed to sample from.
+// The longest prefix of the prompt in any sequence, live or saved, without the last token, which is computed for
+// sampling.
 std::int32_t SequenceBook::Promise(takt::RequestId request, std::int32_t most) {
   Holding& holding = holdings_[request];
   holding.donor = kNone, holding.saved = 0, holding.promised = 0;
@@ -234,13 +235,13 @@ std::span<const std::int32_t> SequenceBook::Promising(const Holding& holding) co
   return saved == nullptr ? std::span<const std::int32_t>() : saved->tokens;
 }
 
-// What was promised is there still.
+// Returns true if the promised tokens are still there.
 bool SequenceBook::Stands(const Holding& holding) const {
   if (holding.promised == 0) return true;
   return BeginsWith(Promising(holding), std::span(holding.prompt).first(static_cast<std::size_t>(holding.promised)));
 }
 
-// What was promised stays until the plan's wishes are answered, or (-1) need not any more.
+// Pins the promised tokens until the plan's wishes are answered; -1 unpins them.
 void SequenceBook::Pin(const Holding& holding, std::int32_t by) {
   if (holding.saved != 0) {
     if (Saved* saved = FindSaved(holding)) saved->pins += by;
@@ -252,7 +253,7 @@ void SequenceBook::Pin(const Holding& holding, std::int32_t by) {
 }
 
 void SequenceBook::Reserve(takt::StepId, std::span<takt::KvReservation> wishes) {
-  // What was promised in this plan is pinned first, so that no other wish of it evicts it.
+  // Pin the promises of this plan first, so that no other wish evicts them.
   for (const takt::KvReservation& wish : wishes) {
     Holding& holding = holdings_[wish.request];
     if (holding.sequence != kNone || holding.away) holding.promised = 0;
@@ -261,7 +262,7 @@ void SequenceBook::Reserve(takt::StepId, std::span<takt::KvReservation> wishes) 
   }
   for (takt::KvReservation& wish : wishes) {
     Holding& holding = holdings_[wish.request];
-    // Where a promise does not stand any more, the request is asked about again.
+    // If a promise no longer holds, the scheduler queries the request again.
     wish.granted = holding.promised != kNone && Grant(wish.request, holding, wish.want.value);
     if (!wish.granted && holding.promised > 0) Pin(holding, -1);
     holding.promised = 0;
@@ -273,7 +274,7 @@ bool SequenceBook::Grant(takt::RequestId request, Holding& holding, std::int32_t
   const auto shared = static_cast<std::size_t>(holding.saved == 0 ? holding.promised : 0);
   const std::size_t held = fresh ? shared : At(holding.sequence).cells.size();
   const std::size_t more = static_cast<std::size_t>(std::max(want, 0)) - std::min(held, static_cast<std::size_t>(want));
-  // What is saved comes whole, and is cut then.
+  // A saved sequence is loaded whole, then cut.
   const bool loads = fresh && holding.promised > 0 && holding.saved != 0;
   const std::size_t room = loads ? std::max(more, Promising(holding).size()) : more;
   if (room > static_cast<std::size_t>(Unused())) return false;
@@ -283,7 +284,7 @@ bool SequenceBook::Grant(takt::RequestId request, Holding& holding, std::int32_t
     Sequence& s = At(sequence);
     s.used = true, s.owner = request;
     holding.sequence = sequence;
-    if (!loads && holding.promised > 0) {  // its cells are living by the pin, which is the sequence's from here on
+    if (!loads && holding.promised > 0) {  // the pin keeps its cells live; the sequence takes them over
       Sequence& donor = At(holding.donor);
       --donor.pins;
       donor.touched = ++clock_;
@@ -314,8 +315,8 @@ bool SequenceBook::Grant(takt::RequestId request, Holding& holding, std::int32_t
   return true;
 }
 
-// One that holds nothing; where all hold something, the idle one that was used least recently gives way, and last of
-// all the donor itself, which the request then takes over.
+// Returns an empty sequence. If there is none, it evicts the least recently used idle one. The last choice is the donor
+// itself, which the request takes over.
 std::int32_t SequenceBook::TakeSequence(const Holding& holding) {
   const auto empty = std::ranges::find(sequences_, false, &Sequence::used);
   if (empty != sequences_.end()) return static_cast<std::int32_t>(empty - sequences_.begin());
@@ -390,7 +391,7 @@ const char* SequenceBook::Inconsistency() const {
   for (std::size_t i = 0; i < sequences_.size(); ++i) {
     const Sequence& s = sequences_[i];
     if (s.tokens.size() > s.cells.size()) return "a sequence has more tokens than cells";
-    if (!s.used && !s.cells.empty()) return "a sequence that is not used holds cells";
+    if (!s.used && !s.cells.empty()) return "an unused sequence holds cells";
     if (s.used && !s.owner && s.cells.size() != s.tokens.size()) return "an idle sequence holds more than its tokens";
     for (const std::uint32_t cell : s.cells) {
       ++counted[cell].holders;
@@ -412,8 +413,8 @@ const char* SequenceBook::Inconsistency() const {
     if (shelf.empty()) return "a shelf is empty";
     for (const Saved& each : shelf) {
       saved += static_cast<std::int64_t>(each.tokens.size());
-      if (each.pins != 0) return "what is saved is pinned between plans";
-      if (Head(each.tokens) != head) return "what is saved stands on a wrong shelf";
+      if (each.pins != 0) return "a saved sequence is pinned between plans";
+      if (Head(each.tokens) != head) return "a saved sequence is on a wrong shelf";
     }
   }
   if (saved != saved_tokens_ || saved > options_.saved_tokens) return "saved tokens are miscounted, or too many";

@@ -1,7 +1,7 @@
-// Who holds which cells of libllama's unified KV cache. A sequence for each request that has KV, out of those that the
-// context was made with; where a request ends, its sequence stays idle, and another request that begins alike copies
-// its beginning. Idle sequences that give way are saved in the host's memory, and loaded where a prompt begins alike.
-// No arithmetic here, and no libllama: what is to be done to sequences is told to an interface.
+// Tracks which sequence holds which cells of libllama's unified KV cache. Each request with KV has a sequence of the
+// context. When a request ends, its sequence stays idle, and a later request with the same prefix copies it. Evicted
+// idle sequences are saved in host memory, and loaded for prompts with the same prefix. This file has no arithmetic and
+// does not use libllama: an interface performs the operations.
 #ifndef TAKT_INTEGRATIONS_LLAMA_CPP_SEQUENCE_BOOK_H_
 #define TAKT_INTEGRATIONS_LLAMA_CPP_SEQUENCE_BOOK_H_
 
@@ -19,32 +19,31 @@ namespace llama_host {
 class Sequences {
  public:
   virtual ~Sequences() = default;
-  // `to` holds nothing, and shares the cells of the first `tokens` positions of `from` afterwards.
+  // Afterwards `to`, which must be empty, shares the cells of the first `tokens` positions of `from`.
   virtual void Copy(std::int32_t from, std::int32_t to, std::int32_t tokens) = 0;
-  // Forgets the positions from `from` on.
+  // Removes the positions from `from` on.
   virtual void Remove(std::int32_t sequence, std::int32_t from) = 0;
-  // Copies a sequence to the host's memory under this number. False: it is not there.
+  // Copies a sequence to host memory under this number. Returns false on failure.
   virtual bool Save(std::int32_t sequence, std::uint64_t as) = 0;
-  // Into a sequence that holds nothing, as many cells being free as were saved. False: the sequence holds nothing
-  // still.
+  // Loads a saved sequence into an empty one; enough cells must be free. Returns false on failure; the sequence is
+  // still empty then.
   virtual bool Load(std::uint64_t saved, std::int32_t sequence) = 0;
   virtual void Drop(std::uint64_t saved) = 0;
 };
 
 struct BookOptions {
-  std::int32_t cells = 0;  // of the cache
-  std::int32_t sequences = 0;  // that the context was made with
-  // Sequences that hold cells, idle ones too, at most, unless more of them are living: the library looks at all cells
-  // up to the last one in use for every token, whoever's they are.
+  std::int32_t cells = 0;  // cells of the cache
+  std::int32_t sequences = 0;  // sequences of the context
+  // Maximum sequences with cells, including idle ones, unless more are live: for every token, the library scans all
+  // cells up to the last used one.
   std::int32_t lanes = 0;
   bool prefix_cache = false;
-  std::int32_t saved_tokens = 0;  // in the host's memory, at most; 0: what gives way is gone
-  std::int32_t head_tokens =
-      16;  // what is saved is found by so many leading tokens; shorter beginnings are not looked for
+  std::int32_t saved_tokens = 0;  // maximum tokens in host memory; 0: evicted sequences are lost
+  std::int32_t head_tokens = 16;  // leading tokens that identify a saved sequence; shorter prefixes are not found
 };
 
-// The scheduler's oracle, with blocks of one token. A cell counts once, however many sequences share it. Cells that
-// idle sequences alone hold are free: the least recently used ones give way, each from its end.
+// The scheduler's oracle, with blocks of one token. A shared cell counts once. Cells held only by idle sequences are
+// free: the least recently used sequences are evicted, each from its end.
 class SequenceBook final : public takt::KvOracle {
  public:
   // `cache` must outlive this.
@@ -61,42 +60,42 @@ class SequenceBook final : public takt::KvOracle {
   void Arrive(takt::RequestId request, std::span<const std::int32_t> prompt);
   void Forget(takt::RequestId request);
 
-  // The sequence of a request that holds cells; -1: none.
+  // Returns the sequence of a request that holds cells; -1: none.
   std::int32_t sequence(takt::RequestId request) const;
-  // Tokens whose keys and values are in the cache.
+  // Returns the tokens whose keys and values are in the cache.
   std::span<const std::int32_t> tokens(takt::RequestId request) const;
-  // The leading `computed` tokens of this context are there.
+  // Records that the leading `computed` tokens of this context are in the cache.
   void Publish(takt::RequestId request, std::span<const std::int32_t> context, std::size_t computed);
-  // Its KV is in the host's memory, or was lost there: no prefix is looked for while it is.
+  // Records that the KV of a request is in host memory, or lost there. Meanwhile it finds no prefix.
   void SetAway(takt::RequestId request, bool away);
-  void DropIdle();  // those that are saved stay
+  void DropIdle();  // saved sequences stay
 
   std::int64_t reused_tokens() const { return reused_tokens_; }
   std::int64_t evicted_tokens() const { return evicted_tokens_; }
   std::int32_t idle_sequences() const;
   std::int64_t saved_tokens() const { return saved_tokens_; }
 
-  // Checks who holds what against the counts; for tests. Null where they agree.
+  // Recounts all holders, for tests. Returns null if the counts agree.
   const char* Inconsistency() const;
 
  private:
   static constexpr std::int32_t kNone = -1;
 
   struct Cell {
-    std::int32_t holders = 0;  // sequences
-    std::int32_t live = 0;  // of them, those that a request holds, or is about to
+    std::int32_t holders = 0;  // sequences that hold the cell
+    std::int32_t live = 0;  // of these: held by a request, or about to be
   };
 
   struct Sequence {
     bool used = false;
-    takt::RequestId owner = {};  // none: idle, where it is used
-    std::vector<std::int32_t> tokens;  // that are in the cache
-    std::vector<std::uint32_t> cells;  // as many at least: the rest is reserved
+    takt::RequestId owner = {};  // none: idle, if used
+    std::vector<std::int32_t> tokens;  // tokens in the cache
+    std::vector<std::uint32_t> cells;  // at least as many; the rest is reserved
     std::uint64_t touched = 0;
-    std::int32_t pins = 0;  // wishes of this plan that will copy its beginning
+    std::int32_t pins = 0;  // wishes of this plan that will copy its prefix
   };
 
-  // An idle sequence that gave way, in the host's memory.
+  // An evicted idle sequence in host memory.
   struct Saved {
     std::uint64_t number = 0;
     std::vector<std::int32_t> tokens;
@@ -107,10 +106,10 @@ class SequenceBook final : public takt::KvOracle {
   struct Holding {
     std::vector<std::int32_t> prompt;
     std::int32_t sequence = kNone;
-    // Of the last answer of CachedTokens: the sequence that has the tokens, or what is saved under a number.
+    // Source of the promise of CachedTokens: a sequence, or the number of a saved one.
     std::int32_t donor = kNone;
-    std::uint64_t saved = 0;  // 0: it is a sequence
-    std::uint64_t head = 0;  // of the prompt
+    std::uint64_t saved = 0;  // 0: the source is a sequence
+    std::uint64_t head = 0;  // hash of the prompt's head
     std::int32_t promised = 0;
     bool away = false;
   };
@@ -124,7 +123,7 @@ class SequenceBook final : public takt::KvOracle {
   bool Grant(takt::RequestId request, Holding& holding, std::int32_t want);
   bool LoadSaved(Holding& holding, std::int32_t sequence);
   std::int32_t TakeSequence(const Holding& holding);
-  // Those that begin alike are one shelf, by a hash of so many tokens; 0: fewer tokens than that.
+  // A shelf holds sequences with the same head, a hash of head_tokens tokens; 0: fewer tokens.
   using Shelf = std::vector<Saved>;
   std::uint64_t Head(std::span<const std::int32_t> tokens) const;
   Saved* FindSaved(const Holding& holding);

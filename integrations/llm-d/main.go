@@ -1,4 +1,4 @@
-// llm-d's router with takt's plug-ins: where a request goes, which one is next, and which flow. docs/howto/llm_d.md
+// llm-d's router with takt's plug-ins, which choose the engine, the next request and the next flow. docs/howto/llm_d.md
 package main
 
 import (
@@ -13,6 +13,6 @@ import (
 func main() {
 	plugins.Register()
 	if runner.NewRunner().Run(ctrl.SetupSignalHandler()) != nil {
-		os.Exit(1) // the runner has told why
+		os.Exit(1) // the runner has logged the error
 	}
 }

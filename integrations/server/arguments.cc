@@ -18,58 +18,56 @@ using takt::tool::Positive;
 using takt::tool::Whole;
 
 void AddScheduling(Group group, Arguments& to) {
-  group.Add("--threads", to.threads, "N", "that compute a step", Whole(1, 256));
-  group.Add("--token-budget", to.common.token_budget, "N", "tokens that one step computes at most", Whole(1, 1 << 20));
-  group.Add("--max-seqs", to.common.max_seqs, "N", "requests that run at once at most", Whole(1, 1 << 16));
-  group.AddFlag("--prefix-cache", to.common.prefix_cache, "keep the KV of prompts for others that begin alike");
+  group.Add("--threads", to.threads, "N", "threads that compute a step", Whole(1, 256));
+  group.Add("--token-budget", to.common.token_budget, "N", "tokens per step, at most", Whole(1, 1 << 20));
+  group.Add("--max-seqs", to.common.max_seqs, "N", "running requests, at most", Whole(1, 1 << 16));
+  group.AddFlag("--prefix-cache", to.common.prefix_cache, "keep the KV of prompts for requests with the same prefix");
   group.Add("--policy", to.common.policies, "NAME",
-            "which request first; with --trace several times, to compare with the first [fcfs]; see 'takt policies'");
+            "policy; with --trace repeat it to compare with the first [fcfs]; see 'takt policies'");
   group.Add("--option", to.common.options, "K=V",
-            "how the scheduler or a policy behaves: preempt=by_rank, preempt_action=out, pause=swap_all, "
+            "option of the scheduler or a policy: preempt=by_rank, preempt_action=out, pause=swap_all, "
             "chunk_tokens=64, ... (docs/reference/cli.md lists them)");
 }
 
 void AddTrace(CLI::App& app, Arguments& to) {
   Group group(app, "A trace");
-  group.Add("--trace", to.common.workload.file, "FILE", "play it in real time: a trace, 'bundled', or a generator")
+  group.Add("--trace", to.common.workload.file, "FILE", "play in real time: a trace, 'bundled', or a generator")
       .Each([&to] { to.trace = true; });
   AddWorkloadSource(group, to.common.workload);
   group.Add("--estimates", to.common.estimates, "KIND",
-            "what is known of lengths: oracle, noise:SIGMA, calibrated:SIGMA, class-mean, none [oracle]");
+            "how output lengths are estimated: oracle, noise:SIGMA, calibrated:SIGMA, class-mean, none [oracle]");
   const takt::tool::Flag scale =
-      group.Add("--rate-scale", to.common.rate_scale, "X", "requests come X times as fast as they did", Positive());
+      group.Add("--rate-scale", to.common.rate_scale, "X", "multiply the rate of arrivals by X", Positive());
   group
       .Add("--closed-loop", to.common.closed_loop, "N",
-           "N workflows in flight: one starts when another ends, whenever it had come", Whole(1, INT64_MAX))
+           "keep N workflows in flight: one starts when another ends, whatever its arrival", Whole(1, INT64_MAX))
       .Excludes({scale});
-  group.Add("--horizon", to.common.horizon, "S", "the run ends after S seconds, whatever still waits or runs",
+  group.Add("--horizon", to.common.horizon, "S", "end the run after S seconds, even if requests wait or run",
             Positive());
   group.Add("--think-cap", to.common.think_cap, "S",
-            "with --closed-loop and --horizon: pauses between the requests of a workflow last at most S seconds",
+            "with --closed-loop and --horizon: limit pauses between the requests of a workflow to S seconds",
             takt::tool::Share(1e9));
   group.AddFlag("--processor-time", to.processor_time,
-                "count the time in which the engine has a processor, and skip what it waits: for a machine that others "
-                "use too; needs --threads 1");
+                "count only the engine's processor time and skip waits, for a machine with other load; "
+                "needs --threads 1");
 }
 
 void AddServer(CLI::App& app, Arguments& to) {
   Group group(app, "A server");
-  group
-      .Add("--serve", to.http.port, "PORT", "answer HTTP requests at this port; 0: at any that is free",
-           Whole(0, 65535))
+  group.Add("--serve", to.http.port, "PORT", "answer HTTP requests at this port; 0: any free port", Whole(0, 65535))
       .Each([&to] { to.serve = true; });
-  group.Add("--host", to.http.host, "ADDRESS", "where to listen");
-  group.Add("--connections", to.http.connections, "N", "requests that are answered at once", Whole(1, 2048));
-  group.Add("--max-body", to.http.max_body, "BYTES", "longest body of a request", Whole(1, 1 << 30));
-  group.Add("--drain", to.drain_s, "S", "when asked to end, requests have S seconds to come to theirs", Positive());
+  group.Add("--host", to.http.host, "ADDRESS", "address to listen at");
+  group.Add("--connections", to.http.connections, "N", "requests answered at once, at most", Whole(1, 2048));
+  group.Add("--max-body", to.http.max_body, "BYTES", "longest request body, in bytes", Whole(1, 1 << 30));
+  group.Add("--drain", to.drain_s, "S", "on shutdown, let requests run for S more seconds", Positive());
 }
 
 void AddOutput(Group group, Arguments& to) {
   AddReports(group, to.common, to.common);
-  group.Add("--steps", to.steps, "FILE", "what every step computed and how long it took, one a line (of one policy)");
+  group.Add("--steps", to.steps, "FILE", "write each step's requests and times, one per line (one policy)");
   group.Add("--tokens", to.tokens, "FILE",
-            "with --trace: prompt, answers of tools and output of each call that is completed, one a line");
-  group.Add("--log", to.log, "FILE", "all that takt was told and answered, for takt replay-log (of one policy)");
+            "with --trace: write prompt, tool answers and output of each completed call, one per line");
+  group.Add("--log", to.log, "FILE", "write takt's log, for takt replay-log (one policy)");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What was said on the command line.
+// Arguments of the command line.
 #ifndef TAKT_INTEGRATIONS_SERVER_ARGUMENTS_H_
 #define TAKT_INTEGRATIONS_SERVER_ARGUMENTS_H_
 
@@ -17,7 +17,7 @@ namespace serving {
 
 class Program;
 
-// What means here what it means to takt replay.
+// Arguments with the same meaning as in takt replay.
 struct CommonArguments : takt::tool::ReplaySetup, takt::tool::ReportFiles {
   takt::tool::WorkloadSource workload;
   std::vector<std::string> policies, estimates;
@@ -25,7 +25,7 @@ struct CommonArguments : takt::tool::ReplaySetup, takt::tool::ReportFiles {
 
 struct Arguments {
   CommonArguments common;
-  bool trace = false;  // common.workload is to be played
+  bool trace = false;  // play common.workload
   std::size_t threads = 2;
   std::int32_t kv_blocks = 1024;
   std::int32_t block_tokens = 16;
@@ -40,7 +40,7 @@ struct Arguments {
   double drain_s = 10;
 };
 
-// The arguments, or the exit code where there is nothing left to do: help has been printed, or what is wrong.
+// Returns the arguments, or the exit code if help or an error was printed.
 std::variant<Arguments, int> ParseArguments(Program& program, int argc, const char* const* argv);
 
 }  // namespace serving

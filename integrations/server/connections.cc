@@ -21,8 +21,8 @@ namespace {
 using std::chrono::nanoseconds;
 using std::chrono::seconds;
 
-constexpr seconds kLinger{2};  // for a client to read its answer before the connection is cut
-constexpr std::size_t kBodyBytesPerSecond = 1 << 16;  // at which a body has to come at least
+constexpr seconds kLinger{2};  // time for a client to read its answer before the connection closes
+constexpr std::size_t kBodyBytesPerSecond = 1 << 16;  // least rate of a body
 
 bool EqualsIgnoringCase(std::string_view a, std::string_view b) {
   return std::ranges::equal(
@@ -54,16 +54,14 @@ void ReadHeader(std::string_view line, const ConnectionLimits& limits, bool& has
     const bool huge = error == std::errc::result_out_of_range;
     const bool whole = !value.empty() && value[0] != '-' && end == value.data() + value.size();
     if (std::exchange(has_length, true) || !whole || (error != std::errc() && !huge)) {
-      refuse(400, "Content-Length is not one whole number", "Content-Length", "bad_request");
+      refuse(400, "Content-Length is invalid; expected one whole number", "Content-Length", "bad_request");
     } else if (huge || head.body > limits.max_body) {
       refuse(413, fmt::format("the body is longer than {} bytes", limits.max_body), "", "body_too_long");
     }
   } else if (EqualsIgnoringCase(name, "Transfer-Encoding")) {
-    refuse(411, "Transfer-Encoding is not served here: a body needs a Content-Length", "Transfer-Encoding",
-           "length_required");
+    refuse(411, "Transfer-Encoding is unsupported; send a Content-Length", "Transfer-Encoding", "length_required");
   } else if (EqualsIgnoringCase(name, "Content-Encoding") && !EqualsIgnoringCase(value, "identity")) {
-    refuse(415, "Content-Encoding is not served here: send the body as it is", "Content-Encoding",
-           "unsupported_encoding");
+    refuse(415, "Content-Encoding is unsupported; send the body unencoded", "Content-Encoding", "unsupported_encoding");
   } else if (EqualsIgnoringCase(name, "Expect")) {
     head.expects_continue = EqualsIgnoringCase(value, "100-continue");
   }
@@ -147,12 +145,12 @@ absl::Status Connections::Start() {
   if (most.rlim_cur < needed) {
     most.rlim_cur = std::min(needed, most.rlim_max);
     if (most.rlim_cur < needed || setrlimit(RLIMIT_NOFILE, &most) != 0) {
-      return absl::UnavailableError(fmt::format("{} connections take {} open files, and {} are allowed",
+      return absl::UnavailableError(fmt::format("{} connections need {} open files, but the limit is {}",
                                                 limits_.connections, needed, most.rlim_cur));
     }
   }
   wake_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  if (wake_ < 0) return absl::UnavailableError("no file is left to wake the reader with");
+  if (wake_ < 0) return absl::UnavailableError("no file descriptor is left to wake the reader");
   workers_ = {std::make_unique<httplib::ThreadPool>(limits_.connections), 2 * limits_.connections, limits_.patience};
   aside_ = {std::make_unique<httplib::ThreadPool>(1), 16};
   reader_ = std::thread([this] { Run(); });
@@ -161,7 +159,7 @@ absl::Status Connections::Start() {
 
 void Connections::Wake() {
   const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = write(wake_, &one, sizeof(one));  // fails only where it is awake already
+  [[maybe_unused]] const ssize_t written = write(wake_, &one, sizeof(one));  // fails only if it is awake already
 }
 
 void Connections::Take(int socket) {
@@ -223,7 +221,7 @@ void Connections::Run() {
     }
     for (Owned& connection : open_) Look(connection);
     std::erase_if(open_, [&](const Owned& c) { return c == nullptr || c->over || (stop && !c->closing); });
-    // Those that have been at it for longest make room: they are slow, or idle, or have their answer.
+    // Close the oldest connections: they are slow, idle, or answered.
     const std::size_t most = std::max<std::size_t>(limits_.connections, 16);
     if (open_.size() > most) open_.erase(open_.begin(), open_.end() - static_cast<std::ptrdiff_t>(most));
   }
@@ -234,7 +232,7 @@ void Connections::Receive(Connection& c) {
   const ssize_t got = recv(c.socket, buffer.data(), buffer.size(), MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return;
   if (got <= 0) {
-    c.over = true;  // who closes the sending side has left
+    c.over = true;  // the client has closed its sending side
     return;
   }
   if (c.closing) return;
@@ -242,7 +240,7 @@ void Connections::Receive(Connection& c) {
   c.in.append(buffer.data(), static_cast<std::size_t>(got));
 }
 
-// What is to be done with what a connection has sent so far.
+// Decides what to do with the data that a connection has sent so far.
 void Connections::Look(Owned& connection) {
   Connection& c = *connection;
   if (c.over) return;
@@ -259,7 +257,7 @@ void Connections::Look(Owned& connection) {
     }
     if (Clock::now() < c.deadline) return;
     if (c.closing || c.in.empty()) c.over = true;
-    else Refuse(c, {408, "the request did not come in time", "", "timeout"});
+    else Refuse(c, {408, "the request did not arrive in time", "", "timeout"});
     return;
   }
   if (c.head.quick) {
@@ -281,10 +279,10 @@ void Connections::Look(Owned& connection) {
       return;
     }
   }
-  Refuse(c, {503, "too many requests are being answered", "", "busy"});
+  Refuse(c, {503, "the server is busy: too many requests", "", "busy"});
 }
 
-// False where the connection is to end.
+// Returns false if the connection must end.
 bool Connections::AnswerOne(Connection& c, nanoseconds patience) {
   const std::size_t bytes = c.head.bytes + c.head.body;
   Exchange exchange(c.socket, std::string_view(c.in).substr(0, bytes), patience);
@@ -295,7 +293,7 @@ bool Connections::AnswerOne(Connection& c, nanoseconds patience) {
   bool goes_on = false;
   try {
     goes_on = answer_(exchange, last) && !last;
-  } catch (...) {  // in the middle of an answer: it is cut
+  } catch (...) {  // an answer that fails midway is cut
   }
   c.in.erase(0, bytes);
   c.searched = 0;
@@ -314,7 +312,7 @@ void Connections::Refuse(Connection& c, const ApiError& error) {
   Close(c);
 }
 
-// To close a socket that has not been read to its end would take the answer from the client.
+// Closing a socket with unread data could destroy the answer on its way to the client.
 void Connections::Close(Connection& c) {
   shutdown(c.socket, SHUT_WR);
   c.in.clear();

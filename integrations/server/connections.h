@@ -1,7 +1,7 @@
-// Requests off many sockets: one thread reads them all, and others answer those that are whole.
+// Reads requests from many sockets: one thread reads them all, and others answer complete ones.
 //
-// A client that is slow costs a socket and a buffer, never a thread. That is why the HTTP library's own loop, which
-// gives each client a thread from its first byte on, is not used: as many slow clients as it has threads stop it.
+// A slow client costs a socket and a buffer, but no thread. The HTTP library's own loop gives each client a thread from
+// its first byte, so that a few slow clients block it. It is not used for this reason.
 #ifndef TAKT_INTEGRATIONS_SERVER_CONNECTIONS_H_
 #define TAKT_INTEGRATIONS_SERVER_CONNECTIONS_H_
 
@@ -22,24 +22,23 @@
 namespace serving {
 
 struct ConnectionLimits {
-  std::size_t connections = 256;  // requests that are answered at once; as many may wait, and as many be sent
-  std::size_t max_head = 1 << 14, max_body = 1 << 20;  // of a request [bytes]
+  std::size_t connections = 256;  // requests answered at once; as many may wait, and as many be in transfer
+  std::size_t max_head = 1 << 14, max_body = 1 << 20;  // maximum of a request [bytes]
   std::chrono::nanoseconds patience = std::chrono::seconds(10);
 };
 
-// What a head says that matters before all of the request is there.
+// Fields of a head that matter before the request is complete.
 struct Head {
-  std::size_t bytes = 0;  // with the empty line; 0: it has not come to its end
-  std::size_t body = 0;   // bytes that follow
-  bool quick = false;     // a question that waits for nothing, /health or /v1/models
-  bool post = false;      // what the engine is asked
+  std::size_t bytes = 0;  // including the empty line; 0: incomplete
+  std::size_t body = 0;  // bytes that follow
+  bool quick = false;  // a request that never waits: /health or /v1/models
+  bool post = false;  // a request to the engine
   bool expects_continue = false;
   ApiError refusal = {.status = 0, .message = ""};  // 0: none
 };
 Head ParseHead(std::string_view text, const ConnectionLimits& limits);
 
-// A whole request, and the socket for its answer. A client that does not read is waited for as long as the patience
-// lasts, in all; then it is given up.
+// A complete request, and the socket for its answer. A client that does not read is dropped after `patience` in total.
 class Exchange : public httplib::Stream {
  public:
   Exchange(int socket, std::string_view request, std::chrono::nanoseconds patience)
@@ -53,32 +52,32 @@ class Exchange : public httplib::Stream {
   ssize_t write(const char* from, std::size_t size) override;
   void get_remote_ip_and_port(std::string& ip, int& port) const override { ip.clear(), port = 0; }
   void get_local_ip_and_port(std::string& ip, int& port) const override { ip.clear(), port = 0; }
-  // The library refuses numbers beyond what select() takes, and does nothing else with them.
+  // The library only checks this number against the limit of select().
   int socket() const override { return 0; }
 
  private:
   const int socket_;
   std::string_view rest_;
-  std::chrono::nanoseconds patience_;  // below zero: given up
+  std::chrono::nanoseconds patience_;  // below zero: expired
 };
 
 class Connections {
  public:
-  // Answers a request; false: the connection ends with it. Called by many threads at a time.
+  // Answers a request; false: the connection ends with it. Many threads call it at once.
   using Answer = std::function<bool(Exchange& exchange, bool last)>;
-  // Told of each refusal that no Answer was asked for.
+  // Called for each refusal without an Answer.
   using Refused = std::function<void(int status)>;
 
   Connections(ConnectionLimits limits, Answer answer, Refused refused);
-  ~Connections();  // as Stop
+  ~Connections();  // calls Stop
 
-  // Unavailable: the process may not have so many sockets.
+  // Unavailable: the process may not open enough sockets.
   absl::Status Start();
 
-  // From any thread: a client that has connected.
+  // Takes a newly connected client. Any thread may call it.
   void Take(int socket);
 
-  // Ends those that have not sent a whole request, and returns when all others are answered.
+  // Drops incomplete requests, and returns after all others are answered.
   void Stop();
 
  private:
@@ -88,21 +87,21 @@ class Connections {
     ~Connection();
     int socket = -1;
     std::string in = {};  // not answered yet
-    std::size_t searched = 0;  // of `in`, for the end of its head
-    Head head = {};            // of what `in` begins with
+    std::size_t searched = 0;  // bytes of `in` searched for the end of its head
+    Head head = {};  // head at the start of `in`
     Clock::time_point deadline = {};
-    bool continued = false;  // it was told to send its body
-    bool closing = false;    // it has its answer; what it still sends is thrown away
+    bool continued = false;  // it was asked to send its body
+    bool closing = false;  // it has its answer; further data is discarded
     bool over = false;
   };
   using Owned = std::unique_ptr<Connection>;
 
-  // Threads, and what they are given.
+  // Threads and their work.
   struct Lane {
     std::unique_ptr<httplib::ThreadPool> threads = {};
-    std::size_t most = 0;                 // requests that have one, or wait for one
-    std::chrono::nanoseconds patience = {};  // with a client that does not read
-    std::size_t at_work = 0;              // requests; guarded by mutex_
+    std::size_t most = 0;  // maximum requests that run or wait
+    std::chrono::nanoseconds patience = {};  // for a client that does not read
+    std::size_t at_work = 0;  // running requests; guarded by mutex_
   };
 
   void Run();
@@ -118,14 +117,14 @@ class Connections {
   const Answer answer_;
   const Refused refused_;
   std::thread reader_;
-  Lane workers_, aside_;  // for POST, for all else: to look at the engine's figures takes no place from requests
+  Lane workers_, aside_;  // for POST, and for all others: reading metrics takes no thread from requests
   int wake_ = -1;  // an eventfd
-  bool again_ = false;       // the reader's: a connection has sent more than it was asked for
-  std::vector<Owned> open_;  // the reader's: they send, or have been answered; in the order in which they came here
+  bool again_ = false;  // the reader's: a connection has sent more than one request
+  std::vector<Owned> open_;  // the reader's: sending or answered connections, in order of arrival
 
   std::mutex mutex_;
-  std::vector<Owned> arrived_;  // guarded by mutex_: new, or with a worker until now
-  bool stopping_ = false;       // guarded by mutex_
+  std::vector<Owned> arrived_;  // guarded by mutex_: new connections, or returned by a worker
+  bool stopping_ = false;  // guarded by mutex_
 };
 
 }  // namespace serving

@@ -18,14 +18,14 @@ absl::StatusOr<takt::AnyPause> MakePause(const std::string& name) {
   return absl::InvalidArgumentError("pause is " + name + ": must be keep_all, drop_all or swap_all");
 }
 
-constexpr int kMostTries = 8;  // of steps that compute nothing, one after another
+constexpr int kMostTries = 8;  // attempts at steps that compute nothing, in a row
 
 takt::Tokens Count(std::size_t n) { return {static_cast<std::int32_t>(n)}; }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const ServedModel& model, EngineOptions options) {
-  if (!options.clock || !options.output) return absl::InvalidArgumentError("clock and output are needed");
+  if (!options.clock || !options.output) return absl::InvalidArgumentError("clock and output are required");
   if (options.block_tokens.value < 1) return absl::InvalidArgumentError("block_tokens must be positive");
   if (options.gpu_blocks.value < 1) return absl::InvalidArgumentError("gpu_blocks must be positive");
   if (options.threads < 1) return absl::InvalidArgumentError("threads must be positive");
@@ -39,7 +39,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const ServedModel& model,
   takt::AnyGate gate;
   if (counts) {
     if (!options.prefix_cache) return absl::InvalidArgumentError("retention: needs prefix_cache");
-    if (options.cpu_blocks.value > 0) return absl::InvalidArgumentError("retention: goes without cpu_blocks");
+    if (options.cpu_blocks.value > 0) return absl::InvalidArgumentError("retention: excludes cpu_blocks");
     if (options.pause != takt::KeepAll::kName) return absl::InvalidArgumentError("retention: needs pause keep_all");
     auto holds = takt::MakeRetention(options.retention);
     if (!holds.ok()) return holds.status();
@@ -79,13 +79,13 @@ absl::Status Engine::Submit(EngineRequest request) {
         tokens, [this](std::int32_t t) { return t >= 0 && static_cast<std::size_t>(t) < model_.vocab(); });
   };
   if (!request.about.id) return wrong("has no id");
-  if (requests_.contains(request.about.id)) return wrong("is served already");
+  if (requests_.contains(request.about.id)) return wrong("is already being served");
   if (request.prompt.empty()) return wrong("has an empty prompt");
   if (request.max_output_tokens < 1) return wrong("has max_output_tokens below 1");
   if (!in_vocab(request.prompt)) return wrong("has a token outside the vocabulary");
   std::size_t most = request.prompt.size() + static_cast<std::size_t>(request.max_output_tokens);
   for (const ToolCall& tool : request.tools) {
-    if (!in_vocab(tool.answer)) return wrong("has a tool that answers outside the vocabulary");
+    if (!in_vocab(tool.answer)) return wrong("has a tool answer outside the vocabulary");
     most += tool.answer.size();
   }
   if (most > model_.max_context()) return wrong("is longer than the model's context");
@@ -166,7 +166,8 @@ void Engine::KeepForReport(const takt::StepPlan& plan) {
   }
 }
 
-// All that a plan says besides what to run. True where the scheduler may have more to say because of it.
+// Applies everything in a plan except the entries to run. Returns true if the scheduler may have a further plan because
+// of it.
 bool Engine::Heed(const takt::StepPlan& plan) {
   for (const takt::Preemption& preemption : plan.preempted) {
     ++(preemption.action == takt::KvAction::kOut ? counters_.preempted_swap : counters_.preempted_recompute);
@@ -174,7 +175,7 @@ bool Engine::Heed(const takt::StepPlan& plan) {
     if (TaktCounts()) kv_->Free(preemption.request);
   }
   for (const takt::Failure& failure : plan.failed) {
-    if (failure.reason == takt::FailReason::kIdInUse) continue;  // whoever has the id goes on
+    if (failure.reason == takt::FailReason::kIdInUse) continue;  // the request that has the id continues
     Live* live = Find(failure.request);
     if (live == nullptr || live->ended) continue;
     ++counters_.failed;
@@ -189,7 +190,7 @@ bool Engine::Heed(const takt::StepPlan& plan) {
   return !plan.moves.empty();
 }
 
-// Here a copy takes no time but its own. The scheduler has seen to it that no step in flight touches the blocks.
+// A copy completes at once here. The scheduler ensures that no step in flight uses the blocks.
 void Engine::Move(const takt::KvMove& move) {
   const bool out = move.action == takt::KvAction::kOut;
   const bool copied = out ? kv_->CopyOut(move.request, move.count) : kv_->CopyIn(move.request);
@@ -199,8 +200,8 @@ void Engine::Move(const takt::KvMove& move) {
   scheduler_.On(takt::MoveDone{move.id, !copied}, options_.clock());
 }
 
-// Starts to compute a plan. Entries whose request has ended, or lost its place, since it was planned are left out:
-// the scheduler knows that they are void, and will give back their memory when this step is committed.
+// Starts to compute a plan. It skips entries whose request has since ended or been preempted: the scheduler knows that
+// they are void, and frees their memory when this step is committed.
 void Engine::Launch(const takt::StepPlan& plan) {
   if (plan.run.empty()) return;
   ++counters_.steps;
@@ -239,7 +240,7 @@ void Engine::Compute() {
   flight_.end = options_.clock();
 }
 
-// Ends the step in flight: its tokens go out, and the scheduler hears of it. False where there is none.
+// Ends the step in flight: sends its tokens, and commits its results. Returns false if there is none.
 bool Engine::Land() {
   if (flight_.plan == nullptr) return false;
   background_.Wait(options_.awake);
@@ -256,7 +257,7 @@ bool Engine::Land() {
     Live* live = flight_.entries[i];
     const Sample* mine = live != nullptr && entry.samples() ? sample++ : nullptr;
     const bool counts = live != nullptr && !live->ended && live->void_through < plan.id.value;
-    // A result for what does not count is ignored; but a complete list is read fastest.
+    // the scheduler ignores results of void entries, but reads a complete list fastest
     results_.push_back(counts ? Take(entry, *live, mine) : takt::RowResult{entry.request, entry.lane});
   }
   if (options_.on_step) KeepForReport(plan);
@@ -267,8 +268,8 @@ bool Engine::Land() {
   return true;
 }
 
-// True where the step in flight has computed nothing. Its rows are absent from the result then, so that they are
-// planned again; and where that goes on and on, they fail.
+// Returns true if the step in flight has computed nothing. Its rows are then missing from the results, so that they are
+// planned again. After kMostTries in a row they fail.
 bool Engine::Lost(const takt::StepPlan& plan) {
   if (flight_.computed == Computed::kDone) return lost_in_a_row_ = 0, false;
   ++counters_.steps_lost;
@@ -282,10 +283,10 @@ bool Engine::Lost(const takt::StepPlan& plan) {
   return true;
 }
 
-// One entry's result: its KV is there, and perhaps a token.
+// Returns the result of an entry: its KV is there, and perhaps a token.
 takt::RowResult Engine::Take(const takt::PlanEntry& entry, Live& live, const Sample* sample) {
   takt::RowResult result{.request = entry.request, .lane = entry.lane};
-  // takt knows the hashes of the prompt alone.
+  // takt knows only the hashes of the prompt.
   const auto computed = static_cast<std::size_t>(entry.position + entry.tokens);
   if (TaktCounts()) kv_->Publish(entry.request, live.request.prompt, std::min(computed, live.request.prompt.size()));
   else kv_->Publish(entry.request, live.context, computed);
@@ -335,7 +336,7 @@ void Engine::CallTools() {
   calling_.clear();
 }
 
-// True where one has answered.
+// Returns true if a tool has answered.
 bool Engine::ReturnTools() {
   const takt::TimePoint now = options_.clock();
   bool any = false;
@@ -353,7 +354,7 @@ bool Engine::ReturnTools() {
   return any;
 }
 
-// A request's first entry after a tool call tells what became of its KV.
+// Counts what happened to a request's KV, at its first entry after a tool call.
 void Engine::CountResume(Live& live, const takt::PlanEntry& entry) {
   const Resume resume = std::exchange(live.resume, Resume::kNone);
   if (resume == Resume::kNone) return;

@@ -54,7 +54,7 @@ std::string GainTable(const takt::tool::Comparison& comparison) {
       if (run != runs[0]) table.Number(static_cast<double>(sooner) * 100 / count);
     }
   }
-  return fmt::format("\nWho gains and who loses against {}, by the length of the answer:\n{}", first, table.ToString());
+  return fmt::format("\nLatency of requests relative to {}, by length of the answer:\n{}", first, table.ToString());
 }
 
 }  // namespace serving

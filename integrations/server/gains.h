@@ -1,4 +1,4 @@
-// Who gains from a policy, and who pays for it.
+// Compares which requests gain and which lose under a policy.
 #ifndef TAKT_INTEGRATIONS_SERVER_GAINS_H_
 #define TAKT_INTEGRATIONS_SERVER_GAINS_H_
 
@@ -8,9 +8,9 @@
 
 namespace serving {
 
-// Mean latency of the requests with the shortest answers, and of the others, a quarter at a time, under each policy,
-// and how many of them ended sooner than under the first. Over the requests that completed in every run; the runs must
-// have kept theirs. Empty where there are no two runs to compare.
+// Returns a table of mean latencies under each policy, for requests in quarters by length of the answer, and of the
+// number that ended sooner than under the first. It covers requests completed in every run; the runs must have kept
+// their requests. Empty if there are fewer than two runs.
 std::string GainTable(const takt::tool::Comparison& comparison);
 
 }  // namespace serving

@@ -23,35 +23,34 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kGlance{50};  // between two looks at whether a client is still there
-constexpr int kClientLeft = 499;     // for the counts; nobody reads it
+constexpr milliseconds kGlance{50};  // time between checks whether a client is still connected
+constexpr int kClientLeft = 499;     // for the counts only
 constexpr char kRequestId[] = "X-Request-Id";
 
-// Of the request that this thread answers. The library does not hand it to handlers.
+// Socket of the request that this thread answers. The library does not pass it to handlers.
 thread_local int client_socket = -1;
 
-// The library parses requests that are whole, finds their handlers and writes what they answer. It is not let near a
-// socket: Connections reads them.
+// The library parses complete requests, finds their handlers and writes the answers. Connections reads the sockets.
 class Library : public httplib::Server {
  public:
   explicit Library(std::function<void(int)> take) : take_(std::move(take)) {
     new_task_queue = [] { return new AtOnce; };
   }
 
-  // False where the connection is to end.
+  // Returns false if the connection must end.
   bool Answer(Exchange& exchange, bool last) {
     client_socket = exchange.client();
     bool closed = false;
     const bool fine = process_request(exchange, last, closed, [](httplib::Request& request) {
       request.ranges.clear();  // answers are not cut
-      // A body is JSON, whatever it is called, and its client has been told to send it.
+      // A body is always JSON, and its client was already asked to send it.
       for (const char* header : {"Range", "Content-Type", "Expect"}) request.headers.erase(header);
     });
     return fine && !closed;
   }
 
  private:
-  // On the thread that listens.
+  // Runs on the listening thread.
   struct AtOnce : httplib::TaskQueue {
     void enqueue(std::function<void()> task) override { task(); }
     void shutdown() override {}
@@ -72,13 +71,13 @@ void SetError(const ApiError& error, httplib::Response& response) {
   response.set_content(ErrorBody(error) + "\n", "application/json");
 }
 
-// What the library itself refuses.
+// Returns the error for a refusal by the library itself.
 ApiError ErrorOfStatus(int status, std::size_t max_body) {
   switch (status) {
-    case 404: return {404, "there is no such path", "", "not_found"};
+    case 404: return {404, "unknown path", "", "not_found"};
     case 413: return {413, fmt::format("the body is longer than {} bytes", max_body), "", "body_too_long"};
-    case 500: return {500, "something went wrong", "", "internal"};
-    default: return {status, "the request is no HTTP that is understood here", "", "bad_request"};
+    case 500: return {500, "internal error", "", "internal"};
+    default: return {status, "the request is not valid HTTP/1.1", "", "bad_request"};
   }
 }
 
@@ -88,19 +87,19 @@ ApiError ErrorOfStatus(int status, std::size_t max_body) {
 
 namespace {
 
-// What is known of a request's answer so far.
+// The state of an answer.
 struct Answering {
   Service& service;
   Service::Ticket ticket;
   ApiAnswer answer;
   int socket = -1;
   Decoder decoder;
-  std::vector<std::int32_t> tokens = {};  // told with the text, where they are asked for
-  Reply::News news = {};  // not told to the client yet
+  std::vector<std::int32_t> tokens = {};  // tokens sent with the text, if requested
+  Reply::News news = {};  // not sent to the client yet
   bool opened = false;    // the stream has begun
   bool over = false;
 
-  // Waits for more; false where the client has left meanwhile, and its request was cancelled.
+  // Waits for more; false if the client has disconnected, which cancels its request.
   bool WaitForNews(milliseconds most = std::chrono::hours(1000)) {
     const auto until = std::chrono::steady_clock::now() + most;
     while (news.tokens.empty() && news.end == End::kNotYet && std::chrono::steady_clock::now() < until) {
@@ -116,7 +115,7 @@ struct Answering {
     if (!std::exchange(over, true)) service.Cancel(ticket.id);
   }
 
-  // The news as text; they are told then.
+  // Returns the pending text, and marks it as sent.
   std::string Text() {
     answer.output_tokens += news.tokens.size();
     std::string text = decoder.Add(news.tokens);
@@ -140,16 +139,16 @@ void AnswerAtOnce(Answering& a, httplib::Response& response) {
   response.set_content(AnswerBody(a.answer, {text, a.tokens}, a.news.end) + "\n", "application/json");
 }
 
-// Called by the library again and again until it is done. False ends the connection.
+// The library calls this repeatedly until it is done. False ends the connection.
 bool StreamMore(Answering& a, httplib::DataSink& sink) {
   if (!a.WaitForNews(kGlance)) return false;
   if (a.news.tokens.empty() && a.news.end == End::kNotYet) return true;
   const std::string text = a.Text();
-  if (text.empty() && a.tokens.empty() && !a.over) return true;  // half a character
+  if (text.empty() && a.tokens.empty() && !a.over) return true;  // an incomplete character
   std::string events;
   if (a.news.end == End::kFailed || a.news.end == End::kCancelled) {
     if (!text.empty()) events = StreamEvent(a.answer, {text, a.tokens}, !a.opened, End::kNotYet);
-    events += StreamError(ErrorOf(a.news.reason));  // and no [DONE]: nobody takes it for a whole answer
+    events += StreamError(ErrorOf(a.news.reason));  // without [DONE], so that no client takes it for a complete answer
   } else {
     events = StreamEvent(a.answer, {text, a.tokens}, !a.opened, a.news.end);
     if (a.over) events += kStreamDone;
@@ -194,7 +193,7 @@ class HttpServer::Impl {
       return absl::UnavailableError(fmt::format("cannot listen at {}:{}", options_.host, options_.port));
     }
     if (absl::Status status = connections_.Start(); !status.ok()) return status;
-    listen(listener_, 1024);  // the library lets 5 wait
+    listen(listener_, 1024);  // the library's own backlog is 5
     listening_ = std::thread([this] { server_.listen_after_bind(); });
     return absl::OkStatus();
   }
@@ -202,8 +201,8 @@ class HttpServer::Impl {
   void Stop() {
     Refuse();
     if (!listening_.joinable()) return;
-    while (!server_.is_running()) std::this_thread::sleep_for(milliseconds(1));  // stop() would not be heard before
-    // The library cuts streams off when it is stopped, last words included.
+    while (!server_.is_running()) std::this_thread::sleep_for(milliseconds(1));  // stop() has no effect earlier
+    // The library cuts streams when it is stopped, including their last part.
     while (answering_ > 0) std::this_thread::sleep_for(milliseconds(1));
     server_.stop();
     listening_.join();
@@ -226,12 +225,12 @@ class HttpServer::Impl {
     });
     server_.Get("/metrics", [this](const auto&, auto& response) { Metrics(response); });
     server_.set_exception_handler([](const auto&, auto& response, std::exception_ptr) {
-      SetError({500, "something went wrong", "", "internal"}, response);  // and nothing of what the exception says
+      SetError({500, "internal error", "", "internal"}, response);  // without details of the exception
     });
     server_.set_error_handler([this](const auto&, auto& response) {
       if (response.body.empty()) SetError(ErrorOfStatus(response.status, options_.max_body), response);
     });
-    server_.set_logger([this](const auto&, const auto& response) {  // when all of it has been written, or cannot be
+    server_.set_logger([this](const auto&, const auto& response) {  // after the whole answer was written, or failed
       if (response.has_header(kRequestId)) --answering_;
       CountResponse(response.status);
     });
@@ -248,7 +247,7 @@ class HttpServer::Impl {
     ApiRequest& asked = std::get<ApiRequest>(parsed);
     EngineRequest wanted;
     if (const char* wrong = ReadHeaders(request, wanted)) {
-      return SetError({400, fmt::format("{} is no number that can be meant", wrong), wrong}, response);
+      return SetError({400, fmt::format("{} is invalid; expected a number", wrong), wrong}, response);
     }
     if (refusing_) return SetError(ErrorOf(takt::FailReason::kDraining), response);
     wanted.about.max_output_tokens = {asked.max_tokens};
@@ -262,7 +261,7 @@ class HttpServer::Impl {
     response.set_header(kRequestId, std::to_string(a->ticket.id.value));
     ++answering_;
 
-    // The status is open until the first token is there.
+    // The status is sent with the first token.
     if (!a->WaitForNews()) {
       response.status = kClientLeft;
       return;
@@ -275,7 +274,7 @@ class HttpServer::Impl {
         [a](bool) { a->Cancel(); });
   }
 
-  // The header that is wrong; null: none.
+  // Returns the invalid header; null: none.
   const char* ReadHeaders(const httplib::Request& request, EngineRequest& to) const {
     const auto either = [&](const char* name, const char* older) {
       return request.get_header_value(request.has_header(name) ? name : older);
@@ -304,7 +303,7 @@ class HttpServer::Impl {
 
   void Metrics(httplib::Response& response) {
     const std::optional<ServiceReport> report = service_.Report(std::chrono::seconds(5));
-    if (!report) return SetError({503, "the engine does not answer", "", "busy"}, response);
+    if (!report) return SetError({503, "the engine does not respond", "", "busy"}, response);
     std::map<int, std::int64_t> responses;
     {
       const std::lock_guard lock(mutex_);
@@ -322,7 +321,7 @@ class HttpServer::Impl {
   int listener_ = -1;
   int port_ = -1;
   std::atomic<bool> refusing_ = false;
-  std::atomic<int> answering_ = 0;  // requests that the engine has been given, and whose answer is not written yet
+  std::atomic<int> answering_ = 0;  // requests in the engine whose answer is not written yet
   std::mutex mutex_;
   std::map<int, std::int64_t> responses_;  // guarded by mutex_
   Connections connections_;

@@ -1,11 +1,11 @@
-// The engine over HTTP: completions and chat completions as OpenAI's clients ask for them, streamed or not.
+// The engine over HTTP: completions and chat completions as in OpenAI's API, streamed or not.
 //
 //   POST /v1/completions  POST /v1/chat/completions  GET /v1/models  GET /health  GET /metrics
 //
-// Headers of a request tell takt more about it: X-Takt-Workflow (any text; a tenant's requests that bear the
-// same belong together), X-Takt-Agent and X-Takt-Tenant (any text), X-Takt-Priority (a whole number, lower is sooner),
-// X-Takt-Deadline (of the workflow, in seconds from here), X-Takt-Last (1: no request of the workflow follows).
-// X-Workflow-Id, X-Agent and X-Priority are the first, second and fourth, too.
+// Optional request headers: X-Takt-Workflow (any text; requests of a tenant with the same text form a workflow),
+// X-Takt-Agent and X-Takt-Tenant (any text), X-Takt-Priority (a whole number, lower runs sooner), X-Takt-Deadline (of
+// the workflow, in seconds from now), X-Takt-Last (1: last request of the workflow). X-Workflow-Id, X-Agent and
+// X-Priority are older names of the first, second and fourth.
 #ifndef TAKT_INTEGRATIONS_SERVER_HTTP_SERVER_H_
 #define TAKT_INTEGRATIONS_SERVER_HTTP_SERVER_H_
 
@@ -22,32 +22,32 @@
 namespace serving {
 
 struct HttpOptions {
-  std::string program = "engine";     // begins the names of metrics
+  std::string program = "engine";     // prefix of the names of metrics
   std::string host = "127.0.0.1";
-  int port = 0;                       // 0: any that is free
-  std::size_t connections = 256;      // requests answered at once; each takes a thread, which mostly sleeps
-  std::size_t max_body = 1 << 20;     // [bytes]; more is refused
-  std::uint64_t hash_seed = 0;        // keys the ids of names that clients choose
-  std::chrono::seconds patience{10};  // for a whole request to come (longer bodies have longer), and to read its answer
+  int port = 0;                       // 0: any free port
+  std::size_t connections = 256;      // requests answered at once; each takes a mostly sleeping thread
+  std::size_t max_body = 1 << 20;     // maximum body [bytes]
+  std::uint64_t hash_seed = 0;        // key for the ids of names that clients choose
+  std::chrono::seconds patience{10};  // time to receive a request (longer for long bodies), and to send its answer
 };
 
-// One thread reads all clients and answers /health; a request that is whole gets a thread, which hands it to the
-// service and waits for its tokens. A client that leaves, or keeps its answer waiting for longer than the patience, is
-// cancelled.
+// One thread reads all clients and answers /health. A complete request gets a thread, which passes it to the service
+// and waits for its tokens. The request is cancelled if its client disconnects, or does not read its answer within the
+// patience.
 class HttpServer {
  public:
   // The service must outlive this.
   HttpServer(Service& service, ApiLimits limits, HttpOptions options);
-  ~HttpServer();  // as Stop
+  ~HttpServer();  // calls Stop
 
-  absl::Status Start();  // Unavailable: no such address, or it is taken
+  absl::Status Start();  // Unavailable: the address is invalid or in use
   int port() const;
 
-  // Refuses new requests with 503 from now on; those that are there go on.
+  // Refuses new requests with 503 from now on; present ones continue.
   void Refuse();
 
-  // Answers what has come to its end, and returns when no client is connected any more. The service must have ended all
-  // requests (Drain), or be about to.
+  // Finishes the present answers, and returns when no client is connected. The service must have ended all requests
+  // (Drain), or be about to.
   void Stop();
 
  private:

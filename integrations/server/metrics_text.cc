@@ -48,23 +48,23 @@ std::string MetricsText(std::string_view program, const ServiceReport& report,
 #define TAKT_WRITE_METRIC(name, text) w.Metric("takt_" #name "_total", "counter", text, report.stats.name);
   TAKT_STATS(TAKT_WRITE_METRIC)
 #undef TAKT_WRITE_METRIC
-  w.Metric("takt_waiting", "gauge", "requests that wait for their turn", report.waiting);
-  w.Metric("takt_running", "gauge", "requests that run", report.running);
+  w.Metric("takt_waiting", "gauge", "waiting requests", report.waiting);
+  w.Metric("takt_running", "gauge", "running requests", report.running);
   w.Metric("takt_kv_blocks", "gauge", "blocks of the KV cache", report.kv.total.value);
-  w.Metric("takt_kv_blocks_used", "gauge", "blocks that requests hold", report.kv.used.value);
-  w.Metric("takt_cpu_blocks_used", "gauge", "blocks of swapped KV", report.kv.cpu_used.value);
+  w.Metric("takt_kv_blocks_used", "gauge", "blocks held by requests", report.kv.used.value);
+  w.Metric("takt_cpu_blocks_used", "gauge", "blocks of KV in host memory", report.kv.cpu_used.value);
   const EngineCounters& c = report.counters;
   const auto named = [&](std::string_view name) { return fmt::format("{}_{}", program, name); };
   w.Metric(named("steps_total"), "counter", "steps computed", c.steps);
   w.Metric(named("steps_lost_total"), "counter", "steps that computed nothing", c.steps_lost);
   w.Metric(named("moves_lost_total"), "counter", "copies of KV that failed", c.moves_lost);
-  w.Metric(named("moves_out_total"), "counter", "copies of KV to the host's memory", c.swapped_out);
+  w.Metric(named("moves_out_total"), "counter", "copies of KV to host memory", c.swapped_out);
   w.Metric(named("tokens_computed_total"), "counter", "tokens computed, prompts and outputs", c.rows);
   w.Metric(named("computing_seconds_total"), "counter", "time spent in the model", takt::ToSeconds(c.computing));
   w.Metric(named("scheduling_seconds_total"), "counter", "time spent in Plan and Commit",
            takt::ToSeconds(c.scheduling));
-  w.Histogram(named("first_token_seconds"), "from the arrival to the first token", report.ttft, report.ttft_sum);
-  w.Histogram(named("request_seconds"), "from the arrival to the last token", report.e2e, report.e2e_sum);
+  w.Histogram(named("first_token_seconds"), "time from the arrival to the first token", report.ttft, report.ttft_sum);
+  w.Histogram(named("request_seconds"), "time from the arrival to the last token", report.e2e, report.e2e_sum);
   const std::string responses_total = named("http_responses_total");
   w.Head(responses_total, "counter", "answers by status");
   for (const auto& [status, count] : responses) w.Add("{}{{status=\"{}\"}} {}\n", responses_total, status, count);

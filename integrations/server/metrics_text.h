@@ -1,4 +1,4 @@
-// What /metrics tells, in Prometheus' text format.
+// The text of /metrics, in Prometheus' format.
 #ifndef TAKT_INTEGRATIONS_SERVER_METRICS_TEXT_H_
 #define TAKT_INTEGRATIONS_SERVER_METRICS_TEXT_H_
 
@@ -11,7 +11,7 @@
 
 namespace serving {
 
-// `program` begins the names of what is not takt's. `responses`: how many by status. Every counter of takt's Stats is
+// `program` is the prefix of names that are not takt's. `responses`: number by status. Every counter of takt's Stats is
 // takt_NAME_total.
 std::string MetricsText(std::string_view program, const ServiceReport& report,
                         const std::map<int, std::int64_t>& responses);

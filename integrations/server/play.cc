@@ -32,7 +32,7 @@ using takt::tool::Comparison;
 using takt::tool::OutputFile;
 using takt::tool::Run;
 
-// For reports, which speak of profiles.
+// Returns a profile for reports.
 takt::Profile ProfileOf(const Program& program, const ServedModel& model, const Arguments& arguments) {
   takt::Profile profile;
   profile.id = fmt::format("{}, {:.1f} M parameters, {}{}", program.name(), model.parameters() / 1e6,
@@ -64,13 +64,13 @@ absl::StatusOr<TraceFiles> OpenFiles(const Arguments& arguments) {
 
 absl::Status CheckUsage(const Arguments& arguments) {
   const CommonArguments& common = arguments.common;
-  if (!arguments.trace) return absl::InvalidArgumentError("--trace FILE is needed");
-  if (common.estimates.size() > 1) return absl::InvalidArgumentError("--estimates: one kind at a time");
+  if (!arguments.trace) return absl::InvalidArgumentError("--trace FILE is required");
+  if (common.estimates.size() > 1) return absl::InvalidArgumentError("--estimates: expected a single kind");
   if (common.horizon > 0 && common.closed_loop == 0)
     return absl::InvalidArgumentError("--horizon: needs --closed-loop");
   if (common.think_cap && !(common.horizon > 0)) return absl::InvalidArgumentError("--think-cap: needs --horizon");
   if (common.policies.size() > 1 && !(arguments.log.empty() && arguments.steps.empty() && arguments.tokens.empty())) {
-    return absl::InvalidArgumentError("--log, --steps and --tokens are of one run: give one --policy");
+    return absl::InvalidArgumentError("--log, --steps and --tokens describe one run: pass a single --policy");
   }
   const takt::tool::NamedPath trace{"--trace", common.workload.file};
   std::vector<takt::tool::NamedPath> outputs = takt::tool::ReportPaths(common);
@@ -80,11 +80,11 @@ absl::Status CheckUsage(const Arguments& arguments) {
   return takt::tool::CheckPaths(std::span(&trace, 1), outputs);
 }
 
-// What the text tells besides what every comparison does.
+// Returns the part of the report that other comparisons lack.
 std::string Postscript(const std::string& policy, const TraceResult& traced, const StepTimes& steps) {
   std::string text = fmt::format("\nSteps under {}, by the number of requests in them:\n{}", policy, steps.Table());
   if (traced.result.stopped) {
-    text += fmt::format("Cut: {} that ran and {} that waited or called tools.\n",
+    text += fmt::format("Cut off: {} running, and {} waiting or calling tools.\n",
                         takt::tool::Counted(traced.cut_running, "request"), traced.cut_waiting);
   }
   return text;

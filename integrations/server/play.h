@@ -1,4 +1,4 @@
-// --trace: a workload in real time, and the reports of takt replay.
+// --trace: plays a workload in real time, and prints the reports of takt replay.
 #ifndef TAKT_INTEGRATIONS_SERVER_PLAY_H_
 #define TAKT_INTEGRATIONS_SERVER_PLAY_H_
 

@@ -1,5 +1,5 @@
-// A program around an engine: what it is called, what it takes, and its model. The rest of it is the same for all:
-// traces in real time, or a server.
+// A program around an engine: its name, its options and its model. The rest is the same for all programs: traces in
+// real time, or a server.
 #ifndef TAKT_INTEGRATIONS_SERVER_PROGRAM_H_
 #define TAKT_INTEGRATIONS_SERVER_PROGRAM_H_
 
@@ -21,17 +21,17 @@ class Program {
   virtual const char* help() const = 0;
   virtual const char* examples() const = 0;
 
-  // What this one takes besides what all take. `to` has its own defaults when this is called.
+  // Adds the program's own options. `to` has its defaults at the time of this call.
   virtual void AddModel(takt::tool::Group group) = 0;
   virtual void AddEngine(takt::tool::Group group, Arguments& to) = 0;
 
-  // The model that the arguments ask for.
+  // Loads the model selected by the arguments.
   virtual absl::StatusOr<std::unique_ptr<ServedModel>> Load(const Arguments& arguments) = 0;
 
-  // Main. Returns the exit code.
+  // Runs the program. Returns the exit code.
   int Run(int argc, const char* const* argv);
 
-  // Says what is wrong on standard error; returns `exit_code`.
+  // Prints the error to standard error; returns `exit_code`.
   int Complain(const absl::Status& status, int exit_code) const;
 };
 

@@ -19,7 +19,7 @@ constexpr std::int32_t kDefaultTokens = 16;
 
 // ---- in ------------------------------------------------------------------------------------------------------------
 
-// Fields at which an answer would have to be another one, and the only value that is served.
+// Fields with a single supported value.
 struct Fixed {
   const char* field;
   Json value;
@@ -27,13 +27,10 @@ struct Fixed {
 };
 const std::vector<Fixed>& FixedFields() {
   static const std::vector<Fixed> kFields = {
-      {"temperature", 0, "the most likely token is always taken"},
-      {"n", 1, "there is one choice"},
-      {"best_of", 1, "there is one choice"},
-      {"echo", false, "the prompt is not repeated"},
-      {"logprobs", false, "there are none"},
-      {"frequency_penalty", 0, "there are no penalties"},
-      {"presence_penalty", 0, "there are no penalties"},
+      {"temperature", 0, "sampling is unsupported"},        {"n", 1, "only one choice is supported"},
+      {"best_of", 1, "only one choice is supported"},       {"echo", false, "echo is unsupported"},
+      {"logprobs", false, "logprobs are unsupported"},      {"frequency_penalty", 0, "penalties are unsupported"},
+      {"presence_penalty", 0, "penalties are unsupported"},
   };
   return kFields;
 }
@@ -47,21 +44,21 @@ bool IsKnown(std::string_view field) {
          std::ranges::any_of(FixedFields(), [&](const Fixed& fixed) { return is(fixed.field); });
 }
 
-// Builds the values of known fields and passes over all others. A body is small, but what a JSON library makes of it
-// need not be: nothing nested deeper than a message's fields is built, and no field of more than `most` elements.
+// Builds the values of known fields and skips all others. It bounds memory: it builds nothing nested deeper than a
+// message's fields, and no field of more than `most` elements.
 class Filter : public nlohmann::json_sax<Json> {
  public:
   Filter(Json& to, std::size_t most) : build_(to, false), most_(most) {}
 
-  // What is wrong, once parsing has stopped, and in which field.
+  // Returns the error and its field, after parsing has stopped.
   ApiError Fault() const {
     const std::string field = field_.size() <= 64 ? field_ : "";
     const auto wrong = [&](const std::string& what, std::string code) {
       return ApiError{.message = (field.empty() ? "the body" : field) + what, .param = field, .code = std::move(code)};
     };
     if (too_many_) return wrong(fmt::format(" has more than {} elements", most_), "context_length_exceeded");
-    if (too_large_) return wrong(" has a number that is too large for any", "invalid_json");
-    return {.message = fmt::format("the body is no JSON: at byte {}", at_), .code = "invalid_json"};
+    if (too_large_) return wrong(" has a number that is too large", "invalid_json");
+    return {.message = fmt::format("the body is invalid JSON at byte {}", at_), .code = "invalid_json"};
   }
 
   bool null() override {
@@ -82,7 +79,7 @@ class Filter : public nlohmann::json_sax<Json> {
   bool string(std::string& value) override {
     return Value([&] { return build_.string(value); });
   }
-  bool binary(Json::binary_t&) override { return false; }  // there is none in text
+  bool binary(Json::binary_t&) override { return false; }  // JSON text has no binary values
   bool start_object(std::size_t size) override { return Open(&Build::start_object, size); }
   bool start_array(std::size_t size) override { return Open(&Build::start_array, size); }
   bool end_object() override { return Close(&Build::end_object); }
@@ -106,7 +103,7 @@ class Filter : public nlohmann::json_sax<Json> {
   using Build = nlohmann::detail::json_sax_dom_parser<Json>;
   static constexpr int kDeepest = 3;  // the body, its messages, one of them
 
-  // False where the field has too many.
+  // Returns false if the field has too many elements.
   bool Count() {
     too_many_ = depth_ >= 2 && ++elements_ > most_;
     return !too_many_;
@@ -125,7 +122,7 @@ class Filter : public nlohmann::json_sax<Json> {
         if (++depth_ == 2) elements_ = 0;
         return (build_.*start)(size);
       }
-      build_.null();  // in its place
+      build_.null();  // as a placeholder
     }
     ++skipped_;
     return true;
@@ -141,11 +138,11 @@ class Filter : public nlohmann::json_sax<Json> {
 
   Build build_;
   const std::size_t most_;
-  std::string field_;            // of the body, that was begun last
-  std::size_t elements_ = 0;     // of it, at any depth
-  int depth_ = 0;                // of what is built
-  std::size_t skipped_ = 0;      // structures that are open and not built
-  bool skip_next_ = false;       // the value of an unknown field follows
+  std::string field_;            // field of the body that began last
+  std::size_t elements_ = 0;     // its elements at any depth
+  int depth_ = 0;                // of the built values
+  std::size_t skipped_ = 0;      // open structures that are not built
+  bool skip_next_ = false;       // the next value belongs to an unknown field
   bool too_many_ = false, too_large_ = false;
   std::size_t at_ = 0;
 };
@@ -155,16 +152,16 @@ class Parser {
   Parser(Api api, const ApiLimits& limits) : api_(api), limits_(limits) { request_.api = api; }
 
   std::variant<ApiRequest, ApiError> Parse(std::string_view text) {
-    Filter filter(body_, 2 * (limits_.max_context + 1));  // a message is three elements, and two tokens at least
+    Filter filter(body_, 2 * (limits_.max_context + 1));  // a message is three elements, and at least two tokens
     if (!Json::sax_parse(text, &filter)) return filter.Fault();
-    if (!body_.is_object()) return ApiError{.message = "the body is no JSON object", .code = "invalid_json"};
+    if (!body_.is_object()) return ApiError{.message = "the body is not a JSON object", .code = "invalid_json"};
     const bool fine = CheckModel() && CheckFixed() && ReadStream() && ReadPrompt() && ReadMaxTokens() && ReadEnd();
     if (!fine) return std::move(error_);
     return std::move(request_);
   }
 
  private:
-  // Null where it is absent, or null.
+  // Null if the field is absent or null.
   const Json* Find(const char* field) const {
     const auto found = body_.find(field);
     return found == body_.end() || found->is_null() ? nullptr : &*found;
@@ -177,12 +174,12 @@ class Parser {
 
   bool CheckModel() {
     const Json* model = Find("model");
-    if (model == nullptr) return true;  // there is but one
-    if (!model->is_string()) return Wrong("model", "is no string");
+    if (model == nullptr) return true;  // there is only one
+    if (!model->is_string()) return Wrong("model", "is not a string");
     if (*model == limits_.model) return true;
     error_.status = 404;
     error_.code = "model_not_found";
-    return Wrong("model", fmt::format("is unknown here: there is {}", limits_.model));
+    return Wrong("model", fmt::format("is unknown; expected {}", limits_.model));
   }
 
   bool CheckFixed() {
@@ -193,8 +190,7 @@ class Parser {
       }
     }
     for (const char* field : kNotServed) {
-      if (const Json* value = Find(field); value != nullptr && !value->empty())
-        return Wrong(field, "is not served here");
+      if (const Json* value = Find(field); value != nullptr && !value->empty()) return Wrong(field, "is unsupported");
     }
     return true;
   }
@@ -229,27 +225,27 @@ class Parser {
   bool ReadMessages() {
     const Json* messages = Find("messages");
     if (messages == nullptr) return Wrong("messages", "is missing");
-    if (!messages->is_array() || messages->empty()) return Wrong("messages", "is no list of messages");
+    if (!messages->is_array() || messages->empty()) return Wrong("messages", "is not a list of messages");
     std::vector<Message> read;
     for (std::size_t i = 0; i < messages->size(); ++i) {
       const Json& message = (*messages)[i];
       const std::string name = fmt::format("messages[{}]", i);
-      if (!message.is_object()) return Wrong(name, "is no object");
+      if (!message.is_object()) return Wrong(name, "is not an object");
       const auto role = message.find("role"), content = message.find("content");
       const bool known = role != message.end() && (*role == "system" || *role == "user" || *role == "assistant");
-      if (!known) return Wrong(name + ".role", "is none of system, user and assistant");
-      if (content == message.end() || !content->is_string()) return Wrong(name + ".content", "is no string");
+      if (!known) return Wrong(name + ".role", "is invalid; expected system, user or assistant");
+      if (content == message.end() || !content->is_string()) return Wrong(name + ".content", "is not a string");
       read.push_back({role->get_ref<const std::string&>(), content->get_ref<const std::string&>()});
     }
     return limits_.text->EncodeChat(read, request_.prompt) ||
-           Wrong("messages", "are not served: the model has no form for conversations");
+           Wrong("messages", "are unsupported: the model has no chat template");
   }
 
   bool ReadMaxTokens() {
     const char* field = Find("max_completion_tokens") != nullptr ? "max_completion_tokens" : "max_tokens";
     std::int64_t tokens = kDefaultTokens;
     if (const Json* value = Find(field); value != nullptr) {
-      if (!value->is_number_integer()) return Wrong(field, "is no whole number");
+      if (!value->is_number_integer()) return Wrong(field, "is not a whole number");
       const bool huge = value->is_number_unsigned() && value->get<std::uint64_t>() > INT32_MAX;
       tokens = huge ? INT32_MAX : value->get<std::int64_t>();
       if (tokens < 1) return Wrong(field, fmt::format("is {}: must be at least 1", tokens));
@@ -333,7 +329,7 @@ ApiError ErrorOf(takt::FailReason reason) {
     case takt::FailReason::kNeverFits:
       return {400, "the request needs more KV memory, or more tokens in a step, than the engine has", "prompt", name};
     case takt::FailReason::kKvExhausted: return {400, "the answer outgrew the engine's KV memory", "max_tokens", name};
-    case takt::FailReason::kShed: return {503, "too many requests wait already", "", name};
+    case takt::FailReason::kShed: return {503, "too many requests are waiting", "", name};
     case takt::FailReason::kDraining: return {503, "the server is shutting down", "", name};
     default: return {500, "the engine gave up on the request: " + name, "", name};
   }

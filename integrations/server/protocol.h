@@ -1,4 +1,4 @@
-// The subset of OpenAI's completion API that is spoken here: bodies in, bodies out. No sockets, no engine.
+// The supported subset of OpenAI's completion API: parses and writes bodies, without sockets or engine.
 #ifndef TAKT_INTEGRATIONS_SERVER_PROTOCOL_H_
 #define TAKT_INTEGRATIONS_SERVER_PROTOCOL_H_
 
@@ -23,41 +23,41 @@ struct ApiRequest {
   std::int32_t max_tokens = 16;
   std::int32_t end_token = -1;
   bool stream = false;
-  bool token_ids = false;  // the answer has its tokens beside the text
+  bool token_ids = false;  // the answer contains token ids as well as text
 };
 
 // A refusal: HTTP status, and the fields of OpenAI's error object.
 struct ApiError {
   int status = 400;
   std::string message;
-  std::string param = "";  // the field at fault
+  std::string param = "";  // the invalid field
   std::string code = "";
 };
 
 struct ApiLimits {
-  std::string model;  // its name
-  std::size_t max_context = 0;  // prompt and output [tokens]
+  std::string model;  // name of the model
+  std::size_t max_context = 0;  // maximum of prompt and output [tokens]
   std::size_t vocab = 0;
   const Vocabulary* text = &ByteVocabulary();  // must outlive what is limited
 };
 
-// `body` as /v1/completions or /v1/chat/completions takes it. Every error names its field. What would change the answer
-// and is not served (sampling, several choices, stop strings ...) is refused; unknown fields are ignored.
+// Parses the `body` of /v1/completions or /v1/chat/completions. Every error names its field. Unsupported fields that
+// would change the answer (sampling, several choices, stop strings ...) are refused; unknown fields are ignored.
 std::variant<ApiRequest, ApiError> ParseRequest(Api api, std::string_view body, const ApiLimits& limits);
 
 std::string ErrorBody(const ApiError& error);
 
-// What the client is told where the engine gave up on its request.
+// Returns the error for a client if the engine gave up on its request.
 ApiError ErrorOf(takt::FailReason reason);
 
-// An answer under way.
+// A partial answer.
 struct ApiAnswer {
   Api api = Api::kCompletion;
   std::uint64_t id = 0;
   std::int64_t created = 0;  // [s] since 1970
   std::string model;
   std::size_t prompt_tokens = 0, output_tokens = 0;
-  bool token_ids = false;  // as asked
+  bool token_ids = false;  // as requested
 };
 
 // A piece of an answer, or all of it.
@@ -71,8 +71,8 @@ std::string_view FinishReason(End end);
 
 std::string AnswerBody(const ApiAnswer& answer, const ApiPiece& piece, End end);
 
-// A piece of a streamed answer: `data: {...}` and an empty line. The last has a finish reason (end != kNotYet); the
-// first of a chat (`opens`) names the role.
+// Returns a piece of a streamed answer: `data: {...}` and an empty line. The last one has a finish reason (end !=
+// kNotYet); the first one of a chat (`opens`) names the role.
 std::string StreamEvent(const ApiAnswer& answer, const ApiPiece& piece, bool opens, End end);
 std::string StreamError(const ApiError& error);
 inline constexpr std::string_view kStreamDone = "data: [DONE]\n\n";

@@ -12,12 +12,12 @@
 
 namespace serving {
 
-// Ids of names that clients choose. Without the key nobody finds two names of one id.
+// Ids of names that clients choose. The secret key keeps clients from constructing two names with one id.
 class ClientIds {
  public:
   explicit ClientIds(std::uint64_t key) : key_(key) {}
 
-  // The id of a name of this tenant's; 0: there is no name. Names of two tenants have two ids.
+  // Returns the id of a tenant's name; 0: no name. The same name of two tenants has two ids.
   std::uint64_t Of(std::string_view name, std::uint64_t tenant = 0) const {
     if (name.empty()) return 0;
     std::uint64_t id = takt::Mix64(takt::Mix64(key_) ^ tenant);
@@ -35,19 +35,19 @@ struct ClientName {
   friend auto operator<=>(const ClientName&, const ClientName&) = default;
 };
 
-// A table of at most kMost names. A new name evicts the least recently used name of the tenant that has most, so that a
-// client that makes up names displaces its own. An eviction costs O(kMost).
+// A table of at most kMost names. A new name evicts the least recently used name of the tenant with the most names, so
+// that a client that invents names evicts its own. An eviction costs O(kMost).
 template <class T>
 class Remembered {
  public:
   static constexpr std::size_t kMost = 1000;
 
-  // Null if the name is unknown. Else it counts as used.
+  // Returns null if the name is unknown; otherwise it counts as used.
   const T* Find(const ClientName& name) {
     const auto found = kept_.find(name);
     return found == kept_.end() ? nullptr : &Use(found->second);
   }
-  // `fresh` if the name is new. Valid until the next call.
+  // Returns the value of a name, or `fresh` if it is new. Valid until the next call.
   T& Get(const ClientName& name, T fresh = {}) {
     const auto found = kept_.find(name);
     if (found != kept_.end()) return Use(found->second);

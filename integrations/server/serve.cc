@@ -33,8 +33,8 @@ void Say(const Program& program, const std::string& line) {
 }
 
 absl::Status CheckUsage(const Arguments& arguments, const ServedModel& model) {
-  if (arguments.trace) return absl::InvalidArgumentError("--serve and --trace exclude each other");
-  if (arguments.common.policies.size() != 1) return absl::InvalidArgumentError("--serve takes one --policy");
+  if (arguments.trace) return absl::InvalidArgumentError("--serve excludes --trace");
+  if (arguments.common.policies.size() != 1) return absl::InvalidArgumentError("--serve: expected a single --policy");
   if (model.text() == nullptr) {
     return absl::InvalidArgumentError(
         fmt::format("the model knows {} tokens, which are too few for text", model.vocab()));
@@ -42,13 +42,13 @@ absl::Status CheckUsage(const Arguments& arguments, const ServedModel& model) {
   return absl::OkStatus();
 }
 
-// Clients choose the names of workflows and agents, and what prompts begin with.
+// Keys the ids of names that clients choose.
 std::uint64_t DrawHashSeed() {
   std::random_device device;
   return std::uint64_t{device()} << 32 | device();
 }
 
-// Serves until an interrupt. True where every request came to an end of its own.
+// Serves until an interrupt. Returns true if every request ended by itself.
 absl::StatusOr<bool> ServeUntilInterrupted(const Program& program, const Arguments& arguments, const ServedModel& model,
                                            EngineOptions options) {
   auto service = Service::Start(model, std::move(options));
@@ -62,13 +62,13 @@ absl::StatusOr<bool> ServeUntilInterrupted(const Program& program, const Argumen
 
   const auto report = (*service)->Report(std::chrono::seconds(5));
   const std::int64_t left = report ? report->waiting + report->running + report->paused : 0;
-  Say(program, fmt::format("ending; {} left, which {} {} s", Counted(left, "request"), left == 1 ? "has" : "have",
+  Say(program, fmt::format("stopping; {} left, which {} {} s", Counted(left, "request"), left == 1 ? "has" : "have",
                            arguments.drain_s));
   server.Refuse();
   const std::int64_t cut = (*service)->Drain(takt::FromSeconds(arguments.drain_s));
   server.Stop();
   Say(program, cut == 0 ? std::string("all requests have been answered")
-                        : fmt::format("{} cut: no time was left", Counted(cut, "request")));
+                        : fmt::format("{} cut off: out of time", Counted(cut, "request")));
   return cut == 0;
 }
 

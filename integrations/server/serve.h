@@ -1,4 +1,4 @@
-// --serve: answers HTTP requests until it is asked to end.
+// --serve: answers HTTP requests until an interrupt.
 #ifndef TAKT_INTEGRATIONS_SERVER_SERVE_H_
 #define TAKT_INTEGRATIONS_SERVER_SERVE_H_
 

@@ -1,5 +1,5 @@
-// What an engine needs of a model: memory for keys and values, and the arithmetic of a step. tiny_engine has one of its
-// own, llama_host has libllama's.
+// An engine's interface to a model: memory for keys and values, and the computation of a step. tiny_engine and
+// llama_host implement it.
 #ifndef TAKT_INTEGRATIONS_SERVER_SERVED_MODEL_H_
 #define TAKT_INTEGRATIONS_SERVER_SERVED_MODEL_H_
 
@@ -17,7 +17,7 @@ namespace serving {
 
 struct EngineOptions;
 
-// The most likely next token, the first of equals, and its logit.
+// The most likely next token (among equals the first), and its logit.
 struct Sample {
   std::int32_t token = 0;
   float logit = 0;
@@ -27,37 +27,38 @@ struct Sample {
 
 enum class Computed : std::uint8_t {
   kDone,
-  kNothing,  // no row was computed, and each is as it was before the step: it can be tried again
-  kBroken,  // likewise, and it makes no sense to try again
+  kNothing,  // no row was computed and nothing changed; a retry may succeed
+  kBroken,  // as kNothing, but a retry is useless
 };
 
-// The memory and the arithmetic of one engine. Its thread calls; Run may be called on another one, at the same time as
-// all but Begin, Add and samples.
+// The memory and the computation of one engine. Only the engine's thread calls it. Run may be called on another thread,
+// concurrently with all functions except Begin, Add and samples.
 class ComputedKv {
  public:
   virtual ~ComputedKv() = default;
 
   virtual takt::KvOracle& oracle() = 0;
 
-  // A request that the scheduler will be told of next: its prefix hashes may be set here, until the next such call.
+  // Called before a request is passed to the scheduler; may set its prefix hashes, which stay valid until the next such
+  // call.
   virtual void Arrive(takt::Request& about, std::span<const std::int32_t> prompt) = 0;
   // The leading `computed` tokens of this context have their keys and values.
   virtual void Publish(takt::RequestId request, std::span<const std::int32_t> context, std::size_t computed) = 0;
-  // A plan's moves: the first `count` blocks to the host's memory, and all of them back. False: the copy is lost.
+  // Moves of a plan: the first `count` blocks to host memory, and all of them back. Returns false if the copy is lost.
   virtual bool CopyOut(takt::RequestId request, takt::Blocks count) = 0;
   virtual bool CopyIn(takt::RequestId request) = 0;
-  // The request is gone.
+  // Forgets a request.
   virtual void Forget(takt::RequestId request) = 0;
 
-  // Where the scheduler counts (kLedger): room for so many tokens, the first `cached` of which lie in the prefix cache;
-  // its place is lost; a block of the cache is wanted for something else.
+  // Calls for KvMode::kLedger. Room: reserve blocks for `tokens`, of which the first `cached` are in the prefix cache.
+  // Free: the request was preempted. Drop: a cached block is needed for other content.
   virtual void Room(takt::RequestId, std::span<const std::int32_t> /*prompt*/, std::int32_t /*cached*/,
                     std::int32_t /*tokens*/) {}
   virtual void Free(takt::RequestId) {}
   virtual void Drop(std::uint64_t /*hash*/) {}
 
-  // A step: what it computes, entry by entry, then all at once. There is a sample for each entry that samples, in
-  // order, until the next Begin.
+  // A step: Begin, Add for each entry, then Run. Afterwards there is a sample for each entry that samples, in order,
+  // until the next Begin.
   virtual void Begin(const takt::StepPlan& plan) = 0;
   virtual void Add(const takt::PlanEntry& entry, std::span<const std::int32_t> context) = 0;
   virtual Computed Run() = 0;
@@ -74,11 +75,11 @@ class ServedModel {
   virtual std::string name() const = 0;
   virtual double parameters() const = 0;
   virtual std::size_t vocab() const = 0;
-  virtual std::size_t max_context() const = 0;  // prompt and output of a request [tokens]
-  virtual const Vocabulary* text() const = 0;  // null: it speaks none
+  virtual std::size_t max_context() const = 0;  // maximum of prompt and output of a request [tokens]
+  virtual const Vocabulary* text() const = 0;  // null: no text
 
-  // For an engine with these options, which are valid. InvalidArgument names what it cannot do. The model must outlive
-  // it.
+  // Creates the memory for an engine with these valid options. InvalidArgument names an unsupported option. The model
+  // must outlive it.
   virtual absl::StatusOr<std::unique_ptr<ComputedKv>> Open(const EngineOptions& options) const = 0;
 };
 

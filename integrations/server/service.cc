@@ -119,7 +119,7 @@ std::int64_t Service::Drain(std::chrono::nanoseconds patience) {
 bool Service::Push(Command command) {
   const std::lock_guard lock(mutex_);
   if (closed_) return false;
-  if (inbox_.Push(std::move(command)) == takt::Pushed::kFirst) {  // else the loop knows already
+  if (inbox_.Push(std::move(command)) == takt::Pushed::kFirst) {  // otherwise the loop is awake
     pushed_ = true;
     changed_.notify_one();
   }
@@ -163,7 +163,7 @@ void Service::Do(Arrival& arrival) {
   if (!status.ok()) Hear({.request = id, .end = End::kFailed, .reason = takt::FailReason::kInvalid});
 }
 
-// What is known of a request besides what its client says.
+// Adds learned estimates and deadlines to a request.
 void Service::Describe(EngineRequest& request) {
   takt::Request& about = request.about;
   if (request.deadline >= takt::Duration::zero()) about.deadline = about.arrival + request.deadline;

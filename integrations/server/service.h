@@ -1,4 +1,4 @@
-// The engine on a thread of its own. Other threads hand it requests through an inbox, and wait for replies.
+// Runs the engine on its own thread. Other threads pass it requests through an inbox, and wait for replies.
 #ifndef TAKT_INTEGRATIONS_SERVER_SERVICE_H_
 #define TAKT_INTEGRATIONS_SERVER_SERVICE_H_
 
@@ -26,19 +26,19 @@
 
 namespace serving {
 
-// What comes of one request: from the engine's thread to the one that waits for it.
+// Results of one request, from the engine's thread to the waiting thread.
 class Reply {
  public:
   struct News {
-    std::vector<std::int32_t> tokens;  // since the last time
+    std::vector<std::int32_t> tokens;  // since the last call
     End end = End::kNotYet;            // nothing follows an end
-    takt::FailReason reason = {};      // of kFailed
+    takt::FailReason reason = {};      // for kFailed
   };
 
-  // Waits until there is something new, or for so long.
+  // Waits until there are results, or for at most this long.
   News Wait(std::chrono::milliseconds most);
 
-  void Hear(const Output& output);  // from the engine's thread
+  void Hear(const Output& output);  // called by the engine's thread
 
  private:
   std::mutex mutex_;
@@ -46,18 +46,18 @@ class Reply {
   News news_;
 };
 
-// What follows a request in its workflow, in the mean, by agent and place in the workflow: learnt from workflows whose
-// last request said so.
+// Learns the mean work that follows a request in its workflow, by agent and position. It uses workflows whose last
+// request was marked as such.
 class Followers {
  public:
-  // A request has come. Sets its workflow's arrival and, where enough is known, what will follow.
+  // Records the begin of a request. Sets its workflow's arrival and, if known, the work that follows.
   void Begin(takt::Request& request, bool last);
-  // It has come to its end, with so many tokens.
+  // Records the end of a request with this output.
   void End(const takt::Request& request, std::int32_t output_tokens, bool last);
 
  private:
-  static constexpr double kEnough = 4;  // workflows
-  static constexpr std::size_t kLongest = 64;  // calls of a workflow that are told apart
+  static constexpr double kEnough = 4;  // workflows needed for an estimate
+  static constexpr std::size_t kLongest = 64;  // distinguished calls of a workflow
 
   struct Call {
     std::uint64_t agent = 0;
@@ -76,7 +76,7 @@ class Followers {
   static constexpr std::size_t kAnyPlace = kLongest + 1;
 
   Remembered<Workflow> workflows_;
-  Remembered<Class> classes_;  // by agent and place
+  Remembered<Class> classes_;  // by agent and position
 };
 
 // Figures of the engine between two steps.
@@ -85,7 +85,7 @@ struct ServiceReport {
   EngineCounters counters;
   takt::KvUse kv;
   std::int64_t waiting = 0, running = 0, paused = 0;
-  takt::LogHistogram ttft{0.001, 1000, 24}, e2e{0.001, 1000, 24};  // [s], of requests that came to an end of their own
+  takt::LogHistogram ttft{0.001, 1000, 24}, e2e{0.001, 1000, 24};  // of requests that ended by themselves [s]
   double ttft_sum = 0, e2e_sum = 0;
 };
 
@@ -93,21 +93,21 @@ class Service {
  public:
   // Sets the options' clock and output. The model must outlive the service.
   static absl::StatusOr<std::unique_ptr<Service>> Start(const ServedModel& model, EngineOptions options);
-  ~Service();  // cuts what is left
+  ~Service();  // cuts off the rest
 
   // ---- from any thread ----
   struct Ticket {
     takt::RequestId id;
     std::shared_ptr<Reply> reply;
   };
-  // Gives the request its id and the time of its arrival. A reply comes to an end in any case.
+  // Sets the request's id and arrival. Every reply ends.
   Ticket Submit(EngineRequest request);
   void Cancel(takt::RequestId id);
-  // Nothing where the engine has not answered in time, or is gone.
+  // Returns nothing if the engine is gone or does not answer in time.
   std::optional<ServiceReport> Report(std::chrono::milliseconds most);
 
-  // New requests fail from now on. Returns when all others have ended, or after `patience`, when those that are left
-  // are cut: how many. The engine's thread is gone then.
+  // Fails new requests from now on. Returns when all others have ended; after `patience` it cuts off the rest, and
+  // returns their number. The engine's thread has ended then.
   std::int64_t Drain(std::chrono::nanoseconds patience);
 
  private:
@@ -129,7 +129,7 @@ class Service {
   };
 
   takt::TimePoint Now() const { return takt::TimePoint(std::chrono::steady_clock::now() - start_); }
-  bool Push(Command command);  // false: nobody will look at it any more
+  bool Push(Command command);  // false: the loop has ended
 
   // ---- the engine's thread ----
   void Run();
@@ -145,18 +145,18 @@ class Service {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::atomic<std::uint64_t> last_id_ = 0;
   takt::BasicInbox<Command> inbox_;
-  std::mutex mutex_;  // of the next three
+  std::mutex mutex_;  // guards the next three
   std::condition_variable changed_;
   bool pushed_ = false;  // since the loop went to sleep
-  bool closed_ = false;  // the loop is over
+  bool closed_ = false;  // the loop has ended
 
-  // The engine's thread's own.
+  // The engine's thread's own:
   std::unique_ptr<Engine> engine_;
   std::unordered_map<takt::RequestId, Living> living_;
   struct Mean {
     double sum = 0, count = 0;
   };
-  Remembered<Mean> outputs_;  // by agent, lengths of what has finished
+  Remembered<Mean> outputs_;  // output lengths by agent
   Followers followers_;
   ServiceReport report_;
   std::optional<takt::TimePoint> drain_until_;

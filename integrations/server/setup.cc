@@ -16,19 +16,19 @@ absl::StatusOr<EngineOptions> MakeEngineOptions(Arguments& arguments) {
   std::vector<std::string> of_policies;
   for (const std::string& option : common.options) {
     if (option.starts_with("kv=") || option.starts_with("kv_watermark=")) {
-      return absl::InvalidArgumentError("--option " + option + ": this engine owns its memory; takt only asks for it");
+      return absl::InvalidArgumentError("--option " + option + ": unsupported; this engine counts its own KV");
     }
     const absl::StatusOr<bool> known = takt::tool::ApplySetting(option, settings);
     if (!known.ok()) return known.status();
     if (!*known) of_policies.push_back(option);
   }
   if (settings.engine.overlap > 1) {
-    return absl::InvalidArgumentError("--option overlap: this engine plans one step ahead at most");
+    return absl::InvalidArgumentError("--option overlap: this engine plans at most one step ahead");
   }
   if (absl::Status given = takt::tool::GiveOptions(common.policies, of_policies); !given.ok()) return given;
   EngineOptions options;
   const std::string pause = settings.pause({}).spec();
-  options.pause = pause.substr(0, pause.find('('));  // those that the engine knows have no options
+  options.pause = pause.substr(0, pause.find('('));  // the supported ones have no options
   options.scheduler = settings.scheduler;
   options.scheduler.max_running = common.max_seqs;
   options.limits = settings.engine.limits;

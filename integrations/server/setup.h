@@ -1,4 +1,4 @@
-// From arguments to the options of an engine.
+// Converts arguments to the options of an engine.
 #ifndef TAKT_INTEGRATIONS_SERVER_SETUP_H_
 #define TAKT_INTEGRATIONS_SERVER_SETUP_H_
 
@@ -13,11 +13,11 @@
 
 namespace serving {
 
-// All but the policy, which is chosen for each run. Takes the settings of takt replay that mean the same to an engine,
-// and gives the policies theirs.
+// Sets all options except the policy, which differs between runs. Accepts the settings of takt replay that apply to an
+// engine, and passes their options to the policies.
 absl::StatusOr<EngineOptions> MakeEngineOptions(Arguments& arguments);
 
-// A log: what is there of it counts, even where the engine was killed. Nothing where the path is empty.
+// Opens a log file, which stays readable if the engine is killed. Returns nothing if the path is empty.
 absl::StatusOr<std::optional<takt::tool::OutputFile>> OpenIfNamed(const std::string& path);
 
 }  // namespace serving

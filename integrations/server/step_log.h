@@ -1,4 +1,4 @@
-// What each step took: for people as a table, for cost models as a file.
+// Times of steps: a table for people, and a file for cost models.
 #ifndef TAKT_INTEGRATIONS_SERVER_STEP_LOG_H_
 #define TAKT_INTEGRATIONS_SERVER_STEP_LOG_H_
 
@@ -11,18 +11,18 @@
 
 namespace serving {
 
-// A line for takt calibrate (takt/sim/step_log.h): time_s is that of the arithmetic, from the plan to the samples,
-// `between` what came between the last step and this one without waiting, Plan and Commit included.
+// Returns a line for takt calibrate (takt/sim/step_log.h). time_s is the time of the computation, from the plan to the
+// samples. `between` is the time between the last step and this one without waiting, including Plan and Commit.
 std::string StepLine(const StepReport& report, takt::Duration between);
 
 class StepTimes {
  public:
   void Add(const StepReport& report);
 
-  // By the number of requests in the step: how many steps, what they took, and what of it went into Plan and Commit.
+  // Returns the number of steps, their times, and the share of Plan and Commit, by number of requests.
   std::string Table() const;
 
-  // Medians over the steps that had the most requests (at least 90 % of the largest number).
+  // Medians over the steps with at least 90 % of the largest number of requests.
   struct Peak {
     std::size_t requests = 0;  // the largest number
     double step_s = 0, plan_s = 0;

@@ -6,11 +6,11 @@
 namespace serving {
 namespace {
 
-// How many bytes at the end may be the beginning of a character.
+// Returns the number of bytes at the end that may begin an incomplete character.
 std::size_t Incomplete(std::string_view text) {
   for (std::size_t n = 1; n <= std::min<std::size_t>(3, text.size()); ++n) {
     const auto byte = static_cast<unsigned char>(text[text.size() - n]);
-    if ((byte & 0xc0) == 0x80) continue;  // inside of one
+    if ((byte & 0xc0) == 0x80) continue;  // not the first byte
     const std::size_t length = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
     return length > n ? n : 0;
   }
@@ -23,7 +23,7 @@ class Bytes final : public Vocabulary {
   void Encode(std::string_view text, std::vector<std::int32_t>& tokens) const override {
     for (const char c : text) tokens.push_back(static_cast<unsigned char>(c));
   }
-  // Each message: a mark for who speaks, the text, a mark for the end. Then it is the assistant's turn.
+  // Each message: a mark for the role, the text, a mark for the end. Then the assistant's mark.
   bool EncodeChat(std::span<const Message> messages, std::vector<std::int32_t>& tokens) const override {
     for (const Message& message : messages) {
       tokens.push_back(message.role == "system" ? kSystem : message.role == "user" ? kUser : kAssistant);

@@ -1,4 +1,4 @@
-// A few threads that split a loop among them.
+// A few threads that share the work of a loop.
 #ifndef TAKT_INTEGRATIONS_SERVER_THREADS_H_
 #define TAKT_INTEGRATIONS_SERVER_THREADS_H_
 
@@ -12,7 +12,7 @@
 
 namespace serving {
 
-// Used by one thread at a time, which takes its share of the work.
+// Used by one thread at a time, which also works.
 class Threads {
  public:
   explicit Threads(std::size_t count = 1) {
@@ -61,7 +61,7 @@ class Threads {
   std::vector<std::thread> helpers_ = {};
 };
 
-// One thread that does one thing after another, while somebody else does something.
+// One thread that runs jobs in turn, in the background.
 class Background {
  public:
   ~Background() {
@@ -75,7 +75,7 @@ class Background {
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
 
-  // Not before what was begun last is done.
+  // Starts a job; the previous one must be done.
   void Begin(std::function<void()> job) {
     job_ = std::move(job);
     ++begun_;
@@ -86,7 +86,7 @@ class Background {
     }
   }
 
-  // Awake, the caller keeps its core, and what it needs next stays in that core's cache.
+  // Waits for the job. `awake`: the caller keeps its core, whose cache holds the data that it needs next.
   void Wait(bool awake = false) {
     for (std::uint32_t done; (done = done_) != begun_;) {
       if (!awake) done_.wait(done);

@@ -19,7 +19,7 @@ namespace {
 using takt::Outcome;
 using takt::TimePoint;
 
-constexpr takt::Duration kLongestSleep = std::chrono::milliseconds(20);  // until the next look at `progress`
+constexpr takt::Duration kLongestSleep = std::chrono::milliseconds(20);  // longest time between calls of `progress`
 
 std::vector<std::int32_t> RandomTokens(std::uint64_t seed, std::size_t n, std::size_t vocab) {
   takt::Random random(seed);
@@ -28,7 +28,7 @@ std::vector<std::int32_t> RandomTokens(std::uint64_t seed, std::size_t n, std::s
   return tokens;
 }
 
-// Of this thread.
+// Returns the processor time of this thread.
 takt::Duration ProcessorTime() {
   timespec time;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -100,13 +100,13 @@ class TraceRun {
   const TraceOptions& options_;
   takt::ReplayResult result_;
   takt::WorkloadProgress progress_;
-  std::vector<std::int32_t> computed_;  // by call: tokens whose KV was computed at some time
-  std::priority_queue<Due, std::vector<Due>, std::greater<>> due_;  // calls to be made
+  std::vector<std::int32_t> computed_;  // by call: tokens whose KV was computed at least once
+  std::priority_queue<Due, std::vector<Due>, std::greater<>> due_;  // calls to make
   std::uint32_t next_workflow_ = 0;
   RunClock clock_;
-  std::vector<takt::Event> ended_;  // turns and workflows, to be told
-  TimePoint busy_since_ = {};  // the end of the last step, or of a wait since then
-  std::unordered_map<std::uint32_t, Spoken> spoken_;  // where somebody wants to know
+  std::vector<takt::Event> ended_;  // ended turns and workflows to report
+  TimePoint busy_since_ = {};  // end of the last step, or of a later wait
+  std::unordered_map<std::uint32_t, Spoken> spoken_;  // if on_tokens is set
   std::unique_ptr<Engine> engine_;
   takt::Series series_;
   takt::TimeMean kv_used_;
@@ -115,7 +115,7 @@ class TraceRun {
 absl::StatusOr<TraceResult> TraceRun::Run() {
   EngineOptions engine = options_.engine;
   if (options_.processor_time && (engine.threads > 1 || engine.overlap)) {
-    return absl::InvalidArgumentError("processor time is that of one thread, without overlap");
+    return absl::InvalidArgumentError("processor_time requires one thread, without overlap");
   }
   engine.clock = [this] { return Now(); };
   engine.output = [this](const Output& output) { Hear(output); };
@@ -137,7 +137,7 @@ absl::StatusOr<TraceResult> TraceRun::Run() {
       result_.stopped = true;
       break;
     }
-    // What came while a step ran is told late; that it waited until now counts.
+    // Arrivals during a step are reported late; their wait until now counts.
     while (NextArrival() <= Now()) StartWorkflow(NextArrival());
     while (!due_.empty() && due_.top().time <= Now()) {
       const Due due = due_.top();
@@ -154,7 +154,7 @@ absl::StatusOr<TraceResult> TraceRun::Run() {
     busy_since_ = Now();
   }
 
-  while (!result_.stopped && progress_.over() && !engine_->empty()) engine_->Step();  // hears what is released
+  while (!result_.stopped && progress_.over() && !engine_->empty()) engine_->Step();  // applies the last releases
   Sample();
   const takt::Scheduler& scheduler = engine_->scheduler();
   TraceResult traced{.counters = engine_->counters(),
@@ -201,7 +201,7 @@ void TraceRun::Submit(const Due& due) {
   if (!engine_->Submit(std::move(request)).ok()) End(due.call, Outcome::kFailed, takt::FailReason::kNeverFits);
 }
 
-// What its prefix hashes stand for, the same for the same hash, then tokens of its own.
+// Returns a prompt: tokens derived from its prefix hashes (equal for equal hashes), then tokens of its own.
 std::vector<std::int32_t> TraceRun::Prompt(std::uint32_t index) const {
   const takt::WorkloadCall& call = workload_.calls[index];
   const auto length = static_cast<std::size_t>(call.prompt_tokens);
@@ -254,8 +254,8 @@ void TraceRun::End(std::uint32_t call, Outcome outcome, takt::FailReason reason)
   if (last && options_.closed_loop > 0 && next_workflow_ < workload_.workflows.size()) StartWorkflow(now);
 }
 
-// What its branch waits for from here on. Told before the next step, since the engine may not be called by what it
-// calls.
+// Reports the end of a turn and what its branch waits for. It is reported before the next step, because callbacks must
+// not call the engine.
 void TraceRun::TellTurnEnded(std::uint32_t index) {
   const takt::WorkloadCall& call = workload_.calls[index];
   const std::uint32_t of = result_.requests[index].workflow;

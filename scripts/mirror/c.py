@@ -1,4 +1,4 @@
-"""The structs of C, what pairs their fields with those of C++, and the fields of the log."""
+"""Generates the C structs, the pairs of C and C++ fields, and the fields of the log."""
 
 import re
 
@@ -101,7 +101,7 @@ def pair(c, cxx, lines):
 
 
 def of_union(name, code):
-    """`c` is the event."""
+    """Replaces `c` by its part of the event's union."""
     return re.sub(r"\bc\.", f"c.u.{member(name)}.", code)
 
 
@@ -114,7 +114,7 @@ def pair_event(name):
 
 
 def sound(function, argument, conditions):
-    """A function that returns the first status that is not TAKT_OK."""
+    """Returns the code of a function that returns the first status other than TAKT_OK."""
     conditions = list(dict.fromkeys(conditions))
     if not conditions:
         return f"inline takt_status {function}const {argument}&) {{ return TAKT_OK; }}\n"

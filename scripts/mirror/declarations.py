@@ -1,4 +1,4 @@
-"""What the headers declare: structs, enums and variants, with their comments."""
+"""Reads structs, enums and variants from the headers, with their comments."""
 
 import pathlib
 import re
@@ -17,8 +17,8 @@ class Field:
     name: str
     type: str
     default: str
-    text: str  # its comment
-    line: int  # in the header: fields of one declaration share it
+    text: str  # comment of the field
+    line: int  # line in the header; fields of one declaration share it
 
 
 def lines_of(path):
@@ -26,7 +26,7 @@ def lines_of(path):
 
 
 def above(lines, at):
-    """The comment right above a line."""
+    """Returns the comment above a line."""
     text = []
     while at > 0 and re.match(r" *// ", lines[at - 1]):
         at -= 1
@@ -35,7 +35,7 @@ def above(lines, at):
 
 
 def begin(lines, what, path):
-    """The place of a declaration, and its indentation."""
+    """Returns the line of a declaration, and its indentation."""
     for at, line in enumerate(lines):
         if found := re.match(rf"( *){what}", line):
             return at, found[1]
@@ -43,7 +43,7 @@ def begin(lines, what, path):
 
 
 def struct(path, name):
-    """Its comment, and its fields."""
+    """Returns the comment and the fields of a struct."""
     lines = lines_of(path)
     at, indent = begin(lines, f"struct {name} {{", path)
     text = above(lines, at)
@@ -70,14 +70,14 @@ def struct(path, name):
             and not NO_FIELD.match(line.strip())
         ):
             after = [field["text"]] if field["text"] else []
-            while after and re.match(r"^ {8,}// ", lines[at]):  # the comment goes on
+            while after and re.match(r"^ {8,}// ", lines[at]):  # the comment continues
                 after.append(lines[at].strip()[3:])
                 at += 1
             if before and after:
                 after[0] = after[0][0].upper() + after[0][1:]
             for part in re.split(r", (?=\w+(?:\{| = ))", field["names"]):
                 for each in [part] if re.search(r"[{=]", part) else part.split(", "):
-                    one = NAME.match(each) or sys.exit(f"{path}: not understood: {line}")
+                    one = NAME.match(each) or sys.exit(f"{path}: cannot parse: {line}")
                     default = (one[2] or one[3] or "").strip()
                     fields.append(Field(one[1], field["type"], default, " ".join(before + after), at))
         elif line.strip() and not NO_FIELD.match(line.strip()) and not NOT_DATA.search(line):
@@ -87,7 +87,7 @@ def struct(path, name):
 
 
 def enum(path, name):
-    """Its comment, and the name, the number and the comment of each value."""
+    """Returns the comment of an enum, and the name, number and comment of each value."""
     lines = lines_of(path)
     *owner, name = name.split("::")
     at = begin(lines, f"struct {owner[0]} {{", path)[0] if owner else 0
@@ -106,7 +106,7 @@ def enum(path, name):
 
 
 def variant(path, name):
-    """Its alternatives, each with the comment behind it."""
+    """Returns the alternatives of a variant with their comments."""
     text = "\n".join(lines_of(path))
     found = re.search(rf"using {name} =\s*std::variant<(.*?)>;", text, re.S) or sys.exit(f"{path}: there is no {name}")
     return [(one, text.strip()) for one, text in re.findall(r"(?m)\b([A-Z]\w*)\b,?(?:[ ]*//([^\n]*)$)?", found[1])]

@@ -1,4 +1,4 @@
-"""The router's events in Go."""
+"""Generates the router's events in Go."""
 
 import itertools
 import re
@@ -97,6 +97,6 @@ def events():
 
 
 def in_go(text):
-    """A comment of C++, in the words of Go."""
+    """Converts a C++ comment to Go's names."""
     text = re.sub(r"\bk(Unset|Never)\b", r"\1", text)
     return re.sub(r"`(\w+)`", lambda found: camel(found[1]) if found[1].islower() else found[1], text)

@@ -1,4 +1,4 @@
-"""Which form the structs of include/takt/model/ have in C. All that is irregular stands in the tables."""
+"""Converts the structs of include/takt/model/ to C. Tables list all irregular cases."""
 
 import re
 import sys
@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 from declarations import enum, struct, variant
 
-# ---- what is irregular: all else follows from the headers -----------------------------------------------------------
+# ---- irregular cases ------------------------------------------------------------------------------------------------
 
-# Structs of C besides events: name in C, the header, and how the two are alike. "exact": bit by bit; "grows": in C it
-# begins with struct_size; "plain": neither.
+# C structs other than events: name in C, header, and kind. "exact": same layout; "grows": begins with struct_size;
+# "plain": neither.
 STRUCTS = {
     "Estimate": ("takt_estimate", "model/estimate.h", "exact"),
     "WorkAfter": ("takt_work_after", "model/request.h", "exact"),
@@ -36,7 +36,7 @@ STRUCTS = {
     "WorkflowFault": ("takt_workflow_fault", "model/workflow.h", "exact"),
     "ToolObservation": ("takt_tool_call", "learning/tool_profile.h", "exact"),
 }
-# Enums of C: what their numbers begin with, the header, and where a number stands.
+# C enums: prefix of their numbers, header, and field that holds a number.
 ENUMS = {
     "TurnWhy": ("TAKT_TURN", "model/event.h", "takt_event_turn_ended.why"),
     "InstanceRole": ("TAKT_ROLE", "model/instance.h", "takt_instance.role"),
@@ -50,8 +50,8 @@ ENUMS = {
     "WorkflowEnd::How": ("TAKT_WORKFLOW", "model/workflow.h", "takt_workflow_end.how"),
 }
 EVENTS = ("model/event.h", "Event"), ("model/instance.h", "RouterEvent")
-PARTS = {"TokensServed": "model/instance.h", "InstanceReport": "model/instance.h"}  # in C, fields of what has them
-# The order of C where it is another. "x?" says whether x is told; what is not named comes last.
+PARTS = {"TokensServed": "model/instance.h", "InstanceReport": "model/instance.h"}  # fields of their owner in C
+# Order of fields in C if it differs. "x?" is the flag that x is set; fields that are not named come last.
 ORDER = {
     "Request": "id workflow stage agent tenant adapter arrival workflow_arrival deadline expires_at prompt_tokens "
     "max_output_tokens sequences priority output_tokens workflow_tokens_left after next_call compute prefix",
@@ -61,7 +61,7 @@ ORDER = {
     "RequestEnded": "request instance served failed served?",
 }
 NOT_IN_C = {"Workflow": {"expected"}}
-# Of TAKT_TOLD_...: bits that takt_queue_revise alone knows.
+# TAKT_TOLD_... bits of takt_queue_revise alone.
 QUEUE_TOLD = {
     "PROMPT_TOKENS": (256, "of takt_queue_revise alone, as of a session that is streamed"),
     "ARRIVAL": (512, "likewise: of the request; that of its workflow stays"),
@@ -79,7 +79,7 @@ WORDS = {
     "Router::AddProfile": "takt_router_add_profile",
     "Computed": "takt_queue_computed",
 }
-# What the log has besides events, and what of a struct it lacks.
+# Structs in the log other than events, and fields missing from it.
 LOGGED = {
     "PrefixBlocks": "model/request.h",
     "AgentRank": "model/agent_ranks.h",
@@ -120,7 +120,7 @@ def c_enum(name):
 
 
 def scalar(kind, owner, wide):
-    """The type of C of a number; None: it is none."""
+    """Returns the C type of a number; None: not a number."""
     kind = kind.removeprefix("std::")
     if kind.endswith("Id"):
         return "uint64_t"
@@ -137,12 +137,12 @@ def scalar(kind, owner, wide):
 
 @dataclass
 class Place:
-    """A field of C."""
+    """A field in C."""
 
     name: str
     type: str
     text: str = ""
-    count: int = 0  # of an array
+    count: int = 0  # elements of an array
 
     @property
     def align(self):
@@ -155,19 +155,19 @@ class Place:
 
 @dataclass
 class Struct:
-    """A struct of C++, and what it is in C."""
+    """A C++ struct and its C form."""
 
     name: str
     text: str
     fields: list
     places: list = field(default_factory=list)
-    same: list = field(default_factory=list)  # statements that pair the fields: c is of C, t of C++
-    sound: list = field(default_factory=list)  # statuses, as expressions
-    flags: dict = field(default_factory=dict)  # bits of C: number and comment
+    same: list = field(default_factory=list)  # statements that pair the fields: c in C, t in C++
+    sound: list = field(default_factory=list)  # statuses as expressions
+    flags: dict = field(default_factory=dict)  # bits in C: number and comment
 
 
 def english(text, owner="", kinds=()):
-    """A comment of C++, in the words of C."""
+    """Converts a C++ comment to C's names."""
     near = {}
     for kind in [*ENUMS]:
         for value, name in c_enum(kind).items():
@@ -193,12 +193,12 @@ def english(text, owner="", kinds=()):
 
 
 def lower(text):
-    """A sentence that goes on after a colon."""
+    """Returns a sentence in the form after a colon."""
     return text if re.match(r"[A-Z]{2}|[A-Z]\w*[A-Z_]", text) else text[:1].lower() + text[1:]
 
 
 def of_c(name, path, kind):
-    """A struct with its fields in C."""
+    """Returns a struct with its fields in C."""
     text, fields = struct(path, name.split("::")[-1])
     out = Struct(name, text, fields)
     kinds = [each.type for each in fields]
@@ -302,7 +302,7 @@ def of_c(name, path, kind):
 
 
 def fill(out, start=0):
-    """Names what would be padding."""
+    """Adds reserved fields in place of padding."""
     reserved = [n for n in ("reserved", "reserved_too") if n not in [place.name for place in out.places]]
     at, places = start, []
     end = max([place.align for place in out.places], default=1)
@@ -344,7 +344,7 @@ MADE = {}
 for name, (c, path, kind) in STRUCTS.items():
     MADE[name] = of_c(name, path, kind)
 
-ONE, KV = [], {}  # events that are a request's id alone, and those with a count of its tokens
+ONE, KV = [], {}  # events with only a request's id, and events with a number of tokens
 for name in NUMBERS:
     text, fields = struct(HEADER[name], name)
     kinds = [each.type for each in fields]
@@ -375,7 +375,7 @@ def number_of(event):
 
 
 def member(event):
-    """Of the union of takt_event."""
+    """Returns the member of the takt_event union."""
     return "request" if event in ONE else "kv" if event in KV else snake(event)
 
 

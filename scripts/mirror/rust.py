@@ -1,4 +1,4 @@
-"""Writes takt-sys/src/bindings.rs of the C header; scripts/mirrors calls it."""
+"""Generates takt-sys/src/bindings.rs from the C header; scripts/mirrors calls it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 SCALARS = {"float": "f32", "double": "f64", "char": "c_char", "void": "c_void", "size_t": "usize"}
 SIZES = {"f32": 4, "f64": 8, "c_char": 1, "usize": 8, "u8": 1, "u16": 2, "u32": 4, "u64": 8, "i32": 4, "i64": 8}
-BY_HAND = ("TAKT_NEVER", "TAKT_UNSET", "TAKT_UNBOUNDED")  # in lib.rs
+BY_HAND = ("TAKT_NEVER", "TAKT_UNSET", "TAKT_UNBOUNDED")  # defined in lib.rs
 
 
 def name_of(name: str) -> str:
@@ -15,7 +15,7 @@ def name_of(name: str) -> str:
 
 
 def type_of(kind: str) -> str:
-    """Of "const takt_request*", say."""
+    """Returns the Rust type of a C type such as "const takt_request*"."""
     base, stars = kind.replace("const ", "").rstrip("* "), kind.count("*")
     number = re.fullmatch(r"(u?)int(\d+)_t", base)
     out = f"{number[1] or 'i'}{number[2]}" if number else SCALARS.get(base, base)

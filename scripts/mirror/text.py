@@ -1,4 +1,4 @@
-"""How generated text is put together."""
+"""Formats generated text."""
 
 import re
 import textwrap
@@ -17,7 +17,7 @@ def comment(text, indent=""):
 
 
 def declared(code, text, indent="  "):
-    """A declaration with its comment, behind it where there is room."""
+    """Returns a declaration with its comment, on the same line if it fits."""
     if not text:
         return f"{indent}{code}\n"
     if len(indent) + len(code) + 4 + len(text) <= 119:
@@ -26,7 +26,7 @@ def declared(code, text, indent="  "):
 
 
 def listed(values, indent="  "):
-    """Values of an enum, given as (name, number, comment)."""
+    """Returns the values of an enum, given as (name, number, comment)."""
     commas = [","] * (len(values) - 1) + [""]
     return "".join(declared(f"{n} = {v}{comma}", text, indent) for (n, v, text), comma in zip(values, commas))
 

@@ -153,7 +153,7 @@ TEST_CASE("what is wrong with a command line is said") {
            {{"--serve", "0", "--model", "7B"}, "100M"},
            {{"--serve", "0", "--host", "192.0.2.1"}, "192.0.2.1"},
            {{"--trace", "bundled", "--policy", "fcfs", "--policy", "sjf", "--log", "x"}, "one --policy"},
-           {{"--trace", "bundled", "--option", "kv=none"}, "owns its memory"},
+           {{"--trace", "bundled", "--option", "kv=none"}, "counts its own KV"},
            {{"--trace", "bundled", "--option", "overlap=2"}, "one step ahead"},
            {{"--trace", "bundled", "--option", "colour=red"}, "colour"},
            {{"--trace", "bundled", "--steps", "-", "--json", "-"}, "only one"},

@@ -1,5 +1,5 @@
-// The steps of benchmarks/step.py, in C: 256 requests run, each step ends some and as many arrive. Prints nanoseconds
-// a step, a line a round.
+// The loop of benchmarks/step.py in C: 256 requests run, and in each step some end and as many arrive. Prints
+// nanoseconds per step, one line per round.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +49,7 @@ int main(int argc, char** argv) {
   for (int round = 0; round < rounds; ++round) {
     for (int step = 0; step < steps; ++step) {
       now += 10000000;
-      const int ends = (step * running) / life != ((step + 1) * running) / life;  // running / life of them a step
+      const int ends = (step * running) / life != ((step + 1) * running) / life;  // running / life of them end per step
       const size_t end = (size_t)(step * 7919) % plan.n_run;
       const double begin = now_ns();
       n = 0;

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What a step costs from Python beyond what it costs in C, which is that of C++ (docs/howto/c.md).
+"""Measures the cost of a step from Python and from C (docs/howto/c.md).
 
     benchmarks/step.py [--rounds 30] [--steps 2000]
 
-256 and 64 requests run; of them one ends every few steps, and another one arrives. The same loop is compiled from step.c
-by the C compiler that is there. Rounds of both are done in turns, and each figure is the median with the tenth and the
-ninetieth of a hundred in brackets. A step of Python has all in it: results are filled in, the step is called, the plan is
-made, and its failed and released requests are looked at. Arrivals are outside of both. Of the steps of a round the
-longest twentieth is left out, in C and in Python, since other programs on the machine interrupt them.
+256 or 64 requests run. Every few steps one ends and another arrives. The C compiler of this machine builds the same
+loop from step.c. Rounds of Python and C alternate. Each figure is the median, with the 10th and 90th percentile in
+brackets. A Python step fills in results, calls step, makes the plan, and reads its failed and released requests.
+Arrivals are not timed. The slowest 5 % of the steps of a round are dropped for both languages, because other programs
+interrupt them.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Host:
                     results["flags"][at] = takt.FINISHED
                 plan = scheduler.step(results, self.now)
             if plan.failed or plan.fault:
-                raise SystemExit("a step went wrong")
+                raise SystemExit("a step failed")
             plan.released
             took.append(perf_counter_ns() - begin)
             if ends:
@@ -79,7 +79,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=2000)
     arguments = parser.parse_args()
     if not _arrays.HAS_NUMPY:
-        raise SystemExit("step.py needs numpy, as a step at this cost does")
+        raise SystemExit("step.py needs numpy")
     with tempfile.TemporaryDirectory() as folder:
         binary = str(Path(folder, "step"))
         library = _library.lib._name
@@ -99,11 +99,11 @@ def main() -> None:
                         [binary, str(running), str(arguments.steps), "2", str(int(by_exception)), str(LIFE)],
                         check=True, capture_output=True, text=True,
                     )  # fmt: skip
-                    c.append(float(told.stdout.split()[1]))  # the first is to warm up
+                    c.append(float(told.stdout.split()[1]))  # the first line is a warm-up
                 beyond = [a - b for a, b in zip(python, c)]
                 bar = 2000 + 50 * running
                 met = "met" if statistics.median(beyond) <= bar else "missed"
-                print(f"{running} run, {'by exception' if by_exception else 'a row for each'}")
+                print(f"{running} running, {'by exception' if by_exception else 'a row for each'}")
                 print(f"  C              {figure(c)}")
                 print(f"  Python         {figure(python)}")
                 print(f"  Python beyond C{figure(beyond)}   bar {bar / 1000:.1f} us: {met}", flush=True)

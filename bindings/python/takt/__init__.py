@@ -1,15 +1,16 @@
 """takt decides what an LLM serving engine runs next.
 
-`Queue` orders what waits, `Scheduler` plans whole steps, `Router` chooses among engines, `replay` compares policies on a
-workload in a simulator, and `takt.workloads` reads and makes workloads. `takt.workflow` and `takt.headers` carry the
-identity of a workflow from the program that makes calls to the engine that serves them. docs/start/python.md begins at
-the beginning.
+`Queue` orders waiting requests, `Scheduler` plans whole steps, and `Router` chooses an engine for each request.
+`replay` compares policies on a workload in a simulator, and `takt.workloads` reads and generates workloads.
+`takt.workflow` and `takt.headers` carry the identity of a workflow from the client to the engine. Start with
+docs/start/python.md.
 """
 
 from glob import glob as _glob
 
 if __path__[0].endswith("/bindings/python/takt"):
-    # In the source tree the modules of integrations have folders of their own. An installed package has all in one.
+    # In the source tree, the modules of integrations have folders of their own. An installed package has them all in
+    # one.
     __path__.extend(_glob(f"{__path__[0]}/../../../integrations/*/takt"))
 
 from . import frameworks, identity, workloads

@@ -1,4 +1,4 @@
-"""``python -m takt`` is the tool."""
+"""``python -m takt`` runs the `takt` tool."""
 
 from ._tool import main
 

@@ -1,4 +1,4 @@
-"""Arrays of structs that the library writes and reads: numpy's where numpy is there, else those of ctypes."""
+"""Arrays of structs shared with the library: numpy arrays if numpy is installed, otherwise ctypes arrays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy
 
 try:
-    if "numpy" in sys.modules and sys.modules["numpy"] is None:  # switched off, for tests
+    if "numpy" in sys.modules and sys.modules["numpy"] is None:  # tests disable numpy this way
         raise ImportError
     import numpy
 except ImportError:
@@ -26,7 +26,7 @@ _DTYPES: dict[type[ctypes.Structure], Any] = {}
 
 
 def make(kind: type[ctypes.Structure], n: int) -> tuple[Any, int]:
-    """n zeros of a struct, and their address."""
+    """Returns n zeroed structs, and their address."""
     if HAS_NUMPY:
         array = numpy.zeros(n, dtype=_DTYPES.get(kind) or _DTYPES.setdefault(kind, numpy.dtype(kind)))
         return array, int(array.ctypes.data)
@@ -35,7 +35,7 @@ def make(kind: type[ctypes.Structure], n: int) -> tuple[Any, int]:
 
 
 def first(array: Any, n: int) -> Any:
-    """The first n elements, sharing memory."""
+    """Returns a view of the first n elements."""
     if HAS_NUMPY:
         return array[:n]
     view = (array._type_ * n).from_buffer(array)
@@ -43,7 +43,7 @@ def first(array: Any, n: int) -> Any:
 
 
 def as_planned(rows: Any, run: Any, n: int) -> Any:
-    """Results that say what the entries of a plan said."""
+    """Fills the results with the outcome that the plan expects."""
     if HAS_NUMPY:
         rows["request"] = run["request"]
         rows["lane"] = run["lane"]
@@ -59,22 +59,23 @@ def as_planned(rows: Any, run: Any, n: int) -> Any:
 
 
 class Buffer(Single):
-    """Where one plan's entries and its results stand."""
+    """Entries and results of one plan."""
 
     __slots__ = ("_parts", "_run", "_words", "busy", "entries", "entries_at", "newest", "rows", "rows_at", "sliced")
 
     def __init__(self, n: int) -> None:
         self.entries, self.entries_at = make(abi.takt_plan_entry, n)
         self.rows, self.rows_at = make(abi.takt_row_result, n)
-        self.busy = 0  # the plan that is in flight
+        self.busy = 0  # the plan in flight
         self.sliced, self._run = -1, first(self.entries, 0)
         self._parts: tuple[Any, ...] = ()
         self._words: Any = None
-        self.newest: Any = None  # that results() has given
+        self.newest: Any = None  # the newest results that results() returned
         if HAS_NUMPY and sys.byteorder == "little":
-            # Three operations on words instead of five on columns, which numpy copies one by one. An entry is {request},
-            # {lane, tokens}, {position, speculative, flags}, and a result {request}, {lane, tokens, drafts, flags}: the first
-            # two are the same but for the last half word, to which the bit that says "samples" moves from 17.
+            # Three operations on words replace five on columns, which numpy copies one by one. An entry is {request},
+            # {lane, tokens}, {position, speculative, flags}. A result is {request}, {lane, tokens, drafts, flags}.
+            # Their first two words are the same except for the last half word, to which the "samples" flag moves from
+            # bit 17.
             self._words = (
                 self.rows.view(numpy.uint64).reshape(n, 2),
                 self.entries.view(numpy.uint64).reshape(n, 3),
@@ -83,7 +84,7 @@ class Buffer(Single):
             )
 
     def _slice(self, n: int) -> None:
-        """Views of the first n, kept while n stays what it is: a view costs as much as the work on it."""
+        """Caches views of the first n elements: creating a view costs as much as the work on it."""
         self._run = first(self.entries, n)
         self.sliced, self.newest = len(self._run), None
         if self._words is not None:
@@ -110,7 +111,7 @@ class Buffer(Single):
 
 
 def tuples(run: Any) -> list[tuple[int, ...]]:
-    """Elements as tuples of Python's ints."""
+    """Returns the elements as tuples of Python ints."""
     if HAS_NUMPY:
         found: list[tuple[int, ...]] = run.tolist()
         return found
@@ -119,7 +120,7 @@ def tuples(run: Any) -> list[tuple[int, ...]]:
 
 
 def index_of(run: Any, request: int) -> int:
-    """Where an entry of this request stands; -1: nowhere."""
+    """Returns the index of the entry of this request; -1: none."""
     if HAS_NUMPY:
         found = (run["request"] == request).nonzero()[0]
         return int(found[0]) if len(found) else -1
@@ -130,11 +131,11 @@ def index_of(run: Any, request: int) -> int:
 
 
 def address_of(rows: Any, kind: type[ctypes.Structure]) -> tuple[int, int, Any]:
-    """The address of rows that a caller hands back, their number, and what must stay alive meanwhile."""
+    """Returns the address of the caller's rows, their number, and an object that keeps them alive."""
     if HAS_NUMPY and isinstance(rows, numpy.ndarray):
         wanted = _DTYPES.get(kind) or _DTYPES.setdefault(kind, numpy.dtype(kind))
         if (rows.dtype is not wanted and rows.dtype != wanted) or rows.ndim != 1:
-            raise TypeError(f"results must have the dtype {wanted} and one dimension; Plan.results() makes such")
+            raise TypeError(f"results must have the dtype {wanted} and one dimension; use Plan.results()")
         if not rows.flags.c_contiguous:
             rows = rows.copy()
         return int(rows.ctypes.data), int(rows.shape[0]), rows
@@ -143,4 +144,4 @@ def address_of(rows: Any, kind: type[ctypes.Structure]) -> tuple[int, int, Any]:
     if isinstance(rows, (list, tuple)) and all(isinstance(row, kind) for row in rows):  # a slice of such an array
         made = (kind * len(rows))(*rows)
         return ctypes.addressof(made), int(made._length_), made
-    raise TypeError("results must be an array that Plan.results() has made, or a part of it")
+    raise TypeError("results must be an array from Plan.results(), or a part of one")

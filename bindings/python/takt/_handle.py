@@ -1,4 +1,4 @@
-"""What queues, schedulers, routers and rankers have in common."""
+"""The base class of queues, schedulers, routers and rankers."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ SelfT = TypeVar("SelfT", bound="Handle")
 
 
 class Handle(Single):
-    """A handle of the C interface. One thread at a time may call it. It is a context manager, and `close` may be called
-    twice; any other call after it is a `TaktError`."""
+    """A handle of the C interface. Only one thread at a time may call it. It is a context manager. A second `close` has
+    no effect; any other call after `close` raises `TaktError`."""
 
     _kind: ClassVar[str]
 
@@ -25,9 +25,9 @@ class Handle(Single):
         self._handle = ctypes.c_void_p()
         self._key: Key | None = None
         self._inside = Inside()
-        self._errors: list[BaseException] = []  # of callbacks, raised when the call that caused them has returned
+        self._errors: list[BaseException] = []  # exceptions of callbacks; the call that ran the callback raises them
         self._event = abi.takt_event()
-        self._filled = ""  # the call that the event is filled for
+        self._filled = ""  # the call that filled the event
 
     def _create(self, *arguments: Any) -> None:
         error = initialised(abi.takt_error)
@@ -37,7 +37,7 @@ class Handle(Single):
         check_options(status, f"{self._kind}", error)
 
     def _keep_key(self, key: KeyFunction | None, name: str | None) -> Any:
-        """The pointer for an option `key`; the function lives as long as the handle does."""
+        """Returns the C pointer for the option `key`, and keeps the function alive as long as the handle."""
         if key is None:
             return None
         self._key = Key(key, name, self._inside)
@@ -52,7 +52,7 @@ class Handle(Single):
             raise first
 
     def _ready(self, call: str) -> ctypes.c_void_p:
-        """The handle, if it is open and none of its callbacks runs."""
+        """Returns the handle. Raises `TaktError` if it is closed or one of its callbacks is running."""
         if self._inside.runs:
             check(abi.TAKT_E_BUSY, call)
         if not self._handle:
@@ -60,15 +60,15 @@ class Handle(Single):
         return self._handle
 
     def _fresh(self, call: str) -> Any:
-        """The event, all zeros, to be filled for a call."""
+        """Returns the event, zeroed, for this call to fill."""
         self._ready(call)
         ctypes.memset(ctypes.addressof(self._event), 0, ctypes.sizeof(self._event))
         self._filled = call
         return self._event.u
 
     def _filled_at(self, now: int | None, call: str) -> int:
-        """The time of the call that has filled the event. `TaktError` if another call has filled it since: reading a
-        value may run code of the host's."""
+        """Returns the time of the call that filled the event. Raises `TaktError` if another call has filled it since:
+        reading a value may run code of the host."""
         at = moment(now)
         if self._filled != call:
             check(abi.TAKT_E_BUSY, call)
@@ -76,10 +76,10 @@ class Handle(Single):
         return at
 
     def close(self) -> None:
-        """Gives back all memory. `TaktError` within a callback of the same handle, which stays open then."""
+        """Frees all memory. Raises `TaktError` within a callback of the same handle, which then stays open."""
         if self._handle:
             check(getattr(lib, f"takt_{self._kind}_destroy")(self._ready("close")), "close")
-            self._handle.value = None  # in place: a call whose arguments have closed it holds this object
+            self._handle.value = None  # in place: a call may hold this object while its arguments close the handle
 
     def __enter__(self: SelfT) -> SelfT:
         return self
@@ -90,5 +90,5 @@ class Handle(Single):
     def __del__(self) -> None:
         try:
             self.close()
-        except Exception:  # at the interpreter's end
+        except Exception:  # at interpreter exit
             pass

@@ -1,4 +1,4 @@
-"""Finds and loads libtakt_c, and the few things that every handle needs."""
+"""Finds and loads libtakt_c, and provides helpers for all handles."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ StructT = TypeVar("StructT", bound=ctypes.Structure)
 
 
 def _load() -> ctypes.PyDLL:
-    # TAKT_LIBRARY names another build of the library, such as one with assertions.
+    # TAKT_LIBRARY selects another build of the library, for example one with assertions.
     path = os.environ.get("TAKT_LIBRARY") or str(NATIVE / "libtakt_c.so.0")
     try:
-        # The interpreter's lock is kept: a call takes microseconds, and to get the lock back may take milliseconds.
+        # PyDLL keeps the interpreter lock: a call takes microseconds, but getting the lock back may take milliseconds.
         library = ctypes.PyDLL(path)
     except OSError as error:
         raise ImportError(f"takt: cannot load {path}: {error}") from error
@@ -32,12 +32,12 @@ def _load() -> ctypes.PyDLL:
     if library.takt_abi_version() != abi.TAKT_ABI_VERSION:
         raise ImportError(
             f"takt: {path} has version {library.takt_abi_version()} of the C interface, "
-            f"and this package is of version {abi.TAKT_ABI_VERSION}"
+            f"but this package needs version {abi.TAKT_ABI_VERSION}"
         )
     for name, (result, arguments) in abi.FUNCTIONS.items():
         function = getattr(library, name, None)
         if function is None:
-            raise ImportError(f"takt: {path} has no {name}: it is of another release")
+            raise ImportError(f"takt: {path} has no {name}: it belongs to another release")
         function.restype = result
         function.argtypes = arguments
     return library
@@ -48,7 +48,7 @@ version: str = lib.takt_version().decode()
 
 
 def initialised(kind: type[StructT]) -> StructT:
-    """A struct with takt's own defaults."""
+    """Returns a struct with takt's defaults."""
     made = kind()
     name = f"{kind.__name__}_init"
     if name in abi.FUNCTIONS:
@@ -59,11 +59,11 @@ def initialised(kind: type[StructT]) -> StructT:
 
 
 def check(status: int, call: str) -> None:
-    """Raises what a status other than TAKT_OK means."""
+    """Raises the exception for a status other than TAKT_OK."""
     if status == abi.TAKT_OK:
         return
     if status == abi.TAKT_E_NOMEM:
-        raise MemoryError(f"{call}: memory has ended")
+        raise MemoryError(f"{call}: out of memory")
     name = lib.takt_status_name(status).decode()
     if status == abi.TAKT_E_BUSY:
         raise TaktError(f"{call}: called from within a callback of the same handle ({name})", status)
@@ -73,25 +73,26 @@ def check(status: int, call: str) -> None:
 
 
 def check_options(status: int, call: str, error: abi.takt_error) -> None:
-    """As check, with the text of what is wrong."""
+    """Like check, with the library's error text."""
     text = error.text.decode(errors="replace").strip()
     if status == abi.TAKT_E_INVALID:
-        raise OptionError(text or f"{call}: an option cannot be meant", status)
+        raise OptionError(text or f"{call}: an option is invalid", status)
     if status not in (abi.TAKT_OK, abi.TAKT_E_NOMEM) and text:
         raise TaktError(text, status)
     check(status, call)
 
 
 def field_types(kind: type[ctypes.Structure]) -> dict[str, Any]:
-    """The type of each field."""
+    """Returns the type of each field."""
     return {field[0]: field[1] for field in kind._fields_}
 
 
 def whole(field: str, value: object, bounds: tuple[int, int]) -> int:
-    """Returns the value as an int of C, also of numpy's integers. `RequestError` if it is none, or is out of bounds."""
+    """Returns the value as a C integer; accepts numpy integers. `RequestError` if it is not an integer or is out of
+    bounds."""
     try:
         number = value.__index__()  # type: ignore[attr-defined]
-    except (AttributeError, TypeError):  # an array has it, and raises
+    except (AttributeError, TypeError):  # an array has __index__, but it raises
         raise RequestError(field, value, "must be a whole number") from None
     if isinstance(value, bool) or not bounds[0] <= number <= bounds[1]:
         raise RequestError(field, value, f"must be a whole number from {bounds[0]} to {bounds[1]}")
@@ -99,7 +100,7 @@ def whole(field: str, value: object, bounds: tuple[int, int]) -> int:
 
 
 def real(field: str, value: object) -> float:
-    """Returns the value as a double of C. `RequestError` if it is a text, NaN, or infinite."""
+    """Returns the value as a C double. `RequestError` if it is a text, NaN, or infinite."""
     try:
         number = math.nan if isinstance(value, (str, bytes, bool)) else float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
@@ -110,8 +111,8 @@ def real(field: str, value: object) -> float:
 
 
 def flag(field: str, value: object) -> int:
-    """Returns 1 for True and 1, and 0 for False and 0. `RequestError` for any other value."""
-    if type(value).__name__ in ("bool", "bool_"):  # numpy's too
+    """Returns 1 for True or 1, and 0 for False or 0. `RequestError` for any other value."""
+    if type(value).__name__ in ("bool", "bool_"):  # also numpy's
         return int(bool(value))
     try:
         return whole(field, value, (0, 1))
@@ -120,7 +121,7 @@ def flag(field: str, value: object) -> int:
 
 
 def moment(now: int | None) -> int:
-    """Returns the time of a call [ns]: the host's, or the monotonic clock's if the host gives none."""
+    """Returns `now` [ns], or the time of the monotonic clock if it is None."""
     return time.monotonic_ns() if now is None else whole("now", now, I64)
 
 
@@ -129,7 +130,7 @@ def text(of: bytes | None) -> str:
 
 
 def encoded(field: str, of: str | None, errors: str = "strict") -> bytes | None:
-    """Returns a text as C reads it. `RequestError` if C would read another text."""
+    """Returns a text as bytes for C. `RequestError` if C would read a different text."""
     if of is None:
         return None
     if not isinstance(of, str):
@@ -156,23 +157,23 @@ def read_stats(function: Any, handle: ctypes.c_void_p) -> dict[str, int]:
 
 
 class Names(dict[int, str]):
-    """Names of an enum's numbers. A number that a later library adds is its own name."""
+    """Names of an enum's numbers. A number from a newer library is named by its digits."""
 
     def __missing__(self, number: int) -> str:
         return str(number)
 
     def numbers(self, *chosen: str) -> dict[str, int]:
-        """The numbers of these names, or of all."""
+        """Returns the numbers of these names; of all names if none is given."""
         return {name: number for number, name in self.items() if not chosen or name in chosen}
 
 
 def names(first: str) -> Names:
-    """Names of the enum whose first constant this is: {0: "busy", ...} of "TAKT_IDLE_BUSY"."""
+    """Returns the names of the enum that begins with this constant: "TAKT_IDLE_BUSY" gives {0: "busy", ...}."""
     return Names(abi.ENUMS[first])
 
 
 def items(field: str, value: object) -> list[tuple[Any, Any]]:
-    """Pairs of a mapping; none of None."""
+    """Returns the pairs of a mapping; None gives an empty list."""
     if value is None:
         return []
     if not isinstance(value, Mapping):
@@ -181,7 +182,7 @@ def items(field: str, value: object) -> list[tuple[Any, Any]]:
 
 
 def chosen(field: str, value: object, choices: dict[str, int]) -> int:
-    """The number of one of the names."""
+    """Returns the number of a name."""
     number = choices.get(value) if isinstance(value, str) else None
     if number is None:
         raise RequestError(field, value, f"must be one of {', '.join(choices)}")
@@ -189,7 +190,8 @@ def chosen(field: str, value: object, choices: dict[str, int]) -> int:
 
 
 class Single:
-    """An object that owns or shares memory of C's, so that a copy would outlive it."""
+    """An object that owns or shares memory of the library. It must not be copied, because a copy would outlive that
+    memory."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""The `takt` tool that the package brings along: found, run, and stopped."""
+"""Finds, runs and stops the `takt` tool of this package."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from ._library import NATIVE
 from .errors import ToolError
 
 Progress = Callable[[float, str], None]
-"""Is told the share that is done, 0 to 1, and what is being done."""
+"""Callback with the share that is done, 0 to 1, and a description of the current work."""
 
 _BAR = re.compile(rb"\r\[[#.]*\] +(\d+) % +([^\x1b\r\n]*)\x1b\[K")
 _CLEARED = re.compile(rb"\r\x1b\[K")
 
 
 def tool() -> Path:
-    """Where the tool is. TAKT_TOOL names another one; where the package was built without, one on the path will do."""
+    """Returns the path of the tool: TAKT_TOOL, or the bundled tool, or one on the PATH."""
     if "TAKT_TOOL" in os.environ:
         return Path(os.environ["TAKT_TOOL"])
     bundled = NATIVE / "takt"
     if bundled.exists():
         return bundled
-    # Not the entry point of this very package, which would call itself for ever.
+    # Excludes this package's own entry point, which would call itself forever.
     beside = str(Path(sys.executable).parent)
     others = os.pathsep.join(p for p in os.environ.get("PATH", "").split(os.pathsep) if p != beside)
     found = shutil.which("takt", path=others)
     if found is None:
-        raise ToolError("this build of the package has no takt tool, and there is none on the path", 127)
+        raise ToolError("this build of the package has no takt tool, and the PATH has none; set TAKT_TOOL", 127)
     return Path(found)
 
 
 def main() -> None:
-    """The console entry point: becomes the tool."""
+    """Entry point of the console script: replaces this process by the tool."""
     try:
         path = tool()
     except ToolError as error:
@@ -63,7 +63,7 @@ def _bar(share: float, what: str) -> None:
 
 
 def progress_of(progress: bool | Progress | None) -> Progress | None:
-    """None: a bar where somebody looks, in a terminal or a notebook."""
+    """Returns the progress callback. None: a bar in terminals and notebooks only."""
     if progress is None:
         progress = "ipykernel" in sys.modules and _notebook() or bool(getattr(sys.stderr, "isatty", bool)())
     if progress is True:
@@ -72,23 +72,23 @@ def progress_of(progress: bool | Progress | None) -> Progress | None:
 
 
 def run(arguments: Sequence[str], progress: Progress | None = None) -> str:
-    """What it writes to standard output; `ToolError` with what it said where it fails. An exception on the way, such as
-    Ctrl-C, ends it first."""
+    """Runs the tool and returns its standard output; `ToolError` with its messages if it fails. An exception meanwhile,
+    such as Ctrl-C, first stops the tool."""
     command = [str(tool()), *arguments]
     master = -1
     stderr: int = subprocess.PIPE
     environment = dict(os.environ)
     if progress is not None and hasattr(os, "openpty"):
-        master, stderr = os.openpty()  # the tool shows its bar to terminals alone
+        master, stderr = os.openpty()  # the tool shows its bar only in terminals
         environment["TERM"] = "xterm"
     environment["NO_COLOR"] = "1"
     try:
-        # In a session of its own, so that Ctrl-C reaches it through this process alone, which then waits for its end.
+        # A new session, so that only this process receives Ctrl-C; it then stops the tool and waits for it.
         child = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, env=environment,
             start_new_session=True,
         )  # fmt: skip
-    except (OSError, ValueError) as error:  # no argument has a null character or half a character
+    except (OSError, ValueError) as error:  # an argument has a null character or a lone surrogate
         if master >= 0:
             os.close(master)
             os.close(stderr)
@@ -102,7 +102,7 @@ def run(arguments: Sequence[str], progress: Progress | None = None) -> str:
         while True:
             try:
                 piece = os.read(source, 65536)
-            except OSError:  # the other end of a terminal has gone
+            except OSError:  # the other end of the terminal is closed
                 piece = b""
             if not piece:
                 break
@@ -151,12 +151,12 @@ def run(arguments: Sequence[str], progress: Progress | None = None) -> str:
         raise wrong[0]
     if code != 0:
         message = said.decode(errors="replace").replace("\r\n", "\n").strip()
-        raise ToolError(message or f"takt {arguments[0]} ended with {code}", code)
+        raise ToolError(message or f"takt {arguments[0]} exited with {code}", code)
     return output.decode()
 
 
 def _stop(child: subprocess.Popen[bytes]) -> None:
-    """As Ctrl-C does; and for good where that takes more than 2 s."""
+    """Stops the tool with SIGINT, and with SIGKILL if it has not ended after 2 s."""
     for end in (signal.SIGINT, signal.SIGKILL):
         child.send_signal(end)
         try:

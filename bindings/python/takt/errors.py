@@ -1,4 +1,4 @@
-"""What goes wrong, as exceptions. Each names the field, the option or the request that is at fault."""
+"""The exceptions of takt. Each names the invalid field, option or request."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ _STATUSES, _FAULTS = abi.ENUMS["TAKT_OK"], abi.ENUMS["TAKT_FAULT_NONE"]
 
 
 class TaktError(Exception):
-    """Any error of takt. ``status`` is that of the C interface, such as ``"TAKT_E_INVALID"``, where there is one."""
+    """Base class of takt's exceptions. ``status`` is the status of the C interface, for example
+    ``"TAKT_E_INVALID"``."""
 
     def __init__(self, message: str, status: int = abi.TAKT_E_INVALID) -> None:
         super().__init__(message)
@@ -20,19 +21,19 @@ class TaktError(Exception):
 
 
 class OptionError(TaktError, ValueError):
-    """An option of a handle cannot be meant; the text names each that is at fault."""
+    """One or more options are invalid; the text names each of them."""
 
 
 def _shown(value: object) -> str:
     try:
         shown = repr(value)
-    except Exception:  # an int of 5,000 digits has none
+    except Exception:  # repr fails on an int of more than 4,300 digits
         return f"a {type(value).__name__}"
     return shown if len(shown) <= 200 else f"{shown[:200]}..."
 
 
 class RequestError(TaktError, ValueError):
-    """A field cannot be meant, and nothing has happened. ``field`` is its name, ``value`` what stood there."""
+    """A field is invalid, and the call had no effect. ``field`` is its name, ``value`` the invalid value."""
 
     def __init__(self, field: str, value: object, why: str) -> None:
         super().__init__(f"{field} is {_shown(value)}: {why}")
@@ -41,12 +42,12 @@ class RequestError(TaktError, ValueError):
 
 
 class Fault(NamedTuple):
-    """The last thing that the host said and that cannot be: docs/reference/mistakes.md lists the kinds.
+    """An invalid input of the host; docs/reference/mistakes.md lists the kinds.
 
-    ``kind`` is such as ``"id_in_use"``. ``faults`` counts all of the handle so far, with this one. ``step`` is the
-    plan whose result it was in, ``request`` the request that it names (0: none), ``at`` the time of the call [ns].
-    ``said`` and ``expected`` are the numbers, and an ``expected`` below 0 means that nothing would do. ``lane`` is None
-    where the fault is not in a row of results.
+    ``kind`` is a name such as ``"id_in_use"``. ``faults`` counts all faults of the handle, including this one. ``step``
+    is the plan whose results were invalid, ``request`` the request involved (0: none), ``at`` the time of the call
+    [ns]. ``said`` is the reported number and ``expected`` the valid one; below 0: no number was valid. ``lane`` is None
+    if the fault is not in a row of results.
     """
 
     kind: str
@@ -73,7 +74,7 @@ class Fault(NamedTuple):
 
 
 class FaultError(TaktError):
-    """A fact that cannot be was told, and was ignored. ``fault`` says which; everything else of the call holds."""
+    """An input was invalid and ignored; the rest of the call took effect. ``fault`` describes it."""
 
     def __init__(self, fault: Fault) -> None:
         super().__init__(str(fault))
@@ -81,7 +82,7 @@ class FaultError(TaktError):
 
 
 class ToolError(TaktError):
-    """The ``takt`` tool has failed; the text is what it said. ``code`` is its exit code: 1 failed, 2 wrong usage."""
+    """The ``takt`` tool failed; the text is its error output. ``code`` is its exit code: 1 failed, 2 wrong usage."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)

@@ -1,11 +1,11 @@
-"""Thin helpers for agent frameworks. None of them is imported here; the helpers fit by shape.
+"""Helpers for agent frameworks. This module imports no framework; the helpers rely on the shape of its objects.
 
-LangGraph: nodes are functions of a state; wrap them, or the whole graph's call::
+LangGraph: wrap nodes, which are functions of a state, and name the workflow in the config of the graph's call::
 
     builder.add_node("planner", takt.frameworks.node("planner", plan))
     graph.invoke(state, takt.frameworks.config("ticket-4711"))
 
-OpenAI Agents: hand the hooks to the run, which sets the agent as agents take turns::
+OpenAI Agents: pass hooks to the run. They set the current agent whenever an agent starts or hands over::
 
     with takt.workflow("ticket-4711"):
         await Runner.run(agent, text, hooks=takt.frameworks.agent_hooks())
@@ -24,7 +24,7 @@ __all__ = ["agent_hooks", "config", "node"]
 
 
 def _workflow_of(arguments: tuple[Any, ...], told: dict[str, Any]) -> str | None:
-    """The thread of a LangGraph run, which stands in the config that it hands to nodes."""
+    """Returns the thread of a LangGraph run, from the config that LangGraph passes to nodes."""
     for each in (told.get("config"), *arguments[1:]):
         if isinstance(each, dict) and isinstance(each.get("configurable"), dict):
             thread = each["configurable"].get("takt_workflow") or each["configurable"].get("thread_id")
@@ -34,15 +34,17 @@ def _workflow_of(arguments: tuple[Any, ...], told: dict[str, Any]) -> str | None
 
 
 def config(workflow: str, **configurable: Any) -> dict[str, Any]:
-    """A LangGraph config that names the workflow; nodes which take ``config`` and are wrapped by `node` see it."""
+    """Returns a LangGraph config that names the workflow. Nodes read it if they take ``config`` and are wrapped by
+    `node`."""
     return {"configurable": {"takt_workflow": workflow, "thread_id": workflow, **configurable}}
 
 
 def node(agent: str, function: Callable[..., Any] | None = None, *, upstream: str | None = None) -> Any:
-    """Calls that the node makes are the agent's. A function of a state, or of a state and a config; also ``async``.
+    """Wraps a node so that its calls belong to the agent. The node is a function of a state, or of a state and a
+    config; it may be ``async``.
 
-    Where a `takt.workflow` is around, it is its workflow; else that of the node's config; else each call of the node is a
-    workflow. ``node("planner")`` decorates.
+    The calls belong to the enclosing `takt.workflow`, otherwise to the workflow of the node's config. Without either,
+    each call of the node is its own workflow. ``node("planner")`` is a decorator.
     """
     if function is None:
         return functools.partial(node, agent, upstream=upstream)
@@ -70,11 +72,11 @@ def node(agent: str, function: Callable[..., Any] | None = None, *, upstream: st
 
 
 def agent_hooks(base: type | None = None) -> Any:
-    """Hooks for ``Runner.run(..., hooks=...)`` of OpenAI Agents: as an agent starts or is handed over to, calls are its,
-    and the agent before is its upstream. They act within a `takt.workflow`, and do nothing without. Runs that go side by
-    side need a `takt.workflow` each.
+    """Returns hooks for ``Runner.run(..., hooks=...)`` of OpenAI Agents. When an agent starts or takes over, calls
+    belong to it, and the previous agent becomes its upstream. Without an enclosing `takt.workflow` the hooks do
+    nothing. Parallel runs need a `takt.workflow` each.
 
-    ``base`` is ``agents.RunHooks``; left out, it is imported where it is installed.
+    ``base`` is ``agents.RunHooks``; None: imported if it is installed.
     """
     if base is None:
         try:

@@ -1,17 +1,17 @@
-"""Whose call it is, from the program that makes calls to the engine that serves them.
+"""Identity of a call: its workflow, agent and tenant, carried from the client to the engine in headers.
 
-An agentic program says once which workflow it is in, and every call that is made within carries it::
+An agentic program names its workflow once, and every call within the block carries it::
 
     with takt.workflow("ticket-4711", agent="planner", deadline_s=30):
         client.responses.create(..., extra_headers=takt.headers())
 
-`headers` gives the headers X-Takt-Workflow, X-Takt-Agent, X-Takt-Upstream, X-Takt-Deadline and X-Takt-Tenant;
-`parse_headers` reads them where a request comes in. Without them the trace id of a W3C ``traceparent`` header is the
-workflow, and without that each call is a workflow of its own. Contexts follow threads' and tasks' own rules
-(`contextvars`): an asyncio task sees what was set where it was made.
+`headers` returns the headers X-Takt-Workflow, X-Takt-Agent, X-Takt-Upstream, X-Takt-Deadline and X-Takt-Tenant.
+`parse_headers` reads them when a request arrives. Without them the workflow is the trace id of a W3C ``traceparent``
+header, and without that header each call is its own workflow. Contexts follow the rules of `contextvars`: an asyncio
+task sees the values that were set when it was created.
 
-Deadlines travel as the seconds that are left, because the clocks of two machines differ; takt counts them from when a
-request comes in.
+A deadline travels as the number of seconds left, because the clocks of two machines differ. takt counts them from the
+arrival of the request.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ WORKFLOW, AGENT, UPSTREAM = "X-Takt-Workflow", "X-Takt-Agent", "X-Takt-Upstream"
 DEADLINE, TENANT = "X-Takt-Deadline", "X-Takt-Tenant"
 HEADERS = (WORKFLOW, AGENT, UPSTREAM, DEADLINE, TENANT)
 
-_LONGEST = 256  # bytes of a name as it travels
+_LONGEST = 256  # longest name in a header [bytes]
 _TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 
 
 @dataclass(frozen=True)
 class Identity:
-    """Whose call it is. ``workflow`` is the run of an agentic program, ``agent`` the role that calls, ``upstream`` the
-    agent whose answer led to this call, ``deadline`` the end of the workflow on `time.monotonic` [s], ``tenant`` who pays.
-    ``source`` says where it comes from: "takt", "traceparent" or "none" (one workflow for this call alone)."""
+    """The identity of a call. ``workflow`` is the run of an agentic program, ``agent`` the role that makes the call,
+    and ``upstream`` the agent whose answer led to it. ``deadline`` is the end of the workflow on `time.monotonic` [s],
+    ``tenant`` the payer. ``source`` is "takt", "traceparent" or "none" (a workflow of this call alone)."""
 
     workflow: str
     agent: str | None = None
@@ -70,11 +70,11 @@ class Identity:
 
     @property
     def deadline_s(self) -> float | None:
-        """Seconds that are left; below 0 where it is late."""
+        """Seconds left until the deadline; negative if it has passed."""
         return None if self.deadline is None else self.deadline - time.monotonic()
 
     def headers(self) -> dict[str, str]:
-        """The headers of a call that it makes now."""
+        """Returns the headers for a call at this moment."""
         out = {WORKFLOW: _sent(self.workflow)}
         for name, value in ((AGENT, self.agent), (UPSTREAM, self.upstream), (TENANT, self.tenant)):
             if value is not None:
@@ -85,8 +85,8 @@ class Identity:
 
 
 class _Scope:
-    """What a `with` has set. Tasks that are made within share it, so that a framework's hooks, which may run in tasks of
-    their own, can say whose turn it is."""
+    """The identity that a `with` block set. Tasks created within the block share it, so that a framework's hooks, which
+    may run in their own tasks, can set the agent."""
 
     __slots__ = ("told",)
 
@@ -98,7 +98,7 @@ _current: contextvars.ContextVar[_Scope | None] = contextvars.ContextVar("takt_i
 
 
 def _sent(name: str) -> str:
-    """As it travels in a header: what is not plain ASCII is quoted as in a URL."""
+    """Returns a name as a header value: characters other than plain ASCII are percent-encoded."""
     return quote(name, safe=" !#$&'()*+,-./:;<=>?@[]^_`{|}~")
 
 
@@ -106,7 +106,7 @@ def _checked(field: str, value: object) -> str:
     try:
         text = str(value)
         sent = _sent(text)
-    except ValueError:  # half a character, or a number of too many digits
+    except ValueError:  # a lone surrogate, or a number of too many digits
         raise RequestError(field, value, "must be a text of whole characters") from None
     if not text.strip():
         raise RequestError(field, value, "must not be empty")
@@ -118,14 +118,14 @@ def _checked(field: str, value: object) -> str:
 
 
 def current() -> Identity | None:
-    """What holds here; None outside of `workflow`."""
+    """Returns the identity of the enclosing `workflow`; None outside of one."""
     scope = _current.get()
     return None if scope is None else scope.told
 
 
 def turn_of(agent: str, upstream: str | None = None) -> None:
-    """From here on calls of the `workflow` around are this agent's, in all tasks that were made within. The agent before
-    becomes its upstream, where none is named. Without a workflow around nothing happens."""
+    """Sets the agent of all further calls in the enclosing `workflow`, in all tasks created within it. Without
+    ``upstream``, the previous agent becomes the upstream. Does nothing outside of a workflow."""
     scope = _current.get()
     if scope is None or scope.told.agent == agent:
         return
@@ -141,11 +141,11 @@ def workflow(
     deadline_s: float | None = None,
     tenant: str | None = None,
 ) -> Iterator[Identity]:
-    """Calls that are made within are of this workflow.
+    """Calls within this block belong to this workflow.
 
-    ``id``: any name that is unique among the living; left out, it is that of the workflow around, or a new one where there
-    is none. ``deadline_s``: the workflow is to end so many seconds from now. Within another `workflow` of the same id what
-    is left out is inherited, and ``upstream`` becomes the agent around, where another agent is named.
+    ``id`` is any name that is unique among the workflows alive; None: the enclosing workflow, or a new name if there is
+    none. ``deadline_s`` is the time until the workflow should end [s]. A nested `workflow` with the same id inherits
+    the values that it does not set. If it names another agent, the enclosing agent becomes its ``upstream``.
     """
     around = current()
     if id is None:
@@ -184,8 +184,8 @@ def workflow(
 
 
 def headers(more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The headers of a call that is made here, and ``more`` of the caller's own, which win. Outside of `workflow` there
-    are none of takt's."""
+    """Returns the headers for a call made here, combined with ``more``, which takes precedence. Outside of a `workflow`
+    takt adds none."""
     told = current()
     out = told.headers() if told is not None else {}
     out.update(more or {})
@@ -193,11 +193,11 @@ def headers(more: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def parse_headers(headers: Mapping[str, str] | Any) -> Identity:
-    """Whose call a request is, by its headers; any mapping will do, and the case of names does not matter.
+    """Returns the identity of a request from its headers, a mapping or pairs. The case of names does not matter.
 
-    Where X-Takt-Workflow is absent, the trace id of a valid ``traceparent`` is the workflow; else the call is a workflow of
-    its own, with a new name. What cannot be meant (an endless deadline, a name of more than 256 bytes) is taken as not
-    said, since a header that a stranger sent must not fail a request.
+    Without X-Takt-Workflow the workflow is the trace id of a valid ``traceparent``; otherwise the call is its own
+    workflow with a new name. An invalid value (an infinite deadline, a name of more than 256 bytes) is ignored: a
+    header from an untrusted client must not fail a request.
     """
     pairs: Any = headers.items() if hasattr(headers, "items") else headers
     told: dict[str, str] = {}
@@ -205,7 +205,7 @@ def parse_headers(headers: Mapping[str, str] | Any) -> Identity:
         key = name.decode("latin-1") if isinstance(name, bytes) else str(name)
         try:
             told[key.lower()] = value.decode("latin-1") if isinstance(value, bytes) else str(value)
-        except ValueError:  # Python has no text for the longest numbers
+        except ValueError:  # Python converts no number of more than 4,300 digits to text
             continue
 
     def said(name: str) -> str | None:
@@ -222,7 +222,7 @@ def parse_headers(headers: Mapping[str, str] | Any) -> Identity:
     name, source = said(WORKFLOW), "takt"
     if name is None:
         trace = _TRACEPARENT.fullmatch(told.get("traceparent", "").strip())
-        # Version ff is forbidden, version 00 has four parts, and an id of zeros is none.
+        # Version ff is forbidden, version 00 has four parts, and an id of only zeros is invalid.
         valid = trace and trace[1] != "ff" and not (trace[1] == "00" and trace[5])
         if trace and valid and int(trace[2], 16) and int(trace[3], 16):
             name, source = trace[2], "traceparent"
@@ -235,7 +235,8 @@ def parse_headers(headers: Mapping[str, str] | Any) -> Identity:
 
 
 def openai_arguments() -> dict[str, Any]:
-    """Keyword arguments for a call of the OpenAI client: ``client.chat.completions.create(..., **openai_arguments())``."""
+    """Returns keyword arguments for the OpenAI client: ``client.chat.completions.create(...,
+    **openai_arguments())``."""
     return {"extra_headers": headers()}
 
 
@@ -245,10 +246,10 @@ class _HasHeaders(Protocol):
 
 
 def event_hook(request: _HasHeaders) -> None:
-    """A hook for httpx: every request of the client carries the identity of where it is made.
+    """A hook for httpx: every request of the client carries the identity of the code that makes it.
 
-    ``OpenAI(http_client=httpx.Client(event_hooks={"request": [takt.identity.event_hook]}))``. Headers that the caller has
-    set stay; where that is X-Takt-Workflow, none is added.
+    ``OpenAI(http_client=httpx.Client(event_hooks={"request": [takt.identity.event_hook]}))``. It keeps headers that the
+    caller has set, and adds none if the caller has set X-Takt-Workflow.
     """
     told = current()
     if told is None or WORKFLOW in request.headers:

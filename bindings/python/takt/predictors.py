@@ -1,4 +1,5 @@
-"""What `takt train` has learnt of a log of calls: the tokens that a workflow has left, and who solves what."""
+"""Predictions of a model that `takt train` has written: the tokens left in a workflow, and which model solves a
+request."""
 
 from __future__ import annotations
 
@@ -22,33 +23,33 @@ _COUNT = (0, 2**31 - 1)
 
 @dataclass(frozen=True)
 class Call:
-    """What is known when a call begins, by the names of the log (docs/howto/prediction.md). None: not told."""
+    """Facts known when a call begins, named like the columns of the log (docs/howto/prediction.md). None: unknown."""
 
     model: str | None = None
     kind: str | None = None
-    """Of workflow."""
+    """Kind of workflow."""
     stage: str | None = None
-    """Which of its calls."""
+    """Call site within the workflow."""
     text: str | builtins.bytes | None = None
-    """Of the prompt."""
+    """Text of the prompt."""
     prompt_tokens: int | None = None
     system_tokens: int | None = None
-    """Of the prompt."""
+    """Length of the system prompt [tokens]."""
     user_tokens: int | None = None
-    """Of the prompt."""
+    """Length of the user's prompt [tokens]."""
     calls_before: int = 0
-    """Of its workflow."""
+    """Number of earlier calls of the workflow."""
     tokens_before: int | None = 0
-    """Output of those [tokens]."""
+    """Output of the earlier calls [tokens]."""
     generated_tokens: int | None = None
-    """By the call itself so far: what is predicted is the rest."""
+    """Output of this call so far [tokens]; the prediction covers the rest."""
 
 
 class Forecast(NamedTuple):
     tokens_left: Estimate | None
-    """Output of this call and of all that follow in its workflow [tokens]; None where the model is not known."""
+    """Output of this call and of all later ones in its workflow [tokens]; None: unknown model."""
     solved: float | None
-    """The probability that the model solves it; None where that is not known."""
+    """Probability that the model solves the request; None: unknown."""
 
 
 _COUNTS = (
@@ -58,10 +59,10 @@ _COUNTS = (
 
 
 class Predictor(Handle):
-    """Quantile forests and confidence heads, out of a file that `takt train` has written.
+    """Quantile forests and confidence heads from a file that `takt train` has written.
 
-    ``file`` is its path, or what is in it. A file that is damaged, cut off or of another version is a `TaktError` that
-    says so.
+    ``file`` is a path, or the contents of the file as bytes. `TaktError` if the file is damaged, truncated or of
+    another version.
     """
 
     _kind = "predictor"
@@ -75,20 +76,20 @@ class Predictor(Handle):
                 data = Path(file).read_bytes()
             except OSError as error:
                 raise OptionError(f"{file}: {error.strerror}") from None
-            except ValueError as error:  # no path has a null character or half a character
+            except ValueError as error:  # a path has a null character or a lone surrogate
                 raise OptionError(f"{file!r}: {error}") from None
         self._create(data, len(data))
 
     @property
     def models(self) -> list[str]:
-        """The names of the models that it knows, in ascending order."""
+        """Names of the models in the file, in ascending order."""
         found: list[str] = []
         while (name := lib.takt_predictor_model(self._ready("models"), len(found))) is not None:
             found.append(text(name))
         return found
 
     def predict(self, *calls: Call) -> list[Forecast]:
-        """One for each call, in their order; together is faster than one by one."""
+        """Returns a forecast for each call, in order. One call with many is faster than many calls."""
         n = len(calls)
         told = (abi.takt_call * n)()
         for into, call in zip(told, calls):

@@ -1,4 +1,4 @@
-"""The order alone: the key of one request (L0), and a queue for hosts that admit by themselves (L1)."""
+"""Ordering alone: the key of one request (L0), and a queue for hosts that admit requests themselves (L1)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def traits_of(mask: int) -> frozenset[str]:
 
 
 class Ran(NamedTuple):
-    """What an iteration computed for a request: ``prefill`` known tokens, and ``output`` new ones per sequence."""
+    """The work of an iteration on a request: ``prefill`` known tokens, and ``output`` new tokens per sequence."""
 
     request: int
     prefill: int = 0
@@ -42,7 +42,7 @@ class Ran(NamedTuple):
 def _ran_array(ran: Iterable[Ran | tuple[int, int, int] | int]) -> tuple[Any, int]:
     told = [tuple(each) if isinstance(each, (tuple, list)) else (each, 0, 0) for each in ran]
     if wrong := [each for each in told if len(each) != 3]:
-        raise RequestError("ran", wrong[0], "must be a request, tokens of prefill and tokens of output")
+        raise RequestError("ran", wrong[0], "must be a request, its prefill tokens and its output tokens")
     array = (abi.takt_ran * len(told))()
     for into, (request, prefill, output) in zip(array, told):
         into.request = whole("request", request, _U64)
@@ -52,7 +52,7 @@ def _ran_array(ran: Iterable[Ran | tuple[int, int, int] | int]) -> tuple[Any, in
 
 
 class Ranker(Handle):
-    """The key of one request, for hosts that compare by themselves: smaller is sooner."""
+    """Computes the key of one request, for hosts that sort requests themselves. A smaller key runs sooner."""
 
     _kind = "ranker"
 
@@ -65,12 +65,12 @@ class Ranker(Handle):
 
     @property
     def traits(self) -> frozenset[str]:
-        """How long a key is good: ``{"fixed"}`` as long as the request waits; else what changes it."""
+        """How long a key is valid: ``{"fixed"}`` as long as the request waits; otherwise the events that change it."""
         return traits_of(lib.takt_ranker_traits(self._ready("traits")))
 
     def keys(self, requests: Sequence[Request], now: int | None = None) -> builtins.list[float]:
-        """Their keys, in their order. Equal ones go by arrival, then by id."""
-        told = list(requests)  # reading a field may run code that changes the caller's
+        """Returns the keys of the requests, in order. Equal keys rank by arrival, then by id."""
+        told = list(requests)  # a copy: reading a field may run code that changes the caller's list
         n = len(told)
         array = (abi.takt_request * n)()
         kept = [Filled(struct) for struct in array]
@@ -87,16 +87,16 @@ class Ranker(Handle):
 
 
 class Queue(Handle):
-    """Requests in the order of a policy, for hosts that keep admission and KV to themselves (level L1).
+    """Waiting requests in the order of a policy, for hosts that handle admission and KV themselves (level L1).
 
-    ``policy`` is a text such as ``"sjf"`` or ``"aged(edf,threshold=100)"``; None is takt's own, `boosted_footprint`.
-    ``key`` is an order of the host's own: a function of a `RequestState`, smaller is sooner, called when a request joins
-    those that wait, when it comes back and when it is revised. Where no policy is named the key alone orders; else the
-    policy has it inside, as in ``"aged(custom,threshold=100)"``.
+    ``policy`` is a text such as ``"sjf"`` or ``"aged(edf,threshold=100)"``; None: takt's default, `boosted_footprint`.
+    ``key`` is a host's own order: a function of a `RequestState`; a smaller key runs sooner. The queue calls it when a
+    request joins the waiting ones, comes back or is revised. Without a policy the key alone orders; otherwise the
+    policy contains it, as in ``"aged(custom,threshold=100)"``.
 
-    An iteration is `begin`; `top` or `list`, `take` and `hold` as often as the host likes; `end` with what ran.
-    A call that names a request which is not here is False, and changes nothing. Times are nanoseconds; where ``now`` is
-    left out it is `time.monotonic_ns()`.
+    An iteration is `begin`, any number of `top`, `list`, `take` and `hold`, then `end` with the requests that ran. A
+    call with an unknown request returns False and has no effect. Times are in nanoseconds; ``now`` defaults to
+    `time.monotonic_ns()`.
     """
 
     _kind = "queue"
@@ -125,16 +125,16 @@ class Queue(Handle):
 
     @property
     def policy(self) -> str:
-        """The policy in use, as a text that makes the same."""
+        """Text of the policy in use; it creates the same policy again."""
         return text(lib.takt_queue_policy(self._ready("policy")))
 
     @property
     def traits(self) -> frozenset[str]:
-        """As of `Ranker.traits`."""
+        """Like `Ranker.traits`."""
         return traits_of(lib.takt_queue_traits(self._ready("traits")))
 
     def __len__(self) -> int:
-        """How many wait."""
+        """Number of waiting requests."""
         return int(lib.takt_queue_size(self._ready("len")))
 
     def __contains__(self, request: object) -> bool:
@@ -144,7 +144,7 @@ class Queue(Handle):
         return iter(self.list())
 
     def place(self, request: int) -> str | None:
-        """Where it stands: "waiting", "taken", "held", "running", "paused"; None where it is not here."""
+        """Returns "waiting", "taken", "held", "running" or "paused"; None: unknown request."""
         place = lib.takt_queue_place(self._ready("place"), whole("request", request, _U64))
         return _PLACES[place] if place > 0 else None
 
@@ -155,13 +155,13 @@ class Queue(Handle):
         return result in (abi.TAKT_RESULT_DONE, abi.TAKT_RESULT_REQUEUED)
 
     def push(self, *requests: Request, now: int | None = None) -> None:
-        """They join those that wait. Either all do, or none: `RequestError` names what is wrong of which."""
+        """Adds requests to the waiting ones: all, or none if one is invalid. `RequestError` names the invalid field."""
         at = moment(now)
         self._ready("push")
         if len(requests) == 1:
             result = lib.takt_queue_push(self._handle, self._request.fill(requests[0]), at)
             if result == abi.TAKT_RESULT_IN_USE:
-                raise RequestError("id", requests[0].id, "is that of a request which is here already")
+                raise RequestError("id", requests[0].id, "is already in use")
             if not self._done(result, "push"):
                 raise TaktError(f"push: request {requests[0].id} was refused ({result})")
             return
@@ -171,7 +171,7 @@ class Queue(Handle):
             filled.append(Filled())
             filled[-1].fill(request)
             if request.id in seen or self.place(request.id) is not None:
-                raise RequestError("id", request.id, "is that of a request which is here already")
+                raise RequestError("id", request.id, "is already in use")
             seen.add(request.id)
         for each in filled:
             result = lib.takt_queue_push(self._handle, each.address, at)
@@ -179,10 +179,11 @@ class Queue(Handle):
                 raise TaktError(f"push: request {each.struct.id} was refused ({result})")
 
     def put(self, request: Request, now: int | None = None) -> bool:
-        """Push, or requeue where it is known and does not wait; what is known of it stays. True where it was known."""
+        """Adds a request, or requeues it if it is known and not waiting; a known request keeps its fields. Returns True
+        if it was known."""
         result = lib.takt_queue_put(self._ready("put"), self._request.fill(request), moment(now))
         if not self._done(result, "put"):
-            raise TaktError(f"put: request {request.id} waits already, and does not come back")
+            raise TaktError(f"put: request {request.id} is already waiting")
         return bool(result == abi.TAKT_RESULT_REQUEUED)
 
     def revise(
@@ -192,49 +193,49 @@ class Queue(Handle):
         now: int | None = None,
         **changes: Any,
     ) -> bool:
-        """What holds of it from here on: output_tokens, workflow_tokens_left, after, deadline, expires_at, priority,
-        sequences, next_call, prompt_tokens, arrival, as of `Request`."""
+        """Sets new values of a request: output_tokens, workflow_tokens_left, after, deadline, expires_at, priority,
+        sequences, next_call, prompt_tokens or arrival, as in `Request`."""
         told = told_by(changes, TOLD_TO_QUEUES)
         self._ready("revise")
         address = self._request.fill(Request(request, **changes))
         return self._done(lib.takt_queue_revise(self._handle, address, told, moment(now)), "revise")
 
     def erase(self, request: int) -> bool:
-        """It has ended, or was cancelled."""
+        """Removes a request that has ended or was cancelled."""
         return self._done(lib.takt_queue_erase(self._handle, whole("request", request, _U64)), "erase")
 
     def begin(self, now: int | None = None) -> None:
-        """An iteration begins."""
+        """Begins an iteration."""
         check(lib.takt_queue_begin(self._handle, moment(now)), "begin")
         self._raise_errors()
 
     def top(self) -> int | None:
-        """The first of the order, which stays; None where none waits."""
+        """Returns the first waiting request without removing it; None: none waits."""
         found = lib.takt_queue_top(self._ready("top"), ctypes.byref(self._top))
         if found < 0:
             check(-found, "top")
         return self._top.value if found else None
 
     def list(self, n: int | None = None) -> builtins.list[int]:
-        """The first n of the order, best first; all where n is None. Shape (at most n,)."""
+        """Returns the first n waiting requests, best first; None: all. Shape (at most n,)."""
         most = len(self) if n is None else min(whole("n", n, (0, 2**40)), len(self))
         ids = (ctypes.c_uint64 * most)()
         return list(ids[: lib.takt_queue_list(self._handle, ctypes.addressof(ids), most)])
 
     def take(self, request: int) -> bool:
-        """It leaves the order for this iteration. What `end` does not name waits again, as though nothing had happened."""
+        """Takes a request out of the order for this iteration. If `end` does not list it, it waits again as before."""
         return self._done(lib.takt_queue_take(self._handle, whole("request", request, _U64)), "take")
 
     def hold(self, request: int) -> bool:
-        """It is blocked, until `requeue`."""
+        """Blocks a request until `requeue`."""
         return self._done(lib.takt_queue_hold(self._handle, whole("request", request, _U64)), "hold")
 
     def pause(self, request: int, now: int | None = None) -> bool:
-        """It is in a tool call, until `requeue`."""
+        """Marks a request as in a tool call, until `requeue`."""
         return self._done(lib.takt_queue_pause(self._handle, whole("request", request, _U64), moment(now)), "pause")
 
     def requeue(self, request: int, now: int | None = None) -> bool:
-        """It waits again: it was taken, held, in a tool call, or preempted."""
+        """Makes a request wait again after it was taken, held, preempted or in a tool call."""
         return self._done(lib.takt_queue_requeue(self._handle, whole("request", request, _U64), moment(now)), "requeue")
 
     def end(
@@ -246,10 +247,10 @@ class Queue(Handle):
         engines: int = 1,
         now: int | None = None,
     ) -> int:
-        """The iteration ends, and ``ran`` names what it took in. How many of them were of use.
+        """Ends the iteration. ``ran`` lists the requests that it ran. Returns the number of entries that were valid.
 
-        ``head`` says what kept the first of the queue out ("its_turn", "sequences", "kv", "budget", ...), for policies
-        that price resources; ``kv_tokens`` is the size of the KV cache [tokens], 0: not told.
+        ``head`` is the reason why the first waiting request did not run ("its_turn", "sequences", "kv", "budget", ...),
+        for policies that price resources. ``kv_tokens`` is the size of the KV cache [tokens], 0: unknown.
         """
         self._ready("end")
         array, n = _ran_array(ran)
@@ -272,8 +273,9 @@ class Queue(Handle):
         return self._counted.value
 
     def computed(self, ran: Iterable[Ran | tuple[int, int, int] | int], *, rest_output: int = 0) -> int:
-        """What was computed in a step, where the host learns it after the end. Each other request that runs has yielded
-        ``rest_output`` tokens per sequence; with 0 nothing is said of them. How many of ``ran`` were of use."""
+        """Reports the work of a step if the host learns it after `end`. Every running request that is not listed has
+        yielded ``rest_output`` tokens per sequence; 0: unknown. Returns the number of entries of ``ran`` that were
+        valid."""
         array, n = _ran_array(ran)
         rest = whole("rest_output", rest_output, (0, 2**28))
         counted = ctypes.byref(self._counted)
@@ -284,8 +286,9 @@ class Queue(Handle):
     def victims(
         self, holding: Mapping[int, int], need: int, *, beneficiary: int = 0, now: int | None = None
     ) -> builtins.list[int]:
-        """Which requests to preempt for ``need`` KV blocks, worst first. ``holding`` is {request: blocks that it would
-        free}. With a ``beneficiary`` only those that it outranks. Empty where all together would not free enough."""
+        """Returns the requests to preempt for ``need`` KV blocks, worst first. ``holding`` is {request: blocks that it
+        would free}. With a ``beneficiary``, only requests that rank below it. Empty if all together would not free
+        enough."""
         held = items("holding", holding)
         array = (abi.takt_holding * len(held))()
         for into, (request, blocks) in zip(array, held):
@@ -314,7 +317,7 @@ def order(
     key: KeyFunction | None = None,
     now: int | None = None,
 ) -> list[Request]:
-    """The requests in the order of a policy, first one first."""
+    """Returns the requests in the order of a policy, first to run first."""
     told, at = list(requests), moment(now)
     with Queue(policy, key=key, reserve_requests=len(told)) as queue:
         queue.push(*told, now=at)

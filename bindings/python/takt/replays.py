@@ -1,4 +1,4 @@
-"""Replays of workloads through the simulator, for comparing policies."""
+"""Replays of workloads in the simulator, to compare policies."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Workload = Union[str, "Path", Sequence[Mapping[str, Any]]]
 
 
 class Report(list[dict[str, Any]]):
-    """A record per run: a list of flat dicts, which ``pandas.DataFrame`` takes.
+    """One record per run: a list of flat dicts, which ``pandas.DataFrame`` accepts.
 
-    Keys: ``policy``, ``estimates``, ``load``, ``rate_scale``; counts ``requests``, ``completed``, ``failed``, ...; of each
-    latency [s] ``workflow_s.mean``, ``workflow_s.p99``, ``ttft_s.p95``, ``e2e_s.mean``, ``tpot_s.p50``, ...;
-    ``throughput_rps``, ``kv_peak``, ``preemptions``, ... (docs/reference/cli.md). ``json`` is the tool's whole report, and
-    ``requests`` a dict per request and run, where they were asked for.
+    Keys: ``policy``, ``estimates``, ``load``, ``rate_scale``; counts ``requests``, ``completed``, ``failed``, ...;
+    latencies [s] ``workflow_s.mean``, ``workflow_s.p99``, ``ttft_s.p95``, ``e2e_s.mean``, ``tpot_s.p50``, ...;
+    ``throughput_rps``, ``kv_peak``, ``preemptions``, ... (docs/reference/cli.md). ``json`` is the tool's whole report.
+    ``requests`` is a dict per request and run, if requested.
     """
 
     json: dict[str, Any]
@@ -32,7 +32,7 @@ class Report(list[dict[str, Any]]):
     parts: list[dict[str, Any]]
 
     def best(self, figure: str = "workflow_s.mean") -> dict[str, Any]:
-        """The run with the smallest figure."""
+        """Returns the run with the smallest value of the figure."""
         told = [run for run in self if run.get(figure) is not None]
         if not told:
             raise KeyError(figure)
@@ -106,19 +106,20 @@ def replay(
     html: str | Path | None = None,
     progress: bool | Progress | None = None,
 ) -> Report:
-    """Replays a workload through virtual engines, once per load, policy and kind of estimates.
+    """Replays a workload on simulated engines, once per load, policy and kind of estimates.
 
-    ``workload``: a file, "bundled", a generator such as ``"gen:multi_stage,rate=6"``, or a list of workflows as
-    `takt.workloads` gives it. ``policy``: one or several. ``estimates``: what is known of lengths that have not been seen
-    ("oracle", "noise:0.5", "class-mean", "none", ...), one or several. ``rate_scale``: requests come so many times as
-    fast; ``load``: they come at this share of what the engines can do at most; ``sweep``: several loads. ``profile`` names
-    the engine, ``kv_tokens`` the size of each KV cache [tokens]. ``options`` are of the scheduler or a policy, such as
-    ``{"preempt": "by_rank"}``. ``by``: figures by "tenant", "class", "agent" or "stage" too (`Report.parts`).
-    ``requests``: also a record per request. ``html``: a page with plots. ``progress``: a bar in terminals and notebooks
-    (None: where somebody looks), or a function of the share that is done and of what is being done.
-    The others are those of ``takt replay --help``; seconds where a name ends in ``_s``.
+    ``workload``: a file, "bundled", a generator such as ``"gen:multi_stage,rate=6"``, or a list of workflows from
+    `takt.workloads`. ``policy``: one or several. ``estimates``: how output lengths are estimated ("oracle",
+    "noise:0.5", "class-mean", "none", ...), one or several. ``rate_scale``: factor on the request rate. ``load``:
+    request rate as a share of the engines' maximum. ``sweep``: several loads. ``profile``: name of the engine.
+    ``kv_tokens``: size of each KV cache [tokens]. ``options``: of the scheduler or a policy, such as ``{"preempt":
+    "by_rank"}``. ``by``: also report figures by "tenant", "class", "agent" or "stage" (`Report.parts`). ``requests``:
+    also a record per request. ``html``: path of a page with plots. ``progress``: True for a bar, None for a bar in
+    terminals and notebooks only, or a function of the share done and a description. ``takt replay --help`` describes
+    the others; names that end in ``_s`` are in seconds.
 
-    The tool runs beside this process. Ctrl-C ends it, and is raised. `ToolError` has what the tool said.
+    The tool runs in a process of its own. Ctrl-C stops it and raises KeyboardInterrupt. `ToolError` has the tool's
+    error text.
     """
     if prefix_cache and not isinstance(prefix_cache, bool):
         raise RequestError("prefix_cache", prefix_cache, "must be True or False")

@@ -1,4 +1,4 @@
-"""Requests, and what is believed of them."""
+"""Requests and their estimates."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .errors import RequestError
 __all__ = ["Estimate", "WorkAfter", "NextCall", "ModelScore", "Request", "RequestState", "NEVER", "UNSET", "UNBOUNDED"]
 
 NEVER: int = abi.TAKT_NEVER
-"""A time that never comes; of a duration or a bound: none."""
+"""A time that never comes; for a duration or a bound: unlimited."""
 UNSET: int = abi.TAKT_UNSET
-"""A time that is not told."""
+"""A time that is not set."""
 UNBOUNDED: int = abi.TAKT_UNBOUNDED
-"""Of a limit: none."""
+"""A limit that does not apply."""
 
 _U64, _I32 = (0, 2**64 - 1), (-(2**31), 2**31 - 1)
 _COUNT = (0, 2**31 - 1)
@@ -30,9 +30,9 @@ _NO_QUANTILES = (0.0, 0.0, 0.0, 0.0, 0.0)
 
 @dataclass(frozen=True)
 class Estimate:
-    """A prediction: its mean, and its quantiles 0.1, 0.25, 0.5, 0.75, 0.9, in the unit of the field that has it.
+    """A prediction: the mean and the quantiles 0.1, 0.25, 0.5, 0.75, 0.9, in the unit of its field.
 
-    Quantiles that are all 0 beside a mean above 0 are taken as those of an exponential distribution.
+    If all quantiles are 0 and the mean is above 0, takt uses the quantiles of an exponential distribution.
     """
 
     mean: float
@@ -40,14 +40,15 @@ class Estimate:
 
     @classmethod
     def exact(cls, value: float) -> Estimate:
-        """Known for certain."""
+        """Returns the estimate of a value that is known exactly."""
         return cls(float(value), (float(value),) * 5)
 
     @classmethod
     def of_quantiles(cls, quantiles: Sequence[float]) -> Estimate:
-        """Of five quantiles that do not fall. The mean is that of a distribution which is linear between them."""
+        """Returns an estimate from five non-decreasing quantiles. Its mean assumes a distribution that is linear
+        between them."""
         if len(quantiles) != 5 or any(b < a for a, b in zip(quantiles, list(quantiles)[1:])):
-            raise RequestError("quantiles", quantiles, "must be five numbers that do not fall")
+            raise RequestError("quantiles", quantiles, "must be five non-decreasing numbers")
         levels = (0.1, 0.25, 0.5, 0.75, 0.9)
         mean = levels[0] * quantiles[0] + (1 - levels[4]) * quantiles[4]
         for i in range(1, 5):
@@ -58,11 +59,11 @@ class Estimate:
 
 @dataclass(frozen=True)
 class WorkAfter:
-    """Expected work of the calls of a request's workflow that have not ended, but for the request itself.
+    """Expected work of the calls of a workflow that have not ended, except for the request itself.
 
-    ``calls`` is their number, ``prompt_tokens`` and ``output_tokens`` are sums [tokens], ``kv_steps`` is the context of
-    each, summed over its decode steps [tokens x steps], and ``path_tokens`` the output of the longest chain of calls
-    [tokens]. None: not known.
+    ``calls`` is their number; ``prompt_tokens`` and ``output_tokens`` are sums [tokens]. ``kv_steps`` is the context of
+    each call, summed over its decode steps [tokens x steps]. ``path_tokens`` is the output of the longest chain of
+    calls [tokens]. None: unknown.
     """
 
     calls: float | None = None
@@ -76,8 +77,8 @@ class WorkAfter:
 class NextCall:
     """The tool call that a request is expected to make next.
 
-    ``after`` is the output before it [tokens], ``duration`` how long it takes [ns], ``returned`` what its answer adds to
-    the context [tokens].
+    ``after`` is the output before the call [tokens], ``duration`` its length [ns], ``returned`` the tokens that its
+    answer adds to the context.
     """
 
     tool: int = 0
@@ -88,8 +89,8 @@ class NextCall:
 
 @dataclass(frozen=True)
 class ModelScore:
-    """What a model would make of a request: ``score`` is the probability that it solves what is asked, ``tokens`` the
-    output of this call and of all that follow in its workflow; None: not told."""
+    """Predictions for a request on one model. ``score`` is the probability that the model solves it. ``tokens`` is the
+    output of this call and of all later ones in its workflow; None: unknown."""
 
     model: int
     score: float
@@ -98,68 +99,68 @@ class ModelScore:
 
 KindT = TypeVar("KindT")
 Length = Union[Estimate, float, int, None]
-"""An estimate, or its mean alone, or None where nothing is known."""
+"""An estimate, or a number that is its mean, or None if nothing is known."""
 
 
 @dataclass
 class Request:
-    """One call of a model, as takt is told of it. Text and sampling parameters stay with the host.
+    """One call of a model. The prompt's text and the sampling parameters stay with the host.
 
-    Times are nanoseconds of the host's clock, lengths are tokens. takt copies what it is told, so that an object may be
-    used again. A field that cannot be meant is a `RequestError` that names it, when the request is handed over.
+    Times are nanoseconds of the host's clock, lengths are tokens. takt copies the values, so the object can be reused.
+    An invalid field raises `RequestError` when the request is passed to takt.
     """
 
     id: int
-    """Unique among the living; not 0."""
+    """Unique among the requests alive; not 0."""
     prompt_tokens: int = 0
     output_tokens: Length = None
-    """Of this call, per sequence [tokens]; a number is the mean, `Estimate.exact` a length that is known."""
+    """Output of this call per sequence [tokens]; a number is the mean, `Estimate.exact` a known length."""
     workflow: int = 0
-    """0: a workflow of its own."""
+    """Workflow; 0: the request is a workflow of its own."""
     stage: int = 0
-    """The call site, where the host knows it."""
+    """Call site in the workflow; 0: unknown."""
     agent: int = 0
-    """The role, where the host knows it."""
+    """Role of the agent that calls; 0: unknown."""
     tenant: int = 0
-    """For fair sharing."""
+    """Tenant, for fair sharing."""
     session: int = 0
-    """Whose turn it is, where the host knows it."""
+    """Session whose turn this is; 0: unknown."""
     branch: int = 0
-    """Of its workflow: contexts of one that grow apart, such as a sub-agent's."""
+    """Branch of the workflow: a context of its own, such as a sub-agent's."""
     salt: int = 0
-    """Prefixes of requests with different salts never meet; 0: none. Where takt counts KV alone."""
+    """Requests with different salts share no prefix; 0: none. Used only if takt counts KV."""
     adapter: int = 0
-    """The LoRA adapter that it needs while it runs."""
+    """LoRA adapter that the request needs while it runs; 0: none."""
     arrival: int = UNSET
-    """[ns]; unset: the time of the event."""
+    """Arrival [ns]; `UNSET`: the time of the event."""
     workflow_arrival: int = UNSET
-    """[ns]; unset: `arrival`."""
+    """Arrival of the workflow [ns]; `UNSET`: `arrival`."""
     deadline: int = NEVER
-    """Of its end [ns]."""
+    """Time by which the request should end [ns]."""
     expires_at: int = NEVER
-    """It waits no longer than this before its first step, then it fails [ns]."""
+    """Time at which the request fails if its first step has not run [ns]."""
     max_output_tokens: int = 0
-    """The host's cap, which the host enforces; 0: none told."""
+    """Maximum output, enforced by the host [tokens]; 0: unknown."""
     sequences: int = 1
-    """Parallel samples of one prompt."""
+    """Number of parallel samples of the prompt."""
     priority: int = 0
-    """Lower is sooner."""
+    """Priority; a lower number runs sooner."""
     workflow_tokens_left: Length = None
-    """Output of this call and of all that follow in its workflow [tokens]."""
+    """Output of this call and of all later ones in its workflow [tokens]."""
     after: WorkAfter | None = None
     next_call: NextCall | None = None
     compute: int = 0
-    """Expected time of this call alone, where it runs [ns]; 0: not known."""
+    """Expected time of this call if it runs alone [ns]; 0: unknown."""
     prefix_hashes: Sequence[int] = ()
-    """Of the prompt's leading blocks, each of a block and of all before it; shape (blocks,)."""
+    """Hashes of the prompt's leading blocks; each covers its block and all blocks before it. Shape (blocks,)."""
     prefix_block_tokens: int = 0
-    """Tokens of such a block."""
+    """Tokens per block of `prefix_hashes`."""
     scores: Sequence[ModelScore] = ()
-    """For placements among models."""
+    """Scores per model, for placement among models."""
     chunkable: bool = True
-    """False: its whole prompt in one step."""
+    """False: the whole prompt runs in one step."""
     preemptible: bool = True
-    """False: it keeps its place once it runs."""
+    """False: the request is never preempted."""
 
 
 _BOUNDS = {
@@ -185,7 +186,7 @@ def _set_estimate(name: str, value: Length, into: abi.takt_estimate) -> None:
     else:
         mean, quantiles = real(name, value), _NO_QUANTILES
     if not 0 <= mean <= 1e15:
-        raise RequestError(name, value, "must be an estimate from 0 to 1e15, or None where nothing is known")
+        raise RequestError(name, value, "must be an estimate from 0 to 1e15, or None if unknown")
     into.mean = mean
     if quantiles is _NO_QUANTILES:
         return
@@ -212,7 +213,7 @@ def set_next_call(value: NextCall | None, into: abi.takt_next_call) -> None:
 
 
 class Filled:
-    """A takt_request that is filled anew for each call, with the arrays that it points to."""
+    """A takt_request that is filled again for each call, with the arrays that it points to."""
 
     __slots__ = ("address", "fills", "kept", "struct")
     _default = bytes(initialised(abi.takt_request))
@@ -224,7 +225,7 @@ class Filled:
         self.fills = 0
 
     def fill(self, request: Request) -> int:
-        """The address of the request in C."""
+        """Fills the C struct and returns its address."""
         into = self.struct
         self.fills = mine = self.fills + 1
         ctypes.memmove(self.address, self._default, len(self._default))
@@ -256,7 +257,7 @@ class Filled:
         self.kept = None
         if len(request.prefix_hashes):
             if request.prefix_block_tokens < 1:
-                raise RequestError("prefix_block_tokens", request.prefix_block_tokens, "must be told with prefix_hashes")
+                raise RequestError("prefix_block_tokens", request.prefix_block_tokens, "must be set with prefix_hashes")
             hashes = [whole("prefix_hashes", each, _U64) for each in request.prefix_hashes]
             array = (ctypes.c_uint64 * len(hashes))(*hashes)
             into.prefix_hashes = ctypes.cast(array, ctypes.POINTER(ctypes.c_uint64))
@@ -272,7 +273,7 @@ class Filled:
             into.scores = ctypes.cast(scores, ctypes.POINTER(abi.takt_model_score))
             into.n_scores = len(scores)
             self.kept = (self.kept, scores)
-        if self.fills != mine:  # a value's own code has filled it for another call
+        if self.fills != mine:  # reading a value ran code that filled it for another call
             check(abi.TAKT_E_BUSY, "fill")
         return self.address
 
@@ -291,25 +292,25 @@ TOLD_TO_QUEUES = {**TOLD, "prompt_tokens": abi.TAKT_TOLD_PROMPT_TOKENS, "arrival
 
 
 def told_by(changes: dict[str, Any], allowed: dict[str, int]) -> int:
-    """The mask of what a revision tells."""
+    """Returns the mask of the fields that a revision sets."""
     told = 0
     for name in changes:
         if name not in allowed:
-            raise RequestError(name, changes[name], f"cannot be revised; there are {', '.join(allowed)}")
+            raise RequestError(name, changes[name], f"cannot be revised; expected one of {', '.join(allowed)}")
         told |= allowed[name]
     return told
 
 
-# ---- keys of the host's own -----------------------------------------------------------------------------------------
+# ---- keys of the host -----------------------------------------------------------------------------------------------
 
 
 class RequestState(Single):
-    """What a key function is shown. It is empty after the call: copy what you need later.
+    """The argument of a key function. It is empty after the call: copy the values that you need later.
 
-    ``request`` is the request as it was revised, with the fields of `Request` (``request.output_tokens.mean`` is below 0
-    where nothing is known). ``has_run`` says whether a step has made progress for it. ``enqueued`` is when it last joined
-    those that wait [ns]. ``generated``, ``returned`` and ``computed`` are output so far per sequence, tokens that tools
-    have added, and tokens of its context whose KV was there when it last joined.
+    ``request`` is the request as revised, with the fields of `Request` (``request.output_tokens.mean`` is below 0 if
+    unknown). ``has_run`` is True if a step has made progress on it. ``enqueued`` is the time when it last became
+    waiting [ns]. ``generated`` is its output so far per sequence, ``returned`` the tokens that tools have added.
+    ``computed`` is the number of context tokens whose KV was present when it last became waiting.
     """
 
     __slots__ = ("_state", "request")
@@ -319,7 +320,7 @@ class RequestState(Single):
         self.request: abi.takt_request = abi.takt_request.from_buffer_copy(state.request.contents)
 
     def end(self) -> None:
-        """The memory that it shows is the library's, and the call is over."""
+        """Empties this object: the library owns the memory, and the call has ended."""
         self._state = _OVER
         for name in ("prefix_hashes", "scores"):
             setattr(self.request, name, None)
@@ -339,7 +340,7 @@ _STATE_POINTER = ctypes.POINTER(abi.takt_request_state)
 
 
 class Inside:
-    """Whether a callback of a handle runs: the structs that its methods fill are in use meanwhile."""
+    """True while a callback of a handle runs, which uses the structs that the handle's methods fill."""
 
     __slots__ = ("runs",)
 
@@ -354,7 +355,7 @@ class Inside:
 
 
 class Key(Single):
-    """A key function for C. An exception in it is kept, and raised again when the call that asked has returned."""
+    """A key function for C. An exception in it is kept, and the call that ran the function raises it."""
 
     def __init__(self, function: KeyFunction, name: str | None, inside: Inside) -> None:
         if not callable(function):
@@ -370,7 +371,7 @@ class Key(Single):
             try:
                 with inside:
                     return float(function(state))
-            except BaseException as error:  # nothing may pass through C
+            except BaseException as error:  # no exception may pass through C
                 self.error = self.error or error
                 return math.nan
             finally:

@@ -1,4 +1,4 @@
-"""The front of several engines: which one takes a request."""
+"""Placement of requests on several engines."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _HOW = names("TAKT_WORKFLOW_COMPLETED")
 
 @dataclass(frozen=True)
 class Instance:
-    """An engine with a KV cache of its own.
+    """An engine with its own KV cache.
 
-    ``id`` is unique among those that are up. ``kv_tokens``: size of its KV cache [tokens], 0: not told, everything fits.
-    ``model``: what it serves, where models differ. ``capacity``: requests that it may hold at once; `NEVER`: unbounded; 0:
-    no new ones. ``token_s``: time of an output token at full batch over that batch [s], 0: not told. ``profile``: of
-    `Router.add_profile`, 0: nothing is known of how fast it is. ``life``: grows each time the instance starts anew, such
-    as a start time; 0: the router numbers it.
+    ``id`` is unique among the instances that are up. ``kv_tokens``: size of its KV cache [tokens]; 0: unknown, every
+    request fits. ``model``: the model that it serves, if models differ. ``capacity``: maximum requests at once;
+    `NEVER`: unlimited; 0: accepts none. ``token_s``: time of an output token at full batch divided by the batch size
+    [s]; 0: unknown. ``profile``: from `Router.add_profile`; 0: unknown speed. ``life``: a number that grows with each
+    restart, such as the start time; 0: the router numbers restarts.
     """
 
     id: int
@@ -43,9 +43,9 @@ class Instance:
 
 @dataclass(frozen=True)
 class Stage:
-    """Calls of a workflow that are made in parallel, once all stages before have ended. Stages are named by index, in the
-    order of declaration. ``stage``: the call site, as its requests bear it; ``cost_s``: expected time of one call alone
-    [s], 0: what was learnt of the site."""
+    """Parallel calls of a workflow, made after all stages in ``after`` have ended. ``after`` holds indexes of stages,
+    in the order of declaration. ``stage``: the call site, as in its requests. ``cost_s``: expected time of one call
+    alone [s]; 0: the time learned for the call site."""
 
     stage: int
     after: Sequence[int] = ()
@@ -54,7 +54,7 @@ class Stage:
 
 
 class Placement(NamedTuple):
-    """``life``: of the instance; events about this placement name it."""
+    """A request and its instance. ``life``: the instance's life; pass it in events about this placement."""
 
     request: int
     instance: int
@@ -62,8 +62,8 @@ class Placement(NamedTuple):
 
 
 class WorkflowEnd(NamedTuple):
-    """``how``: "completed", "cancelled" or "silent"; times [ns]; ``stage``: where it is silent, the first that had not
-    ended."""
+    """The end of a workflow. ``how``: "completed", "cancelled" or "silent". Times are in ns. ``stage``: for "silent",
+    the first stage that had not ended."""
 
     workflow: int
     how: str
@@ -74,7 +74,7 @@ class WorkflowEnd(NamedTuple):
 
 
 class WorkflowFault(NamedTuple):
-    """Something that was said of a workflow and cannot be; nothing has changed then."""
+    """An invalid input about a workflow; it had no effect."""
 
     kind: int
     workflow: int
@@ -84,7 +84,7 @@ class WorkflowFault(NamedTuple):
 
 @dataclass(frozen=True)
 class Routing:
-    """What goes where. ``wake_at``: without an event before, place again then [ns]."""
+    """Placements. ``wake_at``: time to place again if no event occurs before [ns]."""
 
     placed: list[Placement]
     failed: list[Failure]
@@ -94,14 +94,14 @@ class Routing:
 
 
 class Router(Handle):
-    """Gives requests to engines, and keeps those in order that must wait.
+    """Assigns requests to engines, and orders the waiting ones.
 
-    ``policy`` is the order of what waits (None: fcfs), ``placement`` such as ``"least_loaded(waiting_weight=2)"`` (None:
-    least_loaded), ``key`` an order of the host's own. ``max_outstanding``: requests per instance at once. ``fail_unfit``:
-    fail what is too large for every instance that is up. Times are nanoseconds; where ``now`` is left out it is
-    `time.monotonic_ns()`. ``life`` in an event: the life of the instance that sends it, from `Placement` or `Instance`. The
-    router ignores and counts a message of an earlier life; 0: the message is taken for one of the present life. A fact that
-    cannot be is ignored and raised as `FaultError`, unless ``strict`` is False.
+    ``policy``: the order of waiting requests (None: fcfs). ``placement``: for example
+    ``"least_loaded(waiting_weight=2)"`` (None: least_loaded). ``key``: a host's own order. ``max_outstanding``: maximum
+    requests per instance. ``fail_unfit``: fail requests that are too large for every instance that is up. Times are in
+    nanoseconds; ``now`` defaults to `time.monotonic_ns()`. ``life`` in an event is the life of the sender, from
+    `Placement` or `Instance`; 0: the present life. The router ignores and counts messages of an earlier life. An
+    invalid event is ignored and raises `FaultError`, unless ``strict`` is False.
     """
 
     _kind = "router"
@@ -142,7 +142,7 @@ class Router(Handle):
         self._faults = 0
         self._routing = initialised(abi.takt_routing)
 
-    # ---- facts --------------------------------------------------------------------------------------------------
+    # ---- events ---------------------------------------------------------------------------------------------------
 
     def _fact(self, kind: int, now: int | None, call: str, quiet: bool = False) -> Fault | None:
         at = self._filled_at(now, call)
@@ -159,13 +159,13 @@ class Router(Handle):
         return fault
 
     def arrive(self, *requests: Request, now: int | None = None) -> None:
-        """They arrive, in their order; the fields of each are read before it does."""
+        """Reports the arrival of requests, in order. Each is read before it is added."""
         for request in requests:
             self._fresh("arrive").words[0] = self._request.fill(request)
             self._fact(abi.TAKT_EVENT_ARRIVED, now, "arrive")
 
     def revise(self, request: int, *, now: int | None = None, **changes: Any) -> None:
-        """What holds of it from here on, as of `Scheduler.revise`."""
+        """Sets new values of a request, like `Scheduler.revise`."""
         told = told_by(changes, TOLD)
         u = self._fresh("revise")
         u.words[0] = self._request.fill(Request(request, **changes))
@@ -173,12 +173,12 @@ class Router(Handle):
         self._fact(abi.TAKT_EVENT_REVISED, now, "revise")
 
     def cancel(self, request: int, now: int | None = None) -> bool:
-        """It ends, wherever it is. False where it was not here."""
+        """Ends a request, waiting or placed. Returns False if it is unknown."""
         self._fresh("cancel").request = whole("request", request, _U64)
         return self._fact(abi.TAKT_EVENT_CANCELLED, now, "cancel", quiet=True) is None
 
     def request_started(self, request: int, instance: int, now: int | None = None, *, life: int = 0) -> None:
-        """Its first step runs there."""
+        """Reports that the first step of a request runs on an instance."""
         told = self._fresh("request_started").request_started
         told.request, told.instance = whole("request", request, _U64), whole("instance", instance, _U64)
         told.life = whole("life", life, _U64)
@@ -187,8 +187,8 @@ class Router(Handle):
     def request_served(
         self, request: int, *, instance: int = 0, life: int = 0, prefill: int = 0, output: int = 0, now: int | None = None
     ) -> None:
-        """``prefill``: tokens of its context that were computed since it was placed; ``output``: new tokens of all its
-        sequences. Instance 0: wherever it is."""
+        """Reports progress. ``prefill``: context tokens computed since the placement; ``output``: new tokens of all its
+        sequences. Instance 0: its present one."""
         told = self._fresh("request_served").request_served
         told.request, told.instance = whole("request", request, _U64), whole("instance", instance, _U64)
         told.prefill, told.output = whole("prefill", prefill, _COUNT), whole("output", output, _COUNT)
@@ -206,8 +206,8 @@ class Router(Handle):
         failed: bool = False,
         now: int | None = None,
     ) -> None:
-        """It has ended; with ``prefill`` and ``output`` as of `request_served`. Where it ``failed``, its stage of a workflow
-        lacks a call again."""
+        """Reports the end of a request; ``prefill`` and ``output`` as in `request_served`. If it ``failed``, its
+        workflow stage misses a call again."""
         told = self._fresh("request_ended").request_ended
         told.request, told.instance = whole("request", request, _U64), whole("instance", instance, _U64)
         told.failed, told.life = flag("failed", failed), whole("life", life, _U64)
@@ -217,7 +217,7 @@ class Router(Handle):
         self._fact(abi.TAKT_EVENT_REQUEST_ENDED, now, "request_ended")
 
     def instance_up(self, instance: Instance | int, now: int | None = None) -> None:
-        """It takes requests from here on; an id alone is an instance of which nothing else is known."""
+        """Adds an instance, or replaces its description. An id alone leaves everything else unknown."""
         if not isinstance(instance, Instance):
             instance = Instance(instance)
         told = initialised(abi.takt_instance)
@@ -230,7 +230,7 @@ class Router(Handle):
         self._fact(abi.TAKT_EVENT_INSTANCE_UP, now, "instance_up")
 
     def instance_down(self, instance: int, now: int | None = None, *, life: int = 0) -> None:
-        """It is gone; the requests that it had wait here again, each once."""
+        """Removes an instance. Its requests wait here again."""
         told = self._fresh("instance_down").instance_down
         told.instance, told.life = whole("instance", instance, _U64), whole("life", life, _U64)
         self._fact(abi.TAKT_EVENT_INSTANCE_DOWN, now, "instance_down")
@@ -247,9 +247,9 @@ class Router(Handle):
         life: int = 0,
         now: int | None = None,
     ) -> None:
-        """Its own counts: requests in its queue, running, preemptions since it came up, KV in use [tokens]. ``as_of``: time
-        up to which they are complete [ns]. The report then includes all requests that were placed by that time, and none
-        that were placed later. None: it includes as many requests as it counts, the oldest first."""
+        """Sets the instance's own counts: queued and running requests, preemptions since its start, KV in use [tokens].
+        ``as_of``: time up to which the counts are complete [ns]. The report then includes all requests placed by that
+        time, and none placed later. None: it includes as many requests as it counts, oldest first."""
         told = self._fresh("instance_reported").instance_reported
         told.instance = whole("instance", instance, _U64)
         told.waiting, told.running = whole("waiting", waiting, _I64), whole("running", running, _I64)
@@ -270,13 +270,13 @@ class Router(Handle):
         open: bool = False,
         now: int | None = None,
     ) -> None:
-        """A workflow and its graph; ``open``: more stages may come after all that are known have ended."""
+        """Declares a workflow and its graph. ``open``: more stages may follow after all known ones have ended."""
         listed = list(stages)
         array = (abi.takt_stage * len(listed))()
         kept = []
         for into, stage in zip(array, listed):
             if not isinstance(stage, Stage):
-                raise RequestError("stages", stage, "must be takt.Stage")
+                raise RequestError("stages", stage, "must be a sequence of takt.Stage")
             into.stage, into.calls = whole("stage", stage.stage, _U64), whole("calls", stage.calls, (1, 2**31 - 1))
             into.cost_s = real("cost_s", stage.cost_s)
             if len(stage.after):
@@ -294,13 +294,13 @@ class Router(Handle):
         self._fact(abi.TAKT_EVENT_WORKFLOW_DECLARED, now, "workflow_declared")
 
     def stage_ended(self, workflow: int, stage: int, now: int | None = None) -> None:
-        """A stage, named by its index, has ended."""
+        """Reports the end of a stage, by its index."""
         told = self._fresh("stage_ended").stage_ended
         told.workflow, told.stage = whole("workflow", workflow, _U64), whole("stage", stage, (0, 2**32 - 1))
         self._fact(abi.TAKT_EVENT_STAGE_ENDED, now, "stage_ended")
 
     def workflow_ended(self, workflow: int, *, cancelled: bool = False, now: int | None = None) -> None:
-        """Nothing more comes of it. Where it was cancelled, nothing is learnt of it."""
+        """Ends a workflow. takt learns nothing from a cancelled one."""
         told = self._fresh("workflow_ended").workflow_ended
         told.workflow = whole("workflow", workflow, _U64)
         told.cancelled = flag("cancelled", cancelled)
@@ -309,7 +309,7 @@ class Router(Handle):
     # ---- decisions ----------------------------------------------------------------------------------------------
 
     def place(self, now: int | None = None) -> Routing:
-        """What goes where, now."""
+        """Places waiting requests."""
         told = self._routing
         check(lib.takt_router_place(self._ready("place"), moment(now), ctypes.addressof(told)), "place")
         self._raise_errors()
@@ -325,17 +325,17 @@ class Router(Handle):
         )
 
     def place_at(self, request: int, instance: int, now: int | None = None) -> None:
-        """The host has picked: a request that waits here goes to this instance."""
+        """Places a waiting request on an instance that the host has chosen."""
         ids = whole("request", request, _U64), whole("instance", instance, _U64)
         status = lib.takt_router_place_at(self._handle, *ids, moment(now))
         if status == abi.TAKT_E_INVALID:
-            raise RequestError("request", request, f"does not wait here, or instance {instance} is not up")
+            raise RequestError("request", request, f"is not waiting, or instance {instance} is not up")
         check(status, "place_at")
         self._raise_errors()
 
     def score(self, request: Request, instances: Sequence[int], now: int | None = None) -> list[float]:
-        """What the placement gives each of these instances for a request that need not be known here: larger is better,
-        NaN: no place now. Shape (instances,). Places nothing."""
+        """Returns the placement's score of each instance for a request, which may be unknown to the router. Larger is
+        better; NaN: cannot be placed there now. Shape (instances,). Places nothing."""
         self._ready("score")
         address = self._request.fill(request)
         told = [whole("instances", each, _U64) for each in instances]
@@ -355,20 +355,20 @@ class Router(Handle):
         return list(scores)
 
     def instance_of(self, request: int) -> int | None:
-        """Where it is; None: it waits here, or is not alive."""
+        """Returns the instance of a request; None: it is waiting or unknown."""
         instance = ctypes.c_uint64()
         request = whole("request", request, _U64)
         check(lib.takt_router_instance_of(self._handle, request, ctypes.byref(instance)), "instance_of")
         return instance.value or None
 
     def wake_at(self) -> int:
-        """Without an event before, place again then [ns]."""
+        """Returns the time to place again if no event occurs before [ns]."""
         at = ctypes.c_int64()
         check(lib.takt_router_wake_at(self._handle, ctypes.byref(at)), "wake_at")
         return at.value
 
     def add_profile(self, name: str) -> int:
-        """The id of what instances of one model, GPU and parallelism are called; told twice, it is the same."""
+        """Returns the profile id for instances of one model, GPU and parallelism. The same name gives the same id."""
         profile = ctypes.c_uint64()
         check(lib.takt_router_add_profile(self._ready("add_profile"), encoded("name", name), ctypes.byref(profile)), "add_profile")
         return profile.value
@@ -381,27 +381,28 @@ class Router(Handle):
         alpha: float | None = None,
         now: int | None = None,
     ) -> None:
-        """As of `Scheduler.epoch`."""
+        """Like `Scheduler.epoch`."""
         told = epoch_of(ranks, otherwise, alpha)
         check(lib.takt_router_epoch(self._handle, ctypes.addressof(told[0]), moment(now)), "epoch")
         self._raise_errors()
 
     @property
     def policy(self) -> str:
-        """The policy in use, as a text that makes the same."""
+        """Text of the policy in use; it creates the same policy again."""
         return text(lib.takt_router_policy(self._ready("policy")))
 
     @property
     def last_fault(self) -> Fault | None:
-        """The last thing that the host said and that cannot be; None in a sound host."""
+        """The most recent fault; None: no faults."""
         return last_fault(lib.takt_router_last_fault, self._ready("last_fault"))
 
     def counts(self) -> dict[str, int]:
-        """``instances`` that are up; requests ``alive``, ``waiting``, and ``set_aside`` as too large for every instance."""
+        """Returns the number of ``instances`` that are up, and of requests ``alive``, ``waiting``, and ``set_aside``
+        (too large for every instance)."""
         told = initialised(abi.takt_router_counts)
         check(lib.takt_router_count(self._handle, ctypes.addressof(told)), "counts")
         return {name: getattr(told, name) for name in ("instances", "alive", "waiting", "set_aside")}
 
     def stats(self) -> dict[str, int]:
-        """All counters since creation: docs/reference/stats.md."""
+        """Returns all counters since creation (docs/reference/stats.md)."""
         return read_stats(lib.takt_router_stats, self._ready("stats"))

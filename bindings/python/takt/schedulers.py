@@ -1,4 +1,4 @@
-"""Whole steps (L2): events in, a plan out, results back in."""
+"""Scheduling of whole steps (L2): events in, a plan out, then its results back in."""
 
 from __future__ import annotations
 
@@ -78,20 +78,20 @@ _RANGES: dict[str, tuple[int, int]] = {
     **dict.fromkeys(("max_waiting", "reserve_requests"), (-(2**63), 2**63 - 1)),
     **dict.fromkeys(("first_step", "hash_seed", "record_flush_bytes"), _U64),
 }
-# takt_plan, up to its end: struct_size, idle, id, run, n_run, moves ... n_released, wake_at, tokens, reserved, dropped,
-# n_dropped, hints, n_hints, host_chunks, n_host_chunks. One call reads all of it; tests compare it with the struct.
+# Layout of takt_plan: struct_size, idle, id, run, n_run, moves ... n_released, wake_at, tokens, reserved, dropped,
+# n_dropped, hints, n_hints, host_chunks, n_host_chunks. One call unpacks all of it; a test compares it with the struct.
 _PLAN = struct.Struct("=IIQQQQQQQQQQQqiIQQQQQQ")
-_PLANS_KEPT = 8  # plans in flight are fewer, so that no array is written before its plan's results are in
+_PLANS_KEPT = 8  # more than the plans in flight, so that no array is reused before its plan's results are committed
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What the host allows an iteration.
+    """Limits of an iteration.
 
-    ``tokens``: prefill and decode together; ``max_seqs``: sequences that run at once; ``prefill_tokens``: share of the
-    tokens that prefill may take; ``chunk_tokens``: longest prefill chunk of one request; ``adapters``: distinct adapters
-    at once; ``swap_out``, ``swap_in``: KV blocks that may start to move; ``chunk_align``: prefill chunks end at multiples
-    of so many tokens. None: takt's default.
+    ``tokens``: maximum of prefill and decode together; ``max_seqs``: maximum running sequences; ``prefill_tokens``:
+    maximum prefill within ``tokens``; ``chunk_tokens``: longest prefill chunk of one request; ``adapters``: maximum
+    distinct adapters; ``swap_out``, ``swap_in``: maximum KV blocks that start to move; ``chunk_align``: prefill chunks
+    end at multiples of this number of tokens. None: takt's default.
     """
 
     tokens: int | None = None
@@ -116,9 +116,10 @@ def _limits_of(limits: Limits) -> abi.takt_limits:
 
 
 class PlanEntry(NamedTuple):
-    """Compute ``tokens`` known tokens of a request from ``position`` of its context on, and verify ``speculative`` drafts.
+    """Compute ``tokens`` known tokens of a request, starting at ``position`` of its context, and verify ``speculative``
+    drafts.
 
-    ``lane`` is the scheduler's row, stable while the request runs.
+    ``lane`` is the scheduler's row; it does not change while the request runs.
     """
 
     request: int
@@ -130,23 +131,23 @@ class PlanEntry(NamedTuple):
 
     @property
     def samples(self) -> bool:
-        """It ends at the last known token: it yields a new one per sequence."""
+        """True if the entry ends at the last known token, so that it yields a new one per sequence."""
         return bool(self.flags & abi.TAKT_ENTRY_SAMPLES)
 
     @property
     def prefill(self) -> bool:
-        """It computes known tokens."""
+        """True if the entry computes known tokens (prefill)."""
         return bool(self.flags & abi.TAKT_ENTRY_PREFILL)
 
     @property
     def admitted(self) -> bool:
-        """Its first step since it left the waiting queue."""
+        """True in the first step since the request left the waiting queue."""
         return bool(self.flags & abi.TAKT_ENTRY_ADMITTED)
 
 
 class Move(NamedTuple):
-    """KV blocks [first, first + blocks) which the host copies and reports by `Scheduler.move_done`: "out" to its memory,
-    back "in", or "fetch", the beginning of a prompt from chunks that its memory keeps."""
+    """KV blocks [first, first + blocks) for the host to copy; report the end by `Scheduler.move_done`. "out": to host
+    memory; "in": back to the GPU; "fetch": the beginning of a prompt, from chunks kept in host memory."""
 
     id: int
     request: int
@@ -156,15 +157,15 @@ class Move(NamedTuple):
 
 
 class Preemption(NamedTuple):
-    """A running request that lost its place; its KV is dropped ("drop") or moved out ("out")."""
+    """A running request that was preempted; its KV is dropped ("drop") or swapped out ("out")."""
 
     request: int
     action: str
 
 
 class Failure(NamedTuple):
-    """A request that the host fails towards its client. ``reason`` is such as "never_fits"; ``code`` that of the host's
-    own result, where the reason is "host"."""
+    """A request whose failure the host reports to the client. ``reason`` is a name such as "never_fits". ``code`` is
+    the host's own code if the reason is "host"."""
 
     request: int
     reason: str
@@ -172,17 +173,18 @@ class Failure(NamedTuple):
 
 
 class Dropped(NamedTuple):
-    """A chunk of a prefix that left the prefix cache: whoever finds blocks by its hash must forget it."""
+    """A prefix chunk that was evicted from the prefix cache. A host that finds blocks by this hash must forget it."""
 
     hash: int
     blocks: int
 
 
 class CacheHint(NamedTuple):
-    """A wish to a host that keeps its cache of prompts by itself, about what a workflow's branch has left there.
+    """A hint about a workflow branch's KV, for a host with its own prefix cache.
 
-    ``action``: "hold", "drop" or "fetch". ``priority``: 15 to 55; below 35 it is worth less than what would go for it.
-    ``until``: of "hold", when it is worth no more than what it keeps out; of "fetch", when its next turn is expected [ns].
+    ``action``: "hold", "drop" or "fetch". ``priority``: 15 to 55; below 35 the KV is worth less than the KV evicted for
+    it. ``until`` [ns]: for "hold", the time when it is worth no more than the KV that it displaces; for "fetch", the
+    expected time of the next turn.
     """
 
     action: str
@@ -194,7 +196,7 @@ class CacheHint(NamedTuple):
 
 
 class HostChunk(NamedTuple):
-    """A chunk of a prefix that is to be copied to the host's memory (``keep``), or to be forgotten there."""
+    """A prefix chunk to copy to host memory (``keep``), or to forget there."""
 
     hash: int
     blocks: int
@@ -202,7 +204,7 @@ class HostChunk(NamedTuple):
 
 
 class KvHit(NamedTuple):
-    """A question about a waiting request: how many tokens of its prompt does the host's prefix cache hold now?"""
+    """A query about a waiting request: how many tokens of its prompt does the host's prefix cache hold now?"""
 
     request: int
     prompt_tokens: int
@@ -211,7 +213,7 @@ class KvHit(NamedTuple):
 
 
 class KvWish(NamedTuple):
-    """Whole blocks for ``want`` tokens of context where blocks for ``have`` are held."""
+    """A request for whole blocks for ``want`` tokens of context; it holds blocks for ``have`` tokens."""
 
     request: int
     have: int
@@ -220,27 +222,29 @@ class KvWish(NamedTuple):
 
 
 class KvOracle(Protocol):
-    """KV memory that the host counts. An exception in it is raised by the call that asked, which granted nothing then."""
+    """KV memory that the host counts. The call that queried the oracle raises its exceptions; a failed query grants
+    nothing."""
 
     block_tokens: int
 
     def snapshot(self) -> tuple[int, int, int]:
-        """Blocks of an empty cache, usable now, and usable once `Scheduler.kv_freed` is told."""
+        """Returns three numbers of blocks: total, usable now, and usable after `Scheduler.kv_freed`."""
 
     def cached(self, hits: list[KvHit]) -> Sequence[int]:
-        """Tokens of each prompt that the prefix cache holds."""
+        """Returns the tokens of each prompt that the prefix cache holds."""
 
     def reserve(self, step: int, wishes: list[KvWish]) -> Sequence[bool | None]:
-        """Of each, the most important first: True granted, False refused for now, None refused for ever."""
+        """Returns an answer per wish, most important first: True granted, False refused for now, None never
+        possible."""
 
     def release(self, request: int, action: str) -> int:
-        """Takes back what it holds; how many blocks are usable now."""
+        """Takes back the KV of a request; returns the number of blocks usable now."""
 
 
 @dataclass(frozen=True)
 class AgentRank:
-    """``rank``: smaller is sooner; ``execution_s``: expected time that one of its calls runs [s], 0: not known;
-    ``stages_left``: calls to the end of its workflow, this one included, 0: not known."""
+    """``rank``: a smaller rank runs sooner. ``execution_s``: expected time that one call of the agent runs [s]; 0:
+    unknown. ``stages_left``: calls until the end of the workflow, including this one; 0: unknown."""
 
     rank: float
     execution_s: float = 0.0
@@ -252,14 +256,14 @@ def _array(kind: type[Any], address: int, n: int) -> Any:
 
 
 class Plan(Single):
-    """What the next iteration runs, and what else the host does.
+    """The work of the next iteration, and other actions for the host.
 
-    ``run``: an array of shape (n,) with the columns request, lane, tokens, position, speculative and flags: numpy's,
-    structured, where numpy is there, else one of ctypes whose elements have these names. It shares a buffer of the
-    scheduler's which later plans write again, once this plan's results are in.
-    ``idle``: why it is empty ("busy" where it is not); ``wake_at``: without an event before, plan again then [ns].
-    ``tokens``: of all entries. ``moves``, ``preempted``, ``failed``, ``released``, ``dropped``, ``hints``, ``host_chunks``: lists, mostly empty.
-    ``fault``: what the results that came with the call had in them and cannot be; None where they were sound.
+    ``run``: an array of shape (n,) with the columns request, lane, tokens, position, speculative and flags. It is a
+    structured numpy array if numpy is installed, otherwise a ctypes array whose elements have these fields. It shares a
+    buffer of the scheduler, which later plans reuse after this plan's results are in. ``idle``: the reason why the plan
+    is empty; "busy": it is not empty. ``wake_at``: time to plan again if no event occurs before [ns]. ``tokens``: total
+    of all entries. ``moves``, ``preempted``, ``failed``, ``released``, ``dropped``, ``hints``, ``host_chunks``: lists,
+    mostly empty. ``fault``: the fault in the results passed with the call; None: no fault.
     """
 
     __slots__ = (
@@ -282,26 +286,27 @@ class Plan(Single):
     _buffer: _arrays.Buffer
 
     def __len__(self) -> int:
-        """Entries; a plan without any runs nothing."""
+        """Returns the number of entries; a plan without entries runs nothing."""
         return len(self.run)
 
     def entries(self) -> list[PlanEntry]:
-        """`run` as tuples."""
+        """Returns `run` as tuples."""
         return [PlanEntry(*each) for each in _arrays.tuples(self.run)]
 
     @property
     def requests(self) -> list[int]:
-        """The requests that it runs."""
+        """The requests that the plan runs."""
         if _arrays.HAS_NUMPY:
             found: list[int] = self.run["request"].tolist()
             return found
         return [entry.request for entry in self.run]
 
     def results(self) -> Any:
-        """Results as planned, to be changed where a request went otherwise, and handed to `Scheduler.step` or `commit`.
+        """Returns the expected results. Change the rows of requests with another outcome, then pass them to
+        `Scheduler.step` or `commit`.
 
         An array of shape (n,) with the columns request, lane, tokens (new ones per sequence), drafts, and flags
-        (`takt.FINISHED`, `takt.FAILED`). It is the scheduler's buffer, one for each plan.
+        (`takt.FINISHED`, `takt.FAILED`). The scheduler owns this buffer, one per plan.
         """
         return self._buffer.results(len(self.run))
 
@@ -315,23 +320,24 @@ Now = Union[int, None]
 
 
 class Scheduler(Handle):
-    """Decides, at every iteration of an engine, what runs next (level L2).
+    """Decides, at every iteration of an engine, which requests run next (level L2).
 
-    The host tells facts by methods (`arrive`, `cancel`, ...), and asks for a plan once per iteration by `step`, which
-    takes the results of the plan before. Times are nanoseconds of the host's clock; where ``now`` is left out it is
-    `time.monotonic_ns()`. A fact that cannot be, such as an id that is in use, is ignored and raised as `FaultError`,
-    unless ``strict`` is False; then `last_fault` names it.
+    The host reports events by methods (`arrive`, `cancel`, ...). Once per iteration it calls `step`, which takes the
+    results of the previous plan and returns the next plan. Times are nanoseconds of the host's clock; ``now`` defaults
+    to `time.monotonic_ns()`. An invalid event, such as an arrival with an id in use, is ignored and raises
+    `FaultError`. If ``strict`` is False it raises nothing, and `last_fault` describes it.
 
-    Options (docs/howto/embedding.md tells what each does): ``policy`` such as ``"aged(stjf,threshold=100)"``, None: takt's
-    own; ``key``, ``key_name``: an order of the host's own, as of `Queue`; ``pause`` such as ``"infercept(...)"``, None: KV is
-    kept during tool calls; ``kv``: "ledger" (takt counts ``kv_blocks`` of ``kv_block_tokens``), "oracle" (the host counts,
-    ``oracle``) or "none"; ``cpu_blocks``: host memory for swapped KV; ``kv_watermark``: share of the cache that admissions
-    leave free; ``prefix_cache``; ``max_running``: rows; ``max_waiting``, ``shed`` ("newest", "worst"); ``order``
-    ("running_first", "prefill_first"); ``preempt`` ("off", "on_memory", "by_rank"), ``preempt_action`` ("drop", "out"),
-    ``preempt_margin``; ``record``: a function that takes the log, bytes by bytes. None: takt's default.
+    Options (docs/howto/embedding.md explains each): ``policy``: for example ``"aged(stjf,threshold=100)"``; None:
+    takt's default. ``key``, ``key_name``: a host's own order, as in `Queue`. ``pause``: for example
+    ``"infercept(...)"``; None: keep KV during tool calls. ``kv``: "ledger" (takt counts ``kv_blocks`` of
+    ``kv_block_tokens``), "oracle" (the host counts, through ``oracle``) or "none". ``cpu_blocks``: blocks of host
+    memory for swapped KV. ``kv_watermark``: share of the KV blocks that admissions leave free. ``prefix_cache``;
+    ``max_running``: rows. ``max_waiting``, ``shed`` ("newest", "worst"). ``order`` ("running_first", "prefill_first").
+    ``preempt`` ("off", "on_memory", "by_rank"), ``preempt_action`` ("drop", "out"), ``preempt_margin``. ``record``: a
+    function that receives the log in pieces of bytes. None: takt's default.
 
-    ``last_plan`` is the newest plan that was made, also where the call that made it has raised what a key, an oracle or
-    ``record`` had raised.
+    ``last_plan`` is the newest plan, even if the call that made it raised an exception of a key, an oracle or
+    ``record``.
     """
 
     _kind = "scheduler"
@@ -404,7 +410,7 @@ class Scheduler(Handle):
         self._request = Filled()
         self._fault = abi.takt_fault(struct_size=ctypes.sizeof(abi.takt_fault))
         self._plan = abi.takt_plan(struct_size=ctypes.sizeof(abi.takt_plan))
-        # Made once, so that a step converts nothing that it need not.
+        # Created once, so that a step converts nothing needlessly.
         self._fault_at = ctypes.c_void_p(ctypes.addressof(self._fault))
         self._plan_at = ctypes.c_void_p(ctypes.addressof(self._plan))
         self._event_at = ctypes.c_void_p(ctypes.addressof(self._event))
@@ -423,7 +429,7 @@ class Scheduler(Handle):
             try:
                 with self._inside:
                     record(ctypes.string_at(address or 0, n))
-            except BaseException as error:  # nothing may pass through C
+            except BaseException as error:  # no exception may pass through C
                 self._errors.append(error)
 
         return abi.takt_sink(take)
@@ -438,7 +444,7 @@ class Scheduler(Handle):
                 try:
                     with self._inside:
                         return function(*arguments)
-                except BaseException as error:  # nothing may pass through C
+                except BaseException as error:  # no exception may pass through C
                     self._errors.append(error)
                     return 0
 
@@ -471,7 +477,7 @@ class Scheduler(Handle):
             setattr(told, name, kinds[name](guarded(function)))
         return told
 
-    # ---- facts --------------------------------------------------------------------------------------------------
+    # ---- events ---------------------------------------------------------------------------------------------------
 
     def _tell(self, events_at: Any, n: int, at: int, call: str, quiet: bool = False) -> Fault | None:
         check(lib.takt_scheduler_on(self._handle, events_at, n, at), call)
@@ -504,7 +510,8 @@ class Scheduler(Handle):
         self._fact(kind, now, call)
 
     def arrive(self, *requests: Request, now: Now = None) -> None:
-        """They arrive, in their order. Fields are read before any of them does: `RequestError` names what is wrong."""
+        """Reports the arrival of requests, in order: all, or none if a field is invalid. `RequestError` names the
+        field."""
         if len(requests) == 1:
             self._fresh("arrive").words[0] = self._request.fill(requests[0])
             self._fact(abi.TAKT_EVENT_ARRIVED, now, "arrive")
@@ -517,8 +524,8 @@ class Scheduler(Handle):
         self._tell(ctypes.addressof(events), len(requests), moment(now), "arrive")
 
     def revise(self, request: int, *, now: Now = None, **changes: Any) -> None:
-        """What holds of it from here on: output_tokens, workflow_tokens_left, after, deadline, expires_at, priority,
-        sequences (may only fall), next_call, as of `Request`."""
+        """Sets new values of a request: output_tokens, workflow_tokens_left, after, deadline, expires_at, priority,
+        sequences (may only fall) or next_call, as in `Request`."""
         told = told_by(changes, TOLD)
         into = self._fresh("revise").revised
         self._event.u.words[0] = self._request.fill(Request(request, **changes))
@@ -526,25 +533,27 @@ class Scheduler(Handle):
         self._fact(abi.TAKT_EVENT_REVISED, now, "revise")
 
     def cancel(self, request: int, now: Now = None) -> bool:
-        """It ends; the plan that no step names it after says `released`. False where it was not here."""
+        """Ends a request; the first plan after its last step lists it in `released`. Returns False if the request is
+        unknown."""
         return self._of_request(abi.TAKT_EVENT_CANCELLED, request, now, "cancel", quiet=True) is None
 
     def block(self, request: int, now: Now = None) -> None:
-        """It cannot run until `unblock`."""
+        """Keeps a request from running until `unblock`."""
         self._of_request(abi.TAKT_EVENT_BLOCKED, request, now, "block")
 
     def unblock(self, request: int, tokens: int = 0, now: Now = None) -> None:
-        """It can run again; ``tokens`` first tokens of its context are there already."""
+        """Lets a blocked request run again; the KV of the first ``tokens`` tokens of its context is present."""
         self._of_kv(abi.TAKT_EVENT_UNBLOCKED, request, tokens, now, "unblock")
 
     def not_ready(self, request: int, now: Now = None) -> None:
-        """It is left out of this plan, and asked for again."""
+        """Reports that a planned request could not run; the scheduler plans it again."""
         self._of_request(abi.TAKT_EVENT_NOT_READY, request, now, "not_ready")
 
     def tool_called(
         self, request: int, *, expected: int = 0, expected_returned: int = 0, tool: int = 0, now: Now = None
     ) -> None:
-        """It waits for a tool: ``expected`` [ns] and ``expected_returned`` [tokens] are predictions, 0: not known."""
+        """Reports that a request waits for a tool. ``expected`` [ns] and ``expected_returned`` [tokens] are
+        predictions; 0: unknown."""
         told = self._fresh("tool_called").tool_called
         told.request = whole("request", request, _U64)
         told.expected = whole("expected", expected, (0, 2**63 - 1))
@@ -555,7 +564,7 @@ class Scheduler(Handle):
     def tool_returned(
         self, request: int, returned: int = 0, *, next_call: NextCall | None = None, now: Now = None
     ) -> None:
-        """The tool has answered; ``returned`` tokens join the context."""
+        """Reports a tool's answer; ``returned`` tokens join the context."""
         told = self._fresh("tool_returned").tool_returned
         told.request = whole("request", request, _U64)
         told.returned = whole("returned", returned, _COUNT)
@@ -573,9 +582,10 @@ class Scheduler(Handle):
         pin: int = 0,
         now: Now = None,
     ) -> None:
-        """A turn of a workflow's branch has ended. ``why`` says what it waits for: "unknown", "tool", "user", "children";
-        "over": nothing, and what it alone holds is dead. ``expected``: until its next request [ns], 0: not known. ``pin``:
-        for so long from now on what it holds goes after all that is not pinned [ns], within ``pin_share``."""
+        """Reports the end of a turn of a workflow's branch. ``why``: what the branch waits for: "unknown", "tool",
+        "user" or "children"; "over": nothing, so its own KV can go. ``expected``: time until its next request [ns];
+        0: unknown. ``pin``: time from now during which its KV is evicted after all unpinned KV [ns], within
+        ``pin_share``."""
         told = self._fresh("turn_ended").turn_ended
         told.workflow = whole("workflow", workflow, (1, 2**64 - 1))
         told.branch = whole("branch", branch, _U64)
@@ -586,7 +596,8 @@ class Scheduler(Handle):
         self._fact(abi.TAKT_EVENT_TURN_ENDED, now, "turn_ended")
 
     def turn_expected(self, workflow: int, when: int, *, branch: int = 0, now: Now = None) -> None:
-        """The next request of a branch that is away is expected at ``when`` [ns]; what it holds counts as used just now."""
+        """Reports that the next request of an absent branch is expected at ``when`` [ns]. Its KV then counts as just
+        used."""
         told = self._fresh("turn_expected").turn_expected
         told.workflow = whole("workflow", workflow, (1, 2**64 - 1))
         told.branch = whole("branch", branch, _U64)
@@ -594,36 +605,37 @@ class Scheduler(Handle):
         self._fact(abi.TAKT_EVENT_TURN_EXPECTED, now, "turn_expected")
 
     def workflow_ended(self, workflow: int, *, cancelled: bool = False, now: Now = None) -> None:
-        """What it alone holds in the prefix cache is dead. Where it was cancelled, nothing is learnt of it."""
+        """Ends a workflow; the KV in the prefix cache that only it uses can go. takt learns nothing from a cancelled
+        one."""
         told = self._fresh("workflow_ended").workflow_ended
         told.workflow = whole("workflow", workflow, (1, 2**64 - 1))
         told.cancelled = flag("cancelled", cancelled)
         self._fact(abi.TAKT_EVENT_WORKFLOW_ENDED, now, "workflow_ended")
 
     def move_done(self, move: int, *, failed: bool = False, now: Now = None) -> None:
-        """A copy of KV has ended; where it ``failed`` the KV must be computed again."""
+        """Reports the end of a KV copy; if it ``failed``, the KV must be recomputed."""
         told = self._fresh("move_done").move_done
         told.move, told.failed = whole("move", move, _U64), flag("failed", failed)
         self._fact(abi.TAKT_EVENT_MOVE_DONE, now, "move_done")
 
     def kv_freed(self, request: int = 0, now: Now = None) -> None:
-        """What the oracle counted as pending is usable now."""
+        """Reports that blocks which the oracle counted as pending are usable now."""
         self._of_request(abi.TAKT_EVENT_KV_FREED, request, now, "kv_freed")
 
     def kv_arrived(self, request: int, tokens: int, now: Now = None) -> None:
-        """KV of so many first tokens has come from elsewhere."""
+        """Reports that KV of the first ``tokens`` tokens has arrived from elsewhere."""
         self._of_kv(abi.TAKT_EVENT_KV_ARRIVED, request, tokens, now, "kv_arrived")
 
     def kv_lost(self, request: int = 0, tokens: int = 0, now: Now = None) -> None:
-        """KV from this token on is lost; request 0: of all."""
+        """Reports that KV from this token on is lost; request 0: of all requests."""
         self._of_kv(abi.TAKT_EVENT_KV_LOST, request, tokens, now, "kv_lost")
 
     def kv_pinned(self, request: int, now: Now = None) -> None:
-        """Its KV stays with the host after its end."""
+        """Reports that the host keeps the KV of a request after its end."""
         self._of_request(abi.TAKT_EVENT_KV_PINNED, request, now, "kv_pinned")
 
     def drain(self, now: Now = None) -> None:
-        """Nothing new is taken in from here on; what is there ends."""
+        """Stops the admission of new requests; those already here run to their end."""
         self._fresh("drain")
         self._fact(abi.TAKT_EVENT_DRAIN, now, "drain")
 
@@ -631,7 +643,7 @@ class Scheduler(Handle):
 
     @property
     def limits(self) -> Limits:
-        """Those of every step that is not told others."""
+        """Limits of every step that passes none."""
         return self._limits
 
     @limits.setter
@@ -645,7 +657,7 @@ class Scheduler(Handle):
             if not buffer.busy:
                 return buffer
         if len(self._buffers) == _PLANS_KEPT:
-            raise TaktError(f"{_PLANS_KEPT} plans wait for their results")
+            raise TaktError(f"{_PLANS_KEPT} plans are waiting for their results; commit one first")
         self._buffers.append(_arrays.Buffer(self._rows))
         return self._buffers[-1]
 
@@ -660,11 +672,11 @@ class Scheduler(Handle):
         drafts: Mapping[int, int] | None = None,
         limits: Limits | None = None,
     ) -> Plan:
-        """Results of the newest plan in, and the next plan out: one call an iteration.
+        """Commits the results of the newest plan and returns the next plan: one call per iteration.
 
-        Either ``results`` has a row for each entry (`Plan.results` makes them; a row that is left out made no progress);
-        or all went as planned, but for what is named: requests that have ``finished`` with this step, ``failed`` with a
-        code of the host's own, yielded other than one of ``tokens`` per sequence, or have ``drafts`` to verify next time.
+        ``results`` has a row for each entry (from `Plan.results`); an entry without a row made no progress. Without
+        ``results`` every entry went as planned, except those listed: ``finished`` in this step, ``failed`` with a code
+        of the host, yielded another number of ``tokens`` per sequence, or have ``drafts`` to verify in the next step.
         """
         self._ready("step")
         committed = self._newest
@@ -672,7 +684,7 @@ class Scheduler(Handle):
         if committed is None:
             step_id, rows_at, n, flags, kept = 0, None, 0, 0, None
             if results is not None or finished or failed or tokens or drafts:
-                raise TaktError("there are results, and no plan that they could be of")
+                raise TaktError("results without a plan: there is no plan to commit")
         else:
             step_id = committed.id
             rows_at, n, flags, kept = self._results(committed, results, finished, failed, tokens, drafts)
@@ -700,7 +712,7 @@ class Scheduler(Handle):
         return self._told(buffer, fault)
 
     def plan(self, now: Now = None, limits: Limits | None = None) -> Plan:
-        """The next plan, while the one before may still be computed; `commit` takes the results of each."""
+        """Returns the next plan while the previous one may still run; pass the results of each plan to `commit`."""
         limits_at = self._limits_at
         if limits is not None and limits is not self._limits:
             other = _limits_of(limits)
@@ -724,7 +736,8 @@ class Scheduler(Handle):
         drafts: Mapping[int, int] | None = None,
         now: Now = None,
     ) -> Fault | None:
-        """The results of a plan, as of `step`. What they have in them and cannot be, if anything; the rest holds."""
+        """Commits the results of a plan, as in `step`. Returns the fault in them, or None; the valid rows take
+        effect."""
         self._ready("commit")
         rows_at, n, flags, kept = self._results(plan, results, finished, failed, tokens, drafts)
         check(lib.takt_scheduler_commit(self._handle, plan.id, rows_at, n, flags, moment(now)), "commit")
@@ -752,7 +765,7 @@ class Scheduler(Handle):
             raise RequestError("plan", plan, "must be a takt.Plan")
         if results is not None:
             if finished or failed or tokens or drafts:
-                raise TaktError("results have a row for each entry; `finished` and its like are for those without")
+                raise TaktError("pass either `results` or `finished`, `failed`, `tokens` and `drafts`, not both")
             if results is plan._buffer.newest:
                 return plan._buffer.rows_at, plan._buffer.sliced, 0, None
             address, n, kept = _arrays.address_of(results, abi.takt_row_result)
@@ -789,7 +802,7 @@ class Scheduler(Handle):
         return ctypes.addressof(array), len(told), abi.TAKT_REST_AS_PLANNED, array
 
     def _told(self, buffer: _arrays.Buffer, fault: Fault | None) -> Plan:
-        """What the library has written, as a plan; lists are copied, since they are the library's."""
+        """Converts the library's plan; lists are copied, because the library owns them."""
         (_, idle, plan_id, _, n_run, moves, n_moves, preempted, n_preempted, failed, n_failed, released, n_released,
          wake_at, tokens, _, dropped, n_dropped, hints, n_hints, chunks_at, n_chunks) = _PLAN.unpack_from(self._plan)  # fmt: skip
         plan = Plan()
@@ -833,11 +846,11 @@ class Scheduler(Handle):
             self._raise_errors()
         return plan
 
-    # ---- what may change, and what can be asked -----------------------------------------------------------------
+    # ---- settings and queries -------------------------------------------------------------------------------------
 
     @property
     def policy(self) -> str:
-        """The policy in use, as a text that makes the same."""
+        """Text of the policy in use; it creates the same policy again."""
         return text(lib.takt_scheduler_policy(self._ready("policy")))
 
     def set_policy(
@@ -848,7 +861,7 @@ class Scheduler(Handle):
         key_name: str | None = None,
         now: Now = None,
     ) -> None:
-        """Another order from here on, for what waits too."""
+        """Changes the policy, also for the requests that wait now."""
         self._ready("set_policy")
         named, at = encoded("policy", policy), moment(now)
         before, self._key = self._key, None
@@ -857,7 +870,7 @@ class Scheduler(Handle):
             pointer = self._keep_key(key, key_name)
             status = lib.takt_scheduler_set_policy(self._handle, named, pointer, at, ctypes.byref(error))
             check_options(status, "set_policy", error)
-        except BaseException:  # the library still calls the key before
+        except BaseException:  # the library still calls the previous key
             self._key = before
             raise
         self._raise_errors()
@@ -870,9 +883,9 @@ class Scheduler(Handle):
         alpha_ms: float = 0.0,
         beta_ns: float = 0.0,
     ) -> None:
-        """What turns of workflows leave in the prefix cache is held by ``retention`` (None: lru) from here on, and what
-        would take it asks ``gate`` (None: there is none). A token of prefill behind d others takes ``alpha_ms`` [ms] and d
-        times ``beta_ns`` [ns]; both 0: not told. Needs ``prefix_cache`` and kv "ledger"."""
+        """Sets the policy that chooses which cached KV to evict between turns, ``retention`` (None: lru), and the
+        ``gate`` that decides which requests may evict it (None: no gate). A token of prefill after d others takes
+        ``alpha_ms`` [ms] plus d times ``beta_ns`` [ns]; both 0: unknown. Needs ``prefix_cache`` and kv "ledger"."""
         error = initialised(abi.takt_error)
         status = lib.takt_scheduler_set_retention(
             self._ready("set_retention"),
@@ -892,17 +905,17 @@ class Scheduler(Handle):
         alpha: float | None = None,
         now: Now = None,
     ) -> None:
-        """Tables that slow work beside the loop has found: ranks of agents and what holds ``otherwise``; ``alpha`` of
-        workload_balance, 0 to 1. What is None stays as it was."""
+        """Sets tables that slow work outside the loop has computed: ranks of agents, the rank ``otherwise``, and
+        ``alpha`` of workload_balance, 0 to 1. None: unchanged."""
         told = epoch_of(ranks, otherwise, alpha)
         check(lib.takt_scheduler_epoch(self._handle, ctypes.addressof(told[0]), moment(now)), "epoch")
         self._raise_errors()
 
     def explain(self, request: int) -> dict[str, Any]:
-        """Where a request stands, and why: ``status`` ("waiting", ...), ``waits_for`` ("kv", ...), ``key`` (smaller is
-        sooner) and its ``parts``, ``ahead`` (requests that wait before it), ``promoted``, tokens ``known``, ``computed``,
-        ``in_flight`` and ``generated``, ``kv_blocks``, ``cpu_blocks``, and ``passed`` (requests let in before it while it
-        lacked memory, or room in a step). Takes O(waiting)."""
+        """Returns the state of a request and the reason for it: ``status`` ("waiting", ...), ``waits_for`` ("kv", ...),
+        ``key`` (smaller runs sooner) and its ``parts``, ``ahead`` (waiting requests before it), ``promoted``, tokens
+        ``known``, ``computed``, ``in_flight`` and ``generated``, ``kv_blocks``, ``cpu_blocks``, and ``passed``
+        (requests admitted before it while it lacked memory or room in a step). Takes O(waiting)."""
         told = initialised(abi.takt_explanation)
         request = whole("request", request, _U64)
         check(lib.takt_scheduler_explain(self._handle, request, ctypes.addressof(told)), "explain")
@@ -918,10 +931,10 @@ class Scheduler(Handle):
         return out
 
     def explain_held(self, workflow: int, branch: int = 0) -> dict[str, Any]:
-        """What a branch of a workflow has in the prefix cache between its turns: ``tokens`` from the start of its context
-        on, ``own`` of them in no other workflow's context, ``turns`` that have ended, ``awaited``, ``in_use``, blocks
-        ``ahead`` of its first one, ``since`` [ns], ``value`` and ``price``, the ``next`` workflow and branch to lose a
-        block. Takes O(what could go)."""
+        """Returns the KV of a workflow's branch in the prefix cache between turns: ``tokens`` from the start of its
+        context, ``own`` of them in no other workflow's context, ``turns`` that have ended, ``awaited``, ``in_use``,
+        blocks ``ahead`` of its first one in the order of eviction, ``since`` [ns], ``value`` and ``price``, and the
+        ``next`` workflow and branch to lose a block. Takes O(evictable branches)."""
         told = initialised(abi.takt_held)
         workflow, branch = whole("workflow", workflow, _U64), whole("branch", branch, _U64)
         status = lib.takt_scheduler_explain_held(self._handle, workflow, branch, ctypes.addressof(told))
@@ -933,39 +946,40 @@ class Scheduler(Handle):
         }
 
     def counts(self) -> dict[str, int]:
-        """Requests, now: alive, waiting, running, paused, blocked; and whether it is draining."""
+        """Returns the numbers of requests alive, waiting, running, paused and blocked, and whether the scheduler is
+        draining."""
         told = initialised(abi.takt_scheduler_counts)
         check(lib.takt_scheduler_count(self._handle, ctypes.addressof(told)), "counts")
         return {name: getattr(told, name) for name in ("alive", "waiting", "running", "paused", "blocked", "draining")}
 
     def kv(self) -> dict[str, int]:
-        """KV blocks: total, used, free, cached (idle prefixes, contained in free), pending, cpu_total, cpu_used."""
+        """Returns KV blocks: total, used, free, cached (idle prefixes, part of free), pending, cpu_total, cpu_used."""
         told = initialised(abi.takt_kv_use)
         check(lib.takt_scheduler_kv(self._handle, ctypes.addressof(told)), "kv")
         return {name: getattr(told, name) for name, *_ in abi.takt_kv_use._fields_ if name != "struct_size"}
 
     def stats(self) -> dict[str, int]:
-        """All counters since creation: docs/reference/stats.md."""
+        """Returns all counters since creation (docs/reference/stats.md)."""
         return read_stats(lib.takt_scheduler_stats, self._ready("stats"))
 
     @property
     def last_fault(self) -> Fault | None:
-        """The last thing that the host said and that cannot be; None in a sound host."""
+        """The most recent fault; None: no faults."""
         return last_fault(lib.takt_scheduler_last_fault, self._ready("last_fault"))
 
     def check(self) -> None:
-        """Counts everything anew, for tests; `TaktError` says what contradicts itself."""
+        """Recounts the whole state, for tests; `TaktError` names a contradiction."""
         error = initialised(abi.takt_error)
         status = lib.takt_scheduler_check(self._handle, ctypes.byref(error))
         check_options(status, "check", error)
 
     def flush(self) -> None:
-        """Hands ``record`` what it has not been given yet."""
+        """Passes the rest of the log to ``record``."""
         check(lib.takt_scheduler_flush(self._handle), "flush")
         self._raise_errors()
 
     def close(self) -> None:
-        """Flushes the log, and gives back all memory."""
+        """Flushes the log and frees all memory."""
         try:
             if self._handle and hasattr(self, "_sink"):
                 self._ready("close")
@@ -1002,9 +1016,10 @@ def epoch_of(
 
 
 def replay_log(log: bytes) -> dict[str, Any]:
-    """Builds the scheduler of a log anew and does all again: whether a plan ``differs`` and how (``different_step``,
-    ``difference``), whether the log is ``truncated``, how many ``events``, ``plans`` and ``commits`` there are, and the
-    ``stats`` at the end. A log that is damaged, or was made with what is not here (a key function), is a `TaktError`."""
+    """Rebuilds the scheduler of a log and repeats every call. Returns whether a plan ``differs`` and how
+    (``different_step``, ``difference``), whether the log is ``truncated``, the numbers of ``events``, ``plans`` and
+    ``commits``, and the ``stats`` at the end. `TaktError` if the log is damaged or used an object that is missing here
+    (a key function)."""
     report = initialised(abi.takt_replay_report)
     error = initialised(abi.takt_error)
     room = (abi.takt_stat * 512)()

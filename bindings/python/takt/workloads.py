@@ -1,9 +1,9 @@
-"""Workloads as plain records: read from traces, generated, written.
+"""Workloads as plain records: reading traces, generating, writing.
 
-A workload is a list of workflows. A workflow is a dict: ``arrival_s`` [s], ``calls``, and where they are known ``class``,
-``deadline_s``, ``tenant``, ``priority``. A call is a dict: ``prompt`` and ``output`` [tokens], and where they are known
-``stage``, ``agent``, ``after`` (calls that must end before, by position or stage), ``delay_s``, ``tools``, ``prefix``.
-docs/reference/workloads.md has all keys.
+A workload is a list of workflows. A workflow is a dict: ``arrival_s`` [s], ``calls``, and, if known, ``class``,
+``deadline_s``, ``tenant``, ``priority``. A call is a dict: ``prompt`` and ``output`` [tokens], and, if known,
+``stage``, ``agent``, ``after`` (calls that must end first, by position or stage), ``delay_s``, ``tools``, ``prefix``.
+docs/reference/workloads.md lists all keys.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _TOKENS = (0, 2**31 - 1)
 
 
 class Workflows(list[dict[str, Any]]):
-    """A list of workflows; ``header`` has what holds of all: name, tokens per prefix block, names of tenants."""
+    """A list of workflows. ``header`` has properties of the whole workload: name, tokens per prefix block, names of
+    tenants."""
 
     header: dict[str, Any]
 
@@ -36,7 +37,7 @@ class Workflows(list[dict[str, Any]]):
 
 
 def columns_text(columns: str | Mapping[str, str]) -> str:
-    """{"arrival": "ts:ms", "prompt": "in"} as the tool takes it."""
+    """Returns {"arrival": "ts:ms", "prompt": "in"} as text for the tool."""
     if isinstance(columns, str):
         return columns
 
@@ -48,7 +49,7 @@ def columns_text(columns: str | Mapping[str, str]) -> str:
 
 def _parse(text: str) -> Workflows:
     workflows = Workflows()
-    for line in text.split("\n"):  # names may contain what other splits take for the end of a line
+    for line in text.split("\n"):  # not splitlines(), which also splits at characters that names may contain
         if not line.strip():
             continue
         told = json.loads(line)
@@ -77,9 +78,9 @@ def read(
     skip_bad_lines: bool = False,
     seed: int | None = None,
 ) -> Workflows:
-    """Reads a trace: workflow JSONL, Azure, Mooncake, BurstGPT, ShareGPT, sessions, ..., also packed by gzip, or any CSV
-    file or JSON lines by ``columns`` ({"arrival": "ts:ms", "prompt": "in", "output": "out"}). "bundled" is the workload
-    that the tool brings along. A bad line is a `ToolError` that names file, line, field and value."""
+    """Reads a trace: workflow JSONL, Azure, Mooncake, BurstGPT, ShareGPT, sessions, ..., also gzipped. With ``columns``
+    ({"arrival": "ts:ms", "prompt": "in", "output": "out"}) it reads any CSV file or JSON lines. "bundled" is the
+    workload that ships with the tool. An invalid line raises `ToolError` with file, line, field and value."""
     arguments = ["workload", str(path)]
     told: dict[str, Any] = {
         "--format": format, "--limit": limit, "--draw": draw, "--length-scale": length_scale, "--seed": seed,
@@ -95,14 +96,15 @@ def read(
 
 
 def generate(name: str, **keys: Any) -> Workflows:
-    """Random arrivals and lengths, the same for the same keys everywhere: "poisson", "constant", "gamma", "weibull" (single
-    requests), "multi_stage" (workflows). ``generate("poisson", requests=1000, rate=5, output="lognormal:200:0.8")``."""
+    """Generates random arrivals and lengths; the same keys give the same workload on every machine. "poisson",
+    "constant", "gamma" and "weibull" give single requests, "multi_stage" gives workflows. ``generate("poisson",
+    requests=1000, rate=5, output="lognormal:200:0.8")``."""
     spec = name if name.startswith("gen:") else f"gen:{name}"
     return _made(["generate", ",".join([spec, *(f"{key}={value}" for key, value in keys.items())])])
 
 
 def _checked(workflows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Each with its name for errors, once it is known to have calls."""
+    """Yields each workflow with its name for errors, after checking that it has calls."""
     for number, workflow in enumerate(workflows):
         name = f"workflows[{number}]"
         if not isinstance(workflow, Mapping):
@@ -117,7 +119,7 @@ def _checked(workflows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Mapp
 
 
 def write(workflows: Iterable[Mapping[str, Any]], path: str | Path) -> None:
-    """Writes workflow JSONL, which `read` and the tool read; packed where the name ends in ".gz"."""
+    """Writes workflow JSONL, which `read` and the tool accept; gzipped if the name ends in ".gz"."""
     header = workflows.header if isinstance(workflows, Workflows) else {"takt_workload": 1}
     lines = [workflow for _, workflow in _checked(workflows)]
     try:
@@ -129,8 +131,9 @@ def write(workflows: Iterable[Mapping[str, Any]], path: str | Path) -> None:
 
 
 def calls(workflows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One flat record per call, which ``pandas.DataFrame`` takes: ``workflow`` and ``call`` (positions), then the keys of
-    the workflow (``arrival_s``, ``class``, ...) and of the call (``prompt``, ``output``, ``stage``, ...)."""
+    """Returns one flat record per call, which ``pandas.DataFrame`` accepts: ``workflow`` and ``call`` (positions),
+    then the keys of the workflow (``arrival_s``, ``class``, ...) and of the call (``prompt``, ``output``, ``stage``,
+    ...)."""
     records = []
     for number, (_, workflow) in enumerate(_checked(workflows)):
         about = {key: value for key, value in workflow.items() if key not in ("calls", "id")}
@@ -140,8 +143,9 @@ def calls(workflows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def requests(workflows: Iterable[Mapping[str, Any]], *, lengths: bool = True) -> list[Request]:
-    """A `Request` per call, in the order of `calls`: ids from 1, workflows from 1, and names of stages, agents and tenants
-    as numbers from 1 in the order in which they come. With ``lengths`` the true outputs are told as exact estimates."""
+    """Returns a `Request` per call, in the order of `calls`. Ids and workflows are numbered from 1; names of stages,
+    agents and tenants become numbers from 1 in order of appearance. With ``lengths`` the true outputs become exact
+    estimates."""
     numbers: dict[tuple[str, str], int] = {}
 
     def number(kind: str, name: Any) -> int:

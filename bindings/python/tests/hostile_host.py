@@ -1,4 +1,4 @@
-"""A host that calls schedulers, queues and routers with any value in any place.
+"""A host that passes arbitrary values to schedulers, queues and routers.
 
     TAKT_LIBRARY=... python hostile_host.py SEED SECONDS
 
@@ -28,7 +28,7 @@ POLICIES = ["fcfs", "sjf", "aged(sjf,threshold=20)", "boosted_footprint", "edf",
 
 
 class Acts:
-    """A number that runs code of the host's when it is read for the first time."""
+    """A number that runs the host's code when it is first read."""
 
     def __init__(self, act: Callable[[], object]) -> None:
         self.act = act
@@ -40,7 +40,7 @@ class Acts:
 
 
 class Hostile:
-    """``wrong``: share of arguments that are replaced by values which may be invalid."""
+    """``wrong``: share of arguments that are replaced by possibly invalid values."""
 
     def __init__(self, seed: int, wrong: float = 0.1) -> None:
         self.dice = random.Random(seed)
@@ -59,7 +59,7 @@ class Hostile:
         return self.any() if self.dice.random() < self.wrong else value
 
     def call(self, function: Any, *args: Any, **named: Any) -> Any:
-        """With some of the arguments replaced. None if it was refused."""
+        """Calls the function with some arguments replaced. Returns None if the call was refused."""
         self.calls += 1
         args = tuple(map(self.may, args))
         named = {name: self.may(value) for name, value in named.items()}
@@ -112,7 +112,7 @@ class Hostile:
             raise AssertionError(f"{way.__name__} of {of!r}")
 
     def key(self, handles: list[Any]) -> Any:
-        """A key that calls its own handle, keeps what it is shown, and fails."""
+        """Returns a key function that calls its own handle, keeps its argument, and fails."""
         kept: list[Any] = []
 
         def key(state: Any) -> Any:
@@ -138,7 +138,7 @@ class Hostile:
         {takt.Queue: self.of_queue, takt.Scheduler: self.of_scheduler, takt.Router: self.of_router}[type(handle)](handle)
 
     def guarded(self, function: Any, *args: Any) -> Any:
-        """With an exception of the key's own let through."""
+        """Calls the function and ignores exceptions of the key."""
         try:
             return function(*args)
         except ValueError as error:
@@ -272,7 +272,7 @@ class Hostile:
                 self.call(getattr(router, name))
 
     def run_scheduler(self, steps: int) -> None:
-        """A host of a scheduler with a tier in its memory, which serves what is planned."""
+        """Runs a host that serves its plans and keeps a KV tier in its memory."""
         dice, log = self.dice, list[bytes]()
         handles: list[Any] = []
         key = self.key(handles) if dice.random() < 0.3 else None
@@ -284,13 +284,13 @@ class Hostile:
             named["prefix_cpu_blocks"] = 64
         if dice.random() < 0.3:
             named.update(preempt="by_rank", preempt_action=dice.choice(("drop", "out")))
-        self.call(takt.Scheduler, **named)  # with values replaced
+        self.call(takt.Scheduler, **named)  # with some values replaced
         policy = None if key is not None else named.pop("policy")
         named.pop("policy", None)
         limits = takt.Limits(tokens=96)
         try:
             scheduler = takt.Scheduler(policy, key=key, record=log.append, strict=False, limits=limits, **named)
-        except takt.OptionError:  # options that exclude one another
+        except takt.OptionError:  # mutually exclusive options
             return
         handles.append(scheduler)
         if named["prefix_cache"] and dice.random() < 0.8:

@@ -1,4 +1,4 @@
-"""Values that C would cut off, callbacks that call back, copies of handles, and every name of the header."""
+"""Tests of integers too large for C, callbacks that call back, copies of handles, and names of the C header."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from test_abi import TREES
 MS = 1_000_000
 
 
-@pytest.mark.skipif(not TREES, reason="the header is not beside the package")
+@pytest.mark.skipif(not TREES, reason="the package has no header next to it")
 def test_each_number_of_the_header_has_its_name() -> None:
     headers = [TREES[0] / "include/takt/c" / name for name in ("model.h", "takt.h")]
     text = re.sub(r"//[^\n]*", "", "".join(header.read_text() for header in headers))
@@ -37,7 +37,7 @@ def test_each_number_of_the_header_has_its_name() -> None:
         assert len(named) == len(pairs)
         for constant, number in pairs:
             assert constant.lower().endswith("_" + named[int(number)]), constant
-        assert named[250] == "250"  # of a later library
+        assert named[250] == "250"  # a number from a later library
 
 
 def test_tables_have_all_numbers() -> None:
@@ -279,7 +279,7 @@ def test_a_value_that_closes_the_handle_as_it_is_read(make: Any, call: Any) -> N
 
     def close() -> None:
         handle.close()
-        others.extend(make() for _ in range(8))  # one of them takes the memory
+        others.extend(make() for _ in range(8))  # one of them reuses the memory
 
     with pytest.raises(takt.TaktError) as failed:
         call(handle, Acts(close))
@@ -350,7 +350,7 @@ def test_a_path_that_is_none_names_itself() -> None:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_any_value_in_any_place(seed: int) -> None:
-    """Longer: python hostile_host.py SEED SECONDS."""
+    """For a longer run: python hostile_host.py SEED SECONDS."""
     Hostile(seed, wrong=(0.0, 0.05, 0.3)[seed % 3]).run(200)
 
 

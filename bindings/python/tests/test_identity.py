@@ -1,4 +1,4 @@
-"""Whose call it is."""
+"""Tests of the identity of calls."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ def test_hooks_of_the_shape_of_openai_agents() -> None:
     first, second = asyncio.run(run())
     assert (first.agent, first.upstream) == ("triage", None)
     assert (second.workflow, second.agent, second.upstream) == ("ticket-5", "coder", "triage")
-    asyncio.run(hooks.on_agent_start(None, Agent("lost")))  # without a workflow: nothing
+    asyncio.run(hooks.on_agent_start(None, Agent("lost")))  # no effect outside of a workflow
     assert identity.current() is None
 
 

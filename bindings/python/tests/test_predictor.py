@@ -1,4 +1,4 @@
-"""A trained predictor: what `takt train` has written is what the package answers with."""
+"""Tests of the predictor, on a model that `takt train` writes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from takt import _tool
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of workflows of two calls: a planner says 20 tokens, and a coder as many as its prompt has."""
+    """A model of two-call workflows: a planner outputs 20 tokens, and a coder as many as its prompt has."""
     try:
         _tool.tool()
     except takt.ToolError:

@@ -1,4 +1,4 @@
-"""The order alone."""
+"""Tests of rankers and queues."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_an_iteration(three: list[takt.Request]) -> None:
         assert queue.requeue(2, 3) and queue.list() == [2, 1]
         assert queue.pause(3, 4) and queue.place(3) == "paused" and queue.requeue(3, 5)
         assert queue.erase(1) and not queue.erase(1) and 1 not in queue and 3 in queue
-        assert queue.victims({3: 10, 2: 10}, 12) == []  # neither runs
+        assert queue.victims({3: 10, 2: 10}, 12) == []  # neither is running
         queue.begin(6)
         assert queue.take(2) and queue.put(takt.Request(2), now=6) and not queue.put(takt.Request(9), now=6)
 
@@ -76,7 +76,7 @@ def test_an_exception_in_a_key_reaches_the_caller_and_loses_no_request() -> None
     with pytest.raises(LookupError, match="no such table"):
         queue.push(takt.Request(2), now=0)
     queue.push(takt.Request(3), now=0)
-    assert queue.list() == [1, 3, 2]  # what has no key is last
+    assert queue.list() == [1, 3, 2]  # a request without a key is last
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Replays and workloads, by the tool."""
+"""Tests of replays and workloads, which run the tool."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_a_bar_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_bar_in_a_notebook_and_none_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
-    cell = io.StringIO()  # no terminal
+    cell = io.StringIO()  # not a terminal
     monkeypatch.setattr(sys, "stderr", cell)
     takt.replay("gen:poisson,requests=50,rate=5", "fcfs")
     assert cell.getvalue() == ""
@@ -159,7 +159,7 @@ def test_a_bar_in_a_notebook_and_none_in_a_pipe(monkeypatch: pytest.MonkeyPatch)
 
 LONG = (
     "import signal, sys, takt\n"
-    "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background job is begun without
+    "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # shells start background jobs without this handler
     "print('begins', flush=True)\n"
     "try:\n"
     "    takt.replay('gen:multi_stage,workflows=400000,rate=6', ['fcfs', 'sjf', 'stjf'], progress=False)\n"
@@ -181,7 +181,7 @@ def test_ctrl_c_ends_a_replay_cleanly(tmp_path: Path) -> None:
         if tools:
             break
         time.sleep(0.05)
-    assert tools, "the tool has not begun"
+    assert tools, "the tool has not started"
     time.sleep(0.3)
     child.send_signal(signal.SIGINT)
     output, said = child.communicate(timeout=30)

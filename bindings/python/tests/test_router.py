@@ -1,4 +1,4 @@
-"""Which engine takes a request."""
+"""Tests of the router."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_scores_and_a_hosts_own_choice() -> None:
     router.arrive(takt.Request(9, prompt_tokens=10), now=1)
     router.place_at(9, 1, now=2)
     assert router.instance_of(9) == 1
-    with pytest.raises(takt.RequestError, match="does not wait here"):
+    with pytest.raises(takt.RequestError, match="is not waiting"):
         router.place_at(9, 2, now=3)
 
 
@@ -68,7 +68,7 @@ def test_facts_that_cannot_be_are_named() -> None:
         router.arrive(takt.Request(1, prompt_tokens=9), now=0)
     with pytest.raises(takt.FaultError, match="clock_back"):
         router.arrive(takt.Request(2, prompt_tokens=9), now=-5)
-    assert router.cancel(2, now=0)  # the time was ignored, and the request was not
+    assert router.cancel(2, now=0)  # only the time was ignored
     assert router.place(now=1).placed == [takt.Placement(1, 1, life=1)]
 
 
@@ -82,7 +82,7 @@ def test_a_stale_report_does_not_erase_placements(as_of: int | None) -> None:
             router.arrive(*(takt.Request(i, prompt_tokens=100) for i in range(first, first + 10)), now=now)
             placed = [p.instance for p in router.place(now=now).placed]
             assert placed.count(1) == placed.count(2) == 5
-            router.instance_reported(1, as_of=as_of, now=now + 1_000_000)  # read before they came
+            router.instance_reported(1, as_of=as_of, now=now + 1_000_000)  # read before the requests arrived
         router.instance_reported(1, waiting=10, as_of=3_000_000, now=4_000_000)
         with pytest.raises(takt.FaultError, match="invalid_event"):
             router.instance_reported(1, as_of=5_000_000, now=4_000_000)

@@ -1,4 +1,4 @@
-"""Whole steps, also against a host in C that is told the same."""
+"""Tests of whole steps, partly against a C host with the same events."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MS = 1_000_000
 
 
 def served(scheduler: takt.Scheduler, tokens: int) -> list[str]:
-    """Serves all that is there, each to so many tokens; the plans as text."""
+    """Serves all requests until each has this number of tokens; returns the plans as text."""
     plans, output, now = [], dict[int, int](), 0
     plan = scheduler.step(now=now)
     while len(plan):
@@ -44,7 +44,7 @@ def test_the_readmes_host(three: list[takt.Request]) -> None:
 
 
 def host(seed: int, by_exception: bool, log: list[bytes]) -> str:
-    """A random host: requests come, end, are cancelled and call tools. The plans as text."""
+    """Runs a random host: requests arrive, end, are cancelled and call tools. Returns the plans as text."""
     dice = random.Random(seed)
     scheduler = takt.Scheduler(
         "aged(sjf,threshold=20)", kv_blocks=200, max_running=16, record=log.append, record_plans=True
@@ -99,7 +99,8 @@ def host(seed: int, by_exception: bool, log: list[bytes]) -> str:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_plans_are_those_of_cpp(seed: int) -> None:
-    """The log of a random host replays in C++ to the same plans; rows for all and by exception say the same."""
+    """The log of a random host replays in C++ to the same plans; rows for all entries and by exception are
+    equivalent."""
     logs: list[bytes] = []
     text = host(seed, False, logs)
     report = takt.replay_log(b"".join(logs))
@@ -155,7 +156,7 @@ def test_results_by_name(three: list[takt.Request]) -> None:
     assert plan.failed == [takt.Failure(2, "host", 77)] and sorted(plan.released) == [1, 2]
     with pytest.raises(takt.RequestError, match="request is 9: is not in plan"):
         scheduler.step(now=2, finished=[9])
-    plan = scheduler.step(now=3, tokens={3: 1})  # the step that was refused has lost nothing
+    plan = scheduler.step(now=3, tokens={3: 1})  # the refused step had no effect
     assert plan.requests == [3] and plan.fault is None
 
 

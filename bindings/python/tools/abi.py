@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes takt/_abi.py from the C header: the version, constants, structs and functions, for ctypes.
+"""Generates takt/_abi.py from the C header: the version, constants, structs and functions, for ctypes.
 
     tools/abi.py            writes the module anew
     tools/abi.py --check    says whether it is what the header says; exit code 1 where it is not
@@ -32,33 +32,33 @@ SCALARS = {
 
 
 def header_path() -> Path:
-    """The header, in the repository or in a source distribution."""
+    """Returns the path of the header, in the repository or in a source distribution."""
     for tree in (HERE / "cpp", HERE.parent.parent):
         if (tree / "include/takt/c/takt.h").exists():
             return tree / "include/takt/c/takt.h"
-    raise SystemExit("abi.py: there is no include/takt/c/takt.h beside this package")
+    raise SystemExit("abi.py: found no include/takt/c/takt.h for this package")
 
 
 def header_text() -> str:
-    """With what it includes of takt's."""
+    """Returns the header with takt's own includes expanded."""
     path = header_path()
     return re.sub(r'#include "takt/c/(\w+\.h)"', lambda found: (path.parent / found[1]).read_text(), path.read_text())
 
 
 def version() -> str:
-    """Of the library, which is that of the package."""
+    """Returns the version of the library, which is also that of the package."""
     found = re.search(r'define TAKT_VERSION "([^"]+)"', (header_path().parent.parent / "version.h").read_text())
     if found is None:
-        raise SystemExit("abi.py: version.h says no TAKT_VERSION")
+        raise SystemExit("abi.py: version.h defines no TAKT_VERSION")
     return found[1]
 
 
 @dataclass
 class Field:
     name: str
-    type: str  # of C, without const; "" for a nested struct or union
+    type: str  # C type without const; "" for a nested struct or union
     pointer: bool = False
-    const: bool = False  # what it points to
+    const: bool = False  # the type pointed to is const
     count: int = 0  # elements of an array; 0: no array
     callback: tuple[str, list[str]] | None = None  # result, and arguments with their names
     nested: Struct | None = None
@@ -76,11 +76,11 @@ class Function:
     name: str
     result: str
     arguments: list[str]
-    declared: list[str]  # the arguments, with their names
+    declared: list[str]  # arguments with their names
 
 
 class Header:
-    """What takt.h declares."""
+    """The declarations of takt.h."""
 
     def __init__(self, text: str) -> None:
         text = re.sub(r"//[^\n]*", "", text)
@@ -113,7 +113,7 @@ class Header:
             self.functions.append(Function(name, result.strip(), split_arguments(arguments), split_declared(arguments)))
 
     def _fields(self, text: str, at: int) -> tuple[list[Field], int]:
-        """Fields up to the brace that closes; the place after it."""
+        """Returns the fields up to the closing brace, and the position after it."""
         fields: list[Field] = []
         while True:
             while text[at].isspace():
@@ -149,7 +149,7 @@ class Header:
 
 
 def names_of(enum: dict[str, int]) -> dict[int, str]:
-    """Names of an enum's numbers, in lower case and without the words that all of them begin with."""
+    """Returns the names of an enum's numbers, in lower case and without their common first words."""
     words = [name.split("_") for name in enum]
     shared = 0
     while shared < min(map(len, words)) - 1 and len({each[shared] for each in words}) == 1:
@@ -158,12 +158,12 @@ def names_of(enum: dict[str, int]) -> dict[int, str]:
 
 
 def split_declared(text: str) -> list[str]:
-    """Arguments, with their names."""
+    """Returns arguments with their names."""
     return [] if text.strip() == "void" else [" ".join(part.split()) for part in text.split(",")]
 
 
 def split_arguments(text: str) -> list[str]:
-    """Types of arguments, without their names."""
+    """Returns the types of arguments."""
     return [re.sub(r"\s*\w+$", "", part) for part in split_declared(text)]
 
 
@@ -174,7 +174,7 @@ class Writer:
         self.lines: list[str] = []
 
     def argument(self, kind: str) -> str:
-        """How ctypes passes it: every pointer but a text as an address."""
+        """Returns the ctypes type of an argument: every pointer except a text is an address."""
         kind = kind.replace("const ", "").strip()
         if kind == "char*":
             return "ctypes.c_char_p"
@@ -188,7 +188,7 @@ class Writer:
         return f"ctypes.CFUNCTYPE({', '.join([self.result(told[0]), *map(self.argument, arguments)])})"
 
     def field_type(self, field: Field, owner: str) -> tuple[str, str]:
-        """The type for ctypes, and the one for who reads."""
+        """Returns the ctypes type, and the type for type checkers."""
         if field.nested:
             name = f"{owner}_{field.name}"
             self.struct(Struct(name, field.nested.fields, field.nested.union))
@@ -261,7 +261,7 @@ class Writer:
 
 
 def probe(header: Header) -> str:
-    """A C program that prints "struct size" and "struct.field place" of what it was compiled with."""
+    """Returns a C program that prints "struct size" and "struct.field offset" for every struct and field."""
 
     def places(of: str, path: str, fields: list[Field]) -> list[str]:
         out = []
@@ -294,7 +294,7 @@ def main() -> int:
         return 0
     if MODULE.exists() and MODULE.read_text() == text:
         return 0
-    sys.stderr.write("abi.py: _abi.py is not what takt.h says; run bindings/python/tools/abi.py\n")
+    sys.stderr.write("abi.py: _abi.py does not match takt.h; run bindings/python/tools/abi.py\n")
     return 1
 
 

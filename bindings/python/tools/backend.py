@@ -1,5 +1,5 @@
-"""scikit-build-core, a source distribution that has the C++ sources and the integrations' modules of the repository in
-cpp/, and entry points of the integrations."""
+"""Build backend: scikit-build-core, plus a source distribution with the repository's C++ sources and integrations in
+cpp/, plus the integrations' entry points."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PARTS = ("CMakeLists.txt", "LICENSE", "cmake", "include", "src", "integrations/*
 
 
 def dynamic_metadata(field: str, settings: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """Returns the groups of entry points that integrations have in entry_points.txt."""
+    """Returns the groups of entry points in the integrations' entry_points.txt."""
     found = configparser.ConfigParser(delimiters=["="])
     found.optionxform = str  # type: ignore[assignment, method-assign]  # names keep their case
     found.read(sorted((CPP if CPP.exists() else REPOSITORY).glob("integrations/*/entry_points.txt")))
@@ -37,7 +37,7 @@ def dynamic_metadata(field: str, settings: Mapping[str, Any]) -> dict[str, dict[
 
 @contextmanager
 def _sources() -> Iterator[None]:
-    if CPP.exists() or not (REPOSITORY / "include/takt/c/takt.h").exists():  # out of a source distribution already
+    if CPP.exists() or not (REPOSITORY / "include/takt/c/takt.h").exists():  # building from a source distribution
         yield
         return
     try:

@@ -1,5 +1,5 @@
-//! Finds libtakt_c: in TAKT_LIB_DIR, else by pkg-config. The archive goes first, so that a program needs no library of
-//! takt's where it runs.
+//! Finds libtakt_c in TAKT_LIB_DIR, or else by pkg-config. The archive is preferred, so that a program needs no shared
+//! library of takt at run time.
 use std::env;
 use std::path::{Path, PathBuf};
 

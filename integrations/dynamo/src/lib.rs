@@ -1,5 +1,5 @@
-//! takt's placements in NVIDIA Dynamo's KV router: its traits `WorkerFilter`, `WorkerScorer` and `WorkerPicker` over one
-//! [`takt::Router`] a policy. Dynamo counts what is in flight, takt scores.
+//! takt's placements in NVIDIA Dynamo's KV router: its traits `WorkerFilter`, `WorkerScorer` and `WorkerPicker`, with
+//! one [`takt::Router`] per policy. Dynamo counts the load in flight, and takt computes the scores.
 //!
 //! ```no_run
 //! let mut registry = dynamo_kv_router::plugins::RouterPluginRegistry::default();
@@ -7,7 +7,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! and in the file of `DYN_ROUTER_POLICY_CONFIG`
+//! The file of `DYN_ROUTER_POLICY_CONFIG` then contains
 //!
 //! ```yaml
 //! worker_selection:
@@ -29,7 +29,7 @@ use dynamo_kv_router::plugins::worker_selection::{
 use dynamo_kv_router::protocols::WorkerWithDpRank;
 use takt::{Instance, Report, Request, Router};
 
-/// Keeps workers that hold fewer requests than this.
+/// Keeps workers with fewer requests than `max_requests`.
 pub struct Filter {
     pub max_requests: usize,
 }
@@ -48,11 +48,11 @@ impl WorkerFilter for Filter {
     }
 }
 
-/// Scores all candidates of a request by one call of takt.
+/// Scores all candidates of a request with one call of takt.
 ///
-/// Each worker and rank is an instance, whose report is Dynamo's load: requests with prefill ahead of them count as
-/// waiting where Dynamo says how much that is, the others run. A cost is the score with its sign turned, so that the best
-/// is the lowest; where takt sees no place the cost is higher than every other.
+/// Each pair of worker and rank is an instance; its report is Dynamo's load. Requests with prefill ahead of them count
+/// as waiting if Dynamo reports that amount, the others as running. The cost is the negated score, so that the best has
+/// the lowest cost. An instance that takt cannot use costs more than every other.
 pub struct Scorer {
     router: Router,
     instances: HashMap<WorkerWithDpRank, u64>,
@@ -118,7 +118,7 @@ impl WorkerScorer for Scorer {
     }
 }
 
-/// The lowest cost; of equals the lowest worker and rank, so that the same state gives the same choice.
+/// Picks the lowest cost; among equals the lowest worker and rank, so that the same state gives the same choice.
 pub struct Picker;
 
 impl WorkerPicker for Picker {
@@ -141,8 +141,8 @@ enum Parameter {
     Text(String),
 }
 
-/// For Dynamo's registry. Parameters: `placement`, any placement of takt as a text (`least_loaded`), and `max_requests`, so
-/// many requests a worker may hold (no bound).
+/// The provider for Dynamo's registry. Parameters: `placement`, any placement of takt as a text (default
+/// `least_loaded`), and `max_requests`, the maximum requests per worker (default: unlimited).
 pub fn provider() -> WorkerSelectionPolicyProvider {
     Arc::new(|parameters| {
         let told: HashMap<String, Parameter> = parameters.deserialize()?;
@@ -152,16 +152,14 @@ pub fn provider() -> WorkerSelectionPolicyProvider {
             match (name.as_str(), value) {
                 ("placement", Parameter::Text(text)) => placement = text,
                 ("max_requests", Parameter::Number(n)) if n > 0 => max_requests = n,
-                _ => {
-                    return wrong(format!("{name}: placement is a text, max_requests a number from 1 on, and no more"))
-                }
+                _ => return wrong(format!("{name} is invalid; expected placement: TEXT or max_requests: N, N > 0")),
             }
         }
         if let Err(error) = Scorer::new(&placement) {
             return wrong(error.to_string());
         }
         Ok(Arc::new(move |config, worker_type, _partition| {
-            let scorer = Scorer::new(&placement).expect("it was made before");
+            let scorer = Scorer::new(&placement).expect("it was created before");
             WorkerSelectionPolicy::new_with_filters(
                 config.clone(),
                 worker_type.as_str(),

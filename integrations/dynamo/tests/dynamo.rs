@@ -1,4 +1,4 @@
-//! Against Dynamo's own crate: its registry, its policy composition and its selection.
+//! Tests with Dynamo's own crate: its registry, its policy composition and its selection.
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ impl WorkerConfigLike for Worker {
     }
 }
 
-/// Per worker: requests, and prefill tokens of them that are not computed yet.
+/// `loads` per worker: requests, and their prefill tokens that are not computed yet.
 fn request(prompt: usize, loads: &[(u64, usize, usize)]) -> SchedulingRequest {
     let load = |&(worker, active_requests, active_prefill_tokens): &(u64, usize, usize)| {
         let projection = WorkerLoadProjection { active_requests, active_prefill_tokens, ..Default::default() };
@@ -83,7 +83,7 @@ fn policy(placement: &str, max_requests: usize) -> WorkerSelectionPolicy {
 #[test]
 fn takes_the_worker_that_the_placement_scores_best() {
     let policy = policy("least_loaded", usize::MAX);
-    // least_loaded: -(4 waiting + running); 100 tokens of prefill are one request that waits.
+    // least_loaded: -(4 waiting + running); 100 tokens of prefill count as one waiting request.
     assert_eq!(select(&policy, &[(7, 5, 0), (3, 3, 0), (9, 2, 200)]).unwrap(), 3); // 5, 3, 8
     assert_eq!(select(&policy, &[(7, 5, 0), (3, 3, 100), (9, 5, 100)]).unwrap(), 7); // 5, 6, 8
     assert_eq!(select(&policy, &[(7, 0, 0), (3, 0, 0)]).unwrap(), 3); // equal: the lowest worker
@@ -127,7 +127,7 @@ fn every_registered_placement_gives_finite_costs() {
 }
 
 fn resolve(parameters: &str) -> Result<WorkerSelectionPolicy, String> {
-    // Of the pools that the file does not name; Dynamo gives its own.
+    // Factory for the pools that the file does not name.
     let mut registry =
         RouterPluginRegistry::default().with_default_factory(Arc::new(|_, _, _| policy("round_robin", usize::MAX)));
     registry.register_worker_selection("takt", provider()).unwrap();

@@ -9,22 +9,23 @@ import (
 	"takt"
 )
 
-// Call is a request on its way.
+// Call is a request in flight.
 type Call struct {
-	Name     string // of the request, as the router has it: one that is sent again has the same
+	Name     string // name of the request in the router; a retry has the same name
 	Identity Identity
 	Request  takt.Request
 	Bytes    int
-	Key      float64 // of an order; NaN: none was asked for
+	Key      float64 // key of an order; NaN: none
 
 	learner *Learner
 	done    atomic.Bool
-	mu      sync.Mutex // of what follows
-	at      *Slot      // nil: it is nowhere
-	first   takt.Time  // of its answer
+	mu      sync.Mutex // guards the fields below
+	at      *Slot      // nil: not placed
+	first   takt.Time  // time of the first token
 }
 
-// Begin a call: what is learnt of its agent and its workflow is filled in. promptTokens 0: not known; maxOutput 0: no cap.
+// Begin creates a call with the estimates learned for its agent and workflow. promptTokens 0: unknown; maxOutput 0: no
+// limit.
 func (l *Learner) Begin(name string, headers map[string]string, promptTokens, bytes, maxOutput, priority int,
 	now takt.Time) *Call {
 	c := &Call{Name: name, Identity: IdentityOf(headers), Bytes: bytes, learner: l, Key: math.NaN(),
@@ -33,43 +34,43 @@ func (l *Learner) Begin(name string, headers map[string]string, promptTokens, by
 	r.Workflow, r.Agent, r.Tenant = IDOf(c.Identity.Workflow), IDOf(c.Identity.Agent), IDOf(c.Identity.Tenant)
 	r.Arrival, r.Deadline = now, c.Identity.deadline(now)
 	r.MaxOutputTokens = min(max(0, maxOutput), math.MaxInt32)
-	r.Priority = min(max(-priority, math.MinInt32), math.MaxInt32) // of the router's, larger is sooner
+	r.Priority = min(max(-priority, math.MinInt32), math.MaxInt32) // in the router a larger priority runs sooner
 	l.begun(r, &c.Identity, bytes, now)
 	return c
 }
 
-// End a call, once: further ends do nothing. output below 0: it has failed, or nobody knows.
+// End ends a call; further calls have no effect. output below 0: failed or unknown.
 func (c *Call) End(prompt, output int, now takt.Time) {
 	if !c.done.Swap(true) {
 		c.learner.ended(c, prompt, output, now)
 	}
 }
 
-// Report is an engine's own counts, as they were at At.
+// Report is an engine's own counts at the time At.
 type Report struct {
-	At               int64 // 0: there are none
+	At               int64 // 0: no report
 	Waiting, Running int
-	KVUsed, KVTokens int // tokens; 0: not told
+	KVUsed, KVTokens int // tokens; 0: unknown
 	Dated            bool
 	AsOf             takt.Time // if Dated: time up to which the counts are complete, on the fleet's clock
 }
 
-// Slot is an engine that a Fleet knows. Names are those of the router.
+// Slot is an engine of a Fleet. Names are the router's.
 type Slot struct {
-	id       uint64 // what each score looks at comes first, so that it is near
+	id       uint64 // fields that each score reads come first, for the cache
 	told     int64  // At of the newest report
 	seen     takt.Time
 	up       bool
-	refused  bool // it has failed a call since the newest report
+	refused  bool // a call has failed since the newest report
 	name     string
 	kv       int
-	tokenS   float64 // as it was told to the placement
-	perToken float64 // seconds, learnt of answers
-	busiest  int     // requests that it has said it runs at once: never what waits there, or a crowd would look fast
-	running  int     // of takt's count, waiting ones too
+	tokenS   float64 // as reported to the placement
+	perToken float64 // seconds per token, learned from answers
+	busiest  int     // largest reported number of running requests, without waiting ones
+	running  int     // requests by takt's count, including waiting ones
 }
 
-// Entry of the log: what the placement was told in one call, and what became of it.
+// Entry is an entry of the log: the events of one call to the placement, and the resulting placement.
 type Entry struct {
 	At     takt.Time
 	Events []takt.Event
@@ -79,27 +80,27 @@ type Entry struct {
 // Options of a Fleet.
 type Options struct {
 	Placement string      // docs/howto/router.md; empty: least_loaded
-	Log       func(Entry) // takes what happens, in its order; nil: nobody
-	Absent    takt.Time   // an engine that nobody names for so long, and that has no requests, is gone; 0: 30 s
-	// Share hands what happens to a log that several routers follow (package replica), of which it comes back by Follow.
-	// nil: this router is alone.
+	Log       func(Entry) // receives the events in order; nil: no log
+	Absent    takt.Time   // an engine that is not named for this long and has no requests is gone; 0: 30 s
+	// Share passes events to a log that several routers follow (package replica); they come back through Follow. nil:
+	// this router is alone.
 	Share func(Entry)
 }
 
-// Fleet has the placement, and tells it what happens. Any goroutine may call it.
+// Fleet owns the placement and reports events to it. It is safe for concurrent use.
 type Fleet struct {
 	mu      sync.Mutex
 	options Options
 	router  *takt.Router
 	slots   map[string]*Slot
 	of      func(string) *Slot // slot
-	flight  map[uint64]*Slot   // requests that the placement counts
+	flight  map[uint64]*Slot   // requests counted by the placement
 	events  []takt.Event
-	asked   []*Slot // by Score
+	asked   []*Slot // engines of the present Score
 	ids     []uint64
 	counts  Counts
 
-	followed takt.Time // of the newest entry that Follow was told
+	followed takt.Time // time of the newest entry passed to Follow
 }
 
 // Counts since creation.
@@ -109,7 +110,7 @@ type Counts struct {
 	Engines                                 int
 }
 
-// New fleet.
+// New creates a fleet.
 func New(options Options) (*Fleet, error) {
 	router, err := takt.NewRouter(takt.RouterOptions{Placement: options.Placement})
 	if err != nil {
@@ -126,7 +127,7 @@ func New(options Options) (*Fleet, error) {
 // Close frees the placement.
 func (f *Fleet) Close() error { return f.router.Close() }
 
-// Slot of a name, new or known.
+// Slot returns the slot of an engine, new or known.
 func (f *Fleet) Slot(name string) *Slot {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -145,7 +146,7 @@ func (f *Fleet) slot(name string) *Slot {
 // Name of the engine.
 func (s *Slot) Name() string { return s.name }
 
-// hear adds events of what an engine reports. tokenS above 0: seconds of a token, as its host says.
+// hear adds the events of an engine's report. tokenS above 0: seconds per token, from its host.
 func (f *Fleet) hear(s *Slot, report *Report, tokenS float64, now takt.Time) {
 	s.seen = now
 	if s.up && report.At == s.told && (tokenS <= 0 || tokenS == s.tokenS) {
@@ -154,7 +155,7 @@ func (f *Fleet) hear(s *Slot, report *Report, tokenS float64, now takt.Time) {
 	if tokenS <= 0 {
 		tokenS = s.pace()
 	}
-	if tokenS <= 0 { // nothing is known of it: as fast as the others in the mean
+	if tokenS <= 0 { // unknown: the mean of the others
 		tokenS = f.meanPace()
 	}
 	kv := s.kv
@@ -174,7 +175,7 @@ func (f *Fleet) hear(s *Slot, report *Report, tokenS float64, now takt.Time) {
 	}
 }
 
-// meanPace of those of which something is known; 0: there is none.
+// meanPace returns the mean pace of the engines with a known pace; 0: none.
 func (f *Fleet) meanPace() float64 {
 	var sum, n float64
 	for _, s := range f.slots {
@@ -188,7 +189,7 @@ func (f *Fleet) meanPace() float64 {
 	return sum / n
 }
 
-// pace is the time of a token at full batch over that batch [s]; 0: nothing is known.
+// pace returns the time of a token at full batch divided by the batch size [s]; 0: unknown.
 func (s *Slot) pace() float64 {
 	if s.perToken <= 0 {
 		return 0
@@ -196,7 +197,7 @@ func (s *Slot) pace() float64 {
 	return s.perToken / float64(max(1, s.busiest))
 }
 
-// tell the placement, and the log.
+// tell passes the events to the placement and to the log.
 func (f *Fleet) tell(placed *takt.Placement, now takt.Time) error {
 	if len(f.events) == 0 && placed == nil {
 		return nil
@@ -219,17 +220,17 @@ func (f *Fleet) tell(placed *takt.Placement, now takt.Time) error {
 	return err
 }
 
-// Engines that Score is asked for. It calls these while it has the fleet to itself: they must not call the fleet.
+// Engines are the engines to score. Score calls these methods under the fleet's lock: they must not call the fleet.
 type Engines interface {
-	// Engine i, and At of its newest report. of gives the slot of a name.
+	// Engine returns engine i and At of its newest report. of returns the slot of a name.
 	Engine(i int, of func(name string) *Slot) (s *Slot, at int64)
-	// Report of engine i, and seconds of a token, as its host says; 0: not told. It is asked for what has no report, or another
-	// one than before.
+	// Report returns the report of engine i, and seconds per token from its host; 0: unknown. Score calls it for
+	// engines with a new report, or none.
 	Report(i int) (report Report, tokenS float64)
 }
 
-// Score each engine for a call into scores, one of each, from 0 to 1: the placement's choice (of equals the one of
-// smallest id, as in takt's own router) has 1, every other less, and one that has no place 0.
+// Score writes a score from 0 to 1 for each engine. The placement's choice has 1 (among equals the smallest id, as in
+// takt's router), every other less, and an engine without room 0.
 func (f *Fleet) Score(c *Call, engines Engines, now takt.Time, scores []float64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -248,13 +249,13 @@ func (f *Fleet) Score(c *Call, engines Engines, now takt.Time, scores []float64)
 		return err
 	}
 	f.counts.Scored++
-	if f.options.Share != nil { // a score must not move the clock, which is that of the log
+	if f.options.Share != nil { // a score must not advance the log's clock
 		now = f.followed
 	}
 	if _, err := f.router.Score(&c.Request, f.ids, now, scores); err != nil {
 		return err
 	}
-	if anyRefused { // one that has failed looks empty, and would draw all
+	if anyRefused { // an engine that fails looks empty, and would attract all requests
 		for i, s := range f.asked {
 			if s.refused {
 				scores[i] = math.NaN()
@@ -296,13 +297,13 @@ func scale(scores []float64, ids []uint64) {
 	scores[best] = 1
 }
 
-// Placed says that the router sends a call there.
+// Placed reports that the router sends a call to this engine.
 func (f *Fleet) Placed(c *Call, engine string, now takt.Time) error {
 	s := f.Slot(engine)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.hear(s, &Report{At: s.told}, 0, now)
-	if before := f.flight[c.Request.ID]; before != nil { // sent again
+	if before := f.flight[c.Request.ID]; before != nil { // a retry
 		f.events = append(f.events, takt.Cancelled{Request: c.Request.ID})
 		before.running--
 	}
@@ -319,7 +320,7 @@ func (f *Fleet) Placed(c *Call, engine string, now takt.Time) error {
 	return err
 }
 
-// Started says that its answer begins.
+// Started reports the begin of a call's answer.
 func (f *Fleet) Started(c *Call, now takt.Time) error {
 	c.mu.Lock()
 	again, at := c.first != 0, c.at
@@ -332,14 +333,14 @@ func (f *Fleet) Started(c *Call, now takt.Time) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.flight[c.Request.ID] == nil { // its engine has gone
+	if f.flight[c.Request.ID] == nil { // its engine is gone
 		return nil
 	}
 	f.events = append(f.events, takt.RequestStarted{Request: c.Request.ID, Instance: at.id})
 	return f.tell(nil, now)
 }
 
-// Refused says that its engine answers with a failure of its own, or not at all: until it reports again it has no place.
+// Refused reports that the engine answered with an error, or not at all. It receives no calls until its next report.
 func (f *Fleet) Refused(c *Call) {
 	c.mu.Lock()
 	at := c.at
@@ -351,8 +352,8 @@ func (f *Fleet) Refused(c *Call) {
 	}
 }
 
-// Ended says that its answer has ended, or failed: a call that was never placed, or has ended, is none. output below 0:
-// it has failed, or nobody knows.
+// Ended reports the end or the failure of a call's answer. Calls that were never placed, or have ended, are ignored.
+// output below 0: failed or unknown.
 func (f *Fleet) Ended(c *Call, prompt, output int, now takt.Time) error {
 	c.mu.Lock()
 	s, first := c.at, c.first
@@ -366,7 +367,7 @@ func (f *Fleet) Ended(c *Call, prompt, output int, now takt.Time) error {
 	if f.counts.Ended++; output < 0 {
 		f.counts.Failed++
 	}
-	if f.flight[c.Request.ID] == nil { // its engine has gone
+	if f.flight[c.Request.ID] == nil { // its engine is gone
 		f.counts.Returned++
 		return nil
 	}
@@ -384,7 +385,7 @@ func (f *Fleet) Ended(c *Call, prompt, output int, now takt.Time) error {
 	return f.tell(nil, now)
 }
 
-// Gone drops engines. names: all that there are; nil: unknown, and those go that were not named for long.
+// Gone drops engines. names: all present engines; nil: unknown, so those that were not named for long are dropped.
 func (f *Fleet) Gone(names []string, now takt.Time) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -394,7 +395,7 @@ func (f *Fleet) Gone(names []string, now takt.Time) error {
 	}
 	for name, s := range f.slots {
 		if s.up && (names != nil && !there[name] || names == nil && s.running == 0 && now-s.seen > f.options.Absent) {
-			// The router does not send again what was there.
+			// The router does not retry the requests of this engine.
 			var lost []uint64
 			for id, at := range f.flight {
 				if at == s {
@@ -413,7 +414,7 @@ func (f *Fleet) Gone(names []string, now takt.Time) error {
 	return f.tell(nil, now)
 }
 
-// Count what there is.
+// Count returns the current counts.
 func (f *Fleet) Count() Counts {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -423,5 +424,5 @@ func (f *Fleet) Count() Counts {
 	return c
 }
 
-// Stats are the placement's counters.
+// Stats returns the placement's counters.
 func (f *Fleet) Stats() map[string]uint64 { return f.router.Stats() }

@@ -71,7 +71,7 @@ func TestIdentityIsWhatHeadersSay(t *testing.T) {
 	}
 }
 
-// By hand: workflows of 3 calls of 10, 20 and 30 tokens.
+// Workflows of 3 calls with 10, 20 and 30 tokens.
 func TestLearnerLearnsLengthsAndWhatIsLeft(t *testing.T) {
 	l := NewLearner(60 * second)
 	at := takt.Time(0)
@@ -89,7 +89,7 @@ func TestLearnerLearnsLengthsAndWhatIsLeft(t *testing.T) {
 			c := call(fmt.Sprint("w", i), n == 2)
 			at += second
 			c.End(200, output, at)
-			c.End(200, 9999, at) // once
+			c.End(200, 9999, at) // no effect
 		}
 	}
 	c := call("next", false)
@@ -103,7 +103,7 @@ func TestLearnerLearnsLengthsAndWhatIsLeft(t *testing.T) {
 	if e := call("next", false).Request; e.WorkflowTokensLeft.Mean != 50 || e.Stage != 2 || e.WorkflowArrival == e.Arrival {
 		t.Errorf("at the second %+v", e)
 	}
-	// 400 bytes were 200 tokens for long.
+	// 400 bytes were usually 200 tokens.
 	if p := call("other", false).Request.PromptTokens; p < 145 || p > 200 {
 		t.Errorf("tokens of 400 bytes: %d", p)
 	}
@@ -111,7 +111,7 @@ func TestLearnerLearnsLengthsAndWhatIsLeft(t *testing.T) {
 	if agents != 1 || underWay != 3 || over != 5 {
 		t.Errorf("%d agents, %d under way, %d over", agents, underWay, over)
 	}
-	// What is silent ends: "first" at once, the two whose calls never ended later.
+	// A silent workflow ends: "first" at once, the two with unfinished calls later.
 	at += 61 * second
 	call("late", true)
 	if _, underWay, _ := l.Knows(); underWay != 3 {
@@ -138,7 +138,7 @@ func reports(of ...Report) func(int) (Report, float64) {
 	return func(i int) (Report, float64) { return of[i], 0 }
 }
 
-// listed engines, and what each reports.
+// listed is a list of engines with their reports.
 type listed struct {
 	slots   []*Slot
 	reports func(int) (Report, float64)
@@ -170,7 +170,7 @@ func TestScoresNameThePlacementsChoice(t *testing.T) {
 		t.Errorf("%+v", n)
 	}
 	must(t, f.Ended(call, 10, 5, 4))
-	must(t, f.Ended(call, 10, 5, 5)) // once
+	must(t, f.Ended(call, 10, 5, 5)) // no effect
 	if n := f.Count(); n.InFlight != 0 || n.Ended != 1 || n.Failed != 0 {
 		t.Errorf("%+v", n)
 	}
@@ -179,8 +179,9 @@ func TestScoresNameThePlacementsChoice(t *testing.T) {
 	}
 }
 
-// An engine that fails its calls has the shortest queue, and must not draw the next ones. It has its place again with the
-// next report, even if that equals the last one (dynamo#12138: a mark was never cleared while the figures stayed equal).
+// An engine that fails its calls has the shortest queue, and must not attract the next ones. It receives calls again
+// after its next report, even if that equals the last one (dynamo#12138: a mark was never cleared while the figures
+// stayed equal).
 func TestAnEngineThatFailsHasNoPlaceUntilItReports(t *testing.T) {
 	f := newFleet(t, Options{})
 	l := NewLearner(second)
@@ -199,7 +200,7 @@ func TestAnEngineThatFailsHasNoPlaceUntilItReports(t *testing.T) {
 	must(t, f.Placed(c, "a", 0))
 	f.Refused(c)
 	must(t, f.Ended(c, 0, -1, 0))
-	f.Refused(c) // it is nowhere now
+	f.Refused(c) // it is placed nowhere now
 	score(1)
 	if scores[0] != 0 || scores[1] != 1 {
 		t.Errorf("%v", scores)
@@ -218,7 +219,7 @@ func TestUnknownPlacementIsNamed(t *testing.T) {
 	}
 }
 
-// An engine that goes takes nothing with it that would stay in flight.
+// When an engine goes, none of its requests stay in flight.
 func TestEnginesComeAndGo(t *testing.T) {
 	f := newFleet(t, Options{Placement: "least_outstanding_tokens"})
 	l := NewLearner(second)
@@ -248,18 +249,18 @@ func TestEnginesComeAndGo(t *testing.T) {
 	if n := f.router.Count(); n.Alive != 0 {
 		t.Errorf("takt's router still has %+v", n)
 	}
-	// It comes back, and gets what is new.
+	// The engine comes back, and receives new requests.
 	c := l.Begin("again", nil, 10, 10, 0, 0, 0)
 	must(t, f.Score(c, listed{[]*Slot{a, b}, reports(Report{}, Report{})}, 3*second, scores))
 	must(t, f.Placed(c, "a", 3*second))
 	must(t, f.Gone(nil, 4*second))
-	must(t, f.Gone(nil, 100*second)) // b was not named for long, a has a request
+	must(t, f.Gone(nil, 100*second)) // b was not named for long; a has a request
 	if n := f.Count(); n.Engines != 1 {
 		t.Errorf("%+v", n)
 	}
 }
 
-// drive a fleet at random, with faults.
+// drive runs a fleet with random events and faults.
 func drive(t testing.TB, f *Fleet, seed uint64, requests int) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	l := NewLearner(5 * second)
@@ -314,14 +315,14 @@ func drive(t testing.TB, f *Fleet, seed uint64, requests int) {
 		t.Errorf("left in flight: %+v, %+v", n, f.router.Count())
 	}
 	if fault := f.router.LastFault(); fault.Count != 0 {
-		t.Errorf("takt's router was told what cannot be: %+v", fault)
+		t.Errorf("takt's router reported a fault: %+v", fault)
 	}
 }
 
 var placements = []string{"confidence_slack", "workload_balance", "time_slot_packer", "least_loaded", "cached_cost",
 	"least_outstanding_tokens", "session", "llmd", "minimum_completion_time"}
 
-// The log of a fleet, told to takt's own router with its own decision instead of PlaceAt, gives the same placements.
+// takt's own router makes the same placements from the log of a fleet, without PlaceAt.
 func TestLogGivesTheSamePlacements(t *testing.T) {
 	for _, placement := range placements {
 		t.Run(placement, func(t *testing.T) {
@@ -340,7 +341,7 @@ func TestLogGivesTheSamePlacements(t *testing.T) {
 				}
 				routing, err := router.Place(e.At)
 				must(t, err)
-				if len(routing.Placed) == 0 { // no place by the placement: the fleet's host has picked
+				if len(routing.Placed) == 0 { // no room by the placement: the host has chosen
 					must(t, router.PlaceAt(e.Placed.Request, e.Placed.Instance, e.At))
 					continue
 				}
@@ -388,7 +389,7 @@ func TestGoroutines(t *testing.T) {
 	}
 }
 
-// The simulator's log (tests/router/parity_test.cc, with TAKT_PARITY_LOGS) through a fleet.
+// A fleet makes the same placements from the simulator's log (tests/router/parity_test.cc, with TAKT_PARITY_LOGS).
 func TestSimulatorsLogGivesTheSamePlacements(t *testing.T) {
 	folder := os.Getenv("TAKT_PARITY_LOGS")
 	if folder == "" {
@@ -428,7 +429,7 @@ func TestSimulatorsLogGivesTheSamePlacements(t *testing.T) {
 					switch event := event.(type) {
 					case takt.InstanceUp:
 						s := f.Slot(fmt.Sprint(event.Instance.ID))
-						s.id = event.Instance.ID // the simulator's, which decides among equals
+						s.id = event.Instance.ID // the simulator's id, which decides among equals
 						slots, byID[s.id] = append(slots, s), s
 						f.hear(s, &Report{KVTokens: event.Instance.KVTokens}, event.Instance.TokenS, e.At)
 					case takt.InstanceReported:
@@ -443,7 +444,7 @@ func TestSimulatorsLogGivesTheSamePlacements(t *testing.T) {
 						s := calls[event.Request].at
 						pace := s.perToken
 						must(t, f.Ended(calls[event.Request], event.Prefill, event.Output, e.At))
-						s.perToken = pace // the simulator has told it, and it is not learnt
+						s.perToken = pace // the simulator's value, not a learned one
 					default:
 						t.Fatalf("%T", event)
 					}

@@ -9,8 +9,8 @@ import (
 	"takt"
 )
 
-// Follow tells the placement an entry of the log that several routers share. Whatever the entry says, the same entries
-// give the same placement. An error: it could not be meant, and nothing of it has happened; or it is ErrNotPlaced.
+// Follow applies an entry of the log that several routers share. The same entries always give the same placement. An
+// error means that the entry was invalid and had no effect, or ErrNotPlaced.
 func (f *Fleet) Follow(e Entry) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -26,7 +26,7 @@ func (f *Fleet) Follow(e Entry) error {
 				s.up, s.kv, s.tokenS = true, event.Instance.KVTokens, event.Instance.TokenS
 			}
 		case takt.InstanceDown:
-			if s := f.slotOf(event.Instance); s != nil { // whoever still has it tells it again
+			if s := f.slotOf(event.Instance); s != nil { // a router that still has it reports it again
 				s.up, s.told = false, 0
 			}
 		}
@@ -37,7 +37,8 @@ func (f *Fleet) Follow(e Entry) error {
 	return err
 }
 
-// ErrNotPlaced: the events of an entry were told, but its request cannot be where it says, and is forgotten.
+// ErrNotPlaced means that the events of an entry took effect, but its request could not be placed there and was
+// dropped.
 var ErrNotPlaced = errors.New("not placed")
 
 func (f *Fleet) slotOf(id uint64) *Slot {
@@ -53,7 +54,7 @@ func followTo(router *takt.Router, e Entry, now takt.Time) error {
 	events := make([]takt.Event, 0, len(e.Events))
 	for _, event := range e.Events {
 		if ended, is := event.(takt.RequestEnded); is && router.InstanceOf(ended.Request) == 0 {
-			event = takt.Cancelled{Request: ended.Request} // its engine has gone, and it waits; or nobody knows it
+			event = takt.Cancelled{Request: ended.Request} // its engine is gone and it waits, or it is unknown
 		}
 		events = append(events, event)
 	}
@@ -62,14 +63,14 @@ func followTo(router *takt.Router, e Entry, now takt.Time) error {
 	}
 	if e.Placed != nil {
 		if err := router.PlaceAt(e.Placed.Request, e.Placed.Instance, now); err != nil {
-			router.On(now, takt.Cancelled{Request: e.Placed.Request}) // it must not wait for ever
+			router.On(now, takt.Cancelled{Request: e.Placed.Request}) // it must not wait forever
 			return fmt.Errorf("%w: request %d at %d: %v", ErrNotPlaced, e.Placed.Request, e.Placed.Instance, err)
 		}
 	}
 	return nil
 }
 
-// Restore begins anew: a placement that has been told these entries, and no more.
+// Restore resets the placement to the state after these entries.
 func (f *Fleet) Restore(entries []Entry, now takt.Time) error {
 	router, err := takt.NewRouter(takt.RouterOptions{Placement: f.options.Placement})
 	if err != nil {
@@ -101,21 +102,21 @@ func (f *Fleet) Restore(entries []Entry, now takt.Time) error {
 	return nil
 }
 
-// SetShare has what happens handed to a log, from here on.
+// SetShare passes further events to a log.
 func (f *Fleet) SetShare(share func(Entry)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.options.Share = share
 }
 
-// InstanceOf is where a request is, as of the newest entry; 0: nowhere.
+// InstanceOf returns the engine of a request at the newest entry; 0: none.
 func (f *Fleet) InstanceOf(request uint64) uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.router.InstanceOf(request)
 }
 
-// ScoreOf is what the placement gives engines (by id) for a request, unscaled, at the time of the newest entry.
+// ScoreOf writes the placement's unscaled scores of engines (by id) for a request, at the time of the newest entry.
 func (f *Fleet) ScoreOf(request *takt.Request, engines []uint64, scores []float64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -123,18 +124,18 @@ func (f *Fleet) ScoreOf(request *takt.Request, engines []uint64, scores []float6
 	return err
 }
 
-// SetShare has facts handed to a log, from here on.
+// SetShare passes further facts to a log.
 func (l *Learner) SetShare(share func(Fact)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.share = share
 }
 
-// Follow learns a fact of the log that several routers share. An error: it cannot be meant.
+// Follow learns a fact of the log that several routers share. An error means that the fact is invalid.
 func (l *Learner) Follow(fact Fact) error {
 	if fact.Workflow == 0 || len(fact.Agent) > longest || fact.Bytes < 0 || fact.Prompt < 0 ||
 		max(fact.Bytes, fact.Prompt, fact.Output) > math.MaxInt32 {
-		return fmt.Errorf("a fact that cannot be meant: %+v", fact)
+		return fmt.Errorf("invalid fact: %+v", fact)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -142,7 +143,7 @@ func (l *Learner) Follow(fact Fact) error {
 	return nil
 }
 
-// What a learner knows, for a snapshot.
+// knowledge is a snapshot of a learner.
 type knowledge struct {
 	Agents    map[string]agentKnown `json:"agents"`
 	Workflows map[uint64]flowKnown  `json:"workflows"`
@@ -170,7 +171,7 @@ type flowKnown struct {
 	Open    int       `json:"open"`
 }
 
-// MarshalJSON is a snapshot: the same knowledge gives the same bytes.
+// MarshalJSON returns a snapshot: the same knowledge gives the same bytes.
 func (l *Learner) MarshalJSON() ([]byte, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -195,7 +196,7 @@ func (s sampleKnown) sample() (sample, error) {
 	return sample{seen: s.Seen, next: s.Next, stale: true}, nil
 }
 
-// UnmarshalJSON takes what a snapshot knows in place of what is known. An error: nothing has changed.
+// UnmarshalJSON replaces the knowledge by a snapshot. On error nothing changes.
 func (l *Learner) UnmarshalJSON(text []byte) error {
 	var k knowledge
 	if err := json.Unmarshal(text, &k); err != nil {
@@ -219,7 +220,7 @@ func (l *Learner) UnmarshalJSON(text []byte) error {
 		workflows[id] = &workflow{w.Agent, w.Arrival, w.Last, w.Outputs, w.Begun, w.Open}
 	}
 	if !(k.PerByte >= 0) || len(agents) > mostAgents+1 || len(workflows) > mostFlows {
-		return fmt.Errorf("a snapshot of %d agents and %d workflows, %v tokens a byte", len(agents), len(workflows), k.PerByte)
+		return fmt.Errorf("invalid snapshot: %d agents, %d workflows, %v tokens per byte", len(agents), len(workflows), k.PerByte)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,6 +1,6 @@
-// Package fleet is what takt knows of a fleet of engines behind a router: whose requests are on their way, where they are,
-// how long answers and workflows of an agent are, and how fast each engine is. It knows nothing of the router's own types,
-// so that it is tested without them.
+// Package fleet is takt's model of the engines behind a router: the requests in flight and their engines, the lengths
+// of answers and workflows per agent, and the speed of each engine. It uses none of the router's types, so that tests
+// do not need them.
 package fleet
 
 import (
@@ -18,21 +18,21 @@ import (
 	"takt"
 )
 
-// Identity is whose call a request is, by the headers of docs/start/python.md: X-Takt-Workflow, X-Takt-Agent,
-// X-Takt-Tenant, X-Takt-Deadline (seconds that are left) and X-Takt-Last (1: no call of its workflow follows). Without
-// X-Takt-Workflow the trace id of a W3C traceparent is the workflow, else the call is one of its own.
+// Identity is the identity of a request, from the headers of docs/start/python.md: X-Takt-Workflow, X-Takt-Agent,
+// X-Takt-Tenant, X-Takt-Deadline (seconds left) and X-Takt-Last (1: the last call of its workflow). Without
+// X-Takt-Workflow the workflow is the trace id of a W3C traceparent; without both the call is its own workflow.
 type Identity struct {
 	Workflow, Agent, Tenant string
 	DeadlineS               float64 // NaN: none
-	Last, Alone             bool    // Alone: nothing named a workflow
+	Last, Alone             bool    // Alone: no header named a workflow
 }
 
-const longest = 256 // bytes of a name as it travels
+const longest = 256 // longest name in a header [bytes]
 
 var traceparent = regexp.MustCompile(`^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?$`)
 
-// IdentityOf headers, whose names are in lower case. What cannot be meant is taken as not said, since a header that a
-// stranger sent must not fail a request.
+// IdentityOf returns the identity from headers with lower-case names. Invalid values are ignored, because a header from
+// an untrusted client must not fail a request.
 func IdentityOf(headers map[string]string) Identity {
 	said := func(name string) string {
 		value := strings.TrimSpace(headers[name])
@@ -64,7 +64,8 @@ func IdentityOf(headers map[string]string) Identity {
 	return told
 }
 
-// IDOf a name: the same in every process, and nobody can choose a name that meets another's. The empty name has none.
+// IDOf returns the id of a name: the same in every process, and no client can construct two names with one id. The
+// empty name has id 0.
 func IDOf(name string) uint64 {
 	if name == "" {
 		return 0
@@ -73,16 +74,16 @@ func IDOf(name string) uint64 {
 	return max(1, binary.BigEndian.Uint64(sum[:]))
 }
 
-// What tells this process's calls from those of others.
+// process and calls distinguish this process's calls from those of others.
 var process, calls = rand.Text(), new(atomic.Uint64)
 
-// idOfCall is this call's alone. A name may come twice, to one router or to two: clients choose it, and Envoy keeps it when
-// it sends a request again, while the first one may still be in flight.
+// idOfCall returns an id that no other call has. Names are not unique: clients choose them, and Envoy keeps the name of
+// a retry while the first try may still be in flight.
 func idOfCall(name string) uint64 {
 	return IDOf(name + " " + process + " " + strconv.FormatUint(calls.Add(1), 36))
 }
 
-// deadline of a call that arrives now.
+// deadline returns the deadline of a call that arrives now.
 func (i *Identity) deadline(now takt.Time) takt.Time {
 	if math.IsNaN(i.DeadlineS) {
 		return takt.Never

@@ -8,28 +8,28 @@ import (
 	"takt"
 )
 
-// Learner learns from answers that pass through how long those of an agent are, how much its workflows still generate
-// after their n-th call, and how many tokens a byte of a request is. Estimates are mean and quantiles of the newest
-// observations. Memory is bounded: what is beyond a bound is learnt of together, or forgotten first.
+// Learner learns from answers: their lengths per agent, the output left in a workflow after its n-th call, and the
+// number of tokens per byte of a request. Estimates are the mean and quantiles of the newest observations. Memory is
+// bounded: entries beyond a limit are learned together, or evicted first.
 type Learner struct {
 	mu        sync.Mutex
 	agents    map[string]*agent
 	workflows map[uint64]*workflow
 	idle      takt.Time
 	swept     takt.Time
-	perByte   float64 // tokens of a prompt a byte of its request
+	perByte   float64 // prompt tokens per byte of a request
 	completed uint64
 	share     func(Fact)
 }
 
 const (
-	newest       = 64    // observations that an estimate is made of
-	least        = 3     // and the fewest
-	mostAgents   = 1024  // that are told apart
-	mostFlows    = 65536 // workflows that are under way
-	mostCalls    = 16    // of a workflow, that are told apart; later ones are learnt of together
+	newest       = 64    // observations used for an estimate
+	least        = 3     // fewest observations for an estimate
+	mostAgents   = 1024  // agents with their own statistics
+	mostFlows    = 65536 // active workflows
+	mostCalls    = 16    // calls of a workflow with their own statistics; later ones share one
 	mostOutputs  = 256   // calls of a workflow that are remembered
-	tokensAByte  = 0.25  // before anything is known: usual English text
+	tokensAByte  = 0.25  // initial value: usual English text
 	perByteShare = 0.05  // weight of a new observation
 )
 
@@ -42,12 +42,12 @@ type workflow struct {
 	agent   string
 	arrival takt.Time
 	last    takt.Time
-	outputs []int32 // of the calls that have ended
-	begun   int     // calls
-	open    int     // of them, that have not ended
+	outputs []int32 // of the ended calls
+	begun   int     // number of calls
+	open    int     // calls that have not ended
 }
 
-// sample is the newest observations, and what follows of them.
+// sample is the newest observations, and the estimate from them.
 type sample struct {
 	seen     []float32
 	next     int
@@ -85,7 +85,7 @@ func (s *sample) of() takt.Estimate {
 	return s.estimate
 }
 
-// NewLearner whose workflows are over when nothing was heard of them for idle.
+// NewLearner creates a learner; a workflow ends after idle without a call.
 func NewLearner(idle takt.Time) *Learner {
 	return &Learner{agents: map[string]*agent{}, workflows: map[uint64]*workflow{}, idle: idle, perByte: tokensAByte}
 }
@@ -105,19 +105,19 @@ func (l *Learner) agentOf(name string) *agent {
 	return a
 }
 
-// Fact is what is learnt of: a call that begins, or its end. Output below 0: it has failed, or nobody knows.
+// Fact is an input of the learner: the begin or the end of a call. Output below 0: failed or unknown.
 type Fact struct {
 	At       takt.Time `json:"at"`
 	Workflow uint64    `json:"workflow"`
 	Agent    string    `json:"agent,omitempty"`
 	Ended    bool      `json:"ended,omitempty"`
-	Last     bool      `json:"last,omitempty"` // no call of its workflow follows
+	Last     bool      `json:"last,omitempty"` // the last call of its workflow
 	Bytes    int       `json:"bytes,omitempty"`
 	Prompt   int       `json:"prompt,omitempty"`
 	Output   int       `json:"output,omitempty"`
 }
 
-// learn a fact, or hand it to the log that several routers follow, of which it comes back by Follow.
+// learn applies a fact, or passes it to the log that several routers follow; it comes back through Follow.
 func (l *Learner) learn(fact Fact) {
 	if l.share != nil {
 		l.share(fact)
@@ -126,7 +126,7 @@ func (l *Learner) learn(fact Fact) {
 	}
 }
 
-// known is what an agent is known by; nothing of it is kept.
+// known returns the statistics of an agent without storing a new entry.
 func (l *Learner) known(name string) *agent {
 	if a := l.agents[name]; a != nil {
 		return a
@@ -137,8 +137,8 @@ func (l *Learner) known(name string) *agent {
 	return &agent{}
 }
 
-// begun tells of a call, and fills in what is known of its workflow. bytes: of its request, where the prompt's tokens are
-// not known.
+// begun records a call, and fills in the estimates of its workflow. bytes: size of its request, used if the prompt's
+// tokens are unknown.
 func (l *Learner) begun(r *takt.Request, told *Identity, bytes int, now takt.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -162,7 +162,7 @@ func (l *Learner) begun(r *takt.Request, told *Identity, bytes int, now takt.Tim
 	l.learn(Fact{At: now, Workflow: r.Workflow, Agent: told.Agent})
 }
 
-// ended tells of a call's answer; output below 0: it has failed, or nobody knows.
+// ended records the end of a call; output below 0: failed or unknown.
 func (l *Learner) ended(c *Call, prompt, output int, now takt.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -215,7 +215,7 @@ func (l *Learner) over(id uint64, w *workflow) {
 	l.completed++
 }
 
-// sweep ends workflows that nobody has heard of, once a second at most.
+// sweep ends idle workflows, at most once a second.
 func (l *Learner) sweep(now takt.Time) {
 	if now-l.swept < 1e9 {
 		return
@@ -223,31 +223,31 @@ func (l *Learner) sweep(now takt.Time) {
 	l.swept = now
 	var silent []uint64
 	for id, w := range l.workflows {
-		if silence := now - w.last; silence >= l.idle && (w.open == 0 || silence >= 10*l.idle) { // some never end
+		if silence := now - w.last; silence >= l.idle && (w.open == 0 || silence >= 10*l.idle) { // some calls never end
 			silent = append(silent, id)
 		}
 	}
-	slices.Sort(silent) // a map has no order, and what is learnt must not depend on it
+	slices.Sort(silent) // map order is random, and the learner must be deterministic
 	for _, id := range silent {
 		l.over(id, l.workflows[id])
 	}
 }
 
-// SetIdle changes how long a workflow may be silent.
+// SetIdle sets how long a workflow may be without a call.
 func (l *Learner) SetIdle(idle takt.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.idle = idle
 }
 
-// Idle is how long a workflow may be silent.
+// Idle returns how long a workflow may be without a call.
 func (l *Learner) Idle() takt.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.idle
 }
 
-// Knows counts agents, workflows under way, and workflows that are over.
+// Knows returns the numbers of agents, active workflows and ended workflows.
 func (l *Learner) Knows() (agents, underWay int, over uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"takt"
 )
 
-// The log is one JSON object a line: {"at": ns, "events": [{"arrived": {...}}, ...], "placed": {"Request", "Instance"}}.
-// Told to a router of takt in this order it gives the same placements; TestParity does so in C++.
+// The log has one JSON object per line: {"at": ns, "events": [{"arrived": {...}}, ...], "placed": {"Request",
+// "Instance"}}. A router of takt makes the same placements from the log; TestParity does so in C++.
 
 type wire struct {
 	At     takt.Time                    `json:"at"`
@@ -67,7 +67,7 @@ func (e Entry) MarshalJSON() ([]byte, error) {
 	return json.Marshal(line)
 }
 
-// UnmarshalJSON reads one.
+// UnmarshalJSON reads an entry.
 func (e *Entry) UnmarshalJSON(text []byte) error {
 	var line wire
 	if err := json.Unmarshal(text, &line); err != nil {
@@ -78,7 +78,7 @@ func (e *Entry) UnmarshalJSON(text []byte) error {
 		for name, raw := range told {
 			reader := readers[name]
 			if reader == nil {
-				return fmt.Errorf("events: %q is no event", name)
+				return fmt.Errorf("events: unknown event %q", name)
 			}
 			event, err := reader(raw)
 			if err != nil {
@@ -90,7 +90,7 @@ func (e *Entry) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// LogTo gives an Options.Log that writes lines. failed gets the first error, after which nothing more is written.
+// LogTo returns an Options.Log that writes lines. After the first error it calls failed and writes no more.
 func LogTo(to io.Writer, failed func(error)) func(Entry) {
 	var mu sync.Mutex
 	encoder, broken := json.NewEncoder(to), false

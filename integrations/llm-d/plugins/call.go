@@ -1,5 +1,6 @@
-// Package plugins is takt as plug-ins of llm-d's router: where a request goes (takt-scorer), which request of a flow is
-// next (takt-ordering-policy), and which flow (takt-fairness-policy). docs/howto/llm_d.md tells how to use them.
+// Package plugins provides takt as plug-ins of llm-d's router. They choose the engine of a request (takt-scorer), the
+// next request of a flow (takt-ordering-policy), and the next flow (takt-fairness-policy). docs/howto/llm_d.md
+// describes their use.
 package plugins
 
 import (
@@ -23,17 +24,17 @@ const (
 	FairnessType = "takt-fairness-policy"
 )
 
-// Register makes the plug-ins known to the router.
+// Register registers the plug-ins with the router.
 func Register() {
 	plugin.Register(ScorerType, plugin.StabilityAlpha, newScorer)
 	plugin.Register(OrderingType, plugin.StabilityAlpha, newOrdering)
 	plugin.Register(FairnessType, plugin.StabilityAlpha, newFairness)
 }
 
-// What one process has learnt is one, however many plug-ins ask.
+// learned is shared by all plug-ins of the process.
 var learned = fleet.NewLearner(60e9)
 
-// Whether caps that clients set are believed; one for all plug-ins.
+// useMaxTokens: whether limits set by clients bound the estimates; shared by all plug-ins.
 var useMaxTokens = func() *atomic.Bool {
 	var b atomic.Bool
 	b.Store(true)
@@ -44,7 +45,7 @@ func now() takt.Time { return takt.Time(time.Now().UnixNano()) }
 
 const callKey = "takt-call"
 
-// callOf a request: the first plug-in that sees it makes it, before flow control.
+// callOf returns the call of a request. The first plug-in creates it, before flow control.
 func callOf(request *scheduling.InferenceRequest) *fleet.Call {
 	if c := existing(request); c != nil {
 		return c
@@ -73,7 +74,7 @@ func existing(request *scheduling.InferenceRequest) *fleet.Call {
 	return nil
 }
 
-// lengths that an answer tells; output below 0: it failed, or its stream has no usage.
+// lengths returns the lengths in a response; output below 0: it failed, or its stream has no usage.
 func lengths(response *requestcontrol.Response) (prompt, output int) {
 	prompt, output = response.Usage.PromptTokens, response.Usage.CompletionTokens
 	if prompt == 0 && output == 0 {
@@ -82,7 +83,7 @@ func lengths(response *requestcontrol.Response) (prompt, output int) {
 	return prompt, output
 }
 
-// decoded parameters into to, which has the defaults. Faults name plug-in and field.
+// decoded reads parameters into to, which holds the defaults. Errors name the plug-in and the field.
 func decoded(kind, name string, parameters *json.Decoder, to any) error {
 	if parameters == nil {
 		return nil

@@ -17,15 +17,16 @@ import (
 	"takt-llm-d/fleet"
 )
 
-// FairnessParameters are those of takt-fairness-policy.
+// FairnessParameters configure takt-fairness-policy.
 type FairnessParameters struct {
-	// Policy is any of takt's; it may move, learn, and order groups: fair_share shares among flows.
+	// Policy is any policy of takt, including those with changing keys, learning or groups: fair_share shares among
+	// flows.
 	Policy string `json:"policy"`
-	// Group says what a flow is, where a request has no x-llm-d-inference-fairness-id: workflow, agent or tenant.
+	// Group defines the flow of a request without an x-llm-d-inference-fairness-id: workflow, agent or tenant.
 	Group string `json:"group"`
 }
 
-// fairness keeps all that wait in one queue of takt's, and the flow of its first request is next.
+// fairness keeps all waiting requests in one takt queue; the flow of its first request is next.
 type fairness struct {
 	name  plugin.TypedName
 	queue *takt.Queue
@@ -33,10 +34,10 @@ type fairness struct {
 
 	mu    sync.Mutex
 	flows map[string]*waiting
-	of    map[uint64]string // a request's flow
+	of    map[uint64]string // flow of a request
 }
 
-// waiting requests of a flow, oldest first.
+// waiting holds the requests of a flow, oldest first.
 type waiting struct {
 	ids   []uint64
 	since []takt.Time
@@ -73,10 +74,10 @@ func newFairness(name string, parameters *json.Decoder, _ plugin.Handle) (plugin
 
 func (f *fairness) TypedName() plugin.TypedName { return f.name }
 
-// NewState: there is none of a band's own, since the queue's order holds for all.
+// NewState returns nil: all bands share the queue's order.
 func (f *fairness) NewState(context.Context) any { return nil }
 
-// RequestHeader names the request's flow, and lets it wait.
+// RequestHeader sets the request's flow, and adds it to the queue.
 func (f *fairness) RequestHeader(_ context.Context, request *scheduling.InferenceRequest) error {
 	c := callOf(request)
 	flow := request.FairnessID
@@ -86,11 +87,11 @@ func (f *fairness) RequestHeader(_ context.Context, request *scheduling.Inferenc
 		}
 	}
 	if flow == "" {
-		flow = "default-flow" // as the router calls it
+		flow = "default-flow" // the router's name for it
 	}
 	at := now()
 	told := c.Request
-	told.Tenant = fleet.IDOf(flow) // what takt shares among
+	told.Tenant = fleet.IDOf(flow) // takt shares among tenants
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.queue.Push(&told, at); err != nil {
@@ -106,7 +107,7 @@ func (f *fairness) RequestHeader(_ context.Context, request *scheduling.Inferenc
 	return nil
 }
 
-// Pick the flow of takt's first request, among those that have something queued.
+// Pick returns the flow of takt's first request, among the flows with queued requests.
 func (f *fairness) Pick(_ context.Context, band flowcontrol.PriorityBandAccessor) (flowcontrol.FlowQueueAccessor, error) {
 	if band == nil {
 		return nil, nil
@@ -145,8 +146,8 @@ func (f *fairness) Pick(_ context.Context, band flowcontrol.PriorityBandAccessor
 	return oldest, nil
 }
 
-// forget drops requests that the router no longer has: it tells nobody of those that expire in a queue. What has come
-// within the last second may not have reached its queue yet.
+// forget drops requests that the router no longer has, because the router does not report requests that expire in a
+// queue. Requests of the last second may not have reached their queue yet.
 func (f *fairness) forget(queued map[string]flowcontrol.FlowQueueAccessor, at takt.Time) {
 	for flow, w := range f.flows {
 		there := 0
@@ -159,7 +160,7 @@ func (f *fairness) forget(queued map[string]flowcontrol.FlowQueueAccessor, at ta
 	}
 }
 
-// leave takes a request out of what waits.
+// leave removes a waiting request.
 func (f *fairness) leave(id uint64) {
 	f.queue.Erase(id)
 	f.unqueue(id)
@@ -183,7 +184,7 @@ func (f *fairness) unqueue(id uint64) {
 	}
 }
 
-// PreRequest: it runs.
+// PreRequest records that the request runs.
 func (f *fairness) PreRequest(_ context.Context, request *scheduling.InferenceRequest, _ *scheduling.SchedulingResult) error {
 	c := existing(request)
 	if c == nil {
@@ -200,7 +201,7 @@ func (f *fairness) PreRequest(_ context.Context, request *scheduling.InferenceRe
 	return err
 }
 
-// ResponseBody: what was served is charged to its flow.
+// ResponseBody charges the service to the request's flow.
 func (f *fairness) ResponseBody(_ context.Context, request *scheduling.InferenceRequest, response *requestcontrol.Response,
 	_ *datalayer.EndpointMetadata) {
 	c := existing(request)

@@ -10,7 +10,7 @@ import (
 
 const (
 	keyBits    = 13
-	keyWays    = 4 // slots in which an item may be: a line of a processor's cache
+	keyWays    = 4 // slots for an item: one cache line
 	keyMisses  = 1024
 	keyPeriod  = int64(5 * time.Second)
 	hashFactor = 0x9e3779b97f4a7c15
@@ -18,24 +18,24 @@ const (
 
 // keySlot is written once. It keeps the item alive, so that no other can have its address.
 type keySlot struct {
-	item unsafe.Pointer // atomic; it is there when the key is
+	item unsafe.Pointer // atomic; set before the key
 	key  float64
 }
 
 type keyTable struct {
 	slots  [1 << keyBits]keySlot
-	misses atomic.Int64 // items for which there was no slot
+	misses atomic.Int64 // items that found no slot
 }
 
-// taken is where the item of a slot whose key is being written will be.
+// taken is the item of a slot whose key is being written.
 var taken = unsafe.Pointer(new(int))
 
-// keys of items that were compared of late. A request keeps its key among its attributes, a concurrent map, and an item has
-// no room for one: this is a cache before it, by the address of the item. What has no slot costs a look into the attributes.
-// A table serves for some seconds, or until too many items have no slot, so that items that are gone are not kept for ever.
+// keys caches the keys of recently compared items, by address. A request stores its key among its attributes, which are
+// a concurrent map, and an item has no field for one. An item without a slot costs a lookup in the attributes. A table
+// is replaced after some seconds, or after too many misses, so that it does not keep items alive forever.
 type keys struct {
 	table atomic.Pointer[keyTable]
-	since atomic.Int64 // when the table was begun [ns]
+	since atomic.Int64 // start of the table [ns]
 }
 
 func newKeys() *keys {
@@ -44,7 +44,7 @@ func newKeys() *keys {
 	return k
 }
 
-// fresh begins a new table where this one is old.
+// fresh replaces the table if it is old.
 func (k *keys) fresh(now int64) {
 	since := k.since.Load()
 	if now-since >= keyPeriod && k.since.CompareAndSwap(since, now) {
@@ -52,7 +52,7 @@ func (k *keys) fresh(now int64) {
 	}
 }
 
-// of an item. The second word of an interface is where its value is.
+// of returns the key of an item. The second word of an interface points to its value.
 func (k *keys) of(t *keyTable, item flowcontrol.QueueItemAccessor) float64 {
 	at := (*[2]unsafe.Pointer)(unsafe.Pointer(&item))[1]
 	home := uint64(uintptr(at)) * hashFactor >> (64 - keyBits)

@@ -10,7 +10,7 @@ import (
 	"takt-llm-d/fleet"
 )
 
-// collector tells what a fleet and the learner know, whenever Prometheus asks.
+// collector reports the figures of a fleet and the learner to Prometheus.
 type collector struct{ fleet *fleet.Fleet }
 
 func described(name, help string, labels ...string) *prometheus.Desc {
@@ -18,14 +18,14 @@ func described(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
-	scored    = described("scored_total", "Requests that the placement has scored endpoints for.")
+	scored    = described("scored_total", "Requests for which the placement has scored endpoints.")
 	placed    = described("placed_total", "Requests that were sent to an endpoint.")
-	ended     = described("ended_total", "Requests whose answer has ended, by how.", "how")
-	inFlight  = described("in_flight", "Requests that were sent to an endpoint, and have not ended.")
+	ended     = described("ended_total", "Requests whose answer has ended, by kind of end.", "how")
+	inFlight  = described("in_flight", "Requests that were sent to an endpoint and have not ended.")
 	endpoints = described("endpoints", "Endpoints that the placement knows.")
-	agents    = described("learned_agents", "Agents whose answers' lengths are learnt.")
-	underWay  = described("learned_workflows", "Workflows that are under way.")
-	over      = described("learned_workflows_ended_total", "Workflows that were learnt from.")
+	agents    = described("learned_agents", "Agents with learned lengths of answers.")
+	underWay  = described("learned_workflows", "Active workflows.")
+	over      = described("learned_workflows_ended_total", "Ended workflows that the learner has used.")
 	counted   = described("router_total", "Counters of takt's router, by name (docs/reference/stats.md).", "counter")
 )
 
@@ -55,7 +55,7 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// measured adds them to the router's. A second scorer has none of its own.
+// measured registers the metrics with the router. Only the first scorer has metrics.
 func measured(handle plugin.Handle, f *fleet.Fleet) error {
 	recorder := handle.Metrics()
 	if recorder == nil {

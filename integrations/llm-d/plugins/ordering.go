@@ -15,13 +15,13 @@ import (
 	"takt"
 )
 
-// OrderingParameters are those of takt-ordering-policy.
+// OrderingParameters configure takt-ordering-policy.
 type OrderingParameters struct {
-	// Policy is one of takt's whose keys stay as they are, such as "stjf", "sjf", "edf", "workflow_fcfs" or "priority".
+	// Policy is a policy of takt with fixed keys, such as "stjf", "sjf", "edf", "workflow_fcfs" or "priority".
 	Policy string `json:"policy"`
 }
 
-// ordering is a policy whose keys stay as they are: the router's queue is a heap, in which nothing moves by itself.
+// ordering is a policy with fixed keys: the router's queue is a heap, which does not reorder its items.
 type ordering struct {
 	name   plugin.TypedName
 	ranker *takt.Ranker
@@ -45,13 +45,13 @@ func newOrdering(name string, parameters *json.Decoder, _ plugin.Handle) (plugin
 	}
 	if traits := ranker.Traits(); traits != takt.Fixed {
 		ranker.Close()
-		return nil, fmt.Errorf("%s %q: policy: %q is no order for a heap, in which a key must stay as it is: %s",
+		return nil, fmt.Errorf("%s %q: policy: %q is unsupported; expected a policy with fixed keys: %s",
 			OrderingType, name, p.Policy, reasons(traits))
 	}
 	return &ordering{plugin.TypedName{Type: OrderingType, Name: name}, ranker, newKeys()}, nil
 }
 
-// reasons why keys of these traits move.
+// reasons explains why keys with these traits change.
 func reasons(traits takt.Traits) string {
 	text := ""
 	for _, r := range [...]struct {
@@ -60,10 +60,10 @@ func reasons(traits takt.Traits) string {
 	}{
 		{takt.Moving, "every key moves with time"},
 		{takt.Timed, "keys change at times of their own"},
-		{takt.Groups, "requests go by their groups, which " + FairnessType + " can do"},
+		{takt.Groups, "requests rank by group, which " + FairnessType + " can do"},
 		{takt.Learns, "keys depend on what was served before, which " + FairnessType + " can do"},
 		{takt.Pressure, "keys depend on what keeps requests out of the engines"},
-		{takt.Ages, "what waits for long is promoted"},
+		{takt.Ages, "long waits are promoted"},
 	} {
 		if traits&r.trait != 0 {
 			if text != "" {
@@ -77,7 +77,7 @@ func reasons(traits takt.Traits) string {
 
 func (o *ordering) TypedName() plugin.TypedName { return o.name }
 
-// RequestHeader reads the key, once a request, before it is queued.
+// RequestHeader computes the key once per request, before it is queued.
 func (o *ordering) RequestHeader(_ context.Context, request *scheduling.InferenceRequest) error {
 	c := callOf(request)
 	at := now()
@@ -99,7 +99,7 @@ func keyOf(item flowcontrol.QueueItemAccessor) float64 {
 	return math.Inf(1)
 }
 
-// Less compares keys, of equal ones the time of arrival.
+// Less compares keys, then times of arrival.
 func (o *ordering) Less(a, b flowcontrol.QueueItemAccessor) bool {
 	if a == nil || b == nil {
 		return a != nil
@@ -111,7 +111,7 @@ func (o *ordering) Less(a, b flowcontrol.QueueItemAccessor) bool {
 	return a.EnqueueTime().Before(b.EnqueueTime())
 }
 
-// ResponseBody learns, where no other plug-in has.
+// ResponseBody learns from the response, unless another plug-in has.
 func (o *ordering) ResponseBody(_ context.Context, request *scheduling.InferenceRequest, response *requestcontrol.Response,
 	_ *datalayer.EndpointMetadata) {
 	if c := existing(request); c != nil && response.EndOfStream {

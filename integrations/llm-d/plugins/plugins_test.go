@@ -95,7 +95,7 @@ func TestFaultsOfAConfigurationAreNamed(t *testing.T) {
 func TestOrderIsTheKeys(t *testing.T) {
 	o := made[*ordering](t, newOrdering, `{"policy": "priority"}`)
 	var items []flowcontrol.QueueItemAccessor
-	for i, priority := range []int{0, 5, -5, 5} { // of the router's: larger is sooner
+	for i, priority := range []int{0, 5, -5, 5} { // in the router a larger priority runs sooner
 		r := request(fmt.Sprint("o", i), fmt.Sprint("ow", i), "x", true)
 		r.Objectives.Priority = priority
 		if err := o.RequestHeader(background, r); err != nil {
@@ -119,7 +119,7 @@ func TestOrderIsTheKeys(t *testing.T) {
 	}
 }
 
-// More items than the cache has slots, compared by goroutines while it is begun anew: each has the key of its request.
+// More items than cache slots, compared by goroutines while the cache is replaced: each has its request's key.
 func TestKeysAreThoseOfTheRequests(t *testing.T) {
 	o := made[*ordering](t, newOrdering, `{"policy": "priority"}`)
 	var items []flowcontrol.QueueItemAccessor
@@ -157,7 +157,7 @@ func priorityOf(i flowcontrol.QueueItemAccessor) int {
 	return i.OriginalRequest().InferenceRequest().Objectives.Priority
 }
 
-// A request through the scorer's hooks: its endpoint, its end, its metrics.
+// A request runs through the scorer's hooks: its endpoint, its end, its metrics.
 func TestScorerFollowsARequest(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	handle := plugin.NewEppHandle(background, nil, plugin.WithMetricsRecorder(registry))
@@ -210,7 +210,8 @@ func TestScorerFollowsARequest(t *testing.T) {
 	}
 }
 
-// An answer that says it is another engine's: the one that was meant has no place until it reports again, and has the call no more.
+// An answer comes from another engine: the chosen one receives no calls until its next report, and no longer has the
+// call.
 func TestScorerHearsOfRetries(t *testing.T) {
 	s := made[*scorer](t, newScorer, `{"placement": "least_loaded"}`)
 	there := engines(2)
@@ -260,7 +261,7 @@ func TestScorerHearsOfRetries(t *testing.T) {
 	}
 }
 
-// A router's Envoy sends a request again, under the same id, before its first try has ended: what is told of either is its own.
+// Envoy retries a request under the same id before its first try has ended; events of one do not affect the other.
 func TestARequestThatIsSentAgainIsAnotherCall(t *testing.T) {
 	s := made[*scorer](t, newScorer, `{"placement": "least_outstanding_tokens"}`)
 	there := engines(2)
@@ -290,7 +291,7 @@ func TestARequestThatIsSentAgainIsAnotherCall(t *testing.T) {
 	}
 }
 
-// The router has the maps of scores for itself until it has picked.
+// The router uses the maps of scores until it has picked.
 func TestMapsAreUsedAgainOnlyWhenTheyWereRead(t *testing.T) {
 	s := made[*scorer](t, newScorer, `{}`)
 	var group sync.WaitGroup
@@ -312,7 +313,7 @@ func TestMapsAreUsedAgainOnlyWhenTheyWereRead(t *testing.T) {
 						}
 					}
 				}
-				if i%5 > 0 { // the others do not come so far
+				if i%5 > 0 { // the others end earlier
 					if err := s.PreRequest(background, r, &scheduling.SchedulingResult{}); err != nil {
 						t.Error(err)
 					}
@@ -331,7 +332,7 @@ func band(flows map[string]*scheduling.InferenceRequest) flowcontrol.PriorityBan
 	}}
 }
 
-// The flow that was served less is next.
+// The flow with less service is next.
 func TestFairnessSharesAmongFlows(t *testing.T) {
 	f := made[*fairness](t, newFairness, `{"policy": "fair_share", "group": "tenant"}`)
 	queued := map[string]*scheduling.InferenceRequest{}
@@ -345,7 +346,7 @@ func TestFairnessSharesAmongFlows(t *testing.T) {
 		}
 		queued[tenant] = r
 	}
-	for range 3 { // a flow that is empty for a moment has no arrears
+	for range 3 { // a briefly empty flow has no arrears
 		push("greedy")
 		push("modest")
 	}
@@ -369,18 +370,18 @@ func TestFairnessSharesAmongFlows(t *testing.T) {
 	if len(f.of) != 6 || f.queue.Len() != 6 {
 		t.Errorf("%d and %d are left", len(f.of), f.queue.Len())
 	}
-	// What the router has dropped by itself does not stay.
+	// Requests that the router has dropped do not stay.
 	delete(queued, "greedy")
 	time.Sleep(1100 * time.Millisecond)
 	push("other")
-	if _, err := f.Pick(background, band(queued)); err != nil || len(f.of) != 2 { // one that it still has, and what is new
+	if _, err := f.Pick(background, band(queued)); err != nil || len(f.of) != 2 { // one that it still has, and the new one
 		t.Errorf("%v: %d are left", err, len(f.of))
 	}
 }
 
 // ---- cost -----------------------------------------------------------------------------------------------------------
 
-// One request's scores of n endpoints: takt's scorer, its part without the map that the interface wants, and llm-d's
+// The scores of n endpoints for one request: takt's scorer, the same without the map of the interface, and llm-d's
 // queue-scorer.
 func BenchmarkScorer(b *testing.B) {
 	for _, n := range []int{10, 100, 1000} {
@@ -454,8 +455,8 @@ func BenchmarkLess(b *testing.B) {
 	}
 }
 
-// A request into a queue of 1,000 of the router's, and the first one out. Its items come by turns, so that most have been
-// forgotten meanwhile.
+// Pushes a request into a router's queue of 1,000, and pops the first one. The items rotate, so that most have left the
+// cache.
 func BenchmarkQueue(b *testing.B) {
 	takts := made[*ordering](b, newOrdering, `{"policy": "priority"}`)
 	all := items(b, takts, 1<<15)

@@ -17,26 +17,26 @@ import (
 	"takt-llm-d/replica"
 )
 
-// Replicas names the log that several routers of one fleet share: docs/howto/llm_d_replicas.md.
+// Replicas configures the log that several routers of one fleet share: docs/howto/llm_d_replicas.md.
 type Replicas struct {
-	// URL of a server of Valkey or Redis 7, redis://user:password@host:6379/0; empty: what TAKT_REPLICAS_URL says.
+	// URL of a Valkey or Redis 7 server, redis://user:password@host:6379/0; empty: the value of TAKT_REPLICAS_URL.
 	URL string `json:"url"`
-	// Stream that the routers of this fleet share, and no others.
+	// Stream of this fleet's routers; no other routers may use it.
 	Stream string `json:"stream"`
-	// LeaseSeconds: a router that is silent for so long is dead, and what it had in flight has failed; 0: 10.
+	// LeaseSeconds: silence after which a router is dead and its requests in flight have failed; 0: 10.
 	LeaseSeconds float64 `json:"leaseSeconds"`
-	// MarkEvery so many records a snapshot is kept, and what is older than two of them dropped; 0: 20,000.
+	// MarkEvery: records between snapshots; records older than the last two snapshots are dropped; 0: 20,000.
 	MarkEvery int `json:"markEvery"`
 }
 
-var sharing atomic.Bool // what was learnt is the process's, and can follow one log
+var sharing atomic.Bool // the process has one learner, which can follow one log
 
-// share has the fleet, and what is learnt, follow the log until the router ends.
+// share makes the fleet and the learner follow the log until the router ends.
 func (r *Replicas) share(ctx context.Context, handle plugin.Handle, f *fleet.Fleet) error {
 	url := r.URL
 	if url == "" {
 		if url = os.Getenv("TAKT_REPLICAS_URL"); url == "" {
-			return errors.New("replicas: url is empty, and so is TAKT_REPLICAS_URL")
+			return errors.New("replicas: url is empty; set it or TAKT_REPLICAS_URL")
 		}
 	}
 	if !(r.LeaseSeconds >= 0 && r.LeaseSeconds <= 3600) {
@@ -51,7 +51,7 @@ func (r *Replicas) share(ctx context.Context, handle plugin.Handle, f *fleet.Fle
 	}
 	if sharing.Swap(true) {
 		shared.Close()
-		return errors.New("replicas: another takt-scorer of this router has them already")
+		return errors.New("replicas: another takt-scorer of this router uses replicas already")
 	}
 	it := replica.New(shared, f, learned, replica.Options{Lease: time.Duration(r.LeaseSeconds * 1e9), MarkEvery: r.MarkEvery,
 		Failed: func(err error) { log.Log.Error(err, "the log of the replicas", "stream", r.Stream) }})
@@ -70,9 +70,9 @@ func (r *Replicas) share(ctx context.Context, handle plugin.Handle, f *fleet.Fle
 type sharedCollector struct{ replica *replica.Replica }
 
 var (
-	connected = described("log_connected", "1: the log of the replicas is followed.")
-	pending   = described("log_pending", "Items that the log has not taken and given back yet.")
-	logItems  = described("log_items_total", "Items and records of the log, by what became of them.", "what")
+	connected = described("log_connected", "1: this router follows the log of the replicas.")
+	pending   = described("log_pending", "Items that have not come back from the log yet.")
+	logItems  = described("log_items_total", "Items and records of the log, by outcome.", "what")
 )
 
 func (c sharedCollector) Describe(to chan<- *prometheus.Desc) {

@@ -33,7 +33,7 @@ func TestReplicasFaultsAreNamed(t *testing.T) {
 	}
 }
 
-// A scorer whose parameters name a real server: what happens comes back through it.
+// A scorer follows a real server named in its parameters.
 func TestScorerFollowsTheLog(t *testing.T) {
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -67,7 +67,7 @@ func TestScorerFollowsTheLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, there := p.(*scorer), engines(3)
-	// A log that answers late counts as one that cannot be reached, for a while.
+	// A log that answers late counts as disconnected for a while.
 	followed := func() bool {
 		families, err := registry.Gather()
 		if err != nil {

@@ -20,20 +20,20 @@ import (
 	"takt-llm-d/fleet"
 )
 
-// ScorerParameters are those of takt-scorer.
+// ScorerParameters configure takt-scorer.
 type ScorerParameters struct {
 	// Placement is one of docs/howto/router.md, with its options.
 	Placement string `json:"placement"`
-	// TokenSecondsLabel is an endpoint's label that tells its seconds of an output token at full batch, over that batch.
-	// Where it has none, it is learnt of the answers.
+	// TokenSecondsLabel is an endpoint's label with the seconds per output token at full batch, divided by the batch
+	// size. Without it, the value is learned from answers.
 	TokenSecondsLabel string `json:"tokenSecondsLabel"`
-	// WorkflowIdleSeconds: a workflow that nothing was heard of for so long is over.
+	// WorkflowIdleSeconds: time without a call after which a workflow has ended.
 	WorkflowIdleSeconds float64 `json:"workflowIdleSeconds"`
-	// UseMaxTokens: the cap that a client sets on its answer bounds what is expected of it.
+	// UseMaxTokens: a client's limit on its answer bounds the estimate.
 	UseMaxTokens bool `json:"useMaxTokens"`
-	// LogFile takes what the placement is told, one JSON object a line; empty: none.
+	// LogFile receives the events of the placement, one JSON object per line; empty: none.
 	LogFile string `json:"logFile"`
-	// Replicas of the router that share what they know; nil: it is alone.
+	// Replicas of the router that share their state; nil: this router is alone.
 	Replicas *Replicas `json:"replicas"`
 }
 
@@ -45,10 +45,10 @@ type scorer struct {
 
 	mu    sync.Mutex
 	known map[datalayer.ID]*fleet.Slot
-	order []slotOf // of the newest request
+	order []slotOf // endpoints of the newest request
 	swept time.Time
-	pool  sync.Pool // of scores
-	maps  sync.Pool // of maps that the router has done with
+	pool  sync.Pool // slices of scores
+	maps  sync.Pool // maps that the router no longer uses
 }
 
 type slotOf struct {
@@ -80,7 +80,7 @@ func newScorer(name string, parameters *json.Decoder, handle plugin.Handle) (plu
 		if err != nil {
 			return nil, fmt.Errorf("%s %q: logFile: %w", ScorerType, name, err)
 		}
-		options.Log = fleet.LogTo(file, func(err error) { log.Log.Error(err, "logFile ends here", "plugin", name) })
+		options.Log = fleet.LogTo(file, func(err error) { log.Log.Error(err, "logFile: no more lines are written", "plugin", name) })
 	}
 	f, err := fleet.New(options)
 	if err != nil {
@@ -113,16 +113,16 @@ func newScorer(name string, parameters *json.Decoder, handle plugin.Handle) (plu
 
 func (s *scorer) TypedName() plugin.TypedName { return s.name }
 
-// Category: some placements prefer where a workflow's context is, others the emptier engine.
+// Category is Balance: some placements prefer the engine with a workflow's context, others the emptier one.
 func (s *scorer) Category() scheduling.ScorerCategory { return scheduling.Balance }
 
-// asked is the endpoints of a request, for the fleet.
+// asked holds the endpoints of a request, for the fleet.
 type asked struct {
 	*scorer
 	endpoints []scheduling.Endpoint
 }
 
-// Engine i's slot. The next request mostly names the same ones in the same order.
+// Engine returns engine i's slot. The next request mostly has the same endpoints in the same order.
 func (a asked) Engine(i int, of func(string) *fleet.Slot) (*fleet.Slot, int64) {
 	e := a.endpoints[i]
 	id := &e.GetMetadata().ID
@@ -149,7 +149,7 @@ func (a asked) Report(i int) (fleet.Report, float64) {
 	return reportOf(e.GetMetrics()), a.tokenSeconds(e.GetMetadata())
 }
 
-// sweep drops endpoints that are gone, once a second at most.
+// sweep drops endpoints that are gone, at most once a second.
 func (s *scorer) sweep(ctx context.Context) {
 	s.mu.Lock()
 	due := time.Since(s.swept) >= time.Second
@@ -159,7 +159,7 @@ func (s *scorer) sweep(ctx context.Context) {
 	s.mu.Unlock()
 	if due && s.pods != nil {
 		names := s.pods()
-		if len(names) == 0 { // no source of endpoints was configured, or there are none
+		if len(names) == 0 { // no source of endpoints, or no endpoints
 			names = nil
 		}
 		s.complain(ctx, s.fleet.Gone(names, now()))
@@ -168,11 +168,11 @@ func (s *scorer) sweep(ctx context.Context) {
 
 func (s *scorer) complain(ctx context.Context, err error) {
 	if err != nil {
-		log.FromContext(ctx).Error(err, "the placement was not told", "plugin", s.name)
+		log.FromContext(ctx).Error(err, "the placement rejected an event", "plugin", s.name)
 	}
 }
 
-// Score gives the placement's choice 1, every other endpoint less, and one that has no place 0.
+// Score gives the placement's choice 1, every other endpoint less, and an endpoint without room 0.
 func (s *scorer) Score(ctx context.Context, request *scheduling.InferenceRequest,
 	endpoints []scheduling.Endpoint) map[scheduling.Endpoint]float64 {
 	s.sweep(ctx)
@@ -194,15 +194,15 @@ func (s *scorer) Score(ctx context.Context, request *scheduling.InferenceRequest
 
 const lentKey = "takt-scores"
 
-// lent maps that the router may still read.
+// lent returns maps that the router may still read.
 func lent(request *scheduling.InferenceRequest) []map[scheduling.Endpoint]float64 {
 	kept, _ := request.GetAttribute(lentKey)
 	maps, _ := kept.([]map[scheduling.Endpoint]float64)
 	return maps
 }
 
-// takeBack the maps of a request: the router has picked, and reads them no more. Those of a request that does not come so
-// far are left to the collector.
+// takeBack returns a request's maps to the pool, because the router has picked. The garbage collector frees the maps of
+// requests that end earlier.
 func (s *scorer) takeBack(request *scheduling.InferenceRequest) {
 	for _, scores := range lent(request) {
 		clear(scores)
@@ -211,14 +211,14 @@ func (s *scorer) takeBack(request *scheduling.InferenceRequest) {
 	request.PutAttribute(lentKey, nil)
 }
 
-// scored into to, which grows. Where the placement is at fault, all are 0.
+// scored writes the scores into to, which grows. If the placement fails, all are 0.
 func (s *scorer) scored(request *scheduling.InferenceRequest, endpoints []scheduling.Endpoint,
 	to []float64) ([]float64, error) {
 	if cap(to) < len(endpoints) {
 		to = make([]float64, len(endpoints))
 	}
 	to = to[:len(endpoints)]
-	s.mu.Lock() // of the slots; the fleet has one of its own
+	s.mu.Lock() // guards the slots; the fleet has its own lock
 	defer s.mu.Unlock()
 	err := s.fleet.Score(callOf(request), asked{s, endpoints}, now(), to)
 	if err != nil {
@@ -255,7 +255,7 @@ func (s *scorer) RequestHeader(_ context.Context, request *scheduling.InferenceR
 	return nil
 }
 
-// PreRequest: the router has picked, this endpoint or another.
+// PreRequest reports the endpoint that the router has picked.
 func (s *scorer) PreRequest(ctx context.Context, request *scheduling.InferenceRequest,
 	result *scheduling.SchedulingResult) error {
 	s.takeBack(request)
@@ -273,13 +273,13 @@ func (s *scorer) ResponseHeader(ctx context.Context, request *scheduling.Inferen
 	if c == nil {
 		return
 	}
-	// Envoy's retries are not told to the router but by this header, where its route says include_attempt_count_in_response.
+	// The router learns of Envoy's retries only from this header, if the route sets include_attempt_count_in_response.
 	attempts, err := strconv.Atoi(response.Headers["x-envoy-attempt-count"])
 	moved := err == nil && attempts > 1
 	if moved || strings.HasPrefix(response.Headers[":status"], "5") {
 		s.fleet.Refused(c)
 	}
-	if moved { // to an engine that nobody names: it is not where it was placed
+	if moved { // to an unknown engine
 		s.complain(ctx, s.fleet.Ended(c, 0, -1, now()))
 	}
 }
@@ -291,7 +291,7 @@ func (s *scorer) ResponseBody(ctx context.Context, request *scheduling.Inference
 		return
 	}
 	if !response.EndOfStream {
-		if response.StartOfStream { // not its headers, which engines send before they have begun with it
+		if response.StartOfStream { // not its headers, which engines send before they run the request
 			s.complain(ctx, s.fleet.Started(c, now()))
 		}
 		return

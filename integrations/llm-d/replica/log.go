@@ -1,6 +1,6 @@
-// Package replica keeps what several routers of one fleet know the same: what is in flight, and what was learnt. Each
-// publishes what happens to it on one ordered log, and each follows that log; the log alone decides, so that replicas which
-// have followed it to the same place agree bit for bit. docs/howto/llm_d_replicas.md
+// Package replica keeps the state of several routers of one fleet equal: requests in flight and learned estimates. Each
+// router publishes its events on one ordered log, and each follows that log. Only the log changes the state, so
+// replicas at the same position agree bit for bit. docs/howto/llm_d_replicas.md
 package replica
 
 import (
@@ -9,36 +9,36 @@ import (
 	"time"
 )
 
-// Record is a value of a log, where it is, and when the log took it, by the log's own clock, which never goes back.
+// Record is a value of a log, its position, and the time of the log's own clock, which never goes back.
 type Record struct {
 	Position string
 	At       time.Time
 	Value    []byte
 }
 
-// Log is an ordered log of values, with one snapshot beside it. A stream of Valkey or Redis is one (OpenRedis); a partition
-// of Kafka with a compacted topic beside it, or a JetStream of NATS with a key-value bucket, can be.
+// Log is an ordered log of values with one snapshot. OpenRedis implements it on a stream of Valkey or Redis. A Kafka
+// partition with a compacted topic, or a NATS JetStream with a key-value bucket, could implement it.
 type Log interface {
-	// Append puts values at the end, in their order. After an error some of them may be there.
+	// Append appends values in order. After an error some of them may be in the log.
 	Append(ctx context.Context, values [][]byte) error
-	// Read gives at most so many records behind a position ("": from the first on). Where there are none it waits, and
-	// gives none. ErrTrimmed, ErrLost, or the log cannot be reached now.
+	// Read returns at most `most` records after a position ("": from the first). If there are none, it waits, and
+	// returns none. Errors: ErrTrimmed, ErrLost, or the log is unreachable.
 	Read(ctx context.Context, after string, most int, wait time.Duration) ([]Record, error)
-	// Before says whether a position is before another.
+	// Before returns whether position a is before b.
 	Before(a, b string) bool
-	// Save keeps a snapshot of the state behind a position, unless one of a later position is kept.
+	// Save keeps a snapshot of the state at a position, unless a later one is kept.
 	Save(ctx context.Context, position string, snapshot []byte) error
-	// Load gives the newest snapshot; position "": there is none.
+	// Load returns the newest snapshot; position "": none.
 	Load(ctx context.Context) (position string, snapshot []byte, err error)
-	// Trim drops what lies before a position.
+	// Trim drops the records before a position.
 	Trim(ctx context.Context, before string) error
 	Close() error
 }
 
 var (
-	// ErrTrimmed: records behind the position were dropped. A snapshot has what they told.
+	// ErrTrimmed means that records after the position were dropped. A snapshot contains them.
 	ErrTrimmed = errors.New("the log was trimmed beyond this position")
-	// ErrLost: the log does not have the record at the position, and has not trimmed it: it lost its end, or all.
-	// Said once; the next read goes on behind the position.
-	ErrLost = errors.New("the log has lost what was read of it")
+	// ErrLost means that the log lost the record at the position without trimming it. It is returned once; the next
+	// read continues after the position.
+	ErrLost = errors.New("the log has lost records")
 )

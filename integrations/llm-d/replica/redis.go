@@ -19,11 +19,11 @@ import (
 type redisLog struct {
 	client *redis.Client
 	stream string
-	doubt  atomic.Bool // the server may be another than before
+	doubt  atomic.Bool // the server may have been replaced
 }
 
-// OpenRedis is the log of a stream, such as "takt:fleet", of the server of a URL: redis://user:password@host:6379/0. The
-// server need not be there yet.
+// OpenRedis returns the log of a stream, such as "takt:fleet", on the server at a URL:
+// redis://user:password@host:6379/0. The server may start later.
 func OpenRedis(url, stream string) (Log, error) {
 	options, err := redis.ParseURL(url)
 	if err != nil {
@@ -32,14 +32,14 @@ func OpenRedis(url, stream string) (Log, error) {
 	if stream == "" {
 		return nil, errors.New("log: stream is empty")
 	}
-	options.MaxRetries = -1 // a connection that ended is told: the server may have begun anew
+	options.MaxRetries = -1 // errors must surface: the server may have restarted
 	options.DialerRetries = 1
 	quiet.Do(func() { redis.SetLogger(logger{}) })
 	options.DialTimeout, options.ReadTimeout, options.WriteTimeout = time.Second, 3*time.Second, 3*time.Second
 	return &redisLog{client: redis.NewClient(options), stream: stream}, nil
 }
 
-// logger drops the client's line about each failed attempt to connect: an outage is told once, to Options.Failed.
+// logger drops the client's line per failed connection: Options.Failed reports an outage once.
 type logger struct{}
 
 var quiet sync.Once
@@ -88,23 +88,23 @@ func (l *redisLog) Read(ctx context.Context, after string, most int, wait time.D
 	}
 	var records []Record
 	for _, message := range streams[0].Messages {
-		value, _ := message.Values["v"].(string) // without one the record is malformed, and counted
+		value, _ := message.Values["v"].(string) // a missing value is a malformed record, and counted
 		ms, _, _ := strings.Cut(message.ID, "-")
 		at, err := strconv.ParseInt(ms, 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("the log has a record at %q", message.ID)
+			return nil, fmt.Errorf("the log has a record with the invalid id %q", message.ID)
 		}
 		records = append(records, Record{message.ID, time.UnixMilli(at), []byte(value)})
 	}
-	if after != "0-0" { // was something trimmed before it was read?
-		if err := l.verify(ctx, after); err != nil && !errors.Is(err, ErrLost) { // which is told when it is first seen
+	if after != "0-0" { // detects records trimmed before they were read
+		if err := l.verify(ctx, after); err != nil && !errors.Is(err, ErrLost) { // reported when first seen
 			return nil, err
 		}
 	}
 	return records, nil
 }
 
-// verify says whether the records behind a position are all there.
+// verify checks that all records after a position are present.
 func (l *redisLog) verify(ctx context.Context, position string) error {
 	at, err := l.client.XRange(ctx, l.stream, position, position).Result()
 	if err != nil {
@@ -122,7 +122,7 @@ func (l *redisLog) verify(ctx context.Context, position string) error {
 	if l.Before(position, info.FirstEntry.ID) && info.EntriesAdded > info.Length {
 		return ErrTrimmed
 	}
-	return ErrLost // nothing was ever trimmed, or it ends before the position
+	return ErrLost // nothing was trimmed, or the log ends before the position
 }
 
 // Before compares ids of a stream, MS-NUMBER.
@@ -161,7 +161,7 @@ func (l *redisLog) Save(ctx context.Context, position string, snapshot []byte) e
 		_, err = tx.TxPipelined(ctx, func(p redis.Pipeliner) error { return p.Set(ctx, key, text, 0).Err() })
 		return err
 	}
-	for range 5 { // another router may save just now
+	for range 5 { // another router may be saving
 		if err = l.client.Watch(ctx, change, key); !errors.Is(err, redis.TxFailedErr) {
 			break
 		}

@@ -17,7 +17,7 @@ import (
 	"takt-llm-d/fleet"
 )
 
-// server is a real one, on a port of its own.
+// server is a real server on its own port.
 type server struct {
 	t      *testing.T
 	path   string
@@ -27,7 +27,7 @@ type server struct {
 	run    *exec.Cmd
 }
 
-// redis starts a server, or skips. keep: what it was told outlives it.
+// redisServer starts a server, or skips the test. keep: its data survives it.
 func redisServer(t *testing.T, keep bool) *server {
 	t.Helper()
 	s := &server{t: t, folder: t.TempDir(), more: []string{"--save", "", "--appendonly", "no"}}
@@ -168,8 +168,8 @@ func TestRedisIsALog(t *testing.T) {
 	}
 }
 
-// The server is killed and started again while two replicas work, with what it was told and without: they go on, and
-// know all in the end, as does one that comes then.
+// The server is killed and restarted while two replicas work, with and without its data. Both continue, and in the end
+// they and a later replica know everything.
 func TestTheServerIsRestarted(t *testing.T) {
 	for _, keep := range []bool{true, false} {
 		s := redisServer(t, keep)
@@ -210,9 +210,9 @@ func TestTheServerIsRestarted(t *testing.T) {
 	}
 }
 
-// A process that is killed in the middle of its work: what it had published is known, and what it had in flight ends.
+// A process is killed at work: its published items are known, and its requests in flight end.
 func TestAProcessIsKilled(t *testing.T) {
-	if url := os.Getenv("TAKT_TEST_LOG"); url != "" { // this is it
+	if url := os.Getenv("TAKT_TEST_LOG"); url != "" { // this is the child process
 		log, err := OpenRedis(url, "takt:test")
 		if err != nil {
 			t.Fatal(err)
@@ -261,7 +261,7 @@ func TestAProcessIsKilled(t *testing.T) {
 	}
 }
 
-// From what happens here to what is known here, by way of the server.
+// The time from an event to its effect, through the server.
 func BenchmarkPublishAndFollow(b *testing.B) {
 	log, err := OpenRedis(os.Getenv("TAKT_BENCH_LOG"), "takt:bench")
 	if os.Getenv("TAKT_BENCH_LOG") == "" || err != nil {

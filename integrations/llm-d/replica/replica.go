@@ -13,16 +13,16 @@ import (
 	"takt-llm-d/fleet"
 )
 
-// Options of a replica; what is zero has its default.
+// Options of a replica; zero values have defaults.
 type Options struct {
-	Name        string        // of this router, another one at each start; empty: 16 random digits
-	Lease       time.Duration // a router that is silent for so long is dead, and what it had in flight has failed; 10 s
-	Expire      time.Duration // nothing is in flight for longer; 1 h
-	MarkEvery   int           // records between two snapshots, two of which the log keeps; 20,000
-	ReportEvery time.Duration // an engine's own counts are published no more often, by all routers together; 500 ms
-	Patience    time.Duration // without the log for so long, what happens here counts here at once; 250 ms
-	MostPending int           // items that wait for the log; beyond them new ones are dropped, and counted; 100,000
-	Failed      func(error)   // hears of what is wrong with the log; nil: nobody
+	Name        string        // name of this router, new at each start; empty: 16 random digits
+	Lease       time.Duration // silence after which a router is dead and its requests in flight have failed; 10 s
+	Expire      time.Duration // longest time in flight; 1 h
+	MarkEvery   int           // records between snapshots, of which the log keeps two; 20,000
+	ReportEvery time.Duration // least time between an engine's reports, over all routers; 500 ms
+	Patience    time.Duration // time without the log after which events apply locally; 250 ms
+	MostPending int           // maximum items waiting for the log; further ones are dropped and counted; 100,000
+	Failed      func(error)   // called with errors of the log; nil: ignored
 }
 
 func (o Options) filled() Options {
@@ -54,17 +54,17 @@ func (o Options) filled() Options {
 
 // Counts since creation.
 type Counts struct {
-	Published, Dropped             uint64 // items of this router; those for which there was no room
+	Published, Dropped             uint64 // items of this router; items dropped for lack of room
 	Followed, Duplicates           uint64 // records
 	Malformed                      uint64 // records that were skipped
-	Marks, Saved, Restored         uint64 // snapshots: taken, kept in the log, begun from
-	Lost, Outages, Diverged, Swept uint64 // ends of the log that it lost; times without it; other states; requests left by dead routers
+	Marks, Saved, Restored         uint64 // snapshots taken, stored in the log, and loaded
+	Lost, Outages, Diverged, Swept uint64 // losses in the log; outages; diverged states; requests of dead routers
 	Pending                        int
 	Connected                      bool
 	Position                       string
 }
 
-// Replica is one router's part: it publishes and follows.
+// Replica publishes and follows the log for one router.
 type Replica struct {
 	options Options
 	log     Log
@@ -72,29 +72,29 @@ type Replica struct {
 
 	mu       sync.Mutex
 	pending  []*item // not come back yet
-	sent     int     // of them, that were appended
+	sent     int     // of pending: appended
 	seq      uint64
-	reported map[uint64]time.Time // engines, by the newest report
+	reported map[uint64]time.Time // time of the newest report, by engine
 	counts   Counts
-	kick     chan struct{} // to the sender
-	alone    chan struct{} // to the follower: something happened
+	kick     chan struct{} // wakes the sender
+	alone    chan struct{} // wakes the follower: an event is pending
 
-	// Of the follower alone.
+	// The follower's own:
 	position string
-	old      int  // of the tail, that were read before the log lost records
-	begun    bool // from the snapshot, or from the first record
+	old      int  // of tail: read before the log lost records
+	begun    bool // has read the snapshot, or the first record
 	base     []byte
-	tail     []Record // behind base
-	ahead    int      // of pending, that were told without the log
+	tail     []Record // after base
+	ahead    int      // of pending: applied without the log
 	dirty    bool     // some were
 	down     time.Time
-	heard    time.Time // the newest read
+	heard    time.Time // time of the newest read
 	leftAt   takt.Time // the log's time then
-	marking  uint64    // the record at which this router asked for a mark
+	marking  uint64    // the record at which this router requested a mark
 	lastMark string
 }
 
-// New replica over a log; Run makes it live. From here on what happens to the fleet and the learner comes through the log.
+// New creates a replica on a log; Run starts it. From now on, events of the fleet and the learner go through the log.
 func New(log Log, f *fleet.Fleet, l *fleet.Learner, options Options) *Replica {
 	options = options.filled()
 	r := &Replica{options: options, log: log, state: NewState(f, l, options.Lease, options.Expire),
@@ -120,7 +120,7 @@ func poke(c chan struct{}) {
 	}
 }
 
-// shareEntry publishes an entry, but for reports that come sooner than they need to.
+// shareEntry publishes an entry without the reports that are too early.
 func (r *Replica) shareEntry(e fleet.Entry) {
 	now := time.Now()
 	kept := e.Events[:0]
@@ -157,7 +157,7 @@ func (r *Replica) publish(it *item) {
 	}
 }
 
-// Count what there is.
+// Count returns the current counts.
 func (r *Replica) Count() Counts {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -166,7 +166,7 @@ func (r *Replica) Count() Counts {
 	return c
 }
 
-// Run follows and publishes until ctx ends, and then waits a second at most for what is not published yet.
+// Run follows and publishes until ctx ends, and then waits at most a second for unpublished items.
 func (r *Replica) Run(ctx context.Context) {
 	sending, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var done sync.WaitGroup
@@ -185,7 +185,7 @@ func (r *Replica) Run(ctx context.Context) {
 	done.Wait()
 }
 
-// send appends what is pending, and that this router lives where nothing is.
+// send appends pending items, or a sign of life if there are none.
 func (r *Replica) send(ctx context.Context) {
 	alive := time.NewTicker(max(10*time.Millisecond, r.options.Lease/10))
 	defer alive.Stop()
@@ -214,7 +214,7 @@ func (r *Replica) send(ctx context.Context) {
 		for _, it := range batch {
 			if value, err := json.Marshal(it); err == nil {
 				values = append(values, value)
-			} else { // such as an estimate that is not a number: nobody could read it
+			} else { // for example an estimate that is NaN
 				r.options.Failed(err)
 			}
 		}
@@ -249,7 +249,7 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// follow reads the log, and tells the state.
+// follow reads the log and applies it to the state.
 func (r *Replica) follow(ctx context.Context) {
 	retry := 10 * time.Millisecond
 	for ctx.Err() == nil {
@@ -277,7 +277,7 @@ func (r *Replica) read(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := r.state.Restore(snapshot); err != nil { // of another version, or damaged: what the log still has is read
+		if err := r.state.Restore(snapshot); err != nil { // damaged, or another version: read the log instead
 			r.options.Failed(err)
 			position, snapshot = "", nil
 			if err := r.state.Restore(nil); err != nil {
@@ -302,7 +302,7 @@ func (r *Replica) read(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	if !r.down.IsZero() { // it is back: what was told without it comes again, in its order
+	if !r.down.IsZero() { // the log is back: items applied without it come again, in its order
 		r.down = time.Time{}
 		r.mu.Lock()
 		r.sent = 0
@@ -328,7 +328,7 @@ func (r *Replica) count(change func(*Counts)) {
 	change(&r.counts)
 }
 
-// tell the state a record of the log.
+// tell applies a record of the log to the state.
 func (r *Replica) tell(ctx context.Context, record Record) {
 	diverged := r.state.diverged
 	it, err := r.state.tell(record)
@@ -360,13 +360,13 @@ func (r *Replica) tell(ctx context.Context, record Record) {
 		r.marking = r.state.k.N + uint64(r.options.MarkEvery)
 		r.publish(&item{Mark: &mark{r.state.k.Marks, r.state.k.Digest}})
 	}
-	if r.state.diverged > diverged { // two cannot both be right; what the log keeps is what a new router would know
-		r.options.Failed(errors.New("this router knew other things than the one that marked the log, and begins anew"))
+	if r.state.diverged > diverged { // only one can be right: the log's state counts, as for a new router
+		r.options.Failed(errors.New("this router's state differs from the one that marked the log; restarting from the log"))
 		r.begun = false
 	}
 }
 
-// confirm drops what is pending and has come back, also by way of a snapshot.
+// confirm drops pending items that have come back, also through a snapshot.
 func (r *Replica) confirm() {
 	known := r.state.k.Routers[r.options.Name]
 	for known != nil && len(r.pending) > 0 && r.pending[0].Seq <= known.Seq {
@@ -375,7 +375,7 @@ func (r *Replica) confirm() {
 	}
 }
 
-// marked: the state has begun anew from its own snapshot, and so can others.
+// marked runs after the state was restored from its own snapshot; others can load it as well.
 func (r *Replica) marked(ctx context.Context, record Record, save bool) {
 	snapshot, err := r.state.Snapshot()
 	if err != nil {
@@ -391,7 +391,7 @@ func (r *Replica) marked(ctx context.Context, record Record, save bool) {
 	}
 	if err = r.log.Save(ctx, record.Position, snapshot); err == nil {
 		r.count(func(c *Counts) { c.Saved++ })
-		if before != "" { // whoever is between the last two marks reads on
+		if before != "" { // a router between the last two marks can still read on
 			err = r.log.Trim(ctx, before)
 		}
 	}
@@ -400,7 +400,7 @@ func (r *Replica) marked(ctx context.Context, record Record, save bool) {
 	}
 }
 
-// rebuild is the state as the log tells it, without what was told in its absence.
+// rebuild resets the state to the log's, without items applied in its absence.
 func (r *Replica) rebuild() error {
 	if err := r.state.Restore(r.base); err != nil {
 		return err
@@ -412,7 +412,7 @@ func (r *Replica) rebuild() error {
 	return nil
 }
 
-// rebase: the log has lost records that were followed, so that what is known here becomes what all know.
+// rebase publishes this router's state after the log has lost records, so that all routers agree again.
 func (r *Replica) rebase() error {
 	if r.dirty {
 		if err := r.rebuild(); err != nil {
@@ -432,7 +432,7 @@ func (r *Replica) rebase() error {
 	return nil
 }
 
-// alonefor goes on without the log for a while: after Patience, what happens here is told at once.
+// alonefor runs without the log for a while: after Patience, events apply at once.
 func (r *Replica) alonefor(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

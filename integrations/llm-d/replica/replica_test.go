@@ -17,7 +17,7 @@ import (
 	"takt-llm-d/fleet"
 )
 
-// memoryLog is a log in memory, whose clock is the test's.
+// memoryLog is a log in memory with a clock controlled by the test.
 type memoryLog struct {
 	mu       sync.Mutex
 	next     int
@@ -26,14 +26,14 @@ type memoryLog struct {
 	trimmed  int
 	position string
 	snapshot []byte
-	broken   bool // nobody reaches it
+	broken   bool // unreachable for all
 	doubt    map[*view]bool
 }
 
-// view is one replica's way to it.
+// view is one replica's connection to the log.
 type view struct {
 	*memoryLog
-	cut bool // this one does not reach it
+	cut bool // unreachable for this replica
 }
 
 func newMemory() *memoryLog {
@@ -172,7 +172,7 @@ func (n *node) end() {
 	<-n.done
 }
 
-// bits of everything: the state's bytes, and the scores of requests that nobody knows.
+// bits returns the whole state: its bytes, and the scores of unknown requests.
 func bits(t *testing.T, s *State, f *fleet.Fleet, seed int64) string {
 	t.Helper()
 	snapshot, err := s.Snapshot()
@@ -201,7 +201,7 @@ func bits(t *testing.T, s *State, f *fleet.Fleet, seed int64) string {
 	return text
 }
 
-// load is what random routers would tell: items in an order, malformed ones and duplicates among them.
+// load generates items of random routers, including malformed ones and duplicates.
 type load struct {
 	dice  *rand.Rand
 	seq   map[string]uint64
@@ -279,8 +279,8 @@ func newState(t *testing.T, placement string) (*State, *fleet.Fleet) {
 	return NewState(f, fleet.NewLearner(2e9), 5*time.Second, 60*time.Second), f
 }
 
-// Two states that follow the same log agree bit for bit; and so does a third, that begins from a snapshot of the first at
-// any mark. Scores asked of one of them in between change nothing.
+// Two states that follow the same log agree bit for bit. A third one, loaded from a snapshot at any mark, agrees as
+// well. Scores asked of one of them change nothing.
 func TestTheSameLogGivesTheSameBits(t *testing.T) {
 	logs := len(placements)
 	if n, err := strconv.Atoi(os.Getenv("TAKT_LOGS")); err == nil {
@@ -298,7 +298,7 @@ func TestTheSameLogGivesTheSameBits(t *testing.T) {
 		var fc *fleet.Fleet
 		for i := range 500 {
 			at = at.Add(time.Duration(l.dice.ExpFloat64() * 2e7))
-			if l.dice.Intn(100) == 0 { // one router alone talks for a while
+			if l.dice.Intn(100) == 0 { // only one router publishes for a while
 				l.only = 10
 			}
 			if l.only > 0 {
@@ -317,7 +317,7 @@ func TestTheSameLogGivesTheSameBits(t *testing.T) {
 			if c != nil {
 				c.Apply(record)
 			}
-			if i%7 == 0 { // asks only one
+			if i%7 == 0 { // only one is asked
 				stranger := takt.NewRequest(1<<61, 9)
 				fa.ScoreOf(&stranger, []uint64{fleet.IDOf("engine0"), 5}, make([]float64, 2))
 			}
@@ -355,7 +355,7 @@ func TestTheSameLogGivesTheSameBits(t *testing.T) {
 	}
 }
 
-// The comparison can fail: another order of two records is another state.
+// The comparison can fail: two records in another order give another state.
 func TestAnotherOrderGivesOtherBits(t *testing.T) {
 	a, fa := newState(t, "least_loaded")
 	b, fb := newState(t, "least_loaded")
@@ -376,7 +376,7 @@ func TestAnotherOrderGivesOtherBits(t *testing.T) {
 	}
 }
 
-// What a dead router had in flight ends, and so does what is too old.
+// Requests in flight of a dead router end, and so do those that are too old.
 func TestNothingStaysInFlightForEver(t *testing.T) {
 	s, f := newState(t, "least_loaded")
 	at := time.Unix(1_700_000_000, 0)
@@ -418,7 +418,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 	t.Fatal("never: " + what)
 }
 
-// reporting engines, all alike.
+// reporting is a list of engines with equal reports.
 type reporting struct {
 	slots  []*fleet.Slot
 	report fleet.Report
@@ -429,7 +429,7 @@ func (r reporting) Engine(i int, _ func(string) *fleet.Slot) (*fleet.Slot, int64
 }
 func (r reporting) Report(int) (fleet.Report, float64) { return r.report, 0 }
 
-// work is calls through a node's fleet, as the plug-ins make them. It leaves `open` of them in flight.
+// work runs calls through a node's fleet, like the plug-ins, and leaves `open` of them in flight.
 func work(t *testing.T, n *node, seed int64, calls, open int) {
 	t.Helper()
 	dice := rand.New(rand.NewSource(seed))
@@ -471,13 +471,13 @@ func settled(nodes ...*node) func() bool {
 	}
 }
 
-// same: the nodes have ended, and know the same.
+// same checks that nodes that have ended have the same state.
 func same(t *testing.T, nodes ...*node) {
 	t.Helper()
 	for _, n := range nodes {
 		n.end()
 	}
-	// They ended at different positions: each is told the rest.
+	// They ended at different positions, so each reads the rest.
 	for _, n := range nodes {
 		for {
 			log := n.replica.log
@@ -531,7 +531,7 @@ func TestReplicasAgreeWhileTheyWorkAndMark(t *testing.T) {
 	}
 }
 
-// A replica that is killed loses nothing that it had learnt, and a new one begins with it.
+// A killed replica loses none of its learned state, and a new one loads it.
 func TestAKilledReplicaLosesNothing(t *testing.T) {
 	log := newMemory()
 	first := start(t, &view{memoryLog: log}, "least_loaded", "a", quick)
@@ -542,7 +542,7 @@ func TestAKilledReplicaLosesNothing(t *testing.T) {
 		t.Fatalf("learnt %d agents, %d and %d workflows", agents, flows, over)
 	}
 	log.mu.Lock()
-	first.replica.log.(*view).cut = true // it says no more
+	first.replica.log.(*view).cut = true // it publishes no more
 	log.mu.Unlock()
 	first.end()
 	second := start(t, &view{memoryLog: log}, "least_loaded", "b", quick)
@@ -561,7 +561,7 @@ func TestAKilledReplicaLosesNothing(t *testing.T) {
 	}
 }
 
-// Without the log a replica goes on with what it knows and learns; when the log is back, all know the same, and all of it.
+// Without the log a replica works and learns alone; afterwards all replicas have the same complete state.
 func TestWithoutTheLogForAWhile(t *testing.T) {
 	for _, lose := range []int{0, 5, 1 << 30} { // records that the log has lost when it is back
 		log := newMemory()
@@ -643,7 +643,7 @@ func TestASnapshotThatCannotBeMeantChangesNothing(t *testing.T) {
 	}
 }
 
-// A record, by a state that has a few hundred in flight.
+// Applies a record to a state with a few hundred requests in flight.
 func BenchmarkApply(b *testing.B) {
 	f, err := fleet.New(fleet.Options{Placement: "least_outstanding_tokens"})
 	if err != nil {

@@ -15,27 +15,27 @@ import (
 	"takt-llm-d/fleet"
 )
 
-// item is a value of the log. Without any of its facts it says that its router lives.
+// item is a value of the log. Without any fact it is a sign of life of its router.
 type item struct {
 	From  string       `json:"from"` // router
-	Seq   uint64       `json:"seq"`  // of its items: 1, 2, ...
+	Seq   uint64       `json:"seq"`  // number of the router's item: 1, 2, ...
 	Entry *fleet.Entry `json:"entry,omitempty"`
 	Fact  *fleet.Fact  `json:"fact,omitempty"`
 	Mark  *mark        `json:"mark,omitempty"`
 	Base  *base        `json:"base,omitempty"`
 }
 
-// base holds in place of all that was told up to a position, where the log has lost records. What it has behind that
-// position, and before the base itself, is told again.
+// base replaces the state up to a position after the log has lost records. Records between that position and the base
+// are applied again.
 type base struct {
 	After    string          `json:"after"`
 	Snapshot json.RawMessage `json:"snapshot"`
 }
 
-// mark has each replica begin anew from its own snapshot, so that one which begins from that snapshot is the same.
+// mark makes each replica restart from its own snapshot, so that a replica which loads the snapshot has the same state.
 type mark struct {
-	Marks uint64 `json:"marks"` // before it, as its router knows
-	Last  string `json:"last"`  // the digest at the last of them
+	Marks uint64 `json:"marks"` // earlier marks that its router knows
+	Last  string `json:"last"`  // digest at the last of them
 }
 
 const longestName = 128
@@ -48,42 +48,42 @@ func parse(value []byte) (*item, error) {
 		return nil, err
 	}
 	if it.From == "" || len(it.From) > longestName || it.Seq == 0 {
-		return nil, errors.New("no router, or no number")
+		return nil, errors.New("missing router or number")
 	}
 	return &it, nil
 }
 
-// State is what the log has told so far. It follows, and knows no clock but the log's. One goroutine at a time.
+// State is the result of the log so far. Its only clock is the log's. It is not safe for concurrent use.
 type State struct {
 	fleet         *fleet.Fleet
 	learner       *fleet.Learner
 	lease, expire takt.Time
 	k             known
 	records       int // since the last mark
-	// Of the log, for a base: the records between two positions, and whether a position is before another.
+	// Functions of the log for a base: the records between two positions, and the order of positions.
 	between  func(after, before string) []Record
 	before   func(a, b string) bool
 	diverged uint64 // marks at which another replica had another state
-	left     uint64 // requests that were ended because their router was silent, or they were too old
+	left     uint64 // requests ended because their router was silent or they were too old
 }
 
-// known is the part of a state that is no placement's and no learner's, in the form of a snapshot.
+// known is the part of the state outside of the placement and the learner, as in a snapshot.
 type known struct {
-	N       uint64             `json:"n"`     // records
-	At      takt.Time          `json:"at"`    // of the newest
-	Lived   takt.Time          `json:"lived"` // the log's time so far, of a second at most between two records
+	N       uint64             `json:"n"`     // number of records
+	At      takt.Time          `json:"at"`    // time of the newest record
+	Lived   takt.Time          `json:"lived"` // the log's time so far, at most a second between two records
 	Swept   takt.Time          `json:"swept"`
 	Marks   uint64             `json:"marks"`
 	Digest  string             `json:"digest,omitempty"` // at the last mark
-	Marked  string             `json:"marked,omitempty"` // its position
-	Based   string             `json:"based,omitempty"`  // up to where the newest base knew the log
+	Marked  string             `json:"marked,omitempty"` // position of the last mark
+	Based   string             `json:"based,omitempty"`  // position up to which the newest base knew the log
 	Routers map[string]*router `json:"routers"`
-	Engines map[uint64]*engine `json:"engines"` // that are up
+	Engines map[uint64]*engine `json:"engines"` // engines that are up
 	Flights map[uint64]*flight `json:"flights"` // by request
 	Learner json.RawMessage    `json:"learner,omitempty"`
 }
 
-// router was heard of when the log had lived so long: where the log itself is away, nobody is silent.
+// router has the number of its last item, and the log's time then: an outage of the log makes no router silent.
 type router struct {
 	Seq uint64    `json:"seq"`
 	At  takt.Time `json:"at"`
@@ -104,11 +104,11 @@ type flight struct {
 	Workflow uint64 `json:"workflow"`
 	Placed   told   `json:"placed"`
 	Started  *told  `json:"started,omitempty"`
-	Away     bool   `json:"away,omitempty"` // its engine has gone, and it has not ended
+	Away     bool   `json:"away,omitempty"` // its engine is gone, and it has not ended
 }
 
-// NewState of a fleet and a learner that know nothing yet. A router that is silent for lease is dead, and what it had in
-// flight has failed; so has what is in flight for expire.
+// NewState creates a state of an empty fleet and learner. A router that is silent for lease is dead, and its requests
+// in flight have failed; so have requests in flight for longer than expire.
 func NewState(f *fleet.Fleet, l *fleet.Learner, lease, expire time.Duration) *State {
 	s := &State{fleet: f, learner: l, lease: takt.Time(lease), expire: takt.Time(expire)}
 	s.k, s.between = fresh(), func(string, string) []Record { return nil }
@@ -120,16 +120,16 @@ func fresh() known {
 	return known{Routers: map[string]*router{}, Engines: map[uint64]*engine{}, Flights: map[uint64]*flight{}}
 }
 
-// errDuplicate is an item that was told before.
+// errDuplicate is an item that was applied before.
 var errDuplicate = errors.New("a duplicate")
 
-// Apply tells a record. An error: it is malformed or a duplicate, and counts for nothing but that its time has come.
+// Apply applies a record. An error means that it is malformed or a duplicate; then only its time counts.
 func (s *State) Apply(r Record) error {
 	_, err := s.tell(r)
 	return err
 }
 
-// tell is Apply, and gives what the record says; nil: it is malformed.
+// tell is Apply, and returns the item; nil: malformed.
 func (s *State) tell(r Record) (*item, error) {
 	if at := takt.Time(r.At.UnixNano()); at > s.k.At {
 		s.k.Lived += min(at-s.k.At, 1e9)
@@ -219,7 +219,7 @@ func (s *State) entry(from string, e fleet.Entry) error {
 	return err
 }
 
-// sweep ends what routers that are silent have left, once a second of the log's time at most.
+// sweep ends the requests of silent routers, at most once a second of the log's time.
 func (s *State) sweep() {
 	if s.k.At-s.k.Swept < 1e9 {
 		return
@@ -247,7 +247,7 @@ func (s *State) sweep() {
 	}
 }
 
-// Snapshot is all that is known: of the same records the same bytes.
+// Snapshot returns the state; the same records give the same bytes.
 func (s *State) Snapshot() ([]byte, error) {
 	learner, err := json.Marshal(s.learner)
 	if err != nil {
@@ -258,7 +258,7 @@ func (s *State) Snapshot() ([]byte, error) {
 	return json.Marshal(k)
 }
 
-// Restore takes what a snapshot knows in place of what is known; nil: nothing is. An error: nothing has changed.
+// Restore replaces the state by a snapshot; nil: the empty state. On error nothing changes.
 func (s *State) Restore(snapshot []byte) error {
 	k, learner := fresh(), fleet.NewLearner(s.learner.Idle())
 	var err error
@@ -289,7 +289,7 @@ func (s *State) Restore(snapshot []byte) error {
 			all = append(all, *f.Started)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b told) int { // of one record, engines come before what is placed there
+	slices.SortStableFunc(all, func(a, b told) int { // within a record, engines come before placements on them
 		if a.N != b.N {
 			return int(min(max(int64(a.N)-int64(b.N), math.MinInt32), math.MaxInt32))
 		}
@@ -310,31 +310,31 @@ func (s *State) Restore(snapshot []byte) error {
 	return nil
 }
 
-// check that a snapshot has the form that Snapshot gives.
+// check checks that a snapshot has the form of Snapshot.
 func (k *known) check() error {
 	one := func(t *told) bool { return t == nil || len(t.Entry.Events) == 1 }
 	for id, e := range k.Engines {
 		if e == nil || len(e.Up.Entry.Events) != 1 || !one(e.Reported) {
-			return fmt.Errorf("engine %d is not whole", id)
+			return fmt.Errorf("engine %d is incomplete", id)
 		}
 	}
 	for id, f := range k.Flights {
 		if f == nil || len(f.Placed.Entry.Events) != 1 || f.Placed.Entry.Placed == nil || !one(f.Started) {
-			return fmt.Errorf("request %d is not whole", id)
+			return fmt.Errorf("request %d is incomplete", id)
 		}
 	}
 	for name, r := range k.Routers {
 		if r == nil {
-			return fmt.Errorf("router %q is not whole", name)
+			return fmt.Errorf("router %q is incomplete", name)
 		}
 	}
 	if k.Engines == nil || k.Flights == nil || k.Routers == nil {
-		return errors.New("it lacks engines, flights or routers")
+		return errors.New("engines, flights or routers are missing")
 	}
 	return nil
 }
 
-// line orders what one record told: what is up, what is reported, what is placed, what has started.
+// line orders the entries of one record: engines up, reports, placements, starts.
 func line(t told) []byte {
 	kind := byte(0)
 	switch t.Entry.Events[0].(type) {
@@ -371,8 +371,8 @@ func (s *State) mark(m *mark, position string) error {
 	return nil
 }
 
-// base takes another router's snapshot, whatever was known, so that all know the same again. Of several the one counts
-// that knew most of the log.
+// base takes over another router's snapshot, so that all routers agree again. Among several bases, the one that knew
+// most of the log counts.
 func (s *State) base(it *item, position string) error {
 	after := it.Base.After
 	if s.k.Based != "" && !s.before(s.k.Based, after) || s.k.Marked != "" && s.before(after, s.k.Marked) {
@@ -397,13 +397,13 @@ func (s *State) base(it *item, position string) error {
 	return nil
 }
 
-// Digest of all that is known.
+// Digest returns the digest of the state.
 func (s *State) Digest() (string, error) {
 	snapshot, err := s.Snapshot()
 	return digest(snapshot), err
 }
 
-// oldest of the routers that live, by name: it is the one that marks.
+// oldest returns the first live router by name, which writes the marks.
 func (s *State) oldest() string {
 	least := ""
 	for name, r := range s.k.Routers {

@@ -35,7 +35,7 @@ KvMemory::KvMemory(std::size_t block_floats, takt::Tokens block_tokens, takt::Bl
 
 // ---- blocks ---------------------------------------------------------------------------------------------------------
 
-// A block for new content; one must be free.
+// Returns a block for new content; one must be free.
 KvMemory::BlockId KvMemory::Take() {
   if (free_.empty()) {
     Block& oldest = At(idle_.front());
@@ -67,7 +67,7 @@ void KvMemory::LetGo(BlockId id) {
   }
 }
 
-// From the end, so that of a cached prefix the beginning lives longest.
+// Frees blocks from the end, so that the beginning of a cached prefix lives longest.
 void KvMemory::Shrink(Holding& holding, std::size_t blocks) {
   while (holding.table.size() > blocks) {
     LetGo(holding.table.back());
@@ -78,7 +78,8 @@ void KvMemory::Shrink(Holding& holding, std::size_t blocks) {
 
 // ---- the scheduler's questions --------------------------------------------------------------------------------------
 
-// Whole blocks only, and never the last token, which is computed to sample from: so nobody writes to a shared block.
+// Counts only whole blocks, and never the last token, which is computed for sampling. So no request writes to a shared
+// block.
 void KvMemory::CachedTokens(std::span<takt::KvHit> hits) {
   for (takt::KvHit& hit : hits) hit.tokens = Promise(*hit.request);
 }
@@ -97,7 +98,7 @@ takt::Tokens KvMemory::Promise(const takt::Request& request) {
 }
 
 void KvMemory::Reserve(takt::StepId, std::span<takt::KvReservation> wishes) {
-  // What was promised in this plan is held first, so that no other wish of it evicts it.
+  // Hold the promises of this plan first, so that no other wish evicts them.
   for (const takt::KvReservation& wish : wishes) {
     Holding& holding = holdings_[wish.request];
     if (!holding.table.empty() || !holding.cpu.empty()) holding.promised.clear();
@@ -181,7 +182,8 @@ void KvMemory::Publish(takt::RequestId request, std::span<const std::int32_t> co
   for (; (holding.published + 1) * block_tokens_ <= computed; ++holding.published) {
     Block& block = At(holding.table[holding.published]);
     const std::uint64_t hash = holding.chain[holding.published];
-    // Where another request was first, this copy stays private; and all that follow, where the scheduler counts so.
+    // If another request published this block first, this copy stays private. If the scheduler counts, so do all later
+    // blocks.
     if (by_hash_.emplace(hash, holding.table[holding.published]).second) block.hash = hash;
     else if (stops_at_others_) break;
   }

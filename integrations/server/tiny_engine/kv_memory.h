@@ -1,4 +1,4 @@
-// The engine's KV cache: an arena of blocks, a second one for what is swapped out, and who holds which.
+// The engine's KV cache: an arena of blocks, a second one for swapped KV, and the holders of each block.
 #ifndef TAKT_INTEGRATIONS_SERVER_TINY_ENGINE_KV_MEMORY_H_
 #define TAKT_INTEGRATIONS_SERVER_TINY_ENGINE_KV_MEMORY_H_
 
@@ -14,20 +14,19 @@
 
 namespace tiny {
 
-// Hashes of the whole blocks of `tokens`, each over its block and all before it; continues `chain`. 64 bits are trusted
-// to tell prefixes apart; an engine that serves strangers takes a hash that nobody can aim at.
+// Extends `chain` by hashes of the whole blocks of `tokens`; each covers its block and all before it. Different
+// prefixes with equal 64-bit hashes would be confused. An engine with untrusted clients needs a keyed hash.
 void ExtendChain(std::vector<std::uint64_t>& chain, std::span<const std::int32_t> tokens, std::size_t block_tokens);
 
-// Has the memory. Either it answers the scheduler's questions (KvMode::kOracle): blocks that were computed stay behind
-// as a prefix cache when their last holder is gone, and the least recently used give way. Or the scheduler counts
-// (kLedger), and Room, Free and Drop do what its plans say: then it decides what stays in the cache.
-// Not thread-safe: the step loop owns
-// it, while a step in flight reads and writes the numbers of blocks that its requests hold.
+// Owns the KV memory, in one of two modes. KvMode::kOracle: it answers the scheduler's queries; computed blocks stay as
+// a prefix cache after their last holder, and the least recently used are evicted. kLedger: the scheduler counts and
+// decides what stays in the cache; Room, Free and Drop apply its plans. Not thread-safe: the step loop owns it; a step
+// in flight accesses the data of blocks that its requests hold.
 //
-// Nothing is ever pending here: the scheduler releases a block only when no step in flight names its holder.
+// No blocks are pending here: the scheduler releases a block only when no step in flight uses it.
 class KvMemory final : public takt::KvOracle {
  public:
-  // block_floats: size of a block, as laid out by the model.
+  // block_floats: size of a block in the model's layout.
   KvMemory(std::size_t block_floats, takt::Tokens block_tokens, takt::Blocks gpu_blocks, takt::Blocks cpu_blocks,
            bool prefix_cache, bool scheduler_counts = false);
 
@@ -50,26 +49,26 @@ class KvMemory final : public takt::KvOracle {
   // Blocks for the first `tokens` tokens of its context. One that has none begins with those of the first `cached`
   // tokens of its prompt, which the scheduler has found.
   void Room(takt::RequestId request, std::span<const std::int32_t> prompt, std::int32_t cached, std::int32_t tokens);
-  // It has lost its place. Its blocks that are findable stay.
+  // Frees the blocks of a preempted request. Published blocks stay cached.
   void Free(takt::RequestId request);
-  // A block of the cache is wanted for something else.
+  // Removes a cached block, which is needed for other content.
   void Drop(std::uint64_t hash);
 
-  // The leading `computed` tokens of this context have their KV: whole blocks become findable.
+  // Records that the leading `computed` tokens of this context have KV: whole blocks are published.
   void Publish(takt::RequestId request, std::span<const std::int32_t> context, std::size_t computed);
 
-  // A plan's moves: the first `count` blocks to the second arena, which must have room, and all of them back.
+  // Moves of a plan: the first `count` blocks to the second arena, which must have room, and all of them back.
   void CopyOut(takt::RequestId request, takt::Blocks count);
   void CopyIn(takt::RequestId request);
 
-  // The request is gone.
+  // Forgets a request.
   void Forget(takt::RequestId request);
 
   takt::Blocks cpu_free() const { return Count(cpu_free_.size()); }
   std::int64_t reused_tokens() const { return reused_tokens_; }  // of prefixes that were found
   std::int64_t evicted_blocks() const { return evicted_blocks_; }
 
-  // Checks who holds what against the counts; for tests. Empty where they agree.
+  // Recounts all holders, for tests. Returns null if the counts agree.
   const char* Inconsistency() const;
 
  private:
@@ -77,16 +76,16 @@ class KvMemory final : public takt::KvOracle {
 
   struct Block {
     std::int32_t holders = 0;
-    std::uint64_t hash = 0;  // 0: not findable
+    std::uint64_t hash = 0;  // 0: not published
     std::list<BlockId>::iterator idle = {};
   };
 
   struct Holding {
     std::vector<BlockId> table;  // in the arena
-    std::vector<BlockId> cpu;  // in the second one
-    std::vector<std::uint64_t> chain;  // hashes of what was published, or will be
+    std::vector<BlockId> cpu;  // in the second arena
+    std::vector<std::uint64_t> chain;  // hashes of published or later published blocks
     std::size_t published = 0;  // leading blocks of the table
-    std::vector<BlockId> promised;  // found by CachedTokens, for Reserve to take
+    std::vector<BlockId> promised;  // found by CachedTokens, for Reserve
   };
 
   static takt::Blocks Count(std::size_t n) { return {static_cast<std::int32_t>(n)}; }
@@ -107,7 +106,7 @@ class KvMemory final : public takt::KvOracle {
   std::vector<float> gpu_, cpu_;
   std::vector<Block> blocks_;
   std::vector<BlockId> free_, cpu_free_;
-  std::list<BlockId> idle_;  // findable and held by nobody, least recently used first
+  std::list<BlockId> idle_;  // published and without holder, least recently used first
   std::unordered_map<std::uint64_t, BlockId> by_hash_;
   std::unordered_map<takt::RequestId, Holding> holdings_;
   std::int64_t reused_tokens_ = 0, evicted_blocks_ = 0;

@@ -1,4 +1,4 @@
-// tiny_engine: a trace in real time, or a server. docs/howto/tiny_engine.md
+// tiny_engine: plays a trace in real time, or serves HTTP. docs/howto/tiny_engine.md
 #include <algorithm>
 #include <cctype>
 #include <cstdint>
@@ -43,14 +43,14 @@ const std::pair<const char*, ModelConfig> kSizes[] = {
     {"100M", {.layers = 15, .hidden = 768, .heads = 12, .kv_heads = 6, .ffn = 2048, .vocab = 272}},
 };
 
-// InvalidArgument lists them.
+// InvalidArgument lists the sizes.
 absl::StatusOr<ModelConfig> SizeNamed(const std::string& name) {
   std::string known;
   for (const auto& [size, config] : kSizes) {
     if (name == size) return config;
     known += (known.empty() ? "" : ", ") + std::string(size);
   }
-  return absl::InvalidArgumentError("--model: there is no '" + name + "', but " + known);
+  return absl::InvalidArgumentError("--model: unknown '" + name + "'; expected one of " + known);
 }
 
 class TinyEngine final : public Program {
@@ -61,22 +61,22 @@ class TinyEngine final : public Program {
 
   void AddModel(Group group) override {
     group.Add("--model", size_, "SIZE", "parameters: 1M, 3M, 10M, 30M, 60M or 100M; weights are random");
-    group.Add("--model-seed", seed_, "N", "of the weights", Whole(0, INT64_MAX));
-    group.Add("--max-context", max_context_, "N", "longest prompt and output together, in tokens", Whole(1, 1 << 20));
-    group.Add("--weights", weights_, "FILE", "a model that was saved instead");
+    group.Add("--model-seed", seed_, "N", "seed of the weights", Whole(0, INT64_MAX));
+    group.Add("--max-context", max_context_, "N", "maximum of prompt and output, in tokens", Whole(1, 1 << 20));
+    group.Add("--weights", weights_, "FILE", "load this saved model instead");
     group.Add("--save-weights", save_weights_, "FILE", "save the model");
   }
 
   void AddEngine(Group group, Arguments& to) override {
     group.Add("--kv-blocks", to.kv_blocks, "N", "blocks of the KV cache", Whole(1, 1 << 24));
-    group.Add("--block-tokens", to.block_tokens, "N", "tokens of a block", Whole(1, 4096));
-    group.Add("--cpu-blocks", to.cpu_blocks, "N", "blocks of the memory that KV is swapped out to", Whole(0, 1 << 24));
+    group.Add("--block-tokens", to.block_tokens, "N", "tokens per block", Whole(1, 4096));
+    group.Add("--cpu-blocks", to.cpu_blocks, "N", "blocks of host memory for swapped KV", Whole(0, 1 << 24));
     group.Add("--retention", to.common.retention, "NAME",
-              "takt counts the blocks, and decides by this what goes first of KV that workflows have left behind; see "
+              "takt counts the blocks, and this policy decides which KV of workflows to evict first; see "
               "'takt policies'");
-    group.Add("--gate", to.common.gate, "NAME", "which requests may take what is held for others; see 'takt policies'");
-    group.AddFlag("--overlap", to.overlap, "plan a step while the one before it runs");
-    group.AddFlag("--awake", to.awake, "with --overlap: wait for the step without sleeping; takes a core of its own");
+    group.Add("--gate", to.common.gate, "NAME", "which requests may evict KV held for others; see 'takt policies'");
+    group.AddFlag("--overlap", to.overlap, "plan a step while the previous one runs");
+    group.AddFlag("--awake", to.awake, "with --overlap: wait for the step without sleeping; uses a core");
   }
 
   absl::StatusOr<std::unique_ptr<ServedModel>> Load(const Arguments&) override {
@@ -101,7 +101,7 @@ class TinyEngine final : public Program {
 
  private:
   std::string size_ = "3M";
-  std::string weights_;  // a file instead
+  std::string weights_;  // path of a file to load instead
   std::string save_weights_;
   std::uint64_t seed_ = 1;
   std::size_t max_context_ = 4096;

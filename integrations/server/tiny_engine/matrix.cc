@@ -7,7 +7,7 @@
 namespace tiny {
 namespace {
 
-// What one register holds, and how many rows fit into the register file beside one line of weights.
+// Elements of a register, and rows that fit into the registers with one line of weights.
 #if defined(__AVX512F__)
 constexpr std::size_t kWidth = 16, kMostRows = 8;
 #elif defined(__AVX__)
@@ -19,7 +19,7 @@ constexpr std::size_t kVectors = kLanes / kWidth;
 
 typedef float Vector __attribute__((vector_size(kWidth * sizeof(float))));
 
-// Sixteen outputs of kRows rows.
+// Computes sixteen outputs of kRows rows.
 template <std::size_t kRows>
 void Tile(const Lanes* weights, std::size_t in, const float* x, float* y, std::size_t y_stride) {
   Vector sums[kRows][kVectors] = {};
@@ -47,7 +47,7 @@ constexpr auto kTiles = MakeTiles(std::make_index_sequence<kMostRows>());
 void MatMul(const Matrix& weights, const float* x, std::size_t rows, float* y, Threads& threads) {
   threads.For(weights.out / kLanes, [&](std::size_t, std::size_t begin, std::size_t end) {
     for (std::size_t block = begin; block < end; ++block) {
-      for (std::size_t row = 0; row < rows; row += kMostRows) {  // while the block's weights are in the cache
+      for (std::size_t row = 0; row < rows; row += kMostRows) {  // while the block's weights are cached
         const TileFn tile = kTiles[std::min(rows - row, kMostRows) - 1];
         tile(weights.lanes + block * weights.in, weights.in, x + row * weights.in,
              y + row * weights.out + block * kLanes, weights.out);

@@ -1,11 +1,10 @@
-// Matrix products whose every number is the same in every batch.
+// Matrix products whose results do not depend on the batch.
 //
-// A library's product cuts its sums into blocks by the sizes at hand: the same token then gets other low bits in a
-// batch of 64 than alone, and greedy decoding sooner or later picks another token. Here each number of the result is
-// one sum over `in`, from first to last, whatever stands beside it: 16 outputs are summed side by side in the lanes of
-// vector registers, several rows share the weights that were loaded for one, and neither touches the order of a sum.
-// Without contraction to fused operations (-ffp-contract=off) the numbers do not even depend on the width of the
-// registers.
+// A usual library splits its sums by the sizes of the matrices. A token then gets other low bits in a batch of 64 than
+// alone, and greedy decoding sooner or later picks another token. Here each result is one sum over `in`, from first to
+// last. Sixteen outputs are summed in the lanes of vector registers, and several rows share loaded weights; neither
+// changes the order of a sum. Without fused operations (-ffp-contract=off) the results do not depend on the width of
+// the registers either.
 #ifndef TAKT_INTEGRATIONS_SERVER_TINY_ENGINE_MATRIX_H_
 #define TAKT_INTEGRATIONS_SERVER_TINY_ENGINE_MATRIX_H_
 
@@ -16,11 +15,11 @@
 
 namespace tiny {
 
-using namespace serving;  // what engines have in common
+using namespace serving;  // parts shared by engines
 
 inline constexpr std::size_t kLanes = 16;
 
-// Sixteen weights on a cache line of their own.
+// Sixteen weights on one cache line.
 struct alignas(64) Lanes {
   std::array<float, kLanes> at = {};
 };

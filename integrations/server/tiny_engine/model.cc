@@ -9,7 +9,7 @@
 namespace tiny {
 namespace {
 
-// Sums of eight lanes, then the lanes: an order that depends on n alone. n is a multiple of 8.
+// Sums eight lanes, then the lanes: an order that depends only on n, a multiple of 8.
 float Dot(const float* a, const float* b, std::size_t n) {
   float sums[8] = {};
   for (std::size_t i = 0; i < n; i += 8) {
@@ -43,7 +43,7 @@ absl::Status ModelConfig::Validate() const {
   expect(between(vocab, kMost) && vocab % kLanes == 0, "vocab", vocab, "must be a multiple of 16, at most 2^20");
   expect(between(max_context, kMost), "max_context", max_context, "must be 1 to 2^20");
   expect(between(heads, hidden) && hidden % heads == 0 && head_dim() % 8 == 0, "heads", heads,
-         "must cut hidden into multiples of 8");
+         "must split hidden into multiples of 8");
   const bool grouped = between(kv_heads, heads) && heads % kv_heads == 0;
   expect(grouped, "kv_heads", kv_heads, "must divide heads");
   if (faults.empty())
@@ -85,7 +85,7 @@ Model::Model(const ModelConfig& config) : config_(config), weights_(config.param
 Model Model::Random(const ModelConfig& config, std::uint64_t seed) {
   Model model(config);
   takt::Random random(seed);
-  // Numbers of a matrix have variance 1 / in, so that what goes through it keeps its size.
+  // The entries of a matrix have variance 1 / in, which keeps the size of the activations.
   const auto fill = [&](const Matrix& m) {
     const double bound = std::sqrt(3.0 / static_cast<double>(m.in));
     Lanes* lanes = model.weights_.data() + (m.lanes - model.weights_.data());
@@ -93,7 +93,7 @@ Model Model::Random(const ModelConfig& config, std::uint64_t seed) {
       for (float& w : lanes[i].at) w = static_cast<float>(bound * (2 * random.Uniform() - 1));
     }
   };
-  for (Lanes& lanes : model.weights_) lanes.at.fill(1);  // the norms
+  for (Lanes& lanes : model.weights_) lanes.at.fill(1);  // the weights of norms
   fill(model.embedding_);
   for (const Layer& layer : model.layers_) {
     for (const Matrix* m : {&layer.qkv, &layer.out, &layer.gate_up, &layer.down}) fill(*m);
@@ -154,7 +154,7 @@ void Runner::Norm(std::size_t rows, std::span<const float> weights) {
   });
 }
 
-// qkv_ -> mixed_. All rows leave their keys and values first: rows of one sequence see one another.
+// qkv_ -> mixed_. First stores the keys and values of all rows, because rows of one sequence attend to one another.
 void Runner::Attend(std::size_t layer, std::span<const Row> rows) {
   const std::size_t d = config_.hidden, width = d + 2 * config_.kv_dim();
   Room(mixed_, rows.size() * d);
@@ -168,7 +168,7 @@ void Runner::Attend(std::size_t layer, std::span<const Row> rows) {
   });
 }
 
-// Turns the row's queries and keys by its position; keys and values go where its block table says.
+// Rotates the row's queries and keys by its position; stores keys and values in its blocks.
 void Runner::StoreKv(std::size_t layer, const Row& row, float* qkv) {
   const auto position = static_cast<std::size_t>(row.position);
   const std::size_t n = config_.head_dim(), at = position % layout_.block_tokens * n;
@@ -194,7 +194,7 @@ void Runner::Rotate(float* head, std::size_t position) const {
 void Runner::AttendRow(std::size_t layer, const Row& row, const float* queries, float* scores, float* out) const {
   const std::size_t n = config_.head_dim(), context = static_cast<std::size_t>(row.position) + 1;
   const float scale = 1 / std::sqrt(static_cast<float>(n));
-  // f(position, its n numbers in the panel) for all positions, in order.
+  // Calls f(position, its n numbers in the panel) for all positions, in order.
   const auto walk = [&](std::size_t panel, auto&& f) {
     for (std::size_t first = 0; first < context; first += layout_.block_tokens) {
       const auto block = static_cast<std::size_t>(row.blocks[first / layout_.block_tokens]);

@@ -1,10 +1,10 @@
-// A decoder-only transformer in the manner of LLaMA, in fp32: RMS norms, rotary positions, grouped-query attention,
-// SwiGLU. Its KV cache is paged; one call computes all rows of a step, of whatever sequences.
+// A decoder-only transformer like LLaMA, in fp32: RMS norms, rotary positions, grouped-query attention, SwiGLU. Its KV
+// cache is paged; one call computes all rows of a step.
 //
-// The answer to a row depends on its sequence alone, bit for bit: on no other row, on no cut of the step, and not on
-// whether its context was computed in one piece, in chunks, or twice. Products see to it as matrix.h says; norms and
-// attention work row by row; a row's softmax runs over positions 0, 1, 2 ... whichever blocks they lie in; and a
-// prompt's rows take the same path as a decoding row, so that they leave the same keys and values behind.
+// The result of a row depends only on its sequence, bit for bit. It does not depend on other rows or on chunking or
+// recomputation of its context. Products work as described in matrix.h; norms and attention work row by row. Softmax
+// runs over positions in order, whatever their blocks. Rows of a prompt use the same code as decoding rows, so they
+// store the same keys and values.
 #ifndef TAKT_INTEGRATIONS_SERVER_TINY_ENGINE_MODEL_H_
 #define TAKT_INTEGRATIONS_SERVER_TINY_ENGINE_MODEL_H_
 
@@ -38,19 +38,19 @@ struct ModelConfig {
   std::size_t kv_dim() const { return kv_heads * head_dim(); }
   std::size_t parameters() const;
 
-  // Names every field at fault. Matrices must have multiples of 16 rows, heads a multiple of 8 numbers.
+  // Names every invalid field. Matrices need multiples of 16 rows, heads a multiple of 8 numbers.
   absl::Status Validate() const;
 
   friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
 };
 
-// Weights, all in one piece; immutable.
+// Weights in one block of memory; immutable.
 class Model : public ServedModel {
  public:
-  // Seeded random weights, the same everywhere. The config must be valid.
+  // Returns seeded random weights, the same on every machine. The config must be valid.
   static Model Random(const ModelConfig& config, std::uint64_t seed);
 
-  // A file of Save. NotFound, or InvalidArgument saying what is wrong with it.
+  // Loads a file from Save. NotFound, or InvalidArgument with the fault.
   static absl::StatusOr<Model> Load(const std::string& path);
   absl::Status Save(const std::string& path) const;
 
@@ -90,7 +90,7 @@ class Model : public ServedModel {
   std::span<const float> final_norm_;
 };
 
-// Where keys and values lie: blocks of so many tokens, each [layer][key or value][kv head][token][head_dim].
+// Layout of keys and values: blocks of block_tokens, each [layer][key or value][kv head][token][head_dim].
 struct KvLayout {
   std::size_t layers = 0, kv_heads = 0, head_dim = 0, block_tokens = 0;
 
@@ -103,21 +103,21 @@ struct KvLayout {
   std::size_t values(std::size_t layer, std::size_t head) const { return keys(layer, kv_heads + head); }
 };
 
-// One token of one sequence. All earlier positions of its sequence are computed, or stand before it in the same step.
+// One token of one sequence. All earlier positions of the sequence are computed, or are earlier rows of the step.
 struct Row {
   std::int32_t token = 0;
   std::int32_t position = 0;
-  std::span<const std::int32_t> blocks = {};  // of the sequence, up to the position's at least
-  bool samples = false;                       // the next token is wanted
+  std::span<const std::int32_t> blocks = {};  // of the sequence, at least up to the position's
+  bool samples = false;                       // sample the next token
 };
 
-// What computes: a model, memory for keys and values that somebody else divides, and threads.
+// Computes steps, with a model, memory for keys and values that its caller divides, and threads.
 class Runner {
  public:
   // `kv` holds whole blocks of the layout. Model and memory must outlive this.
   Runner(const Model& model, const KvLayout& layout, std::span<float> kv, std::size_t threads = 1);
 
-  // Computes keys and values of all rows. Returns the samples of those that want one, in order, until the next call.
+  // Computes keys and values of all rows. Returns the samples of the rows that want one, in order, until the next call.
   std::span<const Sample> Step(std::span<const Row> rows);
 
  private:
@@ -140,8 +140,8 @@ class Runner {
   KvLayout layout_;
   std::span<float> kv_;
   Threads threads_;
-  std::vector<Angle> angles_;                // [position][head_dim / 2]
-  std::vector<std::vector<float>> scores_;   // by thread: [position]
+  std::vector<Angle> angles_;  // [position][head_dim / 2]
+  std::vector<std::vector<float>> scores_;  // by thread: [position]
   std::vector<float> stream_, normed_, qkv_, mixed_, gate_up_, product_, logits_;  // [row][...]
   std::vector<Sample> samples_;
 };

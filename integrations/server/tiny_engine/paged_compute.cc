@@ -21,11 +21,11 @@ void PagedCompute::Begin(const takt::StepPlan& plan) {
   rows_.clear(), tables_.clear();
   std::size_t blocks = 0;
   for (const takt::PlanEntry& entry : plan.run) blocks += kv_.table(entry.request).size();
-  tables_.reserve(blocks);  // rows point into it
+  tables_.reserve(blocks);  // rows point into it, so it must not grow
 }
 
-// One row for each of the entry's tokens. The scheduler may change the block table while the step runs; so it is
-// copied.
+// Adds a row for each of the entry's tokens. The block table is copied, because the scheduler may change it while the
+// step runs.
 void PagedCompute::Add(const takt::PlanEntry& entry, std::span<const std::int32_t> context) {
   const auto table = kv_.table(entry.request);
   const std::size_t at = tables_.size();

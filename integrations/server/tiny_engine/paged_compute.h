@@ -1,4 +1,4 @@
-// The transformer and its paged memory, as an engine calls them.
+// Connects the transformer and its paged memory to an engine.
 #ifndef TAKT_INTEGRATIONS_SERVER_TINY_ENGINE_PAGED_COMPUTE_H_
 #define TAKT_INTEGRATIONS_SERVER_TINY_ENGINE_PAGED_COMPUTE_H_
 
@@ -45,8 +45,8 @@ class PagedCompute final : public ComputedKv {
   bool hashes_prompts_;
   KvMemory kv_;
   Runner runner_;
-  std::vector<std::uint64_t> hashes_;   // of the prompt that came last
-  std::vector<std::int32_t> tables_;    // of all entries, one behind the other
+  std::vector<std::uint64_t> hashes_;   // of the newest prompt
+  std::vector<std::int32_t> tables_;    // of all entries, one after another
   std::vector<Row> rows_;
   std::span<const Sample> samples_;
 };

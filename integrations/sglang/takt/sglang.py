@@ -1,8 +1,9 @@
-"""takt's order in SGLang: an AROUND hook on `SchedulePolicy.calc_priority`, as an SGLang plug-in. docs/howto/sglang.md
+"""takt's order in SGLang, as an SGLang plug-in with an AROUND hook on `SchedulePolicy.calc_priority`.
+docs/howto/sglang.md
 
     TAKT_SGLANG_POLICY=boosted_footprint python -m sglang.launch_server --model ...
 
-Without that variable nothing is hooked.
+Without that variable it installs no hook.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ TARGET = "sglang.srt.managers.schedule_policy.SchedulePolicy.calc_priority"
 
 
 def _number(name: object) -> int:
-    """An id for a name, which clients choose: JSON may hold half a character, or no text at all."""
+    """Returns an id for a name. Clients choose names: JSON may hold a lone surrogate, or no text at all."""
     if not name:
         return 0
     try:
@@ -34,15 +35,15 @@ def _number(name: object) -> int:
 
 
 class Order:
-    """A `takt.Queue` beside SGLang's waiting queue, which it sorts in place.
+    """A `takt.Queue` that follows SGLang's waiting queue and sorts it in place.
 
-    A request of SGLang (`Req`) bears a number from when it is first seen until it has finished or is gone. What has left
-    the waiting queue was admitted. SGLang's own sort comes first, since it also matches prefixes. With SGLang's
-    `--enable-priority-scheduling` its priorities come before takt's order: higher ones are sooner, unless SGLang was told
-    otherwise.
+    A request of SGLang (`Req`) has a number from its first appearance until it has finished or is gone. A request that
+    has left the waiting queue was admitted. SGLang sorts first, because its sort also matches prefixes. With SGLang's
+    `--enable-priority-scheduling`, its priorities rank before takt's order. A higher priority runs sooner, unless
+    SGLang is configured otherwise.
 
-    With `step_s` above 0 a sort is taken as so many seconds after the one before, and no clock is read: schedulers of
-    several ranks, which must agree, then give the same order for the same sorts.
+    If `step_s` is above 0, each sort counts as this number of seconds after the previous one, and no clock is read.
+    Schedulers of several ranks, which must agree, then give the same order for the same sorts.
     """
 
     def __init__(self, policy: str | None = None, *, step_s: float = 0.0) -> None:
@@ -50,18 +51,18 @@ class Order:
         self._step = int(step_s * 1e9)
         self._sorts = 0
         self._numbers: dict[int, int] = {}  # by id(req)
-        self._known: dict[int, Any] = {}  # number to the request, which it keeps alive
-        self._waits: set[int] = set()  # numbers, as of the last sort
-        self._told: dict[int, int] = {}  # output tokens that takt was told of
+        self._known: dict[int, Any] = {}  # number to the request, which this keeps alive
+        self._waits: set[int] = set()  # numbers of waiting requests at the last sort
+        self._told: dict[int, int] = {}  # output tokens reported to takt
         self._last = 0
 
     def __len__(self) -> int:
-        """Requests that are known."""
+        """Returns the number of known requests."""
         return len(self._known)
 
     def describe(self, req: Any, number: int, sign: int = -1) -> Request:
-        """What takt is told of a request. The workflow is its routing key, or its session."""
-        entered = req.time_stats.wait_queue_entry_time  # [s] of the monotonic clock
+        """Returns the takt.Request of a request. Its workflow is its routing key, or its session."""
+        entered = req.time_stats.wait_queue_entry_time  # monotonic clock [s]
         return Request(
             number,
             prompt_tokens=min(len(req.origin_input_ids), 2**28),
@@ -72,7 +73,8 @@ class Order:
         )
 
     def sort(self, waiting: list[Any], *, by_priority: bool = False, sign: int = -1, now: int | None = None) -> None:
-        """Sorts the waiting requests in place; `sign` is SGLang's `priority_sign`, -1 where higher is sooner."""
+        """Sorts the waiting requests in place. `sign` is SGLang's `priority_sign`; -1: a higher priority runs
+        sooner."""
         self._sorts += 1
         if self._step:
             now = self._sorts * self._step
@@ -92,7 +94,7 @@ class Order:
         waiting.sort(key=lambda req: ((req.priority or 0) * sign if by_priority else 0, place_of[id(req)]))
 
     def _ran(self, still: set[int], now: int) -> None:
-        """What has left the waiting queue since the last sort was admitted; what has ended is forgotten."""
+        """Reports requests that were admitted since the last sort, and forgets those that have ended."""
         admitted = self._waits - still
         self._waits -= admitted
         self.queue.begin(now)
@@ -100,13 +102,13 @@ class Order:
             [Ran(number, min(len(self._known[number].origin_input_ids), 2**28)) for number in admitted], now=now
         )
         grown, gone = [], []
-        for number in self._known:  # not by pairs, which would hold it too
+        for number in self._known:  # not items(), whose pair would also hold a reference
             req = self._known[number]
             more = len(req.output_ids) - self._told[number]
             if more > 0:
                 grown.append(Ran(number, 0, min(more, 2**28)))
                 self._told[number] += more
-            # An abort in the queue leaves no mark on it, but nobody else holds it then: `_known`, `req`, the argument.
+            # A request aborted in the queue is not marked, but then only `_known`, `req` and the argument refer to it.
             if req.finished() or (number not in still and sys.getrefcount(req) <= 3):
                 gone.append(number)
         self.queue.computed(grown)
@@ -124,16 +126,16 @@ class Order:
 
 
 def install() -> None:
-    """SGLang calls it in each process, by the entry point `sglang.srt.plugins`."""
+    """Entry point `sglang.srt.plugins`: SGLang calls it in each process."""
     text = os.environ.get("TAKT_SGLANG_POLICY")
     if not text:
         return
-    Queue(text).close()  # what is wrong with the text is said now
+    Queue(text).close()  # raises at once if the text is invalid
     from sglang.srt.plugins.hook_registry import HookRegistry, HookType
     from sglang.srt.runtime_context import get_parallel
 
     def around(original: Callable[..., None], policy: Any, waiting_queue: list[Any], *args: Any, **more: Any) -> None:
-        """SGLang's own first, and takt's order of what it left."""
+        """Runs SGLang's own sort, then sorts its result in takt's order."""
         original(policy, waiting_queue, *args, **more)
         if "takt_order" not in vars(policy):
             ranks = get_parallel()

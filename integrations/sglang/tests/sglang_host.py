@@ -1,6 +1,6 @@
-"""SGLang's own scheduling on a machine without a GPU: what of its imports is not there is a stub that does nothing.
+"""SGLang's own scheduling on a machine without a GPU: stubs replace its missing imports.
 
-Only modules that SGLang itself imports are stubbed, and of SGLang itself only descriptions of models.
+Only modules that SGLang itself imports are replaced, and within SGLang only the descriptions of models.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class _Module(types.ModuleType):
 
 
 class _Missing(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Last: what nobody has, where SGLang asks for it."""
+    """The last finder: stubs modules that are not installed, if SGLang imports them."""
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
         if name.split(".")[0] in _REAL or not self._asked_by_sglang():
@@ -82,7 +82,7 @@ class _Missing(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 class _Own(_Missing):
-    """First: of SGLang itself, what reads descriptions of models."""
+    """The first finder: stubs SGLang's own readers of model descriptions."""
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
         if name not in _OWN and not name.startswith(_OWN[0] + "."):
@@ -92,7 +92,7 @@ class _Own(_Missing):
 
 
 def schedule_policy() -> Any:
-    """SGLang's module of that name; ImportError where SGLang or PyTorch is not installed."""
+    """Returns SGLang's module schedule_policy; ImportError if SGLang or PyTorch is not installed."""
     for needed in ("torch", "sglang"):
         if importlib.util.find_spec(needed) is None:
             raise ImportError(f"{needed} is not installed")

@@ -1,5 +1,5 @@
-"""takt's order in SGLang's waiting queue: with requests that look like SGLang's, and with SGLang's own where it is
-installed beside PyTorch (bench/peers/peer-sglang)."""
+"""Tests of takt's order in SGLang's waiting queue, with imitated requests. They also use SGLang's own requests if it is
+installed with PyTorch (bench/peers/peer-sglang)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ needs_sglang = pytest.mark.skipif(real is None, reason="needs sglang and torch (
 
 
 class Req:
-    """What takt reads of SGLang's Req."""
+    """The fields of SGLang's Req that takt reads."""
 
     def __init__(self, rid: int, tokens: int = 100, priority: int | None = None, key: str | None = None, at: float = 0):
         self.rid, self.priority, self.routing_key, self.session_id = str(rid), priority, key, None
@@ -66,7 +66,7 @@ def test_higher_priority_is_sooner_unless_sglang_was_told_otherwise() -> None:
     assert rids(waiting) == [2, 4, 1, 3]
     Order("priority").sort(waiting, sign=1, now=1)
     assert rids(waiting) == [3, 1, 2, 4]
-    Order("fcfs").sort(waiting, by_priority=True, now=1)  # SGLang's priorities before takt's order
+    Order("fcfs").sort(waiting, by_priority=True, now=1)  # SGLang's priorities rank before takt's order
     assert rids(waiting) == [2, 4, 1, 3]
 
 
@@ -74,7 +74,7 @@ def test_goes_by_what_a_workflow_was_served() -> None:
     order = Order("autellix")
     first = Req(1, key="a", at=1)
     order.sort([first], now=2_000_000_000)
-    for step in range(150):  # it was admitted; 150 decode steps are 3 s of service, beyond the first queue's 2 s
+    for step in range(150):  # it was admitted; 150 decode steps are 3 s of service, more than the first queue's 2 s
         first.output_ids.append(1)
         order.sort([], now=3_000_000_000 + step)
     first.done = True
@@ -95,7 +95,7 @@ def test_retracted_requests_wait_again_and_aborted_ones_are_forgotten() -> None:
     order.sort(waiting, now=12_000_000_000)
     assert rids(waiting) == [1, 3, 4]
     running[0].done = True
-    del waiting[1]  # aborted: SGLang lets go of it
+    del waiting[1]  # aborted: SGLang drops its reference
     order.sort(waiting, now=13_000_000_000)
     assert rids(waiting) == [1, 4] and len(order) == 2
 
@@ -171,10 +171,10 @@ def test_through_sglangs_own_hooks_policy_and_requests(monkeypatch: pytest.Monke
     def policy(by_priority: bool, low_first: bool) -> Any:
         return real.SchedulePolicy("fcfs", RadixCache.create_simulated(), False, by_priority, low_first)
 
-    monkeypatch.setenv("SGLANG_ENABLE_WAITING_PREFIX_REFRESH", "0")  # it asks for the configuration of a server
+    monkeypatch.setenv("SGLANG_ENABLE_WAITING_PREFIX_REFRESH", "0")  # otherwise it reads a server's configuration
     monkeypatch.delenv("TAKT_SGLANG_POLICY", raising=False)
     install()
-    assert TARGET not in HookRegistry._hooks  # nothing is hooked that was not asked for
+    assert TARGET not in HookRegistry._hooks  # no hook unless the variable is set
     waiting = [request(1, 90, 0, 3.0), request(2, 10, 0, 2.0), request(3, 50, 7, 1.0)]
     policy(False, False).calc_priority(waiting)
     assert rids(waiting) == [1, 2, 3]
@@ -198,4 +198,4 @@ def test_through_sglangs_own_hooks_policy_and_requests(monkeypatch: pytest.Monke
     with get_parallel().override(tp_size=2, pp_size=1):
         waiting = [waiting[1], waiting[2], waiting[0]]
         policy(False, False).calc_priority(waiting)
-        assert rids(waiting) == [2, 1, 3]  # as they came, whatever a rank's clock says
+        assert rids(waiting) == [2, 1, 3]  # in order of arrival, whatever the clock of a rank

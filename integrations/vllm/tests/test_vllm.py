@@ -1,4 +1,5 @@
-"""takt in vLLM's own scheduler, without a device: vLLM plans and counts KV, and the model's outputs are made up here."""
+"""Tests of takt in vLLM's own scheduler, without a device: vLLM plans and counts KV, and this file makes up the model's
+outputs."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-pytest.importorskip("vllm", reason="vLLM is not installed: bench/peers/peer-vllm makes an environment that has it")
+pytest.importorskip("vllm", reason="vLLM is not installed: bench/peers/peer-vllm creates an environment with it")
 
 from vllm.config import SchedulerConfig
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
@@ -44,7 +45,7 @@ def make(model, monkeypatch):
 
 
 def drain(scheduler, steps=2000):
-    """The order in which requests first ran."""
+    """Returns the order in which requests first ran."""
     begun = []
     for _ in range(steps):
         if not scheduler.has_unfinished_requests():
@@ -90,7 +91,7 @@ def requests_of(seed, n=60):
 @pytest.mark.parametrize("blocks", [1000, 60])
 @pytest.mark.parametrize("seed", range(4))
 def test_vllms_own_order_step_by_step(make, kinds, policy, blocks, seed):
-    """With policy "vllm" each plan is vLLM's own, in spite of preemptions and aborts."""
+    """With policy "vllm" each plan is vLLM's own, despite preemptions and aborts."""
     plain, ours = make(kinds[0], policy=policy, blocks=blocks), make(kinds[1], order="vllm", policy=policy, blocks=blocks)
     told = requests_of(seed)
     rng = random.Random(seed)
@@ -117,7 +118,7 @@ def test_vllms_own_order_step_by_step(make, kinds, policy, blocks, seed):
 
 
 def test_a_pop_is_no_admission(make):
-    """What vLLM passes over comes back to its place, not to the front."""
+    """A request that vLLM skips returns to its place, not to the front."""
     scheduler = make(order="sjf", seqs=2)
     scheduler.add_request(request("short", most=2))
     scheduler.add_request(request("long", most=50))
@@ -184,7 +185,7 @@ def test_an_id_that_comes_again(make):
 
 
 def test_grammars_that_are_not_ready_keep_their_place(make):
-    """vLLM passes over what waits for its grammar in every step, and takt's order stays."""
+    """vLLM skips requests that wait for their grammar in every step; takt's order stays."""
     scheduler = make(order="sjf", seqs=1)
     for name, most in (("blocked", 1), ("b", 5), ("a", 3)):
         scheduler.add_request(request(name, most=most))
@@ -204,7 +205,7 @@ def test_grammars_that_are_not_ready_keep_their_place(make):
 
 
 def test_streaming_sessions(make):
-    """A session that waits for input is held by vLLM, and goes on in takt's order."""
+    """vLLM holds a session that waits for input; it continues in takt's order."""
     scheduler = make(order="sjf")
     session = request("session", most=3)
     session.resumable = True
@@ -231,7 +232,7 @@ def test_streaming_sessions(make):
 
 @KINDS
 def test_sessions_that_wait_for_input_take_places(make, kind):
-    """Where they take all of them nobody is admitted until one ends (thread 53130 of vLLM)."""
+    """If sessions take all rows, no request is admitted until one ends (thread 53130 of vLLM)."""
     scheduler = make(kind, order="sjf", seqs=2)
     for name in ("s0", "s1"):
         session = request(name, most=2)
@@ -246,7 +247,7 @@ def test_sessions_that_wait_for_input_take_places(make, kind):
 
 
 def test_adapters_that_do_not_fit_keep_their_place(make):
-    """vLLM passes over a request whose adapter is one too many."""
+    """vLLM skips a request whose adapter exceeds the limit."""
     scheduler = make(order="sjf", seqs=4)
     for name, most, adapter in (("a", 9, 1), ("b", 10, 2), ("c", 11, 1)):
         one = request(name, most=most)
@@ -259,8 +260,8 @@ def test_adapters_that_do_not_fit_keep_their_place(make):
 
 
 class Loads:
-    """A KV connector that brings `tokens[request]` from elsewhere; None: it does not know yet. What is not defined here says
-    None, which means nothing to vLLM."""
+    """A KV connector that loads `tokens[request]`; None: not known yet. Every undefined method returns None, which vLLM
+    ignores."""
 
     def __init__(self, tokens):
         self.tokens = tokens
@@ -283,7 +284,7 @@ class Loads:
 
 
 def loaded(scheduler, *names):
-    """A step in which the KV of these has come."""
+    """Runs a step in which the KV of these requests has arrived."""
     output = scheduler.schedule()
     scheduler.takt_order.check()
     results = outputs_of(scheduler, output)
@@ -293,14 +294,14 @@ def loaded(scheduler, *names):
 
 @KINDS
 def test_kv_on_its_way(make, kind):
-    """A request whose KV is being loaded holds blocks as it waits. One that comes first in takt's order and does not fit must
-    not keep it from going on: nothing else would give blocks back (threads 45388, 57104 and 57841 of vLLM)."""
+    """A waiting request holds blocks while its KV is loaded. A request that ranks first and does not fit must not block
+    it: no other request would free blocks (threads 45388, 57104 and 57841 of vLLM)."""
     scheduler = make(kind, order="sjf", blocks=12, seqs=4)
     scheduler.connector = Loads({"loads": 96})
     scheduler.add_request(request("loads", prompt=100, most=30))
     step(scheduler)
     assert scheduler.requests["loads"].status == RequestStatus.WAITING_FOR_REMOTE_KVS
-    scheduler.add_request(request("first", prompt=150, most=1))  # does not fit beside it
+    scheduler.add_request(request("first", prompt=150, most=1))  # does not fit together with it
     scheduler.add_request(request("small", prompt=10, most=2))
     step(scheduler)
     scheduler.takt_order.check()
@@ -339,7 +340,7 @@ def test_encoder_inputs_on_their_way(make, kind):
 @KINDS
 @pytest.mark.parametrize("held", ["grammar", "load", "unknown", "session", "waiting"])
 def test_abort_of_what_is_held(make, kind, held):
-    """Whatever vLLM waits for, a client may go away in the meantime; and the id may come again."""
+    """A client may abort a request in any waiting state, and the id may be used again."""
     scheduler = make(kind, order="sjf", seqs=4)
     scheduler.connector = Loads({"load": {"id": 64}, "unknown": {"id": None}}.get(held, {}))
     one = request("id", prompt=80, most=2)
@@ -364,7 +365,7 @@ def test_abort_of_what_is_held(make, kind, held):
 
 
 def test_an_id_that_is_in_use(make):
-    """vLLM refuses it, and takt goes on."""
+    """vLLM refuses a duplicate id, and takt continues."""
     scheduler = make(order="sjf", seqs=1)
     for name in ("a", "b"):
         scheduler.add_request(request(name))
@@ -391,7 +392,8 @@ def test_pause_while_requests_are_held(make):
 
 
 def test_the_first_that_does_not_fit_blocks_the_line(make):
-    """vLLM stops there; nobody behind it is taken for admitted, and takt is told that KV was short."""
+    """vLLM stops at a request that does not fit. takt counts no later request as admitted, and records that KV was
+    short."""
     scheduler = make(order="priority", blocks=12, seqs=4)
     told = []
     plain = scheduler.takt_order.end
@@ -408,7 +410,7 @@ def test_the_first_that_does_not_fit_blocks_the_line(make):
 
 
 def test_a_preempted_request_goes_back_to_its_place(make):
-    """In vLLM it goes to the front. In a step that preempts nobody is admitted."""
+    """In vLLM it goes to the front. A step that preempts admits no request."""
     scheduler = make(order="sjf", blocks=14, seqs=4)
     scheduler.add_request(request("a", prompt=60, most=140))
     step(scheduler)
@@ -434,7 +436,7 @@ def test_what_takt_is_told(make):
     assert (told.workflow, told.tenant, told.branch) == (number_of("w"), number_of("t"), number_of("b"))
     assert told.agent == 0 and told.output_tokens.mean == 12
     later = scheduler._takt_describe(request("later", arrival=1e12), 6)
-    assert later.arrival <= scheduler.takt_order.now(), "a time that has not come yet"
+    assert later.arrival <= scheduler.takt_order.now(), "an arrival in the future"
 
 
 def test_the_class_that_vllm_finds(make):
@@ -445,7 +447,7 @@ def test_the_class_that_vllm_finds(make):
 
 
 def test_victims_are_the_worst(make):
-    """Off, vLLM preempts what was admitted last; on, what takt ranks last."""
+    """If off, vLLM preempts the request admitted last; if on, the one that takt ranks last."""
     for victims, expected in ((False, "short"), (True, "long")):
         scheduler = make(order="sjf", blocks=14, seqs=4, victims=victims, victims_above=0.5)
         scheduler.add_request(request("long", prompt=60, most=140))
@@ -510,8 +512,8 @@ def test_one_name_for_ever_takes_no_memory_without_end():
 
 @pytest.fixture(scope="module")
 def forest(model, tmp_path_factory) -> Path:
-    """Grown from what the engine itself has logged: workflows of an agent that says little and is followed by one that
-    says much, and calls of a third one alone."""
+    """Trained on the engine's own log: workflows of an agent with short outputs followed by one with long outputs, and
+    single calls of a third agent."""
     try:
         _tool.tool()
     except ToolError:
@@ -535,7 +537,7 @@ def forest(model, tmp_path_factory) -> Path:
 
 
 def test_a_trained_forest(make, forest):
-    """A new engine has learnt nothing yet, and knows by the forest what an agent's call leads to."""
+    """A new engine has learned nothing yet; the forest predicts the work after an agent's call."""
     for options, expected in (({}, ["plan", "short"]), ({"forest": str(forest)}, ["short", "plan"])):
         scheduler = make(order="stjf", seqs=1, **options)
         for agent in ("plan", "short"):
@@ -552,11 +554,11 @@ def test_a_trained_forest(make, forest):
     alone = of("short")
     assert 5 < alone.output_tokens.mean < 8 and alone.after.calls == 0 and alone.workflow_tokens_left == alone.output_tokens
     assert of("short", most=3).output_tokens.mean <= 3
-    assert of("short", takt_output_tokens=44).output_tokens.mean == 44  # what the client says goes first
+    assert of("short", takt_output_tokens=44).output_tokens.mean == 44  # the client's estimate takes precedence
     told = of("plan", takt_workflow="w", takt_workflow_tokens_left=9)
-    assert told.workflow_tokens_left == 9 and told.after is None  # an order would ask `after` first
+    assert told.workflow_tokens_left == 9 and told.after is None  # an order would use `after` first
     odd = scheduler._takt_describe(request("odd", 20, takt_workflow="x", takt_agent="\ud800"), 1)
-    assert odd.workflow_tokens_left.mean > 0  # an agent that it has never seen, and that is no text
+    assert odd.workflow_tokens_left.mean > 0  # an unknown agent whose name is not valid text
 
 
 @pytest.mark.parametrize(
@@ -581,7 +583,7 @@ def test_a_forest_of_several_models(make, tmp_path):
     lines = [{"model": m, "prompt_tokens": 10, "output_tokens": n + i % 3} for m, n in (("a", 5), ("b", 90)) for i in range(60)]
     (tmp_path / "log").write_text("".join(json.dumps(line) + "\n" for line in lines))
     _tool.run(["train", str(tmp_path / "log"), "--out", str(tmp_path / "m"), "-q"])
-    with pytest.raises(OptionError, match="forest_model is needed: .* knows 'a', 'b', and vLLM serves "):
+    with pytest.raises(OptionError, match="forest_model is needed: .* has 'a', 'b'; vLLM serves "):
         make(forest=str(tmp_path / "m"))
     scheduler = make(forest=str(tmp_path / "m"), forest_model="b")
     assert scheduler._takt_describe(request("r", 10, 500), 1).output_tokens.mean > 80
@@ -643,7 +645,8 @@ def test_returns():
 
 
 def sessions(scheduler, n, turns, prompt, seed):
-    """Sessions whose turns grow by 64 tokens, and think for some steps: hits over prompts, turns a step."""
+    """Runs sessions whose turns grow by 64 tokens and think for some steps. Returns hits over prompts, and turns per
+    step."""
     rng = random.Random(seed)
     state = [{"turn": 0, "tokens": [3 + rng.randrange(1000) for _ in range(prompt)], "at": i, "busy": ""} for i in range(n)]
     hits = total = done = steps = 0
@@ -666,13 +669,13 @@ def sessions(scheduler, n, turns, prompt, seed):
             total += len(scheduler.requests[new.req_id].prompt_token_ids) if new.req_id in scheduler.requests else 0
             hits += new.num_computed_tokens
         steps += 1
-    assert done == n * turns, "somebody waits at the gate for ever"
+    assert done == n * turns, "a turn waits at the gate forever"
     return hits / total, done / steps
 
 
 @pytest.mark.parametrize("gate", ["none", "price"])
 def test_what_is_cached_is_known_without_a_look_at_every_block(make, gate):
-    """What the gate is told of a waiting turn is what vLLM would find, in a cache that loses blocks at every step."""
+    """The gate's value for a waiting turn equals vLLM's lookup, in a cache that loses blocks at every step."""
     scheduler = make(caching=True, blocks=200, seqs=2, tokens=256, gate=gate)
     find = scheduler.kv_cache_manager.coordinator.find_longest_cache_hit
     looked, compared, quick = 0, 0, 0
@@ -702,7 +705,7 @@ def test_what_is_cached_is_known_without_a_look_at_every_block(make, gate):
 
 
 def test_the_gate_keeps_the_cache(make):
-    """Twelve sessions of 640 tokens and more in a cache for six: vLLM's LRU loses them all, the gate keeps most."""
+    """Twelve sessions of at least 640 tokens in a cache for six: vLLM's LRU loses them all, the gate keeps most."""
     results = {}
     for name, options in (("none", {"order": "fcfs"}), ("price", {"gate": "price", "gate_door_s": 1000.0})):
         scheduler = make(caching=True, blocks=300, seqs=4, tokens=256, **options)
@@ -713,8 +716,8 @@ def test_the_gate_keeps_the_cache(make):
 
 @pytest.mark.parametrize("n", [20, 90])
 def test_no_turn_waits_at_the_gate_for_ever(make, n):
-    """Cold turns, 90 of them more than the gate looks at, beside warm sessions that take every place: each goes in by the
-    door, also where no place is free as it opens, and in the time that the door's share gives them."""
+    """Cold turns wait while warm sessions take every row; 90 of them are more than the gate examines. The door admits
+    each of them within its share of time, even if no row is free when it opens."""
     scheduler = make(
         caching=True, blocks=300, seqs=2, tokens=256, gate="price", gate_kappa=1e-9, gate_door_s=0.5, gate_door_share=1.0, prefill_s=2e-3
     )  # fmt: skip
@@ -750,8 +753,8 @@ def resident() -> int:
 
 @pytest.mark.parametrize("overlap", [0, 1])
 def test_soak(make, overlap):
-    """Clients that go away, also while a step is under way, preemptions, and workflows: none is lost, and the length
-    agrees with vLLM's at every step. TAKT_SOAK_REQUESTS is its size."""
+    """Clients disconnect, also during a step; requests are preempted; workflows run. No request is lost, and the
+    queue's length equals vLLM's at every step. TAKT_SOAK_REQUESTS sets the number of requests."""
     rng = random.Random(3 + overlap)
     scheduler = make(TaktScheduler if overlap else TaktSyncScheduler, blocks=60, seqs=8, caching=True)
     most = int(os.environ.get("TAKT_SOAK_REQUESTS", 1500))
@@ -776,7 +779,7 @@ def test_soak(make, overlap):
         agrees()
         flight.append((output, outputs_of(scheduler, output)))
         preempted += len(output.preempted_req_ids or ())
-        if rng.random() < 0.1 and scheduler.requests:  # the step runs, and some of it is of clients that go away
+        if rng.random() < 0.1 and scheduler.requests:  # clients disconnect while the step runs
             names = rng.sample(sorted(scheduler.requests), min(3, len(scheduler.requests)))
             in_flight_gone += sum(name in output.num_scheduled_tokens for name in names)
             gone += len(names)
@@ -786,7 +789,7 @@ def test_soak(make, overlap):
             for told in scheduler.update_from_output(*flight.popleft()).values():
                 for each in told.outputs:
                     if each.finish_reason is not None:
-                        assert each.request_id not in came, "it has ended twice"
+                        assert each.request_id not in came, "a request ended twice"
                         came.add(each.request_id)
             agrees()
         steps += 1
@@ -795,7 +798,7 @@ def test_soak(make, overlap):
         if n >= (len(memory) + 1) * most // 4:
             memory.append(resident())
     print(
-        f"{n} requests, {steps} steps, {preempted} preemptions, {gone} went away, {in_flight_gone} of them in a step under way;"
+        f"{n} requests, {steps} steps, {preempted} preemptions, {gone} aborted, {in_flight_gone} of them during a step;"
         f" longest queue {longest}, resident memory [MB]: {memory}"
     )
     assert memory[-1] < 1.02 * memory[0] + 5

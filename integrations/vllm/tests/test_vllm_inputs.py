@@ -1,4 +1,4 @@
-"""What clients and users may say to takt.vllm, however it is meant."""
+"""Tests of arbitrary input to takt.vllm from clients and users."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_number_that_cannot_be_meant_is_left_out(value):
 
 
 def test_a_number_without_a_text_is_left_out():
-    for number in (10**5000, -(10**5000)):  # Python refuses to write it down
+    for number in (10**5000, -(10**5000)):  # Python refuses to convert it to text
         who = said(workflow=number, agent=number, tenant=number, last=number, deadline=number)
         assert who == Identity()
     assert said(last=1).last and said(last=True).last and said(last="TRUE").last and not said(last=[1]).last
@@ -58,7 +58,7 @@ def test_workflows_of_one_name_and_two_tenants_have_two_ids():
 
 
 def test_names_of_one_length_and_one_checksum_are_told_apart():
-    # CRC-32 is linear: these two have the same, and with any start, since they are equally long.
+    # These two have the same CRC-32 with any start value, because CRC-32 is linear and they are equally long.
     one, other = "plumless", "buckeroo"
     assert number_of(one) != number_of(other)
     assert len({number_of(f"w{i:06}") for i in range(200_000)}) == 200_000
@@ -97,7 +97,7 @@ def test_takts_order_corrects_guesses_by_tenant():
         return order.index(first) < order.index(second)
 
     assert rank(waits("liar", 100), waits("honest", 400))
-    for _ in range(100):  # the liar takes more than it guesses
+    for _ in range(100):  # the liar takes more than it estimates
         for tenant, guess, taken in (("liar", 100.0, 10_000), ("honest", 400.0, 400)):
             number = waits(tenant, guess)
             queue.begin(last)
@@ -132,7 +132,7 @@ def test_names_without_end_displace_the_names_of_their_own_tenant():
     assert len(lengths._outputs) <= 65536 and len(lengths.workflows) <= 65536
     assert lengths.begins(honest, 2 * 10**6, 2 * 10**6) == (9, 160, 7)
     assert lengths.output(Identity(agent="a69999"), 0, 100) is not None
-    for i in range(70_000):  # of as many tenants
+    for i in range(70_000):  # each with a tenant of its own
         ended(lengths, Identity("w", "a", tenant=f"t{i}"), 5, now=3 * 10**6 + i)
         if i % 1000 == 0:
             lengths.begins(honest, 3 * 10**6 + i, 0)
@@ -220,7 +220,7 @@ def test_sessions_that_do_not_return_move_no_other_tenants_price():
     for i in range(1000):
         gate.ended(turn, Identity(workflow=f"w{i}", tenant="flood"), 0)
     free = 1
-    gate.keep_out(3600 * 10**9)  # all but one are gone
+    gate.keep_out(3600 * 10**9)  # all but one are evicted
     at = {name: gate._returns_of((name, "w", "")).worth(8.0) for name in ("flood", "honest", "")}
     assert at["honest"] == at[""] == Returns().worth(8.0) > 10 * at["flood"]
 

@@ -1,4 +1,4 @@
-"""vLLM's scheduler without a device: vLLM plans and counts KV, and the model's outputs are made up."""
+"""vLLM's scheduler without a device: vLLM plans and counts KV, and this module makes up the model's outputs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _hasher = get_request_block_hasher(BLOCK, sha256)
 
 
 def model(folder: Path) -> str:
-    """A config is all that a scheduler reads of a model."""
+    """Writes a model's config, which is all that a scheduler reads of a model."""
     (folder / "config.json").write_text(
         json.dumps(
             {
@@ -84,12 +84,12 @@ def request(name, prompt=20, most=4, priority=0, arrival=None, first=None, trace
 
 
 def outputs_of(scheduler: Any, output: Any) -> ModelRunnerOutput:
-    """The results of a model that says 7, made up as the step is begun."""
+    """Returns the results of a model whose every token is 7, made up when the step begins."""
     names = list(output.num_scheduled_tokens)
     sampled = []
     for name in names:
         each = scheduler.requests[name]
-        coming = each.num_output_placeholders  # of steps that overlap: outputs that are not there yet, this one with them
+        coming = each.num_output_placeholders  # outputs of overlapping steps that are not there yet, including this one
         if isinstance(scheduler, AsyncScheduler):
             whole = coming > 0 and each.num_computed_tokens == each.num_tokens + coming - 1
         else:
@@ -110,7 +110,7 @@ def finish(scheduler: Any, output: Any) -> None:
 
 
 def step(scheduler: Any) -> Any:
-    """One iteration, whose results are there at once."""
+    """Runs one iteration, whose results are there at once."""
     output = scheduler.schedule()
     if getattr(scheduler, "takt_order", None) is not None:
         scheduler.takt_order.check()

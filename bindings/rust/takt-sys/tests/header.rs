@@ -1,4 +1,4 @@
-//! The bindings against the header, by a C compiler: every size, offset and number, and every function.
+//! Compares the bindings with the header by a C compiler: every size, offset, number and function.
 use std::collections::BTreeSet;
 use std::env;
 use std::fmt::Write as _;
@@ -8,12 +8,12 @@ use std::process::Command;
 const BINDINGS: &str = include_str!("../src/bindings.rs");
 const HEADER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../include/takt/c/takt.h");
 
-/// What stands between two texts, at each place.
+/// Returns the text between `start` and `end`, for each occurrence.
 fn between<'a>(text: &'a str, start: &'a str, end: &'a str) -> impl Iterator<Item = &'a str> {
     text.split(start).skip(1).filter_map(move |rest| rest.split(end).next())
 }
 
-/// The number before "usize];", behind an assertion.
+/// Returns the number before "usize];" in an assertion.
 fn number(line: &str) -> &str {
     line.rsplit(" - ").next().and_then(|rest| rest.strip_suffix("usize];")).expect("an assertion")
 }
@@ -68,7 +68,7 @@ fn sizes_places_and_numbers_are_those_of_the_header() {
     let (c, n) = assertions();
     assert!(n > 500, "{n} assertions");
     compiles(&c).unwrap();
-    // The check can fail.
+    // A wrong size must fail.
     let other = c.replacen("sizeof(takt_error) == 512", "sizeof(takt_error) == 520", 1);
     assert!(other != c && compiles(&other).unwrap_err().contains("Size of takt_error"));
 }
@@ -76,7 +76,7 @@ fn sizes_places_and_numbers_are_those_of_the_header() {
 #[test]
 fn functions_are_those_of_the_header() {
     let header: String = std::fs::read_to_string(HEADER)
-        .expect("the header beside the crate")
+        .expect("the header next to the crate")
         .lines()
         .filter(|line| !line.starts_with('#'))
         .map(|line| line.split("//").next().unwrap_or(""))
@@ -90,7 +90,7 @@ fn functions_are_those_of_the_header() {
     let (mine, theirs) = (names(BINDINGS, "pub fn "), names(&header, "TAKT_API "));
     assert!(theirs.len() > 60, "{} functions", theirs.len());
     assert_eq!(mine, theirs);
-    // Types of arguments: as many as the header has, each a pointer where it has one.
+    // Each function has as many arguments as in the header, with pointers at the same positions.
     let shape = |arguments: &str| -> Vec<bool> {
         arguments.split(',').filter(|one| !["", "void"].contains(&one.trim())).map(|one| one.contains('*')).collect()
     };
@@ -107,6 +107,6 @@ fn functions_are_those_of_the_header() {
 
 #[test]
 fn the_library_is_of_this_version() {
-    // SAFETY: functions without a handle may always be called.
+    // SAFETY: a function without a handle is always safe to call.
     assert_eq!(unsafe { takt_sys::takt_abi_version() }, takt_sys::TAKT_ABI_VERSION);
 }

@@ -6,7 +6,7 @@ use takt_sys as sys;
 
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Nothing has happened. The text names what is wrong, one fault a line.
+/// The error of a call, which had no effect. The text has one fault per line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     status: i32,
@@ -14,7 +14,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// As in the C interface, such as `takt_sys::TAKT_E_INVALID`. Later versions may have others.
+    /// Status of the C interface, such as `takt_sys::TAKT_E_INVALID`. Later versions may add others.
     pub fn status(&self) -> i32 {
         self.status
     }
@@ -33,12 +33,12 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 /// # Safety
-/// NULL, or a text that ends with a zero and stays as long as `'a`.
+/// `text` is NULL, or a zero-terminated text that lives for `'a`.
 pub(crate) unsafe fn text<'a>(text: *const c_char) -> &'a str {
     if text.is_null() {
         return "";
     }
-    // SAFETY: the caller's.
+    // SAFETY: required of the caller.
     unsafe { CStr::from_ptr(text) }.to_str().unwrap_or("")
 }
 
@@ -46,24 +46,24 @@ pub(crate) fn check(status: sys::takt_status, call: &str) -> Result<()> {
     if status == sys::TAKT_OK as i32 {
         return Ok(());
     }
-    // SAFETY: names of statuses stay as long as the library is loaded.
+    // SAFETY: the names of statuses live as long as the library is loaded.
     let name = unsafe { text(sys::takt_status_name(status)) };
     Err(Error { status, text: format!("{call}: {name}") })
 }
 
 pub(crate) fn spec(text: &str) -> Result<CString> {
-    CString::new(text).map_err(|_| Error::invalid(format!("{text:?} has a zero inside")))
+    CString::new(text).map_err(|_| Error::invalid(format!("{text:?} contains a null character")))
 }
 
-/// Calls a function that creates a handle and says what is wrong in a `takt_error`.
+/// Calls a function that creates a handle and reports errors in a `takt_error`.
 pub(crate) fn create(call: impl FnOnce(*mut sys::takt_error) -> sys::takt_status) -> Result<()> {
-    // SAFETY: plain data, for which zeros are values.
+    // SAFETY: plain data; all zeros is valid.
     let mut error: sys::takt_error = unsafe { std::mem::zeroed() };
     // SAFETY: the size is that of the struct.
     unsafe { sys::takt_error_init(&mut error, size_of::<sys::takt_error>()) };
     let status = call(&mut error);
     check(status, "create").map_err(|short| {
-        // SAFETY: the library ends the text with a zero, and it is copied.
+        // SAFETY: the library terminates the text with a zero, and it is copied.
         let told = unsafe { text(error.text.as_ptr()) };
         if told.is_empty() {
             short
@@ -73,10 +73,10 @@ pub(crate) fn create(call: impl FnOnce(*mut sys::takt_error) -> sys::takt_status
     })
 }
 
-/// A struct of the interface with takt's defaults.
+/// A struct of the C interface with takt's defaults.
 macro_rules! initialised {
     ($kind:ident, $init:ident) => {{
-        // SAFETY: plain data, for which zeros are values.
+        // SAFETY: plain data; all zeros is valid.
         let mut it: takt_sys::$kind = unsafe { std::mem::zeroed() };
         // SAFETY: the size is that of the struct.
         unsafe { takt_sys::$init(&mut it, std::mem::size_of::<takt_sys::$kind>()) };

@@ -1,7 +1,7 @@
 //! takt decides what an LLM serving engine runs next.
 //!
-//! [`Ranker`] gives the key of one request, [`Queue`] keeps what waits in order, and [`Router`] places requests on
-//! engines, or scores them where the host picks. Policies and placements are named by texts, as everywhere in takt.
+//! [`Ranker`] computes the key of one request, [`Queue`] orders waiting requests, and [`Router`] places requests on
+//! engines, or scores engines for a host that chooses. Texts name policies and placements.
 //!
 //! ```
 //! use takt::{Queue, Request};
@@ -14,15 +14,15 @@
 //! # Ok::<(), takt::Error>(())
 //! ```
 //!
-//! Times are `i64` nanoseconds of the host's clock, which takt never reads. Ids are the host's choice; 0 is none. A handle
-//! is used by one thread at a time: it may move to another thread, and is never shared.
+//! Times are `i64` nanoseconds of the host's clock, which takt never reads. The host chooses ids; 0 means none. Only
+//! one thread at a time may use a handle: it can move to another thread, but threads never share it.
 //!
 //! ```compile_fail
 //! fn shared<T: Sync>() {}
 //! shared::<takt::Router>();
 //! ```
 //!
-//! The scheduler, keys of the host's own, the inbox, predictors and logs are reached through the crate `takt-sys`.
+//! The crate `takt-sys` gives access to the scheduler, a host's own keys, the inbox, predictors and logs.
 
 mod error;
 mod queue;
@@ -35,8 +35,8 @@ pub use request::{Estimate, Request, WorkAfter};
 pub use router::{Instance, Placement, Report, Router, Routing, Stage, Tokens, Workflow};
 pub use takt_sys::{takt_failure as Failure, TAKT_NEVER as NEVER, TAKT_UNSET as UNSET};
 
-/// The library's version, such as "0.1.0".
+/// Returns the library's version, such as "0.1.0".
 pub fn version() -> &'static str {
-    // SAFETY: a text that ends with a zero and stays.
+    // SAFETY: a static zero-terminated text.
     unsafe { error::text(takt_sys::takt_version()) }
 }

@@ -6,26 +6,26 @@ use takt_sys as sys;
 use crate::error::{check, create, initialised, spec, text, Error, Result};
 use crate::request::Request;
 
-/// How long a key is good: see `takt_sys::TAKT_TRAIT_FIXED` and its neighbours.
+/// How long a key is valid: see `takt_sys::TAKT_TRAIT_FIXED` and the constants after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trait(pub u32);
 
 impl Trait {
-    /// As long as the request waits.
+    /// The key is valid as long as the request waits.
     pub fn is_fixed(self) -> bool {
         self.0 & sys::TAKT_TRAIT_FIXED != 0
     }
-    /// Every key moves with time.
+    /// Every key changes with time.
     pub fn moves(self) -> bool {
         self.0 & sys::TAKT_TRAIT_MOVING != 0
     }
-    /// It may depend on what the policy was told before.
+    /// The key may depend on earlier input of the policy.
     pub fn learns(self) -> bool {
         self.0 & sys::TAKT_TRAIT_LEARNS != 0
     }
 }
 
-/// The key of one request, for hosts that compare by themselves: no queue, no memory of requests.
+/// Computes the key of one request, for hosts that sort requests themselves. It keeps no requests.
 ///
 /// ```
 /// let mut ranker = takt::Ranker::new("sjf")?;
@@ -39,24 +39,25 @@ pub struct Ranker {
     handle: NonNull<sys::takt_ranker>,
 }
 
-// SAFETY: a handle may be used by any thread, by one at a time.
+// SAFETY: any thread may use a handle, one at a time.
 unsafe impl Send for Ranker {}
 
 impl Ranker {
     pub fn new(policy: &str) -> Result<Self> {
         let policy = spec(policy)?;
         let mut handle = null_mut();
-        // SAFETY: the text ends with a zero, and is read during the call.
+        // SAFETY: the text is zero-terminated, and read only during the call.
         create(|error| unsafe { sys::takt_ranker_create(policy.as_ptr(), null(), &mut handle, error) })?;
-        Ok(Self { handle: NonNull::new(handle).ok_or_else(|| Error::invalid("no ranker was made"))? })
+        Ok(Self { handle: NonNull::new(handle).ok_or_else(|| Error::invalid("no ranker was created"))? })
     }
 
     pub fn traits(&self) -> Trait {
-        // SAFETY: the handle lives.
+        // SAFETY: the handle is alive.
         Trait(unsafe { sys::takt_ranker_traits(self.handle.as_ptr()) })
     }
 
-    /// Of each request: smaller is sooner, equal keys go by arrival, then by id. `keys` has room for all.
+    /// Writes the key of each request. A smaller key runs sooner; equal keys rank by arrival, then by id. `keys` has
+    /// room for all.
     pub fn keys(&mut self, requests: &[Request], now: i64, keys: &mut [f64]) -> Result<()> {
         if keys.len() < requests.len() {
             return Err(Error::invalid(format!("keys: room for {} of {} requests", keys.len(), requests.len())));
@@ -81,29 +82,29 @@ impl Ranker {
 
 impl Drop for Ranker {
     fn drop(&mut self) {
-        // SAFETY: nobody uses the handle after this.
+        // SAFETY: nothing uses the handle after this.
         unsafe { sys::takt_ranker_destroy(self.handle.as_ptr()) };
     }
 }
 
-/// What became of a call that names a request. But for `Done` and `Requeued` nothing has changed.
+/// Result of a call that names a request. All results except `Done` and `Requeued` mean that nothing changed.
 #[must_use]
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Done,
-    /// No such request is here.
+    /// The request is unknown.
     Unknown,
-    /// The id is that of one which is here.
+    /// The id is already in use.
     InUse,
-    /// No id, or no sequence.
+    /// The id is 0, or the request has no sequence.
     Invalid,
-    /// It is not where the call expects it, or no iteration has begun.
+    /// The request's state does not allow the call, or no iteration has begun.
     OutOfPlace,
     Ended,
-    /// Of `put`: it was known, and waits again.
+    /// From `put`: the request was known, and waits again.
     Requeued,
-    /// Of a later version of the library.
+    /// A result of a later version of the library.
     Other(i32),
 }
 
@@ -123,7 +124,7 @@ fn outcome(result: sys::takt_result, call: &str) -> Result<Outcome> {
     })
 }
 
-/// Where a request stands in a queue.
+/// State of a request in a queue.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
@@ -135,7 +136,7 @@ pub enum Place {
     Paused,
 }
 
-/// What an iteration computed for a request.
+/// Work of an iteration on a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ran {
     pub request: u64,
@@ -145,10 +146,10 @@ pub struct Ran {
     pub output: i32,
 }
 
-/// Requests in the order of a policy, for hosts that keep admission and KV to themselves.
+/// Waiting requests in the order of a policy, for hosts that handle admission and KV themselves.
 ///
-/// An iteration is `begin`; `top` or `list`, `take` and `hold` as often as the host likes; `end` with what ran. What is
-/// taken, and not named by `end` or given back by `requeue` before, waits as though nothing had happened.
+/// An iteration is `begin`, any number of `top`, `list`, `take` and `hold`, then `end` with the requests that ran. A
+/// request that was taken waits again as before, unless `end` lists it or `requeue` returned it.
 ///
 /// ```
 /// use takt::{Outcome, Queue, Ran, Request};
@@ -173,7 +174,7 @@ unsafe impl Send for Queue {}
 macro_rules! of_a_request {
     ($($(#[$doc:meta])* $name:ident => $call:ident ($($now:ident)?);)*) => {
         $($(#[$doc])* pub fn $name(&mut self, request: u64 $(, $now: i64)?) -> Result<Outcome> {
-            // SAFETY: the handle lives.
+            // SAFETY: the handle is alive.
             outcome(unsafe { sys::$call(self.handle.as_ptr(), request $(, $now)?) }, stringify!($name))
         })*
     };
@@ -185,26 +186,26 @@ impl Queue {
         let mut options = initialised!(takt_queue_options, takt_queue_options_init);
         options.policy = policy.as_ptr();
         let mut handle = null_mut();
-        // SAFETY: the text ends with a zero, and is read during the call.
+        // SAFETY: the text is zero-terminated, and read only during the call.
         create(|error| unsafe { sys::takt_queue_create(&options, &mut handle, error) })?;
-        let handle = NonNull::new(handle).ok_or_else(|| Error::invalid("no queue was made"))?;
+        let handle = NonNull::new(handle).ok_or_else(|| Error::invalid("no queue was created"))?;
         Ok(Self { handle, ran: Vec::new() })
     }
 
-    /// The policy in use, as a text that makes the same.
+    /// Returns the policy in use as a text that creates the same policy again.
     pub fn policy(&self) -> &str {
-        // SAFETY: the text stays as long as the handle.
+        // SAFETY: the text lives as long as the handle.
         unsafe { text(sys::takt_queue_policy(self.handle.as_ptr())) }
     }
 
     pub fn traits(&self) -> Trait {
-        // SAFETY: the handle lives.
+        // SAFETY: the handle is alive.
         Trait(unsafe { sys::takt_queue_traits(self.handle.as_ptr()) })
     }
 
-    /// How many wait.
+    /// Returns the number of waiting requests.
     pub fn len(&self) -> usize {
-        // SAFETY: the handle lives.
+        // SAFETY: the handle is alive.
         unsafe { sys::takt_queue_size(self.handle.as_ptr()) }
     }
 
@@ -212,9 +213,9 @@ impl Queue {
         self.len() == 0
     }
 
-    /// None: it is not here.
+    /// Returns the place of a request; None: unknown.
     pub fn place(&self, request: u64) -> Option<Place> {
-        // SAFETY: the handle lives.
+        // SAFETY: the handle is alive.
         match unsafe { sys::takt_queue_place(self.handle.as_ptr(), request) } as u32 {
             sys::TAKT_PLACE_WAITING => Some(Place::Waiting),
             sys::TAKT_PLACE_TAKEN => Some(Place::Taken),
@@ -226,44 +227,44 @@ impl Queue {
     }
 
     pub fn push(&mut self, request: &Request, now: i64) -> Result<Outcome> {
-        // SAFETY: the request and what it points to are read during the call.
+        // SAFETY: the request and the data that it points to are read only during the call.
         outcome(unsafe { sys::takt_queue_push(self.handle.as_ptr(), &request.raw, now) }, "push")
     }
 
-    /// `push`, or `requeue` where it is known; what is known of it stays.
+    /// Pushes a request, or requeues it if it is known; a known request keeps its fields.
     pub fn put(&mut self, request: &Request, now: i64) -> Result<Outcome> {
         // SAFETY: as for push.
         outcome(unsafe { sys::takt_queue_put(self.handle.as_ptr(), &request.raw, now) }, "put")
     }
 
-    /// Its id says which; `told` (`takt_sys::TAKT_TOLD_...`) what of it holds from here on.
+    /// Sets the fields selected by `told` (`takt_sys::TAKT_TOLD_...`) of the request with this id.
     pub fn revise(&mut self, request: &Request, told: u32, now: i64) -> Result<Outcome> {
         // SAFETY: as for push.
         outcome(unsafe { sys::takt_queue_revise(self.handle.as_ptr(), &request.raw, told, now) }, "revise")
     }
 
     of_a_request! {
-        /// It has ended, or was cancelled.
+        /// Removes a request that has ended or was cancelled.
         erase => takt_queue_erase();
         take => takt_queue_take();
-        /// Blocked, until `requeue`.
+        /// Blocks a request until `requeue`.
         hold => takt_queue_hold();
-        /// It is in a tool call.
+        /// Marks a request as in a tool call.
         pause => takt_queue_pause(now);
-        /// It waits again: taken, held, in a tool call, or preempted.
+        /// Makes a request wait again after it was taken, held, preempted or in a tool call.
         requeue => takt_queue_requeue(now);
     }
 
-    /// An iteration begins.
+    /// Begins an iteration.
     pub fn begin(&mut self, now: i64) -> Result<()> {
-        // SAFETY: the handle lives.
+        // SAFETY: the handle is alive.
         check(unsafe { sys::takt_queue_begin(self.handle.as_ptr(), now) }, "begin")
     }
 
-    /// The first of the order, which stays.
+    /// Returns the first waiting request without removing it.
     pub fn top(&self) -> Result<Option<u64>> {
         let mut request = 0;
-        // SAFETY: the handle lives.
+        // SAFETY: the handle is alive.
         let found = unsafe { sys::takt_queue_top(self.handle.as_ptr(), &mut request) };
         if found < 0 {
             check(-found, "top")?;
@@ -271,28 +272,29 @@ impl Queue {
         Ok((found > 0).then_some(request))
     }
 
-    /// The first of the order, best first: as many as there is room for. Their number.
+    /// Writes the first waiting requests, best first, as many as there is room for. Returns their number.
     pub fn list(&self, requests: &mut [u64]) -> usize {
         // SAFETY: requests has room for its length.
         unsafe { sys::takt_queue_list(self.handle.as_ptr(), requests.as_mut_ptr(), requests.len()) }
     }
 
-    /// The iteration took these in. How many of them run; the others are not here, or in a tool call.
+    /// Ends the iteration, which ran these requests. Returns how many of them are running; the others are unknown or in
+    /// a tool call.
     pub fn end(&mut self, ran: &[Ran], now: i64) -> Result<usize> {
         self.keep(ran);
         let (ran, mut counted) = (&self.ran, 0);
-        // SAFETY: the array is read during the call.
+        // SAFETY: the array is read only during the call.
         let status =
             unsafe { sys::takt_queue_end(self.handle.as_ptr(), ran.as_ptr(), ran.len(), null(), now, &mut counted) };
         check(status, "end").map(|()| counted)
     }
 
-    /// What was computed in a step, where the host learns it after `end`. Each other request that runs has yielded
-    /// `rest_output` tokens per sequence. How many of the named were of use.
+    /// Reports the work of a step if the host learns it after `end`. Every running request that is not listed has
+    /// yielded `rest_output` tokens per sequence. Returns the number of valid entries of `ran`.
     pub fn computed(&mut self, ran: &[Ran], rest_output: i32) -> Result<usize> {
         self.keep(ran);
         let (ran, mut counted) = (&self.ran, 0);
-        // SAFETY: the array is read during the call.
+        // SAFETY: the array is read only during the call.
         let status = unsafe {
             sys::takt_queue_computed(self.handle.as_ptr(), ran.as_ptr(), ran.len(), rest_output, &mut counted)
         };
@@ -308,7 +310,7 @@ impl Queue {
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        // SAFETY: nobody uses the handle after this.
+        // SAFETY: nothing uses the handle after this.
         unsafe { sys::takt_queue_destroy(self.handle.as_ptr()) };
     }
 }

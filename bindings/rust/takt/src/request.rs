@@ -2,7 +2,7 @@ use takt_sys as sys;
 
 use crate::error::initialised;
 
-/// A prediction: its mean, and the quantiles 0.1, 0.25, 0.5, 0.75 and 0.9 where they are known. A number is a mean.
+/// A prediction: its mean, and the quantiles 0.1, 0.25, 0.5, 0.75 and 0.9 if known. A number converts to its mean.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     pub mean: f64,
@@ -10,7 +10,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Known for certain.
+    /// Returns the estimate of a value that is known exactly.
     pub fn exact(value: f64) -> Self {
         Self { mean: value, quantiles: [value as f32; 5] }
     }
@@ -28,23 +28,21 @@ impl From<Estimate> for sys::takt_estimate {
     }
 }
 
-/// Expected work of the calls of a request's workflow that have not ended, but for the request itself. Below 0: not
-/// known.
+/// Expected work of the calls of a workflow that have not ended, except for the request itself. Below 0: unknown.
 pub use sys::takt_work_after as WorkAfter;
 
-/// One call of a model: counts and estimates. Text and sampling parameters stay with the host.
+/// One call of a model: counts and estimates. The prompt's text and sampling parameters stay with the host.
 ///
-/// What is not told has takt's default. Estimates that cannot be meant (not a number, endless, negative) read as
-/// unknown.
+/// Fields that are not set have takt's defaults. An invalid estimate (NaN, infinite, negative) counts as unknown.
 #[repr(C)]
 pub struct Request {
-    pub(crate) raw: sys::takt_request, // first: arrays of requests are read with a stride
+    pub(crate) raw: sys::takt_request, // first: C reads arrays of requests with a stride
     hashes: Vec<u64>,
 }
 
 // SAFETY: its only pointer is into `hashes`, which it owns.
 unsafe impl Send for Request {}
-// SAFETY: likewise; nothing changes through a shared reference.
+// SAFETY: as above; nothing changes through a shared reference.
 unsafe impl Sync for Request {}
 
 impl Clone for Request {
@@ -63,7 +61,7 @@ macro_rules! told {
 }
 
 impl Request {
-    /// Unique among the living; 0 is none.
+    /// `id` is unique among the requests alive, and not 0.
     pub fn new(id: u64) -> Self {
         let mut raw = initialised!(takt_request, takt_request_init);
         raw.id = id;
@@ -75,45 +73,45 @@ impl Request {
     }
 
     told! {
-        /// 0: a workflow of its own.
+        /// Workflow; 0: the request is a workflow of its own.
         workflow: u64,
-        /// Call site, where the host knows it.
+        /// Call site in the workflow; 0: unknown.
         stage: u64,
-        /// Role, where the host knows it.
+        /// Role of the agent that calls; 0: unknown.
         agent: u64,
-        /// For fair sharing.
+        /// Tenant, for fair sharing.
         tenant: u64,
-        /// LoRA adapter that it needs while it runs.
+        /// LoRA adapter that the request needs while it runs.
         adapter: u64,
-        /// Whose turn it is, where the host knows it.
+        /// Session whose turn this is; 0: unknown.
         session: u64,
-        /// Of its workflow: contexts of one that grow apart.
+        /// Branch of the workflow: a context of its own.
         branch: u64,
-        /// [ns]; `UNSET`: the time of the event.
+        /// Arrival [ns]; `UNSET`: the time of the event.
         arrival: i64,
-        /// [ns]; `UNSET`: `arrival`.
+        /// Arrival of the workflow [ns]; `UNSET`: `arrival`.
         workflow_arrival: i64,
-        /// Of its end [ns], or `NEVER`.
+        /// Time by which the request should end [ns]; `NEVER`: none.
         deadline: i64,
-        /// It waits no longer than this before its first step [ns], then fails; or `NEVER`.
+        /// Time at which the request fails if its first step has not run [ns]; `NEVER`: none.
         expires_at: i64,
         prompt_tokens: i32,
-        /// The host's cap, which the host enforces; 0: none told.
+        /// Maximum output, enforced by the host [tokens]; 0: unknown.
         max_output_tokens: i32,
-        /// Parallel samples of one prompt.
+        /// Number of parallel samples of the prompt.
         sequences: i32,
-        /// Lower is sooner.
+        /// Priority; a lower number runs sooner.
         priority: i32,
-        /// Of this call, per sequence.
+        /// Output of this call, per sequence [tokens].
         output_tokens: Estimate,
-        /// Output of this call and of all that follow in its workflow.
+        /// Output of this call and of all later ones in its workflow [tokens].
         workflow_tokens_left: Estimate,
         after: WorkAfter,
-        /// Expected time of this call alone, where it runs [ns]; 0: not known.
+        /// Expected time of this call if it runs alone [ns]; 0: unknown.
         compute: i64,
     }
 
-    /// Hashes of the prompt's leading blocks of `block_tokens` tokens, each of a block and all before it.
+    /// Hashes of the prompt's leading blocks of `block_tokens` tokens; each covers its block and all blocks before it.
     pub fn prefix(mut self, hashes: Vec<u64>, block_tokens: i32) -> Self {
         self.hashes = hashes;
         self.raw.prefix_hashes = if self.hashes.is_empty() { std::ptr::null() } else { self.hashes.as_ptr() };

@@ -9,22 +9,22 @@ pub use sys::takt_placement as Placement;
 use crate::error::{check, create, initialised, spec, text, Error, Result};
 use crate::request::Request;
 
-/// An engine before which a router stands.
+/// An engine behind a router.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Instance {
-    /// Unique among those that are up; 0 is none.
+    /// Unique among the instances that are up; not 0.
     pub id: u64,
-    /// What it serves, where models differ.
+    /// Model that it serves, if models differ.
     pub model: u64,
-    /// Of `Router::add_profile`; 0: nothing is known of how fast it is.
+    /// Profile from `Router::add_profile`; 0: unknown speed.
     pub profile: u64,
-    /// Size of its KV cache [tokens]; 0: not told, everything fits.
+    /// Size of its KV cache [tokens]; 0: unknown, every request fits.
     pub kv_tokens: i32,
-    /// Requests that it may hold at once; `NEVER`: unbounded; 0: no new ones.
+    /// Maximum requests at once; `NEVER`: unlimited; 0: accepts none.
     pub capacity: i64,
-    /// Time of an output token at full batch over that batch [s]; 0: not told.
+    /// Time of an output token at full batch divided by the batch size [s]; 0: unknown.
     pub token_s: f64,
-    /// Grows each time the instance starts anew, such as a start time; 0: the router numbers it.
+    /// A number that grows with each restart, such as the start time; 0: the router numbers restarts.
     pub life: u64,
 }
 
@@ -34,76 +34,76 @@ impl Instance {
     }
 }
 
-/// An engine's own counts, told about every 100 ms.
+/// An engine's own counts, reported about every 100 ms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Requests in its own queue.
     pub waiting: i64,
     pub running: i64,
-    /// Preemptions since it came up.
+    /// Preemptions since its start.
     pub preempted: i64,
-    /// [tokens]
+    /// KV in use [tokens].
     pub kv_used: i32,
-    /// Time up to which the counts are complete [ns]. The report then includes all requests that were placed by that time,
-    /// and none that were placed later. None: it includes as many requests as it counts, the oldest first.
+    /// Time up to which the counts are complete [ns]. The report then includes all requests placed by that time, and
+    /// none placed later. None: it includes as many requests as it counts, oldest first.
     pub as_of: Option<i64>,
     pub life: u64,
 }
 
-/// What an engine has computed for a request since it was placed there.
+/// Tokens computed for a request since it was placed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tokens {
-    /// Of its context.
+    /// Context tokens.
     pub prefill: i32,
     /// New tokens of all its sequences.
     pub output: i32,
 }
 
-/// Calls that are made in parallel, once all stages before have ended.
+/// Parallel calls of a workflow, made after all stages in `after` have ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stage {
-    /// Call site, as its requests bear it.
+    /// Call site, as in its requests.
     pub stage: u64,
-    /// Stages that must have ended before, by index in the order of declaration.
+    /// Stages that must end first, by index in the order of declaration.
     pub after: Vec<u32>,
-    /// Expected time of one call alone [s]; 0: what was learnt of the site.
+    /// Expected time of one call alone [s]; 0: the time learned for the call site.
     pub cost_s: f64,
-    /// Made in parallel; at least 1.
+    /// Number of parallel calls; at least 1.
     pub calls: i32,
 }
 
-/// A graph of calls that begins.
+/// A graph of calls.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workflow {
     pub id: u64,
     pub tenant: u64,
-    /// [ns]; `UNSET`: the time of the event.
+    /// Arrival [ns]; `UNSET`: the time of the event.
     pub arrival: i64,
-    /// Of the whole [ns]; `NEVER`: none; `UNSET`: as its tenant's class says.
+    /// Deadline of the whole workflow [ns]; `NEVER`: none; `UNSET`: the deadline of the tenant's class.
     pub deadline: i64,
-    /// More stages may come after all that are known have ended.
+    /// More stages may follow after all known ones have ended.
     pub open: bool,
-    /// None: nothing is known of the graph.
+    /// Empty: unknown graph.
     pub stages: Vec<Stage>,
 }
 
-/// What goes where, until the router's next call.
+/// Placements; valid until the router's next call.
 pub struct Routing<'a> {
     pub placed: &'a [Placement],
-    /// Requests that the host fails towards their clients.
+    /// Requests whose failure the host reports to the clients.
     pub failed: &'a [sys::takt_failure],
-    /// Workflows that are over.
+    /// Workflows that have ended.
     pub ended: &'a [sys::takt_workflow_end],
-    /// What was said of workflows and cannot be.
+    /// Invalid inputs about workflows.
     pub faults: &'a [sys::takt_workflow_fault],
-    /// Without an event before, place again then [ns]; `NEVER`: only events bring more.
+    /// Time to place again if no event occurs before [ns]; `NEVER`: only an event allows more placements.
     pub wake_at: i64,
 }
 
-/// Requests in, pairs of request and engine out.
+/// Assigns requests to engines, and orders the waiting ones.
 ///
-/// `life` in an event: the life of the instance that sends it, from `Placement` or `Instance`. The router ignores and counts
-/// a message of an earlier life; 0: the message is taken for one of the present life.
+/// `life` in an event is the life of the sending instance, from `Placement` or `Instance`; 0: the present life. The
+/// router ignores and counts events of an earlier life.
 ///
 /// ```
 /// use takt::{Instance, Report, Request, Router};
@@ -113,26 +113,18 @@ pub struct Routing<'a> {
 /// router.reported(1, Report { running: 9, ..Report::default() }, 0)?;
 /// router.reported(2, Report { running: 2, ..Report::default() }, 0)?;
 ///
-/// // The host picks: what is each engine worth to a request?
-/// let mut scores = [0.0; 2];
-/// router.score(&Request::new(7).prompt_tokens(100), &[1, 2], 0, &mut scores)?;
-/// assert_eq!(scores, [-9.0, -2.0]);
+/// // The host chooses: what score has each engine for a request?
 ///
-/// // Or takt picks.
-/// router.arrived(&Request::new(7).prompt_tokens(100), 0)?;
-/// let routing = router.place(0)?;
-/// assert_eq!((routing.placed[0].request, routing.placed[0].instance), (7, 2));
-/// # Ok::<(), takt::Error>(())
-/// ```
+/// // Or takt chooses.
 pub struct Router {
     handle: NonNull<sys::takt_router>,
 }
 
-// SAFETY: a handle may be used by any thread, by one at a time.
+// SAFETY: any thread may use a handle, one at a time.
 unsafe impl Send for Router {}
 
 fn event(kind: u32) -> sys::takt_event {
-    // SAFETY: plain data, for which zeros are values.
+    // SAFETY: plain data; all zeros is valid.
     let mut it: sys::takt_event = unsafe { std::mem::zeroed() };
     it.type_ = kind;
     it
@@ -144,14 +136,15 @@ fn stage(it: &Stage) -> sys::takt_stage {
 }
 
 impl Router {
-    /// The order of what waits, such as "fcfs", and where it goes, such as "least_loaded(waiting_weight=2)".
+    /// Creates a router with a policy that orders waiting requests, such as "fcfs", and a placement, such as
+    /// "least_loaded(waiting_weight=2)".
     pub fn new(policy: &str, placement: &str) -> Result<Self> {
         Self::with(policy, placement, |_| {})
     }
 
-    /// The same with other options (window, max_outstanding, ...) than takt's defaults.
+    /// Creates a router with further options (window, max_outstanding, ...).
     ///
-    /// The policy and the placement are the texts given here.
+    /// The arguments `policy` and `placement` override those of the options.
     pub fn with(policy: &str, placement: &str, set: impl FnOnce(&mut sys::takt_router_options)) -> Result<Self> {
         let (policy, placement) = (spec(policy)?, spec(placement)?);
         let mut options = initialised!(takt_router_options, takt_router_options_init);
@@ -160,14 +153,14 @@ impl Router {
         options.key = std::ptr::null();
         options.struct_size = std::mem::size_of::<sys::takt_router_options>() as u32;
         let mut handle = null_mut();
-        // SAFETY: the texts end with a zero, and are read during the call.
+        // SAFETY: the texts are zero-terminated, and read only during the call.
         create(|error| unsafe { sys::takt_router_create(&options, &mut handle, error) })?;
-        let handle = NonNull::new(handle).ok_or_else(|| Error::invalid("no router was made"))?;
+        let handle = NonNull::new(handle).ok_or_else(|| Error::invalid("no router was created"))?;
         Ok(Self { handle })
     }
 
     fn on(&mut self, event: sys::takt_event, now: i64, call: &str) -> Result<()> {
-        // SAFETY: what the event points to outlives the call, in every caller below.
+        // SAFETY: in every caller below, the data that the event points to outlives the call.
         check(unsafe { sys::takt_router_on(self.handle.as_ptr(), &event, 1, now) }, call)
     }
 
@@ -177,7 +170,7 @@ impl Router {
         self.on(it, now, "arrived")
     }
 
-    /// Its id says which; `told` (`takt_sys::TAKT_TOLD_...`) what of it holds from here on.
+    /// Sets the fields selected by `told` (`takt_sys::TAKT_TOLD_...`) of the request with this id.
     pub fn revised(&mut self, request: &Request, told: u32, now: i64) -> Result<()> {
         let mut it = event(sys::TAKT_EVENT_REVISED);
         it.u.revised = sys::takt_event_revised { request: &request.raw, told, reserved: 0 };
@@ -190,14 +183,14 @@ impl Router {
         self.on(it, now, "cancelled")
     }
 
-    /// Its first step on the instance begins.
+    /// Reports that the first step of the request begins on the instance.
     pub fn started(&mut self, request: u64, instance: u64, life: u64, now: i64) -> Result<()> {
         let mut it = event(sys::TAKT_EVENT_REQUEST_STARTED);
         it.u.request_started = sys::takt_event_request_started { request, instance, life };
         self.on(it, now, "started")
     }
 
-    /// Totals so far; told late or twice they do no harm.
+    /// Reports totals so far; late or repeated reports do no harm.
     pub fn served(&mut self, request: u64, instance: u64, life: u64, tokens: Tokens, now: i64) -> Result<()> {
         let mut it = event(sys::TAKT_EVENT_REQUEST_SERVED);
         let Tokens { prefill, output } = tokens;
@@ -205,7 +198,7 @@ impl Router {
         self.on(it, now, "served")
     }
 
-    /// `tokens` None: not told. A failed one's stage of a workflow lacks a call again.
+    /// Reports the end of a request; `tokens` None: unknown. If it failed, its workflow stage misses a call again.
     pub fn ended(
         &mut self,
         request: u64,
@@ -229,7 +222,7 @@ impl Router {
         self.on(it, now, "ended")
     }
 
-    /// It takes requests from now on. Told again, it replaces the description.
+    /// Adds an instance, or replaces its description.
     pub fn instance_up(&mut self, instance: &Instance, now: i64) -> Result<()> {
         let mut raw = initialised!(takt_instance, takt_instance_init);
         (raw.id, raw.model, raw.profile, raw.life) = (instance.id, instance.model, instance.profile, instance.life);
@@ -239,7 +232,7 @@ impl Router {
         self.on(it, now, "instance_up")
     }
 
-    /// Its requests wait here again; the next `place` names them.
+    /// Removes an instance. Its requests wait here again; the next `place` places them.
     pub fn instance_down(&mut self, instance: u64, life: u64, now: i64) -> Result<()> {
         let mut it = event(sys::TAKT_EVENT_INSTANCE_DOWN);
         it.u.instance_down = sys::takt_event_instance_down { instance, life };
@@ -273,7 +266,7 @@ impl Router {
         self.on(it, now, "workflow_declared")
     }
 
-    /// `cancelled`: nothing is learnt of it.
+    /// Ends a workflow; takt learns nothing from a cancelled one.
     pub fn workflow_ended(&mut self, workflow: u64, cancelled: bool, now: i64) -> Result<()> {
         let mut it = event(sys::TAKT_EVENT_WORKFLOW_ENDED);
         it.u.workflow_ended.workflow = workflow;
@@ -281,7 +274,7 @@ impl Router {
         self.on(it, now, "workflow_ended")
     }
 
-    /// Ranks of agents, each agent once; `otherwise` is of those that are not among them.
+    /// Sets the ranks of agents, each once; `otherwise` is the rank of all other agents.
     pub fn agent_ranks(
         &mut self,
         ranks: &[sys::takt_agent_rank],
@@ -291,26 +284,26 @@ impl Router {
         let mut epoch = initialised!(takt_epoch, takt_epoch_init);
         epoch.told = sys::TAKT_EPOCH_AGENT_RANKS;
         (epoch.ranks, epoch.n_ranks, epoch.otherwise) = (ranks.as_ptr(), ranks.len(), otherwise);
-        // SAFETY: the ranks are read during the call.
+        // SAFETY: the ranks are read only during the call.
         check(unsafe { sys::takt_router_epoch(self.handle.as_ptr(), &epoch, now) }, "agent_ranks")
     }
 
-    /// What instances of one model, GPU and parallelism are called. Told twice, it is the same.
+    /// Returns the profile id for instances of one model, GPU and parallelism. The same name gives the same id.
     pub fn add_profile(&mut self, name: &str) -> Result<u64> {
         let (name, mut profile): (CString, u64) = (spec(name)?, 0);
-        // SAFETY: the text ends with a zero, and is read during the call.
+        // SAFETY: the text is zero-terminated, and read only during the call.
         let status = unsafe { sys::takt_router_add_profile(self.handle.as_ptr(), name.as_ptr(), &mut profile) };
         check(status, "add_profile").map(|()| profile)
     }
 
-    /// Places what waits. Call it after events, and at `wake_at`.
+    /// Places waiting requests. Call it after events, and at `wake_at`.
     pub fn place(&mut self, now: i64) -> Result<Routing<'_>> {
-        // SAFETY: plain data, for which zeros are values.
+        // SAFETY: plain data; all zeros is valid.
         let mut it: sys::takt_routing = unsafe { std::mem::zeroed() };
         it.struct_size = std::mem::size_of::<sys::takt_routing>() as u32;
-        // SAFETY: the handle lives.
+        // SAFETY: the handle is alive.
         check(unsafe { sys::takt_router_place(self.handle.as_ptr(), now, &mut it) }, "place")?;
-        // SAFETY: the arrays stay until the router's next call, which the borrow of it keeps away.
+        // SAFETY: the arrays are valid until the router's next call, which the borrow prevents.
         unsafe {
             Ok(Routing {
                 placed: array(it.placed, it.n_placed),
@@ -322,14 +315,15 @@ impl Router {
         }
     }
 
-    /// What the placement gives each of these instances for a request, which need not be known here: larger is better,
-    /// NaN: no place now. How many are places. Places nothing. `scores` has room for all.
+    /// Writes the placement's score of each instance for a request, which may be unknown to the router. Larger is
+    /// better; NaN: cannot be placed there now. Returns the number of instances with room, and places nothing. `scores`
+    /// has room for all.
     pub fn score(&mut self, request: &Request, instances: &[u64], now: i64, scores: &mut [f64]) -> Result<usize> {
         if scores.len() < instances.len() {
             return Err(Error::invalid(format!("score: room for {} of {} scores", scores.len(), instances.len())));
         }
         let mut possible = 0;
-        // SAFETY: scores has room for as many as there are instances; the request is read during the call.
+        // SAFETY: scores has room for all instances; the request is read only during the call.
         let status = unsafe {
             sys::takt_router_score(
                 self.handle.as_ptr(),
@@ -344,34 +338,34 @@ impl Router {
         check(status, "score").map(|()| possible)
     }
 
-    /// The host has picked: a request that waits here goes to this instance. An error, and nothing changes, where it does
-    /// not wait here or the instance is not up.
+    /// Places a waiting request on an instance of the host's choice. An error if the request is not waiting or the
+    /// instance is not up; nothing changes then.
     pub fn place_at(&mut self, request: u64, instance: u64, now: i64) -> Result<()> {
-        // SAFETY: the handle lives.
+        // SAFETY: the handle is alive.
         check(unsafe { sys::takt_router_place_at(self.handle.as_ptr(), request, instance, now) }, "place_at")
     }
 
-    /// None: it waits here, or is not alive.
+    /// Returns the instance of a request; None: it is waiting or unknown.
     pub fn instance_of(&self, request: u64) -> Option<u64> {
         let mut instance = 0;
-        // SAFETY: the handle lives.
+        // SAFETY: the handle is alive.
         let status = unsafe { sys::takt_router_instance_of(self.handle.as_ptr(), request, &mut instance) };
         (status == sys::TAKT_OK as i32 && instance != 0).then_some(instance)
     }
 
-    /// The policy in use, as a text that makes the same.
+    /// Returns the policy in use as a text that creates the same policy again.
     pub fn policy(&self) -> &str {
-        // SAFETY: the text stays as long as the handle.
+        // SAFETY: the text lives as long as the handle.
         unsafe { text(sys::takt_router_policy(self.handle.as_ptr())) }
     }
 
-    /// Its counters by name, at any index.
+    /// Returns the counters by name, in any order.
     pub fn stats(&self) -> Vec<(&'static str, u64)> {
         let handle = self.handle.as_ptr();
-        // SAFETY: the handle lives; with no room the call counts only.
+        // SAFETY: the handle is alive; without room the call only counts.
         let n = unsafe { sys::takt_router_stats(handle, null_mut(), 0) };
         let mut raw = vec![sys::takt_stat { name: std::ptr::null(), value: 0 }; n];
-        // SAFETY: raw has room for n; names stay for ever.
+        // SAFETY: raw has room for n; names are static.
         unsafe {
             sys::takt_router_stats(handle, raw.as_mut_ptr(), n);
             raw.iter().map(|it| (text(it.name), it.value)).collect()
@@ -380,18 +374,18 @@ impl Router {
 }
 
 /// # Safety
-/// As of `slice::from_raw_parts`, but `first` may be NULL where `n` is 0.
+/// As for `slice::from_raw_parts`, but `first` may be NULL if `n` is 0.
 unsafe fn array<'a, T>(first: *const T, n: usize) -> &'a [T] {
     if n == 0 {
         return &[];
     }
-    // SAFETY: the caller's.
+    // SAFETY: required of the caller.
     unsafe { slice::from_raw_parts(first, n) }
 }
 
 impl Drop for Router {
     fn drop(&mut self) {
-        // SAFETY: nobody uses the handle after this.
+        // SAFETY: nothing uses the handle after this.
         unsafe { sys::takt_router_destroy(self.handle.as_ptr()) };
     }
 }

@@ -1,4 +1,4 @@
-//! Against hand calculation and sorting by brute force.
+//! Compares results with hand calculations and brute-force sorting.
 use takt::{Error, Estimate, Instance, Outcome, Place, Queue, Ran, Ranker, Report, Request, Router, Stage, Tokens};
 use takt::{Workflow, NEVER, UNSET};
 
@@ -49,7 +49,7 @@ fn the_queue_lists_by_the_rankers_keys() -> Result<(), Error> {
         let mut distinct = keys.clone();
         distinct.sort_by(f64::total_cmp);
         distinct.dedup();
-        assert!(policy == "fcfs" || distinct.len() > 5, "{policy}"); // of fcfs arrivals alone decide
+        assert!(policy == "fcfs" || distinct.len() > 5, "{policy}"); // fcfs orders by arrival alone
     }
     Ok(())
 }
@@ -111,7 +111,7 @@ fn a_routers_life() -> Result<(), Error> {
     router.place_at(15, 2, 1)?;
     let routing = router.place(1)?;
     let placed: Vec<_> = routing.placed.iter().map(|it| (it.request, it.instance)).collect();
-    // 1 stands at -5 and 2 at -9; each has room for two, and 15 is on 2.
+    // Instance 1 scores -5 and 2 scores -9; each has room for two, and 15 is on 2.
     assert_eq!(placed, [(11, 1), (12, 1), (13, 2)]);
     assert_eq!((routing.wake_at, routing.failed.len()), (NEVER, 0));
     assert_eq!((router.instance_of(11), router.instance_of(14)), (Some(1), None));

@@ -1,7 +1,7 @@
 """takt's order in vLLM: ``vllm serve MODEL --scheduler-cls takt.vllm.TaktScheduler``.
 
-takt is the order, and vLLM stays the planner: it admits, counts KV, preempts and batches as before, and asks takt who is
-next. docs/howto/vllm.md tells what can be chosen and what a client can say of itself.
+takt orders the requests, and vLLM plans: it admits, counts KV, preempts and batches as before, in takt's order.
+docs/howto/vllm.md describes the options and the values that a client may send.
 """
 
 from __future__ import annotations
@@ -20,6 +20,6 @@ __all__ = ["Options", "TaktScheduler", "TaktSyncScheduler", "extra_body"]
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(name)
-    from . import scheduler  # which needs vLLM
+    from . import scheduler  # this import needs vLLM
 
     return getattr(scheduler, name)

@@ -13,11 +13,12 @@ ValueT = TypeVar("ValueT")
 
 
 class Bounded(Generic[KeyT, ValueT]):
-    """At most ``most`` entries by tenant and key. A new entry evicts the least recently used one of its own tenant if that
-    tenant has a sixteenth of the room, so that a tenant that makes up names displaces no other. Requests without a tenant
-    may fill the table. If it is full, they give way first, then the tenant that was silent longest.
+    """At most ``most`` entries, by tenant and key. If a tenant has a sixteenth of the room, its new entry evicts its
+    own least recently used one. A tenant that invents names so evicts no other tenant's entries. Requests without a
+    tenant may fill the table. A full table evicts their entries first, then those of the tenant that was unused
+    longest.
 
-    ``evicted`` is called with what has been evicted."""
+    ``evicted`` is called with each evicted value."""
 
     def __init__(self, most: int, evicted: Callable[[ValueT], object] = lambda value: None) -> None:
         self._most, self._share = most, most // 16
@@ -29,7 +30,7 @@ class Bounded(Generic[KeyT, ValueT]):
         return self._n
 
     def get(self, tenant: str, key: KeyT) -> ValueT | None:
-        """It counts as used."""
+        """Returns the value of a key, or None; the entry counts as used."""
         own = self._tenants.get(tenant)
         if own is None or key not in own:
             return None
@@ -38,7 +39,7 @@ class Bounded(Generic[KeyT, ValueT]):
         return own[key]
 
     def add(self, tenant: str, key: KeyT, value: ValueT) -> ValueT:
-        """Of a key that is not there."""
+        """Adds an entry for a key that is not in the table."""
         if tenant and len(self._tenants.get(tenant, ())) >= self._share:
             self._evicted(self.pop_oldest(tenant))
         elif self._n >= self._most:
@@ -50,12 +51,12 @@ class Bounded(Generic[KeyT, ValueT]):
         return value
 
     def oldest(self, tenant: str) -> ValueT | None:
-        """The least recently used one of a tenant."""
+        """Returns the least recently used value of a tenant."""
         own = self._tenants.get(tenant)
         return next(iter(own.values())) if own else None
 
     def silent_longest(self) -> str | None:
-        """The tenant that was used least recently."""
+        """Returns the least recently used tenant."""
         return next(iter(self._tenants), None)
 
     def pop(self, tenant: str, key: KeyT) -> ValueT:

@@ -1,4 +1,4 @@
-"""A forest that `takt train` has grown, as vLLM's engine can ask it; and the log of calls that it is grown from."""
+"""Forests from `takt train` for vLLM's engine, and the log of calls that they are trained on."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from .identity import Identity
 
 __all__ = ["CallsLog", "Forest"]
 
-logger = logging.getLogger("vllm.takt")  # vLLM's handlers show it
+logger = logging.getLogger("vllm.takt")  # vLLM's handlers print it
 
 
 def _stage(who: Identity) -> str:
-    """The column `stage` of a log: the call site where the client says it, else the role."""
+    """Returns the column `stage` of a log: the call site that the client sent, otherwise the role."""
     return who.stage or who.agent
 
 
 class Forest:
-    """The engine has token ids and no text: a forest is asked by model, stage, length of the prompt, and the calls and
-    tokens of the workflow before. What it was taught of texts counts as not told."""
+    """Predicts from model, stage, length of the prompt, and the earlier calls and tokens of the workflow. The engine
+    has token ids but no text, so text features of the forest count as unknown."""
 
     def __init__(self, file: str, model: str, served: Sequence[str]) -> None:
         try:
@@ -33,22 +33,24 @@ class Forest:
             raise OptionError(f"takt.vllm: forest is {file!r}: {error}") from None
         known = self._predictor.models
         if model and model not in known:
-            raise OptionError(f"takt.vllm: forest_model is {model!r}, and {file} knows {', '.join(map(repr, known))}")
+            raise OptionError(f"takt.vllm: forest_model is {model!r}; {file} has {', '.join(map(repr, known))}")
         found = [model] if model else [name for name in served if name in known]
         if not found and len(known) != 1:
             raise OptionError(
-                f"takt.vllm: forest_model is needed: {file} knows {', '.join(map(repr, known))}, and vLLM serves {', '.join(map(repr, served))}"
+                f"takt.vllm: forest_model is needed: {file} has {', '.join(map(repr, known))}; "
+                f"vLLM serves {', '.join(map(repr, served))}"
             )
         self.model = (found or known)[0]
 
     def left(self, who: Identity, prompt: int, calls: int, tokens: int) -> Estimate | None:
-        """Output of a call and of all that follow it in its workflow, after ``calls`` that have generated ``tokens``."""
+        """Returns the output of a call and of all later ones in its workflow, after ``calls`` calls that have generated
+        ``tokens``."""
         told = Call(self.model, stage=_stage(who), prompt_tokens=prompt, calls_before=calls, tokens_before=tokens)
         return self._predictor.predict(told)[0].tokens_left
 
 
 class CallsLog:
-    """Lines of JSON that `takt train` reads, one for each call that has ended by itself."""
+    """Writes lines of JSON for `takt train`, one for each call that has ended by itself."""
 
     def __init__(self, file: str, model: str) -> None:
         self._model = model
@@ -66,6 +68,6 @@ class CallsLog:
         }  # fmt: skip
         try:
             self._out.write(json.dumps(line) + "\n")
-        except OSError as error:  # the engine must not end for want of disk
-            logger.warning("takt.vllm: calls_log takes no more: %s", error.strerror)
+        except OSError as error:  # a full disk must not end the engine
+            logger.warning("takt.vllm: calls_log has stopped: %s", error.strerror)
             self._out = None

@@ -1,5 +1,5 @@
-"""Which turns are let in where the prefix cache is too small for all sessions: a cold turn waits as long as it would take more from
-sessions that are about to return than it gains."""
+"""The gate admits turns if the prefix cache is too small for all sessions. A cold turn waits while its admission would
+cost sessions that are about to return more than it gains."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Gate", "Returns"]
 
-_LOOKS = 64  # turns that are looked at in an iteration; those behind them wait
-_BINS = 24  # of ages, each twice the one before; the first ends at a quarter of a second
+_LOOKS = 64  # turns examined in an iteration; those after them wait
+_BINS = 24  # bins of ages, each twice as long as the previous one; the first ends at 0.25 s
 _FIRST_S = 0.25
-# Return hazard [1/s] after a turn of a coding agent, by age [s], until it is known of this engine's sessions.
+# Prior return hazard [1/s] after a turn of a coding agent, by age [s], until this engine has data of its own.
 _PRIOR = ((0.0, 0.003), (4.0, 0.10), (8.0, 0.11), (16.0, 0.053), (32.0, 0.022), (64.0, 0.013), (128.0, 0.007),
           (256.0, 0.004), (512.0, 0.001), (1024.0, 0.0003))  # fmt: skip
-_TENANTS = 1024  # whose returns are kept apart, since their names come from clients
-_PRIOR_RETURNS = 4.0  # returns that the prior counts for, in each bin
+_TENANTS = 1024  # tenants with their own return statistics; limited because clients choose the names
+_PRIOR_RETURNS = 4.0  # weight of the prior, in returns per bin
 
 
 def _bin(age: float) -> int:
@@ -35,8 +35,8 @@ def _edge(i: int) -> float:
 
 
 class Returns:
-    """When sessions come back after a turn: returns over time at risk, by age; one that has not come back counts as long as
-    was waited for. `worth` is the best ratio of probability of return to time held, from an age on."""
+    """Estimates when sessions come back after a turn: returns over time at risk, by age. A session that has not come
+    back counts with the time so far. `worth` is the best ratio of return probability to holding time from an age on."""
 
     def __init__(self) -> None:
         self._returned = [0.0] * _BINS
@@ -48,7 +48,7 @@ class Returns:
         self._worth: list[float] | None = None
 
     def observe(self, gap: float, returned: bool) -> None:
-        """``gap`` [s]; below 0 where a session sends a turn before its last one has ended."""
+        """Records a gap [s]; below 0 if a session sends a turn before its last one has ended."""
         gap = max(0.0, gap)
         last = _bin(gap)
         for i in range(last):
@@ -58,7 +58,7 @@ class Returns:
         self._worth = None
 
     def worth(self, age: float) -> float:
-        """[1/s]"""
+        """Returns the best ratio from this age on [1/s]."""
         if self._worth is None:
             hazard = [self._returned[i] / self._at_risk[i] for i in range(_BINS)]
             self._worth = []
@@ -84,18 +84,18 @@ class _Held:
 
 
 class Gate:
-    """The price gate of docs/reference/gates.md over what vLLM does: it evicts by LRU, so that what a session's last turn
-    left goes in the order in which the turns have ended, and the walk that finds what a cold turn takes is that list."""
+    """The price gate of docs/reference/gates.md for vLLM's cache. vLLM evicts by LRU, so the KV of sessions is evicted
+    in the order in which their turns ended. A list in that order gives the blocks that a cold turn would evict."""
 
     def __init__(self, scheduler: Any, options: Options) -> None:
         self._scheduler = scheduler
         self._options = options
-        self._held: OrderedDict[tuple[str, str, str], _Held] = OrderedDict()  # by session, the one whose turn ended first in front
-        self._returns: Bounded[str, Returns] = Bounded(_TENANTS)  # by tenant: no other tenant's sessions move them
+        self._held: OrderedDict[tuple[str, str, str], _Held] = OrderedDict()  # in the order in which turns ended
+        self._returns: Bounded[str, Returns] = Bounded(_TENANTS)  # by tenant
         self._second_s = options.prefill_s
-        self._since: dict[int, int] = {}  # when a turn was first kept out [ns]
-        self._door_opens = 0  # [ns]
-        self._at_door: tuple[int, int] | None = None  # the turn that goes in next, and what that costs [ns]
+        self._since: dict[int, int] = {}  # time when a turn was first kept out [ns]
+        self._door_opens = 0  # time when the door opens next [ns]
+        self._at_door: tuple[int, int] | None = None  # the turn admitted next through the door, and its cost [ns]
 
     def _session(self, who: Identity) -> tuple[str, str, str]:
         return who.tenant, who.workflow, who.branch
@@ -105,14 +105,14 @@ class Gate:
         return self._returns.get(tenant, "") or self._returns.add(tenant, "", Returns())
 
     def ended(self, request: VllmRequest, who: Identity, now: int) -> None:
-        """A turn has ended: its blocks stay until vLLM needs them."""
+        """Records the end of a turn; its blocks stay until vLLM needs them."""
         if not who.workflow:
             return
         session = self._session(who)
         self._held.pop(session, None)
         tokens = min(int(request.num_computed_tokens), int(request.num_tokens))
         blocks = tokens // self._scheduler.block_size
-        if not who.last and blocks:  # so that at most as many sessions are kept as there are blocks
+        if not who.last and blocks:  # the number of sessions is then at most the number of blocks
             self._held[session] = _Held(blocks, now, tokens * self._second_s)
 
     def admitted(self, numbers: list[int], now: int) -> None:
@@ -131,7 +131,7 @@ class Gate:
                 self._returns_of(session).observe((known.arrival - held.since) * 1e-9, True)
 
     def keep_out(self, now: int) -> set[int]:
-        """Turns that must not be admitted in this iteration."""
+        """Returns the turns that must not be admitted in this iteration."""
         scheduler, options = self._scheduler, self._options
         order = scheduler.takt_order
         members = scheduler.waiting.members
@@ -139,7 +139,7 @@ class Gate:
         if not waiting:
             return set()
         if self._at_door is not None:
-            if self._at_door[0] in members:  # until blocks and a place are free for it
+            if self._at_door[0] in members:  # until it gets blocks and a row
                 scheduler.takt_counters["gate_kept_out"] += len(members) - 1
                 return set(members) - {self._at_door[0]}
             self._at_door = None  # it has gone, or vLLM holds it back
@@ -150,12 +150,12 @@ class Gate:
         pool = scheduler.kv_cache_manager.block_pool
         size = scheduler.block_size
         free = pool.get_num_free_blocks()
-        held = sum(each.blocks for each in self._held.values())  # an upper bound: sessions share their heads
-        while held > free:  # what is not free to be taken has been taken, the oldest first
+        held = sum(each.blocks for each in self._held.values())  # an upper bound: sessions share prefixes
+        while held > free:  # the oldest entries have been evicted if the sum exceeds the free blocks
             session, gone = self._held.popitem(last=False)
             held -= gone.blocks
             self._returns_of(session).observe((now - gone.since) * 1e-9, False)
-        # Sessions that wait here are about to return for certain: what they hold is worth all of it at once.
+        # Sessions with a waiting turn return for certain, so their KV has its full value.
         back: set[tuple[str, str, str]] = set()
         session_of: dict[int, tuple[str, str, str]] = {}
         for number in waiting:
@@ -163,7 +163,7 @@ class Gate:
             if known is not None and known.who.workflow:
                 session_of[number] = self._session(known.who)
         back.update(session_of.values())
-        empty = max(0, free - held)  # free blocks that no session comes back for
+        empty = max(0, free - held)  # free blocks of no session
         present = len(waiting) + len(scheduler.running)
         kept: list[int] = []
         for number in waiting:
@@ -177,14 +177,14 @@ class Gate:
             waited = (now - self._since.get(number, now)) * 1e-9
             mine = session_of.get(number)
             loss, found = 0.0, 0
-            for session, each in self._held.items():  # LRU
+            for session, each in self._held.items():  # in LRU order
                 if found >= lack:
                     break
                 if session == mine:
                     continue
                 part = min(1.0, (lack - found) / max(1, each.blocks))
                 if session in back:
-                    loss += part * each.seconds  # a second from now it is wanted
+                    loss += part * each.seconds  # it is needed within a second
                 else:
                     loss += part * each.seconds * self._returns_of(session).worth((now - each.since) * 1e-9)
                 found += each.blocks
@@ -193,7 +193,8 @@ class Gate:
                 continue
             self._since.setdefault(number, now)
             kept.append(number)
-        # The door: the turn that has waited longest goes in next whatever it costs, a share of the time, and none before it.
+        # The door: the turn that has waited longest is admitted next at any cost, within the door's share of time. No
+        # other is admitted before it.
         if (kept or out) and now >= self._door_opens:
             oldest = min((*kept, *out), key=lambda n: (self._since[n], n))
             if (now - self._since[oldest]) * 1e-9 >= options.gate_door_s:
@@ -203,6 +204,6 @@ class Gate:
                 scheduler.takt_counters["gate_kept_out"] += len(members) - 1
                 return set(members) - {oldest}
         if kept and not scheduler.running and len(kept) == len(waiting):
-            kept.remove(waiting[0])  # where nothing runs a turn goes in
+            kept.remove(waiting[0])  # if nothing runs, one turn is admitted
         scheduler.takt_counters["gate_kept_out"] += len(kept)
         return out.union(kept)

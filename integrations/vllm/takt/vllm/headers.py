@@ -1,4 +1,5 @@
-"""The headers X-Takt-Workflow, X-Takt-Agent, ... as vLLM's ``vllm_xargs``: headers do not reach vLLM's engine.
+"""Copies the headers X-Takt-Workflow, X-Takt-Agent, ... into vLLM's ``vllm_xargs``, because headers do not reach vLLM's
+engine.
 
     vllm serve MODEL --scheduler-cls takt.vllm.TaktScheduler --middleware takt.vllm.headers.Headers
 """
@@ -23,15 +24,15 @@ _PATHS = ("/v1/completions", "/v1/chat/completions", "/v1/responses", "/v1/messa
 
 
 def extra_body() -> dict[str, Any]:
-    """Returns what `takt.headers` returns, as ``vllm_xargs`` of a request's body, for fronts that drop headers:
+    """Returns the values of `takt.headers` as ``vllm_xargs`` of a request's body, for proxies that drop headers:
     ``client.chat.completions.create(..., extra_body=takt.vllm.extra_body())``. Empty outside of `takt.workflow`."""
     told = {_NAMES[name.lower().encode()]: value for name, value in headers().items()}
     return {"vllm_xargs": told} if told else {}
 
 
 class Headers:
-    """An ASGI application around vLLM's. The body's value of a name goes before its header, except the tenant: a proxy
-    names it in a header. A body that is no JSON object passes as it is."""
+    """An ASGI application around vLLM's. A value in the body takes precedence over its header, except for the tenant,
+    which a proxy sets in a header. A body that is not a JSON object passes unchanged."""
 
     def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
         self.app = app
@@ -45,7 +46,7 @@ class Headers:
         parts, more = [], True
         while more:
             message = await receive()
-            if message["type"] != "http.request":  # the client has gone
+            if message["type"] != "http.request":  # the client has disconnected
                 return None
             parts.append(message.get("body", b""))
             more = message.get("more_body", False)
@@ -67,7 +68,7 @@ class Headers:
 def _with(body: bytes, told: dict[str, str]) -> bytes:
     try:
         parsed = json.loads(body)
-    except (ValueError, RecursionError):  # the last of brackets within brackets
+    except (ValueError, RecursionError):  # RecursionError: brackets nested too deeply
         return body
     if not isinstance(parsed, dict):
         return body

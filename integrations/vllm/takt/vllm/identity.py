@@ -1,4 +1,4 @@
-"""Whose call a request of vLLM is: workflow, agent, tenant, deadline, from what its client has sent along."""
+"""Identity of a vLLM request: workflow, agent, tenant and deadline, from values that its client has sent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["Identity", "identity_of", "number_of"]
 
 PREFIX = "takt_"
-"""Of names in ``vllm_xargs``: takt_workflow, takt_agent, ... The headers X-Takt-Workflow, ... become these."""
+"""Prefix of names in ``vllm_xargs``: takt_workflow, takt_agent, ... The headers X-Takt-Workflow, ... become these."""
 
 TEXTS = ("workflow", "agent", "upstream", "stage", "tenant", "branch")
 NUMBERS = ("deadline", "output_tokens", "workflow_tokens_left")
@@ -26,23 +26,23 @@ class Identity:
     """Empty: a workflow of its own."""
     agent: str = ""
     upstream: str = ""
-    """The agent that caused the call."""
+    """Agent that caused the call."""
     stage: str = ""
     tenant: str = ""
     branch: str = ""
     deadline: float | None = None
-    """Of the workflow: seconds from the call's arrival."""
+    """Deadline of the workflow, from the call's arrival [s]."""
     output_tokens: float | None = None
-    """The client's own guess of the output's length [tokens]."""
+    """The client's estimate of the output length [tokens]."""
     workflow_tokens_left: float | None = None
-    """The client's own guess of all that is left of the workflow [tokens], this call with it."""
+    """The client's estimate of the output left in the workflow, including this call [tokens]."""
     last: bool = False
-    """No call of the workflow comes after this one."""
+    """True: the last call of the workflow."""
 
 
 def identity_of(request: VllmRequest) -> Identity:
-    """From ``vllm_xargs``, else vLLM's session id, else the trace id of W3C's traceparent. What cannot be meant is left
-    out: it comes from clients."""
+    """Returns the identity from ``vllm_xargs``, else vLLM's session id, else the trace id of a W3C traceparent. Invalid
+    values are ignored, because clients send them."""
     told: Mapping[str, Any] = {}
     for parameters in (request.sampling_params, request.pooling_params):
         extra = getattr(parameters, "extra_args", None)
@@ -52,7 +52,7 @@ def identity_of(request: VllmRequest) -> Identity:
     found = Identity()
     for key, value in told.items():
         name = _NAMES.get(key)
-        if name is None or isinstance(value, int) and not -(2**63) <= value < 2**64:  # Python has no text for the longest
+        if name is None or isinstance(value, int) and not -(2**63) <= value < 2**64:  # too long for str()
             continue
         if name == "last":
             found.last = value in (1, True) or isinstance(value, str) and value.lower() in ("1", "true", "yes", "1.0")
@@ -64,7 +64,7 @@ def identity_of(request: VllmRequest) -> Identity:
             if 0 <= number <= 1e12:
                 setattr(found, name, number)
         elif isinstance(value, (str, int, float)) and not isinstance(value, bool):
-            setattr(found, name, str(value)[:256].encode(errors="replace").decode())  # JSON may hold half a character
+            setattr(found, name, str(value)[:256].encode(errors="replace").decode())  # JSON may hold a lone surrogate
     if not found.workflow:
         session = getattr(request, "session_id", None)
         if isinstance(session, str) and session:
@@ -77,9 +77,9 @@ def identity_of(request: VllmRequest) -> Identity:
 
 
 def number_of(text: str, tenant: str = "") -> int:
-    """An id of takt's for a text that needs no way back; 0 for the empty one. Texts of two tenants have two ids."""
+    """Returns takt's id for a text; 0 for the empty text. The same text of two tenants gives two ids."""
     if not text:
         return 0
     key = hashlib.blake2b(tenant.encode(errors="replace")).digest() if tenant else b""
-    digest = hashlib.blake2b(text.encode(errors="replace"), digest_size=8, key=key).digest()  # of clients' names: no collisions
+    digest = hashlib.blake2b(text.encode(errors="replace"), digest_size=8, key=key).digest()
     return int.from_bytes(digest, "little") | 1

@@ -1,4 +1,4 @@
-"""How long outputs are and what follows them, learnt from what has ended, by agent and place in the workflow."""
+"""Learns output lengths and the work that follows a call, from ended calls, by agent and position in the workflow."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .identity import Identity
 
 __all__ = ["Lengths"]
 
-_WINDOW = 512  # observations at which what was learnt counts half
-_ENOUGH = 4  # observations from which a class is asked before a wider one
-_PLACES = 16  # calls of a workflow that are told apart; later ones are alike
-_CALLS = 1024  # of a workflow that are learnt from as it ends
-_CLASSES = 65536  # kept, since their names come from clients
-_WORKFLOWS = 65536  # likewise
+_WINDOW = 512  # observations after which old ones count half
+_ENOUGH = 4  # observations that a class needs; otherwise a wider class is used
+_PLACES = 16  # positions in a workflow that are distinguished; later ones share one
+_CALLS = 1024  # calls of a workflow that are learned from when it ends
+_CLASSES = 65536  # classes kept; limited because clients choose the names
+_WORKFLOWS = 65536  # workflows kept, likewise
 _QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
-_KEPT = 64  # the last values of a class, for its quantiles
+_KEPT = 64  # last values of a class, for its quantiles
 
 
 @dataclass
@@ -27,7 +27,7 @@ class _Class:
     weight: float = 0.0
     sums: list[float] = field(default_factory=lambda: [0.0] * 5)
     last: list[float] = field(default_factory=list)
-    known: Estimate | None = None  # what these say, until the next one comes
+    known: Estimate | None = None  # estimate from these values, until the next one
 
     def learn(self, values: tuple[float, ...]) -> None:
         if self.weight >= _WINDOW:
@@ -53,22 +53,22 @@ class _Class:
 
 
 def _at_most(most: float, of: Estimate) -> Estimate:
-    """vLLM cuts an output off."""
+    """Limits an estimate to ``most``, the maximum output in vLLM."""
     if of.mean <= most and of.quantiles[4] <= most:
         return of
     a, b, c, d, e = (min(most, q) for q in of.quantiles)
     return Estimate(min(most, of.mean), (a, b, c, d, e))
 
 
-_Classes = Bounded[tuple[str, int], _Class]  # by agent and place; of the tenant "": all tenants together
+_Classes = Bounded[tuple[str, int], _Class]  # by agent and position; tenant "": all tenants together
 
 
 @dataclass
 class _Workflow:
     name: str
-    # Who, calls before, prompt, output: the last ones, where a client gives all its calls the same name for ever.
+    # Identity, calls before, prompt, output of the last calls; bounded, because a client may use one name forever.
     calls: deque[tuple[Identity, int, int, int]] = field(default_factory=lambda: deque(maxlen=_CALLS))
-    tokens: int = 0  # output of those
+    tokens: int = 0  # total output of `calls`
     alive: int = 0
     begun: int = 0
     arrival: int = 0
@@ -76,13 +76,13 @@ class _Workflow:
 
 
 class Lengths:
-    """Class means. A class is an agent and a place in its workflow; if it has too few observations, the agent. A tenant
-    has classes of its own; if these have too few, all tenants' observations together answer. A client's own guess goes to
-    takt as it is: takt's default order corrects it by tenant, within bounds.
+    """Class means. A class is an agent and a position in its workflow; if it has too few observations, the agent. Each
+    tenant has its own classes; if these have too few observations, those of all tenants are used. A client's own
+    estimate is passed to takt unchanged: takt's default order corrects it by tenant, within bounds.
 
-    Of a workflow's rest the classes hold number of calls, prompt, output and context-steps of what came after the call;
-    a workflow is learnt from as it ends, which is told (`takt_last`) or is `idle_ns` without a call. A forest that was
-    trained goes before the classes in what it predicts.
+    For the rest of a workflow, the classes hold the number of calls, prompt, output and context-steps after the call.
+    They learn from a workflow when it ends: by `takt_last`, or after `idle_ns` without a call. A trained forest takes
+    precedence over the classes.
     """
 
     def __init__(self, idle_ns: int, forest: Forest | None = None) -> None:
@@ -106,8 +106,8 @@ class Lengths:
         return None
 
     def begins(self, who: Identity, now: int, arrival: int) -> tuple[int, int, int]:
-        """A call has come: calls of its workflow before it, what those that have ended have generated [tokens], and the
-        workflow's arrival [ns]."""
+        """Records the begin of a call. Returns the earlier calls of its workflow, the output of the ended ones
+        [tokens], and the workflow's arrival [ns]."""
         self.forget(now, who.tenant)
         if not who.workflow:
             return 0, 0, arrival
@@ -120,34 +120,34 @@ class Lengths:
         return known.begun - 1, known.tokens, known.arrival
 
     def tell(self, told: Request, who: Identity, calls: int, tokens: int) -> None:
-        """Says of a request what is known of its length and of what follows it."""
+        """Sets a request's estimates of its output and of the work that follows."""
         told.output_tokens = output = self.output(who, calls, told.max_output_tokens)
         told.after = after = self.after(who, calls)
         left: Estimate | float | None = who.workflow_tokens_left
         if left is None and self._forest is not None:
             left = forecast = self._forest.left(who, told.prompt_tokens, calls, tokens)
-            if forecast is not None and who.output_tokens is None and (who.last or not who.workflow):  # it is all that is left
+            if forecast is not None and who.output_tokens is None and (who.last or not who.workflow):
                 most = float(told.max_output_tokens) if told.max_output_tokens > 0 else 1e9
                 told.output_tokens = left = _at_most(most, forecast)
         if left is not None:
             told.workflow_tokens_left = left
             if who.workflow and not who.last:
-                told.after = None  # orders would ask it first
+                told.after = None  # orders would use it first
         elif output is not None and after is not None:
             told.workflow_tokens_left = output.mean + (after.output_tokens or 0.0)
 
     def output(self, who: Identity, place: int, most: int) -> Estimate | None:
-        """Of a call's output, which vLLM cuts off at ``most`` [tokens]."""
+        """Returns the estimated output of a call; vLLM stops it at ``most`` [tokens]."""
         bound = float(most) if most > 0 else 1e9
         if who.output_tokens is not None:
             return Estimate(min(bound, who.output_tokens))
         known = self._ask(self._outputs, who, place)
         if known is not None:
             return known.estimate(bound)
-        return Estimate(float(most)) if most > 0 else None  # all that is known
+        return Estimate(float(most)) if most > 0 else None  # the only known bound
 
     def after(self, who: Identity, place: int) -> WorkAfter | None:
-        """What follows the call in its workflow."""
+        """Returns the estimated work after the call in its workflow."""
         if not who.workflow or who.last:
             return WorkAfter(0, 0, 0, 0, 0)
         known = self._ask(self._after, who, place)
@@ -156,13 +156,13 @@ class Lengths:
         return WorkAfter(known.mean(0), known.mean(1), known.mean(2), known.mean(3), known.mean(2))
 
     def ends(self, who: Identity, place: int, prompt: int, output: int, now: int, whole: bool) -> None:
-        """A call has ended; ``whole``: by itself, and not because it was aborted."""
+        """Records the end of a call. ``whole``: it ended by itself and was not aborted."""
         if whole:
             self._learn(self._outputs, who, place, (float(output),))
         known = self.workflows.get(who.tenant, who.workflow)
         if known is None:
             return
-        known.alive = max(0, known.alive - 1)  # of its calls, some may have begun before it was evicted
+        known.alive = max(0, known.alive - 1)  # some of its calls may have begun before it was evicted
         known.touched = now
         if whole:
             known.calls.append((who, place, prompt, output))
@@ -171,12 +171,12 @@ class Lengths:
             self._learn_after(self.workflows.pop(who.tenant, who.workflow))
 
     def forget(self, now: int, tenant: str = "") -> None:
-        """Workflows that are long without a call have ended: those of this tenant, and of the one silent longest."""
+        """Ends idle workflows of this tenant and of the least recently used one."""
         for each in (tenant, self.workflows.silent_longest()):
             while each is not None and (known := self.workflows.oldest(each)) is not None:
                 if now - known.touched < self._idle:
                     break
-                if known.alive > 0:  # a call of it still waits or runs
+                if known.alive > 0:  # one of its calls still waits or runs
                     known.touched = now
                     self.workflows.get(each, known.name)
                     break

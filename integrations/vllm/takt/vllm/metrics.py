@@ -1,4 +1,4 @@
-"""takt's counters on vLLM's /metrics. The engine runs in another process than the server, so that they need
+"""takt's counters on vLLM's /metrics. The engine runs in another process than the server, so the counters need
 prometheus_client's directory, which vLLM takes from PROMETHEUS_MULTIPROC_DIR."""
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from typing import Any
 __all__ = ["Metrics"]
 
 _HELP = {
-    "requests": "requests that came",
-    "admitted": "admissions, those after a preemption with them",
+    "requests": "requests that arrived",
+    "admitted": "admissions, including those after a preemption",
     "requeued": "preemptions",
     "ended": "requests that ended by themselves",
     "aborted": "requests that were aborted or failed",
     "steps": "iterations",
-    "gate_kept_out": "iterations times turns that the gate kept out",
-    "gate_doors": "turns let in whatever they cost, for having waited longest",
+    "gate_kept_out": "turns kept out by the gate, summed over iterations",
+    "gate_doors": "turns admitted through the gate's door at any cost",
 }
 _EVERY_S = 1.0
 _made: dict[str, Any] = {}
@@ -34,12 +34,12 @@ class Metrics:
 
             for name, text in _HELP.items():
                 _made[name] = Counter(f"takt_{name}", f"takt: {text}")
-            _made["order_ns"] = Counter("takt_order_seconds", "takt: time spent for the order within schedule()")
-            _made["waiting"] = Gauge("takt_waiting", "takt: requests that wait", multiprocess_mode="livesum")
+            _made["order_ns"] = Counter("takt_order_seconds", "takt: time spent on the order within schedule()")
+            _made["waiting"] = Gauge("takt_waiting", "takt: waiting requests", multiprocess_mode="livesum")
             _made["workflows"] = Gauge("takt_workflows", "takt: workflows alive", multiprocess_mode="livesum")
 
     def told(self) -> None:
-        """Once a second: what has come since."""
+        """Publishes the counters, at most once a second."""
         now = time.monotonic()
         if not self._on or now < self._next:
             return

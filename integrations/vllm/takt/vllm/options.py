@@ -1,4 +1,4 @@
-"""What a user may choose, from vLLM's --additional-config or the environment."""
+"""Options from vLLM's --additional-config or the environment."""
 
 from __future__ import annotations
 
@@ -17,42 +17,43 @@ __all__ = ["Options"]
 class Options:
     """``vllm serve --additional-config '{"takt": {"policy": "sjf"}}'``, or ``TAKT_VLLM_POLICY=sjf`` in the environment.
 
-    The config goes before the environment.
+    The config takes precedence over the environment.
     """
 
     policy: str = ""
-    """As the `takt` tool names it, such as ``"aged(sjf,threshold=100)"``. ``"vllm"`` is vLLM's own order. Empty:
-    takt's default, or `priority` where vLLM was started with --scheduling-policy priority."""
+    """Policy, such as ``"aged(sjf,threshold=100)"``. ``"vllm"`` is vLLM's own order. Empty: takt's default, or
+    `priority` if vLLM runs with --scheduling-policy priority."""
     lengths: bool = True
-    """Learn how long outputs are and what follows in their workflows, by agent and place in the workflow."""
+    """Learn output lengths and the work that follows in workflows, by agent and position in the workflow."""
     forest: str = ""
-    """A file that `takt train` has written: what is left of a workflow is what its forest says. Needs ``lengths``."""
+    """File from `takt train` that predicts the output left in a workflow. Needs ``lengths``."""
     forest_model: str = ""
-    """Which of its models is asked. Empty: the one that is served, or the only one there is."""
+    """Model of the forest to use. Empty: the served model, or the only one in the file."""
     calls_log: str = ""
-    """A file to which a line is added for each call that has ended, for `takt train`. Needs ``lengths``."""
+    """File to which each ended call appends a line, for `takt train`. Needs ``lengths``."""
     victims: bool = False
-    """Choose by takt's order who is preempted, where the KV cache is nearly full."""
+    """Preempt the request that takt ranks last if the KV cache is nearly full."""
     victims_above: float = 0.9
-    """Part of the KV cache in use above which that is done."""
+    """Share of the KV cache in use above which ``victims`` applies."""
     gate: str = "none"
-    """``"price"``: a cold turn waits as long as it would take more from sessions about to return than it gains."""
+    """``"price"``: a cold turn waits while its admission would cost sessions about to return more than it gains."""
     gate_kappa: float = 1.0
-    """How much a turn may take from others before it must wait; less is stricter."""
+    """Factor on the cost that a turn may cause to others before it must wait; smaller is stricter."""
     gate_patience_s: float = 300.0
-    """A turn that has waited this long [s] may take twice as much."""
+    """Time after which a waiting turn may cause twice the cost [s]."""
     gate_door_s: float = 60.0
-    """The turn that has waited longest, and at least this [s], is let in whatever it costs."""
+    """Minimum wait after which the turn that has waited longest is admitted at any cost [s]."""
     gate_door_share: float = 0.1
-    """Part of all prefill that goes to such turns."""
+    """Share of all prefill that such turns may use."""
     warm_first: bool = False
-    """The least uncached prefill first, where the gate is on or asked for; ``policy`` must be empty then."""
+    """Run requests with the least uncached prefill first. Applies if the gate or this option is on; requires an empty
+    ``policy``."""
     prefill_s: float = 1e-4
-    """Prefill time of a token [s], by which the gate counts what a turn costs."""
+    """Prefill time per token [s], for the gate's costs."""
     idle_s: float = 60.0
-    """Without a call for this long [s] a workflow counts as ended."""
+    """Time without a call after which a workflow counts as ended [s]."""
     metrics: bool = True
-    """Counters for vLLM's /metrics, where PROMETHEUS_MULTIPROC_DIR is set."""
+    """Publish counters on vLLM's /metrics if PROMETHEUS_MULTIPROC_DIR is set."""
 
     @classmethod
     def of(cls, config: Any, environment: Mapping[str, str] = os.environ) -> Options:
@@ -69,27 +70,27 @@ class Options:
             except ValueError as error:
                 raise OptionError(f"takt.vllm: additional_config['takt'] is no JSON: {error}") from None
         if section is not None and not isinstance(section, Mapping):
-            raise OptionError(f"takt.vllm: additional_config['takt'] is {section!r}, and must be a table of options")
+            raise OptionError(f"takt.vllm: additional_config['takt'] is {section!r}; expected a table of options")
         for name, value in (section or {}).items():
             if name not in names:
-                raise OptionError(f"takt.vllm: no option {name!r}; there are {', '.join(names)}")
+                raise OptionError(f"takt.vllm: no option {name!r}; expected one of {', '.join(names)}")
             told[name] = value
         return cls(**{name: _read(name, value, names[name].default) for name, value in told.items()})
 
     def __post_init__(self) -> None:
         if self.gate not in ("none", "price"):
-            raise OptionError(f"takt.vllm: gate is {self.gate!r}, and must be 'none' or 'price'")
+            raise OptionError(f"takt.vllm: gate is {self.gate!r}; expected 'none' or 'price'")
         for name in ("forest", "calls_log"):
             if getattr(self, name) and not self.lengths:
                 raise OptionError(f"takt.vllm: {name} needs lengths, which is false")
         if self.forest_model and not self.forest:
             raise OptionError("takt.vllm: forest_model needs forest")
         if self.warm_first and self.policy:
-            raise OptionError("takt.vllm: warm_first is an order of its own; leave policy empty")
+            raise OptionError("takt.vllm: warm_first sets the order itself; leave policy empty")
 
 
 def _read(name: str, value: Any, default: Any) -> Any:
-    """A value of the type of the default, from JSON or from a text."""
+    """Converts a value from JSON or text to the type of the default."""
     try:
         if isinstance(default, bool):
             if isinstance(value, str):
@@ -107,4 +108,4 @@ def _read(name: str, value: Any, default: Any) -> Any:
         return value
     except (KeyError, TypeError, ValueError):
         kind = {bool: "true or false", float: "a number, 0 or more", str: "a text"}[type(default)]
-        raise OptionError(f"takt.vllm: {name} is {value!r}, and must be {kind}") from None
+        raise OptionError(f"takt.vllm: {name} is {value!r}; expected {kind}") from None

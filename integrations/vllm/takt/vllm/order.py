@@ -1,4 +1,4 @@
-"""takt's order as vLLM's request queues: one `takt.Queue`, and views of it that vLLM peeks at and pops from."""
+"""takt's order as vLLM's request queues: one `takt.Queue`, with views that vLLM peeks at and pops from."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ if TYPE_CHECKING:
 
 __all__ = ["Order", "TaktRequestQueue"]
 
-_FIRST = 32  # requests that a step looks at, as a rule: as many as it admits, and some
+_FIRST = 32  # requests that a step usually examines: those that it admits, and a few more
 
 
 class Order:
-    """One order over all that waits in a scheduler of vLLM, whichever of its queues a request stands in.
+    """One order over all waiting requests of a vLLM scheduler, in any of its queues.
 
-    vLLM's ids are texts, takt's are numbers: a request has its number from when it first waits until `ended`. A pop is
-    no admission, since vLLM pops what it passes over and gives it back; what was popped and has not come back at the
-    iteration's end was admitted.
+    vLLM's ids are texts, takt's are numbers: a request has its number from its first wait until `ended`. A pop does not
+    mean admission, because vLLM also pops requests that it skips and returns. A popped request that has not come back
+    at the end of the iteration was admitted.
     """
 
     def __init__(self, queue: Queue, describe: Callable[[VllmRequest, int], Request]) -> None:
         self.queue = queue
-        self._describe = describe  # what takt is told of a request that bears this number
+        self._describe = describe  # returns the takt.Request of a request with this number
         self._wall = time.time_ns() - time.monotonic_ns()
         self._last = 0
         self._numbers: dict[str, int] = {}
         self._requests: dict[int, VllmRequest] = {}
-        self._running: set[int] = set()  # as takt sees it
-        self._popped: dict[int, None] = {}  # since the iteration began, and not come back
+        self._running: set[int] = set()  # running requests as takt sees them
+        self._popped: dict[int, None] = {}  # popped in this iteration, and not come back
         self._views: list[TaktRequestQueue] = []
-        self.kept_out: set[int] = set()  # of this iteration, by the gate
-        self.stranded = False  # those that hold blocks go first
+        self.kept_out: set[int] = set()  # kept out by the gate in this iteration
+        self.stranded = False  # requests that hold blocks go first
         self.in_iteration = False
 
     def now(self) -> int:
-        """Nanoseconds on the scale of vLLM's arrival times, which never go back."""
+        """Returns the time in nanoseconds on the scale of vLLM's arrival times; it never goes back."""
         return time.monotonic_ns() + self._wall
 
     def __len__(self) -> int:
@@ -56,10 +56,10 @@ class Order:
         return self._requests.get(number)
 
     def enter(self, request: VllmRequest) -> int:
-        """It waits: it is new, was preempted, or comes back after vLLM had passed it over."""
+        """Adds a waiting request: a new one, a preempted one, or one that vLLM has skipped."""
         number = self._numbers.get(request.request_id)
         if number is not None and self._requests[number] is not request:
-            self.ended(request)  # another one of the same name
+            self.ended(request)  # another request with the same id
             number = None
         if number is None:
             self._last = number = self._last + 1
@@ -75,7 +75,7 @@ class Order:
         return number
 
     def restated(self, request: VllmRequest) -> None:
-        """A session that streams its input has another prompt, and another arrival."""
+        """Updates a session that streams its input: it has another prompt and arrival."""
         number = self._numbers.get(request.request_id)
         if number is not None:
             arrival = min(self.now(), int(request.arrival_time * 1e9))
@@ -87,7 +87,7 @@ class Order:
         self._popped[number] = None
 
     def ended(self, request: VllmRequest) -> None:
-        """It needs no place any more. Also of one that was never here."""
+        """Removes a request, which may be unknown."""
         number = self._numbers.pop(request.request_id, None)
         if number is None:
             return
@@ -106,11 +106,11 @@ class Order:
         return self._running
 
     def check(self) -> None:
-        """That vLLM's view and takt's are the same. For tests: it looks at each request."""
+        """Checks that vLLM's view and takt's agree. For tests: it visits every request."""
         waiting = [number for view in self._views for number in view.members]
         assert len(waiting) == len(set(waiting)), "a request waits in two queues"
-        assert sorted(waiting) == sorted(self.queue.list()), "takt orders other requests than wait"
-        assert not self._running & set(waiting), "a request waits and runs"
+        assert sorted(waiting) == sorted(self.queue.list()), "the waiting requests differ from those in takt's order"
+        assert not self._running & set(waiting), "a request is both waiting and running"
         assert self._numbers.keys() == {r.request_id for r in self._requests.values()}
         assert self._running | set(waiting) == set(self._requests), "a request is lost"
 
@@ -131,7 +131,7 @@ class Order:
         return list(self._popped)
 
     def end(self, ran: list[Any], **pressure: Any) -> None:
-        """``ran`` names what was admitted, and may name what ran already."""
+        """Ends the iteration. ``ran`` lists the admitted requests; it may also list running ones."""
         self._running.update(self._popped)
         self._popped.clear()
         self.in_iteration = False
@@ -141,14 +141,14 @@ class Order:
 
 
 class TaktRequestQueue(RequestQueue):
-    """A queue of vLLM's scheduler in takt's order. Several may share one order, each with requests of its own."""
+    """A queue of vLLM's scheduler in takt's order. Several may share one order, each with its own requests."""
 
     def __init__(self, order: Order) -> None:
         self.order = order
         self.members: dict[int, VllmRequest] = {}
-        self.ahead: list[int] = []  # the first of the order that stand here, the very first one last
-        self.read = 0  # how many of the order were looked at for that
-        self.holding: dict[int, None] = {}  # those that hold blocks as they wait: their KV was on its way, or their input is
+        self.ahead: list[int] = []  # the first requests of the order that are in this view, the very first one last
+        self.read = 0  # number of requests of the order read for `ahead`
+        self.holding: dict[int, None] = {}  # waiting requests that hold blocks: their KV or input was on its way
         order._views.append(self)
 
     def add_request(self, request: VllmRequest) -> None:
@@ -157,7 +157,7 @@ class TaktRequestQueue(RequestQueue):
         if request.num_computed_tokens > 0 or request.status == RequestStatus.WAITING_FOR_REMOTE_KVS:
             self.holding[number] = None
 
-    # To go first is what a preempted request and one that was passed over get in a queue without an order.
+    # A queue without an order puts preempted and skipped requests first; this one ranks them.
     def prepend_request(self, request: VllmRequest) -> None:
         self.add_request(request)
 
@@ -166,7 +166,7 @@ class TaktRequestQueue(RequestQueue):
             self.add_request(request)
 
     def _first(self) -> int:
-        """The number of the first one; 0 where there is none that may go."""
+        """Returns the number of the first request; 0: none may be admitted."""
         members, ahead, kept_out = self.members, self.ahead, self.order.kept_out
         if self.order.stranded:
             for number in self.holding:
@@ -199,7 +199,7 @@ class TaktRequestQueue(RequestQueue):
             raise IndexError("pop from an empty queue")
         self.order.popped(number)
         self.holding.pop(number, None)
-        return self.members.pop(number)  # from `ahead` it goes when that is read
+        return self.members.pop(number)  # `ahead` drops it when it is read
 
     def remove_request(self, request: VllmRequest) -> None:
         number = self.order.number(request)
@@ -218,7 +218,7 @@ class TaktRequestQueue(RequestQueue):
         return number is not None and self.members.get(number) is request
 
     def __bool__(self) -> bool:
-        """Within an iteration: whether there is one that may go."""
+        """Within an iteration: True if a request may be admitted."""
         if not self.members:
             return False
         return not self.order.in_iteration or not self.order.kept_out or self._first() != 0

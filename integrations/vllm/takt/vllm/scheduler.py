@@ -1,4 +1,4 @@
-"""vLLM's scheduler with takt's order: what vLLM's own waiting queues held stands in a `takt.Queue`."""
+"""vLLM's scheduler with takt's order: a `takt.Queue` replaces vLLM's waiting queues."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ _SECOND = 1_000_000_000
 
 
 class _Known:
-    """What is kept of a request beside vLLM's own."""
+    """Data about a request in addition to vLLM's."""
 
     __slots__ = ("who", "calls", "tokens", "arrival", "workflow_arrival")
 
     def __init__(self, who: Identity, calls: int, tokens: int, arrival: int, workflow_arrival: int) -> None:
         self.who = who
-        self.calls = calls  # of its workflow, before it
-        self.tokens = tokens  # that those have generated
+        self.calls = calls  # earlier calls of its workflow
+        self.tokens = tokens  # their output
         self.arrival = arrival
         self.workflow_arrival = workflow_arrival
 
 
 class _Takt(Scheduler):
-    takt_order: Order | None = None  # None until the end of __init__: vLLM's own order until then
-    _takt_orders: Order  # the same, from there on
+    takt_order: Order | None = None  # None, so vLLM's own order, until the end of __init__
+    _takt_orders: Order  # the same, after __init__
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -71,7 +71,7 @@ class _Takt(Scheduler):
         self._takt_lengths = Lengths(int(options.idle_s * _SECOND), forest) if options.lengths else None
         self._takt_log = CallsLog(options.calls_log, served[0]) if options.calls_log else None
         self._takt_prefilling: set[int] = set()
-        self._takt_found: dict[str, int] = {}  # tokens that the prefix cache held when it was last asked
+        self._takt_found: dict[str, int] = {}  # tokens found in the prefix cache at the last query
         self._takt_chained = _chained(self)
         self._takt_updating = False
         self._takt_ended: list[VllmRequest] = []
@@ -85,7 +85,7 @@ class _Takt(Scheduler):
         self._takt_other = TaktRequestQueue(order)
         setattr(self, generation, self._takt_other)
 
-    # ---- what takt is told ------------------------------------------------------------------------------------------
+    # ---- input of takt ----------------------------------------------------------------------------------------------
 
     def _takt_describe(self, request: VllmRequest, number: int) -> Request:
         now = self._takt_orders.now()
@@ -121,15 +121,16 @@ class _Takt(Scheduler):
         return told
 
     def _takt_uncached(self, state: RequestState) -> float:
-        """A key: prefill that is left of a prompt [tokens], asked of vLLM's own block hashes when the request joins."""
+        """Key function: the uncached prefill of a prompt [tokens], from vLLM's block hashes at the time when the
+        request joins."""
         request = self._takt_orders.request(state.request.id)
         return float(self.takt_uncached_tokens(request) if request is not None else state.request.prompt_tokens)
 
     def takt_uncached_tokens(self, request: VllmRequest) -> int:
-        """Tokens of its context that vLLM's prefix cache does not hold now. Changes nothing.
+        """Returns the tokens of its context that vLLM's prefix cache does not hold now. Changes nothing.
 
-        The gate asks in each iteration, and a long context has thousands of blocks: where the last block that was found is
-        still there and the next one still is not, what was found stands. vLLM takes the ends of contexts first.
+        The gate calls this in each iteration, and a long context has thousands of blocks. If the last block found is
+        still cached and the next one still is not, the earlier result holds: vLLM evicts the ends of contexts first.
         """
         total = int(request.num_tokens)
         manager = self.kv_cache_manager
@@ -192,7 +193,7 @@ class _Takt(Scheduler):
         return output
 
     def _takt_prefilled(self, admitted: list[int], output: SchedulerOutput) -> list[tuple[int, int, int]]:
-        """What the step computes of prompts; a step that only decodes names nobody."""
+        """Returns the prefill of this step; empty for a step that only decodes."""
         order, now_in = self._takt_orders, set(admitted)
         self._takt_prefilling |= now_in
         ran = []
@@ -209,7 +210,7 @@ class _Takt(Scheduler):
         return ran
 
     def _takt_head(self, output: SchedulerOutput) -> str:
-        """What kept the first one out."""
+        """Returns the reason why the first waiting request was not admitted."""
         if not self.waiting.members:
             return "nothing"
         if len(self.running) + self.num_waiting_for_streaming_input >= self.max_num_running_reqs:
@@ -219,7 +220,7 @@ class _Takt(Scheduler):
         return "kv"
 
     def _takt_steer(self, now: int) -> None:
-        """Where KV is short vLLM preempts the last of those that run: the worst one stands there."""
+        """Moves the request that takt ranks last to the end of the running list, which vLLM preempts first."""
         if len(self.running) < 2 or self.kv_cache_manager.usage < self.takt_options.victims_above:
             return
         order = self._takt_orders
@@ -233,8 +234,9 @@ class _Takt(Scheduler):
         self.running.sort(key=lambda request: -rank.get(order.number(request) or 0, len(rank)))
 
     def _takt_stranded(self) -> bool:
-        """Nothing runs, and one that holds blocks could go on. vLLM stops at the first one that does not fit, so that those
-        blocks would never be free for it; vLLM since 0.31 has a queue for such ones, which goes first."""
+        """Returns True if nothing runs and a request that holds blocks could go on. vLLM stops at the first request
+        that does not fit, so those blocks would never become free. vLLM since 0.31 has a queue for such requests, which
+        goes first."""
         landed = getattr(self, "finished_recving_kv_req_ids", ())
         return any(
             view.members[number].status in (RequestStatus.WAITING, RequestStatus.PREEMPTED)
@@ -243,7 +245,7 @@ class _Takt(Scheduler):
             for number in view.holding
         )
 
-    # vLLM before 0.31 lets what was passed over go before what waits; takt's order is one for both.
+    # vLLM before 0.31 admits skipped requests before waiting ones; takt has one order for both.
     def _select_waiting_queue_for_scheduling(self) -> RequestQueue | None:
         if self.takt_order is None:
             return super()._select_waiting_queue_for_scheduling()  # type: ignore[misc]
@@ -289,7 +291,7 @@ class _Takt(Scheduler):
         told.pop(0, None)
         if not told:
             return
-        # All that runs has yielded a token, but for those that are named.
+        # All running requests have yielded one token, except the listed ones.
         named = [(number, 0, tokens) for number, tokens in told.items() if tokens != 1 or number not in running]
         one = len(named) < len(told)
         if one:
@@ -355,21 +357,22 @@ _METHODS = ("schedule", "update_from_output", "finish_requests", "_free_request"
 
 
 def _served(config: Any) -> list[str]:
-    """The names that clients call the model by; the first one is what a log says."""
+    """Returns the served names of the model; logs use the first one."""
     names = config.model_config.served_model_name or config.model_config.model
     return [names] if isinstance(names, str) else list(names)
 
 
 def _chained(scheduler: Scheduler) -> bool:
-    """Whether a block's hit means that all before it are hits: one group of full attention, hashed block by block."""
+    """Returns True if a cached block implies that all earlier blocks are cached: one group of full attention, hashed
+    per block."""
     groups = scheduler.kv_cache_config.kv_cache_groups
     plain = len(groups) == 1 and type(groups[0].kv_cache_spec).__name__ == "FullAttentionSpec"
     return plain and groups[0].kv_cache_spec.block_size == scheduler.block_size
 
 
 def _probe(scheduler: Scheduler, version: str) -> str:
-    """The name of the queue beside `waiting`. vLLM's scheduler is no public interface: one that takt does not know must
-    not start."""
+    """Returns the name of the queue besides `waiting`. vLLM's scheduler is not a public interface, so startup fails if
+    takt does not know it."""
     missing = [name for name in _FIELDS if not hasattr(scheduler, name)]
     missing += [name for name in _METHODS if not callable(getattr(Scheduler, name, None))]
     if not isinstance(getattr(scheduler, "waiting", None), RequestQueue):
