@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "takt/base/count.h"
+#include "takt/base/from_chars.h"
 #include "takt/base/names.h"
 
 namespace takt {
@@ -112,7 +113,7 @@ bool OptionFromText(std::string_view text, const OptionText& bounds, Number& val
     if (text == kForeverText) return value = kForever, true;
   }
   Number read{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), read);
+  const auto [end, error] = internal::FromChars(text.data(), text.data() + text.size(), read);
   if (error != std::errc() || end != text.data() + text.size()) return false;
   if (!bounds.Holds(read)) return false;
   value = read;
@@ -167,7 +168,7 @@ std::string WishOf(const Value& value, const OptionText& bounds, std::string_vie
   } else {
     Value read{};
     const bool out_of_range =
-        std::from_chars(text.data(), text.data() + text.size(), read).ec == std::errc::result_out_of_range;
+        internal::FromChars(text.data(), text.data() + text.size(), read).ec == std::errc::result_out_of_range;
     const bool bounded = bounds.most < std::numeric_limits<double>::infinity();
     if constexpr (std::integral<Value>) {
       const std::string least = std::to_string(bounds.Least<Value>()), most = std::to_string(bounds.Most<Value>());

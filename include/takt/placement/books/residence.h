@@ -1,4 +1,5 @@
-// Estimates which instance's prefix cache holds each workflow's context, and how much prefill waits on each instance.
+// Which workflow's context lies in which instance's prefix cache, as far as a router can tell, and how much prefill
+// stands there before a turn.
 #ifndef TAKT_PLACEMENT_BOOKS_RESIDENCE_H_
 #define TAKT_PLACEMENT_BOOKS_RESIDENCE_H_
 
@@ -22,23 +23,23 @@
 
 namespace takt {
 
-// Base of placements that use cached prefixes. A workflow's context is modelled as one sequence: the prompt of its last
-// turn, and its output once the turn has ended. An instance keeps the most recently used contexts up to its kv_tokens.
-// So cached tokens are an estimate: it ignores branches, prompts shared between workflows, and the instance's own
-// eviction order. Without kv_tokens, an instance keeps at most kMostCopies contexts.
+// The base of placements that go by what is cached. A workflow's newest context is taken to be one line: where its last
+// turn ran, its prompt is there, and its output once it has ended. An instance keeps what was used last, up to its
+// kv_tokens. So a turn's cached tokens are a guess: branches, prompts that workflows share and the instance's own order
+// of victims are not seen. What an instance is told to hold that names no kv_tokens is bounded by kMostCopies.
 //
-// The prefill time of uncached tokens counts from placement to the first step; then its rest shrinks with time
-// (DueWork). Without RequestStarted reports it counts until the request ends. An instance's pace comes from its
-// profile, else from PrefillPace.
+// Prefill seconds of what is not cached count from placement on until the first step, and from then on what is left of
+// them (DueWork); hosts that do not tell RequestStarted have them counted until the request ends. The pace of an
+// instance is its profile's, or without one that of PrefillPace.
 //
-// Memory grows only beyond the largest number so far. Placing a turn costs O(instances).
+// Nothing is allocated but where there is more than ever before. Places of a turn cost O(instances).
 class Residence {
  public:
   static constexpr std::size_t kMostCopies = 65536;  // of an instance
 
   void KeyHashes(std::uint64_t seed) { flows_.KeyHashes(seed); }
 
-  std::int64_t looks() const { return looks_; }  // displaced copies visited one by one so far; for tests
+  std::int64_t looks() const { return looks_; }  // at displaced copies, one by one, so far; for tests
 
   void Up(const InstanceState& i, TimePoint) {
     if (i.slot >= places_.size()) places_.resize(i.slot + std::size_t{1});
@@ -113,33 +114,37 @@ class Residence {
  protected:
   static constexpr std::uint32_t kNowhere = UINT32_MAX;
 
-  // State of the prepared turn.
-  std::uint32_t home() const { return home_; }  // instance of the workflow's last turn; kNowhere: none, or down
+  // Of the turn that was prepared.
+  std::uint32_t home() const {
+    return home_;
+  }  // where its workflow's last turn went; kNowhere: it has none, or is down
   double prompt() const { return std::max(prompt_, 1); }
   double Cached(std::uint32_t slot) const { return static_cast<double>(At(slot).cached); }
   double Uncached(std::uint32_t slot) const { return prompt() - Cached(slot); }
   double Match(std::uint32_t slot) const { return Cached(slot) / prompt(); }
-  // Returns the prefill time of what is not cached on the instance [s].
+  // Of what is not cached there [s].
   double PrefillSeconds(std::uint32_t slot) const { return Seconds(At(slot).pace, Cached(slot), prompt()); }
 
+  // Of each instance.
   double Requests(std::uint32_t slot) const { return static_cast<double>(At(slot).requests); }
   double LeastRequests() const { return static_cast<double>(std::max<std::int64_t>(least_, 0)); }
   double MostRequests() const { return static_cast<double>(std::max<std::int64_t>(most_, 0)); }
   double Held(std::uint32_t slot) const { return static_cast<double>(At(slot).tokens); }
   double KvTokens(std::uint32_t slot) const { return static_cast<double>(At(slot).kv_tokens); }
   bool IsUp(std::uint32_t slot) const { return At(slot).up; }
-  // Returns the instance's prompt tokens that wait for prefill, converted from seconds at the start of a prompt.
+  // Of its requests: tokens of prompts that are not through yet, by the seconds they take at the start of a prompt; and
+  // tokens of contexts.
   double PendingTokens(std::uint32_t slot, TimePoint now) const {
     const double token_s = At(slot).pace.alpha_ms * 1e-3;
     return token_s > 0 ? Rounded(WaitSeconds(slot, now) / token_s) : 0;
   }
   double RunningTokens(std::uint32_t slot) const { return static_cast<double>(contexts_.outstanding(slot)); }
-  // Returns the prefill time that waits on the instance before the turn [s].
+  // Prefill that stands before it there [s].
   double WaitSeconds(std::uint32_t slot, TimePoint now) const {
     return Rounded(static_cast<double>(work_.waiting(slot) + left_.Left(slot, now)) * 1e-9);
   }
-  // Returns the time to recompute the contexts that the turn evicts, of workflows used less than `recent` ago [s].
-  // O(log copies).
+  // To compute again what would go for the turn, of workflows that were there less than `recent` ago [s]. O(log
+  // copies).
   double DisplacedSeconds(std::uint32_t slot, Duration recent) const {
     const Place& place = At(slot);
     if (place.kv_tokens <= 0) return 0;
@@ -150,7 +155,7 @@ class Residence {
     for (int few = 0; (few < kFew || !summed) && c != kNoSlot && left > 0; ++few, c = copies_[c].age.newer) {
       ++looks_;
       const Copy& copy = copies_[c];
-      const double tokens = copy.tokens, gone = std::min(tokens, left);  // evicted from its tail
+      const double tokens = copy.tokens, gone = std::min(tokens, left);  // its tail
       if (Between(copy.used, now_) < recent) seconds += Seconds(place.pace, tokens - gone, tokens);
       left -= gone;
     }
@@ -164,7 +169,7 @@ class Residence {
       seconds = Rounded(place.pace.alpha_ms * 1e-3 * static_cast<double>(gone.tokens - spared.tokens)) +
                 Rounded(place.pace.beta_ns * 1e-9 * static_cast<double>(gone.squares - spared.squares) / 2);
     }
-    if (end < sums.size() && end >= from) {  // tail of the next copy
+    if (end < sums.size() && end >= from) {  // the tail of the next
       const auto tokens = static_cast<double>(sums.TokensAt(end));
       seconds +=
           Seconds(place.pace, tokens - static_cast<double>(lack - static_cast<std::int64_t>(gone.tokens)), tokens);
@@ -173,18 +178,18 @@ class Residence {
   }
 
  private:
-  static constexpr std::int64_t kChunk = 2048;  // chunk size for the profile's pace
-  static constexpr int kFew = 8;  // copies visited one by one before sums are used, if any
-  static constexpr std::size_t kMany = 64;  // copies from which an instance has sums
-  static constexpr std::size_t kMostEmpty = 64;  // empty places in an instance's sums beyond its number of copies
+  static constexpr std::int64_t kChunk = 2048;  // of the profile's pace
+  static constexpr int kFew = 8;  // copies that are looked at one by one; more are asked of the sums, if there are any
+  static constexpr std::size_t kMany = 64;  // copies of an instance that has sums
+  static constexpr std::size_t kMostEmpty = 64;  // places of an instance's sums, and as many as it has copies
 
-  // Prefix sums over an instance's copies in order of age: tokens, and squares of tokens. O(log n) with a binary
-  // indexed tree (Fenwick, 1994): element i has the sum of the last places up to i, as many as the lowest set bit of i
-  // + 1. The place of a copy that has left is empty.
+  // Of an instance's copies, in the order of their ages: sums of their tokens, and of the squares of these, over those
+  // used first, in O(log n). A binary indexed tree (Fenwick, 1994): element i has the sum of the last of the first i +
+  // 1 places, as many as the lowest bit of i + 1. The place of a copy that has left is empty.
   class CopySums {
    public:
     struct Sum {
-      std::uint64_t tokens = 0, squares = 0;  // modulo 2^64, more than any instance of known size holds
+      std::uint64_t tokens = 0, squares = 0;  // modulo 2^64; no instance that says how large it is has as many
 
       static Sum Of(std::uint64_t tokens) { return {tokens, tokens * tokens}; }
       void operator+=(const Sum& o) { tokens += o.tokens, squares += o.squares; }
@@ -197,7 +202,7 @@ class Residence {
       if (n > places_.capacity()) places_.reserve(2 * n);
     }
 
-    // Appends the newest copy and returns its place.
+    // The newest. Its place.
     std::uint32_t Append(std::int32_t tokens, TimePoint used) {
       const std::size_t end = places_.size() + 1;
       Sum sum = Sum::Of(static_cast<std::uint64_t>(tokens));
@@ -216,7 +221,7 @@ class Residence {
       for (std::size_t i = end; i > 0; i &= i - 1) sum += places_[i - 1].sum;
       return sum;
     }
-    // Returns the largest number of oldest places with at most `tokens` in total, and sets `sum`.
+    // As many places from the oldest on as have at most so many tokens together; and their sum.
     std::size_t Within(std::uint64_t tokens, Sum& sum) const {
       std::size_t end = 0;
       for (std::size_t step = std::bit_floor(places_.size()); step > 0; step /= 2) {
@@ -226,7 +231,7 @@ class Residence {
       }
       return end;
     }
-    // Returns the first place used less than `recent` ago.
+    // The first place that was used less than `recent` ago.
     std::size_t UsedWithin(Duration recent, TimePoint now) const {
       const auto longer = [&](const Place& place) { return Between(place.used, now) >= recent; };
       return static_cast<std::size_t>(std::ranges::partition_point(places_, longer) - places_.begin());
@@ -248,7 +253,7 @@ class Residence {
     Slot next = kNoSlot;  // of the workflow
     AgeLink age = {};  // on the instance
     TimePoint used{};
-    std::uint32_t at = 0;  // in the instance's sums
+    std::uint32_t at = 0;  // in the sums of the instance
   };
   struct Flow {
     Slot copies = kNoSlot;
@@ -260,7 +265,7 @@ class Residence {
     std::int64_t kv_tokens = 0;
     std::int64_t tokens = 0;  // of its copies
     std::int64_t requests = 0;
-    std::int64_t cached = 0;  // of the prepared turn
+    std::int64_t cached = 0;  // of the turn that was prepared
     PrefillPace pace;
     AgeList ages;
     CopySums sums;
@@ -276,7 +281,7 @@ class Residence {
     return slot < places_.size() ? places_[slot] : kNone;
   }
 
-  // Records the turn's context and makes its instance the workflow's home.
+  // The turn's context is there, and its instance is its workflow's home.
   void Learn(const RequestState& r, std::uint32_t place, std::int64_t tokens, TimePoint now) {
     if (!r.request.workflow) return;
     tokens = std::min<std::int64_t>(tokens, INT32_MAX);
@@ -308,7 +313,7 @@ class Residence {
     Trim(place, c);
   }
 
-  // Removes empty places from the sums, or the sums of few copies. Runs once per as many turns as there are copies.
+  // Leaves no place of the sums empty, or no sums of few copies: once in as many turns as there are copies.
   void Close(Place& at) {
     at.sums.Clear();
     if (at.ages.size() < kMany) return;
@@ -317,7 +322,7 @@ class Residence {
     }
   }
 
-  // Evicts the least recently used copies, whole.
+  // What was used least recently goes, whole.
   void Trim(std::uint32_t place, Slot spared) {
     Place& at = places_[place];
     while (!at.ages.empty() && at.ages.oldest() != spared &&
@@ -329,7 +334,7 @@ class Residence {
     while (!places_[place].ages.empty()) Drop(places_[place].ages.oldest());
   }
 
-  // Returns false if this was the workflow's last copy; the workflow is then forgotten.
+  // False where it was the last of its workflow, which is forgotten.
   bool Drop(Slot c) {
     const Copy copy = copies_[c];
     const Slot f = flows_.Find(copy.workflow);
@@ -351,7 +356,7 @@ class Residence {
   WorkInFlight work_;  // ns of prefill
   WorkInFlight contexts_;  // tokens
   DueWork left_;
-  // Of the prepared turn:
+  // Of the turn that was prepared:
   std::vector<std::uint32_t> cached_at_;
   std::uint32_t home_ = kNowhere;
   std::int32_t prompt_ = 0;
