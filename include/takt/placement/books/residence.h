@@ -276,10 +276,7 @@ class Residence {
            Rounded(pace.beta_ns * 1e-9 * (Rounded(to * to) - Rounded(from * from)) / 2);
   }
 
-  const Place& At(std::uint32_t slot) const {
-    static constexpr Place kNone = {};
-    return slot < places_.size() ? places_[slot] : kNone;
-  }
+  const Place& At(std::uint32_t slot) const { return slot < places_.size() ? places_[slot] : none_; }
 
   // The turn's context is there, and its instance is its workflow's home.
   void Learn(const RequestState& r, std::uint32_t place, std::int64_t tokens, TimePoint now) {
@@ -353,6 +350,7 @@ class Residence {
   SlotTable<Copy> copies_;
   IdTable<WorkflowId, Flow> flows_;
   std::vector<Place> places_;  // by slot
+  Place none_;  // an unknown instance
   WorkInFlight work_;  // ns of prefill
   WorkInFlight contexts_;  // tokens
   DueWork left_;
