@@ -283,8 +283,10 @@ std::uint64_t Figures() {
     const MemoryBeside beside{.other_tokens = 3000 * x};
     hash.Add(WasteOfKeeping(700 * y, x)), hash.Add(WasteOfDropping(pace, beside, 1000 * y));
     hash.Add(WasteOfDroppingWhole(pace, beside, 1000 * y)), hash.Add(WasteOfSwapping(pace, beside, 1000 * y, 0.3));
-    const MemorySegment segments[] = {{90 * x, 40 * y, x, KvAction::kDrop}, {7 * x, 30 * y, y, KvAction::kOut}, {x, y}};
-    hash.Add(AreaOfMemory(pace, segments, 17 * x));
+    const MemorySegment segments[] = {{Rounded(90 * x), Rounded(40 * y), x, KvAction::kDrop},
+                                      {Rounded(7 * x), Rounded(30 * y), y, KvAction::kOut},
+                                      {x, y}};
+    hash.Add(AreaOfMemory(pace, segments, Rounded(17 * x)));
   }
   const Moments of_a = Moments::Of(a), of_b = Moments::Of(b);
   const TTest t = WelchTest(of_a, of_b);
