@@ -121,7 +121,7 @@ TEST_CASE("Gate: joins and ends change its answers, and a gate without a door ha
   bench.Hear(Cancelled{{1}});
   CHECK(bench.p.gate.changes() > joined);
   CHECK(bench.p.gate.open());
-  CHECK(bench.p.gate.Elder() == kNoSlot);
+  CHECK(bench.p.gate.OldestAtDoor() == kNoSlot);
 }
 
 TEST_CASE("Turns: nothing is learnt before the host reports turns") {
