@@ -135,7 +135,7 @@ TEST_CASE("a chat, the list of models, health, and what is not there") {
   CHECK(Get(site.port, "/v1/models").json()["data"][0]["id"] == "tiny");
   CHECK(Get(site.port, "/health").json()["status"] == "ok");
   CHECK(Get(site.port, "/v2").status == 404);
-  CHECK(Get(site.port, "/v2").error("message").find("no such path") != std::string::npos);
+  CHECK(Get(site.port, "/v2").error("message").find("unknown path") != std::string::npos);
   CHECK(Get(site.port, "/metrics").body.find("# TYPE takt_arrived_total counter") != std::string::npos);
 }
 

@@ -148,11 +148,11 @@ TEST_CASE("what is wrong with a command line is said") {
            {{"--policy", "fcfs"}, "--trace"},
            {{"--serve", "70000"}, "65535"},
            {{"--serve", "0", "--trace", "bundled"}, "exclude"},
-           {{"--serve", "0", "--policy", "fcfs", "--policy", "sjf"}, "one --policy"},
+           {{"--serve", "0", "--policy", "fcfs", "--policy", "sjf"}, "a single --policy"},
            {{"--serve", "0", "--policy", "luck"}, "luck"},
            {{"--serve", "0", "--model", "7B"}, "100M"},
            {{"--serve", "0", "--host", "192.0.2.1"}, "192.0.2.1"},
-           {{"--trace", "bundled", "--policy", "fcfs", "--policy", "sjf", "--log", "x"}, "one --policy"},
+           {{"--trace", "bundled", "--policy", "fcfs", "--policy", "sjf", "--log", "x"}, "a single --policy"},
            {{"--trace", "bundled", "--option", "kv=none"}, "counts its own KV"},
            {{"--trace", "bundled", "--option", "overlap=2"}, "one step ahead"},
            {{"--trace", "bundled", "--option", "colour=red"}, "colour"},
@@ -176,7 +176,7 @@ TEST_CASE("an interrupt ends a trace, and what had ended by then is told") {
   tool.Interrupt();
   const Ended run = tool.Wait();
   CHECK(run.exit_code == 130);
-  CHECK(run.out.find("Cut: ") != std::string::npos);
+  CHECK(run.out.find("Cut off: ") != std::string::npos);
   const json report = json::parse(takt::ReadWhole(dir / "json"));
   CHECK(report["partial"] == true);
   CHECK(report["runs"][0]["pending"] > 0);

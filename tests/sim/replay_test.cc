@@ -54,6 +54,22 @@ TEST_CASE("two requests with steps of 10 ms, by hand") {
   CHECK(result.metrics.queue.max == Approx(0.005));
 }
 
+TEST_CASE("a request that recomputes its lost KV in one step ends once") {
+  Workload w = Requests({{AtMs(0), {150, 9}}, {AtMs(0), {100, 12}}});
+  w.prefix_block_tokens = 16;
+  w.prefix_hashes = {1, 2, 3};
+  for (WorkloadCall& call : w.calls) call.hashes = 3;
+  ReplayOptions options = ConstantSteps();
+  options.engine.limits.tokens = {2048};
+  options.scheduler.prefix_cache = true;
+  options.cluster.cold_at = Ms(45);
+  const ReplayResult result = MustReplay(w, options);
+  CHECK(result.metrics.completed == 2);
+  CHECK(result.requests[0].output_tokens == 9);
+  CHECK(result.requests[1].output_tokens == 12);
+  CHECK(result.stats.rows_unknown == 0);
+}
+
 TEST_CASE("an engine that loses all KV between two steps recomputes it, and continues") {
   Workload w = Requests({{AtMs(0), {150, 5}}, {AtMs(100), {150, 1}}, {AtMs(200), {150, 1}}});
   w.prefix_block_tokens = 16;

@@ -371,6 +371,9 @@ void VirtualEngine<Scheduler>::FindStops(std::span<const PlanEntry> run) {
     stop_places_.push_back(static_cast<std::size_t>(place));
   }
   std::ranges::sort(stop_places_);
+  // A request that lost its KV and decodes again may have two entries in the heap.
+  const auto repeated = std::ranges::unique(stop_places_);
+  stop_places_.erase(repeated.begin(), repeated.end());
   std::size_t dropped = 0;
   for (const std::size_t place : stop_places_) {
     const PlanEntry& entry = run[place];

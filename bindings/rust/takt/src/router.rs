@@ -113,9 +113,17 @@ pub struct Routing<'a> {
 /// router.reported(1, Report { running: 9, ..Report::default() }, 0)?;
 /// router.reported(2, Report { running: 2, ..Report::default() }, 0)?;
 ///
-/// // The host chooses: what score has each engine for a request?
+/// // The host chooses, by the score of each engine for a request.
+/// let mut scores = [0.0; 2];
+/// router.score(&Request::new(7).prompt_tokens(100), &[1, 2], 0, &mut scores)?;
+/// assert_eq!(scores, [-9.0, -2.0]);
 ///
 /// // Or takt chooses.
+/// router.arrived(&Request::new(7).prompt_tokens(100), 0)?;
+/// let routing = router.place(0)?;
+/// assert_eq!((routing.placed[0].request, routing.placed[0].instance), (7, 2));
+/// # Ok::<(), takt::Error>(())
+/// ```
 pub struct Router {
     handle: NonNull<sys::takt_router>,
 }

@@ -87,7 +87,7 @@ fn errors_name_what_is_wrong() {
     assert!(told(Queue::new("sjff").err()).contains("sjff"));
     assert!(told(Ranker::new("aged(sjf,threshold=-1)").err()).contains("threshold"));
     assert!(told(Router::new("fcfs", "least_loaded(weight=1)").err()).contains("weight"));
-    assert!(told(Router::new("fc\0fs", "least_loaded").err()).contains("zero"));
+    assert!(told(Router::new("fc\0fs", "least_loaded").err()).contains("null"));
     let mut router = Router::new("fcfs", "least_loaded").unwrap();
     assert!(told(router.score(&Request::new(1), &[1, 2], 0, &mut [0.0]).err()).contains("1 of 2"));
     assert_eq!(router.place_at(1, 1, 0).unwrap_err().status(), takt_sys::TAKT_E_INVALID as i32);
