@@ -1,6 +1,6 @@
-// Who should have run: what docs/project/step_rules.md promises of a plan ("Admission", "Preemption"), read against
-// what a host knows. Each check asks for a reason: why has this row no entry, why does the first of the queue still
-// wait. All are judged by what is left at the plan's end, which is no more than there was when its turn came.
+// Checks which requests a plan runs, against docs/project/step_rules.md ("Admission", "Preemption") and the facts that
+// a host knows. Each check asks for a reason: a row has no entry, or the first of the queue still waits. The checks use
+// the resources that are left at the end of the plan. At its turn, a request had at least as many.
 #include <algorithm>
 #include <cstdint>
 #include <tuple>

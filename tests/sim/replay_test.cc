@@ -54,11 +54,16 @@ TEST_CASE("two requests with steps of 10 ms, by hand") {
   CHECK(result.metrics.queue.max == Approx(0.005));
 }
 
-TEST_CASE("a request that recomputes its lost KV in one step ends once") {
-  Workload w = Requests({{AtMs(0), {150, 9}}, {AtMs(0), {100, 12}}});
+// The same requests, whose prompts share their first 48 tokens.
+Workload WithSharedPrefix(Workload w) {
   w.prefix_block_tokens = 16;
   w.prefix_hashes = {1, 2, 3};
   for (WorkloadCall& call : w.calls) call.hashes = 3;
+  return w;
+}
+
+TEST_CASE("a request that recomputes its lost KV in one step ends once") {
+  const Workload w = WithSharedPrefix(Requests({{AtMs(0), {150, 9}}, {AtMs(0), {100, 12}}}));
   ReplayOptions options = ConstantSteps();
   options.engine.limits.tokens = {2048};
   options.scheduler.prefix_cache = true;
@@ -71,10 +76,7 @@ TEST_CASE("a request that recomputes its lost KV in one step ends once") {
 }
 
 TEST_CASE("an engine that loses all KV between two steps recomputes it, and continues") {
-  Workload w = Requests({{AtMs(0), {150, 5}}, {AtMs(100), {150, 1}}, {AtMs(200), {150, 1}}});
-  w.prefix_block_tokens = 16;
-  w.prefix_hashes = {1, 2, 3};
-  for (WorkloadCall& call : w.calls) call.hashes = 3;
+  const Workload w = WithSharedPrefix(Requests({{AtMs(0), {150, 5}}, {AtMs(100), {150, 1}}, {AtMs(200), {150, 1}}}));
   ReplayOptions options = ConstantSteps();
   options.engine.limits.tokens = {64};
   options.scheduler.prefix_cache = true;
