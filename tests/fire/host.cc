@@ -734,7 +734,7 @@ std::int64_t World::PlansToDrain() {
     Pass(1000);
     Plan(limits);
     const bool gated = setup_.agents && shadow_.steps().empty() && last_wake_at_ != kNever;
-    if (gated) Pass(std::max((last_wake_at_ - now_).count(), kGateAsksEach));
+    if (gated) Pass(std::max<std::int64_t>((last_wake_at_ - now_).count(), kGateAsksEach));
   }
   return -1;
 }
