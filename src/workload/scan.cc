@@ -14,7 +14,7 @@ absl::Status Bad(std::string_view value, std::string_view what) {
   return absl::InvalidArgumentError(fmt::format("{} {}", Quoted(value), what));
 }
 
-// Takes `digits` digits off the front; -1 where there are fewer.
+// Reads `digits` digits from the front. Returns -1 if there are fewer.
 int TakeDigits(std::string_view& text, std::size_t digits) {
   if (text.size() < digits) return -1;
   int value = 0;
@@ -32,7 +32,7 @@ bool Take(std::string_view& text, char c) {
   return true;
 }
 
-// Nanoseconds of what follows a decimal point: one to nine digits; -1 for anything else.
+// Returns the nanoseconds of a decimal fraction with one to nine digits; -1 for any other text.
 std::int64_t TakeFraction(std::string_view& text) {
   const std::size_t end = std::min(text.find_first_not_of("0123456789"), text.size());
   if (end < 1 || end > 9) return -1;
@@ -46,7 +46,7 @@ struct Clock {
   bool ok = false;
 };
 
-// The zone at the end of a timestamp: nothing, Z, +HH:MM or -HH:MM.
+// Reads the zone of a timestamp: nothing, Z, +HH:MM or -HH:MM.
 Clock TakeZone(std::string_view text) {
   if (text.empty() || text == "Z") return {.ok = true};
   const int sign = text[0] == '-' ? -1 : 1;
@@ -72,8 +72,8 @@ absl::StatusOr<std::int64_t> ParseWhole(std::string_view text, std::int64_t most
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   if (text.empty()) return absl::InvalidArgumentError("is empty");
-  if (stop != end || error == std::errc::invalid_argument) return Bad(text, "is not a whole number");
-  if (text[0] == '-' && (error != std::errc() || value < 0)) return Bad(text, "is negative");
+  if (stop != end || error == std::errc::invalid_argument) return Bad(text, "is invalid; expected a whole number");
+  if (text[0] == '-' && (error != std::errc() || value < 0)) return Bad(text, "is negative; expected at least 0");
   if (error != std::errc() || value > most) return Bad(text, fmt::format("is above {}", most));
   return value;
 }
@@ -83,17 +83,17 @@ absl::StatusOr<Duration> ParseSeconds(std::string_view text) {
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   if (text.empty()) return absl::InvalidArgumentError("is empty");
-  if (stop != end || error == std::errc::invalid_argument) return Bad(text, "is not a number");
-  if (std::isnan(value) || std::isinf(value)) return Bad(text, "is not a finite number");
-  if (value < 0) return Bad(text, "is negative");
+  if (stop != end || error == std::errc::invalid_argument) return Bad(text, "is invalid; expected a number");
+  if (std::isnan(value) || std::isinf(value)) return Bad(text, "is invalid; expected a finite number");
+  if (value < 0) return Bad(text, "is negative; expected at least 0");
   if (error != std::errc() || value > ToSeconds(kMaxWorkloadTime)) {
-    return Bad(text, fmt::format("is not between 0 and {} s", kMaxWorkloadTime / std::chrono::seconds(1)));
+    return Bad(text, fmt::format("is invalid; expected 0 to {} s", kMaxWorkloadTime / std::chrono::seconds(1)));
   }
   return FromSeconds(value);
 }
 
 absl::StatusOr<TimePoint> ParseTimestamp(std::string_view text) {
-  const auto bad = [text] { return Bad(text, "is not a time such as 2023-11-16 18:15:46.6805900"); };
+  const auto bad = [text] { return Bad(text, "is invalid; expected a time such as 2023-11-16 18:15:46.6805900"); };
   std::string_view rest = text;
   const int year = TakeDigits(rest, 4);
   const bool dash = Take(rest, '-');

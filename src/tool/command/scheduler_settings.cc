@@ -14,16 +14,16 @@
 namespace takt::tool {
 namespace {
 
-// These have options of their own, follow from those, or change no figure.
+// Fields that have options of their own, follow from other options, or change no figure.
 constexpr std::string_view kNoSettings[] = {"max_running", "reserve_requests", "kv_blocks",       "prefix_cache",
                                             "first_step",  "hash_seed",        "max_step_tokens", "max_step_seqs",
                                             "tokens",      "max_seqs",         "adapters"};
 
-// visit(name, value, text) of all but the pause.
+// Calls visit(name, value, text) for every setting but the pause policy.
 template <class V>
 void VisitSettings(ReplayOptions& options, V&& visit) {
   const auto own = [&](std::string_view name, auto& value, OptionText text) {
-    if (name == "kv") text.most = static_cast<double>(KvMode::kLedger);  // no oracle is here to be asked
+    if (name == "kv") text.most = static_cast<double>(KvMode::kLedger);  // the tool has no oracle
     if (std::ranges::find(kNoSettings, name) == std::end(kNoSettings)) visit(name, value, text);
   };
   VisitOptions(options.scheduler, own);

@@ -11,7 +11,7 @@
 namespace takt::tool {
 namespace {
 
-// `seconds` of each record that has both ends.
+// Returns the `seconds` of each record that has both times.
 template <class Records, class From, class To>
 Quantiles QuantilesOf(const Records& records, From from, To to) {
   constexpr std::size_t kSteps = 200;
@@ -46,7 +46,7 @@ std::vector<Slice> PartsOf(const Comparison& comparison, const ReplayResult& res
     std::vector<RequestRecord> requests;
     std::vector<WorkflowRecord> workflows;
   };
-  const bool whole = comparison.split == Split::kTenant || comparison.split == Split::kClass;  // workflows
+  const bool whole = comparison.split == Split::kTenant || comparison.split == Split::kClass;  // splits of whole workflows
   std::vector<std::string> names;
   std::map<std::string, Records> records;
   std::uint32_t last = 0;
