@@ -64,7 +64,8 @@ class Names {
   std::size_t size() const { return ids_.size(); }
 
  private:
-  std::unordered_map<std::string, std::uint64_t, NameHash, std::equal_to<>> ids_;  // the map's keys have stable addresses
+  std::unordered_map<std::string, std::uint64_t, NameHash, std::equal_to<>>
+      ids_;  // the map's keys have stable addresses
   std::unordered_map<std::uint64_t, const std::string*> names_;
   std::uint64_t last_ = 0;
 };

@@ -27,10 +27,14 @@ template <class T>
 takt_status ReadableOptions(const T* options, takt_error* error) {
   const takt_status status = Readable(options);
   if (status == TAKT_OK) return TAKT_OK;
-  return Say(error, status, status == TAKT_E_NULL ? "options is NULL" : "options: is invalid; expected a known struct_size and zeros behind it");
+  return Say(error, status,
+             status == TAKT_E_NULL ? "options is NULL"
+                                   : "options: is invalid; expected a known struct_size and zeros behind it");
 }
 
-inline takt_status NotReserved(takt_error* error) { return Say(error, TAKT_E_INVALID, "reserved: is invalid; expected 0"); }
+inline takt_status NotReserved(takt_error* error) {
+  return Say(error, TAKT_E_INVALID, "reserved: is invalid; expected 0");
+}
 
 // Checks a size for storage that is allocated at creation.
 inline takt_status SoundReserve(const char* field, std::int64_t n, takt_error* error) {

@@ -161,7 +161,8 @@ static_assert(static_cast<int>(PlanEntry::kGated) == TAKT_ENTRY_GATED);
 takt_status MeantPace(const PrefillPace& pace, takt_error* error) {
   for (const auto& [field, value] : {std::pair("alpha_ms", pace.alpha_ms), std::pair("beta_ns", pace.beta_ns)}) {
     if (value >= 0 && std::isfinite(value)) continue;
-    return Say(error, TAKT_E_INVALID, field + (" is " + OptionToText(value)) + "; expected a finite number of at least 0");
+    return Say(error, TAKT_E_INVALID,
+               field + (" is " + OptionToText(value)) + "; expected a finite number of at least 0");
   }
   return TAKT_OK;
 }
@@ -289,7 +290,8 @@ takt_status takt_scheduler_set_hints(takt_scheduler* scheduler, double alpha_ms,
   return UnlessMemoryEnds(error, [&]() -> takt_status {
     const PrefillPace pace{alpha_ms, beta_ns};
     if (const takt_status status = MeantPace(pace, error); status != TAKT_OK) return status;
-    if (!scheduler->oracle) return Say(error, TAKT_E_INVALID, "hints: are unsupported; expected kv to be TAKT_KV_MODE_ORACLE");
+    if (!scheduler->oracle)
+      return Say(error, TAKT_E_INVALID, "hints: are unsupported; expected kv to be TAKT_KV_MODE_ORACLE");
     HoldValue value;
     if (alpha_ms > 0 || beta_ns > 0) value.alpha_ms = alpha_ms, value.beta_ns = beta_ns;
     scheduler->scheduler->SetHints(value);
@@ -322,7 +324,8 @@ takt_status takt_scheduler_load_learnt(takt_scheduler* scheduler, const uint64_t
   const Busy busy(*scheduler);
   return UnlessMemoryEnds(error, [&]() -> takt_status {
     const Scheduler& s = scheduler->scheduler->scheduler();
-    if (scheduler->recorder) return Say(error, TAKT_E_INVALID, "the scheduler records a log, which would not replay after this call");
+    if (scheduler->recorder)
+      return Say(error, TAKT_E_INVALID, "the scheduler records a log, which would not replay after this call");
     if (s.alive() > 0) return Say(error, TAKT_E_INVALID, "the scheduler has requests; expected none");
     AnyPolicy policy = s.policy();
     if (const takt_status status = LoadLearnt(numbers, n, policy, error); status != TAKT_OK) return status;

@@ -23,7 +23,8 @@ Eigen::VectorXd SolveOver(const Eigen::MatrixXd& a, const Eigen::VectorXd& b, co
 Eigen::VectorXd ActiveSets(const Eigen::MatrixXd& a, const Eigen::VectorXd& b) {
   Eigen::VectorXd x = Eigen::VectorXd::Zero(a.cols());
   std::vector<Index> used;
-  std::vector<bool> barred(static_cast<std::size_t>(a.cols()));  // columns whose coefficient would be negative at once because of rounding
+  std::vector<bool> barred(
+      static_cast<std::size_t>(a.cols()));  // columns whose coefficient would be negative at once because of rounding
   const double least = 1e-12 * b.norm();
   // The theory needs no limit, but rounding errors could cause an endless loop.
   for (Index turn = 0; turn < 10 * a.cols() && static_cast<Index>(used.size()) < a.cols(); ++turn) {

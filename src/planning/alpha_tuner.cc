@@ -142,14 +142,14 @@ absl::StatusOr<AlphaChoice> SearchAlpha(const AlphaSearch& search, const Paralle
       choice.points, [&](const AlphaPoint& p) { return p.alpha == choice.best || p.p_worse > search.noise_p; });
   choice.alpha = chosen->alpha;
   const AlphaPoint& least = choice.points[best];
-  choice.why =
-      choice.alpha == choice.best
-          ? fmt::format("alpha {} has the least p{:.0f} of {} replays each, {:.1f} s", choice.alpha,
-                        100 * search.quantile, seeds, least.mean)
-          : fmt::format(
-                "alpha {} ({:.1f} s at p{:.0f}) is not significantly worse than the best, {} ({:.1f} s), over {} replays "
-                "each (p = {:.2f})",
-                choice.alpha, chosen->mean, 100 * search.quantile, choice.best, least.mean, seeds, chosen->p_worse);
+  choice.why = choice.alpha == choice.best ? fmt::format("alpha {} has the least p{:.0f} of {} replays each, {:.1f} s",
+                                                         choice.alpha, 100 * search.quantile, seeds, least.mean)
+                                           : fmt::format(
+                                                 "alpha {} ({:.1f} s at p{:.0f}) is not significantly worse than the "
+                                                 "best, {} ({:.1f} s), over {} replays "
+                                                 "each (p = {:.2f})",
+                                                 choice.alpha, chosen->mean, 100 * search.quantile, choice.best,
+                                                 least.mean, seeds, chosen->p_worse);
   return choice;
 }
 
@@ -221,8 +221,7 @@ AlphaDecision AlphaTuner::EndWindow() {
   if (!before_.empty()) d.tail_before = Quantile(std::span(both).first(before_.size()), 0.95);
   if (!latencies_.empty()) d.tail_now = Quantile(std::span(both).subspan(before_.size()), 0.95);
   if (d.before < options_.least || d.now < options_.least) {
-    d.why =
-        fmt::format("{} and {} workflows ended in two windows; each needs {}", d.before, d.now, options_.least);
+    d.why = fmt::format("{} and {} workflows ended in two windows; each needs {}", d.before, d.now, options_.least);
   } else {
     const double from = Quantile(both, options_.tail);
     const auto excess = [from](const std::vector<double>& latencies) {

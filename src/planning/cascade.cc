@@ -37,8 +37,8 @@ std::vector<std::vector<double>> GridsOf(const CascadeOptions& options, std::siz
 absl::Status ValidateGrids(const CascadeOptions& options, std::size_t models) {
   Faults faults;
   const std::vector<std::vector<double>> grids = GridsOf(options, models);
-  Expect(faults, grids.size() + 1 == models, "grids: {} grids for a cascade of {} models; expected one for each model but the last",
-         grids.size(), models);
+  Expect(faults, grids.size() + 1 == models,
+         "grids: {} grids for a cascade of {} models; expected one for each model but the last", grids.size(), models);
   double routings = 1;
   for (std::size_t i = 0; i < grids.size(); ++i) {
     Expect(faults, !grids[i].empty(), "thresholds of model {}: empty; expected at least one", i + 1);
@@ -751,10 +751,10 @@ absl::Status CascadePlanner::WhyNone(const CascadeGoal& goal, double rate) const
   const bool floor = goal.kind == CascadeGoal::Kind::kQualityFloor;
   const double quality = floor ? goal.quality_floor : -kInf;
   if (const double best = best_quality(); floor && best < quality) {
-    return absl::FailedPreconditionError(fmt::format(
-        "quality: no routing reaches {:.4g}; the best of {} has {:.4g}, {:.4g} too little (all on \"{}\": "
-        "{:.4g})",
-        quality, routings(), best, quality - best, problem_.models.back().name, utopia_));
+    return absl::FailedPreconditionError(
+        fmt::format("quality: no routing reaches {:.4g}; the best of {} has {:.4g}, {:.4g} too little (all on \"{}\": "
+                    "{:.4g})",
+                    quality, routings(), best, quality - best, problem_.models.back().name, utopia_));
   }
   const double most = SustainableRate(quality);
   const std::string wish = floor ? fmt::format(" at a quality of {:.4g}", quality) : "";
@@ -785,10 +785,10 @@ absl::Status CascadePlanner::WhyNone(const CascadeGoal& goal, double rate) const
     }
     least = std::min(least, gpus);
   }
-  return absl::FailedPreconditionError(fmt::format(
-      "GPUs: {} serve at most {:.4g} of the {:.4g} requests/s{}, {:.4g} requests/s too few; it takes at "
-      "least {:.0f} GPUs",
-      problem_.gpus, most, rate, wish, rate - most, std::max(std::ceil(least), problem_.gpus + 1.0)));
+  return absl::FailedPreconditionError(
+      fmt::format("GPUs: {} serve at most {:.4g} of the {:.4g} requests/s{}, {:.4g} requests/s too few; it takes at "
+                  "least {:.0f} GPUs",
+                  problem_.gpus, most, rate, wish, rate - most, std::max(std::ceil(least), problem_.gpus + 1.0)));
 }
 
 }  // namespace takt

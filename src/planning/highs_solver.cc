@@ -60,7 +60,8 @@ class HighsSolver final : public MilpSolver {
     if (highs.passModel(LpOf(model)) == HighsStatus::kError || highs.run() == HighsStatus::kError) {
       return absl::InternalError("highs failed");
     }
-    if (highs.getModelStatus() == HighsModelStatus::kUnboundedOrInfeasible) {  // presolve alone cannot distinguish the two
+    if (highs.getModelStatus() ==
+        HighsModelStatus::kUnboundedOrInfeasible) {  // presolve alone cannot distinguish the two
       highs.setOptionValue("presolve", "off");
       if (highs.run() == HighsStatus::kError) return absl::InternalError("highs failed");
     }

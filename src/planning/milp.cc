@@ -234,7 +234,8 @@ absl::StatusOr<std::unique_ptr<const MilpSolver>> MakeMilpSolver(std::string_vie
     if (info.name == "highs") return internal::MakeHighs();
 #endif
   }
-  if (name.empty()) return absl::UnimplementedError("no solver of integer programs is built in; takt supports " + known);
+  if (name.empty())
+    return absl::UnimplementedError("no solver of integer programs is built in; takt supports " + known);
   return absl::NotFoundError(fmt::format("solver {} is unknown; expected one of {}", name, known));
 }
 

@@ -103,7 +103,8 @@ absl::StatusOr<AnyPolicy> MakePolicy(std::string_view spec, std::span<const std:
   if (!call.ok()) return call.status();
   std::optional<AgingOptions> aging;
   if (call->name == kAged) {
-    if (call->policies.size() != 1) return Invalid(spec, "aged is invalid here; expected one policy, as in aged(sjf,threshold=100)");
+    if (call->policies.size() != 1)
+      return Invalid(spec, "aged is invalid here; expected one policy, as in aged(sjf,threshold=100)");
     Aged outer(Fcfs{});
     if (absl::Status status = internal::SetOwn("policy", spec, outer, call->options); !status.ok()) return status;
     aging = *outer.aging();
@@ -116,12 +117,14 @@ absl::StatusOr<AnyPolicy> MakePolicy(std::string_view spec, std::span<const std:
     const std::string own =
         call->policies.empty() ? std::string() : "custom(" + std::string(call->policies.front()) + ")";
     if (custom == nullptr || (!own.empty() && own != custom->spec())) {
-      return Invalid(spec, Quoted(own.empty() ? kCustom : own) + " is unknown; expected the host to provide this policy");
+      return Invalid(spec,
+                     Quoted(own.empty() ? kCustom : own) + " is unknown; expected the host to provide this policy");
     }
     return aging ? AnyPolicy(Aged(*custom, *aging)) : *custom;
   }
   if (!call->policies.empty()) {
-    return Invalid(spec, Quoted(call->policies.front()) + " is invalid; expected an option NAME=VALUE");
+    return Invalid(spec, Quoted(call->policies.front()) + " is invalid; expected an option NAME=VALUE" +
+                             (call->options.empty() ? "" : ", with several values separated by ;"));
   }
 
   const internal::PolicyRegistry::Entry* entry = internal::Policies().Find(call->name);

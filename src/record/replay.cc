@@ -263,7 +263,8 @@ class Replayer {
     return options_.make_policy ? options_.make_policy(spec) : MakePolicy(spec);
   }
 
-  static constexpr std::int64_t kLeastRequestBytes = 10;  // bytes of a record: 7 of its frame, then time, kind and fields
+  static constexpr std::int64_t kLeastRequestBytes =
+      10;  // bytes of a record: 7 of its frame, then time, kind and fields
 
   std::string_view bytes_;
   LogReader reader_;

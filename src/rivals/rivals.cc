@@ -41,45 +41,47 @@ absl::Status RegisterRivals() {
     status.Update(
         RegisterPolicy(Ltr{}, "fewest predicted output tokens first, in buckets, by a score fixed at arrival (LTR)"));
     status.Update(RegisterPolicy(UniBoost{}, "order of arrival with a boost for short calls (UniBoost)"));
-    status.Update(RegisterPolicy(SageSched{},
-                                 "least compute and memory of a call by the Gittins index of its prediction (SageSched)"));
-    status.Update(RegisterPolicy(Justitia{}, "fair virtual finish time by the memory cost of a whole workflow (Justitia)"));
+    status.Update(RegisterPolicy(
+        SageSched{}, "least compute and memory of a call by the Gittins index of its prediction (SageSched)"));
     status.Update(
-        RegisterPolicy(SloGroups{}, "groups of similar deadlines by arrival; by deadline once one would be late (QLM)"));
+        RegisterPolicy(Justitia{}, "fair virtual finish time by the memory cost of a whole workflow (Justitia)"));
+    status.Update(RegisterPolicy(SloGroups{},
+                                 "groups of similar deadlines by arrival; by deadline once one would be late (QLM)"));
     status.Update(RegisterPolicy(
         Mlfq{}, "least served request first, by levels with growing quanta; needs no lengths (FastServe)"));
-    status.Update(RegisterPolicy(
-        Autellix{}, "calls of the least served workflow first, by queues with quanta (Autellix)"));
-    status.Update(RegisterPolicy(Lpm{}, "longest cached prefix first (SGLang)"));
-    status.Update(RegisterPolicy(PrefixThenWorkflow{},
-                                 "requests with cached KV of their workflow first, then by the workflow's arrival (Continuum)"));
-    status.Update(RegisterPolicy(StageDepth{}, "fewest remaining stages of the workflow first (Ayo)"));
     status.Update(
-        RegisterPlacement(AutellixPlacement{}, "short prompts on any instance, long ones on their workflow's instance (Autellix)"));
-    status.Update(RegisterPlacement(DynamoPlacement{},
-                                    "the fewest uncached tokens of prefill and decode (Dynamo)"));
+        RegisterPolicy(Autellix{}, "calls of the least served workflow first, by queues with quanta (Autellix)"));
+    status.Update(RegisterPolicy(Lpm{}, "longest cached prefix first (SGLang)"));
+    status.Update(
+        RegisterPolicy(PrefixThenWorkflow{},
+                       "requests with cached KV of their workflow first, then by the workflow's arrival (Continuum)"));
+    status.Update(RegisterPolicy(StageDepth{}, "fewest remaining stages of the workflow first (Ayo)"));
+    status.Update(RegisterPlacement(
+        AutellixPlacement{}, "short prompts on any instance, long ones on their workflow's instance (Autellix)"));
+    status.Update(RegisterPlacement(DynamoPlacement{}, "the fewest uncached tokens of prefill and decode (Dynamo)"));
     status.Update(
         RegisterPlacement(LlmdPlacement{}, "best weighted sum of cached share, queue length and free cache (llm-d)"));
     status.Update(RegisterPlacement(
         MooncakePlacement{}, "the earliest first token by queue and uncached prefill (Mooncake, without transfers)"));
-    status.Update(RegisterPlacement(PreblePlacement{},
-                                    "the longest cached prefix if it is most of the prompt, else the least work (Preble)"));
-    status.Update(RegisterPlacement(SglangPlacement{}, "the longest cached prefix, unless loads are unbalanced (SGLang)"));
-    status.Update(RegisterPlacement(BestFit{}, "the least free KV memory that fits the request (Parrot)"));
+    status.Update(RegisterPlacement(
+        PreblePlacement{}, "the longest cached prefix if it is most of the prompt, else the least work (Preble)"));
     status.Update(
-        RegisterPlacement(CodeRatio{}, "speed against all work ever sent (code by HexGen-Flow's authors)"));
+        RegisterPlacement(SglangPlacement{}, "the longest cached prefix, unless loads are unbalanced (SGLang)"));
+    status.Update(RegisterPlacement(BestFit{}, "the least free KV memory that fits the request (Parrot)"));
+    status.Update(RegisterPlacement(CodeRatio{}, "speed against all work ever sent (code by HexGen-Flow's authors)"));
     status.Update(RegisterPause(
-        InferCept{},
-        "keeps or drops with the least waste; swaps instead of dropping if the link is free (InferCept)"));
+        InferCept{}, "keeps or drops with the least waste; swaps instead of dropping if the link is free (InferCept)"));
     status.Update(RegisterRetention(Slru{}, "evicts KV of workflows with one turn first (SGLang)"));
     status.Update(RegisterRetention(
         Continuum{}, "keeps KV while waiting for the next turn saves time; then evicts by age (Continuum)"));
-    status.Update(RegisterRetention(Wa{}, "evicts the KV least likely to be reused within its lifetime first (Bailian)"));
+    status.Update(
+        RegisterRetention(Wa{}, "evicts the KV least likely to be reused within its lifetime first (Bailian)"));
     status.Update(RegisterRetention(Tlru{}, "evicts KV that the next turn does not need first, then by age (T-LRU)"));
     status.Update(RegisterRetention(Belady{}, "evicts the KV with the latest next use first; only for simulators"));
     status.Update(RegisterRetention(
         BeladyCost{}, "evicts the KV that saves the least work per second until its next use; only for simulators"));
-    status.Update(RegisterGate(WorkingSet{}, "admits requests while the KV of running and recent workflows fits (ThunderAgent)"));
+    status.Update(
+        RegisterGate(WorkingSet{}, "admits requests while the KV of running and recent workflows fits (ThunderAgent)"));
     status.Update(
         RegisterGate(Concur{}, "limits active workflows by congestion control on cache use and hits (CONCUR)"));
     return status;

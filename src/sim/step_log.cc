@@ -142,7 +142,7 @@ class StepLogReader {
     for (; more.ok() && *more; more = lines_.Next()) {
       if (absl::Status s = Line(); !s.ok()) return s;
     }
-    if (!more.ok()) return AtPlace(fmt::format("{}: after line {}", name_, lines_.number()), more.status());
+    if (!more.ok()) return AtPlace(PlaceAfter(name_, lines_.number()), more.status());
     if (log_.steps.empty()) {
       return absl::InvalidArgumentError(report_.bad_lines > 0
                                             ? fmt::format("{} (and no line is good)", report_.bad_line_messages[0])

@@ -100,8 +100,8 @@ absl::Status WorkloadBuilder::Add(WorkloadWorkflow head, std::span<const CallDra
   for (std::size_t i = 0; i < drafts.size(); ++i) {
     for (const std::uint32_t p : drafts[i].after) {
       if (p < drafts.size()) continue;
-      return absl::InvalidArgumentError(
-          fmt::format("{}: after: {} is invalid; expected one of the {} calls", CallName(workload_, drafts, i), p, drafts.size()));
+      return absl::InvalidArgumentError(fmt::format("{}: after: {} is invalid; expected one of the {} calls",
+                                                    CallName(workload_, drafts, i), p, drafts.size()));
     }
   }
   Order position(drafts.size());

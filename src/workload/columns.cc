@@ -43,7 +43,9 @@ absl::StatusOr<ColumnMap> ParseColumns(std::string_view text) {
     const std::size_t equals = field.find('=');
     const auto key = std::ranges::find(kKeyNames, field.substr(0, equals));
     if (equals == std::string_view::npos || key == kKeyNames.end()) {
-      return Bad(fmt::format("{} is none of KEY=COLUMN, where KEY is {}", Quoted(field), fmt::join(kKeyNames, ", ")));
+      const bool rest = equals == std::string_view::npos && field.data() != text.data();
+      return Bad(fmt::format("{} is invalid; expected KEY=COLUMN with KEY one of {}{}", Quoted(field),
+                             fmt::join(kKeyNames, ", "), rest ? "; quote KEY=COLUMN if COLUMN has a comma" : ""));
     }
     std::string_view column = field.substr(equals + 1);
     if (*key == kKeyNames[kArrival]) {
@@ -76,16 +78,16 @@ absl::StatusOr<TimePoint> ParseTime(std::string_view text, std::int64_t unit) {
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   if (text.empty()) return absl::InvalidArgumentError("is empty");
-  if (stop != end || error != std::errc()) {
-    return absl::InvalidArgumentError(fmt::format(
-        "{} is not a number{}", Quoted(text),
-        ParseTimestamp(text).ok() ? ": of dates and times the map says arrival=COLUMN:time" : " of a time"));
+  if (stop != end || error != std::errc() || std::isnan(value)) {
+    return absl::InvalidArgumentError(
+        fmt::format("{} is invalid; expected a number{}", Quoted(text),
+                    ParseTimestamp(text).ok() ? " (for dates and times, write arrival=COLUMN:time)" : ""));
   }
   value *= static_cast<long double>(unit);
   if (!(value >= 0) || value > 9e18L) {
     return absl::InvalidArgumentError(
         Quoted(text) + " is invalid; expected a time from 0 to 285 years" +
-        (value > 0 && unit > 1'000'000 ? "(for milliseconds, write arrival=COLUMN:ms)" : ""));
+        (value > 0 && unit > 1'000'000 ? " (for milliseconds, write arrival=COLUMN:ms)" : ""));
   }
   return TimePoint(Duration(std::llround(value)));
 }
@@ -191,7 +193,8 @@ class ColumnsParser : public LineParser {
         if (key <= kArrival) return BadField(map_.columns[key], "is missing");
         continue;
       }
-      if (value->is_structured()) return BadField(map_.columns[key], Shown(*value) + " is invalid; expected a single value");
+      if (value->is_structured())
+        return BadField(map_.columns[key], Shown(*value) + " is invalid; expected a single value");
       texts_[key] = value->is_string() ? value->get<std::string>() : value->dump();
     }
     return absl::OkStatus();
@@ -207,7 +210,8 @@ class ColumnsParser : public LineParser {
 
   absl::StatusOr<TimePoint> Near(absl::StatusOr<TimePoint> time) const {
     if (!time.ok() || !first_ || NearEnough(*first_, *time)) return time;
-    return absl::InvalidArgumentError(Quoted(Field(kArrival)) + " is invalid; expected a time within 285 years of the first");
+    return absl::InvalidArgumentError(Quoted(Field(kArrival)) +
+                                      " is invalid; expected a time within 285 years of the first");
   }
 
   // Sets the row's workflow number: a new one, unless the workflow's column has a known value.
@@ -229,8 +233,8 @@ class ColumnsParser : public LineParser {
   }
 
   std::string Differs(std::string_view own, std::string_view known) const {
-    return fmt::format("{} differs from the first row of workflow {}, which has {}", Quoted(own), Quoted(Field(kWorkflow)),
-                       Quoted(known));
+    return fmt::format("{} differs from the first row of workflow {}, which has {}", Quoted(own),
+                       Quoted(Field(kWorkflow)), Quoted(known));
   }
 
   absl::Status AtColumn(ColumnKey key, const absl::Status& status) const {
@@ -255,8 +259,7 @@ class ColumnsParser : public LineParser {
 
 absl::StatusOr<std::unique_ptr<LineParser>> MakeColumnsParser(const ReadOptions& options, WorkloadBuilder& builder) {
   if (options.format != WorkloadFormat::kAuto && options.format != WorkloadFormat::kColumns) {
-    return Bad(fmt::format("are given with a format ({}); expected only one of them",
-                           Name(options.format)));
+    return Bad(fmt::format("are given with a format ({}); expected only one of them", Name(options.format)));
   }
   absl::StatusOr<ColumnMap> map = ParseColumns(options.columns);
   if (!map.ok()) return map.status();

@@ -64,7 +64,8 @@ class CsvParser : public LineParser {
     if (!time.ok()) return time;
     if (!first_) first_ = *time;
     if (NearEnough(*first_, *time)) return time;
-    return absl::InvalidArgumentError(Quoted(columns_.field(kTime)) + " is invalid; expected a time within 285 years of the first");
+    return absl::InvalidArgumentError(Quoted(columns_.field(kTime)) +
+                                      " is invalid; expected a time within 285 years of the first");
   }
 
   absl::Status Bad(Column column, const absl::Status& status) const {

@@ -67,12 +67,18 @@ class CsvColumns {
   absl::Status Header(std::string_view line) {
     for (CsvFields fields(line); fields.Next();) {
       const std::size_t column = Find(fields.field());
-      if (column < names_.size() && found_[column]) return BadField(fields.field(), "is invalid; expected the column once");
+      if (column < names_.size() && found_[column])
+        return BadField(fields.field(), "is invalid; expected the column once");
       if (column < names_.size()) found_[column] = true;
       column_of_.push_back(column);
     }
     for (std::size_t i = 0; i < needed_; ++i) {
-      if (!names_[i].empty() && !found_[i]) return BadField("header", fmt::format("no column {}", names_[i]));
+      if (names_[i].empty() || found_[i]) continue;
+      std::string columns;
+      for (CsvFields fields(line); fields.Next();) {
+        columns += fmt::format("{}{}", columns.empty() ? "" : ", ", Quoted(fields.field()));
+      }
+      return BadField("header", fmt::format("column {} is missing; the columns are {}", Quoted(names_[i]), columns));
     }
     return absl::OkStatus();
   }

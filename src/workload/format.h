@@ -28,6 +28,11 @@ inline absl::Status AtPlace(const std::string& place, const absl::Status& status
   return absl::Status(status.code(), place + ": " + std::string(status.message()));
 }
 
+// Returns the place of a fault after line `number`; 0: before the first line.
+inline std::string PlaceAfter(const std::string& name, std::int64_t number) {
+  return number > 0 ? fmt::format("{}: after line {}", name, number) : name;
+}
+
 // Absolute times of one workload must be close enough for their differences.
 inline bool NearEnough(TimePoint a, TimePoint b) {
   return Between(std::min(a, b), std::max(a, b)) <= kMaxWorkloadTime / 2;

@@ -44,7 +44,8 @@ void Check(const StageTemplate& stage, std::size_t self, std::size_t stages, con
   faults.Expect(stage.reads >= 0 && stage.reads <= 1e3,
                 path + fmt::format(".reads: {} is invalid; expected 0..1000", stage.reads));
   faults.Expect(stage.least_calls >= 1 && stage.least_calls <= stage.most_calls && stage.most_calls <= 1000,
-                path + fmt::format(".calls: {}..{} is invalid; expected a range in 1..1000", stage.least_calls, stage.most_calls));
+                path + fmt::format(".calls: {}..{} is invalid; expected a range in 1..1000", stage.least_calls,
+                                   stage.most_calls));
   double sum = 0;
   for (const Branch& branch : stage.next) {
     faults.Expect(Probability(branch.probability),
@@ -58,7 +59,8 @@ void Check(const StageTemplate& stage, std::size_t self, std::size_t stages, con
 }
 
 void Check(const WorkflowTemplate& t, const std::string& path, Faults& faults) {
-  faults.Expect(t.weight >= 0 && t.weight <= 1e9, path + fmt::format(".weight: {} is invalid; expected 0..1e9", t.weight));
+  faults.Expect(t.weight >= 0 && t.weight <= 1e9,
+                path + fmt::format(".weight: {} is invalid; expected 0..1e9", t.weight));
   faults.Expect(t.size_sigma >= 0 && t.size_sigma <= 10,
                 path + fmt::format(".size_sigma: {} is invalid; expected 0..10", t.size_sigma));
   faults.Expect(!t.stages.empty(), path + ".stages: is empty; expected at least one");
@@ -254,8 +256,9 @@ absl::Status GeneratorOptions::Validate() const {
                 "max_prompt_tokens: is out of range");
   faults.Expect(max_output_tokens >= 1 && max_output_tokens <= kMaxContextTokens / 2,
                 "max_output_tokens: is out of range");
-  faults.Expect(least_deadline_s >= 0 && least_deadline_s <= most_deadline_s && most_deadline_s <= 1e9,
-                fmt::format("deadline: {}..{} s is invalid; expected a range in 0..1e9", least_deadline_s, most_deadline_s));
+  faults.Expect(
+      least_deadline_s >= 0 && least_deadline_s <= most_deadline_s && most_deadline_s <= 1e9,
+      fmt::format("deadline: {}..{} s is invalid; expected a range in 0..1e9", least_deadline_s, most_deadline_s));
   double weight = 0;
   for (std::size_t i = 0; i < templates.size(); ++i) {
     Check(templates[i], fmt::format("templates[{}]", i), faults);

@@ -67,8 +67,8 @@ absl::StatusOr<Lengths> ParseLengths(std::string_view text, Lengths (*of)(const 
   for (std::size_t i = parts.size() == 1 ? 0 : 1; i < parts.size(); ++i) {
     const absl::StatusOr<double> number = Number(parts[i]);
     if (!number.ok()) {
-      return absl::InvalidArgumentError(
-          fmt::format("{}; expected a length: {}", std::string(number.status().message()), fmt::join(kLengthShapes, ", ")));
+      return absl::InvalidArgumentError(fmt::format("{}; expected a length: {}", std::string(number.status().message()),
+                                                    fmt::join(kLengthShapes, ", ")));
     }
     numbers.push_back(*number);
   }
@@ -77,7 +77,8 @@ absl::StatusOr<Lengths> ParseLengths(std::string_view text, Lengths (*of)(const 
   if (two && parts[0] == "uniform") return Lengths::Uniform(numbers[0], numbers[1]);
   if (two && parts[0] == "lognormal") return Lengths::LogNormal(numbers[0], numbers[1]);
   if (two && parts[0] == "lognormal_mean") return Lengths::LogNormalWithMean(numbers[0], numbers[1]);
-  return absl::InvalidArgumentError(fmt::format("{} is invalid; expected one of {}", Quoted(text), fmt::join(kLengthShapes, ", ")));
+  return absl::InvalidArgumentError(
+      fmt::format("{} is invalid; expected one of {}", Quoted(text), fmt::join(kLengthShapes, ", ")));
 }
 
 absl::Status Set(Lengths& field, std::string_view text, Lengths (*of)(const Workload&)) {
@@ -102,8 +103,8 @@ absl::Status SetApplication(GeneratorOptions& options, std::string_view text) {
     if (absl::Status s = Set(group, parts[1]); !s.ok()) return s;
   }
   if (app == kKairos.size() || parts.size() > 2 || group < 1 || group > 3) {
-    return absl::InvalidArgumentError(
-        fmt::format("{} is invalid; expected one of {}, alone or with :1 to :3", Quoted(text), fmt::join(kKairos, ", ")));
+    return absl::InvalidArgumentError(fmt::format("{} is invalid; expected one of {}, alone or with :1 to :3",
+                                                  Quoted(text), fmt::join(kKairos, ", ")));
   }
   options.templates = KairosOptions(static_cast<KairosApplication>(app), group).templates;
   return absl::OkStatus();
@@ -172,8 +173,8 @@ absl::StatusOr<GeneratorOptions> ParseGeneratorSpec(std::string_view spec) {
     if (found == keys.end() || key.size() == parts[i].size()) {
       std::vector<std::string_view> names;
       for (const Key& k : keys) names.push_back(k.name);
-      return absl::InvalidArgumentError(fmt::format("gen:{}: {} is invalid; expected key=value with a key of {}", parts[0],
-                                                    Quoted(parts[i]), fmt::join(names, ", ")));
+      return absl::InvalidArgumentError(fmt::format("gen:{}: {} is invalid; expected key=value with a key of {}",
+                                                    parts[0], Quoted(parts[i]), fmt::join(names, ", ")));
     }
     const absl::Status status = found->set(parts[i].substr(key.size() + 1));
     if (!status.ok()) {

@@ -110,7 +110,8 @@ std::span<const Json> Members::Array(const char* key, bool optional) {
 void Members::Hashes(const char* key, std::vector<std::uint64_t>& hashes) {
   hashes.clear();
   for (const Json& hash : Array(key)) {
-    if (!hash.is_number_unsigned()) return Fault(key, Shown(hash) + " is invalid; expected a whole number from 0 to 2^64-1");
+    if (!hash.is_number_unsigned())
+      return Fault(key, Shown(hash) + " is invalid; expected a whole number from 0 to 2^64-1");
     hashes.push_back(hash.get<std::uint64_t>());
   }
 }

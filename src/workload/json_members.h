@@ -55,7 +55,8 @@ class Members {
     if (Find(key) == nullptr) return otherwise;
     const std::string_view name = Text(key);
     if (const std::optional<E> value = FromName<E>(name)) return *value;
-    return Fault(key, fmt::format("\"{}\" is invalid; expected one of {}", name, fmt::join(NamesOf(E{}), ", "))), otherwise;
+    return Fault(key, fmt::format("\"{}\" is invalid; expected one of {}", name, fmt::join(NamesOf(E{}), ", "))),
+           otherwise;
   }
 
   // Rejects any other key, which is most likely misspelt.

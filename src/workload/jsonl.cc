@@ -49,7 +49,8 @@ class MooncakeParser : public JsonParser {
     constexpr std::int64_t kBlock = 512;
     const auto blocks = static_cast<std::size_t>((prompt + kBlock - 1) / kBlock);
     if (hashes_.size() > blocks) {
-      line.Fault("hash_ids", fmt::format("has {} blocks of 512 tokens; expected {} for the input", hashes_.size(), blocks));
+      line.Fault("hash_ids",
+                 fmt::format("has {} blocks of 512 tokens; expected {} for the input", hashes_.size(), blocks));
     }
     if (fault.ok()) builder_.Add(TimePoint(arrival), AtLeastOne(prompt), AtLeastOne(output), 0, 0, hashes_);
     return fault;
@@ -75,7 +76,8 @@ class InferCeptParser : public JsonParser {
     draft.call.prompt_tokens = AtLeastOne(line.Whole("prompt", 0, kMostLineTokens));
     const std::span<const Json> segments = line.Array("segments", false);
     if (segments.empty()) line.Fault("segments", "is empty; expected a segment");
-    if (segments.size() > kMaxCalls) line.Fault("segments", fmt::format("has too many entries; expected at most {}", kMaxCalls));
+    if (segments.size() > kMaxCalls)
+      line.Fault("segments", fmt::format("has too many entries; expected at most {}", kMaxCalls));
     Sums sums;
     std::int64_t output = 0;
     for (std::size_t i = 0; i < segments.size() && fault.ok(); ++i) {
@@ -147,15 +149,18 @@ class Text2SqlParser : public JsonParser {
     const WorkloadWorkflow head{.arrival = arrivals_.now(), .name = builder_.Name(line.Text("trace"))};
     const std::span<const Json> calls = line.Array("calls", false);
     if (calls.empty()) line.Fault("calls", "is empty; expected a call");
-    if (calls.size() > kMaxCalls) line.Fault("calls", fmt::format("has too many entries; expected at most {}", kMaxCalls));
+    if (calls.size() > kMaxCalls)
+      line.Fault("calls", fmt::format("has too many entries; expected at most {}", kMaxCalls));
     const std::int64_t told = line.Whole("n_calls", 0, INT64_MAX, std::ssize(calls));
-    if (told != std::ssize(calls)) line.Fault("n_calls", fmt::format("{} is invalid; expected {}, the number of calls", told, calls.size()));
+    if (told != std::ssize(calls))
+      line.Fault("n_calls", fmt::format("{} is invalid; expected {}, the number of calls", told, calls.size()));
     std::vector<CallDraft> drafts;
     std::size_t links = 0;
     for (std::size_t i = 0; i < calls.size() && fault.ok(); ++i) {
       drafts.push_back(Call(calls[i], i, calls.size(), fault));
       links += drafts.back().after.size();
-      if (links > kMaxLinks) line.Fault("calls", fmt::format("has too many predecessors; expected at most {}", kMaxLinks));
+      if (links > kMaxLinks)
+        line.Fault("calls", fmt::format("has too many predecessors; expected at most {}", kMaxLinks));
     }
     if (!fault.ok()) return fault;
     absl::Status added = builder_.Add(head, drafts);
@@ -210,7 +215,8 @@ class WorkflowParser : public JsonParser {
     }
     const std::span<const Json> calls = line.Array("calls", false);
     if (calls.empty()) line.Fault("calls", "is empty; expected a call");
-    if (calls.size() > kMaxCalls) line.Fault("calls", fmt::format("has too many entries; expected at most {}", kMaxCalls));
+    if (calls.size() > kMaxCalls)
+      line.Fault("calls", fmt::format("has too many entries; expected at most {}", kMaxCalls));
     if (!fault.ok()) return fault;
     std::vector<CallDraft> drafts;
     for (const Json& call : calls) drafts.push_back(Call(call, fmt::format("calls[{}]", drafts.size()), fault));
@@ -236,12 +242,14 @@ class WorkflowParser : public JsonParser {
     std::vector<std::string> features = Names(line, "features", kMaxWorkloadFeatures);
     for (std::size_t m = 0; m < models.size(); ++m) {
       if (models[m].empty()) line.Fault("models", "an entry is empty; expected a name");
-      if (std::count(models.begin(), models.end(), models[m]) > 1) line.Fault("models", "an entry is repeated; expected distinct names");
+      if (std::count(models.begin(), models.end(), models[m]) > 1)
+        line.Fault("models", "an entry is repeated; expected distinct names");
     }
     const std::vector<std::string> tenants = Names(line, "tenants", kMaxTenants);
     for (std::size_t t = 0; t < tenants.size() && fault.ok(); ++t) {
       if (tenants[t].empty()) line.Fault("tenants", "an entry is empty; expected a name");
-      else if (builder_.Tenant(tenants[t]) != t + 1) line.Fault("tenants", Quoted(tenants[t]) + " is repeated; expected distinct names");
+      else if (builder_.Tenant(tenants[t]) != t + 1)
+        line.Fault("tenants", Quoted(tenants[t]) + " is repeated; expected distinct names");
     }
     if (!fault.ok()) return fault;
     w.models = std::move(models);
@@ -281,11 +289,12 @@ class WorkflowParser : public JsonParser {
     const Workload& w = builder_.workload();
     const std::span<const Json> outputs = members.Array("outputs"), features = members.Array("features");
     if (outputs.size() != w.models.size()) {
-      members.Fault("outputs", fmt::format("{} entries; expected {}, one per model of the first line", outputs.size(), w.models.size()));
+      members.Fault("outputs", fmt::format("{} entries; expected {}, one per model of the first line", outputs.size(),
+                                           w.models.size()));
     }
     if (features.size() != w.feature_names.size()) {
-      members.Fault("features",
-                    fmt::format("{} entries; expected {}, one per feature of the first line", features.size(), w.feature_names.size()));
+      members.Fault("features", fmt::format("{} entries; expected {}, one per feature of the first line",
+                                            features.size(), w.feature_names.size()));
     }
     for (const Json& tokens : outputs) {
       draft.model_tokens.push_back(AtLeastOne(members.WholeOf(tokens, "outputs", 0, kMostLineTokens)));
@@ -345,11 +354,13 @@ class WorkflowParser : public JsonParser {
       if (after.is_number_unsigned() && after.get<std::uint64_t>() < drafts.size()) links.push_back(after);
       links_ += links.size() - before;
       if (links_ > most) {
-        return members.Fault("after", fmt::format("has too many links; expected at most {} in a workflow of {} bytes", most, line_bytes_));
+        return members.Fault("after", fmt::format("has too many links; expected at most {} in a workflow of {} bytes",
+                                                  most, line_bytes_));
       }
       if (links.size() > before) continue;
-      return members.Fault("after", fmt::format("{} is unknown; expected one of the {} calls by position from 0, or a stage",
-                                                Shown(after), drafts.size()));
+      return members.Fault("after",
+                           fmt::format("{} is unknown; expected one of the {} calls by position from 0, or a stage",
+                                       Shown(after), drafts.size()));
     }
   }
 

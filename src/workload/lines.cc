@@ -72,7 +72,8 @@ class UnpackedSource : public ByteSource {
     bytes_ += static_cast<std::int64_t>(*got);
     if (state_ == State::kGzip && bytes_ > kMaxRatio * packed_bytes_ + kFreeBytes) {
       return absl::ResourceExhaustedError(fmt::format(
-          "unpacks to more than {} times its size, like a decompression bomb; unpack it first if that is intended", kMaxRatio));
+          "unpacks to more than {} times its size, like a decompression bomb; unpack it first if that is intended",
+          kMaxRatio));
     }
     if (bytes_ <= max_bytes_) return got;
     return absl::ResourceExhaustedError(fmt::format("is too large; expected at most {} unpacked bytes", max_bytes_));
@@ -232,7 +233,8 @@ absl::StatusOr<std::size_t> LineReader::RecordEnd(std::string_view text, Scan& s
         const std::size_t stop = text.find_first_of("\n\",", scan.at);
         scan.at = std::min(stop, text.size());
         if (stop == kNone) break;
-        if (text[stop] == '"') return fault("a quote in an unquoted field is invalid; expected the whole field in quotes");
+        if (text[stop] == '"')
+          return fault("a quote in an unquoted field is invalid; expected the whole field in quotes");
         if (text[stop] == '\n') return stop;
         ++scan.at;
         scan.in = In::kFieldStart;
@@ -276,8 +278,9 @@ absl::Status LineReader::Fill() {
   begin_ = 0;
   if (end_ == buffer_.size()) {
     if (end_ >= kMaxLine) {
-      return absl::ResourceExhaustedError(fmt::format("a {} is too long; expected at most {} bytes{}", csv_ ? "record" : "line",
-                                                      kMaxLine, csv_ ? "; check for a missing closing quote" : ""));
+      return absl::ResourceExhaustedError(fmt::format("a {} is too long; expected at most {} bytes{}",
+                                                      csv_ ? "record" : "line", kMaxLine,
+                                                      csv_ ? "; check for a missing closing quote" : ""));
     }
     buffer_.resize(2 * buffer_.size());
   }

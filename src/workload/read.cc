@@ -17,7 +17,8 @@ namespace {
 constexpr std::size_t kMessages = 5;
 
 absl::Status Check(const ReadOptions& options) {
-  if (options.limit < 0) return absl::InvalidArgumentError(fmt::format("limit: {} is invalid; expected at least 0", options.limit));
+  if (options.limit < 0)
+    return absl::InvalidArgumentError(fmt::format("limit: {} is invalid; expected at least 0", options.limit));
   if (options.max_bytes < 1) {
     return absl::InvalidArgumentError(fmt::format("max_bytes: {} is invalid; expected at least 1", options.max_bytes));
   }
@@ -25,7 +26,8 @@ absl::Status Check(const ReadOptions& options) {
     return absl::InvalidArgumentError(fmt::format("rate: {} is invalid; expected a positive number", options.rate));
   }
   if (options.max_session_tokens < 1) {
-    return absl::InvalidArgumentError(fmt::format("max_session_tokens: {} is invalid; expected at least 1", options.max_session_tokens));
+    return absl::InvalidArgumentError(
+        fmt::format("max_session_tokens: {} is invalid; expected at least 1", options.max_session_tokens));
   }
   return absl::OkStatus();
 }
@@ -52,7 +54,7 @@ class Reader {
       const absl::Status status = Line();
       if (!status.ok()) return status;
     }
-    if (!more.ok()) return AtPlace(fmt::format("{}: after line {}", name_, lines_.number()), more.status());
+    if (!more.ok()) return AtPlace(PlaceAfter(name_, lines_.number()), more.status());
     return Finish();
   }
 
@@ -139,8 +141,8 @@ class Reader {
     const Workload& w = builder_.workload();
     if (std::max({w.calls.size(), w.predecessors.size(), w.tools.size(), w.prefix_hashes.size(),
                   w.prefix_runs.size()}) > UINT32_MAX) {
-      return absl::ResourceExhaustedError(name_ +
-                                          ": is too large; expected at most 2^32 calls, predecessors, tools, hashes and runs; set a limit");
+      return absl::ResourceExhaustedError(
+          name_ + ": is too large; expected at most 2^32 calls, predecessors, tools, hashes and runs; set a limit");
     }
     report_.raised_lengths = parser_->raised_lengths();
     report_.sorted = builder_.Finish();
@@ -180,8 +182,8 @@ absl::StatusOr<Workload> Generate(const std::string& spec, const ReadOptions& op
 
 absl::StatusOr<WorkloadFormat> ParseWorkloadFormat(std::string_view name) {
   if (const std::optional<WorkloadFormat> format = FromName<WorkloadFormat>(name)) return *format;
-  return absl::InvalidArgumentError(
-      fmt::format("format: {} is unknown; expected one of {}", Quoted(name), fmt::join(NamesOf(WorkloadFormat{}), ", ")));
+  return absl::InvalidArgumentError(fmt::format("format: {} is unknown; expected one of {}", Quoted(name),
+                                                fmt::join(NamesOf(WorkloadFormat{}), ", ")));
 }
 
 absl::StatusOr<Workload> ReadWorkload(const std::string& path, const ReadOptions& options, ReadReport* report) {

@@ -58,13 +58,36 @@ Clock TakeZone(std::string_view text) {
           hours >= 0 && hours < 24 && minutes >= 0 && minutes < 60 && text.empty()};
 }
 
+// Returns the length of the UTF-8 character at the front of `text`; 0 for a control character or invalid UTF-8.
+std::size_t ShownBytes(std::string_view text) {
+  const auto byte = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const std::uint32_t lead = byte(0);
+  if (lead < 0x80) return lead >= ' ' && lead <= '~' ? 1 : 0;
+  const std::size_t bytes = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+  if (lead < 0xc2 || lead > 0xf4 || text.size() < bytes) return 0;
+  std::uint32_t code = lead & (0x7fu >> bytes);
+  for (std::size_t i = 1; i < bytes; ++i) {
+    if ((byte(i) & 0xc0u) != 0x80) return 0;
+    code = code << 6 | (byte(i) & 0x3fu);
+  }
+  constexpr std::array<std::uint32_t, 5> kLeast = {0, 0, 0xa0, 0x800, 0x10000};
+  return code >= kLeast[bytes] && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff) ? bytes : 0;
+}
+
 }  // namespace
 
 std::string Quoted(std::string_view value) {
   constexpr std::size_t kMost = 60;
   std::string text;
-  for (const char c : value.substr(0, kMost)) text += c >= ' ' && c <= '~' ? c : '?';
-  return fmt::format("\"{}{}\"", text, value.size() > kMost ? "..." : "");
+  std::size_t at = 0;
+  while (at < value.size()) {
+    const std::size_t bytes = ShownBytes(value.substr(at));
+    if (at + std::max<std::size_t>(bytes, 1) > kMost) break;
+    if (bytes == 0) text += '?';
+    else text += value.substr(at, bytes);
+    at += std::max<std::size_t>(bytes, 1);
+  }
+  return fmt::format("\"{}{}\"", text, at < value.size() ? "..." : "");
 }
 
 absl::StatusOr<std::int64_t> ParseWhole(std::string_view text, std::int64_t most) {

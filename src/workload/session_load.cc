@@ -56,7 +56,8 @@ absl::Status Check(const Workload& from, const SessionLoad& load) {
       "sessions: rate and closed loop are invalid; expected exactly one above 0");
   faults.Expect(load.horizon > Duration{0} && load.horizon <= kMaxWorkloadTime, "horizon", ToSeconds(load.horizon),
                 "is invalid; expected a positive number of seconds up to 1e9");
-  faults.Expect(load.think_cap >= Duration{0}, "think_cap", ToSeconds(load.think_cap), "is negative; expected at least 0");
+  faults.Expect(load.think_cap >= Duration{0}, "think_cap", ToSeconds(load.think_cap),
+                "is negative; expected at least 0");
   return faults.ToStatus();
 }
 
@@ -65,7 +66,8 @@ absl::Status Check(const Workload& from, const SessionLoad& load) {
 absl::StatusOr<Workload> DrawSessions(const Workload& from, const SessionLoad& load) {
   if (absl::Status s = Check(from, load); !s.ok()) return s;
   const auto too_many = [] {
-    return absl::InvalidArgumentError(fmt::format("sessions: too many calls until the horizon; expected at most {}", kMostCalls));
+    return absl::InvalidArgumentError(
+        fmt::format("sessions: too many calls until the horizon; expected at most {}", kMostCalls));
   };
   const double sessions = load.rate * ToSeconds(load.horizon) + static_cast<double>(load.closed_loop);  // lower bound
   const double calls_each = static_cast<double>(from.calls.size()) / static_cast<double>(from.workflows.size());

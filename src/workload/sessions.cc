@@ -70,7 +70,8 @@ class SessionsParser : public LineParser {
     }
     const std::span<const Json> calls = line.Array("calls", false);
     if (calls.empty()) line.Fault("calls", "is empty; expected a call");
-    if (calls.size() > kMaxCalls) line.Fault("calls", fmt::format("has too many entries; expected at most {}", kMaxCalls));
+    if (calls.size() > kMaxCalls)
+      line.Fault("calls", fmt::format("has too many entries; expected at most {}", kMaxCalls));
     std::vector<CallDraft> drafts;
     std::vector<Recorded> recorded;
     for (const Json& json : calls) {

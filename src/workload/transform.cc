@@ -31,8 +31,9 @@ absl::Status ScaleRate(Workload& workload, double factor) {
 
 absl::Status ScaleLengths(Workload& workload, double factor) {
   const auto wrong = [factor] {
-    return absl::InvalidArgumentError(fmt::format(
-        "length scale: {} is invalid; expected a positive number that keeps contexts within {} tokens", factor, kMaxContextTokens));
+    return absl::InvalidArgumentError(
+        fmt::format("length scale: {} is invalid; expected a positive number that keeps contexts within {} tokens",
+                    factor, kMaxContextTokens));
   };
   if (!(factor > 0) || !std::isfinite(factor)) return wrong();
   const auto scaled = [factor](std::int32_t tokens, std::int64_t least) {
@@ -87,7 +88,8 @@ absl::Status SetDeadlines(Workload& workload, std::span<const Duration> alone, d
         fmt::format("deadlines: {} durations; expected {}, one per workflow", alone.size(), workload.workflows.size()));
   }
   if (!(scale >= 0) || !std::isfinite(scale)) {
-    return absl::InvalidArgumentError(fmt::format("deadline scale: {} is invalid; expected a number of at least 0", scale));
+    return absl::InvalidArgumentError(
+        fmt::format("deadline scale: {} is invalid; expected a number of at least 0", scale));
   }
   for (std::size_t i = 0; i < alone.size(); ++i) {
     const Duration deadline = FromSeconds(std::max(0.0, ToSeconds(alone[i])) * scale);
@@ -129,8 +131,9 @@ absl::StatusOr<Workload> Merge(std::span<const Part> parts) {
     }
     if (merged.prefix_block_tokens != workload->prefix_block_tokens &&
         !(workload->prefix_hashes.empty() && workload->prefix_runs.empty())) {
-      return absl::InvalidArgumentError(fmt::format("merge: prefix blocks of {} and {} tokens differ; expected the same",
-                                                    merged.prefix_block_tokens, workload->prefix_block_tokens));
+      return absl::InvalidArgumentError(
+          fmt::format("merge: prefix blocks of {} and {} tokens differ; expected the same", merged.prefix_block_tokens,
+                      workload->prefix_block_tokens));
     }
     merged.name += (part > 0 ? "+" : "") + workload->name;
     for (WorkloadWorkflow w : workload->workflows) {

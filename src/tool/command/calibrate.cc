@@ -44,7 +44,8 @@ absl::Status CheckUsage(const CalibrateArguments& arguments) {
   for (const std::string_view part : parts) whole &= !part.empty();
   if (!whole) {
     return absl::InvalidArgumentError(fmt::format(
-        "--id: '{}' is invalid; expected FAMILY/MODEL/GPU/DTYPE/tpN, such as own/llama-3.1-8b/h100/bf16/tp1", arguments.id));
+        "--id: '{}' is invalid; expected FAMILY/MODEL/GPU/DTYPE/tpN, such as own/llama-3.1-8b/h100/bf16/tp1",
+        arguments.id));
   }
   const NamedPath log{"LOG", arguments.log};
   return CheckPaths(std::span(&log, 1), PathsOf(arguments, kCalibrateReports));
@@ -100,23 +101,22 @@ void AddCalibrate(CLI::App& tool, Chosen& chosen) {
       AddCommand(tool, chosen, "calibrate", "fit a profile to the log of an engine's steps and report its error",
                  RunCalibrate, kCalibrateExamples);
   Group log(app, "Log");
-  log.Add("log", to.log, "FILE", "read each step's rows and duration; plain or gzip; - for standard input")
-      .Required();
+  log.Add("log", to.log, "FILE", "read each step's rows and duration; plain or gzip; - for standard input").Required();
   log.AddFlag("--skip-bad-lines", to.skip_bad_lines, "count and skip invalid lines");
   log.AddFlag("--no-plan-time", to.no_plan_time, "exclude the planning time recorded in the log");
   Group fit(app, "Fit");
   fit.Add("--form", to.form, "NAME", "fit this form: linear, saturating, or auto for the better of both",
           OneOf({"auto", "linear", "saturating"}));
   fit.Add("--holdout", to.holdout, "SHARE", "hold out this share of the steps to compare the forms", Share(0.5));
-  fit.Add("--token-budget", to.token_budget, "N", "warn if no step of the log has N prefill tokens",
-          Whole(1));
+  fit.Add("--token-budget", to.token_budget, "N", "warn if no step of the log has N prefill tokens", Whole(1));
   fit.Add("--max-seqs", to.max_seqs, "N", "warn if no step of the log has N decode rows", Whole(1));
-  fit.Add("--max-context", to.max_context, "N", "warn if no step of the log has a context of N tokens [not checked]", Whole(1, INT64_MAX));
+  fit.Add("--max-context", to.max_context, "N", "warn if no step of the log has a context of N tokens [not checked]",
+          Whole(1, INT64_MAX));
   Group profile(app, "Profile");
   profile.Add("--id", to.id, "ID", "name the profile FAMILY/MODEL/GPU/DTYPE/tpN");
   profile.Add("--kv-tokens", to.kv_tokens, "N", "set the capacity of the KV cache, in tokens", Whole(1, INT64_MAX));
-  profile.Add("--kv-bytes-per-token", to.kv_bytes_per_token, "N", "set the KV bytes per token, for swaps and pause policies",
-              Whole(1, INT64_MAX));
+  profile.Add("--kv-bytes-per-token", to.kv_bytes_per_token, "N",
+              "set the KV bytes per token, for swaps and pause policies", Whole(1, INT64_MAX));
   profile.Add("--weight-bytes", to.weight_bytes, "N", "set the bytes of the model's weights", Whole(1, INT64_MAX));
   Group output(app, "Output (a file, or - for standard output)");
   output.Add("--out", to.out, "FILE", "write the profile, for --profiles");

@@ -142,7 +142,7 @@ class Reader {
       ++report_.bad_lines;
       if (report_.bad_line_messages.size() < kMessages) report_.bad_line_messages.emplace_back(fault.message());
     }
-    if (!more.ok()) return AtPlace(fmt::format("{}: after line {}", name_, lines_.number()), more.status());
+    if (!more.ok()) return AtPlace(PlaceAfter(name_, lines_.number()), more.status());
     if (log_.calls.empty()) {
       return absl::InvalidArgumentError(report_.bad_lines > 0
                                             ? fmt::format("{} (and no line is valid)", report_.bad_line_messages[0])

@@ -17,7 +17,8 @@ namespace takt::tool {
 
 struct CallLog {
   std::vector<LoggedCall> calls = {};  // in the order of the file; their texts point into `texts`
-  std::vector<std::string_view> workflows = {};  // name of each call's workflow; empty: the call is a workflow of its own
+  std::vector<std::string_view> workflows =
+      {};  // name of each call's workflow; empty: the call is a workflow of its own
   std::vector<std::int64_t> lines = {};  // line number of each call
   std::set<std::string, std::less<>> names = {};
   std::deque<std::string> texts = {};

@@ -106,8 +106,8 @@ absl::StatusOr<std::vector<Pair>> ReadPairs(const CompareArguments& arguments) {
   for (const std::string& path : arguments.predicted) reader.Read(path, predicted);
   if (!fault.ok()) return fault;
   if (measured.size() != predicted.size() || measured.empty()) {
-    return absl::InvalidArgumentError(
-        fmt::format("{} measured, but {} predicted; expected equal numbers", Counted(std::ssize(measured), "run"), predicted.size()));
+    return absl::InvalidArgumentError(fmt::format("{} measured, but {} predicted; expected equal numbers",
+                                                  Counted(std::ssize(measured), "run"), predicted.size()));
   }
   std::vector<Pair> pairs;
   for (std::size_t i = 0; i < measured.size(); ++i) {
@@ -239,15 +239,15 @@ int RunCompare(const CompareArguments& arguments) {
 
 void AddCompare(CLI::App& tool, Chosen& chosen) {
   const auto [app, to] = AddCommand(
-      tool, chosen, "compare", "compare reports of the same runs: an engine's and the simulator's",
-      RunCompare,
+      tool, chosen, "compare", "compare reports of the same runs: an engine's and the simulator's", RunCompare,
       "Reports come from takt replay --json, or from a host such as tiny_engine. Runs are paired in "
       "the\n"
       "order of the files. Policies are ranked among runs of the same workload and rate.\n\nExample\n"
       "  takt compare --measured engine.json --predicted simulator.json");
   Group options(app, "Options");
   options.Add("--measured", to.measured, "FILE", "read measured reports; several if needed").Required();
-  options.Add("--predicted", to.predicted, "FILE", "read predicted reports with the same runs, in the same order").Required();
+  options.Add("--predicted", to.predicted, "FILE", "read predicted reports with the same runs, in the same order")
+      .Required();
   options.Add("--tie", to.tie, "PCT", "treat policies at most PCT % apart as equal", Share(100));
 }
 

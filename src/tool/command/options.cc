@@ -100,7 +100,8 @@ std::string Nearest(std::string_view word, const std::vector<std::string>& known
 Check Positive() {
   return Rule([](std::string& text) -> std::string {
     double number = 0;
-    return ParseNumber(text, number) && number > 0 ? "" : fmt::format("'{}' is invalid; expected a positive number", text);
+    return ParseNumber(text, number) && number > 0 ? ""
+                                                   : fmt::format("'{}' is invalid; expected a positive number", text);
   });
 }
 
@@ -166,10 +167,11 @@ Flag Group::AddFlag(const char* names, bool& to, const char* text) const {
 std::shared_ptr<CLI::FormatterBase> HelpFormat() { return std::make_shared<Format>(); }
 
 void AddWorkloadSource(Group group, WorkloadSource& to) {
-  group.Add(
-      "--format", to.format, "NAME",
-      fmt::format("read the file in this format: {}; auto decides by the first line", fmt::join(NamesOf(WorkloadFormat{}), ", ")).c_str(),
-      KnownFormat());
+  group.Add("--format", to.format, "NAME",
+            fmt::format("read the file in this format: {}; auto decides by the first line",
+                        fmt::join(NamesOf(WorkloadFormat{}), ", "))
+                .c_str(),
+            KnownFormat());
   group.Add(
       "--columns", to.columns, "KEY=COLUMN,...",
       "read any CSV file with a header, or JSON lines; map the keys prompt, output, arrival, workflow, "
@@ -183,8 +185,7 @@ void AddWorkloadSource(Group group, WorkloadSource& to) {
   group.Add("--limit", to.limit, "N", "read only the first N workflows (in most traces a workflow is one request)",
             Whole(1, INT64_MAX));
   group.Add("--draw", to.draw, "N",
-            "draw N workflows at random with replacement, with Poisson arrivals at 1 per second",
-            Whole(1, 50'000'000));
+            "draw N workflows at random with replacement, with Poisson arrivals at 1 per second", Whole(1, 50'000'000));
   group.Add("--seed", to.seed, "N",
             "seed all random draws: errors of estimates, workflows, and arrivals if a file has none",
             Whole(0, INT64_MAX));
@@ -196,9 +197,11 @@ void AddReports(Group group, ReportFiles& to, ReplaySetup& setup) {
   group.Add("--csv-summary", to.csv_summary, "FILE", "write a line per run");
   group.Add("--html", to.html, "FILE", "write a self-contained page with plots");
   group.Add("--perfetto", to.perfetto, "FILE", "write the schedule, for ui.perfetto.dev");
-  group.Add("--perfetto-limit", to.perfetto_limit, "N", "limit --perfetto to the first N requests", Whole(1, INT64_MAX));
+  group.Add("--perfetto-limit", to.perfetto_limit, "N", "limit --perfetto to the first N requests",
+            Whole(1, INT64_MAX));
   group.Add("--slo-ttft", setup.slo_ttft, "S", "set the SLO for the time to first token, in seconds", Positive());
-  group.Add("--slo-tpot", setup.slo_tpot, "S", "set the SLO for the mean time per output token, in seconds", Positive());
+  group.Add("--slo-tpot", setup.slo_tpot, "S", "set the SLO for the mean time per output token, in seconds",
+            Positive());
   group.AddFlag("--no-wall", to.no_wall, "omit wall-clock times, so that equal runs write equal files");
   group.AddFlag("-q,--quiet", to.quiet, "print no table and no progress bar");
 }

@@ -80,7 +80,8 @@ std::string DerivedText(const std::vector<Profile>& profiles) {
     }
   }
   return "Error of the time per output token of profiles derived from fewer GPUs: means over steps of 4 to "
-         "64\nsequences at contexts of 1,536 and 5,120 tokens. The last column compares measured kernels with served runs.\n\n" +
+         "64\nsequences at contexts of 1,536 and 5,120 tokens. The last column compares measured kernels with served "
+         "runs.\n\n" +
          table.ToString();
 }
 
@@ -122,8 +123,7 @@ void AddProfiles(CLI::App& tool, Chosen& chosen) {
       AddCommand(tool, chosen, "profiles", "list the profiles: step times of models on GPUs", RunProfiles);
   Group options(app, "Options");
   options.Add("--profiles", to.file, "FILE", "read more profiles from a JSON file");
-  options.AddFlag("--derived", to.derived,
-                  "show the error of profiles that are derived from fewer GPUs");
+  options.AddFlag("--derived", to.derived, "show the error of profiles that are derived from fewer GPUs");
 }
 
 }  // namespace takt::tool

@@ -114,7 +114,8 @@ absl::StatusOr<std::vector<RunSettings>> RunsOf(const ReplayArguments& arguments
   std::vector<std::pair<std::optional<double>, double>> rates;
   for (const double load : LoadsOf(arguments)) {
     const double scale = RateScaleForLoad(comparison.workload, load, comparison.saturation_rps);
-    if (!(scale > 0)) return absl::InvalidArgumentError("--load: is unsupported for a workload whose requests all arrive at once");
+    if (!(scale > 0))
+      return absl::InvalidArgumentError("--load: is unsupported for a workload whose requests all arrive at once");
     rates.emplace_back(load, scale);
   }
   if (rates.empty()) rates.emplace_back(std::nullopt, arguments.rate_scale);
@@ -255,8 +256,12 @@ absl::Status CheckUsage(const ReplayArguments& arguments) {
     return absl::InvalidArgumentError("--prefill-instances and --decode-instances: expected both or neither");
   }
   if (!(arguments.session_rate > 0) && arguments.closed_loop == 0) {
-    if (arguments.horizon > 0) return absl::InvalidArgumentError("--horizon: is invalid alone; expected --session-rate or --closed-loop with it");
-    if (arguments.think_cap) return absl::InvalidArgumentError("--think-cap: is invalid alone; expected --session-rate or --closed-loop with it");
+    if (arguments.horizon > 0)
+      return absl::InvalidArgumentError(
+          "--horizon: is invalid alone; expected --session-rate or --closed-loop with it");
+    if (arguments.think_cap)
+      return absl::InvalidArgumentError(
+          "--think-cap: is invalid alone; expected --session-rate or --closed-loop with it");
   }
   const NamedPath inputs[] = {{"--workload", arguments.workload.file}, {"--profiles", arguments.profiles_file}};
   return CheckPaths(inputs, ReportPaths(arguments));
@@ -296,6 +301,9 @@ int RunReplay(const ReplayArguments& wished) {
   absl::StatusOr<std::vector<RunSettings>> settings = RunsOf(arguments, comparison);
   if (!settings.ok()) return Complain(kName, settings.status(), kUsage);
   for (RunSettings& s : *settings) comparison.runs.emplace_back().settings = std::move(s);
+  comparison.warnings = WarningsOf(comparison);
+  bar.Clear();
+  for (const std::string& warning : comparison.warnings) Note("takt replay: warning: " + warning);
   absl::Status ran = RunRuns(arguments, *common, "replaying", bar, comparison, comparison.runs);
   if (ran.ok() && arguments.regret && !Interrupted()) ran = FindRegret(arguments, *common, bar, comparison);
   bar.Clear();
@@ -335,19 +343,17 @@ void AddEngine(Group group, ReplayArguments& to) {
             Whole(0, 1 << 30));
   prefill.Excludes({instances});
   group.Add("--front-end", to.front_end_ms, "MS",
-            "add the time for HTTP and tokenising before the engine gets a request [0]",
+            "add the time for HTTP and tokenising before the engine gets a request [0]", Positive());
+  group.Add("--front-end-token", to.front_end_token_us, "US", "add this time for each token of a prompt [0]",
             Positive());
-  group.Add("--front-end-token", to.front_end_token_us, "US", "add this time for each token of a prompt [0]", Positive());
-  group.Add("--placement", to.placement, "NAME", "choose an instance for each request by this policy; see 'takt policies'");
-  group.Add("--token-budget", to.token_budget, "N",
-            "limit a step to N tokens, prefill and decode together", Whole(1));
+  group.Add("--placement", to.placement, "NAME",
+            "choose an instance for each request by this policy; see 'takt policies'");
+  group.Add("--token-budget", to.token_budget, "N", "limit a step to N tokens, prefill and decode together", Whole(1));
   group.Add("--max-seqs", to.max_seqs, "N", "limit the running requests to N", Whole(1, 1 << 20));
   group.Add("--kv-tokens", to.kv_tokens, "N", "set the KV capacity of each instance, in tokens [the profile's]",
             Whole(1, INT64_MAX));
-  group.Add(
-      "--host-kv-tokens", to.host_kv_tokens, "N",
-      "keep N tokens of evicted prompt prefixes per instance in host memory",
-      Whole(1, INT64_MAX));
+  group.Add("--host-kv-tokens", to.host_kv_tokens, "N",
+            "keep N tokens of evicted prompt prefixes per instance in host memory", Whole(1, INT64_MAX));
   group.AddFlag("--prefix-cache", to.prefix_cache, "keep the KV of prompt prefixes for requests that share them");
   group.Add("--retention", to.retention, "NAME",
             "choose which KV of ended turns to evict first; see 'takt policies' [hold_value for sessions]");
@@ -359,30 +365,26 @@ void AddEngine(Group group, ReplayArguments& to) {
 }
 
 void AddLoad(Group group, ReplayArguments& to) {
-  const Flag scale =
-      group.Add("--rate-scale", to.rate_scale, "X", "multiply the arrival rate by X", Positive());
-  const Flag load = group.Add(
-      "--load", to.load, "RHO",
-      "set the arrival rate to this share of the engines' capacity (measured first, under fcfs)", Positive());
-  const Flag sweep =
-      group
-          .Add("--sweep", to.sweep, "RHO,...", "replay at several loads, such as 0.5,0.7,0.9; --load multiplies them", Positive())
-          .Listed();
-  const Flag closed =
-      group.Add("--closed-loop", to.closed_loop, "N",
-                "keep N workflows in flight: start one when another ends, and ignore arrival times", Whole(1, INT64_MAX));
-  const Flag sessions = group.Add(
-      "--session-rate", to.session_rate, "R",
-      "start R sessions (workflows) per second at random times, each once before any repeats",
-      Positive());
-  group.Add(
-      "--horizon", to.horizon, "S",
-      "with --session-rate or --closed-loop: end the run after S seconds [long enough to start "
-      "each session once; 1800 for a closed loop of sessions]",
-      Positive());
+  const Flag scale = group.Add("--rate-scale", to.rate_scale, "X", "multiply the arrival rate by X", Positive());
+  const Flag load =
+      group.Add("--load", to.load, "RHO",
+                "set the arrival rate to this share of the engines' capacity (measured first, under fcfs)", Positive());
+  const Flag sweep = group
+                         .Add("--sweep", to.sweep, "RHO,...",
+                              "replay at several loads, such as 0.5,0.7,0.9; --load multiplies them", Positive())
+                         .Listed();
+  const Flag closed = group.Add("--closed-loop", to.closed_loop, "N",
+                                "keep N workflows in flight: start one when another ends, and ignore arrival times",
+                                Whole(1, INT64_MAX));
+  const Flag sessions =
+      group.Add("--session-rate", to.session_rate, "R",
+                "start R sessions (workflows) per second at random times, each once before any repeats", Positive());
+  group.Add("--horizon", to.horizon, "S",
+            "with --session-rate or --closed-loop: end the run after S seconds [long enough to start "
+            "each session once; 1800 for a closed loop of sessions]",
+            Positive());
   group.Add("--warm-up", to.warm_up, "SHARE", "exclude this share of the horizon from figures", Share(0.99));
-  group.Add("--think-cap", to.think_cap, "S", "limit pauses between a workflow's requests to S seconds",
-            Share(1e9));
+  group.Add("--think-cap", to.think_cap, "S", "limit pauses between a workflow's requests to S seconds", Share(1e9));
   group.Add("--expected-gaps", to.expected_gaps, "X",
             "estimate the time until the next turn as X times the true time, when a turn ends [no estimate]",
             Positive());
@@ -403,8 +405,8 @@ void AddOutput(Group group, ReplayArguments& to) {
 }  // namespace
 
 void AddReplay(CLI::App& tool, Chosen& chosen) {
-  const auto [app, to] = AddCommand(
-      tool, chosen, "replay", "replay a workload under several policies and compare them", RunReplay, kReplayExamples);
+  const auto [app, to] = AddCommand(tool, chosen, "replay", "replay a workload under several policies and compare them",
+                                    RunReplay, kReplayExamples);
   Group workload(app, "Workload");
   workload.Add("--workload", to.workload.file, "FILE",
                "replay a trace, 'bundled', or a generator (see 'takt generate --help')");

@@ -93,8 +93,7 @@ int RunReplayLog(const ReplayLogArguments& arguments) {
 
 void AddReplayLog(CLI::App& tool, Chosen& chosen) {
   const auto [app, to] = AddCommand(
-      tool, chosen, "replay-log", "replay the log of a scheduler and report plans that differ",
-      RunReplayLog,
+      tool, chosen, "replay-log", "replay the log of a scheduler and report plans that differ", RunReplayLog,
       "A truncated log is replayed up to its last whole record. Exit code: 0 all plans are equal, 1 a plan differs.");
   Group options(app, "Options");
   options.Add("file", to.file, "FILE", "read a log written by takt's Recorder, or - for standard input").Required();

@@ -326,8 +326,8 @@ std::string ReliabilityFigure(const char* title, const char* x, const char* y, s
 }
 
 std::string Html(const Training& run) {
-  std::string html = fmt::format("<h1>Model trained on {}</h1>\n<pre>{}</pre>\n", HtmlText(InputName(run.arguments.log)),
-                                 HtmlText(TrainingText(run, false)));
+  std::string html = fmt::format("<h1>Model trained on {}</h1>\n<pre>{}</pre>\n",
+                                 HtmlText(InputName(run.arguments.log)), HtmlText(TrainingText(run, false)));
   html += "<div class=legend>";
   if (!run.checks.empty()) html += LegendButton(0, "all");
   for (std::size_t m = 0; m < run.predictor->models().size() && m < kLineStyles - 2; ++m) {
@@ -344,8 +344,8 @@ std::string Html(const Training& run) {
       line.points.push_back({Estimate::kLevels[l], c.coverage[l]});
   }
   if (!quantiles.empty()) {
-    html += ReliabilityFigure("Remaining tokens: reliability of quantiles", "predicted quantile", "share of calls below it",
-                              std::move(quantiles));
+    html += ReliabilityFigure("Remaining tokens: reliability of quantiles", "predicted quantile",
+                              "share of calls below it", std::move(quantiles));
   }
   const Confidence* confidence = run.predictor->confidence();
   for (std::size_t m = 0; confidence != nullptr && m < confidence->report().size() && m < kLineStyles - 2; ++m) {
@@ -431,11 +431,11 @@ void AddTrain(CLI::App& tool, Chosen& chosen) {
       tool, chosen, "train", "train a predictor of workflows' remaining tokens on a log of calls, and report its error",
       RunTrain, kTrainExamples);
   Group log(train, "Log");
-  log.Add("log", to.log, "FILE", "read ended calls: JSON lines or CSV, plain or gzip; - for standard input")
-      .Required();
+  log.Add("log", to.log, "FILE", "read ended calls: JSON lines or CSV, plain or gzip; - for standard input").Required();
   log.AddFlag("--skip-bad-lines", to.skip_bad_lines, "count and skip invalid lines");
   Group forest(train, "Forest");
-  forest.Add("--holdout", to.holdout, "SHARE", "hold out this share of the workflows to check the predictions", Share(0.5));
+  forest.Add("--holdout", to.holdout, "SHARE", "hold out this share of the workflows to check the predictions",
+             Share(0.5));
   forest.Add("--trees", to.trees, "N", "grow N trees for each model", Whole(1, 10'000));
   forest.Add("--min-leaf", to.min_leaf, "N", "keep at least N calls in a leaf", Whole(1));
   forest.Add("--seed", to.seed, "N", "seed the random draws of trees");

@@ -202,15 +202,16 @@ void AddCluster(CLI::App& tool, Chosen& chosen) {
     solvers += fmt::format("{}{}{}", solvers.empty() ? "" : ", ", info.name, info.built_in ? "" : " (not built in)");
   }
   const auto [app, to] =
-      AddCommand(tool, chosen, "cluster", "plan a cluster with several classes of GPUs by an integer program", RunCluster,
-                 kClusterExamples);
+      AddCommand(tool, chosen, "cluster", "plan a cluster with several classes of GPUs by an integer program",
+                 RunCluster, kClusterExamples);
   Group problem(app, "Problem");
   problem.Add("file", to.file, "FILE", "read models, classes of GPUs, replicas and routings, or - for standard input")
       .Required();
   problem.AddFlag("--patterns", to.patterns, "always model how each server is filled, even if counting GPUs is exact");
   Group search(app, "Search");
   search.Add("--solver", to.solver, "NAME", ("use this solver: " + solvers + " [the first built-in one]").c_str());
-  search.Add("--seconds", to.seconds, "S", "stop after S seconds and report the best plan so far and its bound", Positive());
+  search.Add("--seconds", to.seconds, "S", "stop after S seconds and report the best plan so far and its bound",
+             Positive());
   search.Add("--gap", to.gap, "SHARE", "accept a plan as optimal within this relative distance of its bound", Share(1));
   Group output(app, "Output (a file, or - for standard output)");
   output.Add("--json", to.json, "FILE", "write the plan");

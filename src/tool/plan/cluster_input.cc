@@ -77,7 +77,8 @@ absl::StatusOr<ClusterProblem> ReadClusterProblem(const std::string& path) {
   const absl::StatusOr<std::string> text = ReadFile(path);
   if (!text.ok()) return text.status();
   const Json json = Json::parse(*text, nullptr, false);
-  if (json.is_discarded() || !json.is_object()) return absl::InvalidArgumentError(path + ": is invalid; expected a JSON object");
+  if (json.is_discarded() || !json.is_object())
+    return absl::InvalidArgumentError(path + ": is invalid; expected a JSON object");
   JsonObject object(json, path);
   ClusterProblem problem;
   const std::string goal = object.TextOr("goal", "cost");

@@ -99,8 +99,9 @@ absl::StatusOr<CascadeOptions> OptionsOf(const PlanArguments& arguments, std::si
   options.simulated = arguments.requests;
   if (!arguments.thresholds.empty()) {
     if (arguments.thresholds.size() + 1 != models) {
-      return absl::InvalidArgumentError(fmt::format("--thresholds: {} for {} models; expected one for each model but the last",
-                                                    arguments.thresholds.size(), models));
+      return absl::InvalidArgumentError(
+          fmt::format("--thresholds: {} for {} models; expected one for each model but the last",
+                      arguments.thresholds.size(), models));
     }
     for (const double h : arguments.thresholds) options.grids.push_back({h});
   }
@@ -184,21 +185,26 @@ void AddPlan(CLI::App& tool, Chosen& chosen) {
   problem.Add("--gpu-usd", to.gpu_usd, "USD", "set the price of a GPU per hour");
   problem.Add("--profiles", to.profiles, "FILE", "read more profiles from a JSON file");
   Group goal(app, "Goal");
-  const Flag quality = goal.Add("--quality", to.quality, "Q", "minimise the p95 latency with a mean score of at least Q [0]");
-  const Flag latency = goal.Add("--latency", to.latency, "S", "maximise the quality with a p95 latency of at most S seconds instead", Positive())
+  const Flag quality =
+      goal.Add("--quality", to.quality, "Q", "minimise the p95 latency with a mean score of at least Q [0]");
+  const Flag latency = goal.Add("--latency", to.latency, "S",
+                                "maximise the quality with a p95 latency of at most S seconds instead", Positive())
                            .Excludes({quality});
   goal.AddFlag("--path", to.path, "minimise the p95 along the path of requests instead of the slowest model's p95")
       .Excludes({latency});
-  goal.Add("--penalty", to.penalty, "MU", "allow a missed target at a cost of MU per unit of the range [not allowed]", Positive());
+  goal.Add("--penalty", to.penalty, "MU", "allow a missed target at a cost of MU per unit of the range [not allowed]",
+           Positive());
   Group search(app, "Search");
   const Flag thresholds =
-      search.Add("--thresholds", to.thresholds, "H,...", "use only this routing: a threshold for each model but the last")
+      search
+          .Add("--thresholds", to.thresholds, "H,...", "use only this routing: a threshold for each model but the last")
           .Listed();
   search.Add("--grid", to.grid, "H,...", "try these thresholds for each model, rising [0, 1 .. 101]")
       .Listed()
       .Excludes({thresholds});
   search.AddFlag("--alternation", to.alternation, "also run Cascadia's alternation on the same tables");
-  search.Add("--requests", to.requests, "N", "simulate the plan with N requests; 0: no simulation", Whole(0, 100'000'000));
+  search.Add("--requests", to.requests, "N", "simulate the plan with N requests; 0: no simulation",
+             Whole(0, 100'000'000));
   search.Add("--seed", to.seed, "N", "seed the random arrivals of the simulation");
   search.Add("-j,--threads", to.threads, "N", "use N threads [one per core]; results do not change", Whole(1, 1024));
   Group output(app, "Output (a file, or - for standard output)");

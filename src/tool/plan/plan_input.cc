@@ -58,7 +58,8 @@ absl::StatusOr<std::vector<CascadeSample>> ReadSample(const std::string& path, s
   if (path.starts_with(kMade)) {
     const std::string which = path.substr(kMade.size());
     if (which != "1" && which != "2" && which != "3") {
-      return absl::InvalidArgumentError(fmt::format("{}: is unknown; expected cascadia:1, cascadia:2 or cascadia:3", path));
+      return absl::InvalidArgumentError(
+          fmt::format("{}: is unknown; expected cascadia:1, cascadia:2 or cascadia:3", path));
     }
     if (models > 3) return absl::InvalidArgumentError(fmt::format("{}: supports 1 to 3 models, not {}", path, models));
     constexpr std::size_t kRequests = 2000;

@@ -176,15 +176,14 @@ int RunTune(const TuneArguments& arguments) {
 }  // namespace
 
 void AddTune(CLI::App& tool, Chosen& chosen) {
-  const auto [app, to] =
-      AddCommand(tool, chosen, "tune",
-                 "find the alpha of workload_balance that would have served a workload best", RunTune,
-                 "The workload holds the served requests as workflow JSONL (docs/reference/workloads.md). It is replayed "
-                 "under every alpha and\n"
-                 "several shuffles of its arrivals. docs/howto/alpha_tuner.md explains the choice.\n\n"
-                 "Example\n"
-                 "  takt tune --workload served.jsonl --engine aic/llama-3.1-70b/a100/bf16/tp4 --engine "
-                 "derived/llama-3.1-70b/a6000/bf16/tp4");
+  const auto [app, to] = AddCommand(
+      tool, chosen, "tune", "find the alpha of workload_balance that would have served a workload best", RunTune,
+      "The workload holds the served requests as workflow JSONL (docs/reference/workloads.md). It is replayed "
+      "under every alpha and\n"
+      "several shuffles of its arrivals. docs/howto/alpha_tuner.md explains the choice.\n\n"
+      "Example\n"
+      "  takt tune --workload served.jsonl --engine aic/llama-3.1-70b/a100/bf16/tp4 --engine "
+      "derived/llama-3.1-70b/a6000/bf16/tp4");
   Group options(app, "Options");
   options.Add("--workload", to.workload.file, "FILE", "read the served requests").Required();
   AddWorkloadSource(options, to.workload);
@@ -193,11 +192,10 @@ void AddTune(CLI::App& tool, Chosen& chosen) {
   options.Add("--placement", to.placement, "SPEC", "place by workload_balance or code_ratio, with its other options");
   options.Add("--policy", to.policy, "SPEC", "rank requests on each instance by this policy; see 'takt policies'");
   options.Add("--estimates", to.estimates, "KIND", "estimate output lengths as in takt replay");
-  options
-      .Add("--budget", to.budget, "RULE", "derive deadlines of calls from their workflow's time: none, share, whole")
+  options.Add("--budget", to.budget, "RULE", "derive deadlines of calls from their workflow's time: none, share, whole")
       .Must(OneOf({"none", "share", "whole"}));
-  options.Add("--slo-scale", to.slo_scale, "X", "set deadlines to X times a workflow's time alone [the workload's deadlines]",
-              Positive());
+  options.Add("--slo-scale", to.slo_scale, "X",
+              "set deadlines to X times a workflow's time alone [the workload's deadlines]", Positive());
   options.Add("--rate-scale", to.rate_scale, "X", "multiply the arrival rate by X", Positive());
   options.Add("--alphas", to.alphas, "A,...", "try these values of alpha, rising", Share(1)).Listed();
   options.Add("--seeds", to.seeds, "N", "run N replays per alpha", Whole(1, 10'000));

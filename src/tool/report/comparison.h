@@ -103,6 +103,7 @@ struct Comparison {
   Profile profile;
   double saturation_rps = 0;  // 0: not measured
   std::vector<Run> runs;  // in the requested order
+  std::vector<std::string> warnings;  // one per policy that lacks an input
   std::string postscript;  // text after the report
   bool interrupted = false;
   double wall_s = 0;
@@ -115,6 +116,9 @@ void Keep(const Comparison& comparison, ReplayResult result, bool requests, Run&
 
 // Returns the mean arrival rate of the workload's requests; 0 if all arrive at once.
 double OfferedRps(const Workload& workload);
+
+// Returns a line for each policy of the comparison whose input the workload, the engines or takt replay do not provide.
+std::vector<std::string> WarningsOf(const Comparison& comparison);
 
 // Returns "stjf", or "stjf, noise:0.5" if the estimates differ between runs.
 std::string LabelOf(const Comparison& comparison, const Run& run);

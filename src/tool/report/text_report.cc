@@ -376,8 +376,8 @@ std::string Notes(const Comparison& comparison) {
   if (comparison.interrupted) {
     const auto begun =
         std::count_if(comparison.runs.begin(), comparison.runs.end(), [](const Run& r) { return r.ended; });
-    text += fmt::format("Interrupted: {} of {} runs started. Runs marked partial cover only ended requests.\n",
-                        begun, comparison.runs.size());
+    text += fmt::format("Interrupted: {} of {} runs started. Runs marked partial cover only ended requests.\n", begun,
+                        comparison.runs.size());
   }
   return text;
 }
@@ -391,9 +391,8 @@ std::string TextReport(const Comparison& comparison, bool colour) {
   if (ended > 0) text += RunTable(comparison).ToString(colour);
   if (ended > 1) text += "  * best of its column\n";
   if (std::optional<Table> sessions = SessionTable(comparison)) {
-    text +=
-        "\nSessions. Prefill excess: prefill time relative to that with an unlimited cache.\n" +
-        sessions->ToString(colour);
+    text += "\nSessions. Prefill excess: prefill time relative to that with an unlimited cache.\n" +
+            sessions->ToString(colour);
   }
   if (std::optional<Table> parts = PartTable(comparison)) {
     text += fmt::format("\n{}\n\n{}", PartsText(comparison), parts->ToString(colour));

@@ -61,7 +61,8 @@ std::FILE* MakeTemporary(const std::string& target, std::string& name) {
   }
   if (descriptor < 0) return nullptr;
   if (replaces) {
-    [[maybe_unused]] const int given = fchown(descriptor, old.st_uid, old.st_gid);  // only root can give a file to another owner
+    [[maybe_unused]] const int given =
+        fchown(descriptor, old.st_uid, old.st_gid);  // only root can give a file to another owner
     fchmod(descriptor, old.st_mode & 0777);
   }
   return fdopen(descriptor, "wb");
@@ -179,12 +180,14 @@ absl::Status CheckPaths(std::span<const NamedPath> inputs, std::span<const Named
     for (const NamedPath& other : outputs.subspan(i + 1)) {
       if (other.path.empty() || IsStdout(out.path) != IsStdout(other.path)) continue;
       if (IsStdout(out.path)) return fault("{} and {}: both write standard output; expected at most one", out, other);
-      if (SameFile(out.path, other.path)) return fault("{} and {}: are the same file, {}; expected different files", out, other);
+      if (SameFile(out.path, other.path))
+        return fault("{} and {}: are the same file, {}; expected different files", out, other);
     }
     if (IsStdout(out.path)) continue;
     for (const NamedPath& in : inputs) {
       if (in.path.empty() || IsStdout(in.path) || !fs::exists(in.path, ignored)) continue;
-      if (SameFile(in.path, out.path)) return fault("{} and {}: are the same file, {}; expected different files", in, out);
+      if (SameFile(in.path, out.path))
+        return fault("{} and {}: are the same file, {}; expected different files", in, out);
     }
   }
   return absl::OkStatus();
@@ -205,7 +208,8 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
   if (file != stdin) std::fclose(file);
   if (error != 0) return SystemError("cannot read", InputName(path), error);
   if (text.size() > kMost) {
-    return absl::ResourceExhaustedError(fmt::format("{}: is too large; expected at most {} bytes", InputName(path), kMost));
+    return absl::ResourceExhaustedError(
+        fmt::format("{}: is too large; expected at most {} bytes", InputName(path), kMost));
   }
   return text;
 }
