@@ -226,11 +226,12 @@ TEST_CASE("a tool profile says what is wrong") {
     CHECK(profile == nullptr);
     return std::string(error.text);
   };
-  CHECK(fault([](auto& o) { o.window = 1; }) == "window: must be at least 2");
-  CHECK(fault([](auto& o) { o.seed_weight = 513; }) == "seed_weight: must be 1 to window / 2");
-  CHECK(fault([](auto& o) { o.seed_weight = 0; }) == "seed_weight: must be 1 to window / 2");
+  CHECK(fault([](auto& o) { o.window = 1; }) == "window: is invalid; expected at least 2");
+  CHECK(fault([](auto& o) { o.seed_weight = 513; }) == "seed_weight: is invalid; expected 1 to window / 2");
+  CHECK(fault([](auto& o) { o.seed_weight = 0; }) == "seed_weight: is invalid; expected 1 to window / 2");
   for (const double odd : {0.0, -1.0, std::numeric_limits<double>::infinity(), std::nan("")}) {
-    CHECK(fault([odd](auto& o) { o.max_seconds = odd; }) == "max_seconds: must be above 0, and finite");
+    CHECK(fault([odd](auto& o) { o.max_seconds = odd; }) ==
+          "max_seconds: is invalid; expected a finite number above 0");
   }
   CHECK(takt_tool_profile_create(nullptr, nullptr, &error) == TAKT_E_NULL);
   takt_tool_profile* profile = nullptr;

@@ -201,7 +201,7 @@ TEST_CASE("alpha starts at 0; a worse tail hands out the last two windows, and t
   CHECK_FALSE(host.tuner.Finished(choice, host.now));  // nobody asked
   const auto& history = host.tuner.history();
   REQUIRE(history.size() == 5);
-  CHECK(history[0].why == "0 and 50 workflows ended in two windows, 10 are needed in each");
+  CHECK(history[0].why == "0 and 50 workflows ended in two windows; each needs 10");
   CHECK(history[1].action == AlphaDecision::Action::kKept);
   CHECK(history[2].action == AlphaDecision::Action::kSearched);
   CHECK(history[2].p < 0.01);

@@ -305,7 +305,7 @@ TEST_CASE("bad input is refused, all of it at once") {
   CHECK(Says(CascadePlanner::Create(problem, Quick()).status(), "sample: empty"));
   problem = TwoModels();
   problem.models.clear();
-  CHECK(Says(CascadePlanner::Create(problem, Quick()).status(), "models: none"));
+  CHECK(Says(CascadePlanner::Create(problem, Quick()).status(), "models: empty; expected at least one"));
 
   CascadeOptions options = Quick();
   options.grid = {0, 50, 40};

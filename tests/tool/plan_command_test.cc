@@ -41,7 +41,7 @@ TEST_CASE("a plan, with its keys and its picture") {
       Plan(dir, {"--quality", "75", "--alternation", "--json", dir / "a.json", "--html", dir / "a.html", "--no-wall"}));
   CAPTURE(ended.err);
   REQUIRE(ended.exit_code == 0);
-  for (const char* part : {"8b -> 70b", "goes on below", "The paper's alternation", "sustains", "frontier"}) {
+  for (const char* part : {"8b -> 70b", "escalates below", "The paper's alternation", "sustains", "frontier"}) {
     CAPTURE(part);
     CHECK(Has(ended.out, part));
   }
@@ -151,11 +151,10 @@ TEST_CASE("what is wrong with the files is told, with the line") {
   complains(run(dir / "absent.jsonl", models), "absent.jsonl");
   complains(run(Sample(dir, R"({"prompt": 1, "outputs": [1, 1], "scores": [NaN, 3]})"), models), "sample.jsonl:61");
   complains(run(Sample(dir, R"({"prompt": 1, "outputs": [1, 1], "scores": [3]})"), models),
-            "has 1 numbers for 2 models");
+            "has 1 numbers; expected 2, one per model");
   complains(run(Sample(dir, R"({"prompt": 1, "outputs": [1, 1], "scores": [3, 101]})"), models), "score 101 is not in");
   complains(run(Sample(dir, R"({"prompt": 0, "outputs": [1, 1], "scores": [3, 4]})"), models), "prompt 0 must be");
-  complains(run(Sample(dir, R"({"prompt": 1, "outputs": [1, 1], "scores": [3, 4], "x": 1})"), models),
-            "x is not known");
+  complains(run(Sample(dir, R"({"prompt": 1, "outputs": [1, 1], "scores": [3, 4], "x": 1})"), models), "x is unknown");
   complains(run("cascadia:4", models), "cascadia:3");
   const std::string sample = Sample(dir);
   complains(run(sample, dir.Write("m1.json", "{")), "is not JSON");
@@ -170,7 +169,7 @@ TEST_CASE("what is wrong with the files is told, with the line") {
   complains(run(sample, dir.Write("deep.json", with_tp(deep))), "model 1: tp array must be a whole number");
   std::string ones = "1";
   for (int i = 0; i < 64; ++i) ones += ",1";
-  complains(run(sample, dir.Write("many.json", with_tp(ones))), "model 1: tp has 65 degrees: at most 64");
+  complains(run(sample, dir.Write("many.json", with_tp(ones))), "model 1: tp has 65 degrees; expected at most 64");
   complains(run(sample, dir.Write("m5.json", R"({"models": [{"profile": "aic/llama-3.1-8b/h100/bf16"},
                                                            {"profile": "aic/llama-3.1-70b/h100/bf16", "tp": [1],
                                                             "pp": [1]}]})")),

@@ -160,7 +160,7 @@ TEST_CASE("the same log and seed make the same model on any number of threads, a
   CHECK(one != model(log, "all", {"--holdout", "0"}));
 }
 
-TEST_CASE("what a log does not tell is not known, and quotes are read") {
+TEST_CASE("what a log does not tell is unknown, and quotes are read") {
   const TempDir dir;
   std::string csv = "workflow,stage,model,output_tokens,text\n";
   for (int w = 0; w < 200; ++w) {
@@ -195,11 +195,13 @@ TEST_CASE("what a log does not tell is not known, and quotes are read") {
     CHECK(ended.exit_code == 1);
     return ended.err;
   };
-  CHECK(Has(fault("model,stage\nm,\"say \"x\"\n"), "next: after line 1: line 2: text after a field's closing quote"));
-  CHECK(Has(fault("model,stage\nm,\"say \"\"x\n"), "next: after line 1: line 3: a quoted field that does not end"));
+  CHECK(Has(fault("model,stage\nm,\"say \"x\"\n"),
+            "next: after line 1: line 2: text after a closing quote is invalid; expected a comma"));
+  CHECK(Has(fault("model,stage\nm,\"say \"\"x\n"),
+            "next: after line 1: line 3: a quoted field has no end; expected a closing quote"));
   CHECK(told("model,stage,text\nm,\"say \"\"x\"\", then y\",\"a\nn,b\r\n\"\r\n") ==
         told("model,stage\nm,\"say \"\"x\"\", then y\"\n"));
-  CHECK(Has(fault("foo,bar\n1,2\n"), "next: tells nothing of its calls; known are output_tokens"));
+  CHECK(Has(fault("foo,bar\n1,2\n"), "next: has no known column; known columns: output_tokens"));
   CHECK(Has(fault("{\"foo\": 1}\n"), "next: tells nothing of its calls"));
   const Ended other = RunTool({"predict", dir / "m", dir.Write("next", "model\nm\nn\nm\n")});
   CHECK(other.exit_code == 0);
@@ -217,9 +219,9 @@ TEST_CASE("what is wrong with a log is said by line, and nothing is written") {
   CHECK(Has(fault(""), "log: is empty"));
   CHECK(Has(fault("a,b\n1,2\n"), "log:1: header: no column output_tokens; a log of calls is JSON"));
   CHECK(Has(fault("output_tokens\n"), "holds no calls"));
-  CHECK(Has(fault("output_tokens\n5\n-1\n"), "log:3: output_tokens: \"-1\" is negative"));
+  CHECK(Has(fault("output_tokens\n5\n-1\n"), "log:3: output_tokens: \"-1\" is negative; expected at least 0"));
   CHECK(Has(fault("output_tokens,solved\n5,2\n"), "log:2: solved: \"2\" is above 1"));
-  CHECK(Has(fault("output_tokens,stage\n5\n"), "log:2: 1 fields, but the header has 2"));
+  CHECK(Has(fault("output_tokens,stage\n5\n"), "log:2: 1 fields; expected 2, as in the header"));
   CHECK(Has(fault("{\"output_tokens\": 5}\n{\"output_tokens\": \"many\"}\n"), "log:2: output_tokens: "));
   CHECK(Has(fault("{\"prompt_tokens\": 5}\n"), "log:1: output_tokens: is missing"));
   CHECK(Has(fault("{\"output_tokens\": 5, \"stage\": [1]}\n"), "log:1: stage: "));
@@ -291,7 +293,7 @@ TEST_CASE("a model that was cut off, damaged or is none is refused by name") {
   CHECK(Has(fault(bytes.substr(0, bytes.size() / 2)), "bad.model: a predictor was cut off or damaged"));
   std::string damaged = bytes;
   damaged[bytes.size() / 2] ^= 1;
-  CHECK(Has(fault(damaged), "its checksum does not match"));
+  CHECK(Has(fault(damaged), "checksum mismatch"));
   CHECK(Has(fault("output_tokens\n5\n"), "bad.model: this is not a predictor"));
   std::string newer = bytes;
   newer[15] = 9;

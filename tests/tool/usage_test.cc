@@ -84,13 +84,13 @@ TEST_CASE("wrong usage exits with 2 and names what is wrong, and what there is")
       {{"replay", "--option", "max_running=8"}, {"max_running", "max_waiting"}},
       {{"replay", "--option", "kv=oracle"}, {"--option kv: 'oracle'", "none, ledger"}},
       {{"replay", "--option", "kv=foo"}, {"--option kv: 'foo' must be one of none, ledger\n"}},
-      {{"replay", "--option", "kv_block_tokens=16.5"}, {"'16.5' must be a whole number from 1 to 1048576"}},
+      {{"replay", "--option", "kv_block_tokens=16.5"}, {"'16.5' is not a whole number from 1 to 1048576"}},
       {{"replay", "--option", "cpu_blocks=1.5"}, {"'1.5' must be a whole number of at least 0"}},
       {{"replay", "--option", "admission_window=3000000000"}, {"must be a whole number from 1 to 2147483647"}},
       {{"replay", "--option", "max_waiting=99999999999999999999"},
        {"must be a whole number from 0 to 9223372036854775807, or forever"}},
-      {{"replay", "--option", "preempt_margin=wide"}, {"'wide' must be a number of at least 0"}},
-      {{"replay", "--option", "preempt_margin=1e400"}, {"must be a number of at least 0 that a double can hold"}},
+      {{"replay", "--option", "preempt_margin=wide"}, {"'wide' is not a number from 0"}},
+      {{"replay", "--option", "preempt_margin=1e400"}, {"is not a number from 0 that a double can hold"}},
       {{"replay", "--option", "overlap=3"}, {"overlap", "3"}},
       {{"replay", "--option", "overlap"}, {"overlap"}},
       {{"replay", "--format", "xml"}, {"xml", "mooncake"}},
@@ -258,7 +258,7 @@ TEST_CASE("a log says what was held between turns, and by which gate") {
     return RunTool(args).out;
   };
   CHECK(Has(said(Price{.share = 0.5}, {"replay-log"}),
-            "KV of workflows between their turns was held by hold_value(alpha_ms=0.25), behind the gate "
+            "Retention of KV between turns: hold_value(alpha_ms=0.25), with the gate "
             "price(share=0.5).\n"));
   CHECK(Has(said({}, {"replay-log"}), "hold_value(alpha_ms=0.25), without a gate.\n"));
   const std::string dump = said({}, {"replay-log", "--dump"});
