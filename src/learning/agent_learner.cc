@@ -13,7 +13,7 @@
 namespace takt {
 namespace {
 
-// A line of the file is a word and numbers; the first line is "takt_learnt VERSION CHECKSUM" of all that follows.
+// Each line of the file is a word and numbers. The first line is "takt_learnt VERSION CHECKSUM" of all later lines.
 constexpr std::string_view kLearntMagic = "takt_learnt";
 constexpr std::uint64_t kLearntVersion = 1;
 
@@ -25,7 +25,7 @@ std::uint64_t ChecksumOf(std::string_view text) {
 }
 
 void AppendHex(std::string& out, std::string_view bytes) {
-  out += 'x';  // so that the empty name is a word, too
+  out += 'x';  // makes the empty name a word, too
   for (const char c : bytes) fmt::format_to(std::back_inserter(out), "{:02x}", static_cast<unsigned char>(c));
 }
 
@@ -42,10 +42,10 @@ void Append(std::string& out, const LatencyDistribution& d) {
   out += '\n';
 }
 
-constexpr double kMost = 1e15;  // of a count, and of seconds: sums of a few of them fit anywhere
+constexpr double kMost = 1e15;  // limit for counts and seconds, so that sums of a few fit
 constexpr double kAnyId = std::numeric_limits<double>::infinity();
 
-// Words of a line, and what is wrong with the first that is.
+// Words of a line, and its first fault.
 class Words {
  public:
   explicit Words(std::string_view line) : rest_(line) {}
@@ -63,7 +63,7 @@ class Words {
     rest_ = space == std::string_view::npos ? std::string_view() : rest_.substr(space + 1);
     return word;
   }
-  // False where there is no such number, or it lies outside [0, most].
+  // Returns false if the number is missing or outside [0, most].
   template <class Number>
   bool Read(const char* field, Number& number, double most = kMost) {
     const std::string_view word = Word();
@@ -88,7 +88,7 @@ struct Learnt {
   std::vector<CallJoin> joins;
 };
 
-// Reads lines after the first. Each returns what is wrong, if anything.
+// Reads the lines after the first. Each function returns the fault, if any.
 class Reader {
  public:
   Reader(const CallGraphOptions& options, Learnt& out) : options_(options), out_(out) {}
@@ -106,14 +106,14 @@ class Reader {
     else if (what == "edge") fine = Edge(words);
     else if (what == "siblings") fine = Siblings(words);
     else if (what == "join") fine = Join(words);
-    else return fmt::format("line {}: '{}' is no kind of line", line_, what.substr(0, 32));
+    else return fmt::format("line {}: '{}' is unknown; expected a kind of line", line_, what.substr(0, 32));
     named_ |= what != "name";
-    if (fine && !words.done()) fine = words.Wrong("there is more on the line than belongs there");
+    if (fine && !words.done()) fine = words.Wrong("the line has too many words");
     if (fine) return std::nullopt;
     return fmt::format("line {}: {}: {}", line_, what, words.fault());
   }
 
-  // What only the whole tells.
+  // Checks rules that need all lines.
   std::optional<std::string> End() const {
     if (farthest_ == 0 || farthest_ < out_.nodes.size()) return std::nullopt;
     return fmt::format("line {}: path: an agent of it is node {}: there are {}", farthest_line_, farthest_,
@@ -139,14 +139,16 @@ class Reader {
   }
 
   bool Name(Words& words) {
-    if (named_) return words.Wrong("names come before all else");
+    if (named_) return words.Wrong("a name is too late; expected before all other lines");
     std::string_view hex = words.Word();
     std::string name;
-    if (hex.size() % 2 != 1 || hex[0] != 'x') return words.Wrong("the name is not x and two digits a byte");
+    if (hex.size() % 2 != 1 || hex[0] != 'x')
+      return words.Wrong("the name is invalid; expected x and two digits per byte");
     for (hex.remove_prefix(1); !hex.empty(); hex.remove_prefix(2)) {
       unsigned char byte = 0;
       const auto [end, error] = std::from_chars(hex.data(), hex.data() + 2, byte, 16);
-      if (error != std::errc() || end != hex.data() + 2) return words.Wrong("the name is not x and two digits a byte");
+      if (error != std::errc() || end != hex.data() + 2)
+        return words.Wrong("the name is invalid; expected x and two digits per byte");
       name += static_cast<char>(byte);
     }
     const std::size_t before = out_.names.size();
@@ -180,11 +182,11 @@ class Reader {
     for (std::size_t bin = 0, next = 0; !words.done(); next = bin + 1) {
       std::int64_t in_bin = 0;
       if (!words.Read("bin", bin, static_cast<double>(bins - 1)) || !words.Read("in_bin", in_bin, 1e12)) return false;
-      if (bin < next) return words.Wrong("bins do not ascend");
+      if (bin < next) return words.Wrong("bins must ascend");
       sketch.RestoreBin(bin, in_bin);
       units += in_bin;
     }
-    if ((count == 0) != (units == 0)) return words.Wrong("count and bins do not fit");
+    if ((count == 0) != (units == 0)) return words.Wrong("count and bins contradict each other");
     if (least > most) return words.Wrong("least is above most");
     if (count > 0) sketch.Restore(Moments::From(count, mean, deviation), least, most);
     LatencyDistribution& d = next_is_remaining_ ? latency_->remaining : latency_->execution;
@@ -204,7 +206,7 @@ class Reader {
            Keep(words, out_.nodes, std::move(n), options_.max_agents, "graph.max_agents");
   }
 
-  // Nodes that it passes may stand below it.
+  // A path may contain nodes of later lines.
   bool Path(Words& words) {
     if (out_.nodes.empty()) return words.Wrong("it follows no node");
     std::vector<CallPath>& paths = out_.nodes.back().paths;
@@ -262,11 +264,11 @@ class Reader {
   Learnt& out_;
   AgentLatency* latency_ = nullptr;
   bool next_is_remaining_ = false;
-  bool named_ = false;  // there are no more names
+  bool named_ = false;  // no more names may follow
   std::set<std::uint64_t> seen_nodes_;
-  std::set<What> seen_;  // edges, siblings, joins
+  std::set<What> seen_;  // edges, siblings and joins read so far
   std::int64_t line_ = 0;
-  std::uint32_t farthest_ = 0;  // of the nodes that paths pass
+  std::uint32_t farthest_ = 0;  // largest node in a path
   std::int64_t farthest_line_ = 0;
 };
 

@@ -116,7 +116,7 @@ TEST_CASE("a predictor that is none, or was damaged, is refused with its reader'
     return status;
   };
   CHECK(load("a forest of words") == TAKT_E_INVALID);
-  CHECK(std::string(error.text) == "this is not a predictor");
+  CHECK(std::string(error.text) == "expected a predictor");
   CHECK(load("") == TAKT_E_CORRUPT);
   for (std::size_t n = 1; n < whole.size(); n += 1 + whole.size() / 50)
     CHECK(load(whole.substr(0, n)) == TAKT_E_CORRUPT);

@@ -163,7 +163,7 @@ TEST_CASE("a damaged file is named, and what was known stays") {
   refused(sealed(node + "edge 0 0 1 1 1\nedge 0 0 1 1 1\n"), "line 4: edge: it is there already");
   refused(sealed(node + "edge 0 0 9000000000000000000 1 1\n"), "line 3: edge: calls is '9000000000000000000'");
   refused(sealed(node + "join 0 0 1 1 1 0 0 1\n"), "line 3: join: member is node 1");
-  refused(sealed("agent 0 1\nlatency 1 0 0 1 1 0 1 1 5 1 5 1\n"), "line 3: latency: bins do not ascend");
+  refused(sealed("agent 0 1\nlatency 1 0 0 1 1 0 1 1 5 1 5 1\n"), "line 3: latency: bins must ascend");
   std::string paths = node, longest = "path 7 1 1";
   for (int i = 0; i < 17; ++i) paths += "path " + std::to_string(i) + " 1 1\n";
   for (int i = 0; i < 65; ++i) longest += " 0";

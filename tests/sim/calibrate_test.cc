@@ -156,7 +156,7 @@ TEST_CASE("outliers are named and do not bend the fit") {
   CHECK(Distance(calibration.fit().cost, Linear(), log) < 0.3);
   CHECK(calibration.outliers == planted);
   CHECK(calibration.fit().holdout.mean_abs_pct < 2);
-  CHECK(Warns(calibration, "are outliers, which the profile leaves out"));
+  CHECK(Warns(calibration, "are outliers, which the profile excludes"));
 }
 
 TEST_CASE("coefficients are never negative") {
@@ -182,8 +182,8 @@ TEST_CASE("a log that cannot tell what a step costs is refused, and says why") {
   };
   StepLog few = good;
   few.steps.resize(29);
-  contains(refusal(few), "too few steps to fit a cost model to: 29");
-  contains(refusal({}), "too few steps to fit a cost model to: 0");
+  contains(refusal(few), "too few steps to fit a cost model: 29");
+  contains(refusal({}), "too few steps to fit a cost model: 0");
 
   StepLog decodes, prefills;
   for (std::int64_t i = 1; i <= 100; ++i) {

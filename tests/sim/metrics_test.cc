@@ -55,7 +55,7 @@ TEST_CASE("two requests, by hand") {
   CHECK_FALSE(m.regret.has_value());
 }
 
-TEST_CASE("a window leaves out what came before it, and counts those that still wait at its end") {
+TEST_CASE("a window excludes what came before it, and counts those that still wait at its end") {
   // Before; served; has its first token and runs on; its step runs beyond the end; waits; never came.
   std::vector<RequestRecord> requests = {Completed(0, 1, 3, 11, 5), Completed(10, 11, 12, 14, 3), {}, {}, {}, {}};
   requests[2].arrival = At(12), requests[2].first_token = At(15);

@@ -95,11 +95,11 @@ TEST_CASE("a bad line names file, line, field and value") {
       {"7", "log:2: 7 is invalid; expected an object"},
       {"{\"rows\": [[1,1,0]]}", "log:2: time_s: is missing"},
       {"{\"time_s\": \"1\", \"rows\": [[1,1,0]]}", "log:2: time_s: \"1\" is invalid; expected a number"},
-      {"{\"time_s\": 0, \"rows\": [[1,1,0]]}", "log:2: time_s: 0 is not above 0"},
+      {"{\"time_s\": 0, \"rows\": [[1,1,0]]}", "log:2: time_s: 0 is invalid; expected a number above 0"},
       {"{\"time_s\": -1, \"rows\": [[1,1,0]]}", "log:2: time_s: -1 is negative; expected at least 0"},
       {"{\"time_s\": 1, \"plan_s\": -1, \"rows\": [[1,1,0]]}", "log:2: plan_s: -1 is negative; expected at least 0"},
       {"{\"time_s\": 1}", "log:2: rows: is missing"},
-      {"{\"time_s\": 1, \"rows\": []}", "log:2: rows: there is none"},
+      {"{\"time_s\": 1, \"rows\": []}", "log:2: rows: is empty; expected a row"},
       {"{\"time_s\": 1, \"rows\": [[1,1]]}", "log:2: rows[0]: an array is not [tokens, position, prefill]"},
       {"{\"time_s\": 1, \"rows\": [[1,1,0],[0,1,0]]}", "log:2: rows[1][0]: 0 is invalid; expected at least 1"},
       {"{\"time_s\": 1, \"rows\": [[1,-1,0]]}", "log:2: rows[0][1]: -1 is negative; expected at least 0"},
@@ -122,7 +122,7 @@ TEST_CASE("a bad line names file, line, field and value") {
   }
   const std::string header = "time_s,prefill_tokens,decode_rows,context_tokens,plan_s,samples\n";
   const Case tables[] = {
-      {"0,1,1,1,0,0", "log:2: time_s: 0 is not above 0"},
+      {"0,1,1,1,0,0", "log:2: time_s: 0 is invalid; expected a number above 0"},
       {"x,1,1,1,0,0", "log:2: time_s: \"x\" is invalid; expected a number"},
       {"1,1.5,1,1,0,0", "log:2: prefill_tokens: \"1.5\" is invalid; expected a whole number"},
       {"1,1,-1,1,0,0", "log:2: decode_rows: \"-1\" is negative; expected at least 0"},
@@ -144,7 +144,7 @@ TEST_CASE("files that are no log") {
   const auto message = [](std::string_view text) { return std::string(ParseStepLog(text, "log").status().message()); };
   CHECK(message("") == "log: is empty");
   CHECK(message("time_s,prefill_tokens\n1,2\n").starts_with("log:1: header: no column decode_rows; a log of steps is"));
-  CHECK(message("time_s,prefill_tokens,decode_rows,context_tokens\n") == "log: holds no steps");
+  CHECK(message("time_s,prefill_tokens,decode_rows,context_tokens\n") == "log: has no steps");
   CHECK(ReadStepLog("/nowhere/steps.jsonl").status().code() == absl::StatusCode::kNotFound);
   const absl::StatusOr<StepLog> none = ParseStepLog("{}\n{}", "log", {.skip_bad_lines = true});
   CHECK(std::string(none.status().message()) == "log:1: time_s: is missing (and no line is valid)");

@@ -163,7 +163,7 @@ TEST_CASE("what cannot be fitted, read or written is said") {
       {{"calibrate", good, "--kv-tokens", "0"}, 2, "'0'"},
       {{"calibrate", good, "--out", "-", "--json", "-"}, 2, "only one file"},
       {{"calibrate", dir / "none"}, 1, "none: cannot be opened"},
-      {{"calibrate", few}, 1, "few.jsonl: too few steps to fit a cost model to: 1"},
+      {{"calibrate", few}, 1, "few.jsonl: too few steps to fit a cost model: 1"},
       {{"calibrate", bad}, 1, "rows[0][0]: 0 is invalid; expected at least 1"},
       {{"calibrate", good, "--html", dir / "no/such.html"}, 1, "no/such.html"},
       {{"calibrate", good, "--out", "/dev/full"}, 1, "No space left"},

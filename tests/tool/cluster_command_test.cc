@@ -1,4 +1,4 @@
-// takt cluster: a plan, what is missing where there is none, and what is wrong with what it was given.
+// takt cluster: a plan, what is missing if there is none, and what is wrong with what it was given.
 #include <string>
 
 #include "catch.h"

@@ -183,7 +183,7 @@ TEST_CASE("logs come from standard input, too") {
   CHECK(RunToolOn(model, {"predict", "-", next}).out == from_file.out);
   CHECK(Has(RunToolOn(log, {"train", "-"}).err, "standard input:4: output_tokens"));
   CHECK(Has(RunToolOn(dir.Write("empty", ""), {"train", "-"}).err, "standard input: is empty"));
-  CHECK(Has(RunToolOn(log, {"predict", "-", next}).err, "standard input: this is not a predictor"));
+  CHECK(Has(RunToolOn(log, {"predict", "-", next}).err, "standard input: expected a predictor"));
 
   const std::string steps = dir.Write("steps.jsonl", StepLog());
   const Ended fit = RunToolOn(steps, {"calibrate", "-"});

@@ -279,7 +279,7 @@ TEST_CASE("Ctrl-C ends training, and leaves what was there") {
   CHECK(dir.Names() == names);
 }
 
-TEST_CASE("a model that was cut off, damaged or is none is refused by name") {
+TEST_CASE("a model that is truncated, damaged or is none is refused by name") {
   const TempDir dir;
   const std::string log = dir.Write("calls.csv", CsvLog(30));
   REQUIRE(RunTool({"train", log, "--trees", "3", "-q", "--out", dir / "m"}).exit_code == 0);
@@ -290,11 +290,11 @@ TEST_CASE("a model that was cut off, damaged or is none is refused by name") {
     CHECK(ended.out.empty());
     return ended.err;
   };
-  CHECK(Has(fault(bytes.substr(0, bytes.size() / 2)), "bad.model: a predictor was cut off or damaged"));
+  CHECK(Has(fault(bytes.substr(0, bytes.size() / 2)), "bad.model: a predictor is truncated or damaged"));
   std::string damaged = bytes;
   damaged[bytes.size() / 2] ^= 1;
   CHECK(Has(fault(damaged), "checksum mismatch"));
-  CHECK(Has(fault("output_tokens\n5\n"), "bad.model: this is not a predictor"));
+  CHECK(Has(fault("output_tokens\n5\n"), "bad.model: expected a predictor"));
   std::string newer = bytes;
   newer[15] = 9;
   CHECK(Has(fault(newer), "version 9"));

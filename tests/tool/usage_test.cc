@@ -226,7 +226,7 @@ std::string SomeLog() {
   return std::string(recorder.bytes());
 }
 
-TEST_CASE("a log replays, also one that was cut off") {
+TEST_CASE("a log replays, also one that is truncated") {
   const TempDir dir;
   const std::string log = SomeLog();
   const Ended whole = RunTool({"replay-log", dir.Write("log", log)});
