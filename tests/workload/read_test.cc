@@ -259,12 +259,12 @@ TEST_CASE("gzip is unpacked, by content; several members are one file") {
 TEST_CASE("gzip that is cut off, damaged or a bomb is refused") {
   const std::string packed = Gzipped(kAzure);
   for (std::size_t size = 2; size < packed.size(); ++size) {
-    CHECK(Error(packed.substr(0, size)).find("gzip data is cut off") != std::string::npos);
+    CHECK(Error(packed.substr(0, size)).find("gzip data is truncated") != std::string::npos);
   }
   std::string damaged = packed;
   damaged[packed.size() - 6] ^= 1;  // the checksum
   CHECK(Error(damaged) == "t: the gzip data is invalid: incorrect data check");
-  CHECK(Error(packed + "rest").find("gzip data is damaged") != std::string::npos);
+  CHECK(Error(packed + "rest").find("gzip data is invalid") != std::string::npos);
   std::string blank(50'000'000, '\n');
   const absl::StatusOr<Workload> bomb = ParseWorkload(Gzipped(blank), "t", {.max_bytes = 1'000'000});
   CHECK(bomb.status().code() == absl::StatusCode::kResourceExhausted);
@@ -325,21 +325,23 @@ TEST_CASE("times in seconds must be finite and not negative") {
 
 TEST_CASE("headers: missing, incomplete, doubled") {
   CHECK(Error("2023-11-16 18:15:46.6805900,374,44\n")
-            .find("t:1: \"2023-11-16 18:15:46.6805900,374,44\" begins no known format") == 0);
+            .find("t:1: \"2023-11-16 18:15:46.6805900,374,44\" starts no known format") == 0);
   CHECK(Error("a,b\n").find("burstgpt (Timestamp,Request tokens,Response tokens), sharegpt (") != std::string::npos);
-  CHECK(Error("TIMESTAMP,ContextTokens\n") == "t:1: header: no column GeneratedTokens");
+  CHECK(Error("TIMESTAMP,ContextTokens\n") ==
+        "t:1: header: column \"GeneratedTokens\" is missing; the columns are \"TIMESTAMP\", \"ContextTokens\"");
   CHECK(Error("TIMESTAMP,ContextTokens,ContextTokens,GeneratedTokens\n") ==
         "t:1: ContextTokens: is invalid; expected the column once");
-  CHECK(Error(kAzure, {.format = WorkloadFormat::kShareGpt}) == "t:1: header: no column num_prefill_tokens");
+  CHECK(Error(kAzure, {.format = WorkloadFormat::kShareGpt}) ==
+        "t:1: header: column \"num_prefill_tokens\" is missing; the columns are \"TIMESTAMP\", \"ContextTokens\", "
+        "\"GeneratedTokens\"");
   CHECK(Error("TIMESTAMP,ContextTokens,GeneratedTokens\n") == "t: has no requests");
   CHECK(Error("") == "t: is empty");
   CHECK(Error("\n \r\n") == "t: is empty");
-  CHECK(Error("{}").find("t:1: \"{}\" begins no known format") == 0);
+  CHECK(Error("{}").find("t:1: \"{}\" starts no known format") == 0);
 }
 
 TEST_CASE("Mooncake's faults") {
-  CHECK(Error(R"({"timestamp": -1, "input_length": 1, "output_length": 1})") ==
-        "t:1: timestamp: -1 is negative; expected at least 0");
+  CHECK(Error(R"({"timestamp": -1, "input_length": 1, "output_length": 1})") == "t:1: timestamp: -1 is negative");
   CHECK(Error(R"({"timestamp": "0", "input_length": 1, "output_length": 1})") ==
         "t:1: timestamp: \"0\" is invalid; expected a number");
   CHECK(Error(R"({"timestamp": 1e300, "input_length": 1, "output_length": 1})") ==
@@ -347,8 +349,7 @@ TEST_CASE("Mooncake's faults") {
   CHECK(Error(R"({"input_length": 1, "output_length": 1})") == "t:1: timestamp: is missing");
   CHECK(Error(R"({"timestamp": 0, "input_length": 1.5, "output_length": 1})") ==
         "t:1: input_length: 1.5 is invalid; expected a whole number");
-  CHECK(Error(R"({"timestamp": 0, "input_length": -3, "output_length": 1})") ==
-        "t:1: input_length: -3 is negative; expected at least 0");
+  CHECK(Error(R"({"timestamp": 0, "input_length": -3, "output_length": 1})") == "t:1: input_length: -3 is negative");
   CHECK(Error(R"({"timestamp": 0, "input_length": 18446744073709551615, "output_length": 1})") ==
         "t:1: input_length: 18446744073709551615 is above 500000000");
   CHECK(Error(R"({"timestamp": 0, "input_length": 512, "output_length": 1, "hash_ids": [1, 2]})") ==
@@ -358,7 +359,7 @@ TEST_CASE("Mooncake's faults") {
   CHECK(Error(R"({"timestamp": 0, "input_length": 1, "output_length": 1, "hash_ids": 5})") ==
         "t:1: hash_ids: 5 is invalid; expected an array");
   const std::string good = R"({"timestamp": 0, "input_length": 1, "output_length": 1})";
-  CHECK(Error(good + "\n{\"timestamp\": 0, \"input_length\": }\n").find("t:2: column 34: not valid JSON near ") == 0);
+  CHECK(Error(good + "\n{\"timestamp\": 0, \"input_length\": }\n").find("t:2: column 34: invalid JSON near ") == 0);
   CHECK(Error(good + "\n[1]\n") == "t:2: an array is invalid; expected an object");
   CHECK(Error(good + "\n{\"timestamp\": 1e999}\n").find("t:2: column ") == 0);
 }
@@ -368,28 +369,26 @@ TEST_CASE("InferCept's faults") {
     return Error(R"({"class":"qa","prompt":9,"segments":[)" + segments + "]}");
   };
   const std::string call = R"({"gen":4,"api":"qa","api_s":0.5,"ret":7})";
-  CHECK(error("") == "t:1: segments: there is none");
+  CHECK(error("") == "t:1: segments: is empty; expected a segment");
   CHECK(error("5") == "t:1: segments[0]: 5 is invalid; expected an object");
   CHECK(error("{}") == "t:1: segments[0].gen: is missing");
-  CHECK(error(R"({"gen":-4})") == "t:1: segments[0].gen: -4 is negative; expected at least 0");
+  CHECK(error(R"({"gen":-4})") == "t:1: segments[0].gen: -4 is negative");
   CHECK(error(R"({"gen":1.5})") == "t:1: segments[0].gen: 1.5 is invalid; expected a whole number");
   CHECK(error(R"({"gen":4},{"gen":4})") == "t:1: segments[0].api: is missing; expected in every segment but the last");
   CHECK(error(R"({"gen":4,"ret":1})") == "t:1: segments[0].ret: is invalid; expected only with an api");
   CHECK(error(R"({"gen":4,"api_s":1})") == "t:1: segments[0].api_s: is invalid; expected only with an api");
   CHECK(error(call + R"(,{"gen":4,"api":"qa","ret":1})") == "t:1: segments[1].api_s: is missing");
   CHECK(error(R"({"gen":4,"api":"qa","api_s":1})") == "t:1: segments[0].ret: is missing");
-  CHECK(error(R"({"gen":4,"api":"qa","api_s":-1,"ret":1})") ==
-        "t:1: segments[0].api_s: -1 is negative; expected at least 0");
+  CHECK(error(R"({"gen":4,"api":"qa","api_s":-1,"ret":1})") == "t:1: segments[0].api_s: -1 is negative");
   CHECK(error(R"({"gen":4,"api":"qa","api_s":"1","ret":1})") ==
         "t:1: segments[0].api_s: \"1\" is invalid; expected a number");
   CHECK(error(R"({"gen":4,"api":"qa","api_s":1e10,"ret":1})") ==
         "t:1: segments[0].api_s: 10000000000.0 is above 1000000000");
-  CHECK(error(R"({"gen":4,"api":"qa","api_s":1,"ret":-2})") ==
-        "t:1: segments[0].ret: -2 is negative; expected at least 0");
+  CHECK(error(R"({"gen":4,"api":"qa","api_s":1,"ret":-2})") == "t:1: segments[0].ret: -2 is negative");
   CHECK(error(R"({"gen":4,"api":7,"api_s":1,"ret":2})") == "t:1: segments[0].api: 7 is invalid; expected a string");
   CHECK(error(R"({"gen":4,"api":"","api_s":1,"ret":2})") == "t:1: segments[0].api: is empty");
   CHECK(error(R"({"gen":4,"apo":"qa"})") ==
-        "t:1: segments[0]: unknown key \"apo\"; known are ctx, gen, api, api_s, ret, ret_raw");
+        "t:1: segments[0]: key \"apo\" is unknown; expected one of ctx, gen, api, api_s, ret, ret_raw");
   CHECK(error(R"({"gen":500000000},{"gen":1})") ==
         "t:1: segments[0].api: is missing; expected in every segment but the last");
   CHECK(error(R"({"gen":499999999,"api":"qa","api_s":1,"ret":0},{"gen":2})") ==
@@ -404,7 +403,7 @@ TEST_CASE("InferCept's faults") {
   CHECK(sum(R"("total_gen":9)") == "t:1: total_gen: 9 is invalid; expected 8, the sum of the segments");
   CHECK(sum(R"("total_ret":0)") == "t:1: total_ret: 0 is invalid; expected 7, the sum of the segments");
   CHECK(sum(R"("n_api":2)") == "t:1: n_api: 2 is invalid; expected 1, the sum of the segments");
-  CHECK(Error(std::string(kInferCept) + "{\"segments\": [}\n").find("t:5: column 15: not valid JSON near ") == 0);
+  CHECK(Error(std::string(kInferCept) + "{\"segments\": [}\n").find("t:5: column 15: invalid JSON near ") == 0);
 }
 
 TEST_CASE("text to SQL: calls in stages, Poisson arrivals at the stated rate") {
@@ -430,13 +429,12 @@ TEST_CASE("text to SQL: calls in stages, Poisson arrivals at the stated rate") {
   CHECK(w.predecessors_of(own[3]).size() == 2);
 
   const auto error = [](const std::string& call) { return Error(R"({"n_stages":1,"calls":[)" + call + "]}"); };
-  CHECK(error("") == "t:1: calls: there is none");
+  CHECK(error("") == "t:1: calls: is empty; expected a call");
   CHECK(error(R"({"step":"x","in":1,"out":1,"preds":[1]})") == "t:1: calls[0].preds: 1 is above 0");
-  CHECK(error(R"({"step":"x","in":1,"out":1,"preds":[-1]})") ==
-        "t:1: calls[0].preds: -1 is negative; expected at least 0");
+  CHECK(error(R"({"step":"x","in":1,"out":1,"preds":[-1]})") == "t:1: calls[0].preds: -1 is negative");
   CHECK(error(R"({"step":"x","in":1,"out":1,"preds":[0]})").find("t:1: calls[0] (stage \"x\")") == 0);  // a circle
   CHECK(error(R"({"step":"x","out":1})") == "t:1: calls[0].in: is missing");
-  CHECK(error(R"({"stp":"x","in":1,"out":1})").find("t:1: calls[0]: unknown key \"stp\"") == 0);
+  CHECK(error(R"({"stp":"x","in":1,"out":1})").find("t:1: calls[0]: key \"stp\" is unknown") == 0);
   CHECK(Error(R"({"n_stages":1,"n_calls":2,"calls":[{"in":1,"out":1}]})") ==
         "t:1: n_calls: 2 is invalid; expected 1, the number of calls");
 }
@@ -491,10 +489,10 @@ TEST_CASE("sessions: what is wrong is named, and long ones are left out") {
   const auto error = [](const std::string& call, const std::string& head = R"("block_tokens":64)") {
     return Error("{" + head + R"(,"calls":[)" + call + "]}");
   };
-  CHECK(error("") == "t:1: calls: there is none");
+  CHECK(error("") == "t:1: calls: is empty; expected a call");
   CHECK(error(R"({"in":1,"out":1})") == "t:1: calls[0].t: is missing");
-  CHECK(error(R"({"t":0,"in":-1,"out":1})") == "t:1: calls[0].in: -1 is negative; expected at least 0");
-  CHECK(error(R"({"t":0,"in":1,"out":1,"tools":2})").find("t:1: calls[0]: unknown key \"tools\"") == 0);
+  CHECK(error(R"({"t":0,"in":-1,"out":1})") == "t:1: calls[0].in: -1 is negative");
+  CHECK(error(R"({"t":0,"in":1,"out":1,"tools":2})").find("t:1: calls[0]: key \"tools\" is unknown") == 0);
   CHECK(error(R"({"t":0,"in":1,"out":1,"next":"x"})") ==
         "t:1: calls[0].next: \"x\" is invalid; expected one of unknown, tool, user");
   CHECK(error(R"({"t":0,"in":1,"out":1,"agent":1})") == "t:1: calls[0].agent: 1 is unknown; expected a subagent");
@@ -503,14 +501,12 @@ TEST_CASE("sessions: what is wrong is named, and long ones are left out") {
   CHECK(error(R"({"t":0,"in":64,"out":1,"blocks":[1]})") ==
         "t:1: calls[0].blocks[0]: is invalid; expected [first id, count]");
   CHECK(error(R"({"t":0,"in":64,"out":1,"blocks":[[4294967295,2]]})") == "t:1: calls[0].blocks[0]: 2 is above 1");
-  CHECK(error(R"({"t":0,"in":64,"out":1,"blocks":[[1,0]]})") ==
-        "t:1: calls[0].blocks[0]: 0 is invalid; expected at least 1");
+  CHECK(error(R"({"t":0,"in":64,"out":1,"blocks":[[1,0]]})") == "t:1: calls[0].blocks[0]: 0 is below 1");
   CHECK(error(R"({"t":0,"in":64,"out":1,"blocks":[[1,1],[4294967296,1]]})") ==
         "t:1: calls[0].blocks[1]: 4294967296 is above 4294967295");
   const std::string many = R"({"t":0,"in":64,"out":1,"blocks":[[0,4294967295],[0,4294967295]]})";
   CHECK(error(many) == "t:1: calls[0]: blocks: 8589934590 of 64 tokens are too many for a prompt of 64 tokens");
-  CHECK(error(R"({"t":0,"in":1,"out":1})", R"("block_tokens":0)") ==
-        "t:1: block_tokens: 0 is invalid; expected at least 1");
+  CHECK(error(R"({"t":0,"in":1,"out":1})", R"("block_tokens":0)") == "t:1: block_tokens: 0 is below 1");
   CHECK(error(R"({"t":0,"in":1,"out":1})", R"("block_tokens":64,"subagents":[{"agent":1},{"agent":1}])") ==
         "t:1: subagents[1].agent: 1 is repeated; expected once");
   const auto session = [](int block, int tokens) {
@@ -538,13 +534,14 @@ TEST_CASE("a segment of no tokens, and one without an end, count as one token") 
 }
 
 TEST_CASE("a workflow's faults name call, stage and field") {
-  CHECK(Error(R"({"arrival_s": 0, "calls": []})") == "t:1: calls: there is none");
+  CHECK(Error(R"({"arrival_s": 0, "calls": []})") == "t:1: calls: is empty; expected a call");
   CHECK(Error(R"({"arrival_s": 0, "calls": 3})") == "t:1: calls: 3 is invalid; expected an array");
   CHECK(Error(R"({"arrival_s": 0, "cals": [], "calls": [{"prompt": 1, "output": 1}]})") ==
-        "t:1: unknown key \"cals\"; known are id, class, arrival_s, deadline_s, tenant, priority, calls, solved_by");
+        "t:1: key \"cals\" is unknown; expected one of id, class, arrival_s, deadline_s, tenant, priority, calls, "
+        "solved_by");
   CHECK(Error(R"({"calls": [{"prompt": 1, "output": 1}]})") == "t:1: arrival_s: is missing");
   CHECK(Error(R"({"arrival_s": 0, "tenant": -1, "calls": [{"prompt": 1, "output": 1}]})") ==
-        "t:1: tenant: -1 is negative; expected at least 0");
+        "t:1: tenant: -1 is negative");
   CHECK(Error(R"({"arrival_s": 0, "priority": 1e3, "calls": [{"prompt": 1, "output": 1}]})") ==
         "t:1: priority: 1000.0 is invalid; expected a whole number");
   CHECK(Error(R"({"arrival_s": 0, "priority": -3000000000, "calls": [{"prompt": 1, "output": 1}]})") ==
@@ -554,7 +551,7 @@ TEST_CASE("a workflow's faults name call, stage and field") {
   CHECK(CallsError("7") == "t:1: calls[0]: 7 is invalid; expected an object");
   CHECK(CallsError(R"({"prompt": 1})") == "t:1: calls[0].output: is missing");
   CHECK(CallsError(R"({"prompt": 1, "output": 1}, {"prompt": -5, "output": 1})") ==
-        "t:1: calls[1].prompt: -5 is negative; expected at least 0");
+        "t:1: calls[1].prompt: -5 is negative");
   CHECK(CallsError(R"({"prompt": 1, "output": 1, "after": [1]})") ==
         "t:1: calls[0].after: 1 is unknown; expected one of the 1 calls by position from 0, or a stage");
   CHECK(CallsError(R"({"prompt": 1, "output": 1, "after": ["plan"]})") ==
@@ -569,14 +566,13 @@ TEST_CASE("a workflow's faults name call, stage and field") {
   CHECK(CallsError(R"({"stage": "s", "prompt": 1, "output": 5, "tools": [{"after": 5, "duration_s": 1}]})") ==
         "t:1: calls[0] (stage \"s\"): tools[0].after: 5 is invalid; expected 1..4, inside the output");
   CHECK(CallsError(R"({"prompt": 1, "output": 5, "tools": [{"after": 0, "duration_s": 1}]})") ==
-        "t:1: calls[0].tools[0].after: 0 is invalid; expected at least 1");
+        "t:1: calls[0].tools[0].after: 0 is below 1");
   CHECK(CallsError(
             R"({"prompt": 1, "output": 5, "tools": [{"after": 2, "duration_s": 1}, {"after": 2, "duration_s": 1}]})") ==
         "t:1: calls[0]: tools[1].after: two tools after 2 tokens; expected one");
   CHECK(CallsError(R"({"prompt": 1, "output": 5, "tools": [{"after": 2}]})") ==
         "t:1: calls[0].tools[0].duration_s: is missing");
-  CHECK(CallsError(R"({"prompt": 1, "output": 5, "delay_s": -1})") ==
-        "t:1: calls[0].delay_s: -1 is negative; expected at least 0");
+  CHECK(CallsError(R"({"prompt": 1, "output": 5, "delay_s": -1})") == "t:1: calls[0].delay_s: -1 is negative");
   CHECK(CallsError(R"({"prompt": 1, "output": 5, "delay_s": 1e9}, {"prompt": 1, "output": 5, "delay_s": 1})") ==
         "t:1: calls[1]: delay: is negative or too long");
   CHECK(
@@ -610,7 +606,7 @@ TEST_CASE("what models make of a call: faults") {
   CHECK(call(R"("outputs": [1, 2], "features": [0])") == "no error");
   CHECK(call(R"("outputs": [1], "features": [0])") ==
         "t:2: calls[0].outputs: 1 entries; expected 2, one per model of the first line");
-  CHECK(call(R"("outputs": [1, -2], "features": [0])") == "t:2: calls[0].outputs: -2 is negative; expected at least 0");
+  CHECK(call(R"("outputs": [1, -2], "features": [0])") == "t:2: calls[0].outputs: -2 is negative");
   CHECK(call(R"("outputs": [1, 2])") ==
         "t:2: calls[0].features: 0 entries; expected 1, one per feature of the first line");
   CHECK(call(R"("outputs": [1, 2], "features": ["x"])") ==
@@ -682,12 +678,13 @@ TEST_CASE("options and files are checked") {
   CHECK(std::string(ReadWorkload("/").status().message()).find("/: cannot be read: ") == 0);
   CHECK(*ParseWorkloadFormat("mooncake") == WorkloadFormat::kMooncake);
   CHECK(std::string(ParseWorkloadFormat("csv").status().message()) ==
-        "format: \"csv\" is unknown; known are auto, workflow, azure, mooncake, burstgpt, sharegpt, infercept, "
+        "format: \"csv\" is unknown; expected one of auto, workflow, azure, mooncake, burstgpt, sharegpt, infercept, "
         "text2sql, sessions, columns");
 }
 
 TEST_CASE("values in messages are short and printable") {
   const std::string message = AzureError("2023-11-16 18:15:46," + std::string(1000, '\x01') + ",1\n");
+
   CHECK(message == "t:2: ContextTokens: \"" + std::string(60, '?') + "...\" is invalid; expected a whole number");
 }
 
@@ -748,7 +745,7 @@ TEST_CASE("CSV: a header that begins as JSON does, but for a blank, is one of CS
         Parsed(" {x,p,o\n\"\n9,9,9\n\",1,1\n", {.columns = "prompt=p,output=o", .skip_bad_lines = skip}).calls.size() ==
         1);
     CHECK(Error(" {x,num_prefill_tokens,num_decode_tokens\n\"\n9,9,9\n\",1,1\n", {.skip_bad_lines = skip})
-              .starts_with("t:1: \" {x,num_prefill_tokens,num_decode_tokens\" begins no known format"));
+              .starts_with("t:1: \" {x,num_prefill_tokens,num_decode_tokens\" starts no known format"));
   }
   CHECK(Parsed(" {\"calls\": [{\"prompt\": 1, \"output\": 1}], \"arrival_s\": 0}\n").calls.size() == 1);
 }
@@ -844,10 +841,11 @@ TEST_CASE("columns: what is wrong with the map, a value or the file is named") {
         "t:1: columns: \"promt=p\" is invalid; expected KEY=COLUMN with KEY one of prompt, output, arrival, workflow, "
         "tenant, "
         "class, agent, stage");
-  CHECK(error(good, "prompt=p,output=p") == "t:1: columns: \"p\" is named twice");
+  CHECK(error(good, "prompt=p,output=p") == "t:1: columns: \"p\" is invalid; expected each column once");
   CHECK(error(good, "prompt=p,prompt=o") == "t:1: columns: prompt is invalid; expected the key once");
-  CHECK(error(good, "prompt=,output=o") == "t:1: columns: \"prompt=\" names no column");
-  CHECK(error(good, "prompt=p,output=answer") == "t:1: header: no column answer");
+  CHECK(error(good, "prompt=,output=o") == "t:1: columns: \"prompt=\" is invalid; expected a column after =");
+  CHECK(error(good, "prompt=p,output=answer") ==
+        "t:1: header: column \"answer\" is missing; the columns are \"t\", \"p\", \"o\", \"w\", \"u\"");
   CHECK(error(good, "\"prompt=p\"x,output=o") == "t:1: columns: a quoted name is invalid; expected a closing quote");
   CHECK(Parsed("p,o\n512.0,7\n", Columns("prompt=p,output=o")).calls[0].prompt_tokens == 512);
   CHECK(error(good + "2,1.5,1,a,x\n", map) == "t:3: p: \"1.5\" is invalid; expected a whole number");
@@ -861,14 +859,14 @@ TEST_CASE("columns: what is wrong with the map, a value or the file is named") {
       error(good + "2024-05-12 00:00:00,1,1,a,x\n", map) ==
       "t:3: t: \"2024-05-12 00:00:00\" is invalid; expected a number (for dates and times, write arrival=COLUMN:time)");
   CHECK(error(good + "2,1,1,a,y\n", map + ",workflow=w,tenant=u") ==
-        "t:3: u: \"y\", but the first row of the workflow \"a\" has \"x\"");
+        "t:3: u: \"y\" differs from the first row of workflow \"a\", which has \"x\"");
   CHECK(error(R"({"t": 1, "p": 1})", map) == "t:1: o: is missing");
   CHECK(error(R"({"t": 1, "p": [1], "o": 1})", map) == "t:1: p: an array is invalid; expected a single value");
   CHECK(Error(good, {.format = WorkloadFormat::kAzure, .columns = map}) ==
         "t:1: columns: are given with a format (azure); expected only one of them");
   CHECK(Error(good, {.format = WorkloadFormat::kColumns})
-            .ends_with("where KEY is prompt, output, arrival, workflow, tenant, class, agent, stage"));
-  CHECK(error("PAR1\x15\x04", map).starts_with("t:1: is a Parquet file, of which takt reads none."));
+            .ends_with("with KEY one of prompt, output, arrival, workflow, tenant, class, agent, stage"));
+  CHECK(error("PAR1\x15\x04", map).starts_with("t:1: is a Parquet file, which is unsupported."));
   CHECK(Error(good).find("--columns") != std::string::npos);
 }
 
@@ -882,7 +880,7 @@ TEST_CASE("a tenant is a name or a number, in one file all are the same") {
                flow("\"b\""))
             .workflows[0]
             .tenant == 2);
-  CHECK(Error(flow("1") + flow("\"a\"")) == "t:2: tenant: \"a\" is a name, but a tenant before it was a number");
+  CHECK(Error(flow("1") + flow("\"a\"")) == "t:2: tenant: \"a\" is a name; expected a number like earlier tenants");
   CHECK(Error(flow("\"a\"") + flow("1")) == "t:2: tenant: 1 is a number; expected a name like earlier tenants");
   CHECK(Error(R"({"takt_workload": 1, "tenants": ["a", "a"]})") ==
         "t:1: tenants: \"a\" is repeated; expected distinct names");
