@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t kBins = 256;
 constexpr std::size_t kMostFeatures = 254;
 constexpr std::size_t kMostTrees = 10'000, kMostLeafLabels = 1000;
-constexpr std::size_t kTail = 8;  // pooled labels that tell of what lies beyond them
+constexpr std::size_t kTail = 8;  // pooled labels that estimate the tail beyond them
 
 absl::Status Checked(const ForestData& data, const ForestOptions& o) {
   const auto invalid = [](const std::string& text) { return absl::InvalidArgumentError("forest: " + text); };

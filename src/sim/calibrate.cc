@@ -589,7 +589,7 @@ absl::Status CheckLog(const StepLog& log) {
   if (loads.size() < kLeastLoads) {
     return refuse(
         fmt::format("only {} different loads among {} steps, so the cost of a token is not separable from that of a "
-                    "step costs; log steps of many batch sizes, contexts and chunk sizes",
+                    "step; log steps of many batch sizes, contexts and chunk sizes",
                     loads.size(), log.steps.size()));
   }
   return absl::OkStatus();

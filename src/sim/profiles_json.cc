@@ -168,8 +168,8 @@ class Reader {
           entry.is_object() && id != entry.end() && id->is_string() ? " " + id->get_ref<const std::string&>() : "";
       Fields fields(entry, fmt::format("{}: {}[{}]{}", path_, name, i, named), status_);
       Profile profile = read_entry(fields);
-      if (const std::string faults = profile.cost.Faults(); !faults.empty()) fields.Fail("cannot be: " + faults);
-      if (!ids_.insert(profile.id).second) fields.Fail("has the id of an earlier entry");
+      if (const std::string faults = profile.cost.Faults(); !faults.empty()) fields.Fail("is invalid: " + faults);
+      if (!ids_.insert(profile.id).second) fields.Fail("repeats the id of an earlier entry");
       if (status_.ok()) profiles_.push_back(std::move(profile));
     }
   }

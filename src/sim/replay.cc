@@ -373,7 +373,7 @@ absl::Status ReplayOptions::Validate() const {
   faults.Expect(warm_up >= Duration{0} && (warm_up == Duration{0} || warm_up < cluster.horizon), "warm_up",
                 ToSeconds(warm_up), "must not be negative, and end before the horizon");
   faults.Expect(cluster.cold_at >= Duration{0} && (cluster.cold_at == Duration{0} || engine.overlap == 0), "cold_at",
-                ToSeconds(cluster.cold_at), "must not be negative, and overlap zero beside it");
+                ToSeconds(cluster.cold_at), "must not be negative, and needs an overlap of 0");
   faults.Expect(cluster.prefill_engines >= 0 && cluster.prefill_engines < instance_count(), "prefill_engines",
                 cluster.prefill_engines, "must not be negative, and leave instances that decode");
   if (cluster.prefill_engines > 0) {
@@ -381,7 +381,7 @@ absl::Status ReplayOptions::Validate() const {
                   "must be a positive number up to 1e9");
     faults.Expect(cluster.deflect_tokens >= 0, "deflect_tokens", cluster.deflect_tokens, "must not be negative");
     faults.Expect(!budgets && retention == nullptr && forecasts == nullptr, "prefill_engines", cluster.prefill_engines,
-                  "must be 0 beside budgets, retention and forecasts");
+                  "must be 0 with budgets, retention or forecasts");
     faults.Expect(profile_of(0).cost.kv_bytes_per_token > 0, "prefill_engines", cluster.prefill_engines,
                   "must be 0, because the profile has no size of KV");
     for (std::int32_t i = 1; i < instance_count(); ++i) {

@@ -47,7 +47,7 @@ struct TrainArguments {
 constexpr const char* kTrainExamples =
     R"(A line of the log is a call: {"workflow": "w7", "stage": "coder", "model": "8b", "prompt_tokens": 812,
 "output_tokens": 344, "text": "...", "solved": true}, or CSV with a header of these names. Only output_tokens must be
-there; lines of one workflow stand in the order in which its calls began. docs/howto/prediction.md lists all there is.
+there. Lines of one workflow are sorted by the start of their calls. docs/howto/prediction.md lists all fields.
 
 Examples
   takt train calls.jsonl --out calls.model --html calls.html

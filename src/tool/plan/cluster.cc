@@ -42,7 +42,7 @@ Examples
   takt cluster cluster.json
   takt cluster cluster.json --mps cluster.mps && glpsol --freemps cluster.mps
 
-Exit code: 0 a plan (where a limit ended the search, it says so), 1 failed or no plan (it says what is missing),
+Exit code: 0 a plan (with a note if a limit ended the search), 1 failed or no plan (with what is missing),
 2 wrong usage, 130 interrupted (the best plan so far was reported).)";
 
 constexpr std::string_view kCluster = "cluster";

@@ -48,7 +48,7 @@ Examples
   takt plan --workload profiled.jsonl --models cascade.json --gpus 32 --rate 10 --quality 80 --html plan.html
   takt plan --workload cascadia:1 --models cascade.json --gpus 32 --rate 10 --latency 30 --alternation
 
-Exit code: 0 done, 1 failed or no plan (the message says what is missing), 2 wrong usage, 130 interrupted.)";
+Exit code: 0 done, 1 failed or no plan (the message lists what is missing), 2 wrong usage, 130 interrupted.)";
 
 constexpr std::string_view kPlan = "plan";
 
