@@ -103,7 +103,7 @@ TEST_CASE("a fault names what was wrong and what there is") {
   CHECK(Names(Fault("sjf", {"threshold=3"}), {"'threshold'", "there are: unknown"}));
   CHECK(Names(Fault("aged(sjf)", {"frobnicate=3"}), {"'frobnicate'", "threshold"}));
   CHECK(Names(Fault("sjf", {"unknown"}), {"NAME=VALUE"}));
-  CHECK(Names(Fault("sjf(fcfs)"), {"'fcfs' is no option"}));
+  CHECK(Names(Fault("sjf(fcfs)"), {"'fcfs' is invalid; expected an option NAME=VALUE"}));
   for (std::string_view broken : {"sjf(", "sjf)", "sjf(unknown=1", "aged(sjf))", "aged((sjf)", "sjf()x"}) {
     CHECK_FALSE(Fault(broken).empty());
   }

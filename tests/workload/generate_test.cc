@@ -246,9 +246,9 @@ TEST_CASE("specs are read by ReadWorkload, and faults name key, value and what e
             .find("gen:poisson: templates[0].stages[0].prompt: is invalid; expected a length distribution") == 0);
   CHECK(Error("gen:poisson,prompt=empirical:/no/file").find("gen:poisson: prompt: /no/file: cannot be opened") == 0);
   CHECK(Error("gen:poisson,rate=0").find("gen:poisson: arrivals: rate 0 per second") == 0);
-  CHECK(Error("gen:poisson,requests=99999999999").find("gen:poisson: workflows: 99999999999 is not in 1..") == 0);
+  CHECK(Error("gen:poisson,requests=99999999999").find("gen:poisson: workflows: 99999999999 is invalid; expected 1..") == 0);
   CHECK(Error("gen:poisson,rate=1e-9") == "rate: is too low; expected arrivals within 1e9 s");
-  CHECK(Error("gen:multi_stage,deadline=9:2").find("gen:multi_stage: deadline: 9..2 s is not a range") == 0);
+  CHECK(Error("gen:multi_stage,deadline=9:2").find("gen:multi_stage: deadline: 9..2 s is invalid; expected a range") == 0);
 }
 
 TEST_CASE("the applications of Kairos") {
@@ -286,7 +286,7 @@ TEST_CASE("the applications of Kairos") {
   for (const WorkloadWorkflow& f : mix.workflows) ++apps[mix.names[f.name]];
   REQUIRE(apps.size() == 3);
   for (const auto& [name, n] : apps) CHECK(n == Approx(1000).margin(120));
-  CHECK(Error("gen:kairos,app=qa:4").find("gen:kairos: app: \"qa:4\" is not one of qa, rg, cg, mix") == 0);
+  CHECK(Error("gen:kairos,app=qa:4").find("gen:kairos: app: \"qa:4\" is invalid; expected one of qa, rg, cg, mix") == 0);
 }
 
 TEST_CASE("the workflows of Chimera: lengths and success of every model, as told") {
