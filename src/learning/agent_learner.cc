@@ -71,7 +71,7 @@ class Words {
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
     const bool whole = error == std::errc() && end == word.data() + word.size();
     if (whole && static_cast<double>(number) >= 0 && static_cast<double>(number) <= most) return true;
-    return Wrong(fmt::format("{} is '{}': must be a number from 0 to {}", field, word.substr(0, 32), most));
+    return Wrong(fmt::format("{} is '{}'; expected a number from 0 to {}", field, word.substr(0, 32), most));
   }
 
  private:
@@ -116,7 +116,7 @@ class Reader {
   // Checks rules that need all lines.
   std::optional<std::string> End() const {
     if (farthest_ == 0 || farthest_ < out_.nodes.size()) return std::nullopt;
-    return fmt::format("line {}: path: an agent of it is node {}: there are {}", farthest_line_, farthest_,
+    return fmt::format("line {}: path: its agent is node {}; expected one of {}", farthest_line_, farthest_,
                        out_.nodes.size());
   }
 
@@ -124,16 +124,17 @@ class Reader {
   bool ReadAgent(Words& words, AgentId& agent) {
     if (!words.Read("agent", agent.value, kAnyId)) return false;
     if (out_.names.size() == 0 || agent.value <= out_.names.size()) return true;
-    return words.Wrong(fmt::format("agent is {}: there are {} names", agent.value, out_.names.size()));
+    return words.Wrong(fmt::format("agent is {}; expected one of {} names", agent.value, out_.names.size()));
   }
   bool ReadNode(Words& words, const char* field, std::uint32_t& node) {
     if (!words.Read(field, node)) return false;
     return node < out_.nodes.size() ||
-           words.Wrong(fmt::format("{} is node {}: there are {}", field, node, out_.nodes.size()));
+           words.Wrong(fmt::format("{} is node {}; expected one of {}", field, node, out_.nodes.size()));
   }
   template <class T>
   bool Keep(Words& words, std::vector<T>& all, T one, std::size_t most, const char* option) {
-    if (all.size() >= most) return words.Wrong(fmt::format("there are more than {}, which is {}", most, option));
+    if (all.size() >= most)
+      return words.Wrong(fmt::format("there are too many; expected at most {}, which is {}", most, option));
     all.push_back(std::move(one));
     return true;
   }
@@ -154,21 +155,21 @@ class Reader {
     const std::size_t before = out_.names.size();
     const AgentId id = out_.names.Intern(name);
     if (!id) return words.Wrong("the name is too long, or there are more than the bound on names");
-    return id.value == before + 1 || words.Wrong("the name is there already");
+    return id.value == before + 1 || words.Wrong("the name is repeated");
   }
 
   bool Agent(Words& words) {
     AgentId agent;
     std::int32_t all = 0;
     if (!words.Read("all", all, 1) || !ReadAgent(words, agent)) return false;
-    if (all == 0 && out_.profile.Find(agent) != nullptr) return words.Wrong("the agent is there already");
+    if (all == 0 && out_.profile.Find(agent) != nullptr) return words.Wrong("the agent is repeated");
     latency_ = all == 1 ? &out_.profile.RestoreAll() : out_.profile.Restore(agent);
     next_is_remaining_ = false;
     return latency_ != nullptr || words.Wrong("there are more than profile.max_agents");
   }
 
   bool Latency(Words& words) {
-    if (latency_ == nullptr) return words.Wrong("it follows no agent");
+    if (latency_ == nullptr) return words.Wrong("no agent precedes it");
     std::int64_t observed = 0, drifts = 0, count = 0;
     std::int32_t converged = 0;
     double mean = 0, deviation = 0, least = 0, most = 0;
@@ -199,7 +200,7 @@ class Reader {
   bool Node(Words& words) {
     CallNode n;
     if (!ReadAgent(words, n.agent)) return false;
-    if (!seen_nodes_.insert(n.agent.value).second) return words.Wrong("the agent is there already");
+    if (!seen_nodes_.insert(n.agent.value).second) return words.Wrong("the agent is repeated");
     return words.Read("calls", n.calls) && words.Read("first", n.first) && words.Read("last", n.last) &&
            words.Read("execution_s", n.execution_s) && words.Read("remaining_s", n.remaining_s) &&
            words.Read("other_paths", n.other_paths) &&
@@ -208,12 +209,12 @@ class Reader {
 
   // A path may contain nodes of later lines.
   bool Path(Words& words) {
-    if (out_.nodes.empty()) return words.Wrong("it follows no node");
+    if (out_.nodes.empty()) return words.Wrong("no node precedes it");
     std::vector<CallPath>& paths = out_.nodes.back().paths;
     CallPath p;
     if (!words.Read("key", p.key, kAnyId) || !words.Read("count", p.count)) return false;
     if (!words.Read("remaining_s", p.remaining_s)) return false;
-    if (std::ranges::count(paths, p.key, &CallPath::key) > 0) return words.Wrong("the key is there already");
+    if (std::ranges::count(paths, p.key, &CallPath::key) > 0) return words.Wrong("the key is repeated");
     while (!words.done()) {
       std::uint32_t agent = 0;
       if (!words.Read("agent", agent)) return false;
@@ -258,7 +259,7 @@ class Reader {
   }
 
   using What = std::array<std::uint32_t, 4>;
-  bool Once(Words& words, const What& what) { return seen_.insert(what).second || words.Wrong("it is there already"); }
+  bool Once(Words& words, const What& what) { return seen_.insert(what).second || words.Wrong("the line is repeated"); }
 
   const CallGraphOptions& options_;
   Learnt& out_;

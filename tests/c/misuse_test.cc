@@ -406,7 +406,7 @@ TEST_CASE("options at fault are named") {
   takt_kv_oracle oracle;
   takt_kv_oracle_init(&oracle, sizeof oracle);
   options.oracle = &oracle;
-  CHECK(FaultOf(options, TAKT_E_NULL).find("oracle: snapshot, reserve and release") == 0);
+  CHECK(FaultOf(options, TAKT_E_NULL).find("oracle: snapshot, reserve or release is NULL") == 0);
   oracle = OracleOf(nullptr), options.kv = TAKT_KV_MODE_LEDGER;
   CHECK(FaultOf(options).find("kv: an oracle is needed for kOracle") == 0);
   options.kv = TAKT_KV_MODE_ORACLE, oracle.block_tokens = 0;

@@ -244,7 +244,7 @@ TEST_CASE("a model that is none is refused with all its faults") {
   model.AddRow({.name = "", .upper = nan, .terms = {}});
   const std::string faults(model.Validate().message());
   for (const char* part :
-       {"column 0 (a b): the name must be", "column 0 (a b): the cost", "column 1 (x): the bounds cross",
+       {"column 0 (a b): the name must be", "column 0 (a b): the cost", "column 1 (x): the bounds must be ordered",
         "column 2 (x): the name occurs twice", "column 2 (x): the bounds", "row 0 (objective): the name is",
         "row 0 (objective): the bounds", "row 0 (objective): a column has two terms",
         "row 0 (objective): the column of a term is unknown", "row 0 (objective): a coefficient",

@@ -272,13 +272,13 @@ TEST_CASE("errors in a file name the entry, the field and the value") {
       {"\"mem_gib\": 10", "\"mem\": 10", "gpus.x1 lacks mem_gib"},
       {"\"mem_gib\": 10", "\"mem_gib\": -1e308", "gpus.x1 has mem_gib = -1e+308"},
       {"{\"pp1\": 77}", "{}", "kv_capacity_tokens lacks pp1"},
-      {"{\"pp1\": 77}", "77", "kv_capacity_tokens is invalid; expected an object"},
+      {"{\"pp1\": 77}", "77", "kv_capacity_tokens is not an object"},
       {"\"aQ\": 3", "\"aQ\": true", "e2e[0] e2e/big/x1/fp8/own/tp4 has aQ = true"},
       {"own/tp4", "own/pp4", "e2e[0] e2e/big/x1/fp8/own/pp4 has an id that is not"},
       {"e2e/big/x1/fp8/own/tp4", "own/tiny/x1/bf16/tp2", "repeats the id of an earlier entry"},
       {"\"id\": \"own/tiny/x1/bf16/tp2\"", "\"id\": 5", "profiles[0] has id = 5, not a text"},
-      {"\"profiles\": [", "\"profiles\": [7, ", "profiles[0] is invalid; expected an object"},
-      {"\"e2e\": [", "\"e2e\": 7, \"other\": [", "e2e is invalid; expected an array"},
+      {"\"profiles\": [", "\"profiles\": [7, ", "profiles[0] is not an object"},
+      {"\"e2e\": [", "\"e2e\": 7, \"other\": [", "e2e is not an array"},
   };
   for (const Case& c : cases) {
     CAPTURE(c.from, c.to);

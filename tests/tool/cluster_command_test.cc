@@ -88,8 +88,8 @@ TEST_CASE("no plan, a solver that is not there, and files that are none") {
     CHECK(Has(ended.err, "is not built in"));
     CHECK(Has(RunTool({"cluster", "--help"}).out, std::string(info.name) + " (not built in)"));
   }
-  fails("[1]", "is not a JSON object");
-  fails("{", "is not a JSON object");
+  fails("[1]", "is invalid; expected a JSON object");
+  fails("{", "is invalid; expected a JSON object");
   fails("{}", "models is invalid; expected a list");
   fails(With("\"8b\", \"class\"", "\"9b\", \"class\""), "replicas 1: model \"9b\" is unknown");
   fails(With("\"tp\": 4", "\"tp\": 0"), "replicas 3: tp 0 is invalid; expected a whole number of at least 1");

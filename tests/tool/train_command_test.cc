@@ -115,7 +115,7 @@ TEST_CASE("where the mean of a stage orders better than the forest, train says s
   const Json all = Json::parse(ReadWhole(dir / "fit.json"), nullptr, false)["held_out"][0];
   REQUIRE(all["tau_distance_of_stage"] < all["tau_distance"]);
   CHECK(all["best_order"] == "stage");
-  const std::string said = "The mean of a call's stage puts these calls into a better order than the forest: distance";
+  const std::string said = "The mean of a call's stage ranks these calls better than the forest: distance";
   REQUIRE(Has(train.out, said));
   CHECK(train.out.find(said) == train.out.rfind("The mean of"));  // once, where there is one model
 
@@ -202,10 +202,10 @@ TEST_CASE("what a log does not tell is unknown, and quotes are read") {
   CHECK(told("model,stage,text\nm,\"say \"\"x\"\", then y\",\"a\nn,b\r\n\"\r\n") ==
         told("model,stage\nm,\"say \"\"x\"\", then y\"\n"));
   CHECK(Has(fault("foo,bar\n1,2\n"), "next: has no known column; known columns: output_tokens"));
-  CHECK(Has(fault("{\"foo\": 1}\n"), "next: tells nothing of its calls"));
+  CHECK(Has(fault("{\"foo\": 1}\n"), "next: has no known column"));
   const Ended other = RunTool({"predict", dir / "m", dir.Write("next", "model\nm\nn\nm\n")});
   CHECK(other.exit_code == 0);
-  CHECK(Has(other.err, "1 of 3 calls are of models that"));
+  CHECK(Has(other.err, "1 of 3 calls name a model that"));
 }
 
 TEST_CASE("what is wrong with a log is said by line, and nothing is written") {
@@ -217,7 +217,8 @@ TEST_CASE("what is wrong with a log is said by line, and nothing is written") {
     return ended.err;
   };
   CHECK(Has(fault(""), "log: is empty"));
-  CHECK(Has(fault("a,b\n1,2\n"), "log:1: header: no column output_tokens; a log of calls is JSON"));
+  CHECK(Has(fault("a,b\n1,2\n"),
+            "log:1: header: column \"output_tokens\" is missing; the columns are \"a\", \"b\"; expected JSON"));
   CHECK(Has(fault("output_tokens\n"), "holds no calls"));
   CHECK(Has(fault("output_tokens\n5\n-1\n"), "log:3: output_tokens: \"-1\" is negative; expected at least 0"));
   CHECK(Has(fault("output_tokens,solved\n5,2\n"), "log:2: solved: \"2\" is above 1"));
@@ -245,7 +246,7 @@ TEST_CASE("a model that nobody tried is untried, and no bad one") {
   for (int i = 0; i < 60; ++i) csv += i % 2 == 0 ? "tried,5,1\n" : "other,9,\n";
   const Ended train = RunTool({"train", dir.Write("log", csv), "--trees", "5", "--json", dir / "json"});
   REQUIRE(train.exit_code == 0);
-  const std::string table = train.out.substr(train.out.find("Whether a model"));
+  const std::string table = train.out.substr(train.out.find("Probability that a model"));
   CAPTURE(table);
   std::istringstream lines(table.substr(table.find("  other")));
   std::string other, tried, more;

@@ -327,9 +327,10 @@ TEST_CASE("a broken promise is found and named") {
         "workflows[1]: calls[1] (stage \"b\"): output_tokens: 0 is invalid; expected at least 1");
   CHECK(fault([](Workload& w) { w.calls[0].prompt_tokens = -1; }) ==
         "workflows[0]: calls[0] (stage \"a\"): prompt_tokens: -1 is invalid; expected at least 1");
-  CHECK(fault([](Workload& w) { w.calls[0].stage = 99; }) == "workflows[0]: calls[0]: stage: 99 is no name");
+  CHECK(fault([](Workload& w) { w.calls[0].stage = 99; }) ==
+        "workflows[0]: calls[0]: stage: 99 is invalid; expected an index of names");
   CHECK(fault([](Workload& w) { w.calls[0].agent = 99; }) ==
-        "workflows[0]: calls[0] (stage \"a\"): agent: 99 is no name");
+        "workflows[0]: calls[0] (stage \"a\"): agent: 99 is invalid; expected an index of names");
   CHECK(fault([](Workload& w) { w.calls[3].first_predecessor = 99; }) ==
         "workflows[1]: calls[2] (stage \"b\"): after: is out of range");
   CHECK(fault([](Workload& w) { w.predecessors[0] = 1; }) ==
@@ -351,10 +352,11 @@ TEST_CASE("a broken promise is found and named") {
   CHECK(fault([](Workload& w) { w.tools[0].duration = Duration(-1); }) ==
         "workflows[1]: calls[0] (stage \"a\"): tools[0].duration: is negative or too long");
   CHECK(fault([](Workload& w) { w.tools[1].name = 99; }) ==
-        "workflows[1]: calls[0] (stage \"a\"): tools[1].name: 99 is no name");
+        "workflows[1]: calls[0] (stage \"a\"): tools[1].name: 99 is invalid; expected an index of names");
   CHECK(fault([](Workload& w) { w.workflows[0].calls = 0; }) == "workflows[0]: calls: is empty; expected a call");
   CHECK(fault([](Workload& w) { w.workflows[1].calls = 9; }) == "workflows[1]: calls: is out of range");
-  CHECK(fault([](Workload& w) { w.workflows[1].name = 99; }) == "workflows[1]: class: 99 is no name");
+  CHECK(fault([](Workload& w) { w.workflows[1].name = 99; }) ==
+        "workflows[1]: class: 99 is invalid; expected an index of names");
   CHECK(fault([](Workload& w) { w.workflows[1].deadline = Duration(-1); }) ==
         "workflows[1]: deadline: is negative or too long");
   CHECK(fault([](Workload& w) { w.workflows[1].arrival = TimePoint(Duration(-1)); }) ==

@@ -86,7 +86,7 @@ class ReportReader {
 
   double Number(Members& members, const Json& json, const char* key) {
     if (!json.is_object() || !json.contains(key) || !json[key].is_number()) {
-      return members.Fault(key, "is not a number"), 0.0;
+      return members.Fault(key, "is invalid; expected a number"), 0.0;
     }
     return json[key].get<double>();
   }
