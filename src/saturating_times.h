@@ -1,5 +1,5 @@
-// Included before each file of the library (src/CMakeLists.txt), never installed. Here std::chrono's operators on a
-// TimePoint or a Duration that can overflow do not compile in namespace takt: base/time.h has functions that saturate.
+// Included before each file of the library (src/CMakeLists.txt), never installed. In namespace takt, std::chrono's
+// operators that can overflow a TimePoint or a Duration do not compile. base/time.h has saturating functions instead.
 // Division and comparison remain. tests/structure/saturating_times.cc has a case for each operator.
 #ifndef TAKT_SRC_SATURATING_TIMES_H_
 #define TAKT_SRC_SATURATING_TIMES_H_
@@ -44,7 +44,8 @@ template <class Number>
   requires std::is_arithmetic_v<Number>
 void operator*(const Number&, const Duration&) = delete;
 
-// Members of std::chrono::duration and time_point, with which these are ambiguous: each takes what the member takes.
+// Deleted operators with the parameters of the members of std::chrono::duration and time_point, so that calls are
+// ambiguous.
 void operator+=(TimePoint&, const Duration&) = delete;
 void operator-=(TimePoint&, const Duration&) = delete;
 void operator+=(Duration&, const Duration&) = delete;

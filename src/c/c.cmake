@@ -1,5 +1,5 @@
-# takt_c, the C interface: a shared library that shows takt_* alone. What takt needs is inside, so that it meets no other
-# version of it in the host's process.
+# takt_c, the C interface: a shared library that exports only takt_*. Its dependencies are linked in, so that they
+# cannot clash with other versions in the host's process.
 add_library(takt_c SHARED
   c/common.cc
   c/events.cc
@@ -33,8 +33,8 @@ if(TAKT_SANITIZE)  # their runtime is the program's
 endif()
 add_dependencies(takt_c takt takt_learning takt_rivals)
 
-# The same as one archive, for hosts that link statically (Go's): what takt needs is inside, and can be seen no more, but
-# for unique statics of templates. Hosts add the C++ runtime: -lstdc++ -lm.
+# The same library as one archive, for hosts that link statically (Go's). Its dependencies are included and hidden,
+# except for unique statics of templates. Hosts add the C++ runtime: -lstdc++ -lm.
 find_program(TAKT_OBJCOPY NAMES objcopy llvm-objcopy-19 llvm-objcopy)
 if(TAKT_OBJCOPY AND NOT APPLE AND NOT TAKT_SANITIZE AND NOT TAKT_COVERAGE)
   set(archive ${PROJECT_BINARY_DIR}/lib/libtakt_c.a)

@@ -48,7 +48,7 @@ uint64_t takt_salted_hash(uint64_t hash, uint64_t salt) noexcept { return takt::
 
 const char* takt_status_name(takt_status status) noexcept {
   const auto index = static_cast<std::size_t>(status);
-  return index < kStatusNames.size() ? kStatusNames[index] : "no status of takt's";
+  return index < kStatusNames.size() ? kStatusNames[index] : "unknown status";
 }
 
 void takt_error_init(takt_error* error, size_t size) noexcept { Init(error, size); }
@@ -63,7 +63,7 @@ takt_status takt_replay(const void* bytes, size_t n, takt_replay_report* report,
   if (const takt_status status = FirstOf(Given(bytes, n), Writable(report), Given(stats, n_stats)); status != TAKT_OK)
     return status;
   return UnlessMemoryEnds(error, [&]() -> takt_status {
-    RegisterRivals().IgnoreError();  // the log may name one
+    RegisterRivals().IgnoreError();  // the log may name one of them
     const absl::StatusOr<LogReplay> replay = ReplayLog(std::string_view(static_cast<const char*>(bytes), n));
     if (!replay.ok()) return Unreadable(error, replay.status());
     takt_replay_report to{};

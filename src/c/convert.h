@@ -1,4 +1,4 @@
-// How a field of C becomes one of C++, and the way back. fields.h says which fields are the same.
+// Converts fields between C and C++. fields.h lists the pairs of fields.
 #ifndef TAKT_SRC_C_CONVERT_H_
 #define TAKT_SRC_C_CONVERT_H_
 
@@ -21,7 +21,7 @@ namespace takt::c {
 inline TimePoint At(std::int64_t ns) { return TimePoint(Duration(ns)); }
 inline std::int64_t Ns(TimePoint t) { return t.time_since_epoch().count(); }
 
-// Of an element type of each side that is the same bit by bit.
+// Views an array as one of a type with the same bits.
 template <class C, class Cxx>
 const C* AsC(const Cxx* array) {
   static_assert(sizeof(C) == sizeof(Cxx) && alignof(C) == alignof(Cxx));
@@ -33,7 +33,7 @@ const Cxx* FromC(const C* array) {
   return reinterpret_cast<const Cxx*>(array);
 }
 
-// Not by its bits: what is padding there is zero here.
+// Copies by field rather than by bits, so that padding is zero.
 inline takt_estimate Of(const Estimate& estimate) {
   takt_estimate to{};
   to.mean = estimate.mean;
@@ -41,7 +41,7 @@ inline takt_estimate Of(const Estimate& estimate) {
   return to;
 }
 
-// The structs of C are sound.
+// Converts C structs that were checked to be Sound.
 struct IntoCxx {
   template <class Tag>
   void operator()(std::uint64_t c, Id<Tag>& t) const {
@@ -121,7 +121,7 @@ inline void IntoCxx::Revision(const takt_request* c, std::uint32_t told, Revised
   Pair(RevisionIntoCxx(told), Whole(c, local), t);
 }
 
-// What points somewhere points into what is converted.
+// Converts into C. Pointers of the result point into the source.
 struct IntoC {
   template <class Tag>
   void operator()(std::uint64_t& c, Id<Tag> t) const {

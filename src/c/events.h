@@ -1,4 +1,4 @@
-// Events of the C interface as those of C++.
+// Converts events of the C interface into C++ events.
 #ifndef TAKT_SRC_C_EVENTS_H_
 #define TAKT_SRC_C_EVENTS_H_
 
@@ -28,26 +28,26 @@ takt_epoch Defaults<takt_epoch>();
 template <>
 takt_limits Defaults<takt_limits>();
 
-takt_status SoundToRank(const takt_request* request);  // of one that need not arrive
+takt_status SoundToRank(const takt_request* request);  // of a request that need not arrive
 
-// Of structs that are Sound. `to` is as it was made.
-inline void Fill(const takt_request* from, Request& to) { IntoCxx().Struct(from, to); }  // which sees what it points to
+// Fills `to` from Sound structs. `to` must have its defaults.
+inline void Fill(const takt_request* from, Request& to) { IntoCxx().Struct(from, to); }  // `to` points into `from`
 inline void Fill(const takt_request* from, std::uint32_t told, Revised& to) { IntoCxx().Revision(from, told, to); }
-void Fill(const Request& from, takt_request& to);  // which points into `from`
+void Fill(const Request& from, takt_request& to);  // `to` points into `from`
 
-// Which is no event in C, since it holds tables. Fills `to` where it can be meant.
+// Converts an epoch, which is no event in C because it holds tables. Fills `to` if the epoch is valid.
 takt_status Take(const takt_epoch* from, Epoch& to);
 
 takt_fault FaultOf(const Fault& fault, std::uint64_t count);
 StepLimits Of(const takt_limits& limits);
 
-// Whether a variant has the alternative.
+// True if a variant has the alternative.
 template <class E, class V>
 inline constexpr bool kHolds = false;
 template <class E, class... Es>
 inline constexpr bool kHolds<E, std::variant<Es...>> = (std::same_as<E, Es> || ...);
 
-// Whether all of a batch are events of V, and well formed.
+// Checks that all events of a batch are events of V and well formed.
 template <class V>
 takt_status Sound(const takt_event* events, std::size_t n) {
   if (const takt_status status = Given(events, n); status != TAKT_OK) return status;
@@ -66,7 +66,7 @@ takt_status Sound(const takt_event* events, std::size_t n) {
   return TAKT_OK;
 }
 
-// Calls f(V&&) with each of a batch that is Sound.
+// Calls f(V&&) with each event of a Sound batch.
 template <class V, class F>
 void ForEach(const takt_event* events, std::size_t n, F&& f) {
   for (std::size_t i = 0; i < n; ++i) {

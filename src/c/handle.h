@@ -1,4 +1,4 @@
-// What every entry of the C interface begins with: is the handle one, and can its structs be read and written?
+// Common checks of all functions of the C interface: handles, and structs that the caller passes.
 #ifndef TAKT_SRC_C_HANDLE_H_
 #define TAKT_SRC_C_HANDLE_H_
 
@@ -14,10 +14,10 @@ namespace takt::c {
 
 // ---- structs that may grow ------------------------------------------------------------------------------------------
 
-// No struct will ever be larger: what says so has not been set.
+// Upper bound on a struct's size. A larger struct_size means that the field was not set.
 inline constexpr std::uint32_t kLargestStruct = 4096;
 
-// What takt_..._init fills in.
+// Returns the value that takt_..._init writes.
 template <class T>
 T Defaults();
 
@@ -28,13 +28,13 @@ T Zeroed() {
   return to;
 }
 
-// Whether the caller's struct says how large it is, and has nothing in it that this library does not know.
+// Checks that the caller's struct has a valid size, and that fields unknown to this library are zero.
 template <class T>
 takt_status Readable(const T* in) {
   static_assert(offsetof(T, struct_size) == 0);
   if (in == nullptr) return TAKT_E_NULL;
   if (in->struct_size == sizeof(T)) return TAKT_OK;
-  // No header cuts a field in two.
+  // No header version ends in the middle of a field.
   if (in->struct_size < 8 || in->struct_size > kLargestStruct || in->struct_size % alignof(T) != 0) return TAKT_E_SIZE;
   const auto* bytes = reinterpret_cast<const unsigned char*>(in);
   const auto zero = [](unsigned char byte) { return byte == 0; };
@@ -42,8 +42,8 @@ takt_status Readable(const T* in) {
                                                                                                       : TAKT_E_SIZE;
 }
 
-// The caller's struct, which is Readable; where it is shorter than this library's, a copy in `local` that has defaults
-// at its end.
+// Returns the caller's struct, which is Readable. If it is shorter than this library's, returns a copy in `local` with
+// defaults for the missing fields.
 template <class T>
 const T& Whole(const T* in, T& local) {
   if (in->struct_size >= sizeof(T)) [[likely]]
@@ -61,7 +61,7 @@ takt_status Writable(const T* out) {
   return size >= 8 && size <= kLargestStruct && size % alignof(T) == 0 ? TAKT_OK : TAKT_E_SIZE;
 }
 
-// As far as the caller's struct, which is Writable, reaches; what this library does not know becomes zero.
+// Writes the part that fits the caller's struct, which is Writable. Fields unknown to this library become zero.
 template <class T>
 void Write(T& value, T* out) {
   const std::uint32_t size = out->struct_size;
@@ -74,7 +74,7 @@ void Write(T& value, T* out) {
   if (size > sizeof(T)) std::memset(reinterpret_cast<unsigned char*>(out) + sizeof(T), 0, size - sizeof(T));
 }
 
-// Of the takt_..._init: `size` is the caller's sizeof.
+// Implements takt_..._init. `size` is the caller's sizeof.
 template <class T>
 void Init(T* out, std::size_t size) {
   if (out == nullptr || size < 8 || size > kLargestStruct) return;
@@ -89,7 +89,7 @@ inline void CopyText(std::string_view text, char* out, std::size_t size) {
   std::memset(out + n, 0, size - n);
 }
 
-// Returns the code, and tells the caller why where it wants to know.
+// Returns the code, and writes the reason if the caller passed an error struct.
 inline takt_status Say(takt_error* error, takt_status code, std::string_view text) {
   if (Writable(error) != TAKT_OK) return code;
   takt_error value{};
@@ -101,7 +101,7 @@ inline takt_status Say(takt_error* error, takt_status code, std::string_view tex
 
 // ---- handles --------------------------------------------------------------------------------------------------------
 
-// The first word of a handle.
+// First word of a handle.
 enum class Kind : std::uint32_t {
   kScheduler = 0x7a6b7401u,
   kRouter,
@@ -120,14 +120,14 @@ struct Handle {
   Handle& operator=(const Handle&) = delete;
 
   Kind kind;
-  mutable bool busy = false;  // a call that may call back, though it only looks
+  mutable bool busy = false;  // a call that may call back is running, even a const one
   Handle* kept = nullptr;
 };
 
-// A handle that was destroyed, in builds with assertions: its words stay, so that a later call is found out.
+// Keeps a destroyed handle in builds with assertions, so that later calls on it are detected.
 void Keep(Handle& handle);
 
-// Whether it is a handle of this kind, whatever it does.
+// Checks that the pointer is a handle of this kind, busy or not.
 template <class H>
 takt_status Known(const H* handle) {
   if (handle == nullptr) [[unlikely]]
@@ -156,7 +156,7 @@ takt_status Destroy(H* handle) {
   return TAKT_OK;
 }
 
-// While a call may call back.
+// Marks a handle as busy during a call that may call back.
 class Busy {
  public:
   explicit Busy(const Handle& handle) : handle_(handle) { handle_.busy = true; }
@@ -168,7 +168,7 @@ class Busy {
   const Handle& handle_;
 };
 
-// The first status that is not TAKT_OK.
+// Returns the first status that is not TAKT_OK.
 template <class... Rest>
 takt_status FirstOf(takt_status first, Rest... rest) {
   if constexpr (sizeof...(rest) > 0) {
@@ -177,20 +177,20 @@ takt_status FirstOf(takt_status first, Rest... rest) {
   return first;
 }
 
-// n elements at `array`.
+// Checks the pointer to an array of n elements.
 inline takt_status Given(const void* array, std::size_t n) { return n > 0 && array == nullptr ? TAKT_E_NULL : TAKT_OK; }
 
-// A count that the caller may not want.
+// Writes a count if the caller passed a pointer for it.
 inline void Tell(std::size_t n, std::size_t* counted) {
   if (counted != nullptr) *counted = n;
 }
 
-// The i-th of structs that may grow, `stride` bytes apart.
+// Returns the i-th of structs that may grow, `stride` bytes apart.
 template <class T>
 const T* Nth(const T* first, std::size_t stride, std::size_t i) {
   return reinterpret_cast<const T*>(reinterpret_cast<const unsigned char*>(first) + i * stride);
 }
-// n of them are there, and sound(each) is fine.
+// Checks that there are n structs and that sound(each) succeeds.
 template <class T, class F>
 takt_status GivenEach(const T* first, std::size_t n, std::size_t stride, F&& sound) {
   if (const takt_status status = Given(first, n); status != TAKT_OK) return status;

@@ -17,7 +17,7 @@
 namespace takt::c {
 namespace {
 
-// Keyed, since strangers may choose the names.
+// Keyed hash, because untrusted clients may choose the names.
 struct NameHash {
   using is_transparent = void;
 
@@ -34,7 +34,7 @@ struct NameHash {
   std::uint64_t seed = 0;
 };
 
-// Counts up: an id that was released never means another name, so that what comes late is unknown.
+// Numbers names upwards. A released id never refers to another name, so late reports have an unknown id.
 class Names {
  public:
   Names(std::size_t reserve, std::uint64_t hash_seed) : ids_(reserve, NameHash{Mix64(hash_seed)}) {
@@ -64,7 +64,8 @@ class Names {
   std::size_t size() const { return ids_.size(); }
 
  private:
-  std::unordered_map<std::string, std::uint64_t, NameHash, std::equal_to<>> ids_;  // whose keys stay where they are
+  std::unordered_map<std::string, std::uint64_t, NameHash, std::equal_to<>>
+      ids_;  // the map's keys have stable addresses
   std::unordered_map<std::uint64_t, const std::string*> names_;
   std::uint64_t last_ = 0;
 };

@@ -15,7 +15,7 @@
 namespace takt::c {
 namespace {
 
-// Copies of what the spans of a request see.
+// Copies of the arrays that a request's spans refer to.
 struct Parts {
   std::vector<std::uint64_t> hashes;
   std::vector<ModelScore> scores;
@@ -50,7 +50,8 @@ using namespace takt::c;
 takt_status takt_inbox_create(uint32_t kind, size_t capacity, takt_inbox** inbox, takt_error* error) noexcept {
   if (inbox == nullptr) return Say(error, TAKT_E_NULL, "inbox is NULL");
   *inbox = nullptr;
-  if (kind > TAKT_INBOX_OF_ROUTER) return Say(error, TAKT_E_INVALID, "kind: must be that of a scheduler or a router");
+  if (kind > TAKT_INBOX_OF_ROUTER)
+    return Say(error, TAKT_E_INVALID, "kind: is invalid; expected that of a scheduler or a router");
   return UnlessMemoryEnds(error, [&]() -> takt_status {
     *inbox = std::make_unique<takt_inbox>(kind, capacity == 0 ? Inbox::kUnbounded : capacity).release();
     return TAKT_OK;

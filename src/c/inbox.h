@@ -18,14 +18,14 @@ struct takt_inbox : takt::c::Handle {
   }
   void End() { of_scheduler.reset(), of_router.reset(); }
 
-  // One of them.
+  // Exactly one has a value.
   std::optional<takt::Inbox> of_scheduler;
   std::optional<takt::RouterInbox> of_router;
 };
 
 namespace takt::c {
 
-// Calls tell(event) with what has come for a handle.
+// Calls tell(event) for each event queued for a handle.
 template <class H, class E, class F>
 takt_status TakeAll(H* handle, takt_inbox* inbox, std::optional<BasicInbox<E>> takt_inbox::* of_handle, std::size_t* n,
                     F&& tell) {

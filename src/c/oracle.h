@@ -1,4 +1,4 @@
-// KV memory that a host of another language counts.
+// An oracle of KV blocks whose host is written in another language.
 #ifndef TAKT_SRC_C_ORACLE_H_
 #define TAKT_SRC_C_ORACLE_H_
 
@@ -13,7 +13,7 @@
 
 namespace takt::c {
 
-// Asks by the host's functions. Counts below 0 are none.
+// Calls the host's functions. Counts below 0 are read as none.
 class HostOracle final : public KvOracle {
  public:
   explicit HostOracle(const takt_kv_oracle& host) : host_(host) { hits_.reserve(64); }

@@ -40,21 +40,21 @@ double HostKey::Ask(const RequestState& r) const {
 }
 
 takt_status MakePolicy(const char* text, const takt_key* key, AnyPolicy& policy, takt_error* error) {
-  RegisterRivals().IgnoreError();  // before any name is read: each handle is made with a policy first
+  RegisterRivals().IgnoreError();  // before any name is read, because every handle is made with a policy first
   AnyPolicy own;
   if (key != nullptr) {
     if (const takt_status status = Readable(key); status != TAKT_OK) {
-      return Say(error, status, "key.struct_size or what is behind it");
+      return Say(error, status, "key.struct_size: is invalid; expected a known size, and zeros in unknown fields");
     }
     takt_key local;
     const takt_key& whole = Whole(key, local);
     if (whole.reserved != 0) return NotReserved(error);
     if (whole.key == nullptr || whole.name == nullptr)
-      return Say(error, TAKT_E_NULL, "key: name and key must be there");
+      return Say(error, TAKT_E_NULL, "key: name or key is NULL; expected both");
     const std::string_view name = whole.name;
     const auto may = [](char c) { return c == '_' || ('0' <= c && c <= '9') || ('a' <= (c | 32) && (c | 32) <= 'z'); };
     if (name.empty() || name.size() > 64 || !std::ranges::all_of(name, may)) {
-      return Say(error, TAKT_E_INVALID, "key.name: must be 1 to 64 letters, digits and _");
+      return Say(error, TAKT_E_INVALID, "key.name: is invalid; expected 1 to 64 letters, digits and _");
     }
     own = HostKey(whole);
   }
@@ -65,7 +65,8 @@ takt_status MakePolicy(const char* text, const takt_key* key, AnyPolicy& policy,
   absl::StatusOr<AnyPolicy> made = takt::MakePolicy(text, {}, nullptr, key != nullptr ? &own : nullptr);
   if (!made.ok()) return Invalid(error, "policy: ", made.status());
   if (key != nullptr && made->spec().find(own.spec()) == std::string::npos) {
-    return Say(error, TAKT_E_INVALID, "policy: must be custom, or have it inside, where a key is given");
+    return Say(error, TAKT_E_INVALID,
+               "policy: is invalid; expected custom, alone or inside another policy, if a key is given");
   }
   policy = *std::move(made);
   return TAKT_OK;
@@ -85,7 +86,7 @@ std::size_t TellLearnt(const AnyPolicy& policy, std::uint64_t* numbers, std::siz
 takt_status LoadLearnt(const std::uint64_t* numbers, std::size_t n, AnyPolicy& policy, takt_error* error) {
   if (numbers == nullptr && n > 0) return Say(error, TAKT_E_NULL, "numbers is NULL");
   if (policy.LoadLearnt({numbers, n})) return TAKT_OK;
-  return Say(error, TAKT_E_INVALID, "numbers: not what this policy has learnt");
+  return Say(error, TAKT_E_INVALID, "numbers: are invalid; expected the learnt numbers of this policy");
 }
 
 }  // namespace takt::c

@@ -1,4 +1,4 @@
-// The policy that a host names, or whose keys it gives.
+// The policy that a host names, or whose keys the host computes.
 #ifndef TAKT_SRC_C_POLICY_H_
 #define TAKT_SRC_C_POLICY_H_
 
@@ -14,7 +14,7 @@
 
 namespace takt::c {
 
-// Asks the host for a key when a request enters, and keeps it: an engine's step asks for none.
+// Calls the host for a key when a request arrives, and keeps the key. Steps make no calls.
 class HostKey {
  public:
   explicit HostKey(const takt_key& key);
@@ -24,7 +24,7 @@ class HostKey {
 
   void Reserve(std::size_t slots) { keys_.resize(std::max(keys_.size(), slots)); }
   void Enters(const RequestState& r, TimePoint now);
-  // A request that is explained need not have entered: one in a tool call, say, under a new policy.
+  // An explained request need not have arrived, for example one in a tool call under a new policy.
   RankKey Key(const RequestState& r) const {
     return {r.slot < keys_.size() && keys_[r.slot].of == r.request.id ? keys_[r.slot].key : Ask(r)};
   }
@@ -43,10 +43,10 @@ class HostKey {
   std::vector<Kept> keys_;  // by slot
 };
 
-// The default where neither is given; the host's key alone where there is no text. Writes what is wrong.
+// Makes a policy: the default if both are null, or the host's key alone without a text. Writes the error.
 takt_status MakePolicy(const char* text, const takt_key* key, AnyPolicy& policy, takt_error* error);
 
-// How many numbers it has learnt, of which the first n are written; 0 where memory ends.
+// Returns the number of learnt numbers, of which the first n are written; 0 if memory runs out.
 std::size_t TellLearnt(const AnyPolicy& policy, std::uint64_t* numbers, std::size_t n);
 takt_status LoadLearnt(const std::uint64_t* numbers, std::size_t n, AnyPolicy& policy, takt_error* error);
 

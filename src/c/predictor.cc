@@ -1,4 +1,4 @@
-// What is learnt of calls and of tools, for hosts that predict.
+// Predictors for calls and tools, for the C interface.
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -142,12 +142,12 @@ takt_status takt_tool_profile_create(const takt_tool_profile_options* options, t
   takt_tool_profile_options local;
   const takt_tool_profile_options& o = Whole(options, local);
   return UnlessMemoryEnds(error, [&]() -> takt_status {
-    if (o.window < 2) return Say(error, TAKT_E_INVALID, "window: must be at least 2");
+    if (o.window < 2) return Say(error, TAKT_E_INVALID, "window: is invalid; expected at least 2");
     if (o.seed_weight < 1 || o.seed_weight > o.window / 2) {
-      return Say(error, TAKT_E_INVALID, "seed_weight: must be 1 to window / 2");
+      return Say(error, TAKT_E_INVALID, "seed_weight: is invalid; expected 1 to window / 2");
     }
     if (!(o.max_seconds > 0 && std::isfinite(o.max_seconds))) {
-      return Say(error, TAKT_E_INVALID, "max_seconds: must be above 0, and finite");
+      return Say(error, TAKT_E_INVALID, "max_seconds: is invalid; expected a finite number above 0");
     }
     *profile = std::make_unique<takt_tool_profile>(ToolProfileOptions{.max_classes = o.max_classes,
                                                                       .window = o.window,

@@ -24,7 +24,7 @@ struct takt_ranker : takt::c::Handle {
   void End() { ranker.reset(); }
 
   std::optional<takt::Ranker<takt::AnyPolicy>> ranker;
-  takt::Request asked;  // the one at hand: no policy's key is of prefixes or scores
+  takt::Request asked;  // the current request; no policy's key depends on prefixes or scores
 };
 
 struct takt_queue : takt::c::Handle {
@@ -87,7 +87,7 @@ std::uint32_t InC(const PolicyTraits& t) {
   return traits;
 }
 
-// What became of the call, or why there was none.
+// Returns the outcome of the call, or the reason why it was not made.
 template <class F>
 takt_result Ask(takt_queue* queue, F&& call) {
   if (const takt_status status = Valid(queue); status != TAKT_OK) return -status;
@@ -95,7 +95,7 @@ takt_result Ask(takt_queue* queue, F&& call) {
   return Of(call(*queue->queue));
 }
 
-// The same with a request that the caller tells.
+// The same for a request that the caller passes.
 template <class F>
 takt_result AskOf(takt_queue* queue, const takt_request* request, F&& call) {
   if (const takt_status status = FirstOf(Valid(queue), c::Sound(request)); status != TAKT_OK) return -status;

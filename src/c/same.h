@@ -1,4 +1,4 @@
-// What fields.h says of two structs.
+// Checks of two structs that fields.h uses.
 #ifndef TAKT_SRC_C_SAME_H_
 #define TAKT_SRC_C_SAME_H_
 
@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <type_traits>
 
-// They are the same bit by bit, so that arrays of them cross without a copy.
+// Checks that two types have the same bits, so that arrays cross without a copy.
 #define TAKT_SAME_SIZE(Cxx, C)                                                                                 \
   static_assert(sizeof(Cxx) == sizeof(C) && alignof(Cxx) == alignof(C) && std::is_trivially_copyable_v<Cxx> && \
                 std::is_standard_layout_v<Cxx>)

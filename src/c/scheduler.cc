@@ -27,7 +27,7 @@
 #include "takt/record.h"
 #include "takt/turns/retention/registry.h"
 
-// A scheduler, recorded where the host has a sink for the log.
+// A scheduler, with a recorder if the host has a sink for the log.
 struct takt_scheduler : takt::c::Handle {
   static constexpr takt::c::Kind kKind = takt::c::Kind::kScheduler;
 
@@ -75,7 +75,7 @@ takt_scheduler_options Defaults<takt_scheduler_options>() {
 
 namespace {
 
-// One that has no name stays one.
+// Keeps a missing name missing.
 template <class E>
 E EnumOf(std::uint32_t value) {
   return static_cast<E>(std::min<std::uint32_t>(value, UINT8_MAX));
@@ -113,12 +113,12 @@ takt_status Create(const takt_scheduler_options& from, takt_scheduler** to, takt
   auto handle = std::make_unique<takt_scheduler>();
   if (from.oracle != nullptr) {
     if (const takt_status status = Readable(from.oracle); status != TAKT_OK) {
-      return Say(error, status, "oracle.struct_size or what is behind it");
+      return Say(error, status, "oracle.struct_size: is invalid; expected a known size, and zeros in unknown fields");
     }
     takt_kv_oracle local;
     const takt_kv_oracle& oracle = Whole(from.oracle, local);
     if (oracle.snapshot == nullptr || oracle.reserve == nullptr || oracle.release == nullptr) {
-      return Say(error, TAKT_E_NULL, "oracle: snapshot, reserve and release must be there");
+      return Say(error, TAKT_E_NULL, "oracle: snapshot, reserve or release is NULL; expected all three");
     }
     handle->oracle.emplace(oracle);
   }
@@ -161,7 +161,8 @@ static_assert(static_cast<int>(PlanEntry::kGated) == TAKT_ENTRY_GATED);
 takt_status MeantPace(const PrefillPace& pace, takt_error* error) {
   for (const auto& [field, value] : {std::pair("alpha_ms", pace.alpha_ms), std::pair("beta_ns", pace.beta_ns)}) {
     if (value >= 0 && std::isfinite(value)) continue;
-    return Say(error, TAKT_E_INVALID, field + (" is " + OptionToText(value)) + ": must be 0 or more, and finite");
+    return Say(error, TAKT_E_INVALID,
+               field + (" is " + OptionToText(value)) + "; expected a finite number of at least 0");
   }
   return TAKT_OK;
 }
@@ -289,7 +290,8 @@ takt_status takt_scheduler_set_hints(takt_scheduler* scheduler, double alpha_ms,
   return UnlessMemoryEnds(error, [&]() -> takt_status {
     const PrefillPace pace{alpha_ms, beta_ns};
     if (const takt_status status = MeantPace(pace, error); status != TAKT_OK) return status;
-    if (!scheduler->oracle) return Say(error, TAKT_E_INVALID, "hints: need kv to be TAKT_KV_MODE_ORACLE");
+    if (!scheduler->oracle)
+      return Say(error, TAKT_E_INVALID, "hints: are unsupported; expected kv to be TAKT_KV_MODE_ORACLE");
     HoldValue value;
     if (alpha_ms > 0 || beta_ns > 0) value.alpha_ms = alpha_ms, value.beta_ns = beta_ns;
     scheduler->scheduler->SetHints(value);
@@ -322,8 +324,9 @@ takt_status takt_scheduler_load_learnt(takt_scheduler* scheduler, const uint64_t
   const Busy busy(*scheduler);
   return UnlessMemoryEnds(error, [&]() -> takt_status {
     const Scheduler& s = scheduler->scheduler->scheduler();
-    if (scheduler->recorder) return Say(error, TAKT_E_INVALID, "a log is recorded, which would not replay");
-    if (s.alive() > 0) return Say(error, TAKT_E_INVALID, "there are requests");
+    if (scheduler->recorder)
+      return Say(error, TAKT_E_INVALID, "the scheduler records a log, which would not replay after this call");
+    if (s.alive() > 0) return Say(error, TAKT_E_INVALID, "the scheduler has requests; expected none");
     AnyPolicy policy = s.policy();
     if (const takt_status status = LoadLearnt(numbers, n, policy, error); status != TAKT_OK) return status;
     scheduler->scheduler->ChangePolicy(policy, At(now));

@@ -31,7 +31,7 @@ inline constexpr auto kRouterCounters = [] {
 }();
 #undef TAKT_COUNTER
 
-// Copies the first n; how many there are, or 0 where there is no room for these.
+// Copies the first n counters. Returns their number, or 0 if the buffer is too small.
 template <class S, std::size_t N>
 std::size_t Tell(const std::array<Counter<S>, N>& counters, const S& from, takt_stat* to, std::size_t n) {
   if (Given(to, n) != TAKT_OK) return 0;

@@ -13,7 +13,7 @@
 namespace takt {
 namespace {
 
-// A line of the file is a word and numbers; the first line is "takt_learnt VERSION CHECKSUM" of all that follows.
+// Each line of the file is a word and numbers. The first line is "takt_learnt VERSION CHECKSUM" of all later lines.
 constexpr std::string_view kLearntMagic = "takt_learnt";
 constexpr std::uint64_t kLearntVersion = 1;
 
@@ -25,7 +25,7 @@ std::uint64_t ChecksumOf(std::string_view text) {
 }
 
 void AppendHex(std::string& out, std::string_view bytes) {
-  out += 'x';  // so that the empty name is a word, too
+  out += 'x';  // makes the empty name a word, too
   for (const char c : bytes) fmt::format_to(std::back_inserter(out), "{:02x}", static_cast<unsigned char>(c));
 }
 
@@ -42,10 +42,10 @@ void Append(std::string& out, const LatencyDistribution& d) {
   out += '\n';
 }
 
-constexpr double kMost = 1e15;  // of a count, and of seconds: sums of a few of them fit anywhere
+constexpr double kMost = 1e15;  // limit for counts and seconds, so that sums of a few fit
 constexpr double kAnyId = std::numeric_limits<double>::infinity();
 
-// Words of a line, and what is wrong with the first that is.
+// Words of a line, and its first fault.
 class Words {
  public:
   explicit Words(std::string_view line) : rest_(line) {}
@@ -63,7 +63,7 @@ class Words {
     rest_ = space == std::string_view::npos ? std::string_view() : rest_.substr(space + 1);
     return word;
   }
-  // False where there is no such number, or it lies outside [0, most].
+  // Returns false if the number is missing or outside [0, most].
   template <class Number>
   bool Read(const char* field, Number& number, double most = kMost) {
     const std::string_view word = Word();
@@ -71,7 +71,7 @@ class Words {
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
     const bool whole = error == std::errc() && end == word.data() + word.size();
     if (whole && static_cast<double>(number) >= 0 && static_cast<double>(number) <= most) return true;
-    return Wrong(fmt::format("{} is '{}': must be a number from 0 to {}", field, word.substr(0, 32), most));
+    return Wrong(fmt::format("{} is '{}'; expected a number from 0 to {}", field, word.substr(0, 32), most));
   }
 
  private:
@@ -88,7 +88,7 @@ struct Learnt {
   std::vector<CallJoin> joins;
 };
 
-// Reads lines after the first. Each returns what is wrong, if anything.
+// Reads the lines after the first. Each function returns the fault, if any.
 class Reader {
  public:
   Reader(const CallGraphOptions& options, Learnt& out) : options_(options), out_(out) {}
@@ -106,17 +106,17 @@ class Reader {
     else if (what == "edge") fine = Edge(words);
     else if (what == "siblings") fine = Siblings(words);
     else if (what == "join") fine = Join(words);
-    else return fmt::format("line {}: '{}' is no kind of line", line_, what.substr(0, 32));
+    else return fmt::format("line {}: '{}' is unknown; expected a kind of line", line_, what.substr(0, 32));
     named_ |= what != "name";
-    if (fine && !words.done()) fine = words.Wrong("there is more on the line than belongs there");
+    if (fine && !words.done()) fine = words.Wrong("the line has too many words");
     if (fine) return std::nullopt;
     return fmt::format("line {}: {}: {}", line_, what, words.fault());
   }
 
-  // What only the whole tells.
+  // Checks rules that need all lines.
   std::optional<std::string> End() const {
     if (farthest_ == 0 || farthest_ < out_.nodes.size()) return std::nullopt;
-    return fmt::format("line {}: path: an agent of it is node {}: there are {}", farthest_line_, farthest_,
+    return fmt::format("line {}: path: its agent is node {}; expected one of {}", farthest_line_, farthest_,
                        out_.nodes.size());
   }
 
@@ -124,49 +124,52 @@ class Reader {
   bool ReadAgent(Words& words, AgentId& agent) {
     if (!words.Read("agent", agent.value, kAnyId)) return false;
     if (out_.names.size() == 0 || agent.value <= out_.names.size()) return true;
-    return words.Wrong(fmt::format("agent is {}: there are {} names", agent.value, out_.names.size()));
+    return words.Wrong(fmt::format("agent is {}; expected one of {} names", agent.value, out_.names.size()));
   }
   bool ReadNode(Words& words, const char* field, std::uint32_t& node) {
     if (!words.Read(field, node)) return false;
     return node < out_.nodes.size() ||
-           words.Wrong(fmt::format("{} is node {}: there are {}", field, node, out_.nodes.size()));
+           words.Wrong(fmt::format("{} is node {}; expected one of {}", field, node, out_.nodes.size()));
   }
   template <class T>
   bool Keep(Words& words, std::vector<T>& all, T one, std::size_t most, const char* option) {
-    if (all.size() >= most) return words.Wrong(fmt::format("there are more than {}, which is {}", most, option));
+    if (all.size() >= most)
+      return words.Wrong(fmt::format("there are too many; expected at most {}, which is {}", most, option));
     all.push_back(std::move(one));
     return true;
   }
 
   bool Name(Words& words) {
-    if (named_) return words.Wrong("names come before all else");
+    if (named_) return words.Wrong("a name is too late; expected before all other lines");
     std::string_view hex = words.Word();
     std::string name;
-    if (hex.size() % 2 != 1 || hex[0] != 'x') return words.Wrong("the name is not x and two digits a byte");
+    if (hex.size() % 2 != 1 || hex[0] != 'x')
+      return words.Wrong("the name is invalid; expected x and two digits per byte");
     for (hex.remove_prefix(1); !hex.empty(); hex.remove_prefix(2)) {
       unsigned char byte = 0;
       const auto [end, error] = std::from_chars(hex.data(), hex.data() + 2, byte, 16);
-      if (error != std::errc() || end != hex.data() + 2) return words.Wrong("the name is not x and two digits a byte");
+      if (error != std::errc() || end != hex.data() + 2)
+        return words.Wrong("the name is invalid; expected x and two digits per byte");
       name += static_cast<char>(byte);
     }
     const std::size_t before = out_.names.size();
     const AgentId id = out_.names.Intern(name);
     if (!id) return words.Wrong("the name is too long, or there are more than the bound on names");
-    return id.value == before + 1 || words.Wrong("the name is there already");
+    return id.value == before + 1 || words.Wrong("the name is repeated");
   }
 
   bool Agent(Words& words) {
     AgentId agent;
     std::int32_t all = 0;
     if (!words.Read("all", all, 1) || !ReadAgent(words, agent)) return false;
-    if (all == 0 && out_.profile.Find(agent) != nullptr) return words.Wrong("the agent is there already");
+    if (all == 0 && out_.profile.Find(agent) != nullptr) return words.Wrong("the agent is repeated");
     latency_ = all == 1 ? &out_.profile.RestoreAll() : out_.profile.Restore(agent);
     next_is_remaining_ = false;
     return latency_ != nullptr || words.Wrong("there are more than profile.max_agents");
   }
 
   bool Latency(Words& words) {
-    if (latency_ == nullptr) return words.Wrong("it follows no agent");
+    if (latency_ == nullptr) return words.Wrong("no agent precedes it");
     std::int64_t observed = 0, drifts = 0, count = 0;
     std::int32_t converged = 0;
     double mean = 0, deviation = 0, least = 0, most = 0;
@@ -180,11 +183,11 @@ class Reader {
     for (std::size_t bin = 0, next = 0; !words.done(); next = bin + 1) {
       std::int64_t in_bin = 0;
       if (!words.Read("bin", bin, static_cast<double>(bins - 1)) || !words.Read("in_bin", in_bin, 1e12)) return false;
-      if (bin < next) return words.Wrong("bins do not ascend");
+      if (bin < next) return words.Wrong("bins must ascend");
       sketch.RestoreBin(bin, in_bin);
       units += in_bin;
     }
-    if ((count == 0) != (units == 0)) return words.Wrong("count and bins do not fit");
+    if ((count == 0) != (units == 0)) return words.Wrong("count and bins contradict each other");
     if (least > most) return words.Wrong("least is above most");
     if (count > 0) sketch.Restore(Moments::From(count, mean, deviation), least, most);
     LatencyDistribution& d = next_is_remaining_ ? latency_->remaining : latency_->execution;
@@ -197,21 +200,21 @@ class Reader {
   bool Node(Words& words) {
     CallNode n;
     if (!ReadAgent(words, n.agent)) return false;
-    if (!seen_nodes_.insert(n.agent.value).second) return words.Wrong("the agent is there already");
+    if (!seen_nodes_.insert(n.agent.value).second) return words.Wrong("the agent is repeated");
     return words.Read("calls", n.calls) && words.Read("first", n.first) && words.Read("last", n.last) &&
            words.Read("execution_s", n.execution_s) && words.Read("remaining_s", n.remaining_s) &&
            words.Read("other_paths", n.other_paths) &&
            Keep(words, out_.nodes, std::move(n), options_.max_agents, "graph.max_agents");
   }
 
-  // Nodes that it passes may stand below it.
+  // A path may contain nodes of later lines.
   bool Path(Words& words) {
-    if (out_.nodes.empty()) return words.Wrong("it follows no node");
+    if (out_.nodes.empty()) return words.Wrong("no node precedes it");
     std::vector<CallPath>& paths = out_.nodes.back().paths;
     CallPath p;
     if (!words.Read("key", p.key, kAnyId) || !words.Read("count", p.count)) return false;
     if (!words.Read("remaining_s", p.remaining_s)) return false;
-    if (std::ranges::count(paths, p.key, &CallPath::key) > 0) return words.Wrong("the key is there already");
+    if (std::ranges::count(paths, p.key, &CallPath::key) > 0) return words.Wrong("the key is repeated");
     while (!words.done()) {
       std::uint32_t agent = 0;
       if (!words.Read("agent", agent)) return false;
@@ -256,17 +259,17 @@ class Reader {
   }
 
   using What = std::array<std::uint32_t, 4>;
-  bool Once(Words& words, const What& what) { return seen_.insert(what).second || words.Wrong("it is there already"); }
+  bool Once(Words& words, const What& what) { return seen_.insert(what).second || words.Wrong("the line is repeated"); }
 
   const CallGraphOptions& options_;
   Learnt& out_;
   AgentLatency* latency_ = nullptr;
   bool next_is_remaining_ = false;
-  bool named_ = false;  // there are no more names
+  bool named_ = false;  // no more names may follow
   std::set<std::uint64_t> seen_nodes_;
-  std::set<What> seen_;  // edges, siblings, joins
+  std::set<What> seen_;  // edges, siblings and joins read so far
   std::int64_t line_ = 0;
-  std::uint32_t farthest_ = 0;  // of the nodes that paths pass
+  std::uint32_t farthest_ = 0;  // largest node in a path
   std::int64_t farthest_line_ = 0;
 };
 

@@ -19,7 +19,7 @@ constexpr double kVariancePrior = 8;  // pseudo-observations of a layer's varian
 bool IsLength(double x) { return x >= 0 && x <= kLongest; }
 double AtLeastOne(double x) { return std::max(x, 1.0); }
 
-// Makes `value` rise (weakly) by pooling neighbours that fall (Ayer et al., 1955).
+// Makes `value` nondecreasing by pooling violators (Ayer et al., 1955).
 template <std::size_t n>
 void MakeMonotone(std::array<double, n>& value, std::array<double, n> weight) {
   std::array<std::size_t, n> size{};
@@ -177,7 +177,7 @@ void Calibration::ForgetAllButNewest() {
 void Calibration::Rebuild() {
   rebuild_at_ = observations_ + std::clamp<std::int64_t>(observations_ / 16, 1, 256);
 
-  // The line: errors by ln(predicted), drawn to none.
+  // The line: errors by ln(predicted), shrunk towards zero.
   const double n = std::max(line_.count, 1.0);
   const double x_mean = line_.x / n;
   const double xx = std::max(0.0, line_.xx - line_.x * x_mean);
@@ -189,8 +189,8 @@ void Calibration::Rebuild() {
   slope_ = 1 + bend;
   deviation_ = std::sqrt(variance);
   const auto line = [&](double x) { return exact::Exp(x + offset + bend * (x - x_mean) + variance / 2); };
-  // How many observations it takes until a bin's own mean is worth as much as that of the layer before, from which bins
-  // are taken to differ by a third or so.
+  // Number of observations at which a bin's own mean has the same weight as the previous layer's. Bins are assumed to
+  // differ by about a third.
   const double prior = std::clamp(8 * exact::Expm1(variance), 1.0, 64.0);
 
   std::array<Sums, kRows> rows{};
@@ -206,10 +206,10 @@ void Calibration::Rebuild() {
   }
   MakeMonotone(row, weight);
 
-  double factor = 1;  // of the column, drawn towards that of the column before
+  double factor = 1;  // factor of the column, shrunk towards the previous column's
   for (std::size_t c = 0; c < kColumns; ++c) {
     double count = 0, expected = 0, actual = 0;
-    std::array<double, kRows> at_row{};  // sums of actuals, as if they had been predicted at the row's mean
+    std::array<double, kRows> at_row{};  // sums of actual values, scaled to the row's mean prediction
     for (std::size_t r = 0; r < kRows; ++r) {
       const Sums& sums = cell(c, r);
       if (!(sums.count > 0)) continue;

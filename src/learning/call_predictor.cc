@@ -15,9 +15,9 @@ namespace {
 
 constexpr std::string_view kPredictorMagic = "takt predictor ";
 constexpr std::uint32_t kPredictorVersion = 1;
-constexpr std::size_t kAnswerCounts = 2;  // that confidence looks at besides the sketch
+constexpr std::size_t kAnswerCounts = 2;  // inputs of confidence besides the sketch
 
-// 0 is what has no name.
+// Returns a hash of the name; 0 for the empty name.
 std::uint64_t NameOf(std::string_view text) {
   if (text.empty()) return 0;
   std::uint64_t hash = text.size();
@@ -25,7 +25,7 @@ std::uint64_t NameOf(std::string_view text) {
   return hash | 1;
 }
 
-// What confidence looks at, behind the end of `numbers`.
+// Appends the inputs of confidence to `numbers`.
 void AppendNumbers(const CallDescription& call, std::span<const float> sketch, std::vector<float>& numbers) {
   for (const Tokens count : {call.prompt_tokens, call.user_tokens}) {
     numbers.push_back(count.value >= 0 ? static_cast<float>(exact::Log1p(static_cast<double>(count.value)))
@@ -34,7 +34,7 @@ void AppendNumbers(const CallDescription& call, std::span<const float> sketch, s
   numbers.insert(numbers.end(), sketch.begin(), sketch.end());
 }
 
-// The progress of a part of the work, as one of the whole.
+// Maps the progress of a part of the work to the progress of the whole.
 Progress PartOf(const Progress& progress, double from, double to) {
   if (!progress) return {};
   return [&progress, from, to](double share) { return progress(from + (to - from) * share); };
@@ -48,7 +48,7 @@ ModelId CallPredictor::IdOf(std::string_view model) const {
   return {static_cast<std::uint64_t>(at - models_.begin()) + 1};
 }
 
-// Not known, where there is no text to read.
+// The sketch is unknown if there is no text.
 void CallPredictor::SketchOf(std::string_view text, std::span<float> out, TextScratch& scratch) const {
   if (sketch_ == nullptr || text.empty()) std::ranges::fill(out, std::numeric_limits<float>::quiet_NaN());
   else sketch_->Of(text, out, scratch);
@@ -84,7 +84,7 @@ absl::StatusOr<std::shared_ptr<const CallPredictor>> CallPredictor::Train(
     }
   }
   made->models_.assign(models.begin(), models.end());
-  if (calls == 0) return absl::InvalidArgumentError("predictor: there are no calls to learn from");
+  if (calls == 0) return absl::InvalidArgumentError("predictor: calls are empty; expected at least one");
   if (!texts.empty()) {
     auto sketch = TextSketch::Train(texts, options.sketch, PartOf(progress, 0, 0.1));
     if (!sketch.ok()) return sketch.status();
@@ -99,7 +99,7 @@ absl::StatusOr<std::shared_ptr<const CallPredictor>> CallPredictor::Train(
   for (std::size_t m = 0; m < made->models_.size(); ++m) tried.models.push_back({m + 1});
   TextScratch scratch;
   std::vector<float> sketches;
-  std::uint64_t number = 0;  // of the workflow: what is left out is left out with all its calls
+  std::uint64_t number = 0;  // the workflow's number; all calls of a workflow are held out together
   const Progress gathering = PartOf(progress, texts.empty() ? 0 : 0.1, 0.2);
   for (const std::vector<LoggedCall>& workflow : workflows) {
     if (gathering && number % 64 == 0 &&
@@ -117,7 +117,7 @@ absl::StatusOr<std::shared_ptr<const CallPredictor>> CallPredictor::Train(
       tried.columns.push_back(static_cast<std::uint32_t>(made->IdOf(workflow[i].call.model).value - 1));
       tried.outcomes.push_back(workflow[i].solved);
     }
-    // Calls of a workflow may go to several models; each learns what is left, whoever generates it.
+    // Calls of a workflow may use several models. Each model learns the remaining tokens of the whole workflow.
     std::vector<std::int64_t> left(workflow.size() + 1);
     for (std::size_t i = workflow.size(); i-- > 0;) {
       left[i] = std::min<std::int64_t>(left[i + 1] + std::max(workflow[i].output_tokens.value, 0), INT32_MAX);
@@ -182,7 +182,7 @@ absl::StatusOr<std::shared_ptr<const CallPredictor>> CallPredictor::Load(std::st
   const auto made = std::make_shared<CallPredictor>();
   for (auto n = in->Get<std::uint64_t>(); n > 0 && in->ok(); --n) made->models_.emplace_back(in->Text());
   const std::string_view sketch = in->Text(), lengths = in->Text(), confidence = in->Text();
-  const absl::Status misfit = absl::DataLossError("a predictor was damaged: its parts do not fit");
+  const absl::Status misfit = absl::DataLossError("a predictor is invalid: its parts contradict each other");
   if (!in->done() || std::ranges::adjacent_find(made->models_, std::greater_equal{}) != made->models_.end()) {
     return misfit;
   }
@@ -199,7 +199,7 @@ absl::StatusOr<std::shared_ptr<const CallPredictor>> CallPredictor::Load(std::st
     if (!read.ok()) return read.status();
     made->confidence_ = *std::move(read);
   }
-  // Ids are places in the list of models, from one.
+  // Ids are positions in the list of models, from 1.
   const auto is_ours = [&](ModelId model) { return model && model.value <= made->models_.size(); };
   const Confidence* heads = made->confidence_.get();
   const bool fits = made->lengths_->sketch() == made->dimensions() &&

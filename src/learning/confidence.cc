@@ -24,25 +24,25 @@ using Index = Eigen::Index;
 using Matrix = Eigen::MatrixXd;
 using Vector = Eigen::VectorXd;
 
-// A prompt that a model was tried on.
+// An outcome of a model on a prompt.
 struct Try {
   Index row;
   double solved;
-  std::size_t fold;  // that it is left out in
+  std::size_t fold;  // fold in which the outcome is held out
 };
 
 constexpr std::size_t kNoFold = SIZE_MAX;
 
-// Penalised maximum likelihood by Newton's method; the first column of x is ones, and is not penalised.
+// Penalised maximum likelihood by Newton's method. The first column of x is ones and has no penalty.
 struct Fit {
   std::span<const Try> tries;
-  std::size_t left_out;  // this fold
+  std::size_t left_out;  // the held-out fold
   Vector weights;
   bool done = false;
 
   void Step(const Matrix& x, const ConfidenceOptions& options) {
     Vector penalty = Vector::Constant(x.cols(), std::max(options.l2, 1e-6));
-    penalty(0) = 1e-6;  // finite, where all outcomes are alike
+    penalty(0) = 1e-6;  // keeps the fit finite if all outcomes are equal
     Vector gradient = penalty.cwiseProduct(weights);
     Matrix hessian = penalty.asDiagonal();
     for (const Try& t : tries) {
@@ -55,7 +55,7 @@ struct Fit {
     const double largest = step.cwiseAbs().maxCoeff();
     done = !(largest < 1e9);
     if (done) return;
-    if (largest > 2) step *= 2 / largest;  // far from the solution a full step may overshoot
+    if (largest > 2) step *= 2 / largest;  // a full step far from the solution may overshoot
     weights -= step;
     done = largest < options.tolerance;
   }
@@ -98,7 +98,7 @@ class Trials {
  private:
   const ConfidenceData& data_;
   std::size_t folds_;
-  std::vector<std::size_t> begins_, rows_;  // by column, where each was tried alone
+  std::vector<std::size_t> begins_, rows_;  // by column: outcomes of each
 };
 
 ConfidenceReport ReportOf(const Matrix& x, std::span<const Try> tries, std::span<const Fit> folds) {
@@ -140,7 +140,7 @@ absl::StatusOr<std::shared_ptr<const Confidence>> Confidence::Train(const Confid
     return invalid("features, models and outcomes do not match");
   }
   if (std::ranges::any_of(data.columns, [models](std::uint32_t column) { return column >= models; })) {
-    return invalid("a prompt was tried on a model that is none");
+    return invalid("a prompt was tried on an unknown model");
   }
   if (!data.groups.empty() && data.groups.size() != rows) return invalid("some rows have a group, others have none");
   if (progress && !progress(0)) return absl::CancelledError("confidence: training was stopped");
@@ -179,7 +179,7 @@ absl::StatusOr<std::shared_ptr<const Confidence>> Confidence::Train(const Confid
   for (std::size_t from = 0; from < models; from += kAtOnce) {
     const std::size_t count = std::min(kAtOnce, models - from);
     std::vector<std::vector<Try>> tries;
-    std::vector<Fit> fits;  // of each model its head, then one for each fold
+    std::vector<Fit> fits;  // per model its head, then one per fold
     for (std::size_t m = from; m < from + count; ++m) tries.push_back(trials.Of(m));
     for (std::size_t i = 0; i < count; ++i) {
       for (std::size_t k = 0; k <= folds; ++k) {
@@ -201,7 +201,7 @@ absl::StatusOr<std::shared_ptr<const Confidence>> Confidence::Train(const Confid
     for (std::size_t i = 0; i < count; ++i) {
       const std::span own = std::span<const Fit>(fits).subspan(i * (folds + 1), folds + 1);
       double* out = &made->weights_[(from + i) * (data.features + 1)];
-      if (tries[i].empty()) {  // nothing is known of it
+      if (tries[i].empty()) {  // a model without outcomes
         std::fill_n(out, data.features + 1, std::numeric_limits<double>::quiet_NaN());
       } else {
         out[0] = own[0].weights(0);
@@ -257,7 +257,8 @@ absl::StatusOr<std::shared_ptr<const Confidence>> Confidence::Load(std::string_v
   in->Get(made->weights_);
   const bool fits = made->means_.size() == made->features_ &&
                     made->weights_.size() == made->models_.size() * (made->means_.size() + 1);
-  if (!in->done() || !fits) return absl::DataLossError("a file of confidence heads was damaged: its parts do not fit");
+  if (!in->done() || !fits)
+    return absl::DataLossError("a file of confidence heads is invalid: its parts contradict each other");
   return made;
 }
 

@@ -18,7 +18,7 @@ float NumberOf(std::int64_t count) {
   return count >= 0 ? static_cast<float>(count) : std::numeric_limits<float>::quiet_NaN();
 }
 
-// A row's features behind the end of both.
+// Appends a row's features to both arrays.
 void AppendRow(const LengthInput& input, std::size_t sketch, std::vector<float>& numbers,
                std::vector<std::uint64_t>& names) {
   numbers.push_back(NumberOf(input.prompt_tokens.value));
@@ -43,7 +43,7 @@ const QuantileForest* LengthForest::Of(ModelId model) const {
 
 void LengthForest::Predict(std::span<const Query> queries, std::span<Estimate> out, Scratch& s) const {
   const std::size_t numbers = kCounts + sketch_;
-  // Model by model; the order of queries holds within one.
+  // Groups queries by model. Queries of one model keep their order.
   s.order.resize(queries.size());
   std::iota(s.order.begin(), s.order.end(), std::size_t{0});
   std::ranges::sort(s.order, {}, [&](std::size_t i) { return std::pair(queries[i].model, i); });
@@ -104,12 +104,12 @@ absl::StatusOr<std::shared_ptr<const LengthForest>> LengthForest::Load(std::stri
     const std::size_t numeric = (*forest)->numeric();
     const bool fits = numeric >= kCounts && numeric - kCounts == lengths->sketch_ && (*forest)->categories() == kNames;
     if (!fits || (!lengths->models_.empty() && model <= lengths->models_.back())) {
-      return absl::DataLossError("a file of length forests was damaged: its parts do not fit");
+      return absl::DataLossError("a file of length forests is invalid: its parts contradict each other");
     }
     lengths->models_.push_back(model);
     lengths->forests_.push_back(*std::move(forest));
   }
-  if (!in->done()) return absl::DataLossError("a file of length forests was damaged: its parts do not fit");
+  if (!in->done()) return absl::DataLossError("a file of length forests is invalid: its parts contradict each other");
   return lengths;
 }
 
@@ -164,7 +164,7 @@ absl::StatusOr<std::shared_ptr<const LengthForest>> LengthLearner::Train(const P
     lengths->models_.push_back(model);
     lengths->forests_.push_back(*std::move(forest));
   }
-  if (lengths->models_.empty()) return absl::InvalidArgumentError("lengths: no call has been seen");
+  if (lengths->models_.empty()) return absl::InvalidArgumentError("lengths: no call was observed");
   return lengths;
 }
 

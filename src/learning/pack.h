@@ -1,4 +1,4 @@
-// Numbers as bytes of files, little-endian on every machine, between a magic word and a checksum.
+// Packs numbers into little-endian bytes, between a magic word and a checksum.
 #ifndef TAKT_SRC_LEARNING_PACK_H_
 #define TAKT_SRC_LEARNING_PACK_H_
 
@@ -60,26 +60,26 @@ class Packer {
   std::string bytes_;
 };
 
-// After the first thing that is not there, ok() is false and everything reads as zero or empty.
+// Reads packed values. After the first missing value ok() is false, and every read returns zero or empty.
 class Unpacker {
  public:
-  // Of what a Packer made. `what` names it in the status: "a forest".
+  // Opens bytes of a Packer. `what` names the content in errors: "a forest".
   static absl::StatusOr<Unpacker> Open(std::string_view bytes, std::string_view magic, std::uint32_t version,
                                        const std::string& what) {
     if (!bytes.starts_with(magic)) {
       const bool cut = magic.starts_with(bytes);
-      return cut ? absl::DataLossError(what + " was cut off") : absl::InvalidArgumentError("this is not " + what);
+      return cut ? absl::DataLossError(what + " is truncated") : absl::InvalidArgumentError("expected " + what);
     }
     Unpacker in(bytes.substr(magic.size()));
     const auto found = in.Get<std::uint32_t>();
-    if (!in.ok() || in.left_.size() < 4) return absl::DataLossError(what + " was cut off");
+    if (!in.ok() || in.left_.size() < 4) return absl::DataLossError(what + " is truncated");
     if (found != version) {
       return absl::InvalidArgumentError(what + " of version " + std::to_string(found) + "; this takt reads version " +
                                         std::to_string(version));
     }
     Unpacker tail(in.left_.substr(in.left_.size() - 4));
     if (tail.Get<std::uint32_t>() != Crc32Of(bytes.substr(0, bytes.size() - 4))) {
-      return absl::DataLossError(what + " was cut off or damaged: its checksum does not match");
+      return absl::DataLossError(what + " is truncated or damaged: checksum mismatch");
     }
     in.left_.remove_suffix(4);
     return in;

@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t kBins = 256;
 constexpr std::size_t kMostFeatures = 254;
 constexpr std::size_t kMostTrees = 10'000, kMostLeafLabels = 1000;
-constexpr std::size_t kTail = 8;  // pooled labels that tell of what lies beyond them
+constexpr std::size_t kTail = 8;  // pooled labels that estimate the tail beyond them
 
 absl::Status Checked(const ForestData& data, const ForestOptions& o) {
   const auto invalid = [](const std::string& text) { return absl::InvalidArgumentError("forest: " + text); };
@@ -54,7 +54,7 @@ float Midpoint(float a, float b) {
   return middle >= a && middle < b ? middle : a;
 }
 
-// How many ascending bounds are below x.
+// Returns the number of ascending bounds below x.
 std::uint8_t BinOf(std::span<const float> bounds, float x) {
   const float* at = bounds.data();
   std::size_t n = bounds.size();
@@ -66,8 +66,8 @@ std::uint8_t BinOf(std::span<const float> bounds, float x) {
   return static_cast<std::uint8_t>(at - bounds.data());
 }
 
-// The order statistics `want` (ascending) of ranks below 2^16: by counting their high bits, then the low bits of those
-// that lie where a wanted one does.
+// Finds the order statistics `want` (ascending) of ranks below 2^16. Counts the high bits, then the low bits of ranks
+// that share the high bits of a wanted one.
 template <std::size_t N>
 void Select(std::span<const std::uint16_t> ranks, int shift, const std::array<std::size_t, N>& want,
             std::array<std::uint16_t, N>& got) {
@@ -87,7 +87,7 @@ void Select(std::span<const std::uint16_t> ranks, int shift, const std::array<st
     for (std::size_t i = 0; i < N; ++i) got[i] = static_cast<std::uint16_t>(cell[i]);
     return;
   }
-  std::array<std::array<std::uint32_t, kBins>, N + 1> fine;  // the last takes what nobody wants
+  std::array<std::array<std::uint32_t, kBins>, N + 1> fine;  // the last row takes all other ranks
   for (std::size_t i = 0; i < places; ++i) fine[i].fill(0);
   const unsigned mask = (1u << shift) - 1;
   for (const std::uint16_t rank : ranks) ++fine[place[static_cast<std::size_t>(rank >> shift)]][rank & mask];
@@ -120,7 +120,7 @@ struct ForestBuilder {
   std::vector<std::uint8_t> bins = {};  // feature by feature
   std::vector<double> targets = {};     // log(1 + label)
   std::vector<std::uint16_t> ranks = {};  // of labels
-  std::vector<std::uint32_t> group_of = {};  // of each row, from 0; empty: each row is one
+  std::vector<std::uint32_t> group_of = {};  // of each row, from 0; empty: each row is a group
   std::size_t group_count = 0;
 
   using Node = QuantileForest::Node;
@@ -135,7 +135,7 @@ struct ForestBuilder {
     std::size_t leaves = 0;
   };
 
-  // A node while its tree grows: the rows that pass it, and a pair of children or the number of the leaf.
+  // A node of a growing tree: the rows that reach it, and its children or its leaf's number.
   struct Sketch {
     std::size_t begin = 0, end = 0;
     int depth = 0;
@@ -144,7 +144,7 @@ struct ForestBuilder {
     Split split = {};
   };
   static constexpr std::size_t kNone = SIZE_MAX;
-  // Pairs have 16 bits, and so have leaves; a line may be filled by one pair alone, at worst.
+  // Pairs and leaves have 16-bit numbers. In the worst case each cache line holds a single pair.
   static constexpr std::size_t kMostLeaves = 0x7000;
 
   std::size_t rows() const { return data.rows(); }
@@ -265,7 +265,7 @@ struct ForestBuilder {
     std::array<std::uint64_t, 4> used{};  // bit by bin: small nodes use few
   };
 
-  // Rows of a node, and what they are to be told apart by.
+  // Rows of a node, and the features for its split.
   struct Work {
     std::vector<std::uint32_t> rows = {};
     std::vector<double> targets = {};
@@ -275,7 +275,7 @@ struct ForestBuilder {
     std::vector<std::size_t> order = {};  // of features
   };
 
-  // The best split of [begin, end) by one feature, if it is better than `best`; false where the feature is constant.
+  // Finds the best split of [begin, end) by one feature if it beats `best`. Returns false if the feature is constant.
   bool TryFeature(Work& w, std::size_t begin, std::size_t end, std::size_t feature, double sum, Split& best) const {
     const std::uint8_t* column = &bins[feature * rows()];
     Histogram& h = w.histogram;
@@ -309,7 +309,7 @@ struct ForestBuilder {
   Split BestSplit(Work& w, std::size_t begin, std::size_t end, Random& random) const {
     double sum = 0;
     for (std::size_t i = begin; i < end; ++i) sum += w.targets[i];
-    // Differences that rounding makes are none.
+    // Gains below rounding errors do not count.
     Split best{.gain = 1e-9 * (1 + sum * sum / static_cast<double>(end - begin))};
     const double floor = best.gain;
     const std::size_t features = forest.features();
@@ -322,7 +322,7 @@ struct ForestBuilder {
     return best;
   }
 
-  // Keeps the order on both sides; returns where the right side begins.
+  // Partitions the rows stably. Returns the start of the right side.
   std::size_t Part(Work& w, std::size_t begin, std::size_t end, const Split& split) const {
     const std::uint8_t* column = &bins[split.feature * rows()];
     std::size_t left = begin, right = 0;
@@ -348,7 +348,7 @@ struct ForestBuilder {
     for (std::size_t k = 0; k < kept; ++k) tree.labels.push_back(all[(2 * k + 1) * all.size() / (2 * kept)]);
   }
 
-  // Pairs of siblings in groups that fill a cache line: a pair, and below it those that most rows pass.
+  // Groups pairs of siblings by cache line: a pair, and below it the pairs that most rows reach.
   void Arrange(Tree& tree, const std::vector<Sketch>& old) const {
     constexpr std::size_t kLine = 64 / sizeof(Node);
     const auto weight = [&](std::size_t pair) { return old[pair + 1].end - old[pair].begin; };
@@ -386,7 +386,7 @@ struct ForestBuilder {
     }
   }
 
-  // Nodes level by level; Arrange puts them into their order.
+  // Nodes are made level by level. Arrange sets their final order.
   Tree Grow(std::uint64_t number) const {
     const std::size_t n = rows();
     Random random(Mix64(options.seed) ^ number);
@@ -442,7 +442,7 @@ struct ForestBuilder {
     forest.report_.nodes += 2 * leaves - 1;
   }
 
-  // Rows as if they were new, by the trees that did not see them: sets the map of means, and the report.
+  // Predicts each row by the trees that did not train on it. Sets the map of means and the report.
   void Calibrate(const std::vector<std::vector<bool>>& drawn, const ParallelFor& parallel) {
     const std::size_t n = rows(), features = forest.features();
     const std::size_t count = std::min(n, static_cast<std::size_t>(options.out_of_bag_rows));
@@ -492,7 +492,7 @@ struct ForestBuilder {
     report.tau_distance = CountPairs(labels, medians).distance();
   }
 
-  // Isotonic regression of labels on pooled means, over groups of neighbours (pool adjacent violators).
+  // Isotonic regression of labels on pooled means over groups of neighbours (pool adjacent violators).
   void MapMeans(const std::vector<Estimate>& told, const std::vector<double>& labels) {
     std::vector<std::pair<double, double>> pairs;
     for (std::size_t k = 0; k < told.size(); ++k) {
@@ -574,9 +574,8 @@ void QuantileForest::Bins(const ForestRow& row, std::uint8_t* bins) const {
 
 void QuantileForest::Leaves(const std::uint8_t* bins, std::size_t rows, std::size_t stride, std::size_t first,
                             std::size_t last, std::uint32_t* leaves) const {
-  // Many lanes go down level by level, side by side, and what a lane comes to next is fetched while the others have
-  // their turn. Arithmetic instead of conditions: which way a row goes cannot be foretold, and compilers make branches
-  // of conditions. Who has arrived leaves the list.
+  // Descends with many lanes in parallel, level by level, and prefetches a lane's next node during the turns of the
+  // others. Uses arithmetic instead of branches, because a row's path is unpredictable. Finished lanes leave the list.
   constexpr std::size_t kLanes = 64;
   struct Lane {
     std::uint32_t root, at;  // in nodes_
@@ -665,7 +664,7 @@ Estimate QuantileForest::Told(std::span<const std::uint16_t> ranks, double known
     want[2 * l + 1] = std::min(below + 1, beyond.size() - 1);
     shares[l] = share;
   }
-  // The lower of one level may lie before the upper of the level below where there are few.
+  // With few ranks, the lower rank of one level may come before the upper rank of the level below.
   std::array<std::size_t, 2 * kLevels> ascending = want;
   std::ranges::sort(ascending);
   const int shift = std::max(0, static_cast<int>(std::bit_width(values_.size() - 1)) - 8);
@@ -795,11 +794,11 @@ struct ForestFile {
     for (double& x : r.coverage) x = in->Get<double>();
     r.calibration_error = in->Get<double>();
     r.tau_distance = in->Get<double>();
-    if (!in->done() || !Sound(f)) return absl::DataLossError("a forest was damaged: its parts do not fit");
+    if (!in->done() || !Sound(f)) return absl::DataLossError("a forest is invalid: its parts contradict each other");
     return forest;
   }
 
-  // Whether prediction stays within what was read, and ends.
+  // Checks that prediction ends and stays within the read data.
   static bool Sound(const QuantileForest& f) {
     for (const auto& feature : f.numeric_) {
       if (feature.bounds.size() >= kBins || !std::ranges::is_sorted(feature.bounds)) return false;

@@ -17,7 +17,7 @@ namespace {
 constexpr std::string_view kMagic = "takt sketch ";
 constexpr std::uint32_t kVersion = 1;
 
-// The character that begins at `at`, and its bytes; no bytes where it is no UTF-8.
+// Returns the character at `at` and its length; length 0 for invalid UTF-8.
 struct Character {
   std::uint32_t code = 0;
   std::size_t bytes = 0;
@@ -39,7 +39,7 @@ Character CharacterAt(std::string_view text, std::size_t at) {
   return {code, bytes};
 }
 
-// f(hash) for each word of the text.
+// Calls f(hash) for each word of the text.
 template <class F>
 void ForEachWord(std::string_view text, F&& f) {
   constexpr std::uint64_t kStart = 0xcbf29ce484222325u, kPrime = 0x100000001b3u;  // FNV-1a
@@ -74,7 +74,7 @@ void ForEachWord(std::string_view text, F&& f) {
   end();
 }
 
-// Counts into scratch; `used` names the buckets that are not zero.
+// Counts words into scratch. `used` lists the buckets above zero.
 void Count(std::string_view text, std::size_t buckets, TextScratch& scratch) {
   scratch.counts.resize(buckets);
   scratch.used.clear();
@@ -114,7 +114,7 @@ absl::StatusOr<std::shared_ptr<const TextSketch>> TextSketch::Train(std::span<co
   const auto goes_on = [&](double share) { return !progress || progress(share); };
   const absl::Status stopped = absl::CancelledError("text sketch: training was stopped");
 
-  // Counts, then weights, row by row.
+  // Computes counts, then weights, row by row.
   const std::size_t n = std::min(texts.size(), options.max_texts);
   std::vector<Eigen::Triplet<float>> entries;
   std::vector<std::uint32_t> texts_with(options.buckets);
@@ -150,7 +150,7 @@ absl::StatusOr<std::shared_ptr<const TextSketch>> TextSketch::Train(std::span<co
   const auto buckets = static_cast<Eigen::Index>(options.buckets);
   Eigen::SparseMatrix<float, Eigen::RowMajor> x(static_cast<Eigen::Index>(n), buckets);
   x.setFromTriplets(entries.begin(), entries.end());
-  constexpr std::size_t kMore = 8;  // columns beyond those that are wanted make the subspace accurate
+  constexpr std::size_t kMore = 8;  // extra columns that make the subspace accurate
   const auto width = static_cast<Eigen::Index>(std::min(options.dimensions + kMore, n));
   Random random(options.seed);
   FloatMatrix start(buckets, width);
@@ -162,7 +162,7 @@ absl::StatusOr<std::shared_ptr<const TextSketch>> TextSketch::Train(std::span<co
     if (!goes_on(0.5 + 0.5 * i / (options.power_iterations + 1.0))) return stopped;
     range = Orthonormal(x * Orthonormal(x.transpose() * range));
   }
-  // Within the range: the eigenvectors of (Q'X)(Q'X)' are the left singular vectors.
+  // Within the range, the eigenvectors of (Q'X)(Q'X)' are the left singular vectors.
   const FloatMatrix small = x.transpose() * range;  // buckets x width
   const Eigen::SelfAdjointEigenSolver<FloatMatrix> solver(small.transpose() * small);
   sketch->vectors_.assign(options.buckets * options.dimensions, 0);
@@ -215,7 +215,7 @@ absl::StatusOr<std::shared_ptr<const TextSketch>> TextSketch::Load(std::string_v
   in->Get(sketch->vectors_);
   const std::size_t buckets = sketch->idf_.size(), places = sketch->vectors_.size();
   if (!in->done() || buckets == 0 || places % buckets != 0 || places / buckets != sketch->dimensions_) {
-    return absl::DataLossError("a text sketch was damaged: its parts do not fit");
+    return absl::DataLossError("a text sketch is invalid: its parts contradict each other");
   }
   return sketch;
 }

@@ -11,7 +11,7 @@ namespace {
 
 using Index = Eigen::Index;
 
-// The least squares over the columns in `used` alone, zero elsewhere.
+// Returns the least-squares solution over the columns in `used`, with zeros elsewhere.
 Eigen::VectorXd SolveOver(const Eigen::MatrixXd& a, const Eigen::VectorXd& b, const std::vector<Index>& used) {
   const Eigen::VectorXd part = a(Eigen::all, used).colPivHouseholderQr().solve(b);
   Eigen::VectorXd x = Eigen::VectorXd::Zero(a.cols());
@@ -23,9 +23,10 @@ Eigen::VectorXd SolveOver(const Eigen::MatrixXd& a, const Eigen::VectorXd& b, co
 Eigen::VectorXd ActiveSets(const Eigen::MatrixXd& a, const Eigen::VectorXd& b) {
   Eigen::VectorXd x = Eigen::VectorXd::Zero(a.cols());
   std::vector<Index> used;
-  std::vector<bool> barred(static_cast<std::size_t>(a.cols()));  // would turn negative at once: numerically used up
+  std::vector<bool> barred(
+      static_cast<std::size_t>(a.cols()));  // columns whose coefficient would be negative at once because of rounding
   const double least = 1e-12 * b.norm();
-  // The theory needs no bound; rounding could go round in circles.
+  // The theory needs no limit, but rounding errors could cause an endless loop.
   for (Index turn = 0; turn < 10 * a.cols() && static_cast<Index>(used.size()) < a.cols(); ++turn) {
     const Eigen::VectorXd gain = a.transpose() * (b - a * x);
     Index best = -1;
@@ -41,7 +42,7 @@ Eigen::VectorXd ActiveSets(const Eigen::MatrixXd& a, const Eigen::VectorXd& b) {
       barred[static_cast<std::size_t>(best)] = true;
       continue;
     }
-    // Goes towards the wish until a coefficient is zero, leaves its column out, and wishes anew.
+    // Moves towards the target until a coefficient is zero, removes its column, and computes a new target.
     while (!std::ranges::all_of(used, [&](Index i) { return wish(i) > 0; })) {
       double share = 1;
       Index first = used.front();
@@ -73,7 +74,7 @@ NonNegativeFit NonNegativeLeastSquares(std::span<const double> columns, std::spa
   const Eigen::Map<const Eigen::VectorXd> b(target.data(), rows);
   const Eigen::VectorXd lengths = a.colwise().norm();
 
-  // [A b] = Q R, and Q changes no distance: R's columns stand for A's, its last one for b.
+  // [A b] = Q R, and Q preserves distances. The columns of R replace A, and its last column replaces b.
   Eigen::MatrixXd both(rows, count + 1);
   for (Index i = 0; i < count; ++i) both.col(i) = a.col(i) / (lengths(i) > 0 ? lengths(i) : 1);
   both.col(count) = b;

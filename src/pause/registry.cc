@@ -9,10 +9,10 @@ template class Registry<AnyPause, const MemoryPace*>;
 PauseRegistry& Pauses() {
   static PauseRegistry policies = [] {
     PauseRegistry registry("pause policy");
-    registry.Add(KeepAll{}, "keeps the KV cache: right where tools are quick");
-    registry.Add(DropAll{}, "drops it and computes it again (vLLM)");
-    registry.Add(SwapAll{}, "swaps it to the host's memory");
-    registry.Add(LeastWaste{}, "keeps, drops or swaps by least waste, decided before the request runs (LAMPS)");
+    registry.Add(KeepAll{}, "keeps the KV blocks; best if tools are quick");
+    registry.Add(DropAll{}, "drops the KV blocks and recomputes them (vLLM)");
+    registry.Add(SwapAll{}, "swaps the KV blocks to host memory");
+    registry.Add(LeastWaste{}, "keeps, drops or swaps with the least waste, decided before the request runs (LAMPS)");
     return registry;
   }();
   return policies;

@@ -21,22 +21,20 @@ template class Registry<AnyPlacement>;
 PlacementRegistry& Placements() {
   static PlacementRegistry policies = [] {
     PlacementRegistry registry("placement");
-    registry.Add(CachedCost{},
-                 "the least delay for all: wait, uncached prefill, and what would go (takt's, for agents)");
-    registry.Add(ConfidenceSlack{}, "the most capable model that is not too slow right now (Chimera, algorithm 1)");
-    registry.Add(GainSlack{}, "the best score less the price of the work, which keeps models within a slack (takt's)");
-    registry.Add(LeastLoaded{}, "fewest requests, those that wait counted four times (vLLM's balancer)");
-    registry.Add(LeastOutstandingTokens{}, "fewest tokens of prompt and estimated output that are not done");
-    registry.Add(MinimumCompletionTime{},
-                 "the soonest expected end, by what calls were seen to take there (Ibarra and Kim)");
+    registry.Add(CachedCost{}, "the least total delay: wait, uncached prefill and evicted KV (takt's, for agents)");
+    registry.Add(ConfidenceSlack{}, "the most capable model within the current latency slack (Chimera, algorithm 1)");
+    registry.Add(GainSlack{}, "the best score minus a price for the work, which keeps models within a slack (takt's)");
+    registry.Add(LeastLoaded{}, "fewest requests, with waiting ones counted four times (vLLM's balancer)");
+    registry.Add(LeastOutstandingTokens{}, "fewest remaining tokens of prompts and estimated outputs");
+    registry.Add(MinimumCompletionTime{}, "the earliest expected end, by observed call times (Ibarra and Kim)");
     registry.Add(PrefixPlacement{}, "the most cached tokens");
-    registry.Add(RandomPlacement{}, "any, with equal chances");
+    registry.Add(RandomPlacement{}, "a random instance");
     registry.Add(RoundRobin{}, "each instance in turn");
-    registry.Add(SessionPlacement{}, "where the workflow's last turn went");
-    registry.Add(TimeSlotPacker{}, "the lowest peak of the KV memory that will be needed, by slots of time (Kairos)");
+    registry.Add(SessionPlacement{}, "the instance of the workflow's last turn");
+    registry.Add(TimeSlotPacker{}, "the lowest peak of predicted KV memory over slots of time (Kairos)");
     registry.Add(TokenReservation{},
-                 "room for the prompt and a learnt quantile of the agent's outputs, else the router's queue (takt's)");
-    registry.Add(WorkloadBalance{}, "speed against the work that stands before the call (HexGen-Flow, equation 4)");
+                 "capacity for the prompt and a learnt output quantile, or the router's queue (takt's)");
+    registry.Add(WorkloadBalance{}, "speed against the work queued before the call (HexGen-Flow, equation 4)");
     return registry;
   }();
   return policies;

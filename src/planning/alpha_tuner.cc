@@ -19,7 +19,7 @@
 namespace takt {
 namespace {
 
-// The quantile of the latencies of all workflows; one that did not complete counts as endless.
+// Returns the quantile of all workflows' latencies. A workflow that did not complete has infinite latency.
 double TailOf(const ReplayResult& result, double quantile) {
   std::vector<double> latencies;
   for (const WorkflowRecord& w : result.workflows) {
@@ -40,7 +40,7 @@ class Runs {
   }
 
   absl::Status Run(const ParallelFor& parallel) {
-    // In slices, so that progress is told on the caller's thread.
+    // Runs slices, so that progress is reported on the caller's thread.
     const std::size_t slice = search_.alphas.size();
     for (std::size_t done = 0; done < tails_.size(); done += slice) {
       if (progress_ && !progress_(static_cast<double>(done) / static_cast<double>(tails_.size()))) {
@@ -98,7 +98,7 @@ Workload Reshuffled(const Workload& workload, std::uint64_t seed) {
 
 absl::Status AlphaSearch::Validate() const {
   Faults faults;
-  faults.Expect(!alphas.empty(), "alphas", "empty", "must hold at least one");
+  faults.Expect(!alphas.empty(), "alphas", "empty", "expected at least one");
   for (std::size_t i = 0; i < alphas.size(); ++i) {
     faults.Expect(alphas[i] >= 0 && alphas[i] <= 1, "alphas", alphas[i], "must lie in 0 .. 1");
     faults.Expect(i == 0 || alphas[i] > alphas[i - 1], "alphas", alphas[i], "must be larger than the one before it");
@@ -134,7 +134,7 @@ absl::StatusOr<AlphaChoice> SearchAlpha(const AlphaSearch& search, const Paralle
   for (std::size_t a = 0; a < search.alphas.size(); ++a) {
     Moments worse;
     for (std::size_t s = 0; s < seeds; ++s) worse.Add(runs.Tail(a, s) - runs.Tail(best, s));
-    // One seed tells nothing of chance: then only what is no worse at all is as good.
+    // One seed cannot measure chance. Then only an alpha that is no worse at all counts as equal.
     AlphaPoint& point = choice.points[a];
     point.p_worse = seeds > 1 ? PairedTest(worse).p_greater : worse.mean() > 0 ? 0.0 : 1.0;
   }
@@ -142,14 +142,14 @@ absl::StatusOr<AlphaChoice> SearchAlpha(const AlphaSearch& search, const Paralle
       choice.points, [&](const AlphaPoint& p) { return p.alpha == choice.best || p.p_worse > search.noise_p; });
   choice.alpha = chosen->alpha;
   const AlphaPoint& least = choice.points[best];
-  choice.why =
-      choice.alpha == choice.best
-          ? fmt::format("alpha {} has the least p{:.0f} of {} replays each, {:.1f} s", choice.alpha,
-                        100 * search.quantile, seeds, least.mean)
-          : fmt::format(
-                "alpha {} ({:.1f} s at p{:.0f}) is not told apart from the best, {} ({:.1f} s), by {} replays "
-                "each (p = {:.2f})",
-                choice.alpha, chosen->mean, 100 * search.quantile, choice.best, least.mean, seeds, chosen->p_worse);
+  choice.why = choice.alpha == choice.best ? fmt::format("alpha {} has the least p{:.0f} of {} replays each, {:.1f} s",
+                                                         choice.alpha, 100 * search.quantile, seeds, least.mean)
+                                           : fmt::format(
+                                                 "alpha {} ({:.1f} s at p{:.0f}) is not significantly worse than the "
+                                                 "best, {} ({:.1f} s), over {} replays "
+                                                 "each (p = {:.2f})",
+                                                 choice.alpha, chosen->mean, 100 * search.quantile, choice.best,
+                                                 least.mean, seeds, chosen->p_worse);
   return choice;
 }
 
@@ -157,7 +157,7 @@ absl::StatusOr<AlphaChoice> SearchAlpha(const AlphaSearch& search, const Paralle
 
 absl::Status AlphaTunerOptions::Validate() const {
   Faults faults;
-  faults.Expect(window > Duration{0}, "window", ToSeconds(window), "must be longer than nothing [s]");
+  faults.Expect(window > Duration{0}, "window", ToSeconds(window), "must be above 0 [s]");
   faults.Expect(p >= 0 && p <= 1, "p", p, "must lie in 0 .. 1");
   faults.Expect(tail >= 0 && tail < 1, "tail", tail, "must lie in 0 .. 1, and below 1");
   faults.Expect(least >= 2, "least", least, "must be at least 2");
@@ -192,7 +192,7 @@ std::optional<AlphaSearch> AlphaTuner::Advance(TimePoint now) {
   if (!started_) started_ = true, window_end_ = After(now, options_.window);
   if (now < window_end_) return std::nullopt;
   AlphaDecision decision = EndWindow();
-  // Windows in which the host slept are one: there is nothing to tell them apart by.
+  // Windows during which the host slept become one, because nothing separates them.
   window_end_ = After(window_end_, Times(options_.window, Between(window_end_, now) / options_.window + 1));
   const bool worse = decision.p < options_.p;
   const bool search = worse && !searching_;
@@ -200,7 +200,7 @@ std::optional<AlphaSearch> AlphaTuner::Advance(TimePoint now) {
     decision.action = AlphaDecision::Action::kSearched;
     searching_ = true;
   } else if (worse) {
-    decision.why += "; a search is under way already";
+    decision.why += "; a search is already running";
   }
   std::optional<AlphaSearch> snapshot;
   if (search) snapshot = Snapshot();
@@ -221,8 +221,7 @@ AlphaDecision AlphaTuner::EndWindow() {
   if (!before_.empty()) d.tail_before = Quantile(std::span(both).first(before_.size()), 0.95);
   if (!latencies_.empty()) d.tail_now = Quantile(std::span(both).subspan(before_.size()), 0.95);
   if (d.before < options_.least || d.now < options_.least) {
-    d.why =
-        fmt::format("{} and {} workflows ended in two windows, {} are needed in each", d.before, d.now, options_.least);
+    d.why = fmt::format("{} and {} workflows ended in two windows; each needs {}", d.before, d.now, options_.least);
   } else {
     const double from = Quantile(both, options_.tail);
     const auto excess = [from](const std::vector<double>& latencies) {
@@ -232,7 +231,7 @@ AlphaDecision AlphaTuner::EndWindow() {
     };
     d.p = WelchTest(excess(latencies_), excess(before_)).p_greater;
     d.why = fmt::format("p95 of {:.1f} s after {:.1f} s: {} (p = {:.3g})", d.tail_now, d.tail_before,
-                        d.p < options_.p ? "worse" : "not worse beyond chance", d.p);
+                        d.p < options_.p ? "worse" : "not significantly worse", d.p);
   }
   before_ = std::exchange(latencies_, {});
   return d;
@@ -250,12 +249,12 @@ AlphaSearch AlphaTuner::Snapshot() const {
       CallDraft draft;
       draft.call = served.calls[c];
       draft.after = served.predecessors[c];
-      // Of a host's table of names; here a stage is its number.
+      // Stages index the host's table of names, so a stage becomes its number here.
       if (draft.call.stage > 0) draft.call.stage = builder.Name(fmt::format("{}", draft.call.stage));
       draft.call.agent = 0;
       drafts.push_back(std::move(draft));
     }
-    // One that cannot be is left out: its host has told it wrongly, and the others are as good.
+    // Skips invalid workflows. The host reported them wrongly, and the others are still valid.
     builder.Add(head, drafts).IgnoreError();
   }
   builder.Finish();

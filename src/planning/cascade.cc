@@ -23,7 +23,7 @@ void Expect(Faults& faults, bool fine, fmt::format_string<Args...> text, Args&&.
   if (!fine) faults.Add(fmt::format(text, std::forward<Args>(args)...));
 }
 
-// Thresholds of each model but the last.
+// Returns the thresholds of each model but the last.
 std::vector<std::vector<double>> GridsOf(const CascadeOptions& options, std::size_t models) {
   if (!options.grids.empty()) return options.grids;
   std::vector<double> grid = options.grid;
@@ -37,11 +37,11 @@ std::vector<std::vector<double>> GridsOf(const CascadeOptions& options, std::siz
 absl::Status ValidateGrids(const CascadeOptions& options, std::size_t models) {
   Faults faults;
   const std::vector<std::vector<double>> grids = GridsOf(options, models);
-  Expect(faults, grids.size() + 1 == models, "grids: {} grids for a cascade of {} models; each but the last has one",
-         grids.size(), models);
+  Expect(faults, grids.size() + 1 == models,
+         "grids: {} grids for a cascade of {} models; expected one for each model but the last", grids.size(), models);
   double routings = 1;
   for (std::size_t i = 0; i < grids.size(); ++i) {
-    Expect(faults, !grids[i].empty(), "thresholds of model {}: none", i + 1);
+    Expect(faults, !grids[i].empty(), "thresholds of model {}: empty; expected at least one", i + 1);
     for (std::size_t k = 0; k < grids[i].size(); ++k) {
       Expect(faults, std::isfinite(grids[i][k]), "thresholds of model {}: {} is not a number", i + 1, grids[i][k]);
       Expect(faults, k == 0 || !(grids[i][k] <= grids[i][k - 1]),
@@ -51,7 +51,7 @@ absl::Status ValidateGrids(const CascadeOptions& options, std::size_t models) {
     routings *= static_cast<double>(grids[i].size());
   }
   Expect(faults, routings <= static_cast<double>(kMostRoutings),
-         "grid: {:.0f} routings, more than {}: take a coarser grid", routings, kMostRoutings);
+         "grid: {:.0f} routings; expected at most {}, so use a coarser grid", routings, kMostRoutings);
   Expect(faults, options.latency_step > 1e-4 && options.latency_step <= 1,
          "latency_step is {}: must be above 1e-4, up to 1", options.latency_step);
   Expect(faults, options.simulated >= 0 && options.simulated <= 100'000'000,
@@ -59,7 +59,7 @@ absl::Status ValidateGrids(const CascadeOptions& options, std::size_t models) {
   return faults.ToStatus();
 }
 
-// What a prompt token and an output token cost in a batch of ordinary size, relative to each other.
+// Cost of a prompt token and of an output token in a batch of typical size, relative to each other.
 struct TokenCost {
   double prompt = 1, output = 1;
 };
@@ -93,9 +93,9 @@ double LatencyPenalised(double quality, double latency, double budget, double le
 
 absl::Status CascadeProblem::Validate() const {
   Faults faults;
-  Expect(faults, !models.empty(), "models: none");
-  Expect(faults, models.size() <= 16, "models: {}, more than 16", models.size());
-  Expect(faults, !sample.empty(), "sample: empty, so nothing is known of lengths and scores");
+  Expect(faults, !models.empty(), "models: empty; expected at least one");
+  Expect(faults, models.size() <= 16, "models: {}; expected at most 16", models.size());
+  Expect(faults, !sample.empty(), "sample: empty; expected requests with lengths and scores");
   Expect(faults, rate > 0 && rate <= 1e6, "rate is {}: must be positive, up to 1e6 requests/s", rate);
   Expect(faults, gpus >= 1 && gpus <= 65536, "gpus is {}: must be 1 to 65,536", gpus);
   Expect(faults, judge_s >= 0 && judge_s <= 1e6, "judge_s is {}: must be 0 to 1e6", judge_s);
@@ -103,7 +103,7 @@ absl::Status CascadeProblem::Validate() const {
          gpu_usd_per_hour);
   for (std::size_t i = 0; i < models.size(); ++i) {
     const ServedModel& m = models[i];
-    Expect(faults, !m.shapes.empty(), "model {} \"{}\": no shapes", i + 1, m.name);
+    Expect(faults, !m.shapes.empty(), "model {} \"{}\": no shapes; expected at least one", i + 1, m.name);
     Expect(faults, m.token_budget >= 1 && m.max_seqs >= 1,
            "model {} \"{}\": token_budget {} and max_seqs {} must be at least 1", i + 1, m.name, m.token_budget,
            m.max_seqs);
@@ -150,7 +150,7 @@ std::vector<CascadeArrival> DrawCascadeArrivals(std::size_t sample, double rate,
 
 namespace {
 
-// The requests of a run on their way through the cascade.
+// The requests of a run on their path through the cascade.
 class Way {
  public:
   Way(const CascadeProblem& problem, std::span<const double> thresholds, std::span<const CascadeArrival> arrivals)
@@ -161,13 +161,13 @@ class Way {
     Load();
   }
 
-  // What a mix makes of those that have come to the next model.
+  // Runs a mix of replicas on the requests that have reached the next model.
   MixRun Try(std::span<const ReplicaCount> replicas, double quantile) {
     ends_.assign(requests_.size(), 0);
     return SimulateMix(problem_.models[model_], replicas, requests_, ends_, quantile);
   }
 
-  // The same, and on to the model after it.
+  // The same, and then moves on to the next model.
   void Pass(std::span<const ReplicaCount> replicas, double quantile) {
     run_.models.push_back(Try(replicas, quantile));
     run_.shares.push_back(
@@ -193,7 +193,7 @@ class Way {
     if (judged) Load();
   }
 
-  // Once all models have been passed.
+  // Call it after the last model.
   CascadeRun Take(double quantile) {
     std::vector<double> counted(run_.latency.begin() + static_cast<std::ptrdiff_t>(arrivals_.size() / 4),
                                 run_.latency.end());
@@ -221,7 +221,7 @@ class Way {
   std::span<const CascadeArrival> arrivals_;
   std::size_t model_ = 0;
   std::vector<Visit> visits_;
-  std::vector<FastRequest> requests_;  // theirs, of the model
+  std::vector<FastRequest> requests_;  // requests of the model
   std::vector<double> ends_;
   CascadeRun run_;
 };
@@ -246,18 +246,18 @@ absl::StatusOr<CascadePlanner> CascadePlanner::Create(CascadeProblem problem, Ca
   for (std::size_t m = 0; m < lengths.size(); ++m) {
     for (const CascadeSample& s : problem.sample) lengths[m].push_back({s.prompt, s.outputs[m]});
   }
-  constexpr double kMeasuring = 0.9;  // of all work
+  constexpr double kMeasuring = 0.9;  // share of the total progress
   const Progress share = progress ? Progress([&](double done) { return progress(kMeasuring * done); }) : Progress{};
   absl::StatusOr<std::vector<ModelRates>> rates = MeasureRates(problem.models, lengths, options.rates, parallel, share);
   if (!rates.ok()) return rates.status();
   MixTable table(*rates, problem.gpus, options.latency_step);
   CascadePlanner planner(std::move(problem), std::move(options), *std::move(rates), std::move(table));
   planner.Enumerate();
-  if (progress && !progress(1)) return absl::CancelledError("stopped while planning");
+  if (progress && !progress(1)) return absl::CancelledError("planning was stopped");
   return planner;
 }
 
-// All routings that let different requests through, with their quality and the work that reaches each model.
+// Enumerates all routings that escalate different requests, with their quality and the work that reaches each model.
 void CascadePlanner::Enumerate() {
   const std::size_t models = problem_.models.size();
   const std::vector<CascadeSample>& sample = problem_.sample;
@@ -278,7 +278,7 @@ void CascadePlanner::Enumerate() {
   }
 
   std::vector<double> thresholds(models - 1), shares(models), works(models);
-  // Those in `reach` get to model m; `accepted` is the sum of the scores of the others.
+  // The requests in `reach` get to model m; `accepted` is the sum of the scores of the others.
   const auto descend = [&](const auto& self, std::size_t m, const std::vector<std::uint32_t>& reach,
                            double accepted) -> void {
     shares[m] = static_cast<double>(reach.size()) / all;
@@ -340,8 +340,8 @@ std::int32_t CascadePlanner::GpusOf(std::size_t routing, std::size_t level, doub
   return static_cast<std::int32_t>(std::min<std::int64_t>(sum, std::numeric_limits<std::int32_t>::max()));
 }
 
-// The least latency of the routing, as a level of the table: the threshold search of allocation.h, on all models' rows
-// at once.
+// Returns the least latency of the routing as a level of the table. Uses the threshold search of allocation.h on all
+// models' rows at once.
 std::size_t CascadePlanner::LevelOf(std::size_t routing, double rate) const {
   std::size_t low = 0, high = table_.latencies().size();
   while (low < high) {
@@ -367,7 +367,7 @@ std::vector<std::int32_t> CascadePlanner::Allocate(std::size_t routing, std::siz
   std::vector<std::int32_t> gpus(models);
   std::int32_t spare = table_.gpus();
   for (std::size_t m = 0; m < models; ++m) spare -= gpus[m] = table_.LeastGpus(m, level, rates[m]);
-  // What is left goes to the slowest that it makes faster, so that the second slowest is fast too, and so on.
+  // Remaining GPUs go to the slowest model that they make faster, then to the second slowest, and so on.
   std::vector<bool> settled(models);
   for (;;) {
     std::size_t slowest = models;
@@ -423,7 +423,7 @@ std::vector<std::vector<ReplicaCount>> CascadePlanner::Mixes(std::size_t model, 
   std::vector<std::vector<ReplicaCount>> mixes;
   const auto add = [&](std::vector<ReplicaCount> mix) {
     const double latency = table_.MixLatency(model, mix, rate);
-    if (!(latency < kInf)) return;  // a run that is not long enough would not show the queue that grows
+    if (!(latency < kInf)) return;  // a short run would not show the growing queue
     for (ReplicaCount& r : mix) {
       for (const ShapeRates& s : rates_[model].shapes) {
         if (s.shape == r.shape) r.rate = s.curve.LargestRate(latency);
@@ -441,7 +441,7 @@ std::vector<std::vector<ReplicaCount>> CascadePlanner::Mixes(std::size_t model, 
   return mixes;
 }
 
-// Long enough for queues to show: ten times the latency, but at most eight times as many as were asked for.
+// Runs long enough to show queues: ten times the latency, but at most eight times the requested number.
 std::vector<CascadeArrival> CascadePlanner::Arrivals(double rate, double latency) const {
   const auto least = static_cast<double>(options_.simulated);
   const auto requests = static_cast<std::int64_t>(std::clamp(rate * 10 * latency, least, 8 * least));
@@ -474,12 +474,12 @@ void CascadePlanner::Simulate(CascadePlan& plan, double rate) const {
   plan.simulated_quality = run.mean_quality;
 }
 
-// From the best routings by the tables that differ in whom they let through: GPUs move from model to model while the
+// Starts from the best routings by the tables that escalate different requests. Moves GPUs between models while the
 // path gets faster.
 CascadePlan CascadePlanner::FastestPath(std::span<const std::size_t> levels, const CascadeGoal& goal,
                                         double rate) const {
   constexpr std::size_t kRoutings = 12;
-  constexpr double kDiffer = 0.03;  // in the share that reaches some model
+  constexpr double kDiffer = 0.03;  // difference in the share that reaches a model
   constexpr std::int64_t kRequests = 3000;
   std::vector<std::size_t> order;
   for (std::size_t r = 0; r < routings(); ++r) {
@@ -557,7 +557,7 @@ absl::StatusOr<CascadePlan> CascadePlanner::PlanOf(std::size_t routing, double r
   const std::size_t level = LevelOf(routing, rate);
   if (level == table_.latencies().size()) {
     return absl::FailedPreconditionError(
-        fmt::format("{} GPUs do not serve {:.4g} requests/s by this routing", problem_.gpus, rate));
+        fmt::format("{} GPUs cannot serve {:.4g} requests/s with this routing", problem_.gpus, rate));
   }
   CascadePlan plan = Build(routing, Allocate(routing, level, rate), rate);
   Simulate(plan, rate);
@@ -570,14 +570,14 @@ absl::Status CascadeGoal::Validate() const {
   Expect(faults, !floor || std::isfinite(quality_floor), "quality_floor is {}: must be a number", quality_floor);
   Expect(faults, floor || (latency_budget > 0 && std::isfinite(latency_budget)),
          "latency_budget is {}: must be a positive number of seconds", latency_budget);
-  Expect(faults, floor || !end_to_end, "end_to_end: goes with a quality floor alone");
+  Expect(faults, floor || !end_to_end, "end_to_end: is unsupported without a quality floor");
   Expect(faults, penalty > 0, "penalty is {}: must be positive", penalty);
   return faults.ToStatus();
 }
 
 namespace {
 
-// What a goal makes of latency and quality.
+// Combines latency and quality into the value of a goal.
 class Objective {
  public:
   Objective(const CascadeGoal& goal, const CascadePlanner& planner, std::span<const std::size_t> levels)
@@ -612,7 +612,7 @@ absl::StatusOr<CascadePlan> CascadePlanner::Plan(const CascadeGoal& goal, double
   const std::span<const double> latencies = table_.latencies();
   std::size_t best = routings();
   double least = kInf;
-  // Of equals the better quality, then the lower latency, then the fewer GPUs.
+  // Ties go to the better quality, then the lower latency, then fewer GPUs.
   const auto better = [&](std::size_t r, double value) {
     if (value != least) return value < least;
     if (quality_[r] != quality_[best]) return quality_[r] > quality_[best];
@@ -659,7 +659,7 @@ absl::StatusOr<CascadePlan> CascadePlanner::Alternate(const CascadeGoal& goal, d
   std::size_t best = routing;
   double least = objective(latencies[levels[routing]], quality_[routing]);
   int rounds = 0;
-  std::vector<std::vector<double>> serves(models);  // by level: what the replicas of a model serve
+  std::vector<std::vector<double>> serves(models);  // by level: requests/s that a model's replicas serve
   for (int unchanged = 0; unchanged < stable; ++rounds) {
     const CascadePlan plan = Build(routing, Allocate(routing, levels[routing], rate), rate);
     for (std::size_t m = 0; m < models; ++m) {
@@ -693,7 +693,7 @@ absl::StatusOr<CascadePlan> CascadePlanner::Alternate(const CascadeGoal& goal, d
     if (value < least) least = value, best = routing, unchanged = 0;
   }
   if (!(least < kInf)) {
-    return absl::FailedPreconditionError("the alternation has found no routing that the goal allows");
+    return absl::FailedPreconditionError("the alternation found no routing that the goal allows");
   }
   CascadePlan plan = Build(best, Allocate(best, levels[best], rate), rate);
   plan.objective = least;
@@ -746,15 +746,15 @@ double CascadePlanner::SustainableRate(double quality_floor) const {
   return best;
 }
 
-// There is no plan: which constraint forbids it, and how much is missing.
+// Returns why there is no plan: the violated constraint and the missing amount.
 absl::Status CascadePlanner::WhyNone(const CascadeGoal& goal, double rate) const {
   const bool floor = goal.kind == CascadeGoal::Kind::kQualityFloor;
   const double quality = floor ? goal.quality_floor : -kInf;
   if (const double best = best_quality(); floor && best < quality) {
-    return absl::FailedPreconditionError(fmt::format(
-        "quality: no routing reaches {:.4g}; the best of {} has {:.4g}, so {:.4g} are missing (all on \"{}\": "
-        "{:.4g})",
-        quality, routings(), best, quality - best, problem_.models.back().name, utopia_));
+    return absl::FailedPreconditionError(
+        fmt::format("quality: no routing reaches {:.4g}; the best of {} has {:.4g}, {:.4g} too little (all on \"{}\": "
+                    "{:.4g})",
+                    quality, routings(), best, quality - best, problem_.models.back().name, utopia_));
   }
   const double most = SustainableRate(quality);
   const std::string wish = floor ? fmt::format(" at a quality of {:.4g}", quality) : "";
@@ -767,8 +767,8 @@ absl::Status CascadePlanner::WhyNone(const CascadeGoal& goal, double rate) const
         fmt::format("latency: the least p95 of any routing is {:.4g} s, {:.4g} s above the budget of {:.4g} s", least,
                     least - goal.latency_budget, goal.latency_budget));
   }
-  // What every plan must have, by the routing that asks for least: GPUs for one replica of each model that is reached,
-  // and for the work, were GPUs divisible.
+  // Lower bound for every plan, by the routing with the least demand: one replica of each reached model, and enough
+  // GPUs for the work if GPUs were divisible.
   double least = kInf;
   for (std::size_t r = 0; r < routings(); ++r) {
     if (quality_[r] < quality) continue;
@@ -785,10 +785,10 @@ absl::Status CascadePlanner::WhyNone(const CascadeGoal& goal, double rate) const
     }
     least = std::min(least, gpus);
   }
-  return absl::FailedPreconditionError(fmt::format(
-      "GPUs: {} serve at most {:.4g} of the {:.4g} requests/s{}, {:.4g} requests/s are missing; it takes at "
-      "least {:.0f} GPUs",
-      problem_.gpus, most, rate, wish, rate - most, std::max(std::ceil(least), problem_.gpus + 1.0)));
+  return absl::FailedPreconditionError(
+      fmt::format("GPUs: {} serve at most {:.4g} of the {:.4g} requests/s{}, {:.4g} requests/s too few; it takes at "
+                  "least {:.0f} GPUs",
+                  problem_.gpus, most, rate, wish, rate - most, std::max(std::ceil(least), problem_.gpus + 1.0)));
 }
 
 }  // namespace takt

@@ -1,4 +1,4 @@
-// COIN-OR's branch and cut, by its C++ interface.
+// Solver by COIN-OR's branch and cut, through its C++ interface.
 #include <cmath>
 #include <cstddef>
 #include <functional>
@@ -79,8 +79,8 @@ class Cbc final : public MilpSolver {
     cbc.setMaximumNodes(static_cast<int>(limits.nodes < 2'000'000'000 ? limits.nodes : 2'000'000'000));
     cbc.setAllowableFractionGap(limits.relative_gap);
     cbc.setAllowableGap(1e-9);
-    // Cuts and heuristics. Its preprocessing stays off: where that removes every column (2.10.8, one column and one
-    // row), what comes back is the relaxation's optimum.
+    // Uses cuts and heuristics without preprocessing. If preprocessing removes every column (2.10.8, one column and one
+    // row), Cbc returns the optimum of the relaxation.
     CbcStrategyDefault strategy;
     cbc.setStrategy(strategy);
     Watch watch(limits.go_on);
@@ -100,7 +100,7 @@ class Cbc final : public MilpSolver {
       solution.values.assign(best, best + model.columns.size());
     }
     const bool stopped = cbc.status() == 1 || cbc.status() == 5;
-    if (cbc.isAbandoned()) return absl::InternalError("cbc gave up: numerical difficulties");
+    if (cbc.isAbandoned()) return absl::InternalError("cbc failed: numerical difficulties");
     if (cbc.isProvenInfeasible() && solution.values.empty() && !stopped) return solution;
     solution.status = stopped || solution.values.empty() ? MilpStatus::kLimit : MilpStatus::kOptimal;
     return solution;

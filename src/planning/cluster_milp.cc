@@ -21,7 +21,7 @@ std::size_t At(int i) { return static_cast<std::size_t>(i); }
 
 // ---- servers --------------------------------------------------------------------------------------------------
 
-// The tp sizes of a class, ascending.
+// Returns the tp sizes of a class, ascending.
 std::vector<int> SizesOn(const ClusterProblem& problem, int gpu_class) {
   std::set<int> sizes;
   for (const ReplicaType& r : problem.types) {
@@ -39,11 +39,11 @@ bool CountingIsExact(const std::vector<int>& sizes, const GpuClass& gpu_class) {
 
 using Pattern = std::vector<int>;  // groups of each size
 
-// All to which no group can be added, by sizes ascending; none at all where no size fits.
+// Adds all patterns that have no room for another group, with sizes ascending. Adds none if no size fits.
 void AddPatterns(const std::vector<int>& sizes, std::size_t from, int free, Pattern& made, std::vector<Pattern>& all) {
   if (all.size() > kMostPatterns) return;
   if (from == 0) {
-    // The smallest size fills what is left.
+    // The smallest size fills the rest.
     made[0] = free / sizes[0];
     if (std::ranges::any_of(made, [](int n) { return n > 0; })) all.push_back(made);
     return;
@@ -76,7 +76,7 @@ double PriceOf(const ClusterProblem& problem, const ReplicaType& r) {
 
 constexpr int kNone = -1;
 
-// Which columns stand for what.
+// Meaning of the model's columns.
 struct Columns {
   struct Servers {
     int column = 0;
@@ -88,21 +88,23 @@ struct Columns {
     ClusterLimit limit;
     std::string name;
     int column = 0;
-    double unit = 1;  // of what is missing, per unit of the column
+    double unit = 1;  // amount missing per unit of the column
   };
   std::vector<int> replicas;  // by type
-  std::vector<int> routing;   // by routing: its share, or of a mixture at most throughput its factor; kNone: beaten
-  std::vector<int> factor;    // by routing, at most throughput
+  std::vector<int>
+      routing;  // by routing: its share, or its factor in a mixture at maximum throughput; kNone: dominated
+  std::vector<int> factor;  // by routing, at maximum throughput
   std::vector<Servers> servers;
   std::vector<Slack> slacks;
 };
 
-// Which routings no other beats: with no higher rate for any model and, where it counts, no lower quality.
+// Finds the routings that no other dominates. A dominating routing has no higher rate for any model and, if quality
+// counts, no lower quality.
 std::vector<bool> Unbeaten(const ClusterProblem& problem, bool quality_is_loose) {
   const std::vector<RoutingChoice>& all = problem.routings;
   const bool has_floor = problem.min_quality > -kUnlimited;
   const bool counts = has_floor && (problem.mixed || quality_is_loose);
-  std::vector<std::size_t> order;  // so that only earlier ones can beat, and of equals the best quality comes first
+  std::vector<std::size_t> order;  // only earlier ones can dominate; ties have the best quality first
   for (std::size_t j = 0; j < all.size(); ++j) {
     if (counts || !has_floor || all[j].quality >= problem.min_quality) order.push_back(j);
   }
@@ -126,7 +128,7 @@ std::vector<bool> Unbeaten(const ClusterProblem& problem, bool quality_is_loose)
 
 class Builder {
  public:
-  // `loose`: the limits that may be broken at a cost, which is then all that the model minimises.
+  // `loose`: limits that may be violated at a cost. The model then minimises only this cost.
   Builder(const ClusterProblem& problem, ServerModel servers, std::vector<ClusterLimit> loose)
       : problem_(problem),
         servers_(servers),
@@ -153,7 +155,7 @@ class Builder {
   bool most_throughput() const { return problem_.goal == ClusterGoal::kMostThroughput; }
   bool shares_are_factors() const { return most_throughput() && problem_.mixed; }
 
-  // A term that lets `row` be broken where `limit` is loose. Several limits together are weighed by `scale`.
+  // Adds a term that allows a violation of `row` if `limit` is loose. `scale` weighs several limits against each other.
   void Loosen(MilpRow& row, ClusterLimit limit, std::string name, double per_unit, double scale, bool whole = false) {
     if (std::ranges::find(loose_, limit) == loose_.end()) return;
     const double unit = std::abs(per_unit);
@@ -164,7 +166,7 @@ class Builder {
     columns.slacks.push_back({limit, std::move(name), column, unit});
   }
 
-  // The most replicas of a type that its class could hold.
+  // Returns the most replicas of a type that its class can hold.
   int Most(const ReplicaType& r) const {
     const bool more_gpus = std::ranges::find(loose_, ClusterLimit::kGpus) != loose_.end();
     const int held = more_gpus ? 1'000'000 : GpusOf(problem_.classes[At(r.gpu_class)]) / (r.tp * r.pp);
@@ -187,7 +189,7 @@ class Builder {
     }
   }
 
-  // No routing can have a factor above this.
+  // Returns an upper bound on the factor of a routing.
   double FactorBound(const RoutingChoice& routing) const {
     double bound = kUnlimited;
     for (std::size_t i = 0; i < problem_.models.size(); ++i) {
@@ -275,7 +277,7 @@ class Builder {
     }
   }
 
-  // What the routing columns that reach a model can sum to.
+  // Returns an upper bound on the sum of the routing columns that reach a model.
   double ReachBound(std::size_t model_index) const {
     if (!shares_are_factors()) return 1;
     double sum = 0;
@@ -335,7 +337,7 @@ class Builder {
       model.AddRow(std::move(gpus));
       return absl::OkStatus();
     }
-    std::vector<MilpRow> held;  // by size: groups of it, less the places that patterns give it
+    std::vector<MilpRow> held;  // by size: its groups minus the places in patterns
     for (const int size : sizes) held.push_back({.name = fmt::format("groups_{}_{}", k, size), .upper = 0});
     for (std::size_t r = 0; r < problem_.types.size(); ++r) {
       const ReplicaType& type = problem_.types[r];
@@ -349,7 +351,7 @@ class Builder {
       for (Pattern& pattern : PatternsOf(sizes, group.gpus)) {
         if (columns.servers.size() >= kMostPatterns) {
           return absl::InvalidArgumentError(
-              fmt::format("{}: more than {} ways to fill a server", gpu_class.name, kMostPatterns));
+              fmt::format("{}: too many ways to fill a server; expected at most {}", gpu_class.name, kMostPatterns));
         }
         const int y =
             model.AddColumn({.name = fmt::format("y_{}_{}_{}", k, g, columns.servers.size()), .integer = true});
@@ -377,7 +379,7 @@ class Builder {
   std::vector<bool> unbeaten_;
 };
 
-// ---- back to a plan -------------------------------------------------------------------------------------------
+// ---- from columns to a plan -----------------------------------------------------------------------------------
 
 double RateOf(const ClusterProblem& problem, const ClusterPlan& plan, std::size_t model) {
   double rate = 0;
@@ -395,11 +397,11 @@ double SustainedBy(const ClusterProblem& problem, const ClusterPlan& plan, std::
   return rate;
 }
 
-// The places of a server, one per tp group; of servers without a pattern, first fit decides.
+// Places of a server, one per tp group. Servers without a pattern are filled by first fit.
 struct Server {
   int gpu_class = 0;
   int free = 0;
-  Pattern places = {};  // by size of its class; empty: none prescribed
+  Pattern places = {};  // by size of its class; empty: no pattern
 };
 
 std::vector<Server> ServersOf(const ClusterProblem& problem, const Columns& columns, const MilpSolution& solution) {
@@ -420,7 +422,7 @@ std::vector<Server> ServersOf(const ClusterProblem& problem, const Columns& colu
   return servers;
 }
 
-// False where there is no place.
+// Returns false if there is no place.
 bool Put(int tp, const std::vector<int>& sizes, Server& server) {
   if (server.free < tp) return false;
   if (!server.places.empty()) {
@@ -443,7 +445,7 @@ void PlaceGroups(const ClusterProblem& problem, std::vector<Server> servers, Clu
       for (int stage = 0; stage < type.pp; ++stage) {
         const auto at = std::ranges::find_if(
             servers, [&](Server& server) { return server.gpu_class == type.gpu_class && Put(type.tp, sizes, server); });
-        if (at == servers.end()) return;  // the model allows none such; CheckClusterPlan would tell
+        if (at == servers.end()) return;  // the model excludes this, and CheckClusterPlan would report it
         plan.groups.push_back({r, replica, stage, static_cast<int>(at - servers.begin())});
       }
     }
@@ -485,9 +487,9 @@ ClusterPlan Decode(const ClusterProblem& problem, const Columns& columns, const 
   return plan;
 }
 
-// ---- what is missing ------------------------------------------------------------------------------------------
+// ---- shortages ------------------------------------------------------------------------------------------------
 
-// Empty: even with these limits loose there is no plan, or none was found.
+// Returns the shortages. Empty if there is no plan even with these limits loose, or none was found.
 absl::StatusOr<std::vector<Shortage>> MissingOf(const ClusterProblem& problem, std::vector<ClusterLimit> loose,
                                                 const MilpSolver& solver, const MilpLimits& limits,
                                                 ServerModel servers) {
@@ -544,11 +546,11 @@ absl::Status ClusterProblem::Validate() const {
       expect(s.servers >= 0 && s.gpus >= 1 && s.gpus <= 1024, k.name, "servers must be 0 or more, of 1 to 1024 GPUs");
       gpus += std::int64_t{s.servers} * s.gpus;
     }
-    expect(gpus <= 1'000'000, k.name, "more than a million GPUs");
+    expect(gpus <= 1'000'000, k.name, "at most a million GPUs are supported");
   }
   for (const ReplicaType& r : types) {
-    expect(within(r.model, models.size()), r.name, "there is no such model");
-    expect(within(r.gpu_class, classes.size()), r.name, "there is no such class of GPUs");
+    expect(within(r.model, models.size()), r.name, "the model is unknown");
+    expect(within(r.gpu_class, classes.size()), r.name, "the class of GPUs is unknown");
     expect(r.tp >= 1 && r.tp <= 1024 && r.pp >= 1 && r.pp <= 1024, r.name, "tp and pp must be 1 to 1024");
     expect(finite(r.rate), r.name, "the rate must not be negative");
     expect(r.most >= 0 && r.current >= 0 && r.max_change >= 0, r.name,
@@ -556,11 +558,11 @@ absl::Status ClusterProblem::Validate() const {
     expect(finite(r.move_cost), r.name, "the move cost must not be negative");
   }
   for (const RoutingChoice& j : routings) {
-    expect(j.rates.size() == models.size(), j.name, "one rate per model");
+    expect(j.rates.size() == models.size(), j.name, "rates must have one entry per model");
     expect(std::ranges::all_of(j.rates, finite), j.name, "rates must not be negative");
     expect(std::isfinite(j.quality), j.name, "the quality must be finite");
     expect(goal != ClusterGoal::kMostThroughput || std::ranges::any_of(j.rates, [](double x) { return x > 0; }), j.name,
-           "the factor on rates that are all zero has no limit");
+           "rates must not all be zero at maximum throughput");
   }
   expect(min_quality < kUnlimited, "min_quality", "must be a number");
   expect(budget >= 0, "budget", "must not be negative");
@@ -601,7 +603,7 @@ absl::Status CheckClusterPlan(const ClusterProblem& problem, const ClusterPlan& 
   };
   const auto at_most = [](double a, double b) { return a <= b + kTolerance * std::max(1.0, std::abs(b)); };
   if (plan.replicas.size() != problem.types.size() || plan.routing.size() != problem.routings.size()) {
-    return absl::FailedPreconditionError("one number per type and one share per routing");
+    return absl::FailedPreconditionError("the plan must have one number per type and one share per routing");
   }
   double cost = 0, move_cost = 0, quality = 0, shares = 0;
   std::vector<int> replicas(problem.models.size());
@@ -645,12 +647,12 @@ absl::Status CheckClusterPlan(const ClusterProblem& problem, const ClusterPlan& 
     const bool known = g.type >= 0 && At(g.type) < problem.types.size() && g.server >= 0 &&
                        At(g.server) < servers.size() && g.replica >= 0 && g.replica < plan.replicas[At(g.type)] &&
                        g.stage >= 0 && g.stage < problem.types[At(g.type)].pp;
-    expect(known && placed.insert({g.type, g.replica, g.stage}).second, "a group that is none, or placed twice", "");
+    expect(known && placed.insert({g.type, g.replica, g.stage}).second, "an unknown or repeated group", "");
     if (!known) continue;
     OnServer& server = servers[At(g.server)];
     const ReplicaType& type = problem.types[At(g.type)];
     server.free -= type.tp;
-    expect(server.free >= 0 && server.gpu_class == At(type.gpu_class), "a server that does not hold it", type.name);
+    expect(server.free >= 0 && server.gpu_class == At(type.gpu_class), "a server without room", type.name);
   }
   std::size_t groups = 0;
   for (std::size_t r = 0; r < problem.types.size(); ++r) groups += At(plan.replicas[r] * problem.types[r].pp);

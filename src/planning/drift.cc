@@ -14,7 +14,7 @@
 namespace takt {
 namespace {
 
-constexpr std::size_t kScoresPerWindow = 4096;  // of a model; more would tell nothing more
+constexpr std::size_t kScoresPerWindow = 4096;  // limit per model; more scores would add no information
 
 double Sum(std::span<const double> values) { return std::accumulate(values.begin(), values.end(), 0.0); }
 
@@ -22,7 +22,7 @@ double Mean(std::span<const double> values) {
   return values.empty() ? 0 : Sum(values) / static_cast<double>(values.size());
 }
 
-// Squared coefficient of variation; 1, as of a Poisson process, where there is too little to tell.
+// Squared coefficient of variation. Returns 1, as for a Poisson process, if there are too few values.
 double SquaredVariation(std::span<const double> values) {
   const double mean = Mean(values);
   if (values.size() < 10 || !(mean > 0)) return 1;
@@ -31,7 +31,7 @@ double SquaredVariation(std::span<const double> values) {
   return squares / static_cast<double>(values.size() - 1) / (mean * mean);
 }
 
-// Two-sided: is the mean gap another?
+// Two-sided test: did the mean gap change?
 double GapsP(const WorkloadSample& before, const WorkloadSample& after) {
   const auto m = static_cast<double>(before.gaps.size());
   const double mean = Mean(before.gaps);
@@ -41,7 +41,7 @@ double GapsP(const WorkloadSample& before, const WorkloadSample& after) {
   if (!std::isfinite(span)) return 1;
   const auto tail = [&](double n) { return FisherTail(span / n / mean, 2 * n / variation, 2 * m / variation); };
   const auto n = static_cast<double>(after.gaps.size());
-  // While a gap is open, what is known of it is that it is longer: one more arrival would have come later yet.
+  // An open gap is only known to be longer, so the test counts one more arrival later.
   const double slower = span > 0 ? tail(after.open_s > 0 ? n + 1 : n) : 1;
   const double faster = n > 0 ? 1 - tail(n) : 1;
   return std::min(1.0, 2 * std::min(slower, faster));
@@ -53,12 +53,12 @@ std::vector<double> Sorted(std::vector<double> values) {
   return values;
 }
 
-// Of ascending values. Two tests, two chances to be wrong.
+// Tests ascending values twice, and corrects for two tests.
 double ValuesP(std::span<const double> before, std::span<const double> after) {
   return std::min(1.0, 2 * std::min(RankSumTest(after, before).p, KolmogorovSmirnovTest(after, before).p));
 }
 
-// What tests of values look at: prompts, outputs, scores by model. Null: there are none of these.
+// Returns the values to test: prompts, outputs, or scores by model. Null if there are none.
 const std::vector<double>* ValuesOf(const WorkloadSample& sample, std::size_t i) {
   if (i == 0) return &sample.prompts;
   if (i == 1) return &sample.outputs;
@@ -103,7 +103,7 @@ DriftReport DetectDrift(const WorkloadSample& reference, std::span<const Workloa
   const std::size_t values = 2 + reference.scores.size();
   int spans = 0;
   for (int windows = 1; windows <= options.most_windows; windows *= 2) ++spans;
-  report.tests = static_cast<int>(1 + values) * spans;  // also those for which there is too little yet
+  report.tests = static_cast<int>(1 + values) * spans;  // also counts tests with too few values so far
   report.threshold = options.false_alarms / report.tests;
 
   std::vector<std::vector<double>> before;  // ascending
@@ -150,8 +150,8 @@ DriftReport DriftMonitor::Add(WorkloadSample window) {
   recent_.push_back(std::move(window));
   DriftReport report = DetectDrift(reference_, recent_, options_);
   if (report.drifted) return report;
-  // What has been looked at in all spans is old enough to be no drift that has just begun. Until there is something to
-  // compare with, a window joins at once.
+  // Windows that were tested in all spans are old enough to join the reference, because they cannot hold a new drift.
+  // Until there is a reference, a window joins at once.
   const bool first = reference_.requests() < options_.requests;
   if (first || std::cmp_greater_equal(recent_.size(), options_.most_windows)) {
     if (reference_.requests() < options_.reference_requests) reference_.Merge(recent_.front());
@@ -237,7 +237,7 @@ WorkloadSample DriftSampler::Take(TimePoint now) {
   }
   window.scores = scores_;
   window.scores_missing = scores_missing_;
-  // The next multiple; windows that nobody took are left out.
+  // The next multiple; missed windows are skipped.
   TimePoint next = begun_ ? After(begin_, period_) : now;
   if (next < now) next = After(next, Times(period_, Between(next, now) / period_));
   Begin(next);

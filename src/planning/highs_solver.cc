@@ -1,4 +1,4 @@
-// HiGHS, by its C++ interface.
+// Solver by HiGHS, through its C++ interface.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -52,17 +52,18 @@ class HighsSolver final : public MilpSolver {
     highs.setOptionValue("mip_max_nodes", static_cast<HighsInt>(std::min<std::int64_t>(limits.nodes, kHighsIInf)));
     highs.setOptionValue("mip_rel_gap", limits.relative_gap);
     if (limits.go_on) {
-      // The types of what a callback is given were renamed between its versions.
+      // The types of the callback's parameters were renamed between HiGHS versions.
       highs.setCallback(
           [&limits](int, const auto&, const auto*, auto* in, void*) { in->user_interrupt = !limits.go_on(); });
       highs.startCallback(kCallbackMipInterrupt);
     }
     if (highs.passModel(LpOf(model)) == HighsStatus::kError || highs.run() == HighsStatus::kError) {
-      return absl::InternalError("highs gave up");
+      return absl::InternalError("highs failed");
     }
-    if (highs.getModelStatus() == HighsModelStatus::kUnboundedOrInfeasible) {  // presolve alone cannot tell
+    if (highs.getModelStatus() ==
+        HighsModelStatus::kUnboundedOrInfeasible) {  // presolve alone cannot distinguish the two
       highs.setOptionValue("presolve", "off");
-      if (highs.run() == HighsStatus::kError) return absl::InternalError("highs gave up");
+      if (highs.run() == HighsStatus::kError) return absl::InternalError("highs failed");
     }
     MilpSolution solution;
     const HighsInfo& info = highs.getInfo();
@@ -75,7 +76,7 @@ class HighsSolver final : public MilpSolver {
         solution = {};
         solution.status = MilpStatus::kUnbounded;
         return solution;
-      default: solution.status = MilpStatus::kLimit;  // time, nodes, told to stop
+      default: solution.status = MilpStatus::kLimit;  // time or nodes ran out, or the caller stopped it
     }
     const bool is_mip = info.mip_node_count >= 0;
     solution.bound = is_mip                                    ? info.mip_dual_bound

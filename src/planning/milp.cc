@@ -21,14 +21,14 @@ namespace takt {
 namespace {
 
 constexpr std::string_view kObjective = "objective";
-constexpr double kTolerance = 1e-5;  // solvers hold rows and integrality to 1e-6
+constexpr double kTolerance = 1e-5;  // solvers satisfy rows and integrality to 1e-6
 
 bool MpsName(std::string_view name) {
   return !name.empty() && name.size() <= 255 && name[0] != '$' && name[0] != '*' &&
          std::ranges::all_of(name, [](char c) { return c > ' ' && c < '\x7f'; });
 }
 
-// "kind index (name): wish"
+// Adds a fault "kind index (name): wish".
 void Expect(Faults& faults, bool fine, const char* kind, std::size_t index, std::string_view name, const char* wish) {
   if (!fine) faults.Add(fmt::format("{} {} ({}): {}", kind, index, name, wish));
 }
@@ -37,7 +37,7 @@ bool Bounds(double lower, double upper) {
   return lower <= upper && lower < kUnlimited && upper > -kUnlimited;  // false for NaN too
 }
 
-// The type of a row in the ROWS section; ranges count as L.
+// The type of a row in the ROWS section. Ranges have type L.
 char KindOf(const MilpRow& row) {
   if (row.lower == row.upper) return 'E';
   if (row.upper < kUnlimited) return 'L';
@@ -103,19 +103,19 @@ absl::Status MilpModel::Validate() const {
     Expect(faults, MpsName(c.name), "column", i, c.name, "the name must be printable ASCII without blanks");
     Expect(faults, names.insert(c.name).second, "column", i, c.name, "the name occurs twice");
     Expect(faults, std::isfinite(c.cost), "column", i, c.name, "the cost must be finite");
-    Expect(faults, Bounds(c.lower, c.upper), "column", i, c.name, "the bounds cross, or are no numbers");
+    Expect(faults, Bounds(c.lower, c.upper), "column", i, c.name, "the bounds must be ordered numbers");
   }
   names.clear();
-  std::vector<std::size_t> last_row(columns.size(), rows.size());  // that had a term of the column
+  std::vector<std::size_t> last_row(columns.size(), rows.size());  // last row with a term of the column
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const MilpRow& row = rows[i];
     Expect(faults, MpsName(row.name), "row", i, row.name, "the name must be printable ASCII without blanks");
-    Expect(faults, row.name != kObjective, "row", i, row.name, "the name is that of the cost");
+    Expect(faults, row.name != kObjective, "row", i, row.name, "the name is reserved for the cost");
     Expect(faults, names.insert(row.name).second, "row", i, row.name, "the name occurs twice");
-    Expect(faults, Bounds(row.lower, row.upper), "row", i, row.name, "the bounds cross, or are no numbers");
+    Expect(faults, Bounds(row.lower, row.upper), "row", i, row.name, "the bounds must be ordered numbers");
     for (const MilpTerm& term : row.terms) {
       const bool known = term.column >= 0 && static_cast<std::size_t>(term.column) < columns.size();
-      Expect(faults, known, "row", i, row.name, "a term names no column");
+      Expect(faults, known, "row", i, row.name, "the column of a term is unknown");
       Expect(faults, std::isfinite(term.coefficient), "row", i, row.name, "a coefficient must be finite");
       if (!known) continue;
       std::size_t& last = last_row[static_cast<std::size_t>(term.column)];
@@ -132,7 +132,7 @@ std::string ToFreeMps(const MilpModel& model) {
     if (KindOf(row) != 'N') mps += fmt::format(" {} {}\n", KindOf(row), row.name);
   }
 
-  // MPS goes column by column.
+  // MPS lists entries by column.
   std::vector<std::vector<std::pair<std::size_t, double>>> entries(model.columns.size());
   for (std::size_t i = 0; i < model.rows.size(); ++i) {
     if (KindOf(model.rows[i]) == 'N') continue;
@@ -151,7 +151,7 @@ std::string ToFreeMps(const MilpModel& model) {
   for (std::size_t i = 0; i < model.columns.size(); ++i) {
     const MilpColumn& c = model.columns[i];
     mark(c.integer);
-    // A column exists by its first entry, so that of the cost is written even where it is zero.
+    // A column must have an entry, so its cost is written even if it is zero.
     mps += fmt::format(" {} {} {}\n", c.name, kObjective, c.cost);
     for (const auto& [row, value] : entries[i]) {
       mps += fmt::format(" {} {} {}\n", c.name, model.rows[row].name, value);
@@ -203,7 +203,7 @@ absl::StatusOr<MilpSolution> MilpSolver::Solve(const MilpModel& model, const Mil
     value = std::clamp(value, c.lower, c.upper) + 0.0;  // no negative zero
   }
   if (const double violation = model.Violation(solution->values); !(violation <= kTolerance)) {
-    return absl::InternalError(fmt::format("{}'s values break the model by {}", name(), violation));
+    return absl::InternalError(fmt::format("{}'s values violate the model by {}", name(), violation));
   }
   solution->objective = model.Cost(solution->values);
   solution->bound = std::min(solution->bound, solution->objective);
@@ -225,7 +225,7 @@ absl::StatusOr<std::unique_ptr<const MilpSolver>> MakeMilpSolver(std::string_vie
         fmt::format("{}{} ({})", known.empty() ? "" : ", ", info.name, info.built_in ? "built in" : "not built in");
     if (info.name != name && !(name.empty() && info.built_in)) continue;
     if (!info.built_in) {
-      return absl::UnimplementedError(fmt::format("solver {} is not built in: {}", info.name, info.text));
+      return absl::UnimplementedError(fmt::format("solver {} is not built in; it is {}", info.name, info.text));
     }
 #if TAKT_HAS_CBC
     if (info.name == "cbc") return internal::MakeCbc();
@@ -234,8 +234,9 @@ absl::StatusOr<std::unique_ptr<const MilpSolver>> MakeMilpSolver(std::string_vie
     if (info.name == "highs") return internal::MakeHighs();
 #endif
   }
-  if (name.empty()) return absl::UnimplementedError("no solver of integer programs is built in; there are " + known);
-  return absl::NotFoundError(fmt::format("no solver {}; there are {}", name, known));
+  if (name.empty())
+    return absl::UnimplementedError("no solver of integer programs is built in; takt supports " + known);
+  return absl::NotFoundError(fmt::format("solver {} is unknown; expected one of {}", name, known));
 }
 
 }  // namespace takt

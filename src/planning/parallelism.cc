@@ -29,7 +29,7 @@ PreparedCostModel Prepare(const ServedModel& model, const Profile& profile) {
                            std::clamp(model.max_seqs, 1, 1 << 14));
 }
 
-// What all curves see: when requests come at rate 1, and which of the lengths each has.
+// Arrivals at rate 1, and the lengths of each request, which all curves share.
 struct Arrivals1 {
   std::vector<double> times;
   std::vector<std::uint32_t> picks;
@@ -50,7 +50,7 @@ Arrivals1 DrawArrivals(std::int64_t requests, std::size_t lengths, std::uint64_t
   return arrivals;
 }
 
-// One shape under any rate.
+// Runs of one shape at any rate.
 class ShapeRuns {
  public:
   ShapeRuns(const ServedModel& model, const Profile& profile, std::span<const RequestLengths> lengths,
@@ -78,7 +78,7 @@ class ShapeRuns {
   std::size_t lengths_in_turn() const { return std::min(lengths_.size(), most()); }
   std::size_t most() const { return static_cast<std::size_t>(options_.most_requests); }
 
-  // The quantile of requests from `from` on; arrival(i) is when request i comes [s].
+  // Returns the quantile of requests from `from` on. arrival(i) is the arrival of request i [s].
   template <class Arrival>
   double Run(std::size_t requests, Arrival arrival, std::size_t from) {
     requests_.resize(requests);
@@ -93,8 +93,8 @@ class ShapeRuns {
     return Quantile(latencies_, options_.quantile);
   }
 
-  // Requests per second that end while others wait: all are there from the start, and the first and the last quarter
-  // of the ends do not count.
+  // Returns the saturation rate, in requests per second. All requests wait from the start, and the first and last
+  // quarter of the ends do not count.
   double Saturation() {
     Run(most(), [](std::size_t) { return 0.0; }, 0);
     const auto at = [this](std::size_t place) {
@@ -107,9 +107,9 @@ class ShapeRuns {
     return end > begin ? static_cast<double>(last - first) / (end - begin) : static_cast<double>(most()) / end;
   }
 
-  // Enters a point of the curve, in the order of rate.
+  // Adds a point to the curve, sorted by rate.
   void Add(double rate) {
-    // Those that count have each of the lengths equally often.
+    // The counted requests have each of the lengths equally often.
     const std::size_t turn = lengths_in_turn();
     const double wish =
         std::max(rate * options_.horizon * points_[0].p95, static_cast<double>(options_.least_requests));
@@ -124,7 +124,7 @@ class ShapeRuns {
                    point);
   }
 
-  // The point whose distance from the one before leaves most open; 0: all is known well enough.
+  // Returns the point with the largest uncertainty to its predecessor; 0 if the curve is accurate enough.
   std::size_t Widest() const {
     std::size_t widest = 0;
     double most = 0;
@@ -152,7 +152,7 @@ class ShapeRuns {
   std::vector<double> latencies_;
 };
 
-// Empty: the profile can serve a request of so many tokens.
+// Returns why the profile cannot serve a request of this length; empty if it can.
 std::string WhyNot(const Profile& p, std::int64_t longest) {
   if (p.kv_capacity_tokens >= longest) return "";
   constexpr double kGib = 1024.0 * 1024 * 1024;
@@ -162,11 +162,11 @@ std::string WhyNot(const Profile& p, std::int64_t longest) {
                     (copies ? static_cast<double>(p.cost.tp) / p.kv_heads : 1);
   const double need = (static_cast<double>(p.weight_bytes) + kv) / kGib;
   const double have = gpus * (0.9 * p.gpu_memory_gib - 3);
-  return fmt::format("{} holds {:.1f} GiB of the {:.1f} GiB that weights and {} tokens take: {:.1f} GiB are missing",
-                     p.id, std::max(have, 0.0), need, longest, need - std::max(have, 0.0));
+  return fmt::format("{} has {:.1f} GiB, but weights and KV need {:.1f} GiB for {} tokens, {:.1f} GiB more", p.id,
+                     std::max(have, 0.0), need, longest, need - std::max(have, 0.0));
 }
 
-// K(T, .) of one latency.
+// K(T, .) for one latency.
 void Knapsack(std::span<const ShapeRates> shapes, std::span<const double> rates, std::span<double> best) {
   best[0] = 0;
   for (std::size_t f = 1; f < best.size(); ++f) {
@@ -197,7 +197,7 @@ absl::StatusOr<std::vector<Profile>> FindShapes(std::string_view id, std::span<c
     }
   }
   if (!shapes.empty()) return shapes;
-  return missing.ok() ? absl::NotFoundError(fmt::format("no shape of \"{}\"", id)) : missing;
+  return missing.ok() ? absl::NotFoundError(fmt::format("\"{}\" has no shape", id)) : missing;
 }
 
 RateCurve::RateCurve(std::vector<Point> points) : points_(std::move(points)) {
@@ -243,7 +243,7 @@ absl::StatusOr<std::vector<ModelRates>> MeasureRates(std::span<const ServedModel
   if (absl::Status status = options.Validate(); !status.ok()) return status;
   if (models.size() != lengths.size()) {
     return absl::InvalidArgumentError(
-        fmt::format("there are {} models and lengths of {}", models.size(), lengths.size()));
+        fmt::format("lengths: {1} entries; expected {0}, one per model", models.size(), lengths.size()));
   }
   struct Work {
     std::size_t model, place;
@@ -253,13 +253,15 @@ absl::StatusOr<std::vector<ModelRates>> MeasureRates(std::span<const ServedModel
   std::vector<Arrivals1> arrivals;
   for (std::size_t i = 0; i < models.size(); ++i) {
     const ServedModel& model = models[i];
-    if (lengths[i].empty()) return absl::InvalidArgumentError(model.name + ": no lengths of requests");
-    if (model.shapes.empty()) return absl::InvalidArgumentError(model.name + ": no shapes");
+    if (lengths[i].empty())
+      return absl::InvalidArgumentError(model.name + ": lengths are empty; expected at least one");
+    if (model.shapes.empty())
+      return absl::InvalidArgumentError(model.name + ": shapes are empty; expected at least one");
     std::int64_t longest = 0;
     for (const RequestLengths& l : lengths[i]) {
       if (l.prompt < 1 || l.output < 1 || std::int64_t{l.prompt} + l.output > 1'000'000'000) {
         return absl::InvalidArgumentError(
-            fmt::format("{}: a request of {} prompt and {} output tokens; both must be "
+            fmt::format("{}: a request has {} prompt and {} output tokens; both must be "
                         "at least 1, together at most 1e9",
                         model.name, l.prompt, l.output));
       }
@@ -271,7 +273,7 @@ absl::StatusOr<std::vector<ModelRates>> MeasureRates(std::span<const ServedModel
       if (const std::string faults = shape.cost.Faults(); !faults.empty()) {
         return absl::InvalidArgumentError(fmt::format("{}: {}: {}", model.name, shape.id, faults));
       }
-      // Blocks round up.
+      // Rounds up to whole blocks.
       if (const std::string reason = WhyNot(shape, longest + 16); !reason.empty()) {
         why += "\n  " + reason;
         continue;
@@ -280,17 +282,17 @@ absl::StatusOr<std::vector<ModelRates>> MeasureRates(std::span<const ServedModel
       rates[i].shapes.push_back({s, shape.cost.gpus(), {}});
     }
     if (rates[i].shapes.empty()) {
-      return absl::FailedPreconditionError(fmt::format(
-          "{} fits into no shape of replica; its longest request has {} tokens:{}", model.name, longest, why));
+      return absl::FailedPreconditionError(
+          fmt::format("{} fits no shape of a replica; its longest request has {} tokens:{}", model.name, longest, why));
     }
     arrivals.push_back(
         DrawArrivals(options.most_requests + options.most_requests / 4, lengths[i].size(), options.seed));
   }
-  // Between batches the caller is told how far it is.
+  // The caller gets the progress between batches.
   constexpr std::size_t kBatch = 8;
   for (std::size_t begin = 0; begin < work.size(); begin += kBatch) {
     if (progress && !progress(static_cast<double>(begin) / static_cast<double>(work.size()))) {
-      return absl::CancelledError("stopped while measuring replicas");
+      return absl::CancelledError("measuring replicas was stopped");
     }
     parallel(std::min(kBatch, work.size() - begin), [&](std::size_t k) {
       const auto [model, place] = work[begin + k];
@@ -300,7 +302,7 @@ absl::StatusOr<std::vector<ModelRates>> MeasureRates(std::span<const ServedModel
               .Measure();
     });
   }
-  if (progress && !progress(1)) return absl::CancelledError("stopped while measuring replicas");
+  if (progress && !progress(1)) return absl::CancelledError("measuring replicas was stopped");
   return rates;
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 std::size_t At(int i) { return static_cast<std::size_t>(i); }
 
-// Where sums of rates meet a floor.
+// Tolerance for comparing sums of rates with a floor.
 constexpr double kSlack = 1e-9;
 
 class Search {
@@ -29,7 +29,7 @@ class Search {
       steps_left_ += left_.back();
     }
     for (std::size_t i = 0; i < problem.replicas.size(); ++i) order_.push_back(static_cast<int>(i));
-    // Starts first, and the large before the small: room is rarest for them.
+    // Tries starts first, and large replicas before small ones, because large gaps are rarest.
     std::ranges::stable_sort(order_, [&](int a, int b) {
       const RolloutReplicas& x = problem.replicas[At(a)];
       const RolloutReplicas& y = problem.replicas[At(b)];
@@ -51,12 +51,12 @@ class Search {
     return RolloutStatus::kFound;
   }
 
-  const std::vector<int>& path() const { return path_; }  // kinds, each once per step
+  const std::vector<int>& path() const { return path_; }  // kinds of replicas, once per step
 
  private:
   static bool Starts(const RolloutReplicas& r) { return r.to > r.from; }
 
-  // One step further, to where no search has ended in vain. False: there is none.
+  // Takes one more step to a state that no search has failed from. Returns false if there is none.
   bool Advance() {
     for (std::size_t& next = next_.back(); next < order_.size();) {
       const int kind = order_[next++];
@@ -79,7 +79,7 @@ class Search {
     return rate_[At(r.model)] - r.rate >= floor - kSlack * std::max(1.0, floor);
   }
 
-  // Takes a step, or with -1 takes it back.
+  // Takes a step. With -1, undoes it.
   void Apply(int kind, int times) {
     const RolloutReplicas& r = problem_.replicas[At(kind)];
     const int more = Starts(r) ? times : -times;
@@ -93,11 +93,11 @@ class Search {
   std::vector<double> floor_;
   std::vector<int> free_;
   std::vector<double> rate_;
-  std::vector<int> left_;  // steps of each kind: the state
+  std::vector<int> left_;  // remaining steps of each kind: the state
   int steps_left_ = 0;
   std::vector<int> order_;
   std::vector<int> path_;
-  std::vector<std::size_t> next_;  // by depth, the place in `order_` to try
+  std::vector<std::size_t> next_;  // by depth, the next index in `order_`
   std::set<std::vector<int>> dead_;
 };
 
@@ -121,7 +121,8 @@ void Unroll(const RolloutProblem& problem, const std::vector<int>& path, Rollout
   }
 }
 
-// Enough at first (everything starts before anything stops), then less of each class in turn, as little as will do.
+// Returns the fewest additional GPUs per class. Begins with enough for every start before any stop, then reduces each
+// class in turn.
 std::vector<int> MissingGpus(const RolloutProblem& problem, const std::vector<double>& floor) {
   std::vector<int> more(problem.gpus.size());
   for (const RolloutReplicas& r : problem.replicas) more[At(r.gpu_class)] += std::max(0, r.to - r.from) * r.gpus;
@@ -160,8 +161,8 @@ absl::Status RolloutProblem::Validate() const {
   std::vector<std::int64_t> before(gpus.size()), after(gpus.size());
   for (const RolloutReplicas& r : replicas) {
     const bool known = r.gpu_class >= 0 && At(r.gpu_class) < gpus.size();
-    expect(r.model >= 0 && At(r.model) < needed.size(), r.name, "there is no such model");
-    expect(known, r.name, "there is no such class of GPUs");
+    expect(r.model >= 0 && At(r.model) < needed.size(), r.name, "the model is unknown");
+    expect(known, r.name, "the class of GPUs is unknown");
     expect(r.gpus >= 1 && r.gpus <= 1 << 20, r.name, "gpus must be 1 to 1048576");
     expect(r.from >= 0 && r.to >= 0 && r.from <= 1 << 20 && r.to <= 1 << 20, r.name,
            "from and to must be 0 to 1048576");
@@ -173,11 +174,11 @@ absl::Status RolloutProblem::Validate() const {
   }
   for (std::size_t k = 0; k < gpus.size(); ++k) {
     expect(gpus[k] >= 0 && gpus[k] <= 1 << 20, fmt::format("class {}", k), "gpus must be 0 to 1048576");
-    expect(before[k] <= gpus[k], fmt::format("class {}", k), fmt::format("what runs takes {} GPUs", before[k]));
-    expect(after[k] <= gpus[k], fmt::format("class {}", k), fmt::format("what shall run takes {} GPUs", after[k]));
+    expect(before[k] <= gpus[k], fmt::format("class {}", k), fmt::format("running replicas take {} GPUs", before[k]));
+    expect(after[k] <= gpus[k], fmt::format("class {}", k), fmt::format("planned replicas take {} GPUs", after[k]));
   }
   for (std::size_t i = 0; i < needed.size(); ++i) {
-    expect(finite(needed[i]), fmt::format("model {}", i), "what is needed must not be negative");
+    expect(finite(needed[i]), fmt::format("model {}", i), "the needed rate must not be negative");
   }
   expect(most_states >= 1, "most_states", "must be at least 1");
   return faults.ToStatus();

@@ -1,4 +1,4 @@
-// What is linked in.
+// Solvers that are linked in.
 #ifndef TAKT_SRC_PLANNING_SOLVERS_H_
 #define TAKT_SRC_PLANNING_SOLVERS_H_
 
@@ -8,8 +8,8 @@
 
 namespace takt::internal {
 
-std::unique_ptr<const MilpSolver> MakeCbc();    // where TAKT_HAS_CBC
-std::unique_ptr<const MilpSolver> MakeHighs();  // where TAKT_HAS_HIGHS
+std::unique_ptr<const MilpSolver> MakeCbc();  // only with TAKT_HAS_CBC
+std::unique_ptr<const MilpSolver> MakeHighs();  // only with TAKT_HAS_HIGHS
 
 }  // namespace takt::internal
 

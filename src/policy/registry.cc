@@ -37,20 +37,20 @@ PolicyRegistry& Policies() {
   static PolicyRegistry policies = [] {
     PolicyRegistry registry("policy", {std::string(kAged), std::string(kCustom)});
     registry.Add(BoostedFootprint{},
-                 "takt's default: as they came, with a head start for what costs the engine little");
-    registry.Add(Footprint{}, "what costs the engine least first, the whole workflow counted");
+                 "takt's default: order of arrival, with a head start for workflows that cost the engine little");
+    registry.Add(Footprint{}, "least cost to the engine first, over the whole workflow");
     registry.Add(Fcfs{}, "first come, first served");
     registry.Add(WorkflowFcfs{}, "first come, first served by the arrival of the whole workflow");
-    registry.Add(Priority{}, "the host's priorities, lower is sooner");
+    registry.Add(Priority{}, "lowest priority number of the host first");
     registry.Add(Edf{}, "earliest deadline first");
     registry.Add(Sjf{}, "fewest predicted output tokens of the call first");
-    registry.Add(Stjf{}, "fewest predicted tokens left of the whole workflow first (Chimera)");
-    registry.Add(Hrrn{}, "highest response ratio next: short first, but waiting counts");
+    registry.Add(Stjf{}, "fewest predicted remaining tokens of the whole workflow first (Chimera)");
+    registry.Add(Hrrn{}, "highest response ratio next: short requests first, weighted by their wait");
     registry.Add(MemoryIntegral{}, "least KV memory over time first, tool calls included (LAMPS)");
-    registry.Add(Urgency{}, "tightest time budget for its own work first (HexGen-Flow)");
-    registry.Add(FairShare{}, "the tenant that was served least first (VTC)");
-    registry.Add(AgentPriority{}, "agents in a learnt order, by how much work remains behind them (Kairos)");
-    registry.Add(Uncached{}, "least prefill first, of what is not cached: takt's for agents");
+    registry.Add(Urgency{}, "least slack between time budget and remaining work first (HexGen-Flow)");
+    registry.Add(FairShare{}, "least served tenant first (VTC)");
+    registry.Add(AgentPriority{}, "agents by a learnt rank, least remaining work first (Kairos)");
+    registry.Add(Uncached{}, "fewest uncached prompt tokens first (takt's, for agents)");
     return registry;
   }();
   return policies;
@@ -70,13 +70,13 @@ absl::Status Invalid(std::string_view spec, const std::string& fault) {
   return internal::Invalid("policy", spec, fault);
 }
 
-// Options from outside the spec: the aging takes those that it knows, the policy the others.
+// Options from outside the spec. The aging takes the options that it knows, and the policy takes the others.
 absl::Status AddOptions(std::string_view spec, const internal::PolicyRegistry::Entry& entry,
                         std::span<const std::string> further, std::optional<AgingOptions>& aging,
                         std::vector<KeyValue>& options) {
   for (const std::string& text : further) {
     const auto option = ParseOption(text);
-    if (!option) return Invalid(spec, Quoted(text) + " is no option: options are NAME=VALUE");
+    if (!option) return Invalid(spec, Quoted(text) + " is invalid; expected an option NAME=VALUE");
     std::vector<std::string> names;
     for (const PolicyInfo::Option& known : entry.info.options) names.push_back(known.name);
     const bool known = !entry.typed || std::ranges::find(names, option->key) != names.end();
@@ -103,25 +103,28 @@ absl::StatusOr<AnyPolicy> MakePolicy(std::string_view spec, std::span<const std:
   if (!call.ok()) return call.status();
   std::optional<AgingOptions> aging;
   if (call->name == kAged) {
-    if (call->policies.size() != 1) return Invalid(spec, "aged takes one policy, as in aged(sjf,threshold=100)");
+    if (call->policies.size() != 1)
+      return Invalid(spec, "aged is invalid here; expected one policy, as in aged(sjf,threshold=100)");
     Aged outer(Fcfs{});
     if (absl::Status status = internal::SetOwn("policy", spec, outer, call->options); !status.ok()) return status;
     aging = *outer.aging();
     const std::string_view inner = call->policies.front();
     call = internal::Parse("policy", inner);
     if (!call.ok()) return call.status();
-    if (call->name == kAged) return Invalid(spec, "a policy ages once");
+    if (call->name == kAged) return Invalid(spec, "aged is invalid inside aged");
   }
   if (call->name == kCustom && call->options.empty() && call->policies.size() <= 1 && options.empty()) {
     const std::string own =
         call->policies.empty() ? std::string() : "custom(" + std::string(call->policies.front()) + ")";
     if (custom == nullptr || (!own.empty() && own != custom->spec())) {
-      return Invalid(spec, Quoted(own.empty() ? kCustom : own) + " is a policy of the host's own, and was not given");
+      return Invalid(spec,
+                     Quoted(own.empty() ? kCustom : own) + " is unknown; expected the host to provide this policy");
     }
     return aging ? AnyPolicy(Aged(*custom, *aging)) : *custom;
   }
   if (!call->policies.empty()) {
-    return Invalid(spec, Quoted(call->policies.front()) + " is no option: options are NAME=VALUE");
+    return Invalid(spec, Quoted(call->policies.front()) + " is invalid; expected an option NAME=VALUE" +
+                             (call->options.empty() ? "" : ", with several values separated by ;"));
   }
 
   const internal::PolicyRegistry::Entry* entry = internal::Policies().Find(call->name);
@@ -140,7 +143,7 @@ absl::StatusOr<PolicyFactory> MakePolicyFactory(std::string_view spec) {
 std::vector<PolicyInfo> PolicyInfos() {
   std::vector<PolicyInfo> infos = internal::Policies().Infos();
   infos.push_back(
-      internal::PolicyRegistry::InfoOf(Aged(Fcfs{}), "any policy, with starvation prevention: aged(POLICY)"));
+      internal::PolicyRegistry::InfoOf(Aged(Fcfs{}), "another policy with starvation prevention: aged(POLICY)"));
   infos.back().name = kAged;
   return infos;
 }

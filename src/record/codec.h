@@ -1,4 +1,4 @@
-// How values become bytes in a log: see docs/howto/record.md.
+// Encodes values of a log as bytes; see docs/howto/record.md.
 #ifndef TAKT_SRC_RECORD_CODEC_H_
 #define TAKT_SRC_RECORD_CODEC_H_
 
@@ -26,7 +26,7 @@ namespace takt::internal {
 constexpr std::uint64_t ZigZag(std::uint64_t x) { return (x << 1) ^ (x >> 63 ? ~std::uint64_t{0} : 0); }
 constexpr std::uint64_t UnZigZag(std::uint64_t x) { return (x >> 1) ^ (x & 1 ? ~std::uint64_t{0} : 0); }
 
-// Everything that is a number in 64 bits, and back; `fits` becomes false where the bits are no value of T.
+// Converts every numeric type to 64 bits and back. `fits` becomes false if the bits are no value of T.
 template <class T>
   requires std::integral<T> || std::is_enum_v<T>
 constexpr std::uint64_t ToBits(T x) {
@@ -73,7 +73,7 @@ constexpr void FromBits(std::uint64_t bits, TimePoint& t, bool&) {
 template <class T>
 concept Scalar = requires(const T& x) { ToBits(x); };
 
-// Equal bit for bit: NaN is itself, and -0 is not 0.
+// Compares bit for bit: NaN equals itself, and -0 differs from 0.
 template <Scalar T>
 constexpr bool Same(const T& a, const T& b) {
   return a == b;
@@ -90,7 +90,7 @@ template <class T>
 bool Same(const std::optional<T>& a, const std::optional<T>& b);
 template <class T>
 bool Same(const std::vector<T>& a, const std::vector<T>& b) {
-  return a.empty() && b.empty();  // asked only whether it is empty, as by default
+  return a.empty() && b.empty();  // only their emptiness is compared, with the default
 }
 template <class T>
 bool Same(const std::shared_ptr<const T>& a, const std::shared_ptr<const T>& b) {
@@ -100,7 +100,7 @@ template <class T>
 bool Same(std::span<const T> a, std::span<const T> b) {
   return a.empty() && b.empty();
 }
-// The router alone looks at them: a scheduler's log goes without.
+// Only the router reads scores, so a scheduler's log omits them.
 inline bool Same(std::span<const ModelScore>, std::span<const ModelScore>) { return true; }
 template <HasFields T>
 bool Same(const T& a, const T& b) {
@@ -113,7 +113,7 @@ bool Same(const std::optional<T>& a, const std::optional<T>& b) {
   return a.has_value() == b.has_value() && (!a || Same(*a, *b));
 }
 
-// Where the rows of a commit are compared with those of the one before: some have gone, some are new.
+// Compares the rows of a commit with those of the previous commit: some have left, some are new.
 class RowCursor {
  public:
   static constexpr std::size_t kNone = SIZE_MAX;
@@ -123,7 +123,7 @@ class RowCursor {
   std::span<const RowResult> left() const { return last_; }
   void Skip(std::size_t n) { last_ = last_.subspan(n); }
 
-  // How many rows to skip to an equal one; kNone where there is none near.
+  // Returns the number of rows to skip until an equal row; kNone if none is near.
   std::size_t Find(const RowResult& row) const {
     constexpr std::size_t kNear = 8;
     for (std::size_t i = 0; i < std::min(kNear, last_.size()); ++i) {
@@ -132,7 +132,7 @@ class RowCursor {
     return kNone;
   }
 
-  // A row that is written out takes the place of its request's row in the commit before.
+  // A row that is written in full replaces its request's row of the previous commit.
   void PassNew(const RowResult& row) {
     if (!last_.empty() && last_[0].request == row.request) Skip(1);
   }
@@ -141,8 +141,8 @@ class RowCursor {
   std::span<const RowResult> last_;
 };
 
-// Numbers are written as their difference from a base, times as that from the time of the record; of a struct, a
-// mask of the fields that differ from the base's, and these.
+// Writes numbers as differences from a base, and times as differences from the record's time. A struct is a mask of
+// changed fields, followed by these fields.
 class Writer {
  public:
   Writer(std::string& out, TimePoint now) : out_(out), now_(now) {}
@@ -168,7 +168,7 @@ class Writer {
     out_ += x;
   }
 
-  // Most estimates are one number: tag 1, or 2 where it is whole.
+  // Most estimates are one number: tag 1, or 2 if the number is whole.
   void Put(const Estimate& x, const Estimate&) {
     if (!Same(x, Estimate::Exact(x.mean))) {
       Varint(0);
@@ -208,7 +208,7 @@ class Writer {
     }
   }
 
-  // Each element as its difference from the one before.
+  // Writes each element as its difference from the previous element.
   template <class T>
   void PutAll(std::span<const T> x) {
     const T zero{};
@@ -216,7 +216,8 @@ class Writer {
     for (const T& element : x) Put(element, *base), base = &element;
   }
 
-  // Stretches that are as in `last`, the rows of the commit before, and new rows between them: mostly one stretch.
+  // Writes runs of rows equal to `last`, the rows of the previous commit, and the new rows between them. There is
+  // usually one run.
   void PutRows(std::span<const RowResult> rows, std::span<const RowResult> last) {
     Varint(rows.size());
     RowCursor cursor(last);
@@ -261,8 +262,8 @@ class Writer {
   TimePoint now_;
 };
 
-// The way back. Total: whatever the bytes, it ends, reads nothing beyond them and takes no more memory than they
-// could mean; ok() says whether they made sense.
+// Reads what Writer wrote. For any bytes it ends, reads nothing beyond them, and takes memory in proportion to them.
+// ok() returns whether they were valid.
 class Reader {
  public:
   Reader(std::string_view in, TimePoint now) : in_(in), now_(now) {}
@@ -294,7 +295,7 @@ class Reader {
     return x;
   }
 
-  // `x` comes in as the base.
+  // `x` holds the base on entry.
   template <Scalar T>
   void Get(T& x) {
     FromBits(UnZigZag(Varint()) + ToBits(x), x, ok_);
@@ -337,7 +338,8 @@ class Reader {
     GetMore(x, Size(1));
   }
 
-  // Appends n elements, each told as its difference from the one before, the first from zero.
+  // Appends n elements, each stored as its difference from the previous element. The first is stored as its difference
+  // from zero.
   template <class T>
   void GetMore(std::vector<T>& x, std::size_t n) {
     T element{};
@@ -374,7 +376,7 @@ class Reader {
     }
   }
 
-  // Those of a prefix: they are kept here, for whoever takes the record.
+  // Reads hashes of a prefix. This reader owns them until the record is replaced.
   void Get(std::span<const std::uint64_t>& x) {
     Get(hashes_);
     x = hashes_;
@@ -400,7 +402,7 @@ class Reader {
     ((ok_ && (mask & 1) != 0 ? Get(fields) : void(), mask >>= 1), ...);
   }
 
-  // A count of things that take at least `least` bytes each.
+  // Reads a count of items that take at least `least` bytes each.
   std::size_t Size(std::size_t least) {
     const std::uint64_t n = Varint();
     ok_ &= n <= in_.size() / least;
@@ -422,12 +424,12 @@ std::uint64_t HashOn(std::uint64_t h, const T& x) {
   std::apply([&h](const auto&... fields) { ((h = HashOn(h, fields)), ...); }, Fields(x));
   return h;
 }
-// A failure without a code hashes as it did when there were none.
+// A failure without a code hashes as it did before codes existed.
 inline std::uint64_t HashOn(std::uint64_t h, const Failure& failure) {
   h = HashOn(HashOn(h, failure.request), failure.reason);
   return failure.code == 0 ? h : HashOn(h, failure.code);
 }
-// 0 where there are none, and as good as never otherwise.
+// Returns 0 for an empty list, and practically never otherwise.
 template <class T>
 std::uint64_t Hash(std::span<const T> all) {
   std::uint64_t h = all.size();

@@ -1,4 +1,4 @@
-// Logs as lines for people.
+// Prints logs as text.
 #include <iterator>
 #include <string>
 #include <variant>
@@ -64,7 +64,7 @@ absl::Status DumpLog(std::string_view bytes, const std::function<void(std::strin
     std::visit(internal::LineOf{line}, **record);
     out(line);
   }
-  if (reader->truncated()) out(internal::TextOf("(cut off at byte ", reader->offset(), ")"));
+  if (reader->truncated()) out(internal::TextOf("(truncated at byte ", reader->offset(), ")"));
   return absl::OkStatus();
 }
 

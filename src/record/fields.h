@@ -1,5 +1,5 @@
-// The fields of all that a log holds, each type listed once: written, read, hashed and printed from here. Requests,
-// events and results are in model_fields.h, which scripts/mirrors makes.
+// Lists the fields of every type in a log once, for writing, reading, hashing and printing. model_fields.h, made by
+// scripts/mirrors, has requests, events and results.
 #ifndef TAKT_SRC_RECORD_FIELDS_H_
 #define TAKT_SRC_RECORD_FIELDS_H_
 
@@ -35,8 +35,7 @@ TAKT_FIELDS(LogAnswer, question, value, granted, for_ever)
 #undef TAKT_FIELDS_BUT_RESERVED
 #undef TAKT_NO_FIELDS
 
-// Options list their fields themselves. A list of fewer than all does not compile here; that each stands there once is
-// not looked at.
+// Options list their own fields. An incomplete list does not compile here, but a duplicate is not detected.
 struct AnyField {
   template <class T>
   operator T() const;

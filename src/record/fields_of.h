@@ -1,4 +1,4 @@
-// How the fields of a type are listed for the log.
+// Lists the fields of a type for the log.
 #ifndef TAKT_SRC_RECORD_FIELDS_OF_H_
 #define TAKT_SRC_RECORD_FIELDS_OF_H_
 
@@ -7,9 +7,9 @@
 #include <tuple>
 #include <type_traits>
 
-// Fields(object) is a tuple of references to all fields of an aggregate; a field that is missing in the list does
-// not compile. FieldNames is the list as written. Order and defaults belong to the log's format: a change of either
-// is a new version of it, except for a field added at the end.
+// Fields(object) is a tuple of references to all fields of an aggregate. A missing field does not compile. FieldNames
+// is the list as text. Order and defaults are part of the log's format. A change needs a new version, unless it adds a
+// field at the end.
 #define TAKT_FIELDS(Type, ...)                          \
   template <class T>                                    \
     requires std::same_as<std::remove_const_t<T>, Type> \
@@ -19,7 +19,7 @@
   }                                                     \
   constexpr std::string_view FieldNames(const Type*) { return #__VA_ARGS__; }
 
-// Of a type with fields that are reserved, those that are not.
+// Lists the fields of a type except its reserved ones.
 #define TAKT_FIELDS_BUT_RESERVED(Type, names, ...)      \
   template <class T>                                    \
     requires std::same_as<std::remove_const_t<T>, Type> \

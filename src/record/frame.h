@@ -1,4 +1,4 @@
-// How records stand in a log, one after the other, and how damage is told from an end: see docs/howto/record.md.
+// Framing of records in a log, which distinguishes damage from a truncated end; see docs/howto/record.md.
 #ifndef TAKT_SRC_RECORD_FRAME_H_
 #define TAKT_SRC_RECORD_FRAME_H_
 
@@ -20,11 +20,11 @@ struct Frame {
   enum class State : std::uint8_t { kWhole, kCutOff, kDamaged } state = State::kCutOff;
   std::uint8_t kind = 0;
   std::string_view body;
-  std::size_t bytes = 0;  // of the whole frame
+  std::size_t bytes = 0;  // size of the whole frame
 };
 
-// The frame at the beginning of `in`. Where `in` ends before it does, it is cut off, unless what is there of its
-// head is damaged.
+// Reads the frame at the front of `in`. A frame longer than `in` is truncated, unless the available part of its header
+// is damaged.
 Frame ReadFrame(std::string_view in);
 
 }  // namespace takt::internal

@@ -20,8 +20,8 @@ namespace {
 
 constexpr std::size_t kChecksumBytes = 4;
 
-// CRC-8 (polynomial x^8 + x^2 + x + 1): a record's length is protected by itself, so that a damaged one does not
-// pass for a log that is cut off.
+// CRC-8 (polynomial x^8 + x^2 + x + 1) of a record's length. Without it a damaged length would look like a truncated
+// log.
 std::uint8_t Crc8(std::string_view bytes) {
   unsigned crc = 0xff;
   for (char byte : bytes) {
@@ -38,7 +38,7 @@ std::uint32_t Crc32(std::string_view bytes) {
 
 }  // namespace
 
-// kind, length of the body, CRC-8 of these; body, CRC-32 of it.
+// Layout: kind, length of the body and their CRC-8, then the body and its CRC-32.
 void AppendFrame(std::string& out, std::uint8_t kind, std::string_view body) {
   const std::size_t start = out.size();
   Writer writer(out, {});
@@ -89,7 +89,7 @@ constexpr std::size_t kIndexOf<T, std::variant<U...>> = [] {
 template <class T>
 constexpr auto kKind = static_cast<std::uint8_t>(kIndexOf<T, LogRecord>);
 
-// Makes alternative `index` of a variant; false where there is none.
+// Makes alternative `index` of a variant. Returns false if there is none.
 template <class Variant, std::size_t I = 0>
 bool EmplaceAt(Variant& variant, std::uint64_t index) {
   if constexpr (I < std::variant_size_v<Variant>) {
@@ -200,7 +200,7 @@ void Recorder::Commit(const StepResult& result, TimePoint now) {
   writer.Put(result.step, StepId{});
   writer.PutRows(result.rows, context_.rows);
   context_.rows.assign(result.rows.begin(), result.rows.end());
-  if (result.rest_as_planned) writer.Varint(1);  // a log without such results is as it was before there were any
+  if (result.rest_as_planned) writer.Varint(1);  // omitted if false, so that older logs read the same
   Append(kKind<LogCommit>);
 }
 
@@ -289,11 +289,11 @@ void Read(Reader& reader, internal::LogContext& context, LogCommit& record) {
 
 absl::StatusOr<LogReader> LogReader::Open(std::string_view bytes) {
   if (!bytes.starts_with(internal::kLogMagic) || bytes.size() < internal::kLogHeaderBytes) {
-    return absl::InvalidArgumentError("not a takt log: it does not begin with \"takt log\" and a version");
+    return absl::InvalidArgumentError("log: is invalid; expected \"takt log\" and a version at the start");
   }
   const int version = static_cast<unsigned char>(bytes[internal::kLogMagic.size()]);
   if (version != internal::kLogVersion) {
-    return absl::InvalidArgumentError("log version " + std::to_string(version) + ": this library reads version " +
+    return absl::InvalidArgumentError("log version " + std::to_string(version) + ": is unsupported; expected version " +
                                       std::to_string(internal::kLogVersion));
   }
   LogReader reader(bytes);
@@ -309,11 +309,11 @@ absl::StatusOr<std::optional<LogRecord>> LogReader::Next() {
     return std::nullopt;
   }
   LogRecord record;
-  if (frame.state == Frame::State::kDamaged) return Damaged("its checksum does not match");
-  if (!internal::EmplaceAt(record, frame.kind)) return Damaged("there is no record kind " + std::to_string(frame.kind));
+  if (frame.state == Frame::State::kDamaged) return Damaged("checksum mismatch");
+  if (!internal::EmplaceAt(record, frame.kind)) return Damaged("unknown record kind " + std::to_string(frame.kind));
   Reader reader(frame.body, context_.now);
   std::visit([&](auto& r) { Read(reader, context_, r); }, record);
-  if (!reader.ok() || !reader.done()) return Damaged("its content makes no sense");
+  if (!reader.ok() || !reader.done()) return Damaged("invalid content");
   at_ += frame.bytes;
   return record;
 }

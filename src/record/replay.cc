@@ -1,4 +1,4 @@
-// Does again what a log says, and compares.
+// Replays a log and compares the plans.
 #include <algorithm>
 #include <initializer_list>
 #include <memory>
@@ -49,7 +49,7 @@ std::string Differ(std::string_view name, const T& logged, const T& replayed) {
                             : TextOf(name, ": ", TextOf(logged), " logged, ", TextOf(replayed), " replayed");
 }
 
-// The elements in which two lists differ, a line each.
+// Lists the elements that differ between two lists, one per line.
 template <class T>
 std::string DifferIn(std::string_view name, std::span<const T> logged, std::span<const T> replayed) {
   constexpr std::size_t kMostShown = 20;
@@ -65,7 +65,7 @@ std::string DifferIn(std::string_view name, std::span<const T> logged, std::span
   return n > kMostShown ? text + TextOf("\n", name, ": ", n - kMostShown, " more") : text;
 }
 
-// Those that are not empty, a line or more each.
+// Joins the texts that are not empty, one or more lines each.
 std::string Lines(std::initializer_list<std::string> texts) {
   std::string all;
   for (const std::string& text : texts) {
@@ -74,10 +74,10 @@ std::string Lines(std::initializer_list<std::string> texts) {
   return all;
 }
 
-// What differs between two plans; empty where nothing does.
+// Returns the differences between two plans; empty if they are equal.
 std::string Compare(const PlanDigest& logged, const PlanDigest& replayed) {
   const auto list = [](std::string_view name, std::uint64_t a, std::uint64_t b) {
-    return a == b ? std::string() : TextOf(name, ": other content");
+    return a == b ? std::string() : TextOf(name, ": different content");
   };
   return Lines({Differ("id", logged.id, replayed.id), Differ("entries", logged.entries, replayed.entries),
                 list("run", logged.run, replayed.run), list("moves", logged.moves, replayed.moves),
@@ -103,11 +103,11 @@ std::string Compare(const LogStep& logged, const StepPlan& replayed) {
   const std::string parts = Compare(logged.digest, Digest(replayed));
   if (parts.empty() || logged.plan) return parts;
   return parts +
-         "\n(the log has digests of its plans: RecorderOptions::plan_contents keeps whole plans, which are "
+         "\n(the log has only digests of its plans; RecorderOptions::plan_contents records whole plans, which are "
          "compared entry by entry)";
 }
 
-// One replay: feeds a scheduler with what a reader yields.
+// One replay: passes the records of a reader to a scheduler.
 class Replayer {
  public:
   Replayer(std::string_view bytes, LogReader reader, const LogReplayOptions& options)
@@ -125,7 +125,7 @@ class Replayer {
   }
 
  private:
-  // Takes the next record into record_.
+  // Reads the next record into record_.
   absl::Status Advance() {
     replay_.bytes = offset_ = reader_.offset();
     auto next = reader_.Next();
@@ -134,7 +134,7 @@ class Replayer {
     return absl::OkStatus();
   }
 
-  // Moves on, and lays ready the oracle's answers to the operation that was read last.
+  // Reads the next record, and prepares the oracle's answers to the previous operation.
   absl::Status Prepare() {
     absl::Status status = Advance();
     for (; status.ok() && record_ && std::holds_alternative<LogAnswer>(*record_); status = Advance()) {
@@ -143,7 +143,7 @@ class Replayer {
     return status;
   }
 
-  // The log ends after an operation, perhaps before all of the oracle's answers to it: it cannot be done again.
+  // The log ends after an operation, possibly before all answers of the oracle to it. That operation is not replayed.
   bool CutOff() const { return !record_ && scheduler_->options().kv == KvMode::kOracle; }
 
   absl::Status OutOfPlace(std::string_view what) const {
@@ -155,13 +155,13 @@ class Replayer {
   }
 
   void CheckOracle() {
-    if (oracle_->diverged()) return Note("the oracle was asked something else");
-    if (oracle_->unasked() > 0) Note("the oracle was asked less");
+    if (oracle_->diverged()) return Note("the oracle got a different question");
+    if (oracle_->unasked() > 0) Note("the oracle got fewer questions");
   }
 
   absl::Status Do(LogStart& start) {
-    if (scheduler_) return OutOfPlace("a second start");
-    // Storage made ready is no part of any decision. A log may claim as much as the requests that fit into it need.
+    if (scheduler_) return OutOfPlace("second start record");
+    // Reserved storage affects no decision. A log may reserve as much as the requests in its bytes need.
     const std::int64_t most_reserved = std::min<std::int64_t>(1 << 16, std::ssize(bytes_) / kLeastRequestBytes);
     const LogStart s = std::move(start);
     SchedulerOptions options = s.options;
@@ -185,7 +185,7 @@ class Replayer {
   }
 
   absl::Status Do(LogEvent& logged) {
-    if (!scheduler_) return OutOfPlace("an event before the start");
+    if (!scheduler_) return OutOfPlace("event before the start record");
     const LogEvent e = std::move(logged);
     std::optional<AnyPolicy> policy;
     if (const auto* change = std::get_if<LogPolicy>(&e.event)) {
@@ -212,12 +212,12 @@ class Replayer {
     return absl::OkStatus();
   }
 
-  // Only what the recorded scheduler took is in a log.
+  // The log holds only calls that the recorded scheduler accepted.
   absl::Status SetRetention(const LogRetention& set) {
     const ReturnTimesOptions& times = set.times;
     const auto meant = [](double x) { return x >= 0 && x <= 1e15; };
     if (times.classes > LogRetention::kMostClasses || !meant(times.window) || !meant(times.prior_weight)) {
-      return OutOfPlace(TextOf("return times cannot be made: ", times));
+      return OutOfPlace(TextOf("invalid return times: ", times));
     }
     auto retention = options_.make_retention ? options_.make_retention(set.retention) : MakeRetention(set.retention);
     if (!retention.ok()) return retention.status();
@@ -228,14 +228,14 @@ class Replayer {
   }
 
   absl::Status Do(LogPlan& logged) {
-    if (!scheduler_) return OutOfPlace("a plan before the start");
+    if (!scheduler_) return OutOfPlace("plan before the start record");
     const LogPlan p = logged;
     if (absl::Status status = Prepare(); !status.ok() || CutOff()) return status;
     now_ = p.now;
     const StepPlan& plan = scheduler_->Plan(p.now, p.limits);
     ++replay_.plans;
     if (!record_) return absl::OkStatus();
-    if (!std::holds_alternative<LogStep>(*record_)) return OutOfPlace("a plan is not followed by its answer");
+    if (!std::holds_alternative<LogStep>(*record_)) return OutOfPlace("plan without an answer");
     const LogStep step = std::get<LogStep>(std::move(*record_));
     step_ = step.digest.id;
     ++replay_.plans_compared;
@@ -244,10 +244,10 @@ class Replayer {
     return Advance();
   }
 
-  absl::Status Do(LogStep&) { return OutOfPlace("an answer without a plan"); }
+  absl::Status Do(LogStep&) { return OutOfPlace("answer without a plan"); }
 
   absl::Status Do(LogCommit& logged) {
-    if (!scheduler_) return OutOfPlace("a commit before the start");
+    if (!scheduler_) return OutOfPlace("commit before the start record");
     const LogCommit c = std::move(logged);
     if (absl::Status status = Prepare(); !status.ok() || CutOff()) return status;
     now_ = c.now;
@@ -257,21 +257,22 @@ class Replayer {
     return absl::OkStatus();
   }
 
-  absl::Status Do(LogAnswer&) { return OutOfPlace("an oracle's answer before the start"); }
+  absl::Status Do(LogAnswer&) { return OutOfPlace("oracle's answer before the start record"); }
 
   absl::StatusOr<AnyPolicy> MakeAnyPolicy(std::string_view spec) const {
     return options_.make_policy ? options_.make_policy(spec) : MakePolicy(spec);
   }
 
-  static constexpr std::int64_t kLeastRequestBytes = 10;  // of a record: 7 around it; time, kind and fields
+  static constexpr std::int64_t kLeastRequestBytes =
+      10;  // bytes of a record: 7 of its frame, then time, kind and fields
 
   std::string_view bytes_;
   LogReader reader_;
   const LogReplayOptions& options_;
   std::unique_ptr<ReplayOracle> oracle_ = std::make_unique<ReplayOracle>();
   std::optional<Scheduler> scheduler_;
-  std::optional<LogRecord> record_;  // the next one
-  std::size_t offset_ = 0;  // its place
+  std::optional<LogRecord> record_;  // next record
+  std::size_t offset_ = 0;  // its position
   StepId step_;
   TimePoint now_{};
   LogReplay replay_;

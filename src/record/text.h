@@ -1,4 +1,4 @@
-// What a log holds, as text for people.
+// Prints the content of a log as text.
 #ifndef TAKT_SRC_RECORD_TEXT_H_
 #define TAKT_SRC_RECORD_TEXT_H_
 
@@ -19,7 +19,7 @@
 
 namespace takt::internal {
 
-// Text(x): short, and enough to tell two values apart.
+// Text(x) is short, and differs for different values.
 class Printer {
  public:
   explicit Printer(std::string& out) : out_(out) {}
@@ -33,7 +33,7 @@ class Printer {
       Add(x);
     }
   }
-  // The shortest text that reads back as x; with an exponent where it would have many zeros.
+  // Returns the shortest text that reads back as x, with an exponent instead of many zeros.
   template <std::floating_point T>
   void Text(T x) {
     const T size = std::fabs(x);
@@ -96,7 +96,7 @@ class Printer {
     out_ += '}';
   }
 
-  // name=value of the fields that differ from `base`.
+  // Prints name=value of the fields that differ from `base`.
   template <HasFields T>
   void Pairs(const T& x, std::string_view between, const T& base = {}) {
     const auto all = FieldNames(static_cast<const T*>(nullptr));

@@ -39,49 +39,51 @@ absl::Status RegisterRivals() {
   static const absl::Status registered = [] {
     absl::Status status;
     status.Update(
-        RegisterPolicy(Ltr{}, "fewest predicted output tokens first, in buckets, by a score that is given once (LTR)"));
-    status.Update(RegisterPolicy(UniBoost{}, "one call's boost between first come and shortest first (UniBoost)"));
-    status.Update(RegisterPolicy(SageSched{},
-                                 "one call's compute and memory by the Gittins index of its prediction (SageSched)"));
-    status.Update(RegisterPolicy(Justitia{}, "fair virtual time by the memory that a whole workflow costs (Justitia)"));
+        RegisterPolicy(Ltr{}, "fewest predicted output tokens first, in buckets, by a score fixed at arrival (LTR)"));
+    status.Update(RegisterPolicy(UniBoost{}, "order of arrival with a boost for short calls (UniBoost)"));
+    status.Update(RegisterPolicy(
+        SageSched{}, "least compute and memory of a call by the Gittins index of its prediction (SageSched)"));
     status.Update(
-        RegisterPolicy(SloGroups{}, "groups of like deadlines as they came, by deadline once one would be late (QLM)"));
+        RegisterPolicy(Justitia{}, "fair virtual finish time by the memory cost of a whole workflow (Justitia)"));
+    status.Update(RegisterPolicy(SloGroups{},
+                                 "groups of similar deadlines by arrival; by deadline once one would be late (QLM)"));
     status.Update(RegisterPolicy(
-        Mlfq{}, "the request served longest comes last, by levels with growing quanta; no lengths needed (FastServe)"));
-    status.Update(RegisterPolicy(
-        Autellix{}, "calls of the workflow that was served least first, by queues with quanta (Autellix)"));
+        Mlfq{}, "least served request first, by levels with growing quanta; needs no lengths (FastServe)"));
+    status.Update(
+        RegisterPolicy(Autellix{}, "calls of the least served workflow first, by queues with quanta (Autellix)"));
     status.Update(RegisterPolicy(Lpm{}, "longest cached prefix first (SGLang)"));
-    status.Update(RegisterPolicy(PrefixThenWorkflow{},
-                                 "what finds KV of its workflow first, then by the workflow's arrival (Continuum)"));
-    status.Update(RegisterPolicy(StageDepth{}, "fewest stages left of the workflow first (Ayo)"));
     status.Update(
-        RegisterPlacement(AutellixPlacement{}, "short prompts anywhere, long ones where their workflow is (Autellix)"));
-    status.Update(RegisterPlacement(DynamoPlacement{},
-                                    "the fewest tokens of prefill and decode, cached ones not counted (Dynamo)"));
-    status.Update(
-        RegisterPlacement(LlmdPlacement{}, "weighted sum of cached share, shorter queue and emptier cache (llm-d)"));
+        RegisterPolicy(PrefixThenWorkflow{},
+                       "requests with cached KV of their workflow first, then by the workflow's arrival (Continuum)"));
+    status.Update(RegisterPolicy(StageDepth{}, "fewest remaining stages of the workflow first (Ayo)"));
     status.Update(RegisterPlacement(
-        MooncakePlacement{}, "the soonest first token: queue and uncached prefill (Mooncake, without transfers)"));
-    status.Update(RegisterPlacement(PreblePlacement{},
-                                    "the longest match if it is most of the prompt, else the least work (Preble)"));
-    status.Update(RegisterPlacement(SglangPlacement{}, "the longest match, unless loads are apart (SGLang)"));
-    status.Update(RegisterPlacement(BestFit{}, "the least KV memory to spare that is enough (Parrot)"));
+        AutellixPlacement{}, "short prompts on any instance, long ones on their workflow's instance (Autellix)"));
+    status.Update(RegisterPlacement(DynamoPlacement{}, "the fewest uncached tokens of prefill and decode (Dynamo)"));
     status.Update(
-        RegisterPlacement(CodeRatio{}, "speed against all work ever sent, as in the code of HexGen-Flow's authors"));
+        RegisterPlacement(LlmdPlacement{}, "best weighted sum of cached share, queue length and free cache (llm-d)"));
+    status.Update(RegisterPlacement(
+        MooncakePlacement{}, "the earliest first token by queue and uncached prefill (Mooncake, without transfers)"));
+    status.Update(RegisterPlacement(
+        PreblePlacement{}, "the longest cached prefix if it is most of the prompt, else the least work (Preble)"));
+    status.Update(
+        RegisterPlacement(SglangPlacement{}, "the longest cached prefix, unless loads are unbalanced (SGLang)"));
+    status.Update(RegisterPlacement(BestFit{}, "the least free KV memory that fits the request (Parrot)"));
+    status.Update(RegisterPlacement(CodeRatio{}, "speed against all work ever sent (code by HexGen-Flow's authors)"));
     status.Update(RegisterPause(
-        InferCept{},
-        "keeps or drops by least waste, and swaps what it would drop while the link has room (InferCept)"));
-    status.Update(RegisterRetention(Slru{}, "what has had one turn goes before what has had several (SGLang)"));
+        InferCept{}, "keeps or drops with the least waste; swaps instead of dropping if the link is free (InferCept)"));
+    status.Update(RegisterRetention(Slru{}, "evicts KV of workflows with one turn first (SGLang)"));
     status.Update(RegisterRetention(
-        Continuum{}, "held while waiting for the return is expected to save time; then by age (Continuum)"));
-    status.Update(RegisterRetention(Wa{}, "what is least likely to be used within its lifetime goes first (Bailian)"));
-    status.Update(RegisterRetention(Tlru{}, "what the next turn can do without goes first, then by age (T-LRU)"));
-    status.Update(RegisterRetention(Belady{}, "what is used again last goes first; simulators alone know it"));
-    status.Update(RegisterRetention(
-        BeladyCost{}, "what saves the least work per second until its next use; simulators alone know it"));
-    status.Update(RegisterGate(WorkingSet{}, "lets in while what runs and what was here of late fits (ThunderAgent)"));
+        Continuum{}, "keeps KV while waiting for the next turn saves time; then evicts by age (Continuum)"));
     status.Update(
-        RegisterGate(Concur{}, "bounds how many are active by congestion control on cache use and hits (CONCUR)"));
+        RegisterRetention(Wa{}, "evicts the KV least likely to be reused within its lifetime first (Bailian)"));
+    status.Update(RegisterRetention(Tlru{}, "evicts KV that the next turn does not need first, then by age (T-LRU)"));
+    status.Update(RegisterRetention(Belady{}, "evicts the KV with the latest next use first; only for simulators"));
+    status.Update(RegisterRetention(
+        BeladyCost{}, "evicts the KV that saves the least work per second until its next use; only for simulators"));
+    status.Update(
+        RegisterGate(WorkingSet{}, "admits requests while the KV of running and recent workflows fits (ThunderAgent)"));
+    status.Update(
+        RegisterGate(Concur{}, "limits active workflows by congestion control on cache use and hits (CONCUR)"));
     return status;
   }();
   return registered;

@@ -1,7 +1,7 @@
 // The step loop of a scheduler, compiled once.
 #include "takt/config.h"
 #undef TAKT_INLINE
-#define TAKT_INLINE  // here are the definitions that others link
+#define TAKT_INLINE  // this file holds the definitions that others link
 #include "takt/scheduler/step_loop_inl.h"
 
 namespace takt::internal {

@@ -30,7 +30,7 @@ double Median(std::vector<double> values) { return values.empty() ? 0 : Quantile
 
 enum Term : std::size_t {
   kStep,
-  kFloor,  // SP, with a slope of 1: the knee and the sharpness are in its shape
+  kFloor,  // SP with slope 1; its shape holds the knee and the sharpness
   kPrefillStep,
   kPrefillToken,
   kPrefillWork,
@@ -57,10 +57,10 @@ class Terms {
 
   bool saturate() const { return std::ranges::find(terms_, kFloor) != terms_.end(); }
 
-  // The columns of the least squares, one row per step, each times the step's weight.
+  // Columns of the least-squares problem: one row per step, times the step's weight.
   std::vector<double> Columns(const Steps& steps, Shape shape, const std::vector<double>& weights) const {
     const SoftFloor floor{.floor_ms = shape.knee, .slope_ms = 1, .sharpness = shape.sharpness};
-    std::map<std::int64_t, double> floors;  // by n; there are far fewer than steps
+    std::map<std::int64_t, double> floors;  // by n; there are far fewer values than steps
     std::vector<double> columns;
     columns.reserve(steps.size() * terms_.size());
     for (const Term term : terms_) {
@@ -80,8 +80,9 @@ class Terms {
     return columns;
   }
 
-  // The terms' coefficients as a model. What prefill and decode tokens cost alike is the slope of the floor, where
-  // nothing else is: it then tells at which n computing outweighs the step itself (CostModel::SaturationTokens).
+  // Returns the model for the terms' coefficients. If nothing else distinguishes prefill from decode tokens, their
+  // common cost is the slope of the floor. The slope then gives the n above which compute dominates
+  // (CostModel::SaturationTokens).
   CostModel Model(const std::vector<double>& coefficients, Shape shape) const {
     std::array<double, kSample + 1> c = {};
     for (std::size_t i = 0; i < terms_.size(); ++i) c[terms_[i]] = coefficients[i];
@@ -126,7 +127,7 @@ double Predict(const CostModel& cost, const TimedStep& step) {
   return std::max(ToSeconds(cost.StepTime(step.load)) * 1e3, kLeastMs);
 }
 
-// Where the errors of a kind of step lie: measured over predicted, less one.
+// Location of a kind of step's errors: measured over predicted, minus one.
 struct Noise {
   double centre = 0;
   double scale = 0;  // robust standard deviation
@@ -134,7 +135,8 @@ struct Noise {
   bool Outlies(double error) const { return std::abs(error - centre) > std::max(8 * scale, 0.05); }
 };
 
-// 1.4826 times the median distance: the standard deviation of what is normal, whatever a minority does.
+// Uses 1.4826 times the median distance, which is the standard deviation of normal errors and ignores a minority of
+// outliers.
 Noise NoiseOf(std::vector<double> errors) {
   Noise noise{.centre = Median(errors)};
   for (double& error : errors) error = std::abs(error - noise.centre);
@@ -142,7 +144,7 @@ Noise NoiseOf(std::vector<double> errors) {
   return noise;
 }
 
-// A fit that no step can bend, and how far off steps lie.
+// A robust fit, and the errors of its steps.
 struct RobustFit {
   CostModel cost = {};
   std::array<Noise, 3> noise = {};  // by StepKind
@@ -157,7 +159,7 @@ class Fitter {
   Fitter(const Terms& terms, const Steps& steps) : terms_(terms), steps_(steps), weights_(steps.size()) {}
 
   RobustFit FitRobustly() {
-    // Weights are over what is predicted, not over what was measured, which would favour steps that were fast by luck.
+    // Weights divide by predicted times. Weights by measured times would favour steps that were fast by chance.
     for (std::size_t i = 0; i < steps_.size(); ++i) weights_[i] = 1 / Ms(*steps_[i]);
     Solve();
     const auto huber = [](const std::vector<double>& errors) { return HuberWeights(errors); };
@@ -171,7 +173,7 @@ class Fitter {
     return {model_, Noises()};
   }
 
-  // After the above.
+  // Fits without the outliers. Call it after the fit above.
   CostModel FitWithout(const std::vector<bool>& outliers) {
     const auto others = [&](const std::vector<double>&) {
       std::vector<double> weights;
@@ -189,7 +191,7 @@ class Fitter {
  private:
   double Solve() { return SolveOver(steps_, weights_); }
 
-  // Sets the model; returns the squared error.
+  // Sets the model and returns the squared error.
   double SolveOver(const Steps& steps, const std::vector<double>& weights) {
     std::vector<double> target;
     for (std::size_t i = 0; i < steps.size(); ++i) target.push_back(Ms(*steps[i]) * weights[i]);
@@ -213,7 +215,7 @@ class Fitter {
     }
   }
 
-  // Square roots of Huber's weights: an error beyond 1.345 standard deviations counts by its size, not its square.
+  // Square roots of Huber's weights. An error above 1.345 standard deviations counts linearly instead of squared.
   static std::vector<double> HuberWeights(const std::vector<double>& errors) {
     std::vector<double> sizes;
     for (const double error : errors) sizes.push_back(std::abs(error));
@@ -222,7 +224,7 @@ class Fitter {
     return sizes;
   }
 
-  // Of each kind of step; of all, where there are few of a kind.
+  // Returns the noise of each kind of step; that of all steps if a kind has few.
   std::array<Noise, 3> Noises() const {
     const std::vector<double> errors = Errors();
     std::array<std::vector<double>, 3> by_kind;
@@ -236,9 +238,9 @@ class Fitter {
     return noises;
   }
 
-  // ---- the bend, which is not linear ----
+  // ---- the bend, which is nonlinear ----
 
-  // A few thousand steps tell the shape as well as all do.
+  // Thins the steps, because a few thousand determine the shape as well as all do.
   void Thin() {
     constexpr std::size_t kMost = 4000;
     const std::size_t stride = steps_.size() / kMost + 1;
@@ -249,7 +251,7 @@ class Fitter {
     }
   }
 
-  // Keeps the shape where it is better than `least`, which it then updates.
+  // Keeps the shape and updates `least` if the shape has a smaller error.
   bool Try(Shape shape, double& least) {
     const Shape before = std::exchange(shape_, shape);
     const double error = SolveOver(few_, few_weights_);
@@ -273,7 +275,7 @@ class Fitter {
     RefineShape(0.25);
   }
 
-  // Steps in knee and sharpness, as factors, that are halved wherever none of them helps.
+  // Searches over knee and sharpness by factors, which are halved when no step helps.
   void RefineShape(double step) {
     Thin();
     constexpr double kSharpest = 16;
@@ -287,7 +289,7 @@ class Fitter {
           const Shape tried{shape_.knee * knee, std::clamp(shape_.sharpness * sharpness, 1.0, kSharpest)};
           better |= Try(tried, least);
         }
-        better &= step > 0.02;  // one round is enough for the last digits
+        better &= step > 0.02;  // one round suffices for the last digits
       }
     }
     Solve();
@@ -302,11 +304,11 @@ class Fitter {
   std::vector<double> few_weights_ = {};
 };
 
-// Both forms, fitted to the same steps. An outlier is one to both: what only one of them cannot follow tells against
-// it.
+// Both forms, fitted to the same steps. Outliers are common to both. A step that only one form cannot follow counts
+// against that form.
 struct Fits {
   std::array<RobustFit, 2> robust;
-  std::array<CostModel, 2> cost;  // of all but the outliers
+  std::array<CostModel, 2> cost;  // fitted without the outliers
 
   Fits(const StepLog& log, const Steps& steps) {
     const std::array<Terms, 2> terms = {Terms(CostForm::kLinear, log), Terms(CostForm::kSaturating, log)};
@@ -320,7 +322,7 @@ struct Fits {
   bool Outlies(const TimedStep& step) const { return robust[0].Outlies(step) && robust[1].Outlies(step); }
 };
 
-// ---- what a fit is worth -------------------------------------------------------------------------------------------
+// ---- quality of a fit ----------------------------------------------------------------------------------------------
 
 FitError ErrorOf(const Fits& fits, std::size_t form, const Steps& steps) {
   FitError error{.steps = std::ssize(steps)};
@@ -356,10 +358,10 @@ struct Split {
   Steps all, train, holdout;
 };
 
-// Every so many-th of a hundred and more pieces is held out.
+// Splits the log into at least a hundred pieces and holds out evenly spaced ones.
 Split SplitSteps(const StepLog& log, double holdout) {
   Split split;
-  const double pieces = 20 / (holdout > 0 ? holdout : 1);  // twenty are held out
+  const double pieces = 20 / (holdout > 0 ? holdout : 1);  // twenty pieces are held out
   const auto count = static_cast<double>(log.steps.size());
   for (std::size_t i = 0; i < log.steps.size(); ++i) {
     const TimedStep* step = &log.steps[i];
@@ -393,22 +395,22 @@ void FitForms(const StepLog& log, const Split& split, EngineCalibration& calibra
   }
 }
 
-// The linear form has fewer ways to be wrong where the log has nothing to say.
+// Prefers the linear form, which has fewer ways to be wrong if the log has little data.
 CostForm Choose(const std::array<CostFit, 2>& fits) {
   const double linear = fits[0].holdout.mean_abs_pct;
   const double saturating = fits[1].holdout.mean_abs_pct;
   return saturating < 0.95 * linear && saturating < linear - 0.1 ? CostForm::kSaturating : CostForm::kLinear;
 }
 
-// ---- what the log does not say -------------------------------------------------------------------------------------
+// ---- gaps of the log -----------------------------------------------------------------------------------------------
 
-// One of the quantities that a step's time depends on, over the steps that have any of it.
+// A quantity that a step's time depends on, over the steps with a value above 0.
 struct Quantity {
-  std::string what;  // of a step
+  std::string what;  // the quantity's name
   std::string unit;
-  std::string steps;  // what they are called
+  std::string steps;  // name of these steps
   std::vector<double> values;  // ascending
-  double least = 0, most = 0;  // between which it matters; most 0: up to what there is
+  double least = 0, most = 0;  // range that matters; most 0: up to the largest value
 };
 
 std::array<Quantity, 3> QuantitiesOf(const Steps& steps, const CalibrateOptions& options) {
@@ -428,13 +430,13 @@ std::array<Quantity, 3> QuantitiesOf(const Steps& steps, const CalibrateOptions&
   return quantities;
 }
 
-// More than `from`, up to `to`.
+// Values above `from`, up to `to`.
 struct Range {
   double from = 0, to = 0;
   std::int64_t count = 0;  // steps
 };
 
-// Doubling ranges of which the log has fewer than five steps, neighbours joined.
+// Returns doubling ranges with fewer than five steps of the log, with neighbours joined.
 std::vector<Range> ThinRanges(const Quantity& quantity, double most) {
   constexpr std::int64_t kFew = 5;
   const auto up_to = [&](double value) {
@@ -478,11 +480,11 @@ void WarnOfGaps(const Quantity& quantity, std::vector<std::string>& warnings) {
 
 void WarnOfSameness(const Quantity& quantity, std::vector<std::string>& warnings) {
   if (quantity.values.size() < 2 || quantity.values.front() < quantity.values.back()) return;
-  warnings.push_back(fmt::format("every {} has {} {}: what one costs cannot be told from what a step costs",
+  warnings.push_back(fmt::format("every {} has {} {}, so their cost is not separable from that of a step",
                                  quantity.steps, quantity.values.front(), quantity.unit));
 }
 
-// Mean relative error of a stretch of the log, without outliers, in %.
+// Returns the mean relative error of a part of the log without outliers, in %.
 double MeanError(const StepLog& log, const EngineCalibration& calibration, std::size_t from, std::size_t to) {
   double sum = 0, count = 0;
   for (std::size_t i = from; i < to; ++i) {
@@ -493,7 +495,7 @@ double MeanError(const StepLog& log, const EngineCalibration& calibration, std::
   return count > 0 ? 100 * sum / count : 0;
 }
 
-// Nine steps of ten take longer than any engine's do, but not longer than they would in a smaller unit than seconds.
+// Warns if nine steps of ten take longer than an engine's steps, but would be plausible in a smaller unit than seconds.
 void WarnOfUnit(const StepLog& log, std::vector<std::string>& warnings) {
   constexpr double kLong = 1000;  // [ms]
   std::vector<double> times;
@@ -504,7 +506,7 @@ void WarnOfUnit(const StepLog& log, std::vector<std::string>& warnings) {
   const bool milli = *tenth <= 1000 * kLong;
   warnings.push_back(
       fmt::format("nine steps of ten take more than {:.3g} s, and an engine's step takes a thousandth of a second to a "
-                  "second: was the time of a step logged in {}? The log's unit is seconds: divide its times by {}",
+                  "second. The log's unit is seconds: if it has {}, divide its times by {}",
                   *tenth / 1000, milli ? "milliseconds" : "microseconds", milli ? "1,000" : "1,000,000"));
 }
 
@@ -512,7 +514,7 @@ void WarnOfPrefillWork(const StepLog& log, std::vector<std::string>& warnings) {
   if (log.knows_prefill_work) return;
   if (std::ranges::none_of(log.steps, [](const TimedStep& step) { return step.load.prefill_tokens > 0; })) return;
   warnings.push_back(
-      "the log does not tell prefill_work, so the attention of prefill is not in the profile: long prompts come out "
+      "the log has no prefill_work, so the profile omits the attention of prefill and makes long prompts "
       "too "
       "fast");
 }
@@ -530,7 +532,7 @@ void WarnOfTimes(const StepLog& log, const EngineCalibration& calibration, std::
   if (fit.all.outliers * 20 > fit.all.steps || outlying_s > 0.1 * fit.measured_s) {
     warnings.push_back(
         fmt::format("{:.1f} % of the steps, with {:.1f} % of the time, are outliers, which the profile "
-                    "leaves out",
+                    "excludes",
                     100.0 * static_cast<double>(fit.all.outliers) / static_cast<double>(fit.all.steps),
                     100 * outlying_s / fit.measured_s));
   }
@@ -541,7 +543,7 @@ void WarnOfTimes(const StepLog& log, const EngineCalibration& calibration, std::
   const double flat = Median(times);
   if (fit.all.mean_abs_pct > 20 && fit.all.mean_abs_pct > 0.7 * flat) {
     warnings.push_back(
-        fmt::format("what the steps hold explains little of their time: the error is {:.0f} %", fit.all.mean_abs_pct));
+        fmt::format("the logged rows explain little of the steps' time: the error is {:.0f} %", fit.all.mean_abs_pct));
   }
 }
 
@@ -564,7 +566,7 @@ std::vector<std::string> Warnings(const StepLog& log, const std::array<Quantity,
   return warnings;
 }
 
-// Why the log cannot tell what a step costs.
+// Returns why the log cannot determine the cost of a step.
 absl::Status CheckLog(const StepLog& log) {
   const auto refuse = [](std::string why) { return absl::InvalidArgumentError(std::move(why)); };
   std::int64_t prefill = 0, decode = 0;
@@ -579,15 +581,15 @@ absl::Status CheckLog(const StepLog& log) {
       loads.emplace(load.prefill_tokens, load.prefill_work, load.decodes, load.decode_context);
   }
   if (std::ssize(log.steps) < kLeastSteps) {
-    return refuse(fmt::format("too few steps to fit a cost model to: {}; at least {}, better thousands",
+    return refuse(fmt::format("too few steps to fit a cost model: {}; expected at least {}, better thousands",
                               log.steps.size(), kLeastSteps));
   }
-  if (prefill == 0) return refuse("no step computes prefill tokens: what they cost cannot be told");
-  if (decode == 0) return refuse("no step has a decode row: what one costs cannot be told");
+  if (prefill == 0) return refuse("no step computes prefill tokens, so their cost is unknown");
+  if (decode == 0) return refuse("no step has a decode row, so its cost is unknown");
   if (loads.size() < kLeastLoads) {
     return refuse(
-        fmt::format("only {} different loads among {} steps: what each token costs cannot be told from what a "
-                    "step costs; log steps of many batch sizes, contexts and chunk sizes",
+        fmt::format("only {} different loads among {} steps, so the cost of a token is not separable from that of a "
+                    "step; log steps of many batch sizes, contexts and chunk sizes",
                     loads.size(), log.steps.size()));
   }
   return absl::OkStatus();

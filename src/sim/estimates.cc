@@ -15,8 +15,8 @@
 namespace takt {
 namespace {
 
-// A standard normal number that belongs to (seed, index): Marsaglia's polar method on hashed bits, so that no
-// generator has to be seeded per call.
+// Returns a standard normal number for (seed, index), by Marsaglia's polar method on hashed bits. No generator needs
+// seeding per call.
 double NormalOf(std::uint64_t seed, std::uint64_t index) {
   std::uint64_t state = Mix64(seed) ^ Mix64(~index);
   const auto symmetric = [&state] {
@@ -31,15 +31,15 @@ double NormalOf(std::uint64_t seed, std::uint64_t index) {
   }
 }
 
-// What a noisy prediction is of the truth.
+// Returns the ratio of a noisy prediction to the true value.
 double ErrorFactor(const EstimateSpec& spec, double z) {
   return spec.kind == EstimateKind::kGaussian ? std::max(0.0, 1 + spec.sigma * z) : exact::Exp(spec.sigma * z);
 }
 
-// Salts, so that a tool call's errors are not those of a request.
+// Salts that make a tool call's errors differ from those of a request.
 constexpr std::uint64_t kToolNoise = 0x746f6f6cu, kOutputNoise = 0x6f757470u;
 
-// What makes a class of calls. The bucket tells the nameless apart.
+// Key of a class of calls. The bucket separates calls without a name.
 using ClassKey = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>;
 
 ClassKey KeyOf(const WorkloadWorkflow& workflow, const WorkloadCall& call) {
@@ -60,7 +60,7 @@ absl::StatusOr<EstimateSpec> EstimateSpec::Parse(std::string_view text) {
   if (constexpr std::string_view kLearnt = "learnt("; text.starts_with(kLearnt) && text.ends_with(")")) {
     absl::StatusOr<EstimateSpec> inner = Parse(text.substr(kLearnt.size(), text.size() - kLearnt.size() - 1));
     if (!inner.ok()) return inner;
-    if (inner->learnt || inner->kind == EstimateKind::kNone) return fail("there is nothing to learn of");
+    if (inner->learnt || inner->kind == EstimateKind::kNone) return fail("learnt(none) has nothing to learn");
     inner->learnt = true;
     return inner;
   }
@@ -76,12 +76,12 @@ absl::StatusOr<EstimateSpec> EstimateSpec::Parse(std::string_view text) {
                             : name == "calibrated" ? EstimateKind::kCalibrated
                                                    : EstimateKind::kNone;
   if (kind == EstimateKind::kNone) return fail("unknown kind");
-  if (colon == std::string_view::npos) return fail("a sigma is missing");
+  if (colon == std::string_view::npos) return fail("sigma is missing");
   const std::string_view number = text.substr(colon + 1);
   double sigma = 0;
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), sigma);
-  if (error != std::errc() || end != number.data() + number.size()) return fail("sigma is not a number");
-  if (!(sigma >= 0 && sigma <= 10)) return fail("sigma must lie in [0, 10]");
+  if (error != std::errc() || end != number.data() + number.size()) return fail("sigma is invalid; expected a number");
+  if (!(sigma >= 0 && sigma <= 10)) return fail("sigma is invalid; expected 0 to 10");
   return EstimateSpec{kind, sigma};
 }
 
@@ -154,11 +154,11 @@ Estimator::Belief Estimator::BeliefOf(std::uint32_t call) const {
   if (spec_.kind == EstimateKind::kOracle) return {truth, 0};
   const double z = NormalOf(seed_, call);
   if (spec_.kind != EstimateKind::kCalibrated) return {truth * ErrorFactor(spec_, z), 0};
-  // Normal prior, normal observation, in logs.
+  // Normal prior and normal observation, in logarithms.
   const double noise = spec_.sigma * spec_.sigma;
   const Prior& prior = priors_[column()];
   const double total = prior.variance + noise;
-  const double weight = total > 0 ? prior.variance / total : 1;  // of the observation
+  const double weight = total > 0 ? prior.variance / total : 1;  // weight of the observation
   const double observed = exact::Log(std::max(truth, 1.0)) + spec_.sigma * z;
   const double mu = prior.mean + weight * (observed - prior.mean);
   const double variance = weight * noise;
@@ -173,13 +173,13 @@ void Estimator::ForCallsLeft(const WorkloadWorkflow& workflow, std::uint32_t sin
   }
 }
 
-// The calls that are left but for this one.
+// Sums over the calls that remain, except this one.
 template <class BeliefOfCall>
 WorkAfter Estimator::AfterOf(const WorkloadWorkflow& workflow, std::uint32_t call, std::uint32_t since,
                              BeliefOfCall belief_of) {
   WorkAfter after{0, 0, 0, 0, 0};
   if (workflow.calls == 1) return after;
-  path_.assign(workflow.calls, -1);  // of calls that wait for this one: output up to their end
+  path_.assign(workflow.calls, -1);  // output up to the end of calls that wait for this call
   path_[call - workflow.first_call] = 0;
   ForCallsLeft(workflow, since, [&](std::uint32_t c) {
     if (c == call) return;
@@ -216,7 +216,7 @@ void Estimator::Describe(std::uint32_t workflow, std::uint32_t call, Request& re
   told.since = ends_;
 }
 
-// What is told is what is expected, or what is known to come of that.
+// Sets the expected values, or the learnt values given them.
 Estimator::Told Estimator::Tell(std::uint32_t workflow, Request& request) const {
   Told told{.raw_output = request.output_tokens.mean,
             .raw_left = request.workflow_tokens_left.mean,
@@ -237,7 +237,7 @@ Estimator::Told Estimator::Tell(std::uint32_t workflow, Request& request) const 
   return told;
 }
 
-// What is known of each model, for who chooses among them.
+// Sets the scores of each model, for placements that choose among models.
 void Estimator::Score(std::uint32_t workflow, std::uint32_t call, Request& request) {
   scores_.clear();
   for (const std::size_t m : scored_) {
@@ -374,7 +374,7 @@ void Estimator::Ended(std::uint32_t workflow_index, std::uint32_t call, std::siz
   if (forests_) LearnForests(workflow);
 }
 
-// What the call and all that had not ended when it was made have generated since, whatever they ran on.
+// Returns the output since the call was made, by the call and by all calls that had not ended then, on any model.
 double Estimator::LeftOf(const WorkloadWorkflow& workflow, std::uint32_t call) const {
   double left = 0;
   ForCallsLeft(workflow, told_[call].since, [&](std::uint32_t c) { left += OutputOf(c); });

@@ -19,7 +19,7 @@ bool Meets(const RequestRecord& r, const SloTarget& slo) {
   return Between(r.arrival, r.first_token) <= slo.ttft && Tpot(r) <= ToSeconds(slo.tpot);
 }
 
-// The summary of `value(i)` over those i below `count` for which it is not negative.
+// Summarises `value(i)` over all i below `count` with a value of at least 0.
 template <class Value>
 Summary Over(std::size_t count, std::vector<double>& scratch, Value value) {
   scratch.clear();
@@ -50,7 +50,7 @@ Metrics SummarizeIn(const Window& window, std::span<const RequestRecord> request
   std::vector<RequestRecord> its_requests;
   std::vector<WorkflowRecord> its_workflows;
   IsolatedLatencies its_isolated;
-  std::vector<std::uint32_t> index(workflows.size(), UINT32_MAX);  // among its workflows
+  std::vector<std::uint32_t> index(workflows.size(), UINT32_MAX);  // index among the part's workflows
   for (std::size_t i = 0; i < workflows.size(); ++i) {
     if (!window.contains(workflows[i].arrival)) continue;
     index[i] = static_cast<std::uint32_t>(its_workflows.size());
@@ -81,7 +81,7 @@ Metrics SummarizeIn(const Window& window, std::span<const RequestRecord> request
 
 void Series::Add(const SeriesPoint& point) {
   if (points_.size() == limit_) {
-    // Every second point stays.
+    // Keeps every second point.
     for (std::size_t i = 0; 2 * i < limit_; ++i) points_[i] = points_[2 * i];
     points_.resize((limit_ + 1) / 2);
     const Duration mean = Between(points_.front().time, point.time) / static_cast<std::int64_t>(points_.size());

@@ -13,7 +13,7 @@ namespace takt {
 namespace internal {
 namespace {
 
-// Memory as the calibrated entries have it; cards that they lack take the share of their generation's.
+// Memory as in the calibrated entries. Cards without an entry have the usable share of their generation.
 constexpr GpuSpec kGpus[] = {
     {"h100", "hopper", 79.11, 3350, 989}, {"h200", "hopper", 139.8, 4800, 989},
     {"a100", "ampere", 79.15, 2039, 312}, {"a100-40gb", "ampere", 39.575, 1555, 312},
@@ -157,7 +157,7 @@ std::string NearestIds(std::string_view id, std::span<const Profile> more) {
   return Names(candidates);
 }
 
-// The profile of an id without pp.
+// Returns the profile of an id without pp.
 absl::StatusOr<Profile> FindStage(std::string_view id, std::span<const Profile> more) {
   for (const Profile& p : more) {
     if (p.id == id) return p;
@@ -173,7 +173,7 @@ absl::StatusOr<Profile> FindStage(std::string_view id, std::span<const Profile> 
     for (Profile& p : BuiltInProfiles()) candidates.push_back(std::move(p));
     return DeriveById(id, candidates);
   }
-  return absl::NotFoundError(fmt::format("no profile \"{}\"; the nearest: {}", id, NearestIds(id, more)));
+  return absl::NotFoundError(fmt::format("profile \"{}\" is unknown; the nearest are {}", id, NearestIds(id, more)));
 }
 
 }  // namespace

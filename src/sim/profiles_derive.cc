@@ -1,4 +1,4 @@
-// Profiles that nobody measured, scaled from the nearest one that somebody did.
+// Derives profiles without measurements from the nearest measured profile.
 #include <algorithm>
 #include <cmath>
 #include <tuple>
@@ -10,7 +10,7 @@
 namespace takt {
 namespace {
 
-// Zero for a format that has no fixed width.
+// Returns 0 for a format without a fixed width.
 double BytesPerWeight(std::string_view dtype) {
   if (dtype == "bf16" || dtype == "fp16") return 2;
   if (dtype == "fp8" || dtype == "int8") return 1;
@@ -26,9 +26,9 @@ double FixedMs(const GpuSpec& gpu, std::string_view dtype) {
   return gpu.generation == "ampere" ? 0.031 : 0;
 }
 
-// What a model asks of one of its GPUs.
+// Work that a model needs from one of its GPUs.
 struct Demand {
-  double weights = 0;  // bytes per layer; FLOP per token go with them
+  double weights = 0;  // bytes per layer; FLOP per token are proportional
   double width = 0;  // LM head up to the vocabulary; attention FLOP per token and token of context
   double kv = 0;  // bytes per token and layer
 };
@@ -42,7 +42,7 @@ Demand DemandOf(const Profile& p) {
           .kv = static_cast<double>(p.kv_bytes_per_token) / layers / kv_ways};
 }
 
-// Every layer's heads have a key and a value each as wide as the model.
+// True if every layer's heads have a key and a value as wide as the model.
 bool MultiHead(double kv_bytes_per_token, double layers, double hidden) {
   return std::abs(kv_bytes_per_token - 4 * layers * hidden) < 1;
 }
@@ -69,7 +69,7 @@ absl::Status ScaleLayers(const Profile& anchor, const GpuSpec& from, const GpuSp
     c.all_reduce = {};
   } else if (c.tp != anchor.cost.tp || p.gpu != anchor.gpu) {
     const std::string_view network = internal::AllReduceNetwork(p.gpu);
-    // Bridges join pairs; four GPUs of them stand for eight.
+    // Bridges join pairs of GPUs. The measurement of four GPUs is used for eight.
     const std::int32_t measured = network == "a100_pairwise_nvlink" && c.tp == 8 ? 4 : c.tp;
     c.all_reduce = internal::FindCurve(fmt::format("allreduce/{}/tp{}", network, measured));
     if (c.all_reduce.points.empty()) {
@@ -169,7 +169,7 @@ absl::StatusOr<Profile> DeriveById(std::string_view id, std::span<const Profile>
 
   const bool dense = model->active_parameters == model->parameters;
   const bool multi_head = MultiHead(static_cast<double>(model->kv_bytes_per_token), model->layers, model->hidden);
-  // Smaller is nearer: the kind of attention, the generation, the bandwidth, the size, tp.
+  // Distance to a profile: kind of attention, generation, bandwidth, size and tp.
   const auto ratio = [](double a, double b) { return std::abs(exact::Log(a / b)); };
   using Distance = std::tuple<bool, bool, double, double, double>;
   const Profile* nearest = nullptr;
@@ -177,7 +177,7 @@ absl::StatusOr<Profile> DeriveById(std::string_view id, std::span<const Profile>
   for (const Profile& p : candidates) {
     const GpuSpec* its_gpu = FindGpu(p.gpu);
     if (p.dtype != parts[3] || its_gpu == nullptr || p.derived || p.weight_bytes <= 0) continue;
-    // A mixture of experts scales from nothing but a served run of its like.
+    // A mixture of experts is derived only from a served run of its kind.
     if (dense == p.cost.served.has_value()) continue;
     if (!dense && p.kv_bytes_per_token != model->kv_bytes_per_token) continue;
     const double weights = model->parameters * BytesPerWeight(p.dtype);

@@ -1,4 +1,4 @@
-// Profiles from a JSON file.
+// Reads profiles from a JSON file.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Only tells where a text stops being JSON.
+// Finds the position at which a text stops being JSON.
 struct SyntaxCheck final : nlohmann::json_sax<Json> {
   bool null() override { return true; }
   bool boolean(bool) override { return true; }
@@ -34,10 +34,10 @@ struct SyntaxCheck final : nlohmann::json_sax<Json> {
     at = position;
     return false;
   }
-  std::size_t at = 0;  // bytes read, the bad one included
+  std::size_t at = 0;  // bytes read, including the invalid byte
 };
 
-// The fields of one object. The first fault is kept; after it everything reads as zero.
+// Fields of one object. Keeps the first fault, after which every field reads as zero.
 class Fields {
  public:
   Fields(const Json& object, std::string where, absl::Status& status)
@@ -45,7 +45,7 @@ class Fields {
     if (!object.is_object()) Fail("is not an object");
   }
 
-  // Null where the field is absent or null.
+  // Returns null if the field is missing or null.
   const Json* Find(const char* field) const {
     const auto it = object_.find(field);
     return object_.is_object() && it != object_.end() && !it->is_null() ? &*it : nullptr;
@@ -136,7 +136,7 @@ SoftFloor FloorOf(const std::array<double, kSize>& x) {
   return {x[0], x[1], x[2], x[3]};
 }
 
-// One file: what its entries refer to, and the entries.
+// Reads one file: its shared parts and its entries.
 class Reader {
  public:
   Reader(std::string path, const Json& file) : path_(std::move(path)), file_(file) {}
@@ -168,8 +168,8 @@ class Reader {
           entry.is_object() && id != entry.end() && id->is_string() ? " " + id->get_ref<const std::string&>() : "";
       Fields fields(entry, fmt::format("{}: {}[{}]{}", path_, name, i, named), status_);
       Profile profile = read_entry(fields);
-      if (const std::string faults = profile.cost.Faults(); !faults.empty()) fields.Fail("cannot be: " + faults);
-      if (!ids_.insert(profile.id).second) fields.Fail("has the id of an earlier entry");
+      if (const std::string faults = profile.cost.Faults(); !faults.empty()) fields.Fail("is invalid: " + faults);
+      if (!ids_.insert(profile.id).second) fields.Fail("repeats the id of an earlier entry");
       if (status_.ok()) profiles_.push_back(std::move(profile));
     }
   }
@@ -222,7 +222,7 @@ class Reader {
     return p;
   }
 
-  // What all entries may say, and what the entry's GPU and family tell.
+  // Reads the fields that all entries share, and fills defaults from the entry's GPU and family.
   void Complete(Fields& fields, Profile& p) {
     if (fields.Find("weight_bytes")) p.weight_bytes = fields.Integer("weight_bytes", 1, kMostBytes);
     if (fields.Find("kv_bytes_per_token")) p.kv_bytes_per_token = fields.Integer("kv_bytes_per_token", 1, kMostBytes);
@@ -242,7 +242,7 @@ class Reader {
 
   static double Error(Fields& fit, const char* part) { return fit.Find(part) ? fit.Object(part).Number("mape") : -1; }
 
-  // Null where the file's "net" has none of that name.
+  // Returns null if the file's "net" lacks the name.
   const Json* FindCurve(const std::string& name) const {
     const auto net = file_.find("net");
     if (net == file_.end() || !net->is_object()) return nullptr;

@@ -45,30 +45,30 @@ std::span<const LayerRow> LayerRows();
 std::span<const ServedRow> ServedRows();
 std::span<const CurveRow> CurveRows();
 
-// Empty where there is none of that name.
+// Returns an empty curve if the name is unknown.
 TransferCurve FindCurve(std::string_view name);
 
-// The network whose measured transfers between pipeline stages stand for those of this GPU: its own server, else
-// that of the nearest interconnect.
+// Returns the network whose measured pipeline transfers represent this GPU: its own server, otherwise the nearest
+// interconnect.
 std::string_view SendRecvNetwork(std::string_view gpu);
 
-// The network of this GPU's all-reduces, likewise.
+// Returns the network whose all-reduces represent this GPU.
 std::string_view AllReduceNetwork(std::string_view gpu);
 
-// Null where there is none.
+// Returns null if the name is unknown.
 const GpuSpec* FindGpu(std::string_view name);
 const ModelSpec* FindModel(std::string_view name);
 
-// The parts of an id between its slashes.
+// Returns the parts of an id between its slashes.
 std::vector<std::string_view> SplitId(std::string_view id);
 
-// The number that follows these letters in the part: 2 of "tp2" and of "tp2ep4". Zero where there is none.
+// Returns the number after these letters: 2 of "tp2" and of "tp2ep4". Returns 0 if there is none.
 std::int32_t NumberAfter(std::string_view letters, std::string_view part);
 
-// The profile of "derived/<model>/<gpu>/<dtype>/tp<N>" from the nearest of the candidates.
+// Derives the profile of "derived/<model>/<gpu>/<dtype>/tp<N>" from the nearest candidate.
 absl::StatusOr<Profile> DeriveById(std::string_view id, std::span<const Profile> candidates);
 
-// Their names, with commas between.
+// Returns the names, separated by commas.
 template <class Range>
 std::string Names(const Range& specs) {
   std::string names;
@@ -76,7 +76,7 @@ std::string Names(const Range& specs) {
   return names;
 }
 
-// Whose measurements a family rests on.
+// Returns the source of a family's measurements.
 std::string SourceOf(std::string_view family);
 
 }  // namespace takt::internal

@@ -23,7 +23,7 @@
 namespace takt {
 namespace {
 
-// Of an instance, with a batch of ordinary size.
+// Returns the pace of an instance with a batch of typical size.
 EnginePace PaceOf(const ReplayOptions& options, std::int32_t instance) {
   constexpr std::int64_t kBatch = 32, kContext = 1024;
   const std::int64_t chunk = std::min(options.engine.limits.tokens.value, options.engine.limits.prefill_tokens.value);
@@ -73,7 +73,7 @@ Costs CostsOf(const ReplayOptions& options) {
   return costs;
 }
 
-// Of instance i: columns of the workload count from 1, models that it does not tell of come after them.
+// Returns the model of instance i. Columns of the workload count from 1; models without a column follow them.
 ModelId ModelOf(const Workload& workload, const ReplayOptions& options, std::int32_t instance) {
   const std::string& model = options.profile_of(instance).model;
   if (const std::size_t m = workload.ModelIndex(model); m != Workload::kNoModel) return {m + 1};
@@ -82,7 +82,7 @@ ModelId ModelOf(const Workload& workload, const ReplayOptions& options, std::int
   return {workload.models.size() + static_cast<std::size_t>(first) + 1};
 }
 
-// Decode time of a token at full batch over that batch [s], with contexts of ordinary size.
+// Returns the decode time of a full batch divided by its size [s], with contexts of typical size.
 double TokenSeconds(const ReplayOptions& options, const PreparedCostModel& cost, std::int32_t instance) {
   constexpr std::int64_t kContext = 1024;
   std::int64_t batch = options.engine.limits.max_seqs;
@@ -93,7 +93,7 @@ double TokenSeconds(const ReplayOptions& options, const PreparedCostModel& cost,
   return ToSeconds(VirtualStepTime(cost, load)) / static_cast<double>(batch);
 }
 
-// Before the instances from `first` on, up to `end`.
+// Returns the router of the instances from `first` to before `end`.
 absl::StatusOr<Router> RouterOf(const Workload& workload, const ReplayOptions& options, const Costs& costs,
                                 std::int32_t first, std::int32_t end) {
   const PolicyFactory& policy = options.router_policy ? options.router_policy : options.policy;
@@ -123,7 +123,7 @@ void Add(Stats& sum, const Stats& more) {
 #undef TAKT_ADD_STAT
 }
 
-// What the engines have counted.
+// Adds up the engines' counters.
 template <class Scheduler>
 void AddEngines(const VirtualCluster<Scheduler>& cluster, ReplayResult& result) {
   double used = 0, peak = 0;
@@ -141,7 +141,7 @@ void AddEngines(const VirtualCluster<Scheduler>& cluster, ReplayResult& result) 
   }
 }
 
-// The share of workflows whose last answer came from a model that solves them.
+// Returns the share of workflows whose last answer came from a model that solves them.
 std::optional<double> ScoreOf(const Workload& workload, const WorkloadProgress& progress,
                               std::span<const RequestRecord> records) {
   if (workload.models.empty() || workload.workflows.empty()) return std::nullopt;
@@ -176,8 +176,8 @@ IsolatedLatencies Isolated(const Workload& workload, const ReplayOptions& option
   return least;
 }
 
-// Seconds of prefill by tokens and by the tokens before them, on an engine that does nothing else. What a step costs
-// besides is left out, so that it does not matter how a prompt is cut into chunks.
+// Prefill time by tokens and by the tokens before them, on an engine that does nothing else. Excludes the fixed cost of
+// steps, so the split of a prompt into chunks does not matter.
 class PrefillTime {
  public:
   PrefillTime(const PreparedCostModel& cost, std::int64_t chunk) {
@@ -190,7 +190,7 @@ class PrefillTime {
     context_s_ = (at(kWork) - at(0)) / kWork;
   }
 
-  // Of the tokens from..to-1 of a prompt.
+  // Returns the time of the tokens from..to-1 of a prompt.
   double Of(std::int64_t from, std::int64_t to) const {
     const double first = static_cast<double>(from), end = static_cast<double>(to);
     return token_s_ * (end - first) + context_s_ * (end * end - first * first) / 2;
@@ -200,7 +200,7 @@ class PrefillTime {
   double token_s_, context_s_;
 };
 
-// What was computed again after a preemption counts as the beginning of the prompt.
+// Tokens recomputed after a preemption count as the start of the prompt.
 SessionFigures SessionsIn(const Window& window, const Workload& workload, const ReplayOptions& options,
                           const Costs& costs, std::span<const RequestRecord> records,
                           std::span<const WorkflowRecord> workflows) {
@@ -214,7 +214,7 @@ SessionFigures SessionsIn(const Window& window, const Workload& workload, const 
   double seconds = 0, least_seconds = 0;
   std::vector<double> waits;
   constexpr std::uint32_t kNone = UINT32_MAX;
-  std::vector<std::uint32_t> instance_of(workflows.size(), kNone);  // that ran the workflow's turn before
+  std::vector<std::uint32_t> instance_of(workflows.size(), kNone);  // instance of the workflow's previous turn
   std::int64_t followers = 0, moved = 0;
   for (std::size_t i = 0; i < records.size(); ++i) {
     const RequestRecord& r = records[i];
@@ -245,7 +245,7 @@ SessionFigures SessionsIn(const Window& window, const Workload& workload, const 
   return figures;
 }
 
-// `make_scheduler(instance, next uses)`: a status or a scheduler.
+// `make_scheduler(instance, next uses)` returns a status or a scheduler.
 template <class Scheduler, class MakeScheduler>
 absl::StatusOr<ReplayResult> Run(const Workload& workload, const ReplayOptions& options, MakeScheduler make_scheduler) {
   const Costs costs = CostsOf(options);
@@ -288,7 +288,7 @@ absl::StatusOr<ReplayResult> Run(const Workload& workload, const ReplayOptions& 
       states += fmt::format(" [{} alive, idle: {}]", engine.scheduler().alive(), Name(engine.idle()));
     }
     return absl::InternalError(
-        fmt::format("the run has stalled under '{}':{}", options.policy(PaceOf(options, 0)).spec(), states));
+        fmt::format("the run stalled under '{}':{}", options.policy(PaceOf(options, 0)).spec(), states));
   }
   cluster.NoteGated();
   const IsolatedLatencies isolated = Isolated(workload, options, costs);
@@ -311,7 +311,8 @@ absl::StatusOr<ReplayResult> Run(const Workload& workload, const ReplayOptions& 
   return result;
 }
 
-// ---- latencies alone ------------------------------------------------------------------------------------------------
+// ---- only latencies
+// --------------------------------------------------------------------------------------------------
 
 Duration AloneWithTools(const Workload& workload, std::size_t index, std::size_t model, const PreparedCostModel& cost,
                         std::int64_t chunk) {
@@ -333,7 +334,7 @@ IsolatedLatencies MeasureIsolated(const Workload& workload, const PreparedCostMo
   IsolatedLatencies latencies;
   latencies.requests.resize(workload.calls.size());
   latencies.workflows.reserve(workload.workflows.size());
-  std::vector<Duration> end;  // of the workflow's calls, from its arrival
+  std::vector<Duration> end;  // of the workflow's calls, relative to its arrival
   for (const WorkloadWorkflow& workflow : workload.workflows) {
     end.assign(workflow.calls, Duration{0});
     for (std::uint32_t i = 0; i < workflow.calls; ++i) {
@@ -355,8 +356,8 @@ IsolatedLatencies MeasureIsolated(const Workload& workload, const ReplayOptions&
 
 absl::Status ReplayOptions::Validate() const {
   Faults faults;
-  faults.Expect(policy != nullptr, "policy must be there");
-  faults.Expect(pause != nullptr, "pause must be there");
+  faults.Expect(policy != nullptr, "policy is missing");
+  faults.Expect(pause != nullptr, "pause is missing");
   faults.Expect(instance_count() >= 1 && instance_count() <= 1024, "instances", instance_count(), "must be 1 to 1024");
   faults.Expect(max_outstanding >= 1, "max_outstanding", max_outstanding, "must be at least 1");
   faults.Expect(cluster.rate_scale > 0 && cluster.rate_scale <= 1e9, "rate_scale", cluster.rate_scale,
@@ -372,7 +373,7 @@ absl::Status ReplayOptions::Validate() const {
   faults.Expect(warm_up >= Duration{0} && (warm_up == Duration{0} || warm_up < cluster.horizon), "warm_up",
                 ToSeconds(warm_up), "must not be negative, and end before the horizon");
   faults.Expect(cluster.cold_at >= Duration{0} && (cluster.cold_at == Duration{0} || engine.overlap == 0), "cold_at",
-                ToSeconds(cluster.cold_at), "must not be negative, and overlap zero beside it");
+                ToSeconds(cluster.cold_at), "must not be negative, and needs an overlap of 0");
   faults.Expect(cluster.prefill_engines >= 0 && cluster.prefill_engines < instance_count(), "prefill_engines",
                 cluster.prefill_engines, "must not be negative, and leave instances that decode");
   if (cluster.prefill_engines > 0) {
@@ -380,12 +381,12 @@ absl::Status ReplayOptions::Validate() const {
                   "must be a positive number up to 1e9");
     faults.Expect(cluster.deflect_tokens >= 0, "deflect_tokens", cluster.deflect_tokens, "must not be negative");
     faults.Expect(!budgets && retention == nullptr && forecasts == nullptr, "prefill_engines", cluster.prefill_engines,
-                  "must be 0 beside budgets, retention and forecasts");
+                  "must be 0 with budgets, retention or forecasts");
     faults.Expect(profile_of(0).cost.kv_bytes_per_token > 0, "prefill_engines", cluster.prefill_engines,
-                  "must be 0: the profile does not tell how large KV is");
+                  "must be 0, because the profile has no size of KV");
     for (std::int32_t i = 1; i < instance_count(); ++i) {
       if (profile_of(i).model == profile_of(0).model) continue;
-      faults.Add(fmt::format("prefill_engines: KV of model '{}' is of no use to '{}'", profile_of(0).model,
+      faults.Add(fmt::format("prefill_engines: KV of model '{}' is unsupported by '{}'", profile_of(0).model,
                              profile_of(i).model));
       break;
     }
@@ -394,13 +395,12 @@ absl::Status ReplayOptions::Validate() const {
   faults.ExpectOptions(engine);
   faults.ExpectOptions(engine.limits, "limits.");
   faults.Expect(host_kv_tokens >= 0, "host_kv_tokens", host_kv_tokens, "must not be negative");
-  faults.Expect(scheduler.kv != KvMode::kOracle, "scheduler.kv", "oracle",
-                "the simulator owns no memory to answer for");
+  faults.Expect(scheduler.kv != KvMode::kOracle, "scheduler.kv", "oracle", "the simulator has no oracle");
   const auto profiles = static_cast<std::int32_t>(std::max<std::size_t>(engines.size(), 1));
   for (std::int32_t i = 0; i < profiles; ++i) {
     if (scheduler.kv == KvMode::kLedger) {
       const std::int64_t tokens = KvTokens(*this, i);
-      faults.Expect(tokens > 0, "kv_tokens", kv_tokens, "the profile tells of no room for KV, so say how many tokens");
+      faults.Expect(tokens > 0, "kv_tokens", kv_tokens, "must be set, because the profile has no KV capacity");
       faults.Expect(tokens <= 0 || tokens >= scheduler.kv_block_tokens.value, "kv_tokens", tokens,
                     "must hold at least one block of kv_block_tokens");
     }
@@ -422,7 +422,8 @@ absl::StatusOr<ReplayResult> Replay(const Workload& workload, const ReplayOption
     return Replay(first, rest);
   }
   if (options.cluster.prefill_engines > 0 && !workload.tools.empty()) {
-    return absl::InvalidArgumentError("prefill_engines: the workload has tool calls, which keep KV where it decodes");
+    return absl::InvalidArgumentError(
+        "prefill_engines: are unsupported for a workload with tool calls, which keep KV on the decoding instance");
   }
   const bool timed = !options.cluster.all_at_once && options.cluster.closed_loop == 0 && !workload.workflows.empty();
   if (timed &&
@@ -449,7 +450,7 @@ absl::StatusOr<double> MeasureSaturation(const Workload& workload, ReplayOptions
   options.estimates = {};
   options.cluster.all_at_once = true;
   options.cluster.closed_loop = 0;
-  std::int64_t tokens = 0, tokens_full = 0;  // in all, and by the end of the last step that left anything waiting
+  std::int64_t tokens = 0, tokens_full = 0;  // total, and up to the last step that left requests waiting
   TimePoint full_until{};
   options.cluster.on_step = [&](const VirtualStep& step) {
     tokens += step.plan.tokens.value;

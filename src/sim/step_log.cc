@@ -21,7 +21,7 @@ namespace {
 constexpr std::size_t kMessages = 5;
 constexpr std::int64_t kMaxTokens = kMaxContextTokens / 2;
 
-// A step and what its line does not tell.
+// A step, and the fields that its line lacks.
 struct ReadStep {
   TimedStep step = {};
   Duration plan_time{0};
@@ -31,13 +31,13 @@ struct ReadStep {
 
 // ---- JSON ----------------------------------------------------------------------------------------------------------
 
-// A flag: 0 or 1, false or true.
+// Reads a flag: 0 or 1, false or true.
 bool FlagOf(Members& line, const Json& value, const std::string& key) {
   return value.is_boolean() ? value.get<bool>() : line.WholeOf(value, key, 0, 1) == 1;
 }
 
-// [tokens computed in this step, context computed before it, whether it is prefill, whether it yields a token]. A
-// decode of several tokens verifies drafts, which costs what a chunk of prefill does (model/cost_model.h).
+// Reads [tokens in this step, context before it, prefill or not, yields a token or not]. A decode of several tokens
+// verifies drafts, which costs as much as a prefill chunk (model/cost_model.h).
 void AddRow(Members& line, const Json& row, const std::string& key, ReadStep& read) {
   if (!row.is_array() || row.size() < 3 || row.size() > 4) {
     return line.Fault(key, Shown(row) + " is not [tokens, position, prefill] or [tokens, position, prefill, samples]");
@@ -49,7 +49,7 @@ void AddRow(Members& line, const Json& row, const std::string& key, ReadStep& re
   if (prefill || tokens > 1) {
     read.step.load.AddPrefill(tokens, position, samples);
   } else {
-    read.step.load.AddDecode(position + 1);  // it attends to itself too
+    read.step.load.AddDecode(position + 1);  // a token attends to itself, too
   }
   read.knows_samples &= row.size() > 3 || !prefill;
   read.step.longest_context = std::max(read.step.longest_context, position + tokens);
@@ -64,7 +64,7 @@ absl::StatusOr<ReadStep> ReadJson(std::string_view text) {
   read.step.time = line.Time("time_s", 1);
   read.plan_time = line.Time("plan_s", 1, Duration(0));
   const std::span<const Json> rows = line.Array("rows", false);
-  if (rows.empty()) line.Fault("rows", "there is none");
+  if (rows.empty()) line.Fault("rows", "is empty; expected a row");
   for (std::size_t i = 0; i < rows.size() && fault.ok(); ++i) AddRow(line, rows[i], fmt::format("rows[{}]", i), read);
   if (!fault.ok()) return fault;
   return read;
@@ -142,11 +142,11 @@ class StepLogReader {
     for (; more.ok() && *more; more = lines_.Next()) {
       if (absl::Status s = Line(); !s.ok()) return s;
     }
-    if (!more.ok()) return AtPlace(fmt::format("{}: after line {}", name_, lines_.number()), more.status());
+    if (!more.ok()) return AtPlace(PlaceAfter(name_, lines_.number()), more.status());
     if (log_.steps.empty()) {
       return absl::InvalidArgumentError(report_.bad_lines > 0
-                                            ? fmt::format("{} (and no line is good)", report_.bad_line_messages[0])
-                                            : name_ + ": holds no steps");
+                                            ? fmt::format("{} (and no line is valid)", report_.bad_line_messages[0])
+                                            : name_ + ": has no steps");
     }
     return Finish();
   }
@@ -163,7 +163,8 @@ class StepLogReader {
 
   absl::Status Line() {
     absl::StatusOr<ReadStep> read = csv_ ? csv_->Read(lines_.line()) : ReadJson(lines_.line());
-    if (read.ok() && read->step.time <= Duration(0)) read = BadField("time_s", "0 is not above 0");
+    if (read.ok() && read->step.time <= Duration(0))
+      read = BadField("time_s", "0 is invalid; expected a number above 0");
     if (read.ok()) {
       if (options_.plan_time) read->step.time = Sum(read->step.time, read->plan_time);
       log_.knows_prefill_work &= read->knows_prefill_work;
@@ -178,7 +179,7 @@ class StepLogReader {
     return absl::OkStatus();
   }
 
-  // What one line leaves open is open for all.
+  // A field that one line lacks counts as unknown for all lines.
   StepLog Finish() {
     for (TimedStep& step : log_.steps) {
       if (!log_.knows_prefill_work) step.load.prefill_work = 0;

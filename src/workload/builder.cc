@@ -27,8 +27,8 @@ bool InOrder(std::span<const CallDraft> drafts) {
   return true;
 }
 
-// Predecessors first, otherwise as given (Kahn's algorithm, the first of the ready calls each time). Shorter than
-// `drafts` where they wait for one another in a circle.
+// Returns the calls in an order with predecessors first, otherwise as given (Kahn's algorithm, always with the first
+// ready call). The order is shorter than `drafts` if calls form a cycle.
 Order TopologicalOrder(std::span<const CallDraft> drafts) {
   std::vector<Order> successors(drafts.size());
   std::vector<std::size_t> open(drafts.size());
@@ -49,7 +49,7 @@ Order TopologicalOrder(std::span<const CallDraft> drafts) {
   return order;
 }
 
-// A call on a circle: walk backwards from one that was never ready, over such calls only, until one comes again.
+// Finds a call on a cycle: walks backwards from a call that was never ready, over such calls only, until one repeats.
 std::uint32_t OnCycle(std::span<const CallDraft> drafts, const Order& order) {
   std::vector<bool> done(drafts.size());
   for (const std::uint32_t i : order) done[i] = true;
@@ -100,8 +100,8 @@ absl::Status WorkloadBuilder::Add(WorkloadWorkflow head, std::span<const CallDra
   for (std::size_t i = 0; i < drafts.size(); ++i) {
     for (const std::uint32_t p : drafts[i].after) {
       if (p < drafts.size()) continue;
-      return absl::InvalidArgumentError(
-          fmt::format("{}: after: {} is not one of the {} calls", CallName(workload_, drafts, i), p, drafts.size()));
+      return absl::InvalidArgumentError(fmt::format("{}: after: {} is invalid; expected one of the {} calls",
+                                                    CallName(workload_, drafts, i), p, drafts.size()));
     }
   }
   Order position(drafts.size());
@@ -111,7 +111,7 @@ absl::Status WorkloadBuilder::Add(WorkloadWorkflow head, std::span<const CallDra
     order = TopologicalOrder(drafts);
     if (order.size() < drafts.size()) {
       return absl::InvalidArgumentError(CallName(workload_, drafts, OnCycle(drafts, order)) +
-                                        ": after: waits for itself, in a circle");
+                                        ": after: is invalid; the calls form a cycle");
     }
     for (std::uint32_t i = 0; i < order.size(); ++i) position[order[i]] = i;
     tidy_ = false;
@@ -170,7 +170,7 @@ void WorkloadBuilder::Append(const CallDraft& draft, std::span<const std::uint32
 
 bool WorkloadBuilder::Finish() {
   auto& workflows = workload_.workflows;
-  // The first call counts up in the order of adding: the sort is stable.
+  // The sort is stable, so the first call's index grows in the order of adding.
   const auto earlier = [](const WorkloadWorkflow& a, const WorkloadWorkflow& b) {
     return std::pair(a.arrival, a.first_call) < std::pair(b.arrival, b.first_call);
   };

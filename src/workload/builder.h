@@ -1,4 +1,4 @@
-// How every reader, generator and transformation puts a Workload together.
+// Builds a Workload for readers, generators and transformations.
 #ifndef TAKT_SRC_WORKLOAD_BUILDER_H_
 #define TAKT_SRC_WORKLOAD_BUILDER_H_
 
@@ -15,36 +15,36 @@
 
 namespace takt {
 
-// A call with all that belongs to it. Of `call`, the builder sets the ranges.
+// A call with everything that belongs to it. The builder sets the ranges of `call`.
 struct CallDraft {
   WorkloadCall call;
   std::vector<std::uint32_t> after;  // positions in the workflow's drafts, in any order
   std::vector<WorkloadTool> tools;   // in any order
   std::vector<std::uint64_t> hashes;
   std::vector<PrefixRun> runs;  // instead of hashes
-  std::vector<std::int32_t> model_tokens;  // of each of the workload's models
-  std::vector<float> features;             // of each of the workload's feature names
+  std::vector<std::int32_t> model_tokens;  // per model of the workload
+  std::vector<float> features;  // per feature name of the workload
 };
 
 class WorkloadBuilder {
  public:
   Workload& workload() { return workload_; }
 
-  // The index of a name, new or known.
+  // Returns the index of a name, which is added if it is new.
   std::uint32_t Name(std::string_view name);
 
-  // The number of a tenant of that name, from 1; 0 where it has none.
+  // Returns the number of the tenant of that name, from 1; 0 for the empty name.
   std::uint32_t Tenant(std::string_view name);
 
-  // One workflow of one call, where models do not differ. Lengths are at least 1.
+  // Adds a workflow of one call without differences between models. Lengths are at least 1.
   void Add(TimePoint arrival, std::int32_t prompt_tokens, std::int32_t output_tokens, std::uint32_t name = 0,
            std::uint32_t stage = 0, std::span<const std::uint64_t> hashes = {});
 
-  // One workflow; of `head`, the range is set here. Its calls are put in an order in which predecessors come first.
-  // On an error (a cycle, a broken promise of workload.h), which names the call and its stage, nothing is added.
+  // Adds one workflow and sets the range in `head`. Orders its calls with predecessors first. On an error, which names
+  // the call and its stage, nothing is added. Errors are cycles and violations of workload.h's rules.
   absl::Status Add(WorkloadWorkflow head, std::span<const CallDraft> drafts);
 
-  // Sorts by arrival, stably, and counts arrivals from the first. Whether they were in order already.
+  // Sorts stably by arrival, and counts arrivals from the first. Returns whether they were in order.
   bool Finish();
 
  private:
@@ -57,10 +57,10 @@ class WorkloadBuilder {
   Numbers index_of_name_, index_of_tenant_;  // without the empty name
 };
 
-// What a workload says of all its workflows: the name, blocks, tenants, models and features.
+// Copies the properties that all workflows share: name, blocks, tenants, models and features.
 void CopyHead(const Workload& from, Workload& to);
 
-// Copies one workflow, with the hashes put through `rehash`. Both have the same models and features.
+// Copies one workflow, with its hashes mapped by `rehash`. Both workloads have the same models and features.
 void Copy(const Workload& from, const WorkloadWorkflow& workflow, WorkloadBuilder& to,
           const std::function<std::uint64_t(std::uint64_t)>& rehash = {});
 

@@ -24,7 +24,7 @@ double NormalQuantile(double p) {
   return (low + high) / 2;
 }
 
-// P(X < a, Y < b) of standard normals with correlation rho, by Simpson's rule.
+// Returns P(X < a, Y < b) of standard normals with correlation rho, by Simpson's rule.
 double BothBelow(double a, double b, double rho) {
   constexpr int kSteps = 400;
   constexpr double kFrom = -9;
@@ -39,10 +39,10 @@ double BothBelow(double a, double b, double rho) {
 }
 
 struct Knot {
-  double score, below;  // P(score < this)
+  double score, below;  // P(score < `score`)
 };
 
-// Piecewise linear, from 0 at 0 to 1 at 100.
+// A piecewise linear distribution, from 0 at 0 to 1 at 100.
 class Scores {
  public:
   explicit Scores(std::vector<Knot> knots) : knots_(std::move(knots)) {
@@ -60,9 +60,9 @@ class Scores {
   std::vector<Knot> knots_;
 };
 
-constexpr double kCoupling = 0.6;  // of the normals behind the scores of two models
+constexpr double kCoupling = 0.6;  // correlation of the normals behind the scores of two models
 
-// The P(s2 < h2) with which the share that reaches the largest model is p3, where p2 reach the middle one.
+// Returns P(s2 < h2) such that the share p3 reaches the largest model, if p2 reaches the middle model.
 double MiddleBelow(double p2, double p3) {
   const double a = NormalQuantile(p2);
   double low = -9, high = 9;
@@ -73,8 +73,8 @@ double MiddleBelow(double p2, double p3) {
   return NormalCdf((low + high) / 2);
 }
 
-// Table 2: thresholds and processing ratios. It has one point of the middle model for trace 2 and none for trace 3:
-// they take the shape of trace 1, its probabilities scaled so that trace 2's point is met.
+// Table 2 of the paper: thresholds and processing ratios. It has one point of the middle model for trace 2 and none for
+// trace 3. Both take the shape of trace 1, with its probabilities scaled to match trace 2's point.
 struct Marginals {
   Scores small, middle;
   double prompt, output;  // medians, tokens
@@ -92,7 +92,7 @@ Marginals MarginalsOf(int trace) {
   return {Scores({{10, .05}, {32, .23}}), Scores(scaled), 200, 300};
 }
 
-// Of normals, for a rank correlation.
+// Returns the Pearson correlation of normals with this rank correlation.
 double PearsonOf(double spearman) {
   const double x = std::numbers::pi / 6 * spearman;
   double term = x, sine = x;

@@ -12,9 +12,9 @@
 namespace takt {
 namespace {
 
-// Of each dataset, APPS and MATH: mean and standard deviation of a workflow's output, share of prompts solved. The
-// outputs of the 1.5B, the 14B and Llama are the paper's, the Qwens' success on MATH and that of Llama and Ministral
-// are those of their makers' reports; the rest is chosen.
+// Per dataset, APPS and MATH: mean and standard deviation of a workflow's output, and share of solved prompts. The
+// outputs of the 1.5B, the 14B and Llama are the paper's. The success rates of the Qwens, Llama and Ministral on MATH
+// come from their makers' reports. All other numbers are chosen.
 struct Model {
   const char* name;
   std::array<double, 2> mean, sd, solves;
@@ -27,13 +27,13 @@ constexpr Model kModels[] = {
     {"llama-3.2-3b", {2400, 2400}, {3000, 3000}, {0.15, 0.480}},
     {"ministral-8b", {2900, 2900}, {2800, 2800}, {0.30, 0.545}},
 };
-constexpr std::array<double, 2> kRho = {0.89, 0.87};  // of log length and what the prompt shows of it
+constexpr std::array<double, 2> kRho = {0.89, 0.87};  // correlation of log length with the prompt's visible part
 constexpr double kDifficultyWeight = 1.5, kDifficultyOfLength = 0.5;
 
 struct Stage {
   const char* stage;
   const char* agent;
-  double share, instructions;  // of the workflow's output; of the prompt [tokens], chosen
+  double share, instructions;  // share of the workflow's output; chosen tokens of the prompt
 };
 constexpr Stage kApps[] = {{"Planner", "Planner", 0.25, 180},
                            {"Coder", "Coder", 0.35, 220},
@@ -43,19 +43,19 @@ constexpr Stage kMath[] = {{"Planner", "Planner", 0.25, 180},
                            {"Solver", "Solver", 0.35, 220},
                            {"Verifier", "Verifier", 0.15, 200},
                            {"Solver again", "Solver", 0.25, 220}};
-// Which of them a workflow has.
+// Ranges of stages that a workflow may have.
 constexpr std::size_t kShapes[][2] = {{0, 4}, {0, 2}, {1, 2}};  // from, to
 constexpr const char* kShapeNames[] = {"four stages", "two stages", "one stage"};
 
 constexpr int kTopics = 20, kTopicWords = 100, kMarkers = 30;
 constexpr double kTokensPerWord = 1.3;  // chosen
 constexpr double kLeastWords = 150, kMostWords = 600;
-// Markers per prompt: mean where the trait is zero, and per standard deviation of it. Chosen, so that their Poisson
-// noise costs a predictor of lengths 0.02 in Kendall's tau distance.
+// Markers per prompt: mean at a trait of zero, and increase per standard deviation. Chosen so that their Poisson noise
+// costs a length predictor 0.02 of Kendall's tau distance.
 constexpr double kLengthMarkers = 160, kPerLength = 50, kHardMarkers = 80, kPerHard = 25;
 enum Feature : std::size_t { kTopic, kWords, kLong, kHard };
 
-// Counted by its gaps: the mean is a few hundred at most; below zero it counts as zero.
+// Draws by the gaps between events, since the mean is at most a few hundred. A negative mean counts as zero.
 int Poisson(Random& random, double mean) {
   int count = -1;
   for (double sum = 0; sum <= std::max(mean, 0.0); ++count) sum += random.Exponential();
@@ -64,7 +64,7 @@ int Poisson(Random& random, double mean) {
 
 double Logistic(double x) { return 1 / (1 + exact::Exp(-x)); }
 
-// The logit at difficulty zero under which a share of all prompts is solved, difficulties being standard normal.
+// Returns the logit at difficulty zero for which this share of prompts is solved. Difficulties are standard normal.
 double EaseFor(double share) {
   const auto solved = [](double ease) {
     double sum = 0, weights = 0;
@@ -83,7 +83,7 @@ double EaseFor(double share) {
   return (low + high) / 2;
 }
 
-// Two syllables, another pair for each number below 10,000.
+// Returns two syllables, a different pair for each number below 10,000.
 std::string Word(std::uint64_t index) {
   constexpr std::string_view kConsonants = "bcdfghjklmnpqrstvwxz", kVowels = "aeiou";
   std::string word;
@@ -151,7 +151,7 @@ std::vector<CallDraft> ChimeraGenerator::Draw(Random& random, WorkloadBuilder& b
     draft.call.agent = builder.Name(stages[i].agent);
     const double share = share_before + stages[i].share / shares;
     for (const double t : total) {
-      // The calls' lengths add up to the whole's.
+      // The lengths of the calls add up to the total.
       const double tokens = std::floor(t * share + 0.5) - std::floor(t * share_before + 0.5);
       draft.model_tokens.push_back(
           static_cast<std::int32_t>(std::clamp(tokens, 1.0, static_cast<double>(max_output_tokens_))));

@@ -1,4 +1,5 @@
-// Tables of anybody's: CSV with a header, or one JSON object per line, of which the reader was told what is what.
+// Reads tables with a user's own columns: CSV with a header, or one JSON object per line. ReadOptions::columns maps
+// them.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -25,24 +26,26 @@ constexpr std::array<std::pair<std::string_view, std::int64_t>, 5> kUnits = {
     {{"s", 1'000'000'000}, {"ms", 1'000'000}, {"us", 1'000}, {"ns", 1}, {"time", 0}}};  // in ns; 0: a date and time
 
 struct ColumnMap {
-  std::array<std::string, kKeys> columns;  // empty: there is none
-  std::int64_t unit = kUnits[0].second;    // of the arrival
+  std::array<std::string, kKeys> columns;  // empty: no column
+  std::int64_t unit = kUnits[0].second;  // unit of the arrival
 
   bool has(ColumnKey key) const { return !columns[key].empty(); }
 };
 
 absl::Status Bad(const std::string& what) { return BadField("columns", what); }
 
-// "arrival=ts:ms,prompt=in,output=out"; a name with commas is quoted, as in CSV: "\"prompt=in, all\"".
+// Parses "arrival=ts:ms,prompt=in,output=out". A name with commas is quoted as in CSV: "\"prompt=in, all\"".
 absl::StatusOr<ColumnMap> ParseColumns(std::string_view text) {
   ColumnMap map;
   for (CsvFields fields(text); fields.Next();) {
     const std::string_view field = fields.field();
-    if (!fields.closed()) return Bad("a quoted name does not end with its quote");
+    if (!fields.closed()) return Bad("a quoted name is invalid; expected a closing quote");
     const std::size_t equals = field.find('=');
     const auto key = std::ranges::find(kKeyNames, field.substr(0, equals));
     if (equals == std::string_view::npos || key == kKeyNames.end()) {
-      return Bad(fmt::format("{} is none of KEY=COLUMN, where KEY is {}", Quoted(field), fmt::join(kKeyNames, ", ")));
+      const bool rest = equals == std::string_view::npos && field.data() != text.data();
+      return Bad(fmt::format("{} is invalid; expected KEY=COLUMN with KEY one of {}{}", Quoted(field),
+                             fmt::join(kKeyNames, ", "), rest ? "; quote KEY=COLUMN if COLUMN has a comma" : ""));
     }
     std::string_view column = field.substr(equals + 1);
     if (*key == kKeyNames[kArrival]) {
@@ -55,10 +58,10 @@ absl::StatusOr<ColumnMap> ParseColumns(std::string_view text) {
       }
     }
     std::string& named = map.columns[static_cast<std::size_t>(key - kKeyNames.begin())];
-    if (column.empty()) return Bad(fmt::format("{} names no column", Quoted(field)));
-    if (!named.empty()) return Bad(fmt::format("{} is there twice", *key));
+    if (column.empty()) return Bad(fmt::format("{} is invalid; expected a column after =", Quoted(field)));
+    if (!named.empty()) return Bad(fmt::format("{} is invalid; expected the key once", *key));
     if (std::ranges::find(map.columns, column) != map.columns.end()) {
-      return Bad(fmt::format("{} is named twice", Quoted(column)));
+      return Bad(fmt::format("{} is invalid; expected each column once", Quoted(column)));
     }
     named = column;
   }
@@ -68,23 +71,23 @@ absl::StatusOr<ColumnMap> ParseColumns(std::string_view text) {
   return map;
 }
 
-// Exact to the nanosecond for times since 1970: a long double has 19 digits.
+// Parses a time. Times since 1970 are exact to the nanosecond, because a long double has 19 digits.
 absl::StatusOr<TimePoint> ParseTime(std::string_view text, std::int64_t unit) {
   if (unit == 0) return ParseTimestamp(text);
   long double value = 0;
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   if (text.empty()) return absl::InvalidArgumentError("is empty");
-  if (stop != end || error != std::errc()) {
-    return absl::InvalidArgumentError(fmt::format(
-        "{} is not a number{}", Quoted(text),
-        ParseTimestamp(text).ok() ? ": of dates and times the map says arrival=COLUMN:time" : " of a time"));
+  if (stop != end || error != std::errc() || std::isnan(value)) {
+    return absl::InvalidArgumentError(
+        fmt::format("{} is invalid; expected a number{}", Quoted(text),
+                    ParseTimestamp(text).ok() ? " (for dates and times, write arrival=COLUMN:time)" : ""));
   }
   value *= static_cast<long double>(unit);
   if (!(value >= 0) || value > 9e18L) {
     return absl::InvalidArgumentError(
-        Quoted(text) + " is negative, or more than 285 years" +
-        (value > 0 && unit > 1'000'000 ? "; of milliseconds the map says arrival=COLUMN:ms" : ""));
+        Quoted(text) + " is invalid; expected a time from 0 to 285 years" +
+        (value > 0 && unit > 1'000'000 ? " (for milliseconds, write arrival=COLUMN:ms)" : ""));
   }
   return TimePoint(Duration(std::llround(value)));
 }
@@ -134,7 +137,7 @@ class ColumnsParser : public LineParser {
     return absl::OkStatus();
   }
 
-  // Rows of one workflow are its calls, one after another in the order of their times.
+  // The rows of a workflow are its calls, in sequence by time.
   void End() override {
     TimePoint first = TimePoint::max();
     for (const Row& row : rows_) first = std::min(first, row.time);
@@ -149,7 +152,7 @@ class ColumnsParser : public LineParser {
         if (end > begin) call.after = {static_cast<std::uint32_t>(end - begin - 1)};
       }
       const Row& head = rows_[begin];
-      // Nothing that was accepted line by line is refused here.
+      // The builder accepts every line that was accepted before.
       (void)builder_.Add({.arrival = TimePoint(Between(first, head.time)), .name = head.name, .tenant = head.tenant},
                          calls);
       if (limit_ > 0 && builder_.workload().workflows.size() >= limit_) break;
@@ -164,10 +167,10 @@ class ColumnsParser : public LineParser {
     std::uint32_t workflow = 0, tenant = 0, name = 0, agent = 0, stage = 0;
   };
   struct Known {
-    std::uint32_t number = 0, tenant = 0, name = 0;  // as its first row has them
+    std::uint32_t number = 0, tenant = 0, name = 0;  // from its first row
   };
 
-  // "512.0" is 512: so data frames write whole numbers of a column with gaps.
+  // "512.0" is 512, because data frames write a column with gaps as fractions.
   static std::string_view WithoutZeros(std::string_view text) {
     const std::size_t dot = text.find('.');
     const bool zeros = dot != std::string_view::npos && dot > 0 && dot + 1 < text.size() &&
@@ -177,11 +180,11 @@ class ColumnsParser : public LineParser {
 
   std::string_view Field(ColumnKey key) const { return json_ ? std::string_view(texts_[key]) : csv_.field(key); }
 
-  // What the keys of an object hold, as a CSV file would; a key with dots names a member of a member.
+  // Reads the members of an object as a CSV file's fields. A key with dots names a nested member.
   absl::Status SplitJson(std::string_view line) {
     const absl::StatusOr<Json> object = ParseJsonLine(line);
     if (!object.ok()) return object.status();
-    if (!object->is_object()) return absl::InvalidArgumentError(Shown(*object) + " is not an object");
+    if (!object->is_object()) return absl::InvalidArgumentError(Shown(*object) + " is invalid; expected an object");
     for (std::size_t key = 0; key < kKeys; ++key) {
       texts_[key].clear();
       if (!map_.has(static_cast<ColumnKey>(key))) continue;
@@ -190,7 +193,8 @@ class ColumnsParser : public LineParser {
         if (key <= kArrival) return BadField(map_.columns[key], "is missing");
         continue;
       }
-      if (value->is_structured()) return BadField(map_.columns[key], Shown(*value) + " is not one value");
+      if (value->is_structured())
+        return BadField(map_.columns[key], Shown(*value) + " is invalid; expected a single value");
       texts_[key] = value->is_string() ? value->get<std::string>() : value->dump();
     }
     return absl::OkStatus();
@@ -206,10 +210,11 @@ class ColumnsParser : public LineParser {
 
   absl::StatusOr<TimePoint> Near(absl::StatusOr<TimePoint> time) const {
     if (!time.ok() || !first_ || NearEnough(*first_, *time)) return time;
-    return absl::InvalidArgumentError(Quoted(Field(kArrival)) + " is too far from the first");
+    return absl::InvalidArgumentError(Quoted(Field(kArrival)) +
+                                      " is invalid; expected a time within 285 years of the first");
   }
 
-  // Gives the row the number of its workflow: a new one, unless the column says that it belongs to another row.
+  // Sets the row's workflow number: a new one, unless the workflow's column has a known value.
   absl::Status Join(Row& row) {
     row.workflow = workflows_;
     if (const std::string_view name = Field(kWorkflow); !name.empty()) {
@@ -228,8 +233,8 @@ class ColumnsParser : public LineParser {
   }
 
   std::string Differs(std::string_view own, std::string_view known) const {
-    return fmt::format("{}, but the first row of the workflow {} has {}", Quoted(own), Quoted(Field(kWorkflow)),
-                       Quoted(known));
+    return fmt::format("{} differs from the first row of workflow {}, which has {}", Quoted(own),
+                       Quoted(Field(kWorkflow)), Quoted(known));
   }
 
   absl::Status AtColumn(ColumnKey key, const absl::Status& status) const {
@@ -237,10 +242,10 @@ class ColumnsParser : public LineParser {
   }
 
   const ColumnMap map_;
-  const std::vector<std::string_view> names_;  // of map_
+  const std::vector<std::string_view> names_;  // keys of map_
   CsvColumns csv_;
   bool json_ = false;
-  std::array<std::string, kKeys> texts_;  // of the object that was split last
+  std::array<std::string, kKeys> texts_;  // of the last object that was split
   WorkloadBuilder& builder_;
   std::size_t limit_;
   GeneratedArrivals generated_;
@@ -254,8 +259,7 @@ class ColumnsParser : public LineParser {
 
 absl::StatusOr<std::unique_ptr<LineParser>> MakeColumnsParser(const ReadOptions& options, WorkloadBuilder& builder) {
   if (options.format != WorkloadFormat::kAuto && options.format != WorkloadFormat::kColumns) {
-    return Bad(fmt::format("they are given, and the format too ({}): one of them says how the file is read",
-                           Name(options.format)));
+    return Bad(fmt::format("are given with a format ({}); expected only one of them", Name(options.format)));
   }
   absl::StatusOr<ColumnMap> map = ParseColumns(options.columns);
   if (!map.ok()) return map.status();

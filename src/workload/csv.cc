@@ -1,4 +1,4 @@
-// The CSV formats. Columns are found by their names in the header, in any order; others are ignored.
+// The CSV formats. Columns are found by their names in the header, in any order. Other columns are ignored.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -14,11 +14,11 @@ namespace {
 
 enum Column : std::size_t { kTime, kPrompt, kOutput, kModel, kLogType, kColumns };
 
-constexpr std::size_t kNeeded = kOutput + 1;  // of those that a format has
+constexpr std::size_t kNeeded = kOutput + 1;  // number of columns that every format has
 
 struct Scheme {
   WorkloadFormat format;
-  std::array<std::string_view, kColumns> columns;  // empty, or not there: the format has none
+  std::array<std::string_view, kColumns> columns;  // empty or missing: the format has no such column
 };
 
 constexpr auto kSchemes = std::to_array<Scheme>({
@@ -64,7 +64,8 @@ class CsvParser : public LineParser {
     if (!time.ok()) return time;
     if (!first_) first_ = *time;
     if (NearEnough(*first_, *time)) return time;
-    return absl::InvalidArgumentError(Quoted(columns_.field(kTime)) + " is too far from the first");
+    return absl::InvalidArgumentError(Quoted(columns_.field(kTime)) +
+                                      " is invalid; expected a time within 285 years of the first");
   }
 
   absl::Status Bad(Column column, const absl::Status& status) const {

@@ -15,8 +15,8 @@
 
 namespace takt {
 
-// Walks over the fields of a record, which LineReader::AsCsv has found. A field may be quoted, with quotes in it
-// doubled; blanks around one that is not are taken off.
+// Iterates over the fields of a record that LineReader::AsCsv found. A field may be quoted, with its quotes doubled.
+// Blanks around an unquoted field are removed.
 class CsvFields {
  public:
   explicit CsvFields(std::string_view line) : rest_(line) {}
@@ -47,32 +47,38 @@ class CsvFields {
     return true;
   }
 
-  std::string_view field() const { return field_; }  // doubled quotes are as they stand
-  bool doubled() const { return doubled_; }          // it has some
-  bool closed() const { return closed_; }            // every quoted field so far ends with its quote
+  std::string_view field() const { return field_; }  // with quotes still doubled
+  bool doubled() const { return doubled_; }  // the field has doubled quotes
+  bool closed() const { return closed_; }  // every quoted field so far ends with its quote
 
  private:
   std::string_view rest_, field_;
   bool more_ = true, doubled_ = false, closed_ = true;
 };
 
-// Finds columns by their names in the header, in any order; others are ignored.
+// Finds columns by their names in the header, in any order. Other columns are ignored.
 class CsvColumns {
  public:
-  // Without a name: there is no such column, and its field is empty. The first `needed` of those with one must be
-  // there. `names` must outlive this.
+  // An empty name means no such column, and its field is empty. The first `needed` columns with a name are required.
+  // `names` must outlive this object.
   CsvColumns(std::span<const std::string_view> names, std::size_t needed)
       : names_(names), needed_(needed), found_(names.size()), fields_(names.size()), unquoted_(names.size()) {}
 
   absl::Status Header(std::string_view line) {
     for (CsvFields fields(line); fields.Next();) {
       const std::size_t column = Find(fields.field());
-      if (column < names_.size() && found_[column]) return BadField(fields.field(), "this column is there twice");
+      if (column < names_.size() && found_[column])
+        return BadField(fields.field(), "is invalid; expected the column once");
       if (column < names_.size()) found_[column] = true;
       column_of_.push_back(column);
     }
     for (std::size_t i = 0; i < needed_; ++i) {
-      if (!names_[i].empty() && !found_[i]) return BadField("header", fmt::format("no column {}", names_[i]));
+      if (names_[i].empty() || found_[i]) continue;
+      std::string columns;
+      for (CsvFields fields(line); fields.Next();) {
+        columns += fmt::format("{}{}", columns.empty() ? "" : ", ", Quoted(fields.field()));
+      }
+      return BadField("header", fmt::format("column {} is missing; the columns are {}", Quoted(names_[i]), columns));
     }
     return absl::OkStatus();
   }
@@ -83,11 +89,11 @@ class CsvColumns {
       if (n < column_of_.size() && column_of_[n] < names_.size()) Keep(column_of_[n], fields);
     }
     if (n == column_of_.size()) return absl::OkStatus();
-    return absl::InvalidArgumentError(fmt::format("{} fields, but the header has {}", n, column_of_.size()));
+    return absl::InvalidArgumentError(fmt::format("{} fields; expected {}, as in the header", n, column_of_.size()));
   }
 
   bool has(std::size_t column) const { return found_[column]; }
-  std::string_view field(std::size_t column) const { return fields_[column]; }  // of the line that was split last
+  std::string_view field(std::size_t column) const { return fields_[column]; }  // of the last line that was split
 
  private:
   void Keep(std::size_t column, const CsvFields& fields) {
@@ -97,7 +103,7 @@ class CsvColumns {
     text.clear();
     for (std::size_t i = 0; i < fields.field().size(); ++i) {
       text += fields.field()[i];
-      if (fields.field()[i] == '"') ++i;  // its double
+      if (fields.field()[i] == '"') ++i;  // second quote of the pair
     }
     fields_[column] = text;
   }
@@ -110,9 +116,9 @@ class CsvColumns {
   std::span<const std::string_view> names_;
   std::size_t needed_;
   std::vector<bool> found_;
-  std::vector<std::size_t> column_of_ = {};  // by position in the line; names_.size() for what is ignored
+  std::vector<std::size_t> column_of_ = {};  // by position in the line; names_.size() for ignored columns
   std::vector<std::string_view> fields_;
-  std::vector<std::string> unquoted_;  // likewise, where quotes were doubled
+  std::vector<std::string> unquoted_;  // by column; used if quotes were doubled
 };
 
 }  // namespace takt

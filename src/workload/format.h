@@ -1,4 +1,4 @@
-// What the readers of all formats have in common.
+// Common parts of the readers of all formats.
 #ifndef TAKT_SRC_WORKLOAD_FORMAT_H_
 #define TAKT_SRC_WORKLOAD_FORMAT_H_
 
@@ -17,33 +17,38 @@
 namespace takt {
 
 inline constexpr std::int64_t kMostLineTokens = kMaxContextTokens / 2;
-inline constexpr std::size_t kMaxCalls = 100'000;  // of one workflow
+inline constexpr std::size_t kMaxCalls = 100'000;  // limit for one workflow
 
 inline absl::Status BadField(std::string_view field, const std::string& what) {
   return absl::InvalidArgumentError(std::string(field) + ": " + what);
 }
 
-// The same kind of error, with the place in front.
+// Returns an error of the same kind with the place in front.
 inline absl::Status AtPlace(const std::string& place, const absl::Status& status) {
   return absl::Status(status.code(), place + ": " + std::string(status.message()));
 }
 
-// Absolute times of one workload: what counts is how far they are apart.
+// Returns the place of a fault after line `number`; 0: before the first line.
+inline std::string PlaceAfter(const std::string& name, std::int64_t number) {
+  return number > 0 ? fmt::format("{}: after line {}", name, number) : name;
+}
+
+// Absolute times of one workload must be close enough for their differences.
 inline bool NearEnough(TimePoint a, TimePoint b) {
   return Between(std::min(a, b), std::max(a, b)) <= kMaxWorkloadTime / 2;
 }
 
-// Turns lines into workflows. A line that fails leaves nothing behind but names; its message names field and value.
+// Turns lines into workflows. An invalid line leaves nothing behind but names. Its message names field and value.
 class LineParser {
  public:
   virtual ~LineParser() = default;
-  virtual absl::Status Header(std::string_view) { return absl::OkStatus(); }  // of the first line
-  virtual bool has_times() const { return true; }          // false: arrivals are generated
-  virtual bool has_header() const { return false; }        // the first line is no data
+  virtual absl::Status Header(std::string_view) { return absl::OkStatus(); }  // the first line
+  virtual bool has_times() const { return true; }  // false: arrivals are generated
+  virtual bool has_header() const { return false; }  // true: the first line is a header
 
-  // Of a format whose workflows have several lines: they are added in the end.
-  virtual std::int64_t held() const { return 0; }  // good lines whose workflows are not there yet
-  virtual bool full() const { return false; }      // with these, all workflows are there that the limit allows
+  // Formats whose workflows have several lines add them at the end.
+  virtual std::int64_t held() const { return 0; }  // valid lines whose workflows are not added yet
+  virtual bool full() const { return false; }  // the workflows that the limit allows are all read
   virtual void End() {}
 
   absl::Status Line(std::string_view line) {
@@ -64,13 +69,13 @@ class LineParser {
     return tokens == 0 ? 1 : static_cast<std::int32_t>(tokens);
   }
 
-  std::int64_t long_sessions_ = 0;  // left out
+  std::int64_t long_sessions_ = 0;  // sessions that were excluded
 
  private:
   std::int64_t raised_ = 0;
 };
 
-// Poisson arrivals for a file that has none. Next() only once the line is good.
+// Poisson arrivals for a file without times. Call Next() only after the line is valid.
 class GeneratedArrivals {
  public:
   explicit GeneratedArrivals(const ReadOptions& options) : rate_(options.rate), random_(options.seed) {}
@@ -85,25 +90,26 @@ class GeneratedArrivals {
 };
 
 bool IsCsv(WorkloadFormat format);
-std::string CsvHeaders();  // of each format the columns that it must have, for people
+std::string CsvHeaders();  // the required columns of each format, for messages
 std::unique_ptr<LineParser> MakeCsvParser(const ReadOptions& options, WorkloadFormat format, WorkloadBuilder& builder);
 std::unique_ptr<LineParser> MakeJsonParser(const ReadOptions& options, WorkloadFormat format, WorkloadBuilder& builder);
 std::unique_ptr<LineParser> MakeSessionsParser(const ReadOptions& options, WorkloadBuilder& builder);
-// Of the columns that `options` name; the error says what is wrong with them.
+// Makes a parser for the columns that `options` name. The error describes invalid columns.
 absl::StatusOr<std::unique_ptr<LineParser>> MakeColumnsParser(const ReadOptions& options, WorkloadBuilder& builder);
 
-// The format that a first line belongs to; kAuto: none.
+// Returns the format of a first line; kAuto: none.
 WorkloadFormat DetectCsv(std::string_view line);
 WorkloadFormat DetectJson(std::string_view line);
 
-// Numbers as a whole field; the message says what is wrong with the value.
+// Parses a whole field as a number. The message describes the invalid value.
 absl::StatusOr<std::int64_t> ParseWhole(std::string_view text, std::int64_t most);
 absl::StatusOr<Duration> ParseSeconds(std::string_view text);
 
-// YYYY-MM-DD, a blank or T, HH:MM:SS, up to nine digits of a fraction, Z or +HH:MM or nothing.
+// Parses YYYY-MM-DD, a blank or T, HH:MM:SS, an optional fraction of up to nine digits, and an optional zone: Z or
+// +HH:MM.
 absl::StatusOr<TimePoint> ParseTimestamp(std::string_view text);
 
-// What a message shows of a value: quoted, not too long.
+// Returns the value quoted and shortened for a message.
 std::string Quoted(std::string_view value);
 
 }  // namespace takt

@@ -39,29 +39,31 @@ bool Valid(const Arrivals& a) {
 }
 
 void Check(const StageTemplate& stage, std::size_t self, std::size_t stages, const std::string& path, Faults& faults) {
-  faults.Expect(Valid(stage.prompt), path + ".prompt: not a length distribution");
-  faults.Expect(Valid(stage.output), path + ".output: not a length distribution");
+  faults.Expect(Valid(stage.prompt), path + ".prompt: is invalid; expected a length distribution");
+  faults.Expect(Valid(stage.output), path + ".output: is invalid; expected a length distribution");
   faults.Expect(stage.reads >= 0 && stage.reads <= 1e3,
-                path + fmt::format(".reads: {} is not in 0..1000", stage.reads));
+                path + fmt::format(".reads: {} is invalid; expected 0..1000", stage.reads));
   faults.Expect(stage.least_calls >= 1 && stage.least_calls <= stage.most_calls && stage.most_calls <= 1000,
-                path + fmt::format(".calls: {}..{} is not within 1..1000", stage.least_calls, stage.most_calls));
+                path + fmt::format(".calls: {}..{} is invalid; expected a range in 1..1000", stage.least_calls,
+                                   stage.most_calls));
   double sum = 0;
   for (const Branch& branch : stage.next) {
     faults.Expect(Probability(branch.probability),
-                  path + fmt::format(".next: {} is no probability", branch.probability));
+                  path + fmt::format(".next: {} is invalid; expected a probability", branch.probability));
     sum += branch.probability;
     for (const std::size_t s : branch.stages) {
-      faults.Expect(s > self && s < stages, path + fmt::format(".next: {} is not a later stage", s));
+      faults.Expect(s > self && s < stages, path + fmt::format(".next: {} is invalid; expected a later stage", s));
     }
   }
-  faults.Expect(sum <= 1 + 1e-9, path + fmt::format(".next: the probabilities sum to {}", sum));
+  faults.Expect(sum <= 1 + 1e-9, path + fmt::format(".next: probabilities sum to {}; expected at most 1", sum));
 }
 
 void Check(const WorkflowTemplate& t, const std::string& path, Faults& faults) {
-  faults.Expect(t.weight >= 0 && t.weight <= 1e9, path + fmt::format(".weight: {} is not in 0..1e9", t.weight));
+  faults.Expect(t.weight >= 0 && t.weight <= 1e9,
+                path + fmt::format(".weight: {} is invalid; expected 0..1e9", t.weight));
   faults.Expect(t.size_sigma >= 0 && t.size_sigma <= 10,
-                path + fmt::format(".size_sigma: {} is not in 0..10", t.size_sigma));
-  faults.Expect(!t.stages.empty(), path + ".stages: there is none");
+                path + fmt::format(".size_sigma: {} is invalid; expected 0..10", t.size_sigma));
+  faults.Expect(!t.stages.empty(), path + ".stages: is empty; expected at least one");
   for (std::size_t i = 0; i < t.stages.size(); ++i) {
     Check(t.stages[i], i, t.stages.size(), fmt::format("{}.stages[{}]", path, i), faults);
   }
@@ -71,18 +73,18 @@ std::int32_t Rounded(double tokens, std::int32_t most) {
   return static_cast<std::int32_t>(std::lround(std::clamp(tokens, 1.0, static_cast<double>(most))));
 }
 
-// Steps to the next arrival; whole nanoseconds add up without rounding.
+// Advances to the next arrival. Whole nanoseconds add up without rounding.
 absl::Status Advance(const Arrivals& arrivals, Random& gaps, Duration& now) {
   const Duration gap = FromSeconds(arrivals.Gap(gaps));
   now = Sum(now, gap);
-  if (now > kMaxWorkloadTime) return absl::InvalidArgumentError("rate: too low, arrivals beyond 1e9 s");
+  if (now > kMaxWorkloadTime) return absl::InvalidArgumentError("rate: is too low; expected arrivals within 1e9 s");
   return absl::OkStatus();
 }
 
 void Expect(std::int64_t workflows, const Arrivals& arrivals, Faults& faults) {
   faults.Expect(workflows >= 1 && workflows <= kMostWorkflows,
-                fmt::format("workflows: {} is not in 1..{}", workflows, kMostWorkflows));
-  faults.Expect(Valid(arrivals), fmt::format("arrivals: rate {} per second, cv {} or shape {} is out of bounds",
+                fmt::format("workflows: {} is invalid; expected 1..{}", workflows, kMostWorkflows));
+  faults.Expect(Valid(arrivals), fmt::format("arrivals: rate {} per second, cv {} or shape {} is out of range",
                                              arrivals.rate, arrivals.cv, arrivals.shape));
 }
 
@@ -202,7 +204,7 @@ std::vector<std::int32_t> All(const Workload& workload, std::int32_t WorkloadCal
 }  // namespace
 
 std::vector<TimePoint> NumpyPoissonArrivals(double rate, std::uint32_t seed, std::size_t n) {
-  std::mt19937 bits(seed);  // whose sequence the standard fixes
+  std::mt19937 bits(seed);  // the standard fixes this sequence
   std::vector<TimePoint> arrivals;
   arrivals.reserve(n);
   double now = 0;
@@ -251,20 +253,21 @@ absl::Status GeneratorOptions::Validate() const {
   Faults faults;
   Expect(workflows, arrivals, faults);
   faults.Expect(max_prompt_tokens >= 1 && max_prompt_tokens <= kMaxContextTokens / 2,
-                "max_prompt_tokens: out of bounds");
+                "max_prompt_tokens: is out of range");
   faults.Expect(max_output_tokens >= 1 && max_output_tokens <= kMaxContextTokens / 2,
-                "max_output_tokens: out of bounds");
-  faults.Expect(least_deadline_s >= 0 && least_deadline_s <= most_deadline_s && most_deadline_s <= 1e9,
-                fmt::format("deadline: {}..{} s is not a range within 0..1e9", least_deadline_s, most_deadline_s));
+                "max_output_tokens: is out of range");
+  faults.Expect(
+      least_deadline_s >= 0 && least_deadline_s <= most_deadline_s && most_deadline_s <= 1e9,
+      fmt::format("deadline: {}..{} s is invalid; expected a range in 0..1e9", least_deadline_s, most_deadline_s));
   double weight = 0;
   for (std::size_t i = 0; i < templates.size(); ++i) {
     Check(templates[i], fmt::format("templates[{}]", i), faults);
     weight += templates[i].weight;
   }
-  faults.Expect(chimera || weight > 0, "templates: none, or none with a weight");
-  faults.Expect(!chimera || templates.empty(), "templates: there are some beside chimera");
+  faults.Expect(chimera || weight > 0, "templates: have no weight; expected one with a weight above 0");
+  faults.Expect(!chimera || templates.empty(), "templates: are invalid with chimera; expected none");
   faults.Expect(!chimera || ChimeraGenerator::Knows(chimera->model),
-                fmt::format("model: there are {}", fmt::join(ChimeraGenerator::Models(), ", ")));
+                fmt::format("model: is unknown; expected one of {}", fmt::join(ChimeraGenerator::Models(), ", ")));
   return faults.ToStatus();
 }
 
@@ -277,7 +280,7 @@ absl::StatusOr<Workload> Draw(const Workload& from, std::int64_t workflows, cons
                               std::uint64_t seed) {
   Faults faults;
   Expect(workflows, arrivals, faults);
-  faults.Expect(!from.workflows.empty(), "draw: a workload without workflows");
+  faults.Expect(!from.workflows.empty(), "draw: the workload is empty; expected a workflow");
   if (absl::Status s = faults.ToStatus(); !s.ok()) return s;
   Random gaps(Mix64(seed)), picks(Mix64(seed + 1));
   WorkloadBuilder builder;
@@ -299,7 +302,7 @@ std::vector<WorkflowTemplate> MultiStageTemplates() {
   const Lengths total = Lengths::LogNormalWithMean(2400, 3000);
   constexpr double kPlanner = 0.25, kCoder = 0.35, kQa = 0.15, kSecondCoder = 0.25;
   constexpr double kStageSigma = 0.3;
-  constexpr double kCoders = 2;  // side by side, on average
+  constexpr double kCoders = 2;  // mean number of parallel coders
   const auto output = [&](double share) { return Lengths::LogNormal(share * total.a, kStageSigma); };
   const auto instructions = [](double median) { return Lengths::LogNormal(median, 0.5); };
 

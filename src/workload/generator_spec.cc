@@ -1,4 +1,4 @@
-// Generators from strings: gen:NAME,key=value,...
+// Parses generators: gen:NAME,key=value,...
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -19,7 +19,7 @@ using Process = Arrivals::Process;
 
 constexpr std::array<std::string_view, 8> kNames = {"constant",    "poisson", "gamma", "weibull",
                                                     "multi_stage", "kairos",  "apps",  "math"};
-constexpr std::array<std::string_view, 4> kKairos = {"qa", "rg", "cg", "mix"};  // as KairosApplication
+constexpr std::array<std::string_view, 4> kKairos = {"qa", "rg", "cg", "mix"};  // in the order of KairosApplication
 constexpr std::array<std::string_view, 6> kLengthShapes = {
     "N", "constant:N", "uniform:LEAST:MOST", "lognormal:MEDIAN:SIGMA", "lognormal_mean:MEAN:SD", "empirical:FILE"};
 
@@ -38,7 +38,7 @@ absl::StatusOr<double> Number(std::string_view text) {
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   if (error == std::errc() && stop == end && std::isfinite(value)) return value;
-  return absl::InvalidArgumentError(Quoted(text) + " is not a number");
+  return absl::InvalidArgumentError(Quoted(text) + " is invalid; expected a number");
 }
 
 absl::Status Set(double& field, std::string_view text) {
@@ -54,11 +54,11 @@ absl::Status Set(Whole& field, std::string_view text) {
   return value.status();
 }
 
-// The prompts or outputs of a file.
+// Reads the prompt or output lengths of a file.
 absl::StatusOr<Lengths> ParseLengths(std::string_view text, Lengths (*of)(const Workload&)) {
   const std::vector<std::string_view> parts = SplitAt(text, ':', text.starts_with("empirical:") ? 2 : SIZE_MAX);
   if (parts.size() == 2 && parts[0] == "empirical") {
-    if (parts[1].starts_with("gen:")) return absl::InvalidArgumentError("empirical: needs a file");
+    if (parts[1].starts_with("gen:")) return absl::InvalidArgumentError("empirical: is invalid; expected a file");
     const absl::StatusOr<Workload> workload = ReadWorkload(std::string(parts[1]));
     if (!workload.ok()) return workload.status();
     return of(*workload);
@@ -67,8 +67,8 @@ absl::StatusOr<Lengths> ParseLengths(std::string_view text, Lengths (*of)(const 
   for (std::size_t i = parts.size() == 1 ? 0 : 1; i < parts.size(); ++i) {
     const absl::StatusOr<double> number = Number(parts[i]);
     if (!number.ok()) {
-      return absl::InvalidArgumentError(
-          fmt::format("{}; lengths are {}", std::string(number.status().message()), fmt::join(kLengthShapes, ", ")));
+      return absl::InvalidArgumentError(fmt::format("{}; expected a length: {}", std::string(number.status().message()),
+                                                    fmt::join(kLengthShapes, ", ")));
     }
     numbers.push_back(*number);
   }
@@ -77,7 +77,8 @@ absl::StatusOr<Lengths> ParseLengths(std::string_view text, Lengths (*of)(const 
   if (two && parts[0] == "uniform") return Lengths::Uniform(numbers[0], numbers[1]);
   if (two && parts[0] == "lognormal") return Lengths::LogNormal(numbers[0], numbers[1]);
   if (two && parts[0] == "lognormal_mean") return Lengths::LogNormalWithMean(numbers[0], numbers[1]);
-  return absl::InvalidArgumentError(fmt::format("{} is not one of {}", Quoted(text), fmt::join(kLengthShapes, ", ")));
+  return absl::InvalidArgumentError(
+      fmt::format("{} is invalid; expected one of {}", Quoted(text), fmt::join(kLengthShapes, ", ")));
 }
 
 absl::Status Set(Lengths& field, std::string_view text, Lengths (*of)(const Workload&)) {
@@ -88,12 +89,12 @@ absl::Status Set(Lengths& field, std::string_view text, Lengths (*of)(const Work
 
 absl::Status SetDeadline(GeneratorOptions& options, std::string_view text) {
   const std::vector<std::string_view> parts = SplitAt(text, ':');
-  if (parts.size() > 2) return absl::InvalidArgumentError(Quoted(text) + " is not SECONDS or LEAST:MOST");
+  if (parts.size() > 2) return absl::InvalidArgumentError(Quoted(text) + " is invalid; expected SECONDS or LEAST:MOST");
   if (absl::Status s = Set(options.least_deadline_s, parts.front()); !s.ok()) return s;
   return Set(options.most_deadline_s, parts.back());
 }
 
-// "cg" or "cg:2".
+// Parses "cg" or "cg:2".
 absl::Status SetApplication(GeneratorOptions& options, std::string_view text) {
   const std::vector<std::string_view> parts = SplitAt(text, ':');
   const auto app = static_cast<std::size_t>(std::ranges::find(kKairos, parts[0]) - kKairos.begin());
@@ -102,8 +103,8 @@ absl::Status SetApplication(GeneratorOptions& options, std::string_view text) {
     if (absl::Status s = Set(group, parts[1]); !s.ok()) return s;
   }
   if (app == kKairos.size() || parts.size() > 2 || group < 1 || group > 3) {
-    return absl::InvalidArgumentError(
-        fmt::format("{} is not one of {}, or one of them with :1 to :3", Quoted(text), fmt::join(kKairos, ", ")));
+    return absl::InvalidArgumentError(fmt::format("{} is invalid; expected one of {}, alone or with :1 to :3",
+                                                  Quoted(text), fmt::join(kKairos, ", ")));
   }
   options.templates = KairosOptions(static_cast<KairosApplication>(app), group).templates;
   return absl::OkStatus();
@@ -114,7 +115,7 @@ struct Key {
   std::function<absl::Status(std::string_view)> set;
 };
 
-// The keys that a generator knows.
+// Returns the keys of a generator.
 std::vector<Key> KeysOf(GeneratorOptions& options) {
   const auto into = [](auto& field) { return [&field](std::string_view text) { return Set(field, text); }; };
   const bool stages = options.name == "multi_stage" || options.name == "kairos" || options.chimera;
@@ -141,7 +142,7 @@ std::vector<Key> KeysOf(GeneratorOptions& options) {
   return keys;
 }
 
-// One call per workflow, of the lengths that Azure's conversations have on average.
+// One call per workflow, with the mean lengths of Azure's conversations.
 GeneratorOptions SingleCalls(std::size_t process) {
   return {
       .name = std::string(kNames[process]),
@@ -158,7 +159,7 @@ absl::StatusOr<GeneratorOptions> ParseGeneratorSpec(std::string_view spec) {
   const auto known = static_cast<std::size_t>(std::ranges::find(kNames, parts[0]) - kNames.begin());
   if (known == kNames.size()) {
     return absl::InvalidArgumentError(
-        fmt::format("gen: {} is no generator; there are {}", Quoted(parts[0]), fmt::join(kNames, ", ")));
+        fmt::format("gen: {} is unknown; expected one of {}", Quoted(parts[0]), fmt::join(kNames, ", ")));
   }
   GeneratorOptions options = parts[0] == "multi_stage" ? BundledOptions()
                              : parts[0] == "kairos"    ? KairosOptions(KairosApplication::kMix)
@@ -172,8 +173,8 @@ absl::StatusOr<GeneratorOptions> ParseGeneratorSpec(std::string_view spec) {
     if (found == keys.end() || key.size() == parts[i].size()) {
       std::vector<std::string_view> names;
       for (const Key& k : keys) names.push_back(k.name);
-      return absl::InvalidArgumentError(fmt::format("gen:{}: {} is not key=value with a key of {}", parts[0],
-                                                    Quoted(parts[i]), fmt::join(names, ", ")));
+      return absl::InvalidArgumentError(fmt::format("gen:{}: {} is invalid; expected key=value with a key of {}",
+                                                    parts[0], Quoted(parts[i]), fmt::join(names, ", ")));
     }
     const absl::Status status = found->set(parts[i].substr(key.size() + 1));
     if (!status.ok()) {

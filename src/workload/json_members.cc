@@ -10,7 +10,7 @@
 namespace takt {
 namespace {
 
-// Where a line stops being JSON; the parser that builds values keeps that to itself.
+// Finds the position at which a line stops being JSON, which the parser that builds values does not report.
 struct FaultFinder : Json::json_sax_t {
   std::size_t position = 0;
 
@@ -41,7 +41,7 @@ absl::StatusOr<Json> ParseJsonLine(std::string_view line) {
   Json::sax_parse(line.begin(), line.end(), &finder);
   const std::size_t from = finder.position > 20 ? finder.position - 20 : 0;
   return absl::InvalidArgumentError(
-      fmt::format("column {}: not valid JSON near {}", finder.position, Quoted(line.substr(from, 40))));
+      fmt::format("column {}: invalid JSON near {}", finder.position, Quoted(line.substr(from, 40))));
 }
 
 std::string Shown(const Json& value) {
@@ -51,7 +51,7 @@ std::string Shown(const Json& value) {
 
 Members::Members(const Json& object, std::string path, absl::Status& fault)
     : object_(object), path_(std::move(path)), fault_(fault) {
-  if (!object.is_object()) Fault("", Shown(object) + " is not an object");
+  if (!object.is_object()) Fault("", Shown(object) + " is invalid; expected an object");
 }
 
 const Json* Members::Find(const char* key) const {
@@ -73,7 +73,7 @@ std::int64_t Members::Whole(const char* key, std::int64_t least, std::int64_t mo
 }
 
 std::int64_t Members::WholeOf(const Json& value, const std::string& key, std::int64_t least, std::int64_t most) {
-  if (!value.is_number_integer()) return Fault(key, Shown(value) + " is not a whole number"), least;
+  if (!value.is_number_integer()) return Fault(key, Shown(value) + " is invalid; expected a whole number"), least;
   const bool huge = value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{INT64_MAX};
   const std::int64_t whole = huge ? INT64_MAX : value.get<std::int64_t>();
   if (whole >= least && whole <= most) return whole;
@@ -85,7 +85,7 @@ Duration Members::Time(const char* key, std::int64_t per_second, std::optional<D
   constexpr Duration kZero{0};
   const Json* value = Find(key, otherwise.has_value());
   if (value == nullptr) return otherwise.value_or(kZero);
-  if (!value->is_number()) return Fault(key, Shown(*value) + " is not a number"), kZero;
+  if (!value->is_number()) return Fault(key, Shown(*value) + " is invalid; expected a number"), kZero;
   const double time = value->get<double>();
   const std::int64_t most = kMaxWorkloadTime / std::chrono::seconds(1) * per_second;
   if (time < 0) return Fault(key, Shown(*value) + " is negative"), kZero;
@@ -96,21 +96,22 @@ Duration Members::Time(const char* key, std::int64_t per_second, std::optional<D
 std::string_view Members::Text(const char* key) {
   const Json* value = Find(key, true);
   if (value == nullptr) return "";
-  if (!value->is_string()) return Fault(key, Shown(*value) + " is not a string"), "";
+  if (!value->is_string()) return Fault(key, Shown(*value) + " is invalid; expected a string"), "";
   return value->get_ref<const std::string&>();
 }
 
 std::span<const Json> Members::Array(const char* key, bool optional) {
   const Json* value = Find(key, optional);
   if (value == nullptr) return {};
-  if (!value->is_array()) return Fault(key, Shown(*value) + " is not an array"), std::span<const Json>();
+  if (!value->is_array()) return Fault(key, Shown(*value) + " is invalid; expected an array"), std::span<const Json>();
   return value->get_ref<const Json::array_t&>();
 }
 
 void Members::Hashes(const char* key, std::vector<std::uint64_t>& hashes) {
   hashes.clear();
   for (const Json& hash : Array(key)) {
-    if (!hash.is_number_unsigned()) return Fault(key, Shown(hash) + " is not a whole number from 0 to 2^64-1");
+    if (!hash.is_number_unsigned())
+      return Fault(key, Shown(hash) + " is invalid; expected a whole number from 0 to 2^64-1");
     hashes.push_back(hash.get<std::uint64_t>());
   }
 }
@@ -119,7 +120,7 @@ void Members::Runs(const char* key, std::vector<PrefixRun>& runs) {
   runs.clear();
   for (const Json& run : Array(key)) {
     const std::string at = fmt::format("{}[{}]", key, runs.size());
-    if (!run.is_array() || run.size() != 2) return Fault(at, "is not [first id, count]");
+    if (!run.is_array() || run.size() != 2) return Fault(at, "is invalid; expected [first id, count]");
     const auto first = WholeOf(run[0], at, 0, UINT32_MAX);
     const auto count = WholeOf(run[1], at, 1, std::int64_t{UINT32_MAX} + 1 - first);
     runs.push_back(
@@ -131,7 +132,7 @@ void Members::Only(std::initializer_list<std::string_view> known) {
   if (!object_.is_object()) return;
   for (const auto& [key, value] : object_.items()) {
     if (std::ranges::find(known, key) != known.end()) continue;
-    return Fault("", fmt::format("unknown key {}; known are {}", Quoted(key), fmt::join(known, ", ")));
+    return Fault("", fmt::format("key {} is unknown; expected one of {}", Quoted(key), fmt::join(known, ", ")));
   }
 }
 

@@ -1,4 +1,4 @@
-// The members of a JSON object, read with their faults.
+// Reads the members of a JSON object and reports faults.
 #ifndef TAKT_SRC_WORKLOAD_JSON_MEMBERS_H_
 #define TAKT_SRC_WORKLOAD_JSON_MEMBERS_H_
 
@@ -23,45 +23,46 @@ namespace takt {
 
 using Json = nlohmann::json;
 
-// A line as JSON; the error says where it stops being that.
+// Parses a line as JSON. The error has the position of the first fault.
 absl::StatusOr<Json> ParseJsonLine(std::string_view line);
 
-// What a message shows of a value.
+// Returns a value as messages show it.
 std::string Shown(const Json& value);
 
-// Reads the members of one JSON object. The first fault is kept, with its path, and whatever is read after it is
-// harmless: ask for everything, then look at the fault once.
+// Reads the members of one JSON object and keeps the first fault with its path. Values read after a fault are harmless,
+// so callers read all members and check the fault once.
 class Members {
  public:
   Members(const Json& object, std::string path, absl::Status& fault);
 
   const Json* Find(const char* key) const;
 
-  // What has no `otherwise` must be there.
+  // Members without `otherwise` are required.
   std::int64_t Whole(const char* key, std::int64_t least, std::int64_t most,
                      std::optional<std::int64_t> otherwise = {});
 
-  // A time in units of one second over `per_second`.
+  // A time in units of 1 / `per_second` seconds.
   Duration Time(const char* key, std::int64_t per_second, std::optional<Duration> otherwise = {});
 
   std::string_view Text(const char* key);
   std::span<const Json> Array(const char* key, bool optional = true);
   void Hashes(const char* key, std::vector<std::uint64_t>& hashes);
-  void Runs(const char* key, std::vector<PrefixRun>& runs);  // [first id, count] each
+  void Runs(const char* key, std::vector<PrefixRun>& runs);  // each as [first id, count]
 
-  // One of the names of an enum; `otherwise` where there is none.
+  // Returns a value of an enum by name; `otherwise` if the member is missing.
   template <NamedEnum E>
   E Named(const char* key, E otherwise) {
     if (Find(key) == nullptr) return otherwise;
     const std::string_view name = Text(key);
     if (const std::optional<E> value = FromName<E>(name)) return *value;
-    return Fault(key, fmt::format("\"{}\" is none of {}", name, fmt::join(NamesOf(E{}), ", "))), otherwise;
+    return Fault(key, fmt::format("\"{}\" is invalid; expected one of {}", name, fmt::join(NamesOf(E{}), ", "))),
+           otherwise;
   }
 
-  // Any other key is most likely a misspelt one.
+  // Rejects any other key, which is most likely misspelt.
   void Only(std::initializer_list<std::string_view> known);
 
-  // A whole number that is not a member's value: `key` says where it stands.
+  // Reads a whole number that is not a member's value. `key` names its place in messages.
   std::int64_t WholeOf(const Json& value, const std::string& key, std::int64_t least, std::int64_t most);
 
   void Fault(const std::string& key, const std::string& what);

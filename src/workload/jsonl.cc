@@ -14,8 +14,8 @@ namespace takt {
 namespace {
 
 constexpr std::size_t kMaxTenants = 10'000'000;
-constexpr std::size_t kMaxLinks = 10'000'000;  // between them
-// Of these, so many for each byte of the line: two thousand calls that wait for two thousand have 28.
+constexpr std::size_t kMaxLinks = 10'000'000;  // limit of links between calls
+// Links allowed per byte of the line. A stage of two thousand calls after another such stage has 28 per byte.
 constexpr std::size_t kLinksPerByte = 32, kFreeLinks = 100'000;
 
 class JsonParser : public LineParser {
@@ -49,7 +49,8 @@ class MooncakeParser : public JsonParser {
     constexpr std::int64_t kBlock = 512;
     const auto blocks = static_cast<std::size_t>((prompt + kBlock - 1) / kBlock);
     if (hashes_.size() > blocks) {
-      line.Fault("hash_ids", fmt::format("{} blocks of 512 tokens, but the input has {}", hashes_.size(), blocks));
+      line.Fault("hash_ids",
+                 fmt::format("has {} blocks of 512 tokens; expected {} for the input", hashes_.size(), blocks));
     }
     if (fault.ok()) builder_.Add(TimePoint(arrival), AtLeastOne(prompt), AtLeastOne(output), 0, 0, hashes_);
     return fault;
@@ -59,7 +60,7 @@ class MooncakeParser : public JsonParser {
   std::vector<std::uint64_t> hashes_;
 };
 
-// InferCept's requests: one call each, cut into segments by the tools that it calls.
+// InferCept's requests: one call each, split into segments by its tool calls.
 class InferCeptParser : public JsonParser {
  public:
   InferCeptParser(const ReadOptions& options, WorkloadBuilder& builder) : JsonParser(builder), arrivals_(options) {}
@@ -74,8 +75,9 @@ class InferCeptParser : public JsonParser {
     CallDraft draft;
     draft.call.prompt_tokens = AtLeastOne(line.Whole("prompt", 0, kMostLineTokens));
     const std::span<const Json> segments = line.Array("segments", false);
-    if (segments.empty()) line.Fault("segments", "there is none");
-    if (segments.size() > kMaxCalls) line.Fault("segments", fmt::format("more than {}", kMaxCalls));
+    if (segments.empty()) line.Fault("segments", "is empty; expected a segment");
+    if (segments.size() > kMaxCalls)
+      line.Fault("segments", fmt::format("has too many entries; expected at most {}", kMaxCalls));
     Sums sums;
     std::int64_t output = 0;
     for (std::size_t i = 0; i < segments.size() && fault.ok(); ++i) {
@@ -96,8 +98,8 @@ class InferCeptParser : public JsonParser {
     std::int64_t generated = 0, returned = 0;
   };
 
-  // What a segment generates, and the tool that ends it. Its `ctx` is not read: the context is the sum of what came
-  // before. A request that ends with a tool's answer is resumed for a last token, as any other.
+  // Reads the output of a segment and the tool that ends it. Its `ctx` is not read, because the context is the sum of
+  // the earlier segments. A request that ends with a tool's answer generates one last token.
   void Segment(const Json& json, std::size_t index, bool last, CallDraft& draft, std::int64_t& output, Sums& sums,
                absl::Status& fault) {
     Members members(json, fmt::format("segments[{}]", index), fault);
@@ -106,11 +108,11 @@ class InferCeptParser : public JsonParser {
     output += AtLeastOne(generated);
     sums.generated += generated;
     if (output > kMostLineTokens)
-      return members.Fault("gen", fmt::format("an output of more than {} tokens", kMostLineTokens));
+      return members.Fault("gen", fmt::format("is too large; expected at most {} tokens of output", kMostLineTokens));
     if (members.Find("api") == nullptr) {
-      if (!last) members.Fault("api", "is missing, but more segments follow");
+      if (!last) members.Fault("api", "is missing; expected in every segment but the last");
       for (const char* key : {"api_s", "ret"}) {
-        if (members.Find(key) != nullptr) members.Fault(key, "is there without an api");
+        if (members.Find(key) != nullptr) members.Fault(key, "is invalid; expected only with an api");
       }
       return;
     }
@@ -127,13 +129,13 @@ class InferCeptParser : public JsonParser {
 
   void CheckSum(Members& line, const char* key, std::int64_t sum) {
     const std::int64_t told = line.Whole(key, 0, INT64_MAX, sum);
-    if (told != sum) line.Fault(key, fmt::format("{}, but its segments make {}", told, sum));
+    if (told != sum) line.Fault(key, fmt::format("{} is invalid; expected {}, the sum of the segments", told, sum));
   }
 
   GeneratedArrivals arrivals_;
 };
 
-// HexGen-Flow's workflows (Peng et al., 2025): calls that wait for all calls of the stage before them.
+// HexGen-Flow's workflows (Peng et al., 2025), whose calls wait for all calls of the previous stage.
 class Text2SqlParser : public JsonParser {
  public:
   Text2SqlParser(const ReadOptions& options, WorkloadBuilder& builder) : JsonParser(builder), arrivals_(options) {}
@@ -146,16 +148,19 @@ class Text2SqlParser : public JsonParser {
     line.Only({"id", "trace", "index", "n_calls", "n_stages", "sig", "first_copy", "calls"});
     const WorkloadWorkflow head{.arrival = arrivals_.now(), .name = builder_.Name(line.Text("trace"))};
     const std::span<const Json> calls = line.Array("calls", false);
-    if (calls.empty()) line.Fault("calls", "there is none");
-    if (calls.size() > kMaxCalls) line.Fault("calls", fmt::format("more than {}", kMaxCalls));
+    if (calls.empty()) line.Fault("calls", "is empty; expected a call");
+    if (calls.size() > kMaxCalls)
+      line.Fault("calls", fmt::format("has too many entries; expected at most {}", kMaxCalls));
     const std::int64_t told = line.Whole("n_calls", 0, INT64_MAX, std::ssize(calls));
-    if (told != std::ssize(calls)) line.Fault("n_calls", fmt::format("{}, but there are {}", told, calls.size()));
+    if (told != std::ssize(calls))
+      line.Fault("n_calls", fmt::format("{} is invalid; expected {}, the number of calls", told, calls.size()));
     std::vector<CallDraft> drafts;
     std::size_t links = 0;
     for (std::size_t i = 0; i < calls.size() && fault.ok(); ++i) {
       drafts.push_back(Call(calls[i], i, calls.size(), fault));
       links += drafts.back().after.size();
-      if (links > kMaxLinks) line.Fault("calls", fmt::format("more than {} predecessors", kMaxLinks));
+      if (links > kMaxLinks)
+        line.Fault("calls", fmt::format("has too many predecessors; expected at most {}", kMaxLinks));
     }
     if (!fault.ok()) return fault;
     absl::Status added = builder_.Add(head, drafts);
@@ -169,7 +174,7 @@ class Text2SqlParser : public JsonParser {
     members.Only({"i", "step", "stage", "preds", "in", "out", "paper_stage"});
     CallDraft draft;
     draft.call.stage = builder_.Name(members.Text("step"));
-    // The paper's stage, of which a step is a part, takes the place of the role.
+    // The paper's stage, of which a step is a part, replaces the role.
     const std::int64_t part = members.Whole("paper_stage", 0, 1'000'000, 0);
     if (part > 0) draft.call.agent = builder_.Name(fmt::format("stage {}", part));
     draft.call.prompt_tokens = AtLeastOne(members.Whole("in", 0, kMostLineTokens));
@@ -203,14 +208,15 @@ class WorkflowParser : public JsonParser {
       const std::string* name = solver.is_string() ? solver.get_ptr<const std::string*>() : nullptr;
       const std::size_t m = name != nullptr ? builder_.workload().ModelIndex(*name) : Workload::kNoModel;
       if (m == Workload::kNoModel) {
-        line.Fault("solved_by", Shown(solver) + " is none of the models of the first line");
+        line.Fault("solved_by", Shown(solver) + " is unknown; expected a model of the first line");
         break;
       }
       head.solved_by |= std::uint32_t{1} << m;
     }
     const std::span<const Json> calls = line.Array("calls", false);
-    if (calls.empty()) line.Fault("calls", "there is none");
-    if (calls.size() > kMaxCalls) line.Fault("calls", fmt::format("more than {}", kMaxCalls));
+    if (calls.empty()) line.Fault("calls", "is empty; expected a call");
+    if (calls.size() > kMaxCalls)
+      line.Fault("calls", fmt::format("has too many entries; expected at most {}", kMaxCalls));
     if (!fault.ok()) return fault;
     std::vector<CallDraft> drafts;
     for (const Json& call : calls) drafts.push_back(Call(call, fmt::format("calls[{}]", drafts.size()), fault));
@@ -230,18 +236,20 @@ class WorkflowParser : public JsonParser {
     Workload& w = builder_.workload();
     const auto block =
         static_cast<std::int32_t>(line.Whole("prefix_block_tokens", 1, kMaxContextTokens, w.prefix_block_tokens));
-    if (!w.workflows.empty()) line.Fault("takt_workload", "belongs on the first line");
+    if (!w.workflows.empty()) line.Fault("takt_workload", "is invalid here; expected on the first line");
     const std::string_view name = line.Text("name");
     std::vector<std::string> models = Names(line, "models", kMaxWorkloadModels);
     std::vector<std::string> features = Names(line, "features", kMaxWorkloadFeatures);
     for (std::size_t m = 0; m < models.size(); ++m) {
-      if (models[m].empty()) line.Fault("models", "one has no name");
-      if (std::count(models.begin(), models.end(), models[m]) > 1) line.Fault("models", "one is there twice");
+      if (models[m].empty()) line.Fault("models", "an entry is empty; expected a name");
+      if (std::count(models.begin(), models.end(), models[m]) > 1)
+        line.Fault("models", "an entry is repeated; expected distinct names");
     }
     const std::vector<std::string> tenants = Names(line, "tenants", kMaxTenants);
     for (std::size_t t = 0; t < tenants.size() && fault.ok(); ++t) {
-      if (tenants[t].empty()) line.Fault("tenants", "one has no name");
-      else if (builder_.Tenant(tenants[t]) != t + 1) line.Fault("tenants", Quoted(tenants[t]) + " is there twice");
+      if (tenants[t].empty()) line.Fault("tenants", "an entry is empty; expected a name");
+      else if (builder_.Tenant(tenants[t]) != t + 1)
+        line.Fault("tenants", Quoted(tenants[t]) + " is repeated; expected distinct names");
     }
     if (!fault.ok()) return fault;
     w.models = std::move(models);
@@ -251,13 +259,13 @@ class WorkflowParser : public JsonParser {
     return fault;
   }
 
-  // By name or by number, but not by both in one file.
+  // Tenants are names or numbers, but not both in one file.
   std::uint32_t Tenant(Members& line) {
     const Json* tenant = line.Find("tenant");
     if (tenant == nullptr) return 0;
     const bool named = tenant->is_string();
     if (named ? numbered_ : !builder_.workload().tenant_names.empty()) {
-      line.Fault("tenant", fmt::format("{} is a {}, but a tenant before it was a {}", Shown(*tenant),
+      line.Fault("tenant", fmt::format("{} is a {}; expected a {} like earlier tenants", Shown(*tenant),
                                        named ? "name" : "number", named ? "number" : "name"));
       return 0;
     }
@@ -269,23 +277,24 @@ class WorkflowParser : public JsonParser {
   static std::vector<std::string> Names(Members& line, const char* key, std::size_t most) {
     std::vector<std::string> names;
     for (const Json& name : line.Array(key)) {
-      if (!name.is_string()) return line.Fault(key, Shown(name) + " is not a string"), names;
+      if (!name.is_string()) return line.Fault(key, Shown(name) + " is invalid; expected a string"), names;
       names.push_back(name.get<std::string>());
     }
-    if (names.size() > most) line.Fault(key, fmt::format("more than {}", most));
+    if (names.size() > most) line.Fault(key, fmt::format("has too many entries; expected at most {}", most));
     return names;
   }
 
-  // One number for each of the first line's models, or features.
+  // Reads one number for each model, or each feature, of the first line.
   void Differences(Members& members, CallDraft& draft) {
     const Workload& w = builder_.workload();
     const std::span<const Json> outputs = members.Array("outputs"), features = members.Array("features");
     if (outputs.size() != w.models.size()) {
-      members.Fault("outputs", fmt::format("{}, but the first line has {} models", outputs.size(), w.models.size()));
+      members.Fault("outputs", fmt::format("{} entries; expected {}, one per model of the first line", outputs.size(),
+                                           w.models.size()));
     }
     if (features.size() != w.feature_names.size()) {
-      members.Fault("features",
-                    fmt::format("{}, but the first line names {}", features.size(), w.feature_names.size()));
+      members.Fault("features", fmt::format("{} entries; expected {}, one per feature of the first line",
+                                            features.size(), w.feature_names.size()));
     }
     for (const Json& tokens : outputs) {
       draft.model_tokens.push_back(AtLeastOne(members.WholeOf(tokens, "outputs", 0, kMostLineTokens)));
@@ -293,7 +302,7 @@ class WorkflowParser : public JsonParser {
     for (const Json& x : features) {
       const double number = x.is_number() ? x.get<double>() : std::nan("");
       if (!(std::abs(number) <= static_cast<double>(FLT_MAX))) {
-        return members.Fault("features", Shown(x) + " is not a number that fits");
+        return members.Fault("features", Shown(x) + " is invalid; expected a finite float");
       }
       draft.features.push_back(static_cast<float>(number));
     }
@@ -331,7 +340,7 @@ class WorkflowParser : public JsonParser {
     return tool;
   }
 
-  // `after` names calls by their position in the line, or all calls of a stage by its name.
+  // `after` names calls by their position from 0, or all calls of a stage by its name.
   void Link(const Json& json, std::size_t self, std::vector<CallDraft>& drafts, absl::Status& fault) {
     Members members(json, fmt::format("calls[{}]", self), fault);
     std::vector<std::uint32_t>& links = drafts[self].after;
@@ -345,17 +354,19 @@ class WorkflowParser : public JsonParser {
       if (after.is_number_unsigned() && after.get<std::uint64_t>() < drafts.size()) links.push_back(after);
       links_ += links.size() - before;
       if (links_ > most) {
-        return members.Fault("after", fmt::format("more than {} in one workflow of {} bytes", most, line_bytes_));
+        return members.Fault("after", fmt::format("has too many links; expected at most {} in a workflow of {} bytes",
+                                                  most, line_bytes_));
       }
       if (links.size() > before) continue;
-      return members.Fault("after", fmt::format("{} is none of the {} calls, by position from 0 or by stage",
-                                                Shown(after), drafts.size()));
+      return members.Fault("after",
+                           fmt::format("{} is unknown; expected one of the {} calls by position from 0, or a stage",
+                                       Shown(after), drafts.size()));
     }
   }
 
-  std::map<std::string_view, std::vector<std::uint32_t>> of_stage_;  // calls of the workflow at hand
-  std::size_t links_ = 0;  // of the workflow at hand: a stage's name stands for many
-  bool numbered_ = false;  // a tenant was told by its number
+  std::map<std::string_view, std::vector<std::uint32_t>> of_stage_;  // calls of the current workflow
+  std::size_t links_ = 0;  // of the current workflow; a stage's name counts once per call
+  bool numbered_ = false;  // a tenant was given by number
 };
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kChunk = std::size_t{32} << 10;
 constexpr std::size_t kMaxLine = std::size_t{64} << 20;
-// Traces pack to a tenth of their size, gzip packs nothing but repetition to a thousandth.
+// Traces compress to a tenth of their size. Only repetition compresses to a thousandth.
 constexpr std::int64_t kMaxRatio = 100, kFreeBytes = std::int64_t{1} << 20;
 
 class FileSource : public ByteSource {
@@ -72,16 +72,17 @@ class UnpackedSource : public ByteSource {
     bytes_ += static_cast<std::int64_t>(*got);
     if (state_ == State::kGzip && bytes_ > kMaxRatio * packed_bytes_ + kFreeBytes) {
       return absl::ResourceExhaustedError(fmt::format(
-          "unpacks to more than {} times its size, as bombs do; where that is meant, unpack it first", kMaxRatio));
+          "unpacks to more than {} times its size, like a decompression bomb; unpack it first if that is intended",
+          kMaxRatio));
     }
     if (bytes_ <= max_bytes_) return got;
-    return absl::ResourceExhaustedError(fmt::format("unpacks to more than {} bytes", max_bytes_));
+    return absl::ResourceExhaustedError(fmt::format("is too large; expected at most {} unpacked bytes", max_bytes_));
   }
 
  private:
   enum class State { kStart, kPlain, kGzip };
 
-  // The next chunk of the packed bytes; nothing is left of the last one.
+  // Reads the next chunk of compressed bytes. Call it when the last chunk is used up.
   absl::Status Refill() {
     absl::StatusOr<std::size_t> got = packed_->Read(input_);
     if (!got.ok()) return got.status();
@@ -98,7 +99,7 @@ class UnpackedSource : public ByteSource {
       state_ = State::kPlain;
       return absl::OkStatus();
     }
-    if (inflateInit2(&stream_, 15 + 16) != Z_OK) return absl::ResourceExhaustedError("no memory to unpack gzip");
+    if (inflateInit2(&stream_, 15 + 16) != Z_OK) return absl::ResourceExhaustedError("out of memory for gzip");
     state_ = State::kGzip;
     return absl::OkStatus();
   }
@@ -123,7 +124,7 @@ class UnpackedSource : public ByteSource {
         if (absl::Status s = Refill(); !s.ok()) return s;
         if (stream_.avail_in == 0) {
           if (member_ended_) return std::size_t{0};
-          return absl::InvalidArgumentError("the gzip data is cut off");
+          return absl::InvalidArgumentError("the gzip data is truncated");
         }
       }
       if (member_ended_) {  // gzip files may be concatenated
@@ -134,7 +135,7 @@ class UnpackedSource : public ByteSource {
       member_ended_ = code == Z_STREAM_END;
       if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR) {
         return absl::InvalidArgumentError(
-            fmt::format("the gzip data is damaged: {}", stream_.msg != nullptr ? stream_.msg : "unknown fault"));
+            fmt::format("the gzip data is invalid: {}", stream_.msg != nullptr ? stream_.msg : "unknown fault"));
       }
     }
     return std::size_t{room - stream_.avail_out};
@@ -210,7 +211,7 @@ absl::StatusOr<bool> LineReader::NextRaw() {
   }
 }
 
-// npos: it does not end within the text.
+// Returns npos if the record does not end within the text.
 absl::StatusOr<std::size_t> LineReader::RecordEnd(std::string_view text, Scan& scan) const {
   const auto fault = [&](std::string_view what) {
     return absl::InvalidArgumentError(
@@ -232,7 +233,8 @@ absl::StatusOr<std::size_t> LineReader::RecordEnd(std::string_view text, Scan& s
         const std::size_t stop = text.find_first_of("\n\",", scan.at);
         scan.at = std::min(stop, text.size());
         if (stop == kNone) break;
-        if (text[stop] == '"') return fault("a quote in a field that is not quoted");
+        if (text[stop] == '"')
+          return fault("a quote in an unquoted field is invalid; expected the whole field in quotes");
         if (text[stop] == '\n') return stop;
         ++scan.at;
         scan.in = In::kFieldStart;
@@ -246,20 +248,20 @@ absl::StatusOr<std::size_t> LineReader::RecordEnd(std::string_view text, Scan& s
       }
       case In::kAfterQuote: {
         const std::size_t end = scan.at + (c == '\r' ? 1 : 0);
-        if (end == text.size() && !at_end_) return kNone;  // what follows decides
+        if (end == text.size() && !at_end_) return kNone;  // the next character decides
         if (end == text.size() || text[end] == '\n') return end < text.size() ? end : kNone;
-        if (c != '"' && c != ',') return fault("text after a field's closing quote");
+        if (c != '"' && c != ',') return fault("text after a closing quote is invalid; expected a comma");
         scan.in = c == '"' ? In::kQuoted : In::kFieldStart;
         ++scan.at;
         break;
       }
     }
   }
-  if (at_end_ && scan.in == In::kQuoted) return fault("a quoted field that does not end");
+  if (at_end_ && scan.in == In::kQuoted) return fault("a quoted field has no end; expected a closing quote");
   return kNone;
 }
 
-// Takes off a byte order mark.
+// Skips a byte order mark.
 absl::Status LineReader::Begin() {
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   while (end_ < kByteOrderMark.size() && !at_end_) {
@@ -276,8 +278,9 @@ absl::Status LineReader::Fill() {
   begin_ = 0;
   if (end_ == buffer_.size()) {
     if (end_ >= kMaxLine) {
-      return absl::ResourceExhaustedError(fmt::format("a {} of more than {} bytes{}", csv_ ? "record" : "line",
-                                                      kMaxLine, csv_ ? ": is a quote not closed?" : ""));
+      return absl::ResourceExhaustedError(fmt::format("a {} is too long; expected at most {} bytes{}",
+                                                      csv_ ? "record" : "line", kMaxLine,
+                                                      csv_ ? "; check for a missing closing quote" : ""));
     }
     buffer_.resize(2 * buffer_.size());
   }

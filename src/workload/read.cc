@@ -17,15 +17,17 @@ namespace {
 constexpr std::size_t kMessages = 5;
 
 absl::Status Check(const ReadOptions& options) {
-  if (options.limit < 0) return absl::InvalidArgumentError(fmt::format("limit: {} is negative", options.limit));
+  if (options.limit < 0)
+    return absl::InvalidArgumentError(fmt::format("limit: {} is invalid; expected at least 0", options.limit));
   if (options.max_bytes < 1) {
-    return absl::InvalidArgumentError(fmt::format("max_bytes: {} is below 1", options.max_bytes));
+    return absl::InvalidArgumentError(fmt::format("max_bytes: {} is invalid; expected at least 1", options.max_bytes));
   }
   if (!(options.rate > 0) || !std::isfinite(options.rate)) {
-    return absl::InvalidArgumentError(fmt::format("rate: {} is not a positive number", options.rate));
+    return absl::InvalidArgumentError(fmt::format("rate: {} is invalid; expected a positive number", options.rate));
   }
   if (options.max_session_tokens < 1) {
-    return absl::InvalidArgumentError(fmt::format("max_session_tokens: {} is below 1", options.max_session_tokens));
+    return absl::InvalidArgumentError(
+        fmt::format("max_session_tokens: {} is invalid; expected at least 1", options.max_session_tokens));
   }
   return absl::OkStatus();
 }
@@ -52,7 +54,7 @@ class Reader {
       const absl::Status status = Line();
       if (!status.ok()) return status;
     }
-    if (!more.ok()) return AtPlace(fmt::format("{}: after line {}", name_, lines_.number()), more.status());
+    if (!more.ok()) return AtPlace(PlaceAfter(name_, lines_.number()), more.status());
     return Finish();
   }
 
@@ -62,23 +64,23 @@ class Reader {
   std::int64_t Lines() { return Workflows() + parser_->held(); }
   bool Full() { return options_.limit > 0 && (Workflows() >= options_.limit || parser_->full()); }
 
-  // Whatever is read as CSV afterwards must be so by this.
+  // Later lines may be read as CSV only if this returns true.
   bool MayBeCsv() const {
     const std::string_view line = lines_.line();
     const bool parquet = line.starts_with("PAR1");
-    if (Mapped()) return !line.starts_with('{') && !parquet;  // as ColumnsParser has it
+    if (Mapped()) return !line.starts_with('{') && !parquet;  // as in ColumnsParser
     const bool json = line.find_first_not_of(" \t") == line.find('{');
     return options_.format == WorkloadFormat::kAuto ? !json && !parquet : IsCsv(options_.format);
   }
   bool Mapped() const { return !options_.columns.empty() || options_.format == WorkloadFormat::kColumns; }
 
-  // Finds the format by the first line, and reads that line where it is a header.
+  // Detects the format by the first line, and reads that line if it is a header.
   absl::Status Begin() {
     const std::string_view line = lines_.line();
     if (line.starts_with("PAR1")) {
       return absl::InvalidArgumentError(
-          "is a Parquet file, of which takt reads none. Make it a CSV file first, for example by "
-          "duckdb -c \"COPY (FROM 'trace.parquet') TO 'trace.csv'\", and read that with --columns");
+          "is a Parquet file, which is unsupported. Convert it to CSV first, for example by "
+          "duckdb -c \"COPY (FROM 'trace.parquet') TO 'trace.csv'\", and read the result with --columns");
     }
     if (Mapped()) {
       absl::StatusOr<std::unique_ptr<LineParser>> parser = MakeColumnsParser(options_, builder_);
@@ -92,10 +94,10 @@ class Reader {
     if (format == WorkloadFormat::kAuto && csv_) format = DetectCsv(line);
     if (format == WorkloadFormat::kAuto) {
       return absl::InvalidArgumentError(fmt::format(
-          "{} begins no known format; known are workflow (JSON with calls), mooncake (JSON with "
+          "{} starts no known format; expected workflow (JSON with calls), mooncake (JSON with "
           "input_length), infercept (JSON with segments), text2sql (JSON with n_stages), sessions (JSON with "
-          "block_tokens), and CSV with a header: {}. "
-          "Any other CSV or JSON lines are read where --columns (ReadOptions::columns) says what is what: "
+          "block_tokens), or CSV with a header: {}. "
+          "For other CSV or JSON lines, map the columns by --columns (ReadOptions::columns): "
           "arrival=ts:ms,prompt=in,output=out",
           Quoted(line), CsvHeaders()));
     }
@@ -129,22 +131,22 @@ class Reader {
     report_.long_sessions = parser_->long_sessions();
     if (Workflows() == 0 && report_.long_sessions > 0) {
       return absl::InvalidArgumentError(
-          fmt::format("{}: every session has a prompt of more than {} tokens", name_, options_.max_session_tokens));
+          fmt::format("{}: has no session whose prompts have at most {} tokens", name_, options_.max_session_tokens));
     }
     if (Workflows() == 0) {
       const bool all_bad = report_.bad_lines > 0;
-      return absl::InvalidArgumentError(all_bad ? fmt::format("{} (and no line is good)", report_.bad_line_messages[0])
-                                                : name_ + ": holds no requests");
+      return absl::InvalidArgumentError(all_bad ? fmt::format("{} (and no line is valid)", report_.bad_line_messages[0])
+                                                : name_ + ": has no requests");
     }
     const Workload& w = builder_.workload();
     if (std::max({w.calls.size(), w.predecessors.size(), w.tools.size(), w.prefix_hashes.size(),
                   w.prefix_runs.size()}) > UINT32_MAX) {
-      return absl::ResourceExhaustedError(name_ +
-                                          ": more than 2^32 calls, predecessors, tools, hashes or runs; set a limit");
+      return absl::ResourceExhaustedError(
+          name_ + ": is too large; expected at most 2^32 calls, predecessors, tools, hashes and runs; set a limit");
     }
     report_.raised_lengths = parser_->raised_lengths();
     report_.sorted = builder_.Finish();
-    // Without the names that only lines used which were left out.
+    // Removes names that only skipped lines used.
     if (report_.bad_lines > 0 || report_.long_sessions > 0) return Tidied(builder_.workload());
     return std::move(builder_.workload());
   }
@@ -180,8 +182,8 @@ absl::StatusOr<Workload> Generate(const std::string& spec, const ReadOptions& op
 
 absl::StatusOr<WorkloadFormat> ParseWorkloadFormat(std::string_view name) {
   if (const std::optional<WorkloadFormat> format = FromName<WorkloadFormat>(name)) return *format;
-  return absl::InvalidArgumentError(
-      fmt::format("format: {} is unknown; known are {}", Quoted(name), fmt::join(NamesOf(WorkloadFormat{}), ", ")));
+  return absl::InvalidArgumentError(fmt::format("format: {} is unknown; expected one of {}", Quoted(name),
+                                                fmt::join(NamesOf(WorkloadFormat{}), ", ")));
 }
 
 absl::StatusOr<Workload> ReadWorkload(const std::string& path, const ReadOptions& options, ReadReport* report) {

@@ -14,7 +14,7 @@ absl::Status Bad(std::string_view value, std::string_view what) {
   return absl::InvalidArgumentError(fmt::format("{} {}", Quoted(value), what));
 }
 
-// Takes `digits` digits off the front; -1 where there are fewer.
+// Reads `digits` digits from the front. Returns -1 if there are fewer.
 int TakeDigits(std::string_view& text, std::size_t digits) {
   if (text.size() < digits) return -1;
   int value = 0;
@@ -32,7 +32,7 @@ bool Take(std::string_view& text, char c) {
   return true;
 }
 
-// Nanoseconds of what follows a decimal point: one to nine digits; -1 for anything else.
+// Returns the nanoseconds of a decimal fraction with one to nine digits; -1 for any other text.
 std::int64_t TakeFraction(std::string_view& text) {
   const std::size_t end = std::min(text.find_first_not_of("0123456789"), text.size());
   if (end < 1 || end > 9) return -1;
@@ -46,7 +46,7 @@ struct Clock {
   bool ok = false;
 };
 
-// The zone at the end of a timestamp: nothing, Z, +HH:MM or -HH:MM.
+// Reads the zone of a timestamp: nothing, Z, +HH:MM or -HH:MM.
 Clock TakeZone(std::string_view text) {
   if (text.empty() || text == "Z") return {.ok = true};
   const int sign = text[0] == '-' ? -1 : 1;
@@ -58,13 +58,36 @@ Clock TakeZone(std::string_view text) {
           hours >= 0 && hours < 24 && minutes >= 0 && minutes < 60 && text.empty()};
 }
 
+// Returns the length of the UTF-8 character at the front of `text`; 0 for a control character or invalid UTF-8.
+std::size_t ShownBytes(std::string_view text) {
+  const auto byte = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const std::uint32_t lead = byte(0);
+  if (lead < 0x80) return lead >= ' ' && lead <= '~' ? 1 : 0;
+  const std::size_t bytes = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+  if (lead < 0xc2 || lead > 0xf4 || text.size() < bytes) return 0;
+  std::uint32_t code = lead & (0x7fu >> bytes);
+  for (std::size_t i = 1; i < bytes; ++i) {
+    if ((byte(i) & 0xc0u) != 0x80) return 0;
+    code = code << 6 | (byte(i) & 0x3fu);
+  }
+  constexpr std::array<std::uint32_t, 5> kLeast = {0, 0, 0xa0, 0x800, 0x10000};
+  return code >= kLeast[bytes] && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff) ? bytes : 0;
+}
+
 }  // namespace
 
 std::string Quoted(std::string_view value) {
   constexpr std::size_t kMost = 60;
   std::string text;
-  for (const char c : value.substr(0, kMost)) text += c >= ' ' && c <= '~' ? c : '?';
-  return fmt::format("\"{}{}\"", text, value.size() > kMost ? "..." : "");
+  std::size_t at = 0;
+  while (at < value.size()) {
+    const std::size_t bytes = ShownBytes(value.substr(at));
+    if (at + std::max<std::size_t>(bytes, 1) > kMost) break;
+    if (bytes == 0) text += '?';
+    else text += value.substr(at, bytes);
+    at += std::max<std::size_t>(bytes, 1);
+  }
+  return fmt::format("\"{}{}\"", text, at < value.size() ? "..." : "");
 }
 
 absl::StatusOr<std::int64_t> ParseWhole(std::string_view text, std::int64_t most) {
@@ -72,8 +95,8 @@ absl::StatusOr<std::int64_t> ParseWhole(std::string_view text, std::int64_t most
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   if (text.empty()) return absl::InvalidArgumentError("is empty");
-  if (stop != end || error == std::errc::invalid_argument) return Bad(text, "is not a whole number");
-  if (text[0] == '-' && (error != std::errc() || value < 0)) return Bad(text, "is negative");
+  if (stop != end || error == std::errc::invalid_argument) return Bad(text, "is invalid; expected a whole number");
+  if (text[0] == '-' && (error != std::errc() || value < 0)) return Bad(text, "is negative; expected at least 0");
   if (error != std::errc() || value > most) return Bad(text, fmt::format("is above {}", most));
   return value;
 }
@@ -83,17 +106,17 @@ absl::StatusOr<Duration> ParseSeconds(std::string_view text) {
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   if (text.empty()) return absl::InvalidArgumentError("is empty");
-  if (stop != end || error == std::errc::invalid_argument) return Bad(text, "is not a number");
-  if (std::isnan(value) || std::isinf(value)) return Bad(text, "is not a finite number");
-  if (value < 0) return Bad(text, "is negative");
+  if (stop != end || error == std::errc::invalid_argument) return Bad(text, "is invalid; expected a number");
+  if (std::isnan(value) || std::isinf(value)) return Bad(text, "is invalid; expected a finite number");
+  if (value < 0) return Bad(text, "is negative; expected at least 0");
   if (error != std::errc() || value > ToSeconds(kMaxWorkloadTime)) {
-    return Bad(text, fmt::format("is not between 0 and {} s", kMaxWorkloadTime / std::chrono::seconds(1)));
+    return Bad(text, fmt::format("is invalid; expected 0 to {} s", kMaxWorkloadTime / std::chrono::seconds(1)));
   }
   return FromSeconds(value);
 }
 
 absl::StatusOr<TimePoint> ParseTimestamp(std::string_view text) {
-  const auto bad = [text] { return Bad(text, "is not a time such as 2023-11-16 18:15:46.6805900"); };
+  const auto bad = [text] { return Bad(text, "is invalid; expected a time such as 2023-11-16 18:15:46.6805900"); };
   std::string_view rest = text;
   const int year = TakeDigits(rest, 4);
   const bool dash = Take(rest, '-');

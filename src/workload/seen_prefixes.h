@@ -1,4 +1,4 @@
-// Which blocks of prompts have been named before, in a workload.
+// Finds the blocks of prompts that earlier calls of a workload had.
 #ifndef TAKT_SRC_WORKLOAD_SEEN_PREFIXES_H_
 #define TAKT_SRC_WORKLOAD_SEEN_PREFIXES_H_
 
@@ -12,15 +12,15 @@
 
 namespace takt {
 
-// Asked call by call, in the order of the workload.
+// Call it for each call, in the order of the workload.
 class SeenPrefixes {
  public:
   explicit SeenPrefixes(const Workload& workload) : workload_(&workload) {}
 
-  // The runs of another workflow are other blocks.
+  // The runs of another workflow are different blocks.
   void NextWorkflow() { runs_.clear(); }
 
-  // Leading blocks of the call that one before it has had. From now on all of them are known.
+  // Returns the number of leading blocks that an earlier call had. Adds all blocks of this call.
   std::int64_t Add(const WorkloadCall& call) {
     const auto hashes = workload_->hashes_of(call);
     const auto miss = std::ranges::find_if(hashes, [&](std::uint64_t h) { return !hashes_.contains(h); });
@@ -38,7 +38,7 @@ class SeenPrefixes {
   std::int64_t distinct() const { return distinct_runs_ + std::ssize(hashes_); }
 
  private:
-  // Of the run's beginning.
+  // Returns the number of known blocks at the front of the run.
   std::int64_t Known(const PrefixRun& run) const {
     const auto after = runs_.upper_bound(run.first);
     if (after == runs_.begin()) return 0;
@@ -61,7 +61,7 @@ class SeenPrefixes {
 
   const Workload* workload_;
   std::unordered_set<std::uint64_t> hashes_;
-  std::map<std::uint64_t, std::uint64_t> runs_;  // of the workflow at hand: first id, end; neither meet nor touch
+  std::map<std::uint64_t, std::uint64_t> runs_;  // of the current workflow: first id, end; disjoint and not adjacent
   std::int64_t distinct_runs_ = 0;
 };
 

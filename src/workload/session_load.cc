@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kMostCalls = 10'000'000;
 
-// No engine is faster: delays along the longest path, and a millisecond for each call.
+// Lower bound for any engine: the delays along the longest path, plus a millisecond per call.
 Duration LeastTime(const Workload& w, const WorkloadWorkflow& workflow, Duration think_cap) {
   std::vector<Duration> end;
   for (const WorkloadCall& call : w.calls_of(workflow)) {
@@ -27,7 +27,7 @@ Duration LeastTime(const Workload& w, const WorkloadWorkflow& workflow, Duration
   return std::ranges::max(end);
 }
 
-// All numbers below n in random order, then all of them in another, and so on.
+// Yields all numbers below n in random order, then all of them in another order, and so on.
 class Rounds {
  public:
   Rounds(std::size_t n, std::uint64_t seed) : random_(Mix64(seed)), order_(n), next_(n) {
@@ -50,13 +50,14 @@ class Rounds {
 
 absl::Status Check(const Workload& from, const SessionLoad& load) {
   Faults faults;
-  faults.Expect(!from.workflows.empty(), "sessions: a workload without workflows");
+  faults.Expect(!from.workflows.empty(), "sessions: the workload is empty; expected a workflow");
   faults.Expect(
       std::isfinite(load.rate) && load.rate >= 0 && load.closed_loop >= 0 && (load.rate > 0) != (load.closed_loop > 0),
-      "sessions: either a rate or a closed loop must be positive");
+      "sessions: rate and closed loop are invalid; expected exactly one above 0");
   faults.Expect(load.horizon > Duration{0} && load.horizon <= kMaxWorkloadTime, "horizon", ToSeconds(load.horizon),
-                "must be a positive number of seconds up to 1e9");
-  faults.Expect(load.think_cap >= Duration{0}, "think_cap", ToSeconds(load.think_cap), "must not be negative");
+                "is invalid; expected a positive number of seconds up to 1e9");
+  faults.Expect(load.think_cap >= Duration{0}, "think_cap", ToSeconds(load.think_cap),
+                "is negative; expected at least 0");
   return faults.ToStatus();
 }
 
@@ -65,9 +66,10 @@ absl::Status Check(const Workload& from, const SessionLoad& load) {
 absl::StatusOr<Workload> DrawSessions(const Workload& from, const SessionLoad& load) {
   if (absl::Status s = Check(from, load); !s.ok()) return s;
   const auto too_many = [] {
-    return absl::InvalidArgumentError(fmt::format("sessions: more than {} calls until the horizon", kMostCalls));
+    return absl::InvalidArgumentError(
+        fmt::format("sessions: too many calls until the horizon; expected at most {}", kMostCalls));
   };
-  const double sessions = load.rate * ToSeconds(load.horizon) + static_cast<double>(load.closed_loop);  // at least
+  const double sessions = load.rate * ToSeconds(load.horizon) + static_cast<double>(load.closed_loop);  // lower bound
   const double calls_each = static_cast<double>(from.calls.size()) / static_cast<double>(from.workflows.size());
   if (sessions * calls_each > static_cast<double>(kMostCalls)) return too_many();
   Random gaps(Mix64(load.seed));
@@ -87,7 +89,7 @@ absl::StatusOr<Workload> DrawSessions(const Workload& from, const SessionLoad& l
       add(FromSeconds(now));
     }
   } else {
-    // When each of those that are there at a time ends at the earliest.
+    // The earliest end of each concurrent session.
     std::priority_queue<Duration, std::vector<Duration>, std::greater<>> ends;
     for (std::size_t i = 0; std::cmp_less(i, load.closed_loop) || ends.top() < load.horizon; ++i) {
       if (builder.workload().calls.size() > kMostCalls) return too_many();

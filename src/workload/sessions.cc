@@ -1,4 +1,4 @@
-// Coding-agent sessions: calls one after the other, each with the ids of its prompt's blocks, and gaps between them.
+// Sessions of coding agents: sequential calls with the ids of their prompts' blocks, and gaps between them.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -28,7 +28,7 @@ class SessionsParser : public LineParser {
     line.Only({"id", "model", "block_tokens", "tools", "system", "subagents", "calls"});
     const auto block = static_cast<std::int32_t>(line.Whole("block_tokens", 1, kMaxContextTokens));
     if (block_tokens_ && block != *block_tokens_) {
-      line.Fault("block_tokens", fmt::format("{}, but {} in a line before it", block, *block_tokens_));
+      line.Fault("block_tokens", fmt::format("{} is invalid; expected {}, as in earlier lines", block, *block_tokens_));
     }
     const WorkloadWorkflow head{.arrival = arrivals_.now(), .name = builder_.Name(line.Text("model"))};
     const std::vector<CallDraft> drafts = Calls(line, fault);
@@ -51,11 +51,11 @@ class SessionsParser : public LineParser {
   };
   using Agents = std::map<std::int64_t, Agent>;  // by branch; 0 is the main agent
 
-  // Of a call, what the recording tells beside its draft. Times count from the session's start.
+  // Recorded data of a call that its draft does not hold. Times count from the session's start.
   struct Recorded {
     Agent* agent = nullptr;
     Duration start{0}, end{0};
-    std::optional<Duration> gap = {};  // since the call before it of the same agent
+    std::optional<Duration> gap = {};  // since the previous call of the same agent
   };
 
   std::vector<CallDraft> Calls(Members& line, absl::Status& fault) {
@@ -65,12 +65,13 @@ class SessionsParser : public LineParser {
       agent.Only({"agent", "kind", "t", "s", "tools", "system"});
       const std::int64_t branch = agent.Whole("agent", 1, UINT16_MAX);
       if (!agents.try_emplace(branch, Agent{agent.Text("kind")}).second) {
-        agent.Fault("agent", fmt::format("{} is there twice", branch));
+        agent.Fault("agent", fmt::format("{} is repeated; expected once", branch));
       }
     }
     const std::span<const Json> calls = line.Array("calls", false);
-    if (calls.empty()) line.Fault("calls", "there is none");
-    if (calls.size() > kMaxCalls) line.Fault("calls", fmt::format("more than {}", kMaxCalls));
+    if (calls.empty()) line.Fault("calls", "is empty; expected a call");
+    if (calls.size() > kMaxCalls)
+      line.Fault("calls", fmt::format("has too many entries; expected at most {}", kMaxCalls));
     std::vector<CallDraft> drafts;
     std::vector<Recorded> recorded;
     for (const Json& json : calls) {
@@ -102,7 +103,7 @@ class SessionsParser : public LineParser {
     if (call.Find("think_s") != nullptr) recorded.gap = call.Time("think_s", 1);
     const auto agent = agents.find(draft.call.branch);
     if (agent == agents.end()) {
-      call.Fault("agent", fmt::format("{} is none of the subagents", draft.call.branch));
+      call.Fault("agent", fmt::format("{} is unknown; expected a subagent", draft.call.branch));
       return recorded;
     }
     recorded.agent = &agent->second;
@@ -111,9 +112,10 @@ class SessionsParser : public LineParser {
     return recorded;
   }
 
-  // A call follows the one before it of the same agent. A sub-agent's first call follows the main agent's call before
-  // it in the file. After a sub-agent's last call the main agent waits for that: its recorded gap then holds the
-  // sub-agent's time too, so that the gap is taken from the times of the calls, as it is where none is told.
+  // Sets the predecessors and delays of calls. A call follows the previous call of the same agent. A sub-agent's first
+  // call follows the main agent's previous call in the file. After a sub-agent's last call the main agent waits for it.
+  // The recorded gap then includes the sub-agent's time, so the delay is computed from the times of the calls. A
+  // missing gap is computed likewise.
   static void Link(const Agent& main, std::vector<Recorded>& recorded, std::vector<CallDraft>& drafts) {
     std::vector<std::uint32_t> ended;  // last calls of sub-agents that the main agent has not waited for yet
     for (std::uint32_t i = 0; i < drafts.size(); ++i) {

@@ -9,7 +9,7 @@
 namespace takt {
 namespace {
 
-// One value per element, summarised.
+// Summarises one value per element.
 template <class Range, class Value>
 Summary SummaryOf(const Range& range, Value value) {
   std::vector<double> values;
@@ -41,7 +41,7 @@ void AddStages(const Workload& w, WorkloadSummary& s) {
       }
       StageSummary& stage = s.stages[index];
       ++stage.calls;
-      stage.mean_prompt_tokens += call.prompt_tokens;  // sums, at first
+      stage.mean_prompt_tokens += call.prompt_tokens;  // a sum until all calls are added
       stage.mean_output_tokens += call.output_tokens;
     }
   }

@@ -23,7 +23,7 @@ absl::Status ScaleRate(Workload& workload, double factor) {
   const double last = workload.workflows.empty() ? 0 : ToSeconds(workload.workflows.back().arrival);
   if (!(factor > 0) || !std::isfinite(factor) || !(last / factor <= ToSeconds(kMaxWorkloadTime))) {
     return absl::InvalidArgumentError(
-        fmt::format("rate scale: {} is not a positive number, or puts arrivals beyond 1e9 s", factor));
+        fmt::format("rate scale: {} is invalid; expected a positive number that keeps arrivals within 1e9 s", factor));
   }
   for (WorkloadWorkflow& w : workload.workflows) w.arrival = TimePoint(FromSeconds(ToSeconds(w.arrival) / factor));
   return absl::OkStatus();
@@ -31,8 +31,9 @@ absl::Status ScaleRate(Workload& workload, double factor) {
 
 absl::Status ScaleLengths(Workload& workload, double factor) {
   const auto wrong = [factor] {
-    return absl::InvalidArgumentError(fmt::format(
-        "length scale: {} is not a positive number, or makes contexts longer than {}", factor, kMaxContextTokens));
+    return absl::InvalidArgumentError(
+        fmt::format("length scale: {} is invalid; expected a positive number that keeps contexts within {} tokens",
+                    factor, kMaxContextTokens));
   };
   if (!(factor > 0) || !std::isfinite(factor)) return wrong();
   const auto scaled = [factor](std::int32_t tokens, std::int64_t least) {
@@ -44,7 +45,7 @@ absl::Status ScaleLengths(Workload& workload, double factor) {
   for (std::int32_t& tokens : workload.model_tokens) tokens = scaled(tokens, 1);
   for (WorkloadCall& call : workload.calls) {
     const auto tools = static_cast<std::int32_t>(call.tools);
-    // The last of its blocks must begin inside the prompt.
+    // The last block must begin inside the prompt.
     std::int64_t blocks = call.hashes;
     for (const PrefixRun& run : workload.runs_of(call)) blocks += run.count;
     const std::int64_t before_last = blocks > 0 ? (blocks - 1) * workload.prefix_block_tokens : 0;
@@ -68,12 +69,12 @@ absl::Status ScaleLengths(Workload& workload, double factor) {
 absl::Status SetArrivals(Workload& workload, std::span<const TimePoint> arrivals) {
   if (arrivals.size() != workload.workflows.size()) {
     return absl::InvalidArgumentError(
-        fmt::format("arrivals: {} for {} workflows", arrivals.size(), workload.workflows.size()));
+        fmt::format("arrivals: {} entries; expected {}, one per workflow", arrivals.size(), workload.workflows.size()));
   }
   for (std::size_t i = 1; i < arrivals.size(); ++i) {
     if (arrivals[i] >= arrivals[i - 1] && Between(arrivals[0], arrivals[i]) <= kMaxWorkloadTime) continue;
     return absl::InvalidArgumentError(
-        fmt::format("arrivals[{}]: {} s lies before the one before it, or beyond 1e9 s", i, ToSeconds(arrivals[i])));
+        fmt::format("arrivals[{}]: {} s is invalid; expected rising times up to 1e9 s", i, ToSeconds(arrivals[i])));
   }
   for (std::size_t i = 0; i < arrivals.size(); ++i) {
     workload.workflows[i].arrival = TimePoint(Between(arrivals[0], arrivals[i]));
@@ -84,10 +85,11 @@ absl::Status SetArrivals(Workload& workload, std::span<const TimePoint> arrivals
 absl::Status SetDeadlines(Workload& workload, std::span<const Duration> alone, double scale) {
   if (alone.size() != workload.workflows.size()) {
     return absl::InvalidArgumentError(
-        fmt::format("deadlines: {} durations for {} workflows", alone.size(), workload.workflows.size()));
+        fmt::format("deadlines: {} durations; expected {}, one per workflow", alone.size(), workload.workflows.size()));
   }
   if (!(scale >= 0) || !std::isfinite(scale)) {
-    return absl::InvalidArgumentError(fmt::format("deadline scale: {} is not a number from 0", scale));
+    return absl::InvalidArgumentError(
+        fmt::format("deadline scale: {} is invalid; expected a number of at least 0", scale));
   }
   for (std::size_t i = 0; i < alone.size(); ++i) {
     const Duration deadline = FromSeconds(std::max(0.0, ToSeconds(alone[i])) * scale);
@@ -116,26 +118,27 @@ absl::StatusOr<Workload> Merge(std::span<const Part> parts) {
   std::uint64_t part = 0;
   for (const auto& [workload, starts] : parts) {
     Workload& merged = builder.workload();
-    if (starts < Duration::zero()) return absl::InvalidArgumentError("merge: a part starts before zero");
+    if (starts < Duration::zero()) return absl::InvalidArgumentError("merge: start is negative; expected at least 0");
     if (part == 0) {
       CopyHead(*workload, merged);
       merged.name.clear();
     }
     if (merged.models != workload->models || merged.feature_names != workload->feature_names) {
-      return absl::InvalidArgumentError("merge: different models or features");
+      return absl::InvalidArgumentError("merge: models or features differ; expected the same");
     }
     if (merged.tenant_names != workload->tenant_names) {
-      return absl::InvalidArgumentError("merge: tenants of different names");
+      return absl::InvalidArgumentError("merge: names of tenants differ; expected the same");
     }
     if (merged.prefix_block_tokens != workload->prefix_block_tokens &&
         !(workload->prefix_hashes.empty() && workload->prefix_runs.empty())) {
-      return absl::InvalidArgumentError(fmt::format("merge: prefix blocks of {} and of {} tokens",
-                                                    merged.prefix_block_tokens, workload->prefix_block_tokens));
+      return absl::InvalidArgumentError(
+          fmt::format("merge: prefix blocks of {} and {} tokens differ; expected the same", merged.prefix_block_tokens,
+                      workload->prefix_block_tokens));
     }
     merged.name += (part > 0 ? "+" : "") + workload->name;
     for (WorkloadWorkflow w : workload->workflows) {
       if (w.arrival.time_since_epoch() > Difference(kMaxWorkloadTime, starts)) {
-        return absl::InvalidArgumentError("merge: arrivals beyond 1e9 s");
+        return absl::InvalidArgumentError("merge: arrivals are too late; expected at most 1e9 s");
       }
       w.arrival = After(w.arrival, starts);
       Copy(*workload, w, builder, [part](std::uint64_t hash) { return part == 0 ? hash : Mix64(hash ^ Mix64(part)); });

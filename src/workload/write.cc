@@ -19,7 +19,7 @@ namespace {
 
 using Out = std::back_insert_iterator<std::string>;
 
-// As JSON; bytes that are no UTF-8 become U+FFFD.
+// Returns the text as JSON. Invalid UTF-8 becomes U+FFFD.
 std::string Text(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -30,7 +30,7 @@ std::string Texts(const std::vector<std::string>& texts) {
   return fmt::format("[{}]", fmt::join(quoted, ", "));
 }
 
-// Seconds, exact: 1.5, 0.000000001.
+// Returns exact seconds: 1.5, 0.000000001.
 std::string Seconds(Duration d) {
   const std::int64_t second = 1'000'000'000;
   std::string text = fmt::format("{}.{:09}", d.count() / second, d.count() % second);
@@ -70,7 +70,7 @@ void AddCall(Out out, const Workload& w, std::size_t index) {
   }
   if (!w.feature_names.empty()) {
     const auto numbers = w.features_of(index);
-    const std::vector<double> exact(numbers.begin(), numbers.end());  // so that every digit is there
+    const std::vector<double> exact(numbers.begin(), numbers.end());  // doubles keep every digit
     fmt::format_to(out, ", \"features\": [{}]", fmt::join(exact, ", "));
   }
   if (call.stage != 0) fmt::format_to(out, ", \"stage\": {}", Text(w.names[call.stage]));

@@ -63,7 +63,7 @@ TEST_CASE("ids report each mistake") {
   takt_error_init(&error, sizeof error);
   takt_ids* ids = nullptr;
   CHECK(takt_ids_create(-1, 0, &ids, &error) == TAKT_E_INVALID);
-  CHECK(std::string_view(error.text) == "reserve is -1: must be 0 to 2147483648");
+  CHECK(std::string_view(error.text) == "reserve is -1; expected 0 to 2147483648");
   CHECK(takt_ids_create(1, 0, nullptr, &error) == TAKT_E_NULL);
   ids = Make();
   std::uint64_t id = 7;

@@ -406,7 +406,7 @@ TEST_CASE("options at fault are named") {
   takt_kv_oracle oracle;
   takt_kv_oracle_init(&oracle, sizeof oracle);
   options.oracle = &oracle;
-  CHECK(FaultOf(options, TAKT_E_NULL).find("oracle: snapshot, reserve and release") == 0);
+  CHECK(FaultOf(options, TAKT_E_NULL).find("oracle: snapshot, reserve or release is NULL") == 0);
   oracle = OracleOf(nullptr), options.kv = TAKT_KV_MODE_LEDGER;
   CHECK(FaultOf(options).find("kv: kOracle requires an oracle") == 0);
   options.kv = TAKT_KV_MODE_ORACLE, oracle.block_tokens = 0;
@@ -419,7 +419,7 @@ TEST_CASE("options at fault are named") {
   CHECK(FaultOf(options).find("pause: ") == 0);
 
   options = Options(), options.reserved = 1;
-  CHECK(FaultOf(options) == "reserved: must be 0");
+  CHECK(FaultOf(options) == "reserved: is invalid; expected 0");
 
   takt_scheduler* scheduler = Make();
   Watched watched;
@@ -451,7 +451,7 @@ TEST_CASE("options at fault are named") {
   CHECK(std::string_view(watched.error.text).find("window is -1") == 0);
   router_options.window = 0, router_options.reserved = 1;
   CHECK(takt_router_create(&router_options, &router, &watched.error) == TAKT_E_INVALID);
-  CHECK(std::string_view(watched.error.text) == "reserved: must be 0");
+  CHECK(std::string_view(watched.error.text) == "reserved: is invalid; expected 0");
 }
 
 TEST_CASE("a step without a number has no rows, and no flag is unknown") {

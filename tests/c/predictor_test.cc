@@ -116,7 +116,7 @@ TEST_CASE("a predictor that is none, or was damaged, is refused with its reader'
     return status;
   };
   CHECK(load("a forest of words") == TAKT_E_INVALID);
-  CHECK(std::string(error.text) == "this is not a predictor");
+  CHECK(std::string(error.text) == "expected a predictor");
   CHECK(load("") == TAKT_E_CORRUPT);
   for (std::size_t n = 1; n < whole.size(); n += 1 + whole.size() / 50)
     CHECK(load(whole.substr(0, n)) == TAKT_E_CORRUPT);
@@ -226,11 +226,12 @@ TEST_CASE("a tool profile reports each mistake") {
     CHECK(profile == nullptr);
     return std::string(error.text);
   };
-  CHECK(fault([](auto& o) { o.window = 1; }) == "window: must be at least 2");
-  CHECK(fault([](auto& o) { o.seed_weight = 513; }) == "seed_weight: must be 1 to window / 2");
-  CHECK(fault([](auto& o) { o.seed_weight = 0; }) == "seed_weight: must be 1 to window / 2");
+  CHECK(fault([](auto& o) { o.window = 1; }) == "window: is invalid; expected at least 2");
+  CHECK(fault([](auto& o) { o.seed_weight = 513; }) == "seed_weight: is invalid; expected 1 to window / 2");
+  CHECK(fault([](auto& o) { o.seed_weight = 0; }) == "seed_weight: is invalid; expected 1 to window / 2");
   for (const double odd : {0.0, -1.0, std::numeric_limits<double>::infinity(), std::nan("")}) {
-    CHECK(fault([odd](auto& o) { o.max_seconds = odd; }) == "max_seconds: must be above 0, and finite");
+    CHECK(fault([odd](auto& o) { o.max_seconds = odd; }) ==
+          "max_seconds: is invalid; expected a finite number above 0");
   }
   CHECK(takt_tool_profile_create(nullptr, nullptr, &error) == TAKT_E_NULL);
   takt_tool_profile* profile = nullptr;

@@ -270,25 +270,27 @@ TEST_CASE("a host's own key reports its mistakes") {
     return takt_status_name(status) + std::string(": ") + error.text;
   };
   takt_key key = own.InC();
-  CHECK(fault(key, "fcfs") == "TAKT_E_INVALID: policy: must be custom, or have it inside, where a key is given");
-  CHECK(fault(key, "custom(another)").find("'custom(another)' is a policy of the host's own") != std::string::npos);
+  CHECK(fault(key, "fcfs") ==
+        "TAKT_E_INVALID: policy: is invalid; expected custom, alone or inside another policy, if a key is given");
+  CHECK(fault(key, "custom(another)").find("'custom(another)' is unknown") != std::string::npos);
   key.reserved = 1;
-  CHECK(fault(key) == "TAKT_E_INVALID: reserved: must be 0");
+  CHECK(fault(key) == "TAKT_E_INVALID: reserved: is invalid; expected 0");
   key = own.InC(), key.struct_size = 9;
   CHECK(fault(key).find("TAKT_E_SIZE: key.struct_size") == 0);
   key = own.InC(), key.key = nullptr;
-  CHECK(fault(key) == "TAKT_E_NULL: key: name and key must be there");
+  CHECK(fault(key) == "TAKT_E_NULL: key: name or key is NULL; expected both");
   const std::string longest(64, 'x'), too_long(65, 'x');
   for (const char* name : {"", "a b", "a)", "\xe9", too_long.c_str()}) {
     key = own.InC(), key.name = name;
-    CHECK(fault(key) == "TAKT_E_INVALID: key.name: must be 1 to 64 letters, digits and _");
+    CHECK(fault(key) == "TAKT_E_INVALID: key.name: is invalid; expected 1 to 64 letters, digits and _");
   }
   key.name = longest.c_str();
   takt_ranker* ranker = nullptr;
   CHECK(takt_ranker_create("custom", &key, &ranker, &error) == TAKT_OK);
   CHECK(takt_ranker_destroy(ranker) == TAKT_OK);
   CHECK(takt_ranker_create("custom", nullptr, &ranker, &error) == TAKT_E_INVALID);
-  CHECK(std::string(error.text).find("'custom' is a policy of the host's own, and was not given") != std::string::npos);
+  CHECK(std::string(error.text).find("'custom' is unknown; expected the host to provide this policy") !=
+        std::string::npos);
 }
 
 TEST_CASE("a queue in C reports each mistake") {
@@ -304,10 +306,10 @@ TEST_CASE("a queue in C reports each mistake") {
   options.policy = "fcfs";
   options.reserve_requests = -1;
   CHECK(takt_queue_create(&options, &queue, &error) == TAKT_E_INVALID);
-  CHECK(std::string(error.text) == "reserve_requests is -1: must be 0 to 2147483648");
+  CHECK(std::string(error.text) == "reserve_requests is -1; expected 0 to 2147483648");
   options.reserve_requests = 0, options.reserved = 1;
   CHECK(takt_queue_create(&options, &queue, &error) == TAKT_E_INVALID);
-  CHECK(std::string(error.text) == "reserved: must be 0");
+  CHECK(std::string(error.text) == "reserved: is invalid; expected 0");
   CHECK(takt_queue_create(nullptr, &queue, &error) == TAKT_E_NULL);
   options.struct_size = 4;
   CHECK(takt_queue_create(&options, &queue, &error) == TAKT_E_SIZE);

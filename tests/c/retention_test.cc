@@ -202,9 +202,9 @@ TEST_CASE("invalid retention options are named and change nothing") {
   CHECK(has(fault(sound, "ttl(seconds=x)", nullptr), "seconds=x"));
   CHECK(has(fault(sound, nullptr, "prize"), "gate: "));
   CHECK(has(fault(sound, nullptr, "prize"), "did you mean 'price'"));
-  CHECK(fault(sound, nullptr, nullptr, -1) == "alpha_ms is -1: must be 0 or more, and finite");
+  CHECK(fault(sound, nullptr, nullptr, -1) == "alpha_ms is -1; expected a finite number of at least 0");
   CHECK(fault(sound, nullptr, nullptr, 0, std::numeric_limits<double>::quiet_NaN()) ==
-        "beta_ns is nan: must be 0 or more, and finite");
+        "beta_ns is nan; expected a finite number of at least 0");
   CHECK(has(fault(sound, nullptr, nullptr, 0, std::numeric_limits<double>::infinity()), "beta_ns is inf"));
   takt_scheduler_options without = sound;
   without.prefix_cache = 0;

@@ -281,7 +281,8 @@ TEST_CASE("a host's own key orders the router's queue, and may not call the rout
   takt_error error;
   takt_error_init(&error, sizeof error);
   CHECK(takt_router_create(&options, &own.router, &error) == TAKT_E_INVALID);
-  CHECK(std::string(error.text) == "policy: must be custom, or have it inside, where a key is given");
+  CHECK(std::string(error.text) ==
+        "policy: is invalid; expected custom, alone or inside another policy, if a key is given");
   options.policy = nullptr;
   REQUIRE(takt_router_create(&options, &own.router, &error) == TAKT_OK);
   CHECK(takt_router_policy(own.router) == std::string("custom(largest_id)"));

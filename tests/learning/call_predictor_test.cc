@@ -104,7 +104,7 @@ TEST_CASE("missing inputs are allowed, and a model without observations is unkno
   CHECK_FALSE(told[3].tokens_left.known());
   CHECK_FALSE(told[4].tokens_left.known());
   for (const CallForecast& forecast : told) CHECK(forecast.solved == -1);
-  CHECK(CallPredictor::Train({}).status().message() == "predictor: there are no calls to learn from");
+  CHECK(CallPredictor::Train({}).status().message() == "predictor: calls are empty; expected at least one");
   const auto stopped = CallPredictor::Train(log.workflows, kSmall, SerialFor, [](double) { return false; });
   CHECK(stopped.status().code() == absl::StatusCode::kCancelled);
 }

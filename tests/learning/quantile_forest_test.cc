@@ -333,7 +333,7 @@ TEST_CASE("a file is read as written; truncated or damaged ones are refused") {
   std::string newer = bytes;
   newer[12] = 9;
   CHECK(QuantileForest::Load(newer).status().message() == "a forest of version 9; this takt reads version 2");
-  CHECK(QuantileForest::Load("PK\3\4").status().message() == "this is not a forest");
+  CHECK(QuantileForest::Load("PK\3\4").status().message() == "expected a forest");
 }
 
 TEST_CASE("rows of a group are left out together, and the report does not take them for new ones") {

@@ -201,12 +201,12 @@ TEST_CASE("alpha starts at 0; a worse tail hands out the last two windows, and t
   CHECK_FALSE(host.tuner.Finished(choice, host.now));  // nobody asked
   const auto& history = host.tuner.history();
   REQUIRE(history.size() == 5);
-  CHECK(history[0].why == "0 and 50 workflows ended in two windows, 10 are needed in each");
+  CHECK(history[0].why == "0 and 50 workflows ended in two windows; each needs 10");
   CHECK(history[1].action == AlphaDecision::Action::kKept);
   CHECK(history[2].action == AlphaDecision::Action::kSearched);
   CHECK(history[2].p < 0.01);
   CHECK(history[2].tail_now > history[2].tail_before);
-  CHECK(history[3].why.find("a search is under way already") != std::string::npos);
+  CHECK(history[3].why.find("a search is already running") != std::string::npos);
   CHECK(history[4].action == AlphaDecision::Action::kChanged);
   CHECK(history[4].alpha_before == 0);
   CHECK(history[4].why == "it is the best");

@@ -419,9 +419,9 @@ TEST_CASE("a problem that is none is refused with all its faults") {
   problem.budget = std::nan("");
   problem.min_quality = kUnlimited;
   const std::string faults(problem.Validate().message());
-  for (const char* part : {"H100: the price", "H100: servers", "small tp1: there is no such model",
-                           "large tp4: the rate", "large tp4: tp and pp", "all large: one rate per model",
-                           "half: rates", "all small: the quality", "min_quality", "budget"}) {
+  for (const char* part : {"H100: the price", "H100: servers", "small tp1: the model is unknown", "large tp4: the rate",
+                           "large tp4: tp and pp", "all large: rates must have one entry per model", "half: rates",
+                           "all small: the quality", "min_quality", "budget"}) {
     CAPTURE(part, faults);
     CHECK(faults.find(part) != std::string::npos);
   }
@@ -435,7 +435,8 @@ TEST_CASE("a problem that is none is refused with all its faults") {
   for (int tp = 3; tp < 20; ++tp) {
     problem.types.push_back({.name = fmt::format("tp{}", tp), .model = 1, .tp = tp, .rate = 1});
   }
-  CHECK(std::string(MakeClusterModel(problem).status().message()) == "H100: more than 20000 ways to fill a server");
+  CHECK(std::string(MakeClusterModel(problem).status().message()) ==
+        "H100: too many ways to fill a server; expected at most 20000");
 }
 
 // ---- the inner problem ----------------------------------------------------------------------------------------

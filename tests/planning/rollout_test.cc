@@ -251,9 +251,9 @@ TEST_CASE("a problem that is none is refused with all its faults") {
                                .needed = {nan},
                                .most_states = 0};
   const std::string faults(problem.Validate().message());
-  for (const char* part : {"a: there is no such model", "a: gpus", "a: the rate", "a: times",
-                           "b: there is no such class", "b: from and to", "what runs takes 8 GPUs",
-                           "what shall run takes 12 GPUs", "model 0: what is needed", "most_states"}) {
+  for (const char* part : {"a: the model is unknown", "a: gpus", "a: the rate", "a: times",
+                           "b: the class of GPUs is unknown", "b: from and to", "running replicas take 8 GPUs",
+                           "planned replicas take 12 GPUs", "model 0: the needed rate", "most_states"}) {
     CAPTURE(part, faults);
     CHECK(faults.find(part) != std::string::npos);
   }

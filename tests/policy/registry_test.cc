@@ -54,8 +54,8 @@ TEST_CASE("a policy of the host's own stands for custom") {
   CHECK(make("aged( custom , threshold=3)")->spec() == "aged(custom(own),threshold=3)");
   CHECK(make("aged(custom(own),threshold=3)")->aging()->threshold == 3);
   CHECK(make("fcfs")->spec() == "fcfs");
-  CHECK(Names(std::string(make("custom(another)").status().message()), {"'custom(another)'", "was not given"}));
-  CHECK(Names(Fault("aged(custom(own))"), {"'custom(own)' is a policy of the host's own"}));
+  CHECK(Names(std::string(make("custom(another)").status().message()), {"'custom(another)'", "is unknown"}));
+  CHECK(Names(Fault("aged(custom(own))"), {"'custom(own)' is unknown"}));
   for (const char* spec : {"custom", "custom(own,more)", "custom(x=1)"}) CHECK(Names(Fault(spec), {"custom"}));
   CHECK(!MakePolicy("custom", std::vector<std::string>{"threshold=3"}, nullptr, &own).ok());
 }
@@ -90,9 +90,9 @@ TEST_CASE("a fault names what was wrong and what there is") {
   CHECK(Names(Fault("shortest"), {"unknown policy 'shortest'; there are: "}));
   CHECK(Names(Fault(""), {"unknown policy ''"}));
   CHECK(Names(Fault("aged(lifo)"), {"'lifo'"}));
-  CHECK(Names(Fault("aged"), {"aged takes one policy"}));
-  CHECK(Names(Fault("aged(sjf,stjf)"), {"aged takes one policy"}));
-  CHECK(Names(Fault("aged(aged(sjf))"), {"ages once"}));
+  CHECK(Names(Fault("aged"), {"expected one policy"}));
+  CHECK(Names(Fault("aged(sjf,stjf)"), {"expected one policy"}));
+  CHECK(Names(Fault("aged(aged(sjf))"), {"invalid inside aged"}));
   CHECK(Names(Fault("stjf(quantil=0.5)"), {"'quantil'", "quantile, input, unknown"}));
   CHECK(Names(Fault("fcfs(x=1)"), {"there are none"}));
   CHECK(Names(Fault("stjf(quantile=2)"), {"quantile=2", "must be a number from -1 to 1"}));
@@ -103,7 +103,7 @@ TEST_CASE("a fault names what was wrong and what there is") {
   CHECK(Names(Fault("sjf", {"threshold=3"}), {"'threshold'", "there are: unknown"}));
   CHECK(Names(Fault("aged(sjf)", {"frobnicate=3"}), {"'frobnicate'", "threshold"}));
   CHECK(Names(Fault("sjf", {"unknown"}), {"NAME=VALUE"}));
-  CHECK(Names(Fault("sjf(fcfs)"), {"'fcfs' is no option"}));
+  CHECK(Names(Fault("sjf(fcfs)"), {"'fcfs' is invalid; expected an option NAME=VALUE"}));
   for (std::string_view broken : {"sjf(", "sjf)", "sjf(unknown=1", "aged(sjf))", "aged((sjf)", "sjf()x"}) {
     CHECK_FALSE(Fault(broken).empty());
   }

@@ -798,7 +798,7 @@ TEST_CASE("a dump has a line a record") {
   text.clear();
   const std::string_view all = recorder.bytes();
   CHECK(DumpLog(all.substr(0, all.size() - 1), append).ok());
-  CHECK(text.find("(cut off at byte") != std::string::npos);
+  CHECK(text.find("(truncated at byte") != std::string::npos);
 }
 
 }  // namespace

@@ -91,21 +91,21 @@ TEST_CASE("a bad line names file, line, field and value") {
   };
   const std::string_view good = "{\"time_s\": 1, \"rows\": [[1,1,0]]}\n";
   const Case cases[] = {
-      {"{\"time_s\": 1, \"rows\": [[1,1,0]", "log:2: column 31: not valid JSON"},
-      {"7", "log:2: 7 is not an object"},
+      {"{\"time_s\": 1, \"rows\": [[1,1,0]", "log:2: column 31: invalid JSON"},
+      {"7", "log:2: 7 is invalid; expected an object"},
       {"{\"rows\": [[1,1,0]]}", "log:2: time_s: is missing"},
-      {"{\"time_s\": \"1\", \"rows\": [[1,1,0]]}", "log:2: time_s: \"1\" is not a number"},
-      {"{\"time_s\": 0, \"rows\": [[1,1,0]]}", "log:2: time_s: 0 is not above 0"},
+      {"{\"time_s\": \"1\", \"rows\": [[1,1,0]]}", "log:2: time_s: \"1\" is invalid; expected a number"},
+      {"{\"time_s\": 0, \"rows\": [[1,1,0]]}", "log:2: time_s: 0 is invalid; expected a number above 0"},
       {"{\"time_s\": -1, \"rows\": [[1,1,0]]}", "log:2: time_s: -1 is negative"},
       {"{\"time_s\": 1, \"plan_s\": -1, \"rows\": [[1,1,0]]}", "log:2: plan_s: -1 is negative"},
       {"{\"time_s\": 1}", "log:2: rows: is missing"},
-      {"{\"time_s\": 1, \"rows\": []}", "log:2: rows: there is none"},
+      {"{\"time_s\": 1, \"rows\": []}", "log:2: rows: is empty; expected a row"},
       {"{\"time_s\": 1, \"rows\": [[1,1]]}", "log:2: rows[0]: an array is not [tokens, position, prefill]"},
       {"{\"time_s\": 1, \"rows\": [[1,1,0],[0,1,0]]}", "log:2: rows[1][0]: 0 is below 1"},
       {"{\"time_s\": 1, \"rows\": [[1,-1,0]]}", "log:2: rows[0][1]: -1 is negative"},
-      {"{\"time_s\": 1, \"rows\": [[1,0.5,0]]}", "log:2: rows[0][1]: 0.5 is not a whole number"},
+      {"{\"time_s\": 1, \"rows\": [[1,0.5,0]]}", "log:2: rows[0][1]: 0.5 is invalid; expected a whole number"},
       {"{\"time_s\": 1, \"rows\": [[1,1,2]]}", "log:2: rows[0][2]: 2 is above 1"},
-      {"{\"time_s\": 1, \"rows\": [[1,1,0,\"x\"]]}", "log:2: rows[0][3]: \"x\" is not a whole number"},
+      {"{\"time_s\": 1, \"rows\": [[1,1,0,\"x\"]]}", "log:2: rows[0][3]: \"x\" is invalid; expected a whole number"},
   };
   for (const Case& c : cases) {
     CAPTURE(c.text);
@@ -122,16 +122,16 @@ TEST_CASE("a bad line names file, line, field and value") {
   }
   const std::string header = "time_s,prefill_tokens,decode_rows,context_tokens,plan_s,samples\n";
   const Case tables[] = {
-      {"0,1,1,1,0,0", "log:2: time_s: 0 is not above 0"},
-      {"x,1,1,1,0,0", "log:2: time_s: \"x\" is not a number"},
-      {"1,1.5,1,1,0,0", "log:2: prefill_tokens: \"1.5\" is not a whole number"},
-      {"1,1,-1,1,0,0", "log:2: decode_rows: \"-1\" is negative"},
+      {"0,1,1,1,0,0", "log:2: time_s: 0 is invalid; expected a number above 0"},
+      {"x,1,1,1,0,0", "log:2: time_s: \"x\" is invalid; expected a number"},
+      {"1,1.5,1,1,0,0", "log:2: prefill_tokens: \"1.5\" is invalid; expected a whole number"},
+      {"1,1,-1,1,0,0", "log:2: decode_rows: \"-1\" is negative; expected at least 0"},
       {"1,1,1,,0,0", "log:2: context_tokens: is empty"},
       {"1,1,0,7,0,0", "log:2: context_tokens: 7 without decode_rows"},
       {"1,0,0,0,0,0", "log:2: prefill_tokens: \"0\" and decode_rows too"},
-      {"1,1,1,1,nan,0", "log:2: plan_s: \"nan\" is not a finite number"},
-      {"1,1,1,1,0,many", "log:2: samples: \"many\" is not a whole number"},
-      {"1,1,1,1", "log:2: 4 fields, but the header has 6"},
+      {"1,1,1,1,nan,0", "log:2: plan_s: \"nan\" is invalid; expected a finite number"},
+      {"1,1,1,1,0,many", "log:2: samples: \"many\" is invalid; expected a whole number"},
+      {"1,1,1,1", "log:2: 4 fields; expected 6, as in the header"},
   };
   for (const Case& c : tables) {
     CAPTURE(c.text);
@@ -143,11 +143,13 @@ TEST_CASE("a bad line names file, line, field and value") {
 TEST_CASE("files that are no log") {
   const auto message = [](std::string_view text) { return std::string(ParseStepLog(text, "log").status().message()); };
   CHECK(message("") == "log: is empty");
-  CHECK(message("time_s,prefill_tokens\n1,2\n").starts_with("log:1: header: no column decode_rows; a log of steps is"));
-  CHECK(message("time_s,prefill_tokens,decode_rows,context_tokens\n") == "log: holds no steps");
+  CHECK(message("time_s,prefill_tokens\n1,2\n")
+            .starts_with("log:1: header: column \"decode_rows\" is missing; the columns are \"time_s\", "
+                         "\"prefill_tokens\"; a log of steps is"));
+  CHECK(message("time_s,prefill_tokens,decode_rows,context_tokens\n") == "log: has no steps");
   CHECK(ReadStepLog("/nowhere/steps.jsonl").status().code() == absl::StatusCode::kNotFound);
   const absl::StatusOr<StepLog> none = ParseStepLog("{}\n{}", "log", {.skip_bad_lines = true});
-  CHECK(std::string(none.status().message()) == "log:1: time_s: is missing (and no line is good)");
+  CHECK(std::string(none.status().message()) == "log:1: time_s: is missing (and no line is valid)");
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ TEST_CASE("a profile is fitted, written in every form, and replayed") {
   CAPTURE(ended.out, ended.err);
   REQUIRE(ended.exit_code == 0);
   CHECK(ended.err.empty());
-  for (const char* part : {"decode-only", "new steps", "linear", "saturating", "is chosen", "decode rows", "Beware",
+  for (const char* part : {"decode-only", "new steps", "linear", "saturating", "is chosen", "decode rows", "Warnings",
                            "no decode step above", "takt replay --profiles"}) {
     CAPTURE(part);
     CHECK(Has(ended.out, part));
@@ -101,7 +101,7 @@ TEST_CASE("the form can be asked for, and a file can be standard output") {
     const Ended ended = RunTool({"calibrate", log, "--form", form, "--json", "-"});
     CHECK(ended.exit_code == 0);
     CHECK(Json::parse(ended.out, nullptr, false)["chosen"] == form);
-    CHECK(Has(ended.err, "as asked for"));
+    CHECK(Has(ended.err, "as requested"));
   }
   const Json profile = Json::parse(RunTool({"calibrate", log, "--out", "-"}).out, nullptr, false);
   CHECK(profile["profiles"][0]["id"] == "own/model/host/any/tp1");
@@ -140,8 +140,8 @@ TEST_CASE("a log in milliseconds is fitted, and its unit is doubted first of all
   const Ended ended = RunTool({"calibrate", dir.Write("steps.csv", csv)});
   CAPTURE(ended.out, ended.err);
   CHECK(ended.exit_code == 0);
-  CHECK(Has(ended.out, "\nBeware\n  nine steps of ten take more than "));
-  CHECK(Has(ended.out, "was the time of a step logged in milliseconds? The log's unit is seconds: divide"));
+  CHECK(Has(ended.out, "\nWarnings\n  nine steps of ten take more than "));
+  CHECK(Has(ended.out, "The log's unit is seconds: if it has milliseconds, divide"));
 }
 
 TEST_CASE("input that is unfit, unreadable or unwritable is reported") {
@@ -156,14 +156,14 @@ TEST_CASE("input that is unfit, unreadable or unwritable is reported") {
   };
   const Case cases[] = {
       {{"calibrate"}, 2, "log"},
-      {{"calibrate", good, "--id", "mine"}, 2, "--id: 'mine' is not FAMILY/MODEL/GPU/DTYPE/tpN"},
+      {{"calibrate", good, "--id", "mine"}, 2, "--id: 'mine' is invalid; expected FAMILY/MODEL/GPU/DTYPE/tpN"},
       {{"calibrate", good, "--id", "a/b/c//tp1"}, 2, "--id"},
-      {{"calibrate", good, "--holdout", "0.6"}, 2, "'0.6' is not a number from 0 to 0.5"},
+      {{"calibrate", good, "--holdout", "0.6"}, 2, "'0.6' is invalid; expected a number from 0 to 0.5"},
       {{"calibrate", good, "--form", "cubic"}, 2, "cubic"},
       {{"calibrate", good, "--kv-tokens", "0"}, 2, "'0'"},
-      {{"calibrate", good, "--out", "-", "--json", "-"}, 2, "only one file"},
+      {{"calibrate", good, "--out", "-", "--json", "-"}, 2, "both write standard output"},
       {{"calibrate", dir / "none"}, 1, "none: cannot be opened"},
-      {{"calibrate", few}, 1, "few.jsonl: too few steps to fit a cost model to: 1"},
+      {{"calibrate", few}, 1, "few.jsonl: too few steps to fit a cost model: 1"},
       {{"calibrate", bad}, 1, "rows[0][0]: 0 is below 1"},
       {{"calibrate", good, "--html", dir / "no/such.html"}, 1, "no/such.html"},
       {{"calibrate", good, "--out", "/dev/full"}, 1, "No space left"},

@@ -42,7 +42,7 @@ TEST_CASE("a cluster's plan") {
   }
   CAPTURE(ended.err);
   REQUIRE(ended.exit_code == 0);
-  for (const char* part : {"70b tp4", "Routing  half; quality 85", "This is the optimum."}) {
+  for (const char* part : {"70b tp4", "Routing  half; quality 85", "This plan is optimal."}) {
     CAPTURE(part, ended.out);
     CHECK(Has(ended.out, part));
   }
@@ -88,16 +88,16 @@ TEST_CASE("no plan, a solver that is not there, and files that are none") {
     CHECK(Has(ended.err, "is not built in"));
     CHECK(Has(RunTool({"cluster", "--help"}).out, std::string(info.name) + " (not built in)"));
   }
-  fails("[1]", "is not a JSON object");
-  fails("{", "is not a JSON object");
-  fails("{}", "models must be a list");
-  fails(With("\"8b\", \"class\"", "\"9b\", \"class\""), "replicas 1: model \"9b\" is none");
-  fails(With("\"tp\": 4", "\"tp\": 0"), "replicas 3: tp 0 must be a whole number from 1");
-  fails(With("\"rate\": 10", "\"rates\": 10"), "replicas 1: rates is not known");
+  fails("[1]", "is invalid; expected a JSON object");
+  fails("{", "is invalid; expected a JSON object");
+  fails("{}", "models is invalid; expected a list");
+  fails(With("\"8b\", \"class\"", "\"9b\", \"class\""), "replicas 1: model \"9b\" is unknown");
+  fails(With("\"tp\": 4", "\"tp\": 0"), "replicas 3: tp 0 is invalid; expected a whole number of at least 1");
+  fails(With("\"rate\": 10", "\"rates\": 10"), "replicas 1: rates is unknown");
   fails(With("\"gpus\": 8", "\"gpus\": \"8\""), "classes 1: servers 1: gpus");
   fails(With("\"price\": 2.5", "\"price\": -1"), "h100: the price must not be negative");
-  fails(With("[30, 3]", "[30]"), "half: one rate per model");
-  fails(With("\"quality\": 80", "\"goal\": \"speed\""), "goal must be cost or throughput");
+  fails(With("[30, 3]", "[30]"), "half: rates must have one entry per model");
+  fails(With("\"quality\": 80", "\"goal\": \"speed\""), "goal is invalid; expected cost or throughput");
   CHECK(RunTool({"cluster", dir / "none.json"}).exit_code == 1);
   CHECK(RunTool({"cluster"}).exit_code == 2);
   CHECK(RunTool({"cluster", dir / "a.json", "--json", "-", "--mps", "-"}).exit_code == 2);

@@ -37,10 +37,10 @@ TEST_CASE("errors of means and p95, and whether the order of policies came out")
   CHECK(ended.exit_code == 0);
   CHECK(Has(ended.out, "a.csv"));
   CHECK(Has(ended.out, "-5.00"));
-  CHECK(Has(ended.out, "off by at most 5.0 % in its mean and 10.0 % at p95"));
+  CHECK(Has(ended.out, "of request latency: 5.0 % in the mean, 10.0 % at p95"));
   CHECK(Has(ended.out, "by mean request latency: sjf = stjf < fcfs, as predicted"));
   CHECK(Has(RunTool({"compare", "--measured", measured, "--predicted", predicted, "--tie", "0.5"}).out,
-            "sjf < stjf < fcfs; predicted sjf after stjf, measured 1.0 % apart"));
+            "sjf < stjf < fcfs; predicted sjf after stjf, but measured before it by 1.0 %"));
 }
 
 TEST_CASE("workflows of several requests are ranked by their own latency") {
@@ -48,7 +48,8 @@ TEST_CASE("workflows of several requests are ranked by their own latency") {
   const std::string measured = dir.Write("m.json", ReportOf({{"fcfs", 1, 1, 9}, {"stjf", 2, 2, 5}}, 4));
   const std::string predicted = dir.Write("p.json", ReportOf({{"fcfs", 1, 1, 4}, {"stjf", 2, 2, 5}}, 4));
   const Ended ended = RunTool({"compare", "--measured", measured, "--predicted", predicted});
-  CHECK(Has(ended.out, "by mean workflow latency: stjf < fcfs; predicted stjf after fcfs, measured 80.0 % apart"));
+  CHECK(Has(ended.out,
+            "by mean workflow latency: stjf < fcfs; predicted stjf after fcfs, but measured before it by 80.0 %"));
 }
 
 TEST_CASE("several files are as one, and runs that are not alike are refused") {
@@ -64,18 +65,22 @@ TEST_CASE("several files are as one, and runs that are not alike are refused") {
   };
   const Case cases[] = {
       {{"compare"}, 2, "--measured"},
-      {{"compare", "--measured", fcfs, "--predicted", both}, 1, "1 run measured, but 2 predicted"},
-      {{"compare", "--measured", sjf, fcfs, "--predicted", both}, 1, "does not stand against its like"},
+      {{"compare", "--measured", fcfs, "--predicted", both},
+       1,
+       "1 run measured, but 2 predicted; expected equal numbers"},
+      {{"compare", "--measured", sjf, fcfs, "--predicted", both}, 1, "is paired with a different run"},
       {{"compare", "--measured", fcfs, "--predicted", dir.Write("r.json", ReportOf({{"fcfs"}}, 10, 2))},
        1,
        "at rate 2)"},
       {{"compare", "--measured", fcfs, "--predicted", dir / "none"}, 1, "none"},
-      {{"compare", "--measured", fcfs, "--predicted", dir.Write("x.json", "[1]")}, 1, "x.json: is no report"},
+      {{"compare", "--measured", fcfs, "--predicted", dir.Write("x.json", "[1]")},
+       1,
+       "x.json: is invalid; expected a report"},
       {{"compare", "--measured", fcfs, "--predicted",
         dir.Write("y.json", R"({"workload": {"source": "a"}, "runs": [{"policy": "fcfs", "requests": 1, "completed": 1,
                                 "workflows": 1, "metrics": {"e2e_s": {"mean": null}}}]})")},
        1,
-       "y.json: runs[0].metrics.e2e_s.mean: is not a number"},
+       "y.json: runs[0].metrics.e2e_s.mean: is invalid; expected a number"},
   };
   for (const Case& c : cases) {
     const Ended ended = RunTool(c.args);
@@ -91,7 +96,7 @@ TEST_CASE("a report of takt replay equals itself") {
   const Ended ended = RunTool({"compare", "--measured", dir / "a.json", "--predicted", dir / "a.json"});
   CAPTURE(ended.out, ended.err);
   CHECK(ended.exit_code == 0);
-  CHECK(Has(ended.out, "off by at most 0.0 % in its mean and 0.0 % at p95"));
+  CHECK(Has(ended.out, "of request latency: 0.0 % in the mean, 0.0 % at p95"));
   CHECK(Has(ended.out, "as predicted"));
 }
 

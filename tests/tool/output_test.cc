@@ -133,14 +133,15 @@ TEST_CASE("one file is not two") {
     std::vector<std::string> said;
   };
   const std::vector<Case> cases = {
-      {{"train", log, "--out", log}, {"LOG and --out are the same file"}},
-      {{"train", log, "--html", dir / "link"}, {"LOG and --html are the same file"}},
-      {{"train", log, "--out", made, "--json", again}, {"--out and --json are the same file"}},
-      {{"train", log, "--html", made, "--json", dir / "to_new"}, {"--json and --html are the same file"}},
-      {{"train", log, "--out", "-", "--json", "-"}, {"only one file can go to standard output, not --out and --json"}},
-      {{"predict", other, log, "--output", log}, {"LOG and --output are the same file"}},
-      {{"predict", other, log, "--output", other}, {"MODEL and --output are the same file"}},
-      {{"predict", "-", "-"}, {"only one file can come from standard input, not MODEL and LOG"}},
+      {{"train", log, "--out", log}, {"LOG and --out: are the same file"}},
+      {{"train", log, "--html", dir / "link"}, {"LOG and --html: are the same file"}},
+      {{"train", log, "--out", made, "--json", again}, {"--out and --json: are the same file"}},
+      {{"train", log, "--html", made, "--json", dir / "to_new"}, {"--json and --html: are the same file"}},
+      {{"train", log, "--out", "-", "--json", "-"},
+       {"--out and --json: both write standard output; expected at most one"}},
+      {{"predict", other, log, "--output", log}, {"LOG and --output: are the same file"}},
+      {{"predict", other, log, "--output", other}, {"MODEL and --output: are the same file"}},
+      {{"predict", "-", "-"}, {"MODEL and LOG: both read standard input; expected at most one"}},
       {{"calibrate", log, "--out", log}, {"LOG and --out"}},
       {{"replay", "--workload", log, "--csv", log}, {"--workload and --csv"}},
       {Replay({"--json", made, "--perfetto", made}), {"--json and --perfetto"}},
@@ -148,7 +149,7 @@ TEST_CASE("one file is not two") {
       {{"cluster", log, "--json", made, "--mps", made}, {"--json and --mps"}},
       {{"cluster", log, "--mps", log}, {"FILE and --mps"}},
       {planned({"--workload", log, "--models", other, "--json", other}), {"--models and --json"}},
-      {planned({"--workload", "-", "--models", "-"}), {"standard input, not --workload and --models"}},
+      {planned({"--workload", "-", "--models", "-"}), {"--workload and --models: both read standard input"}},
       {{"tune", "--workload", log, "--engine", "x", "--json", log}, {"--workload and --json"}},
       {{"compare", "--measured", "-", "--predicted", "-"}, {"--measured and --predicted"}},
   };
@@ -182,7 +183,7 @@ TEST_CASE("logs are read from standard input, too") {
   CHECK(RunToolOn(model, {"predict", "-", next}).out == from_file.out);
   CHECK(Has(RunToolOn(log, {"train", "-"}).err, "standard input:4: output_tokens"));
   CHECK(Has(RunToolOn(dir.Write("empty", ""), {"train", "-"}).err, "standard input: is empty"));
-  CHECK(Has(RunToolOn(log, {"predict", "-", next}).err, "standard input: this is not a predictor"));
+  CHECK(Has(RunToolOn(log, {"predict", "-", next}).err, "standard input: expected a predictor"));
 
   const std::string steps = dir.Write("steps.jsonl", StepLog());
   const Ended fit = RunToolOn(steps, {"calibrate", "-"});

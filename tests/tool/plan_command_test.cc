@@ -41,14 +41,14 @@ TEST_CASE("a plan, with its keys and its picture") {
       Plan(dir, {"--quality", "75", "--alternation", "--json", dir / "a.json", "--html", dir / "a.html", "--no-wall"}));
   CAPTURE(ended.err);
   REQUIRE(ended.exit_code == 0);
-  for (const char* part : {"8b -> 70b", "goes on below", "The paper's alternation", "sustains", "frontier"}) {
+  for (const char* part : {"8b -> 70b", "escalates below", "The paper's alternation", "sustains", "frontier"}) {
     CAPTURE(part);
     CHECK(Has(ended.out, part));
   }
   const Json json = Json::parse(ReadWhole(dir / "a.json"));
   CHECK(json["gpus"] == 8);
   CHECK(json["plan"]["quality"] >= 75);
-  CHECK(Has(ended.out, fmt::format("2 requests/s are {:.1f} % of what these GPUs sustain",
+  CHECK(Has(ended.out, fmt::format("2 requests/s are {:.1f} % of the capacity of these GPUs",
                                    100 * 2 / json["sustains_rps"].get<double>())));
   CHECK(json["plan"]["thresholds"].size() == 1);
   CHECK(json["plan"]["models"].size() == 2);
@@ -118,7 +118,7 @@ TEST_CASE("without a feasible plan, the tool names the reason") {
   const TempDir dir;
   for (const auto& [more, part] :
        std::vector<std::pair<Args, std::string>>{{{"--quality", "99"}, "quality: no routing reaches 99"},
-                                                 {{"--quality", "85", "--rate", "10000"}, "requests/s are missing"},
+                                                 {{"--quality", "85", "--rate", "10000"}, "requests/s too few"},
                                                  {{"--latency", "0.01"}, "above the budget"},
                                                  {{"--quality", "80", "--gpus", "1"}, "GPUs: 1 serve at most 0"}}) {
     Args args = Plan(dir, {});
@@ -147,34 +147,34 @@ TEST_CASE("faults in the files are reported with their line") {
     CHECK(ended.exit_code == 1);
     CHECK(Has(ended.err, part));
   };
-  complains(run(dir.Write("empty.jsonl", "\n"), models), "empty.jsonl: empty");
+  complains(run(dir.Write("empty.jsonl", "\n"), models), "empty.jsonl: has no requests");
   complains(run(dir / "absent.jsonl", models), "absent.jsonl");
   complains(run(Sample(dir, R"({"prompt": 1, "outputs": [1, 1], "scores": [NaN, 3]})"), models), "sample.jsonl:61");
   complains(run(Sample(dir, R"({"prompt": 1, "outputs": [1, 1], "scores": [3]})"), models),
-            "has 1 numbers for 2 models");
+            "has 1 numbers; expected 2, one per model");
   complains(run(Sample(dir, R"({"prompt": 1, "outputs": [1, 1], "scores": [3, 101]})"), models), "score 101 is not in");
-  complains(run(Sample(dir, R"({"prompt": 0, "outputs": [1, 1], "scores": [3, 4]})"), models), "prompt 0 must be");
-  complains(run(Sample(dir, R"({"prompt": 1, "outputs": [1, 1], "scores": [3, 4], "x": 1})"), models),
-            "x is not known");
+  complains(run(Sample(dir, R"({"prompt": 0, "outputs": [1, 1], "scores": [3, 4]})"), models), "prompt 0 is invalid");
+  complains(run(Sample(dir, R"({"prompt": 1, "outputs": [1, 1], "scores": [3, 4], "x": 1})"), models), "x is unknown");
   complains(run("cascadia:4", models), "cascadia:3");
   const std::string sample = Sample(dir);
-  complains(run(sample, dir.Write("m1.json", "{")), "is not JSON");
+  complains(run(sample, dir.Write("m1.json", "{")), "is invalid; expected JSON");
   complains(run(sample, dir.Write("m2.json", R"({"models": []})")), "no models");
   complains(run(sample, dir.Write("m3.json", R"({"models": [{"profile": "aic/none/h100/bf16"}]})")), "model 1");
   complains(run(sample, dir.Write("m4.json", R"({"models": [{"profile": "aic/llama-3.1-8b/h100/bf16", "tp": [0]}]})")),
-            "model 1: tp 0 must be");
+            "model 1: tp 0 is invalid");
   const auto with_tp = [](const std::string& tp) {
     return R"({"models": [{"profile": "aic/llama-3.1-8b/h100/bf16", "tp": [)" + tp + "]}]}";
   };
   const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
-  complains(run(sample, dir.Write("deep.json", with_tp(deep))), "model 1: tp array must be a whole number");
+  complains(run(sample, dir.Write("deep.json", with_tp(deep))),
+            "model 1: tp array is invalid; expected a whole number");
   std::string ones = "1";
   for (int i = 0; i < 64; ++i) ones += ",1";
-  complains(run(sample, dir.Write("many.json", with_tp(ones))), "model 1: tp has 65 degrees: at most 64");
+  complains(run(sample, dir.Write("many.json", with_tp(ones))), "model 1: tp has 65 degrees; expected at most 64");
   complains(run(sample, dir.Write("m5.json", R"({"models": [{"profile": "aic/llama-3.1-8b/h100/bf16"},
                                                            {"profile": "aic/llama-3.1-70b/h100/bf16", "tp": [1],
                                                             "pp": [1]}]})")),
-            "GiB are missing");
+            "but weights and KV need");
   CHECK(RunTool(Plan(dir, {"--quality", "3", "--latency", "4"})).exit_code == 2);
   CHECK(RunTool(Plan(dir, {"--json", "-", "--html", "-"})).exit_code == 2);
   CHECK(RunTool(Plan(dir, {"--grid", "3,2"})).exit_code == 1);

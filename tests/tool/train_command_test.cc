@@ -115,12 +115,12 @@ TEST_CASE("if the mean of a stage ranks better than the forest, train reports it
   const Json all = Json::parse(ReadWhole(dir / "fit.json"), nullptr, false)["held_out"][0];
   REQUIRE(all["tau_distance_of_stage"] < all["tau_distance"]);
   CHECK(all["best_order"] == "stage");
-  const std::string said = "The mean of a call's stage puts these calls into a better order than the forest: distance";
+  const std::string said = "The mean of a call's stage ranks these calls better than the forest: distance";
   REQUIRE(Has(train.out, said));
   CHECK(train.out.find(said) == train.out.rfind("The mean of"));  // once if there is one model
 
   const Ended forest = RunTool({"train", dir.Write("other.csv", CsvLog(600)), "--trees", "40", "--json", dir / "b"});
-  CHECK_FALSE(Has(forest.out, "better order than the forest"));
+  CHECK_FALSE(Has(forest.out, "these calls better than the forest"));
   CHECK(Json::parse(ReadWhole(dir / "b"), nullptr, false)["held_out"][0]["best_order"] == "forest");
 }
 
@@ -195,15 +195,17 @@ TEST_CASE("values missing from a log are unknown, and quotes are read") {
     CHECK(ended.exit_code == 1);
     return ended.err;
   };
-  CHECK(Has(fault("model,stage\nm,\"say \"x\"\n"), "next: after line 1: line 2: text after a field's closing quote"));
-  CHECK(Has(fault("model,stage\nm,\"say \"\"x\n"), "next: after line 1: line 3: a quoted field that does not end"));
+  CHECK(Has(fault("model,stage\nm,\"say \"x\"\n"),
+            "next: after line 1: line 2: text after a closing quote is invalid; expected a comma"));
+  CHECK(Has(fault("model,stage\nm,\"say \"\"x\n"),
+            "next: after line 1: line 3: a quoted field has no end; expected a closing quote"));
   CHECK(told("model,stage,text\nm,\"say \"\"x\"\", then y\",\"a\nn,b\r\n\"\r\n") ==
         told("model,stage\nm,\"say \"\"x\"\", then y\"\n"));
-  CHECK(Has(fault("foo,bar\n1,2\n"), "next: tells nothing of its calls; known are output_tokens"));
-  CHECK(Has(fault("{\"foo\": 1}\n"), "next: tells nothing of its calls"));
+  CHECK(Has(fault("foo,bar\n1,2\n"), "next: has no known column; known columns: output_tokens"));
+  CHECK(Has(fault("{\"foo\": 1}\n"), "next: has no known column"));
   const Ended other = RunTool({"predict", dir / "m", dir.Write("next", "model\nm\nn\nm\n")});
   CHECK(other.exit_code == 0);
-  CHECK(Has(other.err, "1 of 3 calls are of models that"));
+  CHECK(Has(other.err, "1 of 3 calls name a model that"));
 }
 
 TEST_CASE("faults of a log are reported by line, and nothing is written") {
@@ -215,11 +217,12 @@ TEST_CASE("faults of a log are reported by line, and nothing is written") {
     return ended.err;
   };
   CHECK(Has(fault(""), "log: is empty"));
-  CHECK(Has(fault("a,b\n1,2\n"), "log:1: header: no column output_tokens; a log of calls is JSON"));
+  CHECK(Has(fault("a,b\n1,2\n"),
+            "log:1: header: column \"output_tokens\" is missing; the columns are \"a\", \"b\"; expected JSON"));
   CHECK(Has(fault("output_tokens\n"), "holds no calls"));
-  CHECK(Has(fault("output_tokens\n5\n-1\n"), "log:3: output_tokens: \"-1\" is negative"));
+  CHECK(Has(fault("output_tokens\n5\n-1\n"), "log:3: output_tokens: \"-1\" is negative; expected at least 0"));
   CHECK(Has(fault("output_tokens,solved\n5,2\n"), "log:2: solved: \"2\" is above 1"));
-  CHECK(Has(fault("output_tokens,stage\n5\n"), "log:2: 1 fields, but the header has 2"));
+  CHECK(Has(fault("output_tokens,stage\n5\n"), "log:2: 1 fields; expected 2, as in the header"));
   CHECK(Has(fault("{\"output_tokens\": 5}\n{\"output_tokens\": \"many\"}\n"), "log:2: output_tokens: "));
   CHECK(Has(fault("{\"prompt_tokens\": 5}\n"), "log:1: output_tokens: is missing"));
   CHECK(Has(fault("{\"output_tokens\": 5, \"stage\": [1]}\n"), "log:1: stage: "));
@@ -243,7 +246,7 @@ TEST_CASE("a model without calls counts as untried, not as bad") {
   for (int i = 0; i < 60; ++i) csv += i % 2 == 0 ? "tried,5,1\n" : "other,9,\n";
   const Ended train = RunTool({"train", dir.Write("log", csv), "--trees", "5", "--json", dir / "json"});
   REQUIRE(train.exit_code == 0);
-  const std::string table = train.out.substr(train.out.find("Whether a model"));
+  const std::string table = train.out.substr(train.out.find("Probability that a model"));
   CAPTURE(table);
   std::istringstream lines(table.substr(table.find("  other")));
   std::string other, tried, more;
@@ -277,7 +280,7 @@ TEST_CASE("Ctrl-C ends training and keeps the old file") {
   CHECK(dir.Names() == names);
 }
 
-TEST_CASE("a model that was cut off, damaged or is none is refused by name") {
+TEST_CASE("a model that is truncated, damaged or is none is refused by name") {
   const TempDir dir;
   const std::string log = dir.Write("calls.csv", CsvLog(30));
   REQUIRE(RunTool({"train", log, "--trees", "3", "-q", "--out", dir / "m"}).exit_code == 0);
@@ -288,11 +291,11 @@ TEST_CASE("a model that was cut off, damaged or is none is refused by name") {
     CHECK(ended.out.empty());
     return ended.err;
   };
-  CHECK(Has(fault(bytes.substr(0, bytes.size() / 2)), "bad.model: a predictor was cut off or damaged"));
+  CHECK(Has(fault(bytes.substr(0, bytes.size() / 2)), "bad.model: a predictor is truncated or damaged"));
   std::string damaged = bytes;
   damaged[bytes.size() / 2] ^= 1;
-  CHECK(Has(fault(damaged), "its checksum does not match"));
-  CHECK(Has(fault("output_tokens\n5\n"), "bad.model: this is not a predictor"));
+  CHECK(Has(fault(damaged), "checksum mismatch"));
+  CHECK(Has(fault("output_tokens\n5\n"), "bad.model: expected a predictor"));
   std::string newer = bytes;
   newer[15] = 9;
   CHECK(Has(fault(newer), "version 9"));

@@ -45,7 +45,7 @@ TEST_CASE("takt tune chooses an alpha and gives the reason") {
   CHECK(json["workload"]["workflows"] == 12);
   CHECK(!json["why"].get<std::string>().empty());
   CHECK(std::ranges::any_of(json["alphas"], [&](const Json& a) { return a["alpha"] == json["alpha"]; }));
-  CHECK(Has(ended.err, "Take alpha"));
+  CHECK(Has(ended.err, "Use alpha"));
   CHECK(RunTool(args).out == ended.out);
 }
 

@@ -65,7 +65,7 @@ GateAsk Ask(std::int32_t need, std::int32_t lack, double now = 100) {
   return {.workflow = {99}, .need = need, .lack = lack, .block_tokens = 10, .total = 100, .now = At(now)};
 }
 
-TEST_CASE("none: lets in whatever fits, and need not be asked") {
+TEST_CASE("none: admits every request that fits, and need not be asked") {
   FakeOrder order;
   order.Of(1, 99, 50);
   CHECK(NoGate{}.LetsInAfter(Ask(50, 50), order) == 0);

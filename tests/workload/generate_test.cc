@@ -209,13 +209,15 @@ TEST_CASE("options are validated, all faults at once") {
   stage.next = {{0.7, {0}}, {0.7, {}}};
   options.templates.push_back({.stages = {stage}});
   const std::string message(options.Validate().message());
-  for (const char* fault : {"workflows: 0 is not in 1..", "arrivals: rate nan",
-                            "templates[0].stages[0].output: ", ".calls: 3..1 is not within",
-                            ".next: 0 is not a later stage", ".next: the probabilities sum to 1.4"}) {
+  for (const char* fault :
+       {"workflows: 0 is invalid; expected 1..", "arrivals: rate nan",
+        "templates[0].stages[0].output: ", ".calls: 3..1 is invalid; expected",
+        ".next: 0 is invalid; expected a later stage", ".next: probabilities sum to 1.4; expected at most 1"}) {
     INFO(message);
     CHECK(message.find(fault) != std::string::npos);
   }
-  CHECK(std::string(GeneratorOptions().Validate().message()) == "templates: none, or none with a weight");
+  CHECK(std::string(GeneratorOptions().Validate().message()) ==
+        "templates: have no weight; expected one with a weight above 0");
 }
 
 TEST_CASE("specs are read by ReadWorkload, and faults name key, value and what exists") {
@@ -227,27 +229,33 @@ TEST_CASE("specs are read by ReadWorkload, and faults name key, value and what e
   CHECK(w->calls.size() == 4);
   CHECK(w->calls[0].prompt_tokens == 8);
   CHECK(report.arrivals_generated);
-  CHECK(
-      Error("gen:possion") ==
-      "gen: \"possion\" is no generator; there are constant, poisson, gamma, weibull, multi_stage, kairos, apps, math");
+  CHECK(Error("gen:possion") ==
+        "gen: \"possion\" is unknown; expected one of constant, poisson, gamma, weibull, multi_stage, kairos, apps, "
+        "math");
   CHECK(Error("gen:poisson,cv=2") ==
-        "gen:poisson: \"cv=2\" is not key=value with a key of requests, rate, seed, deadline, prompt, output");
+        "gen:poisson: \"cv=2\" is invalid; expected key=value with a key of requests, rate, seed, deadline, prompt, "
+        "output");
   CHECK(Error("gen:gamma,cv") ==
-        "gen:gamma: \"cv\" is not key=value with a key of requests, rate, seed, deadline, cv, prompt, output");
-  CHECK(Error("gen:poisson,rate=fast") == "gen:poisson: rate: \"fast\" is not a number");
-  CHECK(Error("gen:poisson,requests=-5") == "gen:poisson: requests: \"-5\" is negative");
+        "gen:gamma: \"cv\" is invalid; expected key=value with a key of requests, rate, seed, deadline, cv, prompt, "
+        "output");
+  CHECK(Error("gen:poisson,rate=fast") == "gen:poisson: rate: \"fast\" is invalid; expected a number");
+  CHECK(Error("gen:poisson,requests=-5") == "gen:poisson: requests: \"-5\" is negative; expected at least 0");
   CHECK(Error("gen:poisson,prompt=normal:5:1") ==
-        "gen:poisson: prompt: \"normal:5:1\" is not one of N, constant:N, uniform:LEAST:MOST, lognormal:MEDIAN:SIGMA, "
-        "lognormal_mean:MEAN:SD, empirical:FILE");
-  CHECK(Error("gen:poisson,prompt=uniform:a:1").find("gen:poisson: prompt: \"a\" is not a number; lengths are N, ") ==
-        0);
+        "gen:poisson: prompt: \"normal:5:1\" is invalid; expected one of N, constant:N, uniform:LEAST:MOST, "
+        "lognormal:MEDIAN:SIGMA, lognormal_mean:MEAN:SD, empirical:FILE");
+
+  CHECK(Error("gen:poisson,prompt=uniform:a:1")
+            .find("gen:poisson: prompt: \"a\" is invalid; expected a number; expected a length: N, ") == 0);
   CHECK(Error("gen:poisson,prompt=uniform:9:1")
-            .find("gen:poisson: templates[0].stages[0].prompt: not a length distribution") == 0);
+            .find("gen:poisson: templates[0].stages[0].prompt: is invalid; expected a length distribution") == 0);
   CHECK(Error("gen:poisson,prompt=empirical:/no/file").find("gen:poisson: prompt: /no/file: cannot be opened") == 0);
   CHECK(Error("gen:poisson,rate=0").find("gen:poisson: arrivals: rate 0 per second") == 0);
-  CHECK(Error("gen:poisson,requests=99999999999").find("gen:poisson: workflows: 99999999999 is not in 1..") == 0);
-  CHECK(Error("gen:poisson,rate=1e-9") == "rate: too low, arrivals beyond 1e9 s");
-  CHECK(Error("gen:multi_stage,deadline=9:2").find("gen:multi_stage: deadline: 9..2 s is not a range") == 0);
+  CHECK(
+      Error("gen:poisson,requests=99999999999").find("gen:poisson: workflows: 99999999999 is invalid; expected 1..") ==
+      0);
+  CHECK(Error("gen:poisson,rate=1e-9") == "rate: is too low; expected arrivals within 1e9 s");
+  CHECK(Error("gen:multi_stage,deadline=9:2").find("gen:multi_stage: deadline: 9..2 s is invalid; expected a range") ==
+        0);
 }
 
 TEST_CASE("the applications of Kairos") {
@@ -285,7 +293,8 @@ TEST_CASE("the applications of Kairos") {
   for (const WorkloadWorkflow& f : mix.workflows) ++apps[mix.names[f.name]];
   REQUIRE(apps.size() == 3);
   for (const auto& [name, n] : apps) CHECK(n == Approx(1000).margin(120));
-  CHECK(Error("gen:kairos,app=qa:4").find("gen:kairos: app: \"qa:4\" is not one of qa, rg, cg, mix") == 0);
+  CHECK(Error("gen:kairos,app=qa:4").find("gen:kairos: app: \"qa:4\" is invalid; expected one of qa, rg, cg, mix") ==
+        0);
 }
 
 TEST_CASE("the workflows of Chimera: lengths and success of every model, as told") {
@@ -384,7 +393,8 @@ TEST_CASE("the workflows of Chimera: stages, prompts and their text") {
   const Workload other = Generated("gen:apps,workflows=300,model=qwen2.5-1.5b,seed=4,rate=16");
   CHECK(other.model_tokens == w.model_tokens);  // only whose prompts and outputs stand in for all
   CHECK(Error("gen:apps,model=gpt") ==
-        "gen:apps: model: there are qwen2.5-1.5b, qwen2.5-3b, qwen2.5-7b, qwen2.5-14b, llama-3.2-3b, ministral-8b");
+        "gen:apps: model: is unknown; expected one of qwen2.5-1.5b, qwen2.5-3b, qwen2.5-7b, qwen2.5-14b, llama-3.2-3b, "
+        "ministral-8b");
   CHECK(Error("gen:apps,prompt=5").find("with a key of workflows, rate, seed, deadline, model") != std::string::npos);
 }
 
@@ -417,10 +427,10 @@ TEST_CASE("workflows are drawn with replacement, and the rate changes arrivals a
 TEST_CASE("what cannot be drawn is refused") {
   const Workload from = Generated("gen:constant,requests=2");
   const auto fault = [](const absl::StatusOr<Workload>& w) { return std::string(w.status().message()); };
-  CHECK(fault(Draw({}, 1, {}, 1)) == "draw: a workload without workflows");
-  CHECK(fault(Draw(from, 0, {}, 1)) == "workflows: 0 is not in 1..50000000");
+  CHECK(fault(Draw({}, 1, {}, 1)) == "draw: the workload is empty; expected a workflow");
+  CHECK(fault(Draw(from, 0, {}, 1)) == "workflows: 0 is invalid; expected 1..50000000");
   CHECK(fault(Draw(from, 1, {.rate = -1}, 1)).find("arrivals: rate -1 per second") == 0);
-  CHECK(fault(Draw(from, 1000, {.rate = 1e-9}, 1)) == "rate: too low, arrivals beyond 1e9 s");
+  CHECK(fault(Draw(from, 1000, {.rate = 1e-9}, 1)) == "rate: is too low; expected arrivals within 1e9 s");
 }
 
 }  // namespace

@@ -259,16 +259,17 @@ TEST_CASE("gzip is unpacked, by content; several members are one file") {
 TEST_CASE("gzip that is cut off, damaged or a bomb is refused") {
   const std::string packed = Gzipped(kAzure);
   for (std::size_t size = 2; size < packed.size(); ++size) {
-    CHECK(Error(packed.substr(0, size)).find("gzip data is cut off") != std::string::npos);
+    CHECK(Error(packed.substr(0, size)).find("gzip data is truncated") != std::string::npos);
   }
   std::string damaged = packed;
   damaged[packed.size() - 6] ^= 1;  // the checksum
-  CHECK(Error(damaged) == "t: after line 0: the gzip data is damaged: incorrect data check");
-  CHECK(Error(packed + "rest").find("gzip data is damaged") != std::string::npos);
+  CHECK(Error(damaged) == "t: the gzip data is invalid: incorrect data check");
+  CHECK(Error(packed + "rest").find("gzip data is invalid") != std::string::npos);
   std::string blank(50'000'000, '\n');
   const absl::StatusOr<Workload> bomb = ParseWorkload(Gzipped(blank), "t", {.max_bytes = 1'000'000});
   CHECK(bomb.status().code() == absl::StatusCode::kResourceExhausted);
-  CHECK(std::string(bomb.status().message()).find("unpacks to more than 1000000 bytes") != std::string::npos);
+  CHECK(std::string(bomb.status().message()).find("is too large; expected at most 1000000 unpacked bytes") !=
+        std::string::npos);
 }
 
 TEST_CASE("gzip that holds far more than it weighs is refused before it is read") {
@@ -287,75 +288,79 @@ TEST_CASE("a limit takes the first workflows of the file") {
 }
 
 TEST_CASE("a bad line names file, line, field and value") {
-  CHECK(AzureError("2023-11-16 18:15:46,12x,1\n") == "t:2: ContextTokens: \"12x\" is not a whole number");
-  CHECK(AzureError("2023-11-16 18:15:46,1.5,1\n") == "t:2: ContextTokens: \"1.5\" is not a whole number");
-  CHECK(AzureError("2023-11-16 18:15:46,1,-1\n") == "t:2: GeneratedTokens: \"-1\" is negative");
+  CHECK(AzureError("2023-11-16 18:15:46,12x,1\n") == "t:2: ContextTokens: \"12x\" is invalid; expected a whole number");
+  CHECK(AzureError("2023-11-16 18:15:46,1.5,1\n") == "t:2: ContextTokens: \"1.5\" is invalid; expected a whole number");
+  CHECK(AzureError("2023-11-16 18:15:46,1,-1\n") == "t:2: GeneratedTokens: \"-1\" is negative; expected at least 0");
   CHECK(AzureError("2023-11-16 18:15:46,1,-99999999999999999999\n") ==
-        "t:2: GeneratedTokens: \"-99999999999999999999\" is negative");
+        "t:2: GeneratedTokens: \"-99999999999999999999\" is negative; expected at least 0");
   CHECK(AzureError("2023-11-16 18:15:46,99999999999999999999,1\n") ==
         "t:2: ContextTokens: \"99999999999999999999\" is above 500000000");
   CHECK(AzureError("2023-11-16 18:15:46,500000001,1\n") == "t:2: ContextTokens: \"500000001\" is above 500000000");
   CHECK(AzureError("2023-11-16 18:15:46,,1\n") == "t:2: ContextTokens: is empty");
-  CHECK(AzureError("2023-11-16 18:15:46,1\n") == "t:2: 2 fields, but the header has 3");
-  CHECK(AzureError("2023-11-16 18:15:46,1,1\n\n2023-11-16 18:15:46,1,1,1\n") == "t:4: 4 fields, but the header has 3");
+  CHECK(AzureError("2023-11-16 18:15:46,1\n") == "t:2: 2 fields; expected 3, as in the header");
+  CHECK(AzureError("2023-11-16 18:15:46,1,1\n\n2023-11-16 18:15:46,1,1,1\n") ==
+        "t:4: 4 fields; expected 3, as in the header");
   CHECK(AzureError("2300-11-16 18:15:46,1,1\n") ==
-        "t:2: TIMESTAMP: \"2300-11-16 18:15:46\" is not a time such as 2023-11-16 18:15:46.6805900");
+        "t:2: TIMESTAMP: \"2300-11-16 18:15:46\" is invalid; expected a time such as 2023-11-16 18:15:46.6805900");
   for (const char* time : {"2023-02-29 00:00:00", "2023-11-16", "2023-11-16 24:00:00", "2023-11-16 18:60:00", "now",
                            "2023-11-16 18:15:46.", "2023-11-16 18:15:46.1234567890", "2023-11-16 18:15:46 UTC",
                            "2023-11-16 18:15:46+1:00", "2023-13-16 18:15:46", "-023-11-16 18:15:46"}) {
     CHECK(AzureError(std::string(time) + ",1,1\n").find("t:2: TIMESTAMP: ") == 0);
   }
   CHECK(AzureError("2023-11-16 18:15:46,1,1\n1990-11-16 18:15:46,1,1\n") ==
-        "t:3: TIMESTAMP: \"1990-11-16 18:15:46\" is too far from the first");
+        "t:3: TIMESTAMP: \"1990-11-16 18:15:46\" is invalid; expected a time within 285 years of the first");
 }
 
 TEST_CASE("times in seconds must be finite and not negative") {
   const std::string header = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n";
   const std::string rest = ",ChatGPT,1,1,2,API log\n";
-  CHECK(Error(header + "-1" + rest) == "t:2: Timestamp: \"-1\" is negative");
-  CHECK(Error(header + "nan" + rest) == "t:2: Timestamp: \"nan\" is not a finite number");
-  CHECK(Error(header + "inf" + rest) == "t:2: Timestamp: \"inf\" is not a finite number");
-  CHECK(Error(header + "1e999" + rest) == "t:2: Timestamp: \"1e999\" is not between 0 and 1000000000 s");
-  CHECK(Error(header + "1e10" + rest) == "t:2: Timestamp: \"1e10\" is not between 0 and 1000000000 s");
-  CHECK(Error(header + "0x1" + rest) == "t:2: Timestamp: \"0x1\" is not a number");
+  CHECK(Error(header + "-1" + rest) == "t:2: Timestamp: \"-1\" is negative; expected at least 0");
+  CHECK(Error(header + "nan" + rest) == "t:2: Timestamp: \"nan\" is invalid; expected a finite number");
+  CHECK(Error(header + "inf" + rest) == "t:2: Timestamp: \"inf\" is invalid; expected a finite number");
+  CHECK(Error(header + "1e999" + rest) == "t:2: Timestamp: \"1e999\" is invalid; expected 0 to 1000000000 s");
+  CHECK(Error(header + "1e10" + rest) == "t:2: Timestamp: \"1e10\" is invalid; expected 0 to 1000000000 s");
+  CHECK(Error(header + "0x1" + rest) == "t:2: Timestamp: \"0x1\" is invalid; expected a number");
   CHECK(Error(header + rest) == "t:2: Timestamp: is empty");
 }
 
 TEST_CASE("headers: missing, incomplete, doubled") {
   CHECK(Error("2023-11-16 18:15:46.6805900,374,44\n")
-            .find("t:1: \"2023-11-16 18:15:46.6805900,374,44\" begins no known format") == 0);
+            .find("t:1: \"2023-11-16 18:15:46.6805900,374,44\" starts no known format") == 0);
   CHECK(Error("a,b\n").find("burstgpt (Timestamp,Request tokens,Response tokens), sharegpt (") != std::string::npos);
-  CHECK(Error("TIMESTAMP,ContextTokens\n") == "t:1: header: no column GeneratedTokens");
+  CHECK(Error("TIMESTAMP,ContextTokens\n") ==
+        "t:1: header: column \"GeneratedTokens\" is missing; the columns are \"TIMESTAMP\", \"ContextTokens\"");
   CHECK(Error("TIMESTAMP,ContextTokens,ContextTokens,GeneratedTokens\n") ==
-        "t:1: ContextTokens: this column is there twice");
-  CHECK(Error(kAzure, {.format = WorkloadFormat::kShareGpt}) == "t:1: header: no column num_prefill_tokens");
-  CHECK(Error("TIMESTAMP,ContextTokens,GeneratedTokens\n") == "t: holds no requests");
+        "t:1: ContextTokens: is invalid; expected the column once");
+  CHECK(Error(kAzure, {.format = WorkloadFormat::kShareGpt}) ==
+        "t:1: header: column \"num_prefill_tokens\" is missing; the columns are \"TIMESTAMP\", \"ContextTokens\", "
+        "\"GeneratedTokens\"");
+  CHECK(Error("TIMESTAMP,ContextTokens,GeneratedTokens\n") == "t: has no requests");
   CHECK(Error("") == "t: is empty");
   CHECK(Error("\n \r\n") == "t: is empty");
-  CHECK(Error("{}").find("t:1: \"{}\" begins no known format") == 0);
+  CHECK(Error("{}").find("t:1: \"{}\" starts no known format") == 0);
 }
 
 TEST_CASE("Mooncake's faults") {
   CHECK(Error(R"({"timestamp": -1, "input_length": 1, "output_length": 1})") == "t:1: timestamp: -1 is negative");
   CHECK(Error(R"({"timestamp": "0", "input_length": 1, "output_length": 1})") ==
-        "t:1: timestamp: \"0\" is not a number");
+        "t:1: timestamp: \"0\" is invalid; expected a number");
   CHECK(Error(R"({"timestamp": 1e300, "input_length": 1, "output_length": 1})") ==
         "t:1: timestamp: 1e+300 is above 1000000000000");
   CHECK(Error(R"({"input_length": 1, "output_length": 1})") == "t:1: timestamp: is missing");
   CHECK(Error(R"({"timestamp": 0, "input_length": 1.5, "output_length": 1})") ==
-        "t:1: input_length: 1.5 is not a whole number");
+        "t:1: input_length: 1.5 is invalid; expected a whole number");
   CHECK(Error(R"({"timestamp": 0, "input_length": -3, "output_length": 1})") == "t:1: input_length: -3 is negative");
   CHECK(Error(R"({"timestamp": 0, "input_length": 18446744073709551615, "output_length": 1})") ==
         "t:1: input_length: 18446744073709551615 is above 500000000");
   CHECK(Error(R"({"timestamp": 0, "input_length": 512, "output_length": 1, "hash_ids": [1, 2]})") ==
-        "t:1: hash_ids: 2 blocks of 512 tokens, but the input has 1");
+        "t:1: hash_ids: has 2 blocks of 512 tokens; expected 1 for the input");
   CHECK(Error(R"({"timestamp": 0, "input_length": 512, "output_length": 1, "hash_ids": [-1]})") ==
-        "t:1: hash_ids: -1 is not a whole number from 0 to 2^64-1");
+        "t:1: hash_ids: -1 is invalid; expected a whole number from 0 to 2^64-1");
   CHECK(Error(R"({"timestamp": 0, "input_length": 1, "output_length": 1, "hash_ids": 5})") ==
-        "t:1: hash_ids: 5 is not an array");
+        "t:1: hash_ids: 5 is invalid; expected an array");
   const std::string good = R"({"timestamp": 0, "input_length": 1, "output_length": 1})";
-  CHECK(Error(good + "\n{\"timestamp\": 0, \"input_length\": }\n").find("t:2: column 34: not valid JSON near ") == 0);
-  CHECK(Error(good + "\n[1]\n") == "t:2: an array is not an object");
+  CHECK(Error(good + "\n{\"timestamp\": 0, \"input_length\": }\n").find("t:2: column 34: invalid JSON near ") == 0);
+  CHECK(Error(good + "\n[1]\n") == "t:2: an array is invalid; expected an object");
   CHECK(Error(good + "\n{\"timestamp\": 1e999}\n").find("t:2: column ") == 0);
 }
 
@@ -364,39 +369,41 @@ TEST_CASE("InferCept's faults") {
     return Error(R"({"class":"qa","prompt":9,"segments":[)" + segments + "]}");
   };
   const std::string call = R"({"gen":4,"api":"qa","api_s":0.5,"ret":7})";
-  CHECK(error("") == "t:1: segments: there is none");
-  CHECK(error("5") == "t:1: segments[0]: 5 is not an object");
+  CHECK(error("") == "t:1: segments: is empty; expected a segment");
+  CHECK(error("5") == "t:1: segments[0]: 5 is invalid; expected an object");
   CHECK(error("{}") == "t:1: segments[0].gen: is missing");
   CHECK(error(R"({"gen":-4})") == "t:1: segments[0].gen: -4 is negative");
-  CHECK(error(R"({"gen":1.5})") == "t:1: segments[0].gen: 1.5 is not a whole number");
-  CHECK(error(R"({"gen":4},{"gen":4})") == "t:1: segments[0].api: is missing, but more segments follow");
-  CHECK(error(R"({"gen":4,"ret":1})") == "t:1: segments[0].ret: is there without an api");
-  CHECK(error(R"({"gen":4,"api_s":1})") == "t:1: segments[0].api_s: is there without an api");
+  CHECK(error(R"({"gen":1.5})") == "t:1: segments[0].gen: 1.5 is invalid; expected a whole number");
+  CHECK(error(R"({"gen":4},{"gen":4})") == "t:1: segments[0].api: is missing; expected in every segment but the last");
+  CHECK(error(R"({"gen":4,"ret":1})") == "t:1: segments[0].ret: is invalid; expected only with an api");
+  CHECK(error(R"({"gen":4,"api_s":1})") == "t:1: segments[0].api_s: is invalid; expected only with an api");
   CHECK(error(call + R"(,{"gen":4,"api":"qa","ret":1})") == "t:1: segments[1].api_s: is missing");
   CHECK(error(R"({"gen":4,"api":"qa","api_s":1})") == "t:1: segments[0].ret: is missing");
   CHECK(error(R"({"gen":4,"api":"qa","api_s":-1,"ret":1})") == "t:1: segments[0].api_s: -1 is negative");
-  CHECK(error(R"({"gen":4,"api":"qa","api_s":"1","ret":1})") == "t:1: segments[0].api_s: \"1\" is not a number");
+  CHECK(error(R"({"gen":4,"api":"qa","api_s":"1","ret":1})") ==
+        "t:1: segments[0].api_s: \"1\" is invalid; expected a number");
   CHECK(error(R"({"gen":4,"api":"qa","api_s":1e10,"ret":1})") ==
         "t:1: segments[0].api_s: 10000000000.0 is above 1000000000");
   CHECK(error(R"({"gen":4,"api":"qa","api_s":1,"ret":-2})") == "t:1: segments[0].ret: -2 is negative");
-  CHECK(error(R"({"gen":4,"api":7,"api_s":1,"ret":2})") == "t:1: segments[0].api: 7 is not a string");
+  CHECK(error(R"({"gen":4,"api":7,"api_s":1,"ret":2})") == "t:1: segments[0].api: 7 is invalid; expected a string");
   CHECK(error(R"({"gen":4,"api":"","api_s":1,"ret":2})") == "t:1: segments[0].api: is empty");
   CHECK(error(R"({"gen":4,"apo":"qa"})") ==
-        "t:1: segments[0]: unknown key \"apo\"; known are ctx, gen, api, api_s, ret, ret_raw");
-  CHECK(error(R"({"gen":500000000},{"gen":1})") == "t:1: segments[0].api: is missing, but more segments follow");
+        "t:1: segments[0]: key \"apo\" is unknown; expected one of ctx, gen, api, api_s, ret, ret_raw");
+  CHECK(error(R"({"gen":500000000},{"gen":1})") ==
+        "t:1: segments[0].api: is missing; expected in every segment but the last");
   CHECK(error(R"({"gen":499999999,"api":"qa","api_s":1,"ret":0},{"gen":2})") ==
-        "t:1: segments[1].gen: an output of more than 500000000 tokens");
+        "t:1: segments[1].gen: is too large; expected at most 500000000 tokens of output");
   CHECK(error(R"({"gen":1,"api":"qa","api_s":1,"ret":500000000},{"gen":1,"api":"qa","api_s":1,"ret":500000000})") ==
-        "t:1: calls[0]: a context of 1000000012 tokens is above 1000000000");
+        "t:1: calls[0]: a context of 1000000012 tokens is too long; expected at most 1000000000");
   CHECK(Error(R"({"class":"qa","segments":[{"gen":4}]})") == "t:1: prompt: is missing");
-  CHECK(Error(R"({"class":"qa","prompt":9,"segments":4})") == "t:1: segments: 4 is not an array");
+  CHECK(Error(R"({"class":"qa","prompt":9,"segments":4})") == "t:1: segments: 4 is invalid; expected an array");
   const auto sum = [&](const std::string& key) {
     return Error(R"({"class":"qa","prompt":9,)" + key + R"(,"segments":[)" + call + R"(,{"gen":4}]})");
   };
-  CHECK(sum(R"("total_gen":9)") == "t:1: total_gen: 9, but its segments make 8");
-  CHECK(sum(R"("total_ret":0)") == "t:1: total_ret: 0, but its segments make 7");
-  CHECK(sum(R"("n_api":2)") == "t:1: n_api: 2, but its segments make 1");
-  CHECK(Error(std::string(kInferCept) + "{\"segments\": [}\n").find("t:5: column 15: not valid JSON near ") == 0);
+  CHECK(sum(R"("total_gen":9)") == "t:1: total_gen: 9 is invalid; expected 8, the sum of the segments");
+  CHECK(sum(R"("total_ret":0)") == "t:1: total_ret: 0 is invalid; expected 7, the sum of the segments");
+  CHECK(sum(R"("n_api":2)") == "t:1: n_api: 2 is invalid; expected 1, the sum of the segments");
+  CHECK(Error(std::string(kInferCept) + "{\"segments\": [}\n").find("t:5: column 15: invalid JSON near ") == 0);
 }
 
 TEST_CASE("text to SQL: calls in stages, Poisson arrivals at the stated rate") {
@@ -422,13 +429,14 @@ TEST_CASE("text to SQL: calls in stages, Poisson arrivals at the stated rate") {
   CHECK(w.predecessors_of(own[3]).size() == 2);
 
   const auto error = [](const std::string& call) { return Error(R"({"n_stages":1,"calls":[)" + call + "]}"); };
-  CHECK(error("") == "t:1: calls: there is none");
+  CHECK(error("") == "t:1: calls: is empty; expected a call");
   CHECK(error(R"({"step":"x","in":1,"out":1,"preds":[1]})") == "t:1: calls[0].preds: 1 is above 0");
   CHECK(error(R"({"step":"x","in":1,"out":1,"preds":[-1]})") == "t:1: calls[0].preds: -1 is negative");
   CHECK(error(R"({"step":"x","in":1,"out":1,"preds":[0]})").find("t:1: calls[0] (stage \"x\")") == 0);  // a circle
   CHECK(error(R"({"step":"x","out":1})") == "t:1: calls[0].in: is missing");
-  CHECK(error(R"({"stp":"x","in":1,"out":1})").find("t:1: calls[0]: unknown key \"stp\"") == 0);
-  CHECK(Error(R"({"n_stages":1,"n_calls":2,"calls":[{"in":1,"out":1}]})") == "t:1: n_calls: 2, but there are 1");
+  CHECK(error(R"({"stp":"x","in":1,"out":1})").find("t:1: calls[0]: key \"stp\" is unknown") == 0);
+  CHECK(Error(R"({"n_stages":1,"n_calls":2,"calls":[{"in":1,"out":1}]})") ==
+        "t:1: n_calls: 2 is invalid; expected 1, the number of calls");
 }
 
 TEST_CASE("sessions: calls one after the other, sub-agents beside, blocks as runs") {
@@ -481,35 +489,37 @@ TEST_CASE("sessions: what is wrong is named, and long ones are left out") {
   const auto error = [](const std::string& call, const std::string& head = R"("block_tokens":64)") {
     return Error("{" + head + R"(,"calls":[)" + call + "]}");
   };
-  CHECK(error("") == "t:1: calls: there is none");
+  CHECK(error("") == "t:1: calls: is empty; expected a call");
   CHECK(error(R"({"in":1,"out":1})") == "t:1: calls[0].t: is missing");
   CHECK(error(R"({"t":0,"in":-1,"out":1})") == "t:1: calls[0].in: -1 is negative");
-  CHECK(error(R"({"t":0,"in":1,"out":1,"tools":2})").find("t:1: calls[0]: unknown key \"tools\"") == 0);
-  CHECK(error(R"({"t":0,"in":1,"out":1,"next":"x"})") == "t:1: calls[0].next: \"x\" is none of unknown, tool, user");
-  CHECK(error(R"({"t":0,"in":1,"out":1,"agent":1})") == "t:1: calls[0].agent: 1 is none of the subagents");
+  CHECK(error(R"({"t":0,"in":1,"out":1,"tools":2})").find("t:1: calls[0]: key \"tools\" is unknown") == 0);
+  CHECK(error(R"({"t":0,"in":1,"out":1,"next":"x"})") ==
+        "t:1: calls[0].next: \"x\" is invalid; expected one of unknown, tool, user");
+  CHECK(error(R"({"t":0,"in":1,"out":1,"agent":1})") == "t:1: calls[0].agent: 1 is unknown; expected a subagent");
   CHECK(error(R"({"t":0,"in":1,"out":1,"think_s":1e10})") ==
         "t:1: calls[0].think_s: 10000000000.0 is above 1000000000");
-  CHECK(error(R"({"t":0,"in":64,"out":1,"blocks":[1]})") == "t:1: calls[0].blocks[0]: is not [first id, count]");
+  CHECK(error(R"({"t":0,"in":64,"out":1,"blocks":[1]})") ==
+        "t:1: calls[0].blocks[0]: is invalid; expected [first id, count]");
   CHECK(error(R"({"t":0,"in":64,"out":1,"blocks":[[4294967295,2]]})") == "t:1: calls[0].blocks[0]: 2 is above 1");
   CHECK(error(R"({"t":0,"in":64,"out":1,"blocks":[[1,0]]})") == "t:1: calls[0].blocks[0]: 0 is below 1");
   CHECK(error(R"({"t":0,"in":64,"out":1,"blocks":[[1,1],[4294967296,1]]})") ==
         "t:1: calls[0].blocks[1]: 4294967296 is above 4294967295");
   const std::string many = R"({"t":0,"in":64,"out":1,"blocks":[[0,4294967295],[0,4294967295]]})";
-  CHECK(error(many) == "t:1: calls[0]: blocks: 8589934590 of 64 tokens for a prompt of 64");
+  CHECK(error(many) == "t:1: calls[0]: blocks: 8589934590 of 64 tokens are too many for a prompt of 64 tokens");
   CHECK(error(R"({"t":0,"in":1,"out":1})", R"("block_tokens":0)") == "t:1: block_tokens: 0 is below 1");
   CHECK(error(R"({"t":0,"in":1,"out":1})", R"("block_tokens":64,"subagents":[{"agent":1},{"agent":1}])") ==
-        "t:1: subagents[1].agent: 1 is there twice");
+        "t:1: subagents[1].agent: 1 is repeated; expected once");
   const auto session = [](int block, int tokens) {
     return R"({"block_tokens":)" + std::to_string(block) + R"(,"calls":[{"t":0,"in":)" + std::to_string(tokens) +
            R"(,"out":1}]})" + "\n";
   };
-  CHECK(Error(session(64, 1) + session(16, 1)) == "t:2: block_tokens: 16, but 64 in a line before it");
+  CHECK(Error(session(64, 1) + session(16, 1)) == "t:2: block_tokens: 16 is invalid; expected 64, as in earlier lines");
   ReadReport report;
   const Workload w = Parsed(session(64, 262'144) + session(64, 262'145), {}, &report);
   CHECK(w.workflows.size() == 1);
   CHECK(report.long_sessions == 1);
   CHECK(report.lines == 1);
-  CHECK(Error(session(64, 9), {.max_session_tokens = 8}) == "t: every session has a prompt of more than 8 tokens");
+  CHECK(Error(session(64, 9), {.max_session_tokens = 8}) == "t: has no session whose prompts have at most 8 tokens");
 }
 
 TEST_CASE("a segment of no tokens, and one without an end, count as one token") {
@@ -524,67 +534,69 @@ TEST_CASE("a segment of no tokens, and one without an end, count as one token") 
 }
 
 TEST_CASE("a workflow's faults name call, stage and field") {
-  CHECK(Error(R"({"arrival_s": 0, "calls": []})") == "t:1: calls: there is none");
-  CHECK(Error(R"({"arrival_s": 0, "calls": 3})") == "t:1: calls: 3 is not an array");
+  CHECK(Error(R"({"arrival_s": 0, "calls": []})") == "t:1: calls: is empty; expected a call");
+  CHECK(Error(R"({"arrival_s": 0, "calls": 3})") == "t:1: calls: 3 is invalid; expected an array");
   CHECK(Error(R"({"arrival_s": 0, "cals": [], "calls": [{"prompt": 1, "output": 1}]})") ==
-        "t:1: unknown key \"cals\"; known are id, class, arrival_s, deadline_s, tenant, priority, calls, solved_by");
+        "t:1: key \"cals\" is unknown; expected one of id, class, arrival_s, deadline_s, tenant, priority, calls, "
+        "solved_by");
   CHECK(Error(R"({"calls": [{"prompt": 1, "output": 1}]})") == "t:1: arrival_s: is missing");
   CHECK(Error(R"({"arrival_s": 0, "tenant": -1, "calls": [{"prompt": 1, "output": 1}]})") ==
         "t:1: tenant: -1 is negative");
   CHECK(Error(R"({"arrival_s": 0, "priority": 1e3, "calls": [{"prompt": 1, "output": 1}]})") ==
-        "t:1: priority: 1000.0 is not a whole number");
+        "t:1: priority: 1000.0 is invalid; expected a whole number");
   CHECK(Error(R"({"arrival_s": 0, "priority": -3000000000, "calls": [{"prompt": 1, "output": 1}]})") ==
         "t:1: priority: -3000000000 is below -2147483648");
   CHECK(Error(R"({"arrival_s": 0, "class": 5, "calls": [{"prompt": 1, "output": 1}]})") ==
-        "t:1: class: 5 is not a string");
-  CHECK(CallsError("7") == "t:1: calls[0]: 7 is not an object");
+        "t:1: class: 5 is invalid; expected a string");
+  CHECK(CallsError("7") == "t:1: calls[0]: 7 is invalid; expected an object");
   CHECK(CallsError(R"({"prompt": 1})") == "t:1: calls[0].output: is missing");
   CHECK(CallsError(R"({"prompt": 1, "output": 1}, {"prompt": -5, "output": 1})") ==
         "t:1: calls[1].prompt: -5 is negative");
   CHECK(CallsError(R"({"prompt": 1, "output": 1, "after": [1]})") ==
-        "t:1: calls[0].after: 1 is none of the 1 calls, by position from 0 or by stage");
+        "t:1: calls[0].after: 1 is unknown; expected one of the 1 calls by position from 0, or a stage");
   CHECK(CallsError(R"({"prompt": 1, "output": 1, "after": ["plan"]})") ==
-        "t:1: calls[0].after: \"plan\" is none of the 1 calls, by position from 0 or by stage");
+        "t:1: calls[0].after: \"plan\" is unknown; expected one of the 1 calls by position from 0, or a stage");
   CHECK(CallsError(R"({"stage": "code", "prompt": 1, "output": 1, "after": [0]})") ==
-        "t:1: calls[0] (stage \"code\"): after: waits for itself, in a circle");
+        "t:1: calls[0] (stage \"code\"): after: is invalid; the calls form a cycle");
   CHECK(
       CallsError(R"({"stage": "a", "prompt": 1, "output": 1}, {"stage": "b", "prompt": 1, "output": 1, "after": [2]},)"
                  R"({"stage": "c", "prompt": 1, "output": 1, "after": [0, 1]},)"
                  R"({"stage": "d", "prompt": 1, "output": 1, "after": [1]})") ==
-      "t:1: calls[1] (stage \"b\"): after: waits for itself, in a circle");
+      "t:1: calls[1] (stage \"b\"): after: is invalid; the calls form a cycle");
   CHECK(CallsError(R"({"stage": "s", "prompt": 1, "output": 5, "tools": [{"after": 5, "duration_s": 1}]})") ==
-        "t:1: calls[0] (stage \"s\"): tools[0].after: 5 is not in 1..4, inside the output");
+        "t:1: calls[0] (stage \"s\"): tools[0].after: 5 is invalid; expected 1..4, inside the output");
   CHECK(CallsError(R"({"prompt": 1, "output": 5, "tools": [{"after": 0, "duration_s": 1}]})") ==
         "t:1: calls[0].tools[0].after: 0 is below 1");
   CHECK(CallsError(
             R"({"prompt": 1, "output": 5, "tools": [{"after": 2, "duration_s": 1}, {"after": 2, "duration_s": 1}]})") ==
-        "t:1: calls[0]: tools[1].after: two tools after 2 tokens");
+        "t:1: calls[0]: tools[1].after: two tools after 2 tokens; expected one");
   CHECK(CallsError(R"({"prompt": 1, "output": 5, "tools": [{"after": 2}]})") ==
         "t:1: calls[0].tools[0].duration_s: is missing");
   CHECK(CallsError(R"({"prompt": 1, "output": 5, "delay_s": -1})") == "t:1: calls[0].delay_s: -1 is negative");
   CHECK(CallsError(R"({"prompt": 1, "output": 5, "delay_s": 1e9}, {"prompt": 1, "output": 5, "delay_s": 1})") ==
-        "t:1: calls[1]: delay: negative, or too long");
+        "t:1: calls[1]: delay: is negative or too long");
   CHECK(
       CallsError(
           R"({"prompt": 400000000, "output": 400000000, "tools": [{"after": 1, "duration_s": 1, "returned": 400000000}]})") ==
-      "t:1: calls[0]: a context of 1200000000 tokens is above 1000000000");
+      "t:1: calls[0]: a context of 1200000000 tokens is too long; expected at most 1000000000");
   CHECK(CallsError(R"({"prompt": 512, "output": 5, "prefix": [1, 2]})") ==
-        "t:1: calls[0]: prefix: 2 blocks of 512 tokens for a prompt of 512");
+        "t:1: calls[0]: prefix: 2 blocks of 512 tokens are too many for a prompt of 512 tokens");
   const std::string good = R"({"arrival_s": 0, "calls": [{"prompt": 1, "output": 1}]})";
-  CHECK(Error(good + "\n{\"takt_workload\": 1}") == "t:2: takt_workload: belongs on the first line");
+  CHECK(Error(good + "\n{\"takt_workload\": 1}") == "t:2: takt_workload: is invalid here; expected on the first line");
   CHECK(Error("{\"takt_workload\": 2}\n" + good) == "t:1: takt_workload: 2 is above 1");
-  CHECK(Error("{\"takt_workload\": 1}\n") == "t: holds no requests");
+  CHECK(Error("{\"takt_workload\": 1}\n") == "t: has no requests");
 }
 
 TEST_CASE("what models make of a call: faults") {
   const auto head = [](const std::string& header) { return Error(header + "\n" + R"({"arrival_s": 0, "calls": []})"); };
-  CHECK(head(R"({"takt_workload": 1, "models": 5})") == "t:1: models: 5 is not an array");
-  CHECK(head(R"({"takt_workload": 1, "models": [5]})") == "t:1: models: 5 is not a string");
-  CHECK(head(R"({"takt_workload": 1, "models": ["a", "a"]})") == "t:1: models: one is there twice");
-  CHECK(head(R"({"takt_workload": 1, "models": [""]})") == "t:1: models: one has no name");
+  CHECK(head(R"({"takt_workload": 1, "models": 5})") == "t:1: models: 5 is invalid; expected an array");
+  CHECK(head(R"({"takt_workload": 1, "models": [5]})") == "t:1: models: 5 is invalid; expected a string");
+  CHECK(head(R"({"takt_workload": 1, "models": ["a", "a"]})") ==
+        "t:1: models: an entry is repeated; expected distinct names");
+  CHECK(head(R"({"takt_workload": 1, "models": [""]})") == "t:1: models: an entry is empty; expected a name");
   std::string many = R"({"takt_workload": 1, "models": ["0")";
   for (int i = 1; i <= 32; ++i) many += ", \"" + std::to_string(i) + "\"";
-  CHECK(head(many + "]}") == "t:1: models: more than 32");
+  CHECK(head(many + "]}") == "t:1: models: has too many entries; expected at most 32");
   const auto call = [](const std::string& rest, const std::string& workflow = "") {
     return Error(R"({"takt_workload": 1, "models": ["a", "b"], "features": ["x"]})"
                  "\n"
@@ -592,16 +604,19 @@ TEST_CASE("what models make of a call: faults") {
                  workflow + R"("calls": [{"prompt": 1, "output": 1, )" + rest + "}]}");
   };
   CHECK(call(R"("outputs": [1, 2], "features": [0])") == "no error");
-  CHECK(call(R"("outputs": [1], "features": [0])") == "t:2: calls[0].outputs: 1, but the first line has 2 models");
+  CHECK(call(R"("outputs": [1], "features": [0])") ==
+        "t:2: calls[0].outputs: 1 entries; expected 2, one per model of the first line");
   CHECK(call(R"("outputs": [1, -2], "features": [0])") == "t:2: calls[0].outputs: -2 is negative");
-  CHECK(call(R"("outputs": [1, 2])") == "t:2: calls[0].features: 0, but the first line names 1");
-  CHECK(call(R"("outputs": [1, 2], "features": ["x"])") == "t:2: calls[0].features: \"x\" is not a number that fits");
+  CHECK(call(R"("outputs": [1, 2])") ==
+        "t:2: calls[0].features: 0 entries; expected 1, one per feature of the first line");
+  CHECK(call(R"("outputs": [1, 2], "features": ["x"])") ==
+        "t:2: calls[0].features: \"x\" is invalid; expected a finite float");
   CHECK(call(R"("outputs": [1, 2], "features": [1e300])") ==
-        "t:2: calls[0].features: 1e+300 is not a number that fits");
+        "t:2: calls[0].features: 1e+300 is invalid; expected a finite float");
   CHECK(call(R"("outputs": [1, 2], "features": [0])", R"("solved_by": ["c"], )") ==
-        "t:2: solved_by: \"c\" is none of the models of the first line");
+        "t:2: solved_by: \"c\" is unknown; expected a model of the first line");
   CHECK(CallsError(R"({"prompt": 1, "output": 1, "outputs": [1]})") ==
-        "t:1: calls[0].outputs: 1, but the first line has 0 models");
+        "t:1: calls[0].outputs: 1 entries; expected 0, one per model of the first line");
 }
 
 TEST_CASE("a short line cannot ask for endless memory") {
@@ -612,10 +627,11 @@ TEST_CASE("a short line cannot ask for endless memory") {
     return calls;
   };
   CHECK(CallsError(all_after_all(3000, R"("s")")) ==
-        "t:1: calls[1633].after: more than 4900896 in one workflow of 150028 bytes");
+        "t:1: calls[1633].after: has too many links; expected at most 4900896 in a workflow of 150028 bytes");
   CHECK(CallsError(all_after_all(200, R"("s","s","s","s")")) ==
-        "t:1: calls[0] (stage \"s\"): after: waits for itself, in a circle");
-  CHECK(CallsError(all_after_all(9000, R"("s")")).find("more than 10000000 in one workflow of") != std::string::npos);
+        "t:1: calls[0] (stage \"s\"): after: is invalid; the calls form a cycle");
+  CHECK(CallsError(all_after_all(9000, R"("s")"))
+            .find("has too many links; expected at most 10000000 in a workflow of") != std::string::npos);
 }
 
 TEST_CASE("bad lines can be skipped: they are counted, and leave nothing behind") {
@@ -627,7 +643,7 @@ TEST_CASE("bad lines can be skipped: they are counted, and leave nothing behind"
   CHECK(w == Parsed(kAzure));
   CHECK(report.bad_lines == 7);
   REQUIRE(report.bad_line_messages.size() == 5);
-  CHECK(report.bad_line_messages[0] == "t:4: ContextTokens: \"x\" is not a whole number");
+  CHECK(report.bad_line_messages[0] == "t:4: ContextTokens: \"x\" is invalid; expected a whole number");
   CHECK(report.raised_lengths == 0);
 
   const std::string good = R"({"arrival_s": 0, "calls": [{"stage": "good", "prompt": 1, "output": 1}]})";
@@ -649,26 +665,27 @@ TEST_CASE("bad lines can be skipped: they are counted, and leave nothing behind"
   CHECK(Parsed(lengths + "x,1\n1,x\n3,4\n5,6\n", skip) == Parsed(lengths + "3,4\n5,6\n"));
 
   CHECK(Error("num_prefill_tokens,num_decode_tokens\nx,1\n", skip) ==
-        "t:2: num_prefill_tokens: \"x\" is not a whole number (and no line is good)");
+        "t:2: num_prefill_tokens: \"x\" is invalid; expected a whole number (and no line is valid)");
 }
 
 TEST_CASE("options and files are checked") {
-  CHECK(Error(kAzure, {.limit = -1}) == "limit: -1 is negative");
-  CHECK(Error(kAzure, {.rate = 0}) == "rate: 0 is not a positive number");
-  CHECK(Error(kAzure, {.max_bytes = 0}) == "max_bytes: 0 is below 1");
+  CHECK(Error(kAzure, {.limit = -1}) == "limit: -1 is invalid; expected at least 0");
+  CHECK(Error(kAzure, {.rate = 0}) == "rate: 0 is invalid; expected a positive number");
+  CHECK(Error(kAzure, {.max_bytes = 0}) == "max_bytes: 0 is invalid; expected at least 1");
   const absl::StatusOr<Workload> none = ReadWorkload("/no/such/file.csv");
   CHECK(none.status().code() == absl::StatusCode::kNotFound);
   CHECK(std::string(none.status().message()) == "/no/such/file.csv: cannot be opened: No such file or directory");
-  CHECK(std::string(ReadWorkload("/").status().message()).find("/: after line 0: cannot be read: ") == 0);
+  CHECK(std::string(ReadWorkload("/").status().message()).find("/: cannot be read: ") == 0);
   CHECK(*ParseWorkloadFormat("mooncake") == WorkloadFormat::kMooncake);
   CHECK(std::string(ParseWorkloadFormat("csv").status().message()) ==
-        "format: \"csv\" is unknown; known are auto, workflow, azure, mooncake, burstgpt, sharegpt, infercept, "
+        "format: \"csv\" is unknown; expected one of auto, workflow, azure, mooncake, burstgpt, sharegpt, infercept, "
         "text2sql, sessions, columns");
 }
 
 TEST_CASE("values in messages are short and printable") {
   const std::string message = AzureError("2023-11-16 18:15:46," + std::string(1000, '\x01') + ",1\n");
-  CHECK(message == "t:2: ContextTokens: \"" + std::string(60, '?') + "...\" is not a whole number");
+
+  CHECK(message == "t:2: ContextTokens: \"" + std::string(60, '?') + "...\" is invalid; expected a whole number");
 }
 
 ReadOptions Columns(const std::string& columns) { return {.columns = columns}; }
@@ -728,18 +745,18 @@ TEST_CASE("CSV: a header that begins as JSON does, but for a blank, is one of CS
         Parsed(" {x,p,o\n\"\n9,9,9\n\",1,1\n", {.columns = "prompt=p,output=o", .skip_bad_lines = skip}).calls.size() ==
         1);
     CHECK(Error(" {x,num_prefill_tokens,num_decode_tokens\n\"\n9,9,9\n\",1,1\n", {.skip_bad_lines = skip})
-              .starts_with("t:1: \" {x,num_prefill_tokens,num_decode_tokens\" begins no known format"));
+              .starts_with("t:1: \" {x,num_prefill_tokens,num_decode_tokens\" starts no known format"));
   }
   CHECK(Parsed(" {\"calls\": [{\"prompt\": 1, \"output\": 1}], \"arrival_s\": 0}\n").calls.size() == 1);
 }
 
 TEST_CASE("CSV: a record is named by its first line") {
   const std::string map = "prompt=p,output=o", text = "p,o,text\n1,1,\"a\n\nb\"\n1,x,\"c\nd\"\n1,1,e\n1,y,f\n";
-  CHECK(Error(text, Columns(map)) == "t:5: o: \"x\" is not a whole number");
+  CHECK(Error(text, Columns(map)) == "t:5: o: \"x\" is invalid; expected a whole number");
   ReadReport report;
   CHECK(Parsed(text, {.columns = map, .skip_bad_lines = true}, &report).calls.size() == 2);
   REQUIRE(report.bad_line_messages.size() == 2);
-  CHECK(report.bad_line_messages[1] == "t:8: o: \"y\" is not a whole number");
+  CHECK(report.bad_line_messages[1] == "t:8: o: \"y\" is invalid; expected a whole number");
 }
 
 TEST_CASE("CSV: a quote out of place refuses the file, since nobody knows where its record ends") {
@@ -749,15 +766,19 @@ TEST_CASE("CSV: a quote out of place refuses the file, since nobody knows where 
       return Error(head + text, {.columns = "prompt=p,output=o", .skip_bad_lines = skip});
     };
     CHECK(error("1,1,\"he said \"hi\n9,100000,ghost\n") ==
-          "t: after line 2: line 3: text after a field's closing quote");
-    CHECK(error("1,1, \"hi\n9,100000,ghost\"\n") == "t: after line 2: line 3: a quote in a field that is not quoted");
-    CHECK(error("1,1,say \"hi\"\n") == "t: after line 2: line 3: a quote in a field that is not quoted");
-    CHECK(error("1,1,\"hi\n9,100000,ghost\n") == "t: after line 2: line 5: a quoted field that does not end");
-    CHECK(error("1,1,\"hi\"\r,\n") == "t: after line 2: line 3: text after a field's closing quote");
+          "t: after line 2: line 3: text after a closing quote is invalid; expected a comma");
+    CHECK(error("1,1, \"hi\n9,100000,ghost\"\n") ==
+          "t: after line 2: line 3: a quote in an unquoted field is invalid; expected the whole field in quotes");
+    CHECK(error("1,1,say \"hi\"\n") ==
+          "t: after line 2: line 3: a quote in an unquoted field is invalid; expected the whole field in quotes");
+    CHECK(error("1,1,\"hi\n9,100000,ghost\n") ==
+          "t: after line 2: line 5: a quoted field has no end; expected a closing quote");
+    CHECK(error("1,1,\"hi\"\r,\n") ==
+          "t: after line 2: line 3: text after a closing quote is invalid; expected a comma");
     CHECK(error("1,1,\"" + std::string(70 << 20, 'x')) ==
-          "t: after line 2: a record of more than 67108864 bytes: is a quote not closed?");
+          "t: after line 2: a record is too long; expected at most 67108864 bytes; check for a missing closing quote");
     CHECK(Error("num_prefill_tokens,num_decode_tokens,x\n1,2,\"\n", {.skip_bad_lines = skip}) ==
-          "t: after line 1: line 3: a quoted field that does not end");
+          "t: after line 1: line 3: a quoted field has no end; expected a closing quote");
   }
   // JSON lines have quotes of their own.
   CHECK(Parsed("{\"p\": 1, \"o\": 2}\n\"oops\n{\"p\": 3, \"o\": 4}\n",
@@ -817,31 +838,35 @@ TEST_CASE("columns: what is wrong with the map, a value or the file is named") {
   const std::string map = "arrival=t,prompt=p,output=o", good = "t,p,o,w,u\n1,1,1,a,x\n";
   CHECK(error(good, "prompt=p") == "t:1: columns: output=COLUMN is missing");
   CHECK(error(good, "promt=p,output=o") ==
-        "t:1: columns: \"promt=p\" is none of KEY=COLUMN, where KEY is prompt, output, arrival, workflow, tenant, "
+        "t:1: columns: \"promt=p\" is invalid; expected KEY=COLUMN with KEY one of prompt, output, arrival, workflow, "
+        "tenant, "
         "class, agent, stage");
-  CHECK(error(good, "prompt=p,output=p") == "t:1: columns: \"p\" is named twice");
-  CHECK(error(good, "prompt=p,prompt=o") == "t:1: columns: prompt is there twice");
-  CHECK(error(good, "prompt=,output=o") == "t:1: columns: \"prompt=\" names no column");
-  CHECK(error(good, "prompt=p,output=answer") == "t:1: header: no column answer");
-  CHECK(error(good, "\"prompt=p\"x,output=o") == "t:1: columns: a quoted name does not end with its quote");
+  CHECK(error(good, "prompt=p,output=p") == "t:1: columns: \"p\" is invalid; expected each column once");
+  CHECK(error(good, "prompt=p,prompt=o") == "t:1: columns: prompt is invalid; expected the key once");
+  CHECK(error(good, "prompt=,output=o") == "t:1: columns: \"prompt=\" is invalid; expected a column after =");
+  CHECK(error(good, "prompt=p,output=answer") ==
+        "t:1: header: column \"answer\" is missing; the columns are \"t\", \"p\", \"o\", \"w\", \"u\"");
+  CHECK(error(good, "\"prompt=p\"x,output=o") == "t:1: columns: a quoted name is invalid; expected a closing quote");
   CHECK(Parsed("p,o\n512.0,7\n", Columns("prompt=p,output=o")).calls[0].prompt_tokens == 512);
-  CHECK(error(good + "2,1.5,1,a,x\n", map) == "t:3: p: \"1.5\" is not a whole number");
-  CHECK(error(good + "-2,1,1,a,x\n", map) == "t:3: t: \"-2\" is negative, or more than 285 years");
+  CHECK(error(good + "2,1.5,1,a,x\n", map) == "t:3: p: \"1.5\" is invalid; expected a whole number");
+  CHECK(error(good + "-2,1,1,a,x\n", map) == "t:3: t: \"-2\" is invalid; expected a time from 0 to 285 years");
   CHECK(error(good + "1700000000032.5,1,1,a,x\n", map) ==
-        "t:3: t: \"1700000000032.5\" is negative, or more than 285 years; of milliseconds the map says "
-        "arrival=COLUMN:ms");
-  CHECK(error(good + "2e9,1,1,a,x\n", map) == "t:3: t: \"2e9\" is too far from the first");
-  CHECK(error(good + "2024-05-12 00:00:00,1,1,a,x\n", map) ==
-        "t:3: t: \"2024-05-12 00:00:00\" is not a number: of dates and times the map says arrival=COLUMN:time");
+        "t:3: t: \"1700000000032.5\" is invalid; expected a time from 0 to 285 years (for milliseconds, write "
+        "arrival=COLUMN:ms)");
+  CHECK(error(good + "2e9,1,1,a,x\n", map) ==
+        "t:3: t: \"2e9\" is invalid; expected a time within 285 years of the first");
+  CHECK(
+      error(good + "2024-05-12 00:00:00,1,1,a,x\n", map) ==
+      "t:3: t: \"2024-05-12 00:00:00\" is invalid; expected a number (for dates and times, write arrival=COLUMN:time)");
   CHECK(error(good + "2,1,1,a,y\n", map + ",workflow=w,tenant=u") ==
-        "t:3: u: \"y\", but the first row of the workflow \"a\" has \"x\"");
+        "t:3: u: \"y\" differs from the first row of workflow \"a\", which has \"x\"");
   CHECK(error(R"({"t": 1, "p": 1})", map) == "t:1: o: is missing");
-  CHECK(error(R"({"t": 1, "p": [1], "o": 1})", map) == "t:1: p: an array is not one value");
+  CHECK(error(R"({"t": 1, "p": [1], "o": 1})", map) == "t:1: p: an array is invalid; expected a single value");
   CHECK(Error(good, {.format = WorkloadFormat::kAzure, .columns = map}) ==
-        "t:1: columns: they are given, and the format too (azure): one of them says how the file is read");
+        "t:1: columns: are given with a format (azure); expected only one of them");
   CHECK(Error(good, {.format = WorkloadFormat::kColumns})
-            .ends_with("where KEY is prompt, output, arrival, workflow, tenant, class, agent, stage"));
-  CHECK(error("PAR1\x15\x04", map).starts_with("t:1: is a Parquet file, of which takt reads none."));
+            .ends_with("with KEY one of prompt, output, arrival, workflow, tenant, class, agent, stage"));
+  CHECK(error("PAR1\x15\x04", map).starts_with("t:1: is a Parquet file, which is unsupported."));
   CHECK(Error(good).find("--columns") != std::string::npos);
 }
 
@@ -855,9 +880,24 @@ TEST_CASE("a tenant is a name or a number, in one file all are the same") {
                flow("\"b\""))
             .workflows[0]
             .tenant == 2);
-  CHECK(Error(flow("1") + flow("\"a\"")) == "t:2: tenant: \"a\" is a name, but a tenant before it was a number");
-  CHECK(Error(flow("\"a\"") + flow("1")) == "t:2: tenant: 1 is a number, but a tenant before it was a name");
-  CHECK(Error(R"({"takt_workload": 1, "tenants": ["a", "a"]})") == "t:1: tenants: \"a\" is there twice");
+  CHECK(Error(flow("1") + flow("\"a\"")) == "t:2: tenant: \"a\" is a name; expected a number like earlier tenants");
+  CHECK(Error(flow("\"a\"") + flow("1")) == "t:2: tenant: 1 is a number; expected a name like earlier tenants");
+  CHECK(Error(R"({"takt_workload": 1, "tenants": ["a", "a"]})") ==
+        "t:1: tenants: \"a\" is repeated; expected distinct names");
+}
+
+bool Has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+
+TEST_CASE("messages quote names in UTF-8, list columns and name no line before the first") {
+  const std::string map = "prompt=p,output=o,arrival=t";
+  CHECK(Error("t,p,\xc3\xb6\n1,1,1\n", Columns(map)) ==
+        "t:1: header: column \"o\" is missing; the columns are \"t\", \"p\", \"\xc3\xb6\"");
+  CHECK(Error("t,p,o\nnan,1,1\n", Columns(map)) == "t:2: t: \"nan\" is invalid; expected a number");
+  CHECK(Has(Error("t,p,o\n", Columns("prompt=tokens,in,output=o,arrival=t")),
+            "\"in\" is invalid; expected KEY=COLUMN with KEY one of "));
+  CHECK(Has(Error("t,p,o\n", Columns("prompt=tokens,in,output=o,arrival=t")),
+            "; quote KEY=COLUMN if COLUMN has a comma"));
+  CHECK(Has(std::string(ReadWorkload("/").status().message()), "/: cannot be read"));
 }
 
 }  // namespace

@@ -70,14 +70,15 @@ TEST_CASE("what is no load of sessions is refused") {
   const auto error = [](const SessionLoad& load) {
     return std::string(DrawSessions(Sessions(1), load).status().message());
   };
-  CHECK(error({.horizon = 1s}) == "sessions: either a rate or a closed loop must be positive");
+  CHECK(error({.horizon = 1s}) == "sessions: rate and closed loop are invalid; expected exactly one above 0");
   CHECK(error({.rate = 1, .closed_loop = 1, .horizon = 1s}) ==
-        "sessions: either a rate or a closed loop must be positive");
+        "sessions: rate and closed loop are invalid; expected exactly one above 0");
   CHECK(error({.rate = 1}).find("horizon is 0") == 0);
-  CHECK(error({.rate = 1e9, .horizon = 1s}) == "sessions: more than 10000000 calls until the horizon");
-  CHECK(error({.closed_loop = 1'000'000'000, .horizon = 1s}) == "sessions: more than 10000000 calls until the horizon");
+  CHECK(error({.rate = 1e9, .horizon = 1s}) == "sessions: too many calls until the horizon; expected at most 10000000");
+  CHECK(error({.closed_loop = 1'000'000'000, .horizon = 1s}) ==
+        "sessions: too many calls until the horizon; expected at most 10000000");
   CHECK(std::string(DrawSessions(Workload{}, {.rate = 1, .horizon = 1s}).status().message()) ==
-        "sessions: a workload without workflows");
+        "sessions: the workload is empty; expected a workflow");
 }
 
 TEST_CASE("ids of different workflows never meet, equal ones within a workflow do") {

@@ -80,7 +80,7 @@ TEST_CASE("what models make of a workload follows its calls") {
   CHECK(merged->model_tokens == std::vector<std::int32_t>{11, 12, 11, 12, 3, 4, 1, 6, 3, 4, 1, 6});
   const Workload rich = Rich();
   const Part unlike[] = {{&w, {}}, {&rich, {}}};
-  CHECK(std::string(Merge(unlike).status().message()) == "merge: different models or features");
+  CHECK(std::string(Merge(unlike).status().message()) == "merge: models or features differ; expected the same");
 
   const absl::StatusOr<Workload> drawn = Draw(w, 20, {}, 1);
   REQUIRE(drawn.ok());
@@ -94,22 +94,24 @@ TEST_CASE("a broken promise about models is found and named") {
     return std::string(Validate(w).message());
   };
   CHECK(fault([](Workload& w) { w.model_tokens[3] = 0; }) ==
-        "workflows[1]: calls[0] (stage \"a\"): outputs[1]: 0 is below 1");
+        "workflows[1]: calls[0] (stage \"a\"): outputs[1]: 0 is invalid; expected at least 1");
   CHECK(fault([](Workload& w) { w.model_tokens[3] = kMaxContextTokens; }) ==
-        "workflows[1]: calls[0] (stage \"a\"): outputs[1]: a context of more than 1000000000");
-  CHECK(fault([](Workload& w) { w.model_tokens.pop_back(); }) == "outputs: not one of each model for every call");
-  CHECK(fault([](Workload& w) { w.features.push_back(1); }) == "features: not as many as names for every call");
+        "workflows[1]: calls[0] (stage \"a\"): outputs[1]: a context is too long; expected at most 1000000000 tokens");
+  CHECK(fault([](Workload& w) { w.model_tokens.pop_back(); }) ==
+        "outputs: are incomplete; expected one per model and call");
+  CHECK(fault([](Workload& w) { w.features.push_back(1); }) ==
+        "features: are incomplete; expected one per name and call");
   CHECK(fault([](Workload& w) { w.features[0] = std::nanf(""); }) ==
-        "workflows[0]: calls[0]: features: not a finite number");
-  CHECK(fault([](Workload& w) { w.models[1] = "big"; }) == "models[1]: is there twice");
-  CHECK(fault([](Workload& w) { w.models[0] = ""; }) == "models[0]: has no name");
-  CHECK(fault([](Workload& w) { w.models.resize(33, "x"); }) == "models: more than 32");
+        "workflows[0]: calls[0]: features: are invalid; expected finite numbers");
+  CHECK(fault([](Workload& w) { w.models[1] = "big"; }) == "models[1]: is repeated; expected distinct names");
+  CHECK(fault([](Workload& w) { w.models[0] = ""; }) == "models[0]: is empty; expected a name");
+  CHECK(fault([](Workload& w) { w.models.resize(33, "x"); }) == "models: too many; expected at most 32");
   CHECK(fault([](Workload& w) { w.workflows[0].solved_by = 4; }) ==
-        "workflows[0]: solved_by: a model that is not there");
+        "workflows[0]: solved_by: is invalid; expected models of the workload");
   CHECK(fault([](Workload& w) {
           w.tools.push_back({.after_tokens = 1});
           w.calls[1].tools = 1;
-        }) == "workflows[1]: calls[0] (stage \"a\"): tools: where models differ there are none");
+        }) == "workflows[1]: calls[0] (stage \"a\"): tools: are unsupported in a workload with several models");
 }
 
 TEST_CASE("what is written is read back unchanged") {
@@ -258,7 +260,8 @@ TEST_CASE("a merged workload mixes its parts by arrival, and prefixes stay apart
   Workload other = b;
   other.prefix_block_tokens = 16;
   const Part different[] = {{&a}, {&other}};
-  CHECK(std::string(Merge(different).status().message()) == "merge: prefix blocks of 512 and of 16 tokens");
+  CHECK(std::string(Merge(different).status().message()) ==
+        "merge: prefix blocks of 512 and 16 tokens differ; expected the same");
   const Part negative[] = {{&a, seconds(-1)}};
   CHECK_FALSE(Merge(negative).ok());
   const Part late[] = {{&a, kMaxWorkloadTime - seconds(3)}};
@@ -321,46 +324,48 @@ TEST_CASE("a broken promise is found and named") {
   };
   CHECK(Validate(Rich()).ok());
   CHECK(fault([](Workload& w) { w.calls[2].output_tokens = 0; }) ==
-        "workflows[1]: calls[1] (stage \"b\"): output_tokens: 0 is below 1");
+        "workflows[1]: calls[1] (stage \"b\"): output_tokens: 0 is invalid; expected at least 1");
   CHECK(fault([](Workload& w) { w.calls[0].prompt_tokens = -1; }) ==
-        "workflows[0]: calls[0] (stage \"a\"): prompt_tokens: -1 is below 1");
-  CHECK(fault([](Workload& w) { w.calls[0].stage = 99; }) == "workflows[0]: calls[0]: stage: 99 is no name");
+        "workflows[0]: calls[0] (stage \"a\"): prompt_tokens: -1 is invalid; expected at least 1");
+  CHECK(fault([](Workload& w) { w.calls[0].stage = 99; }) ==
+        "workflows[0]: calls[0]: stage: 99 is invalid; expected an index of names");
   CHECK(fault([](Workload& w) { w.calls[0].agent = 99; }) ==
-        "workflows[0]: calls[0] (stage \"a\"): agent: 99 is no name");
+        "workflows[0]: calls[0] (stage \"a\"): agent: 99 is invalid; expected an index of names");
   CHECK(fault([](Workload& w) { w.calls[3].first_predecessor = 99; }) ==
-        "workflows[1]: calls[2] (stage \"b\"): after: out of bounds");
+        "workflows[1]: calls[2] (stage \"b\"): after: is out of range");
   CHECK(fault([](Workload& w) { w.predecessors[0] = 1; }) ==
-        "workflows[1]: calls[1] (stage \"b\"): after: call 1 is not an earlier one");
+        "workflows[1]: calls[1] (stage \"b\"): after: call 1 is invalid; expected an earlier call");
   CHECK(fault([](Workload& w) { std::swap(w.predecessors[1], w.predecessors[2]); }) ==
-        "workflows[1]: calls[2] (stage \"b\"): after: not in rising order");
+        "workflows[1]: calls[2] (stage \"b\"): after: is invalid; expected rising order");
   CHECK(fault([](Workload& w) { w.calls[0].hashes = 99; }) ==
-        "workflows[0]: calls[0] (stage \"a\"): prefix: out of bounds");
-  CHECK(fault([](Workload& w) { w.prefix_block_tokens = 0; }) == "prefix_block_tokens: 0 is out of bounds");
+        "workflows[0]: calls[0] (stage \"a\"): prefix: is out of range");
+  CHECK(fault([](Workload& w) { w.prefix_block_tokens = 0; }) == "prefix_block_tokens: 0 is out of range");
   CHECK(fault([](Workload& w) {
           w.prefix_block_tokens = 17;
         }).find("workflows[0]: calls[0] (stage \"a\"): prefix: 2 blocks of 17") == 0);
   CHECK(fault([](Workload& w) { w.calls[1].tools = 99; }) ==
-        "workflows[1]: calls[0] (stage \"a\"): tools: out of bounds");
+        "workflows[1]: calls[0] (stage \"a\"): tools: is out of range");
   CHECK(fault([](Workload& w) { std::swap(w.tools[0], w.tools[1]); }) ==
-        "workflows[1]: calls[0] (stage \"a\"): tools[1].after: not in rising order");
+        "workflows[1]: calls[0] (stage \"a\"): tools[1].after: is invalid; expected rising order");
   CHECK(fault([](Workload& w) { w.tools[0].returned_tokens = -1; }) ==
-        "workflows[1]: calls[0] (stage \"a\"): tools[0].returned: -1 is negative");
+        "workflows[1]: calls[0] (stage \"a\"): tools[0].returned: -1 is negative; expected at least 0");
   CHECK(fault([](Workload& w) { w.tools[0].duration = Duration(-1); }) ==
-        "workflows[1]: calls[0] (stage \"a\"): tools[0].duration: negative, or too long");
+        "workflows[1]: calls[0] (stage \"a\"): tools[0].duration: is negative or too long");
   CHECK(fault([](Workload& w) { w.tools[1].name = 99; }) ==
-        "workflows[1]: calls[0] (stage \"a\"): tools[1].name: 99 is no name");
-  CHECK(fault([](Workload& w) { w.workflows[0].calls = 0; }) == "workflows[0]: calls: none");
-  CHECK(fault([](Workload& w) { w.workflows[1].calls = 9; }) == "workflows[1]: calls: out of bounds");
-  CHECK(fault([](Workload& w) { w.workflows[1].name = 99; }) == "workflows[1]: class: 99 is no name");
+        "workflows[1]: calls[0] (stage \"a\"): tools[1].name: 99 is invalid; expected an index of names");
+  CHECK(fault([](Workload& w) { w.workflows[0].calls = 0; }) == "workflows[0]: calls: is empty; expected a call");
+  CHECK(fault([](Workload& w) { w.workflows[1].calls = 9; }) == "workflows[1]: calls: is out of range");
+  CHECK(fault([](Workload& w) { w.workflows[1].name = 99; }) ==
+        "workflows[1]: class: 99 is invalid; expected an index of names");
   CHECK(fault([](Workload& w) { w.workflows[1].deadline = Duration(-1); }) ==
-        "workflows[1]: deadline: negative, or too long");
+        "workflows[1]: deadline: is negative or too long");
   CHECK(fault([](Workload& w) { w.workflows[1].arrival = TimePoint(Duration(-1)); }) ==
-        "workflows[1]: arrival: before zero, or too late");
+        "workflows[1]: arrival: is negative or too late");
   CHECK(fault([](Workload& w) { w.workflows[0].arrival += seconds(1); }) ==
-        "workflows[0]: arrival: the first is not at zero");
+        "workflows[0]: arrival: is invalid; expected 0 for the first workflow");
   CHECK(fault([](Workload& w) { w.workflows.push_back(w.workflows[0]); }) ==
-        "workflows[2]: arrival: earlier than the one before");
-  CHECK(fault([](Workload& w) { w.names[0] = "x"; }) == "names[0]: must be the empty name");
+        "workflows[2]: arrival: is invalid; expected rising times");
+  CHECK(fault([](Workload& w) { w.names[0] = "x"; }) == "names[0]: is invalid; expected the empty name");
 }
 
 TEST_CASE("arrivals and deadlines are set workflow by workflow, or not at all") {
@@ -382,8 +387,8 @@ TEST_CASE("arrivals and deadlines are set workflow by workflow, or not at all") 
   const std::vector<TimePoint> far = {TimePoint{}, TimePoint(kMaxWorkloadTime + seconds(1))};
   CHECK(SetArrivals(w, falling).message().find("arrivals[1]: 2 s") == 0);
   CHECK_FALSE(SetArrivals(w, far).ok());
-  CHECK(SetArrivals(w, {}).message() == "arrivals: 0 for 2 workflows");
-  CHECK(SetDeadlines(w, {}, 1).message() == "deadlines: 0 durations for 2 workflows");
+  CHECK(SetArrivals(w, {}).message() == "arrivals: 0 entries; expected 2, one per workflow");
+  CHECK(SetDeadlines(w, {}, 1).message() == "deadlines: 0 durations; expected 2, one per workflow");
   for (const double scale : {-1.0, std::nan(""), std::numeric_limits<double>::infinity()})
     CHECK_FALSE(SetDeadlines(w, alone, scale).ok());
   CHECK(w == before);

@@ -123,9 +123,13 @@ def replay(
     """
     if prefix_cache and not isinstance(prefix_cache, bool):
         raise RequestError("prefix_cache", prefix_cache, "must be True or False")
+    policies = [policy] if callable(policy) else _several(policy)
+    for each in policies:
+        if not isinstance(each, str):
+            raise RequestError("policy", each, "must be the name of a C++ policy; replay supports no Python functions")
     with tempfile.TemporaryDirectory(prefix="takt-") as folder:
         arguments = ["replay", "--workload", _path_of(workload, Path(folder)), "--no-wall"]
-        for each in _several(policy):
+        for each in policies:
             arguments += ["--policy", str(each)]
         for each in _several(estimates):
             arguments += ["--estimates", str(each)]

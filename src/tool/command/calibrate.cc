@@ -24,9 +24,9 @@ struct CalibrateArguments : CalibrationSetup {
 };
 
 constexpr const char* kCalibrateExamples =
-    R"(The log is JSON, one step a line: {"time_s": 0.031, "rows": [[1, 812, 0, 1], [512, 0, 1, 0]]}, where a row is
-[tokens computed, context computed before, prefill, yields a token]; or CSV with totals. docs/howto/fitting_profiles.md tells how
-to obtain one from takt, vLLM or llama.cpp.
+    R"(The log is JSON, one step per line: {"time_s": 0.031, "rows": [[1, 812, 0, 1], [512, 0, 1, 0]]}, where a row is
+[tokens computed, context computed before, prefill, yields a token]; or CSV with totals. docs/howto/fitting_profiles.md explains
+how to obtain one from takt, vLLM or llama.cpp.
 
 Examples
   takt calibrate steps.jsonl --html fit.html
@@ -44,7 +44,8 @@ absl::Status CheckUsage(const CalibrateArguments& arguments) {
   for (const std::string_view part : parts) whole &= !part.empty();
   if (!whole) {
     return absl::InvalidArgumentError(fmt::format(
-        "--id: '{}' is not FAMILY/MODEL/GPU/DTYPE/tpN, such as own/llama-3.1-8b/h100/bf16/tp1", arguments.id));
+        "--id: '{}' is invalid; expected FAMILY/MODEL/GPU/DTYPE/tpN, such as own/llama-3.1-8b/h100/bf16/tp1",
+        arguments.id));
   }
   const NamedPath log{"LOG", arguments.log};
   return CheckPaths(std::span(&log, 1), PathsOf(arguments, kCalibrateReports));
@@ -97,31 +98,30 @@ int RunCalibrate(const CalibrateArguments& arguments) {
 
 void AddCalibrate(CLI::App& tool, Chosen& chosen) {
   const auto [app, to] =
-      AddCommand(tool, chosen, "calibrate", "fit a profile to the log of an engine's steps, and say how good it is",
+      AddCommand(tool, chosen, "calibrate", "fit a profile to the log of an engine's steps and report its error",
                  RunCalibrate, kCalibrateExamples);
   Group log(app, "Log");
-  log.Add("log", to.log, "FILE", "what each step held, and how long it took; plain or gzip; - for standard input")
-      .Required();
-  log.AddFlag("--skip-bad-lines", to.skip_bad_lines, "count lines that cannot be read, and go on");
-  log.AddFlag("--no-plan-time", to.no_plan_time, "leave out what the log says that planning took");
+  log.Add("log", to.log, "FILE", "read each step's rows and duration; plain or gzip; - for standard input").Required();
+  log.AddFlag("--skip-bad-lines", to.skip_bad_lines, "count and skip invalid lines");
+  log.AddFlag("--no-plan-time", to.no_plan_time, "exclude the planning time recorded in the log");
   Group fit(app, "Fit");
-  fit.Add("--form", to.form, "NAME", "auto: the better one; linear; saturating",
+  fit.Add("--form", to.form, "NAME", "fit this form: linear, saturating, or auto for the better of both",
           OneOf({"auto", "linear", "saturating"}));
-  fit.Add("--holdout", to.holdout, "SHARE", "of the steps, on which the forms are compared", Share(0.5));
-  fit.Add("--token-budget", to.token_budget, "N", "warn where the log has no steps of so many prefill tokens",
-          Whole(1));
-  fit.Add("--max-seqs", to.max_seqs, "N", "... of so many decode rows", Whole(1));
-  fit.Add("--max-context", to.max_context, "N", "... of such a context [not checked]", Whole(1, INT64_MAX));
+  fit.Add("--holdout", to.holdout, "SHARE", "hold out this share of the steps to compare the forms", Share(0.5));
+  fit.Add("--token-budget", to.token_budget, "N", "warn if no step of the log has N prefill tokens", Whole(1));
+  fit.Add("--max-seqs", to.max_seqs, "N", "warn if no step of the log has N decode rows", Whole(1));
+  fit.Add("--max-context", to.max_context, "N", "warn if no step of the log has a context of N tokens [not checked]",
+          Whole(1, INT64_MAX));
   Group profile(app, "Profile");
-  profile.Add("--id", to.id, "ID", "its name: FAMILY/MODEL/GPU/DTYPE/tpN");
-  profile.Add("--kv-tokens", to.kv_tokens, "N", "tokens that the KV cache holds", Whole(1, INT64_MAX));
-  profile.Add("--kv-bytes-per-token", to.kv_bytes_per_token, "N", "what swaps and pause policies reckon with",
-              Whole(1, INT64_MAX));
-  profile.Add("--weight-bytes", to.weight_bytes, "N", "of the model", Whole(1, INT64_MAX));
+  profile.Add("--id", to.id, "ID", "name the profile FAMILY/MODEL/GPU/DTYPE/tpN");
+  profile.Add("--kv-tokens", to.kv_tokens, "N", "set the capacity of the KV cache, in tokens", Whole(1, INT64_MAX));
+  profile.Add("--kv-bytes-per-token", to.kv_bytes_per_token, "N",
+              "set the KV bytes per token, for swaps and pause policies", Whole(1, INT64_MAX));
+  profile.Add("--weight-bytes", to.weight_bytes, "N", "set the bytes of the model's weights", Whole(1, INT64_MAX));
   Group output(app, "Output (a file, or - for standard output)");
-  output.Add("--out", to.out, "FILE", "the profile, for --profiles");
-  output.Add("--html", to.html, "FILE", "a page with plots of the errors, which needs nothing else");
-  output.Add("--json", to.json, "FILE", "all figures");
+  output.Add("--out", to.out, "FILE", "write the profile, for --profiles");
+  output.Add("--html", to.html, "FILE", "write a self-contained page with plots of the errors");
+  output.Add("--json", to.json, "FILE", "write all figures");
 }
 
 }  // namespace takt::tool

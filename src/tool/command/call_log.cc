@@ -22,7 +22,7 @@ constexpr std::size_t kMessages = 5;
 constexpr std::int64_t kMaxBytes = std::int64_t{4} << 30;
 constexpr std::int64_t kMaxTokens = kMaxContextTokens / 2;
 
-// The first must be there where outputs are needed.
+// The first column is required if outputs are required.
 enum Column : std::size_t {
   kOutput,
   kPrompt,
@@ -44,11 +44,11 @@ constexpr std::array<std::string_view, kColumns> kNames = {
     "calls_before",  "tokens_before", "solved",        "workflow",    "model",
     "kind",          "stage",         "text"};
 
-// A line, before its texts are kept. Below zero: not told.
+// A line before its texts are stored. Numbers below 0: unknown.
 struct Line {
   std::array<std::int64_t, kSolved + 1> numbers;
   std::array<std::string, kColumns> texts = {};
-  bool known = false;  // any of it is there
+  bool known = false;  // the line has at least one known column
 
   Line() { numbers.fill(-1); }
 };
@@ -125,7 +125,7 @@ class Reader {
     if (csv && more.ok()) {
       if (absl::Status s = csv_.emplace(options_.outputs).Header(lines_.line()); !s.ok()) {
         return absl::InvalidArgumentError(
-            fmt::format("{}: {}; a log of calls is JSON, one object a line, or CSV with a header, of: {}", Place(),
+            fmt::format("{}: {}; expected JSON, one object per line, or CSV with a header; known columns: {}", Place(),
                         std::string(s.message()), fmt::join(kNames, ", ")));
       }
       more = lines_.Next();
@@ -142,15 +142,15 @@ class Reader {
       ++report_.bad_lines;
       if (report_.bad_line_messages.size() < kMessages) report_.bad_line_messages.emplace_back(fault.message());
     }
-    if (!more.ok()) return AtPlace(fmt::format("{}: after line {}", name_, lines_.number()), more.status());
+    if (!more.ok()) return AtPlace(PlaceAfter(name_, lines_.number()), more.status());
     if (log_.calls.empty()) {
       return absl::InvalidArgumentError(report_.bad_lines > 0
-                                            ? fmt::format("{} (and no line is good)", report_.bad_line_messages[0])
+                                            ? fmt::format("{} (and no line is valid)", report_.bad_line_messages[0])
                                             : name_ + ": holds no calls");
     }
     if (!known_) {
       return absl::InvalidArgumentError(
-          fmt::format("{}: tells nothing of its calls; known are {}", name_, fmt::join(kNames, ", ")));
+          fmt::format("{}: has no known column; known columns: {}", name_, fmt::join(kNames, ", ")));
     }
     return std::move(log_);
   }
@@ -191,7 +191,7 @@ class Reader {
 
   struct Before {
     std::int32_t calls = 0;
-    std::int64_t tokens = 0;  // below zero: a line did not tell
+    std::int64_t tokens = 0;  // tokens of the workflow's lines so far; below 0: a line lacked output_tokens
   };
 
   LineReader lines_;
@@ -200,7 +200,7 @@ class Reader {
   CallLogReport& report_;
   std::optional<CsvLines> csv_;
   std::map<std::string_view, Before> before_;
-  bool known_ = false;  // any line has any column
+  bool known_ = false;  // a line has a known column
   CallLog log_;
 };
 

@@ -15,7 +15,7 @@
 namespace takt::tool {
 namespace {
 
-std::string_view g_name = "takt";  // the program's
+std::string_view g_name = "takt";  // name of the program
 
 }  // namespace
 
@@ -29,7 +29,7 @@ CLI::App& AddCommand(CLI::App& tool, Chosen& chosen, const char* name, const cha
 
 int RunProgram(const Program& program, int argc, const char* const* argv) {
   g_name = program.name;
-  RegisterRivals().IgnoreError();  // a name that the host has taken stays the host's
+  RegisterRivals().IgnoreError();  // if the host has registered a name already, its policy stays
   CLI::App tool(program.help, program.name);
   tool.formatter(HelpFormat());
   tool.set_version_flag("--version", fmt::format("{} " TAKT_VERSION, program.name));

@@ -1,5 +1,4 @@
-// The parts that programs made of commands share. A command prints its error on standard error and returns the exit
-// code.
+// Parts that programs made of commands share. A command prints its error on standard error and returns the exit code.
 #ifndef TAKT_SRC_TOOL_COMMAND_COMMANDS_H_
 #define TAKT_SRC_TOOL_COMMAND_COMMANDS_H_
 
@@ -14,10 +13,10 @@
 
 namespace takt::tool {
 
-// The work of the command that was given; it returns the exit code.
+// Runs the chosen command and returns the exit code.
 using Chosen = std::function<int()>;
 
-// A program made of commands. A command is a file of its own, with its arguments, its options and its work.
+// A program made of commands. Each command has a file of its own with its arguments, options and work.
 struct Program {
   const char* name;
   const char* help;
@@ -29,7 +28,7 @@ int RunProgram(const Program& program, int argc, const char* const* argv);
 CLI::App& AddCommand(CLI::App& tool, Chosen& chosen, const char* name, const char* text, const char* footer,
                      Chosen run);
 
-// A command, and the arguments that its options are written to and that it is run with.
+// A command and its arguments. The options are written to the arguments, and the command runs with them.
 template <class Arguments>
 std::pair<CLI::App&, Arguments&> AddCommand(CLI::App& tool, Chosen& chosen, const char* name, const char* text,
                                             int (*run)(const Arguments&), const char* footer = "") {
@@ -37,10 +36,10 @@ std::pair<CLI::App&, Arguments&> AddCommand(CLI::App& tool, Chosen& chosen, cons
   return {AddCommand(tool, chosen, name, text, footer, [to, run] { return run(*to); }), *to};
 }
 
-// Prints the error on standard error, after the names of the program and the command; returns `exit_code`.
+// Prints the error on standard error, after the names of the program and the command. Returns `exit_code`.
 int Complain(std::string_view command, const absl::Status& status, int exit_code);
 
-// Writes to standard output; the exit code says whether it could.
+// Writes to standard output. Returns a failure code if that fails.
 int Print(std::string_view command, std::string_view text);
 
 }  // namespace takt::tool

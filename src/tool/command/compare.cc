@@ -1,4 +1,4 @@
-// takt compare: runs that were measured against runs that were predicted, or against themselves on another day.
+// takt compare: compares measured runs with predicted runs, or with measurements of another day.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -23,9 +23,9 @@ struct Latency {
   double mean = 0, p95 = 0;  // [s]
 };
 
-// One run of a report of takt replay, or of a host that writes the same.
+// One run of a report by takt replay, or by a host that writes the same format.
 struct ReportedRun {
-  std::string place;     // file and run, for messages
+  std::string place;  // file and run, for messages
   std::string workload;  // its source
   std::string policy;
   double rate_scale = 1;
@@ -37,7 +37,7 @@ struct ReportedRun {
   }
 };
 
-// The first fault is kept.
+// Reads runs from reports. Keeps the first fault.
 class ReportReader {
  public:
   explicit ReportReader(absl::Status& fault) : fault_(fault) {}
@@ -47,7 +47,7 @@ class ReportReader {
     if (!text.ok()) return fault_.Update(text.status());
     const Json json = Json::parse(*text, nullptr, false);
     if (!json.is_object() || !json.contains("runs") || !json["runs"].is_array() || !json.contains("workload")) {
-      return fault_.Update(absl::InvalidArgumentError(path + ": is no report of takt replay --json"));
+      return fault_.Update(absl::InvalidArgumentError(path + ": is invalid; expected a report by takt replay --json"));
     }
     Members workload(json["workload"], path + ": workload", fault_);
     const std::string source(workload.Text("source"));
@@ -86,7 +86,7 @@ class ReportReader {
 
   double Number(Members& members, const Json& json, const char* key) {
     if (!json.is_object() || !json.contains(key) || !json[key].is_number()) {
-      return members.Fault(key, "is not a number"), 0.0;
+      return members.Fault(key, "is invalid; expected a number"), 0.0;
     }
     return json[key].get<double>();
   }
@@ -106,8 +106,8 @@ absl::StatusOr<std::vector<Pair>> ReadPairs(const CompareArguments& arguments) {
   for (const std::string& path : arguments.predicted) reader.Read(path, predicted);
   if (!fault.ok()) return fault;
   if (measured.size() != predicted.size() || measured.empty()) {
-    return absl::InvalidArgumentError(
-        fmt::format("{} measured, but {} predicted", Counted(std::ssize(measured), "run"), predicted.size()));
+    return absl::InvalidArgumentError(fmt::format("{} measured, but {} predicted; expected equal numbers",
+                                                  Counted(std::ssize(measured), "run"), predicted.size()));
   }
   std::vector<Pair> pairs;
   for (std::size_t i = 0; i < measured.size(); ++i) {
@@ -117,7 +117,7 @@ absl::StatusOr<std::vector<Pair>> ReadPairs(const CompareArguments& arguments) {
         return fmt::format("{} ({} under {} at rate {})", r.place, Counted(r.requests, "request"), r.policy,
                            r.rate_scale);
       };
-      return absl::InvalidArgumentError(fmt::format("{} does not stand against its like, but {}", shown(m), shown(p)));
+      return absl::InvalidArgumentError(fmt::format("{} is paired with a different run: {}", shown(m), shown(p)));
     }
     pairs.push_back({m, p});
   }
@@ -128,7 +128,7 @@ double Off(double measured, double predicted) {
   return measured > 0 ? 100 * (predicted / measured - 1) : Table::kNoNumber;
 }
 
-// Runs of one load, which policies are ranked within.
+// Runs of one load. Policies are ranked within a section.
 using Section = std::vector<Pair>;
 
 std::vector<Section> Sections(const std::vector<Pair>& pairs) {
@@ -170,10 +170,10 @@ Table ErrorsOf(const std::vector<Section>& sections) {
   return table;
 }
 
-// What a load's policies are ranked by.
+// Returns the latency that policies of a load are ranked by.
 double LatencyOf(const ReportedRun& run, bool multi_stage) { return multi_stage ? run.workflow.mean : run.e2e.mean; }
 
-// Pairs of policies that the prediction orders the other way; those that are `tie` % apart or less do not count.
+// Lists pairs of policies that the prediction ranks in the wrong order. Pairs at most `tie` % apart do not count.
 std::string Ranking(Section section, double tie) {
   const bool multi_stage = MultiStage(section.front());
   std::ranges::stable_sort(section, {}, [&](const Pair& p) { return LatencyOf(p.measured, multi_stage); });
@@ -192,7 +192,7 @@ std::string Ranking(Section section, double tie) {
       const double predicted =
           Off(LatencyOf(section[i].predicted, multi_stage), LatencyOf(section[j].predicted, multi_stage));
       if (apart <= tie || predicted > 0) continue;
-      wrong += fmt::format("{}{} after {}, measured {:.1f} % apart", wrong.empty() ? "; predicted " : ", ",
+      wrong += fmt::format("{}{} after {}, but measured before it by {:.1f} %", wrong.empty() ? "; predicted " : ", ",
                            section[i].measured.policy, section[j].measured.policy, apart);
     }
   }
@@ -214,11 +214,11 @@ std::string Text(const std::vector<Pair>& pairs, double tie) {
           fmt::format("{}: {} completed, but {} predicted\n", m.place, Counted(m.completed, "request"), p.completed);
     }
   }
-  text += fmt::format("\nRequest latency is off by at most {:.1f} % in its mean and {:.1f} % at p95.\n", mean, p95);
+  text += fmt::format("\nLargest error of request latency: {:.1f} % in the mean, {:.1f} % at p95.\n", mean, p95);
   bool ranked = false;
   for (const Section& section : sections) {
     if (section.size() < 2) continue;
-    if (!ranked) text += fmt::format("Order of the policies, those within {} % taken as equal:\n", tie);
+    if (!ranked) text += fmt::format("Ranking of the policies (equal if within {} %):\n", tie);
     ranked = true;
     text += Ranking(section, tie);
   }
@@ -239,16 +239,16 @@ int RunCompare(const CompareArguments& arguments) {
 
 void AddCompare(CLI::App& tool, Chosen& chosen) {
   const auto [app, to] = AddCommand(
-      tool, chosen, "compare", "say how far reports of the same runs are apart: an engine's and the simulator's",
-      RunCompare,
-      "Reports are those of --json, of takt replay or of a host such as tiny_engine. Runs stand against each other in "
+      tool, chosen, "compare", "compare reports of the same runs: an engine's and the simulator's", RunCompare,
+      "Reports come from takt replay --json, or from a host such as tiny_engine. Runs are paired in "
       "the\n"
-      "order of the files; policies are ranked among runs of the same workload and rate.\n\nExample\n"
+      "order of the files. Policies are ranked among runs of the same workload and rate.\n\nExample\n"
       "  takt compare --measured engine.json --predicted simulator.json");
   Group options(app, "Options");
-  options.Add("--measured", to.measured, "FILE", "one or several").Required();
-  options.Add("--predicted", to.predicted, "FILE", "as many runs, in the same order").Required();
-  options.Add("--tie", to.tie, "PCT", "policies that are so close count as equal", Share(100));
+  options.Add("--measured", to.measured, "FILE", "read measured reports; several if needed").Required();
+  options.Add("--predicted", to.predicted, "FILE", "read predicted reports with the same runs, in the same order")
+      .Required();
+  options.Add("--tie", to.tie, "PCT", "treat policies at most PCT % apart as equal", Share(100));
 }
 
 }  // namespace takt::tool

@@ -32,11 +32,11 @@ int RunGenerate(const GenerateArguments& arguments) {
 }  // namespace
 
 void AddGenerate(CLI::App& tool, Chosen& chosen) {
-  const auto [app, to] = AddCommand(tool, chosen, "generate", "make a workload of random arrivals and lengths",
+  const auto [app, to] = AddCommand(tool, chosen, "generate", "generate a workload with random arrivals and lengths",
                                     RunGenerate, kGenerateExamples);
   Group options(app, "Options");
-  options.Add("spec", to.spec, "SPEC", "gen:NAME,key=value,...").Required();
-  options.Add("--output", to.output, "FILE", "a file (.gz packs it), or - for standard output");
+  options.Add("spec", to.spec, "SPEC", "use this generator: gen:NAME,key=value,...").Required();
+  options.Add("--output", to.output, "FILE", "write to FILE (compressed if it ends in .gz), or - for standard output");
 }
 
 }  // namespace takt::tool

@@ -1,4 +1,4 @@
-// Members of JSON objects that people write.
+// Reads members of hand-written JSON objects.
 #ifndef TAKT_SRC_TOOL_COMMAND_JSON_OBJECT_H_
 #define TAKT_SRC_TOOL_COMMAND_JSON_OBJECT_H_
 
@@ -16,7 +16,7 @@
 
 namespace takt::tool {
 
-// Reads members of one JSON object, and keeps the first fault, which names where the object stands.
+// Reads members of one JSON object. Keeps the first fault, which names the object's place.
 class JsonObject {
  public:
   JsonObject(const nlohmann::json& object, std::string where) : object_(object), where_(std::move(where)) {}
@@ -25,7 +25,7 @@ class JsonObject {
 
   std::string Text(const char* key) {
     seen_.insert(key);
-    if (!Has(key) || !object_[key].is_string()) return Fault(key, "must be a text"), "";
+    if (!Has(key) || !object_[key].is_string()) return Fault(key, "is invalid; expected a string"), "";
     return object_[key].get<std::string>();
   }
 
@@ -34,21 +34,21 @@ class JsonObject {
   bool FlagOr(const char* key, bool otherwise) {
     seen_.insert(key);
     if (!Has(key)) return otherwise;
-    if (!object_[key].is_boolean()) return Fault(key, "must be true or false"), otherwise;
+    if (!object_[key].is_boolean()) return Fault(key, "is invalid; expected true or false"), otherwise;
     return object_[key].get<bool>();
   }
 
-  // Null where it is missing or no list.
+  // Returns null if the member is missing or is not a list.
   const nlohmann::json* List(const char* key) {
     seen_.insert(key);
     if (Has(key) && object_[key].is_array()) return &object_[key];
-    Fault(key, "must be a list");
+    Fault(key, "is invalid; expected a list");
     return nullptr;
   }
 
   double Number(const char* key, const nlohmann::json& value) {
-    // What JSON cannot say, Python's writer says so.
-    if (!value.is_number()) Fault(key, "must be a number");
+    // JSON has no NaN or infinity, but Python's writer emits them.
+    if (!value.is_number()) Fault(key, "is invalid; expected a number");
     return value.is_number() ? value.get<double>() : 0;
   }
 
@@ -56,7 +56,7 @@ class JsonObject {
     const bool whole = value.is_number_integer() && value >= least && value <= std::numeric_limits<std::int32_t>::max();
     if (!whole) {
       const std::string shown = value.is_structured() ? value.type_name() : value.dump();  // of any depth
-      Fault(key, fmt::format("{} must be a whole number from {}", shown, least));
+      Fault(key, fmt::format("{} is invalid; expected a whole number of at least {}", shown, least));
     }
     return whole ? value.get<std::int32_t>() : 1;
   }
@@ -75,7 +75,7 @@ class JsonObject {
     seen_.insert(key);
     if (!Has(key)) return otherwise;
     std::vector<std::int32_t> counts;
-    if (!object_[key].is_array()) return Fault(key, "must be a list of whole numbers"), counts;
+    if (!object_[key].is_array()) return Fault(key, "is invalid; expected a list of whole numbers"), counts;
     for (const nlohmann::json& value : object_[key]) counts.push_back(Count(key, value));
     return counts;
   }
@@ -83,14 +83,14 @@ class JsonObject {
   std::vector<double> Numbers(const char* key) {
     seen_.insert(key);
     std::vector<double> numbers;
-    if (!Has(key) || !object_[key].is_array()) return Fault(key, "must be a list of numbers"), numbers;
+    if (!Has(key) || !object_[key].is_array()) return Fault(key, "is invalid; expected a list of numbers"), numbers;
     for (const nlohmann::json& value : object_[key]) numbers.push_back(Number(key, value));
     return numbers;
   }
 
   void NothingElse() {
     for (const auto& [key, value] : object_.items()) {
-      if (!seen_.contains(key)) Fault(key.c_str(), "is not known");
+      if (!seen_.contains(key)) Fault(key.c_str(), "is unknown");
     }
   }
 

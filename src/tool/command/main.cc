@@ -15,7 +15,7 @@
 
 namespace takt::tool {
 
-// In the order of the help.
+// Commands, in the order of the help.
 #define TAKT_COMMANDS(X) \
   X(Replay)              \
   X(Calibrate)           \
@@ -34,26 +34,26 @@ TAKT_COMMANDS(TAKT_DECLARE_COMMAND)
 namespace {
 
 constexpr const char* kToolHelp =
-    R"(takt decides what an LLM serving engine runs next. This tool replays a workload through virtual engines under
-several scheduling policies, and shows which of them serves its users better.)";
+    R"(takt schedules requests in LLM serving engines. This tool replays a workload through virtual engines under
+several policies and compares the latency and throughput of each.)";
 
-constexpr const char* kToolExamples = R"(Begin with
-  takt replay                              the bundled workload under four policies
-  takt replay --html report.html           the same, with plots
-  takt policies                            which policies there are
-  takt replay --help                       all that can be varied)";
+constexpr const char* kToolExamples = R"(Start here
+  takt replay                              replay the bundled workload under four policies
+  takt replay --html report.html           also write a page with plots
+  takt policies                            list the policies
+  takt replay --help                       list all options)";
 
-// Commands of takt-plan, a program of its own: it links solvers, and takes as long to build as takt.
+// Commands of takt-plan. It is a separate program because it links solvers and takes as long to build as takt.
 struct PlanCommand {
   const char *name, *text;
 };
 constexpr std::array kPlanCommands = {
-    PlanCommand{"plan", "lay out models on GPUs for the least latency at a quality (runs takt-plan)"},
+    PlanCommand{"plan", "place models on GPUs for the lowest latency at a given quality (runs takt-plan)"},
     PlanCommand{"tune", "choose the alpha of workload_balance by simulation (runs takt-plan)"},
-    PlanCommand{"cluster", "solve a cluster's plan as an integer program (runs takt-plan)"}};
+    PlanCommand{"cluster", "plan a cluster by solving an integer program (runs takt-plan)"}};
 
-// Replaces this process by takt-plan: the one in the folder of this program, else the first on PATH. Returns only if
-// there is none.
+// Replaces this process with takt-plan: the one in this program's folder, otherwise the first on PATH. Returns only if
+// neither exists.
 int RunPlan(const char* command, int argc, const char* const* argv) {
   std::error_code none;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", none);
@@ -65,7 +65,7 @@ int RunPlan(const char* command, int argc, const char* const* argv) {
   execvp("takt-plan", arguments.data());
   return Complain(
       command,
-      absl::NotFoundError("needs the program takt-plan, which is neither in the folder of takt nor on PATH. Build "
+      absl::NotFoundError("takt-plan is missing; expected it in takt's folder or on PATH. Build "
                           "both in one folder with\n"
                           "  cmake --preset release && cmake --build --preset release --target takt_cli takt_plan"),
       kFailed);

@@ -35,7 +35,7 @@ Check KnownFormat() {
   });
 }
 
-// Names and values to the left, what they are to the right, in lines that fit.
+// Prints names and values on the left and descriptions on the right, wrapped to the width.
 class Format : public CLI::Formatter {
  public:
   Format() { column_width(kLeft); }
@@ -72,7 +72,7 @@ class Format : public CLI::Formatter {
   }
 };
 
-// What is nearest to a word that nobody knows, where anything is near.
+// Returns the known name nearest to an unknown word, or an empty string if no name is near.
 std::string Nearest(std::string_view word, const std::vector<std::string>& known) {
   const auto distance = [](std::string_view a, std::string_view b) {
     std::vector<std::size_t> row(b.size() + 1);
@@ -100,7 +100,8 @@ std::string Nearest(std::string_view word, const std::vector<std::string>& known
 Check Positive() {
   return Rule([](std::string& text) -> std::string {
     double number = 0;
-    return ParseNumber(text, number) && number > 0 ? "" : fmt::format("'{}' is not a positive number", text);
+    return ParseNumber(text, number) && number > 0 ? ""
+                                                   : fmt::format("'{}' is invalid; expected a positive number", text);
   });
 }
 
@@ -108,7 +109,7 @@ Check Share(double most) {
   return Rule([most](std::string& text) -> std::string {
     double number = 0;
     const bool fine = ParseNumber(text, number) && number >= 0 && number <= most;
-    return fine ? "" : fmt::format("'{}' is not a number from 0 to {}", text, most);
+    return fine ? "" : fmt::format("'{}' is invalid; expected a number from 0 to {}", text, most);
   });
 }
 
@@ -121,7 +122,7 @@ Check Whole(std::int64_t least, std::int64_t most) {
     const bool bounded = most < INT64_MAX || error == std::errc::result_out_of_range;
     const std::string range =
         bounded ? fmt::format("from {} to {}", least, most) : fmt::format("of at least {}", least);
-    return fmt::format("'{}' is not a whole number {}", text, range);
+    return fmt::format("'{}' is invalid; expected a whole number {}", text, range);
   });
 }
 
@@ -166,41 +167,43 @@ Flag Group::AddFlag(const char* names, bool& to, const char* text) const {
 std::shared_ptr<CLI::FormatterBase> HelpFormat() { return std::make_shared<Format>(); }
 
 void AddWorkloadSource(Group group, WorkloadSource& to) {
-  group.Add(
-      "--format", to.format, "NAME",
-      fmt::format("of the file: {}; auto looks at its first line", fmt::join(NamesOf(WorkloadFormat{}), ", ")).c_str(),
-      KnownFormat());
+  group.Add("--format", to.format, "NAME",
+            fmt::format("read the file in this format: {}; auto decides by the first line",
+                        fmt::join(NamesOf(WorkloadFormat{}), ", "))
+                .c_str(),
+            KnownFormat());
   group.Add(
       "--columns", to.columns, "KEY=COLUMN,...",
-      "reads any CSV file with a header, or JSON lines: which column is the prompt, output, arrival, workflow, "
+      "read any CSV file with a header, or JSON lines; map the keys prompt, output, arrival, workflow, "
       "tenant, class, agent, stage; such as arrival=ts:ms,prompt=in,output=out,tenant=user (units: s, ms, us, ns, "
       "or time for dates)");
   group.Add("--length-scale", to.length_scale, "X",
-            "all lengths times X: for an engine that is smaller than the one that the trace is of", Positive());
+            "multiply all lengths by X, for an engine smaller than the traced one", Positive());
   group.Add("--max-session-tokens", to.max_session_tokens, "N",
-            "of a file of sessions: leave out those with a prompt of more than N tokens", Whole(1, INT64_MAX));
-  group.AddFlag("--skip-bad-lines", to.skip_bad_lines, "count lines that cannot be read, and go on");
-  group.Add("--limit", to.limit, "N", "only the first N workflows (in most traces a workflow is one request)",
+            "exclude sessions with a prompt of more than N tokens, in a file of sessions", Whole(1, INT64_MAX));
+  group.AddFlag("--skip-bad-lines", to.skip_bad_lines, "count and skip invalid lines");
+  group.Add("--limit", to.limit, "N", "read only the first N workflows (in most traces a workflow is one request)",
             Whole(1, INT64_MAX));
   group.Add("--draw", to.draw, "N",
-            "N workflows drawn from them at random, with replacement, and Poisson arrivals, 1 per second",
-            Whole(1, 50'000'000));
+            "draw N workflows at random with replacement, with Poisson arrivals at 1 per second", Whole(1, 50'000'000));
   group.Add("--seed", to.seed, "N",
-            "of all that is drawn at random: the errors of estimates, workflows, and arrivals where a file has none",
+            "seed all random draws: errors of estimates, workflows, and arrivals if a file has none",
             Whole(0, INT64_MAX));
 }
 
 void AddReports(Group group, ReportFiles& to, ReplaySetup& setup) {
-  group.Add("--json", to.json, "FILE", "all figures");
-  group.Add("--csv", to.csv, "FILE", "a line per request and run");
-  group.Add("--csv-summary", to.csv_summary, "FILE", "a line per run");
-  group.Add("--html", to.html, "FILE", "a page with plots, which needs nothing else");
-  group.Add("--perfetto", to.perfetto, "FILE", "the schedule itself, to be looked at in ui.perfetto.dev");
-  group.Add("--perfetto-limit", to.perfetto_limit, "N", "only the first N requests of it", Whole(1, INT64_MAX));
-  group.Add("--slo-ttft", setup.slo_ttft, "S", "served well is: the first token within S seconds ...", Positive());
-  group.Add("--slo-tpot", setup.slo_tpot, "S", "... and then S seconds per token on average", Positive());
-  group.AddFlag("--no-wall", to.no_wall, "leave out how long it all took, so that equal runs give equal files");
-  group.AddFlag("-q,--quiet", to.quiet, "no table, no progress bar");
+  group.Add("--json", to.json, "FILE", "write all figures");
+  group.Add("--csv", to.csv, "FILE", "write a line per request and run");
+  group.Add("--csv-summary", to.csv_summary, "FILE", "write a line per run");
+  group.Add("--html", to.html, "FILE", "write a self-contained page with plots");
+  group.Add("--perfetto", to.perfetto, "FILE", "write the schedule, for ui.perfetto.dev");
+  group.Add("--perfetto-limit", to.perfetto_limit, "N", "limit --perfetto to the first N requests",
+            Whole(1, INT64_MAX));
+  group.Add("--slo-ttft", setup.slo_ttft, "S", "set the SLO for the time to first token, in seconds", Positive());
+  group.Add("--slo-tpot", setup.slo_tpot, "S", "set the SLO for the mean time per output token, in seconds",
+            Positive());
+  group.AddFlag("--no-wall", to.no_wall, "omit wall-clock times, so that equal runs write equal files");
+  group.AddFlag("-q,--quiet", to.quiet, "print no table and no progress bar");
 }
 
 int ReportUsage(const CLI::App& tool, const CLI::ParseError& error) {
@@ -216,12 +219,12 @@ int ReportUsage(const CLI::App& tool, const CLI::ParseError& error) {
       for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
     }
     const std::string word = extras.front().substr(0, extras.front().find('='));
-    message = fmt::format("there is no '{}'", word);
+    message = fmt::format("'{}' is unknown", word);
     if (const std::string near = Nearest(word, known); !near.empty())
       message += fmt::format("; did you mean {}?", near);
   }
   const std::string command = commands.empty() ? "" : " " + app.get_name();
-  Note(fmt::format("{0}{1}: {2}\n'{0}{1} --help' says what there is.", tool.get_name(), command, message));
+  Note(fmt::format("{0}{1}: {2}\n'{0}{1} --help' lists the options.", tool.get_name(), command, message));
   return kUsage;
 }
 

@@ -1,4 +1,4 @@
-// What the command lines of takt's tools have in common: how options are checked, shown and complained about.
+// Shared parts of the tools' command lines: checks, help texts and usage errors of options.
 #ifndef TAKT_SRC_TOOL_COMMAND_OPTIONS_H_
 #define TAKT_SRC_TOOL_COMMAND_OPTIONS_H_
 
@@ -23,37 +23,38 @@ class Validator;
 
 namespace takt::tool {
 
-// What a value must be.
+// A check of an option's value.
 using Check = std::shared_ptr<const CLI::Validator>;
 Check Positive();
-Check Share(double most);  // a number from 0 to that
+Check Share(double most);  // a number from 0 to `most`
 Check Whole(std::int64_t least, std::int64_t most = INT32_MAX);
 Check OneOf(std::vector<std::string> names);
 
-// Names and values to the left, what they are to the right, in lines that fit.
+// Returns a formatter with names and values on the left and wrapped descriptions on the right.
 std::shared_ptr<CLI::FormatterBase> HelpFormat();
 
-// An option that was added.
+// An option after it was added.
 class Flag {
  public:
   explicit Flag(CLI::Option* option) : option_(option) {}
 
   Flag Required() const;
-  Flag Listed() const;  // several values, with commas between them
+  Flag Listed() const;  // takes several values, separated by commas
   Flag Must(const Check& check) const;
   Flag Excludes(std::initializer_list<Flag> others) const;
-  Flag Each(std::function<void()> given) const;  // called for each value that is given
+  Flag Each(std::function<void()> given) const;  // calls `given` for each value
 
  private:
   CLI::Option* option_;
 };
 
-// Options that stand together in the help.
+// A group of options in the help.
 class Group {
  public:
   Group(CLI::App& app, std::string name) : app_(app), name_(std::move(name)) {}
 
-  // What `to` is before shows as the default, where it is anything. Of the types that options.cc lists.
+  // Adds an option that writes to `to`. A non-empty value of `to` is shown as the default. options.cc lists the
+  // supported types.
   template <class T>
   Flag Add(const char* names, T& to, const char* type, const char* text, const Check& check = nullptr) const;
   Flag AddFlag(const char* names, bool& to, const char* text) const;
@@ -63,13 +64,13 @@ class Group {
   std::string name_;
 };
 
-// How a workload is read.
+// Adds the options that select and read a workload.
 void AddWorkloadSource(Group group, WorkloadSource& to);
 
-// The files that a comparison can be written to.
+// Adds the options for the report files of a comparison.
 void AddReports(Group group, ReportFiles& to, ReplaySetup& setup);
 
-// Prints what is wrong with a tool's command line; returns the exit code.
+// Prints the error of a command line. Returns the exit code.
 int ReportUsage(const CLI::App& tool, const CLI::ParseError& error);
 
 }  // namespace takt::tool

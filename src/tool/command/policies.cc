@@ -21,7 +21,7 @@ std::size_t LongestName(const auto& infos) {
 }
 
 int RunPolicies(const PoliciesArguments&) {
-  std::string text = "Which request first? (takt replay --policy NAME)\n\n";
+  std::string text = "Ranking of requests (takt replay --policy NAME)\n\n";
   const std::vector<PolicyInfo> policies = PolicyInfos();
   std::size_t column = LongestName(policies);
   for (const PolicyInfo& policy : policies) column = std::max(column, 2 + LongestName(policy.options));
@@ -33,9 +33,9 @@ int RunPolicies(const PoliciesArguments&) {
     }
   }
   text +=
-      "\nOptions go with the name: --policy 'aged(stjf,threshold=50)'.\n"
-      "aged(POLICY) is any of the others, but a request passed over for too long comes first.\n"
-      "\nWhich instance? (takt replay --instances N --placement NAME)\n\n";
+      "\nGive options with the name: --policy 'aged(stjf,threshold=50)'.\n"
+      "aged(POLICY) wraps another policy and puts requests first that were passed over for too long.\n"
+      "\nPlacement on instances (takt replay --instances N --placement NAME)\n\n";
   const std::vector<PlacementInfo> placements = PlacementInfos();
   for (const PlacementInfo& placement : placements) {
     text += fmt::format("  {:<{}} {}\n", placement.name, LongestName(placements), placement.summary);
@@ -43,9 +43,9 @@ int RunPolicies(const PoliciesArguments&) {
   const auto list = [&text](const auto& infos) {
     for (const auto& info : infos) text += fmt::format("  {:<{}} {}\n", info.name, LongestName(infos), info.summary);
   };
-  text += "\nWhat goes first of KV that workflows have left behind? (takt replay --retention NAME)\n\n";
+  text += "\nEviction of KV that ended turns keep (takt replay --retention NAME)\n\n";
   list(RetentionInfos());
-  text += "\nWhich requests may take KV that is held for others? (takt replay --gate NAME)\n\n";
+  text += "\nAdmission of requests that need KV held for others (takt replay --gate NAME)\n\n";
   list(GateInfos());
   return Print("policies", text);
 }
@@ -53,7 +53,7 @@ int RunPolicies(const PoliciesArguments&) {
 }  // namespace
 
 void AddPolicies(CLI::App& tool, Chosen& chosen) {
-  AddCommand(tool, chosen, "policies", "list the policies: what each does, and its options", RunPolicies);
+  AddCommand(tool, chosen, "policies", "list the policies with their effects and options", RunPolicies);
 }
 
 }  // namespace takt::tool

@@ -98,7 +98,7 @@ int RunPredict(const PredictArguments& arguments) {
   }
   const absl::Status written = out->Close();
   if (unknown > 0) {
-    Note(fmt::format("{}: {} of {} calls are of models that {} does not know", InputName(arguments.log), unknown,
+    Note(fmt::format("{}: {} of {} calls name a model that {} does not contain", InputName(arguments.log), unknown,
                      log->calls.size(), InputName(arguments.model)));
   }
   return written.ok() ? kDone : Complain(kPredict, written, kFailed);
@@ -108,18 +108,18 @@ int RunPredict(const PredictArguments& arguments) {
 
 void AddPredict(CLI::App& tool, Chosen& chosen) {
   const auto [predict, asked] = AddCommand(
-      tool, chosen, "predict",
-      "tell what a model of 'takt train' knows of calls: tokens that their workflows have left", RunPredict,
-      "The log is as for takt train; output_tokens need not be there. A line per call: mean and quantiles of the "
+      tool, chosen, "predict", "predict the remaining tokens of calls' workflows, with a model by 'takt train'",
+      RunPredict,
+      "The log has the format of takt train; output_tokens is optional. Each line holds the mean and quantiles of the "
       "tokens\n"
-      "that it and all after it in its workflow will generate; empty where the model is unknown.\n\n"
+      "that a call and all later calls of its workflow will generate. They are empty if the model is unknown.\n\n"
       "Exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted.");
   Group files(predict, "Options");
-  files.Add("model", asked.model, "MODEL", "what takt train --out wrote, or - for standard input").Required();
-  files.Add("log", asked.log, "FILE", "calls: lines of JSON, or CSV; plain or gzip; - for standard input").Required();
-  files.AddFlag("--skip-bad-lines", asked.skip_bad_lines, "count lines that cannot be read, and go on");
-  files.Add("--output", asked.output, "FILE", "a file, or - for standard output");
-  files.Add("--format", asked.format, "NAME", "csv, jsonl", OneOf({"csv", "jsonl"}));
+  files.Add("model", asked.model, "MODEL", "read the output of takt train --out, or - for standard input").Required();
+  files.Add("log", asked.log, "FILE", "read calls: JSON lines or CSV, plain or gzip; - for standard input").Required();
+  files.AddFlag("--skip-bad-lines", asked.skip_bad_lines, "count and skip invalid lines");
+  files.Add("--output", asked.output, "FILE", "write to FILE, or - for standard output");
+  files.Add("--format", asked.format, "NAME", "write csv or jsonl", OneOf({"csv", "jsonl"}));
 }
 
 }  // namespace takt::tool

@@ -19,8 +19,8 @@ struct ProfilesArguments {
   bool derived = false;
 };
 
-// Time per output token of one profile over that of another, less one: means over steps of 4 to 64 sequences that
-// decode at two lengths of context, in %.
+// Relative difference in time per output token between two profiles, in %. Means cover steps of 4 to 64 decoding
+// sequences at two context lengths.
 struct TokenError {
   double mean = 0, absolute = 0;
 };
@@ -40,7 +40,7 @@ TokenError ErrorOf(const Profile& ours, const Profile& truth) {
   return {error.mean / steps, error.absolute / steps};
 }
 
-// What comes of deriving each measured profile from those of fewer GPUs, beside what was measured.
+// Compares each measured profile with the profiles derived from fewer GPUs.
 std::string DerivedText(const std::vector<Profile>& profiles) {
   Table table({{"", "profile", false},
                {"", "from tp"},
@@ -52,7 +52,7 @@ std::string DerivedText(const std::vector<Profile>& profiles) {
     return a.model == b.model && a.gpu == b.gpu && a.dtype == b.dtype && !a.derived && !b.derived && a.cost.pp == 1 &&
            b.cost.pp == 1;
   };
-  // Of the same GPUs, with kernels measured or as it was served; null: there is none.
+  // Finds a profile of the same GPUs with measured kernels, or as served. Returns null if there is none.
   const auto find = [&](const Profile& like, bool served) -> const Profile* {
     const auto at = std::ranges::find_if(profiles, [&](const Profile& p) {
       return p.cost.served.has_value() == served && alike(p, like) && p.cost.tp == like.cost.tp;
@@ -79,8 +79,9 @@ std::string DerivedText(const std::vector<Profile>& profiles) {
       add(kernels, served, &TokenError::mean, "{:+.1f}");
     }
   }
-  return "Time per output token of profiles derived from fewer GPUs, above what was measured: means over steps of 4 to "
-         "64\nsequences, contexts of 1,536 and 5,120 tokens; and that of the measured kernels above served runs\n\n" +
+  return "Error of the time per output token of profiles derived from fewer GPUs: means over steps of 4 to "
+         "64\nsequences at contexts of 1,536 and 5,120 tokens. The last column compares measured kernels with served "
+         "runs.\n\n" +
          table.ToString();
 }
 
@@ -109,21 +110,20 @@ int RunProfiles(const ProfilesArguments& arguments) {
   for (const auto& [family, source] : sources) from += fmt::format("  {:<5} {}\n", family, source);
   return Print(
       "profiles",
-      "What a step costs, and how much KV there is (takt replay --profile ID)\n\n" + table.ToString() +
+      "Step times and KV capacity of models on GPUs (takt replay --profile ID)\n\n" + table.ToString() +
           "\nMeasured by\n" + from +
-          "\nThe error is that of the fit to these measurements. Other tensor parallelism, GPUs and models:\n"
-          "--profile derived/MODEL/GPU/bf16/tpN scales the nearest of these (docs/reference/engine_profiles.md).\n");
+          "\nThe error is the error of the fit to these measurements. For other tensor parallelism, GPUs and models,\n"
+          "--profile derived/MODEL/GPU/bf16/tpN scales the nearest profile (docs/reference/engine_profiles.md).\n");
 }
 
 }  // namespace
 
 void AddProfiles(CLI::App& tool, Chosen& chosen) {
   const auto [app, to] =
-      AddCommand(tool, chosen, "profiles", "list the profiles: models on GPUs, by what a step costs", RunProfiles);
+      AddCommand(tool, chosen, "profiles", "list the profiles: step times of models on GPUs", RunProfiles);
   Group options(app, "Options");
-  options.Add("--profiles", to.file, "FILE", "a JSON file with more");
-  options.AddFlag("--derived", to.derived,
-                  "how far profiles that are derived from fewer GPUs are off what was measured");
+  options.Add("--profiles", to.file, "FILE", "read more profiles from a JSON file");
+  options.AddFlag("--derived", to.derived, "show the error of profiles that are derived from fewer GPUs");
 }
 
 }  // namespace takt::tool

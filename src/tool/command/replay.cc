@@ -36,28 +36,28 @@ struct ReplayArguments : ReplaySetup, ReportFiles {
   std::optional<double> load;
   std::vector<double> sweep;
   bool regret = false;
-  std::string by;  // empty: by nothing
+  std::string by;  // tenant, class, agent or stage; empty: no split
 
   std::int32_t decode_instances = 0;
 
-  int threads = 0;  // 0: as many as there are cores
+  int threads = 0;  // 0: one per core
 };
 
 constexpr const char* kReplayExamples = R"(Examples
-  A real trace at five times its rate, first come first served against shortest first:
+  Compare first come, first served with shortest first, at five times a trace's rate:
     takt replay --workload azure_llm_2023_conv.csv.gz --rate-scale 5 --policy fcfs --policy sjf
-  The same at 90 % of what the engine can do, with predictions that are off by a factor of about 1.6:
+  Compare them at 90 % of the engine's capacity, with predictions off by a factor of about 1.6:
     takt replay --workload azure_llm_2023_conv.csv.gz --load 0.9 --policy fcfs --policy sjf --estimates noise:0.5
-  How much does it cost to know less?
+  Measure the cost of less accurate estimates:
     takt replay --policy stjf --estimates oracle --estimates calibrated:0.5 --estimates class-mean --estimates none
-  Latency against load, on four engines, as a page with plots:
+  Plot latency against load on four engines:
     takt replay --instances 4 --sweep 0.5,0.7,0.9,1.0,1.1 --html report.html
-  Figures for another program:
+  Pass figures to another program:
     takt replay --json - | jq '.runs[] | {policy, mean: .metrics.e2e_s.mean}'
 
-Exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted (what had ended by then is reported).)";
+Exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted (finished runs are reported).)";
 
-// ---- what is asked for ---------------------------------------------------------------------------------------------
+// ---- settings -----------------------------------------------------------------------------------------------------
 
 absl::StatusOr<Profile> LoadProfile(const ReplayArguments& arguments) {
   if (arguments.profiles_file.empty()) return FindProfile(arguments.profile);
@@ -66,7 +66,7 @@ absl::StatusOr<Profile> LoadProfile(const ReplayArguments& arguments) {
   return FindProfile(arguments.profile, *more);
 }
 
-// What all runs have in common. Errors are of the command line.
+// Returns the options that all runs share. Errors name the option at fault.
 absl::StatusOr<ReplayOptions> CommonOptions(ReplayArguments& arguments) {
   absl::StatusOr<AnyPlacement> placement = MakePlacement(arguments.placement);
   if (!placement.ok()) return placement.status();
@@ -109,12 +109,13 @@ std::vector<double> LoadsOf(const ReplayArguments& arguments) {
   return loads;
 }
 
-// Loads, then policies, then estimates.
+// Returns the runs, ordered by load, then policy, then estimates.
 absl::StatusOr<std::vector<RunSettings>> RunsOf(const ReplayArguments& arguments, const Comparison& comparison) {
   std::vector<std::pair<std::optional<double>, double>> rates;
   for (const double load : LoadsOf(arguments)) {
     const double scale = RateScaleForLoad(comparison.workload, load, comparison.saturation_rps);
-    if (!(scale > 0)) return absl::InvalidArgumentError("--load: the workload has no rate, all of it comes at once");
+    if (!(scale > 0))
+      return absl::InvalidArgumentError("--load: is unsupported for a workload whose requests all arrive at once");
     rates.emplace_back(load, scale);
   }
   if (rates.empty()) rates.emplace_back(std::nullopt, arguments.rate_scale);
@@ -129,11 +130,11 @@ absl::StatusOr<std::vector<RunSettings>> RunsOf(const ReplayArguments& arguments
   return runs;
 }
 
-// Sessions that arrive, or go round, until a horizon: where that is asked for, and where a closed loop is of sessions.
+// Draws sessions until the horizon if --session-rate is given, or if a closed loop replays sessions.
 absl::Status DrawLoad(ReplayArguments& arguments, Workload& workload, ReplayOptions& options) {
   constexpr double kClosedLoopHorizon = 1800;
   const bool has_sessions = !workload.prefix_runs.empty();
-  // takt's own, where there are sessions and nothing else is asked for.
+  // Uses takt's own retention and gate if the workload has sessions and neither option is given.
   if (has_sessions && arguments.retention.empty() && arguments.gate.empty()) {
     arguments.retention = "hold_value";
     arguments.gate = "price";
@@ -158,7 +159,7 @@ absl::Status DrawLoad(ReplayArguments& arguments, Workload& workload, ReplayOpti
     const double sessions = static_cast<double>(workload.workflows.size());
     arguments.horizon = closed ? kClosedLoopHorizon : sessions / arguments.session_rate;
   }
-  constexpr double kMost = 1e9;  // s, as workloads have it
+  constexpr double kMost = 1e9;  // s; the limit of workloads
   SessionLoad load{.rate = arguments.session_rate,
                    .closed_loop = arguments.closed_loop,
                    .horizon = FromSeconds(std::min(arguments.horizon, kMost)),
@@ -172,7 +173,7 @@ absl::Status DrawLoad(ReplayArguments& arguments, Workload& workload, ReplayOpti
   return absl::OkStatus();
 }
 
-// ---- running -------------------------------------------------------------------------------------------------------
+// ---- runs ---------------------------------------------------------------------------------------------------------
 
 ReplayOptions OptionsOf(const ReplayOptions& common, const RunSettings& settings) {
   ReplayOptions options = common;
@@ -182,7 +183,7 @@ ReplayOptions OptionsOf(const ReplayOptions& common, const RunSettings& settings
   return options;
 }
 
-// The first error; runs that it hit have not ended.
+// Runs all and returns the first error. Runs with an error have not ended.
 absl::Status RunRuns(const ReplayArguments& arguments, const ReplayOptions& common, std::string_view what,
                      ProgressBar& bar, Comparison& comparison, std::vector<Run>& runs) {
   std::vector<ReplayTask> tasks;
@@ -205,13 +206,13 @@ absl::Status RunRuns(const ReplayArguments& arguments, const ReplayOptions& comm
   return absl::OkStatus();
 }
 
-// What the engines can do at most, where a load is asked for.
+// Measures the capacity of the engines if a load is given.
 absl::Status Saturate(const ReplayArguments& arguments, const ReplayOptions& common, ProgressBar& bar,
                       Comparison& comparison) {
   if (LoadsOf(arguments).empty()) return absl::OkStatus();
   ReplayOptions options = common;
   options.cluster.progress = [&bar](double share) {
-    bar.Show(share, "measuring what the engines can do");
+    bar.Show(share, "measuring the engines' capacity");
     return !Interrupted();
   };
   const absl::StatusOr<double> saturation = MeasureSaturation(comparison.workload, options);
@@ -219,8 +220,8 @@ absl::Status Saturate(const ReplayArguments& arguments, const ReplayOptions& com
   return saturation.status();
 }
 
-// Compares every run's mean latency with that of the exact-size order at the same load, which is run where it is not
-// among the runs.
+// Compares every run's mean latency with that of the exact-size order at the same load. Adds that order's run if it is
+// missing.
 absl::Status FindRegret(const ReplayArguments& arguments, const ReplayOptions& common, ProgressBar& bar,
                         Comparison& comparison) {
   std::vector<Run> exact;
@@ -252,11 +253,15 @@ absl::Status CheckUsage(const ReplayArguments& arguments) {
     }
   }
   if ((arguments.prefill_instances > 0) != (arguments.decode_instances > 0)) {
-    return absl::InvalidArgumentError("--prefill-instances and --decode-instances: either needs the other");
+    return absl::InvalidArgumentError("--prefill-instances and --decode-instances: expected both or neither");
   }
   if (!(arguments.session_rate > 0) && arguments.closed_loop == 0) {
-    if (arguments.horizon > 0) return absl::InvalidArgumentError("--horizon: needs --session-rate or --closed-loop");
-    if (arguments.think_cap) return absl::InvalidArgumentError("--think-cap: needs --session-rate or --closed-loop");
+    if (arguments.horizon > 0)
+      return absl::InvalidArgumentError(
+          "--horizon: is invalid alone; expected --session-rate or --closed-loop with it");
+    if (arguments.think_cap)
+      return absl::InvalidArgumentError(
+          "--think-cap: is invalid alone; expected --session-rate or --closed-loop with it");
   }
   const NamedPath inputs[] = {{"--workload", arguments.workload.file}, {"--profiles", arguments.profiles_file}};
   return CheckPaths(inputs, ReportPaths(arguments));
@@ -296,6 +301,9 @@ int RunReplay(const ReplayArguments& wished) {
   absl::StatusOr<std::vector<RunSettings>> settings = RunsOf(arguments, comparison);
   if (!settings.ok()) return Complain(kName, settings.status(), kUsage);
   for (RunSettings& s : *settings) comparison.runs.emplace_back().settings = std::move(s);
+  comparison.warnings = WarningsOf(comparison);
+  bar.Clear();
+  for (const std::string& warning : comparison.warnings) Note("takt replay: warning: " + warning);
   absl::Status ran = RunRuns(arguments, *common, "replaying", bar, comparison, comparison.runs);
   if (ran.ok() && arguments.regret && !Interrupted()) ran = FindRegret(arguments, *common, bar, comparison);
   bar.Clear();
@@ -310,81 +318,75 @@ int RunReplay(const ReplayArguments& wished) {
 
 void AddOrders(Group group, ReplayArguments& to) {
   group.Add("--policy", to.policies, "NAME",
-            "which request first; several times to compare with the first [fcfs, sjf, stjf, boosted_footprint]; see "
+            "rank requests by this policy; repeat to compare with the first [fcfs, sjf, stjf, boosted_footprint]; see "
             "'takt policies'");
   group.Add("--estimates", to.estimates, "KIND",
-            "what is known of lengths that have not been seen: oracle, noise:SIGMA, gaussian:SIGMA, "
-            "calibrated:SIGMA, class-mean, lengths, forest, none, learnt(KIND); several times to compare [oracle]");
+            "estimate output lengths in this way: oracle, noise:SIGMA, gaussian:SIGMA, "
+            "calibrated:SIGMA, class-mean, lengths, forest, none, learnt(KIND); repeat to compare [oracle]");
 }
 
 void AddEngine(Group group, ReplayArguments& to) {
-  group.Add("--profile", to.profile, "ID", "what a step costs and how much KV cache there is; see 'takt profiles'");
-  group.Add("--profiles", to.profiles_file, "FILE", "a JSON file with more profiles");
+  group.Add("--profile", to.profile, "ID", "take step times and KV capacity from this profile; see 'takt profiles'");
+  group.Add("--profiles", to.profiles_file, "FILE", "read more profiles from a JSON file");
   const Flag instances =
-      group.Add("--instances", to.instances, "N", "engines side by side, each with its own KV cache", Whole(1, 1024));
+      group.Add("--instances", to.instances, "N", "simulate N engines, each with its own KV cache", Whole(1, 1024));
   const Flag prefill = group.Add("--prefill-instances", to.prefill_instances, "N",
-                                 "with --decode-instances: N engines compute prompts up to the first token, others go "
+                                 "with --decode-instances: use N engines for prompts up to the first token; others go "
                                  "on from there",
                                  Whole(1, 1023));
-  group.Add("--decode-instances", to.decode_instances, "M", "with --prefill-instances: M engines go on",
+  group.Add("--decode-instances", to.decode_instances, "M", "with --prefill-instances: use M engines for decoding",
             Whole(1, 1023));
   group.Add("--kv-link", to.kv_link_gb_s, "GB/S",
-            "with --prefill-instances: bandwidth for KV of each engine and direction [25]", Positive());
+            "with --prefill-instances: set the KV bandwidth of each engine and direction [25]", Positive());
   group.Add("--deflect", to.deflect_tokens, "TOKENS",
-            "with --prefill-instances: prompts of at most so many tokens are computed where they decode",
+            "with --prefill-instances: compute prompts of at most TOKENS tokens on the engine that decodes",
             Whole(0, 1 << 30));
   prefill.Excludes({instances});
   group.Add("--front-end", to.front_end_ms, "MS",
-            "what a server does before its engine has a request, HTTP and tokenising: latencies have it in them [0]",
+            "add the time for HTTP and tokenising before the engine gets a request [0]", Positive());
+  group.Add("--front-end-token", to.front_end_token_us, "US", "add this time for each token of a prompt [0]",
             Positive());
-  group.Add("--front-end-token", to.front_end_token_us, "US", "the same for each token of a prompt [0]", Positive());
-  group.Add("--placement", to.placement, "NAME", "which instance a request goes to; see 'takt policies'");
-  group.Add("--token-budget", to.token_budget, "N",
-            "tokens that one step computes at most, prefill and decode together", Whole(1));
-  group.Add("--max-seqs", to.max_seqs, "N", "requests that run at once at most", Whole(1, 1 << 20));
-  group.Add("--kv-tokens", to.kv_tokens, "N", "size of each instance's KV cache instead of the profile's",
+  group.Add("--placement", to.placement, "NAME",
+            "choose an instance for each request by this policy; see 'takt policies'");
+  group.Add("--token-budget", to.token_budget, "N", "limit a step to N tokens, prefill and decode together", Whole(1));
+  group.Add("--max-seqs", to.max_seqs, "N", "limit the running requests to N", Whole(1, 1 << 20));
+  group.Add("--kv-tokens", to.kv_tokens, "N", "set the KV capacity of each instance, in tokens [the profile's]",
             Whole(1, INT64_MAX));
-  group.Add(
-      "--host-kv-tokens", to.host_kv_tokens, "N",
-      "tokens of prompts' beginnings that the host's memory keeps for each instance when they have left its KV cache",
-      Whole(1, INT64_MAX));
-  group.AddFlag("--prefix-cache", to.prefix_cache, "keep the KV of prompts' beginnings for requests that share them");
+  group.Add("--host-kv-tokens", to.host_kv_tokens, "N",
+            "keep N tokens of evicted prompt prefixes per instance in host memory", Whole(1, INT64_MAX));
+  group.AddFlag("--prefix-cache", to.prefix_cache, "keep the KV of prompt prefixes for requests that share them");
   group.Add("--retention", to.retention, "NAME",
-            "what goes first of KV that workflows have left behind; see 'takt policies' [hold_value for sessions]");
+            "choose which KV of ended turns to evict first; see 'takt policies' [hold_value for sessions]");
   group.Add("--gate", to.gate, "NAME",
-            "which requests may take KV that is held for others; see 'takt policies' [price for sessions]");
+            "choose which requests may take KV held for others; see 'takt policies' [price for sessions]");
   group.Add("--option", to.options, "K=V",
-            "how the scheduler or a policy behaves, as often as wished: preempt=by_rank, order=prefill_first, "
+            "set an option of the scheduler or a policy; repeat as needed: preempt=by_rank, order=prefill_first, "
             "chunk_tokens=512, threshold=50, ... (docs/reference/cli.md lists them)");
 }
 
 void AddLoad(Group group, ReplayArguments& to) {
-  const Flag scale =
-      group.Add("--rate-scale", to.rate_scale, "X", "requests come X times as fast as they did", Positive());
-  const Flag load = group.Add(
-      "--load", to.load, "RHO",
-      "requests come at this share of what the engines can do at most (measured first, under fcfs)", Positive());
-  const Flag sweep =
-      group
-          .Add("--sweep", to.sweep, "RHO,...", "several loads, such as 0.5,0.7,0.9; --load multiplies them", Positive())
-          .Listed();
-  const Flag closed =
-      group.Add("--closed-loop", to.closed_loop, "N",
-                "N workflows in flight: one starts when another ends, whenever it had come", Whole(1, INT64_MAX));
-  const Flag sessions = group.Add(
-      "--session-rate", to.session_rate, "R",
-      "R sessions (workflows) begin each second, at random, in random order, each once before any comes again",
-      Positive());
-  group.Add(
-      "--horizon", to.horizon, "S",
-      "with --session-rate or --closed-loop: the run ends after S seconds, whatever still waits [as many as bring "
-      "each session once; 1800 for a closed loop of sessions]",
-      Positive());
-  group.Add("--warm-up", to.warm_up, "SHARE", "of the horizon that figures leave out", Share(0.99));
-  group.Add("--think-cap", to.think_cap, "S", "pauses between the requests of a workflow last at most S seconds",
-            Share(1e9));
+  const Flag scale = group.Add("--rate-scale", to.rate_scale, "X", "multiply the arrival rate by X", Positive());
+  const Flag load =
+      group.Add("--load", to.load, "RHO",
+                "set the arrival rate to this share of the engines' capacity (measured first, under fcfs)", Positive());
+  const Flag sweep = group
+                         .Add("--sweep", to.sweep, "RHO,...",
+                              "replay at several loads, such as 0.5,0.7,0.9; --load multiplies them", Positive())
+                         .Listed();
+  const Flag closed = group.Add("--closed-loop", to.closed_loop, "N",
+                                "keep N workflows in flight: start one when another ends, and ignore arrival times",
+                                Whole(1, INT64_MAX));
+  const Flag sessions =
+      group.Add("--session-rate", to.session_rate, "R",
+                "start R sessions (workflows) per second at random times, each once before any repeats", Positive());
+  group.Add("--horizon", to.horizon, "S",
+            "with --session-rate or --closed-loop: end the run after S seconds [long enough to start "
+            "each session once; 1800 for a closed loop of sessions]",
+            Positive());
+  group.Add("--warm-up", to.warm_up, "SHARE", "exclude this share of the horizon from figures", Share(0.99));
+  group.Add("--think-cap", to.think_cap, "S", "limit pauses between a workflow's requests to S seconds", Share(1e9));
   group.Add("--expected-gaps", to.expected_gaps, "X",
-            "when a turn ends, the engine is told when the next is expected: X times the true time [not told]",
+            "estimate the time until the next turn as X times the true time, when a turn ends [no estimate]",
             Positive());
   scale.Excludes({load, sweep, closed, sessions});
   closed.Excludes({load, sweep, sessions});
@@ -392,22 +394,22 @@ void AddLoad(Group group, ReplayArguments& to) {
 }
 
 void AddOutput(Group group, ReplayArguments& to) {
-  group.Add("--by", to.by, "WHAT", "figures by tenant, class, agent or stage too",
+  group.Add("--by", to.by, "WHAT", "also report figures by tenant, class, agent or stage",
             OneOf({"tenant", "class", "agent", "stage"}));
   AddReports(group, to, to);
-  group.AddFlag("--regret", to.regret, "also run sjf with exact lengths, and compare every run's mean latency with it");
-  group.Add("-j,--threads", to.threads, "N", "runs at once [as many as there are cores]; changes no result",
+  group.AddFlag("--regret", to.regret, "also run sjf with exact lengths and compare every run's mean latency with it");
+  group.Add("-j,--threads", to.threads, "N", "run N replays in parallel [one per core]; results do not change",
             Whole(1, 1024));
 }
 
 }  // namespace
 
 void AddReplay(CLI::App& tool, Chosen& chosen) {
-  const auto [app, to] = AddCommand(
-      tool, chosen, "replay", "replay a workload under several policies, and compare them", RunReplay, kReplayExamples);
+  const auto [app, to] = AddCommand(tool, chosen, "replay", "replay a workload under several policies and compare them",
+                                    RunReplay, kReplayExamples);
   Group workload(app, "Workload");
   workload.Add("--workload", to.workload.file, "FILE",
-               "a trace, 'bundled', or a generator (see 'takt generate --help')");
+               "replay a trace, 'bundled', or a generator (see 'takt generate --help')");
   AddWorkloadSource(workload, to.workload);
   AddOrders({app, "Policies"}, to);
   AddEngine({app, "Engine"}, to);

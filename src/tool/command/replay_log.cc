@@ -26,7 +26,7 @@ std::string StatsText(const Stats& stats) {
   return text;
 }
 
-// Of what is in the file.
+// Prints an error about the content of the file.
 int Wrong(const ReplayLogArguments& arguments, const absl::Status& status) {
   const std::string named = fmt::format("{}: {}", arguments.file, std::string(status.message()));
   return Complain("replay-log", absl::Status(status.code(), named), kFailed);
@@ -43,24 +43,24 @@ int Dump(const ReplayLogArguments& arguments, std::string_view log) {
   return written.ok() ? kDone : Complain("replay-log", written, kFailed);
 }
 
-// What the host said and cannot be.
+// Returns the report of the host's invalid input.
 std::string FaultsText(const ReplayLogArguments& arguments, const LogReplay& replay) {
   const auto n = static_cast<long long>(replay.stats.faults());
-  if (n == 0) return "The host said nothing that cannot be.\n";
+  if (n == 0) return "No faults found.\n";
   if (!arguments.anomalies) {
-    return fmt::format("The host said {} that cannot be: --anomalies lists them.\n", Counted(n, "thing"));
+    return fmt::format("The host reported {}; list them with --anomalies.\n", Counted(n, "invalid value"));
   }
-  std::string text = "What the host said and cannot be:\n";
+  std::string text = "Invalid input of the host:\n";
   for (const Fault& fault : replay.faults) text += "  " + ToText(fault) + "\n";
   const long long left = n - static_cast<long long>(replay.faults.size());
   return left > 0 ? text + fmt::format("  and {} more\n", Grouped(left)) : text;
 }
 
-// What was held between turns, where anything was.
+// Returns a line on the retention of KV between turns, or an empty string if none was kept.
 std::string RetentionText(const LogReplay& replay) {
   if (replay.retention.empty()) return {};
-  const std::string gate = replay.gate == NoGate::kName ? "without a gate" : "behind the gate " + replay.gate;
-  return fmt::format("KV of workflows between their turns was held by {}, {}.\n", replay.retention, gate);
+  const std::string gate = replay.gate == NoGate::kName ? "without a gate" : "with the gate " + replay.gate;
+  return fmt::format("Retention of KV between turns: {}, {}.\n", replay.retention, gate);
 }
 
 int RunReplayLog(const ReplayLogArguments& arguments) {
@@ -74,14 +74,14 @@ int RunReplayLog(const ReplayLogArguments& arguments) {
                                  Counted(replay->plans, "plan"), Counted(replay->commits, "commit"));
   text += RetentionText(*replay);
   if (replay->truncated) {
-    text += fmt::format("The log is cut off in the middle of a record: replayed up to there, {} of {} bytes.\n",
+    text += fmt::format("The log ends in the middle of a record: replayed {} of {} bytes.\n",
                         Grouped(static_cast<long long>(replay->bytes)), Grouped(static_cast<long long>(log->size())));
   }
   if (replay->difference) {
-    text += fmt::format("Step {}, at {} s, came out otherwise:\n{}\n", replay->difference->step.value,
+    text += fmt::format("Step {}, at {} s, has a different plan:\n{}\n", replay->difference->step.value,
                         ToSeconds(replay->difference->now), replay->difference->what);
   } else {
-    text += fmt::format("All {} that the log tells of came out again.\n", Counted(replay->plans_compared, "plan"));
+    text += fmt::format("All {} in the log are the same in this replay.\n", Counted(replay->plans_compared, "plan"));
   }
   text += FaultsText(arguments, *replay);
   text += "\nThe scheduler at the end:\n" + StatsText(replay->stats);
@@ -93,14 +93,13 @@ int RunReplayLog(const ReplayLogArguments& arguments) {
 
 void AddReplayLog(CLI::App& tool, Chosen& chosen) {
   const auto [app, to] = AddCommand(
-      tool, chosen, "replay-log", "replay the log of a scheduler, and say where its plans come out otherwise",
-      RunReplayLog,
-      "A log that was cut off is replayed up to the cut. Exit code: 0 all plans came out again, 1 one did not.");
+      tool, chosen, "replay-log", "replay the log of a scheduler and report plans that differ", RunReplayLog,
+      "A truncated log is replayed up to its last whole record. Exit code: 0 all plans are equal, 1 a plan differs.");
   Group options(app, "Options");
-  options.Add("file", to.file, "FILE", "a log that takt's Recorder wrote, or - for standard input").Required();
+  options.Add("file", to.file, "FILE", "read a log written by takt's Recorder, or - for standard input").Required();
   options.AddFlag("--anomalies", to.anomalies,
-                  "list what the host said and cannot be: time, step, request, lane, what was said, what was expected");
-  options.AddFlag("--dump", to.dump, "print its records instead, one a line");
+                  "list the host's invalid input: time, step, request, lane, value, expected value");
+  options.AddFlag("--dump", to.dump, "print the log's records instead, one per line");
 }
 
 }  // namespace takt::tool

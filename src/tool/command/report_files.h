@@ -1,4 +1,4 @@
-// The files that a comparison is written to, as a command line names them.
+// Paths of the files that a comparison is written to.
 #ifndef TAKT_SRC_TOOL_COMMAND_REPORT_FILES_H_
 #define TAKT_SRC_TOOL_COMMAND_REPORT_FILES_H_
 
@@ -20,10 +20,10 @@ struct ReportFiles {
   bool quiet = false;
 };
 
-// For CheckPaths.
+// Returns the paths for CheckPaths.
 std::vector<NamedPath> ReportPaths(const ReportFiles& wanted);
 
-// As those of write_reports.h; with the text, unless it is to be quiet.
+// Opens the report files; see write_reports.h. Includes the text unless the command is quiet.
 absl::StatusOr<std::vector<OutputFile>> OpenReports(const ReportFiles& wanted);
 absl::Status WriteReports(const Comparison& comparison, const ReportFiles& wanted, std::vector<OutputFile>& files);
 

@@ -1,4 +1,4 @@
-// --option key=value: how the scheduler behaves.
+// --option key=value: settings of the scheduler.
 #ifndef TAKT_SRC_TOOL_COMMAND_SCHEDULER_SETTINGS_H_
 #define TAKT_SRC_TOOL_COMMAND_SCHEDULER_SETTINGS_H_
 
@@ -12,13 +12,14 @@
 
 namespace takt::tool {
 
-// False where there is no such key: it may be one of a policy. InvalidArgument names the key and the value.
+// Applies a setting. Returns false for an unknown key, which may belong to a policy. InvalidArgument names the key and
+// the value.
 absl::StatusOr<bool> ApplySetting(std::string_view setting, ReplayOptions& options);
 
-// The specs of the policies with those of `options` that they know. Every option must be known to one of them.
+// Adds the options that a policy knows to its spec. Every option must be known to at least one policy.
 absl::Status GiveOptions(std::vector<std::string>& policies, const std::vector<std::string>& options);
 
-// The keys there are: "order, preempt, ...".
+// Returns the known keys: "order, preempt, ...".
 std::string SettingNames();
 
 }  // namespace takt::tool

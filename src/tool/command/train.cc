@@ -41,13 +41,13 @@ struct TrainArguments {
   std::uint64_t seed = 1;
   bool skip_bad_lines = false;
   bool quiet = false;
-  int threads = 0;  // 0: as many as there are cores
+  int threads = 0;  // 0: one per core
 };
 
 constexpr const char* kTrainExamples =
     R"(A line of the log is a call: {"workflow": "w7", "stage": "coder", "model": "8b", "prompt_tokens": 812,
 "output_tokens": 344, "text": "...", "solved": true}, or CSV with a header of these names. Only output_tokens must be
-there; lines of one workflow stand in the order in which its calls began. docs/howto/prediction.md lists all there is.
+there. Lines of one workflow are sorted by the start of their calls. docs/howto/prediction.md lists all fields.
 
 Examples
   takt train calls.jsonl --out calls.model --html calls.html
@@ -58,11 +58,11 @@ Exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted.)";
 constexpr std::string_view kTrain = "train";
 using Workflows = std::vector<std::vector<LoggedCall>>;
 
-// How predictions compare with what came, of one model's calls or of all.
+// Error of predictions for one model's calls, or for all calls.
 struct Check {
   std::string model;
   std::int64_t calls = 0;
-  double forest_tau = 0, prompt_tau = 0, stage_tau = 0;  // Kendall distance to the order of tokens left
+  double forest_tau = 0, prompt_tau = 0, stage_tau = 0;  // Kendall distance to the order by remaining tokens
   double pinball = 0;                                    // mean over calls and levels [tokens]
   std::array<double, Estimate::kLevels.size()> coverage = {};  // share at or below the quantile; a tie counts half
   double calibration_error = 0;
@@ -73,10 +73,10 @@ struct Training {
   const TrainArguments& arguments;
   std::int64_t calls = 0, workflows = 0, learnt = 0;
   std::shared_ptr<const CallPredictor> predictor = {};
-  std::vector<Check> checks = {};  // all calls first; empty where none were held out
+  std::vector<Check> checks = {};  // all calls first; empty if none were held out
 };
 
-// A call that was held out.
+// A held-out call.
 struct Held {
   std::string_view model;
   double truth = 0, prompt = 0, stage = 0;
@@ -91,7 +91,8 @@ void ForLeft(const std::vector<LoggedCall>& workflow, auto&& f) {
   }
 }
 
-// What the mean of a call's stage tells, and its prompt alone: what there is to beat. Cancelled: `progress` said so.
+// Predicts held-out calls by the forest, by the mean of their stage, and by their prompt. Cancelled if `progress`
+// returned false.
 absl::StatusOr<std::vector<Held>> Asked(const CallPredictor& predictor, const Workflows& learnt,
                                         const Workflows& held_out, const Progress& progress) {
   using Stage = std::array<std::string_view, 3>;
@@ -129,7 +130,7 @@ absl::StatusOr<std::vector<Held>> Asked(const CallPredictor& predictor, const Wo
   return held;
 }
 
-// Of calls whose models are known.
+// Returns the check of calls whose models are known.
 Check CheckOf(std::string model, std::span<const Held> held) {
   Check check{.model = std::move(model)};
   std::vector<double> truth, forest, prompt, stage;
@@ -162,7 +163,7 @@ Check CheckOf(std::string model, std::span<const Held> held) {
   return check;
 }
 
-// All of them, then model by model.
+// Returns the check of all calls, then one per model.
 std::vector<Check> ChecksOf(std::span<const std::string> models, std::vector<Held> held) {
   std::erase_if(held, [](const Held& h) { return !h.told.known(); });
   std::vector<Check> checks = {CheckOf("", held)};
@@ -174,9 +175,9 @@ std::vector<Check> ChecksOf(std::span<const std::string> models, std::vector<Hel
   return checks;
 }
 
-// The order that comes nearest to the true one; the forest's where another is no nearer.
+// Returns the ranking nearest to the true one. Ties go to the forest.
 struct Order {
-  std::string_view name;  // as the columns of the table and JSON call it
+  std::string_view name;  // name of the column in the table and in JSON
   double tau = 0;
 };
 
@@ -190,23 +191,23 @@ std::string Shown(std::string_view model) { return model.empty() ? "(no name)" :
 
 std::string TrainingText(const Training& run, bool colour) {
   const CallPredictor& predictor = *run.predictor;
-  std::string text = fmt::format("{}: {} of {}, {}; learnt from {}{}.\n", ShownName(InputName(run.arguments.log)),
+  std::string text = fmt::format("{}: {} of {}, {}; trained on {}{}.\n", ShownName(InputName(run.arguments.log)),
                                  Counted(run.calls, "call"), Counted(run.workflows, "workflow"),
                                  Counted(static_cast<std::int64_t>(predictor.models().size()), "model"),
                                  Counted(run.learnt, "call"), predictor.sketch() == nullptr ? "" : " and their texts");
   for (const std::string& model : predictor.models()) {
     const ForestReport& r = *predictor.ReportOf(model);
     text += fmt::format(
-        "  {}: {} kept, {} leaves; on workflows that trees had left out: tau distance {:.3f}, quantiles off "
+        "  {}: {} kept, {} leaves; out-of-bag workflows: tau distance {:.3f}, quantiles off "
         "by {:.1f} %\n",
         ShownName(Shown(model)), Counted(r.rows, "call"), Grouped(r.leaves), r.tau_distance, 100 * r.calibration_error);
   }
   if (run.checks.empty()) {
-    text += "\nNone were held out.\n";
+    text += "\nNo calls were held out.\n";
   } else {
     text += fmt::format(
-        "\nTokens that a workflow has left, of {} held out. Order: Kendall's distance to the true one,\n"
-        "0.5 is chance. Quantiles: share of calls at or below; off: mean distance from the level.\n\n",
+        "\nRemaining tokens of a workflow, for {} held out. Order: Kendall's distance to the true order,\n"
+        "0.5 is chance. Quantiles: share of calls at or below. Off: mean distance from the level.\n\n",
         Counted(run.checks[0].calls, "call"));
     std::vector<Table::Column> columns = {
         {"", "model", false},  {"", "calls"},          {"Order by", "forest", true, Best::kSmallest},
@@ -217,7 +218,7 @@ std::string TrainingText(const Training& run, bool colour) {
     columns.push_back({"Quantiles [%]", "off"});
     Table table(std::move(columns));
     for (const Check& c : run.checks) {
-      if (&c <= run.checks.data() + 1) table.BeginSection();  // all, then models
+      if (&c <= run.checks.data() + 1) table.BeginSection();  // all, then per model
       table.BeginRow();
       table.Text(&c == run.checks.data() ? "all" : Shown(c.model));
       table.Text(Grouped(c.calls));
@@ -233,14 +234,14 @@ std::string TrainingText(const Training& run, bool colour) {
       const Order best = BestOrder(c);
       if (best.tau >= c.forest_tau || (&c > run.checks.data() && run.checks.size() == 2)) continue;
       text += fmt::format(
-          "\n{} puts these calls{} into a better order than the forest: distance {:.3f} against {:.3f}, without any "
-          "model to load.\n",
+          "\n{} ranks these calls{} better than the forest: distance {:.3f} against {:.3f}, without any "
+          "model.\n",
           best.name == "stage" ? "The mean of a call's stage" : "The length of the prompt",
           &c == run.checks.data() ? "" : fmt::format(" of {}", Shown(c.model)), best.tau, c.forest_tau);
     }
   }
   if (const Confidence* confidence = predictor.confidence()) {
-    text += "\nWhether a model solves its task, on calls left out in turn (cross-validation):\n\n";
+    text += "\nProbability that a model solves its task (cross-validation):\n\n";
     Table table({{"", "model", false},
                  {"", "calls"},
                  {"", "solved [%]"},
@@ -318,15 +319,15 @@ std::string Json(const Training& run) {
   return json.EndObject().Take() + "\n";
 }
 
-// Predicted against what came: on the diagonal all is well.
+// Predicted against observed. Perfect predictions lie on the diagonal.
 std::string ReliabilityFigure(const char* title, const char* x, const char* y, std::vector<PlotLine> lines) {
-  lines.push_back({.name = "as it should be", .style = kLineStyles - 1, .points = {{0, 0}, {1, 1}}});
+  lines.push_back({.name = "perfect", .style = kLineStyles - 1, .points = {{0, 0}, {1, 1}}});
   return ToFigure({.title = title, .x_label = x, .y_label = y, .y_most = 1, .marks = true, .lines = std::move(lines)});
 }
 
 std::string Html(const Training& run) {
-  std::string html = fmt::format("<h1>What {} teaches</h1>\n<pre>{}</pre>\n", HtmlText(InputName(run.arguments.log)),
-                                 HtmlText(TrainingText(run, false)));
+  std::string html = fmt::format("<h1>Model trained on {}</h1>\n<pre>{}</pre>\n",
+                                 HtmlText(InputName(run.arguments.log)), HtmlText(TrainingText(run, false)));
   html += "<div class=legend>";
   if (!run.checks.empty()) html += LegendButton(0, "all");
   for (std::size_t m = 0; m < run.predictor->models().size() && m < kLineStyles - 2; ++m) {
@@ -343,15 +344,15 @@ std::string Html(const Training& run) {
       line.points.push_back({Estimate::kLevels[l], c.coverage[l]});
   }
   if (!quantiles.empty()) {
-    html += ReliabilityFigure("Tokens left: reliability of quantiles", "predicted quantile", "share of calls below it",
-                              std::move(quantiles));
+    html += ReliabilityFigure("Remaining tokens: reliability of quantiles", "predicted quantile",
+                              "share of calls below it", std::move(quantiles));
   }
   const Confidence* confidence = run.predictor->confidence();
   for (std::size_t m = 0; confidence != nullptr && m < confidence->report().size() && m < kLineStyles - 2; ++m) {
     PlotLine& line =
         scores.emplace_back(PlotLine{.name = Shown(run.predictor->models()[m]), .style = m + 1, .points = {}});
     for (const ReliabilityBin& bin : confidence->report()[m].reliability) {
-      constexpr std::int64_t kEnough = 20;  // calls, for a share that means anything
+      constexpr std::int64_t kEnough = 20;  // minimum calls for a meaningful share
       if (bin.count >= kEnough) line.points.push_back({bin.score, bin.share});
     }
     if (line.points.empty()) scores.pop_back();
@@ -380,7 +381,7 @@ int RunTrain(const TrainArguments& arguments) {
   if (!log.ok()) return Complain(kTrain, log.status(), kFailed);
   NoteBadLines(InputName(arguments.log), report.bad_lines, report.bad_line_messages);
 
-  // Held out evenly over the log, so that the order of its lines does not matter.
+  // Held-out calls are spread evenly over the log, so that the order of its lines does not matter.
   Training run{arguments};
   Workflows learnt, held_out;
   double due = 0.5;
@@ -427,23 +428,23 @@ int RunTrain(const TrainArguments& arguments) {
 
 void AddTrain(CLI::App& tool, Chosen& chosen) {
   const auto [train, to] = AddCommand(
-      tool, chosen, "train", "learn from a log of calls how many tokens workflows have left, and say how good it is",
+      tool, chosen, "train", "train a predictor of workflows' remaining tokens on a log of calls, and report its error",
       RunTrain, kTrainExamples);
   Group log(train, "Log");
-  log.Add("log", to.log, "FILE", "calls that have ended: lines of JSON, or CSV; plain or gzip; - for standard input")
-      .Required();
-  log.AddFlag("--skip-bad-lines", to.skip_bad_lines, "count lines that cannot be read, and go on");
+  log.Add("log", to.log, "FILE", "read ended calls: JSON lines or CSV, plain or gzip; - for standard input").Required();
+  log.AddFlag("--skip-bad-lines", to.skip_bad_lines, "count and skip invalid lines");
   Group forest(train, "Forest");
-  forest.Add("--holdout", to.holdout, "SHARE", "of the workflows, that are not learnt from but checked on", Share(0.5));
-  forest.Add("--trees", to.trees, "N", "of each model's forest", Whole(1, 10'000));
-  forest.Add("--min-leaf", to.min_leaf, "N", "calls in a leaf, at least", Whole(1));
-  forest.Add("--seed", to.seed, "N", "of what trees are grown from");
-  forest.Add("-j,--threads", to.threads, "N", "[as many as there are cores]; changes no result", Whole(1, 1024));
+  forest.Add("--holdout", to.holdout, "SHARE", "hold out this share of the workflows to check the predictions",
+             Share(0.5));
+  forest.Add("--trees", to.trees, "N", "grow N trees for each model", Whole(1, 10'000));
+  forest.Add("--min-leaf", to.min_leaf, "N", "keep at least N calls in a leaf", Whole(1));
+  forest.Add("--seed", to.seed, "N", "seed the random draws of trees");
+  forest.Add("-j,--threads", to.threads, "N", "use N threads [one per core]; results do not change", Whole(1, 1024));
   Group output(train, "Output (a file, or - for standard output)");
-  output.Add("--out", to.out, "FILE", "the model, for takt predict and CallPredictor::Load");
-  output.Add("--html", to.html, "FILE", "a page with reliability plots, which needs nothing else");
-  output.Add("--json", to.json, "FILE", "all figures");
-  output.AddFlag("-q,--quiet", to.quiet, "no table, no progress");
+  output.Add("--out", to.out, "FILE", "write the model, for takt predict and CallPredictor::Load");
+  output.Add("--html", to.html, "FILE", "write a self-contained page with reliability plots");
+  output.Add("--json", to.json, "FILE", "write all figures");
+  output.AddFlag("-q,--quiet", to.quiet, "print no table and no progress");
 }
 
 }  // namespace takt::tool

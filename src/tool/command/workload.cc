@@ -59,7 +59,7 @@ std::string Describe(const Workload& workload, const std::string& source) {
     text += "\n" + stages.ToString();
   }
   if (s.prefix_blocks > 0) {
-    text += fmt::format("\nPrefixes: {} of {} tokens, {} distinct; an endless cache would find {:.1f} % of them\n",
+    text += fmt::format("\nPrefixes: {} of {} tokens, {} distinct; an unlimited cache would hit {:.1f} % of them\n",
                         Counted(s.prefix_blocks, "block"), workload.prefix_block_tokens,
                         Grouped(s.distinct_prefix_blocks), s.prefix_hit_share * 100);
   }
@@ -85,12 +85,12 @@ int RunWorkload(const InspectArguments& arguments) {
 
 void AddWorkload(CLI::App& tool, Chosen& chosen) {
   const auto [app, to] = AddCommand(
-      tool, chosen, "workload", "say what is in a workload", RunWorkload,
+      tool, chosen, "workload", "summarise a workload", RunWorkload,
       "Examples\n  takt workload azure_llm_2023_conv.csv.gz\n  takt workload bundled --output bundled.jsonl");
   Group options(app, "Options");
-  options.Add("file", to.workload.file, "FILE", "a trace, 'bundled', or a generator");
+  options.Add("file", to.workload.file, "FILE", "read a trace, 'bundled', or a generator");
   AddWorkloadSource(options, to.workload);
-  options.Add("--output", to.output, "FILE", "write it as workflow JSONL (.gz packs it)");
+  options.Add("--output", to.output, "FILE", "write it as workflow JSONL (compressed if it ends in .gz)");
 }
 
 }  // namespace takt::tool

@@ -1,4 +1,4 @@
-// Files that a command writes of what it has found.
+// Writes the report files of a command.
 #ifndef TAKT_SRC_TOOL_COMMAND_WRITE_REPORTS_H_
 #define TAKT_SRC_TOOL_COMMAND_WRITE_REPORTS_H_
 
@@ -15,7 +15,7 @@
 
 namespace takt::tool {
 
-// One of a command's reports: its option, the member of the command's arguments that has its path, and its text.
+// One report of a command: its option, the argument that holds its path, and the function that makes its text.
 template <class Arguments, class Run>
 struct ReportOf {
   const char* name;
@@ -23,9 +23,9 @@ struct ReportOf {
   std::string (*write)(const Run&);
 };
 
-// Reports: all of a command, each a ReportOf or of its form; write(run, file) may stand for the text.
+// Reports: all of a command, each a ReportOf or of the same form. write(run, file) may replace the text.
 
-// For CheckPaths.
+// Returns the paths for CheckPaths.
 template <class Arguments, class Reports>
 std::vector<NamedPath> PathsOf(const Arguments& arguments, const Reports& reports) {
   std::vector<NamedPath> paths;
@@ -33,7 +33,7 @@ std::vector<NamedPath> PathsOf(const Arguments& arguments, const Reports& report
   return paths;
 }
 
-// A file for each, before anything long begins, so that one that cannot be written is known at once.
+// Opens a file for each report before long work begins, so that an unwritable path fails at once.
 template <class Arguments, class Reports>
 absl::StatusOr<std::vector<OutputFile>> OpenReports(const Arguments& arguments, const Reports& reports) {
   std::vector<OutputFile> files;
@@ -45,8 +45,8 @@ absl::StatusOr<std::vector<OutputFile>> OpenReports(const Arguments& arguments, 
   return files;
 }
 
-// Every file is tried, and then text(colour) is shown unless it is to be quiet: on standard output, or on standard
-// error where a report took that. The first error is told.
+// Writes every file, then shows text(colour) unless the command is quiet. The text goes to standard error if a report
+// uses standard output. Returns the first error.
 template <class Run, class Arguments, class Reports, class Text>
 absl::Status WriteReports(const Run& run, const Arguments& arguments, const Reports& reports,
                           std::vector<OutputFile>& files, bool quiet, Text text) {

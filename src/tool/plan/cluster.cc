@@ -1,4 +1,4 @@
-// takt cluster: replicas and routings on classes of GPUs, by an integer program.
+// takt cluster: plans replicas and routings on classes of GPUs by an integer program.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -23,7 +23,7 @@ namespace {
 
 struct ClusterArguments {
   std::string file;
-  std::string solver;  // empty: the first that is built in
+  std::string solver;  // empty: the first built-in solver
   double seconds = 60;
   double gap = 1e-6;
   bool patterns = false;
@@ -36,20 +36,20 @@ constexpr const char* kClusterExamples =
  "models": [{"name": "8b"}, {"name": "70b", "min_replicas": 2}],
  "classes": [{"name": "h100", "price": 2.67, "servers": [{"servers": 4, "gpus": 8}]}],
  "replicas": [{"name": "8b tp1", "model": "8b", "class": "h100", "tp": 1, "rate": 5}, ...],
- "routings": [{"name": "74", "rates": [30, 12], "quality": 84}, ...]}. docs/howto/milp.md lists all there is.
+ "routings": [{"name": "74", "rates": [30, 12], "quality": 84}, ...]}. docs/howto/milp.md lists all fields.
 
 Examples
   takt cluster cluster.json
   takt cluster cluster.json --mps cluster.mps && glpsol --freemps cluster.mps
 
-Exit code: 0 a plan (where a limit ended the search, it says so), 1 failed or no plan (it says what is missing),
+Exit code: 0 a plan (with a note if a limit ended the search), 1 failed or no plan (with what is missing),
 2 wrong usage, 130 interrupted (the best plan so far was reported).)";
 
 constexpr std::string_view kCluster = "cluster";
 
 std::size_t At(int i) { return static_cast<std::size_t>(i); }
 
-// "3 x tp4 of 8b on 2 servers" is in the table; this is where the groups of a type lie: "0 0 1".
+// The table has "3 x tp4 of 8b on 2 servers". This text lists the servers of a type's groups: "0 0 1".
 std::string ServersText(const ClusterPlan& plan, int type) {
   std::vector<int> servers;
   for (const PlacedGroup& g : plan.groups) {
@@ -107,10 +107,10 @@ std::string ClusterText(const ClusterProblem& problem, const ClusterPlan& plan, 
   if (plan.move_cost > 0) text += fmt::format("Moves    {:.4g}\n", plan.move_cost);
   if (plan.status == MilpStatus::kLimit) {
     const double gap = plan.objective != 0 ? 100 * std::abs(plan.objective - plan.bound) / std::abs(plan.objective) : 0;
-    text += fmt::format("A limit ended the search: no plan {} than {:.6g}, this one has {:.6g} ({:.2g} % apart)\n",
+    text += fmt::format("A limit ended the search: no plan {} than {:.6g}; this plan has {:.6g} ({:.2g} % apart)\n",
                         cost ? "costs less" : "sustains more", plan.bound, plan.objective, gap);
   } else {
-    text += "This is the optimum.\n";
+    text += "This plan is optimal.\n";
   }
   return text;
 }
@@ -167,7 +167,7 @@ int RunCluster(const ClusterArguments& arguments) {
   const absl::StatusOr<ClusterProblem> problem = ReadClusterProblem(arguments.file);
   if (!problem.ok()) return fail(problem.status());
   const ServerModel servers = arguments.patterns ? ServerModel::kPatterns : ServerModel::kAuto;
-  // The program is written first: it needs no solver.
+  // The integer program is written first because writing needs no solver.
   if (absl::Status written = WriteMps(arguments, *problem, servers); !written.ok()) return fail(written);
   const absl::StatusOr<std::unique_ptr<const MilpSolver>> solver = MakeMilpSolver(arguments.solver);
   if (!solver.ok()) return fail(solver.status());
@@ -202,20 +202,21 @@ void AddCluster(CLI::App& tool, Chosen& chosen) {
     solvers += fmt::format("{}{}{}", solvers.empty() ? "" : ", ", info.name, info.built_in ? "" : " (not built in)");
   }
   const auto [app, to] =
-      AddCommand(tool, chosen, "cluster", "plan a cluster of several classes of GPUs by an integer program", RunCluster,
-                 kClusterExamples);
+      AddCommand(tool, chosen, "cluster", "plan a cluster with several classes of GPUs by an integer program",
+                 RunCluster, kClusterExamples);
   Group problem(app, "Problem");
-  problem.Add("file", to.file, "FILE", "models, classes of GPUs, replicas and routings, or - for standard input")
+  problem.Add("file", to.file, "FILE", "read models, classes of GPUs, replicas and routings, or - for standard input")
       .Required();
-  problem.AddFlag("--patterns", to.patterns, "how each server is filled, also where counting GPUs is exact");
+  problem.AddFlag("--patterns", to.patterns, "always model how each server is filled, even if counting GPUs is exact");
   Group search(app, "Search");
-  search.Add("--solver", to.solver, "NAME", (solvers + " [the first that is built in]").c_str());
-  search.Add("--seconds", to.seconds, "S", "then the best plan so far and its bound are reported", Positive());
-  search.Add("--gap", to.gap, "SHARE", "a plan so close to its bound is the optimum", Share(1));
+  search.Add("--solver", to.solver, "NAME", ("use this solver: " + solvers + " [the first built-in one]").c_str());
+  search.Add("--seconds", to.seconds, "S", "stop after S seconds and report the best plan so far and its bound",
+             Positive());
+  search.Add("--gap", to.gap, "SHARE", "accept a plan as optimal within this relative distance of its bound", Share(1));
   Group output(app, "Output (a file, or - for standard output)");
-  output.Add("--json", to.json, "FILE", "the plan");
-  output.Add("--mps", to.mps, "FILE", "the integer program as free MPS, for any solver");
-  output.AddFlag("-q,--quiet", to.quiet, "no table");
+  output.Add("--json", to.json, "FILE", "write the plan");
+  output.Add("--mps", to.mps, "FILE", "write the integer program as free MPS, for any solver");
+  output.AddFlag("-q,--quiet", to.quiet, "print no table");
 }
 
 }  // namespace takt::tool

@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// The entries of the list `key`, each read by `read`; the first fault of any.
+// Reads the entries of the list `key` with `read`. Returns the first fault.
 template <class Read>
 absl::Status ReadList(JsonObject& object, const char* key, const std::string& where, const Read& read) {
   const Json* list = object.List(key);
@@ -23,7 +23,7 @@ absl::Status ReadList(JsonObject& object, const char* key, const std::string& wh
   std::size_t number = 0;
   for (const Json& entry : *list) {
     const std::string here = fmt::format("{}: {} {}", where, key, ++number);
-    if (!entry.is_object()) return absl::InvalidArgumentError(here + ": must be an object");
+    if (!entry.is_object()) return absl::InvalidArgumentError(here + ": is invalid; expected an object");
     JsonObject members(entry, here);
     if (absl::Status status = read(members, here); !status.ok()) return status;
     members.NothingElse();
@@ -32,14 +32,14 @@ absl::Status ReadList(JsonObject& object, const char* key, const std::string& wh
   return absl::OkStatus();
 }
 
-// The place of what bears the name that stands under `key`.
+// Returns the index of the item whose name is the value of `key`.
 template <class Named>
 int Find(JsonObject& members, const char* key, const std::vector<Named>& all) {
   const std::string name = members.Text(key);
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (all[i].name == name) return static_cast<int>(i);
   }
-  members.Fault(key, fmt::format("\"{}\" is none", name));
+  members.Fault(key, fmt::format("\"{}\" is unknown", name));
   return 0;
 }
 
@@ -77,11 +77,12 @@ absl::StatusOr<ClusterProblem> ReadClusterProblem(const std::string& path) {
   const absl::StatusOr<std::string> text = ReadFile(path);
   if (!text.ok()) return text.status();
   const Json json = Json::parse(*text, nullptr, false);
-  if (json.is_discarded() || !json.is_object()) return absl::InvalidArgumentError(path + ": is not a JSON object");
+  if (json.is_discarded() || !json.is_object())
+    return absl::InvalidArgumentError(path + ": is invalid; expected a JSON object");
   JsonObject object(json, path);
   ClusterProblem problem;
   const std::string goal = object.TextOr("goal", "cost");
-  if (goal != "cost" && goal != "throughput") object.Fault("goal", "must be cost or throughput");
+  if (goal != "cost" && goal != "throughput") object.Fault("goal", "is invalid; expected cost or throughput");
   problem.goal = goal == "cost" ? ClusterGoal::kLeastCost : ClusterGoal::kMostThroughput;
   problem.min_quality = object.NumberOr("quality", problem.min_quality);
   problem.budget = object.NumberOr("budget", problem.budget);

@@ -1,4 +1,4 @@
-// What `takt cluster` reads.
+// Reads the input of `takt cluster`.
 #ifndef TAKT_SRC_TOOL_PLAN_CLUSTER_INPUT_H_
 #define TAKT_SRC_TOOL_PLAN_CLUSTER_INPUT_H_
 
@@ -9,7 +9,7 @@
 
 namespace takt::tool {
 
-// A problem from a JSON file (docs/howto/milp.md). Errors name file, entry and field.
+// Reads a problem from a JSON file (docs/howto/milp.md). Errors name file, entry and field.
 absl::StatusOr<ClusterProblem> ReadClusterProblem(const std::string& path);
 
 }  // namespace takt::tool

@@ -1,4 +1,4 @@
-// takt-plan: plans of clusters. `takt plan`, `takt tune` and `takt cluster` run it.
+// takt-plan: plans clusters. `takt plan`, `takt tune` and `takt cluster` run it.
 #include "tool/command/commands.h"
 
 namespace takt::tool {
@@ -11,9 +11,9 @@ void AddCluster(CLI::App& tool, Chosen& chosen);
 
 int main(int argc, char** argv) {
   using namespace takt::tool;
-  return RunProgram({"takt",  // the name under which users know the commands
-                     "takt-plan lays out models on GPUs. takt runs it for its commands plan, tune and cluster.",
-                     "Begin with\n  takt plan --help",
+  return RunProgram({"takt",  // users call its commands by this name
+                     "takt-plan places models on GPUs. takt runs it for its commands plan, tune and cluster.",
+                     "Start here\n  takt plan --help",
                      {AddPlan, AddTune, AddCluster}},
                     argc, argv);
 }

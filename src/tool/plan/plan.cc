@@ -23,32 +23,32 @@ struct PlanArguments {
   std::string workload, models;  // files
   std::int32_t gpus = 0;
   double rate = 0;  // requests per second
-  std::optional<double> quality, latency;  // one of them
+  std::optional<double> quality, latency;  // exactly one has a value
   std::optional<double> penalty;
-  bool path = false;  // the least p95 along the path, not of the slowest model
+  bool path = false;  // minimises the p95 along the path, not that of the slowest model
   std::vector<double> thresholds, grid;
   double judge_s = 0.27;
   double gpu_usd = 2.67;  // per hour
   std::string profiles;
   std::uint64_t seed = 1;
-  std::int64_t requests = 8000;  // that the plan is simulated with
+  std::int64_t requests = 8000;  // requests of the plan's simulation
   bool alternation = false;
   std::string json, html;
   bool no_wall = false;
   bool quiet = false;
-  int threads = 0;  // 0: as many as there are cores
+  int threads = 0;  // 0: one per core
 };
 
 constexpr const char* kPlanExamples =
-    R"(A line of the workload: {"prompt": 400, "outputs": [600, 550], "scores": [62, 91]}, a number per model; or
+    R"(A line of the workload: {"prompt": 400, "outputs": [600, 550], "scores": [62, 91]}, one number per model; or
 cascadia:1 to cascadia:3, requests as in Cascadia's traces. The models: {"models": [{"name": "8b", "profile":
-"aic/llama-3.1-8b/h100/bf16", "tp": [1, 2, 4, 8], "pp": [1, 2, 4]}, ...]}. docs/howto/plan.md tells more.
+"aic/llama-3.1-8b/h100/bf16", "tp": [1, 2, 4, 8], "pp": [1, 2, 4]}, ...]}. See docs/howto/plan.md.
 
 Examples
   takt plan --workload profiled.jsonl --models cascade.json --gpus 32 --rate 10 --quality 80 --html plan.html
   takt plan --workload cascadia:1 --models cascade.json --gpus 32 --rate 10 --latency 30 --alternation
 
-Exit code: 0 done, 1 failed or no plan (the message says what is missing), 2 wrong usage, 130 interrupted.)";
+Exit code: 0 done, 1 failed or no plan (the message lists what is missing), 2 wrong usage, 130 interrupted.)";
 
 constexpr std::string_view kPlan = "plan";
 
@@ -99,8 +99,9 @@ absl::StatusOr<CascadeOptions> OptionsOf(const PlanArguments& arguments, std::si
   options.simulated = arguments.requests;
   if (!arguments.thresholds.empty()) {
     if (arguments.thresholds.size() + 1 != models) {
-      return absl::InvalidArgumentError(fmt::format("--thresholds: {} for {} models; each model but the last has one",
-                                                    arguments.thresholds.size(), models));
+      return absl::InvalidArgumentError(
+          fmt::format("--thresholds: {} for {} models; expected one for each model but the last",
+                      arguments.thresholds.size(), models));
     }
     for (const double h : arguments.thresholds) options.grids.push_back({h});
   }
@@ -172,40 +173,45 @@ int RunPlan(const PlanArguments& arguments) {
 
 void AddPlan(CLI::App& tool, Chosen& chosen) {
   const auto [app, to] =
-      AddCommand(tool, chosen, "plan", "plan a cascade of models on a cluster: GPUs, replicas, thresholds", RunPlan,
+      AddCommand(tool, chosen, "plan", "plan a cascade of models on a cluster: GPUs, replicas and thresholds", RunPlan,
                  kPlanExamples);
   Group problem(app, "Problem");
-  problem.Add("--workload", to.workload, "FILE", "requests that every model has answered, with the judge's scores")
+  problem.Add("--workload", to.workload, "FILE", "read requests answered by every model, with the judge's scores")
       .Required();
-  problem.Add("--models", to.models, "FILE", "the models of the cascade, the smallest first").Required();
-  problem.Add("--gpus", to.gpus, "N", "GPUs of the cluster", Whole(1, 65536)).Required();
-  problem.Add("--rate", to.rate, "X", "requests per second", Positive()).Required();
-  problem.Add("--judge-s", to.judge_s, "S", "the judge takes so long per answer");
-  problem.Add("--gpu-usd", to.gpu_usd, "USD", "price of a GPU, per hour");
-  problem.Add("--profiles", to.profiles, "FILE", "a JSON file with more profiles");
+  problem.Add("--models", to.models, "FILE", "read the models of the cascade, the smallest first").Required();
+  problem.Add("--gpus", to.gpus, "N", "set the number of GPUs of the cluster", Whole(1, 65536)).Required();
+  problem.Add("--rate", to.rate, "X", "set the arrival rate, in requests per second", Positive()).Required();
+  problem.Add("--judge-s", to.judge_s, "S", "set the judge's time per answer, in seconds");
+  problem.Add("--gpu-usd", to.gpu_usd, "USD", "set the price of a GPU per hour");
+  problem.Add("--profiles", to.profiles, "FILE", "read more profiles from a JSON file");
   Group goal(app, "Goal");
-  const Flag quality = goal.Add("--quality", to.quality, "Q", "least p95 latency with at least this mean score [0]");
-  const Flag latency = goal.Add("--latency", to.latency, "S", "best quality with this p95 latency instead", Positive())
+  const Flag quality =
+      goal.Add("--quality", to.quality, "Q", "minimise the p95 latency with a mean score of at least Q [0]");
+  const Flag latency = goal.Add("--latency", to.latency, "S",
+                                "maximise the quality with a p95 latency of at most S seconds instead", Positive())
                            .Excludes({quality});
-  goal.AddFlag("--path", to.path, "least p95 along the path that requests take, instead of that of the slowest model")
+  goal.AddFlag("--path", to.path, "minimise the p95 along the path of requests instead of the slowest model's p95")
       .Excludes({latency});
-  goal.Add("--penalty", to.penalty, "MU", "a miss costs so much per unit of the range [a miss is no plan]", Positive());
+  goal.Add("--penalty", to.penalty, "MU", "allow a missed target at a cost of MU per unit of the range [not allowed]",
+           Positive());
   Group search(app, "Search");
   const Flag thresholds =
-      search.Add("--thresholds", to.thresholds, "H,...", "this routing alone: a threshold for each model but the last")
+      search
+          .Add("--thresholds", to.thresholds, "H,...", "use only this routing: a threshold for each model but the last")
           .Listed();
-  search.Add("--grid", to.grid, "H,...", "thresholds that each model may have, rising [0, 1 .. 101]")
+  search.Add("--grid", to.grid, "H,...", "try these thresholds for each model, rising [0, 1 .. 101]")
       .Listed()
       .Excludes({thresholds});
   search.AddFlag("--alternation", to.alternation, "also run Cascadia's alternation on the same tables");
-  search.Add("--requests", to.requests, "N", "the plan is simulated with so many; 0: not", Whole(0, 100'000'000));
-  search.Add("--seed", to.seed, "N", "of their arrivals");
-  search.Add("-j,--threads", to.threads, "N", "[as many as there are cores]; changes no result", Whole(1, 1024));
+  search.Add("--requests", to.requests, "N", "simulate the plan with N requests; 0: no simulation",
+             Whole(0, 100'000'000));
+  search.Add("--seed", to.seed, "N", "seed the random arrivals of the simulation");
+  search.Add("-j,--threads", to.threads, "N", "use N threads [one per core]; results do not change", Whole(1, 1024));
   Group output(app, "Output (a file, or - for standard output)");
-  output.Add("--json", to.json, "FILE", "the plan and the frontier");
-  output.Add("--html", to.html, "FILE", "a page with a picture of the plan, which needs nothing else");
-  output.AddFlag("--no-wall", to.no_wall, "leave out how long it took, so that equal runs give equal files");
-  output.AddFlag("-q,--quiet", to.quiet, "no table, no progress bar");
+  output.Add("--json", to.json, "FILE", "write the plan and the frontier");
+  output.Add("--html", to.html, "FILE", "write a self-contained page with a picture of the plan");
+  output.AddFlag("--no-wall", to.no_wall, "omit wall-clock times, so that equal runs write equal files");
+  output.AddFlag("-q,--quiet", to.quiet, "print no table and no progress bar");
 }
 
 }  // namespace takt::tool

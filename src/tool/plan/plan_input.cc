@@ -20,14 +20,14 @@ absl::StatusOr<std::vector<ServedModel>> ReadModels(const std::string& path, std
   const absl::StatusOr<std::string> text = ReadFile(path);
   if (!text.ok()) return text.status();
   const Json json = Json::parse(*text, nullptr, false);
-  if (json.is_discarded()) return absl::InvalidArgumentError(path + ": is not JSON");
+  if (json.is_discarded()) return absl::InvalidArgumentError(path + ": is invalid; expected JSON");
   if (!json.is_object() || !json.contains("models") || !json["models"].is_array()) {
-    return absl::InvalidArgumentError(path + ": must be an object with a list \"models\"");
+    return absl::InvalidArgumentError(path + ": is invalid; expected an object with a list \"models\"");
   }
   std::vector<ServedModel> models;
   for (const Json& entry : json["models"]) {
     const std::string where = fmt::format("{}: model {}", path, models.size() + 1);
-    if (!entry.is_object()) return absl::InvalidArgumentError(where + ": must be an object");
+    if (!entry.is_object()) return absl::InvalidArgumentError(where + ": is invalid; expected an object");
     JsonObject members(entry, where);
     const std::string id = members.Text("profile");
     const std::vector<std::int32_t> tp = members.Counts("tp", {1, 2, 4, 8});
@@ -38,8 +38,8 @@ absl::StatusOr<std::vector<ServedModel>> ReadModels(const std::string& path, std
     model.max_seqs = members.CountOr("max_seqs", model.max_seqs);
     model.prefix_hit_rate = members.NumberOr("prefix_hit_rate", 0);
     members.NothingElse();
-    for (const auto& [key, degrees] : {std::pair("tp", &tp), std::pair("pp", &pp)}) {  // each of one with each other
-      if (degrees->size() > 64) members.Fault(key, fmt::format("has {} degrees: at most 64", degrees->size()));
+    for (const auto& [key, degrees] : {std::pair("tp", &tp), std::pair("pp", &pp)}) {  // every tp with every pp
+      if (degrees->size() > 64) members.Fault(key, fmt::format("has {} degrees; expected at most 64", degrees->size()));
     }
     if (!members.status().ok()) return members.status();
     absl::StatusOr<std::vector<Profile>> shapes = FindShapes(id, tp, pp, more);
@@ -58,9 +58,10 @@ absl::StatusOr<std::vector<CascadeSample>> ReadSample(const std::string& path, s
   if (path.starts_with(kMade)) {
     const std::string which = path.substr(kMade.size());
     if (which != "1" && which != "2" && which != "3") {
-      return absl::InvalidArgumentError(fmt::format("{}: there are cascadia:1, cascadia:2 and cascadia:3", path));
+      return absl::InvalidArgumentError(
+          fmt::format("{}: is unknown; expected cascadia:1, cascadia:2 or cascadia:3", path));
     }
-    if (models > 3) return absl::InvalidArgumentError(fmt::format("{}: is of 1 to 3 models, not {}", path, models));
+    if (models > 3) return absl::InvalidArgumentError(fmt::format("{}: supports 1 to 3 models, not {}", path, models));
     constexpr std::size_t kRequests = 2000;
     return DrawCascadia(which[0] - '0', models, kRequests, 1).sample;
   }
@@ -77,7 +78,7 @@ absl::StatusOr<std::vector<CascadeSample>> ReadSample(const std::string& path, s
     const std::string where = fmt::format("{}:{}", path, number);
     const Json json = Json::parse(line, nullptr, false);
     if (json.is_discarded() || !json.is_object()) {
-      return absl::InvalidArgumentError(where + ": is not a JSON object (NaN is none of JSON's numbers)");
+      return absl::InvalidArgumentError(where + ": is invalid; expected a JSON object (JSON has no NaN)");
     }
     JsonObject members(json, where);
     CascadeSample s;
@@ -94,15 +95,15 @@ absl::StatusOr<std::vector<CascadeSample>> ReadSample(const std::string& path, s
     }
     members.NothingElse();
     if (members.status().ok() && s.outputs.size() != models) {
-      members.Fault("outputs", fmt::format("has {} numbers for {} models", s.outputs.size(), models));
+      members.Fault("outputs", fmt::format("has {} numbers; expected {}, one per model", s.outputs.size(), models));
     }
     if (members.status().ok() && s.scores.size() != models) {
-      members.Fault("scores", fmt::format("has {} numbers for {} models", s.scores.size(), models));
+      members.Fault("scores", fmt::format("has {} numbers; expected {}, one per model", s.scores.size(), models));
     }
     if (!members.status().ok()) return members.status();
     sample.push_back(std::move(s));
   }
-  if (sample.empty()) return absl::InvalidArgumentError(path + ": empty: no request that the models have answered");
+  if (sample.empty()) return absl::InvalidArgumentError(path + ": has no requests");
   return sample;
 }
 

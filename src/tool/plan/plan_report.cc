@@ -65,7 +65,7 @@ Table PlanTable(const PlanRun& run) {
                {"p95 [s]", "by tables"},
                {"p95 [s]", "simulated"},
                {"", "busy %"},
-               {"", "goes on below", false}});
+               {"", "escalates below", false}});
   for (std::size_t m = 0; m < run.plan.models.size(); ++m) {
     const ModelPlan& own = run.plan.models[m];
     table.BeginRow();
@@ -97,8 +97,8 @@ std::vector<std::string> Sentences(const PlanRun& run) {
                   "{} requests/s at this quality.",
                   p.gpus, run.problem.gpus, Short(p.usd_per_hour), Short(p.usd_per_1000), Short(run.most)));
   lines.push_back(
-      fmt::format("A replica is busy while it runs a step, be that of one request or of many: it can be busy all the "
-                  "time and take more. {:g} requests/s are {:.1f} % of what these GPUs sustain.",
+      fmt::format("A replica counts as busy during every step, even with one request. It can be busy all the "
+                  "time and still accept more. {:g} requests/s are {:.1f} % of the capacity of these GPUs.",
                   run.problem.rate, 100 * run.problem.rate / run.most));
   if (run.alternation) {
     const double gap = 100 * (run.alternation->latency / p.latency - 1);
@@ -110,14 +110,14 @@ std::vector<std::string> Sentences(const PlanRun& run) {
   } else if (!run.alternation_fault.empty()) {
     lines.push_back("The paper's alternation: " + run.alternation_fault + ".");
   }
-  lines.push_back(fmt::format("{} routings that differ; {} of them make the frontier of latency and quality.",
+  lines.push_back(fmt::format("{} different routings; {} of them form the frontier of latency and quality.",
                               Grouped(static_cast<long long>(run.routings)), run.frontier.size()));
   return lines;
 }
 
 std::string WallText(const PlanRun& run) {
   return fmt::format(
-      "Tables took {} s, the plan and its simulation {} s. Tables do not depend on thresholds, rate or goal.",
+      "Tables took {} s; the plan and its simulation took {} s. Tables do not depend on thresholds, rate or goal.",
       Short(run.measure_s), Short(run.plan_s));
 }
 
@@ -147,7 +147,7 @@ void WritePlan(JsonWriter& json, const PlanRun& run, const CascadePlan& plan) {
 
 Plot FrontierPlot(const PlanRun& run) {
   Plot plot;
-  plot.title = "Latency against quality: the best that these GPUs can do";
+  plot.title = "Latency against quality: the frontier of these GPUs";
   plot.x_label = "quality (mean score)";
   plot.y_label = "p95 of the slowest model [s]";
   plot.x_scale = Scale::kFit;
@@ -227,7 +227,7 @@ std::string PlanPicture(const CascadeProblem& problem, const CascadePlan& plan) 
       const double onward = own.share > 0 ? 100 * plan.models[m + 1].share / own.share : 0;
       body += fmt::format(
           "<path d='M20 {0}V{1}M14 {2}L20 {1}L26 {2}' style='fill:none;stroke:var(--soft);stroke-width:1.5'/>"
-          "<text x=36 y={3}>score below {4:g}: {5:.0f} % go on</text>",
+          "<text x=36 y={3}>score below {4:g}: {5:.0f} % escalate</text>",
           y, y + 28, y + 21, y + 18, plan.thresholds[m], onward);
       y += 40;
     }

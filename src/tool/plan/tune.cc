@@ -1,4 +1,4 @@
-// takt tune: the alpha of workload_balance that would have served a workload best.
+// takt tune: finds the alpha of workload_balance that would have served a workload best.
 #include <cstdio>
 #include <optional>
 #include <string>
@@ -25,13 +25,13 @@ namespace {
 
 struct TuneArguments {
   WorkloadSource workload;
-  std::vector<std::string> engines;  // profiles, an instance each
-  std::string profiles;              // a file with more
+  std::vector<std::string> engines;  // profile of each instance
+  std::string profiles;  // file with more profiles
   std::string placement = "workload_balance";
   std::string policy = "fcfs";
   std::string estimates = "lengths";
   std::string budget = "none";  // share, whole
-  double slo_scale = 0;         // deadlines of so many times what a workflow takes alone; 0: those of the workload
+  double slo_scale = 0;  // deadlines as multiples of a workflow's time alone; 0: the workload's deadlines
   double rate_scale = 1;
   std::vector<double> alphas = {0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1};
   std::int32_t seeds = 5;
@@ -40,12 +40,12 @@ struct TuneArguments {
   std::int32_t max_seqs = 256;
   std::string json;
   bool quiet = false;
-  int threads = 0;  // 0: as many as there are cores
+  int threads = 0;  // 0: one per core
 };
 
 constexpr std::string_view kTune = "tune";
 
-// What is wrong, under the option at fault.
+// Returns the error with the name of the option at fault.
 absl::Status Of(const char* option, const absl::Status& status) {
   return status.ok() ? status
                      : absl::Status(status.code(), fmt::format("{}: {}", option, std::string(status.message())));
@@ -81,7 +81,7 @@ absl::StatusOr<AlphaSearch> SearchOf(const TuneArguments& arguments) {
   absl::StatusOr<AnyPlacement> placement = MakePlacement(arguments.placement);
   if (!placement.ok()) return Of("--placement", placement.status());
   replay.placement = *std::move(placement);
-  replay.router_policy = replay.policy;  // in the order of arrival
+  replay.router_policy = replay.policy;  // in order of arrival
   absl::StatusOr<PolicyFactory> policy = MakePolicyFactory(arguments.policy);
   if (!policy.ok()) return Of("--policy", policy.status());
   replay.policy = *std::move(policy);
@@ -109,7 +109,7 @@ std::string Text(const AlphaSearch& search, const AlphaChoice& choice, bool colo
   Table table({{"", "alpha"},
                {tail, "mean", true, Best::kSmallest},
                {tail, "deviation"},
-               {"", "chance that it is no worse than the best"}});
+               {"", "chance to be no worse than the best"}});
   for (const AlphaPoint& p : choice.points) {
     table.BeginRow();
     table.Text(fmt::format("{:g}", p.alpha));
@@ -117,7 +117,7 @@ std::string Text(const AlphaSearch& search, const AlphaChoice& choice, bool colo
     table.Number(p.deviation);
     table.Number(p.p_worse);
   }
-  return fmt::format("{}, {} on {}\n\n{}\nTake alpha {:g}: {}.\n", ShownName(search.workload.name),
+  return fmt::format("{}, {} on {}\n\n{}\nUse alpha {:g}: {}.\n", ShownName(search.workload.name),
                      Counted(std::ssize(search.workload.workflows), "workflow"),
                      Counted(std::ssize(search.replay.engines), "engine"), table.ToString(colour), choice.alpha,
                      choice.why);
@@ -176,39 +176,37 @@ int RunTune(const TuneArguments& arguments) {
 }  // namespace
 
 void AddTune(CLI::App& tool, Chosen& chosen) {
-  const auto [app, to] =
-      AddCommand(tool, chosen, "tune",
-                 "find the alpha of workload_balance under which a workload would have been served best", RunTune,
-                 "The workload is what was served, as workflow JSONL (docs/reference/workloads.md); it is replayed "
-                 "under every alpha and\n"
-                 "several shuffles of its arrivals. docs/howto/alpha_tuner.md tells how one is chosen.\n\n"
-                 "Example\n"
-                 "  takt tune --workload served.jsonl --engine aic/llama-3.1-70b/a100/bf16/tp4 --engine "
-                 "derived/llama-3.1-70b/a6000/bf16/tp4");
+  const auto [app, to] = AddCommand(
+      tool, chosen, "tune", "find the alpha of workload_balance that would have served a workload best", RunTune,
+      "The workload holds the served requests as workflow JSONL (docs/reference/workloads.md). It is replayed "
+      "under every alpha and\n"
+      "several shuffles of its arrivals. docs/howto/alpha_tuner.md explains the choice.\n\n"
+      "Example\n"
+      "  takt tune --workload served.jsonl --engine aic/llama-3.1-70b/a100/bf16/tp4 --engine "
+      "derived/llama-3.1-70b/a6000/bf16/tp4");
   Group options(app, "Options");
-  options.Add("--workload", to.workload.file, "FILE", "what was served").Required();
+  options.Add("--workload", to.workload.file, "FILE", "read the served requests").Required();
   AddWorkloadSource(options, to.workload);
-  options.Add("--engine", to.engines, "ID", "the profile of an instance; one for each").Required();
-  options.Add("--profiles", to.profiles, "FILE", "a JSON file with more profiles");
-  options.Add("--placement", to.placement, "SPEC", "workload_balance or code_ratio, with its other options");
-  options.Add("--policy", to.policy, "SPEC", "the order on each instance; see 'takt policies'");
-  options.Add("--estimates", to.estimates, "KIND", "what is known of lengths, as of takt replay");
-  options
-      .Add("--budget", to.budget, "RULE", "calls get shares of their workflow's time as deadlines: none, share, whole")
+  options.Add("--engine", to.engines, "ID", "add an instance with this profile; repeat for each instance").Required();
+  options.Add("--profiles", to.profiles, "FILE", "read more profiles from a JSON file");
+  options.Add("--placement", to.placement, "SPEC", "place by workload_balance or code_ratio, with its other options");
+  options.Add("--policy", to.policy, "SPEC", "rank requests on each instance by this policy; see 'takt policies'");
+  options.Add("--estimates", to.estimates, "KIND", "estimate output lengths as in takt replay");
+  options.Add("--budget", to.budget, "RULE", "derive deadlines of calls from their workflow's time: none, share, whole")
       .Must(OneOf({"none", "share", "whole"}));
-  options.Add("--slo-scale", to.slo_scale, "X", "deadlines of X times what a workflow takes alone [as in the workload]",
-              Positive());
-  options.Add("--rate-scale", to.rate_scale, "X", "workflows come X times as fast as they did", Positive());
-  options.Add("--alphas", to.alphas, "A,...", "which are tried, rising", Share(1)).Listed();
-  options.Add("--seeds", to.seeds, "N", "replays per alpha", Whole(1, 10'000));
-  options.Add("--quantile", to.quantile, "Q", "of the workflows' latencies", Share(1));
-  options.Add("--token-budget", to.token_budget, "N", "tokens that one step computes at most", Whole(1));
-  options.Add("--max-seqs", to.max_seqs, "N", "requests that run at once at most", Whole(1, 1 << 20));
-  options.Add("-j,--threads", to.threads, "N", "runs at once [as many as there are cores]; changes no result",
+  options.Add("--slo-scale", to.slo_scale, "X",
+              "set deadlines to X times a workflow's time alone [the workload's deadlines]", Positive());
+  options.Add("--rate-scale", to.rate_scale, "X", "multiply the arrival rate by X", Positive());
+  options.Add("--alphas", to.alphas, "A,...", "try these values of alpha, rising", Share(1)).Listed();
+  options.Add("--seeds", to.seeds, "N", "run N replays per alpha", Whole(1, 10'000));
+  options.Add("--quantile", to.quantile, "Q", "minimise this quantile of the workflows' latencies", Share(1));
+  options.Add("--token-budget", to.token_budget, "N", "limit a step to N tokens", Whole(1));
+  options.Add("--max-seqs", to.max_seqs, "N", "limit the running requests to N", Whole(1, 1 << 20));
+  options.Add("-j,--threads", to.threads, "N", "run N replays in parallel [one per core]; results do not change",
               Whole(1, 1024));
   Group output(app, "Output (a file, or - for standard output)");
-  output.Add("--json", to.json, "FILE", "the choice, and what each alpha came to");
-  output.AddFlag("-q,--quiet", to.quiet, "no table, no progress bar");
+  output.Add("--json", to.json, "FILE", "write the choice and the results of each alpha");
+  output.AddFlag("-q,--quiet", to.quiet, "print no table and no progress bar");
 }
 
 }  // namespace takt::tool

@@ -13,16 +13,16 @@
 namespace takt::tool {
 namespace {
 
-// Kinds of steps, then outliers.
+// Kinds of steps, followed by outliers.
 constexpr std::array<std::string_view, 4> kClouds = {Name(StepKind::kPrefill), Name(StepKind::kDecode),
                                                      Name(StepKind::kMixed), "outliers"};
-constexpr std::size_t kCloudPoints = 500;  // of a cloud; of longer ones every so many-th
+constexpr std::size_t kCloudPoints = 500;  // points drawn per cloud; longer clouds are thinned evenly
 
 struct Dot {
   double predicted_ms = 0, measured_ms = 0;
   double rows = 0, prefill = 0, context = 0, step = 0;
 
-  double error() const { return 100 * (predicted_ms / measured_ms - 1); }  // [%]
+  double error() const { return 100 * (predicted_ms / measured_ms - 1); }  // error of the prediction [%]
 };
 
 using Clouds = std::array<std::vector<Dot>, kClouds.size()>;
@@ -45,7 +45,7 @@ Clouds CloudsOf(const CalibrationRun& run, const CostFit& fit) {
   return clouds;
 }
 
-// A cloud per kind of step that has any dot with `x(dot)` above zero.
+// Draws a cloud per kind of step. Skips kinds without a dot whose `x(dot)` is above 0.
 template <class X, class Y>
 std::vector<PlotLine> LinesOf(const Clouds& clouds, X x, Y y) {
   std::vector<PlotLine> lines;
@@ -64,7 +64,7 @@ template <class X>
 std::string Errors(const Clouds& clouds, double most, const char* title, const char* label, Scale scale, X x) {
   return ToFigure({.title = title,
                    .x_label = label,
-                   .y_label = "predicted too long [%]",
+                   .y_label = "prediction error [%]",
                    .x_scale = scale,
                    .y_scale = Scale::kSigned,
                    .y_most = most,
@@ -82,7 +82,7 @@ std::string Plots(const CalibrationRun& run, const CostFit& fit) {
   std::ranges::sort(equal.points, {}, &PlotPoint::x);
   lines.push_back(std::move(equal));
 
-  // Both forms on the same scale, and wide enough for nearly all that is no outlier.
+  // Both forms share a scale that shows nearly all steps except outliers.
   const double most = std::max({5.0, 2.5 * run.found.fits[0].all.p95_abs_pct, 2.5 * run.found.fits[1].all.p95_abs_pct});
   std::string html = "<div class=plots>\n";
   html += ToFigure({.title = "Measured against predicted",
@@ -108,27 +108,27 @@ std::string Plots(const CalibrationRun& run, const CostFit& fit) {
 
 std::string CalibrationHtml(const CalibrationRun& run) {
   const EngineCalibration& found = run.found;
-  std::string html = fmt::format("<h1>What a step takes: {}</h1>\n", HtmlText(run.setup.id));
+  std::string html = fmt::format("<h1>Step time: {}</h1>\n", HtmlText(run.setup.id));
   html += fmt::format("<p>{}</p>\n<p>{}</p>\n", HtmlText(LogLine(run)), HtmlText(Verdict(run)));
   html += "<h2>Error of a step's time [%]</h2>\n<div class=wide>" + ErrorTable(found).ToHtml() + "</div>\n";
   html +=
-      "<p class=soft>New steps: those that were held out of the fit. Bias above zero: predicted steps are too long. "
-      "Log: "
-      "all steps together, outliers included.</p>\n<dl>\n";
+      "<p class=soft>New steps were held out of the fit. A bias above zero means that predictions are too long. "
+      "Log covers "
+      "all steps, outliers included.</p>\n<dl>\n";
   for (const CostFit& fit : found.fits) {
     html += fmt::format("<dt>{}</dt><dd>{}</dd>\n", Name(fit.form), HtmlText(Formula(fit)));
   }
   html += fmt::format("</dl>\n<p class=soft>{}</p>\n", HtmlText(Letters(run.log)));
   if (!found.warnings.empty()) html += "<h2>Beware</h2>\n";
   for (const std::string& warning : found.warnings) html += fmt::format("<p>{}</p>\n", HtmlText(warning));
-  html += "<h2>What the log covers</h2>\n<div class=wide>" + CoverageTable(found).ToHtml() + "</div>\n";
+  html += "<h2>Coverage of the log</h2>\n<div class=wide>" + CoverageTable(found).ToHtml() + "</div>\n";
   html += "<h2>Steps</h2>\n<div class=legend>";
   for (std::size_t i = 0; i < kClouds.size(); ++i) html += LegendButton(i, kClouds[i]);
   html += fmt::format("</div>\n<div class=loads data-first={}>form", static_cast<std::size_t>(found.chosen));
   for (const CostFit& fit : found.fits) html += fmt::format("<button>{}</button>", Name(fit.form));
   html += "</div>\n";
   for (const CostFit& fit : found.fits) html += "<section class=load>" + Plots(run, fit) + "</section>\n";
-  html += "<p class=soft>What lies beyond an axis is drawn at its end.</p>\n";
+  html += "<p class=soft>Points beyond an axis are drawn at its end.</p>\n";
   return HtmlPage(InputName(run.setup.log), html);
 }
 

@@ -16,7 +16,7 @@ void WriteNumbers(JsonWriter& json, std::string_view key, std::initializer_list<
   json.EndArray();
 }
 
-// As docs/reference/engine_profiles.md has them.
+// Writes a cost model in the format of docs/reference/engine_profiles.md.
 void WriteCost(JsonWriter& json, const CostModel& c) {
   json.Field("layers", c.layers).Field("hidden", c.hidden);
   WriteNumbers(json, "lin", {c.gemm.offset_ms, c.gemm.floor_ms, c.gemm.slope_ms, c.gemm.sharpness});
@@ -48,7 +48,7 @@ std::string ProfileFile(const CalibrationRun& run) {
   json.Field("takt", TAKT_VERSION).EndObject();
   json.Field("tp", tp);
   WriteCost(json, fit.cost);
-  if (tp > 1) json.Field("allreduce", "allreduce/none");  // the steps' times contain it
+  if (tp > 1) json.Field("allreduce", "allreduce/none");  // the times of steps include it
   if (setup.weight_bytes > 0) json.Field("weight_bytes", setup.weight_bytes);
   if (setup.kv_bytes_per_token > 0) json.Field("kv_bytes_per_token", setup.kv_bytes_per_token);
   if (setup.kv_tokens > 0) {

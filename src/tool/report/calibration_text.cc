@@ -8,10 +8,10 @@
 namespace takt::tool {
 namespace {
 
-// What a profile adds up to over the whole log, against what was measured, in %.
+// Returns the error of the predicted time of the whole log, in %.
 double TotalError(const CostFit& fit) { return 100 * (fit.predicted_s / fit.measured_s - 1); }
 
-// " + 0.05 Q", or nothing; " + 4" without a letter.
+// Returns a summand, such as " + 0.05 Q" or, without a letter, " + 4"; an empty string for 0.
 std::string Summand(double coefficient, std::string_view letter) {
   if (!(coefficient > 0)) return "";
   return fmt::format(" + {:.3g}{}{}", coefficient, letter.empty() ? "" : " ", letter);
@@ -75,7 +75,7 @@ std::string LogLine(const CalibrationRun& run) {
     if (run.found.outliers[i]) outlying_s += ToSeconds(run.log.steps[i].time);
   }
   if (fit.all.outliers > 0) {
-    text += fmt::format("\n{} with {:.1f} % of the time left out", Counted(fit.all.outliers, "outlier"),
+    text += fmt::format("\nexcluding {} with {:.1f} % of the time", Counted(fit.all.outliers, "outlier"),
                         100 * outlying_s / fit.measured_s);
   }
   return text;
@@ -85,11 +85,11 @@ std::string Verdict(const CalibrationRun& run) {
   const EngineCalibration& found = run.found;
   const CostFit& other = found.fits[found.chosen == CostForm::kLinear ? 1 : 0];
   const std::string compared =
-      fmt::format("{:.2f} % off on steps that it has not seen, the {} one {:.2f} %", found.fit().holdout.mean_abs_pct,
+      fmt::format("{:.2f} % off on held-out steps, the {} form {:.2f} %", found.fit().holdout.mean_abs_pct,
                   Name(other.form), other.holdout.mean_abs_pct);
-  if (run.setup.form != "auto") return fmt::format("The {} form, as asked for: {}.", Name(found.chosen), compared);
+  if (run.setup.form != "auto") return fmt::format("The {} form, as requested: {}.", Name(found.chosen), compared);
   return fmt::format("The {} form is chosen: {}{}.", Name(found.chosen), compared,
-                     found.chosen == CostForm::kLinear ? ", which must be better by a twentieth to be preferred" : "");
+                     found.chosen == CostForm::kLinear ? "; that form must be better by 5 % to be chosen" : "");
 }
 
 std::string Formula(const CostFit& fit) {
@@ -115,7 +115,7 @@ std::string Formula(const CostFit& fit) {
 
 std::string Letters(const StepLog& log) {
   std::string text = "Q prefill tokens";
-  if (log.knows_prefill_work) text += ", W the same times the context they read";
+  if (log.knows_prefill_work) text += ", W prefill tokens times their context";
   text += ", B decode rows, S their contexts, n = Q + B";
   if (log.knows_samples) text += ", samples: rows that yield a token";
   return text;
@@ -128,11 +128,11 @@ std::string CalibrationText(const CalibrationRun& run) {
   for (const CostFit& fit : found.fits) text += fmt::format("  {:<10}  {}\n", Name(fit.form), Formula(fit));
   text += "  " + Letters(run.log) + "\n";
   for (std::size_t i = 0; i < found.warnings.size(); ++i) {
-    text += fmt::format("{}  {}\n", i == 0 ? "\nBeware\n" : "", found.warnings[i]);
+    text += fmt::format("{}  {}\n", i == 0 ? "\nWarnings\n" : "", found.warnings[i]);
   }
   if (!run.profile_file.empty() && run.profile_file != "-") {
-    text += fmt::format("\nUse it{}: takt replay --profiles {} --profile {}{}\n",
-                        found.warnings.empty() ? "" : ", if none of these matters", run.profile_file, run.setup.id,
+    text += fmt::format("\nTo use the profile{}: takt replay --profiles {} --profile {}{}\n",
+                        found.warnings.empty() ? "" : ", if no warning matters", run.profile_file, run.setup.id,
                         run.setup.kv_tokens > 0 ? "" : " --kv-tokens N");
   }
   return text;

@@ -11,7 +11,7 @@
 namespace takt::tool {
 namespace {
 
-// `seconds` of each record that has both ends.
+// Returns the `seconds` of each record that has both times.
 template <class Records, class From, class To>
 Quantiles QuantilesOf(const Records& records, From from, To to) {
   constexpr std::size_t kSteps = 200;
@@ -46,7 +46,8 @@ std::vector<Slice> PartsOf(const Comparison& comparison, const ReplayResult& res
     std::vector<RequestRecord> requests;
     std::vector<WorkflowRecord> workflows;
   };
-  const bool whole = comparison.split == Split::kTenant || comparison.split == Split::kClass;  // workflows
+  const bool whole =
+      comparison.split == Split::kTenant || comparison.split == Split::kClass;  // splits of whole workflows
   std::vector<std::string> names;
   std::map<std::string, Records> records;
   std::uint32_t last = 0;
@@ -68,6 +69,12 @@ std::vector<Slice> PartsOf(const Comparison& comparison, const ReplayResult& res
     parts.push_back({name, Summarize(part.requests, part.workflows, {}, slo, result.window)});
   }
   return parts;
+}
+
+// Returns the policy's name in "name", "name(option=value)" or "aged(name,option=value)".
+std::string NameIn(std::string_view spec) {
+  if (constexpr std::string_view kAged = "aged("; spec.starts_with(kAged)) spec.remove_prefix(kAged.size());
+  return std::string(spec.substr(0, spec.find_first_of("(,)")));
 }
 
 }  // namespace
@@ -97,6 +104,37 @@ void Keep(const Comparison& comparison, ReplayResult result, bool requests, Run&
   run.parts = PartsOf(comparison, result);
   if (run.trace) run.trace->Finish(result.requests);
   if (requests) run.requests = std::move(result.requests);
+}
+
+std::vector<std::string> WarningsOf(const Comparison& comparison) {
+  const Workload& workload = comparison.workload;
+  std::vector<std::string> names = {NameIn(comparison.setup.placement)}, warnings;
+  for (const Run& run : comparison.runs) names.push_back(NameIn(run.settings.policy));
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(i), names[i]) - names.begin() <
+        static_cast<std::ptrdiff_t>(i)) {
+      continue;
+    }
+    std::string lack;
+    if (names[i] == "agent_priority") {
+      lack = "ranks of agents, which takt replay does not learn; it ranks requests as workflow_fcfs does";
+    } else if (names[i] == "confidence_slack") {
+      lack = workload.models.empty() ? "several models and scores" : "several models";
+      lack += "; every instance serves the model of --profile";
+    } else if (names[i] == "edf") {
+      if (std::ranges::all_of(workload.workflows, [](const auto& w) { return w.deadline == Duration::max(); })) {
+        lack = "deadlines in the workload; it ranks requests by arrival";
+      }
+    } else if (names[i] == "uncached") {
+      if (workload.prefix_hashes.empty() && workload.prefix_runs.empty()) {
+        lack = "prefixes in the workload; it ranks requests by all their prompt tokens";
+      } else if (!comparison.setup.prefix_cache) {
+        lack = "a prefix cache (--prefix-cache); it ranks requests by all their prompt tokens";
+      }
+    }
+    if (!lack.empty()) warnings.push_back(fmt::format("{} lacks {}", names[i], lack));
+  }
+  return warnings;
 }
 
 std::string LabelOf(const Comparison& comparison, const Run& run) {

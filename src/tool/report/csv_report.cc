@@ -10,7 +10,7 @@
 namespace takt::tool {
 namespace {
 
-// Quoted where it must be (RFC 4180).
+// Returns the field, quoted if RFC 4180 requires it.
 std::string Field(std::string_view text) {
   if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
   std::string quoted = "\"";
@@ -18,7 +18,7 @@ std::string Field(std::string_view text) {
   return quoted += '"';
 }
 
-// Seconds between, exact to the nanosecond; empty where one of them never came.
+// Returns the seconds between two times, exact to the nanosecond; empty if one of them is missing.
 std::string Seconds(TimePoint from, TimePoint to) {
   if (from == kNever || to == kNever) return "";
   const std::int64_t ns = (to - from).count();
@@ -28,7 +28,7 @@ std::string Seconds(TimePoint from, TimePoint to) {
   return text;
 }
 
-// What begins every line of a run.
+// Returns the first columns of every line of a run.
 std::string RunColumns(const Run& run) {
   const RunSettings& settings = run.settings;
   return fmt::format("{},{},{}", Field(settings.policy), settings.estimates.ToString(),

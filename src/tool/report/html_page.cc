@@ -8,7 +8,7 @@
 namespace takt::tool {
 namespace {
 
-// Colours of Okabe and Ito (2008), told apart also by the colour-blind, darker on white and lighter on black.
+// Colours of Okabe and Ito (2008), which colour-blind readers can distinguish; darker on white and lighter on black.
 constexpr std::string_view kStyleSheet = R"css(
 :root { color-scheme: light dark; --paper: #fff; --card: #fafafa; --ink: #1b1b1f; --soft: #5c5f66; --grid: #e3e4e8;
   --best: #e3f3ea; --c0: #0072b2; --c1: #d55e00; --c2: #008f68; --c3: #b4598c; --c4: #b97a00; --c5: #2f9fd8; --c6: #444; }
@@ -51,7 +51,7 @@ svg text { font-size: 12px; fill: var(--soft); font-variant-numeric: tabular-num
 @media print { .legend { position: static; } }
 )css";
 
-// Values under the pointer, lines shown and hidden, one load at a time. Without it the page shows everything.
+// Shows values under the pointer, toggles lines, and shows one load at a time. Without the script the page shows all.
 constexpr std::string_view kScript = R"js(
 const number = v => v === 0 ? '0' : Math.abs(v) >= 100 ? Math.round(v).toLocaleString('en') : v.toPrecision(3);
 for (const figure of document.querySelectorAll('figure')) {
@@ -105,7 +105,7 @@ loads.forEach((button, i) => button.addEventListener('click', () => show(i)));
 if (loads.length) show(Number(document.querySelector('.loads').dataset.first));
 )js";
 
-// Seven colours, then the same again in dashes, then in dots.
+// Seven colours, solid first, then dashed, then dotted.
 std::string LineStyles() {
   constexpr std::size_t kColours = 7;
   constexpr const char* kDashes[] = {"none", "7 4", "2 3"};

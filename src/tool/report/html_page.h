@@ -1,4 +1,4 @@
-// What stands around the plots: style sheet, script, legend.
+// The page around the plots: style sheet, script and legend.
 #ifndef TAKT_SRC_TOOL_REPORT_HTML_PAGE_H_
 #define TAKT_SRC_TOOL_REPORT_HTML_PAGE_H_
 
@@ -8,11 +8,11 @@
 
 namespace takt::tool {
 
-// A whole page that loads nothing from elsewhere. Its script shows values under the pointer, shows and hides lines by
-// their legend, and of sections of class "load" the one whose button among ".loads" was pressed.
+// Returns a whole page that loads no other file. Its script shows values under the pointer and toggles lines by their
+// legend. A button among ".loads" shows its section of class "load" and hides the others.
 std::string HtmlPage(std::string_view title, std::string_view body);
 
-// For a <div class=legend>: shows and hides what is drawn in a style.
+// Returns a button for a <div class=legend> that shows and hides the lines of a style.
 std::string LegendButton(std::size_t style, std::string_view label);
 
 }  // namespace takt::tool

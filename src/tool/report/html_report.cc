@@ -16,7 +16,7 @@ using Runs = std::vector<const Run*>;
 
 constexpr double kInPercent = 100;
 
-// Runs that ended, by load; all in one where there is none.
+// Returns the ended runs by load, or in one group if there are no loads.
 std::vector<Runs> ByLoad(const Comparison& comparison) {
   std::vector<Runs> loads;
   for (const Run& run : comparison.runs) {
@@ -27,7 +27,7 @@ std::vector<Runs> ByLoad(const Comparison& comparison) {
   return loads;
 }
 
-// Runs of the same policy and knowledge look alike at every load.
+// Runs of the same policy and estimates have the same style at every load.
 std::size_t StyleOf(const Comparison& comparison, const Run& run) {
   const auto same = std::find_if(comparison.runs.begin(), comparison.runs.end(), [&](const Run& other) {
     return other.settings.policy == run.settings.policy && other.settings.estimates == run.settings.estimates;
@@ -35,7 +35,7 @@ std::size_t StyleOf(const Comparison& comparison, const Run& run) {
   return static_cast<std::size_t>(same - comparison.runs.begin());
 }
 
-// `points(run)` for every run.
+// Draws `points(run)` of every run.
 template <class Points>
 std::vector<PlotLine> LinesOf(const Comparison& comparison, const Runs& runs, Points points) {
   std::vector<PlotLine> lines;
@@ -61,7 +61,7 @@ std::string Distribution(const Comparison& comparison, const Runs& runs, const c
                    .lines = LinesOf(comparison, runs, points)});
 }
 
-// `value(run, point)` over the time of the run; of long series every so many-th point.
+// Draws `value(run, point)` over the time of the run. Long series are thinned evenly.
 template <class Value>
 std::string OverTime(const Comparison& comparison, const Runs& runs, const char* title, const char* label, double most,
                      Value value) {
@@ -82,7 +82,7 @@ std::string OverTime(const Comparison& comparison, const Runs& runs, const char*
                    .lines = LinesOf(comparison, runs, points)});
 }
 
-// `value(run)` of the runs of a policy, against their load.
+// Draws `value(run)` of each policy's runs against their load.
 template <class Value>
 std::string OverLoad(const Comparison& comparison, const std::vector<Runs>& loads, const char* title, const char* label,
                      Scale scale, Value value) {
@@ -97,7 +97,7 @@ std::string OverLoad(const Comparison& comparison, const std::vector<Runs>& load
     return line;
   };
   return ToFigure({.title = title,
-                   .x_label = "load (share of what fcfs serves at most)",
+                   .x_label = "load (share of the capacity under fcfs)",
                    .y_label = label,
                    .x_scale = Scale::kFit,
                    .y_scale = scale,
@@ -112,9 +112,9 @@ std::string LoadPlots(const Comparison& comparison, const Runs& runs) {
   }
   html += Distribution(comparison, runs, "Requests served within", "request latency [s]", &Run::e2e);
   html += Distribution(comparison, runs, "First tokens within", "time to first token [s]", &Run::ttft);
-  html += OverTime(comparison, runs, "Requests that wait", "requests", 0,
+  html += OverTime(comparison, runs, "Waiting requests", "requests", 0,
                    [](const Run&, const SeriesPoint& p) { return static_cast<double>(p.waiting); });
-  html += OverTime(comparison, runs, "Requests that run", "requests", 0,
+  html += OverTime(comparison, runs, "Running requests", "requests", 0,
                    [](const Run&, const SeriesPoint& p) { return static_cast<double>(p.running); });
   html +=
       OverTime(comparison, runs, "KV cache in use", "% of all blocks", 100, [](const Run& run, const SeriesPoint& p) {
@@ -147,7 +147,7 @@ std::string Legend(const Comparison& comparison, const Runs& runs) {
   return html + "</div>\n";
 }
 
-// The load that is shown first: where the runs differ most.
+// Returns the load that is shown first: the one with the largest difference between runs.
 std::size_t FirstShown(const std::vector<Runs>& loads) {
   const auto spread = [](const Runs& runs) {
     const auto [least, most] = std::minmax_element(
@@ -203,7 +203,7 @@ std::string HtmlReport(const Comparison& comparison) {
     for (const Runs& runs : loads) {
       html += "<section class=load>" + LoadPlots(comparison, runs) + "</section>\n";
     }
-    html += "<p class=soft>A curve further left serves sooner. Time is that of the virtual engine.</p>\n";
+    html += "<p class=soft>A curve further left has lower latency. Times are those of the virtual engine.</p>\n";
   }
   return HtmlPage(comparison.source, html);
 }

@@ -151,6 +151,9 @@ std::string JsonReport(const Comparison& comparison) {
   json.Field("takt", TAKT_VERSION);
   WriteConditions(json, comparison);
   json.Field("partial", comparison.interrupted);
+  json.Key("warnings").BeginArray();
+  for (const std::string& warning : comparison.warnings) json.Value(warning);
+  json.EndArray();
   json.Key("runs").BeginArray();
   for (const Run& run : comparison.runs) {
     if (run.ended) WriteRun(json, comparison, run);

@@ -8,7 +8,8 @@
 namespace takt::tool {
 namespace {
 
-// Bytes of the UTF-8 character that `text` begins with; 0 where there is none. Overlong forms and surrogates are none.
+// Returns the length of the UTF-8 character at the start of `text`, in bytes. Returns 0 for invalid UTF-8, overlong
+// forms and surrogates.
 std::size_t Utf8Length(std::string_view text) {
   const auto at = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
   const unsigned lead = at(0);
@@ -80,7 +81,7 @@ JsonWriter& JsonWriter::Raw(std::string_view text) {
   return *this;
 }
 
-// What stands between the last value and the next.
+// Writes the separator before the next value.
 void JsonWriter::Separate() {
   if (!std::exchange(after_key_, false) && depth_ > 0) {
     if (!first_) text_ += ',';

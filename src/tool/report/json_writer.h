@@ -1,4 +1,4 @@
-// JSON as text, written from front to back. Numbers are the shortest that read back as the same double.
+// Writes JSON text from front to back. Numbers are the shortest that read back as the same double.
 #ifndef TAKT_SRC_TOOL_REPORT_JSON_WRITER_H_
 #define TAKT_SRC_TOOL_REPORT_JSON_WRITER_H_
 
@@ -10,12 +10,12 @@
 
 namespace takt::tool {
 
-// The string as JSON, with its quotes; bytes that are not UTF-8 become U+FFFD.
+// Returns the string as JSON with quotes. Invalid UTF-8 becomes U+FFFD.
 std::string JsonString(std::string_view text);
 
 class JsonWriter {
  public:
-  // 0 spaces: all on one line.
+  // Indent of 0: all on one line.
   explicit JsonWriter(int indent = 2) : indent_(indent) {}
 
   JsonWriter& BeginObject() { return Begin('{'); }
@@ -27,7 +27,7 @@ class JsonWriter {
   JsonWriter& Value(std::string_view text) { return Raw(JsonString(text)); }
   JsonWriter& Value(const char* text) { return Value(std::string_view(text)); }
   JsonWriter& Value(bool yes) { return Raw(yes ? "true" : "false"); }
-  JsonWriter& Value(double number);  // null where it is not finite
+  JsonWriter& Value(double number);  // null if it is not finite
   JsonWriter& Null() { return Raw("null"); }
   template <std::integral I>
   JsonWriter& Value(I number) {
@@ -39,7 +39,7 @@ class JsonWriter {
     return Key(key).Value(value);
   }
 
-  // What has been written, which is then forgotten.
+  // Returns the text written so far and clears it.
   std::string Take() { return std::exchange(text_, {}); }
   std::size_t size() const { return text_.size(); }
 
@@ -53,7 +53,7 @@ class JsonWriter {
   std::string text_;
   int indent_;
   int depth_ = 0;
-  bool first_ = true;       // nothing stands yet in the innermost bracket
+  bool first_ = true;  // the innermost bracket is still empty
   bool after_key_ = false;
 };
 

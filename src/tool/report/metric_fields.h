@@ -1,4 +1,4 @@
-// The figures of a run by the names that files give them.
+// Names of a run's figures in files.
 #ifndef TAKT_SRC_TOOL_REPORT_METRIC_FIELDS_H_
 #define TAKT_SRC_TOOL_REPORT_METRIC_FIELDS_H_
 

@@ -15,11 +15,11 @@ using Phase = ScheduleTrace::Phase;
 
 constexpr std::string_view kPhaseNames[] = {"queued", "prefill", "decode", "preempted", "tool", "held"};
 
-// Tracks of a process: its steps first, then its requests by number.
+// Tracks of a process: steps first, then requests by number.
 constexpr std::uint32_t kStepTrack = 0;
 std::uint32_t TrackOf(std::uint32_t request) { return request + 1; }
 
-// One event a line. Times are microseconds with nanoseconds behind the point.
+// Writes one event per line. Times are microseconds with three decimals.
 class TraceWriter {
  public:
   explicit TraceWriter(OutputFile& out) : out_(out) { out_.Write("{\"displayTimeUnit\":\"ms\",\"traceEvents\":["); }
@@ -28,7 +28,7 @@ class TraceWriter {
   TraceWriter(const TraceWriter&) = delete;
   TraceWriter& operator=(const TraceWriter&) = delete;
 
-  // `args`: JSON.
+  // Writes a slice. `args` is JSON.
   void Slice(std::size_t process, std::uint32_t track, std::string_view name, TimePoint start, TimePoint end,
              const std::string& args) {
     Event(fmt::format(R"("ph":"X","name":{},"pid":{},"tid":{},"ts":{},"dur":{},"args":{})", JsonString(name), process,

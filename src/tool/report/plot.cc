@@ -12,11 +12,11 @@
 namespace takt::tool {
 namespace {
 
-// Of the drawing, and of the plot within it.
+// Size of the drawing, and margins of the plot in it.
 constexpr double kWidth = 560, kHeight = 300;
 constexpr double kLeft = 58, kRight = 14, kTop = 10, kBottom = 44;
 
-// From data to the drawing.
+// Maps data to the drawing.
 struct Axis {
   double least = 0, most = 1;
   bool log = false;
@@ -29,7 +29,7 @@ struct Axis {
   }
 };
 
-// 1, 2 or 5 times a power of ten, so that about `count` of them span `range`.
+// Returns 1, 2 or 5 times a power of ten, so that about `count` steps span `range`.
 double NiceStep(double range, int count) {
   const double raw = range / count;
   const double power = std::pow(10, std::floor(std::log10(raw)));
@@ -56,9 +56,9 @@ std::vector<double> Ticks(const Axis& axis, int count) {
 }
 
 struct Range {
-  double least = std::numeric_limits<double>::infinity();  // above zero
+  double least = std::numeric_limits<double>::infinity();  // smallest value above zero
   double most = 0;
-  double size = 0;  // of any value
+  double size = 0;  // largest absolute value
 
   void Add(double value) {
     if (!std::isfinite(value)) return;
@@ -129,7 +129,7 @@ void WriteAxis(JsonWriter& json, std::string_view name, const Axis& axis) {
   json.EndArray();
 }
 
-// What the page's script needs to tell values under the pointer.
+// Returns the data that the page's script needs to show values under the pointer.
 std::string DataOf(const Plot& plot, const Axis& x, const Axis& y) {
   JsonWriter json(0);
   json.BeginObject();

@@ -1,5 +1,4 @@
-// A comparison, in the forms in which it can be had. All but the text are the same for the same runs, to the last byte,
-// but for what is said to be wall-clock time.
+// Reports of a comparison. Equal runs give byte-identical reports, except for the text and for wall-clock times.
 #ifndef TAKT_SRC_TOOL_REPORT_REPORTS_H_
 #define TAKT_SRC_TOOL_REPORT_REPORTS_H_
 
@@ -13,41 +12,40 @@
 
 namespace takt::tool {
 
-// A table for people, what it was made under, and what it says in a sentence.
+// Returns a table, its conditions, and a summary in a sentence.
 std::string TextReport(const Comparison& comparison, bool colour);
 
-// What the comparison was made under.
+// A condition of the comparison, for the report.
 struct Condition {
   std::string name, text;
 };
 std::vector<Condition> Conditions(const Comparison& comparison);
 
-// A row per run that was begun. There must be a run.
+// Returns a table with a row per started run. Requires at least one.
 Table RunTable(const Comparison& comparison);
 
-// The same by tenant, class, agent or stage, a section each: those with the most requests. Nothing where the comparison
-// is not told apart. PartsText says how to read it.
+// Returns a table by tenant, class, agent or stage, a section for each of those with the most requests. Returns nothing
+// if the comparison is not split. PartsText explains it.
 std::optional<Table> PartTable(const Comparison& comparison);
 std::string PartsText(const Comparison& comparison);
 
-// How far predictions were off, a row per run; nothing where all was known exactly, or nothing at all.
+// Returns the errors of estimates, a row per run. Returns nothing if all lengths were exact, or all unknown.
 std::optional<Table> EstimateTable(const Comparison& comparison);
-extern const char* const kEstimateTableText;  // how to read it
+extern const char* const kEstimateTableText;  // explains the table
 
-// Which policy does best, against the first, at each load; before that what failed, after it what is missing. A line
-// each.
+// Returns notes, one per line: failures, the best policy against the first at each load, and missing results.
 std::string Notes(const Comparison& comparison);
 
-// docs/reference/cli.md lists the keys.
+// Returns the report as JSON. docs/reference/cli.md lists the keys.
 std::string JsonReport(const Comparison& comparison);
 
 void WriteRequestCsv(const Comparison& comparison, OutputFile& out);
 void WriteRunCsv(const Comparison& comparison, OutputFile& out);
 
-// One page that needs nothing else.
+// Returns a self-contained page.
 std::string HtmlReport(const Comparison& comparison);
 
-// A process per run and instance, a track per request.
+// Writes a process per run and instance, with a track per request.
 void WritePerfetto(const Comparison& comparison, OutputFile& out);
 
 }  // namespace takt::tool

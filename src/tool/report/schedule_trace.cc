@@ -28,7 +28,7 @@ void ScheduleTrace::OnStep(const VirtualStep& step) {
   }
 }
 
-// Steps that follow each other without a gap make one slice; a gap is a slice of its own.
+// Adjacent steps extend one slice. A gap between steps gets a slice of its own.
 void ScheduleTrace::Extend(std::uint32_t request, Phase phase, TimePoint start, TimePoint end, std::int64_t tokens) {
   Open& open = open_[request];
   Slice& slice = open.slice;

@@ -1,4 +1,4 @@
-// The schedule itself, in the Chrome trace event format, which ui.perfetto.dev reads.
+// The schedule of a run in the Chrome trace event format, which ui.perfetto.dev reads.
 #ifndef TAKT_SRC_TOOL_REPORT_SCHEDULE_TRACE_H_
 #define TAKT_SRC_TOOL_REPORT_SCHEDULE_TRACE_H_
 
@@ -17,21 +17,21 @@ namespace takt::tool {
 
 class OutputFile;
 
-// What became of the first requests of a run, step by step, and the steps themselves until the last of them has ended.
+// Records the first requests of a run step by step, and the steps until the last of these requests has ended.
 class ScheduleTrace {
  public:
-  // `workload` must outlive this.
+  // `workload` must outlive this object.
   ScheduleTrace(const Workload& workload, std::size_t requests);
 
   void OnStep(const VirtualStep& step);
 
-  // When the run is over: what preceded a request's first step, and followed its last.
+  // Adds the time before each request's first step and after its last. Call it after the run.
   void Finish(std::span<const RequestRecord> records);
 
   enum class Phase : std::uint8_t { kQueued, kPrefill, kDecode, kPreempted, kTool, kHeld };
 
   struct Slice {
-    std::uint32_t request = 0;  // call of the workload
+    std::uint32_t request = 0;  // index of the workload's call
     Phase phase = Phase::kQueued;
     TimePoint start{}, end{};
     std::int64_t tokens = 0;
@@ -44,14 +44,14 @@ class ScheduleTrace {
 
   const std::vector<Slice>& slices() const { return slices_; }
   const std::vector<Step>& steps() const { return steps_; }
-  // Instance of each request; of one that never ran, 0.
+  // Returns the instance of each request; 0 for a request that never ran.
   const std::vector<std::uint16_t>& instances() const { return instances_; }
 
  private:
   struct Open {
     Slice slice;
     bool ran = false;
-    bool preempted = false;  // since it ran last
+    bool preempted = false;  // since its last step
   };
 
   void Extend(std::uint32_t request, Phase phase, TimePoint start, TimePoint end, std::int64_t tokens);
@@ -61,7 +61,7 @@ class ScheduleTrace {
   std::vector<Slice> slices_;
   std::vector<Step> steps_;
   std::vector<std::uint16_t> instances_;
-  TimePoint last_seen_{};  // end of the last step that ran one of them
+  TimePoint last_seen_{};  // end of the last step that ran a recorded request
   std::size_t finished_ = 0;
 };
 

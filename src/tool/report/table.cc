@@ -10,8 +10,8 @@
 namespace takt::tool {
 namespace {
 
-constexpr std::size_t kGap = 2;   // before every column
-constexpr std::size_t kMark = 1;  // behind it, for the '*'
+constexpr std::size_t kGap = 2;  // blanks before every column
+constexpr std::size_t kMark = 1;  // blank after a column, for '*'
 
 void TrimRight(std::string& text) { text.erase(text.find_last_not_of(' ') + 1); }
 
@@ -29,7 +29,7 @@ void Table::FormatColumn(std::size_t column) {
   }
 }
 
-// By what is shown: numbers that look alike are equally good, and where all do, none is.
+// Compares the shown text. Equal numbers share the mark, and no number is marked if all are equal.
 void Table::MarkBest(std::size_t column, int section) {
   const auto better = [&](double a, double b) { return columns_[column].best == Best::kSmallest ? a < b : a > b; };
   std::vector<Cell*> cells;
@@ -63,7 +63,7 @@ std::size_t Table::WidthOf(std::size_t column) const {
   return width + kMark;
 }
 
-// The first column after `column` that does not share its group.
+// Returns the first column after `column` outside its group.
 std::size_t Table::GroupEnd(std::size_t column) const {
   const std::string& group = columns_[column].group;
   std::size_t end = column + 1;
@@ -71,8 +71,8 @@ std::size_t Table::GroupEnd(std::size_t column) const {
   return end;
 }
 
-// Each group's name over its columns: above several of them in the middle of a line, above one as the column has it.
-// Widens the first column of a group whose name needs more room.
+// Returns a line with each group's name over its columns: centred over several columns, aligned as the column over one.
+// Widens the group's first column if the name needs more room.
 std::string Table::GroupLine(std::vector<std::size_t>& widths) const {
   std::string line;
   for (std::size_t from = 0, to = 0; from < columns_.size(); from = to) {

@@ -1,4 +1,4 @@
-// Columns that line up.
+// A table with aligned columns.
 #ifndef TAKT_SRC_TOOL_REPORT_TABLE_H_
 #define TAKT_SRC_TOOL_REPORT_TABLE_H_
 
@@ -18,10 +18,10 @@ enum class Best : unsigned char { kNone, kSmallest, kLargest };
 class Table {
  public:
   struct Column {
-    std::string group;  // stands once above neighbours that share it
+    std::string group;  // shown once above neighbours that share it
     std::string name;
     bool right = true;
-    Best best = Best::kNone;  // which number bears a mark
+    Best best = Best::kNone;  // which number gets a mark
   };
   static constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 
@@ -29,19 +29,20 @@ class Table {
     for (Column& c : columns_) c.group = ShownName(c.group), c.name = ShownName(c.name);
   }
 
-  // The rows from here on are compared among themselves, and stand apart.
+  // Starts a section. Rows are compared only within their section.
   void BeginSection() { ++section_; }
 
-  // Cells are filled from left to right. NaN is shown as a dash. Texts and names of columns are shown by ShownName.
+  // Starts a row. Cells are filled from left to right. NaN is shown as a dash. Texts and column names pass through
+  // ShownName.
   void BeginRow() { rows_.push_back({section_, {}}); }
   void Text(std::string_view text) { rows_.back().cells.push_back({.text = ShownName(text)}); }
   void Number(double number) { rows_.back().cells.push_back({.number = number, .is_number = true}); }
 
-  // Numbers of one column bear the same number of decimals, as many as three digits of the smallest need (at most 3).
-  // The best are marked with '*', and in bold where `colour`.
+  // Returns the table as text. A column has one number of decimals: three significant digits for its smallest number,
+  // at most 3. The best numbers have '*', and are bold if `colour`.
   std::string ToString(bool colour = false);
 
-  // The same as a <table>; the best are of class "best", the first row of a section of class "new".
+  // Returns the table as a <table>. The best cells have class "best", and a section's first row has class "new".
   std::string ToHtml();
 
  private:

@@ -16,23 +16,23 @@ constexpr double kMilli = 1000;
 
 std::string Known(const EstimateSpec& estimates) {
   if (estimates.learnt) {
-    return Known({estimates.kind, estimates.sigma}) + ", calibrated by what has ended (" + estimates.ToString() + ")";
+    return Known({estimates.kind, estimates.sigma}) + ", calibrated on ended requests (" + estimates.ToString() + ")";
   }
   switch (estimates.kind) {
-    case EstimateKind::kOracle: return "the exact length of every answer (oracle): more than anyone can know";
+    case EstimateKind::kOracle: return "the exact output length of every request (oracle)";
     case EstimateKind::kNoise:
-      return fmt::format("predicted lengths, off by a factor of {:.1f} either way ({})", std::exp(estimates.sigma),
+      return fmt::format("predicted lengths with a typical error of a factor of {:.1f} ({})", std::exp(estimates.sigma),
                          estimates.ToString());
     case EstimateKind::kGaussian:
-      return fmt::format("predicted lengths, off by {:.0f} % either way ({})", kPercent * estimates.sigma,
+      return fmt::format("predicted lengths with a typical error of {:.0f} % ({})", kPercent * estimates.sigma,
                          estimates.ToString());
     case EstimateKind::kCalibrated:
-      return fmt::format("what predictions that are off by a factor of {:.1f} tell of the length ({})",
+      return fmt::format("expected lengths given predictions with a typical error of a factor of {:.1f} ({})",
                          std::exp(estimates.sigma), estimates.ToString());
-    case EstimateKind::kClassMean: return "the mean length of what has ended in the same stage (class-mean)";
-    case EstimateKind::kLengths: return "what has ended in the same stage with a prompt of like length (lengths)";
-    case EstimateKind::kForest: return "what forests tell that are grown from what has ended (forest)";
-    case EstimateKind::kNone: return "nothing of lengths (none)";
+    case EstimateKind::kClassMean: return "the mean length of ended requests in the same stage (class-mean)";
+    case EstimateKind::kLengths: return "ended requests in the same stage with prompts of similar length (lengths)";
+    case EstimateKind::kForest: return "predictions by forests trained on ended requests (forest)";
+    case EstimateKind::kNone: return "no estimates of lengths (none)";
   }
   return "";
 }
@@ -62,7 +62,7 @@ std::string EngineLine(const Comparison& comparison) {
   }
   line += fmt::format("; a step: {} tokens, {} requests", Grouped(setup.token_budget), Grouped(setup.max_seqs));
   if (setup.front_end_ms > 0 || setup.front_end_token_us > 0) {
-    line += fmt::format("; before it {} ms a request and {} us a token of its prompt", Short(setup.front_end_ms),
+    line += fmt::format("; front end: {} ms per request and {} us per prompt token", Short(setup.front_end_ms),
                         Short(setup.front_end_token_us));
   }
   return line;
@@ -73,16 +73,16 @@ std::string LoadLine(const Comparison& comparison) {
   if (setup.horizon > 0) {
     const std::string load = setup.closed_loop > 0 ? Counted(setup.closed_loop, "session") + " at any time"
                                                    : Short(setup.session_rate) + " sessions/s";
-    return fmt::format("{} for {} s; figures are of the time from {} s on", load, Short(setup.horizon),
+    return fmt::format("{} for {} s; figures cover the time from {} s on", load, Short(setup.horizon),
                        Short(setup.horizon * setup.warm_up));
   }
   if (setup.closed_loop > 0) return fmt::format("{} in flight at any time", Counted(setup.closed_loop, "workflow"));
   const double offered = OfferedRps(comparison.workload);
-  if (offered == 0) return "all requests come at once";
+  if (offered == 0) return "all requests arrive at once";
   if (comparison.saturation_rps == 0) {
     return fmt::format("{} requests/s on average", Short(offered * setup.rate_scale));
   }
-  const std::string most = fmt::format("the {} requests/s that fcfs serves at most", Short(comparison.saturation_rps));
+  const std::string most = fmt::format("the capacity under fcfs, {} requests/s", Short(comparison.saturation_rps));
   if (comparison.sweeps) return fmt::format("shares of {}", most);
   const Run& run = comparison.runs.front();
   return fmt::format("{} requests/s: {} of {}", Short(offered * run.settings.rate_scale), run.settings.load.value_or(0),
@@ -95,7 +95,7 @@ std::string KnownLine(const Comparison& comparison) {
   return fmt::format("{}; seed {}", known, comparison.seed);
 }
 
-// Requests that were not served, by reason.
+// Returns the numbers of failed requests by reason.
 std::string Failures(const Comparison& comparison) {
   std::string text;
   for (const Run& run : comparison.runs) {
@@ -109,12 +109,12 @@ std::string Failures(const Comparison& comparison) {
       text += fmt::format("{}{}: {}", separator, Name(static_cast<FailReason>(reason)), Grouped(run.failed[reason]));
       separator = ", ";
     }
-    text += m.never_made > 0 ? fmt::format("), {} never made because of that\n", Grouped(m.never_made)) : ")\n";
+    text += m.never_made > 0 ? fmt::format("), which prevented {} later requests\n", Grouped(m.never_made)) : ")\n";
   }
   return text;
 }
 
-// "3.4 times as long as", "12 % more than"
+// Returns the ratio of two numbers in words: "3.4 times", "12 % above".
 std::string Ratio(double a, double b) {
   if (!(b > 0)) return "more than";
   const double ratio = a / b;
@@ -140,13 +140,13 @@ std::string ReadingOf(const Comparison& comparison, const std::vector<const Run*
         std::minmax_element(runs.begin(), runs.end(), [&](auto a, auto b) { return ttft(a) < ttft(b); });
     if (ttft(*latest) > 1.1 * ttft(*soonest)) {
       return fmt::format(
-          "Mean {} latency is {} s with hardly any difference, but the p99 of the first token is {} s under {} "
-          "and {} s under {}: the columns of the first token and of the SLO tell the policies apart.",
+          "Mean {} latency is {} s under all policies, but the p99 of the first token is {} s under {} "
+          "and {} s under {}. Compare the columns of the first token and of the SLO.",
           whose, Short(mean(best)), Short(ttft(*soonest)), LabelOf(comparison, **soonest), Short(ttft(*latest)),
           LabelOf(comparison, **latest));
     }
     return fmt::format(
-        "Hardly any difference: {} latency is {} s on average. Order matters where requests queue: "
+        "Hardly any difference: mean {} latency is {} s. The order matters only if requests queue: "
         "try a higher --load or --rate-scale.",
         whose, Short(mean(best)));
   }
@@ -160,12 +160,12 @@ std::string ReadingOf(const Comparison& comparison, const std::vector<const Run*
                     fmt::format("{:.0f} % less", (1 - mean(best) / mean(first)) * kPercent));
   }
   if (p99(best) < p99(calmest) * 1.005) return text + fmt::format(", and the lowest p99, {} s.", Short(p99(best)));
-  return text + fmt::format("; {} has the lowest p99: {} s, where {} has {} s ({}).", LabelOf(comparison, *calmest),
+  return text + fmt::format("; {} has the lowest p99: {} s, while {} has {} s ({}).", LabelOf(comparison, *calmest),
                             Short(p99(calmest)), LabelOf(comparison, *best), Short(p99(best)),
                             Ratio(p99(best), p99(calmest)));
 }
 
-// One sentence per load.
+// Returns one sentence per load.
 std::string Reading(const Comparison& comparison) {
   std::string text;
   std::vector<const Run*> runs;
@@ -185,7 +185,7 @@ std::string Reading(const Comparison& comparison) {
 
 constexpr std::size_t kMostParts = 20;
 
-// The parts that a table shows, by their requests.
+// Returns the parts with the most requests, which the table shows.
 std::vector<const Slice*> LargestParts(const Comparison& comparison) {
   std::vector<const Slice*> parts;
   for (const Run& run : comparison.runs) {
@@ -197,7 +197,7 @@ std::vector<const Slice*> LargestParts(const Comparison& comparison) {
   return parts;
 }
 
-// `part` is the heading of a column before the others, if any.
+// Returns the table of figures. `part`: heading of an extra first column, if any.
 Table FiguresTable(const Comparison& comparison, std::string part) {
   const bool stages = comparison.multi_stage();
   const bool part_is_all = part.empty();
@@ -225,7 +225,7 @@ Table FiguresTable(const Comparison& comparison, std::string part) {
   return Table(std::move(columns));
 }
 
-// The figures of a run, or of a part of it, after what heads the row.
+// Adds the figures of a run, or of a part of it, to a row whose first columns are filled.
 void AddFigures(const Comparison& comparison, const Run& run, const Metrics& m, bool whole, Table& table) {
   const auto add = [&](const Summary& summary) {
     table.Number(summary.count > 0 ? summary.mean : Table::kNoNumber);
@@ -318,9 +318,9 @@ std::optional<Table> SessionTable(const Comparison& comparison) {
 }
 
 const char* const kEstimateTableText =
-    "Predictions. Off by: the factor between mean length and mean prediction, over octaves of the prediction; before: "
+    "Predictions. Off by: mean length over mean prediction, as a factor over octaves of the prediction. Before: "
     "the "
-    "same of what calibration was given; came: all lengths over all predictions; spread: of single ones, a factor too.";
+    "same before calibration. Came: all lengths over all predictions. Spread: typical factor of single predictions.";
 
 std::optional<Table> EstimateTable(const Comparison& comparison) {
   const auto guessed = [](const Run& run) {
@@ -376,8 +376,8 @@ std::string Notes(const Comparison& comparison) {
   if (comparison.interrupted) {
     const auto begun =
         std::count_if(comparison.runs.begin(), comparison.runs.end(), [](const Run& r) { return r.ended; });
-    text += fmt::format("Interrupted: {} of {} runs were begun. Those marked partial cover only what had ended.\n",
-                        begun, comparison.runs.size());
+    text += fmt::format("Interrupted: {} of {} runs started. Runs marked partial cover only ended requests.\n", begun,
+                        comparison.runs.size());
   }
   return text;
 }
@@ -389,11 +389,10 @@ std::string TextReport(const Comparison& comparison, bool colour) {
   for (const Condition& c : Conditions(comparison)) text += fmt::format("{:<10}{}\n", c.name, ShownName(c.text));
   text += "\n";
   if (ended > 0) text += RunTable(comparison).ToString(colour);
-  if (ended > 1) text += "  * the best of its column\n";
+  if (ended > 1) text += "  * best of its column\n";
   if (std::optional<Table> sessions = SessionTable(comparison)) {
-    text +=
-        "\nSessions. Prefill excess: seconds of prefill over those that a cache which forgets nothing would leave.\n" +
-        sessions->ToString(colour);
+    text += "\nSessions. Prefill excess: prefill time relative to that with an unlimited cache.\n" +
+            sessions->ToString(colour);
   }
   if (std::optional<Table> parts = PartTable(comparison)) {
     text += fmt::format("\n{}\n\n{}", PartsText(comparison), parts->ToString(colour));

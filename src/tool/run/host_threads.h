@@ -1,4 +1,4 @@
-// The tool's threads, for the library's slow work.
+// Threads of the tool, for slow work of the library.
 #ifndef TAKT_SRC_TOOL_RUN_HOST_THREADS_H_
 #define TAKT_SRC_TOOL_RUN_HOST_THREADS_H_
 
@@ -13,7 +13,7 @@
 
 namespace takt::tool {
 
-// On at most `threads` threads at once; 0: as many as there are cores.
+// Runs work on at most `threads` threads; 0: one per core.
 inline ParallelFor OnThreads(int threads) {
   const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
   const std::size_t most = threads > 0 ? static_cast<std::size_t>(threads) : cores;

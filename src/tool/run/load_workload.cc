@@ -20,14 +20,14 @@ void NoteReading(const WorkloadSource& source, const ReadReport& report) {
   const auto note = [&](const std::string& text) { Note(fmt::format("{}: {}", ShownName(file), text)); };
   NoteBadLines(file, report.bad_lines, report.bad_line_messages);
   if (report.raised_lengths > 0) {
-    note(fmt::format("{} of no tokens read as one token", Counted(report.raised_lengths, "length")));
+    note(fmt::format("{} of 0 tokens raised to 1 token", Counted(report.raised_lengths, "length")));
   }
   if (report.long_sessions > 0) {
-    note(fmt::format("{} with a prompt of more than {} tokens left out", Counted(report.long_sessions, "session"),
+    note(fmt::format("excluded {} with a prompt of more than {} tokens", Counted(report.long_sessions, "session"),
                      Grouped(source.max_session_tokens)));
   }
   if (report.arrivals_generated && !file.starts_with("gen:"))
-    note("has no times: arrivals are drawn at random, 1 per second on average");
+    note("has no arrival times; drawing random arrivals, 1 per second on average");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What a tool's --workload names.
+// Loads the workload that --workload names.
 #ifndef TAKT_SRC_TOOL_RUN_LOAD_WORKLOAD_H_
 #define TAKT_SRC_TOOL_RUN_LOAD_WORKLOAD_H_
 
@@ -15,23 +15,22 @@ namespace takt::tool {
 struct WorkloadSource {
   std::string file = "bundled";  // or "gen:..."
   std::string format = "auto";
-  std::string columns;  // which column is what, of a file in none of the formats
+  std::string columns;  // mapping of columns, for a file in no known format
   bool skip_bad_lines = false;
-  std::int64_t limit = 0;  // only the first so many workflows; 0: all
-  std::int64_t draw = 0;   // so many workflows with replacement; 0: as they come
+  std::int64_t limit = 0;  // number of workflows read; 0: all
+  std::int64_t draw = 0;  // number of workflows drawn with replacement; 0: the workload's own
   double length_scale = 1;
   std::int64_t max_session_tokens = 262'144;
   std::uint64_t seed = 1;
 };
 
-// The file, the bundled workload or a generated one. Notes on lines that were skipped and the like go to standard
-// error.
+// Loads a file, the bundled workload or a generated one. Prints notes, such as skipped lines, on standard error.
 absl::StatusOr<Workload> LoadWorkload(const WorkloadSource& source);
 
-// As workflow JSONL, packed where the path says so; "-" is standard output.
+// Writes workflow JSONL, compressed if the path ends in .gz; "-" is standard output.
 absl::Status SaveWorkload(const Workload& workload, const std::string& path);
 
-// Says on standard error how many lines of a file were skipped, and of the first few why; nothing where none was.
+// Prints the number of skipped lines and the first reasons on standard error. Prints nothing if none was skipped.
 void NoteBadLines(const std::string& file, std::int64_t lines, const std::vector<std::string>& messages);
 
 }  // namespace takt::tool

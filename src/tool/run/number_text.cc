@@ -9,7 +9,7 @@
 namespace takt::tool {
 namespace {
 
-// Thousands apart, decimals untouched.
+// Groups digits by thousands. Decimals stay unchanged.
 std::string Grouped(std::string digits) {
   const std::size_t first = digits.starts_with('-') ? 1 : 0;
   std::size_t at = std::min(digits.find('.'), digits.size());

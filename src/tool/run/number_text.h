@@ -1,4 +1,4 @@
-// Numbers as people read them.
+// Formats numbers for readers.
 #ifndef TAKT_SRC_TOOL_RUN_NUMBER_TEXT_H_
 #define TAKT_SRC_TOOL_RUN_NUMBER_TEXT_H_
 
@@ -7,16 +7,16 @@
 
 namespace takt::tool {
 
-// 1234567 as "1,234,567".
+// Returns 1234567 as "1,234,567".
 std::string Grouped(long long number);
 
-// With three digits that matter: "0.123", "12.3", "1,235".
+// Returns three significant digits: "0.123", "12.3", "1,235".
 std::string Short(double number);
 
-// "1 request", "2 requests".
+// Returns "1 request", "2 requests".
 std::string Counted(long long number, std::string_view noun);
 
-// How many decimals show three digits that matter, at most 3; and a number with so many.
+// Returns the number of decimals for three significant digits, at most 3. The other function formats with that number.
 int Decimals(double number);
 std::string Fixed(double number, int decimals);
 

@@ -23,7 +23,7 @@ absl::Status SystemError(std::string_view what, std::string_view path, int error
   return absl::UnavailableError(fmt::format("{} {}: {}", what, path, std::strerror(error)));
 }
 
-// Where links lead. Those that lead to what a process has open (/dev/stdout) are not followed.
+// Follows links, except links to a process's open files (/dev/stdout).
 fs::path Followed(const std::string& path) {
   constexpr int kMostLinks = 40;
   fs::path target = path;
@@ -36,7 +36,7 @@ fs::path Followed(const std::string& path) {
   return target;
 }
 
-// The place that a whole file is to take; empty: what is there is no regular file.
+// Returns the path that a whole file will replace; empty if the target is not a regular file.
 std::string Replaced(const std::string& path) {
   const fs::path target = Followed(path);
   std::error_code error;
@@ -44,12 +44,12 @@ std::string Replaced(const std::string& path) {
   return fs::exists(status) && !fs::is_regular_file(status) ? "" : target.string();
 }
 
-// A new file beside `target`, with its owner and permissions; null, and errno says why.
+// Creates a new file in the folder of `target`, with its owner and permissions. Returns null and sets errno on failure.
 std::FILE* MakeTemporary(const std::string& target, std::string& name) {
   struct stat old = {};
   const bool replaces = stat(target.c_str(), &old) == 0;
   if (replaces && access(target.c_str(), W_OK) != 0) return nullptr;
-  constexpr std::size_t kNameKept = 100;  // of the end: names have at most 255 bytes
+  constexpr std::size_t kNameKept = 100;  // last bytes of the name; file systems allow at most 255
   const fs::path path = target;
   const std::string own = path.filename().string();
   int descriptor = -1;
@@ -61,7 +61,8 @@ std::FILE* MakeTemporary(const std::string& target, std::string& name) {
   }
   if (descriptor < 0) return nullptr;
   if (replaces) {
-    [[maybe_unused]] const int given = fchown(descriptor, old.st_uid, old.st_gid);  // to others only by root
+    [[maybe_unused]] const int given =
+        fchown(descriptor, old.st_uid, old.st_gid);  // only root can give a file to another owner
     fchmod(descriptor, old.st_mode & 0777);
   }
   return fdopen(descriptor, "wb");
@@ -97,7 +98,7 @@ absl::StatusOr<OutputFile> OutputFile::Open(const std::string& path, Mode mode) 
   std::FILE* file = target.empty() ? std::fopen(path.c_str(), "wb") : MakeTemporary(target, temporary);
   if (file == nullptr) return SystemError("cannot write", path, errno);
   if (target.empty()) return OutputFile(file, path);
-  // Made again when there is something to write: what is killed before leaves nothing behind.
+  // The file is created again at the first write, so that a process killed before then leaves no file.
   std::fclose(file);
   unlink(temporary.c_str());
   return OutputFile(nullptr, path, target);
@@ -115,7 +116,7 @@ OutputFile::~OutputFile() {
   if (!temporary_.empty()) unlink(temporary_.c_str());
 }
 
-// Whether there is anything to write to.
+// Opens the file. Returns whether it can be written.
 bool OutputFile::Begin() {
   if (!status_.ok()) return false;
   if (file_ != nullptr || target_.empty()) return file_ != nullptr;
@@ -135,19 +136,19 @@ void OutputFile::WriteBy(const std::function<absl::Status(const std::string& pat
   const std::string& at = temporary_.empty() ? path_ : temporary_;
   const absl::Status written = write(at);
   if (written.ok()) return;
-  std::string message(written.message());  // of a file that the user has not named
+  std::string message(written.message());  // a message about a file that the user did not name
   if (const std::size_t place = message.find(at); place != std::string::npos) message.replace(place, at.size(), path_);
   status_ = absl::Status(written.code(), message);
 }
 
 absl::Status OutputFile::Close() {
-  Begin();  // a file without anything in it is one, too
+  Begin();  // an empty file is a result, too
   if (std::FILE* file = std::exchange(file_, nullptr)) {
     const auto check = [this](int result) {
       if (result != 0 && status_.ok()) NoteError();
     };
     check(std::fflush(file));
-    // On the disk before it takes the other's place; some file systems know no such thing.
+    // Syncs to disk before the file replaces the other one. Some file systems do not support fsync.
     if (!temporary_.empty() && status_.ok() && fsync(fileno(file)) != 0 && errno != EINVAL) NoteError();
     if (file != stdout) check(std::fclose(file));
   }
@@ -169,7 +170,7 @@ absl::Status CheckPaths(std::span<const NamedPath> inputs, std::span<const Named
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     for (const NamedPath& other : inputs.subspan(i + 1)) {
       if (!IsStdout(inputs[i].path) || !IsStdout(other.path)) continue;
-      return fault("only one file can come from standard input, not {} and {}", inputs[i], other);
+      return fault("{} and {}: both read standard input; expected at most one", inputs[i], other);
     }
   }
   std::error_code ignored;
@@ -178,13 +179,15 @@ absl::Status CheckPaths(std::span<const NamedPath> inputs, std::span<const Named
     if (out.path.empty()) continue;
     for (const NamedPath& other : outputs.subspan(i + 1)) {
       if (other.path.empty() || IsStdout(out.path) != IsStdout(other.path)) continue;
-      if (IsStdout(out.path)) return fault("only one file can go to standard output, not {} and {}", out, other);
-      if (SameFile(out.path, other.path)) return fault("{} and {} are the same file, {}", out, other);
+      if (IsStdout(out.path)) return fault("{} and {}: both write standard output; expected at most one", out, other);
+      if (SameFile(out.path, other.path))
+        return fault("{} and {}: are the same file, {}; expected different files", out, other);
     }
     if (IsStdout(out.path)) continue;
     for (const NamedPath& in : inputs) {
       if (in.path.empty() || IsStdout(in.path) || !fs::exists(in.path, ignored)) continue;
-      if (SameFile(in.path, out.path)) return fault("{} and {} are the same file, {}", in, out);
+      if (SameFile(in.path, out.path))
+        return fault("{} and {}: are the same file, {}; expected different files", in, out);
     }
   }
   return absl::OkStatus();
@@ -205,7 +208,8 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
   if (file != stdin) std::fclose(file);
   if (error != 0) return SystemError("cannot read", InputName(path), error);
   if (text.size() > kMost) {
-    return absl::ResourceExhaustedError(fmt::format("{}: holds more than {} bytes", InputName(path), kMost));
+    return absl::ResourceExhaustedError(
+        fmt::format("{}: is too large; expected at most {} bytes", InputName(path), kMost));
   }
   return text;
 }

@@ -1,4 +1,4 @@
-// Files that are written, and what went wrong with them.
+// Writes files and reports their errors.
 #ifndef TAKT_SRC_TOOL_RUN_OUTPUT_H_
 #define TAKT_SRC_TOOL_RUN_OUTPUT_H_
 
@@ -13,28 +13,28 @@
 
 namespace takt::tool {
 
-// A file, standard output for "-", or nothing for an empty path. What goes wrong is kept until Close.
+// A file, standard output for "-", or nothing for an empty path. Errors are kept until Close.
 class OutputFile {
  public:
   enum class Mode {
-    kWhole,    // what the path names stays as it is until Close, and is then replaced at once
-    kGrowing,  // it is emptied, and holds all that was flushed: a log tells something even where it was cut off
+    kWhole,  // the old file stays until Close replaces it at once
+    kGrowing,  // the old file is emptied; flushed data survives if the process dies, as a log needs
   };
 
-  // Whether it can be written is known now, but for the room that it takes. What is no regular file (a device, a pipe)
-  // grows in any mode; links are followed. Unavailable with what the system says.
+  // Opens a file. Fails at once if it is not writable; only a full disk shows later. A device or pipe grows in any
+  // mode. Links are followed. Unavailable has the system's message.
   static absl::StatusOr<OutputFile> Open(const std::string& path, Mode mode = Mode::kWhole);
 
   OutputFile(OutputFile&& other) noexcept;
   OutputFile& operator=(OutputFile&&) = delete;
-  ~OutputFile();  // where it was not closed, it was never there
+  ~OutputFile();  // without Close, no file appears
 
   void Write(std::string_view text);
 
-  // Instead of Write: `write` makes the file at the path that it is given, which ends as the file's own.
+  // Replaces Write: `write` makes the file at the given path. The path's extension is that of the final file.
   void WriteBy(const std::function<absl::Status(const std::string& path)>& write);
 
-  // Everything is written and in its place, or the error says why it is not.
+  // Finishes the file and moves it into place, or returns the first error.
   absl::Status Close();
 
  private:
@@ -44,33 +44,33 @@ class OutputFile {
   void NoteError();
 
   std::FILE* file_;
-  std::string path_;  // as the user has it
-  std::string target_;  // where links lead; empty: nothing is to be replaced
-  std::string temporary_;  // what is written until then, in the same folder
+  std::string path_;  // as the user gave it
+  std::string target_;  // after following links; empty: no file is replaced
+  std::string temporary_;  // file written until Close, in the same folder
   absl::Status status_;
 };
 
 bool IsStdout(std::string_view path);
 
-// Writes a command's own text, at once, as ShownInColour has it.
+// Writes a command's text at once, filtered by ShownInColour.
 absl::Status ShowText(std::FILE* stream, std::string_view text);
 
 // Writes a line to standard error.
 void Note(std::string_view line);
 
-// A path, and what the command line calls it. An empty path is none.
+// A path and its name on the command line. An empty path means no file.
 struct NamedPath {
   std::string_view name, path;
 };
 
-// InvalidArgument, with both names: two outputs, or an input and an output, are one file (devices such as /dev/null may
-// be); more than one output goes to standard output, or more than one input is to come from standard input.
+// Returns InvalidArgument with both names if two outputs, or an input and an output, are the same file. Devices such as
+// /dev/null may be shared. At most one output may use standard output, and at most one input standard input.
 absl::Status CheckPaths(std::span<const NamedPath> inputs, std::span<const NamedPath> outputs);
 
-// How an input is called in what is said of it: "standard input" for "-".
+// Returns the name of an input for messages: "standard input" for "-".
 std::string InputName(const std::string& path);
 
-// The whole file, as it is; standard input for "-".
+// Returns the whole file unchanged; "-" is standard input.
 absl::StatusOr<std::string> ReadFile(const std::string& path);
 
 }  // namespace takt::tool

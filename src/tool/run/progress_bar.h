@@ -1,4 +1,4 @@
-// How far it is, on a terminal.
+// A progress bar for terminals.
 #ifndef TAKT_SRC_TOOL_RUN_PROGRESS_BAR_H_
 #define TAKT_SRC_TOOL_RUN_PROGRESS_BAR_H_
 
@@ -7,7 +7,7 @@
 
 namespace takt::tool {
 
-// One line on standard error that is overwritten, and gone in the end. Silent where nobody would see it.
+// Overwrites one line on standard error and clears it at the end. Silent if standard error is not a terminal.
 class ProgressBar {
  public:
   explicit ProgressBar(bool shown);
@@ -16,7 +16,7 @@ class ProgressBar {
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  // `share` of the work is done: 0 .. 1.
+  // Shows the done share of the work, from 0 to 1.
   void Show(double share, std::string_view what);
   void Clear();
 

@@ -1,4 +1,4 @@
-// Runs side by side on several threads.
+// Runs replays in parallel on several threads.
 #ifndef TAKT_SRC_TOOL_RUN_RUNNER_H_
 #define TAKT_SRC_TOOL_RUN_RUNNER_H_
 
@@ -15,24 +15,24 @@
 
 namespace takt::tool {
 
-// Told how far a run has come, from 0 to 1; false: stop it.
+// Called with the progress of a run, from 0 to 1. Returns false to stop the run.
 using RunProgress = std::function<bool(double)>;
 
-// work(run, progress) for each of 0 .. runs - 1, at most `threads` at once (0: as many as there are cores). After an
-// interrupt `progress` says false, and the rest is never begun.
+// Calls work(run, progress) for 0 .. runs - 1 on at most `threads` threads; 0: one per core. After an interrupt
+// `progress` returns false and no further run starts.
 void RunEach(std::size_t runs, int threads, std::string_view what, ProgressBar& bar,
              const std::function<void(std::size_t, const RunProgress&)>& work);
 
-// A run to be made. The workload must outlive it.
+// A run of a replay. The workload must outlive it.
 struct ReplayTask {
   const Workload* workload = nullptr;
   ReplayOptions options;
 };
 
-// Told once per run, from the thread that ran it: which of them, what came of it, and how long it took.
+// Called once per run on its thread with the run's index, its result and its duration.
 using OnRun = std::function<void(std::size_t run, absl::StatusOr<ReplayResult> result, double wall_s)>;
 
-// RunEach for replays. Sets `progress` of the options.
+// Runs replays with RunEach. Sets `progress` of the options.
 void RunAll(std::span<ReplayTask> tasks, int threads, std::string_view what, ProgressBar& bar, const OnRun& on_run);
 
 }  // namespace takt::tool

@@ -51,7 +51,7 @@ void AppendEscaped(const Character& c, std::string& out) {
   else fmt::format_to(std::back_inserter(out), "\\u{:04x}", c.code);
 }
 
-// Bytes of a table's colour at the front; 0: there is none.
+// Returns the length of a table's colour code at the front; 0: none.
 std::size_t ColourAt(std::string_view text) {
   return text.starts_with(kBold) ? kBold.size() : text.starts_with(kPlain) ? kPlain.size() : 0;
 }

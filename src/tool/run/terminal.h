@@ -1,4 +1,4 @@
-// What stands at the other end: a person, or a pipe.
+// Properties of a stream, and interrupts.
 #ifndef TAKT_SRC_TOOL_RUN_TERMINAL_H_
 #define TAKT_SRC_TOOL_RUN_TERMINAL_H_
 
@@ -6,13 +6,13 @@
 
 namespace takt::tool {
 
-// Whether a line there can be overwritten.
+// Returns whether a line on the stream can be overwritten.
 bool IsTerminal(std::FILE* stream);
 
-// Whether colours are welcome there: a terminal, and NO_COLOR is not set (no-color.org).
+// Returns whether to use colours: the stream is a terminal and NO_COLOR is not set (no-color.org).
 bool WantsColour(std::FILE* stream);
 
-// From now on Ctrl-C, or a polite kill, asks for the end; the second time it ends at once.
+// Makes the first SIGINT or SIGTERM request a stop. The second ends the process at once.
 void CatchInterrupts();
 bool Interrupted();
 

@@ -10,9 +10,9 @@ template class Registry<AnyGate, const PrefillPace*>;
 GateRegistry& Gates() {
   static GateRegistry policies = [] {
     GateRegistry registry("gate");
-    registry.Add(NoGate{}, "lets in whatever fits");
-    registry.Add(Lease{}, "takes no memory of workflows that were here a moment ago");
-    registry.Add(Price{}, "lets in what is worth more than what it takes from others; bounds every wait (takt's)");
+    registry.Add(NoGate{}, "admits every request that fits");
+    registry.Add(Lease{}, "admits requests that need no KV of recent workflows");
+    registry.Add(Price{}, "admits requests worth more than the KV that they evict; bounds every wait (takt's)");
     return registry;
   }();
   return policies;

@@ -13,11 +13,11 @@ template class Registry<AnyRetention, const PrefillPace*>;
 RetentionRegistry& Retentions() {
   static RetentionRegistry policies = [] {
     RetentionRegistry registry("retention policy");
-    registry.Add(Lru{}, "what was used least recently goes first (vLLM)");
-    registry.Add(Lfu{}, "what has had the fewest turns goes first");
-    registry.Add(Ttl{}, "held for a fixed time after each turn; then by age");
-    registry.Add(Shortest{}, "what has the fewest tokens goes first");
-    registry.Add(HoldValue{}, "what saves the least work per second held goes first (takt's)");
+    registry.Add(Lru{}, "evicts the least recently used KV first (vLLM)");
+    registry.Add(Lfu{}, "evicts KV of workflows with the fewest turns first");
+    registry.Add(Ttl{}, "keeps KV for a fixed time after each turn; then evicts by age");
+    registry.Add(Shortest{}, "evicts KV with the fewest tokens first");
+    registry.Add(HoldValue{}, "evicts the KV that saves the least work per second first (takt's)");
     return registry;
   }();
   return policies;
