@@ -156,7 +156,7 @@ TEST_CASE("what is wrong with a command line is said") {
            {{"--trace", "bundled", "--option", "kv=none"}, "counts its own KV"},
            {{"--trace", "bundled", "--option", "overlap=2"}, "one step ahead"},
            {{"--trace", "bundled", "--option", "colour=red"}, "colour"},
-           {{"--trace", "bundled", "--steps", "-", "--json", "-"}, "only one"},
+           {{"--trace", "bundled", "--steps", "-", "--json", "-"}, "expected at most one"},
            {{"--trace", "/nonexistent"}, "/nonexistent"},
            {{"--trace", "bundled", "--polcy", "fcfs"}, "--policy"},
        }) {
