@@ -72,7 +72,7 @@ takt_status MakePolicy(const char* text, const takt_key* key, AnyPolicy& policy,
   return TAKT_OK;
 }
 
-std::size_t TellLearnt(const AnyPolicy& policy, std::uint64_t* numbers, std::size_t n) {
+std::size_t ReadLearnt(const AnyPolicy& policy, std::uint64_t* numbers, std::size_t n) {
   std::size_t size = 0;
   UnlessMemoryEnds(nullptr, [&]() -> takt_status {
     const std::vector<std::uint64_t> learnt = policy.SaveLearnt();

@@ -300,7 +300,7 @@ TEST_CASE("an invalid epoch is not passed on") {
   const auto make = [&] {
     takt_epoch_init(&epoch, sizeof epoch);
     ranks[0] = {1, 0.5, 1, 1, 0}, ranks[1] = {2, 0.5, 1, 1, 0};
-    epoch.told = TAKT_EPOCH_AGENT_RANKS | TAKT_EPOCH_ALPHA, epoch.ranks = ranks.data(), epoch.n_ranks = ranks.size();
+    epoch.fields = TAKT_EPOCH_AGENT_RANKS | TAKT_EPOCH_ALPHA, epoch.ranks = ranks.data(), epoch.n_ranks = ranks.size();
   };
   CHECK(takt_scheduler_epoch(scheduler, nullptr, 0) == TAKT_E_NULL);
   CHECK(takt_router_epoch(nullptr, nullptr, 0) == TAKT_E_NULL);

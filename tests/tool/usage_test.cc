@@ -291,8 +291,8 @@ TEST_CASE("a log shows the invalid input of its host") {
   CHECK(Has(brief.out, "2 invalid values; list them with --anomalies"));
   const Ended full = RunTool({"replay-log", "--anomalies", file});
   CHECK(full.exit_code == 0);
-  CHECK(Has(full.out, "0.030 s, step 3, request 1, lane 1: unknown_row, said 1, expected 0"));
-  CHECK(Has(full.out, "0.030 s, step 3, request 2, lane 0: unknown_row, said 0, expected 1"));
+  CHECK(Has(full.out, "0.030 s, step 3, request 1, lane 1: unknown_row, received 1, expected 0"));
+  CHECK(Has(full.out, "0.030 s, step 3, request 2, lane 0: unknown_row, received 0, expected 1"));
 }
 
 TEST_CASE("without takt-plan, the commands that run it explain how to build it") {

@@ -278,20 +278,20 @@ class Filled:
         return self.address
 
 
-TOLD = {
-    "output_tokens": abi.TAKT_TOLD_OUTPUT_TOKENS,
-    "workflow_tokens_left": abi.TAKT_TOLD_WORKFLOW_TOKENS_LEFT,
-    "after": abi.TAKT_TOLD_AFTER,
-    "deadline": abi.TAKT_TOLD_DEADLINE,
-    "expires_at": abi.TAKT_TOLD_EXPIRES_AT,
-    "priority": abi.TAKT_TOLD_PRIORITY,
-    "sequences": abi.TAKT_TOLD_SEQUENCES,
-    "next_call": abi.TAKT_TOLD_NEXT_CALL,
+REVISED = {
+    "output_tokens": abi.TAKT_REVISED_OUTPUT_TOKENS,
+    "workflow_tokens_left": abi.TAKT_REVISED_WORKFLOW_TOKENS_LEFT,
+    "after": abi.TAKT_REVISED_AFTER,
+    "deadline": abi.TAKT_REVISED_DEADLINE,
+    "expires_at": abi.TAKT_REVISED_EXPIRES_AT,
+    "priority": abi.TAKT_REVISED_PRIORITY,
+    "sequences": abi.TAKT_REVISED_SEQUENCES,
+    "next_call": abi.TAKT_REVISED_NEXT_CALL,
 }
-TOLD_TO_QUEUES = {**TOLD, "prompt_tokens": abi.TAKT_TOLD_PROMPT_TOKENS, "arrival": abi.TAKT_TOLD_ARRIVAL}
+REVISED_IN_QUEUES = {**REVISED, "prompt_tokens": abi.TAKT_REVISED_PROMPT_TOKENS, "arrival": abi.TAKT_REVISED_ARRIVAL}
 
 
-def told_by(changes: dict[str, Any], allowed: dict[str, int]) -> int:
+def revised_by(changes: dict[str, Any], allowed: dict[str, int]) -> int:
     """Returns the mask of the fields that a revision sets."""
     told = 0
     for name in changes:

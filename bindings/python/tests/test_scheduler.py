@@ -246,7 +246,7 @@ def test_retention() -> None:
     scheduler.step(now=10 * MS, finished=[1])
     scheduler.turn_ended(7, why="tool", now=11 * MS)
     held = scheduler.explain_held(7)
-    assert held["tokens"] == 64 and held["turns"] == 1 and held["its_class"] == 1
+    assert held["tokens"] == 64 and held["turns"] == 1 and held["return_class"] == 1
     assert scheduler.kv()["cached"] > 0
     scheduler.workflow_ended(7, now=12 * MS)
     with pytest.raises(takt.RequestError, match="why is 'lunch'"):
