@@ -36,6 +36,7 @@ double HostKey::Ask(const RequestState& r) const {
   state.request = &request;
   state.enqueued = Ns(r.enqueued);
   state.generated = r.generated.value, state.returned = r.returned.value, state.computed = r.computed.value;
+  state.cached = r.cached.value, state.taken = r.taken ? 1 : 0, state.cut = r.cut ? 1 : 0;
   return ask_(context_, &state);
 }
 

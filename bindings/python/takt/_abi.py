@@ -1169,7 +1169,9 @@ class takt_request_state(ctypes.Structure):
     generated: int
     returned: int
     computed: int
-    reserved: int
+    cached: int
+    taken: int
+    cut: int
     _fields_ = [
         ("struct_size", ctypes.c_uint32),
         ("has_run", ctypes.c_uint32),
@@ -1178,7 +1180,9 @@ class takt_request_state(ctypes.Structure):
         ("generated", ctypes.c_int32),
         ("returned", ctypes.c_int32),
         ("computed", ctypes.c_int32),
-        ("reserved", ctypes.c_uint32),
+        ("cached", ctypes.c_int32),
+        ("taken", ctypes.c_uint32),
+        ("cut", ctypes.c_uint32),
     ]
 
 

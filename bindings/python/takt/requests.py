@@ -310,7 +310,9 @@ class RequestState(Single):
     ``request`` is the request as revised, with the fields of `Request` (``request.output_tokens.mean`` is below 0 if
     unknown). ``has_run`` is True if a step has made progress on it. ``enqueued`` is the time when it last became
     waiting [ns]. ``generated`` is its output so far per sequence, ``returned`` the tokens that tools have added.
-    ``computed`` is the number of context tokens whose KV was present when it last became waiting.
+    ``computed`` is the number of context tokens whose KV was present when it last became waiting. ``cached`` is the
+    number of its prompt tokens in the prefix cache at that time; 0 without a retention. ``taken`` is True if it was
+    admitted to a step, taken from a queue, or placed. ``cut`` is True if it ended early.
     """
 
     __slots__ = ("_state", "request")
@@ -331,6 +333,9 @@ class RequestState(Single):
     generated = property(lambda self: int(self._state.generated))
     returned = property(lambda self: int(self._state.returned))
     computed = property(lambda self: int(self._state.computed))
+    cached = property(lambda self: int(self._state.cached))
+    taken = property(lambda self: bool(self._state.taken))
+    cut = property(lambda self: bool(self._state.cut))
 
 
 _OVER = abi.takt_request_state()

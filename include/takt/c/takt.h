@@ -128,12 +128,14 @@ typedef struct takt_request_state {
   int32_t generated;  // output tokens so far, per sequence
   int32_t returned;  // context tokens added by tools
   int32_t computed;  // context tokens with KV on the GPU or in host memory, when it last joined the queue
-  uint32_t reserved;
+  int32_t cached;  // cached prompt tokens, as of the same time; 0 unless KV is held for workflows (a retention is set)
+  uint32_t taken;  // 1: it was admitted to a step, taken by a queue's host, or placed on an instance
+  uint32_t cut;  // 1: it ended early (cancelled, failed or lost)
 } takt_request_state;
 
 // A custom rank: smaller keys run sooner, equal keys in order of arrival, NaN last. The scheduler calls `key` whenever
-// a request joins the waiting queue or is revised, and when the order is set; never during a step. The arguments are
-// valid during the call, and the function must not call its handle. Without a policy, the key alone is the order. A
+// a request joins the waiting queue or is revised, and when the order is set. It calls `key` during a step only if a
+// gate is set and `cached` changes. The arguments are valid during the call, and the function must not call its handle. Without a policy, the key alone is the order. A
 // policy can include it: "aged(custom,threshold=100)". A log contains custom(NAME), but not `scores`. It replays in C++
 // with a policy of that spec (LogReplayOptions); takt_replay reports the missing name.
 typedef struct takt_key {

@@ -1158,11 +1158,13 @@ pub struct takt_request_state {
     pub generated: i32,
     pub returned: i32,
     pub computed: i32,
-    pub reserved: u32,
+    pub cached: i32,
+    pub taken: u32,
+    pub cut: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of takt_request_state"][size_of::<takt_request_state>() - 40usize];
+    ["Size of takt_request_state"][size_of::<takt_request_state>() - 48usize];
     ["Alignment of takt_request_state"][align_of::<takt_request_state>() - 8usize];
     ["Offset of field: takt_request_state::struct_size"][offset_of!(takt_request_state, struct_size) - 0usize];
     ["Offset of field: takt_request_state::has_run"][offset_of!(takt_request_state, has_run) - 4usize];
@@ -1171,7 +1173,9 @@ const _: () = {
     ["Offset of field: takt_request_state::generated"][offset_of!(takt_request_state, generated) - 24usize];
     ["Offset of field: takt_request_state::returned"][offset_of!(takt_request_state, returned) - 28usize];
     ["Offset of field: takt_request_state::computed"][offset_of!(takt_request_state, computed) - 32usize];
-    ["Offset of field: takt_request_state::reserved"][offset_of!(takt_request_state, reserved) - 36usize];
+    ["Offset of field: takt_request_state::cached"][offset_of!(takt_request_state, cached) - 36usize];
+    ["Offset of field: takt_request_state::taken"][offset_of!(takt_request_state, taken) - 40usize];
+    ["Offset of field: takt_request_state::cut"][offset_of!(takt_request_state, cut) - 44usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
