@@ -135,9 +135,10 @@ typedef struct takt_request_state {
 
 // A custom rank: smaller keys run sooner, equal keys in order of arrival, NaN last. The scheduler calls `key` whenever
 // a request joins the waiting queue or is revised, and when the order is set. It calls `key` during a step only if a
-// gate is set and `cached` changes. The arguments are valid during the call, and the function must not call its handle. Without a policy, the key alone is the order. A
-// policy can include it: "aged(custom,threshold=100)". A log contains custom(NAME), but not `scores`. It replays in C++
-// with a policy of that spec (LogReplayOptions); takt_replay reports the missing name.
+// gate is set and `cached` changes. The arguments are valid during the call, and the function must not call its handle.
+// Without a policy, the key alone is the order. A policy can include it: "aged(custom,threshold=100)". A log contains
+// custom(NAME), but not `scores`. It replays in C++ with a policy of that spec (LogReplayOptions); takt_replay reports
+// the missing name.
 typedef struct takt_key {
   uint32_t struct_size;
   uint32_t reserved;
