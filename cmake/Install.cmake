@@ -8,9 +8,18 @@ set(_takt_targets_rivals takt_rivals)
 set(_takt_targets_learning takt_learning)
 set(_takt_targets_sim takt_sim)
 set(_takt_targets_planning takt_planning)
-foreach(_part core rivals learning sim planning)
+set(_takt_targets_tool takt_tool_run takt_tool_report takt_tool_parts takt_tool_commands)
+set(_takt_parts core rivals learning sim planning)
+if(TARGET takt_cli)
+  list(APPEND _takt_parts tool)
+endif()
+foreach(_part IN LISTS _takt_parts)
+  set(_optional "")
+  if(_part STREQUAL planning)
+    set(_optional OPTIONAL)  # a build of the tool alone lacks it
+  endif()
   install(TARGETS ${_takt_targets_${_part}} EXPORT takt_${_part}
-    ARCHIVE COMPONENT takt_development LIBRARY COMPONENT takt_development)
+    ARCHIVE COMPONENT takt_development ${_optional} LIBRARY COMPONENT takt_development ${_optional})
   install(EXPORT takt_${_part} FILE takt_${_part}.cmake NAMESPACE takt:: DESTINATION ${_takt_cmake_dir}
     COMPONENT takt_development)
 endforeach()
@@ -21,7 +30,8 @@ if(TARGET takt_c)  # the library and its C header only, for hosts in other langu
   install(FILES include/takt/c/takt.h include/takt/c/model.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/takt/c COMPONENT takt_c)
 endif()
 if(TARGET takt_cli)
-  install(TARGETS takt_cli takt_plan RUNTIME COMPONENT takt_tool)
+  install(TARGETS takt_cli RUNTIME COMPONENT takt_tool)
+  install(TARGETS takt_plan RUNTIME COMPONENT takt_tool OPTIONAL)  # takt names it if it is missing
 endif()
 install(DIRECTORY include/takt DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT takt_development)
 

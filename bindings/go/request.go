@@ -158,19 +158,19 @@ func (r *Request) put(op string, room *room, c *C.takt_request) error {
 // ModelScore has the layout of takt_model_score.
 var _ = [1]struct{}{}[unsafe.Sizeof(ModelScore{})-C.sizeof_takt_model_score]
 
-// Told selects the fields that a revision sets.
-type Told uint32
+// RevisedFields selects the fields that a revision sets.
+type RevisedFields uint32
 
 // The fields of takt.h. Only queues accept PromptTokens and Arrival.
 const (
-	ToldOutputTokens       Told = C.TAKT_TOLD_OUTPUT_TOKENS
-	ToldWorkflowTokensLeft Told = C.TAKT_TOLD_WORKFLOW_TOKENS_LEFT
-	ToldAfter              Told = C.TAKT_TOLD_AFTER
-	ToldDeadline           Told = C.TAKT_TOLD_DEADLINE
-	ToldExpiresAt          Told = C.TAKT_TOLD_EXPIRES_AT
-	ToldPriority           Told = C.TAKT_TOLD_PRIORITY
-	ToldSequences          Told = C.TAKT_TOLD_SEQUENCES
-	ToldNextCall           Told = C.TAKT_TOLD_NEXT_CALL
-	ToldPromptTokens       Told = C.TAKT_TOLD_PROMPT_TOKENS
-	ToldArrival            Told = C.TAKT_TOLD_ARRIVAL
+	RevisedOutputTokens       RevisedFields = C.TAKT_REVISED_OUTPUT_TOKENS
+	RevisedWorkflowTokensLeft RevisedFields = C.TAKT_REVISED_WORKFLOW_TOKENS_LEFT
+	RevisedAfter              RevisedFields = C.TAKT_REVISED_AFTER
+	RevisedDeadline           RevisedFields = C.TAKT_REVISED_DEADLINE
+	RevisedExpiresAt          RevisedFields = C.TAKT_REVISED_EXPIRES_AT
+	RevisedPriority           RevisedFields = C.TAKT_REVISED_PRIORITY
+	RevisedSequences          RevisedFields = C.TAKT_REVISED_SEQUENCES
+	RevisedNextCall           RevisedFields = C.TAKT_REVISED_NEXT_CALL
+	RevisedPromptTokens       RevisedFields = C.TAKT_REVISED_PROMPT_TOKENS
+	RevisedArrival            RevisedFields = C.TAKT_REVISED_ARRIVAL
 )

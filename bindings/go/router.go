@@ -235,7 +235,7 @@ func (r *Router) RankAgents(ranks []AgentRank, otherwise AgentRank, now Time) er
 		}
 	}
 	epoch := &take[C.takt_epoch](r.room, 1)[0]
-	*epoch = C.takt_epoch{struct_size: C.sizeof_takt_epoch, told: C.TAKT_EPOCH_AGENT_RANKS, ranks: first(c),
+	*epoch = C.takt_epoch{struct_size: C.sizeof_takt_epoch, fields: C.TAKT_EPOCH_AGENT_RANKS, ranks: first(c),
 		n_ranks: C.size_t(len(c))}
 	if err := otherwise.put("RankAgents", &epoch.otherwise); err != nil {
 		return err
@@ -249,7 +249,7 @@ func (r *Router) SetAlpha(alpha float64, now Time) error {
 	if err := r.enter("SetAlpha"); err != nil {
 		return err
 	}
-	epoch := C.takt_epoch{struct_size: C.sizeof_takt_epoch, told: C.TAKT_EPOCH_ALPHA, alpha: C.double(alpha)}
+	epoch := C.takt_epoch{struct_size: C.sizeof_takt_epoch, fields: C.TAKT_EPOCH_ALPHA, alpha: C.double(alpha)}
 	if C.takt_router_epoch(r.p(), &epoch, C.int64_t(now)) != C.TAKT_OK {
 		return invalid("SetAlpha", "alpha", "alpha is %v: must be from 0 to 1", alpha)
 	}
@@ -289,5 +289,5 @@ func (r *Router) LastFault() Fault {
 	if r.enter("LastFault") == nil {
 		C.takt_router_last_fault(r.p(), &c)
 	}
-	return Fault{int(c.kind), uint64(c.count), uint64(c.request), Time(c.at), int64(c.said), int64(c.expected)}
+	return Fault{int(c.kind), uint64(c.count), uint64(c.request), Time(c.at), int64(c.received), int64(c.expected)}
 }

@@ -34,7 +34,7 @@ func (e Revised) put(op string, room *room, c *C.takt_event) error {
 	c._type = C.TAKT_EVENT_REVISED
 	b := (*C.takt_event_revised)(unsafe.Pointer(&c.u))
 	request := &take[C.takt_request](room, 1)[0]
-	b.request, b.told = request, C.uint32_t(e.Told)
+	b.request, b.fields = request, C.uint32_t(e.Fields)
 	return e.Request.put(op, room, request)
 }
 

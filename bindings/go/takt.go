@@ -116,7 +116,7 @@ type Fault struct {
 	Count          uint64 // faults so far, including this one
 	Request        uint64 // request involved; 0: none
 	At             Time
-	Said, Expected int64
+	Received, Expected int64
 }
 
 // Failure is a request whose failure the host reports to the client.

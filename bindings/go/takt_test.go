@@ -139,7 +139,7 @@ func TestRouterPlacesScoresAndForgets(t *testing.T) {
 	}
 	must(t, r.On(2*second, RequestEnded{Request: 11, Instance: 1, Life: 1, Failed: true})) // of an earlier life
 	must(t, r.On(2*second, InstanceUp{Instance{ID: 1, Life: 9}}, InstanceDown{Instance: 1, Life: 8}))
-	if s, c := r.Stats(), r.Count(); s["told_late"] != 2 || c.Instances != 2 || c.Alive != 2 {
+	if s, c := r.Stats(), r.Count(); s["reported_late"] != 2 || c.Instances != 2 || c.Alive != 2 {
 		t.Errorf("stats %v, counts %+v", s, c)
 	}
 	must(t, r.On(2*second, RequestEnded{Request: 77}))

@@ -64,24 +64,24 @@ class BasicRouter {
   Ignored On(const RouterEvent& event, TimePoint now) {
     const internal::Owner::Inside one_thread(owner_);
     r_.desk.Begin();
-    if (!r_.MayEnter()) return r_.desk.Said();
+    if (!r_.MayEnter()) return r_.desk.Summary();
     r_.MakeRoomFor(event);
     r_.Enter(now);
     internal::RouterActs(r_).Act(event);
     r_.desk.Leave();
-    return r_.desk.Said();
+    return r_.desk.Summary();
   }
 
   // Sets new tables for placements, and for policies that rank by agent.
   Ignored On(const Epoch& epoch, TimePoint now) {
     const internal::Owner::Inside one_thread(owner_);
     r_.desk.Begin();
-    if (!r_.MayEnter()) return r_.desk.Said();
+    if (!r_.MayEnter()) return r_.desk.Summary();
     r_.Enter(now);
     r_.placer.Observe(epoch, r_.now());
     r_.queue.Observe(epoch, r_.now());
     r_.desk.Leave();
-    return r_.desk.Said();
+    return r_.desk.Summary();
   }
 
   // Returns the most recent fault; stats().faults() counts them.
@@ -121,7 +121,7 @@ class BasicRouter {
     const Slot known = r_.table.Find(request.id);
     if (known == kNoSlot) {
       unknown_ = {.request = request, .enqueued = r_.now(), .slot = kNoSlot};
-      internal::Believe(unknown_.request, r_.now());
+      internal::Sanitize(unknown_.request, r_.now());
     }
     const RequestState& state = known == kNoSlot ? unknown_ : r_.table[known].state;
     const std::size_t possible = internal::Placing(r_).Score(state, candidates, scores);

@@ -85,7 +85,7 @@ class TraceRun {
   std::vector<std::int32_t> Prompt(std::uint32_t call) const;
   void Hear(const Output& output);
   void End(std::uint32_t call, Outcome outcome, takt::FailReason reason);
-  void TellTurnEnded(std::uint32_t call);
+  void ReportTurnEnded(std::uint32_t call);
   takt::SessionFigures Sessions() const;
   void OnStep(const StepReport& report);
   void Sample();
@@ -246,7 +246,7 @@ void TraceRun::End(std::uint32_t call, Outcome outcome, takt::FailReason reason)
     }
   }
   const TimePoint now = Now();
-  if (!options_.engine.retention.empty()) TellTurnEnded(call);
+  if (!options_.engine.retention.empty()) ReportTurnEnded(call);
   const bool last = progress_.End(call, outcome, reason, now, [&](std::uint32_t next) { Ready(next, now); });
   if (last && !options_.engine.retention.empty()) {
     ended_.push_back(takt::WorkflowEnded{takt::WorkloadProgress::IdOf(result_.requests[call].workflow)});
@@ -256,7 +256,7 @@ void TraceRun::End(std::uint32_t call, Outcome outcome, takt::FailReason reason)
 
 // Reports the end of a turn and what its branch waits for. It is reported before the next step, because callbacks must
 // not call the engine.
-void TraceRun::TellTurnEnded(std::uint32_t index) {
+void TraceRun::ReportTurnEnded(std::uint32_t index) {
   const takt::WorkloadCall& call = workload_.calls[index];
   const std::uint32_t of = result_.requests[index].workflow;
   const takt::WorkloadWorkflow& workflow = workload_.workflows[of];

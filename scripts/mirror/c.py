@@ -13,7 +13,7 @@ from model import (
     MADE,
     NUMBERS,
     ONE,
-    QUEUE_TOLD,
+    QUEUE_REVISED,
     ROUTER,
     SCHEDULER,
     STRUCTS,
@@ -22,7 +22,7 @@ from model import (
     member,
     number_of,
     snake,
-    told_bits,
+    revised_bits,
 )
 from text import BY, comment, declared, filled, guarded, listed
 
@@ -50,9 +50,9 @@ def c_enum_of(name):
 
 
 def events():
-    bits = [(f"TAKT_TOLD_{name}", bit, text) for name, (bit, text) in (told_bits() | QUEUE_TOLD).items()]
+    bits = [(f"TAKT_REVISED_{name}", bit, text) for name, (bit, text) in (revised_bits() | QUEUE_REVISED).items()]
     out = "// What of the request holds from here on; the rest stays as it was.\n"
-    out += f"enum {{  // takt_event_revised.told\n{listed(bits)}}};\n\n"
+    out += f"enum {{  // takt_event_revised.fields\n{listed(bits)}}};\n\n"
     order = sorted(NUMBERS, key=NUMBERS.get)
     out += "enum {  // takt_event.type; behind each who takes it, and its part of the union\n"
     for name in order:
@@ -139,13 +139,13 @@ def pairs():
     others = {name: c for name, (c, _, kind) in STRUCTS.items() if kind != "exact"}
     for name, c in others.items():
         body += pair(c, name, MADE[name].same)
-    told = [f"f.IfTold(TAKT_TOLD_{bit}, c.{bit.lower()}, t.{bit.lower()});" for bit in told_bits()]
-    body += pair("takt_request", "Revised", ["f(c.id, t.request);", *told])
-    all_bits = " | ".join(f"TAKT_TOLD_{bit}" for bit in told_bits() | QUEUE_TOLD)
-    body += f"\n// All that takt_queue_revise may be told.\ninline constexpr std::uint32_t kTold = {all_bits};\n\n"
+    revised = [f"f.IfRevised(TAKT_REVISED_{bit}, c.{bit.lower()}, t.{bit.lower()});" for bit in revised_bits()]
+    body += pair("takt_request", "Revised", ["f(c.id, t.request);", *revised])
+    all_bits = " | ".join(f"TAKT_REVISED_{bit}" for bit in revised_bits() | QUEUE_REVISED)
+    body += f"\n// The fields that takt_queue_revise accepts.\ninline constexpr std::uint32_t kRevised = {all_bits};\n\n"
     body += "".join(map(pair_event, NUMBERS))
     asked = {name: c for name, c in others.items() if MADE[name].sound}
-    body += "\n" + "".join(f"takt_status Sound(const {c}* told);\n" for c in asked.values())
+    body += "\n" + "".join(f"takt_status Sound(const {c}* given);\n" for c in asked.values())
     body += "\n// What is reserved, flags, arrays.\n"
     for name, c in asked.items():
         body += sound("SoundFields(", c, MADE[name].sound)

@@ -26,7 +26,7 @@ def events():
             rows = [("Request", "Request", "its ID says which"), ("Told", "Told", "what of it holds from here on")]
             body = [
                 "request := &take[C.takt_request](room, 1)[0]",
-                "b.request, b.told = request, C.uint32_t(e.Told)",
+                "b.request, b.fields = request, C.uint32_t(e.Fields)",
                 "return e.Request.put(op, room, request)",
             ]
         for place in made.places:

@@ -61,8 +61,8 @@ ORDER = {
     "RequestEnded": "request instance served failed served?",
 }
 NOT_IN_C = {"Workflow": {"expected"}}
-# TAKT_TOLD_... bits of takt_queue_revise alone.
-QUEUE_TOLD = {
+# TAKT_REVISED_... bits of takt_queue_revise alone.
+QUEUE_REVISED = {
     "PROMPT_TOKENS": (256, "of takt_queue_revise alone, as of a session that is streamed"),
     "ARRIVAL": (512, "likewise: of the request; that of its workflow stays"),
 }
@@ -265,8 +265,8 @@ def of_c(name, path, kind):
             inner = struct(PARTS[some[1]], some[1])[1]
             for part in inner:
                 add(Place(part.name, scalar(part.type, name, wide), english(part.text, name, kinds)))
-            pairs = " ".join(f"f(c.{part.name}, told.{part.name});" for part in inner)
-            out.same.append(f"f.Optional(c.{each.name}, t.{each.name}, [&](auto& told) {{ {pairs} }});")
+            pairs = " ".join(f"f(c.{part.name}, given.{part.name});" for part in inner)
+            out.same.append(f"f.Optional(c.{each.name}, t.{each.name}, [&](auto& given) {{ {pairs} }});")
         elif scalar(each.type, name, wide):
             number(each, "t")
         else:
@@ -354,11 +354,11 @@ for name in NUMBERS:
             text,
             fields,
             [
-                Place("request", "const takt_request*", "its id says which; of the rest, what is told"),
-                Place("told", "uint32_t", "TAKT_TOLD_..."),
+                Place("request", "const takt_request*", "its id says which; of the rest, the fields that change"),
+                Place("fields", "uint32_t", "TAKT_REVISED_..."),
                 Place("reserved", "uint32_t"),
             ],
-            ["f.Revision(c.request, c.told, t);"],
+            ["f.Revision(c.request, c.fields, t);"],
         )
     else:
         MADE[name] = of_c(name, HEADER[name], "event")
@@ -379,7 +379,7 @@ def member(event):
     return "request" if event in ONE else "kv" if event in KV else snake(event)
 
 
-def told_bits():
+def revised_bits():
     bits, bit = {}, 1
     of_request = {each.name for each in MADE["Request"].fields}
     for each in MADE["Revised"].fields[1:]:
@@ -388,7 +388,7 @@ def told_bits():
                 f"mirrors: Revised::{each.name}: a std::optional is expected, and a field of the same name in Request; "
                 "C tells a revision as a takt_request and a mask"
             )
-        while bit in [taken for taken, _ in QUEUE_TOLD.values()]:
+        while bit in [taken for taken, _ in QUEUE_REVISED.values()]:
             bit *= 2
         bits[each.name.upper()] = (bit, english(each.text, "Revised"))
         bit *= 2
@@ -396,7 +396,7 @@ def told_bits():
 
 
 MADE["Revised"].sound = [
-    f"Meant((c.told & ~std::uint32_t{{{' | '.join(f'TAKT_TOLD_{bit}' for bit in told_bits())}}}) == 0)",
+    f"Meant((c.fields & ~std::uint32_t{{{' | '.join(f'TAKT_REVISED_{bit}' for bit in revised_bits())}}}) == 0)",
     "Meant(c.reserved == 0)",
     "Sound(c.request)",
 ]

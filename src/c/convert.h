@@ -101,24 +101,24 @@ struct IntoCxx {
       Pair(*this, *c, t);
     }
   }
-  void Revision(const takt_request* c, std::uint32_t told, Revised& t) const;
+  void Revision(const takt_request* c, std::uint32_t fields, Revised& t) const;
 };
 
 struct RevisionIntoCxx : IntoCxx {
-  explicit RevisionIntoCxx(std::uint32_t told) : told_(told) {}
+  explicit RevisionIntoCxx(std::uint32_t fields) : fields_(fields) {}
 
   template <class C, class T>
-  void IfTold(std::uint32_t bit, const C& c, std::optional<T>& t) const {
-    if ((told_ & bit) != 0) (*this)(c, t.emplace());
+  void IfRevised(std::uint32_t bit, const C& c, std::optional<T>& t) const {
+    if ((fields_ & bit) != 0) (*this)(c, t.emplace());
   }
 
  private:
-  std::uint32_t told_;
+  std::uint32_t fields_;
 };
 
-inline void IntoCxx::Revision(const takt_request* c, std::uint32_t told, Revised& t) const {
+inline void IntoCxx::Revision(const takt_request* c, std::uint32_t fields, Revised& t) const {
   takt_request local;
-  Pair(RevisionIntoCxx(told), Whole(c, local), t);
+  Pair(RevisionIntoCxx(fields), Whole(c, local), t);
 }
 
 // Converts into C. Pointers of the result point into the source.

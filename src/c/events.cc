@@ -90,9 +90,16 @@ void Fill(const Request& from, takt_request& to) {
 }
 
 takt_fault FaultOf(const Fault& f, std::uint64_t count) {
-  return {
-      0, static_cast<std::uint32_t>(f.kind), count, f.step.value, f.request.value, Ns(f.at), f.said, f.expected, f.lane,
-      0};
+  return {0,
+          static_cast<std::uint32_t>(f.kind),
+          count,
+          f.step.value,
+          f.request.value,
+          Ns(f.at),
+          f.received,
+          f.expected,
+          f.lane,
+          0};
 }
 
 takt_status Take(const takt_epoch* from, Epoch& to) {
@@ -104,12 +111,12 @@ takt_status Take(const takt_epoch* from, Epoch& to) {
     return std::isfinite(r.rank) && std::isfinite(r.execution_s) && r.execution_s >= 0 && r.stages_left >= 0 &&
            r.reserved == 0;
   };
-  if ((e.told & ~std::uint32_t{TAKT_EPOCH_AGENT_RANKS | TAKT_EPOCH_ALPHA}) != 0) return TAKT_E_INVALID;
-  if ((e.told & TAKT_EPOCH_ALPHA) != 0) {
+  if ((e.fields & ~std::uint32_t{TAKT_EPOCH_AGENT_RANKS | TAKT_EPOCH_ALPHA}) != 0) return TAKT_E_INVALID;
+  if ((e.fields & TAKT_EPOCH_ALPHA) != 0) {
     if (!(0 <= e.alpha && e.alpha <= 1)) return TAKT_E_INVALID;
     to.alpha = e.alpha;
   }
-  if ((e.told & TAKT_EPOCH_AGENT_RANKS) != 0) {
+  if ((e.fields & TAKT_EPOCH_AGENT_RANKS) != 0) {
     if (!meant(e.otherwise) || !std::all_of(e.ranks, e.ranks + e.n_ranks, meant)) return TAKT_E_INVALID;
     const auto* ranks = FromC<AgentRank>(e.ranks);
     AgentRanks table{{ranks, ranks + e.n_ranks}, *FromC<AgentRank>(&e.otherwise)};

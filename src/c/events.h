@@ -32,7 +32,7 @@ takt_status SoundToRank(const takt_request* request);  // of a request that need
 
 // Fills `to` from Sound structs. `to` must have its defaults.
 inline void Fill(const takt_request* from, Request& to) { IntoCxx().Struct(from, to); }  // `to` points into `from`
-inline void Fill(const takt_request* from, std::uint32_t told, Revised& to) { IntoCxx().Revision(from, told, to); }
+inline void Fill(const takt_request* from, std::uint32_t fields, Revised& to) { IntoCxx().Revision(from, fields, to); }
 void Fill(const Request& from, takt_request& to);  // `to` points into `from`
 
 // Converts an epoch, which is no event in C because it holds tables. Fills `to` if the epoch is valid.

@@ -259,18 +259,18 @@ void Pair(const F& f, C& c, T& t) {
 template <class F, Either<takt_request> C, Either<Revised> T>
 void Pair(const F& f, C& c, T& t) {
   f(c.id, t.request);
-  f.IfTold(TAKT_TOLD_OUTPUT_TOKENS, c.output_tokens, t.output_tokens);
-  f.IfTold(TAKT_TOLD_WORKFLOW_TOKENS_LEFT, c.workflow_tokens_left, t.workflow_tokens_left);
-  f.IfTold(TAKT_TOLD_AFTER, c.after, t.after);
-  f.IfTold(TAKT_TOLD_DEADLINE, c.deadline, t.deadline);
-  f.IfTold(TAKT_TOLD_EXPIRES_AT, c.expires_at, t.expires_at);
-  f.IfTold(TAKT_TOLD_PRIORITY, c.priority, t.priority);
-  f.IfTold(TAKT_TOLD_SEQUENCES, c.sequences, t.sequences);
-  f.IfTold(TAKT_TOLD_NEXT_CALL, c.next_call, t.next_call);
+  f.IfRevised(TAKT_REVISED_OUTPUT_TOKENS, c.output_tokens, t.output_tokens);
+  f.IfRevised(TAKT_REVISED_WORKFLOW_TOKENS_LEFT, c.workflow_tokens_left, t.workflow_tokens_left);
+  f.IfRevised(TAKT_REVISED_AFTER, c.after, t.after);
+  f.IfRevised(TAKT_REVISED_DEADLINE, c.deadline, t.deadline);
+  f.IfRevised(TAKT_REVISED_EXPIRES_AT, c.expires_at, t.expires_at);
+  f.IfRevised(TAKT_REVISED_PRIORITY, c.priority, t.priority);
+  f.IfRevised(TAKT_REVISED_SEQUENCES, c.sequences, t.sequences);
+  f.IfRevised(TAKT_REVISED_NEXT_CALL, c.next_call, t.next_call);
 }
 
-// All that takt_queue_revise may be told.
-inline constexpr std::uint32_t kTold = TAKT_TOLD_OUTPUT_TOKENS | TAKT_TOLD_WORKFLOW_TOKENS_LEFT | TAKT_TOLD_AFTER | TAKT_TOLD_DEADLINE | TAKT_TOLD_EXPIRES_AT | TAKT_TOLD_PRIORITY | TAKT_TOLD_SEQUENCES | TAKT_TOLD_NEXT_CALL | TAKT_TOLD_PROMPT_TOKENS | TAKT_TOLD_ARRIVAL;
+// The fields that takt_queue_revise accepts.
+inline constexpr std::uint32_t kRevised = TAKT_REVISED_OUTPUT_TOKENS | TAKT_REVISED_WORKFLOW_TOKENS_LEFT | TAKT_REVISED_AFTER | TAKT_REVISED_DEADLINE | TAKT_REVISED_EXPIRES_AT | TAKT_REVISED_PRIORITY | TAKT_REVISED_SEQUENCES | TAKT_REVISED_NEXT_CALL | TAKT_REVISED_PROMPT_TOKENS | TAKT_REVISED_ARRIVAL;
 
 template <class F, Either<takt_event> C, Either<Arrived> T>
 void Pair(const F& f, C& c, T& t) {
@@ -278,7 +278,7 @@ void Pair(const F& f, C& c, T& t) {
 }
 template <class F, Either<takt_event> C, Either<Revised> T>
 void Pair(const F& f, C& c, T& t) {
-  f.Revision(c.u.revised.request, c.u.revised.told, t);
+  f.Revision(c.u.revised.request, c.u.revised.fields, t);
 }
 template <class F, Either<takt_event> C, Either<Blocked> T>
 void Pair(const F& f, C& c, T& t) {
@@ -373,7 +373,7 @@ template <class F, Either<takt_event> C, Either<RequestEnded> T>
 void Pair(const F& f, C& c, T& t) {
   f(c.u.request_ended.request, t.request);
   f(c.u.request_ended.instance, t.instance);
-  f.Optional(c.u.request_ended.served, t.served, [&](auto& told) { f(c.u.request_ended.prefill, told.prefill); f(c.u.request_ended.output, told.output); });
+  f.Optional(c.u.request_ended.served, t.served, [&](auto& given) { f(c.u.request_ended.prefill, given.prefill); f(c.u.request_ended.output, given.output); });
   f(c.u.request_ended.failed, t.failed);
   f(c.u.request_ended.life, t.life);
 }
@@ -412,10 +412,10 @@ void Pair(const F& f, C& c, T& t) {
   f(c.u.stage_ended.stage, t.stage);
 }
 
-takt_status Sound(const takt_request* told);
-takt_status Sound(const takt_instance* told);
-takt_status Sound(const takt_stage* told);
-takt_status Sound(const takt_workflow* told);
+takt_status Sound(const takt_request* given);
+takt_status Sound(const takt_instance* given);
+takt_status Sound(const takt_stage* given);
+takt_status Sound(const takt_workflow* given);
 
 // What is reserved, flags, arrays.
 inline takt_status SoundFields(const takt_request& c) {
@@ -437,9 +437,10 @@ inline takt_status SoundAs(const Arrived*, const takt_event& c) {
   return Sound(c.u.arrived.request);
 }
 inline takt_status SoundAs(const Revised*, const takt_event& c) {
-  return FirstOf(Meant((c.u.revised.told & ~std::uint32_t{TAKT_TOLD_OUTPUT_TOKENS | TAKT_TOLD_WORKFLOW_TOKENS_LEFT |
-                 TAKT_TOLD_AFTER | TAKT_TOLD_DEADLINE | TAKT_TOLD_EXPIRES_AT | TAKT_TOLD_PRIORITY | TAKT_TOLD_SEQUENCES
-                 | TAKT_TOLD_NEXT_CALL}) == 0), Meant(c.u.revised.reserved == 0), Sound(c.u.revised.request));
+  return FirstOf(Meant((c.u.revised.fields & ~std::uint32_t{TAKT_REVISED_OUTPUT_TOKENS |
+                 TAKT_REVISED_WORKFLOW_TOKENS_LEFT | TAKT_REVISED_AFTER | TAKT_REVISED_DEADLINE |
+                 TAKT_REVISED_EXPIRES_AT | TAKT_REVISED_PRIORITY | TAKT_REVISED_SEQUENCES | TAKT_REVISED_NEXT_CALL}) ==
+                 0), Meant(c.u.revised.reserved == 0), Sound(c.u.revised.request));
 }
 inline takt_status SoundAs(const Blocked*, const takt_event&) { return TAKT_OK; }
 inline takt_status SoundAs(const Unblocked*, const takt_event& c) {

@@ -36,6 +36,7 @@ double HostKey::Ask(const RequestState& r) const {
   state.request = &request;
   state.enqueued = Ns(r.enqueued);
   state.generated = r.generated.value, state.returned = r.returned.value, state.computed = r.computed.value;
+  state.cached = r.cached.value, state.taken = r.taken ? 1 : 0, state.cut = r.cut ? 1 : 0;
   return ask_(context_, &state);
 }
 
@@ -72,7 +73,7 @@ takt_status MakePolicy(const char* text, const takt_key* key, AnyPolicy& policy,
   return TAKT_OK;
 }
 
-std::size_t TellLearnt(const AnyPolicy& policy, std::uint64_t* numbers, std::size_t n) {
+std::size_t ReadLearnt(const AnyPolicy& policy, std::uint64_t* numbers, std::size_t n) {
   std::size_t size = 0;
   UnlessMemoryEnds(nullptr, [&]() -> takt_status {
     const std::vector<std::uint64_t> learnt = policy.SaveLearnt();

@@ -47,7 +47,7 @@ class HostKey {
 takt_status MakePolicy(const char* text, const takt_key* key, AnyPolicy& policy, takt_error* error);
 
 // Returns the number of learnt numbers, of which the first n are written; 0 if memory runs out.
-std::size_t TellLearnt(const AnyPolicy& policy, std::uint64_t* numbers, std::size_t n);
+std::size_t ReadLearnt(const AnyPolicy& policy, std::uint64_t* numbers, std::size_t n);
 takt_status LoadLearnt(const std::uint64_t* numbers, std::size_t n, AnyPolicy& policy, takt_error* error);
 
 }  // namespace takt::c

@@ -178,7 +178,7 @@ const char* takt_queue_policy(const takt_queue* queue) noexcept {
 }
 
 size_t takt_queue_learnt(const takt_queue* queue, uint64_t* numbers, size_t n) noexcept {
-  return Valid(queue) == TAKT_OK ? TellLearnt(std::as_const(*queue->queue).policy(), numbers, n) : 0;
+  return Valid(queue) == TAKT_OK ? ReadLearnt(std::as_const(*queue->queue).policy(), numbers, n) : 0;
 }
 
 takt_status takt_queue_load_learnt(takt_queue* queue, const uint64_t* numbers, size_t n, takt_error* error) noexcept {
@@ -206,14 +206,14 @@ takt_result takt_queue_put(takt_queue* queue, const takt_request* request, int64
   return AskOf(queue, request, [now](AnyWaitingQueue& q, const Request& r) { return q.Put(r, At(now)); });
 }
 
-takt_result takt_queue_revise(takt_queue* queue, const takt_request* request, uint32_t told, int64_t now) noexcept {
-  if ((told & ~kTold) != 0) return -FirstOf(Valid(queue), TAKT_E_INVALID);
+takt_result takt_queue_revise(takt_queue* queue, const takt_request* request, uint32_t fields, int64_t now) noexcept {
+  if ((fields & ~kRevised) != 0) return -FirstOf(Valid(queue), TAKT_E_INVALID);
   return AskOf(queue, request, [&](AnyWaitingQueue& q, const Request& r) {
     Revised revised;
-    Fill(request, told, revised);
+    Fill(request, fields, revised);
     AnyWaitingQueue::Restated restated;
-    if ((told & TAKT_TOLD_PROMPT_TOKENS) != 0) restated.prompt_tokens = r.prompt_tokens;
-    if ((told & TAKT_TOLD_ARRIVAL) != 0) restated.arrival = r.arrival;
+    if ((fields & TAKT_REVISED_PROMPT_TOKENS) != 0) restated.prompt_tokens = r.prompt_tokens;
+    if ((fields & TAKT_REVISED_ARRIVAL) != 0) restated.arrival = r.arrival;
     return q.Revise(revised, At(now), restated);
   });
 }
@@ -257,7 +257,7 @@ takt_status takt_queue_end(takt_queue* queue, const takt_ran* ran, size_t n, con
                            size_t* counted) noexcept {
   const takt_status status = FirstOf(Valid(queue), Sound(ran, n), pressure == nullptr ? TAKT_OK : Readable(pressure));
   if (status != TAKT_OK) return status;
-  QueuePressure told;
+  QueuePressure given;
   if (pressure != nullptr) {
     takt_pressure local;
     const takt_pressure& whole = Whole(pressure, local);
@@ -265,14 +265,14 @@ takt_status takt_queue_end(takt_queue* queue, const takt_ran* ran, size_t n, con
     if (whole.limits != nullptr) {
       if (const takt_status of_limits = Readable(whole.limits); of_limits != TAKT_OK) return of_limits;
       takt_limits local_limits;
-      told.limits = takt::c::Of(Whole(whole.limits, local_limits));
+      given.limits = takt::c::Of(Whole(whole.limits, local_limits));
     }
-    told.head = static_cast<WaitsFor>(whole.head);
-    told.kv_tokens = {whole.kv_tokens};
-    told.engines = whole.engines;
+    given.head = static_cast<WaitsFor>(whole.head);
+    given.kv_tokens = {whole.kv_tokens};
+    given.engines = whole.engines;
   }
   const std::span<const AnyWaitingQueue::Ran> all(FromC<AnyWaitingQueue::Ran>(ran), n);
-  Tell(queue->queue->End(all, At(now), pressure != nullptr ? &told : nullptr), counted);
+  Write(queue->queue->End(all, At(now), pressure != nullptr ? &given : nullptr), counted);
   return TAKT_OK;
 }
 
@@ -281,7 +281,7 @@ takt_status takt_queue_computed(takt_queue* queue, const takt_ran* ran, size_t n
   const takt_status status = FirstOf(Valid(queue), Sound(ran, n), Meant(Countable(rest_output)));
   if (status != TAKT_OK) return status;
   const Busy busy(*queue);
-  Tell(queue->queue->Computed({FromC<AnyWaitingQueue::Ran>(ran), n}, {rest_output}), counted);
+  Write(queue->queue->Computed({FromC<AnyWaitingQueue::Ran>(ran), n}, {rest_output}), counted);
   return TAKT_OK;
 }
 

@@ -137,7 +137,7 @@ takt_status Create(const takt_scheduler_options& from, takt_scheduler** to, takt
   return TAKT_OK;
 }
 
-void Tell(const StepPlan& plan, takt_plan* out) {
+void Write(const StepPlan& plan, takt_plan* out) {
   takt_plan to;
   to.idle = static_cast<std::uint32_t>(plan.idle);
   to.id = plan.id.value;
@@ -170,10 +170,10 @@ takt_status MeantPace(const PrefillPace& pace, takt_error* error) {
 takt_status SetRetention(takt_scheduler& scheduler, const char* retention, const char* gate, const PrefillPace& pace,
                          takt_error* error) {
   if (const takt_status status = MeantPace(pace, error); status != TAKT_OK) return status;
-  const PrefillPace* told = pace.alpha_ms > 0 || pace.beta_ns > 0 ? &pace : nullptr;
-  absl::StatusOr<AnyRetention> holds = retention == nullptr ? AnyRetention() : MakeRetention(retention, told);
+  const PrefillPace* known = pace.alpha_ms > 0 || pace.beta_ns > 0 ? &pace : nullptr;
+  absl::StatusOr<AnyRetention> holds = retention == nullptr ? AnyRetention() : MakeRetention(retention, known);
   if (!holds.ok()) return Invalid(error, "retention: ", holds.status());
-  absl::StatusOr<AnyGate> lets_in = gate == nullptr ? AnyGate() : MakeGate(gate, told);
+  absl::StatusOr<AnyGate> lets_in = gate == nullptr ? AnyGate() : MakeGate(gate, known);
   if (!lets_in.ok()) return Invalid(error, "gate: ", lets_in.status());
   const absl::Status set = scheduler.scheduler->SetRetention(*holds, *lets_in);
   return set.ok() ? TAKT_OK : Invalid(error, "", set);
@@ -251,7 +251,7 @@ takt_status takt_scheduler_step(takt_scheduler* scheduler, uint64_t step, const 
   const Busy busy(*scheduler);
   if (step != 0) scheduler->scheduler->Commit(ResultOf(step, rows, n, flags), At(now));
   const StepPlan& made = scheduler->scheduler->Plan(At(now), LimitsOf(limits));
-  Tell(made, plan);
+  Write(made, plan);
   if (run_out != nullptr && !made.run.empty()) {
     std::memcpy(run_out, made.run.data(), std::min(made.run.size(), run_cap) * sizeof *run_out);
   }
@@ -313,7 +313,7 @@ const char* takt_scheduler_policy(const takt_scheduler* scheduler) noexcept {
 }
 
 size_t takt_scheduler_learnt(const takt_scheduler* scheduler, uint64_t* numbers, size_t n) noexcept {
-  return Valid(scheduler) == TAKT_OK ? TellLearnt(scheduler->scheduler->scheduler().policy(), numbers, n) : 0;
+  return Valid(scheduler) == TAKT_OK ? ReadLearnt(scheduler->scheduler->scheduler().policy(), numbers, n) : 0;
 }
 
 takt_status takt_scheduler_load_learnt(takt_scheduler* scheduler, const uint64_t* numbers, size_t n, int64_t now,
@@ -343,7 +343,7 @@ takt_status takt_scheduler_last_fault(const takt_scheduler* scheduler, takt_faul
 }
 
 size_t takt_scheduler_stats(const takt_scheduler* scheduler, takt_stat* stats, size_t n) noexcept {
-  return Valid(scheduler) == TAKT_OK ? Tell(kCounters, scheduler->scheduler->scheduler().stats(), stats, n) : 0;
+  return Valid(scheduler) == TAKT_OK ? Write(kCounters, scheduler->scheduler->scheduler().stats(), stats, n) : 0;
 }
 
 takt_status takt_scheduler_count(const takt_scheduler* scheduler, takt_scheduler_counts* counts) noexcept {
@@ -402,7 +402,7 @@ takt_status takt_scheduler_explain_held(takt_scheduler* scheduler, uint64_t work
   const Busy busy(*scheduler);
   const HeldExplanation why = scheduler->scheduler->ExplainHeld({workflow}, branch);
   takt_held to{};
-  to.its_class = why.its_class;
+  to.return_class = why.return_class;
   to.tokens = why.tokens.value, to.own = why.own.value, to.turns = why.turns;
   to.awaited = why.awaited ? 1 : 0, to.in_use = why.in_use ? 1 : 0;
   to.ahead = why.ahead.value;

@@ -149,10 +149,10 @@ void CallPredictor::Predict(std::span<const CallDescription> calls, std::span<Ca
     SketchOf(calls[i].text, sketch, s.text);
     s.queries.push_back(QueryOf(calls[i], sketch));
   }
-  s.told.resize(calls.size());
-  lengths_->Predict(s.queries, s.told, s.lengths);
+  s.predicted.resize(calls.size());
+  lengths_->Predict(s.queries, s.predicted, s.lengths);
   for (std::size_t i = 0; i < calls.size(); ++i) {
-    out[i] = {s.told[i], -1};
+    out[i] = {s.predicted[i], -1};
     const ModelId model = s.queries[i].model;
     if (confidence_ == nullptr || !model) continue;
     s.numbers.clear();

@@ -57,7 +57,7 @@ void LengthForest::Predict(std::span<const Query> queries, std::span<Estimate> o
     s.names.clear();
     s.rows.clear();
     s.known.clear();
-    s.told.assign(n, {});
+    s.predicted.assign(n, {});
     if (forest != nullptr) {
       for (std::size_t i = from; i < to; ++i) {
         const Query& query = queries[s.order[i]];
@@ -68,9 +68,9 @@ void LengthForest::Predict(std::span<const Query> queries, std::span<Estimate> o
         s.rows.push_back(
             {std::span(s.numbers).subspan(i * numbers, numbers), std::span(s.names).subspan(i * kNames, kNames)});
       }
-      forest->Predict(s.rows, s.known, s.told, s.forest);
+      forest->Predict(s.rows, s.known, s.predicted, s.forest);
     }
-    for (std::size_t i = 0; i < n; ++i) out[s.order[from + i]] = s.told[i];
+    for (std::size_t i = 0; i < n; ++i) out[s.order[from + i]] = s.predicted[i];
     from = to;
   }
 }

@@ -446,7 +446,7 @@ struct ForestBuilder {
   void Calibrate(const std::vector<std::vector<bool>>& drawn, const ParallelFor& parallel) {
     const std::size_t n = rows(), features = forest.features();
     const std::size_t count = std::min(n, static_cast<std::size_t>(options.out_of_bag_rows));
-    std::vector<Estimate> told(count);
+    std::vector<Estimate> predicted(count);
     std::vector<double> labels(count), medians(count);
     constexpr std::size_t kChunk = 64;
     parallel((count + kChunk - 1) / kChunk, [&](std::size_t chunk) {
@@ -463,23 +463,23 @@ struct ForestBuilder {
           const std::uint16_t* from = &forest.labels_[leaf * forest.leaf_labels_];
           pooled.insert(pooled.end(), from, from + forest.leaf_labels_);
         }
-        told[k] = forest.Told(pooled, -1, false, spare);
+        predicted[k] = forest.Predicted(pooled, -1, false, spare);
         labels[k] = static_cast<double>(data.labels[i]);
-        medians[k] = told[k].known() ? told[k].Quantile(0.5) : std::numeric_limits<double>::quiet_NaN();
+        medians[k] = predicted[k].known() ? predicted[k].Quantile(0.5) : std::numeric_limits<double>::quiet_NaN();
       }
     });
-    Report(told, labels, medians);
-    MapMeans(told, labels);
+    Report(predicted, labels, medians);
+    MapMeans(predicted, labels);
   }
 
-  void Report(const std::vector<Estimate>& told, const std::vector<double>& labels,
+  void Report(const std::vector<Estimate>& predicted, const std::vector<double>& labels,
               const std::vector<double>& medians) {
     ForestReport& report = forest.report_;
-    for (std::size_t k = 0; k < told.size(); ++k) {
-      if (!told[k].known()) continue;
+    for (std::size_t k = 0; k < predicted.size(); ++k) {
+      if (!predicted[k].known()) continue;
       ++report.checked;
       for (std::size_t l = 0; l < report.coverage.size(); ++l) {
-        const auto quantile = static_cast<double>(told[k].quantiles[l]);
+        const auto quantile = static_cast<double>(predicted[k].quantiles[l]);
         report.coverage[l] += labels[k] < quantile ? 1 : labels[k] == quantile ? 0.5 : 0;
       }
     }
@@ -493,10 +493,10 @@ struct ForestBuilder {
   }
 
   // Isotonic regression of labels on pooled means over groups of neighbours (pool adjacent violators).
-  void MapMeans(const std::vector<Estimate>& told, const std::vector<double>& labels) {
+  void MapMeans(const std::vector<Estimate>& predicted, const std::vector<double>& labels) {
     std::vector<std::pair<double, double>> pairs;
-    for (std::size_t k = 0; k < told.size(); ++k) {
-      if (told[k].known()) pairs.emplace_back(told[k].mean, labels[k]);
+    for (std::size_t k = 0; k < predicted.size(); ++k) {
+      if (predicted[k].known()) pairs.emplace_back(predicted[k].mean, labels[k]);
     }
     std::ranges::sort(pairs);
     constexpr std::size_t kGroups = 32, kLeast = 64;
@@ -624,8 +624,8 @@ double QuantileForest::Calibrated(double mean) const {
   return means_[i - 1] + (means_[i] - means_[i - 1]) * share;
 }
 
-Estimate QuantileForest::Told(std::span<const std::uint16_t> ranks, double known, bool calibrate,
-                              std::vector<std::uint16_t>& some) const {
+Estimate QuantileForest::Predicted(std::span<const std::uint16_t> ranks, double known, bool calibrate,
+                                   std::vector<std::uint16_t>& some) const {
   if (ranks.empty()) return {};
   const std::size_t n = ranks.size();
   const double pooled = SumOf(ranks, values_) / static_cast<double>(n);
@@ -699,7 +699,7 @@ void QuantileForest::Predict(std::span<const ForestRow> rows, std::span<const do
         if (leaf_labels_ == kUsualLabels) std::copy_n(labels, kUsualLabels, to);  // one move instead of a call
         else std::copy_n(labels, leaf_labels_, to);
       }
-      out[from + i] = Told(scratch.ranks, known.empty() ? -1 : known[from + i], true, scratch.spare);
+      out[from + i] = Predicted(scratch.ranks, known.empty() ? -1 : known[from + i], true, scratch.spare);
     }
   }
 }

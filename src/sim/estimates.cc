@@ -104,7 +104,7 @@ Estimator::Estimator(const Workload& workload, EstimateSpec spec, std::uint64_t 
     : workload_(&workload), spec_(spec), seed_(seed) {
   if (spec_.kind == EstimateKind::kNone) return;
   ended_.resize(workload.calls.size(), kRuns);
-  told_.resize(workload.calls.size());
+  shown_.resize(workload.calls.size());
   outputs_.resize(workload.calls.size(), -1);
   generated_.resize(workload.workflows.size());
   if (spec_.learnt) calibrations_.resize(workload.models.size() + 1);
@@ -209,22 +209,22 @@ void Estimator::Describe(std::uint32_t workflow, std::uint32_t call, Request& re
   model_ = model;
   Expect(workflow, call, request);
   if (spec_.kind == EstimateKind::kNone) return;
-  Told& told = told_[call];
-  told = Tell(workflow, request);
-  told.column = column();
-  told.prompt_tokens = request.prompt_tokens.value;
-  told.since = ends_;
+  Shown& shown = shown_[call];
+  shown = Show(workflow, request);
+  shown.column = column();
+  shown.prompt_tokens = request.prompt_tokens.value;
+  shown.since = ends_;
 }
 
 // Sets the expected values, or the learnt values given them.
-Estimator::Told Estimator::Tell(std::uint32_t workflow, Request& request) const {
-  Told told{.raw_output = request.output_tokens.mean,
-            .raw_left = request.workflow_tokens_left.mean,
-            .generated = generated_[workflow]};
+Estimator::Shown Estimator::Show(std::uint32_t workflow, Request& request) const {
+  Shown shown{.raw_output = request.output_tokens.mean,
+              .raw_left = request.workflow_tokens_left.mean,
+              .generated = generated_[workflow]};
   if (spec_.learnt) {
     const Calibrations& known = calibrations_[column()];
-    request.output_tokens = known.output.Expect(told.raw_output, told.generated);
-    request.workflow_tokens_left = known.left.Expect(told.raw_left, told.generated);
+    request.output_tokens = known.output.Expect(shown.raw_output, shown.generated);
+    request.workflow_tokens_left = known.left.Expect(shown.raw_left, shown.generated);
     if (WorkAfter& after = request.after; after.known() && after.output_tokens > 0) {
       const double rest = std::max(request.workflow_tokens_left.mean - request.output_tokens.mean, 0.0);
       const double factor = std::clamp(rest / after.output_tokens, 0.01, 100.0);
@@ -232,9 +232,9 @@ Estimator::Told Estimator::Tell(std::uint32_t workflow, Request& request) const 
       for (double* work : {&after.prompt_tokens, &after.kv_steps, &after.path_tokens}) *work *= factor;
     }
   }
-  told.output = request.output_tokens.mean;
-  told.left = request.workflow_tokens_left.mean;
-  return told;
+  shown.output = request.output_tokens.mean;
+  shown.left = request.workflow_tokens_left.mean;
+  return shown;
 }
 
 // Sets the scores of each model, for placements that choose among models.
@@ -246,7 +246,7 @@ void Estimator::Score(std::uint32_t workflow, std::uint32_t call, Request& reque
     on_model.stage = request.stage;
     on_model.prompt_tokens = request.prompt_tokens;
     Expect(workflow, call, on_model);
-    if (spec_.learnt) Tell(workflow, on_model);
+    if (spec_.learnt) Show(workflow, on_model);
     const Estimate& left = on_model.workflow_tokens_left;
     const float score = forecasts_->scores[workflow * workload_->models.size() + m];
     scores_.push_back({{m + 1}, score, left.known() ? static_cast<float>(left.Quantile(0.5)) : -1});
@@ -352,11 +352,11 @@ void Estimator::Ended(std::uint32_t workflow_index, std::uint32_t call, std::siz
   outputs_[call] = workload_->OutputOf(call, model);
   ended_[call] = ends_++;
   generated_[workflow_index] += OutputOf(call);
-  const Told& told = told_[call];
-  checks_.output.Observe(told.output, OutputOf(call));
-  if (spec_.learnt) checks_.raw_output.Observe(told.raw_output, OutputOf(call));
+  const Shown& shown = shown_[call];
+  checks_.output.Observe(shown.output, OutputOf(call));
+  if (spec_.learnt) checks_.raw_output.Observe(shown.raw_output, OutputOf(call));
   if (spec_.learnt) {
-    calibrations_[told.column].output.Observe(told.raw_output, told.generated, OutputOf(call), told.generated > 0);
+    calibrations_[shown.column].output.Observe(shown.raw_output, shown.generated, OutputOf(call), shown.generated > 0);
   }
   if (spec_.kind == EstimateKind::kLengths) {
     lengths_.Observe(SiteOf(call), PromptOf(call), OutputOf(call));
@@ -377,18 +377,18 @@ void Estimator::Ended(std::uint32_t workflow_index, std::uint32_t call, std::siz
 // Returns the output since the call was made, by the call and by all calls that had not ended then, on any model.
 double Estimator::LeftOf(const WorkloadWorkflow& workflow, std::uint32_t call) const {
   double left = 0;
-  ForCallsLeft(workflow, told_[call].since, [&](std::uint32_t c) { left += OutputOf(c); });
+  ForCallsLeft(workflow, shown_[call].since, [&](std::uint32_t c) { left += OutputOf(c); });
   return left;
 }
 
 void Estimator::CheckLeft(const WorkloadWorkflow& workflow) {
   for (std::uint32_t c = workflow.first_call; c < workflow.first_call + workflow.calls; ++c) {
-    const Told& told = told_[c];
+    const Shown& shown = shown_[c];
     const double left = LeftOf(workflow, c);
-    checks_.left.Observe(told.left, left);
-    if (spec_.learnt) checks_.raw_left.Observe(told.raw_left, left);
+    checks_.left.Observe(shown.left, left);
+    if (spec_.learnt) checks_.raw_left.Observe(shown.raw_left, left);
     if (!spec_.learnt) continue;
-    calibrations_[told.column].left.Observe(told.raw_left, told.generated, left, told.generated > 0);
+    calibrations_[shown.column].left.Observe(shown.raw_left, shown.generated, left, shown.generated > 0);
   }
 }
 
@@ -400,8 +400,8 @@ EstimateErrors Estimator::errors() const {
 
 void Estimator::LearnClasses(const WorkloadWorkflow& workflow) {
   for (std::uint32_t c = workflow.first_call; c < workflow.first_call + workflow.calls; ++c) {
-    model_ = told_[c].column;
-    const WorkAfter after = AfterOf(workflow, c, told_[c].since, [this](std::uint32_t other) {
+    model_ = shown_[c].column;
+    const WorkAfter after = AfterOf(workflow, c, shown_[c].since, [this](std::uint32_t other) {
       return Belief{static_cast<double>(OutputOf(other)), 0};
     });
     for (ClassMeans* means : {&ClassOf(c), &all_[column()]}) {
@@ -427,7 +427,7 @@ void Estimator::LearnForests(const WorkloadWorkflow& workflow) {
   Forests& f = *forests_;
   const auto number = static_cast<std::uint64_t>(&workflow - workload_->workflows.data()) + 1;
   for (std::uint32_t c = workflow.first_call; c < workflow.first_call + workflow.calls; ++c) {
-    model_ = told_[c].column;
+    model_ = shown_[c].column;
     const double left = std::min(LeftOf(workflow, c), 2e9);
     const FinishedCall own{f.inputs[c], {OutputOf(c)}}, all{f.inputs[c], {static_cast<std::int32_t>(left)}};
     f.output.Finished({column()}, std::span(&own, 1), number);

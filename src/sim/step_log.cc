@@ -199,9 +199,9 @@ class StepLogReader {
 absl::StatusOr<StepLog> Read(std::unique_ptr<ByteSource> source, const std::string& name, const StepLogOptions& options,
                              StepLogReport* report) {
   StepLogReport unread;
-  StepLogReport& told = report != nullptr ? *report : unread;
-  told = {};
-  return StepLogReader(std::move(source), name, options, told).Read();
+  StepLogReport& filled = report != nullptr ? *report : unread;
+  filled = {};
+  return StepLogReader(std::move(source), name, options, filled).Read();
 }
 
 }  // namespace

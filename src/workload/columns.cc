@@ -17,17 +17,33 @@
 namespace takt {
 namespace {
 
-enum ColumnKey : std::size_t { kPrompt, kOutput, kArrival, kWorkflow, kTenant, kClass, kAgent, kStage, kKeys };
+enum ColumnKey : std::size_t {
+  kPrompt,
+  kOutput,
+  kArrival,
+  kWorkflow,
+  kSession,
+  kTenant,
+  kClass,
+  kPriority,
+  kDeadline,
+  kAgent,
+  kStage,
+  kPrefix,
+  kKeys
+};
 constexpr std::size_t kNeeded = kOutput + 1;
-constexpr std::array<std::string_view, kKeys> kKeyNames = {"prompt", "output", "arrival", "workflow",
-                                                           "tenant", "class",  "agent",   "stage"};
+constexpr std::array<std::string_view, kKeys> kKeyNames = {"prompt",   "output", "arrival", "workflow",
+                                                           "session",  "tenant", "class",   "priority",
+                                                           "deadline", "agent",  "stage",   "prefix"};
 
 constexpr std::array<std::pair<std::string_view, std::int64_t>, 5> kUnits = {
     {{"s", 1'000'000'000}, {"ms", 1'000'000}, {"us", 1'000}, {"ns", 1}, {"time", 0}}};  // in ns; 0: a date and time
 
 struct ColumnMap {
   std::array<std::string, kKeys> columns;  // empty: no column
-  std::int64_t unit = kUnits[0].second;  // unit of the arrival
+  std::int64_t unit = kUnits[0].second, deadline_unit = kUnits[0].second;
+  std::int64_t block_tokens = 0;  // tokens per prefix hash; 0: not given
 
   bool has(ColumnKey key) const { return !columns[key].empty(); }
 };
@@ -48,14 +64,24 @@ absl::StatusOr<ColumnMap> ParseColumns(std::string_view text) {
                              fmt::join(kKeyNames, ", "), rest ? "; quote KEY=COLUMN if COLUMN has a comma" : ""));
     }
     std::string_view column = field.substr(equals + 1);
-    if (*key == kKeyNames[kArrival]) {
-      const std::size_t colon = column.rfind(':');
-      const auto* unit =
-          std::ranges::find(kUnits, column.substr(colon + 1), &std::pair<std::string_view, std::int64_t>::first);
-      if (colon != std::string_view::npos && unit != kUnits.end()) {
-        map.unit = unit->second;
+    const bool is_arrival = *key == kKeyNames[kArrival];
+    const std::size_t colon = column.rfind(':');
+    const std::string_view suffix = colon != std::string_view::npos ? column.substr(colon + 1) : std::string_view();
+    if (is_arrival || *key == kKeyNames[kDeadline]) {
+      const auto* unit = std::ranges::find(kUnits, suffix, &std::pair<std::string_view, std::int64_t>::first);
+      if (unit != kUnits.end()) {
+        (is_arrival ? map.unit : map.deadline_unit) = unit->second;
         column = column.substr(0, colon);
       }
+    }
+    if (*key == kKeyNames[kPrefix]) {
+      const absl::StatusOr<std::int64_t> tokens = ParseWhole(suffix, kMaxContextTokens);
+      if (!tokens.ok() || *tokens == 0) {
+        return Bad(
+            fmt::format("{} is invalid; expected prefix=COLUMN:TOKENS, with the tokens per hash", Quoted(field)));
+      }
+      map.block_tokens = *tokens;
+      column = column.substr(0, colon);
     }
     std::string& named = map.columns[static_cast<std::size_t>(key - kKeyNames.begin())];
     if (column.empty()) return Bad(fmt::format("{} is invalid; expected a column after =", Quoted(field)));
@@ -68,11 +94,12 @@ absl::StatusOr<ColumnMap> ParseColumns(std::string_view text) {
   for (std::size_t key = 0; key < kNeeded; ++key) {
     if (map.columns[key].empty()) return Bad(fmt::format("{}=COLUMN is missing", kKeyNames[key]));
   }
+  if (map.has(kWorkflow) && map.has(kSession)) return Bad("workflow and session are invalid; expected one of them");
   return map;
 }
 
 // Parses a time. Times since 1970 are exact to the nanosecond, because a long double has 19 digits.
-absl::StatusOr<TimePoint> ParseTime(std::string_view text, std::int64_t unit) {
+absl::StatusOr<TimePoint> ParseTime(std::string_view text, std::int64_t unit, std::string_view key) {
   if (unit == 0) return ParseTimestamp(text);
   long double value = 0;
   const char* end = text.data() + text.size();
@@ -80,14 +107,14 @@ absl::StatusOr<TimePoint> ParseTime(std::string_view text, std::int64_t unit) {
   if (text.empty()) return absl::InvalidArgumentError("is empty");
   if (stop != end || error != std::errc() || std::isnan(value)) {
     return absl::InvalidArgumentError(
-        fmt::format("{} is invalid; expected a number{}", Quoted(text),
-                    ParseTimestamp(text).ok() ? " (for dates and times, write arrival=COLUMN:time)" : ""));
+        Quoted(text) + " is invalid; expected a number" +
+        (ParseTimestamp(text).ok() ? fmt::format(" (for dates and times, write {}=COLUMN:time)", key) : ""));
   }
   value *= static_cast<long double>(unit);
   if (!(value >= 0) || value > 9e18L) {
     return absl::InvalidArgumentError(
         Quoted(text) + " is invalid; expected a time from 0 to 285 years" +
-        (value > 0 && unit > 1'000'000 ? " (for milliseconds, write arrival=COLUMN:ms)" : ""));
+        (value > 0 && unit > 1'000'000 ? fmt::format(" (for milliseconds, write {}=COLUMN:ms)", key) : ""));
   }
   return TimePoint(Duration(std::llround(value)));
 }
@@ -100,7 +127,9 @@ class ColumnsParser : public LineParser {
         csv_(names_, kKeys),
         builder_(builder),
         limit_(static_cast<std::size_t>(options.limit)),
-        generated_(options) {}
+        generated_(options) {
+    if (map_.has(kPrefix)) builder_.workload().prefix_block_tokens = static_cast<std::int32_t>(map_.block_tokens);
+  }
 
   absl::Status Header(std::string_view line) override {
     json_ = line.starts_with('{');
@@ -109,7 +138,7 @@ class ColumnsParser : public LineParser {
   bool has_header() const override { return !json_; }
   bool has_times() const override { return map_.has(kArrival); }
   std::int64_t held() const override { return std::ssize(rows_); }
-  bool full() const override { return !map_.has(kWorkflow) && rows_.size() >= limit_; }
+  bool full() const override { return !has_groups() && rows_.size() >= limit_; }
 
   absl::Status Parse(std::string_view line) override {
     if (absl::Status s = json_ ? SplitJson(line) : csv_.Split(line); !s.ok()) return s;
@@ -120,20 +149,22 @@ class ColumnsParser : public LineParser {
       if (!parsed.ok()) return AtColumn(key, parsed.status());
       tokens[key] = *parsed;
     }
-    const absl::StatusOr<TimePoint> time =
-        map_.has(kArrival) ? Near(ParseTime(Field(kArrival), map_.unit)) : absl::StatusOr<TimePoint>(generated_.now());
+    const absl::StatusOr<TimePoint> time = map_.has(kArrival) ? Near(ParseTime(Field(kArrival), map_.unit, "arrival"))
+                                                              : absl::StatusOr<TimePoint>(generated_.now());
     if (!time.ok()) return AtColumn(kArrival, time.status());
     row.time = *time;
     row.tenant = builder_.Tenant(Field(kTenant));
     row.name = builder_.Name(Field(kClass));
     row.agent = builder_.Name(Field(kAgent));
     row.stage = builder_.Name(Field(kStage));
+    if (absl::Status s = ReadGoals(row); !s.ok()) return s;
+    if (absl::Status s = ReadPrefix(std::max<std::int64_t>(tokens[kPrompt], 1), row.hashes); !s.ok()) return s;
     if (absl::Status s = Join(row); !s.ok()) return s;
     generated_.Next();
     row.prompt = AtLeastOne(tokens[kPrompt]);
     row.output = AtLeastOne(tokens[kOutput]);
     if (!first_) first_ = row.time;
-    rows_.push_back(row);
+    rows_.push_back(std::move(row));
     return absl::OkStatus();
   }
 
@@ -146,14 +177,23 @@ class ColumnsParser : public LineParser {
     for (std::size_t begin = 0, end; begin < rows_.size(); begin = end) {
       calls.clear();
       for (end = begin; end < rows_.size() && rows_[end].workflow == rows_[begin].workflow; ++end) {
-        const Row& row = rows_[end];
+        Row& row = rows_[end];
         CallDraft& call = calls.emplace_back();
         call.call = {.prompt_tokens = row.prompt, .output_tokens = row.output, .stage = row.stage, .agent = row.agent};
-        if (end > begin) call.after = {static_cast<std::uint32_t>(end - begin - 1)};
+        call.hashes = std::move(row.hashes);
+        if (end == begin) continue;
+        call.after = {static_cast<std::uint32_t>(end - begin - 1)};
+        if (!map_.has(kSession)) continue;
+        call.call.delay = std::min(Between(rows_[end - 1].time, row.time), kMaxWorkloadTime);
+        calls[calls.size() - 2].call.then = TurnEnd::kUser;
       }
       const Row& head = rows_[begin];
       // The builder accepts every line that was accepted before.
-      (void)builder_.Add({.arrival = TimePoint(Between(first, head.time)), .name = head.name, .tenant = head.tenant},
+      (void)builder_.Add({.arrival = TimePoint(Between(first, head.time)),
+                          .deadline = head.deadline,
+                          .name = head.name,
+                          .tenant = head.tenant,
+                          .priority = head.priority},
                          calls);
       if (limit_ > 0 && builder_.workload().workflows.size() >= limit_) break;
     }
@@ -165,10 +205,63 @@ class ColumnsParser : public LineParser {
     TimePoint time{};
     std::int32_t prompt = 0, output = 0;
     std::uint32_t workflow = 0, tenant = 0, name = 0, agent = 0, stage = 0;
+    std::int32_t priority = 0;
+    Duration deadline = Duration::max();  // from the row's time
+    std::vector<std::uint64_t> hashes = {};
   };
   struct Known {
     std::uint32_t number = 0, tenant = 0, name = 0;  // from its first row
   };
+
+  bool has_groups() const { return map_.has(kWorkflow) || map_.has(kSession); }
+  std::string_view group() const { return Field(map_.has(kSession) ? kSession : kWorkflow); }
+
+  absl::Status ReadGoals(Row& row) const {
+    if (const std::string_view text = WithoutZeros(Field(kPriority)); !text.empty()) {
+      const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), row.priority);
+      if (stop != text.data() + text.size() || error != std::errc()) {
+        return BadField(map_.columns[kPriority],
+                        Quoted(text) + " is invalid; expected a whole number from -2^31 to 2^31-1");
+      }
+    }
+    const std::string_view text = Field(kDeadline);
+    if (text.empty()) return absl::OkStatus();
+    const absl::StatusOr<TimePoint> parsed = ParseTime(text, map_.deadline_unit, "deadline");
+    if (!parsed.ok()) return AtColumn(kDeadline, parsed.status());
+    const bool is_date = map_.deadline_unit == 0;
+    row.deadline = is_date ? Between(row.time, *parsed) : parsed->time_since_epoch();
+    if (row.deadline <= Duration::zero() || row.deadline > kMaxWorkloadTime) {
+      return BadField(map_.columns[kDeadline], fmt::format("{} is invalid; expected a time {}of at most {} s",
+                                                           Quoted(text), is_date ? "after the arrival, " : "above 0, ",
+                                                           kMaxWorkloadTime / std::chrono::seconds(1)));
+    }
+    return absl::OkStatus();
+  }
+
+  // Reads whole numbers, decimal or hexadecimal with 0x, separated by blanks, commas, semicolons or bars.
+  absl::Status ReadPrefix(std::int64_t prompt, std::vector<std::uint64_t>& hashes) const {
+    constexpr std::string_view kBetween = " ,;|[]\"";
+    for (std::string_view rest = Field(kPrefix);;) {
+      const std::size_t first = rest.find_first_not_of(kBetween);
+      if (first == std::string_view::npos) break;
+      rest.remove_prefix(first);
+      const std::string_view text = rest.substr(0, rest.find_first_of(kBetween));
+      rest.remove_prefix(text.size());
+      const bool is_hex = text.starts_with("0x");
+      const std::string_view digits = text.substr(is_hex ? 2 : 0);
+      const auto [stop, error] =
+          std::from_chars(digits.data(), digits.data() + digits.size(), hashes.emplace_back(), is_hex ? 16 : 10);
+      if (stop != digits.data() + digits.size() || error != std::errc()) {
+        return BadField(map_.columns[kPrefix], Quoted(text) + " is invalid; expected whole numbers from 0 to 2^64-1");
+      }
+    }
+    if (!hashes.empty() && (std::ssize(hashes) - 1) * map_.block_tokens >= prompt) {
+      return BadField(map_.columns[kPrefix],
+                      fmt::format("{} blocks of {} tokens are too many for a prompt of {} tokens", hashes.size(),
+                                  map_.block_tokens, prompt));
+    }
+    return absl::OkStatus();
+  }
 
   // "512.0" is 512, because data frames write a column with gaps as fractions.
   static std::string_view WithoutZeros(std::string_view text) {
@@ -193,7 +286,7 @@ class ColumnsParser : public LineParser {
         if (key <= kArrival) return BadField(map_.columns[key], "is missing");
         continue;
       }
-      if (value->is_structured())
+      if (value->is_structured() && !(key == kPrefix && value->is_array()))
         return BadField(map_.columns[key], Shown(*value) + " is invalid; expected a single value");
       texts_[key] = value->is_string() ? value->get<std::string>() : value->dump();
     }
@@ -217,7 +310,7 @@ class ColumnsParser : public LineParser {
   // Sets the row's workflow number: a new one, unless the workflow's column has a known value.
   absl::Status Join(Row& row) {
     row.workflow = workflows_;
-    if (const std::string_view name = Field(kWorkflow); !name.empty()) {
+    if (const std::string_view name = group(); !name.empty()) {
       const auto [at, is_new] = known_.try_emplace(std::string(name), Known{workflows_, row.tenant, row.name});
       const Known& known = at->second;
       row.workflow = known.number;
@@ -233,8 +326,8 @@ class ColumnsParser : public LineParser {
   }
 
   std::string Differs(std::string_view own, std::string_view known) const {
-    return fmt::format("{} differs from the first row of workflow {}, which has {}", Quoted(own),
-                       Quoted(Field(kWorkflow)), Quoted(known));
+    return fmt::format("{} differs from the first row of workflow {}, which has {}", Quoted(own), Quoted(group()),
+                       Quoted(known));
   }
 
   absl::Status AtColumn(ColumnKey key, const absl::Status& status) const {

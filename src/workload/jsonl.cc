@@ -128,8 +128,8 @@ class InferCeptParser : public JsonParser {
   }
 
   void CheckSum(Members& line, const char* key, std::int64_t sum) {
-    const std::int64_t told = line.Whole(key, 0, INT64_MAX, sum);
-    if (told != sum) line.Fault(key, fmt::format("{} is invalid; expected {}, the sum of the segments", told, sum));
+    const std::int64_t stated = line.Whole(key, 0, INT64_MAX, sum);
+    if (stated != sum) line.Fault(key, fmt::format("{} is invalid; expected {}, the sum of the segments", stated, sum));
   }
 
   GeneratedArrivals arrivals_;
@@ -151,9 +151,9 @@ class Text2SqlParser : public JsonParser {
     if (calls.empty()) line.Fault("calls", "is empty; expected a call");
     if (calls.size() > kMaxCalls)
       line.Fault("calls", fmt::format("has too many entries; expected at most {}", kMaxCalls));
-    const std::int64_t told = line.Whole("n_calls", 0, INT64_MAX, std::ssize(calls));
-    if (told != std::ssize(calls))
-      line.Fault("n_calls", fmt::format("{} is invalid; expected {}, the number of calls", told, calls.size()));
+    const std::int64_t stated = line.Whole("n_calls", 0, INT64_MAX, std::ssize(calls));
+    if (stated != std::ssize(calls))
+      line.Fault("n_calls", fmt::format("{} is invalid; expected {}, the number of calls", stated, calls.size()));
     std::vector<CallDraft> drafts;
     std::size_t links = 0;
     for (std::size_t i = 0; i < calls.size() && fault.ok(); ++i) {

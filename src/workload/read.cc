@@ -164,9 +164,9 @@ absl::StatusOr<Workload> Read(std::unique_ptr<ByteSource> source, const std::str
                               ReadReport* report) {
   if (absl::Status s = Check(options); !s.ok()) return s;
   ReadReport unread;
-  ReadReport& told = report != nullptr ? *report : unread;
-  told = {};
-  return Reader(std::move(source), name, options, told).Read();
+  ReadReport& filled = report != nullptr ? *report : unread;
+  filled = {};
+  return Reader(std::move(source), name, options, filled).Read();
 }
 
 absl::StatusOr<Workload> Generate(const std::string& spec, const ReadOptions& options, ReadReport* report) {

@@ -223,7 +223,7 @@ TEST_CASE("a batch in which one event is malformed does not happen") {
     CHECK(tell() == TAKT_E_SIZE);
   }
   odd = RequestOf(2);
-  last.type = TAKT_EVENT_REVISED, last.u.revised.told = 256;
+  last.type = TAKT_EVENT_REVISED, last.u.revised.fields = 256;
   CHECK(tell() == TAKT_E_INVALID);
   CHECK(Alive(scheduler) == 0);
   last = Arrives(odd);
@@ -300,13 +300,13 @@ TEST_CASE("an invalid epoch is not passed on") {
   const auto make = [&] {
     takt_epoch_init(&epoch, sizeof epoch);
     ranks[0] = {1, 0.5, 1, 1, 0}, ranks[1] = {2, 0.5, 1, 1, 0};
-    epoch.told = TAKT_EPOCH_AGENT_RANKS | TAKT_EPOCH_ALPHA, epoch.ranks = ranks.data(), epoch.n_ranks = ranks.size();
+    epoch.fields = TAKT_EPOCH_AGENT_RANKS | TAKT_EPOCH_ALPHA, epoch.ranks = ranks.data(), epoch.n_ranks = ranks.size();
   };
   CHECK(takt_scheduler_epoch(scheduler, nullptr, 0) == TAKT_E_NULL);
   CHECK(takt_router_epoch(nullptr, nullptr, 0) == TAKT_E_NULL);
   make();
   CHECK(status() == TAKT_OK);
-  make(), epoch.told = 4;
+  make(), epoch.fields = 4;
   CHECK(status() == TAKT_E_INVALID);
   make(), epoch.ranks = nullptr;
   CHECK(status() == TAKT_E_NULL);

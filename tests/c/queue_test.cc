@@ -75,10 +75,10 @@ TEST_CASE("a queue through C is the queue of C++") {
         if (random.Chance(0.3)) {
           Both news = RequestOf(any, random, now);
           const Revised e{.request = {any}, .output_tokens = news.cxx.output_tokens, .priority = news.cxx.priority};
-          std::uint32_t told = TAKT_TOLD_OUTPUT_TOKENS | TAKT_TOLD_PRIORITY;
+          std::uint32_t told = TAKT_REVISED_OUTPUT_TOKENS | TAKT_REVISED_PRIORITY;
           AnyWaitingQueue::Restated restated;
-          if (random.Chance(0.3)) told |= TAKT_TOLD_PROMPT_TOKENS, restated.prompt_tokens = news.cxx.prompt_tokens;
-          if (random.Chance(0.3)) told |= TAKT_TOLD_ARRIVAL, restated.arrival = news.cxx.arrival;
+          if (random.Chance(0.3)) told |= TAKT_REVISED_PROMPT_TOKENS, restated.prompt_tokens = news.cxx.prompt_tokens;
+          if (random.Chance(0.3)) told |= TAKT_REVISED_ARRIVAL, restated.arrival = news.cxx.arrival;
           REQUIRE(same(cxx.Revise(e, At(now), restated), takt_queue_revise(c, &news.c, told, now)));
         }
         if (random.Chance(0.2)) {
@@ -249,7 +249,7 @@ TEST_CASE("keys of the host's own order a queue and a ranker, and may not call t
   }
   CHECK(own.calls == 3);
   request.id = 2;
-  CHECK(takt_queue_revise(own.queue, &request, TAKT_TOLD_PRIORITY, 0) == TAKT_RESULT_DONE);
+  CHECK(takt_queue_revise(own.queue, &request, TAKT_REVISED_PRIORITY, 0) == TAKT_RESULT_DONE);
   CHECK(takt_queue_requeue(own.queue, 3, 0) == TAKT_RESULT_DONE);
   CHECK(own.calls == 5);
   const takt_ran late{3, 1, 1};
@@ -328,8 +328,8 @@ TEST_CASE("a queue in C reports each mistake") {
   takt_request_init(&request, sizeof request);
   CHECK(takt_queue_push(queue, &request, 0) == TAKT_RESULT_INVALID);
   CHECK(takt_queue_put(queue, &request, 0) == TAKT_RESULT_INVALID);
-  CHECK(takt_queue_revise(queue, &request, 2 * TAKT_TOLD_ARRIVAL, 0) == -TAKT_E_INVALID);
-  CHECK(takt_queue_revise(nullptr, &request, 2 * TAKT_TOLD_ARRIVAL, 0) == -TAKT_E_NULL);
+  CHECK(takt_queue_revise(queue, &request, 2 * TAKT_REVISED_ARRIVAL, 0) == -TAKT_E_INVALID);
+  CHECK(takt_queue_revise(nullptr, &request, 2 * TAKT_REVISED_ARRIVAL, 0) == -TAKT_E_NULL);
 
   // Invalid counts: nothing of the batch is counted.
   request.id = 1;

@@ -143,6 +143,28 @@ TEST_CASE("a turn that the gate keeps out is reported, and is admitted when the 
   for (std::size_t i = 0; i < stats.size(); ++i) CHECK(replayed[i].value == stats[i].value);
 }
 
+TEST_CASE("a key of the host sees the cached tokens of a request") {
+  struct Seen {
+    std::int32_t cached = -1;
+    std::uint32_t taken = 9, cut = 9;
+  } seen[3];
+  takt_key key;
+  takt_key_init(&key, sizeof key);
+  key.name = "seen", key.context = seen;
+  key.key = [](void* to, const takt_request_state* state) {
+    static_cast<Seen*>(to)[state->request->id] = {state->cached, state->taken, state->cut};
+    return 0.0;
+  };
+  Agents host(64, nullptr, "lease(seconds=30)");
+  REQUIRE(takt_scheduler_set_policy(host.scheduler, nullptr, &key, host.now, nullptr) == TAKT_OK);
+  host.Arrive(1, 7, 4);
+  CHECK((seen[1].cached == 0 && seen[1].taken == 0 && seen[1].cut == 0));
+  CHECK(host.Step(1) == 0);
+  host.TurnEnds(7, TAKT_TURN_TOOL);
+  host.Arrive(2, 7, 6);
+  CHECK((seen[2].cached == 4 * kBlock && seen[2].taken == 0));
+}
+
 TEST_CASE("an ended workflow or branch holds nothing") {
   Agents host(100, "lru", "lease(seconds=1e9)");
   host.Run(1, 7, 60);

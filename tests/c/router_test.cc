@@ -104,7 +104,7 @@ class Twins {
     REQUIRE(takt_router_last_fault(c_, &fault) == TAKT_OK);
     CHECK(fault.count == cxx_->stats().faults());
     CHECK(fault.kind == static_cast<std::uint32_t>(cxx_->last_fault().kind));
-    CHECK(fault.said == cxx_->last_fault().said);
+    CHECK(fault.received == cxx_->last_fault().received);
     auto counts = Sized<takt_router_counts>();
     REQUIRE(takt_router_count(c_, &counts) == TAKT_OK);
     CHECK(counts.alive == cxx_->alive());

@@ -232,7 +232,7 @@ class Twins {
                 {fault.request},
                 fault.lane,
                 TimePoint(Duration(fault.at)),
-                fault.said,
+                fault.received,
                 fault.expected} == s.last_fault());
 
     takt_error error;

@@ -71,13 +71,13 @@ inline takt_scheduler_options InC(const SchedulerOptions& o) {
 inline takt_epoch InC(const Epoch& e, std::vector<takt_agent_rank>& ranks) {
   takt_epoch c;
   takt_epoch_init(&c, sizeof c);
-  if (e.alpha) c.told |= TAKT_EPOCH_ALPHA, c.alpha = *e.alpha;
+  if (e.alpha) c.fields |= TAKT_EPOCH_ALPHA, c.alpha = *e.alpha;
   if (e.agent_ranks == nullptr) return c;
   const auto in_c = [](const AgentRank& r) {
     return takt_agent_rank{r.agent.value, r.rank, r.execution_s, r.stages_left, 0};
   };
   for (const AgentRank& r : e.agent_ranks->ranks) ranks.insert(ranks.begin(), in_c(r));
-  c.told |= TAKT_EPOCH_AGENT_RANKS, c.otherwise = in_c(e.agent_ranks->otherwise);
+  c.fields |= TAKT_EPOCH_AGENT_RANKS, c.otherwise = in_c(e.agent_ranks->otherwise);
   c.ranks = ranks.data(), c.n_ranks = ranks.size();
   return c;
 }
@@ -167,7 +167,7 @@ class Told {
     Reviser(Told& all, std::uint32_t& to) : Teller(all), bits(to) {}
 
     template <class C, class T>
-    void IfTold(std::uint32_t bit, C& c, const std::optional<T>& value) const {
+    void IfRevised(std::uint32_t bit, C& c, const std::optional<T>& value) const {
       if (!value) return;
       bits |= bit;
       (*this)(c, *value);

@@ -114,10 +114,10 @@ TEST_CASE("a late end of an earlier life of an instance ends nothing") {
   const std::uint64_t second = place(2);
   REQUIRE(first != second);
   f.On(3, RequestEnded{.request = {7}, .instance = {1}, .failed = true, .life = first});
-  CHECK(f.router.stats().told_late == 1);
+  CHECK(f.router.stats().reported_late == 1);
   CHECK(f.router.InstanceOf({7}) == InstanceId{1});
   f.On(4, RequestEnded{.request = {7}, .instance = {1}, .failed = true, .life = second});
-  CHECK(f.router.stats().told_late == 1);
+  CHECK(f.router.stats().reported_late == 1);
   CHECK(f.router.InstanceOf({7}) == InstanceId{});
 }
 

@@ -309,7 +309,7 @@ void World::Do(const Action& a) {
     case Do::kReturnTool: return ReturnTool(a);
     case Do::kCancel: ++tally_.cancels; return Tell(Cancelled{id});
     case Do::kFinishMove: {
-      if (a.name > shadow_.moves_told()) return;  // a move cannot be reported before it was requested
+      if (a.name > shadow_.moves_reported()) return;  // a move cannot be reported before it was requested
       const bool failed = Dice(a.bits).Chance(setup_.failed_moves);
       ++tally_.moves;
       tally_.failed_moves += failed ? 1 : 0;

@@ -101,7 +101,7 @@ void Print(const RouterTally& t, std::uint64_t seeds) {
       "requests or instances, {} messages to the dead, {} clock faults\n"
       "no violation; all placements and plans hash to {:016x}\n",
       t.events, seeds, t.arrivals, t.placed, t.places, t.ended, t.steps, t.starts, t.lost, t.returned, t.died, t.drains,
-      t.cancels, t.cancelled_waiting, t.expired, t.reports, t.services, t.told_late, t.former, t.twice, t.unknown,
+      t.cancels, t.cancelled_waiting, t.expired, t.reports, t.services, t.reported_late, t.former, t.twice, t.unknown,
       t.unheard, t.clock_faults, t.plan_hash);
 }
 
@@ -209,7 +209,7 @@ void RouterWorld::Do(const Action& a) {
 void RouterWorld::Tell(const RouterEvent& event) {
   router_.On(event, now_);
   shadow_.Told(event, now_, router_);
-  tally_.ended = router_.stats().ended, tally_.told_late = router_.stats().told_late;
+  tally_.ended = router_.stats().ended, tally_.reported_late = router_.stats().reported_late;
   tally_.returned = router_.stats().returned, tally_.lost = router_.stats().instances_lost;
   tally_.unknown = router_.stats().events_unknown;
 }

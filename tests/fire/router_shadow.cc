@@ -48,7 +48,7 @@ bool RouterShadow::Lives(InstanceId id, std::uint64_t life) {
   const Up* up = Find(id);
   if (up != nullptr && up->instance.life == life) return true;
   if (life <= (up != nullptr ? up->instance.life : newest_life_)) {
-    ++ours_.told_late;
+    ++ours_.reported_late;
   } else {
     ++ours_.events_unknown;
   }
@@ -157,7 +157,7 @@ void RouterShadow::On(const Cancelled& e) {
 void RouterShadow::On(const RequestStarted& e) {
   if (!Lives(e.instance, e.life)) return;
   const Request* life = Living(e.request);
-  if (life != nullptr && (!life->place || e.instance != life->place)) ++ours_.told_late;
+  if (life != nullptr && (!life->place || e.instance != life->place)) ++ours_.reported_late;
 }
 
 // Charges tokens beyond the maximum charged before.
@@ -174,7 +174,7 @@ void RouterShadow::On(const RequestServed& e) {
   Request* life = Living(e.request);
   if (life == nullptr) return;
   if (!life->place || Left(*life, e.instance, e.life)) {
-    ++ours_.told_late;
+    ++ours_.reported_late;
   } else if (e.served.prefill.value < 0 || e.served.output.value < 0) {
     ++ours_.events_invalid;
   } else {
@@ -188,7 +188,7 @@ void RouterShadow::On(const RequestEnded& e) {
   Request* life = Living(e.request);
   if (life == nullptr) return;
   if (Left(*life, e.instance, e.life)) {
-    ++ours_.told_late;
+    ++ours_.reported_late;
     return;
   }
   ++ours_.ended;
@@ -216,7 +216,7 @@ void RouterShadow::On(const InstanceUp& e, const Router& router) {
   if (Up* known = Find(id)) {
     const std::uint64_t present = known->instance.life;
     if (life != 0 && life < present) {
-      ++ours_.told_late;
+      ++ours_.reported_late;
       return;
     }
     if (life == 0 || life == present) {
@@ -269,7 +269,7 @@ void RouterShadow::On(const InstanceReported& e) {
   }
   bool dated = r.as_of != kUnset;
   if (dated && r.as_of < up->complete) {
-    ++ours_.told_late;
+    ++ours_.reported_late;
     return;
   }
   if (dated && r.as_of > now_) dated = false, ++ours_.events_invalid;

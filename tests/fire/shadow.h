@@ -142,7 +142,7 @@ class Shadow {
   const std::vector<RequestId>& unreleased() const { return unreleased_; }
   const std::vector<Step>& steps() const { return steps_; }  // in flight, oldest first
   const std::vector<Move>& moves() const { return moves_; }  // in flight
-  std::uint64_t moves_told() const { return ours_.moves_out + ours_.moves_in; }
+  std::uint64_t moves_reported() const { return ours_.moves_out + ours_.moves_in; }
   bool draining() const { return draining_; }
   std::int32_t BlocksOf(const Life& life, std::int32_t tokens) const;
 

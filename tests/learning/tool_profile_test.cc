@@ -74,13 +74,13 @@ TEST_CASE("quantiles match the calls to the width of a bin") {
     generated.push_back(static_cast<double>(before));
     if (n != 20 && n != 300 && n != 3000) continue;
     const ToolExpectation& e = profile.Expect(kSearch);
-    const double told_late = 1.0 / 32 + 1.0 / n;  // of the rank
+    const double reported_late = 1.0 / 32 + 1.0 / n;  // of the rank
     const auto holds = [&](const Estimate& estimate, std::vector<double>& values, double width, double step) {
       for (std::size_t i = 0; i < Estimate::kLevels.size(); ++i) {
         INFO(n << " calls, level " << Estimate::kLevels[i]);
         const auto q = static_cast<double>(estimate.quantiles[i]);
-        CHECK(q >= Quantile(values, Estimate::kLevels[i] - told_late) / width - step);
-        CHECK(q <= Quantile(values, Estimate::kLevels[i] + told_late) * width + step);
+        CHECK(q >= Quantile(values, Estimate::kLevels[i] - reported_late) / width - step);
+        CHECK(q <= Quantile(values, Estimate::kLevels[i] + reported_late) * width + step);
       }
     };
     holds(e.seconds, durations, 1.056, 0);

@@ -22,7 +22,7 @@
 #include "takt/policy/books/footprint_book.h"
 #include "takt/policy/registry.h"
 #include "takt/policy/books/seen_lengths.h"
-#include "takt/policy/books/told_lengths.h"
+#include "takt/policy/books/predicted_lengths.h"
 #include "takt/queue/waiting_queue.h"
 
 namespace takt {
@@ -199,7 +199,7 @@ TEST_CASE("what was learnt is saved, and loaded by another that knows as much; a
   CHECK(other_seen.Output(agent, 256) == Approx(40).epsilon(0.01));
   CHECK(other_seen.Save() == seen.Save());
 
-  ToldLengths told, other_told;
+  PredictedLengths told, other_told;
   for (int i = 0; i < 100; ++i) told.Observe(2, {7}, 6);
   Random random(9);
   for (int i = 0; i < 1000; ++i) {  // and they go on alike
@@ -221,9 +221,9 @@ TEST_CASE("what was learnt is saved, and loaded by another that knows as much; a
   const std::vector<std::uint64_t> words = book.Save(), nothing = fresh.Save();
   CHECK_FALSE(fresh.Load({}));
   CHECK_FALSE(fresh.Load(std::span(words).first(100)));
-  constexpr std::size_t kTold = 1 + SeenLengths::kWords, kOff = kTold + 1 + 2 * ToldLengths::kOctaves;
+  constexpr std::size_t kTold = 1 + SeenLengths::kWords, kOff = kTold + 1 + 2 * PredictedLengths::kOctaves;
   std::vector<std::size_t> places = {
-      0, 5, 6, kTold + 1, kTold + 2, kOff, kOff + ToldLengths::kOctaves - 1, words.size() - 1};
+      0, 5, 6, kTold + 1, kTold + 2, kOff, kOff + PredictedLengths::kOctaves - 1, words.size() - 1};
   for (std::size_t i = 0; i < SeenLengths::kWords; i += 6) {
     if (words[1 + i] == 0) continue;
     places.insert(places.end(), {1 + i, 5 + i, 6 + i});
@@ -238,7 +238,7 @@ TEST_CASE("what was learnt is saved, and loaded by another that knows as much; a
     }
   }
   // A weight without a name, a name after none, and one name twice.
-  constexpr std::size_t kPerTenant = 3 + 3 * ToldLengths::kOctaves, kName = kTold + kPerTenant - 2;
+  constexpr std::size_t kPerTenant = 3 + 3 * PredictedLengths::kOctaves, kName = kTold + kPerTenant - 2;
   using Names = std::vector<std::pair<std::size_t, std::uint64_t>>;
   for (const Names& names : {Names{{1, 1}}, Names{{kPerTenant, 9}}, Names{{0, 9}, {kPerTenant, 9}}}) {
     std::vector<std::uint64_t> damaged = words;
@@ -604,7 +604,7 @@ TEST_CASE("what one tenant tells moves nobody else's predictions, and its own co
   enum class Lie { kDiluted, kTooMuch, kNoName, kNewNames, kDecoys, kOneOctave };
   for (const Lie lie : {Lie::kDiluted, Lie::kTooMuch, Lie::kNoName, Lie::kNewNames, Lie::kDecoys, Lie::kOneOctave}) {
     CAPTURE(static_cast<int>(lie));
-    ToldLengths told;
+    PredictedLengths told;
     Random random(5);
     for (std::uint64_t i = 0; i < 20'000; ++i) {
       const double size = std::min(random.LogNormal(7, 1), 1e6);
@@ -641,7 +641,7 @@ TEST_CASE("what one tenant tells moves nobody else's predictions, and its own co
 }
 
 TEST_CASE("a hundred tenants are told apart, and one among names without end that is one in a hundred") {
-  ToldLengths equal;
+  PredictedLengths equal;
   for (std::uint64_t i = 0; i < 20'000; ++i) {
     const TenantId tenant{1 + i % 100};
     const double off = tenant.value % 2 == 0 ? 4 : 1, truth = equal.Truth(150, tenant);
@@ -649,7 +649,7 @@ TEST_CASE("a hundred tenants are told apart, and one among names without end tha
     equal.Observe(150, tenant, off * 150);
   }
 
-  ToldLengths told;
+  PredictedLengths told;
   Random random(5);
   constexpr TenantId kSeldom{1};
   for (std::uint64_t i = 0; i < 200'000; ++i) {
@@ -663,12 +663,12 @@ TEST_CASE("a hundred tenants are told apart, and one among names without end tha
   }
   CHECK(told.Truth(150, {}) < 1.1);
   CHECK(told.Truth(150, {50}) == told.Truth(150, {}));
-  CHECK(told.Save().size() == ToldLengths::kWords);
+  CHECK(told.Save().size() == PredictedLengths::kWords);
 
-  ToldLengths shared;
+  PredictedLengths shared;
   for (int i = 0; i < 100; ++i) shared.Observe(100, {}, 800);
   CHECK(shared.Truth(100, {9}) > 4);
-  for (double i = 0; i < ToldLengths::kNewcomer; ++i) {
+  for (double i = 0; i < PredictedLengths::kNewcomer; ++i) {
     CHECK(shared.Truth(100, {9}) == shared.Truth(100, {}));
     shared.Observe(100, {9}, 100);
   }
@@ -818,7 +818,7 @@ TEST_CASE("judged is what placed a call or workflow, by what its own tenant's ca
 }
 
 TEST_CASE("predictions that raw errors have made too large are not believed, though such ones have not ended yet") {
-  ToldLengths told;
+  PredictedLengths told;
   Random random(3);
   const auto truly = [](double predicted) { return 1000 * std::sqrt(predicted / 1000); };
   for (int i = 0; i < 5000; ++i) {  // E[true | predicted] is as its root, and what is predicted beyond 4,000 never ends
@@ -833,7 +833,7 @@ TEST_CASE("predictions that raw errors have made too large are not believed, tho
 }
 
 TEST_CASE("predictions that are off by little are taken at their word") {
-  ToldLengths told;
+  PredictedLengths told;
   Random random(3);
   for (int i = 0; i < 5000; ++i) {
     const double predicted = random.LogNormal(7, 1);
@@ -843,7 +843,7 @@ TEST_CASE("predictions that are off by little are taken at their word") {
 }
 
 TEST_CASE("an octave that never comes true does not turn the order by predictions; what is absurd is bounded") {
-  ToldLengths told;
+  PredictedLengths told;
   Random random(5);
   for (int i = 0; i < 20'000; ++i) {
     const double size = random.LogNormal(7, 1);
@@ -862,7 +862,7 @@ TEST_CASE("an octave that never comes true does not turn the order by prediction
     CHECK(told.Truth(odd, {2}) >= 1.0 / 16);
     CHECK(told.Truth(odd, {2}) <= 16);
   }
-  CHECK(ToldLengths().Load(told.Save()));  // no sum has become absurd
+  CHECK(PredictedLengths().Load(told.Save()));  // no sum has become absurd
 }
 
 TEST_CASE("tail and cut of works against the samples themselves") {

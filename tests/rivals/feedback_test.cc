@@ -59,7 +59,7 @@ class Bench {
     queue.TopK(states_.size(), [&](Slot slot) { ids.push_back(slot + std::uint64_t{1}); });
     return ids;
   }
-  void PlanEnds(double now) { queue.TellPressure({WaitsFor::kSequences, {}, {}}, At(now)); }
+  void PlanEnds(double now) { queue.ReportPressure({WaitsFor::kSequences, {}, {}}, At(now)); }
   RequestState& Of(std::uint64_t id) { return states_[id - 1]; }
 
   internal::RankQueue<P> queue;

@@ -49,13 +49,13 @@ TEST_CASE("a desk takes an earlier time as the latest, and counts calls after on
   desk.Begin();
   CHECK(desk.Enter(At(3), back, {7}) == At(5));
   CHECK(back == 1);
-  CHECK(desk.Said() == Ignored{1, 0, FaultKind::kClockBack});
+  CHECK(desk.Summary() == Ignored{1, 0, FaultKind::kClockBack});
   CHECK(desk.log().last().step == StepId{7});
   CHECK(desk.log().last().at == At(5));
   desk.Begin();
   CHECK_FALSE(desk.MayEnter(after_end));
   CHECK(after_end == 1);
-  CHECK(desk.Said(2) == Ignored{1, 2, FaultKind::kEnded});
+  CHECK(desk.Summary(2) == Ignored{1, 2, FaultKind::kEnded});
   desk.Leave();
   CHECK(desk.MayEnter(after_end));
 }
@@ -202,7 +202,7 @@ TEST_CASE("a book refuses events of earlier lives, unknown instances and absent 
   CHECK(book.Heeds(InstanceUp{{.id = {1}, .life = 6}}));
   CHECK_FALSE(book.Heeds(InstanceUp{{.id = {1}, .life = 4}}));
   CHECK_FALSE(book.Heeds(InstanceDown{{1}, 4}));
-  CHECK(book.stats.told_late == 2);
+  CHECK(book.stats.reported_late == 2);
   CHECK_FALSE(book.Heeds(InstanceDown{{2}}));
   CHECK(book.stats.events_unknown == 1);
   CHECK_FALSE(book.Heeds(InstanceReported{{1}, {.waiting = -1}}));

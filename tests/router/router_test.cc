@@ -240,7 +240,7 @@ TEST_CASE("an instance that goes down gives back its requests, each once, in the
   CHECK(Place(router, 2) == Pairs{{3, 2}, {5, 2}});
   CHECK(Place(router, 2).empty());
   router.On(RequestEnded{{3}, {1}}, At(3));  // the late word of the lost instance
-  CHECK(router.stats().told_late == 1);
+  CHECK(router.stats().reported_late == 1);
   CHECK(router.InstanceOf({3}) == InstanceId{2});
   router.On(Up(1), At(3));
   router.On(RequestEnded{{3}, {2}}, At(3));
@@ -371,7 +371,7 @@ TEST_CASE("a tenant is charged for the output that hosts tell, as it comes and a
     router.On(RequestServed{{id}, {1}, {{900}, {900}}}, now);          // over
   });
   CHECK(ids == Ids{1, 11, 12, 13, 2, 14, 15, 16, 3, 17, 18, 4});
-  CHECK(router.stats().told_late == 12);
+  CHECK(router.stats().reported_late == 12);
   CHECK(router.stats().events_invalid == 12);
   CHECK(router.stats().events_unknown == 12);
 }
@@ -686,7 +686,7 @@ TEST_CASE("a report that was read before placements does not erase them") {
     CHECK(Split(router, 1, 10, 1) == Pairs{{1, 5}, {2, 5}});
     for (const double now : {2, 3, 4}) router.On(InstanceReported{{1}, {.as_of = as_of}}, At(now));  // again and again
     CHECK(Split(router, 11, 20, 5) == Pairs{{1, 5}, {2, 5}});
-    CHECK(router.stats().told_late == 0);
+    CHECK(router.stats().reported_late == 0);
     CHECK(router.stats().faults() == 0);
   }
 }
@@ -713,7 +713,7 @@ TEST_CASE("a report includes the placements up to as_of; without it, as many as 
   CHECK(since() == std::pair<std::int64_t, std::int64_t>{0, 0});
   router.On(InstanceReported{{1}, {.running = 90, .as_of = At(3.9)}}, At(6));  // overtaken by the report before
   CHECK(router.instances()[0].report.running == 0);
-  CHECK(router.stats().told_late == 1);
+  CHECK(router.stats().reported_late == 1);
   CHECK(router.stats().faults() == 0);
 }
 
@@ -731,12 +731,12 @@ TEST_CASE("as_of at the ends of time, beyond now, and before the instance came u
   CHECK(router.stats().events_invalid == 2);
   CHECK(report(After(kUnset, Duration(1)), 3) == 3);
   CHECK(report(At(-1e-9), 3) == 3);
-  CHECK(router.stats().told_late == 2);
+  CHECK(router.stats().reported_late == 2);
   CHECK(router.instances()[0].report.running == 2);
   CHECK(report(At(2), INT64_MAX) == 0);
   CHECK(router.instances()[0].report.running < INT64_MAX);  // so that sums with it do not overflow
   CHECK(report(At(2), 0) == 0);  // the same time again is not late
-  CHECK(router.stats().told_late == 2);
+  CHECK(router.stats().reported_late == 2);
 }
 
 TEST_CASE("messages of an earlier life of an instance change nothing and are counted") {
@@ -746,7 +746,7 @@ TEST_CASE("messages of an earlier life of an instance change nothing and are cou
   const std::uint64_t first = router.Place(At(0))[0].life;
   router.On(InstanceDown{{1}}, At(1));
   router.On(RequestEnded{{7}, {1}, true, {}, first}, At(1));  // while it is gone
-  CHECK(router.stats().told_late == 1);
+  CHECK(router.stats().reported_late == 1);
   router.On(Up(1), At(2));
   const std::uint64_t second = router.Place(At(2))[0].life;
   CHECK(second > first);
@@ -758,7 +758,7 @@ TEST_CASE("messages of an earlier life of an instance change nothing and are cou
   router.On(InstanceReported{{1}, {.running = 9}, first}, At(3));
   router.On(InstanceReported{{1}, {.running = 9, .as_of = At(1.5)}}, At(3));  // read before it came up again
   router.On(InstanceDown{{1}, first}, At(3));
-  CHECK(router.stats().told_late == 8);
+  CHECK(router.stats().reported_late == 8);
   CHECK(router.stats().faults() == 0);
   CHECK(router.InstanceOf({7}) == InstanceId{1});
   CHECK(router.instances()[0].report == InstanceReport{});
@@ -769,7 +769,7 @@ TEST_CASE("messages of an earlier life of an instance change nothing and are cou
   CHECK(router.stats().ended == 1);
   CHECK(router.alive() == 0);
   router.On(RequestEnded{{7}, {1}, false, {}, first}, At(4));  // late, though 7 is over
-  CHECK(router.stats().told_late == 9);
+  CHECK(router.stats().reported_late == 9);
 }
 
 TEST_CASE("an invalid description of a greater life leaves the present one as it is") {
@@ -800,7 +800,7 @@ TEST_CASE("a greater life of an instance that is up is a restart; a smaller one 
   CHECK(router.InstanceOf({7}) == InstanceId{1});
   up(4, 4);
   CHECK(router.instances()[0].instance.capacity == 3);
-  CHECK(router.stats().told_late == 1);
+  CHECK(router.stats().reported_late == 1);
   up(6, 5);
   CHECK(router.stats().instances_lost == 1);
   CHECK(router.stats().returned == 1);

@@ -200,7 +200,7 @@ TEST_CASE("an instance vanishes with its queue: its calls are placed again, once
   REQUIRE(router.ended_workflows().size() == 1);
   CHECK(router.ended_workflows()[0].how == WorkflowEnd::kCompleted);
   CHECK(router.stats().returned == 2);
-  CHECK(router.stats().told_late == 1);
+  CHECK(router.stats().reported_late == 1);
 }
 
 TEST_CASE("a cancelled workflow takes all its calls with it, and nobody else's") {

@@ -83,7 +83,7 @@ TEST_CASE("an alignment above the largest chunk is a fault, and only the prompts
   CHECK(host.Step() == "1:1 40:10");
   CHECK(host.scheduler.stats().limits_misaligned == 2);
   CHECK(host.scheduler.last_fault().kind == FaultKind::kChunkAlign);
-  CHECK(host.scheduler.last_fault().said == limits.chunk_align.value);
+  CHECK(host.scheduler.last_fault().received == limits.chunk_align.value);
   CHECK(host.scheduler.last_fault().expected ==
         std::min({limits.tokens, limits.prefill_tokens, limits.chunk_tokens}).value);
   host.limits = {.tokens = {80}, .chunk_align = {64}};

@@ -68,7 +68,7 @@ TEST_CASE("a row names the wrong lane: the commit returns it with the expected l
   const Fault& fault = b.scheduler.last_fault();
   CHECK(fault.step == b.plan.id);
   CHECK(fault.request == RequestId{7});
-  CHECK(fault.said == b.plan.run[0].lane + 1);
+  CHECK(fault.received == b.plan.run[0].lane + 1);
   CHECK(fault.expected == b.plan.run[0].lane);
   CHECK(b.scheduler.stats().faults() == 1);
 }
@@ -104,7 +104,7 @@ TEST_CASE("chunk_align lies above the largest chunk: the fault has both numbers,
   b.scheduler.On(Arrived{Prompt(8, 16)}, Ms(2));
   CHECK(b.scheduler.Plan(Ms(2), {.chunk_tokens = {16}, .chunk_align = {64}}).run.size() == 2);
   CHECK(b.scheduler.last_fault().kind == FaultKind::kChunkAlign);
-  CHECK((b.scheduler.last_fault().said == 64 && b.scheduler.last_fault().expected == 16));
+  CHECK((b.scheduler.last_fault().received == 64 && b.scheduler.last_fault().expected == 16));
   CHECK(b.scheduler.stats().limits_misaligned == 1);
 }
 
@@ -135,7 +135,7 @@ TEST_CASE("a time is in the wrong unit") {
 TEST_CASE("time runs backwards") {
   Begun b;
   CHECK(b.scheduler.On(Cancelled{{7}}, Ms(0)).first == FaultKind::kClockBack);
-  CHECK(b.scheduler.last_fault().said == 0);
+  CHECK(b.scheduler.last_fault().received == 0);
   CHECK(b.scheduler.last_fault().expected == Ms(1).time_since_epoch().count());
   b.scheduler.Plan(Ms(0), {});
   CHECK(b.scheduler.stats().faults() == 2);
@@ -153,7 +153,7 @@ TEST_CASE("a prompt, a cap or sequences are negative: the fault names which") {
     Request r = Prompt(8, c.prompt);
     r.max_output_tokens = {c.cap}, r.sequences = c.sequences;
     CHECK(b.scheduler.On(Arrived{r}, Ms(1)).first == c.kind);
-    CHECK(b.scheduler.last_fault().said == c.said);
+    CHECK(b.scheduler.last_fault().received == c.said);
     const StepPlan& plan = b.scheduler.Plan(Ms(2), {});
     CHECK(FailuresOf(plan) == "8:invalid ");
     CHECK(plan.released.size() == 1);
@@ -260,7 +260,7 @@ TEST_CASE("a tool is called before the token that calls it is reported: the comm
 TEST_CASE("a row that samples has no token") {
   Begun b;
   CHECK(b.Commit({{7}, b.plan.run[0].lane, 0, 0, 0}).first == FaultKind::kInvalidRow);
-  CHECK(b.scheduler.last_fault().said == 0);
+  CHECK(b.scheduler.last_fault().received == 0);
   CHECK(b.scheduler.last_fault().expected == 1);
 }
 
@@ -358,7 +358,7 @@ TEST_CASE("a router receives invalid events") {
   CHECK_FALSE(router.On(InstanceUp{{.id = {1}}}, Ms(1)));
   CHECK(router.On(InstanceUp{}, Ms(1)).first == FaultKind::kInvalidEvent);
   CHECK(router.On(InstanceDown{{9}}, Ms(1)).first == FaultKind::kUnknownInstance);
-  CHECK(router.last_fault().said == 9);
+  CHECK(router.last_fault().received == 9);
   CHECK(router.On(RequestEnded{.request = {5}, .instance = {1}}, Ms(1)).first == FaultKind::kUnknownRequest);
   CHECK(router.On(Arrived{}, Ms(1)).first == FaultKind::kNoId);
   CHECK(router.On(WorkflowEnded{{3}, false}, Ms(0)).first == FaultKind::kClockBack);

@@ -455,7 +455,7 @@ TEST_CASE("no branch speaks for another workflow, and with a workflow all its ga
   host.Ended(own, TurnWhy::kOver, branch);
   host.Ended(own, TurnWhy::kUser, branch);
   CHECK(host.scheduler.return_times()->open() == 2);
-  CHECK(host.scheduler.ExplainHeld({111}).its_class == ReturnClass::kTool);
+  CHECK(host.scheduler.ExplainHeld({111}).return_class == ReturnClass::kTool);
   host.Run(Turn(2, 9, 60));  // the cache has lost the KV of 111
   host.On(WorkflowEnded{{111}});
   host.On(WorkflowEnded{{own}});
@@ -471,12 +471,12 @@ TEST_CASE("a reported time is a class of its own, whose gaps are learnt") {
     host.On(TurnEnded{.workflow = {7}, .why = TurnWhy::kTool, .expected = std::chrono::seconds(2)});
     host.now += 20'000;
   }
-  const std::uint32_t its_class = ReturnClass::Expected(2);
-  CHECK(host.scheduler.ExplainHeld({7}).its_class == its_class);
+  const std::uint32_t return_class = ReturnClass::Expected(2);
+  CHECK(host.scheduler.ExplainHeld({7}).return_class == return_class);
   const ReturnTimes& times = *host.scheduler.return_times();
-  CHECK(times.counts(its_class).ended[ReturnCurve::BinOf(20)] >= 290);
-  CHECK(times.Survival(its_class, 15) > 0.8);
-  CHECK(times.Survival(its_class, 26) < 0.2);
+  CHECK(times.counts(return_class).ended[ReturnCurve::BinOf(20)] >= 290);
+  CHECK(times.Survival(return_class, 15) > 0.8);
+  CHECK(times.Survival(return_class, 26) < 0.2);
   CHECK(times.counts(ReturnClass::kTool).ended[ReturnCurve::BinOf(20)] == 0);
   static_assert(ReturnClass::kFirstExpected + 8 == ReturnClass::kFirstTool);
   CHECK(ReturnClass::Expected(0.5) == ReturnClass::kFirstExpected);
@@ -490,7 +490,7 @@ TEST_CASE("the announcement of a turn makes held KV as good as just used, with a
   host.Run(Turn(1, 7, 20)), host.now += 1'000;
   host.Run(Turn(2, 8, 20)), host.now += 1'000;
   host.On(TurnExpected{{7}, 0, Ms(host.now + 3'000)});
-  CHECK(host.scheduler.ExplainHeld({7}).its_class == ReturnClass::Expected(3));
+  CHECK(host.scheduler.ExplainHeld({7}).return_class == ReturnClass::Expected(3));
   host.Run(Turn(3, 9, 40));
   CHECK(host.scheduler.ExplainHeld({7}).tokens == Tokens{20 * kBlock});
   CHECK(host.scheduler.ExplainHeld({8}).tokens == Tokens{0});
@@ -609,15 +609,15 @@ TEST_CASE("Explain shows a workflow's held KV: since when, its worth, the price,
   HeldExplanation tool = host.scheduler.ExplainHeld({7}), user = host.scheduler.ExplainHeld({8});
   CHECK(tool.tokens == Tokens{20 * kBlock});
   CHECK(tool.own == tool.tokens);
-  CHECK(tool.its_class == ReturnClass::kTool);
+  CHECK(tool.return_class == ReturnClass::kTool);
   CHECK(tool.turns == 1);
   CHECK(user.since == ended);
-  CHECK(user.its_class == ReturnClass::kUser);
+  CHECK(user.return_class == ReturnClass::kUser);
   // By hand: the prior's G for a gap of 5 s of a tool and 2 s of a user, times the prefill of 16 tokens at the end.
   const ReturnCurves& curves = host.scheduler.return_times()->curves();
   const HoldValue value;
-  const auto worth = [&](std::uint32_t its_class, double age, std::int32_t tokens) {
-    return curves.Of(its_class).Gain(age) * kBlock * (value.alpha_ms * 1e-3 + value.beta_ns * 1e-9 * tokens);
+  const auto worth = [&](std::uint32_t return_class, double age, std::int32_t tokens) {
+    return curves.Of(return_class).Gain(age) * kBlock * (value.alpha_ms * 1e-3 + value.beta_ns * 1e-9 * tokens);
   };
   CHECK(tool.value == Approx(worth(ReturnClass::kTool, 5, 320)));
   CHECK(user.value == Approx(worth(ReturnClass::kUser, 2, 480)));

@@ -6,10 +6,14 @@
 #include "catch.h"
 #include "tool/tool.h"
 #include "takt/turns/gates/price.h"
+#include "takt/pause/registry.h"
+#include "takt/placement/registry.h"
 #include "takt/policy/registry.h"
 #include "takt/policy/sjf.h"
 #include "takt/record.h"
+#include "takt/turns/gates/registry.h"
 #include "takt/turns/retention/hold_value.h"
+#include "takt/turns/retention/registry.h"
 #include "takt/scheduler.h"
 #include "takt/sim/profiles.h"
 #include "takt/version.h"
@@ -157,11 +161,12 @@ TEST_CASE("unreadable and unwritable files exit with 1 and are named") {
 
 TEST_CASE("policies and profiles are listed") {
   const std::string policies = RunTool({"policies"}).out;
-  for (const PolicyInfo& policy : PolicyInfos()) {
-    CHECK(Has(policies, "  " + policy.name + " "));
-    for (const PolicyInfo::Option& option : policy.options) CHECK(Has(policies, "    " + option.name));
+  for (const auto& infos : {PolicyInfos(), PlacementInfos(), RetentionInfos(), GateInfos(), PauseInfos()}) {
+    for (const RegistryInfo& policy : infos) {
+      CHECK(Has(policies, "  " + policy.name + " "));
+      for (const RegistryInfo::Option& option : policy.options) CHECK(Has(policies, "    " + option.name + " "));
+    }
   }
-  CHECK(Has(policies, "least_loaded"));
   const std::string profiles = RunTool({"profiles"}).out;
   for (const Profile& profile : BuiltInProfiles()) CHECK(Has(profiles, profile.id + " "));
 
@@ -291,8 +296,8 @@ TEST_CASE("a log shows the invalid input of its host") {
   CHECK(Has(brief.out, "2 invalid values; list them with --anomalies"));
   const Ended full = RunTool({"replay-log", "--anomalies", file});
   CHECK(full.exit_code == 0);
-  CHECK(Has(full.out, "0.030 s, step 3, request 1, lane 1: unknown_row, said 1, expected 0"));
-  CHECK(Has(full.out, "0.030 s, step 3, request 2, lane 0: unknown_row, said 0, expected 1"));
+  CHECK(Has(full.out, "0.030 s, step 3, request 1, lane 1: unknown_row, received 1, expected 0"));
+  CHECK(Has(full.out, "0.030 s, step 3, request 2, lane 0: unknown_row, received 0, expected 1"));
 }
 
 TEST_CASE("without takt-plan, the commands that run it explain how to build it") {

@@ -295,7 +295,7 @@ TEST_CASE("working_set: ages as of the last sweep, a margin for each, and the en
 TEST_CASE("concur: the window grows where there is room, and halves where the cache is full of what is not used") {
   const Concur gate;
   const auto told = [&](double window, double use, double hits) {
-    return gate.Told(window, {.use = use, .hits = hits, .running = 7});
+    return gate.Update(window, {.use = use, .hits = hits, .running = 7});
   };
   CHECK(told(0, 0.3, 1) == 7);
   CHECK(told(0, 0.1, 1) == 9);
@@ -307,10 +307,10 @@ TEST_CASE("concur: the window grows where there is room, and halves where the ca
   CHECK(told(1.5, 0.9, 0) == 1);
   CHECK(told(1, 0.9, 0) == 1);
   const AnyGate any = gate;
-  CHECK(any.Told(10, {.use = 0.9, .hits = 0}) == 5);
-  CHECK(any.TellEvery() == 5);
-  CHECK(AnyGate(Lease{}).TellEvery() == 0);
-  CHECK(AnyGate(Lease{}).Told(3, {}) == 3);
+  CHECK(any.Update(10, {.use = 0.9, .hits = 0}) == 5);
+  CHECK(any.UpdateEvery() == 5);
+  CHECK(AnyGate(Lease{}).UpdateEvery() == 0);
+  CHECK(AnyGate(Lease{}).Update(3, {}) == 3);
 }
 
 TEST_CASE("concur: active is what runs, and what was here of late and does not wait") {
@@ -380,7 +380,7 @@ FakeOrder AnyOrder(Random& random, const HoldValue* sorted) {
   FakeOrder order;
   const auto held = [&] {
     return Held{.workflow = {random.Below(9)},
-                .its_class = static_cast<std::uint32_t>(random.Below(5)),
+                .return_class = static_cast<std::uint32_t>(random.Below(5)),
                 .since = At(100 - random.LogNormal(3, 2)),
                 .tokens = 10 * static_cast<std::int32_t>(100 + random.Below(10'000)),
                 .block_tokens = 10};

@@ -48,7 +48,7 @@ struct Shadow {
   };
   struct Record {
     Hashes path = {};
-    std::uint32_t its_class = 0;
+    std::uint32_t return_class = 0;
     std::int32_t uses = 0;
     TimePoint since = {};
     bool awaited = false;
@@ -100,7 +100,7 @@ struct Shadow {
       End(branch);
       if (!turn.over && !path.empty()) {
         records[branch] = {Hashes(path.begin(), path.end()),
-                           turn.its_class,
+                           turn.return_class,
                            uses + 1,
                            now,
                            false,
@@ -175,7 +175,7 @@ struct Shadow {
       const Branch& branch = *c.holders.begin();
       const Record& r = records.at(branch);
       held.workflow = {branch.first}, held.branch = branch.second;
-      held.its_class = r.its_class, held.uses = r.uses, held.context = r.context;
+      held.return_class = r.return_class, held.uses = r.uses, held.context = r.context;
     }
     const bool pinned = std::any_of(c.holders.begin(), c.holders.end(),
                                     [&](const Branch& b) { return records.at(b).pinned_until != kUnset; });

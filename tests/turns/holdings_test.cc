@@ -48,8 +48,8 @@ struct Clairvoyant {
 
 // Without lists, and with a value of its own for what is awaited.
 struct ByClass {
-  double Value(const Held& h, TimePoint now) const { return 1 / (1 + ToSeconds(now - h.since) + h.its_class); }
-  double AwaitedValue(const Held& h) const { return 5.0 - h.its_class; }
+  double Value(const Held& h, TimePoint now) const { return 1 / (1 + ToSeconds(now - h.since) + h.return_class); }
+  double AwaitedValue(const Held& h) const { return 5.0 - h.return_class; }
 };
 
 // The tail is worth less than what is before it, by lists.
@@ -91,11 +91,11 @@ void Compare(const Policy& policy, std::uint64_t seed, std::int64_t steps, std::
       REQUIRE(holdings.Pin({branch.first}, branch.second, until) == shadow.Pin(branch, until));
     } else if (random.Chance(0.03)) {
       const Branch branch = any_branch();
-      const auto its_class = static_cast<std::uint32_t>(random.Below(5));
-      holdings.Touch({branch.first}, branch.second, its_class, now);
+      const auto return_class = static_cast<std::uint32_t>(random.Below(5));
+      holdings.Touch({branch.first}, branch.second, return_class, now);
       if (shadow.records.contains(branch)) {
         ++shadow.stamp;
-        shadow.records[branch].its_class = its_class;
+        shadow.records[branch].return_class = return_class;
         for (const std::uint64_t hash : shadow.records[branch].path) {
           shadow.chunks[hash].used = now, shadow.chunks[hash].stamp = shadow.stamp;
         }
@@ -157,9 +157,9 @@ void Compare(const Policy& policy, std::uint64_t seed, std::int64_t steps, std::
       }
     } else if (what < 89) {
       const Branch branch = any_branch();
-      const auto its_class = static_cast<std::uint32_t>(random.Below(5));
-      holdings.SetClass({branch.first}, branch.second, its_class);
-      if (shadow.records.contains(branch)) shadow.records[branch].its_class = its_class;
+      const auto return_class = static_cast<std::uint32_t>(random.Below(5));
+      holdings.SetClass({branch.first}, branch.second, return_class);
+      if (shadow.records.contains(branch)) shadow.records[branch].return_class = return_class;
     } else if (what < 91) {
       const Branch branch = any_branch();
       if (random.Chance(0.5)) {
@@ -220,12 +220,12 @@ void Compare(const Policy& policy, std::uint64_t seed, std::int64_t steps, std::
     const Branch branch = any_branch();
     Holding expected;
     if (const auto r = shadow.records.find(branch); r != shadow.records.end()) {
-      const auto& [path, its_class, uses, since, awaited, context, tenant, pinned_until, pinned] = r->second;
+      const auto& [path, return_class, uses, since, awaited, context, tenant, pinned_until, pinned] = r->second;
       const std::int32_t tokens = kBlocks * kBlockTokens;
       auto own = static_cast<std::int32_t>(path.size());
       while (own > 0 && shadow.chunks[path[static_cast<std::size_t>(own - 1)]].holders.size() == 1) --own;
       expected = {
-          static_cast<std::int32_t>(path.size()) * tokens, own * tokens,          its_class, uses, since, awaited,
+          static_cast<std::int32_t>(path.size()) * tokens, own * tokens,          return_class, uses, since, awaited,
           shadow.chunks[path.back()].references > 0,       pinned_until != kUnset};
     }
     std::int32_t pinned = 0;

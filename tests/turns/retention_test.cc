@@ -59,7 +59,9 @@ TEST_CASE("wa: the probability of a use within the lifetime, by an exponential o
   curves.classes = {TwoReturns(96, 0.8), TwoReturns(4, 0.5), TwoReturns(256, 1), TwoReturns(4, 1),
                     TwoReturns(1'024, 1)};
   const Wa wa{.life_s = 60, .curves = &curves};
-  const auto of = [&](std::uint32_t its_class, double age) { return wa.Value({.its_class = its_class}, At(age)); };
+  const auto of = [&](std::uint32_t return_class, double age) {
+    return wa.Value({.return_class = return_class}, At(age));
+  };
   // after a tool half return, between 4 and 6 s: in the mean after 5
   CHECK(of(ReturnClass::kTool, 0) == Approx(0.5 * (1 - std::exp(-12))));
   CHECK(of(ReturnClass::kTool, 5) == Approx(0.5 * (std::exp(-1) - std::exp(-13))));
@@ -72,9 +74,9 @@ TEST_CASE("wa: the probability of a use within the lifetime, by an exponential o
   CHECK(of(ReturnClass::kUnknown, 0) == Approx(0.8 * (1 - std::exp(-60.0 / 112))));
   CHECK(of(ReturnClass::kSubAgent, 7) == of(ReturnClass::kUnknown, 7));
   CHECK(of(ReturnClass::kFirstTool, 7) == of(ReturnClass::kTool, 7));
-  CHECK(wa.List({.its_class = ReturnClass::kFirstTool + 9}) == wa.List({.its_class = ReturnClass::kTool}));
-  CHECK(wa.List({.its_class = ReturnClass::kUser}) != wa.List({.its_class = ReturnClass::kTool}));
-  CHECK(wa.List({.its_class = ReturnClass::kSubAgent}) == wa.List({}));
+  CHECK(wa.List({.return_class = ReturnClass::kFirstTool + 9}) == wa.List({.return_class = ReturnClass::kTool}));
+  CHECK(wa.List({.return_class = ReturnClass::kUser}) != wa.List({.return_class = ReturnClass::kTool}));
+  CHECK(wa.List({.return_class = ReturnClass::kSubAgent}) == wa.List({}));
   // nobody returns; nothing is known
   curves.classes[0] = TwoReturns(4, 0);
   CHECK(of(ReturnClass::kUnknown, 1) == 0);
@@ -138,7 +140,7 @@ TEST_CASE("continuum: pinned for as long as the expected saving grows faster tha
   other = c;
   other.queue_s = 1'000;
   Held tool = held;
-  tool.its_class = ReturnClass::kTool;
+  tool.return_class = ReturnClass::kTool;
   CHECK(other.PinSeconds(tool) == 6);
   Held shared = held;
   shared.workflow = {};
@@ -197,7 +199,7 @@ TEST_CASE("belady_cost: seconds of work per second to the next use") {
 
 struct ByClass {  // what a user's turn has left goes before all else
   static constexpr std::size_t kLists = 2;
-  std::size_t List(const Held& held) const { return held.its_class == ReturnClass::kUser ? 0 : 1; }
+  std::size_t List(const Held& held) const { return held.return_class == ReturnClass::kUser ? 0 : 1; }
   double Value(const Held& held, TimePoint) const { return static_cast<double>(List(held)); }
 };
 
@@ -209,8 +211,8 @@ TEST_CASE("a host's own retention policy, by name") {
   CHECK(made.spec() == "by_class");
   CHECK(made.listed());
   CHECK_FALSE(made.awaits());
-  CHECK(made.Value({.its_class = ReturnClass::kUser}, At(0)) == 0);
-  CHECK(made.Value({.its_class = ReturnClass::kTool}, At(0)) == 1);
+  CHECK(made.Value({.return_class = ReturnClass::kUser}, At(0)) == 0);
+  CHECK(made.Value({.return_class = ReturnClass::kTool}, At(0)) == 1);
   CHECK(RetentionInfos().back().summary == "users' turns first");
 }
 
@@ -218,13 +220,13 @@ TEST_CASE("a host's own retention policy, by name") {
 Held Random1(Random& random) {
   Held held = {.workflow = {1 + random.Below(4)},
                .branch = random.Below(2),
-               .its_class = static_cast<std::uint32_t>(random.Below(7)),
+               .return_class = static_cast<std::uint32_t>(random.Below(7)),
                .uses = static_cast<std::int32_t>(1 + random.Below(5)),
                .since = At(100 * random.Uniform()),
                .block_tokens = 16};
   held.context = 16 * static_cast<std::int32_t>(1 + random.Below(10'000));
   held.tokens = 16 * static_cast<std::int32_t>(1 + random.Below(static_cast<std::uint64_t>(held.context / 16)));
-  if (random.Chance(0.2)) held.workflow = {}, held.branch = 0, held.its_class = 0, held.context = 0;
+  if (random.Chance(0.2)) held.workflow = {}, held.branch = 0, held.return_class = 0, held.context = 0;
   return held;
 }
 

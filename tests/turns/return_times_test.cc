@@ -291,7 +291,7 @@ TEST_CASE("no branch speaks for another workflow's gap") {
   const std::uint64_t own = 222, branch = Mix64(111) - Mix64(own);  // what a sum of hashes takes for branch 0 of 111
   times.Began({{111}, 0, {1}}, kTool, At(0));
   CHECK_FALSE(times.IsOpen({own}, branch));
-  CHECK_FALSE(times.Told({own}, branch, kUser));
+  CHECK_FALSE(times.SetClass({own}, branch, kUser));
   CHECK_FALSE(times.Returned({own}, branch, At(1)));
   CHECK(times.IsOpen({111}, 0));
 }

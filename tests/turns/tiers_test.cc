@@ -203,10 +203,10 @@ std::int64_t Compare(const Policy& policy, std::uint64_t seed, std::int64_t step
       }
     } else if (what < 89) {
       const Branch branch = any_branch();
-      const auto its_class = static_cast<std::uint32_t>(random.Below(5));
-      ledger.SetClass({branch.first}, branch.second, its_class);
+      const auto return_class = static_cast<std::uint32_t>(random.Below(5));
+      ledger.SetClass({branch.first}, branch.second, return_class);
       for (auto* tier : {&model.gpu, &model.host}) {
-        if (tier->records.contains(branch)) tier->records[branch].its_class = its_class;
+        if (tier->records.contains(branch)) tier->records[branch].return_class = return_class;
       }
     } else if (what < 91) {
       const Branch branch = any_branch();
@@ -242,12 +242,12 @@ std::int64_t Compare(const Policy& policy, std::uint64_t seed, std::int64_t step
     }
     // What leaves the host's memory by itself is told in any order.
     std::vector<HostChunk> told;
-    for (const HostChunk& chunk : ledger.told()) {
+    for (const HostChunk& chunk : ledger.host_chunks()) {
       if (chunk.action != KvAction::kDrop || model.gone.erase(chunk.hash) == 0) told.push_back(chunk);
     }
     REQUIRE(model.gone.empty());
     REQUIRE(told == model.told);
-    ledger.told().clear(), model.told.clear();
+    ledger.host_chunks().clear(), model.told.clear();
     if (what < 35) REQUIRE(ledger.dropped() == model.dropped);
     ledger.dropped().clear(), model.dropped.clear();
     REQUIRE(ledger.free() == model.Free());

@@ -833,14 +833,61 @@ TEST_CASE("columns: rows of a workflow are its calls, one after another by their
   CHECK(Parsed(text, two).workflows.size() == 2);
 }
 
+TEST_CASE("columns: priorities, deadlines, and prefix hashes in every form") {
+  const std::string map = "arrival=t,prompt=p,output=o,priority=i,deadline=d:ms,prefix=h:16";
+  const Workload w = Parsed(
+      "t,p,o,i,d,h\n1,64,1,-3,250,7 9 0x1f\n2,64,1,4.0,,\"[7, 9;18446744073709551615]\"\n3,17,1,,1.5,7|8\n4,1,1,,,\n",
+      Columns(map));
+  CHECK(w.prefix_block_tokens == 16);
+  CHECK((w.workflows[0].priority == -3 && w.workflows[1].priority == 4 && w.workflows[2].priority == 0));
+  CHECK(w.workflows[0].deadline == std::chrono::milliseconds(250));
+  CHECK(w.workflows[1].deadline == Duration::max());
+  CHECK(w.workflows[2].deadline == std::chrono::microseconds(1500));
+  CHECK(std::ranges::equal(w.hashes_of(w.calls[0]), std::vector<std::uint64_t>{7, 9, 31}));
+  CHECK(std::ranges::equal(w.hashes_of(w.calls[1]), std::vector<std::uint64_t>{7, 9, UINT64_MAX}));
+  CHECK(w.hashes_of(w.calls[2]).size() == 2);
+  CHECK(w.hashes_of(w.calls[3]).empty());
+  CHECK(ParseWorkload(ToJsonl(w), "t").value() == w);
+  const Workload json =
+      Parsed(R"({"t": "2024-05-12T00:00:01Z", "d": "2024-05-12T00:00:03Z", "p": 9, "o": 1, "h": [1, "0xA"]})",
+             Columns("arrival=t:time,prompt=p,output=o,deadline=d:time,prefix=h:8"));
+  CHECK(json.workflows[0].deadline == std::chrono::seconds(2));
+  CHECK(std::ranges::equal(json.hashes_of(json.calls[0]), std::vector<std::uint64_t>{1, 10}));
+
+  const auto error = [&](const std::string& row) { return Error("t,p,o,i,d,h\n" + row, Columns(map)); };
+  CHECK(error("1,16,1,x,,\n") == "t:2: i: \"x\" is invalid; expected a whole number from -2^31 to 2^31-1");
+  CHECK(error("1,16,1,2147483648,,\n").starts_with("t:2: i: \"2147483648\" is invalid"));
+  CHECK(error("1,16,1,,soon,\n") == "t:2: d: \"soon\" is invalid; expected a number");
+  CHECK(error("1,16,1,,0,\n").starts_with("t:2: d: \"0\" is invalid; expected a time above 0"));
+  CHECK(error("1,16,1,,,1 -2\n") == "t:2: h: \"-2\" is invalid; expected whole numbers from 0 to 2^64-1");
+  CHECK(error("1,16,1,,,0x\n").starts_with("t:2: h: \"0x\" is invalid"));
+  CHECK(error("1,16,1,,,18446744073709551616\n").starts_with("t:2: h: \"18446744073709551616\" is invalid"));
+  CHECK(error("1,16,1,,,1 2\n") == "t:2: h: 2 blocks of 16 tokens are too many for a prompt of 16 tokens");
+  CHECK(Error("p,o,h\n1,1,1\n", Columns("prompt=p,output=o,prefix=h")) ==
+        "t:1: columns: \"prefix=h\" is invalid; expected prefix=COLUMN:TOKENS, with the tokens per hash");
+  CHECK(Error("t,d,p,o\n2024-05-12 00:00:01,2024-05-12 00:00:01,1,1\n",
+              Columns("arrival=t:time,deadline=d:time,prompt=p,output=o"))
+            .starts_with("t:2: d: \"2024-05-12 00:00:01\" is invalid; expected a time after the arrival"));
+}
+
+TEST_CASE("columns: turns of a session wait as long as between their rows") {
+  const std::string text = "t,p,o,s\n4,3,3,a\n1,1,1,a\n2,9,9,\n";
+  const Workload w = Parsed(text, Columns("arrival=t,prompt=p,output=o,session=s"));
+  REQUIRE((w.workflows.size() == 2 && w.workflows[0].calls == 2));
+  const auto calls = w.calls_of(w.workflows[0]);
+  CHECK((calls[0].delay == Duration(0) && calls[1].delay == std::chrono::seconds(3)));
+  CHECK((calls[0].then == TurnEnd::kUser && calls[1].then == TurnEnd::kUnknown));
+  CHECK(Error(text, Columns("prompt=p,output=o,workflow=s,session=t")) ==
+        "t:1: columns: workflow and session are invalid; expected one of them");
+}
+
 TEST_CASE("columns: what is wrong with the map, a value or the file is named") {
   const auto error = [](const std::string& text, const std::string& columns) { return Error(text, Columns(columns)); };
   const std::string map = "arrival=t,prompt=p,output=o", good = "t,p,o,w,u\n1,1,1,a,x\n";
   CHECK(error(good, "prompt=p") == "t:1: columns: output=COLUMN is missing");
   CHECK(error(good, "promt=p,output=o") ==
         "t:1: columns: \"promt=p\" is invalid; expected KEY=COLUMN with KEY one of prompt, output, arrival, workflow, "
-        "tenant, "
-        "class, agent, stage");
+        "session, tenant, class, priority, deadline, agent, stage, prefix");
   CHECK(error(good, "prompt=p,output=p") == "t:1: columns: \"p\" is invalid; expected each column once");
   CHECK(error(good, "prompt=p,prompt=o") == "t:1: columns: prompt is invalid; expected the key once");
   CHECK(error(good, "prompt=,output=o") == "t:1: columns: \"prompt=\" is invalid; expected a column after =");
@@ -865,7 +912,8 @@ TEST_CASE("columns: what is wrong with the map, a value or the file is named") {
   CHECK(Error(good, {.format = WorkloadFormat::kAzure, .columns = map}) ==
         "t:1: columns: are given with a format (azure); expected only one of them");
   CHECK(Error(good, {.format = WorkloadFormat::kColumns})
-            .ends_with("with KEY one of prompt, output, arrival, workflow, tenant, class, agent, stage"));
+            .ends_with("with KEY one of prompt, output, arrival, workflow, session, tenant, class, priority, deadline, "
+                       "agent, stage, prefix"));
   CHECK(error("PAR1\x15\x04", map).starts_with("t:1: is a Parquet file, which is unsupported."));
   CHECK(Error(good).find("--columns") != std::string::npos);
 }

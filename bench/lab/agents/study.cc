@@ -44,10 +44,10 @@ std::shared_ptr<const ReturnTimes> LearntOf(const Workload& sessions, double lon
       if (call.predecessors != 1) continue;
       const WorkloadCall& before = calls[sessions.predecessors[call.first_predecessor]];
       if (before.branch != call.branch) continue;
-      const std::uint32_t its_class = before.then == TurnEnd::kTool   ? ReturnClass::kTool
-                                      : before.then == TurnEnd::kUser ? ReturnClass::kUser
-                                                                      : ReturnClass::kUnknown;
-      times->Learn(its_class, longer * ToSeconds(call.delay), true);
+      const std::uint32_t return_class = before.then == TurnEnd::kTool   ? ReturnClass::kTool
+                                         : before.then == TurnEnd::kUser ? ReturnClass::kUser
+                                                                         : ReturnClass::kUnknown;
+      times->Learn(return_class, longer * ToSeconds(call.delay), true);
     }
   }
   times->Refresh({});

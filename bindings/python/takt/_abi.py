@@ -42,16 +42,16 @@ TAKT_TURN_TOOL: Final = 1
 TAKT_TURN_USER: Final = 2
 TAKT_TURN_CHILDREN: Final = 3
 TAKT_TURN_OVER: Final = 4
-TAKT_TOLD_OUTPUT_TOKENS: Final = 1
-TAKT_TOLD_WORKFLOW_TOKENS_LEFT: Final = 2
-TAKT_TOLD_AFTER: Final = 4
-TAKT_TOLD_DEADLINE: Final = 8
-TAKT_TOLD_EXPIRES_AT: Final = 16
-TAKT_TOLD_PRIORITY: Final = 32
-TAKT_TOLD_SEQUENCES: Final = 64
-TAKT_TOLD_NEXT_CALL: Final = 128
-TAKT_TOLD_PROMPT_TOKENS: Final = 256
-TAKT_TOLD_ARRIVAL: Final = 512
+TAKT_REVISED_OUTPUT_TOKENS: Final = 1
+TAKT_REVISED_WORKFLOW_TOKENS_LEFT: Final = 2
+TAKT_REVISED_AFTER: Final = 4
+TAKT_REVISED_DEADLINE: Final = 8
+TAKT_REVISED_EXPIRES_AT: Final = 16
+TAKT_REVISED_PRIORITY: Final = 32
+TAKT_REVISED_SEQUENCES: Final = 64
+TAKT_REVISED_NEXT_CALL: Final = 128
+TAKT_REVISED_PROMPT_TOKENS: Final = 256
+TAKT_REVISED_ARRIVAL: Final = 512
 TAKT_EVENT_ARRIVED: Final = 1
 TAKT_EVENT_REVISED: Final = 2
 TAKT_EVENT_BLOCKED: Final = 3
@@ -222,7 +222,7 @@ ENUMS: Final[dict[str, dict[int, str]]] = {
         3: "children",
         4: "over",
     },
-    "TAKT_TOLD_OUTPUT_TOKENS": {
+    "TAKT_REVISED_OUTPUT_TOKENS": {
         1: "output_tokens",
         2: "workflow_tokens_left",
         4: "after",
@@ -618,11 +618,11 @@ class takt_event_arrived(ctypes.Structure):
 
 class takt_event_revised(ctypes.Structure):
     request: Any
-    told: int
+    fields: int
     reserved: int
     _fields_ = [
         ("request", ctypes.POINTER(takt_request)),
-        ("told", ctypes.c_uint32),
+        ("fields", ctypes.c_uint32),
         ("reserved", ctypes.c_uint32),
     ]
 
@@ -1143,7 +1143,7 @@ class takt_fault(ctypes.Structure):
     step: int
     request: int
     at: int
-    said: int
+    received: int
     expected: int
     lane: int
     reserved: int
@@ -1154,7 +1154,7 @@ class takt_fault(ctypes.Structure):
         ("step", ctypes.c_uint64),
         ("request", ctypes.c_uint64),
         ("at", ctypes.c_int64),
-        ("said", ctypes.c_int64),
+        ("received", ctypes.c_int64),
         ("expected", ctypes.c_int64),
         ("lane", ctypes.c_uint32),
         ("reserved", ctypes.c_uint32),
@@ -1169,7 +1169,9 @@ class takt_request_state(ctypes.Structure):
     generated: int
     returned: int
     computed: int
-    reserved: int
+    cached: int
+    taken: int
+    cut: int
     _fields_ = [
         ("struct_size", ctypes.c_uint32),
         ("has_run", ctypes.c_uint32),
@@ -1178,7 +1180,9 @@ class takt_request_state(ctypes.Structure):
         ("generated", ctypes.c_int32),
         ("returned", ctypes.c_int32),
         ("computed", ctypes.c_int32),
-        ("reserved", ctypes.c_uint32),
+        ("cached", ctypes.c_int32),
+        ("taken", ctypes.c_uint32),
+        ("cut", ctypes.c_uint32),
     ]
 
 
@@ -1199,14 +1203,14 @@ class takt_key(ctypes.Structure):
 
 class takt_epoch(ctypes.Structure):
     struct_size: int
-    told: int
+    fields: int
     ranks: Any
     n_ranks: int
     otherwise: takt_agent_rank
     alpha: float
     _fields_ = [
         ("struct_size", ctypes.c_uint32),
-        ("told", ctypes.c_uint32),
+        ("fields", ctypes.c_uint32),
         ("ranks", ctypes.POINTER(takt_agent_rank)),
         ("n_ranks", ctypes.c_size_t),
         ("otherwise", takt_agent_rank),
@@ -1492,7 +1496,7 @@ class takt_explanation(ctypes.Structure):
 
 class takt_held(ctypes.Structure):
     struct_size: int
-    its_class: int
+    return_class: int
     tokens: int
     own: int
     turns: int
@@ -1507,7 +1511,7 @@ class takt_held(ctypes.Structure):
     pinned_until: int
     _fields_ = [
         ("struct_size", ctypes.c_uint32),
-        ("its_class", ctypes.c_uint32),
+        ("return_class", ctypes.c_uint32),
         ("tokens", ctypes.c_int32),
         ("own", ctypes.c_int32),
         ("turns", ctypes.c_int32),

@@ -46,7 +46,7 @@ class Fault(NamedTuple):
 
     ``kind`` is a name such as ``"id_in_use"``. ``faults`` counts all faults of the handle, including this one. ``step``
     is the plan whose results were invalid, ``request`` the request involved (0: none), ``at`` the time of the call
-    [ns]. ``said`` is the reported number and ``expected`` the valid one; below 0: no number was valid. ``lane`` is None
+    [ns]. ``received`` is the received number and ``expected`` the valid one; below 0: no number was valid. ``lane`` is None
     if the fault is not in a row of results.
     """
 
@@ -55,7 +55,7 @@ class Fault(NamedTuple):
     step: int
     request: int
     at: int
-    said: int
+    received: int
     expected: int
     lane: int | None
 
@@ -63,13 +63,13 @@ class Fault(NamedTuple):
     def of(cls, told: abi.takt_fault) -> Fault:
         lane = None if told.lane == 0xFFFFFFFF else told.lane
         kind = _FAULTS.get(told.kind, str(told.kind))
-        return cls(kind, told.count, told.step, told.request, told.at, told.said, told.expected, lane)
+        return cls(kind, told.count, told.step, told.request, told.at, told.received, told.expected, lane)
 
     def __str__(self) -> str:
         text = f"{self.kind}: request {self.request}" if self.request else self.kind
         if self.lane is not None:
             text += f", lane {self.lane} of step {self.step}"
-        text += f", said {self.said}"
+        text += f", received {self.received}"
         return text + (f", expected {self.expected}" if self.expected >= 0 else "")
 
 

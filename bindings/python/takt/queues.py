@@ -12,11 +12,11 @@ from ._handle import Handle
 from ._library import check, chosen, encoded, initialised, items, lib, moment, names, text, whole
 from .errors import RequestError, TaktError
 from .requests import (
-    TOLD_TO_QUEUES,
+    REVISED_IN_QUEUES,
     Filled,
     KeyFunction,
     Request,
-    told_by,
+    revised_by,
 )
 
 __all__ = ["Queue", "Ranker", "Ran", "order"]
@@ -195,7 +195,7 @@ class Queue(Handle):
     ) -> bool:
         """Sets new values of a request: output_tokens, workflow_tokens_left, after, deadline, expires_at, priority,
         sequences, next_call, prompt_tokens or arrival, as in `Request`."""
-        told = told_by(changes, TOLD_TO_QUEUES)
+        told = revised_by(changes, REVISED_IN_QUEUES)
         self._ready("revise")
         address = self._request.fill(Request(request, **changes))
         return self._done(lib.takt_queue_revise(self._handle, address, told, moment(now)), "revise")

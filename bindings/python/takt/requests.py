@@ -278,20 +278,20 @@ class Filled:
         return self.address
 
 
-TOLD = {
-    "output_tokens": abi.TAKT_TOLD_OUTPUT_TOKENS,
-    "workflow_tokens_left": abi.TAKT_TOLD_WORKFLOW_TOKENS_LEFT,
-    "after": abi.TAKT_TOLD_AFTER,
-    "deadline": abi.TAKT_TOLD_DEADLINE,
-    "expires_at": abi.TAKT_TOLD_EXPIRES_AT,
-    "priority": abi.TAKT_TOLD_PRIORITY,
-    "sequences": abi.TAKT_TOLD_SEQUENCES,
-    "next_call": abi.TAKT_TOLD_NEXT_CALL,
+REVISED = {
+    "output_tokens": abi.TAKT_REVISED_OUTPUT_TOKENS,
+    "workflow_tokens_left": abi.TAKT_REVISED_WORKFLOW_TOKENS_LEFT,
+    "after": abi.TAKT_REVISED_AFTER,
+    "deadline": abi.TAKT_REVISED_DEADLINE,
+    "expires_at": abi.TAKT_REVISED_EXPIRES_AT,
+    "priority": abi.TAKT_REVISED_PRIORITY,
+    "sequences": abi.TAKT_REVISED_SEQUENCES,
+    "next_call": abi.TAKT_REVISED_NEXT_CALL,
 }
-TOLD_TO_QUEUES = {**TOLD, "prompt_tokens": abi.TAKT_TOLD_PROMPT_TOKENS, "arrival": abi.TAKT_TOLD_ARRIVAL}
+REVISED_IN_QUEUES = {**REVISED, "prompt_tokens": abi.TAKT_REVISED_PROMPT_TOKENS, "arrival": abi.TAKT_REVISED_ARRIVAL}
 
 
-def told_by(changes: dict[str, Any], allowed: dict[str, int]) -> int:
+def revised_by(changes: dict[str, Any], allowed: dict[str, int]) -> int:
     """Returns the mask of the fields that a revision sets."""
     told = 0
     for name in changes:
@@ -310,7 +310,9 @@ class RequestState(Single):
     ``request`` is the request as revised, with the fields of `Request` (``request.output_tokens.mean`` is below 0 if
     unknown). ``has_run`` is True if a step has made progress on it. ``enqueued`` is the time when it last became
     waiting [ns]. ``generated`` is its output so far per sequence, ``returned`` the tokens that tools have added.
-    ``computed`` is the number of context tokens whose KV was present when it last became waiting.
+    ``computed`` is the number of context tokens whose KV was present when it last became waiting. ``cached`` is the
+    number of its prompt tokens in the prefix cache at that time; 0 without a retention. ``taken`` is True if it was
+    admitted to a step, taken from a queue, or placed. ``cut`` is True if it ended early.
     """
 
     __slots__ = ("_state", "request")
@@ -331,6 +333,9 @@ class RequestState(Single):
     generated = property(lambda self: int(self._state.generated))
     returned = property(lambda self: int(self._state.returned))
     computed = property(lambda self: int(self._state.computed))
+    cached = property(lambda self: int(self._state.cached))
+    taken = property(lambda self: bool(self._state.taken))
+    cut = property(lambda self: bool(self._state.cut))
 
 
 _OVER = abi.takt_request_state()

@@ -11,7 +11,7 @@ from . import _abi as abi
 from ._handle import Handle
 from ._library import check, encoded, flag, initialised, last_fault, lib, moment, names, read_stats, real, text, whole
 from .errors import Fault, FaultError, RequestError
-from .requests import NEVER, TOLD, UNSET, Filled, KeyFunction, Request, told_by
+from .requests import NEVER, REVISED, UNSET, Filled, KeyFunction, Request, revised_by
 from .schedulers import AgentRank, Failure, epoch_of
 
 __all__ = ["Instance", "Placement", "Router", "Routing", "Stage", "WorkflowEnd", "WorkflowFault"]
@@ -166,10 +166,10 @@ class Router(Handle):
 
     def revise(self, request: int, *, now: int | None = None, **changes: Any) -> None:
         """Sets new values of a request, like `Scheduler.revise`."""
-        told = told_by(changes, TOLD)
+        told = revised_by(changes, REVISED)
         u = self._fresh("revise")
         u.words[0] = self._request.fill(Request(request, **changes))
-        u.revised.told = told
+        u.revised.fields = told
         self._fact(abi.TAKT_EVENT_REVISED, now, "revise")
 
     def cancel(self, request: int, now: int | None = None) -> bool:

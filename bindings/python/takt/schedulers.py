@@ -32,12 +32,12 @@ from ._library import (
 )
 from .errors import Fault, FaultError, RequestError, TaktError
 from .requests import (
-    TOLD,
+    REVISED,
     Filled,
     KeyFunction,
     NextCall,
     Request,
-    told_by,
+    revised_by,
     set_next_call,
 )
 
@@ -526,10 +526,10 @@ class Scheduler(Handle):
     def revise(self, request: int, *, now: Now = None, **changes: Any) -> None:
         """Sets new values of a request: output_tokens, workflow_tokens_left, after, deadline, expires_at, priority,
         sequences (may only fall) or next_call, as in `Request`."""
-        told = told_by(changes, TOLD)
+        told = revised_by(changes, REVISED)
         into = self._fresh("revise").revised
         self._event.u.words[0] = self._request.fill(Request(request, **changes))
-        into.told = told
+        into.fields = told
         self._fact(abi.TAKT_EVENT_REVISED, now, "revise")
 
     def cancel(self, request: int, now: Now = None) -> bool:
@@ -1006,11 +1006,11 @@ def epoch_of(
         kept = (abi.takt_agent_rank * len(listed))()
         for into, (agent, rank) in zip(kept, listed):
             fill(into, agent, rank)
-        told.told |= abi.TAKT_EPOCH_AGENT_RANKS
+        told.fields |= abi.TAKT_EPOCH_AGENT_RANKS
         told.ranks, told.n_ranks = ctypes.cast(kept, ctypes.POINTER(abi.takt_agent_rank)), len(listed)
         fill(told.otherwise, 0, AgentRank(0.0) if otherwise is None else otherwise)
     if alpha is not None:
-        told.told |= abi.TAKT_EPOCH_ALPHA
+        told.fields |= abi.TAKT_EPOCH_ALPHA
         told.alpha = real("alpha", alpha)
     return told, kept
 

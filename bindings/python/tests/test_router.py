@@ -102,6 +102,6 @@ def test_a_message_of_an_earlier_life_is_late() -> None:
         router.request_served(7, instance=1, life=first.life, prefill=9, now=3)
         router.instance_reported(1, life=first.life, now=3)
         router.instance_down(1, life=first.life, now=3)
-        assert router.instance_of(7) == 1 and router.stats()["told_late"] == 5
+        assert router.instance_of(7) == 1 and router.stats()["reported_late"] == 5
         router.instance_up(takt.Instance(1, life=second.life + 1), now=4)  # it has restarted
         assert router.instance_of(7) is None and router.stats()["returned"] == 2

@@ -246,7 +246,7 @@ def test_retention() -> None:
     scheduler.step(now=10 * MS, finished=[1])
     scheduler.turn_ended(7, why="tool", now=11 * MS)
     held = scheduler.explain_held(7)
-    assert held["tokens"] == 64 and held["turns"] == 1 and held["its_class"] == 1
+    assert held["tokens"] == 64 and held["turns"] == 1 and held["return_class"] == 1
     assert scheduler.kv()["cached"] > 0
     scheduler.workflow_ended(7, now=12 * MS)
     with pytest.raises(takt.RequestError, match="why is 'lunch'"):
@@ -255,6 +255,34 @@ def test_retention() -> None:
         scheduler.set_retention("hold_valu")
     with pytest.raises(takt.OptionError):
         takt.Scheduler("fcfs", kv_blocks=100).set_retention("lru")  # no prefix cache
+
+
+def test_a_key_sees_cached_and_taken() -> None:
+    seen: dict[int, tuple[int, bool, bool]] = {}
+
+    def key(state: takt.RequestState) -> float:
+        seen[state.request.id] = (state.cached, state.taken, state.cut)
+        return 0.0
+
+    scheduler = takt.Scheduler(key=key, kv_blocks=100, prefix_cache=True)
+    scheduler.set_retention("hold_value", alpha_ms=0.05)
+    hashes = [1000 + i for i in range(5)]
+
+    def turn(id: int, blocks: int) -> takt.Request:
+        return takt.Request(
+            id, prompt_tokens=16 * blocks, workflow=7, prefix_hashes=hashes[:blocks], prefix_block_tokens=16
+        )
+
+    scheduler.arrive(turn(1, 4), now=0)
+    assert seen[1] == (0, False, False)
+    scheduler.step(now=0)
+    scheduler.step(now=10 * MS, finished=[1])
+    scheduler.turn_ended(7, why="tool", now=11 * MS)
+    scheduler.arrive(turn(2, 5), now=12 * MS)
+    assert seen[2] == (64, False, False)
+    scheduler.step(now=13 * MS)
+    scheduler.revise(2, priority=1, now=14 * MS)
+    assert seen[2][1:] == (True, False)
 
 
 class Counted:

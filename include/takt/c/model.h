@@ -10,26 +10,26 @@ enum {  // takt_fault.kind: docs/reference/mistakes.md
   TAKT_FAULT_NONE = 0,
   TAKT_FAULT_NO_ID = 1,  // a request with id 0
   TAKT_FAULT_ID_IN_USE = 2,  // a request whose id belongs to a request that has not been released
-  TAKT_FAULT_PROMPT_TOKENS = 3,  // a request with an invalid prompt length of `said` tokens
-  TAKT_FAULT_MAX_OUTPUT_TOKENS = 4,  // a request with a negative limit on output of `said` tokens
-  TAKT_FAULT_SEQUENCES = 5,  // a request with fewer than one or too many sequences: `said`
+  TAKT_FAULT_PROMPT_TOKENS = 3,  // a request with an invalid prompt length of `received` tokens
+  TAKT_FAULT_MAX_OUTPUT_TOKENS = 4,  // a request with a negative limit on output of `received` tokens
+  TAKT_FAULT_SEQUENCES = 5,  // a request with fewer than one or too many sequences: `received`
   TAKT_FAULT_UNKNOWN_REQUEST = 6,  // an event for a request that is not alive
-  TAKT_FAULT_UNKNOWN_MOVE = 7,  // a finished move that is not in flight; `said`: its number
+  TAKT_FAULT_UNKNOWN_MOVE = 7,  // a finished move that is not in flight; `received`: its number
   TAKT_FAULT_OUT_OF_PLACE = 8,  // an event that the state of its request does not allow
   TAKT_FAULT_ABSURD_ESTIMATE = 9,  // an estimate that is NaN, infinite, negative or too large; treated as unknown
-  // A time of `said` ns, earlier than `expected`, the time of a previous call, which is used instead
+  // A time of `received` ns, earlier than `expected`, the time of a previous call, which is used instead
   TAKT_FAULT_CLOCK_BACK = 10,
   TAKT_FAULT_UNKNOWN_STEP = 11,  // a result for a step that is not in flight
   // A result without an entry in its step; `expected`: the lane of its request, or below 0
   TAKT_FAULT_UNKNOWN_ROW = 12,
-  // A result of `said` tokens, when its entry allows at most `expected`, or requires at least one
+  // A result of `received` tokens, when its entry allows at most `expected`, or requires at least one
   TAKT_FAULT_INVALID_ROW = 13,
-  TAKT_FAULT_UNKNOWN_INSTANCE = 14,  // a router event for an instance that is not up; `said`: its id
-  // A negative count, or an instance without id or with an unsupported role; `said`: its id
+  TAKT_FAULT_UNKNOWN_INSTANCE = 14,  // a router event for an instance that is not up; `received`: its id
+  // A negative count, or an instance without id or with an unsupported role; `received`: its id
   TAKT_FAULT_INVALID_EVENT = 15,
-  TAKT_FAULT_WORKFLOW = 16,  // a router event that contradicts the state of its workflow; `said`: its id
+  TAKT_FAULT_WORKFLOW = 16,  // a router event that contradicts the state of its workflow; `received`: its id
   TAKT_FAULT_ENDED = 17,  // a call after an exception, or during another call, from a policy or another thread
-  // Limits with a chunk_align of `said`, above the largest possible chunk of `expected` tokens
+  // Limits with a chunk_align of `received`, above the largest possible chunk of `expected` tokens
   TAKT_FAULT_CHUNK_ALIGN = 18
 };
 
@@ -175,17 +175,17 @@ enum {  // takt_event_turn_ended.why
 };
 
 // What of the request holds from here on; the rest stays as it was.
-enum {  // takt_event_revised.told
-  TAKT_TOLD_OUTPUT_TOKENS = 1,
-  TAKT_TOLD_WORKFLOW_TOKENS_LEFT = 2,
-  TAKT_TOLD_AFTER = 4,
-  TAKT_TOLD_DEADLINE = 8,
-  TAKT_TOLD_EXPIRES_AT = 16,
-  TAKT_TOLD_PRIORITY = 32,
-  TAKT_TOLD_SEQUENCES = 64,  // may only decrease, when sequences have ended
-  TAKT_TOLD_NEXT_CALL = 128,
-  TAKT_TOLD_PROMPT_TOKENS = 256,  // of takt_queue_revise alone, as of a session that is streamed
-  TAKT_TOLD_ARRIVAL = 512  // likewise: of the request; that of its workflow stays
+enum {  // takt_event_revised.fields
+  TAKT_REVISED_OUTPUT_TOKENS = 1,
+  TAKT_REVISED_WORKFLOW_TOKENS_LEFT = 2,
+  TAKT_REVISED_AFTER = 4,
+  TAKT_REVISED_DEADLINE = 8,
+  TAKT_REVISED_EXPIRES_AT = 16,
+  TAKT_REVISED_PRIORITY = 32,
+  TAKT_REVISED_SEQUENCES = 64,  // may only decrease, when sequences have ended
+  TAKT_REVISED_NEXT_CALL = 128,
+  TAKT_REVISED_PROMPT_TOKENS = 256,  // of takt_queue_revise alone, as of a session that is streamed
+  TAKT_REVISED_ARRIVAL = 512  // likewise: of the request; that of its workflow stays
 };
 
 enum {  // takt_event.type; behind each who takes it, and its part of the union
@@ -269,8 +269,8 @@ typedef struct takt_event_arrived {
 } takt_event_arrived;
 
 typedef struct takt_event_revised {
-  const takt_request* request;  // its id says which; of the rest, what is told
-  uint32_t told;  // TAKT_TOLD_...
+  const takt_request* request;  // its id says which; of the rest, the fields that change
+  uint32_t fields;  // TAKT_REVISED_...
   uint32_t reserved;
 } takt_event_revised;
 

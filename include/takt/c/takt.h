@@ -103,7 +103,7 @@ typedef struct takt_fault {
   uint64_t step;  // step of the faulty result; for other faults, the most recent plan
   uint64_t request;  // request that the input names; 0: none
   int64_t at;  // time of the call [ns]
-  int64_t said, expected;  // received and expected value; `expected` below 0: no value was valid
+  int64_t received, expected;  // received and expected value; `expected` below 0: no value was valid
   uint32_t lane;  // lane of the result row; UINT32_MAX: the fault is not about a row
   uint32_t reserved;
 } takt_fault;
@@ -128,14 +128,17 @@ typedef struct takt_request_state {
   int32_t generated;  // output tokens so far, per sequence
   int32_t returned;  // context tokens added by tools
   int32_t computed;  // context tokens with KV on the GPU or in host memory, when it last joined the queue
-  uint32_t reserved;
+  int32_t cached;  // cached prompt tokens, as of the same time; 0 unless KV is held for workflows (a retention is set)
+  uint32_t taken;  // 1: it was admitted to a step, taken by a queue's host, or placed on an instance
+  uint32_t cut;  // 1: it ended early (cancelled, failed or lost)
 } takt_request_state;
 
 // A custom rank: smaller keys run sooner, equal keys in order of arrival, NaN last. The scheduler calls `key` whenever
-// a request joins the waiting queue or is revised, and when the order is set; never during a step. The arguments are
-// valid during the call, and the function must not call its handle. Without a policy, the key alone is the order. A
-// policy can include it: "aged(custom,threshold=100)". A log contains custom(NAME), but not `scores`. It replays in C++
-// with a policy of that spec (LogReplayOptions); takt_replay reports the missing name.
+// a request joins the waiting queue or is revised, and when the order is set. It calls `key` during a step only if a
+// gate is set and `cached` changes. The arguments are valid during the call, and the function must not call its handle.
+// Without a policy, the key alone is the order. A policy can include it: "aged(custom,threshold=100)". A log contains
+// custom(NAME), but not `scores`. It replays in C++ with a policy of that spec (LogReplayOptions); takt_replay reports
+// the missing name.
 typedef struct takt_key {
   uint32_t struct_size;
   uint32_t reserved;
@@ -156,7 +159,7 @@ enum {  // takt_epoch.told: fields that change; the others keep their values
 // Results of learning and tuning outside the step loop, for policies and placements that use them.
 typedef struct takt_epoch {
   uint32_t struct_size;
-  uint32_t told;
+  uint32_t fields;
   const takt_agent_rank* ranks;  // each agent once, in any order
   size_t n_ranks;
   takt_agent_rank otherwise;  // rank of agents that are not in `ranks`
@@ -428,7 +431,7 @@ typedef struct takt_held {
   uint32_t struct_size;
   // Kind of the wait after the last turn: 0 unknown, 1 tool, 2 user, 3 children, 4 to 11 by predicted time, 11 + n the
   // tool n.
-  uint32_t its_class;
+  uint32_t return_class;
   int32_t tokens;  // cached tokens from the start of its context; 0: none
   int32_t own;  // of these, the last tokens, which no other workflow shares
   int32_t turns;  // ended turns
@@ -533,8 +536,8 @@ TAKT_API takt_result takt_queue_push(takt_queue* queue, const takt_request* requ
 // Pushes the request, or requeues it if it is known, without changing it. Returns TAKT_RESULT_DONE or
 // TAKT_RESULT_REQUEUED.
 TAKT_API takt_result takt_queue_put(takt_queue* queue, const takt_request* request, int64_t now) TAKT_NOEXCEPT;
-// Updates the request with this id; `told` (TAKT_TOLD_...) selects the fields.
-TAKT_API takt_result takt_queue_revise(takt_queue* queue, const takt_request* request, uint32_t told,
+// Updates the request with this id; `fields` (TAKT_REVISED_...) selects the fields.
+TAKT_API takt_result takt_queue_revise(takt_queue* queue, const takt_request* request, uint32_t fields,
                                        int64_t now) TAKT_NOEXCEPT;
 TAKT_API takt_result takt_queue_erase(takt_queue* queue, uint64_t request) TAKT_NOEXCEPT;  // ended or cancelled
 

@@ -144,7 +144,7 @@ class KvLedger {
     if (holdings_ != nullptr) holdings_->SpoilAll();
     if (copies_ == nullptr) return;
     copies_->SpoilAll();
-    TellDropped();
+    ReportDropped();
   }
 
   // --- Host memory. ---
@@ -157,17 +157,17 @@ class KvLedger {
   void PinCopies(std::span<const std::uint64_t> hashes, std::int32_t blocks) { copies_->Acquire(hashes, blocks); }
   void UnpinCopies(std::span<const std::uint64_t> hashes, std::int32_t blocks) {
     copies_->Release(hashes, blocks, {.over = true}, now_);
-    TellDropped();
+    ReportDropped();
   }
   // Loses the copies from `first` on.
   void SpoilCopies(std::span<const std::uint64_t> hashes, std::int32_t first, std::int32_t blocks) {
     const std::int32_t there = FindCopies(hashes, blocks);
     if (first >= there) return;
     copies_->Spoil(hashes.first(static_cast<std::size_t>(there)), first, blocks);
-    TellDropped();
+    ReportDropped();
   }
   // Chunks to keep and to drop in host memory, since the list was last taken.
-  std::vector<HostChunk>& told() { return host_chunks_; }
+  std::vector<HostChunk>& host_chunks() { return host_chunks_; }
 
   // --- Workflows, in both tiers. Pins apply to the GPU only. ---
 
@@ -182,11 +182,11 @@ class KvLedger {
   void Await(WorkflowId workflow, std::uint64_t branch, bool awaited, TimePoint now = {}) {
     ForTiers([&](Holdings& tier) { tier.Await(workflow, branch, awaited, now); });
   }
-  void SetClass(WorkflowId workflow, std::uint64_t branch, std::uint32_t its_class) {
-    ForTiers([&](Holdings& tier) { tier.SetClass(workflow, branch, its_class); });
+  void SetClass(WorkflowId workflow, std::uint64_t branch, std::uint32_t return_class) {
+    ForTiers([&](Holdings& tier) { tier.SetClass(workflow, branch, return_class); });
   }
-  void Touch(WorkflowId workflow, std::uint64_t branch, std::uint32_t its_class) {
-    ForTiers([&](Holdings& tier) { tier.Touch(workflow, branch, its_class, now_); });
+  void Touch(WorkflowId workflow, std::uint64_t branch, std::uint32_t return_class) {
+    ForTiers([&](Holdings& tier) { tier.Touch(workflow, branch, return_class, now_); });
   }
   void End(WorkflowId workflow, std::uint64_t branch) {
     ForTiers([&](Holdings& tier) { tier.End(workflow, branch); });
@@ -235,15 +235,15 @@ class KvLedger {
       host_chunks_.push_back({hashes[static_cast<std::size_t>(there)], {blocks}, KvAction::kOut});
     }
     copies_->Release(first(there), blocks, turn, now_);
-    TellDropped();
+    ReportDropped();
     return there;
   }
 
   void DropCopies(std::int32_t blocks) {
     copies_->Evict(blocks, now_);
-    TellDropped();
+    ReportDropped();
   }
-  void TellDropped() {
+  void ReportDropped() {
     std::vector<DroppedPrefix>& dropped = copies_->dropped();
     for (const DroppedPrefix& chunk : dropped) {
       host_chunks_.push_back({chunk.hash, chunk.blocks, KvAction::kDrop});

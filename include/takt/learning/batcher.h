@@ -97,11 +97,11 @@ class Batcher {
   std::size_t Run(F&& predict) {
     Batch batch{*this};
     std::vector<LengthForest::Query> queries;
-    std::vector<Estimate> told;
+    std::vector<Estimate> predicted;
     {
       const std::lock_guard lock(mutex_);
       const std::size_t most = std::min(options_.most, pending_.size());
-      queries.reserve(most), batch.sketches.reserve(most), told.reserve(most);
+      queries.reserve(most), batch.sketches.reserve(most), predicted.reserve(most);
       while (!pending_.empty() && queries.size() < most) {
         Held* held = Find(pending_.front());
         if (held == nullptr) {  // cancelled
@@ -115,10 +115,10 @@ class Batcher {
     }
     const std::size_t n = queries.size();
     for (std::size_t i = 0; i < n; ++i) queries[i].input.sketch = batch.sketches[i];
-    told.resize(n);
-    if (n > 0) predict(std::span<const LengthForest::Query>(queries), std::span<Estimate>(told));
+    predicted.resize(n);
+    if (n > 0) predict(std::span<const LengthForest::Query>(queries), std::span<Estimate>(predicted));
     const std::lock_guard lock(mutex_);
-    for (const Estimate& estimate : told) {
+    for (const Estimate& estimate : predicted) {
       Held* held = Find(batch.entries.front());
       if (held == nullptr) {  // cancelled meanwhile
         batch.entries.pop_front();
@@ -132,7 +132,7 @@ class Batcher {
     return n;
   }
   std::size_t Run(const LengthForest& lengths, LengthForest::Scratch& scratch) {
-    return Run([&](auto queries, auto told) { lengths.Predict(queries, told, scratch); });
+    return Run([&](auto queries, auto predicted) { lengths.Predict(queries, predicted, scratch); });
   }
 
   // Calls f(event) for each request whose prediction is ready or whose bound is reached: Arrived, or Revised if it came

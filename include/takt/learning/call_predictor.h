@@ -60,7 +60,7 @@ class CallPredictor {
     TextScratch text = {};
     std::vector<float> sketches = {}, numbers = {};
     std::vector<LengthForest::Query> queries = {};
-    std::vector<Estimate> told = {};
+    std::vector<Estimate> predicted = {};
   };
 
   // `workflows`: the calls of each, in the order in which they began. Confidence is learnt where any call tells whether

@@ -65,7 +65,7 @@ class LengthForest {
     std::vector<ForestRow> rows = {};
     std::vector<double> known = {};
     std::vector<std::size_t> order = {};
-    std::vector<Estimate> told = {};
+    std::vector<Estimate> predicted = {};
   };
 
   // Unknown where the model has no forest. Together is faster than one by one.

@@ -47,9 +47,9 @@ class LengthTable {
   // Returns the expected output tokens of a new call.
   Estimate Expect(StageId stage, std::int64_t prompt_tokens) const {
     const Stage* known = stages_.Get(stage);
-    if (known == nullptr) return all_.Told();
+    if (known == nullptr) return all_.ToEstimate();
     const Cell& cell = known->cells[Octave(prompt_tokens)];
-    return cell.tokens.count() > 0 ? cell.Told() : known->whole.Told();
+    return cell.tokens.count() > 0 ? cell.ToEstimate() : known->whole.ToEstimate();
   }
 
   std::size_t stages() const { return stages_.size(); }
@@ -70,7 +70,7 @@ class LengthTable {
       logs.Add(exact::Log(output));
     }
 
-    Estimate Told() const {
+    Estimate ToEstimate() const {
       if (tokens.count() == 0) return {};
       Estimate e{.mean = tokens.mean()};
       for (std::size_t i = 0; i < Estimate::kNormal.size(); ++i) {

@@ -155,8 +155,8 @@ class QuantileForest {
   void Leaves(const std::uint8_t* bins, std::size_t rows, std::size_t stride, std::size_t first, std::size_t last,
               std::uint32_t* leaves) const;
   // Of pooled labels; `some` is room for those beyond `known`.
-  Estimate Told(std::span<const std::uint16_t> ranks, double known, bool calibrate,
-                std::vector<std::uint16_t>& some) const;
+  Estimate Predicted(std::span<const std::uint16_t> ranks, double known, bool calibrate,
+                     std::vector<std::uint16_t>& some) const;
   double Calibrated(double mean) const;
 
   std::vector<NumericFeature> numeric_;

@@ -87,16 +87,16 @@ class LearntTool {
       : seconds_(LogHistogram(1e-6, 1e6, 512)),  // bins 5.5 % wide
         returned_(LogHistogram(1, 1e9, 384)),  // the same
         before_(LinearHistogram(10, 50)) {  // as LAMPS' predictor: 50 bins of 10 tokens
-    told_.pooled = pool;
+    expectation_.pooled = pool;
   }
 
-  const ToolExpectation& told() const { return told_; }
+  const ToolExpectation& expectation() const { return expectation_; }
 
   void Seed(const ToolSeed& seed, std::int64_t calls) {
     if (seed.seconds >= 0) seconds_.Seed(calls, seed.seconds, seed.seconds_spread);
     if (seed.returned_tokens >= 0) returned_.Seed(calls, seed.returned_tokens, seed.returned_spread);
     if (seed.tokens_before >= 0) before_.Seed(calls, seed.tokens_before, seed.before_spread);
-    Tell(true);
+    Update(true);
   }
 
   void Observe(double seconds, double returned, double before, std::int64_t window) {
@@ -104,39 +104,39 @@ class LearntTool {
     seconds_.Observe(seconds);
     returned_.Observe(returned);
     if (before >= 0) before_.Observe(before);
-    ++told_.observations;
+    ++expectation_.observations;
     // Quantiles cost a walk over the bins, and a few more calls hardly move them.
     constexpr std::int64_t kStale = 32;
-    Tell(++since_ * kStale >= seconds_.count());
+    Update(++since_ * kStale >= seconds_.count());
   }
 
  private:
-  static void TellMean(const auto& sketch, Estimate& estimate, double& spread) {
+  static void SetMean(const auto& sketch, Estimate& estimate, double& spread) {
     if (sketch.count() == 0) return;
     estimate.mean = sketch.mean();
     spread = sketch.deviation();
   }
-  static void TellQuantiles(const auto& sketch, Estimate& estimate) {
+  static void SetQuantiles(const auto& sketch, Estimate& estimate) {
     if (sketch.count() == 0) return;
     std::array<double, Estimate::kLevels.size()> quantiles;
     sketch.Quantiles(Estimate::kLevels, quantiles.begin());
     std::ranges::transform(quantiles, estimate.quantiles.begin(), [](double q) { return static_cast<float>(q); });
   }
 
-  void Tell(bool quantiles) {
-    TellMean(seconds_, told_.seconds, told_.seconds_spread);
-    TellMean(returned_, told_.returned_tokens, told_.returned_spread);
-    TellMean(before_, told_.tokens_before, told_.before_spread);
+  void Update(bool quantiles) {
+    SetMean(seconds_, expectation_.seconds, expectation_.seconds_spread);
+    SetMean(returned_, expectation_.returned_tokens, expectation_.returned_spread);
+    SetMean(before_, expectation_.tokens_before, expectation_.before_spread);
     if (!quantiles) return;
     since_ = 0;
-    TellQuantiles(seconds_, told_.seconds);
-    TellQuantiles(returned_, told_.returned_tokens);
-    TellQuantiles(before_, told_.tokens_before);
+    SetQuantiles(seconds_, expectation_.seconds);
+    SetQuantiles(returned_, expectation_.returned_tokens);
+    SetQuantiles(before_, expectation_.tokens_before);
   }
 
   QuantileSketch<LogHistogram> seconds_, returned_;
   QuantileSketch<LinearHistogram> before_;
-  ToolExpectation told_ = {};
+  ToolExpectation expectation_ = {};
   std::int64_t since_ = 0;  // calls since the quantiles were told
 };
 
@@ -202,7 +202,7 @@ class ToolProfile {
   // Returns the expectation, valid until the next Seed or Observe. O(1).
   const ToolExpectation& Expect(ToolId tool) const {
     const internal::LearntTool* known = classes_.Get(tool);
-    return known == nullptr ? pool_.told() : known->told();
+    return known == nullptr ? pool_.expectation() : known->expectation();
   }
 
   std::size_t classes() const { return classes_.size(); }

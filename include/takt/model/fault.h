@@ -18,22 +18,22 @@ enum class FaultKind : std::uint8_t {
   kNone,
   kNoId,  // a request with id 0
   kIdInUse,  // a request whose id belongs to a request that has not been released
-  kPromptTokens,  // a request with an invalid prompt length of `said` tokens
-  kMaxOutputTokens,  // a request with a negative limit on output of `said` tokens
-  kSequences,  // a request with fewer than one or too many sequences: `said`
+  kPromptTokens,  // a request with an invalid prompt length of `received` tokens
+  kMaxOutputTokens,  // a request with a negative limit on output of `received` tokens
+  kSequences,  // a request with fewer than one or too many sequences: `received`
   kUnknownRequest,  // an event for a request that is not alive
-  kUnknownMove,  // a finished move that is not in flight; `said`: its number
+  kUnknownMove,  // a finished move that is not in flight; `received`: its number
   kOutOfPlace,  // an event that the state of its request does not allow
   kAbsurdEstimate,  // an estimate that is NaN, infinite, negative or too large; treated as unknown
-  kClockBack,  // a time of `said` ns, earlier than `expected`, the time of a previous call, which is used instead
+  kClockBack,  // a time of `received` ns, earlier than `expected`, the time of a previous call, which is used instead
   kUnknownStep,  // a result for a step that is not in flight
-  kUnknownRow,         // a result without an entry in its step; `expected`: the lane of its request, or below 0
-  kInvalidRow,  // a result of `said` tokens, when its entry allows at most `expected`, or requires at least one
-  kUnknownInstance,  // a router event for an instance that is not up; `said`: its id
-  kInvalidEvent,  // a negative count, or an instance without id or with an unsupported role; `said`: its id
-  kWorkflow,  // a router event that contradicts the state of its workflow; `said`: its id
+  kUnknownRow,  // a result without an entry in its step; `expected`: the lane of its request, or below 0
+  kInvalidRow,  // a result of `received` tokens, when its entry allows at most `expected`, or requires at least one
+  kUnknownInstance,  // a router event for an instance that is not up; `received`: its id
+  kInvalidEvent,  // a negative count, or an instance without id or with an unsupported role; `received`: its id
+  kWorkflow,  // a router event that contradicts the state of its workflow; `received`: its id
   kEnded,  // a call after an exception, or during another call, from a policy or another thread
-  kChunkAlign,  // limits with a chunk_align of `said`, above the largest possible chunk of `expected` tokens
+  kChunkAlign,  // limits with a chunk_align of `received`, above the largest possible chunk of `expected` tokens
 };
 constexpr auto NamesOf(FaultKind) {
   return std::to_array<std::string_view>({"none", "no_id", "id_in_use", "prompt_tokens", "max_output_tokens",
@@ -48,12 +48,12 @@ struct Fault {
   RequestId request = {};  // request that the input names; 0: none
   std::uint32_t lane = UINT32_MAX;  // lane that the result row names; UINT32_MAX: the fault is not about a row
   TimePoint at = {};  // time of the call
-  std::int64_t said = 0, expected = 0;  // received and expected value; `expected` below 0: no value was valid
+  std::int64_t received = 0, expected = 0;  // received and expected value; `expected` below 0: no value was valid
 
   friend constexpr bool operator==(const Fault&, const Fault&) = default;
 };
 
-// Returns one line of text: "1.5 s, step 103, request 7, lane 4: unknown_row, said 4, expected 3".
+// Returns one line of text: "1.5 s, step 103, request 7, lane 4: unknown_row, received 4, expected 3".
 inline std::string ToText(const Fault& f) {
   const std::int64_t ms = f.at.time_since_epoch().count() / 1'000'000;
   std::string text = std::to_string(ms / 1000) + "." + std::to_string(1000 + std::abs(ms % 1000)).substr(1) + " s";
@@ -61,8 +61,8 @@ inline std::string ToText(const Fault& f) {
   if (f.request) text += ", request " + std::to_string(f.request.value);
   if (f.lane != UINT32_MAX) text += ", lane " + std::to_string(f.lane);
   text.append(": ").append(Name(f.kind));
-  if (f.said == 0 && f.expected == 0) return text;
-  text += ", said " + std::to_string(f.said);
+  if (f.received == 0 && f.expected == 0) return text;
+  text += ", received " + std::to_string(f.received);
   if (f.expected > 0 || f.kind == FaultKind::kUnknownRow) {
     text += ", expected " + (f.expected < 0 ? "none" : std::to_string(f.expected));
   }
@@ -105,7 +105,7 @@ class FaultLog {
     heard_now_ = false;
   }
   // Returns what the call since Begin ignored.
-  Ignored Said(std::uint64_t dead_rows) const {
+  Ignored Summary(std::uint64_t dead_rows) const {
     return {static_cast<std::uint32_t>(count_ - before_), static_cast<std::uint32_t>(dead_rows), first_};
   }
 

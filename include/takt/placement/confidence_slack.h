@@ -69,7 +69,7 @@ class ConfidenceSlack {
     std::size_t best = kNone;
     double best_score = 0, fast_score = 0;
     for (std::size_t i = 0; i < models.size(); ++i) {
-      const double score = ModelFleet::ScoreOf(ModelFleet::ToldOf(r, models[i].id, i));
+      const double score = ModelFleet::ScoreOf(ModelFleet::ReportOf(r, models[i].id, i));
       if (i == fast) fast_score = score;
       if (loads[i] > most) continue;
       if (best != kNone && (score < best_score || (score == best_score && loads[i] >= loads[best]))) continue;

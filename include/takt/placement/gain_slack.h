@@ -139,18 +139,18 @@ class GainSlack {
     }
     const double bound = std::max(Rounded((1 + tau) * std::ranges::min(loads)), floor_s);
     Exceed(loads, bound);
-    double untold = -1, most = -std::numeric_limits<double>::infinity();
+    double default_tokens = -1, most = -std::numeric_limits<double>::infinity();
     for (std::size_t i = 0; i < prices_.size(); ++i) {
       Price& p = prices_[i];
-      const ModelScore* told = ModelFleet::ToldOf(r, p.model, i);
-      if (ModelFleet::TellsTokens(told)) {
-        p.tokens = static_cast<double>(ModelFleet::TokensOf(*told));
+      const ModelScore* report = ModelFleet::ReportOf(r, p.model, i);
+      if (ModelFleet::HasTokens(report)) {
+        p.tokens = static_cast<double>(ModelFleet::TokensOf(*report));
       } else {
-        if (untold < 0) untold = static_cast<double>(ModelFleet::UntoldTokens(r, unknown));
-        p.tokens = untold;
+        if (default_tokens < 0) default_tokens = static_cast<double>(ModelFleet::DefaultTokens(r, unknown));
+        p.tokens = default_tokens;
       }
       const double price = std::max(p.price + Rounded(pull * excess_[i]), 0.0);
-      p.value = ModelFleet::ScoreOf(told) - Rounded(price * (p.tokens * p.inverse));
+      p.value = ModelFleet::ScoreOf(report) - Rounded(price * (p.tokens * p.inverse));
     }
     if (per_s > 0) {
       for (std::size_t i = 0; i < prices_.size(); ++i) {

@@ -81,7 +81,7 @@ class MinimumCompletionTime {
     Leave(r.slot);
     calls_[r.slot] = {.instance = i.slot};
     if (i.report.waiting > 0 && i.report.running > 0) {
-      at.full = Believed(at, now) ? std::max(at.full, i.report.running) : i.report.running;
+      at.full = IsRecent(at, now) ? std::max(at.full, i.report.running) : i.report.running;
       at.full_at = now;
     }
     at.most = std::max(at.most, i.report.running);
@@ -204,12 +204,12 @@ class MinimumCompletionTime {
     std::uint32_t instance = 0, before = kNone, after = kNone;
   };
 
-  bool Believed(const Instance& at, TimePoint now) const {
+  bool IsRecent(const Instance& at, TimePoint now) const {
     return at.full > 0 && !(ToSeconds(Between(at.full_at, now)) > recent_s);
   }
   std::int64_t MostOn(const Instance& at, const InstanceState& i, TimePoint now) const {
     if (!i.reported) return at.most;
-    if (Believed(at, now)) return std::max(at.full, i.report.running);
+    if (IsRecent(at, now)) return std::max(at.full, i.report.running);
     return std::max(at.most, i.report.running + 1);
   }
 

@@ -28,8 +28,8 @@ template <class P>
 concept HashingPlacement = requires(P& p, std::uint64_t seed) { p.KeyHashes(seed); };
 // Receives every event before the router acts on it, except events that the router ignores: late, invalid, or of an
 // unknown instance. Requests may be unknown. With Epoch as the second parameter, receives its tables.
-template <class P, class Told = RouterEvent>
-concept ObservingPlacement = requires(P& p, const Told& told, TimePoint now) { p.Observe(told, now); };
+template <class P, class E = RouterEvent>
+concept ObservingPlacement = requires(P& p, const E& event, TimePoint now) { p.Observe(event, now); };
 // Prepare is called once before the scores of a request, for work that is the same for all instances.
 template <class P>
 concept PreparingPlacement = requires(P& p, const RequestState& r, TimePoint now) { p.Prepare(r, now); };

@@ -49,9 +49,9 @@ class TimeSlotPacker {
 
   void Observe(const RouterEvent& event, TimePoint now) {
     Advance(now);
-    if (const auto* told = std::get_if<InstanceReported>(&event)) {
-      const std::uint32_t slot = slot_of_.Find(told->instance.value);
-      if (slot != kNoSlot) Judge(instances_[slot], told->report);
+    if (const auto* reported = std::get_if<InstanceReported>(&event)) {
+      const std::uint32_t slot = slot_of_.Find(reported->instance.value);
+      if (slot != kNoSlot) Judge(instances_[slot], reported->report);
     } else if (const auto* down = std::get_if<InstanceDown>(&event)) {
       slot_of_.Erase(down->instance.value);
     }
@@ -168,8 +168,8 @@ class TimeSlotPacker {
   }
 
   double ExpectedSeconds(const RequestState& r) const {
-    const double told = table_ ? table_->Of(r.request.agent).execution_s : 0;
-    if (told > 0) return told;
+    const double reported = table_ ? table_->Of(r.request.agent).execution_s : 0;
+    if (reported > 0) return reported;
     const Estimate& output = r.request.output_tokens;
     return output.known() && decode_rate > 0 ? output.Quantile(0.5) / decode_rate : unknown_s;
   }

@@ -72,7 +72,7 @@ class TokenReservation {
       if (work_.waiting_count(i.slot) > waiting) return -std::numeric_limits<double>::infinity();
       if (kv > 0 && reserved > Rounded(share * kv)) return -std::numeric_limits<double>::infinity();
     }
-    return kv > 0 ? -reserved / kv : -reserved * kTokensUntold;
+    return kv > 0 ? -reserved / kv : -reserved * kUnknownKvShare;
   }
 
   void Placed(const RequestState& r, const InstanceState& i, TimePoint) { work_.Placed(r.slot, i.slot, TokensOf(r)); }
@@ -92,7 +92,7 @@ class TokenReservation {
 
  private:
   static constexpr double kMostTokens = 1e9;
-  static constexpr double kTokensUntold = 1e-6;  // share of a KV cache of unknown size, per token
+  static constexpr double kUnknownKvShare = 1e-6;  // share of a KV cache of unknown size, per token
 
   // The last outputs, and their quantile.
   struct Outputs {

@@ -162,7 +162,7 @@ class AnyPolicy {
       if constexpr (ObservingPolicy<P, Epoch>) policy.Observe(epoch, now);
     }
     bool Scheduled(const RequestState& r, Tokens prefill, Tokens output, std::int64_t steps) override {
-      return TellOfStep(policy, r, prefill, output, steps);
+      return ReportStep(policy, r, prefill, output, steps);
     }
     void Reserve(std::size_t slots) override {
       if constexpr (ReservePolicy<P>) policy.Reserve(slots);

@@ -147,8 +147,8 @@ concept DecliningPolicy = RankPolicy<P> && requires(P& p, const P& c, const Requ
 };
 
 // Optional: receives every event of the scheduler. With Epoch as the second parameter, receives its tables.
-template <class P, class Told = Event>
-concept ObservingPolicy = requires(P& p, const Told& told, TimePoint now) { p.Observe(told, now); };
+template <class P, class E = Event>
+concept ObservingPolicy = requires(P& p, const E& event, TimePoint now) { p.Observe(event, now); };
 
 // Optional: Scheduled is called at Commit with the tokens that a step computed for a request: `prefill` known tokens
 // and `output` new ones. If it returns a bool, true means that the request's key has changed. In a router one call may
@@ -175,7 +175,7 @@ concept LearningPolicy = RankPolicy<P> && requires(P& p, const P& c, std::span<c
 
 // Calls Scheduled if the policy has it. Returns true if the request's key has changed.
 template <class P>
-bool TellOfStep(P& policy, const RequestState& r, Tokens prefill, Tokens output,
+bool ReportStep(P& policy, const RequestState& r, Tokens prefill, Tokens output,
                 [[maybe_unused]] std::int64_t steps = 1) {
   if constexpr (!ScheduledPolicy<P>) {
     return false;

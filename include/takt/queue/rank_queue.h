@@ -109,7 +109,7 @@ class RankQueue {
       if (hooks_.groups) {
         const std::uint64_t group = TakeAside(slot), now_in = policy_.Group(state);
         if (now_in == group) return PushInGroup(slot, group, KeyOf(state, now), !state.has_run);
-        TellLeft(group);
+        ReportLeft(group);
       }
     }
     Insert(slot, state, now);
@@ -118,7 +118,7 @@ class RankQueue {
     if (kMayChange) changes_.Erase(slot);
     if (kMayAge && aging_.PromotedWith(slot, 0)) return;
     if (kMayAge) aging_.Delist(slot);
-    if (grouped()) TellLeft(TakeAside(slot));
+    if (grouped()) ReportLeft(TakeAside(slot));
   }
 
   // Forgets a request that has ended and does not wait, so that its slot can be reused.
@@ -131,7 +131,7 @@ class RankQueue {
 
   // Reports tokens that `steps` steps computed for a request that does not wait. Returns true if its key has changed.
   bool Scheduled(const RequestState& state, Tokens prefill, Tokens output, std::int64_t steps = 1) {
-    return TellOfStep(policy_, state, prefill, output, steps);
+    return ReportStep(policy_, state, prefill, output, steps);
   }
 
   // declines(): the policy may decline requests. Admits(): the policy admits this one now.
@@ -198,7 +198,7 @@ class RankQueue {
     if (kMayAge) aging_.PlanEnds(something_ran);
   }
 
-  void TellPressure(const QueuePressure& pressure, TimePoint now) {
+  void ReportPressure(const QueuePressure& pressure, TimePoint now) {
     if constexpr (PressurePolicy<P>) {
       if (hooks_.pressure) policy_.PlanEnds(pressure, now);
     }
@@ -471,7 +471,7 @@ class RankQueue {
   }
 
   void InsertInGroup(Slot slot, std::uint64_t group, const internal::FullKey& key, bool never_ran) {
-    TellJoins(group);
+    ReportJoins(group);
     PushInGroup(slot, group, key, never_ran);
   }
   void PushInGroup(Slot slot, std::uint64_t group, const internal::FullKey& key, bool never_ran) {
@@ -480,7 +480,7 @@ class RankQueue {
     if (mirrors() && never_ran) worst_.Push(slot, group, internal::PackedKey(key).Reversed(), ~bits);
   }
 
-  void TellJoins([[maybe_unused]] std::uint64_t group) {
+  void ReportJoins([[maybe_unused]] std::uint64_t group) {
     if constexpr (GroupWatchPolicy<P>) {
       if (!hooks_.group_watch) return;
       std::optional<RankKey> least;
@@ -518,7 +518,7 @@ class RankQueue {
     if (--aside_[at].members == 0) aside_.Erase(at, group);
     return group;
   }
-  void TellLeft(std::uint64_t group) {
+  void ReportLeft(std::uint64_t group) {
     if (groups_.empty() && NoneAside()) waited_last_ = group;
     if constexpr (GroupWatchPolicy<P>) {
       if (hooks_.group_watch) policy_.GroupSized(group, MembersOf(group), {});
@@ -566,7 +566,7 @@ class RankQueue {
     if (grouped()) {
       const std::uint64_t group = groups_.GroupOf(slot);
       groups_.Erase(slot);
-      TellLeft(group);
+      ReportLeft(group);
     } else {
       heap_.Erase(slot);
     }

@@ -53,7 +53,7 @@ class Ranker {
   // times become `now`, and absurd estimates become unknown, as in a queue.
   double Key(const Request& request, TimePoint now) {
     state_.request = request;
-    internal::Believe(state_.request, now);
+    internal::Sanitize(state_.request, now);
     state_.enqueued = now;
     if constexpr (EnterPolicy<Policy>) {
       if (hooks_.enters) policy_.Enters(state_, now);

@@ -131,8 +131,8 @@ class WaitingQueue {
     table_[slot] = {.state = {.request = request, .slot = slot}};
     Request& r = table_[slot].state.request;
     if (parts) parts_.Keep(slot, r);
-    internal::Believe(r, now);
-    Tell(Arrived{r}, now);
+    internal::Sanitize(r, now);
+    Notify(Arrived{r}, now);
     Wait(slot, now, 0);
     return Done();
   }
@@ -166,7 +166,7 @@ class WaitingQueue {
       internal::Revise(state.request, e);
       if (restated.prompt_tokens) state.request.prompt_tokens = *restated.prompt_tokens;
       if (restated.arrival) state.request.arrival = *restated.arrival == kUnset ? now : *restated.arrival;
-      Tell(e, now);
+      Notify(e, now);
     });
     if (!Ordered(slot)) queue_.Enter(table_[slot].state, now);
     return Done();
@@ -234,7 +234,7 @@ class WaitingQueue {
     if (const QueueResult r = Find(call.request, slot); r != QueueResult::kDone) return r;
     if (table_[slot].place == QueuePlace::kPaused) return QueueResult::kOutOfPlace;
     inside_ = true;
-    Tell(call, now);
+    Notify(call, now);
     queue_.Ran(slot, Leave(slot));  // with its promotion, which the call may end
     queue_.ToolCalled(slot);
     table_[slot].place = QueuePlace::kPaused;
@@ -284,7 +284,7 @@ class WaitingQueue {
     const bool something_ran = !running_.empty();
     queue_.EndPlan(something_ran);
     iterations_ += something_ran ? 1 : 0;
-    if (pressure != nullptr) queue_.TellPressure(*pressure, now);
+    if (pressure != nullptr) queue_.ReportPressure(*pressure, now);
     inside_ = false;
     return counted;
   }
@@ -473,7 +473,7 @@ class WaitingQueue {
   }
 
   template <class E>
-  void Tell(const E& event, TimePoint now) {
+  void Notify(const E& event, TimePoint now) {
     queue_.Observe(event, now);
   }
 

@@ -50,17 +50,17 @@ struct RouterBook {
 
   void Invalid(InstanceId instance) {
     desk.Blame(stats.events_invalid,
-               {.kind = FaultKind::kInvalidEvent, .said = static_cast<std::int64_t>(instance.value)});
+               {.kind = FaultKind::kInvalidEvent, .received = static_cast<std::int64_t>(instance.value)});
   }
   void Unknown(InstanceId instance) {
     desk.Blame(stats.events_unknown,
-               {.kind = FaultKind::kUnknownInstance, .said = static_cast<std::int64_t>(instance.value)});
+               {.kind = FaultKind::kUnknownInstance, .received = static_cast<std::int64_t>(instance.value)});
   }
   // Returns true if there is no fault.
   bool Note(const WorkflowFault& fault) {
     if (!fault) return true;
     desk.Blame(stats.workflow_faults,
-               {.kind = FaultKind::kWorkflow, .said = static_cast<std::int64_t>(fault.workflow.value)});
+               {.kind = FaultKind::kWorkflow, .received = static_cast<std::int64_t>(fault.workflow.value)});
     notices.new_faults.push_back(fault);
     return false;
   }
@@ -78,7 +78,7 @@ struct RouterBook {
                                               : prompt ? FaultKind::kPromptTokens
                                                        : FaultKind::kSequences,
                                       .request = r.id,
-                                      .said = prompt ? r.prompt_tokens.value : r.sequences});
+                                      .received = prompt ? r.prompt_tokens.value : r.sequences});
     notices.refused.push_back({r.id, FailReason::kInvalid});
     return false;
   }
@@ -122,7 +122,7 @@ struct RouterBook {
       return false;
     }
     const bool late = placed.IsLate(*instance, r.as_of);
-    stats.told_late += late ? 1 : 0;
+    stats.reported_late += late ? 1 : 0;
     return !late;
   }
   bool Heeds(const RequestStarted& e) { return Lives(e.instance, e.life); }
@@ -142,7 +142,7 @@ struct RouterBook {
     const InstanceState* at = instances.Find(id);
     if (at != nullptr && at->instance.life == life) return true;
     if (at != nullptr ? life < at->instance.life : life <= instances.newest_life()) {
-      ++stats.told_late;
+      ++stats.reported_late;
     } else {
       Unknown(id);
     }

@@ -67,7 +67,7 @@ class RouterActs {
     const Slot slot = r_.Living(e.request);
     if (slot == kNoSlot) return;
     if (r_.Left(slot, e.instance, e.life)) {
-      ++r_.stats.told_late;
+      ++r_.stats.reported_late;
       return;
     }
     ++r_.stats.ended;
@@ -87,7 +87,7 @@ class RouterActs {
     const Slot slot = r_.Living(e.request);
     if (slot == kNoSlot) return;
     if (r_.table[slot].status != RouteStatus::kPlaced || r_.Left(slot, e.instance, e.life)) {
-      ++r_.stats.told_late;
+      ++r_.stats.reported_late;
     } else if (e.served.absurd()) {
       r_.Invalid(e.instance);
     } else {
@@ -99,7 +99,7 @@ class RouterActs {
     const Slot slot = r_.Living(e.request);
     if (slot == kNoSlot) return;
     if (r_.table[slot].status != RouteStatus::kPlaced || e.instance != r_.table[slot].place) {
-      ++r_.stats.told_late;
+      ++r_.stats.reported_late;
       return;
     }
     r_.placer.Started(r_.table[slot].state, *r_.instances.Find(e.instance), r_.now());

@@ -29,7 +29,7 @@ class Placing {
     PlaceFromTop();
     while (PlacePastTop()) PlaceFromTop();
     r_.queue.EndPlan(!r_.notices.placed.empty());
-    TellPressure();
+    ReportPressure();
   }
 
   // Scores the candidates for a request; NaN for excluded ones. Returns the number of other scores.
@@ -103,7 +103,7 @@ class Placing {
   // Reports why the first request still waits, to a policy that prices resources. kSequences: the instances that are
   // large enough are full. kKv: the placement rejects them all now. Sizes are means over the instances that accept
   // requests and have reported them.
-  void TellPressure() {
+  void ReportPressure() {
     if (!r_.queue.hooks().pressure) return;
     QueuePressure pressure;
     std::int32_t engines = 0, sized = 0;
@@ -122,7 +122,7 @@ class Placing {
     if (sized > 0) pressure.kv_tokens = {static_cast<std::int32_t>(kv_tokens / sized)};
     if (engines > 0 && places < 1e9) pressure.limits.max_seqs = static_cast<std::int32_t>(places / engines);
     pressure.engines = std::max(engines, 1);
-    r_.queue.TellPressure(pressure, r_.now());
+    r_.queue.ReportPressure(pressure, r_.now());
   }
 
   RouterRequests<Policy, Placer>& r_;

@@ -54,7 +54,7 @@ struct RouterRequests : RouterBook {
     ++stats.arrived;
     const Slot slot = table.Insert(r);
     RouteRecord& record = table[slot];
-    Believe(record.state.request, now());
+    Sanitize(record.state.request, now());
     const WorkflowTable::Made made = calls.Make(record.state, instances.all(), now());
     if (!Note(made.fault) || made.ready) {
       Enqueue(slot);

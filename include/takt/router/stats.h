@@ -23,7 +23,7 @@ namespace takt {
   X(workflows_ended, "workflows that completed, were cancelled, or failed by silence")                    \
   X(workflow_faults, "invalid reports about workflows")                                                   \
   X(instances_lost, "instances that went down")                                                           \
-  X(told_late, "late reports: from a former place, an earlier life, or out of date; ignored")             \
+  X(reported_late, "late reports: from a former place, an earlier life, or out of date; ignored")         \
   X(events_unknown, "events that name no living request, or no instance that is up")                      \
   X(events_invalid, "instances with no id, one role, unknown profile; negative counts; as_of beyond now") \
   X(clock_stepped_back, "calls with a time before an earlier call, which was used instead")               \

@@ -47,8 +47,8 @@ class Events {
       return lives_.SayFailed(r.id, FailReason::kIdInUse);
     }
     if (s_.draining) return lives_.Refuse(r.id, FailReason::kDraining);
-    const auto invalid = [&](FaultKind kind, std::int32_t said) {
-      faults_.Blame({.kind = kind, .request = r.id, .said = said});
+    const auto invalid = [&](FaultKind kind, std::int32_t received) {
+      faults_.Blame({.kind = kind, .request = r.id, .received = received});
       lives_.Refuse(r.id, FailReason::kInvalid);
     };
     if (r.prompt_tokens.value < 1 || r.prompt_tokens.value > kMostRequestTokens) {
@@ -67,7 +67,7 @@ class Events {
     const Slot slot = s_.table.Insert(r);
     Record& record = s_.table[slot];
     Request& kept = record.state.request;
-    faults_.Absurd(r.id, Believe(kept, now));
+    faults_.Absurd(r.id, Sanitize(kept, now));
     record.known = kept.prompt_tokens.value;
     if (kv_.BlocksFor(record) > kv_.TotalBlocks()) {
       s_.table.Erase(slot);
@@ -199,7 +199,7 @@ class Events {
     }
     record.known += e.returned.value;
     record.state.returned += e.returned;
-    faults_.Absurd(e.request, Believe(record.state.request.next_call, e.next_call));
+    faults_.Absurd(e.request, Sanitize(record.state.request.next_call, e.next_call));
     lives_.Join(slot);
   }
 

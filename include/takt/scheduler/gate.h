@@ -190,11 +190,11 @@ class Gate {
 
   // Updates the state of the gate policy from the cache's use and hits.
   void UpdateState() {
-    const double every_s = gate_.TellEvery();
+    const double every_s = gate_.UpdateEvery();
     if (!(every_s > 0) || s_.now < update_at_) return;
     if (prompt_tokens_ > 0) hits_ = cached_tokens_ / prompt_tokens_;
     const double total = std::max(kv_.ledger.total(), 1);
-    const double state = gate_.Told(state_, {kv_.ledger.used() / total, hits_, s_.counts.rows});
+    const double state = gate_.Update(state_, {kv_.ledger.used() / total, hits_, s_.counts.rows});
     if (state != state_) ++changes_;
     state_ = state;
     update_at_ = After(s_.now, FromSeconds(std::min(every_s, kMostWait)));

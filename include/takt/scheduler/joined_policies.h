@@ -58,7 +58,7 @@ class JoinedPolicies final : public PolicyPort {
       }
     }
   }
-  void TellPressure(const QueuePressure& pressure, TimePoint now) override { queue_.TellPressure(pressure, now); }
+  void ReportPressure(const QueuePressure& pressure, TimePoint now) override { queue_.ReportPressure(pressure, now); }
   void Observe(const Event& event, TimePoint now) override { queue_.Observe(event, now); }
   void Observe(const Epoch& epoch, TimePoint now) override { queue_.Observe(epoch, now); }
   void TrackWorst() override { queue_.TrackWorst(); }

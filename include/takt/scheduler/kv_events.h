@@ -29,7 +29,7 @@ class KvEvents {
     const std::optional<Move> move = resting_.moves().End(e.move);
     if (!move) {
       return faults_.Blame(&Stats::events_unknown,
-                           {.kind = FaultKind::kUnknownMove, .said = static_cast<std::int64_t>(e.move.value)});
+                           {.kind = FaultKind::kUnknownMove, .received = static_cast<std::int64_t>(e.move.value)});
     }
     const Slot slot = move->slot;
     if (e.failed) ++s_.stats.moves_failed;

@@ -94,7 +94,7 @@ class PolicyPort {
   // Calls Scheduled for each of these entries, in order. changed(lane, state): the key of this request has changed.
   virtual void ScheduledAll(const StandingTokens& tokens,
                             FunctionRef<void(std::uint32_t, const RequestState&)> changed) = 0;
-  virtual void TellPressure(const QueuePressure& pressure, TimePoint now) = 0;
+  virtual void ReportPressure(const QueuePressure& pressure, TimePoint now) = 0;
   virtual void Observe(const Event& event, TimePoint now) = 0;
   virtual void Observe(const Epoch& epoch, TimePoint now) = 0;
   virtual void TrackWorst() = 0;

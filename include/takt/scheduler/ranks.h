@@ -67,28 +67,28 @@ class Ranks {
   }
 
   // Reports to the policy, if it prices resources, what the head of the queue waits for.
-  void TellPressure() {
+  void ReportPressure() {
     if (!s_.queue.hooks().pressure) return;
     const bool counted = kv_.Counts() || kv_.oracle != nullptr;
     const std::int64_t tokens = counted ? std::int64_t{kv_.TotalBlocks()} * kv_.block_tokens : 0;
     const auto kv_tokens = static_cast<std::int32_t>(std::min<std::int64_t>(tokens, INT32_MAX));
     const WaitsFor top = s_.queue.empty() ? WaitsFor::kNothing : s_.draft.top_waits_for;
-    s_.queue.TellPressure({top, s_.budget.limits, {kv_tokens}}, s_.now);
+    s_.queue.ReportPressure({top, s_.budget.limits, {kv_tokens}}, s_.now);
   }
 
   // Returns true if the policy observes the tokens that steps compute.
-  bool TellsOfSteps() const { return s_.queue.hooks().scheduled; }
+  bool ReportsSteps() const { return s_.queue.hooks().scheduled; }
 
-  void TellScheduled(const PlanEntry& entry, std::int32_t prefill, std::int32_t output) {
-    if (!TellsOfSteps()) return;
+  void ReportScheduled(const PlanEntry& entry, std::int32_t prefill, std::int32_t output) {
+    if (!ReportsSteps()) return;
     RequestState& state = s_.table[s_.running.Stored(entry.lane).slot].state;
     state.generated = {s_.running.Generated(entry.lane)};
     if (s_.queue.Scheduled(state, Tokens{prefill}, Tokens{output})) victims_.SetKey(entry.lane, state);
   }
 
-  // Calls TellScheduled with one output token for each of these entries of a standing plan.
-  void TellStanding(std::span<const PlanEntry> run, std::uint64_t plan) {
-    if (!TellsOfSteps() || run.empty()) return;
+  // Calls ReportScheduled with one output token for each of these entries of a standing plan.
+  void ReportStanding(std::span<const PlanEntry> run, std::uint64_t plan) {
+    if (!ReportsSteps() || run.empty()) return;
     s_.queue.ScheduledAll({run, plan, s_.running, s_.table},
                           [this](std::uint32_t lane, const RequestState& state) { victims_.SetKey(lane, state); });
   }

@@ -63,7 +63,7 @@ class Results {
         const std::size_t from = i;
         i = PlainResults(run.first(standing), rows, from);
         output += i - from;
-        ranks_.TellStanding(run.subspan(from, i - from), step.standing_plan);
+        ranks_.ReportStanding(run.subspan(from, i - from), step.standing_plan);
         if (i == standing) break;
         if (!names(i)) return i;
         Apply(run[i], rows[i], bits);
@@ -76,7 +76,7 @@ class Results {
       if (i < standing && s_.running.StoodIn(entry.lane, step.standing_plan)) {
         if (plain(i)) {
           ++output;
-          ranks_.TellStanding(run.subspan(i, 1), step.standing_plan);
+          ranks_.ReportStanding(run.subspan(i, 1), step.standing_plan);
         } else {
           Apply(entry, rows[i], bits);
         }
@@ -122,11 +122,11 @@ class Results {
     std::size_t next = 0;
     for (std::size_t i = 0; i < n_standing; ++i) {
       const auto [at, j] = standing[i];
-      ranks_.TellStanding(run.subspan(next, at - next), step.standing_plan);
+      ranks_.ReportStanding(run.subspan(next, at - next), step.standing_plan);
       Apply(run[at], rows[j], step.bits);
       next = at + 1;
     }
-    ranks_.TellStanding(run.subspan(next, unmoved - next), step.standing_plan);
+    ranks_.ReportStanding(run.subspan(next, unmoved - next), step.standing_plan);
     output += unmoved - n_standing;
     const auto counting = static_cast<std::uint16_t>(step.bits & Row::kCounting);
     for (std::size_t i = unmoved; i < run.size(); ++i) {
@@ -135,7 +135,7 @@ class Results {
         Apply(entry, rows[named & ~kNamed], step.bits);
       } else if (i < step.standing && s_.running.StoodIn(entry.lane, step.standing_plan)) {
         ++output;
-        ranks_.TellStanding(run.subspan(i, 1), step.standing_plan);
+        ranks_.ReportStanding(run.subspan(i, 1), step.standing_plan);
       } else if (entry.flags == PlanEntry::kSamples && entry.speculative == 0 &&
                  (s_.running.Stored(entry.lane).in_flight & counting) != 0) {
         Decoded(entry, step.bits, output);
@@ -189,7 +189,7 @@ class Results {
   void UnknownRow(const Step& step, const RowResult& row) {
     const std::span<const PlanEntry> run = step.plan.run;
     Fault fault{.kind = FaultKind::kUnknownRow, .step = step.plan.id, .request = row.request, .lane = row.lane};
-    fault.said = row.lane, fault.expected = -1;
+    fault.received = row.lane, fault.expected = -1;
     if (faults_.desk.log().wants_detail()) {
       const auto entry = std::ranges::find(run, row.request, &PlanEntry::request);
       if (entry != run.end()) fault.expected = entry->lane;
@@ -206,7 +206,7 @@ class Results {
     ++row.generated;
     row.in_flight &= static_cast<std::uint16_t>(~step);
     output += static_cast<std::uint64_t>(entry.tokens);
-    ranks_.TellScheduled(entry, 0, entry.tokens);
+    ranks_.ReportScheduled(entry, 0, entry.tokens);
   }
 
   void Apply(const PlanEntry& entry, const RowResult& result, std::uint16_t step) {
@@ -224,7 +224,7 @@ class Results {
                                            .step = result_of_,
                                            .request = entry.request,
                                            .lane = entry.lane,
-                                           .said = result.tokens,
+                                           .received = result.tokens,
                                            .expected = most});
     };
     if (sampled != result.tokens) invalid();
@@ -251,7 +251,7 @@ class Results {
         static_cast<std::uint64_t>(std::clamp(record.was_computed - entry.position, 0, entry.tokens));
     s_.stats.tokens_output += static_cast<std::uint64_t>(fresh);
     if (prefilled > 0 && kv_.Counts()) prefixes_.PublishPrefix(row, record);
-    ranks_.TellScheduled(entry, prefilled, fresh);
+    ranks_.ReportScheduled(entry, prefilled, fresh);
     if (result.finished()) {
       ++s_.stats.finished;
       lives_.Depart(entry.lane, KvAction::kDrop, RequestStatus::kDead);

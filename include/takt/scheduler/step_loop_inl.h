@@ -43,7 +43,7 @@ Ignored StepLoop::Take(const E& event, const Event* whole, TimePoint now) {
   LoopParts& p = *parts_;
   const Owner::Inside one_thread(p.owner);
   p.faults.desk.Begin();
-  if (!p.MayEnter()) return p.faults.desk.Said(0);
+  if (!p.MayEnter()) return p.faults.desk.Summary(0);
   p.storage.MakeRoomFor(event);
   const TimePoint at = p.Enter(now);
   if (p.state.queue.hooks().observes) {
@@ -52,7 +52,7 @@ Ignored StepLoop::Take(const E& event, const Event* whole, TimePoint now) {
   }
   p.events.Handle(event, at);
   p.faults.desk.Leave();
-  return p.faults.desk.Said(0);
+  return p.faults.desk.Summary(0);
 }
 
 TAKT_INLINE Ignored StepLoop::OnAny(const Event& event, TimePoint now) {
@@ -64,10 +64,10 @@ TAKT_INLINE Ignored StepLoop::OnEpoch(const Epoch& epoch, TimePoint now) {
   LoopParts& p = *parts_;
   const Owner::Inside one_thread(p.owner);
   p.faults.desk.Begin();
-  if (!p.MayEnter()) return p.faults.desk.Said(0);
+  if (!p.MayEnter()) return p.faults.desk.Summary(0);
   p.state.queue.Observe(epoch, p.Enter(now));
   p.faults.desk.Leave();
-  return p.faults.desk.Said(0);
+  return p.faults.desk.Summary(0);
 }
 
 TAKT_INLINE const StepPlan& StepLoop::Plan(TimePoint now, const StepLimits& limits) {
@@ -91,7 +91,7 @@ TAKT_INLINE const StepPlan& StepLoop::Plan(TimePoint now, const StepLimits& limi
   p.state.budget.BeginPlan(limits);
   if (const std::int32_t most = p.state.budget.MisalignedAt(); most > 0) [[unlikely]] {
     p.faults.Blame(&Stats::limits_misaligned,
-                   {.kind = FaultKind::kChunkAlign, .said = limits.chunk_align.value, .expected = most});
+                   {.kind = FaultKind::kChunkAlign, .received = limits.chunk_align.value, .expected = most});
   }
   p.walk.BeginPlan();
   p.gate.BeginPlan();
@@ -129,7 +129,7 @@ TAKT_INLINE const StepPlan& StepLoop::Plan(TimePoint now, const StepLimits& limi
     p.state.draft.plan->hints = publish(step.notices.hints, p.state.notices.hints);
     p.turns.hints()->SetCapacity(std::int64_t{p.kv.last_total().value} * p.kv.block_tokens);
   }
-  p.state.draft.plan->host_chunks = publish(step.notices.host_chunks, p.kv.ledger.told());
+  p.state.draft.plan->host_chunks = publish(step.notices.host_chunks, p.kv.ledger.host_chunks());
 
   p.state.budget.EndPlan();
 
@@ -139,7 +139,7 @@ TAKT_INLINE const StepPlan& StepLoop::Plan(TimePoint now, const StepLimits& limi
   p.state.draft.plan->run = std::span(p.state.draft.entries, p.state.draft.planned);
   const bool runs = p.state.draft.planned > 0;
   p.state.queue.EndPlan(runs);
-  if (builds) p.ranks.TellPressure();
+  if (builds) p.ranks.ReportPressure();
   if (runs)
     p.state.draft.crowded_plans =
         p.state.draft.crowded && !p.state.draft.prompts_first ? p.state.draft.crowded_plans + 1 : 0;
@@ -166,7 +166,7 @@ TAKT_INLINE Ignored StepLoop::Commit(const StepResult& result, TimePoint now) {
   const Owner::Inside one_thread(p.owner);
   const std::uint64_t dead = p.state.stats.rows_dead;
   p.faults.desk.Begin();
-  if (!p.MayEnter()) return p.faults.desk.Said(0);
+  if (!p.MayEnter()) return p.faults.desk.Summary(0);
   Step* const step = p.state.steps.Find(result.step);
   if (step != nullptr) p.storage.MakeRoomForResult(*step);
   p.Enter(now);
@@ -174,13 +174,13 @@ TAKT_INLINE Ignored StepLoop::Commit(const StepResult& result, TimePoint now) {
   if (step == nullptr) {
     p.faults.Blame(&Stats::commits_unknown, {.kind = FaultKind::kUnknownStep, .step = result.step});
     p.faults.desk.Leave();
-    return p.faults.desk.Said(0);
+    return p.faults.desk.Summary(0);
   }
   p.state.steps.Return(*step);
   ++p.state.stats.commits;
   p.results.Read(*step, result);
   p.faults.desk.Leave();
-  return p.faults.desk.Said(p.state.stats.rows_dead - dead);
+  return p.faults.desk.Summary(p.state.stats.rows_dead - dead);
 }
 
 TAKT_INLINE void StepLoop::ChangePolicy(FunctionRef<void()> prepare, TimePoint now) {

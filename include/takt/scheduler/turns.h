@@ -83,7 +83,7 @@ class Turns {
     const Request& r = record.state.request;
     HeldTurn turn{.workflow = r.workflow, .branch = r.branch, .over = record.last_turn, .tenant = r.tenant};
     if (record.status == RequestStatus::kDead) {
-      turn.its_class = times_->ClassOf(r.workflow, r.branch);
+      turn.return_class = times_->ClassOf(r.workflow, r.branch);
       turn.pinned_until = record.pinned_until;
     }
     return turn;
@@ -145,11 +145,11 @@ class Turns {
       });
       holdings.Pin(e.workflow, e.branch, until);
     }
-    const std::uint32_t its_class = times_->ClassOf(e);
-    if (!times_->Told(e.workflow, e.branch, its_class)) {
-      times_->Began(NameOf(e.workflow, e.branch), its_class, now);
+    const std::uint32_t return_class = times_->ClassOf(e);
+    if (!times_->SetClass(e.workflow, e.branch, return_class)) {
+      times_->Began(NameOf(e.workflow, e.branch), return_class, now);
     }
-    kv_.ledger.SetClass(e.workflow, e.branch, its_class);
+    kv_.ledger.SetClass(e.workflow, e.branch, return_class);
     return true;
   }
 
@@ -159,10 +159,10 @@ class Turns {
     if (!Holds()) return true;
     if (!times_->IsOpen(e.workflow, e.branch)) return true;  // the branch is not away, or is unknown
     gate_.Changed();
-    const std::uint32_t its_class = ReturnClass::Expected(ToSeconds(e.when) - ToSeconds(now));
+    const std::uint32_t return_class = ReturnClass::Expected(ToSeconds(e.when) - ToSeconds(now));
     times_->Lost(e.workflow, e.branch, now);  // its gap without this report stays unknown
-    times_->Began(NameOf(e.workflow, e.branch), its_class, now);
-    kv_.ledger.Touch(e.workflow, e.branch, its_class);
+    times_->Began(NameOf(e.workflow, e.branch), return_class, now);
+    kv_.ledger.Touch(e.workflow, e.branch, return_class);
     return true;
   }
 
@@ -192,7 +192,7 @@ class Turns {
     Holdings& holdings = *kv_.ledger.holdings();
     const Holding held = holdings.Find(workflow, branch);
     e.tokens = {held.tokens}, e.own = {held.tokens - held.own_from};
-    e.its_class = held.its_class, e.turns = held.uses;
+    e.return_class = held.return_class, e.turns = held.uses;
     e.since = held.uses > 0 ? held.since : kUnset;
     e.awaited = held.awaited, e.in_use = held.in_use;
     e.pinned_until = holdings.PinnedUntil(workflow, branch);

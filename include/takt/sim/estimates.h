@@ -138,7 +138,7 @@ class Estimator {
   };
 
   // The estimates of a call, to be compared with the outcome.
-  struct Told {
+  struct Shown {
     double raw_output = -1, raw_left = -1, output = -1, left = -1;  // means; below 0: unknown
     double generated = 0;  // output of the workflow at that time
     std::size_t column = 0;
@@ -168,7 +168,7 @@ class Estimator {
   };
 
   void FitPriors();
-  Told Tell(std::uint32_t workflow, Request& request) const;
+  Shown Show(std::uint32_t workflow, Request& request) const;
   void CheckLeft(const WorkloadWorkflow& workflow);
   void Expect(std::uint32_t workflow, std::uint32_t call, Request& request);
   void ExpectByKind(std::uint32_t workflow, std::uint32_t call, Request& request);
@@ -193,8 +193,8 @@ class Estimator {
   }
   // Returns the prompt length. Prompts contain outputs of models, so a finished call has its actual prompt.
   std::int32_t PromptOf(std::uint32_t call) const {
-    const bool seen = ended_[call] != kRuns && told_[call].prompt_tokens >= 0;
-    return seen ? told_[call].prompt_tokens : workload_->calls[call].prompt_tokens;
+    const bool seen = ended_[call] != kRuns && shown_[call].prompt_tokens >= 0;
+    return seen ? shown_[call].prompt_tokens : workload_->calls[call].prompt_tokens;
   }
 
   ClassMeans& ClassOf(std::uint32_t call) {
@@ -215,7 +215,7 @@ class Estimator {
   std::uint32_t ends_ = 0;  // finished calls
   std::vector<std::uint32_t> ended_;  // by call: finished calls before its end; kRuns: not finished
   std::vector<std::int32_t> outputs_;  // outputs of finished calls; below 0: not finished
-  std::vector<Told> told_;  // by call
+  std::vector<Shown> shown_;  // by call
   std::vector<double> generated_;  // by workflow: output of finished calls
   Checks checks_;
   std::vector<Calibrations> calibrations_;  // by column(); empty without calibration

@@ -111,9 +111,9 @@ class VirtualCluster {
   Router& RouterBefore(std::size_t instance) { return apart() && !OnlyPrompts(instance) ? *decode_router_ : *router_; }
   Router& RouterWith(std::uint32_t call) { return apart() && hands_[call].decodes ? *decode_router_ : *router_; }
   template <class E>
-  void TellRouter(std::uint32_t call, const E& event) {
+  void NotifyRouter(std::uint32_t call, const E& event) {
     RouterWith(call).On(event, now_);
-    router_told_ = true;
+    router_changed_ = true;
   }
 
   // Returns the finished share of the run.
@@ -138,13 +138,13 @@ class VirtualCluster {
   void Left(std::uint32_t call, Outcome outcome, FailReason reason);
   void Ended(std::uint32_t call, Outcome outcome, FailReason reason);
   void Succeed(std::uint32_t call);
-  void TellTurnEnded(std::uint32_t call);
+  void ReportTurnEnded(std::uint32_t call);
   NextCall NextTool(std::uint32_t call) const;
   void CallTool(std::uint32_t call);
   void ReturnFromTool(std::uint32_t call);
 
   template <class E>
-  void Tell(std::uint32_t instance, const E& event) {
+  void Notify(std::uint32_t instance, const E& event) {
     engines_[instance].On(event, now_);
     Touch(instance);
   }
@@ -183,7 +183,7 @@ class VirtualCluster {
   std::vector<std::uint8_t> touched_flag_;
   std::vector<std::uint32_t> starting_;  // used by Moment
   std::vector<Failure> refused_;  // failed requests of the router
-  bool router_told_ = false;  // calls came or left since its last placement
+  bool router_changed_ = false;  // calls came or left since its last placement
   TimePoint next_arrival_ = kNever;
   TimePoint next_report_ = kNever;  // next report of all instances to the router
   TimePoint next_control_ = kNever;
@@ -232,7 +232,7 @@ void VirtualCluster<Scheduler>::ExpectArrival() {
 
 template <class Scheduler>
 TimePoint VirtualCluster<Scheduler>::NextTime() const {
-  if (!touched_.empty() || router_told_) return now_;
+  if (!touched_.empty() || router_changed_) return now_;
   TimePoint soonest = std::min(next_arrival_, timers_.empty() ? kNever : timers_.front().time);
   for (const TimePoint next : next_) soonest = std::min(soonest, next);
   return soonest == kNever ? kNever : std::min({soonest, next_report_, next_control_});
@@ -292,7 +292,7 @@ void VirtualCluster<Scheduler>::Moment() {
   }
   if (cold_at_ <= now_ && !engines_.front().busy()) {
     cold_at_ = kNever;
-    Tell(0, KvLost{});
+    Notify(0, KvLost{});
   }
   if (next_report_ <= now_) Report();
   if (next_control_ <= now_) Control();
@@ -312,7 +312,7 @@ void VirtualCluster<Scheduler>::Fire(const Timer& timer) {
   switch (timer.what) {
     case Timed::kCall: MakeCall(timer.index); break;
     case Timed::kToolReturn: ReturnFromTool(timer.index); break;
-    case Timed::kMoveDone: Tell(timer.index, MoveDone{timer.move}); break;
+    case Timed::kMoveDone: Notify(timer.index, MoveDone{timer.move}); break;
     case Timed::kKvArrived: KvCame(timer.index); break;
   }
 }
@@ -348,7 +348,7 @@ void VirtualCluster<Scheduler>::Start(std::uint32_t instance) {
     if (move.done > now_) {
       At(move.done, Timed::kMoveDone, instance, move.id);
     } else {
-      Tell(instance, MoveDone{move.id});
+      Notify(instance, MoveDone{move.id});
     }
   }
   engine.moves().clear();
@@ -358,7 +358,7 @@ void VirtualCluster<Scheduler>::Start(std::uint32_t instance) {
 
 template <class Scheduler>
 void VirtualCluster<Scheduler>::Place() {
-  router_told_ = false;
+  router_changed_ = false;
   PlaceBy(*router_);
   if (apart()) PlaceBy(*decode_router_);
 }
@@ -400,7 +400,7 @@ void VirtualCluster<Scheduler>::Control() {
   if (const std::optional<Epoch> epoch = options_.control(now_, requests_, progress_.workflows())) {
     if (routed()) router_->On(*epoch, now_);
     if (apart()) decode_router_->On(*epoch, now_);
-    for (std::uint32_t i = 0; i < engines_.size(); ++i) Tell(i, *epoch);
+    for (std::uint32_t i = 0; i < engines_.size(); ++i) Notify(i, *epoch);
   }
   next_control_ = After(now_, options_.control_interval);
 }
@@ -458,7 +458,7 @@ void VirtualCluster<Scheduler>::MakeCall(std::uint32_t call) {
   requests_.state[call].prompt = arrived.request.prompt_tokens.value;
   if (apart()) hands_[call].decodes = arrived.request.prompt_tokens.value <= options_.deflect_tokens;
   if (routed()) {
-    TellRouter(call, arrived);
+    NotifyRouter(call, arrived);
   } else {
     SendTo(0, std::move(arrived));
   }
@@ -470,13 +470,13 @@ void VirtualCluster<Scheduler>::SendTo(std::uint32_t instance, Arrived arrived) 
   const std::uint32_t call = VirtualRequests::IndexOf(arrived.request.id);
   progress_.Place(call, engines_[instance].options().model, arrived.request);
   SetLeg(call);
-  Tell(instance, arrived);
+  Notify(instance, arrived);
   VirtualRequest& state = requests_.state[call];
   if (!OnlyPrompts(instance) || state.stop_at == 1) return;
   state.to_stop -= std::exchange(state.stop_at, 1) - 1;
   state.engine = static_cast<std::uint16_t>(instance);
   hands_[call].from = instance;
-  Tell(instance, KvPinned{arrived.request.id});
+  Notify(instance, KvPinned{arrived.request.id});
 }
 
 // ---- disaggregated prefill -----------------------------------------------------------------------------------------
@@ -491,11 +491,11 @@ bool VirtualCluster<Scheduler>::HandsOver(std::uint32_t call) {
   request.prefix = {}, request.scores = {};  // spans of the router
   ++request.prompt_tokens.value;
   if (request.max_output_tokens.value > 1) --request.max_output_tokens.value;
-  TellRouter(call, RequestEnded{id, {}, false, ServedTo(call, 1)});
+  NotifyRouter(call, RequestEnded{id, {}, false, ServedTo(call, 1)});
   SetLeg(call);
   requests_.state[call].handed = true;
   hands_[call].decodes = true;
-  TellRouter(call, Arrived{request});
+  NotifyRouter(call, Arrived{request});
   return true;
 }
 
@@ -520,15 +520,15 @@ void VirtualCluster<Scheduler>::KvCame(std::uint32_t call) {
   VirtualRequest& request = requests_.state[call];
   request.engine = static_cast<std::uint16_t>(hands_[call].to);
   request.void_through = 0;  // it referred to plans of the previous engine
-  Tell(hands_[call].to, Arrived{state->request});
-  Tell(hands_[call].to, KvArrived{id, {request.prompt}});
+  Notify(hands_[call].to, Arrived{state->request});
+  Notify(hands_[call].to, KvArrived{id, {request.prompt}});
 }
 
 // Frees the KV of a call that has started on another engine or ended.
 template <class Scheduler>
 void VirtualCluster<Scheduler>::FreeKv(std::uint32_t call) {
   const std::uint32_t from = std::exchange(hands_[call].from, kNone);
-  if (from != kNone) Tell(from, KvFreed{VirtualRequests::IdOf(call)});
+  if (from != kNone) Notify(from, KvFreed{VirtualRequests::IdOf(call)});
 }
 
 // Sets the next stop of a call.
@@ -553,8 +553,8 @@ template <class Scheduler>
 void VirtualCluster<Scheduler>::CallTool(std::uint32_t call) {
   const std::uint32_t tool = tool_of_[call];
   const NextCall expected = progress_.estimator().Tool(tool, requests_.state[call].generated());
-  Tell(requests_.records[call].instance,
-       ToolCalled{VirtualRequests::IdOf(call), expected.duration, expected.returned, expected.tool});
+  Notify(requests_.records[call].instance,
+         ToolCalled{VirtualRequests::IdOf(call), expected.duration, expected.returned, expected.tool});
   At(After(now_, workload_->tools[tool].duration), Timed::kToolReturn, call);
 }
 
@@ -567,7 +567,7 @@ void VirtualCluster<Scheduler>::ReturnFromTool(std::uint32_t call) {
   progress_.estimator().ToolEnded(tool, first ? 0 : workload_->tools[tool - 1].after_tokens);
   requests_.state[call].returned += returned;
   SetLeg(call);
-  Tell(requests_.records[call].instance, ToolReturned{VirtualRequests::IdOf(call), {returned}, NextTool(call)});
+  Notify(requests_.records[call].instance, ToolReturned{VirtualRequests::IdOf(call), {returned}, NextTool(call)});
 }
 
 // Returns the tokens computed for a call with this output.
@@ -582,7 +582,7 @@ TokensServed VirtualCluster<Scheduler>::ServedTo(std::uint32_t call, std::int32_
 
 // Sends TurnEnded with the reason for the wait, or kOver for the last turn of the branch.
 template <class Scheduler>
-void VirtualCluster<Scheduler>::TellTurnEnded(std::uint32_t index) {
+void VirtualCluster<Scheduler>::ReportTurnEnded(std::uint32_t index) {
   const WorkloadCall& call = CallOf(index);
   const WorkloadWorkflow& workflow = workload_->workflows[requests_.records[index].workflow];
   const std::span<const WorkloadCall> later = workload_->calls_of(workflow).subspan(index - workflow.first_call + 1);
@@ -598,7 +598,7 @@ void VirtualCluster<Scheduler>::TellTurnEnded(std::uint32_t index) {
       workload_->predecessors[next->first_predecessor] == index - workflow.first_call) {
     ended.expected = FromSeconds(ToSeconds(next->delay) * options_.tell_gaps);
   }
-  Tell(requests_.records[index].instance, ended);
+  Notify(requests_.records[index].instance, ended);
 }
 
 // Marks requests that a gate keeps out at the end of a run.
@@ -620,7 +620,7 @@ void VirtualCluster<Scheduler>::Left(std::uint32_t call, Outcome outcome, FailRe
   if (outcome == Outcome::kCompleted && HandsOver(call)) return;
   if (routed()) {
     const TokensServed served = ServedTo(call, requests_.state[call].generated());
-    TellRouter(call, RequestEnded{VirtualRequests::IdOf(call), {}, outcome != Outcome::kCompleted, served});
+    NotifyRouter(call, RequestEnded{VirtualRequests::IdOf(call), {}, outcome != Outcome::kCompleted, served});
   }
   Ended(call, outcome, reason);
 }
@@ -629,14 +629,14 @@ template <class Scheduler>
 void VirtualCluster<Scheduler>::Ended(std::uint32_t call, Outcome outcome, FailReason reason) {
   requests_.records[call].output_tokens = requests_.state[call].generated();
   if (apart()) FreeKv(call);
-  if (options_.tell_turns && requests_.records[call].first_step != kNever) TellTurnEnded(call);
+  if (options_.tell_turns && requests_.records[call].first_step != kNever) ReportTurnEnded(call);
   const bool last = progress_.End(call, outcome, reason, now_, [this](std::uint32_t next) { Succeed(next); });
   if (last && options_.declare_workflows) {
     router_->On(WorkflowEnded{WorkloadProgress::IdOf(requests_.records[call].workflow)}, now_);
   }
   if (last && options_.tell_turns) {
     for (std::uint32_t i = 0; i < engines_.size(); ++i) {
-      Tell(i, WorkflowEnded{WorkloadProgress::IdOf(requests_.records[call].workflow)});
+      Notify(i, WorkflowEnded{WorkloadProgress::IdOf(requests_.records[call].workflow)});
     }
   }
   if (last && options_.closed_loop > 0 && next_workflow_ < workload_->workflows.size()) {

@@ -44,7 +44,7 @@ class CallDesk {
     if (now < now_) {
       Blame(clock_stepped_back, {.kind = FaultKind::kClockBack,
                                  .step = step,
-                                 .said = now.time_since_epoch().count(),
+                                 .received = now.time_since_epoch().count(),
                                  .expected = now_.time_since_epoch().count()});
     }
     return now_ = std::max(now_, now);
@@ -61,7 +61,7 @@ class CallDesk {
     Blame(fault);
   }
   // Returns the faults since Begin.
-  Ignored Said(std::uint64_t dead_rows = 0) const { return log_.Said(dead_rows); }
+  Ignored Summary(std::uint64_t dead_rows = 0) const { return log_.Summary(dead_rows); }
 
   TimePoint now() const { return now_; }
   bool inside() const { return inside_; }

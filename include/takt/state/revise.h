@@ -26,7 +26,7 @@ inline bool Absurd(const NextCall& estimate) { return Absurd(estimate.duration, 
 
 // Stores an estimate, or unknown if it is absurd. Returns 1 if it was absurd, else 0.
 template <class Prediction>
-int Believe(Prediction& kept, const Prediction& estimate) {
+int Sanitize(Prediction& kept, const Prediction& estimate) {
   const bool absurd = Absurd(estimate);
   kept = absurd ? Prediction{} : estimate;
   if constexpr (std::same_as<Prediction, Estimate>) {
@@ -38,11 +38,11 @@ int Believe(Prediction& kept, const Prediction& estimate) {
 
 // Sanitizes an arriving request: sets its times, and replaces absurd estimates by unknown. Returns the number of absurd
 // estimates.
-inline int Believe(Request& r, TimePoint now) {
+inline int Sanitize(Request& r, TimePoint now) {
   if (r.arrival == kUnset) r.arrival = now;
   if (r.workflow_arrival == kUnset) r.workflow_arrival = r.arrival;
-  return Believe(r.output_tokens, r.output_tokens) + Believe(r.workflow_tokens_left, r.workflow_tokens_left) +
-         Believe(r.next_call, r.next_call) + Believe(r.after, r.after);
+  return Sanitize(r.output_tokens, r.output_tokens) + Sanitize(r.workflow_tokens_left, r.workflow_tokens_left) +
+         Sanitize(r.next_call, r.next_call) + Sanitize(r.after, r.after);
 }
 
 struct Revision {
@@ -55,7 +55,7 @@ struct Revision {
 inline Revision Revise(Request& r, const Revised& e) {
   Revision revision;
   const auto take = [&revision](auto& kept, const auto& estimate) {
-    if (estimate) revision.absurd += Believe(kept, *estimate);
+    if (estimate) revision.absurd += Sanitize(kept, *estimate);
   };
   take(r.output_tokens, e.output_tokens);
   take(r.workflow_tokens_left, e.workflow_tokens_left);

@@ -54,7 +54,7 @@ class Appraiser {
     const HoldingRecord& record = cache.holdings[node.holder];
     held.workflow = record.name.workflow;
     held.branch = record.name.branch;
-    held.its_class = record.its_class;
+    held.return_class = record.return_class;
     held.uses = record.uses;
     held.context = record.tokens;
     if (record.awaited) held.awaited = record.awaited_since;

@@ -16,7 +16,7 @@ namespace takt {
 struct Held {
   WorkflowId workflow = {};  // none: shared, or left by a request without a workflow
   std::uint64_t branch = 0;  // of the workflow
-  std::uint32_t its_class = 0;  // ReturnClass of the last turn's end; 0 if several workflows or none hold the blocks
+  std::uint32_t return_class = 0;  // ReturnClass of the last turn's end; 0 if several workflows or none hold the blocks
   std::int32_t uses = 1;  // turns of the holding so far; of shared blocks: number of workflows that hold them
   TimePoint since = {};  // end of the last turn that used the blocks
   std::int32_t tokens = 0;  // context tokens up to the end of these blocks
@@ -65,7 +65,7 @@ struct HeldVictim {
 struct Holding {
   std::int32_t tokens = 0;  // tokens from the start of its context
   std::int32_t own_from = 0;  // first token that is in no other workflow's context
-  std::uint32_t its_class = 0;
+  std::uint32_t return_class = 0;
   std::int32_t uses = 0;  // turns
   TimePoint since = {};  // end of the last turn
   bool awaited = false;  // true: the next turn waits
@@ -79,7 +79,7 @@ struct Holding {
 struct HeldExplanation {
   Tokens tokens{0};  // tokens from the start of its context; 0: it holds nothing
   Tokens own{0};  // of these, the last ones, which are in no other workflow's context
-  std::uint32_t its_class = 0;  // ReturnClass of the last turn's end
+  std::uint32_t return_class = 0;  // ReturnClass of the last turn's end
   std::int32_t turns = 0;  // turns that have ended
   TimePoint since = kUnset;  // end of the last turn
   bool awaited = false;  // true: the next turn waits, so its blocks are evicted last

@@ -18,7 +18,7 @@ namespace takt::internal {
 // The cached KV of a branch's last turn: the path from the root of the tree to its tip.
 struct HoldingRecord : BranchRecord {
   Slot tips = kNoSlot;  // the holdings that end with the same node
-  std::uint32_t its_class = 0;
+  std::uint32_t return_class = 0;
   std::int32_t uses = 0;
   std::int32_t tokens = 0;  // context tokens when its last turn ended
   TimePoint since = {};

@@ -26,7 +26,7 @@ namespace takt {
 struct HeldTurn {
   WorkflowId workflow = {};  // none: the blocks belong to no workflow, and only age ranks them
   std::uint64_t branch = 0;  // of the workflow, such as its main line or a sub-agent
-  std::uint32_t its_class = 0;
+  std::uint32_t return_class = 0;
   bool over = false;  // true: no further turn will come, so it holds nothing
   TenantId tenant = {};
   TimePoint pinned_until = kUnset;  // unset: no pin
@@ -120,11 +120,11 @@ class Holdings {
   // --- Workflows. Unknown names have no effect. ---
 
   // Sets the class of the last turn's end, which may be reported late or again.
-  void SetClass(WorkflowId workflow, std::uint64_t branch, std::uint32_t its_class);
+  void SetClass(WorkflowId workflow, std::uint64_t branch, std::uint32_t return_class);
   // Records that the branch's next turn waits, or no longer waits. A turn that ends is not awaited.
   void Await(WorkflowId workflow, std::uint64_t branch, bool awaited, TimePoint now = {});
   // Ranks the holding as if a turn of this class had used it now. An awaited branch stays awaited.
-  void Touch(WorkflowId workflow, std::uint64_t branch, std::uint32_t its_class, TimePoint now);
+  void Touch(WorkflowId workflow, std::uint64_t branch, std::uint32_t return_class, TimePoint now);
   // Ends the holding of a branch, or of all branches of a workflow: blocks that no other workflow holds become dead.
   void End(WorkflowId workflow, std::uint64_t branch) {
     if (const Slot h = table_.Find(workflow, branch); h != kNoSlot) EndHolding(h);

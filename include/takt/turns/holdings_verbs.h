@@ -116,10 +116,10 @@ inline void Holdings::Uncopy(std::uint64_t hash, std::int32_t blocks) {
 
 // --- Workflows. ---
 
-inline void Holdings::SetClass(WorkflowId workflow, std::uint64_t branch, std::uint32_t its_class) {
+inline void Holdings::SetClass(WorkflowId workflow, std::uint64_t branch, std::uint32_t return_class) {
   const Slot h = table_.Find(workflow, branch);
   if (h == kNoSlot) return;
-  table_[h].its_class = its_class;
+  table_[h].return_class = return_class;
   Relist(table_.TipOf(h));
 }
 
@@ -131,10 +131,10 @@ inline void Holdings::Await(WorkflowId workflow, std::uint64_t branch, bool awai
   Relist(table_.TipOf(h));
 }
 
-inline void Holdings::Touch(WorkflowId workflow, std::uint64_t branch, std::uint32_t its_class, TimePoint now) {
+inline void Holdings::Touch(WorkflowId workflow, std::uint64_t branch, std::uint32_t return_class, TimePoint now) {
   const Slot h = table_.Find(workflow, branch);
   if (h == kNoSlot) return;
-  table_[h].its_class = its_class;
+  table_[h].return_class = return_class;
   ++stamp_;
   const Slot tip = table_.TipOf(h);
   for (Slot n = tip; n != kNoSlot; n = nodes()[n].parent) nodes()[n].used = now, nodes()[n].stamp = stamp_;
@@ -158,7 +158,7 @@ inline Holding Holdings::HoldingOf(Slot h) const {
   const PrefixNode& tip = nodes()[table_.TipOf(h)];
   return {order_.appraiser().TokensOf(tip, tip.end),
           0,
-          r.its_class,
+          r.return_class,
           r.uses,
           r.since,
           r.awaited,
@@ -188,7 +188,7 @@ inline void Holdings::Hold(const HeldTurn& turn, Slot tip, TimePoint now) {
   }
   table_.EndAt(nodes(), h, tip);
   HoldingRecord& record = table_[h];
-  record.its_class = turn.its_class;
+  record.return_class = turn.return_class;
   record.tokens = order_.appraiser().TokensOf(nodes()[tip], nodes()[tip].end);
   record.since = now;
   ++record.uses;

@@ -21,9 +21,9 @@ struct ReturnClass {
   // Returns the class of turns expected within 1, 4, 16, 64, 256, 1,024 or 4,096 s, or later. A class learns the true
   // times even if hosts err by a constant factor.
   static std::uint32_t Expected(double seconds) {
-    std::uint32_t its_class = kFirstExpected;
-    for (double most = 1; seconds > most && its_class + 1 < kFirstTool; most *= 4) ++its_class;
-    return its_class;
+    std::uint32_t return_class = kFirstExpected;
+    for (double most = 1; seconds > most && return_class + 1 < kFirstTool; most *= 4) ++return_class;
+    return return_class;
   }
 };
 
@@ -92,7 +92,9 @@ struct ReturnCurve {
 struct ReturnCurves {
   std::vector<ReturnCurve> classes = std::vector<ReturnCurve>(1);
 
-  const ReturnCurve& Of(std::uint32_t its_class) const { return classes[its_class < classes.size() ? its_class : 0]; }
+  const ReturnCurve& Of(std::uint32_t return_class) const {
+    return classes[return_class < classes.size() ? return_class : 0];
+  }
 };
 
 }  // namespace takt

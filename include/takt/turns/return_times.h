@@ -82,7 +82,7 @@ class ReturnTimes {
   }
 
   // Opens the gap of a branch whose turn has ended. If it is open, the newest report counts.
-  void Began(const BranchName& name, std::uint32_t its_class, TimePoint now) {
+  void Began(const BranchName& name, std::uint32_t return_class, TimePoint now) {
     Slot i = open_.Find(name.workflow, name.branch);
     if (i != kNoSlot) {
       open_.Use(i, name.tenant ? name.tenant : open_[i].name.tenant);
@@ -90,21 +90,21 @@ class ReturnTimes {
       if (open_.size() >= options_.max_open) open_.Erase(open_.Crowded());
       i = open_.Insert({{name}});
     }
-    open_[i].its_class = Known(its_class);
+    open_[i].return_class = Known(return_class);
     open_[i].since = now;
   }
 
   // Sets the class of an open gap, which may be reported late or again. Returns false if the gap is not open.
-  bool Told(WorkflowId workflow, std::uint64_t branch, std::uint32_t its_class) {
+  bool SetClass(WorkflowId workflow, std::uint64_t branch, std::uint32_t return_class) {
     const Slot i = open_.Find(workflow, branch);
-    if (i != kNoSlot) open_[i].its_class = Known(its_class);
+    if (i != kNoSlot) open_[i].return_class = Known(return_class);
     return i != kNoSlot;
   }
   bool IsOpen(WorkflowId workflow, std::uint64_t branch) const { return open_.Find(workflow, branch) != kNoSlot; }
   // Returns the unknown class if the gap is not open.
   std::uint32_t ClassOf(WorkflowId workflow, std::uint64_t branch) const {
     const Slot i = open_.Find(workflow, branch);
-    return i != kNoSlot ? open_[i].its_class : ReturnClass::kUnknown;
+    return i != kNoSlot ? open_[i].return_class : ReturnClass::kUnknown;
   }
 
   // Returns the class of the turn's end. Requires e.why != kOver.
@@ -156,7 +156,7 @@ class ReturnTimes {
 
   // Learns a gap observed elsewhere for `seconds`. `ended`: the workflow returned then; false: the observation stopped.
   // Takes effect at the next Refresh.
-  void Learn(std::uint32_t its_class, double seconds, bool ended) { Learn(its_class, seconds, ended, 1); }
+  void Learn(std::uint32_t return_class, double seconds, bool ended) { Learn(return_class, seconds, ended, 1); }
 
   // Computes the curves from learned counts and open gaps. O(open + classes), some microseconds per class.
   void Refresh(TimePoint now) {
@@ -166,8 +166,8 @@ class ReturnTimes {
     for (Slot i = 0; i < open_.slots(); ++i) {
       if (!open_.Has(i)) continue;
       const double seconds = SecondsOf(i, now), weight = WeightOf(i);
-      Count(away_[open_[i].its_class], seconds, false, weight);
-      if (open_[i].its_class >= ReturnClass::kFirstTool) Count(away_[ReturnClass::kTool], seconds, false, weight);
+      Count(away_[open_[i].return_class], seconds, false, weight);
+      if (open_[i].return_class >= ReturnClass::kFirstTool) Count(away_[ReturnClass::kTool], seconds, false, weight);
       Count(all, seconds, false, weight);
     }
     static_assert(ReturnClass::kTool < ReturnClass::kFirstTool);
@@ -190,28 +190,28 @@ class ReturnTimes {
 
   // The curves of the last Refresh.
   const ReturnCurves& curves() const { return curves_; }
-  double Survival(std::uint32_t its_class, double age_s) const { return curves_.Of(its_class).Survival(age_s); }
-  double Hazard(std::uint32_t its_class, double age_s) const { return curves_.Of(its_class).Hazard(age_s); }
-  double Gain(std::uint32_t its_class, double age_s) const { return curves_.Of(its_class).Gain(age_s); }
+  double Survival(std::uint32_t return_class, double age_s) const { return curves_.Of(return_class).Survival(age_s); }
+  double Hazard(std::uint32_t return_class, double age_s) const { return curves_.Of(return_class).Hazard(age_s); }
+  double Gain(std::uint32_t return_class, double age_s) const { return curves_.Of(return_class).Gain(age_s); }
 
   std::uint32_t classes() const { return options_.classes; }
   std::size_t open() const { return open_.size(); }
 
   // For saving and loading. Open gaps are not included. Invalid counts are refused.
-  const ReturnCounts& counts(std::uint32_t its_class) const { return counts_[Known(its_class)]; }
+  const ReturnCounts& counts(std::uint32_t return_class) const { return counts_[Known(return_class)]; }
   const ReturnCounts& pool() const { return pool_; }
-  bool Restore(std::uint32_t its_class, const ReturnCounts& counts) {
-    return its_class < options_.classes && Restore(counts_[its_class], counts);
+  bool Restore(std::uint32_t return_class, const ReturnCounts& counts) {
+    return return_class < options_.classes && Restore(counts_[return_class], counts);
   }
   bool RestorePool(const ReturnCounts& counts) { return Restore(pool_, counts); }
 
  private:
   struct Open : BranchRecord {
-    std::uint32_t its_class = 0;
+    std::uint32_t return_class = 0;
     TimePoint since = {};
   };
 
-  std::uint32_t Known(std::uint32_t its_class) const { return its_class < options_.classes ? its_class : 0; }
+  std::uint32_t Known(std::uint32_t return_class) const { return return_class < options_.classes ? return_class : 0; }
 
   double SecondsOf(Slot i, TimePoint now) const { return std::max(ToSeconds(Between(open_[i].since, now)), 0.0); }
 
@@ -225,21 +225,21 @@ class ReturnTimes {
   }
 
   void Close(Slot i, TimePoint now, bool ended) {
-    const std::uint32_t its_class = open_[i].its_class;
+    const std::uint32_t return_class = open_[i].return_class;
     const std::size_t share = open_.TenantShareOf(i);
     const double seconds = SecondsOf(i, now), weight = WeightOf(i);
     open_.Erase(i);
-    Learn(its_class, seconds, ended, weight);
+    Learn(return_class, seconds, ended, weight);
     ++seen_[share], ++all_seen_;
     if (all_seen_ < options_.window) return;
     all_seen_ = 0;
     for (double& seen : seen_) seen /= 2, all_seen_ += seen;
   }
 
-  void Learn(std::uint32_t its_class, double seconds, bool ended, double weight) {
-    its_class = Known(its_class);
-    Add(counts_[its_class], seconds, ended, weight);
-    if (its_class >= ReturnClass::kFirstTool) Add(counts_[ReturnClass::kTool], seconds, ended, weight);
+  void Learn(std::uint32_t return_class, double seconds, bool ended, double weight) {
+    return_class = Known(return_class);
+    Add(counts_[return_class], seconds, ended, weight);
+    if (return_class >= ReturnClass::kFirstTool) Add(counts_[ReturnClass::kTool], seconds, ended, weight);
     Add(pool_, seconds, ended, weight);
   }
 

@@ -71,7 +71,7 @@ class TurnHints {
     known.tokens = std::max(context.value, 0);
     known.since = now;
     if (!times_.IsOpen(name.workflow, name.branch)) times_.Began(name, ReturnClass::kUnknown, now);
-    known.its_class = times_.ClassOf(name.workflow, name.branch);
+    known.return_class = times_.ClassOf(name.workflow, name.branch);
     return HintOf(known, now);
   }
 
@@ -89,12 +89,12 @@ class TurnHints {
       if (i == kNoSlot) return std::nullopt;
       return Forget(i);
     }
-    const std::uint32_t its_class = times_.ClassOf(e);
-    if (!times_.Told(e.workflow, e.branch, its_class)) {
-      times_.Began(i != kNoSlot ? branches_[i].name : BranchName{e.workflow, e.branch}, its_class, now);
+    const std::uint32_t return_class = times_.ClassOf(e);
+    if (!times_.SetClass(e.workflow, e.branch, return_class)) {
+      times_.Began(i != kNoSlot ? branches_[i].name : BranchName{e.workflow, e.branch}, return_class, now);
     }
     if (i == kNoSlot || branches_[i].here) return std::nullopt;
-    branches_[i].its_class = its_class;
+    branches_[i].return_class = return_class;
     CacheHint hint = HintOf(branches_[i], now);
     if (e.pin > Duration::zero()) hint.until = std::max(hint.until, After(now, e.pin));
     return hint;
@@ -106,9 +106,9 @@ class TurnHints {
     if (i == kNoSlot || branches_[i].here) return std::nullopt;
     Branch& known = branches_[i];
     times_.Lost(e.workflow, e.branch, now);
-    known.its_class = ReturnClass::Expected(ToSeconds(e.when) - ToSeconds(now));
+    known.return_class = ReturnClass::Expected(ToSeconds(e.when) - ToSeconds(now));
     known.since = now;
-    times_.Began(known.name, known.its_class, now);
+    times_.Began(known.name, known.return_class, now);
     CacheHint hint = HintOf(known, now);
     hint.action = CacheAction::kFetch;
     hint.until = e.when;
@@ -125,7 +125,7 @@ class TurnHints {
  private:
   struct Branch : BranchRecord {
     std::int32_t tokens = 0;
-    std::uint32_t its_class = 0;
+    std::uint32_t return_class = 0;
     TimePoint since = {};
     bool here = false;  // a request of the branch is alive
   };
@@ -153,8 +153,8 @@ class TurnHints {
 
   double CostOf(const Branch& of) const { return value_.Cost({.tokens = of.tokens / 2, .block_tokens = 1}); }
   double ValueOf(const Branch& of, TimePoint now) const {
-    return value_.Value({.its_class = of.its_class, .since = of.since, .tokens = of.tokens / 2, .block_tokens = 1},
-                        now);
+    return value_.Value(
+        {.return_class = of.return_class, .since = of.since, .tokens = of.tokens / 2, .block_tokens = 1}, now);
   }
 
   void FindPrice(TimePoint now) {
@@ -192,7 +192,7 @@ class TurnHints {
     for (double ratio = value / price_; ratio >= 1.4142135623730951 && steps < kMostSteps; ratio /= 2) ++steps;
     for (double ratio = value / price_; ratio < 0.70710678118654757 && steps > -kMostSteps; ratio *= 2) --steps;
     hint.priority = static_cast<std::uint8_t>(kMiddle + kStep * steps);
-    const ReturnCurve& curve = times_.curves().Of(HoldValue::ClassOf({.its_class = of.its_class}));
+    const ReturnCurve& curve = times_.curves().Of(HoldValue::ClassOf({.return_class = of.return_class}));
     const double cost = CostOf(of);
     hint.until = now;
     if (value < price_) return hint;

@@ -40,12 +40,12 @@ class StageGraph {
   std::span<const Stage> Of(const StageList& w) const { return {&stages_[w.first], w.size}; }
 
   // Opens a workflow with these stages. Close must follow, even after a fault.
-  WorkflowFault Open(StageList& w, std::span<const WorkflowStage> told, const StageProfile& profile) {
-    const auto room = static_cast<std::uint32_t>(std::bit_width(std::max<std::size_t>(told.size(), 4) - 1));
-    w = {.first = stages_.Take(room), .log_room = room, .declared = static_cast<std::uint32_t>(told.size())};
-    for (const WorkflowStage& stage : told) Add(w, stage, profile);
+  WorkflowFault Open(StageList& w, std::span<const WorkflowStage> declared, const StageProfile& profile) {
+    const auto room = static_cast<std::uint32_t>(std::bit_width(std::max<std::size_t>(declared.size(), 4) - 1));
+    w = {.first = stages_.Take(room), .log_room = room, .declared = static_cast<std::uint32_t>(declared.size())};
+    for (const WorkflowStage& stage : declared) Add(w, stage, profile);
     WorkflowFault fault;
-    for (std::uint32_t i = 0; i < told.size() && !fault; ++i) fault = Link(w, i, told[i]);
+    for (std::uint32_t i = 0; i < declared.size() && !fault; ++i) fault = Link(w, i, declared[i]);
     return fault ? fault : LookAhead(w);
   }
   void Close(StageList& w) {
@@ -56,16 +56,16 @@ class StageGraph {
   }
 
   // Adds a stage before the stages `before`. A fault leaves the graph unchanged.
-  WorkflowFault Grow(StageList& w, const WorkflowStage& told, std::span<const std::uint32_t> before,
+  WorkflowFault Grow(StageList& w, const WorkflowStage& declared, std::span<const std::uint32_t> before,
                      const StageProfile& profile) {
     const std::uint32_t index = w.size;
     for (const std::uint32_t b : before) {
-      if (b >= index) return {WorkflowFault::kDangling, {}, b, told.stage};
+      if (b >= index) return {WorkflowFault::kDangling, {}, b, declared.stage};
       if (At(w, b).ended) return FaultAt(w, WorkflowFault::kEnded, b);
       if (At(w, b).made > 0 && At(w, b).ready()) return FaultAt(w, WorkflowFault::kTooLate, b);
     }
-    Add(w, told, profile);
-    WorkflowFault fault = Link(w, index, told);
+    Add(w, declared, profile);
+    WorkflowFault fault = Link(w, index, declared);
     if (!fault) {
       for (const std::uint32_t b : before) AddEdge(w, index, b);
       if (!before.empty()) fault = LookAhead(w);
@@ -74,7 +74,7 @@ class StageGraph {
       }
     }
     if (fault) {
-      for (std::size_t i = Linked(w, index, told); i-- > 0;) DropEdge(w, told.after[i]);
+      for (std::size_t i = Linked(w, index, declared); i-- > 0;) DropEdge(w, declared.after[i]);
       --w.size;
       w.stale = true;
       return fault;
@@ -129,7 +129,7 @@ class StageGraph {
     return {kind, {}, index, At(w, index).site};
   }
 
-  void Add(StageList& w, const WorkflowStage& told, const StageProfile& profile) {
+  void Add(StageList& w, const WorkflowStage& declared, const StageProfile& profile) {
     if (w.size == std::uint32_t{1} << w.log_room) {
       const std::uint32_t first = stages_.Take(w.log_room + 1);
       for (std::uint32_t i = 0; i < w.size; ++i) stages_[first + i] = stages_[w.first + i];
@@ -137,10 +137,10 @@ class StageGraph {
       w.first = first;
     }
     Stage& stage = At(w, w.size);
-    stage = {.site = told.stage, .calls = told.calls};
-    stage.cost_s = IsCost(told.cost_s) ? told.cost_s : profile.CostOf(told.stage);
+    stage = {.site = declared.stage, .calls = declared.calls};
+    stage.cost_s = IsCost(declared.cost_s) ? declared.cost_s : profile.CostOf(declared.stage);
     for (std::uint32_t i = w.size; i-- > 0 && w.size - i <= kLookBack;) {
-      if (At(w, i).site != told.stage) continue;
+      if (At(w, i).site != declared.stage) continue;
       stage.visit = At(w, i).visit + 1;
       break;
     }
@@ -148,10 +148,10 @@ class StageGraph {
   }
 
   // Adds the edges from the predecessors. A fault leaves earlier edges in place.
-  WorkflowFault Link(StageList& w, std::uint32_t index, const WorkflowStage& told) {
-    if (!told.stage) return FaultAt(w, WorkflowFault::kNoId, index);
-    if (told.calls < 1) return FaultAt(w, WorkflowFault::kNoCalls, index);
-    for (const std::uint32_t before : told.after) {
+  WorkflowFault Link(StageList& w, std::uint32_t index, const WorkflowStage& declared) {
+    if (!declared.stage) return FaultAt(w, WorkflowFault::kNoId, index);
+    if (declared.calls < 1) return FaultAt(w, WorkflowFault::kNoCalls, index);
+    for (const std::uint32_t before : declared.after) {
       if (before >= w.size) return FaultAt(w, WorkflowFault::kDangling, index);
       if (before == index) return FaultAt(w, WorkflowFault::kCycle, index);
       AddEdge(w, before, index);
@@ -160,10 +160,10 @@ class StageGraph {
     return {};
   }
   // Returns the number of predecessors that Link processed before a fault.
-  static std::size_t Linked(const StageList& w, std::uint32_t index, const WorkflowStage& told) {
-    if (!told.stage || told.calls < 1) return 0;
-    const auto bad = std::ranges::find_if(told.after, [&](std::uint32_t b) { return b >= w.size || b == index; });
-    return static_cast<std::size_t>(bad - told.after.begin());
+  static std::size_t Linked(const StageList& w, std::uint32_t index, const WorkflowStage& declared) {
+    if (!declared.stage || declared.calls < 1) return 0;
+    const auto bad = std::ranges::find_if(declared.after, [&](std::uint32_t b) { return b >= w.size || b == index; });
+    return static_cast<std::size_t>(bad - declared.after.begin());
   }
 
   void AddEdge(StageList& w, std::uint32_t from, std::uint32_t to) {

@@ -24,7 +24,7 @@ struct Stage {
   std::uint32_t began_at = kNoSlot, ended_at = 0;  // in moments of the workflow
   std::uint32_t visit = 0;  // number of the visit to its call site
   std::uint8_t mark = 0;  // used by StageGraph
-  bool announced = true, closed = false, ended = false, cost_told = false;
+  bool announced = true, closed = false, ended = false, cost_known = false;
 
   bool began() const { return began_at != kNoSlot; }
   bool ready() const { return missing == 0; }
@@ -52,8 +52,8 @@ class StageProgress {
     if (!stage.announced) ++stage.calls;
     ++stage.made;
     if (!IsCost(cost_s)) return;
-    stage.cost_s = stage.cost_told ? std::max(stage.cost_s, cost_s) : cost_s;
-    stage.cost_told = true;
+    stage.cost_s = stage.cost_known ? std::max(stage.cost_s, cost_s) : cost_s;
+    stage.cost_known = true;
   }
   // Records that a call of stage `index` must be made again.
   void Lose(Stage& stage, std::uint32_t index) {

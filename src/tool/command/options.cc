@@ -174,9 +174,10 @@ void AddWorkloadSource(Group group, WorkloadSource& to) {
             KnownFormat());
   group.Add(
       "--columns", to.columns, "KEY=COLUMN,...",
-      "read any CSV file with a header, or JSON lines; map the keys prompt, output, arrival, workflow, "
-      "tenant, class, agent, stage; such as arrival=ts:ms,prompt=in,output=out,tenant=user (units: s, ms, us, ns, "
-      "or time for dates)");
+      "read any CSV file with a header, or JSON lines; map the keys prompt, output, arrival, workflow, session, "
+      "tenant, "
+      "class, priority, deadline, agent, stage, prefix; such as arrival=ts:ms,prompt=in,output=out,prefix=hashes:16 "
+      "(units: s, ms, us, ns, or time for dates; of prefix: tokens per hash)");
   group.Add("--length-scale", to.length_scale, "X",
             "multiply all lengths by X, for an engine smaller than the traced one", Positive());
   group.Add("--max-session-tokens", to.max_session_tokens, "N",

@@ -5,6 +5,7 @@
 #include "tool/command/commands.h"
 #include "fmt/format.h"
 #include "takt/turns/gates/registry.h"
+#include "takt/pause/registry.h"
 #include "takt/placement/registry.h"
 #include "takt/policy/registry.h"
 #include "takt/turns/retention/registry.h"
@@ -14,40 +15,35 @@ namespace {
 
 struct PoliciesArguments {};
 
-std::size_t LongestName(const auto& infos) {
-  std::size_t longest = 0;
-  for (const auto& info : infos) longest = std::max(longest, info.name.size());
-  return longest;
-}
-
-int RunPolicies(const PoliciesArguments&) {
-  std::string text = "Ranking of requests (takt replay --policy NAME)\n\n";
-  const std::vector<PolicyInfo> policies = PolicyInfos();
-  std::size_t column = LongestName(policies);
-  for (const PolicyInfo& policy : policies) column = std::max(column, 2 + LongestName(policy.options));
-  for (const PolicyInfo& policy : policies) {
-    text += fmt::format("  {:<{}} {}\n", policy.name, column, policy.summary);
-    for (const PolicyInfo::Option& option : policy.options) {
+// Returns a line for each policy, with its options below it.
+std::string ListOf(const std::vector<RegistryInfo>& infos) {
+  std::size_t column = 0;
+  for (const RegistryInfo& info : infos) {
+    column = std::max(column, info.name.size());
+    for (const RegistryInfo::Option& option : info.options) column = std::max(column, 2 + option.name.size());
+  }
+  std::string text;
+  for (const RegistryInfo& info : infos) {
+    text += fmt::format("  {:<{}} {}\n", info.name, column, info.summary);
+    for (const RegistryInfo::Option& option : info.options) {
       text += fmt::format("    {:<{}} {} [{}{}{}]\n", option.name, column - 2, option.meaning, option.default_value,
                           option.unit.empty() ? "" : " ", option.unit);
     }
   }
-  text +=
-      "\nGive options with the name: --policy 'aged(stjf,threshold=50)'.\n"
-      "aged(POLICY) wraps another policy and puts requests first that were passed over for too long.\n"
-      "\nPlacement on instances (takt replay --instances N --placement NAME)\n\n";
-  const std::vector<PlacementInfo> placements = PlacementInfos();
-  for (const PlacementInfo& placement : placements) {
-    text += fmt::format("  {:<{}} {}\n", placement.name, LongestName(placements), placement.summary);
-  }
-  const auto list = [&text](const auto& infos) {
-    for (const auto& info : infos) text += fmt::format("  {:<{}} {}\n", info.name, LongestName(infos), info.summary);
-  };
-  text += "\nEviction of KV that ended turns keep (takt replay --retention NAME)\n\n";
-  list(RetentionInfos());
-  text += "\nAdmission of requests that need KV held for others (takt replay --gate NAME)\n\n";
-  list(GateInfos());
-  return Print("policies", text);
+  return text;
+}
+
+int RunPolicies(const PoliciesArguments&) {
+  return Print(
+      "policies",
+      "Ranking of requests (takt replay --policy NAME)\n\n" + ListOf(PolicyInfos()) +
+          "\nGive options with the name: --policy 'aged(stjf,threshold=50)'.\n"
+          "aged(POLICY) wraps another policy and puts requests first that were passed over for too long.\n"
+          "\nPlacement on instances (takt replay --instances N --placement NAME)\n\n" +
+          ListOf(PlacementInfos()) + "\nEviction of KV that ended turns keep (takt replay --retention NAME)\n\n" +
+          ListOf(RetentionInfos()) +
+          "\nAdmission of requests that need KV held for others (takt replay --gate NAME)\n\n" + ListOf(GateInfos()) +
+          "\nKV of requests in a tool call (takt replay --option pause=NAME)\n\n" + ListOf(PauseInfos()));
 }
 
 }  // namespace

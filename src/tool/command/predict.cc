@@ -34,24 +34,24 @@ std::string CsvField(std::string_view text) {
   return quoted + "\"";
 }
 
-std::string CsvLine(std::int64_t line, std::string_view workflow, const CallForecast& told, bool solved) {
+std::string CsvLine(std::int64_t line, std::string_view workflow, const CallForecast& predicted, bool solved) {
   std::string text = fmt::format("{},{}", line, CsvField(workflow));
-  const Estimate& e = told.tokens_left;
+  const Estimate& e = predicted.tokens_left;
   text += e.known() ? fmt::format(",{}", static_cast<float>(e.mean)) : ",";
   for (const float q : e.quantiles) text += e.known() ? fmt::format(",{}", q) : ",";
-  if (solved) text += told.solved >= 0 ? fmt::format(",{}", static_cast<float>(told.solved)) : ",";
+  if (solved) text += predicted.solved >= 0 ? fmt::format(",{}", static_cast<float>(predicted.solved)) : ",";
   return text + "\n";
 }
 
-std::string JsonLine(std::int64_t line, std::string_view workflow, const CallForecast& told, bool solved) {
+std::string JsonLine(std::int64_t line, std::string_view workflow, const CallForecast& predicted, bool solved) {
   JsonWriter json(0);
   json.BeginObject().Field("line", line);
   if (!workflow.empty()) json.Field("workflow", workflow);
-  const Estimate& e = told.tokens_left;
+  const Estimate& e = predicted.tokens_left;
   if (e.known()) json.Field("mean", e.mean);
   for (std::size_t l = 0; l < Estimate::kLevels.size() && e.known(); ++l)
     json.Field(kQuantiles[l], static_cast<double>(e.quantiles[l]));
-  if (solved && told.solved >= 0) json.Field("solved", told.solved);
+  if (solved && predicted.solved >= 0) json.Field("solved", predicted.solved);
   else if (solved) json.Key("solved").Null();
   return json.EndObject().Take() + "\n";
 }
@@ -83,17 +83,17 @@ int RunPredict(const PredictArguments& arguments) {
   CallPredictor::Scratch scratch;
   constexpr std::size_t kAtOnce = 1024;
   std::vector<CallDescription> calls;
-  std::vector<CallForecast> told(kAtOnce);
+  std::vector<CallForecast> predicted(kAtOnce);
   std::int64_t unknown = 0;
   for (std::size_t from = 0; from < log->calls.size(); from += kAtOnce) {
     if (Interrupted()) return Complain(kPredict, absl::CancelledError("interrupted"), kInterrupted);
     const std::size_t n = std::min(kAtOnce, log->calls.size() - from);
     calls.clear();
     for (std::size_t i = 0; i < n; ++i) calls.push_back(log->calls[from + i].call);
-    (*predictor)->Predict(calls, std::span(told).first(n), scratch);
+    (*predictor)->Predict(calls, std::span(predicted).first(n), scratch);
     for (std::size_t i = 0; i < n; ++i) {
-      unknown += told[i].tokens_left.known() ? 0 : 1;
-      out->Write((csv ? CsvLine : JsonLine)(log->lines[from + i], log->workflows[from + i], told[i], solved));
+      unknown += predicted[i].tokens_left.known() ? 0 : 1;
+      out->Write((csv ? CsvLine : JsonLine)(log->lines[from + i], log->workflows[from + i], predicted[i], solved));
     }
   }
   const absl::Status written = out->Close();

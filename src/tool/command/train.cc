@@ -80,7 +80,7 @@ struct Training {
 struct Held {
   std::string_view model;
   double truth = 0, prompt = 0, stage = 0;
-  Estimate told = {};
+  Estimate predicted = {};
 };
 
 void ForLeft(const std::vector<LoggedCall>& workflow, auto&& f) {
@@ -118,14 +118,14 @@ absl::StatusOr<std::vector<Held>> Asked(const CallPredictor& predictor, const Wo
   }
   CallPredictor::Scratch scratch;
   constexpr std::size_t kAtOnce = 1024;
-  std::array<CallForecast, kAtOnce> told;
+  std::array<CallForecast, kAtOnce> predicted;
   for (std::size_t from = 0; from < held.size(); from += kAtOnce) {
     if (!progress(static_cast<double>(from) / static_cast<double>(held.size()))) {
       return absl::CancelledError("the check was stopped");
     }
     const auto some = std::span<const CallDescription>(calls).subspan(from, std::min(kAtOnce, held.size() - from));
-    predictor.Predict(some, std::span(told).first(some.size()), scratch);
-    for (std::size_t i = 0; i < some.size(); ++i) held[from + i].told = told[i].tokens_left;
+    predictor.Predict(some, std::span(predicted).first(some.size()), scratch);
+    for (std::size_t i = 0; i < some.size(); ++i) held[from + i].predicted = predicted[i].tokens_left;
   }
   return held;
 }
@@ -136,14 +136,14 @@ Check CheckOf(std::string model, std::span<const Held> held) {
   std::vector<double> truth, forest, prompt, stage;
   for (const Held& h : held) {
     truth.push_back(h.truth);
-    forest.push_back(h.told.Quantile(0.5));
+    forest.push_back(h.predicted.Quantile(0.5));
     prompt.push_back(h.prompt);
     stage.push_back(h.stage);
-    check.predicted_mean += h.told.mean;
+    check.predicted_mean += h.predicted.mean;
     check.true_mean += h.truth;
     for (std::size_t l = 0; l < Estimate::kLevels.size(); ++l) {
       const double level = Estimate::kLevels[l];
-      const double off = h.truth - static_cast<double>(h.told.quantiles[l]);
+      const double off = h.truth - static_cast<double>(h.predicted.quantiles[l]);
       check.pinball += std::max(level * off, (level - 1) * off) / static_cast<double>(Estimate::kLevels.size());
       check.coverage[l] += off < 0 ? 1 : off > 0 ? 0 : 0.5;
     }
@@ -165,7 +165,7 @@ Check CheckOf(std::string model, std::span<const Held> held) {
 
 // Returns the check of all calls, then one per model.
 std::vector<Check> ChecksOf(std::span<const std::string> models, std::vector<Held> held) {
-  std::erase_if(held, [](const Held& h) { return !h.told.known(); });
+  std::erase_if(held, [](const Held& h) { return !h.predicted.known(); });
   std::vector<Check> checks = {CheckOf("", held)};
   std::ranges::stable_sort(held, {}, &Held::model);
   for (const std::string& model : models) {

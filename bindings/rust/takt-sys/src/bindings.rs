@@ -35,16 +35,16 @@ pub const TAKT_TURN_TOOL: u32 = 1;
 pub const TAKT_TURN_USER: u32 = 2;
 pub const TAKT_TURN_CHILDREN: u32 = 3;
 pub const TAKT_TURN_OVER: u32 = 4;
-pub const TAKT_TOLD_OUTPUT_TOKENS: u32 = 1;
-pub const TAKT_TOLD_WORKFLOW_TOKENS_LEFT: u32 = 2;
-pub const TAKT_TOLD_AFTER: u32 = 4;
-pub const TAKT_TOLD_DEADLINE: u32 = 8;
-pub const TAKT_TOLD_EXPIRES_AT: u32 = 16;
-pub const TAKT_TOLD_PRIORITY: u32 = 32;
-pub const TAKT_TOLD_SEQUENCES: u32 = 64;
-pub const TAKT_TOLD_NEXT_CALL: u32 = 128;
-pub const TAKT_TOLD_PROMPT_TOKENS: u32 = 256;
-pub const TAKT_TOLD_ARRIVAL: u32 = 512;
+pub const TAKT_REVISED_OUTPUT_TOKENS: u32 = 1;
+pub const TAKT_REVISED_WORKFLOW_TOKENS_LEFT: u32 = 2;
+pub const TAKT_REVISED_AFTER: u32 = 4;
+pub const TAKT_REVISED_DEADLINE: u32 = 8;
+pub const TAKT_REVISED_EXPIRES_AT: u32 = 16;
+pub const TAKT_REVISED_PRIORITY: u32 = 32;
+pub const TAKT_REVISED_SEQUENCES: u32 = 64;
+pub const TAKT_REVISED_NEXT_CALL: u32 = 128;
+pub const TAKT_REVISED_PROMPT_TOKENS: u32 = 256;
+pub const TAKT_REVISED_ARRIVAL: u32 = 512;
 pub const TAKT_EVENT_ARRIVED: u32 = 1;
 pub const TAKT_EVENT_REVISED: u32 = 2;
 pub const TAKT_EVENT_BLOCKED: u32 = 3;
@@ -459,7 +459,7 @@ const _: () = {
 #[derive(Debug, Copy, Clone)]
 pub struct takt_event_revised {
     pub request: *const takt_request,
-    pub told: u32,
+    pub fields: u32,
     pub reserved: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -467,7 +467,7 @@ const _: () = {
     ["Size of takt_event_revised"][size_of::<takt_event_revised>() - 16usize];
     ["Alignment of takt_event_revised"][align_of::<takt_event_revised>() - 8usize];
     ["Offset of field: takt_event_revised::request"][offset_of!(takt_event_revised, request) - 0usize];
-    ["Offset of field: takt_event_revised::told"][offset_of!(takt_event_revised, told) - 8usize];
+    ["Offset of field: takt_event_revised::fields"][offset_of!(takt_event_revised, fields) - 8usize];
     ["Offset of field: takt_event_revised::reserved"][offset_of!(takt_event_revised, reserved) - 12usize];
 };
 #[repr(C)]
@@ -1128,7 +1128,7 @@ pub struct takt_fault {
     pub step: u64,
     pub request: u64,
     pub at: i64,
-    pub said: i64,
+    pub received: i64,
     pub expected: i64,
     pub lane: u32,
     pub reserved: u32,
@@ -1143,7 +1143,7 @@ const _: () = {
     ["Offset of field: takt_fault::step"][offset_of!(takt_fault, step) - 16usize];
     ["Offset of field: takt_fault::request"][offset_of!(takt_fault, request) - 24usize];
     ["Offset of field: takt_fault::at"][offset_of!(takt_fault, at) - 32usize];
-    ["Offset of field: takt_fault::said"][offset_of!(takt_fault, said) - 40usize];
+    ["Offset of field: takt_fault::received"][offset_of!(takt_fault, received) - 40usize];
     ["Offset of field: takt_fault::expected"][offset_of!(takt_fault, expected) - 48usize];
     ["Offset of field: takt_fault::lane"][offset_of!(takt_fault, lane) - 56usize];
     ["Offset of field: takt_fault::reserved"][offset_of!(takt_fault, reserved) - 60usize];
@@ -1158,11 +1158,13 @@ pub struct takt_request_state {
     pub generated: i32,
     pub returned: i32,
     pub computed: i32,
-    pub reserved: u32,
+    pub cached: i32,
+    pub taken: u32,
+    pub cut: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of takt_request_state"][size_of::<takt_request_state>() - 40usize];
+    ["Size of takt_request_state"][size_of::<takt_request_state>() - 48usize];
     ["Alignment of takt_request_state"][align_of::<takt_request_state>() - 8usize];
     ["Offset of field: takt_request_state::struct_size"][offset_of!(takt_request_state, struct_size) - 0usize];
     ["Offset of field: takt_request_state::has_run"][offset_of!(takt_request_state, has_run) - 4usize];
@@ -1171,7 +1173,9 @@ const _: () = {
     ["Offset of field: takt_request_state::generated"][offset_of!(takt_request_state, generated) - 24usize];
     ["Offset of field: takt_request_state::returned"][offset_of!(takt_request_state, returned) - 28usize];
     ["Offset of field: takt_request_state::computed"][offset_of!(takt_request_state, computed) - 32usize];
-    ["Offset of field: takt_request_state::reserved"][offset_of!(takt_request_state, reserved) - 36usize];
+    ["Offset of field: takt_request_state::cached"][offset_of!(takt_request_state, cached) - 36usize];
+    ["Offset of field: takt_request_state::taken"][offset_of!(takt_request_state, taken) - 40usize];
+    ["Offset of field: takt_request_state::cut"][offset_of!(takt_request_state, cut) - 44usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1196,7 +1200,7 @@ const _: () = {
 #[derive(Debug, Copy, Clone)]
 pub struct takt_epoch {
     pub struct_size: u32,
-    pub told: u32,
+    pub fields: u32,
     pub ranks: *const takt_agent_rank,
     pub n_ranks: usize,
     pub otherwise: takt_agent_rank,
@@ -1207,7 +1211,7 @@ const _: () = {
     ["Size of takt_epoch"][size_of::<takt_epoch>() - 64usize];
     ["Alignment of takt_epoch"][align_of::<takt_epoch>() - 8usize];
     ["Offset of field: takt_epoch::struct_size"][offset_of!(takt_epoch, struct_size) - 0usize];
-    ["Offset of field: takt_epoch::told"][offset_of!(takt_epoch, told) - 4usize];
+    ["Offset of field: takt_epoch::fields"][offset_of!(takt_epoch, fields) - 4usize];
     ["Offset of field: takt_epoch::ranks"][offset_of!(takt_epoch, ranks) - 8usize];
     ["Offset of field: takt_epoch::n_ranks"][offset_of!(takt_epoch, n_ranks) - 16usize];
     ["Offset of field: takt_epoch::otherwise"][offset_of!(takt_epoch, otherwise) - 24usize];
@@ -1533,7 +1537,7 @@ const _: () = {
 #[derive(Debug, Copy, Clone)]
 pub struct takt_held {
     pub struct_size: u32,
-    pub its_class: u32,
+    pub return_class: u32,
     pub tokens: i32,
     pub own: i32,
     pub turns: i32,
@@ -1552,7 +1556,7 @@ const _: () = {
     ["Size of takt_held"][size_of::<takt_held>() - 80usize];
     ["Alignment of takt_held"][align_of::<takt_held>() - 8usize];
     ["Offset of field: takt_held::struct_size"][offset_of!(takt_held, struct_size) - 0usize];
-    ["Offset of field: takt_held::its_class"][offset_of!(takt_held, its_class) - 4usize];
+    ["Offset of field: takt_held::return_class"][offset_of!(takt_held, return_class) - 4usize];
     ["Offset of field: takt_held::tokens"][offset_of!(takt_held, tokens) - 8usize];
     ["Offset of field: takt_held::own"][offset_of!(takt_held, own) - 12usize];
     ["Offset of field: takt_held::turns"][offset_of!(takt_held, turns) - 16usize];
@@ -1851,7 +1855,7 @@ unsafe extern "C" {
     pub fn takt_queue_place(queue: *const takt_queue, request: u64) -> takt_result;
     pub fn takt_queue_push(queue: *mut takt_queue, request: *const takt_request, now: i64) -> takt_result;
     pub fn takt_queue_put(queue: *mut takt_queue, request: *const takt_request, now: i64) -> takt_result;
-    pub fn takt_queue_revise(queue: *mut takt_queue, request: *const takt_request, told: u32, now: i64) -> takt_result;
+    pub fn takt_queue_revise(queue: *mut takt_queue, request: *const takt_request, fields: u32, now: i64) -> takt_result;
     pub fn takt_queue_erase(queue: *mut takt_queue, request: u64) -> takt_result;
     pub fn takt_queue_begin(queue: *mut takt_queue, now: i64) -> takt_status;
     pub fn takt_queue_top(queue: *const takt_queue, request: *mut u64) -> i32;

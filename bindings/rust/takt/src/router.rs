@@ -178,10 +178,10 @@ impl Router {
         self.on(it, now, "arrived")
     }
 
-    /// Sets the fields selected by `told` (`takt_sys::TAKT_TOLD_...`) of the request with this id.
-    pub fn revised(&mut self, request: &Request, told: u32, now: i64) -> Result<()> {
+    /// Sets the fields selected by `fields` (`takt_sys::TAKT_REVISED_...`) of the request with this id.
+    pub fn revised(&mut self, request: &Request, fields: u32, now: i64) -> Result<()> {
         let mut it = event(sys::TAKT_EVENT_REVISED);
-        it.u.revised = sys::takt_event_revised { request: &request.raw, told, reserved: 0 };
+        it.u.revised = sys::takt_event_revised { request: &request.raw, fields, reserved: 0 };
         self.on(it, now, "revised")
     }
 
@@ -290,7 +290,7 @@ impl Router {
         now: i64,
     ) -> Result<()> {
         let mut epoch = initialised!(takt_epoch, takt_epoch_init);
-        epoch.told = sys::TAKT_EPOCH_AGENT_RANKS;
+        epoch.fields = sys::TAKT_EPOCH_AGENT_RANKS;
         (epoch.ranks, epoch.n_ranks, epoch.otherwise) = (ranks.as_ptr(), ranks.len(), otherwise);
         // SAFETY: the ranks are read only during the call.
         check(unsafe { sys::takt_router_epoch(self.handle.as_ptr(), &epoch, now) }, "agent_ranks")

@@ -86,9 +86,9 @@ class ModelFleet {
   }
 
   void Placed(const RequestState& r, const InstanceState& i, TimePoint now, double unknown) {
-    const ModelScore* told = ToldOf(r, i.instance.model, 0);
+    const ModelScore* report = ReportOf(r, i.instance.model, 0);
     Leave(r.slot);
-    work_.Placed(r.slot, i.slot, TellsTokens(told) ? TokensOf(*told) : UntoldTokens(r, unknown));
+    work_.Placed(r.slot, i.slot, HasTokens(report) ? TokensOf(*report) : DefaultTokens(r, unknown));
     Weigh(i.slot);
     if (r.request.workflow) Keep(r.request.workflow, i.instance.model, now);
     ++placed_;
@@ -138,7 +138,7 @@ class ModelFleet {
   }
 
   // Returns the request's prediction for a model; null: none. `hint`: its index if scores are ordered by id.
-  static const ModelScore* ToldOf(const RequestState& r, ModelId model, std::size_t hint) {
+  static const ModelScore* ReportOf(const RequestState& r, ModelId model, std::size_t hint) {
     const std::span<const ModelScore> all = r.request.scores;
     if (hint < all.size() && all[hint].model == model) return &all[hint];
     for (const ModelScore& score : all) {
@@ -147,13 +147,13 @@ class ModelFleet {
     return nullptr;
   }
   // Returns the score; 0 if it is missing, negative or NaN.
-  static double ScoreOf(const ModelScore* told) {
-    return told != nullptr && told->score >= 0 ? static_cast<double>(told->score) : 0;
+  static double ScoreOf(const ModelScore* report) {
+    return report != nullptr && report->score >= 0 ? static_cast<double>(report->score) : 0;
   }
   // Predicted tokens of the workflow on a model: whether they are known, their value, and the fallback.
-  static bool TellsTokens(const ModelScore* told) { return told != nullptr && told->tokens >= 0; }
-  static std::int64_t TokensOf(const ModelScore& told) { return Whole(static_cast<double>(told.tokens)); }
-  static std::int64_t UntoldTokens(const RequestState& r, double unknown) {
+  static bool HasTokens(const ModelScore* report) { return report != nullptr && report->tokens >= 0; }
+  static std::int64_t TokensOf(const ModelScore& report) { return Whole(static_cast<double>(report.tokens)); }
+  static std::int64_t DefaultTokens(const RequestState& r, double unknown) {
     const Estimate& workflow = r.request.workflow_tokens_left;
     const Estimate& tokens = workflow.known() ? workflow : r.request.output_tokens;
     return Whole(tokens.known() ? tokens.Quantile(0.5) : unknown);

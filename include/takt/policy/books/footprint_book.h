@@ -18,7 +18,7 @@
 #include "takt/model/engine_pace.h"
 #include "takt/model/step.h"
 #include "takt/policy/books/seen_lengths.h"
-#include "takt/policy/books/told_lengths.h"
+#include "takt/policy/books/predicted_lengths.h"
 #include "takt/state/request_state.h"
 #include "takt/workflow/slo_budget.h"
 
@@ -232,7 +232,7 @@ class FootprintBook {
 
   void KeyHashes(std::uint64_t seed) {
     flows_.KeyHashes(seed);
-    told_.KeyHashes(seed);
+    ratios_.KeyHashes(seed);
   }
 
   // Reserves memory for `requests` at once, and for as many workflows without a call, within bounds.
@@ -259,7 +259,7 @@ class FootprintBook {
     flow.told |= tells;
     const bool learns = options_.learn && !flow.told && r.request.workflow;
     const double rest = learns ? seen_.Left(PlaceOf(r, flow)) : 0;
-    Believe(r, tells, call, flow);
+    UpdatePrediction(r, tells, call, flow);
     const double own = Price(r);
     call.cost = std::min(own + rest, kMostSeconds);
     if (!flow.counts) {
@@ -340,7 +340,7 @@ class FootprintBook {
   // Returns the learnt means and corrections as words that Load accepts on any machine.
   std::vector<std::uint64_t> Save() const {
     std::vector<std::uint64_t> words = seen_.Save();
-    const std::vector<std::uint64_t> told = told_.Save();
+    const std::vector<std::uint64_t> told = ratios_.Save();
     words.insert(words.begin(), kFormat);
     words.insert(words.end(), told.begin(), told.end());
     return words;
@@ -348,9 +348,9 @@ class FootprintBook {
   // Returns false and changes nothing if the words are invalid.
   bool Load(std::span<const std::uint64_t> words) {
     constexpr std::size_t kSeen = SeenLengths::kWords;
-    if (words.size() != 1 + kSeen + ToldLengths::kWords || words[0] != kFormat) return false;
+    if (words.size() != 1 + kSeen + PredictedLengths::kWords || words[0] != kFormat) return false;
     SeenLengths seen;
-    if (!seen.Load(words.subspan(1, kSeen)) || !told_.Load(words.subspan(1 + kSeen))) return false;
+    if (!seen.Load(words.subspan(1, kSeen)) || !ratios_.Load(words.subspan(1 + kSeen))) return false;
     seen_ = std::move(seen);
     return true;
   }
@@ -379,7 +379,7 @@ class FootprintBook {
     double cost = 0;
     std::int64_t counted_ns = 0;  // counted in sum_ns_ in addition to its workflow
     double truth = 0;  // correction of the predicted output; 0: has not entered
-    double said = 0;  // predicted output that `truth` belongs to
+    double prediction = 0;  // predicted output that `truth` belongs to
     double predicted = 0;  // predicted output per sequence at the first admission; 0: none
   };
   struct Flow {
@@ -457,7 +457,7 @@ class FootprintBook {
     return std::max(q.workflow_tokens_left.mean - Capped(q, Expected(q)), 0.0);
   }
   // Returns the output that the host predicts for the call and the rest [tokens]; 0 if a part is not predicted.
-  double Said(const Request& q) const {
+  double PredictionOf(const Request& q) const {
     if (q.output_tokens.known()) return std::max(Capped(q, Expected(q)), 1.0) + More(q);
     return q.workflow_tokens_left.known() && !q.after.known() ? std::max(q.workflow_tokens_left.mean, 1.0) : 0;
   }
@@ -490,16 +490,16 @@ class FootprintBook {
   }
 
   // Updates the correction of the host's prediction when a call enters or its prediction changes.
-  void Believe(const RequestState& r, bool tells, Call& call, Flow& flow) {
+  void UpdatePrediction(const RequestState& r, bool tells, Call& call, Flow& flow) {
     const Request& q = r.request;
-    const double said = options_.learn ? Said(q) : 0;
-    if (call.truth > 0 && call.said == said) return;
-    call.said = said;
-    call.truth = said > 0 ? told_.Truth(said, q.tenant) : 1;
+    const double prediction = options_.learn ? PredictionOf(q) : 0;
+    if (call.truth > 0 && call.prediction == prediction) return;
+    call.prediction = prediction;
+    call.truth = prediction > 0 ? ratios_.Truth(prediction, q.tenant) : 1;
     if (r.taken) return;  // a prediction after admission does not count for learning
-    call.predicted = tells ? 0 : said / q.sequences;
+    call.predicted = tells ? 0 : prediction / q.sequences;
     if (flow.teller == r.slot || (tells && !(flow.predicted > 0))) {
-      flow.predicted = tells ? said : 0, flow.output = 0;
+      flow.predicted = tells ? prediction : 0, flow.output = 0;
       flow.tenant = q.tenant, flow.teller = r.slot;
     }
   }
@@ -517,7 +517,7 @@ class FootprintBook {
     flow.done += cost;
     if (r.request.tenant == flow.tenant) flow.output += output;
     if (predicted > 0) Judge(Rounded(predicted * r.request.sequences), r.request.tenant, output, r.cut);
-    if (options_.learn) LearnUntold(r, cost, flow);
+    if (options_.learn) LearnUnpredicted(r, cost, flow);
     outputs_ = Rounded(kForget * outputs_) + r.request.sequences;
     prompt_ = Rounded(kForget * prompt_) + prompt;
     output_ = Rounded(kForget * output_) + output;
@@ -525,10 +525,10 @@ class FootprintBook {
   }
   // Compares a predicted output with the true one. The output of a call that ended early is only a lower bound.
   void Judge(double predicted, TenantId tenant, double taken, bool cut) {
-    if (!cut || taken > predicted) told_.Observe(predicted, tenant, taken);
+    if (!cut || taken > predicted) ratios_.Observe(predicted, tenant, taken);
   }
   // Learns the means that replace missing predictions.
-  void LearnUntold(const RequestState& r, double cost, Flow& flow) {
+  void LearnUnpredicted(const RequestState& r, double cost, Flow& flow) {
     const Request& q = r.request;
     if (!q.output_tokens.known()) seen_.ObserveOutput(q, r.generated.value);
     if (!q.workflow || flow.told) return;
@@ -589,7 +589,7 @@ class FootprintBook {
   double engines_ = 1;  // engines that share the work
   WorkSizes works_;
   SeenLengths seen_;
-  ToldLengths told_;
+  PredictedLengths ratios_;
   std::vector<Call> calls_;  // by slot
   IdTable<WorkflowId, Flow> flows_;
   AgeList by_age_;  // idle workflows

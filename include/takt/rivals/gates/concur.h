@@ -36,13 +36,13 @@ struct Concur {
   double every_s = 5;
   double idle_s = 60;
 
-  double Told(double window, const GateSigns& signs) const {
+  double Update(double window, const GateSigns& signs) const {
     if (!(window > 0)) window = static_cast<double>(std::max<std::int64_t>(signs.running, 1));
     if (signs.use < u_low) return window + alpha;
     if (Congested(signs.use, signs.hits)) return std::max(Rounded(window * beta), 1.0);
     return window;
   }
-  double TellEvery() const { return every_s; }
+  double UpdateEvery() const { return every_s; }
 
   double LetsInAfter(const GateAsk& ask, const HeldOrder& held) const {
     if (ask.stuck && !TakesOfOthers(ask, held)) return 0;

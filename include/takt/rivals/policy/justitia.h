@@ -49,7 +49,7 @@ class Justitia {
   }
 
   void PlanEnds(const QueuePressure& pressure, TimePoint) {
-    if (pressure.kv_tokens.value > 0) kv_told_ = 1.0 * pressure.kv_tokens.value * pressure.engines;
+    if (pressure.kv_tokens.value > 0) reported_kv_ = 1.0 * pressure.kv_tokens.value * pressure.engines;
   }
 
   void Enters(const RequestState& r, TimePoint now) {
@@ -119,7 +119,7 @@ class Justitia {
 
   void Advance(TimePoint now) {
     if (now <= as_of_) return;
-    const double kv = kv_told_ > 0 ? kv_told_ : kv_tokens;
+    const double kv = reported_kv_ > 0 ? reported_kv_ : kv_tokens;
     if (there_ > 0) {
       virtual_time_ += ToSeconds(Between(as_of_, now)) / pace.decode_s * kv / static_cast<double>(there_);
     }
@@ -130,7 +130,7 @@ class Justitia {
   IdTable<WorkflowId, Workflow> workflows_;
   AgeList away_;  // workflows without a call, by when the last one ended
   std::int64_t there_ = 0;  // workflows with a waiting or running call
-  double virtual_time_ = 0, kv_told_ = 0;
+  double virtual_time_ = 0, reported_kv_ = 0;
   TimePoint as_of_{};
 };
 

@@ -38,7 +38,7 @@ class SageSched {
   double unknown = 256;  // output tokens without a prediction
 
   void PlanEnds(const QueuePressure& pressure, TimePoint) {
-    if (pressure.kv_tokens.value > 0) kv_told_ = pressure.kv_tokens.value;
+    if (pressure.kv_tokens.value > 0) reported_kv_ = pressure.kv_tokens.value;
   }
 
   RankKey Key(const RequestState& r) const {
@@ -69,7 +69,7 @@ class SageSched {
   using Parts = std::array<double, kParts>;
 
   double Cost(double context, double uncomputed, double output) const {
-    const double kv = kv_told_ > 0 ? kv_told_ : kv_tokens;
+    const double kv = reported_kv_ > 0 ? reported_kv_ : kv_tokens;
     const Occupancy cost = Occupancy::Of(pace, context, uncomputed, output, kv);
     return cost.compute_s + Rounded(memory * cost.memory_s);
   }
@@ -87,7 +87,7 @@ class SageSched {
     return parts;
   }
 
-  double kv_told_ = 0;
+  double reported_kv_ = 0;
 };
 
 }  // namespace takt

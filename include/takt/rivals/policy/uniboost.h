@@ -44,7 +44,7 @@ class UniBoost {
   double unknown = 256;  // output tokens without a prediction
 
   void PlanEnds(const QueuePressure& pressure, TimePoint) {
-    if (pressure.kv_tokens.value > 0) kv_told_ = pressure.kv_tokens.value;
+    if (pressure.kv_tokens.value > 0) reported_kv_ = pressure.kv_tokens.value;
   }
 
   // Boosts are computed once, so that a key does not change with gamma.
@@ -84,7 +84,7 @@ class UniBoost {
 
   double Size(const Request& q, double output) const {
     const double prompt = q.prompt_tokens.value;
-    const double kv = kv_told_ > 0 ? kv_told_ : kv_tokens;
+    const double kv = reported_kv_ > 0 ? reported_kv_ : kv_tokens;
     const Occupancy size = Occupancy::Of(pace, prompt, prompt, std::max(output, 1.0) * q.sequences, kv);
     return size.compute_s + size.memory_s;
   }
@@ -102,7 +102,7 @@ class UniBoost {
   }
 
   std::vector<double> boosts_;  // by slot
-  double excess_ = 0, ended_ = 0, kv_told_ = 0;
+  double excess_ = 0, ended_ = 0, reported_kv_ = 0;
 };
 
 }  // namespace takt

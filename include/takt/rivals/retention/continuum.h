@@ -36,7 +36,7 @@ struct Continuum {
   // P is linear between edges, so the maximum is at an edge.
   double PinSeconds(const Held& held) const {
     if (curves == nullptr) return 0;
-    const ReturnCurve& curve = curves->Of(held.its_class);
+    const ReturnCurve& curve = curves->Of(held.return_class);
     const double tokens = held.tokens;
     const double reload = Rounded(alpha_ms * 1e-3 * tokens) + Rounded(beta_ns * 1e-9 * tokens * tokens / 2);
     const double saved = Rounded(queue_s * eta) + reload;

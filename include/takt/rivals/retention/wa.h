@@ -33,9 +33,9 @@ struct Wa {
   const ReturnCurves* curves = nullptr;  // must outlive the policy; null: mean gap `life_s`, and all gaps end
 
   std::size_t List(const Held& held) const {
-    return held.its_class == ReturnClass::kUser                                                ? 2
-           : held.its_class == ReturnClass::kTool || held.its_class >= ReturnClass::kFirstTool ? 1
-                                                                                               : 0;
+    return held.return_class == ReturnClass::kUser                                                   ? 2
+           : held.return_class == ReturnClass::kTool || held.return_class >= ReturnClass::kFirstTool ? 1
+                                                                                                     : 0;
   }
 
   double Value(const Held& held, TimePoint now) const {

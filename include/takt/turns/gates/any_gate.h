@@ -40,8 +40,8 @@ class AnyGate {
   double LetsInAfter(const GateAsk& ask, const HeldOrder& held) const { return gate_->LetsInAfter(ask, held); }
   GateDoor Door() const { return gate_->Door(); }
   double PrefillSeconds(const GateAsk& ask) const { return gate_->PrefillSeconds(ask); }
-  double Told(double state, const GateSigns& signs) const { return gate_->Told(state, signs); }
-  double TellEvery() const { return gate_->TellEvery(); }
+  double Update(double state, const GateSigns& signs) const { return gate_->Update(state, signs); }
+  double UpdateEvery() const { return gate_->UpdateEvery(); }
 
   // Sets the return curves of a gate that uses them. They must outlive it.
   void Read(const ReturnCurves* curves) {
@@ -54,8 +54,8 @@ class AnyGate {
     virtual double LetsInAfter(const GateAsk&, const HeldOrder&) const = 0;
     virtual GateDoor Door() const = 0;
     virtual double PrefillSeconds(const GateAsk&) const = 0;
-    virtual double Told(double, const GateSigns&) const = 0;
-    virtual double TellEvery() const = 0;
+    virtual double Update(double, const GateSigns&) const = 0;
+    virtual double UpdateEvery() const = 0;
     virtual std::shared_ptr<const Base> Reads(const ReturnCurves*) const = 0;
   };
   template <class G>
@@ -70,12 +70,12 @@ class AnyGate {
       if constexpr (DoorGate<G>) return gate.PrefillSeconds(ask);
       return 0;
     }
-    double Told(double state, const GateSigns& signs) const override {
-      if constexpr (ToldGate<G>) return gate.Told(state, signs);
+    double Update(double state, const GateSigns& signs) const override {
+      if constexpr (UpdatingGate<G>) return gate.Update(state, signs);
       return state;
     }
-    double TellEvery() const override {
-      if constexpr (ToldGate<G>) return gate.TellEvery();
+    double UpdateEvery() const override {
+      if constexpr (UpdatingGate<G>) return gate.UpdateEvery();
       return 0;
     }
     std::shared_ptr<const Base> Reads(const ReturnCurves* curves) const override {

@@ -100,11 +100,11 @@ struct GateSigns {
 };
 
 // Optional: a state that follows the engine, such as a window. The scheduler keeps it, so the gate itself stays
-// immutable. Told returns the new state every TellEvery() seconds (0: never), and each GateAsk contains it.
+// immutable. Told returns the new state every UpdateEvery() seconds (0: never), and each GateAsk contains it.
 template <class G>
-concept ToldGate = GatePolicy<G> && requires(const G& g, double state, const GateSigns& signs) {
-  { g.Told(state, signs) } -> std::same_as<double>;
-  { g.TellEvery() } -> std::same_as<double>;
+concept UpdatingGate = GatePolicy<G> && requires(const G& g, double state, const GateSigns& signs) {
+  { g.Update(state, signs) } -> std::same_as<double>;
+  { g.UpdateEvery() } -> std::same_as<double>;
 };
 
 }  // namespace takt

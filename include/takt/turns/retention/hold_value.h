@@ -55,7 +55,7 @@ struct HoldValue {
   double AwaitedValue(const Held& held) const { return Cost(held); }
 
   static std::uint32_t ClassOf(const Held& held) {
-    return held.its_class < kClasses ? held.its_class : ReturnClass::kTool;
+    return held.return_class < kClasses ? held.return_class : ReturnClass::kTool;
   }
 
   template <class Self, class V>

@@ -37,14 +37,14 @@ namespace takt {
 // observations stays known (Misra and Gries, Finding repeated elements, 1982), unless it is silent for kMostWeight
 // observations. A mean forgets beyond kWindow observations. Results are deterministic, and only the constructor
 // allocates.
-class ToldLengths {
+class PredictedLengths {
  public:
   static constexpr std::size_t kTenants = 256, kOctaves = 20;  // first octave: 1 token
   static constexpr double kWindow = 256, kPrior = 8, kLinePrior = 32;
   static constexpr double kNewcomer = 8;  // observations of an octave
   static constexpr std::size_t kWords = (1 + kTenants) * (1 + 3 * kOctaves) + 2 * kTenants;  // of Save
 
-  ToldLengths() : known_(kTenants), index_(kTenants) {}
+  PredictedLengths() : known_(kTenants), index_(kTenants) {}
 
   void KeyHashes(std::uint64_t seed) { index_.SetKey(seed); }
 
@@ -54,7 +54,7 @@ class ToldLengths {
     return (own != kNoSlot && known_[own].ratios.Knows(predicted) ? known_[own].ratios : shared_).Of(predicted);
   }
   void Observe(double predicted, TenantId tenant, double taken) {
-    const double ratio = Believed(taken / std::max(1.0, predicted));
+    const double ratio = Clamped(taken / std::max(1.0, predicted));
     if (Ratios* own = Keep(tenant)) {
       const bool knew = own->Knows(predicted);
       own->Add(predicted, ratio);
@@ -101,7 +101,7 @@ class ToldLengths {
   static constexpr std::uint64_t kFitEach = 64;  // observations between fits; fits each of the first ones
   static constexpr std::uint32_t kMostWeight = 1024;  // observations of a tenant
 
-  static double Believed(double ratio) {
+  static double Clamped(double ratio) {
     constexpr double kMost = 16;
     static_assert(kMost == 1 << static_cast<int>(kMostOctaves));
     return std::min(std::max(1 / kMost, ratio), kMost);  // std::max(1 / kMost, NaN) is 1 / kMost
@@ -119,7 +119,7 @@ class ToldLengths {
       ++count, sum += x;
     }
     double Drawn(double to, double prior) const { return (sum + Rounded(prior * to)) / (count + prior); }
-    bool Sound() const { return count >= 0 && count <= kWindow && sum >= 0 && sum <= Believed(1e9) * count; }
+    bool Sound() const { return count >= 0 && count <= kWindow && sum >= 0 && sum <= Clamped(1e9) * count; }
   };
 
   class Ratios {
@@ -166,7 +166,7 @@ class ToldLengths {
       for (std::size_t k = 0; k < kOctaves; ++k) {
         const Mean& m = octaves_[k];
         if (!(m.count > 0)) continue;
-        const double at = static_cast<double>(k), log = exact::Log2(Believed(m.sum / m.count));
+        const double at = static_cast<double>(k), log = exact::Log2(Clamped(m.sum / m.count));
         n += m.count, x += Rounded(m.count * at), y += Rounded(m.count * log);
         xx += Rounded(m.count * (at * at)), xy += Rounded(m.count * Rounded(at * log));
         yy += Rounded(m.count * (log * log));
@@ -182,7 +182,7 @@ class ToldLengths {
       const double drawn = n / (n + kPrior);
       for (std::size_t k = 0; k < kOctaves; ++k) {
         const double line = Rounded((y / n + Rounded(slope * (static_cast<double>(k) - x / n))) * drawn);
-        const double ratio = Believed(octaves_[k].Drawn(Believed(exact::Exp2(line)), kLinePrior));
+        const double ratio = Clamped(octaves_[k].Drawn(Clamped(exact::Exp2(line)), kLinePrior));
         off_[k] = Rounded(share * exact::Log2(ratio));
         if (k > 0) off_[k] = std::max(off_[k], off_[k - 1] - 1);  // keeps the order by predictions
       }
