@@ -275,8 +275,7 @@ void Conforms(const P& policy) {
 }
 
 // One request competes with a stream of better newcomers. It must be promoted and be first after exactly `threshold`
-// plans
-// that ran a request, under every policy. The promotion lasts for its quantum.
+// plans that ran a request, under every policy. The promotion lasts for its quantum.
 template <class P>
 void StarvesNobody(const P& policy, const AgingOptions& options, RequestState victim) {
   victim.has_run = true;

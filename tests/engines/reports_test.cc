@@ -254,8 +254,7 @@ class Counter : public KvOracle {
 };
 
 // sglang#25865, sglang#23141, tokenspeed#268: the adapter of a started chunk was not counted, or that of a refused
-// request
-// was. Tested with takt's count of KV and with a host's.
+// request was. Tested with takt's count of KV and with a host's.
 TEST_CASE("adapters stay within the limit, also around refused requests") {
   const bool oracle = GENERATE(false, true);
   CAPTURE(oracle);

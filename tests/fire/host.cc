@@ -690,8 +690,7 @@ void World::OutlastTools() {
 
 // Returns the share of the usable memory that waiting requests do not keep. Blocked requests and requests in a tool
 // call return at once and count as waiting. A fresh scheduler has all of it. While something runs, kept KV is not
-// taken,
-// so fewer requests run at a time.
+// taken, so fewer requests run at a time.
 double World::ShareForOthers() const {
   const SchedulerOptions& options = setup_.options;
   if (options.kv == KvMode::kNone) return 1;

@@ -52,8 +52,7 @@ struct Setup {
   bool drains = false;
   double facts = 0;  // share of actions in which KV arrives, is lost or is pinned, or rows are not ready
   // Workflows whose turns end, with a retention policy and a gate. Only the ledger's prefix cache has them. Their
-  // random
-  // numbers are drawn apart from all others.
+  // random numbers are drawn apart from all others.
   bool agents = false;
   std::uint64_t retention = 0;  // choice of the retention policy
   // Half of the requests have names without limit, as a client may invent them. The names are of branches, workflows,

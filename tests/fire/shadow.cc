@@ -549,8 +549,7 @@ void Shadow::CountPinned() {
 }
 
 // The plan names each change of the prompts in the host's memory, in order. There must be room for each. A chunk that
-// is
-// being loaded must stay.
+// is being loaded must stay.
 void Shadow::CheckCopies(const StepPlan& plan, const Scheduler& scheduler) {
   for (const HostChunk& chunk : plan.host_chunks) {
     const std::pair name(chunk.hash, chunk.blocks.value);
@@ -1037,8 +1036,7 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
   free_before_ = FreeBlocks(scheduler);
   if (host_kv_ == nullptr) return;
   // The oracle is asked once. It is asked again only if a row was preempted or ended at its cap, if the policy
-  // declines,
-  // or if nothing runs and waiting requests are tried one at a time.
+  // declines, or if nothing runs and waiting requests are tried one at a time.
   const int removed = static_cast<int>(plan.preempted.size() + plan.failed.size()) + (finished_ ? 1 : 0);
   const int tries = std::max(setup_.options.admission_window, 1);
   FIRE_CHECK(policy_.hooks().declines || host_kv_->asked() <= 1 + tries + removed + static_cast<int>(reclaimed),
@@ -1666,8 +1664,7 @@ std::int32_t Shadow::LargestChunk(const StepLimits& limits) {
 }
 
 // Returns true if no step of these limits computes a chunk of the request. A chunk ends at a multiple of the alignment
-// or
-// at the last known token. A request that lacks only its last tokens decodes them, which is no chunk.
+// or at the last known token. A request that lacks only its last tokens decodes them, which is no chunk.
 bool Shadow::FitsNoChunk(const Life& life, std::int32_t start, const StepLimits& limits) {
   const std::int32_t most = LargestChunk(limits), align = std::max(limits.chunk_align.value, 1);
   const std::int32_t to_next = align - start % align, left = life.known - start;
@@ -1727,8 +1724,7 @@ void Shadow::PassBy(Life& passed, const Life& by, std::optional<bool> lacked, co
 
 void Shadow::CheckOrder(const StepPlan& plan, const StepLimits& limits) {
   // If nothing else can run, any request that fits may run. CheckIdle checks the others. A gate passes over the
-  // requests
-  // that it holds back.
+  // requests that it holds back.
   if (plan.run.size() == 1 || setup_.agents) return;
   const std::int32_t shortest = ShortestOf(plan, limits);
   const Adapters used = AdaptersOf(plan);
@@ -2077,8 +2073,7 @@ void Shadow::Compare(const Scheduler& scheduler, std::uint64_t bits) {
       ahead += Of(other).is == Is::kWaiting && Before(Of(other), life);
     }
     // Compares the keys of the queue and the shadow. If the cached tokens of a request change, it is ranked by the
-    // policy's
-    // newer observations.
+    // policy's newer observations.
     const bool fresh = (built_ || static_order_) && !(setup_.agents && policy_.hooks().observes);
     FIRE_CHECK(!fresh || e.ahead >= ahead, "request {}: {} ahead, not {}", id.value, e.ahead, ahead);
   }

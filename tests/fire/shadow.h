@@ -1,6 +1,5 @@
 // A second model of a scheduler. It knows requests as a host does, from events, plans and results alone, and checks
-// each
-// plan. It never looks inside the scheduler.
+// each plan. It never looks inside the scheduler.
 #ifndef TAKT_TESTS_FIRE_SHADOW_H_
 #define TAKT_TESTS_FIRE_SHADOW_H_
 
@@ -94,8 +93,7 @@ struct Life {
   std::int32_t held_without = 0;  // tokens_held without the drafts of its last entry
   std::int32_t most_before = 0;   // most_blocks before the last plan
   // First and last possible plan of its last turn. At a turn, a row gets as many drafts as any other although tokens
-  // are
-  // short. An admission also counts as a turn.
+  // are short. An admission also counts as a turn.
   std::uint64_t turn_from = 0, turn_to = 0;
 
   bool living() const { return is != Is::kNowhere && is != Is::kEnded; }

@@ -273,9 +273,8 @@ std::int32_t Shadow::ShortestOf(const StepPlan& plan, const StepLimits& limits) 
 }
 
 // Started prompts come in the order of admission. A prompt that ends takes all the tokens that it lacks. Each other one
-// of
-// m started prompts gets 1/m of the tokens that decodes and whole prompts leave, or 1/(m + 1) if requests wait. It may
-// instead get all that those before it leave. The first of the queue could have had its tokens beyond that share.
+// of m started prompts gets 1/m of the tokens that decodes and whole prompts leave, or 1/(m + 1) if requests wait. It
+// may instead get all that those before it leave. The first of the queue could have had its tokens beyond that share.
 void Shadow::CheckShares(const StepPlan& plan, const StepLimits& limits, bool whole_waits, Left& left) {
   left.shortest = ShortestOf(plan, limits);
   const bool crowded = left.sequences < 0;
@@ -429,8 +428,7 @@ void Shadow::CheckHead(const StepPlan& plan, const Left& left, const StepLimits&
   }
   Bar bar = BarOf(*head, left, limits);
   // Perhaps it waited for memory or budget until another request took the last adapter or made the policy decline it.
-  // That
-  // request passed it or continued with its own KV.
+  // That request passed it or continued with its own KV.
   const auto barred_since = [&](Life from, Bar by) {
     if (by != Bar::kAdapter && by != Bar::kDeclined) return false;
     if (std::exchange(from.declined, false)) {

@@ -18,8 +18,7 @@ namespace takt {
 namespace {
 
 // The three traces of Cascadia: medians of lengths, and points (score, share below) of the smallest model's scores,
-// linear
-// in between.
+// linear in between.
 struct Trace {
   double rate = 2;
   double prompt = 400, output = 600;

@@ -20,8 +20,7 @@ namespace {
 std::size_t At(int i) { return static_cast<std::size_t>(i); }
 
 // Walks the steps. GPUs are held from the beginning of a start to the end of a stop. Requests are served from the end
-// of a
-// start to the beginning of a stop.
+// of a start to the beginning of a stop.
 void CheckSteps(const RolloutProblem& problem, const Rollout& rollout) {
   std::vector<int> used(problem.gpus.size());
   std::vector<double> rate(problem.needed.size());

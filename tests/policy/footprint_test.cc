@@ -895,8 +895,7 @@ struct Latencies {
 };
 
 // One server without preemption. Work arrives at 1.1 times its capacity. It is served in the order of a policy that
-// knows
-// the predictions. A token takes a millisecond.
+// knows the predictions. A token takes a millisecond.
 Latencies Serve(const Sizes& sizes, const std::string& spec) {
   AnyPolicy policy = *MakePolicy(spec);
   policy.PlanEnds(Pressure(WaitsFor::kNothing), At(0));
@@ -1148,8 +1147,7 @@ TEST_CASE("footprint ranks the least work first") {
 TEST_CASE("boosted_footprint has the key computed by hand, and keeps it") {
   auto policy = Experienced<BoostedFootprint>();
   // E[C] = 0.19, E[C^2] = 0.109: q = 3.02. The sizes sum to 38 s, 18 s in works of 0.1 s and 20 s in works of 1 s.
-  // Works
-  // of 1 s count as spread over a quarter of an octave.
+  // Works of 1 s count as spread over a quarter of an octave.
   const double q = 0.109 / (0.19 * 0.19);
   const double below = 38 * 0.95, cut = std::exp2(((below - 18) / 20 - 0.5) / 4);
   RequestState giant = Call(0, 1, 5000), small = Call(1, 1, 20);
@@ -1440,10 +1438,8 @@ TEST_CASE("a request that comes two horizons later passes none") {
 }
 
 // A tenant floods an engine with small calls that need twice its capacity. The calls are one old workflow, or each is
-// its
-// own. Another tenant's large call is served after the calls that were there and those of two horizons. It is not
-// served
-// under footprint, or without a binding horizon.
+// its own. Another tenant's large call is served after the calls that were there and those of two horizons. It is not
+// served under footprint, or without a binding horizon.
 TEST_CASE("a greedy tenant's small calls delay others by the horizon at most") {
   for (const bool one_workflow : {false, true}) {
     const auto served_at = [one_workflow](const std::string& spec) {

@@ -186,7 +186,7 @@ struct Backwards {
   }
 };
 
-TEST_CASE("a host's own policy is made by name, aged or from a factory") {
+TEST_CASE("a host's own policy is made by name, aged or not") {
   REQUIRE(RegisterPolicy(Backwards{}, "newest ids first").ok());
   REQUIRE(RegisterPolicy("mute", "all alike", [](std::span<const KeyValue> options, const EnginePace*) {
             if (!options.empty()) return absl::StatusOr<AnyPolicy>(absl::InvalidArgumentError("mute has no options"));

@@ -519,8 +519,7 @@ TEST_CASE("a tool call of a taken request ends its promotion") {
 }
 
 // Two queues get the same calls, but more is taken from one and returned by Requeue, End or the next Begin. Their
-// orders
-// must be equal after each step, under every policy.
+// orders must be equal after each step, under every policy.
 TEST_CASE("a taken request that is returned loses nothing") {
   std::vector<std::string> specs = {"aged(stjf,threshold=3,quantum=2)", "aged(fair_share,threshold=4,quantum=2)"};
   for (const PolicyInfo& info : PolicyInfos()) specs.push_back(info.name);

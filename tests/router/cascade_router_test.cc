@@ -191,8 +191,7 @@ TEST_CASE("invalid options are named") {
 
 TEST_CASE("a plan's thresholds escalate the planned shares") {
   // A sample's scores of two models, with thresholds 60 and 40. The numbers that reach the second and third are counted
-  // by
-  // hand.
+  // by hand.
   const std::vector<std::vector<double>> scores = {{90, 10}, {60, 0}, {59, 40}, {20, 39}, {0, 100}};
   CascadePlan plan;
   plan.thresholds = {60, 40};
@@ -228,8 +227,7 @@ TEST_CASE("a plan's thresholds escalate the planned shares") {
 // ---- under fire -----------------------------------------------------------------------------------------------
 
 // Three models have a router each. Instances come and go, the judge is slow, silent or confused, and clients give up.
-// The
-// host's own account of every request checks the cascade.
+// The host's own account of every request checks the cascade.
 class Host {
  public:
   explicit Host(std::uint64_t seed) : random_(seed) {

@@ -452,10 +452,8 @@ TEST_CASE("a request that lacks or needs more is not admitted sooner") {
   for (const std::string& spec : GateSpecs()) {
     CAPTURE(spec);
     // A request's own holdings harm no other, so both requests have none. Price ranks by the mean value of the victims.
-    // That
-    // mean grows with the missing blocks if victims are ordered by value, all blocks of a holding are worth the same,
-    // and
-    // awaited blocks count.
+    // That mean grows with the missing blocks if victims are ordered by value, all blocks of a holding are worth the
+    // same, and awaited blocks count.
     const bool price = spec.starts_with("price");
     const PrefillPace pace{.alpha_ms = 1, .beta_ns = 0};
     AnyGate gate = *MakeGate(spec, price ? &pace : nullptr);

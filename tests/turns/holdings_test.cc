@@ -186,8 +186,7 @@ void Compare(const Policy& policy, std::uint64_t seed, std::int64_t steps, std::
       std::int32_t told = 0;
       double value = 0;
       // HeldVictim::value is exact if a block's value is linear in its depth. A step between two lists is not linear,
-      // but only
-      // pinned and awaited blocks are taken across one.
+      // but only pinned and awaited blocks are taken across one.
       constexpr bool kSteps = std::same_as<Policy, TailFirst> || std::same_as<Policy, Tlru>;
       const bool exact = !kSteps || shadow.NothingKept();
       const std::int32_t found = holdings.Walk(want, now, [&](const auto& victim) {

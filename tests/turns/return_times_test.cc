@@ -350,8 +350,7 @@ TEST_CASE("recorded agent sessions have the table's hazards and falling gains") 
     }
   }
   // The table does not name its bins and has one digit. Its hazard lies between the hazards of the bins around the age,
-  // within
-  // a factor of 1.5.
+  // within a factor of 1.5.
   for (const std::uint32_t k : {kTool, kUser}) {
     const auto& table = k == kTool ? ReturnTimes::kToolHazards : ReturnTimes::kUserHazards;
     for (std::size_t row = 1; row < table.size(); ++row) {

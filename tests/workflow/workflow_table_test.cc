@@ -795,8 +795,7 @@ TEST_CASE("a long chain is walked once, and each call knows the rest") {
 // ---- random events ----------------------------------------------------------------------------------------------
 
 // A random host and a plain shadow. The shadow checks that no call is released before its predecessors have ended, that
-// no
-// handle is named twice, and that every workflow's end is reported once.
+// no handle is named twice, and that every workflow's end is reported once.
 TEST_CASE("every workflow ends, is cancelled, or fails under random events") {
   for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(Scaled(100)); ++seed) {
     Random random(seed);
