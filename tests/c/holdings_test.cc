@@ -1,4 +1,4 @@
-// A random host in C whose clients flood the prefix cache: an unlimited set of workflows, branches and tenants, pins,
+// A random host in C whose clients flood the prefix cache: unlimited workflows, branches and tenants, with pins,
 // copies in the host's memory, and times at both ends of the clock.
 #include <algorithm>
 #include <cstddef>

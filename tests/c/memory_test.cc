@@ -62,7 +62,7 @@ class Host {
   std::int64_t now_ = 0;
 };
 
-TEST_CASE("after warm-up nothing is allocated") {
+TEST_CASE("nothing is allocated after warm-up") {
   Host host;
   for (int i = 0; i < 200; ++i) host.Step();
   const std::size_t before = allocations;

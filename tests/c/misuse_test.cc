@@ -393,7 +393,7 @@ TEST_CASE("structs of older and of newer headers") {
   CHECK(small.text[8] == 17);
 }
 
-TEST_CASE("options at fault are named") {
+TEST_CASE("invalid options are named") {
   takt_scheduler_options options = Options();
   options.max_running = 0, options.shed = 7, options.kv_blocks = 0, options.order = 256;
   const std::string faults = FaultOf(options);
