@@ -1,4 +1,4 @@
-// Catch2 2.13 and 3 through one door.
+// Includes Catch2 2.13 or 3.
 #ifndef TAKT_TESTS_CATCH_H_
 #define TAKT_TESTS_CATCH_H_
 

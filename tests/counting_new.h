@@ -1,5 +1,5 @@
-// Replaces operator new by one that counts, and fails where it is told to. For one source of a program: the functions
-// are not inline.
+// Replaces operator new by one that counts and can fail on request. Include this in one source of a program: the
+// functions are not inline.
 #ifndef TAKT_TESTS_COUNTING_NEW_H_
 #define TAKT_TESTS_COUNTING_NEW_H_
 
@@ -11,7 +11,7 @@ namespace takt {
 
 inline std::size_t allocations = 0, allocated_bytes = 0;
 
-// While `watched`, allocations are numbered from 1, and the one whose number is `failing` throws.
+// While `watched`, allocations are numbered from 1, and allocation number `failing` throws.
 inline bool watched = false;
 inline std::size_t watched_allocations = 0, failing = 0;
 

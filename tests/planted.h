@@ -1,5 +1,5 @@
-// Included before anything else where TAKT_PLANTED is on: one build has all bugs of tests/planted_bugs.txt, and the
-// environment variable TAKT_PLANT names the one that a run has; 0, or unset: none.
+// Included before anything else if TAKT_PLANTED is on. One build has all bugs of tests/planted_bugs.txt. The
+// environment variable TAKT_PLANT names the one of a run; 0 or unset: none.
 #ifndef TAKT_TESTS_PLANTED_H_
 #define TAKT_TESTS_PLANTED_H_
 

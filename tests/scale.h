@@ -1,4 +1,4 @@
-// How long the long tests run.
+// Scale of the long tests.
 #ifndef TAKT_TESTS_SCALE_H_
 #define TAKT_TESTS_SCALE_H_
 
@@ -16,7 +16,7 @@ inline std::int64_t Scaled(std::int64_t count) {
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(count) * factor));
 }
 
-// What only compares a run with another one like it shows nothing more under sanitizers.
+// Comparisons of two equal runs show nothing more under sanitizers.
 inline bool ScaledDown() { return Scaled(10) < 10; }
 
 }  // namespace takt

@@ -1,4 +1,5 @@
-// The text-to-SQL data beside the source tree, and what its authors' simulator assumes (hexgen-flow.md, section 1.2).
+// The text-to-SQL data next to the source tree, and assumptions of its authors' simulator (hexgen-flow.md, section
+// 1.2).
 #ifndef TAKT_TESTS_TEXT2SQL_H_
 #define TAKT_TESTS_TEXT2SQL_H_
 
@@ -14,7 +15,7 @@
 
 namespace takt::text2sql {
 
-// Of a file under text2sql/; empty where it is not there.
+// Reads a file under text2sql/; empty if it is absent.
 inline std::string PathOf(const std::string& file) {
   const char* data = std::getenv("TAKT_DATA");
   const std::string path = (data != nullptr ? data : TAKT_SOURCE_DIR "/../shared/data") + ("/text2sql/" + file);
@@ -44,7 +45,7 @@ inline std::vector<std::string> Cells(const std::string& line) {
   return cells;
 }
 
-// The pair of lengths by which the simulator knows what each step takes.
+// The pair of lengths that determines a step's time in the simulator.
 struct Step {
   std::string_view name;
   int in, out;
@@ -57,7 +58,7 @@ inline constexpr std::array<Step, 7> kSteps = {{{"Information Retriever", 308, 5
                                                 {"generate_unit_test", 1109, 103},
                                                 {"evaluate", 961, 22}}};
 
-// Of a step's name, from 1; 0: unknown. Candidates are numbered in the logs.
+// Number of a step's name, from 1; 0: unknown. Candidates are numbered in the logs.
 inline std::size_t StepNumber(std::string_view name) {
   for (std::size_t s = 0; s < kSteps.size(); ++s) {
     if (name.starts_with(kSteps[s].name)) return s + 1;
@@ -68,7 +69,7 @@ inline std::size_t StepNumber(std::string_view name) {
 inline constexpr std::array<std::string_view, 3> kGpus = {"a100", "a6000", "l40s"};
 inline constexpr std::array<std::size_t, 4> kHetero2 = {0, 0, 1, 2};  // of kGpus, in the order of the engines
 
-// Seconds by step (from 0) and GPU: one over the measured rate. Empty where the table is not there.
+// Seconds by step (from 0) and GPU: one over the measured rate. Empty if the table is absent.
 inline std::vector<std::array<double, 3>> StepSeconds() {
   std::vector<std::array<double, 3>> seconds;
   const std::string path = PathOf("latency_rps.csv");

@@ -1,6 +1,6 @@
-// The engines of HexGen-Flow's simulator as a fixture (hexgen-flow.md, sections 1.3 to 1.7), driven by takt's workflow
-// table, queue and dispatch. One prefill at a time before all decodes, decodes that cost the same whatever the batch,
-// and a clock that an idle engine advances by 0.1 ms: a model of what was published, not of an engine.
+// The engines of HexGen-Flow's simulator as a fixture (hexgen-flow.md, sections 1.3 to 1.7), with takt's workflow
+// table, queue and dispatch. One prefill runs at a time, before all decodes. Decodes cost the same in any batch. An
+// idle engine advances its clock by 0.1 ms. This models the publication, not an engine.
 #ifndef TAKT_TESTS_TEXT2SQL_ENGINE_H_
 #define TAKT_TESTS_TEXT2SQL_ENGINE_H_
 
@@ -31,7 +31,7 @@ struct Call {
   std::size_t step = 0;  // from 1
   int in = 0, out = 0;
 };
-using Query = std::vector<std::vector<Call>>;  // by stage: each begins when the one before has ended
+using Query = std::vector<std::vector<Call>>;  // by stage: a stage starts when the one before has ended
 
 inline std::vector<Query> QueriesOf(const std::string& path) {
   std::vector<Query> queries;
@@ -47,7 +47,7 @@ inline std::vector<Query> QueriesOf(const std::string& path) {
   return queries;
 }
 
-// As numpy's legacy generator draws them: bit by bit those of arrivals.csv.
+// Drawn as by numpy's legacy generator, bit by bit those of arrivals.csv.
 inline std::vector<double> Arrivals(std::size_t n, double rate, std::uint32_t seed) {
   std::mt19937 bits(seed);
   std::vector<double> arrivals;
@@ -115,13 +115,13 @@ struct Dispatched {
 struct Picked {
   double time = 0;
   std::uint64_t engine = 0;
-  std::size_t dispatched = 0;         // which of the list
-  std::vector<std::size_t> left = {};  // likewise, in no order
+  std::size_t dispatched = 0;         // index in the list
+  std::vector<std::size_t> left = {};  // likewise, unordered
 };
 struct Outcome {
   std::vector<double> latency;  // by query [s]
   std::vector<Dispatched> dispatched;
-  std::vector<Picked> picked;  // with others waiting
+  std::vector<Picked> picked;  // while others were waiting
 };
 
 class Simulation {
@@ -297,7 +297,7 @@ class Simulation {
   std::vector<Position> at_;  // by query
   std::vector<Live> live_;  // by handle
   std::vector<std::uint32_t> pending_;
-  std::size_t left_ = 0;  // calls created and not over
+  std::size_t left_ = 0;  // created calls that have not ended
   std::uint64_t sent_ = 0;
   double arrival_ = 0;
   Outcome outcome_;

@@ -1,4 +1,4 @@
-// A plan's views, compared with each other, or with what they should show.
+// Compares a plan's views with each other or with expected values.
 #ifndef TAKT_TESTS_VIEWS_H_
 #define TAKT_TESTS_VIEWS_H_
 

@@ -41,7 +41,7 @@ func ask(id uint64, prompt int, output float64) Request {
 }
 
 // sjf orders by expected output alone.
-func TestRankerOrdersAsSaid(t *testing.T) {
+func TestRankerOrdersByKeys(t *testing.T) {
 	r, err := NewRanker("sjf")
 	must(t, err)
 	defer r.Close()
@@ -62,7 +62,7 @@ func TestRankerOrdersAsSaid(t *testing.T) {
 	}
 }
 
-func TestTraitsTellWhatMoves(t *testing.T) {
+func TestTraitsNameMovingKeys(t *testing.T) {
 	for policy, want := range map[string]Traits{"fcfs": Fixed, "edf": Fixed, "hrrn": Moving, "mlfq": Learns, "aged(sjf)": Ages,
 		"slo_groups": Groups} {
 		r, err := NewRanker(policy)
@@ -108,7 +108,7 @@ func TestErrorsNameTheField(t *testing.T) {
 	}
 }
 
-func TestRouterPlacesScoresAndForgets(t *testing.T) {
+func TestRouterPlacesAndScores(t *testing.T) {
 	r := newRouter(t, RouterOptions{Policy: "sjf", Placement: "least_outstanding_tokens", MaxOutstanding: 1})
 	must(t, r.On(0, InstanceUp{Instance{ID: 1}}, InstanceUp{Instance{ID: 2, KVTokens: 50}},
 		Arrived{ask(11, 100, 900)}, Arrived{ask(12, 100, 30)}, Arrived{ask(13, 10, 50)}))
@@ -235,7 +235,7 @@ func TestQueueIterates(t *testing.T) {
 	}
 }
 
-func TestClosedHandlesSaySo(t *testing.T) {
+func TestClosedHandlesReturnAnError(t *testing.T) {
 	r := newRouter(t, RouterOptions{})
 	q, err := NewQueue("")
 	must(t, err)
@@ -348,7 +348,7 @@ func BenchmarkScore(b *testing.B) {
 
 // The lookup of candidates starts at the previous position. In any order, and with instances coming and going, each
 // candidate has the score that it has alone.
-func TestScoreOfEachIsThatOfItAlone(t *testing.T) {
+func TestScoresEqualThoseOfSingleCandidates(t *testing.T) {
 	r := newRouter(t, RouterOptions{Placement: "least_loaded"})
 	random := rand.New(rand.NewPCG(7, 7))
 	request := NewRequest(99, 10)
@@ -397,7 +397,7 @@ func TestScoreOfEachIsThatOfItAlone(t *testing.T) {
 }
 
 // C reads a text up to its first null character, and only 32 bits of a number.
-func TestWhatCWouldCutOffIsRefused(t *testing.T) {
+func TestValuesTooLargeForCAreRefused(t *testing.T) {
 	r := newRouter(t, RouterOptions{})
 	_, ranker := NewRanker("sjf\x00nonsense")
 	_, queue := NewQueue("sjf\x00nonsense")
@@ -420,7 +420,7 @@ func TestWhatCWouldCutOffIsRefused(t *testing.T) {
 	must(t, r.RankAgents([]AgentRank{{Agent: 1, StagesLeft: 3}}, AgentRank{}, 0))
 }
 
-func TestEachNumberOfTheHeaderHasItsName(t *testing.T) {
+func TestEachConstantOfTheHeaderHasAName(t *testing.T) {
 	header, err := os.ReadFile("../../include/takt/c/model.h")
 	must(t, err)
 	for prefix, names := range map[string][]string{"FAIL": failReasons, "WORKFLOW": hows} {

@@ -111,14 +111,14 @@ TEST_CASE("distributions have the moments they promise") {
   CHECK(weibull / kDraws == Approx(std::tgamma(1 + 1 / 0.8)).margin(0.02));
 }
 
-TEST_CASE("a small shape's gamma draws its factors in one order, whatever the compiler's is") {
+TEST_CASE("a small shape's gamma draws its factors in one order") {
   Random factors(3);
   const double larger = factors.Gamma(1.25);
   const double smaller = exact::Pow(1 - factors.Uniform(), 4);
   CHECK(Random(3).Gamma(0.25) == larger * smaller);
 }
 
-TEST_CASE("an estimate interpolates its quantiles and shrugs off rubbish") {
+TEST_CASE("an estimate interpolates its quantiles and ignores invalid ones") {
   CHECK_FALSE(Estimate{}.known());
   CHECK(Estimate{}.Quantile(0.5) == -1);
   CHECK(Estimate::Exact(300).Quantile(0.99) == 300);
@@ -146,7 +146,7 @@ TEST_CASE("options bound integers exactly") {
   STATIC_REQUIRE((!OptionText{.most = 2, .below_most = true}.Holds(2) && OptionText{.most = 2}.Holds(2u)));
 }
 
-TEST_CASE("a list by age is a list, whatever comes and goes") {
+TEST_CASE("a list by age agrees with a plain list") {
   struct Record {
     AgeLink age;
   };
@@ -177,7 +177,7 @@ TEST_CASE("a list by age is a list, whatever comes and goes") {
   }
 }
 
-// Names that all had one place under the hash that once stood here, which had no key.
+// Names that all collide under a hash without a key.
 std::vector<std::uint64_t> HostileNames(std::size_t n) {
   std::vector<std::uint64_t> names;
   const std::uint64_t places = std::bit_ceil(n) / 8;
@@ -199,7 +199,7 @@ std::size_t Looks(const std::vector<std::uint64_t>& names, std::uint64_t seed) {
   return looks;
 }
 
-TEST_CASE("slots are reused last in, first out, with what was left in them") {
+TEST_CASE("slots are reused last in, first out, with their old contents") {
   SlotTable<int> table;
   CHECK(!table.HasSlot());
   CHECK(table.Take() == 0);
@@ -215,7 +215,7 @@ TEST_CASE("slots are reused last in, first out, with what was left in them") {
   CHECK(table.slots() == 4);
 }
 
-TEST_CASE("what was reserved has room for as many, however they come and go") {
+TEST_CASE("reserved room lasts, however records come and go") {
   SlotTable<int> table;
   table.Reserve(3);
   const std::size_t capacity = table.capacity();
@@ -226,7 +226,7 @@ TEST_CASE("what was reserved has room for as many, however they come and go") {
   CHECK(table.room() == capacity);
 }
 
-TEST_CASE("a record is found by its id until it is erased; one without a name has a slot only") {
+TEST_CASE("a record is found by its id; one without has a slot") {
   IdTable<WorkflowId, std::string> table;
   const Slot named = table.Insert({5}, "five"), nameless = table.Take();
   CHECK(table.Find({5}) == named);
@@ -251,7 +251,7 @@ struct Heavy {
   }
 };
 
-TEST_CASE("where an id finds no memory its table is as it was") {
+TEST_CASE("an id that finds no memory leaves its table unchanged") {
   IdTable<std::uint64_t, Heavy> table;
   table.Insert(1);
   Heavy::weighs = true;
@@ -262,23 +262,23 @@ TEST_CASE("where an id finds no memory its table is as it was") {
   CHECK(table.Insert(2) == 1);
 }
 
-TEST_CASE("names chosen to collide are found as soon as others") {
+TEST_CASE("names chosen to collide are found as fast as others") {
   for (const std::size_t n : {std::size_t{256}, std::size_t{1024}}) {
     for (const std::uint64_t seed : {0u, 1u, 77u}) CHECK(Looks(HostileNames(n), seed) < 8 * n);
   }
 }
 
-TEST_CASE("names in even steps are found as soon as others, whatever the step") {
+TEST_CASE("names in even steps are found as fast as others") {
   constexpr std::size_t kNames = 1000;
   for (int bit = 0; bit < 54; ++bit) {
     std::vector<std::uint64_t> names(kNames);
     for (std::size_t i = 0; i < kNames; ++i) names[i] = std::uint64_t{i} << bit;
     CAPTURE(bit);
-    CHECK(Looks(names, 5) < 16 * kNames);  // whole runs of 16 are in each other's way at times
+    CHECK(Looks(names, 5) < 16 * kNames);  // whole runs of 16 sometimes block each other
   }
 }
 
-TEST_CASE("a map gets another key, and knows all that it knew") {
+TEST_CASE("a map gets another key and keeps its entries") {
   IdMap map;
   for (std::uint32_t i = 0; i < 100; ++i) map.Insert(i * i, i);
   map.SetKey(9);
@@ -289,7 +289,7 @@ TEST_CASE("a map gets another key, and knows all that it knew") {
   CHECK(map.size() == 0);
 }
 
-TEST_CASE("names come and go, and none is lost, also where a run of them goes on at the table's start") {
+TEST_CASE("no name is lost, also with a run across the table's start") {
   IdMap map(16);
   const auto name = [](std::uint32_t i) { return Mix64(i); };
   std::uint32_t oldest = 0;

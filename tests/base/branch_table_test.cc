@@ -1,4 +1,4 @@
-// Records of branches against a map, and what a flood of names does to those of others.
+// Records of branches against a map, and the effect of a flood of names on others.
 #include "takt/base/branch_table.h"
 
 #include <algorithm>
@@ -70,7 +70,7 @@ TEST_CASE("names are compared in full, whatever their hashes are") {
   }
 }
 
-// A full table, of which tenant 1 and workflow 2, which has no tenant, have come back.
+// A full table in which tenant 1 and workflow 2, which has no tenant, have returned.
 struct Crowd {
   static constexpr std::size_t kMost = 1'000;
   BranchTable<Entry> table;
@@ -99,7 +99,7 @@ struct Crowd {
   }
 };
 
-TEST_CASE("a flood ends its own: of branches, of workflows, of tenants, and of what has no tenant") {
+TEST_CASE("a flood evicts its own branches, workflows and tenants") {
   for (const bool returns : {false, true}) {
     CAPTURE(returns);
     const auto flood = [&](auto&& name) {
@@ -119,7 +119,7 @@ TEST_CASE("a flood ends its own: of branches, of workflows, of tenants, and of w
   }
 }
 
-TEST_CASE("of the largest share the oldest goes first, and kept ones last") {
+TEST_CASE("the largest share's oldest is evicted first, and kept ones last") {
   BranchTable<Entry> table;
   for (std::uint64_t branch = 0; branch < 5; ++branch) table.Insert({{{{7}, branch}}});
   table.Keep(table.Find({7}, 0), true), table.Keep(table.Find({7}, 1), true), table.Keep(table.Find({7}, 1), false);

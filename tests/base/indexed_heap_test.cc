@@ -15,7 +15,7 @@ namespace {
 
 internal::FullKey K(double key, std::uint64_t id) { return {key, TimePoint{}, RequestId{id}}; }
 
-TEST_CASE("full keys have a total order, also with zeros, infinities and what is not a number") {
+TEST_CASE("full keys have a total order, with zeros, infinities and NaN") {
   constexpr double kInf = std::numeric_limits<double>::infinity();
   const std::vector<double> ascending = {-kInf,  -1e300, -1,    -1e-300, 0,
                                          1e-300, 1,      1e300, kInf,    std::numeric_limits<double>::quiet_NaN()};
@@ -31,7 +31,7 @@ TEST_CASE("full keys have a total order, also with zeros, infinities and what is
   CHECK(internal::PackedKey(1, TimePoint(Duration(-5)), {9}) < internal::PackedKey(1, TimePoint(Duration(3)), {1}));
 }
 
-// A key that says nothing but what is smaller, and how often it was asked.
+// A key that only compares, and counts the comparisons.
 struct Counted {
   std::uint32_t key = 0;
   static inline std::int64_t comparisons = 0;
@@ -39,7 +39,7 @@ struct Counted {
   friend bool operator<(const Counted& a, const Counted& b) { return ++comparisons, a.key < b.key; }
 };
 
-TEST_CASE("any key will do, and a member that leaves costs a look at the siblings on each level") {
+TEST_CASE("any key works, and a removal compares siblings on each level") {
   constexpr std::uint32_t kSlots = 4096;  // seven levels
   IndexedHeapOf<Counted> heap;
   for (Slot slot = 0; slot < kSlots; ++slot) heap.Push(slot, {slot * 2654435761u});
@@ -52,7 +52,7 @@ TEST_CASE("any key will do, and a member that leaves costs a look at the sibling
   }
 }
 
-TEST_CASE("the heap is a sorted set, whatever happens") {
+TEST_CASE("the heap agrees with a sorted set under random operations") {
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
     Random random(seed);
     const auto slots = static_cast<std::uint32_t>(1 + random.Below(300));
@@ -99,7 +99,7 @@ TEST_CASE("the heap is a sorted set, whatever happens") {
   }
 }
 
-TEST_CASE("a visit stops when it is told to") {
+TEST_CASE("a visit stops on request") {
   IndexedHeap heap;
   for (Slot slot = 0; slot < 100; ++slot) heap.Push(slot, K(100 - slot, 1));
   std::vector<Slot> seen;
@@ -111,7 +111,7 @@ TEST_CASE("a visit stops when it is told to") {
   CHECK(heap.size() == 100);
 }
 
-TEST_CASE("the heap of groups is a sorted set, whatever happens") {
+TEST_CASE("the heap of groups agrees with a sorted set") {
   constexpr Slot kSlots = 60;
   constexpr std::uint64_t kGroups = 6;
   struct Member {
@@ -136,7 +136,7 @@ TEST_CASE("the heap of groups is a sorted set, whatever happens") {
       if (!m.waits) {
         m = {true, random.Below(kGroups), any_key(slot)};
         const std::uint64_t key = any_group_key();
-        if (waiting_of(m.group) == 1) group_keys[m.group] = key;  // others of it wait: it keeps the key it has
+        if (waiting_of(m.group) == 1) group_keys[m.group] = key;  // other members wait, so the group keeps its key
         heap.Push(slot, m.group, m.key, key);
         REQUIRE(heap.GroupOf(slot) == m.group);
       } else if (random.Chance(0.4)) {
@@ -147,7 +147,7 @@ TEST_CASE("the heap of groups is a sorted set, whatever happens") {
       } else {
         const std::uint64_t group = random.Below(kGroups), key = any_group_key();
         heap.SetGroupKey(group, key);
-        group_keys[group] = key;  // where nobody of it waits, the next one brings another
+        group_keys[group] = key;  // if no member waits, the next one brings another key
       }
       if (i % 100 == 50) {
         for (std::uint64_t& key : group_keys) key = any_group_key();
@@ -199,7 +199,7 @@ TEST_CASE("a group's new key moves all its members at once") {
   CHECK(heap.Top() == 2);  // equal groups: the better member
   heap.Erase(2);
   CHECK_FALSE(heap.waits(8));
-  heap.SetGroupKey(8, internal::OrderedBits(-1));  // nobody of it waits
+  heap.SetGroupKey(8, internal::OrderedBits(-1));  // no member waits
   CHECK(heap.Top() == 1);
   heap.Update(1, K(2, 2));
   CHECK(heap.Top() == 0);

@@ -1,4 +1,4 @@
-// A random host in C whose clients flood the prefix cache: an unlimited set of workflows, branches and tenants, pins,
+// A random host in C whose clients flood the prefix cache: unlimited workflows, branches and tenants, with pins,
 // copies in the host's memory, and times at both ends of the clock.
 #include <algorithm>
 #include <cstddef>
@@ -219,7 +219,7 @@ class Host {
   std::vector<std::uint64_t> moves_;
 };
 
-TEST_CASE("for any client names, blocks add up, and pins of others stay or are counted") {
+TEST_CASE("client names of any kind keep counts and others' pins") {
   for (std::int64_t seed = 1; seed <= Scaled(40); ++seed) {
     CAPTURE(seed);
     Host host(static_cast<std::uint64_t>(seed), 40 + static_cast<std::int32_t>(seed * 37 % 260));
@@ -229,7 +229,7 @@ TEST_CASE("for any client names, blocks add up, and pins of others stay or are c
   }
 }
 
-TEST_CASE("66,000 branches of one workflow end their own holdings alone, and are counted") {
+TEST_CASE("66,000 branches of one workflow end their own holdings alone") {
   takt_scheduler_options options;
   takt_scheduler_options_init(&options, sizeof options);
   options.kv_blocks = 70'000, options.kv_block_tokens = kBlock, options.prefix_cache = 1;

@@ -20,7 +20,7 @@ takt_ids* Make(std::uint64_t hash_seed = 0) {
   return ids;
 }
 
-TEST_CASE("a name keeps its id until it is released, and an id never means another name") {
+TEST_CASE("a name keeps its id until its release, ids stay unique") {
   for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(Scaled(10)); ++seed) {
     Random random(seed);
     takt_ids* ids = Make(seed);

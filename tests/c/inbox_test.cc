@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint64_t kThreads = 4, kEach = 500;
 
 // Each thread lets its requests arrive, and cancels each after it.
-TEST_CASE("events pushed by threads reach the scheduler once, in the order of each thread") {
+TEST_CASE("events pushed by threads arrive once in each thread's order") {
   takt_scheduler_options options;
   takt_scheduler_options_init(&options, sizeof options);
   options.kv_blocks = 64;

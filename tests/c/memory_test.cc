@@ -62,7 +62,7 @@ class Host {
   std::int64_t now_ = 0;
 };
 
-TEST_CASE("after warm-up nothing is allocated") {
+TEST_CASE("nothing is allocated after warm-up") {
   Host host;
   for (int i = 0; i < 200; ++i) host.Step();
   const std::size_t before = allocations;
@@ -73,7 +73,7 @@ TEST_CASE("after warm-up nothing is allocated") {
   CHECK(host.released() > 1000);
 }
 
-TEST_CASE("a key of the host's own is read when a request arrives, and by no step") {
+TEST_CASE("a host's own key is read at arrival and by no step") {
   std::uint64_t calls = 0;
   takt_key key;
   takt_key_init(&key, sizeof key);

@@ -253,7 +253,7 @@ TEST_CASE("reserved fields in facts of routers must be zero") {
   CHECK(takt_router_destroy(router) == TAKT_OK);
 }
 
-TEST_CASE("a request that is scored and has not arrived has sequences, and estimates that are numbers") {
+TEST_CASE("a scored request before arrival has sequences and valid estimates") {
   takt_router* router = MakeRouter();
   takt_instance instance;
   takt_instance_init(&instance, sizeof instance);
@@ -393,7 +393,7 @@ TEST_CASE("structs of older and of newer headers") {
   CHECK(small.text[8] == 17);
 }
 
-TEST_CASE("options at fault are named") {
+TEST_CASE("invalid options are named") {
   takt_scheduler_options options = Options();
   options.max_running = 0, options.shed = 7, options.kv_blocks = 0, options.order = 256;
   const std::string faults = FaultOf(options);
@@ -454,7 +454,7 @@ TEST_CASE("options at fault are named") {
   CHECK(std::string_view(watched.error.text) == "reserved: is invalid; expected 0");
 }
 
-TEST_CASE("a step without a number has no rows, and no flag is unknown") {
+TEST_CASE("a step without number has no rows and no unknown flag") {
   takt_scheduler* scheduler = Make();
   const takt_row_result row{};
   auto plan = Sized<takt_plan>();
@@ -495,7 +495,7 @@ struct Caller {
   int calls = 0;
 };
 
-TEST_CASE("an oracle may not call the scheduler that asks it, and may answer nonsense") {
+TEST_CASE("an oracle may not call its scheduler, and may answer nonsense") {
   Asked asked;
   const takt_kv_oracle oracle = OracleOf(&asked);
   takt_scheduler_options options = Options();
@@ -548,7 +548,7 @@ struct Drainer {
   std::array<takt_status, 4> answers = {};
 };
 
-TEST_CASE("an inbox that is being drained is not drained or destroyed, and may be pushed to") {
+TEST_CASE("an inbox in a drain accepts events and no other drain") {
   Drainer drainer;
   takt_scheduler_options options = Options();
   options.record = [](void* context, const void*, std::size_t) {

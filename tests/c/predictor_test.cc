@@ -104,7 +104,7 @@ TEST_CASE("predictions through C equal those of C++") {
   CHECK(takt_predictor_destroy(c) == TAKT_OK);
 }
 
-TEST_CASE("a predictor that is none, or was damaged, is refused with its reader's words") {
+TEST_CASE("an invalid or damaged predictor is refused with its reader's message") {
   const std::string whole = Learnt()->Save();
   takt_error error;
   takt_error_init(&error, sizeof error);

@@ -214,7 +214,7 @@ struct Own {
   }
 };
 
-TEST_CASE("keys of the host's own order a queue and a ranker, and may not call them") {
+TEST_CASE("a host's own keys order a queue and a ranker") {
   Own own;
   const takt_key key = own.InC();
   takt_ranker* ranker = nullptr;

@@ -117,7 +117,7 @@ struct Agents {
   std::uint32_t flags = 0;  // of the entry that Step was asked for
 };
 
-TEST_CASE("a turn that the gate keeps out is reported, and is admitted when the lease ends") {
+TEST_CASE("a gated turn is reported and admitted after the lease") {
   Agents host(100, nullptr, "lease(seconds=30)");
   CHECK(host.Run(1, 7, 60) == 0);
   CHECK(host.Run(2, 8, 60) == -1);  // 20 of its 60 blocks would be held by 7
@@ -183,7 +183,7 @@ TEST_CASE("an ended workflow or branch holds nothing") {
   CHECK(branches.Run(4, 7, 51, 2) == 50 * kBlock);
 }
 
-TEST_CASE("the expected event of a branch and the engine's pace decide the worth of its blocks") {
+TEST_CASE("a branch's expected event and the pace decide its blocks' worth") {
   // The price gate's wait of a new request that would take all KV of 7.
   const auto waits_s = [](std::uint32_t why, double alpha_ms) {
     Agents host(100);

@@ -570,7 +570,7 @@ class Twins {
   std::int64_t entries_ = 0;
 };
 
-TEST_CASE("through C and through C++, plans, counters, explanations and logs are the same") {
+TEST_CASE("a scheduler in C and in C++ plans and logs alike") {
   std::int64_t entries = 0, refused = 0, own = 0;
   std::uint64_t gated = 0;
   for (std::int64_t seed = 1; seed <= Scaled(400); ++seed) {

@@ -1,4 +1,4 @@
-// A policy with Admits hears of those that it admits.
+// A policy with Admits also receives the admitted requests.
 #include "takt/policy/rank_policy.h"
 
 struct Policy {

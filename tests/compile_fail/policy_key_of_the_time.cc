@@ -1,4 +1,4 @@
-// What a policy orders by may not depend on the current time.
+// A static key may not depend on the current time.
 #include "takt/policy/rank_policy.h"
 
 struct Policy {

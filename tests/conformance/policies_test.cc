@@ -1,4 +1,4 @@
-// What holds for every policy, plain, aged in all variants, and erased.
+// Promises of every policy: plain, aged in all variants, and erased.
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -40,7 +40,7 @@
 namespace takt {
 namespace {
 
-// ---- what is fed ----------------------------------------------------------------------------------------------
+// ---- input ----------------------------------------------------------------------------------------------------
 
 double Absurd(Random& random, double sane) {
   constexpr double kInf = std::numeric_limits<double>::infinity();
@@ -119,7 +119,7 @@ void Scheduled(P& policy, const RequestState& r, Tokens prefill, Tokens output) 
   if constexpr (ScheduledPolicy<P>) policy.Scheduled(r, prefill, output);
 }
 
-// ---- a queue that is driven -------------------------------------------------------------------------------------
+// ---- a queue under events ---------------------------------------------------------------------------------------
 
 constexpr TimePoint kNow(std::chrono::seconds(30));
 
@@ -144,7 +144,7 @@ class Driven {
     });
     return order;
   }
-  // The order, by taking the first again and again.
+  // Returns the order by taking the first again and again.
   std::vector<Slot> Drain() {
     std::vector<Slot> order;
     for (Slot top; (top = queue.Top()) != kNoSlot; queue.Erase(top)) order.push_back(top);
@@ -207,13 +207,13 @@ void SameInputSameOutput(const P& policy, const std::vector<RequestState>& reque
   CHECK(erased.Drain() == order);
 }
 
-// The order does not depend on who came when into the queue, or in which slot. Groups may be lifted when they wake, or
-// stand in the order in which they did, so that theirs does.
+// The order does not depend on arrival in the queue or on slots. It may do so for policies whose groups are lifted when
+// they wake, or are ordered by the time of waking.
 template <class P>
 void OrderIsOfTheRequests(const P& policy, std::vector<RequestState> requests) {
   if (HooksOf(policy).group_watch) return;
   if (NameOf(policy).find("justitia") != std::string::npos) return;  // the first call tags its whole workflow
-  // A head start follows from the sizes known, and the work that waits, when the request joins.
+  // A head start depends on the sizes known and the work waiting when the request joins.
   if (NameOf(policy).find("boosted_footprint") != std::string::npos) return;
   const auto ids = [](Driven<P>& driven) {
     std::vector<std::uint64_t> order;
@@ -238,7 +238,7 @@ void UnknownIdsAreHarmless(const P& policy, const std::vector<RequestState>& req
   CHECK(driven.Order() == plain.Order());
 }
 
-// Whatever is charged to whom, everybody is served in the end, once.
+// Every request is served once in the end, with random charges.
 template <class P>
 void NobodyIsLost(P policy, const std::vector<RequestState>& requests, Random& random) {
   Driven<P> driven(std::move(policy), requests);
@@ -274,8 +274,8 @@ void Conforms(const P& policy) {
   }
 }
 
-// One request against a stream of newcomers that all are better: it must be promoted after exactly `threshold` plans
-// that ran something, and be first, whatever the policy thinks of it. The promotion lasts for its quantum.
+// One request competes with a stream of better newcomers. It must be promoted and be first after exactly `threshold`
+// plans that ran a request, under every policy. The promotion lasts for its quantum.
 template <class P>
 void StarvesNobody(const P& policy, const AgingOptions& options, RequestState victim) {
   victim.has_run = true;
@@ -316,7 +316,7 @@ void StarvesNobody(const P& policy, const AgingOptions& options, RequestState vi
   CHECK_FALSE(queue.promoted(kVictim));
 }
 
-// Those that have never run are not counted from first run on.
+// With count_from first run, requests that never ran are not counted.
 template <class P>
 void CountsFromFirstRun(const P& policy, RequestState newcomer) {
   newcomer.has_run = false;
@@ -392,7 +392,7 @@ TEST_CASE("ltr conforms") { ConformsInAllForms(Ltr{}); }
 TEST_CASE("mlfq conforms") { ConformsInAllForms(Mlfq{}); }
 TEST_CASE("autellix conforms") { ConformsInAllForms(Autellix{}); }
 
-TEST_CASE("whatever the registry makes conforms") {
+TEST_CASE("every registered policy conforms") {
   for (const PolicyInfo& info : PolicyInfos()) {
     if (info.name == "aged") continue;
     INFO(info.name);
@@ -401,7 +401,7 @@ TEST_CASE("whatever the registry makes conforms") {
   }
 }
 
-// ---- changing the policy while requests wait --------------------------------------------------------------------
+// ---- policy changes while requests wait --------------------------------------------------------------------------
 
 TEST_CASE("a queue that changes its policy is the new policy's queue") {
   std::vector<AnyPolicy> policies;
@@ -423,7 +423,7 @@ TEST_CASE("a queue that changes its policy is the new policy's queue") {
   }
 }
 
-TEST_CASE("waiting counts and promotions survive a change between policies that age") {
+TEST_CASE("waits and promotions survive a change between aging policies") {
   Random random(5);
   const std::vector<RequestState> requests = AnyRequests(random, 4);
   const auto state_of = [&](Slot slot) -> const RequestState& { return requests[slot]; };
@@ -513,7 +513,7 @@ void ForwardsAll(P policy, bool ages) {
   CHECK(policy.Admits({}, {}));
 }
 
-TEST_CASE("wrappers forward every hook, and have none that the policy has not") {
+TEST_CASE("wrappers forward exactly the hooks of their policy") {
   ForwardsAll(AllHooks{}, false);
   ForwardsAll(Aged(AllHooks{}), true);
   ForwardsAll(AnyPolicy(AllHooks{}), false);
@@ -536,7 +536,7 @@ void CheckAges(const AnyPolicy& policy, std::string_view spec, std::int64_t thre
   CHECK(policy.hooks() == PolicyHooks{});
 }
 
-TEST_CASE("an erased policy ages, whichever way it comes to hold an aged one") {
+TEST_CASE("an erased policy ages, however it came to hold an aged one") {
   const auto check = [](auto aged, std::string_view spec) {
     const auto& same = aged;
     CheckAges(AnyPolicy(aged), spec, 7);
@@ -565,7 +565,7 @@ struct Broken {
   }
 };
 
-TEST_CASE("a key that is not a number is counted, and comes last") {
+TEST_CASE("a key of NaN is counted and comes last") {
   Random random(1);
   Driven<Broken> driven(Broken{}, AnyRequests(random, 10));
   CHECK(driven.queue.nan_keys() == 5);

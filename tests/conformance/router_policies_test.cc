@@ -1,4 +1,4 @@
-// What holds for every policy, plain and aged, in a router.
+// Promises of every policy, plain and aged, in a router.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -52,16 +52,16 @@ Request AnyRequest(Random& random, std::uint64_t id) {
   return r;
 }
 
-// A host that loses instances, tells services or does not, cancels, revises, and ends all there is. Where each request
-// went, in order. With `noise` it also tells of requests and instances that are not there.
+// A host that loses instances, cancels, revises, and may report service. It ends all requests. Returns the instance of
+// each request, in order. With `noise` it also reports unknown requests and instances.
 Pairs Drive(const AnyPolicy& policy, std::uint64_t seed, bool noise) {
   RouterOfAny router = Make(policy, 3);
   Random random(seed);
-  std::map<std::uint64_t, std::uint64_t> place;  // of those that live; 0: in the router
+  std::map<std::uint64_t, std::uint64_t> place;  // instances of live requests; 0: the router
   Pairs placements;
   double now = 0;
   std::uint64_t last = 0;
-  bool calm = false;  // only ends from here on
+  bool calm = false;  // from here on, only ends
   const auto some = [&]() -> std::pair<std::uint64_t, std::uint64_t> {
     if (place.empty()) return {};
     return *std::next(place.begin(), static_cast<std::ptrdiff_t>(random.Below(place.size())));
@@ -121,7 +121,7 @@ Pairs Drive(const AnyPolicy& policy, std::uint64_t seed, bool noise) {
   return placements;
 }
 
-TEST_CASE("in a router all are served, in the same order each time, whatever is told of others") {
+TEST_CASE("a router serves all, in the same order with noise") {
   for (const std::string& name : Names()) {
     INFO(name);
     const AnyPolicy policy = *MakePolicy(name);
@@ -134,7 +134,7 @@ TEST_CASE("in a router all are served, in the same order each time, whatever is 
   }
 }
 
-TEST_CASE("a router's order is that of the queue; with policies that charge, as prompts are charged") {
+TEST_CASE("a router's order equals the queue's, with prompts charged at placement") {
   for (const std::string& name : Names()) {
     INFO(name);
     for (std::uint64_t seed = 1; seed <= 5; ++seed) {
@@ -165,7 +165,7 @@ TEST_CASE("a router's order is that of the queue; with policies that charge, as 
   }
 }
 
-TEST_CASE("with aging nobody is passed over for longer than the threshold, by whatever better newcomers") {
+TEST_CASE("with aging no request is passed over for longer than the threshold") {
   for (const std::string& name : Names()) {
     if (!name.starts_with("aged")) continue;
     INFO(name);
@@ -199,7 +199,7 @@ TEST_CASE("with aging nobody is passed over for longer than the threshold, by wh
   }
 }
 
-// What two tenants that always wait are charged differs by no more than twice what one can have on the instances.
+// Charges of two waiting tenants differ by at most twice the charges that one can have on the instances.
 void SharesEvenly(bool told, bool equal_sizes, std::uint64_t seed) {
   constexpr std::size_t kPlaces = 6;
   constexpr std::int32_t kPrompt = 50, kOutput = 30;
@@ -218,7 +218,7 @@ void SharesEvenly(bool told, bool equal_sizes, std::uint64_t seed) {
   std::vector<std::uint64_t> running;
   std::array<double, 3> served = {};
   double least = 0, most = 0;
-  // Tenant 1 floods; tenant 2 has just enough to have somebody waiting.
+  // Tenant 1 floods; tenant 2 always has at least one request waiting.
   for (std::uint64_t id = 1; id <= 4000; ++id) {
     const std::uint64_t tenant = id <= 3000 ? 1 : 2;
     const std::int32_t scale = tenant == 2 && !equal_sizes ? 1 : 3;
@@ -251,7 +251,7 @@ void SharesEvenly(bool told, bool equal_sizes, std::uint64_t seed) {
   CHECK(served[1] > 20 * kU);
 }
 
-TEST_CASE("fair_share in front of two instances: a flood and a modest tenant are served alike") {
+TEST_CASE("fair_share serves a flood and a modest tenant equally on two instances") {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
     for (bool told : {true, false}) {
       for (bool equal_sizes : {true, false}) SharesEvenly(told, equal_sizes, seed);
@@ -259,8 +259,8 @@ TEST_CASE("fair_share in front of two instances: a flood and a modest tenant are
   }
 }
 
-// Which of two requests that differ in names alone goes first, once both have lost the instance on which one of them
-// was `served` much. Another of each tenant and workflow waits all the time.
+// Two requests differ in names alone. One of them was `served` much before both lost their instance. Returns the one
+// that goes first. Another request of each tenant and workflow waits all the time.
 RequestId FirstAfterServing(const std::string& policy, std::uint64_t served) {
   RouterOfAny router = Make(*MakePolicy(policy), 2);
   router.On(InstanceUp{{.id = {1}}}, At(0));
@@ -277,7 +277,7 @@ RequestId FirstAfterServing(const std::string& policy, std::uint64_t served) {
   return placed[0].request;
 }
 
-TEST_CASE("what a router is told of service changes the order of a policy that goes by service, and of no other") {
+TEST_CASE("reports of service reorder only policies that rank by service") {
   int going = 0;
   for (const std::string& name : Names()) {
     INFO(name);

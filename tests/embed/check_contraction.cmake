@@ -1,6 +1,6 @@
 # cmake -DOBJDUMP= -DFILES=a|b -P check_contraction.cmake
-# Fails where an object holds an instruction that multiplies and adds with one rounding: x86's, ARM64's, s390x's. Objects
-# that are compiled with such instructions allowed, and -ffp-contract=fast, then show every product that lacks Rounded.
+# Fails if an object contains an instruction that multiplies and adds with one rounding, of x86, ARM64 or s390x. Objects
+# compiled with such instructions and -ffp-contract=fast then show every product that lacks Rounded.
 string(REPLACE "|" ";" FILES "${FILES}")
 set(fused "v?fn?m(add|sub|addsub|subadd)[0-9a-z]*|fml[as]|m[as][de]br?|wfn?m[as][ds]b")
 execute_process(COMMAND ${OBJDUMP} --disassemble --demangle --no-show-raw-insn ${FILES}

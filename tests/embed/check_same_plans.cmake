@@ -1,5 +1,6 @@
-# cmake -DONE= -DOTHER= -DLOG= -P check_same_plans.cmake: both builds of same_plans tell the same, and either replays the
-# other's log. Says "skipped" where this processor cannot run one.
+# cmake -DONE= -DOTHER= -DLOG= -P check_same_plans.cmake
+# Checks that both builds of same_plans print the same and replay each other's logs. Prints "skipped" if this processor
+# lacks an instruction.
 execute_process(COMMAND ${ONE} OUTPUT_VARIABLE of_one COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND ${OTHER} OUTPUT_VARIABLE of_other RESULT_VARIABLE code)
 if(code EQUAL 77)

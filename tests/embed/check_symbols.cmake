@@ -1,13 +1,14 @@
 # cmake -DOBJDUMP= -DFILES=a|b -P check_symbols.cmake
-# Reads the symbol tables of objects and archives. Faults are undefined symbols that name a clock, chance, output,
-# the environment, threads or a throw, and objects of namespace takt in a writable section.
+# Reads the symbol tables of objects and archives. Faults are undefined symbols of a clock, randomness, output, the
+# environment, threads or a throw, and objects of namespace takt in a writable section.
 #
-# Inlined code of others is told apart. Two pieces of it hold a throw: nlohmann::json, of which takt calls only the
-# forms that do not throw; and std::visit, for a variant without a value, which takt's never are. An object in which one
-# is found may hold __cxa_throw; that it is not takt's own is for tests/structure to say, which finds no throw, try or
-# catch in the sources.
-# Catching and rethrowing is what the standard containers do when a copy throws. std::ios_base::Init comes with
-# <iostream>, which Abseil's headers include and takt's, says tests/structure, do not.
+# Inlined code of others is accepted. Two pieces of it contain a throw: nlohmann::json, of which takt calls only the
+# forms
+# that do not throw, and std::visit, for a variant without a value. An object with one of them may use __cxa_throw.
+# tests/structure checks that takt's own sources have no throw, try or catch.
+# Standard containers catch and rethrow if a copy throws. std::ios_base::Init comes with <iostream>, which Abseil's
+# headers
+# include. tests/structure checks that takt's do not.
 set(clock "clock_gettime|gettimeofday|time|std::chrono::.*::now\\(\\)")
 set(chance "std::random_device::.*|rand|srand|random|getrandom|getentropy")
 set(output "std::(cout|cerr|clog|wcout|wcerr)|(__)?v?f?printf(_chk)?|puts|fputs|putchar|perror|syslog")
@@ -15,7 +16,7 @@ set(environment "(secure_)?getenv|setenv|putenv|setlocale")
 set(thread "pthread_create|std::thread::_M_start_thread.*|std::this_thread::.*|sched_yield")
 set(throw "__cxa_throw")
 set(others_throw "nlohmann::|typeinfo for std::bad_variant_access$")
-# What a host registers before anything else: RegisterPolicy and its like.
+# Registrations that a host makes before anything else: RegisterPolicy and the like.
 set(registered ".*takt::(internal::(Policies|Placements|Pauses|Retentions|Gates)\\(\\)::policies|RegisterRivals\\(\\)::registered)")
 set(kinds clock chance output environment thread)
 

@@ -1,11 +1,11 @@
-// A host without exceptions and RTTI that includes all there is, and serves requests with it.
+// A host without exceptions and RTTI. It includes every header and serves requests.
 #include "all_headers.h"
 
 double FromSecondUnit(const takt::Estimate& estimate);
 
 namespace {
 
-// Steps until all requests have their output tokens; false where the loop stalls.
+// Steps until all requests have their output tokens. Returns false if the loop stalls.
 template <class AnyScheduler>
 bool Serve(AnyScheduler& scheduler, int requests, int output_tokens) {
   takt::TimePoint now{};

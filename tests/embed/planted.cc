@@ -1,4 +1,4 @@
-// One breach of the embeddable's oath per build; tests/embed must find each.
+// One broken promise of the embeddable library per build. tests/embed must find each.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

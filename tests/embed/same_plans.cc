@@ -1,9 +1,9 @@
-// What an embedder's own flags must not change: plans, keys, placements, figures. Prints a hash of each, and one of
-// all, which is the same for every compiler, optimisation, processor and C library. docs/project/determinism.md
+// Plans, keys, placements and figures, which an embedder's own flags must not change. Prints a hash of each, and one of
+// all. They are the same with every compiler, optimisation, processor and C library. docs/project/determinism.md
 //
-//   same_plans                 exit 0; 77 where this processor lacks an instruction that it is compiled for
+// same_plans exit 0; 77 if this processor lacks an instruction of this build
 //   same_plans --log FILE      writes the log of a scheduler under a random host
-//   same_plans --replay FILE   exit 1 where such a log, wherever it was written, replays to other plans
+// same_plans --replay FILE exit 1 if such a log, from any machine, replays to other plans
 #include <algorithm>
 #include <bit>
 #include <cstdint>
@@ -71,7 +71,7 @@ const CostModel kCost{.layers = 32,
                       .overhead_per_sample_ms = 0.003,
                       .kv_bytes_per_token = 131072};
 
-// Requests as an agentic host describes them, with all that policies and placements read.
+// Requests of an agentic host with all fields that policies and placements read.
 class Requests {
  public:
   explicit Requests(std::uint64_t seed) : random_(seed) {}
@@ -141,7 +141,7 @@ void Add(Hash& hash, const StepPlan& plan) {
   hash.Add(plan.wake_at.time_since_epoch());
 }
 
-// `steps` steps of one engine that has more to do than it can. Keys of some of the waiting are hashed too.
+// `steps` steps of one overloaded engine. Keys of some waiting requests are hashed, too.
 std::uint64_t PlansOf(AnyPolicy policy, AnyPause pause, int steps, Recorder* recorder = nullptr) {
   const SchedulerOptions options{.preempt = PreemptMode::kByRank,
                                  .preempt_action = KvAction::kOut,
@@ -214,7 +214,7 @@ std::uint64_t PlansOf(AnyPolicy policy, AnyPause pause, int steps, Recorder* rec
   return hash.sum();
 }
 
-// Six unlike instances behind a router; places, and what comes back from them.
+// Six unlike instances behind a router: placements and returned requests.
 std::uint64_t PlacementsOf(AnyPlacement placement) {
   auto made = BasicRouter<AnyPolicy, AnyPlacement>::Create({.budgets = BudgetOptions{}}, MakePolicy("urgency").value(),
                                                            std::move(placement));
@@ -262,7 +262,7 @@ std::uint64_t PlacementsOf(AnyPlacement placement) {
   return hash.sum();
 }
 
-// What the headers compute besides: mathematics, models of cost and memory, what is learnt.
+// Other results of the headers: mathematics, models of cost and memory, learned values.
 std::uint64_t Figures() {
   Hash hash;
   Random random(3);

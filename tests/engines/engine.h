@@ -1,4 +1,4 @@
-// A small engine behind a scheduler: it computes each plan, and yields one token where an entry samples.
+// A small engine behind a scheduler. It computes each plan and yields one token if an entry samples.
 #ifndef TAKT_TESTS_ENGINES_ENGINE_H_
 #define TAKT_TESTS_ENGINES_ENGINE_H_
 
@@ -16,7 +16,7 @@
 
 namespace takt::testing {
 
-// Chained hashes of a prompt's blocks: requests of one family share them all.
+// Chained hashes of a prompt's blocks. Requests of one family share them all.
 inline std::vector<std::uint64_t> Family(std::uint64_t family, std::size_t blocks) {
   std::vector<std::uint64_t> hashes(blocks);
   for (std::size_t i = 0; i < blocks; ++i) hashes[i] = family * 1'000'000 + i + 1;
@@ -27,12 +27,12 @@ class Engine {
  public:
   // Counters of one request, by its id. Steps count from 0; -1: never.
   struct Life {
-    std::int32_t need = 0;  // output tokens after which it has finished
+    std::int32_t need = 0;  // output tokens until it finishes
     std::int32_t tokens = 0;
     std::int32_t prefill = 0;  // tokens computed as prompt or as lost context
     std::int64_t arrived = -1, first = -1, ended = -1;  // steps: arrival, first token, release
     int released = 0, failed = 0;
-    StepId void_through = {};  // results of plans up to this one do not count
+    StepId void_through = {};  // results of plans up to this one are void
   };
 
   Engine(const SchedulerOptions& options, StepLimits allowed, AnyPolicy policy = Fcfs{}, KvOracle* oracle = nullptr)
@@ -56,7 +56,7 @@ class Engine {
     scheduler.On(event, Now());
   }
 
-  // Plans once; with as many plans in flight as `depth`, the oldest is committed first.
+  // Makes one plan. If `depth` plans are in flight, it first commits the oldest.
   const StepPlan& Plan() {
     while (flying_.size() >= depth) Commit();
     const StepPlan& plan = scheduler.Plan(Now(), limits);
@@ -94,7 +94,7 @@ class Engine {
     for (const MoveId move : std::exchange(moves_, {})) On(MoveDone{move});
     Check();
   }
-  // So many steps, each planned and computed.
+  // Plans and computes this many steps.
   void Run(std::int64_t steps) {
     for (const std::int64_t end = step + steps; step < end;) Plan();
     while (!flying_.empty()) Commit();
@@ -106,7 +106,7 @@ class Engine {
 
   StepLimits limits;
   Scheduler scheduler;
-  std::uint8_t drafts = 0;  // that each result asks to verify; none is accepted
+  std::uint8_t drafts = 0;  // drafts that each result asks to verify; none is accepted
   std::size_t depth = 1;  // plans in flight at once
   std::int64_t step = 0;
   std::map<std::uint64_t, Life> of;

@@ -1,4 +1,4 @@
-// Bug reports of other engines, as scenarios for takt: one case a report. The thread is named, the words are ours.
+// Bug reports of other engines as scenarios for takt, one case per report. Each names its thread, in our own words.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -38,7 +38,7 @@ TEST_CASE("every row gets its own token before any row gets drafts") {
 }
 
 // FastDeploy#7499: the same for prompts.
-TEST_CASE("a prompt is computed beside rows that draft") {
+TEST_CASE("a prompt is computed next to rows that draft") {
   Engine e(Ledger(1000), {.tokens = {16}, .max_seqs = 4});
   e.drafts = 7;
   e.Arrive(1, 1, 1000), e.Arrive(2, 1, 1000);
@@ -49,8 +49,8 @@ TEST_CASE("a prompt is computed beside rows that draft") {
   CHECK(e.of[1].tokens == 105);
 }
 
-// local-inference-lab/vllm#394: an aligned chunk never fit beside a decode, and nothing passed it.
-TEST_CASE("a prompt whose aligned chunk does not fit keeps nobody out") {
+// local-inference-lab/vllm#394: an aligned chunk never fit next to a decode, and nothing passed it.
+TEST_CASE("a prompt whose aligned chunk does not fit blocks no other") {
   Engine e(Ledger(100'000), {.tokens = {512}, .max_seqs = 64, .chunk_align = {512}});
   e.Arrive(1, 10, kForEver);
   e.Run(3);
@@ -70,7 +70,7 @@ struct Fleet {
   void On(std::int64_t ms, const E& event) {
     router.On(event, At(ms));
   }
-  // Requests from `first` to `last` arrive and are placed. How many each instance got.
+  // Requests from `first` to `last` arrive and are placed. Returns the numbers on each instance.
   std::map<std::uint64_t, int> Place(std::int64_t ms, std::uint64_t first, std::uint64_t last) {
     for (std::uint64_t id = first; id <= last; ++id) On(ms, Arrived{{.id = {id}, .prompt_tokens = {100}}});
     std::map<std::uint64_t, int> placed;
@@ -82,7 +82,7 @@ struct Fleet {
   Router router = *Router::Create({}, Fcfs{}, LeastLoaded{});
 };
 
-// llm-d-router#2066, aibrix#2422, dynamo#7753: a report erased placements that were made after it had been read.
+// llm-d-router#2066, aibrix#2422, dynamo#7753: a report erased placements made after it had been read.
 TEST_CASE("a stale report erases no placement that it has not seen") {
   const bool dated = GENERATE(false, true);
   Fleet f(2);
@@ -91,14 +91,14 @@ TEST_CASE("a stale report erases no placement that it has not seen") {
   CHECK(f.Place(1, 1, 10) == std::map<std::uint64_t, int>{{1, 5}, {2, 5}});
   f.On(2, InstanceReported{{1}, read});
   CHECK(f.Place(3, 11, 20) == std::map<std::uint64_t, int>{{1, 5}, {2, 5}});
-  // A report that counts them takes their place.
+  // A report that counts them replaces them.
   f.On(4, InstanceReported{{1}, {.running = 10, .as_of = dated ? Fleet::At(4) : kUnset}});
   f.On(4, InstanceReported{{2}, {.running = 40, .as_of = dated ? Fleet::At(4) : kUnset}});
   CHECK(f.Place(5, 21, 24) == std::map<std::uint64_t, int>{{1, 4}});
 }
 
-// aibrix#2421: an instance came back under its name, and a late end of its first life counted against the second.
-TEST_CASE("a late end of an earlier life of an instance ends nothing") {
+// aibrix#2421: an instance returned under its name. A late end of its first life counted against the second.
+TEST_CASE("a late end of an instance's earlier life ends nothing") {
   const std::uint64_t named = GENERATE(0u, 77u);  // lives that the router or the host numbers
   Fleet f(0);
   f.On(0, InstanceUp{{.id = {1}, .life = named}});
@@ -121,8 +121,8 @@ TEST_CASE("a late end of an earlier life of an instance ends nothing") {
   CHECK(f.router.InstanceOf({7}) == InstanceId{});
 }
 
-// vllm#25787: a request that came back after a preemption found its own blocks, and they counted as hits.
-TEST_CASE("blocks of its own that a preempted request finds again are no hits") {
+// vllm#25787: a request returned after a preemption and found its own blocks, which counted as hits.
+TEST_CASE("a preempted request's own blocks are no cache hits") {
   Engine e(Exact(60, true), {.tokens = {512}, .max_seqs = 8});
   for (std::uint64_t id = 1; id <= 4; ++id) e.Arrive(id, 200, 400, Family(id, 12));
   e.Run(4000);
@@ -131,8 +131,8 @@ TEST_CASE("blocks of its own that a preempted request finds again are no hits") 
   for (std::uint64_t id = 1; id <= 4; ++id) CHECK(e.of[id].tokens == 400);
 }
 
-// sglang#34623, vllm#57413: short prompts stood behind the chunks of a long one.
-TEST_CASE("short prompts start within a few steps beside a long one, which alone is not slowed") {
+// sglang#34623, vllm#57413: short prompts waited behind the chunks of a long one.
+TEST_CASE("short prompts start soon next to a long one") {
   const bool fcfs = GENERATE(false, true);
   for (const bool alone : {false, true}) {
     CAPTURE(fcfs, alone);
@@ -150,8 +150,8 @@ TEST_CASE("short prompts start within a few steps beside a long one, which alone
   }
 }
 
-// sglang#28530, vllm#31731, vllm#36390: a margin refused what fits exactly, and all behind it stood.
-TEST_CASE("a request that lacks memory is passed, and one that fits exactly gets in") {
+// sglang#28530, vllm#31731, vllm#36390: a margin refused a request that fits exactly, and all later ones waited.
+TEST_CASE("a request without memory is passed, and an exact fit is admitted") {
   Engine e(Ledger(1000), {.tokens = {8192}, .max_seqs = 8});
   e.Arrive(1, 10, kForEver);
   e.Run(3);
@@ -163,7 +163,7 @@ TEST_CASE("a request that lacks memory is passed, and one that fits exactly gets
   CHECK(e.of[2].tokens == 2);
 }
 
-// TRT-LLM, SGLang, llm-d: equal prompts that arrive together were computed once each.
+// TRT-LLM, SGLang, llm-d: equal prompts that arrived together were computed once each.
 TEST_CASE("a prompt that another request computes is not computed again") {
   struct Step {
     std::int32_t tokens;
@@ -179,8 +179,8 @@ TEST_CASE("a prompt that another request computes is not computed again") {
   }
 }
 
-// sglang#34149: a request that was aborted after its last chunk had been launched leaked a token, and its memory.
-TEST_CASE("a request that is cancelled in flight yields nothing, and is released once") {
+// sglang#34149: a request aborted after the launch of its last chunk leaked a token and its memory.
+TEST_CASE("a request cancelled in flight yields nothing and is released once") {
   Engine e(Ledger(100), {.tokens = {32}, .max_seqs = 4});
   e.depth = 3;
   e.Arrive(1, 64, 10);
@@ -197,8 +197,8 @@ TEST_CASE("a request that is cancelled in flight yields nothing, and is released
   CHECK(e.scheduler.kv().used == Blocks{0});
 }
 
-// sglang#38319, sglang#36926: chunks of a request that was retracted in flight were found by later readers.
-TEST_CASE("only committed chunks of a request that lost its KV in flight are found") {
+// sglang#38319, sglang#36926: chunks of a request retracted in flight were found by later readers.
+TEST_CASE("only committed chunks of a request preempted in flight are found") {
   for (const bool lost : {true, false}) {
     CAPTURE(lost);
     Engine e(Exact(100, true), {.tokens = {64}, .max_seqs = 4});
@@ -253,9 +253,9 @@ class Counter : public KvOracle {
   std::map<std::uint64_t, std::int32_t> held_;
 };
 
-// sglang#25865, sglang#23141, tokenspeed#268: a started chunk's adapter was not counted, or that of a refused request.
-// With takt's count of KV, and with a host's.
-TEST_CASE("at most as many adapters run as the limit says, and none loses its place to a refused request") {
+// sglang#25865, sglang#23141, tokenspeed#268: the adapter of a started chunk was not counted, or that of a refused
+// request was. Tested with takt's count of KV and with a host's.
+TEST_CASE("adapters stay within the limit, also around refused requests") {
   const bool oracle = GENERATE(false, true);
   CAPTURE(oracle);
   Counter counter(80);
@@ -283,8 +283,8 @@ TEST_CASE("at most as many adapters run as the limit says, and none loses its pl
   for (std::uint64_t id = 1; id <= 5; ++id) CHECK(e.of[id].tokens == 20);
 }
 
-// vllm#48245, vllm-gaudi#1794: counts went below zero where output was in flight at a preemption.
-TEST_CASE("a preemption with three plans in flight loses no token and counts none twice") {
+// vllm#48245, vllm-gaudi#1794: counts fell below zero if output was in flight at a preemption.
+TEST_CASE("a preemption with three plans in flight keeps the token count") {
   Engine e(Exact(20), {.tokens = {256}, .max_seqs = 8});
   e.depth = 3;
   e.Arrive(1, 120, 100), e.Arrive(2, 120, 100);
@@ -295,8 +295,8 @@ TEST_CASE("a preemption with three plans in flight loses no token and counts non
   CHECK(e.scheduler.kv().used == Blocks{0});
 }
 
-// unslothai/llama.cpp#184: a large slot was parked while small ones came in, grew, and were parked in its place.
-TEST_CASE("under fcfs no later request passes one that was swapped out") {
+// unslothai/llama.cpp#184: a large slot was parked while small ones were admitted, grew, and were parked in its place.
+TEST_CASE("under fcfs no later request passes a swapped-out one") {
   SchedulerOptions options = Exact(512);
   options.cpu_blocks = {4096};
   options.preempt_action = KvAction::kOut;
@@ -322,8 +322,8 @@ TEST_CASE("under fcfs no later request passes one that was swapped out") {
   for (std::uint64_t id = 1; id < 100; ++id) CHECK(e.of[id].tokens == (id <= 4 ? 2000 : 200));
 }
 
-// Mooncake#2187, Mooncake#3028: look-ups renewed what was held, and nothing was evicted any more.
-TEST_CASE("looking at what is held keeps nothing in the cache") {
+// Mooncake#2187, Mooncake#3028: look-ups renewed cached blocks, and nothing was evicted any more.
+TEST_CASE("a look-up keeps nothing in the cache") {
   Engine e(Exact(60, true), {.tokens = {2048}, .max_seqs = 8});
   REQUIRE(e.scheduler.SetRetention(Lru{}).ok());
   for (std::uint64_t workflow = 1; workflow <= 2; ++workflow) {

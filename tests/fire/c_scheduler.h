@@ -37,9 +37,9 @@ class CScheduler final : public Twin {
   ~CScheduler() override { takt_scheduler_destroy(scheduler_); }
 
   void On(const Event& event, TimePoint now) override {
-    told_.Clear();
-    told_.Add(event);
-    Must(takt_scheduler_on(scheduler_, told_.data(), told_.size(), Ns(now)), "on");
+    reported_.Clear();
+    reported_.Add(event);
+    Must(takt_scheduler_on(scheduler_, reported_.data(), reported_.size(), Ns(now)), "on");
   }
 
   void ChangePolicy(const AnyPolicy& policy, TimePoint now) override {
@@ -120,7 +120,7 @@ class CScheduler final : public Twin {
 
   std::optional<HostKv> kv_;
   takt_scheduler* scheduler_ = nullptr;
-  Told told_;
+  Told reported_;
   std::list<StepPlan> plans_;  // in flight
   StepPlan idle_;              // the last plan that ran nothing
   std::string fault_;

@@ -117,7 +117,7 @@ void EndsWorld::Plan(TimePoint now) {
       Mix64(tally_.plan_hash ^ plan.run.size() ^ static_cast<std::uint64_t>(plan.wake_at.time_since_epoch().count()));
   for (const KvMove& move : plan.moves) moves_.push_back(move.id);
   if (plan.run.size() > 0 && !full) plans_.push_back({plan.id, {plan.run.begin(), plan.run.end()}});
-  if (plan.wake_at <= latest_ && latest_ < kNever) Violate("a plan wants to be woken at once");
+  if (plan.wake_at <= latest_ && latest_ < kNever) Violate("a plan sets wake_at to now or earlier");
   if (const char* fault = scheduler_.Inconsistency(); fault != nullptr) Violate(fault);
 }
 

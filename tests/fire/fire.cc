@@ -1,13 +1,4 @@
 // takt_fire: a scheduler, or a router and its instances, under a random host. docs/project/under_fire.md
-//
-//   takt_fire --seeds 1..100 --events 20000   stop at the first violation; print its seed and a short log; exit 1
-//   takt_fire --survey --seeds 1..100         print each violation and go on
-//   takt_fire --no-facts --seeds 1..100       no KV arrives, is lost or is pinned, and all rows are ready
-//   takt_fire --router --seeds 1..50          a router in front of several instances
-//   takt_fire --ends --seeds 1..50            times at both ends of the clock, without a shadow
-//   takt_fire --through c --seeds 1..100      the C interface next to the C++ one
-//   takt_fire --through cxx --seeds 1..100    the same set-ups in C++ alone; both hashes are equal
-//   takt_fire --replay FILE                   carry out a log, line by line
 #include <fmt/format.h>
 
 #include <cstdint>

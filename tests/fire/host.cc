@@ -57,7 +57,7 @@ WorkAfter DrawAfter(Dice& dice, double absurd) {
   return after;
 }
 
-// A time that begins now or slightly earlier. It may equal the time of a plan.
+// Returns the host's time or a slightly earlier one. It may equal the time of a plan.
 TimePoint Soon(Dice& dice, const Setup& setup, TimePoint now, std::int64_t most) {
   if (setup.tick > 1 && dice.Chance(0.5)) most = 20 * setup.tick;
   return now + Duration(dice.Between(-1, most / setup.tick) * setup.tick);
@@ -265,12 +265,12 @@ void World::Carry(const Action& action) {
   }
 }
 
-// A pin ends with its time, with the branch's next request, by the host's events of the workflow, with the KV, or if
-// nothing else can be evicted. It remains whatever other names clients invent.
+// A pin ends with its time, with the branch's next request, by the host's events of the workflow, or with the KV. It
+// also ends if nothing else can be evicted. It remains whatever other names clients invent.
 void World::CheckPin(const Action& a, WorkflowId workflow, std::uint64_t branch, const HeldExplanation& before,
                      std::uint64_t broken) {
   const Stats& stats = scheduler_->stats();
-  if (stats.pins_crowded_out > 0) shadow_.Violate("a flood of names without pins has ended pins");
+  if (stats.pins_crowded_out > 0) shadow_.Violate("names without pins ended pins");
   if (before.pinned_until == kUnset || before.pinned_until <= now_ || stats.pins_broken > broken) return;
   if (a.what == Do::kEndTurn || a.what == Do::kKvLose) return;
   for (RequestId id : shadow_.unreleased()) {
@@ -309,7 +309,7 @@ void World::Do(const Action& a) {
     case Do::kReturnTool: return ReturnTool(a);
     case Do::kCancel: ++tally_.cancels; return Tell(Cancelled{id});
     case Do::kFinishMove: {
-      if (a.name > shadow_.moves_reported()) return;  // a move cannot be reported before it was requested
+      if (a.name > shadow_.moves_named()) return;  // only requested moves are reported
       const bool failed = Dice(a.bits).Chance(setup_.failed_moves);
       ++tally_.moves;
       tally_.failed_moves += failed ? 1 : 0;
@@ -331,11 +331,11 @@ void World::Do(const Action& a) {
     case Do::kEndTurn: {
       ++tally_.facts;
       Dice of(a.bits);
-      const WorkflowId workflow = {of.Bits() % 8};  // none, or one that never existed
+      const WorkflowId workflow = {of.Bits() % 8};  // none, or an unknown one
       if (of.Chance(0.1)) return Tell(WorkflowEnded{workflow, of.Chance(0.5)});
       const std::uint64_t branch = of.Bits() % 3;
       TurnEnded ended{workflow, branch, static_cast<TurnWhy>(of.Index(5)), {of.Bits() % 100}};
-      // From another stream of random numbers, so that earlier draws remain.
+      // Uses a second stream of random numbers, so that earlier draws remain.
       Dice more(Mix64(a.bits));
       const auto gap = [&] { return FromSeconds(more.Chance(0.1) ? 1e11 : more.Int(-10, 2000) / 1e3); };
       if (more.Chance(0.2)) return Tell(TurnExpected{workflow, branch, After(now_, gap())});
@@ -480,7 +480,7 @@ void World::Plan(const StepLimits& limits) {
   Attempt([&] { made = &scheduler_->Plan(now_, limits); });
   if (twin_) {
     const StepPlan& twins = twin_->Plan(now_, limits);
-    if (!Same(twins, *made)) shadow_.Violate("the twin's plan is another");
+    if (!Same(twins, *made)) shadow_.Violate("the twin's plan differs");
     made = &twins;
   }
   const StepPlan& plan = *made;
@@ -564,7 +564,7 @@ void World::Commit(StepId step, std::uint64_t bits, bool faults) {
   const auto known = std::ranges::find(shadow_.steps(), step, &Shadow::Step::id);
   if (known == shadow_.steps().end() || given->plan->id != step ||
       !std::ranges::equal(given->plan->run, known->entries)) {
-    return shadow_.Violate("a plan has changed while it was in flight");
+    return shadow_.Violate("a plan changed in flight");
   }
   const bool bad = faults && dice.Chance(setup_.bad_results);
   for (const PlanEntry& e : given->plan->run) {
@@ -607,11 +607,11 @@ void World::Commit(StepId step, std::uint64_t bits, bool faults) {
     }
   }
   const StepResult result{step, rows_};
-  StepResult told = result;
-  if (Mixed(bits, 7) % 2 == 0) told = WithoutRest(*given->plan, result);
+  StepResult reported = result;
+  if (Mixed(bits, 7) % 2 == 0) reported = WithoutRest(*given->plan, result);
   given_.erase(given);
-  Attempt([&] { scheduler_->Commit(told, now_); });
-  if (twin_) twin_->Commit(told, now_);
+  Attempt([&] { scheduler_->Commit(reported, now_); });
+  if (twin_) twin_->Commit(reported, now_);
   shadow_.Committed(result, now_, *scheduler_);
 }
 
@@ -629,7 +629,7 @@ void World::Drain() {
     tally_.promoted = scheduler_->stats().promoted;
     tally_.kv_refused = scheduler_->stats().oracle_refused;
     if (!shadow_.violation().empty()) return;
-    if (plans < 0) return shadow_.Violate("what lives does not end");
+    if (plans < 0) return shadow_.Violate("live requests do not end");
     Compare(1);
     shadow_.CheckEmpty(*scheduler_);
     if (setup_.agents) return;  // a gate depends on time
@@ -641,7 +641,7 @@ void World::Drain() {
   }
 }
 
-// Everything in flight.
+// Everything in flight ends.
 void World::Settle() {
   EachKv([](HostKv& kv) {
     kv.Behave(0, 0, false, 0);
@@ -662,8 +662,8 @@ StepLimits QuietLimits(std::int32_t longest, std::int32_t max_running) {
   return {.tokens = {std::max(longest, 64) + 1024 * 4}, .max_seqs = max_running};
 }
 
-// The tools no longer answer, and running requests run to their end. A pause policy that reviews releases all memory in
-// time.
+// The tools no longer answer, and running requests run to their end. A pause policy that reviews paused requests
+// releases all memory in time.
 void World::OutlastTools() {
   const StepLimits limits = QuietLimits(longest_, setup_.options.max_running);
   const std::string pause = setup_.PauseOf(setup_.pause).spec();
@@ -671,7 +671,7 @@ void World::OutlastTools() {
   for (int plans = 0; lets_go && violation().empty(); ++plans) {
     Settle();
     if (!violation().empty()) return;
-    if (plans == 10'000) return shadow_.Violate("tools are waited for without end");
+    if (plans == 10'000) return shadow_.Violate("requests wait for tools without end");
     Plan(limits);
     const bool idle = shadow_.steps().empty() && shadow_.moves().empty();
     if (!idle) continue;
@@ -688,9 +688,9 @@ void World::OutlastTools() {
   }
 }
 
-// Share of the usable memory that is not kept by waiting requests, including blocked requests and requests in a tool
-// call, which return at once. A fresh scheduler has all of it. While something runs, kept KV is not taken, so fewer
-// requests run at a time.
+// Returns the share of the usable memory that waiting requests do not keep. Blocked requests and requests in a tool
+// call return at once and count as waiting. A fresh scheduler has all of it. While something runs, kept KV is not
+// taken, so fewer requests run at a time.
 double World::ShareForOthers() const {
   const SchedulerOptions& options = setup_.options;
   if (options.kv == KvMode::kNone) return 1;
@@ -703,8 +703,8 @@ double World::ShareForOthers() const {
   return most > 0 ? std::max(most - kept, 0.0) / most : 1;
 }
 
-// If preemption by rank swaps, each end of a promotion may let a promoted request displace another: two plans then only
-// move KV. If aging counts from the first run, a fresh scheduler promotes few requests, because none has run.
+// With preemption by rank that swaps, each end of a promotion may let a promoted request displace another. Two plans
+// then only move KV. If aging counts from the first run, a fresh scheduler promotes few requests, because none has run.
 double World::PlansEachStep() const {
   const SchedulerOptions& options = setup_.options;
   const AnyPolicy policy = setup_.PolicyOf(policy_);
@@ -714,7 +714,7 @@ double World::PlansEachStep() const {
   return 1 + 2.0 / static_cast<double>(std::max<std::int64_t>(aging->quantum, 1));
 }
 
-// Returns the number of plans after faults stop, with one step in flight at a time; -1: it does not end.
+// Returns the number of plans after faults stop, with one step in flight at a time; -1 if the run does not end.
 std::int64_t World::PlansToDrain() {
   const auto quiet = [this] {
     Settle();

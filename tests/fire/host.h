@@ -44,7 +44,7 @@ struct Drawn {
   std::int32_t length = 0;
   bool absurd = false;
 };
-// A tool call and the time of the tool's answer; absent: it never answers.
+// A tool call and the time of the tool's answer; no time if it never answers.
 struct DrawnCall {
   ToolCalled call;
   std::optional<Duration> answer;
@@ -69,7 +69,7 @@ class Twin {
   virtual const StepPlan& Plan(TimePoint now, const StepLimits& limits) = 0;  // valid until its commit
   virtual void Commit(const StepResult& result, TimePoint now) = 0;
   virtual HostKv* kv() { return nullptr; }  // the block manager of its host
-  // Returns how it differs from the world's scheduler; empty: not at all.
+  // Returns the difference to the world's scheduler; empty if there is none.
   virtual std::string Unlike(const Scheduler& scheduler) const = 0;
 };
 
@@ -87,7 +87,7 @@ class World {
   // Call this before any action.
   void Pair(std::unique_ptr<Twin> twin) { twin_ = std::move(twin); }
 
-  // Impossible actions, such as one on an unknown request, are skipped or carried out all the same, as faulty hosts do.
+  // Skips some impossible actions, such as one on an unknown request. Carries out others, as a faulty host does.
   void Carry(const Action& action);
 
   // For a host whose requests come from elsewhere; `length` is the length of the output.
@@ -212,7 +212,7 @@ template <class E>
 void World::Tell(const E& event) {
   Attempt([&] { scheduler_->On(event, now_); });
   if (twin_) twin_->On(event, now_);
-  shadow_.Told(event, now_, *scheduler_);
+  shadow_.Handled(event, now_, *scheduler_);
 }
 
 // Draws the next action for a world.

@@ -73,20 +73,20 @@ class HostKv final : public KvOracle {
     }
   }
   void CachedTokens(std::span<KvHit> hits) override {
-    if (hits.empty()) Fault("asks about nobody", {});
+    if (hits.empty()) Fault("asks about no request", {});
     for (KvHit& hit : hits) hit.tokens = {Cached(*hit.request)};
   }
 
   void Reserve(StepId, std::span<KvReservation> wishes) override {
     const OfTheHost memory;
-    if (wishes.empty()) Fault("reserves nothing", {});
+    if (wishes.empty()) Fault("reserves no blocks", {});
     ++asked_;
     std::int64_t together = 0;
     for (const KvReservation& wish : wishes) together += BlocksOf(wish);
-    if (together > free_) Fault("what is wished for does not fit together", wishes.front().request);
+    if (together > free_) Fault("the allocations do not fit together", wishes.front().request);
     for (KvReservation& wish : wishes) {
       const std::int32_t blocks = BlocksOf(wish);
-      if (wish.granted) Fault("a wish comes as granted", wish.request);
+      if (wish.granted) Fault("an allocation is granted before the answer", wish.request);
       wish.granted = blocks <= free_ && !refuse_all_ && !(refuse_ > 0 && dice_.Chance(refuse_));
       if (wish.granted) {
         Hold(wish.request) += blocks;
@@ -100,7 +100,7 @@ class HostKv final : public KvOracle {
   Blocks Release(RequestId request, KvAction) override {
     const OfTheHost memory;
     const std::int32_t blocks = Hold(request);
-    if (blocks == 0) Fault("releases what is not held", request);
+    if (blocks == 0) Fault("releases blocks that are not held", request);
     Hold(request) = 0;
     const bool later = defer_ > 0 && dice_.Chance(defer_);
     (later ? pending_ : free_) += blocks;
@@ -116,7 +116,7 @@ class HostKv final : public KvOracle {
 
   std::int32_t BlocksOf(const KvReservation& wish) {
     const std::int32_t tokens = wish.want.value - wish.have.value;
-    if (tokens < 0 || tokens % block_tokens_.value != 0) Fault("a wish is not in whole blocks", wish.request);
+    if (tokens < 0 || tokens % block_tokens_.value != 0) Fault("an allocation is not in whole blocks", wish.request);
     return tokens / block_tokens_.value;
   }
 

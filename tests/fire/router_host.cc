@@ -20,8 +20,8 @@ namespace {
 
 constexpr std::uint32_t kMostInstances = 5;
 
-// An autoscaler that wants an instance at some times and not at others, in every way the interface allows. Its accounts
-// must equal the router's.
+// An autoscaler that uses every call of the interface and changes its mind about instances. Its accounts must equal the
+// router's.
 struct Picky {
   static constexpr std::string_view kName = "picky";
 
@@ -96,8 +96,8 @@ void Print(const RouterTally& t, std::uint64_t seeds) {
   fmt::print(
       "{} events over {} seeds: {} arrivals, {} placements in {} answers, {} ended, {} steps of instances\n"
       "{} instances started, {} lost with {} requests that came back, {} of them unnoticed at first, {} drained\n"
-      "{} cancels ({} in the router's queue), {} expired there, {} reports, {} told of requests' services, {} told "
-      "late, {} of former lives, {} twice, {} of unknown "
+      "{} cancels ({} in the router's queue), {} expired there, {} reports, {} reports of services, {} late "
+      "reports, {} of former lives, {} twice, {} of unknown "
       "requests or instances, {} messages to the dead, {} clock faults\n"
       "no violation; all placements and plans hash to {:016x}\n",
       t.events, seeds, t.arrivals, t.placed, t.places, t.ended, t.steps, t.starts, t.lost, t.returned, t.died, t.drains,
@@ -121,7 +121,7 @@ RouterSetup RouterSetup::OfSeed(std::uint64_t seed) {
   s.placement = dice.Bits();
   s.rules.willing = PlacementOf(s.placement).name() != Picky::kName;
   s.instances = static_cast<std::uint32_t>(dice.Int(1, static_cast<std::int32_t>(kMostInstances)));
-  s.tells_size = dice.Chance(0.5);
+  s.knows_size = dice.Chance(0.5);
   s.population = s.instances * dice.Of<std::size_t>({2, 6, 20});
   s.losses = sometimes(0.01);
   s.silent = sometimes(0.8);
@@ -138,7 +138,7 @@ RouterSetup RouterSetup::OfSeed(std::uint64_t seed) {
   if (!dice.Chance(0.3)) return s;
   s.rules.fair = true;
   s.rules.plain = false;
-  s.tells_size = false;
+  s.knows_size = false;
   s.rules.options.max_outstanding = dice.Of<std::int64_t>({1, 3, 10});  // so that some requests wait
   FairShare::Options shares;
   for (std::uint64_t tenant : {1u, 2u}) {
@@ -208,7 +208,7 @@ void RouterWorld::Do(const Action& a) {
 
 void RouterWorld::Tell(const RouterEvent& event) {
   router_.On(event, now_);
-  shadow_.Told(event, now_, router_);
+  shadow_.Handled(event, now_, router_);
   tally_.ended = router_.stats().ended, tally_.reported_late = router_.stats().reported_late;
   tally_.returned = router_.stats().returned, tally_.lost = router_.stats().instances_lost;
   tally_.unknown = router_.stats().events_unknown;
@@ -224,7 +224,7 @@ void RouterWorld::Arrive(const Action& a) {
   Tell(Arrived{drawn.request});
 }
 
-// The instance that has the request receives the event, too.
+// Also sends the event to the instance that has the request.
 void RouterWorld::Cancel(RequestId id) {
   const RouterShadow::Request& request = shadow_.request(id);
   ++tally_.cancels;
@@ -252,7 +252,7 @@ void RouterWorld::Place() {
       continue;
     }
     Request request = router_.Find(p.request)->request;
-    request.prefix = shadow_.request(p.request).state.request.prefix;  // the router's may be gone by then
+    request.prefix = shadow_.request(p.request).state.request.prefix;  // the router may have forgotten it by then
     request.scores = {};
     member.to.push_back({Arrived{request}, lengths_[NameOf(p.request)]});
   }
@@ -260,10 +260,10 @@ void RouterWorld::Place() {
 
 Instance RouterWorld::Described(std::uint32_t at, std::int64_t capacity) const {
   const SchedulerOptions& o = members_[at].world->setup().options;
-  const bool told = setup_.tells_size && o.kv != KvMode::kNone;
+  const bool reported = setup_.knows_size && o.kv != KvMode::kNone;
   return {.id = {at},
           .profile = {},
-          .kv_tokens = {told ? o.kv_blocks.value * o.kv_block_tokens.value : 0},
+          .kv_tokens = {reported ? o.kv_blocks.value * o.kv_block_tokens.value : 0},
           .capacity = capacity,
           .life = setup_.lives == Lives::kByHost ? members_[at].life : 0};
 }

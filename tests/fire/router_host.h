@@ -36,11 +36,11 @@ struct RouterSetup {
   RouterRules rules;
   std::uint64_t placement = 0;  // bits for the kind of placement
   std::uint32_t instances = 1;
-  bool tells_size = false;  // the router knows the size of a KV cache
+  bool knows_size = false;  // the router knows the size of an instance's KV cache
   std::size_t population = 0;  // requests that the host keeps alive
 
   double losses = 0, silent = 0,
-         redescribed = 0;  // rates of failures, unnoticed ones, new descriptions
+         redescribed = 0;  // rates of noticed failures, unnoticed failures and new descriptions
   double slow = 0, slow_reports = 0;  // shares of delayed messages and delayed reports
   double cancels = 0, clock = 0, twice = 0, absurd = 0;
   Lives lives = Lives::kUnnamed;  // whether messages name a life, and whether the router or the host numbers it
@@ -72,7 +72,7 @@ class RouterWorld {
   };
   struct Member {
     std::unique_ptr<World> world;  // null: the instance is down
-    std::vector<RequestId> held;  // handed over, and not known to have ended
+    std::vector<RequestId> held;  // handed over; no end is known
     std::deque<Message> to;  // messages in transit to the instance, in order
     std::deque<RouterEvent> from;  // messages in transit to the router
     std::uint64_t starts = 0;

@@ -61,7 +61,7 @@ bool RouterShadow::Left(const Request& request, InstanceId instance, std::uint64
   return life != 0 && (!request.place || Find(request.place)->instance.life != life);
 }
 
-// In the order of placement.
+// Orders by placement.
 std::vector<RouterShadow::Request*> RouterShadow::Unseen(InstanceId id) {
   std::vector<Request*> unseen;
   for (RequestId alive : alive_) {
@@ -89,7 +89,7 @@ bool RouterShadow::Before(const Request& a, const Request& b) const {
 
 // ---- events ---------------------------------------------------------------------------------------------------
 
-void RouterShadow::Told(const RouterEvent& event, TimePoint now, const Router& router) {
+void RouterShadow::Handled(const RouterEvent& event, TimePoint now, const Router& router) {
   Clock(now);
   const auto tell = [&](const auto& e) {
     if constexpr (requires { On(e, router); }) {
@@ -179,7 +179,7 @@ void RouterShadow::On(const RequestServed& e) {
     ++ours_.events_invalid;
   } else {
     Charge(*life, e.served);
-    life->told = true;
+    life->reported = true;
   }
 }
 
@@ -192,13 +192,13 @@ void RouterShadow::On(const RequestEnded& e) {
     return;
   }
   ++ours_.ended;
-  const bool told = e.served && e.served->prefill.value >= 0 && e.served->output.value >= 0;
-  ours_.events_invalid += e.served && !told ? 1u : 0u;
+  const bool reported = e.served && e.served->prefill.value >= 0 && e.served->output.value >= 0;
+  ours_.events_invalid += e.served && !reported ? 1u : 0u;
   if (!life->place) return End(*life);
   const takt::Request& r = life->state.request;
-  if (told) {
+  if (reported) {
     Charge(*life, *e.served);
-  } else if (!life->told && !e.failed && r.output_tokens.known()) {
+  } else if (!life->reported && !e.failed && r.output_tokens.known()) {
     double each = r.output_tokens.mean;
     if (r.max_output_tokens.value > 0) each = std::min(each, static_cast<double>(r.max_output_tokens.value));
     Charge(*life, {{}, {static_cast<std::int32_t>(std::min(each * r.sequences, 1e9))}});
@@ -248,7 +248,7 @@ void RouterShadow::On(const InstanceDown& e, const Router& router) {
     if (life.place != e.instance) continue;
     ++ours_.returned;
     life.place = {};
-    life.told = life.unseen = false;
+    life.reported = life.unseen = false;
     if (const RequestState* theirs = router.Find(id)) back.emplace_back(theirs->slot, life.state.request.tenant.value);
   }
   std::ranges::sort(back);
@@ -323,7 +323,7 @@ void RouterShadow::CheckFailed(const Router& router) {
     ++ours_.failed_expired;
     End(Of(f.request));
   }
-  FIRE_CHECK(seen == refused_.size(), "{} requests were refused, and nobody says so", refused_.size() - seen);
+  FIRE_CHECK(seen == refused_.size(), "{} refused requests are missing in the answer", refused_.size() - seen);
   refused_.clear();
   for (RequestId id : alive_) {
     const Request& life = request(id);
@@ -340,7 +340,7 @@ void RouterShadow::CheckPlaced(std::span<const Placement> placements) {
     Up* up = Find(p.instance);
     FIRE_CHECK(up != nullptr, "request {} is placed on {}, which is not up", id, p.instance.value);
     FIRE_CHECK(HasRoom(*up), "request {} is placed on {}, which is full", id, p.instance.value);
-    FIRE_CHECK(Fits(life, *up), "request {} is placed on {}, where it cannot fit", id, p.instance.value);
+    FIRE_CHECK(Fits(life, *up), "request {} is placed on {} and does not fit there", id, p.instance.value);
     CheckFair(p.request);
     if (!violation_.empty()) return;
     Request& placed = Of(p.request);
@@ -422,7 +422,7 @@ void RouterShadow::Compare(const Router& router) {
                router.InstanceOf(id).value, life.place.value);
     const RequestState* theirs = router.Find(id);
     FIRE_CHECK(theirs != nullptr && theirs->request.id == id && theirs->request.priority == life.state.request.priority,
-               "request {} is not as it was told", id.value);
+               "request {} differs from its report", id.value);
     if (life.place) continue;
     ++waiting;
     too_large += std::ranges::none_of(up_, [&](const Up& up) { return Fits(life, up); }) ? 1 : 0;
@@ -438,7 +438,7 @@ void RouterShadow::Compare(const Router& router) {
   for (const InstanceState& theirs : router.instances()) {
     const Up* up = Find(theirs.instance.id);
     FIRE_CHECK(up != nullptr, "instance {} is not up", theirs.instance.id.value);
-    FIRE_CHECK(theirs.instance.capacity == up->instance.capacity, "instance {} is not as it was told",
+    FIRE_CHECK(theirs.instance.capacity == up->instance.capacity, "instance {} differs from its description",
                theirs.instance.id.value);
     FIRE_CHECK(theirs.outstanding == up->outstanding, "instance {} holds {}, not {}", theirs.instance.id.value,
                theirs.outstanding, up->outstanding);
@@ -448,7 +448,7 @@ void RouterShadow::Compare(const Router& router) {
                "{} requests of {} tokens since the report of {}, not {} of {}", theirs.since_report,
                theirs.tokens_since_report, theirs.instance.id.value, up->since, up->tokens);
     FIRE_CHECK(theirs.report.kv_used == up->report.kv_used && theirs.report.preempted == up->report.preempted,
-               "the report of {} is another", theirs.instance.id.value);
+               "the report of {} differs", theirs.instance.id.value);
   }
 }
 

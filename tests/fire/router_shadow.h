@@ -1,4 +1,4 @@
-// A second model of a router: which requests are alive, where each was placed, and what must hold of every answer. It
+// A second model of a router: it knows which requests are alive and where each was placed, and checks every answer. It
 // uses events and placements alone.
 #ifndef TAKT_TESTS_FIRE_ROUTER_SHADOW_H_
 #define TAKT_TESTS_FIRE_ROUTER_SHADOW_H_
@@ -26,7 +26,7 @@ struct RouterRules {
   Ids ids;
 };
 
-// The next tenant by the rules of docs/reference/policies/fair_share.md and docs/howto/router.md.
+// Returns the next tenant by the rules of docs/reference/policies/fair_share.md and docs/howto/router.md.
 class FairModel {
  public:
   explicit FairModel(std::map<std::uint64_t, double> weights) : weights_(std::move(weights)) {}
@@ -61,18 +61,18 @@ class RouterShadow {
   explicit RouterShadow(const RouterRules& rules) : rules_(rules), fair_(rules.weights) {}
 
   // Call this after the router has received the event.
-  void Told(const RouterEvent& event, TimePoint now, const Router& router);
+  void Handled(const RouterEvent& event, TimePoint now, const Router& router);
   void Placed(std::span<const Placement> placements, TimePoint now, const Router& router);
 
-  // Recounts everything. Call it now and then.
+  // Recounts everything. This is slow, so call it rarely.
   void Compare(const Router& router);
 
   struct Request {
     RequestState state = {};
     bool alive = false;
-    InstanceId place = {};  // unset: it waits in the router
+    InstanceId place = {};  // unset: the request waits in the router
     TokensServed charged = {};  // tokens charged to its tenant
-    bool told = false;          // its instance has reported its served tokens
+    bool reported = false;          // its instance has reported its served tokens
     std::uint64_t number = 0;  // number of its placement
     TimePoint placed{};
     bool unseen = false;  // not yet included in its instance's reports
@@ -95,7 +95,7 @@ class RouterShadow {
     std::int64_t outstanding = 0;
     InstanceReport report{};
     TimePoint complete = kUnset;  // time up to which its reports are complete
-    std::int64_t since = 0, tokens = 0;  // requests that its reports cannot include, and their prompt tokens
+    std::int64_t since = 0, tokens = 0;  // requests newer than its reports, and their prompt tokens
   };
 
   void On(const Arrived& e);

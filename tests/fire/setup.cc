@@ -84,7 +84,7 @@ struct Fair {
   std::unordered_map<std::uint64_t, double> served = {};
 };
 
-// The same. It also logs changed keys, lifts groups that wake, and picks victims in an order of its own.
+// Fair share that also logs changed keys, lifts groups that wake, and picks victims in an order of its own.
 struct LoggedFair : Fair {
   static constexpr std::string_view kName = "logged_fair";
   std::vector<std::uint64_t>& moved_groups() { return moved; }

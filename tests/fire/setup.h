@@ -51,12 +51,12 @@ struct Setup {
   double resizes = 0;  // share of plans before which the oracle's total changes
   bool drains = false;
   double facts = 0;  // share of actions in which KV arrives, is lost or is pinned, or rows are not ready
-  // Workflows whose turns end, with a retention policy and a gate. For the ledger's prefix cache alone. Drawn apart
-  // from everything else.
+  // Workflows whose turns end, with a retention policy and a gate. Only the ledger's prefix cache has them. Their
+  // random numbers are drawn apart from all others.
   bool agents = false;
   std::uint64_t retention = 0;  // choice of the retention policy
-  // Half of the requests bear an unlimited set of names, as a client may invent them: of branches, of workflows, of
-  // tenants, or of workflows without a tenant.
+  // Half of the requests have names without limit, as a client may invent them. The names are of branches, workflows,
+  // tenants, or workflows without a tenant.
   enum class Flood : std::uint8_t { kNone, kBranches, kWorkflows, kTenants, kNameless };
   Flood flood = Flood::kNone;
   std::uint32_t most_holdings = 65536;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int32_t kMost = std::numeric_limits<std::int32_t>::max();
 
-// The keys depend on what a host knows of the request alone.
+// Returns true if the keys depend only on a host's facts about the request.
 bool OrderIsStatic(const AnyPolicy& policy) {
   const PolicyHooks hooks = policy.hooks();
   return !hooks.moving && !hooks.groups && !hooks.observes && !hooks.scheduled && !hooks.enters && !hooks.timed &&
@@ -22,20 +22,20 @@ bool OrderIsStatic(const AnyPolicy& policy) {
          policy.spec().find("sagesched") == std::string::npos;
 }
 
-// They depend on nothing but that, the time, and what the policy is told.
+// Returns true if the keys depend only on those facts, the time, and the policy's inputs.
 bool OrderIsKnown(const AnyPolicy& policy) {
   const std::string_view spec = policy.spec();
   return OrderIsStatic(policy) || spec.find("moving") != spec.npos || spec.find("fair") != spec.npos ||
          spec.find("observing") != spec.npos;
 }
 
-// By the rule of docs/reference/pause_policies.md.
-bool CanBeMeant(Duration duration, Tokens a, Tokens b = {0}) {
+// The limits of docs/reference/pause_policies.md.
+bool IsValid(Duration duration, Tokens a, Tokens b = {0}) {
   const auto fine = [](Tokens t) { return t.value >= 0 && t.value <= 1 << 28; };
   return duration >= Duration(0) && duration <= std::chrono::seconds(1'000'000'000) && fine(a) && fine(b);
 }
-NextCall Believed(const NextCall& next) {
-  return CanBeMeant(next.duration, next.returned, next.after) ? next : NextCall{};
+NextCall Sanitized(const NextCall& next) {
+  return IsValid(next.duration, next.returned, next.after) ? next : NextCall{};
 }
 
 }  // namespace
@@ -49,13 +49,13 @@ Shadow::Shadow(const Setup& setup, const HostKv* host_kv, WatchedPause::List ask
       known_order_(OrderIsKnown(policy_)),
       seen_(4096),
       last_step_(setup.options.first_step.value - 1) {
-  if (setup.agents) prefixes_.Doubt();  // what goes first is the retention's to say
+  if (setup.agents) prefixes_.Doubt();  // the retention policy chooses the order of eviction
 }
 
 Life& Shadow::At(RequestId id) {
   const std::uint64_t name = setup_.ids.NameOf(id);
-  if (name >= 1u << 24) {  // nobody has said so
-    Violate(fmt::format("a request {}, of which nobody has heard", id.value));
+  if (name >= 1u << 24) {  // the host never used such a name
+    Violate(fmt::format("unknown request {}", id.value));
     return scapegoat_ = {};
   }
   if (name >= lives_.size()) lives_.resize(name + 256);
@@ -91,7 +91,7 @@ std::int32_t Shadow::TotalBlocks() const {
   return host_kv_ != nullptr ? host_kv_->total_blocks().value : setup_.options.kv_blocks.value;
 }
 
-// By the rule of the docs: the prompt's whole blocks are shared by all sequences, the rest is each one's own.
+// The documented rule: all sequences share the prompt's whole blocks, and each has its own blocks for the rest.
 std::int32_t Shadow::BlocksOf(const Life& life, std::int32_t tokens) const {
   if (setup_.options.kv == KvMode::kNone || tokens <= 0) return 0;
   const std::int32_t b = setup_.options.kv_block_tokens.value;
@@ -108,7 +108,7 @@ std::span<const std::uint64_t> Shadow::HashesOf(const Life& life) const { return
 
 // ---- events ---------------------------------------------------------------------------------------------------
 
-void Shadow::Told(const Event& event, TimePoint now, const Scheduler& scheduler) {
+void Shadow::Handled(const Event& event, TimePoint now, const Scheduler& scheduler) {
   now_ = std::max(now_, now);
   prefixes_.Tie(false);
   if (policy_.hooks().observes) policy_.Observe(event, now_);
@@ -124,7 +124,7 @@ void Shadow::Told(const Event& event, TimePoint now, const Scheduler& scheduler)
   Looked(scheduler);
 }
 
-// At the end of a call that is no plan.
+// Ends every call except a plan.
 void Shadow::Looked(const Scheduler& scheduler) {
   CheckPredictions(true);
   CheckCpu(scheduler);
@@ -155,12 +155,12 @@ void Shadow::On(const Arrived& e, const Scheduler& scheduler) {
     if (estimate->without_quantiles()) *estimate = Estimate::Mean(estimate->mean);
     if (!estimate->known()) *estimate = {};
   }
-  kept.next_call = Believed(kept.next_call);
+  kept.next_call = Sanitized(kept.next_call);
   if (kept.after.absurd()) kept.after = {};
   life.base = life.known = r.prompt_tokens.value;
   life.row_sequences = r.sequences;
   life.state.enqueued = now_;
-  life.is = Is::kBlocked;  // for a moment
+  life.is = Is::kBlocked;  // until Enqueue
   unreleased_.push_back(r.id);
   if (draining_) return FailWith(life, FailReason::kDraining);
   if (r.prompt_tokens.value < 1 || r.prompt_tokens.value > 1 << 28 || r.max_output_tokens.value < 0 ||
@@ -176,17 +176,17 @@ void Shadow::On(const Arrived& e, const Scheduler& scheduler) {
   if (BlocksOf(life, life.known) > TotalBlocks()) return FailWith(life, FailReason::kNeverFits);
 
   ++ours_.arrived;
-  life.let_in = true;
+  life.accepted = true;
   Enqueue(life);
   FindShed(scheduler);
 }
 
-// So many wait who have never run.
+// Returns the number of waiting requests that have never run.
 std::int64_t Shadow::MayBeShed() const {
   return std::ranges::count_if(unreleased_, [this](RequestId id) { return MayBeShed(Of(id)); });
 }
 
-// One has joined. No plan comes, and more wait than any could let in: one is shed at once.
+// A request has joined the queue outside a plan. If more wait than the next plan could admit, one is shed at once.
 void Shadow::FindShed(const Scheduler& scheduler) {
   if (MayBeShed() - setup_.options.max_running <= setup_.options.max_waiting) return;
   Life* shed = nullptr;
@@ -196,18 +196,18 @@ void Shadow::FindShed(const Scheduler& scheduler) {
     FIRE_CHECK(shed == nullptr, "two requests shed for one");
     shed = &life;
   }
-  FIRE_CHECK(shed != nullptr, "too many wait, and nobody was shed");
+  FIRE_CHECK(shed != nullptr, "too many wait, and none was shed");
   CheckShed(*shed, false);
   FailWith(*shed, FailReason::kShed);
 }
 
-// The worst by rank is shed, or the last to arrive. Who is promoted is not the worst while others are left, and of
-// groups with equal keys the one with more to shed is.
-// A plan that sheds KV is built again: a row that gave way only then ran while others were shed.
+// The worst request by rank is shed, or the last to arrive. A promoted request is shed only after all others. Among
+// groups with equal keys, the group with most requests to shed comes first. After a plan sheds KV, it is built again. A
+// row that was preempted only in the second build was not waiting when others were shed.
 void Shadow::CheckShed(const Life& shed, bool built_again) {
   const bool by_rank = setup_.options.shed == Shed::kWorst;
   if (by_rank && !known_order_) return;
-  // What is cached of a request changes, and then it is ranked by what the policy has observed since.
+  // The cached tokens of a request change. The request is then ranked by the policy's newer observations.
   if (by_rank && setup_.agents && policy_.hooks().observes) return;
   const PolicyHooks hooks = policy_.hooks();
   const auto to_shed = [&](const Life& life) -> std::int64_t {
@@ -245,7 +245,7 @@ void Shadow::On(const Revised& e) {
   revise(r.output_tokens, e.output_tokens);
   revise(r.workflow_tokens_left, e.workflow_tokens_left);
   if (e.after) r.after = e.after->absurd() ? WorkAfter{} : *e.after;
-  if (e.next_call) r.next_call = Believed(*e.next_call);
+  if (e.next_call) r.next_call = Sanitized(*e.next_call);
   if (e.deadline) r.deadline = *e.deadline;
   if (e.priority) r.priority = *e.priority;
   if (e.expires_at) r.expires_at = *e.expires_at;
@@ -259,7 +259,7 @@ void Shadow::On(const Revised& e) {
       if (life->in_transit()) life->tokens_held = std::min(life->tokens_held, life->base);
       if (life->in_lane) {
         if (life->leave == Life::Leave::kOut) life->cpu_blocks = 0;
-        life->leave = Life::Leave::kDrop;  // what the row holds is laid out for more sequences
+        life->leave = Life::Leave::kDrop;  // the row's KV has a layout for more sequences
       } else if (life->in_transit()) {
         life->computed = std::max(std::min(life->computed, life->known - r.sequences), 0);
       } else {
@@ -330,7 +330,7 @@ void Shadow::On(const KvLost& e) {
   }
 }
 
-// Its KV is lost from this token on.
+// The KV of the request is lost from this token on.
 void Shadow::Lose(Life& life, std::int32_t from) {
   life.arrived = std::min(life.arrived, from);
   if (life.fetching) {
@@ -360,7 +360,7 @@ void Shadow::Lose(Life& life, std::int32_t from) {
 
 void Shadow::On(const KvPinned& e) {
   Life& life = At(e.request);
-  if (!life.let_in) {
+  if (!life.accepted) {
     ++ours_.events_unknown;
     return;
   }
@@ -368,7 +368,7 @@ void Shadow::On(const KvPinned& e) {
   if (over || std::exchange(life.pinned, true)) ++ours_.events_out_of_place;
 }
 
-// What it need not compute, since it came from elsewhere.
+// Returns the tokens whose KV came from elsewhere.
 std::int32_t Shadow::ArrivedOf(const Life& life) {
   const Request& r = life.state.request;
   return std::min(life.arrived, (r.sequences == 1 ? life.known : r.prompt_tokens.value) - 1);
@@ -385,16 +385,16 @@ void Shadow::On(const ToolCalled& e, const Scheduler& scheduler) {
     ++ours_.events_out_of_place;
     return;
   }
-  if (life->is == Is::kWaiting) LeaveQueue(*life);  // promoted or not, as it was before the call
+  if (life->is == Is::kWaiting) LeaveQueue(*life);  // before the call resets its promotion
   if (const AgingOptions* aging = policy_.aging(); aging != nullptr && aging->reset_at_tool_call) {
     life->waited = life->quantum = 0;
   }
-  FIRE_CHECK(!asked_->empty() && asked_->front().what == Asked::What::kAtCall, "request {} calls, and nobody is asked",
-             e.request.value);
+  FIRE_CHECK(!asked_->empty() && asked_->front().what == Asked::What::kAtCall,
+             "request {} calls, and the pause policy is not asked", e.request.value);
   const Asked asked = asked_->front();
   asked_->erase(asked_->begin());
   ToolCalled& call = life->call = e;
-  if (!CanBeMeant(e.expected, e.expected_returned)) call.expected = {}, call.expected_returned = {0};
+  if (!IsValid(e.expected, e.expected_returned)) call.expected = {}, call.expected_returned = {0};
   life->called_at = now_;
   life->state.request.next_call = {};
   CheckAsked(*life, asked);
@@ -417,11 +417,11 @@ bool Shadow::Keeps(const PauseDecision& decision) {
   return decision.action == KvAction::kKeep || decision.action == KvAction::kIn;
 }
 
-// What a pause policy was shown.
+// Checks the view that the pause policy received.
 void Shadow::CheckAsked(const Life& life, const Asked& asked) {
   const std::uint64_t id = life.state.request.id.value;
   const PauseView& view = asked.view;
-  FIRE_CHECK(asked.request.value == id, "asked about {}, and {} has called", asked.request.value, id);
+  FIRE_CHECK(asked.request.value == id, "asked about request {}, and {} has called", asked.request.value, id);
   FIRE_CHECK(asked.call.expected == life.call.expected && asked.call.tool == life.call.tool &&
                  asked.call.expected_returned == life.call.expected_returned,
              "request {}: not its call", id);
@@ -443,9 +443,9 @@ void Shadow::CheckAsked(const Life& life, const Asked& asked) {
              "request {} can hold {} blocks, and holds {}", id, life.most_blocks + life.spare_blocks, view.held.value);
 }
 
-// A decision to move blocks out comes to all that it says, or to nothing where that is not possible.
+// A decision to move blocks out moves all blocks that it names. If that is impossible, it moves none.
 void Shadow::CheckMovedOut(Life& life, const Asked& asked, const Scheduler& scheduler) {
-  if (life.cpu_blocks > 0 || life.fetching) return;  // what there is is there already, and it comes to nothing
+  if (life.cpu_blocks > 0 || life.fetching) return;  // the blocks are in the host's memory already, and none move
   const std::uint64_t id = life.state.request.id.value;
   const std::int64_t block = Counts() || host_kv_ != nullptr ? setup_.options.kv_block_tokens.value : 0;
   const std::int32_t wish =
@@ -464,14 +464,14 @@ void Shadow::CheckMovedOut(Life& life, const Asked& asked, const Scheduler& sche
   swap_out_left_ -= moved;
 }
 
-// Without a lane: what it holds moves out, or is dropped.
+// For a request without a lane: its KV moves out or is dropped.
 void Shadow::LetGo(Life& life, bool out) {
   if (!out) return DropKv(life);
   life.moving_out = true;
   if (life.part) life.computed = std::min(life.computed, life.cpu_blocks * setup_.options.kv_block_tokens.value);
 }
 
-// Who is paused for longer than its policy meant to wait for, is asked about again.
+// The policy must review every paused request whose `review_at` has passed.
 void Shadow::CheckReviews(const Scheduler& scheduler) {
   constexpr Duration kSoon = std::chrono::milliseconds(1);
   for (const Asked& asked : *asked_) {
@@ -500,21 +500,21 @@ void Shadow::CheckReviews(const Scheduler& scheduler) {
       continue;
     }
     const bool counted = setup_.options.kv != KvMode::kNone;
-    FIRE_CHECK(!counted || !life.sure || life.tokens_held == 0, "request {} is overdue, and nobody is asked", id.value);
+    FIRE_CHECK(!counted || !life.sure || life.tokens_held == 0,
+               "request {} is overdue, and the pause policy is not asked", id.value);
     life.review_at = kNever;
     if (counted && !life.copied) DropKv(life);
   }
 }
 
-// What is predicted before a key is computed. `settled`: an event's consequences are known in here.
+// Checks predictions, which are made before a key is computed. `settled`: the shadow has applied the event.
 void Shadow::CheckPredictions(bool settled) {
   for (const Asked& asked : *asked_) {
     const std::uint64_t id = asked.request.value;
-    FIRE_CHECK(asked.what == Asked::What::kPredict, "request {}: asked what to do, and it has not called", id);
+    FIRE_CHECK(asked.what == Asked::What::kPredict, "request {}: a question without a tool call", id);
     const Life& life = At(asked.request);
     const NextCall& next = asked.next_call;
-    FIRE_CHECK(next && CanBeMeant(next.duration, next.returned, next.after), "request {}: a prediction from nothing",
-               id);
+    FIRE_CHECK(next && IsValid(next.duration, next.returned, next.after), "request {}: a prediction from nothing", id);
     if (!life.living()) continue;
     FIRE_CHECK(next == life.state.request.next_call, "request {}: a prediction from another call", id);
     FIRE_CHECK(!settled || asked.view.context.value == life.known, "request {}: predicted at {} tokens of {}", id,
@@ -529,14 +529,14 @@ std::int64_t Shadow::CpuUsed() const {
   return used;
 }
 
-// For what is swapped out; copies of prompts make room, but for those that are being loaded.
+// Returns the room for swapped-out KV. Copies of prompts make room unless they are being loaded.
 std::int64_t Shadow::CpuFree() const {
   std::int64_t free = setup_.options.cpu_blocks.value - CpuUsed();
   for (const auto& [hash, blocks] : pinned_) free -= blocks;
   return free;
 }
 
-// What loads that have not ended need of the host's memory.
+// Collects the chunks of the host's memory that loads in flight need.
 void Shadow::CountPinned() {
   pinned_.clear();
   for (const Move& move : moves_) {
@@ -548,13 +548,13 @@ void Shadow::CountPinned() {
   }
 }
 
-// The plan names each change of what the host's memory keeps of prompts, in order: there is room at any time, and
-// nothing goes that is being loaded.
+// The plan names each change of the prompts in the host's memory, in order. There must be room for each. A chunk that
+// is being loaded must stay.
 void Shadow::CheckCopies(const StepPlan& plan, const Scheduler& scheduler) {
   for (const HostChunk& chunk : plan.host_chunks) {
     const std::pair name(chunk.hash, chunk.blocks.value);
     if (chunk.action == KvAction::kOut) {
-      FIRE_CHECK(chunk.hash < seen_.size() && seen_[chunk.hash], "a chunk {} is copied that nobody has computed",
+      FIRE_CHECK(chunk.hash < seen_.size() && seen_[chunk.hash], "chunk {} is copied and was never computed",
                  chunk.hash);
       FIRE_CHECK(copies_.insert(name).second, "a chunk {} is copied twice", chunk.hash);
       copied_blocks_ += chunk.blocks.value;
@@ -571,7 +571,7 @@ void Shadow::CheckCopies(const StepPlan& plan, const Scheduler& scheduler) {
              scheduler.kv().cpu_cached.value, copied_blocks_);
 }
 
-// A prompt begins with KV of the GPU, and goes on with what the host's memory has.
+// A prompt starts with KV in the GPU's memory and continues with chunks from the host's memory.
 void Shadow::CheckFetch(const KvMove& move, Life& life) {
   const std::uint64_t id = move.request.value;
   const std::int32_t chunk = ChunkBlocks(life);
@@ -601,7 +601,7 @@ void Shadow::CheckCpu(const Scheduler& scheduler) {
   const KvUse use = scheduler.kv();
   const std::int64_t used = CpuUsed();
   FIRE_CHECK(use.cpu_used.value == used && used <= use.cpu_total.value,
-             "{} of {} blocks in the host's memory, and the ledger says {}", used, use.cpu_total.value,
+             "{} of {} blocks in the host's memory, and the ledger has {}", used, use.cpu_total.value,
              use.cpu_used.value);
 }
 
@@ -616,7 +616,7 @@ void Shadow::On(const ToolReturned& e, const Scheduler& scheduler) {
   life->base += e.returned.value;
   life->known += e.returned.value;
   life->state.returned += e.returned;
-  life->state.request.next_call = Believed(e.next_call);
+  life->state.request.next_call = Sanitized(e.next_call);
   Enqueue(*life);
   FindShed(scheduler);
 }
@@ -665,7 +665,7 @@ void Shadow::On(const KvFreed& e) {
   for (RequestId id : unreleased_) Of(id).refused = false;
   if (!e.request) return;
   Life& life = At(e.request);
-  if (!life.let_in) {
+  if (!life.accepted) {
     ++ours_.events_unknown;
   } else if (!std::exchange(life.pinned, false)) {
     ++ours_.events_out_of_place;
@@ -696,7 +696,7 @@ void Shadow::ChangePolicy(const AnyPolicy& policy, TimePoint now, const Schedule
       if (aging != nullptr && !life.promoted()) {
         const bool counted =
             std::exchange(life.counting, aging->count_from == AgingOptions::CountFrom::kArrival || life.state.has_run);
-        if (!counted) life.counted_from = counted_;  // all of them at once
+        if (!counted) life.counted_from = counted_;  // all at once
       }
     }
     if (life.is == Is::kRunning) ReadVictimKey(life), Admitted(life);
@@ -704,13 +704,13 @@ void Shadow::ChangePolicy(const AnyPolicy& policy, TimePoint now, const Schedule
   Looked(scheduler);
 }
 
-// It has a row.
+// The request has a row.
 void Shadow::Admitted(const Life& life) {
   if (policy_.hooks().declines) policy_.Admitted(life.state, now_);
 }
 
-// Which of those that wait the policy declines, the scheduler says. Where some have ended in the middle of the plan, it
-// may have declined others before.
+// Reads from the scheduler which waiting requests the policy declines. If requests ended in the middle of the plan, the
+// policy may have declined others before.
 void Shadow::ReadDeclined(const StepPlan& plan, const Scheduler& scheduler) {
   if (!policy_.hooks().declines) return;
   for (RequestId id : unreleased_) {
@@ -738,8 +738,8 @@ void Shadow::Enqueue(Life& life) {
   if (BlocksOf(life, life.known) > TotalBlocks()) FailWith(life, FailReason::kKvExhausted);
 }
 
-// The policy hears how many of its group wait. If this is the first, it also hears the least key of the groups that
-// wait; if none does, of the one that was the last to.
+// The policy receives the number of its group's waiting requests. A group's first request also reports the least key of
+// the other waiting groups. If no group waits, it reports the key of the group that waited last.
 void Shadow::JoinGroup(const Life& life) {
   if (!policy_.hooks().group_watch) return;
   const std::uint64_t group = policy_.Group(life.state);
@@ -757,13 +757,13 @@ void Shadow::JoinGroup(const Life& life) {
     if (waited_last_.empty()) return policy_.GroupSized(group, of_it, {});
     const auto key = [this](std::uint64_t g) { return policy_.GroupKey(g).key; };
     least = key(waited_last_.front());
-    // Which of several was the last cannot be told, and so not to what the group is lifted.
+    // The shadow does not know which of several groups was last, nor the key to which this group is lifted.
     if (std::ranges::any_of(waited_last_, [&](std::uint64_t g) { return key(g) != least; })) known_order_ = false;
   }
   policy_.GroupSized(group, of_it, RankKey{least});
 }
 
-// To be called while it waits still.
+// Call this while the request is still waiting.
 void Shadow::LeaveQueue(const Life& life) {
   if (!policy_.hooks().groups || life.promoted()) return;
   const bool last = std::ranges::none_of(unreleased_, [&](RequestId id) {
@@ -777,12 +777,12 @@ double Shadow::GroupKeyOf(const Life& life) const {
   return policy_.hooks().groups ? policy_.GroupKey(policy_.Group(life.state)).key : 0;
 }
 
-// Who gives way first: by rank as of now, the group's key first; or as the policy says.
+// The order of victims: by rank as of now, the group's key first; or as the policy decides.
 Shadow::Rank Shadow::VictimRankOf(const Life& life) const {
   return {policy_.hooks().victims ? 0 : GroupKeyOf(life), policy_.hooks().moving ? VictimKeyOf(life) : life.victim_key};
 }
 
-// As a plan finds them; those of preempted requests as they join.
+// Keys are read as a plan finds them. The key of a preempted request is read when it joins the queue.
 void Shadow::ReadKeys() {
   const PolicyHooks hooks = policy_.hooks();
   if (!hooks.moving && !hooks.groups) return;
@@ -794,13 +794,13 @@ void Shadow::ReadKeys() {
   }
 }
 
-// All the output that its host allows.
+// Returns true if the request has all the output that its host allows.
 bool Shadow::AtCap(const Life& life) const {
   const Tokens cap = life.state.request.max_output_tokens;
   return cap.value > 0 && life.generated >= cap.value;
 }
 
-// A row that does, where a plan finds it so: nobody will report its end.
+// Returns true if a plan must end this row because of its output cap. The host does not report its end.
 bool Shadow::EndsAtCap(const Life& life) const {
   return life.is == Is::kRunning && !life.moving_in && life.in_flight == 0 && AtCap(life);
 }
@@ -881,7 +881,7 @@ void Shadow::FailWith(Life& life, FailReason reason) {
   End(life);
 }
 
-// Ended, and nothing in flight names it.
+// The request has ended, and nothing in flight names it.
 void Shadow::Due(Life& life) {
   life.copied = false;
   life.cpu_blocks = 0;
@@ -934,7 +934,7 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
     for (RequestId id : plan.released) policy_.Ends(At(id).state, now_);
   }
 
-  // Who has waited past its time goes first of all, whatever else happens, in the order in which it was over.
+  // Requests that waited past their time fail first, in the order of their expiry times.
   scratch_.clear();
   for (RequestId id : unreleased_) {
     if (const Life& life = Of(id); life.may_expire() && life.state.request.expires_at <= now_)
@@ -945,7 +945,7 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
     return std::tuple(r.expires_at, r.arrival, r.id);
   });
   for (const Life* life : scratch_) FailWith(At(life->state.request.id), FailReason::kExpired);
-  swap_out_left_ += std::max(limits.swap_out.value, 0) - swap_out_limit_;  // less what calls have taken since
+  swap_out_left_ += std::max(limits.swap_out.value, 0) - swap_out_limit_;  // minus swap-outs by calls since then
   swap_out_limit_ = std::max(limits.swap_out.value, 0);
   CheckReviews(scheduler);
   if (built_) {
@@ -964,9 +964,9 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
   }
   stalled_ = scheduler.stats().kv_stalls != before_.kv_stalls;
   prefixes_.Forgive();
-  // In which order things of several kinds took place cannot be told.
+  // The order of events of several kinds is unknown.
   const std::uint64_t reclaimed = scheduler.stats().kv_reclaimed - before_.kv_reclaimed;
-  // Who is shed goes when all is planned.
+  // Requests are shed after everything else is planned.
   const bool fails = fails_ = std::ranges::any_of(plan.failed, [this](const Failure& f) {
     return f.request && f.reason != FailReason::kIdInUse && f.reason != FailReason::kShed && !At(f.request).must_fail;
   });
@@ -975,7 +975,7 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
   prefixes_.Tie(kinds + reclaimed > 1);
   if (built_) ReadKeys();
   CheckReclaimed(plan, limits, scheduler);
-  // Who joined the queue, and who had left it by then, cannot be told, and so not whom the policy lifted.
+  // The order of joining and leaving is unknown, and so are the groups that the policy lifted.
   const bool swaps_in =
       std::ranges::any_of(plan.moves, [](const KvMove& move) { return move.action != KvAction::kOut; });
   const bool enters = std::ranges::any_of(plan.run, &PlanEntry::admitted);
@@ -1035,11 +1035,11 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
   before_ = scheduler.stats();
   free_before_ = FreeBlocks(scheduler);
   if (host_kv_ == nullptr) return;
-  // Once. Again only if a row has given way or ended by its cap, the policy declines, or nothing runs and others are
-  // tried one at a time.
-  const int gave_way = static_cast<int>(plan.preempted.size() + plan.failed.size()) + (finished_ ? 1 : 0);
+  // The oracle is asked once. It is asked again only if a row was preempted or ended at its cap, if the policy
+  // declines, or if nothing runs and waiting requests are tried one at a time.
+  const int removed = static_cast<int>(plan.preempted.size() + plan.failed.size()) + (finished_ ? 1 : 0);
   const int tries = std::max(setup_.options.admission_window, 1);
-  FIRE_CHECK(policy_.hooks().declines || host_kv_->asked() <= 1 + tries + gave_way + static_cast<int>(reclaimed),
+  FIRE_CHECK(policy_.hooks().declines || host_kv_->asked() <= 1 + tries + removed + static_cast<int>(reclaimed),
              "the oracle is asked {} times in one plan", host_kv_->asked());
   for (RequestId id : unreleased_) {
     Life& life = Of(id);
@@ -1048,7 +1048,7 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
     if (life.is == Is::kWaiting && !preempted) life.refused = true;
     if (life.is != Is::kRunning) continue;
     was_stalled_ = true;
-    life.drafts = 0;  // they were part of the wish, and are not wished for again
+    life.drafts = 0;  // the scheduler dropped them with the refused allocation
   }
 }
 
@@ -1061,10 +1061,10 @@ void Shadow::Promote() {
     const bool counts = life.is == Is::kWaiting && life.counting && !life.promoted();
     if (counts && life.waited >= aging->threshold) scratch_.push_back(&life);
   }
-  // Who has waited longest comes first, and among those who was counted first: in which order those leave the queue
-  // that were counted at once, as at a change of policy, is the scheduler's choice.
+  // The request that has waited longest comes first. Among equal waits, the one counted first comes first. Requests
+  // counted at once, as at a change of policy, leave the queue in an order of the scheduler's choice.
   std::pair<std::int64_t, std::uint64_t> last;
-  std::vector<std::uint64_t> groups;  // of the last of them
+  std::vector<std::uint64_t> groups;  // groups of the last promotion
   const auto place = [](const Life* life) { return std::pair(-life->waited, life->counted_from); };
   std::ranges::sort(scratch_, {}, place);
   for (std::size_t i = 0; i < scratch_.size(); ++i) {
@@ -1086,7 +1086,7 @@ void Shadow::Promote() {
 
 void Shadow::CheckPreempted(const StepPlan& plan, const Scheduler& scheduler) {
   const std::uint64_t by_rank = scheduler.stats().preempted_by_rank - before_.preempted_by_rank;
-  FIRE_CHECK(by_rank == 0 || setup_.options.preempt == PreemptMode::kByRank, "preempted by rank without leave");
+  FIRE_CHECK(by_rank == 0 || setup_.options.preempt == PreemptMode::kByRank, "preempted by rank against the option");
   for (const Preemption& p : plan.preempted) {
     Life& life = At(p.request);
     FIRE_CHECK(life.is == Is::kRunning || life.is == Is::kWaiting, "request {} is preempted and does not run",
@@ -1106,16 +1106,16 @@ void Shadow::CheckPreempted(const StepPlan& plan, const Scheduler& scheduler) {
         gains |= other.promoted() || (KeyOf(other).key + setup_.options.preempt_margin < KeyOf(life).key &&
                                       GroupKeyOf(other) <= GroupKeyOf(life));
       }
-      FIRE_CHECK(gains, "request {} was displaced, and nobody is better by the margin", p.request.value);
+      FIRE_CHECK(gains, "request {} was displaced, and no other is better by the margin", p.request.value);
     }
     if (!was_running) {  // admitted and preempted within this plan
-      if (!HashesOf(life).empty()) prefixes_.Doubt();  // it has used its prefix, perhaps
+      if (!HashesOf(life).empty()) prefixes_.Doubt();  // perhaps it used its prefix
       ++ours_.admitted;
       LeaveQueue(life);
       const std::int32_t cached = host_kv_ != nullptr ? CachedTokens(life.state.request) : 0;
       if (life.arrived > 0 || cached > 0) life.computed = scheduler.Explain(p.request).computed.value;
-      LetIn(life);
-      life.most_blocks = std::max(life.most_blocks, BlocksOf(life, life.known));  // it was let in to so many
+      ResetAtAdmission(life);
+      life.most_blocks = std::max(life.most_blocks, BlocksOf(life, life.known));  // it was admitted to this many blocks
       life.in_lane = true;
       life.counting = false;
       life.steps = 0;
@@ -1125,7 +1125,8 @@ void Shadow::CheckPreempted(const StepPlan& plan, const Scheduler& scheduler) {
     if (p.action == KvAction::kOut) {
       const Explanation now = scheduler.Explain(p.request);
       const bool ended =
-          now.status == RequestStatus::kDead || now.status == RequestStatus::kUnknown;  // in this same plan
+          // the request ended in this same plan
+          now.status == RequestStatus::kDead || now.status == RequestStatus::kUnknown;
       life.cpu_blocks = now.cpu_blocks.value;
       life.part = false;
       FIRE_CHECK((ended || life.cpu_blocks >= BlocksOf(life, life.tokens_held)) && life.cpu_blocks <= swap_out_left_,
@@ -1137,18 +1138,18 @@ void Shadow::CheckPreempted(const StepPlan& plan, const Scheduler& scheduler) {
   }
 }
 
-// Who runs gives way, or fails, for want of memory only where the counts say that there is too little for all that
-// runs: not for an oracle's refusal.
+// A running request is preempted or fails for want of memory only if the running requests together need more than there
+// is. An oracle's refusal is no such reason.
 void Shadow::CheckNeeded(const StepPlan& plan, const StepLimits& limits, const Scheduler& scheduler) {
   const std::uint64_t by_rank = scheduler.stats().preempted_by_rank - before_.preempted_by_rank;
   const bool exhausted = std::ranges::any_of(plan.failed, [this](const Failure& f) {
-    const Life& life = At(f.request);  // which may need more than there is
+    const Life& life = At(f.request);  // it may need more than the total
     return f.reason == FailReason::kKvExhausted && !life.must_fail && BlocksOf(life, life.known) <= TotalBlocks();
   });
   if (plan.preempted.size() <= by_rank && !exhausted) return;
-  FIRE_CHECK(stalled_, "somebody gave way for memory, and none was missing");
+  FIRE_CHECK(stalled_, "a request was preempted for memory, and none was missing");
   if (was_stalled_ || setup_.options.order != StepOrder::kRunningFirst || !violation_.empty()) return;
-  // Where prompts come first, an admission may have taken what rows need.
+  // If prompts come first, an admission may have taken blocks that rows need.
   const bool admits =
       std::ranges::any_of(plan.run, &PlanEntry::admitted) ||
       std::ranges::any_of(plan.moves, [](const KvMove& move) { return move.action != KvAction::kOut; }) ||
@@ -1162,11 +1163,11 @@ void Shadow::CheckNeeded(const StepPlan& plan, const StepLimits& limits, const S
     if (BlocksOf(life, life.expected) + n > TotalBlocks()) return;
     most += std::max(BlocksOf(life, life.expected + n + life.drafts) + n - BlocksOf(life, life.tokens_held), 0);
   }
-  FIRE_CHECK(free_before_ < most, "somebody gave way for memory; {} blocks were free, and {} are the most needed",
+  FIRE_CHECK(free_before_ < most, "a request was preempted for memory; {} blocks were free, and at most {} needed",
              free_before_, most);
 }
 
-// Nobody told that they have finished; there is nothing left to run for them.
+// Ends the requests at their output caps. The host did not report their ends.
 void Shadow::FinishAtCap() {
   scratch_.clear();
   for (RequestId id : unreleased_) {
@@ -1179,8 +1180,8 @@ void Shadow::FinishAtCap() {
   for (const Life* life : scratch_) Finish(At(life->state.request.id));
 }
 
-// KV that is kept for nobody who runs goes where others need it: of the worst of those that wait, and only where none
-// does of those that are paused or blocked.
+// KV kept for requests that do not run is reclaimed if others need it. Paused and blocked requests keep theirs last.
+// Among waiting requests, the worst loses its KV first.
 void Shadow::CheckReclaimed(const StepPlan& plan, const StepLimits& limits, const Scheduler& scheduler) {
   const std::uint64_t reclaimed = scheduler.stats().kv_reclaimed - before_.kv_reclaimed;
   if (reclaimed == 0) return;
@@ -1189,7 +1190,7 @@ void Shadow::CheckReclaimed(const StepPlan& plan, const StepLimits& limits, cons
     bool lost, unknown, admitted;
   };
   std::vector<Holder> holders;
-  const Life* first = nullptr;  // of the queue: perhaps it was for this one
+  const Life* first = nullptr;  // first of the queue, which perhaps needed the KV
   bool unknown = false;
   std::uint64_t lost = 0;
   for (RequestId id : unreleased_) {
@@ -1204,7 +1205,7 @@ void Shadow::CheckReclaimed(const StepPlan& plan, const StepLimits& limits, cons
         plan.failed, [&](const Failure& f) { return names_it(f) && f.reason != FailReason::kIdInUse; });
     if (entry != plan.run.end() && life.is == Is::kWaiting) {
       holder.admitted = true;
-      // Where it would begin without what it holds may be the same place.
+      // Without its KV, the request might start at the same position.
       const Request& r = life.state.request;
       const std::int32_t chunk = r.prefix.hashes.empty() ? 0 : r.prefix.block_tokens.value;
       holder.unknown |=
@@ -1225,7 +1226,7 @@ void Shadow::CheckReclaimed(const StepPlan& plan, const StepLimits& limits, cons
   const auto rank = [this](const Life& life) {
     return Rank(policy_.hooks().victims ? 0 : GroupKeyOf(life), VictimKeyOf(life));
   };
-  // Where nothing runs, it was for the first of the queue, which must have needed it.
+  // If nothing runs, KV was reclaimed for the first of the queue, which must have needed it.
   if (!setup_.agents && plan.run.empty() && plan.moves.empty() && first != nullptr && !stalled_ && !unknown) {
     std::int64_t room = FreeBlocks(scheduler);
     for (const Holder& holder : holders) room -= holder.lost ? holder.life->most_blocks : 0;
@@ -1235,9 +1236,9 @@ void Shadow::CheckReclaimed(const StepPlan& plan, const StepLimits& limits, cons
       if (std::ranges::find(plan.preempted, id, &Preemption::request) != plan.preempted.end()) return need > room;
       return life.is == Is::kWaiting && need - BlocksOf(life, life.tokens_held) > room;
     });
-    FIRE_CHECK(needed, "{} lose the KV kept for them, and {} blocks are free without", reclaimed, room);
+    FIRE_CHECK(needed, "{} lose their KV, and {} blocks are free without it", reclaimed, room);
   }
-  // The first of the queue is spared; those before the first that could be let in at all may be meant, too.
+  // The first of the queue keeps its KV. If requests before the first admissible one exist, they may keep theirs, too.
   scratch_.clear();
   for (RequestId id : unreleased_) {
     if (const Life& life = Of(id); life.is == Is::kWaiting) scratch_.push_back(&life);
@@ -1245,8 +1246,9 @@ void Shadow::CheckReclaimed(const StepPlan& plan, const StepLimits& limits, cons
   std::ranges::sort(scratch_, [this](const Life* a, const Life* b) { return Before(*a, *b); });
   const auto surely = [&](const Life* life) {
     const Request& r = life->state.request;
-    if (std::ranges::find(plan.failed, r.id, &Failure::request) != plan.failed.end()) return false;  // before, perhaps
-    // What was declined is of the last plan: the policy may decline one that has joined since, or another by now.
+    // perhaps it failed before
+    if (std::ranges::find(plan.failed, r.id, &Failure::request) != plan.failed.end()) return false;
+    // `declined` is of the last plan. The policy may decline a newer request by now, or another one.
     return !life->in_transit() && !life->declined && policy_.Admits(life->state, now_) && !r.adapter && r.chunkable &&
            !NeedsMore(*life, limits) && (host_kv_ == nullptr || !host_kv_->refused(r.id));
   };
@@ -1269,7 +1271,7 @@ void Shadow::CheckReclaimed(const StepPlan& plan, const StepLimits& limits, cons
   }
   for (const Holder& holder : holders) {
     if (holder.unknown) {
-      if (lost == reclaimed) continue;  // all that went was others'
+      if (lost == reclaimed) continue;  // all reclaimed KV belonged to others
       holder.life->sure = false;
       if (holder.life->shared_chunks > 0) prefixes_.Doubt();
     } else if (holder.lost) {
@@ -1278,14 +1280,14 @@ void Shadow::CheckReclaimed(const StepPlan& plan, const StepLimits& limits, cons
   }
 }
 
-// No row that runs could have given way instead, and ranks worse; promoted ones come last.
+// No running row may rank worse than the victim. Promoted rows come last.
 void Shadow::CheckWorst(const Life& victim, const StepPlan& plan) {
   if (!known_order_) return;
   const auto rank = [this](const Life& life) { return std::pair(life.quantum <= life.steps, VictimRankOf(life)); };
   for (RequestId id : unreleased_) {
     const Life& other = Of(id);
     if (other.is != Is::kRunning || other.moving_in || !other.state.request.preemptible) continue;
-    if (EndsAtCap(other)) continue;  // before
+    if (EndsAtCap(other)) continue;  // it ends before any preemption
     if (std::ranges::find(plan.failed, id, &Failure::request) != plan.failed.end()) continue;
     FIRE_CHECK(!(rank(victim) < rank(other)), "request {} was preempted, and {} is worse",
                victim.state.request.id.value, id.value);
@@ -1311,7 +1313,7 @@ void Shadow::CheckFailed(const StepPlan& plan, const StepLimits&) {
       continue;
     }
     FIRE_CHECK(life.living(), "request {} fails twice", f.request.value);
-    if (f.reason == FailReason::kShed) continue;  // after those that are admitted
+    if (f.reason == FailReason::kShed) continue;  // handled after the admissions
     const Request& r = life.state.request;
     if (f.reason == FailReason::kNeverFits) {
       const std::int32_t most = setup_.options.max_step_tokens.value;
@@ -1323,21 +1325,21 @@ void Shadow::CheckFailed(const StepPlan& plan, const StepLimits&) {
     } else {
       FIRE_CHECK(f.reason == FailReason::kKvExhausted, "request {} fails as {}", f.request.value, Name(f.reason));
       ++ours_.failed_kv_exhausted;
-      // It may fail only where it needs more than there is, or where it alone is left and cannot grow.
+      // A request may fail only if it needs more than the total, or if it runs alone and cannot grow.
       std::int64_t running = 0;
       for (RequestId id : unreleased_) running += Of(id).is == Is::kRunning;
       const std::int32_t needs =
           BlocksOf(life, life.expected + life.row_sequences + (life.prefilling ? 0 : life.drafts)) + life.row_sequences;
-      FIRE_CHECK(running <= 1 || !r.preemptible || needs > TotalBlocks(), "request {} fails for want of KV, beside {}",
-                 f.request.value, running - 1);
+      FIRE_CHECK(running <= 1 || !r.preemptible || needs > TotalBlocks(),
+                 "request {} fails for want of KV, and {} others run", f.request.value, running - 1);
     }
     End(life);
   }
-  FIRE_CHECK(must_fail_ == 0, "{} requests have failed, and no plan says so", must_fail_);
-  FIRE_CHECK(turned_away_.empty(), "{} requests were turned away, and no plan says so", turned_away_.size());
+  FIRE_CHECK(must_fail_ == 0, "{} failed requests are missing in the plan", must_fail_);
+  FIRE_CHECK(turned_away_.empty(), "{} rejected arrivals are missing in the plan", turned_away_.size());
 }
 
-// Who waits in vain is shed at the end of a plan: those that have never run, down to the bound.
+// Requests are shed at the end of a plan, from those that have never run, until the bound holds.
 void Shadow::CheckAllShed(const StepPlan& plan) {
   bool any = false;
   for (const Failure& f : plan.failed) {
@@ -1350,9 +1352,10 @@ void Shadow::CheckAllShed(const StepPlan& plan) {
     any = true;
   }
   const std::int64_t left = MayBeShed(), most = setup_.options.max_waiting;
-  FIRE_CHECK(!built_ || left <= most, "{} wait who have never run, of {}", left, most);
-  // Others may have been let in to what those that were shed held.
-  FIRE_CHECK(!any || left == most || shed_kv_, "{} wait who have never run, of {}, and others were shed", left, most);
+  FIRE_CHECK(!built_ || left <= most, "{} wait that have never run, of at most {}", left, most);
+  // Requests admitted to the KV of shed ones may leave fewer than the bound.
+  FIRE_CHECK(!any || left == most || shed_kv_, "{} of at most {} wait that have never run, and others were shed", left,
+             most);
 }
 
 void Shadow::CheckMoves(const StepPlan& plan, const StepLimits& limits) {
@@ -1384,7 +1387,7 @@ void Shadow::CheckMoves(const StepPlan& plan, const StepLimits& limits) {
                  move.request.value);
       Admitted(life);
       life.counting = false;
-      LetIn(life);
+      ResetAtAdmission(life);
       life.row_sequences = life.state.request.sequences;
       life.scheduled = life.computed;
       life.expected = life.known;
@@ -1425,12 +1428,12 @@ void Shadow::CheckEntries(const StepPlan& plan, const StepLimits& limits) {
   }
   ours_.rows_scheduled += plan.run.size();
   FIRE_CHECK(tokens <= std::max(limits.tokens.value, 0), "{} tokens, of {}", tokens, limits.tokens.value);
-  FIRE_CHECK(plan.tokens.value == tokens, "{} tokens, said to be {}", tokens, plan.tokens.value);
+  FIRE_CHECK(plan.tokens.value == tokens, "{} tokens, and the plan counts {}", tokens, plan.tokens.value);
   FIRE_CHECK(prefill <= std::max(limits.prefill_tokens.value, 0), "{} tokens of prefill, of {}", prefill,
              limits.prefill_tokens.value);
   FIRE_CHECK(seqs <= std::max(limits.max_seqs, 0), "{} sequences, of {}", seqs, limits.max_seqs);
 
-  // What runs, or is moved in to run, altogether: limits bind admissions.
+  // Counts all running requests, including those being moved in. The limits bind admissions.
   std::int64_t rows = 0, running_seqs = 0;
   std::vector<AdapterId> adapters;
   const auto in_use = [&adapters](AdapterId id) { return !id || std::ranges::find(adapters, id) != adapters.end(); };
@@ -1447,7 +1450,7 @@ void Shadow::CheckEntries(const StepPlan& plan, const StepLimits& limits) {
     const Life& life = At(entry.request);
     if (life.picked_in != last_step_) continue;
     FIRE_CHECK(running_seqs <= limits.max_seqs, "admits to {} sequences, of {}", running_seqs, limits.max_seqs);
-    // Who gave way, failed or ended may have used it until then.
+    // A request that was preempted, failed or ended may have used the adapter until then.
     if (in_use(life.state.request.adapter) || !plan.preempted.empty() || fails_ || finished_) continue;
     adapters.push_back(life.state.request.adapter);
     FIRE_CHECK(std::cmp_less_equal(adapters.size(), limits.adapters), "admits to {} adapters, of {}", adapters.size(),
@@ -1484,7 +1487,7 @@ void Shadow::CheckEntry(const PlanEntry& entry, StepId step, const StepLimits& l
   FIRE_CHECK(end <= life.expected, "request {} computes {} tokens of {}", id, end, life.expected);
   FIRE_CHECK(entry.samples() == (end == life.expected), "request {} samples at {} of {}", id, end, life.expected);
   FIRE_CHECK(entry.prefill() == life.prefilling, "request {} {}", id,
-             life.prefilling ? "prefills, unsaid" : "does not prefill");
+             life.prefilling ? "prefills without the flag" : "does not prefill");
   if (life.prefilling) {
     const bool whole = !life.state.request.chunkable && entry.position < life.state.request.prompt_tokens.value;
     FIRE_CHECK(!whole || end >= life.state.request.prompt_tokens.value, "request {} is chunked", id);
@@ -1524,12 +1527,12 @@ void Shadow::CheckEntry(const PlanEntry& entry, StepId step, const StepLimits& l
   }
 }
 
-// What the host's own prefix cache has of it, but for the last token, which has to be computed.
+// Returns the tokens that the host's own prefix cache has, without the last token, which must be computed.
 std::int32_t Shadow::CachedTokens(const Request& r) {
   return std::clamp(HostKv::Cached(r), 0, r.prompt_tokens.value - 1);
 }
 
-// A request may start at what it kept, at zero, or past a prefix that somebody has computed.
+// A request may start at the end of its kept KV, at zero, or past a prefix that was computed earlier.
 bool Shadow::StartFits(const Life& life, std::int32_t start) const {
   const bool kept = life.computed > 0;
   if (kept && start == life.computed) return true;
@@ -1563,22 +1566,22 @@ void Shadow::Admitted(Life& life, const PlanEntry& entry, const StepLimits&) {
     const std::int32_t whole = (r.prompt_tokens.value - 1) / r.prefix.block_tokens.value;
     const std::span<const std::uint64_t> hashes = HashesOf(life);
     const auto usable = hashes.first(std::min(hashes.size(), static_cast<std::size_t>(whole)));
-    // It goes on with blocks in which nothing is computed, or these were reclaimed and it finds nothing.
+    // It continues with blocks that hold nothing computed. Or its blocks were reclaimed and no prefix is cached.
     const bool unclear = !life.sure && life.computed == entry.position;
     if (unclear && prefixes_.Found(usable, ChunkBlocks(life)) > 0) prefixes_.Doubt();
-    if (life.shared_chunks > 0) DropKv(life);  // it may have been reclaimed, and was
+    if (life.shared_chunks > 0) DropKv(life);  // it may have been reclaimed, and now it certainly was
     const std::int32_t chunks = entry.position / r.prefix.block_tokens.value;
     // KV that arrived may reach beyond the last hash.
     life.shared_chunks = std::min(chunks, static_cast<std::int32_t>(hashes.size()));
     const std::string fault = prefixes_.Acquire(usable, chunks, ChunkBlocks(life));
     FIRE_CHECK(fault.empty() || !prefixes_.sure(), "request {} {}", id, fault);
   }
-  // What was loaded has a row's blocks, of which the others may hold some. So has one that was blocked while its KV was
-  // on its way back, though that failed or was lost, and nothing of it is computed: it takes no memory that was free.
+  // A load gives a request a row's blocks, some of which others may hold. A request blocked during its load has such
+  // blocks even if the load failed or its KV was lost. It takes no free memory.
   const bool holds_nothing = life.sure && life.most_blocks == 0 && life.fetched == 0;
   joined_others_ |= holds_nothing &&
                     std::ranges::any_of(unreleased_, [this](RequestId other) { return Of(other).is == Is::kRunning; });
-  // Blocks are what counts, though nothing in them is computed any more.
+  // Blocks count even if nothing in them is computed any more.
   life.went_on = life.sure ? life.most_blocks > 0 : life.tokens_held > 0 || entry.position > 0;
   if (life.computed != entry.position) life.most_blocks = 0;
   if (life.computed != entry.position || !life.sure) life.tokens_held = 0;
@@ -1587,7 +1590,7 @@ void Shadow::Admitted(Life& life, const PlanEntry& entry, const StepLimits&) {
   life.refused = false;
   life.is = Is::kRunning;
   life.in_lane = true;
-  LetIn(life);
+  ResetAtAdmission(life);
   life.picked_in = last_step_;
   life.lane = entry.lane;
   life.counting = false;
@@ -1608,7 +1611,7 @@ void Shadow::Admitted(Life& life, const PlanEntry& entry, const StepLimits&) {
   ++ours_.admitted;
 }
 
-// Chunks make room for others only where there is no other room, and the one that has been idle longest goes first.
+// Chunks are evicted only if there is no other room. The chunk that has been idle longest is evicted first.
 void Shadow::CheckEvictions(const StepPlan& plan, const Scheduler& scheduler) {
   if (setup_.families == 0 || !Counts()) return;
   const KvUse use = scheduler.kv();
@@ -1622,7 +1625,7 @@ void Shadow::CheckEvictions(const StepPlan& plan, const Scheduler& scheduler) {
              prefixes_.evicted(), use.free.value - use.cached.value);
 }
 
-// The plan names the chunks that have gone, each once.
+// The plan names each evicted chunk once.
 void Shadow::CheckDropped(const StepPlan& plan) {
   std::vector<std::pair<std::uint64_t, std::int32_t>> ours = prefixes_.TakeGone(), theirs;
   FIRE_CHECK(plan.dropped.empty() || (setup_.families > 0 && Counts()), "a chunk is dropped, and there are none");
@@ -1633,7 +1636,7 @@ void Shadow::CheckDropped(const StepPlan& plan) {
   FIRE_CHECK(ours == theirs, "{} chunks have gone, and the plan names {}", ours.size(), theirs.size());
 }
 
-// Whether a must be picked before b, as far as can be told from outside.
+// Returns true if a is known to rank before b.
 bool Shadow::Before(const Life& a, const Life& b) const {
   if (a.promoted() != b.promoted()) return a.promoted();
   if (a.promoted()) return a.promotion < b.promotion;
@@ -1641,17 +1644,17 @@ bool Shadow::Before(const Life& a, const Life& b) const {
   return a.key < b.key;
 }
 
-// A larger step than this one.
+// Returns true if the request needs a larger step than these limits allow.
 bool Shadow::NeedsMore(const Life& life, const StepLimits& limits) const {
   const Request& r = life.state.request;
   const std::int32_t tokens = limits.tokens.value;
-  const std::int32_t start = std::max(life.computed, ArrivedOf(life));  // or 0, if that was reclaimed
+  const std::int32_t start = std::max(life.computed, ArrivedOf(life));  // or 0 if its KV was reclaimed
   return r.sequences > limits.max_seqs || r.sequences > tokens || FitsNoChunk(life, 0, limits) ||
          FitsNoChunk(life, start, limits) ||
          (!r.chunkable && r.prompt_tokens.value > std::min(tokens, limits.prefill_tokens.value));
 }
 
-// Prompts were computed before rows that run already: entries are not in the order of admission.
+// Returns true if prompts were computed before running rows: entries are then not in the order of admission.
 bool Shadow::PromptsFirst(const StepPlan& plan) const {
   return !std::ranges::is_sorted(plan.run, {}, [this](const PlanEntry& entry) { return Of(entry.request).admission; });
 }
@@ -1660,8 +1663,8 @@ std::int32_t Shadow::LargestChunk(const StepLimits& limits) {
   return std::max(std::min({limits.tokens.value, limits.prefill_tokens.value, limits.chunk_tokens.value}), 0);
 }
 
-// No step of these limits computes any chunk of it that ends at a multiple of the alignment, or with what is known. A
-// request that lacks only its last tokens decodes them, which is no chunk.
+// Returns true if no step of these limits computes a chunk of the request. A chunk ends at a multiple of the alignment
+// or at the last known token. A request that lacks only its last tokens decodes them, which is no chunk.
 bool Shadow::FitsNoChunk(const Life& life, std::int32_t start, const StepLimits& limits) {
   const std::int32_t most = LargestChunk(limits), align = std::max(limits.chunk_align.value, 1);
   const std::int32_t to_next = align - start % align, left = life.known - start;
@@ -1687,7 +1690,7 @@ Shadow::Adapters Shadow::AdaptersOf(const StepPlan& plan) const {
   return used;
 }
 
-// Whether there was no place for its adapter when others were let in, as far as can be told.
+// Returns true if no place was left for its adapter when others were admitted; no value if that is unknown.
 std::optional<bool> Shadow::LackedAdapter(const Life& life, const Adapters& used, const StepLimits& limits) {
   const AdapterId adapter = life.state.request.adapter;
   const auto has = [adapter](const std::vector<AdapterId>& in) { return std::ranges::find(in, adapter) != in.end(); };
@@ -1699,8 +1702,8 @@ std::optional<bool> Shadow::LackedAdapter(const Life& life, const Adapters& used
   return std::nullopt;
 }
 
-// While it lacks memory or room, others pass one that has never run; while it lacks its adapter, those that use one
-// overtake any. Neither goes on for ever.
+// While a request that has never run lacks memory or room, others may pass it. While a request lacks its adapter, users
+// of resident adapters may overtake it. Both are limited by the window.
 void Shadow::PassBy(Life& passed, const Life& by, std::optional<bool> lacked, const StepLimits& limits) {
   const std::uint64_t id = passed.state.request.id.value;
   const int window = setup_.options.admission_window;
@@ -1720,8 +1723,8 @@ void Shadow::PassBy(Life& passed, const Life& by, std::optional<bool> lacked, co
 }
 
 void Shadow::CheckOrder(const StepPlan& plan, const StepLimits& limits) {
-  // Where nothing else can run, whoever fits may; CheckIdle looks after the others. A gate passes over whom it keeps
-  // out.
+  // If nothing else can run, any request that fits may run. CheckIdle checks the others. A gate passes over the
+  // requests that it holds back.
   if (plan.run.size() == 1 || setup_.agents) return;
   const std::int32_t shortest = ShortestOf(plan, limits);
   const Adapters used = AdaptersOf(plan);
@@ -1730,20 +1733,20 @@ void Shadow::CheckOrder(const StepPlan& plan, const StepLimits& limits) {
     const bool sure = plan.preempted.empty() && limits.chunk_align.value <= 1;
     if (sure && picked.picked_in == last_step_ && entry.prefill() && !entry.samples()) {
       FIRE_CHECK(picked.expected - entry.position <= shortest / 2 || entry.position + entry.tokens == picked.expected,
-                 "request {} starts beside a prompt that lacks {} tokens", entry.request.value, shortest);
+                 "request {} starts next to a prompt that lacks {} tokens", entry.request.value, shortest);
     }
-    // Where the first waits for memory, those that hold some go on.
+    // While the first of the queue waits for memory, requests with KV continue.
     if (picked.picked_in != last_step_ || picked.went_on) continue;
     for (RequestId id : unreleased_) {
       const Life& passed = Of(id);
       if (passed.is != Is::kWaiting || passed.in_transit() || passed.joined_in == last_step_) continue;
       if (NeedsMore(passed, limits) || passed.declined || passed.awaits_prefix) continue;
-      if (passed.known > shortest / 2) continue;  // it would delay a started prompt
+      if (passed.known > shortest / 2) continue;  // this prompt would delay a started one
       if (host_kv_ != nullptr && host_kv_->refused(id)) continue;
       if (!Before(passed, picked)) continue;
       const bool may_lack = passed.state.request.adapter && limits.adapters < setup_.adapters;
       const auto lacked = may_lack ? LackedAdapter(passed, used, limits) : false;
-      // One that may rank before it and lacks an adapter has been overtaken too often, perhaps: no adapter is given.
+      // Perhaps an earlier request that lacks an adapter was overtaken too often. No adapter is then given.
       const bool held_up =
           may_lack && !picked.state.request.adapter && std::ranges::any_of(unreleased_, [&](RequestId other) {
             const Life& life = Of(other);
@@ -1798,37 +1801,37 @@ void Shadow::CheckIdle(const StepPlan& plan, const StepLimits& limits, const Sch
     case Idle::kNoBudget:
     case Idle::kKvHeld: break;
     case Idle::kDeclined:
-      FIRE_CHECK(policy_.hooks().declines, "idle since the policy declines, which it cannot");
+      FIRE_CHECK(policy_.hooks().declines, "idle since the policy declines, and it never does");
       break;
     case Idle::kGated:
       FIRE_CHECK(setup_.agents && waiting > 0, "idle for a gate, and {} wait", waiting);
-      FIRE_CHECK(plan.wake_at != kNever, "idle for a gate, and it is not said until when");
+      FIRE_CHECK(plan.wake_at != kNever, "idle for a gate, and wake_at is unset");
       return;
   }
   FIRE_CHECK(!unreleased_.empty(), "idle as {}, with no requests", Name(plan.idle));
   if (!steps_.empty() || limits.tokens.value <= 0 || left_out) return;
   if (host_kv_ != nullptr && host_kv_->refuses()) {
-    // Who was refused and was then shed is no reason: where its KV is free for others, the plan is built without it.
+    // A request that was refused and then shed is no reason. If its KV becomes free, the plan is built without it.
     const bool lives =
         std::ranges::any_of(unreleased_, [this](RequestId id) { return Of(id).living() && host_kv_->refused(id); });
     FIRE_CHECK(!lives || plan.idle != Idle::kNoBudget || limits.max_seqs <= 0,
                "idle for want of budget, and KV was refused");
     return;
   }
-  // An oracle is asked for so many in a plan, and no more.
+  // An oracle is asked for at most this many requests in a plan.
   if (host_kv_ != nullptr && host_kv_->asked() >= std::max(setup_.options.admission_window, 1)) return;
   const Left left = LeftOf(plan, limits, scheduler);
   for (RequestId id : unreleased_) {
     const Life& life = Of(id);
     FIRE_CHECK(!CouldRun(life, left, limits), "idle as {}, and request {} could run on, with {} blocks",
                Name(plan.idle), id.value, left.blocks);
-    const bool comes_later = stalled_ && life.cpu_blocks > 0;  // rows that run come first
+    const bool comes_later = stalled_ && life.cpu_blocks > 0;  // running rows come first
     FIRE_CHECK(life.is != Is::kWaiting || setup_.agents || comes_later || BarOf(life, left, limits) != Bar::kNone,
                "idle as {}, and request {} fits", Name(plan.idle), id.value);
   }
 }
 
-// The ledger against two counts of our own: what must be held at least, and what can be at most.
+// Compares the ledger with two counts of the shadow: the least and the most blocks that requests can hold.
 void Shadow::CheckMemory(const Scheduler& scheduler) {
   CheckCpu(scheduler);
   if (host_kv_ != nullptr) {
@@ -1858,12 +1861,12 @@ void Shadow::CheckMemory(const Scheduler& scheduler) {
     least = 0;
   }
   FIRE_CHECK(least <= use.total.value, "{} blocks are needed, and there are {}", least, use.total.value);
-  FIRE_CHECK(least <= use.used.value, "{} blocks are needed, and the ledger says {}", least, use.used.value);
-  FIRE_CHECK(most >= use.used.value, "{} blocks at most, and the ledger says {}", most, use.used.value);
+  FIRE_CHECK(least <= use.used.value, "{} blocks are needed, and the ledger has {}", least, use.used.value);
+  FIRE_CHECK(most >= use.used.value, "{} blocks at most, and the ledger has {}", most, use.used.value);
 }
 
-// Who is let in beside others leaves room for their growth, or, after a wait, a block for each sequence; only where
-// rows grow first is it still there at the end.
+// A request admitted to a running batch leaves room for its growth or, after a wait, a block for each sequence. This
+// room is still free at the end of a plan only if rows grow first.
 void Shadow::CheckWatermark(const StepPlan& plan, const Scheduler& scheduler) {
   const SchedulerOptions& o = setup_.options;
   if (!joined_others_ || !Counts() || o.order != StepOrder::kRunningFirst || !plan.preempted.empty()) return;
@@ -1904,23 +1907,24 @@ void Shadow::Committed(const StepResult& result, TimePoint now, const Scheduler&
   ++ours_.commits;
   const Step done = std::move(*step);
   steps_.erase(step);
-  // In the order of the rows; the first that names an entry's request and lane is its result. Then those without one.
-  told_.assign(done.entries.size(), false);
+  // Results apply in the order of the rows. The first row that names an entry's request and lane is its result. Entries
+  // without a row come last.
+  reported_.assign(done.entries.size(), false);
   for (std::size_t j = 0; j < result.rows.size(); ++j) {
     const RowResult& row = result.rows[j];
     const auto is_its = [&](std::size_t i) {
-      return !told_[i] && done.entries[i].request == row.request && done.entries[i].lane == row.lane;
+      return !reported_[i] && done.entries[i].request == row.request && done.entries[i].lane == row.lane;
     };
     std::size_t i = j;
-    if (i >= told_.size() || !is_its(i)) {
-      for (i = 0; i < told_.size() && !is_its(i);) ++i;
+    if (i >= reported_.size() || !is_its(i)) {
+      for (i = 0; i < reported_.size() && !is_its(i);) ++i;
     }
-    if (i == told_.size()) continue;
-    told_[i] = true;
+    if (i == reported_.size()) continue;
+    reported_[i] = true;
     Apply(At(row.request), done.entries[i], &row, done.id);
   }
-  for (std::size_t i = 0; i < told_.size(); ++i) {
-    if (!told_[i]) Apply(At(done.entries[i].request), done.entries[i], nullptr, done.id);
+  for (std::size_t i = 0; i < reported_.size(); ++i) {
+    if (!reported_[i]) Apply(At(done.entries[i].request), done.entries[i], nullptr, done.id);
   }
   FIRE_CHECK(scheduler.stats().tokens_output == ours_.tokens_output, "output of {} tokens, not {}",
              scheduler.stats().tokens_output, ours_.tokens_output);
@@ -2042,7 +2046,7 @@ void Shadow::Compare(const Scheduler& scheduler, std::uint64_t bits) {
                  id.value, blocks, life.tokens_held);
       held += blocks - std::int64_t{life.shared_chunks} * ChunkBlocks(life);
     }
-    FIRE_CHECK(held == scheduler.kv().used.value, "requests hold {} blocks, and the ledger says {}", held,
+    FIRE_CHECK(held == scheduler.kv().used.value, "requests hold {} blocks, and the ledger has {}", held,
                scheduler.kv().used.value);
   }
   if (unreleased_.empty()) return;
@@ -2068,8 +2072,8 @@ void Shadow::Compare(const Scheduler& scheduler, std::uint64_t bits) {
     for (RequestId other : unreleased_) {
       ahead += Of(other).is == Is::kWaiting && Before(Of(other), life);
     }
-    // Keys, in the queue and in here. What is cached of a request changes, too, and then it is ranked by what the
-    // policy has observed since.
+    // Compares the keys of the queue and the shadow. If the cached tokens of a request change, it is ranked by the
+    // policy's newer observations.
     const bool fresh = (built_ || static_order_) && !(setup_.agents && policy_.hooks().observes);
     FIRE_CHECK(!fresh || e.ahead >= ahead, "request {}: {} ahead, not {}", id.value, e.ahead, ahead);
   }
@@ -2077,7 +2081,7 @@ void Shadow::Compare(const Scheduler& scheduler, std::uint64_t bits) {
 
 void Shadow::CheckEmpty(const Scheduler& scheduler) {
   FIRE_CHECK(unreleased_.empty(), "{} requests are left", unreleased_.size());
-  FIRE_CHECK(scheduler.alive() == 0 && scheduler.waiting() == 0 && scheduler.running() == 0, "somebody is left");
+  FIRE_CHECK(scheduler.alive() == 0 && scheduler.waiting() == 0 && scheduler.running() == 0, "a request is left");
   const KvUse use = scheduler.kv();
   FIRE_CHECK(use.used.value == 0 && use.cpu_used.value == 0, "{} blocks and {} in the host's memory are left",
              use.used.value, use.cpu_used.value);

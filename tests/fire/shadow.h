@@ -1,5 +1,5 @@
-// A second opinion on everything a scheduler does: requests as a host knows them, from events, plans and results
-// alone, and what must hold of each plan. Nothing in here looks inside the scheduler.
+// A second model of a scheduler. It knows requests as a host does, from events, plans and results alone, and checks
+// each plan. It never looks inside the scheduler.
 #ifndef TAKT_TESTS_FIRE_SHADOW_H_
 #define TAKT_TESTS_FIRE_SHADOW_H_
 
@@ -25,75 +25,75 @@ enum class Is : std::uint8_t { kNowhere, kWaiting, kRunning, kPaused, kBlocked, 
 struct Life {
   RequestState state = {};
   Is is = Is::kNowhere;
-  std::optional<FailReason> must_fail = {};  // the next plan names it so
+  std::optional<FailReason> must_fail = {};  // the next plan must name this reason
 
-  // Tokens, all sequences together, except `generated`.
+  // Tokens of all sequences together, except `generated`.
   std::int32_t base = 0, generated = 0, known = 0, computed = 0, scheduled = 0, expected = 0;
-  std::int32_t row_sequences = 1;  // as long as it has a lane; state.request.sequences: as told
-  std::int32_t drafts = 0;         // offered, and not yet planned
-  std::int32_t offered = 0;        // before the last plan
-  std::int32_t in_flight = 0;      // steps
-  std::int32_t steps = 0;          // since it was admitted
-  std::uint64_t void_through = 0;  // results of steps up to this one do not count
-  std::uint64_t planned_in = 0;    // the last step that names it
-  std::uint64_t admitted_in = 0;   // the plan that let it in, with an entry or a move
-  std::uint64_t picked_in = 0;     // the plan that took it from the queue, with an entry
-  std::uint64_t joined_in = 0;     // the plan after which, or in which, it joined the queue
-  std::uint64_t admission = 0;     // its number
+  std::int32_t row_sequences = 1;  // fixed while it has a lane; state.request.sequences: as reported
+  std::int32_t drafts = 0;         // offered, not yet planned
+  std::int32_t offered = 0;        // offered before the last plan
+  std::int32_t in_flight = 0;      // number of steps
+  std::int32_t steps = 0;          // number since its admission
+  std::uint64_t void_through = 0;  // results of steps up to this one are void
+  std::uint64_t planned_in = 0;    // last step that names it
+  std::uint64_t admitted_in = 0;   // plan that admitted it, with an entry or a move
+  std::uint64_t picked_in = 0;     // plan that took it from the queue, with an entry
+  std::uint64_t joined_in = 0;     // plan after which, or in which, it joined the queue
+  std::uint64_t admission = 0;     // number of its admission
   std::uint32_t lane = 0;
-  bool in_lane = false;  // runs, or has left with steps or a move in flight
+  bool in_lane = false;  // it runs, or has left with steps or a move in flight
   bool prefilling = false;
-  bool was_prefill = false, started = false;  // its last entry was a prefill, and the one before
+  bool was_prefill = false, started = false;  // its last entry was a prefill; so was the one before
 
   // KV.
   enum class Leave : std::uint8_t { kKeep, kDrop, kOut } leave = Leave::kDrop;
   bool moving_in = false, moving_out = false;
   bool copied = false;            // its KV, or the head of it, is in the host's memory
-  std::int32_t cpu_blocks = 0;    // there, or on their way there
-  bool part = false;              // which are not all that it held
-  bool sure = true;               // what it is thought to hold may not have been reclaimed
-  MoveId move = {};               // as told
-  bool fetching = false;          // the beginning of its prompt is on its way from the host's memory
-  std::int32_t fetched = 0;       // tokens that will be there then
-  std::int32_t pinned_chunks = 0;  // of its prompt, which stay in the host's memory as long
-  bool went_on = false;           // was admitted to KV that it held
+  std::int32_t cpu_blocks = 0;    // blocks in the host's memory, or on their way there
+  bool part = false;              // cpu_blocks are not all that it held
+  bool sure = true;               // false: its KV may have been reclaimed
+  MoveId move = {};               // as the plan named it
+  bool fetching = false;          // the beginning of its prompt is being loaded from the host's memory
+  std::int32_t fetched = 0;       // tokens after that load
+  std::int32_t pinned_chunks = 0;  // chunks of its prompt that stay in the host's memory during the load
+  bool went_on = false;           // it was admitted to KV that it held
   std::int32_t tokens_held = 0;   // least number of tokens that have room
-  std::int32_t most_blocks = 0;   // that it can have been given
-  std::int32_t spare_blocks = 0;  // left over where the sequences that remain cannot share evenly
-  std::int32_t shared_chunks = 0;  // of its prefix, that it refers to
+  std::int32_t most_blocks = 0;   // most blocks that it may have been given
+  std::int32_t spare_blocks = 0;  // blocks left over if the remaining sequences share unevenly
+  std::int32_t shared_chunks = 0;  // chunks of its prefix to which it refers
 
-  bool let_in = false;            // on arrival
-  bool left_out = false;          // of the next plan
+  bool accepted = false;            // on arrival
+  bool left_out = false;          // not ready for the next plan
   std::int32_t arrived = 0;       // tokens whose KV came from elsewhere
-  bool pinned = false;            // somebody reads its KV
-  bool kept = false;              // it has ended, and its KV stays for that
-  std::uint16_t code = 0;         // of the host's, with which its row failed
+  bool pinned = false;            // a reader uses its KV
+  bool kept = false;              // it has ended, and its KV stays for the reader
+  std::uint16_t code = 0;         // the host's code with which its row failed
 
   // Its tool call.
-  ToolCalled call = {};           // as far as it can be meant
+  ToolCalled call = {};           // after sanitizing
   TimePoint called_at{}, review_at = kNever;
 
-  // How many others were let in before it, while it waited for its adapter; for memory or room; for one of these.
+  // Numbers of requests admitted before it: while it waited for its adapter; for memory or room; for one of these.
   int overtaken = 0, passed = 0, overtaken_or_passed = 0;
 
   // Aging.
   std::int64_t waited = 0, quantum = 0;
   bool counting = false;
-  bool declined = false;  // by the policy, or perhaps
-  bool awaits_prefix = false;   // that a row computes, in the last plan, or perhaps
-  bool perhaps_prefix = false;  // the plan shed it, and nobody says for what it waited
-  bool refused = false;  // by the oracle, when it last waited; and no KV has been freed since
-  std::uint64_t counted_from = 0;  // when that began, in the order of those
-  std::uint64_t promotion = 0;     // its number
+  bool declined = false;  // perhaps declined by the policy
+  bool awaits_prefix = false;   // perhaps a row computes that prefix, as of the last plan
+  bool perhaps_prefix = false;  // the plan shed it, and the reason for its wait is unknown
+  bool refused = false;  // by the oracle, at its last wait; no KV has been freed since
+  std::uint64_t counted_from = 0;  // order in which the counting began
+  std::uint64_t promotion = 0;     // number of its promotion
 
   internal::FullKey key = {}, victim_key = {};
   double group_key = 0;            // as of the last plan
 
   // Drafts.
-  std::int32_t held_without = 0;  // tokens_held, but for the drafts of its last entry
+  std::int32_t held_without = 0;  // tokens_held without the drafts of its last entry
   std::int32_t most_before = 0;   // most_blocks before the last plan
-  // Plans, the first and the last possible, in which it last got as many drafts as any row, though there was too little
-  // for all, or was admitted.
+  // First and last possible plan of its last turn. At a turn, a row gets as many drafts as any other although tokens
+  // are short. An admission also counts as a turn.
   std::uint64_t turn_from = 0, turn_to = 0;
 
   bool living() const { return is != Is::kNowhere && is != Is::kEnded; }
@@ -104,22 +104,23 @@ struct Life {
 
 class Shadow {
  public:
-  // `asked`: of the scheduler's pause policy; emptied here.
+  // `asked`: questions to the scheduler's pause policy. The shadow removes them.
   Shadow(const Setup& setup, const HostKv* host_kv, WatchedPause::List asked);
 
-  // To be told after the scheduler was.
-  void Told(const Event& event, TimePoint now, const Scheduler& scheduler);
-  void Resized(const Scheduler& scheduler) { free_before_ = FreeBlocks(scheduler); }  // the oracle's memory
+  // Call this after the scheduler has handled the event.
+  void Handled(const Event& event, TimePoint now, const Scheduler& scheduler);
+  // after the oracle's total changed
+  void Resized(const Scheduler& scheduler) { free_before_ = FreeBlocks(scheduler); }
   void ChangePolicy(const AnyPolicy& policy, TimePoint now, const Scheduler& scheduler);
   void Planned(const StepPlan& plan, const StepLimits& limits, TimePoint now, const Scheduler& scheduler);
   void Committed(const StepResult& result, TimePoint now, const Scheduler& scheduler);
 
-  // Recounts everything; for now and then.
+  // Recounts everything. This is slow, so call it rarely.
   void Compare(const Scheduler& scheduler, std::uint64_t bits);
-  // All has ended: nothing may be left.
+  // Call this after all requests have ended. Nothing may be left.
   void CheckEmpty(const Scheduler& scheduler);
 
-  // What is wrong; empty: nothing.
+  // Returns the first violation; empty if there is none.
   const std::string& violation() const { return violation_; }
   void Violate(const std::string& text) {
     if (violation_.empty()) violation_ = text;
@@ -142,13 +143,13 @@ class Shadow {
   const std::vector<RequestId>& unreleased() const { return unreleased_; }
   const std::vector<Step>& steps() const { return steps_; }  // in flight, oldest first
   const std::vector<Move>& moves() const { return moves_; }  // in flight
-  std::uint64_t moves_reported() const { return ours_.moves_out + ours_.moves_in; }
+  std::uint64_t moves_named() const { return ours_.moves_out + ours_.moves_in; }
   bool draining() const { return draining_; }
   std::int32_t BlocksOf(const Life& life, std::int32_t tokens) const;
 
  private:
   Life& At(RequestId id);
-  // Of one that is known.
+  // Returns a request whose name is known.
   Life& Of(RequestId id) { return lives_[setup_.ids.NameOf(id)]; }
   const Life& Of(RequestId id) const { return lives_[setup_.ids.NameOf(id)]; }
   Life* Living(RequestId id);
@@ -179,7 +180,9 @@ class Shadow {
   void Looked(const Scheduler& scheduler);
 
   void Enqueue(Life& life);
-  static void LetIn(Life& life) { life.overtaken = life.passed = life.overtaken_or_passed = life.arrived = 0; }
+  static void ResetAtAdmission(Life& life) {
+    life.overtaken = life.passed = life.overtaken_or_passed = life.arrived = 0;
+  }
   void Depart(Life& life, Life::Leave leave, Is is);
   void Settle(Life& life);
   void End(Life& life);
@@ -199,10 +202,10 @@ class Shadow {
   void CheckShed(const Life& shed, bool built_again);
   void CheckAllShed(const StepPlan& plan);
   bool NeedsMore(const Life& life, const StepLimits& limits) const;
-  // Adapters that are in use: at any time within the last plan, and all the time.
+  // Adapters used at any time within the last plan, and those used all the time.
   struct Adapters {
     std::vector<AdapterId> any, always;
-    bool left = false;  // others may have been in use for a part of the plan
+    bool left = false;  // others may have been used for a part of the plan
   };
   Adapters AdaptersOf(const StepPlan& plan) const;
   static std::optional<bool> LackedAdapter(const Life& life, const Adapters& used, const StepLimits& limits);
@@ -251,22 +254,22 @@ class Shadow {
   bool StartFits(const Life& life, std::int32_t start) const;
   bool Before(const Life& a, const Life& b) const;
 
-  // Who should have run: in shadow_who.cc.
+  // Checks of which requests run are in shadow_who.cc.
 
-  // What a plan has left to give.
+  // Resources that a plan leaves unused.
   struct Left {
     std::int32_t tokens = 0, prefill = 0, swap_in = 0;
     std::int64_t rows = 0, sequences = 0, blocks = 0;
-    // Tokens, and blocks, that drafts have taken.
+    // Tokens and blocks that drafts have taken.
     std::int32_t drafts = 0;
     std::int64_t draft_blocks = 0;
-    // The fewest tokens that a started prompt lacks which does not end in this step and leaves room to others.
+    // Fewest missing tokens of a started prompt that does not end in this step and leaves room to others.
     std::int32_t shortest = INT32_MAX;
-    std::int32_t perhaps = 0;  // further tokens that were left for admissions, if long prompts got them after these
-    bool swapped_in = false;  // somebody, in this step
+    std::int32_t perhaps = 0;  // further tokens for admissions, if long prompts got theirs later
+    bool swapped_in = false;  // a request was swapped in, in this step
     std::vector<AdapterId> adapters = {};
   };
-  // What keeps a waiting request out; the first that applies.
+  // Reason that keeps a request waiting; the first that applies.
   enum class Bar : std::uint8_t {
     kNone,
     kTransit,
@@ -323,38 +326,38 @@ class Shadow {
   WatchedPause::List asked_;
   AnyPolicy policy_;
   bool static_order_ = false;  // the policy's keys depend on the request alone
-  bool known_order_ = false;  // or on what it has been told
+  bool known_order_ = false;  // or on the policy's inputs
   std::vector<Life> lives_;  // by name
   Life nobody_, scapegoat_;
   std::vector<RequestId> unreleased_;
-  std::vector<Failure> turned_away_;  // without an id, or with somebody else's, since the last plan
+  std::vector<Failure> turned_away_;  // arrivals without an id or with an id in use, since the last plan
   std::vector<Step> steps_;
   std::vector<Move> moves_;
-  std::vector<bool> seen_;  // prefix chunks, by hash: computed by anyone at any time
+  std::vector<bool> seen_;  // prefix chunks that were ever computed, by hash
   Prefixes prefixes_;
-  std::set<std::pair<std::uint64_t, std::int32_t>> copies_;  // that the host's memory has: hash and blocks
+  std::set<std::pair<std::uint64_t, std::int32_t>> copies_;  // chunks in the host's memory: hash and blocks
   std::int64_t copied_blocks_ = 0;
-  std::set<std::pair<std::uint64_t, std::int32_t>> pinned_;  // of them, that are being loaded
-  std::vector<std::uint64_t> waited_last_;  // one of these groups was the last to wait, and left the queue empty
-  std::int64_t due_ = 0;  // ended, with nothing in flight: the next plan releases so many
+  std::set<std::pair<std::uint64_t, std::int32_t>> pinned_;  // copies that are being loaded
+  std::vector<std::uint64_t> waited_last_;  // groups, one of which was the last to wait and left the queue empty
+  std::int64_t due_ = 0;  // ended requests with nothing in flight, which the next plan must release
   std::int64_t must_fail_ = 0;
   TimePoint now_ = kUnset;
   std::uint64_t last_step_ = 0;
   std::int64_t swap_out_limit_ = Blocks::Max().value;  // of the last plan
-  std::int64_t swap_out_left_ = Blocks::Max().value;  // may still move out
+  std::int64_t swap_out_left_ = Blocks::Max().value;  // blocks that may still move out
   bool draining_ = false;
-  bool built_ = false;  // the last plan looked at anything
-  std::int64_t free_before_ = 0;  // blocks, before the plan at hand
-  bool finished_ = false;  // somebody, in the last plan, at the cap on output
-  bool fails_ = false;  // somebody, in the last plan, while it was built
-  bool shed_kv_ = false;  // of somebody, at its end
-  bool shrunk_ = false;  // a row, in the last plan, whose sequences had ended
-  bool stalled_ = false;  // a row, in the last plan, for want of KV
-  bool was_stalled_ = false;  // and in the one before
+  bool built_ = false;  // the last plan considered any request
+  std::int64_t free_before_ = 0;  // blocks before the current plan
+  bool finished_ = false;  // a request ended at its output cap, in the last plan
+  bool fails_ = false;  // a request failed while the last plan was built
+  bool shed_kv_ = false;  // a request's KV was dropped by shedding, at the end of the plan
+  bool shrunk_ = false;  // a row dropped ended sequences, in the last plan
+  bool stalled_ = false;  // a row lacked KV, in the last plan
+  bool was_stalled_ = false;  // a row lacked KV, in the plan before
   std::uint64_t admissions_ = 0, promotions_ = 0, counted_ = 0;
   std::vector<const Life*> scratch_;
-  std::vector<bool> told_;
-  bool joined_others_ = false;  // the last plan let in somebody without any KV beside others
+  std::vector<bool> reported_;
+  bool joined_others_ = false;  // the last plan admitted a request without KV while others ran
   Stats before_;  // as of the last plan
   Stats ours_;
   std::string violation_;

@@ -1,6 +1,6 @@
-// Checks which requests a plan runs, against docs/project/step_rules.md ("Admission", "Preemption") and the facts that
-// a host knows. Each check asks for a reason: a row has no entry, or the first of the queue still waits. The checks use
-// the resources that are left at the end of the plan. At its turn, a request had at least as many.
+// Checks which requests a plan runs, against docs/project/step_rules.md ("Admission", "Preemption") and a host's facts.
+// Each check asks for a reason: a row has no entry, or the first of the queue still waits. The checks use the resources
+// that are left at the end of the plan. At its turn, a request had at least as many.
 #include <algorithm>
 #include <cstdint>
 #include <tuple>
@@ -11,7 +11,7 @@
 #include "shadow.h"
 
 namespace takt::fire {
-// Of its prefix, in blocks of the ledger; 0: it cannot be shared.
+// Returns the size of a chunk of its prefix, in blocks of the ledger; 0 if the prefix is not shared.
 std::int32_t Shadow::ChunkBlocks(const Life& life) const {
   const PrefixBlocks& prefix = life.state.request.prefix;
   if (!setup_.options.prefix_cache || !Counts() || prefix.hashes.empty()) return 0;
@@ -45,7 +45,7 @@ Shadow::Left Shadow::LeftOf(const StepPlan& plan, const StepLimits& limits, cons
   return left;
 }
 
-// So many of the `left` tokens from `start` on a chunk of at most n has.
+// Returns the tokens of a chunk from `start` on: at most n of the `left` tokens, aligned.
 std::int32_t Shadow::Aligned(std::int32_t start, std::int32_t n, std::int32_t left, const StepLimits& limits) {
   const std::int32_t align = std::max(limits.chunk_align.value, 1);
   if (n < 1 || n >= left) return std::min(n, left);
@@ -62,14 +62,14 @@ bool Shadow::BudgetAllows(const Life& life, std::int32_t start, const Left& left
   return n >= 1 && Aligned(start, n, life.known - start, limits) >= 1;
 }
 
-// Its adapter is not in use, and there is no place for another.
+// Returns true if its adapter is not in use and there is no place for another.
 bool Shadow::LacksAdapter(const Life& life, const Left& left, const StepLimits& limits) {
   const AdapterId adapter = life.state.request.adapter;
   return adapter && std::ranges::find(left.adapters, adapter) == left.adapters.end() &&
          std::cmp_greater_equal(left.adapters.size(), limits.adapters);
 }
 
-// Why a waiting request is not let in, in the order in which the documentation names the reasons.
+// Returns the reason why a request waits, in the order of the documentation.
 Shadow::Bar Shadow::BarOf(const Life& life, const Left& left, const StepLimits& limits) const {
   if (life.in_transit()) return Bar::kTransit;
   if (life.declined) return Bar::kDeclined;
@@ -77,19 +77,19 @@ Shadow::Bar Shadow::BarOf(const Life& life, const Left& left, const StepLimits& 
   if (r.sequences > limits.max_seqs || (r.sequences > limits.tokens.value && !life.copied)) return Bar::kTooLarge;
   if (LacksAdapter(life, left, limits)) return Bar::kAdapter;
   const bool crowded = left.rows <= 0 || r.sequences > left.sequences;
-  // Whether it was that, or that its prompt is too large for this step, or too long to start beside others, when its
-  // turn came, cannot be told.
+  // At the request's turn, the reason may have been another: a prompt too large for this step, or too long to start
+  // while others run. Such a request is unknown.
   const bool too_long =
       !r.chunkable || life.known > left.shortest / 2 || limits.chunk_align.value > LargestChunk(limits);
   if (crowded) return too_long && !life.copied ? Bar::kUnknown : Bar::kRows;
   if (life.awaits_prefix) return life.perhaps_prefix ? Bar::kUnknown : Bar::kPrefix;
-  // Who is let in beside others leaves room for their growth.
+  // An admission to a running batch leaves room for growth.
   const bool alone = left.rows == setup_.options.max_running;
   const auto watermark =
       alone || !Counts() ? 0 : static_cast<std::int32_t>(setup_.options.kv_watermark * setup_.options.kv_blocks.value);
   const std::int64_t free = left.blocks - watermark;
   if (life.copied) {
-    // The first of a step may be more than the step allows.
+    // The first swap-in of a step may exceed the step's limit.
     const bool allowed = life.cpu_blocks <= left.swap_in || (!left.swapped_in && left.swap_in > 0);
     if (!allowed) return Bar::kSwap;
     return std::max(BlocksOf(life, life.known), life.cpu_blocks) > free ? Bar::kMemory : Bar::kNone;
@@ -123,8 +123,8 @@ Shadow::Bar Shadow::BarOf(const Life& life, const Left& left, const StepLimits& 
   return blocks > 0 && blocks > free ? Bar::kMemory : Bar::kNone;
 }
 
-// Which of those that wait do so for a prefix, the scheduler says. Each may. Of a request that this plan sheds it says
-// nothing.
+// Reads from the scheduler which requests wait for a prefix, and checks each. Explain() names no reason for requests
+// that this plan sheds.
 void Shadow::ReadPrefixes(const StepPlan& plan, const Scheduler& scheduler) {
   const bool leaders_stay = plan.preempted.empty() && !fails_ && !finished_ && !stalled_;
   for (RequestId id : unreleased_) {
@@ -132,15 +132,16 @@ void Shadow::ReadPrefixes(const StepPlan& plan, const Scheduler& scheduler) {
     life.awaits_prefix = built_ && life.is == Is::kWaiting && ChunkBlocks(life) > 0;
     if (!life.awaits_prefix) continue;
     const Explanation e = scheduler.Explain(id);
-    const bool says = e.status == RequestStatus::kWaiting;
-    life.awaits_prefix = says ? e.waits_for == WaitsFor::kPrefix : MayAwaitPrefix(life);
-    life.perhaps_prefix = !says && life.awaits_prefix;
+    const bool explained = e.status == RequestStatus::kWaiting;
+    life.awaits_prefix = explained ? e.waits_for == WaitsFor::kPrefix : MayAwaitPrefix(life);
+    life.perhaps_prefix = !explained && life.awaits_prefix;
     FIRE_CHECK(!life.awaits_prefix || !leaders_stay || MayAwaitPrefix(life),
                "request {} waits for a prefix that no row computes", id.value);
   }
 }
 
-// It has never run, and a running request computes what it lacks: a part of its prompt that is worth the wait.
+// Returns true if a request that has never run may wait while a running request computes a worthwhile part of its
+// prompt.
 bool Shadow::MayAwaitPrefix(const Life& life) const {
   if (setup_.options.prefix_wait == 0 || life.admission > 0 || life.most_blocks > 0 || life.arrived > 0) return false;
   const Request& r = life.state.request;
@@ -156,16 +157,16 @@ bool Shadow::MayAwaitPrefix(const Life& life) const {
     while (same < most && its.hashes[same] == r.prefix.hashes[same]) ++same;
     const auto first = static_cast<std::size_t>(prefixes_.sure() ? leader.shared_chunks : 0);
     const std::int64_t tokens = r.prefix.block_tokens.value;
-    // Where the cache is known, it has just what comes before the leader's next chunk.
+    // If the cache is known, it holds exactly the chunks before the leader's next one.
     return same > first && 8 * static_cast<std::int64_t>(same - first) * tokens >=
                                life.known - static_cast<std::int64_t>(first) * tokens;
   });
 }
 
-// A row that what is left allows.
+// Returns true if the resources left allow this row.
 bool Shadow::CouldRun(const Life& life, const Left& left, const StepLimits& limits) const {
   if (life.is != Is::kRunning || life.moving_in || life.left_out || life.row_sequences > limits.max_seqs) return false;
-  if (AtCap(life)) return false;  // an earlier step of it is still in flight
+  if (AtCap(life)) return false;  // its earlier step is still in flight
   if (life.prefilling) {
     const std::int32_t allowed = std::min(left.tokens, left.prefill);
     const Request& r = life.state.request;
@@ -174,21 +175,21 @@ bool Shadow::CouldRun(const Life& life, const Left& left, const StepLimits& limi
     if (whole && r.prompt_tokens.value - life.scheduled > allowed) return false;
     const std::int32_t n = whole ? std::min(known, allowed)
                                  : Aligned(life.scheduled, std::min(allowed, limits.chunk_tokens.value), known, limits);
-    // A row that decoded, and lost its KV, lacks a block for its last token, perhaps.
+    // Perhaps a row that decoded and lost its KV lacks a block for its last token.
     const std::int32_t more = BlocksOf(life, life.scheduled + n) - BlocksOf(life, life.tokens_held);
     return n >= 1 && more <= std::max<std::int64_t>(left.blocks, 0);
   }
   return life.row_sequences <= left.tokens && life.row_sequences <= left.blocks;
 }
 
-// Blocks of a row but for those that drafts of this plan took: LeftOf counts these as left.
+// Returns the blocks of a row without those for drafts of this plan, which LeftOf counts as left.
 std::int64_t Shadow::BlocksWithoutDrafts(const Life& life) const {
   const std::int32_t held = BlocksOf(life, life.tokens_held);
   return life.planned_in != last_step_ ? held
                                        : std::max(BlocksOf(life, life.held_without), std::min(held, life.most_before));
 }
 
-// Blocks are about to be free.
+// Returns true if blocks will soon be free.
 bool Shadow::Pending() const {
   return std::ranges::any_of(unreleased_, [this](RequestId id) {
     const Life& life = Of(id);
@@ -198,7 +199,7 @@ bool Shadow::Pending() const {
 }
 
 void Shadow::CheckWho(const StepPlan& plan, const StepLimits& limits, const Scheduler& scheduler) {
-  // Where rows lack memory, or some gave way, who was passed over before that cannot be told.
+  // If rows lack memory or were preempted, earlier decisions of the plan are unknown.
   if (!built_) return;
   const bool was_stalled = std::exchange(was_stalled_, stalled_);
   const bool refuses = host_kv_ != nullptr && host_kv_->refuses();
@@ -206,8 +207,8 @@ void Shadow::CheckWho(const StepPlan& plan, const StepLimits& limits, const Sche
   Left left = LeftOf(plan, limits, scheduler);
   CheckDrafts(plan, left, sure);
   if (!sure || !violation_.empty()) return;
-  left.tokens += left.drafts, left.blocks += left.draft_blocks;  // they come last
-  // A prompt that must be computed whole, and fits an empty step, is not kept waiting by others' chunks.
+  left.tokens += left.drafts, left.blocks += left.draft_blocks;  // drafts come last
+  // Chunks of other prompts must not delay a prompt that must be computed whole and fits an empty step.
   bool whole_waits = false;
   for (RequestId id : unreleased_) {
     const Life& life = Of(id);
@@ -219,9 +220,9 @@ void Shadow::CheckWho(const StepPlan& plan, const StepLimits& limits, const Sche
   CheckRows(plan, left, limits);
   if (!violation_.empty()) return;
 
-  // Where prefills go first, decodes come after admissions; but not where somebody lacked memory in the last plan.
+  // With prefill first, decodes come after admissions, unless a row lacked memory in the last plan.
   if (setup_.options.order == StepOrder::kPrefillFirst) {
-    if (finished_ || shrunk_ || fails_ || !plan.released.empty()) return;  // what they left came later
+    if (finished_ || shrunk_ || fails_ || !plan.released.empty()) return;  // their resources came free later
     if (!was_stalled) {
       for (const PlanEntry& entry : plan.run) {
         if (!entry.prefill() && !entry.admitted() && !Of(entry.request).started) left.tokens += entry.tokens;
@@ -229,13 +230,13 @@ void Shadow::CheckWho(const StepPlan& plan, const StepLimits& limits, const Sche
       left.prefill = std::min(left.prefill, left.tokens);
     }
   } else if (PromptsFirst(plan) || ((finished_ || shrunk_) && MayComputePromptsFirst(limits))) {
-    return;  // what rows took or left later cannot be told
+    return;  // later uses of resources are unknown
   }
   CheckShares(plan, limits, whole_waits, left);
   if (violation_.empty()) CheckHead(plan, left, limits, scheduler);
 }
 
-// After plans in which a chunk found no room: one that is aligned, or a prompt that must be computed whole.
+// Returns true if a chunk may have found no room in earlier plans: an aligned one, or a prompt computed whole.
 bool Shadow::MayComputePromptsFirst(const StepLimits& limits) const {
   return limits.chunk_align.value > 1 || std::ranges::any_of(unreleased_, [this](RequestId id) {
            const Life& life = Of(id);
@@ -243,13 +244,13 @@ bool Shadow::MayComputePromptsFirst(const StepLimits& limits) const {
          });
 }
 
-// It must be computed at once; it comes before the other prompts.
+// Returns true for a prompt that must be computed whole. It comes before other prompts.
 bool Shadow::IsWhole(const PlanEntry& entry) const {
   const Request& r = Of(entry.request).state.request;
   return !r.chunkable && entry.position < r.prompt_tokens.value;
 }
 
-// A started prompt that does not end in this step: others may have had some of it.
+// Returns true for a started prompt that does not end in this step. Others may have had some of its tokens.
 bool Shadow::IsLong(const PlanEntry& entry) const {
   const Life& life = Of(entry.request);
   return entry.prefill() && !entry.samples() && life.picked_in != last_step_ && !IsWhole(entry);
@@ -257,12 +258,12 @@ bool Shadow::IsLong(const PlanEntry& entry) const {
 
 std::int32_t Shadow::ShortestOf(const StepPlan& plan, const StepLimits& limits) const {
   if (!Shares(limits)) return INT32_MAX;
-  if (!plan.preempted.empty()) return 0;  // it has given way since, perhaps
+  if (!plan.preempted.empty()) return 0;  // perhaps the shortest was preempted since
   std::int32_t shortest = INT32_MAX;
   for (const PlanEntry& entry : plan.run) {
     if (IsLong(entry)) shortest = std::min(shortest, Of(entry.request).expected - entry.position);
   }
-  // One that lacks memory had its part set aside.
+  // A prompt that lacks memory had its part set aside.
   for (RequestId id : unreleased_) {
     const Life& life = Of(id);
     if (stalled_ && life.is == Is::kRunning && !life.moving_in && life.prefilling && life.planned_in != last_step_)
@@ -271,9 +272,9 @@ std::int32_t Shadow::ShortestOf(const StepPlan& plan, const StepLimits& limits) 
   return shortest;
 }
 
-// In the order of admission, a started prompt that ends takes all that it lacks. Of m started prompts each other one
-// has 1/m of what decodes and whole prompts leave, or 1/(m + 1) if requests wait; or all that those before it leave.
-// The rest of what it has the first of the queue could have had.
+// Started prompts come in the order of admission. A prompt that ends takes all the tokens that it lacks. Each other one
+// of m started prompts gets 1/m of the tokens that decodes and whole prompts leave, or 1/(m + 1) if requests wait. It
+// may instead get all that those before it leave. The first of the queue could have had its tokens beyond that share.
 void Shadow::CheckShares(const StepPlan& plan, const StepLimits& limits, bool whole_waits, Left& left) {
   left.shortest = ShortestOf(plan, limits);
   const bool crowded = left.sequences < 0;
@@ -286,7 +287,7 @@ void Shadow::CheckShares(const StepPlan& plan, const StepLimits& limits, bool wh
     others_wait |= life.is == Is::kWaiting || life.admitted_in == last_step_;
     prompts += life.is == Is::kRunning && life.planned_in != last_step_ && life.prefilling && !life.left_out;
   }
-  if (!others_wait && fails_) return;  // it waited until it failed, perhaps
+  if (!others_wait && fails_) return;  // perhaps a request waited until it failed
   std::vector<const PlanEntry*> started;
   for (const PlanEntry& entry : plan.run) {
     if (Of(entry.request).picked_in == last_step_) continue;
@@ -296,7 +297,7 @@ void Shadow::CheckShares(const StepPlan& plan, const StepLimits& limits, bool wh
       tokens -= entry.tokens, prefill -= entry.prefill() ? entry.tokens : 0;
     }
   }
-  // Among those that one plan admitted, the order is not known: some are in its entries, and some in its moves.
+  // The order within one plan's admissions is unknown: some are in its entries, others in its moves.
   std::ranges::sort(started, {}, [this](const PlanEntry* entry) {
     return std::tuple(Of(entry->request).admitted_in, IsLong(*entry), -entry->tokens);
   });
@@ -314,8 +315,8 @@ void Shadow::CheckShares(const StepPlan& plan, const StepLimits& limits, bool wh
   }
 }
 
-// Drafts come last. Where there are too few tokens, rows have equal parts of them, and what does not divide goes first
-// to those that have waited longest for their turn.
+// Drafts come last. If tokens are short, rows get equal parts. The remainder goes first to the rows that have waited
+// longest for their turn.
 void Shadow::CheckDrafts(const StepPlan& plan, const Left& left, bool sure) {
   const auto wanted = [this](const PlanEntry& entry) {
     const Life& life = Of(entry.request);
@@ -327,7 +328,7 @@ void Shadow::CheckDrafts(const StepPlan& plan, const Left& left, bool sure) {
     const Life& life = Of(entry.request);
     return BlocksOf(life, life.scheduled + 1) > BlocksOf(life, life.tokens_held);
   };
-  std::int32_t part = INT32_MAX;  // of each
+  std::int32_t part = INT32_MAX;  // of each row
   bool any = false;
   for (const PlanEntry& entry : plan.run) {
     const std::int32_t want = wanted(entry);
@@ -342,7 +343,7 @@ void Shadow::CheckDrafts(const StepPlan& plan, const Left& left, bool sure) {
                entry.request.value, entry.speculative, want, left.tokens);
   }
   if (!any && sure) return;
-  // A row that an oracle refused has no entry, and may have had its turn.
+  // A row that an oracle refused has no entry. It may have had its turn.
   for (RequestId id : unreleased_) {
     Life& life = Of(id);
     if (!sure && life.is == Is::kRunning && life.planned_in != last_step_ && life.drafts > 0) life.turn_to = last_step_;
@@ -369,7 +370,7 @@ void Shadow::CheckDrafts(const StepPlan& plan, const Left& left, bool sure) {
   }
 }
 
-// Each row that runs has an entry, or there is a reason.
+// Each running row has an entry, or there is a reason.
 void Shadow::CheckRows(const StepPlan& plan, const Left& left, const StepLimits& limits) {
   std::int64_t running = 0, planned = 0;
   for (RequestId id : unreleased_) {
@@ -382,7 +383,7 @@ void Shadow::CheckRows(const StepPlan& plan, const Left& left, const StepLimits&
   for (RequestId id : unreleased_) {
     const Life& life = Of(id);
     if (life.is != Is::kRunning || life.moving_in || life.planned_in == last_step_ || life.left_out) continue;
-    if (life.row_sequences != life.state.request.sequences) continue;  // once no step in flight counts the others
+    if (life.row_sequences != life.state.request.sequences) continue;  // steps in flight still count the others
     if (life.expected <= life.scheduled) continue;
     if (crowded && life.row_sequences > limits.max_seqs - planned) continue;
     const Tokens cap = life.state.request.max_output_tokens;
@@ -401,33 +402,33 @@ void Shadow::CheckRows(const StepPlan& plan, const Left& left, const StepLimits&
   }
 }
 
-// The first of the queue is let in, or there is a reason; who cannot run for reasons of its own is passed over, within
-// the window.
+// The first of the queue is admitted, or there is a reason. A request that cannot run for a reason of its own is passed
+// over, within the window.
 void Shadow::CheckHead(const StepPlan& plan, const Left& left, const StepLimits& limits, const Scheduler& scheduler) {
   const Life* head = nullptr;
-  auto admitted = static_cast<std::int64_t>(plan.failed.size());  // or failed, perhaps, of those that were looked at
+  auto admitted = static_cast<std::int64_t>(plan.failed.size());  // or failed: perhaps those were considered
   for (RequestId id : unreleased_) {
     const Life& life = Of(id);
     if (life.is == Is::kWaiting && (head == nullptr || Before(life, *head))) head = &life;
     admitted += life.picked_in == last_step_ || (life.moving_in && life.is == Is::kRunning);
   }
   if (head == nullptr || setup_.agents || (!known_order_ && !head->promoted())) return;
-  // Where nothing else can run, whoever fits may.
+  // If nothing else can run, any request that fits may run.
   if (plan.run.size() == 1 && plan.run[0].admitted()) return;
   const bool unclear = std::ranges::any_of(unreleased_, [&](RequestId id) {
     const Life& life = Of(id);
     return &life != head && life.is == Is::kWaiting && !Before(*head, life);
   });
   if (unclear) return;
-  // An oracle is asked about all at once, so that more are looked at.
+  // An oracle is asked about all at once, so more requests are considered.
   std::int64_t window = setup_.options.admission_window;
   if (host_kv_ != nullptr) {
     window += std::max<std::int64_t>(left.sequences, 0);
     if (admitted + 1 > window) return;
   }
   Bar bar = BarOf(*head, left, limits);
-  // It waited for memory or budget, perhaps, until one that passed it, or went on with its own KV, took the last
-  // adapter or made the policy decline it.
+  // Perhaps it waited for memory or budget until another request took the last adapter or made the policy decline it.
+  // That request passed it or continued with its own KV.
   const auto barred_since = [&](Life from, Bar by) {
     if (by != Bar::kAdapter && by != Bar::kDeclined) return false;
     if (std::exchange(from.declined, false)) {
@@ -442,7 +443,7 @@ void Shadow::CheckHead(const StepPlan& plan, const Left& left, const StepLimits&
   };
   if (barred_since(*head, bar)) return;
   const bool passes = PassedOver(bar);
-  bool overtaken = false;  // so often, perhaps, that nobody else gets an adapter before
+  bool overtaken = false;  // perhaps so often that no other request gets an adapter first
   if (passes) {
     scratch_.clear();
     for (RequestId id : unreleased_) {
@@ -458,10 +459,10 @@ void Shadow::CheckHead(const StepPlan& plan, const Left& left, const StepLimits&
       bar = BarOf(*head, left, limits);
       if (barred_since(*head, bar)) return;
       if (overtaken && head->state.request.adapter && limits.adapters > 0) {
-        if (!PassedOver(bar) && bar != Bar::kNone) return;  // it may have been this one that all others wait behind
+        if (!PassedOver(bar) && bar != Bar::kNone) return;  // perhaps all others wait behind this one
         bar = Bar::kAdapter;
       }
-      // What the policy declines now it may have declined only since others were let in: before, it waited for that.
+      // Perhaps the policy declines this request only since others were admitted. Before, it waited for its adapter.
       overtaken |= bar == Bar::kAdapter || (bar == Bar::kDeclined && LacksAdapter(*head, left, limits));
       if (!PassedOver(bar)) break;
     }
@@ -469,12 +470,12 @@ void Shadow::CheckHead(const StepPlan& plan, const Left& left, const StepLimits&
   if (bar == Bar::kNone) {
     const RequestId id = head->state.request.id;
     const Explanation e = scheduler.Explain(id);
-    return Violate(fmt::format("request {} is the first that could run, and waits for {}, behind {}", id.value,
+    return Violate(fmt::format("request {} is the first that could run, and waits for {} behind {}", id.value,
                                static_cast<int>(e.waits_for), e.ahead));
   }
   if (PassedOver(bar) || host_kv_ != nullptr) return;
   if (bar == Bar::kRows) {
-    // It waited for budget or memory, perhaps, until those that passed it took the last rows.
+    // Perhaps it waited for budget or memory until the requests that passed it took the last rows.
     Left before = left;
     for (RequestId id : unreleased_) {
       const Life& life = Of(id);
@@ -485,8 +486,8 @@ void Shadow::CheckHead(const StepPlan& plan, const Left& left, const StepLimits&
     }
     if (BarOf(*head, before, limits) != Bar::kRows) return;
   }
-  // Where nothing runs, any that fits was let in at the plan's end: what the first waited for until then counts. Where
-  // that was the step's budget, nobody gives way for it, though it lacks a row or memory now.
+  // If nothing runs, any request that fits is admitted at the end of the plan. The first's reason until then counts. If
+  // that reason was the step's budget, no row is preempted for it, although it lacks a row or memory now.
   if (plan.run.empty()) {
     Left before = left;
     for (const KvMove& move : plan.moves) {
@@ -502,7 +503,7 @@ void Shadow::CheckHead(const StepPlan& plan, const Left& left, const StepLimits&
   if (violation_.empty() && !fails_) CheckDisplaces(*head, bar, left, limits);
 }
 
-// The first waits for memory: who holds some goes on, since nobody else gets that before it ends.
+// The first waits for memory. Requests with KV continue, since nobody else gets their KV before they end.
 void Shadow::CheckKept(const Left& left, const StepLimits& limits) {
   for (RequestId id : unreleased_) {
     const Life& life = Of(id);
@@ -511,7 +512,7 @@ void Shadow::CheckKept(const Left& left, const StepLimits& limits) {
   }
 }
 
-// By rank, the first displaces the worst that runs, where it gains by that and is better by more than the margin.
+// With preemption by rank, the first displaces the worst running request if it ranks better by more than the margin.
 void Shadow::CheckDisplaces(const Life& head, Bar bar, const Left& left, const StepLimits& limits) {
   const SchedulerOptions& o = setup_.options;
   if (o.preempt != PreemptMode::kByRank || !known_order_) return;
@@ -520,7 +521,8 @@ void Shadow::CheckDisplaces(const Life& head, Bar bar, const Left& left, const S
   if (LacksAdapter(head, left, limits)) return;
   if (Counts() && bar == Bar::kMemory && Pending()) return;
   const auto outranked = [&](Life life) {
-    if (life.steps == 0 || (life.steps == 1 && life.planned_in == last_step_)) return false;  // a step first
+    // a request runs one step before it is displaced
+    if (life.steps == 0 || (life.steps == 1 && life.planned_in == last_step_)) return false;
     life.state.generated = {life.generated};
     life.state.has_run |= life.generated > 0;
     return head.promoted() ||
@@ -530,13 +532,13 @@ void Shadow::CheckDisplaces(const Life& head, Bar bar, const Left& left, const S
   for (RequestId id : unreleased_) {
     const Life& life = Of(id);
     if (life.is != Is::kRunning) continue;
-    if (life.went_on && life.picked_in == last_step_) return;  // it came after
+    if (life.went_on && life.picked_in == last_step_) return;  // it was admitted later
     if (life.quantum > 0) return;
     if (!life.moving_in && life.state.request.preemptible) scratch_.push_back(&life);
   }
   std::ranges::sort(scratch_, [this](const Life* a, const Life* b) { return VictimRankOf(*b) < VictimRankOf(*a); });
   if (scratch_.empty() || !outranked(*scratch_.front())) return;
-  // Those that it outranks, from the worst on, must be enough together.
+  // The requests that it outranks, from the worst on, must together hold enough.
   std::int64_t blocks = left.blocks;
   for (const Life* life : scratch_) {
     if (!outranked(*life)) break;

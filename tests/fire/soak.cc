@@ -46,8 +46,8 @@ std::int64_t ResidentBytes() {
 }
 
 // An engine of steady steps. It can serve 1.15 times the mean rate and receives 1.5 times the mean rate for a third of
-// each minute. The queue therefore grows to sixty thousand and empties again. Most outputs are short, to have many
-// requests. The shortest go first and displace longer running ones.
+// each minute. The queue therefore grows to sixty thousand and empties again. Most outputs are short, so that there are
+// many requests. The shortest go first and displace longer running ones.
 class Soak {
  public:
   explicit Soak(const Settings& settings)
@@ -97,13 +97,13 @@ class Soak {
     }
     const std::int64_t resident = ResidentBytes();
     for (int quiet = 0; scheduler_.alive() > 0; ++quiet) {
-      if (quiet > 100'000) Fail("what lives does not end", static_cast<std::uint64_t>(scheduler_.alive()));
+      if (quiet > 100'000) Fail("live requests do not end", static_cast<std::uint64_t>(scheduler_.alive()));
       Step();
     }
     Step();  // names the last released requests
     Check();
     if (released_ != last_) Fail("arrivals and ends differ", last_ - released_);
-    if (scheduler_.kv().used.value != 0) Fail("KV blocks that nobody holds", 0);
+    if (scheduler_.kv().used.value != 0) Fail("KV blocks without a holder", 0);
     const Stats& stats = scheduler_.stats();
     std::printf("%llu requests, %llu plans, hash %016llx\n", Number(last_), Number(plans_), Number(hash_));
     std::printf(
@@ -158,7 +158,7 @@ class Soak {
     if (random_.Chance(0.05)) r.expires_at = now_ + FromSeconds(5 * random_.Uniform());
     if (random_.Chance(0.25)) r.prefix = {{16}, prefixes_[random_.Below(prefixes_.size())]};
     scheduler_.On(Arrived{std::move(r)}, now_);
-    // A request of about the last second. Many of these have ended.
+    // A request of about the last second; many of these have ended.
     if (random_.Chance(0.02)) scheduler_.On(Cancelled{{id - std::min(id - 1, random_.Below(10'000))}}, now_);
   }
 

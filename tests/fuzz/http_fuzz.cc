@@ -1,4 +1,4 @@
-// Any bytes as what clients of tiny_engine send, and as a file of weights: the first byte says which.
+// Any bytes as input of tiny_engine's clients and as a file of weights. The first byte chooses.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -36,7 +36,7 @@ void Body(Api api, std::string_view text) {
   const ApiError& error = std::get<ApiError>(parsed);
   Expect(error.status == 400 || error.status == 404, "a status");
   const nlohmann::json body = nlohmann::json::parse(ErrorBody(error), nullptr, false);
-  Expect(body.is_object() && !body["error"]["message"].get<std::string>().empty(), "an error is JSON and says why");
+  Expect(body.is_object() && !body["error"]["message"].get<std::string>().empty(), "an error is JSON with a message");
 }
 
 void ParseAsHead(std::string_view text) {
@@ -46,8 +46,8 @@ void ParseAsHead(std::string_view text) {
   Expect(head.refusal.status != 0 || head.body <= limits.max_body, "a body that is too long is refused");
   Expect(head.refusal.status != 0 || head.bytes > 0 || text.size() < limits.max_head, "an endless head is refused");
   Expect(!head.quick || !head.post, "one or the other");
-  // What comes after the head changes nothing.
-  if (head.bytes > 0) Expect(ParseHead(text.substr(0, head.bytes), limits).body == head.body, "the head stands alone");
+  // Bytes after the head change nothing.
+  if (head.bytes > 0) Expect(ParseHead(text.substr(0, head.bytes), limits).body == head.body, "the head has no body");
 }
 
 void Weights(std::string_view text) {

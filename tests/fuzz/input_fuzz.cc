@@ -1,5 +1,5 @@
-// Any bytes as what a file or an option may hold that the other targets do not read: the first byte says which. What is
-// refused says why; what is read keeps the promises of its type.
+// Any bytes as files and options that the other targets do not read. The first byte chooses. A refusal must have a
+// message, and accepted input keeps the promises of its type.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -34,7 +34,7 @@ void Expect(bool holds, const char* what) {
   std::abort();
 }
 
-// A file that holds `text`, for those that read from a path.
+// A file with `text`, for readers that need a path.
 class File {
  public:
   explicit File(std::string_view text) : file_(memfd_create("fuzz", 0)) {
@@ -55,7 +55,7 @@ bool Accepted(const Read& read) {
   return read.ok();
 }
 
-// With a checksum that fits, so that what is behind it is met.
+// With a valid checksum, to reach the code after it.
 void Learnt(std::string_view body) {
   std::uint64_t sum = 0xcbf29ce484222325u;
   for (const char c : body) sum = (sum ^ static_cast<unsigned char>(c)) * 0x100000001b3u;

@@ -1,5 +1,5 @@
-// Any bytes as a log, and as the contents of a log whose checksums are right: the reader, the dump and the replay
-// come to an end. Done again by a scheduler, they are recorded and replay to the same plans, also at the ends of the
+// Any bytes as a log, and as a log's contents with valid checksums. The reader, the dump and the replay must end. A
+// second scheduler makes the same calls. They are recorded and must replay to the same plans, also at the ends of the
 // clock.
 #include <algorithm>
 #include <cstdint>
@@ -27,7 +27,7 @@ namespace {
 
 const absl::Status kRivals = RegisterRivals();
 
-constexpr std::uint8_t kEvent = 1, kPlan = 2, kCommit = 4;  // of records that have a time, in LogRecord
+constexpr std::uint8_t kEvent = 1, kPlan = 2, kCommit = 4;  // records with a time, in LogRecord
 
 void Expect(bool holds, const char* what) {
   if (holds) return;
@@ -45,7 +45,7 @@ void Check(std::string_view log) {
   if (!replay->difference) Expect(dumped.ok(), "what replays to the end can be printed");
 }
 
-// A scheduler to which all is done that a log's records name, as they come: their answers are not compared.
+// A scheduler that receives all calls of a log's records. Their answers are not compared.
 class Driven {
  public:
   void Do(const LogStart& start) {
@@ -95,7 +95,7 @@ class Driven {
   std::optional<Recorded<Scheduler>> scheduler_;
 };
 
-// Until the log ends or makes no sense.
+// Until the log ends or is invalid.
 void Drive(std::string_view log) {
   auto reader = LogReader::Open(log);
   Driven driven;
@@ -107,7 +107,7 @@ void Drive(std::string_view log) {
   driven.Check();
 }
 
-// A body whose first number, its time relative to `now`, is replaced; `now` becomes that time.
+// Replaces a body's first number, its time relative to `now`. `now` becomes that time.
 std::string At(TimePoint at, std::string_view body, TimePoint& now) {
   std::size_t end = 0;
   while (end < body.size() && static_cast<unsigned char>(body[end]) >= 0x80) ++end;
@@ -117,8 +117,8 @@ std::string At(TimePoint at, std::string_view body, TimePoint& now) {
   return moved.append(body.substr(std::min(end + 1, body.size())));
 }
 
-// The input as records: kind, length, body, without the checksums that a fuzzer would have to guess. The high half of
-// the kind, unless it is 0, sets the record's time to one at an end of the clock.
+// The input as records of kind, length and body, without checksums, which a fuzzer would have to guess. A nonzero high
+// half of the kind sets the record's time to an end of the clock.
 std::string WithChecksums(std::string_view bytes) {
   constexpr Duration kSoon = std::chrono::milliseconds(1);
   constexpr TimePoint kTimes[] = {kUnset,
@@ -148,7 +148,7 @@ std::string WithChecksums(std::string_view bytes) {
   return log;
 }
 
-// The bodies of a good log's records, in that form: where a fuzzer starts from.
+// The bodies of a good log's records in that form: a start for the fuzzer.
 std::string WithoutChecksums(std::string_view log) {
   std::string bytes;
   if (!log.starts_with(internal::kLogMagic) || log.size() < internal::kLogHeaderBytes) return bytes;

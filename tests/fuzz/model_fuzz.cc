@@ -1,5 +1,5 @@
-// Any bytes as a file of a model: what is refused says why and leaves the running one alone; what is read predicts
-// something, and is written as it was read. Checksums are made to fit, so that what is behind them is met too.
+// Any bytes as a file of a model. A refusal has a message and leaves the running model unchanged. A model that is read
+// predicts, and is written as it was read. Checksums are made valid, to reach the code after them.
 #include <array>
 #include <cmath>
 #include <cstdint>

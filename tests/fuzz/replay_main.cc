@@ -1,4 +1,4 @@
-// Runs a fuzz target over the files and folders it is given, where libFuzzer is not linked: the corpus as a test.
+// Runs a fuzz target over files and folders without libFuzzer: the corpus as a test.
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Any bytes as a log of steps: what is accepted can be fitted or is refused, and what is fitted is a cost.
+// Any bytes as a log of steps. Accepted logs are fitted or refused, and a fit is a valid cost.
 #include <cmath>
 #include <cstdint>
 #include <cstdio>

@@ -1,4 +1,4 @@
-// Any bytes as a trace in any format, or as a generator's spec: what is accepted keeps every promise of workload.h.
+// Any bytes as a trace in any format, or as a generator's spec. Accepted input keeps every promise of workload.h.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -22,7 +22,7 @@ void Expect(bool holds, const char* what) {
   std::abort();
 }
 
-// Not by way of Validate(), which the readers use themselves.
+// Checked without Validate(), which the readers use themselves.
 void CheckBounds(const Workload& w) {
   TimePoint before{};
   for (const WorkloadWorkflow& f : w.workflows) {

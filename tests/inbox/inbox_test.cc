@@ -15,7 +15,7 @@ namespace {
 
 RequestId IdOf(const Event& event) { return std::get<Cancelled>(event).request; }
 
-TEST_CASE("events come out in the order they went in, once") {
+TEST_CASE("events come out once, in the order of their pushes") {
   Inbox inbox;
   CHECK(inbox.Push(Cancelled{{1}}) == Pushed::kFirst);
   CHECK(inbox.Push(Event(Cancelled{{2}})) == Pushed::kQueued);
@@ -28,7 +28,7 @@ TEST_CASE("events come out in the order they went in, once") {
   CHECK(seen == std::vector<std::uint64_t>{1, 2, 3});
 }
 
-TEST_CASE("a full inbox says so and leaves the event with its owner") {
+TEST_CASE("a full inbox refuses, and the event stays with its owner") {
   Inbox inbox(1);
   CHECK(inbox.Push(Cancelled{{1}}) == Pushed::kFirst);
   CHECK(inbox.Push(Cancelled{{2}}) == Pushed::kFull);
@@ -36,7 +36,7 @@ TEST_CASE("a full inbox says so and leaves the event with its owner") {
   CHECK(inbox.Push(Cancelled{{2}}) == Pushed::kFirst);
 }
 
-TEST_CASE("what an event sees is kept until it has been drained") {
+TEST_CASE("memory that an event refers to is kept until it is drained") {
   Inbox inbox;
   const auto hashes = std::make_shared<const std::vector<std::uint64_t>>(std::vector<std::uint64_t>{7, 8});
   Arrived arrived;
@@ -50,14 +50,14 @@ TEST_CASE("what an event sees is kept until it has been drained") {
   CHECK(hashes.use_count() == 1);
 }
 
-TEST_CASE("the loop may push while it drains: the event comes with the next drain") {
+TEST_CASE("a push during a drain comes with the next drain") {
   Inbox inbox;
   CHECK(inbox.Push(Cancelled{{1}}) == Pushed::kFirst);
   CHECK(inbox.Drain([&](const Event&) { CHECK(inbox.Push(Drain{}) == Pushed::kFirst); }) == 1);
   CHECK(inbox.Drain([](const Event& event) { CHECK(std::holds_alternative<Drain>(event)); }) == 1);
 }
 
-// Each of 8 producers numbers its events; the loop must see every number once and in the producer's order.
+// Each of 8 producers numbers its events. The loop must get every number once, in the producer's order.
 void Hammer(std::size_t capacity, std::uint64_t per_producer) {
   constexpr std::uint64_t kProducers = 8;
   Inbox inbox(capacity);
@@ -76,7 +76,7 @@ void Hammer(std::size_t capacity, std::uint64_t per_producer) {
   bool in_order = true;
   std::size_t largest = 0;
   for (bool over = false; !over;) {
-    over = at_work == 0;  // and then drains what is left
+    over = at_work == 0;  // then drains the rest
     const std::size_t n = inbox.Drain([&](const Event& event) {
       const std::uint64_t id = IdOf(event).value;
       in_order &= next[id >> 32]++ == (id & 0xffffffff);
@@ -92,7 +92,7 @@ void Hammer(std::size_t capacity, std::uint64_t per_producer) {
   CHECK(inbox.Drain([](const Event&) {}) == 0);
 }
 
-TEST_CASE("eight threads: nothing lost, each in its own order") {
+TEST_CASE("eight threads lose no event and keep their order") {
   Hammer(Inbox::kUnbounded, 12'500);
   Hammer(16, 2'500);
 }

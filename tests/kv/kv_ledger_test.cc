@@ -19,7 +19,7 @@ using Hashes = std::vector<std::uint64_t>;
 
 internal::KvLedger Ledger(std::int32_t blocks, bool prefixes = true) { return {{blocks}, {16}, {10}, prefixes}; }
 
-TEST_CASE("blocks are used or free, here and in the host's memory") {
+TEST_CASE("blocks are used or free, on the GPU and in the host") {
   internal::KvLedger ledger = Ledger(20);
   CHECK(ledger.total() == 20);
   CHECK(ledger.block_tokens() == 16);
@@ -34,7 +34,7 @@ TEST_CASE("blocks are used or free, here and in the host's memory") {
   CHECK(ledger.free() == 0);
 }
 
-TEST_CASE("a prefix is shared where it is cut into whole blocks, and where prefixes are shared at all") {
+TEST_CASE("a prefix is shared if enabled and cut into whole blocks") {
   const internal::KvLedger ledger = Ledger(20), none = Ledger(20, false);
   const auto blocks = [](const internal::KvLedger& of, std::int32_t tokens) {
     const std::uint64_t hash = 1;
@@ -49,7 +49,7 @@ TEST_CASE("a prefix is shared where it is cut into whole blocks, and where prefi
   CHECK(ledger.ChunkBlocks({}) == 0);
 }
 
-TEST_CASE("what idles longest makes room first, the deepest chunk of a prefix before those that it needs") {
+TEST_CASE("the oldest idle chunk is evicted first, deepest before its parents") {
   internal::KvLedger ledger = Ledger(6);
   ledger.Allocate(6);
   for (const Hashes& hashes : {Hashes{1}, Hashes{1, 2}, Hashes{1, 2, 3}}) REQUIRE(ledger.Publish(hashes, 2));
@@ -67,14 +67,14 @@ TEST_CASE("what idles longest makes room first, the deepest chunk of a prefix be
   CHECK(ledger.use() == KvUse{{6}, {5}, {1}, {0}, {0}, {10}, {0}});
 }
 
-// A shadow: what is published, who refers to it, and since when nobody does.
+// A shadow: published chunks, their users, and idle times.
 struct Shadow {
   struct Chunk {
     std::int32_t references = 0;
   };
   using Name = std::pair<std::uint64_t, std::int32_t>;  // hash and size
   std::map<Name, Chunk> chunks;
-  std::list<Name> idle;  // the longest first
+  std::list<Name> idle;  // longest idle first
 
   std::int32_t Blocks(bool idle_ones) const {
     std::int32_t blocks = 0;
@@ -83,7 +83,7 @@ struct Shadow {
   }
 };
 
-TEST_CASE("the ledger agrees with a list of chunks, whatever comes") {
+TEST_CASE("the ledger agrees with a list of chunks under random use") {
   for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(Scaled(50)); ++seed) {
     Random random(seed);
     constexpr std::int32_t kTotal = 40;
@@ -98,7 +98,7 @@ TEST_CASE("the ledger agrees with a list of chunks, whatever comes") {
         hashes.push_back(100 * of + hashes.size());
       }
       switch (random.Below(4)) {
-        case 0: {  // what is there is referred to, the rest is computed and published
+        case 0: {  // cached chunks are referred to, the rest is computed and published
           std::size_t found = 0;
           std::int32_t idle = 0;
           while (found < hashes.size() && shadow.chunks.contains({hashes[found], size})) {

@@ -16,7 +16,7 @@ namespace {
 
 TimePoint At(double seconds) { return TimePoint(FromSeconds(seconds)); }
 
-// A planner, then three coders side by side, then a tester, half of the time.
+// A planner, then three parallel coders, then a tester half of the time.
 void Teach(AgentLearner& learner, AgentNames& names, std::uint64_t from, int workflows, Random& random) {
   const AgentId planner = names.Intern("planner"), coder = names.Intern("Coder"), tester = names.Intern("");
   for (std::uint64_t w = from; w < from + static_cast<std::uint64_t>(workflows); ++w) {
@@ -35,7 +35,7 @@ void Teach(AgentLearner& learner, AgentNames& names, std::uint64_t from, int wor
 
 double RankOf(const AgentRanks& table, AgentId agent) { return table.Of(agent).rank; }
 
-TEST_CASE("from records to a table: the agent nearest to the end comes first") {
+TEST_CASE("records give a table that ranks the agent nearest the end first") {
   AgentLearner learner;
   AgentNames names;
   CHECK(learner.Table() == nullptr);
@@ -47,12 +47,12 @@ TEST_CASE("from records to a table: the agent nearest to the end comes first") {
   const AgentId planner{1}, coder{2}, tester{3};
   CHECK(RankOf(*table, tester) < RankOf(*table, coder));
   CHECK(RankOf(*table, coder) < RankOf(*table, planner));
-  CHECK(RankOf(*table, {99}) == RankOf(*table, coder));  // never seen: as the median agent
+  CHECK(RankOf(*table, {99}) == RankOf(*table, coder));  // unknown: ranked as the median agent
   CHECK(table->Of(planner).execution_s == Approx(std::exp(1 - 0.16)).epsilon(0.3));
   CHECK(table->Of(planner).stages_left == 3);
   CHECK(table->Of(tester).stages_left == 1);
   CHECK(table->otherwise.execution_s > 0);
-  // Its latencies triple. Only its rank moves, and the table is sent again.
+  // Its latencies triple. Only its rank changes, and the table is sent again.
   Random more(2);
   for (int i = 0; i < 200; ++i) learner.Add({{100'000u + static_cast<unsigned>(i)}, tester, {}, At(0), At(300)}, At(0));
   for (int i = 0; i < 200; ++i) learner.Close({100'000u + static_cast<unsigned>(i)});
@@ -61,7 +61,7 @@ TEST_CASE("from records to a table: the agent nearest to the end comes first") {
   CHECK(RankOf(*moved, tester) > RankOf(*moved, planner));
 }
 
-TEST_CASE("names: case and emptiness count, and there is an end to them") {
+TEST_CASE("names differ by case, may be empty, and are bounded") {
   AgentNames names(3, 10);
   CHECK(names.Intern("Coder") == AgentId{1});
   CHECK(names.Intern("coder") == AgentId{2});
@@ -100,7 +100,7 @@ TEST_CASE("learnt data is saved and loaded") {
   CHECK(std::ranges::equal(other.graph().nodes(), learner.graph().nodes(), [](const CallNode& a, const CallNode& b) {
     return a.agent == b.agent && a.calls == b.calls && a.first == b.first && a.last == b.last;
   }));
-  // It goes on learning as before.
+  // It continues to learn as before.
   Random a(4), b(4);
   Teach(learner, names, 1000, 100, a);
   Teach(other, other_names, 1000, 100, b);
@@ -135,7 +135,7 @@ TEST_CASE("a damaged file is named, and earlier knowledge stays") {
     CHECK(!learner.Load(bad, names).ok());
   }
   CHECK(learner.Save(names) == text);
-  // With a valid checksum: invalid numbers are detected, and nothing breaks.
+  // With a valid checksum: invalid numbers are detected and change nothing.
   const auto sealed = [](const std::string& body) {
     std::uint64_t sum = 0xcbf29ce484222325u;
     for (const char c : body) sum = (sum ^ static_cast<unsigned char>(c)) * 0x100000001b3u;

@@ -45,7 +45,7 @@ std::vector<std::pair<int, double>> Drained(Batcher& batcher, TimePoint now) {
 
 using Out = std::vector<std::pair<int, double>>;
 
-TEST_CASE("a batch is due when it is full, or its first has waited") {
+TEST_CASE("a batch is due when full or when its first has waited") {
   Batcher batcher({.most = 3, .longest = std::chrono::milliseconds(5)});
   CHECK_FALSE(batcher.Due(At(100)));
   CHECK(batcher.wake_at() == kNever);
@@ -66,7 +66,7 @@ TEST_CASE("a batch is due when it is full, or its first has waited") {
   CHECK(batcher.wake_at() == kNever);
 }
 
-TEST_CASE("no request waits beyond the bound: the fallback first, the prediction as a revision") {
+TEST_CASE("a request past its bound runs, and its prediction is a revision") {
   Batcher batcher({.bound = std::chrono::milliseconds(20)});
   batcher.Add(Of(1), {}, {}, At(0));
   batcher.Add(Of(2), {}, {}, At(10));
@@ -93,7 +93,7 @@ TEST_CASE("without a prediction the request keeps the host's estimate") {
   CHECK(Drained(batcher, At(0)) == Out{{1, 7}});
 }
 
-TEST_CASE("cancelled, doubled, too many: each comes out at most once") {
+TEST_CASE("cancelled, repeated and surplus requests come out at most once") {
   Batcher batcher({.capacity = 2});
   batcher.Add(Of(1), {}, {}, At(0));
   batcher.Add(Of(1), {}, {}, At(0));
@@ -120,8 +120,8 @@ TEST_CASE("cancelled, doubled, too many: each comes out at most once") {
   CHECK(bound.Run(Tell42) == 0);
 }
 
-TEST_CASE("a request that is cancelled at any point never runs") {
-  // The events for the host's scheduler: those that Drain returns, and cancellations that Cancel no longer finds here.
+TEST_CASE("a request cancelled at any point never runs") {
+  // Events for the host's scheduler: those from Drain, and cancellations that Cancel no longer finds here.
   for (const std::size_t capacity : {std::size_t{0}, std::size_t{8}}) {  // held for a prediction, or only to go on
     for (const int point : {0, 1, 2, 3, 4}) {
       INFO("point " << point << ", capacity " << capacity);
@@ -151,18 +151,18 @@ TEST_CASE("a request that is cancelled at any point never runs") {
   }
 }
 
-TEST_CASE("a request that ran without its prediction is not revised after it was cancelled") {
+TEST_CASE("a request cancelled after it ran unpredicted is not revised") {
   Batcher batcher({.bound = std::chrono::milliseconds(20)});
   batcher.Add(Of(1), {}, {}, At(0));
   CHECK(Drained(batcher, At(20)) == Out{{1, 100}});
   batcher.Run(Tell42);
-  CHECK_FALSE(batcher.Cancel({1}));  // it runs
+  CHECK_FALSE(batcher.Cancel({1}));  // it is running
   batcher.Add(Of(1, 7), {}, {}, At(20));
   CHECK(Drained(batcher, At(20)).empty());
   CHECK(Drained(batcher, At(40)) == Out{{1, 7}});
 }
 
-TEST_CASE("an id that waits to be drained is held, and a second of it is dropped") {
+TEST_CASE("an id that waits for a drain is held, repeats are dropped") {
   Batcher batcher;
   batcher.Add(Of(1), {}, {}, At(0));
   batcher.Run(Tell42);
@@ -172,11 +172,11 @@ TEST_CASE("an id that waits to be drained is held, and a second of it is dropped
   CHECK(batcher.stats().in_time == 1);
 }
 
-TEST_CASE("an id that came out without its prediction may come again, even if no predictor runs") {
+TEST_CASE("an id that came out unpredicted may return without a predictor") {
   Batcher batcher({.bound = std::chrono::milliseconds(20), .capacity = 1});
   for (int now = 0; now < 20'000; now += 20) {
     batcher.Add(Of(1), {}, {}, At(now));
-    CHECK(batcher.wake_at() == At(now + 2));  // when its batch is due: no trace is left of the former
+    CHECK(batcher.wake_at() == At(now + 2));  // when its batch is due: the earlier request left no trace
     REQUIRE(Drained(batcher, At(now + 20)) == Out{{1, 100}});
   }
   CHECK(batcher.stats().dropped == 0);
@@ -186,7 +186,7 @@ TEST_CASE("an id that came out without its prediction may come again, even if no
   CHECK(Drained(batcher, At(20'000)) == Out{{1, 42}});  // and none is revised
 }
 
-TEST_CASE("if a loop throws while it drains, that event and the later ones come again") {
+TEST_CASE("a loop that throws in a drain gets the remaining events again") {
   Batcher batcher;
   for (std::uint64_t id = 1; id <= 3; ++id) batcher.Add(Of(id), {}, {}, At(0));
   batcher.Run(Tell42);
@@ -198,7 +198,7 @@ TEST_CASE("if a loop throws while it drains, that event and the later ones come 
   CHECK(Drained(batcher, At(0)).empty());
 }
 
-TEST_CASE("requests of a predictor that throws are predicted by the next") {
+TEST_CASE("requests of a throwing predictor are predicted by the next") {
   Batcher batcher;
   const std::vector<float> sketch = {1, 2, 3};
   for (std::uint64_t id = 1; id <= 3; ++id) batcher.Add(Of(id), {}, {.sketch = sketch}, At(0));
@@ -229,19 +229,19 @@ TEST_CASE("with keyed hashes, colliding ids are found as fast as others") {
   for (const std::uint64_t seed : {1u, 77u}) CHECK(looks(seed) < 8 * kIds);
 }
 
-TEST_CASE("while the predictor is stuck, no trace of cancelled requests is kept") {
+TEST_CASE("a stuck predictor keeps no trace of cancelled requests") {
   Batcher batcher({.most = 200, .longest = std::chrono::hours(1), .bound = std::chrono::milliseconds(20)});
   batcher.Add(Of(1), {}, {}, At(0));
   batcher.Run([&](auto queries, auto out) {
-    batcher.Add(Of(2), {}, {}, At(0));  // in front of all others, and stays
+    batcher.Add(Of(2), {}, {}, At(0));  // before all others, and it stays
     int now = 0;
     for (std::uint64_t id = 3; id < 5000; ++id) {
       batcher.Add(Of(id), {}, {}, At(now));
       if (id % 2 == 0) now += 20;
-      Drained(batcher, At(now));  // every other one runs without
+      Drained(batcher, At(now));  // every other one runs without a prediction
       batcher.Cancel({id});
     }
-    CHECK_FALSE(batcher.Due(At(0)));  // by far fewer than 200
+    CHECK_FALSE(batcher.Due(At(0)));  // far fewer than 200
     batcher.Cancel({2});
     CHECK(batcher.wake_at() == kNever);
     Tell42(queries, out);
@@ -263,7 +263,7 @@ TEST_CASE("a sketch outlives the buffer that it was made from") {
   });
 }
 
-TEST_CASE("a predictor thread that is stuck holds up no request: all are scheduled and finish without it") {
+TEST_CASE("a stuck predictor thread delays no request") {
   constexpr int kRequests = 50;
   Batcher batcher({.most = 4, .longest = std::chrono::milliseconds(1), .bound = std::chrono::milliseconds(5)});
   std::atomic<bool> stuck{false}, freed{false}, over{false};
@@ -328,7 +328,7 @@ TEST_CASE("a predictor thread that is stuck holds up no request: all are schedul
   CHECK(scheduler.alive() == 0);
 }
 
-TEST_CASE("three threads add, two predict, one drains: each request arrives exactly once") {
+TEST_CASE("three threads add and two predict, and each request arrives once") {
   const auto each = static_cast<std::uint64_t>(Scaled(3000));
   Batcher batcher({.most = 16, .bound = std::chrono::milliseconds(3)});
   std::atomic<int> clock{0}, adding{3};

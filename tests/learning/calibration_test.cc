@@ -17,7 +17,7 @@ namespace {
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Lengths exp(mu + spread z), predicted with an error of exp(sigma z): everything about them is known in closed form.
+// Lengths exp(mu + spread z), predicted with an error of exp(sigma z). All their statistics are known in closed form.
 struct LogNormalWorld {
   double mu = std::log(200.0), spread = 1, sigma = 0.7;
 
@@ -27,7 +27,7 @@ struct LogNormalWorld {
   double Mean(double predicted) const { return std::exp(LogMedian(predicted) + variance() / 2); }
 };
 
-TEST_CASE("the identity, until something has ended") {
+TEST_CASE("calibration is the identity until a request has ended") {
   const Calibration calibration;
   for (const double predicted : {1.0, 3.0, 77.5, 1e4, 1e9}) {
     for (const double generated : {0.0, 1e3, 1e9}) {
@@ -36,7 +36,7 @@ TEST_CASE("the identity, until something has ended") {
   }
 }
 
-TEST_CASE("the posterior mean of log-normal lengths is within a bound after a number of samples") {
+TEST_CASE("the posterior mean of log-normal lengths converges within a bound") {
   const auto [sigma, n, tolerance] = GENERATE(table<double, int, double>({{0.7, 200, 0.25},
                                                                           {0.7, 2000, 0.12},
                                                                           {0.7, 20'000, 0.06},  //
@@ -71,7 +71,7 @@ TEST_CASE("the posterior mean of log-normal lengths is within a bound after a nu
   }
 }
 
-TEST_CASE("a biased scale is learnt within some dozens") {
+TEST_CASE("a biased scale is learned within some dozens") {
   Random random(5);
   Calibration calibration;
   for (int i = 0; i < 60; ++i) {
@@ -98,9 +98,9 @@ TEST_CASE("exact predictions stay exact") {
   }
 }
 
-// One class, so that the prediction has no information. Each workflow makes rounds until it succeeds, and hard ones
-// seldom do. A workflow with more past rounds therefore has more to come.
-TEST_CASE("class means with the tokens generated so far are the conditional means by brute force") {
+// One class, so the prediction has no information. Each workflow makes rounds until it succeeds, and hard ones rarely
+// do. A workflow with more past rounds therefore has more to come.
+TEST_CASE("class means by generated tokens equal brute-force conditional means") {
   Random random(7);
   Calibration calibration;
   double class_sum = 0, class_count = 0;
@@ -141,14 +141,14 @@ TEST_CASE("class means with the tokens generated so far are the conditional mean
   CHECK(calibration.Expect(mean, 5000).mean > 3 * calibration.Expect(mean, 0).mean);
 }
 
-TEST_CASE("for equal tokens generated, order is kept") {
+TEST_CASE("equal generated tokens keep the order of predictions") {
   Random random(8);
   for (int round = 0; round < Scaled(30); ++round) {
     CAPTURE(round);
     Calibration calibration;
     const int n = static_cast<int>(random.Below(3000));
     for (int i = 0; i < n; ++i) {
-      // Unlike anything sane: the actual has nothing to do with the prediction, or falls with it.
+      // Extreme cases: the actual length is independent of the prediction, or falls with it.
       const double predicted = random.LogNormal(5, 3);
       const double actual = round % 2 == 0 ? random.LogNormal(5, 3) : 1e4 / predicted;
       calibration.Observe(predicted, random.LogNormal(3, 4), actual);
@@ -179,7 +179,7 @@ TEST_CASE("a bin with few samples is near its neighbours") {
   CHECK(calibration.Expect(1e5, 0).mean == Approx(world.Mean(1e5)).epsilon(0.6));
 }
 
-TEST_CASE("a changed world is noticed, and the old one forgotten") {
+TEST_CASE("a changed workload is detected, and the old one forgotten") {
   const auto [before, after] = GENERATE(table<double, double>({{1, 3}, {3, 1}, {1, 0.3}}));
   CAPTURE(before, after);
   Random random(10);
@@ -202,7 +202,7 @@ TEST_CASE("a changed world is noticed, and the old one forgotten") {
   CHECK(calibration.observations() < 2000);
 }
 
-TEST_CASE("no drift is reported without one") {
+TEST_CASE("no drift is reported for a constant workload") {
   std::int64_t drifts = 0;
   for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(Scaled(20)); ++seed) {
     Random random(seed);
@@ -217,7 +217,7 @@ TEST_CASE("no drift is reported without one") {
   CHECK(drifts == 0);
 }
 
-TEST_CASE("one absurd observation moves a filled bin by little, and none by more than an order of magnitude") {
+TEST_CASE("one absurd observation changes bins little") {
   Random random(12);
   const LogNormalWorld world;
   Calibration calm;
@@ -309,7 +309,7 @@ TEST_CASE("the error of predictions, by hand") {
   CalibrationCheck check;
   CHECK(check.error().count == 0);
   CHECK(check.error().by_octave == 0);
-  // 64 .. 127: predicted 100 + 100, came 300 + 500. 256 .. 511: predicted 300, came 100.
+  // 64 .. 127: predicted 100 + 100, actual 300 + 500. 256 .. 511: predicted 300, actual 100.
   check.Observe(100, 300);
   check.Observe(100, 500);
   check.Observe(300, 100);
@@ -324,7 +324,7 @@ TEST_CASE("the error of predictions, by hand") {
   CHECK(check.error().count == 3);
 }
 
-TEST_CASE("raw predictions have an error that calibrated ones have not") {
+TEST_CASE("raw predictions have an error that calibrated ones lack") {
   const LogNormalWorld world{.sigma = 1.2};
   Random random(14);
   Calibration calibration;

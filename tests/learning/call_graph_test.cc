@@ -34,14 +34,14 @@ class Fleet {
 
   void Begin() { ++workflow_, now_ = 1 + 600 * random_.Uniform(); }
 
-  // A call that begins after it has queued; its end.
+  // Adds a call that starts after it has queued. Returns its end.
   double Call(AgentId agent, AgentId upstream, double from, double most_queue = 3) {
     const double start = from + 0.02 + most_queue * random_.Uniform();
     const double end = start + random_.LogNormal(1, 0.5);
     records_.push_back({{workflow_}, agent, upstream, At(start), At(end)});
     return end;
   }
-  // Side by side, so that they overlap: at most half a second of queue, a second at least of execution.
+  // In parallel, so that they overlap: at most half a second of queue, at least a second of execution.
   double Beside(AgentId agent, AgentId upstream, double from) {
     const double start = from + 0.02 + 0.5 * random_.Uniform();
     const double end = start + 1 + random_.LogNormal(1, 0.5);
@@ -51,7 +51,7 @@ class Fleet {
   double start() const { return now_; }
   Random& random() { return random_; }
 
-  // Shuffled; every agent's host's clock is off by up to 2 ms; some are lost.
+  // Shuffled. Every agent's host has a clock error of up to 2 ms. Some records are lost.
   std::vector<CallRecord> Told(double lost) {
     std::vector<CallRecord> told;
     for (CallRecord r : records_) {
@@ -109,7 +109,7 @@ std::set<std::uint64_t> JoinMembers(const CallGraph& graph, AgentId to) {
 constexpr int kWorkflows = 200;
 constexpr double kLost = 0.05;
 
-TEST_CASE("Figure 11 a: one calls three side by side") {
+TEST_CASE("Figure 11 a: one agent calls three in parallel") {
   Fleet fleet(1);
   for (int i = 0; i < kWorkflows; ++i) {
     fleet.Begin();
@@ -127,7 +127,7 @@ TEST_CASE("Figure 11 a: one calls three side by side") {
   CHECK(graph.undecided() == 0);
 }
 
-TEST_CASE("Figure 11 b: three in parallel, then one that waits for all") {
+TEST_CASE("Figure 11 b: three in parallel, then one after all") {
   // Either the last to end leads to it, or always the same one.
   for (const bool last_leads : {true, false}) {
     CAPTURE(last_leads);
@@ -170,7 +170,7 @@ TEST_CASE("a join reported by the host: one record per upstream") {
   CHECK(graph.nodes()[graph.Find(kD)].calls == 50);
 }
 
-TEST_CASE("Figure 11 c: one calls three, one after another, which is no chain") {
+TEST_CASE("Figure 11 c: three successive calls of one agent are no chain") {
   Fleet fleet(4);
   for (int i = 0; i < kWorkflows; ++i) {
     fleet.Begin();
@@ -186,7 +186,7 @@ TEST_CASE("Figure 11 c: one calls three, one after another, which is no chain") 
   CHECK(graph.undecided() == 0);
 }
 
-TEST_CASE("Figure 11 d: one, then two side by side, each with its own, then one") {
+TEST_CASE("Figure 11 d: one, two parallel with their own, then one") {
   Fleet fleet(5);
   for (int i = 0; i < kWorkflows; ++i) {
     fleet.Begin();
@@ -206,7 +206,7 @@ TEST_CASE("Figure 11 d: one, then two side by side, each with its own, then one"
   CHECK(graph.undecided() == 0);
 }
 
-TEST_CASE("two branches that each call the same agent are no join") {
+TEST_CASE("two branches that call the same agent are no join") {
   Fleet fleet(6);
   for (int i = 0; i < kWorkflows; ++i) {
     fleet.Begin();
@@ -218,7 +218,7 @@ TEST_CASE("two branches that each call the same agent are no join") {
 }
 
 // QA, RG and CG of the paper, by agent: 11 Router, 12 Math, 13 Humanities; 21 Research, 22 Writer; 31 .. 35.
-TEST_CASE("the paper's three applications, interleaved") {
+TEST_CASE("the paper's three applications are found when interleaved") {
   Fleet fleet(7);
   const auto id = [](std::uint64_t n) { return AgentId{n}; };
   std::int64_t failures = 0;
@@ -247,7 +247,8 @@ TEST_CASE("the paper's three applications, interleaved") {
   for (const CallEdge& e : graph.edges()) {
     const auto from = graph.nodes()[e.from].agent.value, to = graph.nodes()[e.to].agent.value;
     if (from == 35 && to == 34) {
-      CHECK(static_cast<double>(e.feedback) > 0.75 * static_cast<double>(failures));  // of the rest, a record was lost
+      // a record of each other failure was lost
+      CHECK(static_cast<double>(e.feedback) > 0.75 * static_cast<double>(failures));
     } else if (to < 30) {
       CHECK(e.feedback == 0);
     }
@@ -255,17 +256,17 @@ TEST_CASE("the paper's three applications, interleaved") {
     if (from == 11) CHECK(share == Approx(0.5).margin(0.15));  // a branch
     if (from == 21) CHECK(share > 0.85);
   }
-  // Ayo's depths, learnt.
+  // Ayo's depths, learned.
   const std::vector<std::int32_t> left = graph.StagesLeft();
   const std::map<std::uint64_t, std::int32_t> stages = {{11, 2}, {12, 1}, {13, 1}, {21, 2}, {22, 1},
                                                         {31, 5}, {32, 4}, {33, 3}, {34, 2}, {35, 1}};
   for (const auto& [agent, n] : stages) CHECK(left[graph.Find(id(agent))] == n);
-  // The ways from the router, with their shares.
+  // The paths from the router, with their shares.
   const CallNode& router = graph.nodes()[graph.Find(id(11))];
   std::int64_t ways = 0;
   for (const CallPath& p : router.paths) ways += p.count;
   CHECK(ways + router.other_paths == router.calls);
-  CHECK(router.paths.size() == 3);  // maths, humanities, and nothing if that was lost
+  CHECK(router.paths.size() == 3);  // maths, humanities, and none if that record was lost
 }
 
 TEST_CASE("remaining latencies exclude queues") {
@@ -287,11 +288,11 @@ TEST_CASE("remaining latencies exclude queues") {
   graph.TakeOutcomes([&](const CallOutcome&) { FAIL("taken already"); });
 }
 
-TEST_CASE("late, silent, backward and nameless records") {
+TEST_CASE("late, silent, backward and nameless records are handled") {
   CallGraph graph({.retire_after = std::chrono::seconds(100)});
   CHECK_FALSE(graph.Add({{}, kA, kUser, At(0), At(1)}, At(1)));
   CHECK_FALSE(graph.Add({{1}, kA, kUser, At(1), At(0.9)}, At(1)));
-  CHECK(graph.Add({{1}, kA, kUser, At(1), At(0.996)}, At(1)));  // within the tolerance: of no time
+  CHECK(graph.Add({{1}, kA, kUser, At(1), At(0.996)}, At(1)));  // within the tolerance: zero duration
   CHECK_FALSE(graph.Add({{2}, kA, kUser, TimePoint::min(), TimePoint::max()}, At(1)));
   CHECK(graph.Close({1}));
   CHECK_FALSE(graph.Add({{1}, kB, kA, At(1), At(2)}, At(2)));  // late
@@ -307,7 +308,7 @@ TEST_CASE("late, silent, backward and nameless records") {
   CHECK(graph.stats().late == 1);
 }
 
-TEST_CASE("all-zero latencies: the edges are right, and no agents count as parallel") {
+TEST_CASE("all-zero latencies give the right edges and no parallel agents") {
   CallGraph graph;
   for (std::uint64_t w = 1; w <= 100; ++w) {
     for (const auto& [agent, upstream] : {std::pair{kA, kUser}, std::pair{kB, kA}, std::pair{kC, kA}}) {
@@ -323,7 +324,7 @@ TEST_CASE("all-zero latencies: the edges are right, and no agents count as paral
   graph.TakeOutcomes([](const CallOutcome& o) { CHECK(o.remaining_s == 0); });
 }
 
-TEST_CASE("agents by the thousand, and anything at all: bounded, total, the same again") {
+TEST_CASE("thousands of agents and random records stay bounded and reproducible") {
   const CallGraphOptions options{
       .max_agents = 300, .max_edges = 500, .max_workflows = 40, .max_calls = 30, .max_paths = 4};
   const auto run = [&](std::uint64_t seed) {

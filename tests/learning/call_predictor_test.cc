@@ -22,7 +22,7 @@ struct Log {
   explicit Log(std::uint64_t seed = 1, bool with_texts = true) {
     Random random(seed);
     for (std::size_t i = 0; i < texts.size(); ++i) {
-      const auto size = static_cast<int>(random.Below(4));  // of four
+      const auto size = static_cast<int>(random.Below(4));  // one of four
       if (with_texts) {
         for (int w = 0; w < 60; ++w)
           texts[i] += "word" + std::to_string(100 * size + static_cast<int>(random.Below(50))) + " ";
@@ -109,7 +109,7 @@ TEST_CASE("missing inputs are allowed, and a model without observations is unkno
   CHECK(stopped.status().code() == absl::StatusCode::kCancelled);
 }
 
-TEST_CASE("a model that was never tried has an unknown success rate and does not count in means") {
+TEST_CASE("an untried model has an unknown success rate outside means") {
   Log log;
   for (auto& workflow : log.workflows) {
     if (workflow[0].call.model == "large") workflow[0].solved = ConfidenceData::kUntried;
@@ -147,7 +147,7 @@ TEST_CASE("hostile texts and counts do no harm") {
   }
 }
 
-TEST_CASE("files are read as written; truncated or damaged ones are refused, and the running predictor stays") {
+TEST_CASE("files are read as written, and damaged ones are refused") {
   const Log log;
   for (const bool texts : {false, true}) {
     const auto made = Learnt(Log(1, texts), {.lengths = {.forest = {.trees = 5}}, .sketch = {.buckets = 256}});
@@ -174,7 +174,7 @@ TEST_CASE("files are read as written; truncated or damaged ones are refused, and
       refresh(damaged);
     }
     refresh("no such thing");
-    // Each part as it should be, but not of one file.
+    // Each part is valid, but they are from different files.
     const auto joined = [&](std::vector<std::string> models, const std::string& lengths, const std::string& heads) {
       internal::Packer out("takt predictor ", 1);
       out.Put(static_cast<std::uint64_t>(models.size()));
@@ -195,11 +195,11 @@ TEST_CASE("files are read as written; truncated or damaged ones are refused, and
 }
 
 // Each call names its own model. Costs that grow with the square of the number of models would take minutes.
-TEST_CASE("thousands of models are learnt, and training stops wherever it is asked to") {
+TEST_CASE("thousands of models are learned, and training stops on request") {
   std::vector<std::string> names;
   for (int m = 0; m < 20'000; ++m) names.push_back("model " + std::to_string(m));
   std::vector<std::vector<LoggedCall>> workflows;
-  for (std::size_t m = names.size(); m-- > 0;) {  // against their order
+  for (std::size_t m = names.size(); m-- > 0;) {  // in reverse order
     workflows.push_back(
         {{{.model = names[m], .prompt_tokens = {static_cast<std::int32_t>(m % 90)}}, {50}, m % 2 == 0}});
   }

@@ -26,7 +26,7 @@ std::vector<double> Sample(Random& random, std::size_t n, double mu, double sigm
   return Sorted(values);
 }
 
-// Each value as often as the other has values, and then one to one.
+// Repeats each value as often as the other sample has values, and matches one to one.
 double BruteForceW1(const std::vector<double>& a, const std::vector<double>& b) {
   std::vector<double> as, bs;
   for (const double x : a) as.insert(as.end(), b.size(), x);
@@ -36,7 +36,7 @@ double BruteForceW1(const std::vector<double>& a, const std::vector<double>& b) 
   return sum / static_cast<double>(as.size());
 }
 
-TEST_CASE("Wasserstein-1 of samples of any size") {
+TEST_CASE("Wasserstein-1 agrees with brute force for any sample sizes") {
   CHECK(std::isnan(Wasserstein1({}, std::vector<double>{1})));
   CHECK(Wasserstein1(std::vector<double>{3}, std::vector<double>{5}) == 2);
   CHECK(Wasserstein1(std::vector<double>{0}, std::vector<double>{1, 2, 6}) == 3);  // to a point at zero: the mean
@@ -67,7 +67,7 @@ double BruteForceMode(std::vector<double> v) {
   return v[1] - v[0] < v[2] - v[1] ? (v[0] + v[1]) / 2 : (v[1] + v[2]) / 2;
 }
 
-TEST_CASE("the half-sample mode") {
+TEST_CASE("the half-sample mode finds the mode") {
   CHECK(std::isnan(HalfSampleMode({})));
   CHECK(HalfSampleMode(std::vector<double>{4}) == 4);
   CHECK(HalfSampleMode(std::vector<double>{1, 2, 9}) == 1.5);
@@ -109,7 +109,7 @@ Eigen::MatrixXd Distances(const std::vector<float>& rows, std::size_t levels) {
   return d;
 }
 
-// Classical scaling by the book.
+// Classical scaling by its definition.
 Eigen::VectorXd BruteForceLine(const Eigen::MatrixXd& d) {
   const Eigen::Index n = d.rows();
   const Eigen::MatrixXd j = Eigen::MatrixXd::Identity(n, n) - Eigen::MatrixXd::Constant(n, n, 1.0 / double(n));
@@ -166,7 +166,7 @@ TEST_CASE("SMACOF never fits worse") {
   }
 }
 
-TEST_CASE("points that are one, means that are one, and no points") {
+TEST_CASE("coinciding points, coinciding means and empty sets are handled") {
   LineMds mds;
   CHECK(mds.Fit({}, kLevels));
   CHECK(mds.coordinates().empty());
@@ -185,7 +185,7 @@ TEST_CASE("points that are one, means that are one, and no points") {
   CHECK(mds.coordinates()[1] == Approx(mds.coordinates()[2]).margin(1e-4));
 }
 
-TEST_CASE("a fit that is stopped knows nothing") {
+TEST_CASE("a fit that is stopped returns nothing") {
   Random random(5);
   LineMds mds;
   CHECK_FALSE(mds.Fit(Curves(random, 300), kLevels, {.progress = [](double) { return false; }}));

@@ -45,7 +45,7 @@ std::vector<FinishedCall> CallsOf(const Workload& w, std::size_t workflow, std::
   return calls;
 }
 
-TEST_CASE("the forest ranks remaining tokens nearly as well as the prompts allow") {
+TEST_CASE("the forest ranks remaining tokens nearly as well as possible") {
   for (const ChimeraDataset dataset : {ChimeraDataset::kApps, ChimeraDataset::kMath}) {
     const Workload w = Drawn(dataset);
     const double rho = dataset == ChimeraDataset::kApps ? 0.89 : 0.87;
@@ -98,7 +98,7 @@ TEST_CASE("the forest ranks remaining tokens nearly as well as the prompts allow
   }
 }
 
-TEST_CASE("confidence on generated prompts is calibrated and ranks nearly as well as the prompts allow") {
+TEST_CASE("confidence on generated prompts is calibrated and ranks nearly optimally") {
   for (const ChimeraDataset dataset : {ChimeraDataset::kApps, ChimeraDataset::kMath}) {
     const Workload w = Drawn(dataset);
     ConfidenceData data{.features = w.feature_names.size()};

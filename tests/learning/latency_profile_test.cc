@@ -19,7 +19,7 @@ namespace {
 constexpr AgentId kCoder{1}, kTester{2};
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-TEST_CASE("nothing is known before anything is") {
+TEST_CASE("an empty profile knows nothing") {
   const LatencyProfile profile;
   CHECK(profile.Find(kCoder) == nullptr);
   CHECK(profile.all().execution.count() == 0);
@@ -44,7 +44,7 @@ TEST_CASE("quantiles match the samples to within a bin") {
   CHECK(learnt.mode() == Approx(std::exp(2 - 0.36)).epsilon(0.2));
 }
 
-TEST_CASE("convergence is looked for at doubled sample sizes") {
+TEST_CASE("convergence is checked at doubled sample sizes") {
   LatencyDistribution constant;
   for (int i = 1; i <= 63; ++i) {
     constant.Observe(3);
@@ -59,7 +59,7 @@ TEST_CASE("convergence is looked for at doubled sample sizes") {
   CHECK(growing.converged());  // the best possible with the kept samples
 }
 
-TEST_CASE("drift: at most one false alarm in a thousand windows, and a change is noticed and learnt") {
+TEST_CASE("a change is detected, with few false alarms") {
   Random random(2);
   LatencyDistribution learnt;
   const std::int64_t windows = Scaled(4000);
@@ -75,7 +75,7 @@ TEST_CASE("drift: at most one false alarm in a thousand windows, and a change is
   CHECK(learnt.mean() == Approx(2 * std::exp(1.125)).epsilon(0.1));
 }
 
-TEST_CASE("a million samples of one agent, all-zero latencies, and invalid latencies") {
+TEST_CASE("a million samples, zero latencies and invalid ones are handled") {
   LatencyProfile profile({.max_agents = 2});
   for (int i = 0; i < Scaled(1'000'000); ++i) profile.ObserveExecution(kCoder, 4 + i % 3);
   const LatencyDistribution& coder = profile.Find(kCoder)->execution;
@@ -113,7 +113,7 @@ double RankOf(const AgentOrder& order, AgentId agent) {
   return kNan;
 }
 
-TEST_CASE("agents are ordered by their distance from no time at all") {
+TEST_CASE("agents are ordered by their distance from zero time") {
   Random random(3);
   std::vector<AgentCurve> curves;
   for (std::uint64_t a = 40; a > 0; --a) curves.push_back(CurveOf({a}, 0.1 * static_cast<double>(a), 0.3, random));
@@ -133,7 +133,7 @@ TEST_CASE("agents are ordered by their distance from no time at all") {
   }
 }
 
-TEST_CASE("distributions that are one, none at all, and one agent: total and stable") {
+TEST_CASE("equal, empty and single distributions are ordered stably") {
   AgentOrder order;
   CHECK(order.median() == 0);
   CHECK(order.Place({kCoder, {}}) == 0);
@@ -163,7 +163,7 @@ TEST_CASE("distributions that are one, none at all, and one agent: total and sta
   REQUIRE(order.Fit(same));
   std::vector<AgentCurve> many(600, one);
   CHECK_FALSE(order.Fit(many, {.progress = [](double) { return false; }}));
-  CHECK(order.ranked().size() == 50);  // as it was
+  CHECK(order.ranked().size() == 50);  // unchanged
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ LengthForest::Query At(ModelId model, const std::vector<FinishedCall>& calls, st
   return {model, calls[i].input, {generated}};
 }
 
-TEST_CASE("each model has its own lengths, of this call and all after it") {
+TEST_CASE("each model has its own lengths, of the call and later ones") {
   LengthLearner learner;
   for (int i = 0; i < 50; ++i) {
     learner.Finished({1}, Workflow(1));
@@ -54,7 +54,7 @@ TEST_CASE("each model has its own lengths, of this call and all after it") {
   CHECK(out[1].Quantile(0.5) == 3330);
   CHECK(out[2].Quantile(0.5) == 1100);
   CHECK(out[3].Quantile(0.5) == 1000);
-  CHECK_FALSE(out[4].known());  // of a model without observations
+  CHECK_FALSE(out[4].known());  // a model without observations
   CHECK(out[5].Quantile(0.5) == 600);  // the rest of the started work
   for (std::size_t i = 0; i < queries.size(); ++i) CHECK((*lengths)->Predict(queries[i], scratch) == out[i]);
 }
@@ -73,7 +73,7 @@ TEST_CASE("the kept samples are bounded and follow a drift") {
   CHECK(learner.seen() == 6000);
 }
 
-TEST_CASE("a refresh that fails leaves the running forest as it is") {
+TEST_CASE("a failed refresh leaves the running forest unchanged") {
   LengthLearner learner;
   CHECK(learner.Train().status().code() == absl::StatusCode::kInvalidArgument);
   learner.Finished({1}, Workflow(1));
@@ -94,7 +94,7 @@ TEST_CASE("a refresh that fails leaves the running forest as it is") {
   CHECK(stopped.status().code() == absl::StatusCode::kCancelled);
 }
 
-TEST_CASE("a file whose sketch does not fit its forests is refused, however large it is") {
+TEST_CASE("a file whose sketch does not fit its forests is refused") {
   ForestData data{.numeric = 0, .categories = 2, .names = {1, 2, 1, 2}, .labels = {5, 6}};
   for (const std::size_t numeric : {0u, 5u, 7u}) {
     data.numeric = numeric;
@@ -113,7 +113,7 @@ TEST_CASE("a file whose sketch does not fit its forests is refused, however larg
   }
 }
 
-TEST_CASE("calls without facts, absurd counts, and too large sketches do no harm") {
+TEST_CASE("missing facts, absurd counts and oversized sketches do no harm") {
   LengthLearner learner({.sketch = 2});
   const std::array<float, 5> sketch = {1, NAN, INFINITY, -1e38f, 0};
   for (int i = 0; i < 30; ++i) {
@@ -130,16 +130,16 @@ TEST_CASE("calls without facts, absurd counts, and too large sketches do no harm
   CHECK((*lengths)->Predict({{}, {}, {}}, scratch).known());
 }
 
-// --- Text-to-SQL: trained on trace 1, asked on trace 2. ---
+// --- Text-to-SQL: trained on trace 1, tested on trace 2. ---
 
-// `distinct`: without the copies of workflows that are in the file before.
+// `distinct`: without copies of workflows that occur earlier in the file.
 std::vector<std::vector<FinishedCall>> Trace(const std::string& path, bool distinct) {
   std::vector<std::vector<FinishedCall>> workflows;
   for (const std::string& line : text2sql::LinesOf(path)) {
     const auto json = nlohmann::json::parse(line);
     if (distinct && json["first_copy"] != json["id"]) continue;
     std::vector<FinishedCall>& calls = workflows.emplace_back();
-    // Only calls that ended before a call begins count as earlier. Parallel calls do not.
+    // Only calls that ended before a call starts count as earlier. Parallel calls do not.
     std::vector<std::vector<bool>> ancestors;
     for (const auto& call : json["calls"]) {
       std::vector<bool>& mine = ancestors.emplace_back(json["calls"].size());
@@ -215,7 +215,7 @@ Distances Asked(const std::string& train, const std::string& test, bool distinct
   return d;
 }
 
-TEST_CASE("text-to-SQL: the forest ranks the rest better than the prompt's length or the stage") {
+TEST_CASE("text-to-SQL: the forest ranks better than prompt length or stage") {
   const std::string train = text2sql::PathOf("trace1.jsonl"), test = text2sql::PathOf("trace2.jsonl");
   if (train.empty() || test.empty()) {
     std::puts("skipped: the text-to-SQL traces are not there");

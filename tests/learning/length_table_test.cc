@@ -19,8 +19,8 @@ TEST_CASE("a cell answers, else its stage, else all, else none") {
   table.Observe({2}, 100, 1000);
   CHECK(table.Expect({1}, 64).mean == 20);
   CHECK(table.Expect({1}, 5000).mean == 200);
-  CHECK(table.Expect({1}, 1).mean == 80);      // of the stage
-  CHECK(table.Expect({3}, 100).mean == 310);   // of all
+  CHECK(table.Expect({1}, 1).mean == 80);      // mean of the stage
+  CHECK(table.Expect({3}, 100).mean == 310);   // mean of all
   CHECK(table.Expect({0}, 100).mean == 310);
   CHECK(table.stages() == 2);
 }
@@ -44,7 +44,7 @@ TEST_CASE("old observations count less") {
   CHECK(table.Expect({1}, 10).mean > 499);
 }
 
-TEST_CASE("lengths that no call has, and more stages than fit, do no harm") {
+TEST_CASE("invalid lengths and surplus stages do no harm") {
   LengthTable table({.max_stages = 2, .window = -5});
   for (const std::int64_t wrong : {INT64_MIN, std::int64_t{-1}, std::int64_t{0}, INT64_MAX}) {
     for (std::uint64_t stage = 1; stage < 5; ++stage) table.Observe({stage}, wrong, wrong);

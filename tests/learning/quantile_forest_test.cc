@@ -87,13 +87,13 @@ void Write(const std::filesystem::path& path, const ForestData& data) {
   std::ofstream out(path);
   for (std::size_t i = 0; i < data.rows(); ++i) {
     for (const float x : RowOf(data, i).numbers) out << x << ' ';
-    // Ordered, as a name's bins are: scikit-learn knows no names.
+    // Ordered as a name's bins are, since scikit-learn has no names.
     for (const std::uint64_t name : RowOf(data, i).names) out << name * 3 % 5 << ' ';
     out << data.labels[i] << '\n';
   }
 }
 
-TEST_CASE("medians and 90 % quantiles equal those of scikit-learn's forest with pooled leaves") {
+TEST_CASE("medians and 90 % quantiles equal those of scikit-learn's forest") {
   std::string python;
   for (const std::string candidate : {"python3", "/usr/bin/python3"}) {
     if (python.empty() && std::system((candidate + " -c 'import sklearn' 2>/dev/null").c_str()) == 0)
@@ -117,7 +117,7 @@ TEST_CASE("medians and 90 % quantiles equal those of scikit-learn's forest with 
   const auto forest = Trained(data);
   ForestScratch scratch;
   std::ifstream out(folder / "out");
-  // Mean and largest |log ratio|: ours to the reference's, and two of the reference's that differ in their seeds.
+  // Mean and largest |log ratio| between our forest and the reference, and between two seeds of the reference.
   std::array<double, 2> ours{}, theirs{}, bias{};
   for (std::size_t i = 0; i < fresh.rows(); ++i) {
     const Estimate e = forest->Predict(RowOf(fresh, i), scratch);
@@ -170,7 +170,7 @@ TEST_CASE("quantiles, mean and order match the distribution of the samples") {
   CHECK(report.leaves * 2 - static_cast<std::int64_t>(forest->trees()) == report.nodes);
 }
 
-TEST_CASE("a batch answers as one by one, and any quantile as Estimate's") {
+TEST_CASE("a batch equals single answers, and quantiles equal Estimate's") {
   const ForestData data = Drawn(2000, 1);
   const auto forest = Trained(data);
   ForestScratch scratch;
@@ -193,7 +193,7 @@ TEST_CASE("a batch answers as one by one, and any quantile as Estimate's") {
   }
 }
 
-TEST_CASE("a known lower bound of the label cuts the distribution off") {
+TEST_CASE("a known lower bound of the label cuts off the distribution") {
   ForestData data{.numeric = 1, .categories = 0};
   for (int i = 0; i < 1000; ++i) {
     data.numbers.push_back(0);
@@ -207,13 +207,13 @@ TEST_CASE("a known lower bound of the label cuts the distribution off") {
   CHECK(told(-1).mean == Approx(500).margin(15));
   CHECK(told(500).Quantile(0.5) == Approx(250).margin(10));
   CHECK(told(500).mean == Approx(250).margin(15));
-  // Beyond the observed range: short, as the distribution ends abruptly, but never zero.
+  // Beyond the observed range, remaining lengths are short but never zero.
   CHECK(told(5000).mean >= 1);
   CHECK(told(5000).mean < 20);
   CHECK(told(1e300).known());
 }
 
-TEST_CASE("the same data and seed make the same forest with any number of threads") {
+TEST_CASE("equal data and seed give equal forests with any threads") {
   const ForestData data = Drawn(1000, 1);
   auto two = QuantileForest::Train(data, {}, OnTwoThreads);
   REQUIRE(two.ok());
@@ -250,7 +250,7 @@ TEST_CASE("training stops on request and reports faults of its input") {
   CHECK(fault(data, {.leaf_labels = 0}).starts_with("forest: leaf_labels"));
 }
 
-TEST_CASE("features that are constant, absent, huge or no numbers; labels of zero; one row; names never seen") {
+TEST_CASE("forests train on constant, absent, huge and invalid features") {
   ForestScratch scratch;
   Random random(1);
   SECTION("one row") {
@@ -272,7 +272,7 @@ TEST_CASE("features that are constant, absent, huge or no numbers; labels of zer
     data.labels.assign(200, 0);
     CHECK(Trained(data)->Predict(RowOf(data, 0), scratch) == Estimate::Exact(0));
   }
-  SECTION("numbers that are constant, infinite, not there, or denormal") {
+  SECTION("constant, infinite, missing or denormal numbers") {
     ForestData data{.numeric = 5, .categories = 0};
     const float inf = std::numeric_limits<float>::infinity();
     for (int i = 0; i < 300; ++i) {
@@ -293,7 +293,7 @@ TEST_CASE("features that are constant, absent, huge or no numbers; labels of zer
     CHECK(forest->Predict({odd, {}}, scratch).known());
     CHECK(forest->Predict({}, scratch).known());  // missing features are unknown
   }
-  SECTION("more names than bins, and names that were never seen") {
+  SECTION("more names than bins, and unknown names") {
     ForestData data{.numeric = 0, .categories = 1};
     for (std::uint64_t i = 0; i < 5000; ++i) {
       const std::uint64_t name = i % 10 < 5 ? 1 : i % 10 < 9 ? 2 : 1000 + i;
@@ -336,7 +336,7 @@ TEST_CASE("a file is read as written; truncated or damaged ones are refused") {
   CHECK(QuantileForest::Load("PK\3\4").status().message() == "expected a forest");
 }
 
-TEST_CASE("rows of a group are left out together, and the report does not take them for new ones") {
+TEST_CASE("rows of a group are left out together in the report") {
   // 100 groups of ten equal rows each. The feature identifies the group and does not predict its label.
   Random random(1);
   ForestData data{.numeric = 1, .categories = 0};
@@ -357,7 +357,7 @@ TEST_CASE("rows of a group are left out together, and the report does not take t
   CHECK(together->report().tau_distance > 0.35);
   CHECK(together->report().checked == 1000);
   data.groups.assign(data.rows(), 7);
-  CHECK(Trained(data)->report().checked == 0);  // one group: every tree has it
+  CHECK(Trained(data)->report().checked == 0);  // one group: it is in every tree
   data.groups.pop_back();
   CHECK(QuantileForest::Train(data).status().code() == absl::StatusCode::kInvalidArgument);
 }

@@ -67,7 +67,7 @@ double Cosine(const std::vector<float>& a, const std::vector<float>& b) {
   return Dot(a, b) / std::sqrt(Dot(a, a) * Dot(b, b));
 }
 
-TEST_CASE("texts of one topic have like sketches, texts of two have not") {
+TEST_CASE("texts of one topic have similar sketches, other topics not") {
   const auto sketch = Learnt(Topics(8, 20));
   Random random(9);
   double within = 1, between = -1;
@@ -80,7 +80,7 @@ TEST_CASE("texts of one topic have like sketches, texts of two have not") {
   CHECK(between < 0.3);
 }
 
-TEST_CASE("case and punctuation do not count, the order of words does, other scripts are read") {
+TEST_CASE("sketches ignore case and punctuation, and read word order and scripts") {
   Texts texts = Topics(4, 10);
   texts.all.push_back("caf\xc3\xa9 bar caf\xc3\xa9 foo \xe4\xb8\xad\xe6\x96\x87");
   const auto sketch = Learnt(texts, {.dimensions = 24});
@@ -90,7 +90,7 @@ TEST_CASE("case and punctuation do not count, the order of words does, other scr
   CHECK(Of(*sketch, a) == Of(*sketch, upper));
   CHECK(Of(*sketch, a) != Of(*sketch, Word(3) + " " + Word(2) + " " + Word(1)));
   CHECK(Dot(Of(*sketch, "caf\xc3\xa9"), Of(*sketch, "caf\xc3\xa9")) > 0);
-  // Bytes that are no UTF-8 separate words, and are not read as any.
+  // Bytes that are not UTF-8 separate words.
   CHECK(Of(*sketch, "caf\xc3\xa9 bar") == Of(*sketch,
                                              "\xff"
                                              "caf\xc3\xa9\xc0\x80"
@@ -116,18 +116,18 @@ TEST_CASE("empty, huge and broken prompts do no harm") {
 }
 
 TEST_CASE("the leading singular values equal those of a small dense decomposition") {
-  // Two texts that share nothing: the right singular vectors are the texts themselves.
+  // Two texts have no common words, so the right singular vectors are the texts themselves.
   const std::vector<std::string_view> texts = {"alpha beta", "gamma delta", "gamma delta"};
   const auto sketch = TextSketch::Train(texts, {.dimensions = 2});
   REQUIRE(sketch.ok());
   const auto a = Of(**sketch, "alpha beta"), g = Of(**sketch, "gamma delta");
-  CHECK(std::abs(g[0]) == Approx(1).margin(1e-4));  // twice there: first
+  CHECK(std::abs(g[0]) == Approx(1).margin(1e-4));  // it occurs twice: first
   CHECK(std::abs(g[1]) == Approx(0).margin(1e-4));
   CHECK(std::abs(a[0]) == Approx(0).margin(1e-4));
   CHECK(std::abs(a[1]) == Approx(1).margin(1e-4));
 }
 
-TEST_CASE("sketches are saved, and refused if damaged; training reports faults and stops") {
+TEST_CASE("sketches are saved, and damaged ones refused") {
   const Texts texts = Topics(4, 10);
   const auto sketch = Learnt(texts);
   const std::string bytes = sketch->Save();
@@ -152,7 +152,7 @@ TEST_CASE("sketches are saved, and refused if damaged; training reports faults a
 
 // --- Confidence. ---
 
-// Two features that matter and one that does not. Model 1 solves with logistic(x0), model 2 with logistic(2 x1 - 1).
+// Two features have an effect and one has none. Model 1 solves with logistic(x0), model 2 with logistic(2 x1 - 1).
 ConfidenceData Tried(std::size_t rows, std::uint64_t seed) {
   Random random(seed);
   ConfidenceData data{.features = 3, .models = {{1}, {2}}};
@@ -187,7 +187,7 @@ TEST_CASE("confidence is the true probability, and its report shows this") {
 }
 
 TEST_CASE("cross-validation leaves out all prompts of a group together") {
-  // Three prompts of a workflow contain its number and end alike, whatever the number.
+  // Three prompts of a workflow contain its number and have equal outcomes, for any number.
   Random random(1);
   ConfidenceData data{.features = 40, .models = {{1}}};
   for (std::uint64_t w = 0; w < 40; ++w) {
@@ -207,7 +207,7 @@ TEST_CASE("cross-validation leaves out all prompts of a group together") {
   CHECK(Confidence::Train(data).status().code() == absl::StatusCode::kInvalidArgument);
 }
 
-TEST_CASE("prompts tried on one model each, given by columns, teach the untried models of all others") {
+TEST_CASE("prompts tried on one model teach the untried models of others") {
   const ConfidenceData all = Tried(600, 1);
   ConfidenceData dense = all, sparse = all;
   sparse.outcomes.clear();
@@ -235,7 +235,7 @@ TEST_CASE("prompts tried on one model each, given by columns, teach the untried 
   CHECK_FALSE(Confidence::Train(sparse).ok());
 }
 
-TEST_CASE("the training of confidence is stopped between two steps of one model") {
+TEST_CASE("confidence training stops between two steps of one model") {
   int asked = 0;
   double last = -1;
   const auto rising = [&](double share) {
@@ -248,7 +248,7 @@ TEST_CASE("the training of confidence is stopped between two steps of one model"
   CHECK(asked == 4);
 }
 
-TEST_CASE("outcomes that are all alike, one row, nothing tried, and numbers that are none") {
+TEST_CASE("uniform outcomes, one row, no trials and invalid numbers are handled") {
   std::array<double, 2> scores;
   ConfidenceData data = Tried(200, 1);
   data.outcomes.assign(400, ConfidenceData::kSolved);
@@ -293,7 +293,7 @@ TEST_CASE("confidence heads are saved, and refused if damaged") {
   }
 }
 
-TEST_CASE("average precision, cross entropy and reliability by hand") {
+TEST_CASE("average precision, cross entropy and reliability equal values by hand") {
   const std::array<double, 4> scores = {0.9, 0.8, 0.3, 0.1};
   const std::array<std::uint8_t, 4> outcomes = {1, 0, 1, 0};
   CHECK(AveragePrecision(scores, outcomes) == Approx((1 + 2.0 / 3) / 2));

@@ -25,7 +25,7 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr ToolId kSearch{1}, kPaint{2}, kUnseen{9};
 
-TEST_CASE("nothing is known before anything is") {
+TEST_CASE("an empty profile knows nothing") {
   const ToolProfile profile;
   for (const ToolId tool : {ToolId{}, kSearch}) {
     const ToolExpectation& e = profile.Expect(tool);
@@ -38,7 +38,7 @@ TEST_CASE("nothing is known before anything is") {
   }
 }
 
-TEST_CASE("a class is estimated by its own calls, an unobserved one by all calls") {
+TEST_CASE("a class uses its own calls, an unobserved one all calls") {
   ToolProfile profile;
   for (const double seconds : {1.0, 2.0, 6.0}) profile.Observe({kSearch, seconds, 30, 100});
   profile.Observe({kPaint, 11, 8, 50});
@@ -58,7 +58,7 @@ TEST_CASE("a class is estimated by its own calls, an unobserved one by all calls
     CHECK(all.returned_tokens.mean == Approx(24.5));
     CHECK(all.tokens_before.mean == Approx(87.5));
   }
-  CHECK(profile.classes() == 2);  // asking makes none
+  CHECK(profile.classes() == 2);  // a query creates none
 }
 
 TEST_CASE("quantiles match the calls to the width of a bin") {
@@ -91,7 +91,7 @@ TEST_CASE("quantiles match the calls to the width of a bin") {
   }
 }
 
-TEST_CASE("tokens before a call: values from 490 share a bin, which ends at the longest") {
+TEST_CASE("tokens before a call above 489 share a bin") {
   ToolProfile profile;
   for (int i = 0; i < 16; ++i) profile.Observe({kSearch, 1, 0, i % 2 == 0 ? 100 : 714});
   const Estimate& before = profile.Expect(kSearch).tokens_before;
@@ -102,7 +102,7 @@ TEST_CASE("tokens before a call: values from 490 share a bin, which ends at the 
   CHECK(before.quantiles[4] <= 714);
 }
 
-TEST_CASE("a seed is the estimate until calls return, and then loses weight") {
+TEST_CASE("a seed is the estimate until calls return, then loses weight") {
   ToolProfile profile;
   std::uint64_t id = 0;
   for (const ToolSeed& seed : kInferCeptTools) REQUIRE(profile.Seed({++id}, seed));
@@ -136,7 +136,7 @@ TEST_CASE("a seed is the estimate until calls return, and then loses weight") {
   CHECK(profile.Expect({5}).observations == 3016);
 }
 
-TEST_CASE("a tool that changes is learnt anew") {
+TEST_CASE("a tool that changes is learned again") {
   ToolProfile profile({.window = 100});
   for (int i = 0; i < 10'000; ++i) profile.Observe({kSearch, 1, 10, 10});
   for (int i = 0; i < 100; ++i) profile.Observe({kSearch, 5, 10, 10});
@@ -187,7 +187,7 @@ TEST_CASE("invalid calls are refused or cut, and counted") {
   CHECK_FALSE(profile.Expect(kPaint).returned_tokens.known());
 }
 
-TEST_CASE("classes are bounded: further ones are learnt in the pool") {
+TEST_CASE("classes are bounded, and further ones are learned together") {
   ToolProfile profile({.max_classes = 3});
   for (std::uint64_t id = 1; id <= 1000; ++id) profile.Observe({{id}, static_cast<double>(id), 1, 1});
   CHECK(profile.classes() == 3);
@@ -204,7 +204,7 @@ TEST_CASE("classes are bounded: further ones are learnt in the pool") {
   CHECK(none.Expect(kSearch).seconds.mean == 2);
 }
 
-// Any figures, hostile ones too.
+// Any values, including hostile ones.
 ToolObservation AnyCall(Random& random) {
   constexpr double kOdd[] = {0, -1, 1e-300, 1e300, 3600, kNan, kInfinity};
   const double seconds = random.Chance(0.1) ? kOdd[random.Below(7)] : random.LogNormal(0, 6);
@@ -212,7 +212,7 @@ ToolObservation AnyCall(Random& random) {
   return {{random.Below(200)}, seconds, tokens(), tokens()};
 }
 
-TEST_CASE("for any input, figures stay finite and ordered, and equal calls give equal figures") {
+TEST_CASE("figures stay finite and ordered for any input, and reproducible") {
   Random random(11);
   for (const std::int64_t window : {2, 7, 1024}) {
     ToolProfile profile({.window = window}), twin({.window = window});
@@ -233,7 +233,7 @@ TEST_CASE("for any input, figures stay finite and ordered, and equal calls give 
   }
 }
 
-TEST_CASE("no call allocates once its class is there") {
+TEST_CASE("no call allocates once its class exists") {
   ToolProfile profile({.window = 64});
   Random random(13);
   for (std::uint64_t id = 1; id <= 128; ++id) profile.Observe({{id}, 1, 1, 1});
@@ -248,8 +248,8 @@ TEST_CASE("no call allocates once its class is there") {
   CHECK(sum > 0);
 }
 
-// InferCept's requests, call by call in the order of the file: the estimate of each before it returned.
-TEST_CASE("InferCept's calls: a class is better than the pool, and its quantiles hold as often as stated") {
+// InferCept's requests, call by call in the order of the file, with the estimate before each return.
+TEST_CASE("InferCept's classes estimate better than all calls together") {
   const char* data = std::getenv("TAKT_DATA");
   const std::filesystem::path folder = data != nullptr ? data : std::string(TAKT_SOURCE_DIR) + "/../shared/data";
   const std::string path = (folder / "tools/infercept_multi_api.jsonl").string();
@@ -285,7 +285,8 @@ TEST_CASE("InferCept's calls: a class is better than the pool, and its quantiles
     }
     const auto calls = static_cast<double>(w.tools.size());
     CAPTURE(seeded, by_class / calls, by_pool / calls);
-    CHECK(by_class < 0.65 * by_pool);  // the humans behind "chatbot" are the rest: their class does not predict them
+    // the remaining error is of humans behind "chatbot", whom their class does not predict
+    CHECK(by_class < 0.65 * by_pool);
     // 105 of the 675 human turns last exactly 60 s, so their 0.9 quantile falls into the bin of these turns.
     for (std::size_t i = 0; i < 5; ++i) CHECK(below[i] / calls == Approx(Estimate::kLevels[i]).margin(0.05));
     if (seeded) continue;

@@ -1,5 +1,5 @@
-// The book of sequences: who holds which cells, what is copied from whom, and that it agrees with what the cache is
-// told.
+// The book of sequences: which sequence holds which cells, and which are copied. The book must agree with the commands
+// to the cache.
 #include "sequence_book.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ using takt::RequestId;
 
 using Tokens = std::vector<std::int32_t>;
 
-// What libllama would hold: the tokens of each sequence, as far as they were computed or copied.
+// Contents of libllama's cache: the computed or copied tokens of each sequence.
 class Cache final : public Sequences {
  public:
   void Copy(std::int32_t from, std::int32_t to, std::int32_t tokens) override {
@@ -52,7 +52,7 @@ class Cache final : public Sequences {
   std::map<std::int32_t, Tokens> held;
   std::map<std::uint64_t, Tokens> saved;
   int copies = 0, loads = 0;
-  std::uint64_t failing = 0;  // one in so many
+  std::uint64_t failing = 0;  // one in this many fails
   takt::Random random{7};
 };
 
@@ -66,7 +66,7 @@ struct Host {
                      .saved_tokens = saved,
                      .head_tokens = 1}) {}
 
-  // A request comes in, and is let in if it can be: the tokens that it found, or -1.
+  // A request arrives and is admitted if possible. Returns the tokens found, or -1.
   std::int32_t Admit(std::uint64_t id, const Tokens& prompt) {
     book.Arrive({id}, prompt);
     const takt::Request about{.id = {id}, .prompt_tokens = {static_cast<std::int32_t>(prompt.size())}};
@@ -79,7 +79,7 @@ struct Host {
     book.Reserve({1}, {&wish, 1});
     return wish.granted;
   }
-  // Computes up to there.
+  // Computes up to this token.
   void Compute(std::uint64_t id, const Tokens& context, std::size_t to) {
     Tokens& held = cache.held[book.sequence({id})];
     for (std::size_t i = held.size(); i < to; ++i) held.push_back(context[i]);
@@ -91,7 +91,7 @@ struct Host {
   SequenceBook book;
 };
 
-TEST_CASE("a prompt that begins as an ended one did shares its cells") {
+TEST_CASE("a prompt that begins as an ended one shares its cells") {
   Host host(20, 4);
   const Tokens first = {1, 2, 3, 4, 5, 6, 7, 8}, second = {1, 2, 3, 4, 5, 9, 9, 9};
   CHECK(host.Admit(1, first) == 0);
@@ -101,24 +101,24 @@ TEST_CASE("a prompt that begins as an ended one did shares its cells") {
   CHECK((host.free() == 20 && host.book.idle_sequences() == 1));
   CHECK(host.Admit(2, second) == 5);
   CHECK((host.cache.copies == 1 && host.book.reused_tokens() == 5));
-  CHECK(host.free() == 12);  // five shared, three of its own; three of the idle one's could go
-  // The same prompt once more: all but its last token.
+  CHECK(host.free() == 12);  // five shared, three of its own; three of the idle sequence can be evicted
+  // The same prompt once more: all but its last token is found.
   CHECK(host.Admit(3, first) == 7);
   CHECK(host.book.Inconsistency() == nullptr);
 }
 
-TEST_CASE("a prompt shares with one that still runs, and what is shared counts once") {
+TEST_CASE("a prompt shares cells with a running one, counted once") {
   Host host(12, 4);
   const Tokens prompt = {1, 2, 3, 4, 5, 6};
   CHECK(host.Admit(1, prompt) == 0);
-  host.Compute(1, prompt, 3);  // a chunk
+  host.Compute(1, prompt, 3);  // one chunk
   CHECK(host.Admit(2, prompt) == 3);
   CHECK(host.free() == 12 - 6 - 3);
-  CHECK(host.book.Release({1}, KvAction::kDrop) == Blocks{3});  // three go on with the other
+  CHECK(host.book.Release({1}, KvAction::kDrop) == Blocks{3});  // three stay with the other
   CHECK(host.book.Inconsistency() == nullptr);
 }
 
-TEST_CASE("idle sequences give way from their ends, the least recently used first") {
+TEST_CASE("idle sequences are evicted from their ends, least recently used first") {
   Host host(10, 4);
   const Tokens a = {1, 1, 1, 1}, b = {2, 2, 2, 2}, c = {3, 3, 3, 3, 3};
   host.Admit(1, a), host.Compute(1, a, 4), host.book.Forget({1});
@@ -132,7 +132,7 @@ TEST_CASE("idle sequences give way from their ends, the least recently used firs
   CHECK(host.book.Inconsistency() == nullptr);
 }
 
-TEST_CASE("idle sequences have the lanes that no living one has; those that give way are saved, and loaded again") {
+TEST_CASE("idle sequences use free lanes, are saved, and load again") {
   Host host(40, 6, true, 2, 12);
   const Tokens a = {1, 1, 1, 1}, b = {2, 2, 2, 2, 2}, c = {3, 3, 3};
   const auto serve = [&host](std::uint64_t id, const Tokens& prompt) {
@@ -143,16 +143,16 @@ TEST_CASE("idle sequences have the lanes that no living one has; those that give
   };
   CHECK((serve(1, a) == 0 && serve(2, b) == 0));
   CHECK((host.book.idle_sequences() == 2 && host.cache.saved.empty()));
-  CHECK(serve(3, c) == 0);  // three: the first is saved
+  CHECK(serve(3, c) == 0);  // three sequences: the first is saved
   CHECK((host.book.idle_sequences() == 2 && host.cache.saved == std::map<std::uint64_t, Tokens>{{1, a}}));
-  CHECK(serve(4, {1, 1, 1, 1, 7}) == 4);  // comes back whole; what it becomes is kept, and b is saved
+  CHECK(serve(4, {1, 1, 1, 1, 7}) == 4);  // returns whole; its new contents are kept, and b is saved
   CHECK((host.cache.loads == 1 && host.book.saved_tokens() == 9));
-  CHECK(serve(5, {2, 2, 6}) == 2);  // comes back, and is cut; c is saved beside the others
+  CHECK(serve(5, {2, 2, 6}) == 2);  // returns and is cut; c is saved next to the others
   CHECK((host.cache.loads == 2 && host.book.saved_tokens() == 12));
-  CHECK(serve(6, {4, 4}) == 0);  // of {1, 1, 1, 1, 7} its own beginning is replaced, and c, the oldest, goes
+  CHECK(serve(6, {4, 4}) == 0);  // {1, 1, 1, 1, 7} gets its own beginning replaced, and c, the oldest, is evicted
   CHECK((host.book.saved_tokens() == 10 && host.cache.saved.size() == 2));
   CHECK(serve(7, c) == 0);
-  // A copy that fails is gone: the next best is tried, and at last the prompt is computed.
+  // A failed copy is removed. The next best is tried, and in the end the prompt is computed.
   host.cache.failing = 1;
   const auto begins = std::ranges::count_if(host.cache.saved, [](const auto& each) { return each.second[0] == 2; });
   CHECK(begins > 0);
@@ -161,24 +161,24 @@ TEST_CASE("idle sequences have the lanes that no living one has; those that give
   CHECK(host.book.Inconsistency() == nullptr);
 }
 
-TEST_CASE("what is saved waits for room for all of it") {
+TEST_CASE("a saved sequence waits for room for all of it") {
   Host host(10, 6, true, 1, 20);
   const Tokens a = {1, 1, 1, 1, 1, 1, 1, 1}, b = {2, 2, 2};
   host.Admit(1, a), host.Compute(1, a, 8), host.book.Forget({1});
   CHECK(host.Admit(2, b) == 0);  // the only lane
   CHECK(host.cache.saved.size() == 1);
-  CHECK(host.Admit(3, {1, 1, 5}) == -1);  // three cells would do, and eight come
+  CHECK(host.Admit(3, {1, 1, 5}) == -1);  // three cells would suffice, and eight are loaded
   host.book.Forget({2});
   CHECK(host.Admit(3, {1, 1, 5}) == 2);
   CHECK((host.free() == 7 && host.book.Inconsistency() == nullptr));
 }
 
-TEST_CASE("where no sequence is left an idle one goes, at last the one that is copied from") {
+TEST_CASE("without a free sequence an idle one is evicted, the source last") {
   Host host(20, 2);
   const Tokens a = {1, 2, 3, 4}, b = {1, 2, 3, 5}, c = {7, 7};
   host.Admit(1, a), host.Compute(1, a, 4), host.book.Forget({1});
   CHECK(host.Admit(2, c) == 0);
-  CHECK(host.Admit(3, b) == 3);  // takes the sequence over
+  CHECK(host.Admit(3, b) == 3);  // takes over the sequence
   CHECK(host.cache.copies == 0);
   CHECK((host.book.sequence({3}) == 0 && host.cache.held[0] == Tokens{1, 2, 3}));
   CHECK(host.Admit(4, c) == -1);
@@ -186,7 +186,7 @@ TEST_CASE("where no sequence is left an idle one goes, at last the one that is c
   CHECK(host.book.Inconsistency() == nullptr);
 }
 
-TEST_CASE("a wish does not evict what another one of the plan was promised") {
+TEST_CASE("a request does not evict cells promised to another in the plan") {
   Host host(8, 3);
   const Tokens a = {1, 2, 3, 4};
   host.Admit(1, a), host.Compute(1, a, 4), host.book.Forget({1});

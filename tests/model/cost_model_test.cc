@@ -11,7 +11,7 @@ namespace {
 
 double Ms(Duration d) { return ToSeconds(d) * 1e3; }
 
-// Two GPUs, two stages; numbers chosen so that each part can be added up by hand.
+// Two GPUs and two stages. The numbers are easy to add up by hand.
 CostModel Hand() {
   CostModel m;
   m.layers = 4;
@@ -37,7 +37,7 @@ TEST_CASE("a soft floor runs from floor to slope") {
   CHECK(sharp.At(1000) == Approx(1e-4).epsilon(1e-12));
 }
 
-TEST_CASE("a transfer is linear between points, flat before and of the last slope beyond") {
+TEST_CASE("a transfer is linear between points and extends its last slope") {
   const TransferCurve c{{{1000, 1}, {2000, 3}, {4000, 4}}};
   CHECK(c.At(0) == 1);
   CHECK(c.At(1000) == 1);
@@ -74,7 +74,7 @@ TEST_CASE("a step is the sum of its parts") {
         Approx(4 * (6 + 4.4 + 0.25 + 0.75 + 9 + 0.5 + 0.5 + 1) + 4));
 }
 
-TEST_CASE("pipeline stages, overhead, one GPU, nothing to run") {
+TEST_CASE("stages, overhead, one GPU and an empty step are computed") {
   const StepLoad load{.decodes = 8, .decode_context = 80, .samples = 8};
   CostModel m = Hand();
   m.pp = 2;
@@ -90,7 +90,7 @@ TEST_CASE("pipeline stages, overhead, one GPU, nothing to run") {
   CHECK(m.StepTime({.decodes = -5}) == Duration::zero());
 }
 
-TEST_CASE("a fit to served runs") {
+TEST_CASE("a fit to served runs gives the measured times") {
   CostModel m;
   m.served =
       CostModel::Served{.constant_ms = 10, .per_decode_ms = 0.5, .per_context_ms = 0.001, .per_prefill_ms = 0.05};
@@ -100,7 +100,7 @@ TEST_CASE("a fit to served runs") {
   CHECK(m.SaturationTokens() == 200);
 }
 
-TEST_CASE("forward time, swap time and saturation") {
+TEST_CASE("forward time, swap time and saturation equal values by hand") {
   const CostModel m = Hand();
   CHECK(m.ForwardTime(8) == m.StepTime({.prefill_tokens = 8, .prefill_work = 32, .samples = 1}));
   CHECK(m.ForwardTime(8, 2) == m.StepTime({.prefill_tokens = 8, .prefill_work = 48, .samples = 1}));

@@ -40,7 +40,7 @@ TEST_CASE("the memory integral is the area under the memory") {
   }
 }
 
-TEST_CASE("several calls: segment by segment, each from where the last one left off") {
+TEST_CASE("several calls add up segment by segment") {
   const MemoryPace pace{.decode_s = 0.02, .forward_s = 2e-4, .swap_s = 4e-5};
   const std::vector<MemorySegment> all{{100, 10, 1, KvAction::kKeep}, {20, 5, 2, KvAction::kKeep}, {30, 7}};
   const double first = AreaOfMemory(pace, std::span(all).first(1));
@@ -48,10 +48,10 @@ TEST_CASE("several calls: segment by segment, each from where the last one left 
   CHECK(AreaOfMemory(pace, all) == Approx(first + 110 * 1.0 + rest));
 }
 
-TEST_CASE("wastes: keeping grows with time, dropping and swapping with context and company") {
+TEST_CASE("keeping wastes with time, dropping and swapping with context and company") {
   const MemoryPace pace{.decode_s = 0.02, .forward_s = 2e-4, .swap_s = 4e-5, .chunk_overhead_s = 0.02};
   CHECK(WasteOfKeeping(1000, 2) == 2000);
-  CHECK(WasteOfKeeping(1000, -2) == 0);  // an overdue call is not worth less than nothing
+  CHECK(WasteOfKeeping(1000, -2) == 0);  // an overdue call wastes at least zero
   CHECK(WasteOfDropping(pace, {}, 0) == 0);
   // One chunk exactly: the authors' code has it cost nothing.
   CHECK(WasteOfDropping(pace, {.other_tokens = 100, .chunk_tokens = 512}, 512) == Approx(2e-4 * 512 * (100 + 512)));
@@ -61,8 +61,8 @@ TEST_CASE("wastes: keeping grows with time, dropping and swapping with context a
   CHECK(WasteOfSwapping(pace, {.other_tokens = 5000}, 1000, 1) == Approx(2 * 0.04 * 500));
 }
 
-// What the authors' code computes (the reference page, 1.2 and 2.2), to be compared with the forms above. Seconds and
-// tokens; 64 to a block, saturation at 384.
+// The authors' code (the reference page, 1.2 and 2.2), compared with the forms above. Units are seconds and tokens,
+// with 64 tokens to a block and saturation at 384.
 struct AuthorsCode {
   static double Chunk(double running_query) { return std::max(384 - running_query, 1.0); }
   static double Discard(double a, double c, double blocks, double running_query, double running) {
@@ -90,7 +90,7 @@ struct AuthorsCode {
   }
 };
 
-TEST_CASE("golden vectors of the authors' code, and where takt departs from it") {
+TEST_CASE("golden vectors equal the authors' code, and differences are listed") {
   const std::string path = TAKT_SOURCE_DIR "/../shared/reference/lamps-golden.json";
   std::ifstream file(path);
   if (!file) {
@@ -106,7 +106,7 @@ TEST_CASE("golden vectors of the authors' code, and where takt departs from it")
     CHECK(AuthorsCode::Discard(a, c, blocks, query, running) == Approx(w).epsilon(1e-12));
     ++reproduced;
     const double chunk = AuthorsCode::Chunk(query);
-    // Own memory waits for a full iteration of 384 tokens, the others for what the chunk adds.
+    // Own memory waits for a full iteration of 384 tokens, the others for the chunk's share.
     const MemoryPace pace{.forward_s = a / 1000, .chunk_overhead_s = (a * (384 - chunk) + c) / 1000};
     const double ours = WasteOfDropping(pace, {running, chunk}, 64 * blocks);
     const bool lost_chunk = std::fmod(64 * blocks, chunk) == 0;

@@ -1,4 +1,4 @@
-// Non-negative least squares against what defines them.
+// Non-negative least squares against its definition.
 #include <cmath>
 #include <vector>
 
@@ -25,8 +25,8 @@ struct Problem {
   }
 };
 
-// At the least, and only there, no coefficient is negative, nothing is gained by more of any column, and nothing by
-// less of one that is used (Karush, Kuhn and Tucker).
+// Optimality conditions (Karush, Kuhn and Tucker): no coefficient is negative, more of any column gains nothing, and
+// less of a used column gains nothing.
 void CheckLeast(const Problem& p, const NonNegativeFit& fit) {
   REQUIRE(fit.coefficients.size() == p.columns);
   const std::vector<double> residual = p.Residual(fit.coefficients);
@@ -44,7 +44,7 @@ void CheckLeast(const Problem& p, const NonNegativeFit& fit) {
   }
 }
 
-TEST_CASE("random problems are solved to the least, whatever the scales of their columns") {
+TEST_CASE("random problems are solved optimally at any column scale") {
   Random random(7);
   for (std::int64_t i = 0; i < Scaled(2000); ++i) {
     Problem p{.rows = 1 + random.Below(30), .columns = 1 + random.Below(9)};
@@ -61,7 +61,7 @@ TEST_CASE("random problems are solved to the least, whatever the scales of their
   }
 }
 
-TEST_CASE("what can be met is met, and a negative wish becomes zero") {
+TEST_CASE("reachable targets are met, and a negative coefficient becomes zero") {
   // b = 2 (1 1 1) + 0.5 (1 2 3)
   const std::vector<double> columns = {1, 1, 1, 1, 2, 3};
   const NonNegativeFit met = NonNegativeLeastSquares(columns, std::vector<double>{2.5, 3, 3.5});
@@ -75,7 +75,7 @@ TEST_CASE("what can be met is met, and a negative wish becomes zero") {
   CHECK(falling.squared_error == Approx(2));
 }
 
-TEST_CASE("columns of zeros, no columns, and nothing to meet") {
+TEST_CASE("zero columns, no columns and empty targets are solved") {
   CHECK(NonNegativeLeastSquares({}, std::vector<double>{1, 2}).coefficients.empty());
   CHECK(NonNegativeLeastSquares({}, {}).coefficients.empty());
   const NonNegativeFit zero = NonNegativeLeastSquares(std::vector<double>{0, 0, 1, 0}, std::vector<double>{4, 3});

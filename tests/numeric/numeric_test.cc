@@ -41,7 +41,7 @@ TEST_CASE("quantiles by nearest rank are values that occur") {
   CHECK(QuantileOfSorted(hundred, 0, QuantileKind::kNearestRank) == 1);
 }
 
-TEST_CASE("selection agrees with sorting, whatever the order, the ties and the NaN") {
+TEST_CASE("selection agrees with sorting for any order, ties and NaN") {
   Random random(3);
   for (int round = 0; round < 500; ++round) {
     std::vector<double> values(1 + random.Below(40));
@@ -74,7 +74,7 @@ TEST_CASE("a compensated sum keeps what plain addition loses") {
   CHECK(tenths.value() == kInfinity);
 }
 
-TEST_CASE("moments in one pass, and merged") {
+TEST_CASE("moments agree in one pass and merged") {
   const std::vector<double> values = {2, 4, 4, 4, 5, 5, 7, 9};
   const Moments all = Moments::Of(values);
   CHECK(all.count() == 8);
@@ -96,7 +96,7 @@ TEST_CASE("moments in one pass, and merged") {
   CHECK(merged.variance() == 0);
 }
 
-TEST_CASE("a summary") {
+TEST_CASE("a summary equals its values by hand") {
   std::vector<double> values = {3, kNan, 1, 2, 5, 4};
   const Summary s = Summary::Of(values);
   CHECK(s.count == 5);
@@ -111,7 +111,7 @@ TEST_CASE("a summary") {
   CHECK(Summary::Of({}) == Summary{});
 }
 
-TEST_CASE("a histogram of widening bins") {
+TEST_CASE("a histogram has widening bins") {
   LogHistogram h(1, 1000, 3);
   for (const double x : {0.0, 1.0, 9.0, 11.0, 50.0, 150.0, 5000.0, kInfinity, kNan, -3.0}) h.Add(x);
   h.Add(200, 4);
@@ -121,7 +121,7 @@ TEST_CASE("a histogram of widening bins") {
   CHECK(h.edge(3) == Approx(1000));
 }
 
-TEST_CASE("a histogram of bins of one width") {
+TEST_CASE("a histogram has bins of one width") {
   LinearHistogram h(10, 3);
   for (const double x : {-5.0, 0.0, 9.9, 10.0, 29.0, 30.0, 1e300, kInfinity, kNan}) h.Add(x);
   CHECK(std::vector<std::int64_t>(h.counts().begin(), h.counts().end()) == std::vector<std::int64_t>{3, 1, 4});
@@ -147,7 +147,7 @@ TEST_CASE("quantiles of a histogram lie within a bin of the exact ones") {
     const double width = log.edge(1) / log.edge(0);
     QuantilesOf(log, levels, values.front(), values.back(), told.begin());
     for (std::size_t i = 0; i < levels.size(); ++i) {
-      // The rank may fall between two values, which the bins need not tell apart.
+      // The rank may fall between two values of one bin.
       const double p = levels[i];
       CHECK(told[i] >= QuantileOfSorted(values, p - 0.001) / width);
       CHECK(told[i] <= QuantileOfSorted(values, p + 0.001) * width);
@@ -163,7 +163,7 @@ TEST_CASE("quantiles of a histogram lie within a bin of the exact ones") {
   }
 }
 
-TEST_CASE("quantiles of a histogram: nothing counted, one value, beyond the bins") {
+TEST_CASE("quantiles of a histogram handle empty, single and outer values") {
   const std::vector<double> levels = {0, 0.5, 1};
   std::vector<double> told(3);
   LinearHistogram h(10, 4);
@@ -177,7 +177,7 @@ TEST_CASE("quantiles of a histogram: nothing counted, one value, beyond the bins
   CHECK(told == std::vector<double>{12, 20, 700});
 }
 
-TEST_CASE("moments of what is known of them alone") {
+TEST_CASE("moments follow from their known values") {
   Moments all = Moments::Of(std::vector<double>{1, 2, 6});
   Moments told = Moments::From(3, all.mean(), all.deviation());
   CHECK(told.deviation() == Approx(all.deviation()).epsilon(1e-14));
@@ -203,7 +203,7 @@ PairCounts CountPairsOneByOne(const std::vector<double>& x, const std::vector<do
   return c;
 }
 
-TEST_CASE("pairs by merge sort are those counted one by one") {
+TEST_CASE("pairs by merge sort equal those counted one by one") {
   Random random(11);
   for (int round = 0; round < 300; ++round) {
     const std::size_t n = random.Below(60);
@@ -223,7 +223,7 @@ TEST_CASE("pairs by merge sort are those counted one by one") {
   }
 }
 
-TEST_CASE("tau and distance by hand") {
+TEST_CASE("tau and distance equal values by hand") {
   const std::vector<double> x = {1, 2, 3, 4};
   CHECK(CountPairs(x, x).tau_b() == 1);
   CHECK(CountPairs(x, x).distance() == 0);
@@ -247,7 +247,7 @@ TEST_CASE("the distance between two correlated normals is 1/2 - asin(rho)/pi") {
   CHECK(Correlation(x, y) == Approx(0.89).margin(0.005));
 }
 
-TEST_CASE("correlation by hand") {
+TEST_CASE("correlation equals values by hand") {
   const std::vector<double> x = {1, 2, 3};
   CHECK(Correlation(x, std::vector<double>{5, 7, 9}) == Approx(1));
   CHECK(Correlation(x, std::vector<double>{3, 1, 2}) == Approx(-0.5));
@@ -255,7 +255,7 @@ TEST_CASE("correlation by hand") {
 }
 
 // Values of mpmath with 30 digits.
-TEST_CASE("the tail of Student's t") {
+TEST_CASE("the tail of Student's t equals reference values") {
   CHECK(StudentTail(0, 7) == Approx(0.5).epsilon(1e-13));
   CHECK(StudentTail(0.5, 3) == Approx(0.3257239824240755).epsilon(1e-12));
   CHECK(StudentTail(2, 5) == Approx(0.050969739414929178).epsilon(1e-12));
@@ -272,14 +272,14 @@ TEST_CASE("the tail of Student's t") {
   CHECK(IncompleteBeta(2, 3, 0.9) + IncompleteBeta(3, 2, 0.1) == Approx(1).epsilon(1e-13));
 }
 
-TEST_CASE("quantiles of Student's t are those of tables") {
+TEST_CASE("quantiles of Student's t equal published tables") {
   CHECK(StudentQuantile(0.975, 1) == Approx(12.7062).epsilon(1e-5));
   CHECK(StudentQuantile(0.975, 9) == Approx(2.26216).epsilon(1e-5));
   CHECK(StudentQuantile(0.025, 9) == Approx(-2.26216).epsilon(1e-5));
   CHECK(StudentQuantile(0.99, 19) == Approx(2.53948).epsilon(1e-5));
 }
 
-TEST_CASE("Welch's test") {
+TEST_CASE("Welch's test equals reference values") {
   const std::vector<double> a = {27.5, 21.0, 19.0, 23.6, 17.0, 17.9, 16.9, 20.1,
                                  21.9, 22.6, 23.1, 19.6, 19.0, 21.7, 21.4};
   const std::vector<double> b = {27.1, 22.0, 20.8, 23.4, 23.4, 23.5, 25.8, 22.0,
@@ -298,7 +298,7 @@ TEST_CASE("Welch's test") {
   CHECK(WelchTest(Moments(), two).p_greater == 1);
 }
 
-TEST_CASE("a paired test") {
+TEST_CASE("a paired test equals values by hand") {
   // Mean 2, deviation 1, n 4: t = 4 with 3 degrees; 2 P(T > 4) = 0.0280.
   const TTest test = PairedTest(Moments::Of(std::vector<double>{2 - std::sqrt(1.5), 2, 2, 2 + std::sqrt(1.5)}));
   CHECK(test.t == Approx(4).epsilon(1e-12));

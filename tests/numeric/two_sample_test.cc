@@ -1,4 +1,4 @@
-// Tests of two samples against every way in which their values could have been dealt.
+// Tests of two samples against all ways to deal the values.
 #include "takt/numeric/two_sample.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace takt {
 namespace {
 
-// How often a statistic is at least as far out as seen, over all ways to deal `values` into n and the rest.
+// How often a statistic is at least as extreme as observed, over all ways to deal `values` into n and the rest.
 template <class Statistic>
 double ExactP(const std::vector<double>& values, std::size_t n, double seen, const Statistic& statistic) {
   std::vector<bool> in_a(values.size());
@@ -31,7 +31,7 @@ double Distance(const std::vector<double>& a, const std::vector<double>& b) {
   return KolmogorovSmirnovTest(a, b).statistic;
 }
 
-TEST_CASE("the rank sum's tail is the exact one or lies above it") {
+TEST_CASE("the rank sum's tail is exact or above the exact one") {
   std::vector<double> values(15);
   std::iota(values.begin(), values.end(), 1.0);
   for (std::size_t shift = 0; shift <= 8; ++shift) {
@@ -52,7 +52,7 @@ TEST_CASE("the rank sum's tail is the exact one or lies above it") {
   CHECK(RankSumTest(low, high).statistic == -RankSumTest(high, low).statistic);
 }
 
-TEST_CASE("the Kolmogorov-Smirnov bound lies above the exact tail") {
+TEST_CASE("the Kolmogorov-Smirnov bound is above the exact tail") {
   std::vector<double> values(16);
   std::iota(values.begin(), values.end(), 1.0);
   for (const std::vector<double>& a : {std::vector<double>{1, 2, 3, 4, 5, 6, 7, 8},
@@ -73,7 +73,7 @@ TEST_CASE("the Kolmogorov-Smirnov bound lies above the exact tail") {
   CHECK(KolmogorovSmirnovTest(low, low).p == 1);
 }
 
-TEST_CASE("samples that say nothing") {
+TEST_CASE("uninformative samples give no evidence") {
   const std::vector<double> some = {1, 2}, same = {3, 3, 3}, none;
   CHECK(RankSumTest(some, none).p == 1);
   CHECK(RankSumTest(none, some).p == 1);

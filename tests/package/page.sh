@@ -1,5 +1,6 @@
-# page.sh PAGE SOURCE BUILD LAUNCHER UNITY: the commands of a page, in its order, in an empty folder. What the page builds first
-# is there already: SOURCE is the clone, BUILD its build.
+# page.sh PAGE SOURCE BUILD LAUNCHER UNITY: runs the commands of a page in order in an empty folder. SOURCE is the clone
+# and BUILD
+# its build.
 set -eu
 page=$1 TAKT=$2 built=$3
 export CMAKE_CXX_COMPILER_LAUNCHER=$4
@@ -10,8 +11,9 @@ awk '
   /^```cmake / { on = 1; print "cat >" $2 " <<\\END"; end = "END"; next }
   /^```/ { if (end) print end; on = 0; end = "" }
   on' "$page" >commands
-# The library is not built again; what is installed of it is what the page's options leave. Inside a project it is built
-# again, and then several sources at once where SOURCE's own build does so: a third of the time.
+# The library is not built again; the page's options select what is installed. Inside a project it is built again.
+# Several
+# sources are compiled at once if SOURCE's own build does so, which takes a third of the time.
 sed -i -e "s|^scripts/|$TAKT/&|" -e "1,/^cmake --install/{
   s|^cmake -G Ninja|& -S $TAKT|
   s|^cmake --build build\$|:|

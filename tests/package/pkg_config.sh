@@ -1,4 +1,4 @@
-# pkg_config.sh COMPILER SOURCES PROGRAM [FLAG...]: no CMake, a compiler and pkg-config alone.
+# pkg_config.sh COMPILER SOURCES PROGRAM [FLAG...]: builds without CMake, with a compiler and pkg-config alone.
 set -eu
 compiler=$1 sources=$2 program=$3
 shift 3
@@ -11,5 +11,5 @@ flags=$*
 build consumer.cc takt
 build core_consumer.cc takt_core
 build rivals_consumer.cc takt_rivals
-# A step loop needs no solver, no formatting and no headers but Abseil's.
+# A step loop needs no solver, no formatting, and only Abseil's headers.
 if pkg-config --cflags --libs takt | grep -iE 'fmt|cbc|clp|lapack|bz2|coin'; then exit 1; fi

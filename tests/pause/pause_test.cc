@@ -1,4 +1,4 @@
-// What becomes of KV while a tool runs, by the hand of a host; and the order that follows from it.
+// KV while a tool runs, as a host sees it, and the resulting order.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -18,7 +18,7 @@
 namespace takt {
 namespace {
 
-// A token a second, by decode and by prefill; moves cost nothing beside that.
+// A token a second, for decode and for prefill. Moves are almost free.
 constexpr MemoryPace kUnits{.decode_s = 1, .forward_s = 1, .swap_s = 0, .chunk_tokens = 1000};
 
 TimePoint At(double s) { return TimePoint(FromSeconds(s)); }
@@ -32,7 +32,7 @@ PauseView View(std::int32_t context, std::int64_t running, std::int32_t swap_fre
           .swap_free = {swap_free}};
 }
 
-TEST_CASE("least waste: short calls keep, long ones swap where there is room, else drop") {
+TEST_CASE("least_waste keeps short calls, and swaps or drops long ones") {
   const LeastWaste pause{.costs = {.pace = {.forward_s = 1e-4, .swap_s = 1e-5, .chunk_tokens = 512}}};
   const auto action = [&](double seconds, std::int32_t swap_free, std::int64_t beside = 1000) {
     return pause.AtCall({}, {.expected = FromSeconds(seconds)}, View(400, beside, swap_free)).action;
@@ -44,10 +44,10 @@ TEST_CASE("least waste: short calls keep, long ones swap where there is room, el
   CHECK(action(0.025, 0) == KvAction::kKeep);
   CHECK(action(0.13, 0) == KvAction::kKeep);
   CHECK(action(0.15, 0) == KvAction::kDrop);
-  CHECK(action(0.15, 0, 100'000) == KvAction::kKeep);  // recomputing would hold up many
+  CHECK(action(0.15, 0, 100'000) == KvAction::kKeep);  // recomputation would delay many
 }
 
-TEST_CASE("a call of unknown duration is kept until it has wasted what the alternative would") {
+TEST_CASE("a call of unknown duration is kept until waste equals the alternative") {
   const LeastWaste pause{.costs = {.pace = {.forward_s = 1e-4, .swap_s = 1e-5, .chunk_tokens = 512}}};
   const PauseDecision decision = pause.AtCall({}, {}, View(400, 1000, 0));
   CHECK(decision.action == KvAction::kKeep);
@@ -55,13 +55,13 @@ TEST_CASE("a call of unknown duration is kept until it has wasted what the alter
   PauseView later = View(400, 1000, 0);
   later.now = decision.review_at;
   CHECK(pause.Review({}, {}, At(100), later).action == KvAction::kDrop);
-  later.running_tokens = 100'000;  // it would hold up more than it did
+  later.running_tokens = 100'000;  // recomputation would delay more than before
   const PauseDecision again = pause.Review({}, {}, At(100), later);
   CHECK(again.action == KvAction::kKeep);
   CHECK(again.review_at > later.now);
 }
 
-TEST_CASE("InferCept keeps by waste; with `elapsed` it believes no duration") {
+TEST_CASE("infercept keeps by waste, and `elapsed` ignores predicted durations") {
   InferCept pause{.costs = {.pace = {.forward_s = 1e-4, .swap_s = 1e-5, .chunk_tokens = 512}}};
   const ToolCalled shortly{.expected = FromSeconds(0.1)}, longer{.expected = FromSeconds(0.2)};
   CHECK(pause.AtCall({}, shortly, View(400, 1000, 10)).action == KvAction::kKeep);
@@ -71,7 +71,7 @@ TEST_CASE("InferCept keeps by waste; with `elapsed` it believes no duration") {
   CHECK(pause.AtCall({}, longer, View(400, 1000, 0)).action == KvAction::kKeep);
 }
 
-TEST_CASE("InferCept moves what the link and the host's memory have room for, and drops the rest") {
+TEST_CASE("infercept swaps within link and host memory and drops the rest") {
   const InferCept pause{.costs = {.pace = {.forward_s = 1e-4, .swap_s = 1e-5, .chunk_tokens = 512}}};
   const auto away = [&](std::int32_t swap_free) {
     PauseView view = View(400, 1000, swap_free);
@@ -95,7 +95,7 @@ RequestState Expecting(std::uint64_t id, double output, std::int32_t after, doub
   return r;
 }
 
-TEST_CASE("the paper's three requests: the plain integral orders 2, 3, 1; with the stall of others 3, 2, 1") {
+TEST_CASE("the paper's three requests order as published, with and without the stall") {
   const std::vector<RequestState> three = {Expecting(1, 6, 5, 2, KvAction::kKeep),
                                            Expecting(2, 2, 1, 7, KvAction::kDrop),
                                            Expecting(3, 3, 2, 1, KvAction::kOut)};
@@ -116,7 +116,7 @@ TEST_CASE("the paper's three requests: the plain integral orders 2, 3, 1; with t
   CHECK(plain.Key(unknown).key > plain.Key(three[0]).key);
 }
 
-TEST_CASE("what was computed already, and generated already, costs no more") {
+TEST_CASE("computed and generated tokens cost no more") {
   const MemoryIntegral policy{.pace = {.decode_s = 0.02, .forward_s = 1e-4, .swap_s = 0}};
   RequestState r;
   r.request.prompt_tokens = {1000};
@@ -157,13 +157,13 @@ struct OneCall {
   TimePoint now = At(1);
 };
 
-TEST_CASE("where the first waits for memory, who comes back to KV that was kept goes on") {
+TEST_CASE("while the head waits for memory, a request with kept KV continues") {
   testing::Host<Priority, KeepAll> host({.kv_blocks = {10}, .kv_watermark = 0}, {.tokens = {512}});
   host.On(Arrived{{.id = {1}, .prompt_tokens = {60}, .priority = 5}});
   host.On(Arrived{{.id = {2}, .prompt_tokens = {10}, .priority = 5}});
   CHECK(host.Step() == "1:60 2:10");
   host.On(ToolCalled{.request = {1}});
-  host.On(Arrived{{.id = {3}, .prompt_tokens = {160}, .priority = 0}});  // all there is
+  host.On(Arrived{{.id = {3}, .prompt_tokens = {160}, .priority = 0}});  // it needs all memory
   host.On(Arrived{{.id = {4}, .prompt_tokens = {10}, .priority = 5}});
   CHECK(host.Step() == "2:1 4:10");  // 4 passes 3, which has never run
   host.On(ToolReturned{{1}, {3}});
@@ -172,7 +172,7 @@ TEST_CASE("where the first waits for memory, who comes back to KV that was kept 
   CHECK(host.Step() == "3:160");
 }
 
-TEST_CASE("an overdue call is reconsidered: a plan says when, and its KV is let go") {
+TEST_CASE("an overdue call is reviewed at a planned time, and KV freed") {
   for (const bool elapsed : {false, true}) {
     const LeastWaste least{.costs = {.pace = {.forward_s = 1e-4, .swap_s = 1e-5}}};
     OneCall host(elapsed ? AnyPause(InferCept{.costs = least.costs, .elapsed = true}) : AnyPause(least));
@@ -193,7 +193,7 @@ TEST_CASE("an overdue call is reconsidered: a plan says when, and its KV is let 
   }
 }
 
-TEST_CASE("who answers in time is not asked about again, nor who was cancelled") {
+TEST_CASE("answered and cancelled calls are not reviewed") {
   for (const bool cancelled : {false, true}) {
     OneCall host(LeastWaste{.costs = {.pace = {.forward_s = 1e-4, .swap_s = 1e-5}}});
     host.CallAfterFirstToken(1e-3);
@@ -207,7 +207,7 @@ TEST_CASE("who answers in time is not asked about again, nor who was cancelled")
   }
 }
 
-TEST_CASE("an overdue call may be swapped where the host's memory has room") {
+TEST_CASE("an overdue call may be swapped if the host's memory has room") {
   OneCall host(LeastWaste{.costs = {.pace = {.forward_s = 1, .swap_s = 1e-9}}}, 100);
   host.CallAfterFirstToken(0);
   host.now = host.scheduler.Plan(host.now, {}).wake_at;
@@ -222,8 +222,8 @@ TEST_CASE("an overdue call may be swapped where the host's memory has room") {
   REQUIRE(host.scheduler.Inconsistency() == nullptr);
 }
 
-// 160 tokens of prompt and one of output: 11 blocks, of which 10 have been computed.
-TEST_CASE("a part of a request's KV moves out and back, and the rest is computed again") {
+// 160 tokens of prompt and one of output: 11 blocks, of which 10 are computed.
+TEST_CASE("a part of a request's KV moves out and back") {
   for (const bool fails : {false, true}) {
     OneCall host(InferCept{.costs = {.pace = {.forward_s = 1e-9, .swap_s = 1e-9}}}, 6);
     host.CallAfterFirstToken(10);
@@ -257,7 +257,7 @@ TEST_CASE("a part of a request's KV moves out and back, and the rest is computed
   }
 }
 
-TEST_CASE("calls share what may move out until the next plan, and that plan what they have left") {
+TEST_CASE("calls and the next plan share one swap-out limit") {
   auto scheduler = *Scheduler::Create({.kv_block_tokens = {16}, .kv_blocks = {100}, .cpu_blocks = {100}}, Fcfs{},
                                       InferCept{.costs = {.pace = {.forward_s = 1e-9, .swap_s = 1e-9}}});
   TimePoint now = At(1);
@@ -279,7 +279,8 @@ TEST_CASE("calls share what may move out until the next plan, and that plan what
   REQUIRE(scheduler.Inconsistency() == nullptr);
 }
 
-// A host's own: the first tool is waited for, a second at a time; the second's requests are swapped, half of each.
+// A host's own policy: it waits for the first tool, a second at a time. It swaps half of each request of the second
+// tool.
 struct ByTool {
   PauseDecision AtCall(const RequestState&, const ToolCalled& call, const PauseView& view) const {
     if (call.tool == ToolId{1}) return {KvAction::kKeep, view.now + FromSeconds(1)};
@@ -291,7 +292,7 @@ struct ByTool {
   }
 };
 
-TEST_CASE("a host's own pause policy; what it lets go of is offered to who waits in the same plan") {
+TEST_CASE("KV freed by a host's own pause policy is reused at once") {
   auto scheduler = *BasicScheduler<Fcfs, ByTool>::Create(
       {.kv_block_tokens = {16}, .kv_blocks = {20}, .cpu_blocks = {5}, .kv_watermark = 0}, Fcfs{});
   TimePoint now = At(1);
@@ -308,7 +309,7 @@ TEST_CASE("a host's own pause policy; what it lets go of is offered to who waits
 
   const StepPlan* idle = &scheduler.Plan(now, {});
   REQUIRE(idle->moves.size() == 1);
-  CHECK(idle->moves[0].count.value == 5);  // and the host is slow to carry it out
+  CHECK(idle->moves[0].count.value == 5);  // the host is slow to move it out
   for (int second = 2; second <= 3; ++second) {
     CHECK(idle->idle == Idle::kMovesInFlight);
     CHECK(idle->wake_at == At(second));
@@ -318,12 +319,12 @@ TEST_CASE("a host's own pause policy; what it lets go of is offered to who waits
   REQUIRE(idle->wake_at == At(4));
   const StepPlan& after = scheduler.Plan(At(4), {});
   REQUIRE(after.run.size() == 1);
-  CHECK(after.run[0].request == RequestId{4});  // 3 waits for what 2 still holds
+  CHECK(after.run[0].request == RequestId{4});  // 3 waits for the blocks that 2 still holds
   CHECK(after.wake_at == kNever);
   REQUIRE(scheduler.Inconsistency() == nullptr);
 }
 
-TEST_CASE("a request that ends gives its place in the host's memory back, wherever its KV is") {
+TEST_CASE("a request that ends frees its host memory, wherever its KV is") {
   for (const bool arrived : {false, true}) {
     OneCall host(SwapAll{}, 20);
     host.CallAfterFirstToken(1);
@@ -340,8 +341,8 @@ TEST_CASE("a request that ends gives its place in the host's memory back, wherev
   }
 }
 
-// A million tokens, and more than any request may have: named as failed, not waited for.
-TEST_CASE("an answer that no KV cache can hold ends its request") {
+// A million tokens, and more than any request may have. The request fails at once.
+TEST_CASE("an answer too large for any KV cache fails its request") {
   for (const std::int32_t tokens : {1'600, 1'000'000, INT32_MAX}) {
     for (AnyPause pause : {AnyPause(KeepAll{}), AnyPause(DropAll{}), AnyPause(SwapAll{})}) {
       OneCall host(std::move(pause), 20);
@@ -349,7 +350,7 @@ TEST_CASE("an answer that no KV cache can hold ends its request") {
       const std::vector<KvMove> moves = Keep(host.scheduler.Plan(host.now, {})).moves;
       for (const KvMove& move : moves) host.scheduler.On(MoveDone{move.id}, host.now);
       host.scheduler.On(ToolReturned{{1}, {tokens}}, host.now);
-      host.scheduler.On(ToolReturned{{1}, {tokens}}, host.now);  // twice
+      host.scheduler.On(ToolReturned{{1}, {tokens}}, host.now);  // the second time
       const StepPlan& plan = host.scheduler.Plan(host.now, {});
       REQUIRE(plan.failed.size() == 1);
       CHECK(plan.failed[0] == Failure{{1}, FailReason::kKvExhausted});
@@ -361,7 +362,7 @@ TEST_CASE("an answer that no KV cache can hold ends its request") {
   }
 }
 
-TEST_CASE("predictions that nobody can mean are not believed") {
+TEST_CASE("invalid predictions are ignored") {
   OneCall host(LeastWaste{});
   for (const Duration absurd : {Duration::max(), Duration::min(), Duration(-1)}) {
     const std::uint64_t id = host.scheduler.stats().arrived + 1;
@@ -371,14 +372,14 @@ TEST_CASE("predictions that nobody can mean are not believed") {
     host.Step();
     host.scheduler.On(ToolCalled{.request = {id}, .expected = absurd, .expected_returned = {-5}}, host.now);
     const TimePoint wake_at = host.scheduler.Plan(host.now, {}).wake_at;
-    CHECK((wake_at > host.now && wake_at < kNever));  // as of a call of which nothing is known
+    CHECK((wake_at > host.now && wake_at < kNever));  // as for an unknown call
     host.scheduler.On(ToolReturned{{id}, {1}, {.after = {-1}, .duration = absurd}}, host.now);
     host.scheduler.On(Cancelled{{id}}, host.now);
   }
   CHECK(host.scheduler.stats().estimates_absurd == 9);
 }
 
-TEST_CASE("the strategy is predicted before the request runs, and again when a tool has answered") {
+TEST_CASE("the action is predicted before the first run and after each tool") {
   LeastWaste pause{.costs = {.pace = {.forward_s = 1e-4, .swap_s = 1}}};
   RequestState r;
   r.request.next_call = {.after = {100}, .duration = FromSeconds(0.001)};
@@ -402,18 +403,17 @@ struct Remembers {
   }
 };
 
-TEST_CASE("a prediction is of the context as it is now, not of the prompt") {
+TEST_CASE("a prediction uses the current context, not the prompt") {
   std::vector<std::int32_t> contexts;
   OneCall host(Remembers{&contexts});
   host.CallAfterFirstToken(5);
   const NextCall next{.after = {3}, .duration = FromSeconds(1)};
   host.scheduler.On(ToolReturned{{1}, {20}, next}, host.now);
-  CHECK(contexts ==
-        std::vector{160, 160, 181});  // at arrival, at the call (its token's KV is not there yet), on return
+  CHECK(contexts == std::vector{160, 160, 181});  // at arrival, at the call (its token's KV is not computed), on return
 }
 
-// LAMPS as published: who has run and is then passed over a hundred times goes first, and on until it ends or calls.
-TEST_CASE("the guard against starvation holds, and its promotion lasts") {
+// LAMPS as published: a request that ran and is then passed over a hundred times goes first until it ends or calls.
+TEST_CASE("the guard against starvation promotes, and the promotion lasts") {
   for (const bool guarded : {false, true}) {
     const auto policy = MakePolicy(guarded ? "aged(memory_integral,threshold=100,quantum=forever,count_from=first_run,"
                                              "reset_at_tool_call=true)"
@@ -426,7 +426,7 @@ TEST_CASE("the guard against starvation holds, and its promotion lasts") {
       r.output_tokens = Estimate::Exact(output);
       scheduler.On(Arrived{r}, now);
     };
-    // Who runs, and but for the first request ends with it.
+    // Returns the running request. All but the first end with it.
     const auto step = [&] {
       now += FromSeconds(0.02);
       const StepPlan& plan = scheduler.Plan(now, {.max_seqs = 1});
@@ -457,7 +457,7 @@ TEST_CASE("the guard against starvation holds, and its promotion lasts") {
   }
 }
 
-TEST_CASE("by rank, who occupies less memory displaces who runs; as published, it waits") {
+TEST_CASE("by rank, a request with less memory displaces; as published, it waits") {
   for (const PreemptMode preempt : {PreemptMode::kOnMemory, PreemptMode::kByRank}) {
     testing::Host<MemoryIntegral, LeastWaste> host({.preempt = preempt, .kv_blocks = {100}}, {.max_seqs = 1});
     const auto arrive = [&](std::uint64_t id, double output) {
@@ -473,8 +473,8 @@ TEST_CASE("by rank, who occupies less memory displaces who runs; as published, i
   }
 }
 
-// The authors' code puts who was not scored yet before all others, until the next refresh.
-TEST_CASE("who comes between two refreshes is scored at once, and does not jump the queue") {
+// The authors' code ranks unscored requests before all others until the next refresh.
+TEST_CASE("a request that arrives between refreshes is scored at once") {
   testing::Host<MemoryIntegral, LeastWaste> host({.kv_blocks = {1000}}, {.max_seqs = 1},
                                                  MemoryIntegral{.stall = 1, .refresh = 1000});
   const auto arrive = [&](std::uint64_t id, double output) {
@@ -492,7 +492,7 @@ TEST_CASE("who comes between two refreshes is scored at once, and does not jump 
   CHECK(host.scheduler.Explain({8}).ahead == 0);
 }
 
-TEST_CASE("pause policies by name") {
+TEST_CASE("pause policies are made by name") {
   for (const PauseInfo& info : PauseInfos()) {
     const auto pause = MakePause(info.name);
     REQUIRE(pause.ok());
@@ -507,7 +507,7 @@ TEST_CASE("pause policies by name") {
   CHECK(MakePause("least_waste", &pace)->spec().find("decode_s=0.5") != std::string::npos);
 }
 
-TEST_CASE("scores that depend on others are refreshed, a slice in each plan") {
+TEST_CASE("scores that depend on others are refreshed in slices per plan") {
   const MemoryIntegral policy{.pace = kUnits, .stall = 1, .refresh = 4};
   auto scheduler = *BasicScheduler<MemoryIntegral, LeastWaste>::Create({.kv_blocks = {100}}, policy);
   TimePoint now = At(1);
@@ -527,7 +527,7 @@ TEST_CASE("scores that depend on others are refreshed, a slice in each plan") {
     }
     scheduler.Commit({plan.id, rows}, now);
   }
-  CHECK(scheduler.Explain({9}).key.key > before);  // its prefill would now hold up four
+  CHECK(scheduler.Explain({9}).key.key > before);  // its prefill would now delay four
   REQUIRE(scheduler.Inconsistency() == nullptr);
 }
 

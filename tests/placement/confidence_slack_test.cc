@@ -1,4 +1,4 @@
-// Algorithm 1 of Chimera: by hand, against the pseudocode taken literally, and with workflows that keep their model.
+// Algorithm 1 of Chimera: by hand, against the literal pseudocode, and with workflows that keep their model.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -34,7 +34,7 @@ RequestState Asking(std::uint32_t slot, std::vector<ModelScore> scores, double t
   return r;
 }
 
-// A router's part: instances, and where requests went.
+// A router's part: instances, and the placements of requests.
 struct Cluster {
   ConfidenceSlack policy;
   std::vector<InstanceState> instances = {};
@@ -47,7 +47,7 @@ struct Cluster {
     policy.Up(i, {});
   }
 
-  // Slot of the instance chosen; -1: none.
+  // Slot of the chosen instance; -1: none.
   int Place(const RequestState& r, TimePoint now = {}) {
     policy.Prepare(r, now);
     const InstanceState* best = nullptr;
@@ -62,7 +62,7 @@ struct Cluster {
   void End(const RequestState& r, TimePoint now = {}) { policy.Released(r, instances[0], now); }
 };
 
-TEST_CASE("the best score within the slack, if it is better than the fastest model's by the margin") {
+TEST_CASE("the best score within the slack wins by the margin") {
   Cluster c;
   c.policy.tau = 0.5;
   c.policy.delta_s = 0.1;
@@ -79,7 +79,7 @@ TEST_CASE("the best score within the slack, if it is better than the fastest mod
     return at;
   };
   CHECK(place({{{1}, 0.3f}, {{2}, 0.5f}, {{3}, 0.9f}}) == 1);   // the third is too slow
-  CHECK(place({{{1}, 0.3f}, {{2}, 0.35f}, {{3}, 0.9f}}) == 0);  // the second is not enough better
+  CHECK(place({{{1}, 0.3f}, {{2}, 0.35f}, {{3}, 0.9f}}) == 0);  // the second is not better by the margin
   CHECK(place({{{3}, 0.9f}, {{2}, 0.5f}, {{1}, 0.3f}}) == 1);   // in any order
   CHECK(place({}) == 0);
   CHECK(place({{{2}, NAN}, {{1}, -INFINITY}}) == 0);
@@ -87,7 +87,7 @@ TEST_CASE("the best score within the slack, if it is better than the fastest mod
   CHECK(place({{{1}, 0.3f}, {{2}, 0.5f}, {{3}, 0.9f}}) == 2);
 }
 
-TEST_CASE("next to an idle model all others are too slow, unless there is a floor") {
+TEST_CASE("next to an idle model others are too slow without a floor") {
   Cluster c;
   c.Add(1, 0.01);
   c.Add(2, 0.01);
@@ -98,7 +98,7 @@ TEST_CASE("next to an idle model all others are too slow, unless there is a floo
   CHECK(c.Place(Asking(1, {{{1}, 0.1f}, {{2}, 0.9f}}, 1)) == 1);
 }
 
-TEST_CASE("of a model's replicas the least loaded; of its own prediction for each model") {
+TEST_CASE("the least loaded replica is used, with each model's own prediction") {
   Cluster c;
   c.Add(1, 0.01);
   c.Add(2, 0.01);
@@ -109,17 +109,17 @@ TEST_CASE("of a model's replicas the least loaded; of its own prediction for eac
   CHECK(c.Place(Asking(1, {{{1}, 0, 1}})) == 0);
   CHECK(c.Place(Asking(2, {{{1}, 0, 7}, {{2}, 1, 100}})) == 2);
   CHECK(c.policy.LoadOf(ModelId{2}) == Approx(2));
-  CHECK(c.Place(Asking(3, {{{2}, 1, 100}})) == 2);  // 2 s before it, against 3 s
+  CHECK(c.Place(Asking(3, {{{2}, 1, 100}})) == 2);  // 2 s of earlier work, against 3 s
 }
 
-TEST_CASE("a workflow keeps its model until it was not heard of for long, or the model is gone") {
+TEST_CASE("a workflow keeps its model until it is silent or unavailable") {
   Cluster c;
   c.policy.sticky_s = 10;
   c.Add(1, 0.01);
   c.Add(2, 0.01);
   const RequestState first = Asking(0, {{{1}, 0}, {{2}, 1}}, 100, 7);
   CHECK(c.Place(first, At(0)) == 1);
-  CHECK(c.Place(Asking(1, {{{1}, 1}, {{2}, 0}}, 900, 7), At(9)) == 1);  // though the other is better now
+  CHECK(c.Place(Asking(1, {{{1}, 1}, {{2}, 0}}, 900, 7), At(9)) == 1);  // although the other is better now
   c.End(first, At(18));
   c.End(Asking(1, {}, 900, 7), At(18));
   CHECK(c.Place(Asking(2, {{{1}, 1}, {{2}, 0}}, 1, 7), At(27)) == 1);
@@ -127,14 +127,14 @@ TEST_CASE("a workflow keeps its model until it was not heard of for long, or the
   CHECK(c.Place(Asking(3, {{{1}, 1}, {{2}, 0}}, 1, 7), At(38)) == 0);  // forgotten
   CHECK(c.policy.programs() == 1);
   c.policy.Observe(WorkflowEnded{{7}}, At(38));
-  c.policy.Observe(WorkflowEnded{{8}}, At(38));  // of which nothing is known
+  c.policy.Observe(WorkflowEnded{{8}}, At(38));  // nothing is known of it
   CHECK(c.policy.programs() == 0);
   c.policy.Observe(InstanceDown{{1}}, At(39));
   c.instances.erase(c.instances.begin());
-  CHECK(c.Place(Asking(4, {{{1}, 1}, {{2}, 0}}, 1, 7), At(39)) == 1);  // it has nowhere else to go
+  CHECK(c.Place(Asking(4, {{{1}, 1}, {{2}, 0}}, 1, 7), At(39)) == 1);  // no other is available
 }
 
-TEST_CASE("a workflow whose model is gone takes another, even while it is remembered") {
+TEST_CASE("a workflow whose model is gone takes another") {
   Cluster c;
   for (std::uint64_t model = 1; model <= 3; ++model) c.Add(model, 0.01);
   const std::vector<ModelScore> scores = {{{1}, 0.1f}, {{2}, 0.9f}, {{3}, 0.8f}};
@@ -146,10 +146,10 @@ TEST_CASE("a workflow whose model is gone takes another, even while it is rememb
   c.policy.Observe(InstanceDown{{2}}, {});
   c.instances.erase(c.instances.begin() + 1);
   CHECK(c.Place(Asking(4, scores, 0, 7)) == 2);
-  CHECK(c.Place(Asking(5, {{{1}, 1}}, 0, 7)) == 2);  // which it keeps
+  CHECK(c.Place(Asking(5, {{{1}, 1}}, 0, 7)) == 2);  // it keeps this one
 }
 
-TEST_CASE("a place in the list of workflows is given out again, to one workflow") {
+TEST_CASE("a slot for a workflow is reused for one workflow") {
   Cluster c;
   for (std::uint64_t model = 1; model <= 3; ++model) c.Add(model, 0.01);
   const auto keep = [&](std::uint64_t workflow, std::uint64_t model) {
@@ -168,7 +168,7 @@ TEST_CASE("a place in the list of workflows is given out again, to one workflow"
   CHECK(c.policy.programs() == 3);
 }
 
-TEST_CASE("work is the estimate for the model, else of the workflow, else of the call, else unknown") {
+TEST_CASE("work is the best available estimate, of model, workflow or call") {
   Cluster c;
   c.policy.unknown = 50;
   c.Add(1, 1);
@@ -189,10 +189,10 @@ TEST_CASE("work is the estimate for the model, else of the workflow, else of the
   r.request.output_tokens = Estimate::Exact(8);
   CHECK(load_of(r) == 8);
   CHECK(c.policy.LoadOf(ModelId{1}) == 0);
-  CHECK(c.policy.LoadOf(ModelId{9}) == 0);  // which no instance has
+  CHECK(c.policy.LoadOf(ModelId{9}) == 0);  // no instance has it
 }
 
-TEST_CASE("of several replicas the one with the least work counts, and takes the request") {
+TEST_CASE("the replica with the least work counts and takes the request") {
   Cluster c;
   c.policy.tau = 0;
   c.policy.floor_s = 0.5;
@@ -214,7 +214,7 @@ TEST_CASE("of several replicas the one with the least work counts, and takes the
     return at;
   };
   CHECK(place({{{2}, 1}}) == 1);
-  CHECK(place({{{1}, 1}}) == 1);           // 1 s is too slow, and equal loads are the smaller id's
+  CHECK(place({{{1}, 1}}) == 1);           // 1 s is too slow, and the smaller id wins equal loads
   CHECK(place({{{2}, 0.5f}, {{3}, 1}}) == 3);
   c.policy.floor_s = 1.0;
   CHECK(place({{{1}, 1}}) == 0);           // within the floor
@@ -223,21 +223,21 @@ TEST_CASE("of several replicas the one with the least work counts, and takes the
   CHECK(place({{{1}, 0.5f}, {{2}, 0.5f}, {{3}, 0.5f}}) == 1);
 }
 
-TEST_CASE("a slot that another instance has now is its own, and a score that is no number is none") {
+TEST_CASE("a reused slot belongs to its new instance; NaN scores are none") {
   Cluster c;
   c.Add(1, 0.01);
   c.Add(2, 0.01);
   c.policy.Observe(InstanceDown{{2}}, {});
   c.instances[1].instance = {.id = {7}, .model = {3}, .token_s = 0.01};
   c.policy.Up(c.instances[1], {});
-  c.policy.Observe(InstanceDown{{2}}, {});  // once more: it is not 7
+  c.policy.Observe(InstanceDown{{2}}, {});  // again: it is not 7
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   CHECK(c.Place(Asking(0, {{{3}, 1}}, 0)) == 1);
   CHECK(c.Place(Asking(1, {{{3}, kNan}}, 0)) == 0);
   CHECK(c.Place(Asking(2, {{{3}, -1}, {{2}, 1}}, 0)) == 0);
 }
 
-// Algorithm 1, lines 7 to 22, word by word; `break_within`: the break of line 22 belongs to the test of line 18.
+// Algorithm 1, lines 7 to 22, literally. `break_within`: the break of line 22 belongs to the test of line 18.
 std::size_t Literal(const std::vector<double>& loads, const std::vector<double>& scores, double tau, double delta_s,
                     bool break_within) {
   const auto fast = static_cast<std::size_t>(std::ranges::min_element(loads) - loads.begin());
@@ -254,7 +254,7 @@ std::size_t Literal(const std::vector<double>& loads, const std::vector<double>&
   return fast;
 }
 
-TEST_CASE("the same as the paper's loop, for both places of its break") {
+TEST_CASE("placements equal the paper's loop for both readings of its break") {
   Random random(5);
   for (std::int64_t round = 0; round < Scaled(20'000); ++round) {
     Cluster c;
@@ -278,7 +278,7 @@ TEST_CASE("the same as the paper's loop, for both places of its break") {
   }
 }
 
-TEST_CASE("sums do not drift: 50,000 requests come and go, and nothing is left") {
+TEST_CASE("sums return to zero after 50,000 requests") {
   Random random(1);
   Cluster c;
   for (std::uint64_t m = 1; m <= 4; ++m) c.Add(m, 0.001 * static_cast<double>(m));
@@ -299,7 +299,7 @@ TEST_CASE("sums do not drift: 50,000 requests come and go, and nothing is left")
   for (std::uint64_t m = 1; m <= 4; ++m) CHECK(c.policy.LoadOf(ModelId{m}) == 0);
 }
 
-TEST_CASE("through a router: instances come and go, requests are placed exactly once") {
+TEST_CASE("a router places each request once while instances come and go") {
   absl::StatusOr<AnyPlacement> placement = MakePlacement("confidence_slack(tau=1,delta_s=0.1,floor_s=0.5)");
   REQUIRE(placement.ok());
   CHECK(placement->spec() == "confidence_slack(tau=1,delta_s=0.1,floor_s=0.5)");

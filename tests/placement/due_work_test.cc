@@ -19,7 +19,7 @@ struct Shadow {
   bool runs = false;
 };
 
-TEST_CASE("the work left on an instance is the sum over its running requests") {
+TEST_CASE("an instance's work left is the sum over running requests") {
   constexpr std::uint32_t kRequests = 30, kInstances = 4;
   Random random(1);
   DueWork work;
@@ -28,7 +28,7 @@ TEST_CASE("the work left on an instance is the sum over its running requests") {
   for (std::int64_t step = 0; step < Scaled(20'000); ++step) {
     now += Duration(static_cast<std::int64_t>(random.Below(20)));
     const auto r = static_cast<std::uint32_t>(random.Below(kRequests));
-    if (random.Chance(0.6)) {  // also one that runs already: the newest word counts
+    if (random.Chance(0.6)) {  // also a running one: the newest report counts
       shadow[r] = {now + Duration(static_cast<std::int64_t>(random.Below(500))),
                    static_cast<std::uint32_t>(random.Below(kInstances)), true};
       work.Began(r, shadow[r].instance, shadow[r].end - now, now);
@@ -49,18 +49,18 @@ TEST_CASE("the work left on an instance is the sum over its running requests") {
   work.Ended(99);
 }
 
-TEST_CASE("if nearly all remembered requests still run, cleanup is rare") {
+TEST_CASE("cleanup is rare if nearly all remembered requests still run") {
   constexpr std::uint32_t kRequests = 1 << 15;
   DueWork work;
   const auto begin = [&](std::uint32_t r) { work.Began(r, 0, Duration(1000), TimePoint{}); };
   for (std::uint32_t r = 0; r < kRequests; ++r) begin(r);
   const std::size_t before = allocations;
-  for (std::uint32_t r = 0; r < kRequests; ++r) begin(r);  // anew: one more is remembered, and one less counts
+  for (std::uint32_t r = 0; r < kRequests; ++r) begin(r);  // again: one more is remembered, and one less counts
   CHECK(allocations - before <= 1);
   CHECK(work.Left(0, TimePoint{}) == 1000 * std::int64_t{kRequests});
 }
 
-TEST_CASE("a request that ends early leaves nothing behind: memory follows the running requests") {
+TEST_CASE("memory follows the running requests, also after early ends") {
   DueWork work;
   const auto run = [&](std::int64_t turns) {
     for (std::int64_t n = 0; n < turns; ++n) {

@@ -1,4 +1,4 @@
-// Scores less prices: by hand, compared with the sums written out, and under any input.
+// Scores minus prices: by hand, compared with the sums written out, and with any input.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -50,7 +50,7 @@ struct Cluster {
     instances.push_back(i);
     policy.Up(i, {});
   }
-  // Slot of the instance chosen; -1: none.
+  // Slot of the chosen instance; -1: none.
   int Choose(const RequestState& r, TimePoint now = {}) {
     policy.Prepare(r, now);
     int best = -1;
@@ -70,13 +70,13 @@ struct Cluster {
   void End(const RequestState& r, TimePoint now = {}) { policy.Released(r, instances[0], now); }
 };
 
-TEST_CASE("by hand: latency has its price, for the request and for others") {
+TEST_CASE("latency has its price, for the request and for others") {
   GainSlack policy;
   policy.per_s = 0.1, policy.floor_s = 1e9;  // no slack binds
   Cluster c(policy);
   c.Add(1);
   c.Add(2);
-  // 100 tokens of 10 ms: 1 s on either, and 2 s more for each request that is there.
+  // 100 tokens of 10 ms: 1 s on either, and 2 s more for each present request.
   CHECK(c.Place(Asking(0, {{{1}, 0.2f, 100}, {{2}, 0.6f, 100}})) == 1);
   CHECK(c.Place(Asking(1, {{{1}, 0.2f, 100}, {{2}, 0.6f, 100}})) == 1);    // 0.6 - 0.3 > 0.2 - 0.1
   CHECK(c.Choose(Asking(2, {{{1}, 0.2f, 100}, {{2}, 0.55f, 100}})) == 0);  // 0.55 - 0.5 < 0.1
@@ -84,7 +84,7 @@ TEST_CASE("by hand: latency has its price, for the request and for others") {
   CHECK(c.policy.PriceOf({2}) == 0);
 }
 
-TEST_CASE("by hand: latency by a cost model") {
+TEST_CASE("latency comes from a cost model") {
   InstanceProfile profile;
   CostModel cost;
   cost.served = {.constant_ms = 10, .per_decode_ms = 1, .per_context_ms = 0, .per_prefill_ms = 0.1};
@@ -100,11 +100,11 @@ TEST_CASE("by hand: latency by a cost model") {
   CHECK(latency() == Approx(0.020 + 100 * 0.011));
   fleet.Placed(r, i, {}, 512);
   CHECK(latency() == Approx(0.010 + 100 * 0.012 + 1 * (0.010 + 100 * 0.001)));
-  r.request.output_tokens = Estimate::Exact(50);  // of two calls, then
+  r.request.output_tokens = Estimate::Exact(50);  // two calls, so
   CHECK(latency() == Approx(0.020 + 100 * 0.012 + 1 * (0.020 + 100 * 0.001)));
 }
 
-TEST_CASE("by hand: prices follow loads, and the most gain per token takes the expensive model") {
+TEST_CASE("prices follow loads, and the best gain per token pays them") {
   GainSlack policy;
   policy.tau = 0, policy.step = 0.1, policy.pull = 0, policy.unknown = 100;
   Cluster c(policy);
@@ -123,14 +123,14 @@ TEST_CASE("by hand: prices follow loads, and the most gain per token takes the e
   // 0.6 - 0.1 x 1000 / 200 = 0.1 < 0.2; 0.6 - 0.1 x 700 / 200 = 0.25.
   CHECK(c.Choose(Asking(2, {{{1}, 0.2f, 100}, {{2}, 0.6f, 1000}})) == 0);
   CHECK(c.Choose(Asking(2, {{{1}, 0.2f, 100}, {{2}, 0.6f, 700}})) == 1);
-  // The first is given 6 s, against 4 s: the first is slow by (6 - 4) / (6 + 4), and the second is not.
+  // The first gets 6 s of work, and the second 4 s: only the first is slow, by (6 - 4) / (6 + 4).
   c.policy.Placed(Asking(3, {{{1}, 0, 600}}), c.instances[0], {});
-  CHECK(c.Place(Asking(4, {{{1}, 0, 0}, {{2}, 0, 0}})) == 1);  // 0 either way: the smaller load
+  CHECK(c.Place(Asking(4, {{{1}, 0, 0}, {{2}, 0, 0}})) == 1);  // 0 on both: the smaller load
   CHECK(c.policy.PriceOf({1}) == Approx(0.02));
   CHECK(c.policy.PriceOf({2}) == Approx(0.1 - 0));
 }
 
-TEST_CASE("the slack: a model at most (1 + tau) times as slow as the fastest, or the floor, gets cheaper") {
+TEST_CASE("a model within the slack or the floor gets cheaper") {
   GainSlack policy;
   policy.tau = 1, policy.step = 0.5, policy.pull = 0;
   Cluster c(policy);
@@ -146,13 +146,13 @@ TEST_CASE("the slack: a model at most (1 + tau) times as slow as the fastest, or
   };
   CHECK(decide() == Approx(0.5 * (6 - 2) / (6 + 2)));
   c.policy.floor_s = 6;
-  CHECK(decide() == Approx(0.25));  // at the bound: as it was
+  CHECK(decide() == Approx(0.25));  // at the bound: unchanged
   c.policy.floor_s = 18;
   CHECK(decide() == Approx(0.25 - 0.5 * 0.5));
-  CHECK(decide() == 0);  // never below
+  CHECK(decide() == 0);  // never below 0
 }
 
-TEST_CASE("the pull answers at once, and is no memory") {
+TEST_CASE("the pull answers at once and has no memory") {
   GainSlack policy;
   policy.tau = 0, policy.step = 0, policy.pull = 1, policy.unknown = 100;
   Cluster c(policy);
@@ -197,13 +197,13 @@ TEST_CASE("one absurd prediction spoils no mean") {
   for (int i = 0; i < 64; ++i) told(100);
   CHECK(told(100) < 160);
   CHECK(told(kInf) < 300);
-  CHECK(told(kNan) > 0);  // as the workflow's estimate says
+  CHECK(told(kNan) > 0);  // by the workflow's estimate
   for (int i = 0; i < 100'000; ++i) told(0);
   CHECK(c.policy.MeanTokensOf({1}) >= 1);
   CHECK(std::isfinite(c.policy.MeanTokensOf({1})));
 }
 
-TEST_CASE("scores that are no numbers, and none") {
+TEST_CASE("NaN scores and missing scores are handled") {
   Cluster c;
   c.Add(1, 0.01);
   c.Add(2, 0.02);
@@ -217,8 +217,8 @@ TEST_CASE("scores that are no numbers, and none") {
   CHECK(c.policy.MeanTokensOf({2}) == c.policy.unknown);
 }
 
-// Prices and choices written out anew, with instances that come and go.
-TEST_CASE("as the sums written out: random models, scores and ends") {
+// Prices and choices are computed again while instances come and go.
+TEST_CASE("choices equal the written-out sums under random models and scores") {
   Random random(11);
   for (std::int64_t round = 0; round < Scaled(300); ++round) {
     GainSlack policy;
@@ -293,8 +293,8 @@ TEST_CASE("as the sums written out: random models, scores and ends") {
   }
 }
 
-// The purpose of the price: the maximum sum of scores under a bound on the work of the expensive model, a knapsack.
-TEST_CASE("of a batch that is half too much for the dear model, the choice is near the best there is") {
+// Purpose of the price: the maximum sum of scores within a limit on the expensive model's work, a knapsack.
+TEST_CASE("an overload of the expensive model is solved nearly optimally") {
   Random random(3);
   GainSlack policy;
   policy.tau = 0, policy.step = 0.02;
@@ -335,7 +335,7 @@ TEST_CASE("of a batch that is half too much for the dear model, the choice is ne
   CHECK(gained > 1.2 * by_score);
 }
 
-TEST_CASE("a model's load is that of its least loaded replica, after any starts and stops") {
+TEST_CASE("a model's load is its least loaded replica's") {
   Random random(5);
   for (std::int64_t round = 0; round < Scaled(100); ++round) {
     Cluster c;
@@ -345,7 +345,7 @@ TEST_CASE("a model's load is that of its least loaded replica, after any starts 
     }
     std::vector<bool> up(6, true);
     std::vector<double> work(6);
-    std::vector<std::pair<std::size_t, double>> at(16, {6, 0.0});  // by request: its instance and tokens
+    std::vector<std::pair<std::size_t, double>> at(16, {6, 0.0});  // instance and tokens of each request
     for (int step = 0; step < 200; ++step) {
       const std::size_t i = random.Below(6);
       const auto r = static_cast<std::uint32_t>(random.Below(at.size()));
@@ -360,7 +360,7 @@ TEST_CASE("a model's load is that of its least loaded replica, after any starts 
       } else if (random.Chance(0.4)) {
         c.End(Asking(r, {}));
         leave();
-      } else if (up[i]) {  // also one that is somewhere already
+      } else if (up[i]) {  // also one that is placed already
         const auto tokens = static_cast<float>(random.Below(2000));
         c.policy.Placed(Asking(r, {{c.instances[i].instance.model, 0, tokens}}), c.instances[i], {});
         leave();
@@ -379,7 +379,7 @@ TEST_CASE("a model's load is that of its least loaded replica, after any starts 
   }
 }
 
-TEST_CASE("a workflow keeps its model, and does not move prices again") {
+TEST_CASE("a workflow keeps its model and moves prices once") {
   Cluster c;
   c.policy.tau = 0;
   c.Add(1);
@@ -396,7 +396,7 @@ TEST_CASE("a workflow keeps its model, and does not move prices again") {
   CHECK(c.policy.PriceOf({2}) == 0);
 }
 
-TEST_CASE("a request that was asked about and not placed changes nothing, even in a copy") {
+TEST_CASE("a scored request that is not placed changes nothing") {
   Cluster c;
   c.Add(1);
   c.Add(2);
@@ -415,7 +415,7 @@ TEST_CASE("a request that was asked about and not placed changes nothing, even i
   CHECK(kept.Score(r, c.instances[0], {}) < 0);
 }
 
-TEST_CASE("through a router: options by name, instances come and go, requests are placed exactly once") {
+TEST_CASE("a router places each request once, with options by name") {
   absl::StatusOr<AnyPlacement> placement = MakePlacement("gain_slack(tau=1,step=0.1,pull=0.2,floor_s=0.5)");
   REQUIRE(placement.ok());
   CHECK(placement->spec() == "gain_slack(tau=1,step=0.1,pull=0.2,floor_s=0.5)");

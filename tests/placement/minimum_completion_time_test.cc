@@ -1,4 +1,4 @@
-// Learnt costs of calls, compared with hand calculation and with known costs, and placements by these costs.
+// Learned costs of calls, compared with hand calculation and with known costs, and placements by these costs.
 #include "takt/placement/minimum_completion_time.h"
 
 #include <algorithm>
@@ -44,7 +44,7 @@ void Serve(MinimumCompletionTime& placement, const RequestState& r, const Instan
   End(placement, r, i, output, begin + first + token * static_cast<double>(output - 1));
 }
 
-TEST_CASE("time to the first token is fitted by the prompt, further tokens by their mean") {
+TEST_CASE("time to first token is fitted by prompt, later tokens by mean") {
   MinimumCompletionTime placement;
   placement.fade = 0;
   const InstanceState one = InstanceAt(0, 7);
@@ -72,7 +72,7 @@ TEST_CASE("longer prompts are never estimated as shorter, and no estimate is neg
   CHECK(placement.Own(RequestAt(9, 5000, 1).request, 0, At(11)) > 0);
 }
 
-TEST_CASE("failed and cancelled calls teach nothing, and nothing stays waiting") {
+TEST_CASE("failed and cancelled calls teach nothing and leave the queue") {
   MinimumCompletionTime placement;
   const InstanceState one = InstanceAt(0, 7);
   placement.Up(one, {});
@@ -104,7 +104,7 @@ TEST_CASE("an answer in one piece counts by its tokens") {
   CHECK(placement.Own(RequestAt(9, 100, 5).request, 0, At(2)) == Approx(5 * 0.2));
 }
 
-TEST_CASE("the score: the call alone while places are free, else behind the queue") {
+TEST_CASE("the score is the call alone, or the call behind the queue") {
   MinimumCompletionTime placement;
   const InstanceState one = InstanceAt(0, 7), two = InstanceAt(1, 8);
   placement.Up(one, {});
@@ -116,16 +116,16 @@ TEST_CASE("the score: the call alone while places are free, else behind the queu
   placement.Started(RequestAt(0, 100, 11), one, At(0.5));
   End(placement, RequestAt(0, 100, 11), one, 11, 1.5);  // 0.5 s, and 0.1 s a token
   CHECK(placement.Score(ask, one, At(2)) == Approx(-1.5));
-  CHECK(placement.Score(ask, two, At(2)) == Approx(-1.5));  // as all
+  CHECK(placement.Score(ask, two, At(2)) == Approx(-1.5));  // the mean of all instances
   for (const std::uint32_t slot : {0u, 1u}) placement.Placed(RequestAt(slot, 100, 11), one, At(2));
   CHECK(placement.Score(ask, one, At(2)) == Approx(-(1.5 + 2 * 1.5)));  // one at a time
   for (const std::uint32_t slot : {0u, 1u}) placement.Started(RequestAt(slot, 100, 11), one, At(2.5));
-  CHECK(placement.Score(ask, one, At(2.5)) == Approx(-(1.5 + 2 * 1.5 / 2)));  // two at once were seen
+  CHECK(placement.Score(ask, one, At(2.5)) == Approx(-(1.5 + 2 * 1.5 / 2)));  // two were observed at once
   End(placement, RequestAt(1, 100, 11), one, 11, 3.5);
   CHECK(placement.Score(ask, one, At(3.5)) == Approx(-1.5));
 }
 
-TEST_CASE("a call that waits for a place may leave at any time, and the next one by arrival gets it") {
+TEST_CASE("a waiting call may leave, and the next by arrival follows") {
   MinimumCompletionTime placement;
   placement.fade = 0;
   const InstanceState one = InstanceAt(0, 7);
@@ -136,7 +136,7 @@ TEST_CASE("a call that waits for a place may leave at any time, and the next one
   placement.Placed(calls[2], one, At(0));                               // again: it is the last one now
   End(placement, calls[1], one, -1, 1);
   End(placement, calls[5], one, -1, 1);
-  // They wait in the order 3, 4, 2, and each has the place from the end of the one before it.
+  // They wait in the order 3, 4, 2. Each has the place from the end of the one before.
   placement.Started(calls[0], one, At(2));
   End(placement, calls[0], one, 5, 10);
   double begin = 10, sum = 2;
@@ -147,7 +147,7 @@ TEST_CASE("a call that waits for a place may leave at any time, and the next one
     End(placement, calls[next], one, 5, begin);
   }
   CHECK(placement.Own(RequestAt(9, 100, 1).request, 0, At(begin)) == Approx(sum / 4));
-  // Another instance in its place: those that waited for the old one wait for nobody, whatever is told of them.
+  // Another instance in its place: calls that waited for the old one wait for none, after any reports of it.
   for (const RequestState& r : calls) placement.Placed(r, one, At(50));
   const InstanceState two = InstanceAt(0, 8);
   placement.Up(two, At(51));
@@ -168,7 +168,7 @@ TEST_CASE("reports give the number of parallel calls") {
   CHECK(placement.Score(ask, one, At(2)) == Approx(-3));
   one.reported = true;
   one.report = {.waiting = 0, .running = 1};
-  CHECK(placement.Score(ask, one, At(2)) == Approx(-1.5));  // nothing waits: one more may run
+  CHECK(placement.Score(ask, one, At(2)) == Approx(-1.5));  // none waits: one more may run
   put(1, 2);
   put(2, 2);
   one.report = {.waiting = 1, .running = 2};
@@ -177,7 +177,7 @@ TEST_CASE("reports give the number of parallel calls") {
   one.report = {.waiting = 0, .running = 2};
   End(placement, RequestAt(3, 100, 11), one, -1, 4);
   End(placement, RequestAt(2, 100, 11), one, -1, 4);
-  CHECK(placement.Score(ask, one, At(5)) == Approx(-(1.5 + 2 * 1.5 / 2)));  // two are believed to be all
+  CHECK(placement.Score(ask, one, At(5)) == Approx(-(1.5 + 2 * 1.5 / 2)));  // two are assumed to be the maximum
   one.report = {.waiting = 0, .running = 3};
   CHECK(placement.Score(ask, one, At(5)) == Approx(-1.5));
   one.report = {.waiting = 0, .running = 2};
@@ -186,7 +186,7 @@ TEST_CASE("reports give the number of parallel calls") {
   CHECK(placement.Score(ask, one, At(63.1)) == Approx(-1.5));  // for a minute
 }
 
-TEST_CASE("an instance that was not heard of counts as all do, and one in another's place as new") {
+TEST_CASE("an unreported instance counts as the mean, a reused slot as new") {
   MinimumCompletionTime placement;
   placement.recent_s = 60;
   const InstanceState slow = InstanceAt(0, 7), fast = InstanceAt(1, 8);
@@ -207,9 +207,9 @@ TEST_CASE("an instance that was not heard of counts as all do, and one in anothe
   CHECK(placement.Score(ask, again, At(60)) > -5);
 }
 
-// Instances whose costs are exactly such a line and that run so many calls at once, under a router; no call's choice is
-// worse than another's by the true costs, once enough was seen.
-TEST_CASE("it learns the true costs, and places by them") {
+// Instances under a router whose costs are exactly such a line and that run several calls at once. By the true costs,
+// no other choice is better once enough calls were observed.
+TEST_CASE("the placement learns the true costs and places by them") {
   struct Engine {
     double a, b, c;
     std::size_t lanes;
@@ -268,7 +268,7 @@ TEST_CASE("it learns the true costs, and places by them") {
       std::push_heap(due.begin(), due.end(), later);
       if (id > 1000) ++went[e * 2 + (is_long ? 1 : 0)];
     }
-    while (!due.empty()) {  // to its end, so that a score is a call's own time
+    while (!due.empty()) {  // until empty, so that a score is a call's own time
       std::pop_heap(due.begin(), due.end(), later);
       const Due d = due.back();
       due.pop_back();

@@ -44,7 +44,7 @@ TEST_CASE("an erased placement receives epochs") {
   CHECK(*alphas == std::vector{0.3});
 }
 
-TEST_CASE("every placement is found by its name, scores with a number, and twice the same") {
+TEST_CASE("every placement has a name and valid, repeatable scores") {
   REQUIRE(!PlacementInfos().empty());
   for (const PlacementInfo& info : PlacementInfos()) {
     auto placement = MakePlacement(info.name);
@@ -97,7 +97,7 @@ TEST_CASE("every option of a placement can be set by name") {
   }
 }
 
-TEST_CASE("the output of a call: its estimate, below its cap, and at most a million") {
+TEST_CASE("a call's output is its estimate, below cap and a million") {
   const auto tokens = [](Estimate output, std::int32_t cap) {
     return CallCosts::OutputTokens({.max_output_tokens = {cap}, .output_tokens = output});
   };
@@ -109,7 +109,7 @@ TEST_CASE("the output of a call: its estimate, below its cap, and at most a mill
   CHECK(tokens(Estimate::Exact(1e9), 0) == 1'000'000);
 }
 
-TEST_CASE("the time of a call: as measured, else by the cost model, else a millisecond a token") {
+TEST_CASE("a call's time is measured, modelled, or a millisecond per token") {
   using std::chrono::milliseconds;
   auto measured = std::make_shared<StageTimes>();
   measured->Set({1}, "x", milliseconds(70));
@@ -131,7 +131,7 @@ TEST_CASE("the time of a call: as measured, else by the cost model, else a milli
   };
   CHECK(on(x) == milliseconds(70));
   CHECK(on(y) == milliseconds(15));
-  CHECK(costs.OnSlot(1) == Duration(1));  // no instance has it
+  CHECK(costs.OnSlot(1) == Duration(1));  // no instance has this slot
   CHECK(costs.OnSlot(9) == Duration(1));
   r.request.stage = {2};
   CHECK(on(x) == Duration(1));  // at least that
@@ -140,7 +140,7 @@ TEST_CASE("the time of a call: as measured, else by the cost model, else a milli
   r.request.output_tokens = Estimate::Exact(0);
   CHECK(on(x) == milliseconds(11));
   r.request.stage = {1};
-  y.profile = &named_x;  // reported again, as another
+  y.profile = &named_x;  // reported again with another profile
   costs.Up(y);
   CHECK(on(y) == milliseconds(70));
   y.profile = &named_z;
@@ -161,13 +161,13 @@ TEST_CASE("a host's own placement needs no name") {
   CHECK(AnyPlacement(Smallest{}).Score({}, i, {}) == -7);
 }
 
-TEST_CASE("round robin prefers the instance that was served longest ago") {
+TEST_CASE("round_robin prefers the instance served longest ago") {
   InstanceState a, b;
   a.last_placed = 7, b.last_placed = 3;
   CHECK(RoundRobin{}.Score({}, b, {}) > RoundRobin{}.Score({}, a, {}));
 }
 
-TEST_CASE("least loaded: 4 * (waiting + placed since the report) + running") {
+TEST_CASE("least_loaded uses 4 * (waiting + placed since the report) + running") {
   InstanceState i;
   i.report = {.waiting = 3, .running = 5};
   i.since_report = 2;

@@ -76,11 +76,11 @@ const std::vector<std::string> kCacheAware = {"session", "prefix",   "sglang",  
 
 }  // namespace
 
-TEST_CASE("a workflow's turns stay at its context, though another instance has as little load") {
+TEST_CASE("a workflow's turns stay with its context at equal loads") {
   for (const std::string& placement : kCacheAware) {
     CAPTURE(placement);
     Fleet fleet(placement);
-    fleet.Begin(1, 1, 5'000);  // stays there, so that the first is not the least loaded
+    fleet.Begin(1, 1, 5'000);  // it stays there, so that the first is not the least loaded
     const std::uint64_t home = fleet.Turn(2, 7, 20'000);
     CHECK(home != 1);
     for (std::uint64_t turn = 3; turn < 8; ++turn) {
@@ -89,7 +89,7 @@ TEST_CASE("a workflow's turns stay at its context, though another instance has a
   }
 }
 
-TEST_CASE("KV of an instance that was down is gone, and so is KV of an ended workflow") {
+TEST_CASE("KV of a lost instance or an ended workflow is gone") {
   for (const std::string& placement : kCacheAware) {
     CAPTURE(placement);
     Fleet fleet(placement);
@@ -106,11 +106,11 @@ TEST_CASE("KV of an instance that was down is gone, and so is KV of an ended wor
   }
 }
 
-TEST_CASE("an instance is assumed to hold the last used KV, up to its size") {
+TEST_CASE("an instance is assumed to hold its last used KV") {
   Fleet fleet("prefix", 1, 100'000);
   fleet.Turn(1, 7, 60'000);
   CHECK(fleet.Scores(7, 60'001) == std::vector<double>{60'000});
-  CHECK(fleet.Scores(7, 30'000) == std::vector<double>{29'999});  // one token at least is computed
+  CHECK(fleet.Scores(7, 30'000) == std::vector<double>{29'999});  // at least one token is computed
   fleet.Turn(2, 8, 30'000);
   CHECK(fleet.Scores(7, 60'001) == std::vector<double>{60'000});
   fleet.Turn(3, 9, 30'000);
@@ -118,11 +118,11 @@ TEST_CASE("an instance is assumed to hold the last used KV, up to its size") {
   CHECK(fleet.Scores(8, 30'001) == std::vector<double>{30'000});
 }
 
-TEST_CASE("scores by hand") {
+TEST_CASE("scores equal values by hand") {
   SECTION("llmd: 2 match + shorter queue + emptier cache") {
     Fleet fleet("llmd", 2);
     fleet.Turn(1, 7, 40'000);
-    fleet.Begin(2, 8, 10'000);  // to the other one, whose cache is empty
+    fleet.Begin(2, 8, 10'000);  // on the other instance, whose cache is empty
     const std::vector<double> scores = fleet.Scores(7, 50'000);
     CHECK(scores[0] == Approx(2 * 0.8 + 1 + 0.6));
     CHECK(scores[1] == Approx(0 + 0 + 0.9));
@@ -144,12 +144,12 @@ TEST_CASE("scores by hand") {
     const auto prefill = [](double from, double to) {
       return 0.0387e-3 * (to - from) + 0.546e-9 * (to * to - from * from) / 2;
     };
-    // 70,000 more, of 100,000: 30,000 tokens of the tail go.
+    // 70,000 more, of 100,000: 30,000 tokens of the tail are evicted.
     CHECK(fleet.Scores(8, 70'000)[0] == Approx(-10 * prefill(0, 70'000) - prefill(30'000, 60'000) - 0.6e-3));
     fleet.now += 200;
     CHECK(fleet.Scores(8, 70'000)[0] == Approx(-10 * prefill(0, 70'000) - 0.6e-3));
   }
-  SECTION("dynamo: pending prefill, new prefill and contexts that run, in tokens") {
+  SECTION("dynamo: pending prefill, new prefill and running contexts, in tokens") {
     Fleet fleet("dynamo", 1);
     fleet.Begin(1, 7, 100);
     const double pending = (0.0387e-3 * 100 + 0.546e-9 * 100 * 100 / 2) / 0.0387e-3;
@@ -157,7 +157,7 @@ TEST_CASE("scores by hand") {
   }
 }
 
-TEST_CASE("a score looks at few copies one by one, however many the prompt would displace") {
+TEST_CASE("a score examines few copies, however many the prompt would displace") {
   for (const std::int32_t copies : {100, 10'000}) {
     CAPTURE(copies);
     CachedCost placer;
@@ -182,7 +182,7 @@ TEST_CASE("a score looks at few copies one by one, however many the prompt would
   }
 }
 
-TEST_CASE("rules of thumb") {
+TEST_CASE("rules of thumb of other systems are followed") {
   SECTION("sglang gives up a match if loads differ much") {
     Fleet fleet("sglang(abs=3)", 2);
     const std::uint64_t home = fleet.Turn(1, 7, 10'000);
@@ -203,9 +203,9 @@ TEST_CASE("rules of thumb") {
     const std::uint64_t home = fleet.Turn(1, 7, 5'000);
     CHECK(fleet.Turn(2, 8, 6'000) != home);
     CHECK(fleet.Turn(3, 9, 8'000) == home);
-    CHECK(fleet.Begin(4, 7, 5'001) == home);  // 0.7 s of prefill, where the other has 0.3
+    CHECK(fleet.Begin(4, 7, 5'001) == home);  // 0.7 s of prefill, against 0.3 s on the other
   }
-  SECTION("preble still knows the cache of an instance that is reported up again") {
+  SECTION("preble keeps the cache of an instance that is reported up again") {
     Fleet fleet("preble", 2);
     const std::uint64_t home = fleet.Turn(1, 7, 5'000);
     fleet.Up(home, 1'000'000);
@@ -217,7 +217,7 @@ TEST_CASE("rules of thumb") {
     CHECK(fleet.Begin(2, 7, 2'000) != home);
     CHECK(fleet.Scores(7, 3'000) != fleet.Scores(8, 3'000));
   }
-  SECTION("a session whose home is down goes on elsewhere, and stays there") {
+  SECTION("a session whose home is down moves elsewhere and stays there") {
     Fleet fleet("session", 3);
     const std::uint64_t home = fleet.Turn(1, 7, 5'000);
     fleet.Down(home);
@@ -228,7 +228,7 @@ TEST_CASE("rules of thumb") {
   }
 }
 
-TEST_CASE("for any input, scores are numbers, and warm placements allocate nothing") {
+TEST_CASE("scores are valid for any input, and warm placements allocate nothing") {
   for (const std::string& placement : kCacheAware) {
     CAPTURE(placement);
     Fleet fleet(placement, 4, 50'000);

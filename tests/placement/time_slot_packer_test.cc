@@ -59,7 +59,7 @@ struct Bench {
   std::vector<InstanceState> instances;
 };
 
-TEST_CASE("memory ramps up with time, and is gone when the call is expected to end") {
+TEST_CASE("memory grows with time and is freed at the expected end") {
   Bench b(1);
   const RequestState r = Call(0, {1}, 200);
   CHECK(b.Score(r, 0, 10) == -400);  // 200 + 100/s for 2 s
@@ -74,7 +74,7 @@ TEST_CASE("memory ramps up with time, and is gone when the call is expected to e
   CHECK(b.packer.Expected(0, 0) == 0);
 }
 
-TEST_CASE("the lowest peak over the slots that it spans; full ones are not available") {
+TEST_CASE("the lowest peak wins, and full slots are unavailable") {
   Bench b(3);
   b.packer.Placed(Call(0, {1}, 500), b.instances[0], At(0));  // 700 at 2 s
   b.packer.Placed(Call(1, {2}, 300), b.instances[1], At(0));  // 700 at 4 s
@@ -85,18 +85,18 @@ TEST_CASE("the lowest peak over the slots that it spans; full ones are not avail
   const RequestState longer = Call(3, {2}, 101);
   CHECK(b.Score(longer, 0, 0) == kNotHere);  // 1,001 at 2 s
   CHECK(b.Score(longer, 1, 0) == kNotHere);
-  CHECK(b.Score(longer, 0, 2.5) == -501);  // what was there has gone
+  CHECK(b.Score(longer, 0, 2.5) == -501);  // the calls there have ended
   b.instances[0].outstanding = 0;
   CHECK(b.Score(Call(4, {2}, 990), 0, 2.5) == -1390);  // an empty one takes a request that is too large for all
 }
 
-TEST_CASE("an early end frees the coming slots at once, a late start moves them") {
+TEST_CASE("an early end frees coming slots, and a late start moves them") {
   Bench b(1);
   const RequestState r = Call(0, {2}, 300);
   b.packer.Placed(r, b.instances[0], At(0));
   b.packer.Released(r, b.instances[0], At(1));
   for (std::size_t k = 0; k < 20; ++k) CHECK(b.packer.Expected(0, k) == 0);
-  b.packer.Released(r, b.instances[0], At(1));  // twice does no harm
+  b.packer.Released(r, b.instances[0], At(1));  // a second call has no effect
   b.packer.Placed(r, b.instances[0], At(1));
   b.packer.Started(r, b.instances[0], At(3));
   CHECK(b.packer.Expected(0, 0) == 350);
@@ -104,7 +104,7 @@ TEST_CASE("an early end frees the coming slots at once, a late start moves them"
   CHECK(b.packer.Expected(0, 8) == 0);
 }
 
-TEST_CASE("a request that outlives its estimate counts in the present, if configured") {
+TEST_CASE("a request past its estimate counts now, if configured") {
   for (const bool late : {false, true}) {
     Bench b(1, late);
     const RequestState r = Call(0, {1}, 200);
@@ -128,17 +128,17 @@ TEST_CASE("an instance in danger takes nothing until it has recovered") {
   };
   CHECK_FALSE(report(900, 0));
   CHECK(report(950, 0));
-  CHECK(report(900, 0));  // not yet
+  CHECK(report(900, 0));  // no danger yet
   CHECK_FALSE(report(850, 0));
   CHECK(report(500, 1));  // it has preempted
   CHECK_FALSE(report(500, 1));
   CHECK(report(990, 1));
   CHECK(b.Score(r, 1, 1) == -300);
   b.instances[0].outstanding = 0;
-  CHECK(b.Score(r, 0, 1) == -300);  // nothing is there that could recover
+  CHECK(b.Score(r, 0, 1) == -300);  // no request is left that could recover
 }
 
-TEST_CASE("an instance that vanishes and returns with other capacity") {
+TEST_CASE("an instance may vanish and return with another capacity") {
   Bench b(2);
   const RequestState r = Call(0, {2}, 300);
   b.packer.Placed(r, b.instances[0], At(0));
@@ -155,16 +155,16 @@ TEST_CASE("an instance that vanishes and returns with other capacity") {
   b.packer.Observe(InstanceReported{{1}, {.preempted = 3, .kv_used = {100}}}, At(2));
   CHECK(b.packer.suspended(0));
   b.packer.Observe(InstanceDown{{1}}, At(3));
-  b.packer.Observe(InstanceReported{{1}, {.kv_used = {999}}}, At(3));  // of no instance that is up
+  b.packer.Observe(InstanceReported{{1}, {.kv_used = {999}}}, At(3));  // for an instance that is not up
   b.packer.Up(b.instances[0], At(4));
   CHECK_FALSE(b.packer.suspended(0));
   b.packer.Observe(InstanceReported{{1}, {.preempted = 2, .kv_used = {100}}}, At(4));
-  CHECK(b.packer.suspended(0));  // it counts from nothing again
+  CHECK(b.packer.suspended(0));  // it counts from zero again
   b.packer.Up(b.instances[0], At(5));  // reported up again: unchanged
   CHECK(b.packer.suspended(0));
 }
 
-TEST_CASE("instances that come later change nothing for earlier ones") {
+TEST_CASE("later instances change nothing for earlier ones") {
   Bench b(1);
   const RequestState r = Call(0, {2}, 300);
   b.packer.Placed(r, b.instances[0], At(0.5));
@@ -178,13 +178,13 @@ TEST_CASE("instances that come later change nothing for earlier ones") {
     }
   }
   CHECK(b.packer.Expected(0, 0) == 350);
-  CHECK(b.packer.Expected(0, TimeSlotPacker::kHorizon) == 0);  // what lies beyond is not looked at
+  CHECK(b.packer.Expected(0, TimeSlotPacker::kHorizon) == 0);  // later times are not considered
 }
 
-TEST_CASE("how long a call runs: as its agent's do, else by its estimate, else as if unknown") {
+TEST_CASE("a call's duration is its agent's, its estimate's, or the default") {
   Bench b(1);
   b.packer.unknown_s = 1;
-  RequestState r = Call(0, {9}, 100);  // of an agent that the table does not have
+  RequestState r = Call(0, {9}, 100);  // an agent that the table lacks
   CHECK(b.Score(r, 0, 0) == -200);
   r.request.output_tokens = Estimate::Exact(300);
   CHECK(b.Score(r, 0, 0) == -400);
@@ -192,13 +192,13 @@ TEST_CASE("how long a call runs: as its agent's do, else by its estimate, else a
   CHECK(b.Score(r, 0, 0) == -300);
   r.request.agent = {9};
   r.request.output_tokens = Estimate::Exact(1);
-  CHECK(b.Score(r, 0, 0) == -150);  // a slot at least
+  CHECK(b.Score(r, 0, 0) == -150);  // at least one slot
   r.request.output_tokens = Estimate::Exact(1e9);
-  CHECK(b.Score(r, 0, 0) == kNotHere);  // 240 slots at most
+  CHECK(b.Score(r, 0, 0) == kNotHere);  // at most 240 slots
   b.instances[0].outstanding = 0;
   CHECK(b.Score(r, 0, 0) == -(100 + 240 * 50));
 
-  TimeSlotPacker still;  // decodes nothing: the estimate contains no time
+  TimeSlotPacker still;  // decodes nothing: the estimate has no time
   still.decode_rate = 0;
   still.Up(b.instances[0], At(0));
   still.Placed(r, b.instances[0], At(0));
@@ -206,7 +206,7 @@ TEST_CASE("how long a call runs: as its agent's do, else by its estimate, else a
   CHECK(still.Expected(0, 20) == 0);
 }
 
-TEST_CASE("prompts and lengths beyond all measure are cut, so that sums stay exact") {
+TEST_CASE("absurd prompts and lengths are cut, so that sums stay exact") {
   Bench b(1);
   b.instances[0].outstanding = 0;
   CHECK(b.Score(Call(0, {1}, 1 << 30), 0, 0) == -((1 << 22) + 200));
@@ -216,8 +216,8 @@ TEST_CASE("prompts and lengths beyond all measure are cut, so that sums stay exa
   CHECK(b.packer.Expected(0, 0) == 0);
 }
 
-// Sums of ramps, slot by slot, by the book.
-TEST_CASE("slots against brute force") {
+// Sums of ramps, slot by slot, by definition.
+TEST_CASE("slots agree with brute force") {
   const bool late = GENERATE(false, true);
   Random random(1);
   struct Placed {
@@ -265,15 +265,15 @@ TEST_CASE("slots against brute force") {
 
 // ---- behind a router -----------------------------------------------------------------------------------------------
 
-TEST_CASE("nothing fits: the request stays in the router's queue, and none is lost") {
+TEST_CASE("a request that fits nowhere waits in the router, none lost") {
   Random random(2);
   TimeSlotPacker packer;
   packer.decode_rate = 100;
   auto router = BasicRouter<AgentPriority, TimeSlotPacker>::Create({}, AgentPriority{}, packer);
   REQUIRE(router.ok());
-  std::map<std::uint64_t, InstanceId> on;   // requests on instances
+  std::map<std::uint64_t, InstanceId> on;   // instances of placed requests
   std::set<std::uint64_t> waiting;
-  std::map<std::uint64_t, int> up;          // instances, with their capacity
+  std::map<std::uint64_t, int> up;          // instances with their capacity
   double now = 0;
   std::uint64_t next = 1, stayed = 0;
   for (int step = 0; step < Scaled(20'000); ++step) {
@@ -330,7 +330,7 @@ TEST_CASE("nothing fits: the request stays in the router's queue, and none is lo
   CHECK(waiting.empty());
 }
 
-TEST_CASE("best fit: the least to spare that is enough") {
+TEST_CASE("best fit takes the smallest sufficient room") {
   BestFit fit;
   std::vector<InstanceState> instances;
   for (std::uint32_t i = 0; i < 3; ++i) {
@@ -352,12 +352,12 @@ TEST_CASE("best fit: the least to spare that is enough") {
   instances[1].tokens_since_report = 0;
   CHECK(best() == 1);
   r.request.prompt_tokens = {1000};
-  CHECK(best() == 0);  // enough nowhere: the one that lacks least
+  CHECK(best() == 0);  // none is sufficient: the one that lacks least
   instances[2].instance.kv_tokens = {0};
   CHECK(best() == 2);
 }
 
-TEST_CASE("best fit: spare room is counted to the token") {
+TEST_CASE("best fit counts spare room to the token") {
   BestFit fit;
   InstanceState i{.instance = {.id = {1}, .kv_tokens = {1000}}};
   i.report.kv_used = {300};
@@ -369,7 +369,7 @@ TEST_CASE("best fit: spare room is counted to the token") {
   i.tokens_since_report = 200;
   CHECK(score() == -200);
   r.request.output_tokens = Estimate::Exact(300);
-  CHECK(score() == 0);  // just enough is enough
+  CHECK(score() == 0);  // exactly enough suffices
   r.request.output_tokens = Estimate::Exact(301);
   const double lacks_one = score();
   r.request.output_tokens = Estimate::Exact(302);
@@ -381,12 +381,12 @@ TEST_CASE("best fit: spare room is counted to the token") {
   r.request.prompt_tokens = {1000};
   CHECK(fit.Score(r, unbounded, At(0)) > score());   // one that lacks room is worse
   r.request.prompt_tokens = {10};
-  CHECK(fit.Score(r, unbounded, At(0)) < score());  // a known one that suffices is better
+  CHECK(fit.Score(r, unbounded, At(0)) < score());  // a known sufficient one is better
 }
 
 // ---- policies by agent ---------------------------------------------------------------------------------------------
 
-TEST_CASE("agents by rank, within an agent whose workflow began first; a new table turns them round") {
+TEST_CASE("agents are ordered by rank, then by their workflow's start") {
   internal::RankQueue<AgentPriority> queue{AgentPriority{}};
   std::vector<RequestState> states(4);
   const auto set = [&](std::uint32_t slot, AgentId agent, double began) {
@@ -402,7 +402,7 @@ TEST_CASE("agents by rank, within an agent whose workflow began first; a new tab
     return slots;
   };
   set(0, {1}, 5), set(1, {2}, 4), set(2, {1}, 3), set(3, {7}, 1);
-  CHECK(order() == std::vector<Slot>{3, 2, 1, 0});  // no table yet: by workflow
+  CHECK(order() == std::vector<Slot>{3, 2, 1, 0});  // no table yet: ordered by workflow
   queue.policy().Observe(Table({{{1}, 2.0}, {{2}, 1.0}}, {{}, 1.5}), At(10));
   CHECK(order() == std::vector<Slot>{1, 3, 2, 0});
   queue.policy().Observe(Table({{{1}, 0.5}, {{2}, 1.0}}, {{}, 9}), At(10));
@@ -411,7 +411,7 @@ TEST_CASE("agents by rank, within an agent whose workflow began first; a new tab
   CHECK(order() == std::vector<Slot>{2, 0, 1, 3});
 }
 
-TEST_CASE("stage depth in both directions; equal stages are served by arrival") {
+TEST_CASE("stage depth ranks in both directions, equal stages by arrival") {
   for (const bool fewest : {true, false}) {
     StageDepth policy;
     policy.fewest_first = fewest;
@@ -429,10 +429,10 @@ TEST_CASE("stage depth in both directions; equal stages are served by arrival") 
   }
 }
 
-// Six requests wait for one server, which takes one after another; checked by hand. Agents, with how long a call runs
-// and how long what remains, and the stages left: 1 Router 1, 5 and 2; 2 Math 1, 1 and 1; 3 Humanities 4, 4 and 1;
-// 4 Research 3, 7 and 2.
-TEST_CASE("six requests: by arrival, by stages, by remaining time") {
+// Six requests wait for one server that takes one after another, checked by hand. Each agent has the duration of a
+// call, the remaining duration, and the stages left. 1 Router has 1, 5 and 2. 2 Math has 1, 1 and 1. 3 Humanities has
+// 4, 4 and 1. 4 Research has 3, 7 and 2.
+TEST_CASE("six requests wait as computed by arrival, stages and remaining time") {
   const std::vector<std::uint64_t> agents = {4, 3, 1, 2, 3, 2};
   const std::vector<double> runs = {0, 1, 1, 4, 3};
   const Epoch table = Table({{{1}, 5, 1, 2}, {{2}, 1, 1, 1}, {{3}, 4, 4, 1}, {{4}, 7, 3, 2}});

@@ -1,4 +1,4 @@
-// Room for prompts and learnt outputs: by hand, and under any input.
+// Room for prompts and learned outputs: by hand, and with any input.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -41,7 +41,7 @@ double ScoreOf(TokenReservation& policy, const RequestState& r, const InstanceSt
   return policy.Score(r, i, {});
 }
 
-// It has run, ended well, and its output was told.
+// The request has run and ended well, and its output was reported.
 void End(TokenReservation& policy, RequestState r, const InstanceState& i, std::int32_t output, bool well = true) {
   policy.Started(r, i, {});
   policy.Observe(RequestEnded{r.request.id, i.instance.id, !well, TokensServed{{}, {output}}}, {});
@@ -67,11 +67,11 @@ TEST_CASE("a reservation lasts until the request has ended") {
   policy.Released(first, engine, {});
   CHECK(policy.Reserved(0) == 300);
   CHECK(ScoreOf(policy, third, engine) == Approx(-0.5));
-  policy.Released(first, engine, {});  // twice
+  policy.Released(first, engine, {});  // the second call
   CHECK(policy.Reserved(0) == 300);
 }
 
-TEST_CASE("among instances with room, the smallest reserved share wins; with an unknown cache size all fits") {
+TEST_CASE("among instances with room, the smallest reserved share wins") {
   TokenReservation policy;
   policy.unknown = 0;
   policy.Placed(Of(0, 500), Engine(0, 1000), {});
@@ -83,7 +83,7 @@ TEST_CASE("among instances with room, the smallest reserved share wins; with an 
   CHECK(ScoreOf(policy, r, Engine(0, 0)) > ScoreOf(policy, r, Engine(1, 0)));
 }
 
-TEST_CASE("a bounded number of requests that have not begun waits at an instance") {
+TEST_CASE("a bounded number of unstarted requests waits at an instance") {
   TokenReservation policy;
   policy.waiting = 1;
   const InstanceState engine = Engine(0, 1 << 30);
@@ -96,7 +96,7 @@ TEST_CASE("a bounded number of requests that have not begun waits at an instance
   CHECK(ScoreOf(policy, Of(9, 10), engine) > kNowhere);
 }
 
-TEST_CASE("the quantile of an agent's last outputs; else the estimate's, of all agents, or as if unknown") {
+TEST_CASE("output is the quantile of the agent, the estimate, or all") {
   TokenReservation policy;
   policy.quantile = 0.5;
   policy.unknown = 7;
@@ -130,7 +130,7 @@ TEST_CASE("the quantile of an agent's last outputs; else the estimate's, of all 
   CHECK(policy.agents() == 2);
 }
 
-TEST_CASE("an unreported output, or that of a cancelled request, teaches nothing") {
+TEST_CASE("unreported and cancelled outputs teach nothing") {
   TokenReservation policy;
   policy.unknown = 7;
   const InstanceState engine = Engine(0, 1 << 30);
@@ -143,13 +143,13 @@ TEST_CASE("an unreported output, or that of a cancelled request, teaches nothing
   policy.Observe(Cancelled{r.request.id}, {});
   policy.Released(r, engine, {});
   policy.Placed(r, engine, {});
-  policy.Observe(RequestEnded{{77}, engine.instance.id, false, TokensServed{{}, {5}}}, {});  // another
+  policy.Observe(RequestEnded{{77}, engine.instance.id, false, TokensServed{{}, {5}}}, {});  // of another request
   policy.Released(r, engine, {});
   CHECK(policy.TokensOf(Of(1, 10, 1)) == 17);
   CHECK(policy.agents() == 0);
 }
 
-TEST_CASE("agents are bounded in number, and the one silent for longest is dropped") {
+TEST_CASE("agents are bounded, and the longest silent one is dropped") {
   TokenReservation policy;
   policy.unknown = 7;
   const InstanceState engine = Engine(0, 1 << 30);
@@ -160,10 +160,10 @@ TEST_CASE("agents are bounded in number, and the one silent for longest is dropp
     if (agent % 100 == 0) End(policy, Of(5, 10, 1), engine, 5000);
   }
   CHECK(policy.agents() == TokenReservation::kMost);
-  CHECK(policy.TokensOf(Of(1, 10, 1)) == 5010);  // it kept speaking
+  CHECK(policy.TokensOf(Of(1, 10, 1)) == 5010);  // it stayed active
 }
 
-TEST_CASE("absurd lengths neither overflow nor stop the rest") {
+TEST_CASE("absurd lengths do not overflow or stop other requests") {
   TokenReservation policy;
   const InstanceState engine = Engine(0, 1000);
   RequestState r = Of(0, std::numeric_limits<std::int32_t>::max());
@@ -181,7 +181,7 @@ TEST_CASE("absurd lengths neither overflow nor stop the rest") {
   CHECK(policy.Reserved(0) == 0);
 }
 
-TEST_CASE("through a router: a request without room waits there, and rank decides the next") {
+TEST_CASE("a router keeps requests without room, and rank decides next") {
   const auto placement = MakePlacement("token_reservation(quantile=0.75,share=0.9,waiting=8,unknown=100)");
   REQUIRE(placement.ok());
   CHECK(placement->spec() == "token_reservation(quantile=0.75,share=0.9,waiting=8,unknown=100)");
@@ -209,7 +209,7 @@ TEST_CASE("through a router: a request without room waits there, and rank decide
   CHECK(router->InstanceOf({5}) == InstanceId{});
   router->On(InstanceDown{{1}}, {});
   router->On(InstanceUp{{.id = {1}, .kv_tokens = {1000}}}, {});
-  CHECK(router->Place({}).size() == 2);  // all that was reserved there has gone with it
+  CHECK(router->Place({}).size() == 2);  // all reservations there went with it
   CHECK(router->waiting() == 1);
 }
 

@@ -1,4 +1,4 @@
-// Sums of work in progress, compared with a shadow that counts anew.
+// Sums of work in progress, compared with a shadow that counts again.
 #include "takt/placement/books/work_in_flight.h"
 
 #include <array>
@@ -18,7 +18,7 @@ struct Shadow {
   enum { kGone, kWaiting, kRunning } state = kGone;
 };
 
-TEST_CASE("sums equal the work in progress after any events, and an empty instance has none") {
+TEST_CASE("sums equal the work in progress after any events") {
   constexpr std::uint32_t kRequests = 40, kInstances = 5;
   Random random(1);
   WorkInFlight work;
@@ -43,7 +43,7 @@ TEST_CASE("sums equal the work in progress after any events, and an empty instan
     Shadow& s = shadow[r];
     switch (random.Below(4)) {
       case 0:
-      case 1: {  // also one that is here already: the newest word counts
+      case 1: {  // also a present one: the newest report counts
         const auto instance = static_cast<std::uint32_t>(random.Below(kInstances));
         const std::array<std::int64_t, 5> amounts = {static_cast<std::int64_t>(random.Below(100'000)), 0, -5,
                                                      WorkInFlight::kMost, std::numeric_limits<std::int64_t>::max()};

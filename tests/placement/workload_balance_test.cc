@@ -1,4 +1,4 @@
-// Equation 4 with its edges, and the accounts that it is computed from.
+// Equation 4 with its edge cases, and its accounts.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -66,7 +66,7 @@ double Score(WorkloadBalance& balance, const RequestState& r, const InstanceStat
   return balance.Score(r, i, now);
 }
 
-TEST_CASE("equation 4 of waiting work, and of the rest of running work") {
+TEST_CASE("equation 4 sums waiting work and the rest of running work") {
   WorkloadBalance balance = Balance(0.25);
   const InstanceState one = InstanceAt(0, "one"), two = InstanceAt(1, "two");
   balance.Up(one, {});
@@ -85,7 +85,7 @@ TEST_CASE("equation 4 of waiting work, and of the rest of running work") {
   CHECK(Score(balance, c, two, TimePoint(seconds(2))) == Approx(0.75 * 7 / 14 - 0.25 * 6));
 }
 
-TEST_CASE("an empty queue ranks first; then the faster instance, then the one with less running") {
+TEST_CASE("an empty queue ranks first, then speed, then less running work") {
   WorkloadBalance balance = Balance(0.5, QueueWork::kWaiting);
   std::vector<InstanceState> instances;
   for (std::uint32_t i = 0; i < 4; ++i) {
@@ -99,12 +99,12 @@ TEST_CASE("an empty queue ranks first; then the faster instance, then the one wi
   balance.Started(other, instances[1], {});
   CHECK(Score(balance, r, instances[2]) > Score(balance, r, instances[1]));
   CHECK(Score(balance, r, instances[1]) > Score(balance, r, instances[0]));
-  Put(balance, third, instances[2]);  // and waits
+  Put(balance, third, instances[2]);  // it waits
   CHECK(Score(balance, r, instances[0]) > Score(balance, r, instances[2]));
   CHECK(std::isfinite(Score(balance, r, instances[0])));
 }
 
-TEST_CASE("alpha 1 looks at speed alone, and shares among equals by their work") {
+TEST_CASE("alpha 1 uses speed alone, and shares among equals by work") {
   WorkloadBalance balance = Balance(1);
   std::vector<InstanceState> instances;
   for (std::uint32_t i = 0; i < 3; ++i) {
@@ -117,7 +117,7 @@ TEST_CASE("alpha 1 looks at speed alone, and shares among equals by their work")
   CHECK(Score(balance, r, instances[1]) > Score(balance, r, instances[0]));  // empty, but slow
 }
 
-TEST_CASE("alpha 0 looks at work alone") {
+TEST_CASE("alpha 0 uses work alone") {
   WorkloadBalance balance = Balance(0);
   const InstanceState one = InstanceAt(0, "one"), two = InstanceAt(1, "two");
   balance.Up(one, {});
@@ -138,7 +138,7 @@ TEST_CASE("an epoch sets alpha if it is valid") {
   CHECK(balance.alpha == 0.3);
 }
 
-TEST_CASE("estimates that no call can have are cut, and unknown stages and instances are computed") {
+TEST_CASE("impossible estimates are cut, and unknown stages and instances computed") {
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   for (const double alpha : {0.0, 0.5, 1.0}) {
     WorkloadBalance balance = Balance(alpha);
@@ -159,7 +159,7 @@ TEST_CASE("estimates that no call can have are cut, and unknown stages and insta
   }
 }
 
-// The sums of eq. 3, from scratch: the router knows the place of each request.
+// The sums of eq. 3, computed again: the router knows the place of each request.
 struct Shadow {
   struct Call {
     double comp = 0;
@@ -179,7 +179,7 @@ struct Shadow {
   }
 };
 
-TEST_CASE("instances come, go, change speed; calls start, end, are cancelled: no work is lost or counted twice") {
+TEST_CASE("no work is lost or counted twice under random events") {
   for (int seed = 1; seed <= Scaled(20); ++seed) {
     Random random(static_cast<std::uint64_t>(seed));
     const QueueWork queue = seed % 2 == 0 ? QueueWork::kOutstanding : QueueWork::kWaiting;
@@ -209,7 +209,7 @@ TEST_CASE("instances come, go, change speed; calls start, end, are cancelled: no
           }
           break;
         case 1:
-          // Down unnoticed and up again with another speed, or new.
+          // Down without notice, and up again with another speed or as new.
           up[instance] = random.Chance(0.5) ? "one" : "two";
           router.On(InstanceUp{{.id = {instance}, .profile = router.AddProfile({up[instance]})}}, now);
           break;
@@ -253,7 +253,7 @@ TEST_CASE("instances come, go, change speed; calls start, end, are cancelled: no
   }
 }
 
-TEST_CASE("random: even shares, the seed decides, and an instance that goes moves only its own") {
+TEST_CASE("random shares evenly by seed, and moves only a lost share") {
   const RandomPlacement random{.seed = 5};
   const auto choose = [](const RandomPlacement& p, std::uint64_t request, std::uint64_t without) {
     std::uint64_t best = 0;
@@ -281,7 +281,7 @@ TEST_CASE("random: even shares, the seed decides, and an instance that goes move
   CHECK(std::abs(same - 10'000) < 400);
 }
 
-TEST_CASE("least outstanding tokens counts prompt and estimate until the call has left") {
+TEST_CASE("least_outstanding_tokens counts prompt and estimate until the call ends") {
   LeastOutstandingTokens policy;
   const InstanceState a = InstanceAt(0, ""), b = InstanceAt(1, "");
   RequestState r = RequestAt(0, 0);

@@ -37,7 +37,7 @@ std::int32_t Sum(const std::vector<std::int32_t>& gpus) {
   return sum;
 }
 
-// Latencies from few values, so that ties are common; some cannot be, some models need no GPU.
+// Latencies from few values, so that ties are common. Some are infinite, and some models need no GPU.
 LatencyTable RandomTable(Random& random, bool falling) {
   const std::size_t models = 1 + random.Below(4);
   LatencyTable table(models, static_cast<std::int32_t>(random.Below(11)));
@@ -52,7 +52,7 @@ LatencyTable RandomTable(Random& random, bool falling) {
   return table;
 }
 
-TEST_CASE("threshold search, dynamic programming and brute force agree on 1,000 random tables") {
+TEST_CASE("threshold search, dynamic programming and brute force agree on random tables") {
   Random random(8);
   ThresholdSearch search;
   MinMaxDp dp;
@@ -77,13 +77,13 @@ TEST_CASE("threshold search, dynamic programming and brute force agree on 1,000 
       REQUIRE(Slowest(table, c) == exactly);
       REQUIRE(Sum(c) == table.gpus());
     }
-    // Where more GPUs are never slower, both forms are one.
+    // If more GPUs are never slower, both forms agree.
     if (n % 2 == 0) REQUIRE(exactly == by_search);
   }
   CHECK(solvable > 100);
 }
 
-TEST_CASE("the threshold search uses the fewest GPUs of all allocations of its latency") {
+TEST_CASE("threshold search uses the fewest GPUs for its latency") {
   Random random(3);
   ThresholdSearch search;
   for (int n = 0; n < 200; ++n) {
@@ -99,7 +99,7 @@ TEST_CASE("the threshold search uses the fewest GPUs of all allocations of its l
   }
 }
 
-TEST_CASE("tables that nothing solves, and those that need nothing") {
+TEST_CASE("unsolvable tables have no allocation, and empty ones a zero one") {
   ThresholdSearch search;
   MinMaxDp dp;
   std::vector<std::int32_t> gpus(2, 7);
@@ -107,7 +107,7 @@ TEST_CASE("tables that nothing solves, and those that need nothing") {
   CHECK(search.Solve(nothing, gpus) == kInf);
   CHECK(dp.Solve(nothing, gpus) == kInf);
 
-  LatencyTable idle(2, 0);  // no GPUs, and no requests
+  LatencyTable idle(2, 0);  // no GPUs and no requests
   idle.Set(0, 0, 0);
   idle.Set(1, 0, 0);
   CHECK(search.Solve(idle, gpus) == 0);

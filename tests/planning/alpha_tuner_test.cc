@@ -1,4 +1,4 @@
-// The search for alpha, and when it is begun.
+// The search for alpha, and when it starts.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -22,7 +22,7 @@ namespace {
 
 using std::chrono::seconds;
 
-// A step takes this long, whatever runs; one call at a time.
+// Duration of a step with any batch; one call at a time.
 Profile EngineOf(const std::string& id, double step_ms) {
   Profile p;
   p.id = id;
@@ -31,7 +31,7 @@ Profile EngineOf(const std::string& id, double step_ms) {
   return p;
 }
 
-// A fast engine and two that are so much slower that nothing is worth sending there.
+// A fast engine and two that are too slow to be useful.
 ReplayOptions Cluster() {
   ReplayOptions options;
   options.engines = {EngineOf("slow", 2000), EngineOf("fast", 10), EngineOf("slow2", 2000)};
@@ -43,7 +43,7 @@ ReplayOptions Cluster() {
 
 Workload Chat() { return *GenerateWorkload("gen:poisson,requests=150,rate=4,prompt=constant:10,output=constant:20"); }
 
-TEST_CASE("the search finds that slow engines are not worth it, whatever the order of threads") {
+TEST_CASE("the search finds slow engines useless in any thread order") {
   AlphaSearch search{.workload = Chat(), .replay = Cluster(), .quantile = 1};
   const auto choice = SearchAlpha(search);
   REQUIRE(choice.ok());
@@ -53,7 +53,7 @@ TEST_CASE("the search finds that slow engines are not worth it, whatever the ord
   CHECK(choice->alpha > 0);
   CHECK(choice->alpha <= choice->best);
   CHECK_FALSE(choice->why.empty());
-  // From the last to the first, as other threads may.
+  // From the last to the first, as other threads may finish.
   const auto backwards = [](std::size_t n, const std::function<void(std::size_t)>& body) {
     for (std::size_t i = n; i-- > 0;) body(i);
   };
@@ -66,7 +66,7 @@ TEST_CASE("the search finds that slow engines are not worth it, whatever the ord
   }
 }
 
-TEST_CASE("slow work beside a replay is asked every so often, and its epoch holds from then on") {
+TEST_CASE("a replay asks slow work regularly, and its epoch applies from then") {
   const Workload w = Chat();
   ReplayOptions options = Cluster();
   std::vector<TimePoint> asked;
@@ -90,7 +90,7 @@ TEST_CASE("slow work beside a replay is asked every so often, and its epoch hold
   CHECK(slow_after == 0);
 }
 
-TEST_CASE("where alpha makes no difference the smallest is taken") {
+TEST_CASE("the search takes the smallest of equal alphas") {
   AlphaSearch search{.workload = Chat(), .replay = Cluster()};
   search.replay.engines = {EngineOf("a", 10)};
   search.alphas = {0.2, 0.4, 0.8};
@@ -126,7 +126,7 @@ TEST_CASE("a search can be stopped, and its faults are named") {
   CHECK(SearchAlpha(search).ok());
 }
 
-TEST_CASE("another seed has the same gaps and the same workflows in another order") {
+TEST_CASE("another seed has equal gaps and reordered workflows") {
   const Workload w = BundledWorkload();
   CHECK(Reshuffled(w, 0) == w);
   const Workload other = Reshuffled(w, 7);
@@ -144,7 +144,7 @@ TEST_CASE("another seed has the same gaps and the same workflows in another orde
   CHECK(tokens(other) == tokens(w));
 }
 
-// ---- when to search ----
+// ---- start of a search ----
 
 ServedWorkflow Served(TimePoint end, double latency) {
   ServedWorkflow s{.arrival = end - FromSeconds(latency), .end = end};
@@ -157,7 +157,7 @@ ServedWorkflow Served(TimePoint end, double latency) {
   return s;
 }
 
-// Windows of 100 s with so many workflows each, whose latencies are `scale` times log-normal.
+// Windows of 100 s with a number of workflows each. Latencies are `scale` times log-normal.
 struct Host {
   AlphaTuner tuner;
   Random random;
@@ -177,7 +177,7 @@ struct Host {
   }
 };
 
-TEST_CASE("alpha starts at 0; a worse tail hands out the last two windows, and the result is an epoch") {
+TEST_CASE("a worse tail starts a search over the last two windows") {
   Host host(1);
   CHECK(host.tuner.alpha() == 0);
   CHECK_FALSE(host.Window(50, 30));
@@ -189,7 +189,7 @@ TEST_CASE("alpha starts at 0; a worse tail hands out the last two windows, and t
   CHECK(search->workload.calls.size() == 200);
   CHECK(Validate(search->workload).ok());
   CHECK(search->replay.engines.size() == 3);
-  CHECK_FALSE(host.Window(50, 120));  // worse again, but one search is under way
+  CHECK_FALSE(host.Window(50, 120));  // worse again, but a search is running
 
   AlphaChoice choice;
   choice.alpha = 0.4;
@@ -198,7 +198,7 @@ TEST_CASE("alpha starts at 0; a worse tail hands out the last two windows, and t
   REQUIRE(epoch);
   CHECK(epoch->alpha == 0.4);
   CHECK(host.tuner.alpha() == 0.4);
-  CHECK_FALSE(host.tuner.Finished(choice, host.now));  // nobody asked
+  CHECK_FALSE(host.tuner.Finished(choice, host.now));  // no search is running
   const auto& history = host.tuner.history();
   REQUIRE(history.size() == 5);
   CHECK(history[0].why == "0 and 50 workflows ended in two windows; each needs 10");
@@ -220,7 +220,7 @@ TEST_CASE("alpha starts at 0; a worse tail hands out the last two windows, and t
   CHECK(host.tuner.history().back().action == AlphaDecision::Action::kKept);
 }
 
-TEST_CASE("windows of one kind are told apart about as rarely as p says, and better tails never") {
+TEST_CASE("equal windows differ about as rarely as p, better tails never") {
   int alarms = 0, tests = 0;
   for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(Scaled(100)); ++seed) {
     for (const int workflows : {15, 50}) {
@@ -238,7 +238,7 @@ TEST_CASE("windows of one kind are told apart about as rarely as p says, and bet
   CHECK(alarms <= 3 + tests * 15 / 1000);
 }
 
-TEST_CASE("a doubled tail is seen nearly always, few workflows are not compared") {
+TEST_CASE("a doubled tail is nearly always detected; few workflows are not compared") {
   int seen = 0;
   const std::int64_t seeds = Scaled(100);
   for (std::int64_t seed = 1; seed <= seeds; ++seed) {
@@ -252,7 +252,7 @@ TEST_CASE("a doubled tail is seen nearly always, few workflows are not compared"
   CHECK(seen >= seeds * 9 / 10);
 }
 
-TEST_CASE("what a host tells wrongly does no harm: time back, empty workflows, circles; memory stays bounded") {
+TEST_CASE("invalid input to the tuner does no harm, and memory stays bounded") {
   Host host(1, {.most = 20, .history = 3});
   ServedWorkflow none, early = Served(TimePoint(seconds(5)), 1), circle = Served(TimePoint(seconds(5)), 1);
   early.end = early.arrival - seconds(1);

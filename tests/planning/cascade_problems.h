@@ -1,4 +1,4 @@
-// Small problems of cascades, and a quick planner of them.
+// Small problems of cascades and a fast planner.
 #ifndef TAKT_TESTS_PLANNING_CASCADE_PROBLEMS_H_
 #define TAKT_TESTS_PLANNING_CASCADE_PROBLEMS_H_
 
@@ -22,7 +22,7 @@ inline ServedModel Llama(const std::string& size) {
   return {.name = size, .shapes = *FindShapes("aic/llama-3.1-" + size + "/h100/bf16", kTp, kPp)};
 }
 
-// Scores that rise from model to model and hang together; lengths of a conversation.
+// Scores that rise from model to model and are correlated; lengths of a conversation.
 inline std::vector<CascadeSample> Sample(std::size_t models, int requests, std::uint64_t seed = 4) {
   Random random(seed);
   std::vector<CascadeSample> sample;

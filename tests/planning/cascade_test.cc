@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-TEST_CASE("the penalty of the paper's worked example") {
+TEST_CASE("the penalty equals the paper's worked example") {
   CHECK(QualityPenalised(11.0, 0.88, 0.90, 0.95, 0.75, 100) == Approx(21.0));
   CHECK(QualityPenalised(11.4, 0.91, 0.90, 0.95, 0.75, 100) == Approx(11.4));
   CHECK(QualityPenalised(12.2, 0.93, 0.90, 0.95, 0.75, 100) == Approx(12.2));
@@ -29,7 +29,7 @@ TEST_CASE("the penalty of the paper's worked example") {
   CHECK(LatencyPenalised(0.9, 13, 12, 5, 15, kInf) == kInf);
 }
 
-TEST_CASE("quality is the mean score of accepted answers, shares who reaches each model") {
+TEST_CASE("quality is the mean score of accepted answers") {
   CascadeProblem problem = TwoModels();
   problem.sample = {
       {100, {10, 10}, {20, 90}}, {100, {10, 10}, {60, 80}}, {100, {10, 10}, {80, 70}}, {100, {10, 10}, {100, 95}}};
@@ -38,7 +38,7 @@ TEST_CASE("quality is the mean score of accepted answers, shares who reaches eac
   const CascadePlanner planner = MustCreate(problem, options);
   CHECK(planner.nadir() == 65);
   CHECK(planner.utopia() == 83.75);
-  REQUIRE(planner.routings() == 5);  // 50 and 55 let the same request through
+  REQUIRE(planner.routings() == 5);  // 50 and 55 escalate the same request
   const double quality[] = {65, 82.5, 87.5, 85, 83.75};
   const double thresholds[] = {0, 50, 80, 100, 101};
   for (std::size_t r = 0; r < 5; ++r) {
@@ -70,7 +70,7 @@ double Exhaustive(const CascadePlanner& planner, double rate,
   return best;
 }
 
-TEST_CASE("on one table the plan is the optimum, and the paper's alternation is not below it") {
+TEST_CASE("a one-table plan is optimal, and the paper's alternation is no better") {
   int above = 0;
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {
     CascadeProblem problem = TwoModels(12);
@@ -121,10 +121,10 @@ TEST_CASE("on one table the plan is the optimum, and the paper's alternation is 
       CHECK(plan->latency <= 15);
     }
   }
-  CHECK(above > 0);  // else the comparison says nothing
+  CHECK(above > 0);  // otherwise the comparison shows nothing
 }
 
-TEST_CASE("a plan keeps what its tables promise when it is simulated") {
+TEST_CASE("a simulated plan keeps the promises of its tables") {
   CascadeOptions options = Quick();
   options.rates = {};
   options.simulated = std::max<std::int64_t>(Scaled(8000), 3000);
@@ -137,7 +137,7 @@ TEST_CASE("a plan keeps what its tables promise when it is simulated") {
     CHECK(plan->simulated_latency < 1.1 * plan->latency);
     CHECK(plan->simulated_latency > 0.7 * plan->latency);
     CHECK(plan->simulated_quality == Approx(plan->quality).epsilon(0.02));
-    // Who escalates waits for both; nobody is faster than the first model.
+    // An escalated request waits for both models. None is faster than the first model.
     CHECK(plan->simulated_e2e >= plan->models[0].simulated_p95);
     double gpus = 0;
     for (const ModelPlan& m : plan->models) {
@@ -153,7 +153,7 @@ TEST_CASE("a plan keeps what its tables promise when it is simulated") {
   }
 }
 
-TEST_CASE("the path that requests take can be made faster at the cost of the slowest model") {
+TEST_CASE("the common path becomes faster at the slowest model's cost") {
   CascadeOptions options = Quick();
   options.simulated = 4000;
   const CascadePlanner planner = MustCreate(TwoModels(16), options);
@@ -175,7 +175,7 @@ TEST_CASE("the path that requests take can be made faster at the cost of the slo
   CHECK(!planner.Plan({.kind = CascadeGoal::Kind::kLatencyBudget, .latency_budget = 9, .end_to_end = true}).ok());
 }
 
-TEST_CASE("the mix that is fastest when simulated is taken") {
+TEST_CASE("the mix that is fastest in simulation is chosen") {
   CascadeOptions options = Quick();
   const CascadePlanner checked = MustCreate(TwoModels(16), options);
   options.simulated = 0;
@@ -192,7 +192,7 @@ TEST_CASE("the mix that is fastest when simulated is taken") {
   for (std::size_t m = 0; m < 2; ++m) CHECK(again.models[m].replicas == a->models[m].replicas);
 }
 
-TEST_CASE("no GPUs for a model that nobody reaches") {
+TEST_CASE("a model that no request reaches gets no GPUs") {
   const CascadePlanner planner = MustCreate(TwoModels());
   const auto plan = planner.Plan({.quality_floor = 0});
   REQUIRE(plan.ok());
@@ -204,7 +204,7 @@ TEST_CASE("no GPUs for a model that nobody reaches") {
   CHECK(plan->simulated_quality == Approx(planner.nadir()).epsilon(0.05));
 }
 
-TEST_CASE("a model that gets the longer requests has a higher rate of work") {
+TEST_CASE("a model with longer requests has a higher rate of work") {
   CascadeProblem problem = TwoModels();
   for (CascadeSample& s : problem.sample) s.outputs[1] = s.scores[0] < 60 ? 1000 : 100;
   const CascadePlanner planner = MustCreate(problem);
@@ -214,7 +214,7 @@ TEST_CASE("a model that gets the longer requests has a higher rate of work") {
   }
 }
 
-TEST_CASE("the frontier holds what no other routing beats") {
+TEST_CASE("the frontier holds every routing that no other beats") {
   const CascadePlanner planner = MustCreate(TwoModels());
   const std::vector<FrontierPoint> frontier = planner.Frontier();
   REQUIRE(frontier.size() > 5);
@@ -230,7 +230,7 @@ TEST_CASE("the frontier holds what no other routing beats") {
   }
 }
 
-TEST_CASE("what is sustainable has a plan, and a little more has none") {
+TEST_CASE("a sustainable load has a plan, and slightly more has none") {
   const CascadePlanner planner = MustCreate(TwoModels(8));
   for (const double floor : {60.0, 72.0}) {
     const double rate = planner.SustainableRate(floor);
@@ -247,7 +247,7 @@ bool Says(const absl::Status& status, const std::string& text) {
   return std::string(status.message()).find(text) != std::string::npos;
 }
 
-TEST_CASE("where there is no plan, the message says what is missing") {
+TEST_CASE("without a plan, the message names the shortage") {
   const CascadePlanner planner = MustCreate(TwoModels(4, 1));
   const absl::Status quality = planner.Plan({.quality_floor = 99}).status();
   CHECK(quality.code() == absl::StatusCode::kFailedPrecondition);
@@ -271,7 +271,7 @@ TEST_CASE("where there is no plan, the message says what is missing") {
   CHECK(Says(one.Plan({.quality_floor = 70}).status(), "GPUs: 1 serve at most 0 of the 0.5 requests/s"));
 }
 
-TEST_CASE("one model is a cascade too") {
+TEST_CASE("one model is a cascade, too") {
   CascadeProblem problem = TwoModels();
   problem.models.erase(problem.models.begin());
   problem.sample = Sample(1, 200);
@@ -287,7 +287,7 @@ TEST_CASE("one model is a cascade too") {
   CHECK(planner.Alternate({.quality_floor = 50}).ok());
 }
 
-TEST_CASE("bad input is refused, all of it at once") {
+TEST_CASE("invalid input is refused with all its faults") {
   CascadeProblem problem = TwoModels();
   problem.sample[3].scores[1] = std::nan("");
   problem.sample[5].scores = {1};
@@ -324,7 +324,7 @@ TEST_CASE("bad input is refused, all of it at once") {
   CHECK(CascadePlanner::Create(TwoModels(), Quick(), SerialFor, never).status().code() == absl::StatusCode::kCancelled);
 }
 
-TEST_CASE("progress rises to the end") {
+TEST_CASE("progress rises until the end") {
   double last = -1;
   const auto progress = [&](double done) {
     CHECK(done >= last);

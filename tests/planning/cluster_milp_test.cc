@@ -1,4 +1,4 @@
-// The cluster as one integer program, against brute force, against itself told otherwise, and where there is no plan.
+// The cluster as one integer program: against brute force, against the same problem in other words, and without a plan.
 #include "takt/planning/cluster_milp.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 namespace takt {
 namespace {
 
-// Null, and says so, where none is built in.
+// Returns null with a warning if no solver is built in.
 std::unique_ptr<const MilpSolver> Solver() {
   auto solver = MakeMilpSolver();
   if (!solver.ok()) WARN("skipped: " << solver.status().message());
@@ -38,7 +38,7 @@ ClusterProblem Small() {
   return problem;
 }
 
-// Can the tp groups, largest first, be put into the servers of their class? Tries everything.
+// Returns true if the tp groups, largest first, fit into the servers of their class. It tries everything.
 bool Fits(std::vector<int>& groups, std::vector<int>& free, std::size_t next) {
   if (next == groups.size()) return true;
   for (std::size_t s = 0; s < free.size(); ++s) {
@@ -71,7 +71,7 @@ bool Placeable(const ClusterProblem& problem, const std::vector<int>& replicas) 
   return true;
 }
 
-// Every number of replicas and every routing; infinity, or 0 at most throughput, where there is no plan.
+// Tries every number of replicas and every routing. Returns infinity, or 0 for the largest throughput, without a plan.
 double BruteForce(const ClusterProblem& problem) {
   const bool throughput = problem.goal == ClusterGoal::kMostThroughput;
   double best = throughput ? 0 : kUnlimited;
@@ -154,7 +154,7 @@ ClusterProblem RandomProblem(Random& random, std::vector<int> sizes) {
   return problem;
 }
 
-TEST_CASE("the cheapest replicas for the quality that is promised") {
+TEST_CASE("the plan has the cheapest replicas for the promised quality") {
   const auto solver = Solver();
   if (!solver) return;
   ClusterProblem problem = Small();
@@ -169,10 +169,10 @@ TEST_CASE("the cheapest replicas for the quality that is promised") {
   CHECK(plan->quality == 85);
   CHECK(plan->factor == Approx(1));
   CHECK(CheckClusterPlan(problem, *plan).ok());
-  // The large ones first, first fit: server 0 is full.
+  // Large groups first, first fit: server 0 is full.
   CHECK(plan->groups == std::vector<PlacedGroup>{{1, 0, 0, 0}, {1, 1, 0, 0}, {0, 0, 0, 1}, {0, 1, 0, 1}, {0, 2, 0, 1}});
 
-  problem.mixed = true;  // a third of the requests to the large one, as many as one replica of it sustains
+  problem.mixed = true;  // a third of the requests go to the large model, as many as one replica sustains
   problem.min_quality = 75;
   const auto mixed = PlanCluster(problem, *solver);
   REQUIRE(mixed.ok());
@@ -181,7 +181,7 @@ TEST_CASE("the cheapest replicas for the quality that is promised") {
   CHECK(CheckClusterPlan(problem, *mixed).ok());
 }
 
-TEST_CASE("the largest factor on the rates") {
+TEST_CASE("the plan has the largest factor on the rates") {
   const auto solver = Solver();
   if (!solver) return;
   ClusterProblem problem = Small();
@@ -202,7 +202,7 @@ TEST_CASE("the largest factor on the rates") {
   CHECK(CheckClusterPlan(problem, *mixed).ok());
 }
 
-TEST_CASE("small problems against every number of replicas") {
+TEST_CASE("small problems agree with brute force over replicas") {
   const auto solver = Solver();
   if (!solver) return;
   Random random(4);
@@ -265,7 +265,7 @@ TEST_CASE("groups of 3 leave holes in servers of 8") {
   REQUIRE(four.ok());
   CHECK(four->replicas == std::vector<int>{0, 4});
   CHECK(CheckClusterPlan(problem, *four) == absl::OkStatus());
-  problem.routings[0].rates[1] = 9;  // five groups have 15 GPUs, but 16 GPUs have no place for them
+  problem.routings[0].rates[1] = 9;  // five groups have 15 GPUs, but 16 GPUs have no room for them
   const auto five = PlanCluster(problem, *solver);
   REQUIRE(five.ok());
   CHECK(five->status == MilpStatus::kInfeasible);
@@ -274,7 +274,7 @@ TEST_CASE("groups of 3 leave holes in servers of 8") {
   CHECK(Describe(five->shortages).find("rates of large: 1 requests/s less would do\n") != std::string::npos);
 }
 
-TEST_CASE("a server that is partly occupied takes what is free") {
+TEST_CASE("a partly occupied server takes groups in its free GPUs") {
   const auto solver = Solver();
   if (!solver) return;
   ClusterProblem problem = Small();
@@ -284,11 +284,11 @@ TEST_CASE("a server that is partly occupied takes what is free") {
   REQUIRE(plan.ok());
   CHECK(plan->replicas == std::vector<int>{4, 1});
   CHECK(CheckClusterPlan(problem, *plan) == absl::OkStatus());
-  problem.routings[0].rates = {0, 4};  // 9 GPUs, but two groups of 4 do not lie in 6 and 3
+  problem.routings[0].rates = {0, 4};  // 9 GPUs, but two groups of 4 do not fit in 6 and 3
   CHECK(PlanCluster(problem, *solver)->status == MilpStatus::kInfeasible);
 }
 
-TEST_CASE("no plan: which limit, and how much is missing") {
+TEST_CASE("without a plan, the answer names the limit and the shortage") {
   const auto solver = Solver();
   if (!solver) return;
   const auto why = [&](const ClusterProblem& problem) {
@@ -335,7 +335,7 @@ TEST_CASE("no plan: which limit, and how much is missing") {
   problem.move_budget = 5;
   CHECK(why(problem).find("moves: 1 more of the move budget would do\n") != std::string::npos);
 
-  problem = Small();  // a model that fits on no GPU, and a quality that nothing reaches: both are in the way
+  problem = Small();  // a model that fits on no GPU, and a quality out of reach: both prevent a plan
   problem.types.pop_back();
   problem.min_quality = 97;
   problem.routings.pop_back();
@@ -347,7 +347,7 @@ TEST_CASE("no plan: which limit, and how much is missing") {
   CHECK(why(problem).find("rates of large") == 0);
 }
 
-TEST_CASE("a limit gives the best plan found and its bound, marked") {
+TEST_CASE("a limit returns the best plan found and its bound, marked") {
   const auto solver = Solver();
   if (!solver) return;
   ClusterProblem problem;
@@ -386,7 +386,7 @@ TEST_CASE("a limit gives the best plan found and its bound, marked") {
   if (!plan->replicas.empty()) CHECK(longer->cost <= plan->cost + 1e-6);
 }
 
-TEST_CASE("a second solver reads a cluster's MPS to the same optimum") {
+TEST_CASE("a second solver finds a cluster's optimum from its MPS") {
   const auto solver = Solver();
   if (!solver) return;
   if (!HasGlpsol()) {
@@ -406,7 +406,7 @@ TEST_CASE("a second solver reads a cluster's MPS to the same optimum") {
   }
 }
 
-TEST_CASE("a problem that is none is refused with all its faults") {
+TEST_CASE("an invalid problem is refused with all its faults") {
   ClusterProblem problem = Small();
   problem.classes[0].price = std::nan("");
   problem.classes[0].servers[0].gpus = 0;
@@ -441,7 +441,7 @@ TEST_CASE("a problem that is none is refused with all its faults") {
 
 // ---- the inner problem ----------------------------------------------------------------------------------------
 
-// The least largest latency over every allocation.
+// The least maximum latency over every allocation.
 double LeastOf(const LatencyTable& table, GpuUse use, std::size_t model = 0, std::int32_t used = 0) {
   if (model == table.models()) {
     const bool allowed = use == GpuUse::kAtMost || used == table.gpus();
@@ -454,7 +454,7 @@ double LeastOf(const LatencyTable& table, GpuUse use, std::size_t model = 0, std
   return best;
 }
 
-TEST_CASE("threshold search = dynamic program = brute force = solver") {
+TEST_CASE("threshold search, dynamic program, brute force and solver agree") {
   const auto solver = Solver();
   Random random(8);
   int feasible = 0;
@@ -468,7 +468,7 @@ TEST_CASE("threshold search = dynamic program = brute force = solver") {
       const auto least = static_cast<std::int32_t>(random.Below(4));  // fewer GPUs do not hold the model
       const double at_one = 1 + 20 * random.Uniform();
       for (std::int32_t f = least; f <= gpus; ++f) {
-        // Falls with more GPUs, but not always.
+        // Mostly falls with more GPUs.
         table.Set(m, f, at_one / std::max(1, f) * (0.8 + 0.4 * random.Uniform()));
       }
     }

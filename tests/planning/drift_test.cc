@@ -1,4 +1,4 @@
-// What raises an alarm, how often without a cause, and how soon with one; and the sampler on the stream's path.
+// Causes of alarms, the rate of false alarms, and the delay of true ones; the sampler on the stream.
 #include "takt/planning/drift.h"
 
 #include <algorithm>
@@ -18,12 +18,12 @@ namespace takt {
 namespace {
 
 // The three traces of Cascadia: medians of lengths, and points (score, share below) of the smallest model's scores,
-// linear between.
+// linear in between.
 struct Trace {
   double rate = 2;
   double prompt = 400, output = 600;
   std::vector<std::array<double, 2>> scores;
-  double variation = 1;  // squared, of the gaps
+  double variation = 1;  // squared coefficient of variation of the gaps
 };
 
 const Trace kTrace1 = {.scores = {{0, 0}, {69, 0.54}, {74, 0.62}, {99, 0.94}, {100, 1}}};
@@ -53,7 +53,7 @@ WorkloadSample Draw(const Trace& trace, int requests, int scores, Random& random
 
 constexpr int kScores = 30;  // of a window: 5 % of 2 requests/s over 5 minutes
 
-// Windows of one trace that raise an alarm, with a fresh reference every 100.
+// Returns the windows of one trace that raise an alarm, with a fresh reference every 100.
 std::int64_t FalseAlarms(const Trace& trace, const DriftOptions& options, std::int64_t windows, int reference) {
   Random random(11);
   std::int64_t alarms = 0;
@@ -67,7 +67,7 @@ std::int64_t FalseAlarms(const Trace& trace, const DriftOptions& options, std::i
   return alarms;
 }
 
-TEST_CASE("at most one window in a thousand cries wolf") {
+TEST_CASE("at most one window in a thousand raises a false alarm") {
   const std::int64_t windows = Scaled(5'000);
   Trace bursty = kTrace2;
   bursty.variation = 4;
@@ -81,13 +81,13 @@ TEST_CASE("at most one window in a thousand cries wolf") {
                   << trace.variation);
     }
   }
-  // A rate that is asked for is kept too: the split over the tests is not too fine by orders.
+  // Another requested rate is kept, too: the split over the tests is close.
   const auto loose = static_cast<double>(FalseAlarms(kTrace1, {.false_alarms = 0.2}, Scaled(2'000), 500));
   CHECK(loose <= 0.2 * static_cast<double>(Scaled(2'000)));
   CHECK(loose >= 0.02 * static_cast<double>(Scaled(2'000)));
 }
 
-// Windows until a shift is noticed, in the run that is slower than `share` of all; 0: not within 20.
+// Windows until a shift is detected, in the run that is slower than `share` of all; 0: not within 20.
 int WindowsToNotice(const Trace& before, const Trace& after, double share, int reference = 500) {
   Random random(12);
   const auto runs = static_cast<int>(Scaled(100));
@@ -104,7 +104,7 @@ int WindowsToNotice(const Trace& before, const Trace& after, double share, int r
   return slow > 20 ? 0 : slow;
 }
 
-TEST_CASE("shifts are noticed within a few windows") {
+TEST_CASE("shifts are detected within a few windows") {
   Trace twice = kTrace1, half = kTrace1, more = kTrace1, longer = kTrace1;
   twice.rate *= 2;
   half.rate /= 2;
@@ -128,7 +128,7 @@ TEST_CASE("shifts are noticed within a few windows") {
   noticed("scores 20 points lower", kTrace1, scores, 12);
 }
 
-TEST_CASE("the report names what shifted, and what to plan for") {
+TEST_CASE("the report names the shifted features and the load to plan for") {
   Random random(13);
   Trace after = kTrace1;
   after.rate = 8;
@@ -142,7 +142,7 @@ TEST_CASE("the report names what shifted, and what to plan for") {
   CHECK(sign.windows == 1);
   CHECK(sign.p < report.threshold);
   CHECK(report.threshold == Approx(1e-3 / report.tests));
-  CHECK(report.tests == 4 * 4);  // features, and spans of 1, 2, 4, 8 windows
+  CHECK(report.tests == 4 * 4);  // features, and spans of 1, 2, 4 and 8 windows
   CHECK(sign.before == Approx(2).epsilon(0.2));
   CHECK(sign.after == Approx(8).epsilon(0.5));
   CHECK(report.recent.requests() == 50);
@@ -160,7 +160,7 @@ TEST_CASE("the first windows become the reference, which grows and then stays") 
   for (int i = 0; i < 20; ++i) monitor.Add(Draw(kTrace1, 50, kScores, random));
   CHECK(monitor.reference().requests() == 150);
   CHECK(monitor.reference().scores[0].size() == 3 * kScores);
-  // An alarm that nobody answers is repeated, and the windows do not pile up.
+  // An unanswered alarm is repeated, and the windows do not pile up.
   for (int i = 0; i < 20; ++i) {
     const DriftReport report = monitor.Add(Draw(kTrace3, 50, kScores, random));
     if (i > 8) CHECK(report.drifted);
@@ -169,7 +169,7 @@ TEST_CASE("the first windows become the reference, which grows and then stays") 
   CHECK(monitor.reference().requests() == 150);
 }
 
-TEST_CASE("a stream that falls silent is noticed by time") {
+TEST_CASE("a silent stream is detected by time") {
   Random random(15);
   const WorkloadSample reference = Draw(kTrace1, 500, 300, random);
   const std::vector<WorkloadSample> silent = {{.open_s = 300}};
@@ -181,7 +181,7 @@ TEST_CASE("a stream that falls silent is noticed by time") {
   CHECK_FALSE(DetectDrift(reference, nothing, {}).drifted);
 }
 
-TEST_CASE("samples that say nothing raise no alarm") {
+TEST_CASE("uninformative samples raise no alarm") {
   Random random(16);
   const WorkloadSample reference = Draw(kTrace1, 500, 300, random);
   const double nan = std::numeric_limits<double>::quiet_NaN();
@@ -196,7 +196,7 @@ TEST_CASE("samples that say nothing raise no alarm") {
   CHECK_FALSE(DetectDrift(reference, other_models, {}).drifted);
 }
 
-TEST_CASE("options at fault are named") {
+TEST_CASE("invalid options are named") {
   const std::string faults(DriftOptions{.false_alarms = 0,
                                         .requests = 1,
                                         .period = Duration(0),
@@ -217,14 +217,14 @@ TEST_CASE("options at fault are named") {
 
 TimePoint At(double seconds) { return TimePoint(FromSeconds(seconds)); }
 
-TEST_CASE("a window is the first requests of every period, once they have finished") {
+TEST_CASE("a window has the first finished requests of every period") {
   DriftSampler sampler(2, {.requests = 3, .period = std::chrono::seconds(100)});
   CHECK_FALSE(sampler.Ready(At(1000)));
   CHECK(sampler.wake_at() == kNever);
   for (const int i : {1, 2, 3, 4}) sampler.OnArrival({static_cast<std::uint64_t>(i)}, Tokens{10 * i}, At(i));
   CHECK(sampler.wake_at() == At(101));
   sampler.OnFinished({2}, Tokens{200});
-  sampler.OnFinished({4}, Tokens{400});  // not of the window
+  sampler.OnFinished({4}, Tokens{400});  // not in the window
   sampler.OnFinished({1}, Tokens{100});
   CHECK_FALSE(sampler.Ready(At(50)));
   sampler.OnFinished({3}, Tokens{300});
@@ -254,11 +254,11 @@ TEST_CASE("a window is the first requests of every period, once they have finish
   CHECK(second.open_s == Approx(81));
   CHECK(second.outputs_missing == 2);
   CHECK(sampler.wake_at() == At(401));
-  sampler.OnFinished({7}, Tokens{1});  // of a window that is gone
+  sampler.OnFinished({7}, Tokens{1});  // its window is gone
   CHECK(sampler.Take(At(401)).outputs.empty());
 }
 
-TEST_CASE("so many in a hundred go through all models, and always the same") {
+TEST_CASE("a fixed share of requests visits all models, always the same") {
   const auto chosen = [](double share, std::uint64_t seed) {
     DriftSampler sampler(1, {.score_share = share, .seed = seed});
     std::vector<bool> picks;
@@ -273,7 +273,7 @@ TEST_CASE("so many in a hundred go through all models, and always the same") {
   CHECK(std::ranges::all_of(chosen(1, 1), [](bool b) { return b; }));
 }
 
-TEST_CASE("whatever a host tells, the sampler stays whole and allocates nothing") {
+TEST_CASE("the sampler stays consistent and allocates nothing under random events") {
   Random random(17);
   DriftSampler sampler(2, {.requests = 20, .period = std::chrono::seconds(10)});
   std::int64_t windows = 0;

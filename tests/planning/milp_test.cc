@@ -1,4 +1,4 @@
-// The model, the solvers that are built in, and a second solver that knows nothing of takt.
+// The model, the built-in solvers, and a second solver without takt's code.
 #include "takt/planning/milp.h"
 
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 namespace takt {
 namespace {
 
-// Those that are built in; says so where there are none.
+// Returns the built-in solvers; warns if there are none.
 std::vector<std::unique_ptr<const MilpSolver>> Solvers() {
   std::vector<std::unique_ptr<const MilpSolver>> solvers;
   for (const MilpSolverInfo& info : MilpSolverInfos()) {
@@ -38,7 +38,7 @@ MilpModel Rounding() {  // 2 n >= 7.5 with n whole
   return model;
 }
 
-// A knapsack with many rows, too hard for a second of search.
+// A knapsack with many rows, too hard for a one-second search.
 MilpModel Hard(int columns) {
   Random random(1);
   MilpModel model;
@@ -61,7 +61,7 @@ MilpModel RandomModel(Random& random, bool continuous) {
     c.lower = static_cast<double>(random.Below(7)) - 3;
     c.upper = c.lower + static_cast<double>(random.Below(5));
     c.integer = !continuous || random.Chance(0.5);
-    // Whole numbers without bounds that fit no row: a search tree without an end.
+    // Unbounded whole numbers that satisfy no row: an endless search tree.
     if (!c.integer && random.Chance(0.3)) c.lower = -kUnlimited;
     if (!c.integer && random.Chance(0.3)) c.upper = kUnlimited;
     model.AddColumn(c);
@@ -82,7 +82,7 @@ MilpModel RandomModel(Random& random, bool continuous) {
   return model;
 }
 
-// The least cost over all whole points of the box; infinity where none holds.
+// The least cost over all whole points of the box; infinity if none is feasible.
 double BruteForce(const MilpModel& model) {
   std::vector<double> x;
   for (const MilpColumn& c : model.columns) x.push_back(c.lower);
@@ -95,7 +95,7 @@ double BruteForce(const MilpModel& model) {
   }
 }
 
-TEST_CASE("optimal, infeasible, unbounded") {
+TEST_CASE("solvers report optimal, infeasible and unbounded") {
   for (const auto& solver : Solvers()) {
     CAPTURE(solver->name());
     MilpModel model = Rounding();
@@ -114,7 +114,7 @@ TEST_CASE("optimal, infeasible, unbounded") {
     CHECK(none->objective == kUnlimited);
 
     model = Rounding();
-    model.rows[0].upper = 7.7;  // the relaxation holds, whole numbers do not
+    model.rows[0].upper = 7.7;  // the relaxation is feasible, whole numbers are not
     CHECK(solver->Solve(model)->status == MilpStatus::kInfeasible);
 
     model = Rounding();
@@ -131,7 +131,7 @@ TEST_CASE("optimal, infeasible, unbounded") {
   }
 }
 
-TEST_CASE("a limit gives the best found and what none can be below, marked") {
+TEST_CASE("a limit returns the best values and a bound, marked") {
   const MilpModel model = Hard(80);
   for (const auto& solver : Solvers()) {
     CAPTURE(solver->name());
@@ -142,7 +142,7 @@ TEST_CASE("a limit gives the best found and what none can be below, marked") {
     CHECK(model.Violation(stopped->values) <= 1e-6);
     CHECK(stopped->objective == Approx(model.Cost(stopped->values)));
     CHECK(stopped->bound < stopped->objective - 1e-6 * std::abs(stopped->objective));
-    CHECK(solver->Solve(model, {.nodes = 20})->values == stopped->values);  // nodes are no clock
+    CHECK(solver->Solve(model, {.nodes = 20})->values == stopped->values);  // node limits do not depend on the clock
 
     const auto longer = solver->Solve(model, {.nodes = 200});
     REQUIRE(longer.ok());
@@ -167,7 +167,7 @@ TEST_CASE("a limit gives the best found and what none can be below, marked") {
   }
 }
 
-TEST_CASE("small models against every whole point of their box") {
+TEST_CASE("small models agree with every whole point of their box") {
   Random random(2);
   const auto solvers = Solvers();
   int feasible = 0;
@@ -187,7 +187,7 @@ TEST_CASE("small models against every whole point of their box") {
   CHECK(feasible > Scaled(1000) / 3);
 }
 
-TEST_CASE("a second solver reads the MPS to the same optimum") {
+TEST_CASE("a second solver finds the optimum from the MPS") {
   if (!HasGlpsol()) {
     WARN("skipped: no glpsol");
     return;
@@ -205,7 +205,7 @@ TEST_CASE("a second solver reads the MPS to the same optimum") {
       const auto first = solver->Solve(model);
       REQUIRE(first.ok());
       if (first->status == MilpStatus::kUnbounded) {
-        CHECK((!second || *second == kUnlimited));  // where it is both, solvers may say either
+        CHECK((!second || *second == kUnlimited));  // a model that is both may be reported as either
         continue;
       }
       optimal += first->status == MilpStatus::kOptimal ? 1 : 0;
@@ -217,7 +217,7 @@ TEST_CASE("a second solver reads the MPS to the same optimum") {
   if (!solvers.empty()) CHECK(optimal > Scaled(100) / 4);
 }
 
-TEST_CASE("free MPS, word by word") {
+TEST_CASE("free MPS has the expected words") {
   MilpModel model{.name = "small", .columns = {}, .rows = {}};
   const int a = model.AddColumn({.name = "a", .cost = 1.5, .upper = 4, .integer = true});
   const int b = model.AddColumn({.name = "b", .lower = -kUnlimited});
@@ -234,7 +234,7 @@ TEST_CASE("free MPS, word by word") {
         "BOUNDS\n LO bounds a 0\n UP bounds a 4\n FR bounds b\n FX bounds c 2\nENDATA\n");
 }
 
-TEST_CASE("a model that is none is refused with all its faults") {
+TEST_CASE("an invalid model is refused with all its faults") {
   const double nan = std::nan("");
   MilpModel model;
   model.AddColumn({.name = "a b", .cost = nan});
@@ -262,7 +262,7 @@ TEST_CASE("a model that is none is refused with all its faults") {
   }
 }
 
-TEST_CASE("violation: the bound, row or integrality that is broken most") {
+TEST_CASE("violation returns the worst broken bound, row or integrality") {
   const MilpModel model = Rounding();
   CHECK(model.Violation(std::vector<double>{4}) == 0);
   CHECK(model.Violation(std::vector<double>{3.75}) == 0.25);
@@ -272,7 +272,7 @@ TEST_CASE("violation: the bound, row or integrality that is broken most") {
   CHECK(model.Violation(std::vector<double>{std::nan("")}) == kUnlimited);
 }
 
-TEST_CASE("solvers by name") {
+TEST_CASE("solvers are found by name") {
   CHECK(MakeMilpSolver("simplex").status().code() == absl::StatusCode::kNotFound);
   bool any = false;
   for (const MilpSolverInfo& info : MilpSolverInfos()) {

@@ -36,7 +36,7 @@ RateOptions Quick() {
   return options;
 }
 
-TEST_CASE("a rate curve rises, and its inverse is on the safe side") {
+TEST_CASE("a rate curve rises, and its inverse is conservative") {
   const RateCurve curve({{4, 9}, {0, 2}, {2, 3}, {3, 2.5}});  // one run was luckier than it should have been
   CHECK(curve.alone() == 2);
   CHECK(curve.saturation() == 4);
@@ -66,7 +66,7 @@ double BruteForce(const ModelRates& model, double latency, std::int32_t left, st
   return best;
 }
 
-TEST_CASE("the knapsack finds the best of all multisets of shapes") {
+TEST_CASE("the knapsack finds the best multiset of shapes") {
   Random random(1);
   for (int round = 0; round < 20; ++round) {
     std::vector<ModelRates> models(2);
@@ -106,13 +106,13 @@ TEST_CASE("the knapsack finds the best of all multisets of shapes") {
       }
       CHECK(table.LeastGpus(m, 0, 1e9) == 11);
       CHECK(table.Latency(m, 10, 1e9) == std::numeric_limits<double>::infinity());
-      CHECK(table.Latency(m, 0, 0) == 0);  // f = 0 where nothing is asked for
+      CHECK(table.Latency(m, 0, 0) == 0);  // f = 0 if there are no requests
       CHECK(table.LeastGpus(m, 0, 0) == 0);
     }
   }
 }
 
-TEST_CASE("shapes that memory rules out are no shapes") {
+TEST_CASE("shapes without enough memory are left out") {
   const std::vector<ServedModel> models = {Llama("8b"), Llama("70b")};
   const std::vector<RequestLengths> lengths = Lengths(200);
   const std::vector<std::vector<RequestLengths>> both = {lengths, lengths};
@@ -132,7 +132,7 @@ TEST_CASE("shapes that memory rules out are no shapes") {
   }
 }
 
-TEST_CASE("the mix that the table promises keeps its promise when it is simulated") {
+TEST_CASE("a simulated mix keeps the promise of its table") {
   const std::vector<ServedModel> models = {Llama("8b"), Llama("70b")};
   const std::vector<RequestLengths> lengths = Lengths(500);
   const std::vector<std::vector<RequestLengths>> both = {lengths, lengths};
@@ -147,7 +147,7 @@ TEST_CASE("the mix that the table promises keeps its promise when it is simulate
       std::vector<FastRequest> requests;
       Random random(9);
       double now = 0;
-      for (int i = 0; i < 6000; ++i) {  // fewer would not last long enough for queues to show
+      for (int i = 0; i < 6000; ++i) {  // fewer requests would not last until queues show
         const RequestLengths& l = lengths[random.Below(lengths.size())];
         requests.push_back({now, l.prompt, l.output});
         now += random.Exponential() / rate;
@@ -164,7 +164,7 @@ TEST_CASE("the mix that the table promises keeps its promise when it is simulate
   }
 }
 
-TEST_CASE("what cannot be measured is named") {
+TEST_CASE("rates that were not measured are named") {
   const std::vector<RequestLengths> lengths = Lengths(100);
   const auto measure = [](const ServedModel& model, const std::vector<RequestLengths>& l, const RateOptions& o) {
     const std::vector<std::vector<RequestLengths>> all = {l};
@@ -192,7 +192,7 @@ TEST_CASE("what cannot be measured is named") {
   CHECK(stopped.status().code() == absl::StatusCode::kCancelled);
 }
 
-TEST_CASE("curves are the same in whatever order a host's threads make them") {
+TEST_CASE("curves are equal in any order of a host's threads") {
   const std::vector<ServedModel> models = {Llama("8b")};
   const std::vector<std::vector<RequestLengths>> all = {Lengths(100)};
   const auto backwards = [](std::size_t n, const std::function<void(std::size_t)>& body) {
@@ -207,7 +207,7 @@ TEST_CASE("curves are the same in whatever order a host's threads make them") {
   }
 }
 
-TEST_CASE("a mix without replicas serves nobody") {
+TEST_CASE("a mix without replicas serves no request") {
   const ServedModel model = Llama("8b");
   const std::vector<FastRequest> requests = {{0, 10, 10}};
   std::vector<double> ends(1);

@@ -1,4 +1,4 @@
-// Changes of plans, step by step: nobody falls below what is needed, and where that cannot be, it is said.
+// Changes of plans, step by step. Capacity stays above the need, or the answer names the shortage.
 #include "takt/planning/rollout.h"
 
 #include <algorithm>
@@ -19,8 +19,8 @@ namespace {
 
 std::size_t At(int i) { return static_cast<std::size_t>(i); }
 
-// Walks the steps: GPUs are held from the beginning of a start to the end of a stop, requests are taken from the end of
-// a start to the beginning of a stop.
+// Walks the steps. GPUs are held from the beginning of a start to the end of a stop. Requests are served from the end
+// of a start to the beginning of a stop.
 void CheckSteps(const RolloutProblem& problem, const Rollout& rollout) {
   std::vector<int> used(problem.gpus.size());
   std::vector<double> rate(problem.needed.size());
@@ -61,7 +61,7 @@ void CheckSteps(const RolloutProblem& problem, const Rollout& rollout) {
   for (std::size_t i = 0; i < least.size(); ++i) CHECK(rollout.least[i] == Approx(least[i]).margin(1e-9));
 }
 
-// Is there any order? Looks at every state once.
+// Returns true if any order exists. It visits every state once.
 bool Possible(const RolloutProblem& problem, const std::vector<double>& floor) {
   std::map<std::vector<int>, bool> known;
   const std::function<bool(const std::vector<int>&)> reach = [&](const std::vector<int>& runs) -> bool {
@@ -128,8 +128,8 @@ RolloutProblem RandomProblem(Random& random, int most, int spare) {
   return problem;
 }
 
-TEST_CASE("a full cluster changes shape: stop a small one, start the large one in its place") {
-  // 8 GPUs: 8 replicas of one GPU give way to one of four GPUs; six of the small ones must be up at any time.
+TEST_CASE("a full cluster stops small replicas to start a large one") {
+  // 8 GPUs: 8 replicas of one GPU are replaced by one of four GPUs. Six of the small ones must be up at any time.
   RolloutProblem problem{.replicas = {{.name = "tp1", .gpus = 1, .rate = 1, .from = 8, .to = 4},
                                       {.name = "tp4", .gpus = 4, .rate = 5, .from = 0, .to = 1}},
                          .gpus = {8},
@@ -154,8 +154,8 @@ TEST_CASE("a full cluster changes shape: stop a small one, start the large one i
   CHECK(PlanRollout(problem)->status == RolloutStatus::kFound);
 }
 
-TEST_CASE("a model makes room for another, and a third way round") {
-  // Model 0 must hand 4 GPUs to model 1, which must first shrink its large replica to a smaller one.
+TEST_CASE("a model makes room for another, in steps if needed") {
+  // Model 0 must hand 4 GPUs to model 1, which must first replace its large replica by a smaller one.
   const RolloutProblem problem{.replicas = {{.name = "a4", .model = 0, .gpus = 4, .rate = 4, .from = 2, .to = 1},
                                             {.name = "b4", .model = 1, .gpus = 4, .rate = 4, .from = 1, .to = 0},
                                             {.name = "b8", .model = 1, .gpus = 8, .rate = 9, .from = 0, .to = 1}},
@@ -163,11 +163,11 @@ TEST_CASE("a model makes room for another, and a third way round") {
                                .needed = {4, 4}};
   const auto rollout = PlanRollout(problem);
   REQUIRE(rollout.ok());
-  CHECK(rollout->status == RolloutStatus::kImpossible);  // 8 GPUs are free only when b4 is gone
+  CHECK(rollout->status == RolloutStatus::kImpossible);  // 8 GPUs are free only after b4 has stopped
   CHECK(rollout->missing_gpus == std::vector<int>{4});
 }
 
-TEST_CASE("small changes against every order") {
+TEST_CASE("small changes agree with every order") {
   Random random(21);
   int found = 0;
   const std::int64_t cases = Scaled(2'000);
@@ -183,7 +183,7 @@ TEST_CASE("small changes against every order") {
       CheckSteps(problem, *rollout);
       continue;
     }
-    // What is said to be missing is enough, and none of it too much.
+    // The reported shortage is sufficient and minimal.
     const std::vector<int> gpus = problem.gpus;
     for (std::size_t k = 0; k < gpus.size(); ++k) problem.gpus[k] = gpus[k] + rollout->missing_gpus[k];
     CHECK(Possible(problem, rollout->floor));
@@ -206,7 +206,7 @@ TEST_CASE("small changes against every order") {
   CHECK(found < cases);
 }
 
-TEST_CASE("large changes, as far as the search goes") {
+TEST_CASE("large changes succeed as far as the search goes") {
   Random random(22);
   int found = 0;
   for (std::int64_t i = 0; i < Scaled(100); ++i) {
@@ -226,14 +226,14 @@ TEST_CASE("large changes, as far as the search goes") {
   CHECK(found > Scaled(100) / 2);
 }
 
-TEST_CASE("what is needed beyond both plans cannot be kept up by a change") {
+TEST_CASE("a need beyond both plans prevents any change") {
   const RolloutProblem problem{
       .replicas = {{.name = "r", .gpus = 1, .rate = 2, .from = 3, .to = 4}}, .gpus = {4}, .needed = {100}};
   const auto rollout = PlanRollout(problem);
   REQUIRE(rollout.ok());
   CHECK(rollout->status == RolloutStatus::kFound);
   CHECK(rollout->floor == std::vector<double>{6});
-  // Nothing to do.
+  // No steps are needed.
   const auto same =
       PlanRollout({.replicas = {{.name = "r", .rate = 2, .from = 3, .to = 3}}, .gpus = {3}, .needed = {6}});
   REQUIRE(same.ok());
@@ -242,7 +242,7 @@ TEST_CASE("what is needed beyond both plans cannot be kept up by a change") {
   CHECK(PlanRollout({})->status == RolloutStatus::kFound);
 }
 
-TEST_CASE("a problem that is none is refused with all its faults") {
+TEST_CASE("an invalid problem is refused with all its faults") {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const RolloutProblem problem{.replicas = {{.name = "a", .model = 1, .gpus = 0, .rate = nan, .start_s = -1},
                                             {.name = "b", .gpu_class = 2, .from = -1},

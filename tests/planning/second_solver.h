@@ -1,4 +1,4 @@
-// glpsol, a solver that knows nothing of takt, and a folder to meet it in.
+// glpsol, a solver without takt's code, and a folder for its files.
 #ifndef TAKT_TESTS_PLANNING_SECOND_SOLVER_H_
 #define TAKT_TESTS_PLANNING_SECOND_SOLVER_H_
 
@@ -37,7 +37,7 @@ inline std::string ReadAll(const std::string& path) {
 
 inline bool HasGlpsol() { return std::system("glpsol --version > /dev/null 2>&1") == 0; }
 
-// What glpsol finds for free MPS text; infinity: infeasible; nullopt: neither (say, unbounded).
+// The result of glpsol for free MPS text; infinity: infeasible; nullopt: neither, such as unbounded.
 inline std::optional<double> Glpsol(const std::string& mps) {
   const Folder folder;
   std::ofstream(folder / "model.mps") << mps;
@@ -60,7 +60,7 @@ inline std::optional<double> Glpsol(const std::string& mps) {
     if (kind == "mip" && state == "n") found = kUnlimited;
     if (kind == "bas" && state == "n") found = kUnlimited;
   }
-  // Where already the relaxation has no solution, it is the log alone that tells.
+  // If the relaxation has no solution, only the log shows it.
   if (ReadAll(folder / "log").find("HAS NO PRIMAL FEASIBLE SOLUTION") != std::string::npos) found = kUnlimited;
   if (ReadAll(folder / "log").find("HAS NO INTEGER FEASIBLE SOLUTION") != std::string::npos) found = kUnlimited;
   return found;

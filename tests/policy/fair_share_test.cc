@@ -13,7 +13,7 @@
 namespace takt {
 namespace {
 
-// An engine that the test runs by hand: who waits, and who is charged. Requests are never forgotten; slots are theirs.
+// An engine that the test steps by hand, with its waiting requests and charges. It never forgets requests or slots.
 struct Engine {
   explicit Engine(FairShare::Options options = {}) : queue(FairShare(std::move(options))) {}
 
@@ -39,7 +39,7 @@ struct Engine {
   void Charge(Slot slot, std::int32_t prompt, std::int32_t output) {
     queue.Scheduled(requests[slot], {prompt}, {output});
   }
-  // Serves the first of the queue; its tenant.
+  // Serves the first request of the queue and returns its tenant.
   std::uint64_t Serve(std::int32_t prompt = 1) {
     const Slot slot = Admit();
     Charge(slot, prompt, 0);
@@ -49,7 +49,7 @@ struct Engine {
   double Counter(std::uint64_t tenant) const { return queue.policy().GroupKey(tenant).key; }
 };
 
-TEST_CASE("a tenant that idled has no credit for it, also where nobody waits as it comes back") {
+TEST_CASE("an idle tenant earns no credit, even if the queue is empty") {
   Engine engine;
   for (int i = 0; i < 1000; ++i) {
     engine.Push(1);
@@ -62,7 +62,7 @@ TEST_CASE("a tenant that idled has no credit for it, also where nobody waits as 
   CHECK(served == std::vector<std::uint64_t>{2, 1, 2, 1, 2, 1});
 }
 
-TEST_CASE("where nobody waits, a tenant is lifted to the one that waited last, with what that has been charged since") {
+TEST_CASE("a tenant joining an empty queue starts at the last waiter's counter") {
   Engine engine;
   const Slot runs = engine.Push(1);
   CHECK(engine.Serve(100) == 1);
@@ -73,7 +73,7 @@ TEST_CASE("where nobody waits, a tenant is lifted to the one that waited last, w
   CHECK(engine.Counter(3) == 1000);
 }
 
-TEST_CASE("charges are not lost beside a counter that is large") {
+TEST_CASE("a small charge is not lost next to a large counter") {
   Engine engine({.weights = {{{{1}, 1e-6}, {{2}, 1e6}}}});
   const Slot dear = engine.Push(1);
   for (int i = 0; i < 10; ++i) engine.Charge(dear, 1'000'000'000, 0);  // 10^15 each
@@ -83,7 +83,7 @@ TEST_CASE("charges are not lost beside a counter that is large") {
   CHECK(engine.Counter(2) == 1e16 + 4);
 }
 
-TEST_CASE("tenants that would be lifted anyway are forgotten, and come back to where they would have been lifted") {
+TEST_CASE("a forgotten tenant returns to the counter of a lifted one") {
   Engine engine;
   engine.Push(1);
   for (std::uint64_t tenant = 2; tenant < 20'000; ++tenant) {
@@ -96,7 +96,7 @@ TEST_CASE("tenants that would be lifted anyway are forgotten, and come back to w
   CHECK(engine.Counter(2) == engine.Counter(1));
 }
 
-TEST_CASE("the table has a bound where tenants that always wait keep all others from being forgotten as lifted") {
+TEST_CASE("the table is bounded although tenants that always wait prevent forgetting") {
   Engine engine;
   engine.queue.Reserve(64);
   engine.Push(1);
@@ -110,8 +110,8 @@ TEST_CASE("the table has a bound where tenants that always wait keep all others 
   CHECK(engine.Counter(2) == 1000);
 }
 
-// U: what all requests of one tenant that are in the engine at once can cost.
-TEST_CASE("what two tenants that always wait are charged between any two moments differs by no more than 2 U") {
+// U is the most that the requests of one tenant in the engine can cost.
+TEST_CASE("charges of two waiting tenants differ by at most 2 U") {
   constexpr std::size_t kPlaces = 4;
   constexpr std::int32_t kPrompt = 50, kOutput = 30;
   constexpr double kU = kPlaces * (kPrompt + 2 * kOutput);
@@ -123,9 +123,9 @@ TEST_CASE("what two tenants that always wait are charged between any two moments
     };
     const bool alike = random.Chance(0.5);
     Engine engine;
-    std::vector<std::pair<Slot, std::int32_t>> running;  // and output that is left
+    std::vector<std::pair<Slot, std::int32_t>> running;  // and remaining output
     std::array<double, 4> charged = {};
-    double least = 0, most = 0;  // of what tenant 1 was charged more than tenant 2
+    double least = 0, most = 0;  // of the difference in charges, tenant 1 minus tenant 2
     const auto charge = [&](Slot slot, std::int32_t prompt, std::int32_t output) {
       engine.Charge(slot, prompt, output);
       charged[engine.TenantOf(slot)] += prompt + 2 * output;
@@ -135,7 +135,7 @@ TEST_CASE("what two tenants that always wait are charged between any two moments
       if (random.Chance(0.1)) engine.Push(3);
       while (running.size() < kPlaces) {
         const Slot slot = engine.Admit();
-        // Tenant 2's requests are a tenth of tenant 1's in half of the runs.
+        // In half of the runs, tenant 2's requests are a tenth of tenant 1's.
         const std::int32_t scale = alike || engine.TenantOf(slot) != 2 ? 1 : 10;
         running.emplace_back(slot, up_to(kOutput / scale));
         charge(slot, up_to(kPrompt / scale), 0);

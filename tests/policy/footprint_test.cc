@@ -1,4 +1,4 @@
-// The footprint of a workflow, by hand and against a recount, and the orders that are made of it.
+// The footprint of a workflow, by hand and against a recount, and the orders that use it.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -30,7 +30,7 @@ namespace {
 
 constexpr StepPace kPace{.step_s = 1e-2, .prefill_s = 1e-4, .sequence_s = 1e-5, .context_s = 1e-8};
 
-constexpr double kWithin = 0.1;  // half of a quarter of an octave: how sharp a cut is
+constexpr double kWithin = 0.1;  // half of a quarter of an octave: the precision of a cut
 
 TimePoint At(double seconds) { return TimePoint(FromSeconds(seconds)); }
 
@@ -53,7 +53,7 @@ RequestState Call(Slot slot, std::int32_t prompt, double output, std::uint64_t w
   return r;
 }
 
-// It runs to its end.
+// The request runs to its end.
 void Run(FootprintBook& book, RequestState r, double now) {
   book.Enters(r, At(now));
   r.generated = {static_cast<std::int32_t>(r.request.output_tokens.mean)};
@@ -68,7 +68,7 @@ double Part(const KeyParts& parts, std::string_view name) {
   return 0;
 }
 
-TEST_CASE("a footprint by hand: this call, and what follows") {
+TEST_CASE("a footprint adds this call and the work after it") {
   FootprintBook book = Book();
   RequestState r = Call(0, 100, 50);
   r.request.after = {1, 200, 30, 9000, 30};
@@ -79,19 +79,19 @@ TEST_CASE("a footprint by hand: this call, and what follows") {
   CHECK(book.Drain() == Approx(book.Left(r)));
 }
 
-TEST_CASE("what is computed already costs nothing, and what is lost costs again") {
+TEST_CASE("computed tokens cost nothing, and lost tokens cost again") {
   FootprintBook book = Book();
   RequestState whole = Call(0, 400, 10), kept = Call(1, 400, 10), lost = Call(2, 400, 10);
   kept.computed = {399};
   lost.generated = {4};
   for (const RequestState* r : {&whole, &kept, &lost}) book.Enters(*r, At(0));
   CHECK(book.Left(kept) < 0.3 * book.Left(whole));
-  // Four tokens less to generate, four more to compute.
+  // Four tokens less to generate, but four more to compute.
   const double saved = 1e-5 * 4 + 1e-2 / 3 * (4 / 100.0) + (10 * 405 - 6 * 407) * (1e-8 + 1e-2 / 3 / 10'000);
   CHECK(book.Left(whole) - book.Left(lost) == Approx(saved - 1e-4 * 4));
 }
 
-TEST_CASE("a tool call costs the KV that waits for it, or its recomputation") {
+TEST_CASE("a tool call costs the KV that waits, or its recomputation") {
   FootprintBook book = Book();
   RequestState plain = Call(0, 100, 50), brief = Call(1, 100, 50), endless = Call(2, 100, 50);
   brief.request.next_call = {.after = {20}, .duration = FromSeconds(0.5)};
@@ -101,7 +101,7 @@ TEST_CASE("a tool call costs the KV that waits for it, or its recomputation") {
   CHECK(book.Left(endless) - book.Left(plain) == Approx(120 * 1e-4 / 3));
 }
 
-TEST_CASE("without a word about what follows, output left stands in, at the rates of what has ended") {
+TEST_CASE("without predicted work, a workflow costs its remaining output at learned rates") {
   FootprintBook book = Book();
   for (int i = 0; i < 100; ++i)
     Run(book, Call(0, 300, 100), i);  // three prompt tokens, 350 token-steps an output token
@@ -113,7 +113,7 @@ TEST_CASE("without a word about what follows, output left stands in, at the rate
   CHECK(book.Left(r) == Approx(book.Left(told)));
 }
 
-TEST_CASE("where nothing was predicted, a call is taken for the mean of those that have ended") {
+TEST_CASE("an unpredicted call counts as the mean of ended calls") {
   FootprintBook book = Book();
   for (int i = 0; i < 2000; ++i) Run(book, Call(0, 10, 40), i);
   RequestState r = Call(1, 10, 40), unknown = Call(2, 10, 40);
@@ -122,7 +122,7 @@ TEST_CASE("where nothing was predicted, a call is taken for the mean of those th
   CHECK(book.Left(unknown) == Approx(book.Left(r)).epsilon(0.05));
 }
 
-TEST_CASE("nothing is told: classes of calls are told apart by what is seen of them") {
+TEST_CASE("without predictions, the book learns classes of calls") {
   FootprintBook book = Book();
   const auto call = [](Slot slot, std::uint64_t agent, std::uint64_t tenant, int prompt) {
     RequestState r = Call(slot, prompt, 0);
@@ -152,7 +152,7 @@ TEST_CASE("nothing is told: classes of calls are told apart by what is seen of t
   is_like(call(0, 4, 0, 10), 50), is_like(call(0, 4, 0, 5000), 400);
 }
 
-TEST_CASE("nothing is told: what a workflow has left is learnt from its calls") {
+TEST_CASE("without predictions, the book learns the rest of a workflow") {
   FootprintBook book = Book();
   const auto call = [](std::uint64_t workflow, int k) {
     RequestState r = Call(0, 100, 50, workflow);
@@ -173,9 +173,9 @@ TEST_CASE("nothing is told: what a workflow has left is learnt from its calls") 
   }
 }
 
-TEST_CASE("nothing is told: a workflow that goes on for ever has a bounded number of calls left") {
+TEST_CASE("without predictions, an endless workflow has a bounded number of calls left") {
   FootprintBook book = Book();
-  RequestState single = Call(1, 100, 256);  // as many tokens as are guessed at first
+  RequestState single = Call(1, 100, 256);  // the first guess of its output
   book.Enters(single, At(0));
   const double own = book.Left(single);
   for (int i = 0; i < 50'000; ++i) {
@@ -188,7 +188,7 @@ TEST_CASE("nothing is told: a workflow that goes on for ever has a bounded numbe
   }
 }
 
-TEST_CASE("what was learnt is saved, and loaded by another that knows as much; anything else is refused") {
+TEST_CASE("saved state loads into an equal book, and other text fails") {
   SeenLengths seen, other_seen;
   Request agent;
   agent.agent = {3}, agent.prompt_tokens = {100};
@@ -202,10 +202,10 @@ TEST_CASE("what was learnt is saved, and loaded by another that knows as much; a
   PredictedLengths told, other_told;
   for (int i = 0; i < 100; ++i) told.Observe(2, {7}, 6);
   Random random(9);
-  for (int i = 0; i < 1000; ++i) {  // and they go on alike
+  for (int i = 0; i < 1000; ++i) {  // both books continue alike
     if (i == 300) REQUIRE(other_told.Load(told.Save()));
     const double predicted = random.LogNormal(0, 1), taken = predicted * random.LogNormal(1, 1);
-    const TenantId tenant{random.Below(1000)};  // most are forgotten
+    const TenantId tenant{random.Below(1000)};  // most of them are forgotten
     told.Observe(predicted, tenant, taken);
     if (i < 300) continue;
     other_told.Observe(predicted, tenant, taken);
@@ -237,7 +237,7 @@ TEST_CASE("what was learnt is saved, and loaded by another that knows as much; a
       CHECK_FALSE(fresh.Load(damaged));
     }
   }
-  // A weight without a name, a name after none, and one name twice.
+  // A weight without a name, a name after the last one, and a repeated name.
   constexpr std::size_t kPerTenant = 3 + 3 * PredictedLengths::kOctaves, kName = kTold + kPerTenant - 2;
   using Names = std::vector<std::pair<std::size_t, std::uint64_t>>;
   for (const Names& names : {Names{{1, 1}}, Names{{kPerTenant, 9}}, Names{{0, 9}, {kPerTenant, 9}}}) {
@@ -255,7 +255,7 @@ TEST_CASE("what was learnt is saved, and loaded by another that knows as much; a
   CHECK(fresh.Save() == words);
 }
 
-TEST_CASE("what a policy made by name has learnt is given to another, aged or not") {
+TEST_CASE("a policy made by name receives saved state, aged or not") {
   AnyPolicy taught = *MakePolicy("aged(boosted_footprint)"), other = *MakePolicy("footprint");
   RequestState r = Call(0, 100, 0);
   r.request.output_tokens = {};
@@ -278,8 +278,8 @@ TEST_CASE("what a policy made by name has learnt is given to another, aged or no
   CHECK_FALSE(fcfs.LoadLearnt(words));
 }
 
-TEST_CASE("a chosen stage writes no other call's mean") {
-  // Sums of products collide: 3 x + b y + 7 z is 2 x + 5 y, for the right b.
+TEST_CASE("a chosen stage does not overwrite another call's mean") {
+  // Sums of products collide: 3 x + b y + 7 z is 2 x + 5 y, for one choice of b.
   constexpr std::uint64_t kX = 0x9e3779b97f4a7c15u, kY = 0xbf58476d1ce4e5b9u, kZ = 0x94d049bb133111ebu;
   std::uint64_t inverse = kY;
   for (int i = 0; i < 6; ++i) inverse *= 2 - kY * inverse;
@@ -292,7 +292,7 @@ TEST_CASE("a chosen stage writes no other call's mean") {
   CHECK(seen.Output(victim, 10) == 10);
 }
 
-TEST_CASE("names without end push means out, and the memory stays as it is") {
+TEST_CASE("endless new names evict means, and the memory stays bounded") {
   SeenLengths seen;
   Request known, stranger;
   known.prompt_tokens = stranger.prompt_tokens = {100};
@@ -302,12 +302,12 @@ TEST_CASE("names without end push means out, and the memory stays as it is") {
     if (i % 10 == 0) seen.ObserveOutput(known, 7);
   }
   CHECK(seen.Save().size() == SeenLengths::kWords);
-  CHECK(seen.Output(known, 256) == Approx(7).epsilon(0.1));  // what is seen often is not the lightest
+  CHECK(seen.Output(known, 256) == Approx(7).epsilon(0.1));  // a frequent call is not the lightest entry
   stranger.agent = {1'000'000};
-  CHECK(seen.Output(stranger, 60) == Approx(37).epsilon(0.1));  // of its octave
+  CHECK(seen.Output(stranger, 60) == Approx(37).epsilon(0.1));  // the mean of its octave
 }
 
-TEST_CASE("what was learnt of calls that tell nothing changes nothing of those that do; learn=0 learns nothing") {
+TEST_CASE("calls without predictions do not change predicted ones; learn=0 learns nothing") {
   FootprintBook learnt = Book(), fresh = Book(), off({.pace = kPace, .learn = false});
   off.PlanEnds(Pressure(WaitsFor::kNothing));
   RequestState untold = Call(0, 100, 50, 7);
@@ -328,7 +328,7 @@ TEST_CASE("what was learnt of calls that tell nothing changes nothing of those t
   CHECK(learnt.Save() != fresh.Save());
 }
 
-TEST_CASE("prices follow what the first of the queue waits for, and sum to one") {
+TEST_CASE("prices follow the resource that the head lacks and sum to 1") {
   ResourcePrices prices;
   for (int i = 0; i < 1000; ++i) prices.Learn(i % 4 == 0 ? WaitsFor::kKv : WaitsFor::kBudget, 0.005);
   CHECK(prices.kv == Approx(0.25).margin(0.02));
@@ -339,11 +339,11 @@ TEST_CASE("prices follow what the first of the queue waits for, and sum to one")
   CHECK(prices.kv == before.kv);
 }
 
-// Calls side by side that tell of the rest of their workflow count once, by the newest word; the others each.
-TEST_CASE("the backlog is the sum over living workflows, whatever happens") {
+// Parallel calls that predict the rest of their workflow count once, by the newest prediction. Others count one by one.
+TEST_CASE("the backlog equals the sum over live workflows after random events") {
   for (std::int64_t seed = 1; seed <= Scaled(20); ++seed) {
     Random random(static_cast<std::uint64_t>(seed));
-    const bool learn = seed % 4 == 0;  // what is left of workflows counts besides, until nobody is there
+    const bool learn = seed % 4 == 0;  // then learned rests of workflows count as well, until none is alive
     FootprintBook book({.pace = kPace, .learn = learn});
     book.PlanEnds(Pressure(WaitsFor::kNothing));
     std::vector<RequestState> alive(64);
@@ -373,7 +373,7 @@ TEST_CASE("the backlog is the sum over living workflows, whatever happens") {
         lives[slot] = false;
         own[slot] = 0;
         if (--flow.calls == 0) flow.told = 0;
-        book.Ends(r, At(now));  // twice is harmless
+        book.Ends(r, At(now));  // the second call has no effect
       } else {
         if (!lives[slot]) ++flow.calls;
         lives[slot] = true;
@@ -393,7 +393,7 @@ TEST_CASE("the backlog is the sum over living workflows, whatever happens") {
   }
 }
 
-TEST_CASE("predictions count as what such ones have come true to: of calls, and of workflows whose rest is told") {
+TEST_CASE("predictions of calls and workflows are corrected by past outcomes") {
   for (const bool whole : {false, true}) {
     CAPTURE(whole);
     FootprintBook book = Book(), fresh = Book();
@@ -416,13 +416,13 @@ TEST_CASE("predictions count as what such ones have come true to: of calls, and 
     CHECK(book.Drain() == Approx(book.Left(told)));
     CHECK(book.works().cut() == Approx(book.Left(told)).epsilon(kWithin));
     const RequestState asks = call(2, 50, 1000),
-                       truly_asks = call(3, 100, 1000);  // the prompt is known, and not corrected
+                       truly_asks = call(3, 100, 1000);  // the prompt is known and gets no correction
     book.Enters(asks, At(2000)), fresh.Enters(truly_asks, At(0));
     CHECK(book.Left(asks) == Approx(fresh.Left(truly_asks)).epsilon(0.02));
   }
 }
 
-TEST_CASE("exact predictions read as exact, whatever else befalls those that they are of") {
+TEST_CASE("exact predictions stay exact, whatever happens to their requests") {
   const auto truth = [](auto&& happens) {
     FootprintBook book = Book();
     for (int i = 0; i < 100; ++i) happens(book, 100.0 * i);
@@ -440,7 +440,7 @@ TEST_CASE("exact predictions read as exact, whatever else befalls those that the
   };
   constexpr std::pair kExact(1.0, 1.0);
   SECTION("a tool is called, and its answer is long") {
-    for (const bool whole : {false, true}) {  // of a call, and of a workflow that was told of
+    for (const bool whole : {false, true}) {  // of a call, and of a workflow with predicted work
       CHECK(truth([&](FootprintBook& book, double now) {
               RequestState r = Call(0, 2000, 30, whole ? 7 : 0);
               r.request.next_call = {.after = {20}, .duration = FromSeconds(50)};
@@ -451,7 +451,7 @@ TEST_CASE("exact predictions read as exact, whatever else befalls those that the
             }) == kExact);
     }
   }
-  SECTION("most of its prompt was there as it came") {
+  SECTION("most of its prompt is already computed at arrival") {
     CHECK(truth([&](FootprintBook& book, double now) {
             RequestState r = Call(0, 50'000, 30);
             r.computed = {49'990};
@@ -459,7 +459,7 @@ TEST_CASE("exact predictions read as exact, whatever else befalls those that the
             end(book, r, now);
           }) == kExact);
   }
-  SECTION("what is left is first told by a later call") {
+  SECTION("a later call is the first to predict the rest") {
     CHECK(truth([&](FootprintBook& book, double now) {
             RequestState first = Call(0, 20'000, 3000, 7), second = Call(1, 10, 10, 7);
             first.request.output_tokens = {};
@@ -471,29 +471,29 @@ TEST_CASE("exact predictions read as exact, whatever else befalls those that the
             end(book, second, now);
           }) == kExact);
   }
-  SECTION("calls side by side, of which each tells of the other") {
+  SECTION("parallel calls predict each other") {
     CHECK(truth([&](FootprintBook& book, double now) {
             RequestState a = Call(0, 100, 10, 7), b = Call(1, 1000, 3000, 7);
             a.request.after = {1, 1000, 3000, 3000 * 2500.0, 3000};
             b.request.after = {1, 100, 10, 10 * 105.0, 10};
             book.Enters(a, At(now)), book.Enters(b, At(now));
             end(book, a, now);
-            b.request.after = {0, 0, 0, 0, 0};  // as it is revised
+            b.request.after = {0, 0, 0, 0, 0};  // after its revision
             book.Enters(b, At(now));
             end(book, b, now);
           }) == kExact);
   }
-  SECTION("the workflow pauses for so long that it counts as ended") {
+  SECTION("the workflow pauses until it counts as ended") {
     CHECK(truth([&](FootprintBook& book, double now) {
             RequestState r = Call(0, 10, 10, 100 + static_cast<std::uint64_t>(now));
             r.request.after = {9, 9'000, 9'000, 9'000 * 5'000.0, 9'000};
-            book.Enters(r, At(now));  // which closes the one before
+            book.Enters(r, At(now));  // this closes the workflow before
             end(book, r, now);
           }) == kExact);
   }
-  SECTION("the host caps its output, and tells what is left of the workflow") {
+  SECTION("the host caps its output and predicts the rest of the workflow") {
     CHECK(truth([&](FootprintBook& book, double now) {
-            const std::uint64_t id = 100 + static_cast<std::uint64_t>(now);  // what comes closes the one before
+            const std::uint64_t id = 100 + static_cast<std::uint64_t>(now);  // the next one closes the one before
             RequestState first = Call(0, 10, 1000, id), second = Call(1, 10, 1000, id);
             first.request.max_output_tokens = second.request.max_output_tokens = {100};
             first.request.workflow_tokens_left = Estimate::Exact(200);
@@ -505,7 +505,7 @@ TEST_CASE("exact predictions read as exact, whatever else befalls those that the
             }
           }) == kExact);
   }
-  SECTION("a part of what is predicted is a guess of takt's own") {
+  SECTION("a part of the prediction is takt's own guess") {
     CHECK(truth([&](FootprintBook& book, double now) {
             RequestState r = Call(0, 10, 0, 7);
             r.request.output_tokens = {};
@@ -515,7 +515,7 @@ TEST_CASE("exact predictions read as exact, whatever else befalls those that the
             book.Ends(r, At(now));
           }) == kExact);
   }
-  SECTION("what is scarce has changed") {
+  SECTION("the scarce resource changes") {
     CHECK(truth([&](FootprintBook& book, double now) {
             RequestState r = Call(0, 1, 3000);
             book.Enters(r, At(now));
@@ -526,14 +526,14 @@ TEST_CASE("exact predictions read as exact, whatever else befalls those that the
   }
 }
 
-TEST_CASE("nobody teaches that predictions are too large by cancelling, or by a rest that never comes") {
+TEST_CASE("cancelled or missing work does not teach that predictions are too large") {
   enum class Way { kCancelled, kNeverGoesOn, kNoWorkflow, kRevised, kNoWord };
   for (const Way way : {Way::kCancelled, Way::kNeverGoesOn, Way::kNoWorkflow, Way::kRevised, Way::kNoWord}) {
     CAPTURE(static_cast<int>(way));
     FootprintBook book = Book();
     for (std::uint64_t i = 0; i < 2000; ++i) {
       const double size = 20.0 * (1 << (i % 10));  // in every octave
-      const double now = 20.0 * static_cast<double>(i);  // which closes the one before
+      const double now = 20.0 * static_cast<double>(i);  // this closes the workflow before
       RequestState r = Call(0, 10, way == Way::kCancelled ? size : 1, way == Way::kNoWorkflow ? 0 : 100 + i);
       if (way != Way::kCancelled) r.request.after = {way == Way::kNoWord ? 0.0 : 5, 10, size, size * size / 2, size};
       book.Enters(r, At(now));
@@ -550,7 +550,7 @@ TEST_CASE("nobody teaches that predictions are too large by cancelling, or by a 
   }
 }
 
-TEST_CASE("words alone do not make predictions look too small; what is told again counts as before") {
+TEST_CASE("repeated predictions alone do not make predictions look too small") {
   FootprintBook book = Book();
   for (std::uint64_t i = 0; i < 1000; ++i) {
     RequestState r = Call(0, 10, 1, 100 + i);
@@ -583,7 +583,7 @@ TEST_CASE("words alone do not make predictions look too small; what is told agai
   CHECK(taught.Truth(asked) == truth);
 }
 
-TEST_CASE("a host that tells only what is left of workflows, and too much, is corrected when they do not go on") {
+TEST_CASE("predicted rests of workflows that never continue are corrected") {
   FootprintBook book = Book();
   RequestState r;
   for (std::uint64_t i = 0; i < 1000; ++i) {
@@ -599,7 +599,7 @@ TEST_CASE("a host that tells only what is left of workflows, and too much, is co
   CHECK(book.Truth(r) < 0.3);
 }
 
-TEST_CASE("what one tenant tells moves nobody else's predictions, and its own count as they come true") {
+TEST_CASE("one tenant's predictions do not change another's; its own are corrected") {
   constexpr TenantId kHonest{1}, kLiar{2};
   enum class Lie { kDiluted, kTooMuch, kNoName, kNewNames, kDecoys, kOneOctave };
   for (const Lie lie : {Lie::kDiluted, Lie::kTooMuch, Lie::kNoName, Lie::kNewNames, Lie::kDecoys, Lie::kOneOctave}) {
@@ -611,14 +611,14 @@ TEST_CASE("what one tenant tells moves nobody else's predictions, and its own co
       told.Observe(size, kHonest, size);
       if (i % 4 != 0) continue;
       switch (lie) {
-        case Lie::kDiluted:  // a tenth is told, beside exact calls of a token
+        case Lie::kDiluted:  // a tenth is predicted, next to exact calls of a token
           for (int k = 0; k < 9; ++k) told.Observe(1, kLiar, 1);
           told.Observe(size / 10, kLiar, size);
           break;
         case Lie::kTooMuch: told.Observe(16 * size, kLiar, size); break;
         case Lie::kNoName: told.Observe(size / 10, {}, size); break;
         case Lie::kNewNames: told.Observe(size / 10, {100 + i}, size); break;
-        case Lie::kDecoys:  // a name that is new for each, and has been honest in another octave
+        case Lie::kDecoys:  // each name is new, and was accurate in another octave
           for (int k = 0; k < 9; ++k) told.Observe(1, {100 + i}, 1);
           told.Observe(size / 10, {100 + i}, size);
           break;
@@ -640,7 +640,7 @@ TEST_CASE("what one tenant tells moves nobody else's predictions, and its own co
   }
 }
 
-TEST_CASE("a hundred tenants are told apart, and one among names without end that is one in a hundred") {
+TEST_CASE("a hundred tenants get separate corrections, and so does a rare one") {
   PredictedLengths equal;
   for (std::uint64_t i = 0; i < 20'000; ++i) {
     const TenantId tenant{1 + i % 100};
@@ -675,8 +675,7 @@ TEST_CASE("a hundred tenants are told apart, and one among names without end tha
   CHECK(shared.Truth(100, {9}) == 1);
 }
 
-TEST_CASE(
-    "a prediction that is revised counts as what such ones come true to; that of when it was first taken is judged") {
+TEST_CASE("a revised prediction is corrected, and the first taken one is judged") {
   FootprintBook book = Book();
   const auto call = [](double output) { return Call(0, 1, output); };
   for (int i = 0; i < 1000; ++i) {
@@ -693,7 +692,7 @@ TEST_CASE(
   book.Enters(call(20), At(2002));
   CHECK(book.Truth(call(20)) == small);
 
-  // A host that predicts again and again, with errors, is off by those of one prediction.
+  // A host that predicts again and again, with errors, has the error of one prediction.
   for (const bool runs : {false, true}) {
     CAPTURE(runs);
     FootprintBook revised = Book();
@@ -711,7 +710,7 @@ TEST_CASE(
     revised.Enters(call(1000), At(3000));
     CHECK(revised.Truth(call(1000)) == Approx(1).epsilon(0.02));
   }
-  // What was told until it was taken is not undone by what is told after.
+  // A revision after the request was taken does not undo the prediction before.
   FootprintBook late = Book();
   for (int i = 0; i < 500; ++i) {
     RequestState r = call(100);
@@ -725,7 +724,7 @@ TEST_CASE(
   CHECK(late.Truth(call(100)) > 4);
 }
 
-TEST_CASE("judged is what placed a call or workflow, by what its own tenant's calls have taken") {
+TEST_CASE("the prediction that placed a call or workflow is judged") {
   constexpr TenantId kOwner{1}, kOther{2};
   const auto call = [](TenantId tenant, WorkflowId workflow, double output, double rest) {
     RequestState r = Call(0, 1, output, workflow.value);
@@ -743,7 +742,7 @@ TEST_CASE("judged is what placed a call or workflow, by what its own tenant's ca
     book.Ends(r, At(at));
   };
 
-  SECTION("a workflow's first teller may tell less until it is taken, and is judged by that") {
+  SECTION("a lower prediction before the call is taken is judged") {
     FootprintBook book = Book();
     for (std::uint64_t i = 0; i < 500; ++i) {
       const int at = static_cast<int>(i);
@@ -757,7 +756,7 @@ TEST_CASE("judged is what placed a call or workflow, by what its own tenant's ca
     }
     CHECK(truth(book, 60) > 4);
   }
-  SECTION("what was withdrawn before it was taken, or is first told after, is not") {
+  SECTION("predictions withdrawn before, or first made after, are not judged") {
     for (const double rest : {-1., 0.}) {
       CAPTURE(rest);
       FootprintBook book = Book();
@@ -785,7 +784,7 @@ TEST_CASE("judged is what placed a call or workflow, by what its own tenant's ca
     }
     CHECK(truth(book, 200) == 1);
   }
-  SECTION("calls that another tenant adds to a workflow are not its owner's") {
+  SECTION("another tenant's calls in a workflow do not count for its owner") {
     FootprintBook book = Book();
     for (std::uint64_t i = 0; i < 500; ++i) {
       const int at = 20 * static_cast<int>(i);
@@ -799,7 +798,7 @@ TEST_CASE("judged is what placed a call or workflow, by what its own tenant's ca
     }
     CHECK(truth(book, 100) == 1);
   }
-  SECTION("a workflow that is forgotten for want of room is not taken for one that has ended") {
+  SECTION("a workflow forgotten for want of room does not count as ended") {
     FootprintBook book = Book();
     for (std::uint64_t i = 0; i < 20; ++i) {
       const int at = 20 * static_cast<int>(i);
@@ -817,11 +816,11 @@ TEST_CASE("judged is what placed a call or workflow, by what its own tenant's ca
   }
 }
 
-TEST_CASE("predictions that raw errors have made too large are not believed, though such ones have not ended yet") {
+TEST_CASE("large predictions with raw errors are corrected before any of them ends") {
   PredictedLengths told;
   Random random(3);
   const auto truly = [](double predicted) { return 1000 * std::sqrt(predicted / 1000); };
-  for (int i = 0; i < 5000; ++i) {  // E[true | predicted] is as its root, and what is predicted beyond 4,000 never ends
+  for (int i = 0; i < 5000; ++i) {  // E[true | predicted] is as its root; work predicted beyond 4,000 never ends
     const double predicted = 1000 * random.LogNormal(0, 1);
     if (predicted < 4000) told.Observe(predicted, {}, truly(predicted) * random.LogNormal(-0.02, 0.2));
   }
@@ -832,7 +831,7 @@ TEST_CASE("predictions that raw errors have made too large are not believed, tho
   for (double x = 1; x < 1e6; x *= 1.01) CHECK(std::exchange(before, x * told.Truth(x, {})) <= x * told.Truth(x, {}));
 }
 
-TEST_CASE("predictions that are off by little are taken at their word") {
+TEST_CASE("predictions with small errors get no correction") {
   PredictedLengths told;
   Random random(3);
   for (int i = 0; i < 5000; ++i) {
@@ -842,7 +841,7 @@ TEST_CASE("predictions that are off by little are taken at their word") {
   for (const double predicted : {100., 1000., 10'000.}) CHECK(told.Truth(predicted, {1}) == 1);
 }
 
-TEST_CASE("an octave that never comes true does not turn the order by predictions; what is absurd is bounded") {
+TEST_CASE("corrections keep the order of predictions, and absurd values stay bounded") {
   PredictedLengths told;
   Random random(5);
   for (int i = 0; i < 20'000; ++i) {
@@ -850,7 +849,7 @@ TEST_CASE("an octave that never comes true does not turn the order by prediction
     told.Observe(size, {}, size);
     if (i % 20 == 0) told.Observe(16'384 + 16'000 * random.Uniform(), {}, 1);
   }
-  CHECK(told.Truth(24'000, {}) < 1);  // else this tests nothing
+  CHECK(told.Truth(24'000, {}) < 1);  // otherwise this tests nothing
   double before = 0;
   for (double x = 1; x < 1e6; x *= 1.01) {
     const double taken = x * told.Truth(x, {});
@@ -862,15 +861,15 @@ TEST_CASE("an octave that never comes true does not turn the order by prediction
     CHECK(told.Truth(odd, {2}) >= 1.0 / 16);
     CHECK(told.Truth(odd, {2}) <= 16);
   }
-  CHECK(PredictedLengths().Load(told.Save()));  // no sum has become absurd
+  CHECK(PredictedLengths().Load(told.Save()));  // no sum is absurd
 }
 
-TEST_CASE("tail and cut of works against the samples themselves") {
+TEST_CASE("tail and cut agree with the samples") {
   for (const double sigma : {0.1, 0.7, 1.2, 1.8}) {
     Random random(7);
     WorkSizes works;
     std::vector<double> sizes;
-    for (int i = 0; i < 2000; ++i) {  // nothing has been forgotten yet
+    for (int i = 0; i < 2000; ++i) {  // nothing is forgotten so far
       sizes.push_back(random.LogNormal(0, sigma));
       works.End({}, sizes.back());
     }
@@ -888,22 +887,22 @@ TEST_CASE("tail and cut of works against the samples themselves") {
   }
 }
 
-// Sizes of works, as they were predicted, and as they were.
+// Predicted and true sizes of works.
 using Sizes = std::vector<std::pair<double, double>>;
 
 struct Latencies {
   double mean = 0, p95 = 0, p99 = 0;
 };
 
-// One server without preemption, to which works come at 1.1 times what it can do, in the order of a policy that knows
-// what was predicted. A token is a millisecond.
+// One server without preemption. Work arrives at 1.1 times its capacity. It is served in the order of a policy that
+// knows the predictions. A token takes a millisecond.
 Latencies Serve(const Sizes& sizes, const std::string& spec) {
   AnyPolicy policy = *MakePolicy(spec);
   policy.PlanEnds(Pressure(WaitsFor::kNothing), At(0));
   double total = 0;
   for (const auto& [predicted, size] : sizes) total += size;
   const double gap = total / 1.1 / static_cast<double>(sizes.size());
-  std::set<std::tuple<double, std::size_t>> queue;  // by key
+  std::set<std::tuple<double, std::size_t>> queue;  // ordered by key
   std::vector<RequestState> calls;
   std::vector<double> took;
   double now = 0, free_at = 0, sum = 0;
@@ -935,8 +934,8 @@ Latencies Serve(const Sizes& sizes, const std::string& spec) {
   return {sum / static_cast<double>(took.size()), at(0.95), at(0.99)};
 }
 
-// Of sizes with log-normal errors, which are raw: not what is to be expected of a prediction.
-TEST_CASE("p95 stays within the tail factor, p99 exceeds that of fcfs by no more than twice as much; the mean falls") {
+// Predicted sizes have raw log-normal errors. They are not expected values.
+TEST_CASE("p95 stays within tail_factor, p99 at most doubles, and the mean falls") {
   for (const double sigma : {0.7, 1.2, 2.0}) {
     for (const double error : {0.0, 1.0}) {
       Random random(11);
@@ -962,7 +961,7 @@ TEST_CASE("p95 stays within the tail factor, p99 exceeds that of fcfs by no more
   }
 }
 
-TEST_CASE("works of which only means are known are as unequal as those means are") {
+TEST_CASE("works with predicted means alone are as unequal as those means") {
   Random random(5);
   WorkSizes guessed, predicted;
   for (int i = 0; i < 1920; ++i) {
@@ -974,7 +973,7 @@ TEST_CASE("works of which only means are known are as unequal as those means are
   CHECK(predicted.tail() == Approx((1 + 16) * 2 * 2 / 25.0).epsilon(0.2));  // exponential: twice that
 }
 
-TEST_CASE("before enough works have ended predictions count, beside a prior that fades; then they are forgotten") {
+TEST_CASE("predictions and a fading prior count until enough works have ended") {
   WorkSizes works, known;
   CHECK(works.cut() == 0);
   CHECK(works.tail() == 2);
@@ -996,7 +995,7 @@ TEST_CASE("before enough works have ended predictions count, beside a prior that
 
 TEST_CASE("equal works have no tail") {
   WorkSizes works;
-  CHECK(works.Unequal() == 1);  // as of exponential sizes, until more is known
+  CHECK(works.Unequal() == 1);  // as for exponential sizes, until more is known
   for (int i = 0; i < WorkSizes::kEnough; ++i) works.End({}, 3);
   CHECK(works.cut() == Approx(3).epsilon(kWithin));
   CHECK(works.tail() == Approx(1));
@@ -1005,14 +1004,14 @@ TEST_CASE("equal works have no tail") {
   CHECK(std::isfinite(works.tail()));
 }
 
-// A hundred works of a size of 3 have ended.
+// A hundred works of size 3 have ended.
 WorkSizes Threes() {
   WorkSizes works;
   for (int i = 0; i < 100; ++i) works.End({}, 3);
   return works;
 }
 
-TEST_CASE("a work that turns out to be another size counts as that, with the weight that it has left") {
+TEST_CASE("a work's true size replaces its predicted size at its remaining weight") {
   for (const int later : {0, 100, 3000, 20'000}) {
     WorkSizes told = Threes(), known = Threes();
     const WorkSizes::Entry entry = told.Expect(1), same = known.Expect(6);
@@ -1027,18 +1026,18 @@ TEST_CASE("a work that turns out to be another size counts as that, with the wei
   }
 }
 
-TEST_CASE("a work that is expected counts within bounds, and not at all once withdrawn") {
+TEST_CASE("an expected work counts within bounds until it is withdrawn") {
   WorkSizes works = Threes();
   const WorkSizes::Entry entry = works.Expect(1e9);
   CHECK(entry.size == Approx(48));
   CHECK(works.tail() < 3);
-  CHECK(works.cut() == Approx(48).epsilon(kWithin));  // it is 48 of 348
+  CHECK(works.cut() == Approx(48).epsilon(kWithin));  // its weight is 48 of 348
   works.Withdraw(entry);
   CHECK(works.tail() == Approx(1).margin(1e-9));
   CHECK(works.cut() == Approx(3).epsilon(kWithin));
 }
 
-TEST_CASE("works of another size are believed after a while") {
+TEST_CASE("works of another size change the estimate after a while") {
   WorkSizes works;
   for (int i = 0; i < 10'000; ++i) works.End({}, 1);
   for (int i = 0; i < 20'000; ++i) works.End(works.Expect(100), 100);
@@ -1046,7 +1045,7 @@ TEST_CASE("works of another size are believed after a while") {
   CHECK(works.tail() == Approx(1).epsilon(0.02));
 }
 
-// Also as the third request ever, cancelled before it ran or after a token, or never.
+// Tested early and late, and cancelled before it ran, after one token, or never.
 TEST_CASE("one absurd prediction counts for little") {
   for (const int before : {2, 500}) {
     for (const int generated : {0, 1, -1}) {
@@ -1076,7 +1075,7 @@ TEST_CASE("one absurd prediction counts for little") {
   }
 }
 
-TEST_CASE("an output counts for no more than the host's cap on it") {
+TEST_CASE("an output counts for at most the host's cap") {
   FootprintBook book = Book();
   RequestState capped = Call(0, 100, 1e6), told = Call(1, 100, 20);
   capped.request.max_output_tokens = {20};
@@ -1084,7 +1083,7 @@ TEST_CASE("an output counts for no more than the host's cap on it") {
   CHECK(book.Left(capped) == Approx(book.Left(told)));
 }
 
-TEST_CASE("sequences share a prompt, and predictions of them come true") {
+TEST_CASE("sequences share a prompt, and predictions of them are accurate") {
   FootprintBook book = Book();
   for (int i = 0; i < 100; ++i) {
     RequestState r = Call(0, 1000, 50);
@@ -1100,7 +1099,7 @@ TEST_CASE("sequences share a prompt, and predictions of them come true") {
   CHECK(book.PathSeconds(four) == Approx(book.PathSeconds(one)));
 }
 
-TEST_CASE("calls side by side that tell nothing of their workflow count each") {
+TEST_CASE("parallel calls without predictions count one by one") {
   FootprintBook book = Book();
   for (Slot slot = 0; slot < 10; ++slot) book.Enters(Call(slot, 100, 50, 7), At(0));
   CHECK(book.Drain() == Approx(10 * book.Left(Call(0, 100, 50))));
@@ -1122,7 +1121,7 @@ TEST_CASE("ten thousand absurd predictions do not overflow the backlog") {
 
 // ---- orders -----------------------------------------------------------------------------------------------------
 
-// With works from which a tail and a cut are known: 1 s of the engine every 10th, 0.1 s the others.
+// With ended works, so that a tail and a cut are known: every 10th takes 1 s of the engine, the others 0.1 s.
 template <class P>
 P Experienced() {
   P policy;
@@ -1137,7 +1136,7 @@ P Experienced() {
   return policy;
 }
 
-TEST_CASE("footprint: the least work first") {
+TEST_CASE("footprint ranks the least work first") {
   auto policy = Experienced<Footprint>();
   const RequestState small = Call(0, 1, 20), large = Call(1, 1, 300);
   policy.Enters(large, At(0)), policy.Enters(small, At(1));
@@ -1145,10 +1144,10 @@ TEST_CASE("footprint: the least work first") {
   CHECK(policy.Key(large).key == Approx(0.3));
 }
 
-TEST_CASE("boosted_footprint: the key by hand, and it stays") {
+TEST_CASE("boosted_footprint has the key computed by hand, and keeps it") {
   auto policy = Experienced<BoostedFootprint>();
-  // E[C] = 0.19, E[C^2] = 0.109: q = 3.02. Of 38 s of work, 18 s are of size 0.1 s and 20 s of size 1 s, and the latter
-  // count as spread over a quarter of an octave.
+  // E[C] = 0.19, E[C^2] = 0.109: q = 3.02. The sizes sum to 38 s, 18 s in works of 0.1 s and 20 s in works of 1 s.
+  // Works of 1 s count as spread over a quarter of an octave.
   const double q = 0.109 / (0.19 * 0.19);
   const double below = 38 * 0.95, cut = std::exp2(((below - 18) / 20 - 0.5) / 4);
   RequestState giant = Call(0, 1, 5000), small = Call(1, 1, 20);
@@ -1159,8 +1158,9 @@ TEST_CASE("boosted_footprint: the key by hand, and it stays") {
   const KeyParts parts = policy.Explain(small);
   CHECK(Part(parts, "C_s") == Approx(0.02));
   CHECK(Part(parts, "V_s") == Approx(5.02));
-  CHECK(Part(parts, "usual_s") == 1);  // the least, since the engine was idle until now
-  const double expected = 9 - 20.0 / 3 * 0.15 * std::pow(q / 3, 2) * std::log(cut / 0.02);  // it comes and goes
+  CHECK(Part(parts, "usual_s") == 1);  // the minimum, since the engine was idle until now
+  // a backlog that comes and goes
+  const double expected = 9 - 20.0 / 3 * 0.15 * std::pow(q / 3, 2) * std::log(cut / 0.02);
   CHECK(policy.Key(small).key == Approx(expected));
   CHECK(Part(parts, "q") == Approx(q));
   CHECK(Part(parts, "Cw_s") == Approx(cut));
@@ -1171,7 +1171,7 @@ TEST_CASE("boosted_footprint: the key by hand, and it stays") {
   CHECK(policy.Key(small).key == Approx(expected));
 }
 
-TEST_CASE("head starts are of the backlog that calls found on average") {
+TEST_CASE("head starts depend on the mean backlog at arrivals") {
   AnyPolicy policy = *MakePolicy(
       "boosted_footprint(step_s=0,prefill_s=0,sequence_s=0.001,context_s=0,least_drain_s=0.001,tail_factor=2)");
   policy.PlanEnds(Pressure(WaitsFor::kNothing), At(0));
@@ -1184,7 +1184,7 @@ TEST_CASE("head starts are of the backlog that calls found on average") {
     CHECK(Part(parts, "V_s") == Approx(backlog));
     CHECK(Part(parts, "usual_s") == Approx(sum / (slot + 1)));
   }
-  policy.Enters(Call(5, 1, 100), At(1));  // it is there already, and did not come
+  policy.Enters(Call(5, 1, 100), At(1));  // a call that is present already is no arrival
   RequestState small = Call(100, 1, 20);
   policy.Enters(small, At(1));
   const KeyParts parts = policy.Explain(small);
@@ -1194,10 +1194,10 @@ TEST_CASE("head starts are of the backlog that calls found on average") {
         Approx(Part(parts, "kappa") * Part(parts, "usual_s") * std::log(Part(parts, "Cw_s") / 0.02)));
 }
 
-TEST_CASE("head starts weigh more where the backlog comes and goes than where it grows, and less again once it grows") {
+TEST_CASE("head starts weigh more for varying backlogs than for growing ones") {
   auto policy = Experienced<BoostedFootprint>();
   Slot first = 0, slot = 0;
-  const auto come = [&](int calls, Slot every) {  // one of so many calls comes when all before it have left
+  const auto come = [&](int calls, Slot every) {  // before every `every`-th arrival, all earlier calls leave
     for (int i = 0; i < calls; ++i, ++slot) {
       if (every > 0 && slot % every == 0) {
         for (; first < slot; ++first) policy.Ends(Call(first, 1, 100), At(slot));
@@ -1217,7 +1217,7 @@ TEST_CASE("head starts weigh more where the backlog comes and goes than where it
   CHECK(come(3000, 0) == Approx(3).epsilon(0.01));
 }
 
-TEST_CASE("a backlog that is cancelled again is soon forgotten") {
+TEST_CASE("a cancelled backlog is soon forgotten") {
   auto policy = Experienced<BoostedFootprint>();
   for (Slot slot = 10; slot < 2010; ++slot) policy.Enters(Call(slot, 1, 1e9), At(1));
   const RequestState early = Call(0, 1, 20);
@@ -1230,7 +1230,7 @@ TEST_CASE("a backlog that is cancelled again is soon forgotten") {
   CHECK(Part(policy.Explain(r), "usual_s") <= 8 * Part(policy.Explain(r), "V_s"));
 }
 
-TEST_CASE("an idle engine has next to no head starts: the backlog counts as a second") {
+TEST_CASE("an idle engine's backlog counts as a second for head starts") {
   auto policy = Experienced<BoostedFootprint>();
   RequestState r = Call(0, 1, 20);
   r.request.arrival = r.request.workflow_arrival = At(50);
@@ -1239,7 +1239,7 @@ TEST_CASE("an idle engine has next to no head starts: the backlog counts as a se
   CHECK(policy.Key(r).key > 50 - 1.6 * std::log(50.0));
 }
 
-// Twenty workflows that were given so many seconds have ended.
+// Twenty workflows have ended that were given `seconds`.
 AnyPolicy Dated(const std::string& options, double seconds) {
   AnyPolicy policy = *MakePolicy("boosted_footprint(tail_factor=1" + options + ")");
   for (int i = 0; i < 20; ++i) {
@@ -1252,7 +1252,7 @@ AnyPolicy Dated(const std::string& options, double seconds) {
   return policy;
 }
 
-// By how much it is ahead, in V.
+// Returns its head start in units of V.
 double DeadlineStart(AnyPolicy& policy, const RequestState& r) {
   policy.Enters(r, At(0));
   const KeyParts parts = policy.Explain(r);
@@ -1266,11 +1266,12 @@ RequestState Due(double seconds, Slot slot = 30) {
   return r;
 }
 
-TEST_CASE("a deadline counts by how its time compares with what workflows are usually given") {
+TEST_CASE("a deadline counts relative to the usual time that workflows are given") {
   struct Case {
     double seconds, start;
   };
-  for (const Case& c : {Case{20, 0}, {10, 0.5}, {1, 0.95}, {30, 0}, {1e8, 0}, {0, 0}, {-1e6, 0}}) {  // over: none told
+  // the last: expired
+  for (const Case& c : {Case{20, 0}, {10, 0.5}, {1, 0.95}, {30, 0}, {1e8, 0}, {0, 0}, {-1e6, 0}}) {
     AnyPolicy policy = Dated("", 20);
     INFO(c.seconds);
     CHECK(DeadlineStart(policy, Due(c.seconds)) == Approx(c.start).margin(1e-6));
@@ -1286,15 +1287,15 @@ TEST_CASE("a deadline counts by how its time compares with what workflows are us
   }
   AnyPolicy policy = Dated("", 20);
   RequestState r = Due(10);
-  r.request.compute = FromSeconds(1);  // the call's own deadline, of a router
+  r.request.compute = FromSeconds(1);  // the call's own deadline, from a router
   CHECK(DeadlineStart(policy, r) == 0);
   CHECK(DeadlineStart(policy, Call(31, 100, 50)) == 0);
   AnyPolicy fresh = *MakePolicy("boosted_footprint(tail_factor=1)");
-  CHECK(DeadlineStart(fresh, Due(10)) == 0);  // of no workflow is the time known
+  CHECK(DeadlineStart(fresh, Due(10)) == 0);  // the time given is not known for any workflow
 }
 
-// Also where each call of a conversation has a deadline of its own: the first one tells what the workflow is given.
-TEST_CASE("a workflow is given what its first call told") {
+// This holds even if each call of a conversation has a deadline of its own.
+TEST_CASE("a workflow's first call sets the time that it is given") {
   AnyPolicy policy = Dated("", 20);
   RequestState first = Due(10);
   first.request.workflow = {7};
@@ -1307,14 +1308,14 @@ TEST_CASE("a workflow is given what its first call told") {
   CHECK(Part(parts, "deadline_s") == Approx(0.5 * Part(parts, "V_s")));
 }
 
-TEST_CASE("one absurd deadline, or many decoys, hardly move what is usual; what ends does in time") {
+TEST_CASE("absurd deadlines and decoys hardly change the usual time; ended workflows do") {
   for (const double absurd : {1e-9, 1e9}) {
     AnyPolicy policy = Dated("", 20);
     RequestState r = Due(absurd, 40);
     policy.Enters(r, At(0));
     r.generated = {50};
     policy.Ends(r, At(0));
-    for (int i = 0; i < 500; ++i) {  // cancelled before they ran
+    for (int i = 0; i < 500; ++i) {  // cancelled before their first run
       policy.Enters(Due(absurd, 41), At(0));
       policy.Ends(Due(absurd, 41), At(0));
     }
@@ -1329,7 +1330,7 @@ TEST_CASE("one absurd deadline, or many decoys, hardly move what is usual; what 
   }
 }
 
-TEST_CASE("one giant among many does not make head starts of an idle engine large without bound") {
+TEST_CASE("one giant does not give an idle engine unbounded head starts") {
   AnyPolicy policy = *MakePolicy("boosted_footprint");
   for (int i = 0; i < 2000; ++i) {
     RequestState r = Call(0, 1, i == 1000 ? 1e5 : 100);
@@ -1345,7 +1346,7 @@ TEST_CASE("one giant among many does not make head starts of an idle engine larg
   CHECK(-policy.Key(r).key <= 20.0 / 3 * 0.15 * 4 * std::log(Part(parts, "Cw_s") / Part(parts, "C_s")) + 1e-6);
 }
 
-TEST_CASE("presets: a third of the head starts, the order of footprint") {
+TEST_CASE("presets use a third of the head starts and footprint's order") {
   const auto key = [](const char* spec) {
     AnyPolicy policy = *MakePolicy(spec);
     RequestState r;
@@ -1367,7 +1368,7 @@ TEST_CASE("presets: a third of the head starts, the order of footprint") {
   CHECK_FALSE(MakePolicy("boosted_footprint(preset=best)").ok());
 }
 
-TEST_CASE("goodput: who can no longer be in time comes last, from that moment on") {
+TEST_CASE("goodput ranks a request last once it misses its deadline") {
   auto policy = *MakePolicy("boosted_footprint(preset=goodput,step_s=0.01,context_s=0,prefill_s=0)");
   testing::Host<AnyPolicy> host({.kv_blocks = {100}}, {.max_seqs = 1}, policy);
   host.Arrive(1, 16);
@@ -1378,7 +1379,7 @@ TEST_CASE("goodput: who can no longer be in time comes last, from that moment on
   r.deadline = testing::Ms(200);
   host.Arrive(r);
   r = testing::Prompt(3, 1);
-  r.output_tokens = Estimate::Exact(50);  // larger, and without a deadline
+  r.output_tokens = Estimate::Exact(50);  // larger, without a deadline
   host.Arrive(r);
   CHECK(host.scheduler.Explain({2}).ahead == 0);
   host.now = 98;
@@ -1389,15 +1390,15 @@ TEST_CASE("goodput: who can no longer be in time comes last, from that moment on
   CHECK(host.scheduler.Explain({2}).ahead == 1);
   r = testing::Prompt(4, 1);
   r.output_tokens = Estimate::Exact(1);
-  r.deadline = testing::Ms(50);  // over
+  r.deadline = testing::Ms(50);  // expired
   host.Arrive(r);
   CHECK(host.scheduler.Explain({4}).ahead == 1);
   CHECK(host.scheduler.Explain({2}).ahead == 2);
 }
 
-// docs/reference/policies/boosted_footprint.md: with keys alone, whatever workflows say of their age, size and
-// deadline.
-TEST_CASE("nobody is passed by who comes more than two horizons later") {
+// docs/reference/policies/boosted_footprint.md: this holds for keys alone, with any ages, sizes and deadlines of
+// workflows.
+TEST_CASE("a request that comes two horizons later passes none") {
   for (const double horizon : {0.0, 5.0, 60.0}) {
     std::int64_t at_horizon = 0;
     for (std::int64_t seed = 1; seed <= Scaled(10); ++seed) {
@@ -1436,10 +1437,10 @@ TEST_CASE("nobody is passed by who comes more than two horizons later") {
   }
 }
 
-// A tenant floods an engine that can do one second of work per second with twice that, in crumbs, all in one old
-// workflow or each in its own. What another tenant asks for is served, though it is large, when all has been done that
-// was there, or came within two horizons; under footprint, and where no horizon binds, it is not.
-TEST_CASE("a greedy tenant's crumbs cannot hold up another tenant's work beyond the horizon") {
+// A tenant floods an engine with small calls that need twice its capacity. The calls are one old workflow, or each is
+// its own. Another tenant's large call is served after the calls that were there and those of two horizons. It is not
+// served under footprint, or without a binding horizon.
+TEST_CASE("a greedy tenant's small calls delay others by the horizon at most") {
   for (const bool one_workflow : {false, true}) {
     const auto served_at = [one_workflow](const std::string& spec) {
       AnyWaitingQueue queue(*MakePolicy(spec));
@@ -1453,7 +1454,7 @@ TEST_CASE("a greedy tenant's crumbs cannot hold up another tenant's work beyond 
         queue.Push(r, At(now));
         return r.id;
       };
-      // What has ended before tells crumbs from giants: a second of work every 20th.
+      // Ended calls show that sizes differ: every 20th took a second.
       for (int i = 0; i < 400; ++i) {
         const RequestId ended = push(i % 20 == 0 ? 1000 : 40, 9, 0);
         const AnyWaitingQueue::Ran ran = {ended, {1}, {i % 20 == 0 ? 1000 : 40}};
@@ -1464,7 +1465,7 @@ TEST_CASE("a greedy tenant's crumbs cannot hold up another tenant's work beyond 
       int busy_until = 0;  // in ticks of 0.02 s
       for (int tick = 0; tick < 30'000; ++tick) {
         const double now = 0.02 * tick;
-        push(40, 1, now);  // 0.04 s, every 0.02 s, and due at once
+        push(40, 1, now);  // 0.04 s of work every 0.02 s, due at once
         if (tick == 1000) own = push(5000, 7, now);
         while (busy_until <= tick) {
           queue.Begin(At(now));
@@ -1481,9 +1482,10 @@ TEST_CASE("a greedy tenant's crumbs cannot hold up another tenant's work beyond 
     const std::string pace = "step_s=0,prefill_s=0,sequence_s=0.001,context_s=0";
     CAPTURE(one_workflow);
     CHECK(std::isinf(served_at("footprint(" + pace + ")")));
-    // Crumbs of their own are soon what a work is, and have no head start any more; those of one workflow go on.
+    // Small calls of separate workflows soon are the usual size and get no head start. The calls of one workflow still
+    // do.
     CHECK(std::isinf(served_at("boosted_footprint(" + pace + ",tail_factor=2,horizon_s=100000)")) == one_workflow);
-    // 20 s of work are there, 2 s more come per second of two horizons.
+    // 20 s of work are present, and each second of two horizons adds 2 s.
     for (const double horizon : {5.0, 20.0}) {
       const std::string spec =
           "boosted_footprint(" + pace + ",tail_factor=2,horizon_s=" + std::to_string(horizon) + ")";
@@ -1493,7 +1495,7 @@ TEST_CASE("a greedy tenant's crumbs cannot hold up another tenant's work beyond 
   }
 }
 
-TEST_CASE("what is revised while a request waits changes its cost, and not its time") {
+TEST_CASE("a revision of a waiting request changes its cost, not its time") {
   auto policy = Experienced<BoostedFootprint>();
   RequestState r = Call(0, 1, 20);
   r.enqueued = r.request.arrival = r.request.workflow_arrival = At(9);
@@ -1507,12 +1509,12 @@ TEST_CASE("what is revised while a request waits changes its cost, and not its t
   CHECK(policy.Key(r).key < key);
   const double start = 9 - policy.Key(r).key, cut = Part(policy.Explain(r), "Cw_s");
   CHECK(start == Approx((9 - key) * std::log(cut / 0.01) / std::log(cut / 0.02)));
-  r.enqueued = At(13);  // it was preempted, and joins anew
+  r.enqueued = At(13);  // it was preempted and joins again
   policy.Enters(r, At(13));
   CHECK(9 - policy.Key(r).key > 3 * start);
 }
 
-TEST_CASE("idle workflows are kept for a while, in bounded number, and then counted") {
+TEST_CASE("idle workflows are kept for a while, in bounded number") {
   FootprintBook book = Book();
   for (std::int64_t i = 0; i < Scaled(200'000); ++i) {
     RequestState r = Call(0, 10, 5, static_cast<std::uint64_t>(i) + 1);
@@ -1521,7 +1523,7 @@ TEST_CASE("idle workflows are kept for a while, in bounded number, and then coun
     book.Ends(r, At(0));
   }
   CHECK(book.records() <= FootprintBook::kLeastIdle + 2);
-  // A workflow that goes on in time is one work, not two.
+  // A workflow that continues in time is one work, not two.
   FootprintBook other = Book();
   for (std::uint64_t i = 0; i < 100; ++i) {
     for (int part = 0; part < 2; ++part) {
@@ -1536,7 +1538,7 @@ TEST_CASE("idle workflows are kept for a while, in bounded number, and then coun
   CHECK(other.works().cut() == Approx(2 * other.Left(two)).epsilon(kWithin));
 }
 
-TEST_CASE("the default lets small requests pass larger ones from the first on") {
+TEST_CASE("the default lets small requests pass larger ones from the start") {
   auto scheduler = *Scheduler::Create({.kv_blocks = {1000}}, *MakePolicy("boosted_footprint"));
   for (const std::uint64_t id : {1u, 2u, 3u, 4u}) {
     constexpr double kOutputs[] = {4000, 1000, 444, 20};

@@ -29,7 +29,7 @@ RequestState Some(std::uint64_t id, double arrival) {
   return r;
 }
 
-// The ids in the order of a queue that all of them have joined at `now`.
+// Returns the ids in the order of a queue that all requests joined at `now`.
 template <class P>
 std::vector<std::uint64_t> Order(P policy, const std::vector<RequestState>& requests, TimePoint now = At(100)) {
   internal::RankQueue<P> queue(std::move(policy));
@@ -52,19 +52,19 @@ TEST_CASE("workflow_fcfs orders by the arrival of the workflow") {
   CHECK(Order(Fcfs{}, {late_call, other}) == Ids{2, 1});
 }
 
-TEST_CASE("priority: lower is sooner, equals in order of arrival") {
+TEST_CASE("priority ranks lower values first, equal ones by arrival") {
   RequestState a = Some(1, 1), b = Some(2, 2), c = Some(3, 3);
   a.request.priority = 5, b.request.priority = -5, c.request.priority = 5;
   CHECK(Order(Priority{}, {c, b, a}) == Ids{2, 1, 3});
 }
 
-TEST_CASE("edf: who has no deadline comes last") {
+TEST_CASE("edf ranks requests without a deadline last") {
   RequestState a = Some(1, 1), b = Some(2, 2), c = Some(3, 0);
   a.request.deadline = At(20), b.request.deadline = At(10);
   CHECK(Order(Edf{}, {a, b, c, Some(4, -1)}) == Ids{2, 1, 4, 3});
 }
 
-TEST_CASE("sjf: an unknown length stands as the default one") {
+TEST_CASE("sjf gives an unknown length the default") {
   RequestState brief = Some(1, 3), longer = Some(2, 2), unknown = Some(3, 1), absurd = Some(4, 0);
   brief.request.output_tokens = Estimate::Exact(10);
   longer.request.output_tokens = Estimate::Exact(1000);
@@ -73,7 +73,7 @@ TEST_CASE("sjf: an unknown length stands as the default one") {
   CHECK(Order(Sjf{.unknown = 1}, {longer, unknown, brief}) == Ids{3, 1, 2});
 }
 
-TEST_CASE("stjf: the workflow's tokens count, the call's own where the workflow's are unknown") {
+TEST_CASE("stjf ranks by the workflow's tokens, or else by the call's own") {
   RequestState a = Some(1, 1), b = Some(2, 2), c = Some(3, 3);
   a.request.output_tokens = Estimate::Exact(5);
   a.request.workflow_tokens_left = {.mean = 200, .quantiles = {1, 2, 90, 300, 400}};
@@ -84,7 +84,7 @@ TEST_CASE("stjf: the workflow's tokens count, the call's own where the workflow'
   CHECK(Order(Stjf{.unknown = 97}, {a, b, c, Some(4, 0)}) == Ids{1, 3, 4, 2});
 }
 
-TEST_CASE("hrrn: waiting lifts the short ones faster") {
+TEST_CASE("hrrn lifts short requests faster while they wait") {
   const Hrrn policy{.output_s = 0.1, .prompt_s = 0.01};
   RequestState brief = Some(1, 90), longer = Some(2, 0);
   brief.request.output_tokens = Estimate::Exact(90), brief.request.prompt_tokens = {100};    // 10 s
@@ -110,7 +110,7 @@ RequestState Of(std::uint64_t tenant, std::uint64_t id, double arrival) {
   return r;
 }
 
-TEST_CASE("fair_share: the tenant served least comes first, and idling earns no credit") {
+TEST_CASE("fair_share ranks the least served tenant first, without credit for idling") {
   internal::RankQueue<FairShare> queue(FairShare({.w_in = 1, .w_out = 2}));
   std::vector<RequestState> r = {Of(1, 1, 1), Of(1, 2, 2), Of(2, 3, 3), Of(2, 4, 4), Of(3, 5, 5)};
   const auto state_of = [&](Slot slot) -> const RequestState& { return r[slot]; };
@@ -126,7 +126,7 @@ TEST_CASE("fair_share: the tenant served least comes first, and idling earns no 
   queue.BeginPlan({}, state_of);
   CHECK(queue.Top() == 0);
 
-  queue.Push(4, r[4], {});  // tenant 3 appears: lifted to the least of those that wait
+  queue.Push(4, r[4], {});  // tenant 3 appears: lifted to the least counter of waiting tenants
   CHECK(queue.policy().GroupKey(3).key == 120);
   queue.BeginPlan({}, state_of);
   Ids order;
@@ -134,7 +134,7 @@ TEST_CASE("fair_share: the tenant served least comes first, and idling earns no 
   CHECK(order == Ids{1, 2, 5, 3, 4});
 }
 
-TEST_CASE("fair_share: weights divide what a tenant is charged, and are part of the spec") {
+TEST_CASE("fair_share divides charges by weights, which are part of the spec") {
   const AnyPolicy policy = *MakePolicy("fair_share(weights=1:4;7:0.5)");
   CHECK(policy.spec() == "fair_share(weights=1:4;7:0.5)");
   internal::RankQueue<AnyPolicy> queue(policy);
@@ -149,7 +149,7 @@ TEST_CASE("fair_share: weights divide what a tenant is charged, and are part of 
   }
 }
 
-TEST_CASE("slo_groups: as they came, until one would be late; then by deadline") {
+TEST_CASE("slo_groups keeps arrival order until one is late, then uses deadlines") {
   // Buckets of 10 s; a request takes 1 s.
   internal::RankQueue<SloGroups> queue(SloGroups({.bucket = 10, .tokens = 100, .throughput = 100}));
   std::vector<RequestState> r;
@@ -170,19 +170,19 @@ TEST_CASE("slo_groups: as they came, until one would be late; then by deadline")
   CHECK(order(25) == Ids{1, 3, 2, 5, 4});
   CHECK(order(26.5) == Ids{2, 5, 1, 3, 4});  // 4 more seconds would be too late for those of 30 s
   push(27, 31);
-  push(28, 55);  // a new group queues up behind
-  CHECK(order(28) == Ids{2, 5, 6, 7, 1, 3, 4});  // and is sorted in as soon as anybody is late
+  push(28, 55);  // a new group joins the end
+  CHECK(order(28) == Ids{2, 5, 6, 7, 1, 3, 4});  // it is sorted in when any request is late
   queue.Erase(1), queue.Erase(4), queue.Erase(5);
   CHECK(order(28) == Ids{7, 1, 3, 4});
   push(29, 85);
-  CHECK(order(29) == Ids{7, 1, 3, 4, 8});  // nobody would be late
+  CHECK(order(29) == Ids{7, 1, 3, 4, 8});  // none is late
   while (!queue.empty()) queue.Erase(queue.Top());
   push(30, 85);
   CHECK(order(30) == Ids{9});
 }
 
-TEST_CASE("urgency: Table 3 of HexGen-Flow; request 6 is next") {
-  // When it had been 70 s. What each takes and what its budget is, is not told: only the urgency that follows.
+TEST_CASE("urgency picks request 6 of HexGen-Flow's Table 3") {
+  // At 70 s. The table has only the resulting urgencies, neither durations nor budgets.
   const std::vector<double> arrive_at = {22.4, 46.3, 52.3, 62.4, 62.8, 64.4, 65.0};
   const std::vector<double> urgency = {14.5, 13.2, 19.0, 13.1, 19.0, 26.9, 21.9};
   for (double now : {65.0, 70.0, 700.0}) {
@@ -199,7 +199,7 @@ TEST_CASE("urgency: Table 3 of HexGen-Flow; request 6 is next") {
   }
 }
 
-TEST_CASE("urgency: a call without a deadline is due at its share of the pace") {
+TEST_CASE("urgency gives a call without a deadline its share of the pace") {
   RequestState batch = Some(1, 100);
   batch.request.compute = FromSeconds(10);
   const Urgency policy{.batch_share = 0.1, .unknown = 3};
@@ -213,7 +213,7 @@ TEST_CASE("urgency: a call without a deadline is due at its share of the pace") 
   CHECK(policy.Key(due).key == Approx(130));
 }
 
-TEST_CASE("urgency: absurd deadlines count within the horizon") {
+TEST_CASE("urgency limits absurd deadlines to the horizon") {
   const Urgency policy{.horizon = 1000};
   RequestState r = Some(1, 50);
   for (const TimePoint deadline : {TimePoint::min(), At(-1e9), At(-2000)}) {
@@ -229,9 +229,9 @@ TEST_CASE("urgency: absurd deadlines count within the horizon") {
   CHECK(policy.Key(r).key == Approx(60));
 }
 
-// One call without a deadline against a stream that is always later than late: an engine that serves one call a second,
-// and is sent one a second, whose deadlines are years ago.
-TEST_CASE("urgency: batch work drains, whatever the deadlines of the others") {
+// One call without a deadline competes with an endless stream of late calls. The engine serves one call a second. One
+// call a second arrives, years after its deadline.
+TEST_CASE("urgency drains batch work, whatever the deadlines of the others") {
   internal::RankQueue<Urgency> queue(Urgency{.batch_share = 0.05, .horizon = 300});
   std::vector<RequestState> r = {Some(1, 0)};
   r[0].request.compute = FromSeconds(2);  // due at 40 s
@@ -249,10 +249,10 @@ TEST_CASE("urgency: batch work drains, whatever the deadlines of the others") {
     if (top == 0) served_at = now;
   }
   CHECK(served_at > 300);
-  CHECK(served_at <= 300 + 40 + 2);  // the horizon and its own budget
+  CHECK(served_at <= 300 + 40 + 2);  // horizon and its own budget
 }
 
-TEST_CASE("fair_share: a newcomer is lifted to the least counter as it is now") {
+TEST_CASE("fair_share lifts a newcomer to the least current counter") {
   internal::RankQueue<FairShare> queue(FairShare{});
   const std::vector<RequestState> r = {Of(1, 1, 1), Of(2, 2, 2), Of(3, 3, 3)};
   queue.Push(0, r[0], {});
@@ -264,7 +264,7 @@ TEST_CASE("fair_share: a newcomer is lifted to the least counter as it is now") 
   CHECK(queue.Top() == 1);
 }
 
-TEST_CASE("fair_share: a tenant that was served more is not set back") {
+TEST_CASE("fair_share does not lower the counter of a tenant served more") {
   internal::RankQueue<FairShare> queue(FairShare{});
   const std::vector<RequestState> r = {Of(1, 1, 1), Of(2, 2, 2)};
   queue.policy().Scheduled(r[1], {500}, {0});

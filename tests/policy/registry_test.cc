@@ -27,7 +27,7 @@ bool Names(const std::string& fault, std::initializer_list<std::string_view> par
   return std::ranges::all_of(parts, [&](std::string_view part) { return fault.find(part) != std::string::npos; });
 }
 
-TEST_CASE("every policy is made from its name, and its spec makes it again") {
+TEST_CASE("every policy is made from its name, and its spec remakes it") {
   for (const PolicyInfo& info : PolicyInfos()) {
     const std::string spec = info.name == "aged" ? "aged(fcfs)" : info.name;
     const absl::StatusOr<AnyPolicy> policy = MakePolicy(spec);
@@ -42,7 +42,7 @@ TEST_CASE("every policy is made from its name, and its spec makes it again") {
   }
 }
 
-TEST_CASE("a policy of the host's own stands for custom") {
+TEST_CASE("a host's own policy reports itself as custom") {
   struct Own {
     std::string_view spec() const { return "custom(own)"; }
     RankKey Key(const RequestState&) const { return {7}; }
@@ -60,7 +60,7 @@ TEST_CASE("a policy of the host's own stands for custom") {
   CHECK(!MakePolicy("custom", std::vector<std::string>{"threshold=3"}, nullptr, &own).ok());
 }
 
-TEST_CASE("options stand in the spec or beside it") {
+TEST_CASE("options come from the spec or from the argument") {
   RequestState r;
   r.request.workflow_tokens_left = {.mean = 100, .quantiles = {10, 20, 30, 40, 50}};
   r.request.prompt_tokens = {8};
@@ -84,7 +84,7 @@ TEST_CASE("options stand in the spec or beside it") {
   CHECK(MakePolicy("sjf")->aging() == nullptr);
 }
 
-TEST_CASE("a fault names what was wrong and what there is") {
+TEST_CASE("a fault names the mistake and the valid choices") {
   CHECK(Names(Fault("sjff"), {"'sjff'", "did you mean 'sjf'?", "fcfs", "aged(POLICY)"}));
   CHECK(Names(Fault("sjf(unknown=-4)"), {"unknown=-4: must be a number of at least 0"}));
   CHECK(Names(Fault("shortest"), {"unknown policy 'shortest'; there are: "}));
@@ -121,7 +121,7 @@ TEST_CASE("copies of an erased policy share nothing") {
   CHECK(b.GroupKey(3).key == 20);
 }
 
-TEST_CASE("rules of other systems have names once they are registered, and the host's own come first") {
+TEST_CASE("registered rules of other systems are listed after the host's own") {
   CHECK(Names(Fault("mlfq"), {"unknown policy 'mlfq'"}));
   const OwnPolicyFactory make = [](auto, auto) { return absl::StatusOr<AnyPolicy>(AnyPolicy(Fcfs{})); };
   REQUIRE(RegisterPolicy("lpm", "the host's", make).ok());
@@ -138,7 +138,7 @@ TEST_CASE("rules of other systems have names once they are registered, and the h
   CHECK(MakePolicy("justitia", {}, &pace)->spec() != "justitia");
 }
 
-// At other defaults than its type's.
+// A type registered with other defaults than its own.
 struct Scaled {
   static constexpr std::string_view kName = "scaled";
   double scale = 1;
@@ -149,7 +149,7 @@ struct Scaled {
   }
 };
 
-TEST_CASE("the spec of a registered type is relative to the defaults that it was registered with") {
+TEST_CASE("the spec of a registered type is relative to its registered defaults") {
   REQUIRE(RegisterPolicy(Scaled{.scale = 4}, "scaled").ok());
   CHECK(MakePolicy("scaled")->spec() == "scaled");
   CHECK(MakePolicy("scaled")->Key({}).key == 4);
@@ -166,7 +166,7 @@ struct Last {
   double Score(const RequestState&, const InstanceState& i, TimePoint) const { return i.slot; }
 };
 
-TEST_CASE("a placement of the host's own has a name, once") {
+TEST_CASE("a host's own placement has a name, once") {
   REQUIRE(RegisterPlacement("theirs", "the host's", [](std::span<const KeyValue>) {
             return absl::StatusOr<AnyPlacement>(AnyPlacement(Last{}));
           }).ok());
@@ -186,7 +186,7 @@ struct Backwards {
   }
 };
 
-TEST_CASE("a policy of the host's own is made by its name, also within aged and by a factory") {
+TEST_CASE("a host's own policy is made by name, aged or not") {
   REQUIRE(RegisterPolicy(Backwards{}, "newest ids first").ok());
   REQUIRE(RegisterPolicy("mute", "all alike", [](std::span<const KeyValue> options, const EnginePace*) {
             if (!options.empty()) return absl::StatusOr<AnyPolicy>(absl::InvalidArgumentError("mute has no options"));
@@ -211,7 +211,7 @@ TEST_CASE("a policy of the host's own is made by its name, also within aged and 
   CHECK(PolicyInfos()[PolicyInfos().size() - 2].summary == "all alike");
 }
 
-TEST_CASE("a name that is taken, or is none, is not registered") {
+TEST_CASE("a taken or invalid name is not registered") {
   const OwnPolicyFactory make = [](auto, auto) { return absl::StatusOr<AnyPolicy>(AnyPolicy(Fcfs{})); };
   for (const char* name : {"sjf", "aged", "custom", "", "My policy", "a(b)"}) {
     CAPTURE(name);
@@ -239,7 +239,7 @@ struct Hoard {
   PauseDecision AtCall(const RequestState&, const ToolCalled&, const PauseView&) const { return {KvAction::kKeep}; }
 };
 
-TEST_CASE("placements and pauses of the host's own are made by their names, options included") {
+TEST_CASE("a host's own placements and pause policies are made by name") {
   REQUIRE(RegisterPlacement(Farthest{}, "the last of all").ok());
   REQUIRE(RegisterPause(Hoard{}, "keeps").ok());
   InstanceState instance;

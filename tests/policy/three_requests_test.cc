@@ -1,10 +1,10 @@
-// LAMPS, section 3.1: three requests that call tools, an engine that runs one at a time, memory for six tokens. Played
-// step by step through the waiting queue.
+// LAMPS, section 3.1: three requests that call tools. The engine runs one at a time and has memory for six tokens. The
+// test plays it step by step through the waiting queue.
 //
-// The paper leaves the engine open. What gives its averages: a token takes a unit of time and of memory, prompts cost
-// nothing; what is dropped is gone when the tool starts and is computed again, a token a unit, before anything else;
-// swaps take no time; a request may run where all that the others hold now, and what it will hold at its next stop, fit
-// together; a running one is displaced between two tokens by a better rank.
+// The paper does not define the engine. These rules give its averages. A token takes a unit of time and of memory, and
+// prompts cost nothing. Dropped KV is gone when the tool starts. It is recomputed before anything else, a token a unit.
+// Swaps take no time. A request may run if the KV of all others and its own at its next stop fit together. A better
+// request displaces a running one between two tokens.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -43,13 +43,13 @@ RequestState StateOf(std::size_t i, int beside) {
   return r;
 }
 
-// The published order is given once, before anything runs.
+// The published order is given once, before any request runs.
 struct Given {
   std::array<double, 3> keys;
   RankKey Key(const RequestState& r) const { return {keys[IndexOf(r.request.id)]}; }
 };
 
-// `stall`: the weight of the five tokens beside.
+// `stall`: the weight of the five other tokens.
 Given IntegralOf(double stall) {
   const MemoryIntegral integral{.pace = {.decode_s = 1, .forward_s = 1, .swap_s = 0}, .stall = stall};
   Given given{};
@@ -58,11 +58,11 @@ Given IntegralOf(double stall) {
 }
 
 struct Played {
-  std::string runs;  // by unit of time: who runs, "-": nobody
+  std::string runs;  // the running request in each unit of time; "-": none
   double mean_end = 0;
 };
 
-// What is estimated of a request when it joins the queue: the key of sjf.
+// Length estimate of a request when it joins the queue: the key of sjf.
 enum class Told { kWhole, kLeft, kWithCall };
 
 class Play {
@@ -90,7 +90,7 @@ class Play {
  private:
   struct State {
     int generated = 0, to_recompute = 0, memory = 0;
-    int back_at = -1;  // of the tool; -1: not in a call
+    int back_at = -1;  // time of the tool's return; -1: not in a call
     bool called = false;
   };
 
@@ -121,7 +121,7 @@ class Play {
     }
   }
 
-  // A unit of request i, which ends at `now`. True where that is its end.
+  // Runs a unit of request i, which ends at `now`. Returns true if the request ends.
   bool Token(std::size_t i, int now) {
     State& s = states_[i];
     if (s.called && kThree[i].at_call == KvAction::kOut) s.memory = std::max(s.memory, kThree[i].call_after);
@@ -151,7 +151,7 @@ class Play {
   std::size_t ended_ = 0;
 };
 
-TEST_CASE("three requests that call tools: who runs when, and the averages of the paper") {
+TEST_CASE("three requests that call tools run as in the paper") {
   const Played fcfs = Play(Fcfs{}, Told::kWhole).Run();
   CHECK(fcfs.runs == "111112-133-3-22");
   CHECK(fcfs.mean_end == Approx(35.0 / 3));
@@ -169,7 +169,7 @@ TEST_CASE("three requests that call tools: who runs when, and the averages of th
   CHECK(lamps.mean_end == Approx(10));
 }
 
-TEST_CASE("the order of the plain integral serves the three sooner than the published one") {
+TEST_CASE("the order of the plain integral serves the three sooner") {
   const Played plain = Play(IntegralOf(0), Told::kWhole).Run();
   CHECK(plain.runs == "23313111221--1");
   CHECK(plain.mean_end == Approx(29.0 / 3));

@@ -1,4 +1,4 @@
-// Budgets, picks and end-to-end latencies against what HexGen-Flow's authors' simulator logged.
+// Budgets, picks and end-to-end latencies, compared with the logs of the HexGen-Flow authors' simulator.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -65,7 +65,7 @@ Setup SetupOf(const Run& run) {
 
 std::string NameOf(const Dispatched& d) { return std::to_string(d.query) + "." + std::to_string(d.call); }
 
-TEST_CASE("with the authors' engines, takt's budgets, queue and dispatch give their latencies") {
+TEST_CASE("budgets, queue and dispatch give the authors' latencies on their engines") {
   if (Skipped()) return;
   const Latencies latencies;
   const auto steps = StepSeconds();
@@ -109,11 +109,11 @@ TEST_CASE("with the authors' engines, takt's budgets, queue and dispatch give th
     for (std::size_t q = 0; q < queries.size(); ++q) {
       worst = std::max(worst, std::abs(std::stod(Cells(latency[q + 1])[1]) - outcome.latency[q]));
     }
-    CHECK(worst < 1e-6);  // six decimals were logged
+    CHECK(worst < 1e-6);  // the logs have six decimals
   }
 }
 
-TEST_CASE("an instance whose speed drops tenfold delays workflows, and loses none") {
+TEST_CASE("a tenfold slower instance delays workflows and loses none") {
   if (Skipped()) return;
   const Latencies latencies;
   const auto steps = StepSeconds();
@@ -131,7 +131,7 @@ TEST_CASE("an instance whose speed drops tenfold delays workflows, and loses non
   CHECK(slowed > steady * 1.2);
 }
 
-TEST_CASE("arrivals are those of the file") {
+TEST_CASE("arrivals equal those of the file") {
   if (Skipped()) return;
   std::size_t checked = 0;
   std::vector<double> drawn;
@@ -145,8 +145,8 @@ TEST_CASE("arrivals are those of the file") {
   CHECK(checked == 660);
 }
 
-// From the logs alone, without an engine: the budgets by equation 5, and every pick by equations 7 and 8.
-TEST_CASE("logged budgets are those of equation 5, and every logged pick is the most urgent of its queue") {
+// From the logs alone, without an engine: budgets by equation 5, every pick by equations 7 and 8.
+TEST_CASE("logged budgets follow equation 5, and logged picks are most urgent") {
   if (Skipped()) return;
   const auto seconds = StepSeconds();
   const std::vector<double> means = MeanSeconds(seconds);
@@ -164,7 +164,7 @@ TEST_CASE("logged budgets are those of equation 5, and every logged pick is the 
     std::map<std::string, double> begun, stage_created;
     WorkflowTable table;
     WorkflowTable::Handle next = 0;
-    std::map<std::string, std::vector<WorkflowTable::Handle>> open;  // of the stage that a query is in
+    std::map<std::string, std::vector<WorkflowTable::Handle>> open;  // calls of a query's current stage
     double worst = 0;
     std::vector<std::string> lines = Golden(run, ".dispatch.csv.gz");
     REQUIRE(lines.size() > 1000);
@@ -219,7 +219,7 @@ TEST_CASE("logged budgets are those of equation 5, and every logged pick is the 
         queue.Push(slot, state, state.request.arrival);
         most = std::max(most, urgency(names[slot]));
       }
-      // Among the equally urgent (calls of one stage) the log's is the one enqueued first.
+      // Among equally urgent calls of one stage, the log picks the one enqueued first.
       const bool right = urgency(names[queue.Top()]) > most - 1e-8 && urgency(names.back()) > most - 1e-8;
       wrong += right ? 0u : 1u;
       ++picks;

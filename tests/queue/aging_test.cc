@@ -1,4 +1,4 @@
-// Aging counts its comparisons: a test reads no clock.
+// Aging counts its comparisons, so that the test reads no clock.
 #include "takt/queue/aging.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ struct CountedKey {
   friend bool operator<(const CountedKey& a, const CountedKey& b) { return ++comparisons, a.key < b.key; }
 };
 
-TEST_CASE("aging: to stop a count and to go on with it takes O(log waiting) comparisons") {
+TEST_CASE("aging stops and resumes a count in O(log waiting) comparisons") {
   for (const std::size_t waiting : {1'000u, 100'000u}) {
     CAPTURE(waiting);
     AgingBy<IndexedHeapOf<CountedKey>> aging;
@@ -46,7 +46,7 @@ TEST_CASE("aging: to stop a count and to go on with it takes O(log waiting) comp
       most = std::max(most, comparisons);
     }
     CHECK(most <= 8 * levels);
-    // Longest first, and those that were held have lost what they did not wait.
+    // Longest wait first. Held requests do not count the time of the hold.
     CHECK(aging.Overdue(static_cast<std::int64_t>(waiting) + 5'001) == kNoSlot);
     std::size_t overdue = 0;
     for (Slot slot; (slot = aging.Overdue(1)) != kNoSlot; ++overdue) aging.Promote(slot, 10);

@@ -1,4 +1,4 @@
-// The queue against a model that sorts everything, over every kind of policy.
+// The queue against a model that sorts everything, with every kind of policy.
 #include "takt/queue/rank_queue.h"
 
 #include <algorithm>
@@ -17,14 +17,14 @@
 namespace takt {
 namespace {
 
-// ---- policies to test with: each kind once --------------------------------------------------------------------
+// ---- test policies, one of each kind --------------------------------------------------------------------------
 
 struct Static {
   static constexpr std::string_view kName = "static";
   RankKey Key(const RequestState& r) const { return {static_cast<double>(r.request.priority)}; }
 };
 
-// Who has waited longest in proportion to its priority comes first: the order changes with time.
+// The request with the longest wait relative to its priority comes first. The order changes with time.
 struct Moving {
   static constexpr std::string_view kName = "moving";
   RankKey Key(const RequestState& r) const { return KeyAt(r, r.request.arrival); }
@@ -33,7 +33,7 @@ struct Moving {
   }
 };
 
-// Tenants in order of what they were served; says which of them moved, and lifts who comes back.
+// Tenants in order of service. Reports which of them moved, and lifts a returning tenant.
 struct Grouped {
   static constexpr std::string_view kName = "grouped";
   RankKey Key(const RequestState& r) const { return {static_cast<double>(r.request.priority)}; }
@@ -54,7 +54,7 @@ struct Grouped {
   std::vector<std::uint64_t> moved;
 };
 
-// The same without saying who moved, and moving inside the groups, too.
+// The same, but reports no moves. Requests also move inside the groups.
 struct GroupedMoving {
   static constexpr std::string_view kName = "grouped_moving";
   RankKey Key(const RequestState& r) const { return Moving{}.Key(r); }
@@ -72,10 +72,10 @@ struct Item {
   bool waiting = false, counting = false, lives = false;
   std::int64_t waited = 0, quantum = 0;
   std::uint64_t promotion = 0, joined = 0;
-  double key = 0;  // as last read
+  double key = 0;  // as of the last read
 };
 
-// Mirrors one queue, at O(n) or worse per question. `policy` is the queue's own: it alone knows group keys.
+// Mirrors one queue, at O(n) or worse per question. `policy` is the queue's own, since only it knows group keys.
 template <class P>
 class Model {
  public:
@@ -132,7 +132,7 @@ class Model {
     return slots;
   }
 
-  // Among those that have never run and are not promoted, by their ranks at this moment.
+  // Among requests that never ran and are not promoted, by their ranks at this moment.
   Slot Worst(internal::RankQueue<P>& queue, TimePoint now) const {
     Slot worst = kNoSlot;
     for (Slot slot = 0; slot < items.size(); ++slot) {
@@ -148,7 +148,7 @@ class Model {
  private:
   static bool MayBeWorst(const Item& i) { return i.waiting && i.quantum == 0 && !i.state.has_run; }
 
-  // Of groups that are equal the larger one is worse.
+  // Among groups with equal keys, the larger one is worse.
   std::tuple<double, std::int64_t, internal::FullKey> RankAt(Slot slot, internal::RankQueue<P>& queue,
                                                              TimePoint now) const {
     const P& policy = queue.policy();
@@ -179,7 +179,7 @@ std::vector<Slot> OrderOf(const internal::RankQueue<P>& queue) {
   return slots;
 }
 
-// Random events; after each plan's beginning, and while it picks, the queue's order is the model's.
+// Random events. After the start of each plan and during its picks, the queue's order must be the model's.
 template <class P>
 void CompareWithModel(P policy, std::uint64_t seed, int rounds) {
   Random random(seed);
@@ -215,17 +215,17 @@ void CompareWithModel(P policy, std::uint64_t seed, int rounds) {
         i.state.has_run = random.Chance(0.1);
         queue.Push(slot, i.state, now);
         model.Push(slot, queue, now, 0);
-      } else if (!i.waiting) {  // it was picked: it ran, or not, and comes back
+      } else if (!i.waiting) {  // it was picked, ran or not, and returns
         const auto steps = static_cast<std::int64_t>(random.Below(4));
         i.state.has_run |= steps > 0;
         CHECK(queue.PromotedWith(slot, steps) == (i.quantum > steps));
         queue.Push(slot, i.state, now, steps);
         model.Push(slot, queue, now, steps);
-      } else if (random.Chance(0.3)) {  // it is cancelled
+      } else if (random.Chance(0.3)) {  // cancelled
         queue.Erase(slot);
         queue.Forget(slot, i.state, now);
         i = {};
-      } else if (random.Chance(0.2)) {  // it calls a tool
+      } else if (random.Chance(0.2)) {  // calls a tool
         queue.ToolCalled(slot);
         queue.Erase(slot);
         i.waiting = i.counting = false;
@@ -243,7 +243,7 @@ void CompareWithModel(P policy, std::uint64_t seed, int rounds) {
       if (HooksOf(queue.policy()).scheduled) queue.policy().Scheduled(served, prefill, {1});
     }
 
-    // Between plans, too, the worst is that of now, whatever was served since.
+    // Between plans, too, the worst is the current one, whatever was served since.
     if (tracks) REQUIRE(queue.WorstNeverRun(now, state_of) == model.Worst(queue, now));
     queue.BeginPlan(now, state_of);
     if (ages) model.Promote();

@@ -33,7 +33,7 @@ Request RequestOf(std::uint64_t id, Random& random) {
   return r;
 }
 
-TEST_CASE("where a policy's keys are fixed, those of single requests sort as a queue orders them") {
+TEST_CASE("fixed keys of single requests sort as a queue orders them") {
   std::vector<std::string> fixed;
   for (const PolicyInfo& info : PolicyInfos()) {
     const std::string name = info.name == "aged" ? "aged(sjf)" : info.name;
@@ -60,7 +60,7 @@ TEST_CASE("where a policy's keys are fixed, those of single requests sort as a q
   }
 }
 
-TEST_CASE("a ranker says what a queue alone can do") {
+TEST_CASE("a ranker names the traits that only a queue supports") {
   const auto traits = [](const char* spec) { return Ranker(*MakePolicy(spec)).traits(); };
   CHECK(traits("sjf") == PolicyTraits{.fixed = true});
   CHECK(traits("hrrn") == PolicyTraits{.moving = true});
@@ -71,11 +71,11 @@ TEST_CASE("a ranker says what a queue alone can do") {
   CHECK(traits("memory_integral(stall=1)").moving);  // it refreshes keys
   CHECK_FALSE(traits("memory_integral(stall=0)").moving);
   CHECK(traits("boosted_footprint").pressure);
-  CHECK(TraitsOf(Stjf{}).fixed);  // of a policy that is known at compile time
+  CHECK(TraitsOf(Stjf{}).fixed);  // also for a policy known at compile time
   CHECK_FALSE(TraitsOf(Aged(Stjf{})).fixed);
 }
 
-TEST_CASE("a key moves with time where the policy does, and is a number") {
+TEST_CASE("a key changes with time if the policy does") {
   Ranker ranker(*MakePolicy("hrrn"));
   Request r;
   r.id = {1};

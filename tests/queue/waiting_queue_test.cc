@@ -40,7 +40,7 @@ Ids First(WaitingQueue<P>& queue, std::size_t k = 100) {
   return first;
 }
 
-// An iteration that ran these besides what runs already.
+// An iteration that also ran these requests.
 template <class P>
 void Run(WaitingQueue<P>& queue, const Ids& ids) {
   std::vector<typename WaitingQueue<P>::Ran> ran;
@@ -68,7 +68,7 @@ TEST_CASE("a queue keeps a copy of a request's hashes") {
   CHECK(First(queue) == Ids{{2}, {1}});
 }
 
-TEST_CASE("the best k, and those that were picked are gone") {
+TEST_CASE("a queue returns the best k requests and removes picked ones") {
   WaitingQueue queue(Sjf{});
   CHECK(First(queue).empty());
   for (std::uint64_t id = 1; id <= 5; ++id) CHECK(Done(queue.Push(Of(id, 100.0 - static_cast<double>(id)), {})));
@@ -84,12 +84,12 @@ TEST_CASE("the best k, and those that were picked are gone") {
   CHECK(First(queue) == Ids{{1}, {3}, {2}});
 }
 
-TEST_CASE("calls that make no sense are refused") {
+TEST_CASE("invalid calls are refused") {
   WaitingQueue queue(Fcfs{});
   CHECK(queue.Push(Of(0, 1), {}) == QueueResult::kInvalid);
   CHECK(Done(queue.Push(Of(1, 1), {})));
   CHECK(queue.Push(Of(1, 1), {}) == QueueResult::kInUse);
-  CHECK(queue.Requeue({1}, {}) == QueueResult::kOutOfPlace);  // it waits
+  CHECK(queue.Requeue({1}, {}) == QueueResult::kOutOfPlace);  // it is waiting
   CHECK(queue.Requeue({2}, {}) == QueueResult::kUnknown);
   CHECK(queue.Erase({2}) == QueueResult::kUnknown);
   CHECK(queue.Revise({.request = {2}}, {}) == QueueResult::kUnknown);
@@ -102,20 +102,20 @@ TEST_CASE("calls that make no sense are refused") {
   CHECK(First(queue) == Ids{{1}});
 }
 
-TEST_CASE("who is passed over is promoted, for as many steps as were granted") {
+TEST_CASE("a request that is passed over is promoted for the granted steps") {
   WaitingQueue queue(Aged(Sjf{}, {.threshold = 3, .quantum = 2}));
   queue.Push(Of(1, 1000), {});
   queue.Push(Of(2, 1), {});
   CHECK(First(queue) == Ids{{2}, {1}});
   Run(queue, {{2}});
-  for (int i = 0; i < 5; ++i) Run(queue, {});  // 2 runs on
+  for (int i = 0; i < 5; ++i) Run(queue, {});  // 2 continues to run
   queue.Push(Of(3, 1), {});
   CHECK(First(queue) == Ids{{1}, {3}});  // waited for 6 >= 3
   Run(queue, {{1}});
-  queue.Requeue({1}, {});  // ran once
+  queue.Requeue({1}, {});  // it ran once
   CHECK(First(queue) == Ids{{1}, {3}});
   Run(queue, {{1}});
-  queue.Requeue({1}, {});  // twice
+  queue.Requeue({1}, {});  // the second time
   CHECK(First(queue) == Ids{{3}, {1}});
 }
 
@@ -127,7 +127,7 @@ TEST_CASE("iterations in which nothing ran do not count") {
   CHECK(First(queue) == Ids{{2}, {1}});
 }
 
-TEST_CASE("victims: worst first, as few as suffice, promoted ones last") {
+TEST_CASE("victims come worst first, as few as needed, promoted ones last") {
   using Queue = WaitingQueue<Aged<Sjf>>;
   Queue queue(Aged(Sjf{}, {.threshold = 2, .quantum = 100}));
   queue.Push(Of(9, 9000), {});
@@ -155,12 +155,12 @@ TEST_CASE("victims: worst first, as few as suffice, promoted ones last") {
   CHECK_FALSE(queue.Victims(running, {11}, {}, victims, {5}));  // it outranks neither 1 nor the promoted 9
 }
 
-// Shortest first, but whoever came last is the first victim.
+// Shortest first, but the last arrival is the first victim.
 struct OwnVictims : Sjf {
   RankKey VictimKey(const RequestState& r) const { return {static_cast<double>(r.request.id.value)}; }
 };
 
-TEST_CASE("who outranks whom is told by rank, whoever would be the first victim") {
+TEST_CASE("rank decides who outranks whom, whatever the order of victims") {
   WaitingQueue queue(OwnVictims{});
   for (const Request& r : {Of(1, 900), Of(2, 10), Of(3, 500)}) queue.Push(r, {});
   Run(queue, {{1}, {2}, {3}});
@@ -172,7 +172,7 @@ TEST_CASE("who outranks whom is told by rank, whoever would be the first victim"
   CHECK_FALSE(queue.Victims(running, {11}, {}, victims, {4}));
 }
 
-TEST_CASE("victims come from the tenant that was served most") {
+TEST_CASE("victims come from the most served tenant") {
   WaitingQueue queue(FairShare{});
   for (std::uint64_t id = 1; id <= 3; ++id) {
     Request r = Of(id, 1);
@@ -188,7 +188,7 @@ TEST_CASE("victims come from the tenant that was served most") {
   CHECK(victims == Ids{{2}, {1}});
 }
 
-TEST_CASE("a policy that charges for tokens is told of them") {
+TEST_CASE("a policy that charges for tokens receives them") {
   WaitingQueue queue(FairShare{});
   for (std::uint64_t id = 1; id <= 3; ++id) {
     Request r = Of(id, 1);
@@ -201,7 +201,7 @@ TEST_CASE("a policy that charges for tokens is told of them") {
   CHECK(First(queue) == Ids{{3}, {2}});
 }
 
-// Ranks by id, and keeps what it was told: the newest state of each request, and events by name.
+// Ranks by id, and keeps the newest state of each request and its events.
 struct Witness {
   struct Notes {
     std::map<std::uint64_t, RequestState> states;
@@ -228,7 +228,7 @@ struct Witness {
 
 TimePoint At(std::int64_t seconds) { return TimePoint(std::chrono::seconds(seconds)); }
 
-TEST_CASE("a policy sees requests as they were told, with times that were not told taken as the present") {
+TEST_CASE("a policy sees requests as reported, with missing times set to now") {
   Witness witness;
   WaitingQueue queue(witness);
   const auto seen = [&]() -> const Request& { return witness.notes->states.at(1).request; };
@@ -254,7 +254,7 @@ TEST_CASE("a policy sees requests as they were told, with times that were not to
   CHECK(witness.notes->events == "aaa");
 }
 
-TEST_CASE("all that a revision tells reaches the policy, whether the request waits or runs") {
+TEST_CASE("a revision reaches the policy while the request waits or runs") {
   for (const bool runs : {false, true}) {
     Witness witness;
     WaitingQueue queue(witness);
@@ -291,12 +291,12 @@ TEST_CASE("all that a revision tells reaches the policy, whether the request wai
     next.next_call = NextCall{.duration = std::chrono::seconds(5)};
     CHECK(Done(queue.Revise(next, At(2))));
     CHECK(seen().next_call == NextCall{.duration = std::chrono::seconds(5)});
-    CHECK(seen().output_tokens == Estimate::Exact(7));  // and nothing else changes
+    CHECK(seen().output_tokens == Estimate::Exact(7));  // the rest does not change
     CHECK(witness.notes->events == "arrrrrrrrrrr");
   }
 }
 
-TEST_CASE("a policy is told that a request was taken, until it is put back unrun") {
+TEST_CASE("a policy sees `taken` until the request is put back before running") {
   Witness witness;
   WaitingQueue queue(witness);
   const auto taken = [&](std::uint64_t id) {
@@ -312,7 +312,7 @@ TEST_CASE("a policy is told that a request was taken, until it is put back unrun
   Run(queue, {{1}, {3}});
   CHECK(taken(1));
   CHECK_FALSE(taken(2));
-  CHECK(taken(3));  // ran without
+  CHECK(taken(3));  // it ran without being taken
   CHECK(Done(queue.Requeue({1}, At(2))));
   queue.Begin({});
   CHECK(Done(queue.Take({1})));
@@ -320,7 +320,7 @@ TEST_CASE("a policy is told that a request was taken, until it is put back unrun
   CHECK(taken(1));  // put back, but it has run
 }
 
-TEST_CASE("a policy is told of calls, and of each end once") {
+TEST_CASE("a policy receives each call, and each end once") {
   Witness witness;
   WaitingQueue queue(witness);
   for (std::uint64_t id : {1u, 2u, 3u}) queue.Push(Of(id, 1), At(0));
@@ -337,10 +337,10 @@ TEST_CASE("a policy is told of calls, and of each end once") {
   CHECK(queue.empty());
 }
 
-TEST_CASE("tokens that were computed count for the request that ran, and none other") {
+TEST_CASE("computed tokens count for the request that ran") {
   WaitingQueue queue{Witness{}};
   queue.Push(Of(1, 1), At(0));
-  CHECK(queue.Computed({{1}, {5}, {5}}) == QueueResult::kOutOfPlace);  // it waits
+  CHECK(queue.Computed({{1}, {5}, {5}}) == QueueResult::kOutOfPlace);  // it is waiting
   Run(queue, {{1}});
   CHECK(Done(queue.Computed({{1}, {5}, {3}})));
   CHECK(Done(queue.Computed({{1}, {5}, {4}})));
@@ -349,7 +349,7 @@ TEST_CASE("tokens that were computed count for the request that ran, and none ot
   CHECK(notes->states.at(1).generated == Tokens{7});
 }
 
-TEST_CASE("tokens of a request that lost its place meanwhile count, and move it") {
+TEST_CASE("tokens of a request that lost its place count and move it") {
   WaitingQueue queue(*MakePolicy("mlfq"));
   for (std::uint64_t id : {1u, 2u}) queue.Push(Of(id, 1), At(static_cast<std::int64_t>(id)));
   Run(queue, {{1}});
@@ -373,7 +373,7 @@ TEST_CASE("tokens of a request that lost its place meanwhile count, and move it"
   CHECK(witness.notes->states.at(1).generated == Tokens{6});
 }
 
-TEST_CASE("a whole step is told by what went otherwise") {
+TEST_CASE("exceptions alone describe a whole step") {
   Witness witness;
   WaitingQueue queue(witness);
   for (std::uint64_t id = 1; id <= 5; ++id) queue.Push(Of(id, 1), At(0));
@@ -388,7 +388,7 @@ TEST_CASE("a whole step is told by what went otherwise") {
         std::array{Tokens{7}, Tokens{0}, Tokens{2}, Tokens{3}, Tokens{0}});
 }
 
-TEST_CASE("what the iteration ran may have been held") {
+TEST_CASE("an iteration may have run a held request") {
   WaitingQueue queue(Sjf{});
   for (std::uint64_t id = 1; id <= 3; ++id) queue.Push(Of(id, 1), {});
   CHECK(Done(queue.Hold({1})));
@@ -399,12 +399,12 @@ TEST_CASE("what the iteration ran may have been held") {
   CHECK(queue.place({3}) == QueuePlace::kRunning);
 }
 
-TEST_CASE("a request is put, wherever it is") {
+TEST_CASE("Put works for a request in any state") {
   Witness witness;
   WaitingQueue queue(witness);
   CHECK(queue.Put(Of(0, 1), At(0)) == QueueResult::kInvalid);
   CHECK(queue.Put(Of(1, 1), At(1)) == QueueResult::kDone);
-  CHECK(queue.Put(Of(1, 1), At(2)) == QueueResult::kOutOfPlace);  // it waits
+  CHECK(queue.Put(Of(1, 1), At(2)) == QueueResult::kOutOfPlace);  // it is waiting
   Run(queue, {{1}});
   CHECK(queue.Put(Of(1, 5), At(3)) == QueueResult::kRequeued);
   CHECK(witness.notes->states.at(1).enqueued == At(3));
@@ -413,7 +413,7 @@ TEST_CASE("a request is put, wherever it is") {
   CHECK(queue.Put(Of(1, 5), At(4)) == QueueResult::kDone);
 }
 
-TEST_CASE("a request is restated: its prompt has grown, and it has come anew") {
+TEST_CASE("a request is put again with a longer prompt and later arrival") {
   Witness witness;
   WaitingQueue queue(witness);
   Request r = Of(1, 10);
@@ -437,13 +437,13 @@ TEST_CASE("a request is restated: its prompt has grown, and it has come anew") {
   CHECK(First(order) == Ids{{2}, {3}, {1}});
 }
 
-TEST_CASE("a queue tells its policy's traits") {
+TEST_CASE("a queue returns its policy's traits") {
   CHECK(AnyWaitingQueue(*MakePolicy("aged(fcfs,threshold=3)")).traits() == PolicyTraits{.ages = true});
   CHECK(WaitingQueue(Sjf{}).traits() == PolicyTraits{.fixed = true});
 }
 
-TEST_CASE("steps are counted from when it was picked, whoever else runs") {
-  // Promoted for two steps; of these it takes one, then calls a tool, and comes back.
+TEST_CASE("steps count from the pick, whichever other requests run") {
+  // Promoted for two steps. It uses one, then calls a tool and returns.
   for (const int steps : {1, 2}) {
     WaitingQueue queue(Aged(Sjf{}, {.threshold = 2, .quantum = 2}));
     queue.Push(Of(1, 1000), {});
@@ -455,13 +455,13 @@ TEST_CASE("steps are counted from when it was picked, whoever else runs") {
     Run(queue, {{1}});
     if (steps == 2) Run(queue, {});
     CHECK(Done(queue.Pause({.request = {1}}, {})));
-    for (int i = 0; i < 5; ++i) Run(queue, {});  // a call costs no quantum
+    for (int i = 0; i < 5; ++i) Run(queue, {});  // a call uses no quantum
     CHECK(Done(queue.Requeue({1}, {})));
     CHECK(First(queue, 1) == (steps == 1 ? Ids{{1}} : Ids{{3}}));
   }
 }
 
-TEST_CASE("a request that is taken leaves the order until the iteration ends") {
+TEST_CASE("a taken request leaves the order until the iteration ends") {
   WaitingQueue queue(Sjf{});
   for (std::uint64_t id = 1; id <= 4; ++id) queue.Push(Of(id, static_cast<double>(id)), {});
   CHECK(queue.Take({1}) == QueueResult::kOutOfPlace);  // no iteration has begun
@@ -470,11 +470,11 @@ TEST_CASE("a request that is taken leaves the order until the iteration ends") {
   CHECK(queue.Take({1}) == QueueResult::kDone);
   CHECK(queue.Take({1}) == QueueResult::kOutOfPlace);
   CHECK(queue.place({1}) == QueuePlace::kTaken);
-  CHECK(queue.Take({3}) == QueueResult::kDone);  // it need not be the first
+  CHECK(queue.Take({3}) == QueueResult::kDone);  // it may be any request
   CHECK(queue.size() == 2);
   CHECK(queue.Top() == RequestId{2});
   CHECK(queue.Hold({2}) == QueueResult::kDone);
-  CHECK(queue.Hold({3}) == QueueResult::kDone);  // taken first, then found to be blocked
+  CHECK(queue.Hold({3}) == QueueResult::kDone);  // taken first, then blocked
   CHECK(queue.Hold({3}) == QueueResult::kOutOfPlace);
   queue.Push(Of(5, 0.5), {});
   CHECK(queue.Top() == RequestId{5});
@@ -492,14 +492,14 @@ TEST_CASE("a request that is taken leaves the order until the iteration ends") {
   CHECK(queue.Erase({1}) == QueueResult::kDone);
   CHECK(queue.Take({3}) == QueueResult::kDone);
   CHECK(queue.Revise({.request = {3}, .output_tokens = Estimate::Exact(9)}, {}) == QueueResult::kDone);
-  queue.Begin({});  // gives up the one that has not ended
+  queue.Begin({});  // gives up the unfinished iteration
   CHECK(queue.place({3}) == QueuePlace::kWaiting);
   Ids two(2);
   CHECK(queue.List(two) == 2);
   CHECK(two == Ids{{4}, {3}});
 }
 
-TEST_CASE("a promoted request that was taken may call a tool, which ends its promotion") {
+TEST_CASE("a tool call of a taken request ends its promotion") {
   for (const char* spec :
        {"aged(fair_share,threshold=1,reset_at_tool_call=true)", "aged(sjf,threshold=1,reset_at_tool_call=true)"}) {
     CAPTURE(spec);
@@ -518,9 +518,9 @@ TEST_CASE("a promoted request that was taken may call a tool, which ends its pro
   }
 }
 
-// Two queues are told the same, but that one of them has more taken from it, which is given back by Requeue, End or the
-// next Begin: its order is that of the other after each step, under every policy.
-TEST_CASE("what is taken and given back loses nothing") {
+// Two queues get the same calls, but more is taken from one and returned by Requeue, End or the next Begin. Their
+// orders must be equal after each step, under every policy.
+TEST_CASE("a taken request that is returned loses nothing") {
   std::vector<std::string> specs = {"aged(stjf,threshold=3,quantum=2)", "aged(fair_share,threshold=4,quantum=2)"};
   for (const PolicyInfo& info : PolicyInfos()) specs.push_back(info.name);
   std::erase(specs, "aged");
@@ -585,7 +585,7 @@ TEST_CASE("what is taken and given back loses nothing") {
           both([&](auto& q) { return q.Requeue(id, now); });
           std::erase(running, id);
         }
-        plain.Begin(now), taken_from.Begin(now);  // keys of groups count from here
+        plain.Begin(now), taken_from.Begin(now);  // group keys count from here
         Ids a(plain.size()), b(taken_from.size());
         REQUIRE(plain.List(a) == a.size());
         REQUIRE(taken_from.List(b) == b.size());
@@ -596,7 +596,7 @@ TEST_CASE("what is taken and given back loses nothing") {
   }
 }
 
-TEST_CASE("whatever a host does, nobody is lost or named twice") {
+TEST_CASE("no request is lost or named twice under random hosts") {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     Random random(seed);
     WaitingQueue queue(AnyPolicy(Aged(Sjf{}, {.threshold = 4, .quantum = 3})), 10);
@@ -643,7 +643,7 @@ TEST_CASE("whatever a host does, nobody is lost or named twice") {
           }
           std::vector<AnyWaitingQueue::Ran> ran;
           for (RequestId picked : first) ran.push_back({picked});
-          ran.push_back({{id}});  // wherever it is
+          ran.push_back({{id}});  // in any state
           const bool runs = at != model.end() && at->second != Where::kPaused;
           REQUIRE(queue.End(ran, {}) == first.size() + (runs ? 1 : 0));
           if (runs) at->second = Where::kRunning;

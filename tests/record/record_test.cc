@@ -66,7 +66,7 @@ TimePoint SomeTime(Random& random) {
   }
 }
 
-// Values of all kinds that fields have, as Draw(random, field).
+// Values of every kind of field, from Draw(random, field).
 template <class T>
   requires std::integral<T>
 void Draw(Random& random, T& x) {
@@ -90,7 +90,7 @@ void Draw(Random& random, Count<Tag>& x) {
 void Draw(Random& random, Duration& x) { x = Duration(static_cast<std::int64_t>(random.Bits())); }
 void Draw(Random& random, TimePoint& x) { x = SomeTime(random); }
 void Draw(Random& random, Estimate& x) { x = SomeEstimate(random); }
-void Draw(Random&, std::span<const ModelScore>&) {}  // which no log holds
+void Draw(Random&, std::span<const ModelScore>&) {}  // a log has no such field
 void Draw(Random& random, PrefixBlocks& x) {
   static std::deque<std::vector<std::uint64_t>> kept;
   Draw(random, x.block_tokens);
@@ -133,7 +133,7 @@ LoggedEvent SomeEvent(Random& random, std::size_t index) {
 
 bool SameBits(double a, double b) { return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b); }
 
-TEST_CASE("every event comes back as it was, bit for bit") {
+TEST_CASE("every event is read back bit for bit") {
   Random random(3);
   Recorder first, second;
   const auto record = [](Recorder& recorder, const LoggedEvent& event, TimePoint now) {
@@ -192,12 +192,12 @@ TEST_CASE("every event comes back as it was, bit for bit") {
     if (const auto* change = std::get_if<LogPolicy>(&e.event)) {
       REQUIRE(change->policy == MakePolicy(std::get<LogPolicy>(events[i]).policy)->spec());
     }
-    record(second, e.event, e.now);  // what was lost on the way would be missing here
+    record(second, e.event, e.now);  // a lost field would be missing here
   }
   CHECK(second.bytes() == first.bytes());
 }
 
-TEST_CASE("limits, results, answers and plans come back as they were") {
+TEST_CASE("limits, results, answers and plans are read back unchanged") {
   SchedulerOptions options;
   options.kv_blocks = {777};
   options.preempt = PreemptMode::kByRank;
@@ -229,7 +229,7 @@ TEST_CASE("limits, results, answers and plans come back as they were") {
   recorder.Planned(plan);
   recorder.Answer(OracleQuestion::kFreeBlocks, 1);  // asked between operations: not part of the log
   recorder.Plan(At(2), limits);
-  recorder.Commit({{5}, rows}, At(0.5));  // time may stand back
+  recorder.Commit({{5}, rows}, At(0.5));  // time may step back
 
   const std::vector<LogRecord> records = ReadAll(recorder.bytes());
   REQUIRE(records.size() == 7);
@@ -265,7 +265,7 @@ TEST_CASE("limits, results, answers and plans come back as they were") {
   }
 }
 
-TEST_CASE("rows come back however they differ from those of the commit before, and cost little where they do not") {
+TEST_CASE("rows are read back unchanged and cost little if they repeat") {
   Random random(8);
   std::vector<std::vector<RowResult>> commits;
   std::vector<RowResult> rows;
@@ -298,7 +298,7 @@ TEST_CASE("rows come back however they differ from those of the commit before, a
   CHECK(recorder.bytes().size() - before < 20);
 }
 
-TEST_CASE("a digest tells plans apart by every part") {
+TEST_CASE("a digest differs if any part of a plan differs") {
   const std::vector<PlanEntry> run = {{{9}, 0, 512, 64, 0, PlanEntry::kPrefill}};
   const std::vector<PlanEntry> other = {{{9}, 0, 512, 65, 0, PlanEntry::kPrefill}};
   const std::vector<RequestId> released = {{1}, {2}}, swapped = {{2}, {1}};
@@ -315,7 +315,7 @@ TEST_CASE("a digest tells plans apart by every part") {
 
 // ---- whole logs -----------------------------------------------------------------------------------------------
 
-// Counts blocks, frees late.
+// Counts blocks and frees late.
 class CountingOracle final : public KvOracle {
  public:
   Tokens block_tokens() const override { return {16}; }
@@ -414,7 +414,7 @@ TEST_CASE("a log replays to the same plans") {
   }
 }
 
-TEST_CASE("the host's oracle is in the log: it replays without one") {
+TEST_CASE("a log replays without the host's oracle") {
   const std::string log = RecordHost(1, {}, true);
   const auto replay = ReplayLog(log);
   REQUIRE(replay.ok());
@@ -424,7 +424,7 @@ TEST_CASE("the host's oracle is in the log: it replays without one") {
   CHECK(replay->stats.finished > 5);
 }
 
-// Agents whose turns, ends and losses are random, under a gate; returns their log.
+// Agents with random turns, ends and losses, under a gate. Returns their log.
 std::string RecordTurns(std::uint64_t seed, const AnyRetention& retention, const AnyGate& gate,
                         const ReturnTimesOptions& times, Stats* stats) {
   constexpr std::int32_t kBlock = 16;
@@ -497,7 +497,7 @@ std::string RecordTurns(std::uint64_t seed, const AnyRetention& retention, const
   return std::string(recorder.bytes());
 }
 
-TEST_CASE("a log of turns behind a gate replays to the same plans, with what was learnt of returns") {
+TEST_CASE("a log of turns with a gate replays to the same plans") {
   const HoldValue value{.alpha_ms = 21.1, .beta_ns = 5};
   const Price price{.share = 0.2, .after_s = 5, .value = value};
   const ReturnTimesOptions quick{.classes = 6, .window = 20, .prior_weight = 0.5, .refresh = 1};
@@ -517,7 +517,7 @@ TEST_CASE("a log of turns behind a gate replays to the same plans, with what was
     CHECK(replay->retention == AnyRetention(value).spec());
     CHECK(replay->gate == AnyGate(price).spec());
     refused += stats.gate_refused;
-    // The gate and the return times have a say in these plans.
+    // The gate and the return times influence these plans.
     const auto without = ReplayLog(log, open);
     REQUIRE(without.ok());
     otherwise += without->difference.has_value();
@@ -530,7 +530,7 @@ TEST_CASE("a log of turns behind a gate replays to the same plans, with what was
   CHECK(times_matter > 0);
 }
 
-TEST_CASE("retention that was refused is not in the log, and that of the host's own is asked for") {
+TEST_CASE("refused retention is not logged, and a host's own is requested") {
   SchedulerOptions options;
   options.kv_blocks = {60};
   Recorder recorder;
@@ -553,7 +553,7 @@ TEST_CASE("retention that was refused is not in the log, and that of the host's 
   CHECK(ReplayLog(own.bytes(), made).ok());
 }
 
-TEST_CASE("return times that no scheduler should be made with are refused, and named") {
+TEST_CASE("invalid return times in a log are refused by name") {
   SchedulerOptions options;
   options.kv_blocks = {60};
   options.prefix_cache = true;
@@ -575,7 +575,7 @@ TEST_CASE("return times that no scheduler should be made with are refused, and n
   CHECK(absl::IsDataLoss(ReplayLog(early.bytes()).status()));
 }
 
-TEST_CASE("a scheduler composed at compile time is recorded too, and replays with the erased one") {
+TEST_CASE("a compile-time scheduler's log replays with the erased one") {
   Recorder recorder;
   SchedulerOptions options;
   options.kv_blocks = {100};
@@ -597,7 +597,7 @@ TEST_CASE("a scheduler composed at compile time is recorded too, and replays wit
   CHECK(!replay->difference);
 }
 
-TEST_CASE("a scheduler that is not created leaves nothing in the log, so that the host may try again") {
+TEST_CASE("a scheduler that is not created leaves the log empty") {
   for (const bool sinks : {false, true}) {
     CAPTURE(sinks);
     std::string sunk;
@@ -614,7 +614,7 @@ TEST_CASE("a scheduler that is not created leaves nothing in the log, so that th
   }
 }
 
-TEST_CASE("with flush_bytes 0 the sink gets every record at once, what is asked before it is answered") {
+TEST_CASE("with flush_bytes 0 the sink gets every record at once") {
   std::vector<std::size_t> sizes;
   Recorder recorder([&](std::string_view bytes) { sizes.push_back(bytes.size()); }, {.flush_bytes = 0});
   recorder.Start({}, "sjf", "keep_all");
@@ -626,7 +626,7 @@ TEST_CASE("with flush_bytes 0 the sink gets every record at once, what is asked 
   CHECK(recorder.bytes().empty());
 }
 
-TEST_CASE("a scheduler that decides otherwise is found out, with the step and the part") {
+TEST_CASE("a scheduler that decides otherwise is found, with step and part") {
   LogReplayOptions otherwise;
   otherwise.make_policy = [](std::string_view) { return AnyPolicy(Fcfs{}); };
   for (const bool contents : {false, true}) {
@@ -640,7 +640,7 @@ TEST_CASE("a scheduler that decides otherwise is found out, with the step and th
   }
 }
 
-TEST_CASE("a log that is cut off anywhere replays up to the cut") {
+TEST_CASE("a truncated log replays up to the cut") {
   const std::string log = RecordHost(3, {}, false, 30);
   const std::size_t header = 9;
   std::int64_t events = 0, whole = 0;
@@ -658,7 +658,7 @@ TEST_CASE("a log that is cut off anywhere replays up to the cut") {
   CHECK(!ReplayLog(std::string_view(log).substr(0, header - 1)).ok());
 }
 
-TEST_CASE("a damaged log is an error that names the byte, or at its very end a cut") {
+TEST_CASE("a damaged log is an error with its byte, or a cut") {
   const std::string log = RecordHost(4, {}, false, 12);
   std::vector<std::size_t> starts;  // of records
   for (auto reader = *LogReader::Open(log);;) {
@@ -689,7 +689,7 @@ TEST_CASE("a damaged log is an error that names the byte, or at its very end a c
   }
 }
 
-TEST_CASE("rubbish is refused") {
+TEST_CASE("garbage is refused") {
   CHECK(!LogReader::Open("").ok());
   CHECK(!LogReader::Open("takt log").ok());
   CHECK(!LogReader::Open("something else entirely").ok());
@@ -701,7 +701,7 @@ TEST_CASE("rubbish is refused") {
   CHECK(empty->plans == 0);
 }
 
-TEST_CASE("a log of a few bytes is replayed with little memory, whatever its options claim") {
+TEST_CASE("a short log replays with little memory, whatever its options") {
   for (const bool tier : {false, true}) {
     SchedulerOptions options;
     options.max_running = 1 << 20;
@@ -753,7 +753,7 @@ TEST_CASE("a scheduler with little reserved plans as one with much") {
   CHECK(run(1) == much);
 }
 
-TEST_CASE("records in an order that no recorder writes are errors") {
+TEST_CASE("records in an impossible order are errors") {
   Recorder recorder;
   recorder.Commit({}, {});
   CHECK(ReplayLog(recorder.bytes()).status().code() == absl::StatusCode::kDataLoss);
@@ -762,7 +762,7 @@ TEST_CASE("records in an order that no recorder writes are errors") {
   CHECK(!ReplayLog(unknown.bytes()).ok());
 }
 
-TEST_CASE("a dump has a line a record") {
+TEST_CASE("a dump has one line per record") {
   Recorder recorder;
   SchedulerOptions options;
   options.kv_blocks = {100};

@@ -41,7 +41,7 @@ TestRouter RouterOf(AnyPlacement placement, const std::vector<std::string>& prof
   return *std::move(router);
 }
 
-// Where the router sends a call of this stage.
+// Returns the instance of a call of this stage.
 std::uint64_t Send(TestRouter& router, std::uint64_t request, std::uint64_t stage) {
   router.On(Arrived{{.id = {request}, .stage = {stage}, .prompt_tokens = {100}}}, TimePoint{});
   const auto placed = router.Place(TimePoint{});
@@ -49,7 +49,7 @@ std::uint64_t Send(TestRouter& router, std::uint64_t request, std::uint64_t stag
   return placed[0].instance.value;
 }
 
-TEST_CASE("dispatch is that of the authors' simulator, in every decision it logged") {
+TEST_CASE("dispatch equals every logged decision of the authors' simulator") {
   const std::vector<std::array<double, 3>> seconds = text2sql::StepSeconds();
   if (seconds.empty()) {
     WARN("skipped: no text2sql/latency_rps.csv; TAKT_DATA names the folder above text2sql/");
@@ -86,7 +86,7 @@ TEST_CASE("dispatch is that of the authors' simulator, in every decision it logg
   CHECK(decisions == 12376);
 }
 
-TEST_CASE("without measured stages the cost model decides; alike instances share alike at alpha 0") {
+TEST_CASE("without measured stages the cost model decides") {
   auto router = RouterOf(CodeRatio(0), {"x", "x", "x"});
   std::array<int, 4> sent{};
   for (std::uint64_t r = 1; r <= 300; ++r) ++sent[Send(router, r, 0)];
@@ -95,16 +95,16 @@ TEST_CASE("without measured stages the cost model decides; alike instances share
   CHECK(sent[3] == 100);
 }
 
-TEST_CASE("at alpha 1 all goes to the first of the fastest, as the authors' code does") {
+TEST_CASE("at alpha 1 all go to the first of the fastest instances") {
   auto costs = std::make_shared<StageTimes>();
   costs->Set({1}, "slow", std::chrono::seconds(2));
   costs->Set({1}, "fast", std::chrono::seconds(1));
   auto router = RouterOf(CodeRatio(1, costs), {"slow", "fast", "fast"});
-  CHECK(Send(router, 1, 1) == 1);  // as long as nothing was sent to the first
+  CHECK(Send(router, 1, 1) == 1);  // until a request is sent to the first
   for (std::uint64_t r = 2; r < 20; ++r) CHECK(Send(router, r, 1) == 2);
 }
 
-TEST_CASE("the score, term by term: speed and work against those of the instance of smallest id") {
+TEST_CASE("the score compares speed and work with the smallest id's instance") {
   auto costs = std::make_shared<StageTimes>();
   costs->Set({1}, "one", std::chrono::seconds(1));
   costs->Set({1}, "two", std::chrono::seconds(2));
@@ -120,7 +120,7 @@ TEST_CASE("the score, term by term: speed and work against those of the instance
   RequestState r;
   r.request.stage = {1};
   policy.Prepare(r, {});
-  CHECK(policy.Score(r, first, {}) == 1);  // nothing was sent there yet
+  CHECK(policy.Score(r, first, {}) == 1);  // no request was sent there so far
   CHECK(policy.Score(r, a, {}) == 0);
   policy.Placed(r, a, {});
   CHECK(policy.Score(r, first, {}) == 1);
@@ -132,11 +132,11 @@ TEST_CASE("the score, term by term: speed and work against those of the instance
   CHECK(policy.Score(r, halved, {}) == 0.25 / 4 - 0.75 * 0.5 * (4.0 / 2));
   policy.Observe(InstanceDown{{3}}, {});
   policy.Prepare(r, {});
-  CHECK(policy.Score(r, a, {}) == 0.25 - 0.75);  // the reference now
+  CHECK(policy.Score(r, a, {}) == 0.25 - 0.75);  // it is the reference now
   CHECK(policy.Score(r, halved, {}) == 0.25 / 2 - 0.75 * 0.5 * (4.0 / 2));
 }
 
-TEST_CASE("A6000 and L40 count half, however they are spelt") {
+TEST_CASE("A6000 and L40 count half in any spelling") {
   for (const auto& [profile, halved] : std::vector<std::pair<const char*, bool>>{{"A6000", true},
                                                                                  {"nvidia-a6000-48gb", true},
                                                                                  {"L40S", true},
@@ -154,16 +154,16 @@ TEST_CASE("A6000 and L40 count half, however they are spelt") {
   }
 }
 
-TEST_CASE("an instance that goes down is forgotten, and the next one is the reference") {
+TEST_CASE("a lost instance is forgotten, and the next is the reference") {
   auto router = RouterOf(CodeRatio(0), {"x", "x"});
   for (std::uint64_t r = 1; r <= 10; ++r) Send(router, r, 0);
   router.On(InstanceDown{{1}}, TimePoint{});
-  CHECK(router.Place(TimePoint{}).size() == 5);  // its five came back, and there is one instance
+  CHECK(router.Place(TimePoint{}).size() == 5);  // its five returned, and there is one instance
   router.On(InstanceUp{{.id = {1}, .profile = router.AddProfile({"x"})}}, TimePoint{});
   for (std::uint64_t r = 100; r < 110; ++r) CHECK(Send(router, r, 0) == 1);  // 10 were sent to the other
 }
 
-TEST_CASE("an epoch sets alpha where it can be one") {
+TEST_CASE("an epoch sets alpha if it is valid") {
   CodeRatio policy;
   policy.Observe(Epoch{.alpha = 0.7}, {});
   CHECK(policy.alpha == 0.7);
@@ -176,7 +176,7 @@ TEST_CASE("an epoch sets alpha where it can be one") {
     policy.Observe(Epoch{.alpha = end}, {});
     CHECK(policy.alpha == end);
   }
-  CHECK(policy.Score({}, {}, {}) == 0);  // without instances, too
+  CHECK(policy.Score({}, {}, {}) == 0);  // also without instances
 }
 
 }  // namespace

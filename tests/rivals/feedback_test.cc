@@ -1,5 +1,5 @@
-// ltr, mlfq and autellix: the published algorithms, step by step against calculations by hand, and mlfq against a model
-// that looks at everybody.
+// ltr, mlfq and autellix: the published algorithms, step by step against calculations by hand. mlfq also runs against a
+// model that scans all requests.
 #include <algorithm>
 #include <cstdint>
 #include <deque>
@@ -28,7 +28,7 @@ using Ids = std::vector<std::uint64_t>;
 
 TimePoint At(double seconds) { return TimePoint(FromSeconds(seconds)); }
 
-// A queue and what waits in it, or has been taken from it: slot i holds request i + 1.
+// A queue with its waiting and taken requests: slot i holds request i + 1.
 template <class P>
 class Bench {
  public:
@@ -76,7 +76,7 @@ Request Predicted(double tokens) {
 
 // ---- ltr ---------------------------------------------------------------------------------------------------------
 
-TEST_CASE("ltr: by buckets of 10 tokens, and by arrival within one") {
+TEST_CASE("ltr ranks by buckets of 10 tokens, then by arrival") {
   Bench<Ltr> b(Ltr{});
   for (const double tokens : {99.0, 19.0, 12.0, 20.0, 10.0, 9.9}) b.Arrive(Predicted(tokens), 1);
   CHECK(b.Order(2) == Ids{6, 2, 3, 5, 4, 1});
@@ -88,7 +88,7 @@ TEST_CASE("ltr: by buckets of 10 tokens, and by arrival within one") {
   CHECK(exact.Order(2) == Ids{3, 2, 1});
 }
 
-TEST_CASE("ltr: scored once, as soon as anything is predicted") {
+TEST_CASE("ltr scores a request once, at its first prediction") {
   Bench<Ltr> b(Ltr({.bucket = 10, .unknown = 55}));
   b.Arrive(Predicted(40), 1);
   b.Arrive({}, 2);
@@ -105,7 +105,7 @@ TEST_CASE("ltr: scored once, as soon as anything is predicted") {
   revise(2, 1000);
   CHECK(b.Order(4) == Ids{2, 1, 3});
 
-  // Its slot is another's.
+  // Another request takes its slot.
   b.Pick(1), b.End(1, 5);
   b.Of(1).request.id = {77};
   b.Of(1).request.output_tokens = Estimate::Exact(500);
@@ -113,7 +113,7 @@ TEST_CASE("ltr: scored once, as soon as anything is predicted") {
   CHECK(b.Order(5) == Ids{2, 3, 1});
 }
 
-TEST_CASE("ltr, aged: the starving go first, by LTR's counts") {
+TEST_CASE("ltr, aged, ranks starving requests first by LTR's counts") {
   const AnyPolicy policy = *MakePolicy("aged(ltr,threshold=200,quantum=10)");
   Bench<AnyPolicy> b(policy);
   b.Arrive(Predicted(1000), 0);
@@ -127,7 +127,7 @@ TEST_CASE("ltr, aged: the starving go first, by LTR's counts") {
 
 // ---- mlfq --------------------------------------------------------------------------------------------------------
 
-// A step of decoding takes 4 ms, a token of prompt 1 ms; the quanta are 10, 20, 40 ms.
+// A decode step takes 4 ms, a token of prompt 1 ms; the quanta are 10, 20, 40 ms.
 Mlfq Feedback(Mlfq::Options options = {}) {
   Mlfq policy(options);
   policy.pace = {.decode_s = 0.004, .forward_s = 0.001};
@@ -140,7 +140,7 @@ Request Long(std::int32_t prompt) {
   return r;
 }
 
-TEST_CASE("mlfq: arrivals join the first level that lasts for their prefill") {
+TEST_CASE("mlfq admits arrivals to the first level that fits their prefill") {
   Bench<Mlfq> b(Feedback());
   const std::vector<std::pair<std::int32_t, int>> prompts = {{1, 0}, {10, 0}, {11, 1}, {20, 1}, {21, 2}, {5000, 9}};
   for (const auto& [prompt, level] : prompts) CHECK(b.queue.policy().level(b.Arrive(Long(prompt), 0)) == level);
@@ -150,15 +150,15 @@ TEST_CASE("mlfq: arrivals join the first level that lasts for their prefill") {
   CHECK(deepest.queue.policy().level(deepest.Arrive(Long(5000), 0)) == 63);
 }
 
-TEST_CASE("mlfq: who has used its quantum up goes to the front of the next level") {
+TEST_CASE("mlfq moves a request after its quantum to the next level's front") {
   Bench<Mlfq> b(Feedback());
   b.Arrive(Long(6), 0);
   b.Arrive(Long(15), 0.001);  // level 1
   b.Arrive(Long(2), 0.002);
   CHECK(b.Order(0.003) == Ids{1, 3, 2});
   b.Pick(1);
-  CHECK(b.Runs(1, 6, 1));  // 6 ms: it runs, so that it is the first of its level
-  CHECK_FALSE(b.Runs(1, 0, 1));  // 10 ms: not more than the quantum
+  CHECK(b.Runs(1, 6, 1));  // 6 ms: it runs, so it is the first of its level
+  CHECK_FALSE(b.Runs(1, 0, 1));  // 10 ms: at most the quantum
   b.Join(1, 0.01);
   CHECK(b.Order(0.01) == Ids{1, 3, 2});
   b.Pick(1);
@@ -172,13 +172,13 @@ TEST_CASE("mlfq: who has used its quantum up goes to the front of the next level
   CHECK(b.queue.policy().level(b.Of(1)) == 2);
   b.Join(1, 0.03);
   CHECK(b.Order(0.03) == Ids{3, 2, 1});
-  // A prefill in chunks is the same time as one in a whole.
+  // A prefill in chunks takes the same time as a whole one.
   b.Pick(2);
   for (int i = 0; i < 15; ++i) b.Runs(2, 1, i == 14);
   CHECK(b.queue.policy().level(b.Of(2)) == 1);
 }
 
-TEST_CASE("mlfq: three seconds of waiting lead to the front, in order of arrival") {
+TEST_CASE("mlfq moves requests to the front after three seconds of waiting") {
   Bench<Mlfq> b(Feedback());
   b.Arrive(Long(3000), 0);
   b.Arrive(Long(2000), 0.5);
@@ -187,7 +187,7 @@ TEST_CASE("mlfq: three seconds of waiting lead to the front, in order of arrival
   CHECK(b.Order(3) == Ids{1, 3, 2});
   CHECK(b.queue.policy().level(b.Of(1)) == -1);
   CHECK(b.Order(3.5) == Ids{1, 2, 3});
-  // It begins at level 0 anew; and its wait too.
+  // It starts at level 0 again, with a new wait.
   b.Pick(1);
   CHECK(b.Runs(1, 5, 0));
   CHECK(b.queue.policy().level(b.Of(1)) == 0);
@@ -199,7 +199,7 @@ TEST_CASE("mlfq: three seconds of waiting lead to the front, in order of arrival
   CHECK(b.queue.policy().level(b.Of(2)) == 1);
   CHECK(b.Order(6.59) == Ids{3, 1, 2});  // 3 has starved since 5.9
   CHECK(b.Order(6.6) == Ids{1, 3, 2});
-  // One that is revised when it is due, and one that the policy gets to know late.
+  // One is revised when it is due, and one becomes known to the policy late.
   b.queue.Update(b.Of(2).slot, b.Of(2), At(8.9));
   CHECK(b.queue.policy().level(b.Of(2)) == -1);
   Bench<AnyPolicy> late(Feedback());
@@ -210,7 +210,7 @@ TEST_CASE("mlfq: three seconds of waiting lead to the front, in order of arrival
   CHECK(late.Order(5) == Ids{1, 2});
 }
 
-// The published queues: lists, popped from the front of the first that is not empty; all that wait are looked at.
+// The published queues are lists. The front of the first non-empty one is taken. All waiting requests are scanned.
 class NaiveMlfq {
  public:
   void Arrive(std::uint64_t id, std::int32_t prompt, TimePoint now) {
@@ -264,7 +264,7 @@ class NaiveMlfq {
   Ids starved_;
 };
 
-TEST_CASE("mlfq is the published queues, whatever the host does") {
+TEST_CASE("mlfq equals the published queues under random hosts") {
   for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(Scaled(40)); ++seed) {
     Random random(seed);
     WaitingQueue<Mlfq> queue(Feedback());
@@ -303,7 +303,7 @@ TEST_CASE("mlfq is the published queues, whatever the host does") {
       for (const RequestId id : order) seen.push_back(id.value);
       REQUIRE(seen == naive.Order(now));
 
-      // Those that are taken beyond what runs have their places again.
+      // Requests taken beyond the batch get their places back.
       const std::size_t runs = random.Below(order.size() + 1);
       const std::size_t taken = runs + (order.size() - runs) / (1 + static_cast<std::size_t>(step) % 3);
       for (std::size_t i = 0; i < taken; ++i) {
@@ -349,7 +349,7 @@ SchedulerOptions ByRank() {
   return options;
 }
 
-TEST_CASE("mlfq: a running request that has used its quantum up gives way") {
+TEST_CASE("mlfq preempts a running request after its quantum") {
   Host<Mlfq> host(ByRank(), {.tokens = {64}, .max_seqs = 1}, Feedback());
   host.Arrive(1, 6);
   CHECK(host.Step() == "1:6");  // 6 ms
@@ -361,19 +361,19 @@ TEST_CASE("mlfq: a running request that has used its quantum up gives way") {
   CHECK(host.Step() == "2:1");
   CHECK(host.Step() == "2:1");  // 12 ms: level 1, before request 1
   for (int i = 0; i < 6; ++i) CHECK(host.Step() == "2:1");  // 24 ms: level 2
-  CHECK(host.Step() == "1:9");  // computed again: 9 ms
+  CHECK(host.Step() == "1:9");  // recomputed: 9 ms
   CHECK(host.scheduler.stats().preempted_by_rank == 2);
-  host.Arrive(3, 15);  // level 1, behind whoever runs there
+  host.Arrive(3, 15);  // level 1, behind the running request there
   for (int i = 0; i < 3; ++i) CHECK(host.Step() == "1:1");  // 21 ms: level 2
   CHECK(host.Step() == "3:15");
   CHECK(host.Step({3}) == "3:1");
-  CHECK(host.Step({1}) == "1:13");  // it came to the front of level 2 after request 2
+  CHECK(host.Step({1}) == "1:13");  // it joined the front of level 2 after request 2
   CHECK(host.Step({2}) == "2:13");
 }
 
 // ---- autellix ----------------------------------------------------------------------------------------------------
 
-// A step of decoding takes a second, ten tokens of prompt too. Queues end at 2, 4, 8 s; quanta are 1, 2, 4 s.
+// A decode step takes a second, as do ten tokens of prompt. Queues end at 2, 4, 8 s; quanta are 1, 2, 4 s.
 Autellix Programs(Autellix::Options options = {}) {
   Autellix policy(options);
   policy.pace = {.decode_s = 1, .forward_s = 0.1};
@@ -386,7 +386,7 @@ Request Part(std::uint64_t workflow) {
   return r;
 }
 
-TEST_CASE("autellix: a call begins where its program stands, and sinks by quanta") {
+TEST_CASE("autellix starts a call at its program's level and demotes by quanta") {
   Bench<Autellix> b(Programs());
   const auto queue = [&](std::uint64_t id) { return b.queue.policy().queue(b.Of(id)); };
   b.Arrive(Part(7), 0);
@@ -410,7 +410,7 @@ TEST_CASE("autellix: a call begins where its program stands, and sinks by quanta
   CHECK(b.Order(104) == Ids{3, 5, 2, 4});
 }
 
-TEST_CASE("autellix: PLAS adds up what calls have run, ATLAS along the longest chain") {
+TEST_CASE("autellix adds up service in PLAS, the longest chain in ATLAS") {
   for (const bool chain : {false, true}) {
     Bench<Autellix> b(Programs({.service = chain ? ProgramService::kAtlas : ProgramService::kPlas}));
     b.Arrive(Part(7), 0), b.Arrive(Part(7), 0);
@@ -427,7 +427,7 @@ TEST_CASE("autellix: PLAS adds up what calls have run, ATLAS along the longest c
   }
 }
 
-TEST_CASE("autellix: a program that has waited beta times its service goes first, and counts anew") {
+TEST_CASE("autellix ranks a program first after waiting beta times its service") {
   Bench<Autellix> b(Programs());
   b.Arrive(Part(7), 0);
   b.PlanEnds(0.5);
@@ -444,7 +444,7 @@ TEST_CASE("autellix: a program that has waited beta times its service goes first
   b.End(2, 130);
   CHECK(b.queue.policy().ServiceAndWait({7}) == std::pair{4.5, 1.0});
 
-  // Preempted, it waits on: what it ran and waited before counts.
+  // It is preempted and waits on. Its service and wait before count.
   b.Arrive(Part(7), 200);  // 4.5 s: the third queue
   b.PlanEnds(210);
   b.Pick(4);
@@ -458,7 +458,7 @@ TEST_CASE("autellix: a program that has waited beta times its service goes first
   CHECK(b.queue.policy().ServiceAndWait({7}) == std::pair{4.5, 2.0});
 }
 
-TEST_CASE("autellix: of programs at rest, the last ones are remembered") {
+TEST_CASE("autellix remembers the last programs at rest") {
   Bench<Autellix> b(Programs({.programs = 2}));
   for (std::uint64_t i = 1; i <= 5; ++i) b.Arrive(Part(i), 0), b.Runs(i, 0, 1);
   CHECK(b.queue.policy().remembered() == 5);
@@ -467,7 +467,7 @@ TEST_CASE("autellix: of programs at rest, the last ones are remembered") {
   for (const auto& [program, service] : {std::pair{1, 0}, {2, 0}, {3, 1}, {4, 1}, {5, 0}}) {
     CHECK(b.queue.policy().ServiceAndWait({static_cast<std::uint64_t>(program)}).first == service);
   }
-  b.Arrive(Part(4), 2);  // lives again, so that it is not the next to be forgotten
+  b.Arrive(Part(4), 2);  // alive again, so another is forgotten next
   b.Pick(5), b.End(5, 3);
   CHECK(b.queue.policy().ServiceAndWait({4}).first == 1);
   CHECK(b.queue.policy().ServiceAndWait({3}).first == 1);
@@ -480,7 +480,7 @@ TEST_CASE("autellix: of programs at rest, the last ones are remembered") {
   CHECK(none.queue.policy().remembered() == 0);
 }
 
-TEST_CASE("autellix: a running call whose program has had its share gives way") {
+TEST_CASE("autellix preempts a running call whose program had its share") {
   Host<Autellix> host(ByRank(), {.tokens = {64}, .max_seqs = 1}, Programs());
   const auto arrive = [&](std::uint64_t id, std::uint64_t workflow) {
     Request r = Prompt(id, 5);
@@ -503,7 +503,7 @@ TEST_CASE("autellix: a running call whose program has had its share gives way") 
   CHECK(host.scheduler.stats().preempted_by_rank == 2);
 }
 
-TEST_CASE("what the queues are made of is part of the spec") {
+TEST_CASE("queue parameters are part of the spec") {
   for (const char* spec : {"ltr(bucket=820)", "mlfq(base=0.02,ratio=3,starvation=10,skip_join=false)",
                            "autellix(service=atlas,queues=3,beta=2,programs=7)", "aged(ltr,threshold=200)"}) {
     const absl::StatusOr<AnyPolicy> policy = MakePolicy(spec);

@@ -30,7 +30,7 @@ Size AnySize(Random& random, std::uint64_t most) {
   return s;
 }
 
-// What is left of it after `age` units of service.
+// The remaining size after `age` units of service.
 Size After(const Size& s, int age) {
   Size left;
   for (std::size_t i = 0; i < s.sizes.size(); ++i) {
@@ -43,16 +43,16 @@ Size After(const Size& s, int age) {
 
 double Rank(const Size& s) { return GittinsRank(s.sizes, s.weights); }
 
-TEST_CASE("by hand") {
+TEST_CASE("the index equals two calculations by hand") {
   CHECK(GittinsRank(std::vector{7.0}, std::vector{3.0}) == 7);
-  // Half are 1, half are 10: whoever stops at 1 serves 1 for a chance of a half.
+  // Half are 1, half are 10: a stop at 1 costs 1 for a chance of a half.
   CHECK(GittinsRank(std::vector{1.0, 10.0}, std::vector{1.0, 1.0}) == 2);
   CHECK(GittinsRank(std::vector{5.0, 6.0}, std::vector{1.0, 1.0}) == 5.5);
   CHECK(GittinsRank({}, {}) == std::numeric_limits<double>::infinity());
   CHECK(GittinsRank(std::vector{1.0}, std::vector{0.0}) == std::numeric_limits<double>::infinity());
 }
 
-TEST_CASE("the least over all times to stop") {
+TEST_CASE("the index is the least over all stopping times") {
   for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(Scaled(300)); ++seed) {
     CAPTURE(seed);
     Random random(seed);
@@ -60,7 +60,7 @@ TEST_CASE("the least over all times to stop") {
     double total = 0;
     for (const double w : s.weights) total += w;
     double least = std::numeric_limits<double>::infinity();
-    for (double stop = 0.05; stop < 14; stop += 0.05) {  // the whole numbers among them, but for rounding
+    for (double stop = 0.05; stop < 14; stop += 0.05) {  // includes the whole numbers, up to rounding
       const double at = std::abs(stop - std::round(stop)) < 1e-6 ? std::round(stop) : stop;
       double within = 0, served = 0;
       for (std::size_t i = 0; i < s.sizes.size(); ++i) {
@@ -78,8 +78,8 @@ TEST_CASE("the least over all times to stop") {
   }
 }
 
-// Two pieces of work on one machine, a unit at a time: the least mean sum of completion times over all rules that may
-// look at ages, by dynamic programming.
+// Two pieces of work on one machine, a unit at a time. Dynamic programming finds the least mean sum of completion times
+// over all rules that see ages.
 class Two {
  public:
   Two(Size a, Size b) : a_(std::move(a)), b_(std::move(b)) {}
@@ -88,7 +88,7 @@ class Two {
   double ByRank() { return Cost(0, 0, false); }
 
  private:
-  static double Chance(const Size& s, int age) {  // of ending with the next unit
+  static double Chance(const Size& s, int age) {  // of an end with the next unit
     double total = 0, next = 0;
     for (std::size_t i = 0; i < s.sizes.size(); ++i) {
       if (s.sizes[i] <= age) continue;
@@ -104,7 +104,7 @@ class Two {
       total += left.weights[i], sum += left.weights[i] * left.sizes[i];
     return sum / total;
   }
-  // Units of waiting, summed over those that are not done, from these ages on.
+  // Units of waiting from these ages on, summed over unfinished work.
   double Cost(int age_a, int age_b, bool best) {
     const auto key = std::make_pair(std::make_pair(age_a, age_b), best);
     if (const auto known = known_.find(key); known != known_.end()) return known->second;
@@ -129,7 +129,7 @@ class Two {
   std::map<std::pair<std::pair<int, int>, bool>, double> known_;
 };
 
-TEST_CASE("serving by it is best") {
+TEST_CASE("serving by the index is optimal") {
   for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(Scaled(200)); ++seed) {
     CAPTURE(seed);
     Random random(seed);

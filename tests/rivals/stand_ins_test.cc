@@ -41,29 +41,29 @@ double KeyOf(P& policy, const RequestState& r, TimePoint now) {
 UniBoost BoostOf(double gamma) {
   UniBoost policy;
   policy.pace = {.decode_s = 0.01, .forward_s = 0.01};
-  policy.kv_tokens = 1e12;  // so that a token takes 10 ms, of prompt and of output
+  policy.kv_tokens = 1e12;  // so that a token of prompt or output takes 10 ms
   policy.gamma = gamma;
   return policy;
 }
 
-TEST_CASE("uniboost: the boost of a known size, by hand") {
+TEST_CASE("uniboost boosts a known size as computed by hand") {
   UniBoost policy = BoostOf(0.5);
   // 2 s: M = e, 1/gamma ln(e / (e - 1))
   CHECK(KeyOf(policy, Some(1, 10, 200, 0), At(10)) == Approx(10 - 2 * std::log(std::exp(1) / (std::exp(1) - 1))));
-  // The later, shorter one goes first where it comes soon enough: 0.2 s is boosted by 2 ln(1 / (1 - e^-0.1)) = 4.70 s,
-  // 2 s by 0.92 s.
+  // The later, shorter one goes first if it arrives soon enough: 0.2 s is boosted by 2 ln(1 / (1 - e^-0.1)) = 4.70 s, 2
+  // s by 0.92 s.
   CHECK(KeyOf(policy, Some(2, 13.7, 20, 0), At(13.7)) < policy.Key(Some(1, 10, 200, 0)).key);
   CHECK(KeyOf(policy, Some(3, 13.9, 20, 0), At(13.9)) > policy.Key(Some(1, 10, 200, 0)).key);
 }
 
-TEST_CASE("uniboost: memory is part of the size") {
+TEST_CASE("uniboost counts memory in the size") {
   UniBoost policy = BoostOf(0.5);
   policy.PlanEnds({.kv_tokens = {1000}}, At(0));
   // 1 s for 50 tokens of prompt and 50 of output; 0.01 (50 50 + 50 51 / 2) / 1000 of memory.
   CHECK(KeyOf(policy, Some(1, 0, 50, 50), At(0)) == Approx(2 * std::log1p(-std::exp(-0.5 * 1.03775))));
 }
 
-TEST_CASE("uniboost: an uncertain size is boosted by what it may be") {
+TEST_CASE("uniboost boosts an uncertain size by its distribution") {
   UniBoost policy = BoostOf(0.5);
   RequestState r = Some(1, 0, 0, 0);
   r.request.output_tokens = {300, {100, 100, 100, 900, 900}};
@@ -71,7 +71,7 @@ TEST_CASE("uniboost: an uncertain size is boosted by what it may be") {
   CHECK(KeyOf(policy, r, At(0)) == Approx(-2 * std::log(grown / (grown - 1))).epsilon(1e-6));
 }
 
-TEST_CASE("uniboost: first come first served at one end, shortest first at the other") {
+TEST_CASE("uniboost ranges from first come first served to shortest first") {
   Random random(3);
   std::vector<RequestState> all;
   for (std::uint64_t id = 1; id <= 50; ++id) {
@@ -92,7 +92,7 @@ TEST_CASE("uniboost: first come first served at one end, shortest first at the o
   }
 }
 
-TEST_CASE("uniboost: gamma is learnt from what waits cost, and keys stay as they were") {
+TEST_CASE("uniboost learns gamma from the costs of waits, and keys stay") {
   UniBoost policy = BoostOf(0);
   policy.memory = 10;
   CHECK(policy.Gamma() == 1);
@@ -102,12 +102,12 @@ TEST_CASE("uniboost: gamma is learnt from what waits cost, and keys stay as they
     RequestState r = Some(2, 100, 100, 0);
     r.has_run = true;
     r.generated = {100};
-    policy.Ends(r, At(100 + 1 + 40));  // of 41 s one was its own
+    policy.Ends(r, At(100 + 1 + 40));  // one of 41 s was its own
   }
   CHECK(policy.Gamma() == Approx(1 / 40.0));
   CHECK(policy.Key(waiting).key == key);
-  CHECK(KeyOf(policy, waiting, At(0)) < key);  // it joins again: a larger boost
-  // What never ran tells nothing, and no wait counts as more than 10^6 s.
+  CHECK(KeyOf(policy, waiting, At(0)) < key);  // it joins again with a larger boost
+  // A request that never ran teaches nothing, and no wait counts as more than 10^6 s.
   policy.Ends(Some(3, 0, 1), At(1e9));
   CHECK(policy.Gamma() == Approx(1 / 40.0));
   RequestState absurd = Some(3, 0, 1);
@@ -125,20 +125,20 @@ SageSched SageOf(double kv) {
   return policy;
 }
 
-TEST_CASE("sagesched: the cost of a known length, by hand") {
+TEST_CASE("sagesched computes the cost of a known length as by hand") {
   const SageSched policy = SageOf(1000);
   // Compute: 1e-4 (100 + 50). Memory: 0.02 (100 50 + 50 51 / 2) / 1000.
   CHECK(policy.Key(Some(1, 0, 50)).key == Approx(0.015 + 0.02 * 6.275));
   RequestState half = Some(1, 0, 50);
   half.generated = {20};
   half.computed = {110};
-  // Ten of 120 are to be computed again; 30 to come.
+  // Ten of 120 must be computed again; 30 follow.
   CHECK(policy.Key(half).key == Approx(1e-4 * (10 + 30) + 0.02 * (120 * 30 + 30 * 31 / 2) / 1000));
-  // A long prompt costs memory, though the answer be short.
+  // A long prompt costs memory, even with a short answer.
   CHECK(policy.Key(Some(2, 0, 20, 2000)).key > policy.Key(Some(3, 0, 60, 20)).key);
 }
 
-TEST_CASE("sagesched: the size of the cache is the scheduler's, once it is told") {
+TEST_CASE("sagesched uses the scheduler's cache size once it is known") {
   SageSched policy = SageOf(1000);
   policy.PlanEnds({.kv_tokens = {2000}}, At(0));
   CHECK(policy.Key(Some(1, 0, 50)).key == Approx(0.015 + 0.01 * 6.275));
@@ -146,17 +146,17 @@ TEST_CASE("sagesched: the size of the cache is the scheduler's, once it is told"
   CHECK(policy.Key(Some(1, 0, 50)).key == Approx(0.015 + 0.01 * 6.275));
 }
 
-TEST_CASE("sagesched: who may end soon comes before who surely does not, at equal means") {
+TEST_CASE("sagesched ranks a possible early end before a certain late one") {
   const SageSched policy = SageOf(1000);
   RequestState gamble = Some(1, 0, 0);
   gamble.request.output_tokens = {300, {10, 10, 10, 10, 1400}};
   CHECK(policy.Key(gamble).key < policy.Key(Some(2, 0, 300)).key / 2);
-  gamble.generated = {20};  // it was not soon
+  gamble.generated = {20};  // it was a long one
   CHECK(policy.Key(gamble).key > policy.Key(Some(2, 0, 300)).key);
 }
 
-// All times to stop, by the token, where the distribution is the ten parts.
-TEST_CASE("sagesched: the index over all lengths at which one could stop") {
+// All stopping times, by the token, for a distribution of ten parts.
+TEST_CASE("sagesched's index is the least over all stopping lengths") {
   for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(Scaled(50)); ++seed) {
     CAPTURE(seed);
     Random random(seed);
@@ -188,7 +188,7 @@ TEST_CASE("sagesched: the index over all lengths at which one could stop") {
     }
     const double key = policy.Key(r).key;
     CHECK(key <= least * (1 + 1e-9));
-    CHECK(key >= least * 0.98);  // parts lie between the quarters of a token
+    CHECK(key >= least * 0.98);  // the parts lie between quarters of a token
   }
 }
 
@@ -207,7 +207,7 @@ RequestState CallOf(std::uint64_t workflow, std::uint32_t slot, double output, s
   return r;
 }
 
-TEST_CASE("justitia: tags by hand") {
+TEST_CASE("justitia tags workflows as computed by hand") {
   Justitia policy = JustitiaOf(100);  // 1000 tokens x steps a second
   // Cost: 10 (95 + 5) = 1000. Alone: one second of fair sharing.
   CHECK(KeyOf(policy, CallOf(1, 0, 10, 95), At(0)) == 1000);
@@ -216,29 +216,29 @@ TEST_CASE("justitia: tags by hand") {
   // Both share: 0.4 s later V is 700.
   policy.Ends(CallOf(2, 1, 10, 15), At(0.9));
   CHECK(KeyOf(policy, CallOf(3, 2, 2, 0), At(0.9)) == Approx(700 + 2));
-  // A second call of the first workflow does not make it two.
+  // A second call does not make the first workflow two.
   CHECK(KeyOf(policy, CallOf(1, 3, 2, 0), At(0.9)) == 1000);
   CHECK(KeyOf(policy, CallOf(4, 4, 2, 0), At(1.0)) == Approx(700 + 50 + 2));
   for (const std::uint32_t slot : {0u, 2u, 3u, 4u}) policy.Ends(CallOf(9, slot, 0, 0), At(1.0));
-  // Nobody is there: V stands.
+  // The engine is empty: V stops.
   CHECK(KeyOf(policy, CallOf(5, 5, 2, 0), At(50)) == Approx(750 + 2));
 }
 
-TEST_CASE("justitia: a workflow keeps its tag, through later calls, revisions and preemptions") {
+TEST_CASE("justitia keeps a workflow's tag through calls, revisions and preemptions") {
   Justitia policy = JustitiaOf(100);
   const double tag = KeyOf(policy, CallOf(7, 0, 10, 95), At(1));
   CHECK(KeyOf(policy, CallOf(7, 0, 10'000, 95), At(2)) == tag);
   policy.Ends(CallOf(7, 0, 10, 95), At(3));
   CHECK(KeyOf(policy, CallOf(7, 5, 500, 4000), At(100)) == tag);
   policy.Ends(CallOf(7, 5, 1, 1), At(101));
-  // A slot that another gets is another's; a request without a workflow is one of its own.
+  // A slot's next request is a new one. A request without a workflow is a workflow of its own.
   CHECK(KeyOf(policy, CallOf(8, 5, 10, 95), At(102)) > tag);
   CHECK(KeyOf(policy, CallOf(0, 6, 10, 95), At(103)) < KeyOf(policy, CallOf(0, 9, 20, 95), At(104)));
-  // An end of what never entered is harmless.
+  // An end of an unknown request is harmless.
   policy.Ends(CallOf(9, 4000, 1, 1), At(105));
 }
 
-TEST_CASE("justitia: what a workflow costs") {
+TEST_CASE("justitia charges a workflow its computed cost") {
   Justitia policy = JustitiaOf(100);
   RequestState r = CallOf(1, 0, 10, 95);
   r.request.workflow_tokens_left = Estimate::Exact(30);
@@ -248,7 +248,7 @@ TEST_CASE("justitia: what a workflow costs") {
   CHECK(KeyOf(policy, r, At(0)) == 1700);
 }
 
-TEST_CASE("justitia: where equal shares are what the engine gives, workflows end in the order of their tags") {
+TEST_CASE("justitia ends workflows in tag order under equal shares") {
   for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(Scaled(20)); ++seed) {
     CAPTURE(seed);
     Random random(seed);
@@ -290,7 +290,7 @@ TEST_CASE("justitia: where equal shares are what the engine gives, workflows end
   }
 }
 
-TEST_CASE("justitia: absurd predictions cost a bounded time, and what is remembered is bounded") {
+TEST_CASE("justitia bounds absurd predictions and its memory") {
   Justitia policy = JustitiaOf(100);
   for (std::uint32_t i = 0; i < 100'000; ++i) {
     const double key = KeyOf(policy, CallOf(i + 1, i % 64, i % 2 == 0 ? 1e15 : 10, 95), At(i));
@@ -301,13 +301,13 @@ TEST_CASE("justitia: absurd predictions cost a bounded time, and what is remembe
   CHECK(policy.remembered() == Justitia::kRemembered);
 }
 
-TEST_CASE("justitia: the workflow that left first is forgotten, however many are there") {
+TEST_CASE("justitia forgets the workflow that left first") {
   constexpr std::uint32_t kThere = Justitia::kRemembered, kAway = 4;
   Justitia policy = JustitiaOf(100);
   const auto come = [&](std::uint32_t w) { return KeyOf(policy, CallOf(w + 1, w, 10, 95), At(1)); };
   const auto leave = [&](std::uint32_t w) { policy.Ends(CallOf(w + 1, w, 10, 95), At(2)); };
   for (std::uint32_t w = 0; w < 2 * kThere; ++w) come(w);
-  // Of a request without a workflow nothing is remembered.
+  // A request without a workflow is not remembered.
   policy.Enters(CallOf(0, 2 * kThere, 10, 95), At(1));
   policy.Ends(CallOf(0, 2 * kThere, 10, 95), At(2));
   CHECK(policy.remembered() == 0);
@@ -323,7 +323,7 @@ TEST_CASE("justitia: the workflow that left first is forgotten, however many are
 
 // ---- urgency of the whole workflow --------------------------------------------------------------------------------
 
-TEST_CASE("urgency: least slack of the whole workflow, by hand") {
+TEST_CASE("urgency computes least slack of the whole workflow as by hand") {
   Urgency policy;
   policy.pace = {.decode_s = 0.1, .forward_s = 0.01};
   policy.of = Urgency::Of::kWorkflow;
@@ -333,13 +333,13 @@ TEST_CASE("urgency: least slack of the whole workflow, by hand") {
   CHECK(policy.Key(r).key == Approx(95));
   r.request.after = {.calls = 3, .prompt_tokens = 9, .output_tokens = 900, .kv_steps = 9, .path_tokens = 300};
   CHECK(policy.Key(r).key == Approx(100 - 5 - 30));
-  r.request.compute = {};  // 100 of prompt, 20 of output
+  r.request.compute = {};  // 100 tokens of prompt, 20 of output
   CHECK(policy.Key(r).key == Approx(100 - 1 - 2 - 30));
   policy.of = Urgency::Of::kCall;
   CHECK(policy.Key(r).key == Approx(100));
 }
 
-TEST_CASE("absurd estimates make no key that is no number") {
+TEST_CASE("absurd estimates give valid keys") {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   UniBoost boost;
   SageSched sage;

@@ -1,5 +1,4 @@
-// A cascade at run time: what scores decide, what becomes of a request that no score judges, and a host that does
-// everything wrong.
+// A cascade at run time: decisions by score, requests without a score, and a host that makes every mistake.
 #include "takt/cascade_router.h"
 
 #include <cmath>
@@ -33,11 +32,11 @@ CascadeRouter Make(CascadeRouterOptions options) {
   return *std::move(router);
 }
 
-// Cascadia's Table 2, (85, 1): of all requests 62 % reach the second model, 21 % the third.
+// Cascadia's Table 2, (85, 1): 62 % of all requests reach the second model, 21 % the third.
 const std::vector<CascadeStage> kStages = {
     {.accept_at = 74, .escalated_share = 0.62}, {.accept_at = 64, .escalated_share = 0.34}, {}};
 
-TEST_CASE("a score lets an answer stand, or sends the request on") {
+TEST_CASE("a score accepts the answer or escalates the request") {
   CascadeRouter router = Make({.stages = kStages});
   const RequestId good{1}, poor{2};
   CHECK(router.OnArrival(good) == Action{Action::kSend, 0, good});
@@ -49,13 +48,14 @@ TEST_CASE("a score lets an answer stand, or sends the request on") {
   CHECK(router.ModelOf(poor) == 1);
   CHECK(router.OnAnswered(poor, 1, At(2)) == Action{Action::kJudge, 1, poor});
   CHECK(router.OnJudged(poor, 1, 0, At(2)) == Action{Action::kSend, 2, poor});
-  CHECK(router.OnAnswered(poor, 2, At(3)) == Action{Action::kAccept, 2, poor});  // nobody judges the last
+  // the last model's answer is not judged
+  CHECK(router.OnAnswered(poor, 2, At(3)) == Action{Action::kAccept, 2, poor});
   CHECK(router.alive() == 0);
   CHECK(router.stats() == CascadeStats{.arrived = 2, .accepted = 2, .escalated = 2, .judged = 3});
   CHECK(router.wake_at() == kNever);
 }
 
-TEST_CASE("models that are not served are passed over") {
+TEST_CASE("a model that is not served is skipped") {
   std::vector<CascadeStage> stages = kStages;
   stages[0].served = stages[2].served = false;
   CascadeRouter router = Make({.stages = stages});
@@ -66,7 +66,7 @@ TEST_CASE("models that are not served are passed over") {
   CHECK(alone.OnAnswered({1}, 0, At(0)) == Action{Action::kAccept, 0, {1}});
 }
 
-TEST_CASE("without a score: accept, escalate, or the share that the plan has") {
+TEST_CASE("a request without a score is accepted, escalated, or follows the plan") {
   const double nan = std::nan("");
   for (const bool late : {false, true}) {
     const auto share = [&](NoVerdict verdict, std::uint64_t seed) {
@@ -97,7 +97,7 @@ TEST_CASE("without a score: accept, escalate, or the share that the plan has") {
   }
 }
 
-TEST_CASE("late verdicts are decided in the order in which they were asked for") {
+TEST_CASE("late verdicts are decided in the order of their requests") {
   CascadeRouter router = Make({.stages = kStages, .on_late = NoVerdict::kAccept});
   for (std::uint64_t id = 1; id <= 4; ++id) router.OnArrival({id});
   for (const std::uint64_t id : {3u, 1u, 4u, 2u})
@@ -112,11 +112,11 @@ TEST_CASE("late verdicts are decided in the order in which they were asked for")
   CHECK(router.stats().late == 3);
 }
 
-TEST_CASE("a model that fails a request: the next one, else the answer there is, else the host is told") {
+TEST_CASE("a failed request uses the next model, its last answer, or fails") {
   CascadeRouter router = Make({.stages = kStages});
   router.OnArrival({1});
   CHECK(router.OnFailed({1}, 0) == Action{Action::kSend, 1, {1}});
-  CHECK(router.OnFailed({1}, 0).kind == Action::kNone);  // said before
+  CHECK(router.OnFailed({1}, 0).kind == Action::kNone);  // reported before
   router.OnAnswered({1}, 1, At(0));
   CHECK(router.OnFailed({1}, 1).kind == Action::kNone);  // its answer is being judged
   CHECK(router.OnJudged({1}, 1, 10, At(0)) == Action{Action::kSend, 2, {1}});
@@ -130,7 +130,7 @@ TEST_CASE("a model that fails a request: the next one, else the answer there is,
   CHECK(router.stats().passed_on == 3);
 }
 
-TEST_CASE("what nobody waits for changes nothing") {
+TEST_CASE("events for unknown requests change nothing") {
   CascadeRouter router = Make({.stages = kStages});
   CHECK(router.OnArrival({}).kind == Action::kNone);
   router.OnArrival({1});
@@ -145,8 +145,8 @@ TEST_CASE("what nobody waits for changes nothing") {
   CHECK_FALSE(router.OnCancelled({9}));
   CHECK(router.ModelOf({1}) == 0);
   CHECK(router.OnAnswered({1}, 0, At(0)).kind == Action::kJudge);
-  CHECK(router.OnAnswered({1}, 0, At(0)).kind == Action::kNone);  // twice
-  // Scores beyond any scale are scores.
+  CHECK(router.OnAnswered({1}, 0, At(0)).kind == Action::kNone);  // the second time
+  // A score outside the scale is still a score.
   const double infinity = std::numeric_limits<double>::infinity();
   CHECK(router.OnJudged({1}, 0, -infinity, At(0)).kind == Action::kSend);
   router.OnAnswered({1}, 1, At(0));
@@ -154,7 +154,7 @@ TEST_CASE("what nobody waits for changes nothing") {
   CHECK(router.ModelOf({1}) == -1);
 }
 
-TEST_CASE("a new plan holds for what is decided from then on") {
+TEST_CASE("a new plan applies to later decisions") {
   CascadeRouter router = Make({.stages = kStages});
   router.OnArrival({1});
   router.OnAnswered({1}, 0, At(0));
@@ -165,7 +165,7 @@ TEST_CASE("a new plan holds for what is decided from then on") {
   router.OnArrival({2});
   stages[0].served = false;
   CHECK(router.Replan(stages).ok());
-  router.OnAnswered({2}, 0, At(0));  // of the model that no longer takes new ones
+  router.OnAnswered({2}, 0, At(0));  // its model takes no new requests any more
   CHECK(router.OnJudged({2}, 0, 0, At(0)) == Action{Action::kSend, 1, {2}});
   CHECK(router.OnArrival({3}) == Action{Action::kSend, 1, {3}});
   stages.pop_back();
@@ -173,7 +173,7 @@ TEST_CASE("a new plan holds for what is decided from then on") {
   CHECK(router.stages().size() == 3);
 }
 
-TEST_CASE("options at fault are named") {
+TEST_CASE("invalid options are named") {
   const double nan = std::nan("");
   CascadeRouterOptions options{
       .stages = {{.accept_at = nan, .served = false}, {.escalated_share = 2, .served = false}}};
@@ -189,8 +189,9 @@ TEST_CASE("options at fault are named") {
   CHECK_FALSE(CascadeRouter::Create({.stages = std::vector<CascadeStage>(65)}).ok());
 }
 
-TEST_CASE("a plan's thresholds let through what the plan says") {
-  // A sample's scores of two models; thresholds 60 and 40: what reaches the second and the third is counted by hand.
+TEST_CASE("a plan's thresholds escalate the planned shares") {
+  // A sample's scores of two models, with thresholds 60 and 40. The numbers that reach the second and third are counted
+  // by hand.
   const std::vector<std::vector<double>> scores = {{90, 10}, {60, 0}, {59, 40}, {20, 39}, {0, 100}};
   CascadePlan plan;
   plan.thresholds = {60, 40};
@@ -217,7 +218,7 @@ TEST_CASE("a plan's thresholds let through what the plan says") {
   }
   for (std::size_t i = 0; i < 3; ++i) CHECK(reached[i] == Approx(5 * plan.models[i].share));
 
-  plan.models[2] = {};  // as in Table 2 at quality 80 on trace 3: nothing reaches the third
+  plan.models[2] = {};  // as in Table 2 at quality 80 on trace 3: none reaches the third
   plan.thresholds[1] = 0;
   CHECK_FALSE(StagesOf(plan)[2].served);
   CHECK(StagesOf(plan)[1].escalated_share == 0);
@@ -225,8 +226,8 @@ TEST_CASE("a plan's thresholds let through what the plan says") {
 
 // ---- under fire -----------------------------------------------------------------------------------------------
 
-// Three models with a router each, instances that come and go, a judge that is slow, silent or confused, and clients
-// that give up. Its own account of every request is what the cascade is held against.
+// Three models have a router each. Instances come and go, the judge is slow, silent or confused, and clients give up.
+// The host's own account of every request checks the cascade.
 class Host {
  public:
   explicit Host(std::uint64_t seed) : random_(seed) {
@@ -282,7 +283,7 @@ class Host {
     due_.push({clock_ + mean * random_.Exponential(), ++order_, what, request, model});
   }
 
-  // All calls to the cascade are total, whatever they say; only what it answers is acted upon.
+  // The cascade handles every call. The host acts only on its answers.
   void Do(Action action) {
     if (action.kind == Action::kNone) return;
     REQUIRE(living_.contains(action.request.value));
@@ -291,7 +292,7 @@ class Host {
                                                           now());
     } else if (action.kind == Action::kJudge) {
       if (!random_.Chance(0.1)) Later(What::kVerdict, action.request, action.model, 0.6);  // else never
-      if (random_.Chance(0.1)) Later(What::kVerdict, action.request, action.model, 5);     // or once more
+      if (random_.Chance(0.1)) Later(What::kVerdict, action.request, action.model, 5);  // or once more
     } else {
       if (action.kind == Action::kAccept) CHECK(answered_[action.request.value] == action.model);
       if (action.kind == Action::kFail) CHECK_FALSE(answered_.contains(action.request.value));
@@ -320,7 +321,7 @@ class Host {
         Do(cascade_->OnJudged(due.request, due.model, score, now()));
         continue;
       }
-      // An instance that is gone answers no more: its request is placed again, and answered then.
+      // A lost instance answers no more. Its request is placed again and answered then.
       Router& router = routers_[static_cast<std::size_t>(due.model)];
       if (!router.InstanceOf(due.request)) continue;
       router.On(RequestEnded{due.request, {}}, now());
@@ -367,7 +368,7 @@ class Host {
         CHECK(cascade_->OnFailed(any, -1).kind == Action::kNone);
         break;
       case 6:
-        // A verdict out of the blue; it counts only where one is waited for.
+        // An unexpected verdict counts only if the cascade waits for one.
         Do(cascade_->OnJudged(any, model, 100 * random_.Uniform(), At(clock_ - 3)));
         break;
       default: break;
@@ -378,21 +379,21 @@ class Host {
   std::unique_ptr<CascadeRouter> cascade_;
   std::vector<Router> routers_;
   std::priority_queue<Due, std::vector<Due>, std::greater<>> due_;
-  std::map<std::uint64_t, int> living_;    // arrivals of each request that nobody has ended
-  std::map<std::uint64_t, int> answered_;  // by whom last
+  std::map<std::uint64_t, int> living_;  // arrivals of each request that has not ended
+  std::map<std::uint64_t, int> answered_;  // model of the last answer
   double clock_ = 1;
   std::uint64_t order_ = 0;
   std::uint64_t last_id_ = 0;
 };
 
-TEST_CASE("under fire: every request leaves exactly once") {
+TEST_CASE("every request leaves exactly once under random hosts") {
   for (std::int64_t seed = 1; seed <= Scaled(50); ++seed) {
     CAPTURE(seed);
     Host(static_cast<std::uint64_t>(seed)).Run(400);
   }
 }
 
-TEST_CASE("the same events give the same actions, and none of them allocates") {
+TEST_CASE("equal events give equal actions without allocation") {
   const auto run = [](std::vector<Action>& actions) {
     Random random(7);
     CascadeRouter router = Make({.stages = kStages, .reserve_requests = 64});

@@ -1,6 +1,6 @@
-// What the simulator's router was told and has decided, as the log that a router in Go writes too
-// (integrations/llm-d/fleet/log.go). Told to a router of its own it gives the same placements; so does Go, where
-// TAKT_PARITY_LOGS names a folder for the logs.
+// Logs the events and decisions of the simulator's router, as a router in Go does (integrations/llm-d/fleet/log.go). A
+// second router that receives the events must place alike. Go checks the same logs if TAKT_PARITY_LOGS names their
+// folder.
 #include <cstdlib>
 #include <fstream>
 #include <memory>
@@ -29,8 +29,8 @@ struct Line {
   std::variant<RouterEvent, Placement> what;
 };
 
-// Does what the placement inside does, and remembers what it hears. Profiles have cost models, which no log of a fleet
-// has: they are hidden.
+// Forwards to the inner placement and remembers the events. It hides the cost models of profiles, which no fleet log
+// has.
 struct Spy {
   static constexpr std::string_view kName = "spy";
 
@@ -116,7 +116,7 @@ std::string Text(const InstanceReported& e) {
 }
 template <class E>
 std::string Text(const E&) {
-  FAIL("the simulator has told what a fleet is never told");
+  FAIL("the simulator has reported what a fleet never reports");
   return "";
 }
 
@@ -136,7 +136,7 @@ void Write(const std::string& placement, const std::vector<Line>& lines, const c
   REQUIRE(out.good());
 }
 
-TEST_CASE("a router that hears what the simulator's has heard decides as it did") {
+TEST_CASE("a router with the simulator's events decides as the simulator's does") {
   for (const char* placement : {"least_loaded", "least_outstanding_tokens", "confidence_slack", "workload_balance",
                                 "time_slot_packer", "session", "cached_cost", "minimum_completion_time"}) {
     INFO(placement);

@@ -1,4 +1,4 @@
-// The parts of a router, each alone.
+// The parts of a router, one by one.
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -39,7 +39,7 @@ void Hear(Requests& requests, const RouterEvent& event, TimePoint now) {
   requests.desk.Leave();
 }
 
-TEST_CASE("a desk takes an earlier time as the latest, and counts calls after one that was left half-way") {
+TEST_CASE("a desk never goes back in time, and counts interrupted calls") {
   CallDesk desk;
   std::uint64_t back = 0, after_end = 0;
   CHECK(desk.MayEnter(after_end));
@@ -60,7 +60,7 @@ TEST_CASE("a desk takes an earlier time as the latest, and counts calls after on
   CHECK(desk.MayEnter(after_end));
 }
 
-TEST_CASE("room grows by doubling, and only where it lacks") {
+TEST_CASE("room doubles only if it is short") {
   std::vector<int> list(8);
   list.shrink_to_fit();
   MakeRoom(list, 1);
@@ -70,12 +70,12 @@ TEST_CASE("room grows by doubling, and only where it lacks") {
   CHECK(list.capacity() == before);
 }
 
-TEST_CASE("a charge rises, and never falls") {
+TEST_CASE("a charge never falls") {
   Charged charged;
   const Charged::More first = charged.RaiseTo({{100}, {4}}, 2);
   CHECK(first.prefill == Tokens{100});
   CHECK(first.output == Tokens{4});
-  CHECK(first.steps == 1);  // the first of two comes with the prompt
+  CHECK(first.steps == 1);  // the first of two steps includes the prompt
   const Charged::More again = charged.RaiseTo({{50}, {4}}, 2);
   CHECK(again.prefill == Tokens{0});
   CHECK(again.output == Tokens{0});
@@ -96,7 +96,7 @@ TEST_CASE("a slot's next request has a fresh record") {
   CHECK(table[slot].status == RouteStatus::kHeld);
 }
 
-TEST_CASE("a list of slots gives all its members back in order") {
+TEST_CASE("a list of slots returns all its members in order") {
   RouteTable table;
   for (std::uint64_t id = 1; id <= 4; ++id) table.Insert(RequestOf(id));
   SlotList list;
@@ -112,7 +112,7 @@ TEST_CASE("a list of slots gives all its members back in order") {
   CHECK(list.size() == 0);
 }
 
-TEST_CASE("instances are ordered by id, keep their lives, and share the slots of those that went down") {
+TEST_CASE("instances are ordered by id, keep lives, and reuse free slots") {
   InstanceTable table;
   const auto up = [&](std::uint64_t id) {
     table.MakeRoomForOne();
@@ -138,7 +138,7 @@ TEST_CASE("instances are ordered by id, keep their lives, and share the slots of
   CHECK(table.Has({1}));
 }
 
-TEST_CASE("a report with a time includes the placements up to it, one without the oldest that it counts") {
+TEST_CASE("a dated report includes placements up to it; an undated one counts") {
   RouteTable table;
   PlacedRequests placed;
   InstanceState instance{.instance = {.id = {1}}};
@@ -170,18 +170,18 @@ TEST_CASE("a call waits for the stages before its own") {
   WorkflowCalls calls{RouterOptions{}};
   RequestState call;
   call.request = RequestOf(1);
-  CHECK(calls.Make(call, {}, At(0)).ready);  // of no workflow
+  CHECK(calls.Make(call, {}, At(0)).ready);  // without a workflow
   REQUIRE_FALSE(calls.table().Declare({.id = {7}, .stages = {{.stage = {1}}, {.stage = {2}, .after = {0}}}}, At(0)));
   call.request.workflow = {7}, call.request.stage = {2};
   CHECK_FALSE(calls.Make(call, {}, At(0)).ready);
   CHECK(calls.table().held(0));
   calls.SetDeadline(call, {}, At(0));
-  CHECK(call.request.deadline == kNever);  // no budgets
+  CHECK(call.request.deadline == kNever);  // without budgets
   calls.Ended(0, false, At(1));
   CHECK_FALSE(calls.table().contains(0));
 }
 
-TEST_CASE("gathered notices belong to the next Place alone") {
+TEST_CASE("collected notices belong to the next Place alone") {
   RouterNotices notices;
   notices.MakeRoomToGather(2, 1);
   CHECK(notices.refused.capacity() >= 3);
@@ -219,7 +219,7 @@ struct Plain {
   double Score(const RequestState&, const InstanceState& i, TimePoint) const { return i.instance.token_s; }
 };
 
-TEST_CASE("a placement without hooks has hooks that do nothing") {
+TEST_CASE("a placement without hooks gets empty ones") {
   PlacementHooks<Plain> hooks{Plain{}};
   hooks.KeyHashes(1);
   hooks.Observe(RouterEvent(InstanceDown{{1}}), At(0));
@@ -230,7 +230,7 @@ TEST_CASE("a placement without hooks has hooks that do nothing") {
   CHECK(hooks.Score({}, instance, At(0)) == 2);
 }
 
-TEST_CASE("the status of a request follows its way through the router") {
+TEST_CASE("a request's status follows its way through the router") {
   Requests requests(RouterOptions{}, Fcfs{}, RoundRobin{});
   const auto status = [&](std::uint64_t id) {
     const Slot slot = requests.table.Find({id});

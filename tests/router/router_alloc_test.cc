@@ -1,4 +1,4 @@
-// A router that has warmed up allocates nothing: counted in operator new.
+// A router allocates nothing after warm-up. The test counts calls of operator new.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +12,7 @@
 namespace takt {
 namespace {
 
-// 40 requests alive, at most 16 of them on instances; all on instances end after each Place.
+// 40 requests are alive, at most 16 of them on instances. All on instances end after each Place.
 class Host {
  public:
   Host() {
@@ -40,7 +40,7 @@ class Host {
   std::uint64_t arrived_ = 0, ended_ = 0;
 };
 
-TEST_CASE("after warm-up nothing is allocated") {
+TEST_CASE("a router allocates nothing after warm-up") {
   Host host;
   for (int i = 0; i < 20; ++i) host.Round();
   const std::size_t before = allocations;

@@ -54,7 +54,7 @@ Pairs Place(RouterT& router, double seconds) {
   return pairs;
 }
 
-TEST_CASE("a placement hears what keys its hashes") {
+TEST_CASE("a placement receives the key of its hashes") {
   struct Keyed {
     std::uint64_t key = 0;
     void KeyHashes(std::uint64_t seed) { key = seed; }
@@ -69,7 +69,7 @@ TEST_CASE("a placement hears what keys its hashes") {
   CHECK(Place(router, 0) == Pairs{{1, 1}});
 }
 
-TEST_CASE("round robin goes around, whoever comes or goes") {
+TEST_CASE("round_robin cycles through changing instances") {
   auto router = Make();
   for (std::uint64_t i : {3u, 1u, 2u}) router.On(Up(i), At(0));
   for (std::uint64_t i = 1; i <= 5; ++i) router.On(Arrival(i), At(0));
@@ -79,7 +79,7 @@ TEST_CASE("round robin goes around, whoever comes or goes") {
   CHECK(Place(router, 1) == Pairs{{6, 4}, {7, 3}, {8, 1}, {9, 2}});
 }
 
-TEST_CASE("least loaded counts those that wait four times, and what it placed since the report as waiting") {
+TEST_CASE("least_loaded weighs waiting requests fourfold and adds unreported placements") {
   auto router = Make<Fcfs, LeastLoaded>();
   router.On(Up(1), At(0));
   router.On(Up(2), At(0));
@@ -88,12 +88,12 @@ TEST_CASE("least loaded counts those that wait four times, and what it placed si
   for (std::uint64_t i = 1; i <= 4; ++i) router.On(Arrival(i), At(0));
   // 9 against 6, 10, 10 (both 9 + 4 = 13 against 10), 14.
   CHECK(Place(router, 0) == Pairs{{1, 2}, {2, 1}, {3, 2}, {4, 1}});
-  router.On(InstanceReported{{1}, {.waiting = 0, .running = 0}}, At(0.1));  // all has moved on there
+  router.On(InstanceReported{{1}, {.waiting = 0, .running = 0}}, At(0.1));  // its waiting requests have run since
   router.On(Arrival(5), At(0.1));
   CHECK(Place(router, 0.1) == Pairs{{5, 1}});
 }
 
-TEST_CASE("an instance that never reports is judged by what it was given and has not ended") {
+TEST_CASE("an instance without reports is judged by its unfinished placements") {
   auto router = Make<Fcfs, LeastLoaded>();
   router.On(Up(1), At(0));
   router.On(Up(2), At(0));
@@ -104,7 +104,7 @@ TEST_CASE("an instance that never reports is judged by what it was given and has
   CHECK(Place(router, 1) == Pairs{{5, 2}});
 }
 
-TEST_CASE("without instances all waits, and comes out in rank order") {
+TEST_CASE("without instances all requests wait in rank order") {
   auto router = Make<ByPriority, RoundRobin>();
   for (std::uint64_t i = 1; i <= 3; ++i) {
     Arrived arrival = Arrival(i);
@@ -126,7 +126,7 @@ TEST_CASE("without instances all waits, and comes out in rank order") {
   CHECK(router.waiting() == 0);
 }
 
-TEST_CASE("an instance holds no more than its capacity and the router's bound") {
+TEST_CASE("an instance holds at most its capacity and the router's bound") {
   auto router = Make<Fcfs, RoundRobin>({.max_outstanding = 2});
   router.On(Up(1, 1), At(0));
   router.On(Up(2), At(0));
@@ -139,7 +139,7 @@ TEST_CASE("an instance holds no more than its capacity and the router's bound") 
   CHECK(Place(router, 2) == Pairs{{5, 2}});
 }
 
-TEST_CASE("told again with capacity 0, an instance drains") {
+TEST_CASE("an instance described with capacity 0 drains") {
   auto router = Make();
   router.On(Up(1), At(0));
   router.On(Arrival(1), At(0));
@@ -152,7 +152,7 @@ TEST_CASE("told again with capacity 0, an instance drains") {
   CHECK(router.alive() == 1);
 }
 
-TEST_CASE("what fits no instance stands in nobody's way, and goes where it fits once that is up") {
+TEST_CASE("a request that fits no instance blocks none, until one fits") {
   auto router = Make();
   router.On(Up(1, Instance::kUnbounded, 100), At(0));
   router.On(Arrival(1, 100), At(0));  // no room for a single new token
@@ -168,14 +168,14 @@ TEST_CASE("what fits no instance stands in nobody's way, and goes where it fits 
   CHECK(router.set_aside() == 0);
 }
 
-TEST_CASE("past a first request whose instances are full, a window is looked at") {
+TEST_CASE("a window of requests is considered behind a blocked first one") {
   for (const std::int32_t window : {0, 2}) {
     auto router = Make<Fcfs, RoundRobin>({.window = window});
     router.On(Up(1, 1, 1000), At(0));
     router.On(Up(2, 10, 100), At(0));
     for (std::uint64_t i = 1; i <= 4; ++i) router.On(Arrival(i, 500), At(0));
     router.On(Arrival(5, 50), At(0));
-    // 1 takes the only large place. 5 lies three behind the first that waits.
+    // 1 takes the only large place. 5 is the third after the first that waits.
     CHECK(Place(router, 0) == Pairs{{1, 1}});
     router.On(Cancelled{{3}}, At(0));
     CHECK(Place(router, 0) == (window == 2 ? Pairs{{5, 2}} : Pairs{}));
@@ -195,8 +195,7 @@ TEST_CASE("a placement policy may decline, also with NaN") {
   CHECK(Place(router, 1) == Pairs{{1, 1}});
 }
 
-TEST_CASE(
-    "where nobody is charged for tokens, those that a placement declines are asked for twice, and not for each other") {
+TEST_CASE("declined requests are scored twice if tenants are not charged for tokens") {
   struct Picky {
     std::shared_ptr<int> asked = std::make_shared<int>(0);
     double Score(const RequestState& r, const InstanceState&, TimePoint) const {
@@ -212,10 +211,10 @@ TEST_CASE(
   CHECK(*picky.asked <= 2 * 20 + 2);
 }
 
-TEST_CASE("with fail_unfit, what is too large for all that are up is failed") {
+TEST_CASE("with fail_unfit, requests too large for all instances fail") {
   auto router = Make<Fcfs, RoundRobin>({.fail_unfit = true});
   router.On(Arrival(1, 500), At(0));
-  CHECK(Place(router, 0).empty());  // nothing is up yet
+  CHECK(Place(router, 0).empty());  // no instance is up yet
   CHECK(router.failed().empty());
   router.On(Up(1, 10, 100), At(0));
   router.On(Arrival(2, 50), At(0));
@@ -226,7 +225,7 @@ TEST_CASE("with fail_unfit, what is too large for all that are up is failed") {
   CHECK(router.alive() == 1);
 }
 
-TEST_CASE("an instance that goes down gives back its requests, each once, in their old order") {
+TEST_CASE("a lost instance returns its requests once, in their old order") {
   auto router = Make();
   router.On(Up(1), At(0));
   router.On(Up(2), At(0));
@@ -239,17 +238,17 @@ TEST_CASE("an instance that goes down gives back its requests, each once, in the
   CHECK(router.stats().returned == 1);
   CHECK(Place(router, 2) == Pairs{{3, 2}, {5, 2}});
   CHECK(Place(router, 2).empty());
-  router.On(RequestEnded{{3}, {1}}, At(3));  // the late word of the lost instance
+  router.On(RequestEnded{{3}, {1}}, At(3));  // a late report of the lost instance
   CHECK(router.stats().reported_late == 1);
   CHECK(router.InstanceOf({3}) == InstanceId{2});
   router.On(Up(1), At(3));
   router.On(RequestEnded{{3}, {2}}, At(3));
   CHECK(router.alive() == 3);
   router.On(Arrival(6), At(3));
-  CHECK(Place(router, 3) == Pairs{{6, 1}});  // it came back empty
+  CHECK(Place(router, 3) == Pairs{{6, 1}});  // it returned empty
 }
 
-TEST_CASE("a request that waits past expires_at is named, and wake_at says when") {
+TEST_CASE("an expired waiting request is reported, and wake_at has its time") {
   auto router = Make();
   Arrived arrival = Arrival(1);
   arrival.request.expires_at = At(5);
@@ -263,7 +262,7 @@ TEST_CASE("a request that waits past expires_at is named, and wake_at says when"
   CHECK(router.failed()[0] == Failure{{1}, FailReason::kExpired});
   CHECK(router.wake_at() == kNever);
   CHECK(router.alive() == 0);
-  // Placed in time, it is its instance's to expire.
+  // A placed request expires at its instance, not in the router.
   arrival.request.id = {2};
   arrival.request.expires_at = At(7);
   router.On(arrival, At(6));
@@ -273,7 +272,7 @@ TEST_CASE("a request that waits past expires_at is named, and wake_at says when"
   CHECK(router.wake_at() == At(7));
 }
 
-TEST_CASE("nonsense is harmless and counted") {
+TEST_CASE("invalid events are harmless and counted") {
   auto router = Make();
   router.On(Arrival(0), At(0));
   router.On(Arrival(1), At(0));
@@ -286,7 +285,7 @@ TEST_CASE("nonsense is harmless and counted") {
   CHECK(router.failed()[0] == Failure{{0}, FailReason::kInvalid});
   CHECK(router.failed()[1] == Failure{{1}, FailReason::kIdInUse});
   CHECK(router.failed()[2] == Failure{{2}, FailReason::kInvalid});
-  CHECK(router.Find({1}) != nullptr);  // the one that has the id lives
+  CHECK(router.Find({1}) != nullptr);  // the first request with this id is alive
   router.On(Cancelled{{9}}, At(0));
   router.On(RequestEnded{{9}, {9}}, At(0));
   router.On(InstanceDown{{9}}, At(0));
@@ -311,7 +310,7 @@ TEST_CASE("options out of range are named with their values") {
         std::string::npos);
 }
 
-// ---- policies that go by service --------------------------------------------------------------------------------
+// ---- policies that rank by service ------------------------------------------------------------------------------
 
 Arrived ArrivalOf(std::uint64_t tenant, std::uint64_t id, std::int32_t prompt = 10) {
   Arrived arrived = Arrival(id, prompt);
@@ -321,7 +320,7 @@ Arrived ArrivalOf(std::uint64_t tenant, std::uint64_t id, std::int32_t prompt = 
 
 using Ids = std::vector<std::uint64_t>;
 
-// Places and ends one request after the other on an instance that holds one. Who went, in order; `end(id)` is told.
+// Places and ends requests one by one on an instance that holds one. Calls `end(id)`, and returns their order.
 template <class RouterT, class End>
 Ids OneByOne(RouterT& router, int n, End&& end) {
   Ids ids;
@@ -336,7 +335,7 @@ Ids OneByOne(RouterT& router, int n, End&& end) {
   return ids;
 }
 
-TEST_CASE("a tenant is charged for prompts as they are placed: a flood waits behind a modest tenant") {
+TEST_CASE("a placement charges its tenant, so a flood waits behind others") {
   auto router = Make<FairShare, RoundRobin>({.max_outstanding = 1});
   router.On(Up(1), At(0));
   for (std::uint64_t id = 1; id <= 10; ++id) router.On(ArrivalOf(1, id), At(0));
@@ -346,7 +345,7 @@ TEST_CASE("a tenant is charged for prompts as they are placed: a flood waits beh
   CHECK(ids == Ids{1, 11, 2, 12, 3, 13, 4, 14, 5});
 }
 
-TEST_CASE("one Place that has room for many charges as it goes") {
+TEST_CASE("one Place with room for many charges each in turn") {
   auto router = Make<FairShare, RoundRobin>({.max_outstanding = 6});
   router.On(Up(1), At(0));
   for (std::uint64_t id = 1; id <= 10; ++id) router.On(ArrivalOf(1, id), At(0));
@@ -354,7 +353,7 @@ TEST_CASE("one Place that has room for many charges as it goes") {
   CHECK(Place(router, 0) == Pairs{{1, 1}, {11, 1}, {2, 1}, {12, 1}, {3, 1}, {13, 1}});
 }
 
-TEST_CASE("a tenant is charged for the output that hosts tell, as it comes and at the end, each token once") {
+TEST_CASE("a tenant is charged for each reported output token once") {
   auto router = Make<FairShare, RoundRobin>({.max_outstanding = 1});
   router.On(Up(1), At(0));
   for (std::uint64_t id = 1; id <= 10; ++id) router.On(ArrivalOf(1, id), At(0));
@@ -363,12 +362,12 @@ TEST_CASE("a tenant is charged for the output that hosts tell, as it comes and a
   const Ids ids = OneByOne(router, 12, [&](std::uint64_t id, TimePoint now) {
     const std::int32_t output = id <= 10 ? 25 : 5;
     router.On(RequestServed{{id}, {1}, {{10}, {output / 5}}}, now);
-    router.On(RequestServed{{id}, {1}, {{10}, {output / 5}}}, now);    // twice
-    router.On(RequestServed{{id}, {1}, {{5}, {1}}}, now);              // late
-    router.On(RequestServed{{id}, {2}, {{900}, {900}}}, now);          // where it is not
-    router.On(RequestServed{{id}, {1}, {{-900}, {900}}}, now);         // cannot be
+    router.On(RequestServed{{id}, {1}, {{10}, {output / 5}}}, now);    // a repeated report
+    router.On(RequestServed{{id}, {1}, {{5}, {1}}}, now);              // a late report
+    router.On(RequestServed{{id}, {2}, {{900}, {900}}}, now);          // it is not on that instance
+    router.On(RequestServed{{id}, {1}, {{-900}, {900}}}, now);         // invalid
     router.On(RequestEnded{{id}, {1}, false, TokensServed{{10}, {output}}}, now);
-    router.On(RequestServed{{id}, {1}, {{900}, {900}}}, now);          // over
+    router.On(RequestServed{{id}, {1}, {{900}, {900}}}, now);          // it has ended
   });
   CHECK(ids == Ids{1, 11, 12, 13, 2, 14, 15, 16, 3, 17, 18, 4});
   CHECK(router.stats().reported_late == 12);
@@ -376,7 +375,7 @@ TEST_CASE("a tenant is charged for the output that hosts tell, as it comes and a
   CHECK(router.stats().events_unknown == 12);
 }
 
-TEST_CASE("what one request was charged is not taken for charged to the next one that is kept in its place") {
+TEST_CASE("a request's charge does not pass to its slot's next request") {
   auto router = Make<FairShare, RoundRobin>({.max_outstanding = 1});
   router.On(Up(1), At(0));
   router.On(ArrivalOf(1, 1, 100), At(0));
@@ -388,7 +387,7 @@ TEST_CASE("what one request was charged is not taken for charged to the next one
   CHECK(OneByOne(router, 3, end) == Ids{2, 4, 3});  // 190 against 100
 }
 
-TEST_CASE("where hosts tell no tokens, the output of what finished is charged as expected, up to the cap") {
+TEST_CASE("without reported tokens, finished requests are charged their expected output") {
   auto router = Make<FairShare, RoundRobin>({.max_outstanding = 1});
   router.On(Up(1), At(0));
   for (std::uint64_t id = 1; id <= 20; ++id) {
@@ -403,7 +402,7 @@ TEST_CASE("where hosts tell no tokens, the output of what finished is charged as
   CHECK(OneByOne(router, 5, fail) == Ids{15, 16, 17, 18, 3});  // only prompts: 80, 100 ... 130 against 120
 }
 
-TEST_CASE("what is computed again, since an instance was lost, is charged once") {
+TEST_CASE("tokens recomputed after a lost instance are charged once") {
   auto router = Make<FairShare, RoundRobin>({.max_outstanding = 1});
   router.On(Up(1), At(0));
   router.On(ArrivalOf(1, 1, 100), At(0));
@@ -419,13 +418,13 @@ TEST_CASE("what is computed again, since an instance was lost, is charged once")
   router.On(RequestEnded{{2}, {2}, false, TokensServed{{120}, {1}}}, At(3));
   CHECK(Place(router, 3) == Pairs{{1, 2}});  // 110 against 122
   router.On(RequestEnded{{1}, {2}, false, TokensServed{{100}, {5}}}, At(4));
-  router.On(ArrivalOf(1, 4), At(4));  // lifted to tenant 2's 122: only if it was charged 110, not 220
+  router.On(ArrivalOf(1, 4), At(4));  // lifted to tenant 2's counter, 122 if it was charged 110 once
   CHECK(Place(router, 4) == Pairs{{3, 2}});
   router.On(RequestEnded{{3}, {2}}, At(5));
   CHECK(Place(router, 5) == Pairs{{4, 2}});
 }
 
-TEST_CASE("autellix in a router: the program that was served least goes first, as the tokens told reckon it") {
+TEST_CASE("autellix in a router ranks by the reported service of programs") {
   Autellix policy({.bound = 2, .beta = 1e9});
   policy.pace = {.decode_s = 0.02, .forward_s = 1e-3};
   auto router = Make<Autellix, RoundRobin>({.max_outstanding = 1}, policy);
@@ -447,14 +446,14 @@ TEST_CASE("autellix in a router: the program that was served least goes first, a
     return router.policy().queue(next);
   };
   CHECK(router.policy().ServiceAndWait({1}).first == Approx(2.1));
-  CHECK(router.policy().ServiceAndWait({1}).second == Approx(5));  // until it was placed
+  CHECK(router.policy().ServiceAndWait({1}).second == Approx(5));  // until its placement
   CHECK(queue_of(1) == 1);
   call(1, 2, 9);
   call(2, 3, 10);
   CHECK(Place(router, 11) == Pairs{{3, 1}});
 }
 
-// Notes what it is told.
+// Records its calls.
 struct Listening {
   std::vector<QueuePressure> pressures = {};
   std::vector<std::uint64_t> entered = {}, ended = {}, cut = {};
@@ -473,7 +472,7 @@ struct Listening {
   }
 };
 
-TEST_CASE("a policy hears what keeps the first of the queue, and of how many instances") {
+TEST_CASE("a policy receives the head's bottleneck and the number of instances") {
   auto router = Make<Listening, Listening>({.max_outstanding = 4});
   const auto pressure = [&](double now) {
     router.Place(At(now));
@@ -482,11 +481,11 @@ TEST_CASE("a policy hears what keeps the first of the queue, and of how many ins
   CHECK(pressure(0).head == WaitsFor::kNothing);
   CHECK(pressure(0).engines == 1);
   router.On(Arrival(1), At(0));
-  CHECK(pressure(0).head == WaitsFor::kSequences);  // nothing is up
+  CHECK(pressure(0).head == WaitsFor::kSequences);  // no instance is up
   router.On(Up(1, 10, 1000), At(1));
   CHECK(pressure(1).head == WaitsFor::kKv);  // the placement does not want it there
   router.On(Up(2, 2, 3000), At(2));
-  router.On(Up(3, 0, 9000), At(2));  // drains
+  router.On(Up(3, 0, 9000), At(2));  // it drains
   CHECK(pressure(2).head == WaitsFor::kNothing);
   CHECK(router.policy().pressures.back().engines == 2);
   CHECK(router.policy().pressures.back().kv_tokens == Tokens{2000});
@@ -496,7 +495,7 @@ TEST_CASE("a policy hears what keeps the first of the queue, and of how many ins
   CHECK(pressure(3).head == WaitsFor::kSequences);
 }
 
-TEST_CASE("a policy hears of requests as in an engine: news of those that run, tokens and steps, and each end") {
+TEST_CASE("a policy sees a router's requests as an engine's: revisions, tokens, ends") {
   auto router = Make<Listening, RoundRobin>();
   router.On(Up(1), At(0));
   Arrived arrival = Arrival(1, 7);
@@ -524,10 +523,10 @@ TEST_CASE("a policy hears of requests as in an engine: news of those that run, t
   CHECK(router.policy().cut == Ids{2, 3});
 }
 
-// ---- against a model that is slow and plain -------------------------------------------------------------------
+// ---- against a slow, plain model ------------------------------------------------------------------------------
 
-// Least loaded over FCFS with bounds and KV sizes: every request in order of (arrival, id), all waiting ones looked
-// at, every instance scored.
+// Least loaded over FCFS with bounds and KV sizes. It scans every request in order of (arrival, id), and scores every
+// instance.
 class Model {
  public:
   struct Waiting {
@@ -535,9 +534,9 @@ class Model {
     std::int32_t prompt;
     std::int64_t expires;
     std::optional<std::uint64_t> instance;
-    std::int64_t number = 0;  // of its placement
+    std::int64_t number = 0;  // number of its placement
     TimePoint placed{};
-    bool unseen = false;  // by reports of its instance
+    bool unseen = false;  // not in any report of its instance
   };
   struct Replica {
     std::int64_t capacity = 0;
@@ -545,10 +544,10 @@ class Model {
     InstanceReport report{};
     bool reported = false;
     std::int64_t since = 0;
-    TimePoint complete = kUnset;  // up to which its reports are
+    TimePoint complete = kUnset;  // time up to which its reports are complete
   };
 
-  // Of an instance: requests that no report includes yet, by the order of their placement.
+  // Returns the instance's requests that no report includes yet, in the order of placement.
   std::map<std::int64_t, Waiting*> Unseen(std::uint64_t instance) {
     std::map<std::int64_t, Waiting*> unseen;
     for (auto& [id, r] : requests) {
@@ -611,7 +610,7 @@ class Model {
   std::int64_t placements = 0;
 };
 
-// The instance of the largest score, the smaller id among equals; 0: none.
+// Returns the instance of the largest score, the smaller id if scores are equal; 0: none.
 std::uint64_t Best(const std::vector<InstanceId>& ids, const std::vector<double>& scores) {
   std::size_t best = ids.size();
   for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -620,7 +619,7 @@ std::uint64_t Best(const std::vector<InstanceId>& ids, const std::vector<double>
   return best == ids.size() ? 0 : ids[best].value;
 }
 
-TEST_CASE("scores of given candidates are those by which a placement places") {
+TEST_CASE("Score gives the scores by which a placement places") {
   for (const PlacementInfo& info : PlacementInfos()) {
     CAPTURE(info.name);
     Random random(5);
@@ -638,7 +637,7 @@ TEST_CASE("scores of given candidates are those by which a placement places") {
       Arrived arrival = Arrival(id, static_cast<std::int32_t>(1 + random.Below(100)));
       arrival.request.output_tokens = Estimate::Exact(static_cast<double>(1 + random.Below(200)));
       const std::size_t possible = router.Score(arrival.request, ids, now, scores);
-      CHECK(router.alive() == static_cast<std::int64_t>(there.size()));  // it is a stranger still
+      CHECK(router.alive() == static_cast<std::int64_t>(there.size()));  // its request is still unknown
       router.On(arrival, now);
       REQUIRE(router.Score(arrival.request, ids, now, again) == possible);
       for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -662,7 +661,7 @@ TEST_CASE("scores of given candidates are those by which a placement places") {
   }
 }
 
-// Requests `first` to `last` arrive and are placed; how many each of instances 1 and 2 gets.
+// Requests `first` to `last` arrive and are placed. Returns the numbers on instances 1 and 2.
 Pairs Split(auto& router, std::uint64_t first, std::uint64_t last, double now) {
   for (std::uint64_t id = first; id <= last; ++id) router.On(Arrival(id), At(now));
   Pairs split{{1, 0}, {2, 0}};
@@ -679,8 +678,8 @@ auto TwoThatReport() {
   return router;
 }
 
-TEST_CASE("a report that was read before placements does not erase them") {
-  // llm-d-router#2066, aibrix#2422, dynamo#7753: all that arrives goes to the instance whose report is stale.
+TEST_CASE("a report from before placements does not erase them") {
+  // llm-d-router#2066, aibrix#2422, dynamo#7753: all arrivals go to the instance with the stale report.
   for (const TimePoint as_of : {kUnset, At(0), At(0.5)}) {
     auto router = TwoThatReport();
     CHECK(Split(router, 1, 10, 1) == Pairs{{1, 5}, {2, 5}});
@@ -691,7 +690,7 @@ TEST_CASE("a report that was read before placements does not erase them") {
   }
 }
 
-TEST_CASE("a report includes the placements up to as_of; without it, as many as it counts, the oldest first") {
+TEST_CASE("a report includes placements up to as_of, or those it counts") {
   auto router = TwoThatReport();
   const auto since = [&] {
     return std::pair(router.instances()[0].since_report, router.instances()[0].tokens_since_report);
@@ -711,20 +710,20 @@ TEST_CASE("a report includes the placements up to as_of; without it, as many as 
   CHECK(since() == std::pair<std::int64_t, std::int64_t>{1, 40});
   router.On(InstanceReported{{1}, {.as_of = At(4)}}, At(6));
   CHECK(since() == std::pair<std::int64_t, std::int64_t>{0, 0});
-  router.On(InstanceReported{{1}, {.running = 90, .as_of = At(3.9)}}, At(6));  // overtaken by the report before
+  router.On(InstanceReported{{1}, {.running = 90, .as_of = At(3.9)}}, At(6));  // a newer report has overtaken it
   CHECK(router.instances()[0].report.running == 0);
   CHECK(router.stats().reported_late == 1);
   CHECK(router.stats().faults() == 0);
 }
 
-TEST_CASE("as_of at the ends of time, beyond now, and before the instance came up") {
+TEST_CASE("as_of may be extreme, in the future, or before the instance") {
   auto router = TwoThatReport();
   Split(router, 1, 10, 1);
   const auto report = [&](TimePoint as_of, std::int64_t running) {
     router.On(InstanceReported{{1}, {.running = running, .as_of = as_of}}, At(2));
     return router.instances()[0].since_report;
   };
-  CHECK(report(At(2.5), 1) == 4);  // a time that has not come: as without
+  CHECK(report(At(2.5), 1) == 4);  // a future time counts as none
   CHECK(router.stats().events_invalid == 1);
   CHECK(router.last_fault().kind == FaultKind::kInvalidEvent);
   CHECK(report(kNever, 2) == 3);
@@ -734,18 +733,18 @@ TEST_CASE("as_of at the ends of time, beyond now, and before the instance came u
   CHECK(router.stats().reported_late == 2);
   CHECK(router.instances()[0].report.running == 2);
   CHECK(report(At(2), INT64_MAX) == 0);
-  CHECK(router.instances()[0].report.running < INT64_MAX);  // so that sums with it do not overflow
+  CHECK(router.instances()[0].report.running < INT64_MAX);  // sums with it must not overflow
   CHECK(report(At(2), 0) == 0);  // the same time again is not late
   CHECK(router.stats().reported_late == 2);
 }
 
-TEST_CASE("messages of an earlier life of an instance change nothing and are counted") {
+TEST_CASE("messages of an instance's earlier life are ignored and counted") {
   auto router = Make<Fcfs, LeastLoaded>();
   router.On(Up(1), At(0));
   router.On(Arrival(7), At(0));
   const std::uint64_t first = router.Place(At(0))[0].life;
   router.On(InstanceDown{{1}}, At(1));
-  router.On(RequestEnded{{7}, {1}, true, {}, first}, At(1));  // while it is gone
+  router.On(RequestEnded{{7}, {1}, true, {}, first}, At(1));  // while the instance is down
   CHECK(router.stats().reported_late == 1);
   router.On(Up(1), At(2));
   const std::uint64_t second = router.Place(At(2))[0].life;
@@ -756,7 +755,7 @@ TEST_CASE("messages of an earlier life of an instance change nothing and are cou
   router.On(RequestServed{{7}, {1}, {{5}, {5}}, first}, At(3));
   router.On(RequestStarted{{7}, {1}, first}, At(3));
   router.On(InstanceReported{{1}, {.running = 9}, first}, At(3));
-  router.On(InstanceReported{{1}, {.running = 9, .as_of = At(1.5)}}, At(3));  // read before it came up again
+  router.On(InstanceReported{{1}, {.running = 9, .as_of = At(1.5)}}, At(3));  // read before the instance came up again
   router.On(InstanceDown{{1}, first}, At(3));
   CHECK(router.stats().reported_late == 8);
   CHECK(router.stats().faults() == 0);
@@ -768,11 +767,11 @@ TEST_CASE("messages of an earlier life of an instance change nothing and are cou
   router.On(RequestEnded{{7}, {1}, false, {}, second}, At(4));
   CHECK(router.stats().ended == 1);
   CHECK(router.alive() == 0);
-  router.On(RequestEnded{{7}, {1}, false, {}, first}, At(4));  // late, though 7 is over
+  router.On(RequestEnded{{7}, {1}, false, {}, first}, At(4));  // late, although 7 is over
   CHECK(router.stats().reported_late == 9);
 }
 
-TEST_CASE("an invalid description of a greater life leaves the present one as it is") {
+TEST_CASE("an invalid description of a greater life changes nothing") {
   auto router = Make<Fcfs, BestFit>();
   router.On(Up(1), At(0));
   router.On(Arrival(7), At(0));
@@ -786,7 +785,7 @@ TEST_CASE("an invalid description of a greater life leaves the present one as it
   CHECK(router.instances()[0].instance.life == life);
 }
 
-TEST_CASE("a greater life of an instance that is up is a restart; a smaller one is late") {
+TEST_CASE("a greater life restarts an instance; a smaller one is late") {
   auto router = Make<Fcfs, BestFit>();
   const auto up = [&](std::uint64_t life, std::int64_t capacity) {
     router.On(InstanceUp{{.id = {1}, .capacity = capacity, .life = life}}, At(0));
@@ -808,12 +807,12 @@ TEST_CASE("a greater life of an instance that is up is a restart; a smaller one 
   CHECK(router.Place(At(0))[0].life == 6);
   up(UINT64_MAX, 1);
   router.On(InstanceDown{{1}}, At(0));
-  up(0, 1);  // no greater number is left
+  up(0, 1);  // no greater number exists
   CHECK(router.Place(At(0))[0].life == UINT64_MAX);
   CHECK(router.stats().faults() == 0);
 }
 
-TEST_CASE("a host that picks itself tells where a request went") {
+TEST_CASE("a host that picks instances itself reports them with PlaceAt") {
   auto router = Make<Fcfs, LeastLoaded>();
   for (std::uint64_t id : {1u, 2u}) router.On(Up(id, 1), At(0));
   for (std::uint64_t id : {7u, 8u, 9u}) router.On(Arrival(id), At(0));
@@ -823,11 +822,11 @@ TEST_CASE("a host that picks itself tells where a request went") {
   CHECK_FALSE(router.PlaceAt({7}, {3}, At(0)));
   CHECK_FALSE(router.PlaceAt({6}, {1}, At(0)));
   CHECK(router.PlaceAt({8}, {2}, At(0)));
-  CHECK_FALSE(router.PlaceAt({8}, {1}, At(0)));  // it is there
+  CHECK_FALSE(router.PlaceAt({8}, {1}, At(0)));  // it exists already
   CHECK(router.InstanceOf({8}) == InstanceId{2});
   CHECK(router.Score(Arrival(7).request, std::vector<InstanceId>{{2}, {1}}, At(0), scores) == 1);  // 2 is full
   CHECK(Place(router, 1) == Pairs{{7, 1}});
-  CHECK(router.PlaceAt({9}, {2}, At(2)));  // whatever capacity says: the host has done it
+  CHECK(router.PlaceAt({9}, {2}, At(2)));  // capacity does not matter: the host has placed it
   CHECK(router.stats().placed == 3);
   router.On(RequestEnded{{8}, {2}}, At(3));
   router.On(RequestEnded{{9}, {2}}, At(3));
@@ -851,7 +850,7 @@ TEST_CASE("the router agrees with a plain model under random hosts") {
         case 0:
         case 1:
         case 2: {
-          const std::uint64_t id = random.Chance(0.1) ? some_id() : ++last_id;  // at times one that is alive
+          const std::uint64_t id = random.Chance(0.1) ? some_id() : ++last_id;  // sometimes the id of a live request
           Arrived arrival = Arrival(id, static_cast<std::int32_t>(1 + random.Below(120)));
           if (random.Chance(0.3)) arrival.request.expires_at = t + Duration(1 + random.Below(50));
           router.On(arrival, t);
@@ -869,7 +868,7 @@ TEST_CASE("the router agrees with a plain model under random hosts") {
         }
         case 4:
         case 5: {
-          const std::uint64_t id = some_id(), instance = random.Below(5);  // 0: does not say which
+          const std::uint64_t id = some_id(), instance = random.Below(5);  // 0: unknown
           router.On(RequestEnded{{id}, {instance}}, t);
           const auto it = model.requests.find(id);
           if (it != model.requests.end() && (instance == 0 || it->second.instance == instance))

@@ -1,4 +1,4 @@
-// Workflows through the router: calls that wait for others, budgets when they are sent, and hosts that go wrong.
+// Workflows through the router: calls that wait for others, budgets at placement, and hosts that make mistakes.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -75,7 +75,7 @@ using Ids = std::vector<std::uint64_t>;
 
 double Deadline(const TestRouter& router, std::uint64_t id) { return ToSeconds(router.Find({id})->request.deadline); }
 
-TEST_CASE("a call is placed when the stages before its own have ended, whenever it was told") {
+TEST_CASE("a call is placed after the stages before its own have ended") {
   TestRouter router = Make();
   router.On(Up(1), At(0));
   router.On(WorkflowDeclared{Chain(3, 100)}, At(0));
@@ -88,7 +88,7 @@ TEST_CASE("a call is placed when the stages before its own have ended, whenever 
   CHECK(Placed(router, 1) == Ids{1});
   router.On(RequestEnded{{1}, {1}}, At(2));
   CHECK(Placed(router, 2) == Ids{2});
-  router.On(RequestEnded{{2}, {1}, true}, At(3));  // it failed there: the stage lacks it
+  router.On(RequestEnded{{2}, {1}, true}, At(3));  // its failure: the stage lacks it
   CHECK(Placed(router, 3).empty());
   router.On(Call(4, 2), At(3));
   CHECK(Placed(router, 3) == Ids{4});
@@ -104,7 +104,7 @@ TEST_CASE("a call is placed when the stages before its own have ended, whenever 
   CHECK(router.ended_workflows().empty());
 }
 
-TEST_CASE("Figure 3 through the router: the second call has what the first left") {
+TEST_CASE("the second call of Figure 3 gets the time left over") {
   TestRouter router = Make(Budgeted(0.02));
   router.On(Up(1), At(0));
   Workflow w = Chain(3, 0.12);
@@ -120,7 +120,7 @@ TEST_CASE("Figure 3 through the router: the second call has what the first left"
   CHECK(Deadline(router, 2) == Approx(0.085).epsilon(1e-9));
 }
 
-TEST_CASE("costs are means over the instances, a call's own time is that of its instance") {
+TEST_CASE("costs are means over instances; a call's time is its instance's") {
   TestRouter router = Make(Budgeted(1));
   router.On(Up(1, Instance::kUnbounded, kFast), At(0));
   router.On(Up(2, Instance::kUnbounded, kSlow), At(0));
@@ -138,7 +138,7 @@ TEST_CASE("costs are means over the instances, a call's own time is that of its 
   CHECK(router.Find({2})->request.compute == FromSeconds(3));
 }
 
-TEST_CASE("a budget is computed again when the call is sent") {
+TEST_CASE("a budget is computed again when the call is placed") {
   TestRouter router = Make(Budgeted(1));
   router.On(Up(1, 0), At(0));
   Workflow w = Chain(2, 10);
@@ -152,7 +152,7 @@ TEST_CASE("a budget is computed again when the call is sent") {
   CHECK(Deadline(router, 1) == Approx(7));  // half of the six seconds that are left
 }
 
-TEST_CASE("without a rule for budgets, and without a workflow, requests stay as told") {
+TEST_CASE("without budgets or a workflow, requests keep their own deadlines") {
   TestRouter router = Make();
   router.On(Up(1), At(0));
   router.On(WorkflowDeclared{Chain(2, 10)}, At(0));
@@ -165,13 +165,13 @@ TEST_CASE("without a rule for budgets, and without a workflow, requests stay as 
 
   TestRouter budgeted = Make(Budgeted(1));
   budgeted.On(Up(1), At(0));
-  call.request.workflow = {99};  // which nobody declared
+  call.request.workflow = {99};  // an undeclared workflow
   budgeted.On(call, At(0));
   CHECK(Placed(budgeted, 0) == Ids{1});
   CHECK(Deadline(budgeted, 1) == 55);
 }
 
-TEST_CASE("an instance vanishes with its queue: its calls are placed again, once, with what time is left") {
+TEST_CASE("a lost instance's calls are placed again once, with the time left") {
   TestRouter router = Make(Budgeted(1));
   router.On(Up(1), At(0));
   Workflow w{.id = kW, .deadline = At(100), .stages = {{.stage = {1}, .calls = 3}, {.stage = {2}, .after = {0}}}};
@@ -189,7 +189,7 @@ TEST_CASE("an instance vanishes with its queue: its calls are placed again, once
   CHECK(Placed(router, 40) == Ids{2, 3});
   CHECK(Placed(router, 40).empty());
   CHECK(Deadline(router, 2) == Approx(70));
-  router.On(RequestEnded{{2}, {1}}, At(41));  // the late word of the lost instance
+  router.On(RequestEnded{{2}, {1}}, At(41));  // a late report of the lost instance
   router.On(RequestEnded{{3}, {2}}, At(41));
   CHECK(Placed(router, 41).empty());
   router.On(RequestEnded{{2}, {2}}, At(42));
@@ -203,14 +203,14 @@ TEST_CASE("an instance vanishes with its queue: its calls are placed again, once
   CHECK(router.stats().reported_late == 1);
 }
 
-TEST_CASE("a cancelled workflow takes all its calls with it, and nobody else's") {
+TEST_CASE("a cancelled workflow cancels its own calls alone") {
   TestRouter router = Make();
   router.On(Up(1, 2), At(0));
   router.On(WorkflowDeclared{Chain(2, 100)}, At(0));
   router.On(Call(1, 1), At(0));
   router.On(Call(2, 2), At(0));
   router.On(Call(5, 1, {}), At(0));
-  router.On(Call(3, 5), At(0));  // a stage that nobody announced
+  router.On(Call(3, 5), At(0));  // an unannounced stage
   router.On(Call(4, 1, {8}), At(0));
   CHECK(Placed(router, 0) == Ids{1, 3});
   router.On(WorkflowEnded{kW, true}, At(1));
@@ -230,7 +230,7 @@ TEST_CASE("a cancelled workflow takes all its calls with it, and nobody else's")
   CHECK(router.stats().events_unknown == 1);
 }
 
-TEST_CASE("a stage that never comes: the workflow is named as failed, with the stage, and its calls with it") {
+TEST_CASE("a stage that never comes fails its workflow and calls by name") {
   RouterOptions options;
   options.workflows.silence = std::chrono::seconds(30);
   TestRouter router = Make(options);
@@ -252,7 +252,7 @@ TEST_CASE("a stage that never comes: the workflow is named as failed, with the s
   CHECK(router.wake_at() == kNever);
 }
 
-TEST_CASE("what cannot be is named, and changes nothing") {
+TEST_CASE("invalid workflow events are named and change nothing") {
   TestRouter router = Make();
   Workflow circle = Chain(3, 100);
   circle.stages[0].after = {2};
@@ -271,7 +271,7 @@ TEST_CASE("what cannot be is named, and changes nothing") {
   CHECK(router.stats().workflow_faults == 5);
   CHECK(router.stats().workflows_declared == 0);
   router.On(WorkflowDeclared{Chain(2, 100)}, At(0));
-  WorkflowGrown grown{kW, {.stage = {9}}};  // in steps: g++ 12 takes the whole for uninitialised
+  WorkflowGrown grown{kW, {.stage = {9}}};  // in steps: g++ 12 warns that the whole is uninitialised
   grown.stage.after = {0};
   grown.before = {1};
   router.On(grown, At(0));
@@ -282,17 +282,17 @@ TEST_CASE("what cannot be is named, and changes nothing") {
   CHECK(router.workflow_faults().empty());
   CHECK(router.ended_workflows().size() == 1);
   router.Place(At(0));
-  CHECK(router.workflow_faults().empty());  // each is named once
+  CHECK(router.workflow_faults().empty());  // each fault is named once
 }
 
-TEST_CASE("whatever a host says of workflows, all of them come to an end that is told once") {
+TEST_CASE("every workflow ends once under random hosts") {
   for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(Scaled(60)); ++seed) {
     INFO("seed " << seed);
     Random random(seed);
     RouterOptions options = Budgeted(0.5, {.rule = random.Chance(0.5) ? BudgetRule::kShare : BudgetRule::kWhole});
     options.workflows.silence = std::chrono::seconds(100);
     TestRouter router = Make(options);
-    std::map<std::uint64_t, std::uint64_t> on;  // placed requests, and where
+    std::map<std::uint64_t, std::uint64_t> on;  // instance of each placed request
     std::set<std::uint64_t> alive;
     std::map<std::uint64_t, int> ended, failed;
     std::uint64_t declared = 0, last_id = 0;
@@ -303,7 +303,7 @@ TEST_CASE("whatever a host says of workflows, all of them come to an end that is
         REQUIRE(on.emplace(p.request.value, p.instance.value).second);
       }
       for (const Failure& f : router.failed()) {
-        REQUIRE(++failed[f.request.value] == 1);  // the host may have told its end meanwhile
+        REQUIRE(++failed[f.request.value] == 1);  // the host may have reported its end meanwhile
         alive.erase(f.request.value);
         on.erase(f.request.value);
       }

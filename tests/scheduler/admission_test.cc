@@ -1,4 +1,4 @@
-// Which requests are admitted past which others, and at what cost, worked out by hand.
+// Which requests pass which others at admission, and at what cost, worked out by hand.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -27,7 +27,7 @@ int FirstStepOf(AHost& host, std::uint64_t id, int steps, const std::vector<std:
 
 // ---- aligned chunks
 
-TEST_CASE("an aligned chunk that fits no step next to a row that decodes gets its turn, and others pass") {
+TEST_CASE("an aligned chunk gets its turn next to a decode, others pass") {
   Host host(Blocks16(100'000), {.tokens = {512}, .max_seqs = 64, .chunk_align = {512}});
   host.Arrive(1, 10);
   host.Step();
@@ -37,13 +37,13 @@ TEST_CASE("an aligned chunk that fits no step next to a row that decodes gets it
   CHECK(host.scheduler.Explain({2}).waits_for == WaitsFor::kBudget);
   std::map<std::string, int> steps;
   for (int i = 0; i < 20; ++i) ++steps[host.Step({3})];
-  CHECK(steps["2:512"] == 3);  // the row that decodes sits these out
+  CHECK(steps["2:512"] == 3);  // the decoding row misses these steps
   CHECK(host.scheduler.Explain({2}).generated.value > 0);
   CHECK(host.scheduler.Explain({1}).generated.value > 15);
   CHECK(host.scheduler.stats().faults() == 0);
 }
 
-TEST_CASE("a prompt that must be computed whole gets its turn next to rows that decode, and others pass") {
+TEST_CASE("a whole prompt gets its turn next to decodes, and others pass") {
   Host host(Blocks16(100'000), {.tokens = {512}, .max_seqs = 64});
   host.Arrive(1, 10);
   host.Step();
@@ -69,7 +69,7 @@ TEST_CASE("a chunk of a started prompt gets its turn, too") {
   CHECK(host.Step() == "3:64 1:1");
 }
 
-TEST_CASE("an alignment above the largest chunk is a fault, and only the prompts that need such a chunk wait") {
+TEST_CASE("an alignment above the largest chunk is a fault; other prompts run") {
   const StepLimits limits = GENERATE(StepLimits{.tokens = {32}, .chunk_align = {64}},
                                      StepLimits{.tokens = {32}, .chunk_tokens = {16}, .chunk_align = {32}},
                                      StepLimits{.prefill_tokens = {32}, .chunk_align = {33}});
@@ -91,7 +91,7 @@ TEST_CASE("an alignment above the largest chunk is a fault, and only the prompts
   CHECK(host.scheduler.stats().limits_misaligned == 2);
 }
 
-TEST_CASE("limits without any prompt in the step are no fault, whatever the alignment") {
+TEST_CASE("limits without prompt tokens are no fault at any alignment") {
   Host host(Blocks16(100), {.prefill_tokens = {0}, .chunk_align = {64}});
   host.Arrive(1, 100);
   CHECK(host.Step().empty());
@@ -100,7 +100,7 @@ TEST_CASE("limits without any prompt in the step are no fault, whatever the alig
   CHECK(host.scheduler.stats().faults() == 0);
 }
 
-TEST_CASE("a request that lacks room in the step is passed by at most admission_window others") {
+TEST_CASE("at most admission_window others pass a request without step room") {
   SchedulerOptions options = Blocks16(1000);
   options.admission_window = 2;
   Host host(options, {.tokens = {512}, .max_seqs = 64, .chunk_align = {512}});
@@ -150,7 +150,7 @@ TEST_CASE("only the first of the queue takes of the watermark") {
   CHECK(FirstStepOf(host, 3, 40) == -1);
 }
 
-TEST_CASE("a request that lacks memory is passed by at most admission_window others, and then gets it") {
+TEST_CASE("at most admission_window others pass a request without memory") {
   Host host({.kv_blocks = {100}, .kv_watermark = 0, .admission_window = 3});
   host.Arrive(1, 50 * 16 - 8);
   host.Step();
@@ -167,7 +167,7 @@ TEST_CASE("a request that lacks memory is passed by at most admission_window oth
   CHECK(host.scheduler.Explain({2}).passed == 0);
 }
 
-TEST_CASE("each request that lacks memory counts the requests that pass it") {
+TEST_CASE("each request without memory counts the requests that pass it") {
   Host host({.kv_blocks = {100}, .kv_watermark = 0, .admission_window = 4});
   host.Arrive(1, 50 * 16 - 8);
   host.Step();
@@ -180,7 +180,7 @@ TEST_CASE("each request that lacks memory counts the requests that pass it") {
   CHECK(host.scheduler.Explain({4}).passed == 1);
 }
 
-TEST_CASE("a request that can never fit leaves its memory to the first of the queue, not to those behind it") {
+TEST_CASE("a request that never fits leaves its memory to the first") {
   SchedulerOptions options = Blocks16(6);
   options.max_step_tokens = {60};
   Host host(options);
@@ -205,7 +205,7 @@ TEST_CASE("a request that can never fit leaves its memory to the first of the qu
   CHECK(plan.failed[0].reason == FailReason::kNeverFits);
 }
 
-TEST_CASE("no request passes one that lost its place, nor takes memory that is about to be free") {
+TEST_CASE("no request passes one that lost its place or takes its memory") {
   SchedulerOptions options{.kv_blocks = {8}, .kv_watermark = 0};
   Host host(options);
   host.Arrive(1, 60);
@@ -231,7 +231,7 @@ Request Turn(std::uint64_t id, std::int32_t tokens, std::uint64_t first_hash) {
   return r;
 }
 
-TEST_CASE("a request that finds its own blocks after a preemption recovers them, and they are no hits") {
+TEST_CASE("a preempted request's own blocks are recovered and are no hits") {
   Host host({.kv_blocks = {60}, .kv_watermark = 0, .prefix_cache = true}, {.tokens = {512}, .max_seqs = 8});
   for (std::uint64_t id = 1; id <= 4; ++id) {
     Request r = Turn(id, 200, 1000 * id);
@@ -246,7 +246,7 @@ TEST_CASE("a request that finds its own blocks after a preemption recovers them,
   CHECK(stats.tokens_recovered > 0);
 }
 
-TEST_CASE("KV that returns from the host's memory after a preemption counts as recovered") {
+TEST_CASE("KV that returns from the host after a preemption counts as recovered") {
   Host host(
       {.kv_blocks = {60}, .cpu_blocks = {200}, .kv_watermark = 0, .prefix_cache = true, .prefix_cpu_blocks = {200}},
       {.tokens = {512}, .max_seqs = 8});
@@ -268,7 +268,7 @@ TEST_CASE("KV that returns from the host's memory after a preemption counts as r
   CHECK(stats.tokens_recovered >= stats.tokens_loaded);
 }
 
-TEST_CASE("shared KV is counted once, whatever a request waits for afterwards") {
+TEST_CASE("shared KV counts once for any reason to wait afterwards") {
   Host host({.kv_blocks = {60}, .kv_watermark = 0, .prefix_cache = true});
   host.Arrive(Turn(1, 200, 1));
   host.Step();
@@ -315,11 +315,11 @@ TEST_CASE("equal prompts are computed once, at any size of the step") {
   CHECK(host.scheduler.stats().tokens_cached == 7 * 8000);
 }
 
-TEST_CASE("others pass requests that wait for a prefix, and Explain names the reason") {
+TEST_CASE("others pass requests that wait for a prefix, and Explain agrees") {
   Host host(Cached(), {.tokens = {1000}, .max_seqs = 64, .chunk_tokens = {512}});
   for (std::uint64_t id = 1; id <= 40; ++id) host.Arrive(Turn(id, 1024, 1));
   host.Arrive(Turn(50, 64, 7000));
-  CHECK(host.Step() == "1:512");  // 16 are looked at
+  CHECK(host.Step() == "1:512");  // 16 are considered
   CHECK(host.scheduler.Explain({2}).waits_for == WaitsFor::kPrefix);
   CHECK(host.scheduler.Explain({40}).waits_for == WaitsFor::kItsTurn);
   host.limits.chunk_tokens = {64};
@@ -331,7 +331,7 @@ TEST_CASE("others pass requests that wait for a prefix, and Explain names the re
   CHECK(host.scheduler.Explain({2}).waits_for == WaitsFor::kNothing);
 }
 
-TEST_CASE("if the request that computes the prefix goes, those that wait for it go on at once") {
+TEST_CASE("waiting requests continue at once if the prefix's request goes") {
   const int how = GENERATE(0, 1, 2, 3);
   Host host(Cached(), {.tokens = {256}, .max_seqs = 64, .chunk_tokens = {128}});
   host.Arrive(Turn(1, 1024, 1));
@@ -352,7 +352,7 @@ TEST_CASE("if the request that computes the prefix goes, those that wait for it 
   if (how == 3) CHECK(host.Step() == "1:128");
 }
 
-TEST_CASE("a request that computes a prefix and is not ready for a step lets the others go on") {
+TEST_CASE("waiting requests continue if the prefix's request misses a step") {
   Host host(Cached(), {.tokens = {256}, .max_seqs = 64, .chunk_tokens = {128}});
   host.Arrive(Turn(1, 1024, 1));
   host.Arrive(Turn(2, 1024, 1));
@@ -375,7 +375,7 @@ TEST_CASE("the wait for a prefix ends after prefix_wait steps without progress")
   CHECK(host.Step() == "1:128 2:128");
 }
 
-TEST_CASE("a request waits only for a prefix that is worth it, and never if it has run") {
+TEST_CASE("a request waits only for a worthwhile prefix before it runs") {
   Host host(Cached(), {.tokens = {8192}, .max_seqs = 64, .chunk_tokens = {128}});
   Request large = Turn(2, 4096, 1);
   large.prefix = testing::Prefix(16, {1, 2, 3, 4});
@@ -387,7 +387,7 @@ TEST_CASE("a request waits only for a prefix that is worth it, and never if it h
   CHECK(host.Step() == "1:128 2:128 3:128");
 }
 
-TEST_CASE("requests that share the beginning of a prompt wait for that part alone") {
+TEST_CASE("requests with a common beginning wait for that part alone") {
   Host host(Cached(), {.tokens = {8192}, .max_seqs = 64, .chunk_tokens = {128}});
   Request second = Turn(2, 1024, 1);
   std::vector<std::uint64_t> hashes;

@@ -85,7 +85,7 @@ class Host {
   std::uint64_t last_ = 0;
 };
 
-TEST_CASE("after warm-up no call allocates") {
+TEST_CASE("no call allocates after warm-up") {
   for (const char* policy : {"fcfs", "sjf", "aged(sjf,threshold=20)", "aged(fair_share)", "hrrn", "boosted_footprint",
                              "boosted_footprint(preset=goodput)"}) {
     for (KvAction action : {KvAction::kDrop, KvAction::kOut}) {
@@ -128,7 +128,7 @@ TEST_CASE("a plan without a step left allocates nothing, now or later") {
   CHECK(after == before);
 }
 
-TEST_CASE("chunks of prefixes that were evicted leave their room to others") {
+TEST_CASE("evicted chunks of prefixes leave their room to others") {
   internal::KvLedger ledger({64}, {16}, {0}, true);
   ledger.MakeRoom(16);
   ledger.dropped().reserve(16);  // until a plan names them

@@ -30,7 +30,7 @@
 namespace takt {
 namespace {
 
-// The fate of a call whose allocation failed.
+// Fate of a call whose allocation failed.
 enum class Then : std::uint8_t { kAgain, kLeftOut };
 
 // Makes calls, of which one may fail, and hashes their answers.
@@ -306,7 +306,7 @@ std::vector<Case> Cases() {
   return cases;
 }
 
-TEST_CASE("a scheduler continues after any failed allocation as if the call had not been made") {
+TEST_CASE("a failed allocation leaves a scheduler as before the call") {
   Tally all;
   for (const Case& c : Cases()) {
     CAPTURE(c.policy, c.pause);
@@ -323,13 +323,13 @@ TEST_CASE("a scheduler with reserved storage allocates nothing") {
   for (Case c : Cases()) {
     CAPTURE(c.policy, c.pause);
     c.options.reserve_requests = 256;
-    c.changes_policy = false;  // a new policy brings its tables
+    c.changes_policy = false;  // a new policy allocates its tables
     c.prefixes = false;  // slots keep their capacity
     CHECK(RunScheduler(c, 0).allocations == 0);
   }
 }
 
-TEST_CASE("a slot that once had as many hashes and scores takes new ones without allocating") {
+TEST_CASE("a slot with capacity takes new hashes and scores without allocation") {
   auto scheduler = *Scheduler::Create({.kv_blocks = {100}, .prefix_cache = true}, Fcfs{});
   const std::vector<std::uint64_t> hashes(40, 7);
   const std::vector<ModelScore> scores(3);
@@ -380,7 +380,7 @@ TEST_CASE("a host policy that throws ends its scheduler and nothing else") {
   }
 }
 
-TEST_CASE("a queue that such a policy has ended stays ended") {
+TEST_CASE("a queue ended by a throwing policy stays ended") {
   const Thrower policy{std::make_shared<int>(0)};
   WaitingQueue<Thrower> queue(policy);
   Random random(3);
@@ -394,7 +394,7 @@ TEST_CASE("a queue that such a policy has ended stays ended") {
   CHECK(queue.size() == 1);
 }
 
-TEST_CASE("a result that publishes more prefix chunks than memory allows may be repeated") {
+TEST_CASE("a result whose prefix chunks lack memory may be repeated") {
   auto scheduler = *Scheduler::Create({.kv_block_tokens = {1}, .kv_blocks = {200}, .prefix_cache = true}, Fcfs{});
   Arrived arrival;
   arrival.request.id = {1};
@@ -481,7 +481,7 @@ Outcome RunRouter(const std::string& policy, const std::string& placement, std::
   return outcome;
 }
 
-TEST_CASE("after any failed allocation of a router, the call had no effect or the router has ended") {
+TEST_CASE("a failed allocation leaves a router unchanged or ended") {
   Tally all;
   for (const auto& [policy, placement] :
        std::vector<std::pair<std::string, std::string>>{{"fcfs", "least_loaded"},
@@ -561,7 +561,7 @@ Outcome RunQueue(const std::string& policy, std::size_t fails, Then then, std::s
   return outcome;
 }
 
-TEST_CASE("a queue continues after any failed allocation as if the call had not been made") {
+TEST_CASE("a failed allocation leaves a queue as before the call") {
   for (const char* policy : {"fcfs", "boosted_footprint", "aged(fair_share,threshold=3)", "autellix", "hrrn"}) {
     CAPTURE(policy);
     const Tally tally = FailEachOnce(
@@ -571,7 +571,7 @@ TEST_CASE("a queue continues after any failed allocation as if the call had not 
   }
 }
 
-TEST_CASE("an event without memory is not in the inbox, and the others are") {
+TEST_CASE("an event without memory is missing in the inbox, others arrive") {
   std::size_t fails = 1;
   for (bool failed = true; failed; ++fails) {
     Inbox inbox;
@@ -590,7 +590,7 @@ TEST_CASE("an event without memory is not in the inbox, and the others are") {
   CHECK(fails > 4);
 }
 
-TEST_CASE("if a loop throws while it empties its inbox, that event and the later ones come again") {
+TEST_CASE("a loop that throws in a drain gets the remaining events again") {
   Inbox inbox;
   for (std::uint64_t id = 1; id <= 3; ++id) REQUIRE(inbox.Push(Cancelled{{id}}) != Pushed::kFull);
   std::vector<std::uint64_t> seen;
@@ -656,7 +656,7 @@ Outcome RunBatcher(std::size_t fails, Then then, std::size_t left_out) {
   return outcome;
 }
 
-TEST_CASE("after any failed allocation of a batcher, the call had no effect and no request is lost") {
+TEST_CASE("a failed allocation leaves a batcher unchanged and loses no request") {
   const Tally tally = FailEachOnce(RunBatcher);
   CHECK(tally.allocations > 200);
 }

@@ -46,7 +46,7 @@ Request Of(std::uint64_t tenant, std::uint64_t id, std::int32_t tokens = 16) {
   return r;
 }
 
-TEST_CASE("declined requests are passed over, however many they are, and keep their order") {
+TEST_CASE("any number of declined requests is passed over and keeps order") {
   Host<AnyPolicy> host({.kv_blocks = {1000}, .admission_window = 2}, {}, AnyPolicy(Capped{}));
   for (std::uint64_t id = 1; id <= 40; ++id) host.Arrive(Of(1, id));
   host.Arrive(Of(2, 41));
@@ -67,7 +67,7 @@ TEST_CASE("a declined request waits for the policy, not for an adapter") {
   CHECK(host.scheduler.Explain({3}).waits_for == WaitsFor::kItsTurn);
 }
 
-TEST_CASE("a plan without rows names the policy as the reason, and the policy is asked again") {
+TEST_CASE("an empty plan names the policy as reason and asks again") {
   Host<Later> host({.kv_blocks = {1000}});
   host.Arrive(1, 16);
   CHECK(host.Plan().idle == Idle::kDeclined);
@@ -76,7 +76,7 @@ TEST_CASE("a plan without rows names the policy as the reason, and the policy is
   CHECK(host.Step() == "1:16 2:16");
 }
 
-TEST_CASE("a preempted request that is counted is readmitted, and a cancelled one is no longer counted") {
+TEST_CASE("a counted preempted request is readmitted, a cancelled one uncounted") {
   Host<Capped> host({.kv_blocks = {4}, .kv_watermark = 0}, {}, Capped{.cap = 2});
   for (std::uint64_t id = 1; id <= 3; ++id) host.Arrive(Of(1, id, 32));
   CHECK(host.Step() == "1:32 2:32");
@@ -104,7 +104,7 @@ TEST_CASE("a declined request displaces none, and a promotion does not admit it"
   CHECK(host.Step() == "2:16");
 }
 
-TEST_CASE("a policy that is set later receives the running requests") {
+TEST_CASE("a policy set later receives the running requests") {
   Host<AnyPolicy> host({.kv_blocks = {1000}});
   host.Arrive(Of(1, 1));
   CHECK(host.Step() == "1:16");
@@ -120,7 +120,7 @@ struct Guarded {
   void Admitted(const RequestState&, TimePoint) {}
 };
 
-TEST_CASE("with declined requests around it, a request that waits for an adapter is overtaken no more often") {
+TEST_CASE("declined requests do not let others overtake an adapter's waiter more") {
   const bool beside = GENERATE(false, true);
   Host<Guarded> host({.kv_blocks = {10'000}, .admission_window = 4}, {.adapters = 1});
   const auto arrive = [&](std::uint64_t id, std::uint64_t adapter, std::int32_t priority, std::uint64_t tenant) {
@@ -161,7 +161,7 @@ struct Granting : KvOracle {
   RequestId refused = {};
 };
 
-TEST_CASE("with an oracle, the policy is asked about each request with all earlier admissions and refusals") {
+TEST_CASE("with an oracle, a policy sees all earlier admissions and refusals") {
   Granting oracle;
   Host<Capped> host({.kv = KvMode::kOracle}, {}, {}, &oracle);
   oracle.refused = {1};

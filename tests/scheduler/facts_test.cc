@@ -1,4 +1,4 @@
-// Facts that engines report at any time: KV that arrives, is lost, or is read by others; rows that are not ready;
+// Facts that engines report at any time: KV that arrives, is lost, or is read by others; rows that are not ready,
 // limits on where chunks end; the host's own fault codes.
 #include <memory>
 #include <string>
@@ -16,7 +16,7 @@ using Released = std::vector<RequestId>;
 
 SchedulerOptions Blocks16(std::int32_t blocks) { return {.kv_blocks = {blocks}, .kv_watermark = 0}; }
 
-TEST_CASE("arrived KV is not computed, except for the last token, and its blocks count from admission on") {
+TEST_CASE("arrived KV is not recomputed, except for the last token") {
   const bool unblocks = GENERATE(true, false);
   Host host(Blocks16(10));
   host.Arrive(1, 40);
@@ -37,7 +37,7 @@ TEST_CASE("arrived KV is not computed, except for the last token, and its blocks
   CHECK(host.Step() == "1:1 2:1");
 }
 
-TEST_CASE("KV whose load failed is computed, and a running request accepts no more arrivals") {
+TEST_CASE("KV of a failed load is computed; running requests accept none") {
   Host host(Blocks16(10));
   host.Arrive(1, 40);
   host.On(Blocked{{1}});
@@ -52,23 +52,23 @@ TEST_CASE("KV whose load failed is computed, and a running request accepts no mo
   CHECK(host.scheduler.stats().events_unknown == 1);
 }
 
-TEST_CASE("lost KV is recomputed in place, and steps in flight do not count") {
+TEST_CASE("lost KV is recomputed in place, and steps in flight are void") {
   Host host(Blocks16(10));
   host.Arrive(1, 32);
   host.Arrive(2, 16);
   CHECK(host.Step() == "1:32 2:16");
   const StepPlan& flying = host.Plan();
   host.On(KvLost{{1}, {16}});
-  host.On(KvLost{{2}, {16}});  // no token of it was computed from there on
+  host.On(KvLost{{2}, {16}});  // none of its tokens from there on was computed
   host.Commit(flying);
   CHECK(host.scheduler.stats().kv_lost == 1);
   CHECK(host.scheduler.stats().rows_dead == 1);
-  CHECK(host.Step() == "2:1 1:17");  // the second half and the token that was known
+  CHECK(host.Step() == "2:1 1:17");  // the second half and the known token
   CHECK(host.scheduler.stats().tokens_recomputed == 16);
   CHECK(host.Step() == "1:1 2:1");
 }
 
-TEST_CASE("a request with its last token computes nothing more, even if a late step loses its KV") {
+TEST_CASE("a finished request computes nothing, even if a late step loses KV") {
   Host host(Blocks16(10), {.tokens = {10}});
   Request request = Prompt(1, 12);
   request.max_output_tokens = {1};
@@ -87,7 +87,7 @@ TEST_CASE("a request with its last token computes nothing more, even if a late s
   CHECK(host.used() == 0);
 }
 
-TEST_CASE("if all KV is lost, waiting requests give up theirs, and no prefix is found") {
+TEST_CASE("a loss of all KV includes waiting requests and cached prefixes") {
   SchedulerOptions options = Blocks16(20);
   options.prefix_cache = true;
   Host host(options);
@@ -116,7 +116,7 @@ TEST_CASE("if all KV is lost, waiting requests give up theirs, and no prefix is 
   CHECK(hashes == 1 + 2 + 3);
 }
 
-TEST_CASE("a plan names the chunks that were evicted for others") {
+TEST_CASE("a plan names the evicted chunks") {
   SchedulerOptions options = Blocks16(4);
   options.prefix_cache = true;
   Host host(options);
@@ -131,7 +131,7 @@ TEST_CASE("a plan names the chunks that were evicted for others") {
   CHECK(host.Plan().dropped.empty());
 }
 
-TEST_CASE("a row that is not ready misses one plan and keeps its place") {
+TEST_CASE("a row that is not ready misses one plan, keeping its place") {
   Host host(Blocks16(10));
   for (std::uint64_t id : {1u, 2u}) host.Arrive(id, 8);
   CHECK(host.Step() == "1:8 2:8");
@@ -145,7 +145,7 @@ TEST_CASE("a row that is not ready misses one plan and keeps its place") {
   CHECK(plan.idle == Idle::kBlocked);
   CHECK(host.Step() == "1:1 2:1");
   host.Arrive(3, 8);
-  host.On(NotReady{{3}});  // it waits
+  host.On(NotReady{{3}});  // it is waiting
   CHECK(host.scheduler.stats().events_out_of_place == 1);
   host.On(NotReady{{1}});
   host.On(Blocked{{1}});
@@ -156,7 +156,7 @@ TEST_CASE("a row that is not ready misses one plan and keeps its place") {
   CHECK(host.Plan().idle == Idle::kBlocked);
 }
 
-TEST_CASE("pinned KV stays after the request ends, and is released when it is freed") {
+TEST_CASE("pinned KV stays after its request until it is freed") {
   Host host(Blocks16(4));
   host.Arrive(1, 32);
   host.On(KvPinned{{1}});
@@ -177,8 +177,8 @@ TEST_CASE("pinned KV stays after the request ends, and is released when it is fr
   CHECK(host.scheduler.stats().events_unknown == 1);
 }
 
-TEST_CASE("a row that waits for pinned KV gets the blocks that a later row leaves in the same plan") {
-  const int sequences = GENERATE(2, 3);  // the later row gives way, or can never have enough
+TEST_CASE("a row waiting for pinned KV gets blocks freed later") {
+  const int sequences = GENERATE(2, 3);  // the later row is preempted, or can never have enough
   Host host(Blocks16(3));
   host.Arrive(1, 8);
   host.Arrive(2, 16);
@@ -194,7 +194,7 @@ TEST_CASE("a row that waits for pinned KV gets the blocks that a later row leave
   CHECK(plan.failed.size() == (sequences == 3 ? 1 : 0));
 }
 
-TEST_CASE("a row that waits for pinned KV gets kept blocks if a later row finds too few") {
+TEST_CASE("a row waiting for pinned KV gets kept blocks if others cannot") {
   SchedulerOptions options = Blocks16(5);
   options.kv_block_tokens = {1};
   options.preempt = PreemptMode::kOff;
@@ -216,7 +216,7 @@ TEST_CASE("a row that waits for pinned KV gets kept blocks if a later row finds 
   CHECK(host.scheduler.stats().kv_reclaimed == 1);
 }
 
-TEST_CASE("a prompt that waits for pinned KV does not keep a longer one out of an otherwise empty plan") {
+TEST_CASE("a prompt waiting for pinned KV does not block a longer one") {
   Host host(Blocks16(6));
   host.Arrive(1, 64);
   Request r = Prompt(2, 16);
@@ -232,7 +232,7 @@ TEST_CASE("a prompt that waits for pinned KV does not keep a longer one out of a
   CHECK(host.Step() == "3:3");
 }
 
-TEST_CASE("the step share of a prompt that waits for pinned KV goes to other prompts") {
+TEST_CASE("the share of a prompt waiting for pinned KV goes to others") {
   Host host(Blocks16(20));
   host.Arrive(1, 272);
   Request r = Prompt(2, 16);
@@ -262,7 +262,7 @@ TEST_CASE("chunks end at a multiple of the alignment, or with the prompt") {
   CHECK(host.Step() == "1:1 2:1 3:16");
 }
 
-TEST_CASE("the fault code of a row is passed on to its failure") {
+TEST_CASE("a row's fault code is passed on to its failure") {
   Host host(Blocks16(4));
   host.Arrive(1, 8);
   const StepPlan& plan = host.Plan();
@@ -273,7 +273,7 @@ TEST_CASE("the fault code of a row is passed on to its failure") {
   CHECK(next.failed[0].code == 4711);
 }
 
-TEST_CASE("a row that gives way is swapped out if all its blocks may move in this step") {
+TEST_CASE("a preempted row is swapped out if all its blocks may move") {
   for (const std::int32_t swap_out : {1, 2}) {
     CAPTURE(swap_out);
     SchedulerOptions options;

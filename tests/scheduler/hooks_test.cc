@@ -78,8 +78,8 @@ TEMPLATE_TEST_CASE("a policy receives requests that join, are revised and end", 
   host.Arrive(2, 8);
   CHECK(calls == "+1 +2 ");
   CHECK(host.Step() == "2:8");
-  host.On(Revised{.request = {2}, .priority = 1});  // it runs
-  host.On(Revised{.request = {1}, .priority = 2});  // it waits
+  host.On(Revised{.request = {2}, .priority = 1});  // it is running
+  host.On(Revised{.request = {1}, .priority = 2});  // it is waiting
   CHECK(calls == "+1 +2 +2 +1 ");
   host.On(ToolCalled{.request = {2}});
   CHECK(host.Step() == "1:16");
@@ -92,8 +92,7 @@ TEMPLATE_TEST_CASE("a policy receives requests that join, are revised and end", 
   CHECK(host.scheduler.Explain({2}).key_parts.size == 0);
 }
 
-TEMPLATE_TEST_CASE("a key that changes at a known time does so before the next plan", "", Probe, AnyPolicy,
-                   Aged<Probe>) {
+TEMPLATE_TEST_CASE("a key with a known change time changes before the next plan", "", Probe, AnyPolicy, Aged<Probe>) {
   Probe probe{.flip_ms = 10};
   Host<TestType> host(Small(), {.max_seqs = 1}, Wrapped<TestType>(probe));
   host.Arrive(1, 16);
@@ -112,7 +111,7 @@ TEMPLATE_TEST_CASE("a key that changes at a known time does so before the next p
   CHECK(probe.told->calls == "+1 +2 +3 !2 -1 -3 ");
 }
 
-TEST_CASE("if new facts of a request arrive, its key changes later, and other keys change in time") {
+TEST_CASE("new facts move a request's change time, and others keep theirs") {
   const Probe probe{.flip_ms = 10};
   Host<Probe> host(Small(), {.max_seqs = 1}, probe);
   host.Arrive(1, 16);
@@ -127,7 +126,7 @@ TEST_CASE("if new facts of a request arrive, its key changes later, and other ke
   CHECK(probe.told->calls == "+1 +2 +3 +2 !3 ");
 }
 
-TEST_CASE("a step may change the key of a running request, and so the victim of the first in the queue") {
+TEST_CASE("a step may change a running request's key and the victim") {
   SchedulerOptions options = Small();
   options.preempt = PreemptMode::kByRank;
   Host<Probe> host(options, {.max_seqs = 1});
@@ -139,7 +138,7 @@ TEST_CASE("a step may change the key of a running request, and so the victim of 
   CHECK(host.scheduler.stats().preempted_by_rank == 1);
 }
 
-TEST_CASE("after each plan a policy learns why the first of the queue waits") {
+TEST_CASE("a policy learns after each plan why the first waits") {
   const Probe probe;
   Host<Probe> host(Small(), {.tokens = {64}, .max_seqs = 2}, probe);
   const auto& pressures = probe.told->pressures;
@@ -164,7 +163,7 @@ TEST_CASE("after each plan a policy learns why the first of the queue waits") {
   CHECK(pressures.back().head == WaitsFor::kBudget);
 }
 
-TEST_CASE("a policy receives no call for a plan that failed with three steps in flight") {
+TEST_CASE("a policy receives no call for a failed plan") {
   const Probe probe;
   Host<Probe> host(Small(), {}, probe);
   host.Arrive(1, 16);
@@ -173,7 +172,7 @@ TEST_CASE("a policy receives no call for a plan that failed with three steps in 
   CHECK(probe.told->pressures.size() == 3);
 }
 
-TEST_CASE("a policy that is set while requests wait and run receives all of them") {
+TEST_CASE("a policy set later receives waiting and running requests") {
   Host<AnyPolicy> host(Small(), {.max_seqs = 1}, AnyPolicy(Fcfs{}));
   host.Arrive(1, 16);
   host.Step();
@@ -186,7 +185,7 @@ TEST_CASE("a policy that is set while requests wait and run receives all of them
   CHECK(host.Step({3}) == "3:7");
 }
 
-TEST_CASE("a request that is rejected at a full queue has ended, too") {
+TEST_CASE("a request rejected at a full queue also ends for the policy") {
   SchedulerOptions options = Small();
   options.max_waiting = 1;
   options.shed = Shed::kWorst;
@@ -201,7 +200,7 @@ TEST_CASE("a request that is rejected at a full queue has ended, too") {
   CHECK(probe.told->calls == "+1 +2 x2 +3 x1 ");
 }
 
-TEST_CASE("at a full queue, a request whose time has passed ranks last, and a new one by its own key") {
+TEST_CASE("a full queue ranks overdue requests last, new ones by key") {
   SchedulerOptions options = Small();
   options.max_waiting = 2;
   options.shed = Shed::kWorst;
@@ -220,7 +219,7 @@ TEST_CASE("at a full queue, a request whose time has passed ranks last, and a ne
   CHECK(probe.told->calls == "+1 +2 +3 !2 +4 x2 ");
 }
 
-TEST_CASE("the policy sees the current state of a running request when it is revised") {
+TEST_CASE("the policy sees a running request's current state at a revision") {
   struct Watching {
     std::shared_ptr<RequestState> last = std::make_shared<RequestState>();
     void Enters(const RequestState& r, TimePoint) { *last = r; }
@@ -255,7 +254,7 @@ TEST_CASE("a policy observes the host's own event, not a copy of it") {
   CHECK(*policy.last == &event);
 }
 
-TEST_CASE("a scheduler without a given policy has takt's default") {
+TEST_CASE("a scheduler without a given policy uses takt's default") {
   CHECK(Scheduler::Create(Small())->policy().name() == "boosted_footprint");
   CHECK(BasicScheduler<Fcfs>::Create(Small()).ok());
 }
@@ -277,7 +276,7 @@ TEST_CASE("a queue alone makes the same calls as a scheduler") {
   CHECK(probe.told->calls == "+1 +2 !1 +2 +2 -2 ");
 }
 
-TEST_CASE("a promotion lasts for its quantum of steps, even if another promoted request waits for the row") {
+TEST_CASE("a promotion lasts for its quantum against other promoted requests") {
   SchedulerOptions options = Small();
   options.max_running = 1;
   options.preempt = PreemptMode::kByRank;

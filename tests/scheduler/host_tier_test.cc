@@ -73,7 +73,7 @@ std::int64_t Count(const StepPlan& plan, KvAction action) {
 
 }  // namespace
 
-TEST_CASE("evicted KV is loaded from the host's memory, and the rest is computed") {
+TEST_CASE("evicted KV is loaded from the host's memory, the rest computed") {
   Agents host(50, 100);
   CHECK(host.Run(Turn(1, 7, 30)) == 0);
   host.Arrive(Turn(2, 8, 40));
@@ -107,7 +107,7 @@ TEST_CASE("evicted KV is loaded from the host's memory, and the rest is computed
   CHECK(host.scheduler.Inconsistency() == nullptr);
 }
 
-TEST_CASE("without room for prefixes in the host's memory no copies are requested or loaded") {
+TEST_CASE("without host room for prefixes no copies are made or loaded") {
   Agents host(50, 0);
   host.Run(Turn(1, 7, 30));
   host.Run(Turn(2, 8, 40));
@@ -116,7 +116,7 @@ TEST_CASE("without room for prefixes in the host's memory no copies are requeste
   CHECK(host.scheduler.kv().cpu_cached == Blocks{0});
 }
 
-TEST_CASE("after a failed load the KV is computed, and its chunks are found no more") {
+TEST_CASE("after a failed load the KV is computed and its copy forgotten") {
   Agents host(50, 100);
   host.Run(Turn(1, 7, 30));
   host.Run(Turn(2, 8, 40));
@@ -136,7 +136,7 @@ TEST_CASE("after a failed load the KV is computed, and its chunks are found no m
   CHECK(host.scheduler.kv().cpu_cached == Blocks{70});
 }
 
-TEST_CASE("KV that is lost while it is loaded is computed, as far as it is lost") {
+TEST_CASE("KV lost during a load is computed from the loss on") {
   for (const std::int32_t from : {0, 5, 20}) {
     CAPTURE(from);
     Agents host(50, 100);
@@ -154,7 +154,7 @@ TEST_CASE("KV that is lost while it is loaded is computed, as far as it is lost"
   }
 }
 
-TEST_CASE("if all KV is lost, the host's memory loses its KV, too") {
+TEST_CASE("a loss of all KV includes the host's memory") {
   Agents host(50, 100);
   host.Run(Turn(1, 7, 30));
   host.Run(Turn(2, 8, 40));
@@ -170,7 +170,7 @@ TEST_CASE("if all KV is lost, the host's memory loses its KV, too") {
   CHECK(runs.run[0].position == 0);
 }
 
-TEST_CASE("a request that ends during a load leaves the loaded KV and the copies") {
+TEST_CASE("a request that ends during a load leaves KV and copies") {
   Agents host(50, 100);
   host.Run(Turn(1, 7, 30));
   host.Run(Turn(2, 8, 40));
@@ -188,7 +188,7 @@ TEST_CASE("a request that ends during a load leaves the loaded KV and the copies
   CHECK(host.loaded == 0);
 }
 
-TEST_CASE("at a full host memory, the oldest copy is evicted, and KV being loaded stays") {
+TEST_CASE("a full host memory evicts the oldest copy, not one loading") {
   Agents host(50, 60);
   host.Run(Turn(1, 7, 30));
   host.Run(Turn(2, 8, 30));
@@ -236,7 +236,7 @@ TEST_CASE("an ended workflow is not copied, and its copies are evicted first") {
   CHECK(host.scheduler.kv().cpu_cached == Blocks{before});
 }
 
-TEST_CASE("KV with a copy costs one load, so it is evicted before KV without a copy") {
+TEST_CASE("KV with a copy is evicted before KV without one") {
   const HoldValue value{.alpha_ms = 1, .beta_ns = 0, .load_ms = 0.01};
   // 7 has its copy. 8 came when loads had pinned everything.
   Held held{.tokens = 16, .block_tokens = 16};
@@ -247,7 +247,7 @@ TEST_CASE("KV with a copy costs one load, so it is evicted before KV without a c
   CHECK(value.List(held) < HoldValue::kLists);
 }
 
-TEST_CASE("the price gate gives up KV with copies for little, and KV without copies not") {
+TEST_CASE("the price gate gives up copied KV cheaply, other KV not") {
   const HoldValue value{.alpha_ms = 100, .beta_ns = 0, .load_ms = 0.01};
   const auto waits = [&](std::int32_t copies) {
     Agents host(100, copies, value, Price{.share = 0, .value = value});

@@ -54,13 +54,13 @@ std::string FailuresOf(const StepPlan& plan) {
   return text;
 }
 
-TEST_CASE("a commit is forgotten: plans report that steps are in flight") {
+TEST_CASE("a forgotten commit shows as steps in flight") {
   Begun b;
   for (int i = 0; i < 2; ++i) b.scheduler.Plan(Ms(1), {});
   CHECK(b.scheduler.Plan(Ms(1), {}).idle == Idle::kStepsInFlight);
 }
 
-TEST_CASE("a row names the wrong lane: the commit returns it with the expected lane") {
+TEST_CASE("a row with a wrong lane is returned with the expected one") {
   Begun b;
   const Ignored ignored = b.Commit({{7}, b.plan.run[0].lane + 1, 1, 0, 0});
   CHECK(ignored.faults == 1);
@@ -73,7 +73,7 @@ TEST_CASE("a row names the wrong lane: the commit returns it with the expected l
   CHECK(b.scheduler.stats().faults() == 1);
 }
 
-TEST_CASE("a result comes twice, or for an unknown step") {
+TEST_CASE("a repeated or unknown result is reported") {
   Begun b;
   CHECK_FALSE(b.Commit({{7}, b.plan.run[0].lane, 1, 0, 0}));
   CHECK(b.Commit({{7}, b.plan.run[0].lane, 1, 0, 0}).first == FaultKind::kUnknownStep);
@@ -81,7 +81,7 @@ TEST_CASE("a result comes twice, or for an unknown step") {
   CHECK(b.scheduler.last_fault().step == StepId{99});
 }
 
-TEST_CASE("limits are zero or negative: the plan has no budget") {
+TEST_CASE("zero or negative limits give a plan without budget") {
   for (const std::int32_t limit : {0, -5}) {
     Host host(Blocks16(100));
     host.Arrive(1, 32);
@@ -90,7 +90,7 @@ TEST_CASE("limits are zero or negative: the plan has no budget") {
   }
 }
 
-TEST_CASE("max_seqs lies above max_running: it is counted when that keeps a request out") {
+TEST_CASE("a max_seqs above max_running is counted if it blocks a request") {
   SchedulerOptions options = Blocks16(100);
   options.max_running = 2;
   Host host(options);
@@ -99,7 +99,7 @@ TEST_CASE("max_seqs lies above max_running: it is counted when that keeps a requ
   CHECK(host.scheduler.stats().short_of_rows == 1);
 }
 
-TEST_CASE("chunk_align lies above the largest chunk: the fault has both numbers, and short prompts run") {
+TEST_CASE("a chunk_align above the largest chunk is a fault with both numbers") {
   Begun b;
   b.scheduler.On(Arrived{Prompt(8, 16)}, Ms(2));
   CHECK(b.scheduler.Plan(Ms(2), {.chunk_tokens = {16}, .chunk_align = {64}}).run.size() == 2);
@@ -108,7 +108,7 @@ TEST_CASE("chunk_align lies above the largest chunk: the fault has both numbers,
   CHECK(b.scheduler.stats().limits_misaligned == 1);
 }
 
-TEST_CASE("an id is used while its request lives, or has not been released") {
+TEST_CASE("an id in use is rejected") {
   Begun b;
   CHECK(b.scheduler.On(Arrived{Prompt(7, 5)}, Ms(1)).first == FaultKind::kIdInUse);
   b.scheduler.On(Cancelled{{7}}, Ms(1));
@@ -117,22 +117,22 @@ TEST_CASE("an id is used while its request lives, or has not been released") {
   CHECK(FailuresOf(b.scheduler.Plan(Ms(2), {})) == "7:id_in_use 7:id_in_use ");
 }
 
-TEST_CASE("an id is zero") {
+TEST_CASE("an id of zero is rejected") {
   Begun b;
   CHECK(b.scheduler.On(Arrived{Prompt(0, 5)}, Ms(1)).first == FaultKind::kNoId);
   CHECK(FailuresOf(b.scheduler.Plan(Ms(2), {})) == "0:invalid ");
 }
 
-TEST_CASE("a time is in the wrong unit") {
+TEST_CASE("a time in the wrong unit is reported") {
   static_assert(!std::is_assignable_v<TimePoint&, int> && !std::is_assignable_v<Duration&, double>);
   Begun b;
   Request r = Prompt(8, 5);
-  r.expires_at = TimePoint(Duration(5000));  // meant in milliseconds: it is over
+  r.expires_at = TimePoint(Duration(5000));  // meant in milliseconds: it is in the past
   b.scheduler.On(Arrived{r}, Ms(5000));
   CHECK(FailuresOf(b.scheduler.Plan(Ms(5000), {})) == "8:expired ");
 }
 
-TEST_CASE("time runs backwards") {
+TEST_CASE("a clock that runs backwards is counted") {
   Begun b;
   CHECK(b.scheduler.On(Cancelled{{7}}, Ms(0)).first == FaultKind::kClockBack);
   CHECK(b.scheduler.last_fault().received == 0);
@@ -141,7 +141,7 @@ TEST_CASE("time runs backwards") {
   CHECK(b.scheduler.stats().faults() == 2);
 }
 
-TEST_CASE("a prompt, a cap or sequences are negative: the fault names which") {
+TEST_CASE("a negative prompt, cap or sequence count is named") {
   struct Case {
     FaultKind kind;
     std::int32_t prompt, cap, sequences;
@@ -160,7 +160,7 @@ TEST_CASE("a prompt, a cap or sequences are negative: the fault names which") {
   }
 }
 
-TEST_CASE("a prediction is invalid: it counts as unknown and is returned") {
+TEST_CASE("an invalid prediction counts as unknown and is returned") {
   Begun b;
   Request r = Prompt(8, 5);
   r.output_tokens = Estimate::Exact(-20);
@@ -169,7 +169,7 @@ TEST_CASE("a prediction is invalid: it counts as unknown and is returned") {
   CHECK(b.scheduler.Explain({8}).waits_for == WaitsFor::kItsTurn);
 }
 
-TEST_CASE("a mean without quantiles orders as the same exact estimates do") {
+TEST_CASE("a mean without quantiles orders as equal exact estimates do") {
   for (const char* policy : {"sjf", "stjf", "uniboost"}) {
     CAPTURE(policy);
     std::vector<std::string> orders;
@@ -196,7 +196,7 @@ TEST_CASE("a mean without quantiles orders as the same exact estimates do") {
   }
 }
 
-TEST_CASE("KV memory is too small for a prompt, or becomes so") {
+TEST_CASE("KV memory too small for a prompt fails it") {
   Host host(Blocks16(3));
   host.Arrive(1, 100);
   CHECK(FailuresOf(host.Plan()) == "1:never_fits ");
@@ -210,12 +210,12 @@ TEST_CASE("KV memory is too small for a prompt, or becomes so") {
   CHECK(failures == "2:kv_exhausted ");
 }
 
-TEST_CASE("kv_blocks is forgotten") {
+TEST_CASE("a missing kv_blocks is an error") {
   CHECK(Scheduler::Create({}, Fcfs{}).status().message() ==
         "kv_blocks is 0: must be at least 1 (where the library counts KV)");
 }
 
-TEST_CASE("preempted requests should be swapped, and there is no memory for it") {
+TEST_CASE("swap without host memory is an error") {
   SchedulerOptions options = Blocks16(10);
   options.preempt_action = KvAction::kOut;
   CHECK(options.Validate().message() ==
@@ -224,16 +224,16 @@ TEST_CASE("preempted requests should be swapped, and there is no memory for it")
   CHECK(options.Validate().ok());
 }
 
-TEST_CASE("a policy has another name") {
+TEST_CASE("a misspelt policy is an error") {
   CHECK(MakePolicy("sjff").status().message().find("did you mean 'sjf'?") != std::string::npos);
 }
 
-TEST_CASE("an option has an unknown name or an invalid value") {
+TEST_CASE("an unknown option or invalid value is an error") {
   CHECK(MakePolicy("sjf(unknwn=3)").status().message().find("did you mean 'unknown'?") != std::string::npos);
   CHECK(MakePolicy("sjf(unknown=-4)").status().message().find("must be a number of at least 0") != std::string::npos);
 }
 
-TEST_CASE("a move is never reported as done: plans report that it is in flight") {
+TEST_CASE("a move never reported as done shows as in flight") {
   SchedulerOptions options = Blocks16(10);
   options.cpu_blocks = {10};
   auto scheduler = *Scheduler::Create(options, Fcfs{}, *MakePause("swap_all"));
@@ -249,7 +249,7 @@ TEST_CASE("a move is never reported as done: plans report that it is in flight")
   CHECK(stuck.wake_at == kNever);
 }
 
-TEST_CASE("a tool is called before the token that calls it is reported: the commit returns a dead row") {
+TEST_CASE("a tool call before its token returns a dead row") {
   Begun b;
   b.scheduler.On(ToolCalled{{7}}, Ms(2));
   const Ignored ignored = b.Commit({{7}, b.plan.run[0].lane, 1, 0, 0});
@@ -257,14 +257,14 @@ TEST_CASE("a tool is called before the token that calls it is reported: the comm
   CHECK_FALSE(ignored);
 }
 
-TEST_CASE("a row that samples has no token") {
+TEST_CASE("a sampling row without a token is reported") {
   Begun b;
   CHECK(b.Commit({{7}, b.plan.run[0].lane, 0, 0, 0}).first == FaultKind::kInvalidRow);
   CHECK(b.scheduler.last_fault().received == 0);
   CHECK(b.scheduler.last_fault().expected == 1);
 }
 
-TEST_CASE("the end of a request is never reported: it is released at its cap") {
+TEST_CASE("a request whose end is never reported ends at its cap") {
   Host host(Blocks16(100));
   Request r = Prompt(1, 16);
   r.max_output_tokens = {3};
@@ -275,7 +275,7 @@ TEST_CASE("the end of a request is never reported: it is released at its cap") {
   CHECK(plan.failed.empty());
 }
 
-TEST_CASE("a tool never returns: others continue, and the counts show the paused request") {
+TEST_CASE("a tool that never returns leaves others running, with counts") {
   Host host(Blocks16(100));
   host.Arrive(1, 16);
   host.Step();
@@ -296,7 +296,7 @@ struct Meeting {
   std::atomic<bool>* inside;
 };
 
-TEST_CASE("two threads use one scheduler: a debug build ends there") {
+TEST_CASE("two threads in one scheduler end a debug build") {
 #ifdef NDEBUG
   WARN("assertions are off in this build");
 #else
@@ -336,7 +336,7 @@ TEST_CASE("a handler receives each fault at once") {
   CHECK(heard[1].at == Ms(2));
 }
 
-TEST_CASE("a handler that causes a fault is not called again, and no fault is lost") {
+TEST_CASE("a handler that causes a fault is not called again") {
   Begun b;
   struct Heard {
     Begun& b;
@@ -353,7 +353,7 @@ TEST_CASE("a handler that causes a fault is not called again, and no fault is lo
   CHECK(ignored.first == FaultKind::kUnknownRequest);
 }
 
-TEST_CASE("a router receives invalid events") {
+TEST_CASE("a router counts invalid events") {
   auto router = *Router::Create({}, *MakePolicy("fcfs"), *MakePlacement("least_loaded"));
   CHECK_FALSE(router.On(InstanceUp{{.id = {1}}}, Ms(1)));
   CHECK(router.On(InstanceUp{}, Ms(1)).first == FaultKind::kInvalidEvent);

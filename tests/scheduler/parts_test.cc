@@ -66,7 +66,7 @@ struct Bench {
   LoopParts p;
 };
 
-TEST_CASE("Faults: a fault has the step that was planned last, unless it names one") {
+TEST_CASE("Faults: a fault has the last planned step unless it names one") {
   Bench bench;
   bench.p.faults.UnknownRequest({7});
   CHECK(bench.p.state.stats.events_unknown == 1);
@@ -77,7 +77,7 @@ TEST_CASE("Faults: a fault has the step that was planned last, unless it names o
   CHECK(bench.p.faults.desk.log().count() == bench.p.state.stats.faults());
 }
 
-TEST_CASE("Kv: blocks for a context are the fewest whose capacity holds it, for any number of sequences") {
+TEST_CASE("Kv: a context gets the fewest blocks that hold it") {
   Bench bench;
   for (std::int32_t sequences : {1, 2, 3, 7}) {
     for (std::int32_t prompt = 1; prompt <= 40; ++prompt) {
@@ -97,7 +97,7 @@ TEST_CASE("Kv: blocks for a context are the fewest whose capacity holds it, for 
   }
 }
 
-TEST_CASE("SearchMemory: a request is noted while a vain search holds, and too many end it") {
+TEST_CASE("SearchMemory: requests are noted during a vain search, within a limit") {
   Bench bench;
   const Slot slot = bench.Arrive(1, 16);
   bench.p.memory.NoteJoined(slot);
@@ -112,7 +112,7 @@ TEST_CASE("SearchMemory: a request is noted while a vain search holds, and too m
   CHECK(bench.p.memory.joined().empty());
 }
 
-TEST_CASE("Gate: joins and ends change its answers, and a gate without a door has no eldest request") {
+TEST_CASE("Gate: joins and ends change answers; no door, no eldest") {
   Bench bench;
   const std::uint64_t before = bench.p.gate.changes();
   bench.Arrive(1, 16);
@@ -124,7 +124,7 @@ TEST_CASE("Gate: joins and ends change its answers, and a gate without a door ha
   CHECK(bench.p.gate.OldestAtDoor() == kNoSlot);
 }
 
-TEST_CASE("Turns: nothing is learnt before the host reports turns") {
+TEST_CASE("Turns: nothing is learned before the host reports turns") {
   SchedulerOptions options = Blocks16(10);
   options.prefix_cache = true;
   Bench bench(options);
@@ -138,7 +138,7 @@ TEST_CASE("Turns: nothing is learnt before the host reports turns") {
   CHECK(bench.p.state.stats.events_out_of_place == 1);
 }
 
-TEST_CASE("Prefixes: the last token of a prompt is in no chunk that it may find") {
+TEST_CASE("Prefixes: no chunk that may be found has a prompt's last token") {
   Request r;
   const std::vector<std::uint64_t> hashes = {1, 2, 3};
   r.prefix = {{16}, hashes};
@@ -169,7 +169,7 @@ TEST_CASE("Entries: a removed entry returns all its resources") {
   CHECK(bench.p.state.draft.plan->tokens == Tokens{0});
 }
 
-TEST_CASE("Victims: the last by rank gives way first, and a non-preemptible row last") {
+TEST_CASE("Victims: the last by rank is preempted first, non-preemptible rows last") {
   Bench<Priority> bench;
   for (const std::uint64_t id : {1u, 2u, 3u}) {
     const Slot slot = bench.Arrive(id, 16, static_cast<std::int32_t>(id), static_cast<std::int64_t>(id));
@@ -209,7 +209,7 @@ TEST_CASE("Displacing: a displaced row waits again, without KV") {
   CHECK(bench.p.state.draft.displaced);
 }
 
-TEST_CASE("RowRoom: a row gets blocks that are free, or nothing changes") {
+TEST_CASE("RowRoom: a row gets free blocks, or nothing changes") {
   Bench bench(Blocks16(2));
   const Slot slot = bench.Arrive(1, 16);
   bench.BeginPlan();
@@ -222,7 +222,7 @@ TEST_CASE("RowRoom: a row gets blocks that are free, or nothing changes") {
   CHECK(bench.p.state.running.Look(bench.lane(1)).blocks == 2);
 }
 
-TEST_CASE("Admission: a request that does not fit changes only its reason to wait") {
+TEST_CASE("Admission: a request that does not fit only gets a reason") {
   Bench bench(Blocks16(4));
   bench.Arrive(1, 48);
   const Slot second = bench.Arrive(2, 32);
@@ -236,7 +236,7 @@ TEST_CASE("Admission: a request that does not fit changes only its reason to wai
   CHECK(bench.p.kv.FreeBlocks() == 1);
 }
 
-TEST_CASE("Passing: over its whole wait a request is passed by at most admission_window others") {
+TEST_CASE("Passing: at most admission_window others pass a request in its wait") {
   SchedulerOptions options = Blocks16(4);
   options.admission_window = 2;
   Bench bench(options);
@@ -255,7 +255,7 @@ TEST_CASE("Passing: over its whole wait a request is passed by at most admission
   CHECK_FALSE(bench.p.passing.MayBePassed(first));
 }
 
-TEST_CASE("Passing: at most admission_window requests with adapters pass one that waits for its own") {
+TEST_CASE("Passing: at most admission_window adapter requests pass an adapter's waiter") {
   SchedulerOptions options = Blocks16(10);
   options.admission_window = 2;
   Bench bench(options);
@@ -275,7 +275,7 @@ TEST_CASE("Passing: at most admission_window requests with adapters pass one tha
   CHECK(bench.record(1).overtaken == 2);
 }
 
-TEST_CASE("ThroughGate: a search of a part ends after kMostLooks looks, one of all asks twice if nothing runs") {
+TEST_CASE("ThroughGate: a partial search ends after kMostLooks looks") {
   SchedulerOptions options = Blocks16(10);
   options.admission_window = 2;
   Bench bench(options);
@@ -296,7 +296,7 @@ TEST_CASE("ThroughGate: a search of a part ends after kMostLooks looks, one of a
   }
 }
 
-TEST_CASE("AdmissionWalk: a request that returned to its KV continues while the first waits for memory") {
+TEST_CASE("AdmissionWalk: a request with KV continues while the first waits") {
   Bench<Priority> bench(Blocks16(4));
   bench.Arrive(1, 32, 1);
   bench.BeginPlan();
@@ -315,10 +315,10 @@ TEST_CASE("AdmissionWalk: a request that returned to its KV continues while the 
   CHECK(bench.p.state.draft.top_waits_for == WaitsFor::kKv);
 }
 
-TEST_CASE("AdmissionWalk: requests are tried in the order of the queue until one is stopped") {
+TEST_CASE("AdmissionWalk: requests are tried in queue order until one stops") {
   Bench bench(Blocks16(4));
   for (const std::uint64_t id : {1u, 2u, 3u}) bench.Arrive(id, id == 2 ? 48 : 32, 0, static_cast<std::int64_t>(id));
-  bench.record(2).passed = INT32_MAX;  // has been passed often enough
+  bench.record(2).passed = INT32_MAX;  // passed as often as allowed
   bench.BeginPlan();
   bench.p.walk.AdmitWaiting();
   CHECK(bench.record(1).status == RequestStatus::kRunning);
@@ -345,7 +345,7 @@ TEST_CASE("AdmissionWalk: any request that fits runs, and a vain search is remem
   bench.p.kv.ledger.Free(2);
 }
 
-TEST_CASE("PausedRequests and RestingKv: a paused request keeps its KV until it is let go") {
+TEST_CASE("PausedRequests and RestingKv: a paused request keeps its KV until released") {
   Bench bench;
   const Slot slot = bench.Arrive(1, 16);
   bench.BeginPlan();
@@ -362,7 +362,7 @@ TEST_CASE("PausedRequests and RestingKv: a paused request keeps its KV until it 
   CHECK_FALSE(bench.p.resting.Reclaim(kNoSlot, false));
 }
 
-TEST_CASE("Lives: a request that ends is released once, wherever it is") {
+TEST_CASE("Lives: a request that ends is released once, in any state") {
   Bench bench;
   for (const std::uint64_t id : {1u, 2u, 3u}) bench.Arrive(id, 16);
   bench.BeginPlan();
@@ -378,7 +378,7 @@ TEST_CASE("Lives: a request that ends is released once, wherever it is") {
   CHECK(bench.p.kv.FreeBlocks() == 10);
 }
 
-TEST_CASE("Ranks: a request that is revised gets the place of its new key") {
+TEST_CASE("Ranks: a revised request gets the place of its new key") {
   Bench<Priority> bench;
   bench.Arrive(1, 16, 1);
   bench.Arrive(2, 16, 2);
@@ -401,7 +401,7 @@ TEST_CASE("IdlePlans: an empty plan has its reason") {
   CHECK(bench.p.idle.WhyIdle() == Idle::kNoBudget);
 }
 
-TEST_CASE("Storage: the lists of a plan have room for all that it may name") {
+TEST_CASE("Storage: the lists of a plan have enough room") {
   Bench bench;
   for (std::uint64_t id = 1; id <= 50; ++id) bench.Arrive(id, 16);
   bench.p.storage.MakeRoomForPlan();

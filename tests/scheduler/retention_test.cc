@@ -32,7 +32,7 @@ SchedulerOptions Cached(std::int32_t blocks) {
   return options;
 }
 
-// A turn of `blocks` blocks of prompt, the first `shared` of them as in its workflow's turns before.
+// A turn of `blocks` blocks of prompt. The first `shared` blocks equal those of its workflow's turns before.
 Request Turn(std::uint64_t id, std::uint64_t workflow, std::int32_t blocks, std::uint64_t branch = 0) {
   Request r = Prompt(id, blocks * kBlock);
   r.workflow = {workflow};
@@ -81,7 +81,7 @@ TEST_CASE("retention needs a ledger with a prefix cache") {
   CHECK(without.scheduler.return_times() == nullptr);
 }
 
-TEST_CASE("retention may change at any time, and cached KV stays, in the new order") {
+TEST_CASE("retention may change at any time, and cached KV stays") {
   Agents host(60);
   host.Run(Turn(1, 7, 20));
   host.Run(Turn(2, 8, 20));
@@ -98,7 +98,7 @@ TEST_CASE("retention may change at any time, and cached KV stays, in the new ord
   CHECK(host.scheduler.kv().used == Blocks{0});
 }
 
-TEST_CASE("a plan looks at few of many requests that the gate keeps out, and at new arrivals at once") {
+TEST_CASE("a plan considers few gated requests, and new arrivals at once") {
   constexpr std::uint64_t kCrowd = 1'000, kPlans = 20;
   Agents host(100, Lru{}, Lease{.seconds = 1e6});
   host.Run(Turn(1, 7, 60));
@@ -125,7 +125,7 @@ struct Summing {
   }
 };
 
-TEST_CASE("the gate's sum over held KV is computed once for all waiting requests, and again after changes") {
+TEST_CASE("the gate's sum over held KV is computed once until changes") {
   Agents host(60, Lru{}, Summing{});
   CHECK(host.Run(Turn(1, 7, 50)) == 0);
   host.Ended(7, TurnWhy::kTool);
@@ -133,7 +133,7 @@ TEST_CASE("the gate's sum over held KV is computed once for all waiting requests
   host.Commit(host.Plan(), {});
   for (std::int32_t i = 0; i < 20; ++i) {
     const auto id = static_cast<std::uint64_t>(10 + i);
-    host.Arrive(Turn(id, id, 40 - i));  // each needs less than those before it
+    host.Arrive(Turn(id, id, 40 - i));  // each needs fewer blocks than those before it
   }
   host.Commit(host.Plan(), {});
   CHECK(host.scheduler.stats().gate_refused == 20);
@@ -142,7 +142,7 @@ TEST_CASE("the gate's sum over held KV is computed once for all waiting requests
   CHECK(host.Plan().run.size() == 2);
 }
 
-TEST_CASE("a host that reports turns has takt's retention and gate by default, another has neither") {
+TEST_CASE("a host that reports turns gets a default retention and gate") {
   for (const bool tells : {true, false}) {
     CAPTURE(tells);
     SchedulerOptions options = Cached(5000);
@@ -155,7 +155,7 @@ TEST_CASE("a host that reports turns has takt's retention and gate by default, a
     CHECK(host.scheduler.return_times() == nullptr);
     if (tells) host.On(TurnEnded{{7}, 0, TurnWhy::kTool});
     CHECK((host.scheduler.return_times() != nullptr) == tells);
-    run(Turn(2, 7, 4501));  // its blocks are known as its workflow's from here on
+    run(Turn(2, 7, 4501));  // its blocks belong to its workflow from here on
     if (tells) host.On(TurnEnded{{7}, 0, TurnWhy::kTool});
     for (std::uint64_t id = 3; id <= 7; ++id) host.Arrive(Turn(id, 5 + id, 4500));
     CHECK(host.Plan().idle == (tells ? Idle::kGated : Idle::kBusy));
@@ -163,7 +163,7 @@ TEST_CASE("a host that reports turns has takt's retention and gate by default, a
   }
 }
 
-TEST_CASE("the next turn of a workflow finds the KV of the previous one") {
+TEST_CASE("a workflow's next turn finds the KV of the previous one") {
   Agents host(100);
   CHECK(host.Run(Turn(1, 7, 20)) == 0);
   host.Ended(7, TurnWhy::kTool);
@@ -182,7 +182,7 @@ TEST_CASE("KV of an ended workflow is evicted first, before older KV") {
   CHECK(host.Run(Turn(5, 8, 26)) < 25 * kBlock);
 }
 
-TEST_CASE("the same without the report: the oldest is evicted") {
+TEST_CASE("without the report, the oldest KV is evicted") {
   Agents host(60);
   host.Run(Turn(1, 7, 25));
   host.Run(Turn(2, 8, 25));
@@ -191,7 +191,7 @@ TEST_CASE("the same without the report: the oldest is evicted") {
   CHECK(host.Run(Turn(5, 7, 26)) < 25 * kBlock);
 }
 
-TEST_CASE("KV of a turn that is reported as the last, even while it runs, is not held") {
+TEST_CASE("KV of a last turn is not held, even if reported early") {
   Agents host(60);
   host.Run(Turn(1, 7, 20));
   host.Arrive(Turn(2, 8, 25));
@@ -212,7 +212,7 @@ TEST_CASE("branches of a workflow are held apart") {
   CHECK(host.Run(Turn(4, 7, 21, 2)) >= 10 * kBlock);
 }
 
-TEST_CASE("return times are learnt from the scheduler's observations") {
+TEST_CASE("return times are learned from the scheduler's observations") {
   Agents host(100);
   host.Run(Turn(1, 7, 20));
   host.Ended(7, TurnWhy::kTool);
@@ -230,7 +230,7 @@ TEST_CASE("return times are learnt from the scheduler's observations") {
   CHECK(host.scheduler.return_times()->counts(ReturnClass::kUser).ended[ReturnCurve::BinOf(40)] == 1);
 }
 
-TEST_CASE("a lease keeps a new request out until it ends, and admits one that is cached") {
+TEST_CASE("a lease keeps new requests out until it ends, except cached ones") {
   Agents host(100, Lru{}, Lease{.seconds = 30});
   host.Run(Turn(1, 7, 60));
   host.Arrive(Turn(2, 8, 60));  // 20 of its 60 blocks would be held by 7
@@ -251,7 +251,7 @@ TEST_CASE("a lease keeps a new request out until it ends, and admits one that is
   host.Commit(plan, {2});
 }
 
-TEST_CASE("the gate is not asked if memory is free or dead, or about requests that had a token") {
+TEST_CASE("the gate is not asked for free memory or started requests") {
   Agents host(100, Lru{}, Lease{.seconds = 1e9});
   host.Run(Turn(1, 7, 60));
   CHECK(host.Run(Turn(2, 8, 40)) == 0);
@@ -260,7 +260,7 @@ TEST_CASE("the gate is not asked if memory is free or dead, or about requests th
   CHECK(host.scheduler.stats().gate_refused == 0);
 }
 
-TEST_CASE("if nothing runs, a turn may take KV that only waiting requests hold") {
+TEST_CASE("if nothing runs, a turn may take KV of waiting requests") {
   Agents host(100, Lru{}, Lease{.seconds = 1e9});
   host.Run(Turn(1, 7, 50));
   host.Run(Turn(2, 8, 50));
@@ -269,7 +269,7 @@ TEST_CASE("if nothing runs, a turn may take KV that only waiting requests hold")
   CHECK(host.RunWhatWaits(3) == 50 * kBlock);
 }
 
-TEST_CASE("the price gate: a new request waits longer if more would be lost, and is admitted in time") {
+TEST_CASE("the price gate delays a request longer for a larger loss") {
   // 100 blocks of 16 tokens at 1 ms: 1.6 s to compute all. A tool's turn returns at a rate of about 0.1 per second.
   const HoldValue value{.alpha_ms = 100, .beta_ns = 0};
   Agents host(100, value, Price{.share = 0, .value = value});
@@ -279,19 +279,19 @@ TEST_CASE("the price gate: a new request waits longer if more would be lost, and
   // Loss: 100 blocks of 1.6 s each at 0.1/s: 16 against 1.
   host.Arrive(Turn(2, 8, 100));
   CHECK(host.Plan().run.empty());
-  // 7's own turn is as warm as can be, and goes first.
+  // 7's own turn has all its KV and goes first.
   host.Arrive(Turn(3, 7, 100));
   CHECK(host.RunWhatWaits(3) == 99 * kBlock);
   host.Ended(7, TurnWhy::kTool);
-  // Once 7 is not expected any more.
+  // When 7 is not expected any more.
   host.now += 3'600'000;
   CHECK(host.RunWhatWaits(2) == 0);
 }
 
-TEST_CASE("the door admits the longest waiting request, and the next one after that is paid for") {
+TEST_CASE("the door admits the longest waiting request, then one paid for") {
   const HoldValue value{.alpha_ms = 100, .beta_ns = 0};
   Agents host(100, value, Price{.wait_s = 1e12, .share = 0.5, .after_s = 60, .value = value});
-  const auto keep_warm = [&](std::uint64_t id) {  // 7 comes every 10 seconds
+  const auto keep_warm = [&](std::uint64_t id) {  // 7 returns every 10 seconds
     host.Arrive(Turn(id, 7, 50));
     const std::int32_t cached = host.RunWhatWaits(id);
     host.Ended(7, TurnWhy::kTool);
@@ -311,14 +311,14 @@ TEST_CASE("the door admits the longest waiting request, and the next one after t
       const std::uint64_t turn = plan.run[0].request.value;
       began[turn] = host.now;
       host.Commit(plan, {turn});
-      host.On(WorkflowEnded{{turn + 6}});  // it does not take memory of 7 for long
+      host.On(WorkflowEnded{{turn + 6}});  // it does not take 7's memory for long
     }
   }
   REQUIRE(began.count(2) == 1);
   CHECK(began[2] >= 60'000);
   CHECK(began[2] <= 62'000);
   REQUIRE(began.count(3) == 1);
-  // 960 tokens at 0.1 s are 96 s: half of the time may be its kind's.
+  // 960 tokens at 0.1 s take 96 s, of which half may go to its kind.
   CHECK(began[3] - began[2] >= 192'000);
   CHECK(began[3] - began[2] <= 195'000);
   CHECK(host.scheduler.stats().gate_doors == 2);
@@ -341,7 +341,7 @@ struct Wishes : Agents {
 
 }  // namespace
 
-TEST_CASE("pinned KV is evicted last, until its time or a change by the host") {
+TEST_CASE("pinned KV is evicted last, until its time or a change") {
   using std::chrono::seconds;
   Wishes host(100);
   host.Run(host.TurnOf(1, 7, 10, 1));
@@ -351,18 +351,18 @@ TEST_CASE("pinned KV is evicted last, until its time or a change by the host") {
   host.Run(host.TurnOf(2, 8, 30, 2)), host.Run(host.TurnOf(3, 9, 30, 3));
   CHECK(host.scheduler.ExplainHeld({7}).pinned_until == until);
   CHECK(host.scheduler.ExplainHeld({8}).pinned_until == kUnset);
-  host.Run(host.TurnOf(4, 10, 60, 4));  // 40 blocks of others
+  host.Run(host.TurnOf(4, 10, 60, 4));  // 40 blocks of other workflows
   CHECK(host.Has(7) == 10);
   CHECK(host.Has(8) == 0);
   CHECK(host.scheduler.stats().pins_broken == 0);
 
   host.now += 60'000;
-  host.Run(host.TurnOf(5, 11, 30, 5));  // the pin has ended, and the oldest goes first
+  host.Run(host.TurnOf(5, 11, 30, 5));  // the pin has ended, and the oldest is evicted first
   CHECK(host.Has(7) == 0);
   CHECK(host.scheduler.ExplainHeld({7}).pinned_until == kUnset);
 
   host.Run(host.TurnOf(6, 12, 5, 1));
-  host.Pin(12, seconds(60)), host.Pin(12, {});  // the newest holds
+  host.Pin(12, seconds(60)), host.Pin(12, {});  // the newest pin counts
   CHECK(host.scheduler.ExplainHeld({12}).pinned_until == kUnset);
   host.Pin(12, seconds(60));
   host.Ended(12, TurnWhy::kUser);
@@ -370,7 +370,7 @@ TEST_CASE("pinned KV is evicted last, until its time or a change by the host") {
   CHECK(host.scheduler.stats().faults() == 0);
 }
 
-TEST_CASE("a pin that is set while the turn's last step is in flight holds the KV of that step") {
+TEST_CASE("a pin set during the last step holds that step's KV") {
   Wishes host(100);
   host.Arrive(host.TurnOf(1, 7, 10, 1));
   const StepPlan& plan = host.Plan();
@@ -384,20 +384,20 @@ TEST_CASE("a pin that is set while the turn's last step is in flight holds the K
   CHECK(host.scheduler.ExplainHeld({7}).awaited);
 }
 
-TEST_CASE("pins are wishes: they break if nothing else can be evicted, and no request waits for them") {
+TEST_CASE("pins break if nothing else can be evicted") {
   Wishes host(100, HoldValue{}, Price{});
   host.Run(host.TurnOf(1, 7, 10, 1));
   host.Pin(7, std::chrono::hours(1'000'000));
   CHECK(host.Run(host.TurnOf(2, 8, 95, 2)) == 0);
   CHECK(host.Has(7) < 10);
   CHECK(host.scheduler.stats().pins_broken > 0);
-  // Longer than time goes.
+  // Longer than the clock lasts.
   host.Run(host.TurnOf(3, 9, 5, 3));
   host.Pin(9, Duration::max());
   CHECK(host.scheduler.ExplainHeld({9}).pinned_until == kNever);
 }
 
-TEST_CASE("a tenant pins no more than its share, however it asks, and all of them no more than half the cache") {
+TEST_CASE("a tenant pins its share at most, all tenants half the cache") {
   using std::chrono::hours;
   Wishes host(200);  // 20 blocks a tenant
   std::uint64_t id = 0;
@@ -406,7 +406,7 @@ TEST_CASE("a tenant pins no more than its share, however it asks, and all of the
     host.Pin(workflow, hours(1));
   }
   CHECK(host.scheduler.stats().pins_refused == 3);
-  host.Pin(1, hours(2));  // anew: the first one counts no longer
+  host.Pin(1, hours(2));  // again: the first one counts no longer
   CHECK(host.scheduler.stats().pins_refused == 3);
   host.Pin(3, hours(1));
   CHECK(host.scheduler.stats().pins_refused == 4);
@@ -417,13 +417,13 @@ TEST_CASE("a tenant pins no more than its share, however it asks, and all of the
     host.Run(host.TurnOf(++id, 100 + tenant, 19, tenant));
     host.Pin(100 + tenant, hours(1));
   }
-  // 16 + 4 * 19 of 100; the fifth would be more than that
+  // 16 + 4 * 19 of 100; a fifth would exceed the limit
   CHECK(host.scheduler.stats().pins_refused == 5);
   CHECK(host.scheduler.ExplainHeld({105}).pinned_until != kUnset);
   CHECK(host.scheduler.ExplainHeld({106}).pinned_until == kUnset);
 }
 
-TEST_CASE("an unlimited set of names, of branches or tenants, evicts its own KV and no pin of another tenant") {
+TEST_CASE("unlimited names evict their own KV and no other tenant's pin") {
   for (const bool tenants : {false, true}) {
     CAPTURE(tenants);
     Agents host(2'000);
@@ -447,7 +447,7 @@ TEST_CASE("an unlimited set of names, of branches or tenants, evicts its own KV 
   }
 }
 
-TEST_CASE("no branch speaks for another workflow, and with a workflow all its gaps end") {
+TEST_CASE("a branch ends no other workflow's gap; an ended workflow ends all") {
   Agents host(60);
   const std::uint64_t own = 222, branch = Mix64(111) - Mix64(own);  // the hash sum of branch 0 of 111
   host.Run(Turn(1, 111, 5));
@@ -462,7 +462,7 @@ TEST_CASE("no branch speaks for another workflow, and with a workflow all its ga
   CHECK(host.scheduler.return_times()->open() == 1);
 }
 
-TEST_CASE("a reported time is a class of its own, whose gaps are learnt") {
+TEST_CASE("a reported time is a class whose gaps are learned") {
   Agents host(100, HoldValue{});
   std::uint64_t id = 0;
   // Reported 2 s, actual 20 s.
@@ -485,7 +485,7 @@ TEST_CASE("a reported time is a class of its own, whose gaps are learnt") {
   CHECK(ReturnClass::Expected(1e300) == ReturnClass::kFirstTool - 1);
 }
 
-TEST_CASE("the announcement of a turn makes held KV as good as just used, with a time") {
+TEST_CASE("an announced turn makes held KV as good as just used") {
   Agents host(60);
   host.Run(Turn(1, 7, 20)), host.now += 1'000;
   host.Run(Turn(2, 8, 20)), host.now += 1'000;
@@ -494,10 +494,10 @@ TEST_CASE("the announcement of a turn makes held KV as good as just used, with a
   host.Run(Turn(3, 9, 40));
   CHECK(host.scheduler.ExplainHeld({7}).tokens == Tokens{20 * kBlock});
   CHECK(host.scheduler.ExplainHeld({8}).tokens == Tokens{0});
-  // Only the beginning of the first gap was seen.
+  // Only the beginning of the first gap was observed.
   const ReturnCounts& unknown = host.scheduler.return_times()->counts(ReturnClass::kUnknown);
   CHECK(unknown.lost[ReturnCurve::BinOf(2)] == 1);
-  // A workflow that is not away is not expected, and id 0 means no workflow.
+  // A workflow that is present is not expected, and id 0 means no workflow.
   host.On(TurnExpected{{55}, 0, Ms(host.now)});
   CHECK(host.scheduler.stats().events_out_of_place == 0);
   host.On(TurnExpected{{}, 0, Ms(host.now)});
@@ -523,7 +523,7 @@ TEST_CASE("prefixes of different salts never match, and evictions name hash and 
   CHECK(dropped == expected);
 }
 
-TEST_CASE("requests that the gate kept out are admitted by the next plan after the reason ends") {
+TEST_CASE("gated requests are admitted by the next plan after the reason") {
   Agents host(100, HoldValue{}, Lease{});
   host.Run(Turn(1, 7, 95));
   host.Ended(7, TurnWhy::kTool);
@@ -534,7 +534,7 @@ TEST_CASE("requests that the gate kept out are admitted by the next plan after t
   CHECK(host.RunWhatWaits(2) == 0);
 }
 
-TEST_CASE("while the door's choice does not fit, no other request is admitted") {
+TEST_CASE("while the door's choice does not fit, no other is admitted") {
   Host<Sjf> host(Cached(100), {.tokens = {100'000}});
   REQUIRE(host.scheduler.SetRetention(HoldValue{}, Price{.share = 0.1, .after_s = 300}).ok());
   const auto arrive = [&](std::uint64_t id, std::int32_t blocks, double output) {
@@ -547,14 +547,14 @@ TEST_CASE("while the door's choice does not fit, no other request is admitted") 
   arrive(3, 50, 100);  // 40 are not in use
   CHECK(host.Step() == "2:1");
   host.now += 301'000;
-  arrive(4, 5, 1);  // as many are free, and more, and it is the shortest
+  arrive(4, 5, 1);  // enough blocks are free, and it is the shortest
   CHECK(host.Step() == "2:1");
   CHECK(host.scheduler.Explain({4}).waits_for != WaitsFor::kNothing);
   CHECK(host.Step({2}) == "2:1");
   CHECK(host.Step() == "3:800 4:80");
 }
 
-TEST_CASE("a request that no step of these limits can run does not hold the door") {
+TEST_CASE("a request too large for these limits does not hold the door") {
   enum class Own { kSequences, kPrompt, kAdapter };
   for (const Own own : {Own::kSequences, Own::kPrompt, Own::kAdapter}) {
     CAPTURE(static_cast<int>(own));
@@ -568,7 +568,7 @@ TEST_CASE("a request that no step of these limits can run does not hold the door
     CHECK(host.Run(Turn(2, 8, 4)) == 0);
     std::uint64_t id = 10;
     for (; host.scheduler.kv().cached < Blocks{100}; ++id) host.Run(Turn(id, id, 4));
-    host.Arrive(Turn(3, 9, 4));  // takes KV that others hold
+    host.Arrive(Turn(3, 9, 4));  // takes KV that other workflows hold
     CHECK(host.RunWhatWaits(3) == -1);
     host.now += 61'000;
     CHECK(host.RunWhatWaits(3) == 0);
@@ -581,7 +581,7 @@ TEST_CASE("a request that no step of these limits can run does not hold the door
   }
 }
 
-TEST_CASE("for any reported time, waits and bounds stay within range") {
+TEST_CASE("waits and bounds stay within range for any reported time") {
   Agents host(100, HoldValue{}, Price{.kappa = 0, .after_s = 1e11});
   host.now = 5'000;
   host.Run(Turn(1, 7, 60));
@@ -596,7 +596,7 @@ TEST_CASE("for any reported time, waits and bounds stay within range") {
   CHECK(host.Plan().run.empty());
 }
 
-TEST_CASE("Explain shows a workflow's held KV: since when, its worth, the price, and the eviction order") {
+TEST_CASE("Explain shows a workflow's held KV, price and eviction order") {
   Agents host(100, HoldValue{});
   host.Run(Turn(1, 7, 20));
   host.Ended(7, TurnWhy::kTool);
@@ -613,7 +613,7 @@ TEST_CASE("Explain shows a workflow's held KV: since when, its worth, the price,
   CHECK(tool.turns == 1);
   CHECK(user.since == ended);
   CHECK(user.return_class == ReturnClass::kUser);
-  // By hand: the prior's G for a gap of 5 s of a tool and 2 s of a user, times the prefill of 16 tokens at the end.
+  // By hand: the prior's G for a gap of 5 s of a tool and 2 s of a user, times the last 16 tokens' prefill.
   const ReturnCurves& curves = host.scheduler.return_times()->curves();
   const HoldValue value;
   const auto worth = [&](std::uint32_t return_class, double age, std::int32_t tokens) {
@@ -638,14 +638,14 @@ TEST_CASE("Explain shows a workflow's held KV: since when, its worth, the price,
   host.Commit(plan, {3, 4});
   host.On(WorkflowEnded{{8}});
   CHECK(host.scheduler.ExplainHeld({8}).tokens == Tokens{0});
-  CHECK(host.scheduler.ExplainHeld({7}).price == 0);  // dead blocks go first
+  CHECK(host.scheduler.ExplainHeld({7}).price == 0);  // dead blocks are evicted first
   CHECK(host.scheduler.ExplainHeld({7}).ahead == Blocks{32});
   CHECK(host.scheduler.ExplainHeld({55}).tokens == Tokens{0});
   CHECK(host.scheduler.ExplainHeld({}).turns == 0);
 }
 
-// Random turns, ends, losses and cancellations under every gate: counts hold, everybody is served in the end.
-TEST_CASE("in any run, counts hold and every request is admitted") {
+// Random turns, ends, losses and cancellations under every gate. Counts hold, and every request is served in the end.
+TEST_CASE("counts hold and every request is admitted in random runs") {
   const HoldValue value{.alpha_ms = 1, .beta_ns = 5};
   const std::vector<std::pair<AnyRetention, AnyGate>> settings = {
       {Lru{}, {}},
@@ -697,7 +697,7 @@ TEST_CASE("in any run, counts hold and every request is admitted") {
   }
 }
 
-TEST_CASE("with retention and a gate nothing is allocated when warm") {
+TEST_CASE("retention and a gate allocate nothing after warm-up") {
   const HoldValue value{.alpha_ms = 1, .beta_ns = 5};
   SchedulerOptions options = Cached(200);
   auto scheduler = Scheduler::Create(options, AnyPolicy(Fcfs{}));

@@ -31,7 +31,7 @@ std::string Step(H& host, std::uint8_t drafts, const std::function<void(const St
   return shape;
 }
 
-TEST_CASE("drafts: each row gets its own token first, and the rows share the rest") {
+TEST_CASE("each row gets its own token first, then rows share drafts") {
   const std::int32_t tokens = GENERATE(4, 5, 6, 7, 8, 13, 31, 100);
   const StepOrder order = GENERATE(StepOrder::kRunningFirst, StepOrder::kPrefillFirst);
   CAPTURE(tokens);
@@ -59,7 +59,7 @@ TEST_CASE("drafts: each row gets its own token first, and the rows share the res
   }
 }
 
-TEST_CASE("rows that join, come or go do not keep another row from its drafts") {
+TEST_CASE("rows that come or go do not deprive another of drafts") {
   Host host(Blocks16(1000), {.tokens = {5}, .max_seqs = 4});
   host.Arrive(1, 1);
   host.Step();
@@ -90,7 +90,7 @@ TEST_CASE("prompts, started or new, come before drafts") {
   CHECK(Step(host, 7) == "1:1+5 2:1+4 3:1+4");
 }
 
-TEST_CASE("drafts use tokens that prompts may not: beyond prefill_tokens, and between aligned positions") {
+TEST_CASE("drafts use tokens that prompts may not") {
   Host host(Blocks16(1000), {.tokens = {16}, .max_seqs = 4, .prefill_tokens = {10}});
   host.Arrive(1, 1);
   Step(host, 7);
@@ -108,10 +108,10 @@ TEST_CASE("a row's own block comes before drafts of earlier rows") {
   // Row 1 has room for two tokens, row 2 for one.
   CHECK(Step(host, 7) == "1:1+7 2:1");  // a draft of either needs the free block
   const StepPlan& plan = host.Plan();
-  CHECK(plan.preempted.size() == 1);  // now row 2 itself needs one
+  CHECK(plan.preempted.size() == 1);  // row 2 itself needs a block
 }
 
-TEST_CASE("blocks that do not suffice for all drafts are shared in turn") {
+TEST_CASE("too few blocks for all drafts are shared in turn") {
   Host host(Blocks16(3), {.max_seqs = 2});
   host.Arrive(1, 4);
   host.Arrive(2, 4);
@@ -126,7 +126,7 @@ TEST_CASE("blocks that do not suffice for all drafts are shared in turn") {
   CHECK(most == std::array<std::int32_t, 2>{20, 10});  // the block stays with the first, whose next tokens it holds
 }
 
-TEST_CASE("drafts leave the watermark, and memory that the first of the queue waits for") {
+TEST_CASE("drafts leave the watermark and the first request's memory") {
   SchedulerOptions options = Blocks16(10);
   options.kv_watermark = 0.2;
   Host host(options);
@@ -165,7 +165,7 @@ class Pool : public KvOracle {
   std::function<bool(const KvReservation&)> grants = [](const KvReservation&) { return true; };
 };
 
-TEST_CASE("an oracle that refuses a row memory for its drafts does not stop the row") {
+TEST_CASE("an oracle that refuses draft memory does not stop the row") {
   Pool pool;
   SchedulerOptions options;
   options.kv = KvMode::kOracle;
@@ -182,7 +182,7 @@ TEST_CASE("an oracle that refuses a row memory for its drafts does not stop the 
   CHECK(host.scheduler.stats().failed_kv_exhausted == 0);
 }
 
-TEST_CASE("an oracle is asked once for a row's own block, and its drafts take the rest of that") {
+TEST_CASE("an oracle is asked once for a row's block, including drafts") {
   Pool pool;
   SchedulerOptions options;
   options.kv = KvMode::kOracle;
@@ -201,7 +201,7 @@ TEST_CASE("a single prompt uses the whole step") {
   for (int i = 0; i < 8; ++i) CHECK(host.Step() == "1:1000");
 }
 
-TEST_CASE("short prompts start at once next to a long one, which uses the rest") {
+TEST_CASE("short prompts start at once next to a long one") {
   const StepOrder order = GENERATE(StepOrder::kRunningFirst, StepOrder::kPrefillFirst);
   SchedulerOptions options = Blocks16(100'000);
   options.order = order;
@@ -209,7 +209,7 @@ TEST_CASE("short prompts start at once next to a long one, which uses the rest")
   host.Arrive(1, 100'000);
   CHECK(host.Step() == "1:1000");
   for (std::uint64_t id = 2; id <= 4; ++id) host.Arrive(id, 200);
-  CHECK(host.Step() == "2:200 3:200 4:100 1:500");  // half of it is theirs, if they need it
+  CHECK(host.Step() == "2:200 3:200 4:100 1:500");  // half of it belongs to them if they need it
   CHECK(host.Step({2, 3}) == (order == StepOrder::kRunningFirst ? "2:1 3:1 4:100 1:898" : "4:100 1:900"));
 }
 
@@ -222,7 +222,7 @@ TEST_CASE("decoding rows come before an earlier long prompt") {
   for (int i = 0; i < 20; ++i) CHECK(host.Step() == "2:1 1:9");
 }
 
-TEST_CASE("a flood of short prompts leaves a long one its share of each step") {
+TEST_CASE("a flood of short prompts leaves a long one its share") {
   Host host(Blocks16(100'000), {.tokens = {1000}, .max_seqs = 4});
   host.Arrive(1, 100'000);
   host.Step();
@@ -250,11 +250,11 @@ TEST_CASE("of equal prompts the first ends before the next starts") {
   CHECK(host.Step() == "1:1 2:999");
 }
 
-TEST_CASE("a prompt at most half as long starts next to a long one, and short ones pass longer ones") {
+TEST_CASE("a prompt at most half as long starts next to another") {
   Host host(Blocks16(100'000), {.tokens = {1000}});
   host.Arrive(1, 9000);
   CHECK(host.Step() == "1:1000");
-  host.Arrive(2, 7000);  // more than half of what 1 lacks: both would end later if they shared
+  host.Arrive(2, 7000);  // more than half of what 1 lacks: sharing would delay both ends
   host.Arrive(3, 3000);
   host.Arrive(4, 100);
   CHECK(host.Step() == "3:500 1:500");
@@ -263,7 +263,7 @@ TEST_CASE("a prompt at most half as long starts next to a long one, and short on
   CHECK(host.Step({4}) == "4:1 1:666 3:333");
 }
 
-TEST_CASE("long prompts that a host starts together share equally") {
+TEST_CASE("long prompts that start together share equally") {
   Host host(Blocks16(100'000), {.tokens = {1000}, .chunk_tokens = {500}});
   host.Arrive(1, 10'000);
   host.Arrive(2, 10'000);
@@ -284,12 +284,12 @@ TEST_CASE("a share of an aligned prompt is a chunk at least") {
   CHECK(host.Step() == "1:512");
   host.limits = {.tokens = {600}, .chunk_align = {256}};
   CHECK(host.Step() == "2:10 1:512");
-  host.limits.tokens = {100};  // which lets 1 compute nothing
+  host.limits.tokens = {100};  // 1 can then compute nothing
   host.Arrive(3, 90);
   CHECK(host.Step() == "2:1 3:90");
 }
 
-TEST_CASE("fitting requests pass a prompt that must be computed whole, which starts once a step has room") {
+TEST_CASE("fitting requests pass a whole prompt until a step has room") {
   Host host(Blocks16(1000), {.tokens = {100}});
   host.Arrive(1, 1000);
   host.Step();

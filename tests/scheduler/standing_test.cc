@@ -1,4 +1,4 @@
-// Standing rows: planning and committing all of them at once gives the same plans as planning each alone.
+// Standing rows: planning and committing all of them at once gives the same plans as planning each row alone.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -34,7 +34,7 @@ struct Noting {
   }
 };
 
-// A host's memory that refuses some wishes, and keeps all that it was asked.
+// A host's memory that refuses some requests and records all questions.
 class Memory final : public KvOracle {
  public:
   Memory(Tokens block_tokens, Blocks total) : block_tokens_(block_tokens), total_(total) {}
@@ -76,7 +76,7 @@ bool Same(const StepPlan& a, const StepPlan& b) {
          a.wake_at == b.wake_at;
 }
 
-// Of these rows, the exceptions to the plan.
+// Returns the exceptions to the plan among these rows.
 std::vector<RowResult> Exceptions(const StepPlan& plan, std::vector<RowResult> rows) {
   std::erase_if(rows, [&](const RowResult& r) {
     const auto e = std::ranges::find(plan.run, r.lane, &PlanEntry::lane);
@@ -126,7 +126,7 @@ void Agree(
     if (random.Chance(0.05)) on(Revised{.request = {1 + random.Below(last)}, .sequences = 1});
     if (random.Chance(0.05)) on(Blocked{{1 + random.Below(last)}});
     if (random.Chance(0.1)) on(Unblocked{{1 + random.Below(last)}});
-    if (random.Chance(0.02)) {  // as many at once as there may be
+    if (random.Chance(0.02)) {  // all that are possible at once
       for (int i = 0; i < 40; ++i) on(Cancelled{{1 + random.Below(last)}});
     }
     StepLimits limits{.tokens = {random.Chance(0.03) ? 20 : 4096}, .max_seqs = options.max_running};
@@ -168,7 +168,7 @@ void Agree(
   CHECK(std::cmp_greater(widest, options.max_running / 2));
 }
 
-TEST_CASE("plans are the same with and without standing rows, and with whole results or exceptions") {
+TEST_CASE("plans are the same with and without standing rows") {
   for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(Scaled(2)); ++seed) {
     for (const int depth : {1, 2, 3}) {
       Agree(seed, {.max_running = 200, .kv_block_tokens = {16}, .kv_blocks = {4000}}, depth, 0.005);
@@ -179,7 +179,7 @@ TEST_CASE("plans are the same with and without standing rows, and with whole res
   }
 }
 
-TEST_CASE("with an oracle, rows stand, and it is asked the same questions as for each row alone") {
+TEST_CASE("an oracle gets the same questions with standing rows") {
   for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(Scaled(2)); ++seed) {
     for (const int depth : {1, 2, 3}) {
       const auto agree = [&](std::int32_t rows, std::int32_t block_tokens, std::int32_t blocks) {
@@ -194,7 +194,7 @@ TEST_CASE("with an oracle, rows stand, and it is asked the same questions as for
   }
 }
 
-TEST_CASE("with a policy that charges tokens, rows stand, and it receives the same calls as for each row alone") {
+TEST_CASE("a policy that charges tokens gets the same calls with standing rows") {
   for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(Scaled(2)); ++seed) {
     for (const int depth : {1, 2, 3}) {
       const SchedulerOptions options = {.max_running = 100, .kv_block_tokens = {16}, .kv_blocks = {1500}};
@@ -207,7 +207,7 @@ TEST_CASE("with a policy that charges tokens, rows stand, and it receives the sa
   }
 }
 
-TEST_CASE("a policy that starts to receive steps counts each row's tokens, in any order of results") {
+TEST_CASE("a policy set later counts each row's tokens in any order") {
   std::vector<std::vector<std::array<std::int64_t, 4>>> noted;
   for (const bool stand : {true, false}) {
     Scheduler scheduler = *Scheduler::Create({.kv = KvMode::kNone}, AnyPolicy(Priority{}));

@@ -1,4 +1,4 @@
-// One behaviour of the step loop a case, worked out by hand.
+// Behaviours of the step loop, one per case, worked out by hand.
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -32,7 +32,7 @@ TEST_CASE("a prompt is computed in chunks under the token budget, then decodes")
   host.Arrive(1, 40);
   CHECK(host.Step() == "1:16");
   CHECK(host.Step() == "1:16");
-  CHECK(host.used() == 3);  // all of the prompt is reserved at admission
+  CHECK(host.used() == 3);  // all blocks of the prompt are reserved at admission
   const StepPlan& last = host.Plan();
   CHECK(Shape(last) == "1:8");
   CHECK((last.run[0].prefill() && last.run[0].samples() && last.run[0].position == 32));
@@ -49,19 +49,19 @@ TEST_CASE("a prompt is computed in chunks under the token budget, then decodes")
   CHECK(host.scheduler.stats().tokens_output == 2);
 }
 
-TEST_CASE("running first: decodes come before chunks, and chunks leave room for admissions") {
+TEST_CASE("running first plans decodes before chunks, and leaves room to admissions") {
   Host host(Blocks16(100), {.tokens = {20}});
   host.Arrive(1, 16);
   host.Step();
   host.Arrive(2, 64);
   host.Arrive(3, 8);
   CHECK(host.Step() == "1:1 2:19");
-  CHECK(host.Step() == "1:1 3:8 2:11");  // 2 leaves room for 3, and uses the rest
+  CHECK(host.Step() == "1:1 3:8 2:11");  // 2 leaves room to 3 and uses the rest
   CHECK(host.Step() == "1:1 3:1 2:18");
   CHECK(host.Step() == "1:1 3:1 2:16");
 }
 
-TEST_CASE("prefill first: prompts take the budget before decodes") {
+TEST_CASE("prefill first plans prompts before decodes") {
   SchedulerOptions options = Blocks16(100);
   options.order = StepOrder::kPrefillFirst;
   Host host(options, {.tokens = {20}});
@@ -72,7 +72,7 @@ TEST_CASE("prefill first: prompts take the budget before decodes") {
   CHECK(host.Step() == "2:18 1:1");
 }
 
-TEST_CASE("prefill and chunk limits hold together with the budget") {
+TEST_CASE("prefill and chunk limits apply together with the budget") {
   Host host(Blocks16(100), {.tokens = {100}, .prefill_tokens = {30}, .chunk_tokens = {20}});
   host.Arrive(1, 50);
   host.Arrive(2, 50);
@@ -88,17 +88,17 @@ TEST_CASE("max_seqs bounds running requests; the next is admitted when one ends"
   CHECK(host.Step() == "2:1 3:8");
 }
 
-TEST_CASE("a row that cannot grow preempts the last by rank, which recomputes its context") {
+TEST_CASE("a row that cannot grow preempts the last by rank") {
   Host host(Blocks16(4));
   host.Arrive(1, 32);
   host.Arrive(2, 32);
   CHECK(host.Step() == "1:32 2:32");
-  const StepPlan& plan = host.Plan();  // both want a third block, none is free
+  const StepPlan& plan = host.Plan();  // both need a third block, none is free
   CHECK(Shape(plan) == "1:1");
   CHECK(plan.preempted == std::vector<Preemption>{{{2}, KvAction::kDrop}});
   host.Commit(plan, {1});
   const StepPlan& again = host.Plan();
-  CHECK(Shape(again) == "2:33");  // its prompt and the token it had
+  CHECK(Shape(again) == "2:33");  // its prompt and its one token
   CHECK(again.run[0].prefill());
   host.Commit(again, {2});
   CHECK(host.scheduler.stats().tokens_recomputed == 32);
@@ -106,7 +106,7 @@ TEST_CASE("a row that cannot grow preempts the last by rank, which recomputes it
   CHECK(host.scheduler.stats().kv_stalls == 1);
 }
 
-TEST_CASE("preemption by swap: out, and in again, without computing anything twice") {
+TEST_CASE("preemption by swap computes nothing twice") {
   SchedulerOptions options = Blocks16(4);
   options.preempt_action = KvAction::kOut;
   options.cpu_blocks = {8};
@@ -115,7 +115,7 @@ TEST_CASE("preemption by swap: out, and in again, without computing anything twi
   host.Arrive(2, 32);
   host.Step();
   const StepPlan& plan = host.Plan();
-  CHECK(plan.run.empty());  // the blocks are free only when the move is done
+  CHECK(plan.run.empty());  // the blocks are free only after the move
   CHECK(plan.preempted == std::vector<Preemption>{{{2}, KvAction::kOut}});
   CHECK(plan.moves == std::vector<KvMove>{{{1}, {2}, KvAction::kOut, {0}, {2}}});
   CHECK(plan.idle == Idle::kMovesInFlight);
@@ -133,7 +133,7 @@ TEST_CASE("preemption by swap: out, and in again, without computing anything twi
   CHECK(host.scheduler.stats().tokens_recomputed == 0);
 }
 
-TEST_CASE("a move that failed means computing again") {
+TEST_CASE("a failed move causes a recomputation") {
   SchedulerOptions options = Blocks16(4);
   options.preempt_action = KvAction::kOut;
   options.cpu_blocks = {8};
@@ -148,7 +148,7 @@ TEST_CASE("a move that failed means computing again") {
   CHECK(host.Step() == "2:33");
 }
 
-TEST_CASE("no more KV is moved in by one step than allowed, but the first may be larger") {
+TEST_CASE("a step swaps in at most its limit, or one larger request") {
   SchedulerOptions options = Blocks16(20);
   options.cpu_blocks = {20};
   Host<Fcfs, SwapAll> host(options, {.swap_in = {3}});
@@ -180,19 +180,19 @@ TEST_CASE("a preempted request does not renew the swap-in limit of a step") {
   CHECK(host.Step() == "3:96");
   for (std::uint64_t id : {1u, 2u}) host.On(ToolReturned{{id}, {1}});
   const StepPlan& plan =
-      host.Plan();  // 1 takes the last free blocks; 3 gives way for 2, which comes with the next step
+      host.Plan();  // 1 takes the last free blocks; 3 is preempted for 2, which runs in the next step
   CHECK(plan.preempted.size() == 1);
   CHECK(plan.moves == std::vector<KvMove>{{{3}, {1}, KvAction::kIn, {0}, {2}}});
 }
 
-TEST_CASE("admissions leave the watermark free, unless nothing runs") {
+TEST_CASE("admissions leave the watermark free unless nothing runs") {
   Host host({.kv_blocks = {10}, .kv_watermark = 0.2});
   host.Arrive(1, 144);
   CHECK(host.Step({1}) == "1:144");  // alone: 9 of 10 blocks
   host.Arrive(2, 80);
   CHECK(host.Step() == "2:80");
   host.Arrive(3, 48);
-  CHECK(host.Step({2}) == "2:1");  // 4 blocks are free, and 3 would leave less than two
+  CHECK(host.Step({2}) == "2:1");  // 4 blocks are free, and 3 would leave fewer than two
   CHECK(host.scheduler.Explain({3}).waits_for == WaitsFor::kKv);
   CHECK(host.Step() == "3:48");
 }
@@ -209,14 +209,14 @@ TEST_CASE("swapped-in requests leave the watermark free, too") {
   host.Arrive(3, 20);
   CHECK(host.Step() == "2:1 3:20");  // 3 blocks are free
   host.On(ToolReturned{{1}, {1}});
-  CHECK(host.Plan().moves.empty());  // and 2 would leave less than two
+  CHECK(host.Plan().moves.empty());  // and 2 would leave fewer than two
   CHECK(host.scheduler.Explain({1}).waits_for == WaitsFor::kKv);
   host.On(Cancelled{{3}});
   host.On(Cancelled{{2}});
   CHECK(host.Plan().moves.size() == 1);
 }
 
-TEST_CASE("a request that did not fit narrow limits is tried again under wider ones, without an event between") {
+TEST_CASE("a request too large for narrow limits is tried under wider ones") {
   SchedulerOptions options = Blocks16(4);
   options.cpu_blocks = {4};
   Host<Fcfs, SwapAll> host(options);
@@ -228,10 +228,10 @@ TEST_CASE("a request that did not fit narrow limits is tried again under wider o
   host.limits.max_seqs = 0;
   CHECK(host.Plan().run.empty());
   host.limits.max_seqs = 2;
-  CHECK(host.Step() == "3:16");  // 2 comes first, and does not fit into the fourth
+  CHECK(host.Step() == "3:16");  // 2 comes first and does not fit into the fourth
 }
 
-TEST_CASE("without preemption a row waits for memory, unless nothing at all could run") {
+TEST_CASE("without preemption a row waits for memory until nothing runs") {
   SchedulerOptions options = Blocks16(4);
   options.preempt = PreemptMode::kOff;
   Host host(options);
@@ -239,11 +239,11 @@ TEST_CASE("without preemption a row waits for memory, unless nothing at all coul
   host.Arrive(2, 31);
   host.Step();
   CHECK(host.Step() == "2:1");  // 1 has no block for its next token, 2 has one place left
-  CHECK(host.Step() == "1:1");  // both are stuck: 2 gives way
+  CHECK(host.Step() == "1:1");  // both are stuck: 2 is preempted
   CHECK(host.scheduler.stats().preempted_recompute == 1);
 }
 
-TEST_CASE("by rank: a better waiting request displaces a running one if only max_seqs is full") {
+TEST_CASE("by rank, a better request displaces one if max_seqs is full") {
   SchedulerOptions options = Blocks16(100);
   options.preempt = PreemptMode::kByRank;
   options.preempt_margin = 2;
@@ -268,13 +268,13 @@ TEST_CASE("by rank: a better waiting request displaces a running one if only max
   CHECK(host.Step() == "3:8");
 }
 
-TEST_CASE("by rank: a request that holds KV displaces another for the blocks it lacks") {
+TEST_CASE("by rank, a request with KV displaces another for its missing blocks") {
   SchedulerOptions options = Blocks16(4);
   options.preempt = PreemptMode::kByRank;
   Host<Priority> host(options);
   host.Arrive(1, 32);
   CHECK(host.Step() == "1:32");
-  host.On(Blocked{{1}});  // and keeps two blocks; it needs a third
+  host.On(Blocked{{1}});  // it keeps two blocks and needs a third
   Request worse = Prompt(2, 20);
   worse.priority = 5;
   host.Arrive(worse);
@@ -293,7 +293,7 @@ TEST_CASE("a request that is not preemptible keeps its place") {
   fixed.preemptible = false;
   host.Arrive(fixed);
   host.Step();
-  CHECK(host.Step() == "2:1");  // 2 ranks behind 1, and 1 gives way nevertheless
+  CHECK(host.Step() == "2:1");  // 2 ranks behind 1, and yet 1 is preempted
 }
 
 TEST_CASE("shared prefixes are found at admission and count once") {
@@ -309,18 +309,18 @@ TEST_CASE("shared prefixes are found at admission and count once") {
     CHECK(mine.position == (id == 1 ? 0 : 64));
     host.Commit(plan);
   }
-  CHECK(host.used() == 4 + 1 + 1 + 1);  // the shared four, each one's own fifth, and 1's growth to 81 tokens
+  CHECK(host.used() == 4 + 1 + 1 + 1);  // the shared four, one fifth block each, and 1's growth to 81 tokens
   CHECK(host.scheduler.stats().tokens_cached == 64);
   host.Step({1, 2});
   host.Plan();
   CHECK(host.used() == 0);
   CHECK(host.scheduler.kv().cached == Blocks{4});
-  host.Arrive(3, 20 * 16);  // needs all memory: idle prefixes make room
+  host.Arrive(3, 20 * 16);  // needs all memory: idle prefixes are evicted
   CHECK(host.Step() == "3:320");
   CHECK(host.scheduler.kv().cached == Blocks{0});
 }
 
-TEST_CASE("drafts: accepted ones count, rejected ones are rolled back") {
+TEST_CASE("accepted drafts count, and rejected ones are rolled back") {
   Host host(Blocks16(100));
   host.Arrive(1, 8);
   const StepPlan& prefill = host.Plan();
@@ -334,7 +334,7 @@ TEST_CASE("drafts: accepted ones count, rejected ones are rolled back") {
   CHECK(host.Plan().run[0].position == 11);
 }
 
-TEST_CASE("drafts use free memory only, and evict nothing") {
+TEST_CASE("drafts use free memory only and evict nothing") {
   Host host(Blocks16(2));
   const auto drafts_next = [&host](const StepPlan& plan, std::vector<std::uint64_t> finished = {}) {
     std::vector<RowResult> rows = Host<>::Answer(plan, std::move(finished));
@@ -345,13 +345,13 @@ TEST_CASE("drafts use free memory only, and evict nothing") {
   host.Arrive(2, 12);
   drafts_next(host.Plan());
   const StepPlan& both = host.Plan();
-  CHECK(Shape(both) == "1:1+4 2:1+3");  // 17 tokens would need a block that only a preemption could give
+  CHECK(Shape(both) == "1:1+4 2:1+3");  // 17 tokens would need a block that only a preemption gives
   CHECK(both.preempted.empty());
   drafts_next(both, {1});
   const StepPlan& alone = host.Plan();
   CHECK(Shape(alone) == "2:1+4");
   host.CommitRows(alone, {{{2}, alone.run[0].lane, 5, 4, 0}});
-  for (int i = 0; i < 12; ++i) {  // 18 tokens to 30; 32 is all there is
+  for (int i = 0; i < 12; ++i) {  // 18 tokens to 30; 32 is the maximum
     const StepPlan& plan = host.Plan();
     CHECK(plan.failed.empty());
     REQUIRE(plan.run.size() == 1);
@@ -362,7 +362,7 @@ TEST_CASE("drafts use free memory only, and evict nothing") {
 
 TEST_CASE("several sequences share the prompt's whole blocks and decode together") {
   Host host(Blocks16(20), {.max_seqs = 3});
-  Request r = Prompt(1, 40);  // two whole blocks, and 8 tokens that each sequence has for itself
+  Request r = Prompt(1, 40);  // two whole blocks, and 8 tokens that each sequence holds itself
   r.sequences = 3;
   host.Arrive(r);
   host.Arrive(2, 8);
@@ -379,7 +379,7 @@ TEST_CASE("several sequences share the prompt's whole blocks and decode together
   CHECK(host.used() == 2 + 2 + 1);
 }
 
-TEST_CASE("no more adapters than allowed run at once; others pass by") {
+TEST_CASE("at most the allowed adapters run at once; others pass") {
   Host host(Blocks16(100), {.adapters = 1});
   for (std::uint64_t id : {1u, 2u, 3u, 4u}) {
     Request r = Prompt(id, 8);
@@ -390,7 +390,7 @@ TEST_CASE("no more adapters than allowed run at once; others pass by") {
   CHECK(host.Step() == "4:1 2:8");
 }
 
-TEST_CASE("a prompt that may not be chunked waits for a step that holds all of it") {
+TEST_CASE("a prompt that is not chunkable waits for a large step") {
   SchedulerOptions options = Blocks16(100);
   options.max_step_tokens = {20};
   Host host(options, {.tokens = {20}});
@@ -436,7 +436,7 @@ TEST_CASE("a request that arrives at the instant of its expiry is rejected") {
   CHECK(host.Plan().failed == Failed{{{5}, FailReason::kExpired}, {{6}, FailReason::kExpired}});
 }
 
-TEST_CASE("the wait of a request counts from the start of its workflow, if reported") {
+TEST_CASE("a request's wait counts from its workflow's start, if reported") {
   Host<WorkflowFcfs> host(Blocks16(100), {.max_seqs = 1});
   for (const auto& [id, began] :
        std::vector<std::pair<std::uint64_t, TimePoint>>{{1, kUnset}, {2, Ms(-1)}, {3, Ms(5)}}) {
@@ -449,7 +449,7 @@ TEST_CASE("the wait of a request counts from the start of its workflow, if repor
   CHECK(host.Step() == "3:8");
 }
 
-TEST_CASE("a request that is blocked while its first step is in flight expires nevertheless") {
+TEST_CASE("a request blocked during its first step still expires") {
   Host host(Blocks16(100));
   Request r = Prompt(1, 8);
   r.expires_at = Ms(5);
@@ -488,7 +488,7 @@ Request Of(std::uint64_t tenant, Request r) {
   return r;
 }
 
-TEST_CASE("at a full queue, requests of the tenant that was served most are shed") {
+TEST_CASE("a full queue sheds requests of the most served tenant") {
   SchedulerOptions options = Blocks16(100);
   options.max_waiting = 4;
   options.shed = Shed::kWorst;
@@ -506,7 +506,7 @@ TEST_CASE("at a full queue, requests of the tenant that was served most are shed
   CHECK(host.Plan().failed == Failed{{{8}, FailReason::kShed}, {{4}, FailReason::kShed}});
 }
 
-TEST_CASE("with keys that move, the worst of now is shed, not the worst of then") {
+TEST_CASE("with changing keys, the currently worst request is shed") {
   SchedulerOptions options = Blocks16(100);
   options.max_waiting = 2;
   options.shed = Shed::kWorst;
@@ -519,20 +519,20 @@ TEST_CASE("with keys that move, the worst of now is shed, not the worst of then"
   host.Arrive(call(1, 5000));
   host.now = 10'000;
   host.Arrive(call(2, 50));
-  host.Plan();  // 1 is the better one: it has waited for a tenth of its length, and 2 not at all
+  host.Plan();  // 1 ranks better: it has waited for a tenth of its length, and 2 not at all
   host.now = 20'000;
   Request r = call(3, 500);
   r.arrival = Ms(0);
-  host.Arrive(r);  // has waited for twice its length, 2 for ten times, and 1 still for a fifth
+  host.Arrive(r);  // it has waited for twice its length, 2 for ten times, and 1 still for a fifth
   CHECK(host.Plan().failed == Failed{{{1}, FailReason::kShed}});
 }
 
-TEST_CASE("requests of the tenant that was served most give way first") {
+TEST_CASE("requests of the most served tenant are preempted first") {
   FairShare::Options shares;
   shares.weights.weights = {{{2}, 100}};  // so that tenant 2 is never served as much
   Host<AnyPolicy> host(Blocks16(4), {}, AnyPolicy(FairShare(shares)));
   for (std::uint64_t id = 1; id <= 3; ++id) host.Arrive(Of(1, Prompt(id, 16)));
-  for (int i = 0; i < 2; ++i) host.Step();  // 1 and 2 hold two blocks each, 3 gave way
+  for (int i = 0; i < 2; ++i) host.Step();  // 1 and 2 hold two blocks each, 3 was preempted
   host.On(Cancelled{{3}});
   host.On(Cancelled{{2}});
   host.Arrive(Of(2, Prompt(4, 16)));  // the last to arrive
@@ -545,7 +545,7 @@ TEST_CASE("requests of the tenant that was served most give way first") {
   CHECK(plan.preempted[0].request == RequestId{1});
 }
 
-TEST_CASE("with keys that change, the current last by rank gives way") {
+TEST_CASE("with changing keys, the current last by rank is preempted") {
   Host<AnyPolicy> host(Blocks16(3), {}, AnyPolicy(Hrrn{}));
   Request r = Prompt(1, 24);
   r.output_tokens = Estimate::Exact(5000);
@@ -562,14 +562,14 @@ TEST_CASE("with keys that change, the current last by rank gives way") {
   CHECK(plan.preempted[0].request == RequestId{1});
 }
 
-// Priority that counts how often it is asked.
+// Priority that counts its calls.
 struct CountedPriority {
   std::shared_ptr<std::int64_t> asked = std::make_shared<std::int64_t>();
   RankKey Key(const RequestState& r) const { return {static_cast<double>((++*asked, r.request.priority))}; }
 };
 
-TEST_CASE("as many better requests as rows displace them all, with few looks at each") {
-  const bool full = GENERATE(false, true);  // memory, too
+TEST_CASE("many better requests displace all rows with few comparisons") {
+  const bool full = GENERATE(false, true);  // memory as well
   constexpr std::int32_t kRows = 512;
   SchedulerOptions options = Blocks16(full ? 2 * kRows : 100 * kRows);
   options.max_running = kRows;
@@ -597,7 +597,7 @@ TEST_CASE("as many better requests as rows displace them all, with few looks at 
   CHECK(scheduler.Inconsistency() == nullptr);
 }
 
-TEST_CASE("a request that needs the memory of all rows displaces them all, with few looks at each") {
+TEST_CASE("a request that needs all memory displaces all rows cheaply") {
   constexpr std::int32_t kRows = 512;
   SchedulerOptions options = Blocks16(2 * kRows);
   options.preempt = PreemptMode::kByRank;
@@ -619,7 +619,7 @@ TEST_CASE("a request that needs the memory of all rows displaces them all, with 
   CHECK(scheduler.Inconsistency() == nullptr);
 }
 
-TEST_CASE("cancel is legal at any time, and twice") {
+TEST_CASE("a cancel is valid at any time, and twice") {
   Host host(Blocks16(100), {.max_seqs = 1});
   host.Arrive(1, 8);
   host.Arrive(2, 8);
@@ -646,10 +646,10 @@ TEST_CASE("blocked requests are not planned until unblocked, and keep their KV")
   CHECK((plan.run.empty() && plan.idle == Idle::kBlocked));
   CHECK(host.used() == 2);
   host.On(Unblocked{{1}});
-  CHECK(host.Step() == "1:1");  // nothing is computed again
+  CHECK(host.Step() == "1:1");  // nothing is recomputed
 }
 
-TEST_CASE("a tool call voids steps in flight; the answer joins the context") {
+TEST_CASE("a tool call voids steps in flight; its answer is added") {
   Host host(Blocks16(100));
   host.Arrive(1, 20);
   host.Step();
@@ -680,7 +680,7 @@ TEST_CASE("two further steps may be planned while one is in flight") {
   CHECK(host.used() == 0);
 }
 
-TEST_CASE("an absent row made no progress, nor did later steps planned on top of it") {
+TEST_CASE("an absent row voids later steps planned on top of it") {
   Host host(Blocks16(100));
   host.Arrive(1, 8);
   host.Arrive(2, 8);
@@ -695,7 +695,7 @@ TEST_CASE("an absent row made no progress, nor did later steps planned on top of
   CHECK(again.run[0].position == 9);
 }
 
-TEST_CASE("results count however many plans have been made since their row was admitted") {
+TEST_CASE("late results count after any number of plans") {
   for (const std::uint64_t plans : {std::uint64_t{1} << 31, std::uint64_t{1} << 32, (std::uint64_t{1} << 33) - 3}) {
     CAPTURE(plans);
     Host host(Blocks16(100));
@@ -708,12 +708,12 @@ TEST_CASE("results count however many plans have been made since their row was a
   }
 }
 
-TEST_CASE("a void result stays void, however many plans later it comes") {
+TEST_CASE("a void result stays void after any number of plans") {
   Host host(Blocks16(100));
   host.Arrive(1, 8);
   const StepPlan& a = host.Plan();
   const StepPlan& b = host.Plan();
-  host.CommitRows(a, {});  // its row is absent, so that b counts for nothing
+  host.CommitRows(a, {});  // its row is absent, so b counts for nothing
   SchedulerCounters::SkipPlans(host.scheduler, std::uint64_t{1} << 31);
   const StepPlan& c = host.Plan();
   host.Commit(c);
@@ -737,7 +737,7 @@ TEST_CASE("plan numbers start at the host's number") {
   }
 }
 
-TEST_CASE("a scheduler may be moved while steps are in flight; plans that the host holds stay as they are") {
+TEST_CASE("a scheduler moves while steps are in flight, and plans stay valid") {
   static_assert(!std::is_copy_constructible_v<Scheduler> && !std::is_copy_assignable_v<Scheduler>);
   static_assert(std::is_nothrow_move_constructible_v<Scheduler> && std::is_nothrow_move_assignable_v<Scheduler>);
   Host host(Blocks16(100));
@@ -760,7 +760,7 @@ TEST_CASE("a scheduler may be moved while steps are in flight; plans that the ho
   CHECK(scheduler.stats().tokens_output == 3);
 }
 
-TEST_CASE("late, double, unknown and impossible results are counted and harmless") {
+TEST_CASE("late, repeated, unknown and impossible results are counted and harmless") {
   Host host(Blocks16(100));
   host.Arrive(1, 8);
   const StepPlan& plan = host.Plan();
@@ -776,7 +776,7 @@ TEST_CASE("late, double, unknown and impossible results are counted and harmless
   CHECK(host.scheduler.stats().commits_unknown == 1);
 }
 
-TEST_CASE("a request may end without a token before the result of its prompt arrives") {
+TEST_CASE("a request may end without a token before its prompt's result") {
   Host<> host({.kv_blocks = {100}}, {.tokens = {64}});
   Request r = Prompt(1, 2);
   r.sequences = 3;
@@ -794,7 +794,7 @@ TEST_CASE("a request may end without a token before the result of its prompt arr
   CHECK(host.scheduler.alive() == 0);
 }
 
-TEST_CASE("a request that can never fit is failed by name, not left waiting") {
+TEST_CASE("a request that can never fit fails by name") {
   SchedulerOptions options = Blocks16(4);
   options.max_step_seqs = 4;
   Host host(options);
@@ -811,7 +811,7 @@ TEST_CASE("a request that can never fit is failed by name, not left waiting") {
   CHECK(plan.idle == Idle::kNoRequests);
 }
 
-TEST_CASE("a context that outgrows the whole cache ends its request") {
+TEST_CASE("a context that outgrows the whole cache fails its request") {
   Host host(Blocks16(1));
   host.Arrive(1, 16);
   CHECK(host.Step() == "1:16");
@@ -826,10 +826,10 @@ TEST_CASE("no step is planned past the host's cap on output") {
   r.max_output_tokens = {2};
   host.Arrive(r);
   host.Plan(), host.Plan();
-  CHECK(host.Plan().idle == Idle::kStepsInFlight);  // both its tokens are in flight
+  CHECK(host.Plan().idle == Idle::kStepsInFlight);  // its two tokens are in flight
 }
 
-TEST_CASE("a row that has grown keeps to its cap on output") {
+TEST_CASE("a row that has grown keeps to its output cap") {
   Host host(Blocks16(100));
   Request r = Prompt(1, 15);
   r.max_output_tokens = {3};
@@ -871,7 +871,7 @@ TEST_CASE("kept KV is evicted if nothing else could run") {
   Host host(Blocks16(4));
   host.Arrive(1, held);
   host.Step();
-  host.On(ToolCalled{{1}});  // keeps its blocks: four, or one
+  host.On(ToolCalled{{1}});  // it keeps its blocks: four, or one
   host.Arrive(2, 60);
   CHECK(host.Step({2}) == "2:60");
   CHECK(host.scheduler.stats().kv_reclaimed == 1);
@@ -879,14 +879,14 @@ TEST_CASE("kept KV is evicted if nothing else could run") {
   CHECK(host.Step() == "1:" + std::to_string(held + 2));
 }
 
-TEST_CASE("a request that lacks memory keeps its own KV while others give up theirs for it") {
+TEST_CASE("a request without memory keeps its own KV while others lose theirs") {
   Host host(Blocks16(4));
   host.Arrive(1, 40);
   host.Arrive(2, 10);
   CHECK(host.Step() == "1:40 2:10");
   for (std::uint64_t id : {1u, 2u}) host.On(ToolCalled{{id}});
   host.On(ToolReturned{{1}, {20}});
-  CHECK(host.Step() == "1:21");  // in its three blocks, and that of 2
+  CHECK(host.Step() == "1:21");  // in its three blocks and that of 2
 }
 
 TEST_CASE("a policy may change while requests wait and run") {
@@ -907,7 +907,7 @@ TEST_CASE("a policy may change while requests wait and run") {
   CHECK(scheduler.Inconsistency() == nullptr);
 }
 
-TEST_CASE("after a change of policy the last by the new one gives way") {
+TEST_CASE("after a policy change the new policy's last is preempted") {
   auto made = Scheduler::Create(Blocks16(4), AnyPolicy(Fcfs{}));
   REQUIRE(made.ok());
   Scheduler scheduler = *std::move(made);
@@ -919,7 +919,7 @@ TEST_CASE("after a change of policy the last by the new one gives way") {
   const StepPlan& plan = scheduler.Plan(Ms(1), {});
   scheduler.Commit({plan.id, Host<>::Answer(plan)}, Ms(1));
   scheduler.ChangePolicy(Priority{}, Ms(1));
-  const StepPlan& tight = scheduler.Plan(Ms(2), {});  // both want a third block
+  const StepPlan& tight = scheduler.Plan(Ms(2), {});  // both need a third block
   CHECK(Shape(tight) == "2:1");
   CHECK(tight.preempted == std::vector<Preemption>{{{1}, KvAction::kDrop}});
 }
@@ -945,12 +945,12 @@ TEST_CASE("a change of policy also ranks requests that are being swapped in") {
   CHECK(scheduler.Plan(Ms(1), moves_only).moves == std::vector<KvMove>{{{2}, {2}, KvAction::kIn, {0}, {2}}});
   scheduler.ChangePolicy(Priority{}, Ms(1));
   scheduler.On(MoveDone{{2}}, Ms(1));
-  const StepPlan& tight = scheduler.Plan(Ms(2), {});  // 1 wants a third block
+  const StepPlan& tight = scheduler.Plan(Ms(2), {});  // 1 needs a third block
   CHECK(Shape(tight) == "1:1");
   CHECK(tight.preempted == std::vector<Preemption>{{{2}, KvAction::kDrop}});
 }
 
-TEST_CASE("time never runs backwards in here, and absurd estimates are unknown") {
+TEST_CASE("time never runs backwards, and absurd estimates are unknown") {
   Host host(Blocks16(100));
   host.now = 10;
   Request r = Prompt(1, 8);
@@ -962,14 +962,14 @@ TEST_CASE("time never runs backwards in here, and absurd estimates are unknown")
   CHECK(host.scheduler.stats().estimates_absurd == 1);
 }
 
-TEST_CASE("an id that is alive is rejected on arrival; a released one is accepted") {
+TEST_CASE("an id in use is rejected, and a released one accepted") {
   Host host(Blocks16(100));
   host.Arrive(1, 8);
   host.Arrive(1, 99);
   const StepPlan& plan = host.Plan();
   CHECK(Shape(plan) == "1:8");
   CHECK(plan.failed == Failed{{{1}, FailReason::kIdInUse}});
-  CHECK(plan.released.empty());  // the request that has the id lives
+  CHECK(plan.released.empty());  // the request with this id is alive
   host.Commit(plan, {1});
   CHECK(host.Plan().released == Released{{1}});
   host.Arrive(1, 12);
@@ -977,7 +977,7 @@ TEST_CASE("an id that is alive is rejected on arrival; a released one is accepte
   CHECK(host.scheduler.stats().failed_id_in_use == 1);
 }
 
-TEST_CASE("an id that returns before its release is refused, and the host is notified") {
+TEST_CASE("an id that returns before its release is refused and reported") {
   Host host(Blocks16(100));
   host.Arrive(1, 8);
   const StepPlan& plan = host.Plan();
@@ -1006,7 +1006,7 @@ struct NoNumber {
   RankKey Key(const RequestState&) const { return {std::numeric_limits<double>::quiet_NaN()}; }
 };
 
-TEST_CASE("to ask about a request changes nothing, not even a counter") {
+TEST_CASE("Explain changes nothing, not even a counter") {
   Host<NoNumber> host(Blocks16(100), {.max_seqs = 1});
   for (std::uint64_t id : {1u, 2u, 3u}) host.Arrive(id, 8);
   host.Step();
@@ -1018,7 +1018,7 @@ TEST_CASE("to ask about a request changes nothing, not even a counter") {
   CHECK(host.scheduler.stats() == before);
 }
 
-TEST_CASE("a request of 65,535 sequences decodes up to the largest context, and 65,536 are refused") {
+TEST_CASE("65,535 sequences decode up to the largest context, 65,536 are refused") {
   SchedulerOptions options{.max_running = 1 << 17, .kv = KvMode::kNone};
   Host<> host(options, {.tokens = {1 << 20}, .max_seqs = 1 << 17});
   Request r = Prompt(1, 10);
@@ -1051,7 +1051,7 @@ TEST_CASE("a block for each sequence must be countable") {
   CHECK(host.Plan().failed == Failed{{{1}, FailReason::kNeverFits}});
 }
 
-TEST_CASE("options at fault are all named at once") {
+TEST_CASE("all invalid options are named at once") {
   const auto made = BasicScheduler<Fcfs>::Create({.max_running = 0, .kv_blocks = {0}, .kv_watermark = 2}, Fcfs{});
   REQUIRE_FALSE(made.ok());
   const std::string message(made.status().message());
@@ -1061,7 +1061,7 @@ TEST_CASE("options at fault are all named at once") {
         "kv_watermark is 2: must be in [0, 1)");
 }
 
-TEST_CASE("bounds of options are exact, and those of the ledger apply if there is one") {
+TEST_CASE("bounds of options are exact, also those of the ledger") {
   const auto fault = [](SchedulerOptions options) { return std::string(options.Validate().message()); };
   CHECK(fault({.kv = KvMode::kNone, .kv_block_tokens = {0}, .kv_watermark = 1}).empty());
   CHECK(fault({.preempt_action = KvAction::kOut, .kv = KvMode::kNone, .first_step = {std::uint64_t{1} << 63}}).empty());
@@ -1082,7 +1082,7 @@ Request Alike(std::uint64_t id, std::int32_t tokens) {
   return r;
 }
 
-TEST_CASE("if the first does not fit, one that fits with shared KV runs") {
+TEST_CASE("if the first does not fit, one with shared KV runs") {
   SchedulerOptions options = Blocks16(8);
   options.prefix_cache = true;
   Host host(options);
@@ -1095,7 +1095,7 @@ TEST_CASE("if the first does not fit, one that fits with shared KV runs") {
   CHECK(host.scheduler.stats().kv_reclaimed == 0);
 }
 
-TEST_CASE("a search without a result is repeated after others have come to use a waiting request's prefix") {
+TEST_CASE("a vain search is repeated after others share a waiting prefix") {
   SchedulerOptions options = Blocks16(13);
   options.prefix_cache = true;
   options.cpu_blocks = {13};
@@ -1104,18 +1104,18 @@ TEST_CASE("a search without a result is repeated after others have come to use a
   host.Arrive(2, 48);
   CHECK(host.Step() == "1:48 2:48");
   host.On(ToolCalled{.request = {1}});  // its three blocks are being swapped out throughout
-  host.On(Blocked{{2}});                // with three more
-  host.Arrive(3, 208);                  // first, and needs all there are
+  host.On(Blocked{{2}});                // it holds three more
+  host.Arrive(3, 208);                  // the first; it needs all blocks
   host.Arrive(Alike(5, 128));           // eight, of seven that are free
   CHECK(host.Plan().idle == Idle::kMovesInFlight);
   host.Arrive(Alike(4, 64));
   CHECK(host.Step() == "4:64");
   host.On(Blocked{{4}});  // with the four that it shares with 5
   host.On(Cancelled{{2}});
-  CHECK(host.Step() == "5:64");  // now it needs four, of six; once none of seven was enough for it
+  CHECK(host.Step() == "5:64");  // it needs four of six; before, seven did not suffice
 }
 
-TEST_CASE("a row that lacks memory is not failed if another one ended at its cap since its turn") {
+TEST_CASE("a row without memory does not fail if another reached its cap") {
   SchedulerOptions options = Blocks16(2);
   options.preempt = PreemptMode::kOff;
   Host host(options);
@@ -1124,7 +1124,7 @@ TEST_CASE("a row that lacks memory is not failed if another one ended at its cap
   last.max_output_tokens = {1};
   host.Arrive(last);
   CHECK(host.Step() == "1:16 2:16");
-  const StepPlan& plan = host.Plan();  // 1 is looked at first; 2 has all its output, not yet reported
+  const StepPlan& plan = host.Plan();  // 1 is tried first; 2 has all its output, which is not reported yet
   CHECK(plan.failed.empty());
   CHECK(plan.released == Released{{2}});
   CHECK(Shape(plan) == "1:1");
@@ -1168,7 +1168,7 @@ TEST_CASE("an oracle without a block size is refused") {
   CHECK(made.status().message() == "oracle: block_tokens() is 0: must be 1 to 1048576");
 }
 
-TEST_CASE("host-owned KV: one batched question a plan, deferred frees waited for, refusals survived") {
+TEST_CASE("with host-owned KV, a plan asks once and survives refusals") {
   Oracle oracle;
   oracle.cached = 16;
   SchedulerOptions options;
@@ -1180,7 +1180,7 @@ TEST_CASE("host-owned KV: one batched question a plan, deferred frees waited for
   CHECK(oracle.reserves == 1);
   CHECK((oracle.held[1] == 2 && oracle.held[2] == 2));
   oracle.defer = true;
-  const StepPlan& plan = host.Plan();  // 1 needs a third block; 2 gives way, but its blocks come later
+  const StepPlan& plan = host.Plan();  // 1 needs a third block; 2 is preempted, but its blocks come later
   CHECK(plan.run.empty());
   CHECK(plan.idle == Idle::kKvPending);
   CHECK(plan.preempted.size() == 1);
@@ -1198,7 +1198,7 @@ TEST_CASE("host-owned KV: one batched question a plan, deferred frees waited for
   CHECK(host.Step() == "2:17 3:1");  // all but the last token of 3's prompt was cached
 }
 
-TEST_CASE("host-owned KV: plans bear cache hints once a turn is reported, and are otherwise the same") {
+TEST_CASE("with host-owned KV, turns add cache hints and change no plan") {
   for (const bool tells : {false, true}) {
     CAPTURE(tells);
     Oracle oracle;
@@ -1224,7 +1224,7 @@ TEST_CASE("host-owned KV: plans bear cache hints once a turn is reported, and ar
   }
 }
 
-TEST_CASE("host-owned KV: KV that ends after its workflow or branch is dropped, not held") {
+TEST_CASE("with host-owned KV, KV of an ended workflow is dropped") {
   for (const bool all : {false, true}) {
     CAPTURE(all);
     Oracle oracle;
@@ -1253,7 +1253,7 @@ TEST_CASE("host-owned KV: KV that ends after its workflow or branch is dropped, 
   }
 }
 
-TEST_CASE("if a row gave way to one that must still wait, others get its share of the step") {
+TEST_CASE("a preempting row that must wait leaves its step share") {
   Oracle oracle;
   SchedulerOptions options;
   options.kv = KvMode::kOracle;
@@ -1276,7 +1276,7 @@ TEST_CASE("if a row gave way to one that must still wait, others get its share o
   CHECK(Shape(plan) == "2:2");
 }
 
-// A host whose memory is large, immediate and honest, and which may refuse all the same.
+// A host whose memory is large, immediate and correct. It may refuse nevertheless.
 class Pool : public KvOracle {
  public:
   explicit Pool(std::int32_t blocks) : total(blocks), free(blocks) {}
@@ -1293,7 +1293,7 @@ class Pool : public KvOracle {
       if (wish.granted) free -= BlocksOf(wish), Held(wish.request) += BlocksOf(wish), blocks -= BlocksOf(wish);
       if (wish.request.value == never) wish.refusal = KvRefusal::kForEver;
     }
-    CHECK(blocks <= free);  // the wishes together fit
+    CHECK(blocks <= free);  // the allocations together fit
   }
   Blocks Release(RequestId request, KvAction) override {
     const std::int32_t blocks = std::exchange(Held(request), 0);
@@ -1309,12 +1309,12 @@ class Pool : public KvOracle {
 
   std::int32_t total, free;
   std::int64_t reserves = 0;
-  std::uint64_t never = 0;  // refused for ever
+  std::uint64_t never = 0;  // always refused
   std::vector<std::int32_t> held = {};
   std::function<bool(const KvReservation&)> refuses = [](const KvReservation&) { return false; };
 };
 
-// `rows` requests that run, each with a full block, so that each needs another now.
+// `rows` running requests, each with full blocks, so that each needs another block.
 Host<Priority> Running(Pool& pool, std::int32_t rows, PreemptMode preempt) {
   SchedulerOptions options;
   options.kv = KvMode::kOracle;
@@ -1364,7 +1364,7 @@ TEST_CASE("a refusal while memory is free preempts no row") {
   CHECK(pool.reserves == 22);
 }
 
-TEST_CASE("if memory is full by the oracle's own counts, rows give way, and finally fail") {
+TEST_CASE("rows are preempted and fail if the oracle counts full memory") {
   const auto preempt = GENERATE(PreemptMode::kOff, PreemptMode::kOnMemory, PreemptMode::kByRank);
   Pool pool(4);
   Host<Priority> host = Running(pool, 4, preempt);
@@ -1392,7 +1392,7 @@ TEST_CASE("while a row is refused, others run and are admitted") {
   CHECK(host.Step() == "1:1 2:1 3:1");
 }
 
-TEST_CASE("a row that was refused comes first in the next step, before prompts") {
+TEST_CASE("a refused row comes first in the next step") {
   Pool pool(40);
   SchedulerOptions options;
   options.kv = KvMode::kOracle;
@@ -1407,7 +1407,7 @@ TEST_CASE("a row that was refused comes first in the next step, before prompts")
   CHECK(host.Step() == "1:1 2:15");
 }
 
-TEST_CASE("KV that is kept during a tool call is not given up for a refusal") {
+TEST_CASE("KV kept during a tool call survives a refusal") {
   Pool pool(40);
   Host<Priority> host = Running(pool, 1, PreemptMode::kOnMemory);
   host.On(ToolCalled{.request = {1}});
@@ -1418,7 +1418,7 @@ TEST_CASE("KV that is kept during a tool call is not given up for a refusal") {
   CHECK(host.scheduler.stats().kv_reclaimed == 0);
 }
 
-TEST_CASE("kept KV is not given up for a refusal that comes when memory has just become free") {
+TEST_CASE("kept KV survives a refusal when memory has just become free") {
   Pool pool(2);
   SchedulerOptions options;
   options.kv = KvMode::kOracle;
@@ -1432,13 +1432,13 @@ TEST_CASE("kept KV is not given up for a refusal that comes when memory has just
   host.On(Blocked{{1}});
   host.Arrive(3, 16);
   pool.refuses = [](const KvReservation&) { return true; };
-  const StepPlan& plan = host.Plan();  // 2 has all its output, but 3 was looked at before
+  const StepPlan& plan = host.Plan();  // 2 has all its output, but 3 was tried before
   CHECK((plan.released == Released{{2}} && plan.idle == Idle::kKvHeld));
   CHECK(pool.Held({1}) == 1);
   CHECK(host.scheduler.stats().kv_reclaimed == 0);
 }
 
-TEST_CASE("a request that outgrew an oracle's total fails, and later ones run") {
+TEST_CASE("a request that outgrew an oracle's total fails, later ones run") {
   Pool pool(8);
   SchedulerOptions options;
   options.kv = KvMode::kOracle;
@@ -1457,7 +1457,7 @@ TEST_CASE("a request that outgrew an oracle's total fails, and later ones run") 
   CHECK(host.Step() == "1:1 3:1");
 }
 
-TEST_CASE("a request swapped out of an oracle's memory fails if it no longer fits the total") {
+TEST_CASE("a swapped-out request fails if it exceeds the oracle's total") {
   Pool pool(8);
   SchedulerOptions options;
   options.kv = KvMode::kOracle;
@@ -1476,7 +1476,7 @@ TEST_CASE("a request swapped out of an oracle's memory fails if it no longer fit
   CHECK(host.scheduler.alive() == 0);
 }
 
-TEST_CASE("a search that an oracle stopped continues at its place, and wraps around") {
+TEST_CASE("a search that an oracle stopped continues and wraps around") {
   Pool pool(6);
   SchedulerOptions options;
   options.kv = KvMode::kOracle;
@@ -1485,20 +1485,20 @@ TEST_CASE("a search that an oracle stopped continues at its place, and wraps aro
   host.Arrive(1, 32);
   CHECK(host.Step() == "1:32");
   host.On(Blocked{{1}});  // with two blocks
-  host.Arrive(2, 96);     // too few for it next to them
+  host.Arrive(2, 96);     // too few blocks for it next to them
   for (std::uint64_t id : {3u, 5u, 6u, 7u}) host.Arrive(id, 8);
   Request whole = Prompt(4, 8);
   whole.chunkable = false;
   host.Arrive(whole);
   pool.refuses = [](const KvReservation&) { return true; };
-  CHECK(host.Plan().idle == Idle::kKvHeld);  // three were asked for
+  CHECK(host.Plan().idle == Idle::kKvHeld);  // three were asked
   pool.refuses = [](const KvReservation&) { return false; };
   for (std::uint64_t id : {3u, 5u, 6u, 7u}) host.On(Cancelled{{id}});
   host.limits.chunk_tokens = {0};
   CHECK(host.Step() == "4:8");
 }
 
-TEST_CASE("a plan that is rebuilt after shedding still reports the oracle's refusal") {
+TEST_CASE("a plan rebuilt after shedding still reports the oracle's refusal") {
   Pool pool(6);
   SchedulerOptions options;
   options.kv = KvMode::kOracle;
@@ -1510,9 +1510,9 @@ TEST_CASE("a plan that is rebuilt after shedding still reports the oracle's refu
   newest.arrival = Ms(5);
   host.Arrive(newest);
   const StepPlan& first = host.Plan();
-  host.On(Blocked{{3}});  // before it has run, with a block
+  host.On(Blocked{{3}});  // before it has run, with one block
   host.Commit(first);
-  host.Arrive(1, 32);  // of which no chunk of 8 tokens may be computed
+  host.Arrive(1, 32);  // no chunk of 8 tokens may be computed of it
   host.Arrive(2, 8);
   host.On(Unblocked{{3}});
   bool all = true;
@@ -1520,8 +1520,8 @@ TEST_CASE("a plan that is rebuilt after shedding still reports the oracle's refu
   const StepPlan& plan = host.Plan();
   CHECK(plan.failed == Failed{{{3}, FailReason::kShed}});
   CHECK(pool.Held({3}) == 0);
-  CHECK(plan.idle == Idle::kKvHeld);  // 2 was refused, though 1 waits for a larger step
-  CHECK(host.scheduler.stats().oracle_refused == 3);  // 2 again, once 3 was shed
+  CHECK(plan.idle == Idle::kKvHeld);  // 2 was refused, although 1 waits for a larger step
+  CHECK(host.scheduler.stats().oracle_refused == 3);  // 2 again after 3 was shed
   all = false;
   CHECK(host.Step({2}) == "2:8");
   CHECK(host.Plan().idle == Idle::kNoBudget);
@@ -1548,7 +1548,7 @@ void LoseKvOfWhole(Host& host, std::uint64_t first) {
   CHECK(host.scheduler.Explain({1}).kv_blocks == Blocks{5});
 }
 
-TEST_CASE("blocks of a request that can never fit go to others in the same plan, even during a swap-out") {
+TEST_CASE("blocks of a request that never fits are reused at once") {
   struct Cached : Pool {
     using Pool::Pool;
     void CachedTokens(std::span<KvHit> hits) override {
@@ -1564,14 +1564,14 @@ TEST_CASE("blocks of a request that can never fit go to others in the same plan,
   CHECK(host.Step() == "2:16");
   host.On(ToolCalled{{2}});  // its block is being swapped out throughout
   LoseKvOfWhole(host, 2);
-  host.Arrive(3, 128);  // first, and needs all there are
+  host.Arrive(3, 128);  // the first; it needs all blocks
   host.Arrive(4, 48);  // three, of two that are free
   const StepPlan& plan = host.Plan();
   CHECK(plan.failed == Failed{{{1}, FailReason::kNeverFits}});
   CHECK(Shape(plan) == "4:17");
 }
 
-TEST_CASE("blocks of a request that can never fit go to the first in the same plan, next to running rows") {
+TEST_CASE("blocks of a request that never fits go to the first") {
   SchedulerOptions options = Blocks16(8);
   options.prefix_cache = true;
   options.cpu_blocks = {8};
@@ -1589,7 +1589,7 @@ TEST_CASE("blocks of a request that can never fit go to the first in the same pl
   CHECK(Shape(plan) == "2:1 3:16");
 }
 
-TEST_CASE("of many that wait and are refused, a few are asked for in a plan, and all in turn") {
+TEST_CASE("of many refused requests, a few are asked in turn") {
   Pool pool(1000);
   Host<Priority> host = Running(pool, 1, PreemptMode::kOnMemory);
   host.On(Cancelled{{1}});
@@ -1605,7 +1605,7 @@ TEST_CASE("of many that wait and are refused, a few are asked for in a plan, and
   CHECK(plans <= 400 / 15 + 1);
 }
 
-TEST_CASE("a request that the oracle refuses displaces a row once, not again and again") {
+TEST_CASE("a refused request displaces a row once") {
   Pool pool(40);
   Host<Priority> host = Running(pool, 1, PreemptMode::kByRank);
   pool.refuses = [](const KvReservation& wish) { return wish.request == RequestId{2}; };
@@ -1615,11 +1615,11 @@ TEST_CASE("a request that the oracle refuses displaces a row once, not again and
   for (int i = 0; i < 20; ++i) CHECK(host.Step().starts_with("1:"));
   CHECK(host.scheduler.stats().preempted_by_rank == 1);
   pool.refuses = [](const KvReservation&) { return false; };
-  host.On(KvFreed{});  // the host's word that it may ask again
+  host.On(KvFreed{});  // the host's report that it may ask again
   CHECK(host.Step() == "2:16");
 }
 
-// A host that has found a part of some prompts in its cache.
+// A host that has cached a part of some prompts.
 class Finding : public Pool {
  public:
   using Pool::Pool;
@@ -1629,7 +1629,7 @@ class Finding : public Pool {
   std::int32_t found[10] = {};
 };
 
-TEST_CASE("an oracle is asked about hits in batches that double, and about none twice") {
+TEST_CASE("an oracle's hits are asked in doubling batches, never twice") {
   struct Asked : Pool {
     using Pool::Pool;
     void CachedTokens(std::span<KvHit> hits) override {
@@ -1651,7 +1651,7 @@ TEST_CASE("an oracle is asked about hits in batches that double, and about none 
   CHECK(pool.sizes == std::vector<std::size_t>{1, 2, 4, 8, 5});
 }
 
-TEST_CASE("a call asks an oracle for its counts once, though a pause policy is shown them too") {
+TEST_CASE("a call asks an oracle for its counts once") {
   struct Counted : Pool {
     using Pool::Pool;
     KvSnapshot Snapshot() const override { return ++snapshots, Pool::Snapshot(); }
@@ -1662,7 +1662,7 @@ TEST_CASE("a call asks an oracle for its counts once, though a pause policy is s
   Host<Fcfs> host(options, {}, {}, &pool);
   for (std::uint64_t id : {1u, 2u}) host.Arrive(id, 20);
   pool.snapshots = 0;
-  const StepPlan& plan = host.Plan();  // nor after it has reserved
+  const StepPlan& plan = host.Plan();  // not even after it has reserved
   CHECK((pool.snapshots == 1 && pool.reserves == 1));
   host.Commit(plan);
   pool.snapshots = 0;
@@ -1672,7 +1672,7 @@ TEST_CASE("a call asks an oracle for its counts once, though a pause policy is s
   CHECK(pool.snapshots == 2);
 }
 
-TEST_CASE("a request that an oracle refuses for ever fails, and one that it refuses for now does not") {
+TEST_CASE("a request that an oracle refuses for ever fails") {
   Pool pool(100);
   SchedulerOptions options;
   options.kv = KvMode::kOracle;
@@ -1691,12 +1691,12 @@ TEST_CASE("a request that an oracle refuses for ever fails, and one that it refu
   CHECK(last.released == Released{{2}});
 }
 
-TEST_CASE("a request that fits by the host's cache is looked at after any report of the host") {
+TEST_CASE("a request cached by the host is retried after any report") {
   const bool freed = GENERATE(true, false), committed = GENERATE(true, false);
   Finding pool(100);
   SchedulerOptions options{.kv = KvMode::kOracle, .admission_window = 1};
   Host<Fcfs> host(options, {.tokens = {64}, .max_seqs = 1, .adapters = 0}, {}, &pool);
-  for (std::uint64_t id : {1u, 2u}) {  // all that is looked at past the first
+  for (std::uint64_t id : {1u, 2u}) {  // all that are considered past the first
     Request adapted = Prompt(id, 8);
     adapted.adapter = {7};
     host.Arrive(adapted);
@@ -1708,7 +1708,7 @@ TEST_CASE("a request that fits by the host's cache is looked at after any report
   }
   CHECK(host.Step().empty());
   CHECK(host.Step().empty());
-  CHECK(host.scheduler.stats().searched == 6);  // the first, and then all; nothing has been heard since
+  CHECK(host.scheduler.stats().searched == 6);  // the first, and then all; there was no report since
   pool.found[5] = 48;
   if (freed) host.On(KvFreed{});
   if (committed) host.scheduler.Commit({{999}, {}}, Ms(2));
@@ -1759,7 +1759,7 @@ int OvertakenFor(Host<Policy>& host, int steps) {
   return -1;
 }
 
-TEST_CASE("a request that waits for its adapter is overtaken at most admission_window times") {
+TEST_CASE("at most admission_window others overtake a request without adapter") {
   for (const std::int32_t window : {1, 3, 16}) {
     SchedulerOptions options = Blocks16(100);
     options.admission_window = window;
@@ -1767,12 +1767,12 @@ TEST_CASE("a request that waits for its adapter is overtaken at most admission_w
     host.Arrive(With(1, 8, 10));
     host.Step();
     host.Arrive(With(2, 8, 20));
-    // With a window of one only this request is looked at.
+    // With a window of one only this request is considered.
     CHECK(OvertakenFor(host, 60) == (window == 1 ? 0 : window));
   }
 }
 
-TEST_CASE("each of several requests that wait for adapters is overtaken at most admission_window times") {
+TEST_CASE("at most admission_window others overtake each request without adapter") {
   SchedulerOptions options = Blocks16(100);
   options.admission_window = 3;
   Host host(options, {.adapters = 1});
@@ -1784,7 +1784,7 @@ TEST_CASE("each of several requests that wait for adapters is overtaken at most 
   CHECK(host.Step() == "1:1 4:8");
   CHECK(host.Step() == "1:1 4:1 5:8");
   CHECK(host.Step({1, 4, 5, 6}) == "1:1 4:1 5:1 6:8");
-  host.Arrive(With(7, 8, 20));  // another might pass 2, and none 3
+  host.Arrive(With(7, 8, 20));  // another might pass 2, but none may pass 3
   CHECK(host.Step() == "2:8");
   CHECK(host.Step({2}) == "2:1");
   CHECK(host.Step({3}) == "3:8");
@@ -1801,10 +1801,10 @@ TEST_CASE("promotion does not lengthen the wait for an adapter") {
   worst.priority = 9;
   host.Arrive(worst);
   const int overtaken = OvertakenFor(host, 60);
-  CHECK((overtaken >= 4 && overtaken <= 6));  // two before it was promoted: they ranked before it
+  CHECK((overtaken >= 4 && overtaken <= 6));  // two before its promotion ranked before it
 }
 
-TEST_CASE("a request without adapter passes one that waits for its own, even if that keeps adapters from others") {
+TEST_CASE("a request without adapter may pass one that waits for its own") {
   SchedulerOptions options = Blocks16(100);
   options.admission_window = 2;
   Host host(options, {.adapters = 1});
@@ -1824,13 +1824,13 @@ TEST_CASE("a request without adapter passes one that waits for its own, even if 
   CHECK(host.Step() == "6:1 2:8");
 }
 
-TEST_CASE("if no adapter may run, a request that waits for one keeps it from none") {
+TEST_CASE("if no adapter may run, a waiter keeps none from others") {
   SchedulerOptions options = Blocks16(100);
   options.admission_window = 2;
   Host host(options, {.adapters = 1});
   host.Arrive(With(1, 8, 10));
   host.Step();
-  host.limits.adapters = 0;  // 1 goes on, and so may others with the adapter that is there
+  host.limits.adapters = 0;  // 1 continues, and so may others with the present adapter
   host.Arrive(With(2, 8, 20));
   for (std::uint64_t id = 3; id < 9; ++id) {
     host.Arrive(With(id, 8, 10));
@@ -1847,7 +1847,7 @@ TEST_CASE("if no adapter may run, a request that waits for one keeps it from non
   CHECK(host.Step() == "2:8");
 }
 
-TEST_CASE("by rank: if the first waits for its adapter, the next still displaces a lower one") {
+TEST_CASE("by rank, the next displaces if the first waits for an adapter") {
   SchedulerOptions options = Blocks16(100);
   options.preempt = PreemptMode::kByRank;
   Host<Priority> host(options, {.max_seqs = 2, .adapters = 1});
@@ -1868,7 +1868,7 @@ TEST_CASE("by rank: if the first waits for its adapter, the next still displaces
   CHECK(host.scheduler.stats().preempted_by_rank == 1);
 }
 
-TEST_CASE("however many requests need a larger step, later ones run together") {
+TEST_CASE("requests that need a larger step do not stop later ones") {
   const bool many_sequences = GENERATE(true, false);
   Host host(Blocks16(1000), {.tokens = {100}, .max_seqs = 20});
   for (std::uint64_t id = 1; id <= 40; ++id) {
@@ -1883,7 +1883,7 @@ TEST_CASE("however many requests need a larger step, later ones run together") {
   CHECK(host.Step() == "41:1 42:1 43:1 44:1 45:8");
 }
 
-TEST_CASE("earlier steps do not count: a request that needs a larger one waits, and others pass") {
+TEST_CASE("a request that needs a larger step waits while others pass") {
   Host host(Blocks16(100), {.tokens = {20}, .max_seqs = 2});
   Request whole = Prompt(1, 30);
   whole.chunkable = false;
@@ -1906,7 +1906,7 @@ TEST_CASE("earlier steps do not count: a request that needs a larger one waits, 
   CHECK(host.Step() == "2:8");
 }
 
-TEST_CASE("a request that needs more than the host's reported maximum fails, whatever this step allows") {
+TEST_CASE("a request above the host's reported maximum fails") {
   SchedulerOptions options = Blocks16(100);
   options.max_step_tokens = {64};
   options.max_step_seqs = 4;
@@ -1927,7 +1927,7 @@ TEST_CASE("a request that needs more than the host's reported maximum fails, wha
   CHECK(host.Step() == "3:8");
 }
 
-TEST_CASE("a request that can run at once is not shed, and a shed one had nothing left to wait for") {
+TEST_CASE("a request that can run at once is not shed") {
   SchedulerOptions options = Blocks16(100);
   options.max_waiting = 0;
   for (const Shed shed : {Shed::kNewest, Shed::kWorst}) {
@@ -1956,15 +1956,15 @@ TEST_CASE("an answer that has begun is never shed") {
     host.Arrive(r);
   }
   CHECK(host.Step() == "1:32 2:32");
-  CHECK(host.Step() == "1:1");  // 2, the last by rank, gives way with a token reported
+  CHECK(host.Step() == "1:1");  // 2, the last by rank, is preempted after a reported token
   host.Arrive(3, 32);
-  host.Arrive(4, 32);  // both rank before 2; one may wait with it
+  host.Arrive(4, 32);  // both rank before 2; one may wait next to it
   CHECK(host.Plan().failed == Failed{{{4}, FailReason::kShed}});
   CHECK(host.scheduler.Explain({2}).status == RequestStatus::kWaiting);
   CHECK(host.scheduler.Explain({3}).status == RequestStatus::kWaiting);
 }
 
-TEST_CASE("a host that does not plan is still asked to stop") {
+TEST_CASE("a host that does not plan still gets shed requests") {
   SchedulerOptions options = Blocks16(100);
   options.max_running = 2;
   options.max_waiting = 3;
@@ -1996,7 +1996,7 @@ TEST_CASE("promoted requests are shed last, and still count") {
   CHECK(host.scheduler.Explain({2}).promoted);
 }
 
-// Its KV is on the way to the host's memory, so that no request waits for anything else.
+// Its KV is on the way to the host's memory, so no request waits for anything else.
 void FillAndMoveOut(Host<Fcfs, SwapAll>& host, std::int32_t tokens) {
   host.Arrive(1, tokens);
   host.Step();
@@ -2004,7 +2004,7 @@ void FillAndMoveOut(Host<Fcfs, SwapAll>& host, std::int32_t tokens) {
   host.Plan();
 }
 
-TEST_CASE("a queue in which no request fits is searched once; after that only new ones are looked at") {
+TEST_CASE("a queue in which no request fits is searched once") {
   SchedulerOptions options = Blocks16(10);
   options.cpu_blocks = {10};
   Host<Fcfs, SwapAll> host(options);
@@ -2027,7 +2027,7 @@ TEST_CASE("a queue in which no request fits is searched once; after that only ne
   CHECK(Shape(host.Plan()).substr(0, 12) == "10:32 11:32 ");
 }
 
-TEST_CASE("if each request needs more than is free, the queue is searched once, whatever else may keep them out") {
+TEST_CASE("requests larger than free memory are searched once, despite other reasons") {
   const bool gate = GENERATE(true, false), tier = GENERATE(true, false);
   SchedulerOptions options = Blocks16(10);
   options.prefix_cache = gate || tier;
@@ -2047,7 +2047,7 @@ TEST_CASE("if each request needs more than is free, the queue is searched once, 
   CHECK(Shape(host.Plan()).substr(0, 12) == "2000:1 10:32");
 }
 
-TEST_CASE("among requests that joined since the search, the first by rank that fits runs") {
+TEST_CASE("among new requests, the first by rank that fits runs") {
   SchedulerOptions options = Blocks16(10);
   options.cpu_blocks = {10};
   Host<Fcfs, SwapAll> host(options);
@@ -2062,7 +2062,7 @@ TEST_CASE("among requests that joined since the search, the first by rank that f
   CHECK(host.Step() == "4:16");
 }
 
-TEST_CASE("if the first does not fit, one whose KV is on the way back keeps no other from running") {
+TEST_CASE("a request whose KV is loading blocks no other behind the first") {
   SchedulerOptions options = Blocks16(10);
   options.cpu_blocks = {10};
   Host<Priority, SwapAll> host(options);
@@ -2074,7 +2074,7 @@ TEST_CASE("if the first does not fit, one whose KV is on the way back keeps no o
   arrive(1, 32, 1);
   arrive(4, 48, 1);
   CHECK(host.Step() == "1:32 4:48");
-  host.On(Blocked{{4}});  // and keeps its three blocks
+  host.On(Blocked{{4}});  // it keeps its three blocks
   host.On(ToolCalled{{1}});
   host.Plan();
   host.On(MoveDone{{1}});
@@ -2086,7 +2086,7 @@ TEST_CASE("if the first does not fit, one whose KV is on the way back keeps no o
   CHECK(Shape(plan) == "3:16");
 }
 
-// Counts how often it is asked for a key.
+// Counts how often its key is read.
 struct Counting {
   std::shared_ptr<std::int64_t> asked = std::make_shared<std::int64_t>(0);
   RankKey Key(const RequestState& r) const {
@@ -2095,7 +2095,7 @@ struct Counting {
   }
 };
 
-TEST_CASE("dropping the KV of many requests costs about as much for each as dropping one") {
+TEST_CASE("dropping the KV of many requests costs the same per request") {
   constexpr std::int32_t kHolders = 1000;
   for (const bool answered : {true, false}) {
     SchedulerOptions options = Blocks16(kHolders);
@@ -2130,13 +2130,13 @@ Request Shared(std::uint64_t id, std::int32_t tokens, std::int32_t chunk, std::v
   return r;
 }
 
-TEST_CASE("prefixes cut into chunks of unlike sizes are shared side by side") {
+TEST_CASE("prefixes in chunks of unlike sizes are shared independently") {
   SchedulerOptions options = Blocks16(12);
   options.prefix_cache = true;
   Host host(options);
   host.Arrive(Shared(1, 40, 16, {7, 8}));
   CHECK(host.Step({1}) == "1:40");
-  host.Arrive(Shared(2, 70, 32, {7, 8}));  // the same hashes, of other chunks
+  host.Arrive(Shared(2, 70, 32, {7, 8}));  // the same hashes for other chunks
   CHECK(host.Step({2}) == "2:70");
   CHECK(host.used() == 0);
   CHECK(host.scheduler.kv().cached == Blocks{6});

@@ -32,7 +32,7 @@ class Connection {
 
   bool connected() const { return connected_; }
 
-  // False where the other end is gone.
+  // Returns false if the other end is gone.
   bool Send(std::string_view bytes) {
     while (!bytes.empty()) {
       const ssize_t sent = send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -42,13 +42,13 @@ class Connection {
     return true;
   }
 
-  // Whether something has come, or the other end has closed.
+  // Returns true if data has arrived or the other end has closed.
   bool has_news() const {
     pollfd look = {socket_, POLLIN, 0};
     return poll(&look, 1, 0) > 0;
   }
 
-  // Reads until `text` has come, or the other end closes.
+  // Reads until `text` arrives or the other end closes.
   const std::string& ReadUntil(std::string_view text) {
     char buffer[4096];
     while (text.empty() || seen_.find(text) == std::string::npos) {
@@ -72,7 +72,7 @@ inline std::string PostText(const std::string& path, const std::string& body, co
 }
 
 struct Answer {
-  int status = 0;  // 0: none came
+  int status = 0;  // 0: no response
   std::string body = "";
 
   nlohmann::json json() const { return nlohmann::json::parse(body, nullptr, false); }
@@ -82,7 +82,7 @@ struct Answer {
     return error.is_object() && error[field].is_string() ? error[field].get<std::string>() : "";
   }
 
-  // Of a stream: the texts of its events together, and what the last event that is not [DONE] says.
+  // For a stream: the texts of all its events, and the last event except [DONE].
   struct Stream {
     std::string text;
     nlohmann::json last;
@@ -125,7 +125,7 @@ inline Answer Get(int port, const std::string& path) {
   return Parse(connection.ReadAll());
 }
 
-// The value of a metric; -1 where there is none.
+// The value of a metric; -1 if it is absent.
 inline double Metric(int port, const std::string& name) {
   const std::string text = "\n" + Get(port, "/metrics").body;
   const std::size_t at = text.find("\n" + name + " ");

@@ -1,4 +1,4 @@
-// Whatever takt plans, the engine's answers do not change.
+// The engine's answers are the same with every plan of takt.
 #include "engine.h"
 
 #include <algorithm>
@@ -46,7 +46,7 @@ std::vector<std::int32_t> RandomTokens(Random& random, std::uint64_t n) {
 
 const KvMemory& Kv(const Engine& engine) { return static_cast<const PagedCompute&>(engine.kv()).kv(); }
 
-// An engine in virtual time, one millisecond a step, and what came out of it.
+// An engine in virtual time with one millisecond a step, and its output.
 class Bench {
  public:
   explicit Bench(EngineOptions options) {
@@ -62,7 +62,7 @@ class Bench {
   const std::vector<Sample>& tokens(RequestId id) { return heard_[id].tokens; }
   End end(RequestId id) { return heard_[id].end; }
 
-  // Serves for a step, or sleeps until something comes, `event` at the latest. False: nothing ever will.
+  // Serves for a step, or sleeps until the next event, `event` at the latest. Returns false if there is none.
   bool Step(takt::TimePoint event = takt::kNever) {
     const bool busy = engine_->Step();
     const char* fault = engine_->scheduler().Inconsistency();
@@ -88,7 +88,7 @@ class Bench {
     heard.end = output.end;
   }
 
-  std::atomic<std::int64_t> now_ = 0;  // a step that is computed meanwhile asks, too
+  std::atomic<std::int64_t> now_ = 0;  // the worker of a running step reads it, too
   std::map<RequestId, Heard> heard_;
   std::unique_ptr<Engine> engine_;
 };
@@ -115,7 +115,7 @@ std::vector<Client> RandomClients(Random& random, std::size_t n) {
     r.about.tenant = {1 + random.Below(3)};
     r.about.priority = static_cast<std::int32_t>(random.Below(3));
     r.about.chunkable = !random.Chance(0.05);
-    r.about.preemptible = i != 7;  // two of them may need one another's memory, and one would have to fail
+    r.about.preemptible = i != 7;  // two such requests may need each other's memory, and one would have to fail
     if (random.Chance(0.6)) r.prompt = openings[random.Below(openings.size())];
     const auto own = RandomTokens(random, 1 + random.Below(20));
     r.prompt.insert(r.prompt.end(), own.begin(), own.end());
@@ -158,19 +158,19 @@ EngineOptions RandomOptions(Random& random) {
                                              : takt::PreemptMode::kByRank;
   o.scheduler.preempt_action = random.Chance(0.6) ? takt::KvAction::kOut : takt::KvAction::kDrop;
   if (o.cpu_blocks.value == 0) o.scheduler.preempt_action = takt::KvAction::kDrop;
-  o.limits.tokens = {static_cast<std::int32_t>(64 + random.Below(200))};  // a prompt that cannot be chunked must fit
+  o.limits.tokens = {static_cast<std::int32_t>(64 + random.Below(200))};  // a prompt that is not chunkable must fit
   o.limits.max_seqs = static_cast<std::int32_t>(2 + random.Below(24));
   if (random.Chance(0.7)) o.limits.chunk_tokens = {static_cast<std::int32_t>(1 + random.Below(30))};
   if (random.Chance(0.2)) o.limits.swap_in = o.limits.swap_out = {static_cast<std::int32_t>(one)};
   return o;
 }
 
-// Serves all clients, and holds every answer to the one it got alone. Returns what the engine counted.
+// Serves all clients and compares every answer with the one served alone. Returns the engine's counts.
 EngineCounters Serve(Bench& bench, std::vector<Client>& clients) {
   std::size_t next = 0;
   int rounds = 0;
   do {
-    REQUIRE(++rounds < 20'000);  // else it goes round in circles
+    REQUIRE(++rounds < 20'000);  // otherwise it makes no progress
     for (; next < clients.size() && clients[next].arrival <= bench.now(); ++next) {
       REQUIRE(bench.engine().Submit(clients[next].request).ok());
     }
@@ -207,7 +207,7 @@ EngineCounters Serve(Bench& bench, std::vector<Client>& clients) {
   return engine.counters();
 }
 
-TEST_CASE("every request is answered as if it were alone, whatever is planned") {
+TEST_CASE("every request is answered as if alone, with random plans") {
   const std::int64_t configurations = takt::Scaled(50);
   constexpr std::size_t kClients = 46;
   const std::vector<std::pair<const char*, std::int64_t EngineCounters::*>> features = {
@@ -223,7 +223,7 @@ TEST_CASE("every request is answered as if it were alone, whatever is planned") 
       {"entries void", &EngineCounters::entries_void},
       {"cancelled", &EngineCounters::cancelled},
   };
-  std::vector<std::pair<std::int64_t, std::int64_t>> seen(features.size() + 1);  // in configurations, and in all
+  std::vector<std::pair<std::int64_t, std::int64_t>> seen(features.size() + 1);  // in configurations, and in total
   std::int64_t finished = 0, steps = 0, rows = 0;
   const auto see = [&seen](std::size_t i, std::int64_t count) {
     seen[i].first += count > 0 ? 1 : 0;
@@ -257,7 +257,7 @@ EngineRequest Ask(std::uint64_t id, std::vector<std::int32_t> prompt, std::int32
   return {.about = {.id = {id}}, .prompt = std::move(prompt), .max_output_tokens = output};
 }
 
-TEST_CASE("what cannot be served is refused with a reason") {
+TEST_CASE("a request that can never be served is refused with a reason") {
   Bench bench({.gpu_blocks = {4}});
   Engine& engine = bench.engine();
   const auto complaint = [&](EngineRequest r) { return std::string(engine.Submit(std::move(r)).message()); };
@@ -301,7 +301,7 @@ TEST_CASE("options are checked") {
   CHECK(fails([](EngineOptions& o) { o.clock = nullptr; }));
 }
 
-TEST_CASE("an id may come again once its request is gone, and a policy may change while serving") {
+TEST_CASE("an ended id may return, and the policy may change while serving") {
   for (bool overlap : {false, true}) {
     Bench bench({.gpu_blocks = {32}, .overlap = overlap});
     Engine& engine = bench.engine();
@@ -326,7 +326,7 @@ TEST_CASE("an id may come again once its request is gone, and a policy may chang
   }
 }
 
-TEST_CASE("an engine may go while a step runs") {
+TEST_CASE("an engine may be destroyed while a step runs") {
   Bench bench({.overlap = true});
   REQUIRE(bench.engine().Submit(Ask(1, {1, 2, 3}, 5)).ok());
   bench.Step();

@@ -1,4 +1,4 @@
-// The block manager: who holds what, what is found again, and that numbers survive a swap.
+// The block manager: holders, lookups, and that numbers survive a swap.
 #include "kv_memory.h"
 
 #include <deque>
@@ -75,7 +75,7 @@ TEST_CASE("reservations are granted whole or not at all") {
   CHECK(kv.Inconsistency() == nullptr);
 }
 
-TEST_CASE("only what was computed is found, in whole blocks, and never the last token") {
+TEST_CASE("lookups find computed whole blocks, never the last token") {
   KvMemory kv(kFloats, {4}, {8}, {0}, true);
   const auto prompt = Tokens4(0, 12);
   REQUIRE(Reserve(kv, 1, 0, 12));
@@ -98,7 +98,7 @@ TEST_CASE("only what was computed is found, in whole blocks, and never the last 
   CHECK(kv.Inconsistency() == nullptr);
 }
 
-TEST_CASE("the least recently used prefix gives way, its end first") {
+TEST_CASE("the least recently used prefix is evicted first, from its end") {
   KvMemory kv(kFloats, {4}, {4}, {0}, true);
   const auto old_one = Tokens4(0, 9), new_one = Tokens4(100, 9);
   for (std::uint64_t id : {1u, 2u}) {
@@ -114,7 +114,7 @@ TEST_CASE("the least recently used prefix gives way, its end first") {
   CHECK(Cached(kv, About(3, new_one)) == Tokens{8});
 }
 
-TEST_CASE("what was promised in a plan is not evicted by the same plan") {
+TEST_CASE("a plan does not evict what it has promised") {
   KvMemory kv(kFloats, {4}, {4}, {0}, true);
   const auto prompt = Tokens4(0, 9);
   REQUIRE(Reserve(kv, 1, 0, 8));
@@ -130,7 +130,7 @@ TEST_CASE("what was promised in a plan is not evicted by the same plan") {
   CHECK(kv.Inconsistency() == nullptr);
 }
 
-TEST_CASE("numbers come back from the second arena as they went") {
+TEST_CASE("numbers return unchanged from the second arena") {
   KvMemory kv(kFloats, {4}, {4}, {3}, true);
   REQUIRE(Reserve(kv, 1, 0, 12));
   const auto numbers = [&kv](std::uint64_t id, std::size_t block) {

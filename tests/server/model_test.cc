@@ -1,4 +1,4 @@
-// The model's arithmetic: right, and the same in every batch.
+// The model's arithmetic is right, and the same in every batch.
 #include "model.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ std::vector<float> Numbers(std::size_t n, std::uint64_t seed) {
   return v;
 }
 
-TEST_CASE("a product is one sum after the other, in any batch and on any number of threads") {
+TEST_CASE("a product is one ordered sum in any batch and thread count") {
   constexpr std::size_t kIn = 40, kOut = 96;
   std::vector<Lanes> lanes(kIn * kOut / kLanes);
   takt::Random random(1);
@@ -160,7 +160,7 @@ TEST_CASE("the model computes what the textbook does") {
   }
 }
 
-// A sequence's samples, fed in pieces of the given sizes (the last one again and again), beside `others` more rows.
+// A sequence's samples, fed in pieces of the given sizes (the last one repeated), with `others` more rows in the batch.
 std::vector<Sample> InPieces(const Model& model, const std::vector<std::int32_t>& tokens,
                              std::vector<std::size_t> sizes, std::size_t block_tokens, std::size_t others,
                              std::size_t threads) {
@@ -186,7 +186,7 @@ std::vector<Sample> InPieces(const Model& model, const std::vector<std::int32_t>
   return samples;
 }
 
-TEST_CASE("a row's answer is the same, bit for bit, however the step is made up") {
+TEST_CASE("a row's answer is equal bit for bit in any step") {
   const Model model = Model::Random(Small(), 3);
   const std::vector<std::int32_t> tokens = Prompt(50, 4, 112);
   const std::vector<Sample> alone = InPieces(model, tokens, {1}, 16, 0, 1);
@@ -231,7 +231,7 @@ class WeightsFile {
   std::string path_;
 };
 
-TEST_CASE("weights survive a file, and a damaged file says what is wrong") {
+TEST_CASE("weights survive a file, and a damaged file is refused with reasons") {
   const WeightsFile file;
   CHECK(Model::Load(file.path()).status().code() == absl::StatusCode::kNotFound);
   for (bool tied : {true, false}) {

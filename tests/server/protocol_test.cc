@@ -1,4 +1,4 @@
-// What is asked for over HTTP, and in which words it is refused.
+// Requests over HTTP, and the texts of refusals.
 #include "protocol.h"
 
 #include <string>
@@ -118,14 +118,14 @@ TEST_CASE("every refusal names its field") {
   CHECK(Refused(Api::kChat, R"({"messages": [{"role": "user", "content": []}]})").param == "messages[0].content");
 }
 
-TEST_CASE("what is unknown is passed over, whatever it holds") {
+TEST_CASE("unknown fields are skipped, whatever their values") {
   const ApiRequest r = Asked(Api::kCompletion, R"({"x": {"prompt": "no", "max_tokens": [{"stream": 1}, []]}, "y": [[]],
       "prompt": "x", "z": {}, "max_tokens": 3, "prompt ": 1})");
   CHECK(r.prompt == std::vector<std::int32_t>{'x'});
   CHECK(r.max_tokens == 3);
 }
 
-TEST_CASE("a list ends where the context does") {
+TEST_CASE("a list ends with the context") {
   std::string tokens = "1", messages = R"({"role": "user", "content": ""})";
   for (int i = 0; i < 140; ++i) tokens += ",1", messages += ",{}";
   for (const ApiError& error : {Refused(Api::kCompletion, R"({"prompt": [)" + tokens + "]}"),
@@ -138,7 +138,7 @@ TEST_CASE("a list ends where the context does") {
   CHECK(Refused(Api::kCompletion, "{\"" + std::string(100'000, 'x') + "\": 1e400}").message.size() < 100);
 }
 
-TEST_CASE("no bytes whatever crash the parser") {
+TEST_CASE("no bytes crash the parser") {
   std::string nested = R"({"messages": [{"role": "user", "content": )";
   for (int i = 0; i < 400'000; ++i) nested += '[';
   for (int i = 0; i < 400'000; ++i) nested += ']';
@@ -159,7 +159,7 @@ TEST_CASE("no bytes whatever crash the parser") {
   }
 }
 
-TEST_CASE("answers say what OpenAI's say") {
+TEST_CASE("answers have OpenAI's fields") {
   ApiAnswer a{Api::kCompletion, 7, 1234, "tiny", 3, 5};
   Json j = Json::parse(AnswerBody(a, {"text \"\n\xff"}, End::kLength));
   CHECK(j["id"] == "cmpl-7");
@@ -186,7 +186,7 @@ TEST_CASE("answers say what OpenAI's say") {
   }
 }
 
-TEST_CASE("text that comes in pieces is the text that comes at once") {
+TEST_CASE("text in pieces equals the whole text") {
   takt::Random random(3);
   const std::string alphabet[] = {"a", "\n", "é", "€", "𝄞", "\xff", "\xc3", "\xe2\x82", "\xf0\x9d"};
   for (int i = 0; i < 2000; ++i) {
@@ -204,7 +204,7 @@ TEST_CASE("text that comes in pieces is the text that comes at once") {
     pieces += decoder.Finish();
     CHECK(pieces == text);
   }
-  // A character is never torn.
+  // A character is never split.
   Decoder decoder;
   CHECK(decoder.Add(std::vector<std::int32_t>{0xf0, 0x9d, 0x84}).empty());
   CHECK(decoder.Add(std::vector<std::int32_t>{0x9e, 'x', kEndOfText, 0xc3}) == "\xf0\x9d\x84\x9ex");

@@ -1,4 +1,4 @@
-// The engine over HTTP, and clients of every kind: those that behave, leave, stall, and send rubbish.
+// The engine over HTTP, with clients of every kind: some behave, leave, stall, or send garbage.
 #include "http_server.h"
 
 #include <zlib.h>
@@ -55,7 +55,7 @@ struct Site {
     return cut;
   }
 
-  // Waits until a figure is what it should come to be.
+  // Waits until a figure reaches a value.
   void Expect(const std::string& metric, double value) {
     double seen = -1;
     for (int i = 0; i < 6000 && (seen = Metric(port, metric)) != value; ++i) {
@@ -74,7 +74,7 @@ std::string Body(const std::string& prompt, int tokens, bool stream = false) {
   return Json({{"prompt", prompt}, {"max_tokens", tokens}, {"stream", stream}, {"ignore_eos", true}}).dump();
 }
 
-// What the engine says to a prompt alone, as JSON would show it.
+// The engine's answer to a prompt served alone, as JSON shows it.
 std::string TextAlone(const std::string& prompt, int tokens) {
   EngineRequest request{.max_output_tokens = tokens};
   ByteVocabulary().Encode(prompt, request.prompt);
@@ -85,7 +85,7 @@ std::string TextAlone(const std::string& prompt, int tokens) {
   return Json::parse(takt::tool::JsonString(text));
 }
 
-// Calls f(i) on threads of their own; returns when all are done.
+// Calls f(i) on separate threads; returns after all have finished.
 template <class F>
 void InParallel(int n, F f) {
   std::vector<std::thread> threads;
@@ -93,7 +93,7 @@ void InParallel(int n, F f) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST_CASE("many clients at once are answered as if each were alone, streamed or not") {
+TEST_CASE("many clients at once are answered as if each were alone") {
   for (const bool overlap : {false, true}) {
     Site site({.policy = "sjf", .limits = {.tokens = {64}, .max_seqs = 8}, .prefix_cache = true, .overlap = overlap});
     constexpr int kClients = 32;
@@ -125,7 +125,7 @@ TEST_CASE("many clients at once are answered as if each were alone, streamed or 
   }
 }
 
-TEST_CASE("a chat, the list of models, health, and what is not there") {
+TEST_CASE("chat, models and health answer, and unknown paths do not") {
   Site site;
   const Answer chat =
       Post(site.port, kChatPath, R"({"messages": [{"role": "user", "content": "hi"}], "max_tokens": 3})");
@@ -139,7 +139,7 @@ TEST_CASE("a chat, the list of models, health, and what is not there") {
   CHECK(Get(site.port, "/metrics").body.find("# TYPE takt_arrived_total counter") != std::string::npos);
 }
 
-TEST_CASE("headers tell takt who asks") {
+TEST_CASE("headers pass the client's identity to takt") {
   std::string log;
   takt::Recorder recorder([&](std::string_view bytes) { log += bytes; });
   {
@@ -173,7 +173,7 @@ TEST_CASE("headers tell takt who asks") {
   CHECK(takt::ReplayLog(log)->difference == std::nullopt);
 }
 
-TEST_CASE("rubbish is refused, and nobody else is hurt") {
+TEST_CASE("garbage is refused without harm to others") {
   Site site({}, {.max_body = 100'000, .patience = seconds(1)});
   std::atomic<bool> stop = false;
   std::thread neighbour([&] {
@@ -234,7 +234,7 @@ std::string Gzipped(const std::string& text) {
   return packed;
 }
 
-TEST_CASE("a body is as long as it says, and as long as it may be") {
+TEST_CASE("a body has its stated length, within the limit") {
   Site site({}, {.max_body = 1000});
   const std::string body = Body("x", 2), spaces(100'000, ' ');
   const auto said = [&](const std::string& headers, const std::string& text) {
@@ -251,7 +251,7 @@ TEST_CASE("a body is as long as it says, and as long as it may be") {
   const std::string chunk = fmt::format("{:x}\r\n{}\r\n0\r\n\r\n", (spaces + body).size(), spaces + body);
   CHECK(said("Transfer-Encoding: chunked\r\n", chunk).status == 411);
   CHECK(said("Transfer-Encoding: chunked\r\n" + length, chunk).status == 411);
-  CHECK(said("", body).error("code") == "invalid_json");  // none was announced
+  CHECK(said("", body).error("code") == "invalid_json");  // no length was announced
   CHECK(said(length + length, body).status == 400);
   CHECK(said("Content-Length: +5\r\n", body).status == 400);
   CHECK(said("Content-Length: 5, 5\r\n", body).status == 400);
@@ -267,7 +267,7 @@ TEST_CASE("a body is as long as it says, and as long as it may be") {
   CHECK(site.End() == 0);
 }
 
-TEST_CASE("numbers that no double holds are refused by their field, and nothing is told of exceptions") {
+TEST_CASE("numbers beyond double are refused by field, without exception texts") {
   Site site;
   for (const std::string body :
        {R"({"prompt": "x", "max_tokens": 1e400})", R"({"prompt": "x", "no_field": [-1e999]})",
@@ -284,7 +284,7 @@ TEST_CASE("numbers that no double holds are refused by their field, and nothing 
   CHECK(Post(site.port, kPath, R"({"prompt": "x", "max_tokens": 1e400})").error("param") == "max_tokens");
 }
 
-TEST_CASE("clients that never come to the end of their request keep nobody else out") {
+TEST_CASE("clients that never finish their request keep none out") {
   Site site({}, {.connections = 16, .patience = seconds(600)});
   const std::string whole = PostText(kPath, Body("slow", 5));
   std::vector<std::unique_ptr<Connection>> slow;
@@ -298,12 +298,12 @@ TEST_CASE("clients that never come to the end of their request keep nobody else 
   CHECK(slow.front()->ReadAll().empty());  // it made room
   CHECK_FALSE(slow.back()->has_news());
   REQUIRE(slow.back()->Send(whole.substr(1 + 63 % (whole.size() - 1))));
-  CHECK(Parse(slow.back()->ReadAll()).status == 200);  // late, and answered
+  CHECK(Parse(slow.back()->ReadAll()).status == 200);  // late, but answered
   slow.clear();
   CHECK(site.End() == 0);
 }
 
-TEST_CASE("a request has to be whole in time, however often a byte comes") {
+TEST_CASE("a request must be whole in time, even if bytes keep coming") {
   Site site({}, {.patience = seconds(1)});
   for (const bool in_head : {true, false}) {
     Connection slow(site.port);
@@ -321,7 +321,7 @@ TEST_CASE("a request has to be whole in time, however often a byte comes") {
   CHECK(site.End() == 0);
 }
 
-TEST_CASE("where all places are taken others are told so, and health and figures are there") {
+TEST_CASE("a full server answers others, and health and metrics work") {
   Site site({.limits = {.tokens = {64}, .max_seqs = 2}}, {.connections = 2});
   std::vector<std::unique_ptr<Connection>> taken;
   for (int i = 0; i < 4; ++i) {  // two are answered, two wait
@@ -344,7 +344,7 @@ TEST_CASE("where all places are taken others are told so, and health and figures
   CHECK(site.End() == 0);
 }
 
-TEST_CASE("requests that come one upon the other are answered one after the other") {
+TEST_CASE("pipelined requests are answered one after the other") {
   Site site;
   const auto post = [](const std::string& body, const std::string& headers = "") {
     return "POST /v1/completions HTTP/1.1\r\n" + headers + "Content-Length: " + std::to_string(body.size()) +
@@ -372,7 +372,7 @@ TEST_CASE("requests that come one upon the other are answered one after the othe
   CHECK(site.End() == 0);
 }
 
-TEST_CASE("a client that leaves is cancelled, wherever it stood") {
+TEST_CASE("a client that leaves is cancelled in any state") {
   Site site({.limits = {.tokens = {256}, .max_seqs = 2}});  // others wait
   constexpr int kEach = 6;
   {
@@ -397,7 +397,7 @@ TEST_CASE("a client that leaves is cancelled, wherever it stood") {
   CHECK(site.End() == 0);
 }
 
-TEST_CASE("a client that stalls is given up, and others do not wait for it") {
+TEST_CASE("a stalled client is dropped, and others do not wait") {
   Site site({}, {.connections = 16, .patience = seconds(1)});
   std::vector<std::unique_ptr<Connection>> stalled;
   for (int i = 0; i < 8; ++i) {
@@ -410,13 +410,13 @@ TEST_CASE("a client that stalls is given up, and others do not wait for it") {
   InParallel(8, [&](int) {
     if (Post(site.port, kPath, Body("behaves", 20)).status != 200) FAIL("one that behaves was not served");
   });
-  for (const auto& client : stalled) CHECK(Parse(client->ReadAll()).status != 200);  // comes to an end
+  for (const auto& client : stalled) CHECK(Parse(client->ReadAll()).status != 200);  // it ends
   CHECK(site.End() == 0);
   const Answer late = Parse(never_reads.ReadAll());
   CHECK((late.stream().done || late.body.find("[DONE]") == std::string::npos));
 }
 
-TEST_CASE("memory for three requests only, and forty clients") {
+TEST_CASE("forty clients share memory for three requests") {
   // A request is up to 34 + 30 tokens long: 4 blocks.
   for (const takt::KvAction action : {takt::KvAction::kDrop, takt::KvAction::kOut}) {
     EngineOptions options;
@@ -436,11 +436,11 @@ TEST_CASE("memory for three requests only, and forty clients") {
     const char* preempted =
         action == takt::KvAction::kOut ? "takt_preempted_swap_total" : "takt_preempted_recompute_total";
     CHECK(Metric(site.port, preempted) > 0);
-    // One that never fits is told so.
+    // A request that never fits gets its own error.
     const Answer large = Post(site.port, kPath, Body(std::string(200, 'x'), 5));
     CHECK(large.status == 400);
     CHECK(large.error("code") == "never_fits");
-    // One that outgrows it all is, too.
+    // The same for a request that outgrows all memory.
     const Answer grows = Post(site.port, kPath, Body("grows", 400));
     CHECK(grows.status == 400);
     CHECK((grows.error("code") == "kv_exhausted" || grows.error("code") == "never_fits"));
@@ -452,7 +452,7 @@ TEST_CASE("memory for three requests only, and forty clients") {
   }
 }
 
-TEST_CASE("where too many wait the newest is told to come again") {
+TEST_CASE("if too many wait, the newest is asked to retry") {
   EngineOptions options;
   options.scheduler.max_waiting = 2;
   options.limits = {.tokens = {64}, .max_seqs = 1};
@@ -475,7 +475,7 @@ TEST_CASE("where too many wait the newest is told to come again") {
   CHECK(site.End() == 0);
 }
 
-TEST_CASE("draining answers all that are there and nobody new") {
+TEST_CASE("draining answers present requests and no new ones") {
   Site site({.limits = {.tokens = {64}, .max_seqs = 4}});
   std::vector<Answer> answers(12);
   std::thread clients([&] {
@@ -499,7 +499,7 @@ TEST_CASE("draining answers all that are there and nobody new") {
   CHECK_FALSE(site.service->Report(seconds(1)));
 }
 
-TEST_CASE("who is cut by the end is told, and counted") {
+TEST_CASE("a client cut by the shutdown gets an error and is counted") {
   Site site({.limits = {.tokens = {64}, .max_seqs = 3}});
   std::vector<Answer> answers(8);
   std::thread clients([&] {
@@ -524,9 +524,9 @@ TEST_CASE("who is cut by the end is told, and counted") {
   }
 }
 
-TEST_CASE("an address that is taken is no place to serve") {
+TEST_CASE("a taken or foreign address fails to serve") {
   Site site;
-  HttpServer second(*site.service, {}, {.host = "192.0.2.1", .port = site.port});  // nobody's address (RFC 5737)
+  HttpServer second(*site.service, {}, {.host = "192.0.2.1", .port = site.port});  // an unassigned address (RFC 5737)
   const absl::Status status = second.Start();
   CHECK_FALSE(status.ok());
   CHECK(std::string(status.message()).find("192.0.2.1") != std::string::npos);

@@ -1,4 +1,4 @@
-// What the serving examples keep by names that clients choose.
+// State of the serving examples under names that clients choose.
 #include "service.h"
 
 #include <cstdint>
@@ -24,7 +24,7 @@ std::int64_t ArrivalOf(Followers& followers, takt::Request call) {
 
 }  // namespace
 
-TEST_CASE("the id of a client's name depends on its tenant and on a key") {
+TEST_CASE("the id of a client's name depends on tenant and key") {
   const ClientIds ids(1), others(2);
   CHECK(ids.Of("") == 0);
   CHECK(ids.Of("w", 3) == ids.Of("w", 3));
@@ -33,7 +33,7 @@ TEST_CASE("the id of a client's name depends on its tenant and on a key") {
   CHECK((all.size() == 7 && !all.contains(0)));
 }
 
-TEST_CASE("a name beyond the last that fits evicts the least recently used one, and no other") {
+TEST_CASE("a name beyond the limit evicts the least recently used one") {
   Remembered<int> kept;
   const auto most = static_cast<int>(Remembered<int>::kMost);
   for (int i = 1; i <= most; ++i) kept.Get({0, static_cast<std::uint64_t>(i)}, i);
@@ -50,7 +50,7 @@ TEST_CASE("a name beyond the last that fits evicts the least recently used one, 
   CHECK(kept.Get({0, 5000}) == 5000);
 }
 
-TEST_CASE("a tenant that makes up names displaces its own, and many tenants the least recently used") {
+TEST_CASE("a tenant with many names evicts its own, many tenants the oldest") {
   Remembered<int> kept;
   for (std::uint64_t i = 1; i <= 10; ++i) kept.Get({7, i}, 1);
   for (std::uint64_t i = 1; i <= 5000; ++i) kept.Get({8, i}, 2);
@@ -64,17 +64,17 @@ TEST_CASE("a tenant that makes up names displaces its own, and many tenants the 
   CHECK(kept.size() == Remembered<int>::kMost);
 }
 
-TEST_CASE("a workflow keeps its arrival when others name more workflows than are remembered") {
+TEST_CASE("a workflow keeps its arrival while others flood the names") {
   Followers followers;
   CHECK(ArrivalOf(followers, Call(1, 9, 5)) == 5);
   for (std::uint64_t i = 0; i < 3000; ++i) ArrivalOf(followers, Call(2, 100 + i, 10));
   CHECK(ArrivalOf(followers, Call(1, 9, 20)) == 5);
-  CHECK(ArrivalOf(followers, Call(2, 9, 30)) == 30);  // of the same name, and another tenant
+  CHECK(ArrivalOf(followers, Call(2, 9, 30)) == 30);  // the same name from another tenant
   for (std::uint64_t i = 0; i < 500; ++i) ArrivalOf(followers, Call(1, 100 + i, 40));
   CHECK(ArrivalOf(followers, Call(1, 9, 50)) == 5);
 }
 
-TEST_CASE("what follows is learnt of a tenant's own workflows") {
+TEST_CASE("predicted work is learned from a tenant's own workflows") {
   Followers followers;
   for (std::uint64_t w = 1; w <= 8; ++w) {
     for (const bool last : {false, true}) {

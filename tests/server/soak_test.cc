@@ -1,4 +1,4 @@
-// Thousands of requests, good and bad, and how much memory the server takes for it.
+// Thousands of requests, good and bad, and the server's memory.
 #include <atomic>
 #include <cstdio>
 #include <fstream>
@@ -26,7 +26,7 @@ double ResidentBytes(pid_t pid) {
   return resident * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
 
-// One client's request: four of five behave. False where one that behaves got no answer.
+// One client's request: four of five behave. Returns false if one that behaves got no answer.
 bool Ask(int port, takt::Random& random) {
   const std::string path = "/v1/completions";
   const bool stream = random.Chance(0.5);
@@ -113,7 +113,8 @@ TEST_CASE("memory does not grow with the number of requests") {
   CHECK(unanswered == 0);
   const double growth = resident.back() / resident.front() - 1;
   std::printf("growth from 10 %% to 100 %%: %.2f %%\n", growth * 100);
-  if (requests >= 2000) CHECK(growth < (requests >= 20'000 ? 0.01 : 0.1));  // the tenth of a short run is not warm
+  // the first tenth of a short run is no warm-up
+  if (requests >= 2000) CHECK(growth < (requests >= 20'000 ? 0.01 : 0.1));
   server.Terminate();
   CHECK(server.Wait().exit_code == 0);
 }

@@ -1,4 +1,4 @@
-// The program as its users meet it.
+// The program as its users run it.
 #include <algorithm>
 #include <array>
 #include <set>
@@ -35,7 +35,7 @@ Args Trace(Args more) {
   return args;
 }
 
-TEST_CASE("a trace is played, and told about as by takt replay") {
+TEST_CASE("a trace is played and reported as by takt replay") {
   const TempDir dir;
   const Ended run =
       RunTool(Trace({"--json", dir / "run.json", "--csv", dir / "run.csv", "--perfetto", dir / "run.perfetto", "--html",
@@ -63,7 +63,7 @@ TEST_CASE("a trace is played, and told about as by takt replay") {
   CHECK(takt::ReadWhole(dir / "run.html").starts_with("<!doctype html>"));
 }
 
-TEST_CASE("what every step took is written, and the log replays") {
+TEST_CASE("the duration of every step is logged, and the log replays") {
   for (const char* overlap : {"overlap=0", "overlap=1"}) {
     const TempDir dir;
     const Ended run =
@@ -99,9 +99,9 @@ TEST_CASE("what every step took is written, and the log replays") {
   }
 }
 
-TEST_CASE("processor time skips what the engine waits for, and its log calibrates") {
+TEST_CASE("processor time skips idle waits, and its log calibrates") {
   const TempDir dir;
-  // Forty requests over 400 s, of a few milliseconds each.
+  // Forty requests over 400 s, each of a few milliseconds.
   const Args args = {"--trace",          "gen:poisson,requests=40,rate=0.1,prompt=constant:40,output=constant:20",
                      "--model",          "1M",
                      "--threads",        "1",
@@ -128,7 +128,7 @@ TEST_CASE("processor time skips what the engine waits for, and its log calibrate
   }
 }
 
-TEST_CASE("a model can be saved, and be loaded again") {
+TEST_CASE("a model can be saved and loaded again") {
   const TempDir dir;
   CHECK(RunTool(Trace({"--limit", "3", "--save-weights", dir / "m"})).exit_code == 0);
   CHECK(RunTool(Trace({"--limit", "3", "--weights", dir / "m"})).exit_code == 0);
@@ -138,7 +138,7 @@ TEST_CASE("a model can be saved, and be loaded again") {
   CHECK(broken.err.find("too short") != std::string::npos);
 }
 
-TEST_CASE("what is wrong with a command line is said") {
+TEST_CASE("a faulty command line is reported") {
   struct Case {
     Args args;
     const char* says;
@@ -167,7 +167,7 @@ TEST_CASE("what is wrong with a command line is said") {
   }
 }
 
-TEST_CASE("an interrupt ends a trace, and what had ended by then is told") {
+TEST_CASE("an interrupt ends a trace and reports what has ended") {
   const TempDir dir;
   Tool tool({"--trace", "gen:poisson,requests=2000,rate=50,prompt=constant:20,output=constant:40", "--model", "1M",
              "--json", dir / "json", "--steps", dir / "steps", "--log", dir / "log"},
@@ -192,7 +192,7 @@ int PortOf(Tool& tool) {
   return std::atoi(seen.c_str() + seen.find("127.0.0.1:") + 10);
 }
 
-TEST_CASE("a server that is asked to end while busy answers what it can, and says what it cut") {
+TEST_CASE("a server asked to end while busy answers, and reports cut requests") {
   std::set<std::string> seeds;
   for (const bool time_enough : {true, false}) {
     const TempDir dir;
@@ -219,7 +219,7 @@ TEST_CASE("a server that is asked to end while busy answers what it can, and say
     CHECK(run.out.find(time_enough ? "all requests have been answered" : "6 requests cut") != std::string::npos);
     for (const Answer& answer : answers) {
       const Answer::Stream stream = answer.stream();
-      CHECK(stream.done == time_enough);  // nobody takes a cut answer for a whole one
+      CHECK(stream.done == time_enough);  // a cut answer is never taken for a whole one
       if (!time_enough) CHECK((answer.error("code") == "draining" || stream.last["error"]["code"] == "draining"));
     }
     const auto replay = takt::ReplayLog(takt::ReadWhole(dir / "log"));

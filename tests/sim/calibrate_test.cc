@@ -48,7 +48,7 @@ StepLog LogOf(const CostModel& cost, double noise, std::uint64_t seed = 1, std::
     const Duration time = FromSeconds(ToSeconds(step.end - step.start) * factor);
     text += StepLogLine(step.plan, step.start, step.start + time) + "\n";
   };
-  // Busy and idle stretches, so that batches of all sizes occur.
+  // Busy and idle periods, so that batches of all sizes occur.
   Workload workload = RandomWorkload(seed, workflows, 30, false);
   for (std::size_t i = 0; i < workload.workflows.size(); ++i) {
     workload.workflows[i].arrival += std::chrono::seconds(i / 100 * 10);
@@ -62,7 +62,7 @@ StepLog LogOf(const CostModel& cost, double noise, std::uint64_t seed = 1, std::
   return *log;
 }
 
-// For what the logs above hold.
+// Warnings about the ranges of the logs above.
 CalibrateOptions Options() { return {.max_seqs = 64, .token_budget = 512}; }
 
 EngineCalibration Fitted(const StepLog& log, const CalibrateOptions& options = Options()) {
@@ -95,7 +95,7 @@ void CheckLinear(const CostModel& cost, double epsilon) {
   CHECK(cost.gemm.floor_ms == Approx(truth.gemm.floor_ms).epsilon(epsilon));
   const double prefill = cost.gemm.slope_ms + cost.prefill.per_token_ms;
   CHECK(prefill == Approx(truth.gemm.slope_ms).epsilon(epsilon));
-  // A decode always samples, so that only the sum of these is told apart well; and many rows have much context.
+  // A decode always samples, so only the sum of these is determined well. Many rows also have much context.
   const double decode = cost.gemm.slope_ms + cost.decode.per_token_ms + cost.head.slope_ms;
   CHECK(decode == Approx(0.18).epsilon(3 * epsilon));
   CHECK(cost.decode.per_context_ms == Approx(truth.decode.per_context_ms).epsilon(3 * epsilon));
@@ -113,7 +113,7 @@ TEST_CASE("an exact linear log gives back its coefficients") {
   CHECK(calibration.fits[1].holdout.mean_abs_pct < 0.1);
 }
 
-TEST_CASE("noise moves the coefficients a little, and the error is its size") {
+TEST_CASE("noise moves the coefficients a little and sets the error") {
   for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(Scaled(5)); ++seed) {
     CAPTURE(seed);
     const StepLog log = LogOf(Linear(), 0.05, seed);
@@ -133,7 +133,7 @@ TEST_CASE("noise moves the coefficients a little, and the error is its size") {
   }
 }
 
-TEST_CASE("a floor that gives way to a slope asks for the saturating form") {
+TEST_CASE("a floor that turns into a slope selects the saturating form") {
   const StepLog log = LogOf(Saturating(), 0.03);
   const EngineCalibration calibration = Fitted(log);
   CHECK(calibration.chosen == CostForm::kSaturating);
@@ -161,7 +161,7 @@ TEST_CASE("outliers are named and do not bend the fit") {
 
 TEST_CASE("coefficients are never negative") {
   StepLog log = LogOf(Linear(), 0.02, 4);
-  // Larger contexts are faster: no cost model describes this.
+  // Larger contexts are faster, which no cost model describes.
   for (TimedStep& step : log.steps) {
     step.time = FromSeconds(1e-3 * (10 + 0.1 * static_cast<double>(step.load.tokens())) *
                             std::exp(-1e-4 * static_cast<double>(step.load.decode_context)));
@@ -169,7 +169,7 @@ TEST_CASE("coefficients are never negative") {
   for (const CostFit& fit : Fitted(log).fits) CHECK(fit.cost.decode.per_context_ms == 0);
 }
 
-TEST_CASE("a log that does not determine the cost of a step is refused with the reason") {
+TEST_CASE("a log that leaves a step's cost undetermined is refused") {
   const StepLog good = LogOf(Linear(), 0, 1, 20);
   const auto refusal = [](StepLog log, const CalibrateOptions& options = {}) {
     const absl::StatusOr<EngineCalibration> fitted = Calibrate(log, options);
@@ -239,7 +239,7 @@ TEST_CASE("ranges that the log does not cover are reported") {
   CHECK(Warns(Fitted(fixed), "every prefill step has 128 tokens"));
 }
 
-TEST_CASE("unexplained times, and engines that grow slower, are reported") {
+TEST_CASE("unexplained times and slowing engines are reported") {
   StepLog log = LogOf(Linear(), 0.02, 6);
   StepLog slowing = log;
   for (std::size_t i = 0; i < log.steps.size(); ++i) {
@@ -254,7 +254,7 @@ TEST_CASE("unexplained times, and engines that grow slower, are reported") {
   CHECK(Warns(Fitted(log), "explain little of the steps' time"));
 }
 
-TEST_CASE("times that are not in seconds are doubted, and slow engines are not") {
+TEST_CASE("times in other units raise a doubt, and slow engines none") {
   const StepLog log = LogOf(Linear(), 0.02, 6, 60);
   const auto doubted = [&](int factor, std::string_view unit) {
     StepLog other = log;
@@ -266,7 +266,7 @@ TEST_CASE("times that are not in seconds are doubted, and slow engines are not")
   CHECK_FALSE(doubted(50, "was the time of a step logged"));  // a large model on a CPU
 }
 
-TEST_CASE("totals alone still fit, without the terms that they do not determine") {
+TEST_CASE("totals alone still fit, without undetermined terms") {
   StepLog log = LogOf(Linear(), 0.02);
   log.knows_prefill_work = log.knows_samples = false;
   for (TimedStep& step : log.steps) step.load.prefill_work = 0, step.load.samples = step.load.decodes;
@@ -276,7 +276,7 @@ TEST_CASE("totals alone still fit, without the terms that they do not determine"
   CHECK(calibration.fit().holdout.mean_abs_pct < 3);
 }
 
-TEST_CASE("the same log gives the same fit, and no holdout is possible") {
+TEST_CASE("the same log gives the same fit, without a holdout") {
   const StepLog log = LogOf(Saturating(), 0.05, 2, 60);
   const EngineCalibration a = Fitted(log), b = Fitted(log);
   for (std::size_t form = 0; form < 2; ++form) {

@@ -15,7 +15,7 @@ constexpr EstimateSpec kOracle{EstimateKind::kOracle, 0};
 constexpr EstimateSpec kClassMean{EstimateKind::kClassMean, 0};
 constexpr EstimateSpec kForest{EstimateKind::kForest, 0};
 
-// Workflows given by the output lengths of their calls; call i bears the stage name i + 1.
+// Workflows given by the output lengths of their calls. Call i has the stage name i + 1.
 Workload Chains(const std::vector<std::vector<std::int32_t>>& outputs) {
   Workload w;
   w.names = {"", "first", "second", "third"};
@@ -74,7 +74,7 @@ TEST_CASE("kinds are read from their names, and faults are named") {
   }
 }
 
-TEST_CASE("learnt: the estimate before anything has ended, then by ended calls, never by others") {
+TEST_CASE("learned estimates start as given, then use ended calls only") {
   const Workload w = LogNormalCalls(8000, 5, 1);
   const EstimateSpec noise{EstimateKind::kNoise, 1.2}, learnt{EstimateKind::kNoise, 1.2, true};
   Estimator raw(w, noise, 3), told(w, learnt, 3);
@@ -91,7 +91,7 @@ TEST_CASE("learnt: the estimate before anything has ended, then by ended calls, 
   CHECK(errors.output.by_octave < 0.12);
   CHECK(errors.left.by_octave == errors.output.by_octave);
 
-  // Its estimate of the rest is nearer than the given one. It does not change if the true rest differs.
+  // Its estimate of the rest is nearer than the given one. It stays the same if the true rest differs.
   Workload other = w;
   for (std::uint32_t c = 6001; c < 8000; ++c) other.calls[c].output_tokens = 1;
   Estimator elsewhere(other, learnt, 3);
@@ -109,7 +109,7 @@ TEST_CASE("learnt: the estimate before anything has ended, then by ended calls, 
   CHECK(squares < raw_squares / 4);
 }
 
-TEST_CASE("learnt: the rest of a workflow, by its generated tokens, and the work after the call") {
+TEST_CASE("learned estimates give a workflow's rest by its generated tokens") {
   // One kind of workflow that ends after one call or after ten.
   std::vector<std::vector<std::int32_t>> chains;
   for (int i = 0; i < 4000; ++i) chains.push_back(std::vector<std::int32_t>(i % 3 == 0 ? 10 : 1, 100));
@@ -125,7 +125,7 @@ TEST_CASE("learnt: the rest of a workflow, by its generated tokens, and the work
     play(means, i, w.workflows[i].calls);
     play(learnt, i, w.workflows[i].calls);
   }
-  // Of 12 first and later calls 2 are the end of short ones; at the start a workflow has 400 left on average.
+  // Among 12 first and later calls, 2 are the end of short workflows. At the start a workflow has 400 left on average.
   const std::uint32_t last = 3999, first = w.workflows[last].first_call;
   const Request at_start = Described(learnt, last, first);
   CHECK(at_start.workflow_tokens_left.mean == Approx(400).epsilon(0.1));
@@ -135,7 +135,7 @@ TEST_CASE("learnt: the rest of a workflow, by its generated tokens, and the work
   const Request raw = Described(means, last, first);
   CHECK(at_start.after.kv_steps / raw.after.kv_steps == Approx(at_start.after.output_tokens / raw.after.output_tokens));
   CHECK(at_start.after.calls == raw.after.calls);
-  // 300 generated: it is a long one. Told with 400 and 500, 256 to 511: 700, 600 and 500 to come.
+  // 300 generated: a long workflow. In one class with 400 and 500 (256 to 511): 700, 600 and 500 left.
   play(learnt, last, 3);
   CHECK(Described(learnt, last, first + 3).workflow_tokens_left.mean == Approx(600).epsilon(0.1));
 }
@@ -161,7 +161,7 @@ Workload Diamond() {
   return w;
 }
 
-TEST_CASE("the rest of a workflow besides a call, by hand") {
+TEST_CASE("the rest of a workflow without a call equals values by hand") {
   const Workload w = Diamond();
   Estimator estimator(w, kOracle, 1);
   // Contexts over steps: 20 * 100 + 20^2 / 2; 10 * 100 + 10^2 / 2 + 50 * (10 - 4); 40 * 100 + 40^2 / 2.
@@ -187,7 +187,7 @@ TEST_CASE("a noisy prediction of the rest errs like those of its calls") {
   CHECK(after.kv_steps == Approx(100 * last + last * last / 2));
 }
 
-TEST_CASE("nothing is known without estimates") {
+TEST_CASE("without estimates nothing is known") {
   const Workload w = Chains({{10, 20}});
   Estimator estimator(w, {}, 1);
   estimator.Ended(0, 0);
@@ -195,7 +195,7 @@ TEST_CASE("nothing is known without estimates") {
   CHECK_FALSE(Described(estimator, 0, 1).workflow_tokens_left.known());
 }
 
-TEST_CASE("noise belongs to the seed and the call, not to the order of events") {
+TEST_CASE("noise depends on seed and call, not on order of events") {
   const Workload w = Chains({{100, 100}, {100, 100}});
   Estimator forward(w, {EstimateKind::kNoise, 1}, 5), backward(w, {EstimateKind::kNoise, 1}, 5);
   std::vector<Estimate> there, back;
@@ -225,7 +225,7 @@ TEST_CASE("noise is log-normal around the truth") {
 }
 
 // LAMPS, section 6.4.
-TEST_CASE("Gaussian errors are a share of the truth, without bias, and never below zero") {
+TEST_CASE("Gaussian errors are unbiased shares of the truth, never below zero") {
   Workload w = LogNormalCalls(20'000, 7, 0.5);
   w.names.push_back("search");
   for (std::size_t i = 0; i < w.calls.size(); ++i) w.tools.push_back({100'000, 10'000, FromSeconds(2), 1});
@@ -264,7 +264,7 @@ TEST_CASE("calibrated estimates are unbiased for any prediction, and their quant
     pairs.push_back({Described(estimator, c, c).output_tokens, static_cast<double>(w.calls[c].output_tokens)});
   }
   std::sort(pairs.begin(), pairs.end(), [](const Pair& a, const Pair& b) { return a.estimate.mean < b.estimate.mean; });
-  // In each quarter by prediction the mean truth is the mean prediction: a raw prediction fails this by far.
+  // In each quarter by prediction, the mean truth is the mean prediction. Raw predictions fail this by far.
   for (std::size_t quarter = 0; quarter < 4; ++quarter) {
     double predicted = 0, truth = 0;
     for (std::size_t i = quarter * 10'000; i < (quarter + 1) * 10'000; ++i) {
@@ -280,7 +280,7 @@ TEST_CASE("calibrated estimates are unbiased for any prediction, and their quant
   }
 }
 
-TEST_CASE("calibration shrinks towards the workload, by hand") {
+TEST_CASE("calibration shrinks towards the workload as computed by hand") {
   // Log lengths 2 and 4: mean 3, variance 1. Sigma 0 leaves the truth; a huge sigma leaves the prior.
   Workload w = Chains({{static_cast<std::int32_t>(std::lround(std::exp(10)))}, {1}});
   const double mu = std::log(w.calls[0].output_tokens) / 2;
@@ -293,14 +293,14 @@ TEST_CASE("calibration shrinks towards the workload, by hand") {
   CHECK(e.mean / e.Quantile(0.5) == Approx(std::exp(variance / 2)));
 }
 
-TEST_CASE("class means know finished calls, and a workflow's rest only after it has ended") {
+TEST_CASE("class means know finished calls, and rests of ended workflows") {
   const Workload w = Chains({{10, 30}, {20, 50}, {7, 7}});
   Estimator estimator(w, kClassMean, 1);
   CHECK_FALSE(Described(estimator, 0, 0).output_tokens.known());
   CHECK_FALSE(Described(estimator, 1, 2).output_tokens.known());
   estimator.Ended(0, 0);
   CHECK(Described(estimator, 1, 2).output_tokens.mean == 10);
-  CHECK(Described(estimator, 0, 1).output_tokens.mean == 10);  // nothing of its class: the mean over all
+  CHECK(Described(estimator, 0, 1).output_tokens.mean == 10);  // its class has no calls: the mean over all
   CHECK_FALSE(Described(estimator, 0, 1).workflow_tokens_left.known());
   estimator.Ended(0, 1);
   CHECK(Described(estimator, 2, 4).workflow_tokens_left.mean == 40);
@@ -313,11 +313,11 @@ TEST_CASE("class means know finished calls, and a workflow's rest only after it 
   const WorkAfter after = Described(estimator, 2, 4).after;
   CHECK(after.calls == 1);
   CHECK(after.prompt_tokens == 100);
-  CHECK(after.output_tokens == 40);  // 55 less the 15 of its own
+  CHECK(after.output_tokens == 40);  // 55 minus its own 15
   CHECK(Described(estimator, 2, 5).workflow_tokens_left.mean == 40);  // (30 + 50) / 2
 }
 
-TEST_CASE("lengths know finished calls of the same stage and prompt size, and no others") {
+TEST_CASE("lengths know finished calls of equal stage and prompt size") {
   const Workload w = Chains({{10, 30}, {20, 50}});
   Estimator estimator(w, {EstimateKind::kLengths, 0}, 1);
   CHECK_FALSE(Described(estimator, 0, 0).output_tokens.known());
@@ -327,7 +327,7 @@ TEST_CASE("lengths know finished calls of the same stage and prompt size, and no
   CHECK_FALSE(Described(estimator, 1, 2).workflow_tokens_left.known());
 }
 
-// Two calls each, of 10 to 1,000 tokens and half as many; prompts ten times as long as the answer to the first.
+// Two calls each, of 10 to 1,000 tokens and half as many. Prompts are ten times as long as the first answer.
 Workload FromPrompts(std::size_t workflows) {
   Random random(3);
   std::vector<std::vector<std::int32_t>> outputs;
@@ -358,7 +358,7 @@ TEST_CASE("forests grow as workflows end, and estimate more than class means") {
   Estimator forest(w, kForest, 1), means(w, kClassMean, 1);
   EndFirst(forest, w, 31);
   EndFirst(means, w, 31);
-  for (std::uint32_t c = 62; c < 70; ++c) {  // none has been grown yet
+  for (std::uint32_t c = 62; c < 70; ++c) {  // no forest exists so far
     CHECK(Described(forest, w, c).output_tokens == Described(means, w, c).output_tokens);
   }
   Estimator more(w, kForest, 1);
@@ -397,9 +397,9 @@ TEST_CASE("forests use the features of a prompt") {
   CHECK(off < 0.15);
 }
 
-// Six calls at once, of a prompt whose number tells nothing of how long they are: all as long as each other. Where rows
-// of a workflow vouch for each other, the number seems to tell it.
-TEST_CASE("forests do not take the calls of one workflow for new ones") {
+// Six parallel calls of equal length, with a prompt whose number has no information about it. If a workflow's rows were
+// split, the number would seem informative.
+TEST_CASE("forests keep the calls of one workflow together") {
   constexpr std::uint32_t kWorkflows = 600, kLearnt = 512, kCalls = 6;
   Random random(5);
   std::vector<std::vector<std::int32_t>> outputs;
@@ -429,11 +429,11 @@ TEST_CASE("forests do not take the calls of one workflow for new ones") {
     return of[of.size() * 9 / 10] - of[of.size() / 10];
   };
   CAPTURE(output, left);
-  CHECK(spread(output) < 1);  // 1.9 where rows are taken or left one by one
+  CHECK(spread(output) < 1);  // 1.9 if rows are split one by one
   CHECK(spread(left) < 1);
 }
 
-TEST_CASE("forests know nothing of lengths that have not been seen") {
+TEST_CASE("forests do not know unseen lengths") {
   const Workload a = FromPrompts(100);
   Workload b = a;
   for (std::uint32_t c = 128; c < 200; ++c) b.calls[c].output_tokens *= 7;
@@ -450,7 +450,7 @@ TEST_CASE("forests know nothing of lengths that have not been seen") {
   }
 }
 
-TEST_CASE("the nameless are classed by the size of their prompt") {
+TEST_CASE("calls without names are classed by prompt size") {
   Workload w = LogNormalCalls(3, 5, 1);
   for (std::size_t i = 0; i < 3; ++i) {
     w.calls[i].prompt_tokens = i == 1 ? 1000 : 40;
@@ -466,7 +466,7 @@ TEST_CASE("unobserved lengths change no estimate without an oracle") {
   const Workload a = Chains({{10, 30}, {20, 50}});
   Workload b = a;
   for (WorkloadCall& call : b.calls) call.output_tokens *= 3;
-  b.calls[0].output_tokens = a.calls[0].output_tokens;  // the only one that is observed
+  b.calls[0].output_tokens = a.calls[0].output_tokens;  // the only observed one
   for (const EstimateSpec spec : {EstimateSpec{}, kClassMean}) {
     Estimator of_a(a, spec, 1), of_b(b, spec, 1);
     for (Estimator* e : {&of_a, &of_b}) {
@@ -481,7 +481,7 @@ TEST_CASE("unobserved lengths change no estimate without an oracle") {
   }
 }
 
-TEST_CASE("a tool is estimated by the means of its name, and so is the output before it") {
+TEST_CASE("a tool and the output before it use its name's means") {
   Workload w = Chains({{400}});
   w.names.push_back("search");
   w.tools = {{5, 100, FromSeconds(2), 4}, {5, 300, FromSeconds(4), 4}};
@@ -490,7 +490,7 @@ TEST_CASE("a tool is estimated by the means of its name, and so is the output be
   CHECK_FALSE(means.Tool(1, 0));
   means.ToolEnded(0, 0);
   w.tools.push_back({5, 100, FromSeconds(9), 0});
-  CHECK(means.Tool(2, 0).duration == FromSeconds(2));  // of another name: as all that are known
+  CHECK(means.Tool(2, 0).duration == FromSeconds(2));  // another name uses the mean of all
   means.ToolEnded(1, 30);
   CHECK(means.Tool(0, 0).duration == FromSeconds(3));
   CHECK(means.Tool(0, 0).returned == Tokens{200});

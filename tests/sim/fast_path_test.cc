@@ -34,8 +34,8 @@ std::vector<FastRequest> RequestsOf(const Workload& w, double rate_scale) {
   return requests;
 }
 
-// The fast path knows neither prompts that leave room to others nor requests that pass one that lacks memory: an
-// explicit chunk_tokens turns the first off, and at most one request may do the second.
+// The fast path lacks two rules: prompts that leave room to others, and requests that pass one without memory. An
+// explicit chunk_tokens disables the first. A window of one limits the second.
 Both RunBoth(const Workload& w, ReplayOptions options) {
   options.engine.limits.chunk_tokens = options.engine.limits.tokens;
   options.scheduler.admission_window = 1;
@@ -79,9 +79,9 @@ Workload Poisson(std::int64_t requests, double rate, double prompt, double outpu
   return *GenerateWorkload(options);
 }
 
-TEST_CASE("the fast path agrees with the full simulator within 2 % of p95") {
+TEST_CASE("the fast path's p95 is within 2 % of the simulator's") {
   const std::int64_t n = Scaled(2000);
-  // The rates span from an idle engine to one that falls behind.
+  // The rates range from an idle engine to an overloaded one.
   struct Case {
     const char* profile;
     double prompt, output;
@@ -116,7 +116,7 @@ TEST_CASE("the fast path agrees with the full simulator within 2 % of p95") {
   }
 }
 
-TEST_CASE("without preemptions the fast path takes the full simulator's steps") {
+TEST_CASE("without preemptions the fast path takes the simulator's steps") {
   const std::int64_t n = Scaled(500);
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
     ReplayOptions options;
@@ -129,7 +129,7 @@ TEST_CASE("without preemptions the fast path takes the full simulator's steps") 
   }
 }
 
-TEST_CASE("when memory is short, the fast path preempts as the scheduler does") {
+TEST_CASE("the fast path preempts as the scheduler does") {
   ReplayOptions options;
   options.profile = *FindProfile("aic/llama-3.1-8b/h100/bf16/tp1");
   options.kv_tokens = 16'000;
@@ -191,7 +191,7 @@ TEST_CASE("prefix hits are a reduction of the prefill") {
   CHECK(P95(requests, options) == none);
 }
 
-TEST_CASE("a repeated run gives the same, and only a request that can never fit fails") {
+TEST_CASE("a repeated run is equal, and only impossible requests fail") {
   const PreparedCostModel cost(FindProfile("aic/llama-3.1-8b/h100/bf16/tp1")->cost);
   FastPath fast(cost, {.kv_tokens = 4096});
   std::vector<FastRequest> requests = RequestsOf(Poisson(300, 3, 200, 100, 5), 1);
@@ -203,7 +203,7 @@ TEST_CASE("a repeated run gives the same, and only a request that can never fit 
 
   requests[7].prompt = 5000;
   requests[20].output = 1'000'000'000;
-  requests[30] = {requests[30].arrival, -4, 0};  // counts as one token each
+  requests[30] = {requests[30].arrival, -4, 0};  // each counts as one token
   const FastRun run = fast.Run(requests, again);
   CHECK(run.failed == 2);
   CHECK(std::isinf(again[7].end));

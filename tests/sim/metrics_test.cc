@@ -24,7 +24,7 @@ RequestRecord Completed(double arrival, double first_step, double first_token, d
   return r;
 }
 
-TEST_CASE("two requests, by hand") {
+TEST_CASE("two requests have the metrics computed by hand") {
   // The first waits 1 s, gets its token at 3 s and four more until 11 s; the second has one token.
   std::vector<RequestRecord> requests = {Completed(0, 1, 3, 11, 5), Completed(2, 2, 4, 4, 1)};
   requests[0].preemptions = 2;
@@ -55,8 +55,8 @@ TEST_CASE("two requests, by hand") {
   CHECK_FALSE(m.regret.has_value());
 }
 
-TEST_CASE("a window omits earlier requests, and counts those that still wait at its end") {
-  // Before; served; has its first token and runs on; its step runs beyond the end; waits; never came.
+TEST_CASE("a window omits earlier requests and counts waiting ones") {
+  // Six requests: before the window, served, still running, its step beyond the end, waiting, and never arrived.
   std::vector<RequestRecord> requests = {Completed(0, 1, 3, 11, 5), Completed(10, 11, 12, 14, 3), {}, {}, {}, {}};
   requests[2].arrival = At(12), requests[2].first_token = At(15);
   requests[3].arrival = At(13), requests[3].first_token = At(21);
@@ -80,7 +80,7 @@ TEST_CASE("a window omits earlier requests, and counts those that still wait at 
   CHECK(m.throughput_tokens == Approx(0.3));
 }
 
-TEST_CASE("incomplete requests are counted, and excluded from latencies") {
+TEST_CASE("incomplete requests are counted and excluded from latencies") {
   std::vector<RequestRecord> requests = {Completed(0, 0, 1, 1.05, 2), {}, {}, {}};
   requests[1].arrival = At(1);
   requests[1].outcome = Outcome::kFailed;
@@ -96,7 +96,7 @@ TEST_CASE("incomplete requests are counted, and excluded from latencies") {
   CHECK(m.slowdown.count == 0);
 }
 
-TEST_CASE("the SLO scale is the smallest multiple that 95 % of workflows meet") {
+TEST_CASE("the SLO scale is the least multiple for 95 % of workflows") {
   Random random(3);
   for (const std::size_t n : {1u, 2u, 19u, 20u, 21u, 40u, 100u, 333u}) {
     std::vector<WorkflowRecord> workflows;
@@ -121,7 +121,7 @@ TEST_CASE("the SLO scale is the smallest multiple that 95 % of workflows meet") 
   }
 }
 
-TEST_CASE("an SLO scale that a failed twentieth makes impossible is infinite") {
+TEST_CASE("an SLO scale is infinite if a twentieth fails") {
   std::vector<WorkflowRecord> workflows(20, {At(0), At(1), Outcome::kCompleted});
   const IsolatedLatencies isolated{{}, std::vector<Duration>(20, FromSeconds(1))};
   workflows[7].outcome = Outcome::kFailed;
@@ -144,7 +144,7 @@ TEST_CASE("a series stays within its limit and covers the run") {
   CHECK(std::is_sorted(points.begin(), points.end(), [](auto& a, auto& b) { return a.time < b.time; }));
 }
 
-TEST_CASE("a mean over time weighs values by how long they held") {
+TEST_CASE("a mean over time weighs values by duration") {
   TimeMean mean;
   CHECK(mean.mean() == 0);
   mean.Set(At(1), 10);

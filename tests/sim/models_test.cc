@@ -1,5 +1,4 @@
-// Engines of different models generate the workload's outputs for their model. No estimate knows an output before it is
-// seen.
+// Engines of different models generate the workload's outputs for their model. No estimate knows an unseen output.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -58,7 +57,7 @@ double SolvedBy(const Workload& w, const char* model) {
   return solved / static_cast<double>(w.workflows.size());
 }
 
-TEST_CASE("an engine generates its model's outputs, or the calls' own if the workload lacks the model") {
+TEST_CASE("an engine generates its model's outputs, or else the calls' own") {
   const Workload w = Apps(60);
   for (const char* model : {"qwen2.5-14b", "llama-3.2-3b", "llama-3.1-8b"}) {
     ReplayOptions options;
@@ -76,7 +75,7 @@ TEST_CASE("an engine generates its model's outputs, or the calls' own if the wor
   CHECK_FALSE(Run(BundledWorkload(), options).metrics.score);
 }
 
-TEST_CASE("a workflow keeps its model, and its score is that of the model that answered") {
+TEST_CASE("a workflow keeps its model, and has that model's score") {
   const Workload w = Apps(200);
   const ReplayResult result = Run(w, Pair("confidence_slack"));
   double solved = 0;
@@ -136,7 +135,7 @@ TEST_CASE("estimates are for the engine's model") {
     CHECK(r.workflow_tokens_left.mean == left(m));
   }
 
-  // A prior of the model's own: with an error without bound nothing but that is left.
+  // A prior of the model alone: with an unbounded error nothing else remains.
   Estimator calibrated(w, {EstimateKind::kCalibrated, 10}, 1);
   Request a, b;
   calibrated.Describe(3, call, a, small);
@@ -170,10 +169,10 @@ TEST_CASE("estimates are for the engine's model") {
   CHECK(told.scores[1].score == 0.25f);
   oracle.Describe(3, call, told, large);
   CHECK(told.workflow_tokens_left.mean == 9);
-  CHECK(told.output_tokens.mean == w.OutputOf(call, large));  // of which nothing was forecast
+  CHECK(told.output_tokens.mean == w.OutputOf(call, large));  // it has no forecast
 }
 
-// Chains of three calls on two models, each call on one of them by chance, as long as chance has it on either.
+// Chains of three calls on two models. Each call runs on a random one and has random lengths on both.
 struct TwoModels {
   static constexpr std::uint32_t kWorkflows = 300, kCalls = 3;
   Workload workload;
@@ -198,7 +197,7 @@ struct TwoModels {
     }
   }
 
-  // What is told of every call when it is placed, on both models.
+  // Estimates of every call at its placement, on both models.
   std::vector<double> Told(const std::string& kind) const {
     Estimator estimator(workload, *EstimateSpec::Parse(kind), 1);
     std::vector<double> told;
@@ -220,7 +219,7 @@ struct TwoModels {
   }
 };
 
-TEST_CASE("the output of a call on a model that it did not run on is never revealed") {
+TEST_CASE("a call's output on a model that it skipped stays hidden") {
   TwoModels seen, other;
   Random random(9);
   for (std::size_t c = 0; c < other.ran_on.size(); ++c) {
@@ -257,7 +256,7 @@ TEST_CASE("a model's output is part of the workflow's later prompts") {
   CHECK(took(1) == 491);
 }
 
-TEST_CASE("future output is hidden: other outputs, the same start") {
+TEST_CASE("future outputs are hidden: other outputs give the same start") {
   const Workload w = Apps(120);
   Workload other = w;
   for (std::int32_t& tokens : other.model_tokens) tokens = tokens / 2 + 40;

@@ -1,4 +1,4 @@
-// Prefill and decode on different engines: by hand, and without losses.
+// Prefill and decode on different engines: by hand, and without lost requests.
 #include <algorithm>
 #include <cstdint>
 #include <vector>
@@ -19,7 +19,7 @@ using testing::MustReplay;
 using testing::RandomWorkload;
 using testing::Requests;
 
-// KV of a token takes a millisecond on a link.
+// A token's KV takes a millisecond on a link.
 ReplayOptions Apart(std::int32_t prefill, std::int32_t decode, ReplayOptions options = ConstantSteps()) {
   options.instances = prefill + decode;
   options.cluster.prefill_engines = prefill;
@@ -29,7 +29,7 @@ ReplayOptions Apart(std::int32_t prefill, std::int32_t decode, ReplayOptions opt
   return options;
 }
 
-TEST_CASE("one request: a step for its prompt, its KV over the link, a step for each further token") {
+TEST_CASE("one request takes its prompt step, its transfer and decode steps") {
   const ReplayResult result = MustReplay(Requests({{AtMs(0), {100, 3}}}), Apart(1, 1));
   const RequestRecord& r = result.requests[0];
   CHECK(r.first_step == AtMs(0));
@@ -41,7 +41,7 @@ TEST_CASE("one request: a step for its prompt, its KV over the link, a step for 
   CHECK(result.steps == 3);
 }
 
-TEST_CASE("an output of one token ends with its prompt, and sends nothing") {
+TEST_CASE("an output of one token ends with its prompt without transfer") {
   const ReplayResult result = MustReplay(Requests({{AtMs(0), {100, 1}}}), Apart(1, 1));
   CHECK(result.requests[0].end == AtMs(10));
   CHECK(result.steps == 1);
@@ -66,10 +66,10 @@ TEST_CASE("short prompts are computed at their decoder") {
   CHECK(result.requests[0].instance == 1);
   CHECK(result.requests[0].end == AtMs(30));
   CHECK(result.requests[1].instance == 0);
-  CHECK(result.requests[1].end == AtMs(10 + 51 + 20));  // the decoder is idle by then
+  CHECK(result.requests[1].end == AtMs(10 + 51 + 20));  // the decoder is idle at that time
 }
 
-TEST_CASE("KV stays at its prefill engine until the call has begun at the decoder") {
+TEST_CASE("KV stays at its prefill engine until the decoder starts it") {
   // Seven blocks: one prompt at a time.
   ReplayOptions options = Apart(1, 1);
   options.kv_tokens = 112;
@@ -83,7 +83,7 @@ TEST_CASE("KV stays at its prefill engine until the call has begun at the decode
 }
 
 TEST_CASE("a prompt does not delay decodes elsewhere") {
-  // 31 ms of prefill beside decodes of some 3 ms.
+  // 31 ms of prefill next to decodes of some 3 ms.
   const Workload w = Requests({{AtMs(0), {10, 40}}, {AtMs(60), {300, 2}}});
   const auto slowest = [&](ReplayOptions options) {
     TimePoint last{};
@@ -105,7 +105,7 @@ TEST_CASE("a prompt does not delay decodes elsewhere") {
   CHECK(slowest(apart) < 0.012);  // its own prompt's transfer and the longest step
 }
 
-TEST_CASE("random workloads: all complete, no faults are reported, and runs repeat") {
+TEST_CASE("random workloads complete, report no faults, and repeat") {
   for (std::uint64_t seed = 1; seed <= 12; ++seed) {
     Workload w = RandomWorkload(seed, 60, 20, false);
     for (std::size_t i = 0; i + 1 < w.workflows.size(); i += 2) w.workflows[i + 1].arrival = w.workflows[i].arrival;
@@ -136,13 +136,13 @@ TEST_CASE("random workloads: all complete, no faults are reported, and runs repe
   }
 }
 
-TEST_CASE("a request too large for a decoder fails, and leaves no KV behind") {
+TEST_CASE("a request too large for a decoder fails and leaves nothing") {
   ReplayOptions options = Apart(1, 1);
   options.kv_tokens = 112;
   options.scheduler.kv_watermark = 0;
   const ReplayResult result =
       MustReplay(Requests({{AtMs(0), {112, 5}}, {AtMs(1), {500, 5}}, {AtMs(2), {90, 5}}}), options);
-  CHECK(result.requests[0].outcome == Outcome::kFailed);  // a prompt of 113 where it decodes
+  CHECK(result.requests[0].outcome == Outcome::kFailed);  // its prompt has 113 tokens at the decoder
   CHECK(result.requests[1].outcome == Outcome::kFailed);
   CHECK(result.requests[2].outcome == Outcome::kCompleted);
 }

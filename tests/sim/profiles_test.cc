@@ -23,10 +23,10 @@ Profile Find(std::string_view id) {
   return *profile;
 }
 
-// Printed precision: half a unit of the last place, and a hair for the rounding of decimal numbers.
+// Printed precision: half a unit of the last place, plus the rounding of decimal numbers.
 bool Prints(double value, double printed, double unit) { return std::abs(value - printed) <= unit / 2 + 1e-9; }
 
-// The calibration data, which does not come with the sources; empty, with a word, where it is absent.
+// The calibration data, which is not part of the sources. If it is absent, warns and returns an empty path.
 std::vector<Profile> Calibration() {
   const char* data = std::getenv("TAKT_DATA");
   const std::string file = (data ? data : TAKT_SOURCE_DIR "/../shared/data") + std::string("/profiles/profiles.json");
@@ -66,7 +66,7 @@ void CheckSame(const CostModel& a, const CostModel& b) {
   CHECK(a.served->per_prefill_ms == b.served->per_prefill_ms);
 }
 
-TEST_CASE("typical iterations come out as published") {
+TEST_CASE("typical iterations equal published times") {
   struct Row {
     std::string_view id;
     double decode1, decode64, prefill, mixed;
@@ -106,7 +106,7 @@ TEST_CASE("typical iterations come out as published") {
   }
 }
 
-TEST_CASE("an all-reduce by hand") {
+TEST_CASE("an all-reduce equals its value by hand") {
   Profile p = Find("aic/llama-3.1-70b/h100/bf16/tp4");
   // 2048 tokens x 8192 x 2 bytes = 33,554,432: the point of 0.32188 ms, twice in each of 80 layers.
   const StepLoad load{.prefill_tokens = 2048, .samples = 1};
@@ -135,14 +135,14 @@ TEST_CASE("pipeline stages halve the layers and pool the memory") {
   CHECK_FALSE(WithPipeline(one, 0).ok());
 }
 
-TEST_CASE("an unknown id names the nearest") {
+TEST_CASE("an unknown id is refused with the nearest one") {
   const auto missing = FindProfile("aic/llama-3.1-8b/h100/bf16/tp9");
   REQUIRE(missing.status().code() == absl::StatusCode::kNotFound);
   CHECK(missing.status().ToString().find("aic/llama-3.1-8b/h100/bf16/tp1") != std::string::npos);
   CHECK(FindProfile("").status().code() == absl::StatusCode::kNotFound);
 }
 
-TEST_CASE("overhead is none unless asked for") {
+TEST_CASE("overhead is zero unless requested") {
   const Profile p = Find("aic/llama-3.1-8b/h100/bf16/tp1");
   CHECK(p.cost.overhead_ms == 0);
   const auto modern = WithOverhead(p, "modern-cudagraph");
@@ -153,7 +153,7 @@ TEST_CASE("overhead is none unless asked for") {
   CHECK(WithOverhead(p, "some").status().ToString().find("modern-cudagraph") != std::string::npos);
 }
 
-TEST_CASE("every compiled-in profile is sound and found under its id") {
+TEST_CASE("every compiled-in profile is valid and has an id") {
   for (const Profile& p : BuiltInProfiles()) {
     CAPTURE(p.id);
     CHECK(p.cost.Faults().empty());
@@ -222,7 +222,7 @@ absl::StatusOr<std::vector<Profile>> ReadText(std::string text) {
   return profiles;
 }
 
-TEST_CASE("a file of one's own") {
+TEST_CASE("a user's profile file is read") {
   const auto profiles = ReadText(std::string(kSmallFile));
   INFO(profiles.status().ToString());
   REQUIRE(profiles.ok());
@@ -324,7 +324,7 @@ TEST_CASE("a derived profile scales by bytes per bandwidth and FLOP per peak") {
   REQUIRE(qwen.ok());
   const double weights = (14.7e9 * 2 / 48 / 4) / (16060522496.0 / 32);
   CHECK(qwen->cost.layers == 48);
-  // 0.031 ms of a layer on an A100 stay as they are, however few of its weights a GPU has.
+  // 0.031 ms of a layer on an A100 stay constant for any share of its weights.
   CHECK(qwen->cost.gemm.offset_ms + qwen->cost.gemm.floor_ms ==
         Approx(0.031 + (anchor.cost.gemm.offset_ms + anchor.cost.gemm.floor_ms - 0.031) * weights));
   CHECK(qwen->cost.gemm.slope_ms == Approx(anchor.cost.gemm.slope_ms * weights));
@@ -344,10 +344,10 @@ TEST_CASE("a derived profile scales by bytes per bandwidth and FLOP per peak") {
   CHECK_FALSE(DeriveProfile(Find("e2e/llama-3.1-70b/h100/fp8/vllm/tp2"), "a100", "", 4).ok());
 }
 
-// Time per output token of Llama-3.1-70B, fp8, under vLLM: the fits to served runs were made of 4 to 64 sequences, and
-// are within 4 % of these. All-reduces among four and eight are measured curves, and no cause of what derived profiles
-// lack: when launches shrank with the weights, they were 12 and 25 % too fast, from two GPUs.
-TEST_CASE("a derived profile of more GPUs is as fast as measured serving on them") {
+// Time per output token of Llama-3.1-70B, fp8, under vLLM. The fits to served runs used 4 to 64 sequences and are
+// within 4 % of these. All-reduces among four and eight are measured curves. When launch times shrank with the weights,
+// derived profiles were 12 and 25 % too fast from two GPUs on.
+TEST_CASE("a derived profile of more GPUs matches measured serving") {
   for (const std::int32_t tp : {4, 8}) {
     const auto derived = DeriveProfile(Find("aic/llama-3.1-70b/h100/fp8/tp2"), "", "", tp);
     REQUIRE(derived.ok());
@@ -368,7 +368,7 @@ TEST_CASE("a derived profile of more GPUs is as fast as measured serving on them
   }
 }
 
-TEST_CASE("an id asks for a derived profile, and the nearest anchor answers") {
+TEST_CASE("an id may name a derived profile, from the nearest anchor") {
   struct Case {
     std::string_view id, anchor;
   };
@@ -387,7 +387,7 @@ TEST_CASE("an id asks for a derived profile, and the nearest anchor answers") {
     CHECK(p.cost.Faults().empty());
   }
   CHECK(Find("derived/llama-3.1-70b/a6000/bf16/tp4/pp2").cost.pp == 2);
-  // 689e9 bytes do not fit into eight times 80 GB; H200 and H100 compute alike, H200 reads faster.
+  // 689e9 bytes do not fit into eight times 80 GB. H200 and H100 compute alike, but H200 reads faster.
   const Profile deepseek = Find("derived/deepseek-671b/h100/fp8/tp8");
   CHECK(deepseek.kv_capacity_tokens == 0);
   CHECK(deepseek.cost.served->constant_ms == Approx(9.115 * 671 / 689 * 4800 / 3350));
@@ -400,7 +400,7 @@ TEST_CASE("an id asks for a derived profile, and the nearest anchor answers") {
   }
 }
 
-TEST_CASE("the published constants of GPT-J and Vicuna") {
+TEST_CASE("GPT-J and Vicuna profiles have the published constants") {
   const Profile gpt_j = Find("lamps/gpt-j-6b/a100-40gb/fp16/tp1");
   CHECK(Ms(gpt_j.cost.ForwardTime(100)) == Approx(14.63));
   CHECK(gpt_j.kv_capacity_tokens == (36'000'000'000 - 12'100'000'000) / 458'752);

@@ -32,7 +32,7 @@ using testing::Requests;
 
 EstimateSpec Oracle() { return {EstimateKind::kOracle, 0}; }
 
-TEST_CASE("two requests with steps of 10 ms, by hand") {
+TEST_CASE("two requests with 10 ms steps run as by hand") {
   // The second arrives during the second step and joins the third.
   const Workload w = Requests({{AtMs(0), {100, 3}}, {AtMs(15), {50, 2}}});
   const ReplayResult result = MustReplay(w, ConstantSteps());
@@ -54,7 +54,7 @@ TEST_CASE("two requests with steps of 10 ms, by hand") {
   CHECK(result.metrics.queue.max == Approx(0.005));
 }
 
-// The same requests, whose prompts share their first 48 tokens.
+// The same requests with a common prefix of 48 tokens.
 Workload WithSharedPrefix(Workload w) {
   w.prefix_block_tokens = 16;
   w.prefix_hashes = {1, 2, 3};
@@ -75,7 +75,7 @@ TEST_CASE("a request that recomputes its lost KV in one step ends once") {
   CHECK(result.stats.rows_unknown == 0);
 }
 
-TEST_CASE("an engine that loses all KV between two steps recomputes it, and continues") {
+TEST_CASE("an engine that loses all KV between steps recomputes it") {
   const Workload w = WithSharedPrefix(Requests({{AtMs(0), {150, 5}}, {AtMs(100), {150, 1}}, {AtMs(200), {150, 1}}}));
   ReplayOptions options = ConstantSteps();
   options.engine.limits.tokens = {64};
@@ -106,7 +106,7 @@ TEST_CASE("a prompt beyond the token budget is computed in chunks") {
   CHECK(result.requests[0].end == AtMs(30));
 }
 
-TEST_CASE("steps have the cost of the model, and a single request takes its isolated latency") {
+TEST_CASE("steps cost as modelled, and a lone request's latency follows") {
   // Prefill 1 + 10 ms, decodes 3 + 1.01 and 3 + 1.02 ms.
   const Workload w = Requests({{AtMs(0), {100, 3}}});
   const ReplayOptions options = LinearSteps();
@@ -135,7 +135,7 @@ TEST_CASE("every workflow alone takes its isolated latency, unless its calls ove
   }
 }
 
-TEST_CASE("one place: first come first, or shortest first") {
+TEST_CASE("one engine serves by arrival, or shortest first") {
   const Workload w = Requests({{AtMs(0), {10, 4}}, {AtMs(1), {10, 3}}, {AtMs(2), {10, 1}}});
   ReplayOptions options = ConstantSteps();
   options.engine.limits.max_seqs = 1;
@@ -143,7 +143,7 @@ TEST_CASE("one place: first come first, or shortest first") {
   CHECK(result.requests[0].end == AtMs(40));
   CHECK(result.requests[1].end == AtMs(70));
   CHECK(result.requests[2].end == AtMs(80));
-  options.policy = PolicyBy("sjf");  // which knows the lengths by default
+  options.policy = PolicyBy("sjf");  // it knows the lengths by default
   result = MustReplay(w, options);
   CHECK(result.requests[0].end == AtMs(40));
   CHECK(result.requests[2].end == AtMs(50));
@@ -155,7 +155,7 @@ TEST_CASE("one place: first come first, or shortest first") {
 }
 
 TEST_CASE("calls wait for their predecessors and their delay") {
-  // 0 -> 1 (5 ms later), 0 -> 2, {1, 2} -> 3; another workflow is over before.
+  // 0 -> 1 (5 ms later), 0 -> 2, {1, 2} -> 3. Another workflow ends before.
   Workload w;
   AddWorkflow(w, AtMs(0), {{10, 1}});
   AddWorkflow(w, AtMs(13), {{10, 2}, {10, 1, {0}, Ms(5)}, {10, 4, {0}}, {10, 1, {1, 2}}});
@@ -173,7 +173,7 @@ TEST_CASE("calls wait for their predecessors and their delay") {
   CHECK(result.metrics.workflow.max == Approx(0.070));
 }
 
-TEST_CASE("a front end delays each call by itself and by its prompt, and latencies have that in them") {
+TEST_CASE("a front end's delay per call and prompt counts in latencies") {
   Workload w;
   AddWorkflow(w, AtMs(0), {{100, 2}, {200, 1, {0}, Ms(30)}});
   ReplayOptions options = ConstantSteps();
@@ -210,13 +210,13 @@ TEST_CASE("a tool takes its time, and its answer is computed") {
     CHECK(result.requests[0].first_token == AtMs(10));
     CHECK(result.requests[0].end == AtMs(70));
     CHECK(result.requests[0].output_tokens == 4);
-    // Dropped: prompt and first token again; the second token's KV was never there.
+    // Dropped: prompt and first token again. The second token had no KV.
     CHECK(result.requests[0].recomputed_tokens == (std::string_view(pause) == "keep_all" ? 0 : 11));
     CHECK(result.stats.tokens_recomputed == static_cast<std::uint64_t>(result.requests[0].recomputed_tokens));
   }
 }
 
-// Ten blocks of a request move out, and back, beside one that decodes; a move takes 7 ms.
+// Ten blocks of a request move out and back while another decodes. A move takes 7 ms.
 TEST_CASE("moves run in parallel with steps, delay them, or partly both") {
   const Workload w = Requests(
       {{AtMs(0), {.prompt = 160, .output = 3, .tools = {{1, 0, Ms(50), 0}}}}, {AtMs(0), {.prompt = 10, .output = 20}}});
@@ -235,7 +235,7 @@ TEST_CASE("moves run in parallel with steps, delay them, or partly both") {
     CHECK(result.stats.tokens_recomputed == 0);
     return std::pair(ToSeconds(result.requests[0].end), ToSeconds(result.requests[1].end));
   };
-  // The answer is there at 60 ms, a step begins, the KV is there at 67 ms, and two steps more from 70 ms on.
+  // The answer arrives at 60 ms, and a step begins. The KV arrives at 67 ms, and two steps follow from 70 ms on.
   const auto [beside, undisturbed] = ends(1);
   CHECK(beside == Approx(0.090));
   CHECK(undisturbed == Approx(0.200));
@@ -248,7 +248,7 @@ TEST_CASE("moves run in parallel with steps, delay them, or partly both") {
   CHECK(Replay(w, options).status().message().find("swap_overlap is 1.5") != std::string::npos);
 }
 
-TEST_CASE("the host's memory and the step's allowance bound moves; the rest is recomputed in chunks") {
+TEST_CASE("host memory and step limits bound moves, the rest is recomputed") {
   const Workload w = Requests({{AtMs(0), {.prompt = 160, .output = 3, .tools = {{1, 7, FromSeconds(50), 0}}}}});
   const auto recomputed = [&](const char* pause, std::int32_t cpu_blocks, std::int32_t swap_out) {
     ReplayOptions options = ConstantSteps();
@@ -266,7 +266,7 @@ TEST_CASE("the host's memory and the step's allowance bound moves; the rest is r
     };
     const ReplayResult result = MustReplay(w, options);
     CHECK(result.requests[0].output_tokens == 3);
-    // 160 tokens of prompt have been computed; one of output and the answer come on top.
+    // 160 tokens of prompt are computed. One token of output and the answer follow.
     std::int32_t again = -8;
     for (const std::int32_t tokens : chunks) {
       CHECK(tokens <= 64);
@@ -320,7 +320,7 @@ TEST_CASE("saturation is the rate with all work present at the start") {
   CHECK(*rate == Approx(100));
 }
 
-TEST_CASE("a request that can never fit is named, and its dependants never arrive") {
+TEST_CASE("an impossible request is named, and its dependants never arrive") {
   Workload w;
   AddWorkflow(w, AtMs(0), {{5000, 2}, {10, 1}, {10, 1, {0}}, {10, 1, {1, 2}}});
   AddWorkflow(w, AtMs(1), {{10, 1}});
@@ -343,7 +343,7 @@ TEST_CASE("a request that can never fit is named, and its dependants never arriv
   CHECK(routed.metrics.completed == 2);
 }
 
-TEST_CASE("a closed loop over several instances serves all, at its concurrency") {
+TEST_CASE("a closed loop over several instances keeps its concurrency") {
   Workload w = RandomWorkload(5, 60, 1, true);
   std::int64_t output = 0;
   for (WorkloadCall& call : w.calls) {
@@ -373,8 +373,8 @@ TEST_CASE("a closed loop over several instances serves all, at its concurrency")
   }
 }
 
-TEST_CASE("before several instances, the next call goes on at once when the last one before it fails") {
-  // One that fits nowhere, one that outgrows its engine, and one that is served.
+TEST_CASE("a failed call lets the next one continue at once") {
+  // One fits nowhere, one outgrows its engine, and one is served.
   const Workload w = Requests({{AtMs(0), {5000, 2}}, {AtMs(0), {790, 30}}, {AtMs(0), {100, 2}}});
   ReplayOptions options = ConstantSteps();
   options.kv_tokens = 800;
@@ -389,7 +389,7 @@ TEST_CASE("before several instances, the next call goes on at once when the last
   CHECK(result.requests[2].outcome == Outcome::kCompleted);
 }
 
-TEST_CASE("a closed loop goes on past failures") {
+TEST_CASE("a closed loop continues after failures") {
   const Workload w = Requests({{AtMs(0), {5000, 2}}, {AtMs(0), {5000, 1}}, {AtMs(0), {10, 1}}});
   ReplayOptions options = ConstantSteps();
   options.kv_tokens = 1000;
@@ -399,8 +399,8 @@ TEST_CASE("a closed loop goes on past failures") {
   CHECK(result.requests[2].end == AtMs(10));
 }
 
-TEST_CASE("when memory runs out the newest gives way and recomputes its loss") {
-  // Eight blocks of 16 tokens: 64 + 60 tokens fit, and no more.
+TEST_CASE("without memory the newest request is preempted and recomputed") {
+  // Eight blocks of 16 tokens: at most 64 + 60 tokens fit.
   const Workload w = Requests({{AtMs(0), {60, 30}}, {AtMs(0), {60, 30}}});
   ReplayOptions options = ConstantSteps();
   options.kv_tokens = 128;
@@ -433,12 +433,11 @@ TEST_CASE("a swap out and in takes the time of the link") {
   CHECK(result.requests[1].recomputed_tokens == 0);
 }
 
-// The plainest engine there is: no KV limit, FCFS. Rows that decode come first, then prompts that have started, then
-// admissions.
+// The simplest engine: FCFS without a KV limit. Decoding rows come first, then started prompts, then admissions.
 std::vector<RequestRecord> PlainEngine(const Workload& w, const CostModel& cost, const StepLimits& limits) {
   struct Row {
     std::size_t call;
-    std::int32_t context, left;  // tokens computed; output tokens to come
+    std::int32_t context, left;  // computed tokens; remaining output tokens
   };
   std::vector<RequestRecord> records(w.calls.size());
   std::deque<std::size_t> waiting;
@@ -498,7 +497,7 @@ std::vector<RequestRecord> PlainEngine(const Workload& w, const CostModel& cost,
   return records;
 }
 
-TEST_CASE("with room for all, FCFS equals the plainest engine") {
+TEST_CASE("with room for all, FCFS equals the simplest engine") {
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
     const Workload w = RandomWorkload(seed, 80, seed % 3 == 0 ? 2.0 : 40.0, false);
     Workload plain = w;
@@ -517,7 +516,7 @@ TEST_CASE("with room for all, FCFS equals the plainest engine") {
   }
 }
 
-// Times in order, nothing lost, nothing served twice.
+// Checks that times ascend, and that no request is lost or served twice.
 void CheckSound(const Workload& w, const ReplayResult& result) {
   std::int64_t expected_tokens = 0;
   for (std::size_t i = 0; i < w.calls.size(); ++i) {
@@ -560,7 +559,7 @@ ReplayOptions Varied(std::uint64_t seed) {
   return options;
 }
 
-TEST_CASE("under any options every request ends, and runs repeat") {
+TEST_CASE("every request ends under any options, and runs repeat") {
   for (std::uint64_t seed = 1; seed <= 84; ++seed) {
     const Workload w = RandomWorkload(seed, 25, 60, true);
     ReplayOptions options = Varied(seed);
@@ -611,11 +610,11 @@ class StepsByHand {
   TimePoint end_{};
 };
 
-TEST_CASE("a step costs as its plan and has a row for each living entry, and observation changes no run") {
+TEST_CASE("a step costs as its plan, and observation changes no run") {
   for (std::uint64_t seed = 1; seed <= 48; ++seed) {
     const Workload w = RandomWorkload(seed, 25, 60, true);
     ReplayOptions options = Varied(seed);
-    // Rows that make way for prompts leave steps out, and plans made ahead have rows of requests that have stopped.
+    // Rows displaced by prompts miss steps. Plans made ahead have rows of requests that have stopped.
     if (seed % 3 == 1) options.engine.limits.tokens = {8}, options.scheduler.order = StepOrder::kPrefillFirst;
     INFO("seed " << seed);
     const ReplayResult unwatched = MustReplay(w, options);
@@ -647,14 +646,13 @@ TEST_CASE("several instances serve everything, and runs repeat") {
 }
 
 TEST_CASE("every compiler makes the same plans at every optimisation level") {
-  // The number stands for what is decided at present: a change that is meant to alter plans alters it, a preset must
-  // not.
+  // The hash identifies the present decisions. A change that intends other plans changes it. A preset must not.
   constexpr std::uint64_t kExpected = 0xbb95fa08080311a0;
   constexpr const char* kPolicies[] = {"fcfs", "sjf", "aged(stjf,threshold=20)", "hrrn", "edf", "aged(fair_share)"};
   std::uint64_t digest = 0;
   const auto take = [&digest](auto value) { digest = Mix64(digest ^ static_cast<std::uint64_t>(value)); };
   for (std::uint64_t seed = 1; seed <= 24; ++seed) {
-    // No logarithm, whose last bit the C library may choose: neither gaps nor noise.
+    // Without logarithms, whose last bit depends on the C library: no gaps and no noise.
     if (seed % 5 == 0) continue;
     Workload w = RandomWorkload(seed, 40, 0, true);
     for (std::size_t i = 0; i < w.workflows.size(); ++i) {
@@ -673,7 +671,7 @@ TEST_CASE("every compiler makes the same plans at every optimisation level") {
   CHECK(digest == kExpected);
 }
 
-TEST_CASE("round robin deals requests out in turn") {
+TEST_CASE("round_robin distributes requests in turn") {
   const Workload w = Requests({{AtMs(0), {10, 3}}, {AtMs(1), {10, 3}}, {AtMs(2), {10, 3}}, {AtMs(3), {10, 3}}});
   ReplayOptions options = ConstantSteps();
   options.instances = 2;
@@ -683,7 +681,7 @@ TEST_CASE("round robin deals requests out in turn") {
   CHECK(result.requests[1].end == AtMs(31));
 }
 
-TEST_CASE("a tenant that floods two instances delays itself, under a router's fair_share") {
+TEST_CASE("a tenant that floods two instances delays itself under fair_share") {
   Workload w = Requests(std::vector<std::pair<TimePoint, Call>>(24, {AtMs(0), {10, 6}}));  // 60 ms each, 4 at a time
   for (std::size_t i = 0; i < 24; ++i) w.workflows[i].tenant = i < 20 ? 1 : 2;
   ReplayOptions options = ConstantSteps();
@@ -705,7 +703,7 @@ TEST_CASE("a plan made ahead costs no time when no request arrives") {
     const ReplayResult ahead = MustReplay(w, options);
     CHECK(ahead.requests[0].end == plain.requests[0].end);
     CHECK(ahead.requests[1].end == plain.requests[1].end);
-    // The step after the last one was planned before its requests were known to have ended.
+    // The step after the last one was planned before the ends of its requests were known.
     CHECK(ahead.stats.tokens_output == plain.stats.tokens_output);
   }
 }
@@ -720,7 +718,7 @@ TEST_CASE("a pipeline's step is its slowest stage, once per stage") {
   CHECK(VirtualStepTime(cost, load) == FromSeconds(12e-3));  // two stages of 1 + 0.1 * 50 ms
 }
 
-// All that a run planned up to the first end of a request.
+// All planned entries of a run up to the first end of a request.
 std::vector<std::vector<PlanEntry>> PlansUntilFirstEnd(const Workload& w, ReplayOptions options) {
   std::vector<std::vector<PlanEntry>> plans;
   bool ended = false;
@@ -732,7 +730,7 @@ std::vector<std::vector<PlanEntry>> PlansUntilFirstEnd(const Workload& w, Replay
   return plans;
 }
 
-TEST_CASE("no true length is known before it has been observed") {
+TEST_CASE("a true length stays hidden until it is observed") {
   Random random(9);
   Workload a = RandomWorkload(4, 60, 5, false);
   for (WorkloadCall& call : a.calls) call.output_tokens = 40 + static_cast<std::int32_t>(random.Below(100));
@@ -766,7 +764,7 @@ TEST_CASE("shared prefixes are computed once") {
   CHECK(result.requests[1].first_token - AtMs(100) == FromSeconds(1.4e-3));
 }
 
-// Two turns, 100 ms apart: 3 blocks of 32 tokens, then these and another.
+// Two turns, 100 ms apart: 3 blocks of 32 tokens, then the same and another.
 Workload TwoTurns() {
   Workload w;
   AddWorkflow(w, AtMs(0), {{100, 2}, {140, 2, {0}, Ms(100)}});
@@ -777,7 +775,7 @@ Workload TwoTurns() {
   return w;
 }
 
-TEST_CASE("turns that go elsewhere than the turn before have moved, and find nothing there") {
+TEST_CASE("a turn on another instance counts as moved and uncached") {
   Workload w = TwoTurns();
   ReplayOptions options = LinearSteps();
   options.scheduler.prefix_cache = true;
@@ -794,7 +792,7 @@ TEST_CASE("turns that go elsewhere than the turn before have moved, and find not
   }
 }
 
-TEST_CASE("a turn finds the KV of its session's earlier turns, and not of others") {
+TEST_CASE("a turn finds KV of its own session alone") {
   Workload w = TwoTurns();
   AddWorkflow(w, AtMs(50), {{100, 2}});
   w.calls[2].runs = 1;
@@ -815,17 +813,17 @@ TEST_CASE("a turn finds the KV of its session's earlier turns, and not of others
   options.scheduler.prefix_cache = false;
   const SessionFigures cold = *MustReplay(w, options).metrics.sessions;
   CHECK(cold.cached_share == 0);
-  CHECK(cold.prefill_excess == Approx(340.0 / (340 - 96)).epsilon(0.05));  // beside what a step costs anyway
+  CHECK(cold.prefill_excess == Approx(340.0 / (340 - 96)).epsilon(0.05));  // in addition to the usual cost of a step
   CHECK_FALSE(MustReplay(Requests({{AtMs(0), {10, 1}}}), options).metrics.sessions.has_value());
 }
 
-TEST_CASE("a gate keeps a session out until another ends, and the waiting time is reported") {
+TEST_CASE("a gate delays a session until another ends, and reports it") {
   Workload w = TwoTurns();
   AddWorkflow(w, AtMs(50), {{100, 2}});
   w.calls[2].runs = 1;
   ReplayOptions options = LinearSteps();
   options.scheduler.prefix_cache = true;
-  options.kv_tokens = 192;  // each alone
+  options.kv_tokens = 192;  // enough for one at a time
   options.retention = *MakeRetentionFactory("lru");
   const ReplayResult crowded = MustReplay(w, options);
   CHECK(crowded.requests[1].cached_tokens < 96);
@@ -834,12 +832,12 @@ TEST_CASE("a gate keeps a session out until another ends, and the waiting time i
   const ReplayResult result = MustReplay(w, options);
   CHECK(result.requests[1].cached_tokens == 96);
   CHECK(result.requests[2].gated);
-  CHECK(result.requests[2].first_step >= result.requests[1].end);  // which was its session's last turn
+  CHECK(result.requests[2].first_step >= result.requests[1].end);  // its session's last turn
   CHECK(result.metrics.sessions->gate_wait.max == Approx(ToSeconds(result.requests[2].first_step - AtMs(50))));
   CHECK(result.stats.gate_refused > 0);
 }
 
-TEST_CASE("a horizon ends the run, and its figures start after the warm-up") {
+TEST_CASE("a horizon ends the run, and figures start after warm-up") {
   const Workload w = Requests({{AtMs(0), {10, 3}}, {AtMs(20), {10, 2}}, {AtMs(45), {10, 9}}, {AtMs(90), {10, 1}}});
   ReplayOptions options = ConstantSteps();
   options.cluster.horizon = Ms(64);
@@ -853,14 +851,14 @@ TEST_CASE("a horizon ends the run, and its figures start after the warm-up") {
   CHECK(result.metrics.requests == 2);
   CHECK(result.metrics.completed == 1);
   CHECK(result.metrics.pending == 1);
-  CHECK(result.metrics.sessions->turns == 2);  // completed in it, whenever they came
+  CHECK(result.metrics.sessions->turns == 2);  // completed within it, at any arrival
   options.cluster.horizon = Ms(1000);
   CHECK(MustReplay(w, options).metrics.completed == 3);
   options.warm_up = Ms(1000);
   CHECK_FALSE(Replay(w, options).ok());
 }
 
-TEST_CASE("a run can be watched, and stopped") {
+TEST_CASE("a run can be observed and stopped") {
   const Workload w = RandomWorkload(1, 3000, 1, false);
   ReplayOptions options = LinearSteps();
   double last = 0;
@@ -877,7 +875,7 @@ TEST_CASE("a run can be watched, and stopped") {
   CHECK(stopped.metrics.pending > 0);
 }
 
-TEST_CASE("budgets: the whole rest is the workflow's deadline; shares of it are learnt, and order otherwise") {
+TEST_CASE("budgets give deadlines to workflows or learned shares to calls") {
   Workload w = RandomWorkload(5, 400, 20, true);
   Random random(1);
   for (WorkloadWorkflow& workflow : w.workflows) workflow.deadline = Ms(static_cast<std::int64_t>(random.Below(3000)));
@@ -906,7 +904,7 @@ TEST_CASE("budgets: the whole rest is the workflow's deadline; shares of it are 
   }
 }
 
-TEST_CASE("faults of the options are all named at once") {
+TEST_CASE("all faults of the options are named at once") {
   const Workload w = Requests({{AtMs(0), {10, 1}}});
   ReplayOptions options = ConstantSteps();
   options.instances = 0;

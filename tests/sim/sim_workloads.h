@@ -54,7 +54,7 @@ inline Workload Requests(const std::vector<std::pair<TimePoint, Call>>& requests
   return w;
 }
 
-// Chains, fans and single calls, some with tools.
+// Chains, parallel groups and single calls, some with tools.
 inline Workload RandomWorkload(std::uint64_t seed, std::size_t workflows, double mean_gap_ms, bool graphs) {
   Random random(seed);
   Workload w;
@@ -88,7 +88,7 @@ inline Workload RandomWorkload(std::uint64_t seed, std::size_t workflows, double
 inline PolicyFactory PolicyBy(std::string_view spec) { return *MakePolicyFactory(spec); }
 inline PauseFactory PauseBy(std::string_view spec) { return *MakePauseFactory(spec); }
 
-// Steps of `step` whatever they hold, and room for everything.
+// Steps of `step` for any batch, and room for everything.
 inline ReplayOptions ConstantSteps(Duration step = Ms(10)) {
   ReplayOptions options;
   options.profile.id = "constant";

@@ -39,14 +39,14 @@ TEST_CASE("rows add up to a load") {
         std::chrono::seconds(1));
 }
 
-TEST_CASE("if rows do not show whether they sample, only decodes count for all lines") {
+TEST_CASE("if rows do not show sampling, only decodes count") {
   const StepLog log = Parse("{\"time_s\": 1, \"rows\": [[5,0,1,1],[1,3,0]]}\n{\"time_s\": 1, \"rows\": [[5,0,1]]}");
   CHECK_FALSE(log.knows_samples);
   CHECK(log.steps[0].load.samples == 1);
   CHECK(log.steps[1].load.samples == 0);
 }
 
-TEST_CASE("totals as CSV, in any order of columns") {
+TEST_CASE("totals are read as CSV with columns in any order") {
   const StepLog log = Parse(
       "step,decode_rows,time_s,context_tokens,prefill_tokens\n"
       "1,4,0.5,400,0\n2,0,0.25,0,512\n");
@@ -65,7 +65,7 @@ TEST_CASE("totals as CSV, in any order of columns") {
   CHECK(more.steps[0].time == std::chrono::milliseconds(750));
 }
 
-TEST_CASE("a plan that was carried out becomes a line, and is read again") {
+TEST_CASE("a plan becomes a line that can be read again") {
   const std::vector<PlanEntry> run = {
       {.request = {1}, .tokens = 1, .position = 41, .flags = PlanEntry::kSamples},
       {.request = {2}, .tokens = 64, .position = 16, .flags = PlanEntry::kPrefill},
@@ -140,7 +140,7 @@ TEST_CASE("a bad line names file, line, field and value") {
   }
 }
 
-TEST_CASE("files that are no log") {
+TEST_CASE("files that are no log are refused") {
   const auto message = [](std::string_view text) { return std::string(ParseStepLog(text, "log").status().message()); };
   CHECK(message("") == "log: is empty");
   CHECK(message("time_s,prefill_tokens\n1,2\n")

@@ -41,7 +41,7 @@ ReplayResult MustReplay(const Workload& workload, ReplayOptions options, const c
   return *std::move(result);
 }
 
-TEST_CASE("a conversation trace beyond the capacity of one engine") {
+TEST_CASE("a conversation trace overloads one engine as computed") {
   const std::optional<Workload> conv = Trace("azure_llm_2023_conv.csv.gz");
   if (!conv) return;
   ReplayOptions options = OnOneH100();
@@ -87,7 +87,7 @@ TEST_CASE("a trace with shared prefixes ends sooner with a prefix cache") {
   CHECK(cached.metrics.ttft.mean < plain.metrics.ttft.mean);
 }
 
-TEST_CASE("on takt's own workload, workflows end soonest if their rest is known") {
+TEST_CASE("takt's own workflows end soonest with known rests") {
   const Workload workload = BundledWorkload();
   ReplayOptions options = OnOneH100();
   options.engine.limits.max_seqs = 32;

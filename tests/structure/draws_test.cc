@@ -1,6 +1,5 @@
-// Random draws in tests do not depend on the order of evaluation, which is the compiler's choice for arguments of a
-// call and for operands. Reads the sources: a name is known to draw if it is a generator's, or a function's that uses
-// one.
+// Checks that random draws in tests do not depend on the order of evaluation. The compiler chooses that order for
+// arguments and operands. The check reads the sources: it knows names of generators and of functions that use one.
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
@@ -19,7 +18,7 @@ using Names = std::set<std::string>;
 
 const Names kGenerators = {"Random", "Dice", "mt19937", "mt19937_64"};
 const Names kControl = {"if", "for", "while", "switch", "catch", "constexpr"};
-// The operands of these are evaluated in order, from the left or from the right.
+// Their operands are evaluated in order, from the left or from the right.
 const Names kOrdered = {";", ",", "&&", "||", "?", ":", "<<", ">>", "=", "+=", "-=", "*=", "/=", "|=", "&=", "^="};
 
 bool IsName(const std::string& token) {
@@ -70,7 +69,7 @@ class Draws {
     return found;
   }
 
-  // Functions and lambdas that use a generator which they neither own nor are given.
+  // Functions and lambdas that use a generator from outside.
   Names Functions() {
     Names found;
     for (std::size_t i = 1; i < t_.size(); ++i) {
@@ -80,7 +79,7 @@ class Draws {
       std::size_t first = before;
       if (t_[before] == ")") first = match_[before] - 1, before = match_[before] - 1;
       if (before >= t_.size()) continue;
-      if (t_[before] == "]") before = match_[before] - 2;  // of NAME = [
+      if (t_[before] == "]") before = match_[before] - 2;  // matches NAME = [
       else if (first == i - 1) continue;
       if (before >= t_.size() || !IsName(t_[before]) || kControl.contains(t_[before])) continue;
       bool own = false, draws = false;
@@ -97,14 +96,14 @@ class Draws {
   }
 
  private:
-  // A call that draws begins here.
+  // Starts at a call that draws.
   bool DrawsAt(std::size_t i) const {
     if (i + 1 >= t_.size()) return false;
     if (functions_.contains(t_[i])) return t_[i + 1] == "(";
     return generators_.contains(t_[i]) && (t_[i + 1] == "." || t_[i + 1] == "->" || t_[i + 1] == "(");
   }
 
-  // Whether the group that begins here is a lambda's capture.
+  // Returns true if the group that starts here is a lambda's capture.
   bool Captures(std::size_t i) const {
     if (t_[i] != "[" || i == 0 || match_[i] + 1 >= t_.size()) return false;
     const std::string& before = t_[i - 1];
@@ -113,9 +112,9 @@ class Draws {
     return !operand && (after == "(" || after == "{");
   }
 
-  // Whether anything in begin .. end - 1 draws. `call`: what is between commas is evaluated in any order.
+  // Returns true if anything in begin .. end - 1 draws. `call`: parts between commas are evaluated in any order.
   bool Region(std::size_t begin, std::size_t end, bool call) {
-    int units = 0, parts = 0;  // that draw: operands of this part, and parts
+    int units = 0, parts = 0;  // operands of this part that draw, and such parts
     bool chain = false, any = false, part = false;
     const auto end_chain = [&] {
       units += chain ? 1 : 0;
@@ -137,7 +136,7 @@ class Draws {
       if (kOrdered.contains(t)) {
         end_segment(i);
         if (t == "," || t == ";") end_part();
-      } else if (Captures(i)) {  // its body draws when it is called
+      } else if (Captures(i)) {  // its body draws only in calls
         end_chain();
         i = match_[i] + 1;
         if (t_[i] == "(") i = match_[i] + 1;
@@ -169,7 +168,7 @@ class Draws {
     return any;
   }
 
-  // Whether a generator is an argument.
+  // Returns true if a generator is an argument.
   bool Given(std::size_t begin, std::size_t end) const {
     for (std::size_t i = begin; i < end; ++i) {
       const bool alone = (i == begin || t_[i - 1] == ",") && (i + 1 == end || t_[i + 1] == ",");
@@ -198,7 +197,7 @@ Found UnorderedDraws(const File& file, const Names& generators, Names functions)
   return Draws(file.text, generators, functions).Unordered();
 }
 
-TEST_CASE("no test draws twice in operands or arguments whose order is the compiler's choice") {
+TEST_CASE("no test draws twice if the compiler chooses the order") {
   const auto faults = [](const std::string& text) {
     return UnorderedDraws({"a.cc", "void F(Random& random) {" + text + "}"}, {"random"}, {}).size();
   };
@@ -214,7 +213,7 @@ TEST_CASE("no test draws twice in operands or arguments whose order is the compi
   CHECK(faults("Each([&] { return random.Below(3); }, random.Below(3)); x[random.Below(3)] = random.Below(3);") == 0);
 
   const std::vector<File> files = FilesUnder({"tests", "bench", "examples", "integrations"}, {".h", ".cc"});
-  Names members;  // are often of a class in another file
+  Names members;  // often of a class in another file
   for (const File& file : files) {
     for (const std::string& name : Draws(file.text, {}, {}).Generators()) {
       if (name.ends_with('_')) members.insert(name);

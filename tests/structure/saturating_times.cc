@@ -1,5 +1,5 @@
-// Compiled as the library is, with src/saturating_times.h before all: every public header passes, and each operator on
-// times that can overflow is refused.
+// Compiled as the library, with src/saturating_times.h first. Every public header compiles, and each operator on times
+// that can overflow is refused.
 #include "all_headers.h"
 
 namespace takt {
@@ -33,7 +33,7 @@ static_assert(!Subtracts<TimePoint, TimePoint>);
 static_assert(!Multiplies<Duration, int> && !Multiplies<std::int64_t, Duration> && !Multiplies<Duration, double>);
 static_assert(!Scales<Duration, int> && !Scales<Duration, Duration::rep> && !Turns<Duration> && !Steps<Duration>);
 
-// The check sees what is allowed.
+// The check accepts allowed operators.
 static_assert(Adds<std::chrono::hours, std::chrono::hours> && Turns<std::chrono::hours> && Adds<int, int>);
 static_assert(requires(Duration d) { d / 2, d < d, d / d; });
 

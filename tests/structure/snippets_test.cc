@@ -1,4 +1,4 @@
-// Code in the documentation is code of the examples.
+// Checks that code in the documentation is code of the examples.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -20,11 +20,11 @@ std::string Read(const std::filesystem::path& path) {
 }
 
 struct Snippet {
-  std::string file;                 // that it stands in
-  std::vector<std::string> pieces;  // what stands between lines of "..."
+  std::string file;                 // file that contains it
+  std::vector<std::string> pieces;  // text between lines of "..."
 };
 
-// The blocks that name a file: ```cpp FILE, or ```c FILE.
+// The blocks that name a file: ```cpp FILE or ```c FILE.
 std::vector<Snippet> SnippetsOf(const std::string& markdown) {
   std::vector<Snippet> snippets;
   std::istringstream lines(markdown);
@@ -43,7 +43,7 @@ std::vector<Snippet> SnippetsOf(const std::string& markdown) {
   return snippets;
 }
 
-// The first piece that does not follow the others in the text; empty where all do.
+// Returns the first piece that does not follow the others in the text; empty if all do.
 std::string Missing(const std::vector<std::string>& pieces, const std::string& text) {
   std::size_t at = 0;
   for (const std::string& piece : pieces) {
@@ -54,7 +54,7 @@ std::string Missing(const std::vector<std::string>& pieces, const std::string& t
   return "";
 }
 
-// The pages of the documentation, and the README.
+// The pages of the documentation and the README.
 std::vector<std::filesystem::path> Pages() {
   std::vector<std::filesystem::path> pages = {kRoot / "README.md"};
   for (const auto& page : std::filesystem::recursive_directory_iterator(kRoot / "docs"))
@@ -62,7 +62,7 @@ std::vector<std::filesystem::path> Pages() {
   return pages;
 }
 
-TEST_CASE("code in the documentation stands in the examples, word for word") {
+TEST_CASE("code in the documentation is in the examples word for word") {
   CHECK(SnippetsOf("```cpp a.cc\nx\n...\ny\n```\n```cpp\nz\n```\n```c a.c\n```\n").size() == 2);
   CHECK(Missing({"a\n", "c\n"}, "a\nb\nc\n").empty());
   CHECK(Missing({"c\n", "a\n"}, "a\nb\nc\n") == "a\n");
@@ -88,7 +88,7 @@ TEST_CASE("the README's host loop is quoted from an example, in 20 lines") {
   CHECK(lines <= 20);
 }
 
-TEST_CASE("the host in C of the guide is the whole of the one that is tested, in 40 lines") {
+TEST_CASE("the guide's host in C is the whole tested one") {
   const std::vector<Snippet> snippets = SnippetsOf(Read(kRoot / "docs/howto/c.md"));
   REQUIRE(!snippets.empty());
   const Snippet& host = snippets.front();

@@ -1,4 +1,4 @@
-// Takt's own sources, as texts, for tests that read them.
+// Takt's own sources as texts, for tests that read them.
 #ifndef TAKT_TESTS_STRUCTURE_SOURCES_H_
 #define TAKT_TESTS_STRUCTURE_SOURCES_H_
 
@@ -15,7 +15,7 @@
 namespace takt {
 
 struct File {
-  std::string path;  // from the project's root, '/' between
+  std::string path;  // from the project's root, with '/'
   std::string text;
 };
 
@@ -50,7 +50,7 @@ inline std::vector<File> FilesUnder(const std::vector<std::string>& places,
   return files;
 }
 
-// Where the comment, string or character literal that begins at `at` ends; `at` itself where none begins.
+// Returns the end of the comment, string or character literal that starts at `at`; `at` itself if none starts there.
 inline std::size_t EndOfNonCode(const std::string& text, std::size_t at) {
   const auto after = [&](const std::string& end, std::size_t from) {
     const std::size_t found = text.find(end, from);

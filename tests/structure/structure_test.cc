@@ -1,5 +1,6 @@
-// Reads takt's own sources: which room includes which, what public headers show, and the habits that a compiler does
-// not enforce. Each rule is first shown a planted file, so that it is known to be able to fail.
+// Reads takt's own sources: includes between rooms, contents of public headers, and habits that a compiler does not
+// enforce.
+// Each rule must first refuse a planted file.
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
@@ -48,7 +49,7 @@ struct RoomRow {
   std::string what, needs;
 };
 
-// The rows of tests/structure/rooms.txt: FLOOR | ROOM ... | what is in it | what it needs.
+// The rows of tests/structure/rooms.txt: FLOOR | ROOM ... | contents | needs.
 const std::vector<RoomRow>& RoomRows() {
   static const std::vector<RoomRow> kRows = [] {
     static const std::regex kRow(R"((\d+) \| ([a-z/ ]+) \| ([^|]+) \| ([^|]+))"), kRoom("[a-z/]+");
@@ -96,8 +97,8 @@ std::string RoomTable() {
   return table;
 }
 
-// "policy" of "policy/fcfs.h", "tool/plan" of "tool/plan/plan_input.h". Headers at the top (inbox.h and its like) are
-// one room with scheduler.h.
+// "policy" for "policy/fcfs.h", "tool/plan" for "tool/plan/plan_input.h". Headers at the top, such as inbox.h, form one
+// room with scheduler.h.
 std::string RoomOf(const std::string& path) {
   const std::size_t slash = path.find('/');
   const std::string name = path.substr(0, std::min(slash, path.find('.')));
@@ -169,7 +170,7 @@ Found GuardUnlikePath(const File& file) {
   return {"the include guard is not " + guard};
 }
 
-// --- Examples and bindings: small, and of no engine. ---
+// --- Examples and bindings: small, independent of engines. ---
 
 Found NotForAnExample(const File& file) {
   Found faults;
@@ -192,7 +193,7 @@ Found EngineNamed(const File& file) {
   return faults;
 }
 
-// --- The embeddable's oath, as far as words can tell; tests/embed looks at the symbols. ---
+// --- The embeddable's promises, as far as text shows them; tests/embed checks the symbols. ---
 
 Found BrokenOath(const File& file) {
   static const std::regex kWord(
@@ -215,7 +216,7 @@ Found NotAscii(const File& file) {
   return {"not printable ASCII in line " + std::to_string(1 + std::count(file.text.begin(), odd, '\n'))};
 }
 
-// In pieces, so that this file keeps its own rule.
+// In pieces, so that this file obeys its own rule.
 Found LeftLying(const File& file) {
   static const std::regex kLeft(
       "TO"
@@ -246,7 +247,7 @@ std::vector<File> PublicHeaders() { return FilesUnder({"include/takt"}, {".h"});
 std::vector<File> Sources() { return FilesUnder({"include/takt", "src"}, {".h", ".cc"}); }
 std::vector<File> Library() {
   std::vector<File> files = Sources();
-  // What the C interface catches, so that no exception crosses it, is in one file.
+  // The C interface catches exceptions in one file, so that none crosses it.
   std::erase_if(files, [](const File& f) { return StartsWith(f.path, "src/tool/") || f.path == "src/c/memory.h"; });
   return files;
 }
@@ -257,7 +258,7 @@ std::vector<File> Everything() {
       {".h", ".cc", ".cmake", ".txt", ".md", ".json", ".in", ".sh", ".py", ""});
 }
 
-TEST_CASE("no arrow between rooms runs upward") {
+TEST_CASE("no include between rooms points upward") {
   const std::string state = "include/takt/kv/kv.h";
   CHECK(Catches(ArrowsUpward, state, "#include \"takt/policy/fcfs.h\"\n"));
   CHECK(Catches(ArrowsUpward, state, "#include \"takt/scheduler_options.h\"\n"));
@@ -275,7 +276,7 @@ TEST_CASE("no arrow between rooms runs upward") {
   HoldsFor(Sources(), ArrowsUpward);
 }
 
-TEST_CASE("the table of rooms on the page of the architecture is that of the floors") {
+TEST_CASE("the architecture page's table of rooms equals rooms.txt") {
   INFO("The page needs this table, made of tests/structure/rooms.txt:\n" << RoomTable());
   const std::string page = Read(std::filesystem::path(TAKT_SOURCE_DIR) / "docs/project/architecture.md");
   CHECK(page.find("\n\n" + RoomTable() + "\n") != std::string::npos);
@@ -342,8 +343,7 @@ TEST_CASE("include guards are the path") {
   HoldsFor(FilesUnder({"include/takt", "src", "tests", "bench", "integrations"}, {".h"}), GuardUnlikePath);
 }
 
-TEST_CASE(
-    "the library throws nothing, prints nothing, reads no clock, no chance and no environment, starts no thread") {
+TEST_CASE("the library throws, prints, reads no clock and starts no thread") {
   CHECK(Catches(BrokenOath, "src/a.cc", "int f() { throw 1; }"));
   CHECK(Catches(BrokenOath, "src/a.cc", "auto now = std::chrono::steady_clock::now();"));
   CHECK(Catches(BrokenOath, "src/a.cc", "const auto n = 1'000; std::cout << n; const char c = 'x';"));
@@ -419,13 +419,13 @@ std::vector<std::string> NamedBy(const std::string& row) {
   return names;
 }
 
-TEST_CASE("each public header is in one ring, and each name in the table of rings is a header's or a folder's") {
+TEST_CASE("each public header and each named ring entry match") {
   CHECK(NamedBy("| a | b | `a.h`, `b`; `c/{d,e}.h`, `f/` |") == Found{"a.h", "c/d.h", "c/e.h", "f/"});
   const std::string page = Read(std::filesystem::path(TAKT_SOURCE_DIR) / "docs/project/architecture.md");
   const std::size_t table = page.find("| Ring |");
   std::vector<std::string> names = NamedBy(page.substr(table, page.find("\n\n", table) - table));
   REQUIRE(names.size() > 30);
-  std::set<std::string> entries;  // `policy/<name>.h` and its like
+  std::set<std::string> entries;  // `policy/<name>.h` and the like
   for (const PolicyInfo& policy : PolicyInfos()) entries.insert("policy/" + policy.name + ".h");
   for (const PlacementInfo& placement : PlacementInfos()) entries.insert("placement/" + placement.name + ".h");
   for (const PauseInfo& pause : PauseInfos()) entries.insert("pause/" + pause.name + ".h");
@@ -448,9 +448,9 @@ TEST_CASE("each public header is in one ring, and each name in the table of ring
   }
 }
 
-// --- Pages: what links lead to is there, and every page is found from docs/README.md. ---
+// --- Pages: links have targets, and every page is reachable from docs/README.md. ---
 
-// Without code, in which brackets are no links.
+// Without code, since brackets in code are no links.
 std::string ProseOf(const std::string& markdown) {
   static const std::regex kCode("```[^]*?```|`[^`]*`");
   return std::regex_replace(markdown, kCode, "code");
@@ -467,14 +467,14 @@ std::vector<std::string> LinksOf(const File& page) {
   return links;
 }
 
-// "docs/reference/policies/fcfs.md" of "fcfs.md#measured" in docs/reference/policies.
+// Returns "docs/reference/policies/fcfs.md" for "fcfs.md#measured" in docs/reference/policies.
 std::string TargetOf(const File& page, const std::string& link) {
   const std::string path = link.substr(0, link.find('#'));
   if (path.empty()) return page.path;
   return (std::filesystem::path(page.path).parent_path() / path).lexically_normal().generic_string();
 }
 
-// As the hosting sites make an anchor of a heading: lower case, '-' for a blank, without other punctuation.
+// Makes an anchor of a heading as hosting sites do: lower case, '-' for a blank, without other punctuation.
 bool HasHeading(const std::string& markdown, const std::string& anchor) {
   static const std::regex kHeading("(^|\n)#+ ([^\n]+)");
   for (std::sregex_iterator match(markdown.begin(), markdown.end(), kHeading), end; match != end; ++match) {
@@ -507,7 +507,7 @@ Found BrokenLinks(const File& page) {
   return faults;
 }
 
-// Pages that comments, messages and other text name by their paths.
+// Pages that comments, messages and other texts name by path.
 Found BrokenMentions(const File& file) {
   static const std::regex kPage(R"(\bdocs/[A-Za-z0-9_/-]+\.md)");
   Found faults;
@@ -519,7 +519,7 @@ Found BrokenMentions(const File& file) {
   return faults;
 }
 
-TEST_CASE("links between pages lead somewhere") {
+TEST_CASE("links between pages have targets") {
   CHECK(Catches(BrokenLinks, "docs/reference/policies/a.md", "[a](absent.md)\n"));
   CHECK(Catches(BrokenLinks, "docs/reference/policies/a.md", "# A b\n[a](#b)\n"));
   CHECK_FALSE(Catches(BrokenLinks, "docs/reference/policies/a.md",
@@ -533,13 +533,13 @@ TEST_CASE("links between pages lead somewhere") {
                 "// docs/ab"
                 "sent.md\n"));
   std::vector<File> files = Everything();
-  std::erase_if(files, [](const File& file) {  // what tells of pages that were, and this
+  std::erase_if(files, [](const File& file) {  // pages about former pages, and this file
     return file.path == "CHANGELOG.md" || StartsWith(file.path, "tests/structure/");
   });
   HoldsFor(files, BrokenMentions);
 }
 
-TEST_CASE("every page is found from docs/README.md") {
+TEST_CASE("every page is linked from docs/README.md") {
   std::map<std::string, File> pages;
   for (const File& page : FilesUnder({"docs", "bench", "README.md"}, {".md"})) pages[page.path] = page;
   const auto found_from = [&](const std::string& first) {
@@ -562,7 +562,7 @@ TEST_CASE("every page is found from docs/README.md") {
   }
 }
 
-// scripts/mutate, which needs libclang, looks for the mutation itself.
+// scripts/mutate, which needs libclang, checks the mutation itself.
 TEST_CASE("each line of the table of equivalent mutants is in its file") {
   const std::filesystem::path root = TAKT_SOURCE_DIR;
   std::ifstream table(root / "tests/equivalent_mutants.txt");
@@ -581,7 +581,7 @@ TEST_CASE("each line of the table of equivalent mutants is in its file") {
   CHECK(entries > 5);
 }
 
-TEST_CASE("nothing is left lying about") {
+TEST_CASE("no stray file is left in the tree") {
   CHECK(Catches(LeftLying, "src/a.cc",
                 "// TO"
                 "DO: later\n"));

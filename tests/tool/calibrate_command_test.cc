@@ -94,7 +94,7 @@ TEST_CASE("a profile is fitted, written in every form, and replayed") {
   CHECK(Has(RunTool({"profiles", "--profiles", dir / "own.json"}).out, "own/llama/h100/bf16/tp2"));
 }
 
-TEST_CASE("the form can be asked for, and a file can be standard output") {
+TEST_CASE("the form is an option, and a file may be standard output") {
   const TempDir dir;
   const std::string log = dir.Write("steps.jsonl", Log());
   for (const char* form : {"linear", "saturating"}) {
@@ -129,7 +129,7 @@ TEST_CASE("totals as CSV fit, and list the unfitted terms") {
   CHECK_FALSE(Has(ended.out, "W the same"));
 }
 
-TEST_CASE("a log in milliseconds is fitted, and its unit is doubted first of all") {
+TEST_CASE("a log in milliseconds is fitted with a doubt about its unit") {
   const TempDir dir;
   std::string csv = "time_s,prefill_tokens,decode_rows,context_tokens\n";
   const StepLog log = ParseStepLog(Log(), "log").value();

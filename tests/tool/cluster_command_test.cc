@@ -68,7 +68,7 @@ TEST_CASE("a cluster's plan") {
   CHECK(Has(most.out, "Sustains"));
 }
 
-TEST_CASE("no plan, a solver that is not there, and files that are none") {
+TEST_CASE("impossible plans, missing solvers and invalid files are refused") {
   const TempDir dir;
   const auto fails = [&](const std::string& text, const std::string& message) {
     const Ended ended = RunTool({"cluster", dir.Write("a.json", text)});

@@ -28,7 +28,7 @@ std::string ReportOf(const std::vector<RunFigures>& runs, int workflows = 10, do
   return text + "]}";
 }
 
-TEST_CASE("errors of means and p95, and whether the order of policies came out") {
+TEST_CASE("compare reports errors of means and p95 and the policies' order") {
   const TempDir dir;
   const std::string measured = dir.Write("m.json", ReportOf({{"fcfs", 2, 4}, {"sjf", 1, 5}, {"stjf", 1.01, 5}}));
   const std::string predicted = dir.Write("p.json", ReportOf({{"fcfs", 1.9, 4.4}, {"sjf", 1.02, 5}, {"stjf", 1, 5}}));
@@ -52,7 +52,7 @@ TEST_CASE("workflows of several requests are ranked by their own latency") {
             "by mean workflow latency: stjf < fcfs; predicted stjf after fcfs, but measured before it by 80.0 %"));
 }
 
-TEST_CASE("several files are as one, and runs that are not alike are refused") {
+TEST_CASE("several files count as one, and unlike runs are refused") {
   const TempDir dir;
   const std::string fcfs = dir.Write("fcfs.json", ReportOf({{"fcfs"}})),
                     sjf = dir.Write("sjf.json", ReportOf({{"sjf"}}));

@@ -126,7 +126,7 @@ TEST_CASE("the table is for people, and plain in a pipe") {
   CHECK(quiet.err.empty());
 }
 
-TEST_CASE("the JSON has its keys, and a run for every policy with every estimate") {
+TEST_CASE("the JSON has a run for every policy with every estimate") {
   const Json json = JsonOf(Replay({"--json", "-", "--policy", "fcfs", "--policy", "aged(sjf)", "--estimates", "none",
                                    "--estimates", "noise:0.5", "--option", "threshold=2000", "--seed", "9"}));
   CHECK(json["seed"] == 9);
@@ -281,7 +281,7 @@ TEST_CASE("a load is a share of the rate that fcfs serves") {
   CHECK(closed["runs"][0]["metrics"]["queue_s"]["max"] == 0);
 }
 
-TEST_CASE("sessions: a rate or a closed loop until a horizon, and their figures") {
+TEST_CASE("sessions run at a rate or in a loop until a horizon") {
   const TempDir dir;
   std::string lines = R"({"block_tokens":64,"calls":[{"t":0,"in":300000,"out":1}]})"
                       "\n";
@@ -446,7 +446,7 @@ Args LongReplay(Args more) {
   return args;
 }
 
-TEST_CASE("a terminal shows a bar, and Ctrl-C ends with the results so far") {
+TEST_CASE("a terminal shows a bar, and Ctrl-C prints the results so far") {
   const TempDir dir;
   Tool tool(LongReplay({"--json", dir / "json", "--csv-summary", dir / "csv"}), Tool::Where::kTerminal);
   tool.WaitFor("of 21 done");
@@ -473,7 +473,7 @@ std::string Tenants() {
   return text;
 }
 
-TEST_CASE("a user's table is read by its columns, and its tenants appear in every report") {
+TEST_CASE("a user's table is read by columns, with tenants in reports") {
   const TempDir dir;
   const std::string file = dir.Write("own.csv", Tenants()), csv = dir / "r.csv", runs = dir / "runs.csv";
   const Args args = {
@@ -523,7 +523,7 @@ TEST_CASE("a user's table is read by its columns, and its tenants appear in ever
   CHECK_FALSE(Has(RunTool(Replay({})).out, "By "));
 }
 
-TEST_CASE("requests are grouped by agent and stage, and by class of workflow; the largest groups are shown") {
+TEST_CASE("requests are grouped by agent, stage and class of workflow") {
   const Json whole = JsonOf(Replay({"--policy", "sjf", "--by", "stage", "--json", "-", "-q"}))["runs"][0];
   std::int64_t requests = 0;
   for (const Json& part : whole["parts"]) {

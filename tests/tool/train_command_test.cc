@@ -98,7 +98,7 @@ TEST_CASE("a log is learnt, checked on held-out workflows, and queried") {
   CHECK(one["line"] == 1);
 }
 
-TEST_CASE("if the mean of a stage ranks better than the forest, train reports it") {
+TEST_CASE("train reports it if a stage's mean ranks better") {
   // The stage holds all information about a call. The prompt's length is noise that the forest learns.
   const TempDir dir;
   Random random(2);
@@ -124,7 +124,7 @@ TEST_CASE("if the mean of a stage ranks better than the forest, train reports it
   CHECK(Json::parse(ReadWhole(dir / "b"), nullptr, false)["held_out"][0]["best_order"] == "forest");
 }
 
-TEST_CASE("the same log and seed make the same model on any number of threads, and JSON lines the same as CSV") {
+TEST_CASE("equal log and seed make equal models with any threads") {
   const TempDir dir;
   const std::string log = dir.Write("calls.csv", CsvLog(100));
   std::istringstream lines(CsvLog(100));
@@ -280,7 +280,7 @@ TEST_CASE("Ctrl-C ends training and keeps the old file") {
   CHECK(dir.Names() == names);
 }
 
-TEST_CASE("a model that is truncated, damaged or is none is refused by name") {
+TEST_CASE("a truncated, damaged or invalid model is refused by name") {
   const TempDir dir;
   const std::string log = dir.Write("calls.csv", CsvLog(30));
   REQUIRE(RunTool({"train", log, "--trees", "3", "-q", "--out", dir / "m"}).exit_code == 0);

@@ -51,7 +51,7 @@ TEST_CASE("help and version go to standard output") {
   CHECK(Has(nothing.err, "takt replay"));
 }
 
-TEST_CASE("wrong usage exits with 2 and names the fault and the valid choices") {
+TEST_CASE("wrong usage exits with 2 and names fault and choices") {
   struct Case {
     Args args;
     std::vector<std::string> said;
@@ -181,7 +181,7 @@ TEST_CASE("policies and profiles are listed") {
   CHECK(Has(derived, " +5.2"));  // and the measured kernels of eight are slower
 }
 
-TEST_CASE("a workload is described, and written so that it can be read back") {
+TEST_CASE("a workload is described and written for reading back") {
   const TempDir dir;
   const Ended described = RunTool({"workload", "--output", dir / "bundled.jsonl.gz"});
   CHECK(described.exit_code == 0);

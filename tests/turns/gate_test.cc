@@ -1,4 +1,4 @@
-// What each gate answers, against figures computed by hand; and what every gate promises, over random states.
+// Answers of each gate against figures computed by hand, and the promises of all gates over random states.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -23,7 +23,7 @@ namespace {
 
 TimePoint At(double seconds) { return TimePoint(FromSeconds(seconds)); }
 
-// Victims and holdings as a test says; victims go in the order in which they were put in.
+// Victims and holdings that the test sets. Victims come in the order of insertion.
 struct FakeOrder final : HeldOrder {
   std::vector<HeldVictim> victims = {};
   std::vector<std::tuple<WorkflowId, std::uint64_t, Holding>> holdings = {};
@@ -65,7 +65,7 @@ GateAsk Ask(std::int32_t need, std::int32_t lack, double now = 100) {
   return {.workflow = {99}, .need = need, .lack = lack, .block_tokens = 10, .total = 100, .now = At(now)};
 }
 
-TEST_CASE("none: admits every request that fits, and need not be asked") {
+TEST_CASE("none admits every request that fits, without being asked") {
   FakeOrder order;
   order.Of(1, 99, 50);
   CHECK(NoGate{}.LetsInAfter(Ask(50, 50), order) == 0);
@@ -75,19 +75,19 @@ TEST_CASE("none: admits every request that fits, and need not be asked") {
   CHECK(order.shown == 0);
 }
 
-TEST_CASE("lease: what was here less than so many seconds ago is not taken") {
+TEST_CASE("lease protects holdings used within the lease time") {
   const Lease lease{.seconds = 30};
   FakeOrder order;
   order.Dead(4).Of(1, 70, 4).Of(2, 70.1, 4);
   CHECK(lease.LetsInAfter(Ask(9, 4), order) == 0);
-  CHECK(lease.LetsInAfter(Ask(9, 8), order) == 0);  // 30 s ago
+  CHECK(lease.LetsInAfter(Ask(9, 8), order) == 0);  // used 30 s ago
   CHECK(lease.LetsInAfter(Ask(9, 9), order) == kNotNow);
   CHECK(lease.LetsInAfter(Ask(9, 9, 100.1), order) == 0);
   CHECK(Lease{.seconds = 31}.LetsInAfter(Ask(9, 5), order) == kNotNow);
   CHECK(Lease{.seconds = 0}.LetsInAfter(Ask(12, 12), order) == 0);
 }
 
-TEST_CASE("lease: shared blocks have none; those of a turn that waits have one until nothing runs") {
+TEST_CASE("lease leaves out shared blocks, and protects waiting turns until nothing runs") {
   const Lease lease{.seconds = 30};
   FakeOrder order;
   order.Add({.since = At(99)}, HeldTier::kHeld, 4);
@@ -99,10 +99,10 @@ TEST_CASE("lease: shared blocks have none; those of a turn that waits have one u
   CHECK(lease.LetsInAfter(ask, order) == 0);
   order.victims.clear();
   order.Of(1, 99, 4);
-  CHECK(lease.LetsInAfter(ask, order) == kNotNow);  // a lease holds even so: it ends
+  CHECK(lease.LetsInAfter(ask, order) == kNotNow);  // a lease holds here, too: it ends
 }
 
-// A block of 10 tokens takes 10 ms wherever it stands, and all gaps are alike: 1 a second.
+// A block of 10 tokens takes 10 ms at every depth. All gaps are alike: 1 a second.
 constexpr HoldValue kFlat{.alpha_ms = 1, .beta_ns = 0};
 
 GateAsk Crowd(GateAsk ask, std::int64_t delayed) {
@@ -110,23 +110,23 @@ GateAsk Crowd(GateAsk ask, std::int64_t delayed) {
   return ask;
 }
 
-TEST_CASE("price: the loss of all that are delayed, against what is short of what is needed") {
+TEST_CASE("price weighs the delayed requests' loss by the missing share") {
   const Price price{.kappa = 1, .value = kFlat};
   FakeOrder order;
   order.Of(1, 90, 4);
-  // 4 of 8 blocks are short: 0.04 s/s for each who waits, against 1/2
+  // 4 of 8 blocks are missing: 0.04 s/s for each waiting request, against 1/2
   CHECK(price.LetsInAfter(Crowd(Ask(8, 4), 5), order) == 0);                     // 0.2
   CHECK(price.LetsInAfter(Crowd(Ask(8, 4), 50), order) == Approx(900));          // 2 = 1/2 (1 + 900/300)
   CHECK(price.LetsInAfter(Crowd(Ask(4, 4), 50), order) == Approx(300));          // 2 = 1 + 300/300
   CHECK(price.LetsInAfter(Crowd(Ask(8, 2), 50), order) == Approx(300 * 3.0));    // 1 = 1/4 (1 + 900/300)
   CHECK(Price{.kappa = 0.01, .value = kFlat}.LetsInAfter(Crowd(Ask(4, 4), 0), order) ==
-        Approx(900));  // it is one itself
+        Approx(900));  // it counts itself
   CHECK(Price{.kappa = 2, .value = kFlat}.LetsInAfter(Crowd(Ask(8, 4), 50), order) == Approx(300));
   CHECK(Price{.kappa = 1, .wait_s = 10, .value = kFlat}.LetsInAfter(Crowd(Ask(8, 4), 50), order) == Approx(30));
   CHECK(Price{.kappa = 0, .value = kFlat}.LetsInAfter(Crowd(Ask(8, 4), 50), order) == kNotNow);
 }
 
-TEST_CASE("price: at the very price it waits, and dead blocks cost nothing") {
+TEST_CASE("price waits at equality, and dead blocks cost nothing") {
   const Price price{.kappa = 1, .value = kFlat};
   FakeOrder order;
   order.Dead(2).Of(1, 90, 4);
@@ -138,7 +138,7 @@ TEST_CASE("price: at the very price it waits, and dead blocks cost nothing") {
   CHECK(Price{.kappa = 0, .value = kFlat}.LetsInAfter(Crowd(Ask(4, 2), 50), order) == 0);
 }
 
-TEST_CASE("price: a turn that waits is back within the second, and counts nothing where nothing runs") {
+TEST_CASE("price expects a waiting turn within the second, if requests run") {
   ReturnCurves curves;
   curves.classes[0].gain.fill(0.1);
   const HoldValue value{.alpha_ms = 1, .beta_ns = 0, .curves = &curves};
@@ -155,7 +155,7 @@ TEST_CASE("price: a turn that waits is back within the second, and counts nothin
   CHECK(price.LetsInAfter(ask, order) == 0);
 }
 
-TEST_CASE("price: a turn that has waited for long is taken to wait for as long again") {
+TEST_CASE("price expects a turn to wait as long as it has waited") {
   const Price price{.kappa = 1, .value = kFlat};
   FakeOrder order;
   order.Add({.workflow = {1}, .block_tokens = 10, .awaited = At(80)}, HeldTier::kAwaited, 4);
@@ -167,7 +167,7 @@ TEST_CASE("price: a turn that has waited for long is taken to wait for as long a
   CHECK(price.LetsInAfter(ask, order) == Approx(300));
 }
 
-TEST_CASE("what is pinned is worth its whole cost however long it was not used, unless somebody must go first") {
+TEST_CASE("a pinned holding is worth its whole cost until victims are forced") {
   const ReturnTimes times;
   HoldValue value = kFlat;
   value.curves = &times.curves();
@@ -187,7 +187,7 @@ TEST_CASE("what is pinned is worth its whole cost however long it was not used, 
   CHECK(Lease{.seconds = 30}.LetsInAfter(ask, order) == 0);
 }
 
-TEST_CASE("what a branch has left itself and cannot use may be taken for it; what another branch has left may not") {
+TEST_CASE("a branch may take what it left itself, not what others left") {
   GateAsk ask = Crowd(Ask(4, 4), 50);
   ask.workflow = {1}, ask.branch = 7;
   FakeOrder order;
@@ -205,14 +205,14 @@ TEST_CASE("what a branch has left itself and cannot use may be taken for it; wha
   CHECK(Lease{}.LetsInAfter(ask, order) == kNotNow);
   CHECK(TakesOfOthers(ask, order));
   CHECK(full.LetsInAfter(stuck, order) == kNotNow);
-  // without a workflow nothing is one's own
+  // without a workflow no holding is a request's own
   for (HeldVictim& victim : order.victims) victim.held.workflow = {};
   ask.workflow = {}, ask.branch = 0;
   for (HeldVictim& victim : order.victims) victim.held.branch = 0;
   CHECK(price.LetsInAfter(ask, order) == Approx(300));
 }
 
-TEST_CASE("price: blocks of one holding are worth what their depths are") {
+TEST_CASE("price values the blocks of a holding by their depths") {
   // 10 ms, and 10 us for each token before: of blocks that end at 1,000, 990 and 980
   const Price price{.kappa = 1, .value = {.alpha_ms = 1, .beta_ns = 1'000}};
   FakeOrder order;
@@ -220,7 +220,7 @@ TEST_CASE("price: blocks of one holding are worth what their depths are") {
   CHECK(price.LetsInAfter(Crowd(Ask(3, 3), 100), order) == Approx(300 * (100 * (0.02 + 0.0199 + 0.0198) - 1)));
 }
 
-TEST_CASE("price: the time of a prefill, and the door") {
+TEST_CASE("price estimates prefill times, and its door bounds waits") {
   const Price price{.kappa = 1, .share = 0.2, .after_s = 60, .value = {.alpha_ms = 1, .beta_ns = 1'000}};
   GateAsk ask = Ask(1, 1);
   ask.tokens = 5'000, ask.cached = 1'000;
@@ -235,7 +235,7 @@ TEST_CASE("price: the time of a prefill, and the door") {
   CHECK(AnyGate(Lease{}).Door().share == 0);
 }
 
-TEST_CASE("price: curves that are bound later") {
+TEST_CASE("price accepts curves that are bound later") {
   ReturnCurves curves;
   curves.classes[0].gain.fill(0.1);
   FakeOrder order;
@@ -247,11 +247,11 @@ TEST_CASE("price: curves that are bound later") {
   CHECK(copy.LetsInAfter(Crowd(Ask(4, 4), 50), order) == Approx(300));
 }
 
-TEST_CASE("working_set: what runs, what is needed, and what was here of late must fit") {
+TEST_CASE("working_set fits running, needed and recently used tokens") {
   const WorkingSet gate{.half_life_s = 10, .sweep_s = 0, .force_s = 0, .buffer = 0};
   FakeOrder order;
   order.Of(1, 90, 50).Holds(1, 90, 400).Holds(2, 80, 400).Holds(3, 99, 300, false, true);
-  // of 1,000 tokens 200 are left of the first, 100 of the second; the third runs
+  // of 1,000 tokens, 200 are left of the first and 100 of the second; the third runs
   GateAsk ask = Ask(30, 10);
   ask.used = 40;
   CHECK(gate.LetsInAfter(ask, order) == 0);
@@ -267,23 +267,23 @@ TEST_CASE("working_set: what runs, what is needed, and what was here of late mus
   CHECK(gate.LetsInAfter(ask, order) == kNotNow);
 }
 
-TEST_CASE("working_set: ages as of the last sweep, a margin for each, and the end of patience") {
+TEST_CASE("working_set uses ages at the last sweep, margins and a last wait") {
   WorkingSet gate{.half_life_s = 10, .sweep_s = 0, .force_s = 0, .buffer = 0};
   FakeOrder order;
   order.Of(1, 90, 50).Holds(1, 90, 400);
   GateAsk ask = Ask(80, 10, 104.9);
   CHECK(gate.LetsInAfter(ask, order) == 0);
-  gate.sweep_s = 10;  // at 100 it was 200
+  gate.sweep_s = 10;  // the sweep at 100 saw an age of 200
   CHECK(gate.LetsInAfter(ask, order) == 0);
   ask.need = 81;
   CHECK(gate.LetsInAfter(ask, order) == kNotNow);
   gate.sweep_s = 0;
   CHECK(gate.LetsInAfter(ask, order) == 0);
-  ask.now = At(95), gate.sweep_s = 50, ask.need = 61;  // at 50 it was still to come
+  ask.now = At(95), gate.sweep_s = 50, ask.need = 61;  // the sweep at 50 came before it
   CHECK(gate.LetsInAfter(ask, order) == kNotNow);
   ask.need = 60;
   CHECK(gate.LetsInAfter(ask, order) == 0);
-  // it itself, one that runs, and half of the one that is held
+  // itself, one that runs, and half of the one that is held
   ask.now = At(100), gate.sweep_s = 0, ask.running = 1, gate.buffer = 40, ask.need = 70;
   CHECK(gate.LetsInAfter(ask, order) == 0);
   ask.need = 71;
@@ -292,7 +292,7 @@ TEST_CASE("working_set: ages as of the last sweep, a margin for each, and the en
   CHECK(gate.LetsInAfter(ask, order) == 1'800);
 }
 
-TEST_CASE("concur: the window grows where there is room, and halves where the cache is full of what is not used") {
+TEST_CASE("concur's window grows with room and halves under unused cached tokens") {
   const Concur gate;
   const auto told = [&](double window, double use, double hits) {
     return gate.Update(window, {.use = use, .hits = hits, .running = 7});
@@ -313,7 +313,7 @@ TEST_CASE("concur: the window grows where there is room, and halves where the ca
   CHECK(AnyGate(Lease{}).Update(3, {}) == 3);
 }
 
-TEST_CASE("concur: active is what runs, and what was here of late and does not wait") {
+TEST_CASE("concur counts running and recently used workflows that do not wait") {
   const Concur gate;
   FakeOrder order;
   order.Of(1, 90, 50)
@@ -324,11 +324,11 @@ TEST_CASE("concur: active is what runs, and what was here of late and does not w
       .Holds(5, 0, 1, false, true);
   GateAsk ask = Ask(1, 1);
   ask.running = 3;
-  ask.state = 6;  // 3 that run, the first and the fourth, and itself
+  ask.state = 6;  // 3 running, the first and the fourth, and itself
   CHECK(gate.LetsInAfter(ask, order) == 0);
   ask.state = 5.9;
   CHECK(gate.LetsInAfter(ask, order) == kNotNow);
-  CHECK(Concur{.idle_s = 10}.LetsInAfter(ask, order) == 0);  // the first has been away for so long: 4
+  CHECK(Concur{.idle_s = 10}.LetsInAfter(ask, order) == 0);  // the first has been away longer: 4
   ask.state = 3.9;
   CHECK(Concur{.idle_s = 10}.LetsInAfter(ask, order) == kNotNow);
   ask.state = 4;
@@ -339,7 +339,7 @@ TEST_CASE("concur: active is what runs, and what was here of late and does not w
   CHECK(gate.LetsInAfter(ask, order) == 0);
 }
 
-TEST_CASE("concur: without a window, by what is now") {
+TEST_CASE("concur without a window uses current values") {
   const Concur gate;
   FakeOrder order;
   order.Of(1, 90, 50);
@@ -354,11 +354,11 @@ TEST_CASE("concur: without a window, by what is now") {
   CHECK(gate.LetsInAfter(ask, order) == 0);
 }
 
-struct Patience {  // memory of others after ten seconds of waiting
+struct Patience {  // lets others' memory go after ten seconds of waiting
   double LetsInAfter(const GateAsk& ask, const HeldOrder& held) const { return TakesOfOthers(ask, held) ? 10 : 0; }
 };
 
-TEST_CASE("a host's own gate, by name") {
+TEST_CASE("a host's own gate is made by name") {
   CHECK(RegisterGate("none", "", [](auto, auto*) { return Patience{}; }).code() == absl::StatusCode::kInvalidArgument);
   REQUIRE(RegisterGate("patience", "ten seconds", [](auto, auto*) { return Patience{}; }).ok());
   const AnyGate made = *MakeGate("patience");
@@ -373,9 +373,9 @@ TEST_CASE("a host's own gate, by name") {
   CHECK(GateInfos().back().name == "patience");
 }
 
-// --- What every gate promises. ---
+// --- promises of every gate ---
 
-// Dead blocks, held ones, awaited ones. `sorted`: held ones go by the value that Price gives them.
+// Dead, held and awaited blocks. `sorted`: held ones are ordered by the value that Price gives them.
 FakeOrder AnyOrder(Random& random, const HoldValue* sorted) {
   FakeOrder order;
   const auto held = [&] {
@@ -446,14 +446,14 @@ std::int32_t BlocksOf(const FakeOrder& order) {
   return blocks;
 }
 
-TEST_CASE("what lacks more, needs more and has waited no longer is not let in sooner") {
+TEST_CASE("a request that lacks or needs more is not admitted sooner") {
   const ReturnTimes times;
   const HoldValue flat{.alpha_ms = 1, .beta_ns = 0, .curves = &times.curves()};
   for (const std::string& spec : GateSpecs()) {
     CAPTURE(spec);
-    // What is one's own harms nobody, so that both have nothing there.
-    // Price goes by the mean value of what is taken. It grows with what is lacking where victims go by that value, no
-    // block of a holding is worth more than another, and what is awaited counts.
+    // A request's own holdings harm no other, so both requests have none. Price ranks by the mean value of the victims.
+    // That mean grows with the missing blocks if victims are ordered by value, all blocks of a holding are worth the
+    // same, and awaited blocks count.
     const bool price = spec.starts_with("price");
     const PrefillPace pace{.alpha_ms = 1, .beta_ns = 0};
     AnyGate gate = *MakeGate(spec, price ? &pace : nullptr);
@@ -476,7 +476,7 @@ TEST_CASE("what lacks more, needs more and has waited no longer is not let in so
   }
 }
 
-TEST_CASE("where nothing runs, and nothing but what waiting turns will use would be taken, everybody is let in") {
+TEST_CASE("gates admit if nothing runs and only waiting turns' KV is lost") {
   const ReturnTimes times;
   for (const std::string& spec : GateSpecs()) {
     CAPTURE(spec);
@@ -496,10 +496,10 @@ TEST_CASE("where nothing runs, and nothing but what waiting turns will use would
   }
 }
 
-TEST_CASE("where nothing runs, nobody waits for ever: once all that is held is old, each gate lets in") {
+TEST_CASE("if nothing runs, each gate admits once all holdings are old") {
   const ReturnTimes times;
   for (const std::string& spec : GateSpecs()) {
-    if (spec == "price(kappa=0)") continue;  // says so
+    if (spec == "price(kappa=0)") continue;  // it has no such promise
     CAPTURE(spec);
     AnyGate gate = *MakeGate(spec);
     gate.Read(&times.curves());
@@ -517,7 +517,7 @@ TEST_CASE("where nothing runs, nobody waits for ever: once all that is held is o
   }
 }
 
-TEST_CASE("each gate is made by its name, and its spec makes it again") {
+TEST_CASE("each gate is made by name, and its spec remakes it") {
   std::vector<std::string> names;
   for (const GateInfo& info : GateInfos()) {
     CAPTURE(info.name);
@@ -541,7 +541,7 @@ TEST_CASE("each gate is made by its name, and its spec makes it again") {
 
 std::string Fault(const std::string& spec) { return std::string(MakeGate(spec).status().message()); }
 
-TEST_CASE("a wrong spec of a gate is told with what is wrong") {
+TEST_CASE("an invalid spec of a gate is refused with its mistake") {
   CHECK(Fault("prize").find("unknown gate 'prize'; did you mean 'price'?") != std::string::npos);
   CHECK(Fault("price(share=2)").find("share=2: must be a number from 0 to 1") != std::string::npos);
   CHECK(Fault("working_set(half_life_s=0)").find("half_life_s=0") != std::string::npos);
@@ -550,7 +550,7 @@ TEST_CASE("a wrong spec of a gate is told with what is wrong") {
   CHECK_FALSE(MakeGateFactory("concur(window=3)").ok());
 }
 
-TEST_CASE("the engine's pace is what a gate's spec does not say") {
+TEST_CASE("a gate takes the engine's pace unless its spec has one") {
   const PrefillPace pace{.alpha_ms = 1, .beta_ns = 0};
   FakeOrder order;
   order.Of(1, 90, 4);

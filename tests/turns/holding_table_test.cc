@@ -1,4 +1,4 @@
-// Holdings by themselves: nodes count them, and know which of them end with a node.
+// The table of holdings alone: nodes count them and know which of them end at a node.
 #include "takt/turns/holding_table.h"
 
 #include "catch.h"
@@ -19,7 +19,7 @@ Slot Add(HoldingTable& table, PrefixNodes& nodes, std::uint64_t workflow, Slot t
   return h;
 }
 
-TEST_CASE("each node counts the holdings that go through it, and names a single one") {
+TEST_CASE("each node counts the holdings through it and names a single one") {
   PrefixNodes nodes = Path();
   HoldingTable table;
   const Slot a = Add(table, nodes, 1, 1), b = Add(table, nodes, 2, 0);
@@ -34,7 +34,7 @@ TEST_CASE("each node counts the holdings that go through it, and names a single 
   CHECK(nodes[1].awaited == 1);
   CHECK(nodes[0].pinned == 1);
   CHECK(nodes[1].pinned == 0);
-  table.EndAt(nodes, a, 0);  // a turn that ends is not awaited
+  table.EndAt(nodes, a, 0);  // an ended turn is not awaited
   CHECK(nodes[0].awaited == 0);
   CHECK(nodes[1].holders == 0);
   CHECK(nodes[1].awaited == 0);
@@ -47,7 +47,7 @@ TEST_CASE("each node counts the holdings that go through it, and names a single 
   CHECK(table.size() == 1);
 }
 
-TEST_CASE("the holdings that end with a node move together") {
+TEST_CASE("holdings that end at a node move together") {
   PrefixNodes nodes = Path();
   HoldingTable table;
   const Slot a = Add(table, nodes, 1, 1), b = Add(table, nodes, 2, 1), c = Add(table, nodes, 3, 0);
@@ -62,11 +62,11 @@ TEST_CASE("the holdings that end with a node move together") {
   CHECK(table.EndingWith(nodes[0]) == kNoSlot);
 }
 
-TEST_CASE("the holdings that end with a node end with its back after a split, and with its parent after a merge") {
+TEST_CASE("a split moves holdings to the back, a merge to the parent") {
   PrefixNodes nodes = Path();
   HoldingTable table;
   const Slot a = Add(table, nodes, 1, 0);
-  nodes[1].tips = nodes[0].tips;  // a copy, as the tree makes it
+  nodes[1].tips = nodes[0].tips;  // a copy, as the tree makes one
   table.Split(nodes, 1);
   CHECK(table.TipOf(a) == 1);
   CHECK(table.EndingWith(nodes[0]) == kNoSlot);

@@ -1,4 +1,4 @@
-// What a prefix cache holds, chunk by chunk: all of them are looked at for every victim.
+// A model of a prefix cache that keeps every chunk. It scans all of them for every victim.
 #ifndef TAKT_TESTS_TURNS_HOLDINGS_SHADOW_H_
 #define TAKT_TESTS_TURNS_HOLDINGS_SHADOW_H_
 
@@ -24,7 +24,7 @@ inline constexpr std::int32_t kBlocks = 2, kBlockTokens = 512;
 
 inline TimePoint At(double seconds) { return TimePoint(FromSeconds(seconds)); }
 
-// A prompt goes on from another by what the seed says.
+// Continues from another prompt, as the seed decides.
 inline Hashes GoOn(Hashes prompt, std::size_t more, std::uint64_t seed) {
   for (std::size_t i = 0; i < more; ++i) prompt.push_back(Mix64((prompt.empty() ? 0 : prompt.back()) ^ Mix64(seed)));
   return prompt;
@@ -42,7 +42,7 @@ struct Shadow {
     std::int32_t depth = 0, references = 0;
     std::set<Branch> holders = {};
     bool loose = false, spoiled = false;
-    bool copied = false;  // the next tier has it, as far as the last release has seen
+    bool copied = false;  // the next tier has it, as of the last release
     TimePoint used = {};
     std::uint64_t stamp = 0;
   };
@@ -61,7 +61,7 @@ struct Shadow {
   std::map<std::uint64_t, Chunk> chunks = {};
   std::map<Branch, Record> records = {};
   std::uint64_t stamp = 0;
-  std::int32_t most_of_one = 0, most_of_all = 0;  // blocks that may be pinned
+  std::int32_t most_of_one = 0, most_of_all = 0;  // limits of pinned blocks
 
   std::int32_t Find(const Hashes& prompt) const {
     std::int32_t n = 0;
@@ -134,7 +134,7 @@ struct Shadow {
     r.pinned_until = until, r.pinned = blocks;
     return true;
   }
-  // What follows the chunk, itself included.
+  // The chunk and all that follow it.
   std::set<std::uint64_t> From(std::uint64_t top) const {
     std::set<std::uint64_t> found = {top};
     for (std::size_t before = 0; before != found.size();) {
@@ -190,7 +190,7 @@ struct Shadow {
     }
     return order;
   }
-  // The chunk that goes next, and its value.
+  // The next victim and its value.
   std::optional<std::pair<std::uint64_t, double>> Next(TimePoint now) const {
     std::map<std::tuple<HeldTier, std::size_t>, std::pair<std::uint64_t, Order>> heads;
     std::set<std::uint64_t> inner;

@@ -1,4 +1,4 @@
-// Holdings against a shadow that keeps every chunk by itself and looks at all of them for every victim.
+// Holdings against a shadow that keeps every chunk and scans all of them for every victim.
 #include "takt/turns/holdings.h"
 
 #include <algorithm>
@@ -35,24 +35,24 @@ const ReturnTimes& Times() {
   return times;
 }
 
-// hold_value without lists: every candidate is looked at.
+// hold_value without lists: every candidate is scanned.
 struct Exact {
   HoldValue held{.curves = &Times().curves()};
   double Value(const Held& h, TimePoint now) const { return held.Value(h, now); }
 };
 
-// As a clairvoyant: who comes back last goes first. (Here: by a number drawn for the workflow.)
+// A clairvoyant order: the workflow that returns last is evicted first. The times are random numbers.
 struct Clairvoyant {
   double Value(const Held& h, TimePoint) const { return -static_cast<double>(Mix64(h.workflow.value) >> 40); }
 };
 
-// Without lists, and with a value of its own for what is awaited.
+// No lists, and an own value for awaited blocks.
 struct ByClass {
   double Value(const Held& h, TimePoint now) const { return 1 / (1 + ToSeconds(now - h.since) + h.return_class); }
   double AwaitedValue(const Held& h) const { return 5.0 - h.return_class; }
 };
 
-// The tail is worth less than what is before it, by lists.
+// The tail is worth less than the blocks before it, by lists.
 struct TailFirst {
   static constexpr std::size_t kLists = 3;
   std::size_t List(const Held& h) const { return h.tokens > 40'000 ? 0 : h.tokens > 20'000 ? 1 : 2; }
@@ -85,7 +85,7 @@ void Compare(const Policy& policy, std::uint64_t seed, std::int64_t steps, std::
     clock += random.Chance(0.3) ? 0 : random.LogNormal(1, 2);
     const TimePoint now = At(clock);
     CAPTURE(seed, step);
-    if (random.Chance(0.1)) {  // a pin, or one less
+    if (random.Chance(0.1)) {  // a pin or an unpin
       const Branch branch = any_branch();
       const TimePoint until = random.Chance(0.2) ? kUnset : now + FromSeconds(random.LogNormal(3, 2));
       REQUIRE(holdings.Pin({branch.first}, branch.second, until) == shadow.Pin(branch, until));
@@ -181,12 +181,12 @@ void Compare(const Policy& policy, std::uint64_t seed, std::int64_t steps, std::
       std::set<std::uint64_t> all;
       for (const auto& [hash, c] : shadow.chunks) all.insert(hash);
       shadow.Spoil(all);
-    } else if (what >= 93) {  // some go: first only told, then done
+    } else if (what >= 93) {  // eviction: first announced, then done
       const auto want = static_cast<std::int32_t>(1 + random.Below(40));
       std::int32_t told = 0;
       double value = 0;
-      // HeldVictim::value is exact if a block's value is linear in its depth. A step between two lists is not, but only
-      // pinned and awaited blocks are taken across one.
+      // HeldVictim::value is exact if a block's value is linear in its depth. A step between two lists is not linear,
+      // but only pinned and awaited blocks are taken across one.
       constexpr bool kSteps = std::same_as<Policy, TailFirst> || std::same_as<Policy, Tlru>;
       const bool exact = !kSteps || shadow.NothingKept();
       const std::int32_t found = holdings.Walk(want, now, [&](const auto& victim) {
@@ -235,7 +235,7 @@ void Compare(const Policy& policy, std::uint64_t seed, std::int64_t steps, std::
   }
 }
 
-TEST_CASE("a chunk that left and came back before the list was taken is not in it") {
+TEST_CASE("a chunk that returned before the list was read is not listed") {
   Holdings holdings(Lru{}, {kBlockTokens});
   const std::vector<std::uint64_t> hashes = {1, 2};
   const auto publish = [&] {
@@ -251,7 +251,7 @@ TEST_CASE("a chunk that left and came back before the list was taken is not in i
   CHECK(holdings.dropped()[0].hash == 2);
 }
 
-TEST_CASE("whatever happens, chunks, counts, holdings and the order of victims are those of the shadow") {
+TEST_CASE("chunks, counts, holdings and victims equal the shadow's under random use") {
   const std::int64_t steps = Scaled(1'500);
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
     Compare(Lru{}, seed, steps);
@@ -267,7 +267,7 @@ TEST_CASE("whatever happens, chunks, counts, holdings and the order of victims a
   }
 }
 
-TEST_CASE("the same of hundreds of holdings, which change their lists in any order") {
+TEST_CASE("hundreds of holdings that change lists equal the shadow's") {
   const std::int64_t steps = Scaled(2'000);
   Compare(Lru{}, 1'501, steps, 150);
   Compare(Lfu{}, 1'502, steps, 150);
@@ -285,7 +285,7 @@ void Turn(Holdings& holdings, const Hashes& prompt, const HeldTurn& turn, double
   holdings.Release(prompt, 1, turn, At(now));
 }
 
-TEST_CASE("what a turn does not take over is a dead branch, and goes before all else") {
+TEST_CASE("a branch that a turn leaves behind is dead and evicted first") {
   Holdings holdings;
   const Hashes first = GoOn({}, 10, 1), other = GoOn({}, 5, 2),
                compacted = GoOn({first.begin(), first.begin() + 4}, 3, 3);
@@ -301,7 +301,7 @@ TEST_CASE("what a turn does not take over is a dead branch, and goes before all 
   CHECK(holdings.Find({1}, 0).tokens == 7 * 16);
 }
 
-TEST_CASE("a head that several workflows hold counts once, and goes by the last use by anyone") {
+TEST_CASE("a shared head counts once, by its latest use") {
   Holdings holdings;
   const Hashes head = GoOn({}, 8, 1), a = GoOn(head, 4, 2), b = GoOn(head, 4, 3), lone = GoOn({}, 4, 4);
   Turn(holdings, a, {{1}}, 0);
@@ -309,7 +309,7 @@ TEST_CASE("a head that several workflows hold counts once, and goes by the last 
   Turn(holdings, b, {{2}}, 2);
   CHECK(holdings.idle() == 20);
   CHECK(holdings.Find({1}, 0) == Holding{12 * 16, 8 * 16, 0, 1, At(0), false});
-  CHECK(holdings.Evict(8, At(3)) == 8);  // a's tail, then the lone one: b's use has kept the head young
+  CHECK(holdings.Evict(8, At(3)) == 8);  // a's tail, then the lone one: b's use kept the head young
   CHECK(holdings.Find(a, 1).chunks == 8);
   CHECK(holdings.Find(lone, 1).chunks == 0);
   CHECK(holdings.Evict(4, At(3)) == 4);
@@ -320,7 +320,7 @@ TEST_CASE("a head that several workflows hold counts once, and goes by the last 
   CHECK(holdings.holdings() == 0);
 }
 
-TEST_CASE("blocks of running requests never go, those of a turn that waits go last") {
+TEST_CASE("running requests' blocks stay, and waiting turns' blocks go last") {
   Holdings holdings;
   const Hashes a = GoOn({}, 6, 1), b = GoOn({}, 6, 2), c = GoOn({}, 6, 3);
   Turn(holdings, a, {{1}}, 0);
@@ -337,7 +337,7 @@ TEST_CASE("blocks of running requests never go, those of a turn that waits go la
   CHECK(holdings.idle() == 0);
 }
 
-TEST_CASE("chunks of two sizes may have one hash; hashes that are no chain are looked up one by one") {
+TEST_CASE("equal hashes of two sizes, and hashes without a chain, are distinguished") {
   Holdings holdings;
   const Hashes a = {7, 8, 9};
   Turn(holdings, a, {{1}}, 0);
@@ -350,7 +350,7 @@ TEST_CASE("chunks of two sizes may have one hash; hashes that are no chain are l
   CHECK(holdings.Find(Hashes{}, 1).chunks == 0);
 }
 
-TEST_CASE("of more holdings than may be, those whose last turns ended first are over; what they share stays") {
+TEST_CASE("beyond the limit, holdings with the oldest last turns end") {
   constexpr std::uint64_t kMost = Holdings::kMostHoldings;
   Holdings holdings;
   const Hashes prompt = {1, 2};
@@ -374,7 +374,7 @@ TEST_CASE("of more holdings than may be, those whose last turns ended first are 
   CHECK(holdings.holdings() == 0);
 }
 
-TEST_CASE("a flood of branches, workflows or tenants ends holdings of its own, and no pin of another tenant") {
+TEST_CASE("a flood of names ends own holdings and no other tenant's pin") {
   constexpr std::uint64_t kMost = Holdings::kMostHoldings;
   using Name = HeldTurn (*)(std::uint64_t);
   for (const Name name : {Name([](std::uint64_t i) { return HeldTurn{.workflow = {9}, .branch = i, .tenant = {9}}; }),
@@ -409,7 +409,7 @@ TEST_CASE("a flood of branches, workflows or tenants ends holdings of its own, a
   }
 }
 
-TEST_CASE("if all that a tenant holds is pinned, its oldest pins end, and are counted") {
+TEST_CASE("a tenant that holds only pins loses its oldest, counted") {
   Holdings holdings;
   holdings.BoundPins(100, 200);
   holdings.BoundHoldings(4);
@@ -427,7 +427,7 @@ TEST_CASE("if all that a tenant holds is pinned, its oldest pins end, and are co
   CHECK(holdings.Find({3}, 0).pinned);
 }
 
-TEST_CASE("nothing is allocated once there was room") {
+TEST_CASE("holdings allocate nothing after they have had room") {
   constexpr std::size_t kFlows = 40;
   Random random(3);
   Holdings holdings(HoldValue{.curves = &Times().curves()});

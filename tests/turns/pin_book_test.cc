@@ -1,4 +1,4 @@
-// Pins by themselves: bounds per tenant and of all, and the order in which they end.
+// Pins alone: limits per tenant and in total, and the order in which they end.
 #include "takt/turns/pin_book.h"
 
 #include "catch.h"
@@ -8,7 +8,7 @@ namespace {
 
 TimePoint At(double seconds) { return TimePoint(FromSeconds(seconds)); }
 
-TEST_CASE("a pin beyond the bound of its tenant, or of all, is refused and counted") {
+TEST_CASE("a pin beyond its tenant's limit or the total is refused, counted") {
   PinBook pins;
   pins.Bound(10, 15);
   CHECK(pins.Grant(0, {1}, 6, At(5)));
@@ -24,7 +24,7 @@ TEST_CASE("a pin beyond the bound of its tenant, or of all, is refused and count
   CHECK(pins.Grant(0, {1}, 6, At(5)));
 }
 
-TEST_CASE("a tenant whose pins have all ended has its whole share again") {
+TEST_CASE("a tenant whose pins have ended has its whole share again") {
   PinBook pins;
   pins.Bound(10, 10);
   for (int i = 0; i < 3; ++i) {

@@ -1,4 +1,4 @@
-// The tree of prompts by itself: chunks, nodes, and how these are split and merged.
+// The tree of prompts alone: chunks and nodes, and how nodes are split and merged.
 #include "takt/turns/prefix_tree.h"
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace {
 
 using Hashes = std::vector<std::uint64_t>;
 
-// Puts the chunks into one node, from the root on.
+// Puts the chunks into one node at the root.
 Slot Grow(PrefixTree& tree, const Hashes& hashes) {
   const Slot n = tree.AddNode(kNoSlot, 0, 1);
   Slot before = kNoSlot;
@@ -22,21 +22,21 @@ Slot Grow(PrefixTree& tree, const Hashes& hashes) {
   return n;
 }
 
-TEST_CASE("a prompt is one node, and is found up to its last chunk") {
+TEST_CASE("a prompt is one node and is found to its last chunk") {
   PrefixTree tree;
   const Slot n = Grow(tree, {1, 2, 3, 4});
   CHECK(tree.size() == 4);
   CHECK(tree.Search(Hashes{1, 2, 3, 4, 5}, 1) == 4);
   CHECK(tree.Search(Hashes{1, 2, 9}, 1) == 2);
   CHECK(tree.Search(Hashes{1, 2}, 2) == 0);  // chunks of another size
-  CHECK(tree.Search(Hashes{1, 3, 2}, 1) == 1);  // hashes that are no chain
+  CHECK(tree.Search(Hashes{1, 3, 2}, 1) == 1);  // hashes without a chain
   CHECK(tree.NodeOf(tree.FindChunk(3, 1)) == n);
   CHECK(tree.DepthOf(tree.FindChunk(3, 1)) == 2);
   tree.nodes()[n].spoiled = true;
   CHECK(tree.Search(Hashes{1, 2, 3}, 1) == 0);
 }
 
-TEST_CASE("a node is split before any of its chunks, and merged again") {
+TEST_CASE("a node is split before any chunk and merged again") {
   for (const std::uint64_t last : {1u, 2u, 3u}) {
     PrefixTree tree;
     const Slot n = Grow(tree, {1, 2, 3, 4});
@@ -51,7 +51,7 @@ TEST_CASE("a node is split before any of its chunks, and merged again") {
     CHECK(tree.nodes()[front].chunks() == static_cast<std::int32_t>(last));
     CHECK(tree.nodes()[back].chunks() == static_cast<std::int32_t>(4 - last));
     CHECK(tree.nodes()[front].children == 1);
-    CHECK(tree.Merges(back) == (last >= 2));  // the shorter one at the end
+    CHECK(tree.Merges(back) == (last >= 2));  // the shorter node is the back one
     CHECK(tree.Merge(back) == front);
     CHECK(tree.nodes()[front].chunks() == 4);
     CHECK(tree.NodeOf(tree.FindChunk(4, 1)) == front);
@@ -59,7 +59,7 @@ TEST_CASE("a node is split before any of its chunks, and merged again") {
   }
 }
 
-TEST_CASE("chunks go from the end of a node, and a node goes from its parent") {
+TEST_CASE("chunks leave a node's end, and a node leaves its parent") {
   PrefixTree tree;
   const Slot n = Grow(tree, {1, 2});
   const Slot child = tree.AddNode(n, 2, 1);

@@ -1,4 +1,4 @@
-// What each retention policy says a block is worth, against figures computed by hand.
+// Each retention policy's value of a block, against figures computed by hand.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -30,8 +30,8 @@ namespace {
 
 TimePoint At(double seconds) { return TimePoint(FromSeconds(seconds)); }
 
-// A share `first` of all gaps ends between `from` and the next edge, a share `second` between `later` and the next one;
-// the rest never end.
+// A share `first` of all gaps ends between `from` and the next edge, and a share `second` between `later` and the next
+// edge. The rest never end.
 ReturnCurve TwoReturns(double from, double first, double later = 0, double second = 0) {
   ReturnCurve curve;
   double survival = 1;
@@ -44,7 +44,7 @@ ReturnCurve TwoReturns(double from, double first, double later = 0, double secon
   return curve;
 }
 
-TEST_CASE("slru: the second use protects; before and after it, all alike") {
+TEST_CASE("slru protects from the second use on and ranks equally otherwise") {
   const Slru slru;
   CHECK(slru.Value({.uses = 1, .tokens = 10}, At(0)) == 0);
   CHECK(slru.Value({.uses = 2, .tokens = 99'999}, At(0)) == 1);
@@ -54,7 +54,7 @@ TEST_CASE("slru: the second use protects; before and after it, all alike") {
   CHECK(Slru{.uses = 3}.Value({.uses = 2}, At(0)) == 0);
 }
 
-TEST_CASE("wa: the probability of a use within the lifetime, by an exponential of the category's mean") {
+TEST_CASE("wa uses the probability of a return within the lifetime") {
   ReturnCurves curves;
   curves.classes = {TwoReturns(96, 0.8), TwoReturns(4, 0.5), TwoReturns(256, 1), TwoReturns(4, 1),
                     TwoReturns(1'024, 1)};
@@ -62,39 +62,39 @@ TEST_CASE("wa: the probability of a use within the lifetime, by an exponential o
   const auto of = [&](std::uint32_t return_class, double age) {
     return wa.Value({.return_class = return_class}, At(age));
   };
-  // after a tool half return, between 4 and 6 s: in the mean after 5
+  // after a tool half return, between 4 and 6 s: 5 s in the mean
   CHECK(of(ReturnClass::kTool, 0) == Approx(0.5 * (1 - std::exp(-12))));
   CHECK(of(ReturnClass::kTool, 5) == Approx(0.5 * (std::exp(-1) - std::exp(-13))));
-  // after a user's turn all, between 256 and 384 s
+  // after a user's turn all return, between 256 and 384 s
   CHECK(of(ReturnClass::kUser, 0) == Approx(1 - std::exp(-60.0 / 320)));
   CHECK(of(ReturnClass::kUser, 100) == Approx(std::exp(-100.0 / 320) - std::exp(-160.0 / 320)));
   CHECK(of(ReturnClass::kTool, 4) > of(ReturnClass::kUser, 0));
   CHECK(of(ReturnClass::kTool, 10) < of(ReturnClass::kUser, 0));
-  // of other classes one category, of 4 in 5 after 112 s; single tools are tools
+  // other classes form one category, with 4 of 5 after 112 s; single tools count as tools
   CHECK(of(ReturnClass::kUnknown, 0) == Approx(0.8 * (1 - std::exp(-60.0 / 112))));
   CHECK(of(ReturnClass::kSubAgent, 7) == of(ReturnClass::kUnknown, 7));
   CHECK(of(ReturnClass::kFirstTool, 7) == of(ReturnClass::kTool, 7));
   CHECK(wa.List({.return_class = ReturnClass::kFirstTool + 9}) == wa.List({.return_class = ReturnClass::kTool}));
   CHECK(wa.List({.return_class = ReturnClass::kUser}) != wa.List({.return_class = ReturnClass::kTool}));
   CHECK(wa.List({.return_class = ReturnClass::kSubAgent}) == wa.List({}));
-  // nobody returns; nothing is known
+  // none returns; nothing is known
   curves.classes[0] = TwoReturns(4, 0);
   CHECK(of(ReturnClass::kUnknown, 1) == 0);
   CHECK(Wa{.life_s = 60}.Value({}, At(30)) == Approx(std::exp(-0.5) - std::exp(-1.5)));
 }
 
-TEST_CASE("tlru: what the next turn can do without goes first") {
+TEST_CASE("tlru evicts first the tokens that the next turn can miss") {
   const Tlru tlru;  // xi 4,096, Q 3,000: 1,096 tokens may be missing
   const auto of = [](std::int32_t tokens) {
     return Held{.workflow = {1}, .tokens = tokens, .block_tokens = 16, .context = 10'000};
   };
   CHECK(tlru.Value(of(10'000), At(0)) == 0);
-  CHECK(tlru.Value(of(8'920), At(0)) == 0);  // without it 8,904 are left, 1,096 are missing
+  CHECK(tlru.Value(of(8'920), At(0)) == 0);  // without it 8,904 are left and 1,096 are missing
   CHECK(tlru.Value(of(8'919), At(0)) == 1);
   CHECK(tlru.Value(of(16), At(0)) == 1);
   CHECK(tlru.List(of(8'920)) == 0);
   CHECK(tlru.List(of(8'919)) == 1);
-  CHECK(Tlru{.xi = 20'000}.Value(of(16), At(0)) == 0);  // 10,000 + 3,000 are no more than xi
+  CHECK(Tlru{.xi = 20'000}.Value(of(16), At(0)) == 0);  // 10,000 + 3,000 are at most xi
   CHECK(Tlru{.xi = 2'999}.Value(of(10'000), At(0)) == 1);
   Held unknown = of(10'000);
   unknown.context = 0;
@@ -104,19 +104,19 @@ TEST_CASE("tlru: what the next turn can do without goes first") {
   CHECK(tlru.Value(shared, At(0)) == 1);
 }
 
-TEST_CASE("shortest: the number of tokens") {
+TEST_CASE("shortest uses the number of tokens") {
   CHECK(Shortest{}.Value({.tokens = 512}, At(9)) == 512);
   CHECK(Shortest{}.Value({.since = At(5), .tokens = 16}, At(9)) == 16);
   CHECK_FALSE(ListedRetention<Shortest>);
 }
 
-TEST_CASE("continuum: pinned for as long as the expected saving grows faster than time passes") {
+TEST_CASE("continuum pins while expected savings grow faster than time") {
   ReturnCurves curves;
   curves.classes = {TwoReturns(4, 0.5, 96, 0.5), TwoReturns(4, 0.5)};
-  // 1 ms a token: 5,000 tokens take 5 s, and a turn queues for 10
+  // 1 ms a token: 5,000 tokens take 5 s, and a turn queues for 10 s
   const Continuum c{.queue_s = 10, .alpha_ms = 1, .beta_ns = 0, .curves = &curves};
   const Held held = {.workflow = {1}, .since = At(100), .tokens = 5'000};
-  CHECK(c.PinSeconds(held) == 6);  // by 6 s half are back: 7.5 - 6; by 128 s all: 15 - 128
+  CHECK(c.PinSeconds(held) == 6);  // by 6 s half have returned: 7.5 - 6; by 128 s all: 15 - 128
   CHECK(c.Value(held, At(105.9)) == 1);
   CHECK(c.Value(held, At(106)) == 0);
   Continuum other = c;
@@ -129,14 +129,14 @@ TEST_CASE("continuum: pinned for as long as the expected saving grows faster tha
   other.eta = 0;
   CHECK(other.PinSeconds(held) == 0);
   other.beta_ns = 1'000;
-  CHECK(other.PinSeconds(held) == 6);  // 5 s, and 12.5 s for what is before each token
+  CHECK(other.PinSeconds(held) == 6);  // 5 s, and 12.5 s for the tokens before each token
   other.alpha_ms = 0;
   CHECK(other.PinSeconds(held) == 6);  // 6.25 - 6
   other.beta_ns = 900;
   CHECK(other.PinSeconds(held) == 0);  // 5.625 - 6
   other.beta_ns = 0, other.queue_s = 12, other.eta = 1;
-  CHECK(other.PinSeconds(held) == 0);  // 6 - 6: not worth it
-  // in the class of which only half come back no wait pays for the others
+  CHECK(other.PinSeconds(held) == 0);  // 6 - 6: no gain
+  // in a class with half of the returns no wait pays for the others
   other = c;
   other.queue_s = 1'000;
   Held tool = held;
@@ -149,7 +149,7 @@ TEST_CASE("continuum: pinned for as long as the expected saving grows faster tha
   CHECK(other.Value(held, At(100)) == 0);
 }
 
-TEST_CASE("next uses: by workflow and branch, the newest wins; never is forgotten") {
+TEST_CASE("a branch's newest next use wins; a known end is forgotten") {
   NextUses uses;
   CHECK(uses.Of({1}, 0) == kNever);
   uses.Set({1}, 0, At(5));
@@ -166,7 +166,7 @@ TEST_CASE("next uses: by workflow and branch, the newest wins; never is forgotte
   CHECK(uses.size() == 2);
 }
 
-TEST_CASE("belady: who comes back last goes first, and what is shared last of all") {
+TEST_CASE("belady evicts the latest return first, and shared blocks last") {
   NextUses uses;
   uses.Set({1}, 0, At(100));
   uses.Set({2}, 0, At(40));
@@ -181,7 +181,7 @@ TEST_CASE("belady: who comes back last goes first, and what is shared last of al
   CHECK(Belady{}.Value({.workflow = {1}}, At(30)) == Belady{}.Value({.workflow = {3}}, At(30)));
 }
 
-TEST_CASE("belady_cost: seconds of work per second to the next use") {
+TEST_CASE("belady_cost ranks by seconds of work per second until use") {
   NextUses uses;
   uses.Set({1}, 0, At(100));
   uses.Set({2}, 0, At(40));
@@ -197,13 +197,13 @@ TEST_CASE("belady_cost: seconds of work per second to the next use") {
   CHECK(of(3, 1'000, 0) == 0);
 }
 
-struct ByClass {  // what a user's turn has left goes before all else
+struct ByClass {  // a user's turn is evicted before all others
   static constexpr std::size_t kLists = 2;
   std::size_t List(const Held& held) const { return held.return_class == ReturnClass::kUser ? 0 : 1; }
   double Value(const Held& held, TimePoint) const { return static_cast<double>(List(held)); }
 };
 
-TEST_CASE("a host's own retention policy, by name") {
+TEST_CASE("a host's own retention policy is made by name") {
   CHECK(RegisterRetention("lru", "", [](auto, auto*) { return ByClass{}; }).code() ==
         absl::StatusCode::kInvalidArgument);
   REQUIRE(RegisterRetention("by_class", "users' turns first", [](auto, auto*) { return ByClass{}; }).ok());
@@ -216,7 +216,7 @@ TEST_CASE("a host's own retention policy, by name") {
   CHECK(RetentionInfos().back().summary == "users' turns first");
 }
 
-// Blocks of a holding that begin at the first token, at an age.
+// Blocks of a holding that begin at the first token, with an age.
 Held Random1(Random& random) {
   Held held = {.workflow = {1 + random.Below(4)},
                .branch = random.Below(2),
@@ -230,7 +230,7 @@ Held Random1(Random& random) {
   return held;
 }
 
-TEST_CASE("as a tail shrinks its value does not rise but from list to list, and no list comes back") {
+TEST_CASE("a shrinking tail's value rises only between lists, and lists never return") {
   const ReturnTimes times;
   NextUses uses;
   for (std::uint64_t w = 1; w <= 3; ++w) uses.Set({w}, 0, At(static_cast<double>(50 * w)));
@@ -262,7 +262,7 @@ TEST_CASE("as a tail shrinks its value does not rise but from list to list, and 
   }
 }
 
-TEST_CASE("within a list the older is worth no more, of policies that say no other") {
+TEST_CASE("within a list the older value is no higher, with one exception") {
   const ReturnTimes times;
   for (const std::string name : {"lru", "lfu", "slru", "ttl", "wa", "tlru"}) {
     CAPTURE(name);
@@ -281,7 +281,7 @@ TEST_CASE("within a list the older is worth no more, of policies that say no oth
   }
 }
 
-TEST_CASE("each retention policy is made by its name, and its spec makes it again") {
+TEST_CASE("each retention policy is made by name, and its spec remakes it") {
   std::vector<std::string> names;
   for (const RetentionInfo& info : RetentionInfos()) {
     CAPTURE(info.name);
@@ -307,7 +307,7 @@ TEST_CASE("each retention policy is made by its name, and its spec makes it agai
 
 std::string Fault(const std::string& spec) { return std::string(MakeRetention(spec).status().message()); }
 
-TEST_CASE("a wrong spec of a retention policy is told with what is wrong") {
+TEST_CASE("an invalid spec of a retention policy is refused with its mistake") {
   CHECK(Fault("slr").find("unknown retention policy 'slr'; did you mean 'slru'?") != std::string::npos);
   CHECK(Fault("slru(uses=0)").find("uses=0: must be a whole number") != std::string::npos);
   CHECK(Fault("wa(life_s=0)").find("life_s=0: must be a number of at least 0.001") != std::string::npos);
@@ -316,7 +316,7 @@ TEST_CASE("a wrong spec of a retention policy is told with what is wrong") {
   CHECK_FALSE(MakeRetentionFactory("continuum(t=1)").ok());
 }
 
-TEST_CASE("the engine's pace is what a spec does not say") {
+TEST_CASE("a retention policy takes the engine's pace unless its spec has one") {
   const PrefillPace pace{.alpha_ms = 1, .beta_ns = 0};
   const Held held = {.workflow = {1}, .tokens = 100, .block_tokens = 10};
   CHECK(MakeRetention("hold_value", &pace)->Value(held, At(0)) == Approx(10e-3));
@@ -327,11 +327,11 @@ TEST_CASE("the engine's pace is what a spec does not say") {
   curves.classes = {TwoReturns(4, 0.5)};
   AnyRetention continuum = *MakeRetention("continuum(queue_s=0)", &pace);
   continuum.Read(&curves);
-  CHECK(continuum.Value({.workflow = {1}, .tokens = 12'100}, At(5)) == 1);  // 6.05 s to save, by 6 s
+  CHECK(continuum.Value({.workflow = {1}, .tokens = 12'100}, At(5)) == 1);  // 6.05 s saved by 6 s
   CHECK(continuum.Value({.workflow = {1}, .tokens = 11'900}, At(5)) == 0);
 }
 
-TEST_CASE("one that is bound anew leaves its copies as they were") {
+TEST_CASE("binding a policy again leaves its copies unchanged") {
   NextUses uses;
   uses.Set({1}, 0, At(9));
   ReturnCurves curves;
@@ -345,7 +345,7 @@ TEST_CASE("one that is bound anew leaves its copies as they were") {
   CHECK(belady.spec() == "belady");
 }
 
-TEST_CASE("holdings evict by a clairvoyant's order") {
+TEST_CASE("holdings evict in a clairvoyant's order") {
   NextUses uses;
   uses.Set({1}, 0, At(1'000));
   uses.Set({2}, 0, At(10));
@@ -357,7 +357,7 @@ TEST_CASE("holdings evict by a clairvoyant's order") {
     for (std::size_t n = 1; n <= 3; ++n) holdings.Publish(std::span(prompts[i]).first(n), 1);
     holdings.Release(prompts[i], 1, {{i + 1}}, At(static_cast<double>(i)));
   }
-  CHECK(holdings.Evict(4, At(5)) == 4);  // the third is never used again, then the first
+  CHECK(holdings.Evict(4, At(5)) == 4);  // the third is never used again; then the first
   CHECK(holdings.Find(prompts[2], 1).chunks == 0);
   CHECK(holdings.Find(prompts[0], 1).chunks == 2);
   CHECK(holdings.Find(prompts[1], 1).chunks == 3);

@@ -26,13 +26,13 @@ constexpr std::uint32_t kTool = ReturnClass::kTool, kUser = ReturnClass::kUser;
 
 TimePoint At(double seconds) { return TimePoint(FromSeconds(seconds)); }
 
-// What was watched for so long, and ended then or was lost.
+// A gap observed for a time. It ended then or was lost.
 struct Gap {
   double seconds = 0;
   bool ended = true;
 };
 
-// By definition: at each time at which gaps end, those that ended over those at risk.
+// By definition: at each time at which gaps end, the share of those at risk that end.
 double KaplanMeier(const std::vector<Gap>& gaps, double age) {
   std::map<double, double> ended;
   for (const Gap& g : gaps) {
@@ -63,7 +63,7 @@ double BestGain(const ReturnCurve& curve, double age) {
 
 ReturnTimes Bare() { return ReturnTimes({.window = 1e12, .prior_weight = 1e-6}); }
 
-TEST_CASE("bins: two to an octave, from zero on") {
+TEST_CASE("bins divide each octave in two, from zero on") {
   CHECK(ReturnCurve::Edge(0) == 0);
   CHECK(ReturnCurve::Edge(1) == 0.25);
   CHECK(ReturnCurve::Edge(2) == 0.375);
@@ -79,7 +79,7 @@ TEST_CASE("bins: two to an octave, from zero on") {
   CHECK(ReturnCurve::BinOf(HUGE_VAL) == kBins);
 }
 
-TEST_CASE("without loss, survival at the edges is the share of gaps that last so long") {
+TEST_CASE("without loss, survival at edges is the share of longer gaps") {
   Random random(1);
   ReturnTimes times = Bare();
   std::vector<Gap> gaps;
@@ -95,7 +95,7 @@ TEST_CASE("without loss, survival at the edges is the share of gaps that last so
   }
 }
 
-TEST_CASE("losses at the edges: exactly Kaplan and Meier's, between them nearly") {
+TEST_CASE("with losses, survival is Kaplan and Meier's at the edges") {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     Random random(seed);
     for (const bool at_edges : {true, false}) {
@@ -120,7 +120,7 @@ TEST_CASE("losses at the edges: exactly Kaplan and Meier's, between them nearly"
   }
 }
 
-TEST_CASE("gaps that are open are at risk as long as they have lasted, and count once when they end") {
+TEST_CASE("open gaps are at risk while they last and count once") {
   ReturnTimes times = Bare();
   for (std::uint64_t gap = 1; gap <= 10; ++gap) times.Began({{gap}}, kTool, At(0));
   for (std::uint64_t gap = 1; gap <= 5; ++gap) CHECK(times.Returned({gap}, 0, At(1.25)));
@@ -134,7 +134,7 @@ TEST_CASE("gaps that are open are at risk as long as they have lasted, and count
   CHECK_FALSE(times.Returned({6}, 0, At(8)));
   times.Refresh(At(8));
   CHECK(times.Survival(kTool, 8) == Approx(0.5).margin(1e-6));
-  times.Began({{7}}, kUser, At(9));  // told anew: of another class, from now on
+  times.Began({{7}}, kUser, At(9));  // reported again with another class, which counts from now on
   CHECK(times.open() == 4);
   CHECK(times.Returned({7}, 0, At(10.5)));
   CHECK(times.counts(kUser).ended[ReturnCurve::BinOf(1.5)] == 1);
@@ -144,7 +144,7 @@ TEST_CASE("gaps that are open are at risk as long as they have lasted, and count
   CHECK(times.counts(kTool).ended[ReturnCurve::BinOf(20)] == 3);
 }
 
-TEST_CASE("gain is the best ratio of returns to time held, never below the hazard") {
+TEST_CASE("gain is the best ratio of returns to time held") {
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
     Random random(seed);
     ReturnTimes times = Bare();
@@ -166,13 +166,13 @@ TEST_CASE("gain is the best ratio of returns to time held, never below the hazar
   }
 }
 
-TEST_CASE("what nothing was seen of is taken from the table, a single tool from all tools, the rest from the pool") {
+TEST_CASE("unseen classes come from the table, tools, or the pool") {
   constexpr std::uint32_t kGrep = ReturnClass::kFirstTool + 3;
   ReturnTimes times;
   for (std::size_t row = 0; row < ReturnTimes::kToolHazards.size(); ++row) {
     const double age = row == 0 ? 0.25 : std::ldexp(2.0, static_cast<int>(row));
     CAPTURE(age);
-    // a bin's mean over its time: up to a quarter below where half of those at risk return in it
+    // a bin's mean over its time: up to a quarter below if half of those at risk return in it
     CHECK(times.Hazard(kTool, age) == Approx(ReturnTimes::kToolHazards[row]).epsilon(0.25));
     CHECK(times.Hazard(kUser, age) == Approx(ReturnTimes::kUserHazards[row]).epsilon(0.1));
   }
@@ -190,7 +190,7 @@ TEST_CASE("what nothing was seen of is taken from the table, a single tool from 
   CHECK(times.Survival(kUser, 64) < 0.9);  // users are not tools
 }
 
-TEST_CASE("what is old counts less, and counts come back from where they were saved") {
+TEST_CASE("old gaps count less, and saved counts load again") {
   ReturnTimes times({.window = 512});
   for (int i = 0; i < 512; ++i) times.Learn(kTool, 2, true);
   for (int i = 0; i < 1024; ++i) times.Learn(kTool, 200, true);
@@ -216,7 +216,7 @@ TEST_CASE("what is old counts less, and counts come back from where they were sa
   CHECK(loaded.pool() == times.pool());
 }
 
-TEST_CASE("whatever happens, survival falls from 1 and stays a share") {
+TEST_CASE("survival falls from 1 and stays a share under random gaps") {
   Random random(5);
   ReturnTimes times({.classes = 8, .window = 64, .max_open = 32, .refresh = 16});
   double clock = 0;
@@ -244,7 +244,7 @@ TEST_CASE("whatever happens, survival falls from 1 and stays a share") {
   }
 }
 
-// Tenant 1 returns after 3 s, turn for turn. What `flood` opens does not return.
+// Tenant 1 returns after 3 s each turn. The workflows of `flood` never return.
 template <class Flood>
 double SurvivalBeside(Flood&& flood) {
   ReturnTimes times;
@@ -259,14 +259,14 @@ double SurvivalBeside(Flood&& flood) {
   return times.Survival(kTool, 4);
 }
 
-TEST_CASE("a flood of gaps that never end leaves what others have taught") {
+TEST_CASE("a flood of endless gaps leaves other estimates unchanged") {
   CHECK(SurvivalBeside([](auto&&...) {}) < 0.05);
   const auto flooded = [](auto&& name) {
     return SurvivalBeside([&](ReturnTimes& times, std::uint64_t i, double clock) {
       for (std::uint64_t k = 0; k < 60; ++k) times.Began(name(60 * i + k), kTool, At(clock));
     });
   };
-  // All others together count for as much as tenant 1, which alone is known.
+  // All other tenants together count as much as tenant 1, the only known one.
   CHECK(flooded([](std::uint64_t i) { return BranchName{{9}, i, {9}}; }) < 0.6);
   CHECK(flooded([](std::uint64_t i) { return BranchName{{9 + i}, 0, {9}}; }) < 0.6);
   CHECK(flooded([](std::uint64_t i) { return BranchName{{9 + i}, 0, {9 + i}}; }) < 0.6);
@@ -274,7 +274,7 @@ TEST_CASE("a flood of gaps that never end leaves what others have taught") {
   CHECK(flooded([](std::uint64_t i) { return BranchName{{9}, i, {}}; }) < 0.6);
 }
 
-TEST_CASE("a workflow's open gaps count for no more than 64, and a gap that is crowded out is not learnt") {
+TEST_CASE("a workflow counts at most 64 open gaps") {
   ReturnTimes times({.max_open = 1'000});
   for (std::uint64_t i = 0; i < 3'000; ++i) times.Began({{9}, i}, kTool, At(0));
   CHECK(times.open() == 1'000);
@@ -286,9 +286,10 @@ TEST_CASE("a workflow's open gaps count for no more than 64, and a gap that is c
   CHECK(times.open() == 0);
 }
 
-TEST_CASE("no branch speaks for another workflow's gap") {
+TEST_CASE("no branch ends another workflow's gap") {
   ReturnTimes times;
-  const std::uint64_t own = 222, branch = Mix64(111) - Mix64(own);  // what a sum of hashes takes for branch 0 of 111
+  // a sum of hashes would confuse it with branch 0 of 111
+  const std::uint64_t own = 222, branch = Mix64(111) - Mix64(own);
   times.Began({{111}, 0, {1}}, kTool, At(0));
   CHECK_FALSE(times.IsOpen({own}, branch));
   CHECK_FALSE(times.SetClass({own}, branch, kUser));
@@ -312,9 +313,8 @@ std::vector<std::string> LinesOf(const std::string& path) {
   return lines;
 }
 
-// The gaps of the main agents: each that goes on ends; the last of a session does not.
-TEST_CASE(
-    "recorded sessions of coding agents: hazards as in the table, gains fall with age and part tools from users") {
+// Gaps of the main agents: a gap ends if the agent continues. The last gap of a session does not.
+TEST_CASE("recorded agent sessions have the table's hazards and falling gains") {
   const char* data = std::getenv("TAKT_DATA");
   const std::filesystem::path folder = data != nullptr ? data : std::string(TAKT_SOURCE_DIR) + "/../shared/data";
   const std::string path = (folder / "agents/coding_sessions.jsonl.gz").string();
@@ -331,7 +331,7 @@ TEST_CASE(
       const std::string next = before->value("next", "");
       const std::uint32_t k = next == "tool" ? kTool : next == "user" ? kUser : ReturnClass::kUnknown;
       gaps[k].push_back({seconds, ended});
-      times.Learn(k, seconds, true);  // a session that is over has a gap that never ends, and is at risk for ever
+      times.Learn(k, seconds, true);  // an ended session has a gap that never ends and is at risk for ever
     };
     for (const nlohmann::json& call : session["calls"]) {
       if (call.contains("agent")) continue;
@@ -349,7 +349,7 @@ TEST_CASE(
       CHECK(times.curves().Of(k).survival[i] == Approx(KaplanMeier(gaps[k], ReturnCurve::Edge(i))).margin(0.005));
     }
   }
-  // The table's bins are not told, and it has one digit: its hazard lies between those of the bins around the age,
+  // The table does not name its bins and has one digit. Its hazard lies between the hazards of the bins around the age,
   // within a factor of 1.5.
   for (const std::uint32_t k : {kTool, kUser}) {
     const auto& table = k == kTool ? ReturnTimes::kToolHazards : ReturnTimes::kUserHazards;
@@ -361,8 +361,8 @@ TEST_CASE(
       CHECK(table[row] <= 1.5 * *std::max_element(around.begin(), around.end()));
     }
   }
-  // What it takes to hold: a user's turn is at once where a tool's is after two minutes.
-  // (Before 4 s times are whole seconds, and some are 0.)
+  // Cost of holding: a user's turn starts at the level that a tool's turn reaches after two minutes.
+  // Before 4 s, times are whole seconds, and some are 0.
   CHECK(times.Gain(kTool, 4) > 10 * times.Gain(kUser, 4));
   CHECK(times.Gain(kTool, 128) == Approx(times.Gain(kUser, 4)).epsilon(0.3));
   for (const double age : {8.0, 16.0, 32.0, 64.0, 256.0, 1024.0}) {

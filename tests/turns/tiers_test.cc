@@ -1,4 +1,4 @@
-// A ledger with a tier in the host's memory, against two shadows that keep every chunk by itself.
+// A ledger with a tier in the host's memory, against two shadows that keep every chunk.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -21,13 +21,13 @@ namespace {
 
 struct Running {
   Hashes prompt;
-  std::int32_t shared = 0;  // chunks, on the GPU
-  std::int32_t pinned = 0;  // chunks of which copies are being loaded
+  std::int32_t shared = 0;  // chunks in the GPU's memory
+  std::int32_t pinned = 0;  // chunks whose copies are being loaded
   std::int32_t own = 0;  // blocks
   HeldTurn turn;
 };
 
-// Both tiers of a ledger, of these sizes.
+// A ledger with two tiers of these sizes.
 template <class Policy>
 struct Tiers {
   Shadow<Policy> gpu, host;
@@ -52,7 +52,7 @@ struct Tiers {
       gpu.Drop(hash);
     }
   }
-  // What is there no more that was there before.
+  // Chunks that have gone.
   template <class F>
   void Host(F&& f) {
     std::set<std::uint64_t> before;
@@ -86,7 +86,7 @@ struct Tiers {
       MakeRoom((good - there) * kBlocks - CopyRoom(), now);
       for (; there < good && CopyRoom() >= kBlocks; ++there) {
         const auto i = static_cast<std::size_t>(there);
-        if (host.chunks.contains(path[i])) break;  // lost, and being loaded
+        if (host.chunks.contains(path[i])) break;  // lost while being loaded
         if (i > 0 && host.chunks[path[i - 1]].spoiled) break;
         host.chunks[path[i]] = {.before = i > 0 ? path[i - 1] : 0, .depth = there, .references = 1};
         told.push_back({path[i], {kBlocks}, KvAction::kOut});
@@ -98,7 +98,7 @@ struct Tiers {
   std::set<std::uint64_t> gone = {};  // from the host's memory, in any order
 };
 
-// Chunks that were loaded.
+// Loaded chunks.
 template <class Policy>
 std::int64_t Compare(const Policy& policy, std::uint64_t seed, std::int64_t steps) {
   Random random(seed);
@@ -212,7 +212,7 @@ std::int64_t Compare(const Policy& policy, std::uint64_t seed, std::int64_t step
       const Branch branch = any_branch();
       ledger.End({branch.first}, branch.second);
       for (auto* tier : {&model.gpu, &model.host}) tier->End(branch);
-    } else if (what < 92 && !running.empty() && random.Chance(0.3)) {  // KV of one that runs is lost, in both tiers
+    } else if (what < 92 && !running.empty() && random.Chance(0.3)) {  // a running request loses KV in both tiers
       Running& r = running[random.Below(running.size())];
       if (r.shared == 0) continue;
       const std::int32_t first = any(r.shared);
@@ -240,7 +240,7 @@ std::int64_t Compare(const Policy& policy, std::uint64_t seed, std::int64_t step
       model.swapped -= swapped.back();
       swapped.pop_back();
     }
-    // What leaves the host's memory by itself is told in any order.
+    // Chunks that leave the host's memory by themselves are reported in any order.
     std::vector<HostChunk> told;
     for (const HostChunk& chunk : ledger.host_chunks()) {
       if (chunk.action != KvAction::kDrop || model.gone.erase(chunk.hash) == 0) told.push_back(chunk);
@@ -261,19 +261,19 @@ std::int64_t Compare(const Policy& policy, std::uint64_t seed, std::int64_t step
   return loaded;
 }
 
-TEST_CASE("two tiers: what is where, what goes and what is told are those of the shadow") {
+TEST_CASE("two tiers hold, evict and report as their shadows") {
   const std::int64_t steps = Scaled(3'000);
   std::int64_t loaded = 0;
   for (std::uint64_t seed = 1; seed <= 8; ++seed) {
     loaded += Compare(Lru{}, seed, steps);
     loaded += Compare(HoldValue{}, 100 + seed, steps);
-    // A load is dearer than to compute the first tokens.
+    // A load costs more than to compute the first tokens.
     loaded += Compare(HoldValue{.load_ms = 0.05}, 200 + seed, steps);
   }
   CHECK(loaded > steps / 4);
 }
 
-TEST_CASE("a call that copies chunks and drops them again has room for that") {
+TEST_CASE("a call that copies chunks and drops them again has room") {
   internal::KvLedger ledger({100}, {4}, {3}, true, {3});
   ledger.MakeRoomToCopy(3);
   CHECK(ledger.copies()->dropped().capacity() >= 3);

@@ -1,4 +1,4 @@
-// Hints for hosts that keep their cache by themselves, against the formulas by hand.
+// Hints for hosts with their own cache, against the formulas by hand.
 #include "takt/turns/turn_hints.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 TimePoint At(double seconds) { return TimePoint(FromSeconds(seconds)); }
 
-// A turn of the branch, which waits for a tool from `at` on.
+// A turn of the branch that waits for a tool from `at` on.
 CacheHint Turn(TurnHints& hints, std::uint64_t workflow, std::int32_t tokens, double at, TurnWhy why = TurnWhy::kTool) {
   hints.Began({{workflow}, 0}, At(at));
   hints.Ended({{workflow}, 0}, {tokens}, At(at));
@@ -23,7 +23,7 @@ CacheHint Turn(TurnHints& hints, std::uint64_t workflow, std::int32_t tokens, do
   return *hint;
 }
 
-TEST_CASE("while all fit, a hint is the middle and has no end") {
+TEST_CASE("while all fit, a hint is neutral and has no end") {
   TurnHints hints;
   hints.SetCapacity(1'000'000);
   const CacheHint hint = Turn(hints, 7, 100'000, 1);
@@ -31,13 +31,13 @@ TEST_CASE("while all fit, a hint is the middle and has no end") {
   CHECK(hints.price() == 0);
 }
 
-TEST_CASE("beyond what fits, a hint is by the ratio of its value to the price, and lasts until that is one") {
+TEST_CASE("beyond capacity, a hint compares value with price until they meet") {
   TurnHints hints;
   hints.SetCapacity(250'000);
   for (std::uint64_t w = 1; w <= 10; ++w) Turn(hints, w, 100'000, static_cast<double>(w));
   const CacheHint tool = Turn(hints, 11, 100'000, 12);
   REQUIRE(hints.price() > 0);
-  // The price is the value of the third best: two are all that fits.
+  // The price is the value of the third best, since two fit.
   const HoldValue value;
   const auto gain = [&](double age) { return hints.times().Gain(ReturnClass::kTool, age); };
   const auto worth = [&](double age) { return gain(age) * (value.alpha_ms * 1e-3 + value.beta_ns * 1e-9 * 50'000); };
@@ -52,18 +52,18 @@ TEST_CASE("beyond what fits, a hint is by the ratio of its value to the price, a
     CHECK(worth(end) < hints.price());
     CHECK(worth(end * 0.99) >= hints.price());
   }
-  // Who thinks for minutes is worth less than who waits for a tool.
+  // A user who thinks for minutes is worth less than a tool call.
   const CacheHint user = Turn(hints, 12, 100'000, 12, TurnWhy::kUser);
   CHECK(user.priority < tool.priority);
   CHECK(user.until <= tool.until);
-  // A pin is a wish of the host's own, and holds in any case.
+  // A pin is the host's own wish and always holds.
   const auto pinned =
       hints.On(TurnEnded{.workflow = {12}, .why = TurnWhy::kUser, .pin = std::chrono::seconds(5000)}, At(12));
   REQUIRE(pinned.has_value());
   CHECK(pinned->until >= At(5012));
 }
 
-TEST_CASE("what is over is to be dropped, and what is expected to be fetched") {
+TEST_CASE("hints drop ended branches and fetch expected ones") {
   TurnHints hints;
   hints.SetCapacity(1'000);
   CHECK(!hints.On(TurnEnded{.workflow = {7}, .why = TurnWhy::kTool}, At(0)).has_value());
@@ -86,12 +86,12 @@ TEST_CASE("what is over is to be dropped, and what is expected to be fetched") {
   });
   CHECK(told == 1);
   CHECK(hints.branches() == 0);
-  // Not while a request of it is here.
+  // Not while one of its requests is here.
   hints.Began({{8}, 0}, At(8));
   CHECK(!hints.On(TurnEnded{.workflow = {8}, .why = TurnWhy::kTool}, At(8)).has_value());
 }
 
-TEST_CASE("no branch speaks for another workflow's cache, and a flood ends hints of its own") {
+TEST_CASE("no branch changes another workflow's hints, and a flood ends its own") {
   TurnHints hints(HoldValue{}, {.max_open = 100});
   hints.SetCapacity(1'000);
   Turn(hints, 111, 100, 1), Turn(hints, 111, 100, 2);
@@ -108,7 +108,7 @@ TEST_CASE("no branch speaks for another workflow's cache, and a flood ends hints
   CHECK(hints.On(TurnEnded{.workflow = {111}, .why = TurnWhy::kTool}, At(6)).has_value());
 }
 
-TEST_CASE("whatever is told, hints are bounded, and so is what is known") {
+TEST_CASE("hints and the known set stay bounded under random input") {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     CAPTURE(seed);
     Random random(seed);

@@ -1,4 +1,4 @@
-// The order of victims by itself: lines by age, the scan by value, and walks over nodes without a cache behind them.
+// The order of victims alone: lines by age, the scan by value, and walks over nodes without a cache.
 #include "takt/turns/victim_order.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace takt::internal {
 namespace {
 
-// Without lists: the value is the time of the last use, backwards.
+// No lists: the value is the time of the last use, reversed.
 struct Newest {
   double Value(const Held& held, TimePoint) const { return -ToSeconds(held.since - TimePoint{}); }
 };
@@ -20,7 +20,7 @@ struct Newest {
 struct Cache {
   explicit Cache(AnyRetention policy) : order(std::move(policy), {16}) { order.MakeRoom(256); }
 
-  // A node of `chunks` chunks of one block, with no node before it. `loose`: somebody may come back for it.
+  // A node of `chunks` one-block chunks, with no node before it. `loose`: a return is possible.
   Slot Add(std::int32_t chunks, std::uint64_t stamp, bool loose = true) {
     const Slot n = nodes.Take();
     nodes[n] = {};
@@ -58,7 +58,7 @@ TEST_CASE("a set of lines finds its first one") {
   CHECK(set.first() == 70);
 }
 
-TEST_CASE("a walk takes the dead first, then the longest unused, and changes nothing") {
+TEST_CASE("a walk takes dead nodes, then the longest unused, without changes") {
   Cache cache(Lru{});
   const Slot young = cache.Add(3, 9), old = cache.Add(3, 1), dead = cache.Add(1, 20, false);
   for (int i = 0; i < 2; ++i) {
@@ -71,7 +71,7 @@ TEST_CASE("a walk takes the dead first, then the longest unused, and changes not
   CHECK(cache.Walk(100) == Runs{{dead, 1}, {young, 3}});
 }
 
-TEST_CASE("a node comes to light once all behind it are taken") {
+TEST_CASE("a node becomes a candidate once all nodes behind it are taken") {
   Cache cache(Lru{});
   const Slot head = cache.Add(2, 1), a = cache.Add(3, 5), b = cache.Add(3, 7);
   for (const Slot n : {a, b}) {
@@ -83,7 +83,7 @@ TEST_CASE("a node comes to light once all behind it are taken") {
   CHECK(cache.Walk(100) == Runs{{a, 1}, {b, 1}, {head, 2}});
 }
 
-TEST_CASE("nodes far from both ends of a line are strays, and go in order all the same") {
+TEST_CASE("nodes far from both ends of a line still come in order") {
   Cache cache(Lru{});
   std::vector<Slot> by_age(200);
   for (std::size_t i = 0; i < 200; ++i) {
@@ -96,7 +96,7 @@ TEST_CASE("nodes far from both ends of a line are strays, and go in order all th
   for (std::size_t i = 0; i < 200; ++i) CHECK(runs[i].first == by_age[i]);
 }
 
-TEST_CASE("another policy lists all nodes anew, and one without lists goes by value") {
+TEST_CASE("another policy relists all nodes, and one without lists uses values") {
   Cache cache(Lru{});
   const Slot old = cache.Add(1, 1), young = cache.Add(1, 9), middle = cache.Add(1, 5);
   CHECK(cache.Walk(3) == Runs{{old, 1}, {middle, 1}, {young, 1}});
@@ -104,13 +104,13 @@ TEST_CASE("another policy lists all nodes anew, and one without lists goes by va
   cache.order.MakeRoomFor(Newest{}, 256);
   cache.order.SetPolicy(cache.view(), Newest{}, all);
   CHECK(cache.Walk(3) == Runs{{young, 1}, {middle, 1}, {old, 1}});
-  const Slot newer = cache.Add(1, 20);  // the scan holds, and takes it in
+  const Slot newer = cache.Add(1, 20);  // the scan continues and includes it
   CHECK(cache.Walk(2) == Runs{{newer, 1}, {young, 1}});
   cache.order.Unlist(cache.nodes, newer);
   CHECK(cache.Walk(2) == Runs{{young, 1}, {middle, 1}});
 }
 
-TEST_CASE("pinned nodes go after all that are not, and awaited ones last") {
+TEST_CASE("pinned nodes go after all others, and awaited ones last") {
   Cache cache(Lru{});
   const Slot awaited = cache.Add(1, 1), pinned = cache.Add(1, 2), held = cache.Add(1, 3);
   cache.nodes[awaited].awaited = 1, cache.nodes[pinned].pinned = 1;

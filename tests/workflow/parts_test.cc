@@ -1,4 +1,4 @@
-// The parts of a workflow table, each alone.
+// The parts of a workflow table, one by one.
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -19,7 +19,7 @@ constexpr StageId kPlan{1}, kWrite{2}, kTest{3};
 
 TimePoint At(std::int64_t s) { return TimePoint(std::chrono::seconds(s)); }
 
-TEST_CASE("a pool gives an array of the same size again, and none that is taken") {
+TEST_CASE("a pool returns a free array of the same size") {
   ArrayPool<int> pool;
   const std::uint32_t a = pool.Take(2), b = pool.Take(2), c = pool.Take(3);
   CHECK((a == 0 && b == 4 && c == 8));
@@ -30,7 +30,7 @@ TEST_CASE("a pool gives an array of the same size again, and none that is taken"
   CHECK(pool[b] == 7);
 }
 
-TEST_CASE("held calls run in the order in which they were made, unless they leave before") {
+TEST_CASE("held calls run in creation order unless they leave before") {
   CallTable calls;
   CallList list;
   std::uint32_t held = kNoSlot, none = kNoSlot;
@@ -51,7 +51,7 @@ TEST_CASE("held calls run in the order in which they were made, unless they leav
   CHECK((list.size == 0 && list.running == 0));
 }
 
-TEST_CASE("a stage crosses out its own entry once, and all that it ends") {
+TEST_CASE("a stage crosses out its entry and all that it ends, once") {
   StageProfile profile;
   profile.Learn(kTest, 5);
   const ExpectedStages told{{{kWrite, kTest, 1}, {kWrite, kTest, 2}, {kTest, {}, 0}, {kPlan, {}, 8}}};
@@ -65,7 +65,7 @@ TEST_CASE("a stage crosses out its own entry once, and all that it ends") {
   CHECK_FALSE(ExpectedRest());
 }
 
-TEST_CASE("a stage lacks calls until as many were made as it has, and again when one is lost") {
+TEST_CASE("a stage lacks calls until all are made, again after a loss") {
   std::vector<Stage> stages(2);
   stages[0] = {.site = kWrite, .calls = 2};
   stages[1] = {.site = kWrite, .calls = 1};
@@ -87,7 +87,7 @@ TEST_CASE("a stage lacks calls until as many were made as it has, and again when
   CHECK(progress.ended_early());
 }
 
-TEST_CASE("a graph knows the dearest path behind a stage, and refuses circles") {
+TEST_CASE("a graph knows the most expensive later path and refuses cycles") {
   StageProfile profile;
   StageGraph graph;
   StageList w;
@@ -116,7 +116,7 @@ TEST_CASE("a graph knows the dearest path behind a stage, and refuses circles") 
   graph.Close(w);
 }
 
-TEST_CASE("what came after a stage is the dearest chain of those that began after its end") {
+TEST_CASE("the work after a stage is its most expensive later chain") {
   std::vector<Stage> stages(3);
   stages[0] = {.site = kPlan, .cost_s = 1, .began_at = 0, .ended_at = 1, .ended = true};
   stages[1] = {.site = kWrite, .cost_s = 2, .began_at = 2, .ended_at = 5, .ended = true};
@@ -128,7 +128,7 @@ TEST_CASE("what came after a stage is the dearest chain of those that began afte
   CHECK(lessons.profile().After(kWrite, 0) == Outlook{});
 }
 
-TEST_CASE("the workflow that was not mentioned for longest is silent first") {
+TEST_CASE("the workflow silent for longest comes first") {
   WorkflowRecords records({{.tenant = {3}, .slo = std::chrono::seconds(7)}}, std::chrono::seconds(10));
   records.Clock(At(1));
   const Slot first = records.Insert({.id = {1}, .tenant = {3}}), second = records.Insert({.id = {2}});

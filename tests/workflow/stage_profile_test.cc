@@ -1,4 +1,4 @@
-// What is learnt of call sites, and how a workflow's time is shared out.
+// Learned costs of call sites, and the shares of a workflow's time.
 #include "takt/workflow/stage_profile.h"
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace {
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-TEST_CASE("a site's cost is the mean of what was told, and zero before") {
+TEST_CASE("a site's cost is the mean of its reports, and zero before") {
   StageProfile profile;
   CHECK(profile.CostOf({1}) == 0);
   for (const double cost : {2.0, 4.0, 9.0}) profile.Learn({1}, cost);
@@ -24,7 +24,7 @@ TEST_CASE("a site's cost is the mean of what was told, and zero before") {
   CHECK(profile.sites() == 2);
 }
 
-TEST_CASE("what cannot be a cost teaches nothing; the least and the largest that can, do") {
+TEST_CASE("invalid costs are ignored; the least and largest valid ones count") {
   StageProfile profile;
   profile.Learn({1}, 6);
   for (const double cost : {-1.0, kNan, kInf, 1.1e15}) profile.Learn({1}, cost);
@@ -46,7 +46,7 @@ TEST_CASE("a mean weighs about the last `memory` observations") {
   CHECK(newest.CostOf({1}) == 8);
 }
 
-TEST_CASE("what comes after a visit is that of the newest visit up to it that was learnt") {
+TEST_CASE("the work after a visit is the newest one learned before") {
   StageProfile profile;
   CHECK(profile.After({1}, 0) == Outlook{});
   profile.LearnAfter({1}, 1, {10, 2});
@@ -59,7 +59,7 @@ TEST_CASE("what comes after a visit is that of the newest visit up to it that wa
   CHECK(profile.After({1}, 3) == Outlook{1, 1});
 }
 
-TEST_CASE("visits without end count as the last that is told apart") {
+TEST_CASE("visits beyond the last distinguished one count as that one") {
   StageProfile profile;
   profile.LearnAfter({1}, StageProfile::kVisits - 2, {4, 1});
   profile.LearnAfter({1}, 1'000'000, {2, 1});
@@ -69,7 +69,7 @@ TEST_CASE("visits without end count as the last that is told apart") {
   CHECK(profile.After({1}, UINT32_MAX) == Outlook{5, 2});
 }
 
-TEST_CASE("sites beyond the most are not learnt") {
+TEST_CASE("sites beyond the limit are not learned") {
   StageProfile profile(1000, 2);
   for (std::uint64_t site = 1; site <= 3; ++site) {
     profile.Learn({site}, 5);
@@ -81,25 +81,25 @@ TEST_CASE("sites beyond the most are not learnt") {
   CHECK(profile.After({3}, 0) == Outlook{});
 }
 
-TEST_CASE("a call's budget is its share of the time that is left") {
+TEST_CASE("a call's budget is its share of the time left") {
   CHECK(SloBudget(40, 1, 3) == 10);
   CHECK(SloBudget(40, 1, 0) == 40);
   CHECK(SloBudget(40, 1, 3, {.rule = BudgetRule::kWhole}) == 40);
 }
 
-TEST_CASE("a call of which no cost is known gets all that is left") {
+TEST_CASE("a call of unknown cost gets all the time left") {
   for (const double own : {0.0, -1.0, kNan, kInf}) CHECK(SloBudget(40, own, 3) == 40);
   for (const double after : {-1.0, kNan, kInf}) CHECK(SloBudget(40, 1, after) == 40);
 }
 
-TEST_CASE("where no time is left: the lateness, its share, or nothing") {
+TEST_CASE("without time left, a budget is the lateness, its share, or zero") {
   CHECK(SloBudget(-40, 1, 3) == -40);
   CHECK(SloBudget(-40, 1, 3, {.blown = BlownRule::kPublished}) == -10);
   CHECK(SloBudget(-40, 1, 3, {.blown = BlownRule::kZero}) == 0);
   CHECK(SloBudget(40, 1, 3, {.blown = BlownRule::kZero}) == 10);
 }
 
-TEST_CASE("times are subtracted and added at the ends of what a clock holds, too") {
+TEST_CASE("times are subtracted and added at the ends of the clock, too") {
   const TimePoint first = TimePoint::min(), last = TimePoint::max(), two(std::chrono::seconds(2)),
                   five(std::chrono::seconds(5));
   CHECK(SecondsBetween(two, five) == 3);

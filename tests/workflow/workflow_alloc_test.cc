@@ -1,4 +1,4 @@
-// A workflow table that has warmed up allocates nothing: counted in operator new.
+// A workflow table allocates nothing after warm-up. The test counts calls of operator new.
 #include <cstddef>
 #include <cstdint>
 
@@ -9,7 +9,7 @@
 namespace takt {
 namespace {
 
-// Workflows of changing shapes, made before counting; 30 alive at a time, each with a revision that nobody announced.
+// Workflows of changing shapes, made before the count starts. 30 are alive at a time, each with an undeclared revision.
 class Host {
  public:
   Host() {
@@ -54,7 +54,7 @@ class Host {
   std::int64_t deadlines_ = 0;
 };
 
-TEST_CASE("after warm-up nothing is allocated") {
+TEST_CASE("a workflow table allocates nothing after warm-up") {
   Host host;
   for (int i = 0; i < 200; ++i) host.Round();
   const std::size_t before = allocations;

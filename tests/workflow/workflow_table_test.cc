@@ -1,4 +1,4 @@
-// Which calls may be made and how long they may take, whatever a host says in whatever order.
+// Ready calls and their budgets, for events of any kind in any order.
 #include "takt/workflow/workflow_table.h"
 
 #include <algorithm>
@@ -70,7 +70,7 @@ TEST_CASE("a call is ready when all predecessors of its stage have ended") {
   CHECK(Taken(table.released()) == Handles{1});
   CHECK_FALSE(table.held(1));
   CHECK(table.Ended(1, At(2)));
-  CHECK(Taken(table.released()).empty());  // the second write has not been made
+  CHECK(Taken(table.released()).empty());  // the second write was not made so far
   CHECK(table.Make(3, kW, kWrite, 1, At(2)).ready);
   CHECK(table.Ended(3, At(3)));
   CHECK(Taken(table.released()) == Handles{2});
@@ -81,8 +81,8 @@ TEST_CASE("a call is ready when all predecessors of its stage have ended") {
   CHECK(table.size() == 0);
 }
 
-TEST_CASE("whatever the order of the reports, a stage begins when its predecessors are done") {
-  // A diamond with a tail, its calls made and ended in every order.
+TEST_CASE("a stage starts after its predecessors, in any order of reports") {
+  // A diamond with a tail. Its calls are made and ended in every order.
   const std::vector<WorkflowStage> diamond = {Stage({1}), Stage({2}, {0}), Stage({3}, {0}), Stage({4}, {1, 2}),
                                               Stage({5}, {3})};
   Handles order = {0, 1, 2, 3, 4};
@@ -92,7 +92,7 @@ TEST_CASE("whatever the order of the reports, a stage begins when its predecesso
     std::vector<bool> ready(5), ended(5);
     for (Handle call : order) ready[call] = table.Make(call, kW, {call + 1}, 1, At(0)).ready;
     for (int left = 5; left > 0; --left) {
-      // The last in this order that may run, ends.
+      // Ends the last running call in this order.
       Handle next = 99;
       for (Handle call : order) next = ready[call] && !ended[call] ? call : next;
       REQUIRE(next != 99);
@@ -110,7 +110,7 @@ TEST_CASE("whatever the order of the reports, a stage begins when its predecesso
   } while (std::ranges::next_permutation(order).found);
 }
 
-TEST_CASE("a stage whose end is told before its predecessors' counts as ended") {
+TEST_CASE("a stage that ends before its predecessors counts as ended") {
   WorkflowTable table;
   REQUIRE_FALSE(table.Declare(Graph({Stage(kPlan), Stage(kWrite, {0}), Stage(kTest, {1})}), At(0)));
   table.Make(1, kW, kWrite, 1, At(0));
@@ -125,7 +125,7 @@ TEST_CASE("a stage whose end is told before its predecessors' counts as ended") 
   CHECK(Hows(table) == Ends{WorkflowEnd::kCompleted});
 }
 
-TEST_CASE("a call that ends twice, or never was, changes nothing") {
+TEST_CASE("a repeated or unknown end of a call changes nothing") {
   WorkflowTable table;
   REQUIRE_FALSE(table.Declare(Graph({Stage(kPlan), Stage(kWrite, {0})}), At(0)));
   table.Make(0, kW, kPlan, 1, At(0));
@@ -139,7 +139,7 @@ TEST_CASE("a call that ends twice, or never was, changes nothing") {
   CHECK(table.Find(kW).ended == 1);
 }
 
-TEST_CASE("a call that is lost is lacking again") {
+TEST_CASE("a lost call is missing again") {
   WorkflowTable table;
   REQUIRE_FALSE(table.Declare(Graph({Stage(kPlan), Stage(kPlan, {0})}), At(0)));
   CHECK(table.Make(0, kW, kPlan, 1, At(0)).stage == 0);
@@ -156,7 +156,7 @@ TEST_CASE("a call that is lost is lacking again") {
 
 // ---- growth -----------------------------------------------------------------------------------------------------
 
-TEST_CASE("a revision that nobody announced is a stage of its own, and parallel ones share one") {
+TEST_CASE("an undeclared revision is a stage, shared by parallel ones") {
   WorkflowTable table;
   REQUIRE_FALSE(table.Declare(Graph({Stage(kWrite), Stage(kTest, {0})}), At(0)));
   table.Make(0, kW, kWrite, 1, At(0));
@@ -167,17 +167,17 @@ TEST_CASE("a revision that nobody announced is a stage of its own, and parallel 
   table.Ended(1, At(1)), table.Ended(2, At(1));
   CHECK(table.Make(3, kW, kRevise, 1, At(1)).stage == 3);
   table.Ended(0, At(1)), table.Ended(3, At(1));
-  CHECK(table.ended().empty());  // the test is to come
+  CHECK(table.ended().empty());  // the test is still to come
   CHECK(table.Make(4, kW, kTest, 1, At(1)).ready);
   table.Ended(4, At(2));
   CHECK(Hows(table) == Ends{WorkflowEnd::kCompleted});
 }
 
-TEST_CASE("a stage may grow between others, as long as what follows has not begun") {
+TEST_CASE("a stage may grow between others if its followers have not started") {
   WorkflowTable table;
   REQUIRE_FALSE(table.Declare(Graph({Stage(kWrite), Stage(kTest, {0})}), At(0)));
   table.Make(0, kW, kWrite, 1, At(0));
-  table.Make(1, kW, kTest, 1, At(0));  // held: has not begun
+  table.Make(1, kW, kTest, 1, At(0));  // held: not started
   const std::uint32_t before[] = {1};
   REQUIRE_FALSE(table.Grow(kW, Stage(kRevise, {0}), before, At(0)));
   table.Ended(0, At(1));
@@ -195,7 +195,7 @@ TEST_CASE("a stage may grow between others, as long as what follows has not begu
   CHECK(Hows(table) == Ends{WorkflowEnd::kCompleted});
 }
 
-TEST_CASE("growth that would close a circle is refused, and leaves the graph as it was") {
+TEST_CASE("growth that would close a cycle is refused without effect") {
   WorkflowTable table;
   REQUIRE_FALSE(table.Declare(Graph({Stage({1}), Stage({2}, {0}), Stage({3}, {1})}), At(0)));
   const std::uint32_t before[] = {1};
@@ -212,7 +212,7 @@ TEST_CASE("growth that would close a circle is refused, and leaves the graph as 
   CHECK(Hows(table) == Ends{WorkflowEnd::kCompleted});
 }
 
-TEST_CASE("a workflow without stages grows with its calls, and ends when the host says so") {
+TEST_CASE("a workflow without stages grows with calls until the host ends it") {
   WorkflowTable table;
   REQUIRE_FALSE(table.Declare(Graph({}), At(0)));
   for (Handle round = 0; round < 5; ++round) {
@@ -228,14 +228,14 @@ TEST_CASE("a workflow without stages grows with its calls, and ends when the hos
 
 // ---- early ends -------------------------------------------------------------------------------------------------
 
-TEST_CASE("a stage that ends early ends with the calls that were made") {
+TEST_CASE("a stage that ends early ends with the calls already made") {
   WorkflowTable table;
   REQUIRE_FALSE(table.Declare(Graph({Stage(kWrite, {}, 1, 5), Stage(kRevise, {0}), Stage(kTest, {1})}), At(0)));
   table.Make(0, kW, kWrite, 1, At(0)), table.Make(1, kW, kWrite, 1, At(0));
   CHECK_FALSE(table.EndStage(kW, 0, At(0)));
   table.Ended(0, At(1));
   CHECK_FALSE(table.StageReady(kW, 1));
-  CHECK(table.Make(5, kW, kWrite, 1, At(1)).stage == 3);  // the stage takes no more: another round of it
+  CHECK(table.Make(5, kW, kWrite, 1, At(1)).stage == 3);  // the stage is closed: another round of it
   table.Ended(5, At(1));
   CHECK(table.Lost(1, At(1)));
   CHECK(table.StageReady(kW, 1));
@@ -245,7 +245,7 @@ TEST_CASE("a stage that ends early ends with the calls that were made") {
   CHECK(Hows(table) == Ends{WorkflowEnd::kCompleted});
 }
 
-TEST_CASE("a cancelled workflow drops its calls, held ones too; other workflows stay") {
+TEST_CASE("a cancelled workflow drops all its calls, and others stay") {
   WorkflowTable table;
   REQUIRE_FALSE(table.Declare(Graph({Stage(kPlan), Stage(kWrite, {0})}), At(0)));
   REQUIRE_FALSE(table.Declare({.id = {8}, .stages = {Stage(kPlan)}}, At(0)));
@@ -260,12 +260,12 @@ TEST_CASE("a cancelled workflow drops its calls, held ones too; other workflows 
   CHECK(Hows(table) == Ends{WorkflowEnd::kCancelled});
   CHECK(table.Ended(2, At(2)));
   CHECK(Hows(table) == Ends{WorkflowEnd::kCompleted});
-  CHECK(table.profile().CostOf(kWrite) == 0);  // nothing was learnt of what was cancelled
+  CHECK(table.profile().CostOf(kWrite) == 0);  // a cancelled workflow teaches nothing
 }
 
 // ---- hostile input ----------------------------------------------------------------------------------------------
 
-TEST_CASE("cycles and dangling predecessors are named by their stage, and nothing remains") {
+TEST_CASE("cycles and dangling predecessors are named by stage, and nothing remains") {
   const auto fault_of = [](std::vector<WorkflowStage> stages) {
     WorkflowTable table;
     const WorkflowFault fault = table.Declare(Graph(std::move(stages)), At(0));
@@ -300,7 +300,7 @@ TEST_CASE("cycles and dangling predecessors are named by their stage, and nothin
   CHECK(small.Make(3, {99}, {4}, 1, At(0)).fault.kind == WorkflowFault::kUnknown);
 }
 
-TEST_CASE("ten thousand calls side by side") {
+TEST_CASE("ten thousand parallel calls are handled") {
   constexpr std::uint32_t kWide = 10'000;
   SECTION("in one stage") {
     WorkflowTable table;
@@ -317,7 +317,7 @@ TEST_CASE("ten thousand calls side by side") {
     CHECK_FALSE(table.EndStage(kW, 2, At(3)));
     CHECK(Hows(table) == Ends{WorkflowEnd::kCompleted});
   }
-  SECTION("in as many stages, made in the reverse order") {
+  SECTION("in one stage per call, made in reverse order") {
     std::vector<WorkflowStage> stages = {Stage({1})};
     std::vector<std::uint32_t> all;
     for (std::uint32_t i = 1; i <= kWide; ++i) stages.push_back(Stage({i + 1}, {0})), all.push_back(i);
@@ -342,7 +342,7 @@ TEST_CASE("ten thousand calls side by side") {
   }
 }
 
-TEST_CASE("clocks that step back count as standing still") {
+TEST_CASE("a clock that steps back counts as stopped") {
   WorkflowTable table({.silence = std::chrono::seconds(10)});
   REQUIRE_FALSE(table.Declare(Graph({Stage(kPlan)}), At(50)));
   table.Make(0, kW, kPlan, 1, At(20));
@@ -355,7 +355,7 @@ TEST_CASE("clocks that step back count as standing still") {
   CHECK(table.size() == 0);
 }
 
-TEST_CASE("a workflow of which nothing is heard is named as failed, with the stage that did not come") {
+TEST_CASE("a silent workflow fails, named with its missing stage") {
   WorkflowTable table({.silence = std::chrono::seconds(10)});
   REQUIRE_FALSE(table.Declare(Graph({Stage(kPlan), Stage(kWrite, {0}), Stage(kTest, {1})}), At(0)));
   table.Make(0, kW, kPlan, 1, At(0));
@@ -386,7 +386,7 @@ TEST_CASE("a workflow of which nothing is heard is named as failed, with the sta
 
 // ---- budgets ----------------------------------------------------------------------------------------------------
 
-TEST_CASE("Figure 3: what one call takes too long, the next one lacks") {
+TEST_CASE("in Figure 3 the next call lacks the time that one overran") {
   // Three equal calls, SLO 120 ms.
   WorkflowTable table;
   Workflow w = Graph({Stage({1}, {}, 0.02), Stage({2}, {0}, 0.02), Stage({3}, {1}, 0.02)}, 0.12);
@@ -400,7 +400,7 @@ TEST_CASE("Figure 3: what one call takes too long, the next one lacks") {
   CHECK(table.DeadlineOf(1, 0, At(0.050)) == At(0.085));
 }
 
-TEST_CASE("a parallel stage counts once, by its dearest call and the dearest path") {
+TEST_CASE("a parallel stage counts once, by its most expensive call and path") {
   // 0 -> {1: 3 calls of 4 s, 2: 1 s} -> 3
   WorkflowTable table;
   REQUIRE_FALSE(table.Declare(
@@ -416,7 +416,7 @@ TEST_CASE("a parallel stage counts once, by its dearest call and the dearest pat
   CHECK(table.BudgetOf(4, 1, At(8), {.rule = BudgetRule::kWhole}) == Approx(72));
 }
 
-TEST_CASE("what is not needed any more leaves more time to the rest") {
+TEST_CASE("stages no longer needed leave their time to the rest") {
   WorkflowTable table;
   REQUIRE_FALSE(table.Declare(Graph({Stage({1}), Stage({2}, {0}), Stage({3}, {1}), Stage({4}, {2})}), At(0)));
   table.Make(0, kW, {1}, 1, At(0));
@@ -428,7 +428,7 @@ TEST_CASE("what is not needed any more leaves more time to the rest") {
   CHECK(table.After(0) == Outlook{9, 3});
 }
 
-TEST_CASE("what grows behind a stage that has ended early is behind all ahead of it") {
+TEST_CASE("growth after an early end counts for all stages before it") {
   WorkflowTable table;
   REQUIRE_FALSE(table.Declare(Graph({Stage({1}), Stage({2}, {0}), Stage({3}, {1})}), At(0)));
   table.Make(0, kW, {1}, 1, At(0));
@@ -439,7 +439,7 @@ TEST_CASE("what grows behind a stage that has ended early is behind all ahead of
   CHECK(table.After(0) == Outlook{7, 1});
 }
 
-TEST_CASE("expected stages: each is crossed out once, and some end others") {
+TEST_CASE("an expected stage is crossed out once, and some end others") {
   const auto expected = std::make_shared<const ExpectedStages>(ExpectedStages{
       {{kPlan, {}, 1}, {kWrite, {}, 10}, {kRevise, kTest, 3}, {kRevise, kTest, 3}, {kTest, {}, 2}, {kTest, {}, 2}}});
   WorkflowTable table;
@@ -452,16 +452,16 @@ TEST_CASE("expected stages: each is crossed out once, and some end others") {
     return outlook;
   };
   CHECK(after(kPlan) == Outlook{20, 5});
-  CHECK(after(kPlan) == Outlook{20, 5});  // met already
+  CHECK(after(kPlan) == Outlook{20, 5});  // visited already
   CHECK(after(kWrite) == Outlook{10, 4});
   CHECK(after(kRevise) == Outlook{7, 3});
-  CHECK(after(kTest) == Outlook{2, 1});  // and no more revisions
+  CHECK(after(kTest) == Outlook{2, 1});  // no more revisions
   CHECK(after(kRevise) == Outlook{2, 1});
   CHECK(after(kTest) == Outlook{0, 0});
   CHECK(after({99}) == Outlook{0, 0});
 }
 
-TEST_CASE("expected stages: a cost that is no time is one that was not told") {
+TEST_CASE("an expected stage with an invalid cost counts as unknown") {
   const auto expected = std::make_shared<const ExpectedStages>(ExpectedStages{
       {{kPlan, {}, 1}, {kWrite, {}, -10}, {kRevise, {}, std::nan("")}, {kTest, {}, 1e300}, {{99}, {}, 3}}});
   WorkflowTable table;
@@ -470,7 +470,7 @@ TEST_CASE("expected stages: a cost that is no time is one that was not told") {
   CHECK(table.After(0) == Outlook{3, 4});
 }
 
-TEST_CASE("what nobody declared is learnt, per call site and visit") {
+TEST_CASE("undeclared work is learned per call site and visit") {
   WorkflowTable table;
   const auto play = [&](std::uint64_t id, int revisions, bool check) {
     REQUIRE_FALSE(table.Declare({.id = {id}, .deadline = At(100)}, At(0)));
@@ -493,14 +493,14 @@ TEST_CASE("what nobody declared is learnt, per call site and visit") {
   };
   play(1, 3, false);
   play(2, 3, true);
-  CHECK(table.profile().CostOf(kWrite) == Approx(6));  // the dearest of the parallel ones
+  CHECK(table.profile().CostOf(kWrite) == Approx(6));  // the most expensive of the parallel calls
   play(3, 1, false);
   REQUIRE_FALSE(table.Declare({.id = {4}}, At(0)));
   table.Make(0, {4}, kWrite, 6, At(0));
   CHECK(table.After(0).cost_s == Approx((7 + 7 + 3) / 3.0));
 }
 
-TEST_CASE("costs that are no numbers are not known; then a call gets all that is left") {
+TEST_CASE("invalid costs are unknown, and a call then gets all the time") {
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInf = std::numeric_limits<double>::infinity();
   WorkflowTable table;
   REQUIRE_FALSE(table.Declare(Graph({Stage({1}, {}, kNan), Stage({2}, {0}, -3), Stage({3}, {1}, kInf)}), At(0)));
@@ -511,7 +511,7 @@ TEST_CASE("costs that are no numbers are not known; then a call gets all that is
   CHECK(SloBudget(10, kInf, 1) == 10);
 }
 
-TEST_CASE("no time left, none from the start, and none asked for") {
+TEST_CASE("budgets handle no time left, none from the start, and none set") {
   const auto budget = [](double deadline_s, double now_s, BudgetOptions options) {
     WorkflowTable table;
     REQUIRE_FALSE(table.Declare(Graph({Stage({1}, {}, 1), Stage({2}, {0}, 3)}, deadline_s), At(0)));
@@ -540,8 +540,8 @@ TEST_CASE("no time left, none from the start, and none asked for") {
   CHECK(table.DeadlineOf(0, 1, At(0)) == kNever);
 }
 
-// The late whose call is cheap must not lose to the equally late whose call is dear, as equation 5 would have it.
-TEST_CASE("of two workflows equally late none gains by what its call costs") {
+// Two workflows are equally late. The one with the cheap call must not lose, as it would by equation 5.
+TEST_CASE("of equally late workflows none gains by its call's cost") {
   CHECK(SloBudget(-40, 1, 9, {.blown = BlownRule::kPublished}) >
         SloBudget(-40, 9, 1, {.blown = BlownRule::kPublished}));
   CHECK(SloBudget(-40, 1, 9) == SloBudget(-40, 9, 1));
@@ -549,7 +549,7 @@ TEST_CASE("of two workflows equally late none gains by what its call costs") {
   CHECK(SloBudget(0, 1, 9) == 0);
 }
 
-TEST_CASE("classes of service give deadlines to those that were declared without one") {
+TEST_CASE("classes of service give deadlines to workflows declared without one") {
   using std::chrono::seconds;
   WorkflowTable table({.classes = {{{1}, seconds(30)}, {{2}, seconds(-5)}, {{3}, Duration::max()}}});
   const auto deadline = [&](std::uint64_t tenant, TimePoint told) {
@@ -569,7 +569,7 @@ TEST_CASE("classes of service give deadlines to those that were declared without
 
 // ---- against plain models ---------------------------------------------------------------------------------------
 
-// The dearest path behind a stage, then the longest of those, by looking at all of them.
+// The most expensive path after a stage, then the longest of those, by a scan of all paths.
 Outlook Behind(const std::vector<WorkflowStage>& stages, const std::vector<bool>& ended, std::uint32_t stage) {
   Outlook most;
   for (std::uint32_t s = 0; s < stages.size(); ++s) {
@@ -581,7 +581,7 @@ Outlook Behind(const std::vector<WorkflowStage>& stages, const std::vector<bool>
   return most;
 }
 
-TEST_CASE("what is to come is the dearest path through what has not ended, in any graph, however it grew") {
+TEST_CASE("expected work is the most expensive unfinished path in any graph") {
   for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(Scaled(300)); ++seed) {
     Random random(seed);
     WorkflowTable table;
@@ -628,7 +628,7 @@ TEST_CASE("what is to come is the dearest path through what has not ended, in an
           with[s].after.push_back(index);
         }
         with.push_back(grown);
-        // A stage that comes before one of its own predecessors closes a circle.
+        // A stage placed before one of its own predecessors closes a cycle.
         std::function<bool(std::uint32_t)> comes_after = [&](std::uint32_t s) {
           if (std::ranges::find(before, s) != before.end()) return true;
           return std::ranges::any_of(stages[s].after, comes_after);
@@ -645,7 +645,7 @@ TEST_CASE("what is to come is the dearest path through what has not ended, in an
   }
 }
 
-TEST_CASE("what is learnt is the dearest chain of stages that each began when the one before had ended") {
+TEST_CASE("learned work is the most expensive chain of successive stages") {
   for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(Scaled(300)); ++seed) {
     Random random(seed);
     struct Played {
@@ -688,7 +688,7 @@ TEST_CASE("what is learnt is the dearest chain of stages that each began when th
   }
 }
 
-TEST_CASE("a call that was held begins when it is let go, and is learnt of") {
+TEST_CASE("a held call starts at its release and is learned") {
   WorkflowTable table;
   REQUIRE_FALSE(table.Declare(Graph({Stage(kPlan), Stage(kWrite, {0}, 3)}), At(0)));
   table.Make(0, kW, kPlan, 1, At(0));
@@ -700,7 +700,7 @@ TEST_CASE("a call that was held begins when it is let go, and is learnt of") {
   CHECK(table.profile().CostOf(kWrite) == 3);
 }
 
-TEST_CASE("of a workflow that was cancelled, or fell silent, nothing is learnt") {
+TEST_CASE("cancelled and silent workflows teach nothing") {
   for (const bool cancelled : {true, false}) {
     WorkflowTable table({.silence = std::chrono::seconds(10)});
     REQUIRE_FALSE(table.Declare(Graph({Stage(kPlan), Stage(kWrite, {0})}), At(0)));
@@ -717,7 +717,7 @@ TEST_CASE("of a workflow that was cancelled, or fell silent, nothing is learnt")
   }
 }
 
-TEST_CASE("behind a call that nobody announced comes all that has not begun") {
+TEST_CASE("all unstarted stages come after an undeclared call") {
   WorkflowTable table;
   REQUIRE_FALSE(
       table.Declare(Graph({Stage({1}, {}, 50), Stage({2}, {}, 2), Stage({3}, {1}, 3), Stage({4}, {}, 70)}), At(0)));
@@ -729,7 +729,7 @@ TEST_CASE("behind a call that nobody announced comes all that has not begun") {
   CHECK(table.After(1) == Outlook{3, 1});
 }
 
-TEST_CASE("no workflow grows beyond the most stages, and the fault names what was told") {
+TEST_CASE("no workflow exceeds the limit of stages; the fault names its size") {
   WorkflowTable table({.max_stages = 2});
   REQUIRE_FALSE(table.Declare(Graph({Stage({1}), Stage({2})}), At(0)));
   CHECK(table.Grow(kW, Stage({9}), {}, At(0)) == WorkflowFault{WorkflowFault::kTooLarge, kW, 2, {9}});
@@ -742,14 +742,14 @@ TEST_CASE("no workflow grows beyond the most stages, and the fault names what wa
   CHECK(wider.Find(kW).stages == 3);
 }
 
-TEST_CASE("a stage's cost is the dearest that was told for it; what was declared or learnt counts until then") {
+TEST_CASE("a stage's cost is its largest report, or else declared or learned") {
   WorkflowTable table;
   REQUIRE_FALSE(table.Declare(Graph({Stage({1}), Stage({2}, {0}, 7, 3)}), At(0)));
   table.Make(0, kW, {1}, 1, At(0));
   CHECK(table.After(0) == Outlook{7, 1});
   const auto told = [&](Handle call, double cost_s) {
     table.Make(call, kW, {2}, cost_s, At(0));
-    REQUIRE_FALSE(table.Grow(kW, Stage({8}), {}, At(0)));  // what was known is looked at again
+    REQUIRE_FALSE(table.Grow(kW, Stage({8}), {}, At(0)));  // the known costs are read again
     const std::uint32_t all = table.Find(kW).stages;
     REQUIRE_FALSE(table.EndStage(kW, all - 1, At(0)));
     return table.After(0);
@@ -762,10 +762,10 @@ TEST_CASE("a stage's cost is the dearest that was told for it; what was declared
   CHECK(Hows(table) == Ends{WorkflowEnd::kCompleted});
   REQUIRE_FALSE(table.Declare(Graph({Stage({1}), Stage({2}, {0}, 0)}), At(0)));
   table.Make(0, kW, {1}, 1, At(0));
-  CHECK(table.After(0) == Outlook{2, 1});  // as learnt
+  CHECK(table.After(0) == Outlook{2, 1});  // as learned
 }
 
-TEST_CASE("what is learnt goes by when stages began, however they were declared") {
+TEST_CASE("learning depends on when stages started, not on their declaration") {
   WorkflowTable table;
   REQUIRE_FALSE(table.Declare(Graph({Stage(kWrite, {}, 3), Stage(kPlan)}), At(0)));
   table.Make(0, kW, kPlan, 0, At(0));
@@ -777,7 +777,7 @@ TEST_CASE("what is learnt goes by when stages began, however they were declared"
   CHECK(table.profile().After(kWrite, 0) == Outlook{0, 0});
 }
 
-TEST_CASE("a long chain is gone through once, and each of its calls knows what comes after it") {
+TEST_CASE("a long chain is walked once, and each call knows the rest") {
   constexpr std::uint32_t kStages = 30'000;
   std::vector<WorkflowStage> chain;
   for (std::uint32_t i = 0; i < kStages; ++i) {
@@ -792,16 +792,16 @@ TEST_CASE("a long chain is gone through once, and each of its calls knows what c
   }
 }
 
-// ---- anything at all --------------------------------------------------------------------------------------------
+// ---- random events ----------------------------------------------------------------------------------------------
 
-// A random host; a plain shadow says what must hold: no call is let go before its predecessors have ended, no handle is
-// named twice, and every workflow comes to an end that is told once.
-TEST_CASE("every workflow ends, is cancelled, or is named as failed, whatever is said") {
+// A random host and a plain shadow. The shadow checks that no call is released before its predecessors have ended, that
+// no handle is named twice, and that every workflow's end is reported once.
+TEST_CASE("every workflow ends, is cancelled, or fails under random events") {
   for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(Scaled(100)); ++seed) {
     Random random(seed);
     WorkflowTable table({.silence = std::chrono::seconds(50), .max_stages = 60, .memory = 5});
     std::map<std::uint64_t, std::vector<std::vector<std::uint32_t>>> graphs;  // declared ones, by workflow
-    std::map<std::uint64_t, std::vector<int>> calls_to_end;  // by stage, of those
+    std::map<std::uint64_t, std::vector<int>> calls_to_end;  // by stage of those workflows
     std::map<Handle, std::pair<std::uint64_t, std::uint32_t>> running;  // ready calls: workflow, stage
     std::map<Handle, std::pair<std::uint64_t, std::uint32_t>> held;
     std::set<std::pair<std::uint64_t, std::uint32_t>> closed;  // stages that take no more calls
@@ -897,7 +897,7 @@ TEST_CASE("every workflow ends, is cancelled, or is named as failed, whatever is
           const auto after = static_cast<std::uint32_t>(random.Below(8));
           const std::uint32_t index = table.Find({w}).stages;
           if (table.Grow({w}, Stage({1 + random.Below(4)}, {after}), before, At(now))) break;
-          if (index != graphs[w].size()) {  // behind stages that nobody announced
+          if (index != graphs[w].size()) {  // after undeclared stages
             graphs[w].resize(index), calls_to_end[w].resize(index);
           }
           graphs[w].push_back({after}), calls_to_end[w].push_back(1);

@@ -51,7 +51,7 @@ std::vector<double> Outputs(const Workload& w) {
   return values;
 }
 
-TEST_CASE("arrival processes have the rate and the burstiness that they promise") {
+TEST_CASE("arrival processes have the promised rate and burstiness") {
   const Moments constant = Gaps(Generated("gen:constant,requests=1000,rate=4"));
   CHECK(constant.mean == Approx(0.25));
   CHECK(constant.cv == Approx(0).margin(1e-6));
@@ -67,7 +67,7 @@ TEST_CASE("arrival processes have the rate and the burstiness that they promise"
   CHECK(weibull.cv == Approx(std::sqrt(second / (mean * mean) - 1)).epsilon(0.03));
 }
 
-TEST_CASE("length distributions have the moments that they promise") {
+TEST_CASE("length distributions have the promised moments") {
   const auto outputs = [](const std::string& lengths) {
     return MomentsOf(Outputs(Generated("gen:poisson,requests=100000,output=" + lengths)));
   };
@@ -80,7 +80,7 @@ TEST_CASE("length distributions have the moments that they promise") {
   CHECK(by_mean.cv == Approx(700.0 / 580).epsilon(0.04));
 }
 
-TEST_CASE("uniform lengths take both ends and nothing else") {
+TEST_CASE("uniform lengths include both ends and nothing else") {
   std::set<int> seen;
   for (const WorkloadCall& c : Generated("gen:poisson,requests=1000,output=uniform:3:5").calls)
     seen.insert(c.output_tokens);
@@ -100,7 +100,7 @@ TEST_CASE("empirical lengths are those of the sample") {
   CHECK(outputs == std::set<double>{10, 140, 1800});
 }
 
-TEST_CASE("one seed, one workload; the rate does not change the sizes") {
+TEST_CASE("a seed gives one workload, and the rate keeps its sizes") {
   const Workload w = Generated("gen:multi_stage,workflows=50,seed=7");
   CHECK(w == Generated("gen:multi_stage,workflows=50,seed=7"));
   CHECK_FALSE(w == Generated("gen:multi_stage,workflows=50,seed=8"));
@@ -109,7 +109,7 @@ TEST_CASE("one seed, one workload; the rate does not change the sizes") {
   CHECK(ToSeconds(faster.workflows.back().arrival) == Approx(ToSeconds(w.workflows.back().arrival) / 2));
 }
 
-TEST_CASE("the bundled workload: three shapes, stages in order, a heavy tail") {
+TEST_CASE("the bundled workload has three shapes, ordered stages and a heavy tail") {
   const Workload w = BundledWorkload();
   CHECK(Validate(w).ok());
   CHECK(w == Generated("gen:multi_stage"));
@@ -150,7 +150,7 @@ TEST_CASE("the bundled workload: three shapes, stages in order, a heavy tail") {
   CHECK(total.cv > 1);
 }
 
-TEST_CASE("the bundled workload is the same on every compiler") {
+TEST_CASE("the bundled workload is the same with every compiler") {
   const Workload w = BundledWorkload();
   std::uint64_t digest = 0;
   const auto add = [&](std::int64_t value) { digest = Mix64(digest ^ static_cast<std::uint64_t>(value)); };
@@ -165,7 +165,7 @@ TEST_CASE("the bundled workload is the same on every compiler") {
   CHECK(digest == 0x22d74c31c7080c6du);
 }
 
-TEST_CASE("what a stage reads is in its prompt") {
+TEST_CASE("a stage's prompt includes the outputs that it reads") {
   StageTemplate a{.stage = "a", .output = Lengths::Constant(100), .least_calls = 2, .most_calls = 2};
   StageTemplate b{.stage = "b", .prompt = Lengths::Constant(7), .output = Lengths::Constant(5), .reads = 0.5};
   StageTemplate c{.stage = "c", .prompt = Lengths::Constant(3), .reads = 1};
@@ -183,7 +183,7 @@ TEST_CASE("what a stage reads is in its prompt") {
   CHECK(w->predecessors_of(calls[3]).size() == 3);
 }
 
-TEST_CASE("branches are taken with their probabilities, and one at most") {
+TEST_CASE("branches occur with their probabilities, at most one at a time") {
   GeneratorOptions options;
   options.workflows = 20000;
   StageTemplate router{.stage = "router"};
@@ -201,7 +201,7 @@ TEST_CASE("branches are taken with their probabilities, and one at most") {
   CHECK(ends["router"] == Approx(4000).margin(300));
 }
 
-TEST_CASE("options are validated, all faults at once") {
+TEST_CASE("options are validated, with all faults at once") {
   GeneratorOptions options;
   options.workflows = 0;
   options.arrivals.rate = std::nan("");
@@ -220,7 +220,7 @@ TEST_CASE("options are validated, all faults at once") {
         "templates: have no weight; expected one with a weight above 0");
 }
 
-TEST_CASE("specs are read by ReadWorkload, and faults name key, value and what exists") {
+TEST_CASE("ReadWorkload reads specs, and faults name key, value and choices") {
   ReadReport report;
   const absl::StatusOr<Workload> w =
       ReadWorkload("gen:poisson,requests=10,rate=5,prompt=8,deadline=1:2", {.limit = 4}, &report);
@@ -258,7 +258,7 @@ TEST_CASE("specs are read by ReadWorkload, and faults name key, value and what e
         0);
 }
 
-TEST_CASE("the applications of Kairos") {
+TEST_CASE("Kairos' applications have their stages and failures") {
   const auto median = [](const Workload& w, std::string_view agent) {
     std::vector<std::int32_t> outputs;
     for (const WorkloadCall& c : w.calls) {
@@ -297,7 +297,7 @@ TEST_CASE("the applications of Kairos") {
         0);
 }
 
-TEST_CASE("the workflows of Chimera: lengths and success of every model, as told") {
+TEST_CASE("Chimera's workflows have the promised lengths and success per model") {
   struct Told {
     const char* model;
     double apps_mean, apps_sd, apps_solved, math_mean, math_sd, math_solved;
@@ -327,7 +327,7 @@ TEST_CASE("the workflows of Chimera: lengths and success of every model, as told
         totals.push_back(std::log(total));
         solved += f.solved_by >> m & 1;
       }
-      // By logarithms: samples of tails as heavy as these (deviations of up to four means) have other moments.
+      // Compared by logarithms: samples of tails this heavy (deviations of up to four means) have other moments.
       const double mean = math ? told.math_mean : told.apps_mean, cv = (math ? told.math_sd : told.apps_sd) / mean;
       const double variance = std::log1p(cv * cv);
       const Moments logs = MomentsOf(totals);
@@ -338,7 +338,7 @@ TEST_CASE("the workflows of Chimera: lengths and success of every model, as told
   }
 }
 
-TEST_CASE("the workflows of Chimera: what a prompt shows orders lengths nearly as well as anything can") {
+TEST_CASE("Chimera's prompts order lengths nearly as well as possible") {
   for (const bool math : {false, true}) {
     const Workload w = Generated(math ? "gen:math,workflows=8000" : "gen:apps,workflows=8000");
     const double rho = math ? 0.87 : 0.89, best = 0.5 - std::asin(rho) / 3.14159265358979;
@@ -354,14 +354,14 @@ TEST_CASE("the workflows of Chimera: what a prompt shows orders lengths nearly a
       }
       const double distance = CountPairs(markers, totals).distance();
       CAPTURE(math, w.models[m], distance);
-      CHECK(distance > best - 0.01);  // nothing of what cannot be known has leaked
+      CHECK(distance > best - 0.01);  // no unknowable fact has leaked
       CHECK(distance < best + 0.03);
       CHECK(CountPairs(hard, solved).distance() > 0.55);  // the hard ones are not solved
     }
   }
 }
 
-TEST_CASE("the workflows of Chimera: stages, prompts and their text") {
+TEST_CASE("Chimera's workflows have stages, prompts and their text") {
   const Workload w = Generated("gen:apps,workflows=300,model=qwen2.5-14b,seed=4");
   const std::size_t m = w.ModelIndex("qwen2.5-14b");
   CHECK(w.feature_names == std::vector<std::string>{"topic", "words", "long_words", "hard_words"});
@@ -391,7 +391,7 @@ TEST_CASE("the workflows of Chimera: stages, prompts and their text") {
   const float bad[] = {-1, std::nanf(""), 3, 2};
   CHECK(ChimeraPrompt(bad, 1).size() == 5 * 5 - 1);
   const Workload other = Generated("gen:apps,workflows=300,model=qwen2.5-1.5b,seed=4,rate=16");
-  CHECK(other.model_tokens == w.model_tokens);  // only whose prompts and outputs stand in for all
+  CHECK(other.model_tokens == w.model_tokens);  // only the model differs whose prompts and outputs represent all
   CHECK(Error("gen:apps,model=gpt") ==
         "gen:apps: model: is unknown; expected one of qwen2.5-1.5b, qwen2.5-3b, qwen2.5-7b, qwen2.5-14b, llama-3.2-3b, "
         "ministral-8b");
@@ -411,7 +411,7 @@ TEST_CASE("workflows are drawn with replacement, and the rate changes arrivals a
   CHECK(faster.calls == w.calls);
   CHECK(faster.workflows.back().arrival < w.workflows.back().arrival);
 
-  // Each of them, about as often as any other: 100 times, with a standard deviation of 10.
+  // Each about 100 times, with a standard deviation of 10.
   std::map<std::vector<std::int32_t>, int> drawn, present;
   const auto outputs = [](const Workload& of, const WorkloadWorkflow& f) {
     std::vector<std::int32_t> tokens;
@@ -424,7 +424,7 @@ TEST_CASE("workflows are drawn with replacement, and the rate changes arrivals a
   for (const auto& [tokens, times] : drawn) CHECK(times == Approx(100 * present[tokens]).margin(45));
 }
 
-TEST_CASE("what cannot be drawn is refused") {
+TEST_CASE("invalid draws are refused") {
   const Workload from = Generated("gen:constant,requests=2");
   const auto fault = [](const absl::StatusOr<Workload>& w) { return std::string(w.status().message()); };
   CHECK(fault(Draw({}, 1, {}, 1)) == "draw: the workload is empty; expected a workflow");

@@ -27,7 +27,7 @@ std::string Error(std::string_view text, const ReadOptions& options = {}) {
   return workload.ok() ? "no error" : std::string(workload.status().message());
 }
 
-// In the same way, with a header that is known to be right.
+// The same, for a header known to be right.
 std::string AzureError(const std::string& line) { return Error("TIMESTAMP,ContextTokens,GeneratedTokens\n" + line); }
 std::string CallsError(const std::string& calls) { return Error(R"({"arrival_s": 0, "calls": [)" + calls + "]}"); }
 
@@ -51,7 +51,7 @@ constexpr std::string_view kAzure =
     "2023-11-16 18:15:46.6805900,374,44\n"
     "2023-11-16 18:15:50.9951690,396,109\n";
 
-TEST_CASE("Azure: times to a tenth of a microsecond, counted from the first") {
+TEST_CASE("Azure times are read to 100 ns, counted from the first") {
   ReadReport report;
   const Workload w = Parsed(kAzure, {}, &report);
   REQUIRE(w.workflows.size() == 2);
@@ -67,7 +67,7 @@ TEST_CASE("Azure: times to a tenth of a microsecond, counted from the first") {
   CHECK_FALSE(report.arrivals_generated);
 }
 
-TEST_CASE("Azure 2024: a zone at the end, with or without a fraction, over midnight") {
+TEST_CASE("Azure 2024 times have a zone, maybe a fraction, over midnight") {
   const Workload w = Parsed(
       "TIMESTAMP,ContextTokens,GeneratedTokens\n"
       "2024-05-11 23:59:59.500000+00:00,1,2\n"
@@ -79,7 +79,7 @@ TEST_CASE("Azure 2024: a zone at the end, with or without a fraction, over midni
   CHECK(w.workflows[3].arrival == TimePoint(std::chrono::milliseconds(2500)));
 }
 
-TEST_CASE("columns are found by name, others ignored, quotes and blanks taken off") {
+TEST_CASE("columns are found by name, without quotes and blanks") {
   const Workload w = Parsed(
       "GeneratedTokens, NumImages ,\"TIMESTAMP\",ContextTokens\n"
       "7,\"a, b\",\"2023-11-16 18:15:46\", 9 \n");
@@ -87,7 +87,7 @@ TEST_CASE("columns are found by name, others ignored, quotes and blanks taken of
   CHECK(w.calls[0].output_tokens == 7);
 }
 
-TEST_CASE("a byte order mark, carriage returns, blank lines and a missing last newline do no harm") {
+TEST_CASE("a byte order mark, carriage returns and blank lines are harmless") {
   const Workload w = Parsed(
       "\xef\xbb\xbfTIMESTAMP,ContextTokens,GeneratedTokens\r\n\r\n"
       "2023-11-16 18:15:46,1,2\r\n   \r\n2023-11-16 18:15:47,3,4");
@@ -106,10 +106,10 @@ TEST_CASE("arrivals are sorted, and equal ones keep their order") {
   for (const WorkloadWorkflow& f : w.workflows) prompts.push_back(w.calls_of(f)[0].prompt_tokens);
   CHECK(prompts == std::vector<int>{2, 4, 1, 3});
   CHECK(w.workflows[2].arrival == TimePoint(std::chrono::seconds(2)));
-  CHECK(w.calls[0].prompt_tokens == 2);  // laid out in that order, too
+  CHECK(w.calls[0].prompt_tokens == 2);  // in that order, too
 }
 
-TEST_CASE("no tokens count as one, and are counted") {
+TEST_CASE("a length of zero counts as one and is counted") {
   ReadReport report;
   const Workload w = Parsed("num_prefill_tokens,num_decode_tokens\n0,5\n3,0\n1,1\n", {}, &report);
   CHECK(w.calls[0].prompt_tokens == 1);
@@ -117,7 +117,7 @@ TEST_CASE("no tokens count as one, and are counted") {
   CHECK(report.raised_lengths == 2);
 }
 
-TEST_CASE("Mooncake: milliseconds and prefix blocks") {
+TEST_CASE("Mooncake traces have milliseconds and prefix blocks") {
   const Workload w =
       Parsed(R"({"timestamp": 0, "input_length": 1030, "output_length": 500, "hash_ids": [0, 14, 15]})"
              "\n"
@@ -130,7 +130,7 @@ TEST_CASE("Mooncake: milliseconds and prefix blocks") {
   CHECK(w.hashes_of(w.calls[1]).size() == 1);
 }
 
-TEST_CASE("BurstGPT: model and log type become class and stage, in both variants") {
+TEST_CASE("BurstGPT's model and log type become class and stage") {
   const Workload w = Parsed(
       "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
       "5,ChatGPT,472,18,490,Conversation log\n45,GPT-4,1087,230,1317,API log\n");
@@ -145,7 +145,7 @@ TEST_CASE("BurstGPT: model and log type become class and stage, in both variants
   CHECK(with_sessions.calls[1].output_tokens == 2);
 }
 
-TEST_CASE("ShareGPT lengths: Poisson arrivals at the stated rate, by the seed") {
+TEST_CASE("ShareGPT lengths get Poisson arrivals at the rate, by the seed") {
   std::string text = "num_prefill_tokens,num_decode_tokens\n";
   for (int i = 0; i < 4000; ++i) text += "374,44\n";
   ReadReport report;
@@ -156,7 +156,7 @@ TEST_CASE("ShareGPT lengths: Poisson arrivals at the stated rate, by the seed") 
   CHECK_FALSE(Parsed(text, {.rate = 4, .seed = 4}) == w);
 }
 
-// Made by hand in the shape of InferCept's requests: one that goes on after its calls, one that ends in a call.
+// Made by hand in the shape of InferCept's requests: one continues after its calls, and one ends in a call.
 constexpr std::string_view kInferCept =
     R"({"id":0,"key":"ab","class":"math","prompt":40,"total_gen":35,"total_ret":9,"n_api":2,"segments":[)"
     R"({"ctx":40,"gen":12,"api":"math","api_s":8.5e-05,"ret":9},{"ctx":61,"gen":20,"api":"math","api_s":0,"ret":0},)"
@@ -170,7 +170,7 @@ constexpr std::string_view kInferCept =
     R"({"id":3,"class":"qa","prompt":9,"segments":[{"gen":5}]})"
     "\n";
 
-TEST_CASE("InferCept: a request is a call, and its segments end in tools") {
+TEST_CASE("an InferCept request is a call whose segments end in tools") {
   ReadReport report;
   const Workload w = Parsed(kInferCept, {.rate = 4, .seed = 3}, &report);
   CHECK(report.format == WorkloadFormat::kInferCept);
@@ -198,13 +198,13 @@ TEST_CASE("InferCept: a request is a call, and its segments end in tools") {
   CHECK(w.calls[3].output_tokens == 5);
   CHECK(w.calls[3].tools == 0);
 
-  // The arrivals are those of any file without times.
+  // Arrivals are those of any file without times.
   const Workload lengths = Parsed("num_prefill_tokens,num_decode_tokens\n1,1\n1,1\n1,1\n1,1\n", {.rate = 4, .seed = 3});
   for (std::size_t i = 0; i < 4; ++i) CHECK(w.workflows[i].arrival == lengths.workflows[i].arrival);
   CHECK(*ParseWorkload(ToJsonl(w), "t") == w);
 }
 
-TEST_CASE("a workflow: calls, predecessors, tools, prefixes") {
+TEST_CASE("a workflow has calls, predecessors, tools and prefixes") {
   const Workload w = Parsed(
       R"({"takt_workload": 1, "name": "hand-made", "prefix_block_tokens": 16})"
       "\n"
@@ -251,12 +251,12 @@ TEST_CASE("calls may come in any order of the line") {
   CHECK(w.predecessors == std::vector<std::uint32_t>{0, 0, 1});
 }
 
-TEST_CASE("gzip is unpacked, by content; several members are one file") {
+TEST_CASE("gzip is unpacked by content, and several members are one file") {
   CHECK(Parsed(Gzipped(kAzure)) == Parsed(kAzure));
   CHECK(Parsed(Gzipped(kAzure.substr(0, 50)) + Gzipped(kAzure.substr(50))) == Parsed(kAzure));
 }
 
-TEST_CASE("gzip that is cut off, damaged or a bomb is refused") {
+TEST_CASE("truncated, damaged or oversized gzip is refused") {
   const std::string packed = Gzipped(kAzure);
   for (std::size_t size = 2; size < packed.size(); ++size) {
     CHECK(Error(packed.substr(0, size)).find("gzip data is truncated") != std::string::npos);
@@ -272,7 +272,7 @@ TEST_CASE("gzip that is cut off, damaged or a bomb is refused") {
         std::string::npos);
 }
 
-TEST_CASE("gzip that holds far more than it weighs is refused before it is read") {
+TEST_CASE("gzip that expands too far is refused before it is read") {
   std::string many = "num_prefill_tokens,num_decode_tokens\n";
   for (int i = 0; i < 1'000'000; ++i) many += "1,1\n";
   CHECK(ParseWorkload(many, "t")->workflows.size() == 1'000'000);
@@ -287,7 +287,7 @@ TEST_CASE("a limit takes the first workflows of the file") {
   CHECK(Parsed(std::string(kAzure) + "rubbish\n", {.limit = 2}).workflows.size() == 2);
 }
 
-TEST_CASE("a bad line names file, line, field and value") {
+TEST_CASE("a bad line is named by file, line, field and value") {
   CHECK(AzureError("2023-11-16 18:15:46,12x,1\n") == "t:2: ContextTokens: \"12x\" is invalid; expected a whole number");
   CHECK(AzureError("2023-11-16 18:15:46,1.5,1\n") == "t:2: ContextTokens: \"1.5\" is invalid; expected a whole number");
   CHECK(AzureError("2023-11-16 18:15:46,1,-1\n") == "t:2: GeneratedTokens: \"-1\" is negative; expected at least 0");
@@ -323,7 +323,7 @@ TEST_CASE("times in seconds must be finite and not negative") {
   CHECK(Error(header + rest) == "t:2: Timestamp: is empty");
 }
 
-TEST_CASE("headers: missing, incomplete, doubled") {
+TEST_CASE("missing, incomplete and doubled headers are refused") {
   CHECK(Error("2023-11-16 18:15:46.6805900,374,44\n")
             .find("t:1: \"2023-11-16 18:15:46.6805900,374,44\" starts no known format") == 0);
   CHECK(Error("a,b\n").find("burstgpt (Timestamp,Request tokens,Response tokens), sharegpt (") != std::string::npos);
@@ -340,7 +340,7 @@ TEST_CASE("headers: missing, incomplete, doubled") {
   CHECK(Error("{}").find("t:1: \"{}\" starts no known format") == 0);
 }
 
-TEST_CASE("Mooncake's faults") {
+TEST_CASE("Mooncake's faults are named") {
   CHECK(Error(R"({"timestamp": -1, "input_length": 1, "output_length": 1})") == "t:1: timestamp: -1 is negative");
   CHECK(Error(R"({"timestamp": "0", "input_length": 1, "output_length": 1})") ==
         "t:1: timestamp: \"0\" is invalid; expected a number");
@@ -364,7 +364,7 @@ TEST_CASE("Mooncake's faults") {
   CHECK(Error(good + "\n{\"timestamp\": 1e999}\n").find("t:2: column ") == 0);
 }
 
-TEST_CASE("InferCept's faults") {
+TEST_CASE("InferCept's faults are named") {
   const auto error = [](const std::string& segments) {
     return Error(R"({"class":"qa","prompt":9,"segments":[)" + segments + "]}");
   };
@@ -406,7 +406,7 @@ TEST_CASE("InferCept's faults") {
   CHECK(Error(std::string(kInferCept) + "{\"segments\": [}\n").find("t:5: column 15: invalid JSON near ") == 0);
 }
 
-TEST_CASE("text to SQL: calls in stages, Poisson arrivals at the stated rate") {
+TEST_CASE("text-to-SQL traces have staged calls and Poisson arrivals at the rate") {
   const std::string calls =
       R"({"i":0,"step":"x","stage":0,"preds":[],"in":301,"out":26,"paper_stage":1},)"
       R"({"i":1,"step":"y","stage":1,"preds":[0],"in":9,"out":2,"paper_stage":2},)"
@@ -432,14 +432,14 @@ TEST_CASE("text to SQL: calls in stages, Poisson arrivals at the stated rate") {
   CHECK(error("") == "t:1: calls: is empty; expected a call");
   CHECK(error(R"({"step":"x","in":1,"out":1,"preds":[1]})") == "t:1: calls[0].preds: 1 is above 0");
   CHECK(error(R"({"step":"x","in":1,"out":1,"preds":[-1]})") == "t:1: calls[0].preds: -1 is negative");
-  CHECK(error(R"({"step":"x","in":1,"out":1,"preds":[0]})").find("t:1: calls[0] (stage \"x\")") == 0);  // a circle
+  CHECK(error(R"({"step":"x","in":1,"out":1,"preds":[0]})").find("t:1: calls[0] (stage \"x\")") == 0);  // a cycle
   CHECK(error(R"({"step":"x","out":1})") == "t:1: calls[0].in: is missing");
   CHECK(error(R"({"stp":"x","in":1,"out":1})").find("t:1: calls[0]: key \"stp\" is unknown") == 0);
   CHECK(Error(R"({"n_stages":1,"n_calls":2,"calls":[{"in":1,"out":1}]})") ==
         "t:1: n_calls: 2 is invalid; expected 1, the number of calls");
 }
 
-TEST_CASE("sessions: calls one after the other, sub-agents beside, blocks as runs") {
+TEST_CASE("sessions have successive calls, parallel sub-agents and runs of blocks") {
   const std::string calls =
       R"({"t":0,"in":200,"out":9,"api_s":5,"think_s":7,"next":"tool","from":"user","blocks":[[1,3]]},)"
       R"({"t":8,"in":70,"out":0,"api_s":2,"think_s":0,"agent":3,"blocks":[[40,1]]},)"
@@ -465,14 +465,14 @@ TEST_CASE("sessions: calls one after the other, sub-agents beside, blocks as run
   };
   using Calls = std::vector<std::uint32_t>;
   CHECK(after(0) == Calls{});
-  CHECK(own[0].delay == Duration{0});  // what was before the first call is not part of the session
+  CHECK(own[0].delay == Duration{0});  // time before the first call is not part of the session
   CHECK(own[0].then == TurnEnd::kTool);
   CHECK(w.names[own[0].stage] == "user");
   CHECK(after(1) == Calls{0});
-  CHECK(own[1].delay == std::chrono::seconds(3));  // by the times of the calls
+  CHECK(own[1].delay == std::chrono::seconds(3));  // from the times of the calls
   CHECK(own[1].branch == 3);
   CHECK(w.names[own[1].agent] == "Explore");
-  CHECK(after(2) == Calls{0});  // the sub-agent goes on beside
+  CHECK(after(2) == Calls{0});  // the sub-agent runs in parallel
   CHECK(own[2].delay == std::chrono::milliseconds(4500));
   CHECK(own[2].then == TurnEnd::kUnknown);
   CHECK(std::ranges::equal(w.runs_of(own[2]), std::vector<PrefixRun>{{1, 2}, {9, 2}}));
@@ -481,11 +481,11 @@ TEST_CASE("sessions: calls one after the other, sub-agents beside, blocks as run
   CHECK(after(4) == Calls{2, 3});  // the sub-agent has ended
   CHECK(own[4].delay == std::chrono::seconds(5));
   CHECK(after(5) == Calls{4});
-  CHECK(own[5].delay == std::chrono::seconds(6));  // no gap is told
+  CHECK(own[5].delay == std::chrono::seconds(6));  // no gap is given
   CHECK(*ParseWorkload(ToJsonl(w), w.name) == w);
 }
 
-TEST_CASE("sessions: what is wrong is named, and long ones are left out") {
+TEST_CASE("faults of sessions are named, and long ones are left out") {
   const auto error = [](const std::string& call, const std::string& head = R"("block_tokens":64)") {
     return Error("{" + head + R"(,"calls":[)" + call + "]}");
   };
@@ -522,7 +522,7 @@ TEST_CASE("sessions: what is wrong is named, and long ones are left out") {
   CHECK(Error(session(64, 9), {.max_session_tokens = 8}) == "t: has no session whose prompts have at most 8 tokens");
 }
 
-TEST_CASE("a segment of no tokens, and one without an end, count as one token") {
+TEST_CASE("a segment without tokens or without an end counts one token") {
   ReadReport report;
   const Workload w =
       Parsed(R"({"prompt":0,"segments":[{"gen":0,"api":"a","api_s":1,"ret":0},{"gen":0,"api":"b","api_s":1,"ret":0}]})",
@@ -587,7 +587,7 @@ TEST_CASE("a workflow's faults name call, stage and field") {
   CHECK(Error("{\"takt_workload\": 1}\n") == "t: has no requests");
 }
 
-TEST_CASE("what models make of a call: faults") {
+TEST_CASE("faults in a call's model data are named") {
   const auto head = [](const std::string& header) { return Error(header + "\n" + R"({"arrival_s": 0, "calls": []})"); };
   CHECK(head(R"({"takt_workload": 1, "models": 5})") == "t:1: models: 5 is invalid; expected an array");
   CHECK(head(R"({"takt_workload": 1, "models": [5]})") == "t:1: models: 5 is invalid; expected a string");
@@ -619,7 +619,7 @@ TEST_CASE("what models make of a call: faults") {
         "t:1: calls[0].outputs: 1 entries; expected 0, one per model of the first line");
 }
 
-TEST_CASE("a short line cannot ask for endless memory") {
+TEST_CASE("a short line cannot request endless memory") {
   const auto all_after_all = [](int n, const std::string& after) {
     std::string calls;
     for (int i = 0; i < n; ++i) calls += R"({"stage":"s","prompt":1,"output":1,"after":[)" + after + "]},";
@@ -634,7 +634,7 @@ TEST_CASE("a short line cannot ask for endless memory") {
             .find("has too many links; expected at most 10000000 in a workflow of") != std::string::npos);
 }
 
-TEST_CASE("bad lines can be skipped: they are counted, and leave nothing behind") {
+TEST_CASE("skipped bad lines are counted and leave nothing") {
   const ReadOptions skip{.skip_bad_lines = true};
   ReadReport report;
   const std::string bad = "2023-11-16 18:15:46,x,1\n";
@@ -690,7 +690,7 @@ TEST_CASE("values in messages are short and printable") {
 
 ReadOptions Columns(const std::string& columns) { return {.columns = columns}; }
 
-TEST_CASE("columns of anybody's: CSV by its header, times in seconds, names kept") {
+TEST_CASE("CSV columns are found by header, with times in seconds and names") {
   ReadReport report;
   const Workload w = Parsed(
       "when,user,in,who,out\n"
@@ -710,10 +710,10 @@ TEST_CASE("columns of anybody's: CSV by its header, times in seconds, names kept
   CHECK(report.lines == 3);
   CHECK(report.raised_lengths == 1);
   CHECK_FALSE(report.arrivals_generated);
-  CHECK(ParseWorkload(ToJsonl(w), "t").value() == w);  // names and all
+  CHECK(ParseWorkload(ToJsonl(w), "t").value() == w);  // including names
 }
 
-TEST_CASE("CSV: a quoted field has line breaks, commas and quotes, whatever the reader's buffer ends in (RFC 4180)") {
+TEST_CASE("a quoted CSV field may have line breaks, commas and quotes") {
   const std::string map = "arrival=t,prompt=p,output=o,tenant=u", alphabet = "a\",\r\n 9";
   Random random(7);
   for (int i = 0; i < 60; ++i) {
@@ -739,7 +739,7 @@ TEST_CASE("CSV: a quoted field has line breaks, commas and quotes, whatever the 
   }
 }
 
-TEST_CASE("CSV: a header that begins as JSON does, but for a blank, is one of CSV or of nothing") {
+TEST_CASE("a header that begins as JSON does is CSV or an error") {
   for (const bool skip : {false, true}) {
     CHECK(
         Parsed(" {x,p,o\n\"\n9,9,9\n\",1,1\n", {.columns = "prompt=p,output=o", .skip_bad_lines = skip}).calls.size() ==
@@ -750,7 +750,7 @@ TEST_CASE("CSV: a header that begins as JSON does, but for a blank, is one of CS
   CHECK(Parsed(" {\"calls\": [{\"prompt\": 1, \"output\": 1}], \"arrival_s\": 0}\n").calls.size() == 1);
 }
 
-TEST_CASE("CSV: a record is named by its first line") {
+TEST_CASE("a CSV record is named by its first line") {
   const std::string map = "prompt=p,output=o", text = "p,o,text\n1,1,\"a\n\nb\"\n1,x,\"c\nd\"\n1,1,e\n1,y,f\n";
   CHECK(Error(text, Columns(map)) == "t:5: o: \"x\" is invalid; expected a whole number");
   ReadReport report;
@@ -759,7 +759,7 @@ TEST_CASE("CSV: a record is named by its first line") {
   CHECK(report.bad_line_messages[1] == "t:8: o: \"y\" is invalid; expected a whole number");
 }
 
-TEST_CASE("CSV: a quote out of place refuses the file, since nobody knows where its record ends") {
+TEST_CASE("a misplaced quote refuses a CSV file, since records are unclear") {
   const std::string head = "p,o,text\n1,1,good\n";
   for (const bool skip : {false, true}) {
     const auto error = [&](const std::string& text) {
@@ -780,13 +780,13 @@ TEST_CASE("CSV: a quote out of place refuses the file, since nobody knows where 
     CHECK(Error("num_prefill_tokens,num_decode_tokens,x\n1,2,\"\n", {.skip_bad_lines = skip}) ==
           "t: after line 1: line 3: a quoted field has no end; expected a closing quote");
   }
-  // JSON lines have quotes of their own.
+  // JSON lines have their own quotes.
   CHECK(Parsed("{\"p\": 1, \"o\": 2}\n\"oops\n{\"p\": 3, \"o\": 4}\n",
                {.columns = "prompt=p,output=o", .skip_bad_lines = true})
             .calls.size() == 2);
 }
 
-TEST_CASE("columns: times in every unit, also since 1970, and dates") {
+TEST_CASE("column times have every unit, also since 1970, and dates") {
   const auto second = [](const std::string& unit, const std::string& first, const std::string& then) {
     const Workload w =
         Parsed("t,p,o\n" + then + ",1,1\n" + first + ",1,1\n", Columns("arrival=t:" + unit + ",prompt=p,output=o"));
@@ -797,12 +797,12 @@ TEST_CASE("columns: times in every unit, also since 1970, and dates") {
   CHECK(second("us", "7", "9") == 2'000);
   CHECK(second("ns", "1700000000000000001", "1700000000000000004") == 3);
   CHECK(second("time", "2024-05-12T00:00:01Z", "2024-05-12 00:00:02.5") == 1'500'000'000);
-  const std::string text = "a:ms,p,o\n1,1,1\n3,1,1\n";  // a colon of the name's own
+  const std::string text = "a:ms,p,o\n1,1,1\n3,1,1\n";  // a colon in the name itself
   CHECK(Parsed(text, Columns("arrival=a:ms:s,prompt=p,output=o")).workflows[1].arrival ==
         TimePoint(std::chrono::seconds(2)));
 }
 
-TEST_CASE("columns: JSON lines by keys, also of members, and numbers that are text") {
+TEST_CASE("JSON lines give columns by key, nested or as text") {
   const Workload w = Parsed(R"({"ts": 5, "usage": {"in": 10, "out": "20"}, "user": 7, "agent": null})"
                             "\n"
                             R"({"ts": 1005, "usage": {"in": 30, "out": 40}, "a.b": 1, "agent": "coder"})",
@@ -814,7 +814,7 @@ TEST_CASE("columns: JSON lines by keys, also of members, and numbers that are te
   CHECK(w.names[w.calls[1].agent] == "coder");
 }
 
-TEST_CASE("columns: rows of a workflow are its calls, one after another by their times") {
+TEST_CASE("rows of a workflow are its calls, ordered by their times") {
   const std::string text = "t,p,o,w\n4,3,3,a\n1,1,1,a\n2,9,9,\n3,2,2,b\n5,8,8,b\n";
   ReadReport report;
   const Workload w = Parsed(text, Columns("arrival=t,prompt=p,output=o,workflow=w"), &report);
@@ -827,61 +827,13 @@ TEST_CASE("columns: rows of a workflow are its calls, one after another by their
   CHECK(report.lines == 5);
   ReadOptions two = Columns("prompt=p,output=o,workflow=w");
   two.limit = 2;
-  CHECK(Parsed(text, two, &report).calls.size() == 3);  // a's second row stands first, its other behind it
+  CHECK(Parsed(text, two, &report).calls.size() == 3);  // a's second row is the first, its other one later
   CHECK(report.arrivals_generated);
   two.columns = "prompt=p,output=o";
   CHECK(Parsed(text, two).workflows.size() == 2);
 }
 
-TEST_CASE("columns: priorities, deadlines, and prefix hashes in every form") {
-  const std::string map = "arrival=t,prompt=p,output=o,priority=i,deadline=d:ms,prefix=h:16";
-  const Workload w = Parsed(
-      "t,p,o,i,d,h\n1,64,1,-3,250,7 9 0x1f\n2,64,1,4.0,,\"[7, 9;18446744073709551615]\"\n3,17,1,,1.5,7|8\n4,1,1,,,\n",
-      Columns(map));
-  CHECK(w.prefix_block_tokens == 16);
-  CHECK((w.workflows[0].priority == -3 && w.workflows[1].priority == 4 && w.workflows[2].priority == 0));
-  CHECK(w.workflows[0].deadline == std::chrono::milliseconds(250));
-  CHECK(w.workflows[1].deadline == Duration::max());
-  CHECK(w.workflows[2].deadline == std::chrono::microseconds(1500));
-  CHECK(std::ranges::equal(w.hashes_of(w.calls[0]), std::vector<std::uint64_t>{7, 9, 31}));
-  CHECK(std::ranges::equal(w.hashes_of(w.calls[1]), std::vector<std::uint64_t>{7, 9, UINT64_MAX}));
-  CHECK(w.hashes_of(w.calls[2]).size() == 2);
-  CHECK(w.hashes_of(w.calls[3]).empty());
-  CHECK(ParseWorkload(ToJsonl(w), "t").value() == w);
-  const Workload json =
-      Parsed(R"({"t": "2024-05-12T00:00:01Z", "d": "2024-05-12T00:00:03Z", "p": 9, "o": 1, "h": [1, "0xA"]})",
-             Columns("arrival=t:time,prompt=p,output=o,deadline=d:time,prefix=h:8"));
-  CHECK(json.workflows[0].deadline == std::chrono::seconds(2));
-  CHECK(std::ranges::equal(json.hashes_of(json.calls[0]), std::vector<std::uint64_t>{1, 10}));
-
-  const auto error = [&](const std::string& row) { return Error("t,p,o,i,d,h\n" + row, Columns(map)); };
-  CHECK(error("1,16,1,x,,\n") == "t:2: i: \"x\" is invalid; expected a whole number from -2^31 to 2^31-1");
-  CHECK(error("1,16,1,2147483648,,\n").starts_with("t:2: i: \"2147483648\" is invalid"));
-  CHECK(error("1,16,1,,soon,\n") == "t:2: d: \"soon\" is invalid; expected a number");
-  CHECK(error("1,16,1,,0,\n").starts_with("t:2: d: \"0\" is invalid; expected a time above 0"));
-  CHECK(error("1,16,1,,,1 -2\n") == "t:2: h: \"-2\" is invalid; expected whole numbers from 0 to 2^64-1");
-  CHECK(error("1,16,1,,,0x\n").starts_with("t:2: h: \"0x\" is invalid"));
-  CHECK(error("1,16,1,,,18446744073709551616\n").starts_with("t:2: h: \"18446744073709551616\" is invalid"));
-  CHECK(error("1,16,1,,,1 2\n") == "t:2: h: 2 blocks of 16 tokens are too many for a prompt of 16 tokens");
-  CHECK(Error("p,o,h\n1,1,1\n", Columns("prompt=p,output=o,prefix=h")) ==
-        "t:1: columns: \"prefix=h\" is invalid; expected prefix=COLUMN:TOKENS, with the tokens per hash");
-  CHECK(Error("t,d,p,o\n2024-05-12 00:00:01,2024-05-12 00:00:01,1,1\n",
-              Columns("arrival=t:time,deadline=d:time,prompt=p,output=o"))
-            .starts_with("t:2: d: \"2024-05-12 00:00:01\" is invalid; expected a time after the arrival"));
-}
-
-TEST_CASE("columns: turns of a session wait as long as between their rows") {
-  const std::string text = "t,p,o,s\n4,3,3,a\n1,1,1,a\n2,9,9,\n";
-  const Workload w = Parsed(text, Columns("arrival=t,prompt=p,output=o,session=s"));
-  REQUIRE((w.workflows.size() == 2 && w.workflows[0].calls == 2));
-  const auto calls = w.calls_of(w.workflows[0]);
-  CHECK((calls[0].delay == Duration(0) && calls[1].delay == std::chrono::seconds(3)));
-  CHECK((calls[0].then == TurnEnd::kUser && calls[1].then == TurnEnd::kUnknown));
-  CHECK(Error(text, Columns("prompt=p,output=o,workflow=s,session=t")) ==
-        "t:1: columns: workflow and session are invalid; expected one of them");
-}
-
-TEST_CASE("columns: what is wrong with the map, a value or the file is named") {
+TEST_CASE("faults of mapping, value or file are named") {
   const auto error = [](const std::string& text, const std::string& columns) { return Error(text, Columns(columns)); };
   const std::string map = "arrival=t,prompt=p,output=o", good = "t,p,o,w,u\n1,1,1,a,x\n";
   CHECK(error(good, "prompt=p") == "t:1: columns: output=COLUMN is missing");
@@ -918,7 +870,7 @@ TEST_CASE("columns: what is wrong with the map, a value or the file is named") {
   CHECK(Error(good).find("--columns") != std::string::npos);
 }
 
-TEST_CASE("a tenant is a name or a number, in one file all are the same") {
+TEST_CASE("a tenant is a name or a number throughout a file") {
   const auto flow = [](const std::string& tenant) {
     return R"({"arrival_s": 0, "tenant": )" + tenant + R"(, "calls": [{"prompt": 1, "output": 1}]})" + "\n";
   };
@@ -936,7 +888,7 @@ TEST_CASE("a tenant is a name or a number, in one file all are the same") {
 
 bool Has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
-TEST_CASE("messages quote names in UTF-8, list columns and name no line before the first") {
+TEST_CASE("messages quote names in UTF-8, list columns, and omit line 0") {
   const std::string map = "prompt=p,output=o,arrival=t";
   CHECK(Error("t,p,\xc3\xb6\n1,1,1\n", Columns(map)) ==
         "t:1: header: column \"o\" is missing; the columns are \"t\", \"p\", \"\xc3\xb6\"");

@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Sessions of two calls each, 10 and 20 s apart, told apart by their prompts.
+// Sessions of two calls each, 10 and 20 s apart, with different prompts.
 Workload Sessions(int count) {
   std::string text;
   for (int i = 1; i <= count; ++i) {
@@ -34,7 +34,7 @@ std::vector<int> PromptsOf(const Workload& w) {
   return prompts;
 }
 
-TEST_CASE("sessions arrive at random, each once before any comes again") {
+TEST_CASE("sessions arrive at random, each once before any repeats") {
   const Workload from = Sessions(20);
   const Workload w = *DrawSessions(from, {.rate = 0.5, .horizon = 200s, .seed = 7});
   REQUIRE(Validate(w).ok());
@@ -54,7 +54,7 @@ TEST_CASE("sessions arrive at random, each once before any comes again") {
   CHECK(w.calls[1].delay == 10s * (w.calls[1].prompt_tokens - 1000));
 }
 
-TEST_CASE("a closed loop has as many sessions as can be begun, and pauses are cut") {
+TEST_CASE("a closed loop has as many sessions as possible, with pauses cut") {
   const Workload from = Sessions(2);  // of 10.002 and 20.002 s at least
   SessionLoad load{.closed_loop = 3, .horizon = 100s, .think_cap = 5s};
   const Workload w = *DrawSessions(from, load);
@@ -66,7 +66,7 @@ TEST_CASE("a closed loop has as many sessions as can be begun, and pauses are cu
   for (const WorkloadWorkflow& f : w.workflows) CHECK(f.arrival == TimePoint{});
 }
 
-TEST_CASE("what is no load of sessions is refused") {
+TEST_CASE("an invalid load of sessions is refused") {
   const auto error = [](const SessionLoad& load) {
     return std::string(DrawSessions(Sessions(1), load).status().message());
   };
@@ -81,7 +81,7 @@ TEST_CASE("what is no load of sessions is refused") {
         "sessions: the workload is empty; expected a workflow");
 }
 
-TEST_CASE("ids of different workflows never meet, equal ones within a workflow do") {
+TEST_CASE("ids of different workflows never collide; equal ones within one do") {
   const Workload w = *DrawSessions(Sessions(1), {.rate = 1, .horizon = 3s});
   REQUIRE(w.workflows.size() >= 2);
   std::vector<std::uint64_t> made;
@@ -100,7 +100,7 @@ TEST_CASE("ids of different workflows never meet, equal ones within a workflow d
   CHECK(all.size() == 9 + 2 + 9);
 }
 
-TEST_CASE("what a cache that forgets nothing has") {
+TEST_CASE("an endless cache has the computed hits") {
   const std::string calls =
       R"({"t":0,"in":640,"out":1,"blocks":[[5,10]]},{"t":0,"in":641,"out":1,"blocks":[[5,10]]},)"
       R"({"t":0,"in":640,"out":1,"blocks":[[5,10]]},{"t":0,"in":999,"out":1,"blocks":[[5,4],[30,3]]},)"

@@ -1,4 +1,4 @@
-// The real traces, where they are at hand: their counts, means and percentiles, as counted by other means.
+// The real traces, if present: counts, means and percentiles, compared with other programs' results.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -23,7 +23,7 @@
 namespace takt {
 namespace {
 
-// The trace of that name, or one without workflows where it is absent.
+// Returns the trace of that name, or one without workflows if it is absent.
 Workload Trace(const std::string& name, std::int64_t raised_lengths = 0) {
   const char* data = std::getenv("TAKT_DATA");
   const std::filesystem::path folder = data != nullptr ? data : std::string(TAKT_SOURCE_DIR) + "/../shared/data";
@@ -51,7 +51,7 @@ void Check(const Summary& s, double mean, double p50, double p90, double p99, do
   CHECK(s.max == max);
 }
 
-TEST_CASE("Azure 2023, conversations") {
+TEST_CASE("Azure 2023 conversations have the known statistics") {
   const Workload w = Trace("traces/azure_llm_2023_conv.csv.gz");
   if (w.workflows.empty()) return;
   const WorkloadSummary s = Summarise(w);
@@ -63,7 +63,7 @@ TEST_CASE("Azure 2023, conversations") {
   Check(s.output_tokens, 211, 129, 424, 601, 1000);
 }
 
-TEST_CASE("Azure 2023, code") {
+TEST_CASE("Azure 2023 code has the known statistics") {
   const Workload w = Trace("traces/azure_llm_2023_code.csv.gz");
   if (w.workflows.empty()) return;
   const WorkloadSummary s = Summarise(w);
@@ -75,7 +75,7 @@ TEST_CASE("Azure 2023, code") {
   Check(s.output_tokens, 28, 13, 55, 251, 1899);
 }
 
-TEST_CASE("Mooncake, conversations: prefixes, too") {
+TEST_CASE("Mooncake conversations have the known statistics and prefixes") {
   const Workload w = Trace("traces/mooncake_fast25_conversation.jsonl.gz");
   if (w.workflows.empty()) return;
   const WorkloadSummary s = Summarise(w);
@@ -88,7 +88,7 @@ TEST_CASE("Mooncake, conversations: prefixes, too") {
   CHECK(s.prefix_hit_share == Approx(0.366).margin(0.0005));
 }
 
-TEST_CASE("ShareGPT lengths") {
+TEST_CASE("ShareGPT lengths have the known statistics") {
   const Workload w = Trace("traces/sharegpt_10k_lengths.csv.gz");
   if (w.workflows.empty()) return;
   const WorkloadSummary s = Summarise(w);
@@ -98,14 +98,14 @@ TEST_CASE("ShareGPT lengths") {
   Check(s.output_tokens, 326, 286, 681, 1000, 1734);
 }
 
-// What a kind, of conversations or of calls, has counted.
+// Counts of one kind of conversations or calls.
 struct Kind {
   std::int64_t requests = 0, instant = 0;
   Moments calls, seconds, returned, prompt, context;
 };
 using Kinds = std::map<std::string, Kind>;
 
-// By the class of the request, or of its tools.
+// By the class of the request or of its tools.
 Kinds Count(const Workload& w, bool by_tool) {
   Kinds kinds;
   for (const WorkloadWorkflow& f : w.workflows) {
@@ -139,13 +139,13 @@ void Check(Kinds& kinds, const Told& t) {
   CHECK(k.requests == t.requests);
   CHECK(k.calls.mean() == Approx(t.calls).margin(0.005));
   CHECK(k.seconds.mean() == Approx(t.seconds).epsilon(1e-5));
-  const auto n = static_cast<double>(k.seconds.count());  // told with n below the line, where Moments has n - 1
+  const auto n = static_cast<double>(k.seconds.count());  // the paper divides by n, Moments by n - 1
   CHECK(k.seconds.deviation() * std::sqrt(1 - 1 / n) == Approx(t.deviation).epsilon(2e-3));
   CHECK(k.prompt.mean() == Approx(t.prompt).margin(0.5));
   CHECK(k.returned.mean() == Approx(t.returned).margin(0.051));
 }
 
-TEST_CASE("text to SQL: as many workflows and calls as the authors count, and their arrivals to the bit") {
+TEST_CASE("text-to-SQL traces have the authors' counts and exact arrivals") {
   struct Counts {
     const char* name;
     std::int64_t workflows, calls;
@@ -176,7 +176,7 @@ TEST_CASE("text to SQL: as many workflows and calls as the authors count, and th
   CHECK(lines == 660);
 }
 
-TEST_CASE("coding agents: sessions up to 262,144 tokens, and what an endless cache would find of their prompts") {
+TEST_CASE("coding-agent sessions have the known lengths and endless-cache hits") {
   const Workload w = Trace("agents/coding_sessions.jsonl.gz", 16);
   if (w.workflows.empty()) return;
   const WorkloadSummary s = Summarise(w);
@@ -195,7 +195,7 @@ TEST_CASE("coding agents: sessions up to 262,144 tokens, and what an endless cac
   CHECK(std::ranges::count(w.calls, TurnEnd::kUser, &WorkloadCall::then) == 1'112);
 }
 
-TEST_CASE("InferCept, several calls a request: the statistics of each class") {
+TEST_CASE("InferCept requests have the known statistics by class") {
   const Workload w = Trace("tools/infercept_multi_api.jsonl", 184);
   if (w.workflows.empty()) return;
   CHECK(w.workflows.size() == 397);
@@ -223,7 +223,7 @@ TEST_CASE("InferCept, several calls a request: the statistics of each class") {
   CHECK(classes["ve"].context.mean() == Approx(2049 + 1).margin(0.5));  // and the token after the last answer
 }
 
-TEST_CASE("InferCept, the first call of each request: the statistics of its workload of single calls") {
+TEST_CASE("InferCept's first calls have the statistics of its single-call workload") {
   Workload w = Trace("tools/infercept_multi_api.jsonl", 184);
   if (w.workflows.empty()) return;
   LimitTools(w, 1);

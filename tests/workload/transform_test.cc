@@ -26,7 +26,7 @@ Workload Parsed(std::string_view text) {
   return *workload;
 }
 
-// Two workflows with all there is.
+// Two workflows with every feature.
 Workload Rich() {
   return Parsed(
       R"({"takt_workload": 1, "name": "rich \" é", "prefix_block_tokens": 16})"
@@ -40,7 +40,7 @@ Workload Rich() {
       R"({"class": "x2", "arrival_s": 0, "tenant": 2, "calls": [{"stage": "a", "prompt": 17, "output": 2, "prefix": [1, 7]}]})");
 }
 
-// Two models that differ, and what prompts show; out of order.
+// Two models that differ, with text of prompts; out of order.
 Workload Models() {
   return Parsed(
       R"({"takt_workload": 1, "models": ["big", "small"], "features": ["x", "y"]})"
@@ -53,7 +53,7 @@ Workload Models() {
       R"({"prompt": 5, "output": 1, "outputs": [11, 12], "features": [4, 5]}]})");
 }
 
-TEST_CASE("what models make of a workload follows its calls") {
+TEST_CASE("model data of a workload follows its calls") {
   const Workload w = Models();
   CHECK(w.models == std::vector<std::string>{"big", "small"});
   CHECK(w.model_tokens == std::vector<std::int32_t>{11, 12, 3, 4, 1, 6});
@@ -87,7 +87,7 @@ TEST_CASE("what models make of a workload follows its calls") {
   CHECK(Validate(*drawn).ok());
 }
 
-TEST_CASE("a broken promise about models is found and named") {
+TEST_CASE("invalid model data is found and named") {
   const auto fault = [](auto&& breaks) {
     Workload w = Models();
     breaks(w);
@@ -114,7 +114,7 @@ TEST_CASE("a broken promise about models is found and named") {
         }) == "workflows[1]: calls[0] (stage \"a\"): tools: are unsupported in a workload with several models");
 }
 
-TEST_CASE("what is written is read back unchanged") {
+TEST_CASE("a written workload is read back unchanged") {
   for (const Workload& w : {Rich(), BundledWorkload(), Models(), *GenerateWorkload("gen:math,workflows=200"),
                             *GenerateWorkload("gen:gamma,requests=300,rate=0.001,cv=4"),
                             Parsed("Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
@@ -125,7 +125,7 @@ TEST_CASE("what is written is read back unchanged") {
   }
 }
 
-TEST_CASE("a file, plain or packed by its ending, holds the same") {
+TEST_CASE("a plain or packed file, by its ending, holds the same") {
   const Workload w = BundledWorkload();
   for (const std::string path : {"write_test.jsonl", "write_test.jsonl.gz"}) {
     REQUIRE(WriteWorkload(w, path).ok());
@@ -141,7 +141,7 @@ TEST_CASE("a file, plain or packed by its ending, holds the same") {
   CHECK(std::string(none.message()) == "/no/such/folder/file: cannot be written: No such file or directory");
 }
 
-TEST_CASE("names that are no UTF-8 are still written as JSON") {
+TEST_CASE("names that are not UTF-8 are still written as JSON") {
   Workload w = Rich();
   w.names[1] = "\xff";
   CHECK(Parsed(ToJsonl(w)).names[1] == "\xef\xbf\xbd");
@@ -160,7 +160,7 @@ TEST_CASE("the rate scales arrivals and nothing else") {
   }
 }
 
-TEST_CASE("lengths are scaled together, and what was shared stays shared") {
+TEST_CASE("lengths scale together, and shared prefixes stay shared") {
   const Workload rich = Rich();
   for (const double factor : {0.001, 0.05, 0.3, 1.0, 2.5, 1000.0}) {
     Workload w = rich;
@@ -180,7 +180,7 @@ TEST_CASE("lengths are scaled together, and what was shared stays shared") {
   CHECK(w.prefix_block_tokens == 160);
   REQUIRE(ScaleLengths(w, 1e-9).ok());
   CHECK(Validate(w).ok());
-  CHECK(w.calls[with_tools].prompt_tokens == 3);  // its third block begins there
+  CHECK(w.calls[with_tools].prompt_tokens == 3);  // its third block starts there
   CHECK(w.calls[with_tools].output_tokens == 3);  // room for two tools
   for (const double factor : {0.0, -1.0, 1e12, std::nan(""), HUGE_VAL}) {
     Workload wrong = rich;
@@ -188,7 +188,7 @@ TEST_CASE("lengths are scaled together, and what was shared stays shared") {
   }
 }
 
-TEST_CASE("truncation keeps the first workflows and only what is theirs") {
+TEST_CASE("truncation keeps the first workflows and only their data") {
   Workload w = Rich();
   Truncate(w, 2);
   CHECK(w == Rich());
@@ -204,7 +204,7 @@ TEST_CASE("truncation keeps the first workflows and only what is theirs") {
   CHECK(Validate(w).ok());
 }
 
-TEST_CASE("a call with fewer tools ends where the next one would be called") {
+TEST_CASE("a call with fewer tools ends at the next tool") {
   Workload w = Rich();
   LimitTools(w, 2);
   CHECK(w == Rich());
@@ -224,7 +224,7 @@ TEST_CASE("a call with fewer tools ends where the next one would be called") {
   CHECK(w.tools.empty());
 }
 
-TEST_CASE("a merged workload mixes its parts by arrival, and prefixes stay apart") {
+TEST_CASE("a merged workload mixes parts by arrival and keeps prefixes apart") {
   const Workload a =
       Parsed(R"({"arrival_s": 0, "calls": [{"stage": "s", "prompt": 600, "output": 1, "prefix": [5, 6]}]})"
              "\n"
@@ -268,7 +268,7 @@ TEST_CASE("a merged workload mixes its parts by arrival, and prefixes stay apart
   CHECK_FALSE(Merge(late).ok());
 }
 
-TEST_CASE("ties in a merge go by part") {
+TEST_CASE("ties in a merge are ordered by part") {
   const Workload a = Parsed(R"({"arrival_s": 0, "calls": [{"prompt": 1, "output": 1}]})");
   const Workload b = Parsed(R"({"arrival_s": 0, "calls": [{"prompt": 1, "output": 2}]})");
   const Part parts[] = {{&b}, {&a}, {&b}};
@@ -278,7 +278,7 @@ TEST_CASE("ties in a merge go by part") {
   CHECK(m.calls[2].output_tokens == 2);
 }
 
-TEST_CASE("the summary, by hand") {
+TEST_CASE("the summary equals calculations by hand") {
   const WorkloadSummary s = Summarise(Rich());
   CHECK(s.workflows == 2);
   CHECK(s.calls == 4);
@@ -316,7 +316,7 @@ TEST_CASE("the summary, by hand") {
   CHECK(none.rate == 0);
 }
 
-TEST_CASE("a broken promise is found and named") {
+TEST_CASE("an invalid workload is found and named") {
   const auto fault = [](auto&& breaks) {
     Workload w = Rich();
     breaks(w);
@@ -368,7 +368,7 @@ TEST_CASE("a broken promise is found and named") {
   CHECK(fault([](Workload& w) { w.names[0] = "x"; }) == "names[0]: is invalid; expected the empty name");
 }
 
-TEST_CASE("arrivals and deadlines are set workflow by workflow, or not at all") {
+TEST_CASE("arrivals and deadlines are set for all workflows or none") {
   Workload w = Rich();
   const std::vector<TimePoint> times = {TimePoint(seconds(3)), TimePoint(seconds(10))};
   REQUIRE(SetArrivals(w, times).ok());

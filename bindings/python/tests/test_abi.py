@@ -1,4 +1,4 @@
-"""The structs of ctypes are those of the C header."""
+"""The structs of ctypes equal those of the C header."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TREES = [tree for tree in (HERE / "cpp", HERE.parent.parent) if (tree / "include
 
 
 def places(of: str, kind: Any, path: str = "") -> dict[str, int]:
-    """Of every field, also of those of nested structs and unions, from the start of the outermost."""
+    """Returns the offset of every field, including nested structs and unions, from the start of the outermost."""
     found = {}
     for name, field, *_ in kind._fields_:
         at = getattr(kind, name).offset
@@ -31,14 +31,14 @@ def places(of: str, kind: Any, path: str = "") -> dict[str, int]:
     return found
 
 
-@pytest.mark.skipif(not TREES, reason="the header is not beside the package")
-def test_the_module_is_what_the_header_says() -> None:
+@pytest.mark.skipif(not TREES, reason="the header is not next to the package")
+def test_the_module_equals_the_header() -> None:
     told = subprocess.run([sys.executable, str(TOOL), "--check"], capture_output=True, text=True)
     assert told.returncode == 0, told.stderr
 
 
 @pytest.mark.skipif(not TREES or shutil.which("cc") is None, reason="needs the header and a C compiler")
-def test_every_struct_has_the_size_and_the_places_of_c(tmp_path: Path) -> None:
+def test_every_struct_has_the_layout_of_c(tmp_path: Path) -> None:
     source = subprocess.run([sys.executable, str(TOOL), "--probe"], capture_output=True, text=True, check=True).stdout
     (tmp_path / "probe.c").write_text(source)
     include = str(TREES[0] / "include")
@@ -52,7 +52,7 @@ def test_every_struct_has_the_size_and_the_places_of_c(tmp_path: Path) -> None:
     assert len(of_c) > 400
 
 
-def test_what_is_read_of_a_plan_at_once_is_the_struct() -> None:
+def test_a_plan_read_at_once_equals_the_struct() -> None:
     plan = abi.takt_plan()
     skipped = ("struct_size", "reserved")
     names = [name for name, *_ in abi.takt_plan._fields_]

@@ -26,7 +26,7 @@ MS = 1_000_000
 
 
 @pytest.mark.skipif(not TREES, reason="the package has no header next to it")
-def test_each_number_of_the_header_has_its_name() -> None:
+def test_each_constant_of_the_header_has_a_name() -> None:
     headers = [TREES[0] / "include/takt/c" / name for name in ("model.h", "takt.h")]
     text = re.sub(r"//[^\n]*", "", "".join(header.read_text() for header in headers))
     enums = re.findall(r"\benum\s*\{(.*?)\}", text, re.S)
@@ -76,7 +76,7 @@ def test_a_prefix_is_loaded_from_the_hosts_memory() -> None:
     assert plan.requests == [3] and plan.entries()[0].position == 16 * (moves[0].first + moves[0].blocks)
 
 
-def test_handles_and_what_shares_their_memory_have_no_copies() -> None:
+def test_handles_and_views_of_their_memory_have_no_copies() -> None:
     scheduler = takt.Scheduler("fcfs", kv_blocks=100)
     scheduler.arrive(takt.Request(1, prompt_tokens=9), now=0)
     states: list[Any] = []
@@ -118,7 +118,7 @@ def slices() -> None:
         scheduler.commit(scheduler.plan(now=6), [1, 2], now=7)
 
 
-def test_slices_of_results() -> None:
+def test_results_can_be_sliced() -> None:
     slices()
     code = "import sys; sys.modules['numpy'] = None; sys.path.insert(0, sys.argv[1]); import test_hostile; test_hostile.slices()"
     here = str(Path(__file__).resolve().parent)
@@ -130,7 +130,7 @@ TIMES = (2**63, -(2**63) - 1, 2**70, 1.5, 1.0, math.nan, math.inf, "now", True, 
 
 
 @pytest.mark.parametrize("now", TIMES)
-def test_a_time_that_c_would_cut_off_is_refused(now: Any) -> None:
+def test_a_time_too_large_for_c_is_refused(now: Any) -> None:
     scheduler, queue, router = takt.Scheduler("fcfs", kv_blocks=100), takt.Queue("sjf"), takt.Router()
     router.instance_up(1, now=0)
     ranks = {1: takt.AgentRank(1.0)}
@@ -150,7 +150,7 @@ def test_a_time_that_c_would_cut_off_is_refused(now: Any) -> None:
     assert not scheduler.counts()["alive"] and not len(queue) and scheduler.step(now=-5).idle == "no_requests"
 
 
-def test_other_values_that_c_would_cut_off_are_refused() -> None:
+def test_other_values_too_large_for_c_are_refused() -> None:
     scheduler = takt.Scheduler("fcfs", kv_blocks=100)
     router = takt.Router()
     calls: dict[str, Callable[[], object]] = {
@@ -234,7 +234,7 @@ def test_a_sink_cannot_close_its_scheduler() -> None:
     assert len(found) >= 1 and scheduler.step(now=1).requests == [1]
 
 
-def test_a_sink_that_fails_does_not_keep_the_memory() -> None:
+def test_a_failing_sink_releases_the_memory() -> None:
     def full(_: bytes) -> None:
         raise OSError("no space left")
 
@@ -245,7 +245,7 @@ def test_a_sink_that_fails_does_not_keep_the_memory() -> None:
     assert not scheduler._handle
 
 
-def test_the_key_of_a_policy_that_was_refused_leaves_the_old_one() -> None:
+def test_a_refused_policy_leaves_the_old_key() -> None:
     scheduler = takt.Scheduler(key=lambda state: float(state.request.id), kv_blocks=100)
     for policy in ("nonsense", "a\0b", 7):
         wrong: Any = policy
@@ -273,7 +273,7 @@ CALLS: list[tuple[str, Callable[[], Any], Callable[[Any, Any], object]]] = [
 
 
 @pytest.mark.parametrize("make, call", [(make, call) for _, make, call in CALLS], ids=[name for name, *_ in CALLS])
-def test_a_value_that_closes_the_handle_as_it_is_read(make: Any, call: Any) -> None:
+def test_a_value_may_close_the_handle_while_it_is_read(make: Any, call: Any) -> None:
     handle = make()
     others: list[Any] = []
 
@@ -286,7 +286,7 @@ def test_a_value_that_closes_the_handle_as_it_is_read(make: Any, call: Any) -> N
     assert failed.value.status == "TAKT_E_NULL"
 
 
-def test_a_value_that_calls_the_handle_as_it_is_read() -> None:
+def test_a_value_may_call_the_handle_while_it_is_read() -> None:
     hashes = list(range(1000))
     inner = takt.Request(2, prompt_tokens=16_000, prefix_hashes=hashes, prefix_block_tokens=16)
     scheduler = takt.Scheduler("fcfs", kv="none")
@@ -304,7 +304,7 @@ def test_a_value_that_calls_the_handle_as_it_is_read() -> None:
     assert router.stats()["workflows_declared"] == 1 and router.counts()["alive"] == 0
 
 
-def test_lists_that_change_as_they_are_read() -> None:
+def test_lists_may_change_while_they_are_read() -> None:
     requests: list[takt.Request] = []
     requests.append(takt.Request(1, prompt_tokens=Acts(lambda: requests.extend([takt.Request(2, 1)] * 100_000))))  # type: ignore[arg-type]
     assert len(takt.Ranker("fcfs").keys(requests, 0)) == 1
@@ -343,13 +343,13 @@ def test_a_handle_is_made_once() -> None:
         queue.push(takt.Request(1, prompt_tokens=5), now=0)
 
 
-def test_a_path_that_is_none_names_itself() -> None:
+def test_an_invalid_path_is_named() -> None:
     for path in ("a\0b", "\ud800"):
         with pytest.raises(takt.OptionError):
             takt.Predictor(path)
 
 @pytest.mark.parametrize("seed", range(60))
-def test_any_value_in_any_place(seed: int) -> None:
+def test_a_hostile_host_does_no_harm(seed: int) -> None:
     """For a longer run: python hostile_host.py SEED SECONDS."""
     Hostile(seed, wrong=(0.0, 0.05, 0.3)[seed % 3]).run(200)
 
@@ -361,7 +361,7 @@ def test_the_hostile_host_loads_from_its_memory() -> None:
     assert {"fetch", "chunk True", "in", "out"} <= host.actions
 
 
-def test_ranges_of_options_are_those_of_their_fields() -> None:
+def test_options_have_the_ranges_of_their_fields() -> None:
     for name, (low, high) in schedulers._RANGES.items():
         kind: Any = _library.field_types(abi.takt_scheduler_options)[name]
         bits = 8 * ctypes.sizeof(kind)

@@ -16,7 +16,7 @@ from takt import frameworks, identity
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
-def test_headers_go_there_and_back() -> None:
+def test_headers_survive_a_round_trip() -> None:
     assert takt.headers() == {} and identity.current() is None
     with takt.workflow("ticket-4711", agent="planner", upstream="user", deadline_s=30, tenant="alice") as told:
         sent = takt.headers({"X-Other": "1"})
@@ -31,7 +31,7 @@ def test_headers_go_there_and_back() -> None:
     assert got.deadline_s is not None and 29 < got.deadline_s <= 30
 
 
-def test_within_a_workflow_what_is_left_out_is_inherited() -> None:
+def test_omitted_values_are_inherited_within_a_workflow() -> None:
     with takt.workflow("w", agent="planner", deadline_s=30, tenant="alice") as outer:
         with takt.workflow(agent="coder") as inner:
             assert (inner.workflow, inner.agent, inner.upstream) == ("w", "coder", "planner")
@@ -45,7 +45,7 @@ def test_within_a_workflow_what_is_left_out_is_inherited() -> None:
         assert len(made.workflow) == 32 and by_uuid.workflow == f"{7:032x}"
 
 
-def test_tasks_and_threads_have_contexts_of_their_own() -> None:
+def test_tasks_and_threads_have_separate_contexts() -> None:
     async def call(name: str) -> str:
         with takt.workflow(name):
             await asyncio.sleep(0.001)
@@ -59,7 +59,7 @@ def test_tasks_and_threads_have_contexts_of_their_own() -> None:
         assert pool.submit(takt.headers).result() == {}
 
 
-def test_names_travel_whatever_they_are() -> None:
+def test_any_name_travels_in_headers() -> None:
     for name in ("Träger 7", "a%20b", "x" * 200, "日本", 'q"u,o;te', "line\nbreak", 17):
         with takt.workflow(name):
             sent = takt.headers()["X-Takt-Workflow"]
@@ -75,13 +75,13 @@ def test_names_travel_whatever_they_are() -> None:
         ({"id": "a", "deadline_s": "soon"}, "deadline_s"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_meant_is_named(told: dict[str, Any], field: str) -> None:
+def test_invalid_values_are_named(told: dict[str, Any], field: str) -> None:
     with pytest.raises(takt.RequestError) as caught, takt.workflow(told.pop("id"), **told):
         pass
     assert caught.value.field == field and identity.current() is None
 
 
-def test_a_trace_is_a_workflow_where_none_is_named() -> None:
+def test_a_trace_is_a_workflow_if_none_is_named() -> None:
     got = takt.parse_headers({"Traceparent": TRACE})
     assert (got.workflow, got.source) == ("4bf92f3577b34da6a3ce929d0e0e4736", "traceparent")
     assert takt.parse_headers({"traceparent": TRACE, "X-Takt-Workflow": "w"}).workflow == "w"
@@ -94,7 +94,7 @@ def test_a_trace_is_a_workflow_where_none_is_named() -> None:
     assert takt.parse_headers({"traceparent": "01" + TRACE[2:] + "-more"}).source == "traceparent"
 
 
-def test_headers_of_strangers_fail_no_request() -> None:
+def test_foreign_headers_fail_no_request() -> None:
     for deadline in ("nan", "inf", "-1", "1e300", "soon", ""):
         assert takt.parse_headers({"X-Takt-Workflow": "w", "X-Takt-Deadline": deadline}).deadline is None
     got = takt.parse_headers([(b"x-takt-workflow", b"w"), (b"x-takt-agent", b"\xff" * 300), (b"host", b"h")])
@@ -102,7 +102,7 @@ def test_headers_of_strangers_fail_no_request() -> None:
     assert takt.parse_headers({}).source == "none"
 
 
-def test_httpx_sends_what_holds_where_the_call_is_made() -> None:
+def test_httpx_sends_the_identity_of_the_call() -> None:
     httpx = pytest.importorskip("httpx")
     seen: list[dict[str, str]] = []
 
@@ -128,7 +128,7 @@ def test_httpx_sends_what_holds_where_the_call_is_made() -> None:
     assert seen[-1]["x-takt-workflow"] == "async"
 
 
-def test_the_openai_client() -> None:
+def test_the_openai_client_sends_headers() -> None:
     openai, httpx = pytest.importorskip("openai"), pytest.importorskip("httpx")
     import json
 
@@ -159,7 +159,7 @@ def test_the_openai_client() -> None:
     assert seen[0][0]["x-takt-agent"] == "planner"
 
 
-def test_nodes_of_the_shape_of_langgraph() -> None:
+def test_nodes_like_langgraphs_send_the_identity() -> None:
     seen: list[Any] = []
 
     @frameworks.node("planner")  # type: ignore[untyped-decorator, unused-ignore]
@@ -181,7 +181,7 @@ def test_nodes_of_the_shape_of_langgraph() -> None:
     assert plan.__name__ == "plan"
 
 
-def test_langgraph_itself() -> None:
+def test_langgraph_nodes_send_the_identity() -> None:
     graphs = pytest.importorskip("langgraph.graph")
     from typing import TypedDict
 
@@ -218,7 +218,7 @@ def test_langgraph_itself() -> None:
     assert seen[2]["X-Takt-Workflow"] == "ticket-4"
 
 
-def test_hooks_of_the_shape_of_openai_agents() -> None:
+def test_hooks_like_openai_agents_send_the_identity() -> None:
     class Agent:
         def __init__(self, name: str) -> None:
             self.name = name
@@ -240,7 +240,7 @@ def test_hooks_of_the_shape_of_openai_agents() -> None:
     assert identity.current() is None
 
 
-def test_openai_agents_itself() -> None:
+def test_openai_agents_send_the_identity() -> None:
     agents = pytest.importorskip("agents")
     openai, httpx = pytest.importorskip("openai"), pytest.importorskip("httpx")
     seen: list[dict[str, str]] = []
@@ -279,7 +279,7 @@ def test_a_deadline_counts_down() -> None:
         assert identity.current().deadline_s < 0  # type: ignore[union-attr, operator]
 
 
-def test_values_without_a_text() -> None:
+def test_values_without_a_text_are_refused() -> None:
     for value in ("\ud800", 10**5000):
         with pytest.raises(takt.RequestError, match="whole characters"), takt.workflow(value):
             pass

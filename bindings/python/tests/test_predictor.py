@@ -32,7 +32,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 CODE = [takt.Call("8b", stage="code", prompt_tokens=n, calls_before=1, tokens_before=20) for n in (100, 400)]
 
 
-def test_it_answers_as_the_tool(model: Path, tmp_path: Path) -> None:
+def test_the_predictor_answers_as_the_tool(model: Path, tmp_path: Path) -> None:
     predictor = takt.Predictor(model)
     assert predictor.models == ["8b"]
     forecasts = predictor.predict(*CODE, takt.Call("8b", stage="plan", prompt_tokens=50), takt.Call("70b", prompt_tokens=5))
@@ -49,7 +49,7 @@ def test_it_answers_as_the_tool(model: Path, tmp_path: Path) -> None:
     assert predictor.predict() == [] and predictor.predict(CODE[1])[0] == forecasts[1]
 
 
-def test_files_that_are_none(model: Path, tmp_path: Path) -> None:
+def test_invalid_files_are_refused(model: Path, tmp_path: Path) -> None:
     data = model.read_bytes()
     assert takt.Predictor(data).predict(CODE[0]) == takt.Predictor(model).predict(CODE[0])
     with pytest.raises(takt.OptionError, match="no/such.model: No such file"):
@@ -60,7 +60,7 @@ def test_files_that_are_none(model: Path, tmp_path: Path) -> None:
         assert "predictor" in str(told.value) and "\n" not in str(told.value)
 
 
-def test_what_cannot_be_meant(model: Path) -> None:
+def test_invalid_calls_are_refused(model: Path) -> None:
     predictor = takt.Predictor(model)
     with pytest.raises(takt.RequestError, match="prompt_tokens is -3"):
         predictor.predict(takt.Call("8b", prompt_tokens=-3))

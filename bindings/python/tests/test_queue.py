@@ -9,14 +9,14 @@ import pytest
 import takt
 
 
-def test_orders_a_list_in_five_lines() -> None:
+def test_a_ranker_orders_a_list_in_five_lines() -> None:
     waiting = [takt.Request(1, output_tokens=900), takt.Request(2, output_tokens=30), takt.Request(3, output_tokens=200)]
     ordered = takt.order(waiting, "sjf")
     assert [request.id for request in ordered] == [2, 3, 1]
     assert ordered[0] is waiting[1]
 
 
-def test_an_iteration(three: list[takt.Request]) -> None:
+def test_an_iteration_takes_and_ends_requests(three: list[takt.Request]) -> None:
     with takt.Queue("sjf") as queue:
         queue.push(*three, now=0)
         queue.begin(1)
@@ -43,7 +43,7 @@ def test_a_revision_changes_the_order(three: list[takt.Request]) -> None:
         queue.revise(1, workflow=3)
 
 
-def test_a_key_of_ones_own_is_read_on_enter_and_revise(three: list[takt.Request]) -> None:
+def test_a_hosts_own_key_is_read_on_enter_and_revise(three: list[takt.Request]) -> None:
     asked = []
 
     def longest_prompt(state: takt.RequestState) -> float:
@@ -104,7 +104,7 @@ def test_an_exception_in_a_key_reaches_the_caller_and_loses_no_request() -> None
         ("prefix_hashes", [1, -1]),
     ],
 )
-def test_a_field_that_cannot_be_meant_is_named_and_nothing_happens(field: str, value: object) -> None:
+def test_an_invalid_field_is_named_and_changes_nothing(field: str, value: object) -> None:
     queue = takt.Queue("sjf")
     wrong = takt.Request(5)
     wrong.prefix_block_tokens = 16
@@ -117,7 +117,7 @@ def test_a_field_that_cannot_be_meant_is_named_and_nothing_happens(field: str, v
     assert len(queue) == 2
 
 
-def test_an_id_twice_is_named() -> None:
+def test_a_repeated_id_is_named() -> None:
     queue = takt.Queue()
     with pytest.raises(takt.RequestError, match="id is 4"):
         queue.push(takt.Request(4), takt.Request(4))
@@ -127,14 +127,14 @@ def test_an_id_twice_is_named() -> None:
     assert queue.list() == [4]
 
 
-def test_options_that_cannot_be_meant_are_named() -> None:
+def test_invalid_options_are_named() -> None:
     with pytest.raises(takt.OptionError, match="unknown policy 'sjff'"):
         takt.Queue("sjff")
     with pytest.raises(takt.OptionError, match="threshold"):
         takt.Queue("aged(sjf,threshold=-1)")
 
 
-def test_a_closed_handle_says_so() -> None:
+def test_a_closed_handle_raises() -> None:
     queue = takt.Queue()
     queue.close()
     queue.close()
@@ -142,7 +142,7 @@ def test_a_closed_handle_says_so() -> None:
         queue.begin()
 
 
-def test_keys_of_a_ranker(three: list[takt.Request]) -> None:
+def test_a_ranker_returns_keys(three: list[takt.Request]) -> None:
     ranker = takt.Ranker("sjf")
     assert ranker.traits == {"fixed"}
     assert ranker.keys(three, now=0) == [9, 8, 7]

@@ -44,7 +44,7 @@ def test_records_are_plain_and_pandas_takes_them() -> None:
     assert frame["ttft_s.p95"].dtype == float and len(pandas.DataFrame(report.requests)) == 100
 
 
-def test_a_workload_of_ones_own_and_back(tmp_path: Path) -> None:
+def test_a_users_workload_is_read_back(tmp_path: Path) -> None:
     mine = [
         {"arrival_s": 0.0, "class": "agents", "calls": [
             {"stage": "plan", "prompt": 700, "output": 25},
@@ -65,13 +65,13 @@ def test_a_workload_of_ones_own_and_back(tmp_path: Path) -> None:
     assert ordered[0].id == 3
 
 
-def test_generators_are_the_same_for_the_same_keys() -> None:
+def test_equal_keys_give_equal_generators() -> None:
     first = workloads.generate("poisson", requests=5, rate=2, seed=7)
     assert first == workloads.generate("poisson", requests=5, rate=2, seed=7) != workloads.generate("poisson", requests=5)
     assert len(first) == 5 and first.header["takt_workload"] == 1
 
 
-def test_any_table(tmp_path: Path) -> None:
+def test_a_table_of_any_columns_is_read(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("ts,in,out\n1000,10,5\n2500,20,6\n")
     read = workloads.read(tmp_path / "log.csv", columns={"arrival": "ts:ms", "prompt": "in", "output": "out"})
     assert [w["arrival_s"] for w in read] == [0, 1.5]
@@ -80,7 +80,7 @@ def test_any_table(tmp_path: Path) -> None:
         workloads.read(tmp_path / "log.csv", columns={"arrival": "ts:ms", "prompt": "in", "output": "out"})
 
 
-def test_what_is_wrong_is_said() -> None:
+def test_mistakes_are_named() -> None:
     with pytest.raises(takt.ToolError, match="unknown policy 'sjff'") as caught:
         takt.replay("bundled", "sjff")
     assert caught.value.code in (1, 2)
@@ -107,7 +107,7 @@ CALL = {"prompt": 10, "output": 5}
         ({"arrival_s": 0, "calls": [{"prompt": 10, "output": float("nan")}]}, "workflows[0].calls[0].output"),
     ],
 )  # fmt: skip
-def test_a_field_of_a_workflow_that_cannot_be_meant_is_named(workflow: Any, field: str) -> None:
+def test_an_invalid_field_of_a_workflow_is_named(workflow: Any, field: str) -> None:
     with pytest.raises(takt.RequestError) as caught:
         workloads.requests([workflow])
     assert caught.value.field == field
@@ -115,7 +115,7 @@ def test_a_field_of_a_workflow_that_cannot_be_meant_is_named(workflow: Any, fiel
         takt.replay([workflow], "fcfs")
 
 
-def test_a_field_that_nobody_knows_is_named() -> None:
+def test_an_unknown_field_is_named() -> None:
     with pytest.raises(takt.ToolError, match="promt"):
         takt.replay([{"arrival_s": 0, "calls": [{"promt": 10, "output": 5}]}], "fcfs")
     with pytest.raises(takt.ToolError, match="deadlin_s"):
@@ -125,7 +125,7 @@ def test_a_field_that_nobody_knows_is_named() -> None:
 SECONDS = "gen:multi_stage,workflows=20000,rate=6"
 
 
-def test_progress_is_told() -> None:
+def test_progress_is_reported() -> None:
     told: list[tuple[float, str]] = []
     takt.replay(SECONDS, ["fcfs", "sjf"], threads=1, progress=lambda share, what: told.append((share, what)))
     assert told and all(0 <= share <= 1 for share, _ in told)
@@ -133,7 +133,7 @@ def test_progress_is_told() -> None:
         takt.replay("bundled", "sjff", progress=lambda share, what: None)
 
 
-def test_a_bar_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_shows_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
@@ -144,7 +144,7 @@ def test_a_bar_in_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "[" in screen.getvalue() and screen.getvalue().endswith("\r")
 
 
-def test_a_bar_in_a_notebook_and_none_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_notebook_shows_a_bar_and_a_pipe_none(monkeypatch: pytest.MonkeyPatch) -> None:
     cell = io.StringIO()  # not a terminal
     monkeypatch.setattr(sys, "stderr", cell)
     takt.replay("gen:poisson,requests=50,rate=5", "fcfs")

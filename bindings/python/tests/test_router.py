@@ -9,7 +9,7 @@ import pytest
 import takt
 
 
-def test_places_by_load_and_gives_back_what_an_engine_had() -> None:
+def test_a_router_places_by_load_and_returns_lost_requests() -> None:
     with takt.Router("sjf", "least_loaded", max_outstanding=2) as router:
         router.instance_up(takt.Instance(1, kv_tokens=10_000), now=0)
         router.instance_up(2, now=0)
@@ -28,7 +28,7 @@ def test_places_by_load_and_gives_back_what_an_engine_had() -> None:
         assert router.last_fault is None and router.policy == "sjf"
 
 
-def test_scores_and_a_hosts_own_choice() -> None:
+def test_a_host_chooses_by_scores() -> None:
     router = takt.Router(placement="least_loaded")
     for instance in (1, 2):
         router.instance_up(instance, now=0)
@@ -42,7 +42,7 @@ def test_scores_and_a_hosts_own_choice() -> None:
         router.place_at(9, 2, now=3)
 
 
-def test_workflows() -> None:
+def test_workflows_hold_later_stages() -> None:
     router = takt.Router()
     router.instance_up(1, now=0)
     router.workflow_declared(5, [takt.Stage(1), takt.Stage(2, after=[0], cost_s=0.5)], deadline=10**9, now=0)
@@ -54,7 +54,7 @@ def test_workflows() -> None:
     assert [(end.workflow, end.how, end.deadline) for end in ended] == [(5, "completed", 10**9)]
 
 
-def test_facts_that_cannot_be_are_named() -> None:
+def test_invalid_facts_are_named() -> None:
     router = takt.Router()
     with pytest.raises(takt.FaultError):
         router.instance_down(3, now=0)

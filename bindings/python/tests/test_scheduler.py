@@ -32,7 +32,7 @@ def served(scheduler: takt.Scheduler, tokens: int) -> list[str]:
     return plans
 
 
-def test_the_readmes_host(three: list[takt.Request]) -> None:
+def test_the_readmes_host_runs(three: list[takt.Request]) -> None:
     scheduler = takt.Scheduler("sjf", kv_blocks=1000, limits=takt.Limits(tokens=512, max_seqs=2))
     scheduler.arrive(*three, now=0)
     assert served(scheduler, 3) == [
@@ -98,7 +98,7 @@ def host(seed: int, by_exception: bool, log: list[bytes]) -> str:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_plans_are_those_of_cpp(seed: int) -> None:
+def test_plans_equal_those_of_cpp(seed: int) -> None:
     """The log of a random host replays in C++ to the same plans; rows for all entries and by exception are
     equivalent."""
     logs: list[bytes] = []
@@ -137,7 +137,7 @@ def test_overlap_keeps_each_plans_arrays(three: list[takt.Request]) -> None:
     assert scheduler.last_fault is None
 
 
-def test_a_plans_whole_content() -> None:
+def test_a_plan_has_all_fields() -> None:
     scheduler = takt.Scheduler("fcfs", kv_blocks=64)
     scheduler.arrive(takt.Request(1, prompt_tokens=100), takt.Request(2, prompt_tokens=2000), now=0)
     plan = scheduler.step(now=0)
@@ -148,7 +148,7 @@ def test_a_plans_whole_content() -> None:
     assert scheduler.step(now=2).released
 
 
-def test_results_by_name(three: list[takt.Request]) -> None:
+def test_results_are_given_by_id(three: list[takt.Request]) -> None:
     scheduler = takt.Scheduler("fcfs", kv_blocks=1000)
     scheduler.arrive(*three, now=0)
     scheduler.step(now=0)
@@ -160,7 +160,7 @@ def test_results_by_name(three: list[takt.Request]) -> None:
     assert plan.requests == [3] and plan.fault is None
 
 
-def test_a_wrong_lane_is_told_with_the_plan(three: list[takt.Request]) -> None:
+def test_a_wrong_lane_is_reported_with_the_plan(three: list[takt.Request]) -> None:
     scheduler = takt.Scheduler("fcfs", kv_blocks=1000)
     scheduler.arrive(*three, now=0)
     plan = scheduler.step(now=0)
@@ -175,7 +175,7 @@ def test_a_wrong_lane_is_told_with_the_plan(three: list[takt.Request]) -> None:
     assert sorted(plan.requests) == [1, 2, 3]  # planned again
 
 
-def test_facts_that_cannot_be_are_raised_and_the_rest_goes_on(three: list[takt.Request]) -> None:
+def test_invalid_facts_are_raised_and_the_rest_continues(three: list[takt.Request]) -> None:
     scheduler = takt.Scheduler("fcfs", kv_blocks=1000)
     scheduler.arrive(*three, now=0)
     with pytest.raises(takt.FaultError, match="id_in_use: request 2") as caught:
@@ -192,7 +192,7 @@ def test_facts_that_cannot_be_are_raised_and_the_rest_goes_on(three: list[takt.R
     assert quiet.last_fault is not None and quiet.last_fault.kind == "unknown_request"
 
 
-def test_options_that_cannot_be_meant_are_named() -> None:
+def test_invalid_options_are_named() -> None:
     with pytest.raises(takt.OptionError, match="kv_blocks"):
         takt.Scheduler("fcfs")
     with pytest.raises(takt.OptionError, match="(?s)max_running.*kv_blocks|kv_blocks.*max_running"):
@@ -205,7 +205,7 @@ def test_options_that_cannot_be_meant_are_named() -> None:
         takt.Scheduler("fcfs", kv_blox=10)  # type: ignore[call-arg]
 
 
-def test_results_without_a_plan() -> None:
+def test_results_without_a_plan_are_reported() -> None:
     scheduler = takt.Scheduler("fcfs", kv_blocks=10)
     with pytest.raises(takt.TaktError, match="no plan"):
         scheduler.step(finished=[1])
@@ -216,7 +216,7 @@ def test_results_without_a_plan() -> None:
     assert scheduler.step(plan.results(), now=1).requests == [1]
 
 
-def test_keys_policies_and_explanations(three: list[takt.Request]) -> None:
+def test_explain_returns_keys_of_policies(three: list[takt.Request]) -> None:
     scheduler = takt.Scheduler(
         key=lambda state: -state.request.prompt_tokens, key_name="longest", kv_blocks=1000,
         limits=takt.Limits(max_seqs=1),
@@ -317,7 +317,7 @@ class Counted:
         return self.held.pop(request, 0)
 
 
-def test_memory_that_the_host_counts() -> None:
+def test_a_host_counts_its_own_memory() -> None:
     kv = Counted()
     scheduler = takt.Scheduler("fcfs", oracle=kv)
     scheduler.arrive(takt.Request(1, prompt_tokens=100), takt.Request(13, prompt_tokens=16), now=0)
@@ -345,7 +345,7 @@ def test_an_exception_in_a_sink_reaches_the_caller(three: list[takt.Request]) ->
         scheduler.flush()
 
 
-def test_a_process_that_made_no_scheduler_replays_rules_of_other_systems() -> None:
+def test_a_fresh_process_replays_rules_of_other_systems() -> None:
     logs: list[bytes] = []
     with takt.Scheduler("aged(mlfq)", pause="infercept", kv_blocks=100, prefix_cache=True, record=logs.append) as scheduler:
         scheduler.set_retention("wa", "concur")

@@ -90,14 +90,14 @@ fn takes_the_worker_that_the_placement_scores_best() {
 }
 
 #[test]
-fn full_workers_are_kept_out() {
+fn full_workers_receive_no_requests() {
     let policy = policy("least_loaded", 3);
     assert_eq!(select(&policy, &[(1, 3, 0), (2, 2, 200)]).unwrap(), 2);
     assert!(matches!(select(&policy, &[(1, 3, 0), (2, 4, 0)]), Err(KvSchedulerError::AllEligibleWorkersFiltered)));
 }
 
 #[test]
-fn the_same_as_brute_force_over_random_loads() {
+fn choices_equal_brute_force_over_random_loads() {
     let policy = policy("least_loaded(waiting_weight=3)", usize::MAX);
     let mut state = 9_u64;
     let mut below = |n: u64| {
@@ -146,7 +146,7 @@ fn resolve(parameters: &str) -> Result<WorkerSelectionPolicy, String> {
 }
 
 #[test]
-fn through_dynamos_registry_and_its_file() {
+fn dynamos_registry_and_file_select_the_placement() {
     let policy = resolve("{placement: \"least_loaded(waiting_weight=1)\", max_requests: 9}").unwrap();
     assert_eq!(select(&policy, &[(1, 5, 0), (2, 4, 400)]).unwrap(), 2);
     assert!(resolve("{}").is_ok());

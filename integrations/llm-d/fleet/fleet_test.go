@@ -43,7 +43,7 @@ func headers(workflow, agent string, last bool) map[string]string {
 	return h
 }
 
-func TestIdentityIsWhatHeadersSay(t *testing.T) {
+func TestHeadersGiveTheIdentity(t *testing.T) {
 	for _, c := range []struct {
 		headers map[string]string
 		want    Identity
@@ -72,7 +72,7 @@ func TestIdentityIsWhatHeadersSay(t *testing.T) {
 }
 
 // Workflows of 3 calls with 10, 20 and 30 tokens.
-func TestLearnerLearnsLengthsAndWhatIsLeft(t *testing.T) {
+func TestLearnerLearnsLengthsAndOutputLeft(t *testing.T) {
 	l := NewLearner(60 * second)
 	at := takt.Time(0)
 	call := func(workflow string, last bool) *Call {
@@ -180,9 +180,9 @@ func TestScoresNameThePlacementsChoice(t *testing.T) {
 }
 
 // An engine that fails its calls has the shortest queue, and must not attract the next ones. It receives calls again
-// after its next report, even if that equals the last one (dynamo#12138: a mark was never cleared while the figures
-// stayed equal).
-func TestAnEngineThatFailsHasNoPlaceUntilItReports(t *testing.T) {
+// after its next report, even if that equals the last one. In dynamo#12138 a mark was never cleared while the figures
+// stayed equal.
+func TestAFailingEngineReceivesNothingUntilItReports(t *testing.T) {
 	f := newFleet(t, Options{})
 	l := NewLearner(second)
 	a, b := f.Slot("a"), f.Slot("b")

@@ -92,7 +92,7 @@ func TestFaultsOfAConfigurationAreNamed(t *testing.T) {
 	}
 }
 
-func TestOrderIsTheKeys(t *testing.T) {
+func TestItemsAreOrderedByKey(t *testing.T) {
 	o := made[*ordering](t, newOrdering, `{"policy": "priority"}`)
 	var items []flowcontrol.QueueItemAccessor
 	for i, priority := range []int{0, 5, -5, 5} { // in the router a larger priority runs sooner
@@ -120,7 +120,7 @@ func TestOrderIsTheKeys(t *testing.T) {
 }
 
 // More items than cache slots, compared by goroutines while the cache is replaced: each has its request's key.
-func TestKeysAreThoseOfTheRequests(t *testing.T) {
+func TestCachedKeysBelongToTheirRequests(t *testing.T) {
 	o := made[*ordering](t, newOrdering, `{"policy": "priority"}`)
 	var items []flowcontrol.QueueItemAccessor
 	for i := range 3 << (keyBits - 1) {
@@ -212,7 +212,7 @@ func TestScorerFollowsARequest(t *testing.T) {
 
 // An answer comes from another engine: the chosen one receives no calls until its next report, and no longer has the
 // call.
-func TestScorerHearsOfRetries(t *testing.T) {
+func TestScorerHandlesRetries(t *testing.T) {
 	s := made[*scorer](t, newScorer, `{"placement": "least_loaded"}`)
 	there := engines(2)
 	best := func(name string) (scheduling.Endpoint, *scheduling.InferenceRequest) {
@@ -262,7 +262,7 @@ func TestScorerHearsOfRetries(t *testing.T) {
 }
 
 // Envoy retries a request under the same id before its first try has ended; events of one do not affect the other.
-func TestARequestThatIsSentAgainIsAnotherCall(t *testing.T) {
+func TestARetryIsAnotherCall(t *testing.T) {
 	s := made[*scorer](t, newScorer, `{"placement": "least_outstanding_tokens"}`)
 	there := engines(2)
 	place := func() *scheduling.InferenceRequest {
@@ -292,7 +292,7 @@ func TestARequestThatIsSentAgainIsAnotherCall(t *testing.T) {
 }
 
 // The router uses the maps of scores until it has picked.
-func TestMapsAreUsedAgainOnlyWhenTheyWereRead(t *testing.T) {
+func TestMapsAreReusedOnlyAfterTheyWereRead(t *testing.T) {
 	s := made[*scorer](t, newScorer, `{}`)
 	var group sync.WaitGroup
 	for g := range 8 {

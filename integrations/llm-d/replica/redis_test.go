@@ -170,7 +170,7 @@ func TestRedisIsALog(t *testing.T) {
 
 // The server is killed and restarted while two replicas work, with and without its data. Both continue, and in the end
 // they and a later replica know everything.
-func TestTheServerIsRestarted(t *testing.T) {
+func TestReplicasSurviveARestartOfTheServer(t *testing.T) {
 	for _, keep := range []bool{true, false} {
 		s := redisServer(t, keep)
 		nodes := []*node{start(t, s.log(), "least_outstanding_tokens", "a", quick), start(t, s.log(), "least_outstanding_tokens", "b", quick)}
@@ -211,7 +211,7 @@ func TestTheServerIsRestarted(t *testing.T) {
 }
 
 // A process is killed at work: its published items are known, and its requests in flight end.
-func TestAProcessIsKilled(t *testing.T) {
+func TestRequestsOfAKilledProcessEnd(t *testing.T) {
 	if url := os.Getenv("TAKT_TEST_LOG"); url != "" { // this is the child process
 		log, err := OpenRedis(url, "takt:test")
 		if err != nil {

@@ -43,7 +43,7 @@ func newMemory() *memoryLog {
 func (v *view) reach() error {
 	if v.broken || v.cut {
 		v.doubt[v] = true
-		return fmt.Errorf("the log cannot be reached")
+		return fmt.Errorf("the log is unreachable")
 	}
 	return nil
 }
@@ -356,7 +356,7 @@ func TestTheSameLogGivesTheSameBits(t *testing.T) {
 }
 
 // The comparison can fail: two records in another order give another state.
-func TestAnotherOrderGivesOtherBits(t *testing.T) {
+func TestAnotherOrderGivesAnotherState(t *testing.T) {
 	a, fa := newState(t, "least_loaded")
 	b, fb := newState(t, "least_loaded")
 	up := func(seq uint64, kv int) []byte {
@@ -562,7 +562,7 @@ func TestAKilledReplicaLosesNothing(t *testing.T) {
 }
 
 // Without the log a replica works and learns alone; afterwards all replicas have the same complete state.
-func TestWithoutTheLogForAWhile(t *testing.T) {
+func TestReplicasWorkWithoutTheLogForAWhile(t *testing.T) {
 	for _, lose := range []int{0, 5, 1 << 30} { // records that the log has lost when it is back
 		log := newMemory()
 		nodes := []*node{start(t, &view{memoryLog: log}, "least_loaded", "a", quick), start(t, &view{memoryLog: log}, "least_loaded", "b", quick)}
@@ -624,7 +624,7 @@ func TestMalformedRecordsAreCountedAndSkipped(t *testing.T) {
 	}
 }
 
-func TestASnapshotThatCannotBeMeantChangesNothing(t *testing.T) {
+func TestAnInvalidSnapshotChangesNothing(t *testing.T) {
 	s, f := newState(t, "least_loaded")
 	l := &load{dice: rand.New(rand.NewSource(5)), seq: map[string]uint64{}}
 	for i := range 300 {

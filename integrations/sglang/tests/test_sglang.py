@@ -39,7 +39,7 @@ def rids(waiting: list[Any]) -> list[int]:
     return [int(req.rid) for req in waiting]
 
 
-def test_sorts_as_takt_orders() -> None:
+def test_sort_uses_takts_order() -> None:
     dice = random.Random(3)
     for policy in ("fcfs", "footprint", "boosted_footprint", "priority"):
         order = Order(policy)
@@ -50,7 +50,7 @@ def test_sorts_as_takt_orders() -> None:
         assert rids(waiting) == expected, policy
 
 
-def test_what_clients_say_stops_nothing() -> None:
+def test_invalid_values_of_clients_stop_nothing() -> None:
     waiting = [Req(i, key=key) for i, key in enumerate(("\ud800", "w", 17, [10**5000], ""), start=1)]  # type: ignore[arg-type]
     waiting[1].sampling_params.max_new_tokens = -1
     waiting[2].priority = 1.5  # type: ignore[assignment]
@@ -60,7 +60,7 @@ def test_what_clients_say_stops_nothing() -> None:
     assert [order.describe(req, 1).workflow != 0 for req in waiting] == [True, True, True, True, False]
 
 
-def test_higher_priority_is_sooner_unless_sglang_was_told_otherwise() -> None:
+def test_higher_priority_is_sooner_unless_sglang_is_configured_otherwise() -> None:
     waiting = [Req(1, priority=1), Req(2, priority=5), Req(3), Req(4, priority=5)]
     Order("priority").sort(waiting, now=1)
     assert rids(waiting) == [2, 4, 1, 3]
@@ -70,7 +70,7 @@ def test_higher_priority_is_sooner_unless_sglang_was_told_otherwise() -> None:
     assert rids(waiting) == [2, 4, 1, 3]
 
 
-def test_goes_by_what_a_workflow_was_served() -> None:
+def test_order_depends_on_a_workflows_service() -> None:
     order = Order("autellix")
     first = Req(1, key="a", at=1)
     order.sort([first], now=2_000_000_000)
@@ -84,7 +84,7 @@ def test_goes_by_what_a_workflow_was_served() -> None:
     assert len(order) == 2
 
 
-def test_retracted_requests_wait_again_and_aborted_ones_are_forgotten() -> None:
+def test_retracted_requests_wait_and_aborted_ones_are_forgotten() -> None:
     order = Order("fcfs")
     waiting = [Req(i, at=i) for i in range(1, 5)]
     order.sort(waiting, now=10_000_000_000)
@@ -100,7 +100,7 @@ def test_retracted_requests_wait_again_and_aborted_ones_are_forgotten() -> None:
     assert rids(waiting) == [1, 4] and len(order) == 2
 
 
-def test_ranks_agree_whatever_their_clocks_say() -> None:
+def test_ranks_agree_with_any_clocks() -> None:
     dice = random.Random(5)
     for policy in ("autellix", "boosted_footprint", "hrrn"):
         ranks = [Order(policy, step_s=0.02) for _ in range(2)]
@@ -118,7 +118,7 @@ def test_ranks_agree_whatever_their_clocks_say() -> None:
                     del queue[:1]
 
 
-def test_nothing_is_lost_in_a_random_run() -> None:
+def test_no_request_is_lost_in_a_random_run() -> None:
     dice = random.Random(7)
     order, waiting, running, last = Order("boosted_footprint"), [], [], 0
     for step in range(400):
@@ -147,7 +147,7 @@ def test_nothing_is_lost_in_a_random_run() -> None:
 
 
 @needs_sglang
-def test_through_sglangs_own_hooks_policy_and_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sglangs_own_hooks_policy_and_requests_work(monkeypatch: pytest.MonkeyPatch) -> None:
     from array import array
 
     from sglang.srt.managers.schedule_batch import Req as SglangReq

@@ -69,7 +69,7 @@ def test_all_requests_are_served(make, kind, policy):
     assert scheduler.takt_counters["ended"] == scheduler.takt_counters["admitted"] == 40
 
 
-def test_orders(make):
+def test_policies_order_requests(make):
     sizes = [120, 40, 80, 20, 60]
     for policy, expected in (("fcfs", "01234"), ("sjf", "31420"), ("priority", "43210")):
         scheduler = make(order=policy, seqs=1)
@@ -90,7 +90,7 @@ def requests_of(seed, n=60):
 @pytest.mark.parametrize("policy", ["fcfs", "priority"])
 @pytest.mark.parametrize("blocks", [1000, 60])
 @pytest.mark.parametrize("seed", range(4))
-def test_vllms_own_order_step_by_step(make, kinds, policy, blocks, seed):
+def test_policy_vllm_plans_as_vllm(make, kinds, policy, blocks, seed):
     """With policy "vllm" each plan is vLLM's own, despite preemptions and aborts."""
     plain, ours = make(kinds[0], policy=policy, blocks=blocks), make(kinds[1], order="vllm", policy=policy, blocks=blocks)
     told = requests_of(seed)
@@ -117,7 +117,7 @@ def test_vllms_own_order_step_by_step(make, kinds, policy, blocks, seed):
     assert preempted > 0 or blocks > 100
 
 
-def test_a_pop_is_no_admission(make):
+def test_a_skipped_request_returns_to_its_place(make):
     """A request that vLLM skips returns to its place, not to the front."""
     scheduler = make(order="sjf", seqs=2)
     scheduler.add_request(request("short", most=2))
@@ -134,7 +134,7 @@ def test_a_pop_is_no_admission(make):
     assert drain(scheduler) == ["short", "long"]
 
 
-def test_queue_is_as_vllms(make):
+def test_the_queue_behaves_as_vllms(make):
     queue = make(order="fcfs").waiting
     with pytest.raises(IndexError):
         queue.peek_request()
@@ -152,7 +152,7 @@ def test_queue_is_as_vllms(make):
     assert queue.peek_request() is c and queue.pop_request() is c and not queue
 
 
-def test_pause(make):
+def test_a_paused_scheduler_admits_nothing(make):
     scheduler = make(order="sjf")
     scheduler.add_request(request("a"))
     scheduler.set_pause_state(PauseState.PAUSED_NEW)
@@ -163,7 +163,7 @@ def test_pause(make):
     assert drain(scheduler) == ["a"]
 
 
-def test_reset_of_the_prefix_cache_brings_the_running_back(make):
+def test_a_reset_of_the_prefix_cache_requeues_running_requests(make):
     scheduler = make(order="sjf", caching=True)
     for name in "abc":
         scheduler.add_request(request(name, most=30))
@@ -174,7 +174,7 @@ def test_reset_of_the_prefix_cache_brings_the_running_back(make):
     drain(scheduler)
 
 
-def test_an_id_that_comes_again(make):
+def test_an_id_may_be_used_again(make):
     scheduler = make(order="sjf")
     for _ in range(3):
         scheduler.add_request(request("same"))
@@ -184,7 +184,7 @@ def test_an_id_that_comes_again(make):
     assert not len(scheduler.takt_order)
 
 
-def test_grammars_that_are_not_ready_keep_their_place(make):
+def test_requests_without_grammar_keep_their_place(make):
     """vLLM skips requests that wait for their grammar in every step; takt's order stays."""
     scheduler = make(order="sjf", seqs=1)
     for name, most in (("blocked", 1), ("b", 5), ("a", 3)):
@@ -204,7 +204,7 @@ def test_grammars_that_are_not_ready_keep_their_place(make):
     assert drain(scheduler) == ["blocked"]
 
 
-def test_streaming_sessions(make):
+def test_streaming_sessions_continue_in_order(make):
     """vLLM holds a session that waits for input; it continues in takt's order."""
     scheduler = make(order="sjf")
     session = request("session", most=3)
@@ -231,7 +231,7 @@ def test_streaming_sessions(make):
 
 
 @KINDS
-def test_sessions_that_wait_for_input_take_places(make, kind):
+def test_sessions_that_wait_for_input_hold_rows(make, kind):
     """If sessions take all rows, no request is admitted until one ends (thread 53130 of vLLM)."""
     scheduler = make(kind, order="sjf", seqs=2)
     for name in ("s0", "s1"):
@@ -246,7 +246,7 @@ def test_sessions_that_wait_for_input_take_places(make, kind):
     assert [each.req_id for each in step(scheduler).scheduled_new_reqs] == ["other"]
 
 
-def test_adapters_that_do_not_fit_keep_their_place(make):
+def test_requests_without_adapter_room_keep_their_place(make):
     """vLLM skips a request whose adapter exceeds the limit."""
     scheduler = make(order="sjf", seqs=4)
     for name, most, adapter in (("a", 9, 1), ("b", 10, 2), ("c", 11, 1)):
@@ -293,9 +293,9 @@ def loaded(scheduler, *names):
 
 
 @KINDS
-def test_kv_on_its_way(make, kind):
+def test_a_request_whose_kv_is_loading_is_not_blocked(make, kind):
     """A waiting request holds blocks while its KV is loaded. A request that ranks first and does not fit must not block
-    it: no other request would free blocks (threads 45388, 57104 and 57841 of vLLM)."""
+    it: no other request would free blocks. Threads 45388, 57104 and 57841 of vLLM."""
     scheduler = make(kind, order="sjf", blocks=12, seqs=4)
     scheduler.connector = Loads({"loads": 96})
     scheduler.add_request(request("loads", prompt=100, most=30))
@@ -311,7 +311,7 @@ def test_kv_on_its_way(make, kind):
 
 
 @KINDS
-def test_a_connector_that_does_not_know_yet(make, kind):
+def test_a_connector_may_answer_later(make, kind):
     scheduler = make(kind, order="sjf", seqs=1)
     scheduler.connector = Loads({"asked": None})
     for name, most in (("asked", 1), ("b", 5), ("a", 3)):
@@ -326,7 +326,7 @@ def test_a_connector_that_does_not_know_yet(make, kind):
 
 
 @KINDS
-def test_encoder_inputs_on_their_way(make, kind):
+def test_requests_wait_for_encoder_inputs(make, kind):
     scheduler = make(kind, order="sjf", seqs=1)
     scheduler._ec_transfer_pending = lambda each, _: each.request_id == "image"
     for name, most in (("image", 1), ("text", 5)):
@@ -339,7 +339,7 @@ def test_encoder_inputs_on_their_way(make, kind):
 
 @KINDS
 @pytest.mark.parametrize("held", ["grammar", "load", "unknown", "session", "waiting"])
-def test_abort_of_what_is_held(make, kind, held):
+def test_a_held_request_can_be_aborted(make, kind, held):
     """A client may abort a request in any waiting state, and the id may be used again."""
     scheduler = make(kind, order="sjf", seqs=4)
     scheduler.connector = Loads({"load": {"id": 64}, "unknown": {"id": None}}.get(held, {}))
@@ -364,7 +364,7 @@ def test_abort_of_what_is_held(make, kind, held):
     assert not any(view.members or view.holding for view in scheduler.takt_order._views)
 
 
-def test_an_id_that_is_in_use(make):
+def test_a_duplicate_id_is_refused(make):
     """vLLM refuses a duplicate id, and takt continues."""
     scheduler = make(order="sjf", seqs=1)
     for name in ("a", "b"):
@@ -391,7 +391,7 @@ def test_pause_while_requests_are_held(make):
     assert set(drain(scheduler)) >= {"load"}
 
 
-def test_the_first_that_does_not_fit_blocks_the_line(make):
+def test_a_first_request_that_does_not_fit_blocks_others(make):
     """vLLM stops at a request that does not fit. takt counts no later request as admitted, and records that KV was
     short."""
     scheduler = make(order="priority", blocks=12, seqs=4)
@@ -409,8 +409,8 @@ def test_the_first_that_does_not_fit_blocks_the_line(make):
     assert drain(scheduler) == ["large", "small"]
 
 
-def test_a_preempted_request_goes_back_to_its_place(make):
-    """In vLLM it goes to the front. A step that preempts admits no request."""
+def test_a_preempted_request_returns_to_its_place(make):
+    """In vLLM it would return to the front. A step that preempts admits no request."""
     scheduler = make(order="sjf", blocks=14, seqs=4)
     scheduler.add_request(request("a", prompt=60, most=140))
     step(scheduler)
@@ -426,7 +426,7 @@ def test_a_preempted_request_goes_back_to_its_place(make):
     drain(scheduler)
 
 
-def test_what_takt_is_told(make):
+def test_a_request_is_described_to_takt(make):
     scheduler = make()
     one = request("r", 33, 12, priority=-2, arrival=1000.5, takt_workflow="w", takt_tenant="t", takt_branch="b", takt_deadline=2)
     one.lora_request = SimpleNamespace(lora_int_id=7, lora_name="seven")
@@ -439,15 +439,15 @@ def test_what_takt_is_told(make):
     assert later.arrival <= scheduler.takt_order.now(), "an arrival in the future"
 
 
-def test_the_class_that_vllm_finds(make):
+def test_vllm_finds_takts_scheduler_classes(make):
     for name, kind, base in (("TaktScheduler", TaktScheduler, AsyncScheduler), ("TaktSyncScheduler", TaktSyncScheduler, Scheduler)):
         config = SchedulerConfig(max_model_len=64, is_encoder_decoder=False, scheduler_cls=f"takt.vllm.{name}")
         assert config.get_scheduler_cls() is kind and issubclass(kind, base)
     assert not issubclass(TaktSyncScheduler, AsyncScheduler)
 
 
-def test_victims_are_the_worst(make):
-    """If off, vLLM preempts the request admitted last; if on, the one that takt ranks last."""
+def test_victims_rank_last(make):
+    """vLLM preempts the request admitted last. With victims on, it preempts the one that takt ranks last."""
     for victims, expected in ((False, "short"), (True, "long")):
         scheduler = make(order="sjf", blocks=14, seqs=4, victims=victims, victims_above=0.5)
         scheduler.add_request(request("long", prompt=60, most=140))
@@ -501,7 +501,7 @@ def test_lengths():
     assert lengths.output(other, 1, 100).mean == 20  # of all agents
 
 
-def test_one_name_for_ever_takes_no_memory_without_end():
+def test_a_repeated_name_takes_bounded_memory():
     lengths = Lengths(idle_ns=10**9)
     one = identity_of(request("r", takt_workflow="all", takt_agent="a"))
     for i in range(3000):
@@ -512,7 +512,7 @@ def test_one_name_for_ever_takes_no_memory_without_end():
 
 @pytest.fixture(scope="module")
 def forest(model, tmp_path_factory) -> Path:
-    """Trained on the engine's own log: workflows of an agent with short outputs followed by one with long outputs, and
+    """A forest trained on the engine's own log. It has workflows of a short agent and then a long one, and
     single calls of a third agent."""
     try:
         _tool.tool()
@@ -572,7 +572,7 @@ def test_a_trained_forest(make, forest):
         ({"calls_log": "no/such/folder/f"}, "calls_log is 'no/such/folder/f': No such file"),
     ],
 )
-def test_a_forest_that_is_none_fails_at_start(make, forest, options, said):
+def test_an_invalid_forest_fails_at_start(make, forest, options, said):
     told = {name: str(forest) if value == "TRAINED" else value for name, value in options.items()}
     with pytest.raises(OptionError, match=said) as error:
         make(**told)
@@ -674,7 +674,7 @@ def sessions(scheduler, n, turns, prompt, seed):
 
 
 @pytest.mark.parametrize("gate", ["none", "price"])
-def test_what_is_cached_is_known_without_a_look_at_every_block(make, gate):
+def test_cached_blocks_are_known_without_a_scan(make, gate):
     """The gate's value for a waiting turn equals vLLM's lookup, in a cache that loses blocks at every step."""
     scheduler = make(caching=True, blocks=200, seqs=2, tokens=256, gate=gate)
     find = scheduler.kv_cache_manager.coordinator.find_longest_cache_hit
@@ -715,7 +715,7 @@ def test_the_gate_keeps_the_cache(make):
 
 
 @pytest.mark.parametrize("n", [20, 90])
-def test_no_turn_waits_at_the_gate_for_ever(make, n):
+def test_the_gate_admits_every_turn_in_time(make, n):
     """Cold turns wait while warm sessions take every row; 90 of them are more than the gate examines. The door admits
     each of them within its share of time, even if no row is free when it opens."""
     scheduler = make(

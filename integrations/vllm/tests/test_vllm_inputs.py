@@ -27,7 +27,7 @@ def said(**xargs):
 
 
 @pytest.mark.parametrize("value", [10**400, -(10**400), "1" * 400, "nan", float("inf"), -1, [1], {}, None, True, "1e999"])
-def test_a_number_that_cannot_be_meant_is_left_out(value):
+def test_an_invalid_number_is_left_out(value):
     who = said(deadline=value, output_tokens=value, workflow_tokens_left=value, workflow="w")
     if value is not True:
         assert (who.deadline, who.output_tokens, who.workflow_tokens_left) == (None, None, None)
@@ -57,7 +57,7 @@ def test_workflows_of_one_name_and_two_tenants_have_two_ids():
     assert number_of("bc", "a") != number_of("c", "ab")
 
 
-def test_names_of_one_length_and_one_checksum_are_told_apart():
+def test_names_with_equal_length_and_checksum_differ():
     # These two have the same CRC-32 with any start value, because CRC-32 is linear and they are equally long.
     one, other = "plumless", "buckeroo"
     assert number_of(one) != number_of(other)
@@ -71,7 +71,7 @@ def ended(lengths, who, output, now=0, times=1):
         lengths.ends(who, place, 10, output, now, True)
 
 
-def test_a_guess_moves_no_other_guess():
+def test_a_tenants_guess_changes_no_others():
     lengths = Lengths(10**9)
     ended(lengths, Identity(agent="a", tenant="liar", output_tokens=1e12), 10, times=50)
     honest = Identity(agent="a", tenant="honest", output_tokens=500.0)
@@ -108,7 +108,7 @@ def test_takts_order_corrects_guesses_by_tenant():
     assert rank(waits("honest", 400), waits("new", 900))
 
 
-def test_classes_are_by_tenant_and_newcomers_share_them():
+def test_classes_are_per_tenant_and_newcomers_share_them():
     lengths = Lengths(10**9)
     ended(lengths, Identity(agent="a", tenant="one"), 20, times=8)
     assert lengths.output(Identity(agent="a", tenant="new"), 0, 1000).mean == 20
@@ -118,7 +118,7 @@ def test_classes_are_by_tenant_and_newcomers_share_them():
     assert 20 < lengths.output(Identity(agent="a", tenant="new"), 0, 1000).mean < 900
 
 
-def test_names_without_end_displace_the_names_of_their_own_tenant():
+def test_unlimited_names_displace_their_own_tenants_names():
     lengths = Lengths(10**18)
     ended(lengths, Identity("w", "a", tenant="honest"), 20, now=7, times=8)
     for i in range(70_000):
@@ -139,15 +139,6 @@ def test_names_without_end_displace_the_names_of_their_own_tenant():
     assert len(lengths.workflows) <= 65536 and lengths.begins(honest, 4 * 10**6, 0)[2] == 7
 
 
-def test_a_client_sends_its_workflow_in_the_body():
-    assert extra_body() == {}
-    with takt.workflow("w", agent="a", deadline_s=5):
-        told = extra_body()["vllm_xargs"]
-    assert set(told) == {"takt_workflow", "takt_agent", "takt_deadline"}
-    who = said(**{name.removeprefix("takt_"): value for name, value in told.items()})
-    assert (who.workflow, who.agent) == ("w", "a") and 4 < who.deadline <= 5
-
-
 def test_workflows_of_one_name_and_two_tenants_are_two():
     lengths = Lengths(100)
     assert lengths.begins(Identity("w", tenant="one"), 5, 5) == (0, 0, 5)
@@ -160,7 +151,7 @@ def test_workflows_of_one_name_and_two_tenants_are_two():
     assert not len(lengths.workflows)
 
 
-def test_turns_sent_before_the_last_one_ended_leave_hazards_as_they_can_be():
+def test_overlapping_turns_leave_hazards_valid():
     returns = Returns()
     for _ in range(5_000):
         returns.observe(-300.0, True)
@@ -169,7 +160,7 @@ def test_turns_sent_before_the_last_one_ended_leave_hazards_as_they_can_be():
 
 
 @pytest.mark.parametrize("body", [b"[" * 200_000, b"\xff\xfe", b"", b"3", b'{"vllm_xargs": 3}', b'{"a": ' * 100_000])
-def test_a_body_that_is_no_object_reaches_vllm_as_it_is(body):
+def test_a_body_that_is_no_object_reaches_vllm_unchanged(body):
     reached = []
 
     async def app(scope, receive, send):
@@ -183,7 +174,7 @@ def test_a_body_that_is_no_object_reaches_vllm_as_it_is(body):
     assert reached == [body]
 
 
-def test_a_header_becomes_an_argument_and_the_body_goes_before_it():
+def test_a_header_becomes_an_argument_unless_the_body_sets_it():
     reached = []
 
     async def app(scope, receive, send):
@@ -200,14 +191,14 @@ def test_a_header_becomes_an_argument_and_the_body_goes_before_it():
     assert reached == [{"prompt": "x", "vllm_xargs": {"takt_workflow": "w", "takt_agent": "coder"}}]
 
 
-def test_the_tenant_of_a_header_goes_before_the_bodys():
+def test_a_headers_tenant_overrides_the_bodys():
     body = _with(b'{"vllm_xargs": {"takt_tenant": "victim", "takt_agent": "a"}}', {"takt_tenant": "me", "takt_agent": "b"})
     assert json.loads(body)["vllm_xargs"] == {"takt_tenant": "me", "takt_agent": "a"}
     body = _with(b'{"vllm_xargs": {"takt_tenant": "me"}}', {"takt_agent": "b"})
     assert json.loads(body)["vllm_xargs"] == {"takt_tenant": "me", "takt_agent": "b"}
 
 
-def test_sessions_that_do_not_return_move_no_other_tenants_price():
+def test_lost_sessions_change_no_other_tenants_price():
     turn = SimpleNamespace(num_computed_tokens=16, num_tokens=16, request_id="r")
     free = 1000
     scheduler = SimpleNamespace(
@@ -225,6 +216,6 @@ def test_sessions_that_do_not_return_move_no_other_tenants_price():
     assert at["honest"] == at[""] == Returns().worth(8.0) > 10 * at["flood"]
 
 
-def test_options_that_are_no_json_name_themselves():
+def test_options_that_are_no_json_are_named():
     with pytest.raises(OptionError, match="additional_config\\['takt'\\] is no JSON"):
         Options.of({"takt": "{policy: sjf}"}, {})

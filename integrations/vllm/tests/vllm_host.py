@@ -89,7 +89,7 @@ def outputs_of(scheduler: Any, output: Any) -> ModelRunnerOutput:
     sampled = []
     for name in names:
         each = scheduler.requests[name]
-        coming = each.num_output_placeholders  # outputs of overlapping steps that are not there yet, including this one
+        coming = each.num_output_placeholders  # outputs of overlapping steps that have not arrived, including this one
         if isinstance(scheduler, AsyncScheduler):
             whole = coming > 0 and each.num_computed_tokens == each.num_tokens + coming - 1
         else:
@@ -110,7 +110,7 @@ def finish(scheduler: Any, output: Any) -> None:
 
 
 def step(scheduler: Any) -> Any:
-    """Runs one iteration, whose results are there at once."""
+    """Runs one iteration, whose results arrive at once."""
     output = scheduler.schedule()
     if getattr(scheduler, "takt_order", None) is not None:
         scheduler.takt_order.check()

@@ -1,8 +1,8 @@
 # cmake -DHEADER= -DCOMPILER= -DPROCESSOR= -DABIDW= -DABIDIFF= -DSNAPSHOT= -DOUT= [-DPLANT=field|number] [-DRENEW=ON]
 #   -P abi.cmake
-# What the header declares is what the snapshot says. A library is made of the header alone, each function an empty one,
-# since it is compiled in a moment, with debug information in every tree; that the library of takt has the same functions
-# is the test c/exports, and the same layout the compiler's, which sees this header with it.
+# Compares the header with the snapshot. A library is made of the header alone, with empty functions. This compiles in
+# a moment, with debug information in every tree. The test c/exports checks that takt's library has the same functions.
+# The layout is the compiler's, since the library is compiled with this header.
 cmake_policy(VERSION 3.25)
 if(NOT ABIDW OR NOT ABIDIFF)
   message(STATUS "skipped: abidw and abidiff are not installed (Debian: abigail-tools)")

@@ -1,4 +1,4 @@
-// The headers alone run a scheduler, of a policy that is known and of one that is chosen at run time, and a router.
+// With headers alone, runs a router and a scheduler of policies known at compile time and chosen at run time.
 #include <takt/policy/sjf.h>
 #include <takt/router.h>
 #include <takt/placement/least_loaded.h>

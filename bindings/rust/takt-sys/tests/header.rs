@@ -64,7 +64,7 @@ fn compiles(c: &str) -> Result<(), String> {
 }
 
 #[test]
-fn sizes_places_and_numbers_are_those_of_the_header() {
+fn sizes_offsets_and_numbers_equal_the_header() {
     let (c, n) = assertions();
     assert!(n > 500, "{n} assertions");
     compiles(&c).unwrap();
@@ -74,7 +74,7 @@ fn sizes_places_and_numbers_are_those_of_the_header() {
 }
 
 #[test]
-fn functions_are_those_of_the_header() {
+fn functions_equal_the_header() {
     let header: String = std::fs::read_to_string(HEADER)
         .expect("the header next to the crate")
         .lines()
@@ -106,7 +106,7 @@ fn functions_are_those_of_the_header() {
 }
 
 #[test]
-fn the_library_is_of_this_version() {
+fn the_library_has_this_version() {
     // SAFETY: a function without a handle is always safe to call.
     assert_eq!(unsafe { takt_sys::takt_abi_version() }, takt_sys::TAKT_ABI_VERSION);
 }

@@ -82,7 +82,7 @@ fn an_iteration() -> Result<(), Error> {
 }
 
 #[test]
-fn errors_name_what_is_wrong() {
+fn errors_name_the_mistake() {
     let told = |error: Option<Error>| error.expect("an error").to_string();
     assert!(told(Queue::new("sjff").err()).contains("sjff"));
     assert!(told(Ranker::new("aged(sjf,threshold=-1)").err()).contains("threshold"));
@@ -94,7 +94,7 @@ fn errors_name_what_is_wrong() {
 }
 
 #[test]
-fn a_routers_life() -> Result<(), Error> {
+fn a_router_places_and_returns_requests() -> Result<(), Error> {
     let mut router = Router::with("fcfs", "least_loaded(waiting_weight=2)", |options| options.max_outstanding = 2)?;
     for id in [1, 2] {
         router.instance_up(&Instance { capacity: 8, ..Instance::new(id) }, 0)?;
@@ -128,7 +128,7 @@ fn a_routers_life() -> Result<(), Error> {
 }
 
 #[test]
-fn workflows_hold_later_stages_back() -> Result<(), Error> {
+fn workflows_hold_later_stages() -> Result<(), Error> {
     let mut router = Router::new("fcfs", "round_robin")?;
     router.instance_up(&Instance::new(1), 0)?;
     let stage = |stage, after: &[u32]| Stage { stage, after: after.to_vec(), cost_s: 1.0, calls: 1 };
