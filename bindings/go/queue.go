@@ -121,10 +121,10 @@ func (q *Queue) Put(request *Request, now Time) (requeued bool, err error) {
 	})
 }
 
-// Revise sets the fields selected by told of the request with this ID.
-func (q *Queue) Revise(request *Request, told Told, now Time) error {
+// Revise updates the given fields of the request with this ID.
+func (q *Queue) Revise(request *Request, fields Told, now Time) error {
 	_, err := q.with("Revise", request, func(c *C.takt_request) C.takt_result {
-		return C.takt_queue_revise(q.p(), c, C.uint32_t(told), C.int64_t(now))
+		return C.takt_queue_revise(q.p(), c, C.uint32_t(fields), C.int64_t(now))
 	})
 	return err
 }
