@@ -607,10 +607,10 @@ typedef struct takt_workflow_fault {
 
 // A tool call that has returned.
 typedef struct takt_tool_call {
-  uint64_t tool;  // none: joins the pool alone
-  double seconds;  // how long it took
-  int64_t returned_tokens;  // that join the context
-  int64_t tokens_before;  // generated since the prompt, or since the call before; negative: not told
+  uint64_t tool;  // none: counts in the pool only
+  double seconds;  // duration
+  int64_t returned_tokens;  // tokens that join the context
+  int64_t tokens_before;  // output since the prompt or the previous call; negative: unknown
 } takt_tool_call;
 
 // Why a plan runs nothing.
