@@ -28,11 +28,12 @@ namespace takt {
 //  L(m) = sum of predicted tokens in flight on m * decode time per token(m) / max batch size(m)   [s]
 //
 // - Predicted tokens of the workflow from this request on: ModelScore::tokens, else the median of workflow_tokens_left,
-// else of output_tokens, else `unknown`. They are rounded, counted once and subtracted when the request leaves, so that
-// sums do not drift. The quotient is Instance::token_s; 1 ms if unknown. - With several replicas of a model, L is that
-// of the least loaded, which gets the request. Loads are updated when a request comes or leaves, in O(replicas of the
-// model). - A workflow keeps its model until `sticky_s` after its last request, until WorkflowEnded, or until no
-// instance of the model is up. Requests without a workflow keep no model.
+//   else of output_tokens, else `unknown`. They are rounded, counted once and subtracted when the request leaves, so
+//   that sums do not drift. The quotient is Instance::token_s; 1 ms if unknown.
+// - With several replicas of a model, L is that of the least loaded, which gets the request. Loads are updated when a
+//   request comes or leaves, in O(replicas of the model).
+// - A workflow keeps its model until `sticky_s` after its last request, until WorkflowEnded, or until no instance of
+//   the model is up. Requests without a workflow keep no model.
 //
 // Source: Chimera, algorithm 1, lines 1 to 6.
 class ModelFleet {
