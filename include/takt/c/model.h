@@ -493,7 +493,8 @@ typedef struct takt_move {
 } takt_move;
 
 // A running request that lost its row. The host must discard its tokens in flight. TAKT_KV_DROP frees its KV at once,
-// or when its steps in flight have finished. TAKT_KV_OUT is followed by a takt_move.
+// or when its steps in flight have finished. After TAKT_KV_OUT, a takt_move follows. its steps in flight have finished.
+// TAKT_KV_OUT is followed by a takt_move.
 typedef struct takt_preemption {
   uint64_t request;
   uint8_t action;

@@ -124,8 +124,8 @@ struct KvMove {
 
   friend constexpr bool operator==(const KvMove&, const KvMove&) = default;
 };
-
 // A running request that lost its row. The host must discard its tokens in flight. kDrop frees its KV at once, or when
+// its steps in flight have finished. After kOut, a KvMove follows.
 // its steps in flight have finished. kOut is followed by a KvMove.
 struct Preemption {
   RequestId request = {};

@@ -22,8 +22,8 @@ namespace takt {
 
 // Chooses the instance with the least own + wait [s]:
 //
-//  own  = a + b * prompt tokens + c * (expected output tokens - 1)
-//  wait = (sum of own over the instance's calls) / B if it has at least B calls, else 0
+//     own  = a + b * prompt tokens + c * (expected output tokens - 1)
+//     wait = (sum of own over the instance's calls) / B if it has at least B calls, else 0
 //
 // - a, b: least squares over the times from getting a place to RequestStarted; b is at least 0. A call has a place at
 //   once if fewer than B calls have one. Otherwise calls get places in order of arrival, as others end.

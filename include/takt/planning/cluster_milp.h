@@ -1,6 +1,6 @@
 // Plans a whole cluster as one integer program: the replicas, their GPUs, and the routing. Unlike the min-max
-// allocation of identical GPUs, it supports classes of GPUs with prices, servers, a budget, availability, limits on
-// changes, and mixtures of routings. docs/howto/milp.md has the formulas and run times.
+// allocation, it supports classes of GPUs with prices, servers, a budget, availability, limits on changes, and mixed
+// routings. The formulas and run times are in docs/howto/milp.md.
 #ifndef TAKT_PLANNING_CLUSTER_MILP_H_
 #define TAKT_PLANNING_CLUSTER_MILP_H_
 
@@ -84,9 +84,8 @@ struct ClusterProblem {
 
 // Representation of servers in the model.
 enum class ServerModel : std::uint8_t {
-  // By counting GPUs if that is exact, otherwise by patterns. It is exact if all tp of a class are powers of two, and
-  // the
-  // GPUs of each server are a multiple of the largest tp: first fit then leaves no gap.
+  // By counting GPUs if that is exact, otherwise by patterns. It is exact if all tp of a class are powers of two that
+  // divide the GPUs of each server: first fit then leaves no gap.
   kAuto,
   kPatterns,  // always by patterns: which multiset of tp each server holds
 };

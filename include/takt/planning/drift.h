@@ -1,6 +1,6 @@
 // Detects changes of the workload: a sampler on the request path, and a detector outside it with a proven bound on
-// false alarms. After Cascadia (section 4.4), it samples 50 requests every 5 minutes for rates and lengths, and sends 5
-// % of the requests through all models for scores.
+// false alarms. After Cascadia (section 4.4): 50 requests every 5 minutes give rates and lengths, and 5 % of the
+// requests go through all models for scores.
 //
 //   DriftSampler sampler(models, {});
 //   if (sampler.OnArrival(id, prompt, now)) { ... }   // send this request through all models, and report OnScore

@@ -71,8 +71,8 @@ struct MilpModel {
   // - a number that is not finite, except an open bound
   // - crossing bounds
   // - a term with an unknown column, or two terms with the same column
-  // - a name that free MPS does not support: empty, longer than 255 characters, with blanks or characters outside
-  //   printable ASCII, with '$' or '*' at the start, or a duplicate
+  // - an empty or duplicate name, or one that free MPS does not support: longer than 255 characters, not printable
+  //   ASCII, with blanks, or with '$' or '*' at the start
   absl::Status Validate() const;
 };
 

@@ -1,9 +1,9 @@
 // Chooses a model's replicas for a number of GPUs. The replicas can have several shapes, which are degrees of tensor
 // and pipeline parallelism.
 //
-// The rate curve of a shape is the p95 latency of one replica at each request rate, from runs of the fast path
-// (sim/fast_path.h). c_s(T) is the largest rate at which shape s keeps p95 within T. The best mix of f GPUs then is an
-// unbounded knapsack:
+// The rate curve of a shape is the p95 latency of one replica at each request rate, as measured on the fast path
+// (sim/fast_path.h). Let c_s(T) be the largest rate at which shape s keeps p95 within T. The best mix of f GPUs then is
+// an unbounded knapsack:
 //
 //   K(T, f) = max sum_s c_s(T) n_s   subject to   sum_s g_s n_s <= f
 //

@@ -112,9 +112,9 @@ class ModelFleet {
   //
   //  prompt(n) + tokens step(n) + n (prompt(n) + tokens (step(n + 1) - step(n)))
   //
-  // step(n): time of a step with n decoding requests. prompt(n): time that the prompt adds, times the expected calls if
-  // this call's share of the tokens is known. Both come from the instance's cost model. Without a model, step(n) is n
-  // times the time per token, and prompts take no time.
+  // step(n): time of a step with n decoding requests. prompt(n): time that the prompt adds. It is multiplied by the
+  // expected calls if this call's share of the tokens is known. Both come from the instance's cost model. Without a
+  // model, step(n) is n times the time per token, and prompts take no time.
   double Latency(const Model& m, double tokens, const Request& r) const {
     std::uint32_t slot = m.slots.front();
     for (const std::uint32_t s : m.slots) {

@@ -129,8 +129,8 @@ class Residence {
   double Held(std::uint32_t slot) const { return static_cast<double>(At(slot).tokens); }
   double KvTokens(std::uint32_t slot) const { return static_cast<double>(At(slot).kv_tokens); }
   bool IsUp(std::uint32_t slot) const { return At(slot).up; }
-  // Returns the tokens of its requests: tokens of pending prompts, from the seconds that they take at the start of a
-  // prompt, and tokens of contexts.
+  // Returns the pending prompt tokens of its requests: their prefill seconds divided by the time per token at the start
+  // of a prompt.
   double PendingTokens(std::uint32_t slot, TimePoint now) const {
     const double token_s = At(slot).pace.alpha_ms * 1e-3;
     return token_s > 0 ? Rounded(WaitSeconds(slot, now) / token_s) : 0;
@@ -181,8 +181,8 @@ class Residence {
   static constexpr std::size_t kMostEmpty = 64;  // empty positions in an instance's sums, in addition to one per copy
 
   // Sums of the tokens of an instance's copies, and of their squares, over the oldest copies, in O(log n). A binary
-  // indexed tree (Fenwick, 1994) in order of last use: element i has the sum of the last positions of the first i + 1,
-  // as many as the lowest set bit of i + 1. The position of a removed copy stays empty.
+  // indexed tree (Fenwick, 1994) in order of last use. Element i has the sum of 2^k positions that end with i, if 2^k
+  // is the lowest set bit of i + 1. The position of a removed copy stays empty.
   class CopySums {
    public:
     struct Sum {
