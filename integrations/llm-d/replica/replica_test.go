@@ -43,7 +43,7 @@ func newMemory() *memoryLog {
 func (v *view) reach() error {
 	if v.broken || v.cut {
 		v.doubt[v] = true
-		return fmt.Errorf("the log cannot be reached")
+		return fmt.Errorf("the log is unreachable")
 	}
 	return nil
 }
