@@ -1,4 +1,4 @@
-"""What the order costs within vLLM's schedule(), at 64 running and 2,000 waiting, in one process and in turns.
+"""Measures the cost of the order within vLLM's schedule(), with 64 running and 2,000 waiting requests, in turns in one process.
 
     python cost.py --json FILE
 """
@@ -30,7 +30,7 @@ def filled(folder: str, kind: type, running: int, waiting: int, **options) -> di
 
 
 def add(each: dict) -> None:
-    # One after the other ends, so that a step admits one or two.
+    # Requests end one by one, so that a step admits one or two.
     i = each["n"]
     each["n"] += 1
     one = request(f"r{i}", 64, 40 + i * 7 % 48, i % 5, takt_workflow=f"w{i // 4}", takt_agent=f"a{i % 3}")

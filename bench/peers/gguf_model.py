@@ -1,4 +1,4 @@
-"""A model of random weights in a GGUF file, the same for the same seed: llama's form, a vocabulary of bytes.
+"""Writes a GGUF file with a llama model of random weights and a byte vocabulary. The same seed gives the same file.
 
     python gguf_model.py FILE --layers 8 --width 256
 """
@@ -12,7 +12,7 @@ import gguf
 import numpy as np
 
 VOCABULARY = 3 + 256  # <unk>, <s>, </s>, and a token for each byte
-TEXT = 3  # ids from here on are drawn for prompts
+TEXT = 3  # prompts use ids from here on
 HEAD = 32  # width of a head
 
 
@@ -57,7 +57,7 @@ def make(path: Path, layers: int, width: int, context: int, seed: int, ends: flo
     weights("token_embd.weight", VOCABULARY, width, width**0.5)
     for i in range(layers):
         ones(f"blk.{i}.attn_norm.weight")
-        # Sharper than is usual, so that a token depends on its context, and not on the last token alone.
+        # Sharper than usual, so that a token depends on its whole context and not only on the last token.
         weights(f"blk.{i}.attn_q.weight", width, width, 2.0)
         weights(f"blk.{i}.attn_k.weight", width // 2, width, 2.0)
         weights(f"blk.{i}.attn_v.weight", width // 2, width)
@@ -69,7 +69,7 @@ def make(path: Path, layers: int, width: int, context: int, seed: int, ends: flo
     ones("output_norm.weight")
     head = rng.standard_normal((VOCABULARY, width), dtype=np.float32) * np.float32(4.0 / width**0.5)
     head[:TEXT] *= np.array([[0.0], [0.0], [ends]], dtype=np.float32)
-    head[TEXT + 128 :] = 0.0  # outputs are ASCII: a server holds back bytes that are not a whole character, and their tokens
+    head[TEXT + 128 :] = 0.0  # outputs are ASCII: servers hold back tokens of incomplete characters
     writer.add_tensor("output.weight", head)
 
     writer.write_header_to_file()
@@ -82,10 +82,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("file", type=Path)
     parser.add_argument("--layers", type=int, default=8)
-    parser.add_argument("--width", type=int, default=256, help=f"a multiple of {2 * HEAD}")
+    parser.add_argument("--width", type=int, default=256, help=f"width of the model, a multiple of {2 * HEAD}")
     parser.add_argument("--context", type=int, default=8192, help="the longest [tokens]")
     parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--ends", type=float, default=0.0, help="how large the end's logit is beside others; 0: no output ends")
+    parser.add_argument("--ends", type=float, default=0.0, help="logit of the end, relative to others; 0: no output ends")
     options = parser.parse_args()
     make(options.file, options.layers, options.width, options.context, options.seed, options.ends)
     return 0

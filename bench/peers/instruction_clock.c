@@ -1,11 +1,11 @@
-/* Under callgrind, a thread's processor time is the count of instructions, a nanosecond each. It is loaded before a
-   program (LD_PRELOAD), which then reads CLOCK_THREAD_CPUTIME_ID as before, and repeats itself to the last digit.
+/* Under callgrind, a thread's processor time is the count of its instructions, a nanosecond each. Load this library before a
+   program (LD_PRELOAD). The program then reads reproducible times from CLOCK_THREAD_CPUTIME_ID.
 
    cc -O2 -shared -fPIC instruction_clock.c -o instruction_clock.so
    INSTRUCTION_CLOCK=FILE LD_PRELOAD=./instruction_clock.so valgrind --tool=callgrind --callgrind-out-file=FILE program ...
 
-   Callgrind tells its counts in files: each reading makes it write FILE.N, with what was counted since the last one.
-   What reads them is not counted. */
+   Callgrind reports its counts in files: each reading makes it write FILE.N with the count since the previous reading. The
+   reading code itself is not counted. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
-"""llama_host under faults: clients that vanish, slow readers, batches and copies that fail, cells that are not there, SIGTERM
-with streams open. Nothing may be lost or hang, and all memory comes back. With --seconds 3600 it is the soak.
+"""Runs llama_host under faults: clients that disappear, slow readers, failing batches and copies, missing cells, and SIGTERM
+during streams. No request may be lost or hang, and all memory must be freed. --seconds 3600 makes it a soak test.
 
     python llama_faults.py --llama PREFIX --host llama_host --model small.gguf --logs FOLDER --seconds 60 --json FILE
 """
@@ -23,7 +23,7 @@ LEFT = ("takt_running", "takt_waiting", "takt_kv_blocks_used", "takt_cpu_blocks_
 
 
 async def drained(session, server: Llama) -> dict[str, float]:
-    """What is left where no client is: all zero, sooner or later."""
+    """Returns the remaining resources without clients, which must all become zero."""
     told: dict[str, float] = {}
     for _ in range(200):
         metrics = await server.metrics(session)
@@ -35,7 +35,7 @@ async def drained(session, server: Llama) -> dict[str, float]:
 
 
 async def vanish(session, server: Llama, prompt: list[int], most: int, after: float) -> None:
-    """A client that closes its connection after a while, before or in the middle of its answer."""
+    """A client that closes its connection after a while, before its answer or during it."""
     body = {"prompt": prompt, "max_tokens": most, "stream": True}
     try:
         async with asyncio.timeout(after):
@@ -57,7 +57,7 @@ async def read_slowly(session, server: Llama, prompt: list[int], most: int) -> b
 
 
 async def storm(session, server: Llama, seconds: float, known: dict, counts: Counter, memory: list[int]) -> None:
-    """Clients of all kinds. `known`: what each prompt yields alone; it must be the same each time."""
+    """Runs clients of all kinds. `known`: the expected output of each prompt."""
     end = time.monotonic() + seconds
 
     async def client(number: int) -> None:
@@ -92,7 +92,7 @@ async def storm(session, server: Llama, seconds: float, known: dict, counts: Cou
 
 
 async def ended_by_term(kit: Kit, model: Path) -> dict:
-    """SIGTERM with 24 streams open: each ends with all of its tokens, or with an error; then the process does."""
+    """Sends SIGTERM during 24 streams: each must end with all of its tokens or an error, and then the process must end."""
     server = kit.llama_host("takt:term", model, 8, 600, 64, "--drain", 1, *SETTINGS)
     async with running(server) as session:
         rng = random.Random(1)
@@ -108,7 +108,7 @@ async def ended_by_term(kit: Kit, model: Path) -> dict:
 
 
 async def cells_missing(kit: Kit, model: Path) -> dict:
-    """llama_decode finds no room, by itself: takt is told of 400 cells more than there are."""
+    """Makes llama_decode fail for lack of cells: takt gets 400 cells more than there are."""
     server = kit.llama_host("takt:missing", model, 8, 656, 64, "--fault", "missing_cells=400", *SETTINGS)
     async with running(server) as session:
         rng = random.Random(2)

@@ -1,11 +1,11 @@
-"""takt's simulator against llama_host: a profile fitted to one run, and what it says of others, beside what the host does.
+"""Compares takt's simulator with llama_host: fits a profile to one run, and compares its predictions for other runs.
 
     python llama_fidelity.py --llama PREFIX --host llama_host --takt takt --model small.gguf --logs FOLDER --json FILE
 
-The host's clock counts the instructions of the program under callgrind, a nanosecond each (instruction_clock.c): they repeat
-themselves to the last digit, where seconds and even the processor's time do not on a machine that others use. One run is made
-twice to show it. Valgrind knows no AVX-512, so that ggml's part for the processor is built without it (--plain). With
-`--clock processor` it is the processor time of the thread that computes, and each run is made twice.
+The host's clock counts the instructions of the program under callgrind, a nanosecond each (instruction_clock.c). These counts
+are reproducible, unlike wall-clock and processor time on a shared machine. One run is made twice to show it. Valgrind does not
+support AVX-512, so ggml's processor code is built without it (--plain). `--clock processor` uses the processor time of the
+computing thread, and makes each run twice.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def main() -> int:
     for name in ("llama", "host", "takt", "model", "logs"):
         parser.add_argument(f"--{name}", type=Path, required=True)
     parser.add_argument("--requests", type=int, default=100, help="of each run")
-    parser.add_argument("--budget", type=int, default=63, help="tokens of a step: from 64 rows on the library computes attention otherwise")
+    parser.add_argument("--budget", type=int, default=63, help="tokens of a step; from 64 rows on, attention is computed differently")
     parser.add_argument("--clock", choices=("instructions", "processor"), default="instructions")
     parser.add_argument("--plain", type=Path, help="libggml-cpu without AVX-512, for instructions")
     parser.add_argument("--json", type=Path)
@@ -32,7 +32,7 @@ def main() -> int:
     folder = options.logs
     counts = options.clock == "instructions"
     if counts and not options.plain:
-        parser.error("--plain is needed where instructions are counted")
+        parser.error("--plain: is missing; expected with --clock instructions")
     under: list[object] = []
     if counts:
         clock, file = folder / "instruction_clock.so", folder / "callgrind"
@@ -65,11 +65,11 @@ def main() -> int:
                    "--profiles", profile, "--profile", ID, "--json", "-", "-q", "--no-wall")  # fmt: skip
         return json.loads(told)["runs"][0]
 
-    # At once: what is served in a second, and with it the rates.
+    # All requests at once give the throughput, from which the rates follow.
     serve("pilot", 1, 1e6, "fcfs", steps=True)
     pilot = predict(fit("pilot"), 1, 1e6, "fcfs")
     served = options.requests / pilot["metrics"]["e2e_s"]["max"]
-    # Below saturation and above it, since a step of eight rows is not to be guessed from those of two.
+    # Below and above saturation: the cost of eight rows does not follow from that of two.
     log = ""
     for load, seed in ((0.6, 21), (0.9, 22), (1.2, 23)):
         serve("learn", seed, load * served, "fcfs", steps=True)

@@ -1,16 +1,15 @@
-"""Greedy outputs of llama_host, in any configuration, against those of `llama-server`: alone, and in its own batches.
+"""Compares greedy outputs of llama_host, in any configuration, with those of `llama-server`: alone, and in its own batches.
 
     python llama_identity.py --llama PREFIX --host llama_host --model small.gguf --json FILE
 
-Each configuration serves workflows of its own in llama_host's real time: calls that share prefixes, one after another and at
-once, with tools in the middle whose KV is kept, dropped or swapped out, under memory that is too small for all. What came of
-each piece of an output is then asked of `llama-server` for the same context: once with one slot and nothing else, once with
-eight slots at once.
+Each configuration serves its own workflows in llama_host in real time. Their calls share prefixes, run in sequence and at once,
+and call tools during which KV is kept, dropped or swapped out. Memory is too small for all of them. Then `llama-server`
+continues the same context of each piece of output: once alone in one slot, once in eight slots at once.
 
-Sums over cells go by where the cells lie, and products by the shape of the batch, so that low bits of logits differ, in
-llama-server from one run to the next, too: by 5e-6 here, at a standard deviation of 4. (Flash attention on a processor computes
-a sequence's single row otherwise than its many: 1.5e-3. So it is off on both sides.) At 5e-6 one in some 250,000 tokens is a tie.
-Where an output differs, the distance of the two best logits at the first token that differs is told.
+Low bits of logits depend on the cells of a sequence and the shape of a batch, also between runs of llama-server. The difference
+is 5e-6 here, at a standard deviation of 4. Flash attention on a processor has a difference of 1.5e-3 between single and several
+rows of a sequence, so it is off on both sides. At 5e-6, one in about 250,000 tokens is a tie. If an output differs, the program
+prints the distance of the two best logits at the first different token.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ def configuration(rng: random.Random, number: int) -> dict:
 
 
 def workload(rng: random.Random, calls: int) -> str:
-    """Lines of takt's own form: prefixes of 8 tokens a block, out of a few families."""
+    """Returns a workload as JSON lines: calls whose prefixes of 8 tokens per block come from a few families."""
     lines = [json.dumps({"takt_workload": 1, "name": "identity", "prefix_block_tokens": 8})]
     made = 0
     at = 0.0
@@ -78,7 +77,7 @@ def workload(rng: random.Random, calls: int) -> str:
 
 
 def pieces(call: dict) -> list[tuple[list[int], list[int]]]:
-    """Contexts, and what was generated after each."""
+    """Returns the contexts, and the tokens generated after each."""
     context, output, at, out = list(call["prompt"]), call["output"], 0, []
     for tool in [*call["tools"], {"after": len(output), "answer": []}]:
         told = output[at : tool["after"]]
@@ -105,7 +104,7 @@ def serve(options, number: int, config: dict, folder: Path) -> tuple[list[dict],
 
 
 async def in_batches(session, server, asked: list[tuple[list[int], list[int]]]) -> int:
-    """How many come out otherwise, eight at a time."""
+    """Returns the number of different outputs, eight at a time."""
     queue, wrong = list(asked), 0
 
     async def client() -> None:

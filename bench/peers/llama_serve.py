@@ -1,15 +1,15 @@
-"""`llama-server` beside llama_host on the same library, model, limits and machine, under chat and agents' workflows.
+"""Compares `llama-server` with llama_host on one library, model and machine, with the same limits, for chat and agents.
 
     python llama_serve.py --llama PREFIX --host llama_host --model small.gguf --logs FOLDER --json FILE
 
 Three servers are up at once and take turns, round by round: `llama-server`, takt(fcfs) and takt's default. Loads:
 
-- `throughput`: as many clients as there are lanes, one call after another: how many tokens a second each serves.
-- `mixed`: chat beside agents of several calls with tool pauses, at a multiple of what `llama-server` serves of this mix when
-  its lanes are never empty (`saturation`, measured once, before).
-- `pressure`: a KV cache that holds about a third of what the lanes ask for.
+- `throughput`: as many clients as lanes, one call after another. It measures the tokens per second of each server.
+- `mixed`: chat, and agents with several calls and tool pauses. The rate is a multiple of the throughput of `llama-server` on
+  this mix (`saturation`, measured once before).
+- `pressure`: a KV cache for about a third of the lanes' need.
 
-Outputs end where the model ends them, or at the agent's cap, so that nobody knows a length before.
+Outputs end at the model's end token or at the agent's cap, so no program knows a length in advance.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ AGENTS["flat"] = (1, 64, 96, 32, 1e-4, 0.0)
 
 
 async def saturation(session, server: Llama, workflows: list[dict], clients: int) -> float:
-    """Workflows a second, while so many clients take one after another out of a list that is not empty yet."""
+    """Returns the workflows per second of this number of clients, which take them one after another until the list is empty."""
     left, out, until = list(reversed(workflows)), Out(), []
 
     async def client() -> None:
@@ -129,7 +129,7 @@ async def main_async(options) -> dict:
     kit = Kit(options.llama, options.host, options.logs)
     size = (options.model, options.lanes, options.cells, options.batch)
     default = options.default or "boosted_footprint"
-    # llama-server keeps what leaves its slots in 8 GiB of memory.
+    # llama-server keeps KV that left its slots in 8 GiB of memory.
     shared = ("--prefix-cache", "--saved-cells", 1 << 22, "--host-cells", 4 * options.cells, "--connections", 512)
     servers = [
         kit.llama_server("llama-server:own", *size),
@@ -148,7 +148,7 @@ async def main_async(options) -> dict:
     loads = options.loads.split(",")
     if "throughput" in loads or "mixed" in loads:
         async with running(*servers) as session:
-            for server in servers:  # warm; and takt learns lengths
+            for server in servers:  # warm-up, in which takt learns lengths
                 await play(session, server, draw(40, 999, 20.0), "warm")
             rate = 0.0
             if "mixed" in loads:
@@ -194,13 +194,13 @@ def main() -> int:
     parser.add_argument("--loads", default="throughput,mixed,pressure")
     parser.add_argument("--runs", type=int, default=7)
     parser.add_argument("--workflows", type=int, default=500)
-    parser.add_argument("--calls", type=int, default=24, help="of each client under `throughput`")
-    parser.add_argument("--load", type=float, default=1.1, help="what arrives, over what is served")
+    parser.add_argument("--calls", type=int, default=24, help="calls of each client in `throughput`")
+    parser.add_argument("--load", type=float, default=1.1, help="arrivals as a multiple of the throughput")
     parser.add_argument("--lanes", type=int, default=8)
     parser.add_argument("--cells", type=int, default=24576)
     parser.add_argument("--pressure-cells", type=int, default=768)
     parser.add_argument("--batch", type=int, default=256)
-    parser.add_argument("--default", help="takt's default with a pace of its own")
+    parser.add_argument("--default", help="spec of takt's default with its own pace")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     result = until_stopped(main_async(options))

@@ -1,4 +1,4 @@
-"""`llama-server` and `llama_host` as processes, and clients of theirs: the same library, model and limits for both."""
+"""Runs `llama-server` and `llama_host` with the same library, model and limits, and provides clients for them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from servers import Failed, Server, _die_with_parent
 
 
 class Llama(Server):
-    """One of the two. `llama` is the prefix under which the library is installed, `takt` the folder of llama_host."""
+    """One of the two servers. `llama`: installation prefix of the library. `takt`: folder of llama_host."""
 
     def __init__(self, name: str, command: list[object], log: Path) -> None:
         self.name = name
@@ -40,7 +40,7 @@ class Llama(Server):
 
 
 class Kit:
-    """What is compared: where the two programs are, and their common limits."""
+    """Paths of the two programs, and their common limits."""
 
     def __init__(self, llama: Path, host: Path, logs: Path) -> None:
         self.llama, self.host, self.logs = llama, host, logs
@@ -78,7 +78,7 @@ async def running(*servers: Llama):
 
 
 class Refused(Exception):
-    """An answer that is an error: a status, and what stands in it."""
+    """An answer that is an error: its status and text."""
 
 
 async def complete(session: Any, server: Llama, prompt: list[int], most: int, headers: dict | None = None) -> tuple[float, list[int], float]:
@@ -119,7 +119,7 @@ async def complete(session: Any, server: Llama, prompt: list[int], most: int, he
 
 
 class Alone:
-    """`llama-server` with one slot, asked one thing after another: what a request yields by itself."""
+    """`llama-server` with one slot and one request at a time: the output of a request alone."""
 
     def __init__(self, server: Llama) -> None:
         self._port = server.port
@@ -128,7 +128,7 @@ class Alone:
         return self._told(prompt, most)["tokens"]
 
     def gap(self, context: list[int]) -> float | None:
-        """By how much the next token's logit is above the second one's. None: the server does not tell."""
+        """Returns by how much the next token's logit exceeds the second best; None: the server does not report it."""
         told = self._told(context, 1, n_probs=2).get("completion_probabilities")
         if not told:
             return None

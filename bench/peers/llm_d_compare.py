@@ -1,10 +1,10 @@
-"""Workflows of agents through Envoy, the router and six unequal engines; and the same under faults.
+"""Runs workflows of agents through Envoy, the router and six unequal engines, also under faults.
 
     python llm_d_compare.py --programs FILE --folder FOLDER --runs 5 --seconds 25 --json FILE
 
-The load is relative to what the engines can generate, which is measured before each round. Each profile's router is up all
-the time, and the runs take turns; only the one that is measured runs. A call asks for exactly so many tokens as its agent's
-distribution gives; takt is not shown that number (useMaxTokens: false), and has to learn lengths from the answers.
+The load is relative to the engines' throughput, which is measured before each round. Routers of all profiles stay up, and runs
+take turns. Only the measured router runs. The number of tokens of a call is drawn from its agent's distribution. The router's
+plug-in does not see this number (useMaxTokens: false) and must learn lengths from the answers.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ import serve
 from llm_d_stack import LANES, MODEL, PAIR, PROFILES, REAL, SIMULATED, Failed, Stack
 from servers import quantile, until_stopped
 
-# As in serve.py, and shorter: agent: calls, mean output, tokens of the first prompt, tokens that a tool adds, mean pause of the
-# tool [s], share.
+# As in serve.py, but shorter.
+# agent: calls, mean output, tokens of the first prompt, tokens that a tool adds, mean pause of the tool [s], share
 AGENTS = {
     "lookup": (2, 8, 64, 48, 0.2, 0.55),
     "support": (4, 12, 128, 64, 0.3, 0.30),
@@ -40,7 +40,7 @@ COMPARED = ("default", "prefix_load", "program_aware", "takt")
 
 
 class Lost(Exception):
-    """A call that did not come to its end. begun: it had an answer's head; token: it had one of its tokens, too."""
+    """A call that did not end. begun: it had the head of an answer; token: it also had a token."""
 
     def __init__(self, begun: bool, what: str, token: bool = False) -> None:
         super().__init__(what)
@@ -103,7 +103,7 @@ async def workflow(session, url: str, told: dict, begun: float, out: dict) -> No
             out["errors"].append(str(why))
             out["begun" if why.begun else "lost"] += 1
             out["no_token"] += why.begun and not why.token
-            return  # a program that has no answer cannot go on
+            return  # a program without an answer ends here
         out["ttft"].append(ttft)
         out["tokens"] += got
         slo += wait + 0.5 + 0.15 * tokens
@@ -114,8 +114,8 @@ async def workflow(session, url: str, told: dict, begun: float, out: dict) -> No
 
 
 async def run(session, stack: Stack, profile: str, workflows: list[dict], seconds: float = 120.0, again: bool = False) -> dict:
-    """`goodput`: workflows a second that ended within what an engine of middling speed takes alone, twice over (half a
-    second a call, 150 ms a token, and the pauses)."""
+    """Returns the figures of a run. `goodput`: workflows per second that take at most twice their time on an idle engine. It has
+    half a second per call, 150 ms per token, and the pauses."""
     out: dict = {"ttft": [], "tokens": 0, "latency": [], "good": 0, "sent": 0, "errors": [], "lost": 0, "begun": 0,
                  "no_token": 0}  # fmt: skip
     begun = time.monotonic()
@@ -127,10 +127,10 @@ async def run(session, stack: Stack, profile: str, workflows: list[dict], second
             task.cancel()
     took = time.monotonic() - begun
     if late:
-        out["errors"].append(f"{len(late)} workflows had no end after {took:.0f} s")
+        out["errors"].append(f"{len(late)} workflows had not ended after {took:.0f} s")
     for task in tasks:
         if task.done() and not task.cancelled() and task.exception():
-            raise task.exception()  # a fault of this program's
+            raise task.exception()  # a fault of this program
     latency = [s for _, s in out["latency"]] or [float("nan")]
     return {
         "profile": profile,
@@ -153,8 +153,8 @@ async def run(session, stack: Stack, profile: str, workflows: list[dict], second
 
 
 async def capacity(session, stack: Stack, seconds: float = 8.0) -> float:
-    """Tokens a second that the engines generate of this load: each is asked directly, by so many clients as it has lanes,
-    for calls as the workflows make them, first and later ones, with prompts that no engine has seen."""
+    """Returns the tokens per second that the engines generate for this load. Each engine gets as many direct clients as it has
+    lanes. They send first and later calls as in workflows, with prompts that are in no prefix cache."""
     got = 0.0
     end = time.monotonic() + seconds
     names = list(AGENTS)
@@ -202,7 +202,7 @@ async def compare(session, stack: Stack, options, result: dict) -> None:
     async with alone(options):
         stack.only(profiles[0])
         rate = 0.9 * await capacity(session, stack) / tokens_of_a_workflow()
-        for profile in profiles:  # warm
+        for profile in profiles:  # warm-up
             stack.only(profile)
             await asyncio.sleep(0.5)
             await run(session, stack, profile, draw(max(8, int(rate * 3)), 999, rate))
@@ -221,7 +221,7 @@ async def compare_round(session, stack: Stack, options, profiles: list[str], i: 
         workflows = draw(max(10, int(rate * options.seconds)), 100 + i, rate)
         for profile in profiles[i % len(profiles) :] + profiles[: i % len(profiles)]:
             stack.only(profile)
-            await asyncio.sleep(0.7)  # its metrics are of now again
+            await asyncio.sleep(0.7)  # its metrics are up to date again
             queued: list[float] = []
             watch = asyncio.ensure_future(watch_queue(session, stack, profile, queued, options.seconds))
             row = await run(session, stack, profile, workflows)
@@ -238,8 +238,8 @@ async def compare_round(session, stack: Stack, options, profiles: list[str], i: 
 
 
 async def faults(session, stack: Stack, options, result: dict) -> None:
-    """What happens to calls while something goes wrong. `lost` are those whose answer had not begun, and that got none:
-    an error, or nothing; `errors` those whose answer was cut off (`before_a_token`: behind its head)."""
+    """Counts calls during a fault. `lost`: calls that got an error or nothing before their answer began. `errors`: calls whose
+    answer was cut off; `before_a_token`: after its head."""
     everybody = [*SIMULATED, *REAL]
 
     async def kill(name: str) -> None:
@@ -288,7 +288,7 @@ async def faults(session, stack: Stack, options, result: dict) -> None:
         cases = (
             ("backend killed in mid-stream, its endpoint removed, then back", lambda: kill("sim-a")),
             ("backend that answers slowly", lambda: slow("sim-b")),
-            ("backend whose metrics stop, and that stands still", lambda: freeze("sim-c", 5)),
+            ("backend whose metrics stop, and that does not respond", lambda: freeze("sim-c", 5)),
             ("endpoints that come and go in the discovery file", come_and_go),
             ("router killed, and started again", lambda: restart(profile)),
         )
@@ -321,8 +321,8 @@ async def faults(session, stack: Stack, options, result: dict) -> None:
 
 
 async def throughput(session, programs: dict[str, Path], options, result: dict) -> None:
-    """Calls a second through Envoy and the router with 64 clients that ask engines which answer at once, and the router's time on
-    a core a call: without takt and with it, in pairs whose order alternates."""
+    """Measures calls per second through Envoy and the router, with 64 clients and engines that answer at once, and the router's
+    processor time per call. Pairs of runs without and with takt alternate in order."""
     stack = Stack(programs, Path(options.folder), ["plain", "takt_wide"], instant=True)
 
     def cpu(profile: str) -> float:
@@ -352,7 +352,7 @@ async def throughput(session, programs: dict[str, Path], options, result: dict) 
                     before, begun = cpu(profile), time.monotonic()
                     calls = sum(await asyncio.gather(*(client(profile, c, begun + options.pair_seconds) for c in range(64))))
                     took = time.monotonic() - begun
-                    if i < 0:  # warm
+                    if i < 0:  # warm-up
                         continue
                     rows.append({"pair": i, "profile": profile, "calls_per_s": round(calls / took, 1),
                                  "router_ms_a_call": round(1e3 * (cpu(profile) - before) / calls, 3)})  # fmt: skip
@@ -369,7 +369,7 @@ async def throughput(session, programs: dict[str, Path], options, result: dict) 
 
 
 def interval(values: list[float]) -> tuple[float, float]:
-    """Mean, and half of its interval of 95 % by Student's t (Abramowitz and Stegun 26.7.5: 2 % short of it for 5 values)."""
+    """Returns the mean, and half of its 95 % interval by Student's t (Abramowitz and Stegun 26.7.5: 2 % short for 5 values)."""
     n = len(values)
     if n < 2:
         return values[0], float("nan")
@@ -426,17 +426,17 @@ async def main_async(options) -> dict:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--programs", required=True, help="JSON: the paths of envoy, router, sim and tiny_engine")
-    parser.add_argument("--folder", required=True, help="for configurations and what the programs say")
+    parser.add_argument("--folder", required=True, help="folder for configurations and logs of the programs")
     parser.add_argument("--runs", type=int, default=1)
-    parser.add_argument("--first", type=int, default=0, help="number of the first run, of which its seed and the order of profiles follow")
-    parser.add_argument("--seconds", type=float, default=25.0, help="in which workflows arrive")
+    parser.add_argument("--first", type=int, default=0, help="number of the first run, which determines its seed and the order of profiles")
+    parser.add_argument("--seconds", type=float, default=25.0, help="time in which workflows arrive")
     parser.add_argument("--loads", type=lambda s: [float(x) for x in s.split(",")], default=[0.9, 1.1])
     parser.add_argument("--profiles", default=",".join(COMPARED), help="of " + ", ".join(PROFILES))
     parser.add_argument("--fault-profiles", default="takt,takt_fair,takt_pair", help="takt_pair: two routers that follow one log")
-    parser.add_argument("--pairs", type=int, default=20, help="of throughput, without takt and with it")
-    parser.add_argument("--pair-seconds", type=float, default=10, help="of each of the two")
+    parser.add_argument("--pairs", type=int, default=20, help="pairs of throughput runs, without and with takt")
+    parser.add_argument("--pair-seconds", type=float, default=10, help="duration of each run of a pair")
     parser.add_argument("--parts", default="compare,faults")
-    parser.add_argument("--lock", help="a file that is locked during each round, for who measures on the same machine by turns")
+    parser.add_argument("--lock", help="a file to lock during each round, shared by programs that measure on this machine")
     parser.add_argument("--json")
     options = parser.parse_args()
     try:

@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-LANES = 4  # requests that an engine runs at once
+LANES = 4  # concurrent requests of an engine
 SIMULATED = {"sim-a": 40, "sim-b": 60, "sim-c": 80, "sim-d": 120}  # milliseconds between tokens, at any load
 REAL = {"tiny-a": ("10M", 2), "tiny-b": ("10M", 1)}  # parameters, requests at once
 MODEL = "tiny-10m"
@@ -41,7 +41,7 @@ flowControl:
   saturationDetector: {pluginRef: concurrency-detector}
 """
 
-# What each profile adds to what all have: plug-ins, profile, flow control.
+# Additions of each profile to the common configuration: plug-ins, profile, flow control.
 PROFILES = {
     "default": (SCORERS, DEFAULT_PROFILE),  # the router's own, as it is without a configuration: no flow control
     "prefix_load": (SCORERS + DETECTOR, DEFAULT_PROFILE + FLOW_CONTROL),  # the same scorers behind flow control
@@ -51,7 +51,7 @@ PROFILES = {
         + FLOW_CONTROL
         + "  defaultPriorityBand: {priority: 0, fairnessPolicyRef: program-aware-fairness}\n",
     ),
-    # What was compared before: arrival order of workflows, and the placement that goes by reports alone, as the queue-scorer.
+    # The older comparison: workflows in order of arrival, with placement by reports alone, as in the queue-scorer.
     "takt_fcfs": (
         DETECTOR
         + "- {type: takt-scorer, parameters: {placement: least_loaded, useMaxTokens: false}}\n"
@@ -95,7 +95,7 @@ for each in PAIR:
 
 
 class Failed(Exception):
-    """One line that says what, and where to look."""
+    """An error in one line, with the path of its log."""
 
 
 def configuration(profile: str, endpoints: Path, log: int) -> str:
@@ -130,13 +130,13 @@ def free_ports(n: int) -> list[int]:
     return ports
 
 
-LOST = "x-router-lost"  # of an answer which says that the router ended before there was one
-LARGEST = 8 << 20  # bytes of a request that is sent again
+LOST = "x-router-lost"  # header of the answer after the router has ended before answering
+LARGEST = 8 << 20  # maximum size of a request that is sent again [bytes]
 HTTP = "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
 
 
 def envoy_configuration(admin: int, listeners: dict[str, tuple[int, int, list[int]]], engines: list[int]) -> dict:
-    """Listeners: (its port, that of the hop before it, those of its routers). engines: their ports."""
+    """Returns Envoy's configuration. Listeners: (its port, the port of the hop before it, its routers' ports). engines: ports."""
 
     def address(port: int) -> dict:
         return {"socket_address": {"address": "127.0.0.1", "port_value": port}}
@@ -150,7 +150,7 @@ def envoy_configuration(admin: int, listeners: dict[str, tuple[int, int, list[in
             "typed_config": {"@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"}}  # fmt: skip
 
     def before(name: str, port: int) -> dict:
-        """Sends a request again whose router has ended before there was an answer: for half a minute or so."""
+        """Sends a request again for about half a minute if its router ended before answering."""
         retry = {"retry_on": "retriable-headers,reset,connect-failure", "num_retries": 60,
                  "retriable_headers": [{"name": LOST, "present_match": True}],
                  "retry_back_off": {"base_interval": "0.05s", "max_interval": "1s"}}  # fmt: skip
@@ -178,7 +178,7 @@ def envoy_configuration(admin: int, listeners: dict[str, tuple[int, int, list[in
                 "message_timeout": "1000s",
             },
         }
-        # Envoy tries again only what has no answer's headers yet. The first engine is the router's choice, the next ones are not.
+        # Envoy retries only answers without headers. The router chooses the first engine, but not the next ones.
         retry = {"retry_on": "connect-failure,refused-stream,reset", "num_retries": 3, "host_selection_retry_max_attempts": 5,
                  "retry_host_predicate": [{"name": "envoy.retry_host_predicates.previous_hosts", "typed_config": {
                      "@type": "type.googleapis.com/envoy.extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate"}}],
@@ -186,10 +186,10 @@ def envoy_configuration(admin: int, listeners: dict[str, tuple[int, int, list[in
         to = {"cluster": "engines", "timeout": "600s", "idle_timeout": "600s", "retry_policy": retry}
         host = {"name": "all", "domains": ["*"], "routes": [{"match": {"prefix": "/"}, "route": to}],
                 "include_attempt_count_in_response": True}  # fmt: skip
-        # tiny_engine takes no chunked requests: this one gives them a length.
+        # tiny_engine does not support chunked requests, so this filter gives them a length.
         buffer = {"name": "envoy.filters.http.buffer", "typed_config": {
             "@type": "type.googleapis.com/envoy.extensions.filters.http.buffer.v3.Buffer", "max_request_bytes": LARGEST}}  # fmt: skip
-        # Envoy's own answers where the router has ended; what a router refuses is no such one.
+        # Envoy's own answers after the router has ended. Refusals by a router are different.
         ended = {
             "filter": {"extension_filter": {"name": "cel", "typed_config": {
                 "@type": "type.googleapis.com/envoy.extensions.access_loggers.filters.cel.v3.ExpressionFilter",
@@ -201,7 +201,7 @@ def envoy_configuration(admin: int, listeners: dict[str, tuple[int, int, list[in
         return http(name, port, local_reply_config={"mappers": [ended]}, route_config={"virtual_hosts": [host]},
                     http_filters=[processing, buffer, last])  # fmt: skip
 
-    many = {"thresholds": [{"max_retries": 1024}]}  # 3 unless told, and what dies has more calls
+    many = {"thresholds": [{"max_retries": 1024}]}  # the default is 3, but more calls are lost with a program
 
     def cluster(name: str, ports: list[int], **config) -> dict:
         there = [{"endpoint": {"address": address(port)}} for port in ports]
@@ -261,10 +261,10 @@ class Program:
 
 
 class Stack:
-    """All processes. `url` of a profile is where its clients go."""
+    """All processes. `url` of a profile: the address for its clients."""
 
     def __init__(self, programs: dict[str, Path], folder: Path, profiles: list[str], instant: bool = False) -> None:
-        """instant: simulated engines alone, which answer at once."""
+        """instant: only simulated engines, which answer at once."""
         self.programs, self.folder, self.profiles = programs, folder, profiles
         self.simulated, self.real = (dict.fromkeys(SIMULATED, 0), {}) if instant else (SIMULATED, REAL)
         self.lanes = 256 if instant else LANES
@@ -281,11 +281,11 @@ class Stack:
         self.there = list(names)
 
     def url(self, profile: str, again: bool = False) -> str:
-        """again: by way of the hop that sends requests again where a router has ended."""
+        """again: through the hop that sends requests again after a router has ended."""
         return f"http://127.0.0.1:{self.envoy[profile][again]}"
 
     def write_endpoints(self, names: list[str]) -> None:
-        """Atomically, as the router's watcher wants it."""
+        """Replaces the file atomically, as the router's watcher requires."""
         self.there = list(names)
         kinds = {name: "tiny" if name in self.real else "vllm" for name in names}
         lines = [
@@ -337,7 +337,7 @@ class Stack:
             await self.answers(session, "envoy", self.url(profile, again=True) + "/v1/completions", {"model": MODEL, "prompt": "x", "max_tokens": 1})
 
     async def start_log(self) -> None:
-        """A server of the log that writes it to its disk."""
+        """Starts the server of the log, which writes to its disk."""
         server = shutil.which("valkey-server") or shutil.which("redis-server")
         if not server:
             raise Failed("there is no valkey-server and no redis-server, which has the log of the replicas")
@@ -386,7 +386,7 @@ class Stack:
         raise Failed(f"{name}: no answer from {url} after {seconds:.0f} s ({last}); see {self.running[name].log}")
 
     async def metrics(self, session, profile: str) -> dict[str, float]:
-        """A router's counters, summed over their labels; takt_router_total by its label."""
+        """Returns a router's counters, summed over their labels; takt_router_total by its label."""
         async with session.get(f"http://127.0.0.1:{self.of[profile][2]}/metrics") as answer:
             text = await answer.text()
         found: dict[str, float] = {}
@@ -400,7 +400,7 @@ class Stack:
         return found
 
     def only(self, profile: str) -> None:
-        """The other routers stand still, so that each has the machine for itself when it is measured."""
+        """Stops the other routers during a measurement, so that one router has the whole machine."""
         for other in self.profiles:
             runs = other == profile or profile == "takt_pair" and other in PAIR
             self.running[f"router-{other}"].signal(signal.SIGCONT if runs else signal.SIGSTOP)

@@ -1,5 +1,5 @@
-"""Engines that compute nothing: so many requests at once, so many milliseconds a token, vLLM's names of metrics. They stand in
-for llm-d-inference-sim where that cannot be built (bench/peers/peer-llm-d --stand-in).
+"""Simulates engines: a number of concurrent requests, a time per token, and vLLM's names of metrics. Replaces
+llm-d-inference-sim on machines that do not build it (bench/peers/peer-llm-d --stand-in).
 
     python stand_in.py MODEL LANES PORT=MILLISECONDS ...
 """

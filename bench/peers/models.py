@@ -1,4 +1,4 @@
-"""Configs, tokenizers and processors under the names that vLLM's tests ask for, made on the spot: no weights.
+"""Writes configs, tokenizers and processors without weights, under the names that vLLM's tests use.
 
     python models.py FOLDER
 """

@@ -1,4 +1,4 @@
-"""What the peer scripts have in common: children that end with them, and endings of one line."""
+"""Helpers of the peer scripts: children that end with their parent, and one-line error messages."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ def say(*words: object) -> None:
 
 
 class Failed(Exception):
-    """One line: what failed, and where more is told."""
+    """A failure: one line of text, with the path of its log."""
 
 
 class Missing(Failed):
-    """There is no environment to work in: exit 77, by which test runners know what was skipped."""
+    """A missing environment. The program exits with 77, which test runners count as skipped."""
 
 
 def start(*command: object, **more) -> int:
-    """Runs it to its end, and hands on what ends this program: a child that is killed could not end its servers."""
-    # Not while it is begun: it would run, and nobody here would know of it.
+    """Runs a program to its end. Forwards signals that end this program, because a killed child would leave its servers running."""
+    # Signals are blocked while it starts, so that no child is left behind.
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)
     try:
         child = subprocess.Popen(
@@ -56,12 +56,12 @@ def run(*command: object, **more) -> None:
 
 
 def until_ended(name: str, work: Callable[[], int]) -> int:
-    """The exit code. Ctrl-C and a TERM end what was begun; what fails is told in a line."""
+    """Returns the exit code. Ctrl-C and TERM end all children; a failure prints one line."""
 
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    for each in ENDS:  # a shell's background job is begun with the first one ignored
+    for each in ENDS:  # a shell starts background jobs with the first one ignored
         signal.signal(each, stop)
     try:
         return work()

@@ -1,14 +1,13 @@
-"""Real `vllm serve` on a CPU with a model of random weights made on the spot, under workflows of many calls.
+"""Runs real `vllm serve` on a CPU with a model of random weights, under workflows of many calls.
 
     python serve.py --runs 5 --workflows 200 --json FILE
 
-Before each round it is measured what the servers can serve, since machines are shared: the load is relative to it.
+The load is relative to the servers' throughput, which is measured before each round because machines are shared.
 
-Orders: vLLM's fcfs, vLLM's priority (a workflow's calls bear the workflow's arrival), and takt's default. All servers are up
-at once and the runs take turns. A call ends at a token out of a list, whose length gives the mean length of its agent's
-outputs, so that nobody knows an output's length before it ends; max_tokens is the same for all. Each call has a seed of its
-own, so that its output is the same in any order: the outputs under load are compared call by call, and so are those of
-a burst at temperature 0.
+Orders: vLLM's fcfs, vLLM's priority (each call has the arrival of its workflow), and takt's default. All servers are up at once
+and the runs take turns. A call ends at a token of a list whose length gives the mean output of its agent. So no program knows an
+output's length in advance; max_tokens is the same for all calls. Each call has its own seed, so that its output does not depend
+on the order. Outputs under load are compared call by call, and so are the outputs of a burst at temperature 0.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ def draw(n: int, seed: int, rate: float) -> list[dict]:
 
 
 def stops(mean: float) -> list[int]:
-    """Tokens at which an output ends: of near-uniform ones it has this mean length."""
+    """Returns the tokens that end an output, as many as give this mean length if all tokens are about equally likely."""
     return list(range(16, 16 + max(1, round(VOCABULARY / mean))))
 
 
@@ -87,8 +86,8 @@ async def workflow(session, server, told: dict, begun: float, out: dict) -> None
 
 
 def first_half(ends: list[tuple[float, int]], tokens: int) -> float:
-    """Tokens a second until half of them have come: all lanes are busy then, whatever the order, and after it they are not,
-    as the longest workflows go on alone, one call after another."""
+    """Returns the tokens per second until half of them have come. Until then all lanes are busy in any order; later, the longest
+    workflows run alone, one call after another."""
     got = 0
     for when, n in sorted(ends):
         got += n
@@ -98,7 +97,7 @@ def first_half(ends: list[tuple[float, int]], tokens: int) -> float:
 
 
 async def run(session, server, workflows: list[dict]) -> tuple[dict, dict[str, str]]:
-    """Figures, and a digest of each call's output."""
+    """Returns the figures, and a digest of each call's output."""
     out: dict = {"ttft": [], "tokens": 0, "ends": [], "latency": [], "outputs": {}}
     begun = time.monotonic()
     await asyncio.gather(*(workflow(session, server, told, begun, out) for told in workflows))
@@ -122,15 +121,15 @@ async def run(session, server, workflows: list[dict]) -> tuple[dict, dict[str, s
 
 
 def tokens_of_a_workflow() -> float:
-    """Output tokens in the mean."""
+    """Returns the mean number of output tokens."""
     total = 0.0
     for calls, mean, _, _, _, share in AGENTS.values():
-        total += share * calls * mean * (1 - (1 - 1 / mean) ** MOST)  # geometric, and cut off
+        total += share * calls * mean * (1 - (1 - 1 / mean) ** MOST)  # geometric and truncated
     return total
 
 
 async def capacity(session, server, lanes: int, seconds: float = 8.0) -> float:
-    """Workflows a second that this machine serves now: so many clients as the server has lanes, without a pause."""
+    """Returns the workflows per second that this machine serves now, with one client per lane and no pauses."""
     got = 0
     end = time.monotonic() + seconds
 
@@ -153,7 +152,7 @@ async def capacity(session, server, lanes: int, seconds: float = 8.0) -> float:
 
 
 async def at_temperature_0(session, server, n: int = 64) -> dict[str, str]:
-    """A burst of calls of many lengths, so that an order shows in who runs beside whom."""
+    """Runs a burst of calls of many lengths, so that each order forms different batches."""
     rng = random.Random(5)
     bodies = []
     for i in range(n):
@@ -167,8 +166,8 @@ async def at_temperature_0(session, server, n: int = 64) -> dict[str, str]:
 
 
 def compared(outputs: dict[str, dict[str, str]]) -> dict:
-    """Calls whose outputs are the same in all orders, and the others. A workflow's later prompts hold its earlier
-    outputs, so that one difference makes more."""
+    """Returns the number of calls with the same output in all orders, and the number of others. A workflow's later prompts contain
+    its earlier outputs, so one difference causes more."""
     first = next(iter(outputs.values()))
     differ = sorted(name for name in first if any(each.get(name) != first[name] for each in outputs.values()))
     return {"calls": len(first), "same": len(first) - len(differ), "differ": differ[:20]}
@@ -178,14 +177,14 @@ async def main_async(options) -> dict:
     common = [
         "--max-num-seqs", str(options.max_num_seqs), "--max-num-batched-tokens", "8192", "--max-model-len", "8192",
         "--stream-interval", "16",
-        "--no-enable-chunked-prefill",  # vLLM 0.32 on a CPU fails on a chunk of a request that has a seed
+        "--no-enable-chunked-prefill",  # vLLM 0.32 on a CPU fails on a chunk of a request with a seed
     ]  # fmt: skip
     orders = {name: [*common, *ORDERS[name]] for name in options.orders.split(",")}
     async with serving(orders, options.logs, 8192) as (session, servers):
         burst = {server.name: await at_temperature_0(session, server) for server in servers}
         result: dict = {"settings": vars(options), "temperature_0": compared(burst), "under_load": [], "runs": []}
         print(json.dumps({"temperature_0": result["temperature_0"]}), flush=True)
-        for server in servers:  # warm
+        for server in servers:  # warm-up
             await run(session, server, draw(10, 999, 4.0))
         for i in range(options.runs):
             served = [await capacity(session, server, options.max_num_seqs) for server in servers]
@@ -210,12 +209,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--runs", type=int, default=1, help="of each order")
     parser.add_argument("--workflows", type=int, default=40)
-    parser.add_argument("--load", type=float, default=2.0, help="workflows that arrive, over what the servers can serve")
-    parser.add_argument("--rate", type=float, help="workflows that arrive in a second, instead")
+    parser.add_argument("--load", type=float, default=2.0, help="arriving workflows as a multiple of the servers' throughput")
+    parser.add_argument("--rate", type=float, help="arriving workflows per second, instead of --load")
     parser.add_argument("--max-num-seqs", type=int, default=8)
     parser.add_argument("--orders", default=",".join(ORDERS))
-    parser.add_argument("--logs", help="folder for what the servers say")
-    parser.add_argument("--json", help="file for the result")
+    parser.add_argument("--logs", help="folder for the servers' logs")
+    parser.add_argument("--json", help="file for the results")
     options = parser.parse_args()
     result = until_stopped(main_async(options))
     if options.json:

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 VOCABULARY = 2048
-TEXT = 300  # ids from here on are drawn for prompts
+TEXT = 300  # prompts use ids from here on
 
 
 class Failed(Exception):
-    """One line that says what, and where to look."""
+    """A failure: one line of text, with the path of its log."""
 
 
 def make_model(path: Path, positions: int) -> None:
@@ -48,7 +48,7 @@ def make_model(path: Path, positions: int) -> None:
 
 
 def _die_with_parent() -> None:
-    """A server whose client was killed ends too (Linux)."""
+    """Ends a server when its client is killed (Linux)."""
     try:
         ctypes.CDLL(None).prctl(1, signal.SIGTERM)
     except (OSError, AttributeError):
@@ -56,7 +56,7 @@ def _die_with_parent() -> None:
 
 
 class Server:
-    """A `vllm serve` of its own process group."""
+    """A `vllm serve` in its own process group."""
 
     def __init__(self, model: Path, name: str, arguments: list[str], log: Path) -> None:
         with socket.socket() as free:
@@ -90,14 +90,14 @@ class Server:
                         return
             except OSError:
                 pass
-            except Exception as error:  # the client's own errors are no OSError
+            except Exception as error:  # the client's own errors are not OSErrors
                 if type(error).__module__.split(".")[0] != "aiohttp":
                     raise
             await asyncio.sleep(1)
         raise Failed(f"{self.name}: not ready after {seconds:.0f} s; see {self.path}")
 
     async def metrics(self, session: Any) -> dict[str, float]:
-        """Its counters, summed over their labels."""
+        """Returns its counters, summed over their labels."""
         async with session.get(self.url + "/metrics") as answer:
             text = await answer.text()
         found: dict[str, float] = {}
@@ -114,7 +114,7 @@ class Server:
             self.process.terminate()
 
     def stop(self) -> None:
-        """The engine is a process of its own, so that the whole group goes."""
+        """Ends the whole process group, because the engine is a process of its own."""
         self.terminate()
         try:
             self.process.wait(20)
@@ -130,7 +130,7 @@ class Server:
 
 @asynccontextmanager
 async def serving(orders: dict[str, list[str]], logs: str | None, positions: int):
-    """A server for each order, all up at once, and a client's session."""
+    """Starts a server for each order, and a client's session."""
     import aiohttp
 
     with tempfile.TemporaryDirectory(prefix="takt-vllm-", ignore_cleanup_errors=True) as folder:
@@ -159,7 +159,7 @@ def body_of(prompt: list[int], most: int, **more: Any) -> dict:
 
 
 async def call(session: Any, server: Server, body: dict) -> tuple[float, list[int]]:
-    """Time to the first token [s], and the tokens."""
+    """Returns the time to the first token [s], and the tokens."""
     import aiohttp
 
     try:
@@ -200,7 +200,7 @@ def quantile(values: list[float], q: float) -> float:
 
 
 def until_stopped(main: Any) -> Any:
-    """Runs a coroutine. Ctrl-C and a TERM end it as they end a program: the servers first, then 130 and one line."""
+    """Runs a coroutine. Ctrl-C and TERM end the servers, print one line, and exit with 130."""
 
     async def guarded() -> Any:
         task = asyncio.ensure_future(main)

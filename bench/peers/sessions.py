@@ -1,12 +1,12 @@
-"""Recorded coding sessions, scaled down, in real `vllm serve`: vLLM's fcfs against takt's gate, where KV is short.
+"""Replays recorded coding sessions, scaled down, in real `vllm serve`: vLLM's fcfs against takt's gate, with scarce KV.
 
     python sessions.py --data coding_sessions.jsonl.gz --sessions 8,24,48 --runs 3 --json FILE
 
-One factor scales all: prompts, outputs and blocks by their tokens, pauses, and the times of the gate's options. A closed loop
-holds so many sessions alive: each waits for its answer, pauses as recorded (at most --pause-cap recorded seconds), and asks
-again; one that has ended is followed by another. The first ones begin somewhere within a session, later ones at its beginning.
-Only what the main agent called is replayed, of sessions up to 262,144 tokens. Figures are of the time after the first quarter;
-a turn that still waits at the end counts in TTFT as long as it has waited.
+One factor scales prompts, outputs and blocks (in tokens), pauses, and the times of the gate's options. A closed loop keeps a
+number of sessions alive. Each waits for its answer, pauses as recorded (at most --pause-cap recorded seconds), and sends its next
+call. Another session follows an ended one. The first sessions start somewhere within a session, later ones at its beginning.
+Only the main agent's calls are replayed, of sessions of at most 262,144 tokens. Figures exclude the first quarter of the time. A
+turn that still waits at the end counts in TTFT with its wait so far.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LONGEST = 262_144  # recorded tokens
 
 
 def read(path: str) -> list[dict]:
-    """Sessions as lists of calls; ids of blocks are of their session."""
+    """Returns sessions as lists of calls; ids of blocks are unique within a session."""
     found = []
     with gzip.open(path, "rt") as lines:
         for line in lines:
@@ -38,7 +38,7 @@ def read(path: str) -> list[dict]:
 
 
 def tokens_of(salt: int, session: dict, i: int, factor: int) -> list[int]:
-    """A prompt: equal blocks of a session become equal tokens."""
+    """Returns a prompt: equal blocks of a session become equal tokens."""
     told = session["calls"][i]
     each = session["block"] // factor
     runs = [numpy.arange(first, first + count, dtype=numpy.uint64) for first, count in told["blocks"]]
@@ -55,14 +55,14 @@ def tokens_of(salt: int, session: dict, i: int, factor: int) -> list[int]:
 
 
 class Window:
-    """What is counted, and from when."""
+    """Figures, and the time from which they count."""
 
     def __init__(self, begins: float, ends: float) -> None:
         self.begins, self.ends = begins, ends
         self.turns = 0
         self.prompt_tokens = 0
         self.ttft: list[float] = []
-        self.waits: dict[int, float] = {}  # turns without a first token: since when
+        self.waits: dict[int, float] = {}  # turns without a first token: time of their request
 
 
 async def user(session, server, recorded: list[dict], order: list[int], u: int, seed: int, window: Window, options) -> None:
@@ -114,7 +114,7 @@ async def run(session, server, recorded: list[dict], n: int, seed: int, options)
         await to(window.ends)
         after = await server.metrics(session)
     finally:
-        for each in users:  # clients that go away in the midst
+        for each in users:  # clients that leave during their calls
             each.cancel()
         await asyncio.gather(*users, return_exceptions=True)
     now = time.monotonic()
@@ -148,7 +148,7 @@ async def run(session, server, recorded: list[dict], n: int, seed: int, options)
 
 
 async def pace(session, server, factor: int) -> float:
-    """Prefill of a token of a cold prompt of 131,072 recorded tokens [s], the least of three."""
+    """Returns the prefill time per token of a cold prompt of 131,072 recorded tokens [s], the minimum of three."""
     times = []
     for i in range(3):
         rng = random.Random(10**6 + i)
@@ -159,7 +159,7 @@ async def pace(session, server, factor: int) -> float:
 
 
 def gate_of(factor: int, prefill_s: float) -> dict:
-    """takt's options, in the time of the replay."""
+    """Returns takt's options, scaled to the time of the replay."""
     return {
         "gate": "price", "prefill_s": prefill_s, "gate_patience_s": 300 / factor, "gate_door_s": 60 / factor, "idle_s": 600.0,
     }  # fmt: skip
@@ -197,16 +197,16 @@ async def main_async(options) -> dict:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", required=True, help="coding_sessions.jsonl.gz")
-    parser.add_argument("--runs", type=int, default=1, help="of each order and number of sessions")
-    parser.add_argument("--sessions", default="8,24,48", help="alive at a time")
-    parser.add_argument("--seconds", type=float, default=100.0, help="of a run, its first quarter to warm up")
-    parser.add_argument("--factor", type=int, default=16, choices=(8, 16, 32, 64), help="by which tokens and times are divided")
+    parser.add_argument("--runs", type=int, default=1, help="runs of each order and number of sessions")
+    parser.add_argument("--sessions", default="8,24,48", help="numbers of sessions that are alive at once")
+    parser.add_argument("--seconds", type=float, default=100.0, help="duration of a run; its first quarter is warm-up")
+    parser.add_argument("--factor", type=int, default=16, choices=(8, 16, 32, 64), help="divisor of tokens and times")
     parser.add_argument("--pause-cap", type=float, default=600.0, help="recorded seconds")
     parser.add_argument("--kv-tokens", type=int, default=131_072)
     parser.add_argument("--max-num-seqs", type=int, default=16)
-    parser.add_argument("--prefill-s", type=float, default=1e-4, help="what the gate takes a token's prefill for [s]")
-    parser.add_argument("--logs", help="folder for what the servers say")
-    parser.add_argument("--json", help="file for the result")
+    parser.add_argument("--prefill-s", type=float, default=1e-4, help="prefill time per token that the gate assumes [s]")
+    parser.add_argument("--logs", help="folder for the servers' logs")
+    parser.add_argument("--json", help="file for the results")
     options = parser.parse_args()
     result = until_stopped(main_async(options))
     if options.json:

@@ -1,9 +1,9 @@
-"""vLLM's own scheduler and KV manager under a virtual engine: workflows of many calls, in virtual time.
+"""Runs vLLM's own scheduler and KV manager with a virtual engine: workflows of many calls, in virtual time.
 
     python virtual.py --json FILE
 
-What serve.py does with a real server, without the noise of a machine that others use: a step takes what a linear profile
-says. Nobody knows an output's length before it ends. Orders are those of serve.py.
+It runs the experiment of serve.py without the noise of a shared machine: steps take the time of a linear profile. Lengths of
+outputs are unknown in advance. Orders are those of serve.py.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def run(folder: str, name: str, workflows: list[dict], seqs: int, start: float =
         states[i] = {"told": told, "lengths": lengths, "pauses": pauses, "at": 0, "adds": adds, "rng": rng,
                      "prompt": [10 + rng.randrange(900) for _ in range(first)]}  # fmt: skip
         heapq.heappush(coming, (start + told["at"], i))
-    living: dict[str, tuple[int, int, float]] = {}  # whose call, its length, when it came
+    living: dict[str, tuple[int, int, float]] = {}  # id: its workflow, its length, its arrival
     latency, ttft, ends, tokens = [], [], [], 0
     while coming or living:
         if not living and coming[0][0] > now:
@@ -124,7 +124,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--workflows", type=int, default=200)
-    parser.add_argument("--rate", type=float, default=6.0, help="workflows that arrive in a second")
+    parser.add_argument("--rate", type=float, default=6.0, help="arriving workflows per second")
     parser.add_argument("--max-num-seqs", type=int, default=8)
     parser.add_argument("--json")
     options = parser.parse_args()

@@ -1,10 +1,9 @@
-"""Recorded coding sessions in vLLM's own scheduler and KV manager, in virtual time: its fcfs against takt's gate.
+"""Replays recorded coding sessions in vLLM's own scheduler and KV manager, in virtual time: its fcfs against takt's gate.
 
     python virtual_sessions.py --data coding_sessions.jsonl.gz --sessions 8,24,48 --json FILE
 
-What sessions.py does with real servers, with steps that take what virtual.py's profile says, so that a run repeats itself
-exactly. Figures are of the time after the first quarter; a turn that still waits at the end counts in TTFT as long as it has
-waited.
+It runs the experiment of sessions.py with the step times of virtual.py's profile, so that runs are reproducible. Figures exclude
+the first quarter of the time. A turn that still waits at the end counts in TTFT with its wait so far.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class User:
         )  # fmt: skip
 
     def pause(self, options) -> float:
-        """[s] until it asks again."""
+        """Returns the time until its next request [s]."""
         self.at += 1
         if self.at == len(self.told["calls"]):
             self.take()
@@ -73,8 +72,8 @@ def run(folder: str, name: str, recorded: list[dict], n: int, seed: int, options
     random.Random(seed).shuffle(order)
     users = [User(seed, u, recorded, order) for u in range(n)]
     coming = [(now, u) for u in range(n)]
-    asked: dict[str, tuple[int, float]] = {}  # by whom, and when
-    silent: dict[str, float] = {}  # without a first token, since when
+    asked: dict[str, tuple[int, float]] = {}  # id: its user, and the time of the request
+    silent: dict[str, float] = {}  # requests without a first token: their time
     turns = prompts = hits = asks = 0
     ttft: list[float] = []
     while now < ends:
@@ -117,10 +116,10 @@ def run(folder: str, name: str, recorded: list[dict], n: int, seed: int, options
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", required=True, help="coding_sessions.jsonl.gz")
-    parser.add_argument("--runs", type=int, default=3, help="of each order and number of sessions")
-    parser.add_argument("--sessions", default="8,24,48", help="alive at a time")
-    parser.add_argument("--seconds", type=float, default=400.0, help="of a run, virtual, its first quarter to warm up")
-    parser.add_argument("--factor", type=int, default=16, choices=(8, 16, 32, 64), help="by which tokens and times are divided")
+    parser.add_argument("--runs", type=int, default=3, help="runs of each order and number of sessions")
+    parser.add_argument("--sessions", default="8,24,48", help="numbers of sessions that are alive at once")
+    parser.add_argument("--seconds", type=float, default=400.0, help="virtual duration of a run; its first quarter is warm-up")
+    parser.add_argument("--factor", type=int, default=16, choices=(8, 16, 32, 64), help="divisor of tokens and times")
     parser.add_argument("--pause-cap", type=float, default=600.0, help="recorded seconds")
     parser.add_argument("--kv-tokens", type=int, default=131_072)
     parser.add_argument("--max-num-seqs", type=int, default=16)

@@ -1,4 +1,4 @@
-"""A plugin of pytest for vLLM's own tests. With TAKT_IN_VLLM=1 they make takt's schedulers where they mean vLLM's:
+"""A pytest plug-in for vLLM's own tests. With TAKT_IN_VLLM=1, the tests create takt's schedulers instead of vLLM's:
 
     TAKT_IN_VLLM=1 TAKT_VLLM_POLICY=vllm python -m pytest --noconftest -p vllm_tests_plugin tests/v1/core/test_scheduler.py
 """
@@ -20,7 +20,7 @@ def _counted(kind):
         output = plain(self, *args, **kwargs)
         made["steps"] += 1
         if self.takt_order is not None:
-            self.takt_order.check()  # vLLM and takt agree on who waits, after each step of each test
+            self.takt_order.check()  # vLLM and takt agree on the waiting requests, after each step of each test
         return output
 
     kind.schedule = schedule
@@ -44,7 +44,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture
 def caplog_vllm(caplog):
-    """vLLM's own is in a conftest.py that wants devices."""
+    """Replaces vLLM's fixture, whose conftest.py needs devices."""
     logger = logging.getLogger("vllm")
     before, logger.propagate = logger.propagate, True
     with caplog.at_level(logging.DEBUG, logger="vllm"):

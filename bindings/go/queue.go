@@ -121,7 +121,7 @@ func (q *Queue) Put(request *Request, now Time) (requeued bool, err error) {
 	})
 }
 
-// Revise sets the fields selected by fields of the request with this ID.
+// Revise updates the given fields of the request with this ID.
 func (q *Queue) Revise(request *Request, fields RevisedFields, now Time) error {
 	_, err := q.with("Revise", request, func(c *C.takt_request) C.takt_result {
 		return C.takt_queue_revise(q.p(), c, C.uint32_t(fields), C.int64_t(now))

@@ -148,7 +148,7 @@ func (r *Router) Place(now Time) (Routing, error) {
 }
 
 // Score writes the placement's score of each instance for a request, which may be unknown to the router. Larger is
-// better; NaN: cannot be placed there now. scores must have the length of instances. Score returns the number of
+// better; NaN: not available now. scores must have the length of instances. Score returns the number of
 // instances with room, and places nothing.
 func (r *Router) Score(request *Request, instances []uint64, now Time, scores []float64) (int, error) {
 	const op = "Score"

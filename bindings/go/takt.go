@@ -82,8 +82,8 @@ func invalid(op, field, format string, args ...any) error {
 	return &Error{Op: op, Field: field, Text: fmt.Sprintf(format, args...), cause: ErrInvalid}
 }
 
-// failure returns the error of a status; told (may be nil) is the text of a failed creation, "FIELD: MESSAGE".
-func failure(op string, status C.takt_status, told *C.takt_error) error {
+// failure returns the error of a status; reason (may be nil) is the text of a failed creation, "FIELD: MESSAGE".
+func failure(op string, status C.takt_status, reason *C.takt_error) error {
 	if status == C.TAKT_OK {
 		return nil
 	}
@@ -97,8 +97,8 @@ func failure(op string, status C.takt_status, told *C.takt_error) error {
 		e.cause = ErrInternal
 		e.Text = C.GoString(C.takt_status_name(status))
 	}
-	if told != nil && told.text[0] != 0 {
-		e.Text = C.GoString(&told.text[0])
+	if reason != nil && reason.text[0] != 0 {
+		e.Text = C.GoString(&reason.text[0])
 		if field, _, found := strings.Cut(e.Text, ":"); found && !strings.ContainsAny(field, " '\n") {
 			e.Field = field
 		}

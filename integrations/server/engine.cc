@@ -200,8 +200,8 @@ void Engine::Move(const takt::KvMove& move) {
   scheduler_.On(takt::MoveDone{move.id, !copied}, options_.clock());
 }
 
-// Starts to compute a plan. It skips entries whose request has since ended or been preempted: the scheduler knows that
-// they are void, and frees their memory when this step is committed.
+// Starts to compute a plan. It skips entries whose request has ended or been preempted since. The scheduler knows this,
+// and frees their memory when the step is committed.
 void Engine::Launch(const takt::StepPlan& plan) {
   if (plan.run.empty()) return;
   ++counters_.steps;

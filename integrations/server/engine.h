@@ -1,8 +1,7 @@
 // A serving engine around takt: requests in, tokens out. The scheduler plans, and this class computes.
 //
-// It supports continuous batching, chunked prefill, prefix reuse, preemption by recompute or swap, and tool calls whose
-// KV is kept, dropped or swapped out, all as planned by the scheduler. With `overlap`, a step is planned while the
-// previous one runs.
+// It supports continuous batching, chunked prefill, prefix reuse, and preemption by recompute or swap. During tool
+// calls, KV is kept, dropped or swapped out. With `overlap`, a step is planned while the previous one runs.
 //
 // One loop owns it:
 //

@@ -8,9 +8,9 @@
 
 namespace serving {
 
-// Returns a table of mean latencies under each policy, for requests in quarters by length of the answer, and of the
-// number that ended sooner than under the first. It covers requests completed in every run; the runs must have kept
-// their requests. Empty if there are fewer than two runs.
+// Returns a table with a row per quarter of the requests by length of the answer. Its columns are the mean latency
+// under each policy, and the number of requests that ended sooner than under the first policy. It covers requests
+// completed in every run. The runs must have kept their requests. Empty if there are fewer than two runs.
 std::string GainTable(const takt::tool::Comparison& comparison);
 
 }  // namespace serving

@@ -2,10 +2,13 @@
 //
 //   POST /v1/completions  POST /v1/chat/completions  GET /v1/models  GET /health  GET /metrics
 //
-// Optional request headers: X-Takt-Workflow (any text; requests of a tenant with the same text form a workflow),
-// X-Takt-Agent and X-Takt-Tenant (any text), X-Takt-Priority (a whole number, lower runs sooner), X-Takt-Deadline (of
-// the workflow, in seconds from now), X-Takt-Last (1: last request of the workflow). X-Workflow-Id, X-Agent and
-// X-Priority are older names of the first, second and fourth.
+// Optional request headers:
+// - X-Takt-Workflow: any text; requests of a tenant with the same text form a workflow
+// - X-Takt-Agent, X-Takt-Tenant: any text
+// - X-Takt-Priority: a whole number; lower runs sooner
+// - X-Takt-Deadline: deadline of the workflow, in seconds from now
+// - X-Takt-Last: 1: last request of the workflow
+// - X-Workflow-Id, X-Agent, X-Priority: other names of X-Takt-Workflow, X-Takt-Agent and X-Takt-Priority
 #ifndef TAKT_INTEGRATIONS_SERVER_HTTP_SERVER_H_
 #define TAKT_INTEGRATIONS_SERVER_HTTP_SERVER_H_
 

@@ -35,8 +35,8 @@ struct ClientName {
   friend auto operator<=>(const ClientName&, const ClientName&) = default;
 };
 
-// A table of at most kMost names. A new name evicts the least recently used name of the tenant with the most names, so
-// that a client that invents names evicts its own. An eviction costs O(kMost).
+// A table of at most kMost names. A new name evicts the least recently used name of the tenant with the most names. So
+// a client that invents names evicts its own. An eviction costs O(kMost).
 template <class T>
 class Remembered {
  public:

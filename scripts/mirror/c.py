@@ -51,10 +51,10 @@ def c_enum_of(name):
 
 def events():
     bits = [(f"TAKT_REVISED_{name}", bit, text) for name, (bit, text) in (revised_bits() | QUEUE_REVISED).items()]
-    out = "// What of the request holds from here on; the rest stays as it was.\n"
+    out = "// Fields of the request that the event updates; the others keep their values.\n"
     out += f"enum {{  // takt_event_revised.fields\n{listed(bits)}}};\n\n"
     order = sorted(NUMBERS, key=NUMBERS.get)
-    out += "enum {  // takt_event.type; behind each who takes it, and its part of the union\n"
+    out += "enum {  // takt_event.type; comments name the receivers and the member of the union\n"
     for name in order:
         who = [of for of, taken in (("schedulers", SCHEDULER), ("routers", ROUTER)) if name in taken]
         part = "" if name == "Drain" else f": u.{member(name)}"
@@ -67,9 +67,9 @@ def events():
     out += "typedef struct takt_event_kv {\n  uint64_t request;\n"
     tokens = ". ".join(f"{number_of(name)}: {english(MADE[name].fields[1].text)}" for name in KV)
     out += declared("int32_t tokens;", tokens) + "  uint32_t reserved;\n} takt_event_kv;\n\n"
-    out += "// A fact, 64 bytes. Pointers in it are read during the call.\n"
+    out += "// An event, 64 bytes. Its pointers must be valid during the call.\n"
     out += "typedef struct takt_event {\n  uint32_t type;\n  uint32_t reserved;\n  union {\n"
-    out += "    uint64_t request;  // which; of events that tell nothing else\n"
+    out += "    uint64_t request;  // for events with no other data\n"
     for part in dict.fromkeys(member(name) for name in order if name not in ONE and name != "Drain"):
         out += f"    takt_event_{part} {part};\n"
     return out + "    uint64_t words[7];\n  } u;\n} takt_event;\n\n"
@@ -88,7 +88,7 @@ def model_header():
             body += f"enum {{  // {c}.flags\n{listed(rows)}}};\n\n"
         body += c_struct(MADE[name], c, words_of(name))
     body += c_enum_of("Idle")
-    head = "// Requests, events, and what plans are made of, in C: docs/howto/c.md. takt.h includes it.\n" + BY
+    head = "// Requests, events and parts of plans in C (docs/howto/c.md). takt.h includes this file.\n" + BY
     return head + guarded("include/takt/c/model.h", ["<stddef.h>", "<stdint.h>"], body.rstrip("\n") + "\n")
 
 
@@ -142,11 +142,11 @@ def pairs():
     revised = [f"f.IfRevised(TAKT_REVISED_{bit}, c.{bit.lower()}, t.{bit.lower()});" for bit in revised_bits()]
     body += pair("takt_request", "Revised", ["f(c.id, t.request);", *revised])
     all_bits = " | ".join(f"TAKT_REVISED_{bit}" for bit in revised_bits() | QUEUE_REVISED)
-    body += f"\n// The fields that takt_queue_revise accepts.\ninline constexpr std::uint32_t kRevised = {all_bits};\n\n"
+    body += f"\n// Fields that takt_queue_revise may update.\ninline constexpr std::uint32_t kRevised = {all_bits};\n\n"
     body += "".join(map(pair_event, NUMBERS))
     asked = {name: c for name, c in others.items() if MADE[name].sound}
     body += "\n" + "".join(f"takt_status Sound(const {c}* given);\n" for c in asked.values())
-    body += "\n// What is reserved, flags, arrays.\n"
+    body += "\n// Checks reserved fields, flags and arrays.\n"
     for name, c in asked.items():
         body += sound("SoundFields(", c, MADE[name].sound)
     for name in NUMBERS:
@@ -155,12 +155,12 @@ def pairs():
     body += "\n// The number of an event.\ntemplate <class E>\ninline constexpr std::uint32_t kNumber = 0;\n"
     for name in NUMBERS:
         body += f"template <>\ninline constexpr std::uint32_t kNumber<{name}> = {number_of(name)};\n"
-    body += "\n// Calls f with the type of an event, as a null pointer; `otherwise` for a number that is none.\n"
+    body += "\n// Calls f with the type of an event, as a null pointer; returns `otherwise` for an unknown number.\n"
     body += "template <class F, class T>\nT OfType(std::uint32_t type, T otherwise, F&& f) {\n  switch (type) {\n"
     body += "".join(f"    case {number_of(name)}: return f(static_cast<const {name}*>(nullptr));\n" for name in NUMBERS)
     body += "    default: return otherwise;\n  }\n}\n\n}  // namespace takt::c\n"
     headers = sorted({f'"takt/{path}"' for _, path, _ in [*STRUCTS.values(), *ENUMS.values()]})
-    head = "// Which fields of C and of C++ are the same, and what is sound in C.\n" + BY
+    head = "// Pairs of corresponding fields in C and C++, and checks of C structs.\n" + BY
     return head + guarded("src/c/fields.h", ["<cstdint>", "", '"c/handle.h"', '"c/same.h"', *headers], body)
 
 
@@ -178,9 +178,9 @@ def log_fields():
         body += filled(line, "", " " * (len(macro) + 1)) + "\n"
     log_alone = {"LogPolicy": "policy_changed", "LogRetention": "retention_set"}
     names = [f'"{log_alone.get(name) or snake(name)}"' for name, _ in variant("record.h", "LoggedEvent")]
-    body += "\nconstexpr std::string_view kEventNames[] = {  // by the place in LoggedEvent\n"
+    body += "\nconstexpr std::string_view kEventNames[] = {  // by index in LoggedEvent\n"
     body += filled(", ".join(names) + "};", " " * 4, " " * 4) + "\n\n}  // namespace takt::internal\n"
     headers = sorted({f'"takt/{path}"' for path in [*LOGGED.values(), EVENTS[0][0]]})
-    head = "// The fields of what a log holds of the model.\n" + BY
+    head = "// Fields of the model's structs in a log.\n" + BY
     includes = ["<string_view>", "", '"record/fields_of.h"', *headers]
     return head + guarded("src/record/model_fields.h", includes, body)

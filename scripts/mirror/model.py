@@ -61,10 +61,10 @@ ORDER = {
     "RequestEnded": "request instance served failed served?",
 }
 NOT_IN_C = {"Workflow": {"expected"}}
-# TAKT_REVISED_... bits of takt_queue_revise alone.
+# TAKT_REVISED_... bits that only takt_queue_revise accepts.
 QUEUE_REVISED = {
-    "PROMPT_TOKENS": (256, "of takt_queue_revise alone, as of a session that is streamed"),
-    "ARRIVAL": (512, "likewise: of the request; that of its workflow stays"),
+    "PROMPT_TOKENS": (256, "takt_queue_revise only, for example for a streamed session"),
+    "ARRIVAL": (512, "takt_queue_revise only; the arrival of the workflow stays"),
 }
 NOT_NEGATIVE = {"TurnEnded": ("expected", "pin")}
 WORDS = {
@@ -354,7 +354,7 @@ for name in NUMBERS:
             text,
             fields,
             [
-                Place("request", "const takt_request*", "its id says which; of the rest, the fields that change"),
+                Place("request", "const takt_request*", "id of the request, and new values of the selected fields"),
                 Place("fields", "uint32_t", "TAKT_REVISED_..."),
                 Place("reserved", "uint32_t"),
             ],
@@ -385,8 +385,8 @@ def revised_bits():
     for each in MADE["Revised"].fields[1:]:
         if not each.type.startswith("std::optional<") or each.name not in of_request:
             sys.exit(
-                f"mirrors: Revised::{each.name}: a std::optional is expected, and a field of the same name in Request; "
-                "C tells a revision as a takt_request and a mask"
+                f"mirrors: Revised::{each.name}: is invalid; expected a std::optional, and a field of this name in "
+                "Request, because C describes a revision by a takt_request and a mask"
             )
         while bit in [taken for taken, _ in QUEUE_REVISED.values()]:
             bit *= 2

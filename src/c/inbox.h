@@ -25,7 +25,7 @@ struct takt_inbox : takt::c::Handle {
 
 namespace takt::c {
 
-// Calls tell(event) for each event queued for a handle.
+// Drains the inbox of a handle: calls the function for each event.
 template <class H, class E, class F>
 takt_status TakeAll(H* handle, takt_inbox* inbox, std::optional<BasicInbox<E>> takt_inbox::* of_handle, std::size_t* n,
                     F&& tell) {

@@ -15,7 +15,7 @@ PEERS = Path(__file__).resolve().parent.parent
 
 
 class Peer:
-    """bench/peers/peer-NAME; its environment is `ready` where there is a file of this name in its folder."""
+    """bench/peers/peer-NAME. Its environment counts as `ready` if its folder has a file of this name."""
 
     def __init__(self, name: str, ready: str) -> None:
         self.script, self.name, self.ready = PEERS / f"peer-{name}", name, ready
@@ -27,7 +27,7 @@ class Peer:
         )  # fmt: skip
 
     def pretend(self, home: Path, body: str) -> None:
-        """An environment whose Python is a script of the shell."""
+        """Makes an environment whose Python is a shell script."""
         python = home / "venv" / "bin" / "python"
         python.parent.mkdir(parents=True)
         python.write_text(f"#!/bin/sh\n{body}\n")

@@ -1,4 +1,4 @@
-"""bench/peers/peer-llama as a program: what it says where it cannot go on, and that it leaves nothing behind. Needs no library."""
+"""Tests of bench/peers/peer-llama as a program: its error messages, and that it leaves no processes behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""bench/peers/peer-vllm as a program: what it says where it cannot go on, and that it leaves nothing behind. Needs no vLLM."""
+"""Tests of bench/peers/peer-vllm as a program: its error messages, and that it leaves no processes behind."""
 
 from __future__ import annotations
 

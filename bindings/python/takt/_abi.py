@@ -1798,7 +1798,7 @@ STRUCTS: Final[tuple[type[ctypes.Structure], ...]] = (
     takt_replay_report,
 )
 
-# Result, and arguments; of pointers the address.
+# Types of the result and the arguments; addresses for pointers.
 FUNCTIONS: Final[dict[str, tuple[Any, list[Any]]]] = {
     "takt_abi_version": (ctypes.c_uint32, []),
     "takt_version": (ctypes.c_char_p, []),

@@ -21,7 +21,7 @@ class Handle(Single):
 
     def __init__(self) -> None:
         if "_handle" in vars(self):
-            raise TaktError(f"{self._kind}: is made already", abi.TAKT_E_BUSY)
+            raise TaktError(f"{self._kind}: exists already", abi.TAKT_E_BUSY)
         self._handle = ctypes.c_void_p()
         self._key: Key | None = None
         self._inside = Inside()

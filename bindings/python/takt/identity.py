@@ -196,8 +196,8 @@ def parse_headers(headers: Mapping[str, str] | Any) -> Identity:
     """Returns the identity of a request from its headers, a mapping or pairs. The case of names does not matter.
 
     Without X-Takt-Workflow the workflow is the trace id of a valid ``traceparent``; otherwise the call is its own
-    workflow with a new name. An invalid value (an infinite deadline, a name of more than 256 bytes) is ignored: a
-    header from an untrusted client must not fail a request.
+    workflow with a new name. Invalid values, such as an infinite deadline or a name of more than 256 bytes, are
+    ignored. So headers of untrusted clients never fail a request.
     """
     pairs: Any = headers.items() if hasattr(headers, "items") else headers
     told: dict[str, str] = {}

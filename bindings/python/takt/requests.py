@@ -296,7 +296,7 @@ def revised_by(changes: dict[str, Any], allowed: dict[str, int]) -> int:
     told = 0
     for name in changes:
         if name not in allowed:
-            raise RequestError(name, changes[name], f"cannot be revised; expected one of {', '.join(allowed)}")
+            raise RequestError(name, changes[name], f"is fixed; expected one of {', '.join(allowed)}")
         told |= allowed[name]
     return told
 

@@ -335,7 +335,7 @@ class Router(Handle):
 
     def score(self, request: Request, instances: Sequence[int], now: int | None = None) -> list[float]:
         """Returns the placement's score of each instance for a request, which may be unknown to the router. Larger is
-        better; NaN: cannot be placed there now. Shape (instances,). Places nothing."""
+        better; NaN: the instance is not available now. Shape (instances,). Places nothing."""
         self._ready("score")
         address = self._request.fill(request)
         told = [whole("instances", each, _U64) for each in instances]

@@ -86,12 +86,15 @@ _PLANS_KEPT = 8  # more than the plans in flight, so that no array is reused bef
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of an iteration.
+    """Limits of an iteration. None: takt's default.
 
-    ``tokens``: maximum of prefill and decode together; ``max_seqs``: maximum running sequences; ``prefill_tokens``:
-    maximum prefill within ``tokens``; ``chunk_tokens``: longest prefill chunk of one request; ``adapters``: maximum
-    distinct adapters; ``swap_out``, ``swap_in``: maximum KV blocks that start to move; ``chunk_align``: prefill chunks
-    end at multiples of this number of tokens. None: takt's default.
+    - ``tokens``: maximum of prefill and decode together
+    - ``max_seqs``: maximum running sequences
+    - ``prefill_tokens``: maximum prefill within ``tokens``
+    - ``chunk_tokens``: longest prefill chunk of one request
+    - ``adapters``: maximum distinct adapters
+    - ``swap_out``, ``swap_in``: maximum KV blocks that start to move
+    - ``chunk_align``: prefill chunks end at multiples of this number of tokens
     """
 
     tokens: int | None = None
@@ -182,9 +185,9 @@ class Dropped(NamedTuple):
 class CacheHint(NamedTuple):
     """A hint about a workflow branch's KV, for a host with its own prefix cache.
 
-    ``action``: "hold", "drop" or "fetch". ``priority``: 15 to 55; below 35 the KV is worth less than the KV evicted for
-    it. ``until`` [ns]: for "hold", the time when it is worth no more than the KV that it displaces; for "fetch", the
-    expected time of the next turn.
+    - ``action``: "hold", "drop" or "fetch"
+    - ``priority``: 15 to 55; below 35 the KV is worth less than the KV evicted for it
+    - ``until``: time [ns]; "hold": when other KV becomes worth more; "fetch": when the next turn is expected
     """
 
     action: str
@@ -675,8 +678,12 @@ class Scheduler(Handle):
         """Commits the results of the newest plan and returns the next plan: one call per iteration.
 
         ``results`` has a row for each entry (from `Plan.results`); an entry without a row made no progress. Without
-        ``results`` every entry went as planned, except those listed: ``finished`` in this step, ``failed`` with a code
-        of the host, yielded another number of ``tokens`` per sequence, or have ``drafts`` to verify in the next step.
+        ``results`` every entry went as planned, with these exceptions:
+
+        - ``finished``: requests that ended in this step
+        - ``failed``: requests that failed, with a code of the host
+        - ``tokens``: requests that yielded another number of tokens per sequence
+        - ``drafts``: draft tokens to verify in the next step, by request
         """
         self._ready("step")
         committed = self._newest
@@ -883,8 +890,8 @@ class Scheduler(Handle):
         alpha_ms: float = 0.0,
         beta_ns: float = 0.0,
     ) -> None:
-        """Sets the policy that chooses which cached KV to evict between turns, ``retention`` (None: lru), and the
-        ``gate`` that decides which requests may evict it (None: no gate). A token of prefill after d others takes
+        """Sets ``retention``, the policy that chooses which cached KV to evict between turns (None: lru). Sets
+        ``gate``, which decides which requests may evict it (None: no gate). A token of prefill after d others takes
         ``alpha_ms`` [ms] plus d times ``beta_ns`` [ns]; both 0: unknown. Needs ``prefix_cache`` and kv "ledger"."""
         error = initialised(abi.takt_error)
         status = lib.takt_scheduler_set_retention(
@@ -912,10 +919,13 @@ class Scheduler(Handle):
         self._raise_errors()
 
     def explain(self, request: int) -> dict[str, Any]:
-        """Returns the state of a request and the reason for it: ``status`` ("waiting", ...), ``waits_for`` ("kv", ...),
-        ``key`` (smaller runs sooner) and its ``parts``, ``ahead`` (waiting requests before it), ``promoted``, tokens
-        ``known``, ``computed``, ``in_flight`` and ``generated``, ``kv_blocks``, ``cpu_blocks``, and ``passed``
-        (requests admitted before it while it lacked memory or room in a step). Takes O(waiting)."""
+        """Returns the state of a request and the reason for it. Takes O(waiting).
+
+        - ``status`` ("waiting", ...), ``waits_for`` ("kv", ...), ``promoted``
+        - ``key`` (smaller runs sooner) and its ``parts``; ``ahead``: waiting requests before it
+        - ``known``, ``computed``, ``in_flight`` and ``generated`` tokens; ``kv_blocks``, ``cpu_blocks``
+        - ``passed``: requests admitted before it while it lacked memory or room in a step
+        """
         told = initialised(abi.takt_explanation)
         request = whole("request", request, _U64)
         check(lib.takt_scheduler_explain(self._handle, request, ctypes.addressof(told)), "explain")
@@ -931,10 +941,16 @@ class Scheduler(Handle):
         return out
 
     def explain_held(self, workflow: int, branch: int = 0) -> dict[str, Any]:
-        """Returns the KV of a workflow's branch in the prefix cache between turns: ``tokens`` from the start of its
-        context, ``own`` of them in no other workflow's context, ``turns`` that have ended, ``awaited``, ``in_use``,
-        blocks ``ahead`` of its first one in the order of eviction, ``since`` [ns], ``value`` and ``price``, and the
-        ``next`` workflow and branch to lose a block. Takes O(evictable branches)."""
+        """Returns the KV of a workflow's branch in the prefix cache between turns. Takes O(evictable branches).
+
+        - ``tokens``: cached tokens from the start of its context; ``own``: of these, the ones that no other workflow
+          shares
+        - ``turns``: ended turns; ``since``: end of the last one [ns]; ``awaited``: the next turn already waits
+        - ``in_use``: a running request uses it all
+        - ``ahead``: blocks that would be evicted before its first block
+        - ``value``: value of its last block; ``price``: value of the next block to be evicted
+        - ``next``: workflow and branch of that block
+        """
         told = initialised(abi.takt_held)
         workflow, branch = whole("workflow", workflow, _U64), whole("branch", branch, _U64)
         status = lib.takt_scheduler_explain_held(self._handle, workflow, branch, ctypes.addressof(told))
@@ -1016,10 +1032,14 @@ def epoch_of(
 
 
 def replay_log(log: bytes) -> dict[str, Any]:
-    """Rebuilds the scheduler of a log and repeats every call. Returns whether a plan ``differs`` and how
-    (``different_step``, ``difference``), whether the log is ``truncated``, the numbers of ``events``, ``plans`` and
-    ``commits``, and the ``stats`` at the end. `TaktError` if the log is damaged or used an object that is missing here
-    (a key function)."""
+    """Rebuilds the scheduler of a log and repeats every call. Raises `TaktError` if the log is damaged or needs a key
+    function.
+
+    - ``differs``: a plan differs from the log; ``different_step``, ``difference``: the first difference
+    - ``truncated``: the log ends within a record
+    - ``events``, ``plans``, ``commits``: numbers of replayed records
+    - ``stats``: counters of the scheduler at the end
+    """
     report = initialised(abi.takt_replay_report)
     error = initialised(abi.takt_error)
     room = (abi.takt_stat * 512)()

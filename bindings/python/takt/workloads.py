@@ -1,9 +1,9 @@
 """Workloads as plain records: reading traces, generating, writing.
 
-A workload is a list of workflows. A workflow is a dict: ``arrival_s`` [s], ``calls``, and, if known, ``class``,
-``deadline_s``, ``tenant``, ``priority``. A call is a dict: ``prompt`` and ``output`` [tokens], and, if known,
-``stage``, ``agent``, ``after`` (calls that must end first, by position or stage), ``delay_s``, ``tools``, ``prefix``.
-docs/reference/workloads.md lists all keys.
+A workload is a list of workflows. A workflow is a dict with ``arrival_s`` [s] and ``calls``. It can have ``class``,
+``deadline_s``, ``tenant`` and ``priority``. A call is a dict with ``prompt`` and ``output`` [tokens]. It can have
+``stage``, ``agent``, ``after`` (calls that must end first, by position or stage), ``delay_s``, ``tools`` and
+``prefix``. docs/reference/workloads.md lists all keys.
 """
 
 from __future__ import annotations
@@ -131,9 +131,8 @@ def write(workflows: Iterable[Mapping[str, Any]], path: str | Path) -> None:
 
 
 def calls(workflows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Returns one flat record per call, which ``pandas.DataFrame`` accepts: ``workflow`` and ``call`` (positions),
-    then the keys of the workflow (``arrival_s``, ``class``, ...) and of the call (``prompt``, ``output``, ``stage``,
-    ...)."""
+    """Returns one flat record per call, which ``pandas.DataFrame`` accepts. A record has the positions ``workflow`` and
+    ``call``, the keys of the workflow (``arrival_s``, ...) and the keys of the call (``prompt``, ...)."""
     records = []
     for number, (_, workflow) in enumerate(_checked(workflows)):
         about = {key: value for key, value in workflow.items() if key not in ("calls", "id")}

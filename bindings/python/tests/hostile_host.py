@@ -59,7 +59,7 @@ class Hostile:
         return self.any() if self.dice.random() < self.wrong else value
 
     def call(self, function: Any, *args: Any, **named: Any) -> Any:
-        """Calls the function with some arguments replaced. Returns None if the call was refused."""
+        """Calls the function with some arguments replaced. Returns None if the call was rejected."""
         self.calls += 1
         args = tuple(map(self.may, args))
         named = {name: self.may(value) for name, value in named.items()}

@@ -339,7 +339,7 @@ def test_a_handle_is_made_once() -> None:
         return 0.0
 
     queue = takt.Queue(key=key)
-    with pytest.raises(takt.TaktError, match="is made already"):
+    with pytest.raises(takt.TaktError, match="exists already"):
         queue.push(takt.Request(1, prompt_tokens=5), now=0)
 
 

@@ -39,7 +39,7 @@ def test_a_revision_changes_the_order(three: list[takt.Request]) -> None:
     queue.begin(1)
     assert queue.list() == [1, 3, 2]
     assert not queue.revise(77, priority=1)
-    with pytest.raises(takt.RequestError, match="workflow is 3: cannot be revised"):
+    with pytest.raises(takt.RequestError, match="workflow is 3: is fixed"):
         queue.revise(1, workflow=3)
 
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Generates takt/_abi.py from the C header: the version, constants, structs and functions, for ctypes.
 
-    tools/abi.py            writes the module anew
-    tools/abi.py --check    says whether it is what the header says; exit code 1 where it is not
-    tools/abi.py --probe    prints a C program that prints the size and the places of every struct
+    - tools/abi.py            writes the module
+    - tools/abi.py --check    exits with 1 if the module does not match the header
+    - tools/abi.py --probe    prints a C program that prints the size and the offsets of every struct
 """
 
 from __future__ import annotations
@@ -251,7 +251,7 @@ class Writer:
             self.struct(struct)
         self.lines.append("STRUCTS: Final[tuple[type[ctypes.Structure], ...]] = (")
         self.lines += [f"    {struct.name}," for struct in header.structs] + [")", ""]
-        self.lines.append("# Result, and arguments; of pointers the address.")
+        self.lines.append("# Types of the result and the arguments; addresses for pointers.")
         self.lines.append("FUNCTIONS: Final[dict[str, tuple[Any, list[Any]]]] = {")
         for function in header.functions:
             arguments = ", ".join(map(self.argument, function.arguments))

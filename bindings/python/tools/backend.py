@@ -1,5 +1,5 @@
-"""Build backend: scikit-build-core, plus a source distribution with the repository's C++ sources and integrations in
-cpp/, plus the integrations' entry points."""
+"""Build backend: scikit-build-core with two additions. A source distribution has the repository's C++ sources and
+integrations in cpp/. Packages have the integrations' entry points."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ fn main() {
         println!(
             "cargo::error=libtakt_c was not found {}; set TAKT_LIB_DIR to the folder of libtakt_c.a (build/release/lib \
              after `cmake --preset release && cmake --build --preset release --target takt_c_archive`), or install \
-             takt where pkg-config finds takt_c",
+             takt so that pkg-config finds takt_c",
             match env::var("TAKT_LIB_DIR") {
                 Ok(folder) => format!("in TAKT_LIB_DIR={folder}"),
                 Err(_) => "by pkg-config".to_string(),

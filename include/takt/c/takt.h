@@ -16,10 +16,15 @@
 //   invalid options. Events about unknown requests are not errors: the library ignores them and counts them in the
 //   statistics.
 // Memory. The library copies its input. Output belongs to the handle, and each function documents how long it is valid.
-//   After warm-up, only these allocate: prefix hashes and model scores (in arrivals, keys and instance scores);
-//   workflows and their stages; new instances; setting a policy, an epoch or retention; new names of takt_ids and new
-//   classes of a tool profile; new peaks of requests, rows, events in an inbox, or calls to predict. If memory runs out
-//   during creation or while retention is set, the status is TAKT_E_NOMEM. Later, the process is aborted.
+//   After warm-up, the library allocates in these cases only:
+//   - arrivals, keys and instance scores with prefix hashes or model scores
+//   - workflows, their stages, and new instances
+//   - setting a policy, an epoch or retention
+//   - new names of takt_ids, and new classes of a tool profile
+//   - new peaks of requests, rows, events in an inbox, or calls to predict
+//
+//   If memory runs out during creation or while retention is set, the status is TAKT_E_NOMEM. Later, the process is
+//   aborted.
 // Threads. Only one thread at a time may call a handle. Different handles are independent. Any thread may call
 //   takt_inbox_push at any time; only this function may block, for a lock that is held during one move. A callback must
 //   not call the handle that calls it (TAKT_E_BUSY).
@@ -429,8 +434,8 @@ TAKT_API takt_status takt_scheduler_explain(const takt_scheduler* scheduler, uin
 // KV of a workflow's branch in the prefix cache between turns, and its eviction order.
 typedef struct takt_held {
   uint32_t struct_size;
-  // Kind of the wait after the last turn: 0 unknown, 1 tool, 2 user, 3 children, 4 to 11 by predicted time, 11 + n the
-  // tool n.
+  // Kind of the wait after the last turn: unknown (0), tool (1), user (2), children (3), by predicted time (4 to 11),
+  // or tool n (11 + n).
   uint32_t return_class;
   int32_t tokens;  // cached tokens from the start of its context; 0: none
   int32_t own;  // of these, the last tokens, which no other workflow shares
@@ -731,9 +736,9 @@ TAKT_API takt_status takt_predictor_create(const void* bytes, size_t n, takt_pre
 TAKT_API takt_status takt_predictor_destroy(takt_predictor* predictor) TAKT_NOEXCEPT;
 // Returns the name of a known model, in ascending order; NULL if `index` is too large. Valid as long as the handle.
 TAKT_API const char* takt_predictor_model(const takt_predictor* predictor, size_t index) TAKT_NOEXCEPT;
-// Predicts n calls, `stride` bytes apart; batches are faster than single calls. tokens_left: output tokens of this and
-// all following calls of the workflow; unknown for an unknown model. solved: probability that the model solves the
-// call; negative if unknown. Either may be NULL.
+// Predicts n calls, `stride` bytes apart; batches are faster than single calls. Sets tokens_left, the output tokens of
+// this and all following calls of the workflow; unknown for an unknown model. Sets solved, the probability that the
+// model solves the call; negative: unknown. Either may be NULL.
 TAKT_API takt_status takt_predictor_predict(takt_predictor* predictor, const takt_call* calls, size_t n, size_t stride,
                                             takt_estimate* tokens_left, double* solved) TAKT_NOEXCEPT;
 

@@ -57,7 +57,7 @@ class AgentLearner {
     for (std::size_t i = 0; i < agents.size(); ++i) {
       const std::pair now{agents[i].remaining.version(), agents[i].execution.version()};
       moved |= now != seen_[i];
-      if (agents[i].remaining.count() == 0) continue;  // of no rank yet: that of the median agent
+      if (agents[i].remaining.count() == 0) continue;  // ranks as the median agent
       all.push_back({agents[i].agent, agents[i].remaining.curve()});
       if (now.first != seen_[i].first) changed.push_back(all.back());
     }

@@ -1,4 +1,4 @@
-// Numbers for agents' names.
+// Maps agents' names to numbers.
 #ifndef TAKT_LEARNING_AGENT_NAMES_H_
 #define TAKT_LEARNING_AGENT_NAMES_H_
 

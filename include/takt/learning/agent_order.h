@@ -19,8 +19,8 @@ namespace takt {
 
 enum class AgentOrderBy : std::uint8_t {
   kClassical,  // distance from zero time on the line of classical scaling (Kairos, section 5.1)
-  kSmacof,  // the same on a line improved by SMACOF
-  kMean,  // mean: the Wasserstein-1 distance from zero time, without scaling
+  kSmacof,  // distance from zero time, on that line after SMACOF
+  kMean,  // mean, which is the Wasserstein-1 distance from zero time, without scaling
   kMedian,  // median
 };
 

@@ -30,25 +30,25 @@ struct BatcherOptions {
   std::size_t most = 64;  // requests in a batch
   Duration longest = std::chrono::milliseconds(2);  // time that a request waits for others before its batch is due
   Duration bound =
-      std::chrono::milliseconds(20);  // that a request waits for its prediction; then it runs on what it brought along
+      std::chrono::milliseconds(20);  // longest wait for a prediction; then the request's own estimate is used
   std::size_t capacity = 100'000;  // requests held; further ones run with their own estimates
   std::uint64_t hash_seed = 0;  // seed of hashes of ids, as SchedulerOptions::hash_seed
 };
 
-// Passive: no thread of its own, and time only from the caller. Thread-safe. The lock is held only while a batch moves
-// in or out, never during a prediction. So a stuck predictor delays no caller beyond the bound.
+// Passive: it has no thread of its own, and takes the time from the caller. Thread-safe. The lock is held only while a
+// batch moves in or out, never during a prediction. So a stuck predictor delays no caller beyond the bound.
 //
-// Each added request comes out of Drain once, as Arrived. Its prediction is in workflow_tokens_left; if it is late, the
-// request keeps its own estimate, and the prediction follows as Revised. Until Drain takes the request, it can be
-// cancelled here.
+// Drain returns each added request once, as Arrived. Its prediction is in workflow_tokens_left. If the prediction is
+// late, the request keeps its own estimate, and a Revised event follows. A request can be cancelled here until Drain
+// returns it.
 //
 // If memory runs out or the predictor throws, the call has no effect.
 class Batcher {
  public:
   explicit Batcher(BatcherOptions options = {}) : options_(options) { held_.KeyHashes(options.hash_seed); }
 
-  // Adds a request and copies the sketch of `input`. A request whose id is held is dropped and counted. If an id that
-  // has come out is added again, the prediction of its former request is discarded.
+  // Adds a request and copies the sketch of `input`. A request whose id is held is dropped and counted. If an id is
+  // added again after Drain returned it, the former request's prediction is discarded.
   void Add(Request request, ModelId model, const LengthInput& input, TimePoint now) {
     const std::lock_guard lock(mutex_);
     const Held* former = held_.Get(request.id);
@@ -66,7 +66,7 @@ class Batcher {
       pending.push_back(entry);
       bounds.push_back(entry);
     }
-    Keep(entry.id, std::move(held));  // is the last to allocate
+    Keep(entry.id, std::move(held));  // the last allocation
     stats_.full += full;
     ready_.splice(ready_.end(), ready);
     pending_.splice(pending_.end(), pending);
@@ -135,8 +135,8 @@ class Batcher {
     return Run([&](auto queries, auto predicted) { lengths.Predict(queries, predicted, scratch); });
   }
 
-  // Calls f(event) for each request whose prediction is ready or whose bound is reached: Arrived, or Revised if it came
-  // out without a prediction before. Returns the number of events. f is called without the lock, by one thread. If f
+  // Calls f(event) for each request whose prediction is ready or whose bound is reached. The event is Arrived, or
+  // Revised for a late prediction. Returns the number of events. f is called without the lock, by one thread. If f
   // throws, the next Drain repeats that event.
   template <class F>
   std::size_t Drain(TimePoint now, F&& f) {
@@ -145,7 +145,7 @@ class Batcher {
       const std::lock_guard lock(mutex_);
       const auto waits = [&](const Entry& entry) { return Between(entry.since, now) < options_.bound; };
       const auto due = std::distance(bounds_.begin(), std::ranges::find_if(bounds_, waits));
-      taken_.reserve(ready_.size() + static_cast<std::size_t>(due));  // before anything is taken
+      taken_.reserve(ready_.size() + static_cast<std::size_t>(due));  // no allocation after this
       for (; !ready_.empty(); ready_.pop_front()) {
         Held* held = Find(ready_.front());
         if (held == nullptr) continue;  // cancelled
@@ -187,7 +187,7 @@ class Batcher {
     std::uint64_t in_time = 0;  // with a prediction
     std::uint64_t fallbacks = 0;  // without a prediction
     std::uint64_t late = 0;  // fallbacks predicted later
-    std::uint64_t full = 0;  // not held: capacity reached
+    std::uint64_t full = 0;  // not held, because the capacity was reached
     std::uint64_t dropped = 0;  // id already held
   };
   Stats stats() const {
@@ -211,7 +211,7 @@ class Batcher {
     Arrived arrived = {};
     LengthForest::Query query = {};
     std::vector<float> sketch = {};
-    std::uint64_t serial = 0;  // tells uses of the same id apart
+    std::uint64_t serial = 0;  // distinguishes uses of the same id
     bool released = false;  // Drain has taken it without a prediction
     bool predicted = false;  // the prediction is in `arrived`
   };
@@ -270,16 +270,16 @@ class Batcher {
   }
 
   const BatcherOptions options_;
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   IdTable<RequestId, Held, std::deque<Held>> held_;  // grows without a pause to move them
   std::list<Entry> pending_, bounds_;  // in order of Add
-  std::list<Entry> ready_;  // what the next Drain takes, in order
+  std::list<Entry> ready_;  // entries for the next Drain, in order
   std::uint64_t serials_ = 0;
   Stats stats_;
 
   // State of the draining thread.
   std::vector<Event> taken_;
-  std::size_t done_ = 0;  // of taken_: handed to f
+  std::size_t done_ = 0;  // elements of taken_ that f has received
 };
 
 }  // namespace takt

@@ -1,4 +1,4 @@
-// Calibrates predicted lengths by true lengths of ended work.
+// Corrects predicted output lengths by the actual lengths of finished calls.
 #ifndef TAKT_LEARNING_CALIBRATION_H_
 #define TAKT_LEARNING_CALIBRATION_H_
 
@@ -17,7 +17,7 @@ struct CalibrationError {
   std::int64_t count = 0;
   double bias = 0;  // ln(sum of actual / sum of predicted); positive: predictions are too small overall
   double by_octave = 0;  // mean over predictions of |ln(mean actual / mean predicted)| of their octave
-  double spread = 0;  // standard deviation of ln(actual / predicted), which calibration cannot remove
+  double spread = 0;  // standard deviation of ln(actual / predicted), which calibration does not reduce
 };
 
 // Accumulates errors in constant memory. Invalid lengths are ignored; lengths below 1 count as 1.
@@ -34,53 +34,57 @@ class CalibrationCheck {
   Moments errors_;  // ln(actual / predicted)
 };
 
-// Returns a posterior mean and quantiles for a prediction, given the tokens that the workflow has generated. If
-// predictions are weak (class means), generated tokens improve them much.
+// Returns a posterior mean and quantiles for a prediction, given the tokens that the workflow has generated. Generated
+// tokens help most if predictions are weak, such as class means.
 //
-// The table has half-octaves of the prediction and octaves of generated tokens. Three layers are each shrunk towards
-// the one before: a line through the logarithms, initially the identity; per row the ratio actual / line; per cell the
-// ratio actual / (row x column). The prior's weight is 8 times the squared coefficient of variation, in [1, 64]
-// observations. Rows are made monotone by pooling adjacent violators (Ayer et al., 1955; Zadrozny and Elkan, KDD 2002),
-// so that a larger prediction never gives a smaller result. Between rows, the result is linear in logarithms. Quantiles
-// are log-normal, with the row's variance of ln(actual / predicted).
+// The table has a row per half-octave of the prediction and a column per octave of generated tokens. It has three
+// layers, and each is shrunk towards the one before:
+// - a line through the logarithms, initially the identity
+// - per row, the ratio of the actual length to the line
+// - per cell, the ratio of the actual length to row x column
 //
-// An observation counts as at most e^reach times the expected mean, reach = max(3, 4 standard deviations of ln(actual /
-// predicted)). A cell's sums are halved at `window`. If the newest errors differ from earlier ones (Kolmogorov-Smirnov,
-// p below `drift_p`), all but the newest are forgotten.
+// The prior's weight is 8 times the squared coefficient of variation, in [1, 64] observations. A larger prediction
+// never gives a smaller result: rows are made monotone by pooling adjacent violators (Ayer et al., 1955; Zadrozny and
+// Elkan, KDD 2002). Between rows, the result is linear in logarithms. Quantiles are log-normal, with the row's variance
+// of ln(actual / predicted).
 //
-// Known bias: short work ends first and is learnt first. Deterministic. About 60 KB; Observe does not allocate, and
-// rebuilds the table every 8 to 256 observations in about 30 us.
+// An observation counts as at most e^reach times the expected mean, with reach = max(3, 4 standard deviations of
+// ln(actual / predicted)). A cell's sums are halved at `window`. If the newest errors differ from earlier ones
+// (Kolmogorov-Smirnov, p below `drift_p`), all others are forgotten.
+//
+// Known bias: short calls end first and are learnt first. Deterministic. About 60 KB. Observe does not allocate. It
+// rebuilds the table every 8 to 256 observations, in about 30 us.
 class Calibration {
  public:
   struct Options {
     std::int64_t window = 2048;  // observations at which a cell's sums are halved; at least 2
-    double drift_p = 1e-6;  // of the test for drift; 0: never
+    double drift_p = 1e-6;  // significance level of the test for drift; 0: no test
   };
 
   Calibration() : Calibration(Options{}) {}
   explicit Calibration(const Options& options);
 
-  // Returns the calibrated estimate. `predicted`: mean of the prediction [tokens]. `generated`: tokens that the
-  // workflow generated before. Unknown if the prediction is unknown.
+  // Returns the calibrated estimate; unknown if the prediction is unknown. `predicted`: mean of the prediction
+  // [tokens]. `generated`: tokens that the workflow has generated before.
   Estimate Expect(double predicted, double generated) const;
 
-  // Adds an observation [tokens]. Ignored if `predicted` or `actual` is not a valid length. `again`: a call of the same
-  // workflow was observed before; the drift test then ignores this one, since their errors are correlated.
+  // Adds an observation [tokens]; ignored if `predicted` or `actual` is not a valid length. `again`: a call of the same
+  // workflow was observed before. The test for drift ignores such an observation, because their errors are correlated.
   void Observe(double predicted, double generated, double actual, bool again = false);
 
-  std::int64_t observations() const { return observations_; }  // since it last forgot
+  std::int64_t observations() const { return observations_; }  // since the last drift
   std::int64_t drifts() const { return drifts_; }
 
  private:
   static constexpr std::size_t kRows = 42;  // half-octaves of tokens, up to 2^20.5 and beyond
   static constexpr std::size_t kColumns = 18;  // none, below 16, then octaves up to 2^19 and beyond
-  static constexpr std::size_t kRecent = 512;  // observations that the test for drift looks back on
-  static constexpr std::size_t kNewest = 128;  // of these, against the rest
+  static constexpr std::size_t kRecent = 512;  // observations in the test for drift
+  static constexpr std::size_t kNewest = 128;  // the newest of these, compared with the others
   static constexpr std::size_t kTestEvery = 32;
 
   struct Sums {
     double count = 0, predicted = 0, actual = 0;
-    double error = 0, error_squares = 0;  // of ln(actual / predicted)
+    double error = 0, error_squares = 0;  // sums of ln(actual / predicted) and of its square
 
     void Add(const Sums& more, double share = 1);
     double SquaresAboutMean() const;
@@ -92,7 +96,7 @@ class Calibration {
   struct Pair {
     double predicted = 0, generated = 0, actual = 0;
   };
-  // Of a column, by row: ln(mean) at row_at_, and the variance of errors.
+  // A column's ln(mean) at row_at_ and variance of errors, by row.
   struct Curve {
     std::array<double, kRows> log_mean{}, variance{};
   };
@@ -110,10 +114,10 @@ class Calibration {
   std::vector<Sums> cells_;  // by column, then row
   Line line_;
   std::int64_t observations_ = 0, drifts_ = 0, rebuild_at_ = 0;
-  std::size_t kept_ = 0;  // observations that the test for drift counts
-  std::vector<Pair> recent_;  // a ring; the next goes to kept_ % kRecent
-  std::vector<double> newest_, before_;  // errors: of the test for drift
-  // Made of the above by Rebuild.
+  std::size_t kept_ = 0;  // observations in the test for drift
+  std::vector<Pair> recent_;  // ring buffer; the next observation goes to kept_ % kRecent
+  std::vector<double> newest_, before_;  // errors that the test for drift compares
+  // Results of Rebuild.
   double slope_ = 1, deviation_ = 0;
   std::array<double, kRows> row_at_{};  // ln(mean predicted) of the row
   std::vector<Curve> columns_;

@@ -1,4 +1,4 @@
-// The call graph of a fleet's agents, learnt from identifiers alone. docs/howto/call_graph.md
+// Learns which agents call which from records of calls. docs/howto/call_graph.md
 #ifndef TAKT_LEARNING_CALL_GRAPH_H_
 #define TAKT_LEARNING_CALL_GRAPH_H_
 
@@ -24,8 +24,8 @@ namespace takt {
 struct CallRecord {
   WorkflowId workflow = {};
   AgentId agent = {};
-  AgentId upstream = {};  // whose answer led to this call; none: the user's question did
-  TimePoint start{};      // of its execution, after it has waited
+  AgentId upstream = {};  // agent whose answer led to this call; none: the user's question did
+  TimePoint start{};      // start of the execution, after its wait
   TimePoint end{};
 
   friend constexpr bool operator==(const CallRecord&, const CallRecord&) = default;
@@ -35,13 +35,13 @@ struct CallRecord {
 struct CallOutcome {
   AgentId agent = {};
   double execution_s = 0;
-  double remaining_s = 0;  // from its start, the time in which any call of the workflow ran: queues and tools left out
-  double wall_s = 0;  // from its start to the end of the workflow
+  double remaining_s = 0;  // time from its start in which a call of the workflow ran, without queues and tools
+  double wall_s = 0;  // time from its start to the end of the workflow
 };
 
-// Positions are indices into CallGraph::nodes().
+// One sequence of calls after a call. Agents are indices into CallGraph::nodes().
 struct CallPath {
-  std::vector<std::uint32_t> agents = {};  // in the order of time; those side by side by number, then kThen
+  std::vector<std::uint32_t> agents = {};  // in order of time; parallel calls are sorted; kThen separates them
   std::uint64_t key = 0;
   std::int64_t count = 0;
   double remaining_s = 0;  // mean
@@ -52,11 +52,11 @@ struct CallPath {
 struct CallNode {
   AgentId agent = {};
   std::int64_t calls = 0;
-  std::int64_t first = 0;  // calls of these that the user's question led to
-  std::int64_t last = 0;  // calls that led to no other
+  std::int64_t first = 0;  // calls that the user's question led to
+  std::int64_t last = 0;  // calls that led to no other call
   double execution_s = 0, remaining_s = 0;  // means
-  std::vector<CallPath> paths = {};  // what came after, by number; bounded, the rest is in other_paths
-  std::int64_t other_paths = 0;
+  std::vector<CallPath> paths = {};  // sequences of later calls; at most max_paths
+  std::int64_t other_paths = 0;  // calls with further sequences
 
   friend bool operator==(const CallNode&, const CallNode&) = default;
 };
@@ -64,60 +64,60 @@ struct CallNode {
 struct CallEdge {
   std::uint32_t from = 0, to = 0;
   std::int64_t calls = 0;
-  std::int64_t parents = 0;  // calls of `from` that led to at least one
-  std::int64_t feedback = 0;  // calls whose agent had been before on their way
+  std::int64_t parents = 0;  // calls of `from` that led to at least one call of `to`
+  std::int64_t feedback = 0;  // calls of an agent that has run before among their ancestors
 
   friend constexpr bool operator==(const CallEdge&, const CallEdge&) = default;
 };
 
-// Two agents that one call of another led to; `a` <= `b`, the same where it called one agent twice.
+// Two agents that the same call led to; `a` <= `b`. They are equal if the call led to one agent twice.
 struct CallSiblings {
   std::uint32_t from = 0, a = 0, b = 0;
   std::int64_t parallel = 0, sequential = 0;
-  std::int64_t undecided = 0;  // so short, or so close, that the clocks' tolerance decides
+  std::int64_t undecided = 0;  // calls too short or too close for the clocks' tolerance
 
-  // Overlap proves it; but calls made side by side may have waited for one another in a queue.
+  // Returns true if the calls run in parallel. Overlap proves it, but a queue can delay parallel calls.
   bool side_by_side() const { return parallel > 0 && 10 * parallel >= parallel + sequential; }
 };
 
-// A call that waited for all of those that ran side by side.
+// A call that starts only after all calls of a parallel group have ended.
 struct CallJoin {
-  std::uint32_t from = 0, to = 0;  // agents: the caller, and the one that waited
-  std::vector<std::uint32_t> members = {};  // ascending
-  std::int64_t after_all = 0;  // it began after all had ended, though another than its upstream ended last
-  std::int64_t after_last = 0;  // its upstream was the last to end
-  std::int64_t before = 0;  // it began before, or there was one for each
-  std::uint32_t upstream = 0;  // of the first
-  bool varies = false;  // others had another upstream
+  std::uint32_t from = 0, to = 0;  // agents: the caller of the group, and the waiting one
+  std::vector<std::uint32_t> members = {};  // agents of the group, ascending
+  std::int64_t after_all = 0;  // calls that began after the whole group, although their upstream did not end last
+  std::int64_t after_last = 0;  // calls whose upstream ended last
+  std::int64_t before = 0;  // calls that began before the group's end, or one call per member
+  std::uint32_t upstream = 0;  // upstream of the first call
+  bool varies = false;  // other calls had another upstream
 
   bool holds() const { return (varies || after_all > 0) && 10 * before <= after_all + after_last; }
-  // It may have waited, or followed its upstream alone.
+  // Returns true if the call may have waited for the group or only for its upstream.
   bool undecided() const { return !holds() && before == 0; }
 };
 
 struct CallGraphOptions {
-  Duration tolerance = std::chrono::milliseconds(5);  // by which clocks of hosts may differ
-  Duration retire_after = std::chrono::seconds(600);  // without a record, a workflow is taken as over
-  std::uint32_t max_agents = 8192;  // records of others, and of more edges than these, are counted and dropped
-  std::uint32_t max_edges = 65536;  // also pairs of siblings, and joins
-  std::uint32_t max_workflows = 65536;  // open at once; of more, the one silent for longest is closed
-  std::uint32_t max_calls = 512;  // of one workflow; of more, the rest is dropped
-  std::uint32_t max_paths = 16;  // told apart per agent
-  std::uint64_t hash_seed = 0;  // keys the hashes of agents and workflows, as SchedulerOptions::hash_seed does
+  Duration tolerance = std::chrono::milliseconds(5);  // maximum difference between clocks of hosts
+  Duration retire_after = std::chrono::seconds(600);  // time without records after which a workflow is closed
+  std::uint32_t max_agents = 8192;  // maximum agents; records of further ones are dropped
+  std::uint32_t max_edges = 65536;  // maximum edges, sibling pairs and joins, each
+  std::uint32_t max_workflows = 65536;  // maximum open workflows; beyond, the longest silent one is closed
+  std::uint32_t max_calls = 512;  // maximum calls of a workflow; further ones are dropped
+  std::uint32_t max_paths = 16;  // maximum paths per agent
+  std::uint64_t hash_seed = 0;  // seed of hashes of agents and workflows, as SchedulerOptions::hash_seed
 };
 
-// X(name, what one unit of it is)
+// X(name, meaning of one unit)
 #define TAKT_CALL_GRAPH_STATS(X)                                                                              \
-  X(records, "records taken")                                                                                 \
+  X(records, "accepted records")                                                                              \
   X(closed, "workflows that the host closed")                                                                 \
   X(retired, "workflows closed because they were silent for too long, or too many were open")                 \
-  X(late, "records of workflows that were closed already; dropped")                                           \
-  X(backwards, "records that end before they start by more than the tolerance, or lie 30 years off; dropped") \
+  X(late, "records of workflows that had been closed; dropped")                                               \
+  X(backwards, "records that end before they start by more than the tolerance, or are 30 years off; dropped") \
   X(unnamed, "records without a workflow; dropped")                                                           \
   X(crowded, "records, edges, siblings and joins for which there was no room; dropped")                       \
-  X(repeated, "records that were there already; dropped")                                                     \
-  X(untaken, "outcomes that nobody took in time; dropped")                                                    \
-  X(orphans, "calls whose upstream has no record before them: their edge counts, their parent is not known")
+  X(repeated, "duplicate records; dropped")                                                                   \
+  X(untaken, "outcomes that were not taken in time; dropped")                                                 \
+  X(orphans, "calls whose upstream has no earlier record; their edge counts, their parent is unknown")
 
 struct CallGraphStats {
 #define TAKT_CALL_GRAPH_STATS_FIELD(name, text) std::int64_t name = 0;
@@ -135,8 +135,8 @@ struct CallGraphStats {
 // The options bound memory. Deterministic; any input is accepted.
 class CallGraph {
  public:
-  static constexpr std::uint32_t kThen = kNoSlot;  // in a path, between what is not side by side
-  static constexpr std::size_t kMaxMembers = 16, kLongestPath = 64;  // of a join, of a path
+  static constexpr std::uint32_t kThen = kNoSlot;  // in a path, separates calls that are not parallel
+  static constexpr std::size_t kMaxMembers = 16, kLongestPath = 64;  // maximum agents of a join and of a path
 
   explicit CallGraph(const CallGraphOptions& options = {}) : options_(options) {
     options_.max_agents = std::clamp(options.max_agents, 1u, 1u << 20);
@@ -188,7 +188,7 @@ class CallGraph {
     while (!by_age_.empty()) Retire();
   }
 
-  // Calls f(outcome) for the calls of workflows that ended since the last time.
+  // Calls f(outcome) for each call of the workflows that ended since the previous TakeOutcomes.
   template <class F>
   void TakeOutcomes(F&& f) {
     for (const CallOutcome& outcome : outcomes_) f(outcome);
@@ -216,8 +216,8 @@ class CallGraph {
     return std::ranges::count_if(siblings(), pair) + std::ranges::count_if(joins(), join);
   }
 
-  // Returns the stages from each node to the end of the longest path, itself included; feedback edges are ignored. The
-  // learnt input of Ayo's rank.
+  // Returns the number of stages on the longest path from each node, itself included. Feedback edges are ignored. Ayo's
+  // rank uses these numbers.
   std::vector<std::int32_t> StagesLeft() const {
     std::vector<std::int32_t> left(nodes_.size(), 1);
     const auto n = static_cast<std::int32_t>(nodes_.size());
@@ -253,13 +253,13 @@ class CallGraph {
     TimePoint start{}, end{};
     // Once the workflow is over:
     std::uint32_t parent = kNoSlot;
-    std::uint32_t cluster = 0;  // of its parent's children that overlap
+    std::uint32_t cluster = 0;  // number of its group of overlapping siblings
     std::vector<AgentId> also = {};  // further upstreams
   };
   struct Workflow {
     WorkflowId id = {};
     std::vector<Call> calls = {};
-    TimePoint last{};  // record came in
+    TimePoint last{};  // time of the newest record
     AgeLink age = {};
   };
 
@@ -291,7 +291,7 @@ class CallGraph {
     by_age_.Remove(open_, slot);
     Workflow& w = open_[slot];
     open_.Erase(slot, w.id);
-    // Late records of the most recent ones are known as such.
+    // Late records of recently closed workflows are recognized.
     WorkflowId& forgotten = recent_[next_recent_];
     if (forgotten) closed_.Erase(forgotten.value);
     forgotten = w.id;
@@ -300,7 +300,7 @@ class CallGraph {
     Learn(w.calls);
   }
 
-  // ---- what a workflow teaches ------------------------------------------------------------------------------------
+  // ---- learning from an ended workflow ----------------------------------------------------------------------------
 
   void Learn(std::vector<Call>& calls) {
     Order(calls);
@@ -335,8 +335,8 @@ class CallGraph {
     calls.resize(kept);
   }
 
-  // Finds the upstream's call that ended last before this call began. If clocks differ too much, the one that began
-  // last before it.
+  // Finds the upstream's call that ended last before this call began. If clocks differ too much, finds the call that
+  // began last before it.
   void FindParent(std::vector<Call>& calls, std::uint32_t c) {
     Call& call = calls[c];
     if (!call.upstream) return;
@@ -346,7 +346,7 @@ class CallGraph {
       if (p == c || calls[p].agent != agent) continue;
       if (calls[p].start < call.start) begun = p;
       if (calls[p].end > After(call.start, options_.tolerance) || calls[p].start > call.end) continue;
-      if (p > c && calls[p].agent == call.agent) continue;  // a circle of two that begin together
+      if (p > c && calls[p].agent == call.agent) continue;  // would make a cycle of two simultaneous calls
       if (ended == kNoSlot || calls[p].end >= calls[ended].end) ended = p;
     }
     call.parent = ended != kNoSlot ? ended : begun;
@@ -362,7 +362,7 @@ class CallGraph {
   // Orphans of one upstream without records count as children of one parent.
   static bool SameParent(const Call& a, const Call& b) { return a.parent == b.parent && a.upstream == b.upstream; }
 
-  // All that have an upstream, children of one parent together, by start.
+  // Returns all calls with an upstream, grouped by parent and then sorted by start.
   static std::vector<std::uint32_t> Families(const std::vector<Call>& calls) {
     std::vector<std::uint32_t> family;
     for (std::uint32_t c = 0; c < calls.size(); ++c) {
@@ -460,7 +460,7 @@ class CallGraph {
     if (calls.empty()) return;
     TimePoint end = TimePoint::min();
     for (const Call& c : calls) end = std::max(end, c.end);
-    std::vector<std::pair<TimePoint, TimePoint>> spans;  // in which any call runs
+    std::vector<std::pair<TimePoint, TimePoint>> spans;  // times in which any call runs
     for (const Call& c : calls) {
       if (!spans.empty() && c.start <= spans.back().second) spans.back().second = std::max(spans.back().second, c.end);
       else spans.emplace_back(c.start, c.end);
@@ -495,7 +495,7 @@ class CallGraph {
       for (std::size_t i = begin; i < way_.size(); ++i) key = Mix64(key ^ (way_[i] + 1));
     };
     for (std::uint32_t o = 0; o < calls.size(); ++o) {
-      // Parents mostly stand before their children; one that does not is not followed.
+      // Parents usually precede their children in `calls`; others are skipped.
       if (o == c || calls[o].parent == kNoSlot || !below_[calls[o].parent]) continue;
       below_[o] = true;
       if (!way_.empty() && !(After(calls[o].start, options_.tolerance) < until)) {
@@ -557,7 +557,7 @@ class CallGraph {
 
   IdTable<WorkflowId, Workflow> open_;
   IdMap closed_;
-  std::vector<WorkflowId> recent_;  // a ring of those that were closed last
+  std::vector<WorkflowId> recent_;  // ring buffer of the most recently closed workflows
   std::size_t next_recent_ = 0;
   AgeList by_age_;
   TimePoint now_ = Before(TimePoint{}, kFarthest);

@@ -1,5 +1,5 @@
-// What a log of calls teaches about the next ones, in one file: lengths, the sketch of texts that they look at, and
-// which model solves what. `takt train` writes it, `takt predict` and hosts read it.
+// Predicts output lengths and success of calls, as learnt from a log of calls. `takt train` writes a predictor to a
+// file. `takt predict` and hosts read it.
 #ifndef TAKT_LEARNING_CALL_PREDICTOR_H_
 #define TAKT_LEARNING_CALL_PREDICTOR_H_
 
@@ -22,19 +22,19 @@
 
 namespace takt {
 
-// What is known when a call begins, by names. Empty texts and counts below zero: not told.
+// Facts about a call that are known when it begins. Empty texts and counts below zero: unknown.
 struct CallDescription {
   std::string_view model = {};
-  std::string_view kind = {};  // of workflow
+  std::string_view kind = {};  // kind of workflow
   std::string_view stage = {};
-  std::string_view text = {};  // of the prompt
+  std::string_view text = {};  // text of the prompt
   Tokens prompt_tokens{-1}, system_tokens{-1}, user_tokens{-1};
-  std::int32_t calls_before = 0;  // of its workflow
-  Tokens tokens_before{0};        // that those have generated
-  Tokens generated{-1};           // by the call itself so far: what is told is the rest
+  std::int32_t calls_before = 0;  // earlier calls of its workflow
+  Tokens tokens_before{0};        // output of the earlier calls
+  Tokens generated{-1};           // output of this call so far, which the forecast excludes
 };
 
-// What came of it.
+// A call and its result.
 struct LoggedCall {
   CallDescription call = {};
   Tokens output_tokens{0};
@@ -42,17 +42,18 @@ struct LoggedCall {
 };
 
 struct CallForecast {
-  Estimate tokens_left = {};  // of this call and all after it in its workflow; unknown where the model is
-  double solved = -1;         // probability; below zero: not known
+  Estimate tokens_left = {};  // output of this and all later calls of its workflow; unknown for an unknown model
+  double solved = -1;         // probability that the model solves the call; below zero: unknown
 };
 
 struct CallPredictorOptions {
-  LengthForestOptions lengths = {};  // `sketch` is set here: dimensions where calls have texts, none otherwise
+  LengthForestOptions lengths =
+      {};  // `sketch` is ignored: Train sets it to the sketch's dimensions, or 0 without texts
   TextSketchOptions sketch = {};
   ConfidenceOptions confidence = {};
 };
 
-// Immutable: any number of threads may share one. Names are known by a hash of 64 bits; a model is told by its name.
+// Immutable, so any number of threads may share it. Stages and kinds are identified by 64-bit hashes, models by name.
 class CallPredictor {
  public:
   struct Scratch {
@@ -63,34 +64,34 @@ class CallPredictor {
     std::vector<Estimate> predicted = {};
   };
 
-  // `workflows`: the calls of each, in the order in which they began. Confidence is learnt where any call tells whether
-  // it solved its task. InvalidArgument: no calls, or options; Cancelled.
+  // Trains a predictor. `workflows`: the calls of each workflow, in order of start. Confidence is learnt if any call
+  // has an outcome. InvalidArgument: no calls, or invalid options. Cancelled: `progress` returned false.
   static absl::StatusOr<std::shared_ptr<const CallPredictor>> Train(std::span<const std::vector<LoggedCall>> workflows,
                                                                     const CallPredictorOptions& options = {},
                                                                     const ParallelFor& parallel = SerialFor,
                                                                     const Progress& progress = {});
 
-  // Of calls.size() calls; together is faster than one by one.
+  // Predicts calls.size() calls. Batches are faster than single calls.
   void Predict(std::span<const CallDescription> calls, std::span<CallForecast> out, Scratch& scratch) const;
 
   std::span<const std::string> models() const { return models_; }  // ascending
   const LengthForest& lengths() const { return *lengths_; }
   const TextSketch* sketch() const { return sketch_.get(); }  // null: calls had no texts
-  const Confidence* confidence() const { return confidence_.get(); }  // null: it was not told what was solved
-  // Of the model's forest; null: it has none.
+  const Confidence* confidence() const { return confidence_.get(); }  // null: no call had an outcome
+  // Returns the report of the model's forest; null if it has none.
   const ForestReport* ReportOf(std::string_view model) const;
 
-  // As QuantileForest's.
+  // Save and Load as in QuantileForest.
   std::string Save() const;
   static absl::StatusOr<std::shared_ptr<const CallPredictor>> Load(std::string_view bytes);
 
  private:
   std::size_t dimensions() const { return sketch_ == nullptr ? 0 : sketch_->dimensions(); }
-  ModelId IdOf(std::string_view model) const;  // zero: none
+  ModelId IdOf(std::string_view model) const;  // 0: unknown model
   void SketchOf(std::string_view text, std::span<float> out, TextScratch& scratch) const;
   LengthForest::Query QueryOf(const CallDescription& call, std::span<const float> sketch) const;
 
-  std::vector<std::string> models_;  // ascending; the id of each is its place and one
+  std::vector<std::string> models_;  // ascending; a model's id is its index + 1
   std::shared_ptr<const TextSketch> sketch_;
   std::shared_ptr<const LengthForest> lengths_;
   std::shared_ptr<const Confidence> confidence_;

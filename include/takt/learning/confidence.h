@@ -1,4 +1,4 @@
-// How probably each model solves what a prompt asks: a logistic head per model.
+// Estimates the probability that each model solves a prompt, by one logistic regression per model.
 #ifndef TAKT_LEARNING_CONFIDENCE_H_
 #define TAKT_LEARNING_CONFIDENCE_H_
 
@@ -17,66 +17,68 @@
 
 namespace takt {
 
-// Prompts that models were tried on.
+// Prompts, and the results of models on them.
 struct ConfidenceData {
   enum Outcome : std::uint8_t { kFailed, kSolved, kUntried };
 
-  std::size_t features = 0;               // of a prompt: its sketch, its counts, whatever the host has
+  std::size_t features = 0;               // features of a prompt, such as its sketch and its counts
   std::vector<ModelId> models = {};       // columns
-  std::vector<float> numbers = {};        // prompts x features; what is no finite number counts as the mean
+  std::vector<float> numbers = {};        // prompts x features; a value that is not finite counts as the mean
   std::vector<std::uint8_t> outcomes = {};  // prompts x models, of Outcome
-  // Of each prompt the one model that was tried on it, as a column: `outcomes` has one of each then. Empty: all were.
+  // Column of the only model tried on each prompt; `outcomes` then has one value per prompt. Empty: all models were
+  // tried.
   std::vector<std::uint32_t> columns = {};
-  std::vector<std::uint64_t> groups = {};  // of each prompt: those of one are left out together; empty: each is one
+  // Group of each prompt; cross-validation never splits a group. Empty: each prompt is its own group.
+  std::vector<std::uint64_t> groups = {};
 };
 
 struct ConfidenceOptions {
-  double l2 = 1;  // penalty on a weight's square, of standardised features, against the sum of cross entropies
-  int iterations = 50;  // of Newton's method, at most
-  int folds = 5;  // of the cross-validation that the report is of; below 2: none
-  double tolerance = 1e-8;  // of the largest step: converged
+  double l2 = 1;  // penalty on the squared weights of standardised features, added to the sum of cross entropies
+  int iterations = 50;  // maximum iterations of Newton's method
+  int folds = 5;  // folds of the cross-validation for the report; below 2: no report
+  double tolerance = 1e-8;  // step size at which Newton's method has converged
 };
 
-// Of rows that were left out, with all others of their groups (cross-validation).
+// Results of cross-validation on groups of rows that were left out.
 struct ConfidenceReport {
   ModelId model = {};
-  std::int64_t rows = 0;  // 0: the model was not tried, or there are no folds, and nothing is told
-  double solved = 0;  // share of them
-  double average_precision = 0;  // its mean over the models is the paper's macro mAP
+  std::int64_t rows = 0;  // checked rows; 0: no report, because the model was not tried or there are no folds
+  double solved = 0;  // share of solved rows
+  double average_precision = 0;  // the paper's macro mAP is its mean over models
   double cross_entropy = 0, calibration_error = 0;
   std::vector<ReliabilityBin> reliability = {};
 };
 
-// Immutable. Chimera's router fine-tunes a text encoder with independent sigmoids and binary cross entropy; here the
-// same loss over features that are given. Hosts with a router of their own hand its scores in (Request::scores).
+// Immutable. Chimera's router fine-tunes a text encoder with independent sigmoids and binary cross entropy. This class
+// uses the same loss on given features. Hosts with a router of their own can pass its scores in Request::scores.
 class Confidence {
  public:
-  // InvalidArgument: no rows, no models, sizes that do not match, columns that are none; Cancelled. `progress` is asked
-  // at every step of Newton's method.
+  // Trains the regressions. InvalidArgument: no rows, no models, sizes that do not match, or an invalid column.
+  // Cancelled: `progress`, called in each step of Newton's method, returned false.
   static absl::StatusOr<std::shared_ptr<const Confidence>> Train(const ConfidenceData& data,
                                                                  const ConfidenceOptions& options = {},
                                                                  const ParallelFor& parallel = SerialFor,
                                                                  const Progress& progress = {});
 
-  // Probability for each of models(), in that order; below zero: not known, since the model was not tried. Missing
-  // features count as their mean.
+  // Sets the probability for each of models(); below zero: unknown, because the model was not tried. Missing features
+  // count as their mean.
   void Scores(std::span<const float> numbers, std::span<double> out) const;
-  double Score(std::size_t column, std::span<const float> numbers) const;  // for models()[column]
+  double Score(std::size_t column, std::span<const float> numbers) const;  // probability for models()[column]
 
   std::size_t features() const { return features_; }
   std::span<const ModelId> models() const { return models_; }
-  std::span<const ConfidenceReport> report() const { return report_; }  // of each model; not kept in files
-  double mean_average_precision() const;  // over the models that were tried
+  std::span<const ConfidenceReport> report() const { return report_; }  // by model; not saved in files
+  double mean_average_precision() const;  // mean over the tried models
 
-  // As QuantileForest's.
+  // Save and Load as in QuantileForest.
   std::string Save() const;
   static absl::StatusOr<std::shared_ptr<const Confidence>> Load(std::string_view bytes);
 
  private:
   std::size_t features_ = 0;
   std::vector<ModelId> models_;
-  std::vector<double> means_;  // of the features
-  std::vector<double> weights_;  // models x (features + 1), of the features less their means; the intercept is first
+  std::vector<double> means_;  // means of the features
+  std::vector<double> weights_;  // models x (features + 1), for centred features; the intercept is first
   std::vector<ConfidenceReport> report_;
 };
 

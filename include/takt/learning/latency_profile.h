@@ -20,19 +20,19 @@
 namespace takt {
 
 struct LatencyOptions {
-  std::int64_t first_samples = 32;  // where convergence is first looked at, and then at twice as many, and so on
-  double converged_below = 0.05;    // Wasserstein-1 between two such looks over the mean
-  std::int64_t keep = 4096;         // samples: when there are so many, what was learnt counts half
-  double false_alarms = 1e-3;       // of drift, per window of kWindow samples
-  double max_seconds = 1e5;         // a longer latency is taken as this long
+  std::int64_t first_samples = 32;  // samples before the first test for convergence; then doubled for each test
+  double converged_below = 0.05;    // converged if the Wasserstein-1 distance of two tests / mean is below this
+  std::int64_t keep = 4096;         // samples after which older samples count half
+  double false_alarms = 1e-3;       // probability of a false alarm of drift, per window of kWindow samples
+  double max_seconds = 1e5;         // longer latencies are clamped to this
 };
 
 // One distribution of latencies in 2.6 KB, with bins 7.5 % wide.
 //
 // Convergence: each time the number of samples doubles, the distribution is compared with the previous one (Kairos,
-// section 4.3). Drift: after convergence, every kWindow samples are compared with the distribution (Kolmogorov-Smirnov;
-// Massart's inequality, widened because the distribution is a sample too). The window joins the distribution; if it
-// differs, it replaces the distribution, and convergence starts again.
+// section 4.3). Drift: after convergence, each window of kWindow samples is compared with the distribution
+// (Kolmogorov-Smirnov, with Massart's inequality widened because the distribution is a sample too). If the window
+// differs, it replaces the distribution, and convergence starts again. Otherwise it joins the distribution.
 class LatencyDistribution {
  public:
   static constexpr std::size_t kLevels = 32;
@@ -60,14 +60,14 @@ class LatencyDistribution {
     return true;
   }
 
-  std::int64_t count() const { return sketch_.count(); }  // that count
-  std::int64_t observed() const { return observed_; }  // since the beginning
-  double mean() const { return sketch_.mean(); }  // 0 of nothing
+  std::int64_t count() const { return sketch_.count(); }  // weight of the samples
+  std::int64_t observed() const { return observed_; }  // all samples so far
+  double mean() const { return sketch_.mean(); }  // 0 without samples
   double deviation() const { return sketch_.deviation(); }
   bool converged() const { return converged_; }
   std::int64_t drifts() const { return drifts_; }
-  std::uint64_t version() const { return version_; }  // another one: curve() has changed
-  const Curve& curve() const { return curve_; }  // as of the last look; zeros before the first sample
+  std::uint64_t version() const { return version_; }  // changes with curve()
+  const Curve& curve() const { return curve_; }  // as of the last test for convergence; zeros before the first sample
 
   // Returns the most frequent latency (half-sample mode of the quantile function); 0 without samples.
   double mode() const { return mode_; }
@@ -92,7 +92,7 @@ class LatencyDistribution {
   }
 
   void ReadCurve() {
-    constexpr std::size_t kFine = 4 * kLevels + 1;  // odd multiples of half a level are among them
+    constexpr std::size_t kFine = 4 * kLevels + 1;  // includes the odd multiples of half a level
     std::array<double, kFine> levels, fine;
     for (std::size_t i = 0; i < kFine; ++i) levels[i] = static_cast<double>(i) / (kFine - 1);
     sketch_.Quantiles(levels, fine.begin());
@@ -101,7 +101,7 @@ class LatencyDistribution {
     ++version_;
   }
 
-  // Young distributions are read at every power of two, so that there is something to go by.
+  // Updates the curve. Before the first test for convergence, it is updated at every power of two.
   void Look() {
     const std::int64_t n = sketch_.count();
     if (n < options_.first_samples) {
@@ -156,7 +156,7 @@ class LatencyDistribution {
   QuantileSketch<LogHistogram> sketch_;
   Curve curve_ = {}, last_look_ = {};
   double mode_ = 0;
-  std::array<float, kWindow> window_ = {};  // since it converged, not yet learnt
+  std::array<float, kWindow> window_ = {};  // samples after convergence that have not joined the sketch
   std::size_t in_window_ = 0;
   std::int64_t next_look_ = 0;
   std::int64_t observed_ = 0, drifts_ = 0;
@@ -166,17 +166,17 @@ class LatencyDistribution {
 
 struct AgentLatency {
   AgentId agent = {};
-  LatencyDistribution execution;  // of one call [s]
-  LatencyDistribution remaining;  // from the start of a call to the end of its workflow [s]
+  LatencyDistribution execution;  // execution time of a call [s]
+  LatencyDistribution remaining;  // time from the start of a call to the end of its workflow [s]
 };
 
 struct LatencyProfileOptions {
   LatencyOptions latency = {};
-  std::uint32_t max_agents = 8192;  // about 5 KB each; of more, all()  alone learns
-  std::uint64_t hash_seed = 0;  // keys the hashes of agents, as SchedulerOptions::hash_seed does
+  std::uint32_t max_agents = 8192;  // maximum agents, about 5 KB each; only all() learns from further ones
+  std::uint64_t hash_seed = 0;  // seed of hashes of agents, as SchedulerOptions::hash_seed
 };
 
-// Latencies by agent, and of all agents. Any input is accepted.
+// Latencies per agent, and of all agents together. Any input is accepted.
 class LatencyProfile {
  public:
   explicit LatencyProfile(const LatencyProfileOptions& options = {}) : options_(options) {
@@ -203,8 +203,8 @@ class LatencyProfile {
   const AgentLatency* Find(AgentId agent) const { return agents_.Get(agent); }
   const AgentLatency& all() const { return all_; }
   std::span<const AgentLatency> agents() const { return agents_.records(); }  // in order of appearance
-  std::int64_t refused() const { return refused_; }  // latencies that were none
-  std::int64_t unplaced() const { return unplaced_; }  // of agents beyond max_agents
+  std::int64_t refused() const { return refused_; }  // number of invalid latencies
+  std::int64_t unplaced() const { return unplaced_; }  // number of latencies of agents beyond max_agents
 
   // Returns the agent's entry, new if necessary, for Restore; null if there is no room.
   AgentLatency* Restore(AgentId agent) { return At(agent); }

@@ -1,4 +1,4 @@
-// How many tokens a workflow has still to generate, per model: quantile forests, and the rows that they are grown from.
+// Predicts the tokens that a workflow will still generate, by a quantile forest per model, and collects training data.
 #ifndef TAKT_LEARNING_LENGTH_FOREST_H_
 #define TAKT_LEARNING_LENGTH_FOREST_H_
 
@@ -21,43 +21,43 @@
 
 namespace takt {
 
-// What is known when a call begins. Counts below zero: not told.
+// Features of a call that are known when it begins. Counts below zero: unknown.
 struct LengthInput {
-  std::uint64_t kind = 0;  // of workflow: its program; 0: not told
+  std::uint64_t kind = 0;  // kind of workflow, for example its program; 0: unknown
   StageId stage = {};
   Tokens prompt_tokens{-1};
-  Tokens system_tokens{-1};  // of the prompt
-  Tokens user_tokens{-1};  // of the prompt
-  std::int32_t calls_before = 0;  // of its workflow, that have ended: siblings that still run are not known
-  Tokens tokens_before{0};  // that those have generated
-  std::span<const float> sketch = {};  // of the prompt's text (text_sketch.h), or whatever the host has
+  Tokens system_tokens{-1};  // part of the prompt
+  Tokens user_tokens{-1};  // part of the prompt
+  std::int32_t calls_before = 0;  // ended calls of its workflow, without siblings that still run
+  Tokens tokens_before{0};  // output of these calls
+  std::span<const float> sketch = {};  // sketch of the prompt's text (text_sketch.h), or other features of the host
 };
 
-// One call of a workflow that has finished.
+// A call of a finished workflow.
 struct FinishedCall {
   LengthInput input = {};
   Tokens output_tokens{0};
 };
 
 struct LengthForestOptions {
-  std::size_t sketch = 0;  // dimensions; what a call has more is left out, what it has less counts as not known
-  std::size_t reservoir = 60'000;  // calls kept of each model
-  std::uint64_t seed = 1;  // of what is kept
+  std::size_t sketch = 0;  // dimensions of sketches; a call's further values are ignored, missing ones are unknown
+  std::size_t reservoir = 60'000;  // maximum stored calls per model
+  std::uint64_t seed = 1;  // seed of the random choice of stored calls
   ForestOptions forest = {};
 };
 
-// Predicts Chimera's Y: the output tokens of this call and of all that follow in its workflow, on the model at hand.
-// Features: counts of the whole prompt, its system and its user part, calls and tokens before, the sketch; kind and
-// stage as names. Immutable: any number of threads may share one.
+// Predicts Chimera's Y: the output tokens of this call and of all later calls in its workflow, on the given model.
+// Numeric features are the tokens of the prompt and its system and user parts, earlier calls and their tokens, and the
+// sketch. Kind and stage are categories. Immutable, so any number of threads may share it.
 class LengthForest {
  public:
   struct Query {
     ModelId model;
     LengthInput input;
-    Tokens generated{-1};  // by this call so far; what is told is the rest. Below zero: it has not begun
+    Tokens generated{-1};  // output of this call so far, which the prediction excludes; below zero: it has not begun
   };
 
-  // As QuantileForest's, with what a row is made of.
+  // Working memory of one thread.
   struct Scratch {
     ForestScratch forest = {};
     std::vector<float> numbers = {};
@@ -68,15 +68,15 @@ class LengthForest {
     std::vector<Estimate> predicted = {};
   };
 
-  // Unknown where the model has no forest. Together is faster than one by one.
+  // Predicts each query; unknown for a model without a forest. Batches are faster than single queries.
   void Predict(std::span<const Query> queries, std::span<Estimate> out, Scratch& scratch) const;
   Estimate Predict(const Query& query, Scratch& scratch) const;
 
   std::size_t sketch() const { return sketch_; }  // dimensions
   std::span<const ModelId> models() const { return models_; }
-  const QuantileForest* Of(ModelId model) const;  // null: it has none
+  const QuantileForest* Of(ModelId model) const;  // null: the model has no forest
 
-  // As QuantileForest's.
+  // Save and Load as in QuantileForest.
   std::string Save() const;
   static absl::StatusOr<std::shared_ptr<const LengthForest>> Load(std::string_view bytes);
 
@@ -88,27 +88,28 @@ class LengthForest {
   std::vector<std::shared_ptr<const QuantileForest>> forests_;
 };
 
-// Collects finished workflows, a bounded number of calls of each model: once that is reached, a new call takes the
-// place of one drawn at random, so that old ones fade exponentially and the forest follows a drift. Thread-compatible.
+// Collects calls of finished workflows, up to a maximum per model. Beyond it, a new call replaces a random one. So old
+// calls fade exponentially, and the forest follows a drift. Thread-compatible.
 //
-//   learner.Finished(model, calls);                              // the loop, as workflows end
-//   auto rows = std::make_shared<const LengthLearner>(learner);  // every so often: slow work gets a snapshot
+//   learner.Finished(model, calls);                              // in the step loop, when a workflow ends
+//   auto rows = std::make_shared<const LengthLearner>(learner);  // from time to time, a snapshot for slow work
 //   auto fresh = rows->Train(parallel, progress);                // on the host's threads
 //   if (fresh.ok()) running = *fresh;                            // a shared_ptr<const LengthForest>
 class LengthLearner {
  public:
   explicit LengthLearner(LengthForestOptions options = {}) : options_(options) {}
 
-  // Calls of one workflow, in the order in which they began; the label of each is what it and all after it generated.
-  // Negative outputs count as none. `workflow`: calls that bear the same are a group of ForestData, however they are
-  // told; 0: each call is one, and the forests' reports flatter.
+  // Adds the calls of one workflow, in order of start. The label of a call is its output and that of all later calls.
+  // Negative outputs count as 0. Calls with the same `workflow` form a group of ForestData. 0: each call is its own
+  // group, and the forests' reports are too optimistic.
   void Finished(ModelId model, std::span<const FinishedCall> calls, std::uint64_t workflow = 0);
 
-  // Of models of which at least one call is known; deterministic. InvalidArgument: nothing known; Cancelled.
+  // Trains a forest for each model with at least one stored call. Deterministic. InvalidArgument: no stored calls.
+  // Cancelled: `progress` returned false.
   absl::StatusOr<std::shared_ptr<const LengthForest>> Train(const ParallelFor& parallel = SerialFor,
                                                             const Progress& progress = {}) const;
 
-  std::size_t calls(ModelId model) const;  // that are kept
+  std::size_t calls(ModelId model) const;  // number of stored calls
   std::uint64_t seen() const { return seen_; }
 
  private:

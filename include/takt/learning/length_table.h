@@ -18,14 +18,14 @@
 namespace takt {
 
 struct LengthTableOptions {
-  std::uint32_t max_stages = 1024;  // calls of more stages are learnt as those of none; about 3 KB each
-  std::int64_t window = 1024;       // calls: whenever a cell has so many, what was learnt counts half; at least 2
-  std::uint64_t hash_seed = 0;      // keys the hashes of stages, as SchedulerOptions::hash_seed does
+  std::uint32_t max_stages = 1024;  // maximum stages, about 3 KB each; calls of further ones count as without a stage
+  std::int64_t window = 1024;  // calls per cell after which older calls count half; at least 2
+  std::uint64_t hash_seed = 0;  // seed of hashes of stages, as SchedulerOptions::hash_seed
 };
 
-// A table of stages by octaves of prompt tokens. A cell without data uses its stage's data, and a stage without data
-// all calls; before the first call nothing is known. Quantiles are log-normal. Deterministic; lengths below 1 count as
-// 1.
+// A table of stages by octaves of prompt tokens. A cell without data uses its stage's data. A stage without data uses
+// all calls. Before the first call, estimates are unknown. Quantiles are log-normal. Deterministic. Lengths below 1
+// count as 1.
 class LengthTable {
  public:
   explicit LengthTable(const LengthTableOptions& options = {}) : options_(options) {

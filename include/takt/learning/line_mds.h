@@ -1,4 +1,4 @@
-// Multidimensional scaling onto a line: coordinates whose distances are like those of distributions.
+// Multidimensional scaling onto a line: gives distributions coordinates with similar distances.
 #ifndef TAKT_LEARNING_LINE_MDS_H_
 #define TAKT_LEARNING_LINE_MDS_H_
 
@@ -17,25 +17,25 @@
 namespace takt {
 
 struct LineMdsOptions {
-  // Power iteration ends when the axis turns by less than this in a step [squared sine], or after so many steps. It
-  // begins at the means, from which a few suffice where distributions differ mostly by their place.
+  // Power iteration ends after `max_steps`, or when a step turns the axis by less than `tolerance` [squared sine]. It
+  // starts at the means. If distributions differ mostly in location, a few steps are enough.
   double tolerance = 1e-12;
   std::int32_t max_steps = 100;
-  // Steps of SMACOF (de Leeuw, 1977; unit weights) from the classical solution on; 0: none. On a line each step either
-  // keeps the order or swaps points that lie close, so few are enough.
+  // Steps of SMACOF (de Leeuw, 1977; unit weights) after the classical solution. On a line, each step keeps the order
+  // or swaps close points, so few are enough.
   std::int32_t smacof_steps = 0;
-  std::function<bool(double)> progress = {};  // told the share that is done; false stops
+  std::function<bool(double)> progress = {};  // receives the finished share; false stops
 };
 
-// Points are quantile functions at the same `levels` evenly spaced levels; the distance of two is the mean of the
-// distances of their quantiles, which is their first Wasserstein distance (learning/wasserstein.h).
+// Points are quantile functions at the same `levels` evenly spaced levels. The distance of two points is the mean
+// distance of their quantiles, which is the first Wasserstein distance (learning/wasserstein.h).
 //
-// Classical scaling (Torgerson, 1952): the leading eigenvector of the doubly centred squared distances, by power
-// iteration. n points take 2 n^2 bytes while they are fitted and O(n levels) after that; time O(n^2 (levels + steps)).
-// Deterministic; the sign is that of the means, so that larger distributions lie above.
+// Classical scaling (Torgerson, 1952) takes the leading eigenvector of the doubly centred squared distances, by power
+// iteration. Fit needs 2 n^2 bytes, of which O(n levels) remain, and takes O(n^2 (levels + steps)). Deterministic. The
+// sign follows the means, so larger distributions have larger coordinates.
 class LineMds {
  public:
-  // `quantiles`: n rows of `levels`. False where it was stopped; then nothing is known.
+  // Fits n points: `quantiles` has n rows of `levels`. Returns false if stopped; no point is then known.
   bool Fit(std::span<const float> quantiles, std::size_t levels, const LineMdsOptions& options = {}) {
     TAKT_ASSERT(levels > 0 && quantiles.size() % levels == 0);
     levels_ = levels;
@@ -54,8 +54,8 @@ class LineMds {
 
   std::span<const double> coordinates() const { return at_; }
 
-  // Where a point that was not fitted lies, the others staying where they are (Gower, 1968). O(n levels), allocates
-  // nothing. Where all fitted points are one: as far from it as its mean is.
+  // Returns the coordinate of a new point; the fitted points do not move (Gower, 1968). If all fitted points are equal,
+  // its distance from them is that of the means. O(n levels), allocates nothing.
   double Place(std::span<const float> quantiles) const {
     TAKT_ASSERT(quantiles.size() == levels_);
     if (!(scale_ > 0)) return MeanOf(quantiles) - mean_;
@@ -67,8 +67,8 @@ class LineMds {
     return sum / (2 * scale_);
   }
 
-  // How badly distances on the line fit (Kruskal's stress-1): the root of the squared errors over the squared
-  // distances. 0 where there is nothing to fit. O(n^2 levels).
+  // Returns the error of distances on the line (Kruskal's stress-1): the root of squared errors over squared distances;
+  // 0 without distances. O(n^2 levels).
   double Stress() const {
     double error = 0, total = 0;
     for (std::size_t i = 0; i < at_.size(); ++i) {
@@ -82,7 +82,7 @@ class LineMds {
   }
 
  private:
-  static constexpr std::size_t kLanes = 16;  // rows side by side, which compilers turn into vectors
+  static constexpr std::size_t kLanes = 16;  // rows per block, for vector instructions
 
   std::span<const float> Row(std::size_t i) const { return std::span(points_).subspan(i * levels_, levels_); }
 
@@ -92,7 +92,7 @@ class LineMds {
     return sum / static_cast<double>(row.size());
   }
 
-  // Makes the mean zero; what it was.
+  // Subtracts the mean, and returns it.
   static double Centre(std::vector<double>& x) {
     double sum = 0;
     for (const double v : x) sum += v;
@@ -117,13 +117,13 @@ class LineMds {
     return !options.progress || options.progress(share);
   }
 
-  // Squared distances of row i to the rows before it begin here.
+  // Returns the index of row i's first squared distance; a row has distances to all rows before it.
   static std::size_t Begin(std::size_t i) { return i * (i - 1) / 2; }
 
   bool Measure(const LineMdsOptions& options) {
     const std::size_t n = at_.size();
     square_.resize(n * (n - 1) / 2);
-    std::vector<float> columns(points_.size());  // level by level
+    std::vector<float> columns(points_.size());  // sorted by level
     for (std::size_t i = 0; i < n; ++i) {
       for (std::size_t k = 0; k < levels_; ++k) columns[k * n + i] = points_[i * levels_ + k];
     }
@@ -155,13 +155,13 @@ class LineMds {
       total += Rounded(2 * sum);
       if (i % 256 == 0 && !GoesOn(options, 0.5 * static_cast<double>(i) / static_cast<double>(n))) return false;
     }
-    // What Gower's formula wants of each point: its own element of the doubly centred matrix.
+    // Gower's formula needs each point's diagonal element of the doubly centred matrix.
     const auto count = static_cast<double>(n);
     for (double& m : middle_) m = m / count - total / (2 * count * count);
     return true;
   }
 
-  // out = B x for a centred x, B the doubly centred matrix; half of B is read.
+  // Sets out = B x for a centred x and the doubly centred matrix B. Reads half of B.
   void Multiply(const std::vector<double>& x, std::vector<double>& out) const {
     const std::size_t n = x.size();
     out.assign(n, 0);
@@ -196,7 +196,7 @@ class LineMds {
     return sum;
   }
 
-  // Where all means are one, their order must not be the axis: any other direction is a start.
+  // If all means are equal, their order gives no axis, so another direction is chosen.
   void ChooseStart(std::vector<double>& x) const {
     const auto largest = static_cast<double>(*std::max_element(square_.begin(), square_.end()));
     if (Dot(x, x) > 1e-9 * largest) return;
@@ -210,10 +210,10 @@ class LineMds {
     std::vector<double> x = at_, next;
     const std::vector<double> means = at_;
     std::fill(at_.begin(), at_.end(), 0.0);
-    if (!(*std::max_element(square_.begin(), square_.end()) > 0)) return true;  // all points are one
+    if (!(*std::max_element(square_.begin(), square_.end()) > 0)) return true;  // all points are equal
     ChooseStart(x);
-    // Squared distances of an L1 norm need not be Euclidean: an eigenvalue below zero may be the largest in size, and
-    // is shifted out of the way.
+    // Squared L1 distances need not be Euclidean, so a negative eigenvalue may have the largest magnitude. A shift then
+    // makes the greatest eigenvalue the largest in magnitude.
     double shift = 0, value = 0;
     for (std::int32_t step = 0; step < options.max_steps; ++step) {
       const double size = Dot(x, x);
@@ -237,7 +237,7 @@ class LineMds {
     return true;
   }
 
-  // Guttman transforms. Out-of-sample points are placed by the classical solution, stretched to this one's size.
+  // Applies Guttman transforms. Place uses the classical solution for new points, stretched to this solution's size.
   bool Majorize(const LineMdsOptions& options) {
     const std::size_t n = at_.size();
     std::vector<double> next(n);
@@ -266,12 +266,12 @@ class LineMds {
   }
 
   std::size_t levels_ = 1;
-  std::vector<float> points_;  // row by row
+  std::vector<float> points_;  // rows of quantiles
   std::vector<double> at_;  // coordinates
   std::vector<double> middle_;  // diagonal of the doubly centred matrix: squared distance from the centre
-  std::vector<float> square_;  // squared distances below the diagonal, while it is fitted
+  std::vector<float> square_;  // squared distances below the diagonal, during Fit
   double mean_ = 0;
-  double scale_ = 0;  // the eigenvalue: the coordinates' sum of squares
+  double scale_ = 0;  // eigenvalue, which is the sum of squared coordinates
 };
 
 }  // namespace takt

@@ -8,8 +8,8 @@
 
 namespace takt {
 
-// Returns the half-sample mode: the densest half of the sample, repeatedly; ties: the first (Robertson and Cryer, 1974;
-// Bickel and Fruehwirth, 2006). The values must ascend without NaN. NaN if empty. O(n).
+// Returns the half-sample mode (Robertson and Cryer, 1974; Bickel and Fruehwirth, 2006). It repeatedly keeps the
+// densest half of the sample, and the first of equal halves. The values must ascend without NaN. NaN if empty. O(n).
 inline double HalfSampleMode(std::span<const double> ascending) {
   while (ascending.size() > 3) {
     const std::size_t half = (ascending.size() + 1) / 2;

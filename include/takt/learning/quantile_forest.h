@@ -1,4 +1,4 @@
-// A quantile random forest: of each row it answers with the distribution of the labels of rows like it.
+// A quantile random forest: predicts the distribution of a row's label from similar training rows.
 #ifndef TAKT_LEARNING_QUANTILE_FOREST_H_
 #define TAKT_LEARNING_QUANTILE_FOREST_H_
 
@@ -20,7 +20,7 @@ namespace takt {
 
 namespace internal {
 
-// Begins where a cache line does.
+// Allocates memory that starts at a cache line.
 template <class T>
 struct LineAllocator {
   using value_type = T;
@@ -37,16 +37,16 @@ struct LineAllocator {
 
 }  // namespace internal
 
-// Rows to learn from: `numeric` and `categories` features of each, one after the other, and a label.
+// Training rows, each with `numeric` and `categories` features and a label.
 struct ForestData {
-  std::size_t numeric = 0;     // features of a row; NaN: not known
-  std::size_t categories = 0;  // features whose values are names; 0 is one like any other
+  std::size_t numeric = 0;     // numeric features per row; NaN: unknown
+  std::size_t categories = 0;  // features per row with names as values; 0 is a name like any other
 
   std::vector<float> numbers = {};         // rows x numeric
   std::vector<std::uint64_t> names = {};   // rows x categories
-  std::vector<float> labels = {};          // of each row: 0 or more
-  // Of each row: a tree takes or leaves the rows of a group together. Empty: each row is a group. Where rows tell of
-  // each other (calls of one workflow) and have no groups, what the report says is better than new ones will be.
+  std::vector<float> labels = {};          // label of each row, at least 0
+  // Group of each row; a tree trains on all rows of a group or on none. Empty: each row is its own group. Without
+  // groups, the report is too optimistic if rows depend on each other, such as calls of one workflow.
   std::vector<std::uint64_t> groups = {};
 
   std::size_t rows() const { return labels.size(); }
@@ -59,63 +59,64 @@ struct ForestRow {
 
 struct ForestOptions {
   int trees = 100;
-  int min_leaf = 10;           // rows of a leaf, at least; half of that orders no better, and takes twice the memory
+  int min_leaf = 10;           // minimum rows per leaf; half of the default orders no better and doubles the memory
   int max_depth = 32;
-  double feature_share = 1.0 / 3;  // of the features, tried for each split (Breiman's for regression)
-  int leaf_labels = 8;  // that stand for those of a leaf, evenly spaced by rank: 16 bytes, one look into memory
-  int out_of_bag_rows = 4096;  // by which the mean is calibrated and the error told
+  double feature_share = 1.0 / 3;  // share of features tried per split (Breiman's value for regression)
+  int leaf_labels = 8;  // labels stored per leaf, evenly spaced by rank; 8 take 16 bytes
+  int out_of_bag_rows = 4096;  // rows for calibrating the mean and for the report
   std::uint64_t seed = 1;
 };
 
-// How well a forest did on rows that it left out, tree by tree (out of bag), with the other rows of their groups.
+// Errors of a forest on out-of-bag rows: each row is predicted by the trees that left out its group.
 struct ForestReport {
   std::int64_t rows = 0, nodes = 0, leaves = 0;
-  std::int64_t checked = 0;  // rows that were left out of some tree, of those that were looked at
+  std::int64_t checked = 0;  // examined rows that some tree left out
   std::array<double, 5> coverage = {};  // share of labels at or below the quantile of Estimate::kLevels[i]
-  double calibration_error = 0;  // mean of |coverage - level| over the levels; a label that ties counts half
-  double tau_distance = 0;  // Kendall's, of the medians to the labels: 0 .. 1, 0.5: no better than chance
+  double calibration_error = 0;  // mean of |coverage - level| over the levels; a tied label counts half
+  double tau_distance = 0;  // Kendall's distance between medians and labels, 0 to 1; 0.5: random order
 };
 
-// Room to work in, one for each thread that predicts; it grows to what is needed and then allocates nothing.
+// Working memory of one predicting thread. After warm-up it does not grow.
 struct ForestScratch {
   std::vector<std::uint16_t> ranks = {}, spare = {};
   std::vector<std::uint8_t> bins = {};
   std::vector<std::uint32_t> leaves = {};
 };
 
-// Immutable: any number of threads may predict from one.
+// Immutable, so any number of threads may share it.
 //
-// Trees: each from a bootstrap sample of the groups of rows, grown until leaves are small; a split is the one among
-// feature_share of the features that reduces the variance of log(1 + label) most, since lengths have heavy tails.
-// Features are cut into at most 256 bins (at the midpoints of their values where they have no more, at quantiles
-// otherwise); names are ordered by the mean of their labels, once (Wright and Koenig, 2019), those beyond the 254 most
-// frequent are one. A name never seen counts as those rare ones, or as the middle one where there were none; NaN goes
-// its own way where there was NaN to learn from, and counts as the median where not.
+// Training: each tree grows from a bootstrap sample of the groups, until its leaves are small. A split tries
+// feature_share of the features and takes the one that most reduces the variance of log(1 + label), because lengths
+// have heavy tails. Numeric features have at most 256 bins: one per value if there are few values, otherwise quantiles.
+// Names are ordered once by the mean of their labels (Wright and Koenig, 2019). All names but the 254 most frequent
+// share a bin.
 //
-// Prediction: the labels of the leaves that the row falls into, pooled over the trees, each of which
-// counts the same (Meinshausen, 2006), and of those any quantile, linear between ranks (type 7). The mean is the
-// pooled mean, mapped so that it is right on average for rows that a tree had left out (isotonic regression).
+// Unknown values: a new name counts as a rare name, or as the middle one if no name is rare. NaN has a bin of its own
+// if training had NaN, and otherwise counts as the median.
+//
+// Prediction: the labels of the row's leaves are pooled over the trees with equal weights (Meinshausen, 2006).
+// Quantiles are linear between ranks (type 7). The pooled mean is corrected by isotonic regression on out-of-bag rows.
 class QuantileForest {
  public:
-  // Deterministic: the same whatever `parallel` does. InvalidArgument: no rows, sizes that do not match, labels that
-  // are no number or negative (the first is named), or options; Cancelled: `progress` said so.
+  // Trains a forest, which does not depend on `parallel`. InvalidArgument: no rows, sizes that do not match, an invalid
+  // option, or a negative or NaN label, of which the first is named. Cancelled: `progress` returned false.
   static absl::StatusOr<std::shared_ptr<const QuantileForest>> Train(const ForestData& data,
                                                                      const ForestOptions& options = {},
                                                                      const ParallelFor& parallel = SerialFor,
                                                                      const Progress& progress = {});
 
-  // Of `rows.size()` rows at once, which is faster than one by one. `known`: the label is larger than this (nothing
-  // known: negative), and what is told is the rest beyond it; empty or one for each row. Beyond all but 8 of the pooled
-  // labels the rest is taken as exponential, with the mean by which those 8 exceed the next below.
+  // Predicts all rows; batches are faster than single rows. `known` is empty or has a lower bound of each label
+  // (negative: none), and the prediction is the excess over it. If at most 8 pooled labels are larger, the excess is
+  // exponential, with their mean excess over the next smaller label.
   void Predict(std::span<const ForestRow> rows, std::span<const double> known, std::span<Estimate> out,
                ForestScratch& scratch) const;
   Estimate Predict(const ForestRow& row, ForestScratch& scratch, double known = -1) const;
 
-  // Any quantile, each p in [0, 1]; nothing known beforehand.
+  // Sets the quantiles at levels p in [0, 1], without a lower bound.
   void Quantiles(const ForestRow& row, std::span<const double> p, std::span<double> out, ForestScratch& scratch) const;
 
-  // Bytes that Load reads on any machine; they end in a checksum. Load: DataLoss where they were cut off or damaged,
-  // InvalidArgument where they are something else or of another version.
+  // Returns bytes that Load accepts on any machine; they end with a checksum. Load: DataLoss if the bytes are truncated
+  // or damaged, InvalidArgument if they are not a forest or of another version.
   std::string Save() const;
   static absl::StatusOr<std::shared_ptr<const QuantileForest>> Load(std::string_view bytes);
 
@@ -128,46 +129,44 @@ class QuantileForest {
   friend struct ForestBuilder;
   friend struct ForestFile;
 
-  // 4 bytes. Rows whose bin of `feature` is above `bin` go to node 2 * `child` + 1 of the tree, others to the one
-  // before it; both come after their parent. A leaf has the bin kLeaf, above which there is none, and in `child` its
-  // number in the tree.
+  // A node of 4 bytes. Rows with a bin of `feature` above `bin` go to node 2 * `child` + 1 of the tree, others to node
+  // 2 * `child`. Children have larger numbers than their parent. A leaf has bin kLeaf, and its number in `child`.
   struct Node {
     std::uint8_t feature = 0, bin = 0;
     std::uint16_t child = 0;
   };
 
-  static constexpr std::uint8_t kLeaf = 255;  // bins end below it where rows part
+  static constexpr std::uint8_t kLeaf = 255;  // larger than the bin of any split
 
   struct NumericFeature {
-    std::vector<float> bounds = {};  // ascending; bin: how many are below the value
+    std::vector<float> bounds = {};  // ascending; the bin of a value is the number of bounds below it
     std::uint8_t missing = 0;  // bin of NaN
   };
   struct NameFeature {
     std::vector<std::uint64_t> names = {};  // ascending
-    std::vector<std::uint8_t> bins = {};  // of each
-    std::uint8_t other = 0;  // of all others
+    std::vector<std::uint8_t> bins = {};  // bin of each name
+    std::uint8_t other = 0;  // bin of all other names
   };
 
   std::size_t features() const { return numeric_.size() + names_.size(); }
   void Bins(const ForestRow& row, std::uint8_t* bins) const;
-  // Leaves by number in the forest, of the trees from `first` up to `last`, tree by tree, of `rows` rows with `stride`
-  // bins.
+  // Finds the leaves of `rows` rows with `stride` bins in trees [first, last), tree by tree, by number in the forest.
   void Leaves(const std::uint8_t* bins, std::size_t rows, std::size_t stride, std::size_t first, std::size_t last,
               std::uint32_t* leaves) const;
-  // Of pooled labels; `some` is room for those beyond `known`.
+  // Returns the estimate from pooled labels. `some` holds the labels above `known`.
   Estimate Predicted(std::span<const std::uint16_t> ranks, double known, bool calibrate,
                      std::vector<std::uint16_t>& some) const;
   double Calibrated(double mean) const;
 
   std::vector<NumericFeature> numeric_;
   std::vector<NameFeature> names_;
-  std::vector<std::uint32_t> roots_;  // of each tree in nodes_
-  std::vector<Node, internal::LineAllocator<Node>> nodes_;  // what follows each other mostly shares a cache line
-  std::vector<std::uint32_t> first_leaves_;  // of each tree in labels_
-  std::vector<std::uint16_t> labels_;  // leaf_labels_ of each leaf: ranks in values_
+  std::vector<std::uint32_t> roots_;  // index of each tree's root in nodes_
+  std::vector<Node, internal::LineAllocator<Node>> nodes_;  // successive nodes mostly share a cache line
+  std::vector<std::uint32_t> first_leaves_;  // number of each tree's first leaf
+  std::vector<std::uint16_t> labels_;  // leaf_labels_ of each leaf, as ranks in values_
   std::size_t leaf_labels_ = 1;
   std::vector<float> values_;  // ascending, distinct
-  std::vector<double> raw_means_, means_;  // ascending pairs: a pooled mean, and what it stands for
+  std::vector<double> raw_means_, means_;  // ascending pairs of a pooled mean and its corrected value
   ForestReport report_;
 };
 

@@ -1,4 +1,4 @@
-// Mean, spread and quantiles of a quantity as it is observed, in memory that does not grow.
+// Mean, spread and quantiles of observed values in constant memory.
 #ifndef TAKT_LEARNING_QUANTILE_SKETCH_H_
 #define TAKT_LEARNING_QUANTILE_SKETCH_H_
 
@@ -16,20 +16,20 @@
 
 namespace takt {
 
-// Mean and spread are exact over what counts, quantiles are those of the histogram's bins. Deterministic: the same
-// values in the same order give the same figures. Values must not be negative.
+// Mean and spread are exact for the weighted values. Quantiles have the resolution of the histogram's bins.
+// Deterministic. Values must not be negative.
 template <class Histogram>
 class QuantileSketch {
  public:
-  // What an observation adds to its bin, so that halving does not lose lone ones.
+  // Units that an observation adds to its bin, so that halving keeps single observations.
   static constexpr std::int64_t kUnits = 256;
 
   explicit QuantileSketch(Histogram bins) : bins_(std::move(bins)) {}
 
   std::int64_t count() const { return moments_.count(); }
-  double mean() const { return moments_.mean(); }  // 0 of nothing
+  double mean() const { return moments_.mean(); }  // 0 without values
   double deviation() const { return moments_.deviation(); }
-  double least() const { return least_; }  // above most() where there is nothing
+  double least() const { return least_; }  // above most() if there are no values
   double most() const { return most_; }
   const Histogram& histogram() const { return bins_; }
 
@@ -38,12 +38,11 @@ class QuantileSketch {
     Count(x, kUnits);
   }
 
-  // As if `times` values had been seen of a log-normal distribution with that mean and spread; of a spread of 0, of
-  // the mean.
+  // Adds `times` values of a log-normal distribution with this mean and spread; if the spread is 0, `times` the mean.
   void Seed(std::int64_t times, double mean, double spread) {
     moments_.Add(Moments::From(times, mean, spread));
     if (!(spread > 0 && mean > 0)) return Count(mean, times * kUnits);
-    const double ratio = std::min(spread / mean, 1e6);  // whose square is still a number
+    const double ratio = std::min(spread / mean, 1e6);  // its square is finite
     const double variance = exact::Log1p(ratio * ratio);
     const double mu = exact::Log(mean) - Rounded(variance / 2);
     const auto units = static_cast<double>(times * kUnits);
@@ -61,20 +60,19 @@ class QuantileSketch {
     }
   }
 
-  // What has been seen counts half from now on.
+  // Halves the weight of all values so far.
   void Halve() {
     moments_ = Moments::From(moments_.count() / 2, moments_.mean(), moments_.deviation());
     bins_.Halve();
   }
 
-  // At levels that ascend. O(bins).
+  // Writes the quantiles at ascending levels. O(bins).
   template <class Out>
   void Quantiles(std::span<const double> levels, Out out) const {
     QuantilesOf(bins_, levels, least_, most_, out);
   }
 
-  // Back from what count(), mean(), deviation(), least(), most() and the bins told: `units` in the bin that begins at
-  // its number's edge.
+  // Restores all but the bins. RestoreBin then restores the `units` of each bin.
   void Restore(const Moments& moments, double least, double most) { moments_ = moments, least_ = least, most_ = most; }
   void RestoreBin(std::size_t bin, std::int64_t units) {
     bins_.Add((bins_.edge(bin) + bins_.edge(bin + 1)) / 2, units);

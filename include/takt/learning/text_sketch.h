@@ -1,4 +1,4 @@
-// What a prompt is about, in a few numbers: TF-IDF of hashed words and pairs of words, reduced by a truncated SVD.
+// Describes a prompt's topic by a few numbers: TF-IDF of hashed words and word pairs, reduced by a truncated SVD.
 #ifndef TAKT_LEARNING_TEXT_SKETCH_H_
 #define TAKT_LEARNING_TEXT_SKETCH_H_
 
@@ -17,42 +17,42 @@ namespace takt {
 
 struct TextSketchOptions {
   std::size_t dimensions = 16;
-  std::size_t buckets = 1 << 14;  // that words and pairs are hashed into
-  std::size_t max_bytes = 1 << 16;  // of a text; what comes after is not read
-  std::size_t max_texts = 20'000;   // to learn from; of more, evenly spaced ones
+  std::size_t buckets = 1 << 14;  // hash buckets for words and pairs
+  std::size_t max_bytes = 1 << 16;  // bytes read from the start of a text
+  std::size_t max_texts = 20'000;   // maximum training texts, evenly spaced among the given ones
   int power_iterations = 2;
   std::uint64_t seed = 1;
 };
 
-// Room to work in, one for each thread.
+// Working memory of one thread.
 struct TextScratch {
-  std::vector<std::uint32_t> counts = {};  // by bucket; zeros between calls
-  std::vector<std::uint32_t> used = {};    // buckets
+  std::vector<std::uint32_t> counts = {};  // count of each bucket; zeros between calls
+  std::vector<std::uint32_t> used = {};    // buckets with a count
 };
 
-// Immutable. Words are runs of letters and digits, ASCII in lower case; characters of scripts that set no spaces
-// (U+2E80 on) are words of their own; bytes that are no UTF-8 separate. Weight of a bucket that occurs c times:
-// (1 + ln c) (1 + ln((1 + texts) / (1 + texts that have it))); the whole has length 1. The sketch is its projection on
-// the leading right singular vectors of the texts learnt from (Halko, Martinsson and Tropp, 2011, algorithm 4.4).
+// Immutable. Words are runs of letters and digits, with ASCII in lower case. Each character from U+2E80, in scripts
+// without spaces, is a word. Bytes that are not UTF-8 separate words. A bucket with c occurrences weighs (1 + ln c) (1
+// + ln((1 + texts) / (1 + texts that have it))). The vector of weights has length 1. The sketch is its projection on
+// the leading right singular vectors of the training texts (Halko, Martinsson and Tropp, 2011, algorithm 4.4).
 class TextSketch {
  public:
-  // InvalidArgument: no texts, or options; Cancelled.
+  // Learns from texts. InvalidArgument: no texts, or invalid options. Cancelled: `progress` returned false.
   static absl::StatusOr<std::shared_ptr<const TextSketch>> Train(std::span<const std::string_view> texts,
                                                                  const TextSketchOptions& options = {},
                                                                  const Progress& progress = {});
 
-  // `out` has dimensions() places. Zeros where the text has no word.
+  // Sets the dimensions() elements of `out`; zeros if the text has no words.
   void Of(std::string_view text, std::span<float> out, TextScratch& scratch) const;
 
   std::size_t dimensions() const { return dimensions_; }
 
-  // As QuantileForest's.
+  // Save and Load as in QuantileForest.
   std::string Save() const;
   static absl::StatusOr<std::shared_ptr<const TextSketch>> Load(std::string_view bytes);
 
  private:
   std::size_t dimensions_ = 0, max_bytes_ = 0;
-  std::vector<float> idf_;      // by bucket
+  std::vector<float> idf_;      // inverse document frequency of each bucket
   std::vector<float> vectors_;  // buckets x dimensions
 };
 

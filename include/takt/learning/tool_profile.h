@@ -19,8 +19,7 @@
 
 namespace takt {
 
-// What is known of a class of tools before the first call of it has returned. Each as mean and standard deviation; a
-// negative mean: not known.
+// Means and standard deviations of a class of tools, used until its first call has returned. Negative mean: unknown.
 struct ToolSeed {
   std::string_view name = "";
   double seconds = -1, seconds_spread = 0;
@@ -28,11 +27,10 @@ struct ToolSeed {
   double tokens_before = -1, before_spread = 0;
 };
 
-// InferCept's six kinds of call (Abhyankar et al., ICML 2024). Seconds of math, qa, ve and chatbot: Table 1, whose
-// second number is taken as a standard deviation. Its rows for image and tts (20.03 and 17.24 s) are means over
-// conversations in which every second call is a human's turn, so theirs are those of the tool alone. These, and all
-// tokens, are counted in the released workload of 397 requests: a replay of that is not new to a table that begins with
-// them.
+// InferCept's six kinds of call (Abhyankar et al., ICML 2024). Seconds of math, qa, ve and chatbot are from Table 1;
+// its second number is taken as a standard deviation. Its rows for image and tts (20.03 and 17.24 s) include human
+// turns. Their seconds here, and all tokens, are measured in the released workload of 397 requests. A replay of that
+// workload therefore is no independent test of these seeds.
 inline constexpr std::array<ToolSeed, 6> kInferCeptTools = {{
     {"math", 9e-5, 6e-5, 21, 5, 130, 91},
     {"qa", 0.69, 0.17, 57, 8.5, 188, 120},
@@ -44,13 +42,13 @@ inline constexpr std::array<ToolSeed, 6> kInferCeptTools = {{
 
 // A tool call that has returned.
 struct ToolObservation {
-  ToolId tool = {};  // none: joins the pool alone
-  double seconds = 0;  // how long it took
-  std::int64_t returned_tokens = 0;  // that join the context
-  std::int64_t tokens_before = -1;  // generated since the prompt, or since the call before; negative: not told
+  ToolId tool = {};  // none: counts in the pool only
+  double seconds = 0;  // duration
+  std::int64_t returned_tokens = 0;  // tokens that join the context
+  std::int64_t tokens_before = -1;  // output since the prompt or the previous call; negative: unknown
 };
 
-// Unknown (Estimate::known() is false) what nothing has been learnt of. Spreads are standard deviations of single
+// Expected values of a tool call; unknown without observations or seeds. Spreads are standard deviations of single
 // calls.
 struct ToolExpectation {
   Estimate seconds = {};
@@ -59,23 +57,23 @@ struct ToolExpectation {
   double seconds_spread = 0;
   double returned_spread = 0;
   double before_spread = 0;
-  std::int64_t observations = 0;  // calls behind it that have returned, since the beginning; seeds do not count
-  bool pooled = false;  // of all classes, since this one is not known
+  std::int64_t observations = 0;  // all calls that have returned, without seeds
+  bool pooled = false;  // true: average of all classes, because this class is unknown
 };
 
 struct ToolProfileOptions {
-  std::uint32_t max_classes = 128;  // about 8 KB each; calls of more join the pool alone
-  std::int64_t window = 1024;  // calls: whenever a class has so many, what was learnt counts half; at least 2
-  std::int64_t seed_weight = 16;  // a seed counts as so many calls; cut to 1 .. window / 2
-  double max_seconds = 3600;  // a longer call is taken as this long: one that hangs must not spoil the mean
-  std::uint64_t hash_seed = 0;  // keys the hashes of classes, as SchedulerOptions::hash_seed does
+  std::uint32_t max_classes = 128;  // maximum classes, about 8 KB each; further ones count in the pool only
+  std::int64_t window = 1024;  // calls per class after which older calls count half; at least 2
+  std::int64_t seed_weight = 16;  // weight of a seed, in calls; clamped to [1, window / 2]
+  double max_seconds = 3600;  // longer calls are clamped to this, so that a hanging call does not spoil the mean
+  std::uint64_t hash_seed = 0;  // seed of hashes of classes, as SchedulerOptions::hash_seed
 };
 
 struct ToolProfileStats {
-  std::int64_t observed = 0;  // calls learnt from
-  std::int64_t ignored = 0;  // durations that are negative or not finite, seeds that Seed() refused
-  std::int64_t clamped = 0;  // a duration beyond max_seconds, or tokens outside 0 .. 10^9, cut to that
-  std::int64_t unclassed = 0;  // of observed: without a class, or of one beyond max_classes
+  std::int64_t observed = 0;  // accepted calls
+  std::int64_t ignored = 0;  // calls with an invalid duration, and rejected seeds
+  std::int64_t clamped = 0;  // calls with a duration above max_seconds, or tokens outside 0 to 10^9
+  std::int64_t unclassed = 0;  // observed calls without a class, or of a class beyond max_classes
 };
 
 namespace internal {
@@ -85,8 +83,8 @@ class LearntTool {
  public:
   explicit LearntTool(bool pool = false)
       : seconds_(LogHistogram(1e-6, 1e6, 512)),  // bins 5.5 % wide
-        returned_(LogHistogram(1, 1e9, 384)),  // the same
-        before_(LinearHistogram(10, 50)) {  // as LAMPS' predictor: 50 bins of 10 tokens
+        returned_(LogHistogram(1, 1e9, 384)),  // bins 5.5 % wide
+        before_(LinearHistogram(10, 50)) {  // 50 bins of 10 tokens, as in LAMPS' predictor
     expectation_.pooled = pool;
   }
 
@@ -105,7 +103,7 @@ class LearntTool {
     returned_.Observe(returned);
     if (before >= 0) before_.Observe(before);
     ++expectation_.observations;
-    // Quantiles cost a walk over the bins, and a few more calls hardly move them.
+    // Quantiles need a pass over all bins, and change little with a few calls.
     constexpr std::int64_t kStale = 32;
     Update(++since_ * kStale >= seconds_.count());
   }
@@ -137,17 +135,17 @@ class LearntTool {
   QuantileSketch<LogHistogram> seconds_, returned_;
   QuantileSketch<LinearHistogram> before_;
   ToolExpectation expectation_ = {};
-  std::int64_t since_ = 0;  // calls since the quantiles were told
+  std::int64_t since_ = 0;  // calls since the quantiles were updated
 };
 
 }  // namespace internal
 
-// Per class of tools, from seeds and from the calls that have returned: mean, spread and the quantiles of an Estimate.
-// A class that was neither seeded nor seen is taken as the pool of all. From a class's `window` on, older calls count
-// less. Means and spreads are exact over what counts;
-// quantiles are those of bins (5.5 % wide; of tokens before a call 10 wide, those of 490 and more in one bin), and
-// told anew when the calls have grown by a 32nd. Deterministic: the same calls in the same order give the same
-// figures. Total: there is no input that breaks it; stats() counts what it refused.
+// Keeps mean, spread and quantiles per class of tools, from seeds and returned calls. A class without both uses the
+// pool of all classes. Beyond `window` calls of a class, older calls count less.
+//
+// Means and spreads are exact. Quantiles have the resolution of bins: 5.5 % wide, or for tokens before a call 10 tokens
+// wide, with one bin for 490 and more. They are updated when the number of calls has grown by 1/32. Deterministic. Any
+// input is accepted; stats() counts ignored calls.
 class ToolProfile {
  public:
   explicit ToolProfile(const ToolProfileOptions& options = {}) : options_(options), pool_(true) {
@@ -192,7 +190,7 @@ class ToolProfile {
     const double seconds = Cut(call.seconds, 0, options_.max_seconds);
     const double returned = Cut(static_cast<double>(call.returned_tokens), 0, kMostTokens);
     const double before = call.tokens_before < 0 ? -1 : Cut(static_cast<double>(call.tokens_before), 0, kMostTokens);
-    stats_.clamped = std::min(stats_.clamped, clamped + 1);  // once a call
+    stats_.clamped = std::min(stats_.clamped, clamped + 1);  // once per call
     pool_.Observe(seconds, returned, before, options_.window);
     internal::LearntTool* learnt = Class(call.tool);
     if (learnt == nullptr) ++stats_.unclassed;

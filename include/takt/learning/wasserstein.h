@@ -1,4 +1,4 @@
-// Distances between two distributions on a line.
+// Distances between two distributions of numbers.
 #ifndef TAKT_LEARNING_WASSERSTEIN_H_
 #define TAKT_LEARNING_WASSERSTEIN_H_
 

@@ -1,14 +1,15 @@
 // The time of one iteration of an engine, from about twelve calibrated coefficients.
 //
-//   SP(x, n)  = x0 + (x1^x3 + (x2 n)^x3)^(1/x3)      from the time to read the weights to the time to compute
+//   SP(x, n)  = x0 + (x1^x3 + (x2 n)^x3)^(1/x3)      smooth maximum of reading the weights and computing
 //   layer     = SP(gemm, n) + [Q > 0] (p0 + p1 Q + p2 W) + [B > 0] (d0 + d1 B + d2 S) + [tp > 1] 2 AR(2 n hidden)
 //   step      = layers/pp layer + SP(head, samples) + o0 + o1 samples + [pp > 1] SR(2 n hidden)
 //
 // All times are in milliseconds, and n = Q + B. AR is the all-reduce and SR the transfer between pipeline stages; both
 // are linear between measured points in bytes (bf16 activations). In a mixed step, prefill attention and decode
 // attention add up, as in Vidur (Agrawal et al., MLSys 2024). The model does not cover speculative heads, LoRA and
-// mixture-of-experts routing. For mixture-of-experts models, use a fit to served runs: step = a0 + aB B + aS S + aQ Q +
-// o0 + o1 samples.
+// mixture-of-experts routing. For mixture-of-experts models, use a fit to served runs:
+//
+//     step = a0 + aB B + aS S + aQ Q + o0 + o1 samples
 #ifndef TAKT_MODEL_COST_MODEL_H_
 #define TAKT_MODEL_COST_MODEL_H_
 

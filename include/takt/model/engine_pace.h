@@ -13,8 +13,9 @@
 
 namespace takt {
 
-// The time of an iteration as a linear function: step_s + prefill_s * (prompt tokens) + sequence_s * (decodes) +
-// context_s * (sum of their contexts). The defaults approximate an 8B model on an A100.
+// The time of an iteration as a linear function. The defaults approximate an 8B model on an A100.
+//
+//     step_s + prefill_s * (prompt tokens) + sequence_s * (decodes) + context_s * (sum of their contexts)
 struct StepPace {
   double step_s = 9e-3;  // T0: constant part of each iteration
   double prefill_s = 6e-5;  // aQ: per prefill token

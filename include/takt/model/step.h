@@ -124,8 +124,8 @@ struct KvMove {
 
   friend constexpr bool operator==(const KvMove&, const KvMove&) = default;
 };
-
 // A running request that lost its row. The host must discard its tokens in flight. kDrop frees its KV at once, or when
+// its steps in flight have finished. After kOut, a KvMove follows.
 // its steps in flight have finished. kOut is followed by a KvMove.
 struct Preemption {
   RequestId request = {};
@@ -250,8 +250,8 @@ struct RowResult {
 
   RequestId request = {};
   std::uint32_t lane = 0;  // as in PlanEntry
-  // New tokens per sequence: 1 if the entry samples, more with accepted draft tokens, else 0. Of a failed row: an error
-  // code of the host, which Failure::code repeats.
+  // New tokens per sequence: 1 if the entry samples, more with accepted draft tokens, else 0. In a failed row: the
+  // host's error code, which Failure::code repeats.
   std::uint16_t tokens = 0;
   std::uint8_t drafts = 0;  // draft tokens to verify in the next step
   std::uint8_t flags = 0;  // bits of Flag

@@ -13,12 +13,13 @@ namespace takt {
 //
 //  wait + move * prefill + displaced + decode
 //
-// wait: queued prefill before the turn. prefill: time to compute what is not cached. displaced: time to recompute the
-// KV that the turn evicts, of workflows seen less than `recent_s` ago. decode: `decode_s` for each request on the
-// instance.
+// - wait: queued prefill before the turn
+// - prefill: time to compute the uncached tokens
+// - displaced: time to recompute the KV that the turn evicts, of workflows seen less than `recent_s` ago
+// - decode: `decode_s` for each request on the instance
 //
-// A move also delays later requests and leaves a useless copy on the old instance, so `move` is 10; 1 is the greedy
-// rule, which is worse. New workflows use the same sum.
+// A move also delays later requests and leaves a useless copy on the old instance. So the default of `move` is 10; 1 is
+// the greedy rule, which is worse. New workflows use the same sum.
 class CachedCost : public Residence {
  public:
   static constexpr std::string_view kName = "cached_cost";

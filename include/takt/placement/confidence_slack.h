@@ -20,8 +20,8 @@ namespace takt {
 // the fastest model. ModelFleet defines L(m) and how long a model is kept.
 //
 // - floor_s: models with L of at most floor_s are always within the slack. The paper has none (0): if one model is
-// idle, every other is too slow, even with little work. - Requests without scores go to the fastest model. Ties in
-// load: smaller model id; ties in score: smaller load.
+//   idle, every other is too slow, even with little work.
+// - Requests without scores go to the fastest model. Ties in load: smaller model id. Ties in score: smaller load.
 class ConfidenceSlack {
  public:
   static constexpr std::string_view kName = "confidence_slack";

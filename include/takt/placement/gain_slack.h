@@ -33,15 +33,16 @@ namespace takt {
 // which reacts at once. ModelFleet defines L(m) and how long a model is kept.
 //
 // - mean_tokens[m]: mean over the last kMemory placed workflows, on any model. It starts at `unknown`. A sample counts
-// for at most kMostRatio times the mean, so that an absurd prediction does no harm. - Requests without scores go to the
-// fastest model and leave prices unchanged. Ties: smaller load, then smaller model id. - Only models that are up have
-// prices; a model that returns starts at 0.
+//   for at most kMostRatio times the mean, so that an absurd prediction does no harm.
+// - Requests without scores go to the fastest model and leave prices unchanged. Ties: smaller load, then smaller model
+//   id.
+// - Only models that are up have prices. A model that returns starts at 0.
 //
 // Source: none; takt's own. The slack is that of Chimera, algorithm 1 (confidence_slack).
 class GainSlack {
  public:
   static constexpr std::string_view kName = "gain_slack";
-  // even a workflow of 1/16 of the mean work then costs as much as any score gains
+  // Even a workflow of 1/16 of the mean work then costs as much as any score gains.
   static constexpr double kMostPrice = 16;
   static constexpr double kMostRatio = 32;
   static constexpr double kMemory = 1024;  // workflows
@@ -107,7 +108,7 @@ class GainSlack {
   struct Price {
     ModelId model;
     double price = 0;
-    double mean = 0, count = 0;  // of predicted tokens, at least 1
+    double mean = 0, count = 0;  // of predicted tokens; `mean` is at least 1
     double inverse = 1;  // 1 / mean
     double tokens = 0, value = 0;  // of the current request
   };

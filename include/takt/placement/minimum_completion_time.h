@@ -22,18 +22,20 @@ namespace takt {
 
 // Chooses the instance with the least own + wait [s]:
 //
-//  own  = a + b * prompt tokens + c * (expected output tokens - 1)
-//  wait = (sum of own over the instance's calls) / B if it has at least B calls, else 0
+//     own  = a + b * prompt tokens + c * (expected output tokens - 1)
+//     wait = (sum of own over the instance's calls) / B if it has at least B calls, else 0
 //
 // - a, b: least squares over the times from getting a place to RequestStarted; b is at least 0. A call has a place at
-// once if fewer than B calls have one; otherwise calls get places in order of arrival, as others end. c: mean time per
-// output token after the first. Each further call reduces the weight of earlier ones by `fade`. - B: the calls that can
-// run at once. If a report shows waiting calls, B is its running count, valid for `recent_s` unless more run later.
-// Otherwise B is one more than the running count of the newest report, or the most that ever ran. Without reports, B is
-// the most that ever ran, at least 1. - An instance without an ended call in the last `recent_s` uses the times of all
-// instances. So the policy tries instances that are new or may no longer be slow. Before any call has ended, the
-// instance with the fewest calls is chosen. - Lengths: Request::prompt_tokens, CallCosts::OutputTokens. - The host must
-// report RequestEnded::served. Failed calls, and calls without it, are not learnt from.
+//   once if fewer than B calls have one. Otherwise calls get places in order of arrival, as others end.
+// - c: mean time per output token after the first. Each further call reduces the weight of earlier ones by `fade`.
+// - B: the calls that can run at once. If a report shows waiting calls, B is its running count, valid for `recent_s`
+//   unless more run later. Otherwise B is one more than the running count of the newest report, or the most that ever
+//   ran. Without reports, B is the most that ever ran, at least 1.
+// - An instance without an ended call in the last `recent_s` uses the times of all instances. So the policy tries
+//   instances that are new or may no longer be slow. Before any call has ended, it chooses the instance with the fewest
+//   calls.
+// - Lengths: Request::prompt_tokens, CallCosts::OutputTokens.
+// - The host must report RequestEnded::served. Failed calls, and calls without it, are not learnt from.
 //
 // Source: minimum completion time, Ibarra and Kim (1977), algorithm for unequal processors. The estimates are takt's.
 class MinimumCompletionTime {

@@ -27,7 +27,8 @@ namespace takt {
 //  reserved + prompt + output(agent, quantile) <= share * KV cache   [tokens]
 //
 // and at most `waiting` of its requests have not begun (RequestStarted). The available instance with the smallest
-// reserved share gets the request. If none is available, the request stays in the router's queue, where rank decides.
+// reserved share gets the request. If none is available, the request stays in the router's queue, which is ordered by
+// rank.
 // An instance without requests is always available. If an instance's KV cache is unknown, all requests fit, and the one
 // with the fewest reserved tokens is chosen.
 //

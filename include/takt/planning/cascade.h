@@ -1,18 +1,19 @@
-// A cascade plan: how many GPUs and which replicas each model gets, and below which judge's score an answer goes on to
-// the next model, so that latency is least at the quality that was promised. After Cascadia (Jiang et al.).
+// Plans a cascade: the GPUs and replicas of each model, and the judge's score below which an answer goes on to the next
+// model. Minimizes latency at a promised quality. After Cascadia (Jiang et al.).
 //
-// Every request goes to the first model; a judge scores the answers of all models but the last, and model i's is
-// accepted where score >= h_i. The thresholds decide which requests reach each model, and the quality Q: the mean score
-// of the accepted answers of a sample of requests that all models have answered. The latency L is that of the slowest
-// model (p95), each with the best mix of replicas (planning/parallelism.h) of the GPUs that it gets
+// Every request starts at the first model. A judge scores the answers of all models but the last, and accepts an answer
+// of model i if its score is at least h_i. The thresholds determine which requests reach each model, and the quality Q,
+// the mean score of accepted answers. Q is measured on a sample of requests that all models have answered. The latency
+// L is the p95 of the slowest model. Each model uses the best mix of replicas (planning/parallelism.h) of its GPUs
 // (planning/allocation.h).
 //
 // Cascadia alternates between a MILP for the GPUs and a search for thresholds, and ends 2 to 6 % above the optimum.
-// Here L(theta) is the exact optimum for each of all thresholds on a grid, so that the best of them is the joint
-// optimum of the grid. Rate curves do not depend on the thresholds: what the thresholds change is taken to be the rate
-// of each model's work. A request counts as the work that it is (tokens times what they cost), so that a model which
-// gets the longer requests gets the higher rate; what is left of the difference shows where the plan is simulated with
-// the requests that the thresholds let through.
+// This planner computes the exact optimum L(theta) for all thresholds of a grid, so the best of them is the joint
+// optimum.
+//
+// The rate of a model is measured in work, which is tokens times their cost. So a model with longer requests gets a
+// higher rate, but its rate curve does not change. A simulation with the requests that the thresholds let through shows
+// the remaining error.
 #ifndef TAKT_PLANNING_CASCADE_H_
 #define TAKT_PLANNING_CASCADE_H_
 
@@ -34,42 +35,42 @@ namespace takt {
 struct CascadeProblem {
   std::vector<ServedModel> models = {};  // in the order of the cascade
   std::vector<CascadeSample> sample = {};
-  double rate = 1;  // of requests [1/s]
+  double rate = 1;  // requests [1/s]
   std::int32_t gpus = 32;
-  double judge_s = 0.27;  // the judge takes so long per answer (Cascadia, Appendix H)
-  double gpu_usd_per_hour = 2.67;  // H100, Cascadia, Appendix L
+  double judge_s = 0.27;  // time of the judge per answer (Cascadia, Appendix H)
+  double gpu_usd_per_hour = 2.67;  // price of an H100 (Cascadia, Appendix L)
 
-  absl::Status Validate() const;  // all faults at once
+  absl::Status Validate() const;  // InvalidArgument with all faults
 };
 
 struct CascadeOptions {
-  // Thresholds that each model may have, rising; a score is at least 0 and at most 100, so that 0 accepts all and
-  // anything above 100 nothing. Empty: 0, 1 .. 101.
+  // Ascending thresholds for each model. Scores are 0 to 100, so 0 accepts all answers and a value above 100 none.
+  // Empty: 0, 1, ..., 101.
   std::vector<double> grid = {};
-  // A grid for each model but the last instead; one value each fixes the routing.
+  // Grids by model but the last, instead of `grid`. One value each fixes the routing.
   std::vector<std::vector<double>> grids = {};
   RateOptions rates = {};
-  double latency_step = 0.01;  // of the grid of latencies, as a share
-  std::uint64_t seed = 1;  // of the arrivals that plans are simulated with
-  // Requests that a plan is simulated with, up to eight times as many where queues need longer to show; 0: it is not.
+  double latency_step = 0.01;  // ratio of adjacent latencies of the grid, minus 1
+  std::uint64_t seed = 1;  // seed of the arrivals in simulations of plans
+  // Requests in the simulation of a plan, up to eight times as many if queues grow slowly; 0: no simulation.
   std::int64_t simulated = 8000;
 };
 
-// L plus mu times the shortfall from the floor, in units of what separates the best quality from the worst (section
-// 3.3). Infinite mu: no shortfall is allowed.
+// Returns L plus mu times the missing quality, in units of the range between best and worst quality (section 3.3). With
+// infinite mu, missing quality is not allowed.
 double QualityPenalised(double latency, double quality, double floor, double utopia, double nadir, double mu);
-// Its mirror image for a latency budget (Appendix C): -Q plus nu times the excess.
+// Returns the mirror image for a latency budget (Appendix C): -Q plus nu times the excess.
 double LatencyPenalised(double quality, double latency, double budget, double least, double most, double nu);
 
 struct CascadeGoal {
   enum class Kind : std::uint8_t { kQualityFloor, kLatencyBudget };
   Kind kind = Kind::kQualityFloor;
-  double quality_floor = 80;  // least latency with at least this quality
-  double latency_budget = 0;  // [s]; best quality within this p95
-  // mu or nu. Infinite: what misses is no plan. Cascadia's own example takes 100.
+  double quality_floor = 80;  // minimizes latency at this quality or more
+  double latency_budget = 0;  // maximizes quality within this p95 [s]
+  // mu or nu. Infinite: a plan must meet the goal. Cascadia's example uses 100.
   double penalty = std::numeric_limits<double>::infinity();
-  // With a quality floor: the least p95 along the path that requests take, as simulated, instead of that of the slowest
-  // model by the tables. A local search from the table's optimum: GPUs move between models, in some dozen routings.
+  // With a quality floor, minimizes the simulated p95 along the path of each request, instead of the slowest model's
+  // p95 in the tables. A local search from the tables' optimum moves GPUs between models, for a few dozen routings.
   bool end_to_end = false;
 
   absl::Status Validate() const;
@@ -79,27 +80,27 @@ struct ModelPlan {
   std::string name;
   std::int32_t gpus = 0;
   std::vector<ReplicaCount> replicas;
-  double share = 0;  // of all requests that reach it
+  double share = 0;  // share of requests that reach it
   double rate = 0;  // [1/s]
-  double p95 = 0;  // [s], by the tables
-  double simulated_p95 = 0;  // [s], of the requests that the thresholds let through; 0: not simulated
-  bool replaced = false;  // the table's mix gave way to one that is faster when it is simulated
+  double p95 = 0;  // by the tables [s]
+  double simulated_p95 = 0;  // for the requests that the thresholds let through [s]; 0: not simulated
+  bool replaced = false;  // a mix that is faster in simulation has replaced the table's mix
   double utilisation = 0;
 };
 
 struct CascadePlan {
-  std::vector<double> thresholds;  // by model but the last
+  std::vector<double> thresholds;  // for each model but the last
   std::vector<ModelPlan> models;
-  double latency = 0;  // [s], L: p95 of the slowest model
-  double quality = 0;  // Q, of the sample
-  double objective = 0;  // penalised, as the goal says
-  double simulated_latency = 0;  // [s], p95 of the slowest model
-  double simulated_e2e = 0;  // [s], p95 along the path that each request takes, judges included
+  double latency = 0;  // L, the p95 of the slowest model [s]
+  double quality = 0;  // Q on the sample
+  double objective = 0;  // the goal's penalised objective
+  double simulated_latency = 0;  // p95 of the slowest model [s]
+  double simulated_e2e = 0;  // p95 along the path of each request, with judges [s]
   double simulated_quality = 0;
   std::int32_t gpus = 0;
   double usd_per_hour = 0;
-  double usd_per_1000 = 0;  // requests
-  int rounds = 0;  // of the paper's alternation; 0: the joint optimum
+  double usd_per_1000 = 0;  // price of 1,000 requests
+  int rounds = 0;  // rounds of the paper's alternation; 0: the joint optimum
 };
 
 struct FrontierPoint {
@@ -116,45 +117,45 @@ struct CascadeArrival {
 
 struct CascadeRun {
   std::vector<MixRun> models;
-  std::vector<double> shares;  // of all requests that reach each model
-  std::vector<double> latency;  // [s], by request: along its path, judges included
-  std::vector<double> quality;  // by request, the judge's score of what it got
-  double p95 = 0;  // of latency; the first quarter does not count, as in MixRun
+  std::vector<double> shares;  // share of requests that reach each model
+  std::vector<double> latency;  // latency of each request along its path, with judges [s]
+  std::vector<double> quality;  // judge's score of each request's answer
+  double p95 = 0;  // p95 of `latency`, without the first quarter of requests, as in MixRun
   double mean_quality = 0;
 };
 
-// Serves requests, in the order of arrival, by replicas per model. What a model's judge rejects arrives at the next
-// when it has been judged.
+// Serves requests in order of arrival by each model's replicas. An answer that the judge rejects arrives at the next
+// model after its judgement.
 CascadeRun SimulateCascade(const CascadeProblem& problem, std::span<const double> thresholds,
                            std::span<const std::vector<ReplicaCount>> replicas,
                            std::span<const CascadeArrival> arrivals, double quantile = 0.95);
 
-// Poisson arrivals at the rate; the sample in turn.
+// Returns Poisson arrivals at the rate, which cycle through the sample.
 std::vector<CascadeArrival> DrawCascadeArrivals(std::size_t sample, double rate, std::int64_t requests,
                                                 std::uint64_t seed);
 
-// Measures once, then plans as often as it is asked, for any rate and goal. Immutable.
+// Measures rate curves once, then plans for any rate and goal. Immutable.
 class CascadePlanner {
  public:
-  // InvalidArgument: problem or options, all faults at once. FailedPrecondition: a model fits into no shape.
-  // Cancelled: by `progress`. Neither callback is kept.
+  // Measures the models. InvalidArgument: all faults of the problem or the options. FailedPrecondition: a model fits
+  // into no shape. Cancelled: `progress` returned false. Keeps neither callback.
   static absl::StatusOr<CascadePlanner> Create(CascadeProblem problem, CascadeOptions options = {},
                                                const ParallelFor& parallel = SerialFor, const Progress& progress = {});
 
-  // The joint optimum over all thresholds of the grid; `rate` 0: the problem's. FailedPrecondition: there is no plan,
-  // and the message says which constraint forbids it and how much is missing.
+  // Returns the joint optimum over all thresholds of the grid; `rate` 0: the problem's rate. FailedPrecondition: no
+  // plan exists; the message names the violated constraint and the missing amount.
   absl::StatusOr<CascadePlan> Plan(const CascadeGoal& goal, double rate = 0) const;
 
-  // The paper's alternation (algorithm 1) on the same tables: from proportional routing (model i gets 1/i of the
-  // requests), the best GPUs for the routing and the best routing for the GPUs in turn, until the best objective has
-  // not changed for `stable` rounds. Proportional routing that these GPUs cannot serve gives way to the nearest that
-  // they can.
+  // Runs the paper's alternation (algorithm 1) on the same tables. It starts from proportional routing, in which model
+  // i gets 1/i of the requests. It finds the best GPUs for the routing, then the best routing for the GPUs, until the
+  // best objective has not changed for `stable` rounds. If the GPUs cannot serve proportional routing, it starts from
+  // the nearest routing that they can serve.
   absl::StatusOr<CascadePlan> Alternate(const CascadeGoal& goal, double rate = 0, int stable = 5) const;
 
-  // Quality and least latency of all routings that no other beats in both; by falling quality.
+  // Returns the Pareto-optimal routings by quality and least latency, in order of falling quality.
   std::vector<FrontierPoint> Frontier(double rate = 0) const;
 
-  // The largest rate for which there is a plan of this quality floor, at any latency on the curves; to 0.1 %.
+  // Returns the largest rate with a plan of this quality, at any latency on the curves, within 0.1 %.
   double SustainableRate(double quality_floor) const;
 
   const CascadeProblem& problem() const { return problem_; }
@@ -164,22 +165,22 @@ class CascadePlanner {
   double quality(std::size_t routing) const { return quality_[routing]; }
   std::span<const double> shares(std::size_t routing) const { return Of(shares_, routing); }
   std::vector<double> thresholds(std::size_t routing) const;
-  // Rates of work, by model, for the tables.
+  // Returns each model's rate of work for the tables.
   std::vector<double> RatesOf(std::size_t routing, double rate) const;
-  double utopia() const { return utopia_; }  // quality of all on the last model
-  double nadir() const { return nadir_; }  // of all on the first
-  double best_quality() const;  // of all routings
+  double utopia() const { return utopia_; }  // quality if all requests go to the last model
+  double nadir() const { return nadir_; }  // quality if all requests go to the first model
+  double best_quality() const;  // highest quality of any routing
 
-  // Simulates the plan (CascadeOptions::simulated requests), and takes for each model in turn the mix that is fastest
-  // so. Curves are of Poisson arrivals; what reaches a replica of many is more regular than that, so that near
-  // saturation the tables are on the safe side, and not equally far for all shapes.
+  // Simulates the plan with CascadeOptions::simulated requests, and takes for each model in turn the fastest mix in
+  // simulation. Curves assume Poisson arrivals, but each of many replicas gets more regular arrivals. So the tables are
+  // too slow near saturation, to an extent that depends on the shape.
   void Simulate(CascadePlan& plan, double rate) const;
 
-  // What so many GPUs may be for a rate: the table's mix, those for higher latencies (which serve more), and each shape
-  // alone.
+  // Returns candidate mixes of these GPUs for a rate: the table's mix, the mixes for higher latencies (which serve
+  // more), and each single shape.
   std::vector<std::vector<ReplicaCount>> Mixes(std::size_t model, std::int32_t gpus, double rate) const;
 
-  // The plan of a routing, with the best GPUs for it; at(routing) as counted above.
+  // Returns the plan of a routing with its best GPUs; routings are numbered as in at(routing).
   absl::StatusOr<CascadePlan> PlanOf(std::size_t routing, double rate = 0) const;
 
  private:
@@ -207,11 +208,11 @@ class CascadePlanner {
   CascadeOptions options_;
   std::vector<ModelRates> rates_;
   MixTable table_;
-  // By routing; routings that let the same requests through are one.
+  // By routing. Routings that let the same requests through are merged.
   std::vector<double> thresholds_;  // x (models - 1)
   std::vector<double> quality_;
-  std::vector<double> shares_;  // x models: of the requests
-  std::vector<double> work_;  // x models: of the work, were all requests to reach the model
+  std::vector<double> shares_;  // x models: share of requests that reach each model
+  std::vector<double> work_;  // x models: work, if all requests reached the model
   double utopia_ = 0, nadir_ = 0;
 };
 

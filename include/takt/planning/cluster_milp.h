@@ -1,6 +1,6 @@
-// Which replicas on which GPUs, and which routing: the whole cluster as one integer program, for what the min-max
-// allocation of identical GPUs cannot say: classes of GPUs with prices, servers, a budget, availability, limits on
-// how much may move, and mixtures of routings. docs/howto/milp.md has the formulas and what solving takes.
+// Plans a whole cluster as one integer program: the replicas, their GPUs, and the routing. Unlike the min-max
+// allocation, it supports classes of GPUs with prices, servers, a budget, availability, limits on changes, and mixed
+// routings. The formulas and run times are in docs/howto/milp.md.
 #ifndef TAKT_PLANNING_CLUSTER_MILP_H_
 #define TAKT_PLANNING_CLUSTER_MILP_H_
 
@@ -23,19 +23,20 @@ namespace takt {
 
 inline constexpr int kNoLimit = std::numeric_limits<int>::max();
 
-// Like servers of a class. Servers that are partly occupied are a group of their own, with the GPUs that are free.
+// Identical servers of a class. Partly occupied servers form a group of their own, with their free GPUs.
 struct GpuServers {
   int servers = 0;
-  int gpus = 8;  // each
+  int gpus = 8;  // free GPUs of each server
 };
 
 struct GpuClass {
   std::string name = {};
-  double price = 0;  // of a GPU and hour
+  double price = 0;  // price per GPU and hour
   std::vector<GpuServers> servers = {};
 };
 
-// A way to run a model: pp groups of tp GPUs. A group lies within one server, those of a replica may lie on several.
+// A way to run a model: pp groups of tp GPUs. A group lies within one server. The groups of a replica may lie on
+// several.
 struct ReplicaType {
   std::string name = {};
   int model = 0;
@@ -43,27 +44,27 @@ struct ReplicaType {
   int tp = 1;
   int pp = 1;
   double rate = 0;  // requests/s that one replica sustains within the SLO
-  int most = kNoLimit;  // replicas of it
-  int current = 0;  // that run now
-  int max_change = kNoLimit;  // by how many their number may differ from `current`
-  double move_cost = 0;  // of each one started or stopped, in the unit of `move_budget`
+  int most = kNoLimit;  // maximum replicas of this type
+  int current = 0;  // replicas that run now
+  int max_change = kNoLimit;  // maximum change from `current`
+  double move_cost = 0;  // cost of each started or stopped replica, in the unit of `move_budget`
 };
 
 struct ModelDemand {
   std::string name = {};
-  int min_replicas = 0;  // for availability; of a model that a request can reach
+  int min_replicas = 0;  // minimum replicas, for availability, of a model that requests can reach
 };
 
-// What requests do under one vector of thresholds.
+// Rates and quality under one vector of thresholds.
 struct RoutingChoice {
   std::string name = {};
-  std::vector<double> rates = {};  // requests/s by model
+  std::vector<double> rates = {};  // requests/s of each model
   double quality = 0;
 };
 
 enum class ClusterGoal : std::uint8_t {
-  kLeastCost,       // of the GPUs used, for the rates as they are
-  kMostThroughput,  // the largest factor on all rates
+  kLeastCost,       // least cost of the used GPUs, for the given rates
+  kMostThroughput,  // largest factor on all rates
 };
 
 struct ClusterProblem {
@@ -73,32 +74,36 @@ struct ClusterProblem {
   std::vector<RoutingChoice> routings = {};
   ClusterGoal goal = ClusterGoal::kLeastCost;
   double min_quality = -kUnlimited;
-  double budget = kUnlimited;  // per hour, for the GPUs used
+  double budget = kUnlimited;  // maximum price per hour of the used GPUs
   double move_budget = kUnlimited;
-  bool mixed = false;  // routings may be mixed: each request takes one at random, the mean of their quality counts
+  bool mixed = false;  // true: routings may be mixed, so each request takes a random one, and their mean quality counts
 
-  // InvalidArgument names everything at fault.
+  // Returns InvalidArgument with all faults.
   absl::Status Validate() const;
 };
 
-// How servers enter the model.
+// Representation of servers in the model.
 enum class ServerModel : std::uint8_t {
-  kAuto,  // by counting GPUs where that is exact (all tp of a class powers of two, the GPUs of each of its servers
-          // a multiple of the largest: every size divides each larger one, so that first fit leaves no hole),
-          // else by patterns
-  kPatterns,  // by patterns always: which multiset of tp each server holds
+  // By counting GPUs if that is exact, otherwise by patterns. It is exact if all tp of a class are powers of two that
+  // divide the GPUs of each server: first fit then leaves no gap.
+  kAuto,
+  kPatterns,  // always by patterns: which multiset of tp each server holds
 };
 
-// Columns: n_R replicas of type R, z_J the share of routing J, y_K_S_P servers of class K and group S under pattern P,
-// a_J the rate factor given to routing J (routings that another beats in all rates, and in quality where it counts,
-// have none), u_M model M is reached, up_R and down_R the change of type R. InvalidArgument: the problem, or more than
-// 20,000 patterns.
+// Makes the integer program. InvalidArgument: an invalid problem, or more than 20,000 patterns.
+//
+// - n_R: replicas of type R
+// - z_J: share of routing J
+// - y_K_S_P: servers of class K and group S with pattern P
+// - a_J: rate factor of routing J; dominated routings have none
+// - u_M: model M is reached
+// - up_R, down_R: change of type R
 absl::StatusOr<MilpModel> MakeClusterModel(const ClusterProblem& problem, ServerModel servers = ServerModel::kAuto);
 
-// One tp group of a replica. Servers count from 0 by class, by group of servers, and within it.
+// One tp group of a replica. Servers are numbered from 0 by class, by group of servers, and within the group.
 struct PlacedGroup {
   int type = 0;
-  int replica = 0;  // of its type
+  int replica = 0;  // index among the replicas of its type
   int stage = 0;  // 0 to pp - 1
   int server = 0;
 
@@ -110,44 +115,45 @@ constexpr auto NamesOf(ClusterLimit) {
   return std::to_array<std::string_view>({"rates", "GPUs", "replicas", "budget", "quality", "availability", "moves"});
 }
 
-// What is missing for a plan. Of all ways to loosen one limit alone, the smallest: in the sum over what it names.
+// A limit that prevents a plan, and the missing amount. If one limit is loosened alone, the amount is the smallest
+// sufficient one.
 struct Shortage {
   ClusterLimit limit = ClusterLimit::kRates;
-  std::string name = {};  // of the model, class or type; empty: of the whole
-  double missing = 0;  // requests/s too many, GPUs, replicas, price per hour, points of quality, replicas, move cost
-  bool alone = true;  // loosening this limit suffices; false: no limit alone does, and all of these are needed
-  bool exact = true;  // false: a limit stopped the search, and less may do
+  std::string name = {};  // name of the model, class or type; empty: the whole cluster
+  double missing = 0;  // missing amount: requests/s, GPUs, replicas, price per hour, points of quality, or move cost
+  bool alone = true;  // true: loosening this limit is enough; false: all listed limits must be loosened
+  bool exact = true;  // false: the search was stopped, and a smaller amount may be enough
 };
 
 struct ClusterPlan {
   MilpStatus status = MilpStatus::kInfeasible;
-  double objective = 0;  // cost per hour, or the factor
-  double bound = 0;  // no plan costs less, or has a larger factor
-  double cost = 0;  // per hour
-  double factor = 0;  // on the rates of `routing` that the replicas sustain; 0 where there are no rates
+  double objective = 0;  // cost per hour, or the rate factor
+  double bound = 0;  // lower bound on the cost, or upper bound on the factor
+  double cost = 0;  // price per hour
+  double factor = 0;  // factor on the rates of `routing` that the replicas sustain; 0 without rates
   double quality = 0;
   double move_cost = 0;
-  std::vector<int> replicas = {};  // by type; empty: no plan
-  std::vector<double> routing = {};  // share by routing, sum 1
-  std::vector<PlacedGroup> groups = {};  // where each lies
-  std::vector<Shortage> shortages = {};  // only where infeasible
+  std::vector<int> replicas = {};  // number of each type; empty: no plan
+  std::vector<double> routing = {};  // share of each routing, sum 1
+  std::vector<PlacedGroup> groups = {};  // location of each group
+  std::vector<Shortage> shortages = {};  // only if infeasible
 };
 
-// InvalidArgument: the problem or the limits. Infeasible is no error: the plan says what is missing, each answer to
-// which is another run of the solver under the same limits. A throughput of 0 counts as infeasible, and what is
-// missing is told for the rates as they are.
+// Plans the cluster. InvalidArgument: an invalid problem or limit. An infeasible problem is no error: the plan then
+// lists the shortages, each found by another run of the solver within the same limits. A throughput of 0 counts as
+// infeasible, and the shortages are then those of the given rates.
 absl::StatusOr<ClusterPlan> PlanCluster(const ClusterProblem& problem, const MilpSolver& solver,
                                         const MilpLimits& limits = {}, ServerModel servers = ServerModel::kAuto);
 
-// Holds a plan against the problem without the model: FailedPrecondition names all that it breaks by more than 1e-6
-// of what it is measured in.
+// Checks the plan against the problem, without the integer program. FailedPrecondition lists all violations of more
+// than 1e-6, in the unit of each limit.
 absl::Status CheckClusterPlan(const ClusterProblem& problem, const ClusterPlan& plan);
 
-// In words, a line each: "GPUs of H100: 4 more would do".
+// Returns the shortages as text, one line each: "GPUs of H100: 4 more would do".
 std::string Describe(std::span<const Shortage> shortages);
 
-// The problem of planning/allocation.h as an integer program, for those who would rather trust a solver: x_I_F, model I
-// gets F GPUs, and L, the latency of the slowest, last.
+// Returns the problem of planning/allocation.h as an integer program. x_I_F: model I gets F GPUs; the last column, L:
+// the latency of the slowest model.
 MilpModel MakeMinMaxModel(const LatencyTable& table, GpuUse use = GpuUse::kAtMost);
 
 }  // namespace takt

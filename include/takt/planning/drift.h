@@ -1,16 +1,16 @@
-// Has the workload become another? A sampler on the stream's path, and a detector off it whose false alarms are rare by
-// proof. After Cascadia (section 4.4): 50 requests every 5 minutes for rates and lengths, 5 % of the requests through
-// all models for the scores.
+// Detects changes of the workload: a sampler on the request path, and a detector outside it with a proven bound on
+// false alarms. After Cascadia (section 4.4): 50 requests every 5 minutes give rates and lengths, and 5 % of the
+// requests go through all models for scores.
 //
 //   DriftSampler sampler(models, {});
-//   if (sampler.OnArrival(id, prompt, now)) { ... }   // send this one through all models, and tell its OnScore
+//   if (sampler.OnArrival(id, prompt, now)) { ... }   // send this request through all models, and report OnScore
 //   sampler.OnFinished(id, output);
-//   if (sampler.Ready(now)) {                         // hand the window to a slow thread:
+//   if (sampler.Ready(now)) {                         // pass the window to a slow thread:
 //     DriftReport report = monitor.Add(sampler.Take(now));
-//     if (report.drifted) { plan anew from report.recent; monitor.Rebase(report.recent); }
+//     if (report.drifted) { plan again from report.recent; monitor.Rebase(report.recent); }
 //   }
 //
-// docs/howto/drift.md tells what it notices, and how soon.
+// docs/howto/drift.md describes the detected changes and the delay until detection.
 #ifndef TAKT_PLANNING_DRIFT_H_
 #define TAKT_PLANNING_DRIFT_H_
 
@@ -33,30 +33,30 @@
 namespace takt {
 
 struct DriftOptions {
-  double false_alarms = 1e-3;  // windows that cry wolf, at most: the share over all tests of a window
-  int requests = 50;  // of a window, in a row
-  Duration period = std::chrono::minutes(5);  // a window begins every so often, and is closed at the next's begin
-  double score_share = 0.05;  // of the requests that go through all models
-  int reference_requests = 500;  // windows that raised no alarm join the reference until it has so many
-  int most_windows = 8;  // a window is judged alone and with the 1, 3, 7 ... before it, up to so many
-  std::uint64_t seed = 1;  // of the choice of requests for scores
+  double false_alarms = 1e-3;  // maximum share of windows with a false alarm, over all tests of a window
+  int requests = 50;  // successive requests of a window
+  Duration period = std::chrono::minutes(5);  // time between the beginnings of two windows, and longest window
+  double score_share = 0.05;  // share of requests that go through all models
+  int reference_requests = 500;  // windows without an alarm join the reference until it has this many requests
+  int most_windows = 8;  // a window is tested alone and with the previous 1, 3, 7, ..., up to this many windows
+  std::uint64_t seed = 1;  // seed of the choice of requests for scores
 
-  // InvalidArgument names every field at fault, with its value.
+  // Returns InvalidArgument with the name and value of every invalid field.
   absl::Status Validate() const;
 };
 
-// What was seen of a workload: one window, or several merged.
+// Observations of a workload, from one window or several merged ones.
 struct WorkloadSample {
-  std::vector<double> gaps = {};  // [s] between one arrival and the next
-  double open_s = 0;  // [s] at the end without an arrival, because time closed the window
+  std::vector<double> gaps = {};  // times between successive arrivals [s]
+  double open_s = 0;  // time without an arrival at the end, if time closed the window [s]
   std::vector<double> prompts = {};  // tokens
   std::vector<double> outputs = {};  // tokens
-  std::vector<std::vector<double>> scores = {};  // by model
-  std::int64_t outputs_missing = 0;  // requests that had not finished, and count in no output
-  std::int64_t scores_missing = 0;  // scores that were not finite, and count in none
+  std::vector<std::vector<double>> scores = {};  // scores by model
+  std::int64_t outputs_missing = 0;  // requests that had not finished, which count in no output
+  std::int64_t scores_missing = 0;  // scores that were not finite, which are ignored
 
   std::int64_t requests() const { return static_cast<std::int64_t>(prompts.size()); }
-  double rate() const;  // requests/s; 0 where there was no time
+  double rate() const;  // requests/s; 0 if no time passed
   void Merge(const WorkloadSample& other);
 };
 
@@ -65,8 +65,8 @@ constexpr auto NamesOf(DriftFeature) { return std::to_array<std::string_view>({"
 
 struct DriftSign {
   DriftFeature feature = DriftFeature::kRate;
-  int model = 0;  // of a score
-  int windows = 1;  // the newest so many together show it
+  int model = 0;  // model of the score
+  int windows = 1;  // number of newest windows that show it together
   double p = 1;  // below DriftReport::threshold
   double before = 0;  // rate, or mean
   double after = 0;
@@ -74,21 +74,24 @@ struct DriftSign {
 
 struct DriftReport {
   bool drifted = false;
-  std::vector<DriftSign> signs = {};  // by rising p, one per feature and model
-  double threshold = 0;  // what p of a single test had to fall below
+  std::vector<DriftSign> signs = {};  // by rising p, at most one per feature and model
+  double threshold = 0;  // bound on p of a single test
   int tests = 0;
-  WorkloadSample recent = {};  // where drifted: the windows of the first sign, what to plan for
+  WorkloadSample recent = {};  // after a drift, the windows of the first sign, as input of the new plan
 };
 
-// Compares the newest windows (oldest first) with a reference. Arrivals: a ratio of mean gaps, by F with the degrees of
-// freedom of gamma gaps, whose squared coefficient of variation is the larger of the two samples' and 1. Lengths and
-// scores: Mann-Whitney for a shift, Kolmogorov-Smirnov for any other difference, whatever their distribution. The
-// false-alarm rate is split evenly over all tests that can be made (Bonferroni), so that at most that share of windows
-// cries wolf while requests are independent and come from the reference's distribution. Pure.
+// Compares the newest windows (oldest first) with a reference. Pure.
+//
+// - Arrivals: an F test on the ratio of mean gaps. Its degrees of freedom are those of gamma gaps; their squared
+//   coefficient of variation is the largest of 1 and that of the two samples.
+// - Lengths and scores: Mann-Whitney for a shift, Kolmogorov-Smirnov for any other difference, for any distribution.
+//
+// The rate of false alarms is divided evenly among all possible tests (Bonferroni). So at most that share of windows
+// has a false alarm if requests are independent and follow the reference's distribution.
 DriftReport DetectDrift(const WorkloadSample& reference, std::span<const WorkloadSample> recent,
                         const DriftOptions& options);
 
-// The reference, and the newest windows. Off the step path: it allocates. Thread-compatible.
+// Keeps the reference and the newest windows. It allocates, so call it outside the step path. Thread-compatible.
 class DriftMonitor {
  public:
   // Expects valid options. Without a reference, the first windows become it.
@@ -97,7 +100,7 @@ class DriftMonitor {
 
   DriftReport Add(WorkloadSample window);
 
-  // There is a new plan, made for this.
+  // Replaces the reference after a new plan.
   void Rebase(WorkloadSample reference);
 
   const WorkloadSample& reference() const { return reference_; }
@@ -108,28 +111,27 @@ class DriftMonitor {
   std::vector<WorkloadSample> recent_;  // oldest first
 };
 
-// Watches arrivals, ends and scores. A few operations per event, and no allocation but in Take. Thread-compatible.
+// Observes arrivals, ends and scores, in a few operations per event. Only Take allocates. Thread-compatible.
 class DriftSampler {
  public:
   // Expects valid options.
   DriftSampler(int models, DriftOptions options);
 
-  // True for requests that shall go through all models: chosen by their id, and so again the same.
+  // Returns true if the request must go through all models. The choice depends on its id alone.
   bool OnArrival(RequestId request, Tokens prompt, TimePoint now);
 
-  // The request has its whole answer. Unknown requests are none of the window's.
+  // Reports that the request has its whole answer. Unknown requests are ignored.
   void OnFinished(RequestId request, Tokens output);
 
-  // A judge's score of a model's answer to one of the chosen requests. A score that is not finite is counted as
-  // missing.
+  // Reports a judge's score of a model's answer to a chosen request. A score that is not finite counts as missing.
   void OnScore(int model, double score);
 
-  // The window is whole: all requests there and finished; or its time is over.
+  // Returns true if all requests of the window have arrived and finished, or its time is over.
   bool Ready(TimePoint now) const { return begun_ && ((full() && unfinished_ == 0) || now >= After(begin_, period_)); }
-  // Ready at the latest then.
+  // Returns the time at which Ready will return true at the latest.
   TimePoint wake_at() const { return begun_ ? After(begin_, period_) : kNever; }
 
-  // The window; the next one begins at the next multiple of the period.
+  // Returns the window. The next one begins at the next multiple of the period.
   WorkloadSample Take(TimePoint now);
 
  private:
@@ -139,14 +141,14 @@ class DriftSampler {
   std::size_t wanted_;
   Duration period_;
   std::uint64_t seed_;
-  std::uint64_t chosen_below_;  // of 2^64
+  std::uint64_t chosen_below_;  // times 2^-64, the probability of a choice
   bool begun_ = false;
-  TimePoint begin_{};  // of the window
+  TimePoint begin_{};  // beginning of the window
   std::vector<TimePoint> arrivals_;
   std::vector<double> prompts_;
-  std::vector<double> outputs_;  // by arrival; below 0: not finished
+  std::vector<double> outputs_;  // by order of arrival; below 0: not finished
   std::size_t unfinished_ = 0;
-  IdMap index_;  // of requests that have not finished
+  IdMap index_;  // index of each unfinished request
   std::vector<std::uint64_t> ids_;
   std::vector<std::vector<double>> scores_;
   std::int64_t scores_missing_ = 0;

@@ -1,14 +1,15 @@
-// Which replicas a model gets from so many GPUs: several shapes (tensor x pipeline parallelism) at once.
+// Chooses a model's replicas for a number of GPUs. The replicas can have several shapes, which are degrees of tensor
+// and pipeline parallelism.
 //
-// A shape alone is described by its rate curve: the p95 latency of one replica at a rate of requests, from runs of the
-// fast path (sim/fast_path.h). From c_s(T), the largest rate at which shape s keeps p95 within T, follows the best mix
-// of f GPUs: an unbounded knapsack,
+// The rate curve of a shape is the p95 latency of one replica at each request rate, as measured on the fast path
+// (sim/fast_path.h). Let c_s(T) be the largest rate at which shape s keeps p95 within T. The best mix of f GPUs then is
+// an unbounded knapsack:
 //
-//   K(T, f) = max sum_s c_s(T) n_s   subject to   sum_s g_s n_s <= f,
+//   K(T, f) = max sum_s c_s(T) n_s   subject to   sum_s g_s n_s <= f
 //
-// and l(f) at rate r is the least T with K(T, f) >= r. Replicas get requests in proportion to c_s(T), so that each
-// keeps p95 within T, and so do all together. Cascadia (section 3.2) simulates every multiset of shapes instead, with
-// round robin over unequal replicas.
+// l(f) at rate r is the least T with K(T, f) >= r. Replicas get requests in proportion to c_s(T), so each of them keeps
+// p95 within T, and so does the mix. Cascadia (section 3.2) instead simulates every multiset of shapes, with round
+// robin over unequal replicas.
 #ifndef TAKT_PLANNING_PARALLELISM_H_
 #define TAKT_PLANNING_PARALLELISM_H_
 
@@ -34,39 +35,39 @@ struct RequestLengths {
   friend constexpr bool operator==(const RequestLengths&, const RequestLengths&) = default;
 };
 
-// A model, and the shapes that a replica of it may have: one profile each, at most one per tp and pp.
+// A model and its possible shapes: one profile each, at most one per tp and pp.
 struct ServedModel {
   std::string name;
   std::vector<Profile> shapes = {};
-  // Of a replica's engine. Its KV cache is the profile's.
+  // Engine of a replica. The size of its KV cache comes from the profile.
   std::int32_t token_budget = 2048;
   std::int32_t max_seqs = 256;
-  double prefix_hit_rate = 0;  // share of each prompt that is in the prefix cache (Cascadia, Appendix M)
+  double prefix_hit_rate = 0;  // share of each prompt in the prefix cache (Cascadia, Appendix M)
 };
 
-// Profiles of `<id>/tp<N>` and `<id>/tp<N>/pp<M>` for these degrees, as FindProfile knows them; degrees for which
-// there is no such profile, or whose stages do not divide the layers, are left out. NotFound: there is none at all.
+// Returns the profiles `<id>/tp<N>` and `<id>/tp<N>/pp<M>` of FindProfile for these degrees. Omits degrees without a
+// profile, and those whose stages do not divide the layers. NotFound: no profile.
 absl::StatusOr<std::vector<Profile>> FindShapes(std::string_view id, std::span<const std::int32_t> tp,
                                                 std::span<const std::int32_t> pp, std::span<const Profile> more = {});
 
-// The p95 latency of one replica by the rate of its requests.
+// p95 latency of one replica at each request rate.
 class RateCurve {
  public:
   struct Point {
     double rate = 0;  // [1/s]
-    double p95 = 0;   // [s]
+    double p95 = 0;  // [s]
     friend constexpr bool operator==(const Point&, const Point&) = default;
   };
 
   RateCurve() = default;
-  // In any order; the first by rate is rate 0, each request alone. More load is never faster: where a run says
-  // otherwise, that is chance, and the slower of the two holds.
+  // Takes points in any order. The first by rate must be rate 0, at which each request runs alone. If a higher rate has
+  // a smaller p95, which is chance, the larger p95 is used for both.
   explicit RateCurve(std::vector<Point> points);
 
-  // Largest rate with p95 within `latency`, linear between points (a chord of a convex curve: on the safe side);
-  // 0 where a request alone takes longer.
+  // Returns the largest rate with p95 within `latency`; 0 if a request alone takes longer. Linear between points, which
+  // is conservative because the curve is convex.
   double LargestRate(double latency) const;
-  // p95 at the rate; infinite beyond the last point.
+  // Returns p95 at the rate; infinite beyond the last point.
   double Latency(double rate) const;
 
   double alone() const { return points_.empty() ? 0 : points_.front().p95; }
@@ -74,22 +75,21 @@ class RateCurve {
   std::span<const Point> points() const { return points_; }
 
  private:
-  std::vector<Point> points_;  // both rise
+  std::vector<Point> points_;  // rates and latencies ascend
 };
 
 struct RateOptions {
   double quantile = 0.95;
-  double slowest = 10;       // beyond so many times p95 alone a replica only queues: the curve ends, as it does...
-                        // ...at the rate that it serves when all requests are there from the start
-  double resolution = 0.05;  // neighbours on a curve differ by at most so much in p95 or in rate, as a share...
-  int runs = 16;  // ...while no more runs than this have been made for it
-  // A run lasts so many times p95 alone, but has at least and at most so many requests, in whole turns of the lengths
-  // (and at least one). A quarter as many come before them, while the engine fills up, and do not count.
+  double slowest = 10;  // the curve ends at this multiple of p95 alone, or at the rate of a full queue
+  double resolution = 0.05;  // maximum difference of neighbours in p95 or in rate, as a share
+  int runs = 16;  // maximum runs per curve
+  // A run lasts this multiple of p95 alone, within minimum and maximum numbers of requests. It uses whole cycles of the
+  // lengths, and at least one. A quarter as many requests run first, while the engine fills up, and do not count.
   double horizon = 20;
   std::int64_t least_requests = 600, most_requests = 4000;
-  std::uint64_t seed = 1;  // of arrivals; all curves see the same
+  std::uint64_t seed = 1;  // seed of arrivals, the same for all curves
 
-  absl::Status Validate() const;  // all faults at once, by field
+  absl::Status Validate() const;  // InvalidArgument with all invalid fields
 };
 
 struct ShapeRates {
@@ -99,12 +99,12 @@ struct ShapeRates {
 };
 
 struct ModelRates {
-  std::vector<ShapeRates> shapes;  // without those that memory rules out
+  std::vector<ShapeRates> shapes;  // without shapes that do not fit into memory
 };
 
-// The curves of all shapes of all models; lengths[i] is what model i is asked for, drawn from in turn.
-// InvalidArgument: options, no lengths, a shape at fault. FailedPrecondition: a model whose weights, with a request's
-// KV, fit into no shape; says how much memory is missing. Cancelled: by `progress`.
+// Measures the curves of all shapes of all models. lengths[i] are the requests of model i, used in turn.
+// InvalidArgument: invalid options, no lengths, or an invalid shape. FailedPrecondition: a model fits into no shape
+// with a request's KV; the message names the missing memory. Cancelled: `progress` returned false.
 absl::StatusOr<std::vector<ModelRates>> MeasureRates(std::span<const ServedModel> models,
                                                      std::span<const std::vector<RequestLengths>> lengths,
                                                      const RateOptions& options,
@@ -114,38 +114,37 @@ absl::StatusOr<std::vector<ModelRates>> MeasureRates(std::span<const ServedModel
 struct ReplicaCount {
   std::size_t shape = 0;  // index into ServedModel::shapes
   std::int32_t count = 0;
-  double rate = 0;  // c_s(T) of one: its share of the requests, up to a factor
+  double rate = 0;  // c_s(T) of one replica, which is its share of the requests up to a factor
 
   friend constexpr bool operator==(const ReplicaCount&, const ReplicaCount&) = default;
 };
 
-// K(T, f) of several models for a grid of latencies T, which it shares among them.
+// K(T, f) of several models, on a common grid of latencies T.
 class MixTable {
  public:
-  // Latencies from the least that any model can do to the slowest on any curve, each `step` above the one before
-  // (0.01: 1 %). `gpus` is the largest f.
+  // The latencies ascend from the least of any model to the largest on any curve, each larger by the share `step`.
+  // `gpus` is the largest f.
   MixTable(std::span<const ModelRates> models, std::int32_t gpus, double step = 0.01);
 
   std::size_t models() const { return models_.size(); }
   std::int32_t gpus() const { return static_cast<std::int32_t>(row_) - 1; }
   std::span<const double> latencies() const { return latencies_; }
 
-  // K(T, f) with T = latencies()[level]; never falls as either rises.
+  // Returns K(T, f) with T = latencies()[level]. It never falls if either grows.
   double Rate(std::size_t model, std::size_t level, std::int32_t f) const {
     return rates_[(model * latencies_.size() + level) * row_ + static_cast<std::size_t>(f)];
   }
-  // The fewest GPUs that serve the rate within T; none where there is nothing to serve, gpus() + 1 where all are too
-  // few.
+  // Returns the fewest GPUs that serve the rate within T; 0 if the rate is 0, gpus() + 1 if all GPUs are not enough.
   std::int32_t LeastGpus(std::size_t model, std::size_t level, double rate) const;
-  // The lowest level at which f GPUs serve the rate; latencies().size() where there is none.
+  // Returns the lowest level at which f GPUs serve the rate; latencies().size() if there is none.
   std::size_t LeastLevel(std::size_t model, std::int32_t f, double rate) const;
-  // The same as a latency: 0 where there is nothing to serve, infinite where there is none.
+  // Returns the latency of that level; 0 if the rate is 0, infinite if there is no level.
   double Latency(std::size_t model, std::int32_t f, double rate) const;
-  // l_i(f) for all models and f.
+  // Returns l_i(f) for all models and f.
   LatencyTable Latencies(std::span<const double> rates) const;
-  // The replicas of K(T, f).
+  // Returns the replicas of K(T, f).
   std::vector<ReplicaCount> Mix(std::size_t model, std::size_t level, std::int32_t f) const;
-  // The latency of replicas that are there already: the least T with sum_s c_s(T) n_s >= rate.
+  // Returns the latency of given replicas: the least T with sum_s c_s(T) n_s >= rate.
   double MixLatency(std::size_t model, std::span<const ReplicaCount> mix, double rate) const;
 
  private:
@@ -156,13 +155,13 @@ class MixTable {
 };
 
 struct MixRun {
-  double p95 = 0;  // [s], of the quantile asked for; infinite where a request failed
+  double p95 = 0;  // the requested quantile [s]; infinite if a request failed
   double mean = 0;  // [s]
-  double utilisation = 0;  // share of the time in which a replica ran an iteration, mean over the replicas
+  double utilisation = 0;  // mean share of time in which a replica runs an iteration
 };
 
-// Serves requests (in the order of arrival) by a mix: each goes to the replica that has got the least of what it
-// should have by `rate` (smooth weighted round robin). `ends` are theirs, as long as `requests`.
+// Serves requests in order of arrival by a mix. Each request goes to the replica that is furthest behind its share by
+// `rate` (smooth weighted round robin). `ends` are the ends of the requests, in the same order.
 MixRun SimulateMix(const ServedModel& model, std::span<const ReplicaCount> mix, std::span<const FastRequest> requests,
                    std::span<double> ends, double quantile = 0.95);
 

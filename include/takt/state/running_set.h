@@ -75,10 +75,10 @@ inline std::size_t PlaceOf(std::span<const std::uint32_t> lanes, std::uint32_t l
 
 // A lane is stable while its request runs. Lanes are reused last in, first out, so that few are touched.
 //
-// Standing rows are rows at the front of the order that decode one token per step and have room for it. Their steps are
-// counted for all of them together, and the stored row stays as of when it began to stand. operator[] brings a row up
-// to date and ends its standing, until a plan schedules it as a decoding row again. Plans with standing rows are
-// numbered. Their results must arrive in that order; otherwise call StandNoMoreFrom(0) first.
+// Standing rows are the rows at the front of the order that decode one token per step and have room for it. Their steps
+// are counted for all of them together, and the stored row keeps its last counts. operator[] updates a row, which is
+// then not standing until a plan schedules it as a decoding row again. Plans with standing rows are numbered. Their
+// results must arrive in that order; otherwise call StandNoMoreFrom(0) first.
 class RunningSet {
  public:
   RunningSet() { buckets_.fill(kNoSlot); }
@@ -111,8 +111,8 @@ class RunningSet {
     if (stands_[lane].since != 0) BringUpToDate(row, stands_[lane]);
     return row;
   }
-  // Returns a row as stored. For a standing row, token counts lack the standing steps. Fields that do not change while
-  // it stands are valid: request, slot, sequences, state, cap.
+  // Returns a row as stored. The token counts of a standing row lack its standing steps. Its request, slot, sequences,
+  // state and cap are valid.
   Row& Stored(std::uint32_t lane) { return rows_[lane]; }
   const Row& Stored(std::uint32_t lane) const { return rows_[lane]; }
   std::size_t lanes() const { return rows_.slots(); }
@@ -172,8 +172,8 @@ class RunningSet {
     links_growers_ = by_lane;
   }
 
-  // Makes the row after the standing part, just planned, stand from the next plan on, unless it has more than one spare
-  // block.
+  // Makes a row standing from the next plan on: the just planned row after the standing part. Has no effect if it has
+  // more than one spare block.
   void Stand(std::uint32_t lane) {
     const Row& row = rows_[lane];
     if (block_tokens_ > 0 && std::cmp_greater_equal(row.capacity - row.scheduled, block_tokens_)) return;
@@ -187,7 +187,7 @@ class RunningSet {
 
   // Returns how many standing rows get a block with the next standing plan.
   std::int32_t growing() const { return block_tokens_ > 0 ? growing_[(plans_ + 1) % block_tokens_].rows : 0; }
-  // Calls visit(lane, request, tokens) for each of these rows in order. `tokens`: those that its blocks hold, all
+  // Calls visit(lane, request, tokens) for each of these rows in order. `tokens`: capacity of its blocks, all
   // scheduled.
   template <class Visit>
   void VisitGrowing(Visit&& visit) const {
@@ -198,7 +198,7 @@ class RunningSet {
     }
   }
 
-  // Ends the standing of rows at their caps. Returns true if there was one.
+  // Rows at their caps are no longer standing. Returns true if there was one.
   bool StopAtCaps() {
     bool any = false;
     for (std::uint32_t lane = buckets_[(plans_ + 1) % kBuckets]; lane != kNoSlot;) {
@@ -222,7 +222,7 @@ class RunningSet {
   }
   // Discards a standing plan that does not run.
   void ForgetStanding(std::uint64_t plan) { Landed(plan); }
-  // Returns true if the results of this standing plan are next in order and all rows that stood in it still stand.
+  // Returns true if the results of this standing plan are next in order and all its standing rows are still standing.
   bool Undisturbed(std::uint64_t plan) const {
     const auto at = std::ranges::find(in_flight_, plan, &InFlight::plan);
     return at != in_flight_.end() && !at->disturbed;
@@ -230,10 +230,10 @@ class RunningSet {
   bool InOrder(std::uint64_t plan) const {
     return std::ranges::all_of(in_flight_, [plan](const InFlight& f) { return f.plan == 0 || f.plan >= plan; });
   }
-  // Counts the tokens of the rows that stood in this plan and still stand.
+  // Counts the tokens of this plan's rows that are still standing.
   void CommitStanding(std::uint64_t plan) { Landed(plan), committed_ = std::max(committed_, plan); }
 
-  // Ends the standing of all rows from this place of the order on.
+  // Rows from this place of the order on are no longer standing.
   void StandNoMoreFrom(std::size_t place) {
     for (std::size_t i = place; i < front_; ++i) {
       if (stands(order_[i])) StandNoMore(order_[i]);
@@ -265,7 +265,7 @@ class RunningSet {
   struct InFlight {
     std::uint64_t plan = 0;  // 0: none
     std::uint16_t bits = 0;
-    bool disturbed = false;  // a row that stood in it no longer stands
+    bool disturbed = false;  // one of its standing rows is no longer standing
   };
 
   void BringUpToDate(Row& row, const Standing& s) const {
@@ -294,7 +294,7 @@ class RunningSet {
     Unschedule(lane);
     disturbed_.push_back(lane);
   }
-  // Rows start to stand in order, so a new one is last.
+  // Rows become standing in order, so a new one is last.
   void AddGrower(std::uint32_t lane) {
     Growing& growing = growing_[stands_[lane].grows % block_tokens_];
     ++growing.rows;

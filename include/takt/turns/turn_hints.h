@@ -26,6 +26,7 @@ namespace takt {
 //   priority = 35 + 5 round(log2(v / price)), from 15 to 55; 35, which is TensorRT-LLM's default, at the price or
 //              if all contexts fit
 //   until    = the edge of the curve at which v falls below the price
+//
 // v is the value of the context's middle block, because a hint covers the whole context.
 //
 // Unknown branches and times that run backwards have no effect. Memory is allocated only if more branches are known

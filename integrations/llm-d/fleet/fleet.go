@@ -197,8 +197,8 @@ func (s *Slot) pace() float64 {
 	return s.perToken / float64(max(1, s.busiest))
 }
 
-// tell passes the events to the placement and to the log.
-func (f *Fleet) tell(placed *takt.Placement, now takt.Time) error {
+// report passes the events to the placement and to the log.
+func (f *Fleet) report(placed *takt.Placement, now takt.Time) error {
 	if len(f.events) == 0 && placed == nil {
 		return nil
 	}
@@ -245,7 +245,7 @@ func (f *Fleet) Score(c *Call, engines Engines, now takt.Time, scores []float64)
 		f.asked, f.ids = append(f.asked, s), append(f.ids, s.id)
 		anyRefused = anyRefused || s.refused
 	}
-	if err := f.tell(nil, now); err != nil {
+	if err := f.report(nil, now); err != nil {
 		return err
 	}
 	f.counts.Scored++
@@ -308,7 +308,7 @@ func (f *Fleet) Placed(c *Call, engine string, now takt.Time) error {
 		before.running--
 	}
 	f.events = append(f.events, takt.Arrived{Request: c.Request})
-	err := f.tell(&takt.Placement{Request: c.Request.ID, Instance: s.id}, now)
+	err := f.report(&takt.Placement{Request: c.Request.ID, Instance: s.id}, now)
 	if err == nil {
 		f.counts.Placed++
 		f.flight[c.Request.ID] = s
@@ -337,7 +337,7 @@ func (f *Fleet) Started(c *Call, now takt.Time) error {
 		return nil
 	}
 	f.events = append(f.events, takt.RequestStarted{Request: c.Request.ID, Instance: at.id})
-	return f.tell(nil, now)
+	return f.report(nil, now)
 }
 
 // Refused reports that the engine answered with an error, or not at all. It receives no calls until its next report.
@@ -382,7 +382,7 @@ func (f *Fleet) Ended(c *Call, prompt, output int, now takt.Time) error {
 	}
 	f.events = append(f.events, takt.RequestEnded{Request: c.Request.ID, Failed: output < 0, Served: output >= 0,
 		Prefill: min(max(0, prompt), math.MaxInt32), Output: min(max(0, output), math.MaxInt32)})
-	return f.tell(nil, now)
+	return f.report(nil, now)
 }
 
 // Gone drops engines. names: all present engines; nil: unknown, so those that were not named for long are dropped.
@@ -411,7 +411,7 @@ func (f *Fleet) Gone(names []string, now takt.Time) error {
 			*s = Slot{name: s.name, id: s.id}
 		}
 	}
-	return f.tell(nil, now)
+	return f.report(nil, now)
 }
 
 // Count returns the current counts.

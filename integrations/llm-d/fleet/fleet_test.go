@@ -180,8 +180,8 @@ func TestScoresNameThePlacementsChoice(t *testing.T) {
 }
 
 // An engine that fails its calls has the shortest queue, and must not attract the next ones. It receives calls again
-// after its next report, even if that equals the last one. In dynamo#12138 a mark was never cleared while the figures
-// stayed equal.
+// after its next report, even if the report equals the last one. In dynamo#12138, a mark was not cleared while the
+// figures stayed equal.
 func TestAFailingEngineReceivesNothingUntilItReports(t *testing.T) {
 	f := newFleet(t, Options{})
 	l := NewLearner(second)
@@ -449,7 +449,7 @@ func TestSimulatorsLogGivesTheSamePlacements(t *testing.T) {
 						t.Fatalf("%T", event)
 					}
 				}
-				must(t, f.tell(nil, e.At))
+				must(t, f.report(nil, e.At))
 			}
 			if compared < 300 {
 				t.Errorf("only %d placements were compared", compared)

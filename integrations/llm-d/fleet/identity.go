@@ -1,6 +1,6 @@
-// Package fleet is takt's model of the engines behind a router: the requests in flight and their engines, the lengths
-// of answers and workflows per agent, and the speed of each engine. It uses none of the router's types, so that tests
-// do not need them.
+// Package fleet is takt's model of the engines behind a router. It knows the requests in flight and their engines, the
+// lengths of answers and workflows per agent, and the speed of each engine. It uses none of the router's types, so that
+// tests do not need them.
 package fleet
 
 import (
@@ -18,9 +18,9 @@ import (
 	"takt"
 )
 
-// Identity is the identity of a request, from the headers of docs/start/python.md: X-Takt-Workflow, X-Takt-Agent,
-// X-Takt-Tenant, X-Takt-Deadline (seconds left) and X-Takt-Last (1: the last call of its workflow). Without
-// X-Takt-Workflow the workflow is the trace id of a W3C traceparent; without both the call is its own workflow.
+// Identity is the identity of a request, from its headers X-Takt-Workflow, X-Takt-Agent, X-Takt-Tenant, X-Takt-Deadline
+// (seconds left) and X-Takt-Last (1: the last call of its workflow); see docs/start/python.md. Without X-Takt-Workflow
+// the workflow is the trace id of a W3C traceparent. Without both, the call is its own workflow.
 type Identity struct {
 	Workflow, Agent, Tenant string
 	DeadlineS               float64 // NaN: none

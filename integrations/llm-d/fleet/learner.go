@@ -8,8 +8,8 @@ import (
 	"takt"
 )
 
-// Learner learns from answers: their lengths per agent, the output left in a workflow after its n-th call, and the
-// number of tokens per byte of a request. Estimates are the mean and quantiles of the newest observations. Memory is
+// Learner learns from answers. It estimates their lengths per agent, the output left in a workflow after its n-th call,
+// and the number of tokens per byte of a request. Estimates are the mean and quantiles of the newest observations. Memory is
 // bounded: entries beyond a limit are learned together, or evicted first.
 type Learner struct {
 	mu        sync.Mutex

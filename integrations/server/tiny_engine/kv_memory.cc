@@ -127,7 +127,7 @@ takt::Blocks KvMemory::Release(takt::RequestId request, takt::KvAction) {
   return free_blocks() - before;
 }
 
-// ---- where the scheduler counts -------------------------------------------------------------------------------------
+// ---- KvMode::kLedger ------------------------------------------------------------------------------------------------
 
 void KvMemory::Room(takt::RequestId request, std::span<const std::int32_t> prompt, std::int32_t cached,
                     std::int32_t tokens) {

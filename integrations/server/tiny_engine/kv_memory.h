@@ -18,10 +18,13 @@ namespace tiny {
 // prefixes with equal 64-bit hashes would be confused. An engine with untrusted clients needs a keyed hash.
 void ExtendChain(std::vector<std::uint64_t>& chain, std::span<const std::int32_t> tokens, std::size_t block_tokens);
 
-// Owns the KV memory, in one of two modes. KvMode::kOracle: it answers the scheduler's queries; computed blocks stay as
-// a prefix cache after their last holder, and the least recently used are evicted. kLedger: the scheduler counts and
-// decides what stays in the cache; Room, Free and Drop apply its plans. Not thread-safe: the step loop owns it; a step
-// in flight accesses the data of blocks that its requests hold.
+// Owns the KV memory, in one of two modes:
+// - KvMode::kOracle: it answers the scheduler's queries. After their last holder, computed blocks stay as a prefix
+// cache,
+//   and the least recently used are evicted.
+// - KvMode::kLedger: the scheduler counts and decides which blocks stay cached. Room, Free and Drop apply its plans.
+//
+// Not thread-safe: the step loop owns it. A step in flight accesses the data of blocks that its requests hold.
 //
 // No blocks are pending here: the scheduler releases a block only when no step in flight uses it.
 class KvMemory final : public takt::KvOracle {
@@ -45,9 +48,10 @@ class KvMemory final : public takt::KvOracle {
   std::span<const std::int32_t> table(takt::RequestId request) const;  // its blocks, in order of position
   bool swapped_out(takt::RequestId request) const;
 
-  // ---- where the scheduler counts ----
-  // Blocks for the first `tokens` tokens of its context. One that has none begins with those of the first `cached`
-  // tokens of its prompt, which the scheduler has found.
+  // ---- KvMode::kLedger ----
+
+  // Gives a request blocks for the first `tokens` tokens of its context. A request without blocks starts with the
+  // cached blocks of the first `cached` tokens of its prompt, which the scheduler has found.
   void Room(takt::RequestId request, std::span<const std::int32_t> prompt, std::int32_t cached, std::int32_t tokens);
   // Frees the blocks of a preempted request. Published blocks stay cached.
   void Free(takt::RequestId request);

@@ -17,7 +17,7 @@ using takt::tool::Whole;
 
 constexpr const char* kHelp =
     R"(A transformer on this computer's processor that serves many requests at once; takt decides what each step runs.
-Weights are random: what it says means nothing, how long it takes does.)";
+Weights are random, so answers are meaningless, but their timing is real.)";
 
 constexpr const char* kExamples = R"(Examples
   A server, and a question:
@@ -26,7 +26,7 @@ constexpr const char* kExamples = R"(Examples
   A real trace, shortened to an eighth, under three policies:
     tiny_engine --trace azure_llm_2023_conv.csv.gz --limit 200 --length-scale 0.125 --rate-scale 4 \
       --policy fcfs --policy sjf --policy stjf
-  What every step took, for a cost model, and a log that takt replays:
+  The time of every step, for a cost model, and a log that takt replays:
     tiny_engine --trace bundled --length-scale 0.1 --steps steps.jsonl --log run.log
     takt replay-log run.log
 

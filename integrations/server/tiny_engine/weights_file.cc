@@ -93,7 +93,7 @@ absl::StatusOr<Model> Model::Load(const std::string& path) {
 
   Model model(config);
   file.read(reinterpret_cast<char*>(model.weights_.data()), static_cast<std::streamsize>(size - sizeof(header)));
-  if (!file) return wrong("cannot be read to its end");
+  if (!file) return wrong("is truncated or unreadable");
   if (Checksum(header, model.weights_) != header.checksum) return wrong("is damaged: its checksum differs");
   return model;
 }

@@ -237,7 +237,7 @@ impl Queue {
         outcome(unsafe { sys::takt_queue_put(self.handle.as_ptr(), &request.raw, now) }, "put")
     }
 
-    /// Sets the fields selected by `fields` (`takt_sys::TAKT_REVISED_...`) of the request with this id.
+    /// Updates the given `fields` (`takt_sys::TAKT_REVISED_...`) of the request with this id.
     pub fn revise(&mut self, request: &Request, fields: u32, now: i64) -> Result<Outcome> {
         // SAFETY: as for push.
         outcome(unsafe { sys::takt_queue_revise(self.handle.as_ptr(), &request.raw, fields, now) }, "revise")

@@ -178,7 +178,7 @@ impl Router {
         self.on(it, now, "arrived")
     }
 
-    /// Sets the fields selected by `fields` (`takt_sys::TAKT_REVISED_...`) of the request with this id.
+    /// Updates the given `fields` (`takt_sys::TAKT_REVISED_...`) of the request with this id.
     pub fn revised(&mut self, request: &Request, fields: u32, now: i64) -> Result<()> {
         let mut it = event(sys::TAKT_EVENT_REVISED);
         it.u.revised = sys::takt_event_revised { request: &request.raw, fields, reserved: 0 };
@@ -324,7 +324,7 @@ impl Router {
     }
 
     /// Writes the placement's score of each instance for a request, which may be unknown to the router. Larger is
-    /// better; NaN: cannot be placed there now. Returns the number of instances with room, and places nothing. `scores`
+    /// better; NaN: not available now. Returns the number of instances with room, and places nothing. `scores`
     /// has room for all.
     pub fn score(&mut self, request: &Request, instances: &[u64], now: i64, scores: &mut [f64]) -> Result<usize> {
         if scores.len() < instances.len() {

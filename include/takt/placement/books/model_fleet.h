@@ -28,11 +28,12 @@ namespace takt {
 //  L(m) = sum of predicted tokens in flight on m * decode time per token(m) / max batch size(m)   [s]
 //
 // - Predicted tokens of the workflow from this request on: ModelScore::tokens, else the median of workflow_tokens_left,
-// else of output_tokens, else `unknown`. They are rounded, counted once and subtracted when the request leaves, so that
-// sums do not drift. The quotient is Instance::token_s; 1 ms if unknown. - With several replicas of a model, L is that
-// of the least loaded, which gets the request. Loads are updated when a request comes or leaves, in O(replicas of the
-// model). - A workflow keeps its model until `sticky_s` after its last request, until WorkflowEnded, or until no
-// instance of the model is up. Requests without a workflow keep no model.
+//   else of output_tokens, else `unknown`. They are rounded, counted once and subtracted when the request leaves, so
+//   that sums do not drift. The quotient is Instance::token_s; 1 ms if unknown.
+// - With several replicas of a model, L is that of the least loaded, which gets the request. Loads are updated when a
+//   request comes or leaves, in O(replicas of the model).
+// - A workflow keeps its model until `sticky_s` after its last request, until WorkflowEnded, or until no instance of
+//   the model is up. Requests without a workflow keep no model.
 //
 // Source: Chimera, algorithm 1, lines 1 to 6.
 class ModelFleet {
@@ -111,9 +112,9 @@ class ModelFleet {
   //
   //  prompt(n) + tokens step(n) + n (prompt(n) + tokens (step(n + 1) - step(n)))
   //
-  // step(n): time of a step with n decoding requests. prompt(n): time that the prompt adds, times the expected calls if
-  // this call's share of the tokens is known. Both come from the instance's cost model. Without a model, step(n) is n
-  // times the time per token, and prompts take no time.
+  // step(n): time of a step with n decoding requests. prompt(n): time that the prompt adds. It is multiplied by the
+  // expected calls if this call's share of the tokens is known. Both come from the instance's cost model. Without a
+  // model, step(n) is n times the time per token, and prompts take no time.
   double Latency(const Model& m, double tokens, const Request& r) const {
     std::uint32_t slot = m.slots.front();
     for (const std::uint32_t s : m.slots) {

@@ -1,5 +1,4 @@
-// Which workflow's context lies in which instance's prefix cache, as far as a router can tell, and how much prefill
-// stands there before a turn.
+// Estimates the workflows in each instance's prefix cache, and the prefill that waits on each instance.
 #ifndef TAKT_PLACEMENT_BOOKS_RESIDENCE_H_
 #define TAKT_PLACEMENT_BOOKS_RESIDENCE_H_
 
@@ -23,23 +22,23 @@
 
 namespace takt {
 
-// The base of placements that go by what is cached. A workflow's newest context is taken to be one line: where its last
-// turn ran, its prompt is there, and its output once it has ended. An instance keeps what was used last, up to its
-// kv_tokens. So a turn's cached tokens are a guess: branches, prompts that workflows share and the instance's own order
-// of victims are not seen. What an instance is told to hold that names no kv_tokens is bounded by kMostCopies.
+// The base of placements that use cached prefixes. It assumes one line of context per workflow: the prompt of its last
+// turn, on that turn's instance, and the output once the turn has ended. An instance keeps the most recently used
+// contexts, up to its kv_tokens. So a turn's cached tokens are an estimate, which ignores branches, shared prompts and
+// the instance's own order of eviction. An instance without kv_tokens holds at most kMostCopies.
 //
-// Prefill seconds of what is not cached count from placement on until the first step, and from then on what is left of
-// them (DueWork); hosts that do not tell RequestStarted have them counted until the request ends. The pace of an
-// instance is its profile's, or without one that of PrefillPace.
+// Prefill seconds of uncached tokens count from placement to the first step, and then their remaining part (DueWork).
+// If the host sends no RequestStarted, they count until the request ends. The pace of an instance is that of its
+// profile, or PrefillPace without a profile.
 //
-// Nothing is allocated but where there is more than ever before. Places of a turn cost O(instances).
+// Memory is allocated only for new peaks. Preparing a turn costs O(instances).
 class Residence {
  public:
-  static constexpr std::size_t kMostCopies = 65536;  // of an instance
+  static constexpr std::size_t kMostCopies = 65536;  // maximum copies per instance
 
   void KeyHashes(std::uint64_t seed) { flows_.KeyHashes(seed); }
 
-  std::int64_t looks() const { return looks_; }  // at displaced copies, one by one, so far; for tests
+  std::int64_t looks() const { return looks_; }  // single copies examined as displaced so far; for tests
 
   void Up(const InstanceState& i, TimePoint) {
     if (i.slot >= places_.size()) places_.resize(i.slot + std::size_t{1});
@@ -114,36 +113,34 @@ class Residence {
  protected:
   static constexpr std::uint32_t kNowhere = UINT32_MAX;
 
-  // Of the turn that was prepared.
-  std::uint32_t home() const {
-    return home_;
-  }  // where its workflow's last turn went; kNowhere: it has none, or is down
+  // Results for the prepared turn.
+  std::uint32_t home() const { return home_; }  // instance of its workflow's last turn; kNowhere: none, or it is down
   double prompt() const { return std::max(prompt_, 1); }
   double Cached(std::uint32_t slot) const { return static_cast<double>(At(slot).cached); }
   double Uncached(std::uint32_t slot) const { return prompt() - Cached(slot); }
   double Match(std::uint32_t slot) const { return Cached(slot) / prompt(); }
-  // Of what is not cached there [s].
+  // Returns the prefill time of the uncached tokens [s].
   double PrefillSeconds(std::uint32_t slot) const { return Seconds(At(slot).pace, Cached(slot), prompt()); }
 
-  // Of each instance.
+  // Returns the requests of the instance.
   double Requests(std::uint32_t slot) const { return static_cast<double>(At(slot).requests); }
   double LeastRequests() const { return static_cast<double>(std::max<std::int64_t>(least_, 0)); }
   double MostRequests() const { return static_cast<double>(std::max<std::int64_t>(most_, 0)); }
   double Held(std::uint32_t slot) const { return static_cast<double>(At(slot).tokens); }
   double KvTokens(std::uint32_t slot) const { return static_cast<double>(At(slot).kv_tokens); }
   bool IsUp(std::uint32_t slot) const { return At(slot).up; }
-  // Of its requests: tokens of prompts that are not through yet, by the seconds they take at the start of a prompt; and
-  // tokens of contexts.
+  // Returns the pending prompt tokens of its requests: their prefill seconds divided by the time per token at the start
+  // of a prompt.
   double PendingTokens(std::uint32_t slot, TimePoint now) const {
     const double token_s = At(slot).pace.alpha_ms * 1e-3;
     return token_s > 0 ? Rounded(WaitSeconds(slot, now) / token_s) : 0;
   }
   double RunningTokens(std::uint32_t slot) const { return static_cast<double>(contexts_.outstanding(slot)); }
-  // Prefill that stands before it there [s].
+  // Returns the prefill time that waits there before the turn [s].
   double WaitSeconds(std::uint32_t slot, TimePoint now) const {
     return Rounded(static_cast<double>(work_.waiting(slot) + left_.Left(slot, now)) * 1e-9);
   }
-  // To compute again what would go for the turn, of workflows that were there less than `recent` ago [s]. O(log
+  // Returns the time to recompute the KV that the turn would evict, of workflows used less than `recent` ago [s]. O(log
   // copies).
   double DisplacedSeconds(std::uint32_t slot, Duration recent) const {
     const Place& place = At(slot);
@@ -155,7 +152,7 @@ class Residence {
     for (int few = 0; (few < kFew || !summed) && c != kNoSlot && left > 0; ++few, c = copies_[c].age.newer) {
       ++looks_;
       const Copy& copy = copies_[c];
-      const double tokens = copy.tokens, gone = std::min(tokens, left);  // its tail
+      const double tokens = copy.tokens, gone = std::min(tokens, left);  // part of its end
       if (Between(copy.used, now_) < recent) seconds += Seconds(place.pace, tokens - gone, tokens);
       left -= gone;
     }
@@ -169,7 +166,7 @@ class Residence {
       seconds = Rounded(place.pace.alpha_ms * 1e-3 * static_cast<double>(gone.tokens - spared.tokens)) +
                 Rounded(place.pace.beta_ns * 1e-9 * static_cast<double>(gone.squares - spared.squares) / 2);
     }
-    if (end < sums.size() && end >= from) {  // the tail of the next
+    if (end < sums.size() && end >= from) {  // part of the next copy
       const auto tokens = static_cast<double>(sums.TokensAt(end));
       seconds +=
           Seconds(place.pace, tokens - static_cast<double>(lack - static_cast<std::int64_t>(gone.tokens)), tokens);
@@ -178,18 +175,18 @@ class Residence {
   }
 
  private:
-  static constexpr std::int64_t kChunk = 2048;  // of the profile's pace
-  static constexpr int kFew = 8;  // copies that are looked at one by one; more are asked of the sums, if there are any
-  static constexpr std::size_t kMany = 64;  // copies of an instance that has sums
-  static constexpr std::size_t kMostEmpty = 64;  // places of an instance's sums, and as many as it has copies
+  static constexpr std::int64_t kChunk = 2048;  // prompt tokens that determine the profile's pace
+  static constexpr int kFew = 8;  // copies examined one by one; beyond that, the sums are used if the instance has them
+  static constexpr std::size_t kMany = 64;  // copies from which an instance has sums
+  static constexpr std::size_t kMostEmpty = 64;  // empty positions in an instance's sums, in addition to one per copy
 
-  // Of an instance's copies, in the order of their ages: sums of their tokens, and of the squares of these, over those
-  // used first, in O(log n). A binary indexed tree (Fenwick, 1994): element i has the sum of the last of the first i +
-  // 1 places, as many as the lowest bit of i + 1. The place of a copy that has left is empty.
+  // Sums of the tokens of an instance's copies, and of their squares, over the oldest copies, in O(log n). A binary
+  // indexed tree (Fenwick, 1994) in order of last use. Element i has the sum of 2^k positions that end with i, if 2^k
+  // is the lowest set bit of i + 1. The position of a removed copy stays empty.
   class CopySums {
    public:
     struct Sum {
-      std::uint64_t tokens = 0, squares = 0;  // modulo 2^64; no instance that says how large it is has as many
+      std::uint64_t tokens = 0, squares = 0;  // modulo 2^64, which suffices for any instance with kv_tokens
 
       static Sum Of(std::uint64_t tokens) { return {tokens, tokens * tokens}; }
       void operator+=(const Sum& o) { tokens += o.tokens, squares += o.squares; }
@@ -202,7 +199,7 @@ class Residence {
       if (n > places_.capacity()) places_.reserve(2 * n);
     }
 
-    // The newest. Its place.
+    // Appends the newest copy. Returns its position.
     std::uint32_t Append(std::int32_t tokens, TimePoint used) {
       const std::size_t end = places_.size() + 1;
       Sum sum = Sum::Of(static_cast<std::uint64_t>(tokens));
@@ -221,7 +218,7 @@ class Residence {
       for (std::size_t i = end; i > 0; i &= i - 1) sum += places_[i - 1].sum;
       return sum;
     }
-    // As many places from the oldest on as have at most so many tokens together; and their sum.
+    // Returns how many of the oldest positions have at most this many tokens together, and their sum.
     std::size_t Within(std::uint64_t tokens, Sum& sum) const {
       std::size_t end = 0;
       for (std::size_t step = std::bit_floor(places_.size()); step > 0; step /= 2) {
@@ -231,7 +228,7 @@ class Residence {
       }
       return end;
     }
-    // The first place that was used less than `recent` ago.
+    // Returns the first position that was used less than `recent` ago.
     std::size_t UsedWithin(Duration recent, TimePoint now) const {
       const auto longer = [&](const Place& place) { return Between(place.used, now) >= recent; };
       return static_cast<std::size_t>(std::ranges::partition_point(places_, longer) - places_.begin());
@@ -250,10 +247,10 @@ class Residence {
     WorkflowId workflow;
     std::uint32_t place = 0;
     std::int32_t tokens = 0;
-    Slot next = kNoSlot;  // of the workflow
-    AgeLink age = {};  // on the instance
+    Slot next = kNoSlot;  // next copy of the workflow
+    AgeLink age = {};  // position in the instance's order of use
     TimePoint used{};
-    std::uint32_t at = 0;  // in the sums of the instance
+    std::uint32_t at = 0;  // position in the instance's sums
   };
   struct Flow {
     Slot copies = kNoSlot;
@@ -263,9 +260,9 @@ class Residence {
     InstanceId id;
     bool up = false;
     std::int64_t kv_tokens = 0;
-    std::int64_t tokens = 0;  // of its copies
+    std::int64_t tokens = 0;  // tokens of its copies
     std::int64_t requests = 0;
-    std::int64_t cached = 0;  // of the turn that was prepared
+    std::int64_t cached = 0;  // cached tokens of the prepared turn
     PrefillPace pace;
     AgeList ages;
     CopySums sums;
@@ -278,7 +275,7 @@ class Residence {
 
   const Place& At(std::uint32_t slot) const { return slot < places_.size() ? places_[slot] : none_; }
 
-  // The turn's context is there, and its instance is its workflow's home.
+  // Records that the turn's context is on the instance, which is now the home of its workflow.
   void Learn(const RequestState& r, std::uint32_t place, std::int64_t tokens, TimePoint now) {
     if (!r.request.workflow) return;
     tokens = std::min<std::int64_t>(tokens, INT32_MAX);
@@ -310,7 +307,8 @@ class Residence {
     Trim(place, c);
   }
 
-  // Leaves no place of the sums empty, or no sums of few copies: once in as many turns as there are copies.
+  // Removes empty positions from the sums, or the sums if there are few copies. Runs once in as many turns as there are
+  // copies.
   void Close(Place& at) {
     at.sums.Clear();
     if (at.ages.size() < kMany) return;
@@ -319,7 +317,7 @@ class Residence {
     }
   }
 
-  // What was used least recently goes, whole.
+  // Removes whole copies, the least recently used first.
   void Trim(std::uint32_t place, Slot spared) {
     Place& at = places_[place];
     while (!at.ages.empty() && at.ages.oldest() != spared &&
@@ -331,7 +329,7 @@ class Residence {
     while (!places_[place].ages.empty()) Drop(places_[place].ages.oldest());
   }
 
-  // False where it was the last of its workflow, which is forgotten.
+  // Removes a copy. Returns false if it was the last of its workflow, which is then forgotten.
   bool Drop(Slot c) {
     const Copy copy = copies_[c];
     const Slot f = flows_.Find(copy.workflow);
@@ -354,7 +352,7 @@ class Residence {
   WorkInFlight work_;  // ns of prefill
   WorkInFlight contexts_;  // tokens
   DueWork left_;
-  // Of the turn that was prepared:
+  // State of the prepared turn.
   std::vector<std::uint32_t> cached_at_;
   std::uint32_t home_ = kNowhere;
   std::int32_t prompt_ = 0;
