@@ -1,4 +1,4 @@
-// A `takt` with a policy of its own. Try: own_tool replay --policy slack,fcfs; own_tool policies.
+// A `takt` with a policy of its own. Try: own_tool replay --policy slack --policy fcfs; own_tool policies.
 #include <algorithm>
 #include <cstdio>
 #include <string_view>
