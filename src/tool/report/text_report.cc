@@ -369,11 +369,11 @@ std::optional<Table> EstimateTable(const Comparison& comparison) {
     const auto factor = [&](const CalibrationError& of, double log) {
       table.Number(of.count > 0 ? std::exp(log) : Table::kNoNumber);
     };
-    const auto add = [&](const CalibrationError& error, const CalibrationError& raw) {
-      factor(error, error.by_octave);
+    const auto add = [&](const CalibrationError& calibrated, const CalibrationError& raw) {
+      factor(calibrated, calibrated.by_octave);
       if (learnt) factor(raw, run.settings.estimates.learnt ? raw.by_octave : Table::kNoNumber);
-      factor(error, error.bias);
-      factor(error, error.spread);
+      factor(calibrated, calibrated.bias);
+      factor(calibrated, calibrated.spread);
     };
     add(run.errors.output, run.errors.raw_output);
     if (comparison.multi_stage()) add(run.errors.left, run.errors.raw_left);
