@@ -245,6 +245,16 @@ SessionFigures SessionsIn(const Window& window, const Workload& workload, const 
   return figures;
 }
 
+double CachedShare(const Workload& workload, std::span<const RequestRecord> records) {
+  std::int64_t tokens = 0, cached = 0;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    if (records[i].first_step == kNever) continue;
+    tokens += workload.calls[i].prompt_tokens;
+    cached += records[i].cached_tokens;
+  }
+  return tokens > 0 ? static_cast<double>(cached) / static_cast<double>(tokens) : 0;
+}
+
 // `make_scheduler(instance, next uses)` returns a status or a scheduler.
 template <class Scheduler, class MakeScheduler>
 absl::StatusOr<ReplayResult> Run(const Workload& workload, const ReplayOptions& options, MakeScheduler make_scheduler) {
@@ -302,6 +312,7 @@ absl::StatusOr<ReplayResult> Run(const Workload& workload, const ReplayOptions& 
     result.metrics.sessions =
         SessionsIn(window, workload, options, costs, cluster.requests().records, cluster.workflows());
   }
+  if (options.scheduler.prefix_cache) result.metrics.cached_share = CachedShare(workload, cluster.requests().records);
   result.metrics.score = ScoreOf(workload, cluster.progress(), cluster.requests().records);
   AddEngines(cluster, result);
   result.series = cluster.series();

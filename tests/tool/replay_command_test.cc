@@ -110,6 +110,54 @@ TEST_CASE("an unknown option is compared with settings and policies' options") {
   CHECK(Has(RunTool(Replay({"--policy", "fair_share(weights=1:2,2:1)"})).err, "separated by ;"));
 }
 
+TEST_CASE("several profiles are engines that differ, and the report names them") {
+  const std::string small = "aic/llama-3.1-8b/h100/bf16/tp1", large = "aic/llama-3.1-70b/h100/fp8/tp8";
+  const Args engines = {"--profile", small + "*2", "--profile", large, "--limit", "40", "--policy", "fcfs"};
+  const auto with = [&](Args more) {
+    more.insert(more.begin(), engines.begin(), engines.end());
+    return Replay(more);
+  };
+  const Json json = JsonOf(with({"--json", "-"}));
+  CHECK(json["engine"]["instances"] == 3);
+  REQUIRE(json["engine"]["engines"].size() == 2);
+  CHECK((json["engine"]["engines"][0]["profile"] == small && json["engine"]["engines"][0]["count"] == 2));
+  CHECK((json["engine"]["engines"][1]["profile"] == large && json["engine"]["engines"][1]["count"] == 1));
+  CHECK(json["engine"]["engines"][0]["kv_tokens"] != json["engine"]["engines"][1]["kv_tokens"]);
+  const std::string text = RunTool(with({})).out;
+  CHECK(Has(text, "2 x " + small));
+  CHECK(Has(text, ", and 1 x " + large));
+  // A count alone is the same as --instances.
+  const Args alike = {"--policy", "fcfs", "--limit", "40", "--json", "-", "--no-wall"};
+  const auto instances = [&](Args more) {
+    more.insert(more.end(), alike.begin(), alike.end());
+    return JsonOf(Replay(more))["runs"];
+  };
+  CHECK(instances({"--profile", small + "*2"}) == instances({"--instances", "2"}));
+  CHECK_FALSE(JsonOf(Replay(alike))["engine"].contains("engines"));
+  for (const char* wrong : {"*0", "*1025", "*x", "*"}) {
+    const Ended ended = RunTool(Replay({"--profile", small + wrong}));
+    CHECK(ended.exit_code == 2);
+    CHECK(Has(ended.err, "--profile: " + small + wrong + " is invalid; expected ID or ID*COUNT"));
+  }
+  const Ended counts = RunTool(with({"--instances", "2"}));
+  CHECK(counts.exit_code == 2);
+  CHECK(Has(counts.err, "--profile: 3 engines are invalid; expected 2, as by the options of instances"));
+}
+
+TEST_CASE("with a prefix cache the reports have the share of prompt tokens that were cached") {
+  const TempDir dir;
+  const std::string file = dir.Write("own.csv", "t,p,o,h\n0,64,1,1 2 3 4\n50,64,1,1 2 3 5\n");
+  const Args args = {"replay",   "--workload", file, "--columns", "arrival=t,prompt=p,output=o,prefix=h:16",
+                     "--policy", "fcfs",       "-q", "--json",    "-"};
+  Args cached = args;
+  cached.emplace_back("--prefix-cache");
+  CHECK(JsonOf(cached)["runs"][0]["metrics"]["cached_share"] == 48.0 / 128);
+  CHECK_FALSE(JsonOf(args)["runs"][0]["metrics"].contains("cached_share"));
+  const Args shown = {"replay", "--workload", file, "--columns", args[4], "--policy", "fcfs", "--prefix-cache"};
+  CHECK(Has(RunTool(shown).out, "cached %"));
+  CHECK_FALSE(Has(RunTool({shown.begin(), shown.end() - 1}).out, "cached %"));
+}
+
 TEST_CASE("the table is for people, and plain in a pipe") {
   const Ended ended = RunTool(Replay({}));
   CHECK(ended.exit_code == 0);

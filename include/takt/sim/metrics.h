@@ -150,6 +150,7 @@ struct Metrics {
   double max_slowdown = 0;  // maximum of a request
   std::optional<double> score;  // share of solved workflows, if the workload knows correctness
   std::optional<SessionFigures> sessions;  // set if the workload has sessions
+  std::optional<double> cached_share;  // cached prompt tokens / all, of requests that began; set with a prefix cache
   std::optional<double> regret;  // mean e2e / mean e2e of the order by true size, if the caller ran both
 
   std::int64_t preemptions = 0, recomputed_tokens = 0, cached_tokens = 0, output_tokens = 0;

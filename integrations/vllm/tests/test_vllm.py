@@ -4,6 +4,7 @@ outputs."""
 from __future__ import annotations
 
 import json
+import logging
 import os
 import random
 import sys
@@ -14,7 +15,7 @@ from types import SimpleNamespace
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-pytest.importorskip("vllm", reason="vLLM is not installed: bench/peers/peer-vllm creates an environment with it")
+vllm = pytest.importorskip("vllm", reason="vLLM is not installed: bench/peers/peer-vllm creates an environment with it")
 
 from vllm.config import SchedulerConfig
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
@@ -25,6 +26,7 @@ from vllm.v1.request import RequestStatus
 from vllm_host import model as config_of
 from vllm_host import outputs_of, request, scheduler as made_by, step
 
+import takt
 from takt import OptionError, TaktError, ToolError, _tool
 from takt.vllm import Options, TaktScheduler, TaktSyncScheduler
 from takt.vllm.gate import Returns
@@ -596,6 +598,17 @@ def test_a_full_disk_ends_the_log_alone(make, caplog):
     for i in range(3):
         scheduler.add_request(request(f"r{i}"))
     assert len(drain(scheduler)) == 3 and not len(scheduler.takt_order)
+
+
+def test_the_start_logs_the_policy_and_the_gate(make, monkeypatch):
+    lines = []
+    monkeypatch.setattr(logging.getLogger("vllm.takt"), "info", lambda text, *values: lines.append(text % values))
+    make()
+    make(policy="aged(sjf,threshold=9)")
+    make(gate="price")
+    start = f"takt {takt.__version__} in vLLM {vllm.__version__}: policy "
+    assert lines == [start + "boosted_footprint, gate none", start + "aged(sjf,threshold=9), gate none",
+                     start + "custom(uncached), gate price"]  # fmt: skip
 
 
 def test_options(monkeypatch):

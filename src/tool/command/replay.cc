@@ -1,7 +1,8 @@
 #include <algorithm>
+#include <charconv>
+#include <chrono>
 #include <memory>
 #include <optional>
-#include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,7 @@
 #include "takt/policy/registry.h"
 #include "takt/turns/retention/registry.h"
 #include "takt/workload/sessions.h"
+#include "fmt/format.h"
 
 namespace takt::tool {
 namespace {
@@ -30,7 +32,7 @@ struct ReplayArguments : ReplaySetup, ReportFiles {
   std::vector<std::string> policies;
   std::vector<std::string> estimates;
 
-  std::string profile = "aic/llama-3.1-8b/h100/bf16/tp1";
+  std::vector<std::string> profiles;  // "ID" or "ID*COUNT"
   std::string profiles_file;
 
   std::optional<double> load;
@@ -59,11 +61,47 @@ Exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted (finished runs are r
 
 // ---- settings -----------------------------------------------------------------------------------------------------
 
-absl::StatusOr<Profile> LoadProfile(const ReplayArguments& arguments) {
-  if (arguments.profiles_file.empty()) return FindProfile(arguments.profile);
-  const absl::StatusOr<std::vector<Profile>> more = ReadProfiles(arguments.profiles_file);
-  if (!more.ok()) return more.status();
-  return FindProfile(arguments.profile, *more);
+constexpr std::int32_t kMostInstances = 1024;
+
+// Returns the profile of each instance that a --profile names; one for all of them if it is the only one.
+absl::StatusOr<std::vector<Profile>> LoadProfiles(const ReplayArguments& arguments) {
+  std::vector<Profile> more, engines;
+  if (!arguments.profiles_file.empty()) {
+    absl::StatusOr<std::vector<Profile>> read = ReadProfiles(arguments.profiles_file);
+    if (!read.ok()) return read.status();
+    more = *std::move(read);
+  }
+  for (const std::string& text : arguments.profiles) {
+    const std::size_t star = text.find('*');
+    std::int32_t count = 1;
+    if (star != std::string::npos) {
+      const char* end = text.data() + text.size();
+      const auto [stop, error] = std::from_chars(text.data() + star + 1, end, count);
+      if (stop != end || error != std::errc() || count < 1 || count > kMostInstances) {
+        return absl::InvalidArgumentError(fmt::format(
+            "--profile: {} is invalid; expected ID or ID*COUNT, with 1 to {} instances", text, kMostInstances));
+      }
+    }
+    absl::StatusOr<Profile> profile = FindProfile(text.substr(0, star), more);
+    if (!profile.ok()) return profile.status();
+    engines.insert(engines.end(), static_cast<std::size_t>(count), *profile);
+  }
+  return engines;
+}
+
+// Sets the number of instances to that of several --profile.
+absl::Status CountEngines(std::int64_t engines, ReplayArguments& arguments) {
+  if (engines == 1) return absl::OkStatus();
+  const bool splits = arguments.prefill_instances > 0;
+  if (engines <= kMostInstances && arguments.instances == (splits ? engines : 1)) {
+    arguments.instances = static_cast<std::int32_t>(engines);
+    return absl::OkStatus();
+  }
+  if (engines <= kMostInstances && arguments.instances == engines) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("--profile: {} engines are invalid; expected {}", engines,
+                  arguments.instances > 1 ? fmt::format("{}, as by the options of instances", arguments.instances)
+                                          : fmt::format("at most {}", kMostInstances)));
 }
 
 // Returns the options that all runs share. Errors name the option at fault.
@@ -71,9 +109,11 @@ absl::StatusOr<ReplayOptions> CommonOptions(ReplayArguments& arguments) {
   absl::StatusOr<AnyPlacement> placement = MakePlacement(arguments.placement);
   if (!placement.ok()) return placement.status();
   ReplayOptions options;
-  absl::StatusOr<Profile> profile = LoadProfile(arguments);
-  if (!profile.ok()) return profile.status();
-  options.profile = *std::move(profile);
+  absl::StatusOr<std::vector<Profile>> profiles = LoadProfiles(arguments);
+  if (!profiles.ok()) return profiles.status();
+  if (absl::Status counted = CountEngines(std::ssize(*profiles), arguments); !counted.ok()) return counted;
+  options.profile = profiles->front();
+  if (profiles->size() > 1) options.engines = *std::move(profiles);
   options.seed = arguments.workload.seed;
   options.kv_tokens = arguments.kv_tokens;
   options.host_kv_tokens = arguments.host_kv_tokens;
@@ -242,6 +282,7 @@ absl::Status FindRegret(const ReplayArguments& arguments, const ReplayOptions& c
 
 void SetDefaults(ReplayArguments& arguments) {
   if (arguments.prefill_instances > 0) arguments.instances = arguments.prefill_instances + arguments.decode_instances;
+  if (arguments.profiles.empty()) arguments.profiles = {"aic/llama-3.1-8b/h100/bf16/tp1"};
   if (arguments.policies.empty()) arguments.policies = {"fcfs", "sjf", "stjf", "boosted_footprint"};
   if (arguments.estimates.empty()) arguments.estimates = {"oracle"};
 }
@@ -285,6 +326,7 @@ int RunReplay(const ReplayArguments& wished) {
   comparison.split = FromName<Split>(arguments.by).value_or(Split::kNothing);
   comparison.tells_wall = !arguments.no_wall;
   comparison.profile = common->profile;
+  comparison.engines = common->engines;
   absl::StatusOr<Workload> workload = LoadWorkload(arguments.workload);
   if (!workload.ok()) return Complain(kName, workload.status(), kFailed);
   if (absl::Status drawn = DrawLoad(arguments, *workload, *common); !drawn.ok()) return Complain(kName, drawn, kUsage);
@@ -326,10 +368,12 @@ void AddOrders(Group group, ReplayArguments& to) {
 }
 
 void AddEngine(Group group, ReplayArguments& to) {
-  group.Add("--profile", to.profile, "ID", "take step times and KV capacity from this profile; see 'takt profiles'");
+  group.Add("--profile", to.profiles, "ID",
+            "take step times and KV capacity from this profile; see 'takt profiles'. Repeat it, or write ID*COUNT, for "
+            "engines that differ [aic/llama-3.1-8b/h100/bf16/tp1]");
   group.Add("--profiles", to.profiles_file, "FILE", "read more profiles from a JSON file");
-  const Flag instances =
-      group.Add("--instances", to.instances, "N", "simulate N engines, each with its own KV cache", Whole(1, 1024));
+  const Flag instances = group.Add("--instances", to.instances, "N", "simulate N engines, each with its own KV cache",
+                                   Whole(1, kMostInstances));
   const Flag prefill = group.Add("--prefill-instances", to.prefill_instances, "N",
                                  "with --decode-instances: use N engines for prompts up to the first token; others go "
                                  "on from there",

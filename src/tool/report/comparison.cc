@@ -119,8 +119,11 @@ std::vector<std::string> WarningsOf(const Comparison& comparison) {
     if (names[i] == "agent_priority") {
       lack = "ranks of agents, which takt replay does not learn; it ranks requests as workflow_fcfs does";
     } else if (names[i] == "confidence_slack") {
-      lack = workload.models.empty() ? "several models and scores" : "several models";
-      lack += "; every instance serves the model of --profile";
+      const bool one_model = std::ranges::all_of(comparison.engines,
+                                                 [&](const Profile& e) { return e.model == comparison.profile.model; });
+      if (workload.models.empty()) lack = one_model ? "several models and scores" : "scores";
+      if (!workload.models.empty() && one_model) lack = "several models";
+      if (one_model) lack += "; every instance serves the model of --profile";
     } else if (names[i] == "edf") {
       if (std::ranges::all_of(workload.workflows, [](const auto& w) { return w.deadline == Duration::max(); })) {
         lack = "deadlines in the workload; it ranks requests by arrival";

@@ -101,12 +101,25 @@ struct Comparison {
   Split split = Split::kNothing;
   Workload workload;
   Profile profile;
+  std::vector<Profile> engines;  // profile of each instance, if there are several
   double saturation_rps = 0;  // 0: not measured
   std::vector<Run> runs;  // in the requested order
   std::vector<std::string> warnings;  // one per policy that lacks an input
   std::string postscript;  // text after the report
   bool interrupted = false;
   double wall_s = 0;
+
+  // Calls visit(profile, count) for each run of equal profiles.
+  template <class Visit>
+  void ForEachEngine(Visit visit) const {
+    for (std::size_t i = 0, next; i < engines.size(); i = next) {
+      for (next = i + 1; next < engines.size() && engines[next].id == engines[i].id;) ++next;
+      visit(engines[i], static_cast<std::int32_t>(next - i));
+    }
+  }
+  std::int64_t KvOf(const Profile& engine) const {
+    return setup.kv_tokens > 0 ? setup.kv_tokens : engine.kv_capacity_tokens;
+  }
 
   bool multi_stage() const { return workload.calls.size() > workload.workflows.size(); }
 };

@@ -25,6 +25,7 @@ void WriteMetrics(JsonWriter& json, const Metrics& metrics) {
     json.Field("moved_share", s->moved_share).Key("gate_wait_s");
     WriteSummary(json, s->gate_wait);
   }
+  if (metrics.cached_share && !metrics.sessions) json.Field("cached_share", *metrics.cached_share);
   if (metrics.score) json.Field("score", *metrics.score);
   if (metrics.regret) json.Field("regret", *metrics.regret);
   for (const CountField& field : kTotals) json.Field(field.key, metrics.*field.member);
@@ -101,6 +102,14 @@ void WriteConditions(JsonWriter& json, const Comparison& comparison) {
   json.Field("profile", comparison.profile.id);
   json.Field("derived", comparison.profile.derived);
   json.Field("instances", setup.instances);
+  if (!comparison.engines.empty()) {
+    json.Key("engines").BeginArray();
+    comparison.ForEachEngine([&](const Profile& profile, std::int32_t count) {
+      json.BeginObject().Field("profile", profile.id).Field("count", count);
+      json.Field("kv_tokens", comparison.KvOf(profile)).EndObject();
+    });
+    json.EndArray();
+  }
   if (setup.prefill_instances > 0) {
     json.Field("prefill_instances", setup.prefill_instances);
     json.Field("kv_link_gb_s", setup.kv_link_gb_s).Field("deflect_tokens", setup.deflect_tokens);
@@ -112,7 +121,7 @@ void WriteConditions(JsonWriter& json, const Comparison& comparison) {
   if (!setup.retention.empty()) json.Field("retention", setup.retention).Field("gate", setup.gate);
   json.Field("token_budget", setup.token_budget);
   json.Field("max_seqs", setup.max_seqs);
-  json.Field("kv_tokens", setup.kv_tokens > 0 ? setup.kv_tokens : comparison.profile.kv_capacity_tokens);
+  json.Field("kv_tokens", comparison.KvOf(comparison.profile));
   if (setup.host_kv_tokens > 0) json.Field("host_kv_tokens", setup.host_kv_tokens);
   json.Field("prefix_cache", setup.prefix_cache);
   json.Key("options").BeginArray();

@@ -49,14 +49,22 @@ std::string WorkloadLine(const Comparison& comparison) {
 
 std::string EngineLine(const Comparison& comparison) {
   const ReplaySetup& setup = comparison.setup;
-  const std::int64_t kv = setup.kv_tokens > 0 ? setup.kv_tokens : comparison.profile.kv_capacity_tokens;
-  std::string line = fmt::format("{}{}, {} tokens of KV cache", comparison.profile.id,
-                                 comparison.profile.derived ? " (derived, not measured)" : "", Grouped(kv));
+  const auto engine = [&](const Profile& profile) {
+    return fmt::format("{}{}, {} tokens of KV cache", profile.id, profile.derived ? " (derived, not measured)" : "",
+                       Grouped(comparison.KvOf(profile)));
+  };
+  std::string line = engine(comparison.profile), several;
+  comparison.ForEachEngine([&](const Profile& profile, std::int32_t count) {
+    several += fmt::format("{}{} x {}", several.empty() ? "" : ", and ", count, engine(profile));
+  });
   if (setup.prefill_instances > 0) {
     line = fmt::format(
         "{} for prompts{} and {} to decode, KV at {} GB/s, x {} each, placed by {}", setup.prefill_instances,
         setup.deflect_tokens > 0 ? fmt::format(" of more than {}", Counted(setup.deflect_tokens, "token")) : "",
         setup.instances - setup.prefill_instances, Short(setup.kv_link_gb_s), line, setup.placement);
+    if (!several.empty()) line += fmt::format(" (engines in this order: {})", several);
+  } else if (!several.empty()) {
+    line = fmt::format("{}, placed by {}", several, setup.placement);
   } else if (setup.instances > 1) {
     line = fmt::format("{} x {} each, placed by {}", setup.instances, line, setup.placement);
   }
@@ -197,6 +205,13 @@ std::vector<const Slice*> LargestParts(const Comparison& comparison) {
   return parts;
 }
 
+// The table of sessions has the column otherwise.
+bool ShowsCached(const Comparison& comparison) {
+  return std::ranges::any_of(comparison.runs, [](const Run& run) {
+    return run.metrics.cached_share.has_value() && !run.metrics.sessions.has_value();
+  });
+}
+
 // Returns the table of figures. `part`: heading of an extra first column, if any.
 Table FiguresTable(const Comparison& comparison, std::string part) {
   const bool stages = comparison.multi_stage();
@@ -220,6 +235,7 @@ Table FiguresTable(const Comparison& comparison, std::string part) {
   columns.push_back({"in SLO", "%", true, Best::kLargest});
   columns.push_back({"served", "1/s", true, Best::kLargest});
   if (part_is_all) columns.push_back({"KV peak", "%"});
+  if (part_is_all && ShowsCached(comparison)) columns.push_back({"prompts", "cached %", true, Best::kLargest});
   columns.push_back({"preempted", "times", true, Best::kSmallest});
 
   return Table(std::move(columns));
@@ -241,6 +257,7 @@ void AddFigures(const Comparison& comparison, const Run& run, const Metrics& m, 
   table.Number(m.slo_attainment * kPercent);
   table.Number(m.throughput_rps);
   if (whole) table.Number(m.kv_peak * kPercent);
+  if (whole && ShowsCached(comparison)) table.Number(m.cached_share ? *m.cached_share * kPercent : Table::kNoNumber);
   table.Number(static_cast<double>(m.preemptions));
 }
 
@@ -352,11 +369,11 @@ std::optional<Table> EstimateTable(const Comparison& comparison) {
     const auto factor = [&](const CalibrationError& of, double log) {
       table.Number(of.count > 0 ? std::exp(log) : Table::kNoNumber);
     };
-    const auto add = [&](const CalibrationError& error, const CalibrationError& raw) {
-      factor(error, error.by_octave);
+    const auto add = [&](const CalibrationError& calibrated, const CalibrationError& raw) {
+      factor(calibrated, calibrated.by_octave);
       if (learnt) factor(raw, run.settings.estimates.learnt ? raw.by_octave : Table::kNoNumber);
-      factor(error, error.bias);
-      factor(error, error.spread);
+      factor(calibrated, calibrated.bias);
+      factor(calibrated, calibrated.spread);
     };
     add(run.errors.output, run.errors.raw_output);
     if (comparison.multi_stage()) add(run.errors.left, run.errors.raw_left);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from vllm.v1.core.sched.request_queue import RequestQueue
 from vllm.v1.core.sched.scheduler import Scheduler
 from vllm.v1.request import RequestStatus
 
+from .._library import version as takt_version
 from ..errors import TaktError
 from ..queues import Queue
 from ..requests import NEVER, Request, RequestState
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["TaktScheduler", "TaktSyncScheduler"]
 
 _SECOND = 1_000_000_000
+
+logger = logging.getLogger("vllm.takt")  # vLLM's handlers print it
 
 
 class _Known:
@@ -84,6 +88,7 @@ class _Takt(Scheduler):
         self.waiting = TaktRequestQueue(order)
         self._takt_other = TaktRequestQueue(order)
         setattr(self, generation, self._takt_other)
+        logger.info("takt %s in vLLM %s: policy %s, gate %s", takt_version, __version__, queue.policy, options.gate)
 
     # ---- input of takt ----------------------------------------------------------------------------------------------
 
