@@ -63,7 +63,7 @@ void CompareWithMap(std::uint64_t seed) {
   }
 }
 
-TEST_CASE("names are compared in full, whatever their hashes are") {
+TEST_CASE("names are compared in full even if their hashes collide") {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
     CompareWithMap<BranchTable<Entry>>(seed);
     CompareWithMap<BranchTable<Entry, BadHash>>(seed);

@@ -229,10 +229,10 @@ void OrderIsOfTheRequests(const P& policy, std::vector<RequestState> requests) {
 
 template <class P>
 void UnknownIdsAreHarmless(const P& policy, const std::vector<RequestState>& requests) {
-  P told = policy;
-  for (const Event& event : EventsAbout({999})) Observe(told, event);
-  for (const Event& event : EventsAbout({0})) Observe(told, event);
-  Driven<P> plain(policy, requests), driven(told, requests);
+  P observing = policy;
+  for (const Event& event : EventsAbout({999})) Observe(observing, event);
+  for (const Event& event : EventsAbout({0})) Observe(observing, event);
+  Driven<P> plain(policy, requests), driven(observing, requests);
   for (const Event& event : EventsAbout({998})) Observe(driven.queue.policy(), event);
   plain.Begin(), driven.Begin();
   CHECK(driven.Order() == plain.Order());

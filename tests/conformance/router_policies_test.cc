@@ -200,7 +200,7 @@ TEST_CASE("with aging no request is passed over for longer than the threshold") 
 }
 
 // Charges of two waiting tenants differ by at most twice the charges that one can have on the instances.
-void SharesEvenly(bool told, bool equal_sizes, std::uint64_t seed) {
+void SharesEvenly(bool reports_service, bool equal_sizes, std::uint64_t seed) {
   constexpr std::size_t kPlaces = 6;
   constexpr std::int32_t kPrompt = 50, kOutput = 30;
   constexpr double kU = kPlaces * (kPrompt + 2 * kOutput);
@@ -237,7 +237,7 @@ void SharesEvenly(bool told, bool equal_sizes, std::uint64_t seed) {
     const std::uint64_t id = std::exchange(running[at], running.back());
     running.pop_back();
     const Life& life = lives[id];
-    if (told) {
+    if (reports_service) {
       router.On(RequestServed{{id}, {}, {{life.prompt}, {life.output / 2}}}, At(step));
       router.On(RequestEnded{{id}, {}, false, TokensServed{{life.prompt}, {life.output}}}, At(step));
     } else {
@@ -253,8 +253,8 @@ void SharesEvenly(bool told, bool equal_sizes, std::uint64_t seed) {
 
 TEST_CASE("fair_share serves a flood and a modest tenant equally on two instances") {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
-    for (bool told : {true, false}) {
-      for (bool equal_sizes : {true, false}) SharesEvenly(told, equal_sizes, seed);
+    for (bool reports_service : {true, false}) {
+      for (bool equal_sizes : {true, false}) SharesEvenly(reports_service, equal_sizes, seed);
     }
   }
 }

@@ -2,13 +2,11 @@
 # Reads the symbol tables of objects and archives. Faults are undefined symbols of a clock, randomness, output, the
 # environment, threads or a throw, and objects of namespace takt in a writable section.
 #
-# Inlined code of others is accepted. Two pieces of it contain a throw: nlohmann::json, of which takt calls only the
-# forms
-# that do not throw, and std::visit, for a variant without a value. An object with one of them may use __cxa_throw.
-# tests/structure checks that takt's own sources have no throw, try or catch.
-# Standard containers catch and rethrow if a copy throws. std::ios_base::Init comes with <iostream>, which Abseil's
-# headers
-# include. tests/structure checks that takt's do not.
+# Inlined code of others is accepted. Two pieces of it contain a throw: nlohmann::json and std::visit, for a variant
+# without a value. takt calls only forms of nlohmann::json that do not throw. An object with one of them may use
+# __cxa_throw. tests/structure checks that takt's own sources have no throw, try or catch. Standard containers catch and
+# rethrow if a copy throws. std::ios_base::Init comes with <iostream>, which Abseil's headers include. tests/structure
+# checks that takt's do not.
 set(clock "clock_gettime|gettimeofday|time|std::chrono::.*::now\\(\\)")
 set(chance "std::random_device::.*|rand|srand|random|getrandom|getentropy")
 set(output "std::(cout|cerr|clog|wcout|wcerr)|(__)?v?f?printf(_chk)?|puts|fputs|putchar|perror|syslog")

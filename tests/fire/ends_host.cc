@@ -88,7 +88,7 @@ void EndsWorld::Carry(const Action& action) {
 }
 
 template <class E>
-void EndsWorld::Tell(const E& event, Dice& dice) {
+void EndsWorld::Send(const E& event, Dice& dice) {
   const TimePoint now = dice.Chance(0.05) ? Time(dice) : now_;
   latest_ = std::max(latest_, now);
   scheduler_.On(event, now);
@@ -103,7 +103,7 @@ void EndsWorld::Arrive(std::uint64_t bits) {
   if (dice.Chance(0.2)) r.compute = Span(dice);
   if (dice.Chance(0.2)) r.next_call.duration = Span(dice);
   ++tally_.arrivals;
-  Tell(Arrived{r}, dice);
+  Send(Arrived{r}, dice);
   router_.On(Arrived{r}, now_);
   queue_.Push(r, now_);
 }
@@ -188,26 +188,26 @@ void EndsWorld::Do(const Action& a) {
       r.next_call = NextCall{.after = {1}, .returned = {1}, .duration = Span(dice)};
       router_.On(r, now_);
       (void)queue_.Revise(r, now_);
-      return Tell(r, dice);
+      return Send(r, dice);
     }
-    case Do::kCallTool: return Tell(ToolCalled{id, dice.Chance(0.5) ? Span(dice) : Duration(1'000'000), {1}}, dice);
+    case Do::kCallTool: return Send(ToolCalled{id, dice.Chance(0.5) ? Span(dice) : Duration(1'000'000), {1}}, dice);
     case Do::kReturnTool:
-      return Tell(ToolReturned{id, {1}, {.after = {1}, .returned = {}, .duration = Span(dice)}}, dice);
-    case Do::kCancel: (void)queue_.Erase(id), router_.On(Cancelled{id}, now_); return Tell(Cancelled{id}, dice);
-    case Do::kBlock: return Tell(Blocked{id}, dice);
-    case Do::kUnblock: return Tell(Unblocked{id}, dice);
+      return Send(ToolReturned{id, {1}, {.after = {1}, .returned = {}, .duration = Span(dice)}}, dice);
+    case Do::kCancel: (void)queue_.Erase(id), router_.On(Cancelled{id}, now_); return Send(Cancelled{id}, dice);
+    case Do::kBlock: return Send(Blocked{id}, dice);
+    case Do::kUnblock: return Send(Unblocked{id}, dice);
     case Do::kFinishMove: {
       if (moves_.empty()) return;
       const MoveId move = moves_.back();
       moves_.pop_back();
-      return Tell(MoveDone{move, dice.Chance(0.2)}, dice);
+      return Send(MoveDone{move, dice.Chance(0.2)}, dice);
     }
     case Do::kEndTurn: {
       const WorkflowId workflow{dice.Bits() % 6};
       const std::uint64_t branch = dice.Bits() % 2;
-      if (dice.Chance(0.1)) return Tell(WorkflowEnded{workflow}, dice);
-      if (dice.Chance(0.2)) return Tell(TurnExpected{workflow, branch, Time(dice)}, dice);
-      return Tell(TurnEnded{workflow, branch, TurnWhy::kTool, {}, Span(dice), Span(dice)}, dice);
+      if (dice.Chance(0.1)) return Send(WorkflowEnded{workflow}, dice);
+      if (dice.Chance(0.2)) return Send(TurnExpected{workflow, branch, Time(dice)}, dice);
+      return Send(TurnEnded{workflow, branch, TurnWhy::kTool, {}, Span(dice), Span(dice)}, dice);
     }
     case Do::kChangePolicy: return scheduler_.ChangePolicy(setup_.PolicyOf(a.bits), now_);
     case Do::kPlan: return Plan(dice.Chance(0.05) ? Time(dice) : now_);

@@ -53,7 +53,7 @@ class EndsWorld {
   void Do(const Action& action);
   void Arrive(std::uint64_t bits);
   template <class E>
-  void Tell(const E& event, Dice& dice);
+  void Send(const E& event, Dice& dice);
   void Plan(TimePoint now);
   void Commit(std::uint64_t bits, TimePoint now);
   void Route(Dice& dice);

@@ -299,49 +299,49 @@ void World::Do(const Action& a) {
   switch (a.what) {
     case Do::kArrive: return Arrive(a);
     case Do::kRevise: return Revise(a);
-    case Do::kBlock: ++tally_.blocked; return Tell(Blocked{id});
+    case Do::kBlock: ++tally_.blocked; return Send(Blocked{id});
     case Do::kUnblock: {
       Dice of(a.bits);
       const bool came = setup_.facts > 0 && of.Chance(0.3);
-      return Tell(Unblocked{id, {came ? of.Int(-1, 2 * setup_.most_prompt) : 0}});
+      return Send(Unblocked{id, {came ? of.Int(-1, 2 * setup_.most_prompt) : 0}});
     }
     case Do::kCallTool: return CallTool(a);
     case Do::kReturnTool: return ReturnTool(a);
-    case Do::kCancel: ++tally_.cancels; return Tell(Cancelled{id});
+    case Do::kCancel: ++tally_.cancels; return Send(Cancelled{id});
     case Do::kFinishMove: {
       if (a.name > shadow_.moves_named()) return;  // only requested moves are reported
       const bool failed = Dice(a.bits).Chance(setup_.failed_moves);
       ++tally_.moves;
       tally_.failed_moves += failed ? 1 : 0;
       Note(failed ? "fails" : "done");
-      return Tell(MoveDone{{a.name}, failed});
+      return Send(MoveDone{{a.name}, failed});
     }
     case Do::kFreeKv:
       if (a.name == 0) EachKv([](HostKv& kv) { kv.FreePending(); });
-      return Tell(KvFreed{a.name == 0 ? RequestId{} : id});
-    case Do::kNotReady: ++tally_.facts; return Tell(NotReady{id});
-    case Do::kKvArrive: ++tally_.facts; return Tell(KvArrived{id, {Dice(a.bits).Int(-1, 2 * setup_.most_prompt)}});
+      return Send(KvFreed{a.name == 0 ? RequestId{} : id});
+    case Do::kNotReady: ++tally_.facts; return Send(NotReady{id});
+    case Do::kKvArrive: ++tally_.facts; return Send(KvArrived{id, {Dice(a.bits).Int(-1, 2 * setup_.most_prompt)}});
     case Do::kKvLose: {
       ++tally_.facts;
       Dice of(a.bits);
       const std::int32_t from = of.Chance(0.5) ? 0 : of.Int(-1, 2 * setup_.most_prompt);
-      return Tell(KvLost{of.Chance(0.02) ? RequestId{} : id, {from}});
+      return Send(KvLost{of.Chance(0.02) ? RequestId{} : id, {from}});
     }
-    case Do::kPinKv: ++tally_.facts; return Tell(KvPinned{id});
+    case Do::kPinKv: ++tally_.facts; return Send(KvPinned{id});
     case Do::kEndTurn: {
       ++tally_.facts;
       Dice of(a.bits);
       const WorkflowId workflow = {of.Bits() % 8};  // none, or an unknown one
-      if (of.Chance(0.1)) return Tell(WorkflowEnded{workflow, of.Chance(0.5)});
+      if (of.Chance(0.1)) return Send(WorkflowEnded{workflow, of.Chance(0.5)});
       const std::uint64_t branch = of.Bits() % 3;
       TurnEnded ended{workflow, branch, static_cast<TurnWhy>(of.Index(5)), {of.Bits() % 100}};
       // Uses a second stream of random numbers, so that earlier draws remain.
       Dice more(Mix64(a.bits));
       const auto gap = [&] { return FromSeconds(more.Chance(0.1) ? 1e11 : more.Int(-10, 2000) / 1e3); };
-      if (more.Chance(0.2)) return Tell(TurnExpected{workflow, branch, After(now_, gap())});
+      if (more.Chance(0.2)) return Send(TurnExpected{workflow, branch, After(now_, gap())});
       if (more.Chance(0.3)) ended.expected = gap();
       if (more.Chance(0.3)) ended.pin = gap();
-      return Tell(ended);
+      return Send(ended);
     }
     case Do::kRetain: {
       const std::string retention = Setup::RetentionOf(a.bits), gate = Setup::GateOf(a.bits);
@@ -361,7 +361,7 @@ void World::Do(const Action& a) {
       if (twin_) twin_->ChangePolicy(policy, now_);
       return shadow_.ChangePolicy(policy, now_, *scheduler_);
     }
-    case Do::kDrain: ++tally_.drains; return Tell(takt::Drain{});
+    case Do::kDrain: ++tally_.drains; return Send(takt::Drain{});
     case Do::kPlan: return Plan(LimitsOf(a.bits));
     case Do::kCommit: return Commit({a.name}, a.bits, true);
     case Do::kRelocate: return Relocate(a.bits);
@@ -396,13 +396,13 @@ void World::Arrive(const Request& r, std::int32_t length) {
        r.sequences, r.chunkable ? "" : ", whole", r.preemptible ? "" : ", not preemptible",
        r.adapter ? ", adapter" : "", r.expires_at == kNever ? "" : ", expires");
   if (!r.prefix.hashes.empty()) Note(", prefix of {}", r.prefix.hashes.size());
-  Tell(Arrived{r});
+  Send(Arrived{r});
 }
 
 void World::Revise(const Action& a) {
   const Revised r = DrawRevised(setup_.ids.Of(a.name), setup_, now_, a.bits);
   if (r.sequences) Note("{} sequences", *r.sequences);
-  Tell(r);
+  Send(r);
 }
 
 void World::CallTool(const Action& a) {
@@ -414,7 +414,7 @@ void World::CallTool(const Action& a) {
     answers_[a.name] = drawn.answer ? now_ + *drawn.answer : kNever;
   }
   Note("{} ns expected, {}", drawn.call.expected.count(), drawn.answer ? drawn.answer->count() : -1);
-  Tell(drawn.call);
+  Send(drawn.call);
 }
 
 void World::ReturnTool(const Action& a) {
@@ -433,7 +433,7 @@ void World::ReturnTool(const Action& a) {
     longest_ = std::max(longest_, life.known + tokens + setup_.most_output * most_sequences);
   }
   Note("{} tokens", tokens);
-  Tell(ToolReturned{id, {tokens}, setup_.share_tools > 0 ? DrawNextCall(dice) : NextCall{}});
+  Send(ToolReturned{id, {tokens}, setup_.share_tools > 0 ? DrawNextCall(dice) : NextCall{}});
 }
 
 StepLimits World::LimitsOf(std::uint64_t bits) const {
@@ -648,10 +648,10 @@ void World::Settle() {
     kv.FreePending();
   });
   while (!shadow_.steps().empty() && violation().empty()) Commit(shadow_.steps().front().id, 1, false);
-  while (!shadow_.moves().empty() && violation().empty()) Tell(MoveDone{shadow_.moves().front().id, false});
+  while (!shadow_.moves().empty() && violation().empty()) Send(MoveDone{shadow_.moves().front().id, false});
   const std::vector<RequestId> ids = shadow_.unreleased();
   for (RequestId id : ids) {
-    if (shadow_.life(id).pinned && violation().empty()) Tell(KvFreed{id});
+    if (shadow_.life(id).pinned && violation().empty()) Send(KvFreed{id});
   }
 }
 
@@ -721,8 +721,8 @@ std::int64_t World::PlansToDrain() {
     const std::vector<RequestId> ids = shadow_.unreleased();
     for (RequestId id : ids) {
       if (!violation().empty()) return;
-      if (shadow_.life(id).is == Is::kBlocked) Tell(Unblocked{id});
-      if (shadow_.life(id).is == Is::kPaused) Tell(ToolReturned{id, {0}});
+      if (shadow_.life(id).is == Is::kBlocked) Send(Unblocked{id});
+      if (shadow_.life(id).is == Is::kPaused) Send(ToolReturned{id, {0}});
     }
   };
   const StepLimits limits = QuietLimits(longest_, setup_.options.max_running);

@@ -93,7 +93,7 @@ class World {
   // For a host whose requests come from elsewhere; `length` is the length of the output.
   void Arrive(const Request& request, std::int32_t length);
   template <class E>
-  void Tell(const E& event);
+  void Send(const E& event);
   void Pass(std::int64_t nanoseconds);
   TimePoint now() const { return now_; }
 
@@ -209,7 +209,7 @@ void World::Attempt(F&& call) {
 }
 
 template <class E>
-void World::Tell(const E& event) {
+void World::Send(const E& event) {
   Attempt([&] { scheduler_->On(event, now_); });
   if (twin_) twin_->On(event, now_);
   shadow_.Handled(event, now_, *scheduler_);

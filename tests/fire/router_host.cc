@@ -199,14 +199,14 @@ void RouterWorld::Do(const Action& a) {
       const Revised r = DrawRevised(setup_.rules.ids.Of(a.name), setup_.instance, now_, a.bits);
       const InstanceId place = shadow_.request(r.request).place;
       if (place && members_[place.value].world) members_[place.value].to.push_back({r});
-      return Tell(r);
+      return Send(r);
     }
     case Do::kCancel: return Cancel(setup_.rules.ids.Of(a.name));
     default: return;
   }
 }
 
-void RouterWorld::Tell(const RouterEvent& event) {
+void RouterWorld::Send(const RouterEvent& event) {
   router_.On(event, now_);
   shadow_.Handled(event, now_, router_);
   tally_.ended = router_.stats().ended, tally_.reported_late = router_.stats().reported_late;
@@ -221,7 +221,7 @@ void RouterWorld::Arrive(const Action& a) {
   if (a.name >= lengths_.size()) lengths_.resize(a.name + 256), cancelled_.resize(lengths_.size());
   if (!shadow_.request(id).alive) lengths_[a.name] = drawn.length;
   Note("prompt {}, output {}", drawn.request.prompt_tokens.value, drawn.length);
-  Tell(Arrived{drawn.request});
+  Send(Arrived{drawn.request});
 }
 
 // Also sends the event to the instance that has the request.
@@ -232,7 +232,7 @@ void RouterWorld::Cancel(RequestId id) {
   if (request.alive) cancelled_[NameOf(id)] = true;
   const InstanceId place = request.place;
   if (place && members_[place.value].world) members_[place.value].to.push_back({Cancelled{id}});
-  Tell(Cancelled{id});
+  Send(Cancelled{id});
 }
 
 void RouterWorld::Place() {
@@ -304,7 +304,7 @@ void RouterWorld::Up(std::uint32_t at, std::uint64_t bits) {
     }
   }
   Note("capacity {}", capacity);
-  Tell(InstanceUp{Described(at, capacity)});
+  Send(InstanceUp{Described(at, capacity)});
   if (setup_.lives != Lives::kByRouter) return;
   for (const InstanceState& i : router_.instances()) {
     if (i.instance.id == InstanceId{at}) member.life = i.instance.life;
@@ -313,7 +313,7 @@ void RouterWorld::Up(std::uint32_t at, std::uint64_t bits) {
 
 void RouterWorld::Down(std::uint32_t at) {
   if (at > 0) Die(at);
-  Tell(InstanceDown{{at}});
+  Send(InstanceDown{{at}});
 }
 
 // The router receives no event.
@@ -340,7 +340,7 @@ void RouterWorld::Post(std::uint32_t at) {
     member.held.push_back(arrived->request.id);
     world.Arrive(arrived->request, message.length);
   } else {
-    world.Tell(message.event);
+    world.Send(message.event);
   }
   Watch(at);
 }
@@ -365,13 +365,13 @@ void RouterWorld::Hear(std::uint32_t at, std::uint64_t bits) {
   tally_.former += life != nullptr && *life != 0 && *life < member.life ? 1u : 0u;
   if (life != nullptr && dice.Chance(setup_.absurd * 0.2)) {
     const std::uint64_t true_life = std::exchange(*life, UINT64_MAX);  // a life that has not begun
-    Tell(event);
+    Send(event);
     *life = true_life;
   }
-  Tell(event);
+  Send(event);
   if (!dice.Chance(setup_.twice)) return;
   ++tally_.twice;
-  Tell(event);
+  Send(event);
 }
 
 void RouterWorld::Report(std::uint32_t at, std::uint64_t bits) {
@@ -477,7 +477,7 @@ void RouterWorld::Drain() {
     last.life = setup_.lives == Lives::kByHost ? 1 : 0;
     Instance described = Described(members(), Instance::kUnbounded);
     described.kv_tokens = {0};
-    Tell(InstanceUp{described});
+    Send(InstanceUp{described});
 
     std::size_t rounds = 100 + 20 * shadow_.alive().size();
     for (; rounds > 0 && !shadow_.alive().empty() && violation().empty(); --rounds) {

@@ -94,7 +94,7 @@ class RouterWorld {
 
  private:
   void Do(const Action& action);
-  void Tell(const RouterEvent& event);
+  void Send(const RouterEvent& event);
   void Arrive(const Action& action);
   void Cancel(RequestId id);
   void Place();

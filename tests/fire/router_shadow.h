@@ -1,5 +1,5 @@
-// A second model of a router: it knows which requests are alive and where each was placed, and checks every answer. It
-// uses events and placements alone.
+// A second model of a router: it knows the live requests and their placements, and checks every answer. It uses events
+// and placements alone.
 #ifndef TAKT_TESTS_FIRE_ROUTER_SHADOW_H_
 #define TAKT_TESTS_FIRE_ROUTER_SHADOW_H_
 

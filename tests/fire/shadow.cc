@@ -1035,8 +1035,8 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
   before_ = scheduler.stats();
   free_before_ = FreeBlocks(scheduler);
   if (host_kv_ == nullptr) return;
-  // The oracle is asked once. It is asked again only if a row was preempted or ended at its cap, if the policy
-  // declines, or if nothing runs and waiting requests are tried one at a time.
+  // The oracle is asked once. It is asked again if a row was preempted or ended at its cap, or if the policy declines.
+  // If nothing runs, waiting requests are tried one at a time.
   const int removed = static_cast<int>(plan.preempted.size() + plan.failed.size()) + (finished_ ? 1 : 0);
   const int tries = std::max(setup_.options.admission_window, 1);
   FIRE_CHECK(policy_.hooks().declines || host_kv_->asked() <= 1 + tries + removed + static_cast<int>(reclaimed),

@@ -66,11 +66,11 @@ void CheckModel(const Confidence& confidence) {
 
 void CheckModel(const CallPredictor& predictor) {
   CallPredictor::Scratch scratch;
-  std::vector<CallForecast> told(2);
+  std::vector<CallForecast> forecasts(2);
   for (const std::string& model : predictor.models()) {
     const std::vector<CallDescription> calls = {{.model = model}, {.model = model, .text = "two words"}};
-    predictor.Predict(calls, told, scratch);
-    for (const CallForecast& forecast : told) CheckEstimate(forecast.tokens_left);
+    predictor.Predict(calls, forecasts, scratch);
+    for (const CallForecast& forecast : forecasts) CheckEstimate(forecast.tokens_left);
   }
 }
 

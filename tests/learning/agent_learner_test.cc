@@ -90,9 +90,9 @@ TEST_CASE("learnt data is saved and loaded") {
   REQUIRE(other.Load(text, other_names).ok());
   CHECK(other_names.size() == 3);
   CHECK(other_names.NameOf({2}) == "Coder");
-  const auto loaded = other.Table(), told = learner.Table();
-  REQUIRE(loaded->ranks.size() == told->ranks.size());
-  for (const AgentRank& r : told->ranks) {  // curves are read at every look, and at a load
+  const auto loaded = other.Table(), original = learner.Table();
+  REQUIRE(loaded->ranks.size() == original->ranks.size());
+  for (const AgentRank& r : original->ranks) {  // curves are read at every look, and at a load
     CHECK(loaded->Of(r.agent).rank == Approx(r.rank).epsilon(0.1));
     CHECK(loaded->Of(r.agent).stages_left == r.stages_left);
   }

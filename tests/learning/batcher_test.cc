@@ -122,7 +122,7 @@ TEST_CASE("cancelled, repeated and surplus requests come out at most once") {
 
 TEST_CASE("a request cancelled at any point never runs") {
   // Events for the host's scheduler: those from Drain, and cancellations that Cancel no longer finds here.
-  for (const std::size_t capacity : {std::size_t{0}, std::size_t{8}}) {  // held for a prediction, or only to go on
+  for (const std::size_t capacity : {std::size_t{0}, std::size_t{8}}) {  // held for a prediction, or only passed on
     for (const int point : {0, 1, 2, 3, 4}) {
       INFO("point " << point << ", capacity " << capacity);
       Batcher batcher({.capacity = capacity});

@@ -53,15 +53,15 @@ class Fleet {
 
   // Shuffled. Every agent's host has a clock error of up to 2 ms. Some records are lost.
   std::vector<CallRecord> Told(double lost) {
-    std::vector<CallRecord> told;
+    std::vector<CallRecord> reported;
     for (CallRecord r : records_) {
       if (random_.Chance(lost)) continue;
       const Duration skew = std::chrono::microseconds(static_cast<std::int64_t>(Mix64(r.agent.value) % 4001) - 2000);
       r.start += skew, r.end += skew;
-      told.push_back(r);
+      reported.push_back(r);
     }
-    for (std::size_t i = told.size(); i > 1; --i) std::swap(told[i - 1], told[random_.Below(i)]);
-    return told;
+    for (std::size_t i = reported.size(); i > 1; --i) std::swap(reported[i - 1], reported[random_.Below(i)]);
+    return reported;
   }
 
  private:

@@ -55,11 +55,11 @@ std::shared_ptr<const CallPredictor> Learnt(const Log& log, const CallPredictorO
   return *made;
 }
 
-std::vector<CallForecast> Told(const CallPredictor& predictor, const std::vector<CallDescription>& calls) {
+std::vector<CallForecast> Forecasts(const CallPredictor& predictor, const std::vector<CallDescription>& calls) {
   CallPredictor::Scratch scratch;
-  std::vector<CallForecast> told(calls.size());
-  predictor.Predict(calls, told, scratch);
-  return told;
+  std::vector<CallForecast> forecasts(calls.size());
+  predictor.Predict(calls, forecasts, scratch);
+  return forecasts;
 }
 
 TEST_CASE("texts, stages, models and earlier output predict the rest") {
@@ -72,13 +72,13 @@ TEST_CASE("texts, stages, models and earlier output predict the rest") {
   double right = 0, solved_long = 0, solved_short = 0;
   for (std::size_t i = 0; i < 200; ++i) {
     const auto& workflow = fresh.workflows[i];
-    const auto told = Told(*predictor, {workflow[0].call, workflow[1].call});
+    const auto forecasts = Forecasts(*predictor, {workflow[0].call, workflow[1].call});
     const double truth = workflow[0].output_tokens.value;
-    right += told[0].tokens_left.Quantile(0.5) == 3 * truth ? 1 : 0;
-    right += told[1].tokens_left.Quantile(0.5) == 2 * truth ? 1 : 0;
-    if (workflow[0].call.model == "large") CHECK(told[0].solved > 0.9);
-    else if (truth == 50) solved_short = told[0].solved;
-    else if (truth == 400) solved_long = told[0].solved;
+    right += forecasts[0].tokens_left.Quantile(0.5) == 3 * truth ? 1 : 0;
+    right += forecasts[1].tokens_left.Quantile(0.5) == 2 * truth ? 1 : 0;
+    if (workflow[0].call.model == "large") CHECK(forecasts[0].solved > 0.9);
+    else if (truth == 50) solved_short = forecasts[0].solved;
+    else if (truth == 400) solved_long = forecasts[0].solved;
   }
   CHECK(right > 0.97 * 400);
   CHECK(solved_short > 0.8);
@@ -95,15 +95,15 @@ TEST_CASE("missing inputs are allowed, and a model without observations is unkno
   const auto predictor = Learnt(log);
   CHECK(predictor->sketch() == nullptr);
   CHECK(predictor->confidence() == nullptr);
-  const auto told = Told(*predictor, {{.model = "small", .stage = "code"},
-                                      {.model = "small"},
-                                      {.model = "small", .stage = "never seen", .text = "of no use"},
-                                      {.model = "other"},
-                                      {}});
-  for (std::size_t i = 0; i < 3; ++i) CHECK(told[i].tokens_left.known());
-  CHECK_FALSE(told[3].tokens_left.known());
-  CHECK_FALSE(told[4].tokens_left.known());
-  for (const CallForecast& forecast : told) CHECK(forecast.solved == -1);
+  const auto forecasts = Forecasts(*predictor, {{.model = "small", .stage = "code"},
+                                                {.model = "small"},
+                                                {.model = "small", .stage = "never seen", .text = "of no use"},
+                                                {.model = "other"},
+                                                {}});
+  for (std::size_t i = 0; i < 3; ++i) CHECK(forecasts[i].tokens_left.known());
+  CHECK_FALSE(forecasts[3].tokens_left.known());
+  CHECK_FALSE(forecasts[4].tokens_left.known());
+  for (const CallForecast& forecast : forecasts) CHECK(forecast.solved == -1);
   CHECK(CallPredictor::Train({}).status().message() == "predictor: calls are empty; expected at least one");
   const auto stopped = CallPredictor::Train(log.workflows, kSmall, SerialFor, [](double) { return false; });
   CHECK(stopped.status().code() == absl::StatusCode::kCancelled);
@@ -116,10 +116,11 @@ TEST_CASE("an untried model has an unknown success rate outside means") {
   }
   const auto made = Learnt(log);
   for (const auto& predictor : {made, *CallPredictor::Load(made->Save())}) {
-    const auto told = Told(*predictor, {{.model = "large", .stage = "plan"}, {.model = "small", .stage = "plan"}});
-    CHECK(told[0].solved == -1);
-    CHECK(told[0].tokens_left.known());
-    CHECK(told[1].solved > 0.2);
+    const auto forecasts =
+        Forecasts(*predictor, {{.model = "large", .stage = "plan"}, {.model = "small", .stage = "plan"}});
+    CHECK(forecasts[0].solved == -1);
+    CHECK(forecasts[0].tokens_left.known());
+    CHECK(forecasts[1].solved > 0.2);
   }
   const auto report = made->confidence()->report();
   CHECK(report[0].rows == 0);
@@ -138,10 +139,10 @@ TEST_CASE("hostile texts and counts do no harm") {
   log.workflows[3][0].output_tokens = {-7};
   const auto predictor = Learnt(log);
   for (const CallForecast& forecast :
-       Told(*predictor, {{.model = "small", .text = huge},
-                         {.model = "small", .text = broken},
-                         {.model = "small", .prompt_tokens = {INT32_MAX}, .tokens_before = {INT32_MAX}},
-                         {.model = "small", .generated = {INT32_MAX}}})) {
+       Forecasts(*predictor, {{.model = "small", .text = huge},
+                              {.model = "small", .text = broken},
+                              {.model = "small", .prompt_tokens = {INT32_MAX}, .tokens_before = {INT32_MAX}},
+                              {.model = "small", .generated = {INT32_MAX}}})) {
     CHECK(forecast.tokens_left.known());
     CHECK((forecast.solved >= 0 && forecast.solved <= 1));
   }
@@ -155,7 +156,7 @@ TEST_CASE("files are read as written, and damaged ones are refused") {
     std::shared_ptr<const CallPredictor> running = *CallPredictor::Load(bytes);
     CHECK(running->Save() == bytes);
     const std::vector<CallDescription> calls = {log.workflows[5][0].call, log.workflows[8][1].call};
-    const auto there = Told(*made, calls), back = Told(*running, calls);
+    const auto there = Forecasts(*made, calls), back = Forecasts(*running, calls);
     for (std::size_t i = 0; i < calls.size(); ++i) {
       CHECK(there[i].tokens_left == back[i].tokens_left);
       CHECK(there[i].solved == back[i].solved);

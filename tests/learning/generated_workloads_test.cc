@@ -68,12 +68,12 @@ TEST_CASE("the forest ranks remaining tokens nearly as well as possible") {
         words.push_back(static_cast<double>(calls[0].input.sketch[kLongWords]));
         for (const FinishedCall& call : calls) {
           all_truth.push_back(left);
-          const Estimate told = (*lengths)->Predict({{1}, call.input, {-1}}, scratch);
-          all_forest.push_back(told.Quantile(0.5));
+          const Estimate predicted = (*lengths)->Predict({{1}, call.input, {-1}}, scratch);
+          all_forest.push_back(predicted.Quantile(0.5));
           if (&call == calls.data()) {
-            forest.push_back(told.Quantile(0.5));
+            forest.push_back(predicted.Quantile(0.5));
             for (std::size_t l = 0; l < below.size(); ++l) {
-              below[l] += left <= static_cast<double>(told.quantiles[l]) ? 1.0 / kAsked : 0;
+              below[l] += left <= static_cast<double>(predicted.quantiles[l]) ? 1.0 / kAsked : 0;
             }
           }
           left -= call.output_tokens.value;

@@ -182,13 +182,13 @@ Distances Asked(const std::string& train, const std::string& test, bool distinct
   REQUIRE(lengths.ok());
   LengthForest::Scratch scratch;
   std::vector<double> truth, medians, prompts, stages;
-  std::vector<Estimate> told;
+  std::vector<Estimate> predictions;
   for (const auto& calls : Trace(test, distinct)) {
     const std::size_t first = truth.size();
     for (std::size_t i = 0; i < calls.size(); ++i) {
       const auto& [sum, count] = of_stage[calls[i].input.stage.value];
-      told.push_back((*lengths)->Predict(At({1}, calls, i), scratch));
-      medians.push_back(told.back().Quantile(0.5));
+      predictions.push_back((*lengths)->Predict(At({1}, calls, i), scratch));
+      medians.push_back(predictions.back().Quantile(0.5));
       prompts.push_back(calls[i].input.prompt_tokens.value);
       stages.push_back(count > 0 ? sum / count : 0);
       truth.push_back(calls[i].output_tokens.value);
@@ -200,7 +200,7 @@ Distances Asked(const std::string& train, const std::string& test, bool distinct
   for (std::size_t l = 0; l < Estimate::kLevels.size(); ++l) {
     double below = 0;
     for (std::size_t i = 0; i < truth.size(); ++i) {
-      const auto quantile = static_cast<double>(told[i].quantiles[l]);
+      const auto quantile = static_cast<double>(predictions[i].quantiles[l]);
       below += (truth[i] < quantile ? 1 : truth[i] == quantile ? 0.5 : 0) / static_cast<double>(truth.size());
     }
     d.off += std::abs(below - Estimate::kLevels[l]) / static_cast<double>(Estimate::kLevels.size());

@@ -202,15 +202,15 @@ TEST_CASE("a known lower bound of the label cuts off the distribution") {
   const auto forest = Trained(data, {.leaf_labels = 1000});
   ForestScratch scratch;
   const std::array<float, 1> x = {0};
-  const auto told = [&](double known) { return forest->Predict({x, {}}, scratch, known); };
-  CHECK(told(-1).Quantile(0.5) == Approx(500).margin(10));
-  CHECK(told(-1).mean == Approx(500).margin(15));
-  CHECK(told(500).Quantile(0.5) == Approx(250).margin(10));
-  CHECK(told(500).mean == Approx(250).margin(15));
+  const auto predicted = [&](double known) { return forest->Predict({x, {}}, scratch, known); };
+  CHECK(predicted(-1).Quantile(0.5) == Approx(500).margin(10));
+  CHECK(predicted(-1).mean == Approx(500).margin(15));
+  CHECK(predicted(500).Quantile(0.5) == Approx(250).margin(10));
+  CHECK(predicted(500).mean == Approx(250).margin(15));
   // Beyond the observed range, remaining lengths are short but never zero.
-  CHECK(told(5000).mean >= 1);
-  CHECK(told(5000).mean < 20);
-  CHECK(told(1e300).known());
+  CHECK(predicted(5000).mean >= 1);
+  CHECK(predicted(5000).mean < 20);
+  CHECK(predicted(1e300).known());
 }
 
 TEST_CASE("equal data and seed give equal forests with any threads") {

@@ -132,7 +132,7 @@ TEST_CASE("a histogram has bins of one width") {
 
 TEST_CASE("quantiles of a histogram lie within a bin of the exact ones") {
   const std::vector<double> levels = {0, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1};
-  std::vector<double> told(levels.size());
+  std::vector<double> estimated(levels.size());
   Random random(3);
   for (int run = 0; run < 20; ++run) {
     LogHistogram log(1e-3, 1e6, 512);
@@ -145,45 +145,45 @@ TEST_CASE("quantiles of a histogram lie within a bin of the exact ones") {
     }
     std::sort(values.begin(), values.end());
     const double width = log.edge(1) / log.edge(0);
-    QuantilesOf(log, levels, values.front(), values.back(), told.begin());
+    QuantilesOf(log, levels, values.front(), values.back(), estimated.begin());
     for (std::size_t i = 0; i < levels.size(); ++i) {
       // The rank may fall between two values of one bin.
       const double p = levels[i];
-      CHECK(told[i] >= QuantileOfSorted(values, p - 0.001) / width);
-      CHECK(told[i] <= QuantileOfSorted(values, p + 0.001) * width);
+      CHECK(estimated[i] >= QuantileOfSorted(values, p - 0.001) / width);
+      CHECK(estimated[i] <= QuantileOfSorted(values, p + 0.001) * width);
     }
-    CHECK(told.front() == values.front());
-    CHECK(told.back() == values.back());
+    CHECK(estimated.front() == values.front());
+    CHECK(estimated.back() == values.back());
     if (values.back() >= 500) continue;
-    QuantilesOf(linear, levels, values.front(), values.back(), told.begin());
+    QuantilesOf(linear, levels, values.front(), values.back(), estimated.begin());
     for (std::size_t i = 0; i < levels.size(); ++i) {
-      CHECK(told[i] >= QuantileOfSorted(values, levels[i] - 0.001) - 5);
-      CHECK(told[i] <= QuantileOfSorted(values, levels[i] + 0.001) + 5);
+      CHECK(estimated[i] >= QuantileOfSorted(values, levels[i] - 0.001) - 5);
+      CHECK(estimated[i] <= QuantileOfSorted(values, levels[i] + 0.001) + 5);
     }
   }
 }
 
 TEST_CASE("quantiles of a histogram handle empty, single and outer values") {
   const std::vector<double> levels = {0, 0.5, 1};
-  std::vector<double> told(3);
+  std::vector<double> estimated(3);
   LinearHistogram h(10, 4);
-  QuantilesOf(h, levels, 7, 9, told.begin());
-  CHECK(told == std::vector<double>{7, 7, 7});
+  QuantilesOf(h, levels, 7, 9, estimated.begin());
+  CHECK(estimated == std::vector<double>{7, 7, 7});
   h.Add(12, 5);
-  QuantilesOf(h, levels, 12, 12, told.begin());
-  CHECK(told == std::vector<double>{12, 12, 12});
+  QuantilesOf(h, levels, 12, 12, estimated.begin());
+  CHECK(estimated == std::vector<double>{12, 12, 12});
   h.Add(700, 5);
-  QuantilesOf(h, levels, 12, 700, told.begin());
-  CHECK(told == std::vector<double>{12, 20, 700});
+  QuantilesOf(h, levels, 12, 700, estimated.begin());
+  CHECK(estimated == std::vector<double>{12, 20, 700});
 }
 
 TEST_CASE("moments follow from their known values") {
   Moments all = Moments::Of(std::vector<double>{1, 2, 6});
-  Moments told = Moments::From(3, all.mean(), all.deviation());
-  CHECK(told.deviation() == Approx(all.deviation()).epsilon(1e-14));
-  for (Moments* m : {&all, &told}) m->Add(11);
-  CHECK(told.mean() == Approx(all.mean()).epsilon(1e-14));
-  CHECK(told.deviation() == Approx(all.deviation()).epsilon(1e-14));
+  Moments estimated = Moments::From(3, all.mean(), all.deviation());
+  CHECK(estimated.deviation() == Approx(all.deviation()).epsilon(1e-14));
+  for (Moments* m : {&all, &estimated}) m->Add(11);
+  CHECK(estimated.mean() == Approx(all.mean()).epsilon(1e-14));
+  CHECK(estimated.deviation() == Approx(all.deviation()).epsilon(1e-14));
   CHECK(Moments::From(1, 5, 3).deviation() == 0);
 }
 

@@ -262,19 +262,19 @@ TEST_CASE("placements equal the paper's loop for both readings of its break") {
     c.policy.delta_s = random.Uniform() * 0.3;
     const std::size_t models = 1 + random.Below(8);
     std::vector<double> loads, scores;
-    std::vector<ModelScore> told;
+    std::vector<ModelScore> given;
     for (std::uint64_t m = 1; m <= models; ++m) {
       const auto tokens = static_cast<double>(random.Below(200));
       c.Add(m, 0.01);
       const auto slot = static_cast<std::uint32_t>(m);
       c.policy.Placed(Asking(slot, {}, tokens), c.instances.back(), {});
       loads.push_back(tokens * 0.01);
-      told.push_back({{m}, static_cast<float>(random.Below(20)) / 20});
-      scores.push_back(static_cast<double>(told.back().score));
+      given.push_back({{m}, static_cast<float>(random.Below(20)) / 20});
+      scores.push_back(static_cast<double>(given.back().score));
     }
     const std::size_t within = Literal(loads, scores, c.policy.tau, c.policy.delta_s, true);
     REQUIRE(within == Literal(loads, scores, c.policy.tau, c.policy.delta_s, false));
-    REQUIRE(c.Place(Asking(100, told)) == static_cast<int>(within));
+    REQUIRE(c.Place(Asking(100, given)) == static_cast<int>(within));
   }
 }
 

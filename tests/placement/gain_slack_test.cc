@@ -187,18 +187,18 @@ TEST_CASE("one absurd prediction spoils no mean") {
   policy.unknown = 100;
   Cluster c(policy);
   c.Add(1);
-  const auto told = [&](float tokens) {
+  const auto load_with = [&](float tokens) {
     const RequestState r = Asking(9, {{{1}, 0, tokens}});
     c.Place(r);
     c.End(r);
     return c.policy.MeanTokensOf({1});
   };
-  CHECK(told(1e30f) == 32 * 100);
-  for (int i = 0; i < 64; ++i) told(100);
-  CHECK(told(100) < 160);
-  CHECK(told(kInf) < 300);
-  CHECK(told(kNan) > 0);  // by the workflow's estimate
-  for (int i = 0; i < 100'000; ++i) told(0);
+  CHECK(load_with(1e30f) == 32 * 100);
+  for (int i = 0; i < 64; ++i) load_with(100);
+  CHECK(load_with(100) < 160);
+  CHECK(load_with(kInf) < 300);
+  CHECK(load_with(kNan) > 0);  // by the workflow's estimate
+  for (int i = 0; i < 100'000; ++i) load_with(0);
   CHECK(c.policy.MeanTokensOf({1}) >= 1);
   CHECK(std::isfinite(c.policy.MeanTokensOf({1})));
 }
@@ -248,16 +248,16 @@ TEST_CASE("choices equal the written-out sums under random models and scores") {
         alive.erase(alive.begin() + static_cast<std::ptrdiff_t>(at));
         continue;
       }
-      std::vector<ModelScore> told;
+      std::vector<ModelScore> load_with;
       for (std::uint64_t m = 1; m <= models; ++m) {
-        told.push_back({{m}, static_cast<float>(random.Below(32)) / 32, static_cast<float>(random.Below(2000))});
+        load_with.push_back({{m}, static_cast<float>(random.Below(32)) / 32, static_cast<float>(random.Below(2000))});
       }
       std::size_t fast = models, best = models;
       const auto seconds = [&](std::size_t m) { return load[m] * c.instances[m].instance.token_s; };
       for (std::size_t m = 0; m < models; ++m) {
         if (up[m] && (fast == models || seconds(m) < seconds(fast))) fast = m;
       }
-      const RequestState r = Asking(step, told);
+      const RequestState r = Asking(step, load_with);
       if (fast == models) {
         REQUIRE(c.Place(r) == -1);
         continue;
@@ -269,8 +269,9 @@ TEST_CASE("choices equal the written-out sums under random models and scores") {
       double most = 0;
       for (std::size_t m = 0; m < models; ++m) {
         if (!up[m]) continue;
-        const double value = static_cast<double>(told[m].score) - std::max(0.0, price[m] + policy.pull * excess(m)) *
-                                                                      static_cast<double>(told[m].tokens) / mean[m];
+        const double value =
+            static_cast<double>(load_with[m].score) -
+            std::max(0.0, price[m] + policy.pull * excess(m)) * static_cast<double>(load_with[m].tokens) / mean[m];
         if (best == models || value > most + 1e-12 || (std::abs(value - most) <= 1e-12 && seconds(m) < seconds(best))) {
           best = m, most = value;
         }
@@ -280,15 +281,15 @@ TEST_CASE("choices equal the written-out sums under random models and scores") {
         if (!up[m]) continue;
         price[m] = std::clamp(price[m] + policy.step * excess(m), 0.0, GainSlack::kMostPrice);
         count[m] = std::min(count[m] + 1, GainSlack::kMemory);
-        mean[m] += (std::min(static_cast<double>(told[m].tokens), 32 * mean[m]) - mean[m]) / count[m];
+        mean[m] += (std::min(static_cast<double>(load_with[m].tokens), 32 * mean[m]) - mean[m]) / count[m];
         mean[m] = std::max(mean[m], 1.0);
         REQUIRE(c.policy.PriceOf({m + 1}) == Approx(price[m]));
         REQUIRE(c.policy.MeanTokensOf({m + 1}) == Approx(mean[m]));
         REQUIRE(c.policy.PriceOf({m + 1}) >= 0);
         REQUIRE(c.policy.PriceOf({m + 1}) <= GainSlack::kMostPrice);
       }
-      load[best] += static_cast<double>(told[best].tokens);
-      alive.push_back({r, {best, static_cast<double>(told[best].tokens)}});
+      load[best] += static_cast<double>(load_with[best].tokens);
+      alive.push_back({r, {best, static_cast<double>(load_with[best].tokens)}});
     }
   }
 }

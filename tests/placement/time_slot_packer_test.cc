@@ -430,8 +430,8 @@ TEST_CASE("stage depth ranks in both directions, equal stages by arrival") {
 }
 
 // Six requests wait for one server that takes one after another, checked by hand. Each agent has the duration of a
-// call, the remaining duration, and the stages left. 1 Router has 1, 5 and 2. 2 Math has 1, 1 and 1. 3 Humanities has
-// 4, 4 and 1. 4 Research has 3, 7 and 2.
+// call, the remaining duration, and the stages left. Router (1) has 1, 5 and 2. Math (2) has 1, 1 and 1. Humanities (3)
+// has 4, 4 and 1. Research (4) has 3, 7 and 2.
 TEST_CASE("six requests wait as computed by arrival, stages and remaining time") {
   const std::vector<std::uint64_t> agents = {4, 3, 1, 2, 3, 2};
   const std::vector<double> runs = {0, 1, 1, 4, 3};

@@ -55,7 +55,7 @@ RequestState RequestAt(std::uint32_t slot, std::uint64_t stage) {
   return r;
 }
 
-// Places a request on an instance, whatever the scores are.
+// Places a request on an instance against any scores.
 void Put(WorkloadBalance& balance, const RequestState& r, const InstanceState& i, TimePoint now = {}) {
   balance.Prepare(r, now);
   balance.Placed(r, i, now);

@@ -104,10 +104,10 @@ TEST_CASE("the search takes the smallest of equal alphas") {
 
 TEST_CASE("a search can be stopped, and its faults are named") {
   AlphaSearch search{.workload = Chat(), .replay = Cluster()};
-  double told = -1;
-  const auto stopped = SearchAlpha(search, SerialFor, [&](double share) { return told = share, share < 0.5; });
+  double last_share = -1;
+  const auto stopped = SearchAlpha(search, SerialFor, [&](double share) { return last_share = share, share < 0.5; });
   CHECK(stopped.status().code() == absl::StatusCode::kCancelled);
-  CHECK(told >= 0.5);
+  CHECK(last_share >= 0.5);
   AlphaSearch wrong = search;
   wrong.alphas = {0.5, 0.5, 1.5};
   wrong.seeds = 0;

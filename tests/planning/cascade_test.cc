@@ -242,7 +242,7 @@ TEST_CASE("a sustainable load has a plan, and slightly more has none") {
   CHECK(planner.SustainableRate(100) == 0);
 }
 
-bool Says(const absl::Status& status, const std::string& text) {
+bool Mentions(const absl::Status& status, const std::string& text) {
   INFO(status);
   return std::string(status.message()).find(text) != std::string::npos;
 }
@@ -251,24 +251,24 @@ TEST_CASE("without a plan, the message names the shortage") {
   const CascadePlanner planner = MustCreate(TwoModels(4, 1));
   const absl::Status quality = planner.Plan({.quality_floor = 99}).status();
   CHECK(quality.code() == absl::StatusCode::kFailedPrecondition);
-  CHECK(Says(quality, "quality"));
-  CHECK(Says(quality, "too little"));
+  CHECK(Mentions(quality, "quality"));
+  CHECK(Mentions(quality, "too little"));
   const absl::Status rate = planner.Plan({.quality_floor = 70}, 1000).status();
-  CHECK(Says(rate, "GPUs: 4 serve at most"));
-  CHECK(Says(rate, "it takes at least"));
+  CHECK(Mentions(rate, "GPUs: 4 serve at most"));
+  CHECK(Mentions(rate, "it takes at least"));
   const absl::Status latency =
       planner.Plan({.kind = CascadeGoal::Kind::kLatencyBudget, .latency_budget = 0.1}).status();
-  CHECK(Says(latency, "latency: the least p95"));
-  CHECK(Says(planner.Plan({.quality_floor = std::nan("")}).status(), "quality_floor"));
-  CHECK(
-      Says(planner.Plan({.kind = CascadeGoal::Kind::kLatencyBudget, .latency_budget = -1}).status(), "latency_budget"));
-  CHECK(Says(planner.Plan({.penalty = 0}).status(), "penalty"));
+  CHECK(Mentions(latency, "latency: the least p95"));
+  CHECK(Mentions(planner.Plan({.quality_floor = std::nan("")}).status(), "quality_floor"));
+  CHECK(Mentions(planner.Plan({.kind = CascadeGoal::Kind::kLatencyBudget, .latency_budget = -1}).status(),
+                 "latency_budget"));
+  CHECK(Mentions(planner.Plan({.penalty = 0}).status(), "penalty"));
   CHECK(!planner.Alternate({.quality_floor = 99}).ok());
 
   // One GPU holds the small model alone.
   const CascadePlanner one = MustCreate(TwoModels(1, 0.5));
   CHECK(one.Plan({.quality_floor = 50}).ok());
-  CHECK(Says(one.Plan({.quality_floor = 70}).status(), "GPUs: 1 serve at most 0 of the 0.5 requests/s"));
+  CHECK(Mentions(one.Plan({.quality_floor = 70}).status(), "GPUs: 1 serve at most 0 of the 0.5 requests/s"));
 }
 
 TEST_CASE("one model is a cascade, too") {
@@ -283,7 +283,7 @@ TEST_CASE("one model is a cascade, too") {
   CHECK(plan->thresholds.empty());
   CHECK(plan->models[0].gpus <= 16);
   CHECK(plan->simulated_e2e == plan->simulated_latency);
-  CHECK(Says(planner.Plan({.quality_floor = 90}).status(), "quality"));
+  CHECK(Mentions(planner.Plan({.quality_floor = 90}).status(), "quality"));
   CHECK(planner.Alternate({.quality_floor = 50}).ok());
 }
 
@@ -298,27 +298,27 @@ TEST_CASE("invalid input is refused with all its faults") {
   CHECK(status.code() == absl::StatusCode::kInvalidArgument);
   for (const char* part :
        {"sample 4, model 2: score nan", "sample 6", "sample 8, model 1", "rate is -1", "gpus is 0"}) {
-    CHECK(Says(status, part));
+    CHECK(Mentions(status, part));
   }
   problem = TwoModels();
   problem.sample.clear();
-  CHECK(Says(CascadePlanner::Create(problem, Quick()).status(), "sample: empty"));
+  CHECK(Mentions(CascadePlanner::Create(problem, Quick()).status(), "sample: empty"));
   problem = TwoModels();
   problem.models.clear();
-  CHECK(Says(CascadePlanner::Create(problem, Quick()).status(), "models: empty; expected at least one"));
+  CHECK(Mentions(CascadePlanner::Create(problem, Quick()).status(), "models: empty; expected at least one"));
 
   CascadeOptions options = Quick();
   options.grid = {0, 50, 40};
-  CHECK(Says(CascadePlanner::Create(TwoModels(), options).status(), "40 comes after 50; they must rise"));
+  CHECK(Mentions(CascadePlanner::Create(TwoModels(), options).status(), "40 comes after 50; they must rise"));
   options.grid = {0, std::nan("")};
-  CHECK(Says(CascadePlanner::Create(TwoModels(), options).status(), "not a number"));
+  CHECK(Mentions(CascadePlanner::Create(TwoModels(), options).status(), "not a number"));
   options.grid = {};
   options.grids = {{1}, {2}};
-  CHECK(Says(CascadePlanner::Create(TwoModels(), options).status(), "2 grids for a cascade of 2 models"));
+  CHECK(Mentions(CascadePlanner::Create(TwoModels(), options).status(), "2 grids for a cascade of 2 models"));
 
   problem = TwoModels();
   problem.models[1].shapes = {*FindProfile("aic/llama-3.1-70b/h100/bf16/tp1")};
-  CHECK(Says(CascadePlanner::Create(problem, Quick()).status(), "fits no shape of a replica"));
+  CHECK(Mentions(CascadePlanner::Create(problem, Quick()).status(), "fits no shape of a replica"));
 
   const auto never = [](double) { return false; };
   CHECK(CascadePlanner::Create(TwoModels(), Quick(), SerialFor, never).status().code() == absl::StatusCode::kCancelled);

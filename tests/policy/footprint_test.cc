@@ -107,10 +107,10 @@ TEST_CASE("without predicted work, a workflow costs its remaining output at lear
     Run(book, Call(0, 300, 100), i);  // three prompt tokens, 350 token-steps an output token
   RequestState r = Call(1, 300, 100);
   r.request.workflow_tokens_left = Estimate::Exact(150);
-  RequestState told = Call(2, 300, 100);
-  told.request.after = {1, 150, 50, 50 * 350, 50};
-  book.Enters(r, At(200)), book.Enters(told, At(200));
-  CHECK(book.Left(r) == Approx(book.Left(told)));
+  RequestState predicted = Call(2, 300, 100);
+  predicted.request.after = {1, 150, 50, 50 * 350, 50};
+  book.Enters(r, At(200)), book.Enters(predicted, At(200));
+  CHECK(book.Left(r) == Approx(book.Left(predicted)));
 }
 
 TEST_CASE("an unpredicted call counts as the mean of ended calls") {
@@ -141,11 +141,11 @@ TEST_CASE("without predictions, the book learns classes of calls") {
     end(call(0, 4, 0, 10), 50, i), end(call(0, 4, 0, 5000), 400, i);
   }
   const auto is_like = [&](RequestState unknown, int output) {
-    RequestState told = unknown;
-    told.slot = 1, told.request.tenant = {}, told.request.output_tokens = Estimate::Exact(output);
-    book.Enters(unknown, At(1000)), book.Enters(told, At(1000));
-    CHECK(book.Left(unknown) == Approx(book.Left(told)).epsilon(0.1));
-    book.Ends(unknown, At(1000)), book.Ends(told, At(1000));
+    RequestState predicted = unknown;
+    predicted.slot = 1, predicted.request.tenant = {}, predicted.request.output_tokens = Estimate::Exact(output);
+    book.Enters(unknown, At(1000)), book.Enters(predicted, At(1000));
+    CHECK(book.Left(unknown) == Approx(book.Left(predicted)).epsilon(0.1));
+    book.Ends(unknown, At(1000)), book.Ends(predicted, At(1000));
   };
   is_like(call(0, 1, 0, 100), 10), is_like(call(0, 2, 0, 100), 500);
   is_like(call(0, 3, 7, 100), 20), is_like(call(0, 3, 8, 100), 300);
@@ -199,31 +199,31 @@ TEST_CASE("saved state loads into an equal book, and other text fails") {
   CHECK(other_seen.Output(agent, 256) == Approx(40).epsilon(0.01));
   CHECK(other_seen.Save() == seen.Save());
 
-  PredictedLengths told, other_told;
-  for (int i = 0; i < 100; ++i) told.Observe(2, {7}, 6);
+  PredictedLengths lengths, other_lengths;
+  for (int i = 0; i < 100; ++i) lengths.Observe(2, {7}, 6);
   Random random(9);
   for (int i = 0; i < 1000; ++i) {  // both books continue alike
-    if (i == 300) REQUIRE(other_told.Load(told.Save()));
+    if (i == 300) REQUIRE(other_lengths.Load(lengths.Save()));
     const double predicted = random.LogNormal(0, 1), taken = predicted * random.LogNormal(1, 1);
     const TenantId tenant{random.Below(1000)};  // most of them are forgotten
-    told.Observe(predicted, tenant, taken);
+    lengths.Observe(predicted, tenant, taken);
     if (i < 300) continue;
-    other_told.Observe(predicted, tenant, taken);
+    other_lengths.Observe(predicted, tenant, taken);
     for (const TenantId asked : {TenantId{}, TenantId{7}, tenant}) {
-      REQUIRE(other_told.Truth(1, asked) == told.Truth(1, asked));
+      REQUIRE(other_lengths.Truth(1, asked) == lengths.Truth(1, asked));
     }
   }
-  CHECK(told.Truth(2, {7}) > 2.5);
-  CHECK(other_told.Save() == told.Save());
+  CHECK(lengths.Truth(2, {7}) > 2.5);
+  CHECK(other_lengths.Save() == lengths.Save());
 
   FootprintBook book = Book(), fresh = Book();
   for (int i = 0; i < 100; ++i) Run(book, Call(0, 100, 30), i);
   const std::vector<std::uint64_t> words = book.Save(), nothing = fresh.Save();
   CHECK_FALSE(fresh.Load({}));
   CHECK_FALSE(fresh.Load(std::span(words).first(100)));
-  constexpr std::size_t kTold = 1 + SeenLengths::kWords, kOff = kTold + 1 + 2 * PredictedLengths::kOctaves;
+  constexpr std::size_t kPredicted = 1 + SeenLengths::kWords, kOff = kPredicted + 1 + 2 * PredictedLengths::kOctaves;
   std::vector<std::size_t> places = {
-      0, 5, 6, kTold + 1, kTold + 2, kOff, kOff + PredictedLengths::kOctaves - 1, words.size() - 1};
+      0, 5, 6, kPredicted + 1, kPredicted + 2, kOff, kOff + PredictedLengths::kOctaves - 1, words.size() - 1};
   for (std::size_t i = 0; i < SeenLengths::kWords; i += 6) {
     if (words[1 + i] == 0) continue;
     places.insert(places.end(), {1 + i, 5 + i, 6 + i});
@@ -238,7 +238,7 @@ TEST_CASE("saved state loads into an equal book, and other text fails") {
     }
   }
   // A weight without a name, a name after the last one, and a repeated name.
-  constexpr std::size_t kPerTenant = 3 + 3 * PredictedLengths::kOctaves, kName = kTold + kPerTenant - 2;
+  constexpr std::size_t kPerTenant = 3 + 3 * PredictedLengths::kOctaves, kName = kPredicted + kPerTenant - 2;
   using Names = std::vector<std::pair<std::size_t, std::uint64_t>>;
   for (const Names& names : {Names{{1, 1}}, Names{{kPerTenant, 9}}, Names{{0, 9}, {kPerTenant, 9}}}) {
     std::vector<std::uint64_t> damaged = words;
@@ -310,20 +310,20 @@ TEST_CASE("endless new names evict means, and the memory stays bounded") {
 TEST_CASE("calls without predictions do not change predicted ones; learn=0 learns nothing") {
   FootprintBook learnt = Book(), fresh = Book(), off({.pace = kPace, .learn = false});
   off.PlanEnds(Pressure(WaitsFor::kNothing));
-  RequestState untold = Call(0, 100, 50, 7);
+  RequestState unpredicted = Call(0, 100, 50, 7);
   for (FootprintBook* book : {&learnt, &off}) {
     for (int i = 0; i < 100; ++i) {
-      RequestState r = untold;
+      RequestState r = unpredicted;
       r.request.output_tokens = {};
       book->Enters(r, At(i));
       r.generated = {900};
       book->Ends(r, At(i));
     }
   }
-  RequestState told = Call(1, 100, 50, 8);
-  told.request.after = {1, 200, 30, 9000, 30};
-  learnt.Enters(told, At(1000)), fresh.Enters(told, At(1000));
-  CHECK(learnt.Left(told) == fresh.Left(told));
+  RequestState predicted = Call(1, 100, 50, 8);
+  predicted.request.after = {1, 200, 30, 9000, 30};
+  learnt.Enters(predicted, At(1000)), fresh.Enters(predicted, At(1000));
+  CHECK(learnt.Left(predicted) == fresh.Left(predicted));
   CHECK(off.Save() == fresh.Save());
   CHECK(learnt.Save() != fresh.Save());
 }
@@ -351,7 +351,7 @@ TEST_CASE("the backlog equals the sum over live workflows after random events") 
     std::vector<double> own(64);
     struct Flow {
       int calls = 0;
-      double told = 0;
+      double predicted = 0;
     };
     std::map<std::uint64_t, Flow> flows;
     double now = 0;
@@ -372,16 +372,16 @@ TEST_CASE("the backlog equals the sum over live workflows after random events") 
         book.Ends(r, At(now));
         lives[slot] = false;
         own[slot] = 0;
-        if (--flow.calls == 0) flow.told = 0;
+        if (--flow.calls == 0) flow.predicted = 0;
         book.Ends(r, At(now));  // the second call has no effect
       } else {
         if (!lives[slot]) ++flow.calls;
         lives[slot] = true;
         book.Enters(r, At(now));
-        (r.request.after.known() ? flow.told : own[slot]) = std::min(book.Left(r), book.works().most());
+        (r.request.after.known() ? flow.predicted : own[slot]) = std::min(book.Left(r), book.works().most());
       }
       double sum = 0;
-      for (const auto& [id, f] : flows) sum += f.told;
+      for (const auto& [id, f] : flows) sum += f.predicted;
       for (const double c : own) sum += c;
       if (learn) continue;
       REQUIRE(book.Drain() == Approx(sum).margin(1e-6));
@@ -402,19 +402,19 @@ TEST_CASE("predictions of calls and workflows are corrected by past outcomes") {
       if (whole) r.request.after = {0, 0, 0, 0, 0};
       return r;
     };
-    const RequestState told = call(0, 50), truly = call(1, 100);
-    fresh.Enters(told, At(0)), fresh.Enters(truly, At(0));
-    CHECK(fresh.Truth(told) == 1);
+    const RequestState predicted = call(0, 50), truly = call(1, 100);
+    fresh.Enters(predicted, At(0)), fresh.Enters(truly, At(0));
+    CHECK(fresh.Truth(predicted) == 1);
     for (int i = 0; i < 1000; ++i) {
       RequestState r = call(0, 50);
       book.Enters(r, At(i));
       r.generated = {100};
       book.Ends(r, At(i));
     }
-    book.Enters(told, At(2000));
-    CHECK(book.Left(told) == Approx(fresh.Left(truly)).epsilon(0.02));
-    CHECK(book.Drain() == Approx(book.Left(told)));
-    CHECK(book.works().cut() == Approx(book.Left(told)).epsilon(kWithin));
+    book.Enters(predicted, At(2000));
+    CHECK(book.Left(predicted) == Approx(fresh.Left(truly)).epsilon(0.02));
+    CHECK(book.Drain() == Approx(book.Left(predicted)));
+    CHECK(book.works().cut() == Approx(book.Left(predicted)).epsilon(kWithin));
     const RequestState asks = call(2, 50, 1000),
                        truly_asks = call(3, 100, 1000);  // the prompt is known and gets no correction
     book.Enters(asks, At(2000)), fresh.Enters(truly_asks, At(0));
@@ -422,7 +422,7 @@ TEST_CASE("predictions of calls and workflows are corrected by past outcomes") {
   }
 }
 
-TEST_CASE("exact predictions stay exact, whatever happens to their requests") {
+TEST_CASE("exact predictions stay exact, even if their requests fail") {
   const auto truth = [](auto&& happens) {
     FootprintBook book = Book();
     for (int i = 0; i < 100; ++i) happens(book, 100.0 * i);
@@ -575,9 +575,9 @@ TEST_CASE("repeated predictions alone do not make predictions look too small") {
   taught.Enters(asked, At(2000));
   const double truth = taught.Truth(asked);
   CHECK(truth > 4);
-  RequestState untold = asked;
-  untold.request.output_tokens = {};
-  taught.Enters(untold, At(2000));
+  RequestState unpredicted = asked;
+  unpredicted.request.output_tokens = {};
+  taught.Enters(unpredicted, At(2000));
   CHECK(taught.Truth(asked) == 1);
   taught.Enters(asked, At(2000));
   CHECK(taught.Truth(asked) == truth);
@@ -604,38 +604,38 @@ TEST_CASE("one tenant's predictions do not change another's; its own are correct
   enum class Lie { kDiluted, kTooMuch, kNoName, kNewNames, kDecoys, kOneOctave };
   for (const Lie lie : {Lie::kDiluted, Lie::kTooMuch, Lie::kNoName, Lie::kNewNames, Lie::kDecoys, Lie::kOneOctave}) {
     CAPTURE(static_cast<int>(lie));
-    PredictedLengths told;
+    PredictedLengths lengths;
     Random random(5);
     for (std::uint64_t i = 0; i < 20'000; ++i) {
       const double size = std::min(random.LogNormal(7, 1), 1e6);
-      told.Observe(size, kHonest, size);
+      lengths.Observe(size, kHonest, size);
       if (i % 4 != 0) continue;
       switch (lie) {
         case Lie::kDiluted:  // a tenth is predicted, next to exact calls of a token
-          for (int k = 0; k < 9; ++k) told.Observe(1, kLiar, 1);
-          told.Observe(size / 10, kLiar, size);
+          for (int k = 0; k < 9; ++k) lengths.Observe(1, kLiar, 1);
+          lengths.Observe(size / 10, kLiar, size);
           break;
-        case Lie::kTooMuch: told.Observe(16 * size, kLiar, size); break;
-        case Lie::kNoName: told.Observe(size / 10, {}, size); break;
-        case Lie::kNewNames: told.Observe(size / 10, {100 + i}, size); break;
+        case Lie::kTooMuch: lengths.Observe(16 * size, kLiar, size); break;
+        case Lie::kNoName: lengths.Observe(size / 10, {}, size); break;
+        case Lie::kNewNames: lengths.Observe(size / 10, {100 + i}, size); break;
         case Lie::kDecoys:  // each name is new, and was accurate in another octave
-          for (int k = 0; k < 9; ++k) told.Observe(1, {100 + i}, 1);
-          told.Observe(size / 10, {100 + i}, size);
+          for (int k = 0; k < 9; ++k) lengths.Observe(1, {100 + i}, 1);
+          lengths.Observe(size / 10, {100 + i}, size);
           break;
-        case Lie::kOneOctave: told.Observe(100, {}, 1); break;
+        case Lie::kOneOctave: lengths.Observe(100, {}, 1); break;
       }
     }
-    for (const double size : {100., 500., 1000., 2000.}) REQUIRE(told.Truth(size, kHonest) == 1);
+    for (const double size : {100., 500., 1000., 2000.}) REQUIRE(lengths.Truth(size, kHonest) == 1);
     switch (lie) {
-      case Lie::kDiluted: CHECK(told.Truth(100, kLiar) > 4); break;
-      case Lie::kTooMuch: CHECK(told.Truth(16'000, kLiar) < 0.2); break;
-      case Lie::kNoName: CHECK(told.Truth(100, {}) > 4); break;
-      case Lie::kNewNames: CHECK(told.Truth(100, {1'000'000}) > 4); break;
+      case Lie::kDiluted: CHECK(lengths.Truth(100, kLiar) > 4); break;
+      case Lie::kTooMuch: CHECK(lengths.Truth(16'000, kLiar) < 0.2); break;
+      case Lie::kNoName: CHECK(lengths.Truth(100, {}) > 4); break;
+      case Lie::kNewNames: CHECK(lengths.Truth(100, {1'000'000}) > 4); break;
       case Lie::kDecoys:
-        for (int k = 0; k < 9; ++k) told.Observe(1, {1'000'000}, 1);
-        CHECK(told.Truth(100, {1'000'000}) > 4);
+        for (int k = 0; k < 9; ++k) lengths.Observe(1, {1'000'000}, 1);
+        CHECK(lengths.Truth(100, {1'000'000}) > 4);
         break;
-      case Lie::kOneOctave: CHECK(told.Truth(100, {}) < 0.25);
+      case Lie::kOneOctave: CHECK(lengths.Truth(100, {}) < 0.25);
     }
   }
 }
@@ -649,21 +649,21 @@ TEST_CASE("a hundred tenants get separate corrections, and so does a rare one") 
     equal.Observe(150, tenant, off * 150);
   }
 
-  PredictedLengths told;
+  PredictedLengths lengths;
   Random random(5);
   constexpr TenantId kSeldom{1};
   for (std::uint64_t i = 0; i < 200'000; ++i) {
     const double size = random.LogNormal(5, 1);
     if (random.Below(100) == 0) {
-      told.Observe(size, kSeldom, 4 * size);
+      lengths.Observe(size, kSeldom, 4 * size);
     } else {
-      told.Observe(size, {100 + i}, size);
+      lengths.Observe(size, {100 + i}, size);
     }
-    if (i > 20'000 && !(told.Truth(150, kSeldom) > 2.5)) FAIL("forgotten after " << i);
+    if (i > 20'000 && !(lengths.Truth(150, kSeldom) > 2.5)) FAIL("forgotten after " << i);
   }
-  CHECK(told.Truth(150, {}) < 1.1);
-  CHECK(told.Truth(150, {50}) == told.Truth(150, {}));
-  CHECK(told.Save().size() == PredictedLengths::kWords);
+  CHECK(lengths.Truth(150, {}) < 1.1);
+  CHECK(lengths.Truth(150, {50}) == lengths.Truth(150, {}));
+  CHECK(lengths.Save().size() == PredictedLengths::kWords);
 
   PredictedLengths shared;
   for (int i = 0; i < 100; ++i) shared.Observe(100, {}, 800);
@@ -817,51 +817,52 @@ TEST_CASE("the prediction that placed a call or workflow is judged") {
 }
 
 TEST_CASE("large predictions with raw errors are corrected before any of them ends") {
-  PredictedLengths told;
+  PredictedLengths lengths;
   Random random(3);
   const auto truly = [](double predicted) { return 1000 * std::sqrt(predicted / 1000); };
   for (int i = 0; i < 5000; ++i) {  // E[true | predicted] is as its root; work predicted beyond 4,000 never ends
     const double predicted = 1000 * random.LogNormal(0, 1);
-    if (predicted < 4000) told.Observe(predicted, {}, truly(predicted) * random.LogNormal(-0.02, 0.2));
+    if (predicted < 4000) lengths.Observe(predicted, {}, truly(predicted) * random.LogNormal(-0.02, 0.2));
   }
   for (const double predicted : {300., 1000., 3000., 16'000., 100'000.}) {
-    CHECK(predicted * told.Truth(predicted, {}) == Approx(truly(predicted)).epsilon(0.2));
+    CHECK(predicted * lengths.Truth(predicted, {}) == Approx(truly(predicted)).epsilon(0.2));
   }
   double before = 0;
-  for (double x = 1; x < 1e6; x *= 1.01) CHECK(std::exchange(before, x * told.Truth(x, {})) <= x * told.Truth(x, {}));
+  for (double x = 1; x < 1e6; x *= 1.01)
+    CHECK(std::exchange(before, x * lengths.Truth(x, {})) <= x * lengths.Truth(x, {}));
 }
 
 TEST_CASE("predictions with small errors get no correction") {
-  PredictedLengths told;
+  PredictedLengths lengths;
   Random random(3);
   for (int i = 0; i < 5000; ++i) {
     const double predicted = random.LogNormal(7, 1);
-    told.Observe(predicted, {1}, predicted * 0.8 * random.LogNormal(-0.245, 0.7));
+    lengths.Observe(predicted, {1}, predicted * 0.8 * random.LogNormal(-0.245, 0.7));
   }
-  for (const double predicted : {100., 1000., 10'000.}) CHECK(told.Truth(predicted, {1}) == 1);
+  for (const double predicted : {100., 1000., 10'000.}) CHECK(lengths.Truth(predicted, {1}) == 1);
 }
 
 TEST_CASE("corrections keep the order of predictions, and absurd values stay bounded") {
-  PredictedLengths told;
+  PredictedLengths lengths;
   Random random(5);
   for (int i = 0; i < 20'000; ++i) {
     const double size = random.LogNormal(7, 1);
-    told.Observe(size, {}, size);
-    if (i % 20 == 0) told.Observe(16'384 + 16'000 * random.Uniform(), {}, 1);
+    lengths.Observe(size, {}, size);
+    if (i % 20 == 0) lengths.Observe(16'384 + 16'000 * random.Uniform(), {}, 1);
   }
-  CHECK(told.Truth(24'000, {}) < 1);  // otherwise this tests nothing
+  CHECK(lengths.Truth(24'000, {}) < 1);  // otherwise this tests nothing
   double before = 0;
   for (double x = 1; x < 1e6; x *= 1.01) {
-    const double taken = x * told.Truth(x, {});
+    const double taken = x * lengths.Truth(x, {});
     CHECK(before <= taken * (1 + 1e-12));
     before = taken;
   }
   for (const double odd : {0.0, 1e-300, 1e300, std::nan("")}) {
-    for (const double taken : {0.0, 1.0, 1e300, std::nan("")}) told.Observe(odd, {2}, taken);
-    CHECK(told.Truth(odd, {2}) >= 1.0 / 16);
-    CHECK(told.Truth(odd, {2}) <= 16);
+    for (const double taken : {0.0, 1.0, 1e300, std::nan("")}) lengths.Observe(odd, {2}, taken);
+    CHECK(lengths.Truth(odd, {2}) >= 1.0 / 16);
+    CHECK(lengths.Truth(odd, {2}) <= 16);
   }
-  CHECK(PredictedLengths().Load(told.Save()));  // no sum is absurd
+  CHECK(PredictedLengths().Load(lengths.Save()));  // no sum is absurd
 }
 
 TEST_CASE("tail and cut agree with the samples") {
@@ -1013,16 +1014,16 @@ WorkSizes Threes() {
 
 TEST_CASE("a work's true size replaces its predicted size at its remaining weight") {
   for (const int later : {0, 100, 3000, 20'000}) {
-    WorkSizes told = Threes(), known = Threes();
-    const WorkSizes::Entry entry = told.Expect(1), same = known.Expect(6);
+    WorkSizes predicted = Threes(), known = Threes();
+    const WorkSizes::Entry entry = predicted.Expect(1), same = known.Expect(6);
     for (int i = 0; i < later; ++i) {
-      for (WorkSizes* works : {&told, &known}) works->End(works->Expect(2 + i % 3), 2 + i % 3);
+      for (WorkSizes* works : {&predicted, &known}) works->End(works->Expect(2 + i % 3), 2 + i % 3);
     }
-    told.End(entry, 6), known.End(same, 6);
-    for (int i = 0; i < 2 * WorkSizes::kEnough; ++i) told.End({}, 3), known.End({}, 3);
+    predicted.End(entry, 6), known.End(same, 6);
+    for (int i = 0; i < 2 * WorkSizes::kEnough; ++i) predicted.End({}, 3), known.End({}, 3);
     INFO(later);
-    CHECK(told.tail() == Approx(known.tail()).epsilon(1e-6));
-    CHECK(told.cut() == Approx(known.cut()));
+    CHECK(predicted.tail() == Approx(known.tail()).epsilon(1e-6));
+    CHECK(predicted.cut() == Approx(known.cut()));
   }
 }
 
@@ -1077,10 +1078,10 @@ TEST_CASE("one absurd prediction counts for little") {
 
 TEST_CASE("an output counts for at most the host's cap") {
   FootprintBook book = Book();
-  RequestState capped = Call(0, 100, 1e6), told = Call(1, 100, 20);
+  RequestState capped = Call(0, 100, 1e6), predicted = Call(1, 100, 20);
   capped.request.max_output_tokens = {20};
-  book.Enters(capped, At(0)), book.Enters(told, At(0));
-  CHECK(book.Left(capped) == Approx(book.Left(told)));
+  book.Enters(capped, At(0)), book.Enters(predicted, At(0));
+  CHECK(book.Left(capped) == Approx(book.Left(predicted)));
 }
 
 TEST_CASE("sequences share a prompt, and predictions of them are accurate") {

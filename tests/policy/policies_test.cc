@@ -231,7 +231,7 @@ TEST_CASE("urgency limits absurd deadlines to the horizon") {
 
 // One call without a deadline competes with an endless stream of late calls. The engine serves one call a second. One
 // call a second arrives, years after its deadline.
-TEST_CASE("urgency drains batch work, whatever the deadlines of the others") {
+TEST_CASE("urgency drains batch work against any deadlines") {
   internal::RankQueue<Urgency> queue(Urgency{.batch_share = 0.05, .horizon = 300});
   std::vector<RequestState> r = {Some(1, 0)};
   r[0].request.compute = FromSeconds(2);  // due at 40 s

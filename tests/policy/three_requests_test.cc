@@ -63,11 +63,11 @@ struct Played {
 };
 
 // Length estimate of a request when it joins the queue: the key of sjf.
-enum class Told { kWhole, kLeft, kWithCall };
+enum class Predicts { kWhole, kLeft, kWithCall };
 
 class Play {
  public:
-  Play(AnyPolicy policy, Told told) : queue_(std::move(policy)), told_(told) {}
+  Play(AnyPolicy policy, Predicts predicts) : queue_(std::move(policy)), predicts_(predicts) {}
 
   Played Run() {
     for (std::size_t i = 0; i < kThree.size(); ++i) {
@@ -97,9 +97,9 @@ class Play {
   Estimate EstimateOf(std::size_t i) const {
     const Example& e = kThree[i];
     const State& s = states_[i];
-    return Estimate::Exact(told_ == Told::kWithCall ? e.length + e.call_units
-                           : told_ == Told::kLeft   ? e.length - s.generated + s.to_recompute
-                                                    : e.length);
+    return Estimate::Exact(predicts_ == Predicts::kWithCall ? e.length + e.call_units
+                           : predicts_ == Predicts::kLeft   ? e.length - s.generated + s.to_recompute
+                                                            : e.length);
   }
 
   int NextStop(std::size_t i) const { return states_[i].called ? kThree[i].length : kThree[i].call_after; }
@@ -146,31 +146,31 @@ class Play {
   }
 
   AnyWaitingQueue queue_;
-  Told told_;
+  Predicts predicts_;
   std::array<State, 3> states_;
   std::size_t ended_ = 0;
 };
 
 TEST_CASE("three requests that call tools run as in the paper") {
-  const Played fcfs = Play(Fcfs{}, Told::kWhole).Run();
+  const Played fcfs = Play(Fcfs{}, Predicts::kWhole).Run();
   CHECK(fcfs.runs == "111112-133-3-22");
   CHECK(fcfs.mean_end == Approx(35.0 / 3));
 
-  const Played sjf = Play(Sjf{}, Told::kLeft).Run();
+  const Played sjf = Play(Sjf{}, Predicts::kLeft).Run();
   CHECK(sjf.runs == "233131111--122");
   CHECK(sjf.mean_end == Approx(31.0 / 3));
 
-  const Played with_calls = Play(Sjf{}, Told::kWithCall).Run();
+  const Played with_calls = Play(Sjf{}, Predicts::kWithCall).Run();
   CHECK(with_calls.runs == "331311112-1-----22");
   CHECK(with_calls.mean_end == Approx(11));
 
-  const Played lamps = Play(IntegralOf(1), Told::kWhole).Run();
+  const Played lamps = Play(IntegralOf(1), Predicts::kWhole).Run();
   CHECK(lamps.runs == "332311111--122");
   CHECK(lamps.mean_end == Approx(10));
 }
 
 TEST_CASE("the order of the plain integral serves the three sooner") {
-  const Played plain = Play(IntegralOf(0), Told::kWhole).Run();
+  const Played plain = Play(IntegralOf(0), Predicts::kWhole).Run();
   CHECK(plain.runs == "23313111221--1");
   CHECK(plain.mean_end == Approx(29.0 / 3));
 }

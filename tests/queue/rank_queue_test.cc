@@ -243,7 +243,7 @@ void CompareWithModel(P policy, std::uint64_t seed, int rounds) {
       if (HooksOf(queue.policy()).scheduled) queue.policy().Scheduled(served, prefill, {1});
     }
 
-    // Between plans, too, the worst is the current one, whatever was served since.
+    // Between plans, too, the worst is the current one, after any service.
     if (tracks) REQUIRE(queue.WorstNeverRun(now, state_of) == model.Worst(queue, now));
     queue.BeginPlan(now, state_of);
     if (ages) model.Promote();

@@ -160,7 +160,7 @@ struct OwnVictims : Sjf {
   RankKey VictimKey(const RequestState& r) const { return {static_cast<double>(r.request.id.value)}; }
 };
 
-TEST_CASE("rank decides who outranks whom, whatever the order of victims") {
+TEST_CASE("rank decides which request outranks another, not the victims' order") {
   WaitingQueue queue(OwnVictims{});
   for (const Request& r : {Of(1, 900), Of(2, 10), Of(3, 500)}) queue.Push(r, {});
   Run(queue, {{1}, {2}, {3}});
@@ -258,9 +258,9 @@ TEST_CASE("a revision reaches the policy while the request waits or runs") {
   for (const bool runs : {false, true}) {
     Witness witness;
     WaitingQueue queue(witness);
-    Request told = Of(1, 10);
-    told.sequences = 4;
-    queue.Push(told, At(0));
+    Request pushed = Of(1, 10);
+    pushed.sequences = 4;
+    queue.Push(pushed, At(0));
     if (runs) Run(queue, {{1}});
     const auto seen = [&]() -> const Request& { return witness.notes->states.at(1).request; };
     CHECK(Done(queue.Revise({.request = {1}, .output_tokens = Estimate::Exact(7)}, At(1))));

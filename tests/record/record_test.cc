@@ -701,7 +701,7 @@ TEST_CASE("garbage is refused") {
   CHECK(empty->plans == 0);
 }
 
-TEST_CASE("a short log replays with little memory, whatever its options") {
+TEST_CASE("a short log replays with little memory under any options") {
   for (const bool tier : {false, true}) {
     SchedulerOptions options;
     options.max_running = 1 << 20;

@@ -50,8 +50,8 @@ TEST_CASE("uniboost boosts a known size as computed by hand") {
   UniBoost policy = BoostOf(0.5);
   // 2 s: M = e, 1/gamma ln(e / (e - 1))
   CHECK(KeyOf(policy, Some(1, 10, 200, 0), At(10)) == Approx(10 - 2 * std::log(std::exp(1) / (std::exp(1) - 1))));
-  // The later, shorter one goes first if it arrives soon enough: 0.2 s is boosted by 2 ln(1 / (1 - e^-0.1)) = 4.70 s, 2
-  // s by 0.92 s.
+  // The later, shorter one goes first if it arrives soon enough. A size of 0.2 s is boosted by 2 ln(1 / (1 - e^-0.1)) =
+  // 4.70 s, 2 s by 0.92 s.
   CHECK(KeyOf(policy, Some(2, 13.7, 20, 0), At(13.7)) < policy.Key(Some(1, 10, 200, 0)).key);
   CHECK(KeyOf(policy, Some(3, 13.9, 20, 0), At(13.9)) > policy.Key(Some(1, 10, 200, 0)).key);
 }

@@ -382,7 +382,7 @@ TEST_CASE("a request waits only for a worthwhile prefix before it runs") {
   host.Arrive(Turn(1, 1024, 1));
   host.Arrive(large);
   Request other = Turn(3, 1024, 1);
-  other.prefix = testing::Prefix(32, {1, 2, 3, 4});  // other chunks, whatever their hashes
+  other.prefix = testing::Prefix(32, {1, 2, 3, 4});  // other chunks with the same hashes
   host.Arrive(other);
   CHECK(host.Step() == "1:128 2:128 3:128");
 }

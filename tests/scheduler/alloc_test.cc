@@ -1,4 +1,4 @@
-// A warm scheduler allocates nothing, whatever its requests do. The test counts calls of operator new.
+// A warm scheduler allocates nothing, under any events. The test counts calls of operator new.
 #include <cstddef>
 #include <cstdint>
 #include <vector>

@@ -637,10 +637,10 @@ Outcome RunBatcher(std::size_t fails, Then then, std::size_t left_out) {
     if (random.Chance(0.2)) calls.Note(batcher.Cancel({1 + random.Below(30)}));
     if (random.Chance(0.6)) {
       calls.Make([&] {
-        batcher.Run([&](auto queries, auto told) {
+        batcher.Run([&](auto queries, auto out) {
           const std::vector<int> needed(queries.size());  // a predictor may lack memory, too
           for (std::size_t i = 0; i < queries.size(); ++i) {
-            told[i] = Estimate::Exact(queries[i].input.sketch.size() == 8 ? 42 : 0);
+            out[i] = Estimate::Exact(queries[i].input.sketch.size() == 8 ? 42 : 0);
           }
         });
       });

@@ -1,5 +1,5 @@
-// Facts that engines report at any time: KV that arrives, is lost, or is read by others; rows that are not ready,
-// limits on where chunks end; the host's own fault codes.
+// Facts that engines report at any time: arrived, lost and pinned KV, rows that are not ready, chunk alignment, and the
+// host's own fault codes.
 #include <memory>
 #include <string>
 #include <vector>
@@ -171,7 +171,7 @@ TEST_CASE("pinned KV stays after its request until it is freed") {
   CHECK(plan.released == Released{{1}});
   CHECK(Shape(plan) == "2:48");
   host.Commit(plan);
-  host.On(KvFreed{{2}});   // never pinned
+  host.On(KvFreed{{2}});  // never pinned
   host.On(KvPinned{{1}});  // gone
   CHECK(host.scheduler.stats().events_out_of_place == 1);
   CHECK(host.scheduler.stats().events_unknown == 1);

@@ -15,7 +15,7 @@ using testing::Host;
 using testing::Ms;
 using testing::Prompt;
 
-struct Told {
+struct Record {
   std::string calls;
   std::vector<QueuePressure> pressures;
 };
@@ -23,7 +23,7 @@ struct Told {
 // Ranks by events: the key is the prompt length until `flip_ms` after joining, or until two tokens exist. Then the
 // request ranks last.
 struct Probe {
-  std::shared_ptr<Told> told = std::make_shared<Told>();
+  std::shared_ptr<Record> record = std::make_shared<Record>();
   std::int64_t flip_ms = 0;
   struct Kept {
     double key = 0;
@@ -35,7 +35,7 @@ struct Probe {
     if (r.slot >= kept.size()) kept.resize(r.slot + std::size_t{1});
     return kept[r.slot];
   }
-  void Note(char what, const RequestState& r) { told->calls += what + std::to_string(r.request.id.value) + " "; }
+  void Note(char what, const RequestState& r) { record->calls += what + std::to_string(r.request.id.value) + " "; }
 
   void Enters(const RequestState& r, TimePoint now) {
     Note('+', r);
@@ -54,7 +54,7 @@ struct Probe {
     Note('!', r);
     Of(r) = {1000, kNever};
   }
-  void PlanEnds(const QueuePressure& pressure, TimePoint) { told->pressures.push_back(pressure); }
+  void PlanEnds(const QueuePressure& pressure, TimePoint) { record->pressures.push_back(pressure); }
   KeyParts Explain(const RequestState& r) const {
     KeyParts parts;
     parts.Add("prompt", r.request.prompt_tokens.value);
@@ -73,7 +73,7 @@ SchedulerOptions Small() { return {.kv_blocks = {10}, .kv_watermark = 0}; }
 TEMPLATE_TEST_CASE("a policy receives requests that join, are revised and end", "", Probe, AnyPolicy, Aged<Probe>) {
   const Probe probe;
   Host<TestType> host(Small(), {.max_seqs = 1}, Wrapped<TestType>(probe));
-  std::string& calls = probe.told->calls;
+  std::string& calls = probe.record->calls;
   host.Arrive(1, 16);
   host.Arrive(2, 8);
   CHECK(calls == "+1 +2 ");
@@ -108,7 +108,7 @@ TEMPLATE_TEST_CASE("a key with a known change time changes before the next plan"
   CHECK(host.scheduler.Explain({2}).ahead == 1);  // its time has come
   CHECK(host.scheduler.Explain({2}).key.key == 1000);
   CHECK(host.Step({3}) == "3:5");
-  CHECK(probe.told->calls == "+1 +2 +3 !2 -1 -3 ");
+  CHECK(probe.record->calls == "+1 +2 +3 !2 -1 -3 ");
 }
 
 TEST_CASE("new facts move a request's change time, and others keep theirs") {
@@ -123,7 +123,7 @@ TEST_CASE("new facts move a request's change time, and others keep theirs") {
   host.On(Revised{.request = {2}, .priority = 1});  // now at 18 ms
   host.now = 12;
   host.Step();
-  CHECK(probe.told->calls == "+1 +2 +3 +2 !3 ");
+  CHECK(probe.record->calls == "+1 +2 +3 +2 !3 ");
 }
 
 TEST_CASE("a step may change a running request's key and the victim") {
@@ -141,7 +141,7 @@ TEST_CASE("a step may change a running request's key and the victim") {
 TEST_CASE("a policy learns after each plan why the first waits") {
   const Probe probe;
   Host<Probe> host(Small(), {.tokens = {64}, .max_seqs = 2}, probe);
-  const auto& pressures = probe.told->pressures;
+  const auto& pressures = probe.record->pressures;
   host.Arrive(1, 16);
   host.Step();
   CHECK(pressures.back().head == WaitsFor::kNothing);
@@ -169,7 +169,7 @@ TEST_CASE("a policy receives no call for a failed plan") {
   host.Arrive(1, 16);
   for (int i = 0; i < 3; ++i) CHECK_FALSE(host.Plan().run.empty());
   CHECK(host.Plan().idle == Idle::kStepsInFlight);
-  CHECK(probe.told->pressures.size() == 3);
+  CHECK(probe.record->pressures.size() == 3);
 }
 
 TEST_CASE("a policy set later receives waiting and running requests") {
@@ -180,7 +180,7 @@ TEST_CASE("a policy set later receives waiting and running requests") {
   host.Arrive(3, 7);
   const Probe probe{.flip_ms = 50};
   host.scheduler.ChangePolicy(probe, Ms(host.now));
-  CHECK(probe.told->calls == "+2 +3 +1 ");
+  CHECK(probe.record->calls == "+2 +3 +1 ");
   CHECK(host.Step({1}) == "1:1");
   CHECK(host.Step({3}) == "3:7");
 }
@@ -194,10 +194,10 @@ TEST_CASE("a request rejected at a full queue also ends for the policy") {
   host.Arrive(1, 5);
   host.Arrive(2, 9);  // ranks behind the waiting one
   host.Plan();
-  CHECK(probe.told->calls == "+1 +2 x2 ");
+  CHECK(probe.record->calls == "+1 +2 x2 ");
   host.Arrive(3, 2);
   host.Plan();
-  CHECK(probe.told->calls == "+1 +2 x2 +3 x1 ");
+  CHECK(probe.record->calls == "+1 +2 x2 +3 x1 ");
 }
 
 TEST_CASE("a full queue ranks overdue requests last, new ones by key") {
@@ -216,7 +216,7 @@ TEST_CASE("a full queue ranks overdue requests last, new ones by key") {
   host.Arrive(4, 5);  // joins at 12 ms, and ranks first
   CHECK(host.scheduler.policy().kept[3].flips == Ms(host.now + 10));
   host.Step();
-  CHECK(probe.told->calls == "+1 +2 +3 !2 +4 x2 ");
+  CHECK(probe.record->calls == "+1 +2 +3 !2 +4 x2 ");
 }
 
 TEST_CASE("the policy sees a running request's current state at a revision") {
@@ -273,7 +273,7 @@ TEST_CASE("a queue alone makes the same calls as a scheduler") {
   CHECK(queue.Revise({.request = {2}}, Ms(21)) == QueueResult::kDone);
   CHECK(queue.Requeue({2}, Ms(22)) == QueueResult::kDone);
   CHECK(queue.Erase({2}) == QueueResult::kDone);
-  CHECK(probe.told->calls == "+1 +2 !1 +2 +2 -2 ");
+  CHECK(probe.record->calls == "+1 +2 !1 +2 +2 -2 ");
 }
 
 TEST_CASE("a promotion lasts for its quantum against other promoted requests") {

@@ -145,7 +145,7 @@ TEST_CASE("a negative prompt, cap or sequence count is named") {
   struct Case {
     FaultKind kind;
     std::int32_t prompt, cap, sequences;
-    std::int64_t said;
+    std::int64_t given;
   };
   for (const Case& c : {Case{FaultKind::kPromptTokens, -3, 0, 1, -3}, Case{FaultKind::kMaxOutputTokens, 9, -1, 1, -1},
                         Case{FaultKind::kSequences, 9, 0, 0, 0}}) {
@@ -153,7 +153,7 @@ TEST_CASE("a negative prompt, cap or sequence count is named") {
     Request r = Prompt(8, c.prompt);
     r.max_output_tokens = {c.cap}, r.sequences = c.sequences;
     CHECK(b.scheduler.On(Arrived{r}, Ms(1)).first == c.kind);
-    CHECK(b.scheduler.last_fault().received == c.said);
+    CHECK(b.scheduler.last_fault().received == c.given);
     const StepPlan& plan = b.scheduler.Plan(Ms(2), {});
     CHECK(FailuresOf(plan) == "8:invalid ");
     CHECK(plan.released.size() == 1);

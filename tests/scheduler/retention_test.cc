@@ -143,8 +143,8 @@ TEST_CASE("the gate's sum over held KV is computed once until changes") {
 }
 
 TEST_CASE("a host that reports turns gets a default retention and gate") {
-  for (const bool tells : {true, false}) {
-    CAPTURE(tells);
+  for (const bool reports_turns : {true, false}) {
+    CAPTURE(reports_turns);
     SchedulerOptions options = Cached(5000);
     Host<> host(options, {.tokens = {1'000'000}});
     const auto run = [&](const Request& turn) {
@@ -153,13 +153,13 @@ TEST_CASE("a host that reports turns gets a default retention and gate") {
     };
     run(Turn(1, 7, 4500));
     CHECK(host.scheduler.return_times() == nullptr);
-    if (tells) host.On(TurnEnded{{7}, 0, TurnWhy::kTool});
-    CHECK((host.scheduler.return_times() != nullptr) == tells);
+    if (reports_turns) host.On(TurnEnded{{7}, 0, TurnWhy::kTool});
+    CHECK((host.scheduler.return_times() != nullptr) == reports_turns);
     run(Turn(2, 7, 4501));  // its blocks belong to its workflow from here on
-    if (tells) host.On(TurnEnded{{7}, 0, TurnWhy::kTool});
+    if (reports_turns) host.On(TurnEnded{{7}, 0, TurnWhy::kTool});
     for (std::uint64_t id = 3; id <= 7; ++id) host.Arrive(Turn(id, 5 + id, 4500));
-    CHECK(host.Plan().idle == (tells ? Idle::kGated : Idle::kBusy));
-    CHECK((host.scheduler.stats().gate_refused > 0) == tells);
+    CHECK(host.Plan().idle == (reports_turns ? Idle::kGated : Idle::kBusy));
+    CHECK((host.scheduler.stats().gate_refused > 0) == reports_turns);
   }
 }
 
@@ -613,7 +613,7 @@ TEST_CASE("Explain shows a workflow's held KV, price and eviction order") {
   CHECK(tool.turns == 1);
   CHECK(user.since == ended);
   CHECK(user.return_class == ReturnClass::kUser);
-  // By hand: the prior's G for a gap of 5 s of a tool and 2 s of a user, times the last 16 tokens' prefill.
+  // By hand: the prior's G for gaps of 5 s (tool) and 2 s (user), times the last 16 tokens' prefill.
   const ReturnCurves& curves = host.scheduler.return_times()->curves();
   const HoldValue value;
   const auto worth = [&](std::uint32_t return_class, double age, std::int32_t tokens) {

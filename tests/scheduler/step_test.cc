@@ -1199,20 +1199,20 @@ TEST_CASE("with host-owned KV, a plan asks once and survives refusals") {
 }
 
 TEST_CASE("with host-owned KV, turns add cache hints and change no plan") {
-  for (const bool tells : {false, true}) {
-    CAPTURE(tells);
+  for (const bool reports_turns : {false, true}) {
+    CAPTURE(reports_turns);
     Oracle oracle;
     SchedulerOptions options;
     options.kv = KvMode::kOracle;
     Host<Fcfs> host(options, {}, {}, &oracle);
-    if (tells) host.On(TurnEnded{{9}, 0, TurnWhy::kTool});
+    if (reports_turns) host.On(TurnEnded{{9}, 0, TurnWhy::kTool});
     Request turn = Prompt(1, 32);
     turn.workflow = {7}, turn.branch = 2;
     host.Arrive(turn);
     CHECK(host.Step({1}) == "1:32");
     const StepPlan& after = host.Plan();
-    REQUIRE(after.hints.size() == (tells ? 1 : 0));
-    if (!tells) continue;
+    REQUIRE(after.hints.size() == (reports_turns ? 1 : 0));
+    if (!reports_turns) continue;
     CHECK(after.hints[0] == CacheHint{.workflow = {7}, .branch = 2, .priority = 35, .tokens = {33}});
     host.On(TurnEnded{{7}, 2, TurnWhy::kUser});
     host.On(TurnExpected{{7}, 2, Ms(host.now + 2000)});

@@ -118,7 +118,7 @@ TEST_CASE("every refusal names its field") {
   CHECK(Refused(Api::kChat, R"({"messages": [{"role": "user", "content": []}]})").param == "messages[0].content");
 }
 
-TEST_CASE("unknown fields are skipped, whatever their values") {
+TEST_CASE("unknown fields are skipped with any values") {
   const ApiRequest r = Asked(Api::kCompletion, R"({"x": {"prompt": "no", "max_tokens": [{"stream": 1}, []]}, "y": [[]],
       "prompt": "x", "z": {}, "max_tokens": 3, "prompt ": 1})");
   CHECK(r.prompt == std::vector<std::int32_t>{'x'});

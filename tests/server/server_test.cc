@@ -237,7 +237,7 @@ std::string Gzipped(const std::string& text) {
 TEST_CASE("a body has its stated length, within the limit") {
   Site site({}, {.max_body = 1000});
   const std::string body = Body("x", 2), spaces(100'000, ' ');
-  const auto said = [&](const std::string& headers, const std::string& text) {
+  const auto answer_to = [&](const std::string& headers, const std::string& text) {
     Connection connection(site.port);
     connection.Send("POST /v1/completions HTTP/1.1\r\nConnection: close\r\n" + headers + "\r\n" + text);
     return Parse(connection.ReadAll());
@@ -249,21 +249,21 @@ TEST_CASE("a body has its stated length, within the limit") {
   CHECK(Post(site.port, kPath, packed, "content-encoding: br\r\n").error("param") == "Content-Encoding");
   CHECK(Post(site.port, kPath, body, "Content-Encoding: identity\r\n").status == 200);
   const std::string chunk = fmt::format("{:x}\r\n{}\r\n0\r\n\r\n", (spaces + body).size(), spaces + body);
-  CHECK(said("Transfer-Encoding: chunked\r\n", chunk).status == 411);
-  CHECK(said("Transfer-Encoding: chunked\r\n" + length, chunk).status == 411);
-  CHECK(said("", body).error("code") == "invalid_json");  // no length was announced
-  CHECK(said(length + length, body).status == 400);
-  CHECK(said("Content-Length: +5\r\n", body).status == 400);
-  CHECK(said("Content-Length: 5, 5\r\n", body).status == 400);
-  CHECK(said("Content-Length: 99999999999999999999999\r\n", body).status == 413);
-  CHECK(said("Content-Length: 1001\r\n", body).status == 413);
-  CHECK(said("Content-Type: application/x-www-form-urlencoded\r\n" + length, body).status == 200);
-  CHECK(said("Content-Type: multipart/form-data; boundary=x\r\n" + length, body).status == 200);
-  CHECK(said("Range: bytes=0-0\r\n" + length, body).status == 200);
-  CHECK(said("Range: bytes=" + std::string(8000, '1') + "\r\n" + length, body).status > 0);
+  CHECK(answer_to("Transfer-Encoding: chunked\r\n", chunk).status == 411);
+  CHECK(answer_to("Transfer-Encoding: chunked\r\n" + length, chunk).status == 411);
+  CHECK(answer_to("", body).error("code") == "invalid_json");  // no length was announced
+  CHECK(answer_to(length + length, body).status == 400);
+  CHECK(answer_to("Content-Length: +5\r\n", body).status == 400);
+  CHECK(answer_to("Content-Length: 5, 5\r\n", body).status == 400);
+  CHECK(answer_to("Content-Length: 99999999999999999999999\r\n", body).status == 413);
+  CHECK(answer_to("Content-Length: 1001\r\n", body).status == 413);
+  CHECK(answer_to("Content-Type: application/x-www-form-urlencoded\r\n" + length, body).status == 200);
+  CHECK(answer_to("Content-Type: multipart/form-data; boundary=x\r\n" + length, body).status == 200);
+  CHECK(answer_to("Range: bytes=0-0\r\n" + length, body).status == 200);
+  CHECK(answer_to("Range: bytes=" + std::string(8000, '1') + "\r\n" + length, body).status > 0);
   std::string ranges = "Range: bytes=0-0";
   for (int i = 0; i < 1900; ++i) ranges += ",0-0";
-  CHECK(said(ranges + "\r\n" + length, body).body.size() < 2000);
+  CHECK(answer_to(ranges + "\r\n" + length, body).body.size() < 2000);
   CHECK(site.End() == 0);
 }
 

@@ -77,14 +77,14 @@ TEST_CASE("kinds are read from their names, and faults are named") {
 TEST_CASE("learned estimates start as given, then use ended calls only") {
   const Workload w = LogNormalCalls(8000, 5, 1);
   const EstimateSpec noise{EstimateKind::kNoise, 1.2}, learnt{EstimateKind::kNoise, 1.2, true};
-  Estimator raw(w, noise, 3), told(w, learnt, 3);
-  CHECK(Described(told, 0, 0).output_tokens.mean == Approx(Described(raw, 0, 0).output_tokens.mean));
+  Estimator raw(w, noise, 3), estimator(w, learnt, 3);
+  CHECK(Described(estimator, 0, 0).output_tokens.mean == Approx(Described(raw, 0, 0).output_tokens.mean));
   for (std::uint32_t c = 0; c < 6000; ++c) {
-    Described(raw, c, c), Described(told, c, c);
+    Described(raw, c, c), Described(estimator, c, c);
     if (c % 4 == 3) continue;
-    raw.Ended(c, c), told.Ended(c, c);
+    raw.Ended(c, c), estimator.Ended(c, c);
   }
-  const EstimateErrors errors = told.errors();
+  const EstimateErrors errors = estimator.errors();
   CHECK(errors.output.count == 4500);
   CHECK(errors.raw_output.by_octave == raw.errors().output.by_octave);
   CHECK(errors.raw_output.by_octave > 0.5);
@@ -99,12 +99,12 @@ TEST_CASE("learned estimates start as given, then use ended calls only") {
     Described(elsewhere, c, c);
     if (c % 4 != 3) elsewhere.Ended(c, c);
   }
-  CHECK(Described(elsewhere, 6000, 6000).output_tokens == Described(told, 6000, 6000).output_tokens);
+  CHECK(Described(elsewhere, 6000, 6000).output_tokens == Described(estimator, 6000, 6000).output_tokens);
   double raw_squares = 0, squares = 0;
   for (std::uint32_t c = 6000; c < 8000; ++c) {
     const double truth = w.calls[c].output_tokens;
     raw_squares += std::pow(Described(raw, c, c).output_tokens.mean - truth, 2);
-    squares += std::pow(Described(told, c, c).output_tokens.mean - truth, 2);
+    squares += std::pow(Described(estimator, c, c).output_tokens.mean - truth, 2);
   }
   CHECK(squares < raw_squares / 4);
 }

@@ -160,16 +160,16 @@ TEST_CASE("estimates are for the engine's model") {
   forecasts->left[call * w.models.size() + large] = Estimate::Exact(9);
   forecasts->scores.assign(w.workflows.size() * w.models.size(), 0.25f);
   REQUIRE(oracle.Use(forecasts, {small, large, Workload::kNoModel}).ok());
-  Request told;
-  oracle.Describe(3, call, told);
-  REQUIRE(told.scores.size() == 2);
-  CHECK(told.scores[0].model == ModelId{small + 1});
-  CHECK(told.scores[0].tokens == 7);
-  CHECK(told.scores[1].tokens == 9);
-  CHECK(told.scores[1].score == 0.25f);
-  oracle.Describe(3, call, told, large);
-  CHECK(told.workflow_tokens_left.mean == 9);
-  CHECK(told.output_tokens.mean == w.OutputOf(call, large));  // it has no forecast
+  Request described;
+  oracle.Describe(3, call, described);
+  REQUIRE(described.scores.size() == 2);
+  CHECK(described.scores[0].model == ModelId{small + 1});
+  CHECK(described.scores[0].tokens == 7);
+  CHECK(described.scores[1].tokens == 9);
+  CHECK(described.scores[1].score == 0.25f);
+  oracle.Describe(3, call, described, large);
+  CHECK(described.workflow_tokens_left.mean == 9);
+  CHECK(described.output_tokens.mean == w.OutputOf(call, large));  // it has no forecast
 }
 
 // Chains of three calls on two models. Each call runs on a random one and has random lengths on both.
@@ -200,7 +200,7 @@ struct TwoModels {
   // Estimates of every call at its placement, on both models.
   std::vector<double> Told(const std::string& kind) const {
     Estimator estimator(workload, *EstimateSpec::Parse(kind), 1);
-    std::vector<double> told;
+    std::vector<double> described;
     for (std::uint32_t c = 0; c < kWorkflows * kCalls; ++c) {
       for (const std::size_t model : {1 - ran_on[c], ran_on[c]}) {
         Request r;
@@ -208,14 +208,14 @@ struct TwoModels {
         estimator.Describe(c / kCalls, c, r, model);
         for (const double mean : {r.output_tokens.mean, r.workflow_tokens_left.mean, r.after.prompt_tokens,
                                   r.after.output_tokens, r.after.kv_steps, r.after.path_tokens}) {
-          told.push_back(mean);
+          described.push_back(mean);
         }
       }
       estimator.Ended(c / kCalls, c, ran_on[c]);
     }
     const EstimateErrors errors = estimator.errors();
-    told.insert(told.end(), {errors.left.by_octave, errors.raw_left.by_octave});
-    return told;
+    described.insert(described.end(), {errors.left.by_octave, errors.raw_left.by_octave});
+    return described;
   }
 };
 
@@ -229,9 +229,9 @@ TEST_CASE("a call's output on a model that it skipped stays hidden") {
   }
   for (const char* kind : {"class-mean", "lengths", "forest", "learnt(class-mean)", "learnt(forest)"}) {
     INFO(kind);
-    const std::vector<double> told = seen.Told(kind);
-    CHECK(std::ranges::count_if(told, [](double x) { return x > 0; }) > 1000);
-    CHECK((told == other.Told(kind)));
+    const std::vector<double> described = seen.Told(kind);
+    CHECK(std::ranges::count_if(described, [](double x) { return x > 0; }) > 1000);
+    CHECK((described == other.Told(kind)));
   }
 }
 

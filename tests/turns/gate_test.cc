@@ -294,18 +294,18 @@ TEST_CASE("working_set uses ages at the last sweep, margins and a last wait") {
 
 TEST_CASE("concur's window grows with room and halves under unused cached tokens") {
   const Concur gate;
-  const auto told = [&](double window, double use, double hits) {
+  const auto window_after = [&](double window, double use, double hits) {
     return gate.Update(window, {.use = use, .hits = hits, .running = 7});
   };
-  CHECK(told(0, 0.3, 1) == 7);
-  CHECK(told(0, 0.1, 1) == 9);
-  CHECK(told(10, 0.19, 0) == 12);
-  CHECK(told(10, 0.2, 0) == 10);
-  CHECK(told(10, 0.5, 0) == 10);
-  CHECK(told(10, 0.51, 0.49) == 5);
-  CHECK(told(10, 0.9, 0.5) == 10);
-  CHECK(told(1.5, 0.9, 0) == 1);
-  CHECK(told(1, 0.9, 0) == 1);
+  CHECK(window_after(0, 0.3, 1) == 7);
+  CHECK(window_after(0, 0.1, 1) == 9);
+  CHECK(window_after(10, 0.19, 0) == 12);
+  CHECK(window_after(10, 0.2, 0) == 10);
+  CHECK(window_after(10, 0.5, 0) == 10);
+  CHECK(window_after(10, 0.51, 0.49) == 5);
+  CHECK(window_after(10, 0.9, 0.5) == 10);
+  CHECK(window_after(1.5, 0.9, 0) == 1);
+  CHECK(window_after(1, 0.9, 0) == 1);
   const AnyGate any = gate;
   CHECK(any.Update(10, {.use = 0.9, .hits = 0}) == 5);
   CHECK(any.UpdateEvery() == 5);
@@ -452,8 +452,8 @@ TEST_CASE("a request that lacks or needs more is not admitted sooner") {
   for (const std::string& spec : GateSpecs()) {
     CAPTURE(spec);
     // A request's own holdings harm no other, so both requests have none. Price ranks by the mean value of the victims.
-    // That mean grows with the missing blocks if victims are ordered by value, all blocks of a holding are worth the
-    // same, and awaited blocks count.
+    // That mean grows with the missing blocks if victims are ordered by value. A holding's blocks must have one value,
+    // and awaited blocks must count.
     const bool price = spec.starts_with("price");
     const PrefillPace pace{.alpha_ms = 1, .beta_ns = 0};
     AnyGate gate = *MakeGate(spec, price ? &pace : nullptr);

@@ -183,17 +183,17 @@ void Compare(const Policy& policy, std::uint64_t seed, std::int64_t steps, std::
       shadow.Spoil(all);
     } else if (what >= 93) {  // eviction: first announced, then done
       const auto want = static_cast<std::int32_t>(1 + random.Below(40));
-      std::int32_t told = 0;
+      std::int32_t announced = 0;
       double value = 0;
       // HeldVictim::value is exact if a block's value is linear in its depth. A step between two lists is not linear,
       // but only pinned and awaited blocks are taken across one.
       constexpr bool kSteps = std::same_as<Policy, TailFirst> || std::same_as<Policy, Tlru>;
       const bool exact = !kSteps || shadow.NothingKept();
       const std::int32_t found = holdings.Walk(want, now, [&](const auto& victim) {
-        told += victim.blocks;
+        announced += victim.blocks;
         value += victim.value;
       });
-      REQUIRE(told == found);
+      REQUIRE(announced == found);
       const auto loss = holdings.LossOf(want, now);
       REQUIRE(loss.blocks == found);
       REQUIRE(loss.value == value);

@@ -34,7 +34,7 @@ struct Tiers {
   std::int32_t blocks = 0, cpu = 0, copies = 0;
   std::int32_t own = 0, swapped = 0;
   std::vector<DroppedPrefix> dropped = {};
-  std::vector<HostChunk> told = {};
+  std::vector<HostChunk> reported = {};
 
   static std::int32_t Blocks(const Shadow<Policy>& tier, bool referenced) {
     const auto counts = [&](const auto& c) { return (c.second.references > 0) == referenced; };
@@ -68,7 +68,7 @@ struct Tiers {
     for (; lack > 0; lack -= kBlocks) {
       const auto next = host.Next(now);
       if (!next) return;
-      told.push_back({next->first, {kBlocks}, KvAction::kDrop});
+      reported.push_back({next->first, {kBlocks}, KvAction::kDrop});
       Host([&] { host.Drop(next->first); });
       gone.clear();
     }
@@ -89,7 +89,7 @@ struct Tiers {
         if (host.chunks.contains(path[i])) break;  // lost while being loaded
         if (i > 0 && host.chunks[path[i - 1]].spoiled) break;
         host.chunks[path[i]] = {.before = i > 0 ? path[i - 1] : 0, .depth = there, .references = 1};
-        told.push_back({path[i], {kBlocks}, KvAction::kOut});
+        reported.push_back({path[i], {kBlocks}, KvAction::kOut});
       }
       Host([&] { host.Release(path.first(static_cast<std::size_t>(there)), r.turn, now); });
     }
@@ -241,13 +241,13 @@ std::int64_t Compare(const Policy& policy, std::uint64_t seed, std::int64_t step
       swapped.pop_back();
     }
     // Chunks that leave the host's memory by themselves are reported in any order.
-    std::vector<HostChunk> told;
+    std::vector<HostChunk> reported;
     for (const HostChunk& chunk : ledger.host_chunks()) {
-      if (chunk.action != KvAction::kDrop || model.gone.erase(chunk.hash) == 0) told.push_back(chunk);
+      if (chunk.action != KvAction::kDrop || model.gone.erase(chunk.hash) == 0) reported.push_back(chunk);
     }
     REQUIRE(model.gone.empty());
-    REQUIRE(told == model.told);
-    ledger.host_chunks().clear(), model.told.clear();
+    REQUIRE(reported == model.reported);
+    ledger.host_chunks().clear(), model.reported.clear();
     if (what < 35) REQUIRE(ledger.dropped() == model.dropped);
     ledger.dropped().clear(), model.dropped.clear();
     REQUIRE(ledger.free() == model.Free());

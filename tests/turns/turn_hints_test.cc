@@ -52,7 +52,7 @@ TEST_CASE("beyond capacity, a hint compares value with price until they meet") {
     CHECK(worth(end) < hints.price());
     CHECK(worth(end * 0.99) >= hints.price());
   }
-  // A user who thinks for minutes is worth less than a tool call.
+  // A user's pause of minutes is worth less than a tool call.
   const CacheHint user = Turn(hints, 12, 100'000, 12, TurnWhy::kUser);
   CHECK(user.priority < tool.priority);
   CHECK(user.until <= tool.until);
@@ -78,13 +78,13 @@ TEST_CASE("hints drop ended branches and fetch expected ones") {
   const auto drop = hints.On(TurnEnded{.workflow = {7}, .why = TurnWhy::kOver}, At(6));
   REQUIRE(drop.has_value());
   CHECK(drop->action == CacheAction::kDrop);
-  int told = 0;
+  int named = 0;
   hints.On(WorkflowEnded{{7}}, At(7), [&](const CacheHint& hint) {
-    ++told;
+    ++named;
     CHECK(hint.branch == 3);
     CHECK(hint.action == CacheAction::kDrop);
   });
-  CHECK(told == 1);
+  CHECK(named == 1);
   CHECK(hints.branches() == 0);
   // Not while one of its requests is here.
   hints.Began({{8}, 0}, At(8));

@@ -54,8 +54,8 @@ TEST_CASE("held calls run in creation order unless they leave before") {
 TEST_CASE("a stage crosses out its entry and all that it ends, once") {
   StageProfile profile;
   profile.Learn(kTest, 5);
-  const ExpectedStages told{{{kWrite, kTest, 1}, {kWrite, kTest, 2}, {kTest, {}, 0}, {kPlan, {}, 8}}};
-  ExpectedRest rest(std::make_shared<const ExpectedStages>(told));
+  const ExpectedStages declared{{{kWrite, kTest, 1}, {kWrite, kTest, 2}, {kTest, {}, 0}, {kPlan, {}, 8}}};
+  ExpectedRest rest(std::make_shared<const ExpectedStages>(declared));
   CHECK(rest.Sum(profile) == Outlook{16, 4});
   rest.Begin(kWrite);
   CHECK(rest.Sum(profile) == Outlook{15, 3});
@@ -91,9 +91,9 @@ TEST_CASE("a graph knows the most expensive later path and refuses cycles") {
   StageProfile profile;
   StageGraph graph;
   StageList w;
-  const std::vector<WorkflowStage> told = {
+  const std::vector<WorkflowStage> declared = {
       {.stage = kPlan, .cost_s = 1}, {kWrite, {0}, 1, 2}, {kTest, {0}, 1, 4}, {kTest, {1, 2}, 1, 8}};
-  REQUIRE_FALSE(graph.Open(w, told, profile));
+  REQUIRE_FALSE(graph.Open(w, declared, profile));
   CHECK(graph.After(w, graph.At(w, 0)) == Outlook{12, 2});
   CHECK(graph.At(w, 3).missing == 2);
   CHECK(graph.At(w, 3).visit == 1);

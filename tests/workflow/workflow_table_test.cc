@@ -552,9 +552,9 @@ TEST_CASE("of equally late workflows none gains by its call's cost") {
 TEST_CASE("classes of service give deadlines to workflows declared without one") {
   using std::chrono::seconds;
   WorkflowTable table({.classes = {{{1}, seconds(30)}, {{2}, seconds(-5)}, {{3}, Duration::max()}}});
-  const auto deadline = [&](std::uint64_t tenant, TimePoint told) {
+  const auto deadline = [&](std::uint64_t tenant, TimePoint reported) {
     const WorkflowId id{100 + tenant};
-    REQUIRE_FALSE(table.Declare({.id = id, .tenant = {tenant}, .arrival = At(10), .deadline = told}, At(12)));
+    REQUIRE_FALSE(table.Declare({.id = id, .tenant = {tenant}, .arrival = At(10), .deadline = reported}, At(12)));
     const TimePoint d = table.Find(id).deadline;
     REQUIRE_FALSE(table.End(id, true, At(12)));
     return d;
@@ -747,16 +747,16 @@ TEST_CASE("a stage's cost is its largest report, or else declared or learned") {
   REQUIRE_FALSE(table.Declare(Graph({Stage({1}), Stage({2}, {0}, 7, 3)}), At(0)));
   table.Make(0, kW, {1}, 1, At(0));
   CHECK(table.After(0) == Outlook{7, 1});
-  const auto told = [&](Handle call, double cost_s) {
+  const auto reported = [&](Handle call, double cost_s) {
     table.Make(call, kW, {2}, cost_s, At(0));
     REQUIRE_FALSE(table.Grow(kW, Stage({8}), {}, At(0)));  // the known costs are read again
     const std::uint32_t all = table.Find(kW).stages;
     REQUIRE_FALSE(table.EndStage(kW, all - 1, At(0)));
     return table.After(0);
   };
-  CHECK(told(1, 0) == Outlook{7, 1});
-  CHECK(told(2, 2) == Outlook{2, 1});
-  CHECK(told(3, 0.5) == Outlook{2, 1});
+  CHECK(reported(1, 0) == Outlook{7, 1});
+  CHECK(reported(2, 2) == Outlook{2, 1});
+  CHECK(reported(3, 0.5) == Outlook{2, 1});
   table.Ended(0, At(0));
   for (const Handle call : {1u, 2u, 3u}) table.Ended(call, At(0));
   CHECK(Hows(table) == Ends{WorkflowEnd::kCompleted});
@@ -794,8 +794,8 @@ TEST_CASE("a long chain is walked once, and each call knows the rest") {
 
 // ---- random events ----------------------------------------------------------------------------------------------
 
-// A random host and a plain shadow. The shadow checks that no call is released before its predecessors have ended, that
-// no handle is named twice, and that every workflow's end is reported once.
+// A random host and a plain shadow. The shadow checks that calls wait for their predecessors and that no handle is
+// named twice. Every workflow's end must be reported once.
 TEST_CASE("every workflow ends, is cancelled, or fails under random events") {
   for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(Scaled(100)); ++seed) {
     Random random(seed);
@@ -805,7 +805,7 @@ TEST_CASE("every workflow ends, is cancelled, or fails under random events") {
     std::map<Handle, std::pair<std::uint64_t, std::uint32_t>> running;  // ready calls: workflow, stage
     std::map<Handle, std::pair<std::uint64_t, std::uint32_t>> held;
     std::set<std::pair<std::uint64_t, std::uint32_t>> closed;  // stages that take no more calls
-    std::map<std::uint64_t, int> told;
+    std::map<std::uint64_t, int> reported;
     std::uint64_t declared = 0;
     double now = 0;
     const auto drain = [&] {
@@ -818,7 +818,7 @@ TEST_CASE("every workflow ends, is cancelled, or fails under random events") {
         running.insert(held.extract(h));
       }
       for (Handle h : Taken(table.dropped())) REQUIRE(running.erase(h) + held.erase(h) == 1);
-      for (const WorkflowEnd& end : table.ended()) REQUIRE(++told[end.workflow.value] == 1);
+      for (const WorkflowEnd& end : table.ended()) REQUIRE(++reported[end.workflow.value] == 1);
       table.ended().clear();
     };
     for (int i = 0; i < 400; ++i) {
@@ -913,11 +913,11 @@ TEST_CASE("every workflow ends, is cancelled, or fails under random events") {
       table.Advance(At(now + 1000 * (i + 1)));
       for (Handle h : Taken(table.released())) table.Ended(h, At(now)), held.erase(h);
       for (Handle h : Taken(table.dropped())) held.erase(h);
-      for (const WorkflowEnd& end : table.ended()) REQUIRE(++told[end.workflow.value] == 1);
+      for (const WorkflowEnd& end : table.ended()) REQUIRE(++reported[end.workflow.value] == 1);
       table.ended().clear();
     }
     REQUIRE(table.size() == 0);
-    REQUIRE(told.size() == declared);
+    REQUIRE(reported.size() == declared);
   }
 }
 

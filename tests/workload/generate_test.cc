@@ -298,11 +298,11 @@ TEST_CASE("Kairos' applications have their stages and failures") {
 }
 
 TEST_CASE("Chimera's workflows have the promised lengths and success per model") {
-  struct Told {
+  struct Published {
     const char* model;
     double apps_mean, apps_sd, apps_solved, math_mean, math_sd, math_solved;
   };
-  constexpr Told kTold[] = {
+  constexpr Published kPublished[] = {
       {"qwen2.5-1.5b", 447, 1276, 0.08, 606, 2587, 0.552},  {"qwen2.5-3b", 510, 1000, 0.18, 640, 1600, 0.659},
       {"qwen2.5-7b", 580, 700, 0.38, 690, 1000, 0.755},     {"qwen2.5-14b", 649, 534, 0.43, 709, 715, 0.8},
       {"llama-3.2-3b", 2400, 3000, 0.15, 2400, 3000, 0.48}, {"ministral-8b", 2900, 2800, 0.3, 2900, 2800, 0.545}};
@@ -315,9 +315,9 @@ TEST_CASE("Chimera's workflows have the promised lengths and success per model")
     for (const char* shape : {"four stages", "two stages", "one stage"}) {
       CHECK(shapes[shape] == Approx(10000).margin(300));
     }
-    for (const Told& told : kTold) {
-      CAPTURE(math, told.model);
-      const std::size_t m = w.ModelIndex(told.model);
+    for (const Published& published : kPublished) {
+      CAPTURE(math, published.model);
+      const std::size_t m = w.ModelIndex(published.model);
       REQUIRE(m < w.models.size());
       std::vector<double> totals;
       double solved = 0;
@@ -328,12 +328,13 @@ TEST_CASE("Chimera's workflows have the promised lengths and success per model")
         solved += f.solved_by >> m & 1;
       }
       // Compared by logarithms: samples of tails this heavy (deviations of up to four means) have other moments.
-      const double mean = math ? told.math_mean : told.apps_mean, cv = (math ? told.math_sd : told.apps_sd) / mean;
+      const double mean = math ? published.math_mean : published.apps_mean,
+                   cv = (math ? published.math_sd : published.apps_sd) / mean;
       const double variance = std::log1p(cv * cv);
       const Moments logs = MomentsOf(totals);
       CHECK(logs.mean == Approx(std::log(mean) - variance / 2).margin(0.03));
       CHECK(logs.mean * logs.cv == Approx(std::sqrt(variance)).epsilon(0.02));
-      CHECK(solved / 30000 == Approx(math ? told.math_solved : told.apps_solved).margin(0.01));
+      CHECK(solved / 30000 == Approx(math ? published.math_solved : published.apps_solved).margin(0.01));
     }
   }
 }
