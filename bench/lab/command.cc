@@ -137,8 +137,8 @@ void AddScenario(CLI::App& tool, Chosen& chosen) {
   options.Add("--seeds", to.seeds, "N",
               "run every system with this many paired seeds [as listed in bench/lab/README.md]", Whole(1, 1000));
   options.Add("--width", to.width, "X",
-              "choose the number of seeds so that the claims' 95 % intervals have about this half width, as a share: "
-              "0.02 is 2 points. --seeds sets the size of the pilot [6]; at most 64 seeds",
+              "choose the number of seeds, at most 64, for about this half width of the claims' 95 % intervals, as a "
+              "share: 0.02 is 2 points. --seeds sets the size of the pilot [6]",
               Positive());
   options.Add("--first-seed", to.first_seed, "N", "set the first seed [1]; fitting and training use seeds of their own",
               Whole(1, 1'000'000));

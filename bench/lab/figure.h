@@ -99,7 +99,7 @@ class StudyParts {
     parts_.back().cells.push_back(study_.Add(setup));
     parts_.back().labels.push_back(setup.system.label);
   }
-  // Calls told(part, cell, label) for each complete cell.
+  // Calls the function with (part, cell, label) for each complete cell.
   template <class Told>
   void ForEach(Told told) const {
     for (const StudyPart& part : parts_) {

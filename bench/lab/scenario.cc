@@ -30,7 +30,7 @@ absl::StatusOr<std::string> FindData(const std::string& given, const std::string
 
 void AddOtherRegime(ScenarioReport& report, const ScenarioReport& other) {
   const auto hold = [](const ScenarioReport& r) { return std::ranges::count(r.claims, true, &ScenarioClaim::holds); };
-  report.findings.push_back(fmt::format("Of {} claims, {} hold under regime {}, {} under {}.", report.claims.size(),
+  report.findings.push_back(fmt::format("{} claims: {} hold under regime {}, {} under {}.", report.claims.size(),
                                         hold(report), report.regime, hold(other), other.regime));
   Table table({{"", "claim", false},
                {"", "paper"},

@@ -19,7 +19,7 @@ namespace takt::tool {
 inline constexpr StepLimits kAgentLimits{.tokens = {4096}, .max_seqs = 256, .chunk_tokens = {2048}};
 
 // A system: each engine's cache and queue, and the placement of turns on engines. `told`: the host reports how turns
-// end and, above 0, an estimate of the next turn's time as a multiple of the true time. `learnt`: above 0, gap
+// end. If above 0, it also estimates the next turn's time, as this multiple of the true time. `learnt`: above 0, gap
 // statistics are fixed beforehand, from gaps scaled by this factor. `one_class`: the host does not report how turns
 // end.
 struct AgentSystem {

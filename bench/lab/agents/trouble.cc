@@ -353,7 +353,7 @@ void TellMixes(const MixStudy& study, ScenarioReport& report, Claims& claims) {
       const double base = below->seeds[i].chat_p95;
       if (base > 0) worst = std::max(worst.value_or(0), over->seeds[i].chat_p95 / base);
     }
-    claims.AtMost(fmt::format("chat beside agents, {}: p95 at 0.006 over that at 0.002 sessions/s", system.label),
+    claims.AtMost(fmt::format("chat next to agents, {}: p95 at 0.006 over that at 0.002 sessions/s", system.label),
                   worst, 1.1, "x", "of the worst seed");
   }
   report.tables.push_back({"Chat and agents on one engine", std::move(table)});

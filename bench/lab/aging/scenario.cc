@@ -1,5 +1,5 @@
 // Measures STJF with a starvation counter (the same in Chimera, LTR and LAMPS). Reports how long a request may be
-// passed over, how long a promotion lasts, and from which load on the order becomes first come, first served.
+// passed over, how long a promotion lasts, and the load at which the order becomes first come, first served.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>

@@ -257,8 +257,8 @@ CascadiaFluctuation Serve(const Stream& stream, const Timeline& timeline, std::s
   return result;
 }
 
-// Detects where the stream differs from the plan's workload: windows of 50 requests every 5 minutes, and the scores of
-// the 5 % that all models answer.
+// Detects differences between the stream and the plan's workload. Windows have 50 requests every 5 minutes. Scores come
+// from the 5 % of requests that all models answer.
 absl::Status Replan(const Stream& stream, std::int32_t gpus, const std::vector<CascadeSample>& reference,
                     Timeline& timeline) {
   const DriftOptions options;

@@ -24,8 +24,8 @@ inline constexpr std::size_t kProfiled = 2000;  // sampled requests, before the 
 
 // One system under one set of conditions.
 struct CascadiaResult {
-  std::string why;  // not empty: it has no plan
-  // It has none for the rate, but for a lower one: latencies are those at the largest that it serves, and so bounds.
+  std::string why;  // reason why it has no plan; empty: it has one
+  // True: it has a plan for a lower rate only. Latencies are lower bounds, at the largest rate that it serves.
   bool bound = false;
   CascadePlan plan;
   std::vector<std::string> replicas;  // by model, as text
@@ -43,7 +43,7 @@ struct CascadiaCase {
   CascadiaCascade cascade = CascadiaCascade::kLlama;
   int trace = 1;
   double quality = 80;
-  double load = 0.7;  // of what takt's plan sustains at quality 80
+  double load = 0.7;  // share of the rate that takt's plan sustains at quality 80
   double rate = 0;    // requests/s
   std::array<CascadiaResult, kCascadiaSystems> systems;
 
@@ -53,14 +53,14 @@ struct CascadiaCase {
 struct CascadiaSettings {
   std::int32_t gpus = 32;
   SeedRange seeds = {};
-  double minutes = 10;  // of arrivals in a run
+  double minutes = 10;  // time of arrivals in a run
   std::vector<double> qualities = {70, 75, 80, 85, 90};
-  std::vector<double> loads = {0.4, 0.7, 0.9};  // above 0.7 at quality 80 alone
+  std::vector<double> loads = {0.4, 0.7, 0.9};  // loads above 0.7 only at quality 80
   bool full = false;
-  bool published = true;  // rivals as their authors have them; else all of them with what takt knows
+  bool published = true;  // rivals as published; false: all rivals with takt's knowledge
 };
 
-// Of takt's own plan against all plans there are.
+// Compares takt's own plan with all possible plans.
 struct CascadiaOptimality {
   CascadiaCascade cascade = CascadiaCascade::kLlama;
   int trace = 1;
@@ -68,10 +68,10 @@ struct CascadiaOptimality {
   std::int32_t gpus = 32;
   double takt = 0, alternation = 0, exhaustive = 0;  // L by the tables [s]; 0: none
   double takt_soft = 0, alternation_soft = 0;  // J with the paper's penalty of 100 s
-  std::int64_t plans = 0;  // that the exhaustive search has looked at
+  std::int64_t plans = 0;  // plans that the exhaustive search examined
 };
 
-// The same beyond the tables: each plan simulated.
+// The same comparison with each plan simulated.
 struct CascadiaSimulated {
   std::int32_t gpus = 8;
   double rate = 0;
@@ -83,21 +83,21 @@ struct CascadiaSimulated {
 
 struct CascadiaJudge {
   std::string name;
-  double deviation = 0;  // of its scores from the first judge's, %
-  double share = 0;      // that reaches the larger model
+  double deviation = 0;  // difference of its scores from the first judge's, %
+  double share = 0;      // share of requests that reach the larger model
   double p95 = 0;        // s, simulated, along the path
   double slowest = 0;    // s, by the tables
-  double quality = 0;    // as the first judge sees it
-  std::string why;       // not empty: no plan
+  double quality = 0;    // quality by the first judge's scores
+  std::string why;       // reason why there is no plan
 };
 
-// What all cases of a cascade and trace have in common: its planners.
+// The planners of a cascade and trace, which all its cases share.
 class CascadiaStudy {
  public:
   CascadiaStudy(CascadiaCascade cascade, int trace, CascadiaSettings settings)
       : cascade_(cascade), trace_(trace), settings_(std::move(settings)) {}
 
-  // Measures, plans and simulates all cases. What was stopped is left out.
+  // Measures, plans and simulates all cases. Interrupted cases are missing.
   absl::Status Run(const RunProgress& progress);
   const std::vector<CascadiaCase>& cases() const { return cases_; }
   const std::vector<CascadiaOptimality>& optimality() const { return optimality_; }

@@ -375,9 +375,10 @@ std::vector<std::string> ChimeraFindings(const ChimeraStudy& study, const Chimer
                     Deployments()[kQwen7].name, plan.rate, plan.tau, fmt::join(texts, "; ")));
   }
   if (const ChimeraCell* c = at(chimera::Chimera(plan.tau))) {
-    findings.push_back(fmt::format(
-        "Of the tokens in flight, {:.0f} % are already generated: an entry counts whole until its request ends.",
-        100 * c->Mean(&ChimeraFigures::written) / c->Mean(&ChimeraFigures::in_flight)));
+    findings.push_back(
+        fmt::format("{:.0f} % of the tokens in flight are already generated, because an entry counts in full until its "
+                    "request ends.",
+                    100 * c->Mean(&ChimeraFigures::written) / c->Mean(&ChimeraFigures::in_flight)));
   }
   texts.clear();
   for (const int s : plan.thresholds) {

@@ -89,7 +89,7 @@ using ChimeraFigure = double ChimeraFigures::*;
 using ChimeraCell = Cell<ChimeraSetup, ChimeraFigures>;
 
 // Quality of the predictions at arrival, for the workflows of seed 1: their order by generated tokens on a model
-// (Kendall's tau distance), and whether a model solves them.
+// (Kendall's tau distance), and a model's success.
 struct ChimeraPrediction {
   ChimeraDataset dataset;
   std::string model;

@@ -22,7 +22,7 @@ struct ChimeraPlan {
   std::vector<double> per_s = {0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2};  // % a second, of latency
   std::vector<double> prices = {0,   0.02, 0.05, 0.1, 0.15, 0.2,
                                 0.3, 0.4,  0.6,  0.8, 1.6};  // % per ms per token, of bounds
-  std::vector<double> truth_prices = {0.1, 0.4, 1.6};  // the same where answers are known
+  std::vector<double> truth_prices = {0.1, 0.4, 1.6};  // prices of bounds that know the answers
   double tau = 0.5, rate = 48;  // for the parts that vary something else
   // Most sequences in a step: the value of regime paper, from the fit below, and the values tried.
   static constexpr std::int32_t kPaperSeqs = 24;

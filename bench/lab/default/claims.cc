@@ -34,8 +34,8 @@ constexpr const char* kFlat =
     "head starts grow with the logarithm of size, limited by the tail, and not with size itself: that costs mean and "
     "saves tails";
 constexpr const char* kNearEqual =
-    "sizes are nearly equal, so that head starts by size are small; deadlines advance workflows with less time than "
-    "usual, and leave the others in order of arrival";
+    "sizes are nearly equal, so head starts by size are small. Deadlines advance workflows with less time than usual; "
+    "the others keep the order of arrival";
 
 class DefaultJudge : Claims {
  public:

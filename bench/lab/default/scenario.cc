@@ -194,10 +194,11 @@ ScenarioFigure HeatMapOf(const DefaultStudy& study, const DefaultPlan& plan, con
     }
   }
   return {fmt::format("{}: the default over each rival", shown.label),
-          fmt::format("{}, {}. Blue: the default is lower, orange: it loses; bold: beyond chance (95 %); framed: the "
-                      "rival's home; columns: rho. Of {} cells {} are won and {} lost beyond chance. A pointer on a "
-                      "cell shows the interval and both figures.",
-                      shown.label, plan.usual.ToString(), cells, gains, losses),
+          fmt::format(
+              "{}, {}. Blue: the default is lower, orange: it loses; bold: beyond chance (95 %); framed: the "
+              "rival's home; columns: rho. In {} cells, the default wins {} and loses {} beyond chance. A pointer on a "
+              "cell shows the interval and both figures.",
+              shown.label, plan.usual.ToString(), cells, gains, losses),
           HeatMapSvg(map)};
 }
 
@@ -221,15 +222,14 @@ std::vector<Condition> ConditionsOf(const DefaultStudy& study, const DefaultPlan
       {"Load", "rho: share of the largest rate that FCFS serves of the same calls, measured for each seed"},
       {"Known",
        fmt::format("{} by default; at rho {:g} also {}", plan.usual.ToString(), plan.load, fmt::join(estimates, ", "))},
-      {"Deadlines", fmt::format("{:g} times the workflow's time alone. All orders get the deadlines of text2sql's "
-                                "workflows, which have them at home; urgency, slack and the goodput preset need "
-                                "deadlines, so that they get one for every workflow",
-                                kDefaultSloScale)},
+      {"Deadlines",
+       fmt::format("{:g} times the workflow's time alone. All orders get the deadlines of text2sql's workflows. "
+                   "urgency, slack and the goodput preset need deadlines, so they get one for every workflow",
+                   kDefaultSloScale)},
       {"Orders",
-       "static keys, nothing set per workload, no aging; urgency: equation 5's budgets as published; latest first: "
-       "with "
-       "all of the negative rest where no time is left; slack: all time that is left; agent_priority and stage_depth "
-       "learn from calls that have ended"},
+       "static keys, no settings per workload, no aging. urgency: equation 5's budgets as published. Latest first: "
+       "late workflows count their whole lateness. slack: all remaining time. agent_priority and stage_depth learn "
+       "from ended calls"},
       {"Runs", fmt::format("{} paired seeds from {} on: of sizes, arrivals and errors of estimates; 95 % intervals",
                            study.seeds(), study.seed_range().first)}};
   if (!study.missing().empty()) {

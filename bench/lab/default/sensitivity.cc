@@ -111,7 +111,7 @@ class Sensitivity {
                          plan_.load),
              PlacementTable()},
             {"Conversations whose prompts share beginnings, with a prefix cache: the default over others", ChatTable()},
-            {fmt::format("Nine polite tenants beside a greedy one with as much load as all of them, rho {:g}: "
+            {fmt::format("Nine polite tenants and a greedy one with as much load as all of them, rho {:g}: "
                          "latencies of the polite in s",
                          kGreedyLoad),
              GreedyTable()}};

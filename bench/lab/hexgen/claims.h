@@ -10,10 +10,10 @@
 
 namespace takt::tool {
 
-// One for each figure of the paper's evaluation.
+// Returns a claim for each figure of the paper's evaluation.
 std::vector<ScenarioClaim> HexgenClaims(const HexgenStudy& study, const HexgenPlan& plan);
 
-// Summaries: where urgency wins and where another order does, and the gains of balance and tuning.
+// Returns summaries: the cells that urgency or another order wins, and the gains of balance and tuning.
 std::vector<std::string> HexgenFindings(const HexgenStudy& study, const HexgenPlan& plan);
 
 }  // namespace takt::tool

@@ -56,7 +56,7 @@ TEST_CASE("a small run of the HexGen-Flow scenario, with all its rows and claims
   CHECK(RunTool(serial).out == first.out);
 }
 
-TEST_CASE("the scenario says which file is missing") {
+TEST_CASE("the scenario names the missing file") {
   const TempDir dir;
   const Ended ended = RunTool({"scenario", "hexgen-flow", "--data", dir / "."});
   CHECK(ended.exit_code == 1);

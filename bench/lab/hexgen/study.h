@@ -88,7 +88,7 @@ inline constexpr Figure<HexgenFigures> kHexgenFigures[] = {
     {"in_time_pct", &HexgenFigures::in_time, "in time", "%", "", "in time %"},
     {"throughput_qps", &HexgenFigures::throughput, "throughput", "queries/s", "", "queries/s served"},
 };
-// Of the two users' runs only.
+// Only for runs with two users.
 inline constexpr Figure<HexgenFigures> kHexgenUserFigures[] = {
     {"scale_95_user1", &HexgenFigures::user1, "", "", "scale at 95 %", "user 1 (5 x)"},
     {"scale_95_user2", &HexgenFigures::user2, "", "", "scale at 95 %", "user 2 (10 x)"},

@@ -14,11 +14,11 @@
 namespace takt::tool {
 namespace {
 
-// A queue forms where calls wait for at least so much of a workflow's time.
+// Minimum share of a workflow's time in which its calls wait, for a queue to have formed.
 constexpr double kQueuedPercent = 5;
 
-// Of one claim or finding: the load at which workflows under Parrot wait for nearest to half of their time. Null where
-// no queue forms.
+// Returns the cell of the load at which workflows under Parrot wait for about half of their time; null if no queue
+// forms.
 const KairosCell* HalfQueued(const KairosStudy& study, const KairosPlan& plan, KairosModel model,
                              std::size_t scenario) {
   const KairosCell* best = nullptr;
@@ -84,8 +84,8 @@ class KairosPaperClaims : Claims {
     return study_.Find({at.setup.model, at.setup.scenario, system, at.setup.load});
   }
 
-  // Both where the queue is half of the time under Parrot; null where no queue forms, or one was not run to the end,
-  // which is said in the claim's stead.
+  // Cells of two systems at the load at which calls wait for half of the time under Parrot. Null, with the reason as
+  // the claim's result, if no queue forms or a run is incomplete.
   struct Pair {
     const KairosCell *half = nullptr, *ours = nullptr, *theirs = nullptr;
   };
@@ -98,7 +98,7 @@ class KairosPaperClaims : Claims {
     return p;
   }
 
-  // Kairos below another; all loads that queue are in the reason.
+  // Judges the reduction of Kairos against another system. The reason lists all loads with a queue.
   void Below(KairosModel model, std::size_t scenario, const KairosSystem& other, const KairosMeasure& measure,
              double low, double high) {
     const Claimed claimed = {low, high};
@@ -114,10 +114,10 @@ class KairosPaperClaims : Claims {
       if (at) all.push_back(fmt::format("{:.0f} at {:g}", at->mean, load));
     }
     Reach(name, r, claimed, "%",
-          fmt::format("at load {:g}, where calls wait for {:.0f} % of the time under Parrot: {} ms against {} ms; {}; "
-                      "by load: {}",
-                      half->setup.load, half->Mean(&KairosFigures::queued), Short(ours->Mean(measure.member)),
-                      Short(theirs->Mean(measure.member)), IntervalText(r, claimed), fmt::join(all, ", ")));
+          fmt::format(
+              "at load {:g} (calls wait for {:.0f} % of the time under Parrot): {} ms against {} ms; {}; by load: {}",
+              half->setup.load, half->Mean(&KairosFigures::queued), Short(ours->Mean(measure.member)),
+              Short(theirs->Mean(measure.member)), IntervalText(r, claimed), fmt::join(all, ", ")));
   }
 
   void Times(KairosModel model, const KairosSystem& without, double paper) {

@@ -1,4 +1,4 @@
-// What the paper claims of Kairos, beside what came out.
+// Compares the paper's claims for Kairos with the results.
 #ifndef TAKT_BENCH_LAB_KAIROS_CLAIMS_H_
 #define TAKT_BENCH_LAB_KAIROS_CLAIMS_H_
 
@@ -11,7 +11,7 @@
 
 namespace takt::tool {
 
-// One for each figure of the paper's sections 2 and 7.
+// Returns a claim for each figure of the paper's sections 2 and 7.
 std::vector<ScenarioClaim> KairosClaims(const KairosStudy& study, const KairosPlan& plan,
                                         const std::vector<KairosAccuracy>& accuracies);
 

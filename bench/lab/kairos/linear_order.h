@@ -1,4 +1,4 @@
-// The best order of a few items, when each pair says what it gains by either coming first.
+// Finds the best order of a few items, given the gain of each pair for either order.
 #ifndef TAKT_BENCH_LAB_KAIROS_LINEAR_ORDER_H_
 #define TAKT_BENCH_LAB_KAIROS_LINEAR_ORDER_H_
 
@@ -11,8 +11,8 @@
 
 namespace takt {
 
-// The order of n items with the greatest sum of gain[a * n + b] over all pairs in which a stands before b: the linear
-// ordering problem, exactly, over all subsets. O(2^n n^2) time and 12 2^n bytes; n at most 20.
+// Returns the order of n items with the greatest sum of gain[a * n + b] over all pairs with a before b. Solves this
+// linear ordering problem exactly, over all subsets. O(2^n n^2) time and 12 2^n bytes; n at most 20.
 inline std::vector<std::size_t> BestLinearOrder(std::span<const double> gain, std::size_t n) {
   TAKT_ASSERT(n <= 20 && gain.size() == n * n);
   const std::size_t sets = std::size_t{1} << n;

@@ -9,12 +9,12 @@
 namespace takt::tool {
 namespace {
 
-using Samples = std::map<std::uint64_t, std::vector<double>>;  // what remained, by agent, ascending
+using Samples = std::map<std::uint64_t, std::vector<double>>;  // remaining work of each agent's requests, ascending
 
-// Of all pairs of one of `a` and one of `b`, how many have less in `a`; half of those that are alike.
+// Returns the number of pairs with a smaller element in `a` than in `b`; equal elements count half.
 double Below(const std::vector<double>& a, const std::vector<double>& b) {
   double below = 0;
-  std::size_t less = 0, at_most = 0;  // of a
+  std::size_t less = 0, at_most = 0;  // elements of `a`
   for (const double x : b) {
     while (less < a.size() && a[less] < x) ++less;
     while (at_most < a.size() && a[at_most] <= x) ++at_most;
@@ -23,7 +23,7 @@ double Below(const std::vector<double>& a, const std::vector<double>& b) {
   return below;
 }
 
-// The accuracy that each pair of agents adds, by which stands first.
+// Returns the accuracy that each pair of agents adds, for either order.
 class Pairs {
  public:
   explicit Pairs(const Samples& samples) {
@@ -64,7 +64,7 @@ class Pairs {
 };
 
 Samples SamplesOf(const Workload& workload, const ReplayResult& result, std::size_t from) {
-  // The same reckoning as in learning, of all calls at once.
+  // The same computation as in learning, for all calls at once.
   CallGraph graph;
   Samples samples;
   for (std::size_t w = from; w < workload.workflows.size(); ++w) {
@@ -96,7 +96,7 @@ absl::StatusOr<KairosAccuracy> MeasureAccuracy(const KairosStudy& study, std::si
   const absl::StatusOr<ReplayResult> result = Replay(workload, KairosOptionsOf(setup, study, workload, 1, unused));
   if (!result.ok()) return result.status();
 
-  // By time of arrival, so that workflows of the second half are new.
+  // Ordered by arrival, so that workflows of the second half are new.
   const std::size_t half = workload.workflows.size() / 2;
   AgentRecords first(workload), rest(workload);
   AgentLearner half_learner;

@@ -1,4 +1,4 @@
-// How well orders of agents tell which request has less work before it.
+// Measures how well orders of agents predict which request has less remaining work.
 #ifndef TAKT_BENCH_LAB_KAIROS_ORDER_H_
 #define TAKT_BENCH_LAB_KAIROS_ORDER_H_
 
@@ -11,22 +11,21 @@
 
 namespace takt::tool {
 
-// Kairos, section 7.4: per request, the share of all requests of other agents that an order ranks rightly against it by
-// what remains of their workflows (queues left out); the mean over requests. Equal ranks are right in half of the
-// cases. In %.
+// Kairos, section 7.4: the share of other agents' requests that an order ranks correctly against a request. Correct is
+// the order of the workflows' remaining work without queues. Mean over requests [%]. Equal ranks count half.
 struct KairosAccuracy {
   std::size_t scenario = 0;
   double classical = 0, smacof = 0, mean = 0,
-         median = 0;  // ranks learnt from the first half of the workflows, on the second
-  double depth = 0;  // Ayo's
-  double fcfs = 0;  // by arrival, which tells nothing
-  double best = 0;  // the best fixed order of agents there is, by trying all of them
+         median = 0;  // ranks learnt from the first half of the workflows, applied to the second
+  double depth = 0;  // Ayo's order
+  double fcfs = 0;  // order of arrival, which has no information
+  double best = 0;  // best fixed order of agents, found by trying all
   std::int64_t requests = 0;
-  std::vector<std::string> order = {};  // of agents, classical
-  std::vector<std::string> best_order = {};  // of agents
+  std::vector<std::string> order = {};  // agents in classical order
+  std::vector<std::string> best_order = {};  // agents in the best order
 };
 
-// Executions are those under Parrot at `load`, seed 1. `learner` is left as taught by all of them.
+// Uses the executions under Parrot at `load`, seed 1. Afterwards `learner` has learnt from all of them.
 absl::StatusOr<KairosAccuracy> MeasureAccuracy(const KairosStudy& study, std::size_t scenario, double load,
                                                const KairosSystem& parrot, AgentLearner& learner);
 

@@ -163,8 +163,8 @@ std::vector<Condition> ConditionsOf(const std::string& file, const KairosStudy& 
            "Parrot: fcfs, round robin; Ayo: fewest stages left, round robin; Kairos: agents in the learnt order, "
            "instances by time slots; oracle: fewest true tokens left, by time slots"},
           {"Known",
-           "Kairos: identifiers of calls that have ended, from an empty start in every run, a new table each "
-           "second; Ayo: the applications' graphs; nobody else anything"},
+           "Kairos: identifiers of ended calls, from an empty start in every run, with a new table each second. Ayo: "
+           "the applications' graphs. Others: nothing"},
           {"Runs",
            fmt::format("{} paired seeds; as many workflows as can be served in {:g} minutes, arriving at each load, "
                        "then all are served to the end",
@@ -205,8 +205,8 @@ absl::StatusOr<ScenarioReport> RunKairos(const StudySettings& settings, Progress
     const Workload& workload = study.ground(KairosModel::k8B, s).workloads.front();
     report.figures.push_back(
         {"The call graph that was learnt",
-         "From identifiers alone: calls, mean execution time, mean time left to the workflow's end without queues; "
-         "edges: the share of the caller's calls that led there; dashed: feedback.",
+         "Learnt from identifiers: calls, mean execution time, mean remaining time of the workflow without queues. "
+         "Edges: the share of the caller's calls that led there. Dashed: feedback.",
          GraphSvg(learner.graph(), [&](AgentId agent) { return workload.names[agent.value]; })});
   }
   report.conditions = ConditionsOf(*file, study, plan);

@@ -21,11 +21,11 @@ namespace takt::tool {
 namespace {
 
 constexpr std::int32_t kInstances = 4;
-// Chosen: where the decode rate of the packer is read off the profile.
+// Chosen load at which the packer's decode rate is taken from the profile.
 constexpr std::int64_t kTypicalContext = 600, kTypicalBatch = 128;
-constexpr std::size_t kSample = 2000;  // workflows by which capacity is measured
+constexpr std::size_t kSample = 2000;  // workflows for measuring the capacity
 
-// Of each agent, as its developers would say: the stages to the end, loops not followed.
+// Returns the agent's number of stages to the end as its developers would give it, without loops.
 std::int32_t DepthOf(std::string_view agent) {
   constexpr std::pair<std::string_view, std::int32_t> kDepths[] = {
       {"Router", 2},         {"Math", 1},      {"Humanities", 1},     {"Research", 2}, {"Writer", 1},
@@ -102,7 +102,8 @@ double KairosStudy::DecodeRateOf(KairosModel model, std::int64_t kv_tokens) cons
   return 1 / ToSeconds(VirtualStepTime(cost, load));
 }
 
-// Workflows for so many minutes at full load, the same at all loads; a window of the trace, stretched.
+// Makes the workflows for the plan's minutes at full load, from a stretched window of the trace. They are the same at
+// all loads.
 absl::Status KairosStudy::Prepare() {
   for (const KairosModel model : {KairosModel::k8B, KairosModel::k13B}) {
     absl::StatusOr<Profile> profile = FindProfile(ProfileOf(model));
@@ -163,7 +164,7 @@ ReplayOptions KairosOptionsOf(const KairosSetup& setup, const KairosStudy& study
     packer.late = system.counts_late;
     options.placement = packer;
   }
-  // With a queue before the instances, where a placement is to choose.
+  // If a placement chooses, requests queue before the instances.
   if (system.placement != "round_robin") options.max_outstanding = kStepLimits.max_seqs;
   if (system.knows == Knows::kDepths) {
     options.cluster.control_interval = std::chrono::seconds(1);

@@ -35,20 +35,20 @@ inline constexpr std::size_t kMix = 9;
 
 enum class Knows : unsigned char {
   kNothing,
-  kDepths,   // stages left of each agent, from the applications' graphs, which their developers hand over
-  kLearns,   // what records of calls that have ended tell
-  kTruth,    // the tokens that the workflow is still to generate
+  kDepths,   // remaining stages of each agent, from the graphs that the applications' developers provide
+  kLearns,   // statistics of ended calls
+  kTruth,    // the true number of tokens that the workflow will still generate
 };
 
 struct KairosSystem {
   std::string label;
-  std::string policy;     // of the instances' queues
+  std::string policy;     // order of the instances' queues
   std::string placement;  // "time_slot_packer": with a global queue of `policy` before instances
   Knows knows = Knows::kNothing;
   AgentOrderBy by = AgentOrderBy::kClassical;
   bool counts_late = true;  // time_slot_packer's `late`
 
-  // By what is run, under whatever label.
+  // Keyed by conditions, whatever the label.
   friend bool operator==(const KairosSystem& a, const KairosSystem& b) {
     return a.policy == b.policy && a.placement == b.placement && a.knows == b.knows && a.by == b.by &&
            a.counts_late == b.counts_late;
@@ -57,16 +57,16 @@ struct KairosSystem {
 
 struct KairosSetup {
   KairosModel model;
-  std::size_t scenario;  // of kKairosScenarios
+  std::size_t scenario;  // index in kKairosScenarios
   KairosSystem system;
-  double load;  // share of what the four instances can serve
-  double calls_per_s = 0;  // above 0: so many, whatever the load
-  std::int64_t kv_tokens = 0;  // of each instance's KV cache, as far as the profile has them; 0: the study's
+  double load;  // share of the capacity of the four instances
+  double calls_per_s = 0;  // rate of calls, instead of `load`; 0: by `load`
+  std::int64_t kv_tokens = 0;  // size of each KV cache, at most the profile's; 0: the study's size
 
   friend bool operator==(const KairosSetup&, const KairosSetup&) = default;
 };
 
-// Of one run, over all workflows. Token latency: from a workflow's arrival to its end, over the tokens it generated.
+// Figures of one run, over all workflows. Token latency: time from a workflow's arrival to its end / generated tokens.
 struct KairosFigures {
   double mean = 0, p90 = 0, p95 = 0, p99 = 0;  // ms per token
   double latency = 0;      // s, mean of a workflow
@@ -93,17 +93,17 @@ inline constexpr Figure<KairosFigures> kKairosFigures[] = {
 };
 using KairosCell = Cell<KairosSetup, KairosFigures>;
 
-// What one model and scenario come with: the workflows of every seed, and how many calls a second are capacity.
+// Data of one model and scenario: the workflows of every seed, and the capacity.
 struct KairosGround {
   std::vector<Workload> workloads;  // by seed
   double saturation = 0;            // calls per second
-  double workflows_per_s = 0;       // the same in workflows
+  double workflows_per_s = 0;       // capacity in workflows per second
 };
 
 class KairosStudy : public Study<KairosSetup, KairosFigures> {
  public:
-  // `arrivals`: a trace whose times are taken.
-  // `kv_tokens`: of each instance's KV cache of the 8B, as far as the profile has them; the 13B has all of its own.
+  // `arrivals`: a trace of times. `kv_tokens`: size of each KV cache of the 8B model, at most the profile's; the 13B
+  // model always has the profile's.
   KairosStudy(const Workload& arrivals, double minutes, SeedRange seeds, std::int64_t kv_tokens);
 
   absl::Status Run(int threads, ProgressBar& bar);
@@ -127,7 +127,7 @@ class KairosStudy : public Study<KairosSetup, KairosFigures> {
   std::vector<Profile> profiles_;
 };
 
-// The options of a run. `learner` is taught as it goes, where the system learns.
+// Returns the options of a run. If the system learns, `learner` learns during the run.
 ReplayOptions KairosOptionsOf(const KairosSetup& setup, const KairosStudy& study, const Workload& workload,
                               std::uint64_t seed, AgentLearner& learner);
 

@@ -1,4 +1,4 @@
-// What the Kairos scenario compares, and at which loads.
+// Systems and loads of the Kairos scenario.
 #ifndef TAKT_BENCH_LAB_KAIROS_SYSTEMS_H_
 #define TAKT_BENCH_LAB_KAIROS_SYSTEMS_H_
 
@@ -12,15 +12,15 @@
 namespace takt::tool {
 
 struct KairosPlan {
-  double minutes = 30;  // of arrivals, where as many arrive as can be served, and the trace is long enough
-  // Loads: shares of what can be served; the same workflows arrive, sooner or later.
+  double minutes = 30;  // time of arrivals at full load, at most the length of the trace
+  // Loads as shares of the capacity. The same workflows arrive at each load, with scaled times.
   std::vector<double> loads = {0.8, 1.2, 2};
   std::vector<double> mix_loads = {0.5, 0.8, 1, 1.2, 1.5, 2, 3};
   double accuracy_load = 0.8;
-  // Tokens of each KV cache of the 8B in regime paper, by the fit below; what the fit tried, and at which rate the
-  // paper has its figure, which is of the 8B alone.
+  // For the 8B model: the size of each KV cache in regime paper, from the fit below [tokens]; the sizes that the fit
+  // tried; and the rate of the paper's figure.
   static constexpr std::int64_t kPaperKvTokens = 22'000;
-  static constexpr std::int64_t kWhole = std::numeric_limits<std::int64_t>::max();  // all that the profile has
+  static constexpr std::int64_t kWhole = std::numeric_limits<std::int64_t>::max();  // the profile's size
   std::vector<std::int64_t> fit = {kWhole, 40'000, 32'000, 28'000, 24'000, 22'000, 20'000, 18'000};
   double fit_calls_per_s = 8;
 
@@ -34,13 +34,13 @@ KairosSystem Kairos();
 KairosSystem NoPriority();
 KairosSystem NoPacking();
 KairosSystem Oracle();
-KairosSystem ByMean();       // agents by the mean alone
+KairosSystem ByMean();  // agents ranked by the mean
 KairosSystem ByMedian();
-KairosSystem AsPublished();  // packing that does not count what outlives its expected time
-KairosSystem Reserving();    // takt's own: room for a quantile of each agent's outputs
-KairosSystem BestFit();      // Parrot's order, the instance that fits best
-std::vector<KairosSystem> OfMix();                  // all of them
-std::vector<KairosSystem> Of(std::size_t scenario);  // fewer where applications are alone
+KairosSystem AsPublished();  // packing that ignores requests after their expected time
+KairosSystem Reserving();  // takt's own: reserves a quantile of each agent's outputs
+KairosSystem BestFit();  // Parrot's order, on the instance with the best fit
+std::vector<KairosSystem> OfMix();  // all systems
+std::vector<KairosSystem> Of(std::size_t scenario);  // fewer systems for single applications
 }  // namespace kairos
 
 }  // namespace takt::tool

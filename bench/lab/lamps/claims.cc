@@ -16,7 +16,7 @@
 namespace takt::tool {
 namespace {
 
-// A request waits for others where it takes so long until its first step, on average.
+// Mean wait for the first step from which requests count as waiting for others.
 constexpr double kQueueSeconds = 0.5;
 
 constexpr double kSignificant = 0.05;
@@ -250,7 +250,7 @@ class LampsPaperClaims : Claims {
     return study_.Find({model, calls, system, rate, plan_.minutes});
   }
 
-  // The interval reaches what the paper says; `why` stands before it.
+  // Judges whether the interval reaches the paper's claim; `why` precedes the interval in the reason.
   void Judge(const std::string& name, const Reduction& ours, const Claimed& claimed, const std::string& why) {
     Reach(name, ours, claimed, "%", (why.empty() ? "" : why + "; ") + IntervalText(ours, claimed));
   }
@@ -335,7 +335,7 @@ std::vector<std::string> LampsFindings(const LampsStudy& study, const LampsPlan&
         const std::string who = fmt::format("{}, {}, LAMPS against {}: ", Name(model), Name(calls), other.label);
         if (latency.empty()) findings.push_back(who + "no queue forms at any rate.");
         else
-          findings.push_back(fmt::format("{}where a queue forms, mean latency is {}; mean TTFT is {}; {}.", who,
+          findings.push_back(fmt::format("{}at rates with a queue, mean latency is {}; mean TTFT is {}; {}.", who,
                                          Standing(latency), Standing(ttft), tail));
       }
     }

@@ -1,4 +1,4 @@
-// What the paper claims of LAMPS, beside what came out.
+// Compares the paper's claims for LAMPS with the results.
 #ifndef TAKT_BENCH_LAB_LAMPS_CLAIMS_H_
 #define TAKT_BENCH_LAB_LAMPS_CLAIMS_H_
 
@@ -10,10 +10,10 @@
 
 namespace takt::tool {
 
-// One for each figure of the paper's sections 6 and 8.
+// Returns a claim for each figure of the paper's sections 6 and 8.
 std::vector<ScenarioClaim> LampsClaims(const LampsStudy& study, const LampsPlan& plan, const LampsPredictor& predictor);
 
-// Where a queue forms, who wins.
+// Returns the winners at the rates with a queue.
 std::vector<std::string> LampsFindings(const LampsStudy& study, const LampsPlan& plan);
 
 }  // namespace takt::tool

@@ -18,8 +18,8 @@ namespace takt::tool {
 
 namespace {
 
-// What the paper tells of its two baselines beside one another (section 6.2): both are compared with LAMPS, and so with
-// each other. Of the figures themselves only pictures are there.
+// The paper's indirect comparison of its two baselines (section 6.2): it compares both with LAMPS. It has only plots of
+// the absolute figures.
 struct LampsFitPoint {
   LampsModel model;
   double rate;
@@ -87,7 +87,7 @@ StudyParts<LampsStudy> PartsOf(LampsStudy& study, const LampsPlan& plan) {
   return parts;
 }
 
-// ---- what is told --------------------------------------------------------------------------------------------------
+// ---- the report ----------------------------------------------------------------------------------------------------
 
 ScenarioRow RowOf(const LampsStudy& study, const StudyPart& part, const LampsCell& cell, const std::string& label) {
   const LampsSetup& s = cell.setup;
@@ -157,7 +157,8 @@ Fit FitOf(const LampsStudy& study, const LampsPlan& plan) {
   return fit;
 }
 
-// A line per rate: the figures of each system side by side, and how LAMPS stands to InferCept in the first two.
+// Returns a table with a row per rate. It has the figures of each system, and LAMPS relative to InferCept in the first
+// two.
 Table RateTable(const LampsStudy& study, const LampsPlan& plan, LampsModel model, LampsCalls calls,
                 std::initializer_list<LampsFigure> shown, bool compare) {
   const std::vector<LampsSystem> systems = lamps::Main();
@@ -315,10 +316,9 @@ std::vector<Condition> ConditionsOf(const std::string& file, const LampsStudy& s
        "vLLM: fcfs, drop; InferCept: fcfs, least waste at the call; no order: fcfs, least waste predicted; "
        "LAMPS: memory integral, threshold 100; LAMPS means: with class means. All in one scheduler"},
       {"Known", "exact lengths and durations, but for LAMPS means; sweeps: normal errors, as in the paper"},
-      {"Runs",
-       fmt::format("{} paired seeds; arrivals for {:g} minutes ({:g} where throughput is counted), then all are "
-                   "served to the end",
-                   study.seeds(), plan.minutes, plan.throughput_minutes)}};
+      {"Runs", fmt::format("{} paired seeds; arrivals for {:g} minutes ({:g} for throughput), then all are "
+                           "served to the end",
+                           study.seeds(), plan.minutes, plan.throughput_minutes)}};
 }
 
 absl::StatusOr<ScenarioReport> RunLamps(const StudySettings& settings, ProgressBar& bar) {

@@ -16,7 +16,7 @@ namespace takt::tool {
 namespace {
 
 constexpr double kMinute = 60;  // s
-// Chosen, not told by the paper: where KV goes that is swapped out, 32,000 tokens.
+// Host memory for swapped KV, 32,000 tokens. Chosen, because the paper does not give it.
 constexpr Blocks kCpuBlocks = {2000};
 
 LampsFigures FiguresOf(const LampsSetup& setup, const ReplayResult& result) {

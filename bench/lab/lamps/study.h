@@ -31,9 +31,9 @@ struct LampsSystem {
   std::string label;
   std::string policy, pause;
   EstimateSpec estimates = {EstimateKind::kOracle, 0};
-  bool preemptive = false;  // ranks preempt, too
+  bool preemptive = false;  // requests are preempted by rank, too
 
-  // By what is run, under whatever label.
+  // Keyed by conditions, whatever the label.
   friend bool operator==(const LampsSystem& a, const LampsSystem& b) {
     return a.policy == b.policy && a.pause == b.pause && a.estimates == b.estimates && a.preemptive == b.preemptive;
   }
@@ -51,7 +51,7 @@ struct LampsSetup {
   friend bool operator==(const LampsSetup&, const LampsSetup&) = default;
 };
 
-// Of one run. Latencies are over all requests that came, however late they ended.
+// Figures of one run. Latencies include all requests that arrived, however late they ended.
 struct LampsFigures {
   double latency = 0, latency_p50 = 0, latency_p99 = 0;  // s, from arrival to end, tools included
   double ttft = 0, ttft_p99 = 0;                         // s
@@ -83,7 +83,7 @@ using LampsCell = Cell<LampsSetup, LampsFigures>;
 
 class LampsStudy : public Study<LampsSetup, LampsFigures> {
  public:
-  // Requests of several calls; those of single calls are their first.
+  // Requests of several calls. Single calls are the first calls of these requests.
   LampsStudy(Workload requests, SeedRange seeds, std::int32_t seqs);
 
   absl::Status Run(int threads, ProgressBar& bar);
@@ -96,7 +96,7 @@ class LampsStudy : public Study<LampsSetup, LampsFigures> {
   std::int32_t seqs_;      // most sequences in a step
 };
 
-// Tokens generated before a tool call, predicted by the mean of its class: 70 % of the requests teach, 30 % are asked.
+// Accuracy of tokens before a tool call, predicted by the mean of its class: 70 % of the requests train, 30 % test.
 struct LampsPredictor {
   std::int64_t calls = 0;
   double acc_5 = 0, acc_15 = 0;     // % within 5 and 15 tokens

@@ -1,4 +1,4 @@
-// What the LAMPS scenario compares, and at which rates.
+// Systems and rates of the LAMPS scenario.
 #ifndef TAKT_BENCH_LAB_LAMPS_SYSTEMS_H_
 #define TAKT_BENCH_LAB_LAMPS_SYSTEMS_H_
 
@@ -11,13 +11,13 @@
 namespace takt::tool {
 
 struct LampsPlan {
-  double minutes = 10;             // of arrivals
-  double throughput_minutes = 30;  // the same, where completions are counted
+  double minutes = 10;             // time of arrivals
+  double throughput_minutes = 30;  // time of arrivals for throughput
   std::vector<double> rates = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
-  std::vector<double> rates_beyond = {12, 14, 16, 18, 20};  // single calls do not queue before
+  std::vector<double> rates_beyond = {12, 14, 16, 18, 20};  // single calls have no queue at lower rates
   std::vector<double> throughput_rates = {4, 6, 8, 10};
-  double rate = 9;  // of the ablation and the sweeps
-  // Most sequences in a step: of regime paper, by the fit below, and what the fit tried.
+  double rate = 9;  // rate of the ablation and the sweeps
+  // Maximum sequences in a step: the value of regime paper, from the fit below, and the values tried.
   static constexpr std::int32_t kPaperSeqs = 10;
   std::vector<std::int32_t> fit = {8, 9, 10, 11, 12, 14, 16, 24, 256};
   std::vector<double> errors = {0.05, 0.1, 0.2, 0.3, 0.5};
@@ -34,8 +34,8 @@ LampsSystem InferCept();
 LampsSystem NoOrder();  // LAMPS' handling of calls, first come first served
 LampsSystem Lamps(EstimateSpec estimates = {EstimateKind::kOracle, 0});
 LampsSystem LampsClassMean();
-LampsSystem Guarded(int threshold);  // LAMPS with another threshold of its guard against starvation; 0: without
-LampsSystem Refreshed(int refresh);  // LAMPS that weighs the stall of others, scored again at an interval
+LampsSystem Guarded(int threshold);  // LAMPS with another threshold against starvation; 0: none
+LampsSystem Refreshed(int refresh);  // LAMPS with the cost of stalling others, scored again at an interval
 std::vector<LampsSystem> Main();
 std::vector<LampsSystem> Ablation();
 }  // namespace lamps

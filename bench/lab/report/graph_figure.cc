@@ -20,7 +20,7 @@ struct Box {
 
 bool IsFeedback(const CallEdge& e) { return 2 * e.feedback > e.calls; }
 
-// The longest way from where workflows begin, feedback left out.
+// Returns the length of each node's longest path from a workflow's start, without feedback.
 std::vector<std::size_t> LayersOf(const CallGraph& graph) {
   std::vector<std::size_t> layers(graph.nodes().size(), 1);
   for (bool moved = true; moved;) {

@@ -9,8 +9,8 @@
 
 namespace takt::tool {
 
-// Layers from left to right, by the longest way from the user; feedback is drawn below, dashed; what runs side by side
-// with another is drawn bold; a join that was inferred is dotted.
+// Layers go from left to right, by the longest path from the user. Feedback is dashed and below. Parallel calls are
+// bold. An inferred join is dotted.
 std::string GraphSvg(const CallGraph& graph, const std::function<std::string(AgentId)>& name);
 
 }  // namespace takt::tool

@@ -29,7 +29,7 @@ namespace {
 
 std::string VerdictText(Verdict verdict) { return std::string(NamesOf(Verdict{})[static_cast<std::size_t>(verdict)]); }
 
-// Those that were measured, or all.
+// Returns a table of the measured claims, or of all.
 Table ClaimTable(const ScenarioReport& report, bool all) {
   const bool limits = std::ranges::any_of(report.claims, [](const ScenarioClaim& c) { return !!c.limit; });
   std::vector<Table::Column> columns = {{"", "claim", false}, {"", report.claimed_by}, {"", "here"}};
@@ -59,8 +59,8 @@ std::string ClaimCount(const ScenarioReport& report) {
     ++measured;
     ++verdicts[static_cast<std::size_t>(c.verdict)];
   }
-  return fmt::format("Of {} {} were measured, of which {} hold, {} fail and {} are undecided.",
-                     Counted(std::ssize(report.claims), "claim"), measured, verdicts[0], verdicts[1], verdicts[2]);
+  return fmt::format("{}, {} measured: {} hold, {} fail, {} undecided.", Counted(std::ssize(report.claims), "claim"),
+                     measured, verdicts[0], verdicts[1], verdicts[2]);
 }
 
 void WriteNumber(JsonWriter& json, std::string_view key, const std::optional<double>& number) {

@@ -70,8 +70,8 @@ struct ScenarioReport {
   std::vector<ScenarioClaim> claims;
   std::string claims_heading = "The paper's claims", claimed_by = "paper";
   std::int64_t seeds = 0;
-  bool interrupted = false;  // rows and claims of what had not ended by then are missing, or without a figure
-  std::optional<double> wall_s;  // none: it is not to be told
+  bool interrupted = false;  // true: rows and claims of unfinished runs are missing, or have no figure
+  std::optional<double> wall_s;  // wall-clock time; none: not reported
 };
 
 std::string ScenarioText(const ScenarioReport& report, bool colour);

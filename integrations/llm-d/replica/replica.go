@@ -317,7 +317,7 @@ func (r *Replica) read(ctx context.Context) error {
 	r.heard = time.Now()
 	r.count(func(c *Counts) { c.Connected = true })
 	for _, record := range records {
-		r.follow(ctx, record)
+		r.applyRecord(ctx, record)
 	}
 	return nil
 }
@@ -328,10 +328,10 @@ func (r *Replica) count(change func(*Counts)) {
 	change(&r.counts)
 }
 
-// follow applies a record of the log to the state.
-func (r *Replica) follow(ctx context.Context, record Record) {
+// applyRecord applies a record of the log to the state.
+func (r *Replica) applyRecord(ctx context.Context, record Record) {
 	diverged := r.state.diverged
-	it, err := r.state.apply(record)
+	it, err := r.state.applyRecord(record)
 	r.position = record.Position
 	r.tail = append(r.tail, record)
 	r.mu.Lock()

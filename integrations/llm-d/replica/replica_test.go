@@ -489,7 +489,7 @@ func same(t *testing.T, nodes ...*node) {
 				break
 			}
 			for _, r := range records {
-				n.replica.tell(context.Background(), r)
+				n.replica.applyRecord(context.Background(), r)
 			}
 		}
 	}

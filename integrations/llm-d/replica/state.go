@@ -125,12 +125,12 @@ var errDuplicate = errors.New("a duplicate")
 
 // Apply applies a record. An error means that it is malformed or a duplicate; then only its time counts.
 func (s *State) Apply(r Record) error {
-	_, err := s.apply(r)
+	_, err := s.applyRecord(r)
 	return err
 }
 
-// apply is Apply, but returns the item; nil: malformed.
-func (s *State) apply(r Record) (*item, error) {
+// applyRecord is Apply, but returns the item; nil: malformed.
+func (s *State) applyRecord(r Record) (*item, error) {
 	if at := takt.Time(r.At.UnixNano()); at > s.k.At {
 		s.k.Lived += min(at-s.k.At, 1e9)
 		s.k.At = at
