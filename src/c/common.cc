@@ -78,7 +78,7 @@ takt_status takt_replay(const void* bytes, size_t n, takt_replay_report* report,
       CopyText(replay->difference->what, to.difference, sizeof to.difference);
     }
     Write(to, report);
-    Write(kCounters, replay->stats, stats, n_stats);
+    WriteStats(kCounters, replay->stats, stats, n_stats);
     return TAKT_OK;
   });
 }

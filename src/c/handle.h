@@ -181,7 +181,7 @@ takt_status FirstOf(takt_status first, Rest... rest) {
 inline takt_status Given(const void* array, std::size_t n) { return n > 0 && array == nullptr ? TAKT_E_NULL : TAKT_OK; }
 
 // Writes a count if the caller passed a pointer for it.
-inline void Write(std::size_t n, std::size_t* counted) {
+inline void WriteCount(std::size_t n, std::size_t* counted) {
   if (counted != nullptr) *counted = n;
 }
 

@@ -180,7 +180,7 @@ takt_status takt_tool_profile_observe(takt_tool_profile* profile, const takt_too
   ToolProfile& p = *profile->profile;
   const std::int64_t before = p.stats().observed;
   for (const ToolObservation& call : std::span(FromC<ToolObservation>(calls), n)) p.Observe(call);
-  Write(static_cast<std::size_t>(p.stats().observed - before), counted);
+  WriteCount(static_cast<std::size_t>(p.stats().observed - before), counted);
   return TAKT_OK;
 }
 

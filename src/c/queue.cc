@@ -272,7 +272,7 @@ takt_status takt_queue_end(takt_queue* queue, const takt_ran* ran, size_t n, con
     given.engines = whole.engines;
   }
   const std::span<const AnyWaitingQueue::Ran> all(FromC<AnyWaitingQueue::Ran>(ran), n);
-  Write(queue->queue->End(all, At(now), pressure != nullptr ? &given : nullptr), counted);
+  WriteCount(queue->queue->End(all, At(now), pressure != nullptr ? &given : nullptr), counted);
   return TAKT_OK;
 }
 
@@ -281,7 +281,7 @@ takt_status takt_queue_computed(takt_queue* queue, const takt_ran* ran, size_t n
   const takt_status status = FirstOf(Valid(queue), Sound(ran, n), Meant(Countable(rest_output)));
   if (status != TAKT_OK) return status;
   const Busy busy(*queue);
-  Write(queue->queue->Computed({FromC<AnyWaitingQueue::Ran>(ran), n}, {rest_output}), counted);
+  WriteCount(queue->queue->Computed({FromC<AnyWaitingQueue::Ran>(ran), n}, {rest_output}), counted);
   return TAKT_OK;
 }
 

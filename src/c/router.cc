@@ -170,7 +170,7 @@ takt_status takt_router_last_fault(const takt_router* router, takt_fault* fault)
 }
 
 size_t takt_router_stats(const takt_router* router, takt_stat* stats, size_t n) noexcept {
-  return Valid(router) == TAKT_OK ? Write(kRouterCounters, router->router->stats(), stats, n) : 0;
+  return Valid(router) == TAKT_OK ? WriteStats(kRouterCounters, router->router->stats(), stats, n) : 0;
 }
 
 takt_status takt_router_count(const takt_router* router, takt_router_counts* counts) noexcept {

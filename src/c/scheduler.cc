@@ -137,7 +137,7 @@ takt_status Create(const takt_scheduler_options& from, takt_scheduler** to, takt
   return TAKT_OK;
 }
 
-void Write(const StepPlan& plan, takt_plan* out) {
+void WritePlan(const StepPlan& plan, takt_plan* out) {
   takt_plan to;
   to.idle = static_cast<std::uint32_t>(plan.idle);
   to.id = plan.id.value;
@@ -251,7 +251,7 @@ takt_status takt_scheduler_step(takt_scheduler* scheduler, uint64_t step, const 
   const Busy busy(*scheduler);
   if (step != 0) scheduler->scheduler->Commit(ResultOf(step, rows, n, flags), At(now));
   const StepPlan& made = scheduler->scheduler->Plan(At(now), LimitsOf(limits));
-  Write(made, plan);
+  WritePlan(made, plan);
   if (run_out != nullptr && !made.run.empty()) {
     std::memcpy(run_out, made.run.data(), std::min(made.run.size(), run_cap) * sizeof *run_out);
   }
@@ -343,7 +343,7 @@ takt_status takt_scheduler_last_fault(const takt_scheduler* scheduler, takt_faul
 }
 
 size_t takt_scheduler_stats(const takt_scheduler* scheduler, takt_stat* stats, size_t n) noexcept {
-  return Valid(scheduler) == TAKT_OK ? Write(kCounters, scheduler->scheduler->scheduler().stats(), stats, n) : 0;
+  return Valid(scheduler) == TAKT_OK ? WriteStats(kCounters, scheduler->scheduler->scheduler().stats(), stats, n) : 0;
 }
 
 takt_status takt_scheduler_count(const takt_scheduler* scheduler, takt_scheduler_counts* counts) noexcept {

@@ -33,7 +33,7 @@ inline constexpr auto kRouterCounters = [] {
 
 // Copies the first n counters. Returns their number, or 0 if the buffer is too small.
 template <class S, std::size_t N>
-std::size_t Write(const std::array<Counter<S>, N>& counters, const S& from, takt_stat* to, std::size_t n) {
+std::size_t WriteStats(const std::array<Counter<S>, N>& counters, const S& from, takt_stat* to, std::size_t n) {
   if (Given(to, n) != TAKT_OK) return 0;
   std::transform(counters.begin(), counters.begin() + std::min(n, N), to,
                  [&](const Counter<S>& counter) { return takt_stat{counter.name, from.*counter.value}; });
