@@ -1,7 +1,4 @@
-"""HexGen-Flow on a toy fleet of two unequal engines: urgent calls first, on the engine that suits them.
-
-python examples/python/hexgen_flow.py prints the mean and p95 of the workflows' times, next to FCFS on the same arrivals.
-"""
+"""HexGen-Flow on two unequal engines: urgent calls first, on the engine that suits them, next to FCFS."""
 
 import heapq
 import random
@@ -15,7 +12,7 @@ ENGINES = {1: ("fast", CostModel(5.0, 0.01, 0.05)), 2: ("slow", CostModel(25.0, 
 KINDS = [([(1, 30)], 4.0), ([(2, 20), (3, 120), (4, 40)], 30.0)]  # stages with their output [tokens]; deadline [s]
 
 
-def draw(workflows=400, rate=0.9, seed=1):
+def draw(workflows=400, rate=1.5, seed=1):
     """Returns workflows: arrival [ns], calls as (stage, output), and deadline [ns]."""
     rng, at, drawn = random.Random(seed), 0.0, []
     for _ in range(workflows):
@@ -26,11 +23,11 @@ def draw(workflows=400, rate=0.9, seed=1):
 
 
 def serve(flow, workflows):
-    """Serves workflows on engines that run one call at a time. Returns the workflows' times [s]."""
+    """Serves workflows on engines that run one call at a time, and queue another. Returns the workflows' times [s]."""
     for engine, (name, cost) in ENGINES.items():
-        flow.instance_up(Instance(engine, profile=flow.add_profile(name, cost), capacity=1), 0)
+        flow.instance_up(Instance(engine, profile=flow.add_profile(name, cost), capacity=2), 0)
     events = [(arrival, number, -1) for number, (arrival, _, _) in enumerate(workflows, 1)]
-    times = []
+    times, free = [], dict.fromkeys(ENGINES, 0)
     while events:
         now, number, ended = heapq.heappop(events)
         arrival, calls, deadline = workflows[number - 1]
@@ -49,7 +46,8 @@ def serve(flow, workflows):
             number, call = divmod(placed.request, 4)
             cost = ENGINES[placed.instance][1]
             ms = cost.constant_ms * workflows[number - 1][1][call][1] + cost.per_prefill_ms * 200
-            heapq.heappush(events, (now + int(ms * 1e6), number, call))
+            free[placed.instance] = max(now, free[placed.instance]) + int(ms * 1e6)
+            heapq.heappush(events, (free[placed.instance], number, call))
         flow.advance(now)
     return times
 

@@ -1,7 +1,4 @@
-"""LAMPS on a toy engine: requests that will hold little memory for a short time run first.
-
-python examples/python/lamps.py prints the mean and p95 of the requests' times, next to FCFS on the same arrivals.
-"""
+"""LAMPS on a toy engine: requests that will hold little memory for a short time run first, next to FCFS."""
 
 import heapq
 import random
@@ -11,16 +8,15 @@ from takt import Limits, NextCall, Request
 from takt.systems import Lamps
 
 SECOND = 1_000_000_000
-TOOLS = {1: (0.2, 20), 2: (15.0, 100)}  # duration [s] and answer [tokens]; LAMPS learns both from the calls
+TOOLS = {1: (0.3, 20), 2: (6.0, 1200)}  # duration [s] and answer [tokens]; LAMPS learns both from the calls
 
 
-def draw(requests=400, rate=2.5, seed=1):
+def draw(requests=400, rate=3.5, seed=1):
     """Returns requests: arrival [ns], prompt, output before its tool call, output after it [tokens], and its tool."""
-    rng, at, drawn = random.Random(seed), 0.0, []
-    for _ in range(requests):
+    rng, at = random.Random(seed), 0.0
+    for tool in rng.choices((0, 1, 2), k=requests):
         at += rng.expovariate(rate)
-        drawn.append((int(at * SECOND), rng.randint(100, 400), rng.randint(5, 60), rng.randint(5, 100), rng.choice((0, 1, 2))))
-    return drawn
+        yield int(at * SECOND), rng.randint(100, 400), rng.randint(5, 60), rng.randint(5, 100), tool
 
 
 def serve(lamps, requests):
@@ -42,8 +38,7 @@ def serve(lamps, requests):
             continue
         now += 20_000_000 + 100_000 * plan.tokens  # a step takes 20 ms, and 0.1 ms per token
         sampled = [entry.request for entry in plan.entries() if entry.samples]
-        for number in sampled:
-            made[number] += 1
+        made = [tokens + (number in sampled) for number, tokens in enumerate(made)]
         finished = [number for number in sampled if made[number] == sum(requests[number - 1][2:4])]
         times += [(now - requests[number - 1][0]) / SECOND for number in finished]
         lamps.commit(plan, finished=finished, now=now)
@@ -61,5 +56,5 @@ def system(**options):
 
 if __name__ == "__main__":
     for name, lamps in {"FCFS": system(policy="fcfs", pause="keep_all"), "LAMPS": system()}.items():
-        times = serve(lamps, draw())
+        times = serve(lamps, list(draw()))
         print(f"{name:8} mean {statistics.mean(times):6.1f} s   p95 {statistics.quantiles(times, n=20)[-1]:6.1f} s")
