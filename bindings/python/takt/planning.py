@@ -149,8 +149,8 @@ class AlphaDecision:
 
 
 class AlphaTuner:
-    """Decides when to search for another alpha, as HexGen-Flow does (section 4.3): after the first full window, and
-    whenever the latencies of a window are worse than those of the one before.
+    """Decides when to search for another alpha, as HexGen-Flow does (section 4.3). A search is due after the first full
+    window, and when the latencies of a window are worse than those before.
 
     ``window_s``: length of a window [s]. ``p``: level of the test. ``least``: workflows that a window needs. ``most``:
     newest workflows to replay.

@@ -72,7 +72,7 @@ class Kairos(Router):
         if request in self._calls:
             self._calls[request][3] = at
 
-    def request_ended(  # type: ignore[override]
+    def request_ended(
         self, request: int, *, failed: bool = False, now: int | None = None, **more: Any
     ) -> None:
         at = moment(now)
@@ -167,8 +167,8 @@ class Kairos(Router):
 class Lamps(Scheduler):
     """LAMPS: predicts a request's output and its tool call, and ranks by the memory that the request will hold.
 
-    ``stall``: weight of the time that other requests lose (0: the plain integral of section 4.3), and ``refresh``: plans
-    between two scores of a waiting request with it. ``threshold``: plans that pass over a request before its promotion
+    ``stall``: weight of the time that other requests lose; 0: the plain integral of section 4.3. ``refresh``: with
+    ``stall``, plans between two scores of a waiting request. ``threshold``: plans that pass over a request before its promotion
     (section 4.4); 0: no guard. ``policy``: another order instead. ``pause``: handling of KV during a call, chosen before
     the request runs (section 4.2). ``tools``: a `ToolProfile` that learns durations and answers.
     ``predict``: a function that returns the expected output of a request [tokens] or an `Estimate`; None: unknown. It
@@ -220,7 +220,7 @@ class Lamps(Scheduler):
             told.append(request)
         super().arrive(*told, now=now)
 
-    def tool_called(  # type: ignore[override]
+    def tool_called(
         self, request: int, *, tool: int = 0, tokens_before: int = -1, now: int | None = None, **expected: Any
     ) -> None:
         """``tokens_before``: output since the prompt or the call before [tokens]; below 0: unknown."""
@@ -231,7 +231,7 @@ class Lamps(Scheduler):
         super().tool_called(request, tool=tool, now=at, **expected)
         self._calls[request] = (tool, at, tokens_before)
 
-    def tool_returned(  # type: ignore[override]
+    def tool_returned(
         self, request: int, returned: int = 0, *, next_call: NextCall | None = None, now: int | None = None
     ) -> None:
         at = moment(now)
@@ -248,8 +248,8 @@ class Lamps(Scheduler):
 
 
 class Chimera(Router):
-    """Chimera: scores every model for a request, places it on the best model that is fast enough, and gives it the
-    chosen model's prediction as its priority (algorithm 1).
+    """Chimera: places each request on the best model that is fast enough (algorithm 1). The chosen model's prediction
+    becomes the request's priority.
 
     ``models``: the predictor's name of each ``Instance.model``. ``predictor``: a `Predictor`, or any object with its
     `predict`. ``policy``: shortest predicted total first, with the aging of section 3.7. ``placement``: slack and margin
@@ -317,8 +317,8 @@ class Chimera(Router):
 
 
 class HexGenFlow(Router):
-    """HexGen-Flow: divides a workflow's remaining time among its calls, dispatches them by workload balance, serves the
-    most urgent first, and tunes alpha on what it has served.
+    """HexGen-Flow: divides a workflow's remaining time among its calls, balances the engines' work, and serves the most
+    urgent call first. It tunes alpha on what it has served.
 
     ``policy``: urgency (equations 6 to 8). ``placement``: workload balance (equations 3 and 4). ``budgets``: equation 5.
     ``tuner``: an `AlphaTuner` (section 4.3). ``engines``: profile names of the instances for the search, such as
@@ -356,7 +356,7 @@ class HexGenFlow(Router):
             if request.workflow in self._workflows:
                 self._calls[request.id] = (request.workflow, request.stage, request.prompt_tokens)
 
-    def request_ended(  # type: ignore[override]
+    def request_ended(
         self, request: int, *, output: int | None = None, now: int | None = None, **more: Any
     ) -> None:
         super().request_ended(request, output=output, now=now, **more)
@@ -419,7 +419,7 @@ class Cascadia:
     `Router` (`routers`, by position). ``window_s``, ``sample``: requests observed per window, 50 per 5 minutes in the
     paper. ``p``: level of the tests of drift.
 
-    The host does what the returned `CascadeAction` says, as with `CascadeRouter`. `sampled` adds a request that every
+    The host carries out each returned `CascadeAction`, as with `CascadeRouter`. `sampled` adds a request that every
     model has answered and the judge has scored. `advance` tests the window and returns a new plan after a drift; the
     host changes the replicas, then calls `changed`.
     """
@@ -503,9 +503,11 @@ class Cascadia:
 
     def _drift(self, sample: Sequence[Mapping[str, Any]], gaps: Sequence[float]) -> str:
         """Returns what has changed since the plan's window; empty: nothing has."""
-        figures: dict[str, tuple[list[float], list[float]]] = {"rate": (self._gaps_before, list(gaps))}
-        for name, of in (("prompt", lambda s: float(s["prompt"])), ("score", lambda s: float(s["scores"][0]))):
-            figures[name] = ([of(each) for each in self._before], [of(each) for each in sample])
+        figures: dict[str, tuple[list[float], list[float]]] = {
+            "rate": (self._gaps_before, list(gaps)),
+            "prompt": ([float(each["prompt"]) for each in self._before], [float(each["prompt"]) for each in sample]),
+            "score": ([float(each["scores"][0]) for each in self._before], [float(each["scores"][0]) for each in sample]),
+        }
         for name, (before, now) in figures.items():
             if min(len(before), len(now)) >= 10:
                 least = min(tail_test(before, now, 0.0), tail_test(now, before, 0.0))

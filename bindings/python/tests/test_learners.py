@@ -80,7 +80,7 @@ def test_a_learner_is_saved_and_loaded() -> None:
     assert again.agent("writer") == learner.agent("writer")
     for options in ({"order": "best"}, {"max_agents": 0}, {"retire_after_s": 0.0}):
         with pytest.raises((RequestError, OptionError)):
-            AgentLearner(**options)  # type: ignore[arg-type]
+            AgentLearner(**options)
 
 
 def test_a_tool_profile_learns_durations_and_answers() -> None:
@@ -93,6 +93,7 @@ def test_a_tool_profile_learns_durations_and_answers() -> None:
     assert tools.expect(2).pooled
     seeded = ToolProfile()
     seeded.seed(7, known)
-    assert seeded.expect(7).seconds.mean == pytest.approx(known.seconds.mean)  # type: ignore[union-attr]
+    again = seeded.expect(7).seconds
+    assert again is not None and again.mean == pytest.approx(known.seconds.mean)
     with pytest.raises(OptionError, match="seed_weight"):
         ToolProfile(window=10, seed_weight=9)

@@ -33,6 +33,8 @@ def test_examples_are_short_and_print_a_gain(name: str) -> None:
     lines = subprocess.run(
         [sys.executable, str(EXAMPLES / f"{name}.py")], capture_output=True, text=True, check=True
     ).stdout.splitlines()
+    page = EXAMPLES.parents[1] / "docs/howto/python_systems.md"
+    assert "\n".join(lines) in page.read_text()
     figures = [[float(word) for word in line.split() if word.replace(".", "").isdigit()] for line in lines]
     assert len(figures) == 2 and figures[1][0] < 0.9 * figures[0][0]  # the mean
 
@@ -46,7 +48,7 @@ def test_kairos_gains_by_its_ranks() -> None:
             return None
 
     def mean(system: Kairos) -> float:
-        return statistics.mean(toy.serve(system, calls))
+        return float(statistics.mean(toy.serve(system, calls)))
 
     fcfs, kairos = mean(Kairos(policy="fcfs", placement="least_loaded")), mean(Kairos())
     assert kairos < 0.9 * fcfs < mean(Deaf())
@@ -68,7 +70,8 @@ def test_kairos_survives_a_dead_engine_and_unnamed_calls() -> None:
     kairos.instance_down(1, 1)
     kairos.instance_up(Instance(2), 2)
     assert {each.instance for each in kairos.place(2).placed} == {2}
-    kairos.request_ended(1, now=3), kairos.request_ended(2, now=1_000_000_002)
+    kairos.request_ended(1, now=3)
+    kairos.request_ended(2, now=1_000_000_002)
     kairos.workflow_ended(5, now=1_000_000_002)
     assert kairos.lessons_dropped == 1
     assert kairos.take_lessons(2_000_000_000) == [CallRecord(5, 1, 2, 1_000_000_002)]  # since it was placed again
@@ -116,7 +119,7 @@ def test_chimera_gains_by_its_predictions() -> None:
             return [Forecast(None, None)] * len(calls)
 
     def mean(predictor: Any, order: str, **options: str) -> float:
-        return statistics.mean(toy.serve(Chimera(toy.MODELS, predictor, **options), calls, order))
+        return float(statistics.mean(toy.serve(Chimera(toy.MODELS, predictor, **options), calls, order)))
 
     chimera = mean(toy.Predictor(), order)
     assert chimera < 0.9 * mean(toy.Predictor(), "fcfs", policy="fcfs", placement="least_loaded")
@@ -156,6 +159,6 @@ def test_cascadia_keeps_its_quality_by_planning_again() -> None:
         def advance(self, now: int | None = None) -> None:
             return None
 
-    toy.Cascadia = Deaf
+    vars(toy)["Cascadia"] = Deaf
     _, scores = toy.serve(toy.make(toy.MODELS, requests), requests)
     assert statistics.mean(scores[2000:]) < toy.GOAL["quality"] - 5

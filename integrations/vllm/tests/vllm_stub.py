@@ -91,7 +91,7 @@ def request(name: str, prompt: int = 20, most: int = 4, arrival: float = 0.0, **
 
 @contextmanager
 def installed() -> Iterator[None]:
-    """Puts these parts where `takt.vllm` imports them from."""
+    """Installs these parts under the names that `takt.vllm` imports."""
     told = {
         "vllm": {"__version__": "a stub"}, "vllm.v1": {}, "vllm.v1.core": {}, "vllm.v1.core.sched": {},
         "vllm.v1.core.sched.async_scheduler": {"AsyncScheduler": AsyncScheduler},

@@ -18,8 +18,8 @@ _REFRESH = _SECOND  # shortest time between two tables [ns]
 
 class Kairos:
     """Ranks agents by the time that remains in their workflows. A client names the agent of each request by
-    `takt_agent`, and the agent whose answer led to it by `takt_upstream`. A workflow is learned from when a request
-    says `takt_last`, or after ``idle_s`` without a request."""
+    `takt_agent`, and the agent whose answer led to it by `takt_upstream`. A workflow ends with a request that has
+    `takt_last`, or after ``idle_s`` without a request; then its calls are learned from."""
 
     def __init__(self, idle_s: float, counters: dict[str, int]) -> None:
         self.queue = Queue("agent_priority", ranks={})
@@ -54,8 +54,8 @@ class Kairos:
 
 
 class Lamps:
-    """Ranks requests by the memory that they will hold: the prompt, the expected output, and the wait for the workflow's
-    next request, during which the prefix cache keeps the context. Waits and answers are learned by agent. vLLM's own
+    """Ranks requests by the memory that they will hold over time. It counts the prompt, the expected output, and the wait
+    for the workflow's next request, while the prefix cache keeps the context. Waits and answers are learned by agent. vLLM's own
     requests end at a tool call, so there is no choice of a handling strategy."""
 
     def __init__(self, idle_s: float, counters: dict[str, int]) -> None:
