@@ -23,6 +23,7 @@ const (
 	Learns   Traits = C.TAKT_TRAIT_LEARNS   // the key may depend on earlier input of the policy
 	Pressure Traits = C.TAKT_TRAIT_PRESSURE // the key depends on resource pressure, which only a queue knows
 	Ages     Traits = C.TAKT_TRAIT_AGES     // long waits are promoted, and only a queue counts them
+	Tables   Traits = C.TAKT_TRAIT_TABLES   // the order needs ranks of agents
 )
 
 // String returns the names of the traits, such as "moving, learns".
@@ -32,7 +33,7 @@ func (t Traits) String() string {
 		trait Traits
 		name  string
 	}{{Fixed, "fixed"}, {Timed, "timed"}, {Moving, "moving"}, {Groups, "groups"}, {Learns, "learns"},
-		{Pressure, "pressure"}, {Ages, "ages"}} {
+		{Pressure, "pressure"}, {Ages, "ages"}, {Tables, "tables"}} {
 		if t&n.trait != 0 {
 			names = append(names, n.name)
 		}

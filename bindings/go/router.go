@@ -18,7 +18,39 @@ type RouterOptions struct {
 	MaxOutstanding  int64  // maximum requests per instance; 0: the instance's own limit only
 	ReserveRequests int64  // storage allocated at creation; 0: the default
 	HashSeed        uint64
-	FailUnfit       bool // fail requests that are too large for every instance that is up
+	FailUnfit       bool    // fail requests that are too large for every instance that is up
+	Budgets         Budgets // time that a call of a declared workflow gets
+	Blown           Blown   // budget of a call if no time is left
+}
+
+// Budgets divide the remaining time of a declared workflow among its calls.
+type Budgets uint32
+
+const (
+	NoBudgets    Budgets = C.TAKT_BUDGETS_NONE  // requests keep their deadlines
+	BudgetsShare Budgets = C.TAKT_BUDGETS_SHARE // the call's share of the remaining cost, of the remaining time
+	BudgetsWhole Budgets = C.TAKT_BUDGETS_WHOLE // all remaining time
+)
+
+// Blown is the budget of a call if no time is left.
+type Blown uint32
+
+const (
+	BlownLateness  Blown = C.TAKT_BLOWN_LATENESS  // the whole negative rest
+	BlownPublished Blown = C.TAKT_BLOWN_PUBLISHED // the call's share of the rest
+	BlownZero      Blown = C.TAKT_BLOWN_ZERO
+)
+
+// CostModel is the time of an iteration, as a linear fit to an engine's served iterations [ms].
+type CostModel struct {
+	ConstantMs      float64
+	PerPrefillMs    float64 // per prefill token
+	PerDecodeMs     float64 // per decoding sequence
+	PerContextMs    float64 // per token of the contexts of decoding sequences
+	PerSampleMs     float64 // per sampling sequence
+	KVBytesPerToken float64 // on all its GPUs; 0: unknown
+	HostLinkGBs     float64 // bandwidth to host memory per GPU [1e9 bytes/s]; 0: the default
+	TP              int     // GPUs of an instance; 0: 1
 }
 
 // Router assigns requests to engines, and orders the waiting ones.
@@ -45,6 +77,7 @@ func NewRouter(options RouterOptions) (*Router, error) {
 		c.reserve_requests = C.int64_t(options.ReserveRequests)
 	}
 	c.hash_seed, c.fail_unfit = C.uint64_t(options.HashSeed), flag(options.FailUnfit)
+	c.budgets, c.blown = C.uint32_t(options.Budgets), C.uint32_t(options.Blown)
 	for _, field := range [...]struct {
 		name, value string
 		to          **C.char
@@ -191,7 +224,9 @@ func (r *Router) InstanceOf(request uint64) uint64 {
 }
 
 // AddProfile returns the profile id for instances of one model, GPU and parallelism. The same name gives the same id.
-func (r *Router) AddProfile(name string) (uint64, error) {
+// Placements and budgets that need a cost model assume 1 ms per token if it is nil. Its [Error] names an invalid number,
+// or that the name has another cost model.
+func (r *Router) AddProfile(name string, cost *CostModel) (uint64, error) {
 	defer r.mu.Unlock()
 	if err := r.enter("AddProfile"); err != nil {
 		return 0, err
@@ -201,8 +236,27 @@ func (r *Router) AddProfile(name string) (uint64, error) {
 		return 0, err
 	}
 	defer C.free(unsafe.Pointer(c))
+	r.room.reset()
+	var model *C.takt_cost_model
+	if cost != nil {
+		model = &take[C.takt_cost_model](r.room, 1)[0]
+		C.takt_cost_model_init(model, C.sizeof_takt_cost_model)
+		if cost.TP != 0 {
+			if model.tp, err = whole("AddProfile", "TP", cost.TP, 1); err != nil {
+				return 0, err
+			}
+		}
+		if cost.HostLinkGBs != 0 {
+			model.host_link_gb_s = C.double(cost.HostLinkGBs)
+		}
+		model.constant_ms, model.per_prefill_ms = C.double(cost.ConstantMs), C.double(cost.PerPrefillMs)
+		model.per_decode_ms, model.per_context_ms = C.double(cost.PerDecodeMs), C.double(cost.PerContextMs)
+		model.per_sample_ms, model.kv_bytes_per_token = C.double(cost.PerSampleMs), C.double(cost.KVBytesPerToken)
+	}
+	var told C.takt_error
+	C.takt_error_init(&told, C.sizeof_takt_error)
 	var profile C.uint64_t
-	err = failure("AddProfile", C.takt_router_add_profile(r.p(), c, &profile), nil)
+	err = failure("AddProfile", C.takt_router_add_profile(r.p(), c, model, &profile, &told), &told)
 	return uint64(profile), err
 }
 

@@ -403,7 +403,7 @@ func TestValuesTooLargeForCAreRefused(t *testing.T) {
 	_, queue := NewQueue("sjf\x00nonsense")
 	_, policy := NewRouter(RouterOptions{Policy: "fcfs\x00nonsense"})
 	_, placement := NewRouter(RouterOptions{Placement: "least_loaded\x00nonsense"})
-	_, profile := r.AddProfile("h100\x00nonsense")
+	_, profile := r.AddProfile("h100\x00nonsense", nil)
 	for _, c := range []struct {
 		err   error
 		field string
@@ -418,6 +418,33 @@ func TestValuesTooLargeForCAreRefused(t *testing.T) {
 		}
 	}
 	must(t, r.RankAgents([]AgentRank{{Agent: 1, StagesLeft: 3}}, AgentRank{}, 0))
+}
+
+func TestCostModelsPlaceOnTheFasterInstance(t *testing.T) {
+	r := newRouter(t, RouterOptions{Placement: "workload_balance(alpha=1)", Budgets: BudgetsShare})
+	for id, ms := range []float64{50, 5} {
+		profile, err := r.AddProfile(fmt.Sprint(ms), &CostModel{ConstantMs: ms, PerPrefillMs: ms / 100})
+		must(t, err)
+		must(t, r.On(0, InstanceUp{Instance{ID: uint64(id + 1), Profile: profile}}))
+	}
+	must(t, r.On(0, Arrived{&Request{ID: 1, PromptTokens: 100}}))
+	routing, err := r.Place(0)
+	must(t, err)
+	if len(routing.Placed) != 1 || routing.Placed[0].Instance != 2 {
+		t.Errorf("placed %v, expected the fast instance", routing.Placed)
+	}
+	if _, err := r.AddProfile("50", nil); err == nil {
+		t.Error("another cost model of the same name was accepted")
+	}
+	if _, err := r.AddProfile("x", &CostModel{ConstantMs: -1}); err == nil {
+		t.Error("a negative time was accepted")
+	}
+	if _, err := NewRouter(RouterOptions{Budgets: 3}); err == nil {
+		t.Error("an unknown budget was accepted")
+	}
+	if _, err := NewQueue("agent_priority"); err == nil {
+		t.Error("a queue without ranks of agents was accepted")
+	}
 }
 
 func TestEachConstantOfTheHeaderHasAName(t *testing.T) {

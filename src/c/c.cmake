@@ -1,9 +1,11 @@
 # takt_c, the C interface: a shared library that exports only takt_*. Its dependencies are linked in, so that they
 # cannot clash with other versions in the host's process.
 add_library(takt_c SHARED
+  c/cascade.cc
   c/common.cc
   c/events.cc
   c/ids.cc
+  c/learner.cc
   c/policy.cc
   c/predictor.cc
   c/queue.cc

@@ -111,6 +111,8 @@ enum class Kind : std::uint32_t {
   kIds,
   kPredictor,
   kToolProfile,
+  kAgentLearner,
+  kCascadeRouter,
   kDestroyed = 0xdeadda7au,
 };
 

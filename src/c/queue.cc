@@ -13,6 +13,7 @@
 #include "c/handle.h"
 #include "c/memory.h"
 #include "c/policy.h"
+#include "takt/model/event.h"
 #include "takt/queue/ranker.h"
 #include "takt/scheduler_options.h"
 #include "takt/state/revise.h"
@@ -83,7 +84,7 @@ std::uint32_t InC(const PolicyTraits& t) {
   const auto add = [&traits](bool has, std::uint32_t trait) { traits |= has ? trait : 0; };
   add(t.fixed, TAKT_TRAIT_FIXED), add(t.timed, TAKT_TRAIT_TIMED), add(t.moving, TAKT_TRAIT_MOVING);
   add(t.groups, TAKT_TRAIT_GROUPS), add(t.learns, TAKT_TRAIT_LEARNS);
-  add(t.pressure, TAKT_TRAIT_PRESSURE), add(t.ages, TAKT_TRAIT_AGES);
+  add(t.pressure, TAKT_TRAIT_PRESSURE), add(t.ages, TAKT_TRAIT_AGES), add(t.tables, TAKT_TRAIT_TABLES);
   return traits;
 }
 
@@ -121,6 +122,10 @@ takt_status takt_ranker_create(const char* policy, const takt_key* key, takt_ran
   return UnlessMemoryEnds(error, [&]() -> takt_status {
     AnyPolicy made;
     if (const takt_status status = MakePolicy(policy, key, made, error); status != TAKT_OK) return status;
+    if (TraitsOf(made).tables) {
+      return Say(error, TAKT_E_INVALID,
+                 "policy: " + made.spec() + " needs ranks of agents, which a ranker never gets; expected another");
+    }
     *ranker = std::make_unique<takt_ranker>(std::move(made)).release();
     return TAKT_OK;
   });
@@ -164,6 +169,17 @@ takt_status takt_queue_create(const takt_queue_options* options, takt_queue** qu
     AnyPolicy policy;
     const takt_status made = MakePolicy(whole.policy, whole.key, policy, error);
     if (made != TAKT_OK) return made;
+    Epoch first;
+    if (whole.epoch != nullptr) {
+      if (const takt_status taken = Take(whole.epoch, first); taken != TAKT_OK) {
+        return Say(error, taken, "epoch: is invalid; expected finite numbers, and each agent once");
+      }
+    }
+    if (TraitsOf(policy).tables && first.agent_ranks == nullptr) {
+      return Say(error, TAKT_E_INVALID,
+                 "policy: " + policy.spec() + " needs ranks of agents; expected them as the first epoch");
+    }
+    policy.Observe(first, kUnset);
     *queue = std::make_unique<takt_queue>(std::move(policy), static_cast<std::size_t>(whole.reserve_requests),
                                           whole.hash_seed)
                  .release();
@@ -220,6 +236,13 @@ takt_result takt_queue_revise(takt_queue* queue, const takt_request* request, ui
 
 takt_result takt_queue_erase(takt_queue* queue, uint64_t request) noexcept {
   return Ask(queue, [&](AnyWaitingQueue& q) { return q.Erase({request}); });
+}
+
+takt_status takt_queue_epoch(takt_queue* queue, const takt_epoch* epoch, int64_t now) noexcept {
+  Epoch taken;
+  if (const takt_status status = FirstOf(Valid(queue), Take(epoch, taken)); status != TAKT_OK) return status;
+  queue->queue->Set(taken, At(now));
+  return TAKT_OK;
 }
 
 takt_status takt_queue_begin(takt_queue* queue, int64_t now) noexcept {

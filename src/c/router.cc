@@ -3,6 +3,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -15,16 +18,25 @@
 #include "c/memory.h"
 #include "c/policy.h"
 #include "c/stats.h"
+#include "takt/model/cost_model.h"
+#include "takt/model/stage_times.h"
 #include "takt/placement/least_loaded.h"
 #include "takt/placement/registry.h"
+#include "takt/workflow/slo_budget.h"
 
 struct takt_router : takt::c::Handle {
   static constexpr takt::c::Kind kKind = takt::c::Kind::kRouter;
 
   takt_router() : Handle(kKind) {}
-  void End() { router.reset(); }
+  void End() { router.reset(), profiles.clear(); }
+
+  struct Profile {
+    std::uint64_t id = 0;
+    takt_cost_model cost = {};  // zeros: none
+  };
 
   std::optional<takt::Router> router;
+  std::map<std::string, Profile, std::less<>> profiles;
 };
 
 namespace takt::c {
@@ -40,8 +52,45 @@ takt_router_options Defaults<takt_router_options>() {
   to.fail_unfit = plain.fail_unfit ? 1 : 0;
   return to;
 }
+template <>
+takt_cost_model Defaults<takt_cost_model>() {
+  const CostModel plain;
+  auto to = Zeroed<takt_cost_model>();
+  to.tp = plain.tp, to.host_link_gb_s = plain.host_link_gb_s;
+  return to;
+}
 
 namespace {
+
+static_assert(int{TAKT_BUDGETS_WHOLE} == static_cast<int>(BudgetRule::kWhole) + 1);
+static_assert(int{TAKT_BLOWN_ZERO} == static_cast<int>(BlownRule::kZero));
+
+takt_status BudgetsOf(const takt_router_options& from, RouterOptions& to, takt_error* error) {
+  if (from.budgets > TAKT_BUDGETS_WHOLE) return Say(error, TAKT_E_INVALID, "budgets: is invalid; expected 0 to 2");
+  if (from.blown > TAKT_BLOWN_ZERO) return Say(error, TAKT_E_INVALID, "blown: is invalid; expected 0 to 2");
+  if (from.budgets != TAKT_BUDGETS_NONE) {
+    to.budgets = {static_cast<BudgetRule>(from.budgets - 1), static_cast<BlownRule>(from.blown)};
+  }
+  if (from.n_stage_times == 0) return TAKT_OK;
+  if (from.stage_times == nullptr) return Say(error, TAKT_E_NULL, "stage_times is NULL");
+  auto times = std::make_shared<StageTimes>();
+  for (const takt_stage_time& each : std::span(from.stage_times, from.n_stage_times)) {
+    if (each.profile == nullptr) return Say(error, TAKT_E_NULL, "stage_times: profile is NULL");
+    if (each.time < 0) return Say(error, TAKT_E_INVALID, "stage_times: time is negative; expected 0 or more");
+    times->Set({each.stage}, each.profile, Duration(each.time));
+  }
+  to.stage_times = std::move(times);
+  return TAKT_OK;
+}
+
+CostModel CostOf(const takt_cost_model& from) {
+  CostModel to;
+  to.tp = from.tp;
+  to.served = {from.constant_ms, from.per_decode_ms, from.per_context_ms, from.per_prefill_ms};
+  to.overhead_per_sample_ms = from.per_sample_ms;
+  to.kv_bytes_per_token = from.kv_bytes_per_token, to.host_link_gb_s = from.host_link_gb_s;
+  return to;
+}
 
 takt_status Create(const takt_router_options& from, takt_router** to, takt_error* error) {
   if (from.reserved != 0) return NotReserved(error);
@@ -50,6 +99,7 @@ takt_status Create(const takt_router_options& from, takt_router** to, takt_error
   options.fail_unfit = from.fail_unfit != 0;
   options.reserve_requests = from.reserve_requests, options.hash_seed = from.hash_seed;
   if (absl::Status status = options.Validate(); !status.ok()) return Invalid(error, "", status);
+  if (const takt_status made = BudgetsOf(from, options, error); made != TAKT_OK) return made;
   AnyPolicy policy;
   const char* text = from.policy == nullptr && from.key == nullptr ? "fcfs" : from.policy;
   if (const takt_status made = MakePolicy(text, from.key, policy, error); made != TAKT_OK) return made;
@@ -154,12 +204,39 @@ const char* takt_router_policy(const takt_router* router) noexcept {
   return Valid(router) == TAKT_OK ? router->router->policy().spec().c_str() : nullptr;
 }
 
-takt_status takt_router_add_profile(takt_router* router, const char* name, uint64_t* profile) noexcept {
-  if (const takt_status status = Valid(router); status != TAKT_OK) return status;
-  if (name == nullptr || profile == nullptr) return TAKT_E_NULL;
+void takt_cost_model_init(takt_cost_model* cost, size_t size) noexcept { Init(cost, size); }
+
+takt_status takt_router_add_profile(takt_router* router, const char* name, const takt_cost_model* cost,
+                                    uint64_t* profile, takt_error* error) noexcept {
+  if (const takt_status status = Valid(router); status != TAKT_OK) return Say(error, status, takt_status_name(status));
+  if (name == nullptr || profile == nullptr) return Say(error, TAKT_E_NULL, "name or profile is NULL");
+  takt_cost_model given{};
+  if (cost != nullptr) {
+    if (const takt_status status = Readable(cost); status != TAKT_OK) {
+      return Say(error, status, "cost.struct_size: is invalid; expected a known size, and zeros in unknown fields");
+    }
+    takt_cost_model local;
+    given = Whole(cost, local);
+    given.struct_size = sizeof given;
+  }
   const Busy busy(*router);
-  *profile = router->router->AddProfile({name, nullptr}).value;
-  return TAKT_OK;
+  return UnlessMemoryEnds(error, [&]() -> takt_status {
+    std::shared_ptr<const PreparedCostModel> prepared;
+    if (cost != nullptr) {
+      const CostModel model = CostOf(given);
+      if (const std::string faults = model.Faults(); !faults.empty()) {
+        return Say(error, TAKT_E_INVALID, "cost: " + faults);
+      }
+      prepared = std::make_shared<const PreparedCostModel>(model);
+    }
+    takt_router::Profile& kept = router->profiles[name];
+    if (kept.id != 0 && std::memcmp(&kept.cost, &given, sizeof given) != 0) {
+      return Say(error, TAKT_E_INVALID, "cost: differs from that of the profile; expected the same, or another name");
+    }
+    if (kept.id == 0) kept = {router->router->AddProfile({name, std::move(prepared)}).value, given};
+    *profile = kept.id;
+    return TAKT_OK;
+  });
 }
 
 takt_status takt_router_last_fault(const takt_router* router, takt_fault* fault) noexcept {

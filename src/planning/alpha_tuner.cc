@@ -9,6 +9,7 @@
 #include "fmt/format.h"
 #include "takt/base/random.h"
 #include "takt/numeric/quantile.h"
+#include "takt/numeric/tail_test.h"
 #include "takt/numeric/ttest.h"
 #include "takt/rivals/placement/code_ratio.h"
 #include "takt/placement/workload_balance.h"
@@ -223,13 +224,7 @@ AlphaDecision AlphaTuner::EndWindow() {
   if (d.before < options_.least || d.now < options_.least) {
     d.why = fmt::format("{} and {} workflows ended in two windows; each needs {}", d.before, d.now, options_.least);
   } else {
-    const double from = Quantile(both, options_.tail);
-    const auto excess = [from](const std::vector<double>& latencies) {
-      Moments moments;
-      for (const double x : latencies) moments.Add(std::max(0.0, x - from));
-      return moments;
-    };
-    d.p = WelchTest(excess(latencies_), excess(before_)).p_greater;
+    d.p = TailTest(before_, latencies_, options_.tail).p_greater;
     d.why = fmt::format("p95 of {:.1f} s after {:.1f} s: {} (p = {:.3g})", d.tail_now, d.tail_before,
                         d.p < options_.p ? "worse" : "not significantly worse", d.p);
   }

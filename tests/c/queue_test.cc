@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "c/told.h"
 #include "catch.h"
 #include "scale.h"
 #include "takt/base/random.h"
@@ -365,6 +366,50 @@ TEST_CASE("a queue in C reports each mistake") {
   CHECK(takt_ranker_destroy(ranker) == TAKT_OK);
   CHECK(takt_queue_destroy(queue) == TAKT_OK);
   CHECK(takt_queue_destroy(nullptr) == TAKT_OK);
+}
+
+TEST_CASE("a policy that needs ranks of agents is refused until it gets them") {
+  auto error = Sized<takt_error>();
+  takt_ranker* ranker = nullptr;
+  takt_queue* queue = nullptr;
+  takt_queue_options options;
+  takt_queue_options_init(&options, sizeof options);
+  for (const char* policy : {"agent_priority", "stage_depth", "aged(agent_priority)"}) {
+    CAPTURE(policy);
+    CHECK(takt_ranker_create(policy, nullptr, &ranker, &error) == TAKT_E_INVALID);
+    CHECK(std::string_view(error.text).find("needs ranks of agents, which a ranker never gets") != std::string::npos);
+    takt_epoch epoch;
+    takt_epoch_init(&epoch, sizeof epoch);
+    options.policy = policy, options.epoch = nullptr;
+    CHECK(takt_queue_create(&options, &queue, &error) == TAKT_E_INVALID);
+    CHECK(std::string_view(error.text).find("needs ranks of agents; expected them") != std::string::npos);
+    options.epoch = &epoch;
+    CHECK(takt_queue_create(&options, &queue, &error) == TAKT_E_INVALID);
+
+    std::array<takt_agent_rank, 2> ranks = {takt_agent_rank{1, 2, 0, 2, 0}, takt_agent_rank{2, 1, 0, 1, 0}};
+    epoch.told = TAKT_EPOCH_AGENT_RANKS, epoch.ranks = ranks.data(), epoch.n_ranks = ranks.size();
+    REQUIRE(takt_queue_create(&options, &queue, &error) == TAKT_OK);
+    CHECK((takt_queue_traits(queue) & TAKT_TRAIT_TABLES) != 0);
+    for (const std::uint64_t id : {std::uint64_t{1}, std::uint64_t{2}}) {
+      takt_request request;
+      takt_request_init(&request, sizeof request);
+      request.id = request.agent = id, request.prompt_tokens = 10;
+      REQUIRE(takt_queue_push(queue, &request, static_cast<std::int64_t>(id)) == TAKT_RESULT_DONE);
+    }
+    const auto first = [queue] {
+      std::uint64_t top = 0;
+      CHECK(takt_queue_begin(queue, 10) == TAKT_OK);
+      takt_queue_top(queue, &top);
+      return top;
+    };
+    CHECK(first() == 2);
+    ranks = {takt_agent_rank{1, 1, 0, 1, 0}, takt_agent_rank{2, 2, 0, 2, 0}};
+    CHECK(takt_queue_epoch(queue, &epoch, 10) == TAKT_OK);
+    CHECK(first() == 1);
+    ranks[1].agent = 1;
+    CHECK(takt_queue_epoch(queue, &epoch, 10) == TAKT_E_INVALID);
+    CHECK(takt_queue_destroy(queue) == TAKT_OK);
+  }
 }
 
 }  // namespace

@@ -74,7 +74,7 @@ class Twins {
     REQUIRE(takt_router_create(&in_c, &c_, nullptr) == TAKT_OK);
     for (const char* name : {"a", "b", "a"}) {
       std::uint64_t profile = 0;
-      REQUIRE(takt_router_add_profile(c_, name, &profile) == TAKT_OK);
+      REQUIRE(takt_router_add_profile(c_, name, nullptr, &profile, nullptr) == TAKT_OK);
       CHECK(profile == cxx_->AddProfile({name}).value);
     }
     CHECK(takt_router_policy(c_) == cxx_->policy().spec());

@@ -17,8 +17,10 @@ from . import frameworks, identity, workloads
 from ._abi import TAKT_ROW_FAILED as FAILED
 from ._abi import TAKT_ROW_FINISHED as FINISHED
 from ._library import version as __version__
+from .cascades import CascadeAction, CascadeRouter, CascadeStage
 from .errors import Fault, FaultError, OptionError, RequestError, TaktError, ToolError
 from .identity import Identity, headers, parse_headers, workflow
+from .learners import AgentLearner, AgentRanks, CallRecord, ToolCall, ToolExpectation, ToolProfile
 from .predictors import Call, Forecast, Predictor
 from .queues import Queue, Ran, Ranker, order
 from .replays import Report, replay
@@ -33,7 +35,7 @@ from .requests import (
     RequestState,
     WorkAfter,
 )
-from .routers import Instance, Placement, Router, Routing, Stage, WorkflowEnd, WorkflowFault
+from .routers import CostModel, Instance, Placement, Router, Routing, Stage, WorkflowEnd, WorkflowFault
 from .schedulers import (
     AgentRank,
     Dropped,
@@ -51,10 +53,11 @@ from .schedulers import (
 )
 
 __all__ = [
-    "AgentRank", "Call", "Dropped", "Estimate", "FAILED", "FINISHED", "Failure", "Fault", "FaultError", "Forecast", "Identity", "Instance",
-    "KvHit", "KvOracle", "KvWish", "Limits", "ModelScore", "Move", "NEVER", "NextCall", "OptionError", "Placement", "Plan",
-    "PlanEntry", "Predictor", "Preemption", "Queue", "Ran", "Ranker", "Report", "Request", "RequestError", "RequestState", "Router",
-    "Routing", "Scheduler", "Stage", "TaktError", "ToolError", "UNBOUNDED", "UNSET", "WorkAfter", "WorkflowEnd",
-    "WorkflowFault", "__version__", "frameworks", "headers", "identity", "order", "parse_headers", "replay", "replay_log", "workflow",
-    "workloads",
+    "AgentLearner", "AgentRank", "AgentRanks", "Call", "CallRecord", "CascadeAction", "CascadeRouter", "CascadeStage",
+    "CostModel", "Dropped", "Estimate", "FAILED", "FINISHED", "Failure", "Fault", "FaultError", "Forecast", "Identity",
+    "Instance", "KvHit", "KvOracle", "KvWish", "Limits", "ModelScore", "Move", "NEVER", "NextCall", "OptionError",
+    "Placement", "Plan", "PlanEntry", "Predictor", "Preemption", "Queue", "Ran", "Ranker", "Report", "Request",
+    "RequestError", "RequestState", "Router", "Routing", "Scheduler", "Stage", "TaktError", "ToolCall", "ToolError",
+    "ToolExpectation", "ToolProfile", "UNBOUNDED", "UNSET", "WorkAfter", "WorkflowEnd", "WorkflowFault", "__version__",
+    "frameworks", "headers", "identity", "order", "parse_headers", "replay", "replay_log", "workflow", "workloads",
 ]  # fmt: skip

@@ -164,6 +164,7 @@ TAKT_TRAIT_GROUPS: Final = 8
 TAKT_TRAIT_LEARNS: Final = 16
 TAKT_TRAIT_PRESSURE: Final = 32
 TAKT_TRAIT_AGES: Final = 64
+TAKT_TRAIT_TABLES: Final = 128
 TAKT_RESULT_DONE: Final = 0
 TAKT_RESULT_UNKNOWN: Final = 1
 TAKT_RESULT_IN_USE: Final = 2
@@ -177,11 +178,29 @@ TAKT_PLACE_TAKEN: Final = 2
 TAKT_PLACE_HELD: Final = 3
 TAKT_PLACE_RUNNING: Final = 4
 TAKT_PLACE_PAUSED: Final = 5
+TAKT_BUDGETS_NONE: Final = 0
+TAKT_BUDGETS_SHARE: Final = 1
+TAKT_BUDGETS_WHOLE: Final = 2
+TAKT_BLOWN_LATENESS: Final = 0
+TAKT_BLOWN_PUBLISHED: Final = 1
+TAKT_BLOWN_ZERO: Final = 2
 TAKT_INBOX_OF_SCHEDULER: Final = 0
 TAKT_INBOX_OF_ROUTER: Final = 1
 TAKT_PUSHED_FULL: Final = 0
 TAKT_PUSHED_QUEUED: Final = 1
 TAKT_PUSHED_FIRST: Final = 2
+TAKT_AGENTS_BY_CLASSICAL: Final = 0
+TAKT_AGENTS_BY_SMACOF: Final = 1
+TAKT_AGENTS_BY_MEAN: Final = 2
+TAKT_AGENTS_BY_MEDIAN: Final = 3
+TAKT_VERDICT_AS_PLANNED: Final = 0
+TAKT_VERDICT_ACCEPT: Final = 1
+TAKT_VERDICT_ESCALATE: Final = 2
+TAKT_CASCADE_NONE: Final = 0
+TAKT_CASCADE_SEND: Final = 1
+TAKT_CASCADE_JUDGE: Final = 2
+TAKT_CASCADE_ACCEPT: Final = 3
+TAKT_CASCADE_FAIL: Final = 4
 
 # Names of the numbers of each enum, by the enum's first constant.
 ENUMS: Final[dict[str, dict[int, str]]] = {
@@ -383,6 +402,7 @@ ENUMS: Final[dict[str, dict[int, str]]] = {
         16: "learns",
         32: "pressure",
         64: "ages",
+        128: "tables",
     },
     "TAKT_RESULT_DONE": {
         0: "done",
@@ -401,6 +421,16 @@ ENUMS: Final[dict[str, dict[int, str]]] = {
         4: "running",
         5: "paused",
     },
+    "TAKT_BUDGETS_NONE": {
+        0: "none",
+        1: "share",
+        2: "whole",
+    },
+    "TAKT_BLOWN_LATENESS": {
+        0: "lateness",
+        1: "published",
+        2: "zero",
+    },
     "TAKT_INBOX_OF_SCHEDULER": {
         0: "scheduler",
         1: "router",
@@ -409,6 +439,24 @@ ENUMS: Final[dict[str, dict[int, str]]] = {
         0: "full",
         1: "queued",
         2: "first",
+    },
+    "TAKT_AGENTS_BY_CLASSICAL": {
+        0: "classical",
+        1: "smacof",
+        2: "mean",
+        3: "median",
+    },
+    "TAKT_VERDICT_AS_PLANNED": {
+        0: "as_planned",
+        1: "accept",
+        2: "escalate",
+    },
+    "TAKT_CASCADE_NONE": {
+        0: "none",
+        1: "send",
+        2: "judge",
+        3: "accept",
+        4: "fail",
     },
 }
 
@@ -1534,6 +1582,7 @@ class takt_queue_options(ctypes.Structure):
     hash_seed: int
     policy: builtins.bytes | None
     key: Any
+    epoch: Any
     _fields_ = [
         ("struct_size", ctypes.c_uint32),
         ("reserved", ctypes.c_uint32),
@@ -1541,6 +1590,7 @@ class takt_queue_options(ctypes.Structure):
         ("hash_seed", ctypes.c_uint64),
         ("policy", ctypes.c_char_p),
         ("key", ctypes.POINTER(takt_key)),
+        ("epoch", ctypes.POINTER(takt_epoch)),
     ]
 
 
@@ -1559,6 +1609,40 @@ class takt_pressure(ctypes.Structure):
     ]
 
 
+class takt_stage_time(ctypes.Structure):
+    stage: int
+    profile: builtins.bytes | None
+    time: int
+    _fields_ = [
+        ("stage", ctypes.c_uint64),
+        ("profile", ctypes.c_char_p),
+        ("time", ctypes.c_int64),
+    ]
+
+
+class takt_cost_model(ctypes.Structure):
+    struct_size: int
+    tp: int
+    constant_ms: float
+    per_prefill_ms: float
+    per_decode_ms: float
+    per_context_ms: float
+    per_sample_ms: float
+    kv_bytes_per_token: float
+    host_link_gb_s: float
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("tp", ctypes.c_int32),
+        ("constant_ms", ctypes.c_double),
+        ("per_prefill_ms", ctypes.c_double),
+        ("per_decode_ms", ctypes.c_double),
+        ("per_context_ms", ctypes.c_double),
+        ("per_sample_ms", ctypes.c_double),
+        ("kv_bytes_per_token", ctypes.c_double),
+        ("host_link_gb_s", ctypes.c_double),
+    ]
+
+
 class takt_router_options(ctypes.Structure):
     struct_size: int
     window: int
@@ -1570,6 +1654,10 @@ class takt_router_options(ctypes.Structure):
     policy: builtins.bytes | None
     placement: builtins.bytes | None
     key: Any
+    budgets: int
+    blown: int
+    stage_times: Any
+    n_stage_times: int
     _fields_ = [
         ("struct_size", ctypes.c_uint32),
         ("window", ctypes.c_int32),
@@ -1581,6 +1669,10 @@ class takt_router_options(ctypes.Structure):
         ("policy", ctypes.c_char_p),
         ("placement", ctypes.c_char_p),
         ("key", ctypes.POINTER(takt_key)),
+        ("budgets", ctypes.c_uint32),
+        ("blown", ctypes.c_uint32),
+        ("stage_times", ctypes.POINTER(takt_stage_time)),
+        ("n_stage_times", ctypes.c_size_t),
     ]
 
 
@@ -1697,6 +1789,89 @@ class takt_tool_expectation(ctypes.Structure):
     ]
 
 
+class takt_agent_learner_options(ctypes.Structure):
+    struct_size: int
+    order: int
+    wall_clock: int
+    max_agents: int
+    max_workflows: int
+    reserved: int
+    retire_after: int
+    hash_seed: int
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("order", ctypes.c_uint32),
+        ("wall_clock", ctypes.c_uint32),
+        ("max_agents", ctypes.c_uint32),
+        ("max_workflows", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+        ("retire_after", ctypes.c_int64),
+        ("hash_seed", ctypes.c_uint64),
+    ]
+
+
+class takt_call_record(ctypes.Structure):
+    workflow: int
+    agent: int
+    upstream: int
+    start: int
+    end: int
+    _fields_ = [
+        ("workflow", ctypes.c_uint64),
+        ("agent", ctypes.c_uint64),
+        ("upstream", ctypes.c_uint64),
+        ("start", ctypes.c_int64),
+        ("end", ctypes.c_int64),
+    ]
+
+
+class takt_cascade_stage(ctypes.Structure):
+    accept_at: float
+    escalated_share: float
+    served: int
+    reserved: int
+    _fields_ = [
+        ("accept_at", ctypes.c_double),
+        ("escalated_share", ctypes.c_double),
+        ("served", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+    ]
+
+
+class takt_cascade_options(ctypes.Structure):
+    struct_size: int
+    on_missing: int
+    on_late: int
+    reserved: int
+    stages: Any
+    n_stages: int
+    judge_timeout: int
+    seed: int
+    reserve_requests: int
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("on_missing", ctypes.c_uint32),
+        ("on_late", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+        ("stages", ctypes.POINTER(takt_cascade_stage)),
+        ("n_stages", ctypes.c_size_t),
+        ("judge_timeout", ctypes.c_int64),
+        ("seed", ctypes.c_uint64),
+        ("reserve_requests", ctypes.c_int64),
+    ]
+
+
+class takt_cascade_action(ctypes.Structure):
+    kind: int
+    model: int
+    request: int
+    _fields_ = [
+        ("kind", ctypes.c_uint32),
+        ("model", ctypes.c_int32),
+        ("request", ctypes.c_uint64),
+    ]
+
+
 class takt_replay_report(ctypes.Structure):
     struct_size: int
     differs: int
@@ -1789,12 +1964,19 @@ STRUCTS: Final[tuple[type[ctypes.Structure], ...]] = (
     takt_held,
     takt_queue_options,
     takt_pressure,
+    takt_stage_time,
+    takt_cost_model,
     takt_router_options,
     takt_routing,
     takt_router_counts,
     takt_call,
     takt_tool_profile_options,
     takt_tool_expectation,
+    takt_agent_learner_options,
+    takt_call_record,
+    takt_cascade_stage,
+    takt_cascade_options,
+    takt_cascade_action,
     takt_replay_report,
 )
 
@@ -1851,6 +2033,7 @@ FUNCTIONS: Final[dict[str, tuple[Any, list[Any]]]] = {
     "takt_queue_put": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]),
     "takt_queue_revise": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_int64]),
     "takt_queue_erase": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_uint64]),
+    "takt_queue_epoch": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]),
     "takt_queue_begin": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_int64]),
     "takt_queue_top": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p]),
     "takt_queue_list": (ctypes.c_size_t, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]),
@@ -1862,6 +2045,7 @@ FUNCTIONS: Final[dict[str, tuple[Any, list[Any]]]] = {
     "takt_queue_end": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p]),
     "takt_queue_computed": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int32, ctypes.c_void_p]),
     "takt_queue_victims": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int32, ctypes.c_uint64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p]),
+    "takt_cost_model_init": (None, [ctypes.c_void_p, ctypes.c_size_t]),
     "takt_router_options_init": (None, [ctypes.c_void_p, ctypes.c_size_t]),
     "takt_router_create": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]),
     "takt_router_destroy": (ctypes.c_int32, [ctypes.c_void_p]),
@@ -1873,7 +2057,7 @@ FUNCTIONS: Final[dict[str, tuple[Any, list[Any]]]] = {
     "takt_router_place_at": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_int64]),
     "takt_router_instance_of": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p]),
     "takt_router_policy": (ctypes.c_char_p, [ctypes.c_void_p]),
-    "takt_router_add_profile": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]),
+    "takt_router_add_profile": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]),
     "takt_router_last_fault": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p]),
     "takt_router_stats": (ctypes.c_size_t, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]),
     "takt_router_count": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p]),
@@ -1901,5 +2085,28 @@ FUNCTIONS: Final[dict[str, tuple[Any, list[Any]]]] = {
     "takt_tool_profile_seed": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p]),
     "takt_tool_profile_observe": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]),
     "takt_tool_profile_expect": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p]),
+    "takt_agent_learner_options_init": (None, [ctypes.c_void_p, ctypes.c_size_t]),
+    "takt_agent_learner_create": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]),
+    "takt_agent_learner_destroy": (ctypes.c_int32, [ctypes.c_void_p]),
+    "takt_agent_learner_agent": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p]),
+    "takt_agent_learner_add": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64, ctypes.c_void_p]),
+    "takt_agent_learner_close": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_uint64]),
+    "takt_agent_learner_epoch": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p]),
+    "takt_agent_learner_save": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]),
+    "takt_agent_learner_load": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p]),
+    "takt_cascade_options_init": (None, [ctypes.c_void_p, ctypes.c_size_t]),
+    "takt_cascade_router_create": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]),
+    "takt_cascade_router_destroy": (ctypes.c_int32, [ctypes.c_void_p]),
+    "takt_cascade_router_arrived": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p]),
+    "takt_cascade_router_answered": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p]),
+    "takt_cascade_router_judged": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_int32, ctypes.c_double, ctypes.c_int64, ctypes.c_void_p]),
+    "takt_cascade_router_failed": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_int32, ctypes.c_void_p]),
+    "takt_cascade_router_cancelled": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_uint64]),
+    "takt_cascade_router_expire": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p]),
+    "takt_cascade_router_wake_at": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p]),
+    "takt_cascade_router_replan": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]),
+    "takt_cascade_router_model_of": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p]),
+    "takt_cascade_router_stats": (ctypes.c_size_t, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]),
+    "takt_tail_test": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_double, ctypes.c_void_p]),
     "takt_replay": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]),
 }

@@ -18,6 +18,7 @@ from .requests import (
     Request,
     revised_by,
 )
+from .schedulers import AgentRank, epoch_of
 
 __all__ = ["Queue", "Ranker", "Ran", "order"]
 
@@ -94,6 +95,9 @@ class Queue(Handle):
     request joins the waiting ones, comes back or is revised. Without a policy the key alone orders; otherwise the
     policy contains it, as in ``"aged(custom,threshold=100)"``.
 
+    ``ranks`` and ``otherwise`` are the first ranks of agents, as in `Queue.epoch`. A policy that ranks by agents, such
+    as ``"agent_priority"``, needs them: `OptionError` without. With ``{}`` all agents are equal until `epoch`.
+
     An iteration is `begin`, any number of `top`, `list`, `take` and `hold`, then `end` with the requests that ran. A
     call with an unknown request returns False and has no effect. Times are in nanoseconds; ``now`` defaults to
     `time.monotonic_ns()`.
@@ -107,11 +111,15 @@ class Queue(Handle):
         *,
         key: KeyFunction | None = None,
         key_name: str | None = None,
+        ranks: Mapping[int, AgentRank] | None = None,
+        otherwise: AgentRank | None = None,
         reserve_requests: int = 1024,
         hash_seed: int = 0,
     ) -> None:
         super().__init__()
         options = initialised(abi.takt_queue_options)
+        first = epoch_of(ranks, otherwise, None)
+        options.epoch = ctypes.pointer(first[0])
         options.policy = encoded("policy", policy)
         options.reserve_requests = whole("reserve_requests", reserve_requests, (0, 2**40))
         options.hash_seed = whole("hash_seed", hash_seed, _U64)
@@ -203,6 +211,15 @@ class Queue(Handle):
     def erase(self, request: int) -> bool:
         """Removes a request that has ended or was cancelled."""
         return self._done(lib.takt_queue_erase(self._handle, whole("request", request, _U64)), "erase")
+
+    def epoch(
+        self, ranks: Mapping[int, AgentRank], *, otherwise: AgentRank | None = None, now: int | None = None
+    ) -> None:
+        """Sets the ranks of agents, and the rank ``otherwise`` of all other agents. The next `begin` orders by them."""
+        told = epoch_of(ranks, otherwise, None)
+        self._ready("epoch")
+        check(lib.takt_queue_epoch(self._handle, ctypes.addressof(told[0]), moment(now)), "epoch")
+        self._raise_errors()
 
     def begin(self, now: int | None = None) -> None:
         """Begins an iteration."""

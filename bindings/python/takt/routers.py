@@ -4,21 +4,39 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 from . import _abi as abi
 from ._handle import Handle
-from ._library import check, encoded, flag, initialised, last_fault, lib, moment, names, read_stats, real, text, whole
+from ._library import (
+    check,
+    check_options,
+    chosen,
+    encoded,
+    flag,
+    initialised,
+    items,
+    last_fault,
+    lib,
+    moment,
+    names,
+    read_stats,
+    real,
+    text,
+    whole,
+)
 from .errors import Fault, FaultError, RequestError
 from .requests import NEVER, REVISED, UNSET, Filled, KeyFunction, Request, revised_by
 from .schedulers import AgentRank, Failure, epoch_of
 
-__all__ = ["Instance", "Placement", "Router", "Routing", "Stage", "WorkflowEnd", "WorkflowFault"]
+__all__ = ["CostModel", "Instance", "Placement", "Router", "Routing", "Stage", "WorkflowEnd", "WorkflowFault"]
 
 _U64, _I64, _COUNT = (0, 2**64 - 1), (-(2**63), 2**63 - 1), (0, 2**31 - 1)
 _FAIL = names("TAKT_FAIL_INVALID")
 _HOW = names("TAKT_WORKFLOW_COMPLETED")
+_BUDGETS = names("TAKT_BUDGETS_NONE").numbers("share", "whole")
+_BLOWN = names("TAKT_BLOWN_LATENESS").numbers()
 
 
 @dataclass(frozen=True)
@@ -39,6 +57,23 @@ class Instance:
     token_s: float = 0.0
     profile: int = 0
     life: int = 0
+
+
+@dataclass(frozen=True)
+class CostModel:
+    """Time of an iteration, as a linear fit to an engine's served iterations. It is the sum of ``constant_ms`` and of
+    four counts, each times its coefficient [ms]. The counts are prefill tokens, decoding sequences, tokens of their
+    contexts, and sampling sequences. ``tp``: GPUs of an instance. ``kv_bytes_per_token``: on all its GPUs; 0:
+    unknown. ``host_link_gb_s``: bandwidth to host memory per GPU [1e9 bytes/s]."""
+
+    constant_ms: float
+    per_prefill_ms: float
+    per_decode_ms: float
+    per_context_ms: float = 0.0
+    per_sample_ms: float = 0.0
+    tp: int = 1
+    kv_bytes_per_token: float = 0.0
+    host_link_gb_s: float = 25.0
 
 
 @dataclass(frozen=True)
@@ -93,12 +128,27 @@ class Routing:
     wake_at: int
 
 
+def _stage_times(times: Mapping[tuple[int, str], int] | None) -> Any:
+    told = items("stage_times", times)
+    array = (abi.takt_stage_time * len(told))()
+    for into, (key, time) in zip(array, told):
+        if not isinstance(key, tuple) or len(key) != 2:
+            raise RequestError("stage_times", key, "must have keys (stage, name of the profile)")
+        into.stage, into.profile = whole("stage", key[0], _U64), encoded("profile", key[1])
+        into.time = whole("time", time, _I64)
+    return array
+
+
 class Router(Handle):
     """Assigns requests to engines, and orders the waiting ones.
 
     ``policy``: the order of waiting requests (None: fcfs). ``placement``: for example
     ``"least_loaded(waiting_weight=2)"`` (None: least_loaded). ``key``: a host's own order. ``max_outstanding``: maximum
-    requests per instance. ``fail_unfit``: fail requests that are too large for every instance that is up. Times are in
+    requests per instance. ``fail_unfit``: fail requests that are too large for every instance that is up.
+    ``budgets``: the part of a declared workflow's remaining time that a call gets. "share": in proportion to its cost;
+    "whole": all; None: requests keep their deadlines. ``blown``: the budget if no time is left: "lateness", "published" or
+    "zero". ``stage_times``: measured times for budgets, {(stage, name of the profile): ns}; other times come from the
+    cost models of `add_profile`. Times are in
     nanoseconds; ``now`` defaults to `time.monotonic_ns()`. ``life`` in an event is the life of the sender, from
     `Placement` or `Instance`; 0: the present life. The router ignores and counts messages of an earlier life. An
     invalid event is ignored and raises `FaultError`, unless ``strict`` is False.
@@ -118,10 +168,18 @@ class Router(Handle):
         reserve_requests: int | None = None,
         hash_seed: int | None = None,
         fail_unfit: bool | None = None,
+        budgets: str | None = None,
+        blown: str = "lateness",
+        stage_times: Mapping[tuple[int, str], int] | None = None,
         strict: bool = True,
     ) -> None:
         super().__init__()
         options = initialised(abi.takt_router_options)
+        if budgets is not None:
+            options.budgets = chosen("budgets", budgets, _BUDGETS)
+        options.blown = chosen("blown", blown, _BLOWN)
+        times = _stage_times(stage_times)
+        options.stage_times, options.n_stage_times = ctypes.cast(times, ctypes.POINTER(abi.takt_stage_time)), len(times)
         options.policy, options.placement = encoded("policy", policy), encoded("placement", placement)
         if window is not None:
             options.window = whole("window", window, (-(2**31), 2**31 - 1))
@@ -367,10 +425,25 @@ class Router(Handle):
         check(lib.takt_router_wake_at(self._handle, ctypes.byref(at)), "wake_at")
         return at.value
 
-    def add_profile(self, name: str) -> int:
-        """Returns the profile id for instances of one model, GPU and parallelism. The same name gives the same id."""
-        profile = ctypes.c_uint64()
-        check(lib.takt_router_add_profile(self._ready("add_profile"), encoded("name", name), ctypes.byref(profile)), "add_profile")
+    def add_profile(self, name: str, cost_model: CostModel | None = None) -> int:
+        """Returns the profile id for instances of one model, GPU and parallelism. The same name gives the same id.
+        Placements and budgets that need a cost model assume 1 ms per token without one. `OptionError` if the name has
+        another cost model."""
+        cost = None
+        if cost_model is not None:
+            if not isinstance(cost_model, CostModel):
+                raise RequestError("cost_model", cost_model, "must be a takt.CostModel")
+            cost = initialised(abi.takt_cost_model)
+            cost.tp = whole("tp", cost_model.tp, (-(2**31), 2**31 - 1))
+            for each in fields(cost_model):
+                if each.name != "tp":
+                    setattr(cost, each.name, real(each.name, getattr(cost_model, each.name)))
+        profile, error = ctypes.c_uint64(), initialised(abi.takt_error)
+        status = lib.takt_router_add_profile(
+            self._ready("add_profile"), encoded("name", name), None if cost is None else ctypes.addressof(cost),
+            ctypes.byref(profile), ctypes.byref(error),
+        )  # fmt: skip
+        check_options(status, "add_profile", error)
         return profile.value
 
     def epoch(

@@ -472,10 +472,12 @@ enum {  // how long a key stays valid
   TAKT_TRAIT_GROUPS = 8,  // groups are ordered first, which needs a queue
   TAKT_TRAIT_LEARNS = 16,  // may depend on what the policy has observed
   TAKT_TRAIT_PRESSURE = 32,  // depends on resource pressure, which only a queue or a scheduler reports
-  TAKT_TRAIT_AGES = 64  // long waits lead to promotion, which only a queue tracks
+  TAKT_TRAIT_AGES = 64,  // long waits lead to promotion, which only a queue tracks
+  TAKT_TRAIT_TABLES = 128  // ranks by the agent ranks of an epoch
 };
 
-// Creates a ranker. `policy` and `key` as in takt_scheduler_options.
+// Creates a ranker. `policy` and `key` as in takt_scheduler_options. TAKT_E_INVALID: also a policy that ranks by an
+// epoch, such as agent_priority, because a ranker has none.
 TAKT_API takt_status takt_ranker_create(const char* policy, const takt_key* key, takt_ranker** ranker,
                                         takt_error* error) TAKT_NOEXCEPT;
 TAKT_API takt_status takt_ranker_destroy(takt_ranker* ranker) TAKT_NOEXCEPT;
@@ -500,6 +502,7 @@ typedef struct takt_queue_options {
   uint64_t hash_seed;
   const char* policy;  // as in takt_scheduler_options
   const takt_key* key;  // as in takt_scheduler_options
+  const takt_epoch* epoch;  // first tables; required by policies that rank by an epoch, such as agent_priority
 } takt_queue_options;
 
 TAKT_API void takt_queue_options_init(takt_queue_options* options, size_t size) TAKT_NOEXCEPT;
@@ -545,6 +548,9 @@ TAKT_API takt_result takt_queue_put(takt_queue* queue, const takt_request* reque
 TAKT_API takt_result takt_queue_revise(takt_queue* queue, const takt_request* request, uint32_t fields,
                                        int64_t now) TAKT_NOEXCEPT;
 TAKT_API takt_result takt_queue_erase(takt_queue* queue, uint64_t request) TAKT_NOEXCEPT;  // ended or cancelled
+
+// Sets new tables, as takt_scheduler_epoch does. The next takt_queue_begin orders by them.
+TAKT_API takt_status takt_queue_epoch(takt_queue* queue, const takt_epoch* epoch, int64_t now) TAKT_NOEXCEPT;
 
 TAKT_API takt_status takt_queue_begin(takt_queue* queue, int64_t now) TAKT_NOEXCEPT;
 // Sets *request to the first request in order. Returns 1; 0 if none waits (*request is then 0); or a negated
@@ -592,6 +598,39 @@ TAKT_API takt_status takt_queue_victims(takt_queue* queue, const takt_holding* h
 
 typedef struct takt_router takt_router;
 
+enum {  // takt_router_options.budgets: time that a call of a declared workflow gets
+  TAKT_BUDGETS_NONE = 0,  // requests keep their deadlines
+  TAKT_BUDGETS_SHARE = 1,  // the call's share of the remaining cost, of the remaining time
+  TAKT_BUDGETS_WHOLE = 2  // all remaining time
+};
+enum {  // takt_router_options.blown: budget of a call if no time is left
+  TAKT_BLOWN_LATENESS = 0,  // the whole negative rest
+  TAKT_BLOWN_PUBLISHED = 1,  // the call's share of the rest
+  TAKT_BLOWN_ZERO = 2
+};
+
+// Measured time of the calls of a stage on instances of a profile.
+typedef struct takt_stage_time {
+  uint64_t stage;  // call site, as in takt_request.stage
+  const char* profile;  // name, as in takt_router_add_profile
+  int64_t time;  // [ns]
+} takt_stage_time;
+
+// Time of an iteration, as a linear fit to an engine's served iterations (docs/howto/fitting_profiles.md). It is the
+// sum of a constant and of four counts, each times its coefficient [ms].
+typedef struct takt_cost_model {
+  uint32_t struct_size;
+  int32_t tp;  // GPUs of an instance
+  double constant_ms;
+  double per_prefill_ms;  // per prefill token
+  double per_decode_ms;  // per decoding sequence
+  double per_context_ms;  // per token of the contexts of decoding sequences
+  double per_sample_ms;  // per sampling sequence
+  double kv_bytes_per_token;  // on all its GPUs; 0: unknown
+  double host_link_gb_s;  // bandwidth to host memory per GPU and direction [1e9 bytes/s]
+} takt_cost_model;
+TAKT_API void takt_cost_model_init(takt_cost_model* cost, size_t size) TAKT_NOEXCEPT;
+
 typedef struct takt_router_options {
   uint32_t struct_size;
   int32_t window;  // waiting requests to consider after the first that must wait
@@ -603,6 +642,10 @@ typedef struct takt_router_options {
   const char* policy;  // order of waiting requests; NULL: fcfs
   const char* placement;  // "least_loaded(waiting_weight=2)"; NULL: least_loaded
   const takt_key* key;  // custom key, which is copied; NULL: none
+  uint32_t budgets;  // TAKT_BUDGETS_...
+  uint32_t blown;  // TAKT_BLOWN_...
+  const takt_stage_time* stage_times;  // measured times for budgets; other times come from the cost models
+  size_t n_stage_times;
 } takt_router_options;
 
 TAKT_API void takt_router_options_init(takt_router_options* options, size_t size) TAKT_NOEXCEPT;
@@ -646,9 +689,11 @@ TAKT_API takt_status takt_router_instance_of(const takt_router* router, uint64_t
                                              uint64_t* instance) TAKT_NOEXCEPT;
 
 TAKT_API const char* takt_router_policy(const takt_router* router) TAKT_NOEXCEPT;
-// Names a group of instances of one model, GPU and parallelism, which instances can refer to from now on. Repeated
-// calls return the same id.
-TAKT_API takt_status takt_router_add_profile(takt_router* router, const char* name, uint64_t* profile) TAKT_NOEXCEPT;
+// Names a group of instances of one model, GPU and parallelism, which instances can refer to from now on. `cost` may be
+// NULL: placements and budgets that need it then assume 1 ms per token. Repeated calls return the same id.
+// TAKT_E_INVALID: an invalid number, or another cost model than before.
+TAKT_API takt_status takt_router_add_profile(takt_router* router, const char* name, const takt_cost_model* cost,
+                                             uint64_t* profile, takt_error* error) TAKT_NOEXCEPT;
 
 TAKT_API takt_status takt_router_last_fault(const takt_router* router, takt_fault* fault) TAKT_NOEXCEPT;
 TAKT_API size_t takt_router_stats(const takt_router* router, takt_stat* stats, size_t n) TAKT_NOEXCEPT;
@@ -780,6 +825,142 @@ TAKT_API takt_status takt_tool_profile_observe(takt_tool_profile* profile, const
                                                size_t* counted) TAKT_NOEXCEPT;
 TAKT_API takt_status takt_tool_profile_expect(const takt_tool_profile* profile, uint64_t tool,
                                               takt_tool_expectation* expectation) TAKT_NOEXCEPT;
+
+// ---- ranks of agents ------------------------------------------------------------------------------------------------
+
+// Learns ranks of agents from ended calls, for takt_queue_epoch, takt_scheduler_epoch and takt_router_epoch
+// (docs/howto/agent_learner.md). Calls allocate: make them outside of the step loop. A handle may have a thread of its
+// own.
+typedef struct takt_agent_learner takt_agent_learner;
+
+enum {  // takt_agent_learner_options.order: distance from zero of an agent's remaining time
+  TAKT_AGENTS_BY_CLASSICAL = 0,  // on the line of classical scaling
+  TAKT_AGENTS_BY_SMACOF = 1,  // the same on a line improved by SMACOF
+  TAKT_AGENTS_BY_MEAN = 2,
+  TAKT_AGENTS_BY_MEDIAN = 3
+};
+
+typedef struct takt_agent_learner_options {
+  uint32_t struct_size;
+  uint32_t order;  // TAKT_AGENTS_BY_...
+  uint32_t wall_clock;  // 1: remaining time includes queues and tools
+  uint32_t max_agents;  // maximum agents, and maximum names; further ones are ignored
+  uint32_t max_workflows;  // maximum open workflows; if there are more, the one silent for longest is closed
+  uint32_t reserved;
+  int64_t retire_after;  // time without a call after which a workflow is closed [ns]
+  uint64_t hash_seed;
+} takt_agent_learner_options;
+TAKT_API void takt_agent_learner_options_init(takt_agent_learner_options* options, size_t size) TAKT_NOEXCEPT;
+
+// A call of a model that has ended.
+typedef struct takt_call_record {
+  uint64_t workflow;
+  uint64_t agent;  // from takt_agent_learner_agent
+  uint64_t upstream;  // agent whose answer led to this call; 0: the user's question did
+  int64_t start;  // start of its execution, after it has waited
+  int64_t end;
+} takt_call_record;
+
+TAKT_API takt_status takt_agent_learner_create(const takt_agent_learner_options* options, takt_agent_learner** learner,
+                                               takt_error* error) TAKT_NOEXCEPT;
+TAKT_API takt_status takt_agent_learner_destroy(takt_agent_learner* learner) TAKT_NOEXCEPT;
+// Sets *agent to the number of an agent's name of n bytes. A new name gets the next number; 0: too many names, or a
+// name above 1,024 bytes.
+TAKT_API takt_status takt_agent_learner_agent(takt_agent_learner* learner, const char* name, size_t n,
+                                              uint64_t* agent) TAKT_NOEXCEPT;
+// Adds calls, in any order. Sets *kept (may be NULL) to the number of valid ones.
+TAKT_API takt_status takt_agent_learner_add(takt_agent_learner* learner, const takt_call_record* calls, size_t n,
+                                            int64_t now, size_t* kept) TAKT_NOEXCEPT;
+// Ends a workflow. The learner learns from its calls. TAKT_E_INVALID: no open workflow has this id.
+TAKT_API takt_status takt_agent_learner_close(takt_agent_learner* learner, uint64_t workflow) TAKT_NOEXCEPT;
+// Sets the agent ranks of an epoch, for takt_..._epoch, or nothing if no rank has changed since the last call. The
+// ranks are valid until the next such call.
+TAKT_API takt_status takt_agent_learner_epoch(takt_agent_learner* learner, takt_epoch* epoch) TAKT_NOEXCEPT;
+// Sets *text to the learned state and the agents' names, n bytes, valid until the next such call.
+TAKT_API takt_status takt_agent_learner_save(takt_agent_learner* learner, const char** text, size_t* n) TAKT_NOEXCEPT;
+// Replaces the learned state and the names by saved ones. TAKT_E_INVALID, without effect: `error` names the line.
+TAKT_API takt_status takt_agent_learner_load(takt_agent_learner* learner, const char* text, size_t n,
+                                             takt_error* error) TAKT_NOEXCEPT;
+
+// ---- a cascade of models --------------------------------------------------------------------------------------------
+
+// Chooses the model that answers a request first, and decides by a judge's score whether the next model answers it
+// (docs/howto/cascade_router.md). Each model's own router chooses an instance. Every request ends in one
+// TAKT_CASCADE_ACCEPT, TAKT_CASCADE_FAIL or takt_cascade_router_cancelled, if the host calls
+// takt_cascade_router_expire at the time of takt_cascade_router_wake_at.
+typedef struct takt_cascade_router takt_cascade_router;
+
+enum {  // takt_cascade_options.on_missing, on_late: decision about an answer without a score
+  TAKT_VERDICT_AS_PLANNED = 0,  // escalates the planned share, chosen by request id
+  TAKT_VERDICT_ACCEPT = 1,
+  TAKT_VERDICT_ESCALATE = 2
+};
+
+// A model of the cascade. Answers of the last served model are not judged.
+typedef struct takt_cascade_stage {
+  double accept_at;  // minimum score at which an answer is accepted
+  double escalated_share;  // planned share of judged answers that escalate
+  uint32_t served;  // 0: the plan gives it no GPUs, so it is skipped
+  uint32_t reserved;
+} takt_cascade_stage;
+
+typedef struct takt_cascade_options {
+  uint32_t struct_size;
+  uint32_t on_missing;  // TAKT_VERDICT_...: the judge gave no score
+  uint32_t on_late;  // TAKT_VERDICT_...: the judge gave no score within judge_timeout
+  uint32_t reserved;
+  const takt_cascade_stage* stages;  // 1 to 64 models, in order
+  size_t n_stages;
+  int64_t judge_timeout;  // [ns]
+  uint64_t seed;
+  int64_t reserve_requests;  // requests to reserve storage for at creation
+} takt_cascade_options;
+TAKT_API void takt_cascade_options_init(takt_cascade_options* options, size_t size) TAKT_NOEXCEPT;
+
+enum {  // takt_cascade_action.kind
+  TAKT_CASCADE_NONE = 0,  // nothing to do: the event was counted and ignored
+  TAKT_CASCADE_SEND = 1,  // send the request to the model's router
+  TAKT_CASCADE_JUDGE = 2,  // send the model's answer to the judge
+  TAKT_CASCADE_ACCEPT = 3,  // reply with the model's answer
+  TAKT_CASCADE_FAIL = 4  // fail the request: no model has answered, and none is left
+};
+typedef struct takt_cascade_action {
+  uint32_t kind;  // TAKT_CASCADE_...
+  int32_t model;  // index of the stage
+  uint64_t request;
+} takt_cascade_action;
+
+TAKT_API takt_status takt_cascade_router_create(const takt_cascade_options* options, takt_cascade_router** router,
+                                                takt_error* error) TAKT_NOEXCEPT;
+TAKT_API takt_status takt_cascade_router_destroy(takt_cascade_router* router) TAKT_NOEXCEPT;
+TAKT_API takt_status takt_cascade_router_arrived(takt_cascade_router* router, uint64_t request,
+                                                 takt_cascade_action* action) TAKT_NOEXCEPT;
+TAKT_API takt_status takt_cascade_router_answered(takt_cascade_router* router, uint64_t request, int32_t model,
+                                                  int64_t now, takt_cascade_action* action) TAKT_NOEXCEPT;
+// `score` NaN: the judge gave none.
+TAKT_API takt_status takt_cascade_router_judged(takt_cascade_router* router, uint64_t request, int32_t model,
+                                                double score, int64_t now, takt_cascade_action* action) TAKT_NOEXCEPT;
+TAKT_API takt_status takt_cascade_router_failed(takt_cascade_router* router, uint64_t request, int32_t model,
+                                                takt_cascade_action* action) TAKT_NOEXCEPT;
+// TAKT_E_INVALID: unknown request.
+TAKT_API takt_status takt_cascade_router_cancelled(takt_cascade_router* router, uint64_t request) TAKT_NOEXCEPT;
+// Decides requests whose score is late. The array is valid until the next such call.
+TAKT_API takt_status takt_cascade_router_expire(takt_cascade_router* router, int64_t now,
+                                                const takt_cascade_action** actions, size_t* n) TAKT_NOEXCEPT;
+TAKT_API takt_status takt_cascade_router_wake_at(const takt_cascade_router* router, int64_t* wake_at) TAKT_NOEXCEPT;
+// Sets the stages of a new plan, as many as before. Requests keep their models.
+TAKT_API takt_status takt_cascade_router_replan(takt_cascade_router* router, const takt_cascade_stage* stages, size_t n,
+                                                takt_error* error) TAKT_NOEXCEPT;
+// Sets *model to the model that has the request, or whose answer is judged; -1: the request is not alive.
+TAKT_API takt_status takt_cascade_router_model_of(const takt_cascade_router* router, uint64_t request,
+                                                  int32_t* model) TAKT_NOEXCEPT;
+TAKT_API size_t takt_cascade_router_stats(const takt_cascade_router* router, takt_stat* stats, size_t n) TAKT_NOEXCEPT;
+
+// Sets *p to the probability that `now` has a worse tail than `before` by chance: a small p means that it is worse. The
+// alpha of workload_balance is searched again if p of the latencies of two windows is below 0.01. `tail`: quantile of
+// both samples above which values count, at least 0 and below 1.
+TAKT_API takt_status takt_tail_test(const double* before, size_t n_before, const double* now, size_t n_now, double tail,
+                                    double* p) TAKT_NOEXCEPT;
 
 // ---- the log --------------------------------------------------------------------------------------------------------
 

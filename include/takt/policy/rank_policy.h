@@ -227,6 +227,7 @@ struct PolicyHooks {
   bool moving = false, groups = false, group_log = false, group_watch = false;
   bool observes = false, scheduled = false, victims = false, declines = false;
   bool enters = false, ends = false, timed = false, pressure = false, begins = false;
+  bool tables = false;  // ranks by the tables of an Epoch
 
   friend constexpr bool operator==(const PolicyHooks&, const PolicyHooks&) = default;
 };
@@ -248,7 +249,8 @@ constexpr PolicyHooks HooksOf() {
           .ends = EndPolicy<P>,
           .timed = TimedPolicy<P>,
           .pressure = PressurePolicy<P>,
-          .begins = PlanBeginPolicy<P>};
+          .begins = PlanBeginPolicy<P>,
+          .tables = ObservingPolicy<P, Epoch>};
 }
 
 template <RankPolicy P>

@@ -21,6 +21,7 @@ struct PolicyTraits {
   bool learns = false;  // a key may depend on earlier reports about this request or others
   bool pressure = false;  // depends on what keeps requests out, which only a queue or scheduler reports
   bool ages = false;  // promotes long waiters, which only a queue counts
+  bool tables = false;  // ranks by the tables of an Epoch, which a ranker never gets
 
   friend constexpr bool operator==(const PolicyTraits&, const PolicyTraits&) = default;
 };
@@ -33,7 +34,8 @@ PolicyTraits TraitsOf(const P& policy) {
                     .groups = hooks.groups,
                     .learns = hooks.observes || hooks.scheduled || hooks.ends,
                     .pressure = hooks.pressure,
-                    .ages = AgingOf(policy) != nullptr};
+                    .ages = AgingOf(policy) != nullptr,
+                    .tables = hooks.tables};
   t.fixed = t == PolicyTraits{};
   return t;
 }

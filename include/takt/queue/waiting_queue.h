@@ -172,6 +172,14 @@ class WaitingQueue {
     return Done();
   }
 
+  // Sets new tables for a policy that ranks by them. The next Begin orders by the tables.
+  QueueResult Set(const Epoch& epoch, TimePoint now) {
+    if (inside_) return QueueResult::kEnded;
+    inside_ = true;
+    Tell(epoch, now);
+    return Done();
+  }
+
   // Begins an iteration. An iteration that has not ended is discarded: taken requests return to their places, and
   // nothing counts.
   void Begin(TimePoint now) {

@@ -157,6 +157,7 @@ pub const TAKT_TRAIT_GROUPS: u32 = 8;
 pub const TAKT_TRAIT_LEARNS: u32 = 16;
 pub const TAKT_TRAIT_PRESSURE: u32 = 32;
 pub const TAKT_TRAIT_AGES: u32 = 64;
+pub const TAKT_TRAIT_TABLES: u32 = 128;
 pub const TAKT_RESULT_DONE: u32 = 0;
 pub const TAKT_RESULT_UNKNOWN: u32 = 1;
 pub const TAKT_RESULT_IN_USE: u32 = 2;
@@ -170,11 +171,29 @@ pub const TAKT_PLACE_TAKEN: u32 = 2;
 pub const TAKT_PLACE_HELD: u32 = 3;
 pub const TAKT_PLACE_RUNNING: u32 = 4;
 pub const TAKT_PLACE_PAUSED: u32 = 5;
+pub const TAKT_BUDGETS_NONE: u32 = 0;
+pub const TAKT_BUDGETS_SHARE: u32 = 1;
+pub const TAKT_BUDGETS_WHOLE: u32 = 2;
+pub const TAKT_BLOWN_LATENESS: u32 = 0;
+pub const TAKT_BLOWN_PUBLISHED: u32 = 1;
+pub const TAKT_BLOWN_ZERO: u32 = 2;
 pub const TAKT_INBOX_OF_SCHEDULER: u32 = 0;
 pub const TAKT_INBOX_OF_ROUTER: u32 = 1;
 pub const TAKT_PUSHED_FULL: u32 = 0;
 pub const TAKT_PUSHED_QUEUED: u32 = 1;
 pub const TAKT_PUSHED_FIRST: u32 = 2;
+pub const TAKT_AGENTS_BY_CLASSICAL: u32 = 0;
+pub const TAKT_AGENTS_BY_SMACOF: u32 = 1;
+pub const TAKT_AGENTS_BY_MEAN: u32 = 2;
+pub const TAKT_AGENTS_BY_MEDIAN: u32 = 3;
+pub const TAKT_VERDICT_AS_PLANNED: u32 = 0;
+pub const TAKT_VERDICT_ACCEPT: u32 = 1;
+pub const TAKT_VERDICT_ESCALATE: u32 = 2;
+pub const TAKT_CASCADE_NONE: u32 = 0;
+pub const TAKT_CASCADE_SEND: u32 = 1;
+pub const TAKT_CASCADE_JUDGE: u32 = 2;
+pub const TAKT_CASCADE_ACCEPT: u32 = 3;
+pub const TAKT_CASCADE_FAIL: u32 = 4;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct takt_scheduler {
@@ -213,6 +232,16 @@ pub struct takt_predictor {
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct takt_tool_profile {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct takt_agent_learner {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct takt_cascade_router {
     _unused: [u8; 0],
 }
 #[repr(C)]
@@ -1579,10 +1608,11 @@ pub struct takt_queue_options {
     pub hash_seed: u64,
     pub policy: *const c_char,
     pub key: *const takt_key,
+    pub epoch: *const takt_epoch,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of takt_queue_options"][size_of::<takt_queue_options>() - 40usize];
+    ["Size of takt_queue_options"][size_of::<takt_queue_options>() - 48usize];
     ["Alignment of takt_queue_options"][align_of::<takt_queue_options>() - 8usize];
     ["Offset of field: takt_queue_options::struct_size"][offset_of!(takt_queue_options, struct_size) - 0usize];
     ["Offset of field: takt_queue_options::reserved"][offset_of!(takt_queue_options, reserved) - 4usize];
@@ -1590,6 +1620,7 @@ const _: () = {
     ["Offset of field: takt_queue_options::hash_seed"][offset_of!(takt_queue_options, hash_seed) - 16usize];
     ["Offset of field: takt_queue_options::policy"][offset_of!(takt_queue_options, policy) - 24usize];
     ["Offset of field: takt_queue_options::key"][offset_of!(takt_queue_options, key) - 32usize];
+    ["Offset of field: takt_queue_options::epoch"][offset_of!(takt_queue_options, epoch) - 40usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1612,6 +1643,48 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
+pub struct takt_stage_time {
+    pub stage: u64,
+    pub profile: *const c_char,
+    pub time: i64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of takt_stage_time"][size_of::<takt_stage_time>() - 24usize];
+    ["Alignment of takt_stage_time"][align_of::<takt_stage_time>() - 8usize];
+    ["Offset of field: takt_stage_time::stage"][offset_of!(takt_stage_time, stage) - 0usize];
+    ["Offset of field: takt_stage_time::profile"][offset_of!(takt_stage_time, profile) - 8usize];
+    ["Offset of field: takt_stage_time::time"][offset_of!(takt_stage_time, time) - 16usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct takt_cost_model {
+    pub struct_size: u32,
+    pub tp: i32,
+    pub constant_ms: f64,
+    pub per_prefill_ms: f64,
+    pub per_decode_ms: f64,
+    pub per_context_ms: f64,
+    pub per_sample_ms: f64,
+    pub kv_bytes_per_token: f64,
+    pub host_link_gb_s: f64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of takt_cost_model"][size_of::<takt_cost_model>() - 64usize];
+    ["Alignment of takt_cost_model"][align_of::<takt_cost_model>() - 8usize];
+    ["Offset of field: takt_cost_model::struct_size"][offset_of!(takt_cost_model, struct_size) - 0usize];
+    ["Offset of field: takt_cost_model::tp"][offset_of!(takt_cost_model, tp) - 4usize];
+    ["Offset of field: takt_cost_model::constant_ms"][offset_of!(takt_cost_model, constant_ms) - 8usize];
+    ["Offset of field: takt_cost_model::per_prefill_ms"][offset_of!(takt_cost_model, per_prefill_ms) - 16usize];
+    ["Offset of field: takt_cost_model::per_decode_ms"][offset_of!(takt_cost_model, per_decode_ms) - 24usize];
+    ["Offset of field: takt_cost_model::per_context_ms"][offset_of!(takt_cost_model, per_context_ms) - 32usize];
+    ["Offset of field: takt_cost_model::per_sample_ms"][offset_of!(takt_cost_model, per_sample_ms) - 40usize];
+    ["Offset of field: takt_cost_model::kv_bytes_per_token"][offset_of!(takt_cost_model, kv_bytes_per_token) - 48usize];
+    ["Offset of field: takt_cost_model::host_link_gb_s"][offset_of!(takt_cost_model, host_link_gb_s) - 56usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
 pub struct takt_router_options {
     pub struct_size: u32,
     pub window: i32,
@@ -1623,10 +1696,14 @@ pub struct takt_router_options {
     pub policy: *const c_char,
     pub placement: *const c_char,
     pub key: *const takt_key,
+    pub budgets: u32,
+    pub blown: u32,
+    pub stage_times: *const takt_stage_time,
+    pub n_stage_times: usize,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of takt_router_options"][size_of::<takt_router_options>() - 64usize];
+    ["Size of takt_router_options"][size_of::<takt_router_options>() - 88usize];
     ["Alignment of takt_router_options"][align_of::<takt_router_options>() - 8usize];
     ["Offset of field: takt_router_options::struct_size"][offset_of!(takt_router_options, struct_size) - 0usize];
     ["Offset of field: takt_router_options::window"][offset_of!(takt_router_options, window) - 4usize];
@@ -1638,6 +1715,10 @@ const _: () = {
     ["Offset of field: takt_router_options::policy"][offset_of!(takt_router_options, policy) - 40usize];
     ["Offset of field: takt_router_options::placement"][offset_of!(takt_router_options, placement) - 48usize];
     ["Offset of field: takt_router_options::key"][offset_of!(takt_router_options, key) - 56usize];
+    ["Offset of field: takt_router_options::budgets"][offset_of!(takt_router_options, budgets) - 64usize];
+    ["Offset of field: takt_router_options::blown"][offset_of!(takt_router_options, blown) - 68usize];
+    ["Offset of field: takt_router_options::stage_times"][offset_of!(takt_router_options, stage_times) - 72usize];
+    ["Offset of field: takt_router_options::n_stage_times"][offset_of!(takt_router_options, n_stage_times) - 80usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1774,6 +1855,109 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
+pub struct takt_agent_learner_options {
+    pub struct_size: u32,
+    pub order: u32,
+    pub wall_clock: u32,
+    pub max_agents: u32,
+    pub max_workflows: u32,
+    pub reserved: u32,
+    pub retire_after: i64,
+    pub hash_seed: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of takt_agent_learner_options"][size_of::<takt_agent_learner_options>() - 40usize];
+    ["Alignment of takt_agent_learner_options"][align_of::<takt_agent_learner_options>() - 8usize];
+    ["Offset of field: takt_agent_learner_options::struct_size"][offset_of!(takt_agent_learner_options, struct_size) - 0usize];
+    ["Offset of field: takt_agent_learner_options::order"][offset_of!(takt_agent_learner_options, order) - 4usize];
+    ["Offset of field: takt_agent_learner_options::wall_clock"][offset_of!(takt_agent_learner_options, wall_clock) - 8usize];
+    ["Offset of field: takt_agent_learner_options::max_agents"][offset_of!(takt_agent_learner_options, max_agents) - 12usize];
+    ["Offset of field: takt_agent_learner_options::max_workflows"][offset_of!(takt_agent_learner_options, max_workflows) - 16usize];
+    ["Offset of field: takt_agent_learner_options::reserved"][offset_of!(takt_agent_learner_options, reserved) - 20usize];
+    ["Offset of field: takt_agent_learner_options::retire_after"][offset_of!(takt_agent_learner_options, retire_after) - 24usize];
+    ["Offset of field: takt_agent_learner_options::hash_seed"][offset_of!(takt_agent_learner_options, hash_seed) - 32usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct takt_call_record {
+    pub workflow: u64,
+    pub agent: u64,
+    pub upstream: u64,
+    pub start: i64,
+    pub end: i64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of takt_call_record"][size_of::<takt_call_record>() - 40usize];
+    ["Alignment of takt_call_record"][align_of::<takt_call_record>() - 8usize];
+    ["Offset of field: takt_call_record::workflow"][offset_of!(takt_call_record, workflow) - 0usize];
+    ["Offset of field: takt_call_record::agent"][offset_of!(takt_call_record, agent) - 8usize];
+    ["Offset of field: takt_call_record::upstream"][offset_of!(takt_call_record, upstream) - 16usize];
+    ["Offset of field: takt_call_record::start"][offset_of!(takt_call_record, start) - 24usize];
+    ["Offset of field: takt_call_record::end"][offset_of!(takt_call_record, end) - 32usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct takt_cascade_stage {
+    pub accept_at: f64,
+    pub escalated_share: f64,
+    pub served: u32,
+    pub reserved: u32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of takt_cascade_stage"][size_of::<takt_cascade_stage>() - 24usize];
+    ["Alignment of takt_cascade_stage"][align_of::<takt_cascade_stage>() - 8usize];
+    ["Offset of field: takt_cascade_stage::accept_at"][offset_of!(takt_cascade_stage, accept_at) - 0usize];
+    ["Offset of field: takt_cascade_stage::escalated_share"][offset_of!(takt_cascade_stage, escalated_share) - 8usize];
+    ["Offset of field: takt_cascade_stage::served"][offset_of!(takt_cascade_stage, served) - 16usize];
+    ["Offset of field: takt_cascade_stage::reserved"][offset_of!(takt_cascade_stage, reserved) - 20usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct takt_cascade_options {
+    pub struct_size: u32,
+    pub on_missing: u32,
+    pub on_late: u32,
+    pub reserved: u32,
+    pub stages: *const takt_cascade_stage,
+    pub n_stages: usize,
+    pub judge_timeout: i64,
+    pub seed: u64,
+    pub reserve_requests: i64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of takt_cascade_options"][size_of::<takt_cascade_options>() - 56usize];
+    ["Alignment of takt_cascade_options"][align_of::<takt_cascade_options>() - 8usize];
+    ["Offset of field: takt_cascade_options::struct_size"][offset_of!(takt_cascade_options, struct_size) - 0usize];
+    ["Offset of field: takt_cascade_options::on_missing"][offset_of!(takt_cascade_options, on_missing) - 4usize];
+    ["Offset of field: takt_cascade_options::on_late"][offset_of!(takt_cascade_options, on_late) - 8usize];
+    ["Offset of field: takt_cascade_options::reserved"][offset_of!(takt_cascade_options, reserved) - 12usize];
+    ["Offset of field: takt_cascade_options::stages"][offset_of!(takt_cascade_options, stages) - 16usize];
+    ["Offset of field: takt_cascade_options::n_stages"][offset_of!(takt_cascade_options, n_stages) - 24usize];
+    ["Offset of field: takt_cascade_options::judge_timeout"][offset_of!(takt_cascade_options, judge_timeout) - 32usize];
+    ["Offset of field: takt_cascade_options::seed"][offset_of!(takt_cascade_options, seed) - 40usize];
+    ["Offset of field: takt_cascade_options::reserve_requests"][offset_of!(takt_cascade_options, reserve_requests) - 48usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct takt_cascade_action {
+    pub kind: u32,
+    pub model: i32,
+    pub request: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of takt_cascade_action"][size_of::<takt_cascade_action>() - 16usize];
+    ["Alignment of takt_cascade_action"][align_of::<takt_cascade_action>() - 8usize];
+    ["Offset of field: takt_cascade_action::kind"][offset_of!(takt_cascade_action, kind) - 0usize];
+    ["Offset of field: takt_cascade_action::model"][offset_of!(takt_cascade_action, model) - 4usize];
+    ["Offset of field: takt_cascade_action::request"][offset_of!(takt_cascade_action, request) - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
 pub struct takt_replay_report {
     pub struct_size: u32,
     pub differs: u32,
@@ -1857,6 +2041,7 @@ unsafe extern "C" {
     pub fn takt_queue_put(queue: *mut takt_queue, request: *const takt_request, now: i64) -> takt_result;
     pub fn takt_queue_revise(queue: *mut takt_queue, request: *const takt_request, fields: u32, now: i64) -> takt_result;
     pub fn takt_queue_erase(queue: *mut takt_queue, request: u64) -> takt_result;
+    pub fn takt_queue_epoch(queue: *mut takt_queue, epoch: *const takt_epoch, now: i64) -> takt_status;
     pub fn takt_queue_begin(queue: *mut takt_queue, now: i64) -> takt_status;
     pub fn takt_queue_top(queue: *const takt_queue, request: *mut u64) -> i32;
     pub fn takt_queue_list(queue: *const takt_queue, requests: *mut u64, n: usize) -> usize;
@@ -1868,6 +2053,7 @@ unsafe extern "C" {
     pub fn takt_queue_end(queue: *mut takt_queue, ran: *const takt_ran, n: usize, pressure: *const takt_pressure, now: i64, counted: *mut usize) -> takt_status;
     pub fn takt_queue_computed(queue: *mut takt_queue, ran: *const takt_ran, n: usize, rest_output: i32, counted: *mut usize) -> takt_status;
     pub fn takt_queue_victims(queue: *mut takt_queue, holding: *const takt_holding, n: usize, need: i32, beneficiary: u64, now: i64, victims: *mut *const u64, n_victims: *mut usize) -> takt_status;
+    pub fn takt_cost_model_init(cost: *mut takt_cost_model, size: usize);
     pub fn takt_router_options_init(options: *mut takt_router_options, size: usize);
     pub fn takt_router_create(options: *const takt_router_options, router: *mut *mut takt_router, error: *mut takt_error) -> takt_status;
     pub fn takt_router_destroy(router: *mut takt_router) -> takt_status;
@@ -1879,7 +2065,7 @@ unsafe extern "C" {
     pub fn takt_router_place_at(router: *mut takt_router, request: u64, instance: u64, now: i64) -> takt_status;
     pub fn takt_router_instance_of(router: *const takt_router, request: u64, instance: *mut u64) -> takt_status;
     pub fn takt_router_policy(router: *const takt_router) -> *const c_char;
-    pub fn takt_router_add_profile(router: *mut takt_router, name: *const c_char, profile: *mut u64) -> takt_status;
+    pub fn takt_router_add_profile(router: *mut takt_router, name: *const c_char, cost: *const takt_cost_model, profile: *mut u64, error: *mut takt_error) -> takt_status;
     pub fn takt_router_last_fault(router: *const takt_router, fault: *mut takt_fault) -> takt_status;
     pub fn takt_router_stats(router: *const takt_router, stats: *mut takt_stat, n: usize) -> usize;
     pub fn takt_router_count(router: *const takt_router, counts: *mut takt_router_counts) -> takt_status;
@@ -1907,5 +2093,28 @@ unsafe extern "C" {
     pub fn takt_tool_profile_seed(profile: *mut takt_tool_profile, tool: u64, seed: *const takt_tool_expectation) -> takt_status;
     pub fn takt_tool_profile_observe(profile: *mut takt_tool_profile, calls: *const takt_tool_call, n: usize, counted: *mut usize) -> takt_status;
     pub fn takt_tool_profile_expect(profile: *const takt_tool_profile, tool: u64, expectation: *mut takt_tool_expectation) -> takt_status;
+    pub fn takt_agent_learner_options_init(options: *mut takt_agent_learner_options, size: usize);
+    pub fn takt_agent_learner_create(options: *const takt_agent_learner_options, learner: *mut *mut takt_agent_learner, error: *mut takt_error) -> takt_status;
+    pub fn takt_agent_learner_destroy(learner: *mut takt_agent_learner) -> takt_status;
+    pub fn takt_agent_learner_agent(learner: *mut takt_agent_learner, name: *const c_char, n: usize, agent: *mut u64) -> takt_status;
+    pub fn takt_agent_learner_add(learner: *mut takt_agent_learner, calls: *const takt_call_record, n: usize, now: i64, kept: *mut usize) -> takt_status;
+    pub fn takt_agent_learner_close(learner: *mut takt_agent_learner, workflow: u64) -> takt_status;
+    pub fn takt_agent_learner_epoch(learner: *mut takt_agent_learner, epoch: *mut takt_epoch) -> takt_status;
+    pub fn takt_agent_learner_save(learner: *mut takt_agent_learner, text: *mut *const c_char, n: *mut usize) -> takt_status;
+    pub fn takt_agent_learner_load(learner: *mut takt_agent_learner, text: *const c_char, n: usize, error: *mut takt_error) -> takt_status;
+    pub fn takt_cascade_options_init(options: *mut takt_cascade_options, size: usize);
+    pub fn takt_cascade_router_create(options: *const takt_cascade_options, router: *mut *mut takt_cascade_router, error: *mut takt_error) -> takt_status;
+    pub fn takt_cascade_router_destroy(router: *mut takt_cascade_router) -> takt_status;
+    pub fn takt_cascade_router_arrived(router: *mut takt_cascade_router, request: u64, action: *mut takt_cascade_action) -> takt_status;
+    pub fn takt_cascade_router_answered(router: *mut takt_cascade_router, request: u64, model: i32, now: i64, action: *mut takt_cascade_action) -> takt_status;
+    pub fn takt_cascade_router_judged(router: *mut takt_cascade_router, request: u64, model: i32, score: f64, now: i64, action: *mut takt_cascade_action) -> takt_status;
+    pub fn takt_cascade_router_failed(router: *mut takt_cascade_router, request: u64, model: i32, action: *mut takt_cascade_action) -> takt_status;
+    pub fn takt_cascade_router_cancelled(router: *mut takt_cascade_router, request: u64) -> takt_status;
+    pub fn takt_cascade_router_expire(router: *mut takt_cascade_router, now: i64, actions: *mut *const takt_cascade_action, n: *mut usize) -> takt_status;
+    pub fn takt_cascade_router_wake_at(router: *const takt_cascade_router, wake_at: *mut i64) -> takt_status;
+    pub fn takt_cascade_router_replan(router: *mut takt_cascade_router, stages: *const takt_cascade_stage, n: usize, error: *mut takt_error) -> takt_status;
+    pub fn takt_cascade_router_model_of(router: *const takt_cascade_router, request: u64, model: *mut i32) -> takt_status;
+    pub fn takt_cascade_router_stats(router: *const takt_cascade_router, stats: *mut takt_stat, n: usize) -> usize;
+    pub fn takt_tail_test(before: *const f64, n_before: usize, now: *const f64, n_now: usize, tail: f64, p: *mut f64) -> takt_status;
     pub fn takt_replay(bytes: *const c_void, n: usize, report: *mut takt_replay_report, stats: *mut takt_stat, n_stats: usize, error: *mut takt_error) -> takt_status;
 }

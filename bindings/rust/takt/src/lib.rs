@@ -32,7 +32,7 @@ mod router;
 pub use error::{Error, Result};
 pub use queue::{Outcome, Place, Queue, Ran, Ranker, Trait};
 pub use request::{Estimate, Request, WorkAfter};
-pub use router::{Instance, Placement, Report, Router, Routing, Stage, Tokens, Workflow};
+pub use router::{CostModel, Instance, Placement, Report, Router, Routing, Stage, Tokens, Workflow};
 pub use takt_sys::{takt_failure as Failure, TAKT_NEVER as NEVER, TAKT_UNSET as UNSET};
 
 /// Returns the library's version, such as "0.1.0".

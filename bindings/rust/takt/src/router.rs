@@ -34,6 +34,58 @@ impl Instance {
     }
 }
 
+/// The time of an iteration, as a linear fit to an engine's served iterations [ms].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CostModel {
+    pub constant_ms: f64,
+    /// Per prefill token.
+    pub per_prefill_ms: f64,
+    /// Per decoding sequence.
+    pub per_decode_ms: f64,
+    /// Per token of the contexts of decoding sequences.
+    pub per_context_ms: f64,
+    /// Per sampling sequence.
+    pub per_sample_ms: f64,
+    /// GPUs of an instance.
+    pub tp: i32,
+    /// On all its GPUs; 0: unknown.
+    pub kv_bytes_per_token: f64,
+    /// Bandwidth to host memory per GPU and direction [1e9 bytes/s].
+    pub host_link_gb_s: f64,
+}
+
+impl Default for CostModel {
+    fn default() -> Self {
+        let it = initialised!(takt_cost_model, takt_cost_model_init);
+        Self {
+            constant_ms: it.constant_ms,
+            per_prefill_ms: it.per_prefill_ms,
+            per_decode_ms: it.per_decode_ms,
+            per_context_ms: it.per_context_ms,
+            per_sample_ms: it.per_sample_ms,
+            tp: it.tp,
+            kv_bytes_per_token: it.kv_bytes_per_token,
+            host_link_gb_s: it.host_link_gb_s,
+        }
+    }
+}
+
+impl CostModel {
+    fn raw(&self) -> sys::takt_cost_model {
+        sys::takt_cost_model {
+            struct_size: std::mem::size_of::<sys::takt_cost_model>() as u32,
+            tp: self.tp,
+            constant_ms: self.constant_ms,
+            per_prefill_ms: self.per_prefill_ms,
+            per_decode_ms: self.per_decode_ms,
+            per_context_ms: self.per_context_ms,
+            per_sample_ms: self.per_sample_ms,
+            kv_bytes_per_token: self.kv_bytes_per_token,
+            host_link_gb_s: self.host_link_gb_s,
+        }
+    }
+}
+
 /// An engine's own counts, reported about every 100 ms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
@@ -150,7 +202,7 @@ impl Router {
         Self::with(policy, placement, |_| {})
     }
 
-    /// Creates a router with further options (window, max_outstanding, ...).
+    /// Creates a router with further options (window, max_outstanding, budgets, ...).
     ///
     /// The arguments `policy` and `placement` override those of the options.
     pub fn with(policy: &str, placement: &str, set: impl FnOnce(&mut sys::takt_router_options)) -> Result<Self> {
@@ -159,6 +211,7 @@ impl Router {
         set(&mut options);
         (options.policy, options.placement) = (policy.as_ptr(), placement.as_ptr());
         options.key = std::ptr::null();
+        (options.stage_times, options.n_stage_times) = (std::ptr::null(), 0);
         options.struct_size = std::mem::size_of::<sys::takt_router_options>() as u32;
         let mut handle = null_mut();
         // SAFETY: the texts are zero-terminated, and read only during the call.
@@ -297,11 +350,16 @@ impl Router {
     }
 
     /// Returns the profile id for instances of one model, GPU and parallelism. The same name gives the same id.
-    pub fn add_profile(&mut self, name: &str) -> Result<u64> {
+    /// Placements and budgets that need a cost model assume 1 ms per token without one. Fails if the name has another
+    /// cost model.
+    pub fn add_profile(&mut self, name: &str, cost: Option<&CostModel>) -> Result<u64> {
         let (name, mut profile): (CString, u64) = (spec(name)?, 0);
-        // SAFETY: the text is zero-terminated, and read only during the call.
-        let status = unsafe { sys::takt_router_add_profile(self.handle.as_ptr(), name.as_ptr(), &mut profile) };
-        check(status, "add_profile").map(|()| profile)
+        let cost = cost.map(CostModel::raw);
+        let cost = cost.as_ref().map_or(std::ptr::null(), |it| it as *const _);
+        let router = self.handle.as_ptr();
+        // SAFETY: the text is zero-terminated, and it and the costs are read only during the call.
+        create(|error| unsafe { sys::takt_router_add_profile(router, name.as_ptr(), cost, &mut profile, error) })?;
+        Ok(profile)
     }
 
     /// Places waiting requests. Call it after events, and at `wake_at`.

@@ -94,7 +94,23 @@ fn errors_name_the_mistake() {
 }
 
 #[test]
-fn a_router_places_and_returns_requests() -> Result<(), Error> {
+fn cost_models_place_on_the_faster_instance() -> Result<(), Error> {
+    let mut router = Router::with("fcfs", "workload_balance(alpha=1)", |o| o.budgets = takt_sys::TAKT_BUDGETS_SHARE)?;
+    for (id, ms) in [(1, 50.0), (2, 5.0)] {
+        let cost = CostModel { constant_ms: ms, per_prefill_ms: ms / 100.0, ..CostModel::default() };
+        let profile = router.add_profile(&format!("{ms}"), Some(&cost))?;
+        router.instance_up(&Instance { profile, ..Instance::new(id) }, 0)?;
+    }
+    router.arrived(&Request::new(1).prompt_tokens(100), 0)?;
+    assert_eq!(router.place(0)?.placed[0].instance, 2);
+    assert!(router.add_profile("50", None).is_err());
+    assert!(router.add_profile("x", Some(&CostModel { constant_ms: -1.0, ..CostModel::default() })).is_err());
+    assert!(Router::with("fcfs", "least_loaded", |options| options.budgets = 3).is_err());
+    Ok(())
+}
+
+#[test]
+fn a_routers_life() -> Result<(), Error> {
     let mut router = Router::with("fcfs", "least_loaded(waiting_weight=2)", |options| options.max_outstanding = 2)?;
     for id in [1, 2] {
         router.instance_up(&Instance { capacity: 8, ..Instance::new(id) }, 0)?;

@@ -18,6 +18,8 @@ _HELP = {
     "steps": "iterations",
     "gate_kept_out": "turns kept out by the gate, summed over iterations",
     "gate_doors": "turns admitted through the gate's door at any cost",
+    "system_lessons": "ended requests and waits that the system has learned from",
+    "system_epochs": "tables of ranks that the system has published",
 }
 _EVERY_S = 1.0
 _made: dict[str, Any] = {}

@@ -23,6 +23,9 @@ class Options:
     policy: str = ""
     """Policy, such as ``"aged(sjf,threshold=100)"``. ``"vllm"`` is vLLM's own order. Empty: takt's default, or
     `priority` if vLLM runs with --scheduling-policy priority."""
+    system: str = ""
+    """``"kairos"`` or ``"lamps"``: the scheduler half of a paper's system, which sets the order and learns from ended
+    requests. Requires an empty ``policy``."""
     lengths: bool = True
     """Learn output lengths and the work that follows in workflows, by agent and position in the workflow."""
     forest: str = ""
@@ -85,6 +88,12 @@ class Options:
                 raise OptionError(f"takt.vllm: {name} needs lengths, which is false")
         if self.forest_model and not self.forest:
             raise OptionError("takt.vllm: forest_model needs forest")
+        if self.system not in ("", "kairos", "lamps"):
+            raise OptionError(f"takt.vllm: system is {self.system!r}; expected 'kairos' or 'lamps'")
+        if self.system and (self.policy or self.warm_first):
+            raise OptionError("takt.vllm: system sets the order itself; leave policy empty and warm_first off")
+        if self.system == "lamps" and not self.lengths:
+            raise OptionError("takt.vllm: system 'lamps' needs lengths, which is false")
         if self.warm_first and self.policy:
             raise OptionError("takt.vllm: warm_first sets the order itself; leave policy empty")
 

@@ -22,6 +22,7 @@ from .lengths import Lengths
 from .metrics import Metrics
 from .options import Options
 from .order import Order, TaktRequestQueue
+from .systems import SYSTEMS
 
 if TYPE_CHECKING:
     from vllm.v1.core.sched.output import SchedulerOutput
@@ -37,7 +38,7 @@ logger = logging.getLogger("vllm.takt")  # vLLM's handlers print it
 class _Known:
     """Data about a request in addition to vLLM's."""
 
-    __slots__ = ("who", "calls", "tokens", "arrival", "workflow_arrival")
+    __slots__ = ("who", "calls", "tokens", "arrival", "workflow_arrival", "start")
 
     def __init__(self, who: Identity, calls: int, tokens: int, arrival: int, workflow_arrival: int) -> None:
         self.who = who
@@ -45,6 +46,7 @@ class _Known:
         self.tokens = tokens  # their output
         self.arrival = arrival
         self.workflow_arrival = workflow_arrival
+        self.start = 0  # of its first iteration [ns]; 0: it has not run
 
 
 class _Takt(Scheduler):
@@ -61,7 +63,14 @@ class _Takt(Scheduler):
         of_vllm = str(getattr(self.scheduler_config, "policy", "fcfs"))
         if policy == "vllm" or (policy is None and of_vllm == "priority" and not options.warm_first):
             policy = of_vllm
-        if options.warm_first or (options.gate != "none" and policy is None):
+        self.takt_counters = dict.fromkeys(
+            ("requests", "admitted", "requeued", "ended", "aborted", "steps", "order_ns", "gate_kept_out", "gate_doors",
+             "system_lessons", "system_epochs"), 0
+        )  # fmt: skip
+        self._takt_system = SYSTEMS[options.system](options.idle_s, self.takt_counters) if options.system else None
+        if self._takt_system is not None:
+            queue = self._takt_system.queue
+        elif options.warm_first or (options.gate != "none" and policy is None):
             queue = Queue(key=self._takt_uncached, key_name="uncached")
         else:
             queue = Queue(policy)
@@ -81,9 +90,6 @@ class _Takt(Scheduler):
         self._takt_ended: list[VllmRequest] = []
         self._takt_kv_tokens = self._takt_blocks() * self.block_size
         self._takt_gate = Gate(self, options) if options.gate != "none" else None
-        self.takt_counters = dict.fromkeys(
-            ("requests", "admitted", "requeued", "ended", "aborted", "steps", "order_ns", "gate_kept_out", "gate_doors"), 0
-        )
         self._takt_metrics = Metrics(self) if options.metrics else None
         self.waiting = TaktRequestQueue(order)
         self._takt_other = TaktRequestQueue(order)
@@ -123,6 +129,8 @@ class _Takt(Scheduler):
             told.deadline = min(NEVER - 1, arrival + int(who.deadline * _SECOND))
         if self._takt_lengths is not None:
             self._takt_lengths.tell(told, who, known.calls, known.tokens)
+        if self._takt_system is not None:
+            self._takt_system.describe(told, who, now)
         return told
 
     def _takt_uncached(self, state: RequestState) -> float:
@@ -167,6 +175,8 @@ class _Takt(Scheduler):
         if order is None:
             return super().schedule(*args, **kwargs)
         began = time.perf_counter_ns()
+        if self._takt_system is not None:
+            self._takt_system.begin(order.now())
         now = order.begin()
         if self._takt_gate is not None and order.queue:
             order.kept_out = self._takt_gate.keep_out(now)
@@ -194,6 +204,8 @@ class _Takt(Scheduler):
         order.stranded = not self.running and self._takt_stranded()
         if self._takt_gate is not None and admitted:
             self._takt_gate.admitted(admitted, now)
+        if self._takt_system is not None:
+            self._takt_begun(admitted, now)
         counters["order_ns"] += spent + time.perf_counter_ns() - began
         return output
 
@@ -213,6 +225,14 @@ class _Takt(Scheduler):
             if request.num_computed_tokens >= request.num_tokens:
                 self._takt_prefilling.discard(number)
         return ran
+
+    def _takt_begun(self, admitted: list[int], now: int) -> None:
+        """Records the time of the first iteration of each admitted request."""
+        for number in admitted:
+            request = self._takt_orders.request(number)
+            known = self._takt_known.get(request.request_id) if request is not None else None
+            if known is not None and not known.start:
+                known.start = now
 
     def _takt_head(self, output: SchedulerOutput) -> str:
         """Returns the reason why the first waiting request was not admitted."""
@@ -319,6 +339,8 @@ class _Takt(Scheduler):
                 self._takt_log.add(known.who, prompt, output, known.calls, known.tokens)
             if self._takt_gate is not None:
                 self._takt_gate.ended(request, known.who, now)
+            if self._takt_system is not None and whole and known.start:
+                self._takt_system.ended(known.who, prompt, output, known.start, now)
         self._takt_prefilling.discard(self.takt_order.number(request) or 0)
         if self._takt_updating:
             self._takt_ended.append(request)

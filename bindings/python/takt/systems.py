@@ -1,0 +1,516 @@
+"""The systems of five papers, put together from takt's parts: `Chimera`, `HexGenFlow`, `Lamps`, `Kairos`, `Cascadia`.
+
+Each takes the events of the part that it extends, and learns from them. `advance` does the slow work and publishes its
+result. A host with threads calls the slow part itself (`learn`, `search`, `plan`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ._library import moment, real, whole
+from .cascades import CascadeAction, CascadeRouter
+from .errors import RequestError
+from .learners import AgentLearner, AgentRanks, CallRecord, ToolCall, ToolExpectation, ToolProfile
+from .planning import AlphaTuner, CascadePlan, plan_cascade, search_alpha, tail_test
+from .predictors import Call, Predictor
+from .requests import Estimate, ModelScore, NextCall, Request
+from .routers import Router, Routing, Stage
+from .schedulers import Scheduler
+
+__all__ = ["Cascadia", "Chimera", "HexGenFlow", "Kairos", "Lamps"]
+
+
+class Kairos(Router):
+    """Kairos: learns from calls which agents come first, and packs requests by their KV memory over time.
+
+    ``policy``: order of waiting requests, here and on engines (section 5.2). ``placement``: equations 1 to 3.
+    ``learner``: an `AgentLearner` (sections 4.2 to 5.1). ``refresh_s``: shortest time between two tables [s].
+    ``most_lessons``: limit on ended calls and workflows that wait for `learn`; more are not learned. ``router``: options
+    of `Router`; set ``max_outstanding`` to the engine's maximum batch size, so that requests wait here.
+
+    Requests without a workflow are placed, but teach nothing. A call without `request_started` counts from its
+    placement. `workflow_ended` is needed for undeclared workflows, too.
+    """
+
+    def __init__(
+        self,
+        *,
+        policy: str = "agent_priority",
+        placement: str = "time_slot_packer",
+        learner: AgentLearner | None = None,
+        refresh_s: float = 1.0,
+        most_lessons: int = 65536,
+        **router: Any,
+    ) -> None:
+        super().__init__(policy, placement, **router)
+        self.learner = AgentLearner() if learner is None else learner
+        self.lessons_dropped = 0
+        self._refresh = int(real("refresh_s", refresh_s) * 1e9)
+        self._most = most_lessons
+        self._lessons: list[CallRecord | int] = []  # an ended call, or the number of an ended workflow
+        self._calls: dict[int, list[Any]] = {}  # by request: workflow, agent, upstream, start, instance
+        self._next = 0
+
+    def agent(self, name: str) -> int:
+        """Returns the number of an agent's name, for ``Request.agent``."""
+        return self.learner.agent(name)
+
+    def arrive(self, *requests: Request, upstream: str | int = "", now: int | None = None) -> None:
+        """``upstream``: the agent whose answer led to these calls; empty: the user's question did."""
+        at = moment(now)
+        super().arrive(*requests, now=at)
+        for request in requests:
+            self._calls[request.id] = [request.workflow, request.agent, upstream, None, 0]
+
+    def request_started(self, request: int, instance: int, now: int | None = None, *, life: int = 0) -> None:
+        at = moment(now)
+        super().request_started(request, instance, at, life=life)
+        if request in self._calls:
+            self._calls[request][3] = at
+
+    def request_ended(
+        self, request: int, *, failed: bool = False, now: int | None = None, **more: Any
+    ) -> None:
+        at = moment(now)
+        super().request_ended(request, failed=failed, now=at, **more)
+        call = self._calls.pop(request, None)
+        if call is not None and call[0] and call[3] is not None and not failed:
+            self._add(CallRecord(call[0], call[1], call[3], at, call[2]))
+
+    def cancel(self, request: int, now: int | None = None) -> bool:
+        self._calls.pop(request, None)
+        return super().cancel(request, now)
+
+    def instance_down(self, instance: int, now: int | None = None, *, life: int = 0) -> None:
+        super().instance_down(instance, now, life=life)
+        for call in self._calls.values():
+            if call[4] == instance:
+                call[3:] = [None, 0]
+
+    def workflow_ended(self, workflow: int, *, cancelled: bool = False, now: int | None = None) -> None:
+        at = moment(now)
+        strict, self.strict = self.strict, False  # an undeclared workflow is no fault here
+        try:
+            super().workflow_ended(workflow, cancelled=cancelled, now=at)
+        finally:
+            self.strict = strict
+        if not cancelled:
+            self._add(workflow)
+
+    def place(self, now: int | None = None) -> Routing:
+        at = moment(now)
+        routing = super().place(at)
+        for placed in routing.placed:
+            call = self._calls.get(placed.request)
+            if call is not None:
+                call[3:] = [at, placed.instance]
+        for failed in routing.failed:
+            self._calls.pop(failed.request, None)
+        for ended in routing.ended:
+            if ended.how == "completed":
+                self._add(ended.workflow)
+        return routing
+
+    def advance(self, now: int | None = None) -> AgentRanks | None:
+        """Learns from calls that have ended. Returns new ranks for the engines, if any; the router has them already."""
+        at = moment(now)
+        lessons = self.take_lessons(at)
+        ranks = self.learn(lessons, at) if lessons else None
+        if ranks is not None:
+            self.publish(ranks, at)
+        return ranks
+
+    def take_lessons(self, now: int | None = None) -> list[CallRecord | int]:
+        """Returns what has ended since the last time; empty if ``refresh_s`` has not passed."""
+        at = moment(now)
+        if at < self._next or not self._lessons:
+            return []
+        self._next = at + self._refresh
+        lessons, self._lessons = self._lessons, []
+        return lessons
+
+    def learn(self, lessons: Iterable[CallRecord | int], now: int | None = None) -> AgentRanks | None:
+        """Slow: ranks agents. It uses only the learner, so another thread may call it."""
+        at = moment(now)
+        for lesson in lessons:
+            if isinstance(lesson, CallRecord):
+                self.learner.add(lesson, now=at)
+            else:
+                self.learner.close_workflow(lesson)
+        return self.learner.ranks()
+
+    def publish(self, ranks: AgentRanks, now: int | None = None) -> None:
+        """Gives the ranks to the router."""
+        self.epoch(ranks.ranks, otherwise=ranks.otherwise, now=now)
+
+    def save(self) -> str:
+        return self.learner.save()
+
+    def load(self, text: str) -> None:
+        """As `AgentLearner.load`, and gives the loaded ranks to the router."""
+        self.learner.load(text)
+        ranks = self.learner.ranks()
+        if ranks is not None:
+            self.publish(ranks)
+
+    def _add(self, lesson: CallRecord | int) -> None:
+        if len(self._lessons) < self._most:
+            self._lessons.append(lesson)
+        else:
+            self.lessons_dropped += 1
+
+
+class Lamps(Scheduler):
+    """LAMPS: predicts a request's output and its tool call, and ranks by the memory that the request will hold.
+
+    ``stall``: weight of the time that other requests lose; 0: the plain integral of section 4.3. ``refresh``: with
+    ``stall``, plans between two scores of a waiting request. ``threshold``: plans that pass over a request before its promotion
+    (section 4.4); 0: no guard. ``policy``: another order instead. ``pause``: handling of KV during a call, chosen before
+    the request runs (section 4.2). ``tools``: a `ToolProfile` that learns durations and answers.
+    ``predict``: a function that returns the expected output of a request [tokens] or an `Estimate`; None: unknown. It
+    fills requests without ``output_tokens``. ``scheduler``: options of `Scheduler`.
+
+    A request that will call a tool has ``next_call=NextCall(tool)``. Numbers that are 0 there come from ``tools``.
+    """
+
+    def __init__(
+        self,
+        *,
+        stall: float = 0.0,
+        refresh: int = 0,
+        threshold: int = 100,
+        policy: str | None = None,
+        pause: str = "least_waste",
+        tools: ToolProfile | None = None,
+        predict: Callable[[Request], Estimate | float | None] | None = None,
+        **scheduler: Any,
+    ) -> None:
+        if policy is None:
+            order = f"memory_integral(stall={real('stall', stall)},refresh={whole('refresh', refresh, (0, 2**31 - 1))})"
+            policy = f"aged({order},threshold={whole('threshold', threshold, (0, 2**31 - 1))})" if threshold else order
+        super().__init__(policy, pause=pause, **scheduler)
+        self.tools = ToolProfile() if tools is None else tools
+        self.predict = predict
+        self._calls: dict[int, tuple[int, int, int]] = {}  # by paused request: tool, time of the call, tokens before it
+
+    def seed(self, tool: int, expectation: ToolExpectation) -> None:
+        """As `ToolProfile.seed`."""
+        self.tools.seed(tool, expectation)
+
+    def expect(self, call: NextCall) -> NextCall:
+        """Returns the call with the numbers that ``tools`` expects in place of zeros."""
+        known = self.tools.expect(call.tool).next_call(call.tool)
+        if known is None:
+            return call
+        return NextCall(
+            call.tool, call.after or known.after, call.returned or known.returned, call.duration or known.duration
+        )
+
+    def arrive(self, *requests: Request, now: Any = None) -> None:
+        told = []
+        for request in requests:
+            if request.output_tokens is None and self.predict is not None:
+                request = replace(request, output_tokens=self.predict(request))
+            if request.next_call is not None:
+                request = replace(request, next_call=self.expect(request.next_call))
+            told.append(request)
+        super().arrive(*told, now=now)
+
+    def tool_called(
+        self, request: int, *, tool: int = 0, tokens_before: int = -1, now: int | None = None, **expected: Any
+    ) -> None:
+        """``tokens_before``: output since the prompt or the call before [tokens]; below 0: unknown."""
+        at = moment(now)
+        known = self.tools.expect(tool).next_call(tool)
+        if known is not None:
+            expected = {"expected": known.duration, "expected_returned": known.returned, **expected}
+        super().tool_called(request, tool=tool, now=at, **expected)
+        self._calls[request] = (tool, at, tokens_before)
+
+    def tool_returned(
+        self, request: int, returned: int = 0, *, next_call: NextCall | None = None, now: int | None = None
+    ) -> None:
+        at = moment(now)
+        super().tool_returned(
+            request, returned, next_call=None if next_call is None else self.expect(next_call), now=at
+        )
+        call = self._calls.pop(request, None)
+        if call is not None:
+            self.tools.observe(ToolCall(call[0], (at - call[1]) * 1e-9, returned, call[2]))
+
+    def cancel(self, request: int, now: Any = None) -> bool:
+        self._calls.pop(request, None)
+        return super().cancel(request, now)
+
+
+class Chimera(Router):
+    """Chimera: places each request on the best model that is fast enough (algorithm 1). The chosen model's prediction
+    becomes the request's priority.
+
+    ``models``: the predictor's name of each ``Instance.model``. ``predictor``: a `Predictor`, or any object with its
+    `predict`. ``policy``: shortest predicted total first, with the aging of section 3.7. ``placement``: slack and margin
+    of algorithm 1. ``router``: options of `Router`.
+    """
+
+    def __init__(
+        self,
+        models: Mapping[str, int],
+        predictor: Predictor | Any,
+        *,
+        policy: str = "aged(stjf,threshold=100,quantum=10)",
+        placement: str = "confidence_slack",
+        **router: Any,
+    ) -> None:
+        super().__init__(policy, placement, **router)
+        self.models = dict(models)
+        self.predictor = predictor
+        self.tokens_left: dict[int, float] = {}
+        """The chosen model's prediction by placed request [tokens], for ``workflow_tokens_left`` on the engine."""
+        self._scores: dict[int, dict[int, float]] = {}
+        self._model_of: dict[int, int] = {}
+
+    def arrive_calls(self, *calls: tuple[Request, Call], now: int | None = None) -> None:
+        """Scores the calls for all models in one batch, then reports their arrival. ``Call.model`` is not read."""
+        asked = [replace(call, model=name) for _, call in calls for name in self.models]
+        told = iter(self.predictor.predict(*asked))
+        scored = []
+        for request, _ in calls:
+            scores = []
+            for model in self.models.values():
+                forecast = next(told)
+                tokens = None if forecast.tokens_left is None else forecast.tokens_left.mean
+                scores.append(ModelScore(model, 0.0 if forecast.solved is None else forecast.solved, tokens))
+            self._scores[request.id] = {each.model: each.tokens for each in scores if each.tokens is not None}
+            scored.append(replace(request, scores=scores))
+        self.arrive(*scored, now=now)
+
+    def instance_up(self, instance: Any, now: int | None = None) -> None:
+        super().instance_up(instance, now)
+        self._model_of[getattr(instance, "id", instance)] = getattr(instance, "model", 0)
+
+    def place(self, now: int | None = None) -> Routing:
+        """Places waiting requests, and sets `tokens_left` of each."""
+        at = moment(now)
+        routing = super().place(at)
+        for placed in routing.placed:
+            tokens = self._scores.get(placed.request, {}).get(self._model_of.get(placed.instance, 0))
+            if tokens is not None:
+                self.tokens_left[placed.request] = tokens
+                self.revise(placed.request, workflow_tokens_left=tokens, now=at)
+        return routing
+
+    def request_ended(self, request: int, **more: Any) -> None:
+        super().request_ended(request, **more)
+        self._forget(request)
+
+    def cancel(self, request: int, now: int | None = None) -> bool:
+        self._forget(request)
+        return super().cancel(request, now)
+
+    def _forget(self, request: int) -> None:
+        self._scores.pop(request, None)
+        self.tokens_left.pop(request, None)
+
+
+class HexGenFlow(Router):
+    """HexGen-Flow: divides a workflow's remaining time among its calls, balances the engines' work, and serves the most
+    urgent call first. It tunes alpha on what it has served.
+
+    ``policy``: urgency (equations 6 to 8). ``placement``: workload balance (equations 3 and 4). ``budgets``: equation 5.
+    ``tuner``: an `AlphaTuner` (section 4.3). ``engines``: profile names of the instances for the search, such as
+    "aic/llama-3.1-70b/a100/bf16/tp4"; empty: alpha stays. ``router``: options of `Router`.
+
+    `arrive` and `request_ended` record the calls of declared workflows, which `search` replays.
+    """
+
+    def __init__(
+        self,
+        *,
+        policy: str = "urgency",
+        placement: str = "workload_balance",
+        budgets: str = "share",
+        tuner: AlphaTuner | None = None,
+        engines: Sequence[str] = (),
+        **router: Any,
+    ) -> None:
+        super().__init__(policy, placement, budgets=budgets, **router)
+        self.tuner = AlphaTuner() if tuner is None else tuner
+        self.engines = list(engines)
+        self._placement = placement
+        self._workflows: dict[int, dict[str, Any]] = {}
+        self._calls: dict[int, tuple[int, int, int]] = {}  # by request: workflow, stage, prompt
+
+    def workflow_declared(self, workflow: int, stages: Iterable[Stage] = (), *, now: int | None = None, **more: Any) -> None:
+        at, listed = moment(now), list(stages)
+        super().workflow_declared(workflow, listed, now=at, **more)
+        deadline = more.get("deadline")
+        self._workflows[workflow] = {"arrival": at, "deadline": deadline, "stages": listed, "calls": []}
+
+    def arrive(self, *requests: Request, now: int | None = None) -> None:
+        super().arrive(*requests, now=now)
+        for request in requests:
+            if request.workflow in self._workflows:
+                self._calls[request.id] = (request.workflow, request.stage, request.prompt_tokens)
+
+    def request_ended(
+        self, request: int, *, output: int | None = None, now: int | None = None, **more: Any
+    ) -> None:
+        super().request_ended(request, output=output, now=now, **more)
+        call = self._calls.pop(request, None)
+        if call is not None and output:
+            self._workflows.get(call[0], {"calls": []})["calls"].append((call[1], call[2], output))
+
+    def place(self, now: int | None = None) -> Routing:
+        at = moment(now)
+        routing = super().place(at)
+        for ended in routing.ended:
+            known = self._workflows.pop(ended.workflow, None)
+            if known is not None and ended.how == "completed" and known["calls"]:
+                self.tuner.ended(_served(known), (ended.end - ended.arrival) * 1e-9, at)
+        return routing
+
+    def advance(self, now: int | None = None) -> float | None:
+        """Searches alpha if a search is due. Returns the new alpha; the router has it already."""
+        at = moment(now)
+        served = self.tuner.advance(at)
+        if served is None:
+            return None
+        alpha = self.tuner.finished(self.search(served) if self.engines else None)
+        if alpha is not None:
+            self.epoch(alpha=alpha, now=at)
+        return alpha
+
+    def search(self, served: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Slow: replays served workflows under each alpha. Another thread may call it."""
+        return search_alpha(served, self.engines, placement=self._placement, policy="urgency", budgets="share")
+
+
+def _served(known: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns an ended workflow as `takt.workloads` describes it."""
+    calls = sorted(known["calls"])
+    sites = {stage.stage: [str(known["stages"][i].stage) for i in stage.after] for stage in known["stages"]}
+    present = {str(stage) for stage, _, _ in calls}
+    order = [stage.stage for stage in known["stages"]]
+    calls.sort(key=lambda call: order.index(call[0]) if call[0] in order else len(order))
+    told: dict[str, Any] = {
+        "arrival_s": known["arrival"] * 1e-9,
+        "calls": [
+            {
+                "stage": str(stage), "prompt": prompt, "output": output,
+                "after": [site for site in sites.get(stage, []) if site in present],
+            }
+            for stage, prompt, output in calls
+        ],
+    }  # fmt: skip
+    if isinstance(known["deadline"], int) and known["deadline"] < 2**62:
+        told["deadline_s"] = max(0.0, (known["deadline"] - known["arrival"]) * 1e-9)
+    return told
+
+
+class Cascadia:
+    """Cascadia: plans a cascade of models, runs it by thresholds, watches what arrives, and plans again (section 4.4).
+
+    ``models``: of `plan_cascade`, the smallest first. ``plan``: the first `CascadePlan`. ``gpus``: GPUs of the cluster.
+    ``quality``: least mean score. ``judge_timeout_s``, ``router``: options of the `CascadeRouter` and of each model's
+    `Router` (`routers`, by position). ``window_s``, ``sample``: requests observed per window, 50 per 5 minutes in the
+    paper. ``p``: level of the tests of drift.
+
+    The host carries out each returned `CascadeAction`, as with `CascadeRouter`. `sampled` adds a request that every
+    model has answered and the judge has scored. `advance` tests the window and returns a new plan after a drift; the
+    host changes the replicas, then calls `changed`.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[Mapping[str, Any]],
+        plan: CascadePlan,
+        *,
+        gpus: int,
+        quality: float,
+        window_s: float = 300.0,
+        sample: int = 50,
+        p: float = 0.01,
+        judge_timeout_s: float = 2.0,
+        planner: Callable[..., CascadePlan] = plan_cascade,
+        **router: Any,
+    ) -> None:
+        self.models, self.plan_in_use = [dict(model) for model in models], plan
+        self.cascade = CascadeRouter(plan.stages, judge_timeout_s=judge_timeout_s)
+        self.routers = [Router(**router) for _ in self.models]
+        self.drifts: list[str] = []
+        self._gpus, self._quality, self._p, self._planner = gpus, quality, p, planner
+        self._window = int(real("window_s", window_s) * 1e9)
+        self._end: int | None = None
+        self._sample: deque[dict[str, Any]] = deque(maxlen=whole("sample", sample, (2, 2**31 - 1)))
+        self._before: list[dict[str, Any]] = []
+        self._gaps: list[float] = []
+        self._gaps_before: list[float] = []
+        self._last: int | None = None
+
+    def arrived(self, request: int, now: int | None = None) -> CascadeAction:
+        at = moment(now)
+        if self._last is not None:
+            self._gaps.append(max(0.0, (at - self._last) * 1e-9))
+        self._last = at
+        return self.cascade.arrived(request)
+
+    def answered(self, request: int, model: int, now: int | None = None) -> CascadeAction:
+        return self.cascade.answered(request, model, now)
+
+    def judged(self, request: int, model: int, score: float | None, now: int | None = None) -> CascadeAction:
+        return self.cascade.judged(request, model, score, now)
+
+    def failed(self, request: int, model: int) -> CascadeAction:
+        return self.cascade.failed(request, model)
+
+    def sampled(self, prompt: int, outputs: Sequence[int], scores: Sequence[float]) -> None:
+        """Adds a request of the sample: its length, and each model's output [tokens] and score."""
+        if len(outputs) != len(self.models) or len(scores) != len(self.models):
+            raise RequestError("outputs", outputs, "must have one number per model, and so must scores")
+        self._sample.append({"prompt": prompt, "outputs": list(outputs), "scores": list(scores)})
+
+    def advance(self, now: int | None = None) -> CascadePlan | None:
+        """Ends a window that is over. Returns a new plan if the requests have changed."""
+        at = moment(now)
+        if self._end is None:
+            self._end = at + self._window
+        if at < self._end:
+            return None
+        self._end = at + self._window
+        sample, gaps = list(self._sample), self._gaps
+        drift = self._drift(sample, gaps) if self._before else ""
+        if not self._before or drift:
+            self._before, self._gaps_before = sample, gaps
+        self._sample.clear()
+        self._gaps = []
+        if not drift or not gaps:
+            return None
+        self.drifts.append(drift)
+        return self.plan(sample, len(gaps) / max(1e-9, sum(gaps)))
+
+    def plan(self, sample: Sequence[Mapping[str, Any]], rate: float) -> CascadePlan:
+        """Slow: plans for a sample and a rate [1/s]. Another thread may call it."""
+        return self._planner(sample, self.models, gpus=self._gpus, rate=rate, quality=self._quality)
+
+    def changed(self, plan: CascadePlan) -> None:
+        """Routes by a new plan, whose replicas are up."""
+        self.cascade.replan(plan.stages)
+        self.plan_in_use = plan
+
+    def _drift(self, sample: Sequence[Mapping[str, Any]], gaps: Sequence[float]) -> str:
+        """Returns what has changed since the plan's window; empty: nothing has."""
+        figures: dict[str, tuple[list[float], list[float]]] = {
+            "rate": (self._gaps_before, list(gaps)),
+            "prompt": ([float(each["prompt"]) for each in self._before], [float(each["prompt"]) for each in sample]),
+            "score": ([float(each["scores"][0]) for each in self._before], [float(each["scores"][0]) for each in sample]),
+        }
+        for name, (before, now) in figures.items():
+            if min(len(before), len(now)) >= 10:
+                least = min(tail_test(before, now, 0.0), tail_test(now, before, 0.0))
+                if least < self._p / (2 * len(figures)):
+                    return name
+        return ""
