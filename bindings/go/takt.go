@@ -112,10 +112,10 @@ func Version() string { return C.GoString(C.takt_version()) }
 // Fault is an invalid input of the host, which was ignored. docs/reference/mistakes.md describes the kinds; takt.h
 // numbers them.
 type Fault struct {
-	Kind           int
-	Count          uint64 // faults so far, including this one
-	Request        uint64 // request involved; 0: none
-	At             Time
+	Kind               int
+	Count              uint64 // faults so far, including this one
+	Request            uint64 // request involved; 0: none
+	At                 Time
 	Received, Expected int64
 }
 

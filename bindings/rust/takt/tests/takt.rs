@@ -72,7 +72,10 @@ fn an_iteration() -> Result<(), Error> {
     assert_eq!(queue.computed(&[], 1)?, 0);
     assert_eq!(queue.requeue(3, 3)?, Outcome::Done);
     assert_eq!(queue.put(&Request::new(2), 3)?, Outcome::Requeued); // preempted
-    assert_eq!(queue.revise(&Request::new(1).output_tokens(1.0), takt_sys::TAKT_REVISED_OUTPUT_TOKENS, 3)?, Outcome::Done);
+    assert_eq!(
+        queue.revise(&Request::new(1).output_tokens(1.0), takt_sys::TAKT_REVISED_OUTPUT_TOKENS, 3)?,
+        Outcome::Done
+    );
     queue.begin(4)?;
     let mut all = [0; 5];
     let n = queue.list(&mut all);
