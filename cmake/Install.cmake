@@ -9,13 +9,14 @@ set(_takt_targets_learning takt_learning)
 set(_takt_targets_sim takt_sim)
 set(_takt_targets_planning takt_planning)
 set(_takt_targets_tool takt_tool_run takt_tool_report takt_tool_parts takt_tool_commands)
-set(_takt_parts core rivals learning sim planning)
+set(_takt_targets_systems takt_systems)
+set(_takt_parts core rivals learning sim planning systems)
 if(TARGET takt_cli)
   list(APPEND _takt_parts tool)
 endif()
 foreach(_part IN LISTS _takt_parts)
   set(_optional "")
-  if(_part STREQUAL planning)
+  if(_part MATCHES "^(planning|systems)$")
     set(_optional OPTIONAL)  # a build of the tool alone lacks it
   endif()
   install(TARGETS ${_takt_targets_${_part}} EXPORT takt_${_part}
@@ -53,7 +54,8 @@ foreach(_component takt_development takt_c)
     DESTINATION ${_takt_cmake_dir} COMPONENT ${_component})
 endforeach()
 
-# pkg-config files: takt_core, takt, takt_rivals, takt_learning, takt_sim, takt_planning and takt_c, like the targets.
+# pkg-config files: takt_core, takt, takt_rivals, takt_learning, takt_sim, takt_planning, takt_systems
+# and takt_c, like the targets.
 file(RELATIVE_PATH _takt_pc_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)  # relative, so that the tree can be moved
 string(REGEX REPLACE "/$" "" _takt_pc_prefix ${_takt_pc_prefix})
 # takt_pc(NAME description LIBS flags CFLAGS flags REQUIRES packages PRIVATE packages COMPONENT component). The users of
@@ -78,6 +80,7 @@ takt_pc(takt_learning "takt: predictors" LIBS -ltakt_learning REQUIRES takt PRIV
 takt_pc(takt_sim "takt: workloads and the simulator" LIBS -ltakt_sim REQUIRES takt_learning PRIVATE "fmt zlib")
 takt_pc(takt_planning "takt: plans of clusters" LIBS -ltakt_planning REQUIRES takt_sim
   PRIVATE "fmt${_takt_solver_requires}")
+takt_pc(takt_systems "takt: systems of papers" LIBS -ltakt_systems REQUIRES takt_planning PRIVATE fmt)
 if(TARGET takt_c)
   takt_pc(takt_c "${PROJECT_DESCRIPTION}: the C interface" LIBS -ltakt_c COMPONENT takt_c)
 endif()

@@ -25,6 +25,9 @@ struct AgentLearnerOptions {
   LatencyProfileOptions profile = {};
   AgentOrderOptions order = {};
   bool wall_clock = false;  // remaining time includes queues and tools
+  // Ranks and expected times come only from distributions that have converged (Kairos, section 4.3). An agent keeps its
+  // last converged rank if its latencies drift.
+  bool converged_only = false;
 };
 
 // Thread-compatible. The host adds each call when it ends, closes workflows when the user has the answer, and asks for
@@ -47,6 +50,9 @@ class AgentLearner {
     return closed;
   }
 
+  // Learns nothing from a workflow that was cancelled. Returns false if it is not open.
+  bool Forget(WorkflowId workflow) { return graph_.Forget(workflow); }
+
   // Returns the current table for an Epoch; null if nothing has changed since the last. If more than a tenth of the
   // agents have changed, all are ranked again; otherwise only those.
   std::shared_ptr<const AgentRanks> Table() {
@@ -55,11 +61,14 @@ class AgentLearner {
     seen_.resize(agents.size());
     bool moved = false;
     for (std::size_t i = 0; i < agents.size(); ++i) {
-      const std::pair now{agents[i].remaining.version(), agents[i].execution.version()};
-      moved |= now != seen_[i];
-      if (agents[i].remaining.count() == 0) continue;  // ranks as the median agent
-      all.push_back({agents[i].agent, agents[i].remaining.curve()});
-      if (now.first != seen_[i].first) changed.push_back(all.back());
+      const AgentLatency& a = agents[i];
+      Seen& seen = seen_[i];
+      const bool fresh = Usable(a.remaining) && a.remaining.version() != seen.remaining;
+      moved |= fresh || (Usable(a.execution) && a.execution.version() != seen.execution);
+      if (fresh) seen.curve = a.remaining.curve(), seen.ranked = true;
+      if (!seen.ranked) continue;
+      all.push_back({a.agent, seen.curve});
+      if (fresh) changed.push_back(all.back());
     }
     if (!moved) return nullptr;
     if (10 * changed.size() > all.size()) {
@@ -68,17 +77,22 @@ class AgentLearner {
       for (const AgentCurve& curve : changed) order_.Place(curve);
     }
     for (std::size_t i = 0; i < agents.size(); ++i) {
-      seen_[i] = {agents[i].remaining.version(), agents[i].execution.version()};
+      seen_[i].remaining = agents[i].remaining.version(), seen_[i].execution = agents[i].execution.version();
     }
     auto table = std::make_shared<AgentRanks>();
     const std::vector<std::int32_t> stages = graph_.StagesLeft();
-    for (const RankedAgent& ranked : order_.ranked()) {
-      const AgentLatency* latency = profile_.Find(ranked.agent);
-      const std::uint32_t node = graph_.Find(ranked.agent);
-      table->ranks.push_back({ranked.agent, ranked.rank, latency != nullptr ? latency->execution.mode() : 0,
+    const auto add = [&](AgentId agent, double rank) {
+      const AgentLatency* latency = profile_.Find(agent);
+      const std::uint32_t node = graph_.Find(agent);
+      table->ranks.push_back({agent, rank, latency != nullptr ? ExpectedOf(latency->execution) : 0,
                               node != CallGraph::kThen ? stages[node] : 0});
+    };
+    for (const RankedAgent& ranked : order_.ranked()) add(ranked.agent, ranked.rank);
+    for (std::size_t i = 0; i < agents.size(); ++i) {
+      if (!seen_[i].ranked && Usable(agents[i].execution)) add(agents[i].agent, order_.median());
     }
-    table->otherwise = {{}, order_.median(), profile_.all().execution.mode(), 0};
+    std::ranges::sort(table->ranks, {}, &AgentRank::agent);
+    table->otherwise = {{}, order_.median(), ExpectedOf(profile_.all().execution), 0};
     return table;
   }
 
@@ -94,6 +108,18 @@ class AgentLearner {
   absl::Status Load(std::string_view text, AgentNames& names);
 
  private:
+  // State of an agent in the last table.
+  struct Seen {
+    std::uint64_t remaining = 0, execution = 0;  // versions
+    bool ranked = false;
+    LatencyDistribution::Curve curve = {};  // of its rank
+  };
+
+  bool Usable(const LatencyDistribution& d) const {
+    return d.count() > 0 && (!options_.converged_only || d.converged());
+  }
+  double ExpectedOf(const LatencyDistribution& d) const { return Usable(d) ? d.mode() : 0; }
+
   void TakeOutcomes() {
     graph_.TakeOutcomes([this](const CallOutcome& o) {
       profile_.ObserveRemaining(o.agent, options_.wall_clock ? o.wall_s : o.remaining_s);
@@ -104,7 +130,7 @@ class AgentLearner {
   CallGraph graph_;
   LatencyProfile profile_;
   AgentOrder order_;
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> seen_;  // by agent: versions in the last table
+  std::vector<Seen> seen_;  // by agent
 };
 
 }  // namespace takt

@@ -110,6 +110,7 @@ struct CallGraphOptions {
 #define TAKT_CALL_GRAPH_STATS(X)                                                                              \
   X(records, "accepted records")                                                                              \
   X(closed, "workflows that the host closed")                                                                 \
+  X(forgotten, "workflows dropped by the host")                                                               \
   X(retired, "workflows closed because they were silent for too long, or too many were open")                 \
   X(late, "records of workflows that had been closed; dropped")                                               \
   X(backwards, "records that end before they start by more than the tolerance, or are 30 years off; dropped") \
@@ -180,6 +181,15 @@ class CallGraph {
     if (slot == kNoSlot) return false;
     ++stats_.closed;
     Finish(slot);
+    return true;
+  }
+
+  // Drops an open workflow without learning from it. Returns false if it is not open.
+  bool Forget(WorkflowId workflow) {
+    const Slot slot = open_.Find(workflow);
+    if (slot == kNoSlot) return false;
+    ++stats_.forgotten;
+    Shut(slot);
     return true;
   }
 
@@ -288,6 +298,12 @@ class CallGraph {
   }
 
   void Finish(Slot slot) {
+    Shut(slot);
+    Learn(open_[slot].calls);
+  }
+
+  // Its calls remain until the slot is used again.
+  void Shut(Slot slot) {
     by_age_.Remove(open_, slot);
     Workflow& w = open_[slot];
     open_.Erase(slot, w.id);
@@ -297,7 +313,6 @@ class CallGraph {
     forgotten = w.id;
     closed_.Insert(w.id.value, 0);
     next_recent_ = (next_recent_ + 1) % recent_.size();
-    Learn(w.calls);
   }
 
   // ---- learning from an ended workflow ----------------------------------------------------------------------------
