@@ -8,7 +8,8 @@ set(_takt_targets_rivals takt_rivals)
 set(_takt_targets_learning takt_learning)
 set(_takt_targets_sim takt_sim)
 set(_takt_targets_planning takt_planning)
-foreach(_part core rivals learning sim planning)
+set(_takt_targets_systems takt_systems)
+foreach(_part core rivals learning sim planning systems)
   install(TARGETS ${_takt_targets_${_part}} EXPORT takt_${_part}
     ARCHIVE COMPONENT takt_development LIBRARY COMPONENT takt_development)
   install(EXPORT takt_${_part} FILE takt_${_part}.cmake NAMESPACE takt:: DESTINATION ${_takt_cmake_dir}
@@ -43,7 +44,8 @@ foreach(_component takt_development takt_c)
     DESTINATION ${_takt_cmake_dir} COMPONENT ${_component})
 endforeach()
 
-# pkg-config files: takt_core, takt, takt_rivals, takt_learning, takt_sim, takt_planning and takt_c, like the targets.
+# pkg-config files: takt_core, takt, takt_rivals, takt_learning, takt_sim, takt_planning,
+# takt_systems and takt_c, like the targets.
 file(RELATIVE_PATH _takt_pc_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)  # relative, so that the tree can be moved
 string(REGEX REPLACE "/$" "" _takt_pc_prefix ${_takt_pc_prefix})
 # takt_pc(NAME description LIBS flags CFLAGS flags REQUIRES packages PRIVATE packages COMPONENT component). The users of
@@ -68,6 +70,7 @@ takt_pc(takt_learning "takt: predictors" LIBS -ltakt_learning REQUIRES takt PRIV
 takt_pc(takt_sim "takt: workloads and the simulator" LIBS -ltakt_sim REQUIRES takt_learning PRIVATE "fmt zlib")
 takt_pc(takt_planning "takt: plans of clusters" LIBS -ltakt_planning REQUIRES takt_sim
   PRIVATE "fmt${_takt_solver_requires}")
+takt_pc(takt_systems "takt: systems of papers" LIBS -ltakt_systems REQUIRES takt_planning PRIVATE zlib)
 if(TARGET takt_c)
   takt_pc(takt_c "${PROJECT_DESCRIPTION}: the C interface" LIBS -ltakt_c COMPONENT takt_c)
 endif()

@@ -416,7 +416,7 @@ TEST_CASE("a prediction is of the context as it is now, not of the prompt") {
 TEST_CASE("the guard against starvation holds, and its promotion lasts") {
   for (const bool guarded : {false, true}) {
     const auto policy = MakePolicy(guarded ? "aged(memory_integral,threshold=100,quantum=forever,count_from=first_run,"
-                                             "reset_at_tool_call=true)"
+                                             "at_tool_call=reset_count)"
                                            : "memory_integral");
     REQUIRE(policy.ok());
     auto scheduler = *Scheduler::Create({.preempt = PreemptMode::kByRank, .kv_blocks = {1000}}, *policy, DropAll{});

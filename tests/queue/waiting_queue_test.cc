@@ -501,7 +501,7 @@ TEST_CASE("a request that is taken leaves the order until the iteration ends") {
 
 TEST_CASE("a promoted request that was taken may call a tool, which ends its promotion") {
   for (const char* spec :
-       {"aged(fair_share,threshold=1,reset_at_tool_call=true)", "aged(sjf,threshold=1,reset_at_tool_call=true)"}) {
+       {"aged(fair_share,threshold=1,at_tool_call=reset)", "aged(sjf,threshold=1,at_tool_call=reset)"}) {
     CAPTURE(spec);
     AnyWaitingQueue queue(*MakePolicy(spec));
     queue.Push(Of(1, 1), {});

@@ -38,18 +38,23 @@ struct CallDescription {
 struct LoggedCall {
   CallDescription call = {};
   Tokens output_tokens{0};
+  Tokens before_tool{-1};  // output tokens before its first tool call; below 0: unknown, or no tool call
   std::uint8_t solved = ConfidenceData::kUntried;  // ConfidenceData::Outcome
 };
 
 struct CallForecast {
   Estimate tokens_left = {};  // of this call and all after it in its workflow; unknown where the model is
   double solved = -1;         // probability; below zero: not known
+  Estimate before_tool = {};  // output tokens before its next tool call; unknown if the log had none for its model
 };
 
 struct CallPredictorOptions {
   LengthForestOptions lengths = {};  // `sketch` is set here: dimensions where calls have texts, none otherwise
   TextSketchOptions sketch = {};
   ConfidenceOptions confidence = {};
+  // LAMPS (section 5): the tokens before a tool call are learned as one of 50 bins of 10 tokens. The last bin also has
+  // all larger counts. 0 bins: exact counts.
+  std::int32_t tool_bins = 50, tool_bin_tokens = 10;
 };
 
 // Immutable: any number of threads may share one. Names are known by a hash of 64 bits; a model is told by its name.
@@ -75,6 +80,8 @@ class CallPredictor {
 
   std::span<const std::string> models() const { return models_; }  // ascending
   const LengthForest& lengths() const { return *lengths_; }
+  // Returns the forest of tokens before a tool call; null: the log had none.
+  const LengthForest* before_tool() const { return before_tool_.get(); }
   const TextSketch* sketch() const { return sketch_.get(); }  // null: calls had no texts
   const Confidence* confidence() const { return confidence_.get(); }  // null: it was not told what was solved
   // Of the model's forest; null: it has none.
@@ -94,6 +101,7 @@ class CallPredictor {
   std::shared_ptr<const TextSketch> sketch_;
   std::shared_ptr<const LengthForest> lengths_;
   std::shared_ptr<const Confidence> confidence_;
+  std::shared_ptr<const LengthForest> before_tool_;
 };
 
 }  // namespace takt
