@@ -14,8 +14,8 @@ namespace takt {
 // which ran something, is promoted. Promoted requests come before all others, in order of promotion. A promotion lasts
 // for `quantum` steps that run the request. All hooks are those of the inner policy.
 //
-// Sources: Chimera (level -1 after S iterations, back after Q); LTR (the same, S = 200, Q = 10 in its scripts); LAMPS
-// (counts from the first run, promotes until completion, resets the count at tool calls).
+// Sources: Chimera (level -1 after S iterations, back after Q); LTR (the same, S = 200, Q = 10 in its scripts). LAMPS
+// counts from the first run, promotes until completion, and resets only the count at tool calls.
 //
 // Departure: these systems keep the policy's order among promoted requests. Here the earliest promotion is first, so
 // that no promoted request starves.

@@ -1,11 +1,9 @@
 // LAMPS (Shahout et al., 2024): schedules requests that call tools by their predicted memory over time.
 //
-//   auto lamps = *Lamps::Create({.scheduler = {.kv_blocks = {1000}}});
-//   lamps.On(Arrived{request}, now);   // next_call.tool is enough: LAMPS predicts the rest from earlier calls
-//   const StepPlan& plan = lamps.Plan(now, limits);
-//   lamps.Commit(result, now);
-//   lamps.On(ToolCalled{.request = id, .tool = tool}, now);
-//   lamps.On(ToolReturned{.request = id, .returned = tokens, .next_call = {.tool = next}}, now);
+//   auto lamps = *Lamps::Create({.scheduler = {.kv_blocks = {1000}}});   // events, plans and results: takt::Scheduler's
+//   lamps.On(Arrived{{.id = {1}, .prompt_tokens = {90}, .next_call = {.tool = tool}}}, now);
+//
+// The host names the tool that it expects, by the prompt. LAMPS predicts the rest.
 #ifndef TAKT_SYSTEMS_LAMPS_H_
 #define TAKT_SYSTEMS_LAMPS_H_
 
@@ -30,8 +28,9 @@ namespace takt::systems {
 
 struct LampsOptions {
   SchedulerOptions scheduler = {};
-  // Costs of the engine. Equations 1 to 3 compare the memory that a tool call wastes: (2) preserve, T_INT x C_i;
-  // (1) discard, T_fwd(C_i) x (C_i + C_other); (3) swap, 2 x T_swap(C_i) x C_batch.
+  // Costs of the engine, for the memory that a tool call wastes.
+  // Equation 1, discard: T_fwd(C_i) x (C_i + C_other). Equation 2, preserve: T_INT x C_i.
+  // Equation 3, swap: 2 x T_swap(C_i) x C_batch.
   PauseCosts costs = {};
   double stall = 0;  // weight of C_other's terms in the rank; 0: the memory of the request alone (section 4.3)
   std::int64_t refresh = 0;  // plans between two scores of a waiting request, if stall > 0 (section 5: 10 on ToolBench)
@@ -58,7 +57,7 @@ struct LampsStats {
 
 // A scheduler with its predictors. Its events, plans and results are those of takt::Scheduler. Values that the host
 // predicts itself are kept; LAMPS adds the missing ones before the scheduler ranks the request. It learns from each
-// tool call that returns and from each request that finishes. What it learns counts from the next event on.
+// tool call that returns and from each request that finishes. New knowledge counts from the next event on.
 //
 // Thread-compatible: the step loop owns it. No call throws, blocks or reads a clock. After warm-up (reserve_requests,
 // and one call of each tool and stage) no call allocates, except Save and Load.
