@@ -111,7 +111,7 @@ void BM_ReplayTools_lamps(benchmark::State& state) {
         Aged(integral, {.threshold = 100,
                         .quantum = kForever,
                         .count_from = AgingOptions::CountFrom::kFirstRun,
-                        .reset_at_tool_call = true}),
+                        .at_tool_call = AgingOptions::AtToolCall::kResetCount}),
         LeastWaste{});
 }
 void BM_ReplayTools_infercept(benchmark::State& state) { Tools(state, Fcfs{}, InferCept{}); }

@@ -80,7 +80,7 @@ takt_pc(takt_learning "takt: predictors" LIBS -ltakt_learning REQUIRES takt PRIV
 takt_pc(takt_sim "takt: workloads and the simulator" LIBS -ltakt_sim REQUIRES takt_learning PRIVATE "fmt zlib")
 takt_pc(takt_planning "takt: plans of clusters" LIBS -ltakt_planning REQUIRES takt_sim
   PRIVATE "fmt${_takt_solver_requires}")
-takt_pc(takt_systems "takt: systems of papers" LIBS -ltakt_systems REQUIRES takt_planning PRIVATE fmt)
+takt_pc(takt_systems "takt: systems of papers" LIBS -ltakt_systems REQUIRES takt_planning PRIVATE "fmt zlib")
 if(TARGET takt_c)
   takt_pc(takt_c "${PROJECT_DESCRIPTION}: the C interface" LIBS -ltakt_c COMPONENT takt_c)
 endif()

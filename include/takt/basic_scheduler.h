@@ -111,6 +111,8 @@ class BasicScheduler {
   Ignored Commit(const StepResult& result, TimePoint now) { return loop_.Commit(result, now); }
 
   Explanation Explain(RequestId id) const { return loop_.Explain(id); }
+  // Returns the output tokens per sequence of a living request so far; 0 if it is unknown. O(1).
+  Tokens GeneratedBy(RequestId id) const { return loop_.GeneratedBy(id); }
   // Explains what a branch holds in the prefix cache and which blocks would be evicted first, for diagnosis.
   // O(evictable blocks).
   HeldExplanation ExplainHeld(WorkflowId workflow, std::uint64_t branch = 0) {

@@ -14,7 +14,7 @@ namespace takt {
 namespace {
 
 constexpr std::string_view kPredictorMagic = "takt predictor ";
-constexpr std::uint32_t kPredictorVersion = 1;
+constexpr std::uint32_t kPredictorVersion = 2;
 constexpr std::size_t kAnswerCounts = 2;  // inputs of confidence besides the sketch
 
 // Returns a hash of the name; 0 for the empty name.
@@ -32,6 +32,14 @@ void AppendNumbers(const CallDescription& call, std::span<const float> sketch, s
                                        : std::numeric_limits<float>::quiet_NaN());
   }
   numbers.insert(numbers.end(), sketch.begin(), sketch.end());
+}
+
+// Returns the middle of the count's bin.
+Tokens Binned(Tokens count, const CallPredictorOptions& options) {
+  if (options.tool_bins <= 0 || options.tool_bin_tokens <= 0) return count;
+  const std::int64_t bin = std::min(count.value / options.tool_bin_tokens, options.tool_bins - 1);
+  const std::int64_t middle = bin * options.tool_bin_tokens + options.tool_bin_tokens / 2;
+  return {static_cast<std::int32_t>(std::min<std::int64_t>(middle, INT32_MAX))};
 }
 
 // Maps the progress of a part of the work to the progress of the whole.
@@ -94,7 +102,7 @@ absl::StatusOr<std::shared_ptr<const CallPredictor>> CallPredictor::Train(
   const std::size_t dimensions = made->dimensions();
   LengthForestOptions lengths = options.lengths;
   lengths.sketch = dimensions;
-  LengthLearner learner(lengths);
+  LengthLearner learner(lengths), tools(lengths);
   ConfidenceData tried{.features = kAnswerCounts + dimensions};
   for (std::size_t m = 0; m < made->models_.size(); ++m) tried.models.push_back({m + 1});
   TextScratch scratch;
@@ -127,11 +135,19 @@ absl::StatusOr<std::shared_ptr<const CallPredictor>> CallPredictor::Train(
       const LengthForest::Query query = made->QueryOf(workflow[i].call, sketch);
       const FinishedCall call{query.input, {static_cast<std::int32_t>(left[i])}};
       learner.Finished(query.model, std::span(&call, 1), number);
+      if (workflow[i].before_tool.value < 0) continue;
+      const FinishedCall before{query.input, Binned(workflow[i].before_tool, options)};
+      tools.Finished(query.model, std::span(&before, 1), number);
     }
   }
   auto forests = learner.Train(parallel, PartOf(progress, 0.2, 0.9));
   if (!forests.ok()) return forests.status();
   made->lengths_ = *std::move(forests);
+  if (tools.seen() > 0) {
+    forests = tools.Train(parallel, PartOf(progress, 0.9, 0.9));
+    if (!forests.ok()) return forests.status();
+    made->before_tool_ = *std::move(forests);
+  }
   if (any_solved) {
     auto confidence = Confidence::Train(tried, options.confidence, parallel, PartOf(progress, 0.9, 1));
     if (!confidence.ok()) return confidence.status();
@@ -152,13 +168,16 @@ void CallPredictor::Predict(std::span<const CallDescription> calls, std::span<Ca
   s.predicted.resize(calls.size());
   lengths_->Predict(s.queries, s.predicted, s.lengths);
   for (std::size_t i = 0; i < calls.size(); ++i) {
-    out[i] = {s.predicted[i], -1};
+    out[i] = {s.predicted[i]};
     const ModelId model = s.queries[i].model;
     if (confidence_ == nullptr || !model) continue;
     s.numbers.clear();
     AppendNumbers(calls[i], std::span(s.sketches).subspan(i * d, d), s.numbers);
     out[i].solved = confidence_->Score(model.value - 1, s.numbers);
   }
+  if (before_tool_ == nullptr) return;
+  before_tool_->Predict(s.queries, s.told, s.lengths);
+  for (std::size_t i = 0; i < calls.size(); ++i) out[i].before_tool = s.told[i];
 }
 
 const ForestReport* CallPredictor::ReportOf(std::string_view model) const {
@@ -173,6 +192,7 @@ std::string CallPredictor::Save() const {
   out.Put(std::string_view(sketch_ == nullptr ? std::string() : sketch_->Save()));
   out.Put(std::string_view(lengths_->Save()));
   out.Put(std::string_view(confidence_ == nullptr ? std::string() : confidence_->Save()));
+  out.Put(std::string_view(before_tool_ == nullptr ? std::string() : before_tool_->Save()));
   return out.Take();
 }
 
@@ -181,7 +201,7 @@ absl::StatusOr<std::shared_ptr<const CallPredictor>> CallPredictor::Load(std::st
   if (!in.ok()) return in.status();
   const auto made = std::make_shared<CallPredictor>();
   for (auto n = in->Get<std::uint64_t>(); n > 0 && in->ok(); --n) made->models_.emplace_back(in->Text());
-  const std::string_view sketch = in->Text(), lengths = in->Text(), confidence = in->Text();
+  const std::string_view sketch = in->Text(), lengths = in->Text(), confidence = in->Text(), tools = in->Text();
   const absl::Status misfit = absl::DataLossError("a predictor is invalid: its parts contradict each other");
   if (!in->done() || std::ranges::adjacent_find(made->models_, std::greater_equal{}) != made->models_.end()) {
     return misfit;
@@ -199,11 +219,18 @@ absl::StatusOr<std::shared_ptr<const CallPredictor>> CallPredictor::Load(std::st
     if (!read.ok()) return read.status();
     made->confidence_ = *std::move(read);
   }
+  if (!tools.empty()) {
+    auto read = LengthForest::Load(tools);
+    if (!read.ok()) return read.status();
+    made->before_tool_ = *std::move(read);
+  }
   // Ids are positions in the list of models, from 1.
   const auto is_ours = [&](ModelId model) { return model && model.value <= made->models_.size(); };
+  const auto reads = [&](const LengthForest& forest) {
+    return forest.sketch() == made->dimensions() && std::ranges::all_of(forest.models(), is_ours);
+  };
   const Confidence* heads = made->confidence_.get();
-  const bool fits = made->lengths_->sketch() == made->dimensions() &&
-                    std::ranges::all_of(made->lengths_->models(), is_ours) &&
+  const bool fits = reads(*made->lengths_) && (made->before_tool_ == nullptr || reads(*made->before_tool_)) &&
                     (heads == nullptr ||
                      (heads->features() == kAnswerCounts + made->dimensions() &&
                       heads->models().size() == made->models_.size() && std::ranges::all_of(heads->models(), is_ours)));

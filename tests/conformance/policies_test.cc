@@ -308,9 +308,10 @@ void StarvesNobody(const P& policy, const AgingOptions& options, RequestState vi
   CHECK(queue.Top() == kVictim);
   queue.Erase(kVictim);
   queue.ToolCalled(kVictim);
-  CHECK(queue.promoted(kVictim) == !options.reset_at_tool_call);
+  const bool stays = options.at_tool_call != AgingOptions::AtToolCall::kReset;
+  CHECK(queue.promoted(kVictim) == stays);
   queue.Push(kVictim, victim, kNow, 1);
-  CHECK(queue.promoted(kVictim) == (forever && !options.reset_at_tool_call));
+  CHECK(queue.promoted(kVictim) == (forever && stays));
   queue.Erase(kVictim);
   queue.Forget(kVictim, victim, kNow);
   CHECK_FALSE(queue.promoted(kVictim));
@@ -330,11 +331,12 @@ void CountsFromFirstRun(const P& policy, RequestState newcomer) {
 
 std::vector<AgingOptions> AgingVariants() {
   using From = AgingOptions::CountFrom;
+  using At = AgingOptions::AtToolCall;
   std::vector<AgingOptions> variants;
   for (std::int64_t quantum : {std::int64_t{1}, std::int64_t{10}, kForever}) {
     for (From from : {From::kArrival, From::kFirstRun}) {
-      for (bool reset : {false, true}) {
-        variants.push_back({.threshold = 7, .quantum = quantum, .count_from = from, .reset_at_tool_call = reset});
+      for (At at : {At::kKeep, At::kResetCount, At::kReset}) {
+        variants.push_back({.threshold = 7, .quantum = quantum, .count_from = from, .at_tool_call = at});
       }
     }
   }

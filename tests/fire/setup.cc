@@ -174,7 +174,10 @@ AnyPolicy MaybeAged(P policy, Dice& dice) {
   aging.threshold = dice.Of<std::int64_t>({1, 2, 5, 20, 100});
   aging.quantum = dice.Of<std::int64_t>({1, 2, 10, kForever});
   aging.count_from = dice.Of({AgingOptions::CountFrom::kArrival, AgingOptions::CountFrom::kFirstRun});
-  aging.reset_at_tool_call = dice.Chance(0.3);
+  using At = AgingOptions::AtToolCall;
+  const bool resets = dice.Chance(0.3);
+  const bool from_arrival = aging.count_from == AgingOptions::CountFrom::kArrival;
+  aging.at_tool_call = !resets ? At::kKeep : from_arrival ? At::kReset : At::kResetCount;
   return AnyPolicy(Aged(std::move(policy), aging));
 }
 

@@ -386,8 +386,9 @@ void Shadow::On(const ToolCalled& e, const Scheduler& scheduler) {
     return;
   }
   if (life->is == Is::kWaiting) LeaveQueue(*life);  // before the call resets its promotion
-  if (const AgingOptions* aging = policy_.aging(); aging != nullptr && aging->reset_at_tool_call) {
-    life->waited = life->quantum = 0;
+  if (const AgingOptions* aging = policy_.aging(); aging != nullptr) {
+    if (aging->at_tool_call != AgingOptions::AtToolCall::kKeep) life->waited = 0;
+    if (aging->at_tool_call == AgingOptions::AtToolCall::kReset) life->quantum = 0;
   }
   FIRE_CHECK(!asked_->empty() && asked_->front().what == Asked::What::kAtCall,
              "request {} calls, and the pause policy is not asked", e.request.value);

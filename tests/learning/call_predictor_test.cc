@@ -177,12 +177,13 @@ TEST_CASE("files are read as written, and damaged ones are refused") {
     refresh("no such thing");
     // Each part is valid, but they are from different files.
     const auto joined = [&](std::vector<std::string> models, const std::string& lengths, const std::string& heads) {
-      internal::Packer out("takt predictor ", 1);
+      internal::Packer out("takt predictor ", 2);
       out.Put(static_cast<std::uint64_t>(models.size()));
       for (const std::string& model : models) out.Put(std::string_view(model));
       out.Put(std::string_view(texts ? made->sketch()->Save() : std::string()));
       out.Put(std::string_view(lengths));
       out.Put(std::string_view(heads));
+      out.Put(std::string_view());  // no tool calls
       return out.Take();
     };
     const std::string lengths = made->lengths().Save(), heads = made->confidence()->Save();
@@ -193,6 +194,36 @@ TEST_CASE("files are read as written, and damaged ones are refused") {
     CHECK(refused == tried);
     CHECK(running->Save() == bytes);
   }
+}
+
+// LAMPS, section 5: bins of 10 tokens, the last of which has all counts from 490 on.
+TEST_CASE("tokens before a tool call are predicted from the prompt, in bins") {
+  Log log;
+  for (std::size_t i = 0; i < log.workflows.size(); ++i) {
+    const int size = log.workflows[i][0].output_tokens.value / (i % 2 == 0 ? 50 : 100);  // 1 to 8
+    if (i % 10 != 0) log.workflows[i][0].before_tool = {size == 8 ? 1200 : 30 * size + static_cast<int>(i % 7)};
+  }
+  const auto predictor = Learnt(log);
+  REQUIRE(predictor->before_tool() != nullptr);
+  const auto first_of = [&](int tokens) {
+    const auto of = [&](const auto& workflow) { return workflow[0].output_tokens.value == tokens; };
+    return Told(*predictor, {std::ranges::find_if(log.workflows, of)->front().call})[0].before_tool.Quantile(0.5);
+  };
+  CHECK(first_of(50) == 35);
+  CHECK(first_of(200) == Approx(65).margin(10));
+  CHECK(first_of(800) == 495);
+  CHECK_FALSE(Told(*predictor, {{.model = "other"}})[0].before_tool.known());
+  CHECK(Learnt(Log())->before_tool() == nullptr);
+  CHECK_FALSE(Told(*Learnt(Log()), {log.workflows[0][0].call})[0].before_tool.known());
+
+  const auto loaded = CallPredictor::Load(predictor->Save());
+  REQUIRE(loaded.ok());
+  CHECK((*loaded)->Save() == predictor->Save());
+  CHECK(Told(**loaded, {log.workflows[1][0].call})[0].before_tool ==
+        Told(*predictor, {log.workflows[1][0].call})[0].before_tool);
+  CallPredictorOptions exact = kSmall;
+  exact.tool_bins = 0;
+  CHECK(Told(*Learnt(log, exact), {log.workflows[7][0].call})[0].before_tool.known());
 }
 
 // Each call names its own model. Costs that grow with the square of the number of models would take minutes.

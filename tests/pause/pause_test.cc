@@ -416,7 +416,7 @@ TEST_CASE("a prediction uses the current context, not the prompt") {
 TEST_CASE("the guard against starvation promotes, and the promotion lasts") {
   for (const bool guarded : {false, true}) {
     const auto policy = MakePolicy(guarded ? "aged(memory_integral,threshold=100,quantum=forever,count_from=first_run,"
-                                             "reset_at_tool_call=true)"
+                                             "at_tool_call=reset_count)"
                                            : "memory_integral");
     REQUIRE(policy.ok());
     auto scheduler = *Scheduler::Create({.preempt = PreemptMode::kByRank, .kv_blocks = {1000}}, *policy, DropAll{});

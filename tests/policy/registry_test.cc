@@ -71,14 +71,15 @@ TEST_CASE("options come from the spec or from the argument") {
   CHECK(MakePolicy("stjf", std::vector<std::string>{"quantile=0.25"})->Key(r).key == 20);
 
   const auto aged = MakePolicy("aged(stjf(quantile=0.9), threshold=50, quantum=forever)",
-                               std::vector<std::string>{"unknown=7", "reset_at_tool_call=true"});
+                               std::vector<std::string>{"unknown=7", "at_tool_call=reset_count"});
   REQUIRE(aged.ok());
   CHECK(aged->Key(r).key == 50);
   CHECK(aged->Key({}).key == 7);
   REQUIRE(aged->aging() != nullptr);
-  CHECK(*aged->aging() == AgingOptions{.threshold = 50, .quantum = kForever, .reset_at_tool_call = true});
+  CHECK(*aged->aging() ==
+        AgingOptions{.threshold = 50, .quantum = kForever, .at_tool_call = AgingOptions::AtToolCall::kResetCount});
   CHECK(aged->name() == "aged(stjf)");
-  CHECK(aged->spec() == "aged(stjf(quantile=0.9,unknown=7),threshold=50,quantum=forever,reset_at_tool_call=true)");
+  CHECK(aged->spec() == "aged(stjf(quantile=0.9,unknown=7),threshold=50,quantum=forever,at_tool_call=reset_count)");
   CHECK(*MakePolicy(aged->spec())->aging() == *aged->aging());
   CHECK(MakePolicy("aged(sjf,count_from=first_run)")->aging()->count_from == AgingOptions::CountFrom::kFirstRun);
   CHECK(MakePolicy("sjf")->aging() == nullptr);

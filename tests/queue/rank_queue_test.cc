@@ -229,7 +229,8 @@ void CompareWithModel(P policy, std::uint64_t seed, int rounds) {
         queue.ToolCalled(slot);
         queue.Erase(slot);
         i.waiting = i.counting = false;
-        if (aging.reset_at_tool_call) i.waited = i.quantum = 0;
+        if (aging.at_tool_call != AgingOptions::AtToolCall::kKeep) i.waited = 0;
+        if (aging.at_tool_call == AgingOptions::AtToolCall::kReset) i.quantum = 0;
       } else {
         i.state.request.priority = static_cast<std::int32_t>(random.Below(5));
         if (random.Chance(0.3)) i.state.request.tenant = {random.Below(4)};
@@ -294,7 +295,8 @@ void CompareAllForms(P policy) {
        {AgingOptions{.threshold = 5, .quantum = 2}, AgingOptions{.threshold = 0, .quantum = 1},
         AgingOptions{.threshold = 3, .quantum = kForever},
         AgingOptions{.threshold = 4, .quantum = 3, .count_from = From::kFirstRun},
-        AgingOptions{.threshold = 6, .quantum = 4, .reset_at_tool_call = true}}) {
+        AgingOptions{.threshold = 6, .quantum = 4, .at_tool_call = AgingOptions::AtToolCall::kReset},
+        AgingOptions{.threshold = 3, .quantum = 5, .at_tool_call = AgingOptions::AtToolCall::kResetCount}}) {
     CompareWithModel(Aged(policy, options));
     CompareWithModel(AnyPolicy(Aged(policy, options)));
     CompareWithModel(Aged(AnyPolicy(policy), options));

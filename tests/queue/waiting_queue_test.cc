@@ -501,7 +501,7 @@ TEST_CASE("a taken request leaves the order until the iteration ends") {
 
 TEST_CASE("a tool call of a taken request ends its promotion") {
   for (const char* spec :
-       {"aged(fair_share,threshold=1,reset_at_tool_call=true)", "aged(sjf,threshold=1,reset_at_tool_call=true)"}) {
+       {"aged(fair_share,threshold=1,at_tool_call=reset)", "aged(sjf,threshold=1,at_tool_call=reset)"}) {
     CAPTURE(spec);
     AnyWaitingQueue queue(*MakePolicy(spec));
     queue.Push(Of(1, 1), {});

@@ -35,6 +35,37 @@ std::string CsvLog(int workflows) {
   return csv;
 }
 
+TEST_CASE("tokens before a tool call are learned from a column, checked and predicted") {
+  const TempDir dir;
+  Random random(4);
+  std::string csv = "model,prompt_tokens,output_tokens,before_tool_tokens\n";
+  for (int i = 0; i < 500; ++i) {
+    const int prompt = 100 + static_cast<int>(random.Below(400));
+    csv += "m," + std::to_string(prompt) + ",500," + (i % 5 == 0 ? "" : std::to_string(prompt / 2)) + "\n";
+  }
+  const Ended train = RunTool({"train", dir.Write("calls.csv", csv), "--out", dir / "calls.model", "--json",
+                               dir / "fit.json", "--trees", "40"});
+  CAPTURE(train.out, train.err);
+  REQUIRE(train.exit_code == 0);
+  CHECK(Has(train.out, "Tokens before a tool call, for 80 calls held out"));
+  const Json fit = Json::parse(ReadWhole(dir / "fit.json"), nullptr, false)["before_tool"];
+  CHECK(fit["calls"] == 80);
+  CHECK(fit["mean_absolute_error"].get<double>() < 10);
+  CHECK(fit["within_15"].get<double>() > 0.8);
+  const std::string next = dir.Write("next.csv", "model,prompt_tokens\nm,300\nother,300\n");
+  const Ended told = RunTool({"predict", dir / "calls.model", next});
+  REQUIRE(told.exit_code == 0);
+  std::istringstream lines(told.out);
+  std::string header, known, unknown;
+  std::getline(lines, header), std::getline(lines, known), std::getline(lines, unknown);
+  CHECK(header == "line,workflow,mean,q10,q25,q50,q75,q90,before_tool");
+  CHECK(std::abs(std::stod(known.substr(known.rfind(',') + 1)) - 150) < 15);
+  CHECK(unknown.ends_with(","));
+  const Ended jsonl = RunTool({"predict", dir / "calls.model", next, "--format", "jsonl"});
+  const std::string last = jsonl.out.substr(jsonl.out.find('\n') + 1);
+  CHECK(Json::parse(last, nullptr, false)["before_tool"].is_null());
+}
+
 TEST_CASE("a log is learnt, checked on held-out workflows, and queried") {
   const TempDir dir;
   const std::string log = dir.Write("calls.csv", CsvLog(600));

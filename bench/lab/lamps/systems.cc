@@ -21,7 +21,7 @@ constexpr EstimateSpec kOracle = {EstimateKind::kOracle, 0};
 
 std::string AgedIntegral(const std::string& integral, int threshold) {
   if (threshold == 0) return integral;
-  return fmt::format("aged({},threshold={},quantum=forever,count_from=first_run,reset_at_tool_call=true)", integral,
+  return fmt::format("aged({},threshold={},quantum=forever,count_from=first_run,at_tool_call=reset_count)", integral,
                      threshold);
 }
 

@@ -38,12 +38,14 @@ struct CallDescription {
 struct LoggedCall {
   CallDescription call = {};
   Tokens output_tokens{0};
+  Tokens before_tool{-1};  // output tokens before its first tool call; below 0: unknown, or no tool call
   std::uint8_t solved = ConfidenceData::kUntried;  // ConfidenceData::Outcome
 };
 
 struct CallForecast {
   Estimate tokens_left = {};  // output of this and all later calls of its workflow; unknown for an unknown model
   double solved = -1;         // probability that the model solves the call; below zero: unknown
+  Estimate before_tool = {};  // output tokens before its next tool call; unknown if the log had none for its model
 };
 
 struct CallPredictorOptions {
@@ -51,6 +53,9 @@ struct CallPredictorOptions {
       {};  // `sketch` is ignored: Train sets it to the sketch's dimensions, or 0 without texts
   TextSketchOptions sketch = {};
   ConfidenceOptions confidence = {};
+  // LAMPS (section 5): the tokens before a tool call are learned as one of 50 bins of 10 tokens. The last bin also has
+  // all larger counts. 0 bins: exact counts.
+  std::int32_t tool_bins = 50, tool_bin_tokens = 10;
 };
 
 // Immutable, so any number of threads may share it. Stages and kinds are identified by 64-bit hashes, models by name.
@@ -76,6 +81,8 @@ class CallPredictor {
 
   std::span<const std::string> models() const { return models_; }  // ascending
   const LengthForest& lengths() const { return *lengths_; }
+  // Returns the forest of tokens before a tool call; null: the log had none.
+  const LengthForest* before_tool() const { return before_tool_.get(); }
   const TextSketch* sketch() const { return sketch_.get(); }  // null: calls had no texts
   const Confidence* confidence() const { return confidence_.get(); }  // null: no call had an outcome
   // Returns the report of the model's forest; null if it has none.
@@ -95,6 +102,7 @@ class CallPredictor {
   std::shared_ptr<const TextSketch> sketch_;
   std::shared_ptr<const LengthForest> lengths_;
   std::shared_ptr<const Confidence> confidence_;
+  std::shared_ptr<const LengthForest> before_tool_;
 };
 
 }  // namespace takt

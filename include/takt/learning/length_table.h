@@ -7,7 +7,10 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <string_view>
 
+#include "absl/status/status.h"
 #include "takt/base/exact_math.h"
 #include "takt/base/id.h"
 #include "takt/base/rounded.h"
@@ -16,6 +19,10 @@
 #include "takt/numeric/summary.h"
 
 namespace takt {
+
+namespace internal {
+struct LearntFile;
+}
 
 struct LengthTableOptions {
   std::uint32_t max_stages = 1024;  // maximum stages, about 3 KB each; calls of further ones count as without a stage
@@ -39,7 +46,7 @@ class LengthTable {
     all_.Add(output, options_.window);
     Slot slot = stages_.Find(stage);
     if (slot == kNoSlot && stages_.size() >= options_.max_stages) return;
-    if (slot == kNoSlot) slot = stages_.Insert(stage);
+    if (slot == kNoSlot) stages_[slot = stages_.Insert(stage)].id = stage;
     stages_[slot].whole.Add(output, options_.window);
     stages_[slot].cells[Octave(prompt_tokens)].Add(output, options_.window);
   }
@@ -52,12 +59,18 @@ class LengthTable {
     return cell.tokens.count() > 0 ? cell.ToEstimate() : known->whole.ToEstimate();
   }
 
+  // As ToolProfile's.
+  std::string Save() const;
+  absl::Status Load(std::string_view bytes);
+
   std::size_t stages() const { return stages_.size(); }
 
   // Returns the table entries visited by a look-up; for tests.
   std::size_t Looks(StageId stage) const { return stages_.Looks(stage); }
 
  private:
+  friend struct internal::LearntFile;
+
   struct Cell {
     Moments tokens, logs;
 
@@ -81,6 +94,7 @@ class LengthTable {
   };
   static constexpr std::size_t kOctaves = 32;
   struct Stage {
+    StageId id;
     Cell whole;
     std::array<Cell, kOctaves> cells;
   };

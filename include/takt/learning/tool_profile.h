@@ -9,8 +9,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
+#include "absl/status/status.h"
 #include "takt/base/id.h"
 #include "takt/base/slot_table.h"
 #include "takt/model/estimate.h"
@@ -78,6 +80,8 @@ struct ToolProfileStats {
 
 namespace internal {
 
+struct LearntFile;  // writes and reads what was learned
+
 // One class, or the pool of all.
 class LearntTool {
  public:
@@ -89,6 +93,7 @@ class LearntTool {
   }
 
   const ToolExpectation& expectation() const { return expectation_; }
+  void SetId(ToolId id) { id_ = id; }
 
   void Seed(const ToolSeed& seed, std::int64_t calls) {
     if (seed.seconds >= 0) seconds_.Seed(calls, seed.seconds, seed.seconds_spread);
@@ -109,6 +114,8 @@ class LearntTool {
   }
 
  private:
+  friend struct LearntFile;
+
   static void SetMean(const auto& sketch, Estimate& estimate, double& spread) {
     if (sketch.count() == 0) return;
     estimate.mean = sketch.mean();
@@ -136,6 +143,7 @@ class LearntTool {
   QuantileSketch<LinearHistogram> before_;
   ToolExpectation expectation_ = {};
   std::int64_t since_ = 0;  // calls since the quantiles were updated
+  ToolId id_ = {};
 };
 
 }  // namespace internal
@@ -203,6 +211,12 @@ class ToolProfile {
     return known == nullptr ? pool_.expectation() : known->expectation();
   }
 
+  // Returns everything learned as bytes for any machine, with a checksum. Load replaces the state by such bytes, and
+  // leaves out classes beyond max_classes. Errors: DataLoss for truncated or damaged bytes, InvalidArgument for others;
+  // the state then stays. Both are in takt::learning.
+  std::string Save() const;
+  absl::Status Load(std::string_view bytes);
+
   std::size_t classes() const { return classes_.size(); }
   const ToolProfileStats& stats() const { return stats_; }
 
@@ -210,6 +224,8 @@ class ToolProfile {
   std::size_t Looks(ToolId tool) const { return classes_.Looks(tool); }
 
  private:
+  friend struct internal::LearntFile;
+
   static constexpr double kMostTokens = 1e9;
 
   double Cut(double x, double least, double most) {
@@ -222,7 +238,9 @@ class ToolProfile {
     if (!tool) return nullptr;
     if (internal::LearntTool* known = classes_.Get(tool)) return known;
     if (classes_.size() >= options_.max_classes) return nullptr;
-    return &classes_[classes_.Insert(tool)];
+    internal::LearntTool& learnt = classes_[classes_.Insert(tool)];
+    learnt.SetId(tool);
+    return &learnt;
   }
 
   ToolProfileOptions options_;

@@ -14,8 +14,8 @@ namespace takt {
 // which ran something, is promoted. Promoted requests come before all others, in order of promotion. A promotion lasts
 // for `quantum` steps that run the request. All hooks are those of the inner policy.
 //
-// Sources: Chimera (level -1 after S iterations, back after Q); LTR (the same, S = 200, Q = 10 in its scripts); LAMPS
-// (counts from the first run, promotes until completion, resets at tool calls).
+// Sources: Chimera (level -1 after S iterations, back after Q); LTR (the same, S = 200, Q = 10 in its scripts). LAMPS
+// counts from the first run, promotes until completion, and resets only the count at tool calls.
 //
 // Departure: these systems keep the policy's order among promoted requests. Here the earliest promotion is first, so
 // that no promoted request starves.
@@ -40,8 +40,8 @@ class Aged : public P {
           OptionText{"plans", "consecutive plans that pass over a request before it is promoted"});
     visit("quantum", o.quantum, OptionText{"steps", "length of a promotion; forever: until the request ends", 1});
     visit("count_from", o.count_from, OptionText{"", "arrival | first_run: start of the count"});
-    visit("reset_at_tool_call", o.reset_at_tool_call,
-          OptionText{"", "a tool call ends a promotion and resets the count"});
+    visit("at_tool_call", o.at_tool_call,
+          OptionText{"", "keep | reset_count | reset: effect of a tool call; reset also ends a promotion"});
   }
 
  private:

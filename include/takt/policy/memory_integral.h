@@ -27,7 +27,7 @@ namespace takt {
 //
 // Departures: the authors' code counts a decode as a whole chunk per step, and swaps in squared blocks. It ranks by the
 // original prompt after the context has grown. The published system with its guard against starvation is
-// aged(memory_integral,threshold=100,quantum=forever,count_from=first_run, reset_at_tool_call=true). Preemptive:
+// aged(memory_integral,threshold=100,quantum=forever,count_from=first_run,at_tool_call=reset_count). Preemptive:
 // PreemptMode::kByRank.
 struct MemoryIntegral {
   static constexpr std::string_view kName = "memory_integral";

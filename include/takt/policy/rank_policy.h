@@ -205,7 +205,13 @@ struct AgingOptions {
   std::int64_t quantum = 10;
   enum class CountFrom : std::uint8_t { kArrival, kFirstRun } count_from = CountFrom::kArrival;  // LAMPS: first_run
   friend constexpr auto NamesOf(CountFrom) { return std::to_array<std::string_view>({"arrival", "first_run"}); }
-  bool reset_at_tool_call = false;  // LAMPS: a tool call ends a promotion and resets the count
+  // Effect of a tool call. kKeep: none.
+  // kResetCount: the count starts again, and a promotion stays (LAMPS, section 4.4).
+  // kReset: the count starts again, and a promotion ends (the authors' code of LAMPS).
+  enum class AtToolCall : std::uint8_t { kKeep, kResetCount, kReset } at_tool_call = AtToolCall::kKeep;
+  friend constexpr auto NamesOf(AtToolCall) {
+    return std::to_array<std::string_view>({"keep", "reset_count", "reset"});
+  }
 
   friend constexpr bool operator==(const AgingOptions&, const AgingOptions&) = default;
 };

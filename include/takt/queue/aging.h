@@ -60,6 +60,15 @@ class AgingBy {
     r.waited = plans_ - r.since;
   }
 
+  // Clears the count. A promotion stays.
+  void ResetCount(Slot slot) {
+    if (slot >= records_.size()) return;
+    const bool counting = counting_.contains(slot);
+    Delist(slot);
+    records_[slot].waited = 0;
+    if (counting) Enlist(slot);
+  }
+
   // Clears count and promotion.
   void Reset(Slot slot) {
     if (slot >= records_.size()) return;

@@ -165,7 +165,10 @@ class RankQueue {
 
   // Records a tool call of the request, which leaves the queue if it waits.
   void ToolCalled(Slot slot) {
-    if (const AgingOptions* options = aging(); options != nullptr && options->reset_at_tool_call) aging_.Reset(slot);
+    const AgingOptions* options = aging();
+    if (options == nullptr || options->at_tool_call == AgingOptions::AtToolCall::kKeep) return;
+    if (options->at_tool_call == AgingOptions::AtToolCall::kReset) return aging_.Reset(slot);
+    aging_.ResetCount(slot);
   }
 
   // Updates the key and group of a waiting request.

@@ -12,6 +12,15 @@
 
 namespace takt::internal {
 
+// Returns the output tokens per sequence of a living request; 0 if it is unknown.
+inline Tokens GeneratedBy(const Parts& p, RequestId id) {
+  const Slot slot = p.state.table.Find(id);
+  if (slot == kNoSlot) return {0};
+  const Record& record = p.state.table[slot];
+  if (record.lane == kNoLane || record.status != RequestStatus::kRunning) return record.state.generated;
+  return {p.state.running.Look(record.lane).generated};
+}
+
 // Returns the state of a request and why it waits. O(waiting).
 inline Explanation Explain(const Parts& p, RequestId id) {
   Explanation e;

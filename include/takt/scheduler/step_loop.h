@@ -63,6 +63,7 @@ class StepLoop {
 
   const ReturnTimes* return_times() const;
   Explanation Explain(RequestId id) const;
+  Tokens GeneratedBy(RequestId id) const;
   HeldExplanation ExplainHeld(WorkflowId workflow, std::uint64_t branch);
   const Stats& stats() const;
   const Fault& last_fault() const;

@@ -210,6 +210,9 @@ TAKT_INLINE const ReturnTimes* StepLoop::return_times() const { return parts_->t
 TAKT_INLINE Explanation StepLoop::Explain(RequestId id) const {
   return ended() ? Explanation{} : internal::Explain(*parts_, id);
 }
+TAKT_INLINE Tokens StepLoop::GeneratedBy(RequestId id) const {
+  return ended() ? Tokens{0} : internal::GeneratedBy(*parts_, id);
+}
 TAKT_INLINE HeldExplanation StepLoop::ExplainHeld(WorkflowId workflow, std::uint64_t branch) {
   return ended() ? HeldExplanation{} : parts_->turns.ExplainHeld(workflow, branch);
 }

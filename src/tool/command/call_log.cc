@@ -31,6 +31,7 @@ enum Column : std::size_t {
   kGenerated,
   kCallsBefore,
   kTokensBefore,
+  kBeforeTool,
   kSolved,
   kWorkflow,
   kModel,
@@ -39,10 +40,20 @@ enum Column : std::size_t {
   kText,
   kColumns
 };
-constexpr std::array<std::string_view, kColumns> kNames = {
-    "output_tokens", "prompt_tokens", "system_tokens", "user_tokens", "generated_tokens",
-    "calls_before",  "tokens_before", "solved",        "workflow",    "model",
-    "kind",          "stage",         "text"};
+constexpr std::array<std::string_view, kColumns> kNames = {"output_tokens",
+                                                           "prompt_tokens",
+                                                           "system_tokens",
+                                                           "user_tokens",
+                                                           "generated_tokens",
+                                                           "calls_before",
+                                                           "tokens_before",
+                                                           "before_tool_tokens",
+                                                           "solved",
+                                                           "workflow",
+                                                           "model",
+                                                           "kind",
+                                                           "stage",
+                                                           "text"};
 
 // A line before its texts are stored. Numbers below 0: unknown.
 struct Line {
@@ -169,7 +180,8 @@ class Reader {
                                .system_tokens = count(kSystem),
                                .user_tokens = count(kUser),
                                .generated = count(kGenerated)},
-                      .output_tokens = count(kOutput)};
+                      .output_tokens = count(kOutput),
+                      .before_tool = count(kBeforeTool)};
     if (line.numbers[kSolved] >= 0) {
       logged.solved = line.numbers[kSolved] == 1 ? ConfidenceData::kSolved : ConfidenceData::kFailed;
     }

@@ -34,16 +34,23 @@ std::string CsvField(std::string_view text) {
   return quoted + "\"";
 }
 
-std::string CsvLine(std::int64_t line, std::string_view workflow, const CallForecast& predicted, bool solved) {
+// The optional columns.
+struct Extra {
+  bool solved = false, before_tool = false;
+};
+
+std::string CsvLine(std::int64_t line, std::string_view workflow, const CallForecast& predicted, const Extra& extra) {
   std::string text = fmt::format("{},{}", line, CsvField(workflow));
   const Estimate& e = predicted.tokens_left;
   text += e.known() ? fmt::format(",{}", static_cast<float>(e.mean)) : ",";
   for (const float q : e.quantiles) text += e.known() ? fmt::format(",{}", q) : ",";
-  if (solved) text += predicted.solved >= 0 ? fmt::format(",{}", static_cast<float>(predicted.solved)) : ",";
+  if (extra.solved) text += predicted.solved >= 0 ? fmt::format(",{}", static_cast<float>(predicted.solved)) : ",";
+  const double before = told.before_tool.Quantile(0.5);
+  if (extra.before_tool) text += before >= 0 ? fmt::format(",{}", static_cast<float>(before)) : ",";
   return text + "\n";
 }
 
-std::string JsonLine(std::int64_t line, std::string_view workflow, const CallForecast& predicted, bool solved) {
+std::string JsonLine(std::int64_t line, std::string_view workflow, const CallForecast& predicted, const Extra& extra) {
   JsonWriter json(0);
   json.BeginObject().Field("line", line);
   if (!workflow.empty()) json.Field("workflow", workflow);
@@ -51,8 +58,10 @@ std::string JsonLine(std::int64_t line, std::string_view workflow, const CallFor
   if (e.known()) json.Field("mean", e.mean);
   for (std::size_t l = 0; l < Estimate::kLevels.size() && e.known(); ++l)
     json.Field(kQuantiles[l], static_cast<double>(e.quantiles[l]));
-  if (solved && predicted.solved >= 0) json.Field("solved", predicted.solved);
-  else if (solved) json.Key("solved").Null();
+  if (extra.solved && predicted.solved >= 0) json.Field("solved", predicted.solved);
+  else if (extra.solved) json.Key("solved").Null();
+  if (told.before_tool.known()) json.Field("before_tool", told.before_tool.Quantile(0.5));
+  else if (extra.before_tool) json.Key("before_tool").Null();
   return json.EndObject().Take() + "\n";
 }
 
@@ -78,8 +87,12 @@ int RunPredict(const PredictArguments& arguments) {
   NoteBadLines(InputName(arguments.log), report.bad_lines, report.bad_line_messages);
 
   CatchInterrupts();
-  const bool csv = arguments.format == "csv", solved = (*predictor)->confidence() != nullptr;
-  if (csv) out->Write(fmt::format("line,workflow,mean,{}{}\n", fmt::join(kQuantiles, ","), solved ? ",solved" : ""));
+  const bool csv = arguments.format == "csv";
+  const Extra extra{(*predictor)->confidence() != nullptr, (*predictor)->before_tool() != nullptr};
+  if (csv) {
+    out->Write(fmt::format("line,workflow,mean,{}{}{}\n", fmt::join(kQuantiles, ","), extra.solved ? ",solved" : "",
+                           extra.before_tool ? ",before_tool" : ""));
+  }
   CallPredictor::Scratch scratch;
   constexpr std::size_t kAtOnce = 1024;
   std::vector<CallDescription> calls;
@@ -93,7 +106,7 @@ int RunPredict(const PredictArguments& arguments) {
     (*predictor)->Predict(calls, std::span(predicted).first(n), scratch);
     for (std::size_t i = 0; i < n; ++i) {
       unknown += predicted[i].tokens_left.known() ? 0 : 1;
-      out->Write((csv ? CsvLine : JsonLine)(log->lines[from + i], log->workflows[from + i], predicted[i], solved));
+      out->Write((csv ? CsvLine : JsonLine)(log->lines[from + i], log->workflows[from + i], predicted[i], extra));
     }
   }
   const absl::Status written = out->Close();
@@ -112,7 +125,8 @@ void AddPredict(CLI::App& tool, Chosen& chosen) {
       RunPredict,
       "The log has the format of takt train; output_tokens is optional. Each line holds the mean and quantiles of the "
       "tokens\n"
-      "that a call and all later calls of its workflow will generate. They are empty if the model is unknown.\n\n"
+      "that a call and all later calls of its workflow will generate. They are empty if the model is unknown. If the\n"
+      "log of takt train had before_tool_tokens, before_tool is the median of the tokens before the next tool call.\n\n"
       "Exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted.");
   Group files(predict, "Options");
   files.Add("model", asked.model, "MODEL", "read the output of takt train --out, or - for standard input").Required();

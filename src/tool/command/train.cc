@@ -69,11 +69,18 @@ struct Check {
   double predicted_mean = 0, true_mean = 0;
 };
 
+// Error of the predicted tokens before a tool call, over held-out calls.
+struct ToolCheck {
+  std::int64_t calls = 0;
+  double error = 0, within_5 = 0, within_15 = 0;  // mean absolute error [tokens]; shares within 5 and 15 tokens
+};
+
 struct Training {
   const TrainArguments& arguments;
   std::int64_t calls = 0, workflows = 0, learnt = 0;
   std::shared_ptr<const CallPredictor> predictor = {};
   std::vector<Check> checks = {};  // all calls first; empty if none were held out
+  ToolCheck tool_check = {};
 };
 
 // A held-out call.
@@ -128,6 +135,27 @@ absl::StatusOr<std::vector<Held>> Asked(const CallPredictor& predictor, const Wo
     for (std::size_t i = 0; i < some.size(); ++i) held[from + i].predicted = predicted[i].tokens_left;
   }
   return held;
+}
+
+// Checks held-out calls that made a tool call. LAMPS reports the same figures for its predictor.
+ToolCheck CheckToolCalls(const CallPredictor& predictor, const Workflows& held_out) {
+  ToolCheck check;
+  CallPredictor::Scratch scratch;
+  for (const auto& workflow : held_out) {
+    for (const LoggedCall& logged : workflow) {
+      if (logged.before_tool.value < 0) continue;
+      CallForecast told;
+      predictor.Predict(std::span(&logged.call, 1), std::span(&told, 1), scratch);
+      if (!told.before_tool.known()) continue;
+      const double error = std::abs(told.before_tool.Quantile(0.5) - logged.before_tool.value);
+      ++check.calls;
+      check.error += error;
+      check.within_5 += error <= 5;
+      check.within_15 += error <= 15;
+    }
+  }
+  for (double* sum : {&check.error, &check.within_5, &check.within_15}) *sum /= std::max(1.0, 1.0 * check.calls);
+  return check;
 }
 
 // Returns the check of calls whose models are known.
@@ -240,6 +268,12 @@ std::string TrainingText(const Training& run, bool colour) {
           &c == run.checks.data() ? "" : fmt::format(" of {}", Shown(c.model)), best.tau, c.forest_tau);
     }
   }
+  if (const ToolCheck& c = run.tool_check; c.calls > 0) {
+    text += fmt::format(
+        "\nTokens before a tool call, for {} held out: off by {:.1f} tokens in the mean, {:.1f} % within 5 tokens, "
+        "{:.1f} % within 15.\n",
+        Counted(c.calls, "call"), c.error, 100 * c.within_5, 100 * c.within_15);
+  }
   if (const Confidence* confidence = predictor.confidence()) {
     text += "\nProbability that a model solves its task (cross-validation):\n\n";
     Table table({{"", "model", false},
@@ -296,6 +330,10 @@ std::string Json(const Training& run) {
     json.EndArray().EndObject();
   }
   json.EndArray();
+  if (const ToolCheck& c = run.tool_check; c.calls > 0) {
+    json.Key("before_tool").BeginObject().Field("calls", c.calls).Field("mean_absolute_error", c.error);
+    json.Field("within_5", c.within_5).Field("within_15", c.within_15).EndObject();
+  }
   if (const Confidence* confidence = predictor.confidence()) {
     json.Field("mean_average_precision", confidence->mean_average_precision()).Key("solved").BeginArray();
     for (std::size_t m = 0; m < predictor.models().size(); ++m) {
@@ -417,6 +455,7 @@ int RunTrain(const TrainArguments& arguments) {
     absl::StatusOr<std::vector<Held>> held = Asked(*run.predictor, learnt, held_out, shown_as("checking"));
     if (!held.ok()) return fail(held.status());
     run.checks = ChecksOf(run.predictor->models(), *std::move(held));
+    if (run.predictor->before_tool() != nullptr) run.tool_check = CheckToolCalls(*run.predictor, held_out);
   }
   if (Interrupted()) return fail(absl::CancelledError("interrupted"));
   bar.Clear();

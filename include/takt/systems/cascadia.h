@@ -1,0 +1,237 @@
+// Cascadia (Jiang et al., 2025): serves a cascade of models, and plans its GPUs and thresholds anew if the workload
+// changes.
+//
+//   auto cascadia = *Cascadia::Create({.models = models, .gpus = 32, .goal = {.quality_floor = 80}}, sample, rate);
+//   cascadia.OnArrived(request, now);              // and OnAnswered, OnJudged, OnFailed, OnReplicaUp, OnReplicaDown
+//   for (const CascadiaAction& a : cascadia.Next(now)) { ... }   // serve, judge, reply, start or stop a replica
+//   if (cascadia.HasWork(now)) worker.Run(cascadia.TakeWork(now));   // Cascadia::Do(work), on another thread
+//   cascadia.Apply(*std::move(result), now);       // what Do returned
+#ifndef TAKT_SYSTEMS_CASCADIA_H_
+#define TAKT_SYSTEMS_CASCADIA_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "takt/base/slot_table.h"
+#include "takt/cascade_router.h"
+#include "takt/planning/cascade.h"
+#include "takt/planning/drift.h"
+#include "takt/placement/round_robin.h"
+#include "takt/planning/rollout.h"
+#include "takt/router.h"
+
+namespace takt::systems {
+
+struct CascadiaOptions {
+  std::vector<ServedModel> models = {};  // in the order of the cascade, with the shapes that replicas may have
+  std::int32_t gpus = 32;  // N of section 3.2
+  // Section 3.3: J = L + mu max(0, (q_min - Q) / (z1 - z2)); appendix C has a latency budget instead.
+  CascadeGoal goal = {};
+  CascadeOptions plan = {};
+  int alternate = 0;  // K of algorithm 1; 0: the joint optimum of all thresholds and GPUs
+  double judge_s = 0.27;  // duration of a judgement (appendix H) [s]
+  Duration judge_timeout = std::chrono::seconds(2);
+  NoVerdict no_verdict = NoVerdict::kAsPlanned;  // decision if the judge gives no score, or none in time
+  DriftOptions drift = {};  // section 4.4: 50 requests every 5 minutes; all models answer 5 % of the requests
+  std::int32_t plan_requests = 100;  // requests answered by all models that a new plan waits for
+  double start_s = 20;  // assumed duration of a replica's start (appendix G: 2 to 20 s)
+  AnyPlacement placement = RoundRobin{};  // of each model's router (appendix B)
+  std::int64_t reserve_requests = 1024;  // living requests that need no allocation
+  std::uint64_t seed = 1;  // of the hashes of ids and of NoVerdict::kAsPlanned
+
+  // InvalidArgument lists all invalid fields with their values.
+  absl::Status Validate() const;
+};
+
+struct CascadiaAction {
+  enum Kind : std::uint8_t {
+    kServe,  // send the request to the instance of the model, then OnAnswered or OnFailed
+    kJudge,  // let the judge score the model's answer, then OnJudged
+    kAccept,  // reply to the client with the model's answer
+    kFail,  // report to the client that no model has answered
+    kCancel,  // the model's answer to the request is no longer needed
+    kStart,  // start a replica with this shape of the model, then OnReplicaUp, or OnReplicaDown if it fails
+    kStop,  // stop the replica when its requests have ended, then OnReplicaDown
+  };
+  Kind kind = kServe;
+  int model = 0;
+  RequestId request = {};
+  InstanceId instance = {};
+  std::size_t shape = 0;  // kStart: index into ServedModel::shapes
+
+  friend constexpr bool operator==(const CascadiaAction&, const CascadiaAction&) = default;
+};
+
+struct CascadiaStats {
+  std::int64_t plans = 0;  // plans applied, with the first one
+  std::int64_t windows = 0;  // windows compared with the reference
+  std::int64_t drifts = 0;  // windows that showed another workload
+  std::int64_t sampled = 0;  // requests that all models answered and the judge scored
+  std::int64_t replicas_lost = 0;  // replicas that stopped on their own
+  std::int64_t ignored = 0;  // events that the state does not allow, or about unknown requests or replicas
+
+  friend constexpr bool operator==(const CascadiaStats&, const CascadiaStats&) = default;
+};
+
+// A replica, as the object knows it.
+struct CascadiaReplica {
+  enum State : std::uint8_t { kStarting, kUp, kStopping };
+  InstanceId id = {};
+  int model = 0;
+  std::size_t shape = 0;
+  double rate = 0;  // requests/s, by the plan
+  State state = kStarting;
+};
+
+// Slow work as a value. It compares a window with the reference workload, or makes a plan.
+struct CascadiaWork {
+  std::shared_ptr<const CascadiaOptions> options = {};
+  std::optional<DriftMonitor> monitor = {};  // with `window`: the comparison
+  WorkloadSample window = {};
+  CascadeProblem problem = {};  // otherwise: the plan, and the change from the current replicas
+  std::vector<CascadiaReplica> replicas = {};
+};
+
+struct CascadiaResult {
+  std::optional<DriftMonitor> monitor = {};
+  DriftReport report = {};
+  CascadePlan plan = {};
+  std::vector<RolloutReplicas> kinds = {};  // of the change, by RolloutStep::replicas
+  std::vector<std::size_t> shapes = {};  // the shape of each kind
+  std::vector<RolloutStep> steps = {};
+};
+
+// Owns the loop of section 4.4: it samples the workload, notices a change, plans anew, changes replica after replica
+// (appendix G), and then routes by the new thresholds. A router per model places requests on its replicas.
+//
+// Every request ends in exactly one kAccept, kFail or OnCancelled, whatever models, replicas and the judge do, if the
+// host calls Next at wake_at(). A lost replica is started again. Requests chosen for the sample go on to the models
+// that their client did not need.
+//
+// Thread-compatible. After warm-up only TakeWork, Do, Apply, Save, Load and changes of replicas allocate. Only Do is
+// slow, and may run on any thread.
+class Cascadia {
+ public:
+  // `sample`: requests with the answers of all models, such as a benchmark's. `rate`: expected requests/s. The first
+  // plan is the first work. InvalidArgument lists all invalid options.
+  static absl::StatusOr<Cascadia> Create(CascadiaOptions options, std::vector<CascadeSample> sample, double rate);
+
+  // Events. They return false, and count it, if the event is invalid. Next has the actions that follow.
+  bool OnArrived(const Request& request, TimePoint now);  // spans of the request are not kept
+  bool OnAnswered(RequestId request, int model, Tokens output, TimePoint now);
+  bool OnJudged(RequestId request, int model, double score, TimePoint now);  // NaN: no score
+  bool OnFailed(RequestId request, int model, TimePoint now);
+  bool OnCancelled(RequestId request, TimePoint now);
+  bool OnReplicaUp(InstanceId replica, TimePoint now);
+  bool OnReplicaDown(InstanceId replica, TimePoint now);
+
+  // Returns all actions since the last call, in order. Valid until the next call.
+  std::span<const CascadiaAction> Next(TimePoint now);
+  TimePoint wake_at() const;
+
+  // Returns true if there is slow work. One work is under way at a time: then false until Apply or GiveUp.
+  bool HasWork(TimePoint now) const;
+  CascadiaWork TakeWork(TimePoint now);
+  // Any thread, any time. FailedPrecondition: no plan reaches the goal.
+  static absl::StatusOr<CascadiaResult> Do(const CascadiaWork& work, const ParallelFor& parallel = SerialFor);
+  void Apply(CascadiaResult result, TimePoint now);
+  void GiveUp();  // Do failed: the current plan stays
+
+  const CascadePlan& plan() const { return plan_; }  // the newest plan; empty before the first
+  std::span<const CascadeStage> stages() const { return cascade_.stages(); }  // thresholds by which requests are routed
+  std::span<const CascadiaReplica> replicas() const { return replicas_; }
+  bool changing() const { return step_ < change_.steps.size(); }  // a change of replicas is under way
+  const Router& router(int model) const { return routers_[static_cast<std::size_t>(model)]; }
+  const DriftReport& last_drift() const { return drift_; }
+  const CascadiaStats& stats() const { return stats_; }
+  const CascadeStats& cascade_stats() const { return cascade_.stats(); }
+  std::int64_t alive() const { return cascade_.alive(); }
+
+  // Returns the sample, the rate and the reference workload as bytes for any machine. Load replaces them, and makes the
+  // next plan of them. Errors: DataLoss for truncated or damaged bytes, InvalidArgument for others; the state then
+  // stays.
+  std::string Save() const;
+  absl::Status Load(std::string_view bytes);
+
+ private:
+  // A request that its client waits for, or that only the sample needs.
+  struct Living {
+    Request request = {};
+    std::int32_t row = -1;  // its row of the sample under way; below 0: not chosen
+    int model = -1;  // after the reply: the model that answers or is judged for the sample
+    bool judging = false;  // after the reply: the judge has the answer
+    TimePoint arrived = {};
+  };
+
+  Cascadia(std::shared_ptr<const CascadiaOptions> options, CascadeRouter cascade, std::vector<Router> routers,
+           std::vector<CascadeSample> sample, double rate);
+  std::size_t models() const { return routers_.size(); }
+  bool Ignore() { return ++stats_.ignored, false; }
+  bool plan_due() const {
+    return wants_plan_ && !changing() && (first_ || std::cmp_greater_equal(complete_.size(), options_->plan_requests));
+  }
+  std::int32_t& OutputOf(const Living& living, int model) { return outputs_[CellOf(living, model)]; }
+  double& ScoreOf(const Living& living, int model) { return scores_[CellOf(living, model)]; }
+  std::size_t CellOf(const Living& living, int model) const {
+    return static_cast<std::size_t>(living.row) * models() + static_cast<std::size_t>(model);
+  }
+  bool serves(int model) const;
+  void Act(const CascadeAction& action, TimePoint now);
+  void SendOn(Slot slot, int model, TimePoint now);
+  void NoteAnswer(const Living& living, int model, Tokens output);
+  void NoteScore(const Living& living, int model, double score);
+  void Advance(Slot slot, TimePoint now);
+  void Complete(Slot slot);
+  void EndProbe(Slot slot, TimePoint now);
+  void Forget(Slot slot);
+  void FreeRow(Living& living);
+  void FreeOldRows();
+  InstanceId Start(int model, std::size_t shape, double rate);
+  void Continue(TimePoint now);
+  void Finish(TimePoint now);
+  std::vector<CascadiaReplica>::iterator Find(InstanceId replica);
+
+  std::shared_ptr<const CascadiaOptions> options_;
+  CascadeRouter cascade_;
+  std::vector<Router> routers_;  // by model
+  IdTable<RequestId, Living> living_;
+  std::vector<CascadiaReplica> replicas_;
+  std::uint64_t last_instance_ = 0;
+  std::vector<CascadiaAction> actions_, given_;
+  std::vector<RequestId> failed_;
+
+  // The sample under way: rows of one prompt, and an output and a score for each model.
+  std::vector<std::int32_t> prompts_, outputs_, free_rows_, complete_;  // outputs below 0: no answer yet
+  std::vector<double> scores_;  // NaN: no score yet
+  std::vector<TimePoint> arrived_;
+  TimePoint since_ = {};  // older rows do not count
+  std::vector<CascadeSample> sample_;  // of the newest plan
+  std::size_t substitute_ = 0;  // row of sample_ that next replaces the answer of a model without replicas
+  double rate_ = 1;
+
+  DriftSampler sampler_;
+  DriftMonitor monitor_;
+  DriftReport drift_ = {};
+  bool wants_plan_ = true;  // a plan is due when the sample suffices
+  bool first_ = true;  // the sample is that of Create or Load
+  bool under_way_ = false;
+
+  CascadePlan plan_;
+  CascadiaResult change_;
+  std::size_t step_ = 0;  // of change_.steps; their number: no change is under way
+  InstanceId awaited_ = {};  // replica whose start or stop the change waits for
+  CascadiaStats stats_ = {};
+};
+
+}  // namespace takt::systems
+
+#endif  // TAKT_SYSTEMS_CASCADIA_H_

@@ -1,0 +1,157 @@
+// LAMPS (Shahout et al., 2024): schedules requests that call tools by their predicted memory over time.
+//
+//   auto lamps = *Lamps::Create({.scheduler = {.kv_blocks = {1000}}});   // events, plans and results: takt::Scheduler's
+//   lamps.On(Arrived{{.id = {1}, .prompt_tokens = {90}, .next_call = {.tool = tool}}}, now);
+//
+// The host names the tool that it expects, by the prompt. LAMPS predicts the rest.
+#ifndef TAKT_SYSTEMS_LAMPS_H_
+#define TAKT_SYSTEMS_LAMPS_H_
+
+#include <concepts>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "takt/base/slot_table.h"
+#include "takt/learning/call_predictor.h"
+#include "takt/learning/length_table.h"
+#include "takt/learning/tool_profile.h"
+#include "takt/pause/least_waste.h"
+#include "takt/policy/memory_integral.h"
+#include "takt/scheduler.h"
+
+namespace takt::systems {
+
+struct LampsOptions {
+  SchedulerOptions scheduler = {};
+  // Costs of the engine, for the memory that a tool call wastes.
+  // Equation 1, discard: T_fwd(C_i) x (C_i + C_other). Equation 2, preserve: T_INT x C_i.
+  // Equation 3, swap: 2 x T_swap(C_i) x C_batch.
+  PauseCosts costs = {};
+  double stall = 0;  // weight of C_other's terms in the rank; 0: the memory of the request alone (section 4.3)
+  std::int64_t refresh = 0;  // plans between two scores of a waiting request, if stall > 0 (section 5: 10 on ToolBench)
+  std::int64_t threshold = 100;  // plans that pass over a request before its promotion (section 4.4); 0: no guard
+  // Effect of a tool call on the guard. Section 4.4: the count starts again, and a promotion lasts until the request
+  // ends. The authors' code: kReset.
+  AgingOptions::AtToolCall at_tool_call = AgingOptions::AtToolCall::kResetCount;
+  ToolProfileOptions tools = {};  // duration, answer and tokens before a call, by class of tool (section 4.2)
+  LengthTableOptions lengths = {};  // output of requests by stage and prompt length, if the host predicts none
+
+  // The order (section 4.3) with the guard (section 4.4), and the handling of tool calls (section 4.2).
+  AnyPolicy Policy() const;
+  AnyPause Pause() const;
+};
+
+struct LampsStats {
+  std::int64_t outputs_predicted = 0;  // requests whose output LAMPS predicted
+  std::int64_t calls_predicted = 0;  // expected tool calls of which LAMPS predicted at least one value
+  std::int64_t calls_learned = 0;  // tool calls that returned
+  std::int64_t outputs_learned = 0;  // requests that finished
+
+  friend constexpr bool operator==(const LampsStats&, const LampsStats&) = default;
+};
+
+// A scheduler with its predictors. Its events, plans and results are those of takt::Scheduler. Values that the host
+// predicts itself are kept; LAMPS adds the missing ones before the scheduler ranks the request. It learns from each
+// tool call that returns and from each request that finishes. New knowledge counts from the next event on.
+//
+// Thread-compatible: the step loop owns it. No call throws, blocks or reads a clock. After warm-up (reserve_requests,
+// and one call of each tool and stage) no call allocates, except Save and Load.
+class Lamps {
+ public:
+  static constexpr int kMaxStepsInFlight = Scheduler::kMaxStepsInFlight;
+
+  // InvalidArgument lists all invalid options.
+  static absl::StatusOr<Lamps> Create(const LampsOptions& options, KvOracle* oracle = nullptr);
+
+  // Sets the tokens before the first tool call, and the output of the workflow, from the prompt (section 5). `takt
+  // train` makes the predictor from a log with before_tool_tokens. Slow: call it on another thread, before On(Arrived).
+  static void Predict(const CallPredictor& predictor, const CallDescription& call, CallPredictor::Scratch& scratch,
+                      Request& request);
+
+  // Adds a prior for a class of tools, such as one of kInferCeptTools. Returns false if it is invalid.
+  bool Seed(ToolId tool, const ToolSeed& seed) { return tools_.Seed(tool, seed); }
+
+  Ignored On(const Event& event, TimePoint now) {
+    return std::visit([&](const auto& e) { return On(e, now); }, event);
+  }
+  Ignored On(const Arrived& event, TimePoint now);
+  Ignored On(const Revised& event, TimePoint now);
+  Ignored On(const ToolCalled& event, TimePoint now);
+  Ignored On(const ToolReturned& event, TimePoint now);
+  template <class E>
+    requires(!std::same_as<E, Event>)
+  Ignored On(const E& event, TimePoint now) {
+    return scheduler_.On(event, now);
+  }
+
+  const StepPlan& Plan(TimePoint now, const StepLimits& limits) {
+    const StepPlan& plan = scheduler_.Plan(now, limits);
+    for (const RequestId id : plan.released) Forget(id);
+    return plan;
+  }
+
+  Ignored Commit(const StepResult& result, TimePoint now) {
+    for (const RowResult& row : result.rows) {
+      if (row.finished()) Finishes(row);
+    }
+    return scheduler_.Commit(result, now);
+  }
+
+  const ToolProfile& tools() const { return tools_; }
+  const LengthTable& lengths() const { return lengths_; }
+  const LampsStats& lamps_stats() const { return stats_; }
+
+  // Returns everything learned as bytes for any machine. Load replaces it. Errors: DataLoss for truncated or damaged
+  // bytes, InvalidArgument for others; what was learned then stays.
+  std::string Save() const;
+  absl::Status Load(std::string_view bytes);
+
+  // As BasicScheduler's.
+  Explanation Explain(RequestId id) const { return scheduler_.Explain(id); }
+  const Stats& stats() const { return scheduler_.stats(); }
+  const Fault& last_fault() const { return scheduler_.last_fault(); }
+  KvUse kv() const { return scheduler_.kv(); }
+  bool ended() const { return scheduler_.ended(); }
+  std::int64_t alive() const { return scheduler_.alive(); }
+  std::int64_t waiting() const { return scheduler_.waiting(); }
+  std::int64_t running() const { return scheduler_.running(); }
+  std::int64_t paused() const { return scheduler_.paused(); }
+  const SchedulerOptions& options() const { return scheduler_.options(); }
+  const char* Inconsistency() const { return scheduler_.Inconsistency(); }
+
+ private:
+  struct Living {
+    StageId stage = {};
+    std::int32_t prompt = 0;
+    std::int32_t output = -1;  // of a row that reported its end; below 0: none
+    std::int32_t segment = 0;  // output tokens at the last answer of a tool
+    std::int32_t before = 0;  // output tokens between the last answer and the current tool call
+    ToolId tool = {};  // of the expected or current tool call
+    TimePoint called_at = kNever;  // kNever: no tool call is open
+  };
+
+  Lamps(const LampsOptions& options, Scheduler scheduler);
+  NextCall Complete(NextCall next);
+  void Finishes(const RowResult& row) {
+    Living* living = living_.Get(row.request);
+    if (living == nullptr) return;
+    const std::int64_t output = std::int64_t{scheduler_.GeneratedBy(row.request).value} + row.tokens;
+    living->output = static_cast<std::int32_t>(std::min<std::int64_t>(output, INT32_MAX));
+  }
+  void Forget(RequestId id);
+
+  Scheduler scheduler_;
+  ToolProfile tools_;
+  LengthTable lengths_;
+  IdTable<RequestId, Living> living_;
+  LampsStats stats_ = {};
+};
+
+}  // namespace takt::systems
+
+#endif  // TAKT_SYSTEMS_LAMPS_H_
