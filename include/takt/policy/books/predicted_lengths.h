@@ -1,6 +1,6 @@
 // Corrections of the output lengths that hosts predict, learnt from true lengths.
-#ifndef TAKT_POLICY_BOOKS_TOLD_LENGTHS_H_
-#define TAKT_POLICY_BOOKS_TOLD_LENGTHS_H_
+#ifndef TAKT_POLICY_BOOKS_PREDICTED_LENGTHS_H_
+#define TAKT_POLICY_BOOKS_PREDICTED_LENGTHS_H_
 
 #include <algorithm>
 #include <array>
@@ -233,4 +233,4 @@ class PredictedLengths {
 
 }  // namespace takt
 
-#endif  // TAKT_POLICY_BOOKS_TOLD_LENGTHS_H_
+#endif  // TAKT_POLICY_BOOKS_PREDICTED_LENGTHS_H_
