@@ -47,7 +47,7 @@ void Kairos::Add(const Lesson& lesson) {
 }
 
 Ignored Kairos::On(const RouterEvent& event, TimePoint now, AgentId upstream) {
-  const std::uint64_t arrived = router_.stats().arrived, late = router_.stats().told_late;
+  const std::uint64_t arrived = router_.stats().arrived, late = router_.stats().reported_late;
   Lesson lesson;
   bool succeeds = false;
   if (const auto* ended = std::get_if<RequestEnded>(&event)) {
@@ -65,7 +65,7 @@ Ignored Kairos::On(const RouterEvent& event, TimePoint now, AgentId upstream) {
     CallAt(router_.Find(e->request.id)->slot) = {.upstream = upstream};
   } else if (const auto* began = std::get_if<RequestStarted>(&event)) {
     const RequestState* state = router_.Find(began->request);
-    if (!ignored && state != nullptr && router_.stats().told_late == late) CallAt(state->slot).start = now;
+    if (!ignored && state != nullptr && router_.stats().reported_late == late) CallAt(state->slot).start = now;
   } else if (succeeds && router_.Find(std::get<RequestEnded>(event).request) == nullptr) {
     Add(lesson);
   }
