@@ -172,7 +172,7 @@ takt_status takt_cascade_router_model_of(const takt_cascade_router* router, uint
 }
 
 size_t takt_cascade_router_stats(const takt_cascade_router* router, takt_stat* stats, size_t n) noexcept {
-  return Valid(router) == TAKT_OK ? Tell(kCascadeCounters, router->router->stats(), stats, n) : 0;
+  return Valid(router) == TAKT_OK ? WriteStats(kCascadeCounters, router->router->stats(), stats, n) : 0;
 }
 
 takt_status takt_tail_test(const double* before, size_t n_before, const double* now, size_t n_now, double tail,

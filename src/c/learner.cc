@@ -116,7 +116,7 @@ takt_status takt_agent_learner_add(takt_agent_learner* learner, const takt_call_
   for (const CallRecord& call : std::span(FromC<CallRecord>(calls), n)) {
     if (learner->learner->Add(call, At(now))) ++valid;
   }
-  Tell(valid, kept);
+  WriteCount(valid, kept);
   return TAKT_OK;
 }
 
@@ -131,7 +131,7 @@ takt_status takt_agent_learner_epoch(takt_agent_learner* learner, takt_epoch* ep
   if (const auto table = learner->learner->Table(); table != nullptr) {
     learner->ranks.clear();
     for (const AgentRank& rank : table->ranks) learner->ranks.push_back(InC(rank));
-    to.told = TAKT_EPOCH_AGENT_RANKS;
+    to.fields = TAKT_EPOCH_AGENT_RANKS;
     to.ranks = learner->ranks.data(), to.n_ranks = learner->ranks.size();
     to.otherwise = InC(table->otherwise);
   }

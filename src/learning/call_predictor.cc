@@ -176,8 +176,8 @@ void CallPredictor::Predict(std::span<const CallDescription> calls, std::span<Ca
     out[i].solved = confidence_->Score(model.value - 1, s.numbers);
   }
   if (before_tool_ == nullptr) return;
-  before_tool_->Predict(s.queries, s.told, s.lengths);
-  for (std::size_t i = 0; i < calls.size(); ++i) out[i].before_tool = s.told[i];
+  before_tool_->Predict(s.queries, s.predicted, s.lengths);
+  for (std::size_t i = 0; i < calls.size(); ++i) out[i].before_tool = s.predicted[i];
 }
 
 const ForestReport* CallPredictor::ReportOf(std::string_view model) const {

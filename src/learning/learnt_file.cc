@@ -68,9 +68,9 @@ struct LearntFile {
   static bool Get(Unpacker& in, LearntTool& tool) {
     tool.id_ = {in.Get<std::uint64_t>()};
     tool.expectation_.observations = in.Get<std::int64_t>();
-    if (tool.expectation_.observations < 0 || tool.told_.observations > kMostCalls) return false;
+    if (tool.expectation_.observations < 0 || tool.expectation_.observations > kMostCalls) return false;
     if (!Get(in, tool.seconds_) || !Get(in, tool.returned_) || !Get(in, tool.before_)) return false;
-    tool.Tell(true);
+    tool.Update(true);
     return true;
   }
 

@@ -23,7 +23,7 @@ takt_agent_learner* Make() {
 }
 
 void CheckSame(const takt_epoch& epoch, const AgentRanks& table) {
-  REQUIRE(epoch.told == TAKT_EPOCH_AGENT_RANKS);
+  REQUIRE(epoch.fields == TAKT_EPOCH_AGENT_RANKS);
   REQUIRE(epoch.n_ranks == table.ranks.size());
   for (std::size_t i = 0; i < epoch.n_ranks; ++i) {
     CHECK(AgentRank{
@@ -39,7 +39,7 @@ TEST_CASE("a learner through C is the learner of C++") {
   takt_agent_learner* c = Make();
   auto epoch = Sized<takt_epoch>();
   CHECK(takt_agent_learner_epoch(c, &epoch) == TAKT_OK);
-  CHECK(epoch.told == 0);
+  CHECK(epoch.fields == 0);
   constexpr std::array<std::string_view, 3> kAgents = {"router", "expert", "writer"};
   Random random(1);
   std::int64_t now = 0;

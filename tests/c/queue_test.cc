@@ -387,7 +387,7 @@ TEST_CASE("a policy that needs ranks of agents is refused until it gets them") {
     CHECK(takt_queue_create(&options, &queue, &error) == TAKT_E_INVALID);
 
     std::array<takt_agent_rank, 2> ranks = {takt_agent_rank{1, 2, 0, 2, 0}, takt_agent_rank{2, 1, 0, 1, 0}};
-    epoch.told = TAKT_EPOCH_AGENT_RANKS, epoch.ranks = ranks.data(), epoch.n_ranks = ranks.size();
+    epoch.fields = TAKT_EPOCH_AGENT_RANKS, epoch.ranks = ranks.data(), epoch.n_ranks = ranks.size();
     REQUIRE(takt_queue_create(&options, &queue, &error) == TAKT_OK);
     CHECK((takt_queue_traits(queue) & TAKT_TRAIT_TABLES) != 0);
     for (const std::uint64_t id : {std::uint64_t{1}, std::uint64_t{2}}) {

@@ -217,7 +217,8 @@ class AnyHost {
         if (hostile && random_.Chance(0.5)) lamps_.On(Arrived{{.id = Any(), .prompt_tokens = tokens}}, now_);
         else lamps_.On(Cancelled{Any()}, now_);
     }
-    if (hostile && random_.Chance(0.02)) now_ = TimePoint(Duration(static_cast<std::int64_t>(random_.Below(UINT64_MAX))));
+    if (hostile && random_.Chance(0.02))
+      now_ = TimePoint(Duration(static_cast<std::int64_t>(random_.Below(UINT64_MAX))));
   }
 
   Lamps lamps_;

@@ -121,15 +121,15 @@ class AgentLearner(Handle):
 
     def ranks(self) -> AgentRanks | None:
         """Returns the ranks for an epoch; None: no rank has changed since the last call."""
-        told = initialised(abi.takt_epoch)
-        check(lib.takt_agent_learner_epoch(self._ready("ranks"), ctypes.addressof(told)), "ranks")
-        if not told.told:
+        epoch = initialised(abi.takt_epoch)
+        check(lib.takt_agent_learner_epoch(self._ready("ranks"), ctypes.addressof(epoch)), "ranks")
+        if not epoch.fields:
             return None
 
         def rank(of: abi.takt_agent_rank) -> AgentRank:
             return AgentRank(of.rank, of.execution_s, of.stages_left)
 
-        return AgentRanks({r.agent: rank(r) for r in told.ranks[: told.n_ranks]}, rank(told.otherwise))
+        return AgentRanks({r.agent: rank(r) for r in epoch.ranks[: epoch.n_ranks]}, rank(epoch.otherwise))
 
     def save(self) -> str:
         """Returns the learned state and the names, as text with a version and a checksum."""
@@ -251,10 +251,10 @@ class ToolProfile(Handle):
 
     def expect(self, tool: int) -> ToolExpectation:
         """Returns the expectations about a tool."""
-        told = initialised(abi.takt_tool_expectation)
+        expected = initialised(abi.takt_tool_expectation)
         number = whole("tool", tool, _U64)
-        check(lib.takt_tool_profile_expect(self._ready("expect"), number, ctypes.addressof(told)), "expect")
+        check(lib.takt_tool_profile_expect(self._ready("expect"), number, ctypes.addressof(expected)), "expect")
         return ToolExpectation(
-            _estimate(told.seconds), _estimate(told.returned_tokens), _estimate(told.tokens_before),
-            told.seconds_spread, told.returned_spread, told.before_spread, told.observations, bool(told.pooled),
+            _estimate(expected.seconds), _estimate(expected.returned_tokens), _estimate(expected.tokens_before),
+            expected.seconds_spread, expected.returned_spread, expected.before_spread, expected.observations, bool(expected.pooled),
         )  # fmt: skip

@@ -41,15 +41,15 @@ class Ran(NamedTuple):
 
 
 def _ran_array(ran: Iterable[Ran | tuple[int, int, int] | int]) -> tuple[Any, int]:
-    told = [tuple(each) if isinstance(each, (tuple, list)) else (each, 0, 0) for each in ran]
-    if wrong := [each for each in told if len(each) != 3]:
+    rows = [tuple(each) if isinstance(each, (tuple, list)) else (each, 0, 0) for each in ran]
+    if wrong := [each for each in rows if len(each) != 3]:
         raise RequestError("ran", wrong[0], "must be a request, its prefill tokens and its output tokens")
-    array = (abi.takt_ran * len(told))()
-    for into, (request, prefill, output) in zip(array, told):
+    array = (abi.takt_ran * len(rows))()
+    for into, (request, prefill, output) in zip(array, rows):
         into.request = whole("request", request, _U64)
         into.prefill = whole("prefill", prefill, (0, 2**28))
         into.output = whole("output", output, (0, 2**28))
-    return array, len(told)
+    return array, len(rows)
 
 
 class Ranker(Handle):
@@ -71,11 +71,11 @@ class Ranker(Handle):
 
     def keys(self, requests: Sequence[Request], now: int | None = None) -> builtins.list[float]:
         """Returns the keys of the requests, in order. Equal keys rank by arrival, then by id."""
-        told = list(requests)  # a copy: reading a field may run code that changes the caller's list
-        n = len(told)
+        rows = list(requests)  # a copy: reading a field may run code that changes the caller's list
+        n = len(rows)
         array = (abi.takt_request * n)()
         kept = [Filled(struct) for struct in array]
-        for filled, request in zip(kept, told):
+        for filled, request in zip(kept, rows):
             filled.fill(request)
         keys = (ctypes.c_double * n)()
         size = ctypes.sizeof(abi.takt_request)
@@ -203,10 +203,10 @@ class Queue(Handle):
     ) -> bool:
         """Sets new values of a request: output_tokens, workflow_tokens_left, after, deadline, expires_at, priority,
         sequences, next_call, prompt_tokens or arrival, as in `Request`."""
-        told = revised_by(changes, REVISED_IN_QUEUES)
+        rows = revised_by(changes, REVISED_IN_QUEUES)
         self._ready("revise")
         address = self._request.fill(Request(request, **changes))
-        return self._done(lib.takt_queue_revise(self._handle, address, told, moment(now)), "revise")
+        return self._done(lib.takt_queue_revise(self._handle, address, rows, moment(now)), "revise")
 
     def erase(self, request: int) -> bool:
         """Removes a request that has ended or was cancelled."""
@@ -216,9 +216,9 @@ class Queue(Handle):
         self, ranks: Mapping[int, AgentRank], *, otherwise: AgentRank | None = None, now: int | None = None
     ) -> None:
         """Sets the ranks of agents, and the rank ``otherwise`` of all other agents. The next `begin` orders by them."""
-        told = epoch_of(ranks, otherwise, None)
+        rows = epoch_of(ranks, otherwise, None)
         self._ready("epoch")
-        check(lib.takt_queue_epoch(self._handle, ctypes.addressof(told[0]), moment(now)), "epoch")
+        check(lib.takt_queue_epoch(self._handle, ctypes.addressof(rows[0]), moment(now)), "epoch")
         self._raise_errors()
 
     def begin(self, now: int | None = None) -> None:
@@ -335,9 +335,9 @@ def order(
     now: int | None = None,
 ) -> list[Request]:
     """Returns the requests in the order of a policy, first to run first."""
-    told, at = list(requests), moment(now)
-    with Queue(policy, key=key, reserve_requests=len(told)) as queue:
-        queue.push(*told, now=at)
+    rows, at = list(requests), moment(now)
+    with Queue(policy, key=key, reserve_requests=len(rows)) as queue:
+        queue.push(*rows, now=at)
         queue.begin(at)
-        by_id = {request.id: request for request in told}
+        by_id = {request.id: request for request in rows}
         return [by_id[request] for request in queue.list()]

@@ -211,14 +211,14 @@ class Lamps(Scheduler):
         )
 
     def arrive(self, *requests: Request, now: Any = None) -> None:
-        told = []
+        arrived = []
         for request in requests:
             if request.output_tokens is None and self.predict is not None:
                 request = replace(request, output_tokens=self.predict(request))
             if request.next_call is not None:
                 request = replace(request, next_call=self.expect(request.next_call))
-            told.append(request)
-        super().arrive(*told, now=now)
+            arrived.append(request)
+        super().arrive(*arrived, now=now)
 
     def tool_called(
         self, request: int, *, tool: int = 0, tokens_before: int = -1, now: int | None = None, **expected: Any
@@ -276,12 +276,12 @@ class Chimera(Router):
     def arrive_calls(self, *calls: tuple[Request, Call], now: int | None = None) -> None:
         """Scores the calls for all models in one batch, then reports their arrival. ``Call.model`` is not read."""
         asked = [replace(call, model=name) for _, call in calls for name in self.models]
-        told = iter(self.predictor.predict(*asked))
+        forecasts = iter(self.predictor.predict(*asked))
         scored = []
         for request, _ in calls:
             scores = []
             for model in self.models.values():
-                forecast = next(told)
+                forecast = next(forecasts)
                 tokens = None if forecast.tokens_left is None else forecast.tokens_left.mean
                 scores.append(ModelScore(model, 0.0 if forecast.solved is None else forecast.solved, tokens))
             self._scores[request.id] = {each.model: each.tokens for each in scores if each.tokens is not None}
@@ -396,7 +396,7 @@ def _served(known: Mapping[str, Any]) -> dict[str, Any]:
     present = {str(stage) for stage, _, _ in calls}
     order = [stage.stage for stage in known["stages"]]
     calls.sort(key=lambda call: order.index(call[0]) if call[0] in order else len(order))
-    told: dict[str, Any] = {
+    record: dict[str, Any] = {
         "arrival_s": known["arrival"] * 1e-9,
         "calls": [
             {
@@ -407,8 +407,8 @@ def _served(known: Mapping[str, Any]) -> dict[str, Any]:
         ],
     }  # fmt: skip
     if isinstance(known["deadline"], int) and known["deadline"] < 2**62:
-        told["deadline_s"] = max(0.0, (known["deadline"] - known["arrival"]) * 1e-9)
-    return told
+        record["deadline_s"] = max(0.0, (known["deadline"] - known["arrival"]) * 1e-9)
+    return record
 
 
 class Cascadia:

@@ -176,7 +176,7 @@ class WaitingQueue {
   QueueResult Set(const Epoch& epoch, TimePoint now) {
     if (inside_) return QueueResult::kEnded;
     inside_ = true;
-    Tell(epoch, now);
+    Notify(epoch, now);
     return Done();
   }
 

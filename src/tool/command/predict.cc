@@ -45,7 +45,7 @@ std::string CsvLine(std::int64_t line, std::string_view workflow, const CallFore
   text += e.known() ? fmt::format(",{}", static_cast<float>(e.mean)) : ",";
   for (const float q : e.quantiles) text += e.known() ? fmt::format(",{}", q) : ",";
   if (extra.solved) text += predicted.solved >= 0 ? fmt::format(",{}", static_cast<float>(predicted.solved)) : ",";
-  const double before = told.before_tool.Quantile(0.5);
+  const double before = predicted.before_tool.Quantile(0.5);
   if (extra.before_tool) text += before >= 0 ? fmt::format(",{}", static_cast<float>(before)) : ",";
   return text + "\n";
 }
@@ -60,7 +60,7 @@ std::string JsonLine(std::int64_t line, std::string_view workflow, const CallFor
     json.Field(kQuantiles[l], static_cast<double>(e.quantiles[l]));
   if (extra.solved && predicted.solved >= 0) json.Field("solved", predicted.solved);
   else if (extra.solved) json.Key("solved").Null();
-  if (told.before_tool.known()) json.Field("before_tool", told.before_tool.Quantile(0.5));
+  if (predicted.before_tool.known()) json.Field("before_tool", predicted.before_tool.Quantile(0.5));
   else if (extra.before_tool) json.Key("before_tool").Null();
   return json.EndObject().Take() + "\n";
 }

@@ -144,10 +144,10 @@ ToolCheck CheckToolCalls(const CallPredictor& predictor, const Workflows& held_o
   for (const auto& workflow : held_out) {
     for (const LoggedCall& logged : workflow) {
       if (logged.before_tool.value < 0) continue;
-      CallForecast told;
-      predictor.Predict(std::span(&logged.call, 1), std::span(&told, 1), scratch);
-      if (!told.before_tool.known()) continue;
-      const double error = std::abs(told.before_tool.Quantile(0.5) - logged.before_tool.value);
+      CallForecast predicted;
+      predictor.Predict(std::span(&logged.call, 1), std::span(&predicted, 1), scratch);
+      if (!predicted.before_tool.known()) continue;
+      const double error = std::abs(predicted.before_tool.Quantile(0.5) - logged.before_tool.value);
       ++check.calls;
       check.error += error;
       check.within_5 += error <= 5;
