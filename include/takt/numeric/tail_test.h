@@ -12,8 +12,8 @@
 
 namespace takt {
 
-// Compares the excess of values over the `tail` quantile of both samples by Welch's test. A value below the quantile has
-// no excess. p_greater is small if `now` has the worse tail.
+// Compares the excess of values over the `tail` quantile of both samples by Welch's test. A value below the quantile
+// has no excess. p_greater is small if `now` has the worse tail.
 inline TTest TailTest(std::span<const double> before, std::span<const double> now, double tail) {
   std::vector<double> both(before.begin(), before.end());
   both.insert(both.end(), now.begin(), now.end());
