@@ -427,7 +427,7 @@ func TestCostModelsPlaceOnTheFasterInstance(t *testing.T) {
 		must(t, err)
 		must(t, r.On(0, InstanceUp{Instance{ID: uint64(id + 1), Profile: profile}}))
 	}
-	must(t, r.On(0, Arrived{&Request{ID: 1, PromptTokens: 100}}))
+	must(t, r.On(0, Arrived{NewRequest(1, 100)}))
 	routing, err := r.Place(0)
 	must(t, err)
 	if len(routing.Placed) != 1 || routing.Placed[0].Instance != 2 {

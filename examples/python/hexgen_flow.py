@@ -48,7 +48,8 @@ def serve(flow, workflows):
             ms = cost.constant_ms * workflows[number - 1][1][call][1] + cost.per_prefill_ms * 200
             free[placed.instance] = max(now, free[placed.instance]) + int(ms * 1e6)
             heapq.heappush(events, (free[placed.instance], number, call))
-        flow.advance(now)
+        if (served := flow.advance(now)) is not None:  # none without a cluster to replay on; slow: another thread's work
+            flow.finished(flow.search(served), now)
     return times
 
 

@@ -321,10 +321,11 @@ class HexGenFlow(Router):
     urgent call first. It tunes alpha on what it has served.
 
     ``policy``: urgency (equations 6 to 8). ``placement``: workload balance (equations 3 and 4). ``budgets``: equation 5.
-    ``tuner``: an `AlphaTuner` (section 4.3). ``engines``: profile names of the instances for the search, such as
-    "aic/llama-3.1-70b/a100/bf16/tp4"; empty: alpha stays. ``router``: options of `Router`.
+    ``tuner``: an `AlphaTuner` (section 4.3). ``cluster``: profile names of the instances for replays, such as
+    "aic/llama-3.1-70b/a100/bf16/tp4"; empty: alpha stays. ``most_lessons``: limit on recorded workflows; more are not
+    learned. ``router``: options of `Router`.
 
-    `arrive` and `request_ended` record the calls of declared workflows, which `search` replays.
+    The tuner learns from declared workflows whose calls ended with ``output``.
     """
 
     def __init__(
@@ -334,19 +335,24 @@ class HexGenFlow(Router):
         placement: str = "workload_balance",
         budgets: str = "share",
         tuner: AlphaTuner | None = None,
-        engines: Sequence[str] = (),
+        cluster: Sequence[str] = (),
+        most_lessons: int = 65536,
         **router: Any,
     ) -> None:
         super().__init__(policy, placement, budgets=budgets, **router)
         self.tuner = AlphaTuner() if tuner is None else tuner
-        self.engines = list(engines)
-        self._placement = placement
+        self.cluster = list(cluster)
+        self.lessons_dropped = 0
+        self._placement, self._most = placement, most_lessons
         self._workflows: dict[int, dict[str, Any]] = {}
         self._calls: dict[int, tuple[int, int, int]] = {}  # by request: workflow, stage, prompt
 
     def workflow_declared(self, workflow: int, stages: Iterable[Stage] = (), *, now: int | None = None, **more: Any) -> None:
         at, listed = moment(now), list(stages)
         super().workflow_declared(workflow, listed, now=at, **more)
+        if len(self._workflows) >= self._most:
+            self.lessons_dropped += 1
+            return
         deadline = more.get("deadline")
         self._workflows[workflow] = {"arrival": at, "deadline": deadline, "stages": listed, "calls": []}
 
@@ -373,20 +379,29 @@ class HexGenFlow(Router):
                 self.tuner.ended(_served(known), (ended.end - ended.arrival) * 1e-9, at)
         return routing
 
-    def advance(self, now: int | None = None) -> float | None:
-        """Searches alpha if a search is due. Returns the new alpha; the router has it already."""
-        at = moment(now)
-        served = self.tuner.advance(at)
-        if served is None:
+    @property
+    def alpha(self) -> float:
+        return self.tuner.alpha
+
+    def advance(self, now: int | None = None) -> list[dict[str, Any]] | None:
+        """Closes windows that are over. Returns the workflows to `search`, if a search is due; the host passes its
+        result to `finished`."""
+        served = self.tuner.advance(now)
+        if served is not None and not self.cluster:
+            self.tuner.finished(None)
             return None
-        alpha = self.tuner.finished(self.search(served) if self.engines else None)
-        if alpha is not None:
-            self.epoch(alpha=alpha, now=at)
-        return alpha
+        return served
 
     def search(self, served: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Slow: replays served workflows under each alpha. Another thread may call it."""
-        return search_alpha(served, self.engines, placement=self._placement, policy="urgency", budgets="share")
+        return search_alpha(served, self.cluster, placement=self._placement, policy="urgency", budgets="share")
+
+    def finished(self, choice: Mapping[str, Any] | None, now: int | None = None) -> bool:
+        """Sets alpha of the placement. ``choice`` None: the search failed. Returns True if alpha has changed."""
+        alpha = self.tuner.finished(choice)
+        if alpha is not None:
+            self.epoch(alpha=alpha, now=now)
+        return alpha is not None
 
 
 def _served(known: Mapping[str, Any]) -> dict[str, Any]:
@@ -415,8 +430,8 @@ class Cascadia:
     """Cascadia: plans a cascade of models, runs it by thresholds, watches what arrives, and plans again (section 4.4).
 
     ``models``: of `plan_cascade`, the smallest first. ``plan``: the first `CascadePlan`. ``gpus``: GPUs of the cluster.
-    ``quality``: least mean score. ``judge_timeout_s``, ``router``: options of the `CascadeRouter` and of each model's
-    `Router` (`routers`, by position). ``window_s``, ``sample``: requests observed per window, 50 per 5 minutes in the
+    ``quality``: least mean score. ``judge_timeout_s``, ``no_verdict``: options of the `CascadeRouter`, and ``router`` of
+    each model's `Router` (`routers`, by position). ``window_s``, ``sample``: requests observed per window, 50 per 5 minutes in the
     paper. ``p``: level of the tests of drift.
 
     The host carries out each returned `CascadeAction`, as with `CascadeRouter`. `sampled` adds a request that every
@@ -435,11 +450,14 @@ class Cascadia:
         sample: int = 50,
         p: float = 0.01,
         judge_timeout_s: float = 2.0,
+        no_verdict: str = "as_planned",
         planner: Callable[..., CascadePlan] = plan_cascade,
         **router: Any,
     ) -> None:
         self.models, self.plan_in_use = [dict(model) for model in models], plan
-        self.cascade = CascadeRouter(plan.stages, judge_timeout_s=judge_timeout_s)
+        self.cascade = CascadeRouter(
+            plan.stages, judge_timeout_s=judge_timeout_s, on_missing=no_verdict, on_late=no_verdict
+        )
         self.routers = [Router(**router) for _ in self.models]
         self.drifts: list[str] = []
         self._gpus, self._quality, self._p, self._planner = gpus, quality, p, planner
@@ -466,6 +484,12 @@ class Cascadia:
 
     def failed(self, request: int, model: int) -> CascadeAction:
         return self.cascade.failed(request, model)
+
+    def cancelled(self, request: int) -> bool:
+        return self.cascade.cancelled(request)
+
+    def expire(self, now: int | None = None) -> list[CascadeAction]:
+        return self.cascade.expire(now)
 
     def sampled(self, prompt: int, outputs: Sequence[int], scores: Sequence[float]) -> None:
         """Adds a request of the sample: its length, and each model's output [tokens] and score."""

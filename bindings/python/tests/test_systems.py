@@ -141,9 +141,9 @@ def test_hexgen_flow_gains_by_cost_models_and_tunes_alpha() -> None:
         def add_profile(self, name: str, cost_model: Any = None) -> int:
             return super().add_profile(name)
 
-    flow = Tuned(engines=["any"])
+    flow = Tuned(cluster=["any"])
     tuned = statistics.mean(toy.serve(flow, workflows))
-    assert len(searched) >= 1 and flow.tuner.alpha == pytest.approx(0.2 * len(searched))
+    assert len(searched) >= 1 and flow.alpha == pytest.approx(0.2 * len(searched))
     assert tuned < 0.9 * statistics.mean(toy.serve(HexGenFlow(policy="fcfs", placement="round_robin"), workflows))
     assert tuned < 0.97 * statistics.mean(toy.serve(Blind(), workflows))
 

@@ -1,5 +1,7 @@
 //! Compares results with hand calculations and brute-force sorting.
-use takt::{Error, Estimate, Instance, Outcome, Place, Queue, Ran, Ranker, Report, Request, Router, Stage, Tokens};
+use takt::{
+    CostModel, Error, Estimate, Instance, Outcome, Place, Queue, Ran, Ranker, Report, Request, Router, Stage, Tokens,
+};
 use takt::{Workflow, NEVER, UNSET};
 
 /// xorshift64*: the same numbers in every run.
