@@ -20,10 +20,11 @@
 namespace takt {
 namespace {
 
-// Returns the quantile of all workflows' latencies. A workflow that did not complete has infinite latency.
-double TailOf(const ReplayResult& result, double quantile) {
+// Returns the quantile of the latencies of all workflows after the first `warm`. A workflow that did not complete has
+// infinite latency.
+double TailOf(const ReplayResult& result, double quantile, std::int64_t warm) {
   std::vector<double> latencies;
-  for (const WorkflowRecord& w : result.workflows) {
+  for (const WorkflowRecord& w : std::span(result.workflows).subspan(static_cast<std::size_t>(warm))) {
     latencies.push_back(w.outcome == Outcome::kCompleted ? ToSeconds(Between(w.arrival, w.end)) : 1e9);
   }
   return Quantile(latencies, quantile);
@@ -65,7 +66,7 @@ class Runs {
     options.seed = search_.replay.seed + seed;
     const absl::StatusOr<ReplayResult> result = Replay(workloads_[seed], options);
     faults_[index] = result.status();
-    if (result.ok()) tails_[index] = TailOf(*result, search_.quantile);
+    if (result.ok()) tails_[index] = TailOf(*result, search_.quantile, search_.warm);
   }
 
   const AlphaSearch& search_;
@@ -111,6 +112,8 @@ absl::Status AlphaSearch::Validate() const {
   faults.Expect(placer == WorkloadBalance::kName || placer == CodeRatio::kName, "placement", placer,
                 "must be one that has an alpha: workload_balance or code_ratio");
   faults.Expect(!workload.workflows.empty(), "workload", "empty", "must hold workflows");
+  faults.Expect(warm >= 0 && (warm == 0 || std::cmp_less(warm, workload.workflows.size())), "warm", warm,
+                "must be at least 0, and below the number of workflows");
   return faults.ToStatus();
 }
 
@@ -196,16 +199,18 @@ std::optional<AlphaSearch> AlphaTuner::Advance(TimePoint now) {
   // Windows during which the host slept become one, because nothing separates them.
   window_end_ = After(window_end_, Times(options_.window, Between(window_end_, now) / options_.window + 1));
   const bool worse = decision.p < options_.p;
-  const bool search = worse && !searching_;
+  const bool first = options_.first_search && !searched_ && decision.now >= options_.least;
+  const bool search = (worse || first) && !searching_;
   if (search) {
     decision.action = AlphaDecision::Action::kSearched;
-    searching_ = true;
+    searching_ = searched_ = true;
+    if (!worse) decision.why = fmt::format("{} workflows ended in the first full window", decision.now);
   } else if (worse) {
     decision.why += "; a search is already running";
   }
-  std::optional<AlphaSearch> snapshot;
-  if (search) snapshot = Snapshot();
   const TimePoint old = Before(decision.time, options_.window);
+  std::optional<AlphaSearch> snapshot;
+  if (search) snapshot = Snapshot(old);
   std::erase_if(served_, [old](const ServedWorkflow& w) { return w.end <= old; });
   Remember(std::move(decision));
   return snapshot;
@@ -232,7 +237,7 @@ AlphaDecision AlphaTuner::EndWindow() {
   return d;
 }
 
-AlphaSearch AlphaTuner::Snapshot() const {
+AlphaSearch AlphaTuner::Snapshot(TimePoint from) const {
   AlphaSearch search{.replay = replay_};
   WorkloadBuilder builder;
   for (const ServedWorkflow& served : served_) {
@@ -253,8 +258,19 @@ AlphaSearch AlphaTuner::Snapshot() const {
     builder.Add(head, drafts).IgnoreError();
   }
   builder.Finish();
+  if (options_.warm) {
+    const auto& flows = builder.workload().workflows;
+    const auto early = std::ranges::count_if(flows, [from](const WorkloadWorkflow& w) { return w.arrival < from; });
+    if (std::ssize(flows) - early >= options_.least) search.warm = early;
+  }
   search.workload = Tidied(builder.workload());
   return search;
+}
+
+Epoch AlphaTuner::Restore(double alpha) {
+  alpha_ = std::clamp(alpha, 0.0, 1.0);
+  searched_ = true;
+  return Epoch{.alpha = alpha_};
 }
 
 std::optional<Epoch> AlphaTuner::Finished(const absl::StatusOr<AlphaChoice>& choice, TimePoint now) {

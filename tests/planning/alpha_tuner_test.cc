@@ -163,7 +163,7 @@ struct Host {
   Random random;
   TimePoint now{};
 
-  explicit Host(std::uint64_t seed, AlphaTunerOptions options = {})
+  explicit Host(std::uint64_t seed, AlphaTunerOptions options = {.first_search = false})
       : tuner(*AlphaTuner::Create(options, Cluster())), random(seed) {
     tuner.Advance(now);
   }
@@ -220,6 +220,40 @@ TEST_CASE("a worse tail starts a search over the last two windows") {
   CHECK(host.tuner.history().back().action == AlphaDecision::Action::kKept);
 }
 
+TEST_CASE("the first full window is searched once, after a warm-up") {
+  Host host(1, {});
+  CHECK_FALSE(host.Window(5, 30));  // too few
+  const auto search = host.Window(50, 30);
+  REQUIRE(search);
+  CHECK(host.tuner.history().back().why == "50 workflows ended in the first full window");
+  std::int64_t early = 0;  // arrived before the second window
+  for (const WorkloadWorkflow& w : search->workload.workflows) {
+    early += w.arrival < search->workload.workflows.back().arrival - seconds(100) ? 1 : 0;
+  }
+  CHECK(search->warm >= early);
+  CHECK(search->warm > 0);
+  AlphaSearch all = *search;
+  all.alphas = {0}, all.seeds = 1;
+  AlphaSearch none = all;
+  none.warm = 0;
+  CHECK(SearchAlpha(all)->points[0].mean != SearchAlpha(none)->points[0].mean);
+  none.warm = 55;
+  CHECK_FALSE(SearchAlpha(none).ok());
+  AlphaChoice choice;
+  host.tuner.Finished(choice, host.now);
+  CHECK_FALSE(host.Window(50, 30));
+
+  Host cold(1, {.first_search = false, .warm = false});
+  cold.Window(50, 30);
+  const auto later = cold.Window(50, 90);
+  REQUIRE(later);
+  CHECK(later->warm == 0);
+  Host restored(1, {});
+  CHECK(restored.tuner.Restore(0.3).alpha == 0.3);
+  CHECK_FALSE(restored.Window(50, 30));
+  CHECK(restored.tuner.alpha() == 0.3);
+}
+
 TEST_CASE("equal windows differ about as rarely as p, better tails never") {
   int alarms = 0, tests = 0;
   for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(Scaled(100)); ++seed) {
@@ -253,7 +287,7 @@ TEST_CASE("a doubled tail is nearly always detected; few workflows are not compa
 }
 
 TEST_CASE("invalid input to the tuner does no harm, and memory stays bounded") {
-  Host host(1, {.most = 20, .history = 3});
+  Host host(1, {.most = 20, .history = 3, .first_search = false});
   ServedWorkflow none, early = Served(TimePoint(seconds(5)), 1), circle = Served(TimePoint(seconds(5)), 1);
   early.end = early.arrival - seconds(1);
   circle.predecessors = {{1}, {0}};

@@ -28,6 +28,7 @@ struct AlphaSearch {
   std::vector<double> alphas = {0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1};  // rising
   std::int32_t seeds = 5;  // replays per alpha; all alphas use the same seeds
   double quantile = 0.95;     // of the workflows' latencies
+  std::int64_t warm = 0;  // first workflows, which only fill the engines: their latencies do not count
   double noise_p = 0.05;  // level at which an alpha's loss against the best counts as chance
 
   // Returns InvalidArgument with the name and value of every invalid field.
@@ -52,8 +53,8 @@ struct AlphaChoice {
 // Replays the workload under each alpha and chooses the least tail latency (Peng et al., 2025, equation 10). Among
 // alphas that are not significantly worse over the seeds (paired test), chooses the smallest. The first seed is the
 // recorded workload. The others shuffle the gaps between arrivals and the order of workflows, which keeps load and
-// burstiness. Replays start with empty engines. The result depends on the arguments alone. InvalidArgument: invalid
-// search or options. Cancelled: by `progress`.
+// burstiness. Replays start with empty engines, which the first `warm` workflows fill. The result depends on the
+// arguments alone. InvalidArgument: invalid search or options. Cancelled: by `progress`.
 absl::StatusOr<AlphaChoice> SearchAlpha(const AlphaSearch& search, const ParallelFor& parallel = SerialFor,
                                         const Progress& progress = {});
 
@@ -77,6 +78,8 @@ struct AlphaTunerOptions {
   std::int64_t least = 10;  // workflows in each of the two windows; with fewer there is no test
   std::int64_t most = 1000;  // limit on replayed workflows: the newest of the last two windows
   std::int64_t history = 100;  // decisions kept
+  bool first_search = true;  // the first window with `least` workflows starts a search, as load may be steady
+  bool warm = true;  // replayed workflows that arrived before the last window only fill the engines
 
   absl::Status Validate() const;
 };
@@ -95,8 +98,8 @@ struct AlphaDecision {
 };
 
 // Peng et al. (2025), section 4.3. alpha starts at 0. At the end of every window, the latencies of its workflows are
-// compared with those of the window before. If they are significantly worse, the newest workflows must be searched. The
-// result is an Epoch.
+// compared with those of the window before. If they are significantly worse, the newest workflows must be searched. So
+// must those of the first full window. The result is an Epoch.
 //
 // Departure: equation 9 compares two 95th percentiles, which no t-test can do. Here the sample is every workflow's
 // excess over the `tail` quantile of both windows (at least 0), and the test is Welch's, one-sided. A window with too
@@ -120,7 +123,11 @@ class AlphaTuner {
   // Returns the search's result for the router; empty if alpha stays or no search was running.
   std::optional<Epoch> Finished(const absl::StatusOr<AlphaChoice>& choice, TimePoint now);
 
+  // Sets alpha as of an earlier run, without a first search. Returns it for the router. It must lie in 0 to 1.
+  Epoch Restore(double alpha);
+
   double alpha() const { return alpha_; }
+  TimePoint wake_at() const { return started_ ? window_end_ : TimePoint{}; }  // time of the next Advance
   bool searching() const { return searching_; }
   std::int64_t ignored() const { return ignored_; }
   // The newest decisions, oldest first.
@@ -130,13 +137,13 @@ class AlphaTuner {
   AlphaTuner(const AlphaTunerOptions& options, ReplayOptions replay) : options_(options), replay_(std::move(replay)) {}
 
   AlphaDecision EndWindow();
-  AlphaSearch Snapshot() const;
+  AlphaSearch Snapshot(TimePoint from) const;
   void Remember(AlphaDecision decision);
 
   AlphaTunerOptions options_;
   ReplayOptions replay_;
   double alpha_ = 0;
-  bool started_ = false, searching_ = false;
+  bool started_ = false, searching_ = false, searched_ = false;
   TimePoint window_end_{};
   std::deque<ServedWorkflow> served_;  // of this window and the one before, in order of report
   std::vector<double> latencies_, before_;  // of workflows that ended in this window and in the one before [s]
