@@ -12,7 +12,7 @@
 namespace takt::systems {
 namespace {
 
-constexpr std::size_t kFirstLessons = 4096;  // room that is reserved
+constexpr std::size_t kReservedLessons = 4096;  // room that is reserved
 
 std::uint64_t SumOf(double alpha) { return Mix64(std::bit_cast<std::uint64_t>(alpha)); }
 std::string TextOf(double alpha) {
@@ -50,7 +50,7 @@ HexGenFlow::HexGenFlow(HexGenFlowOptions options, Router router, std::optional<A
       most_lessons_(options.most_lessons),
       router_(std::move(router)),
       tuner_(std::move(tuner)) {
-  if (tuner_) lessons_.reserve(std::min(most_lessons_, kFirstLessons));
+  if (tuner_) lessons_.reserve(std::min(most_lessons_, kReservedLessons));
 }
 
 void HexGenFlow::Add(const Lesson& lesson) {

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <vector>
 
@@ -27,7 +26,6 @@ enum class AgentOrderBy : std::uint8_t {
 struct AgentOrderOptions {
   AgentOrderBy by = AgentOrderBy::kClassical;
   std::int32_t smacof_steps = 30;
-  std::function<bool(double)> progress = {};  // receives the finished share; false stops
 };
 
 // The quantile function of an agent's remaining time.
@@ -58,7 +56,7 @@ class AgentOrder {
     LineMds line;
     if (OnLine(options.by)) {
       const std::int32_t steps = options.by == AgentOrderBy::kSmacof ? options.smacof_steps : 0;
-      if (!line.Fit(rows, kLevels, {.smacof_steps = steps, .progress = options.progress})) return false;
+      if (!line.Fit(rows, kLevels, {.smacof_steps = steps})) return false;
     }
     line_ = std::move(line);
     by_ = options.by;
