@@ -85,8 +85,8 @@ def plan_cascade(
     threads: int | None = None,
 ) -> CascadePlan:
     """Plans GPUs, replicas and thresholds by ``takt plan``. ``sample``: requests such as ``{"prompt": 400, "outputs":
-    [600, 550], "scores": [62, 91]}``, one number per model. ``models``: such as ``{"name": "8b", "profile":
-    "aic/llama-3.1-8b/h100/bf16", "tp": [1, 2], "pp": [1]}``, the smallest first. ``rate``: requests per second. Goal:
+    [600, 550], "scores": [62, 91]}``, one number per model. ``models``: such as ``{"name": "32b", "profile":
+    "aic/qwen3-32b/h100/bf16", "tp": [2], "pp": [1]}``, the smallest first. ``rate``: requests per second. Goal:
     the least p95 latency with a mean score of ``quality``, or the best score within ``latency_s`` [s]. `ToolError` if
     there is no plan."""
     if (quality is None) == (latency_s is None):

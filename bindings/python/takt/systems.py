@@ -322,7 +322,7 @@ class HexGenFlow(Router):
 
     ``policy``: urgency (equations 6 to 8). ``placement``: workload balance (equations 3 and 4). ``budgets``: equation 5.
     ``tuner``: an `AlphaTuner` (section 4.3). ``cluster``: profile names of the instances for replays, such as
-    "aic/llama-3.1-70b/a100/bf16/tp4"; empty: alpha stays. ``most_lessons``: limit on recorded workflows; more are not
+    "aic/qwen3-32b/a100/bf16/tp2"; empty: alpha stays. ``most_lessons``: limit on recorded workflows; more are not
     learned. ``router``: options of `Router`.
 
     The tuner learns from declared workflows whose calls ended with ``output``.

@@ -59,8 +59,8 @@ def test_alpha_is_searched_after_the_first_window_and_when_latencies_rise() -> N
 def test_a_plan_becomes_the_stages_of_a_router() -> None:
     sample = [{"prompt": 100, "outputs": [50, 50], "scores": [40 + i % 60, 90]} for i in range(60)]
     models = [
-        {"name": "small", "profile": "aic/llama-3.1-8b/h100/bf16", "tp": [1], "pp": [1]},
-        {"name": "large", "profile": "aic/llama-3.1-70b/h100/bf16", "tp": [4], "pp": [1]},
+        {"name": "small", "profile": "lamps/gpt-j-6b/a100-40gb/fp16", "tp": [1], "pp": [1]},
+        {"name": "large", "profile": "aic/qwen3-32b/h100/bf16", "tp": [2], "pp": [1]},
     ]
     plan = plan_cascade(sample, models, gpus=8, rate=1.0, quality=80.0, requests=0)
     assert plan.quality >= 80 and len(plan.thresholds) == 1 and sum(m["gpus"] for m in plan.models) <= 8
