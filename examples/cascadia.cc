@@ -1,5 +1,5 @@
-// Cascadia (Jiang et al., 2025) on toy engines: a replica serves one request at a time, in 0.15 s by the small model
-// and in 1 s by the large one. After half of the requests, the small model's answers become worse.
+// Cascadia (Jiang et al., 2025) on toy engines, which serve one request at a time. The small model takes 0.15 s, and
+// the large one 1 s. After half of the requests, the small model's answers become worse.
 #include <algorithm>
 #include <cstdio>
 #include <map>

@@ -121,6 +121,13 @@ TEST_CASE("a promoted request keeps its promotion through tool calls, unless the
   }
 }
 
+TEST_CASE("the default options are the published system") {
+  CHECK(LampsOptions{}.Policy().spec() ==
+        "aged(memory_integral,quantum=forever,count_from=first_run,at_tool_call=reset_count)");
+  CHECK(LampsOptions{}.Pause().spec() == "least_waste");
+  CHECK(LampsOptions{.threshold = 0}.Policy().spec() == "memory_integral");
+}
+
 TEST_CASE("LAMPS refuses invalid options, and names them all") {
   LampsOptions options{.stall = -1, .refresh = -1, .threshold = -1};
   options.costs.pace.decode_s = -1;
@@ -217,7 +224,8 @@ class AnyHost {
         if (hostile && random_.Chance(0.5)) lamps_.On(Arrived{{.id = Any(), .prompt_tokens = tokens}}, now_);
         else lamps_.On(Cancelled{Any()}, now_);
     }
-    if (hostile && random_.Chance(0.02)) now_ = TimePoint(Duration(static_cast<std::int64_t>(random_.Below(UINT64_MAX))));
+    if (hostile && random_.Chance(0.02))
+      now_ = TimePoint(Duration(static_cast<std::int64_t>(random_.Below(UINT64_MAX))));
   }
 
   Lamps lamps_;

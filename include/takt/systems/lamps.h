@@ -1,7 +1,7 @@
 // LAMPS (Shahout et al., 2024): schedules requests that call tools by their predicted memory over time.
 //
-//   auto lamps = *Lamps::Create({.scheduler = {.kv_blocks = {1000}}});   // events, plans and results: takt::Scheduler's
-//   lamps.On(Arrived{{.id = {1}, .prompt_tokens = {90}, .next_call = {.tool = tool}}}, now);
+//   auto lamps = *Lamps::Create({.scheduler = {.kv_blocks = {1000}}});   // events, plans and results:
+//   takt::Scheduler's lamps.On(Arrived{{.id = {1}, .prompt_tokens = {90}, .next_call = {.tool = tool}}}, now);
 //
 // The host names the tool that it expects, by the prompt. LAMPS predicts the rest.
 #ifndef TAKT_SYSTEMS_LAMPS_H_
