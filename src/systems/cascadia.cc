@@ -20,7 +20,7 @@ constexpr std::int32_t kRowsUnderWay = 256;  // rows beyond plan_requests, for r
 constexpr double kUnscored = std::numeric_limits<double>::quiet_NaN();
 
 // Plans the change from the current replicas to the plan. Each model keeps at least the capacity that both have.
-absl::Status PlanChange(const CascadiaOptions& options, const std::vector<CascadiaReplica>& replicas,
+absl::Status PlanChange(const CascadiaOptions& options, std::span<const CascadiaReplica> replicas,
                         CascadiaResult& result) {
   RolloutProblem problem;
   problem.gpus = {0};
@@ -500,8 +500,17 @@ absl::StatusOr<CascadiaResult> Cascadia::Do(const CascadiaWork& work, const Para
   absl::StatusOr<CascadePlan> plan =
       options.alternate > 0 ? planner->Alternate(options.goal, 0, options.alternate) : planner->Plan(options.goal);
   if (!plan.ok()) return plan.status();
-  result.plan = *std::move(plan);
-  if (absl::Status status = PlanChange(options, work.replicas, result); !status.ok()) return status;
+  return ChangeTo(*std::move(plan), options, work.replicas);
+}
+
+absl::StatusOr<CascadiaResult> Cascadia::ChangeTo(CascadePlan plan, const CascadiaOptions& options,
+                                                  std::span<const CascadiaReplica> replicas) {
+  if (plan.models.size() != options.models.size()) {
+    return absl::InvalidArgumentError("plan: " + std::to_string(plan.models.size()) + " models; expected " +
+                                      std::to_string(options.models.size()));
+  }
+  CascadiaResult result{.plan = std::move(plan)};
+  if (absl::Status status = PlanChange(options, replicas, result); !status.ok()) return status;
   return result;
 }
 

@@ -121,6 +121,13 @@ TEST_CASE("a promoted request keeps its promotion through tool calls, unless the
   }
 }
 
+TEST_CASE("the default options are the published system") {
+  CHECK(LampsOptions{}.Policy().spec() ==
+        "aged(memory_integral,quantum=forever,count_from=first_run,at_tool_call=reset_count)");
+  CHECK(LampsOptions{}.Pause().spec() == "least_waste");
+  CHECK(LampsOptions{.threshold = 0}.Policy().spec() == "memory_integral");
+}
+
 TEST_CASE("LAMPS refuses invalid options, and names them all") {
   LampsOptions options{.stall = -1, .refresh = -1, .threshold = -1};
   options.costs.pace.decode_s = -1;

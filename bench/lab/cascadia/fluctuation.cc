@@ -2,13 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <optional>
+#include <span>
 #include <utility>
 
 #include "fmt/format.h"
 #include "takt/base/random.h"
 #include "takt/numeric/quantile.h"
-#include "takt/planning/drift.h"
-#include "takt/planning/rollout.h"
+#include "takt/systems/cascadia.h"
 #include "takt/workload/cascadia.h"
 
 namespace takt::tool {
@@ -16,8 +18,7 @@ namespace {
 
 constexpr double kQuality = 80, kLoad = 0.7;
 constexpr double kMinutes[] = {8, 16, 10};  // of traces 1, 2, 3
-constexpr double kShare = 0.05;             // of the requests, answered by all models
-constexpr std::size_t kRows = 100;          // all-model requests that a new plan waits for
+constexpr std::int32_t kRows = 100;          // all-model requests that a new plan waits for
 
 struct Arrival {
   double time = 0;
@@ -69,78 +70,153 @@ absl::StatusOr<CascadePlanner> PlannerOf(CascadeProblem problem) {
   return CascadePlanner::Create(std::move(problem), options);
 }
 
-void Begin(Timeline& timeline, const CascadePlan& plan) {
-  for (const ModelPlan& m : plan.models) {
-    std::vector<Window>& own = timeline.replicas.emplace_back();
-    for (const ReplicaCount& r : m.replicas) {
-      for (std::int32_t i = 0; i < r.count; ++i) own.push_back({r.shape, r.rate, 0, kInf});
-    }
-  }
-  timeline.routings.push_back({0, plan.thresholds});
+systems::CascadiaOptions OptionsOf(const Stream& stream, std::int32_t gpus) {
+  systems::CascadiaOptions options{.models = stream.models, .gpus = gpus, .goal = {.quality_floor = kQuality}};
+  options.plan.simulated = 0;
+  options.plan_requests = kRows;
+  return options;
 }
 
-// Starts the plan's replicas, one change after another. The plan's thresholds take effect once all replicas are ready.
-absl::Status Change(Timeline& timeline, const Stream& stream, const CascadePlan& plan, double now, std::string why,
-                    Random& random) {
-  struct Kind {
-    std::size_t model, shape;
-    double rate;
+// Operates a system: answers requests at once, starts each replica in 2 to 20 s (appendix G), and keeps the timeline.
+class Operator {
+ public:
+  static absl::StatusOr<Operator> Create(const Stream& stream, std::int32_t gpus) {
+    absl::StatusOr<systems::Cascadia> cascadia =
+        systems::Cascadia::Create(OptionsOf(stream, gpus), stream.samples[0], stream.rates[0]);
+    if (!cascadia.ok()) return cascadia.status();
+    return Operator(stream, gpus, *std::move(cascadia));
+  }
+
+  // Changes to a plan. At time 0 its replicas serve at once.
+  absl::Status Change(CascadePlan plan, double now, std::string why) {
+    RunUntil(now);
+    absl::StatusOr<systems::CascadiaResult> change =
+        systems::Cascadia::ChangeTo(std::move(plan), OptionsOf(*stream_, gpus_), cascadia_.replicas());
+    if (!change.ok()) return change.status();
+    Apply(*std::move(change), now, std::move(why));
+    return absl::OkStatus();
+  }
+
+  // Lets the system see all arrivals, and follow its own plans. A plan takes a second.
+  absl::Status Watch() {
+    constexpr double kPlanning = 1;  // s
+    std::optional<systems::CascadiaResult> planned;
+    double due = kInf;
+    for (arrival_ = 0; arrival_ < stream_->arrivals.size(); ++arrival_) {
+      const double now = stream_->arrivals[arrival_].time;
+      if (due <= now) {
+        RunUntil(due);
+        Apply(*std::exchange(planned, {}), std::exchange(due, kInf), Why());
+      }
+      RunUntil(now);
+      cascadia_.OnArrived({.id = {arrival_ + 1}, .prompt_tokens = {SampleOf(arrival_).prompt}}, At(now));
+      Follow(now);
+      while (cascadia_.HasWork(At(now))) {
+        const systems::CascadiaWork work = cascadia_.TakeWork(At(now));
+        absl::StatusOr<systems::CascadiaResult> result = systems::Cascadia::Do(work);
+        if (!result.ok() && !absl::IsFailedPrecondition(result.status())) return result.status();
+        if (!result.ok()) {
+          cascadia_.GiveUp();
+        } else if (work.monitor) {
+          cascadia_.Apply(*std::move(result), At(now));
+        } else {
+          planned = *std::move(result), due = now + kPlanning;
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  Timeline Take() {
+    RunUntil(kInf);
+    return std::move(timeline_);
+  }
+
+ private:
+  using Action = systems::CascadiaAction;
+  struct Opening {
+    double time = 0;
+    InstanceId replica;
   };
-  std::vector<Kind> kinds;
-  RolloutProblem problem;
-  problem.gpus = {0};
-  for (std::size_t m = 0; m < plan.models.size(); ++m) {
-    double before = 0, after = 0;
-    std::vector<Window>& own = timeline.replicas[m];
-    for (std::size_t s = 0; s < stream.models[m].shapes.size(); ++s) {
-      RolloutReplicas kind;
-      double rate = 0;
-      for (const Window& w : own) {
-        if (w.shape == s && w.close == kInf) ++kind.from, rate = w.rate;
-      }
-      for (const ReplicaCount& r : plan.models[m].replicas) {
-        if (r.shape == s) kind.to = r.count, rate = r.rate;
-      }
-      if (kind.from == 0 && kind.to == 0) continue;
-      kind.name = stream.models[m].shapes[s].id;
-      kind.model = static_cast<int>(m);
-      kind.gpus = stream.models[m].shapes[s].cost.gpus();
-      kind.rate = rate;
-      kind.start_s = 2 + 18 * random.Uniform();
-      problem.gpus[0] += kind.from * kind.gpus;
-      before += kind.from * rate, after += kind.to * rate;
-      kinds.push_back({m, s, rate});
-      problem.replicas.push_back(std::move(kind));
+
+  Operator(const Stream& stream, std::int32_t gpus, systems::Cascadia cascadia)
+      : stream_(&stream), gpus_(gpus), cascadia_(std::move(cascadia)) {
+    timeline_.replicas.resize(stream.models.size());
+  }
+
+  static TimePoint At(double seconds) { return TimePoint(FromSeconds(seconds)); }
+  const CascadeSample& SampleOf(std::size_t arrival) const {
+    const Arrival& a = stream_->arrivals[arrival];
+    return stream_->samples[static_cast<std::size_t>(a.segment)][a.sample];
+  }
+  std::string Why() const {
+    std::string why;
+    for (const DriftSign& sign : cascadia_.last_drift().signs) {
+      if (why.find(Name(sign.feature)) != std::string::npos) continue;
+      why += fmt::format("{}{}", why.empty() ? "" : ", ", Name(sign.feature));
     }
-    problem.needed.push_back(std::min(before, after));  // in any shapes
+    return why;
   }
-  std::int32_t wanted = 0;
-  for (const RolloutReplicas& r : problem.replicas) wanted += r.to * r.gpus;
-  problem.gpus[0] = std::max(problem.gpus[0], wanted);
-  absl::StatusOr<Rollout> rollout = PlanRollout(problem);
-  // Without spare GPUs, the search decides which replicas keep serving.
-  if (rollout.ok() && rollout->status != RolloutStatus::kFound) {
-    for (double& n : problem.needed) n *= std::max(rollout->share - 0.01, 0.0);
-    rollout = PlanRollout(problem);
+
+  void Apply(systems::CascadiaResult result, double now, std::string why) {
+    if (now > 0) timeline_.changes.push_back({now, now, std::move(why)});
+    cascadia_.Apply(std::move(result), At(now));
+    Follow(now);
   }
-  if (!rollout.ok()) return rollout.status();
-  if (rollout->status != RolloutStatus::kFound) return absl::InternalError("no order of changes has been found");
-  for (const RolloutStep& step : rollout->steps) {
-    const Kind& kind = kinds[static_cast<std::size_t>(step.replicas)];
-    std::vector<Window>& own = timeline.replicas[kind.model];
-    if (step.start) {
-      own.push_back({kind.shape, kind.rate, now + step.end_s, kInf});
-      continue;
+
+  void RunUntil(double time) {
+    while (!openings_.empty() && openings_.front().time <= time) {
+      const Opening opening = openings_.front();
+      openings_.erase(openings_.begin());
+      cascadia_.OnReplicaUp(opening.replica, At(opening.time));
+      Follow(opening.time);
     }
-    const auto it = std::find_if(own.begin(), own.end(), [&](const Window& w) {
-      return w.shape == kind.shape && w.close == kInf && w.open <= now + step.begin_s;
-    });
-    if (it != own.end()) it->close = now + step.begin_s;
   }
-  timeline.routings.push_back({now + rollout->seconds, plan.thresholds});
-  timeline.changes.push_back({now, now + rollout->seconds, std::move(why)});
-  return absl::OkStatus();
-}
+
+  void Follow(double now) {
+    for (bool more = true; more;) {
+      const std::span<const Action> next = cascadia_.Next(At(now));
+      const std::vector<Action> actions(next.begin(), next.end());
+      for (const Action& a : actions) Do(a, now);
+      more = !actions.empty();
+    }
+    if (cascadia_.changing() || cascadia_.plan().models.empty()) return;
+    if (timeline_.routings.size() > timeline_.changes.size()) return;
+    timeline_.routings.push_back({now, cascadia_.plan().thresholds});
+    if (!timeline_.changes.empty()) timeline_.changes.back().done_s = now;
+  }
+
+  void Do(const Action& a, double now) {
+    const auto model = static_cast<std::size_t>(a.model);
+    const std::size_t request = a.request.value - 1;
+    switch (a.kind) {
+      case Action::kServe: cascadia_.OnAnswered(a.request, a.model, {SampleOf(request).outputs[model]}, At(now)); break;
+      case Action::kJudge: cascadia_.OnJudged(a.request, a.model, SampleOf(request).scores[model], At(now)); break;
+      case Action::kStart: {
+        const double open = now > 0 ? now + 2 + 18 * random_.Uniform() : 0;
+        const auto at = std::ranges::find(cascadia_.replicas(), a.instance, &systems::CascadiaReplica::id);
+        places_[a.instance] = timeline_.replicas[model].size();
+        timeline_.replicas[model].push_back({a.shape, at->rate, open, kInf});
+        openings_.push_back({open, a.instance});
+        break;
+      }
+      case Action::kStop:
+        timeline_.replicas[model][places_[a.instance]].close = now;
+        cascadia_.OnReplicaDown(a.instance, At(now));
+        break;
+      default: break;
+    }
+  }
+
+  const Stream* stream_;
+  std::int32_t gpus_;
+  systems::Cascadia cascadia_;
+  Timeline timeline_;
+  std::vector<Opening> openings_;  // of replicas that start, by time
+  std::map<InstanceId, std::size_t> places_;  // of replicas in their model's windows
+  Random random_{11};
+  std::size_t arrival_ = 0;
+};
 
 const std::vector<double>& ThresholdsAt(const Timeline& timeline, double time) {
   std::size_t i = timeline.routings.size() - 1;
@@ -257,80 +333,12 @@ CascadiaFluctuation Serve(const Stream& stream, const Timeline& timeline, std::s
   return result;
 }
 
-// Detects differences between the stream and the plan's workload. Windows have 50 requests every 5 minutes. Scores come
-// from the 5 % of requests that all models answer.
-absl::Status Replan(const Stream& stream, std::int32_t gpus, const std::vector<CascadeSample>& reference,
-                    Timeline& timeline) {
-  const DriftOptions options;
-  Random random(11);
-  const std::size_t models = stream.models.size();
-  const auto profiled = [](std::size_t i) {
-    return static_cast<double>(Mix64(i) >> 11) * 0x1p-53 < kShare;  // drawn per request, and therefore reproducible
-  };
-  WorkloadSample first;
-  first.scores.resize(models);
-  for (std::size_t i = 0; i < static_cast<std::size_t>(options.reference_requests); ++i) {
-    const CascadeSample& s = reference[i];
-    first.gaps.push_back(random.Exponential() / stream.rates[0]);
-    first.prompts.push_back(s.prompt);
-    first.outputs.push_back(s.outputs[0]);
-    for (std::size_t m = 0; m < models; ++m) first.scores[m].push_back(s.scores[m]);
-  }
-  DriftMonitor monitor(options, first);
-  const double period = ToSeconds(options.period);
-  std::size_t at = 0;
-  for (double begin = 0; begin < stream.end; begin += period) {
-    while (at < stream.arrivals.size() && stream.arrivals[at].time < begin) ++at;
-    WorkloadSample window;
-    window.scores.resize(models);
-    std::size_t i = at;
-    double closed = begin;
-    for (; i < stream.arrivals.size() && window.requests() < options.requests; ++i) {
-      const Arrival& a = stream.arrivals[i];
-      const CascadeSample& s = stream.samples[static_cast<std::size_t>(a.segment)][a.sample];
-      if (window.requests() > 0) window.gaps.push_back(a.time - stream.arrivals[i - 1].time);
-      window.prompts.push_back(s.prompt);
-      window.outputs.push_back(s.outputs[0]);
-      closed = a.time;
-    }
-    // Scores are gathered continuously; a window counts the scores since the previous one.
-    std::size_t from = at;
-    while (from > 0 && stream.arrivals[from - 1].time >= begin - period) --from;
-    for (std::size_t k = from; k < i; ++k) {
-      const Arrival& a = stream.arrivals[k];
-      if (!profiled(k)) continue;
-      const CascadeSample& s = stream.samples[static_cast<std::size_t>(a.segment)][a.sample];
-      for (std::size_t m = 0; m < models; ++m) window.scores[m].push_back(s.scores[m]);
-    }
-    const DriftReport report = monitor.Add(window);
-    if (!report.drifted) continue;
-
-    std::vector<CascadeSample> rows;
-    double ready = closed;
-    for (std::size_t k = at; k < stream.arrivals.size() && rows.size() < kRows; ++k) {
-      if (!profiled(k)) continue;
-      const Arrival& a = stream.arrivals[k];
-      rows.push_back(stream.samples[static_cast<std::size_t>(a.segment)][a.sample]);
-      ready = std::max(ready, a.time);
-    }
-    if (rows.size() < kRows) break;
-    const double rate = report.recent.rate();
-    const absl::StatusOr<CascadePlanner> planner = PlannerOf(ProblemOf(stream, rows, rate, gpus));
-    if (!planner.ok()) return planner.status();
-    const absl::StatusOr<CascadePlan> plan = planner->Plan({.quality_floor = kQuality});
-    monitor.Rebase(report.recent);
-    if (!plan.ok()) continue;
-    constexpr double kPlanning = 1;  // s
-    std::string why;
-    for (const DriftSign& sign : report.signs) {
-      if (why.find(Name(sign.feature)) == std::string::npos) {
-        why += fmt::format("{}{}", why.empty() ? "" : ", ", Name(sign.feature));
-      }
-    }
-    if (absl::Status status = Change(timeline, stream, *plan, ready + kPlanning, why, random); !status.ok())
-      return status;
-  }
-  return absl::OkStatus();
+// Returns the timeline of a plan that stays.
+absl::StatusOr<Timeline> Keep(const Stream& stream, std::int32_t gpus, CascadePlan plan) {
+  absl::StatusOr<Operator> system = Operator::Create(stream, gpus);
+  if (!system.ok()) return system.status();
+  if (absl::Status status = system->Change(std::move(plan), 0, ""); !status.ok()) return status;
+  return system->Take();
 }
 
 }  // namespace
@@ -371,15 +379,16 @@ absl::StatusOr<std::vector<CascadiaFluctuation>> Fluctuate(CascadiaCascade casca
     results.back().cascade = cascade;
   };
 
-  Timeline replanned;
-  Begin(replanned, *first);
-  if (absl::Status status = Replan(stream, settings.gpus, stream.samples[0], replanned); !status.ok()) return status;
-  add(stream, replanned, "takt");
+  absl::StatusOr<Operator> replanned = Operator::Create(stream, settings.gpus);
+  if (!replanned.ok()) return replanned.status();
+  if (absl::Status status = replanned->Change(*first, 0, ""); !status.ok()) return status;
+  if (absl::Status status = replanned->Watch(); !status.ok()) return status;
+  add(stream, replanned->Take(), "takt");
   if (!progress(0.6)) return absl::CancelledError("stopped");
 
-  Timeline kept;
-  Begin(kept, *first);
-  add(stream, kept, "takt, its first plan");
+  const absl::StatusOr<Timeline> kept = Keep(stream, settings.gpus, *first);
+  if (!kept.ok()) return kept.status();
+  add(stream, *kept, "takt, its first plan");
 
   // CascadeServe: thresholds and replicas of each range of load, from trace 1 and average lengths. It selects another
   // range one minute after the load has changed.
@@ -392,21 +401,17 @@ absl::StatusOr<std::vector<CascadiaFluctuation>> Fluctuate(CascadiaCascade casca
       PlannerOf(ProblemOf(fixed, WithMeanLengths(stream.samples[0]), 1, settings.gpus));
   if (!serve.ok()) return serve.status();
   const double most = serve->SustainableRate(kQuality);
-  Timeline switched;
-  Random random(12);
+  absl::StatusOr<Operator> switched = Operator::Create(fixed, settings.gpus);
+  if (!switched.ok()) return switched.status();
   double now = 0;
   for (std::size_t segment = 0; segment < 3 && most > 0; ++segment) {
     const double range = std::min(std::ceil(stream.rates[segment] / (most / 10)), 10.0) * (most / 10) * (1 - 1e-6);
     const absl::StatusOr<CascadePlan> plan = serve->Plan({.quality_floor = kQuality}, range);
     if (!plan.ok()) return plan.status();
-    if (segment == 0) {
-      Begin(switched, *plan);
-    } else if (absl::Status status = Change(switched, fixed, *plan, now + 60, "rate", random); !status.ok()) {
-      return status;
-    }
+    if (absl::Status status = switched->Change(*plan, segment == 0 ? 0 : now + 60, "rate"); !status.ok()) return status;
     now += kMinutes[segment] * 60 * scale;
   }
-  if (most > 0) add(fixed, switched, "CascadeServe");
+  if (most > 0) add(fixed, switched->Take(), "CascadeServe");
   if (!progress(0.8)) return absl::CancelledError("stopped");
 
   // The smallest model that reaches the quality alone.
@@ -424,9 +429,9 @@ absl::StatusOr<std::vector<CascadiaFluctuation>> Fluctuate(CascadiaCascade casca
     const double rate = std::min(stream.rates[0], planner->SustainableRate(kQuality));
     const absl::StatusOr<CascadePlan> plan = planner->Plan({.quality_floor = kQuality}, rate * (1 - 1e-6));
     if (!plan.ok()) return plan.status();
-    Timeline timeline;
-    Begin(timeline, *plan);
-    add(alone, timeline, "stand-alone");
+    const absl::StatusOr<Timeline> timeline = Keep(alone, settings.gpus, *plan);
+    if (!timeline.ok()) return timeline.status();
+    add(alone, *timeline, "stand-alone");
     break;
   }
   return results;

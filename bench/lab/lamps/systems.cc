@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "takt/systems/lamps.h"
 
 namespace takt::tool {
 
@@ -19,10 +20,9 @@ namespace {
 
 constexpr EstimateSpec kOracle = {EstimateKind::kOracle, 0};
 
-std::string AgedIntegral(const std::string& integral, int threshold) {
-  if (threshold == 0) return integral;
-  return fmt::format("aged({},threshold={},quantum=forever,count_from=first_run,at_tool_call=reset_count)", integral,
-                     threshold);
+// The order with its guard, and the handling of calls. The engine's pace replaces the costs.
+LampsSystem SystemOf(std::string label, const systems::LampsOptions& options, EstimateSpec estimates = kOracle) {
+  return {std::move(label), options.Policy().spec(), options.Pause().spec(), estimates};
 }
 
 }  // namespace
@@ -30,21 +30,18 @@ std::string AgedIntegral(const std::string& integral, int threshold) {
 LampsSystem Vllm() { return {"vLLM", "fcfs", "drop_all", kOracle}; }
 LampsSystem InferCept() { return {"InferCept", "fcfs", "infercept", kOracle}; }
 LampsSystem NoOrder() { return {"no order", "fcfs", "least_waste", kOracle}; }
-LampsSystem Lamps(EstimateSpec estimates) {
-  return {"LAMPS", AgedIntegral("memory_integral", 100), "least_waste", estimates};
-}
+LampsSystem Lamps(EstimateSpec estimates) { return SystemOf("LAMPS", {}, estimates); }
 LampsSystem LampsClassMean() {
   LampsSystem system = Lamps({EstimateKind::kClassMean, 0});
   system.label = "LAMPS means";
   return system;
 }
 LampsSystem Guarded(int threshold) {
-  return {threshold > 0 ? fmt::format("threshold {}", threshold) : "no guard",
-          AgedIntegral("memory_integral", threshold), "least_waste", kOracle};
+  return SystemOf(threshold > 0 ? fmt::format("threshold {}", threshold) : "no guard", {.threshold = threshold});
 }
 LampsSystem Refreshed(int refresh) {
-  return {refresh > 0 ? fmt::format("refresh {}", refresh) : "never refreshed",
-          AgedIntegral(fmt::format("memory_integral(stall=1,refresh={})", refresh), 100), "least_waste", kOracle};
+  return SystemOf(refresh > 0 ? fmt::format("refresh {}", refresh) : "never refreshed",
+                  {.stall = 1, .refresh = refresh});
 }
 
 std::vector<LampsSystem> Main() { return {Vllm(), InferCept(), NoOrder(), Lamps(), LampsClassMean()}; }

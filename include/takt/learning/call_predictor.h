@@ -38,8 +38,8 @@ struct CallDescription {
 struct LoggedCall {
   CallDescription call = {};
   Tokens output_tokens{0};
-  Tokens before_tool{-1};  // output tokens before its first tool call; below 0: unknown, or no tool call
   std::uint8_t solved = ConfidenceData::kUntried;  // ConfidenceData::Outcome
+  Tokens before_tool{-1};  // output tokens before its first tool call; below 0: unknown, or no tool call
 };
 
 struct CallForecast {

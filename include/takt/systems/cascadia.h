@@ -1,11 +1,11 @@
 // Cascadia (Jiang et al., 2025): serves a cascade of models, and plans its GPUs and thresholds anew if the workload
 // changes.
 //
-//   auto cascadia = *Cascadia::Create({.models = models, .gpus = 32, .goal = {.quality_floor = 80}}, sample, rate);
-//   cascadia.OnArrived(request, now);              // and OnAnswered, OnJudged, OnFailed, OnReplicaUp, OnReplicaDown
+//   cascadia.OnArrived(request, now);
 //   for (const CascadiaAction& a : cascadia.Next(now)) { ... }   // serve, judge, reply, start or stop a replica
-//   if (cascadia.HasWork(now)) worker.Run(cascadia.TakeWork(now));   // Cascadia::Do(work), on another thread
-//   cascadia.Apply(*std::move(result), now);       // what Do returned
+//
+// When an action has ended, call OnAnswered, OnJudged, OnReplicaUp or OnReplicaDown. If HasWork returns true, pass
+// TakeWork's result to Do on another thread, and Do's result to Apply.
 #ifndef TAKT_SYSTEMS_CASCADIA_H_
 #define TAKT_SYSTEMS_CASCADIA_H_
 
@@ -110,8 +110,8 @@ struct CascadiaResult {
   std::vector<RolloutStep> steps = {};
 };
 
-// Owns the loop of section 4.4: it samples the workload, notices a change, plans anew, changes replica after replica
-// (appendix G), and then routes by the new thresholds. A router per model places requests on its replicas.
+// Owns the loop of section 4.4. It samples the workload, notices a change and plans anew. Then it changes replica after
+// replica (appendix G), and routes by the new thresholds. A router per model places requests on its replicas.
 //
 // Every request ends in exactly one kAccept, kFail or OnCancelled, whatever models, replicas and the judge do, if the
 // host calls Next at wake_at(). A lost replica is started again. Requests chosen for the sample go on to the models
@@ -144,6 +144,10 @@ class Cascadia {
   // Any thread, any time. FailedPrecondition: no plan reaches the goal.
   static absl::StatusOr<CascadiaResult> Do(const CascadiaWork& work, const ParallelFor& parallel = SerialFor);
   void Apply(CascadiaResult result, TimePoint now);
+  // Returns the change from these replicas to a plan that was made elsewhere, for Apply. FailedPrecondition: no order
+  // of starts and stops was found.
+  static absl::StatusOr<CascadiaResult> ChangeTo(CascadePlan plan, const CascadiaOptions& options,
+                                                 std::span<const CascadiaReplica> replicas);
   void GiveUp();  // Do failed: the current plan stays
 
   const CascadePlan& plan() const { return plan_; }  // the newest plan; empty before the first
