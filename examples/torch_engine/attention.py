@@ -80,7 +80,7 @@ def padded(tables: list[list[int]]) -> list[list[int]]:
 
 
 if triton is not None:
-    @triton.jit
+    @triton.jit(do_not_specialize=["table_stride"])
     def paged_attention(q, keys, values, out, tables, pieces, scale, table_stride, BLOCK: tl.constexpr,
                         HEADS: tl.constexpr, KV_HEADS: tl.constexpr, WIDTH: tl.constexpr, ROWS: tl.constexpr,
                         STEP: tl.constexpr):

@@ -97,8 +97,8 @@ def plain(_: int, q: Any, k: Any, v: Any) -> Any:
 def differences(model: Llama, sequence: Sequence) -> tuple[int, int]:
     """Computes the whole request alone, without pages and takt. Returns the number of tokens that are not the most
     likely one: those within `NEAR` of it, and the others."""
-    tokens = torch.tensor(sequence.tokens)
-    hidden = model.forward(tokens[:-1], torch.arange(len(tokens) - 1), plain)
+    tokens = torch.tensor(sequence.tokens, device=model.device)
+    hidden = model.forward(tokens[:-1], torch.arange(len(tokens) - 1, device=model.device), plain)
     logits = model.logits(hidden[sequence.prompt_tokens - 1 :])
     missing = logits.max(-1).values - logits.gather(1, tokens[sequence.prompt_tokens :, None])[:, 0]
     return int(((missing > 0) & (missing < NEAR)).sum()), int((missing >= NEAR).sum())
@@ -132,6 +132,16 @@ def test_every_plan_yields_the_same_tokens(model: Llama, capsys: pytest.CaptureF
         print(f"\n{served} requests in {len(PLANS)} plans: {near} of {tokens} tokens differ, by less than {NEAR}; {happened}")
     assert served >= 1000 and others == 0 and near < tokens / 1000
     assert all(happened.values()), happened
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+@pytest.mark.parametrize("graphs", [False, True])
+def test_a_gpu_yields_the_same_tokens(graphs: bool) -> None:
+    model = Llama.random(SIZES["tiny"], seed=7, device="cuda", compiled=graphs)
+    for seed in (0, 3, 6, 9):
+        _, sequences = run(model, {**PLANS[seed], "graphs": graphs}, seed, 52)
+        found = [differences(model, sequence) for sequence in sequences]
+        assert sum(others for _, others in found) == 0 and sum(near for near, _ in found) < 5
 
 
 @pytest.mark.parametrize("bug", ["table", "position", "cached", "swapped"])
