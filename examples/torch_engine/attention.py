@@ -1,4 +1,5 @@
 """Attention over paged KV: by SDPA on a CPU, by a Triton kernel on a GPU. A batch is a list of rows."""
+from array import array
 from typing import NamedTuple
 
 import torch
@@ -19,7 +20,7 @@ class Row(NamedTuple):
     first: int
     tokens: int
     position: int
-    table: list[int]  # its KV blocks, in order of position
+    table: array  # its KV blocks, in order of position
 
 
 class SdpaAttention:
@@ -56,10 +57,11 @@ class TritonAttention:
         prefill = [(i, r.first + t, min(PREFILL_TOKENS, r.tokens - t), r.position + t)
                    for i, r in enumerate(rows) if r.tokens > 1 for t in range(0, r.tokens, PREFILL_TOKENS)]
         pieces = [(ints(part, kv.device), most) for part, most in ((decode, 1), (prefill, PREFILL_TOKENS)) if part]
-        return cls(kv, block_tokens, ints(padded([row.table for row in rows]), kv.device), slots, pieces)
+        return cls(kv, block_tokens, padded([row.table for row in rows]).to(kv.device), slots, pieces)
 
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        (keys, values), out = self.kv[layer], torch.empty_like(q)
+        (keys, values), q = self.kv[layer], q.contiguous()
+        out = torch.empty_like(q)
         keys[self.slots], values[self.slots] = k, v
         (_, heads, width), kv_heads = q.shape, k.shape[1]
         for pieces, most in self.pieces:
@@ -74,9 +76,10 @@ def ints(values: list, device) -> Tensor:
     return torch.tensor(values, dtype=torch.int32).to(device, non_blocking=True)
 
 
-def padded(tables: list[list[int]]) -> list[list[int]]:
-    longest = max(map(len, tables), default=1)
-    return [table + [0] * (longest - len(table)) for table in tables]
+def padded(tables: list[array]) -> Tensor:
+    longest = max(map(len, tables))
+    rows = b"".join(table.tobytes().ljust(4 * longest, b"\0") for table in tables)
+    return torch.frombuffer(bytearray(rows), dtype=torch.int32).view(-1, longest)
 
 
 if triton is not None:

@@ -1,4 +1,6 @@
 """CUDA graphs for steps that only decode: one per batch size. Such a step is one launch."""
+from array import array
+
 import torch
 
 from attention import Row, TritonAttention, ints, padded
@@ -26,7 +28,7 @@ class DecodeGraphs:
         """Copies the inputs to the graphs' memory. Rows that pad the batch use the block that belongs to no request."""
         pad, nowhere = size - len(rows), self.kv.blocks
         batch = [tokens + [0] * pad, positions + [0] * pad, slots + [nowhere * self.kv.block_tokens] * pad]
-        tables = ints(padded([row.table for row in rows] + [[nowhere]] * pad), "cpu")
+        tables = padded([row.table for row in rows] + [array("i", [nowhere])] * pad)
         self.inputs[:, :size].copy_(torch.tensor(batch))
         self.pieces[:size].copy_(ints([(i, i, 1, p) for i, p in enumerate(batch[1])], "cpu"))
         self.tables[:size, : tables.shape[1]].copy_(tables)

@@ -1,4 +1,5 @@
 """KV blocks by id. takt counts them, and decides what stays cached and which requests are swapped."""
+from array import array
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Callable, Optional
@@ -17,7 +18,7 @@ class Sequence:
     end_token: Optional[int] = None
     prompt_tokens: int = 0  # set when it is submitted
     hashes: list[int] = field(default_factory=list)  # of the prompt's whole blocks; each covers all blocks before it
-    table: list[int] = field(default_factory=list)  # its blocks on the GPU, in order of position
+    table: array = field(default_factory=lambda: array("i"))  # its blocks on the GPU, in order of position
     host: list[int] = field(default_factory=list)  # its blocks in host memory
     published: int = 0  # leading blocks of the table that others can find
 
@@ -56,7 +57,7 @@ class KvCache:
     def make_room(self, of: Sequence, position: int, end: int) -> None:
         """Extends the table to ``end`` tokens. If it is empty, takt has found the first ``position`` tokens cached."""
         if not of.table:
-            of.table = [self.by_hash[hash] for hash in of.hashes[: position // self.block_tokens]]
+            of.table.extend(self.by_hash[hash] for hash in of.hashes[: position // self.block_tokens])
             of.published = len(of.table)
             for block in of.table:
                 self.holders[block] += 1
@@ -69,7 +70,7 @@ class KvCache:
             self.holders[block] -= 1
             if self.holders[block] == 0 and self.hash_of[block] == 0:
                 self.free.append(block)
-        of.table, of.published = [], 0
+        of.table, of.published = array("i"), 0
 
     def publish(self, of: Sequence, computed: int) -> None:
         """Lets others find the whole blocks of the first ``computed`` tokens of the prompt. If another request has
@@ -92,7 +93,7 @@ class KvCache:
         self.release(of)
 
     def swap_in(self, of: Sequence) -> None:
-        of.table = [self.take() for _ in of.host]
+        of.table.extend(self.take() for _ in of.host)
         self.copy(self.host, of.host, self.gpu, of.table)
         self.forget_host(of)
 
