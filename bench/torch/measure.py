@@ -2,9 +2,15 @@
 
     python bench/torch/measure.py --size 8b --minutes 9 --out OUT      # one GPU; on a CPU: --size tiny --minutes 1
 
-OUT gets steps.jsonl.gz (the run to fit, for takt calibrate), measured.json (a report per run, as takt replay --json),
-requests.csv (a line per request), workloads.json (what was served, as workflow JSONL) and other_steps.json (the time of
-each step of the other runs). Files are complete after each run, so that an early end keeps them.
+| File in OUT | Content |
+|---|---|
+| steps.jsonl.gz | the steps of the run to fit, for takt calibrate |
+| measured.json | a report per run, as takt replay --json |
+| requests.csv | a line per request |
+| workloads.json | the workload of each run, as workflow JSONL |
+| other_steps.json | rows, tokens and times of each step of the other runs |
+
+All files are complete after each run, so an early end keeps them.
 """
 
 from __future__ import annotations
@@ -31,7 +37,7 @@ from kv import Sequence  # noqa: E402
 from model import SIZES, Llama  # noqa: E402
 
 BLOCK = 16
-# Of each size: tokens of a step, maximum requests, KV blocks, scale of the lengths.
+# By size: tokens of a step, maximum requests, KV blocks, scale of the lengths.
 ENGINES = {"tiny": (256, 32, 2048, 0.125), "small": (512, 64, 4096, 0.25), "1b": (2048, 256, 24_576, 1), "8b": (2048, 256, 24_576, 1)}
 # Load, lengths (median and spread of prompt and output; calls of a workflow), share of the capacity, policies, weight.
 RUNS: list[tuple[str, tuple[float, float, float, float, int], float, list[str], float]] = [

@@ -36,8 +36,8 @@ def prefix_hashes(tokens: list[int], block_tokens: int) -> list[int]:
 
 
 class KvCache:
-    """KV memory of all layers in one tensor of shape (layers, 2, slots, KV heads, head width), and a copy in host memory.
-    A slot is the place of one token. The last block belongs to no request: padding writes to it."""
+    """KV memory of all layers in one tensor of shape (layers, 2, slots, KV heads, head width), and another in host
+    memory. A slot is the place of one token. The last block belongs to no request: padding writes to it."""
 
     def __init__(self, model, blocks: int, host_blocks: int, block_tokens: int) -> None:
         s, gpu = model.shape, model.device.type != "cpu"
@@ -65,7 +65,7 @@ class KvCache:
             of.table.append(self.take())
 
     def release(self, of: Sequence) -> None:
-        """Gives back its blocks on the GPU. Those that are cached stay until `drop`."""
+        """Gives back its blocks on the GPU. Cached blocks stay until `drop`."""
         for block in of.table:
             self.holders[block] -= 1
             if self.holders[block] == 0 and self.hash_of[block] == 0:

@@ -45,33 +45,37 @@ class Service:
 
 
 class Handler(BaseHTTPRequestHandler):
-    protocol_version, service, ids = "HTTP/1.1", None, itertools.count(1)
+    service, ids = None, itertools.count(1)
 
     def do_GET(self) -> None:
         self.answer(200, {"object": "list", "data": [{"id": "torch_engine", "object": "model"}]})
 
     def do_POST(self) -> None:
+        results = queue.SimpleQueue()
         try:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            prompt, results = body["prompt"], queue.SimpleQueue()
-            tokens = list(prompt.encode()) if isinstance(prompt, str) else prompt
-            sequence = Sequence(next(self.ids), tokens, body.get("max_tokens", 16), lambda *r: results.put(r))
             if self.path != "/v1/completions" or body.get("temperature", 0) or body.get("n", 1) != 1:
                 raise ValueError("request: is unsupported; expected greedy sampling of one answer on /v1/completions")
-        except (KeyError, TypeError, ValueError) as error:
+            prompt, stream = body["prompt"], body.get("stream", False)
+            tokens = list(prompt.encode()) if isinstance(prompt, str) else prompt
+            sequence = Sequence(next(self.ids), tokens, body.get("max_tokens", 16), lambda *r: results.put(r))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             return self.answer(400, {"error": {"message": str(error), "type": "invalid_request_error"}})
         self.service.inbox.put(lambda: self.submit(sequence, results))
-        output, end, stream = [], None, body.get("stream", False)
+        count, end = 0, None
         try:
             while end is None:
                 token, end = results.get()
-                output += [] if token is None else [token]
+                count += token is not None
                 if stream and token is not None:
-                    self.event(self.completion(sequence, [token], end), len(output) == 1)
+                    if count == 1:
+                        self.begin(200, "text/event-stream")
+                    self.event(json.dumps(self.completion(sequence, [token], end)))
             if end not in ("stop", "length"):
-                message = {"error": {"message": end, "type": "server_error"}}
-                return self.event(message) if stream and output else self.answer(503, message)
-            self.event("[DONE]") if stream else self.answer(200, self.completion(sequence, output, end))
+                error = {"error": {"message": end, "type": "server_error"}}
+                self.event(json.dumps(error)) if stream and count else self.answer(503, error)
+            else:
+                self.event("[DONE]") if stream else self.answer(200, self.completion(sequence, sequence.output, end))
         except OSError:  # the client has left
             self.service.inbox.put(lambda: self.service.engine.cancel(sequence.id))
 
@@ -82,25 +86,21 @@ class Handler(BaseHTTPRequestHandler):
             results.put((None, str(error)))
 
     def completion(self, sequence: Sequence, tokens: list[int], end: Optional[str]) -> dict:
-        text = bytes(token % 256 for token in tokens).decode(errors="replace")  # there is no tokenizer: a byte is a token
+        text = bytes(token % 256 for token in tokens).decode(errors="replace")  # a byte is a token
         usage = {"prompt_tokens": sequence.prompt_tokens, "completion_tokens": len(sequence.output)}
         return {"id": f"cmpl-{sequence.id}", "object": "text_completion", "model": "torch_engine", "usage": usage,
                 "choices": [{"index": 0, "text": text, "token_ids": tokens, "finish_reason": end}]}
 
-    def event(self, content: object, first: bool = False) -> None:
-        if first:
-            self.head(200, "text/event-stream", ("Connection", "close"))
-        self.wfile.write(f"data: {content if content == '[DONE]' else json.dumps(content)}\n\n".encode())
+    def event(self, text: str) -> None:
+        self.wfile.write(f"data: {text}\n\n".encode())
 
     def answer(self, status: int, content: dict) -> None:
-        body = json.dumps(content).encode()
-        self.head(status, "application/json", ("Content-Length", str(len(body))))
-        self.wfile.write(body)
+        self.begin(status, "application/json")
+        self.wfile.write(json.dumps(content).encode())
 
-    def head(self, status: int, kind: str, header: tuple[str, str]) -> None:
+    def begin(self, status: int, kind: str) -> None:
         self.send_response(status)
-        for name, value in (("Content-Type", kind), header):
-            self.send_header(name, value)
+        self.send_header("Content-Type", kind)
         self.end_headers()
 
     def log_message(self, *_: object) -> None:

@@ -1,4 +1,4 @@
-"""Whatever takt plans, each request gets the tokens that the model yields for its prompt alone."""
+"""Each request gets the tokens that the model yields for its prompt alone, under every plan."""
 
 from __future__ import annotations
 
