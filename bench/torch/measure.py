@@ -85,6 +85,10 @@ def jsonl(name: str, workflows: list[Workflow]) -> str:
     return "".join(json.dumps(line) + "\n" for line in lines)
 
 
+class Scheduler(takt.Scheduler):
+    """A scheduler with methods that can be timed."""
+
+
 class Bench:
     def __init__(self, options: argparse.Namespace) -> None:
         self.begin, self.options, self.out = time.perf_counter(), options, options.out
@@ -95,7 +99,8 @@ class Bench:
                              compiled=gpu and not options.no_compile)  # fmt: skip
         self.engine = Engine(model, blocks=self.blocks, block_tokens=BLOCK, graphs=gpu and not options.no_graphs, max_seqs=self.seqs)
         self.vocab, self.report, self.requests, self.workloads, self.steps = model.shape.vocab, [], [], {}, {}
-        self.ids = 0
+        self.ids, self.seconds = 0, {"takt": 0.0, "model": 0.0}
+        self.timed(self.engine, "compute", "model")
         self.say(f"{options.size} on {self.device}, torch {torch.__version__}: ready")
 
     def say(self, what: str) -> None:
@@ -106,8 +111,22 @@ class Bench:
         self.engine.takt.close()
         for hash in list(self.engine.kv.by_hash):
             self.engine.kv.drop(hash)
-        self.engine.takt = takt.Scheduler(policy, kv_blocks=blocks, kv_block_tokens=BLOCK, prefix_cache=True,
-                                          limits=takt.Limits(tokens=self.tokens, max_seqs=self.seqs))  # fmt: skip
+        self.engine.takt = Scheduler(policy, kv_blocks=blocks, kv_block_tokens=BLOCK, prefix_cache=True,
+                                     limits=takt.Limits(tokens=self.tokens, max_seqs=self.seqs))  # fmt: skip
+        self.timed(self.engine.takt, "plan", "takt")
+        self.timed(self.engine.takt, "commit", "takt")
+
+    def timed(self, owner: Any, name: str, what: str) -> None:
+        """Adds the seconds in a method to ``seconds[what]``."""
+        method = getattr(owner, name)
+
+        def call(*values: Any, **named: Any) -> Any:
+            begin = time.perf_counter()
+            result = method(*values, **named)
+            self.seconds[what] += time.perf_counter() - begin
+            return result
+
+        setattr(owner, name, call)
 
     def serve(self, workflows: list[Workflow], policy: str, blocks: int, until: float = 1e9) -> list[tuple[Any, ...]]:
         """Serves the workflows, or as many as end within a time. Returns a line per step: entries, seconds of the model,
@@ -159,11 +178,12 @@ class Bench:
                 if due and not engine.takt.counts()["alive"]:
                     time.sleep(max(min(due[0][0] - (time.perf_counter() - start), 0.01), 0))
             elif len(plan):
-                scheduling, _, model = engine.seconds
-                steps.append((plan.entries(), model, scheduling, time.perf_counter() - begin - model))
+                seconds, model = time.perf_counter() - begin, self.seconds["model"]
+                steps.append((plan.entries(), model, self.seconds["takt"], seconds - model))
+            self.seconds = dict.fromkeys(self.seconds, 0.0)
         gc.enable()
         for request in list(engine.sequences):
-            engine.cancel(request)
+            engine.takt.cancel(request)
         while engine.sequences:
             engine.step()
         return steps

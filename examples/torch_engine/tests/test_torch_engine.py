@@ -17,9 +17,8 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import torch.nn.functional as F  # noqa: E402
-from attention import Row, SdpaAttention, TritonAttention, triton  # noqa: E402
 from engine import Engine  # noqa: E402
-from kv import KvCache, Sequence  # noqa: E402
+from kv import KvCache, Row, Sequence  # noqa: E402
 from model import SIZES, Llama  # noqa: E402
 
 import takt  # noqa: E402
@@ -167,7 +166,7 @@ def test_a_cancelled_request_leaves_nothing(model: Llama) -> None:
         engine.submit(sequence)
         engine.step()
         if dice.random() < 0.4:
-            engine.cancel(dice.randint(1, sequence.id))
+            engine.takt.cancel(dice.randint(1, sequence.id))
     while engine.sequences:
         engine.step()
     assert len(engine.kv.free) + len(engine.kv.by_hash) == 64 and len(engine.kv.host_free) == 30
@@ -177,29 +176,9 @@ def test_a_cancelled_request_leaves_nothing(model: Llama) -> None:
 def test_impossible_requests_are_refused(model: Llama) -> None:
     engine = Engine(model, blocks=8, block_tokens=4)
     for tokens, most in (([], 1), ([1], 0), ([1] * 30, 3), ([512], 1), ([-1], 1)):
-        with pytest.raises(ValueError, match="is invalid|are invalid"):
+        with pytest.raises(ValueError, match="is invalid"):
             engine.submit(Sequence(1, tokens, most))
     assert not engine.sequences
-
-
-def test_weights_from_a_folder(tmp_path: Path) -> None:
-    shape, found = SIZES["tiny"], {}
-
-    def weight(name: str, *size: int) -> Any:
-        found[name] = torch.randn(size)
-        return found[name]
-
-    made = Llama(shape, weight)
-    torch.save(found, tmp_path / "pytorch_model.bin")
-    config = {"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4,
-              "num_key_value_heads": 2, "intermediate_size": 128, "vocab_size": 512, "rope_theta": 500_000.0,
-              "rms_norm_eps": 1e-5, "max_position_embeddings": 2048}  # fmt: skip
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    loaded, tokens = Llama.load(tmp_path), torch.arange(9)
-    assert torch.equal(made.forward(tokens, tokens, plain), loaded.forward(tokens, tokens, plain))
-    (tmp_path / "config.json").write_text(json.dumps({**config, "rope_scaling": {"factor": 8}}))
-    with pytest.raises(ValueError, match="is unsupported"):
-        Llama.load(tmp_path)
 
 
 @pytest.fixture
@@ -226,7 +205,7 @@ def test_the_server(server: Any) -> None:
     tokens = [json.loads(event[6:])["choices"][0]["token_ids"][0] for event in events]
     assert tokens == whole["choices"][0]["token_ids"]
     for body in ({"prompt": ""}, {"prompt": "a", "temperature": 1}, {"prompt": [9999]}, {"prompt": None}, {"max_tokens": 1}):
-        with pytest.raises(urllib.error.HTTPError):
+        with pytest.raises(urllib.error.HTTPError, match="400"):
             post(url, **body)
     assert "torch_engine" in urllib.request.urlopen(f"{url}/models", timeout=60).read().decode()
     client = subprocess.Popen([sys.executable, "-c", (
