@@ -258,7 +258,7 @@ class Bench:
         self.warm_up()
         left = self.options.minutes * 60 - (time.perf_counter() - self.begin)
         weight = FIT[3] + sum(len(policies) * w for *_, policies, w in RUNS)
-        probe = min(6.0, left / 80)
+        probe = max(2.0, min(6.0, left / 80))
         unit = (left - probe * (len(RUNS) + 1)) / weight / 1.35  # the last requests end later than they arrive
         self.say(f"{unit:.1f} s of arrivals in each run")
         name, lengths, loads, share = FIT

@@ -1,21 +1,86 @@
-"""Compares runs by measure.py with takt's simulator, which has seen only the step log of one of them.
+"""Compares runs by measure.py with takt's simulator, and prints Markdown tables.
 
-    python bench/torch/predict.py OUT --takt build/release/bin/takt
+    python bench/torch/predict.py bench/torch/h200 --takt build/release/bin/takt
 
-OUT: the folder of measure.py. It gets own.json (the profile), predicted-N.json and measured-N.json for takt compare.
+The simulator has seen only the step log of the run `fit`. A second prediction of each run is fitted on that run's own
+steps, with the mean context for all of them. Its errors have other causes than the times of steps.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
+import gzip
 import itertools
 import json
+import shutil
+import statistics
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
 ID = "own/llama/torch_engine/any/tp1"
-METRICS = {"ttft_s": "TTFT", "tpot_s": "TPOT", "e2e_s": "request", "workflow_s": "workflow"}
+METRICS = {"ttft_s": "TTFT", "tpot_s": "TPOT", "workflow_s": "workflow latency"}
+
+
+class Runs:
+    def __init__(self, takt: Path, given: Path, work: Path) -> None:
+        self.takt, self.work = takt, work
+        self.measured, workloads, self.steps = (json.loads(read(given, name)) for name in ("measured.json", "workloads.json", "other_steps.json"))
+        self.requests = list(csv.DictReader(read(given, "requests.csv").splitlines()))
+        for name, text in workloads.items():
+            (work / name).write_text(text)
+        shutil.copy(given / "steps.jsonl.gz", work)
+
+    def run(self, *command: object) -> str:
+        return subprocess.run([str(self.takt), *map(str, command)], cwd=self.work, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+    def limits(self, report: dict[str, Any]) -> list[object]:
+        e = report["engine"]
+        return ["--kv-tokens", e["kv_tokens"], "--token-budget", e["token_budget"], "--max-seqs", e["max_seqs"]]
+
+    def calibrate(self, log: str, report: dict[str, Any], profile: str) -> str:
+        return self.run("calibrate", log, "--id", ID, *self.limits(report), "--out", profile)
+
+    def predict(self, report: dict[str, Any], profile: str) -> dict[str, Any]:
+        self.run("replay", "--workload", report["workload"]["source"], "--policy", report["runs"][0]["policy"], "--profiles", profile,
+                 "--profile", ID, *self.limits(report), "--prefix-cache", "--retention", "lru", "--gate", "none", "--json", "p.json", "-q")  # fmt: skip
+        metrics: dict[str, Any] = json.loads((self.work / "p.json").read_text())["runs"][0]["metrics"]
+        return metrics
+
+    def own_log(self, report: dict[str, Any]) -> str:
+        """Writes a step log of this run. Each step with prompt tokens has one chunk, and the other rows decode."""
+        name, policy = report["workload"]["name"], report["runs"][0]["policy"]
+        mine = [(int(r["prompt_tokens"]), int(r["output_tokens"])) for r in self.requests if (r["run"], r["policy"]) == (name, policy)]
+        context = sum(output * (prompt + output / 2) for prompt, output in mine) // sum(output for _, output in mine)
+        with open(self.work / "own.jsonl", "w") as file:
+            for rows, tokens, model, other in self.steps[f"{name} {policy}"]:
+                decode = rows if tokens == rows else rows - 1
+                entries = [[1, int(context), 0, 1]] * decode + ([[tokens - decode, 0, 1, 1]] if tokens > decode else [])
+                file.write(json.dumps({"time_s": model, "plan_s": other, "rows": entries}) + "\n")
+        return "own.jsonl"
+
+
+def read(folder: Path, name: str) -> str:
+    packed = folder / f"{name}.gz"
+    return gzip.decompress(packed.read_bytes()).decode() if packed.exists() else (folder / name).read_text()
+
+
+def linear_fit(points: list[tuple[float, float]]) -> list[float]:
+    """Fits y = a + b x with the least squares of relative errors. Returns the coefficients, and the mean and p95 of the errors [%]."""
+    w = [1 / y**2 for _, y in points]
+    x_mean, y_mean = (sum(each * point[at] for each, point in zip(w, points)) / sum(w) for at in (0, 1))
+    slope = sum(each * (x - x_mean) * (y - y_mean) for each, (x, y) in zip(w, points)) / sum(each * (x - x_mean) ** 2 for each, (x, _) in zip(w, points))
+    at_zero = y_mean - slope * x_mean
+    off = sorted(100 * abs((at_zero + slope * x) / y - 1) for x, y in points)
+    return [at_zero, slope, statistics.mean(off), off[int(0.95 * len(off))]]
+
+
+def table(*lines: list[object]) -> None:
+    for n, line in enumerate(lines):
+        print("| " + " | ".join(map(str, line)) + " |" + ("\n|" + "---|" * len(line) if n == 0 else ""))
+    print()
 
 
 def main() -> None:
@@ -23,50 +88,70 @@ def main() -> None:
     parser.add_argument("out", type=Path, help="read the results from this folder")
     parser.add_argument("--takt", type=Path, required=True, help="run this tool")
     options = parser.parse_args()
-    takt, out = options.takt.resolve(), options.out
-    measured = json.loads((out / "measured.json").read_text())
-    for name, text in json.loads((out / "workloads.json").read_text()).items():
-        (out / name).write_text(text)
+    with tempfile.TemporaryDirectory() as work:
+        compare(Runs(options.takt.resolve(), options.out, Path(work)))
 
-    def run(*command: object) -> str:
-        return subprocess.run([str(takt), *map(str, command)], cwd=out, check=True, stdout=subprocess.PIPE, text=True).stdout
 
-    engine = measured["reports"][0]["engine"]
-    limits = ["--token-budget", engine["token_budget"], "--max-seqs", engine["max_seqs"]]
-    print(run("calibrate", "steps.jsonl.gz", "--id", ID, "--kv-tokens", engine["kv_tokens"], *limits, "--out", "own.json"))
-    print(f"{measured['size']} on {measured['device']}, torch {measured['torch']}. Measured mean and p95, and the errors of the prediction [%]\n")
-    print(f"{'run':11} {'policy':18}" + "".join(f"{name + ' [ms]':>20} {'errors':>14}" for name in METRICS.values()))
-    errors: dict[str, list[tuple[float, float]]] = {key: [] for key in METRICS}
-    means: dict[tuple[str, str, bool], float] = {}
-    for n, report in enumerate(measured["reports"]):
-        served, name = report["runs"][0], report["workload"]["source"]
-        (out / f"measured-{n}.json").write_text(json.dumps(report))
-        run("replay", "--workload", name, "--policy", served["policy"], "--profiles", "own.json", "--profile", ID, *limits, "--prefix-cache",
-            "--retention", "lru", "--gate", "none", "--kv-tokens", report["engine"]["kv_tokens"], "--json", f"predicted-{n}.json", "-q")  # fmt: skip
-        predicted: dict[str, Any] = json.loads((out / f"predicted-{n}.json").read_text())["runs"][0]
-        line = f"{report['workload']['name']:11} {served['policy']:18}"
-        for key in METRICS:
-            a, b = served["metrics"][key], predicted["metrics"][key]
-            off = tuple(100 * (b[at] / a[at] - 1) for at in ("mean", "p95"))
-            line += f"{1e3 * a['mean']:10.1f}{1e3 * a['p95']:10.1f} {off[0]:+7.1f}{off[1]:+7.1f}"
-            if report["workload"]["name"] != "fit":
-                errors[key].append(off)  # type: ignore[arg-type]
-        means[name, served["policy"], False] = served["metrics"]["workflow_s"]["mean"]
-        means[name, served["policy"], True] = predicted["metrics"]["workflow_s"]["mean"]
-        print(line)
-    print(f"\n{'mean absolute error':30}" + "".join(
-        f"{'':20} {sum(abs(e[0]) for e in each) / len(each):+7.1f}{sum(abs(e[1]) for e in each) / len(each):+7.1f}" for each in errors.values()))  # fmt: skip
-    for name in dict.fromkeys(name for name, *_ in means):
-        policies = [p for n, p, predicted in means if n == name and not predicted]
-        for a, b in itertools.combinations(policies, 2):
-            ratios = [means[name, b, side] / means[name, a, side] for side in (False, True)]
-            print(f"{name[:-6]}: mean workflow latency of {b} over {a}: {ratios[0]:.3f} measured, {ratios[1]:.3f} predicted")
-    print("\nThe cost of a step\nrun         policy              steps    rows   model [ms]   takt [us]: mean  p50  p99   share [%]   engine's Python [us]")
-    for report in measured["reports"]:
-        run_, s = report["runs"][0], report["runs"][0]["steps"]
+def compare(runs: Runs) -> None:
+    measured = runs.measured
+    reports = measured["reports"]
+    print(f"A model of size {measured['size']} on {measured['device']}, torch {measured['torch']}.\n")
+    print(runs.calibrate("steps.jsonl.gz", reports[0], "fit.json"))
+    served = [(r["workload"]["name"], r["runs"][0]["policy"], r["runs"][0]["metrics"]) for r in reports]
+    blind, own = [runs.predict(r, "fit.json") for r in reports], []
+    for report in reports:
+        runs.calibrate(runs.own_log(report), report, "own.json")
+        own.append(runs.predict(report, "own.json"))
+
+    for title, predicted in (("fitted on the run fit", blind), ("with the run's own step times", own)):
+        print(f"Measured mean and p95 [ms], and errors [%] of the prediction {title}:\n")
+        lines: list[list[object]] = [["Run", "Policy", *itertools.chain.from_iterable((name, "Error") for name in METRICS.values())]]
+        errors: list[list[float]] = []
+        for (name, policy, true), guess in zip(served, predicted):
+            if name != "fit":
+                errors.append([100 * (guess[key][at] / true[key][at] - 1) for key in METRICS for at in ("mean", "p95")])
+                cells = [(f"{1e3 * true[key]['mean']:,.1f}, {1e3 * true[key]['p95']:,.1f}", f"{errors[-1][i]:+.1f}, {errors[-1][i + 1]:+.1f}")
+                         for i, key in zip((0, 2, 4), METRICS)]  # fmt: skip
+                lines.append([name, f"`{policy}`", *itertools.chain.from_iterable(cells)])
+        off = [statistics.mean(abs(e[i]) for e in errors) for i in range(6)]
+        lines.append(["mean absolute error", "", "", f"{off[0]:.1f}, {off[1]:.1f}", "", f"{off[2]:.1f}, {off[3]:.1f}", "", f"{off[4]:.1f}, {off[5]:.1f}"])
+        table(*lines)
+
+    print("Mean workflow latency of the second policy over that of the first:\n")
+    lines = [["Run", "Policies", "Measured", "Predicted", "With own step times"]]
+    for i, j in itertools.combinations(range(len(served)), 2):
+        if served[i][0] == served[j][0]:
+            ratios = [each[j]["workflow_s"]["mean"] / each[i]["workflow_s"]["mean"] for each in ([s[2] for s in served], blind, own)]
+            lines.append([served[i][0], f"`{served[i][1]}`, `{served[j][1]}`", *(f"{ratio:.3f}" for ratio in ratios)])
+    table(*lines)
+
+    print("Mean times of the model's steps [ms], by prompt tokens in the step, and p10 and p90 of those with 1 to 999:\n")
+    lines = [["Run", "Policy", "None", "1 to 999", "p10, p90", "1,000 to 1,899", "1,900 or more"]]
+    for name, policy, _ in served:
+        steps = [(tokens - rows, 1e3 * model) for rows, tokens, model, _ in runs.steps[f"{name} {policy}"]]
+        kinds = [sorted(t for more, t in steps if low <= more < high) for low, high in ((0, 1), (1, 1000), (1000, 1900), (1900, 1e9))]
+        mean = [f"{statistics.mean(k):.1f}" for k in kinds]
+        some = kinds[1]
+        lines.append([name, f"`{policy}`", *mean[:2], f"{some[len(some) // 10]:.1f}, {some[9 * len(some) // 10]:.1f}", *mean[2:]])
+    table(*lines)
+
+    print("Steps of the run fit that only decode, fitted linearly:\n")
+    log = [json.loads(line) for line in read(runs.work, "steps.jsonl").splitlines()]
+    decodes = [([tokens + before for tokens, before, *_ in s["rows"]], 1e3 * s["time_s"]) for s in log if not any(row[2] for row in s["rows"])]
+    lines = [["By", "At zero [ms]", "1,000 tokens [ms]", "Mean error [%]", "p95 [%]"]]
+    for what, of in (("sum of the contexts", sum), ("longest context", max)):
+        a, b, mean_off, p95 = linear_fit([(of(contexts), t) for contexts, t in decodes])
+        lines.append([what, f"{a:.2f}", f"{1e3 * b:.2f}", f"{mean_off:.1f}", f"{p95:.1f}"])
+    table(*lines)
+
+    print("The cost of a step:\n")
+    lines = [["Run", "Policy", "Steps", "Rows", "Model [ms]", "takt [us]: mean, p50, p99", "takt's share [%]", "The engine's Python [us]"]]
+    for (name, policy, _), report in zip(served, reports):
+        s = report["runs"][0]["steps"]
         t = s["takt_us"]
-        print(f"{report['workload']['name']:11} {run_['policy']:18} {s['steps']:6} {s['rows']['mean']:7.1f} {s['model_ms']['mean']:12.2f} "
-              f"{t['mean']:16.1f} {t['p50']:4.0f} {t['p99']:4.0f} {100 * s['takt_share']:11.3f} {s['other_us']['mean']:22.0f}")  # fmt: skip
+        lines.append([name, f"`{policy}`", f"{s['steps']:,}", f"{s['rows']['mean']:.1f}", f"{s['model_ms']['mean']:.2f}",
+                      f"{t['mean']:.0f}, {t['p50']:.0f}, {t['p99']:.0f}", f"{100 * s['takt_share']:.2f}", f"{s['other_us']['mean']:.0f}"])  # fmt: skip
+    table(*lines)
 
 
 if __name__ == "__main__":
