@@ -27,7 +27,8 @@ METRICS = {"ttft_s": "TTFT", "tpot_s": "TPOT", "workflow_s": "workflow latency"}
 class Runs:
     def __init__(self, takt: Path, given: Path, work: Path) -> None:
         self.takt, self.work = takt, work
-        self.measured, workloads, self.steps = (json.loads(read(given, name)) for name in ("measured.json", "workloads.json", "other_steps.json"))
+        files = ("measured.json", "workloads.json", "other_steps.json")
+        self.measured, workloads, self.steps = (json.loads(read(given, name)) for name in files)
         self.requests = list(csv.DictReader(read(given, "requests.csv").splitlines()))
         for name, text in workloads.items():
             (work / name).write_text(text)
@@ -44,8 +45,8 @@ class Runs:
         return self.run("calibrate", log, "--id", ID, *self.limits(report), "--out", profile)
 
     def predict(self, report: dict[str, Any], profile: str) -> dict[str, Any]:
-        self.run("replay", "--workload", report["workload"]["source"], "--policy", report["runs"][0]["policy"], "--profiles", profile,
-                 "--profile", ID, *self.limits(report), "--prefix-cache", "--retention", "lru", "--gate", "none", "--json", "p.json", "-q")  # fmt: skip
+        self.run("replay", "--workload", report["workload"]["source"], "--policy", report["runs"][0]["policy"],
+                 "--profiles", profile, "--profile", ID, *self.limits(report), "--prefix-cache", "--retention", "lru", "--gate", "none", "--json", "p.json", "-q")  # fmt: skip
         metrics: dict[str, Any] = json.loads((self.work / "p.json").read_text())["runs"][0]["metrics"]
         return metrics
 
@@ -68,10 +69,12 @@ def read(folder: Path, name: str) -> str:
 
 
 def linear_fit(points: list[tuple[float, float]]) -> list[float]:
-    """Fits y = a + b x with the least squares of relative errors. Returns the coefficients, and the mean and p95 of the errors [%]."""
+    """Fits y = a + b x with the least squares of relative errors. Returns the coefficients, and the
+    mean and p95 of the errors [%]."""
     w = [1 / y**2 for _, y in points]
     x_mean, y_mean = (sum(each * point[at] for each, point in zip(w, points)) / sum(w) for at in (0, 1))
-    slope = sum(each * (x - x_mean) * (y - y_mean) for each, (x, y) in zip(w, points)) / sum(each * (x - x_mean) ** 2 for each, (x, _) in zip(w, points))
+    spread = sum(each * (x - x_mean) ** 2 for each, (x, _) in zip(w, points))
+    slope = sum(each * (x - x_mean) * (y - y_mean) for each, (x, y) in zip(w, points)) / spread
     at_zero = y_mean - slope * x_mean
     off = sorted(100 * abs((at_zero + slope * x) / y - 1) for x, y in points)
     return [at_zero, slope, statistics.mean(off), off[int(0.95 * len(off))]]
@@ -114,7 +117,7 @@ def compare(runs: Runs) -> None:
                          for i, key in zip((0, 2, 4), METRICS)]  # fmt: skip
                 lines.append([name, f"`{policy}`", *itertools.chain.from_iterable(cells)])
         off = [statistics.mean(abs(e[i]) for e in errors) for i in range(6)]
-        lines.append(["mean absolute error", "", "", f"{off[0]:.1f}, {off[1]:.1f}", "", f"{off[2]:.1f}, {off[3]:.1f}", "", f"{off[4]:.1f}, {off[5]:.1f}"])
+        lines.append(["mean absolute error", "", *itertools.chain.from_iterable(("", f"{off[i]:.1f}, {off[i + 1]:.1f}") for i in (0, 2, 4))])
         table(*lines)
 
     print("Mean workflow latency of the second policy over that of the first:\n")
@@ -129,7 +132,8 @@ def compare(runs: Runs) -> None:
     lines = [["Run", "Policy", "None", "1 to 999", "p10, p90", "1,000 to 1,899", "1,900 or more"]]
     for name, policy, _ in served:
         steps = [(tokens - rows, 1e3 * model) for rows, tokens, model, _ in runs.steps[f"{name} {policy}"]]
-        kinds = [sorted(t for more, t in steps if low <= more < high) for low, high in ((0, 1), (1, 1000), (1000, 1900), (1900, 1e9))]
+        ranges = ((0, 1), (1, 1000), (1000, 1900), (1900, 1e9))
+        kinds = [sorted(t for more, t in steps if low <= more < high) for low, high in ranges]
         mean = [f"{statistics.mean(k):.1f}" for k in kinds]
         some = kinds[1]
         lines.append([name, f"`{policy}`", *mean[:2], f"{some[len(some) // 10]:.1f}, {some[9 * len(some) // 10]:.1f}", *mean[2:]])
@@ -137,7 +141,8 @@ def compare(runs: Runs) -> None:
 
     print("Steps of the run fit that only decode, fitted linearly:\n")
     log = [json.loads(line) for line in read(runs.work, "steps.jsonl").splitlines()]
-    decodes = [([tokens + before for tokens, before, *_ in s["rows"]], 1e3 * s["time_s"]) for s in log if not any(row[2] for row in s["rows"])]
+    decodes = [([tokens + before for tokens, before, *_ in s["rows"]], 1e3 * s["time_s"])
+               for s in log if not any(row[2] for row in s["rows"])]  # fmt: skip
     lines = [["By", "At zero [ms]", "1,000 tokens [ms]", "Mean error [%]", "p95 [%]"]]
     for what, of in (("sum of the contexts", sum), ("longest context", max)):
         a, b, mean_off, p95 = linear_fit([(of(contexts), t) for contexts, t in decodes])
