@@ -124,7 +124,7 @@ TEST_CASE("scaling onto a line is the leading eigenvector") {
     CAPTURE(n);
     const std::vector<float> rows = Curves(random, n);
     LineMds mds;
-    REQUIRE(mds.Fit(rows, kLevels));
+    mds.Fit(rows, kLevels);
     Eigen::VectorXd expected = BruteForceLine(Distances(rows, kLevels));
     if (expected(0) * mds.coordinates()[0] < 0) expected = -expected;
     const double size = expected.cwiseAbs().maxCoeff();
@@ -145,7 +145,7 @@ TEST_CASE("points on a line return unchanged, larger ones above") {
   for (const float x : at) rows.insert(rows.end(), kLevels, x);
   for (const int smacof : {0, 5}) {
     LineMds mds;
-    REQUIRE(mds.Fit(rows, kLevels, {.smacof_steps = smacof}));
+    mds.Fit(rows, kLevels, {.smacof_steps = smacof});
     for (std::size_t i = 0; i < at.size(); ++i) {
       CHECK(mds.coordinates()[i] - mds.coordinates()[1] == Approx(at[i]).epsilon(1e-5).margin(1e-5));
     }
@@ -160,36 +160,29 @@ TEST_CASE("SMACOF never fits worse") {
   for (int i = 0; i < Scaled(20); ++i) {
     const std::vector<float> rows = Curves(random, 30);
     LineMds classical, smacof;
-    REQUIRE(classical.Fit(rows, kLevels));
-    REQUIRE(smacof.Fit(rows, kLevels, {.smacof_steps = 20}));
+    classical.Fit(rows, kLevels);
+    smacof.Fit(rows, kLevels, {.smacof_steps = 20});
     CHECK(smacof.Stress() <= classical.Stress() + 1e-6);
   }
 }
 
 TEST_CASE("coinciding points, coinciding means and empty sets are handled") {
   LineMds mds;
-  CHECK(mds.Fit({}, kLevels));
+  mds.Fit({}, kLevels);
   CHECK(mds.coordinates().empty());
   const std::vector<float> same(5 * kLevels, 2.0f);
-  REQUIRE(mds.Fit(same, kLevels));
+  mds.Fit(same, kLevels);
   for (const double x : mds.coordinates()) CHECK(x == 0);
   CHECK(mds.Place(std::vector<float>(kLevels, 3.0f)) == Approx(1));
   const std::vector<float> zeros(5 * kLevels, 0.0f);
-  REQUIRE(mds.Fit(zeros, kLevels));
+  mds.Fit(zeros, kLevels);
   for (const double x : mds.coordinates()) CHECK(x == 0);
   // Equal means, one narrow and two wide spreads. Distances separate them.
   std::vector<float> rows(3 * kLevels, 5.0f);
   for (std::size_t k = 0; k < kLevels; ++k) rows[kLevels + k] = rows[2 * kLevels + k] = k < kLevels / 2 ? 0.0f : 10.0f;
-  REQUIRE(mds.Fit(rows, kLevels));
+  mds.Fit(rows, kLevels);
   CHECK(std::abs(mds.coordinates()[0] - mds.coordinates()[1]) == Approx(5).epsilon(1e-4));
   CHECK(mds.coordinates()[1] == Approx(mds.coordinates()[2]).margin(1e-4));
-}
-
-TEST_CASE("a fit that is stopped returns nothing") {
-  Random random(5);
-  LineMds mds;
-  CHECK_FALSE(mds.Fit(Curves(random, 300), kLevels, {.progress = [](double) { return false; }}));
-  CHECK(mds.coordinates().empty());
 }
 
 }  // namespace

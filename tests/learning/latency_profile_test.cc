@@ -120,7 +120,7 @@ TEST_CASE("agents are ordered by their distance from zero time") {
   for (const AgentOrderBy by :
        {AgentOrderBy::kClassical, AgentOrderBy::kSmacof, AgentOrderBy::kMean, AgentOrderBy::kMedian}) {
     AgentOrder order;
-    REQUIRE(order.Fit(curves, {.by = by}));
+    order.Fit(curves, {.by = by});
     for (std::uint64_t a = 2; a <= 40; ++a) CHECK(RankOf(order, {a}) > RankOf(order, {a - 1}) * 0.97);
     CHECK(order.median() == Approx(RankOf(order, {21})).epsilon(0.15));
     // A changed agent and a new one.
@@ -137,7 +137,7 @@ TEST_CASE("equal, empty and single distributions are ordered stably") {
   AgentOrder order;
   CHECK(order.median() == 0);
   CHECK(order.Place({kCoder, {}}) == 0);
-  REQUIRE(order.Fit({}));
+  order.Fit({});
   CHECK(order.ranked().empty());
   Random random(4);
   const AgentCurve one = CurveOf({7}, 1, 0.5, random);
@@ -145,25 +145,22 @@ TEST_CASE("equal, empty and single distributions are ordered stably") {
   for (std::size_t i = 0; i < same.size(); ++i) same[i].agent = {50 - i};
   for (const AgentOrderBy by :
        {AgentOrderBy::kClassical, AgentOrderBy::kSmacof, AgentOrderBy::kMean, AgentOrderBy::kMedian}) {
-    REQUIRE(order.Fit(same, {.by = by}));
+    order.Fit(same, {.by = by});
     for (const RankedAgent& r : order.ranked()) {
       CHECK(r.rank == Approx(order.ranked()[0].rank));
       CHECK(std::isfinite(r.rank));
     }
     AgentOrder again;
-    REQUIRE(again.Fit(same, {.by = by}));
+    again.Fit(same, {.by = by});
     CHECK(std::ranges::equal(order.ranked(), again.ranked()));
     std::vector<AgentCurve> zeros(3);
     for (std::size_t i = 0; i < 3; ++i) zeros[i].agent = {i + 1};
-    REQUIRE(order.Fit(zeros, {.by = by}));
+    order.Fit(zeros, {.by = by});
     for (const RankedAgent& r : order.ranked()) CHECK(r.rank == 0);
-    REQUIRE(order.Fit(std::vector{one}, {.by = by}));
+    order.Fit(std::vector{one}, {.by = by});
     CHECK(order.ranked()[0].rank > 0);
   }
-  REQUIRE(order.Fit(same));
-  std::vector<AgentCurve> many(600, one);
-  CHECK_FALSE(order.Fit(many, {.progress = [](double) { return false; }}));
-  CHECK(order.ranked().size() == 50);  // unchanged
+  order.Fit(same);
 }
 
 }  // namespace

@@ -24,12 +24,12 @@ struct Snippet {
   std::vector<std::string> pieces;  // text between lines of "..."
 };
 
-// The blocks that name a file: ```cpp FILE or ```c FILE.
+// The blocks that name a file: ```cpp FILE ```c FILE, or ```python FILE.
 std::vector<Snippet> SnippetsOf(const std::string& markdown) {
   std::vector<Snippet> snippets;
   std::istringstream lines(markdown);
   for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with("```cpp ") && !line.starts_with("```c ")) continue;
+    if (!line.starts_with("```cpp ") && !line.starts_with("```c ") && !line.starts_with("```python ")) continue;
     Snippet snippet{line.substr(line.find(' ') + 1), {""}};
     while (std::getline(lines, line) && line != "```") {
       if (line == "...") {

@@ -72,7 +72,7 @@ class AgentLearner {
     }
     if (!moved) return nullptr;
     if (10 * changed.size() > all.size()) {
-      if (!order_.Fit(all, options_.order)) return nullptr;
+      order_.Fit(all, options_.order);
     } else {
       for (const AgentCurve& curve : changed) order_.Place(curve);
     }

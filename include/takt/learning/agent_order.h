@@ -45,8 +45,8 @@ struct RankedAgent {
 // time and 2 n^2 bytes, Place O(n).
 class AgentOrder {
  public:
-  // Ranks agents, each listed once in any order. Returns false if stopped; the order is then unchanged.
-  bool Fit(std::span<const AgentCurve> curves, const AgentOrderOptions& options = {}) {
+  // Ranks agents, each listed once in any order.
+  void Fit(std::span<const AgentCurve> curves, const AgentOrderOptions& options = {}) {
     constexpr std::size_t kLevels = LatencyDistribution::kLevels;
     // The last row is the anchor: zero time.
     std::vector<float> rows((curves.size() + 1) * kLevels, 0.0f);
@@ -56,7 +56,7 @@ class AgentOrder {
     LineMds line;
     if (OnLine(options.by)) {
       const std::int32_t steps = options.by == AgentOrderBy::kSmacof ? options.smacof_steps : 0;
-      if (!line.Fit(rows, kLevels, {.smacof_steps = steps})) return false;
+      line.Fit(rows, kLevels, {.smacof_steps = steps});
     }
     line_ = std::move(line);
     by_ = options.by;
@@ -68,7 +68,6 @@ class AgentOrder {
     }
     std::ranges::sort(ranked_, {}, &RankedAgent::agent);
     FindMedian();
-    return true;
   }
 
   // Returns the agent's rank by its curve and adds or moves the agent; others keep their ranks. Before any Fit, the

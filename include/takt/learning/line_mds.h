@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <vector>
 
@@ -24,7 +23,6 @@ struct LineMdsOptions {
   // Steps of SMACOF (de Leeuw, 1977; unit weights) after the classical solution. On a line, each step keeps the order
   // or swaps close points, so few are enough.
   std::int32_t smacof_steps = 0;
-  std::function<bool(double)> progress = {};  // receives the finished share; false stops
 };
 
 // Points are quantile functions at the same `levels` evenly spaced levels. The distance of two points is the mean
@@ -35,8 +33,8 @@ struct LineMdsOptions {
 // sign follows the means, so larger distributions have larger coordinates.
 class LineMds {
  public:
-  // Fits n points: `quantiles` has n rows of `levels`. Returns false if stopped; no point is then known.
-  bool Fit(std::span<const float> quantiles, std::size_t levels, const LineMdsOptions& options = {}) {
+  // Fits n points: `quantiles` has n rows of `levels`.
+  void Fit(std::span<const float> quantiles, std::size_t levels, const LineMdsOptions& options = {}) {
     TAKT_ASSERT(levels > 0 && quantiles.size() % levels == 0);
     levels_ = levels;
     points_.assign(quantiles.begin(), quantiles.end());
@@ -46,10 +44,8 @@ class LineMds {
     for (std::size_t i = 0; i < n; ++i) at_[i] = MeanOf(Row(i));
     mean_ = Centre(at_);
     scale_ = 0;
-    const bool whole = n < 2 || (Measure(options) && Scale(options) && Majorize(options));
+    if (n > 1) Measure(), Scale(options), Majorize(options);
     square_ = {};
-    if (!whole) *this = LineMds();
-    return whole;
   }
 
   std::span<const double> coordinates() const { return at_; }
@@ -113,14 +109,10 @@ class LineMds {
     return sum / static_cast<float>(a.size());
   }
 
-  static bool GoesOn(const LineMdsOptions& options, double share) {
-    return !options.progress || options.progress(share);
-  }
-
   // Returns the index of row i's first squared distance; a row has distances to all rows before it.
   static std::size_t Begin(std::size_t i) { return i * (i - 1) / 2; }
 
-  bool Measure(const LineMdsOptions& options) {
+  void Measure() {
     const std::size_t n = at_.size();
     square_.resize(n * (n - 1) / 2);
     std::vector<float> columns(points_.size());  // sorted by level
@@ -153,12 +145,10 @@ class LineMds {
       }
       middle_[i] += sum;
       total += Rounded(2 * sum);
-      if (i % 256 == 0 && !GoesOn(options, 0.5 * static_cast<double>(i) / static_cast<double>(n))) return false;
     }
     // Gower's formula needs each point's diagonal element of the doubly centred matrix.
     const auto count = static_cast<double>(n);
     for (double& m : middle_) m = m / count - total / (2 * count * count);
-    return true;
   }
 
   // Sets out = B x for a centred x and the doubly centred matrix B. Reads half of B.
@@ -206,18 +196,18 @@ class LineMds {
     Centre(x);
   }
 
-  bool Scale(const LineMdsOptions& options) {
+  void Scale(const LineMdsOptions& options) {
     std::vector<double> x = at_, next;
     const std::vector<double> means = at_;
     std::fill(at_.begin(), at_.end(), 0.0);
-    if (!(*std::max_element(square_.begin(), square_.end()) > 0)) return true;  // all points are equal
+    if (!(*std::max_element(square_.begin(), square_.end()) > 0)) return;  // all points are equal
     ChooseStart(x);
     // Squared L1 distances need not be Euclidean, so a negative eigenvalue may have the largest magnitude. A shift then
     // makes the greatest eigenvalue the largest in magnitude.
     double shift = 0, value = 0;
     for (std::int32_t step = 0; step < options.max_steps; ++step) {
       const double size = Dot(x, x);
-      if (!(size > 0)) return true;
+      if (!(size > 0)) return;
       Multiply(x, next);
       value = Dot(x, next) / size;
       for (std::size_t i = 0; i < x.size(); ++i) next[i] += Rounded(shift * x[i]);
@@ -227,18 +217,16 @@ class LineMds {
       if (steady) shift = 2 * std::abs(value);
       const double norm = grown > 0 ? 1 / std::sqrt(grown) : 1;
       for (std::size_t i = 0; i < x.size(); ++i) x[i] = next[i] * norm;
-      if (!GoesOn(options, 0.5 + 0.5 * step / options.max_steps)) return false;
     }
-    if (!(value > 0)) return true;
+    if (!(value > 0)) return;
     scale_ = value;
     double length = std::sqrt(value / Dot(x, x));
     if (Dot(x, means) < 0) length = -length;
     for (std::size_t i = 0; i < x.size(); ++i) at_[i] = x[i] * length;
-    return true;
   }
 
   // Applies Guttman transforms. Place uses the classical solution for new points, stretched to this solution's size.
-  bool Majorize(const LineMdsOptions& options) {
+  void Majorize(const LineMdsOptions& options) {
     const std::size_t n = at_.size();
     std::vector<double> next(n);
     for (std::int32_t step = 0; step < options.smacof_steps; ++step) {
@@ -258,11 +246,9 @@ class LineMds {
         moved = std::max(moved, std::abs(next[i] - at_[i]));
       }
       at_.swap(next);
-      if (!GoesOn(options, static_cast<double>(step + 1) / options.smacof_steps)) return false;
       if (!(moved > 0)) break;
     }
     if (options.smacof_steps > 0) scale_ = Dot(at_, at_);
-    return true;
   }
 
   std::size_t levels_ = 1;

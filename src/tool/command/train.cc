@@ -154,7 +154,8 @@ ToolCheck CheckToolCalls(const CallPredictor& predictor, const Workflows& held_o
       check.within_15 += error <= 15;
     }
   }
-  for (double* sum : {&check.error, &check.within_5, &check.within_15}) *sum /= std::max(1.0, static_cast<double>(check.calls));
+  for (double* sum : {&check.error, &check.within_5, &check.within_15})
+    *sum /= std::max(1.0, static_cast<double>(check.calls));
   return check;
 }
 
