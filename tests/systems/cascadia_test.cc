@@ -298,7 +298,7 @@ TEST_CASE("after warm-up Cascadia's events and actions allocate nothing") {
       todo.assign(next.begin(), next.end());
       for (const Action& a : todo) {
         if (a.kind == Action::kServe) cascadia.OnAnswered(a.request, a.model, {50}, now);
-        if (a.kind == Action::kJudge) cascadia.OnJudged(a.request, a.model, ScoreOf(id + a.model, false), now);
+        if (a.kind == Action::kJudge) cascadia.OnJudged(a.request, a.model, ScoreOf(id, false), now);
         if (a.kind == Action::kStart) cascadia.OnReplicaUp(a.instance, now);
       }
     }
