@@ -14,8 +14,8 @@
 namespace takt::systems {
 namespace {
 
-constexpr std::string_view kMagic = "takt cascadia ";
-constexpr std::uint32_t kVersion = 1;
+constexpr std::string_view kCascadiaMagic = "takt cascadia ";
+constexpr std::uint32_t kCascadiaVersion = 1;
 constexpr std::int32_t kRowsUnderWay = 256;  // rows beyond plan_requests, for requests whose answers are not complete
 constexpr double kUnscored = std::numeric_limits<double>::quiet_NaN();
 
@@ -550,7 +550,7 @@ void Cascadia::GiveUp() {
 }
 
 std::string Cascadia::Save() const {
-  internal::Packer out(kMagic, kVersion);
+  internal::Packer out(kCascadiaMagic, kCascadiaVersion);
   out.Put(static_cast<std::uint64_t>(models()));
   out.Put(rate_);
   out.Put(static_cast<std::uint64_t>(sample_.size()));
@@ -566,7 +566,7 @@ std::string Cascadia::Save() const {
 }
 
 absl::Status Cascadia::Load(std::string_view bytes) {
-  auto in = internal::Unpacker::Open(bytes, kMagic, kVersion, "a file of Cascadia");
+  auto in = internal::Unpacker::Open(bytes, kCascadiaMagic, kCascadiaVersion, "a file of Cascadia");
   if (!in.ok()) return in.status();
   if (const auto found = in->Get<std::uint64_t>(); found != models()) {
     return absl::InvalidArgumentError("a file of Cascadia for " + std::to_string(found) + " models; expected " +

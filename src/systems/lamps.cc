@@ -11,8 +11,8 @@
 namespace takt::systems {
 namespace {
 
-constexpr std::string_view kMagic = "takt lamps ";
-constexpr std::uint32_t kVersion = 1;
+constexpr std::string_view kLampsMagic = "takt lamps ";
+constexpr std::uint32_t kLampsVersion = 1;
 
 Tokens TokensOf(const Estimate& estimate) {
   return {static_cast<std::int32_t>(std::clamp(std::round(estimate.mean), 0.0, 1e9))};
@@ -148,14 +148,14 @@ void Lamps::Forget(RequestId id) {
 }
 
 std::string Lamps::Save() const {
-  internal::Packer out(kMagic, kVersion);
+  internal::Packer out(kLampsMagic, kLampsVersion);
   out.Put(std::string_view(tools_.Save()));
   out.Put(std::string_view(lengths_.Save()));
   return out.Take();
 }
 
 absl::Status Lamps::Load(std::string_view bytes) {
-  auto in = internal::Unpacker::Open(bytes, kMagic, kVersion, "a file of LAMPS");
+  auto in = internal::Unpacker::Open(bytes, kLampsMagic, kLampsVersion, "a file of LAMPS");
   if (!in.ok()) return in.status();
   const std::string_view tools = in->Text(), lengths = in->Text();
   if (!in->done()) return absl::DataLossError("a file of LAMPS is invalid: its parts contradict each other");
