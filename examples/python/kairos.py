@@ -16,7 +16,7 @@ KINDS = [[("answer", 1.0)], [("search", 1.0), ("read", 4.0), ("write", 2.0)], [(
 CALLS = 4  # more than the calls of any workflow
 
 
-def draw(workflows=600, load=0.85, engines=2, seed=1):
+def draw(workflows=2000, load=0.9, engines=2, seed=1):
     """Returns workflows: their arrival [ns] and their calls, an agent and a time [ns] each."""
     rng, at, drawn = random.Random(seed), 0.0, []
     mean = statistics.mean(sum(seconds for _, seconds in kind) for kind in KINDS)

@@ -11,7 +11,7 @@ SECOND = 1_000_000_000
 TOOLS = {1: (0.3, 20), 2: (6.0, 1200)}  # duration [s] and answer [tokens]; LAMPS learns both from the calls
 
 
-def draw(requests=400, rate=3.5, seed=1):
+def draw(requests=400, rate=5.0, seed=1):
     """Returns requests: arrival [ns], prompt, output before its tool call, output after it [tokens], and its tool."""
     rng, at = random.Random(seed), 0.0
     for tool in rng.choices((0, 1, 2), k=requests):

@@ -86,7 +86,9 @@ takt_status Create(const takt_cascade_options& from, takt_cascade_router** to, t
   if (stages != TAKT_OK) return stages;
   absl::StatusOr<CascadeRouter> router = CascadeRouter::Create(std::move(options));
   if (!router.ok()) return Invalid(error, "", router.status());
-  *to = std::make_unique<takt_cascade_router>(*std::move(router)).release();
+  auto handle = std::make_unique<takt_cascade_router>(*std::move(router));
+  handle->expired.reserve(static_cast<std::size_t>(from.reserve_requests));
+  *to = handle.release();
   return TAKT_OK;
 }
 

@@ -42,7 +42,7 @@ takt_agent_learner_options Defaults<takt_agent_learner_options>() {
   const AgentLearnerOptions plain;
   auto to = Zeroed<takt_agent_learner_options>();
   to.order = static_cast<std::uint32_t>(plain.order.by);
-  to.wall_clock = plain.wall_clock ? 1 : 0;
+  to.wall_clock = plain.wall_clock ? 1 : 0, to.converged_only = plain.converged_only ? 1 : 0;
   to.max_agents = plain.graph.max_agents, to.max_workflows = plain.graph.max_workflows;
   to.retire_after = plain.graph.retire_after.count();
   to.hash_seed = plain.graph.hash_seed;
@@ -53,9 +53,9 @@ namespace {
 
 takt_status OptionsOf(const takt_agent_learner_options& from, AgentLearnerOptions& to, takt_error* error) {
   constexpr std::uint32_t kMost = 1u << 20;
-  if (from.reserved != 0) return NotReserved(error);
   if (from.order > TAKT_AGENTS_BY_MEDIAN) return Say(error, TAKT_E_INVALID, "order: is invalid; expected 0 to 3");
   if (from.wall_clock > 1) return Say(error, TAKT_E_INVALID, "wall_clock: is invalid; expected 0 or 1");
+  if (from.converged_only > 1) return Say(error, TAKT_E_INVALID, "converged_only: is invalid; expected 0 or 1");
   if (from.max_agents < 1 || from.max_agents > kMost) {
     return Say(error, TAKT_E_INVALID, "max_agents: is invalid; expected 1 to 1048576");
   }
@@ -64,7 +64,7 @@ takt_status OptionsOf(const takt_agent_learner_options& from, AgentLearnerOption
   }
   if (from.retire_after <= 0) return Say(error, TAKT_E_INVALID, "retire_after: is invalid; expected above 0");
   to.order.by = static_cast<AgentOrderBy>(from.order);
-  to.wall_clock = from.wall_clock != 0;
+  to.wall_clock = from.wall_clock != 0, to.converged_only = from.converged_only != 0;
   to.graph.max_agents = to.profile.max_agents = from.max_agents;
   to.graph.max_workflows = from.max_workflows;
   to.graph.retire_after = Duration(from.retire_after);
@@ -123,6 +123,11 @@ takt_status takt_agent_learner_add(takt_agent_learner* learner, const takt_call_
 takt_status takt_agent_learner_close(takt_agent_learner* learner, uint64_t workflow) noexcept {
   if (const takt_status status = Valid(learner); status != TAKT_OK) return status;
   return Meant(learner->learner->Close({workflow}));
+}
+
+takt_status takt_agent_learner_forget(takt_agent_learner* learner, uint64_t workflow) noexcept {
+  if (const takt_status status = Valid(learner); status != TAKT_OK) return status;
+  return Meant(learner->learner->Forget({workflow}));
 }
 
 takt_status takt_agent_learner_epoch(takt_agent_learner* learner, takt_epoch* epoch) noexcept {

@@ -61,6 +61,7 @@ TEST_CASE("a learner through C is the learner of C++") {
     }
     CHECK(takt_agent_learner_close(c, workflow) == TAKT_OK);
     CHECK(takt_agent_learner_close(c, workflow) == TAKT_E_INVALID);
+    CHECK(takt_agent_learner_forget(c, workflow) == TAKT_E_INVALID);
     cxx.Close({workflow});
   }
   REQUIRE(takt_agent_learner_epoch(c, &epoch) == TAKT_OK);
@@ -99,7 +100,7 @@ TEST_CASE("a learner refuses invalid options") {
   CHECK(refused([](auto& o) { o.max_agents = 0; }));
   CHECK(refused([](auto& o) { o.max_workflows = 0; }));
   CHECK(refused([](auto& o) { o.retire_after = 0; }));
-  CHECK(refused([](auto& o) { o.reserved = 1; }));
+  CHECK(refused([](auto& o) { o.converged_only = 2; }));
   CHECK(takt_agent_learner_create(nullptr, &learner, nullptr) == TAKT_E_NULL);
 }
 

@@ -1795,7 +1795,7 @@ class takt_agent_learner_options(ctypes.Structure):
     wall_clock: int
     max_agents: int
     max_workflows: int
-    reserved: int
+    converged_only: int
     retire_after: int
     hash_seed: int
     _fields_ = [
@@ -1804,7 +1804,7 @@ class takt_agent_learner_options(ctypes.Structure):
         ("wall_clock", ctypes.c_uint32),
         ("max_agents", ctypes.c_uint32),
         ("max_workflows", ctypes.c_uint32),
-        ("reserved", ctypes.c_uint32),
+        ("converged_only", ctypes.c_uint32),
         ("retire_after", ctypes.c_int64),
         ("hash_seed", ctypes.c_uint64),
     ]
@@ -2091,6 +2091,7 @@ FUNCTIONS: Final[dict[str, tuple[Any, list[Any]]]] = {
     "takt_agent_learner_agent": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p]),
     "takt_agent_learner_add": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64, ctypes.c_void_p]),
     "takt_agent_learner_close": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_uint64]),
+    "takt_agent_learner_forget": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_uint64]),
     "takt_agent_learner_epoch": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p]),
     "takt_agent_learner_save": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]),
     "takt_agent_learner_load": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p]),

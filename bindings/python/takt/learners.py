@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -50,7 +50,8 @@ class AgentLearner(Handle):
     number for ``Request.agent``.
 
     ``order``: the distance from zero of an agent's remaining time: "classical", "smacof", "mean" or "median".
-    ``wall_clock``: remaining time includes queues and tools. ``retire_after_s``: time without a call after which a
+    ``wall_clock``: remaining time includes queues and tools. ``converged_only``: ranks come only from distributions that
+    have converged; an agent keeps its last such rank. ``retire_after_s``: time without a call after which a
     workflow is closed [s]. ``max_agents``, ``max_workflows``: bounds, as clients may choose the names.
     """
 
@@ -61,6 +62,7 @@ class AgentLearner(Handle):
         *,
         order: str | None = None,
         wall_clock: bool | None = None,
+        converged_only: bool | None = None,
         retire_after_s: float | None = None,
         max_agents: int | None = None,
         max_workflows: int | None = None,
@@ -72,6 +74,8 @@ class AgentLearner(Handle):
             options.order = chosen("order", order, _ORDERS)
         if wall_clock is not None:
             options.wall_clock = flag("wall_clock", wall_clock)
+        if converged_only is not None:
+            options.converged_only = flag("converged_only", converged_only)
         if retire_after_s is not None:
             options.retire_after = max(_I64[0], min(_I64[1], int(real("retire_after_s", retire_after_s) * 1e9)))
         if max_agents is not None:
@@ -112,11 +116,18 @@ class AgentLearner(Handle):
 
     def close_workflow(self, workflow: int) -> bool:
         """Ends a workflow, from whose calls it then learns. Returns False if no such workflow is open."""
+        return self._end(lib.takt_agent_learner_close, workflow, "close_workflow")
+
+    def forget(self, workflow: int) -> bool:
+        """Drops a workflow without learning from it. Returns False if no such workflow is open."""
+        return self._end(lib.takt_agent_learner_forget, workflow, "forget")
+
+    def _end(self, function: Callable[..., int], workflow: int, call: str) -> bool:
         number = whole("workflow", workflow, _U64)
-        status = lib.takt_agent_learner_close(self._ready("close_workflow"), number)
+        status = function(self._ready(call), number)
         if status == abi.TAKT_E_INVALID:
             return False
-        check(status, "close_workflow")
+        check(status, call)
         return True
 
     def ranks(self) -> AgentRanks | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Union
 
 from ._library import moment, real, whole
 from .cascades import CascadeAction, CascadeRouter
@@ -23,12 +23,15 @@ from .schedulers import Scheduler
 
 __all__ = ["Cascadia", "Chimera", "HexGenFlow", "Kairos", "Lamps"]
 
+Lesson = Union[CallRecord, tuple[int, bool]]  # an ended call, or an ended workflow and whether it was cancelled
+
 
 class Kairos(Router):
     """Kairos: learns from calls which agents come first, and packs requests by their KV memory over time.
 
-    ``policy``: order of waiting requests, here and on engines (section 5.2). ``placement``: equations 1 to 3.
-    ``learner``: an `AgentLearner` (sections 4.2 to 5.1). ``refresh_s``: shortest time between two tables [s].
+    ``policy``: order of waiting requests, here and on engines (section 5.2). ``placement``: equations 1 to 3, with decode
+    rates from the instances' cost models. ``learner``: an `AgentLearner` (sections 4.2 to 5.1); by default an agent has a
+    rank once the distribution of its remaining latency has converged. ``refresh_s``: shortest time between two tables [s].
     ``most_lessons``: limit on ended calls and workflows that wait for `learn`; more are not learned. ``router``: options
     of `Router`; set ``max_outstanding`` to the engine's maximum batch size, so that requests wait here.
 
@@ -40,18 +43,18 @@ class Kairos(Router):
         self,
         *,
         policy: str = "agent_priority",
-        placement: str = "time_slot_packer",
+        placement: str = "time_slot_packer(cost_batch=128)",
         learner: AgentLearner | None = None,
         refresh_s: float = 1.0,
         most_lessons: int = 65536,
         **router: Any,
     ) -> None:
         super().__init__(policy, placement, **router)
-        self.learner = AgentLearner() if learner is None else learner
+        self.learner = AgentLearner(converged_only=True) if learner is None else learner
         self.lessons_dropped = 0
         self._refresh = int(real("refresh_s", refresh_s) * 1e9)
         self._most = most_lessons
-        self._lessons: list[CallRecord | int] = []  # an ended call, or the number of an ended workflow
+        self._lessons: list[Lesson] = []
         self._calls: dict[int, list[Any]] = {}  # by request: workflow, agent, upstream, start, instance
         self._next = 0
 
@@ -98,8 +101,7 @@ class Kairos(Router):
             super().workflow_ended(workflow, cancelled=cancelled, now=at)
         finally:
             self.strict = strict
-        if not cancelled:
-            self._add(workflow)
+        self._add((workflow, cancelled))
 
     def place(self, now: int | None = None) -> Routing:
         at = moment(now)
@@ -111,8 +113,7 @@ class Kairos(Router):
         for failed in routing.failed:
             self._calls.pop(failed.request, None)
         for ended in routing.ended:
-            if ended.how == "completed":
-                self._add(ended.workflow)
+            self._add((ended.workflow, ended.how != "completed"))
         return routing
 
     def advance(self, now: int | None = None) -> AgentRanks | None:
@@ -124,7 +125,7 @@ class Kairos(Router):
             self.publish(ranks, at)
         return ranks
 
-    def take_lessons(self, now: int | None = None) -> list[CallRecord | int]:
+    def take_lessons(self, now: int | None = None) -> list[Lesson]:
         """Returns what has ended since the last time; empty if ``refresh_s`` has not passed."""
         at = moment(now)
         if at < self._next or not self._lessons:
@@ -133,14 +134,16 @@ class Kairos(Router):
         lessons, self._lessons = self._lessons, []
         return lessons
 
-    def learn(self, lessons: Iterable[CallRecord | int], now: int | None = None) -> AgentRanks | None:
+    def learn(self, lessons: Iterable[Lesson], now: int | None = None) -> AgentRanks | None:
         """Slow: ranks agents. It uses only the learner, so another thread may call it."""
         at = moment(now)
         for lesson in lessons:
             if isinstance(lesson, CallRecord):
                 self.learner.add(lesson, now=at)
+            elif lesson[1]:
+                self.learner.forget(lesson[0])
             else:
-                self.learner.close_workflow(lesson)
+                self.learner.close_workflow(lesson[0])
         return self.learner.ranks()
 
     def publish(self, ranks: AgentRanks, now: int | None = None) -> None:
@@ -157,7 +160,7 @@ class Kairos(Router):
         if ranks is not None:
             self.publish(ranks)
 
-    def _add(self, lesson: CallRecord | int) -> None:
+    def _add(self, lesson: Lesson) -> None:
         if len(self._lessons) < self._most:
             self._lessons.append(lesson)
         else:
@@ -168,11 +171,13 @@ class Lamps(Scheduler):
     """LAMPS: predicts a request's output and its tool call, and ranks by the memory that the request will hold.
 
     ``stall``: weight of the time that other requests lose; 0: the plain integral of section 4.3. ``refresh``: with
-    ``stall``, plans between two scores of a waiting request. ``threshold``: plans that pass over a request before its promotion
-    (section 4.4); 0: no guard. ``policy``: another order instead. ``pause``: handling of KV during a call, chosen before
-    the request runs (section 4.2). ``tools``: a `ToolProfile` that learns durations and answers.
-    ``predict``: a function that returns the expected output of a request [tokens] or an `Estimate`; None: unknown. It
-    fills requests without ``output_tokens``. ``scheduler``: options of `Scheduler`.
+    ``stall``, plans between two scores of a waiting request. ``threshold``: plans that pass over a request before its
+    promotion (section 4.4); 0: no guard. ``at_tool_call``: effect of a tool call on the guard. "reset_count": the count
+    starts again, and a promotion lasts until the request ends; "reset" (the authors' code); "keep". ``policy``: another
+    order instead. ``pause``: handling of KV during a call, chosen before the request runs (section 4.2). ``tools``: a
+    `ToolProfile` that learns durations and answers. ``predict``: a function that returns the expected output of a
+    request [tokens] or an `Estimate`; None: unknown. It fills requests without ``output_tokens``. ``scheduler``: options
+    of `Scheduler`.
 
     A request that will call a tool has ``next_call=NextCall(tool)``. Numbers that are 0 there come from ``tools``.
     """
@@ -183,6 +188,7 @@ class Lamps(Scheduler):
         stall: float = 0.0,
         refresh: int = 0,
         threshold: int = 100,
+        at_tool_call: str = "reset_count",
         policy: str | None = None,
         pause: str = "least_waste",
         tools: ToolProfile | None = None,
@@ -191,7 +197,8 @@ class Lamps(Scheduler):
     ) -> None:
         if policy is None:
             order = f"memory_integral(stall={real('stall', stall)},refresh={whole('refresh', refresh, (0, 2**31 - 1))})"
-            policy = f"aged({order},threshold={whole('threshold', threshold, (0, 2**31 - 1))})" if threshold else order
+            guard = f"threshold={whole('threshold', threshold, (0, 2**31 - 1))},quantum=forever,count_from=first_run"
+            policy = f"aged({order},{guard},at_tool_call={at_tool_call})" if threshold else order
         super().__init__(policy, pause=pause, **scheduler)
         self.tools = ToolProfile() if tools is None else tools
         self.predict = predict

@@ -64,8 +64,18 @@ def test_a_learner_ranks_agents_by_what_remains() -> None:
         queue.push(*(takt.Request(n, 10, agent=n, arrival=n) for n in number.values()), now=3)
         queue.begin(3)
         assert queue.list() == [3, 2, 1]
-    assert not learner.close_workflow(99)
+    assert not learner.close_workflow(99) and not learner.forget(99)
+    assert learner.add(CallRecord(98, "router", 0, MS), now=1) == 1 and learner.forget(98)
     assert learner.add(CallRecord(0, "router", 0, 1), now=1) == 0  # it has no workflow
+
+
+def test_ranks_of_converged_distributions_alone() -> None:
+    learner, now = AgentLearner(converged_only=True), 0
+    for workflow in range(1, 4):
+        learner.add(CallRecord(workflow, "one", now, now + MS), now=now)
+        learner.close_workflow(workflow)
+    told = learner.ranks()
+    assert told is None or not told.ranks
 
 
 def test_a_learner_is_saved_and_loaded() -> None:

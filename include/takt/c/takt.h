@@ -21,6 +21,7 @@
 //   - workflows, their stages, and new instances
 //   - setting a policy, an epoch or retention
 //   - new names of takt_ids, and new classes of a tool profile
+//   - calls of an agent learner, and a new plan of a cascade router
 //   - new peaks of requests, rows, events in an inbox, or calls to predict
 //
 //   If memory runs out during creation or while retention is set, the status is TAKT_E_NOMEM. Later, the process is
@@ -846,7 +847,7 @@ typedef struct takt_agent_learner_options {
   uint32_t wall_clock;  // 1: remaining time includes queues and tools
   uint32_t max_agents;  // maximum agents, and maximum names; further ones are ignored
   uint32_t max_workflows;  // maximum open workflows; if there are more, the one silent for longest is closed
-  uint32_t reserved;
+  uint32_t converged_only;  // 1: ranks come only from distributions that have converged (Kairos, section 4.3)
   int64_t retire_after;  // time without a call after which a workflow is closed [ns]
   uint64_t hash_seed;
 } takt_agent_learner_options;
@@ -873,6 +874,8 @@ TAKT_API takt_status takt_agent_learner_add(takt_agent_learner* learner, const t
                                             int64_t now, size_t* kept) TAKT_NOEXCEPT;
 // Ends a workflow. The learner learns from its calls. TAKT_E_INVALID: no open workflow has this id.
 TAKT_API takt_status takt_agent_learner_close(takt_agent_learner* learner, uint64_t workflow) TAKT_NOEXCEPT;
+// Drops a workflow without learning from it, as after a cancellation. TAKT_E_INVALID: no open workflow has this id.
+TAKT_API takt_status takt_agent_learner_forget(takt_agent_learner* learner, uint64_t workflow) TAKT_NOEXCEPT;
 // Sets the agent ranks of an epoch, for takt_..._epoch, or nothing if no rank has changed since the last call. The
 // ranks are valid until the next such call.
 TAKT_API takt_status takt_agent_learner_epoch(takt_agent_learner* learner, takt_epoch* epoch) TAKT_NOEXCEPT;

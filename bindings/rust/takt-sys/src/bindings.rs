@@ -1861,7 +1861,7 @@ pub struct takt_agent_learner_options {
     pub wall_clock: u32,
     pub max_agents: u32,
     pub max_workflows: u32,
-    pub reserved: u32,
+    pub converged_only: u32,
     pub retire_after: i64,
     pub hash_seed: u64,
 }
@@ -1874,7 +1874,7 @@ const _: () = {
     ["Offset of field: takt_agent_learner_options::wall_clock"][offset_of!(takt_agent_learner_options, wall_clock) - 8usize];
     ["Offset of field: takt_agent_learner_options::max_agents"][offset_of!(takt_agent_learner_options, max_agents) - 12usize];
     ["Offset of field: takt_agent_learner_options::max_workflows"][offset_of!(takt_agent_learner_options, max_workflows) - 16usize];
-    ["Offset of field: takt_agent_learner_options::reserved"][offset_of!(takt_agent_learner_options, reserved) - 20usize];
+    ["Offset of field: takt_agent_learner_options::converged_only"][offset_of!(takt_agent_learner_options, converged_only) - 20usize];
     ["Offset of field: takt_agent_learner_options::retire_after"][offset_of!(takt_agent_learner_options, retire_after) - 24usize];
     ["Offset of field: takt_agent_learner_options::hash_seed"][offset_of!(takt_agent_learner_options, hash_seed) - 32usize];
 };
@@ -2099,6 +2099,7 @@ unsafe extern "C" {
     pub fn takt_agent_learner_agent(learner: *mut takt_agent_learner, name: *const c_char, n: usize, agent: *mut u64) -> takt_status;
     pub fn takt_agent_learner_add(learner: *mut takt_agent_learner, calls: *const takt_call_record, n: usize, now: i64, kept: *mut usize) -> takt_status;
     pub fn takt_agent_learner_close(learner: *mut takt_agent_learner, workflow: u64) -> takt_status;
+    pub fn takt_agent_learner_forget(learner: *mut takt_agent_learner, workflow: u64) -> takt_status;
     pub fn takt_agent_learner_epoch(learner: *mut takt_agent_learner, epoch: *mut takt_epoch) -> takt_status;
     pub fn takt_agent_learner_save(learner: *mut takt_agent_learner, text: *mut *const c_char, n: *mut usize) -> takt_status;
     pub fn takt_agent_learner_load(learner: *mut takt_agent_learner, text: *const c_char, n: usize, error: *mut takt_error) -> takt_status;

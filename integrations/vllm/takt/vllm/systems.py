@@ -59,7 +59,7 @@ class Lamps:
     requests end at a tool call, so there is no choice of a handling strategy."""
 
     def __init__(self, idle_s: float, counters: dict[str, int]) -> None:
-        self.queue = Queue("aged(memory_integral,threshold=100)")
+        self.queue = Queue("aged(memory_integral,threshold=100,quantum=forever,count_from=first_run)")
         self.tools = ToolProfile(max_seconds=max(1e-3, idle_s))
         self._counters = counters
         # By workflow: agent, end [ns], context and output [tokens] of its last request.
