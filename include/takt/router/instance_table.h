@@ -18,7 +18,7 @@
 namespace takt::internal {
 
 // Invariant: instances are ordered by id. Each has a unique slot, below the maximum number of instances that were up at
-// once. Its life is not 0 and at most newest_life().
+// once. Its life is between 1 and newest_life().
 class InstanceTable {
  public:
   ProfileId AddProfile(InstanceProfile profile) {
@@ -26,7 +26,7 @@ class InstanceTable {
     if (at == profiles_.end()) at = profiles_.insert(at, std::move(profile));
     return {static_cast<std::uint64_t>(at - profiles_.begin()) + 1};
   }
-  bool Has(ProfileId profile) const { return profile.value <= profiles_.size(); }  // true also for no profile
+  bool Has(ProfileId profile) const { return profile.value <= profiles_.size(); }  // also true if no profile is named
 
   std::span<InstanceState> all() { return up_; }
   std::span<const InstanceState> all() const { return up_; }

@@ -19,10 +19,10 @@ struct Explanation {
   KeyParts key_parts = {};  // parts of the key, if the policy reports them
   bool promoted = false;  // by aging: before all requests that are not promoted
   std::int64_t ahead = 0;  // waiting requests ahead of it
-  Tokens known{0}, computed{0}, in_flight{0}, generated{0};  // tokens of its context: in all, computed, in flight; and
-                                                             // output tokens
+  Tokens known{0}, computed{0}, in_flight{0}, generated{0};  // context tokens: total, computed, in flight; then output
+                                                             // tokens
   Blocks kv_blocks{0}, cpu_blocks{0};  // blocks that it holds on the GPU and in host memory
-  std::int32_t passed = 0;  // requests admitted before it while it lacked memory or room in a step
+  std::int32_t passed = 0;  // number of requests that passed it while it lacked memory or room in a step
 };
 
 }  // namespace takt

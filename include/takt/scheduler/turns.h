@@ -103,7 +103,7 @@ class Turns {
     if (r.workflow) kv_.ledger.Await(r.workflow, r.branch, false);
   }
 
-  // Records that a request released its blocks: its workflow is away, or the request waits for the blocks.
+  // Records that a request released its blocks, because its turn ended or because it waits again.
   void TurnReleased(const Record& record) {
     const Request& r = record.state.request;
     if (!r.workflow) return;
