@@ -1,4 +1,4 @@
-// The scheduler of one engine: events in, a plan for the next iteration out, results back in.
+// The scheduler of one engine. Its input is events and results; its output is a plan for each iteration.
 #ifndef TAKT_BASIC_SCHEDULER_H_
 #define TAKT_BASIC_SCHEDULER_H_
 
@@ -40,7 +40,7 @@ struct DefaultPolicy {
 //
 // Events may come at any time and in any order; events about unknown requests are counted and ignored. A plan is valid
 // until its own Commit; an empty plan is valid until the next Plan. Up to three plans may be outstanding. A plan with
-// an empty `run` needs no Commit. Time never runs backwards: an earlier `now` counts as the latest one.
+// an empty `run` needs no Commit. Time never runs backwards, because an earlier `now` counts as the latest one.
 //
 // The scheduler is movable, not copyable. Plans stay valid after a move and belong to the new object. A moved-from
 // scheduler can only be assigned to or destroyed.
@@ -72,7 +72,7 @@ class BasicScheduler {
   // Applies an event. Returns the invalid input that it ignored.
   Ignored On(const Event& event, TimePoint now) { return loop_.OnAny(event, now); }
 
-  // The same, without a variant.
+  // Same as On(event), for one type of event.
   template <class E>
     requires std::constructible_from<Event, const E&> && (!std::same_as<E, Event>)
   Ignored On(const E& event, TimePoint now) {
@@ -94,13 +94,13 @@ class BasicScheduler {
   // Sets the policy that chooses which cached KV to evict after a turn, and the gate that decides which requests may
   // evict it. Learned return times are lost. Without this call, the defaults are HoldValue and the gate Price from the
   // first TurnEnded or WorkflowEnded on. Before that event, and for requests without a workflow, eviction is least
-  // recently used without a gate. InvalidArgument: not kLedger, or no prefix_cache; those events then have no effect.
+  // recently used without a gate. InvalidArgument without kLedger and prefix_cache; those events then have no effect.
   absl::Status SetRetention(const AnyRetention& retention, const AnyGate& gate = {},
                             const ReturnTimesOptions& times = {}) {
     return loop_.SetRetention(retention, gate, times);
   }
-  // kOracle: adds hints for the host's cache to plans, based on these values. Plans do not change otherwise. Without
-  // this call, hints use HoldValue from the first TurnEnded or WorkflowEnded on.
+  // In mode kOracle, adds hints for the host's cache to plans, based on these values. Nothing else changes in plans.
+  // Without this call, hints use HoldValue from the first TurnEnded or WorkflowEnded on.
   void SetHints(const HoldValue& value = {}, const ReturnTimesOptions& times = {}) { loop_.SetHints(value, times); }
   // Returns the learned times between turns; null without retention.
   const ReturnTimes* return_times() const { return loop_.return_times(); }
@@ -127,7 +127,7 @@ class BasicScheduler {
   KvUse kv() const { return loop_.kv(); }
 
   // Returns true if an exception, for example of a host's policy or oracle, interrupted a call. Later events and
-  // results are counted and ignored, and plans are empty with Idle::kEnded. The host must fail its requests or pass
+  // results are only counted, and later plans are empty, with Idle::kEnded. The host must fail its requests or pass
   // them to another scheduler.
   bool ended() const { return loop_.ended(); }
 

@@ -46,7 +46,7 @@ class BasicInbox {
   }
 
   // Calls f(event) for all events so far, in order, and returns their number. Call it from the loop only. The lock is
-  // not held meanwhile; f may Push, but not Drain. If f throws, the next Drain starts with the same event.
+  // not held while f runs. f may call Push, but not Drain. If f throws, the next Drain starts with the same event.
   template <class F>
   std::size_t Drain(F&& f) {
     const std::size_t left = HandOver(f);
@@ -68,7 +68,7 @@ class BasicInbox {
     const std::size_t first = done_;
     for (; done_ < taken_.size(); ++done_) f(taken_[done_].event);
     const std::size_t n = done_ - first;
-    // Free the memory of the events now, not at the next Drain.
+    // Frees the memory of the events now instead of at the next Drain.
     if (n > 0) taken_.clear();
     done_ = 0;
     return n;

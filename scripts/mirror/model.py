@@ -218,7 +218,7 @@ def of_c(name, path, kind):
             add(Place(each.name, c, words), f"f.Dated(c.dated, c.{each.name}, {told}.{path}{each.name});")
             return
         add(
-            Place(each.name, c, f"1: {lower(words)}" if each.type == "bool" and words else words),
+            Place(each.name, c, f"1: {lower(words).removeprefix('true: ')}" if each.type == "bool" and words else words),
             f"f(c.{each.name}, {told}.{path}{each.name});",
         )
         if kind == "event" and each.type in ENUMS:

@@ -39,9 +39,9 @@ struct Instance {
   Tokens kv_tokens{0};  // size of its KV cache [tokens]; 0: unknown, every request fits
   std::int64_t capacity = kUnbounded;  // maximum requests, including its queue; kUnbounded: no limit; 0: no new ones
   ModelId model = {};  // model that it serves, if models differ
-  double token_s = 0;  // step time at full batch / sequences in the batch [s per output token]; 0: unknown
+  double token_s = 0;  // step time at full batch, divided by its sequences [s per output token]; 0: unknown
   InstanceRole role = InstanceRole::kBoth;  // must be kBoth
-  std::uint64_t life = 0;  // increases at each restart, for example a start time; 0: the router counts restarts
+  std::uint64_t life = 0;  // increases at each restart, such as a start time; 0: the router counts restarts
 };
 
 // Load that an instance reports.
@@ -51,14 +51,14 @@ struct InstanceReport {
   std::int64_t preempted = 0;  // preemptions since the instance came up
   Tokens kv_used{0};  // tokens that occupy its KV cache
   // Time up to which the counts are complete, on the router's clock. The report then covers all requests placed by that
-  // time, and no later ones. kUnset: unknown. The report then covers the oldest requests, as many as it counts.
+  // time, and no later ones. kUnset: unknown. The router then assumes that it covers the oldest requests.
   TimePoint as_of = kUnset;
 
   friend constexpr bool operator==(const InstanceReport&, const InstanceReport&) = default;
 };
 
 // The instance accepts requests from now on. A repeated event only replaces its description. A greater `life` means a
-// restart, and implies InstanceDown; a smaller `life` is outdated. `life` in other events is copied from Placement or
+// restart, which implies InstanceDown. A smaller `life` is outdated. `life` in other events is copied from Placement or
 // Instance. The router ignores and counts messages of an earlier life.
 struct InstanceUp {
   Instance instance;
@@ -104,8 +104,8 @@ struct RequestServed {
   std::uint64_t life = 0;  // life of the instance; 0: the current one
 };
 
-// A request has left its instance: it has finished or failed. `instance` is the sender, so that the router ignores late
-// messages of an instance that no longer has the request. None: the current instance.
+// A request has left its instance: it has finished or failed. `instance` is the sender; 0: the current instance. The
+// router ignores an instance that no longer has the request.
 struct RequestEnded {
   RequestId request;
   InstanceId instance;

@@ -1,4 +1,4 @@
-// KV memory over time, in token-seconds: the waste of a tool call, and the total of a request.
+// KV memory over time, in token-seconds, for the waste of a tool call and the total of a request.
 //
 // Sources: InferCept (Abhyankar et al., ICML 2024), equations 1-5; LAMPS, equations 1-3 and its memory over time. The
 // factor M, bytes per token, is omitted, so waste is in token-seconds.
@@ -58,8 +58,8 @@ struct MemoryBeside {
 inline double WasteOfKeeping(double context, double seconds) { return Rounded(context * std::max(seconds, 0.0)); }
 
 // Equation 4: returns the waste of recomputation in chunks. Computed chunks occupy memory until the last is done, and
-// each chunk delays the other requests. Ramps advance in whole chunks, as in the authors' code. Unlike there, a context
-// of an exact multiple of the chunk also has a last chunk.
+// each chunk delays the other requests. Memory grows in whole chunks, as in the authors' code. Here a context of an
+// exact multiple of the chunk also has a last chunk.
 inline double WasteOfDropping(const MemoryPace& pace, const MemoryBeside& beside, double context) {
   if (!(context > 0)) return 0;
   const double chunk = std::max(beside.chunk_tokens, 1.0);
@@ -97,7 +97,7 @@ inline double AreaOfMemory(const MemoryPace& pace, std::span<const MemorySegment
   double area = 0, context = held;
   KvAction before = KvAction::kKeep;  // KV action of the previous call
   for (const MemorySegment& s : segments) {
-    // First the returning context, then the new tokens.
+    // The context is restored first, and then the new tokens are computed.
     if (before == KvAction::kDrop) {
       area += Rounded(pace.forward_s * (context + s.compute) * (context + s.compute) / 2);
     } else {

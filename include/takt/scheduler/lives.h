@@ -122,7 +122,7 @@ class Lives {
     if (row.in_flight == 0 && !moving) Settle(slot);
   }
 
-  // Makes a departing row drop its KV, even if an earlier decision was to keep it.
+  // Makes a departing row drop its KV, even if an earlier decision kept it.
   void DropAtSettling(Record& record) {
     if (record.leave_action == KvAction::kKeep) s_.counts.leaving_blocks += s_.running[record.lane].blocks;
     if (record.leave_action == KvAction::kOut) kv_.FreeCpu(record);
@@ -168,7 +168,7 @@ class Lives {
       case RequestStatus::kDead: return;
     }
     record.status = RequestStatus::kDead;
-    if (record.transit == Transit::kNone) EndedAt(slot);  // otherwise it ends with the step or move in flight
+    if (record.transit == Transit::kNone) EndedAt(slot);  // otherwise the step or move in flight ends it
   }
 
   // Ends a request that has all its output but was never reported as finished. Otherwise it would wait forever.

@@ -110,7 +110,7 @@ class VictimOrder {
     }
     return found;
   }
-  // What remains of each node from which the last walk took blocks, in order.
+  // The remaining part of each node from which the last walk took blocks, in order.
   const std::vector<Part>& taken() const { return taken_; }
 
   HeldVictim VictimOf(CacheView cache, const Run& run) const {
