@@ -44,8 +44,8 @@ struct SchedulerOptions {
   // Maximum waiting requests that have never run; further ones are shed after each plan. Between two plans up to
   // max_running more may wait, because the next plan may admit them.
   std::int64_t max_waiting = INT64_MAX;
-  // Number of requests for which Create reserves memory, including prefix blocks. Up to this number, On does not
-  // allocate.
+  // Number of requests for which Create reserves memory, with their rows and prefix blocks. Up to this number, On does
+  // not allocate.
   std::int64_t reserve_requests = 1024;
   Shed shed = Shed::kNewest;  // order of shedding: newest first, or worst rank first
 
@@ -68,10 +68,10 @@ struct SchedulerOptions {
   // tenants together can pin half. Pins beyond these limits are refused.
   double pin_share = 0.1;
 
-  // Three limits in one. (1) Maximum requests that may pass a request that has never run and lacks memory or room. If
-  // it waits for its adapter, only requests with adapters count. (2) Maximum waiting requests that a plan considers
-  // after one that does not fit. (3) Number of plans after which the first waiting request may use the watermark's
-  // blocks.
+  // Three limits in one. (1) Maximum requests that may pass a request that has never run and lacks memory or room;
+  // also, maximum requests with adapters that may pass one that waits for its adapter. (2) Maximum waiting requests
+  // that a plan considers after one that does not fit; those that need a larger step do not count. (3) Plans after
+  // which the first waiting request may use the watermark's blocks.
   std::int32_t admission_window = 16;
 
   // kLedger with prefix_cache: maximum steps for which a request waits for the next chunk of a prefix that a running
