@@ -67,8 +67,8 @@ func (e RequestStarted) put(_ string, _ *room, c *C.takt_event) error {
 	return nil
 }
 
-// RequestServed: progress of a running request, for policies that rank by service. Send it for all running requests
-// with each report. Repeated and outdated events have no effect. Instance as in RequestEnded.
+// RequestServed: progress of a running request, for policies that rank by the tokens that requests received. Send it
+// for all running requests with each report. Repeated and outdated events have no effect. Instance as in RequestEnded.
 type RequestServed struct {
 	Request  uint64
 	Instance uint64
@@ -258,7 +258,7 @@ func (e StageEnded) put(_ string, _ *room, c *C.takt_event) error {
 }
 
 // WorkflowEnded: the workflow is over, complete or not. A router fails its living requests on all instances. A
-// scheduler lets them finish; prefix cache entries that only this workflow uses become free to evict.
+// scheduler lets them finish. Prefix cache entries that only this workflow uses can then be evicted.
 type WorkflowEnded struct {
 	Workflow uint64
 	// true: takt learns nothing from this workflow

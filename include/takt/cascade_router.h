@@ -1,5 +1,6 @@
-// A cascade of models at run time: which model answers a request first, and whether a judge's score accepts the answer
-// or escalates to the next model. It chooses models only. Each model's own router (takt/router.h) chooses an instance:
+// A cascade of models at run time. It decides which model answers a request first. A judge's score then accepts the
+// answer or escalates to the next model. It chooses models only. Each model's own router (takt/router.h) chooses an
+// instance:
 //
 //   auto cascade = *CascadeRouter::Create({.stages = {{.accept_at = 74}, {.accept_at = 64}, {}}});
 //   Do(cascade.OnArrival(id, now));                 // and likewise for the result of every call:
@@ -63,7 +64,7 @@ struct CascadeRouterOptions {
   NoVerdict on_missing = NoVerdict::kAsPlanned;  // decision if the judge returns NaN
   NoVerdict on_late = NoVerdict::kAsPlanned;  // decision after judge_timeout
   std::uint64_t seed = 1;  // seed of kAsPlanned and of the id hashes
-  std::int64_t reserve_requests = 1024;  // living requests that need no allocation
+  std::int64_t reserve_requests = 1024;  // living requests for which memory is reserved
 
   // InvalidArgument lists all invalid fields with their values.
   absl::Status Validate() const {
@@ -129,7 +130,7 @@ class CascadeRouter {
     return CascadeRouter(std::move(options));
   }
 
-  // Returns kSend, or kNone for id 0 or a living id.
+  // Returns kSend; kNone if the id is 0 or already alive.
   CascadeAction OnArrival(RequestId request) {
     if (!request || alive_.Find(request) != kNoSlot) return Ignored();
     const Slot slot = alive_.Insert(request, {.request = request, .model = NextServed(-1)});

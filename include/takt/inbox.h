@@ -35,8 +35,9 @@ class BasicInbox {
 
   explicit BasicInbox(std::size_t capacity = kUnbounded) : capacity_(capacity) {}
 
-  // Adds an event from any thread: an E or one of its alternatives, moved only if it is added. `parts` owns the memory
-  // of the event's spans until the loop has read the event. Without it, that memory must live until then.
+  // Adds an event from any thread, which is an E or one of its alternatives. It is moved from only if it is added.
+  // `parts` owns the memory of the event's spans until the loop has read the event. Without it, that memory must live
+  // until then.
   template <class T>
   [[nodiscard]] Pushed Push(T&& event, std::shared_ptr<const void> parts = {}) {
     const std::lock_guard lock(mutex_);

@@ -89,7 +89,7 @@ class BasicRouter {
   // Calls the handler for each later fault.
   void HandleFaults(FaultHandler handler) { r_.desk.log().Handle(handler); }
 
-  // Returns true if the policy ranks by service, and so needs RequestServed.
+  // Returns true if the policy ranks by received tokens, and so needs RequestServed.
   bool goes_by_service() const { return r_.queue.goes_by_service(); }
 
   // Places requests on instances, in rank order. The result and failed() are valid until the next call.
@@ -159,7 +159,7 @@ class BasicRouter {
   std::span<const WorkflowEnd> ended_workflows() const { return r_.notices.ended; }
   std::span<const WorkflowFault> workflow_faults() const { return r_.notices.faults; }
 
-  // Time of the next Place if no event comes earlier: a request expires, or a workflow has been silent too long.
+  // Time of the next Place if no event comes earlier. A request then expires, or a workflow has been silent too long.
   TimePoint wake_at() const { return std::min(r_.expiries.next(), workflows().wake_at()); }
 
   // Returns true if an exception, for example of a host's placement or policy, interrupted a call. Like
@@ -172,7 +172,7 @@ class BasicRouter {
     return slot == kNoSlot ? InstanceId{} : r_.table[slot].place;
   }
 
-  // Returns a living request as revised, or null. The request and its spans are valid until the next On.
+  // Returns a living request with its revisions; otherwise null. The request and its spans are valid until the next On.
   const RequestState* Find(RequestId request) const {
     const Slot slot = r_.table.Find(request);
     return slot == kNoSlot ? nullptr : &r_.table[slot].state;

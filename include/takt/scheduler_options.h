@@ -68,10 +68,10 @@ struct SchedulerOptions {
   // tenants together can pin half. Pins beyond these limits are refused.
   double pin_share = 0.1;
 
-  // Three limits in one. (1) Maximum requests that may pass a request that has never run and lacks memory or room;
-  // also, maximum requests with adapters that may pass one that waits for its adapter. (2) Maximum waiting requests
-  // that a plan considers after one that does not fit; those that need a larger step do not count. (3) Plans after
-  // which the first waiting request may use the watermark's blocks.
+  // Three limits in one. (1) Maximum requests that may pass a request that has never run and lacks memory or room. It
+  // also limits how many requests with adapters pass one that waits for its adapter. (2) Maximum waiting requests that
+  // a plan considers after one that does not fit. Requests that need a larger step do not count. (3) Plans after which
+  // the first waiting request may use the watermark's blocks.
   std::int32_t admission_window = 16;
 
   // kLedger with prefix_cache: maximum steps for which a request waits for the next chunk of a prefix that a running

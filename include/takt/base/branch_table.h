@@ -124,7 +124,7 @@ class BranchTable {
     --size_;
   }
 
-  // Marks a record as used again, by this tenant: it becomes the newest of its share.
+  // Marks a record as used again by this tenant, which makes it the newest of its share.
   void Use(Slot i, TenantId tenant) {
     Leave(i);
     records_[i].name.tenant = tenant;

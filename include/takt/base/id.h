@@ -22,7 +22,7 @@ struct Id {
 };
 
 using RequestId = Id<struct RequestTag>;    // one LLM call
-using WorkflowId = Id<struct WorkflowTag>;  // an agentic program: a graph of calls
+using WorkflowId = Id<struct WorkflowTag>;  // an agentic program, which is a graph of calls
 using StageId = Id<struct StageTag>;        // a call site in a workflow
 using AgentId = Id<struct AgentTag>;        // a role that makes calls
 using SessionId = Id<struct SessionTag>;  // a conversation or an agent's run, as a sequence of requests

@@ -12,8 +12,8 @@
 
 namespace takt {
 
-// Deterministic, since it is never iterated. Allocates only beyond the reserved size. Consecutive ids are adjacent, so
-// the newest ids are in the CPU cache. Expected O(1) for any ids, if clients that choose ids do not know the key.
+// Deterministic, because it is never iterated. Allocates only beyond the reserved size. Consecutive ids are adjacent,
+// so the newest ids are in the CPU cache. Expected O(1) for any ids, if clients that choose ids do not know the key.
 class IdMap {
  public:
   explicit IdMap(std::size_t reserve = 0) { Reserve(reserve); }

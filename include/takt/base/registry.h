@@ -75,8 +75,8 @@ class Registry {
     return at == entries_.end() ? nullptr : &*at;
   }
 
-  // Creates a policy from "NAME" or "NAME(k=v,...)". InvalidArgument lists unknown names, invalid values, and what is
-  // allowed instead.
+  // Creates a policy from "NAME" or "NAME(k=v,...)". InvalidArgument lists unknown names, invalid values, and the valid
+  // choices.
   absl::StatusOr<Any> Make(std::string_view spec, Pace... pace) const {
     const absl::StatusOr<Call> call = Parse(kind_, spec);
     if (!call.ok()) return call.status();

@@ -33,7 +33,7 @@ class SlotTable {
   const T& operator[](Slot slot) const { return records_[slot]; }
   const Records& records() const { return records_; }  // by slot, including free slots
 
-  // Returns a free slot. Its record is as the previous owner left it.
+  // Returns a free slot. Its record still has the previous owner's data.
   Slot Take() {
     MakeSlot();
     const Slot slot = free_.back();

@@ -11,8 +11,8 @@ enum {  // takt_fault.kind: docs/reference/mistakes.md
   TAKT_FAULT_NO_ID = 1,  // a request with id 0
   TAKT_FAULT_ID_IN_USE = 2,  // a request whose id belongs to a request that has not been released
   TAKT_FAULT_PROMPT_TOKENS = 3,  // a request with an invalid prompt length of `received` tokens
-  TAKT_FAULT_MAX_OUTPUT_TOKENS = 4,  // a request with a negative limit on output of `received` tokens
-  TAKT_FAULT_SEQUENCES = 5,  // a request with fewer than one or too many sequences: `received`
+  TAKT_FAULT_MAX_OUTPUT_TOKENS = 4,  // a request with a negative output limit of `received` tokens
+  TAKT_FAULT_SEQUENCES = 5,  // a request with no sequence or too many; `received`: their number
   TAKT_FAULT_UNKNOWN_REQUEST = 6,  // an event for a request that is not alive
   TAKT_FAULT_UNKNOWN_MOVE = 7,  // a finished move that is not in flight; `received`: its number
   TAKT_FAULT_OUT_OF_PLACE = 8,  // an event that the state of its request does not allow
@@ -25,7 +25,7 @@ enum {  // takt_fault.kind: docs/reference/mistakes.md
   // A negative count, or an instance without id or with an unsupported role; `received`: its id
   TAKT_FAULT_INVALID_EVENT = 15,
   TAKT_FAULT_WORKFLOW = 16,  // a router event that contradicts the state of its workflow; `received`: its id
-  TAKT_FAULT_ENDED = 17,  // a call after an exception, or during another call, from a policy or another thread
+  TAKT_FAULT_ENDED = 17,  // a call after an exception, or during another call (from a policy or another thread)
   // A chunk_align of `received` tokens, above the largest possible chunk of `expected` tokens
   TAKT_FAULT_CHUNK_ALIGN = 18
 };
@@ -236,8 +236,8 @@ enum {  // takt_event.type; comments name the receivers and the member of the un
   // A request's first step on its instance begins. Only placements that separate waiting from running requests need
   // this event.
   TAKT_EVENT_REQUEST_STARTED = 64,  // routers: u.request_started
-  // Progress of a running request, for policies that rank by service. Send it for all running requests with each
-  // report. Repeated and outdated events have no effect. `instance` as in TAKT_EVENT_REQUEST_ENDED.
+  // Progress of a running request, for policies that rank by the tokens that requests received. Send it for all running
+  // requests with each report. Repeated and outdated events have no effect. `instance` as in TAKT_EVENT_REQUEST_ENDED.
   TAKT_EVENT_REQUEST_SERVED = 65,  // routers: u.request_served
   // A request has left its instance: it has finished or failed. `instance` is the sender; 0: the current instance. The
   // router ignores an instance that no longer has the request.
@@ -258,7 +258,7 @@ enum {  // takt_event.type; comments name the receivers and the member of the un
   // The stage makes no further calls.
   TAKT_EVENT_STAGE_ENDED = 72,  // routers: u.stage_ended
   // The workflow is over, complete or not. A router fails its living requests on all instances. A scheduler lets them
-  // finish; prefix cache entries that only this workflow uses become free to evict.
+  // finish. Prefix cache entries that only this workflow uses can then be evicted.
   TAKT_EVENT_WORKFLOW_ENDED = 73  // schedulers, routers: u.workflow_ended
 };
 
@@ -473,7 +473,7 @@ enum {  // takt_move.action, takt_preemption.action, takt_host_chunk.action
   TAKT_KV_DROP = 1,  // freed; must be recomputed
   TAKT_KV_OUT = 2,  // copied to host memory, then freed
   TAKT_KV_IN = 3,  // copied back to the GPU
-  TAKT_KV_FETCH = 4  // start of a prompt, copied from the prefix copies in host memory
+  TAKT_KV_FETCH = 4  // start of a prompt, loaded from prefix copies in host memory
 };
 
 // A KV move that the host carries out and reports by TAKT_EVENT_MOVE_DONE. It concerns blocks [first, first + count) of
@@ -514,7 +514,7 @@ typedef struct takt_failure {
   uint64_t request;
   uint8_t reason;
   uint8_t reserved;
-  uint16_t code;  // with TAKT_FAIL_HOST after a failed row: the code of that row
+  uint16_t code;  // for reason TAKT_FAIL_HOST: the error code of the failed row
   uint32_t reserved_too;
 } takt_failure;
 
@@ -562,7 +562,7 @@ typedef struct takt_ran {
   int32_t output;  // new tokens per sequence
 } takt_ran;
 
-// A request on the host's engine, and the KV that preempting it would free.
+// A request on the host's engine, and the KV that its preemption would free.
 typedef struct takt_holding {
   uint64_t request;
   int32_t blocks;
@@ -572,7 +572,7 @@ typedef struct takt_holding {
 typedef struct takt_placement {
   uint64_t request;
   uint64_t instance;  // instance that computes the request
-  uint64_t life;  // life of `instance`; events about this placement name it
+  uint64_t life;  // life of `instance`; events about this placement contain it
 } takt_placement;
 
 enum {  // takt_workflow_end.how

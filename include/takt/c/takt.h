@@ -633,8 +633,7 @@ typedef struct takt_routing {
 TAKT_API takt_status takt_router_place(takt_router* router, int64_t now, takt_routing* routing) TAKT_NOEXCEPT;
 TAKT_API takt_status takt_router_wake_at(const takt_router* router, int64_t* wake_at) TAKT_NOEXCEPT;
 // Scores each instance for a request, which may be unknown to the router. Larger is better; NaN: not available now.
-// Sets
-// *possible (may be NULL) to the number of scores that are not NaN. Places nothing. Requests are validated as in
+// Sets *possible (may be NULL) to the number of scores that are not NaN. Places nothing. Requests are validated as in
 // takt_ranker_keys.
 TAKT_API takt_status takt_router_score(takt_router* router, const takt_request* request, const uint64_t* instances,
                                        size_t n, int64_t now, double* scores, size_t* possible) TAKT_NOEXCEPT;

@@ -65,9 +65,9 @@ class KvOracle {
   // preempts no request, but too few free blocks in the snapshot do. So the snapshot must not include memory that
   // Reserve withholds.
   //
-  // Called again in the same plan only if nothing runs: after a preemption for lack of memory, and for up to
-  // SchedulerOptions::admission_window waiting requests, one at a time. Also called after each single admission if the
-  // policy declines requests (DecliningPolicy).
+  // If nothing runs, called again in the same plan: after a preemption for lack of memory, and for up to
+  // SchedulerOptions::admission_window waiting requests, one at a time. If the policy declines requests
+  // (DecliningPolicy), called after each admission.
   virtual void Reserve(StepId step, std::span<KvReservation> wishes) = 0;
 
   // Frees all GPU memory of a request. kDrop: it ended or its KV is dropped. kOut: its KV moved to host memory. Returns

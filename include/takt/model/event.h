@@ -132,7 +132,7 @@ struct TurnExpected {
   TimePoint when = {};
 };
 // The workflow is over, complete or not. A router fails its living requests on all instances. A scheduler lets them
-// finish; prefix cache entries that only this workflow uses become free to evict.
+// finish. Prefix cache entries that only this workflow uses can then be evicted.
 struct WorkflowEnded {
   WorkflowId workflow = {};
   bool cancelled = false;  // true: takt learns nothing from this workflow
@@ -162,8 +162,8 @@ using Event = std::variant<Arrived,  // 1
                            >;
 static_assert(std::is_trivially_copyable_v<Event>);  // batches cross threads and language bindings
 
-// Tables from slow work such as learning and tuning, for the policies and placements that observe them. An epoch is not
-// an event. A call of its own sets it. Absent fields keep their values.
+// Tables that learning or tuning computes outside the step loop, for policies and placements. An epoch is not an event.
+// A call of its own sets it. Absent fields keep their values.
 struct Epoch {
   std::shared_ptr<const AgentRanks> agent_ranks = {};
   std::optional<double> alpha = {};  // alpha of workload_balance: 0 to 1

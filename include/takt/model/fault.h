@@ -19,8 +19,8 @@ enum class FaultKind : std::uint8_t {
   kNoId,  // a request with id 0
   kIdInUse,  // a request whose id belongs to a request that has not been released
   kPromptTokens,  // a request with an invalid prompt length of `received` tokens
-  kMaxOutputTokens,  // a request with a negative limit on output of `received` tokens
-  kSequences,  // a request with fewer than one or too many sequences: `received`
+  kMaxOutputTokens,  // a request with a negative output limit of `received` tokens
+  kSequences,  // a request with no sequence or too many; `received`: their number
   kUnknownRequest,  // an event for a request that is not alive
   kUnknownMove,  // a finished move that is not in flight; `received`: its number
   kOutOfPlace,  // an event that the state of its request does not allow
@@ -32,7 +32,7 @@ enum class FaultKind : std::uint8_t {
   kUnknownInstance,  // a router event for an instance that is not up; `received`: its id
   kInvalidEvent,  // a negative count, or an instance without id or with an unsupported role; `received`: its id
   kWorkflow,  // a router event that contradicts the state of its workflow; `received`: its id
-  kEnded,  // a call after an exception, or during another call, from a policy or another thread
+  kEnded,  // a call after an exception, or during another call (from a policy or another thread)
   kChunkAlign,  // a chunk_align of `received` tokens, above the largest possible chunk of `expected` tokens
 };
 constexpr auto NamesOf(FaultKind) {
@@ -104,7 +104,7 @@ class FaultLog {
     handler_.heard(handler_.context, fault);
     heard_now_ = false;
   }
-  // Returns what the call since Begin ignored.
+  // Returns the input that the call since Begin has ignored.
   Ignored Summary(std::uint64_t dead_rows) const {
     return {static_cast<std::uint32_t>(count_ - before_), static_cast<std::uint32_t>(dead_rows), first_};
   }

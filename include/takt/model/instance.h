@@ -95,8 +95,8 @@ struct TokensServed {
   friend constexpr bool operator==(const TokensServed&, const TokensServed&) = default;
 };
 
-// Progress of a running request, for policies that rank by service. Send it for all running requests with each report.
-// Repeated and outdated events have no effect. `instance` as in RequestEnded.
+// Progress of a running request, for policies that rank by the tokens that requests received. Send it for all running
+// requests with each report. Repeated and outdated events have no effect. `instance` as in RequestEnded.
 struct RequestServed {
   RequestId request;
   InstanceId instance;
@@ -129,7 +129,7 @@ struct StageEnded {
   WorkflowId workflow;
   std::uint32_t stage = 0;
 };
-// Alternatives that a scheduler also takes are numbered in `Event`.
+// Alternatives that are also events of a scheduler have their numbers in `Event`.
 using RouterEvent = std::variant<Arrived, Revised, Cancelled,
                                  RequestStarted,  // 64
                                  RequestServed,  // 65

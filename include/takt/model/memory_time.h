@@ -51,7 +51,7 @@ void SetPace(P& policy, const MemoryPace& pace) {
 // The load of the engine when a request calls a tool.
 struct MemoryBeside {
   double other_tokens = 0;  // C_other: context of the other running requests
-  double chunk_tokens = 512;  // recomputed tokens per iteration, after running requests and before saturation
+  double chunk_tokens = 512;  // tokens per iteration that can be recomputed without delaying running requests
 };
 
 // Equation 2: returns the waste if the context stays unused for `seconds`.
@@ -75,8 +75,8 @@ inline double WasteOfDroppingWhole(const MemoryPace& pace, const MemoryBeside& b
   return Rounded((Rounded(pace.forward_s * context) + pace.chunk_overhead_s) * (context + beside.other_tokens));
 }
 
-// Equation 3: returns the waste of a swap out and in. With `overlap` 0 the whole batch waits; with 1 only the request's
-// own memory does.
+// Equation 3: returns the waste of a swap out and in. With `overlap` 0 the memory of the whole batch waits; with 1 only
+// the request's own memory.
 inline double WasteOfSwapping(const MemoryPace& pace, const MemoryBeside& beside, double context, double overlap = 0) {
   return Rounded(2 * pace.swap_s * context *
                  (Rounded(pace.swap_memory_share * context) + Rounded((1 - overlap) * beside.other_tokens)));

@@ -102,7 +102,7 @@ enum class KvAction : std::uint8_t {
   kDrop,  // freed; must be recomputed
   kOut,  // copied to host memory, then freed
   kIn,  // copied back to the GPU
-  kFetch,  // start of a prompt, copied from the prefix copies in host memory
+  kFetch,  // start of a prompt, loaded from prefix copies in host memory
 };
 constexpr auto NamesOf(KvAction) { return std::to_array<std::string_view>({"keep", "drop", "out", "in", "fetch"}); }
 
@@ -155,7 +155,7 @@ struct Failure {
   RequestId request = {};
   FailReason reason = FailReason::kInvalid;
   std::uint8_t reserved = 0;
-  std::uint16_t code = 0;  // with kHost after a failed row: the code of that row
+  std::uint16_t code = 0;  // for reason kHost: the error code of the failed row
   std::uint32_t reserved_too = 0;
 
   friend constexpr bool operator==(const Failure&, const Failure&) = default;

@@ -42,8 +42,8 @@ struct PauseCosts {
   KvAction Away(const PauseView& view) const {
     return Swap(view) < Drop(view) && view.held <= view.swap_free ? KvAction::kOut : KvAction::kDrop;
   }
-  // Returns the time at which keeping KV from `since` on has wasted as much as the cheapest alternative. A policy that
-  // does not know the call's duration should then release the KV. Its waste is at most twice the minimum (ski rental).
+  // Returns the time when keeping KV from `since` on has wasted as much as the cheapest alternative. A policy that does
+  // not know the call's duration should then release the KV. Its waste is at most twice the minimum (ski rental).
   TimePoint LetGoAt(TimePoint since, const PauseView& view) const {
     const double context = static_cast<double>(std::max(view.context.value, 1));
     const double least = std::min(Drop(view), view.held <= view.swap_free ? Swap(view) : Drop(view));
@@ -56,8 +56,8 @@ struct PauseCosts {
 // rank can depend on that decision (RequestState::at_call). It decides again at the call, from the actual context. It
 // releases the KV when keeping has wasted as much as the alternative (InferCept's rule for elapsed time).
 //
-// Departures from the paper: the cost of dropping is summed per chunk (InferCept's equation 4), including the last
-// chunk, as in the authors' code. After a resume, the costs use the current context, not the original prompt.
+// Departures from the paper: the cost of dropping is a sum over all chunks (InferCept's equation 4), as in the authors'
+// code. After a resume, the costs use the current context, not the original prompt.
 struct LeastWaste {
   static constexpr std::string_view kName = "least_waste";
   PauseCosts costs = {};

@@ -55,7 +55,7 @@ concept ReviewingPause =
       { p.Review(r, call, since, view) } -> std::same_as<PauseDecision>;
     };
 
-// Keeps the KV, which suits quick tools. It is dropped if no other memory is left.
+// Keeps the KV, which suits quick tools. The KV is dropped only if no other memory is left.
 struct KeepAll {
   static constexpr std::string_view kName = "keep_all";
   PauseDecision AtCall(const RequestState&, const ToolCalled&, const PauseView&) const { return KvAction::kKeep; }

@@ -141,7 +141,7 @@ class RankQueue {
     if constexpr (DecliningPolicy<P>) return !hooks_.declines || policy_.Admits(state, now);
     return true;
   }
-  // Reports that the request got a row.
+  // Reports to the policy that the request got a row.
   void Admitted([[maybe_unused]] const RequestState& state, [[maybe_unused]] TimePoint now) {
     if constexpr (DecliningPolicy<P>) {
       if (hooks_.declines) policy_.Admitted(state, now);
@@ -265,7 +265,7 @@ class RankQueue {
     });
   }
 
-  // Returns true if the request is promoted and has quantum left, waiting or not.
+  // Returns true if the request is promoted and has quantum left, even if it does not wait.
   bool promoted(Slot slot) const { return PromotedWith(slot, 0); }
   // Returns true if it will be promoted after `steps_run` more steps.
   bool PromotedWith(Slot slot, std::int64_t steps_run) const { return kMayAge && aging_.PromotedWith(slot, steps_run); }

@@ -57,14 +57,14 @@ constexpr auto NamesOf(QueuePlace) {
 //   }
 //   queue.End(ran, now);                    // what ran; other taken requests return to their places
 //
-// End may name requests that were not taken. A host for which each call is expensive, such as one in Python, can
-// therefore make three calls per iteration: Begin, one List that replaces all looks and takes, and End. Under vLLM's
-// scheduler, 33 single calls per step took 2 to 5 % of its time, and these three had no measurable cost.
+// End may name requests that were not taken. So a host with expensive calls, such as one in Python, needs three calls
+// per iteration: Begin, one List instead of all looks and takes, and End. In vLLM's scheduler, 33 single calls per step
+// took 2 to 5 % of its time. These three had no measurable cost.
 //
 // Taking a request does not admit it. If End does not list a taken request, or Requeue returns it earlier, it keeps its
 // rank, waiting count and promotion. The policy does not observe this. The host may add, revise and erase requests at
-// any time, also between Begin and End, and the order reflects this at once. A request that ran stays known until
-// Erase. It counts as run in every iteration until Requeue, Hold or Pause.
+// any time, also between Begin and End. The order changes at once. A request that ran stays known until Erase. It
+// counts as run in every iteration until Requeue, Hold or Pause.
 //
 // An invalid call changes nothing and returns the reason. Memory is allocated only if more requests are alive than ever
 // before. If operator new throws and the host catches it, the call has no effect or ended() returns true.
@@ -84,7 +84,7 @@ class WaitingQueue {
     std::optional<Tokens> prompt_tokens = {};
     std::optional<TimePoint> arrival = {};  // kUnset: now; the workflow's arrival stays
   };
-  // A request on the host's engine, and the KV that preempting it would free.
+  // A request on the host's engine, and the KV that its preemption would free.
   struct Holding {
     RequestId request;
     Blocks blocks{0};
@@ -115,7 +115,7 @@ class WaitingQueue {
   // calls have no effect.
   bool ended() const { return inside_; }
 
-  // Adds a request. Unset times become `now`.
+  // Adds a request, whose unset times become `now`.
   QueueResult Push(const Request& request, TimePoint now) {
     if (inside_) return QueueResult::kEnded;
     if (!request.id || request.sequences < 1) return QueueResult::kInvalid;
@@ -172,7 +172,7 @@ class WaitingQueue {
     return Done();
   }
 
-  // Begins an iteration. An iteration that has not ended is discarded: taken requests return to their places, and
+  // Begins an iteration. An iteration that has not ended is discarded, so taken requests return to their places and
   // nothing counts.
   void Begin(TimePoint now) {
     if (inside_) return;
@@ -215,7 +215,7 @@ class WaitingQueue {
   }
 
   // Takes a blocked request out of the order until Requeue, for example while a grammar compiles or its KV is loaded.
-  // Its waiting is not counted meanwhile.
+  // While it is held, its waiting does not count.
   QueueResult Hold(RequestId id) {
     Slot slot;
     if (const QueueResult r = Find(id, slot); r != QueueResult::kDone) return r;
@@ -289,8 +289,8 @@ class WaitingQueue {
     return counted;
   }
 
-  // Reports tokens of a request that runs or has lost its place, at any time after the End that listed it. Only
-  // policies that charge for tokens use them.
+  // Reports tokens of a request that runs or was preempted, at any time after the End that listed it. Only policies
+  // that charge for tokens use them.
   QueueResult Computed(const Ran& ran) {
     Slot slot;
     if (const QueueResult r = Find(ran.request, slot); r != QueueResult::kDone) return r;
@@ -321,9 +321,8 @@ class WaitingQueue {
   }
 
   // Selects requests of `holding` to preempt for `needed` blocks. Fills `victims`, worst rank first, promoted ones
-  // last; skips requests that are not preemptible or not running. If a waiting or taken `beneficiary` is named, selects
-  // only requests that it outranks; equal keys never do. Returns false, without victims, if all together would not free
-  // enough. O(n log n).
+  // last; skips requests that are not preemptible or not running. A waiting or taken `beneficiary` limits the selection
+  // to requests with worse keys. Returns false, without victims, if all together would not free enough. O(n log n).
   bool Victims(std::span<const Holding> holding, Blocks needed, TimePoint now, std::vector<RequestId>& victims,
                RequestId beneficiary = {}) {
     victims.clear();

@@ -176,7 +176,7 @@ struct RouterBook {
   PlacedRequests placed;
   WorkflowCalls calls;
   RouterNotices notices;
-  std::vector<Slot> scratch;  // of the current event or search
+  std::vector<Slot> scratch;  // faults of the current event or search
 };
 
 }  // namespace takt::internal

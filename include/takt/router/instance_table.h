@@ -17,7 +17,7 @@
 
 namespace takt::internal {
 
-// Invariant: instances are ordered by id. Each has a unique slot, below the maximum number of instances that were up at
+// Invariant: instances are ordered by id. Each has a unique slot, which is less than the most instances that were up at
 // once. Its life is between 1 and newest_life().
 class InstanceTable {
  public:
@@ -51,8 +51,8 @@ class InstanceTable {
   // Makes room for one more instance.
   void MakeRoomForOne() { MakeRoom(up_, 1), MakeRoom(candidate_at_, 1), MakeRoom(free_slots_, 1); }
 
-  // Adds or updates an instance. Returns it, and true if it is new. An instance that was up keeps its life, and gets
-  // the new description.
+  // Adds or updates an instance. Returns the instance, and true if it is new. An instance that was up keeps its life,
+  // and gets the new description.
   std::pair<InstanceState*, bool> Up(const Instance& instance) {
     const ProfileId named = instance.profile;
     const InstanceProfile* profile = named ? &profiles_[named.value - 1] : nullptr;

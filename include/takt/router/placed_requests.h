@@ -60,7 +60,7 @@ class PlacedRequests {
     for (const Slot slot : to) table[slot].unseen = false;
   }
 
-  // Returns true if a report as of this time is older than an earlier one.
+  // Returns true if an earlier report has a later `as_of` than this time.
   bool IsLate(const InstanceState& instance, TimePoint as_of) const {
     return as_of != kUnset && as_of < lists_[instance.slot].as_of;
   }

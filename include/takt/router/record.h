@@ -53,7 +53,7 @@ struct Charged {
 struct RouteRecord {
   RequestState state = {};
   RouteStatus status = RouteStatus::kUnknown;
-  bool unseen = false;  // no report of its instance includes it yet; `age` is in a list
+  bool unseen = false;  // no report of its instance includes it yet, so `age` is in a list
   InstanceId place = {};  // none: not placed
   TimePoint placed{};
   AgeLink age = {};

@@ -113,7 +113,7 @@ struct RouterRequests : RouterBook {
     notices.placed.push_back({record.state.request.id, instance.instance.id, instance.instance.life});
     calls.Sent(record.state, instance, instances.all(), now());
     placer.Placed(record.state, instance, now());
-    // Report the prompt now, before any report of the instance. Otherwise one Place could give a group all instances.
+    // Report the prompt now, before any report of the instance. Otherwise a group could get all instances at once.
     Charge(slot, {record.state.request.prompt_tokens, {}});
     queue.ReadGroupsAgain();
   }
@@ -140,7 +140,7 @@ struct RouterRequests : RouterBook {
     Charge(slot, served);
   }
 
-  // Reports the expected output of a request that finished without a report to the policy.
+  // If a finished request has no report, reports its expected output to the policy.
   void ChargeExpected(Slot slot) {
     const Request& r = table[slot].state.request;
     if (!r.output_tokens.known()) return;
@@ -175,7 +175,7 @@ struct RouterRequests : RouterBook {
     Follow(FailReason::kHost);
   }
 
-  // Applies the changes of the workflows. `reason`: for calls of a workflow that is over.
+  // Applies the changes of the workflows. Calls of a workflow that is over fail with `reason`.
   void Follow(FailReason reason) {
     WorkflowTable& workflows = calls.table();
     for (const Slot slot : workflows.released()) Enqueue(slot);

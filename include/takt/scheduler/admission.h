@@ -151,9 +151,9 @@ class Admission {
     return Fit::kAdmitted;
   }
 
-  // Returns the number of free blocks that admissions must leave for the growth of running rows. This is the watermark,
-  // or 0 if nothing runs. It is one block per sequence if the watermark alone has kept out the head of the queue for
-  // `admission_window` plans.
+  // Returns the number of free blocks that admissions must leave for the growth of running rows. The number is the
+  // watermark, or 0 if nothing runs. It is one block per sequence if the watermark alone has kept out the head of the
+  // queue for `admission_window` plans.
   std::int32_t Spared(Slot slot, std::int32_t need, std::int32_t free) {
     if (s_.counts.rows == 0) return 0;
     std::uint64_t& fits_since = s_.table[slot].fits_since;

@@ -90,7 +90,7 @@ class AdmissionWalk {
       search.tried = true;
       if (fit != Fit::kAdmitted) return true;
       if (kv_.oracle != nullptr) --asks_left_, questions_.AskOracle();
-      return s_.draft.planned == 0 && asks_left_ > 0;  // a swap-in plans no entry: try one more request
+      return s_.draft.planned == 0 && asks_left_ > 0;  // a swap-in adds no entry, so try one more request
     });
     if (s_.draft.planned > 0) return true;
     from_ = search.gave_up && !search.held ? waiting.from : 0;

@@ -18,7 +18,7 @@
 
 namespace takt::internal {
 
-// Waiting requests that hold KV, in order of return, if the missing blocks are free.
+// Waiting requests that hold KV and whose missing blocks are free, in order of return.
 struct CameBack {
   EngineState& s;
   Kv& kv;

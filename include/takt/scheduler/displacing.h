@@ -51,7 +51,7 @@ class Displacing {
     if (slot == kNoSlot || (s_.draft.top_waits_for != WaitsFor::kSequences && s_.draft.top_waits_for != WaitsFor::kKv))
       return false;
     const Record& record = s_.table[slot];
-    if (record.refused_at > kv_.freed_at) return false;  // the oracle may refuse the request again: keep all rows
+    if (record.refused_at > kv_.freed_at) return false;  // keep all rows: the oracle may refuse it again
     const std::uint32_t worst = victims_.Worst(true);
     if (worst == kNoLane || !Outranks(slot, worst)) return false;
     if (kv_.block_tokens > 0) {

@@ -101,7 +101,7 @@ class Events {
         if (row.state == RowState::kSteady) row.state = RowState::kUnsteady;
       } else {
         if (record.transit == Transit::kNone) resting_.FreeKv(record), kv_.FreeCpu(record);
-        if (record.lane != kNoLane) lives_.DropAtSettling(record);  // the layout of its KV has more sequences
+        if (record.lane != kNoLane) lives_.DropAtSettling(record);  // its KV is laid out for more sequences
         record.known -= revision.sequences_ended * record.state.generated.value;
         record.computed = std::max(std::min(record.computed, record.known - r.sequences), 0);
         memory_.NoteJoined(slot);

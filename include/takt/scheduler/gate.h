@@ -49,10 +49,10 @@ class Gate {
  public:
   Gate(EngineState& s, Kv& kv) : s_(s), kv_(kv) {}
 
-  // Maximum waiting requests that one plan may examine in vain, or look up in the prefix cache.
+  // Maximum waiting requests that one plan may examine without admission, or look up in the prefix cache.
   static constexpr std::size_t kMostLooks = 128;
 
-  bool open() const { return gate_.open(); }  // the gate admits everything and need not be asked
+  bool open() const { return gate_.open(); }  // the gate admits every request without a question
   void Changed() { ++changes_; }
   std::uint64_t changes() const { return changes_; }
 
@@ -230,8 +230,8 @@ class Gate {
     return ask;
   }
 
-  // Returns false if the policy declines the request, or if it may wait forever: later requests at the door would wait
-  // with it. A request that waits for its adapter may use the door if the limits allow any adapter.
+  // Returns false if the policy declines the request or if it may wait forever. Later requests at the door would wait,
+  // too. A request that waits for its adapter may use the door if the limits allow any adapter.
   bool MayUseDoor(const Record& record) const {
     const Request& r = record.state.request;
     const WaitsFor reason = s_.PassedOverFor(record);
@@ -246,7 +246,7 @@ class Gate {
   GateDoor door_;
   TimePoint next_door_ = kUnset;  // earliest time of the next admission through the door
   TimePoint oldest_ = kNever;  // lower bound of the arrival of every waiting request
-  TimeHeap by_arrival_;  // waiting requests, if the door has a share
+  TimeHeap by_arrival_;  // waiting requests, if the door's share is not 0
   std::uint64_t changes_ = 0;
   std::optional<double> sum_, copies_sum_;  // cached HeldOrder::Sum, valid at sums_changes_
   std::uint64_t sums_changes_ = 0;

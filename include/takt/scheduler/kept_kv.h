@@ -15,7 +15,7 @@
 
 namespace takt::internal {
 
-// Two lists: requests that hold KV without a row, and the waiting ones among them. A list may also contain requests
+// Two lists of requests that hold KV without a row: all of them, and the waiting ones. A list may also contain requests
 // that have ended or have a row again. A walk of the list drops these. Each request has one flag per list, which is set
 // if the list contains it.
 class KeptKv {

@@ -125,14 +125,14 @@ class Kv {
   KvLedger ledger;
   KvOracle* const oracle;
   OracleRound round;  // reservations of this plan
-  std::int32_t block_tokens = 0;  // of the ledger or the oracle; 0: KV is not counted
+  std::int32_t block_tokens = 0;  // block size of the ledger or the oracle; 0: KV is not counted
   std::int32_t watermark = 0;  // blocks
   std::uint64_t changes = 0;  // number of changes that may change the oracle's answers
   std::uint64_t freed_at = 0;  // plan number at which the host last freed KV
 
  private:
   EngineState& s_;
-  mutable KvSnapshot snapshot_ = {};  // of the oracle, valid within a call
+  mutable KvSnapshot snapshot_ = {};  // last snapshot of the oracle, valid within a call
   mutable bool counted_ = false;  // true: the snapshot is current
 };
 

@@ -99,7 +99,7 @@ class Lives {
     s_.counts.seqs -= row.sequences;
     s_.adapters.Remove(record.state.request.adapter);
 
-    if (row.sequences != s_.Sequences(record)) {  // some sequences ended and are still in the row
+    if (row.sequences != s_.Sequences(record)) {  // some sequences have ended but are still in the row
       row.known -= (row.sequences - s_.Sequences(record)) * row.generated;
       row.expected = row.known;
       row.computed = row.scheduled = std::min(row.computed, row.known);

@@ -49,8 +49,8 @@ class NewRows {
     ++s_.stats.moves_in;
   }
 
-  // Takes a row now for a request with `chunks` prefix chunks in host memory. It runs when the chunks that the prefix
-  // cache lacks are loaded.
+  // Assigns a row now to a request with `chunks` prefix chunks in host memory. The row runs after the chunks that the
+  // prefix cache lacks are loaded.
   void Fetch(Slot slot, std::int32_t start, std::int32_t chunks) {
     Record& record = s_.table[slot];
     const std::int32_t chunk_blocks = kv_.ChunkBlocks(record);

@@ -1,4 +1,4 @@
-// Decides which requests a walk of the queue may pass, and how many others may pass them.
+// Decides which requests a walk of the queue may pass, and limits how many others pass each.
 #ifndef TAKT_SCHEDULER_PASSING_H_
 #define TAKT_SCHEDULER_PASSING_H_
 

@@ -91,7 +91,7 @@ class PolicyPort {
   virtual Slot WorstNeverRun(TimePoint now, StateOf state_of) = 0;
   // Returns true if the key of the request has changed.
   virtual bool Scheduled(const RequestState& state, Tokens prefill, Tokens output) = 0;
-  // Calls Scheduled for each of these entries, in order. changed(lane, state): the key of this request has changed.
+  // Calls Scheduled for each of these entries, in order. Calls changed(lane, state) if the request's key has changed.
   virtual void ScheduledAll(const StandingTokens& tokens,
                             FunctionRef<void(std::uint32_t, const RequestState&)> changed) = 0;
   virtual void ReportPressure(const QueuePressure& pressure, TimePoint now) = 0;

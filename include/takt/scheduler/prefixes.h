@@ -37,7 +37,7 @@ class Prefixes {
     return record.recovers ? s_.stats.tokens_recovered : s_.stats.tokens_cached;
   }
 
-  // Returns the chunks of its prompt in the prefix cache.
+  // Returns the part of a request's prompt in the prefix cache.
   PrefixHit HitOf(const Record& record) const {
     const Request& r = record.state.request;
     if (record.computed > 0 || record.blocks > 0 || record.cpu_blocks > 0) return {};
@@ -46,7 +46,7 @@ class Prefixes {
     return kv_.ledger.Find(kv_.Hashes(record, 0, UsableChunks(r)), chunk_blocks);
   }
 
-  // Returns the chunks of its prompt in host memory; 0 if the request has KV or may not load them.
+  // Returns the number of a prompt's chunks in host memory; 0 if the request has KV or may not load them.
   std::int32_t CopiesOf(const Record& record) const {
     if (kv_.ledger.copies() == nullptr) return 0;
     const Request& r = record.state.request;
@@ -56,7 +56,7 @@ class Prefixes {
     return kv_.ledger.FindCopies(kv_.Hashes(record, 0, UsableChunks(r)), chunk_blocks);
   }
 
-  // Returns the prompt tokens that are cached in any tier.
+  // Returns the number of prompt tokens that are cached in any tier.
   std::int32_t CachedTokensOf(const Record& record) const {
     return std::max(HitOf(record).chunks, CopiesOf(record)) * record.state.request.prefix.block_tokens.value;
   }

@@ -155,7 +155,7 @@ class Rows {
     });
     const bool in_turn = tokens > s_.budget.tokens || blocks > spare;
     if (in_turn) std::ranges::sort(offers, {}, [this](const DraftOffer& offer) { return s_.draft.served[offer.lane]; });
-    std::array<std::int32_t, 256> rows = {};  // number of rows by number of drafts with memory
+    std::array<std::int32_t, 256> rows = {};  // number of rows for each number of drafts with memory
     tokens = 0;
     for (DraftOffer& offer : offers) {
       const Row& row = s_.running.Stored(offer.lane);

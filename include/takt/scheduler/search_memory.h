@@ -50,7 +50,7 @@ class SearchMemory {
   void NoteJoined(Slot slot) {
     if (!holds_ || s_.table[slot].status != RequestStatus::kWaiting) return;
     joined_.push_back(slot);
-    if (joined_.size() > s_.table.size()) holds_ = false;  // repeated entries: search all requests instead
+    if (joined_.size() > s_.table.size()) holds_ = false;  // some are listed twice, so search all requests instead
     if (!holds_) joined_.clear();
   }
 

@@ -62,13 +62,13 @@ struct Draft {
   std::vector<std::uint64_t> served;
   std::uint64_t turn = 0;  // last turn number
   bool short_of_kv = false;
-  bool refused = false, row_refused = false;  // whether the oracle refused any; whether it refused one of a running row
+  bool refused = false, row_refused = false;  // whether the oracle refused a request; whether it refused a running row
   bool kept_out = false;  // the oracle refused a waiting request in any build of this plan
   bool displaced = false;  // a row gave up its place or its share of the step
   bool crowded = false;  // a prompt had too little room for its next chunk, which fits an empty step
   bool prompts_first = false;  // prompts are computed before decodes, for a crowded prompt
   std::int32_t crowded_plans = 0;  // consecutive crowded plans since the last plan with prompts first
-  WaitsFor top_waits_for = WaitsFor::kItsTurn;  // why the first request waits that may not be passed
+  WaitsFor top_waits_for = WaitsFor::kItsTurn;  // why the first request that may not be passed waits
   Slot head = kNoSlot;  // that request; kNoSlot: the head of the queue, or none
 };
 
@@ -90,7 +90,7 @@ struct EngineState {
   Draft draft;
   EngineCounts counts;
   Notices notices;  // for the next plan
-  std::vector<Slot> ended;  // released requests; erased by the plan that names them
+  std::vector<Slot> ended;  // released requests, erased by the plan that reports them
   std::vector<std::uint32_t> left_out;  // lanes that the next plan leaves out
   std::vector<Slot> scratch;  // of the current search
   Stats stats;

@@ -24,7 +24,7 @@ struct StepBudget {
   void BeginPlan(const StepLimits& of_step) {
     const std::int32_t promised = std::max(limits.swap_out.value, 0) - swap_out;
     limits = of_step;
-    swap_in = limits.swap_in.value;  // for the whole plan, however often it is built
+    swap_in = limits.swap_in.value;  // budgets of the whole plan, even if it is built several times
     swap_out = std::max(limits.swap_out.value, 0) - promised;
   }
   void EndPlan() { swap_out = std::max(limits.swap_out.value, 0); }

@@ -100,7 +100,7 @@ class RunningSet {
   }
   std::size_t capacity() const { return rows_.capacity(); }  // lanes below this number need no allocation
 
-  // Returns a row to change, up to date and no longer standing.
+  // Returns an updated row that may be changed and is no longer standing.
   Row& operator[](std::uint32_t lane) {
     if (stands_[lane].since != 0) StandNoMore(lane);
     return rows_[lane];
@@ -173,7 +173,7 @@ class RunningSet {
   }
 
   // Makes the first row after the standing part, which was just planned, standing from the next plan on. Has no effect
-  // if it has more than one spare block.
+  // if the row has more than one spare block.
   void Stand(std::uint32_t lane) {
     const Row& row = rows_[lane];
     if (block_tokens_ > 0 && std::cmp_greater_equal(row.capacity - row.scheduled, block_tokens_)) return;

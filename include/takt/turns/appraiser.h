@@ -1,4 +1,4 @@
-// Applies a retention policy to tree nodes: their line and their value.
+// Applies a retention policy to tree nodes, which gives them a line and a value.
 #ifndef TAKT_TURNS_APPRAISER_H_
 #define TAKT_TURNS_APPRAISER_H_
 

@@ -26,7 +26,7 @@ struct HoldingRecord : BranchRecord {
   TimePoint awaited_since = {};
   TimePoint pinned_until = kUnset;
   std::int32_t pinned_blocks = 0;  // blocks when it was pinned
-  AgeLink fellows = {};  // in the list of its tips
+  AgeLink fellows = {};  // links in the list of holdings with the same last node
 };
 
 // Invariant: each node counts the holdings whose paths contain it, and also the awaited and the pinned ones.

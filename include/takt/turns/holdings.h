@@ -24,8 +24,8 @@ namespace takt {
 
 // The turn that used blocks, and how it ended.
 struct HeldTurn {
-  WorkflowId workflow = {};  // none: the blocks belong to no workflow, and only age ranks them
-  std::uint64_t branch = 0;  // of the workflow, such as its main line or a sub-agent
+  WorkflowId workflow = {};  // none: the blocks belong to no workflow and are ranked only by age
+  std::uint64_t branch = 0;  // branch of the workflow, such as its main line or a sub-agent
   std::uint32_t return_class = 0;
   bool over = false;  // true: no further turn will come, so it holds nothing
   TenantId tenant = {};
@@ -40,12 +40,12 @@ struct PrefixHit {
   std::int32_t idle = 0;  // leading chunks that no request refers to now
 };
 
-// Joins the tree of prompts (PrefixTree), the holdings of branches (HoldingTable), their pins (PinBook) and the
+// Combines the tree of prompts (PrefixTree), the holdings of branches (HoldingTable), their pins (PinBook) and the
 // eviction order (VictimOrder). A node can be evicted, from its end, if it has no children and no running request.
 //
-// When a turn of a branch ends, its blocks become the branch's holding. Blocks of the previous turn that this one lacks
-// are dead unless others hold them; dead blocks are evicted first. Shared blocks count once. They stay while any of
-// their workflows has later blocks here. After that they rank as blocks of the unknown class, by last use.
+// When a turn of a branch ends, its blocks become the branch's holding. Blocks that only the previous turn used are
+// dead, unless others hold them. Dead blocks are evicted first. Shared blocks count once. They stay while any of their
+// workflows has later blocks here. After that they rank as blocks of the unknown class, by last use.
 //
 // Pinned blocks are evicted after all others, oldest use first. The pins of each tenant and of all tenants are bounded;
 // further pins are refused.
@@ -125,7 +125,7 @@ class Holdings {
   void Await(WorkflowId workflow, std::uint64_t branch, bool awaited, TimePoint now = {});
   // Ranks the holding as if a turn of this class had used it now. An awaited branch stays awaited.
   void Touch(WorkflowId workflow, std::uint64_t branch, std::uint32_t return_class, TimePoint now);
-  // Ends the holding of a branch, or of all branches of a workflow: blocks that no other workflow holds become dead.
+  // Ends the holding of a branch, or of all branches of a workflow. Blocks that no other workflow holds become dead.
   void End(WorkflowId workflow, std::uint64_t branch) {
     if (const Slot h = table_.Find(workflow, branch); h != kNoSlot) EndHolding(h);
   }
@@ -183,8 +183,8 @@ class Holdings {
 
   // --- Eviction. ---
 
-  // Calls take(const HeldVictim&) in eviction order until `blocks` blocks were passed, or take returns false if it
-  // returns bool. Returns the blocks passed; fewer if no more can be evicted. Changes nothing.
+  // Calls take(const HeldVictim&) in eviction order until `blocks` blocks were passed. A take that returns bool stops
+  // the walk by false. Returns the blocks passed; fewer if no more can be evicted. Changes nothing.
   template <class Take>
   std::int32_t Walk(std::int32_t blocks, TimePoint now, Take&& take) {
     const CacheView cache = view();

@@ -13,9 +13,9 @@
 
 namespace takt::internal {
 
-inline constexpr std::size_t kNoLine = SIZE_MAX;  // line of a node in no line of victims
+inline constexpr std::size_t kNoLine = SIZE_MAX;  // the value of `line` if a node is in no line
 
-// Chunks `first` .. `end` - 1 of a prompt. All are used by the same requests and workflows.
+// Chunks from `first` to `end` - 1 of a prompt, which all have the same users.
 struct PrefixNode {
   // For PrefixTree:
   Slot parent = kNoSlot, child = kNoSlot;  // preceding node; first of the following nodes
@@ -30,7 +30,7 @@ struct PrefixNode {
   bool loose = false;  // left by a request without a workflow
   bool spoiled = false;
   TimePoint used = {};
-  std::uint64_t stamp = 0;  // number of the last release that used it
+  std::uint64_t stamp = 0;  // number of the last release that included it
   // For HoldingTable:
   Slot tips = kNoSlot;  // the holdings that end with it
   std::int32_t holders = 0;  // holdings whose paths contain or end with it

@@ -1,4 +1,4 @@
-// Distribution of the time until a workflow's next turn, by the time since the last one ended.
+// Distribution of the time until a workflow's next turn, given the time since the last one ended.
 #ifndef TAKT_TURNS_RETURN_CURVE_H_
 #define TAKT_TURNS_RETURN_CURVE_H_
 

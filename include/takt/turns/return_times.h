@@ -41,8 +41,8 @@ struct ReturnCounts {
   friend bool operator==(const ReturnCounts&, const ReturnCounts&) = default;
 };
 
-// Kaplan-Meier estimator on the bins of ReturnCurve: the share of gaps at risk in a bin that end in it. Open and lost
-// gaps are at risk for as long as they were observed (censoring). Old counts are halved.
+// Kaplan-Meier estimator on the bins of ReturnCurve. A bin's hazard is the share of gaps at risk in it that end in it.
+// Open and lost gaps are at risk for as long as they were observed (censoring). Old counts are halved.
 //
 // Bins with few observations are drawn towards a prior with a weight of prior_weight gaps:
 //   single tool -> all tools -> kToolHazards;  user -> kUserHazards;
@@ -141,7 +141,7 @@ class ReturnTimes {
     return true;
   }
 
-  // Ends the observation of a gap: the branch is over, or the host has lost it.
+  // Ends the observation of a gap, because the branch is over or the host has lost it.
   bool Lost(WorkflowId workflow, std::uint64_t branch, TimePoint now) {
     const Slot i = open_.Find(workflow, branch);
     if (i == kNoSlot) return false;

@@ -1,4 +1,4 @@
-// Hints about workflows between turns, for a host that manages its own prefix cache.
+// Hints for a host that manages its own prefix cache, about workflows between turns.
 #ifndef TAKT_TURNS_TURN_HINTS_H_
 #define TAKT_TURNS_TURN_HINTS_H_
 
@@ -101,7 +101,7 @@ class TurnHints {
     return hint;
   }
 
-  // Returns a fetch hint: the context should be cached by e.when.
+  // Returns a hint to fetch the context by e.when.
   std::optional<CacheHint> On(const TurnExpected& e, TimePoint now) {
     const Slot i = branches_.Find(e.workflow, e.branch);
     if (i == kNoSlot || branches_[i].here) return std::nullopt;

@@ -32,7 +32,7 @@ class VictimOrder {
     Slot node = kNoSlot;
     std::int32_t end = 0;
   };
-  // Chunks `end` .. `from` - 1 of a node, which would be evicted next, last one first.
+  // Chunks from `end` to `from` - 1 of a node, which would be evicted next, last one first.
   struct Run {
     Slot node = kNoSlot;
     std::int32_t from = 0, end = 0;
@@ -121,7 +121,7 @@ class VictimOrder {
   }
 
  private:
-  static constexpr std::size_t kMostParts = 8;  // reserved parts per node, one per list that its end passes
+  static constexpr std::size_t kMostParts = 8;  // parts reserved per node, one per list that its end passes
 
   struct Head {
     Part part;
@@ -202,7 +202,7 @@ class VictimOrder {
         appraiser_.LineOf(cache, node, node.first + 1) == line) {
       return node.first;
     }
-    std::int32_t out = node.first + 1;  // an end outside the line, while `end` is inside
+    std::int32_t out = node.first + 1;  // a chunk outside the line, while `end` is inside
     while (end - out > 1) {
       const std::int32_t middle = out + (end - out) / 2;
       (appraiser_.LineOf(cache, node, middle) == line ? end : out) = middle;

@@ -78,8 +78,8 @@ concept GatePolicy = requires(const G& g, const GateAsk& ask, const HeldOrder& h
 inline constexpr double kNotNow = std::numeric_limits<double>::infinity();
 
 // The door bounds how long a request waits at the gate. Without asking the gate, it admits the oldest request that has
-// waited `after_s` and fits the step limits. After a request whose prefill takes c seconds, the next follows c / share
-// later. While that request does not fit, it admits no other. share 0: no bound.
+// waited `after_s` and fits the step limits. After a request whose prefill takes c seconds, the door stays closed for c
+// / share seconds. While that request does not fit, it admits no other. share 0: no bound.
 struct GateDoor {
   double share = 0;  // of prefill time
   double after_s = 300;

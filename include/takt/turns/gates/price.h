@@ -1,4 +1,4 @@
-// takt's own gate: a request pays for held memory with its waiting time.
+// takt's own gate, at which a request pays for held memory with its waiting time.
 #ifndef TAKT_TURNS_GATES_PRICE_H_
 #define TAKT_TURNS_GATES_PRICE_H_
 

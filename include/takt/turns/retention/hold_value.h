@@ -22,8 +22,8 @@ namespace takt {
 // of the block, c is only the time to load it: block load.
 //
 // There is one list per class and power of two of c, and one per class for blocks with a copy. Within a list, the order
-// of last use is the order of value, up to a factor of two. It differs only while G rises. Classes after the last
-// single tool count as tools.
+// of last use is the order of value, up to a factor of two. The orders differ further only while G rises. Classes after
+// the last single tool count as tools.
 struct HoldValue {
   static constexpr std::string_view kName = "hold_value";
   static constexpr std::size_t kClasses = 32, kCosts = 8;
