@@ -44,7 +44,7 @@ namespace takt {
 // A model of the cascade, in order. The answer of the last served model is never judged.
 struct CascadeStage {
   double accept_at = 0;  // minimum score at which an answer is accepted
-  double escalated_share = 0;  // planned share of judged answers that escalate, used by kAsPlanned
+  double escalated_share = 0;  // share of judged answers that the plan expects to escalate, for kAsPlanned
   bool served = true;  // false: the plan gives it no GPUs, so it is skipped
 };
 
@@ -111,8 +111,8 @@ struct CascadeStats {
   std::uint64_t accepted = 0;  // requests that ended with an answer
   std::uint64_t failed = 0;  // requests that ended without an answer
   std::uint64_t cancelled = 0;  // requests that their client cancelled
-  std::uint64_t escalated = 0;  // sends to another model because of a score or a missing score
-  std::uint64_t passed_on = 0;  // sends to another model because of a failure
+  std::uint64_t escalated = 0;  // escalations to another model because of a score or a missing score
+  std::uint64_t passed_on = 0;  // requests sent to another model because of a failure
   std::uint64_t judged = 0;  // scores that decided
   std::uint64_t missing = 0;  // judgements without a score
   std::uint64_t late = 0;  // judgements after judge_timeout

@@ -8,8 +8,8 @@
 //   router.On(InstanceReported{instance, counts}, now);     // for example every 100 ms
 //   router.On(RequestServed{request.id, instance, tokens}, now);  // likewise, if the policy ranks by service
 //
-// The calls of a declared workflow wait until the preceding stages have ended. Their deadlines divide the remaining
-// time (docs/howto/workflows.md).
+// The calls of a declared workflow wait until the preceding stages have ended. Their deadlines follow from the time
+// that remains (docs/howto/workflows.md).
 //
 // Call Place after events, and at wake_at(). If no instance has room for a request, it waits here in rank order. After
 // InstanceDown, Place returns the requests of that instance again, each once.

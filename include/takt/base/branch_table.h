@@ -23,7 +23,7 @@ struct BranchName {
   TenantId tenant = {};  // none: the workflow's requests have no tenant
 };
 
-// Base of a record of BranchTable. Only the table changes it.
+// Base class of the records of BranchTable. Only the table changes it.
 struct BranchRecord {
   BranchName name = {};
   std::size_t share = 0;  // index of the share that counts the record

@@ -9,7 +9,7 @@
 enum {  // takt_fault.kind: docs/reference/mistakes.md
   TAKT_FAULT_NONE = 0,
   TAKT_FAULT_NO_ID = 1,  // a request with id 0
-  TAKT_FAULT_ID_IN_USE = 2,  // a request whose id belongs to a request that has not been released
+  TAKT_FAULT_ID_IN_USE = 2,  // a request with the id of another request that has not been released
   TAKT_FAULT_PROMPT_TOKENS = 3,  // a request with an invalid prompt length of `received` tokens
   TAKT_FAULT_MAX_OUTPUT_TOKENS = 4,  // a request with a negative output limit of `received` tokens
   TAKT_FAULT_SEQUENCES = 5,  // a request with no sequence or too many; `received`: their number
@@ -69,7 +69,7 @@ enum {  // takt_request.flags
   TAKT_REQUEST_UNPREEMPTIBLE = 2  // runs until it ends or calls a tool
 };
 
-// One call of a model: token counts and estimates. Text and sampling parameters stay with the host.
+// Token counts and estimates of one call of a model. Text and sampling parameters stay with the host.
 typedef struct takt_request {
   uint32_t struct_size;
   uint32_t flags;
@@ -107,7 +107,7 @@ typedef struct takt_request {
   uint64_t salt;
 } takt_request;
 
-// Phases that an instance serves. Only TAKT_ROLE_BOTH is supported: the router rejects an instance of another role, and
+// Phases that an instance serves. Only TAKT_ROLE_BOTH is supported. The router rejects an instance of another role and
 // counts an invalid event.
 enum {  // takt_instance.role
   TAKT_ROLE_BOTH = 0,
@@ -441,7 +441,7 @@ enum {  // takt_plan_entry.flags
   TAKT_ENTRY_GATED = 8  // admitted after the gate had kept it out
 };
 
-// One request's part of a step: token counts instead of phases. `lane` is the request's row, so no hash lookup per
+// One request's part of a step, as token counts instead of phases. `lane` is the request's row, so no hash lookup per
 // running request is needed.
 typedef struct takt_plan_entry {
   uint64_t request;

@@ -1,5 +1,5 @@
-// The C interface of takt: a scheduler for one engine, a router for several engines, predictions for both, and the log
-// that replays.
+// The C interface of takt: a scheduler for one engine, a router for several engines, predictions for both, and logs
+// that can be replayed.
 //
 // The header compiles as C11, and as C++ with or without exceptions. The library is libtakt_c.so.0. A host of 40 lines
 // is tests/c/host.c.
@@ -191,7 +191,7 @@ typedef struct takt_plan {
   size_t n_preempted;
   const takt_failure* failed;  // requests that the host reports to their clients as failed
   size_t n_failed;
-  const uint64_t* released;  // ended requests that no step or move in flight names: the host can forget them
+  const uint64_t* released;  // ended requests in no step or move in flight, which the host can forget
   size_t n_released;
   int64_t wake_at;  // time of the next plan if no event comes earlier
   int32_t tokens;  // sum over all entries, including draft tokens

@@ -68,7 +68,7 @@ class LoneCall {
 };
 
 // Returns t_comp of HexGen-Flow (Peng et al., 2025, equation 2): the time to prefill the prompt and decode the output.
-// Both are clamped to 1 .. 10^6 tokens, to prevent overflow.
+// Prompt and output are clamped to 1 .. 10^6 tokens, to prevent overflow.
 inline Duration CallTime(const PreparedCostModel& cost, std::int64_t prompt_tokens, std::int64_t output_tokens,
                          std::int64_t chunk = 2048) {
   constexpr std::int64_t kMost = 1'000'000;

@@ -17,7 +17,7 @@ namespace takt {
 enum class FaultKind : std::uint8_t {
   kNone,
   kNoId,  // a request with id 0
-  kIdInUse,  // a request whose id belongs to a request that has not been released
+  kIdInUse,  // a request with the id of another request that has not been released
   kPromptTokens,  // a request with an invalid prompt length of `received` tokens
   kMaxOutputTokens,  // a request with a negative output limit of `received` tokens
   kSequences,  // a request with no sequence or too many; `received`: their number

@@ -18,8 +18,8 @@
 
 namespace takt {
 
-// Phases that an instance serves. Only kBoth is supported: the router rejects an instance of another role, and counts
-// an invalid event.
+// Phases that an instance serves. Only kBoth is supported. The router rejects an instance of another role and counts an
+// invalid event.
 enum class InstanceRole : std::uint8_t { kBoth, kPrefill, kDecode };
 
 // Properties that instances of one model, GPU and parallelism share.

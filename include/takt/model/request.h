@@ -59,7 +59,7 @@ struct NextCall {
 // Plain data. Spans refer to the caller's memory and are read during the call that takes the request. Schedulers,
 // queues and routers keep their own copies.
 //
-// One call of a model: token counts and estimates. Text and sampling parameters stay with the host.
+// Token counts and estimates of one call of a model. Text and sampling parameters stay with the host.
 struct Request {
   RequestId id = {};  // unique among living requests; must not be 0
   WorkflowId workflow = {};  // 0: a workflow of its own

@@ -72,7 +72,7 @@ struct QueuePressure {
 
 inline constexpr std::uint32_t kNoLane = kNoSlot;
 
-// One request's part of a step: token counts instead of phases. `lane` is the request's row, so no hash lookup per
+// One request's part of a step, as token counts instead of phases. `lane` is the request's row, so no hash lookup per
 // running request is needed.
 struct PlanEntry {
   enum Flag : std::uint16_t {

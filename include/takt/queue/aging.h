@@ -102,8 +102,8 @@ class AgingBy {
 
  private:
   struct Record {
-    std::int64_t since = 0;  // plans_ when the count began; while it is counted
-    std::int64_t waited = 0;  // the count; while it is not counted
+    std::int64_t since = 0;  // value of plans_ when the count began; used while it is counted
+    std::int64_t waited = 0;  // the count; used while it is not counted
     std::int64_t quantum = 0;  // remaining steps of its promotion; 0: not promoted
     std::uint64_t promotion = 0;  // number of its promotion
   };

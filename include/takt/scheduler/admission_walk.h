@@ -25,7 +25,7 @@
 namespace takt::internal {
 
 // A source lists candidates in its own order. The walk tries each candidate, and a rule decides whether to continue.
-//   - The first walk starts at the head of the queue. If needed, it goes on past the head or through the gate.
+// - The first walk starts at the head of the queue. If needed, this walk goes on past the head or through the gate.
 //   - A second walk visits requests that returned from a tool with KV of their own.
 //   - A third walk visits all waiting requests if the plan is still empty.
 //

@@ -54,7 +54,7 @@ struct Draft {
   std::uint16_t step = 0;  // bits of the step in Row::in_flight
   std::size_t planned = 0;  // entries so far
   std::size_t indexed = 0;  // entries that entry_of_lane finds
-  // Index + 1 of each indexed entry, and of entries of the result being read; 0 otherwise.
+  // By lane: index + 1 of its entry, if that is indexed or part of the result being read; 0 otherwise.
   std::vector<std::uint32_t> entry_of_lane;
   std::vector<StartedPrompt> prompts;  // prompts that must still be planned
   std::vector<DraftOffer> offers;
@@ -136,7 +136,7 @@ struct EngineState {
     return record.computed == 0 && !budget.Fits(r, 0, record.known);
   }
 
-  // Returns the known tokens at which output ends: the host's cap, or the maximum that can be counted.
+  // Returns the number of known tokens at which output ends: the host's cap, or the largest count.
   std::int32_t OutputCap(const Record& record) const {
     const Request& r = record.state.request;
     if (r.max_output_tokens.value == 0) return kMostContext;

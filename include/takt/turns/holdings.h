@@ -44,7 +44,7 @@ struct PrefixHit {
 // eviction order (VictimOrder). A node can be evicted, from its end, if it has no children and no running request.
 //
 // When a turn of a branch ends, its blocks become the branch's holding. Blocks that only the previous turn used are
-// dead, unless others hold them. Dead blocks are evicted first. Shared blocks count once. They stay while any of their
+// dead, unless others hold them. Dead blocks are evicted first. Shared blocks count once, and stay while any of their
 // workflows has later blocks here. After that they rank as blocks of the unknown class, by last use.
 //
 // Pinned blocks are evicted after all others, oldest use first. The pins of each tenant and of all tenants are bounded;

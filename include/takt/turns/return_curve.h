@@ -60,7 +60,7 @@ struct ReturnCurve {
     return survival[bin] - Rounded((survival[bin] - survival[bin + 1]) * share);
   }
 
-  // Returns the rate of return [1/s] of workflows that have not returned at this age.
+  // Returns the rate [1/s] at which workflows return, among those that are away at this age.
   double Hazard(double age_s) const {
     const std::size_t bin = BinOf(age_s);
     const double alive = Survival(age_s);
