@@ -67,8 +67,8 @@ func (e RequestStarted) put(_ string, _ *room, c *C.takt_event) error {
 	return nil
 }
 
-// RequestServed: progress of a running request, for policies that rank by service. Send it for all running requests
-// with each report. Repeated and outdated events have no effect. Instance as in RequestEnded.
+// RequestServed: progress of a running request, for policies that rank by the tokens that requests received. Send it
+// for all running requests with each report. Repeated and outdated events have no effect. Instance as in RequestEnded.
 type RequestServed struct {
 	Request  uint64
 	Instance uint64
@@ -99,8 +99,8 @@ func (e RequestServed) put(op string, _ *room, c *C.takt_event) error {
 	return nil
 }
 
-// RequestEnded: a request has left its instance: it has finished or failed. Instance is the sender, so that the router
-// ignores late messages of an instance that no longer has the request. None: the current instance.
+// RequestEnded: a request has left its instance: it has finished or failed. Instance is the sender; 0: the current
+// instance. The router ignores an instance that no longer has the request.
 type RequestEnded struct {
 	Request  uint64
 	Instance uint64
@@ -138,8 +138,8 @@ func (e RequestEnded) put(op string, _ *room, c *C.takt_event) error {
 }
 
 // InstanceUp: the instance accepts requests from now on. A repeated event only replaces its description. A greater Life
-// means a restart, and implies InstanceDown; a smaller Life is outdated. Life in other events is copied from Placement
-// or Instance. The router ignores and counts messages of an earlier life.
+// means a restart, which implies InstanceDown. A smaller Life is outdated. Life in other events is copied from
+// Placement or Instance. The router ignores and counts messages of an earlier life.
 type InstanceUp struct {
 	Instance Instance
 }
@@ -182,7 +182,7 @@ type InstanceReported struct {
 	// AsOf is set
 	Dated bool
 	// Time up to which the counts are complete, on the router's clock. The report then covers all requests placed by that
-	// time, and no later ones. Unset: unknown. The report then covers the oldest requests, as many as it counts.
+	// time, and no later ones. Unset: unknown. The router then assumes that it covers the oldest requests.
 	AsOf Time
 	// life of the instance; 0: the current one
 	Life uint64
@@ -258,7 +258,7 @@ func (e StageEnded) put(_ string, _ *room, c *C.takt_event) error {
 }
 
 // WorkflowEnded: the workflow is over, complete or not. A router fails its living requests on all instances. A
-// scheduler lets them finish; prefix cache entries that only this workflow uses become free to evict.
+// scheduler lets them finish. Prefix cache entries that only this workflow uses can then be evicted.
 type WorkflowEnded struct {
 	Workflow uint64
 	// true: takt learns nothing from this workflow

@@ -1,4 +1,4 @@
-// The scheduler of one engine: events in, a plan for the next iteration out, results back in.
+// The scheduler of one engine. Its input is events and results; its output is a plan for each iteration.
 #ifndef TAKT_BASIC_SCHEDULER_H_
 #define TAKT_BASIC_SCHEDULER_H_
 
@@ -40,14 +40,14 @@ struct DefaultPolicy {
 //
 // Events may come at any time and in any order; events about unknown requests are counted and ignored. A plan is valid
 // until its own Commit; an empty plan is valid until the next Plan. Up to three plans may be outstanding. A plan with
-// an empty `run` needs no Commit. Time never runs backwards: an earlier `now` counts as the latest one.
+// an empty `run` needs no Commit. Time never runs backwards, because an earlier `now` counts as the latest one.
 //
-// The scheduler is movable, not copyable. Plans stay valid after a move and belong to the new object. A moved-from
+// The scheduler can be moved but not copied. Plans stay valid after a move and belong to the new object. A moved-from
 // scheduler can only be assigned to or destroyed.
 //
-// No call throws, blocks or reads a clock. After warm-up (storage as reserved in the options) no call allocates. If
-// operator new throws and the host catches it, the call has no effect, provided the allocation was takt's own.
-// Otherwise ended() returns true. Hooks and oracles must not call the scheduler that calls them.
+// No call throws, blocks or reads a clock. After warm-up (storage as reserved in the options) no call allocates. If an
+// allocation of takt itself throws and the host catches the exception, the call has no effect. After any other
+// exception, ended() returns true. Hooks and oracles must not call the scheduler that calls them.
 template <RankPolicy Policy, PausePolicy Pause = KeepAll>
 class BasicScheduler {
  public:
@@ -72,7 +72,7 @@ class BasicScheduler {
   // Applies an event. Returns the invalid input that it ignored.
   Ignored On(const Event& event, TimePoint now) { return loop_.OnAny(event, now); }
 
-  // The same, without a variant.
+  // Same as On(event), for one type of event.
   template <class E>
     requires std::constructible_from<Event, const E&> && (!std::same_as<E, Event>)
   Ignored On(const E& event, TimePoint now) {
@@ -92,15 +92,15 @@ class BasicScheduler {
   }
 
   // Sets the policy that chooses which cached KV to evict after a turn, and the gate that decides which requests may
-  // evict it. Learned return times are lost. Without this call, the defaults are HoldValue and the gate Price from the
-  // first TurnEnded or WorkflowEnded on. Before that event, and for requests without a workflow, eviction is least
-  // recently used without a gate. InvalidArgument: not kLedger, or no prefix_cache; those events then have no effect.
+  // evict it. Learned return times are lost. Without this call, HoldValue and the gate Price are set at the first
+  // TurnEnded or WorkflowEnded. Before that event, and for requests without a workflow, the least recently used KV is
+  // evicted, without a gate. InvalidArgument without kLedger and prefix_cache; those events then have no effect.
   absl::Status SetRetention(const AnyRetention& retention, const AnyGate& gate = {},
                             const ReturnTimesOptions& times = {}) {
     return loop_.SetRetention(retention, gate, times);
   }
-  // kOracle: adds hints for the host's cache to plans, based on these values. Plans do not change otherwise. Without
-  // this call, hints use HoldValue from the first TurnEnded or WorkflowEnded on.
+  // In mode kOracle, adds hints for the host's cache to plans, based on these values. Nothing else changes in plans.
+  // Without this call, hints use HoldValue from the first TurnEnded or WorkflowEnded on.
   void SetHints(const HoldValue& value = {}, const ReturnTimesOptions& times = {}) { loop_.SetHints(value, times); }
   // Returns the learned times between turns; null without retention.
   const ReturnTimes* return_times() const { return loop_.return_times(); }
@@ -128,9 +128,9 @@ class BasicScheduler {
 
   KvUse kv() const { return loop_.kv(); }
 
-  // Returns true if an exception, for example of a host's policy or oracle, interrupted a call. Later events and
-  // results are counted and ignored, and plans are empty with Idle::kEnded. The host must fail its requests or pass
-  // them to another scheduler.
+  // Returns true if an exception interrupted a call, for example in a host's policy or oracle. Later events and results
+  // are only counted, and later plans are empty, with Idle::kEnded. The host must fail its requests or pass them to
+  // another scheduler.
   bool ended() const { return loop_.ended(); }
 
   std::int64_t alive() const { return loop_.alive(); }

@@ -1,5 +1,6 @@
-// A cascade of models at run time: which model answers a request first, and whether a judge's score accepts the answer
-// or escalates to the next model. It chooses models only. Each model's own router (takt/router.h) chooses an instance:
+// A cascade of models at run time. It decides which model answers a request first. A judge's score then accepts the
+// answer or escalates to the next model. It chooses models only. Each model's own router (takt/router.h) chooses an
+// instance:
 //
 //   auto cascade = *CascadeRouter::Create({.stages = {{.accept_at = 74}, {.accept_at = 64}, {}}});
 //   Do(cascade.OnArrival(id, now));                 // and likewise for the result of every call:
@@ -40,17 +41,17 @@
 
 namespace takt {
 
-// A model of the cascade, in order. Answers of the last served model are not judged.
+// A model of the cascade, in order. The answer of the last served model is never judged.
 struct CascadeStage {
   double accept_at = 0;  // minimum score at which an answer is accepted
-  double escalated_share = 0;  // planned share of judged answers that escalate, used by kAsPlanned
+  double escalated_share = 0;  // share of judged answers that the plan expects to escalate, for kAsPlanned
   bool served = true;  // false: the plan gives it no GPUs, so it is skipped
 };
 
 // Decision about an answer without a score.
 enum class NoVerdict : std::uint8_t {
   // Escalates the planned share, chosen by request id. Loads stay as planned, so a failed judge does not overload the
-  // largest model. Quality is that of a random choice.
+  // largest model. The quality of answers is that of a random choice.
   kAsPlanned,
   kAccept,  // lowest latency
   kEscalate,  // best quality, full load on the largest model
@@ -63,7 +64,7 @@ struct CascadeRouterOptions {
   NoVerdict on_missing = NoVerdict::kAsPlanned;  // decision if the judge returns NaN
   NoVerdict on_late = NoVerdict::kAsPlanned;  // decision after judge_timeout
   std::uint64_t seed = 1;  // seed of kAsPlanned and of the id hashes
-  std::int64_t reserve_requests = 1024;  // living requests that need no allocation
+  std::int64_t reserve_requests = 1024;  // living requests for which memory is reserved
 
   // InvalidArgument lists all invalid fields with their values.
   absl::Status Validate() const {
@@ -96,7 +97,7 @@ struct CascadeAction {
     kSend,  // send the request to the model's router
     kJudge,  // send the model's answer to the judge
     kAccept,  // reply with the model's answer
-    kFail,  // fail the request: no model has answered, and none is left
+    kFail,  // fail the request, because no model has answered and none is left
   };
   Kind kind = kNone;
   int model = 0;
@@ -110,8 +111,8 @@ struct CascadeStats {
   std::uint64_t accepted = 0;  // requests that ended with an answer
   std::uint64_t failed = 0;  // requests that ended without an answer
   std::uint64_t cancelled = 0;  // requests that their client cancelled
-  std::uint64_t escalated = 0;  // sends to another model because of a score or a missing score
-  std::uint64_t passed_on = 0;  // sends to another model because of a failure
+  std::uint64_t escalated = 0;  // escalations to another model because of a score or a missing score
+  std::uint64_t passed_on = 0;  // requests sent to another model because of a failure
   std::uint64_t judged = 0;  // scores that decided
   std::uint64_t missing = 0;  // judgements without a score
   std::uint64_t late = 0;  // judgements after judge_timeout
@@ -120,8 +121,8 @@ struct CascadeStats {
   friend constexpr bool operator==(const CascadeStats&, const CascadeStats&) = default;
 };
 
-// Every request ends in exactly one kAccept, kFail or OnCancelled, whatever models and judge do, provided the host
-// calls Expire at wake_at(). All calls are O(1) and accept any input. Thread-compatible.
+// If the host calls Expire at wake_at(), every request ends in exactly one kAccept, kFail or OnCancelled. All calls are
+// O(1) and accept any input. Thread-compatible.
 class CascadeRouter {
  public:
   static absl::StatusOr<CascadeRouter> Create(CascadeRouterOptions options) {
@@ -129,7 +130,7 @@ class CascadeRouter {
     return CascadeRouter(std::move(options));
   }
 
-  // Returns kSend, or kNone for id 0 or a living id.
+  // Returns kSend; kNone if the id is 0 or already alive.
   CascadeAction OnArrival(RequestId request) {
     if (!request || alive_.Find(request) != kNoSlot) return Ignored();
     const Slot slot = alive_.Insert(request, {.request = request, .model = NextServed(-1)});
@@ -162,8 +163,8 @@ class CascadeRouter {
     return Decide(slot, !(score >= StageOf(slot).accept_at));
   }
 
-  // Handles the failure of a model or its router. Returns kSend to the next model, or kAccept of the last answer, or
-  // kFail if there is none. Ignored while an answer is being judged.
+  // Handles the failure of a model or its router. Returns kSend to the next model. If none is left, returns kAccept of
+  // the last answer, or kFail without one. Ignored while an answer is being judged.
   CascadeAction OnFailed(RequestId request, int model) {
     const std::uint32_t slot = Find(request, model, false);
     if (slot == kNoSlot) return Ignored();
@@ -200,8 +201,8 @@ class CascadeRouter {
   }
   TimePoint wake_at() const { return awaiting_.empty() ? kNever : alive_[awaiting_.oldest()].deadline; }
 
-  // Sets the stages of a new plan for later decisions. Requests stay where they are: a model that is no longer served
-  // finishes its requests. InvalidArgument: a different number of stages, or invalid stages.
+  // Sets the stages of a new plan for later decisions. Requests stay at their models, even if a model is no longer
+  // served. InvalidArgument: a different number of stages, or invalid stages.
   absl::Status Replan(std::span<const CascadeStage> stages) {
     Faults faults = CascadeRouterOptions::FaultsOf(stages);
     if (faults.empty() && stages.size() != options_.stages.size()) {
@@ -212,7 +213,7 @@ class CascadeRouter {
     return absl::OkStatus();
   }
 
-  // Returns the model that has a living request, or whose answer is being judged; -1 if it is not alive.
+  // Returns the model that has the request or whose answer is being judged; -1 if the request is not alive.
   int ModelOf(RequestId request) const {
     const std::uint32_t slot = alive_.Find(request);
     return slot == kNoSlot ? kNoModel : alive_[slot].model;
@@ -258,7 +259,7 @@ class CascadeRouter {
     return kNoModel;
   }
 
-  // Finds a living request at this model with this `awaits`.
+  // Finds a living request by id, model and `awaits`.
   std::uint32_t Find(RequestId request, int model, bool awaits) const {
     const std::uint32_t slot = alive_.Find(request);
     if (slot == kNoSlot || alive_[slot].model != model || alive_[slot].awaits != awaits) return kNoSlot;

@@ -35,8 +35,9 @@ class BasicInbox {
 
   explicit BasicInbox(std::size_t capacity = kUnbounded) : capacity_(capacity) {}
 
-  // Adds an event from any thread: an E or one of its alternatives, moved only if it is added. `parts` owns the memory
-  // of the event's spans until the loop has read the event. Without it, that memory must live until then.
+  // Adds an event from any thread, which is an E or one of its alternatives. It is moved from only if it is added.
+  // `parts` owns the memory of the event's spans until the loop has read the event. Without it, that memory must live
+  // until then.
   template <class T>
   [[nodiscard]] Pushed Push(T&& event, std::shared_ptr<const void> parts = {}) {
     const std::lock_guard lock(mutex_);
@@ -46,7 +47,7 @@ class BasicInbox {
   }
 
   // Calls f(event) for all events so far, in order, and returns their number. Call it from the loop only. The lock is
-  // not held meanwhile; f may Push, but not Drain. If f throws, the next Drain starts with the same event.
+  // not held while f runs. f may call Push, but not Drain. If f throws, the next Drain starts with the same event.
   template <class F>
   std::size_t Drain(F&& f) {
     const std::size_t left = HandOver(f);
@@ -68,7 +69,7 @@ class BasicInbox {
     const std::size_t first = done_;
     for (; done_ < taken_.size(); ++done_) f(taken_[done_].event);
     const std::size_t n = done_ - first;
-    // Free the memory of the events now, not at the next Drain.
+    // Frees the memory of the events now instead of at the next Drain.
     if (n > 0) taken_.clear();
     done_ = 0;
     return n;

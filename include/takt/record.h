@@ -1,4 +1,4 @@
-// The log that replays: all input and output of a scheduler. It turns a host's bug report into a test.
+// A log of all input and output of a scheduler, which can be replayed. A logged bug report becomes a test.
 //
 //   Recorder recorder([&](std::string_view bytes) { file.write(bytes.data(), bytes.size()); });
 //   auto scheduler = Recorded<Scheduler>::Create(recorder, options, policy, pause);   // used like a Scheduler
@@ -62,7 +62,7 @@ struct LogRetention {
   ReturnTimesOptions times;
   static constexpr std::uint32_t kMostClasses = 4096;  // maximum classes of return times that a replay creates
 };
-// All calls except Plan and Commit. The index of an alternative is its number in the log format.
+// Calls other than Plan and Commit. The index of an alternative is its number in the log format.
 using LoggedEvent = std::variant<Arrived, Revised, Blocked, Unblocked, ToolCalled, ToolReturned, Cancelled, MoveDone,
                                  KvFreed, LogPolicy, Drain, Epoch, NotReady, KvArrived, KvLost, KvPinned, TurnEnded,
                                  WorkflowEnded, LogRetention, TurnExpected>;
@@ -136,7 +136,7 @@ constexpr auto NamesOf(OracleQuestion) {
       {"block_tokens", "total_blocks", "free_blocks", "pending_blocks", "cached_tokens", "reserve", "release"});
 }
 
-// The answer of the host's KvOracle during the preceding operation (start, event, plan or commit).
+// An answer of the host's KvOracle during the preceding operation (start, event, plan or commit).
 struct LogAnswer {
   OracleQuestion question = OracleQuestion::kBlockTokens;
   std::int32_t value = 0;  // tokens or blocks
@@ -147,7 +147,7 @@ struct LogAnswer {
 using LogRecord = std::variant<LogStart, LogEvent, LogPlan, LogStep, LogCommit, LogAnswer>;
 
 namespace internal {
-// The values that later records are encoded relative to.
+// Values to which later records are encoded as differences.
 struct LogContext {
   TimePoint now{};  // time of the last operation
   StepLimits limits;  // limits of the last plan
@@ -180,7 +180,7 @@ class Recorder {
   void Plan(TimePoint now, const StepLimits& limits);
   void Planned(const StepPlan& plan);
   void Commit(const StepResult& result, TimePoint now);
-  void Done();  // end of an operation: later answers are not written
+  void Done();  // ends an operation, so later answers are not written
 
   void Answer(OracleQuestion question, std::int32_t value);
   void Answer(std::span<const KvReservation> reserved);
@@ -203,7 +203,7 @@ class Recorder {
   std::string body_;
   internal::LogContext context_;
   LogAnswer reserved_;
-  std::optional<std::size_t> start_;  // position of an unfinished Start in buffer_; the sink waits for its end
+  std::optional<std::size_t> start_;  // position of an unfinished Start in buffer_, which the sink does not get yet
   bool in_operation_ = false;
 };
 
@@ -242,8 +242,8 @@ class RecordedOracle final : public KvOracle {
   Recorder& recorder_;
 };
 
-// A scheduler that is recorded; without a recorder, only that scheduler. The recorder and the oracle, if any, must
-// outlive it.
+// A scheduler with a recorder, or a plain scheduler if there is none. The recorder and the oracle, if any, must outlive
+// it.
 template <class SchedulerT>
 class Recorded {
  public:
@@ -331,7 +331,7 @@ class Recorded {
   Recorded(Recorder* recorder, std::unique_ptr<RecordedOracle> oracle, SchedulerT scheduler)
       : recorder_(recorder), oracle_(std::move(oracle)), scheduler_(std::move(scheduler)) {}
 
-  Recorder* recorder_;                      // may be null
+  Recorder* recorder_;  // may be null
   std::unique_ptr<RecordedOracle> oracle_;  // on the heap, so that its address is stable
   SchedulerT scheduler_;
 };
@@ -344,8 +344,8 @@ class LogReader {
   // InvalidArgument: not a log, or an unknown version.
   static absl::StatusOr<LogReader> Open(std::string_view bytes);
 
-  // Returns the next record, or nothing at the end of the log, even if the last record is truncated. DataLoss: the
-  // record is damaged; the error contains its byte offset, and the reader stays there.
+  // Returns the next record, or nothing at the end of the log. A truncated last record also counts as the end.
+  // DataLoss: the record is damaged. The error contains its byte offset, and the reader does not move on.
   absl::StatusOr<std::optional<LogRecord>> Next();
 
   std::size_t offset() const { return at_; }  // byte offset of the next record
@@ -400,24 +400,24 @@ struct LogReplay {
   struct Difference {
     StepId step;  // first plan that differs from the log
     TimePoint now{};
-    std::string what;  // different entries per list, logged and replayed, one per line
+    std::string what;  // the entries that differ, logged and replayed, one per line
   };
 
   std::int64_t events = 0;
   std::int64_t plans = 0;
   std::int64_t commits = 0;
-  std::int64_t plans_compared = 0;  // all except a last plan whose result is truncated
+  std::int64_t plans_compared = 0;  // replayed plans, without a last one whose result is truncated
   std::optional<Difference> difference;  // first difference; the replay ends there
   bool truncated = false;  // true: the log ends within a record
   std::size_t bytes = 0;  // replayed bytes of the log
   Stats stats;  // counters of the scheduler at the end
   std::string retention, gate;  // last values set; empty: never set
   static constexpr std::size_t kMostFaults = 1000;
-  std::vector<Fault> faults;  // first faults of the host, which stats.faults() counts
+  std::vector<Fault> faults;  // the first of the stats.faults() faults of the host
 };
 
-// Rebuilds the scheduler and replays all calls. A truncated log is replayed up to its end. Errors: not a log; a damaged
-// log, with the byte offset; invalid options or an unknown policy.
+// Rebuilds the scheduler and replays all calls. A truncated log is replayed up to its end. Returns an error if the
+// bytes are not a log, or are damaged (with the byte offset), or if options or policies are invalid.
 absl::StatusOr<LogReplay> ReplayLog(std::string_view bytes, const LogReplayOptions& options = {});
 
 // Prints a log as text, one line per record. If the log is damaged, prints the records before the damage and then

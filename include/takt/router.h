@@ -1,4 +1,4 @@
-// The router of one or several engines: it takes requests and decides which instance runs each.
+// The router of one or several engines, which decides which instance runs each request.
 //
 //   auto router = *Router::Create({}, Fcfs{}, LeastLoaded{});
 //   router.On(InstanceUp{{.id = {1}}}, now);
@@ -8,10 +8,10 @@
 //   router.On(InstanceReported{instance, counts}, now);     // for example every 100 ms
 //   router.On(RequestServed{request.id, instance, tokens}, now);  // likewise, if the policy ranks by service
 //
-// If workflows are declared, calls wait until the preceding stages have ended, and get deadlines from the remaining
-// time (docs/howto/workflows.md).
+// The calls of a declared workflow wait until the preceding stages have ended. Their deadlines follow from the time
+// that remains (docs/howto/workflows.md).
 //
-// Call Place after events, and at wake_at(). A request that fits no instance now waits here in rank order. After
+// Call Place after events, and at wake_at(). If no instance has room for a request, it waits here in rank order. After
 // InstanceDown, Place returns the requests of that instance again, each once.
 #ifndef TAKT_ROUTER_H_
 #define TAKT_ROUTER_H_
@@ -89,7 +89,7 @@ class BasicRouter {
   // Calls the handler for each later fault.
   void HandleFaults(FaultHandler handler) { r_.desk.log().Handle(handler); }
 
-  // Returns true if the policy ranks by service, and so needs RequestServed.
+  // Returns true if the policy ranks by received tokens, and so needs RequestServed.
   bool goes_by_service() const { return r_.queue.goes_by_service(); }
 
   // Places requests on instances, in rank order. The result and failed() are valid until the next call.
@@ -110,10 +110,10 @@ class BasicRouter {
   }
 
   // For hosts that choose instances themselves: sets each candidate's score for a request. Larger is better. NaN: the
-  // placement rejects it now, or the instance is not up, full or too small. A living request is scored as revised.
-  // Another request is scored as given, and stays unknown. Places nothing. `scores` must have one element per
-  // candidate. Returns the number of scores that are not NaN. O(candidates log instances); O(candidates) in the order
-  // of the previous call.
+  // placement rejects the candidate now, or it is down, full or too small. A request in this router is scored with its
+  // revisions. Any other request is scored as given and stays unknown. Places nothing. `scores` must have one element
+  // per candidate. Returns the number of scores that are not NaN. O(candidates log instances); O(candidates) in the
+  // order of the previous call.
   std::size_t Score(const Request& request, std::span<const InstanceId> candidates, TimePoint now,
                     std::span<double> scores) {
     if (!r_.MayEnter()) return 0;
@@ -130,7 +130,7 @@ class BasicRouter {
   }
 
   // For hosts that choose instances themselves: places a waiting request on this instance, even if it does not fit.
-  // Returns false, without effect, if the request does not wait here or the instance is not up. The next Place returns
+  // Returns false, without effect, if the request does not wait here or the instance is not up. The next Place reports
   // requests that expire or fail.
   bool PlaceAt(RequestId request, InstanceId instance, TimePoint now) {
     if (!r_.MayEnter()) return false;
@@ -152,18 +152,18 @@ class BasicRouter {
     return may;
   }
 
-  // Requests that failed in the last Place; the host reports them to their clients. With kIdInUse the new request
-  // failed, and the older request with that id goes on.
+  // Requests that failed in the last Place; the host reports them to their clients. kIdInUse: the new request failed,
+  // and the older request with that id continues.
   std::span<const Failure> failed() const { return r_.notices.failed; }
   // Workflows that ended, and rejected input about workflows, as of the last Place.
   std::span<const WorkflowEnd> ended_workflows() const { return r_.notices.ended; }
   std::span<const WorkflowFault> workflow_faults() const { return r_.notices.faults; }
 
-  // Time of the next Place if no event comes earlier: a request expires, or a workflow has been silent too long.
+  // Time of the next Place if no event comes earlier. A request then expires, or a workflow has been silent too long.
   TimePoint wake_at() const { return std::min(r_.expiries.next(), workflows().wake_at()); }
 
-  // Returns true if an exception, for example of a host's placement or policy, interrupted a call. As
-  // BasicScheduler::ended(): the router then counts and ignores events, and places nothing.
+  // Returns true if an exception, for example of a host's placement or policy, interrupted a call. Like
+  // BasicScheduler::ended(). The router then only counts events, and places nothing.
   bool ended() const { return r_.desk.inside(); }
 
   // Returns the instance of a living request; none if it waits here or is not alive.
@@ -172,14 +172,14 @@ class BasicRouter {
     return slot == kNoSlot ? InstanceId{} : r_.table[slot].place;
   }
 
-  // Returns a living request as revised, or null. Valid, with its spans, until the next On.
+  // Returns a living request with its revisions; otherwise null. The request and its spans are valid until the next On.
   const RequestState* Find(RequestId request) const {
     const Slot slot = r_.table.Find(request);
     return slot == kNoSlot ? nullptr : &r_.table[slot].state;
   }
 
   std::int64_t alive() const { return static_cast<std::int64_t>(r_.table.size()); }
-  std::int64_t waiting() const { return alive() - r_.placed.size(); }  // queued, set aside or held
+  std::int64_t waiting() const { return alive() - r_.placed.size(); }  // requests that are queued, set aside or held
   std::int64_t set_aside() const {
     return r_.set_aside.size();
   }  // waiting requests that are too large for every instance
@@ -194,7 +194,7 @@ class BasicRouter {
 
   internal::RouterRequests<Policy, Placer> r_;
   internal::Owner owner_;
-  RequestState unknown_;  // argument of Score that is not alive
+  RequestState unknown_;  // an argument of Score that is not in this router
 };
 
 // A router whose policies are chosen at run time.

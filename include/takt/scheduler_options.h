@@ -30,9 +30,9 @@ enum class StepOrder : std::uint8_t {
 constexpr auto NamesOf(StepOrder) { return std::to_array<std::string_view>({"running_first", "prefill_first"}); }
 
 enum class PreemptMode : std::uint8_t {
-  kOff,  // never: a row that cannot grow waits for KV
-  kOnMemory,  // preempts the running request of worst rank if a row cannot grow
-  kByRank,  // also for a waiting request that is better by more than the margin
+  kOff,  // never; a running request that lacks KV waits
+  kOnMemory,  // if a running request lacks KV, preempts the one of worst rank
+  kByRank,  // also preempts for a waiting request whose key is better by more than the margin
 };
 constexpr auto NamesOf(PreemptMode) { return std::to_array<std::string_view>({"off", "on_memory", "by_rank"}); }
 
@@ -42,17 +42,17 @@ constexpr auto NamesOf(Shed) { return std::to_array<std::string_view>({"newest",
 struct SchedulerOptions {
   std::int32_t max_running = 1024;  // maximum running requests; StepLimits.max_seqs may be lower
   // Maximum waiting requests that have never run; further ones are shed after each plan. Between two plans up to
-  // max_running more may wait, since the next plan could admit them.
+  // max_running more may wait, because the next plan may admit them.
   std::int64_t max_waiting = INT64_MAX;
-  // Requests to reserve storage for at creation, with their rows and prefix blocks. Up to this number, On does not
-  // allocate.
+  // Number of requests for which Create reserves memory, with their rows and prefix blocks. Up to this number, On does
+  // not allocate.
   std::int64_t reserve_requests = 1024;
-  Shed shed = Shed::kNewest;  // requests to shed: the newest, or the worst by rank
+  Shed shed = Shed::kNewest;  // order of shedding: newest first, or worst rank first
 
   StepOrder order = StepOrder::kRunningFirst;
   PreemptMode preempt = PreemptMode::kOnMemory;
   KvAction preempt_action = KvAction::kDrop;  // kDrop: recompute; kOut: swap while host memory has room
-  double preempt_margin = 0;  // kByRank: minimum advantage of a waiting key over the victim's
+  double preempt_margin = 0;  // kByRank: minimum difference between the keys of victim and waiting request
 
   KvMode kv = KvMode::kLedger;
   Tokens kv_block_tokens{16};  // vLLM's default block size
@@ -64,19 +64,19 @@ struct SchedulerOptions {
   // priority. 0: none.
   Blocks prefix_cpu_blocks{0};
 
-  // kLedger with prefix_cache: maximum share of the cache that one tenant's workflows can pin (TurnEnded::pin); all
-  // tenants together can pin half. Pins beyond that are ignored.
+  // kLedger with prefix_cache: maximum share of the cache that one tenant's workflows can pin (TurnEnded::pin). All
+  // tenants together can pin half. Pins beyond these limits are refused.
   double pin_share = 0.1;
 
-  // Three limits. (1) Maximum requests that may pass a waiting one: requests with an adapter, if it waits for its own;
-  // any request, if it has never run and lacks memory or room in a step. (2) Maximum waiting requests that a plan
-  // considers after one that does not fit, except those that need a larger step. (3) Plans after which the first
-  // waiting request may use blocks of the watermark.
+  // Three limits in one. (1) Maximum requests that may pass a request that has never run and lacks memory or room. It
+  // also limits how many requests with adapters pass one that waits for its adapter. (2) Maximum waiting requests that
+  // a plan considers after one that does not fit. Requests that need a larger step do not count. (3) Plans after which
+  // the first waiting request may use the watermark's blocks.
   std::int32_t admission_window = 16;
 
-  // kLedger with prefix_cache: maximum consecutive steps without progress for which a request waits until a running
-  // request has computed their common prefix. Only a request that has never run waits, and only if the prefix is at
-  // least 1/8 of its remaining prefill. 0: never waits.
+  // kLedger with prefix_cache: maximum steps for which a request waits for the next chunk of a prefix that a running
+  // request computes. Only a request that has never run waits, and only if the prefix is at least 1/8 of its remaining
+  // prefill. 0: never waits.
   std::int32_t prefix_wait = 64;
 
   // Number of the first plan. A host that restarts its scheduler should continue with the next number, so that late
@@ -84,11 +84,11 @@ struct SchedulerOptions {
   StepId first_step{1};
 
   // Seed of the hashes of ids, prefixes, tenants and workflows. Choose it at random if clients are not trusted, so that
-  // they cannot provoke collisions. Plans do not depend on it.
+  // they cannot cause collisions. Plans do not depend on it.
   std::uint64_t hash_seed = 0;
 
-  // Largest step that the host will ever allow. A request that needs more fails. 0: unknown; the request then waits for
-  // a larger step.
+  // Largest step that the host will ever allow. A request that needs a larger one fails. 0: unknown, so the request
+  // waits.
   Tokens max_step_tokens{0};  // limit of StepLimits.tokens or prefill_tokens, whichever is smaller
   std::int32_t max_step_seqs = 0;  // limit of StepLimits.max_seqs
 

@@ -1,4 +1,4 @@
-// All headers that a host needs: scheduler, router, inbox, policies by name, and the log that replays. Include single
+// All headers that a host needs: scheduler, router, inbox, named policies, and the log for replays. Include single
 // headers to reduce compile time.
 #ifndef TAKT_TAKT_H_
 #define TAKT_TAKT_H_

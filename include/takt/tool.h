@@ -1,4 +1,4 @@
-// The command-line tool as a library (target takt::tool), for programs that add policies of their own.
+// The command-line tool as a library (target takt::tool), for programs with policies of their own.
 #ifndef TAKT_TOOL_H_
 #define TAKT_TOOL_H_
 

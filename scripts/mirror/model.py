@@ -213,12 +213,14 @@ def of_c(name, path, kind):
     def number(each, told, path=""):
         c = scalar(each.type, name, wide)
         words = english(each.text, name, kinds)
+        if each.type == "bool":
+            words = lower(words).removeprefix("true: ")
         if each.type == "TimePoint" and each.default == "kUnset" and kind == "event":
             add(Place("dated", "uint32_t", f"1: `{each.name}` is set"))
             add(Place(each.name, c, words), f"f.Dated(c.dated, c.{each.name}, {told}.{path}{each.name});")
             return
         add(
-            Place(each.name, c, f"1: {lower(words)}" if each.type == "bool" and words else words),
+            Place(each.name, c, "1: " + words if each.type == "bool" and words else words),
             f"f(c.{each.name}, {told}.{path}{each.name});",
         )
         if kind == "event" and each.type in ENUMS:

@@ -9,7 +9,7 @@
 
 namespace takt::internal {
 
-// Reuses freed arrays and never splits them, so memory is at most the sum of the peaks per size.
+// Freed arrays are reused and never split. Memory is at most the sum over all sizes of the peak use of that size.
 //
 // Invariant: an array is either in use or in the free list of its size.
 template <class T>

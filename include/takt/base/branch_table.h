@@ -23,11 +23,11 @@ struct BranchName {
   TenantId tenant = {};  // none: the workflow's requests have no tenant
 };
 
-// Base of a record of BranchTable. Only the table changes it.
+// Base class of the records of BranchTable. Only the table changes it.
 struct BranchRecord {
   BranchName name = {};
   std::size_t share = 0;  // index of the share that counts the record
-  bool kept = false;  // true: evicted after all records of the share that are not kept
+  bool kept = false;  // true: evicted after all other records of its share
   Slot flow = kNoSlot;  // slot of its workflow
   Slot alike = kNoSlot;  // next record whose name has the same hash
   AgeLink branches = {};  // links in the list of its workflow, newest first
@@ -41,13 +41,13 @@ struct BranchHash {
   }
 };
 
-// Names are compared in full, so a client that chooses branch or workflow numbers reaches only its own records. Each
+// Names are compared in full, so clients cannot reach records of others by choosing branch or workflow numbers. Each
 // record counts in one share:
-//   - each owner that has come back has its own share. An owner is a tenant, or a workflow that has no tenant;
-//   - all others have one common share, so that new names gain nothing.
-// If the table is full, the largest share loses its oldest record (Crowded); kept records go last. At most kShares
-// owners have their own share. An owner keeps it while more than 1 / (kShares + 1) of the returns are its own (Misra
-// and Gries, Finding repeated elements, 1982), or until it has been silent for kMostWeight returns.
+//   - Each owner that has come back has its own share. An owner is a tenant, or a workflow without a tenant.
+//   - All other owners have one common share, so a client gains nothing from new names.
+// If the table is full, the oldest record of the largest share is evicted (Crowded), kept records last. At most kShares
+// owners have their own share. An owner keeps it while it has more than 1 / (kShares + 1) of the returns (Misra and
+// Gries, Finding repeated elements, 1982), or until kMostWeight returns of others.
 //
 // Operations are O(1), except Crowded, O(kShares), and the loss of a share, O(kShares + records of the owner). Nothing
 // is allocated within the reserved size.
@@ -124,13 +124,13 @@ class BranchTable {
     --size_;
   }
 
-  // Marks a record as used again, by this tenant: it becomes the newest of its share.
+  // Marks a record as used again by this tenant, which makes it the newest of its share.
   void Use(Slot i, TenantId tenant) {
     Leave(i);
     records_[i].name.tenant = tenant;
     Join(i);
   }
-  // Notes that the record's owner has come back. Returns the share that another owner lost to it, or kNoShare.
+  // Records that the owner of this name has come back. Returns the share that it took from another owner, or kNoShare.
   std::size_t Returned(const BranchName& name) {
     const Owner owner = OwnerOf(name);
     const std::uint64_t hash = HashOf(owner);
@@ -177,7 +177,7 @@ class BranchTable {
   std::size_t BranchesOf(Slot i) const { return flows_[records_[i].flow].branches; }  // of the record's workflow
   // Returns the tenant's share that counts the record, or kCommon.
   std::size_t TenantShareOf(Slot i) const { return OfTenant(records_[i].share) ? records_[i].share : kCommon; }
-  // Returns the number of records in a tenant's share; for kCommon, of records in no tenant's share.
+  // Returns the number of records in a tenant's share; kCommon: of all records in no tenant's share.
   std::size_t TenantShareSize(std::size_t share) const {
     return share == kCommon ? size_ - of_tenants_ : shares_[share].size();
   }
@@ -219,7 +219,7 @@ class BranchTable {
   static Owner OwnerOf(const BranchName& name) {
     return name.tenant ? Owner{name.tenant, {}} : Owner{{}, name.workflow};
   }
-  // If the hashes of two owners collide, the later owner has no share of its own.
+  // If the hashes of two owners collide, the second owner gets no share of its own.
   std::uint64_t HashOf(const Owner& owner) const { return BranchHash{hash_.key}(owner.workflow, owner.tenant.value); }
 
   AgeList& ListOf(Slot i) {

@@ -1,4 +1,4 @@
-// Counts with a unit: tokens and blocks do not mix at compile time.
+// Counts with a unit. Code that mixes tokens and blocks does not compile.
 #ifndef TAKT_BASE_COUNT_H_
 #define TAKT_BASE_COUNT_H_
 

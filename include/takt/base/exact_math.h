@@ -1,17 +1,17 @@
 // Logarithms and powers that are bit-identical with every compiler, processor and C library.
 //
 // C libraries differ in the last bit, which is enough to swap two keys. These functions use +, -, * and / on doubles in
-// a fixed order. IEEE 754 defines these operations exactly, and also sqrt, floor and ldexp, which come from the C
-// library. Logarithm and exponential are computed as an unevaluated sum of two doubles, rounded once at the end. Nearly
-// all results are the nearest double. Maximum errors in units in the last place:
+// a fixed order. IEEE 754 defines the exact results of these, and of sqrt, floor and ldexp, which the C library
+// provides. Logarithm and exponential are computed as an unevaluated sum of two doubles, rounded once at the end.
+// Nearly all results are the nearest double. Maximum errors in units in the last place:
 //
 //   Log, Log1p, Log2   0.51
 //   Exp, Exp2          0.55
 //   Expm1, Pow         0.7
 //
-// Results below 2^-1022 are rounded once more. Log is monotonic: its error before rounding is less than half of its
-// increase from one double to the next. Domains and limits are those of <cmath>, except that Pow accepts no negative
-// base.
+// Results below 2^-1022 are rounded once more. Log is monotonic, because its error before rounding is less than half of
+// its increase from one double to the next. Domains and limits are those of <cmath>, except that Pow accepts no
+// negative base.
 #ifndef TAKT_BASE_EXACT_MATH_H_
 #define TAKT_BASE_EXACT_MATH_H_
 
@@ -38,7 +38,7 @@ struct Pair {
   double low = 0;
 };
 
-// Returns a + b exactly (Dekker's Fast2Sum). |a| must not be smaller than |b| by more than the width of an exponent.
+// Returns a + b exactly (Dekker's Fast2Sum). The exponent of a must be at least that of b.
 constexpr Pair FastSum(double a, double b) {
   const double sum = a + b;
   return {sum, b - (sum - a)};
@@ -80,7 +80,7 @@ constexpr double Polynomial(const std::array<double, N>& c, double x) {
   }
 }
 
-// Returns 2^k x, in two steps, since 2^k alone may not be a double.
+// Returns 2^k x in two steps, because 2^k may not be a double.
 constexpr double Scaled(double x, int k) {
   const auto power = [](int n) { return std::bit_cast<double>(static_cast<std::uint64_t>(n + 1023) << 52); };
   const int half = k / 2;
@@ -232,8 +232,8 @@ constexpr double Pow(double x, double y) {
   return internal::ExpOfSum(power.high, power.low + Rounded(log.low * y));
 }
 
-// Returns the complementary error function with a relative error below 1e-13. Up to 1.5 it uses erf's series of
-// positive terms, beyond that Laplace's continued fraction from its 128th term.
+// Returns the complementary error function with a relative error below 1e-13. Up to 1.5 it uses the series of erf with
+// positive terms. Beyond that it uses 128 terms of Laplace's continued fraction.
 constexpr double Erfc(double x) {
   if (x != x) return x;
   if (x < 0) return 2 - Erfc(-x);

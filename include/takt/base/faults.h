@@ -14,7 +14,7 @@
 
 namespace takt {
 
-// Errors of options or of a problem, one per line. Beyond kMostShown they are only counted.
+// Errors of options or of a problem, one per line. After kMostShown errors, further ones are only counted.
 class Faults {
  public:
   static constexpr int kMostShown = 20;
@@ -40,7 +40,7 @@ class Faults {
     const std::string meaning = text.meaning.empty() ? "" : " (" + std::string(text.meaning) + ")";
     Expect(false, option, OptionToText(value), WishOf(value, text) + meaning);
   }
-  // Checks all options of a struct, with `where` as a prefix of their names.
+  // Checks all options of a struct; `where` is the prefix of their names.
   template <ListsOptions T>
   void ExpectOptions(const T& options, const std::string& where = "") {
     VisitOptions(options, [&](std::string_view name, const auto& value, const OptionText& text) {

@@ -31,8 +31,7 @@ struct FullKey {
   }
 };
 
-// The rank of an unpromoted request: first its group's key (as OrderedBits; 0 if the policy has no groups), then its
-// own.
+// The rank of a request that is not promoted: its group's key (as OrderedBits; 0 without groups), then its own key.
 struct FullRank {
   std::uint64_t group = 0;
   FullKey key = {};
@@ -59,7 +58,7 @@ struct PackedKey {
       : key(OrderedBits(k.key)), arrival(k.arrival.time_since_epoch().count()), id(k.id.value) {}
   constexpr PackedKey(double k, TimePoint at, RequestId request) : PackedKey(FullKey{k, at, request}) {}
 
-  // Ranks by a time exactly, which a double could not.
+  // Ranks by an exact time, which a double cannot represent.
   static constexpr PackedKey OfTime(TimePoint at, TimePoint arrival, RequestId request) {
     PackedKey key(FullKey{0, arrival, request});
     key.key = static_cast<std::uint64_t>(at.time_since_epoch().count()) ^ kSign;

@@ -22,7 +22,7 @@ struct Id {
 };
 
 using RequestId = Id<struct RequestTag>;    // one LLM call
-using WorkflowId = Id<struct WorkflowTag>;  // an agentic program: a graph of calls
+using WorkflowId = Id<struct WorkflowTag>;  // an agentic program, which is a graph of calls
 using StageId = Id<struct StageTag>;        // a call site in a workflow
 using AgentId = Id<struct AgentTag>;        // a role that makes calls
 using SessionId = Id<struct SessionTag>;  // a conversation or an agent's run, as a sequence of requests
@@ -31,7 +31,7 @@ using AdapterId = Id<struct AdapterTag>;
 using ToolId = Id<struct ToolTag>;  // a class of tools with similar calls
 using InstanceId = Id<struct InstanceTag>;  // an engine replica with its own KV cache
 using ModelId = Id<struct ModelTag>;  // a model, which several instances may serve
-using ProfileId = Id<struct ProfileTag>;  // properties shared by instances: see Router::AddProfile
+using ProfileId = Id<struct ProfileTag>;  // a set of properties that instances share (Router::AddProfile)
 using StepId = Id<struct StepTag>;  // a plan of a scheduler; counts up from 1
 using MoveId = Id<struct MoveTag>;  // a KV move of a scheduler; counts up from 1
 

@@ -12,8 +12,8 @@
 
 namespace takt {
 
-// Deterministic, since it is never iterated. Allocates only beyond the reserved size. Consecutive ids are adjacent, so
-// the newest are in cache. O(1) expected for any ids, provided clients that choose ids do not know the key.
+// Deterministic, because it is never iterated. Allocates only beyond the reserved size. Consecutive ids are adjacent,
+// so the newest ids are in the CPU cache. Expected O(1) for any ids, if clients that choose ids do not know the key.
 class IdMap {
  public:
   explicit IdMap(std::size_t reserve = 0) { Reserve(reserve); }
@@ -72,7 +72,7 @@ class IdMap {
       if (entries_[hole].value == kNoSlot) return false;
       hole = Next(hole);
     }
-    // Close the gap: move back each following entry whose home is not after the hole.
+    // Close the gap by moving back each following entry whose home is not after the hole.
     for (std::size_t i = Next(hole); entries_[i].value != kNoSlot; i = Next(i)) {
       const std::size_t home = Home(entries_[i].key);
       if (((i - home) & mask_) >= ((i - hole) & mask_)) {
@@ -99,7 +99,7 @@ class IdMap {
     return {a, b | 1, c | 1, d | 1};
   }
 
-  // Runs of 16 ids stay together and are hashed as one, by the top bits of a product. With a random factor, two runs
+  // Each run of 16 ids stays together and has one hash: the top bits of a product. With a random factor, two runs
   // rarely share these bits (multiply-shift; Dietzfelbinger et al., 1997). Two rounds of mixing break up regular
   // strides, which multiply-shift alone would keep.
   std::size_t Home(std::uint64_t name) const {

@@ -1,5 +1,5 @@
-// A priority queue whose members are identified by slot, so that any member can leave or move in O(log n). Nothing is
-// allocated within the reserved size.
+// A priority queue whose members are identified by slot. Any member can leave or move in O(log n). Nothing is allocated
+// within the reserved size.
 #ifndef TAKT_BASE_INDEXED_HEAP_H_
 #define TAKT_BASE_INDEXED_HEAP_H_
 
@@ -14,9 +14,9 @@
 
 namespace takt {
 
-// A 4-ary min-heap. Four sibling keys are adjacent and start at a cache line, so a level costs two lines. Positions are
-// stored separately, four bytes per slot. Key needs a total operator<. A key that compares an integer `lead()` first is
-// faster.
+// A 4-ary min-heap. Four sibling keys are adjacent and start at a cache line, so each level reads two lines. Positions
+// are stored separately, four bytes per slot. Key needs a total operator<. Keys that first compare an integer `lead()`
+// are faster.
 template <class Key>
 class IndexedHeapOf {
  public:
@@ -108,7 +108,7 @@ class IndexedHeapOf {
     return ahead;
   }
 
-  // The tree itself, for other searches: positions start at kRoot.
+  // The tree, for other searches. Positions start at kRoot.
   static constexpr std::uint32_t kArity = 4;
   static constexpr std::uint32_t kRoot = kArity - 1;  // aligns siblings to a block
   Slot SlotAt(std::uint32_t position) const { return At(position).slot; }
@@ -134,7 +134,7 @@ class IndexedHeapOf {
   Entry& At(std::uint32_t i) { return blocks_[i / kArity].entries[i % kArity]; }
   const Entry& At(std::uint32_t i) const { return blocks_[i / kArity].entries[i % kArity]; }
 
-  // Copies field by field. g++ would copy with wider registers than the stores used, which stalls.
+  // Copies field by field. Otherwise g++ loads more bytes at once than were stored, which stalls.
   void Put(std::uint32_t i, const Entry& entry) {
     Entry& e = At(i);
     e.key = entry.key;
@@ -191,7 +191,7 @@ class IndexedHeapOf {
   }
 
   // Fills a hole: upwards if the entry is smaller than the parent. Otherwise the hole moves to the bottom and the entry
-  // back up, since an entry from the end usually belongs there (Floyd).
+  // then moves up. An entry from the end usually stays near the bottom (Floyd).
   void Settle(std::uint32_t hole, const Entry entry) {
     if (hole > kRoot && entry.key < At(Parent(hole)).key) return SiftUp(hole, entry);
     const std::uint32_t end = kRoot + size_, top = hole;

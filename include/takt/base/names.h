@@ -12,8 +12,8 @@
 
 namespace takt {
 
-// An enum with a function NamesOf that returns the names of its values, starting at 0, for any argument. Its underlying
-// type must be fixed, as for an enum class; otherwise a number without a value is not a constant.
+// An enum with a function NamesOf, which ignores its argument and returns the names of all values from 0 on. Its
+// underlying type must be fixed, as for an enum class. Otherwise a number without a value is not a constant.
 //   enum class Fruit { kApple, kPear };
 //   constexpr auto NamesOf(Fruit) { return std::to_array<std::string_view>({"apple", "pear"}); }
 template <class E>
@@ -28,8 +28,8 @@ constexpr bool HasName(E value) {
   return static_cast<std::size_t>(value) < NamesOf(value).size();
 }
 
-// Returns true if the enum declares this value: compilers print "takt::Fruit::kPear", but "(takt::Fruit)2" for an
-// undeclared number.
+// Returns true if the enum declares this value. Compilers print "takt::Fruit::kPear" for a declared value, but
+// "(takt::Fruit)2" for any other number.
 template <auto kValue>
 constexpr bool IsDeclared() {
   constexpr std::string_view kText = __PRETTY_FUNCTION__;
@@ -38,7 +38,7 @@ constexpr bool IsDeclared() {
 }
 
 // Fails to compile if a value has no name or a name has no value. Clang does not instantiate an enum of a class
-// template before one of its values is used. Until then no value has a name, including 0.
+// template before one of its values is used. Until then not even 0 has a name, and nothing is checked.
 template <NamedEnum E, std::size_t kNames = NamesOf(E{}).size()>
 inline constexpr bool kAllNamed =
     !IsDeclared<E{}>() || (IsDeclared<static_cast<E>(kNames - 1)>() && !IsDeclared<static_cast<E>(kNames)>());

@@ -1,5 +1,5 @@
 // Seeded random numbers that are the same with every compiler. The bits come from mt19937_64, which the standard
-// specifies. The distributions are takt's own, since those of standard libraries differ.
+// specifies. The distributions are takt's own, because standard libraries differ in theirs.
 #ifndef TAKT_BASE_RANDOM_H_
 #define TAKT_BASE_RANDOM_H_
 

@@ -51,7 +51,7 @@ class Registry {
     entries_.push_back(EntryOf(std::move(plain), std::move(summary)));
   }
 
-  // As Add. InvalidArgument: the name is taken or invalid.
+  // Same as Add, but returns InvalidArgument if the name is taken or invalid.
   template <class P>
   absl::Status Register(P plain, std::string summary) {
     return Register(EntryOf(std::move(plain), std::move(summary)));
@@ -75,8 +75,8 @@ class Registry {
     return at == entries_.end() ? nullptr : &*at;
   }
 
-  // Creates a policy from "NAME" or "NAME(k=v,...)". InvalidArgument lists unknown names, invalid values, and what is
-  // allowed instead.
+  // Creates a policy from "NAME" or "NAME(k=v,...)". InvalidArgument lists unknown names, invalid values, and the valid
+  // choices.
   absl::StatusOr<Any> Make(std::string_view spec, Pace... pace) const {
     const absl::StatusOr<Call> call = Parse(kind_, spec);
     if (!call.ok()) return call.status();
@@ -87,8 +87,7 @@ class Registry {
     return Invalid(kind_, spec, UnknownName(call->name));
   }
 
-  // Returns a factory that calls Make with this text. Errors in the text are returned now, so the factory does not
-  // fail.
+  // Returns a factory that calls Make with this text. Errors in the text are returned now, so the factory never fails.
   template <class OfEngine>
   absl::StatusOr<std::function<Any(const OfEngine&)>> MakeFactory(std::string_view spec) const {
     if (const absl::StatusOr<Any> made = Make(spec, nullptr); !made.ok()) return made.status();

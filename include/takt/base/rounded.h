@@ -21,9 +21,9 @@
 
 namespace takt {
 
-// Returns x, rounded to a double: Rounded(a * b) + c is rounded twice on every machine. Without it, a compiler may emit
+// Returns x, rounded to a double. Rounded(a * b) + c is rounded twice on every machine. Without it, a compiler may emit
 // one instruction for a * b + c that rounds once. GCC does so by default (-ffp-contract) on ARM64, and on x86-64 with
-// -mfma. The last bit then differs, and with it keys and plans. The test in tests/embed searches for such instructions.
+// -mfma. The last bit then differs, and so do keys and plans. The test in tests/embed searches for such instructions.
 // Rounded itself costs no instruction.
 template <std::floating_point T>
 constexpr T Rounded(T x) {
@@ -45,7 +45,7 @@ constexpr T Rounded(T x) {
   return x;
 }
 
-// The same for an array, which the compiler can keep vectorized.
+// Rounds each element of an array; the compiler can vectorize this.
 template <std::floating_point T, std::size_t N>
 void Round(std::array<T, N>& x) {
 #if defined(__GNUC__)

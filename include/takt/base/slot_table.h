@@ -1,4 +1,4 @@
-// Tables of records, each in a constant slot while it exists: SlotTable by slot, IdTable also by id.
+// Tables of records, each in one slot while it exists. SlotTable finds records by slot, IdTable also by id.
 #ifndef TAKT_BASE_SLOT_TABLE_H_
 #define TAKT_BASE_SLOT_TABLE_H_
 
@@ -18,7 +18,7 @@ namespace takt {
 template <class T, class Records = std::vector<T>>
 class SlotTable {
  public:
-  // Reserves records last, so that capacity() is valid even if an allocation fails.
+  // Reserves records last, so that capacity() stays correct if an allocation fails.
   void Reserve(std::size_t n) {
     free_.reserve(n);
     records_.reserve(n);
@@ -33,7 +33,7 @@ class SlotTable {
   const T& operator[](Slot slot) const { return records_[slot]; }
   const Records& records() const { return records_; }  // by slot, including free slots
 
-  // Returns a free slot. Its record is as the previous owner left it.
+  // Returns a free slot. Its record still has the previous owner's data.
   Slot Take() {
     MakeSlot();
     const Slot slot = free_.back();

@@ -1,4 +1,4 @@
-// Policies of any kind as text: names, options, and the spec that recreates a policy.
+// Policies as text: names, options, and the spec from which a policy can be created again.
 #ifndef TAKT_BASE_SPEC_H_
 #define TAKT_BASE_SPEC_H_
 
@@ -160,7 +160,7 @@ std::string WishOf(const Value&, const OptionText& bounds) {
   return "must be at least " + least;
 }
 
-// The same for a value given as text: "must be a whole number from 1 to 16", "must be a number of at least 0".
+// Describes a value that is given as text: "must be a whole number from 1 to 16", "must be a number of at least 0".
 template <class Value>
 std::string WishOf(const Value& value, const OptionText& bounds, std::string_view text) {
   if constexpr (std::same_as<Value, bool> || !std::is_arithmetic_v<Value>) {
@@ -198,7 +198,7 @@ std::string NameOf(const P& policy) {
   }
 }
 
-// Returns "k=v,k=v": the options that differ from those of `plain`.
+// Returns the options that differ from those of `plain`, as "k=v,k=v".
 template <OptionsPolicy P>
 std::string ChangedOptions(const P& policy, const P& plain) {
   std::string changed;

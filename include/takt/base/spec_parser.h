@@ -122,7 +122,7 @@ std::vector<std::string> OptionNames(const P& policy) {
   return names;
 }
 
-// Returns nothing if the policy has no such option; otherwise an error about the value, or an empty text.
+// Returns nothing if the policy has no such option. Otherwise returns the error about the value; empty: none.
 template <class P>
 std::optional<std::string> Set(P& policy, const KeyValue& option) {
   std::optional<std::string> fault;

@@ -1,5 +1,5 @@
-// Time as the host reports it. EngineClock has no now(): code that reads a clock does not compile. A host may report
-// any time, so the library computes with times only by the functions of this header, which saturate. The operators of
+// Time as the host reports it. EngineClock has no now(), so code that reads a clock does not compile. A host may report
+// any time. So the library computes with times only by the saturating functions of this header. The operators of
 // std::chrono overflow, so src/saturating_times.h removes them from the library's own code.
 #ifndef TAKT_BASE_TIME_H_
 #define TAKT_BASE_TIME_H_

@@ -1,5 +1,5 @@
-// The C interface of takt: a scheduler for one engine, a router for several engines, predictions for both, and the log
-// that replays.
+// The C interface of takt: a scheduler for one engine, a router for several engines, predictions for both, and logs
+// that can be replayed.
 //
 // The header compiles as C11, and as C++ with or without exceptions. The library is libtakt_c.so.0. A host of 40 lines
 // is tests/c/host.c.
@@ -134,7 +134,7 @@ typedef struct takt_request_state {
   int32_t generated;  // output tokens so far, per sequence
   int32_t returned;  // context tokens added by tools
   int32_t computed;  // context tokens with KV on the GPU or in host memory, when it last joined the queue
-  int32_t cached;  // cached prompt tokens, as of the same time; 0 unless KV is held for workflows (a retention is set)
+  int32_t cached;  // cached prompt tokens at that time; 0 unless KV is held for workflows (a retention is set)
   uint32_t taken;  // 1: it was admitted to a step, taken by a queue's host, or placed on an instance
   uint32_t cut;  // 1: it ended early (cancelled, failed or lost)
 } takt_request_state;
@@ -192,7 +192,7 @@ typedef struct takt_plan {
   size_t n_preempted;
   const takt_failure* failed;  // requests that the host reports to their clients as failed
   size_t n_failed;
-  const uint64_t* released;  // ended requests that no step or move in flight names: the host can forget them
+  const uint64_t* released;  // ended requests in no step or move in flight, which the host can forget
   size_t n_released;
   int64_t wake_at;  // time of the next plan if no event comes earlier
   int32_t tokens;  // sum over all entries, including draft tokens
@@ -420,13 +420,13 @@ typedef struct takt_explanation {
   uint32_t struct_size;
   uint32_t status;
   uint32_t waits_for;
-  uint32_t promoted;  // 1: promoted by aging before all unpromoted requests
+  uint32_t promoted;  // 1: aging has promoted it, so it comes before all other requests
   double key;  // rank; smaller runs sooner
   int64_t ahead;  // waiting requests that come first
   int32_t known, computed, in_flight, generated;  // tokens
   int32_t kv_blocks, cpu_blocks;
   uint32_t n_parts;
-  int32_t passed;  // requests admitted before it while it lacked memory or room in a step
+  int32_t passed;  // number of requests that passed it while it lacked memory or room in a step
   takt_key_part parts[12];  // components of the key, if the policy reports them
 } takt_explanation;
 TAKT_API takt_status takt_scheduler_explain(const takt_scheduler* scheduler, uint64_t request,
@@ -439,7 +439,7 @@ typedef struct takt_held {
   // or tool n (11 + n).
   uint32_t return_class;
   int32_t tokens;  // cached tokens from the start of its context; 0: none
-  int32_t own;  // of these, the last tokens, which no other workflow shares
+  int32_t own;  // trailing tokens that no other workflow shares
   int32_t turns;  // ended turns
   uint32_t awaited;  // 1: its next turn is already waiting; its blocks are evicted last
   uint32_t in_use;  // 1: a running request uses it all, so nothing can be evicted
@@ -463,7 +463,7 @@ TAKT_API takt_status takt_scheduler_flush(takt_scheduler* scheduler) TAKT_NOEXCE
 
 // ---- the key of one request (L0) ------------------------------------------------------------------------------------
 
-// For hosts that compare keys themselves: no queue, no state per request.
+// For hosts that compare keys themselves. A ranker has no queue and no state per request.
 typedef struct takt_ranker takt_ranker;
 
 enum {  // how long a key stays valid
@@ -490,10 +490,10 @@ TAKT_API takt_status takt_ranker_keys(takt_ranker* ranker, const takt_request* r
 
 // ---- the order alone (L1) -------------------------------------------------------------------------------------------
 
-// For hosts that do admission and KV themselves. One iteration is: begin, then top with take or hold, repeatedly, then
-// end with the requests that ran. A take does not admit: a taken request that `end` does not list, and that requeue did
-// not return, waits as before. Requests may arrive, change and leave at any time. `end` may list requests that were not
-// taken. The cheapest iteration is begin, one list and end (docs/howto/c.md).
+// For hosts that do admission and KV themselves. In each iteration, call begin, then top with take or hold repeatedly,
+// then end with the requests that ran. A taken request that `end` does not list waits as before. Requests may arrive,
+// change and leave at any time. `end` may list requests that were not taken. The cheapest iteration is begin, one list
+// and end (docs/howto/c.md).
 typedef struct takt_queue takt_queue;
 
 typedef struct takt_queue_options {
@@ -563,7 +563,7 @@ TAKT_API takt_result takt_queue_take(takt_queue* queue, uint64_t request) TAKT_N
 TAKT_API takt_result takt_queue_hold(takt_queue* queue, uint64_t request) TAKT_NOEXCEPT;  // blocked until requeue
 // in a tool call
 TAKT_API takt_result takt_queue_pause(takt_queue* queue, uint64_t request, int64_t now) TAKT_NOEXCEPT;
-// Makes a request wait again that was taken, held, in a tool call or preempted.
+// Requeues a request that was taken, held, preempted or in a tool call.
 TAKT_API takt_result takt_queue_requeue(takt_queue* queue, uint64_t request, int64_t now) TAKT_NOEXCEPT;
 
 // The reason why the first request of the queue did not run, for policies that price resources.
@@ -577,8 +577,8 @@ typedef struct takt_pressure {
 TAKT_API void takt_pressure_init(takt_pressure* pressure, size_t size) TAKT_NOEXCEPT;
 
 // Ends the iteration. `ran` lists every request that started in this iteration. It may also list running requests, to
-// report their tokens. Sets *counted (may be NULL) to the number of them that run; the others are unknown or in a tool
-// call. `pressure` may be NULL.
+// report their tokens. Sets *counted (may be NULL) to the number of listed requests that run. The others are unknown or
+// in a tool call. `pressure` may be NULL.
 TAKT_API takt_status takt_queue_end(takt_queue* queue, const takt_ran* ran, size_t n, const takt_pressure* pressure,
                                     int64_t now, size_t* counted) TAKT_NOEXCEPT;
 // Reports tokens of a step after its end, for requests that run, or ran and were preempted since. Sets *counted (may be
@@ -676,8 +676,8 @@ typedef struct takt_routing {
 
 TAKT_API takt_status takt_router_place(takt_router* router, int64_t now, takt_routing* routing) TAKT_NOEXCEPT;
 TAKT_API takt_status takt_router_wake_at(const takt_router* router, int64_t* wake_at) TAKT_NOEXCEPT;
-// Scores each instance for a request, which the router need not know. Larger is better; NaN: not available now. Sets
-// *possible (may be NULL) to the number of scores that are not NaN. Places nothing. Requests are validated as in
+// Scores each instance for a request, which may be unknown to the router. Larger is better; NaN: not available now.
+// Sets *possible (may be NULL) to the number of scores that are not NaN. Places nothing. Requests are validated as in
 // takt_ranker_keys.
 TAKT_API takt_status takt_router_score(takt_router* router, const takt_request* request, const uint64_t* instances,
                                        size_t n, int64_t now, double* scores, size_t* possible) TAKT_NOEXCEPT;
@@ -690,9 +690,9 @@ TAKT_API takt_status takt_router_instance_of(const takt_router* router, uint64_t
                                              uint64_t* instance) TAKT_NOEXCEPT;
 
 TAKT_API const char* takt_router_policy(const takt_router* router) TAKT_NOEXCEPT;
-// Names a group of instances of one model, GPU and parallelism, which instances can refer to from now on. `cost` may be
-// NULL: placements and budgets that need it then assume 1 ms per token. Repeated calls return the same id.
-// TAKT_E_INVALID: an invalid number, or another cost model than before.
+// Adds a profile, to which instances of one model, GPU and parallelism can refer from now on. If `cost` is NULL,
+// placements and budgets assume 1 ms per token. Repeated calls return the same id. TAKT_E_INVALID: an invalid number,
+// or another cost model than before.
 TAKT_API takt_status takt_router_add_profile(takt_router* router, const char* name, const takt_cost_model* cost,
                                              uint64_t* profile, takt_error* error) TAKT_NOEXCEPT;
 
@@ -758,7 +758,7 @@ TAKT_API size_t takt_ids_size(const takt_ids* ids) TAKT_NOEXCEPT;  // number of 
 // Several threads can create handles from the same bytes.
 typedef struct takt_predictor takt_predictor;
 
-// A call, as known when it begins. Names are zero-terminated. NULL or a negative count: unknown.
+// Facts about a call that are known when it begins. Names are zero-terminated. NULL or a negative count: unknown.
 typedef struct takt_call {
   uint32_t struct_size;
   int32_t calls_before;  // earlier calls of its workflow
@@ -820,7 +820,7 @@ TAKT_API takt_status takt_tool_profile_destroy(takt_tool_profile* profile) TAKT_
 // TAKT_E_INVALID: no mean, a number that is not finite, or no room.
 TAKT_API takt_status takt_tool_profile_seed(takt_tool_profile* profile, uint64_t tool,
                                             const takt_tool_expectation* seed) TAKT_NOEXCEPT;
-// Learns from calls. Ignores those with an invalid time; *counted (may be NULL) is the number of the others. A new
+// Learns from calls. Ignores calls with an invalid time. *counted (may be NULL) is the number of the other calls. A new
 // class allocates.
 TAKT_API takt_status takt_tool_profile_observe(takt_tool_profile* profile, const takt_tool_call* calls, size_t n,
                                                size_t* counted) TAKT_NOEXCEPT;

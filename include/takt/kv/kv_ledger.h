@@ -21,8 +21,8 @@ namespace takt {
 namespace internal {
 
 // A block is private to a request, or part of a prefix chunk that several requests may share. A shared chunk counts
-// once. A chunk without references is free memory until it is evicted, in the order of the retention policy; the
-// default is least recently used.
+// once. A chunk without references counts as free memory. The retention policy sets the order of eviction; the default
+// is least recently used.
 //
 // An optional second tier in host memory keeps copies. Blocks that a request releases on the GPU are copied at once
 // (write-through), so that their later eviction needs no copy. The same retention policy ranks the copies separately.
@@ -83,10 +83,10 @@ class KvLedger {
   std::int32_t shared() const { return holdings_ != nullptr ? holdings_->referenced() : 0; }
   std::int32_t free() const { return total_ - used(); }
   std::int32_t idle() const { return holdings_ != nullptr ? holdings_->idle() : 0; }
-  // Returns the blocks available for swap-outs. Copies make room, unless they are being loaded.
+  // Returns the blocks available for swap-outs. Copies can be evicted for these, unless they are being loaded.
   std::int32_t cpu_free() const { return cpu_total_ - cpu_used_ - (copies_ != nullptr ? copies_->referenced() : 0); }
   std::int32_t cpu_cached() const { return copies_ != nullptr ? copies_->referenced() + copies_->idle() : 0; }
-  // Returns the blocks for further copies without an eviction.
+  // Returns the blocks that further copies may use without an eviction.
   std::int32_t copy_room() const { return std::min(prefix_cpu_, cpu_total_ - cpu_used_) - cpu_cached(); }
 
   KvUse use() const { return {{total_}, {used()}, {free()}, {idle()}, {0}, {cpu_total_}, {cpu_used_}, {cpu_cached()}}; }
@@ -120,7 +120,7 @@ class KvLedger {
   // Changes when an unused chunk comes into use, so that other requests may need less memory.
   std::uint64_t prefixes_used() const { return holdings_ != nullptr ? holdings_->uses() : 0; }
 
-  // Finds cached chunks. All hashes from the first one on; `blocks` per chunk. Finds nothing without a cache.
+  // Finds the leading cached chunks, of `blocks` blocks each. Finds nothing without a cache.
   PrefixHit Find(std::span<const std::uint64_t> hashes, std::int32_t blocks) const {
     return hashes.empty() ? PrefixHit{} : holdings_->Find(hashes, blocks);
   }
@@ -134,7 +134,7 @@ class KvLedger {
     holdings_->Release(hashes, blocks, turn, now_, copied);
   }
 
-  // Loses the chunks from `first` on.
+  // Marks the chunks from `first` on as lost.
   void Spoil(std::span<const std::uint64_t> hashes, std::int32_t first, std::int32_t blocks) {
     if (hashes.empty()) return;
     holdings_->Spoil(hashes, first, blocks);
@@ -159,14 +159,14 @@ class KvLedger {
     copies_->Release(hashes, blocks, {.over = true}, now_);
     ReportDropped();
   }
-  // Loses the copies from `first` on.
+  // Marks the copies from `first` on as lost.
   void SpoilCopies(std::span<const std::uint64_t> hashes, std::int32_t first, std::int32_t blocks) {
     const std::int32_t there = FindCopies(hashes, blocks);
     if (first >= there) return;
     copies_->Spoil(hashes.first(static_cast<std::size_t>(there)), first, blocks);
     ReportDropped();
   }
-  // Chunks to keep and to drop in host memory, since the list was last taken.
+  // Chunks that host memory must keep or drop, as decided since the last call.
   std::vector<HostChunk>& host_chunks() { return host_chunks_; }
 
   // --- Workflows, in both tiers. Pins apply to the GPU only. ---
@@ -198,7 +198,7 @@ class KvLedger {
     return holdings_->awaited_lost() + (copies_ != nullptr ? copies_->awaited_lost() : 0);
   }
 
-  // Chunks that were evicted since the list was last taken.
+  // Chunks that were evicted since the last call.
   std::vector<DroppedPrefix>& dropped() { return holdings_ != nullptr ? holdings_->dropped() : none_; }
   void MakeRoomToDrop() {
     if (holdings_ != nullptr) holdings_->MakeRoomToDrop();
@@ -220,7 +220,7 @@ class KvLedger {
     if (copies_ != nullptr) f(*copies_);
   }
 
-  // Copies as much of a prompt as fits, if its branch continues. Returns how many of its chunks have a copy afterwards.
+  // Copies as much of a prompt as fits, if its branch continues. Returns the number of its chunks with a copy.
   std::int32_t Copy(std::span<const std::uint64_t> hashes, std::int32_t blocks, const HeldTurn& turn) {
     if (turn.over) {  // dead: not kept
       if (turn.workflow) copies_->End(turn.workflow, turn.branch);

@@ -12,12 +12,12 @@ namespace takt {
 
 // Consequence of a refused reservation.
 enum class KvRefusal : std::uint8_t {
-  kForNow,  // the request keeps its memory, is left out of this plan, and will be asked for again
+  kForNow,  // the request keeps its memory and is left out of this plan; a later plan asks again
   kForEver,  // the request fails: kNeverFits if it is not running yet, otherwise kKvExhausted
 };
 
-// A reservation of one plan: whole blocks for `want` context tokens, of which blocks for `have` are held. Counts all
-// sequences together, and shared blocks once.
+// A reservation of one plan: whole blocks for `want` context tokens, including those held for `have` tokens. Both count
+// all sequences together, and shared blocks once.
 struct KvReservation {
   RequestId request = {};
   Tokens have{0};
@@ -36,8 +36,8 @@ struct KvHit {
 // The host's KV memory.
 struct KvSnapshot {
   // Capacity of an empty cache; larger requests can never fit. If it shrinks, a waiting request that needs more fails
-  // at its turn (kNeverFits). A running request fails when it needs more (kKvExhausted). Keep memory that is only
-  // temporarily unavailable in the total.
+  // at its turn (kNeverFits). A running request fails when it needs more (kKvExhausted). The total must include memory
+  // that is only temporarily unavailable.
   Blocks total{0};
   Blocks free{0};  // usable now
   Blocks pending{0};  // released, usable after a KvFreed event
@@ -52,22 +52,22 @@ class KvOracle {
 
   virtual Tokens block_tokens() const = 0;  // Returns the granularity of reservations, 1 to 2^20; must not change.
 
-  // Called at most once in each On, Plan and Commit, and once more after each Reserve or Release of that call. This
-  // does not depend on the number of requests, because takt sums its own reservations. The scheduler's kv() calls it
-  // each time.
+  // Called at most once in each On, Plan and Commit, and once more after each Reserve or Release of that call. More
+  // requests do not cause more calls, because takt sums its own reservations. The scheduler's kv() also calls it.
   virtual KvSnapshot Snapshot() const = 0;
 
   // Sets `tokens` of each hit. The first question of a plan covers one request, the next up to two, then four, up to
-  // 64. These are the requests to be admitted next. A request is asked about again only after a Reserve.
+  // 64. These requests may be admitted next. Each is asked about again only after a Reserve.
   virtual void CachedTokens(std::span<KvHit> hits) = 0;
 
-  // Called once per plan, in order of importance. Sets `granted` of each reservation, entirely or not at all, and
-  // optionally `refusal`. All reservations of a call fit into the snapshot's free blocks together. A refusal preempts
-  // no request; only the snapshot's counts do, so they must not include memory that Reserve withholds.
+  // Called once per plan, most important reservation first. Sets `granted` of each reservation, in full or not at all,
+  // and optionally `refusal`. All reservations of a call fit into the snapshot's free blocks together. A refusal
+  // preempts no request, but too few free blocks in the snapshot do. So the snapshot must not include memory that
+  // Reserve withholds.
   //
-  // Called again in the same plan only if nothing runs: after a preemption for lack of memory, and for up to
-  // SchedulerOptions::admission_window waiting requests, one at a time. Also called after each single admission if the
-  // policy declines requests (DecliningPolicy).
+  // If nothing runs, called again in the same plan: after a preemption for lack of memory, and for up to
+  // SchedulerOptions::admission_window waiting requests, one at a time. If the policy declines requests
+  // (DecliningPolicy), called after each admission.
   virtual void Reserve(StepId step, std::span<KvReservation> wishes) = 0;
 
   // Frees all GPU memory of a request. kDrop: it ended or its KV is dropped. kOut: its KV moved to host memory. Returns

@@ -1,4 +1,4 @@
-// Ranks of agents: learning writes them, and policies such as agent_priority order requests by them.
+// Ranks of agents, learned elsewhere. Policies such as agent_priority order requests by them.
 #ifndef TAKT_MODEL_AGENT_RANKS_H_
 #define TAKT_MODEL_AGENT_RANKS_H_
 
@@ -19,7 +19,7 @@ struct AgentRank {
   friend constexpr bool operator==(const AgentRank&, const AgentRank&) = default;
 };
 
-// Shared between threads, so immutable once it is shared.
+// Must not change once it is shared between threads.
 struct AgentRanks {
   std::vector<AgentRank> ranks = {};  // sorted by agent, without duplicates
   AgentRank otherwise = {};  // rank of every agent that `ranks` does not contain

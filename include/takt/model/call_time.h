@@ -24,7 +24,7 @@ inline Duration VirtualStepTime(const PreparedCostModel& cost, const StepLoad& l
   return std::max(pp <= 1 ? cost.StepTime(load) : Times(cost.StepTime(ShareOf(load, pp)), pp), Duration(1));
 }
 
-// One call in progress: prefill in chunks, then decodes. A tool's answer may add more of both.
+// One call in progress, which is prefilled in chunks and then decoded. A tool's answer may add more of both.
 class LoneCall {
  public:
   // `cost` must outlive this object. `chunk` is the longest prefill of a step, at least 1 token.
@@ -34,7 +34,7 @@ class LoneCall {
   // Appends the answer of a tool to the context.
   void Return(std::int64_t tokens) { known_ += tokens; }
 
-  // Computes the known context, then decodes until `stop` tokens have been generated in total. Returns the time.
+  // Returns the time to compute the known context and then decode until `stop` tokens have been generated in total.
   Duration Generate(std::int64_t stop) {
     Duration total{0};
     while (known_ - computed_ > 1 || computed_ == 0) {
@@ -68,7 +68,7 @@ class LoneCall {
 };
 
 // Returns t_comp of HexGen-Flow (Peng et al., 2025, equation 2): the time to prefill the prompt and decode the output.
-// Both are clamped to 1 .. 10^6 tokens, to prevent overflow.
+// Prompt and output are clamped to 1 .. 10^6 tokens, to prevent overflow.
 inline Duration CallTime(const PreparedCostModel& cost, std::int64_t prompt_tokens, std::int64_t output_tokens,
                          std::int64_t chunk = 2048) {
   constexpr std::int64_t kMost = 1'000'000;

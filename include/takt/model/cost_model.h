@@ -73,8 +73,8 @@ struct SoftFloor {
   }
 };
 
-// Transfer time, linear between points that ascend in bytes. It is constant before the first point, and continues with
-// the last slope after the last point.
+// Transfer time, linear between points in ascending order of bytes. It is constant before the first point. After the
+// last point it has the last slope.
 struct TransferCurve {
   struct Point {
     double bytes = 0;
@@ -116,17 +116,17 @@ struct CostModel {
   std::int32_t tp = 1;  // tensor parallelism: GPUs per stage
   std::int32_t pp = 1;  // pipeline parallelism: number of stages
 
-  SoftFloor gemm = {};  // per layer, as a function of n: projections, MLP, norms
+  SoftFloor gemm = {};  // time per layer of projections, MLP and norms, as a function of n
   Attention prefill = {};
   Attention decode = {};
-  SoftFloor head = {};  // per iteration, as a function of the samples: LM head
+  SoftFloor head = {};  // time per iteration of the LM head, as a function of the samples
   TransferCurve all_reduce = {};
   TransferCurve send_recv = {};
 
-  double overhead_ms = 0;  // o0: scheduling and kernel launch, per iteration
+  double overhead_ms = 0;  // o0: scheduling and kernel launch per iteration
   double overhead_per_sample_ms = 0;  // o1
 
-  std::optional<Served> served = {};  // if set, replaces all fields above except the overheads
+  std::optional<Served> served = {};  // if set, replaces all fields above except the two overheads
 
   double kv_bytes_per_token = 0;  // summed over all GPUs of the replica
   double host_link_gb_s = 25;  // bandwidth to host memory per GPU and direction [1e9 bytes/s]; default: PCIe 4.0 x16
@@ -172,7 +172,7 @@ struct CostModel {
  private:
   friend class PreparedCostModel;
 
-  // The parts of a step that depend on n alone, or on the samples alone. PreparedCostModel tabulates them.
+  // The parts of a step that depend only on n, or only on the samples. PreparedCostModel tabulates them.
   double TokenMs(std::int64_t n) const {
     if (served) return served->constant_ms;
     const double tokens = static_cast<double>(n);

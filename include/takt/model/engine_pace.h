@@ -1,4 +1,4 @@
-// The speed of an engine, in the few coefficients that policies use.
+// The speed of an engine as a few coefficients, for policies.
 #ifndef TAKT_MODEL_ENGINE_PACE_H_
 #define TAKT_MODEL_ENGINE_PACE_H_
 

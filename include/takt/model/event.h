@@ -1,4 +1,4 @@
-// Events of a scheduler or a router. They are plain values, so that a recorded log replays to the same plans.
+// Events of a scheduler or a router. They are plain values, so a recorded log replays to the same plans.
 #ifndef TAKT_MODEL_EVENT_H_
 #define TAKT_MODEL_EVENT_H_
 
@@ -36,7 +36,7 @@ struct Revised {
   std::optional<TimePoint> deadline = {};
   std::optional<TimePoint> expires_at = {};
   std::optional<std::int32_t> priority = {};
-  std::optional<std::int32_t> sequences = {};  // may only decrease, when sequences have ended
+  std::optional<std::int32_t> sequences = {};  // may only decrease, after sequences have ended
   std::optional<NextCall> next_call = {};
 };
 
@@ -48,12 +48,12 @@ struct Blocked {
 // A blocked request may run again.
 struct Unblocked {
   RequestId request = {};
-  Tokens computed{0};  // as in KvArrived, sent together with this event; 0: no KV arrived, or the load failed
+  Tokens computed{0};  // tokens whose KV arrived, as in KvArrived; 0: none, or the load failed
 };
 
-// A running request must be left out of the next plan, for example because the grammar of its next token is not ready.
-// It keeps its row, its KV and its rank, and later plans include it again. A plan made while the maximum of steps is in
-// flight does not count.
+// The next plan must not include this running request, for example because the grammar of its next token is not ready.
+// It keeps its row, KV and rank, and later plans include it again. A plan counts only if fewer than the maximum steps
+// are in flight.
 struct NotReady {
   RequestId request = {};
 };
@@ -84,17 +84,17 @@ struct MoveDone {
   bool failed = false;  // true: the copy was lost, and the KV must be recomputed
 };
 
-// KV of the first `computed` tokens of a request that is not running is available, for example after a transfer or a
-// late cache lookup. The request starts after these tokens, unless it holds KV of its own by then. Blocks are counted
-// at admission. The last token does not count, since it must be computed to sample.
+// A request that is not running has KV of its first `computed` tokens, for example after a transfer or a late cache
+// lookup. It starts after these tokens, unless it has other KV by then. Its blocks count from admission on. The last
+// token is always computed, to sample from.
 struct KvArrived {
   RequestId request = {};
   Tokens computed{0};  // tokens at the start of the context
 };
 
 // KV is lost and must be recomputed. Tokens in flight after a lost token are discarded. A running request keeps its row
-// and its blocks; another request gives up its blocks if all its KV is lost. Prefix chunks that it shared leave the
-// prefix cache; other requests that share them need events of their own. Without a request, the KV of all requests and
+// and blocks. Any other request gives up its blocks if all its KV is lost. Lost chunks of a shared prefix leave the
+// prefix cache. Each other request that shares them needs its own event. Without a request, the KV of all requests and
 // the prefix cache are lost, for example after a reload of the weights.
 struct KvLost {
   RequestId request = {};
@@ -102,27 +102,27 @@ struct KvLost {
 };
 
 // Another reader uses the request's KV, for example a transfer to another engine. After the request ends, its KV stays
-// and the request is not released until KvFreed. While the request lives, its KV may still be dropped.
+// and the request is not released until KvFreed. Before the request ends, its KV may still be dropped.
 struct KvPinned {
   RequestId request = {};
 };
-// Ends KvPinned. Without a request (KV counted by the host only): blocks released earlier are usable now.
+// Ends KvPinned. Without a request, blocks that were released earlier are usable now (only if the host counts KV).
 struct KvFreed {
   RequestId request = {};
 };
 
 // A turn of a workflow's branch has ended, and its next turn is expected. The retention policy uses `why` and the
-// history of similar waits to decide how long to keep the turn's KV in the prefix cache. The event may be late and may
-// be repeated: the newest holds until the branch's next request arrives.
+// history of similar waits to decide how long to keep the turn's KV in the prefix cache. The event may be late or
+// repeated. The newest one is valid until the branch's next request arrives.
 struct TurnEnded {
   WorkflowId workflow = {};
   std::uint64_t branch = 0;
   TurnWhy why = TurnWhy::kUnknown;
   ToolId tool = {};  // tool of a kTool wait; 0: unknown
-  // Predicted time from the turn's end to the next request; 0: unknown. Need not be accurate: takt learns how long
-  // workflows with a similar estimate actually stay away.
+  // Predicted time from the turn's end to the next request; 0: unknown. It may be inaccurate, because takt learns how
+  // long workflows with a similar estimate actually stay away.
   Duration expected{0};
-  Duration pin{0};  // time from now during which unpinned KV is evicted first, within pin_share; 0: no pin
+  Duration pin{0};  // duration of a pin on its KV, within pin_share; unpinned KV is evicted first; 0: no pin
 };
 // The next turn of a waiting branch is expected at `when`, for example because a user types or a tool is nearly done.
 // Its KV counts as just used.
@@ -132,7 +132,7 @@ struct TurnExpected {
   TimePoint when = {};
 };
 // The workflow is over, complete or not. A router fails its living requests on all instances. A scheduler lets them
-// finish; prefix cache entries that only this workflow uses become free to evict.
+// finish. Prefix cache entries that only this workflow uses can then be evicted.
 struct WorkflowEnded {
   WorkflowId workflow = {};
   bool cancelled = false;  // true: takt learns nothing from this workflow
@@ -141,7 +141,7 @@ struct WorkflowEnded {
 // Rejects new requests; living requests finish.
 struct Drain {};
 
-// Each alternative has its number in the C interface behind it. Numbers 11, 12 and 17 are not reused.
+// The number after each alternative is its number in the C interface. Numbers 11, 12 and 17 are not reused.
 using Event = std::variant<Arrived,  // 1
                            Revised,  // 2
                            Blocked,  // 3
@@ -162,8 +162,8 @@ using Event = std::variant<Arrived,  // 1
                            >;
 static_assert(std::is_trivially_copyable_v<Event>);  // batches cross threads and language bindings
 
-// Tables from slow work such as learning and tuning, for the policies and placements that observe them. An epoch is set
-// by a call of its own, and is not an event. Absent fields keep their values.
+// Tables that learning or tuning computes outside the step loop, for policies and placements. An epoch is not an event.
+// A call of its own sets it. Absent fields keep their values.
 struct Epoch {
   std::shared_ptr<const AgentRanks> agent_ranks = {};
   std::optional<double> alpha = {};  // alpha of workload_balance: 0 to 1

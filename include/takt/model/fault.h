@@ -17,23 +17,23 @@ namespace takt {
 enum class FaultKind : std::uint8_t {
   kNone,
   kNoId,  // a request with id 0
-  kIdInUse,  // a request whose id belongs to a request that has not been released
+  kIdInUse,  // a request with the id of another request that has not been released
   kPromptTokens,  // a request with an invalid prompt length of `received` tokens
-  kMaxOutputTokens,  // a request with a negative limit on output of `received` tokens
-  kSequences,  // a request with fewer than one or too many sequences: `received`
+  kMaxOutputTokens,  // a request with a negative output limit of `received` tokens
+  kSequences,  // a request with no sequence or too many; `received`: their number
   kUnknownRequest,  // an event for a request that is not alive
   kUnknownMove,  // a finished move that is not in flight; `received`: its number
   kOutOfPlace,  // an event that the state of its request does not allow
   kAbsurdEstimate,  // an estimate that is NaN, infinite, negative or too large; treated as unknown
-  kClockBack,  // a time of `received` ns, earlier than `expected`, the time of a previous call, which is used instead
+  kClockBack,  // a time of `received` ns, before the last call's time `expected`, which is used instead
   kUnknownStep,  // a result for a step that is not in flight
-  kUnknownRow,  // a result without an entry in its step; `expected`: the lane of its request, or below 0
-  kInvalidRow,  // a result of `received` tokens, when its entry allows at most `expected`, or requires at least one
+  kUnknownRow,  // a result without an entry in its step; `expected`: lane of its request; below 0: none
+  kInvalidRow,  // a result of `received` tokens, but its entry allows 1 to `expected` tokens
   kUnknownInstance,  // a router event for an instance that is not up; `received`: its id
   kInvalidEvent,  // a negative count, or an instance without id or with an unsupported role; `received`: its id
   kWorkflow,  // a router event that contradicts the state of its workflow; `received`: its id
-  kEnded,  // a call after an exception, or during another call, from a policy or another thread
-  kChunkAlign,  // limits with a chunk_align of `received`, above the largest possible chunk of `expected` tokens
+  kEnded,  // a call after an exception, or during another call (from a policy or another thread)
+  kChunkAlign,  // a chunk_align of `received` tokens, above the largest possible chunk of `expected` tokens
 };
 constexpr auto NamesOf(FaultKind) {
   return std::to_array<std::string_view>({"none", "no_id", "id_in_use", "prompt_tokens", "max_output_tokens",
@@ -72,8 +72,8 @@ inline std::string ToText(const Fault& f) {
 // Input that a call ignored.
 struct Ignored {
   std::uint32_t faults = 0;
-  // Results for requests that ended or were preempted after the plan. With overlapping steps this is normal. Otherwise
-  // the host removed a request before it reported the request's result.
+  // Results for requests that ended or were preempted after the plan. They are normal if steps overlap. Otherwise the
+  // host removed a request before it reported its result.
   std::uint32_t dead_rows = 0;
   FaultKind first = FaultKind::kNone;
 
@@ -104,7 +104,7 @@ class FaultLog {
     handler_.heard(handler_.context, fault);
     heard_now_ = false;
   }
-  // Returns what the call since Begin ignored.
+  // Returns the input that the call since Begin has ignored.
   Ignored Summary(std::uint64_t dead_rows) const {
     return {static_cast<std::uint32_t>(count_ - before_), static_cast<std::uint32_t>(dead_rows), first_};
   }

@@ -18,8 +18,8 @@
 
 namespace takt {
 
-// Phases that an instance serves. Only kBoth is supported: the router rejects an instance of another role, and counts
-// an invalid event.
+// Phases that an instance serves. Only kBoth is supported. The router rejects an instance of another role and counts an
+// invalid event.
 enum class InstanceRole : std::uint8_t { kBoth, kPrefill, kDecode };
 
 // Properties that instances of one model, GPU and parallelism share.
@@ -39,9 +39,9 @@ struct Instance {
   Tokens kv_tokens{0};  // size of its KV cache [tokens]; 0: unknown, every request fits
   std::int64_t capacity = kUnbounded;  // maximum requests, including its queue; kUnbounded: no limit; 0: no new ones
   ModelId model = {};  // model that it serves, if models differ
-  double token_s = 0;  // step time at full batch / sequences in the batch [s per output token]; 0: unknown
+  double token_s = 0;  // step time at full batch, divided by its sequences [s per output token]; 0: unknown
   InstanceRole role = InstanceRole::kBoth;  // must be kBoth
-  std::uint64_t life = 0;  // increases at each restart, for example a start time; 0: the router counts restarts
+  std::uint64_t life = 0;  // increases at each restart, such as a start time; 0: the router counts restarts
 };
 
 // Load that an instance reports.
@@ -51,14 +51,14 @@ struct InstanceReport {
   std::int64_t preempted = 0;  // preemptions since the instance came up
   Tokens kv_used{0};  // tokens that occupy its KV cache
   // Time up to which the counts are complete, on the router's clock. The report then covers all requests placed by that
-  // time, and no later ones. kUnset: unknown. The report then covers the oldest requests, as many as it counts.
+  // time, and no later ones. kUnset: unknown. The router then assumes that it covers the oldest requests.
   TimePoint as_of = kUnset;
 
   friend constexpr bool operator==(const InstanceReport&, const InstanceReport&) = default;
 };
 
 // The instance accepts requests from now on. A repeated event only replaces its description. A greater `life` means a
-// restart, and implies InstanceDown; a smaller `life` is outdated. `life` in other events is copied from Placement or
+// restart, which implies InstanceDown. A smaller `life` is outdated. `life` in other events is copied from Placement or
 // Instance. The router ignores and counts messages of an earlier life.
 struct InstanceUp {
   Instance instance;
@@ -95,8 +95,8 @@ struct TokensServed {
   friend constexpr bool operator==(const TokensServed&, const TokensServed&) = default;
 };
 
-// Progress of a running request, for policies that rank by service. Send it for all running requests with each report.
-// Repeated and outdated events have no effect. `instance` as in RequestEnded.
+// Progress of a running request, for policies that rank by the tokens that requests received. Send it for all running
+// requests with each report. Repeated and outdated events have no effect. `instance` as in RequestEnded.
 struct RequestServed {
   RequestId request;
   InstanceId instance;
@@ -104,8 +104,8 @@ struct RequestServed {
   std::uint64_t life = 0;  // life of the instance; 0: the current one
 };
 
-// A request has left its instance: it has finished or failed. `instance` is the sender, so that the router ignores late
-// messages of an instance that no longer has the request. None: the current instance.
+// A request has left its instance: it has finished or failed. `instance` is the sender; 0: the current instance. The
+// router ignores an instance that no longer has the request.
 struct RequestEnded {
   RequestId request;
   InstanceId instance;
@@ -129,7 +129,7 @@ struct StageEnded {
   WorkflowId workflow;
   std::uint32_t stage = 0;
 };
-// Alternatives that a scheduler also takes are numbered in `Event`.
+// Alternatives that are also events of a scheduler have their numbers in `Event`.
 using RouterEvent = std::variant<Arrived, Revised, Cancelled,
                                  RequestStarted,  // 64
                                  RequestServed,  // 65

@@ -1,4 +1,4 @@
-// KV memory over time, in token-seconds: the waste of a tool call, and the total of a request.
+// KV memory over time, in token-seconds, for the waste of a tool call and the total of a request.
 //
 // Sources: InferCept (Abhyankar et al., ICML 2024), equations 1-5; LAMPS, equations 1-3 and its memory over time. The
 // factor M, bytes per token, is omitted, so waste is in token-seconds.
@@ -51,15 +51,15 @@ void SetPace(P& policy, const MemoryPace& pace) {
 // The load of the engine when a request calls a tool.
 struct MemoryBeside {
   double other_tokens = 0;  // C_other: context of the other running requests
-  double chunk_tokens = 512;  // recomputed tokens per iteration, after running requests and before saturation
+  double chunk_tokens = 512;  // tokens per iteration that can be recomputed without delaying running requests
 };
 
 // Equation 2: returns the waste if the context stays unused for `seconds`.
 inline double WasteOfKeeping(double context, double seconds) { return Rounded(context * std::max(seconds, 0.0)); }
 
 // Equation 4: returns the waste of recomputation in chunks. Computed chunks occupy memory until the last is done, and
-// each chunk delays the other requests. Ramps advance in whole chunks, as in the authors' code. Unlike there, a context
-// of an exact multiple of the chunk also has a last chunk.
+// each chunk delays the other requests. Memory grows in whole chunks, as in the authors' code. Here a context of an
+// exact multiple of the chunk also has a last chunk.
 inline double WasteOfDropping(const MemoryPace& pace, const MemoryBeside& beside, double context) {
   if (!(context > 0)) return 0;
   const double chunk = std::max(beside.chunk_tokens, 1.0);
@@ -75,8 +75,8 @@ inline double WasteOfDroppingWhole(const MemoryPace& pace, const MemoryBeside& b
   return Rounded((Rounded(pace.forward_s * context) + pace.chunk_overhead_s) * (context + beside.other_tokens));
 }
 
-// Equation 3: returns the waste of a swap out and in. With `overlap` 0 the whole batch waits; with 1 only the request's
-// own memory does.
+// Equation 3: returns the waste of a swap out and in. With `overlap` 0 the memory of the whole batch waits; with 1 only
+// the request's own memory.
 inline double WasteOfSwapping(const MemoryPace& pace, const MemoryBeside& beside, double context, double overlap = 0) {
   return Rounded(2 * pace.swap_s * context *
                  (Rounded(pace.swap_memory_share * context) + Rounded((1 - overlap) * beside.other_tokens)));
@@ -97,7 +97,7 @@ inline double AreaOfMemory(const MemoryPace& pace, std::span<const MemorySegment
   double area = 0, context = held;
   KvAction before = KvAction::kKeep;  // KV action of the previous call
   for (const MemorySegment& s : segments) {
-    // First the returning context, then the new tokens.
+    // The context is restored first, and then the new tokens are computed.
     if (before == KvAction::kDrop) {
       area += Rounded(pace.forward_s * (context + s.compute) * (context + s.compute) / 2);
     } else {

@@ -8,8 +8,8 @@
 namespace takt {
 
 // The time for which a call occupies all compute, and the time for which its KV would occupy a whole cache of
-// `kv_tokens` [s]. The latter sums its KV over its decode steps. `context`: tokens, including `uncomputed` ones;
-// `output`: tokens to decode.
+// `kv_tokens` [s]. The second is the sum of its KV over its decode steps. `context`: tokens, including `uncomputed`
+// ones; `output`: tokens to decode.
 struct Occupancy {
   double compute_s = 0, memory_s = 0;
 

@@ -27,17 +27,17 @@ struct ModelScore {
   float tokens = -1;  // predicted output of this and all later calls of the workflow on this model; below 0: unknown
 };
 
-// Expected work of all other unfinished calls of the same workflow: later calls, and calls that run or wait now. Below
-// 0: unknown.
+// Expected work of all other unfinished calls of the same workflow, whether they run, wait or come later. Below 0:
+// unknown.
 struct WorkAfter {
   double calls = -1;  // number of calls
   double prompt_tokens = -1;  // sum over these calls
   double output_tokens = -1;  // sum over these calls
-  double kv_steps = -1;  // sum over these calls and their decode steps of the context [tokens x steps]
+  double kv_steps = -1;  // sum of the context over all decode steps of these calls [tokens x steps]
   double path_tokens = -1;  // output tokens on the longest chain of dependent calls
 
   constexpr bool known() const { return output_tokens >= 0 && output_tokens <= 1e15; }
-  // Returns true if a value is NaN, infinite or beyond 1e18, so that all values are invalid.
+  // Returns true if any value is NaN, infinite or beyond 1e18. All values are then invalid.
   constexpr bool absurd() const {
     const auto sane = [](double x) { return x >= -1e18 && x <= 1e18; };
     return !(sane(calls) && sane(prompt_tokens) && sane(output_tokens) && sane(kv_steps) && sane(path_tokens));
@@ -59,7 +59,7 @@ struct NextCall {
 // Plain data. Spans refer to the caller's memory and are read during the call that takes the request. Schedulers,
 // queues and routers keep their own copies.
 //
-// One call of a model: token counts and estimates. Text and sampling parameters stay with the host.
+// Token counts and estimates of one call of a model. Text and sampling parameters stay with the host.
 struct Request {
   RequestId id = {};  // unique among living requests; must not be 0
   WorkflowId workflow = {};  // 0: a workflow of its own
@@ -70,7 +70,7 @@ struct Request {
   TimePoint arrival = kUnset;  // arrival of this call; kUnset: the time of the event
   TimePoint workflow_arrival = kUnset;  // arrival of the whole workflow; kUnset: `arrival`
   TimePoint deadline = kNever;  // deadline of this call, or of its workflow if `compute` is 0; kNever: none
-  TimePoint expires_at = kNever;  // the request fails if its first step is later; kNever: no limit
+  TimePoint expires_at = kNever;  // latest time of its first step, after which it fails; kNever: no limit
   Tokens prompt_tokens{0};  // length of the prompt
   Tokens max_output_tokens{0};  // maximum output, which the host enforces; 0: unknown
   std::int32_t sequences = 1;  // parallel samples of one prompt, which share its KV blocks

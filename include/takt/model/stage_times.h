@@ -1,4 +1,4 @@
-// Measured times of the calls of a stage, for hosts that have better data than a cost model.
+// Measured times of a stage's calls, for hosts that have better data than a cost model.
 #ifndef TAKT_MODEL_STAGE_TIMES_H_
 #define TAKT_MODEL_STAGE_TIMES_H_
 

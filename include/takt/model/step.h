@@ -22,15 +22,15 @@ struct StepLimits {
   Tokens tokens{2048};  // token budget: prefill and decode together
   std::int32_t max_seqs = 256;  // maximum running sequences
   Tokens prefill_tokens = Tokens::Max();  // maximum prefill tokens
-  // Longest prefill chunk of one request. Maximum value: not set; a long prompt then takes whole steps, but leaves room
-  // in them for waiting requests.
+  // Longest prefill chunk of one request. Maximum value: not set. Then a long prompt fills each step, but leaves a
+  // share to waiting prompts.
   Tokens chunk_tokens = Tokens::Max();
   std::int32_t adapters = std::numeric_limits<std::int32_t>::max();  // maximum distinct LoRA adapters that run at once
   Blocks swap_out = Blocks::Max();  // maximum KV blocks that may start to move to host memory
   Blocks swap_in = Blocks::Max();  // maximum KV blocks that may start to move back
-  // Alignment of prefill chunks: the chunk of a chunkable request ends at a multiple of this, or at the end of its
-  // known tokens. A request waits for a larger step if no multiple fits the other limits. An alignment above the
-  // largest chunk is a fault.
+  // Alignment of prefill chunks: each chunk ends at a multiple of this, or at the end of the request's known tokens. A
+  // request waits for a larger step if no multiple fits the other limits. An alignment above the largest chunk is a
+  // fault.
   Tokens chunk_align{1};
 
   // All fields, in the order of the log. The bounds apply to limits that are constant over all steps.
@@ -51,10 +51,10 @@ enum class WaitsFor : std::uint8_t {
   kNothing,  // it runs
   kItsTurn,  // requests of better rank come first
   kSequences,  // max_seqs or max_running is reached
-  kKv,  // it is first, but there is not enough KV memory
-  kBudget,  // it is first, but the last step's token budget was spent
+  kKv,  // it is first, but too little KV memory is free
+  kBudget,  // it is first, but the last step's token budget was used up
   kAdapter,  // the last step's adapter limit was reached
-  kMove,  // its KV is moving, or steps that include it are in flight
+  kMove,  // its KV is moving, or it is in a step in flight
   kTool,
   kUnblock,
   kDeclined,  // the policy keeps it out for now
@@ -62,7 +62,7 @@ enum class WaitsFor : std::uint8_t {
   kPrefix,  // a running request computes a prefix of its prompt
 };
 
-// The reason why the first request of the queue did not run in a step, and the resources of that step.
+// The reason why the first request of the queue was not in a step, and the resources of that step.
 struct QueuePressure {
   WaitsFor head = WaitsFor::kNothing;  // kNothing: no request was left waiting
   StepLimits limits = {};
@@ -72,12 +72,12 @@ struct QueuePressure {
 
 inline constexpr std::uint32_t kNoLane = kNoSlot;
 
-// One request's part of a step: token counts instead of phases. `lane` is the row of the request, so that neither side
-// needs a hash lookup per running request.
+// One request's part of a step, as token counts instead of phases. `lane` is the request's row, so no hash lookup per
+// running request is needed.
 struct PlanEntry {
   enum Flag : std::uint16_t {
     kPrefill = 1,  // computes known tokens: the prompt, recomputed context, or a tool's answer
-    kSamples = 2,  // ends at the last known token: yields a new one per sequence
+    kSamples = 2,  // ends at the last known token, so it yields a new token per sequence
     kAdmitted = 4,  // first step since the request left the waiting queue
     kGated = 8,  // admitted after the gate had kept it out
   };
@@ -102,13 +102,13 @@ enum class KvAction : std::uint8_t {
   kDrop,  // freed; must be recomputed
   kOut,  // copied to host memory, then freed
   kIn,  // copied back to the GPU
-  kFetch,  // start of a prompt, copied from the prefix copies in host memory
+  kFetch,  // start of a prompt, loaded from prefix copies in host memory
 };
 constexpr auto NamesOf(KvAction) { return std::to_array<std::string_view>({"keep", "drop", "out", "in", "fetch"}); }
 
 // A KV move that the host carries out and reports by MoveDone. It concerns blocks [first, first + count) of the
-// request. Blocks after those that move out are dropped: the host frees them, and their tokens are recomputed. With
-// kFetch, the blocks come from prefix chunks in host memory (StepPlan::host_chunks), which stay there.
+// request. The host frees the blocks after those that move out. Their tokens are recomputed. With kFetch, the blocks
+// come from prefix chunks in host memory (StepPlan::host_chunks), which stay there.
 struct KvMove {
   MoveId id = {};
   RequestId request = {};
@@ -126,7 +126,6 @@ struct KvMove {
 };
 // A running request that lost its row. The host must discard its tokens in flight. kDrop frees its KV at once, or when
 // its steps in flight have finished. After kOut, a KvMove follows.
-// its steps in flight have finished. kOut is followed by a KvMove.
 struct Preemption {
   RequestId request = {};
   KvAction action = KvAction::kDrop;
@@ -137,13 +136,13 @@ struct Preemption {
 
 enum class FailReason : std::uint8_t {
   kInvalid,  // inconsistent: no prompt and nothing to compute, sequences < 1, or id 0
-  kNeverFits,  // needs more KV, tokens per step or sequences than the engine has
+  kNeverFits,  // needs more KV, sequences or tokens per step than the engine has
   kKvExhausted,  // its context outgrew the whole KV cache
   kExpired,  // waited past expires_at, or for a workflow stage that never came
   kShed,  // rejected because the waiting queue is full
   kDraining,  // arrived after Drain
   kHost,  // the host reported that its step failed or its workflow is over
-  kIdInUse,  // its id belongs to a request that has not been released; that request goes on
+  kIdInUse,  // its id belongs to a request that has not been released, which continues
 };
 constexpr auto NamesOf(FailReason) {
   return std::to_array<std::string_view>(
@@ -151,12 +150,12 @@ constexpr auto NamesOf(FailReason) {
 }
 
 // A request that the host must report to its client as failed. `released` also contains it, in this plan or a later
-// one. Exception: with kIdInUse or id 0 the new request was never admitted and is not in `released`.
+// one. A request that failed with kIdInUse or id 0 is not in `released`, because it was never accepted.
 struct Failure {
   RequestId request = {};
   FailReason reason = FailReason::kInvalid;
   std::uint8_t reserved = 0;
-  std::uint16_t code = 0;  // with kHost after a failed row: the code of that row
+  std::uint16_t code = 0;  // for reason kHost: the error code of the failed row
   std::uint32_t reserved_too = 0;
 
   friend constexpr bool operator==(const Failure&, const Failure&) = default;
@@ -184,17 +183,17 @@ struct CacheHint {
   WorkflowId workflow = {};
   std::uint64_t branch = 0;
   CacheAction action = CacheAction::kHold;
-  std::uint8_t priority = 0;  // 15 to 55; below 35: worth less than the KV that it displaces
+  std::uint8_t priority = 0;  // 15 to 55; below 35: KV that is worth less than other KV that needs its space
   std::array<std::uint8_t, 6> reserved = {};
-  TimePoint until = kNever;  // kHold: when other KV becomes worth more; kFetch: expected time of the next turn
+  TimePoint until = kNever;  // kHold: time at which other KV becomes worth more; kFetch: expected time of the next turn
   Tokens tokens{0};  // known length of the branch's context
   std::uint32_t reserved_too = 0;
 
   friend bool operator==(const CacheHint&, const CacheHint&) = default;
 };
 
-// A prefix chunk to copy to host memory (kOut) or to drop there (kDrop). The host must finish a copy before anything
-// overwrites the chunk's GPU blocks, which this plan or a later one may do.
+// A prefix chunk to copy to host memory (kOut) or to drop there (kDrop). This plan or a later one may reuse the chunk's
+// GPU blocks. The host must finish the copy before they are overwritten.
 struct HostChunk {
   std::uint64_t hash = 0;  // as in Request::prefix; SaltedHash(hash, salt) if the request has a salt
   Blocks blocks{0};
@@ -209,14 +208,14 @@ enum class Idle : std::uint8_t {
   kBusy,  // the plan runs something
   kNoRequests,  // no living requests
   kDrained,  // no living requests, after Drain
-  kStepsInFlight,  // all runnable requests are in flight, or too many steps are: Commit first
+  kStepsInFlight,  // all runnable requests, or the maximum number of steps, are in flight; call Commit first
   kMovesInFlight,  // waits for KV moves to finish
   kKvPending,  // waits for KV that the host frees later
-  kPaused,  // all living requests wait for tools
+  kPaused,  // all living requests wait for their tools
   kBlocked,  // all living requests are blocked, paused or not ready
   kNoBudget,  // the step limits allow nothing
-  kKvHeld,  // waiting requests do not fit because KV is in use elsewhere, or the host's oracle refuses them
-  kEnded,  // an exception interrupted an earlier call: nothing will run again
+  kKvHeld,  // waiting requests do not fit in the free KV, or the host's oracle refuses them
+  kEnded,  // an exception interrupted an earlier call, so nothing will run again
   kDeclined,  // the policy keeps out all runnable requests
   kGated,  // the gate keeps out all runnable requests, perhaps until wake_at
 };
@@ -226,19 +225,19 @@ constexpr auto NamesOf(Idle) {
                                           "declined", "gated"});
 }
 
-// Spans refer to storage of the scheduler, and are valid until the plan is committed; if `run` is empty, until the next
-// plan.
+// Spans refer to memory of the scheduler. They are valid until the plan is committed, or until the next plan if `run`
+// is empty.
 struct StepPlan {
   StepId id = {};  // number of the plan, for Commit
   std::span<const PlanEntry> run = {};  // requests that run in this step
   std::span<const KvMove> moves = {};  // KV moves to carry out, in this order
   std::span<const Preemption> preempted = {};  // running requests that lost their row
-  std::span<const Failure> failed = {};  // also in `released`, except for reason kIdInUse and id 0
-  std::span<const RequestId> released = {};  // ended, and in no step or move in flight: the host can forget them
-  Tokens tokens{0};  // sum over all entries, including draft tokens
+  std::span<const Failure> failed = {};  // failed requests, also in `released` except for reason kIdInUse and id 0
+  std::span<const RequestId> released = {};  // ended requests in no step or move in flight; the host can forget them
+  Tokens tokens{0};  // tokens of all entries, including draft tokens
   Idle idle = Idle::kNoRequests;
   TimePoint wake_at = kNever;  // time of the next Plan if no event comes earlier
-  std::span<const DroppedPrefix> dropped = {};  // kLedger with a prefix cache: chunks that left it since the last plan
+  std::span<const DroppedPrefix> dropped = {};  // kLedger with a prefix cache: chunks evicted since the last plan
   std::span<const CacheHint> hints = {};  // kOracle, after the first TurnEnded: hints for the host's own cache
   // With prefix copies in host memory: chunks to copy or drop, in this order, before `moves`.
   std::span<const HostChunk> host_chunks = {};
@@ -250,7 +249,7 @@ struct RowResult {
 
   RequestId request = {};
   std::uint32_t lane = 0;  // as in PlanEntry
-  // New tokens per sequence: 1 if the entry samples, more with accepted draft tokens, else 0. In a failed row: the
+  // New tokens per sequence: 0 if the entry does not sample, else 1 plus accepted draft tokens. In a failed row: the
   // host's error code, which Failure::code repeats.
   std::uint16_t tokens = 0;
   std::uint8_t drafts = 0;  // draft tokens to verify in the next step
@@ -261,8 +260,8 @@ struct RowResult {
 };
 static_assert(sizeof(RowResult) == 16);
 
-// Rows may come in any order; plan order is fastest. An absent row made no progress. With `rest_as_planned`, an absent
-// row computed its entry, yielded one token per sequence if it samples, and has no draft tokens. Only exceptions then
+// Rows may come in any order; plan order is fastest. An entry without a row made no progress. With `rest_as_planned`,
+// it ran as planned: it yielded one token per sequence if it samples, and has no draft tokens. Then only exceptions
 // need a row.
 struct StepResult {
   StepId step = {};

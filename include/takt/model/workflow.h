@@ -1,4 +1,4 @@
-// A workflow (an agentic program: a graph of LLM calls) as declared by the host, and its faults.
+// A workflow (an agentic program with several LLM calls) as declared by the host, and its faults.
 #ifndef TAKT_MODEL_WORKFLOW_H_
 #define TAKT_MODEL_WORKFLOW_H_
 
@@ -13,18 +13,18 @@
 
 namespace takt {
 
-// A stage of a declared graph: parallel calls that start when all stages in `after` have ended. Stages are referred to
-// by index, starting at 0, in the order of declaration.
+// A stage of a declared graph: parallel calls that start when all stages in `after` have ended. A stage's index is its
+// place in the order of declaration, from 0.
 struct WorkflowStage {
   StageId stage = {};  // call site, as in Request::stage; a graph may contain it several times
   std::vector<std::uint32_t> after = {};  // indices of stages that must end first
   std::int32_t calls = 1;  // parallel calls; at least 1
-  double cost_s = 0;  // expected execution time of one call, mean over the instances [s]; 0: learned per call site
+  double cost_s = 0;  // expected execution time of one call [s], as a mean over the instances; 0: learned per call site
 };
 
-// Expected remaining stages of a workflow without a declared graph, in any order, each visited at most once. When a
-// stage begins, it removes the first remaining entry of its call site, and all entries whose `ended_by` is that site.
-// For example, the start of the tests ends all expected revisions.
+// Expected remaining stages of a workflow without a declared graph, in any order, each visited at most once. A stage
+// that begins removes the first entry of its call site, and all entries whose `ended_by` is that site. For example, the
+// start of the tests removes all expected revisions.
 struct ExpectedStages {
   static constexpr std::size_t kMost = 64;  // entries beyond this are ignored
 
@@ -36,7 +36,7 @@ struct ExpectedStages {
   std::vector<Stage> stages = {};
 };
 
-// A graph of calls, as far as the host knows it.
+// The known part of a workflow's graph of calls.
 struct Workflow {
   WorkflowId id = {};  // unique among living workflows; must not be 0
   TenantId tenant = {};  // tenant, which selects the SLO class
@@ -44,8 +44,8 @@ struct Workflow {
   TimePoint deadline = kUnset;  // deadline of the whole workflow; kNever: none; kUnset: from the tenant's SLO class
   std::vector<WorkflowStage> stages = {};  // empty: the graph is unknown
   std::shared_ptr<const ExpectedStages> expected = {};  // used if `stages` is empty; null: learned stages
-  // True: further stages may come after all known stages have ended, so the host ends the workflow explicitly. Implied
-  // if `stages` is empty.
+  // True: stages may still be added after all known ones have ended, so only the host ends the workflow. Implied if
+  // `stages` is empty.
   bool open = false;
 };
 
@@ -60,7 +60,7 @@ struct WorkflowFault {
     kCycle,  // the stage depends on itself
     kNoCalls,  // the stage has fewer than one call
     kEnded,  // the stage has already ended
-    kTooLate,  // the stage has begun, so it can have no new predecessor
+    kTooLate,  // the stage has begun, so a new predecessor is too late
     kTooLarge,  // the workflow would exceed the maximum number of stages
   };
 
@@ -109,7 +109,7 @@ struct WorkflowEnd {
   How how = kCompleted;
   TimePoint arrival{}, end{};
   TimePoint deadline = kNever;
-  std::uint32_t stage = 0;  // kSilent: first unfinished stage, or the number of stages
+  std::uint32_t stage = 0;  // kSilent: index of the first unfinished stage, or the number of stages
 
   friend constexpr bool operator==(const WorkflowEnd&, const WorkflowEnd&) = default;
 };
@@ -117,7 +117,7 @@ struct WorkflowEnd {
 // An SLO class: the default deadline of a tenant's workflows.
 struct SloClass {
   TenantId tenant = {};
-  Duration slo = Duration::max();  // deadline relative to the arrival; max: none; negative: late from the start
+  Duration slo = Duration::max();  // deadline relative to the arrival; max: none; negative: already missed at arrival
 };
 
 }  // namespace takt

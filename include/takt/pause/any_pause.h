@@ -12,8 +12,8 @@
 
 namespace takt {
 
-// Copyable handle. Copies share one immutable policy. Has every optional hook; `predicts()` and `reviews()` report
-// which the policy has.
+// Copyable handle. Copies share one immutable policy. Offers every optional hook. `predicts()` and `reviews()` return
+// true if the policy has that hook.
 class AnyPause {
  public:
   AnyPause() : AnyPause(KeepAll{}) {}

@@ -12,7 +12,7 @@
 
 namespace takt {
 
-// Costs of an engine, from the options of each pause policy that uses them.
+// Costs of an engine, which are options of several pause policies.
 struct PauseCosts {
   MemoryPace pace{.decode_s = 0.02, .forward_s = 1e-4, .swap_s = 5e-6, .chunk_overhead_s = 0.02};
   double overlap = 0;
@@ -38,12 +38,12 @@ struct PauseCosts {
   double Swap(const PauseView& view) const {
     return WasteOfSwapping(pace, Beside(view), static_cast<double>(view.context.value), overlap);
   }
-  // Returns drop or swap-out, whichever wastes less; swap-out only if there is room.
+  // Returns swap-out if it wastes less than dropping and there is room; otherwise drop.
   KvAction Away(const PauseView& view) const {
     return Swap(view) < Drop(view) && view.held <= view.swap_free ? KvAction::kOut : KvAction::kDrop;
   }
-  // Returns the time at which keeping since `since` has wasted as much as the cheapest alternative. A policy without an
-  // estimate of the call's duration should release the KV then (ski rental: at most twice the minimum waste).
+  // Returns the time when keeping KV from `since` on has wasted as much as the cheapest alternative. A policy that does
+  // not know the call's duration should then release the KV. Its waste is at most twice the minimum (ski rental).
   TimePoint LetGoAt(TimePoint since, const PauseView& view) const {
     const double context = static_cast<double>(std::max(view.context.value, 1));
     const double least = std::min(Drop(view), view.held <= view.swap_free ? Swap(view) : Drop(view));
@@ -51,14 +51,13 @@ struct PauseCosts {
   }
 };
 
-// LAMPS: minimizes waste by equations 1 to 3, from the estimated duration of the call. Ties keep first, then swap.
-// Decided before the request runs, from its expected context at the call, so that its rank can depend on it
-// (RequestState::at_call). Decided again at the call, from the actual context. An unknown duration counts as 0. The KV
-// is released when keeping has wasted as much as the alternative (InferCept's rule for elapsed time), also if the call
-// takes longer than estimated.
+// LAMPS: minimizes waste by equations 1 to 3, from the estimated duration of the call; unknown counts as 0. Ties prefer
+// to keep, then to swap. The policy first decides before the request runs, from its expected context at the call. The
+// rank can depend on that decision (RequestState::at_call). It decides again at the call, from the actual context. It
+// releases the KV when keeping has wasted as much as the alternative (InferCept's rule for elapsed time).
 //
-// Departures from the paper: the cost of dropping is summed per chunk (InferCept's equation 4), including the last
-// chunk, as in the authors' code. At a resume, the context is the current one, not the original prompt.
+// Departures from the paper: the cost of dropping is a sum over all chunks (InferCept's equation 4), as in the authors'
+// code. After a resume, the costs use the current context, not the original prompt.
 struct LeastWaste {
   static constexpr std::string_view kName = "least_waste";
   PauseCosts costs = {};

@@ -19,14 +19,14 @@ struct PauseView {
   std::int64_t running_tokens = 0;  // context tokens of all running requests, including this one if it runs
   Blocks held{0};  // KV blocks of the request
   Blocks kv_free{0};
-  Blocks swap_free{0};  // blocks that may still move to host memory, by its room and the step's limit
+  Blocks swap_free{0};  // blocks that may still move to host memory, given its free room and the step's limit
 };
 
 struct PauseDecision {
   KvAction action = KvAction::kKeep;  // kKeep, kDrop or kOut
-  TimePoint review_at = kNever;  // kKeep: when to ask again if the tool has not returned
-  // kOut: number of leading blocks to swap out; the rest is dropped. KV is a prefix, so only leading blocks are useful
-  // on their return. If this exceeds PauseView::swap_free, all blocks are dropped.
+  TimePoint review_at = kNever;  // kKeep: time of the next decision if the tool has not returned
+  // kOut: number of leading blocks to swap out; the rest is dropped. Only a prefix of the KV is useful when it is
+  // swapped in. If this exceeds PauseView::swap_free, all blocks are dropped.
   Blocks out = Blocks::Max();
 
   constexpr PauseDecision() = default;
@@ -40,8 +40,8 @@ concept PausePolicy = requires(const P& p, const RequestState& r, const ToolCall
   { p.AtCall(r, call, view) } -> std::same_as<PauseDecision>;
 };
 
-// Optional: predicts the action at the next call, before a request's key is computed: at arrival and at each return of
-// a tool. `view.context` is the current context. The result becomes RequestState::at_call.
+// Optional: predicts the action at the next call. It runs at arrival and at each return of a tool, before the request's
+// key is computed. `view.context` is the current context. The result becomes RequestState::at_call.
 template <class P>
 concept PredictingPause = requires(const P& p, const RequestState& r, const PauseView& view) {
   { p.Predict(r, view) } -> std::same_as<KvAction>;
@@ -55,7 +55,7 @@ concept ReviewingPause =
       { p.Review(r, call, since, view) } -> std::same_as<PauseDecision>;
     };
 
-// Keeps the KV, which suits quick tools. It is dropped if no other memory is left.
+// Keeps the KV, which suits quick tools. The KV is dropped only if no other memory is left.
 struct KeepAll {
   static constexpr std::string_view kName = "keep_all";
   PauseDecision AtCall(const RequestState&, const ToolCalled&, const PauseView&) const { return KvAction::kKeep; }

@@ -21,7 +21,7 @@ extern template class Registry<AnyPause, const MemoryPace*>;
 PauseRegistry& Pauses();
 }  // namespace internal
 
-// Creates a pause policy of the host's own from the options in a spec and the engine's pace, which may be null.
+// Creates a custom pause policy from the options in a spec and the engine's pace, which may be null.
 using OwnPauseFactory = internal::PauseRegistry::OwnFactory;
 
 // Creates a pause policy from "NAME" or "NAME(k=v,...)". `pace` supplies options that the spec omits. InvalidArgument
@@ -37,7 +37,7 @@ inline absl::StatusOr<PauseFactory> MakePauseFactory(std::string_view spec) {
   return internal::Pauses().MakeFactory<MemoryPace>(spec);
 }
 
-// Registers a pause policy of the host's own for MakePause, like RegisterPolicy.
+// Registers a custom pause policy for MakePause, like RegisterPolicy.
 inline absl::Status RegisterPause(std::string name, std::string summary, OwnPauseFactory factory) {
   return internal::Pauses().Register(std::move(name), std::move(summary), std::move(factory));
 }

@@ -13,9 +13,9 @@
 
 namespace takt::internal {
 
-// Only plans in which something ran count. A count that grows by one per plan is stored as its first plan, so only the
-// top of a heap must be checked. O(log n) per call. Heap: an IndexedHeapOf a key constructible from a FullKey or
-// PackedKey.
+// Only plans in which something ran count. Each count is stored as its first plan, because it grows by one per plan. So
+// only the top of a heap must be checked. O(log n) per call. Heap: an IndexedHeapOf a key constructible from a FullKey
+// or PackedKey.
 template <class Heap>
 class AgingBy {
  public:
@@ -25,7 +25,7 @@ class AgingBy {
     promoted_.Reserve(n);
   }
 
-  // Records that steps ran `slot` since it was picked. Resets its count, and uses up its promotion.
+  // Records the steps that ran a request since it was picked. They reset its count and use up its promotion.
   void Ran(Slot slot, std::int64_t steps) {
     if (steps <= 0 || slot >= records_.size()) return;
     Record& r = records_[slot];
@@ -111,8 +111,8 @@ class AgingBy {
 
  private:
   struct Record {
-    std::int64_t since = 0;  // plans_ when the count began; while it is counted
-    std::int64_t waited = 0;  // the count; while it is not counted
+    std::int64_t since = 0;  // value of plans_ when the count began; used while it is counted
+    std::int64_t waited = 0;  // the count; used while it is not counted
     std::int64_t quantum = 0;  // remaining steps of its promotion; 0: not promoted
     std::uint64_t promotion = 0;  // number of its promotion
   };

@@ -14,12 +14,13 @@
 
 namespace takt::internal {
 
-// A new key of a group costs O(log groups), whatever its size. Inside a group: a skew heap (Sleator and Tarjan, 1986)
-// threaded through the slots, O(log n) amortised. No allocation within the reserved memory. Group keys are OrderedBits.
+// A new key of a group costs O(log groups), even for a large group. Inside a group: a skew heap (Sleator and Tarjan,
+// 1986) threaded through the slots, O(log n) amortised. Nothing is allocated within the reserved memory. Group keys are
+// OrderedBits.
 class GroupHeap {
  public:
-  // Ties between groups: the group with more members comes first if `larger_first`; otherwise the one with the better
-  // member.
+  // Ties between groups: if `larger_first`, the group with more members comes first. Otherwise the better member
+  // decides.
   explicit GroupHeap(bool larger_first = false) : larger_first_(larger_first) {}
 
   void KeyHashes(std::uint64_t seed) { groups_.KeyHashes(seed); }

@@ -23,8 +23,8 @@
 
 namespace takt::internal {
 
-// Slots, small numbers chosen by the owner, name the requests. An event costs O(log n). A plan has no cost per waiting
-// request, unless the policy moves with time. Thread-compatible.
+// The owner identifies requests by slots, which are small numbers. An event costs O(log n). A plan costs nothing per
+// waiting request, unless keys move with time. Thread-compatible.
 //
 // Order: promoted requests first, by time of promotion. Then by group key, if the policy groups. Then by (key, arrival,
 // id).
@@ -33,7 +33,8 @@ class RankQueue {
  public:
   explicit RankQueue(P policy) : policy_(std::move(policy)), hooks_(HooksOf(policy_)) {}
 
-  // Makes WorstNeverRun find its result without a search. Call before any request waits.
+  // Keeps an order of requests that have never run, so that WorstNeverRun needs no search. Call before any request
+  // waits.
   void TrackWorst() { tracks_worst_ = true; }
 
   // Reserves memory for slots 0 .. n - 1, as far as the policy's own tables allow. Has no effect if an allocation
@@ -44,7 +45,7 @@ class RankQueue {
     reserved_ = std::max(reserved_, slots);
   }
 
-  // Keys the hashes of groups, and of the tables of this policy and later ones. No order depends on it.
+  // Sets the hash seed of groups and of the tables of policies. The order does not depend on it.
   void KeyHashes(std::uint64_t seed) {
     hash_seed_ = seed;
     groups_.KeyHashes(seed), worst_.KeyHashes(seed), aside_.KeyHashes(seed);
@@ -69,19 +70,19 @@ class RankQueue {
     Insert(slot, state, now);
   }
 
-  // Reports to the policy that facts about a request changed, or that the policy is new.
+  // Reports a request to the policy, because its facts changed or because the policy is new.
   void Enter(const RequestState& state, TimePoint now) {
     if constexpr (EnterPolicy<P>) {
       if (hooks_.enters) policy_.Enters(state, now);
     }
   }
 
-  // Records that steps ran this request since it was picked. It leaves its lane for another state than waiting.
+  // Records the steps that ran this request since it was picked. The request leaves its lane but does not wait.
   void Ran(Slot slot, std::int64_t steps_run) {
     if (kMayAge) aging_.Ran(slot, steps_run);
   }
 
-  // Removes a request, picked or not. Its count of waiting stays.
+  // Removes a request, picked or not. The queue remembers how long it has waited.
   void Erase(Slot slot) {
     if (kMayChange) changes_.Erase(slot);
     if (kMayAge && aging_.promoted().contains(slot)) return aging_.Pick(slot);
@@ -134,13 +135,13 @@ class RankQueue {
     return ReportStep(policy_, state, prefill, output, steps);
   }
 
-  // declines(): the policy may decline requests. Admits(): the policy admits this one now.
+  // declines() returns true if the policy may decline requests. Admits() returns true if it admits this one now.
   bool declines() const { return DecliningPolicy<P> && hooks_.declines; }
   bool Admits([[maybe_unused]] const RequestState& state, [[maybe_unused]] TimePoint now) const {
     if constexpr (DecliningPolicy<P>) return !hooks_.declines || policy_.Admits(state, now);
     return true;
   }
-  // Reports that the request got a row.
+  // Reports to the policy that the request got a row.
   void Admitted([[maybe_unused]] const RequestState& state, [[maybe_unused]] TimePoint now) {
     if constexpr (DecliningPolicy<P>) {
       if (hooks_.declines) policy_.Admitted(state, now);
@@ -158,7 +159,7 @@ class RankQueue {
   bool goes_by_service() const { return hooks_.scheduled; }
   // Returns true if scheduled tokens change the order of other requests.
   bool charges_groups() const { return grouped() && hooks_.scheduled; }
-  // Within a plan: applies charges since its beginning to the order of groups.
+  // Applies the charges since the beginning of this plan to the order of groups.
   void ReadGroupsAgain() {
     if (charges_groups()) TakeInGroupKeys();
   }
@@ -222,8 +223,8 @@ class RankQueue {
   }
 
   // Returns the last request in current order among those that have never run and are not promoted; kNoSlot if there is
-  // none. Among equal groups, one from the group with more of these requests is chosen, unless the policy moves.
-  // Requires TrackWorst. O(1), except for groups whose keys have changed; O(n) if the policy moves with time.
+  // none. If groups are equal, the one with more such requests counts as last, unless the policy moves. Requires
+  // TrackWorst. O(1), except for groups whose keys have changed; O(n) if the policy moves with time.
   template <class StateOf>
   Slot WorstNeverRun(TimePoint now, StateOf&& state_of) {
     if (grouped()) TakeInGroupKeys();
@@ -267,14 +268,14 @@ class RankQueue {
     });
   }
 
-  // Returns true if the request is promoted and has quantum left, waiting or not.
+  // Returns true if the request is promoted and has quantum left, even if it does not wait.
   bool promoted(Slot slot) const { return PromotedWith(slot, 0); }
-  // Does the same for the state after `steps_run` more steps.
+  // Returns true if it will be promoted after `steps_run` more steps.
   bool PromotedWith(Slot slot, std::int64_t steps_run) const { return kMayAge && aging_.PromotedWith(slot, steps_run); }
 
   // Returns the rank among the unpromoted requests of its group.
   internal::FullKey KeyOf(const RequestState& r, TimePoint now) { return Complete(PolicyKey(r, now), r); }
-  // Does the same without counting NaN keys.
+  // Same as KeyOf, but does not count NaN keys.
   internal::FullKey PeekKey(const RequestState& r, TimePoint now) const {
     return {Finite(PolicyKey(r, now)), r.request.arrival, r.request.id};
   }
@@ -287,7 +288,7 @@ class RankQueue {
   // Returns the rank among all unpromoted requests.
   internal::FullRank RankOf(const RequestState& r, TimePoint now) { return {GroupBitsOf(r), KeyOf(r, now)}; }
   // Returns true if a may preempt b: its key is better by more than `margin`, and its group is not worse. A better
-  // group alone does not suffice. Keys of groups follow the service they get, so requests would preempt each other in
+  // group alone does not suffice, because group keys change as requests run. Two requests would preempt each other in
   // turn.
   bool Outranks(const RequestState& a, const RequestState& b, double margin, TimePoint now) {
     if (GroupBitsOf(a) > GroupBitsOf(b)) return false;
@@ -298,8 +299,8 @@ class RankQueue {
   internal::FullRank VictimRankOf(const RequestState& r, TimePoint now) {
     return {VictimGroupOf(r), VictimKeyOf(r, now)};
   }
-  // Return its two parts. The key changes with the request alone, unless the policy moves with time. The group may
-  // change at any time.
+  // These return the two parts of the victim rank. The key changes only with the request, unless the policy moves with
+  // time. The group may change at any time.
   internal::FullKey VictimKeyOf(const RequestState& r, TimePoint now) {
     if constexpr (VictimPolicy<P>) {
       if (hooks_.victims) return Complete(policy_.VictimKey(r), r);
@@ -329,11 +330,11 @@ class RankQueue {
     ChangePolicy(now, state_of);
   }
 
-  // Does the same in two parts. PrepareChange allocates all memory and changes nothing else.
+  // Two halves of SetPolicy. PrepareChange allocates all memory and changes nothing else.
   void PrepareChange(P policy) {
     const std::size_t slots = std::max({heap_.slots(), groups_.slots(), aging_.promoted().slots(), reserved_});
     if constexpr (HashingPolicy<P>) policy.KeyHashes(hash_seed_);
-    // As from the start: a policy may depend on the first number of reserved slots.
+    // Reserve as for a new queue, because a policy may depend on the first number of reserved slots.
     if constexpr (ReservePolicy<P>) policy.Reserve(first_reserved_);
     ReserveFor(policy, HooksOf(policy), slots);
     changing_.clear();
@@ -438,7 +439,7 @@ class RankQueue {
     if (worst_.contains(slot)) worst_.Update(slot, key.Reversed());
   }
 
-  // Schedules the next change of its key; a past time does not recur.
+  // Schedules the next change of its key. A time in the past is ignored.
   void WatchChange([[maybe_unused]] Slot slot, [[maybe_unused]] const RequestState& state,
                    [[maybe_unused]] TimePoint now) {
     if constexpr (kMayChange) {
@@ -563,7 +564,7 @@ class RankQueue {
     worst_.SetGroupKeys([this](std::uint64_t group) { return ~GroupBits(group); });
   }
 
-  // Removes a request from the unpromoted.
+  // Removes a request that is not promoted from its heap.
   void Remove(Slot slot) {
     if (worst_.contains(slot)) worst_.Erase(slot);
     if (grouped()) {

@@ -14,12 +14,12 @@ namespace takt {
 // Properties of a policy for a host that stores keys. If only `fixed` is true, a key stays valid while the request
 // waits, and the order by (key, arrival, id) equals that of a queue.
 struct PolicyTraits {
-  bool fixed = false;  // true: no other property is
+  bool fixed = false;  // true if no other property is true
   bool timed = false;  // keys change at known times: read them at each decision, or use a queue
   bool moving = false;  // every key changes with time: read all keys at each decision
-  bool groups = false;  // the keys of groups come first, and only a queue has them
+  bool groups = false;  // requests are ordered by group first, and only a queue knows groups
   bool learns = false;  // a key may depend on earlier reports about this request or others
-  bool pressure = false;  // depends on what keeps requests out, which only a queue or scheduler reports
+  bool pressure = false;  // depends on the resource that requests lack, which only a queue or scheduler reports
   bool ages = false;  // promotes long waiters, which only a queue counts
   bool tables = false;  // ranks by the tables of an Epoch, which a ranker never gets
 

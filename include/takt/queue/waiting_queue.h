@@ -57,18 +57,18 @@ constexpr auto NamesOf(QueuePlace) {
 //   }
 //   queue.End(ran, now);                    // what ran; other taken requests return to their places
 //
-// End may name requests that were not taken. A host for which each call is expensive, such as one in Python, can
-// therefore make three calls per iteration: Begin, one List that replaces all looks and takes, and End. Under vLLM's
-// scheduler, 33 single calls per step took 2 to 5 % of its time, and these three had no measurable cost.
+// End may name requests that were not taken. So a host with expensive calls, such as one in Python, needs three calls
+// per iteration: Begin, one List instead of all looks and takes, and End. In vLLM's scheduler, 33 single calls per step
+// took 2 to 5 % of its time. These three had no measurable cost.
 //
-// Taking a request does not admit it. A taken request that End does not name, or that Requeue returns earlier, keeps
-// its rank, its count of waiting and its promotion. No policy observes it. The host may add, revise and erase requests
-// at any time, also between Begin and End, and the order reflects this at once. A request that ran stays known until
-// Erase. It counts as run in every iteration until Requeue, Hold or Pause.
+// Taking a request does not admit it. If End does not list a taken request, or Requeue returns it earlier, it keeps its
+// rank, waiting count and promotion. The policy does not observe this. The host may add, revise and erase requests at
+// any time, also between Begin and End. The order changes at once. A request that ran stays known until Erase. It
+// counts as run in every iteration until Requeue, Hold or Pause.
 //
-// Total functions: an invalid call changes nothing and returns why. No allocation up to the largest number of requests
-// that were alive at once. If operator new throws and the host catches it, the call has no effect, or the queue has
-// ended(). Thread-compatible.
+// An invalid call changes nothing and returns the reason. Memory is allocated only if more requests are alive than ever
+// before. If operator new throws and the host catches it, the call has no effect or ended() returns true.
+// Thread-compatible.
 template <RankPolicy Policy>
 class WaitingQueue {
  public:
@@ -84,7 +84,7 @@ class WaitingQueue {
     std::optional<Tokens> prompt_tokens = {};
     std::optional<TimePoint> arrival = {};  // kUnset: now; the workflow's arrival stays
   };
-  // A request on the host's engine, and the KV that preempting it would free.
+  // A request on the host's engine, and the KV that its preemption would free.
   struct Holding {
     RequestId request;
     Blocks blocks{0};
@@ -115,7 +115,7 @@ class WaitingQueue {
   // calls have no effect.
   bool ended() const { return inside_; }
 
-  // Adds a request. Unset times become `now`.
+  // Adds a request, whose unset times become `now`.
   QueueResult Push(const Request& request, TimePoint now) {
     if (inside_) return QueueResult::kEnded;
     if (!request.id || request.sequences < 1) return QueueResult::kInvalid;
@@ -180,7 +180,7 @@ class WaitingQueue {
     return Done();
   }
 
-  // Begins an iteration. An iteration that has not ended is discarded: taken requests return to their places, and
+  // Begins an iteration. An iteration that has not ended is discarded, so taken requests return to their places and
   // nothing counts.
   void Begin(TimePoint now) {
     if (inside_) return;
@@ -223,7 +223,7 @@ class WaitingQueue {
   }
 
   // Takes a blocked request out of the order until Requeue, for example while a grammar compiles or its KV is loaded.
-  // Its waiting is not counted meanwhile.
+  // While it is held, its waiting does not count.
   QueueResult Hold(RequestId id) {
     Slot slot;
     if (const QueueResult r = Find(id, slot); r != QueueResult::kDone) return r;
@@ -267,8 +267,8 @@ class WaitingQueue {
 
   // Ends the iteration. `ran` lists every request that started in this iteration: taken, held or neither. It may also
   // list running requests, to report their tokens. Waiting is counted in iterations in which anything ran, listed or
-  // not. `pressure`: what kept the first request out, for policies that price resources. Returns how many of `ran` run;
-  // the others are unknown or paused.
+  // not. `pressure`: the resource that the first request lacked, for policies that price resources. Returns how many of
+  // `ran` run; the others are unknown or paused.
   std::size_t End(std::span<const Ran> ran, TimePoint now, const QueuePressure* pressure = nullptr) {
     if (inside_) return 0;
     inside_ = true;
@@ -297,8 +297,8 @@ class WaitingQueue {
     return counted;
   }
 
-  // Reports tokens of a request that runs or has lost its place, at any time after the End that listed it. For policies
-  // that charge for tokens.
+  // Reports tokens of a request that runs or was preempted, at any time after the End that listed it. Only policies
+  // that charge for tokens use them.
   QueueResult Computed(const Ran& ran) {
     Slot slot;
     if (const QueueResult r = Find(ran.request, slot); r != QueueResult::kDone) return r;
@@ -308,9 +308,9 @@ class WaitingQueue {
     return Done();
   }
 
-  // Reports the tokens of a whole step. Each running request that is not listed got `rest_output` tokens, so list only
-  // exceptions. List a running request that was not in the step, too, without tokens. Returns how many of `ran` were
-  // counted. O(running) if `rest_output` is not 0.
+  // Reports the tokens of a whole step. Each running request that is not listed got `rest_output` tokens. List only
+  // exceptions, which include running requests that were not in the step. Returns how many of `ran` were counted.
+  // O(running) if `rest_output` is not 0.
   std::size_t Computed(std::span<const Ran> ran, Tokens rest_output) {
     std::size_t counted = 0;
     ++steps_reported_;
@@ -329,9 +329,8 @@ class WaitingQueue {
   }
 
   // Selects requests of `holding` to preempt for `needed` blocks. Fills `victims`, worst rank first, promoted ones
-  // last; skips requests that are not preemptible or not running. With a waiting or taken `beneficiary`, only requests
-  // that it outranks; equal keys never preempt each other. Returns false, without victims, if all together would not
-  // free enough. O(n log n).
+  // last; skips requests that are not preemptible or not running. A waiting or taken `beneficiary` limits the selection
+  // to requests with worse keys. Returns false, without victims, if all together would not free enough. O(n log n).
   bool Victims(std::span<const Holding> holding, Blocks needed, TimePoint now, std::vector<RequestId>& victims,
                RequestId beneficiary = {}) {
     victims.clear();
@@ -355,7 +354,7 @@ class WaitingQueue {
     std::int64_t missing = needed.value;
     for (auto c = candidates_.begin(); missing > 0 && c != candidates_.end(); ++c) {
       const RequestId id = c->rank.rank.key.id;
-      if (!victims.empty() && victims.back() == id) continue;  // it was listed twice
+      if (!victims.empty() && victims.back() == id) continue;  // listed twice
       victims.push_back(id);
       missing -= c->blocks.value;
     }
@@ -388,7 +387,7 @@ class WaitingQueue {
     return slot == kNoSlot ? QueueResult::kUnknown : QueueResult::kDone;
   }
 
-  // Like the scheduler, a call first makes room and then changes state; an exception meanwhile leaves `inside_` set.
+  // Each call first makes room and then changes state. If an exception is thrown meanwhile, `inside_` stays set.
   void ReserveSlots(std::size_t slots) {
     table_.Reserve(slots);
     queue_.Reserve(slots);
@@ -463,7 +462,7 @@ class WaitingQueue {
   // Undoes Take.
   void PutBack(Slot slot) {
     table_[slot].state.taken = table_[slot].state.has_run;
-    queue_.PutBack(slot, table_[slot].state, begun_);  // moving keys are as of Begin, like those of the others
+    queue_.PutBack(slot, table_[slot].state, begun_);  // moving keys are as of Begin, as for the other requests
     table_[slot].place = QueuePlace::kWaiting;
   }
   void GiveBack() {

@@ -1,4 +1,4 @@
-// A router's facts about its requests and instances, and the checks of a host's reports.
+// A router's data about its requests and instances, and the checks of a host's reports.
 #ifndef TAKT_ROUTER_BOOK_H_
 #define TAKT_ROUTER_BOOK_H_
 
@@ -135,8 +135,8 @@ struct RouterBook {
     return at != nullptr && e.instance.life > at->instance.life;
   }
 
-  // Returns false, and counts the event, if the instance is not in this life. The event is then late, or names a life
-  // that has not begun.
+  // Returns false, and counts the event, if the instance's life is not `life`. The event is late, or its life has not
+  // begun.
   bool Lives(InstanceId id, std::uint64_t life) {
     if (!id || life == 0) return true;
     const InstanceState* at = instances.Find(id);
@@ -149,7 +149,7 @@ struct RouterBook {
     return false;
   }
 
-  // Returns true if an event about a living request comes from a place that the request has left.
+  // Returns true if an event about a living request comes from an instance that the request has left.
   bool Left(Slot slot, InstanceId instance, std::uint64_t life) {
     const InstanceId place = table[slot].place;
     if (instance && instance != place) return true;
@@ -176,7 +176,7 @@ struct RouterBook {
   PlacedRequests placed;
   WorkflowCalls calls;
   RouterNotices notices;
-  std::vector<Slot> scratch;  // of the current event or search
+  std::vector<Slot> scratch;  // faults of the current event or search
 };
 
 }  // namespace takt::internal

@@ -13,8 +13,8 @@ namespace takt::internal {
 
 // Handles one event during one call.
 //
-// Invariant: the placement and the policy observe an event that the router heeds before the router acts on it. They do
-// not observe other events.
+// Invariant: the placement and the policy observe each valid event before the router applies it. They do not observe
+// invalid events.
 template <RankPolicy Policy, PlacementPolicy Placer>
 class RouterActs {
  public:

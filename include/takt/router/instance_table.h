@@ -17,8 +17,8 @@
 
 namespace takt::internal {
 
-// Invariant: instances are ordered by id. Each has a unique slot, below the maximum number of instances that were up at
-// once. Its life is not 0 and at most newest_life().
+// Invariant: instances are ordered by id. Each has a unique slot, which is less than the most instances that were up at
+// once. Its life is between 1 and newest_life().
 class InstanceTable {
  public:
   ProfileId AddProfile(InstanceProfile profile) {
@@ -26,7 +26,7 @@ class InstanceTable {
     if (at == profiles_.end()) at = profiles_.insert(at, std::move(profile));
     return {static_cast<std::uint64_t>(at - profiles_.begin()) + 1};
   }
-  bool Has(ProfileId profile) const { return profile.value <= profiles_.size(); }  // true also for no profile
+  bool Has(ProfileId profile) const { return profile.value <= profiles_.size(); }  // also true if no profile is named
 
   std::span<InstanceState> all() { return up_; }
   std::span<const InstanceState> all() const { return up_; }
@@ -51,8 +51,8 @@ class InstanceTable {
   // Makes room for one more instance.
   void MakeRoomForOne() { MakeRoom(up_, 1), MakeRoom(candidate_at_, 1), MakeRoom(free_slots_, 1); }
 
-  // Adds or updates an instance. Returns it, and true if it is new. An instance that was up keeps its life, and gets
-  // the new description.
+  // Adds or updates an instance. Returns the instance, and true if it is new. An instance that was up keeps its life,
+  // and gets the new description.
   std::pair<InstanceState*, bool> Up(const Instance& instance) {
     const ProfileId named = instance.profile;
     const InstanceProfile* profile = named ? &profiles_[named.value - 1] : nullptr;

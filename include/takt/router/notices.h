@@ -16,7 +16,7 @@ namespace takt {
 struct Placement {
   RequestId request;
   InstanceId instance;  // instance that computes the request
-  std::uint64_t life = 0;  // life of `instance`; events about this placement name it
+  std::uint64_t life = 0;  // life of `instance`; events about this placement contain it
 
   friend constexpr bool operator==(const Placement&, const Placement&) = default;
 };

@@ -23,8 +23,8 @@ struct RouterOptions {
                             // larger instance comes
   std::int64_t reserve_requests = 1024;  // number of requests for which memory is reserved; up to it On and Place
                                          // allocate nothing
-  // Division of the remaining time among calls of declared workflows. Sets Request::deadline when a call may be sent
-  // and when it is sent, and Request::compute. None: requests stay unchanged.
+  // Budgets divide the remaining time of declared workflows among their calls. They set Request::compute, and
+  // Request::deadline when a call may be sent and when it is sent. None: requests stay unchanged.
   std::optional<BudgetOptions> budgets = {};
   std::shared_ptr<const StageTimes> stage_times = {};  // measured times for budgets; null: the instances' cost models
   WorkflowTableOptions workflows = {};

@@ -1,4 +1,4 @@
-// The requests on each instance, and those that no report of the instance includes yet.
+// The requests on each instance, and which of them no report of the instance includes yet.
 #ifndef TAKT_ROUTER_PLACED_REQUESTS_H_
 #define TAKT_ROUTER_PLACED_REQUESTS_H_
 
@@ -15,7 +15,7 @@
 namespace takt::internal {
 
 // Invariant: an instance's `outstanding` is the number of its members. `since_report` and `tokens_since_report` count
-// the placements that its newest report cannot include.
+// placements after its newest report.
 class PlacedRequests {
  public:
   std::int64_t size() const { return size_; }  // on all instances
@@ -60,7 +60,7 @@ class PlacedRequests {
     for (const Slot slot : to) table[slot].unseen = false;
   }
 
-  // Returns true if a report as of this time is older than an earlier one.
+  // Returns true if an earlier report has a later `as_of` than this time.
   bool IsLate(const InstanceState& instance, TimePoint as_of) const {
     return as_of != kUnset && as_of < lists_[instance.slot].as_of;
   }
@@ -84,12 +84,12 @@ class PlacedRequests {
   }
 
  private:
-  static constexpr std::int64_t kMostCount = std::int64_t{1} << 48;  // bound for counts in reports, so that sums never
+  static constexpr std::int64_t kMostCount = std::int64_t{1} << 48;  // bounds counts in reports, so that sums never
                                                                      // overflow
 
   struct List {
     TimePoint as_of = kUnset;  // time up to which reports are complete
-    AgeList unseen = {};  // living requests that no report includes
+    AgeList unseen = {};  // living requests that no report includes yet
     std::int64_t tokens = 0;  // prompt tokens of these requests
     SlotList all = {};
   };

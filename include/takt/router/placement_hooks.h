@@ -1,4 +1,4 @@
-// Adds the missing hooks to a placement; they do nothing.
+// Gives a placement empty versions of the hooks that it lacks.
 #ifndef TAKT_ROUTER_PLACEMENT_HOOKS_H_
 #define TAKT_ROUTER_PLACEMENT_HOOKS_H_
 

@@ -32,7 +32,7 @@ class Placing {
     ReportPressure();
   }
 
-  // Scores the candidates for a request; NaN for excluded ones. Returns the number of other scores.
+  // Scores the candidates for a request; NaN excludes a candidate. Returns the number that is not excluded.
   std::size_t Score(const RequestState& state, std::span<const InstanceId> candidates, std::span<double> scores) {
     constexpr double kNoPlace = std::numeric_limits<double>::quiet_NaN();
     r_.placer.Prepare(state, r_.now());
@@ -100,9 +100,9 @@ class Placing {
     return true;
   }
 
-  // Reports why the first request still waits, to a policy that prices resources. kSequences: the instances that are
-  // large enough are full. kKv: the placement rejects them all now. Sizes are means over the instances that accept
-  // requests and have reported them.
+  // If the policy prices resources, reports why the first request still waits. kSequences: the instances that are large
+  // enough are full. kKv: the placement rejects them all now. Sizes are means over instances that accept requests and
+  // have reported sizes.
   void ReportPressure() {
     if (!r_.queue.hooks().pressure) return;
     QueuePressure pressure;

@@ -24,15 +24,15 @@ enum class RouteStatus : std::uint8_t {
   kPlaced,  // on an instance
 };
 
-// The service that was reported to the policy, wherever the request ran.
+// The tokens that were reported to the policy, over all instances that ran the request.
 struct Charged {
   struct More {
     Tokens prefill{0}, output{0};
     std::int64_t steps = 0;  // steps of the output
   };
 
-  // Raises the charge to `to` and returns the difference. Repeated reports, and repeated work of a lost instance, are
-  // charged only once.
+  // Raises the reported tokens to `to` and returns the difference. Repeated reports, and work repeated after a loss,
+  // count once.
   More RaiseTo(const TokensServed& to, std::int32_t sequences) {
     More more;
     const bool first = served.output.value == 0;
@@ -47,17 +47,17 @@ struct Charged {
   }
 
   TokensServed served = {};
-  bool reported = false;  // the host reported since the placement
+  bool reported = false;  // the host has reported about it since the placement
 };
 
 struct RouteRecord {
   RequestState state = {};
   RouteStatus status = RouteStatus::kUnknown;
-  bool unseen = false;  // no report of its instance includes it yet; `age` is in a list
+  bool unseen = false;  // no report of its instance includes it yet, so `age` is in a list
   InstanceId place = {};  // none: not placed
   TimePoint placed{};
   AgeLink age = {};
-  Slot before = kNoSlot, after = kNoSlot;  // in the SlotList of its instance, or of requests set aside
+  Slot before = kNoSlot, after = kNoSlot;  // links of the SlotList of its instance, or of set_aside
   Charged charged = {};
 };
 

@@ -18,7 +18,7 @@
 namespace takt::internal {
 
 // Invariant: the queue has exactly the requests with the status kWaiting, and `set_aside` those with kSetAside.
-// `expiries` has each request that may expire, until it is placed.
+// `expiries` contains each request that may expire, until it is placed.
 template <RankPolicy Policy, PlacementPolicy Placer>
 struct RouterRequests : RouterBook {
   RouterRequests(const RouterOptions& from, Policy policy, Placer placement)
@@ -79,7 +79,7 @@ struct RouterRequests : RouterBook {
     table[slot].status = RouteStatus::kSetAside;
     set_aside.Add(table, slot);
   }
-  // Puts all of these back into the queue, because a new instance may be large enough.
+  // Puts all requests that were set aside back into the queue, because a new instance may be large enough.
   void TakeBackAside() {
     set_aside.TakeAll(table, scratch);
     for (const Slot slot : scratch) Enqueue(slot);
@@ -113,7 +113,7 @@ struct RouterRequests : RouterBook {
     notices.placed.push_back({record.state.request.id, instance.instance.id, instance.instance.life});
     calls.Sent(record.state, instance, instances.all(), now());
     placer.Placed(record.state, instance, now());
-    // Charge the prompt now, before any report. Otherwise one Place could give a group all instances.
+    // Report the prompt now, before any report of the instance. Otherwise a group could get all instances at once.
     Charge(slot, {record.state.request.prompt_tokens, {}});
     queue.ReadGroupsAgain();
   }
@@ -131,7 +131,7 @@ struct RouterRequests : RouterBook {
     }
   }
 
-  // Records the reported service of a placed request.
+  // Records the reported tokens of a placed request.
   void Serve(Slot slot, const TokensServed& served) {
     RequestState& state = table[slot].state;
     state.generated = std::max(state.generated, Tokens{served.output.value / state.request.sequences});
@@ -140,7 +140,7 @@ struct RouterRequests : RouterBook {
     Charge(slot, served);
   }
 
-  // Charges the expected output to a request that finished without a report.
+  // If a finished request has no report, reports its expected output to the policy.
   void ChargeExpected(Slot slot) {
     const Request& r = table[slot].state.request;
     if (!r.output_tokens.known()) return;
@@ -152,7 +152,7 @@ struct RouterRequests : RouterBook {
 
   // ---- ends ---------------------------------------------------------------------------------------------------------
 
-  // Forgets a living request in any state. `well`: its stage is complete.
+  // Forgets a living request in any state. `well`: true if its stage is complete.
   void End(Slot slot, bool well) {
     switch (table[slot].status) {
       case RouteStatus::kPlaced: {
@@ -175,7 +175,7 @@ struct RouterRequests : RouterBook {
     Follow(FailReason::kHost);
   }
 
-  // Applies the changes of the workflows. `reason`: for calls of a workflow that is over.
+  // Applies the changes of the workflows. Calls of a workflow that is over fail with `reason`.
   void Follow(FailReason reason) {
     WorkflowTable& workflows = calls.table();
     for (const Slot slot : workflows.released()) Enqueue(slot);
@@ -183,7 +183,7 @@ struct RouterRequests : RouterBook {
     for (const Slot slot : workflows.dropped()) {
       ++stats.dropped;
       notices.refused.push_back({table[slot].state.request.id, reason});
-      End(slot, false);  // the workflow table has dropped it, so nothing follows
+      End(slot, false);  // the workflow table has already dropped it
     }
     workflows.dropped().clear();
     stats.workflows_ended += workflows.ended().size();
@@ -198,7 +198,7 @@ struct RouterRequests : RouterBook {
   std::size_t slots_reserved = 0;
 
  private:
-  // Reports service beyond the request's highest charge to the policy.
+  // Reports tokens to the policy, except those already reported for the request.
   void Charge(Slot slot, const TokensServed& served) {
     const RequestState& state = table[slot].state;
     const Charged::More more = table[slot].charged.RaiseTo(served, state.request.sequences);

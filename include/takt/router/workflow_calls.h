@@ -1,4 +1,4 @@
-// The calls of a router's workflows: which may be sent, and how much time each has.
+// The calls of a router's workflows, whether each may be sent, and the time that each has.
 #ifndef TAKT_ROUTER_WORKFLOW_CALLS_H_
 #define TAKT_ROUTER_WORKFLOW_CALLS_H_
 
@@ -16,8 +16,8 @@
 
 namespace takt::internal {
 
-// Invariant: table() has each call of a living workflow, by its request's slot, until the request or the workflow ends.
-// Without budgets, requests keep their deadlines.
+// Invariant: table() has each call, by its request's slot, until the request or its workflow ends. Without budgets,
+// requests keep their deadlines.
 class WorkflowCalls {
  public:
   explicit WorkflowCalls(const RouterOptions& options)
@@ -51,7 +51,7 @@ class WorkflowCalls {
     request.request.compute = costs_.On(instance);
   }
 
-  // Removes the call of a request that has ended. `well`: its stage is complete.
+  // Removes the call of a request that has ended. `well`: true if its stage is complete.
   void Ended(Slot slot, bool well, TimePoint now) {
     if (well) {
       table_.Ended(slot, now);
@@ -61,7 +61,7 @@ class WorkflowCalls {
   }
 
  private:
-  // Equation 6 of HexGen-Flow [s]; 0 without budgets.
+  // Returns the compute time [s] by equation 6 of HexGen-Flow; 0 without budgets.
   double MeanCost(const RequestState& call, std::span<const InstanceState> up) {
     if (!budgets_ || up.empty()) return 0;
     costs_.Prepare(call);

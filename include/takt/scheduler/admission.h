@@ -19,7 +19,7 @@ namespace takt::internal {
 
 enum class Fit : std::uint8_t { kAdmitted, kGone, kSkip, kStop };
 
-// Invariant: a request that does not fit stays unchanged, except for the reason why it waits.
+// Invariant: if a request does not fit, only its reason for waiting changes.
 class Admission {
  public:
   Admission(EngineState& s, Kv& kv, Gate& gate, Prefixes& prefixes, Lives& lives, NewRows& new_rows,
@@ -58,8 +58,8 @@ class Admission {
       start = questions_.CachedOf(slot, next);
     }
     if (record.computed == 0 && record.blocks == 0) start = std::max(start, prefixes_.ArrivedOf(record));
-    // The row computes the rest of the prompt when the load ends. A failed load requires a step that can compute it
-    // all.
+    // The row computes the rest of the prompt after the load. If the load fails, one step must be able to compute all
+    // of it.
     std::int32_t copies = prefixes_.CopiesOf(record);
     if (copies > 0 && !s_.budget.Fits(r, start, record.known - start)) copies = 0;
     if (copies * r.prefix.block_tokens.value <= start) copies = 0;
@@ -151,9 +151,9 @@ class Admission {
     return Fit::kAdmitted;
   }
 
-  // Returns how many of the `free` blocks an admission must leave for running rows to grow. This is the watermark, or 0
-  // if nothing runs. If only the watermark has kept out the head of the queue for `admission_window` plans, one block
-  // per sequence is enough.
+  // Returns the number of free blocks that admissions must leave for the growth of running rows. The number is the
+  // watermark, or 0 if nothing runs. It is one block per sequence if the watermark alone has kept out the head of the
+  // queue for `admission_window` plans.
   std::int32_t Spared(Slot slot, std::int32_t need, std::int32_t free) {
     if (s_.counts.rows == 0) return 0;
     std::uint64_t& fits_since = s_.table[slot].fits_since;
@@ -168,8 +168,8 @@ class Admission {
     return kv_.watermark;
   }
 
-  // Returns true if this many blocks can never be free. Arrival checks the ledger's total, but an oracle's total can
-  // shrink later.
+  // Returns true if the KV cache is smaller than this many blocks. Arrival checks the ledger's total, but an oracle's
+  // total can shrink later.
   bool Outgrows(std::int32_t blocks) const { return kv_.oracle != nullptr && blocks > kv_.TotalBlocks(); }
 
   // The first move of a step may exceed the swap-in limit. Otherwise KV larger than the limit could never move.

@@ -24,12 +24,12 @@
 
 namespace takt::internal {
 
-// A source visits candidates in its order. The walk tries each candidate, and a rule decides whether to continue.
-//   - Usually a plan walks from the head of the queue, and past the head or through the gate if needed.
+// A source lists candidates in its own order. The walk tries each candidate, and a rule decides whether to continue.
+// - The first walk starts at the head of the queue. If needed, this walk goes on past the head or through the gate.
 //   - A second walk visits requests that returned from a tool with KV of their own.
 //   - A third walk visits all waiting requests if the plan is still empty.
 //
-// Invariant: no request is admitted before another that it may not pass.
+// Invariant: a request is admitted before an earlier one only if it may pass that one.
 class AdmissionWalk {
  public:
   AdmissionWalk(EngineState& s, Kv& kv, SearchMemory& memory, Gate& gate, Prefixes& prefixes, RestingKv& resting,
@@ -76,8 +76,8 @@ class AdmissionWalk {
   }
 
   // Called if the head of the queue does not fit and no running row can free memory for it. Any request that fits may
-  // then run, one at a time. A plan asks an oracle about at most `admission_window` of them. If the oracle refuses all,
-  // the next plan asks about the requests after them. Returns true if an entry was planned.
+  // then run, one at a time. A plan asks an oracle about at most `admission_window` requests. If the oracle refuses
+  // all, the next plan asks about the requests after them. Returns true if an entry was planned.
   bool AdmitAny() {
     if (s_.queue.empty() || asks_left_ <= 0) return false;
     const WaitsFor top_waits_for = s_.draft.top_waits_for;
@@ -90,7 +90,7 @@ class AdmissionWalk {
       search.tried = true;
       if (fit != Fit::kAdmitted) return true;
       if (kv_.oracle != nullptr) --asks_left_, questions_.AskOracle();
-      return s_.draft.planned == 0 && asks_left_ > 0;  // a swap-in plans no entry: try one more request
+      return s_.draft.planned == 0 && asks_left_ > 0;  // a swap-in adds no entry, so try one more request
     });
     if (s_.draft.planned > 0) return true;
     from_ = search.gave_up && !search.held ? waiting.from : 0;
@@ -112,9 +112,9 @@ class AdmissionWalk {
     return goes_on;
   }
 
-  // Walks past a bounded number of skipped requests. `skipped`: the head was just tried and skipped. `pass`: the walk
-  // also passes requests that Passing allows it to pass. Returns true if a request that can never fit was failed before
-  // any admission and freed memory. The caller then tries the head again.
+  // Walks past a bounded number of skipped requests. `skipped`: true if the head was just tried and skipped. `pass`:
+  // true if the walk may also pass the requests that Passing permits. Returns true if, before any admission, it failed
+  // a request that can never fit and so freed memory. The caller then tries the head again.
   bool AdmitPastFirst(bool pass, bool skipped = false) {
     s_.draft.head = kNoSlot;
     const Slot first = s_.queue.Top();
@@ -151,7 +151,7 @@ class AdmissionWalk {
   // Requests after the head that a walk may try.
   struct Window {
     std::int64_t left = 0;  // remaining places
-    std::int64_t followers = 64;  // limit of requests without a place that waited for a prefix in the last plan
+    std::int64_t followers = 64;  // limit for prefix waiters outside the window
     std::size_t may_ask = 0;  // listed requests that the oracle may be asked about
   };
   Window WindowOf(bool pass) {
@@ -159,9 +159,9 @@ class AdmissionWalk {
     const std::int32_t rows = kv_.oracle != nullptr ? std::max(s_.budget.limits.max_seqs - s_.counts.seqs, 0) : 0;
     return {.left = std::int64_t{s_.options.admission_window} + (pass ? 1 : 0) + rows};
   }
-  // Extends the list to this index. Requests that no step of these limits can run, or that the policy declines, take no
-  // place in the window: there may be many of them, and they may wait long. With an oracle, the list also includes the
-  // requests that the next question may cover.
+  // Extends the list to this index. The window does not count requests that no step can run or that the policy
+  // declines, because many of them may wait for long. With an oracle, the list also includes the requests that the next
+  // question may cover.
   void List(Window& window, std::size_t index) {
     const bool all = kv_.oracle == nullptr || s_.queue.hooks().declines;
     const bool asks = s_.counts.seqs + kv_.round.candidate_seqs() < s_.budget.limits.max_seqs &&
@@ -186,16 +186,16 @@ class AdmissionWalk {
     if (ended) window.left = 0;  // no further requests
   }
 
-  // Makes room for a request that was just stopped. Rows that it outranks are preempted. If the head lacks memory, a
+  // Makes room for a request that was just stopped, by preempting rows that it outranks. If the head lacks memory, a
   // returned request that can never fit gives up its KV. Returns true if a retry is worthwhile.
   bool MakeRoom(bool first) {
     if (s_.options.preempt == PreemptMode::kByRank && displacing_.MakeWayFor(s_.draft.head)) return true;
     return first && s_.draft.top_waits_for == WaitsFor::kKv && AdmitCameBack();
   }
 
-  // Admits requests that returned from a tool with KV while the head waits for memory. No other request can use their
-  // memory before they end. InferCept and LAMPS do the same. Returns true if a request was failed because it can never
-  // fit, which freed its KV.
+  // While the head waits for memory, admits requests that returned from a tool and still hold KV. No other request can
+  // use their memory before they end. InferCept and LAMPS do the same. Returns true if a request was failed because it
+  // can never fit, which freed its KV.
   bool AdmitCameBack() {
     CameBack came_back{s_, kv_, resting_.kept()};
     if (!came_back.any()) return false;
@@ -210,8 +210,8 @@ class AdmissionWalk {
     return freed;
   }
 
-  // Walks the queue with requests that the gate refuses. If there are many, a plan looks only at the first of them and
-  // at those that joined since. SearchMemory::WholeIsDue decides when to search the whole queue.
+  // Walks the queue if the gate refuses requests. If it refuses many, a plan examines only the first ones and new
+  // arrivals. SearchMemory::WholeIsDue decides when to search the whole queue.
   void AdmitThroughGate() {
     gate_.BeginSearch();
     gate_.UpdateState();
@@ -251,7 +251,8 @@ class AdmissionWalk {
     memory_.Remember(search);
   }
 
-  // Tries the request that the door admits. Returns false if no other request may be admitted before it.
+  // Tries the request that has waited long enough for the gate's door. Returns false if no other request may be
+  // admitted before it.
   bool AdmitAtDoor(Slot slot) {
     const double seconds = gate_.PrefillSeconds(s_.table[slot]);
     const Fit fit = admission_.TryAdmit(slot, {}, false);

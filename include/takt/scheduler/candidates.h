@@ -18,7 +18,7 @@
 
 namespace takt::internal {
 
-// Waiting requests that hold KV, in order of return, if the missing blocks are free.
+// Waiting requests that hold KV and whose missing blocks are free, in order of return.
 struct CameBack {
   EngineState& s;
   Kv& kv;
@@ -44,8 +44,8 @@ struct CameBack {
 };
 
 // Waiting requests in queue order, for a gate that may refuse most of them. The source first lists a window of
-// requests, which is usually enough, and lists the others on demand. A partial search ends after Gate::kMostLooks looks
-// at requests that take no place in the window. It then visits the requests that joined since the last search.
+// requests, which is usually enough, and lists the others on demand. A partial search examines at most Gate::kMostLooks
+// requests that the window does not count. It then visits the requests that joined since the last search.
 struct ThroughGate {
   EngineState& s;
   Gate& gate;
@@ -56,7 +56,7 @@ struct ThroughGate {
   const std::size_t all =
       search.whole ? SIZE_MAX : Gate::kMostLooks + most + static_cast<std::size_t>(s.options.max_running);
   std::size_t next = 0;  // index into the scheduler's scratch list
-  bool refused = false, follows = false;  // the gate refused a request; a request waits for a prefix
+  bool refused = false, follows = false;  // whether the gate refused a request; whether one waits for a prefix
 
   template <class Tries>
   void operator()(Tries&& tries) {
@@ -68,7 +68,7 @@ struct ThroughGate {
       search.partly = !search.whole && (search.looks >= Gate::kMostLooks || next == all);
       if (search.partly) break;
       if (next == s.scratch.size()) {
-        // If nothing runs, the waiting requests may block each other: ask the gate about each once more.
+        // If nothing runs, the waiting requests may block each other, so ask the gate about each once more.
         if (!refused || gate.stuck() || s.counts.rows > 0) return;
         gate.SetStuck(true), gate.AskAgain(), next = 0;
       }
@@ -106,14 +106,14 @@ struct ThroughGate {
   }
 };
 
-// Requests that may fit although the head of the queue does not. If an earlier search holds, only requests that joined
-// since are visited. Otherwise the first one is tried alone, and then all: if none fits, the order does not matter.
+// Requests that may fit although the head of the queue does not. If the last search is still valid, only requests that
+// joined after it are visited. Otherwise the first request is visited alone, and then all others.
 struct MayFit {
   EngineState& s;
   Prefixes& prefixes;
   SearchMemory& memory;
   AnySearch& search;
-  std::size_t from;  // list index at which the search starts; afterwards, at which it ended
+  std::size_t from;  // list index at which the search starts, and later the index at which it ended
 
   template <class Tries>
   void operator()(Tries&& tries) {
@@ -159,8 +159,8 @@ struct MayFit {
       search.least = std::min(search.least, blocks);
       return;
     }
-    // If a row lacks memory that will soon be free, a swap-in would be swapped out again for that row. Only a request
-    // that computes makes progress.
+    // If a row waits for memory, it would soon evict a request that is swapped in now. So skip requests that need a
+    // swap-in.
     const bool may = record.refused_at != s.stats.plans && s.queue.Admits(record.state, s.now) &&
                      !(s.draft.short_of_kv && record.cpu_blocks > 0);
     search.passed_over |= !may;

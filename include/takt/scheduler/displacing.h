@@ -13,7 +13,7 @@
 
 namespace takt::internal {
 
-// Invariant: rows are preempted for a waiting request only if they free enough for it together.
+// Invariant: rows are preempted for a waiting request only if together they free enough for it.
 class Displacing {
  public:
   Displacing(EngineState& s, Kv& kv, Victims& victims, Lives& lives, Entries& entries)
@@ -45,17 +45,17 @@ class Displacing {
     return s_.queue.Outranks(s_.table[slot].state, s_.StateOfRow(row), s_.options.preempt_margin, s_.now);
   }
 
-  // PreemptMode::kByRank: frees the place or the memory of a row for the head of the queue. Returns false if nothing
-  // was gained.
+  // PreemptMode::kByRank: preempts rows whose place or memory the head of the queue needs. Returns false if nothing was
+  // gained.
   bool MakeWayFor(Slot slot) {
     if (slot == kNoSlot || (s_.draft.top_waits_for != WaitsFor::kSequences && s_.draft.top_waits_for != WaitsFor::kKv))
       return false;
     const Record& record = s_.table[slot];
-    if (record.refused_at > kv_.freed_at) return false;  // the oracle may refuse the request again: keep all rows
+    if (record.refused_at > kv_.freed_at) return false;  // keep all rows: the oracle may refuse it again
     const std::uint32_t worst = victims_.Worst(true);
     if (worst == kNoLane || !Outranks(slot, worst)) return false;
     if (kv_.block_tokens > 0) {
-      // The outranked rows, from the worst to the first that is not outranked, must free enough together.
+      // Start with the worst row and stop at the first that is not outranked. Together, these rows must free enough.
       const std::int64_t need = std::max(kv_.BlocksFor(record), record.cpu_blocks) - record.blocks + kv_.watermark;
       const std::int64_t missing = need - kv_.FreeBlocks() - kv_.Pending();
       if (missing > 0 && (victims_for_ != slot || victim_blocks_ < missing)) {
@@ -76,7 +76,7 @@ class Displacing {
     const Slot victim = s_.running.Stored(worst).slot;
     Preempt(worst, true);
     s_.draft.displaced = true;
-    // A key that depends on progress may put the preempted request first again, and it would preempt in return.
+    // If keys depend on progress, the preempted request may become first again and preempt in return.
     if (s_.queue.contains(victim) && s_.queue.IsBefore(victim, slot)) return false;
     return resolved || s_.draft.top_waits_for == WaitsFor::kSequences;
   }

@@ -49,8 +49,8 @@ class Entries {
     return at == 0 ? nullptr : &s_.draft.entries[at - 1];
   }
 
-  // Removes the entry and the reservation of a row from the plan. Returns false if it has no entry. Both leave gaps, so
-  // that each removal is cheap; CloseGaps compacts the plan.
+  // Removes the entry and the reservation of a row from the plan. Returns false if it has no entry. Both leave gaps,
+  // which CloseGaps removes later, so that each removal is cheap.
   bool Unplan(std::uint32_t lane) {
     PlanEntry* const found = EntryOf(lane);
     if (found == nullptr) return false;

@@ -19,7 +19,7 @@
 
 namespace takt::internal {
 
-// Invariant: an event that names no living request, or comes out of place, has no effect and is counted.
+// Invariant: an event for an unknown request, or in the wrong state, has no effect and is counted as a fault.
 class Events {
  public:
   Events(EngineState& s, Faults& faults, Kv& kv, SearchMemory& memory, Turns& turns, RestingKv& resting,
@@ -37,7 +37,7 @@ class Events {
 
   void Handle(const Arrived& e, TimePoint now) {
     const Request& r = e.request;
-    // Neither is released. The first has no id, and the second id still belongs to another request.
+    // A request without an id, or with an id in use, fails at once and gets no release notice.
     if (!r.id) {
       faults_.Blame({.kind = FaultKind::kNoId});
       return lives_.SayFailed(r.id, FailReason::kInvalid);
@@ -96,12 +96,12 @@ class Events {
     }
     if (revision.sequences_ended > 0) {
       if (record.status == RequestStatus::kRunning) {
-        // The row shrinks when no step in flight counts the old sequences.
+        // The row shrinks after the last step in flight that includes the ended sequences.
         Row& row = s_.running[record.lane];
         if (row.state == RowState::kSteady) row.state = RowState::kUnsteady;
       } else {
         if (record.transit == Transit::kNone) resting_.FreeKv(record), kv_.FreeCpu(record);
-        if (record.lane != kNoLane) lives_.DropAtSettling(record);  // the layout of its KV has more sequences
+        if (record.lane != kNoLane) lives_.DropAtSettling(record);  // its KV is laid out for more sequences
         record.known -= revision.sequences_ended * record.state.generated.value;
         record.computed = std::max(std::min(record.computed, record.known - r.sequences), 0);
         memory_.NoteJoined(slot);
@@ -158,7 +158,7 @@ class Events {
     const Slot slot = faults_.Living(e.request);
     if (slot == kNoSlot) return;
     Record& record = s_.table[slot];
-    // The request may be waiting: it may have been preempted while the step that called the tool was in flight.
+    // The request may be waiting, because it may have been preempted before the step that called the tool completed.
     if ((record.status != RequestStatus::kWaiting && record.status != RequestStatus::kRunning) ||
         s_.Sequences(record) != 1) {
       faults_.OutOfPlace(e.request);

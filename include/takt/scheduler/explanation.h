@@ -1,4 +1,4 @@
-// Why a request waits, or what it does.
+// The status of a request, and the reason why it waits.
 #ifndef TAKT_SCHEDULER_EXPLANATION_H_
 #define TAKT_SCHEDULER_EXPLANATION_H_
 
@@ -11,18 +11,18 @@
 
 namespace takt {
 
-// State of a request, for people. Computed on demand in O(waiting).
+// State of a request for diagnosis, computed on demand in O(waiting).
 struct Explanation {
   RequestStatus status = RequestStatus::kUnknown;
   WaitsFor waits_for = WaitsFor::kNothing;
   RankKey key;  // smaller runs sooner; ties by arrival
   KeyParts key_parts = {};  // parts of the key, if the policy reports them
-  bool promoted = false;  // by aging: before all requests that are not promoted
+  bool promoted = false;  // aging has put it before all requests that are not promoted
   std::int64_t ahead = 0;  // waiting requests ahead of it
-  Tokens known{0}, computed{0}, in_flight{0}, generated{0};  // tokens of its context: in all, computed, in flight; and
-                                                             // output tokens
+  Tokens known{0}, computed{0}, in_flight{0}, generated{0};  // context tokens: total, computed, in flight; then output
+                                                             // tokens
   Blocks kv_blocks{0}, cpu_blocks{0};  // blocks that it holds on the GPU and in host memory
-  std::int32_t passed = 0;  // requests admitted before it while it lacked memory or room in a step
+  std::int32_t passed = 0;  // number of requests that passed it while it lacked memory or room in a step
 };
 
 }  // namespace takt

@@ -10,17 +10,17 @@
 
 namespace takt::internal {
 
-// Invariant: the log counts as many faults as the counters of Stats that Stats::faults() sums.
+// Invariant: the log has counted Stats::faults() faults.
 class Faults {
  public:
   explicit Faults(EngineState& s) : s_(s) {}
 
-  // Counts and logs a fault. Sets its step, unless it names one, and its time.
+  // Counts and logs a fault. Sets its time, and its step if it has none.
   void Blame(std::uint64_t Stats::* counter, Fault fault) {
     if (!fault.step) fault.step = {s_.steps.last()};
     desk.Blame(s_.stats.*counter, fault);
   }
-  // Logs a fault that a counter of failures already counts.
+  // Logs a fault that is already counted as a failed request.
   void Blame(Fault fault) {
     fault.step = {s_.steps.last()};
     desk.Blame(fault);

@@ -43,16 +43,16 @@ class HoldingsOrder final : public HeldOrder {
 // The gate policy, its door, and the signals that both use. The door bounds how long requests wait at the gate: it
 // admits the oldest ones at a limited rate.
 //
-// Invariant: changes() grows whenever the gate's answers may change. If the door has a share, by_arrival_ has all
-// waiting requests.
+// Invariant: changes() grows whenever the gate's answers may change. by_arrival_ contains all waiting requests if the
+// door's share is not 0.
 class Gate {
  public:
   Gate(EngineState& s, Kv& kv) : s_(s), kv_(kv) {}
 
-  // Maximum waiting requests per plan that a search looks at without admitting them, or whose prompts are looked up.
+  // Maximum waiting requests that one plan may examine without admission, or look up in the prefix cache.
   static constexpr std::size_t kMostLooks = 128;
 
-  bool open() const { return gate_.open(); }  // the gate admits everything and need not be asked
+  bool open() const { return gate_.open(); }  // the gate admits every request without a question
   void Changed() { ++changes_; }
   std::uint64_t changes() const { return changes_; }
 
@@ -89,12 +89,12 @@ class Gate {
   void CountHits(std::int32_t prompt, std::int32_t cached) { prompt_tokens_ += prompt, cached_tokens_ += cached; }
 
   void BeginPlan() { refused_ = false; }
-  // Starts a search: sums over the holdings are computed anew.
+  // Starts a search, which computes the sums over the holdings anew.
   void BeginSearch() { sum_.reset(), copies_sum_.reset(); }
-  // Forgets when to ask again, before a search that determines it anew.
+  // Resets the time of the next question before a search that sets it anew.
   void ForgetAskTime() { ask_at_ = kNever; }
   bool AskIsDue() const { return s_.now >= ask_at_; }
-  // Repeats the result of the last search: requests wait and are refused.
+  // Repeats the result of the last search, which refused waiting requests.
   void RefuseAsBefore() { refused_ = true; }
   // Nothing runs, and the waiting requests may block each other (GateAsk::stuck).
   bool stuck() const { return stuck_; }
@@ -111,8 +111,8 @@ class Gate {
     next_door_ = After(s_.now, FromSeconds(std::clamp(seconds / door_.share, 0.0, kMostWait)));
   }
 
-  // Returns the question to the gate policy. `need`: blocks beyond those that the request has or finds in the cache.
-  // `start`: tokens of its context that it need not compute.
+  // Returns the question to the gate policy. `need`: blocks that the request must allocate. `start`: context tokens
+  // that are already computed or cached.
   GateAsk AskFor(const Record& record, std::int32_t need, std::int32_t start) const {
     const Request& r = record.state.request;
     return {.workflow = r.workflow,
@@ -166,13 +166,13 @@ class Gate {
     return false;
   }
 
-  // Adds a waiting request to the order of the door, if the door has a share.
+  // Lists a waiting request for the door, if the door's share is not 0.
   void NoteAtDoor(Slot slot) {
     const Request& r = s_.table[slot].state.request;
     by_arrival_.Push(slot, r.arrival, {}, r.id);
   }
 
-  // Returns the oldest request that has waited long enough for the door and that a step of these limits could run.
+  // Returns the oldest request that has waited long enough for the door and could run in a step of these limits.
   // Returns kNoSlot if there is none.
   Slot OldestAtDoor() {
     const Duration enough = FromSeconds(door_.after_s);
@@ -201,7 +201,7 @@ class Gate {
     prompt_tokens_ = cached_tokens_ = 0;
   }
 
-  // Returns when the gate may admit a request that it has refused.
+  // Returns the earliest time at which the gate may admit a request that it has refused.
   TimePoint AskGateAt() const {
     TimePoint at = std::min(ask_at_, After(s_.now, std::chrono::milliseconds(500)));
     if (door_.share > 0 && oldest_ != kNever) {
@@ -213,7 +213,7 @@ class Gate {
  private:
   static constexpr double kMostWait = 1e9;  // [s]
 
-  // Returns the same question for host memory, which will get a copy of the request's prefix. KV evicted there is lost.
+  // Returns the question about host memory, which will get a copy of the request's prefix. KV evicted there is lost.
   // `lack` is 0 if nothing is evicted.
   GateAsk AskForCopies(const Record& record, const GateAsk& of_gpu) const {
     GateAsk ask = of_gpu;
@@ -230,9 +230,8 @@ class Gate {
     return ask;
   }
 
-  // Returns true unless the policy declines the request or it may wait forever for a reason of its own. All later
-  // requests at the door would wait with it. A request that waits for its adapter may use the door if the limits allow
-  // any adapter.
+  // Returns false if the policy declines the request or if it may wait forever. Later requests at the door would wait,
+  // too. A request that waits for its adapter may use the door if the limits allow any adapter.
   bool MayUseDoor(const Record& record) const {
     const Request& r = record.state.request;
     const WaitsFor reason = s_.PassedOverFor(record);
@@ -245,18 +244,18 @@ class Gate {
   Kv& kv_;
   AnyGate gate_;
   GateDoor door_;
-  TimePoint next_door_ = kUnset;  // the door admits nothing before
+  TimePoint next_door_ = kUnset;  // earliest time of the next admission through the door
   TimePoint oldest_ = kNever;  // lower bound of the arrival of every waiting request
-  TimeHeap by_arrival_;  // waiting requests, if the door has a share
+  TimeHeap by_arrival_;  // waiting requests, if the door's share is not 0
   std::uint64_t changes_ = 0;
   std::optional<double> sum_, copies_sum_;  // cached HeldOrder::Sum, valid at sums_changes_
   std::uint64_t sums_changes_ = 0;
-  TimePoint ask_at_ = kNever;  // when the gate may admit a request that it has refused
+  TimePoint ask_at_ = kNever;  // earliest time at which the gate may admit a request that it has refused
   bool stuck_ = false;
   // The last state that the gate policy returned, and the time of its next update.
   double state_ = 0;
   TimePoint update_at_ = {};
-  double prompt_tokens_ = 0, cached_tokens_ = 0;  // of requests that started to run since the last update
+  double prompt_tokens_ = 0, cached_tokens_ = 0;  // sums over requests that started since the last update
   double hits_ = 1;  // cached share of prompt tokens, as of the last update
   // The last refusal of this plan. A request with at least this lack and need is refused until it has waited for
   // `until_s_`.

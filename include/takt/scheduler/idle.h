@@ -86,14 +86,14 @@ class IdlePlans {
  private:
   Slot Head() const { return s_.draft.head != kNoSlot ? s_.draft.head : s_.queue.Top(); }
   // Called if nothing runs and the head of the queue waits for memory. Drops the KV of waiting requests after it if
-  // that frees enough. Otherwise these would run before it, one at a time.
+  // that frees enough. Otherwise the later requests would run first, one at a time.
   bool ReclaimForHead() {
     if (s_.draft.top_waits_for != WaitsFor::kKv || s_.queue.empty() || resting_.kept().nobody_came_back()) return false;
     resting_.RankHolders();
     const Slot head = Head();
     const Record& record = s_.table[head];
     const bool holds = record.holds && record.blocks > 0 && record.lane == kNoLane && record.transit == Transit::kNone;
-    // Cached prefix blocks are not counted: the requests that would lose their KV may be the ones that hold them.
+    // Cached prefix blocks do not count, because only the requests that lose their KV may refer to them.
     if (kv_.FreeBlocks() + resting_.kept().held_by_waiting() - (holds ? record.blocks : 0) <
         prefixes_.BlocksNeeded(record, {}))
       return false;

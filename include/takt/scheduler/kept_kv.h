@@ -15,9 +15,9 @@
 
 namespace takt::internal {
 
-// Two lists: requests that hold KV without a row, and the waiting ones among them. A list may also contain requests
-// that have ended or have a row again; these are dropped when it is read. A flag of each request records that a list
-// contains it.
+// Two lists of requests that hold KV without a row: all of them, and the waiting ones. A list may also contain requests
+// that have ended or have a row again. A walk of the list drops these. Each request has one flag per list, which is set
+// if the list contains it.
 class KeptKv {
  public:
   // A request whose KV may be dropped. Waiting requests lose it before paused and blocked ones.
@@ -35,7 +35,7 @@ class KeptKv {
   // ---- waiting requests with KV -----------------------------------------------------------------------------------
 
   bool nobody_came_back() const { return came_back_.empty(); }
-  // Lower bound of the blocks that any of them needs beyond its own.
+  // Lower bound of the blocks that each of these requests lacks.
   std::int32_t least_need() const { return least_need_; }
 
   void CameBack(Slot slot, std::int32_t need, bool& listed) {
@@ -67,8 +67,8 @@ class KeptKv {
     if (!std::exchange(listed, true)) holders_.push_back(slot);
   }
 
-  // Collects the droppable holders, once per plan. holds(slot): it still has KV and no row. holder_of(slot): nullopt if
-  // its KV must stay.
+  // Collects the droppable holders, once per plan. holds(slot) returns true if the request still has KV and no row.
+  // holder_of(slot) returns nullopt if its KV must stay.
   template <class Holds, class HolderOf>
   void Rank(std::uint64_t plan, Holds&& holds, HolderOf&& holder_of) {
     if (std::exchange(ranked_for_, plan) == plan) return;

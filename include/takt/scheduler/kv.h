@@ -56,7 +56,7 @@ class Kv {
     return base + n * ((blocks - base / block_tokens) / n * block_tokens - base % block_tokens);
   }
 
-  // Returns the oracle's snapshot, taken again only after a change by this call.
+  // Returns the oracle's snapshot, which is taken again only after this call may have changed its memory.
   const KvSnapshot& HostsKv() const {
     if (!counted_) snapshot_ = oracle->Snapshot(), counted_ = true;
     return snapshot_;
@@ -113,7 +113,7 @@ class Kv {
     return true;
   }
 
-  // Takes back a reservation that a row will not get.
+  // Removes the blocks of a withdrawn reservation from its row.
   void WithdrawBlocks(Row& row, const KvReservation& wish) {
     const std::int32_t blocks = (wish.want.value - wish.have.value) / block_tokens;
     round.Less(blocks);
@@ -125,14 +125,14 @@ class Kv {
   KvLedger ledger;
   KvOracle* const oracle;
   OracleRound round;  // reservations of this plan
-  std::int32_t block_tokens = 0;  // of the ledger or the oracle; 0: KV is not counted
+  std::int32_t block_tokens = 0;  // block size of the ledger or the oracle; 0: KV is not counted
   std::int32_t watermark = 0;  // blocks
-  std::uint64_t changes = 0;  // times at which the oracle's answers may have changed
-  std::uint64_t freed_at = 0;  // number of plans when the host last freed KV
+  std::uint64_t changes = 0;  // number of changes that may change the oracle's answers
+  std::uint64_t freed_at = 0;  // plan number at which the host last freed KV
 
  private:
   EngineState& s_;
-  mutable KvSnapshot snapshot_ = {};  // of the oracle, valid within a call
+  mutable KvSnapshot snapshot_ = {};  // last snapshot of the oracle, valid within a call
   mutable bool counted_ = false;  // true: the snapshot is current
 };
 

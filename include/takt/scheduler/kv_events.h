@@ -158,7 +158,7 @@ class KvEvents {
     if (row.state == RowState::kLeaving && from == 0) lives_.DropAtSettling(record);
   }
 
-  // Publishes the loaded chunks for other requests. If the load failed, or the loaded KV was lost, the row computes it.
+  // Publishes the loaded chunks for other requests. If the load failed, or its KV was lost, the row computes them.
   void Fetched(Slot slot, bool failed) {
     Record& record = s_.table[slot];
     Row& row = s_.running[record.lane];

@@ -46,8 +46,8 @@ class Lives {
   TimePoint next_expiry() const { return fresh_.expiries.next(); }
   void ForgetExpiry(Slot slot) { fresh_.expiries.Erase(slot); }
 
-  // Puts a request into the queue. Between plans, the bound on waiting requests is higher by the number that the next
-  // plan could admit.
+  // Puts a request into the queue. Between plans, the bound on waiting requests rises by the number of requests that
+  // the next plan could admit.
   void Join(Slot slot) {
     Enqueue(slot, 0);
     ShedDownTo(s_.options.max_waiting +
@@ -71,7 +71,7 @@ class Lives {
     fresh_.expiries.Push(slot, state.request.expires_at, state.request.arrival, state.request.id);
   }
 
-  // Takes a request out of the queue or its row to wait for a tool or an unblock event.
+  // Removes a request from the queue or from its row, because it waits for a tool or an unblock event.
   void Shelve(Slot slot, RequestStatus status, KvAction action, std::int32_t out = 0) {
     Record& record = s_.table[slot];
     ++(status == RequestStatus::kPaused ? s_.counts.paused : s_.counts.blocked);
@@ -99,7 +99,7 @@ class Lives {
     s_.counts.seqs -= row.sequences;
     s_.adapters.Remove(record.state.request.adapter);
 
-    if (row.sequences != s_.Sequences(record)) {  // some sequences ended and are still in the row
+    if (row.sequences != s_.Sequences(record)) {  // some sequences have ended but are still in the row
       row.known -= (row.sequences - s_.Sequences(record)) * row.generated;
       row.expected = row.known;
       row.computed = row.scheduled = std::min(row.computed, row.known);
@@ -122,7 +122,7 @@ class Lives {
     if (row.in_flight == 0 && !moving) Settle(slot);
   }
 
-  // Makes a departing row drop its KV, whatever the earlier decision.
+  // Makes a departing row drop its KV, even if an earlier decision kept it.
   void DropAtSettling(Record& record) {
     if (record.leave_action == KvAction::kKeep) s_.counts.leaving_blocks += s_.running[record.lane].blocks;
     if (record.leave_action == KvAction::kOut) kv_.FreeCpu(record);
@@ -171,7 +171,7 @@ class Lives {
     if (record.transit == Transit::kNone) EndedAt(slot);  // otherwise the step or move in flight ends it
   }
 
-  // Ends a request that has all its output although no result reported it as finished. It would wait forever.
+  // Ends a request that has all its output but was never reported as finished. Otherwise it would wait forever.
   void EndAtCap(Slot slot) {
     if (s_.OutputCap(s_.table[slot]) == kMostContext) return Fail(slot, FailReason::kKvExhausted);
     ++s_.stats.finished;
@@ -232,7 +232,7 @@ class Lives {
         Fail(shed, FailReason::kShed);
         continue;
       }
-      // All of them are promoted: shed the last in queue order first.
+      // All are promoted, so shed the last one in queue order first.
       s_.scratch.clear();
       s_.queue.ForEachInOrder([&](Slot slot) {
         if (!s_.table[slot].state.has_run) s_.scratch.push_back(slot);

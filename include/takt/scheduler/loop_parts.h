@@ -19,7 +19,7 @@ struct LoopParts : Parts {
               2 * Storage::RowsOf(options, static_cast<std::size_t>(options.reserve_requests))),
         storage(*this, options) {}
 
-  // Each call first checks this, then makes room, then enters.
+  // Each call first checks MayEnter, then reserves memory, and then calls Enter.
   bool MayEnter() { return faults.desk.MayEnter(state.stats.calls_after_end, {state.steps.last()}); }
   TimePoint Enter(TimePoint now) {
     state.now = faults.desk.Enter(now, state.stats.clock_stepped_back, {state.steps.last()});

@@ -15,7 +15,7 @@
 
 namespace takt::internal {
 
-// Invariant: an admitted request leaves the queue and gets a lane, its KV and, unless it moves in, an entry.
+// Invariant: an admitted request leaves the queue and gets a lane and KV. It gets no entry while its KV moves in.
 class NewRows {
  public:
   NewRows(EngineState& s, Kv& kv, Turns& turns, Prefixes& prefixes, RestingKv& resting, Victims& victims, Lives& lives,
@@ -38,7 +38,7 @@ class NewRows {
     if (kv_.ChunkBlocks(record) > 0) prefixes_.LeadPrefix(record);
   }
 
-  // Takes a row now, which runs when the swap-in is done.
+  // Assigns a row now, which runs after the swap-in.
   void SwapIn(Slot slot, std::int32_t blocks) {
     Record& record = s_.table[slot];
     record.blocks = blocks;
@@ -49,8 +49,8 @@ class NewRows {
     ++s_.stats.moves_in;
   }
 
-  // Takes a row now for a request with `chunks` prefix chunks in host memory. It runs when the chunks that the prefix
-  // cache lacks are loaded.
+  // Assigns a row now to a request with `chunks` prefix chunks in host memory. The row runs after the chunks that the
+  // prefix cache lacks are loaded.
   void Fetch(Slot slot, std::int32_t start, std::int32_t chunks) {
     Record& record = s_.table[slot];
     const std::int32_t chunk_blocks = kv_.ChunkBlocks(record);

@@ -21,13 +21,13 @@ class OracleQuestions {
   OracleQuestions(EngineState& s, Kv& kv, Lives& lives, Entries& entries, NewRows& new_rows)
       : s_(s), kv_(kv), lives_(lives), entries_(entries), new_rows_(new_rows) {}
 
-  // Returns true if the cached part of its prompt is known to the oracle alone.
+  // Returns true if only the oracle knows how much of the prompt is cached.
   static bool MayAskOf(const Record& record) {
     return record.lane == kNoLane && record.blocks == 0 && record.cpu_blocks == 0;
   }
 
   // Returns the prompt tokens in the oracle's prefix cache. The oracle is asked about each request once per plan, and
-  // again after a call of Reserve. A question also covers the first of the `next` requests.
+  // again after a call of Reserve. One question also covers the first few `next` requests.
   std::int32_t CachedOf(Slot slot, std::span<const Slot> next) {
     if (s_.table[slot].cached_at == kv_.round.hits_of()) return s_.table[slot].cached;
     kv_.round.BeginQuestion();
@@ -59,8 +59,9 @@ class OracleQuestions {
     s_.adapters.Add(record.state.request.adapter);
   }
 
-  // Asks the oracle for all reservations of this plan. A refused one is left out of this plan and loses nothing. Only
-  // the oracle's snapshot states how much memory there is, so a granted admission takes nothing from a refused row.
+  // Asks the oracle for all reservations of this plan. Refused rows and requests are left out of this plan and lose
+  // nothing. Free memory is always read from the oracle's snapshot, so a granted admission takes nothing from a refused
+  // row.
   void AskOracle() {
     const std::span<KvReservation> wishes = kv_.round.Close();
     if (wishes.empty()) return;
@@ -86,7 +87,7 @@ class OracleQuestions {
       }
       const Candidate c = kv_.round.candidate(candidate++);
       Record& record = s_.table[c.slot];
-      // Return the reserved budget: Admit takes it again, and a refused request leaves it to others.
+      // Return the reserved budget. If the request is admitted, Admit takes it again.
       s_.budget.GiveBack(c.tokens, c.prefill);
       s_.adapters.Remove(record.state.request.adapter);
       record.refused_at = wish.granted ? 0 : s_.stats.plans;
@@ -108,8 +109,8 @@ class OracleQuestions {
   }
 
  private:
-  // Drops the draft tokens that lack memory from an entry whose reservation was refused. Returns false if the
-  // reservation was for the row's own token.
+  // Removes draft tokens without memory from an entry whose reservation was refused. Returns false if the reservation
+  // was for the row's own token.
   bool LeaveDrafts(std::uint32_t lane, const KvReservation& wish) {
     PlanEntry* const entry = entries_.EntryOf(lane);
     const Row& row = s_.running[lane];

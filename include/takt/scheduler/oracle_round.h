@@ -36,7 +36,7 @@ class OracleRound {
   // ---- hits: questions of one plan cover one request, then two, then four, and so on
 
   void BeginPlan() { ask_ = 1, ForgetHits(); }
-  // Makes all hits outdated: the cached KV may be evicted meanwhile.
+  // Invalidates all hits, because their KV may have been evicted.
   void ForgetHits() { ++hits_of_; }
   std::uint64_t hits_of() const { return hits_of_; }  // changes when hits are forgotten
   void BeginQuestion() { hits_.clear(), asked_.clear(); }
@@ -110,7 +110,7 @@ class OracleRound {
     closed_ = !wishes_.empty();
     return wishes_;
   }
-  std::uint32_t lane(std::size_t wish) const { return lanes_[wish]; }  // kNoLane: a candidate, in candidate order
+  std::uint32_t lane(std::size_t wish) const { return lanes_[wish]; }  // kNoLane: the reservation of a candidate
   const Candidate& candidate(std::size_t i) const { return candidates_[i]; }
 
   void Clear() {

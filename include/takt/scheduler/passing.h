@@ -1,4 +1,4 @@
-// Decides which requests a walk of the queue may pass, and how many others may pass them.
+// Decides which requests a walk of the queue may pass, and limits how many others pass each.
 #ifndef TAKT_SCHEDULER_PASSING_H_
 #define TAKT_SCHEDULER_PASSING_H_
 
@@ -13,13 +13,14 @@
 
 namespace takt::internal {
 
-// Requests that one walk passes for one reason. Each counts the admissions before it over its whole wait.
+// Requests that one walk passes for one reason. Each request counts the later requests that were admitted before it
+// while it waited.
 struct Passed {
   std::vector<Slot> slots;
   std::int64_t admitted = 0, most = INT64_MAX;  // admissions in this walk: so far, and maximum
 
   void Begin() { slots.clear(), admitted = 0, most = INT64_MAX; }
-  // Continues the walk after this request. Admissions earlier in the walk do not count for it.
+  // Continues the walk after this request. Its count does not include earlier admissions of this walk.
   void Pass(Slot slot, std::int32_t& count, std::int32_t window) {
     count -= static_cast<std::int32_t>(admitted);
     most = std::min(most, std::int64_t{window} - count);
@@ -28,9 +29,9 @@ struct Passed {
 };
 
 // The passing rule of a walk. A request that lacks memory or room stops the walk unless others may pass it. A request
-// that waits for its adapter stops only requests with adapters, once `admission_window` of them have passed it.
+// that waits for its adapter stops only requests with adapters, and only after `admission_window` of these passed it.
 //
-// Invariant: at most `admission_window` others pass a request over its whole wait.
+// Invariant: at most `admission_window` other requests pass a waiting request.
 class Passing {
  public:
   Passing(EngineState& s, Kv& kv, Prefixes& prefixes) : s_(s), kv_(kv), prefixes_(prefixes) {}
@@ -38,9 +39,9 @@ class Passing {
   void Reserve(std::size_t slots) { stopped_.slots.reserve(slots), without_adapter_.slots.reserve(slots); }
   void Begin() { stopped_.Begin(), without_adapter_.Begin(); }
 
-  // Returns true if later requests may be admitted before one that was just stopped. It must have never run, hold
-  // nothing, and have been passed by fewer than `admission_window` others. It must lack room in this step, or memory
-  // that is not about to be free.
+  // Returns true if later requests may be admitted before one that was just stopped. The stopped request must have
+  // never run, hold no KV, and have been passed by fewer than `admission_window` others. It must lack room in this
+  // step, or lack memory that will not be free soon.
   bool MayBePassed(Slot slot) const {
     const bool lacks_room = s_.draft.top_waits_for == WaitsFor::kBudget;
     if (slot == kNoSlot || !(lacks_room || s_.draft.top_waits_for == WaitsFor::kKv)) return false;
@@ -53,7 +54,7 @@ class Passing {
     return need > kv_.FreeBlocks() + kv_.Pending();
   }
 
-  // Passes a request that was just stopped. Returns false if that is not allowed: all later requests wait.
+  // Passes a request that was just stopped. Returns false if that is not allowed. Then all later requests wait.
   bool LetPass(Slot slot) {
     if (!MayBePassed(slot)) return false;
     if (stopped_.slots.empty()) stopped_for_ = s_.draft.top_waits_for;

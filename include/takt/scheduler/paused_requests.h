@@ -30,7 +30,7 @@ class PausedRequests {
   TimePoint next_review() const { return reviews_.next(); }
   void Forget(Slot slot) { reviews_.Erase(slot); }
 
-  // Returns the KV that a request will hold when the steps in flight for it have resolved.
+  // Returns the KV that a request will hold after its steps in flight.
   Kept KeptOf(const Record& record) const {
     if (record.lane == kNoLane) return {record.computed, record.blocks};
     const Row row = s_.running.Look(record.lane);
@@ -62,7 +62,7 @@ class PausedRequests {
             .swap_free = {std::min(kv_.ledger.cpu_free(), std::max(s_.budget.swap_out, 0))}};
   }
 
-  // Returns how many blocks move out by this decision; 0 if none move or none may.
+  // Returns the number of blocks that move out after this decision; 0: none.
   std::int32_t BlocksOut(const Record& record, const PauseDecision& decision, const PauseView& view) const {
     if (decision.action != KvAction::kOut || record.cpu_blocks > 0 || record.fetching > 0) return 0;
     const std::int32_t blocks = std::clamp(decision.out.value, 0, view.held.value);

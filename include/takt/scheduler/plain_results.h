@@ -13,8 +13,8 @@
 namespace takt::internal {
 
 // Returns the index of the first entry from `i` on whose result is not exactly one token; run.size() if there is none.
-// Each entry must have one token, and rows.size() == run.size(). The first 16 bytes of such an entry equal those of its
-// plain result. They hold the request, the lane, and a 1 whose upper half holds the result's drafts and flags.
+// Each entry must have one token, and rows.size() == run.size(). An entry with one token has the same first 16 bytes as
+// its plain result: request, lane, and a 1. In a result, the upper half of the 1 holds drafts and flags.
 inline std::size_t PlainResults(std::span<const PlanEntry> run, std::span<const RowResult> rows, std::size_t i) {
   static_assert(offsetof(PlanEntry, lane) == offsetof(RowResult, lane) && std::endian::native == std::endian::little &&
                 offsetof(PlanEntry, tokens) == offsetof(RowResult, tokens) && sizeof(RowResult) == 16);

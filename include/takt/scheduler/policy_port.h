@@ -17,7 +17,7 @@
 
 namespace takt::internal {
 
-// Entries of a standing plan whose rows are unchanged: a step has computed one output token for each.
+// Entries of unchanged standing rows, after a step that computed one output token for each.
 struct StandingTokens {
   std::span<const PlanEntry> run;
   std::uint64_t plan = 0;
@@ -34,7 +34,7 @@ struct StandingTokens {
 
 // The queue with its rank policy, and the pause policy. The parts are compiled once, and only the implementations of
 // this interface are compiled per policy. An operation of the queue makes one virtual call; a standing row makes none.
-// The size and the hooks are kept here, so that a plan with an empty queue, or a policy without hooks, makes no call.
+// The size and the hooks are copied here, so an empty queue or a policy without hooks needs no call.
 //
 // Invariant: size() requests wait, and their status is kWaiting.
 class PolicyPort {
@@ -91,7 +91,7 @@ class PolicyPort {
   virtual Slot WorstNeverRun(TimePoint now, StateOf state_of) = 0;
   // Returns true if the key of the request has changed.
   virtual bool Scheduled(const RequestState& state, Tokens prefill, Tokens output) = 0;
-  // Calls Scheduled for each of these entries, in order. changed(lane, state): the key of this request has changed.
+  // Calls Scheduled for each of these entries, in order. Calls changed(lane, state) if the request's key has changed.
   virtual void ScheduledAll(const StandingTokens& tokens,
                             FunctionRef<void(std::uint32_t, const RequestState&)> changed) = 0;
   virtual void ReportPressure(const QueuePressure& pressure, TimePoint now) = 0;

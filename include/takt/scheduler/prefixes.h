@@ -15,8 +15,8 @@
 
 namespace takt::internal {
 
-// Invariant: the ledger has record.shared_chunks chunks of a running request, with a reference from it. A lane leads at
-// most one chunk: the next one that its row computes.
+// Invariant: a running request refers to record.shared_chunks chunks in the ledger. A lane leads at most one chunk: the
+// next one that its row computes.
 class Prefixes {
  public:
   Prefixes(EngineState& s, Kv& kv, Gate& gate) : s_(s), kv_(kv), gate_(gate) {}
@@ -37,7 +37,7 @@ class Prefixes {
     return record.recovers ? s_.stats.tokens_recovered : s_.stats.tokens_cached;
   }
 
-  // Returns the chunks of its prompt in the prefix cache.
+  // Returns the part of a request's prompt in the prefix cache.
   PrefixHit HitOf(const Record& record) const {
     const Request& r = record.state.request;
     if (record.computed > 0 || record.blocks > 0 || record.cpu_blocks > 0) return {};
@@ -46,7 +46,7 @@ class Prefixes {
     return kv_.ledger.Find(kv_.Hashes(record, 0, UsableChunks(r)), chunk_blocks);
   }
 
-  // Returns the chunks of its prompt in host memory; 0 if the request has KV or may not load them.
+  // Returns the number of a prompt's chunks in host memory; 0 if the request has KV or may not load them.
   std::int32_t CopiesOf(const Record& record) const {
     if (kv_.ledger.copies() == nullptr) return 0;
     const Request& r = record.state.request;
@@ -56,12 +56,13 @@ class Prefixes {
     return kv_.ledger.FindCopies(kv_.Hashes(record, 0, UsableChunks(r)), chunk_blocks);
   }
 
-  // Returns the prompt tokens that are cached in any tier.
+  // Returns the number of prompt tokens that are cached in any tier.
   std::int32_t CachedTokensOf(const Record& record) const {
     return std::max(HitOf(record).chunks, CopiesOf(record)) * record.state.request.prefix.block_tokens.value;
   }
 
-  // Returns the blocks of a hit that other requests use. Idle chunks count as free memory until they are reused.
+  // Returns the blocks of a cache hit that other requests use, too. Idle chunks count as free memory until they are
+  // reused.
   std::int32_t SharedBlocks(const Record& record, const PrefixHit& hit) const {
     return hit.chunks > hit.idle ? (hit.chunks - hit.idle) * kv_.ChunkBlocks(record) : 0;
   }
@@ -105,8 +106,8 @@ class Prefixes {
   }
 
   // Returns true if the request should wait for a running request that computes a prefix of both. `found` chunks of the
-  // prompt are in the cache. The running row must be in flight, and each wait for another chunk lasts at most
-  // `prefix_wait` steps. The prompt must have chunks. O(log chunks).
+  // prompt are in the cache. The running row must be in flight. The wait for one chunk lasts at most `prefix_wait`
+  // steps. The prompt must have chunks. O(log chunks).
   bool AwaitsPrefix(Record& record, std::int32_t found) {
     const Request& r = record.state.request;
     if (s_.options.prefix_wait == 0 || record.state.taken || record.blocks > 0 || record.arrived > 0) return false;
@@ -118,7 +119,7 @@ class Prefixes {
     const Request& leader = s_.table[row.slot].state.request;
     if (!s_.Runs(row) || (row.in_flight & Row::kCounting) == 0 || leader.prefix.block_tokens.value != tokens)
       return false;
-    // A hash names all earlier chunks too, so the common chunks come first.
+    // A chunk's hash covers all earlier chunks, so the common chunks come first.
     const auto most = std::min(static_cast<std::size_t>(chunks), leader.prefix.hashes.size());
     const auto shared = static_cast<std::size_t>(
         *std::ranges::partition_point(std::views::iota(std::size_t{0}, most),
@@ -134,8 +135,8 @@ class Prefixes {
     return true;
   }
 
-  // Counts the cached tokens of a request that is about to run: `cached` in the prefix cache, `there` in all. A request
-  // that ran before finds its own blocks, which are no evidence of sharing, so the gate does not count it.
+  // Counts the cached tokens of a request that is about to run: `cached` in the prefix cache, `there` in total. The
+  // gate does not count a request that ran before, because its own blocks may be cached.
   void CountHits(Record& record, std::int32_t cached, std::int32_t there) {
     record.recovers = record.state.taken;
     HitsOf(record) += static_cast<std::uint64_t>(std::max(cached, 0));
@@ -144,7 +145,7 @@ class Prefixes {
   }
 
  private:
-  // Inverse of the minimum share of a request's work that makes waiting for a prefix worthwhile.
+  // Inverse of the minimum share of a request's work that a wait for a prefix must save.
   static constexpr std::int64_t kLeastShare = 8;
 
   EngineState& s_;

@@ -17,8 +17,8 @@
 
 namespace takt::internal {
 
-// Invariant: the key of a waiting request matches its state at its last scoring. The victim key of a row matches what
-// the policy last observed of it.
+// Invariant: the key of a waiting request matches its state at its last scoring. The victim key of a row matches the
+// state that the policy last observed.
 class Ranks {
  public:
   Ranks(EngineState& s, Kv& kv, Turns& turns, Prefixes& prefixes, PausedRequests& pauses, Victims& victims)
@@ -66,7 +66,7 @@ class Ranks {
     }
   }
 
-  // Reports to the policy, if it prices resources, what the head of the queue waits for.
+  // If the policy prices resources, reports which resource the head of the queue waits for.
   void ReportPressure() {
     if (!s_.queue.hooks().pressure) return;
     const bool counted = kv_.Counts() || kv_.oracle != nullptr;
@@ -93,8 +93,8 @@ class Ranks {
                           [this](std::uint32_t lane, const RequestState& state) { victims_.SetKey(lane, state); });
   }
 
-  // Updates the cached tokens of waiting requests, for at most kMostLooks slots per plan. They change if blocks that a
-  // request would have used are evicted, or if others compute a shared prefix.
+  // Updates the cached tokens of waiting requests, for at most kMostLooks slots per plan. The count falls if cached
+  // blocks are evicted, and grows if another request computes a shared prefix.
   void LookUpHits() {
     if (to_look_up_ == 0) {
       const std::uint64_t lost = kv_.ledger.awaited_lost();

@@ -73,14 +73,14 @@ class RestingKv {
     });
   }
 
-  // Drops the KV of one request that does not run. The worst waiting one comes first, then, unless `waiting`, paused
-  // and blocked ones. Skips `spared`. Returns false if there is none.
+  // Drops the KV of one request that does not run. Takes the worst waiting request first. Paused and blocked requests
+  // follow unless `waiting`. Skips `spared`. Returns false if there is none.
   bool Reclaim(Slot spared, bool waiting) {
     if (waiting && kept_.nobody_came_back()) return false;
     RankHolders();
     return kept_.DropWorst(spared, waiting, [this](Slot slot) {
       Record& record = s_.table[slot];
-      // It may have a lane again or have ended, or a connector may still read its KV.
+      // The request may have a lane again, may have ended, or a connector may still read its KV.
       if (record.blocks == 0 || record.lane != kNoLane || record.transit != Transit::kNone) return false;
       ++s_.stats.kv_reclaimed;
       FreeKv(record);

@@ -31,7 +31,7 @@ class Results {
     result_of_ = result.step;
 
     const std::uint64_t standing_plan = step.standing_plan;
-    // Standing rows derive their tokens from commits in order.
+    // Token counts of standing rows are valid only if results arrive in order.
     const bool out_of_order = standing_plan != 0 && !s_.running.InOrder(standing_plan);
     if (s_.running.front() > 0 && out_of_order) s_.running.StandNoMoreFrom(0);
     std::uint64_t output = 0;
@@ -49,7 +49,7 @@ class Results {
   static constexpr std::size_t kMostSearched = 16;  // maximum exceptions that are searched without an index of entries
 
   // Applies results while they follow the plan's order, and returns how many. Usually a decoding row has exactly one
-  // token per sequence. A standing row with such a result is not written.
+  // token per sequence. A standing row needs no write for such a result.
   std::size_t CommitInOrder(const Step& step, std::span<const RowResult> rows, std::uint64_t& output) {
     const std::uint16_t bits = step.bits;
     const auto counting = static_cast<std::uint16_t>(bits & Row::kCounting);
@@ -164,8 +164,8 @@ class Results {
     return static_cast<std::size_t>(std::ranges::find(run, lane, &PlanEntry::lane) - run.begin());
   }
 
-  // Applies rows from the first difference between plan and result on: missing, duplicate, unknown or unordered rows.
-  // The first row with an entry's request and lane is its result. Others are unknown and have no effect.
+  // Applies a result from its first difference to the plan on. Its rows may be missing, duplicate, unknown or
+  // unordered. The first row with an entry's request and lane is the entry's result. Other rows have no effect.
   void CommitScattered(const Step& step, std::span<const RowResult> rows, std::size_t first) {
     const std::span<const PlanEntry> run = step.plan.run;
     for (std::size_t i = first; i < run.size(); ++i)

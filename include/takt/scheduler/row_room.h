@@ -15,7 +15,8 @@
 
 namespace takt::internal {
 
-// Invariant: a row that gets room has at least the wanted row.capacity. Any other row is unchanged or out of the plan.
+// Invariant: a row that gets room has at least the requested row.capacity. Any other row is unchanged or leaves the
+// plan.
 class RowRoom {
  public:
   RowRoom(EngineState& s, Kv& kv, RestingKv& resting, Victims& victims, Lives& lives, Entries& entries,
@@ -77,7 +78,7 @@ class RowRoom {
       if (s_.options.preempt == PreemptMode::kOff) return false;
       const std::uint32_t victim = victims_.Worst(true);
       if (victim == kNoLane) return false;
-      // Its steps in flight would be void: it would be preempted and readmitted without progress, again and again.
+      // Its steps in flight would become void. It could be preempted and readmitted forever without progress.
       if (victim == lane && s_.running[lane].in_flight > 0) return false;
       displacing_.Preempt(victim, false);
       s_.draft.displaced |= kv_.FreeBlocks() > free;

@@ -18,7 +18,8 @@
 
 namespace takt::internal {
 
-// Invariant: each running row is planned at most once. Drafts and long prompts get what the other rows leave.
+// Invariant: each running row is planned at most once. Drafts and long prompts get the budget that the other rows
+// leave.
 class Rows {
  public:
   Rows(EngineState& s, Kv& kv, Lives& lives, Entries& entries, RowRoom& room, Standing& standing)
@@ -86,7 +87,7 @@ class Rows {
 
   // Plans started prompts after the decoding rows. Prompts that must be computed whole come first. A prompt that does
   // not end in this step leaves room for other prompts, running or waiting. PlanLongPrompts plans its chunk after
-  // admissions, from its share and from all that others have left.
+  // admissions, from its share and the rest of the budget.
   void PlanPrompts() {
     std::vector<StartedPrompt>& prompts = s_.draft.prompts;
     bool whole_waits = false;
@@ -117,7 +118,7 @@ class Rows {
       prompts[kept++] = {prompt.lane, aside};
     }
     prompts.resize(kept);
-    // No request starts before a prompt that must be computed whole and fits an empty step.
+    // Start no other prompts while a prompt that must be computed whole still waits.
     if (whole_waits) s_.budget.prefill = 0;
   }
 
@@ -126,15 +127,15 @@ class Rows {
       s_.budget.GiveBack(prompt.aside, true);
       return PlanPrompt(prompt.lane);
     });
-    if (s_.draft.short_of_kv) {  // other prompts, including earlier ones, get the share of a prompt that lacks memory
+    if (s_.draft.short_of_kv) {  // the other prompts share the budget of the prompt that lacks memory
       for (const StartedPrompt& prompt : s_.draft.prompts) PlanPrompt(prompt.lane);
     }
     s_.draft.prompts.clear();
   }
 
   // Plans draft tokens from the budget and memory left at the end of a plan. If the tokens do not suffice, rows get
-  // equal parts. The remainder, and blocks, go first to the rows that were served least recently. O(rows with drafts),
-  // plus a sort if not all drafts fit.
+  // equal parts. Blocks and the remaining tokens go first to the rows that were served least recently. O(rows with
+  // drafts), plus a sort if not all drafts fit.
   void PlanDrafts() {
     std::vector<DraftOffer>& offers = s_.draft.offers;
     const bool short_of_kv = s_.draft.short_of_kv || s_.draft.top_waits_for == WaitsFor::kKv;
@@ -154,7 +155,7 @@ class Rows {
     });
     const bool in_turn = tokens > s_.budget.tokens || blocks > spare;
     if (in_turn) std::ranges::sort(offers, {}, [this](const DraftOffer& offer) { return s_.draft.served[offer.lane]; });
-    std::array<std::int32_t, 256> rows = {};  // number of rows, by drafts for which they have memory
+    std::array<std::int32_t, 256> rows = {};  // number of rows for each number of drafts with memory
     tokens = 0;
     for (DraftOffer& offer : offers) {
       const Row& row = s_.running.Stored(offer.lane);
@@ -183,8 +184,8 @@ class Rows {
   }
 
  private:
-  // Plans one row in any state, with a token for each of its sequences, unless nothing can be done for it in this step.
-  // PlanPrompts plans prompts and PlanDrafts plans drafts: all rows get their own tokens first.
+  // Plans one row in any state, with one token per sequence, if this step can run it. PlanPrompts and PlanDrafts follow
+  // after all rows have their own tokens.
   void PlanRow(std::uint32_t lane) {
     Row& row = s_.running[lane];
     if (!s_.Runs(row)) return;
@@ -195,9 +196,7 @@ class Rows {
     }
     s_.Refresh(row, record);
     if (row.known >= row.cap) {
-      if (row.in_flight > 0)
-        return;  // an earlier step than its last one was committed late, and its KV may be lost
-                 // meanwhile
+      if (row.in_flight > 0) return;  // its last step is done, but an earlier one is in flight
       s_.draft.displaced = true;
       return lives_.EndAtCap(row.slot);
     }
@@ -236,7 +235,7 @@ class Rows {
     const std::int32_t behind = row.known - row.computed;
     s_.counts.seqs -= row.sequences - left;
     row.known = base + left * row.generated;
-    // A decoding row lacks the last token of each sequence. A recomputing row keeps its computed share.
+    // In a decoding row, the last token of each sequence is not computed. A recomputing row keeps its computed share.
     row.computed = behind == row.sequences ? row.known - left
                    : row.computed <= base  ? row.computed
                                            : base + (row.computed - base) / row.sequences * left;

@@ -17,26 +17,24 @@ namespace takt::internal {
 
 // A search for any waiting request that fits.
 struct AnySearch {
-  bool held = false;  // an earlier search holds: only requests that joined since are searched
-  bool by_memory = false;  // the head lacks memory: requests that need more than `free` blocks are not tried
+  bool held = false;  // the last search is still valid: only newer requests are searched
+  bool by_memory = false;  // the head lacks memory: skip requests that need more than `free` blocks
   std::int32_t free = 0;  // free blocks when the search began
   std::int32_t least = std::numeric_limits<std::int32_t>::max();  // minimum blocks that an untried request needs
-  bool tried = false, passed_over = false;  // a request was tried; a request was passed over for another reason than
-                                            // memory
+  bool tried = false, passed_over = false;  // whether a request was tried; whether one was skipped, but not for memory
   bool none_seems_to_fit = false;
   bool gave_up = false;  // ended early, because the oracle refused enough requests
 };
 
 // A search for waiting requests that the gate admits.
 struct GatedSearch {
-  bool whole = false, partly = false;  // it may try all waiting requests; it tried only a part of them
-  bool stopped = false;  // by a request that does not fit
+  bool whole = false, partly = false;  // whether it may try all waiting requests; whether it tried only some
+  bool stopped = false;  // ended at a request that does not fit
   bool in_vain = false;  // the gate refused all waiting requests
-  std::size_t looks = 0;  // looks at requests that take no place in the window
+  std::size_t looks = 0;  // examined requests that the window does not count
 };
 
-// Invariant: the search that holds looked at each waiting request, unless the request is in the list of those that
-// joined.
+// Invariant: the valid search examined every waiting request except those listed as joined later.
 class SearchMemory {
  public:
   SearchMemory(EngineState& s, Kv& kv, Gate& gate) : s_(s), kv_(kv), gate_(gate) {}
@@ -52,11 +50,11 @@ class SearchMemory {
   void NoteJoined(Slot slot) {
     if (!holds_ || s_.table[slot].status != RequestStatus::kWaiting) return;
     joined_.push_back(slot);
-    if (joined_.size() > s_.table.size()) holds_ = false;  // repeated entries: search all requests instead
+    if (joined_.size() > s_.table.size()) holds_ = false;  // some are listed twice, so search all requests instead
     if (!holds_) joined_.clear();
   }
 
-  // Returns true if the last search for any request would again find none, because there is no more room than then.
+  // Returns true if repeating the last search would find no request, because no more room is free.
   bool Holds() const {
     return holds_ && seen_ == Now() && kv_.FreeBlocks() <= free_ && s_.counts.rows >= rows_ &&
            s_.counts.seqs >= seqs_ && (!by_memory_ || s_.draft.top_waits_for == WaitsFor::kKv);
@@ -64,7 +62,7 @@ class SearchMemory {
   const std::vector<Slot>& joined() const { return joined_; }  // requests that joined since that search
   // Remembers a search that found no request.
   void Remember(const AnySearch& search) {
-    // If each request needs more than the free blocks, neither gate, policy nor moves need be asked again.
+    // If every request needs more than the free blocks, the gate, the policy and moves cannot help.
     const bool all_need_more =
         search.by_memory && search.none_seems_to_fit && !search.passed_over && !(search.held && some_fit_);
     const std::int32_t enough =
@@ -99,7 +97,7 @@ class SearchMemory {
   }
 
  private:
-  // Conditions that must not change for the search to hold.
+  // Conditions under which the search stays valid.
   struct Seen {
     StepLimits limits = {};
     std::uint64_t adapters = 0, host_changes = 0, prefixes = 0;
@@ -110,8 +108,8 @@ class SearchMemory {
   EngineState& s_;
   Kv& kv_;
   Gate& gate_;
-  // The last search for any request. `free_` blocks were not enough for any. `some_fit_`: not every request needed
-  // more.
+  // The last search for any request. It found no request for `free_` blocks. `some_fit_`: some requests needed no more
+  // than these.
   bool holds_ = false, by_memory_ = false, some_fit_ = false;
   Seen seen_;
   std::int32_t free_ = 0, rows_ = 0, seqs_ = 0;

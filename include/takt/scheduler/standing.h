@@ -20,7 +20,7 @@ class Standing {
  public:
   Standing(EngineState& s, Kv& kv) : s_(s), kv_(kv) {}
 
-  // Limit for standing rows: RunningSet keeps a count for each token of a block.
+  // Maximum block size for standing rows, because RunningSet keeps a count for each token of a block.
   static constexpr std::int32_t kMostBlockTokens = 1 << 16;
 
   bool MayStand() const { return kv_.block_tokens >= 0 && kv_.block_tokens <= kMostBlockTokens; }

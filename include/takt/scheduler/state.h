@@ -29,8 +29,7 @@ namespace takt::internal {
 struct EngineCounts {
   std::int64_t paused = 0, blocked = 0;
   std::int32_t rows = 0, seqs = 0;  // running
-  std::int64_t leaving_blocks = 0;   // blocks that will be free soon: of rows that drain or move out, and of pinned
-                                     // requests
+  std::int64_t leaving_blocks = 0;  // blocks of draining rows, swap-outs and pinned requests, which will be free soon
   std::int64_t pinned = 0;  // ended requests whose KV is pinned
 };
 
@@ -55,26 +54,26 @@ struct Draft {
   std::uint16_t step = 0;  // bits of the step in Row::in_flight
   std::size_t planned = 0;  // entries so far
   std::size_t indexed = 0;  // entries that entry_of_lane finds
-  // Index + 1 of each indexed entry, and of entries of the result being read; 0 otherwise.
+  // By lane: index + 1 of its entry, if that is indexed or part of the result being read; 0 otherwise.
   std::vector<std::uint32_t> entry_of_lane;
   std::vector<StartedPrompt> prompts;  // prompts that must still be planned
   std::vector<DraftOffer> offers;
-  // By lane: the turn at which the row was admitted, or last got as much as any row when drafts were short of budget.
+  // By lane: turn number of the row's admission, or of its last full part when drafts were short of budget.
   std::vector<std::uint64_t> served;
   std::uint64_t turn = 0;  // last turn number
   bool short_of_kv = false;
-  bool refused = false, row_refused = false;  // the oracle refused any reservation; it refused one of a running row
-  bool kept_out = false;  // the oracle refused a waiting request, in this build or an earlier one
+  bool refused = false, row_refused = false;  // whether the oracle refused a request; whether it refused a running row
+  bool kept_out = false;  // the oracle refused a waiting request in any build of this plan
   bool displaced = false;  // a row gave up its place or its share of the step
   bool crowded = false;  // a prompt had too little room for its next chunk, which fits an empty step
   bool prompts_first = false;  // prompts are computed before decodes, for a crowded prompt
   std::int32_t crowded_plans = 0;  // consecutive crowded plans since the last plan with prompts first
-  WaitsFor top_waits_for = WaitsFor::kItsTurn;  // why the first request that is not passed over waits
+  WaitsFor top_waits_for = WaitsFor::kItsTurn;  // why the first request that may not be passed waits
   Slot head = kNoSlot;  // that request; kNoSlot: the head of the queue, or none
 };
 
-// State that each part refers to, besides its own. A part that changes a request's status or a row must keep the
-// counts, and calls Lives for that.
+// State that all parts share. A part that changes a request's status or a row must keep the counts, and calls Lives for
+// that.
 //
 // Invariant: a request has a lane if and only if it runs, or a step or move in flight uses its row.
 struct EngineState {
@@ -91,7 +90,7 @@ struct EngineState {
   Draft draft;
   EngineCounts counts;
   Notices notices;  // for the next plan
-  std::vector<Slot> ended;  // released requests; erased by the plan that names them
+  std::vector<Slot> ended;  // released requests, erased by the plan that reports them
   std::vector<std::uint32_t> left_out;  // lanes that the next plan leaves out
   std::vector<Slot> scratch;  // of the current search
   Stats stats;
@@ -101,7 +100,7 @@ struct EngineState {
 
   static bool Runs(const Row& row) { return row.state == RowState::kSteady || row.state == RowState::kUnsteady; }
   static std::int32_t Sequences(const Record& record) { return record.state.request.sequences; }
-  // Returns true if the limit on sequences has fallen so that this row may not run.
+  // Returns true if this row may not run because the limit on sequences has fallen.
   bool Crowds(const Row& row) const { return row.sequences > budget.seqs && counts.seqs > budget.limits.max_seqs; }
   auto StateOf() const {
     return [this](Slot slot) -> const RequestState& { return table[slot].state; };
@@ -115,8 +114,8 @@ struct EngineState {
     return state;
   }
 
-  // Returns why the limits or the current use exclude this request, whatever else becomes free; kNothing if they do
-  // not. Later requests need not wait for an excluded one.
+  // Returns why this request must wait even if all memory were free; kNothing if nothing excludes it. Later requests
+  // need not wait for an excluded one.
   WaitsFor PassedOverFor(const Record& record) const {
     const Request& r = record.state.request;
     if (record.lane != kNoLane || record.transit != Transit::kNone) return WaitsFor::kMove;
@@ -137,7 +136,7 @@ struct EngineState {
     return record.computed == 0 && !budget.Fits(r, 0, record.known);
   }
 
-  // Returns the known tokens at which output ends: the host's cap, or the maximum that can be counted.
+  // Returns the number of known tokens at which output ends: the host's cap, or the largest count.
   std::int32_t OutputCap(const Record& record) const {
     const Request& r = record.state.request;
     if (r.max_output_tokens.value == 0) return kMostContext;
@@ -157,7 +156,7 @@ struct EngineState {
   void Void(Row& row) {
     stats.tokens_void += static_cast<std::uint64_t>(row.scheduled - row.computed);
     row.in_flight &= static_cast<std::uint16_t>(~Row::kCounting);
-    // A request that ended without output may have ended before the result of the step that computes its known tokens.
+    // A request may have ended without output, before the result of the step that computes its known tokens.
     row.computed = std::min(row.computed, row.known);
     row.scheduled = row.computed;
     row.expected = row.known;

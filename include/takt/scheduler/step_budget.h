@@ -15,7 +15,7 @@ namespace takt::internal {
 struct StepBudget {
   StepLimits limits = {};
   std::int32_t tokens = 0, prefill = 0, seqs = 0;
-  // Minimum missing tokens of a started prompt that does not end in this step; the largest number if there is none.
+  // Fewest missing tokens among started prompts that do not end in this step; the largest number if there is none.
   std::int32_t shortest_rest = std::numeric_limits<std::int32_t>::max();
   std::int32_t swap_in = 0;  // blocks
   std::int32_t swap_out = Blocks::Max().value;  // between plans: estimate for the next plan
@@ -24,7 +24,7 @@ struct StepBudget {
   void BeginPlan(const StepLimits& of_step) {
     const std::int32_t promised = std::max(limits.swap_out.value, 0) - swap_out;
     limits = of_step;
-    swap_in = limits.swap_in.value;  // for the whole plan, however often it is built
+    swap_in = limits.swap_in.value;  // budgets of the whole plan, even if it is built several times
     swap_out = std::max(limits.swap_out.value, 0) - promised;
   }
   void EndPlan() { swap_out = std::max(limits.swap_out.value, 0); }
@@ -39,7 +39,7 @@ struct StepBudget {
   // Returns the prompt tokens that this step may still compute.
   std::int32_t ForPrompts() const { return std::max(std::min(tokens, prefill), 0); }
 
-  // Returns how many of the `left` known tokens from `start` this step may compute; 0: none.
+  // Returns the number of tokens that this step may compute of the `left` known tokens from `start` on.
   std::int32_t Chunk(const Request& r, std::int32_t start, std::int32_t left) const {
     const std::int32_t allowed = ForPrompts();
     if (r.chunkable || start >= r.prompt_tokens.value) {
@@ -50,8 +50,7 @@ struct StepBudget {
     return r.prompt_tokens.value - start <= allowed ? std::min(left, allowed) : 0;
   }
 
-  // Returns the tokens that each of `prompts` prompts may take before using what others leave. Unlimited if the host
-  // bounds chunks itself.
+  // Returns the share of each of `prompts` prompts, in tokens. Unlimited if the host bounds chunks itself.
   std::int32_t ShareOfPrompt(std::size_t prompts) const {
     if (prompts < 2 || limits.chunk_tokens != Tokens::Max()) return std::numeric_limits<std::int32_t>::max();
     return std::max(ForPrompts() / static_cast<std::int32_t>(prompts), 1);
@@ -65,9 +64,9 @@ struct StepBudget {
     return n <= ForPrompts() ? static_cast<std::int32_t>(n) : Chunk(r, start, left);
   }
 
-  // Returns true if a prompt may start while others do not end in this step. `n` of its `left` missing tokens fit. It
-  // must end in this step, or be at most half as long as the shortest other. Sharing a step equally with a longer
-  // prompt would delay both.
+  // Returns true if a prompt may start while others do not end in this step. `n` of its `left` missing tokens fit. The
+  // prompt must end in this step, or be at most half as long as the shortest other. Sharing a step equally with a
+  // longer prompt would delay both.
   bool MayStart(std::int32_t n, std::int32_t left) const { return n == left || left <= shortest_rest / 2; }
 
   // Returns true if an empty step computes this many prompt tokens at once.
@@ -82,7 +81,8 @@ struct StepBudget {
     return std::min(left, align > 1 ? align - start % align : 1);
   }
 
-  // Returns true if an empty step has room for the minimum chunk. True for chunks if the limits allow no prompt tokens.
+  // Returns true if an empty step has room for the minimum chunk. A prompt that may be split also fits if the limits
+  // allow no prompt tokens.
   bool Fits(const Request& r, std::int32_t start, std::int32_t left) const {
     if (IsWhole(r, start)) return WouldFit(r.prompt_tokens.value - start);
     const std::int32_t most = std::min({limits.tokens.value, limits.prefill_tokens.value, limits.chunk_tokens.value});

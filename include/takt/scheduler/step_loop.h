@@ -35,7 +35,7 @@ namespace internal {
 class PolicyPort;
 struct LoopParts;
 
-// A program may contain both the library's version and its own inline one, so they have different names.
+// A program may contain both the library's version and an inline version, so their names differ.
 #ifndef TAKT_COMPILED
 inline namespace header_only {
 #endif

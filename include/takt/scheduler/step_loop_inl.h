@@ -103,7 +103,7 @@ TAKT_INLINE const StepPlan& StepLoop::Plan(TimePoint now, const StepLimits& limi
   const bool builds = !p.state.steps.full();
   if (builds) {
     if (!p.state.queue.empty()) p.state.queue.BeginPlan(p.state.now, p.state.StateOf());
-    std::int32_t free = 0;  // blocks, if nothing runs: shed requests may free enough for others
+    std::int32_t free = 0;  // free blocks before requests are shed, if nothing runs
     do {
       do {
         p.Build();
@@ -114,7 +114,7 @@ TAKT_INLINE const StepPlan& StepLoop::Plan(TimePoint now, const StepLimits& limi
   }
   p.victims.EndPlan();
 
-  // Publishes the notices since the last plan and of this one.
+  // Publishes all notices since the last plan.
   const auto publish = [](auto& views, auto& noted) {
     views.clear();
     views.swap(noted);

@@ -33,14 +33,14 @@ struct Notices {
 struct Step {
   StepPlan plan;
   Notices notices;  // storage of the plan's other views
-  std::vector<PlanEntry> entries;  // storage of plan.run, which covers the first of them
+  std::vector<PlanEntry> entries;  // storage of plan.run, which may be shorter
   bool in_flight = false;
   std::uint16_t bits = 0;  // of this step in Row::in_flight
-  std::uint64_t standing_plan = 0;  // number among the plans with standing rows; 0: it has none
+  std::uint64_t standing_plan = 0;  // number of this standing plan; 0: it has no standing rows
   std::size_t standing = 0;  // leading entries of standing rows
 };
 
-// Holds the steps in flight, one step under construction, and one that stays empty, to answer calls after the end. The
+// Holds the steps in flight, one step under construction, and an empty step that answers calls after the end. The
 // addresses of steps do not change when the scheduler is moved, because the host holds plans that refer to `entries`.
 class StepRing {
  public:

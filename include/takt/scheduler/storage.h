@@ -16,8 +16,8 @@
 
 namespace takt::internal {
 
-// Each call first makes room for all that it may store. If that allocation fails, nothing has changed. After it, the
-// call allocates no memory of the scheduler's own.
+// Each call first reserves all memory that it may need. If that allocation fails, nothing has changed. Afterwards the
+// scheduler allocates nothing in this call.
 class Storage {
  public:
   // Reserves memory for the number of requests in the options.

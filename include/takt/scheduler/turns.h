@@ -68,7 +68,7 @@ class Turns {
     if (hint) s_.notices.hints.push_back(*hint);
   }
 
-  // Returns the branch with the tenant of its requests, or of its holding.
+  // Returns the branch together with the tenant of its requests or its holding.
   BranchName NameOf(WorkflowId workflow, std::uint64_t branch) {
     BranchName name{workflow, branch, kv_.ledger.holdings()->TenantOf(workflow, branch)};
     s_.table.ForEachOf(workflow, [&](const Record& record) {
@@ -103,7 +103,7 @@ class Turns {
     if (r.workflow) kv_.ledger.Await(r.workflow, r.branch, false);
   }
 
-  // Records that a request released its blocks: its workflow is away, or the request waits for the blocks.
+  // Records that a request released its blocks, because its turn ended or because it waits again.
   void TurnReleased(const Record& record) {
     const Request& r = record.state.request;
     if (!r.workflow) return;
@@ -157,10 +157,10 @@ class Turns {
     if (!e.workflow) return false;
     if (hints_ != nullptr) Hint(hints_->On(e, now));
     if (!Holds()) return true;
-    if (!times_->IsOpen(e.workflow, e.branch)) return true;  // the branch is not away, or is unknown
+    if (!times_->IsOpen(e.workflow, e.branch)) return true;  // the branch is unknown, or no return is expected
     gate_.Changed();
     const std::uint32_t return_class = ReturnClass::Expected(ToSeconds(e.when) - ToSeconds(now));
-    times_->Lost(e.workflow, e.branch, now);  // its gap without this report stays unknown
+    times_->Lost(e.workflow, e.branch, now);  // its time of return without this report stays unknown
     times_->Began(NameOf(e.workflow, e.branch), return_class, now);
     kv_.ledger.Touch(e.workflow, e.branch, return_class);
     return true;

@@ -43,13 +43,14 @@ class Victims {
     heap_.Clear();
     gathered_ = false;
   }
-  // Calls visit(lane) from the worst row on, while it returns true. Requires a previous call of Worst in this plan.
+  // Calls visit(lane), worst row first, until it returns false. Requires a previous call of Worst in this plan.
   template <class Visit>
   void VisitInOrder(Visit&& visit) const {
     heap_.VisitInOrder(visit);
   }
 
-  // Returns the steps of the row before this plan. A row preempted in this plan does not run the step planned for it.
+  // Returns the number of steps that ran the row before this plan. A row preempted in this plan does not run the step
+  // planned for it.
   std::int64_t StepsBefore(const Row& row) const { return row.steps - ((row.in_flight & s_.draft.step) != 0 ? 1 : 0); }
 
   // Returns the current victim rank of a row. Promoted rows are preempted last.

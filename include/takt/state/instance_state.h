@@ -15,9 +15,9 @@ struct InstanceState {
   InstanceReport report{};  // newest report; zeros before the first
   bool reported = false;  // true: there is a report
   std::int64_t outstanding = 0;    // requests placed here that have not ended
-  std::int64_t since_report = 0;   // requests placed here that the newest report cannot include
-  std::int64_t tokens_since_report = 0;  // tokens of their prompts
-  std::uint64_t last_placed = 0;   // number of the router's placement that came here last, from 1; 0: none yet
+  std::int64_t since_report = 0;   // requests placed here after the newest report
+  std::int64_t tokens_since_report = 0;  // prompt tokens of these requests
+  std::uint64_t last_placed = 0;   // sequence number of the last placement on this instance, from 1; 0: none yet
 };
 
 }  // namespace takt

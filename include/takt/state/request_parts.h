@@ -15,7 +15,7 @@ namespace takt::internal {
 // A slot keeps its storage when its request ends, so memory is allocated only for larger data than before.
 class RequestParts {
  public:
-  // Not copyable: requests of a copied table would refer to the original.
+  // Not copyable, because requests of a copy would refer to the original.
   RequestParts() = default;
   RequestParts(RequestParts&&) noexcept = default;
   RequestParts& operator=(RequestParts&&) noexcept = default;

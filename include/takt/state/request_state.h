@@ -14,16 +14,16 @@ struct RequestState {
   TimePoint enqueued{};  // when it last joined the waiting queue
   Tokens generated{0};  // output tokens so far, per sequence
   Tokens returned{0};  // tokens that tools added to its context
-  // Context tokens with KV on the GPU or in host memory, as of when it joined the queue or was last scored.
+  // Context tokens with KV on the GPU or in host memory, when it joined the queue or was last scored.
   Tokens computed{0};
-  // Cached prompt tokens, as of the same time and updated when they change; 0 unless KV is held for workflows.
+  // Cached prompt tokens, updated when they change; 0 unless KV is held for workflows.
   Tokens cached{0};
-  // Context tokens of all running requests, as of the same time.
+  // Context tokens of all running requests, when it joined the queue or was last scored.
   std::int32_t beside = 0;
   KvAction at_call = KvAction::kKeep;  // action that the pause policy plans at its next tool call
   bool has_run = false;  // true: a step has made progress for it
   bool taken = false;  // true: it was admitted to a step, taken by a queue's host, or placed on an instance
-  bool cut = false;  // true: it ended early (cancelled, failed or lost), as far as the host reports
+  bool cut = false;  // true: the host reported an early end (cancelled, failed or lost)
   std::uint32_t slot = 0;  // small index, unique among the living requests of its scheduler or router; reused
 };
 

@@ -28,7 +28,7 @@ enum class RowState : std::uint8_t {
 // steady row, expected = scheduled + sequences.
 struct alignas(64) Row {
   RequestId request = {};
-  std::int64_t steps = 0;  // plans with this row since its admission
+  std::int64_t steps = 0;  // number of plans since the row's admission that included it
   std::uint32_t slot = 0;
   std::int32_t known = 0;  // tokens whose values the host has
   std::int32_t computed = 0;  // tokens with KV
@@ -44,8 +44,8 @@ struct alignas(64) Row {
   RowState state = RowState::kFree;
   bool prefilling = false;  // has not sampled since its admission
   bool left_out = false;  // excluded from the next plan
-  // One bit per step in flight or under construction, by the step's place in the scheduler. The low byte has the steps
-  // that use the row. The high byte has those of them whose results count.
+  // One bit per step in flight or under construction, by the step's place in the scheduler. The low byte marks the
+  // steps that use the row. The high byte marks those whose results count.
   std::uint16_t in_flight = 0;
 
   static constexpr std::uint16_t Bits(int place) { return static_cast<std::uint16_t>(0x101 << place); }
@@ -75,10 +75,10 @@ inline std::size_t PlaceOf(std::span<const std::uint32_t> lanes, std::uint32_t l
 
 // A lane is stable while its request runs. Lanes are reused last in, first out, so that few are touched.
 //
-// Standing rows are the rows at the front of the order that decode one token per step and have room for it. Their steps
-// are counted for all of them together, and the stored row keeps its last counts. operator[] updates a row, which is
-// then not standing until a plan schedules it as a decoding row again. Plans with standing rows are numbered. Their
-// results must arrive in that order; otherwise call StandNoMoreFrom(0) first.
+// Standing rows are at the front of the order. They decode one token per step and have room for it. One counter counts
+// the steps of all standing rows, so their stored counts are out of date. operator[] updates a row and ends its
+// standing until a plan schedules it as a decoding row again. Plans with standing rows are numbered. Their results must
+// arrive in that order; otherwise call StandNoMoreFrom(0) first.
 class RunningSet {
  public:
   RunningSet() { buckets_.fill(kNoSlot); }
@@ -100,7 +100,7 @@ class RunningSet {
   }
   std::size_t capacity() const { return rows_.capacity(); }  // lanes below this number need no allocation
 
-  // Returns a row to change, up to date and no longer standing.
+  // Returns an updated row that may be changed and is no longer standing.
   Row& operator[](std::uint32_t lane) {
     if (stands_[lane].since != 0) StandNoMore(lane);
     return rows_[lane];
@@ -165,15 +165,15 @@ class RunningSet {
     return rows_[lane].generated + static_cast<std::int32_t>(std::max(plan + 1, since) - since);
   }
 
-  // Sets the tokens after which a standing row takes another block; 0: never. `by_lane`: VisitGrowing finds these rows.
+  // Sets the tokens per KV block; 0: standing rows need no blocks. `by_lane`: true if VisitGrowing will be called.
   void SetBlocks(std::int32_t tokens, bool by_lane) {
     block_tokens_ = static_cast<std::uint64_t>(tokens);
     growing_.assign(block_tokens_, {});
     links_growers_ = by_lane;
   }
 
-  // Makes a row standing from the next plan on: the just planned row after the standing part. Has no effect if it has
-  // more than one spare block.
+  // Makes the first row after the standing part, which was just planned, standing from the next plan on. Has no effect
+  // if the row has more than one spare block.
   void Stand(std::uint32_t lane) {
     const Row& row = rows_[lane];
     if (block_tokens_ > 0 && std::cmp_greater_equal(row.capacity - row.scheduled, block_tokens_)) return;
@@ -187,8 +187,8 @@ class RunningSet {
 
   // Returns how many standing rows get a block with the next standing plan.
   std::int32_t growing() const { return block_tokens_ > 0 ? growing_[(plans_ + 1) % block_tokens_].rows : 0; }
-  // Calls visit(lane, request, tokens) for each of these rows in order. `tokens`: capacity of its blocks, all
-  // scheduled.
+  // Calls visit(lane, request, tokens) for each of these rows in order. `tokens`: scheduled tokens, which fill its
+  // blocks.
   template <class Visit>
   void VisitGrowing(Visit&& visit) const {
     for (std::uint32_t lane = growing_[(plans_ + 1) % block_tokens_].first; lane != kNoSlot;
@@ -198,7 +198,7 @@ class RunningSet {
     }
   }
 
-  // Rows at their caps are no longer standing. Returns true if there was one.
+  // Ends the standing of rows at their caps. Returns true if there was one.
   bool StopAtCaps() {
     bool any = false;
     for (std::uint32_t lane = buckets_[(plans_ + 1) % kBuckets]; lane != kNoSlot;) {
@@ -222,7 +222,7 @@ class RunningSet {
   }
   // Discards a standing plan that does not run.
   void ForgetStanding(std::uint64_t plan) { Landed(plan); }
-  // Returns true if the results of this standing plan are next in order and all its standing rows are still standing.
+  // Returns true if this plan's results are next in order and all its standing rows are still standing.
   bool Undisturbed(std::uint64_t plan) const {
     const auto at = std::ranges::find(in_flight_, plan, &InFlight::plan);
     return at != in_flight_.end() && !at->disturbed;
@@ -253,7 +253,7 @@ class RunningSet {
   struct Grower {
     std::uint32_t prev = kNoSlot, next = kNoSlot;
     RequestId request = {};
-    std::uint64_t tokens = 0;  // plus the plan number at which this is counted: tokens scheduled before that plan
+    std::uint64_t tokens = 0;  // tokens scheduled before a standing plan, minus the plan's number
   };
   struct Standing {
     std::uint64_t since = 0;  // first standing plan that counts for it; 0: not standing

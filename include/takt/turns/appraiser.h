@@ -1,4 +1,4 @@
-// Applies a retention policy to tree nodes: their line and their value.
+// Applies a retention policy to tree nodes, which gives them a line and a value.
 #ifndef TAKT_TURNS_APPRAISER_H_
 #define TAKT_TURNS_APPRAISER_H_
 
@@ -16,18 +16,18 @@
 
 namespace takt::internal {
 
-// Lines of victims: dead nodes, the policy's lists (one if it has none), pinned nodes, awaited nodes.
+// Lists of eviction candidates: dead nodes, the policy's lists (one if it has none), pinned nodes, awaited nodes.
 inline constexpr std::size_t kDeadLine = 0, kFirstList = 1, kPinnedLine = kFirstList + AnyRetention::kLists,
                              kAwaitedLine = kPinnedLine + 1, kLines = kAwaitedLine + 1;
 
-// The nodes of the tree, and the holdings whose paths contain them.
+// The nodes of the prefix tree, and the holdings whose paths contain them.
 struct CacheView {
   PrefixNodes& nodes;
   const HoldingTable& holdings;
 };
 
-// Invariant: a line or value depends only on the policy, the node, the record of its only holder, and, for values, the
-// time. `end`: the first chunk to ignore, so that the node is appraised as if it ended before that chunk.
+// Invariant: a line depends only on the policy, the node and the record of its only holder. A value also depends on
+// time. The node is appraised as if it ended before chunk `end`.
 class Appraiser {
  public:
   explicit Appraiser(AnyRetention policy, Tokens block_tokens)

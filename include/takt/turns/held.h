@@ -17,7 +17,7 @@ struct Held {
   WorkflowId workflow = {};  // none: shared, or left by a request without a workflow
   std::uint64_t branch = 0;  // of the workflow
   std::uint32_t return_class = 0;  // ReturnClass of the last turn's end; 0 if several workflows or none hold the blocks
-  std::int32_t uses = 1;  // turns of the holding so far; of shared blocks: number of workflows that hold them
+  std::int32_t uses = 1;  // turns of the holding so far; for shared blocks, the number of workflows that hold them
   TimePoint since = {};  // end of the last turn that used the blocks
   std::int32_t tokens = 0;  // context tokens up to the end of these blocks
   std::int32_t block_tokens = 16;  // tokens per block
@@ -27,16 +27,16 @@ struct Held {
   bool copied = false;  // true: the next tier has a copy, so eviction costs only a load
 };
 
-// Value returns the value of one of these blocks. The smallest value is evicted first; ties by last use, oldest first.
-// While the list does not change, the value must not rise as the end of the holding moves towards its start.
+// Value returns the value of one block. The smallest value is evicted first; ties by last use, oldest first. Within one
+// list, an earlier block of a holding must not have a higher value than a later one.
 template <class P>
 concept RetentionPolicy = requires(const P& p, const Held& held, TimePoint now) {
   { p.Value(held, now) } -> std::same_as<double>;
 };
 
-// Optional: lists (0 .. kLists - 1) whose order of last use replaces the order of value, so that a victim is found from
-// their heads. A list must not depend on time. As the end of a holding moves towards its start, a list that it has left
-// must not recur. Without lists, each plan that evicts looks at all holdings.
+// Optional: lists (0 .. kLists - 1) in order of last use, which replaces the order of value. A victim is found at their
+// heads. A list must not depend on time. From the last block of a holding to its first, a list must not recur after
+// another list. Without lists, each plan that evicts looks at all holdings.
 template <class P>
 concept ListedRetention = RetentionPolicy<P> && requires(const P& p, const Held& held) {
   { p.List(held) } -> std::same_as<std::size_t>;
@@ -49,10 +49,10 @@ concept AwaitedRetention = requires(const P& p, const Held& held) {
   { p.AwaitedValue(held) } -> std::same_as<double>;
 };
 
-// Eviction order: dead blocks first, then others by value, then pinned ones, then blocks that a waiting turn will use.
+// Eviction order: first dead blocks, then others by value, then pinned ones, then those that a waiting turn will use.
 enum class HeldTier : std::uint8_t { kDead, kHeld, kPinned, kAwaited };
 
-// Consecutive blocks that would be evicted next, starting with the last one.
+// Consecutive blocks that would be evicted next, last block first.
 struct HeldVictim {
   Held held;  // as of the last block
   HeldTier tier = HeldTier::kDead;
@@ -78,7 +78,7 @@ struct Holding {
 // The cached KV of a workflow's branch, and its place in the eviction order.
 struct HeldExplanation {
   Tokens tokens{0};  // tokens from the start of its context; 0: it holds nothing
-  Tokens own{0};  // of these, the last ones, which are in no other workflow's context
+  Tokens own{0};  // trailing tokens that are in no other workflow's context
   std::uint32_t return_class = 0;  // ReturnClass of the last turn's end
   std::int32_t turns = 0;  // turns that have ended
   TimePoint since = kUnset;  // end of the last turn
@@ -88,8 +88,8 @@ struct HeldExplanation {
   double value = 0;  // value of its last block by the retention policy; hold_value: seconds of work saved per second
                      // held
   double price = 0;  // value of the block that would be evicted next; 0: a dead block, or none
-  Blocks ahead{0};  // blocks that would be evicted before its first one
-  WorkflowId next = {};  // workflow whose block would be evicted next; none: no single workflow's
+  Blocks ahead{0};  // blocks of others that would be evicted before this holding's first block
+  WorkflowId next = {};  // workflow whose block would be evicted next; none: shared by several, or by no workflow
   std::uint64_t next_branch = 0;  // of that workflow
 };
 

@@ -15,7 +15,7 @@
 
 namespace takt::internal {
 
-// The cached KV of a branch's last turn: the path from the root of the tree to its tip.
+// The cached KV of a branch's last turn, as the path from the root of the tree to its tip.
 struct HoldingRecord : BranchRecord {
   Slot tips = kNoSlot;  // the holdings that end with the same node
   std::uint32_t return_class = 0;
@@ -26,12 +26,12 @@ struct HoldingRecord : BranchRecord {
   TimePoint awaited_since = {};
   TimePoint pinned_until = kUnset;
   std::int32_t pinned_blocks = 0;  // blocks when it was pinned
-  AgeLink fellows = {};  // in the list of its tips
+  AgeLink fellows = {};  // links in the list of holdings with the same last node
 };
 
-// Invariant: each node counts the holdings whose paths contain it, and the awaited and pinned ones among them.
-// `PrefixNode::tips` names the holdings that end with the node, and each of them finds its node through it. The newest
-// record of a share is the one whose turn ended last.
+// Invariant: each node counts the holdings whose paths contain it, and also the awaited and the pinned ones.
+// `PrefixNode::tips` links a node and the holdings that end with it. The newest record of a share is the one whose turn
+// ended last.
 class HoldingTable {
  public:
   void KeyHashes(std::uint64_t seed) { records_.KeyHashes(seed); }
@@ -58,7 +58,7 @@ class HoldingTable {
       if (records_.Has(h)) each(h);
     }
   }
-  // Returns the holding to end if there are too many.
+  // Returns the holding that must end if there are too many.
   Slot Crowded() const { return records_.Crowded(); }
 
   // Returns the node that the holding ends with.
@@ -70,7 +70,7 @@ class HoldingTable {
 
   // Adds a holding without a path.
   Slot Insert(const BranchName& name) { return records_.Insert({{name}}); }
-  // Records that its branch has returned.
+  // Records that the branch of this holding has returned.
   void Returned(Slot h, const BranchName& name) {
     records_.Returned(name);
     records_.Use(h, name.tenant);
@@ -87,7 +87,7 @@ class HoldingTable {
     CountPath(nodes, h, -1);
     LeaveTip(nodes, h);
   }
-  // Detaches the holding from its last node. The rest of its path must already be uncounted.
+  // Detaches the holding from its last node. The other nodes of its path must no longer count it.
   void LeaveTip(PrefixNodes& nodes, Slot h) {
     const Slot t = std::exchange(records_[h].tips, kNoSlot);
     Unlink<&HoldingRecord::fellows>(records_, tips_[t].newest, h);
@@ -120,8 +120,7 @@ class HoldingTable {
     nodes[nodes[back].parent].tips = kNoSlot;
     if (nodes[back].tips != kNoSlot) tips_[nodes[back].tips].node = back;
   }
-  // Prepares a merge of a node into its parent. No holding ends with the parent, so all holdings of the parent contain
-  // the node.
+  // Prepares a merge of a node into its parent. This requires that no holding ends with the parent.
   void Merge(PrefixNodes& nodes, Slot n) {
     const Slot p = nodes[n].parent;
     if (nodes[n].tips != kNoSlot) tips_[nodes[n].tips].node = p;
@@ -146,7 +145,7 @@ class HoldingTable {
   }
 
  private:
-  // The holdings that end with one node. They move to another node together.
+  // The holdings that end with one node, which move to another node together.
   struct Tips {
     Slot node = kNoSlot;
     Slot newest = kNoSlot;

@@ -1,4 +1,4 @@
-// Prompts in the KV cache, by the workflows whose turns left them, and the order of eviction.
+// Prompts in the KV cache, the workflows whose turns left them there, and the order of eviction.
 #ifndef TAKT_TURNS_HOLDINGS_H_
 #define TAKT_TURNS_HOLDINGS_H_
 
@@ -24,8 +24,8 @@ namespace takt {
 
 // The turn that used blocks, and how it ended.
 struct HeldTurn {
-  WorkflowId workflow = {};  // none: the blocks belong to no workflow, and only age ranks them
-  std::uint64_t branch = 0;  // of the workflow, such as its main line or a sub-agent
+  WorkflowId workflow = {};  // none: the blocks belong to no workflow and are ranked only by age
+  std::uint64_t branch = 0;  // branch of the workflow, such as its main line or a sub-agent
   std::uint32_t return_class = 0;
   bool over = false;  // true: no further turn will come, so it holds nothing
   TenantId tenant = {};
@@ -37,25 +37,25 @@ namespace internal {
 // The cached part of a prompt.
 struct PrefixHit {
   std::int32_t chunks = 0;  // leading chunks in the cache
-  std::int32_t idle = 0;  // of these, chunks that no request refers to now
+  std::int32_t idle = 0;  // leading chunks that no request refers to now
 };
 
-// Joins the tree of prompts (PrefixTree), the holdings of branches (HoldingTable), their pins (PinBook) and the
-// eviction order (VictimOrder). A node without children that no running request uses can be evicted, from its end.
+// Combines the tree of prompts (PrefixTree), the holdings of branches (HoldingTable), their pins (PinBook) and the
+// eviction order (VictimOrder). A node can be evicted, from its end, if it has no children and no running request.
 //
-// When a turn of a branch ends, its blocks become the branch's holding. Blocks of the previous turn that this one lacks
-// are dead unless others hold them; dead blocks are evicted first. Shared blocks count once. They stay while any of
-// their workflows has later blocks here, and then rank by the age of their last use, in the unknown class.
+// When a turn of a branch ends, its blocks become the branch's holding. Blocks that only the previous turn used are
+// dead, unless others hold them. Dead blocks are evicted first. Shared blocks count once, and stay while any of their
+// workflows has later blocks here. After that they rank as blocks of the unknown class, by last use.
 //
 // Pinned blocks are evicted after all others, oldest use first. The pins of each tenant and of all tenants are bounded;
 // further pins are refused.
 //
-// Invariant: after each call every node is in its line of victims, or in none. `referenced` counts the blocks of nodes
-// that a request refers to, and `idle` all others. Memory is allocated only if there is more to store than ever before.
+// Invariant: after each call every node is in its line of victims, or in none. `referenced` counts the blocks that a
+// request refers to; `idle` counts all others. Memory is allocated only if there is more to store than ever before.
 //
-// Holdings are limited by kMostHoldings or BoundHoldings. Beyond the limit one is ended (crowded_out): in the largest
-// share of BranchTable the one whose last turn ended first, pinned ones last. A tenant that floods the table thus ends
-// its own holdings. Workflows that never return stop costing memory, except for blocks that others hold.
+// Holdings are limited by kMostHoldings or BoundHoldings. Beyond the limit, the oldest holding of the largest tenant
+// ends (crowded_out; see BranchTable), pinned ones last. A tenant that floods the table thus ends its own holdings. So
+// workflows that never return do not use up memory.
 class Holdings {
  public:
   static constexpr std::size_t kMostHoldings = 65536;
@@ -98,7 +98,7 @@ class Holdings {
   // Sets the maximum number of holdings, at most kMostHoldings.
   void BoundHoldings(std::size_t most) { most_holdings_ = std::clamp<std::size_t>(most, 1, kMostHoldings); }
 
-  // --- Prompts. The hashes of a call name chunks of `blocks` blocks each, from the first one on. ---
+  // --- Prompts. Hashes name chunks of `blocks` blocks each, from the first one on. ---
 
   PrefixHit Find(std::span<const std::uint64_t> hashes, std::int32_t blocks) const;
   // Adds a request's reference to chunks that Find found.
@@ -110,7 +110,7 @@ class Holdings {
   // branch. The next tier has copies of the first `copied` chunks.
   void Release(std::span<const std::uint64_t> hashes, std::int32_t blocks, const HeldTurn& turn, TimePoint now,
                std::int32_t copied = 0);
-  // Loses the chunks from `first` on, which a request refers to, and all chunks after them. Find no longer finds them.
+  // Marks the chunks from `first` on, which a request refers to, and all chunks after them as lost. Find ignores them.
   void Spoil(std::span<const std::uint64_t> hashes, std::int32_t first, std::int32_t blocks);
   // Loses all chunks.
   void SpoilAll();
@@ -125,7 +125,7 @@ class Holdings {
   void Await(WorkflowId workflow, std::uint64_t branch, bool awaited, TimePoint now = {});
   // Ranks the holding as if a turn of this class had used it now. An awaited branch stays awaited.
   void Touch(WorkflowId workflow, std::uint64_t branch, std::uint32_t return_class, TimePoint now);
-  // Ends the holding of a branch, or of all branches of a workflow: blocks that no other workflow holds become dead.
+  // Ends the holding of a branch, or of all branches of a workflow. Blocks that no other workflow holds become dead.
   void End(WorkflowId workflow, std::uint64_t branch) {
     if (const Slot h = table_.Find(workflow, branch); h != kNoSlot) EndHolding(h);
   }
@@ -153,9 +153,9 @@ class Holdings {
   void ForEach(Visit&& visit) const {
     table_.ForEach([&](Slot h) { visit(table_[h].name.workflow, table_[h].name.branch, HoldingOf(h)); });
   }
-  // Times that blocks were evicted although a waiting turn would have used them.
+  // Number of evictions of blocks that a waiting turn would have used.
   std::uint64_t awaited_lost() const { return awaited_lost_; }
-  // Holdings that ended because there were too many, and the pinned ones among them.
+  // Number of holdings, and of pinned ones, that ended because there were too many.
   std::uint64_t crowded_out() const { return crowded_out_; }
   std::uint64_t pins_crowded_out() const { return pins_crowded_out_; }
 
@@ -183,8 +183,8 @@ class Holdings {
 
   // --- Eviction. ---
 
-  // Calls take(const HeldVictim&) in eviction order until `blocks` blocks were passed, or take returns false if it
-  // returns bool. Returns the blocks passed; fewer if no more can be evicted. Changes nothing.
+  // Calls take(const HeldVictim&) in eviction order until `blocks` blocks were passed. A take that returns bool stops
+  // the walk by false. Returns the blocks passed; fewer if no more can be evicted. Changes nothing.
   template <class Take>
   std::int32_t Walk(std::int32_t blocks, TimePoint now, Take&& take) {
     const CacheView cache = view();
@@ -194,7 +194,7 @@ class Holdings {
       else return take(victim), true;
     });
   }
-  // The value lost if these blocks were evicted, and how many can be.
+  // The value lost by evicting these blocks, and the number of blocks that can be evicted.
   struct Loss {
     double value = 0;
     std::int32_t blocks = 0;
@@ -207,7 +207,7 @@ class Holdings {
   // Evicts this number of blocks, rounded up to a whole chunk. Returns how many; fewer if no more are idle.
   std::int32_t Evict(std::int32_t blocks, TimePoint now);
 
-  // Returns the chunks that left since the list was last taken and have not returned. Allocates nothing after
+  // Returns the chunks that left the cache since the last call and have not returned. Allocates nothing after
   // MakeRoomToDrop.
   std::vector<DroppedPrefix>& dropped() {
     std::erase_if(dropped_, [&](const DroppedPrefix& chunk) {

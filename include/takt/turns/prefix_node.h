@@ -13,9 +13,9 @@
 
 namespace takt::internal {
 
-inline constexpr std::size_t kNoLine = SIZE_MAX;  // line of a node in no line of victims
+inline constexpr std::size_t kNoLine = SIZE_MAX;  // the value of `line` if a node is in no line
 
-// Chunks `first` .. `end` - 1 of a prompt, which the same requests and workflows use.
+// Chunks from `first` to `end` - 1 of a prompt, which all have the same users.
 struct PrefixNode {
   // For PrefixTree:
   Slot parent = kNoSlot, child = kNoSlot;  // preceding node; first of the following nodes
@@ -30,13 +30,13 @@ struct PrefixNode {
   bool loose = false;  // left by a request without a workflow
   bool spoiled = false;
   TimePoint used = {};
-  std::uint64_t stamp = 0;  // number of the last release that used it
+  std::uint64_t stamp = 0;  // number of the last release that included it
   // For HoldingTable:
   Slot tips = kNoSlot;  // the holdings that end with it
   std::int32_t holders = 0;  // holdings whose paths contain or end with it
-  std::int32_t awaited = 0;  // of these, holdings whose next turn waits
-  std::int32_t pinned = 0;  // of these, pinned holdings
-  std::uint32_t holder = 0;  // exclusive or of their slots: with one holder, its slot
+  std::int32_t awaited = 0;  // awaited holdings: their next turn waits
+  std::int32_t pinned = 0;  // pinned holdings
+  std::uint32_t holder = 0;  // exclusive or of the holders' slots: the slot of the only holder, if there is one
   // For VictimLines:
   bool astray = false;  // true: among the strays of its line
   std::size_t line = kNoLine;
@@ -44,12 +44,12 @@ struct PrefixNode {
   HeapLink stray = {};
   // For ValueScan:
   std::uint64_t scan = 0;  // number of its candidate; 0: none
-  // For VictimOrder, in the walk with this number:
+  // For VictimOrder, valid in the walk with the number `walk`:
   std::uint64_t walk = 0;
   std::int32_t children_left = 0;
   std::int32_t spare_end = 0;
   HeapLink spare = {};
-  double spare_value = 0;  // if nodes of its line are ranked by value
+  double spare_value = 0;  // used only if nodes of its line are ranked by value
 
   std::int32_t chunks() const { return end - first; }
   std::int32_t all_blocks() const { return chunks() * blocks; }

@@ -16,11 +16,11 @@
 namespace takt::internal {
 
 // A chunk is a number of blocks, named by the hash of itself and all chunks before it. Consecutive chunks with the same
-// users form one node, so that a prompt of thousands of chunks is a path of few nodes.
+// users form one node, so even a long prompt is a path of few nodes.
 //
-// Invariant: every prefix of a chunk is in the tree, so a lookup is a binary search. Each chunk is in one node. The
-// chunks of a node are its last one back to `first`, and its parent ends with the chunk before these. A node without
-// chunks is not in the tree.
+// Invariant: every prefix of a chunk is in the tree, so a lookup is a binary search. Each chunk is in one node. A
+// node's chunks run from `first` to its last one. Its parent ends with the chunk before them. A node without chunks is
+// not in the tree.
 //
 // Equal hashes must mean equal prefixes. If a host breaks this contract, hits are wrong, but nothing else is.
 class PrefixTree {
@@ -29,7 +29,7 @@ class PrefixTree {
   // Makes room for n more chunks; grows by doubling.
   void MakeRoom(std::size_t n) {
     Grow(chunks_, n);
-    Grow(nodes_, n + 1);  // every node has a chunk; a split takes a node before it frees one
+    Grow(nodes_, n + 1);  // every node has a chunk; a split needs one spare node
   }
 
   std::size_t size() const { return chunks_.size(); }
@@ -143,7 +143,7 @@ class PrefixTree {
   // Removes the chunks of a leaf from `end` on, and adds them to the list.
   void Truncate(Slot n, std::int32_t end, std::vector<DroppedPrefix>& dropped) {
     PrefixNode& node = nodes_[n];
-    Slot ahead = node.last;  // prefetched for a lookup some chunks later, or by the next call
+    Slot ahead = node.last;  // prefetch for a lookup some chunks later, or for the next call
     const auto fetch = [&] {
       if (ahead == kNoSlot) return;
       chunks_.Prefetch(chunks_[ahead].name);
@@ -191,7 +191,7 @@ class PrefixTree {
   }
   static constexpr std::uint64_t kStride = 0x9e37'79b9'7f4a'7c15u;
 
-  // For hosts that break the contract on hashes.
+  // Used for hosts whose hashes break the contract.
   std::int32_t SearchOneByOne(std::span<const std::uint64_t> hashes, std::int32_t blocks) const {
     std::int32_t found = 0;
     for (const std::uint64_t hash : hashes) {

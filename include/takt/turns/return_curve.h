@@ -1,4 +1,4 @@
-// Distribution of the time until a workflow's next turn, by the time since the last one ended.
+// Distribution of the time until a workflow's next turn, given the time since the last one ended.
 #ifndef TAKT_TURNS_RETURN_CURVE_H_
 #define TAKT_TURNS_RETURN_CURVE_H_
 
@@ -13,13 +13,13 @@
 
 namespace takt {
 
-// Class of a turn's end, from the host's report of its cause or of the expected next turn. Each class from kFirstTool
-// on is a single tool.
+// Class of a turn's end. The host reports why the turn ended or when it expects the next one. Each class from
+// kFirstTool on is a single tool.
 struct ReturnClass {
   static constexpr std::uint32_t kUnknown = 0, kTool = 1, kUser = 2, kSubAgent = 3, kFirstExpected = 4, kFirstTool = 12;
 
-  // Returns the class of turns expected within 1, 4, 16, 64, 256, 1,024 or 4,096 s, or later. A class learns the true
-  // times even if hosts err by a constant factor.
+  // Returns the class of turns expected within 1, 4, 16, 64, 256, 1,024 or 4,096 s, or later. Each class learns the
+  // actual times, so a host may err by a constant factor.
   static std::uint32_t Expected(double seconds) {
     std::uint32_t return_class = kFirstExpected;
     for (double most = 1; seconds > most && return_class + 1 < kFirstTool; most *= 4) ++return_class;
@@ -27,9 +27,9 @@ struct ReturnClass {
   }
 };
 
-// Share of gaps of one class that last longer than an age. There are 42 edges, two per octave (0, 1/4, 3/8, 1/2, 3/4,
-// 1, 1.5, ... 2^18 s), with linear interpolation. The last value may exceed 0, because some workflows never return. No
-// workflow returns after the last edge. Reads are O(1).
+// Survival curve of one class: the share of gaps that last longer than an age. There are 42 edges, two per octave (0,
+// 1/4, 3/8, 1/2, 3/4, 1, 1.5, ... 2^18 s), with linear interpolation. The last value may exceed 0, because some
+// workflows never return. No workflow returns after the last edge. Reads are O(1).
 struct ReturnCurve {
   static constexpr std::size_t kBins = 41;
 
@@ -41,7 +41,7 @@ struct ReturnCurve {
     const double quarters = 4 * age_s;
     if (!(quarters >= 1)) return 0;
     if (quarters >= 0x1p20) return kBins;
-    // the exponent, and the first digit after the leading one
+    // exponent and first fraction bit of the floating-point number
     return static_cast<std::size_t>((std::bit_cast<std::uint64_t>(quarters) >> 51) - 2 * 1023 + 1);
   }
 
@@ -60,21 +60,19 @@ struct ReturnCurve {
     return survival[bin] - Rounded((survival[bin] - survival[bin + 1]) * share);
   }
 
-  // Returns the rate of return [1/s] of workflows that have not returned at this age.
+  // Returns the rate [1/s] at which workflows return, among those that are away at this age.
   double Hazard(double age_s) const {
     const std::size_t bin = BinOf(age_s);
     const double alive = Survival(age_s);
     return bin == kBins || !(alive > 0) ? 0 : (survival[bin] - survival[bin + 1]) / Width(bin) / alive;
   }
 
-  // Returns the maximum ratio of returns to time held [1/s] if a block is held on from this age, as of the preceding
-  // edge:
+  // Returns the maximum expected returns per second held [1/s] from this age on, as of the preceding edge:
   //   G(a) = max over h of (S(a) - S(a + h)) / integral of S from a to a + h.
   // If the hazard falls, this is the hazard. If it rises first, this is the value of waiting for the rise.
   double Gain(double age_s) const { return gain[BinOf(age_s)]; }
 
-  // Computes `gain`. Between two edges S is linear, so the ratio falls at most once and then rises: the maximum is at
-  // an edge.
+  // Computes `gain`. Between two edges S is linear, so the ratio may fall and then rise. Its maximum is at an edge.
   void FindGain() {
     gain[kBins] = 0;
     for (std::size_t from = 0; from < kBins; ++from) {

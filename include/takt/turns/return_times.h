@@ -1,4 +1,4 @@
-// Learns how long workflows stay away between two turns, per class of gap, including workflows still away.
+// Learns per class of gap how long workflows stay away between two turns. Gaps that have not ended count, too.
 #ifndef TAKT_TURNS_RETURN_TIMES_H_
 #define TAKT_TURNS_RETURN_TIMES_H_
 
@@ -20,29 +20,29 @@
 namespace takt {
 
 struct ReturnTimesOptions {
-  std::uint32_t classes = 64;  // number of classes: ReturnClass, then single tools; gaps of other classes count as
+  std::uint32_t classes = 64;  // number of classes: ReturnClass, then one per tool; gaps of higher classes count as
                                // unknown
   double window = 4096;  // gaps of a class after which earlier counts are halved; at least 2
   double prior_weight = 16;  // weight of the prior, in gaps per bin; above 0
-  // Maximum open gaps and, in a scheduler, maximum holdings, at most 65,536. If there are more, the largest share loses
-  // its oldest gap (BranchTable), from which nothing is learned.
+  // Maximum open gaps and, in a scheduler, maximum holdings, at most 65,536. Beyond them, the oldest gap of the largest
+  // tenant is dropped (BranchTable) and not learned from.
   std::uint32_t max_open = 65536;
   std::int64_t refresh = 256;  // returns after which the curves are computed again
   std::uint64_t hash_seed = 0;  // keys the hashes of gaps, like SchedulerOptions::hash_seed
 };
 
-// Learned counts of one class, for saving and loading. By bin of ReturnCurve; the last bin is after all edges.
+// Learned counts of one class, for saving and loading. Per bin of ReturnCurve; the last bin is after all edges.
 struct ReturnCounts {
   using Bins = std::array<double, ReturnCurve::kBins + 1>;
   Bins ended = {};  // gaps that ended in the bin
   Bins lost = {};  // gaps that were last observed in the bin
-  Bins seen = {};  // sum of the observed shares of the bin, over these gaps
+  Bins seen = {};  // sum over these gaps of the share of the bin that was observed
 
   friend bool operator==(const ReturnCounts&, const ReturnCounts&) = default;
 };
 
-// Kaplan-Meier estimator on the bins of ReturnCurve: the share of gaps at risk in a bin that end in it. Open gaps and
-// lost ones are at risk while they were observed (censoring). Old counts are halved.
+// Kaplan-Meier estimator on the bins of ReturnCurve. A bin's hazard is the share of gaps at risk in it that end in it.
+// Open and lost gaps are at risk for as long as they were observed (censoring). Old counts are halved.
 //
 // Bins with few observations are drawn towards a prior with a weight of prior_weight gaps:
 //   single tool -> all tools -> kToolHazards;  user -> kUserHazards;
@@ -50,17 +50,16 @@ struct ReturnCounts {
 // These hazards come from 493 recorded sessions of coding agents, and assume no returns after 4,096 s. Other workloads
 // replace them within a few hundred turns.
 //
-// Bounds limit how far a client that opens endless gaps can shift the curves of others:
-//   - A tenant's gaps weigh at most as much as those of all others together. The same holds for all tenants that have
-//   not
-//     returned yet or have no name. Without other tenants they weigh in full, otherwise at least as much as kFew gaps.
+// Two bounds limit how much a client that opens many gaps can change the curves of others:
+//   - A tenant's gaps weigh at most as much as those of all others together. Tenants that have not returned yet, or
+//     have no name, count as one tenant here. Without other tenants they weigh in full, otherwise at least kFew gaps.
 //   - Open gaps of one workflow weigh at most as much as kMostOfWorkflow of them.
 //
 // Deterministic. Unknown branches, invalid ages and times that run backwards have no effect. Memory is allocated only
 // if more gaps are open than ever before.
 class ReturnTimes {
  public:
-  // Returns per second, from 0, 4, 8, 16, ... 2,048 s to the next edge.
+  // Return rates [1/s] between the edges 0, 4, 8, 16, ... 2,048 s.
   static constexpr std::array<double, 11> kToolHazards = {0.003, 0.10,  0.11,  0.053,  0.022, 0.013,
                                                           0.007, 0.004, 0.001, 0.0003, 0.0002};
   static constexpr std::array<double, 11> kUserHazards = {0.004, 0.003, 0.005,  0.002,  0.002, 0.001,
@@ -142,20 +141,20 @@ class ReturnTimes {
     return true;
   }
 
-  // Ends the observation of a gap: the branch is over, or the host has lost it.
+  // Ends the observation of a gap, because the branch is over or the host has lost it.
   bool Lost(WorkflowId workflow, std::uint64_t branch, TimePoint now) {
     const Slot i = open_.Find(workflow, branch);
     if (i == kNoSlot) return false;
     Close(i, now, false);
     return true;
   }
-  // Does the same for all branches of a workflow.
+  // Ends the observation of all gaps of a workflow.
   void Lost(WorkflowId workflow, TimePoint now) {
     open_.ForEachBranch(workflow, [&](Slot i) { Close(i, now, false); });
   }
 
-  // Learns a gap observed elsewhere for `seconds`. `ended`: the workflow returned then; false: the observation stopped.
-  // Takes effect at the next Refresh.
+  // Learns a gap observed elsewhere for `seconds`. `ended`: true if the workflow returned then; false if the
+  // observation stopped. Takes effect at the next Refresh.
   void Learn(std::uint32_t return_class, double seconds, bool ended) { Learn(return_class, seconds, ended, 1); }
 
   // Computes the curves from learned counts and open gaps. O(open + classes), some microseconds per class.
@@ -279,7 +278,7 @@ class ReturnTimes {
     return true;
   }
 
-  // Returns the survival curve for hazards that are constant between the ages of the table.
+  // Returns the survival curve of a table of hazards, which are constant between its ages.
   static ReturnCurve Prior(const std::array<double, 11>& hazards) {
     ReturnCurve curve;
     double exponent = 0;
@@ -293,7 +292,7 @@ class ReturnTimes {
     return curve;
   }
 
-  // Estimates the survival from `learnt` and `away`, drawn towards the prior `behind`.
+  // Estimates the survival curve from `learnt` and `away`, drawn towards the prior `behind`.
   void Estimate(const ReturnCounts& learnt, const ReturnCounts& away, const ReturnCurve& behind,
                 ReturnCurve& curve) const {
     constexpr std::size_t kBins = ReturnCurve::kBins;
@@ -320,7 +319,7 @@ class ReturnTimes {
   ReturnCounts pool_;
   ReturnCurves curves_;
   BranchTable<Open> open_;
-  // Closed gaps by the tenant's share; kCommon: tenants without a share. Halved like the counts.
+  // Closed gaps per tenant's share, halved like the counts; kCommon: tenants without a share.
   std::array<double, BranchTable<Open>::kShares + 1> seen_ = {};
   double all_seen_ = 0;
   std::int64_t since_refresh_ = 0;

@@ -1,4 +1,4 @@
-// Hints about workflows between turns, for a host that manages its own prefix cache.
+// Hints for a host that manages its own prefix cache, about workflows between turns.
 #ifndef TAKT_TURNS_TURN_HINTS_H_
 #define TAKT_TURNS_TURN_HINTS_H_
 
@@ -21,8 +21,8 @@ namespace takt {
 // Expresses HoldValue as hints for hosts with their own eviction: TensorRT-LLM's priority and duration of a token
 // range, vLLM's proposed priority and TTL, and Dynamo's hints.
 //
-// The price is the value of the context at which the cache is full; 0 if all contexts fit. Contexts in use come first,
-// and then those of absent branches by value. The price is computed once per second from at most kMostSeen branches.
+// The price is the value of the context that fills the cache, if contexts in use are added first and then others by
+// value. It is 0 if all contexts fit. It is computed once per second from at most kMostSeen branches.
 //   priority = 35 + 5 round(log2(v / price)), from 15 to 55; 35, which is TensorRT-LLM's default, at the price or
 //              if all contexts fit
 //   until    = the edge of the curve at which v falls below the price
@@ -76,7 +76,7 @@ class TurnHints {
     return HintOf(known, now);
   }
 
-  // Returns a drop hint after the last request of a finished branch; nullopt if the branch continues after all.
+  // Returns a drop hint after the last request of a branch; nullopt if the branch has another request.
   std::optional<CacheHint> EndedLast(WorkflowId workflow, std::uint64_t branch) const {
     if (branches_.Find(workflow, branch) != kNoSlot) return std::nullopt;
     return CacheHint{.workflow = workflow, .branch = branch, .action = CacheAction::kDrop};
@@ -101,7 +101,7 @@ class TurnHints {
     return hint;
   }
 
-  // Returns a fetch hint: the context should be cached by e.when.
+  // Returns a hint to fetch the context by e.when.
   std::optional<CacheHint> On(const TurnExpected& e, TimePoint now) {
     const Slot i = branches_.Find(e.workflow, e.branch);
     if (i == kNoSlot || branches_[i].here) return std::nullopt;

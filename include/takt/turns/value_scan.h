@@ -13,17 +13,17 @@
 
 namespace takt::internal {
 
-// The heap holds while no input of the policy changes (Forget). Evicting n blocks, together or one by one, then costs
-// O(n log n).
+// The heap stays valid until an input of the policy changes (Forget). Evicting n blocks, together or one by one, then
+// costs O(n log n).
 //
-// Invariant: if the heap holds, each node of the line has a candidate with its number (PrefixNode::scan) and its value.
+// Invariant: in a valid heap, each node of the line has a candidate with its number (PrefixNode::scan) and value.
 // Candidates with other numbers are ignored.
 class ValueScan {
  public:
   std::size_t capacity() const { return heap_.capacity(); }
   void Reserve(std::size_t n) { heap_.reserve(n), popped_.reserve(n); }
 
-  // Makes the next walk look at all nodes again.
+  // Makes the next walk read all nodes again.
   void Forget() { holds_ = false; }
 
   // Begins a walk. `first`: the first node of the line.
@@ -44,7 +44,7 @@ class ValueScan {
   // Adds a node of the line that is new or has changed.
   void Offer(CacheView cache, const Appraiser& appraiser, Slot n) {
     if (!holds_) return;
-    holds_ = heap_.size() + popped_.size() < heap_.capacity();  // otherwise the next walk looks at all nodes again
+    holds_ = heap_.size() + popped_.size() < heap_.capacity();  // otherwise the next walk reads all nodes again
     if (!holds_) return;
     heap_.push_back(CandidateOf(cache, appraiser, n));
     std::ranges::push_heap(heap_, Later);
@@ -59,7 +59,7 @@ class ValueScan {
     return heap_.empty() ? kNoSlot : heap_.front().node;
   }
   double top_value() const { return heap_.front().value; }
-  // Takes the top in this walk. The next walk starts with it again, if it is still in the line.
+  // Removes the top for this walk. The next walk starts with it again if it is still in the line.
   void Pop() {
     std::ranges::pop_heap(heap_, Later);
     popped_.push_back(heap_.back());

@@ -43,7 +43,7 @@ class LineSet {
   std::array<std::uint64_t, (kLines + 63) / 64> words_ = {};
 };
 
-// Invariant: a node is in the line that it names, or in none. A line is a list in ascending order of stamps, oldest
+// Invariant: a node is in the line PrefixNode::line, or in none. A line is a list in ascending order of stamps, oldest
 // first, plus a heap of strays. Strays are nodes whose place in the list is far from both ends. A line searched by
 // value is unordered and has no strays.
 class VictimLines {

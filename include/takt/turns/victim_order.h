@@ -19,20 +19,20 @@
 
 namespace takt::internal {
 
-// Dead nodes are evicted first, then the policy's nodes by value, then pinned ones, then awaited ones. Each line runs
-// from its oldest node on, so a step of a walk compares the heads of the lines. A policy without lists has one line,
-// searched by value.
+// Dead nodes are evicted first, then the policy's nodes by value, then pinned ones, then awaited ones. Each line begins
+// with its oldest node, so each step of a walk compares only the heads of the lines. A policy without lists has one
+// line, searched by value.
 //
-// Invariant: every idle node is in the line of its end (Relist). In a walk, the head of a line is the next of its list,
-// of its candidates, or of its spares. Spares are strays, partly taken nodes, and parents that became leaves.
+// Invariant: every idle node is in the line of its last chunk (Relist). In a walk, the head of a line comes from its
+// list, its candidates or its spares. Spares are strays, partly taken nodes, and parents that became leaves.
 class VictimOrder {
  public:
-  // A node without its chunks from `end` on.
+  // The part of a node before chunk `end`.
   struct Part {
     Slot node = kNoSlot;
     std::int32_t end = 0;
   };
-  // Chunks `end` .. `from` - 1 of a node, which would be evicted next, last one first.
+  // Chunks from `end` to `from` - 1 of a node, which would be evicted next, last one first.
   struct Run {
     Slot node = kNoSlot;
     std::int32_t from = 0, end = 0;
@@ -56,7 +56,7 @@ class VictimOrder {
     scan_.Forget();
     all.clear();
     lines_.CollectLists(cache.nodes, all);
-    // so that each becomes the newest of its line
+    // each becomes the newest of its line
     std::ranges::sort(all, {}, [&](Slot n) { return cache.nodes[n].stamp; });
     for (const Slot n : all) Unlist(cache.nodes, n);
     appraiser_.SetPolicy(std::move(policy));
@@ -110,7 +110,7 @@ class VictimOrder {
     }
     return found;
   }
-  // The rest of each node that the last walk took from, in order.
+  // The remaining part of each node from which the last walk took blocks, in order.
   const std::vector<Part>& taken() const { return taken_; }
 
   HeldVictim VictimOf(CacheView cache, const Run& run) const {
@@ -121,7 +121,7 @@ class VictimOrder {
   }
 
  private:
-  static constexpr std::size_t kMostParts = 8;  // per node, as its end moves from list to list; more may allocate
+  static constexpr std::size_t kMostParts = 8;  // parts reserved per node, one per list that its end passes
 
   struct Head {
     Part part;
@@ -196,13 +196,13 @@ class VictimOrder {
     return shown_.Has(kPinnedLine) ? kPinnedLine : shown_.Has(kAwaitedLine) ? kAwaitedLine : kNoLine;
   }
 
-  // Returns the chunk at which the end of a node leaves the line, as chunks are taken from the end.
+  // Chunks are taken from the end of a node. Returns the chunk at which the rest belongs to another line.
   std::int32_t EndInLine(CacheView cache, const PrefixNode& node, std::int32_t end, std::size_t line) const {
     if (!appraiser_.listed() || line == kDeadLine || line >= kPinnedLine ||
         appraiser_.LineOf(cache, node, node.first + 1) == line) {
       return node.first;
     }
-    std::int32_t out = node.first + 1;  // an end outside the line; `end` is inside
+    std::int32_t out = node.first + 1;  // a chunk outside the line, while `end` is inside
     while (end - out > 1) {
       const std::int32_t middle = out + (end - out) / 2;
       (appraiser_.LineOf(cache, node, middle) == line ? end : out) = middle;

@@ -17,24 +17,24 @@ namespace takt {
 struct GateAsk {
   WorkflowId workflow = {};
   std::uint64_t branch = 0;
-  std::int32_t need = 0;  // blocks beyond those that it has or finds in the cache
-  std::int32_t lack = 0;  // of these, blocks that must be taken from held KV; 0: no other workflow is harmed
+  std::int32_t need = 0;  // blocks that the request must allocate
+  std::int32_t lack = 0;  // blocks of `need` that must be taken from held KV; 0: no other workflow loses KV
   std::int32_t block_tokens = 16;
-  std::int32_t tokens = 0;  // of its context
-  std::int32_t cached = 0;  // of these, tokens that need not be computed
+  std::int32_t tokens = 0;  // of the request's context
+  std::int32_t cached = 0;  // context tokens that need not be computed
   double waited_s = 0;
   std::int64_t delayed = 1;  // requests that wait or run here, including this one
   std::int64_t running = 0;  // requests that run
   std::int32_t used = 0;  // blocks that requests use now
   std::int32_t total = 0;  // blocks of the cache
   double hits = 1;  // cached share of the tokens of recent prompts
-  double state = 0;  // last result of the gate's Told; 0: none yet
+  double state = 0;  // the state that the gate's Told last returned; 0: none yet
   bool stuck = false;  // true: nothing runs, so some request must be admitted; kPinned and kAwaited blocks then have no
                        // value
   TimePoint now = {};
 };
 
-// Returns true if a victim belongs to the request's own branch, so that no other is harmed.
+// Returns true if a victim belongs to the request's own branch, so that no other branch loses KV.
 constexpr bool IsOwn(const GateAsk& ask, const Held& held) {
   return ask.workflow && held.workflow == ask.workflow && held.branch == ask.branch;
 }
@@ -47,8 +47,8 @@ class HeldOrder {
   virtual void Walk(std::int32_t blocks, FunctionRef<bool(const HeldVictim&)> take) const = 0;
   // Calls visit for each branch that holds KV, without `own_from`.
   virtual void ForEach(FunctionRef<void(WorkflowId, std::uint64_t, const Holding&)> visit) const = 0;
-  // Returns the sum of `of` over all holdings. A gate must use only one sum, which depends only on its options and
-  // GateAsk::now. It is computed once for all requests asked about in the same state.
+  // Returns the sum of `of` over all holdings, computed once per state. A gate must use only one sum, which depends
+  // only on its options and GateAsk::now.
   virtual double Sum(FunctionRef<double(const Holding&)> of) const {
     double sum = 0;
     ForEach([&](WorkflowId, std::uint64_t, const Holding& h) { sum += of(h); });
@@ -66,20 +66,20 @@ inline bool TakesOfOthers(const GateAsk& ask, const HeldOrder& held) {
   return takes;
 }
 
-// LetsInAfter returns how long the request must have waited [s] to be admitted in the current state. At most
-// ask.waited_s: admit now. Infinity: never in this state. A request that lacks or needs more, has waited no longer and
-// holds nothing must not get a shorter time. The scheduler asks only if held KV would be taken, and asks again when the
-// state changes, at least twice a second. If ask.stuck is set and only pinned or awaited blocks would be taken, the
-// gate must admit, or no request would ever run.
+// LetsInAfter returns the waiting time [s] from which on the request is admitted in the current state. At most
+// ask.waited_s: admit now. Infinity: never in this state. A request that holds nothing must not get a shorter time than
+// one that waited longer and needs and lacks less. The scheduler asks only if held KV would be taken, and asks again
+// when the state changes, at least twice a second. If ask.stuck is set and only pinned or awaited blocks would be
+// taken, the gate must admit, or no request would ever run.
 template <class G>
 concept GatePolicy = requires(const G& g, const GateAsk& ask, const HeldOrder& held) {
   { g.LetsInAfter(ask, held) } -> std::same_as<double>;
 };
 inline constexpr double kNotNow = std::numeric_limits<double>::infinity();
 
-// The door bounds how long a request waits at the gate. It admits, unasked, the oldest request that has waited at least
-// `after_s` and that a step of these limits could run. After a request whose prefill takes c seconds, the next follows
-// c / share later. While the oldest request does not fit, no other is admitted. share 0: no bound.
+// The door bounds how long a request waits at the gate. Without asking the gate, it admits the oldest request that has
+// waited `after_s` and fits the step limits. After a request whose prefill takes c seconds, the door stays closed for c
+// / share seconds. While that request does not fit, it admits no other. share 0: no bound.
 struct GateDoor {
   double share = 0;  // of prefill time
   double after_s = 300;

@@ -1,4 +1,4 @@
-// takt's own gate: a request pays for held memory with its waiting time.
+// takt's own gate, at which a request pays for held memory with its waiting time.
 #ifndef TAKT_TURNS_GATES_PRICE_H_
 #define TAKT_TURNS_GATES_PRICE_H_
 
@@ -15,14 +15,13 @@ namespace takt {
 
 // A request is admitted if
 //   loss n < kappa (lack / need) (1 + w / W).
-// loss is the value of the taken blocks [s of work lost per s], n the requests that wait or run here, and w the time
-// waited. The left side is the cost of computing the taken blocks again, over all delayed requests. The right side is
-// the gain of one request that stops waiting. The queue thus decides how long a workflow's blocks stay.
+// `loss`: value of the taken blocks [s of work lost per s]; n: requests that wait or run here; w: time waited. The left
+// side is the cost of computing the taken blocks again, over all delayed requests. The right side is the gain of one
+// request that stops waiting. The longer the queue, the longer a workflow's blocks stay.
 //
 // Values are those of HoldValue, whatever the eviction order. Blocks of waiting turns are evicted last. A turn that has
-// waited w seconds is assumed to wait as long again: its G is 1/w, at most 1/s. With their full value, a crowd of
-// waiting turns would protect all held blocks, and no turn could get the few blocks that it lacks. Pinned blocks always
-// have their full value.
+// waited w seconds is assumed to wait as long again: its G is 1/w, at most 1/s. At full value, many waiting turns would
+// protect all held blocks, and no turn could get its few missing blocks. Pinned blocks always have their full value.
 //
 // `share` and `after_s` bound the wait (GateDoor).
 struct Price {
@@ -66,7 +65,7 @@ struct Price {
   }
 
  private:
-  // Returns the value of a victim. Values are linear in depth, so the mean of both ends suffices.
+  // Returns the value of a victim. The value is linear in depth, so the mean of both ends is exact.
   double ValueOf(const HeldVictim& victim, TimePoint now) const {
     if (victim.tier == HeldTier::kDead) return 0;
     Held first = victim.held;

@@ -21,7 +21,7 @@ extern template class Registry<AnyGate, const PrefillPace*>;
 GateRegistry& Gates();
 }  // namespace internal
 
-// Creates a gate of the host's own from the options in a spec and the engine's pace, which may be null.
+// Creates a custom gate from the options in a spec and the engine's pace, which may be null.
 using OwnGateFactory = internal::GateRegistry::OwnFactory;
 
 // Creates a gate from "NAME" or "NAME(k=v,...)". `pace` supplies options that the spec omits. InvalidArgument names the
@@ -36,7 +36,7 @@ inline absl::StatusOr<GateFactory> MakeGateFactory(std::string_view spec) {
   return internal::Gates().MakeFactory<PrefillPace>(spec);
 }
 
-// Registers a gate of the host's own for MakeGate, like RegisterPolicy.
+// Registers a custom gate for MakeGate, like RegisterPolicy.
 inline absl::Status RegisterGate(std::string name, std::string summary, OwnGateFactory factory) {
   return internal::Gates().Register(std::move(name), std::move(summary), std::move(factory));
 }

@@ -15,15 +15,15 @@
 
 namespace takt {
 
-// Value of a block at depth d [tokens], idle for a seconds in a gap of class k, in seconds of work saved per second
-// held:
+// Value v of a block, in seconds of work saved per second held. The block is at depth d [tokens] and idle for a seconds
+// in a gap of class k:
 //   v = G_k(a) c(d),   c(d) = block (alpha + beta d)   the time to compute it again.
-// A workflow whose turn waits here returns within a second: G = 1/s. If the next tier has a copy of the block, c is
-// only the time to load it: block load.
+// If the workflow's next turn waits here, it is assumed to return within a second: G = 1/s. If the next tier has a copy
+// of the block, c is only the time to load it: block load.
 //
-// There is one list per class and power of two of c, and one per class for blocks with a copy. Within a list, order of
-// last use is order of value, except while G rises and up to the factor of two in c. Classes after the last single tool
-// count as tools.
+// There is one list per class and power of two of c, and one per class for blocks with a copy. Within a list, the order
+// of last use is the order of value, up to a factor of two. The orders differ further only while G rises. Classes after
+// the last single tool count as tools.
 struct HoldValue {
   static constexpr std::string_view kName = "hold_value";
   static constexpr std::size_t kClasses = 32, kCosts = 8;
@@ -32,7 +32,7 @@ struct HoldValue {
   double alpha_ms = 0.0387;  // prefill time of a token; alpha and beta are of Llama-3.1-70B fp8 on 8 H100
   double beta_ns = 0.546;  // prefill time of a token per preceding token
   double load_ms = 0.00164;  // time to load a token from host memory
-  const ReturnCurves* curves = nullptr;  // must outlive the policy; null: all gaps are alike, and only c decides
+  const ReturnCurves* curves = nullptr;  // must outlive the policy; null: only c decides, because all gaps are alike
 
   double Cost(const Held& held) const {  // [s]
     if (held.copied) return Rounded(held.block_tokens * Rounded(load_ms * 1e-3));

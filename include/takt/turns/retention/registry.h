@@ -21,7 +21,7 @@ extern template class Registry<AnyRetention, const PrefillPace*>;
 RetentionRegistry& Retentions();
 }  // namespace internal
 
-// Creates a retention policy of the host's own from the options in a spec and the engine's pace, which may be null.
+// Creates a custom retention policy from the options in a spec and the engine's pace, which may be null.
 using OwnRetentionFactory = internal::RetentionRegistry::OwnFactory;
 
 // Creates a retention policy from "NAME" or "NAME(k=v,...)". `pace` supplies options that the spec omits.
@@ -37,7 +37,7 @@ inline absl::StatusOr<RetentionFactory> MakeRetentionFactory(std::string_view sp
   return internal::Retentions().MakeFactory<PrefillPace>(spec);
 }
 
-// Registers a retention policy of the host's own for MakeRetention, like RegisterPolicy.
+// Registers a custom retention policy for MakeRetention, like RegisterPolicy.
 inline absl::Status RegisterRetention(std::string name, std::string summary, OwnRetentionFactory factory) {
   return internal::Retentions().Register(std::move(name), std::move(summary), std::move(factory));
 }

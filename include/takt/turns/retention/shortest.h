@@ -8,8 +8,8 @@
 
 namespace takt {
 
-// The value is the number of tokens up to the end of the blocks, so a holding that is partly evicted stays the
-// shortest. ThunderAgent also pauses the smallest first. Has no lists: each plan that evicts looks at all holdings.
+// The value is the number of tokens up to the end of the blocks, so a partly evicted holding stays the shortest.
+// ThunderAgent also pauses the smallest first. Has no lists: each plan that evicts looks at all holdings.
 struct Shortest {
   static constexpr std::string_view kName = "shortest";
 

@@ -10,8 +10,7 @@
 
 namespace takt {
 
-// The value is 1 before the time expires and 0 afterwards. The order is that of Lru; the value shows a gate what it
-// would break.
+// The value is 1 before the time expires and 0 afterwards. The order is that of Lru. Only gates use the value.
 struct Ttl {
   static constexpr std::string_view kName = "ttl";
   static constexpr std::size_t kLists = 1;
