@@ -23,8 +23,9 @@ namespace takt {
 // first.
 //
 // "ThunderAgent" (2602.13692). Departures: ThunderAgent pauses and resumes only at sweeps; here a turn is admitted as
-// soon as it fits, and only ages are updated at sweeps. Running requests are not paused. A block used by several
-// requests counts once, but in each held context. The turn's own held context counts like any other.
+// soon as it fits, and only ages are updated at sweeps. Running requests are not paused. A block shared by running
+// requests counts once, but a block shared by held contexts counts in each. The turn's own held context counts like any
+// other.
 struct WorkingSet {
   static constexpr std::string_view kName = "working_set";
 
