@@ -374,10 +374,9 @@ void AddEngine(Group group, ReplayArguments& to) {
   group.Add("--profiles", to.profiles_file, "FILE", "read more profiles from a JSON file");
   const Flag instances = group.Add("--instances", to.instances, "N", "simulate N engines, each with its own KV cache",
                                    Whole(1, kMostInstances));
-  const Flag prefill = group.Add("--prefill-instances", to.prefill_instances, "N",
-                                 "with --decode-instances: use N engines for prompts up to the first token; others go "
-                                 "on from there",
-                                 Whole(1, 1023));
+  const Flag prefill =
+      group.Add("--prefill-instances", to.prefill_instances, "N",
+                "with --decode-instances: use N engines for prompts up to the first token", Whole(1, 1023));
   group.Add("--decode-instances", to.decode_instances, "M", "with --prefill-instances: use M engines for decoding",
             Whole(1, 1023));
   group.Add("--kv-link", to.kv_link_gb_s, "GB/S",
@@ -387,8 +386,8 @@ void AddEngine(Group group, ReplayArguments& to) {
             Whole(0, 1 << 30));
   prefill.Excludes({instances});
   group.Add("--front-end", to.front_end_ms, "MS",
-            "add the time for HTTP and tokenising before the engine gets a request [0]", Positive());
-  group.Add("--front-end-token", to.front_end_token_us, "US", "add this time for each token of a prompt [0]",
+            "delay each request by MS before the engine, for HTTP and tokenising [0]", Positive());
+  group.Add("--front-end-token", to.front_end_token_us, "US", "also delay it by US for each token of its prompt [0]",
             Positive());
   group.Add("--placement", to.placement, "NAME",
             "choose an instance for each request by this policy; see 'takt policies'");

@@ -29,7 +29,8 @@ namespace takt {
 //
 // From its arrival on, a workflow counts with its predicted size, at most kMostOfLargest times the largest ended one.
 // Without this, the first giants would be missing until they end. When the workflow ends, its true size replaces the
-// prediction. Without a prediction, it stays in its bucket, whose mean then includes its true size.
+// prediction. If its size was guessed without a prediction, it stays in the guess's bucket, but counts with its true
+// size.
 //
 // Until kEnough workflows have ended, predictions count up to kMostUnseen, together with a prior that fades. Then these
 // early predictions are dropped, since an absurd one would stay. Memory is fixed: buckets of a quarter octave from 1 us
