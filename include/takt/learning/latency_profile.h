@@ -31,8 +31,8 @@ struct LatencyOptions {
 //
 // Convergence: each time the number of samples doubles, the distribution is compared with the previous one (Kairos,
 // section 4.3). Drift: after convergence, each window of kWindow samples is compared with the distribution
-// (Kolmogorov-Smirnov, with Massart's inequality widened because the distribution is a sample too). If the window
-// differs, it replaces the distribution, and convergence starts again. Otherwise it joins the distribution.
+// (Kolmogorov-Smirnov with Massart's bound, widened since the distribution is also a sample). If the window differs, it
+// replaces the distribution, and convergence starts again. Otherwise it joins the distribution.
 class LatencyDistribution {
  public:
   static constexpr std::size_t kLevels = 32;

@@ -105,9 +105,9 @@ class QuantileForest {
                                                                      const ParallelFor& parallel = SerialFor,
                                                                      const Progress& progress = {});
 
-  // Predicts all rows; batches are faster than single rows. `known` is empty or has a lower bound of each label
-  // (negative: none), and the prediction is the excess over it. If at most 8 pooled labels are larger, the excess is
-  // exponential, with their mean excess over the next smaller label.
+  // Predicts all rows; batches are faster than single rows. `known` is empty, or a lower bound of each label (negative:
+  // none). Predictions are then the excess over it. If at most 8 pooled labels exceed it, the excess is exponential.
+  // Its mean is theirs over the next smaller label.
   void Predict(std::span<const ForestRow> rows, std::span<const double> known, std::span<Estimate> out,
                ForestScratch& scratch) const;
   Estimate Predict(const ForestRow& row, ForestScratch& scratch, double known = -1) const;

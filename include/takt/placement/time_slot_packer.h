@@ -30,10 +30,10 @@ namespace takt {
 //
 // A request that ends early frees its slots at once. An instance is suspended by a report of a full cache (`danger`) or
 // of new preemptions. A report without new preemptions and with at most `recovered` of the cache in use ends the
-// suspension. With `late`, a request that outlives its prediction counts in the current slot. A request starts when it
-// is placed, and again when its first step is reported.
+// suspension. With `late`, a request that outlives its prediction counts in the current slot. A request's start is its
+// placement, and then its first step once that is reported.
 //
-// Source: Kairos, section 6. Departures: `late` (the paper does not count late requests), and empty instances. A
+// Source: Kairos, section 6. Departures: the paper does not count late requests, and has no rule for empty instances. A
 // decision costs O(slots spanned) per instance and does not allocate.
 class TimeSlotPacker {
  public:

@@ -95,8 +95,8 @@ struct AlphaDecision {
 };
 
 // Peng et al. (2025), section 4.3. alpha starts at 0. At the end of every window, the latencies of its workflows are
-// compared with those of the window before. If they are significantly worse, the newest workflows must be searched. The
-// result is an Epoch.
+// compared with those of the window before. If they are significantly worse, a search on the newest workflows is due.
+// Its result is an Epoch.
 //
 // Departure: equation 9 compares two 95th percentiles, which no t-test can do. Here the sample is every workflow's
 // excess over the `tail` quantile of both windows (at least 0), and the test is Welch's, one-sided. A window with too

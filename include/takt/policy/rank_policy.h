@@ -39,8 +39,8 @@ concept EnterPolicy = RankPolicy<P> && requires(P& p, const RequestState& r, Tim
 template <class P>
 concept ReservePolicy = RankPolicy<P> && requires(P& p, std::size_t slots) { p.Reserve(slots); };
 
-// Optional: a policy with hash tables of names that clients choose (tenants, workflows) gets the seed of its hashes
-// before any request enters. No result of the policy may depend on the seed.
+// Optional: receives the seed of hashes before any request enters, for tables of names that clients choose (tenants,
+// workflows). No result of the policy may depend on the seed.
 template <class P>
 concept HashingPolicy = RankPolicy<P> && requires(P& p, std::uint64_t seed) { p.KeyHashes(seed); };
 

@@ -60,7 +60,7 @@ class CallCosts {
     Duration time{1};
   };
 
-  // Instances that are down stay counted until their slot is reused, so that there are at most as many profiles as
+  // An instance that is down keeps its profile until its slot is reused. So there are at most as many profiles as
   // slots.
   std::uint32_t FindOrAdd(const InstanceProfile* of) {
     const InstanceProfile unknown;

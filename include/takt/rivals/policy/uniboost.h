@@ -21,7 +21,7 @@ namespace takt {
 //  boost = 1/gamma ln(M / (M - 1)),  M = E[exp(gamma S)]
 //
 // S: the call's size [s] over the estimate's quantiles. It is the time for which the call fills the engine's compute
-// plus the time for which it would fill the KV cache (model/occupancy.h). gamma to infinity is FCFS, gamma to zero
+// plus the time for which it would fill the KV cache (model/occupancy.h). A large gamma gives FCFS, a small one
 // shortest first. Source of the boost: Yu and Scully, Strongly tail-optimal scheduling in the light-tailed M/G/1
 // (2024). It is best for the tail if gamma is the decay rate of the response time.
 //

@@ -1,4 +1,4 @@
-// Continuum's pins: holds KV as long as waiting for the return is expected to save time, by class of gap.
+// Continuum's pins: keeps KV pinned while this is expected to save time, by class of gap.
 #ifndef TAKT_RIVALS_RETENTION_CONTINUUM_H_
 #define TAKT_RIVALS_RETENTION_CONTINUUM_H_
 
