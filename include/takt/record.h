@@ -1,4 +1,4 @@
-// A log of all input and output of a scheduler, which can be replayed. A logged bug report becomes a test.
+// A log of all input and output of a scheduler, which can be replayed. It turns a host's bug report into a test.
 //
 //   Recorder recorder([&](std::string_view bytes) { file.write(bytes.data(), bytes.size()); });
 //   auto scheduler = Recorded<Scheduler>::Create(recorder, options, policy, pause);   // used like a Scheduler
@@ -242,8 +242,7 @@ class RecordedOracle final : public KvOracle {
   Recorder& recorder_;
 };
 
-// A scheduler with a recorder, or a plain scheduler if there is none. The recorder and the oracle, if any, must outlive
-// it.
+// A scheduler with a recorder; null: calls are not recorded. The recorder and the oracle, if any, must outlive it.
 template <class SchedulerT>
 class Recorded {
  public:
@@ -406,7 +405,7 @@ struct LogReplay {
   std::int64_t events = 0;
   std::int64_t plans = 0;
   std::int64_t commits = 0;
-  std::int64_t plans_compared = 0;  // replayed plans, without a last one whose result is truncated
+  std::int64_t plans_compared = 0;  // all plans, except a last one with a truncated result
   std::optional<Difference> difference;  // first difference; the replay ends there
   bool truncated = false;  // true: the log ends within a record
   std::size_t bytes = 0;  // replayed bytes of the log

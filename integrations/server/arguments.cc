@@ -18,14 +18,14 @@ using takt::tool::Positive;
 using takt::tool::Whole;
 
 void AddScheduling(Group group, Arguments& to) {
-  group.Add("--threads", to.threads, "N", "threads that compute a step", Whole(1, 256));
-  group.Add("--token-budget", to.common.token_budget, "N", "tokens per step, at most", Whole(1, 1 << 20));
-  group.Add("--max-seqs", to.common.max_seqs, "N", "running requests, at most", Whole(1, 1 << 16));
+  group.Add("--threads", to.threads, "N", "compute steps with N threads", Whole(1, 256));
+  group.Add("--token-budget", to.common.token_budget, "N", "limit a step to N tokens", Whole(1, 1 << 20));
+  group.Add("--max-seqs", to.common.max_seqs, "N", "limit the running requests to N", Whole(1, 1 << 16));
   group.AddFlag("--prefix-cache", to.common.prefix_cache, "keep the KV of prompts for requests with the same prefix");
   group.Add("--policy", to.common.policies, "NAME",
-            "policy; with --trace repeat it to compare with the first [fcfs]; see 'takt policies'");
+            "rank requests by this policy [fcfs]; with --trace, repeat to compare; see 'takt policies'");
   group.Add("--option", to.common.options, "K=V",
-            "option of the scheduler or a policy: preempt=by_rank, preempt_action=out, pause=swap_all, "
+            "set an option of the scheduler or a policy: preempt=by_rank, preempt_action=out, pause=swap_all, "
             "chunk_tokens=64, ... (docs/reference/cli.md lists them)");
 }
 
@@ -35,12 +35,12 @@ void AddTrace(CLI::App& app, Arguments& to) {
       .Each([&to] { to.trace = true; });
   AddWorkloadSource(group, to.common.workload);
   group.Add("--estimates", to.common.estimates, "KIND",
-            "how output lengths are estimated: oracle, noise:SIGMA, calibrated:SIGMA, class-mean, none [oracle]");
+            "estimate output lengths by oracle, noise:SIGMA, calibrated:SIGMA, class-mean or none [oracle]");
   const takt::tool::Flag scale =
       group.Add("--rate-scale", to.common.rate_scale, "X", "multiply the rate of arrivals by X", Positive());
   group
       .Add("--closed-loop", to.common.closed_loop, "N",
-           "keep N workflows in flight: one starts when another ends, whatever its arrival", Whole(1, INT64_MAX))
+           "keep N workflows in flight: start one when another ends, and ignore arrival times", Whole(1, INT64_MAX))
       .Excludes({scale});
   group.Add("--horizon", to.common.horizon, "S", "end the run after S seconds, even if requests wait or run",
             Positive());
@@ -48,7 +48,7 @@ void AddTrace(CLI::App& app, Arguments& to) {
             "with --closed-loop and --horizon: limit pauses between the requests of a workflow to S seconds",
             takt::tool::Share(1e9));
   group.AddFlag("--processor-time", to.processor_time,
-                "count only the engine's processor time and skip waits, for a machine with other load; "
+                "count only the engine's processor time and skip waits, for a busy machine; "
                 "needs --threads 1");
 }
 
@@ -56,9 +56,9 @@ void AddServer(CLI::App& app, Arguments& to) {
   Group group(app, "A server");
   group.Add("--serve", to.http.port, "PORT", "answer HTTP requests at this port; 0: any free port", Whole(0, 65535))
       .Each([&to] { to.serve = true; });
-  group.Add("--host", to.http.host, "ADDRESS", "address to listen at");
-  group.Add("--connections", to.http.connections, "N", "requests answered at once, at most", Whole(1, 2048));
-  group.Add("--max-body", to.http.max_body, "BYTES", "longest request body, in bytes", Whole(1, 1 << 30));
+  group.Add("--host", to.http.host, "ADDRESS", "listen at this address");
+  group.Add("--connections", to.http.connections, "N", "answer at most N requests at once", Whole(1, 2048));
+  group.Add("--max-body", to.http.max_body, "BYTES", "limit a request body to BYTES", Whole(1, 1 << 30));
   group.Add("--drain", to.drain_s, "S", "on shutdown, let requests run for S more seconds", Positive());
 }
 

@@ -215,7 +215,7 @@ class Parser {
     } else {
       for (const Json& token : *prompt) {
         const bool known = token.is_number_unsigned() && token.get<std::uint64_t>() < limits_.vocab;
-        if (!known) return Wrong("prompt", fmt::format("has something other than tokens below {}", limits_.vocab));
+        if (!known) return Wrong("prompt", fmt::format("has an entry that is not a token below {}", limits_.vocab));
         request_.prompt.push_back(token.get<std::int32_t>());
       }
     }
@@ -254,8 +254,7 @@ class Parser {
     if (prompt + static_cast<std::size_t>(tokens) > limits_.max_context) {
       const char* at_fault = prompt < limits_.max_context ? field : api_ == Api::kChat ? "messages" : "prompt";
       error_.code = "context_length_exceeded";
-      return Wrong(at_fault, fmt::format("asks for too much: a prompt of {} tokens and {} more are above the context "
-                                         "of {}",
+      return Wrong(at_fault, fmt::format("is too large: {} prompt tokens and {} output tokens exceed the context of {}",
                                          prompt, tokens, limits_.max_context));
     }
     request_.max_tokens = static_cast<std::int32_t>(tokens);

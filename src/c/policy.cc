@@ -66,8 +66,7 @@ takt_status MakePolicy(const char* text, const takt_key* key, AnyPolicy& policy,
   absl::StatusOr<AnyPolicy> made = takt::MakePolicy(text, {}, nullptr, key != nullptr ? &own : nullptr);
   if (!made.ok()) return Invalid(error, "policy: ", made.status());
   if (key != nullptr && made->spec().find(own.spec()) == std::string::npos) {
-    return Say(error, TAKT_E_INVALID,
-               "policy: is invalid; expected custom, alone or inside another policy, if a key is given");
+    return Say(error, TAKT_E_INVALID, "policy: is invalid; expected custom or aged(custom) with a key");
   }
   policy = *std::move(made);
   return TAKT_OK;

@@ -325,7 +325,7 @@ takt_status takt_scheduler_load_learnt(takt_scheduler* scheduler, const uint64_t
   return UnlessMemoryEnds(error, [&]() -> takt_status {
     const Scheduler& s = scheduler->scheduler->scheduler();
     if (scheduler->recorder)
-      return Say(error, TAKT_E_INVALID, "the scheduler records a log, which would not replay after this call");
+      return Say(error, TAKT_E_INVALID, "this call is unsupported while the scheduler records a log");
     if (s.alive() > 0) return Say(error, TAKT_E_INVALID, "the scheduler has requests; expected none");
     AnyPolicy policy = s.policy();
     if (const takt_status status = LoadLearnt(numbers, n, policy, error); status != TAKT_OK) return status;

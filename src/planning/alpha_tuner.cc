@@ -163,7 +163,7 @@ absl::Status AlphaTunerOptions::Validate() const {
   Faults faults;
   faults.Expect(window > Duration{0}, "window", ToSeconds(window), "must be above 0 [s]");
   faults.Expect(p >= 0 && p <= 1, "p", p, "must lie in 0 .. 1");
-  faults.Expect(tail >= 0 && tail < 1, "tail", tail, "must lie in 0 .. 1, and below 1");
+  faults.Expect(tail >= 0 && tail < 1, "tail", tail, "must be at least 0 and below 1");
   faults.Expect(least >= 2, "least", least, "must be at least 2");
   faults.Expect(most >= 1, "most", most, "must be at least 1");
   faults.Expect(history >= 1, "history", history, "must be at least 1");

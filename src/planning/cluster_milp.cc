@@ -664,7 +664,7 @@ std::string Describe(std::span<const Shortage> shortages) {
   std::string text;
   for (const Shortage& s : shortages) {
     const std::string of = s.name.empty() ? "" : " of " + s.name;
-    const char* end = s.alone ? " would do" : ", with all else that is named here";
+    const char* end = s.alone ? " would do" : ", with the other changes";
     const char* about = s.exact ? "" : "at most ";
     switch (s.limit) {
       case ClusterLimit::kRates:
@@ -679,7 +679,7 @@ std::string Describe(std::span<const Shortage> shortages) {
         text += fmt::format("quality: a floor {}{:.4g} lower{}", about, s.missing, end);
         break;
       case ClusterLimit::kAvailability:
-        text += fmt::format("availability{}: {}{:.0f} replicas less asked for{}", of, about, s.missing, end);
+        text += fmt::format("availability{}: {}{:.0f} fewer required replicas{}", of, about, s.missing, end);
         break;
       case ClusterLimit::kMoves:
         text += s.name.empty() ? fmt::format("moves: {}{:.4g} more of the move budget{}", about, s.missing, end)

@@ -103,8 +103,7 @@ std::string Compare(const LogStep& logged, const StepPlan& replayed) {
   const std::string parts = Compare(logged.digest, Digest(replayed));
   if (parts.empty() || logged.plan) return parts;
   return parts +
-         "\n(the log has only digests of its plans; RecorderOptions::plan_contents records whole plans, which are "
-         "compared entry by entry)";
+         "\n(the log has only digests of plans; to compare their entries, record with RecorderOptions::plan_contents)";
 }
 
 // One replay: passes the records of a reader to a scheduler.

@@ -261,7 +261,8 @@ absl::Status Estimator::Use(std::shared_ptr<const Forecasts> forecasts, std::vec
       !fits(forecasts->left.size(), workload_->calls.size()) ||
       !fits(forecasts->scores.size(), workload_->workflows.size())) {
     return absl::InvalidArgumentError(
-        fmt::format("forecasts: {} outputs, {} rests and {} scores, for {} calls and {} workflows on {} models",
+        fmt::format("forecasts: {} outputs, {} remaining outputs and {} scores are invalid for {} calls and {} "
+                    "workflows on {} models",
                     forecasts->output.size(), forecasts->left.size(), forecasts->scores.size(), workload_->calls.size(),
                     workload_->workflows.size(), columns));
   }

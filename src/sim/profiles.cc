@@ -199,11 +199,11 @@ absl::StatusOr<Profile> FindProfile(std::string_view id, std::span<const Profile
 
 absl::StatusOr<Profile> WithPipeline(Profile profile, std::int32_t pp) {
   CostModel& cost = profile.cost;
-  if (cost.pp != 1) return absl::InvalidArgumentError(profile.id + ": has pipeline stages already");
+  if (cost.pp != 1) return absl::InvalidArgumentError(profile.id + ": already has pipeline stages");
   if (pp < 1) return absl::InvalidArgumentError(fmt::format("{}: pp is {}, must be at least 1", profile.id, pp));
   if (pp == 1) return profile;
   if (cost.served) {
-    return absl::InvalidArgumentError(profile.id + ": a fit to served runs knows no pipeline stages");
+    return absl::InvalidArgumentError(profile.id + ": is a fit to served runs; pipeline stages are unsupported");
   }
   if (cost.layers % pp != 0) {
     return absl::InvalidArgumentError(fmt::format("{}: {} layers do not divide by pp {}", profile.id, cost.layers, pp));

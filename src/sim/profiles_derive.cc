@@ -73,7 +73,8 @@ absl::Status ScaleLayers(const Profile& anchor, const GpuSpec& from, const GpuSp
     const std::int32_t measured = network == "a100_pairwise_nvlink" && c.tp == 8 ? 4 : c.tp;
     c.all_reduce = internal::FindCurve(fmt::format("allreduce/{}/tp{}", network, measured));
     if (c.all_reduce.points.empty()) {
-      return absl::InvalidArgumentError(fmt::format("{}: no all-reduce among {} of these GPUs is known", p.id, c.tp));
+      return absl::InvalidArgumentError(
+          fmt::format("{}: the time of an all-reduce among {} of these GPUs is unknown", p.id, c.tp));
     }
   }
   return absl::OkStatus();
@@ -82,7 +83,7 @@ absl::Status ScaleLayers(const Profile& anchor, const GpuSpec& from, const GpuSp
 absl::Status ScaleServed(const Profile& anchor, const GpuSpec& from, const GpuSpec& to, Profile& p) {
   if (p.cost.tp != anchor.cost.tp) {
     return absl::InvalidArgumentError(
-        fmt::format("{}: the fit to served runs \"{}\" holds for tp {} alone", p.id, anchor.id, anchor.cost.tp));
+        fmt::format("{}: the fit to served runs \"{}\" is valid only for tp {}", p.id, anchor.id, anchor.cost.tp));
   }
   const double bytes = from.bandwidth_gb_s / to.bandwidth_gb_s;
   const double weights = static_cast<double>(p.weight_bytes) / static_cast<double>(anchor.weight_bytes);
@@ -109,14 +110,15 @@ absl::StatusOr<Profile> DeriveProfile(const Profile& anchor, std::string_view gp
   if (target == nullptr && !model.empty()) {
     return absl::NotFoundError(fmt::format("no model \"{}\"; there are {}", model, internal::Names(ModelSpecs())));
   }
-  if (anchor.cost.pp != 1) return absl::InvalidArgumentError(anchor.id + ": derive first, add pipeline stages then");
+  if (anchor.cost.pp != 1)
+    return absl::InvalidArgumentError(anchor.id + ": has pipeline stages; add them after the derivation");
   if (anchor.weight_bytes <= 0 || anchor.kv_bytes_per_token <= 0) {
-    return absl::InvalidArgumentError(anchor.id + ": its weights or KV bytes per token are not known");
+    return absl::InvalidArgumentError(anchor.id + ": weight bytes or KV bytes per token are unknown");
   }
 
   if (target != nullptr && BytesPerWeight(anchor.dtype) == 0) {
     return absl::InvalidArgumentError(
-        fmt::format("{}: weights of \"{}\" have no known width", anchor.id, anchor.dtype));
+        fmt::format("{}: bytes per weight of \"{}\" are unknown", anchor.id, anchor.dtype));
   }
 
   Profile p = anchor;

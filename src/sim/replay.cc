@@ -384,9 +384,9 @@ absl::Status ReplayOptions::Validate() const {
   faults.Expect(warm_up >= Duration{0} && (warm_up == Duration{0} || warm_up < cluster.horizon), "warm_up",
                 ToSeconds(warm_up), "must not be negative, and end before the horizon");
   faults.Expect(cluster.cold_at >= Duration{0} && (cluster.cold_at == Duration{0} || engine.overlap == 0), "cold_at",
-                ToSeconds(cluster.cold_at), "must not be negative, and needs an overlap of 0");
+                ToSeconds(cluster.cold_at), "must not be negative, and must be 0 if overlap is not");
   faults.Expect(cluster.prefill_engines >= 0 && cluster.prefill_engines < instance_count(), "prefill_engines",
-                cluster.prefill_engines, "must not be negative, and leave instances that decode");
+                cluster.prefill_engines, "must be at least 0 and below the number of instances");
   if (cluster.prefill_engines > 0) {
     faults.Expect(cluster.kv_link_gb_s > 0 && cluster.kv_link_gb_s <= 1e9, "kv_link_gb_s", cluster.kv_link_gb_s,
                   "must be a positive number up to 1e9");

@@ -94,9 +94,9 @@ class CsvReader {
     if (read.knows_prefill_work) load.prefill_work = static_cast<double>(Whole(kWork, std::int64_t{1} << 53));
     read.knows_samples = columns_.has(kSamples);
     load.samples = read.knows_samples ? Whole(kSamples, kMaxTokens) : load.decodes;
-    if (load.tokens() == 0) Fault(kPrefill, "\"0\" and decode_rows too: the step computes nothing");
+    if (load.tokens() == 0) Fault(kPrefill, "\"0\" is invalid; expected tokens here or in decode_rows");
     if (load.decodes == 0 && load.decode_context > 0) {
-      Fault(kContext, fmt::format("{} without decode_rows, whose contexts it adds up", load.decode_context));
+      Fault(kContext, fmt::format("{} without decode_rows; expected 0", load.decode_context));
     }
     if (load.decodes > 0) read.step.longest_context = load.decode_context / load.decodes;
     if (!status_.ok()) return status_;

@@ -271,8 +271,7 @@ TEST_CASE("a host's own key reports its mistakes") {
     return takt_status_name(status) + std::string(": ") + error.text;
   };
   takt_key key = own.InC();
-  CHECK(fault(key, "fcfs") ==
-        "TAKT_E_INVALID: policy: is invalid; expected custom, alone or inside another policy, if a key is given");
+  CHECK(fault(key, "fcfs") == "TAKT_E_INVALID: policy: is invalid; expected custom or aged(custom) with a key");
   CHECK(fault(key, "custom(another)").find("'custom(another)' is unknown") != std::string::npos);
   key.reserved = 1;
   CHECK(fault(key) == "TAKT_E_INVALID: reserved: is invalid; expected 0");

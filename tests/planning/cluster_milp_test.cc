@@ -322,7 +322,7 @@ TEST_CASE("without a plan, the answer names the limit and the shortage") {
   problem.models[1].min_replicas = 2;
   CHECK(why(problem).find("replicas of large tp4: 1 more allowed would do\n") != std::string::npos);
   problem.types[1].rate = 3;
-  CHECK(why(problem).find("availability of large: 1 replicas less asked for would do\n") != std::string::npos);
+  CHECK(why(problem).find("availability of large: 1 fewer required replicas would do\n") != std::string::npos);
 
   problem = Small();
   problem.min_quality = 80;
@@ -340,8 +340,8 @@ TEST_CASE("without a plan, the answer names the limit and the shortage") {
   problem.min_quality = 97;
   problem.routings.pop_back();
   CHECK(why(problem) ==
-        "rates of large: 3 requests/s less, with all else that is named here\n"
-        "quality: a floor 12 lower, with all else that is named here\n");
+        "rates of large: 3 requests/s less, with the other changes\n"
+        "quality: a floor 12 lower, with the other changes\n");
 
   problem.goal = ClusterGoal::kMostThroughput;
   CHECK(why(problem).find("rates of large") == 0);

@@ -103,7 +103,7 @@ class AgentLearner {
   // Returns the learnt state and the agents' names as text, with version and checksum. Open workflows are not included.
   std::string Save(const AgentNames& names) const;
 
-  // Replaces the learnt state and `names` with what Save wrote, within the bounds of the options and of `names`.
+  // Replaces the learnt state and `names` by saved ones. The bounds of the options and of `names` apply.
   // InvalidArgument names the invalid line and field; then nothing changes.
   absl::Status Load(std::string_view text, AgentNames& names);
 

@@ -271,7 +271,7 @@ class Batcher {
 
   const BatcherOptions options_;
   mutable std::mutex mutex_;  // guards the members below
-  IdTable<RequestId, Held, std::deque<Held>> held_;  // grows without a pause to move them
+  IdTable<RequestId, Held, std::deque<Held>> held_;  // grows without moving elements
   std::list<Entry> pending_, bounds_;  // in order of Add
   std::list<Entry> ready_;  // entries for the next Drain, in order
   std::uint64_t serials_ = 0;

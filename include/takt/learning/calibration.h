@@ -45,12 +45,12 @@ class CalibrationCheck {
 //
 // The prior's weight is 8 times the squared coefficient of variation, in [1, 64] observations. A larger prediction
 // never gives a smaller result: rows are made monotone by pooling adjacent violators (Ayer et al., 1955; Zadrozny and
-// Elkan, KDD 2002). Between rows, the result is linear in logarithms. Quantiles are log-normal, with the row's variance
-// of ln(actual / predicted).
+// Elkan, KDD 2002). Between rows, the result is interpolated linearly in logarithms. Quantiles are log-normal, with the
+// row's variance of ln(actual / predicted).
 //
 // An observation counts as at most e^reach times the expected mean, with reach = max(3, 4 standard deviations of
-// ln(actual / predicted)). A cell's sums are halved at `window`. If the newest errors differ from earlier ones
-// (Kolmogorov-Smirnov, p below `drift_p`), all others are forgotten.
+// ln(actual / predicted)). A cell's sums are halved at `window`. If the newest errors differ from the earlier ones
+// (Kolmogorov-Smirnov, p below `drift_p`), the earlier ones are forgotten.
 //
 // Known bias: short calls end first and are learnt first. Deterministic. About 60 KB. Observe does not allocate. It
 // rebuilds the table every 8 to 256 observations, in about 30 us.
@@ -69,7 +69,8 @@ class Calibration {
   Estimate Expect(double predicted, double generated) const;
 
   // Adds an observation [tokens]; ignored if `predicted` or `actual` is not a valid length. `again`: a call of the same
-  // workflow was observed before. The test for drift ignores such an observation, because their errors are correlated.
+  // workflow was observed before. The test for drift ignores such observations, since errors within a workflow are
+  // correlated.
   void Observe(double predicted, double generated, double actual, bool again = false);
 
   std::int64_t observations() const { return observations_; }  // since the last drift
@@ -77,7 +78,7 @@ class Calibration {
 
  private:
   static constexpr std::size_t kRows = 42;  // half-octaves of tokens, up to 2^20.5 and beyond
-  static constexpr std::size_t kColumns = 18;  // none, below 16, then octaves up to 2^19 and beyond
+  static constexpr std::size_t kColumns = 18;  // no tokens, below 16, then octaves up to 2^19 and beyond
   static constexpr std::size_t kRecent = 512;  // observations in the test for drift
   static constexpr std::size_t kNewest = 128;  // the newest of these, compared with the others
   static constexpr std::size_t kTestEvery = 32;
@@ -96,7 +97,7 @@ class Calibration {
   struct Pair {
     double predicted = 0, generated = 0, actual = 0;
   };
-  // A column's ln(mean) at row_at_ and variance of errors, by row.
+  // Results for a column, by row: ln(mean) at row_at_, and variance of errors.
   struct Curve {
     std::array<double, kRows> log_mean{}, variance{};
   };

@@ -35,7 +35,7 @@ struct CallRecord {
 struct CallOutcome {
   AgentId agent = {};
   double execution_s = 0;
-  double remaining_s = 0;  // time from its start in which a call of the workflow ran, without queues and tools
+  double remaining_s = 0;  // time after its start during which a call of the workflow ran; excludes queues and tools
   double wall_s = 0;  // time from its start to the end of the workflow
 };
 
@@ -76,7 +76,7 @@ struct CallSiblings {
   std::int64_t parallel = 0, sequential = 0;
   std::int64_t undecided = 0;  // calls too short or too close for the clocks' tolerance
 
-  // Returns true if the calls run in parallel. Overlap proves it, but a queue can delay parallel calls.
+  // Returns true if the calls run in parallel. A tenth of overlaps suffices, since queues delay parallel calls.
   bool side_by_side() const { return parallel > 0 && 10 * parallel >= parallel + sequential; }
 };
 
@@ -128,7 +128,7 @@ struct CallGraphStats {
   friend constexpr bool operator==(const CallGraphStats&, const CallGraphStats&) = default;
 };
 
-// Records may arrive in any order. When a workflow is over, the parent of a call is the upstream agent's call that
+// Records may arrive in any order. When a workflow is over, each call gets a parent: the upstream agent's call that
 // ended last before it began. A sweep over the spans of a parent's children finds parallel calls (Kairos, section 4.2).
 // A join is a call that begins only after all of them. A host that knows a join may report the same call once per
 // upstream.

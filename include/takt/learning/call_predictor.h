@@ -88,7 +88,7 @@ class CallPredictor {
   // Returns the report of the model's forest; null if it has none.
   const ForestReport* ReportOf(std::string_view model) const;
 
-  // Save and Load as in QuantileForest.
+  // Save and Load work as in QuantileForest.
   std::string Save() const;
   static absl::StatusOr<std::shared_ptr<const CallPredictor>> Load(std::string_view bytes);
 

@@ -70,7 +70,7 @@ class Confidence {
   std::span<const ConfidenceReport> report() const { return report_; }  // by model; not saved in files
   double mean_average_precision() const;  // mean over the tried models
 
-  // Save and Load as in QuantileForest.
+  // Save and Load work as in QuantileForest.
   std::string Save() const;
   static absl::StatusOr<std::shared_ptr<const Confidence>> Load(std::string_view bytes);
 

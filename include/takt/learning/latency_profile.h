@@ -20,8 +20,8 @@
 namespace takt {
 
 struct LatencyOptions {
-  std::int64_t first_samples = 32;  // samples before the first test for convergence; then doubled for each test
-  double converged_below = 0.05;    // converged if the Wasserstein-1 distance of two tests / mean is below this
+  std::int64_t first_samples = 32;  // samples before the first test for convergence; doubled for each further test
+  double converged_below = 0.05;    // converged if (Wasserstein-1 distance of two tests) / mean is below this
   std::int64_t keep = 4096;         // samples after which older samples count half
   double false_alarms = 1e-3;       // probability of a false alarm of drift, per window of kWindow samples
   double max_seconds = 1e5;         // longer latencies are clamped to this
@@ -31,8 +31,8 @@ struct LatencyOptions {
 //
 // Convergence: each time the number of samples doubles, the distribution is compared with the previous one (Kairos,
 // section 4.3). Drift: after convergence, each window of kWindow samples is compared with the distribution
-// (Kolmogorov-Smirnov, with Massart's inequality widened because the distribution is a sample too). If the window
-// differs, it replaces the distribution, and convergence starts again. Otherwise it joins the distribution.
+// (Kolmogorov-Smirnov with Massart's bound, widened since the distribution is also a sample). If the window differs, it
+// replaces the distribution, and convergence starts again. Otherwise it joins the distribution.
 class LatencyDistribution {
  public:
   static constexpr std::size_t kLevels = 32;

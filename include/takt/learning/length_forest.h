@@ -1,4 +1,4 @@
-// Predicts the tokens that a workflow will still generate, by a quantile forest per model, and collects training data.
+// Predicts the remaining output tokens of a workflow by a quantile forest per model, and collects training data.
 #ifndef TAKT_LEARNING_LENGTH_FOREST_H_
 #define TAKT_LEARNING_LENGTH_FOREST_H_
 
@@ -76,7 +76,7 @@ class LengthForest {
   std::span<const ModelId> models() const { return models_; }
   const QuantileForest* Of(ModelId model) const;  // null: the model has no forest
 
-  // Save and Load as in QuantileForest.
+  // Save and Load work as in QuantileForest.
   std::string Save() const;
   static absl::StatusOr<std::shared_ptr<const LengthForest>> Load(std::string_view bytes);
 

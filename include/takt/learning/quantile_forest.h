@@ -59,7 +59,7 @@ struct ForestRow {
 
 struct ForestOptions {
   int trees = 100;
-  int min_leaf = 10;           // minimum rows per leaf; half of the default orders no better and doubles the memory
+  int min_leaf = 10;  // minimum rows per leaf; half of the default doubles the memory without better ranking
   int max_depth = 32;
   double feature_share = 1.0 / 3;  // share of features tried per split (Breiman's value for regression)
   int leaf_labels = 8;  // labels stored per leaf, evenly spaced by rank; 8 take 16 bytes
@@ -91,8 +91,8 @@ struct ForestScratch {
 // Names are ordered once by the mean of their labels (Wright and Koenig, 2019). All names but the 254 most frequent
 // share a bin.
 //
-// Unknown values: a new name counts as a rare name, or as the middle one if no name is rare. NaN has a bin of its own
-// if training had NaN, and otherwise counts as the median.
+// Unknown values: a new name counts as a rare name. If no name is rare, it counts as the middle name. NaN has its own
+// bin if training had NaN. Otherwise it counts as the median.
 //
 // Prediction: the labels of the row's leaves are pooled over the trees with equal weights (Meinshausen, 2006).
 // Quantiles are linear between ranks (type 7). The pooled mean is corrected by isotonic regression on out-of-bag rows.
@@ -105,9 +105,9 @@ class QuantileForest {
                                                                      const ParallelFor& parallel = SerialFor,
                                                                      const Progress& progress = {});
 
-  // Predicts all rows; batches are faster than single rows. `known` is empty or has a lower bound of each label
-  // (negative: none), and the prediction is the excess over it. If at most 8 pooled labels are larger, the excess is
-  // exponential, with their mean excess over the next smaller label.
+  // Predicts all rows; batches are faster than single rows. `known` is empty, or a lower bound of each label (negative:
+  // none). Predictions are then the excess over it. If at most 8 pooled labels exceed it, the excess is exponential.
+  // Its mean is theirs over the next smaller label.
   void Predict(std::span<const ForestRow> rows, std::span<const double> known, std::span<Estimate> out,
                ForestScratch& scratch) const;
   Estimate Predict(const ForestRow& row, ForestScratch& scratch, double known = -1) const;

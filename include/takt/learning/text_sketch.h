@@ -30,10 +30,11 @@ struct TextScratch {
   std::vector<std::uint32_t> used = {};    // buckets with a count
 };
 
-// Immutable. Words are runs of letters and digits, with ASCII in lower case. Each character from U+2E80, in scripts
-// without spaces, is a word. Bytes that are not UTF-8 separate words. A bucket with c occurrences weighs (1 + ln c) (1
-// + ln((1 + texts) / (1 + texts that have it))). The vector of weights has length 1. The sketch is its projection on
-// the leading right singular vectors of the training texts (Halko, Martinsson and Tropp, 2011, algorithm 4.4).
+// Immutable. Words are runs of letters and digits, with ASCII in lower case. Each character from U+2E80 on is a word,
+// since these scripts have no spaces. Bytes that are not UTF-8 separate words. A bucket with c occurrences weighs (1 +
+// ln c) (1 + ln((1 + texts) / (1 + texts that have it))). The vector of weights has length 1. The sketch is its
+// projection on the leading right singular vectors of the training texts (Halko, Martinsson and Tropp, 2011, algorithm
+// 4.4).
 class TextSketch {
  public:
   // Learns from texts. InvalidArgument: no texts, or invalid options. Cancelled: `progress` returned false.
@@ -46,7 +47,7 @@ class TextSketch {
 
   std::size_t dimensions() const { return dimensions_; }
 
-  // Save and Load as in QuantileForest.
+  // Save and Load work as in QuantileForest.
   std::string Save() const;
   static absl::StatusOr<std::shared_ptr<const TextSketch>> Load(std::string_view bytes);
 

@@ -31,8 +31,8 @@ struct ToolSeed {
 
 // InferCept's six kinds of call (Abhyankar et al., ICML 2024). Seconds of math, qa, ve and chatbot are from Table 1;
 // its second number is taken as a standard deviation. Its rows for image and tts (20.03 and 17.24 s) include human
-// turns. Their seconds here, and all tokens, are measured in the released workload of 397 requests. A replay of that
-// workload therefore is no independent test of these seeds.
+// turns. Their seconds here, and all tokens, are measured in the released workload of 397 requests. So a replay of that
+// workload does not test these seeds independently.
 inline constexpr std::array<ToolSeed, 6> kInferCeptTools = {{
     {"math", 9e-5, 6e-5, 21, 5, 130, 91},
     {"qa", 0.69, 0.17, 57, 8.5, 188, 120},
@@ -44,7 +44,7 @@ inline constexpr std::array<ToolSeed, 6> kInferCeptTools = {{
 
 // A tool call that has returned.
 struct ToolObservation {
-  ToolId tool = {};  // none: counts in the pool only
+  ToolId tool = {};  // none: only the pool learns from the call
   double seconds = 0;  // duration
   std::int64_t returned_tokens = 0;  // tokens that join the context
   std::int64_t tokens_before = -1;  // output since the prompt or the previous call; negative: unknown
@@ -148,8 +148,8 @@ class LearntTool {
 
 }  // namespace internal
 
-// Keeps mean, spread and quantiles per class of tools, from seeds and returned calls. A class without both uses the
-// pool of all classes. Beyond `window` calls of a class, older calls count less.
+// Keeps mean, spread and quantiles per class of tools, from seeds and returned calls. A class without seeds and calls
+// uses the pool of all classes. Beyond `window` calls of a class, older calls count less.
 //
 // Means and spreads are exact. Quantiles have the resolution of bins: 5.5 % wide, or for tokens before a call 10 tokens
 // wide, with one bin for 490 and more. They are updated when the number of calls has grown by 1/32. Deterministic. Any

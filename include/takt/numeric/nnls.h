@@ -13,9 +13,9 @@ struct NonNegativeFit {
 };
 
 // Returns the x >= 0 that minimizes |A x - b|. `columns` holds A column by column; each column is as long as `target`
-// (b). Columns may differ in scale by any factor. Of linearly dependent columns, one is used. To weight rows, scale
-// both sides. Active-set method: Lawson and Hanson, Solving Least Squares Problems (1974), chapter 23, on the triangle
-// of a QR decomposition of A. O(rows columns^2).
+// (b). Columns may differ in scale by any factor. Only one of several linearly dependent columns is used. To weight
+// rows, scale both sides. Active-set method: Lawson and Hanson, Solving Least Squares Problems (1974), chapter 23, on
+// the triangle of a QR decomposition of A. O(rows columns^2).
 NonNegativeFit NonNegativeLeastSquares(std::span<const double> columns, std::span<const double> target);
 
 }  // namespace takt

@@ -26,7 +26,8 @@ inline std::span<double> WithoutNan(std::span<double> values) {
 
 namespace internal {
 
-// Position of a quantile in n > 0 ordered values: the value at `below`, plus `share` of the distance to the next.
+// Position of a quantile in n > 0 ordered values. The quantile is the value at `below`, plus `share` of the distance to
+// the next.
 struct QuantileRank {
   std::size_t below = 0;
   double share = 0;

@@ -67,7 +67,7 @@ inline double StudentTail(double t, double freedom) {
   return t > 0 ? tail : 1 - tail;
 }
 
-// Returns the p-quantile of Student's t, within (-1000, 1000), by bisection.
+// Returns the p-quantile of Student's t by bisection; within (-1000, 1000).
 inline double StudentQuantile(double p, double freedom) {
   double low = -1000, high = 1000;
   for (int i = 0; i < 64; ++i) {

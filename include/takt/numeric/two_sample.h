@@ -13,7 +13,7 @@
 
 namespace takt {
 
-// p: upper bound of the probability of a difference this large if there is none; 1 if a sample is empty.
+// p: upper bound of the probability of a difference this large if the distributions are equal; 1 if a sample is empty.
 struct TwoSampleTest {
   double statistic = 0;  // above 0: values of the first sample are greater
   double p = 1;

@@ -14,7 +14,7 @@
 
 namespace takt {
 
-// A value type: copies share nothing. AnyPlacement has every optional hook; hooks that the policy inside lacks do
+// A value type: copies share nothing. AnyPlacement has every optional hook. A hook that the inner policy lacks does
 // nothing. A score costs one virtual call. Only a moved-from AnyPlacement is empty.
 class AnyPlacement {
  public:

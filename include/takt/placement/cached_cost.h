@@ -1,4 +1,4 @@
-// Minimum total cost of a turn, with the delay of other requests. takt's own.
+// The instance with the least total cost of a turn, including the delay of other requests. Source: none; takt's own.
 #ifndef TAKT_PLACEMENT_CACHED_COST_H_
 #define TAKT_PLACEMENT_CACHED_COST_H_
 
@@ -15,11 +15,11 @@ namespace takt {
 //
 // - wait: queued prefill before the turn
 // - prefill: time to compute the uncached tokens
-// - displaced: time to recompute the KV that the turn evicts, of workflows seen less than `recent_s` ago
+// - displaced: time to recompute the evicted KV of workflows seen less than `recent_s` ago
 // - decode: `decode_s` for each request on the instance
 //
-// A move also delays later requests and leaves a useless copy on the old instance. So the default of `move` is 10; 1 is
-// the greedy rule, which is worse. New workflows use the same sum.
+// A move also delays later requests and leaves a useless copy on the old instance. The default of `move` is therefore
+// 10. A `move` of 1 is the greedy rule, which is worse. New workflows use the same sum.
 class CachedCost : public Residence {
  public:
   static constexpr std::string_view kName = "cached_cost";

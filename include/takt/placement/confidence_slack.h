@@ -19,8 +19,8 @@ namespace takt {
 // with L(m) <= (1 + tau) L_fast. If that score exceeds the fastest model's by less than delta_s, the workflow goes to
 // the fastest model. ModelFleet defines L(m) and how long a model is kept.
 //
-// - floor_s: models with L of at most floor_s are always within the slack. The paper has none (0): if one model is
-//   idle, every other is too slow, even with little work.
+// - floor_s: models with L of at most floor_s are always within the slack. The paper has no floor (0): while one model
+//   is idle, any other with work is too slow.
 // - Requests without scores go to the fastest model. Ties in load: smaller model id. Ties in score: smaller load.
 class ConfidenceSlack {
  public:

@@ -1,4 +1,4 @@
-// Routing among models of different sizes: the best score, less the price of the work.
+// Routes among models of different sizes by score minus the price of the work.
 #ifndef TAKT_PLACEMENT_GAIN_SLACK_H_
 #define TAKT_PLACEMENT_GAIN_SLACK_H_
 
@@ -32,8 +32,8 @@ namespace takt {
 // ascent: it maximizes the sum of scores under Chimera's slack. `pull` is the penalty of the augmented Lagrangian,
 // which reacts at once. ModelFleet defines L(m) and how long a model is kept.
 //
-// - mean_tokens[m]: mean over the last kMemory placed workflows, on any model. It starts at `unknown`. A sample counts
-//   for at most kMostRatio times the mean, so that an absurd prediction does no harm.
+// - mean_tokens[m]: mean over the last kMemory placed workflows, on any model. It starts at `unknown`. A sample is
+//   capped at kMostRatio times the mean, so that an absurd prediction does no harm.
 // - Requests without scores go to the fastest model and leave prices unchanged. Ties: smaller load, then smaller model
 //   id.
 // - Only models that are up have prices. A model that returns starts at 0.
@@ -42,7 +42,7 @@ namespace takt {
 class GainSlack {
  public:
   static constexpr std::string_view kName = "gain_slack";
-  // Even a workflow of 1/16 of the mean work then costs as much as any score gains.
+  // At this price, even 1/16 of the mean work costs as much as the largest gain in score.
   static constexpr double kMostPrice = 16;
   static constexpr double kMostRatio = 32;
   static constexpr double kMemory = 1024;  // workflows
@@ -108,7 +108,7 @@ class GainSlack {
   struct Price {
     ModelId model;
     double price = 0;
-    double mean = 0, count = 0;  // of predicted tokens; `mean` is at least 1
+    double mean = 0, count = 0;  // predicted tokens: their mean, at least 1, and count
     double inverse = 1;  // 1 / mean
     double tokens = 0, value = 0;  // of the current request
   };

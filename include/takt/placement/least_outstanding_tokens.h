@@ -10,8 +10,8 @@
 
 namespace takt {
 
-// Counts the prompt and the estimated output of all requests that were placed and have not ended, at any speed. A call
-// without an estimate counts CallCosts::kUnknownOutput output tokens.
+// A request counts its prompt and estimated output from placement to its end. The speed of instances does not matter. A
+// call without an estimate counts CallCosts::kUnknownOutput output tokens.
 class LeastOutstandingTokens {
  public:
   static constexpr std::string_view kName = "least_outstanding_tokens";

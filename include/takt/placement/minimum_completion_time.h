@@ -25,17 +25,17 @@ namespace takt {
 //     own  = a + b * prompt tokens + c * (expected output tokens - 1)
 //     wait = (sum of own over the instance's calls) / B if it has at least B calls, else 0
 //
-// - a, b: least squares over the times from getting a place to RequestStarted; b is at least 0. A call has a place at
-//   once if fewer than B calls have one. Otherwise calls get places in order of arrival, as others end.
+// - a, b: fitted to the times from getting a place to RequestStarted (least squares). b is at least 0. A call has a
+//   place at once if fewer than B calls have one. Otherwise calls get places in order of arrival, when others end.
 // - c: mean time per output token after the first. Each further call reduces the weight of earlier ones by `fade`.
-// - B: the calls that can run at once. If a report shows waiting calls, B is its running count, valid for `recent_s`
-//   unless more run later. Otherwise B is one more than the running count of the newest report, or the most that ever
+// - B: the calls that can run at once. If a report shows waiting calls, B is its running count for the next `recent_s`,
+//   or until more run. Otherwise B is the largest of the newest report's running count plus one and the most that ever
 //   ran. Without reports, B is the most that ever ran, at least 1.
 // - An instance without an ended call in the last `recent_s` uses the times of all instances. So the policy tries
 //   instances that are new or may no longer be slow. Before any call has ended, it chooses the instance with the fewest
 //   calls.
 // - Lengths: Request::prompt_tokens, CallCosts::OutputTokens.
-// - The host must report RequestEnded::served. Failed calls, and calls without it, are not learnt from.
+// - The host must report RequestEnded::served. Failed calls and calls without it are ignored.
 //
 // Source: minimum completion time, Ibarra and Kim (1977), algorithm for unequal processors. The estimates are takt's.
 class MinimumCompletionTime {
@@ -100,11 +100,11 @@ class MinimumCompletionTime {
     if (!work_.Started(r.slot)) return;
     Call& call = calls_[r.slot];
     Instance& at = instances_[i.slot];
-    // A report takes precedence: events of ended calls arrive late, so that more calls seem to run.
+    // A report is more exact: events of ended calls arrive late.
     if (!i.reported) at.most = at.now = std::max(at.most, work_.running_count(i.slot));
     call.started = now;
     call.runs = true;
-    if (!call.has_place) {  // more calls run than were known, or in another order: its wait is meaningless
+    if (!call.has_place) {  // its wait is meaningless
       Leave(r.slot);
       Begin(at, r.slot, now);
       return;
@@ -137,7 +137,7 @@ class MinimumCompletionTime {
     double took = 0;
     if (call.runs && output_ > 1) {
       took = ToSeconds(Between(call.started, now)) / (tokens - 1);
-    } else if (!call.runs && call.has_place) {  // ended in one piece: the time of the first token is unknown
+    } else if (!call.runs && call.has_place) {  // the time of the first token is unknown
       took = ToSeconds(Between(call.begun, now)) / tokens;
     } else {
       return;

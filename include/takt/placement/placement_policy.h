@@ -36,8 +36,8 @@ concept PreparingPlacement = requires(P& p, const RequestState& r, TimePoint now
 // The instance is up with this slot, or its description was replaced.
 template <class P>
 concept InstancePlacement = requires(P& p, const InstanceState& i, TimePoint now) { p.Up(i, now); };
-// A request was placed; its first step has begun; it has left: ended, cancelled, or returned because its instance is
-// down.
+// A request was placed, its first step has begun, or it has left. A request leaves when it ends, is cancelled, or its
+// instance goes down.
 template <class P>
 concept AccountingPlacement = requires(P& p, const RequestState& r, const InstanceState& i, TimePoint now) {
   p.Placed(r, i, now);

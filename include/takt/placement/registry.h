@@ -27,7 +27,7 @@ using OwnPlacementFactory = internal::PlacementRegistry::OwnFactory;
 // unknown or invalid part and the valid choices.
 inline absl::StatusOr<AnyPlacement> MakePlacement(std::string_view spec) { return internal::Placements().Make(spec); }
 
-// Registers the host's own placement for MakePlacement. Rules as for RegisterPolicy.
+// Registers the host's own placement for MakePlacement. The rules of RegisterPolicy apply.
 inline absl::Status RegisterPlacement(std::string name, std::string summary, OwnPlacementFactory factory) {
   return internal::Placements().Register(std::move(name), std::move(summary), std::move(factory));
 }

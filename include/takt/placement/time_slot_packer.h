@@ -22,8 +22,8 @@
 namespace takt {
 
 // A request's KV is assumed to grow linearly, prompt + decode_rate * time, and to be freed at its predicted end. The
-// predicted time is AgentRank::execution_s of the newest Epoch. If unknown, it is the estimated output over the rate;
-// if that is unknown too, unknown_s. The policy sums the KV of each instance by time slot. With `cost_batch`, the rate
+// predicted time is AgentRank::execution_s of the newest Epoch. If that is unknown, the estimated output divided by the
+// rate replaces it, else unknown_s. The policy sums the KV of each instance by time slot. With `cost_batch`, the rate
 // of an instance comes from its cost model.
 //
 // An instance is available if the request fits into its KV cache in each slot that it spans. The available instance
@@ -31,11 +31,11 @@ namespace takt {
 // queue. An instance without requests is always available.
 //
 // A request that ends early frees its slots at once. An instance is suspended by a report of a full cache (`danger`) or
-// of new preemptions. A report without new preemptions, and of at most `recovered` in use, ends the suspension. With
-// `late`, a request that outlives its prediction counts in the current slot. A request starts when it is placed, and
-// again when its first step is reported.
+// of new preemptions. A report without new preemptions and with at most `recovered` of the cache in use ends the
+// suspension. With `late`, a request that outlives its prediction counts in the current slot. A request's start is its
+// placement, and then its first step once that is reported.
 //
-// Source: Kairos, section 6. Departures: `late` (the paper does not count late requests), and empty instances. A
+// Source: Kairos, section 6. Departures: the paper does not count late requests, and has no rule for empty instances. A
 // decision costs O(slots spanned) per instance and does not allocate.
 class TimeSlotPacker {
  public:
@@ -159,7 +159,7 @@ class TimeSlotPacker {
 
  private:
   static constexpr std::size_t kLanes = 8;  // instances per row step, for vector instructions
-  static constexpr double kMost = 1 << 22;  // limit on a request's tokens; sums of whole floats stay exact
+  static constexpr double kMost = 1 << 22;  // limit on a request's tokens, so that sums of floats stay exact
 
   struct Account {
     double kv_tokens = 0;
@@ -319,7 +319,7 @@ class TimeSlotPacker {
   void Expect(std::uint32_t slot) {
     Held& held = held_[slot];
     held.before = kNoSlot;
-    if (held.end <= now_slot_) {  // has passed, and late requests do not count
+    if (held.end <= now_slot_) {  // its end has passed
       held.after = kNoSlot;
       return;
     }

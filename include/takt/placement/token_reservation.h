@@ -33,11 +33,11 @@ namespace takt {
 // with the fewest reserved tokens is chosen.
 //
 // The quantile is taken from the agent's last kWindow successful outputs, as reported in RequestEnded::served. For a
-// new agent it is taken from its estimate (Request::output_tokens), else from the last kWindow outputs of all agents,
-// else it is `unknown`. At most kMost agents are remembered; those silent longest are forgotten.
+// new agent it is that of Request::output_tokens, else that of the last kWindow outputs of all agents, else `unknown`.
+// At most kMost agents are remembered; those silent longest are forgotten.
 //
 // Source: none; takt's own. Kairos, section 6, reserves by time slots (time_slot_packer). A decision costs O(1) per
-// instance, the end of a request O(kWindow).
+// instance. The end of a request costs O(kWindow).
 class TokenReservation {
  public:
   static constexpr std::string_view kName = "token_reservation";
@@ -93,7 +93,7 @@ class TokenReservation {
 
  private:
   static constexpr double kMostTokens = 1e9;
-  static constexpr double kUnknownKvShare = 1e-6;  // share of a KV cache of unknown size, per token
+  static constexpr double kUnknownKvShare = 1e-6;  // assumed share of a token if the size of the KV cache is unknown
 
   // The last outputs, and their quantile.
   struct Outputs {

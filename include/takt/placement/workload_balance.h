@@ -23,7 +23,7 @@ namespace takt {
 // The work that counts as being before a call.
 enum class QueueWork : std::uint8_t {
   kWaiting,  // waiting calls
-  kOutstanding,  // waiting calls, and the rest of running calls
+  kOutstanding,  // waiting calls, and the remaining time of running calls
 };
 constexpr auto NamesOf(QueueWork) { return std::to_array<std::string_view>({"waiting", "outstanding"}); }
 
@@ -89,8 +89,8 @@ class WorkloadBalance {
   }
 
  private:
-  // Packs two keys into one number: `first`, then `second` as tie-breaker, rounded to 24 and 13 bits. The result is a
-  // whole number below 2^52. Both must be at least 0.
+  // Packs two keys into one number: `first` in 24 bits, then `second` as tie-breaker in 13 bits. The result is a whole
+  // number below 2^52. Both must be at least 0.
   static double Ordered(double first, std::int64_t second) {
     const std::uint64_t a = std::bit_cast<std::uint32_t>(static_cast<float>(first));
     const std::uint64_t b = std::bit_cast<std::uint32_t>(static_cast<float>(second));

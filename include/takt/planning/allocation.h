@@ -54,8 +54,9 @@ enum class GpuUse : std::uint8_t {
 // serves all models, they return infinity and `gpus` is unspecified. They are thread-compatible and allocate only for
 // tables larger than any before.
 
-// Bisection over the latencies in the table. T is feasible if the least GPUs of each model within T sum to at most N.
-// Uses the fewest GPUs among allocations of the same latency. O(C N log(C N)) to sort, then O(C log N) per probe.
+// Bisection over the latencies in the table. T is feasible if the models together need at most N GPUs for latencies
+// within T. Uses the fewest GPUs among allocations of the same latency. O(C N log(C N)) to sort, then O(C log N) per
+// probe.
 class ThresholdSearch {
  public:
   double Solve(const LatencyTable& table, std::span<std::int32_t> gpus) {

@@ -27,9 +27,9 @@ struct AlphaSearch {
   ReplayOptions replay = {};  // engines, policy, estimates; the search sets alpha of `placement`
   std::vector<double> alphas = {0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1};  // rising
   std::int32_t seeds = 5;  // replays per alpha; all alphas use the same seeds
-  double quantile = 0.95;     // of the workflows' latencies
-  std::int64_t warm = 0;  // first workflows, which only fill the engines: their latencies do not count
-  double noise_p = 0.05;  // level at which an alpha's loss against the best counts as chance
+  double quantile = 0.95;     // this quantile of the workflows' latencies is minimized
+  std::int64_t warm = 0;  // first workflows, whose latencies do not count because they only fill the engines
+  double noise_p = 0.05;  // significance level: an alpha with a larger p is no worse than the best
 
   // Returns InvalidArgument with the name and value of every invalid field.
   absl::Status Validate() const;
@@ -37,14 +37,14 @@ struct AlphaSearch {
 
 struct AlphaPoint {
   double alpha = 0;
-  double mean = 0;  // over the seeds, of the quantile of the latencies [s]
+  double mean = 0;  // of the latencies' quantile, over the seeds [s]
   double deviation = 0;  // of the same
   double p_worse = 1;  // probability of this difference from the best by chance (paired, one-sided)
 };
 
 struct AlphaChoice {
   double alpha = 0;
-  double best = 0;  // alpha of the least mean; `alpha` may be smaller, within noise
+  double best = 0;  // alpha with the least mean; `alpha` may be smaller if the difference may be chance
   std::vector<AlphaPoint> points = {};  // by alpha
   std::int64_t replays = 0;
   std::string why = {};  // explanation in one sentence
@@ -73,7 +73,7 @@ struct ServedWorkflow {
 
 struct AlphaTunerOptions {
   Duration window = std::chrono::seconds(100);  // as in the paper
-  double p = 0.01;  // a window with a smaller p is worse than the one before; as in the paper
+  double p = 0.01;  // significance level of the test against the window before; as in the paper
   double tail = 0.75;  // only the excess of a latency over this quantile of both windows counts
   std::int64_t least = 10;  // workflows in each of the two windows; with fewer there is no test
   std::int64_t most = 1000;  // limit on replayed workflows: the newest of the last two windows
@@ -98,8 +98,8 @@ struct AlphaDecision {
 };
 
 // Peng et al. (2025), section 4.3. alpha starts at 0. At the end of every window, the latencies of its workflows are
-// compared with those of the window before. If they are significantly worse, the newest workflows must be searched. So
-// must those of the first full window. The result is an Epoch.
+// compared with those of the window before. If they are significantly worse, a search on the newest workflows is due.
+// Another is due after the first full window. The result is an Epoch.
 //
 // Departure: equation 9 compares two 95th percentiles, which no t-test can do. Here the sample is every workflow's
 // excess over the `tail` quantile of both windows (at least 0), and the test is Welch's, one-sided. A window with too

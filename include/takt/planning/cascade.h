@@ -12,8 +12,8 @@
 // optimum.
 //
 // The rate of a model is measured in work, which is tokens times their cost. So a model with longer requests gets a
-// higher rate, but its rate curve does not change. A simulation with the requests that the thresholds let through shows
-// the remaining error.
+// higher rate, but its rate curve does not change. A simulation with each model's actual requests shows the remaining
+// error.
 #ifndef TAKT_PLANNING_CASCADE_H_
 #define TAKT_PLANNING_CASCADE_H_
 
@@ -47,7 +47,7 @@ struct CascadeOptions {
   // Ascending thresholds for each model. Scores are 0 to 100, so 0 accepts all answers and a value above 100 none.
   // Empty: 0, 1, ..., 101.
   std::vector<double> grid = {};
-  // Grids by model but the last, instead of `grid`. One value each fixes the routing.
+  // One grid for each model except the last; replaces `grid`. Grids of one value fix the routing.
   std::vector<std::vector<double>> grids = {};
   RateOptions rates = {};
   double latency_step = 0.01;  // ratio of adjacent latencies of the grid, minus 1
@@ -59,7 +59,7 @@ struct CascadeOptions {
 // Returns L plus mu times the missing quality, in units of the range between best and worst quality (section 3.3). With
 // infinite mu, missing quality is not allowed.
 double QualityPenalised(double latency, double quality, double floor, double utopia, double nadir, double mu);
-// Returns the mirror image for a latency budget (Appendix C): -Q plus nu times the excess.
+// Returns the objective for a latency budget (Appendix C): -Q plus nu times the excess latency.
 double LatencyPenalised(double quality, double latency, double budget, double least, double most, double nu);
 
 struct CascadeGoal {
@@ -152,7 +152,7 @@ class CascadePlanner {
   // the nearest routing that they can serve.
   absl::StatusOr<CascadePlan> Alternate(const CascadeGoal& goal, double rate = 0, int stable = 5) const;
 
-  // Returns the Pareto-optimal routings by quality and least latency, in order of falling quality.
+  // Returns the Pareto-optimal routings in quality and latency, in order of falling quality.
   std::vector<FrontierPoint> Frontier(double rate = 0) const;
 
   // Returns the largest rate with a plan of this quality, at any latency on the curves, within 0.1 %.
@@ -172,8 +172,8 @@ class CascadePlanner {
   double best_quality() const;  // highest quality of any routing
 
   // Simulates the plan with CascadeOptions::simulated requests, and takes for each model in turn the fastest mix in
-  // simulation. Curves assume Poisson arrivals, but each of many replicas gets more regular arrivals. So the tables are
-  // too slow near saturation, to an extent that depends on the shape.
+  // simulation. Curves assume Poisson arrivals, but each of many replicas gets more regular arrivals. The tables'
+  // latencies are thus too large near saturation, by an amount that depends on the shape.
   void Simulate(CascadePlan& plan, double rate) const;
 
   // Returns candidate mixes of these GPUs for a rate: the table's mix, the mixes for higher latencies (which serve

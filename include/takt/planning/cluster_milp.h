@@ -35,8 +35,8 @@ struct GpuClass {
   std::vector<GpuServers> servers = {};
 };
 
-// A way to run a model: pp groups of tp GPUs. A group lies within one server. The groups of a replica may lie on
-// several.
+// A way to run a model: pp groups of tp GPUs. A group lies within one server. Groups of one replica may lie on several
+// servers.
 struct ReplicaType {
   std::string name = {};
   int model = 0;
@@ -76,7 +76,7 @@ struct ClusterProblem {
   double min_quality = -kUnlimited;
   double budget = kUnlimited;  // maximum price per hour of the used GPUs
   double move_budget = kUnlimited;
-  bool mixed = false;  // true: routings may be mixed, so each request takes a random one, and their mean quality counts
+  bool mixed = false;  // true: a plan may mix routings; each request takes a random one
 
   // Returns InvalidArgument with all faults.
   absl::Status Validate() const;
@@ -84,10 +84,10 @@ struct ClusterProblem {
 
 // Representation of servers in the model.
 enum class ServerModel : std::uint8_t {
-  // By counting GPUs if that is exact, otherwise by patterns. It is exact if all tp of a class are powers of two that
+  // Counts GPUs if that is exact, otherwise uses patterns. It is exact if all tp of a class are powers of two that
   // divide the GPUs of each server: first fit then leaves no gap.
   kAuto,
-  kPatterns,  // always by patterns: which multiset of tp each server holds
+  kPatterns,  // always uses patterns: the multiset of tp that each server holds
 };
 
 // Makes the integer program. InvalidArgument: an invalid problem, or more than 20,000 patterns.

@@ -35,7 +35,7 @@ namespace takt {
 struct DriftOptions {
   double false_alarms = 1e-3;  // maximum share of windows with a false alarm, over all tests of a window
   int requests = 50;  // successive requests of a window
-  Duration period = std::chrono::minutes(5);  // time between the beginnings of two windows, and longest window
+  Duration period = std::chrono::minutes(5);  // time between the starts of two windows, and maximum length of a window
   double score_share = 0.05;  // share of requests that go through all models
   int reference_requests = 500;  // windows without an alarm join the reference until it has this many requests
   int most_windows = 8;  // a window is tested alone and with the previous 1, 3, 7, ..., up to this many windows
@@ -52,8 +52,8 @@ struct WorkloadSample {
   std::vector<double> prompts = {};  // tokens
   std::vector<double> outputs = {};  // tokens
   std::vector<std::vector<double>> scores = {};  // scores by model
-  std::int64_t outputs_missing = 0;  // requests that had not finished, which count in no output
-  std::int64_t scores_missing = 0;  // scores that were not finite, which are ignored
+  std::int64_t outputs_missing = 0;  // unfinished requests, which count in no output
+  std::int64_t scores_missing = 0;  // ignored scores, which were not finite
 
   std::int64_t requests() const { return static_cast<std::int64_t>(prompts.size()); }
   double rate() const;  // requests/s; 0 if no time passed
@@ -66,7 +66,7 @@ constexpr auto NamesOf(DriftFeature) { return std::to_array<std::string_view>({"
 struct DriftSign {
   DriftFeature feature = DriftFeature::kRate;
   int model = 0;  // model of the score
-  int windows = 1;  // number of newest windows that show it together
+  int windows = 1;  // number of newest windows that were tested together
   double p = 1;  // below DriftReport::threshold
   double before = 0;  // rate, or mean
   double after = 0;

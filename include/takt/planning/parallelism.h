@@ -1,5 +1,5 @@
-// Chooses a model's replicas for a number of GPUs. The replicas can have several shapes, which are degrees of tensor
-// and pipeline parallelism.
+// Chooses a model's replicas for a number of GPUs. The shape of a replica is its degrees of tensor and pipeline
+// parallelism.
 //
 // The rate curve of a shape is the p95 latency of one replica at each request rate, as measured on the fast path
 // (sim/fast_path.h). Let c_s(T) be the largest rate at which shape s keeps p95 within T. The best mix of f GPUs then is
@@ -81,10 +81,10 @@ class RateCurve {
 struct RateOptions {
   double quantile = 0.95;
   double slowest = 10;  // the curve ends at this multiple of p95 alone, or at the rate of a full queue
-  double resolution = 0.05;  // maximum difference of neighbours in p95 or in rate, as a share
+  double resolution = 0.05;  // maximum relative difference of neighbouring points in p95 or in rate
   int runs = 16;  // maximum runs per curve
   // A run lasts this multiple of p95 alone, within minimum and maximum numbers of requests. It uses whole cycles of the
-  // lengths, and at least one. A quarter as many requests run first, while the engine fills up, and do not count.
+  // lengths, and at least one. Before them, a quarter as many requests fill the engine and do not count.
   double horizon = 20;
   std::int64_t least_requests = 600, most_requests = 4000;
   std::uint64_t seed = 1;  // seed of arrivals, the same for all curves

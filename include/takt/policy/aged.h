@@ -10,9 +10,9 @@
 
 namespace takt {
 
-// Ranks as the inner policy does, with promotion. A request that is passed over in `threshold` plans in a row, each of
-// which ran something, is promoted. Promoted requests come before all others, in order of promotion. A promotion lasts
-// for `quantum` steps that run the request. All hooks are those of the inner policy.
+// Ranks as the inner policy does, with promotion. A request is promoted after `threshold` plans in a row that ran other
+// requests but not this one. Promoted requests come before all others, in order of promotion. A promotion lasts for
+// `quantum` steps that run the request. All hooks are those of the inner policy.
 //
 // Sources: Chimera (level -1 after S iterations, back after Q); LTR (the same, S = 200, Q = 10 in its scripts). LAMPS
 // counts from the first run, promotes until completion, and resets only the count at tool calls.

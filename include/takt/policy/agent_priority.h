@@ -9,8 +9,8 @@
 
 namespace takt {
 
-// Ranks agents by the newest table that an Epoch brought (AgentRanks, made by AgentLearner), and requests of an agent
-// by arrival of the workflow. Agents missing in the table share its default rank. Before the first table, the order is
+// Ranks agents by the table in the newest Epoch (AgentRanks, made by AgentLearner). Requests of one agent are ranked by
+// arrival of the workflow. Agents missing in the table share its default rank. Before the first table, the order is
 // workflow_fcfs. Source: Kairos, section 5.
 class AgentPriority : public AgentTable {
  public:

@@ -24,7 +24,7 @@ namespace takt {
 
 enum class BoostPreset : std::uint8_t {
   kDefault,  // balances mean and tail latency
-  kTail,  // allows a third of the excess over fcfs's tail, for part of the gain in the mean
+  kTail,  // a third of the default's excess over fcfs's tail, and less gain in the mean
   kMean,  // the order of footprint: least mean latency, any tail
   kGoodput,  // as kMean, but requests that can no longer meet their deadlines come last
 };
@@ -38,19 +38,18 @@ constexpr auto NamesOf(BoostPreset) { return std::to_array<std::string_view>({"d
 // (FootprintBook). Cw: size below which 0.95 of the work lies; larger workflows are giants and get no head start.
 //
 // V: time until the engine's current work is done, at least `least_drain_s`. V~: average of V at the arrivals of calls,
-// at most kMostUsual V. Calls beyond the last kMemory are forgotten, except while V exceeds V~; so in a growing backlog
-// V~ is half of V. Head starts are thus small relative to an unusual backlog, which makes the tail's waits, and large
-// otherwise.
+// at most kMostUsual V. V~ covers the last kMemory calls, and more while V exceeds V~. In a growing backlog V~ is thus
+// half of V. So head starts are small relative to an unusual backlog, which causes the longest waits.
 //
-// kappa = (`tail_factor` - 1) h^2 (kSteady p + kGrowing u (1 - p)). p: how often the backlog shrinks. It is 0 if none
-// of the last kRecent calls found a backlog below V~, and 1 if at least a quarter did. q = E[C^2] / E[C]^2 of recent
-// workflows, u = 3 (1 - 1 / q) in [0, 1], h = q / 3 in [1, 2]. In a backlog that comes and goes, a boost of V~ ln(1 /
-// C) is best for the tail itself. Source: Yu and Scully, Strongly tail-optimal scheduling in the light-tailed M/G/1,
+// kappa = (`tail_factor` - 1) h^2 (kSteady p + kGrowing u (1 - p)). p: how often the backlog shrinks. p is 0 if none of
+// the last kRecent calls found a backlog below V~, and 1 if at least a quarter did. q = E[C^2] / E[C]^2 of recent
+// workflows, u = 3 (1 - 1 / q) in [0, 1], h = q / 3 in [1, 2]. If the backlog comes and goes, a boost of V~ ln(1 / C)
+// gives the best tail. Source: Yu and Scully, Strongly tail-optimal scheduling in the light-tailed M/G/1,
 // 2024. kSteady makes kappa 1 at the default `tail_factor`. In a growing backlog, every gain in the mean costs the
 // tail. If sizes are equal, nothing is gained; if few giants have most of the work, few requests wait longer.
 //
-// B: time from the workflow's arrival to its deadline. B~: its usual value. A workflow with half the usual time waits
-// less. More time, no deadline, or equal deadlines for all change nothing (FootprintBook::Tightness). delta =
+// B: time from the workflow's arrival to its deadline. B~: its usual value. A workflow with less time than usual waits
+// less. More time, no deadline, or equal deadlines for all have no effect (FootprintBook::Tightness). delta =
 // `deadline_weight`.
 //
 // All terms are read once, when a request joins the queue; later revisions change C only. A call is never passed by one
@@ -152,10 +151,10 @@ class BoostedFootprint {
 
  private:
   static constexpr double kBehindAll = 1e9;  // [s]
-  static constexpr double kMemory = 4096;  // calls in the average backlog
+  static constexpr double kMemory = 4096;  // number of calls over which the backlog is averaged
   static constexpr double kMostUsual = 8;  // largest ratio of V~ to V, so that a cancelled backlog is soon forgotten
   static constexpr double kRecent = 256;  // calls from which p is computed
-  // Factors of kappa per 1 that the tail may exceed fcfs's.
+  // Factors of kappa, per unit of `tail_factor` - 1.
   static constexpr double kSteady = 20.0 / 3, kGrowing = 3;
 
   struct Call {
@@ -188,8 +187,8 @@ class BoostedFootprint {
     less_ += ((less ? 1 : 0) - less_) / std::min(came_, kRecent);
   }
 
-  // Returns the head start by size [s]. If the cheapest request's start would exceed the horizon, all starts are scaled
-  // down, so that the order by size stays.
+  // Returns the head start by size [s]. If the cheapest request's head start would exceed the horizon, all head starts
+  // are scaled down, which keeps the order.
   double SizeStart(const Call& call) const {
     const double least = book_.LeastCost();
     if (!(call.cost < call.cut) || !(least < call.cut)) return 0;
@@ -197,7 +196,7 @@ class BoostedFootprint {
     return Rounded(scale * exact::Log(call.cut / std::max(call.cost, least)));
   }
 
-  // Sets the time from which the longest path of the workflow's rest cannot end before the deadline.
+  // Sets the time after which the workflow can no longer meet its deadline.
   void Deadline(const RequestState& r, TimePoint now, Call& call) const {
     if (r.request.deadline == kNever) return;
     const double path = book_.PathSeconds(r);

@@ -155,8 +155,8 @@ class FairShare {
     return tenants_[tenants_.Insert(id, {.id = id, .lifted_to = floor_, .weight = options_.weights.Of({id})})];
   }
 
-  // Forgets tenants without a waiting request whose counters are at most floor_, or at least a quarter of the table,
-  // lowest first. Doubles the limit if none can be forgotten, which Reserve prevents.
+  // Forgets tenants without a waiting request whose counters are at most floor_. If these are few, forgets up to a
+  // quarter of the table, lowest first. Doubles the limit if none can be forgotten, which Reserve prevents.
   void Forget() {
     idle_.clear();
     std::size_t low = 0;

@@ -18,7 +18,7 @@ namespace takt {
 
 // Key [token-seconds]: the area under the request's memory from now to its end. The area includes the expected tool
 // call (Request::next_call), handled as the pause policy intends (RequestState::at_call). A request with unknown output
-// comes after all with known output. A request that returns from a tool is ranked by the rest, from its current
+// comes after all with known output. After a tool call, a request is ranked by its remaining area, from its current
 // context. Source: LAMPS, section 4.2.
 //
 // `stall`: weight of the time that other requests lose to its recomputation or swap (equations 1 and 3, terms with

@@ -30,8 +30,8 @@ concept RankPolicy = requires(const P& p, const RequestState& r) {
 };
 
 // Optional: Enters is called before the queue reads a request's key. That is at arrival, whenever the request comes
-// back, when its estimates change, and when the policy is new. A policy may compute a key once here and keep it by
-// RequestState::slot. A request enters several times before it ends.
+// back, when its estimates change, and after a change of the policy. A policy may compute a key once here and keep it
+// by RequestState::slot. A request enters several times before it ends.
 template <class P>
 concept EnterPolicy = RankPolicy<P> && requires(P& p, const RequestState& r, TimePoint now) { p.Enters(r, now); };
 
@@ -39,8 +39,8 @@ concept EnterPolicy = RankPolicy<P> && requires(P& p, const RequestState& r, Tim
 template <class P>
 concept ReservePolicy = RankPolicy<P> && requires(P& p, std::size_t slots) { p.Reserve(slots); };
 
-// Optional: a policy with hash tables of names that clients choose (tenants, workflows) gets the seed of its hashes
-// before any request enters. No result of the policy may depend on the seed.
+// Optional: receives the seed of hashes before any request enters, for tables of names that clients choose (tenants,
+// workflows). No result of the policy may depend on the seed.
 template <class P>
 concept HashingPolicy = RankPolicy<P> && requires(P& p, std::uint64_t seed) { p.KeyHashes(seed); };
 
@@ -118,9 +118,9 @@ concept GroupWatchPolicy =
 template <class P>
 concept PlanBeginPolicy = RankPolicy<P> && requires(P& p, TimePoint now) { p.PlanBegins(now); };
 
-// Optional: a key that depends on other running requests (RequestState::beside, at_call). The queue reads the keys of
-// waiting requests again, a slice in each plan, each once per refresh_interval() plans. 0: the key does not depend on
-// them. kForever: the key from when the request joined is good enough.
+// Optional: a key that depends on other running requests (RequestState::beside, at_call). In each plan the queue
+// rereads some keys of waiting requests, and each key once per refresh_interval() plans. 0: the key does not depend on
+// them. kForever: the key is not reread.
 template <class P>
 concept RefreshingPolicy = requires(const P& p) {
   { p.refresh_interval() } -> std::same_as<std::int64_t>;
@@ -135,8 +135,8 @@ std::int64_t RefreshIntervalOf([[maybe_unused]] const P& policy) {
 //
 // The scheduler skips a declined request and goes on with the next. Any number of requests may overtake it while it is
 // declined; bounds on overtaking do not count them. Admits may be called several times in a plan. Each plan visits all
-// declined requests: O(declined). Nothing wakes a scheduler if the answer depends on time alone. Only a scheduler calls
-// Admits; a queue without rows does not.
+// declined requests: O(declined). A scheduler is not woken when an answer changes with time alone. Only a scheduler
+// calls Admits; a queue without rows does not.
 //
 // Admitted is called for each request that gets a row, before the next Admits, also after a preemption or a tool call.
 // A new policy gets it for every request that has a row.

@@ -24,8 +24,8 @@ PolicyRegistry& Policies();
 
 // Makes a policy from "NAME", "NAME(k=v,...)" or "aged(POLICY,k=v,...)", where POLICY has one of the first two forms.
 // `options` are further "k=v" for the part of the spec that has option k. `pace` supplies defaults for speeds that are
-// not set. `custom` is the host's own policy for "custom" in the spec, also within aged; with custom(NAME), its spec
-// must be NAME. InvalidArgument names the unknown or invalid part and the valid choices.
+// not set. `custom` is the host's own policy, used for "custom" in the spec, also within aged. For custom(NAME), its
+// spec must be NAME. InvalidArgument names the unknown or invalid part and the valid choices.
 absl::StatusOr<AnyPolicy> MakePolicy(std::string_view spec, std::span<const std::string> options = {},
                                      const EnginePace* pace = nullptr, const AnyPolicy* custom = nullptr);
 

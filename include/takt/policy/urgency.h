@@ -14,22 +14,22 @@
 
 namespace takt {
 
-// HexGen-Flow serves the call of largest urgency U = t_comp - (t_SLO - tau): its compute time less what is left of its
-// budget after waiting for tau (equations 7 and 8). The urgency of all waiting calls grows at the same rate, so the
-// order is constant. Key [s]:
+// HexGen-Flow serves the call of largest urgency U = t_comp - (t_SLO - tau): its compute time minus the rest of its
+// budget after a wait of tau (equations 7 and 8). The urgency of all waiting calls grows at the same rate, so the order
+// is constant. Key [s]:
 //
 //  deadline - compute
 //
 // Request::deadline is the end of the call's budget (time of sending + t_SLO), which a router's workflow table
-// computes. Request::compute is the expected compute time. If the budget covers the rest of the workflow, this is least
-// slack first.
+// computes. Request::compute is the expected compute time. If the budget covers the whole rest of the workflow, the
+// order is least slack first.
 //
 // With `of=workflow` the deadline is the workflow's, and the key is the workflow's slack. The remaining time is that of
 // the call and of the longest chain after it, Request::after.path_tokens at decode_s each; prefill of later calls and
 // tools are left out. If the call's compute time is unknown, its predicted tokens replace it.
 //
-// Calls without a deadline (batch work) are due at arrival + compute / batch_share. So each of them becomes the most
-// urgent in time. A key is within `horizon` of the call's arrival, so that absurd deadlines starve nobody.
+// Calls without a deadline (batch work) are due at arrival + compute / batch_share. Each of them thus becomes the most
+// urgent eventually. A key is within `horizon` of the call's arrival, so that absurd deadlines starve nobody.
 struct Urgency {
   static constexpr std::string_view kName = "urgency";
 

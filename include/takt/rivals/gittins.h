@@ -12,16 +12,16 @@
 namespace takt {
 
 // Returns the reciprocal of the index, in the unit of `sizes`: min over s of E[min(S, s)] / P(S <= s). That is the
-// least expected service per chance of ending within s. Smaller is served first; for a known size it is the size.
-// Source: Gittins (1979), as in Aalto, Ayesta and Righter (2009).
+// least expected service per probability of ending. Smaller is served first. A known size is its own rank. Source:
+// Gittins (1979), as in Aalto, Ayesta and Righter (2009).
 //
-// `sizes`: remaining work, ascending. `weights` need not sum to one. For work in service, pass sizes larger than the
-// service, less the service. Returns +infinity if the weights sum to zero.
+// `sizes`: remaining work, ascending. `weights` need not sum to one. For a job that has received service a, pass the
+// sizes above a, each minus a. Returns +infinity if the weights sum to zero.
 inline double GittinsRank(std::span<const double> sizes, std::span<const double> weights) {
   double total = 0;
   for (const double w : weights) total += w;
   double rank = std::numeric_limits<double>::infinity();
-  double within = 0, served = 0;  // weight that ends by a size, and its service
+  double within = 0, served = 0;  // total weight of the sizes up to one, and its service
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     within += weights[i];
     served += Rounded(weights[i] * sizes[i]);

@@ -59,8 +59,8 @@ struct FitError {
 struct CostFit {
   CostForm form = CostForm::kLinear;
   CostModel cost = {};  // fitted to all steps; a single layer represents the whole model, overheads included
-  FitError train = {};  // error of the same form fitted without the holdout, on the other steps
-  FitError holdout = {};  // error of that fit on the holdout
+  FitError train = {};  // error of a fit without the holdout, on the steps of that fit
+  FitError holdout = {};  // its error on the holdout
   FitError all = {};  // error of `cost` on all steps
   std::array<FitError, 3> parts = {};  // error of `cost` by StepKind
   double measured_s = 0, predicted_s = 0;  // sums over all steps, including outliers
@@ -84,8 +84,8 @@ struct EngineCalibration {
 };
 
 // Fits by least squares of relative errors: first with bounded influence (Huber), so that no step dominates, then
-// without outliers. Outliers of both forms are 8 robust standard deviations and 5 % from the median of their kind of
-// step. The holdout consists of every k-th block of neighbouring steps, since neighbours are similar. InvalidArgument:
+// without outliers. An outlier is 8 robust standard deviations and 5 % from the median of its kind of step, in both
+// forms. The holdout consists of every k-th block of neighbouring steps, since neighbours are similar. InvalidArgument:
 // invalid options, or an insufficient log: fewer than 30 steps or 10 different loads, no prefill, no decode, or times
 // that are not positive.
 absl::StatusOr<EngineCalibration> Calibrate(const StepLog& log, const CalibrateOptions& options = {});

@@ -57,7 +57,7 @@ struct Forecasts {
   std::vector<float> scores = {};  // probability that the model solves the workflow, workflows x models; empty: unknown
 };
 
-// Errors of the estimates of finished calls and workflows; `raw`: before calibration.
+// Errors of estimates, over finished calls and workflows. `raw`: before calibration.
 struct EstimateErrors {
   CalibrationError output, left;
   CalibrationError raw_output, raw_left;  // equal to `output` and `left` without calibration
@@ -74,9 +74,10 @@ struct EstimateErrors {
 // variance. The posterior given log true + sigma * z is log-normal, and a sum is approximated by its first two moments
 // (Fenton, 1960).
 //
-// Class means: a class is a combination of workflow, stage and agent name; without stage and agent names, of prompts
-// with the same bit length. Until a call of the class has finished, the mean over all calls is used. Before the first
-// finished call, estimates are unknown. A workflow's remaining output is learned when the workflow ends.
+// Class means: a class is a combination of workflow, stage and agent name. Calls without stage and agent names are
+// classed by the bit length of their prompts. Until a call of the class has finished, the mean over all calls is used.
+// Before the first finished call, estimates are unknown. A workflow's remaining output is learned when the workflow
+// ends.
 //
 // Lengths: estimates only the call's output, from the table.
 //
@@ -108,9 +109,9 @@ class Estimator {
   // for each of `models`. InvalidArgument: tables of another size.
   absl::Status Use(std::shared_ptr<const Forecasts> forecasts, std::vector<std::size_t> models);
 
-  // Estimates a tool call (index into Workload::tools) after `generated` output tokens of its call. The oracle knows
-  // it. Class means use a ToolProfile by tool name, without seeds. Noise kinds multiply duration and returned tokens of
-  // a tool call by one factor, exp(sigma z) or 1 + sigma z, and the output before it by another.
+  // Estimates a tool call (index into Workload::tools) after `generated` output tokens of its call. The oracle returns
+  // the true values. Class means use a ToolProfile by tool name, without seeds. Noise kinds multiply duration and
+  // returned tokens of a tool call by one factor, exp(sigma z) or 1 + sigma z, and the output before it by another.
   NextCall Tool(std::uint32_t tool, std::int32_t generated) const;
   void ToolEnded(std::uint32_t tool, std::int32_t generated);
 
@@ -183,7 +184,7 @@ class Estimator {
   Belief BeliefOf(std::uint32_t call) const;
   template <class BeliefOfCall>
   WorkAfter AfterOf(const WorkloadWorkflow& workflow, std::uint32_t call, std::uint32_t since, BeliefOfCall belief_of);
-  // Visits calls that had not finished when `since` calls had.
+  // Visits calls that were unfinished when `since` calls had finished.
   template <class Visit>
   void ForCallsLeft(const WorkloadWorkflow& workflow, std::uint32_t since, Visit visit) const;
   double LeftOf(const WorkloadWorkflow& workflow, std::uint32_t call) const;

@@ -6,8 +6,8 @@
 // O(1). Iterations in which all rows decode are processed together: a decode's time is linear in its context, so their
 // times form an arithmetic series. A calendar of iterations holds the ends of requests.
 //
-// Differences from Replay: times are not rounded to nanoseconds between such iterations. A request that never fits
-// fails at once, not when its context outgrows the cache. Prefix hits are a fixed share of each prompt (Cascadia,
+// Differences from Replay: times between decode-only iterations are not rounded to nanoseconds. A request that never
+// fits fails at once, not when its context outgrows the cache. Prefix hits are a fixed share of each prompt (Cascadia,
 // Appendix M, equation 1), and each request holds its own KV for them.
 #ifndef TAKT_SIM_FAST_PATH_H_
 #define TAKT_SIM_FAST_PATH_H_

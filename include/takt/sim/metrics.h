@@ -33,7 +33,7 @@ struct RequestRecord {
   std::int32_t recomputed_tokens = 0;  // tokens recomputed after a preemption
   std::int32_t cached_tokens = 0;  // prompt tokens found in the prefix cache at the first admission
   std::uint16_t instance = 0;
-  bool gated = false;  // kept out by a gate before its first step, or still at the end of the run
+  bool gated = false;  // a gate kept it out before its first step, or still does at the end of the run
   Outcome outcome = Outcome::kPending;
   FailReason reason = FailReason::kInvalid;
 
@@ -59,7 +59,7 @@ struct SeriesPoint {
   friend constexpr bool operator==(const SeriesPoint&, const SeriesPoint&) = default;
 };
 
-// A time series of at most `limit` points. It keeps every point at first, later one per interval. The interval doubles
+// A time series of at most `limit` points. At first it keeps every point, later one per interval. The interval doubles
 // whenever the series is full.
 class Series {
  public:
@@ -116,7 +116,7 @@ struct SessionFigures {
   std::int64_t turns = 0, sessions = 0;  // completed in the window
   // Figures of turns whose computation began in the window:
   double cached_share = 0;  // share of prompt tokens found in the cache
-  double prefill_excess = 0;  // prefill time beyond that with an infinite cache [s]
+  double prefill_excess = 0;  // excess of prefill time over that with an infinite cache [s]
   double moved_share = 0;  // share of follow-up turns on another instance than the previous turn
   Summary gate_wait;  // wait of turns that a gate kept out [s]
 

@@ -28,8 +28,8 @@ struct Profile {
   double gpu_memory_gib = 0;            // 0: unknown
   std::int64_t kv_capacity_tokens = 0;  // 0: unknown, or the weights leave no room
 
-  // Mean absolute error of the fit, in %; negative: unknown. It refers to whole iterations; for a fit to served runs,
-  // to the time per output token.
+  // Mean absolute error of the fit, in %; negative: unknown. It refers to whole iterations, or to the time per output
+  // token for a fit to served runs.
   double decode_error_pct = -1;
   double prefill_error_pct = -1;
 

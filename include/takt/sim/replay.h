@@ -43,7 +43,7 @@ struct ReplayOptions {
   RetentionFactory retention = {};
   GateFactory gate = {};  // gate of each instance; requires `retention`; empty: none
   EstimateSpec estimates = {EstimateKind::kOracle, 0};  // length estimates for schedulers; default as in `takt replay`
-  std::optional<BudgetOptions> budgets = {};  // call deadlines as shares of the workflow's; none: its deadline
+  std::optional<BudgetOptions> budgets = {};  // shares a workflow's time among calls; none: no shares
   std::shared_ptr<const Forecasts> forecasts = {};  // forecasts for a workload with several models; null: none
   std::uint64_t seed = 1;  // seed of estimate noise
 
@@ -97,8 +97,8 @@ struct ReplayResult {
 absl::StatusOr<ReplayResult> Replay(const Workload& workload, const ReplayOptions& options);
 
 // Returns the maximum throughput of the instances for this workload in requests per second: first come first served,
-// without estimates, with all arrivals at time zero. It is measured while requests wait, so that the drain at the end
-// does not count: the number of requests, times the share of tokens computed until then, divided by the time.
+// without estimates, with all arrivals at time zero. It is measured while requests wait, without the drain at the end.
+// It is the number of requests, times the share of tokens computed by then, divided by the time.
 absl::StatusOr<double> MeasureSaturation(const Workload& workload, ReplayOptions options);
 
 // Returns the rate_scale that gives a rate of `load` times `saturation`; 0 if all workflows arrive together, so that
@@ -107,7 +107,8 @@ double RateScaleForLoad(const Workload& workload, double load, double saturation
 
 // Returns the latency of each request and workflow alone on an empty engine: prefill in chunks of the token budget,
 // decodes and tools. With several kinds of engines, the fastest one counts. A workflow's latency is its longest path
-// including delays, as if parallel calls did not slow each other. `model`: column of the workload whose outputs count.
+// including delays. Parallel calls are assumed not to slow each other. `model`: column of the workload whose outputs
+// count.
 IsolatedLatencies MeasureIsolated(const Workload& workload, const PreparedCostModel& cost, const StepLimits& limits,
                                   std::size_t model = Workload::kNoModel);
 IsolatedLatencies MeasureIsolated(const Workload& workload, const ReplayOptions& options);  // on its engines

@@ -53,7 +53,7 @@ struct VirtualRequests {
   static RequestId IdOf(std::uint32_t index) { return {std::uint64_t{index} + 1}; }
 };
 
-// A step at its start, for traces. Dead rows are in `plan` but not in `rows`.
+// A step at its start, for traces. Rows of requests that have left since the plan are in `plan` but not in `rows`.
 struct VirtualStep {
   std::uint16_t instance = 0;
   TimePoint start{}, end{};
@@ -192,7 +192,7 @@ class VirtualEngine {
   std::vector<Failure> failed_;
   std::vector<Move> moves_;
   TimePoint link_free_out_{}, link_free_in_{};
-  TimePoint stalled_until_{};  // stalled by KV moves: no step computes anything earlier
+  TimePoint stalled_until_{};  // end of a stall by KV moves; no step computes earlier
 
   TimeMean kv_blocks_used_;
   std::int64_t steps_ = 0, request_steps_ = 0;

@@ -44,7 +44,7 @@ struct VirtualClusterOptions {
   bool send_prefixes = false;  // send the prompts' prefix hashes to schedulers
   bool tell_turns = false;  // send TurnEnded and WorkflowEnded to schedulers
   Duration cold_at{0};  // above 0: time when the first engine loses all KV, between two steps
-  double tell_gaps = 0;  // above 0: TurnEnded contains this factor times the true gap
+  double tell_gaps = 0;  // above 0: TurnEnded contains the true gap times this factor
   // Overhead of a server outside its engine: HTTP, tokenizer and detokenizer. Delays each request before the engine or
   // router, and is part of all latencies.
   Duration front_end{0};  // per request

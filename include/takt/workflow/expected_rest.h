@@ -24,7 +24,7 @@ class ExpectedRest {
     left_ = n == 0 ? 0 : UINT64_MAX >> (ExpectedStages::kMost - n);
   }
 
-  // Returns true if the host has set a list, even an empty one.
+  // Returns true if the host has set a list, which may be empty.
   explicit operator bool() const { return list_ != nullptr; }
 
   // Removes the first entry of the stage's site, and all entries that it ends.

@@ -15,10 +15,10 @@ enum class BudgetRule : std::uint8_t {
   kWhole,  // all remaining time; the order is then least slack first
 };
 
-// The budget of a call if no time is left. Equation 5 multiplies a negative rest by the call's share. Of two equally
-// late workflows, the cheap call then looks less urgent, and heavy calls overtake it.
+// The budget of a call if no time is left. Equation 5 multiplies a negative rest by the call's share. If two workflows
+// are equally late, the cheaper call then looks less urgent, and the other overtakes it.
 enum class BlownRule : std::uint8_t {
-  kLateness,  // the whole negative rest: the latest comes first at any cost; equal to kShare at zero
+  kLateness,  // the whole negative rest, so that the latest comes first at any cost
   kPublished,  // the call's share of the rest
   kZero,  // zero for all late calls
 };

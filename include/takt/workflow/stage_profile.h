@@ -30,11 +30,11 @@ inline bool IsCost(double s) { return s > 0 && s <= 1e15; }
 
 }  // namespace internal
 
-// Running means by call site; means of the work after it by call site and visit, since later rounds of a loop have less
-// work left. A mean has the weight of at most `memory` observations, so that it adapts.
+// Running means of a call's cost by call site, and of the work after it by call site and visit. Later rounds of a loop
+// have less work left. A mean has the weight of at most `memory` observations, so that it adapts.
 class StageProfile {
  public:
-  static constexpr std::uint32_t kVisits = 8;  // later visits of one workflow count as the last of these
+  static constexpr std::uint32_t kVisits = 8;  // further visits of a workflow count as the last of these
 
   explicit StageProfile(std::int64_t memory = 1000, std::size_t most_sites = 4096)
       : memory_(std::max<std::int64_t>(1, memory)), most_sites_(most_sites) {}

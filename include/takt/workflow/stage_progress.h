@@ -15,7 +15,7 @@ namespace takt::internal {
 
 struct Stage {
   StageId site = {};
-  double cost_s = 0;  // of a call: the largest reported; else as declared or learnt
+  double cost_s = 0;  // cost of a call: the largest reported, else as declared or learnt
   Outlook after = {};  // valid unless its workflow is stale
   std::int32_t calls = 0, made = 0, ended_calls = 0;
   std::uint32_t missing = 0;  // predecessors that have not ended
@@ -62,7 +62,7 @@ class StageProgress {
     if (!stage.announced || stage.closed) --stage.calls;
   }
 
-  // Returns false if it had begun.
+  // Returns false if the stage has already begun.
   bool Begin(Stage& stage) {
     if (stage.began()) return false;
     stage.began_at = moments_++;

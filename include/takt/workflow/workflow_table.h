@@ -49,7 +49,7 @@ struct WorkflowTableOptions {
 // handle, a small number (a slot).
 //
 // Parts: WorkflowRecords, StageGraph, CallTable and StageLessons. Cost: O(1) per call, and O(successors) at the end of
-// a stage, if calls come about in order of declaration. The worst case, and the cost after a change of the graph, is
+// a stage, if calls come roughly in order of declaration. The worst case, and the cost after a change of the graph, is
 // O(stages of the workflow). Memory grows only with the peak number in use.
 class WorkflowTable {
  public:

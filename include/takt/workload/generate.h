@@ -66,7 +66,7 @@ struct Branch {
       {};  // stages that all start in parallel; indices in the template, greater than this stage's
 };
 
-// A call site. It runs if a preceding stage leads to it, and waits for all calls of the stages that did (a join).
+// A call site. It runs if a preceding stage leads to it. It waits for all calls of these stages (a join).
 struct StageTemplate {
   std::string stage = "";
   std::string agent = "";  // empty: same as `stage`
@@ -126,7 +126,7 @@ absl::StatusOr<Workload> GenerateWorkload(const GeneratorOptions& options);
 
 // Draws workflows from a workload with replacement, with new arrivals, as InferCept's and LAMPS' benchmarks do for
 // files without times. The result depends only on the seed; choices and arrivals have separate random streams, so the
-// rate does not change the workflows. InvalidArgument: an empty workload, a number that is not 1 to 50 million, invalid
+// rate does not change the workflows. InvalidArgument: an empty workload, a number outside 1 to 50 million, invalid
 // arrivals, or arrivals beyond kMaxWorkloadTime.
 absl::StatusOr<Workload> Draw(const Workload& from, std::int64_t workflows, const Arrivals& arrivals,
                               std::uint64_t seed);

@@ -59,10 +59,10 @@ struct ReadReport {
 };
 
 // Reads a plain or gzip file, or generates a workload if `path` begins with "gen:" (workload/generate.h). Arrivals are
-// sorted (stable) and start at zero. A prompt or output of 0 tokens becomes 1 token, since a prefill always yields one,
-// and is counted. `report` may be null. Errors: NotFound or the system's error for the file; ResourceExhausted beyond
-// max_bytes; otherwise InvalidArgument with file, line, field and value: `trace.csv:17: ContextTokens: "12x" is not a
-// whole number`.
+// sorted (stable) and start at zero. A prompt or output of 0 tokens is counted and becomes 1 token, since a prefill
+// always yields a token. `report` may be null. Errors: NotFound or the system's error for the file; ResourceExhausted
+// beyond max_bytes; otherwise InvalidArgument with file, line, field and value: `trace.csv:17: ContextTokens: "12x" is
+// not a whole number`.
 absl::StatusOr<Workload> ReadWorkload(const std::string& path, const ReadOptions& options = {},
                                       ReadReport* report = nullptr);
 

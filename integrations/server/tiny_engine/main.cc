@@ -60,21 +60,21 @@ class TinyEngine final : public Program {
   const char* examples() const override { return kExamples; }
 
   void AddModel(Group group) override {
-    group.Add("--model", size_, "SIZE", "parameters: 1M, 3M, 10M, 30M, 60M or 100M; weights are random");
-    group.Add("--model-seed", seed_, "N", "seed of the weights", Whole(0, INT64_MAX));
-    group.Add("--max-context", max_context_, "N", "maximum of prompt and output, in tokens", Whole(1, 1 << 20));
+    group.Add("--model", size_, "SIZE", "make a model of 1M, 3M, 10M, 30M, 60M or 100M random weights");
+    group.Add("--model-seed", seed_, "N", "seed the weights", Whole(0, INT64_MAX));
+    group.Add("--max-context", max_context_, "N", "limit prompt and output together to N tokens", Whole(1, 1 << 20));
     group.Add("--weights", weights_, "FILE", "load this saved model instead");
     group.Add("--save-weights", save_weights_, "FILE", "save the model");
   }
 
   void AddEngine(Group group, Arguments& to) override {
-    group.Add("--kv-blocks", to.kv_blocks, "N", "blocks of the KV cache", Whole(1, 1 << 24));
-    group.Add("--block-tokens", to.block_tokens, "N", "tokens per block", Whole(1, 4096));
-    group.Add("--cpu-blocks", to.cpu_blocks, "N", "blocks of host memory for swapped KV", Whole(0, 1 << 24));
+    group.Add("--kv-blocks", to.kv_blocks, "N", "set the size of the KV cache, in blocks", Whole(1, 1 << 24));
+    group.Add("--block-tokens", to.block_tokens, "N", "set the tokens per block", Whole(1, 4096));
+    group.Add("--cpu-blocks", to.cpu_blocks, "N", "set the host memory for swapped KV, in blocks", Whole(0, 1 << 24));
     group.Add("--retention", to.common.retention, "NAME",
-              "takt counts the blocks, and this policy decides which KV of workflows to evict first; see "
-              "'takt policies'");
-    group.Add("--gate", to.common.gate, "NAME", "which requests may evict KV held for others; see 'takt policies'");
+              "let takt manage the blocks, and evict KV by this policy; see 'takt policies'");
+    group.Add("--gate", to.common.gate, "NAME",
+              "choose which requests may evict KV held for others; see 'takt policies'");
     group.AddFlag("--overlap", to.overlap, "plan a step while the previous one runs");
     group.AddFlag("--awake", to.awake, "with --overlap: wait for the step without sleeping; uses a core");
   }

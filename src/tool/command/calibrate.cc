@@ -24,9 +24,9 @@ struct CalibrateArguments : CalibrationSetup {
 };
 
 constexpr const char* kCalibrateExamples =
-    R"(The log is JSON, one step per line: {"time_s": 0.031, "rows": [[1, 812, 0, 1], [512, 0, 1, 0]]}, where a row is
-[tokens computed, context computed before, prefill, yields a token]; or CSV with totals. docs/howto/fitting_profiles.md explains
-how to obtain one from takt, vLLM or llama.cpp.
+    R"(The log is JSON, one step per line: {"time_s": 0.031, "rows": [[1, 812, 0, 1], [512, 0, 1, 0]]}. A row is
+[tokens computed, context computed before, prefill, yields a token]. A log can also be CSV with totals.
+docs/howto/fitting_profiles.md explains how to obtain one from takt, vLLM or llama.cpp.
 
 Examples
   takt calibrate steps.jsonl --html fit.html

@@ -174,10 +174,9 @@ void AddWorkloadSource(Group group, WorkloadSource& to) {
             KnownFormat());
   group.Add(
       "--columns", to.columns, "KEY=COLUMN,...",
-      "read any CSV file with a header, or JSON lines; map the keys prompt, output, arrival, workflow, session, "
-      "tenant, "
-      "class, priority, deadline, agent, stage, prefix; such as arrival=ts:ms,prompt=in,output=out,prefix=hashes:16 "
-      "(units: s, ms, us, ns, or time for dates; of prefix: tokens per hash)");
+      "read any CSV file with a header, or JSON lines, such as by arrival=ts:ms,prompt=in,output=out,prefix=hashes:16. "
+      "Keys: prompt, output, arrival, workflow, session, tenant, class, priority, deadline, agent, stage, prefix. "
+      "Units: s, ms, us, ns, or time for dates. For prefix: tokens per hash");
   group.Add("--length-scale", to.length_scale, "X",
             "multiply all lengths by X, for an engine smaller than the traced one", Positive());
   group.Add("--max-session-tokens", to.max_session_tokens, "N",
@@ -187,8 +186,7 @@ void AddWorkloadSource(Group group, WorkloadSource& to) {
             Whole(1, INT64_MAX));
   group.Add("--draw", to.draw, "N",
             "draw N workflows at random with replacement, with Poisson arrivals at 1 per second", Whole(1, 50'000'000));
-  group.Add("--seed", to.seed, "N",
-            "seed all random draws: errors of estimates, workflows, and arrivals if a file has none",
+  group.Add("--seed", to.seed, "N", "seed all random draws: errors of estimates, workflows, and missing arrival times",
             Whole(0, INT64_MAX));
 }
 

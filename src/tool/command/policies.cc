@@ -38,7 +38,7 @@ int RunPolicies(const PoliciesArguments&) {
       "policies",
       "Ranking of requests (takt replay --policy NAME)\n\n" + ListOf(PolicyInfos()) +
           "\nGive options with the name: --policy 'aged(stjf,threshold=50)'.\n"
-          "aged(POLICY) wraps another policy and puts requests first that were passed over for too long.\n"
+          "aged(POLICY) ranks by POLICY, but promotes requests that were passed over for too long.\n"
           "\nPlacement on instances (takt replay --instances N --placement NAME)\n\n" +
           ListOf(PlacementInfos()) + "\nEviction of KV that ended turns keep (takt replay --retention NAME)\n\n" +
           ListOf(RetentionInfos()) +

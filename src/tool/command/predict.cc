@@ -121,8 +121,7 @@ int RunPredict(const PredictArguments& arguments) {
 
 void AddPredict(CLI::App& tool, Chosen& chosen) {
   const auto [predict, asked] = AddCommand(
-      tool, chosen, "predict", "predict the remaining tokens of calls' workflows, with a model by 'takt train'",
-      RunPredict,
+      tool, chosen, "predict", "predict the remaining tokens of workflows, with a model from 'takt train'", RunPredict,
       "The log has the format of takt train; output_tokens is optional. Each line holds the mean and quantiles of the "
       "tokens\n"
       "that a call and all later calls of its workflow will generate. They are empty if the model is unknown. If the\n"

@@ -79,7 +79,7 @@ std::string DerivedText(const std::vector<Profile>& profiles) {
       add(kernels, served, &TokenError::mean, "{:+.1f}");
     }
   }
-  return "Error of the time per output token of profiles derived from fewer GPUs: means over steps of 4 to "
+  return "Error of the time per output token if a profile is derived from fewer GPUs. Means over steps of 4 to "
          "64\nsequences at contexts of 1,536 and 5,120 tokens. The last column compares measured kernels with served "
          "runs.\n\n" +
          table.ToString();

@@ -98,10 +98,10 @@ absl::Status CountEngines(std::int64_t engines, ReplayArguments& arguments) {
     return absl::OkStatus();
   }
   if (engines <= kMostInstances && arguments.instances == engines) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      fmt::format("--profile: {} engines are invalid; expected {}", engines,
-                  arguments.instances > 1 ? fmt::format("{}, as by the options of instances", arguments.instances)
-                                          : fmt::format("at most {}", kMostInstances)));
+  return absl::InvalidArgumentError(fmt::format("--profile: {} engines are invalid; expected {}", engines,
+                                                arguments.instances > 1
+                                                    ? fmt::format("{}, the number of instances", arguments.instances)
+                                                    : fmt::format("at most {}", kMostInstances)));
 }
 
 // Returns the options that all runs share. Errors name the option at fault.
@@ -374,10 +374,9 @@ void AddEngine(Group group, ReplayArguments& to) {
   group.Add("--profiles", to.profiles_file, "FILE", "read more profiles from a JSON file");
   const Flag instances = group.Add("--instances", to.instances, "N", "simulate N engines, each with its own KV cache",
                                    Whole(1, kMostInstances));
-  const Flag prefill = group.Add("--prefill-instances", to.prefill_instances, "N",
-                                 "with --decode-instances: use N engines for prompts up to the first token; others go "
-                                 "on from there",
-                                 Whole(1, 1023));
+  const Flag prefill =
+      group.Add("--prefill-instances", to.prefill_instances, "N",
+                "with --decode-instances: use N engines for prompts up to the first token", Whole(1, 1023));
   group.Add("--decode-instances", to.decode_instances, "M", "with --prefill-instances: use M engines for decoding",
             Whole(1, 1023));
   group.Add("--kv-link", to.kv_link_gb_s, "GB/S",
@@ -387,8 +386,8 @@ void AddEngine(Group group, ReplayArguments& to) {
             Whole(0, 1 << 30));
   prefill.Excludes({instances});
   group.Add("--front-end", to.front_end_ms, "MS",
-            "add the time for HTTP and tokenising before the engine gets a request [0]", Positive());
-  group.Add("--front-end-token", to.front_end_token_us, "US", "add this time for each token of a prompt [0]",
+            "delay each request by MS before the engine, for HTTP and tokenising [0]", Positive());
+  group.Add("--front-end-token", to.front_end_token_us, "US", "also delay it by US for each token of its prompt [0]",
             Positive());
   group.Add("--placement", to.placement, "NAME",
             "choose an instance for each request by this policy; see 'takt policies'");
@@ -420,9 +419,9 @@ void AddLoad(Group group, ReplayArguments& to) {
   const Flag closed = group.Add("--closed-loop", to.closed_loop, "N",
                                 "keep N workflows in flight: start one when another ends, and ignore arrival times",
                                 Whole(1, INT64_MAX));
-  const Flag sessions =
-      group.Add("--session-rate", to.session_rate, "R",
-                "start R sessions (workflows) per second at random times, each once before any repeats", Positive());
+  const Flag sessions = group.Add(
+      "--session-rate", to.session_rate, "R",
+      "start R sessions (workflows) per second at random times; none repeats before all have started", Positive());
   group.Add("--horizon", to.horizon, "S",
             "with --session-rate or --closed-loop: end the run after S seconds [long enough to start "
             "each session once; 1800 for a closed loop of sessions]",
@@ -430,8 +429,7 @@ void AddLoad(Group group, ReplayArguments& to) {
   group.Add("--warm-up", to.warm_up, "SHARE", "exclude this share of the horizon from figures", Share(0.99));
   group.Add("--think-cap", to.think_cap, "S", "limit pauses between a workflow's requests to S seconds", Share(1e9));
   group.Add("--expected-gaps", to.expected_gaps, "X",
-            "estimate the time until the next turn as X times the true time, when a turn ends [no estimate]",
-            Positive());
+            "when a turn ends, estimate the time until the next as X times the true time [no estimate]", Positive());
   scale.Excludes({load, sweep, closed, sessions});
   closed.Excludes({load, sweep, sessions});
   sessions.Excludes({load, sweep});

@@ -235,7 +235,7 @@ std::string TrainingText(const Training& run, bool colour) {
     text += "\nNo calls were held out.\n";
   } else {
     text += fmt::format(
-        "\nRemaining tokens of a workflow, for {} held out. Order: Kendall's distance to the true order,\n"
+        "\nErrors on {} held out of training. Order: Kendall's distance to the true order of remaining tokens,\n"
         "0.5 is chance. Quantiles: share of calls at or below. Off: mean distance from the level.\n\n",
         Counted(run.checks[0].calls, "call"));
     std::vector<Table::Column> columns = {
@@ -262,11 +262,9 @@ std::string TrainingText(const Training& run, bool colour) {
     for (const Check& c : run.checks) {
       const Order best = BestOrder(c);
       if (best.tau >= c.forest_tau || (&c > run.checks.data() && run.checks.size() == 2)) continue;
-      text += fmt::format(
-          "\n{} ranks these calls{} better than the forest: distance {:.3f} against {:.3f}, without any "
-          "model.\n",
-          best.name == "stage" ? "The mean of a call's stage" : "The length of the prompt",
-          &c == run.checks.data() ? "" : fmt::format(" of {}", Shown(c.model)), best.tau, c.forest_tau);
+      text += fmt::format("\n{} alone ranks these calls{} better than the forest: distance {:.3f} against {:.3f}.\n",
+                          best.name == "stage" ? "The mean of a call's stage" : "The length of the prompt",
+                          &c == run.checks.data() ? "" : fmt::format(" of {}", Shown(c.model)), best.tau, c.forest_tau);
     }
   }
   if (const ToolCheck& c = run.tool_check; c.calls > 0) {

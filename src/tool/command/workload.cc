@@ -32,7 +32,7 @@ std::string Describe(const Workload& workload, const std::string& source) {
   if (s.tools > 0) text += ", " + Counted(s.tools, "tool call");
   if (s.tenants > 0) text += ", " + Counted(s.tenants, "tenant");
   text += s.rate > 0 ? fmt::format(
-                           "\n{} workflows/s over {} s; gaps between arrivals vary by {} of their mean "
+                           "\n{} workflows/s over {} s; coefficient of variation of the gaps {} "
                            "(Poisson: 1)\n",
                            Short(s.rate), Short(s.span_s), Short(s.gap_cv))
                      : std::string("\nall at once\n");

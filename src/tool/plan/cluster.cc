@@ -107,7 +107,7 @@ std::string ClusterText(const ClusterProblem& problem, const ClusterPlan& plan, 
   if (plan.move_cost > 0) text += fmt::format("Moves    {:.4g}\n", plan.move_cost);
   if (plan.status == MilpStatus::kLimit) {
     const double gap = plan.objective != 0 ? 100 * std::abs(plan.objective - plan.bound) / std::abs(plan.objective) : 0;
-    text += fmt::format("A limit ended the search: no plan {} than {:.6g}; this plan has {:.6g} ({:.2g} % apart)\n",
+    text += fmt::format("A limit ended the search. No plan {} than {:.6g}. This plan has {:.6g}, {:.2g} % from that.\n",
                         cost ? "costs less" : "sustains more", plan.bound, plan.objective, gap);
   } else {
     text += "This plan is optimal.\n";

@@ -192,8 +192,8 @@ void AddPlan(CLI::App& tool, Chosen& chosen) {
                            .Excludes({quality});
   goal.AddFlag("--path", to.path, "minimise the p95 along the path of requests instead of the slowest model's p95")
       .Excludes({latency});
-  goal.Add("--penalty", to.penalty, "MU", "allow a missed target at a cost of MU per unit of the range [not allowed]",
-           Positive());
+  goal.Add("--penalty", to.penalty, "MU",
+           "allow plans that miss the target, at a cost of MU per unit of the range [not allowed]", Positive());
   Group search(app, "Search");
   const Flag thresholds =
       search

@@ -22,9 +22,10 @@ std::string ShapeText(const Profile& shape) {
 }
 
 std::string GoalText(const PlanRun& run) {
-  const std::string soft = std::isfinite(run.goal.penalty)
-                               ? fmt::format(", a miss costs {} per unit of the range", Short(run.goal.penalty))
-                               : "";
+  const std::string soft =
+      std::isfinite(run.goal.penalty)
+          ? fmt::format(", or a miss at a cost of {} per unit of the range", Short(run.goal.penalty))
+          : "";
   if (run.goal.kind == CascadeGoal::Kind::kLatencyBudget) {
     return fmt::format("the best quality with p95 within {} s{}", Short(run.goal.latency_budget), soft);
   }

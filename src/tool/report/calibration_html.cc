@@ -113,8 +113,7 @@ std::string CalibrationHtml(const CalibrationRun& run) {
   html += "<h2>Error of a step's time [%]</h2>\n<div class=wide>" + ErrorTable(found).ToHtml() + "</div>\n";
   html +=
       "<p class=soft>New steps were held out of the fit. A bias above zero means that predictions are too long. "
-      "Log covers "
-      "all steps, outliers included.</p>\n<dl>\n";
+      "The column 'log' covers all steps, including outliers.</p>\n<dl>\n";
   for (const CostFit& fit : found.fits) {
     html += fmt::format("<dt>{}</dt><dd>{}</dd>\n", Name(fit.form), HtmlText(Formula(fit)));
   }

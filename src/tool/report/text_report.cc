@@ -335,9 +335,8 @@ std::optional<Table> SessionTable(const Comparison& comparison) {
 }
 
 const char* const kEstimateTableText =
-    "Predictions. Off by: mean length over mean prediction, as a factor over octaves of the prediction. Before: "
-    "the "
-    "same before calibration. Came: all lengths over all predictions. Spread: typical factor of single predictions.";
+    "Predictions. Off by: factor between mean length and mean prediction, by octave of the prediction. Before: "
+    "the same before calibration. Came: sum of lengths / sum of predictions. Spread: typical factor of one prediction.";
 
 std::optional<Table> EstimateTable(const Comparison& comparison) {
   const auto guessed = [](const Run& run) {

@@ -19,8 +19,8 @@
 
 namespace takt {
 
-// Placements that use this call it from Up and Prepare. If neither a measured stage nor a cost model is known, a token
-// takes 1 ms, so that instances without a description look alike.
+// Placements that use this call it from Up and Prepare. A token takes 1 ms on an instance with neither a measured stage
+// nor a cost model.
 class CallCosts {
  public:
   static constexpr std::int64_t kUnknownOutput = 256;  // tokens without an estimate and a cap
@@ -60,7 +60,7 @@ class CallCosts {
     Duration time{1};
   };
 
-  // Instances that are down stay counted until their slot is reused, so that there are at most as many profiles as
+  // An instance that is down keeps its profile until its slot is reused. So there are at most as many profiles as
   // slots.
   std::uint32_t FindOrAdd(const InstanceProfile* of) {
     const InstanceProfile unknown;

@@ -13,7 +13,7 @@ namespace takt {
 
 // A request that began at s and takes c has c - (now - s) left, at least 0. Each instance keeps the sum of ends of its
 // running requests, so that remaining work = sum - count * now. Requests whose end has passed are removed once, so a
-// request costs O(log running) in total. Slots as in WorkInFlight.
+// request costs O(log running) in total. Slots are those of WorkInFlight.
 class DueWork {
  public:
   // `amount` is in [0, WorkInFlight::kMost] ns.
@@ -65,7 +65,7 @@ class DueWork {
     TimePoint end{};
     std::uint32_t request = 0;
     std::uint32_t turn = 0;
-    friend bool operator<(const Due& a, const Due& b) { return a.end > b.end; }  // soonest first in a heap
+    friend bool operator<(const Due& a, const Due& b) { return a.end > b.end; }  // a heap, soonest first
   };
   struct Instance {
     std::vector<Due> heap;
@@ -77,8 +77,8 @@ class DueWork {
 
   bool Counts(const Due& due) const { return runs_[due.request].counts && runs_[due.request].turn == due.turn; }
 
-  // Removes departed requests from the heap when room is short. So the heap has at most twice the most requests that
-  // ran at once.
+  // Removes departed requests from the heap when room is short. The heap thus has at most twice the peak number of
+  // running requests.
   void MakeRoom(Instance& i) {
     std::erase_if(i.heap, [this](const Due& due) { return !Counts(due); });
     std::make_heap(i.heap.begin(), i.heap.end());

@@ -28,9 +28,9 @@ namespace takt {
 //  L(m) = sum of predicted tokens in flight on m * decode time per token(m) / max batch size(m)   [s]
 //
 // - Predicted tokens of the workflow from this request on: ModelScore::tokens, else the median of workflow_tokens_left,
-//   else of output_tokens, else `unknown`. They are rounded, counted once and subtracted when the request leaves, so
-//   that sums do not drift. The quotient is Instance::token_s; 1 ms if unknown.
-// - With several replicas of a model, L is that of the least loaded, which gets the request. Loads are updated when a
+//   else of output_tokens, else `unknown`. They are rounded to integers, so that sums do not drift. Decode time / max
+//   batch size is Instance::token_s, or 1 ms if that is unknown.
+// - If a model has several replicas, the least loaded one gets the request and determines L. Loads are updated when a
 //   request comes or leaves, in O(replicas of the model).
 // - A workflow keeps its model until `sticky_s` after its last request, until WorkflowEnded, or until no instance of
 //   the model is up. Requests without a workflow keep no model.
@@ -107,14 +107,14 @@ class ModelFleet {
   }
   std::size_t programs() const { return programs_.size(); }
 
-  // Returns the latency that a workflow of `tokens` would cause on the least loaded replica of a model [s]. It is its
-  // own latency and what it adds to the n requests there:
+  // Returns the latency that a workflow of `tokens` would cause on the least loaded replica of a model [s]. That is its
+  // own latency plus the delay of the n requests there:
   //
   //  prompt(n) + tokens step(n) + n (prompt(n) + tokens (step(n + 1) - step(n)))
   //
-  // step(n): time of a step with n decoding requests. prompt(n): time that the prompt adds. It is multiplied by the
-  // expected calls if this call's share of the tokens is known. Both come from the instance's cost model. Without a
-  // model, step(n) is n times the time per token, and prompts take no time.
+  // step(n): time of a step with n decoding requests. prompt(n): time that the prompt adds, times the expected number
+  // of calls if that is known. Both come from the instance's cost model. Without a model, step(n) is n times the time
+  // per token, and prompts take no time.
   double Latency(const Model& m, double tokens, const Request& r) const {
     std::uint32_t slot = m.slots.front();
     for (const std::uint32_t s : m.slots) {
@@ -151,7 +151,7 @@ class ModelFleet {
   static double ScoreOf(const ModelScore* report) {
     return report != nullptr && report->score >= 0 ? static_cast<double>(report->score) : 0;
   }
-  // Predicted tokens of the workflow on a model: whether they are known, their value, and the fallback.
+  // The predicted tokens of the workflow on a model, and the fallback if they are unknown.
   static bool HasTokens(const ModelScore* report) { return report != nullptr && report->tokens >= 0; }
   static std::int64_t TokensOf(const ModelScore& report) { return Whole(static_cast<double>(report.tokens)); }
   static std::int64_t DefaultTokens(const RequestState& r, double unknown) {
@@ -170,7 +170,7 @@ class ModelFleet {
     std::uint32_t at = 0;  // index of its model in models_, if up
     double load = 0;  // [s]
   };
-  // A workflow, in a list by its last request.
+  // A workflow, in a list sorted by last request.
   struct Program {
     WorkflowId workflow;
     ModelId model;

@@ -22,13 +22,13 @@
 
 namespace takt {
 
-// The base of placements that use cached prefixes. It assumes one line of context per workflow: the prompt of its last
-// turn, on that turn's instance, and the output once the turn has ended. An instance keeps the most recently used
-// contexts, up to its kv_tokens. So a turn's cached tokens are an estimate, which ignores branches, shared prompts and
-// the instance's own order of eviction. An instance without kv_tokens holds at most kMostCopies.
+// The base of placements that use cached prefixes. It assumes that a workflow has one context, on the instance of its
+// last turn: the turn's prompt and, after its end, the output. An instance keeps the most recently used contexts, up to
+// its kv_tokens. Cached tokens are an estimate. It ignores branches, shared prompts and the instance's order of
+// eviction. An instance without kv_tokens holds at most kMostCopies.
 //
-// Prefill seconds of uncached tokens count from placement to the first step, and then their remaining part (DueWork).
-// If the host sends no RequestStarted, they count until the request ends. The pace of an instance is that of its
+// The prefill time of uncached tokens counts in full until the first step. Then only its remaining part counts
+// (DueWork). Without RequestStarted, it counts in full until the request ends. The pace of an instance is that of its
 // profile, or PrefillPace without a profile.
 //
 // Memory is allocated only for new peaks. Preparing a turn costs O(instances).
@@ -38,7 +38,7 @@ class Residence {
 
   void KeyHashes(std::uint64_t seed) { flows_.KeyHashes(seed); }
 
-  std::int64_t looks() const { return looks_; }  // single copies examined as displaced so far; for tests
+  std::int64_t looks() const { return looks_; }  // copies examined one by one so far; for tests
 
   void Up(const InstanceState& i, TimePoint) {
     if (i.slot >= places_.size()) places_.resize(i.slot + std::size_t{1});
@@ -140,8 +140,8 @@ class Residence {
   double WaitSeconds(std::uint32_t slot, TimePoint now) const {
     return Rounded(static_cast<double>(work_.waiting(slot) + left_.Left(slot, now)) * 1e-9);
   }
-  // Returns the time to recompute the KV that the turn would evict, of workflows used less than `recent` ago [s]. O(log
-  // copies).
+  // Returns the time to recompute the KV that the turn would evict [s]. Only workflows used less than `recent` ago
+  // count. O(log copies).
   double DisplacedSeconds(std::uint32_t slot, Duration recent) const {
     const Place& place = At(slot);
     if (place.kv_tokens <= 0) return 0;
@@ -176,13 +176,13 @@ class Residence {
 
  private:
   static constexpr std::int64_t kChunk = 2048;  // prompt tokens that determine the profile's pace
-  static constexpr int kFew = 8;  // copies examined one by one; beyond that, the sums are used if the instance has them
+  static constexpr int kFew = 8;  // limit on copies examined one by one; beyond it, sums are used if there are any
   static constexpr std::size_t kMany = 64;  // copies from which an instance has sums
   static constexpr std::size_t kMostEmpty = 64;  // empty positions in an instance's sums, in addition to one per copy
 
-  // Sums of the tokens of an instance's copies, and of their squares, over the oldest copies, in O(log n). A binary
-  // indexed tree (Fenwick, 1994) in order of last use. Element i has the sum of 2^k positions that end with i, if 2^k
-  // is the lowest set bit of i + 1. The position of a removed copy stays empty.
+  // Sums of tokens, and of squared tokens, over an instance's oldest copies, in O(log n). A binary indexed tree
+  // (Fenwick, 1994) in order of last use. Element i is the sum of the last 2^k positions up to i. 2^k is the lowest set
+  // bit of i + 1. The position of a removed copy stays empty.
   class CopySums {
    public:
     struct Sum {
@@ -307,8 +307,8 @@ class Residence {
     Trim(place, c);
   }
 
-  // Removes empty positions from the sums, or the sums if there are few copies. Runs once in as many turns as there are
-  // copies.
+  // Removes empty positions from the sums. If there are few copies, removes the sums. Runs once in as many turns as
+  // there are copies.
   void Close(Place& at) {
     at.sums.Clear();
     if (at.ages.size() < kMany) return;
@@ -329,7 +329,7 @@ class Residence {
     while (!places_[place].ages.empty()) Drop(places_[place].ages.oldest());
   }
 
-  // Removes a copy. Returns false if it was the last of its workflow, which is then forgotten.
+  // Removes a copy. Returns false and forgets the workflow if this was its last copy.
   bool Drop(Slot c) {
     const Copy copy = copies_[c];
     const Slot f = flows_.Find(copy.workflow);

@@ -13,8 +13,8 @@ namespace takt {
 
 // Each request adds an amount, which is subtracted in full when the request leaves. Sums are integers, so an instance
 // without requests has exactly 0. Amounts are limited to [0, 10^14], so that 90,000 of the largest do not overflow.
-// Indexed by RequestState::slot and InstanceState::slot. A contradiction (placed twice, released twice) is resolved by
-// the newest report. Memory grows only with the most slots in use.
+// Indices are RequestState::slot and InstanceState::slot. If reports contradict each other (placed twice, released
+// twice), the newest counts. Memory grows only with the peak number of slots.
 class WorkInFlight {
  public:
   static constexpr std::int64_t kMost = 100'000'000'000'000;

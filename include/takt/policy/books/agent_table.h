@@ -14,7 +14,7 @@
 
 namespace takt {
 
-// Groups requests by agent, so that a new table costs O(agents that wait), not O(requests).
+// Groups requests by agent, so that a new table costs O(waiting agents), not O(requests).
 class AgentTable {
  public:
   std::uint64_t Group(const RequestState& r) const { return r.request.agent.value; }

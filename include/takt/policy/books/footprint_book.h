@@ -24,23 +24,23 @@
 
 namespace takt {
 
-// A histogram of workflow sizes with slow forgetting. It measures how unequal sizes are, and above which size a
-// workflow is a giant.
+// A histogram of workflow sizes with slow forgetting. It measures how unequal sizes are. It also gives the size above
+// which a workflow is a giant.
 //
-// A workflow counts by its predicted size from its arrival on, capped at kMostOfLargest times the largest that ended.
+// From its arrival on, a workflow counts with its predicted size, at most kMostOfLargest times the largest ended one.
 // Without this, the first giants would be missing until they end. When the workflow ends, its true size replaces the
-// prediction. A workflow without a prediction stays in its bucket, and only its true size is corrected. A bucket then
-// estimates E[true | predicted].
+// prediction. If its size was guessed without a prediction, it stays in the guess's bucket, but counts with its true
+// size.
 //
-// Before kEnough workflows have ended, predictions count up to kMostUnseen, together with a prior that fades. These
-// early predictions are then dropped, since an absurd one would stay. Memory is fixed: buckets of a quarter octave from
-// 1 us to 10^6 s.
+// Until kEnough workflows have ended, predictions count up to kMostUnseen, together with a prior that fades. Then these
+// early predictions are dropped, since an absurd one would stay. Memory is fixed: buckets of a quarter octave from 1 us
+// to 10^6 s.
 class WorkSizes {
  public:
   static constexpr double kMostOfLargest = 16;
-  static constexpr int kEnough = 16;  // ended workflows before predictions are capped by them
+  static constexpr int kEnough = 16;  // number of ended workflows from which they cap predictions
   static constexpr double kShare = 0.95;  // share of the work below the cut
-  static constexpr double kHeavyTail = 3;  // value of tail() from which a tail is heavy
+  static constexpr double kHeavyTail = 3;  // minimum tail() of a heavy tail
 
   // A workflow in the histogram and the size it counts as; size 0: not counted yet.
   struct Entry {
@@ -83,12 +83,12 @@ class WorkSizes {
     Changed();
   }
 
-  // Returns q = E[C^2] / E[C]^2; 1 if all sizes are equal. Drawn towards 2 (exponential sizes) until kEnough have
-  // ended.
+  // Returns q = E[C^2] / E[C]^2; 1 if all sizes are equal. Until kEnough have ended, q is drawn towards 2, the value of
+  // exponential sizes.
   double tail() const { return tail_; }
-  // Returns how heavy the tail is relative to kHeavyTail, in [1, 2]. More makes no difference to the order.
+  // Returns how heavy the tail is relative to kHeavyTail, in [1, 2]. Heavier tails give the same order.
   double Heaviness() const { return std::clamp(tail_ / kHeavyTail, 1.0, 2.0); }
-  // Returns the value of ranking by size, in [0, 1]: 0 if all sizes are equal, 1 from q = 1.5 on.
+  // Returns how useful a ranking by size is, in [0, 1]: 0 if all sizes are equal, 1 from q = 1.5 on.
   double Unequal() const { return std::clamp(3 * (1 - 1 / tail_), 0.0, 1.0); }
   // Returns the size below which kShare of the work lies [s]; 0 before the first workflow. Giants are larger.
   double cut() const { return cut_; }
@@ -100,7 +100,7 @@ class WorkSizes {
   static constexpr int kHalveAfter = 2048;
   static constexpr double kLeast = 1e-6, kMost = 1e6, kMostUnseen = 100, kPriorTail = 2;
   static constexpr double kForget = 0.9995;  // decay of largest_ per ended workflow
-  static constexpr double kNothing = 1e-9;  // count below which a bucket is empty, after corrections
+  static constexpr double kNothing = 1e-9;  // corrected count below which a bucket is empty
 
   static constexpr std::uint32_t kEarly = UINT32_MAX;  // epoch of entries made before kEnough workflows had ended
 
@@ -175,11 +175,11 @@ class WorkSizes {
 
   std::array<Bucket, 160> buckets_ = {};
   std::int64_t changes_ = 0, ended_ = 0;
-  double largest_ = 0;  // largest size that ended, with decay
+  double largest_ = 0;  // largest ended size, with decay
   std::uint32_t epoch_ = 0;  // number of halvings
   int since_halved_ = 0;
   double tail_ = kPriorTail, cut_ = 0;
-  std::array<Sized, kEnough> first_ = {};  // sizes of the first that ended
+  std::array<Sized, kEnough> first_ = {};  // sizes of the first ended workflows
 };
 
 // Prices of an engine's scarce resources as shares of a step, learnt from the limit that keeps the first request
@@ -235,7 +235,7 @@ class FootprintBook {
     ratios_.KeyHashes(seed);
   }
 
-  // Reserves memory for `requests` at once, and for as many workflows without a call, within bounds.
+  // Reserves memory for `requests` concurrent requests and as many workflows without a call, within bounds.
   void Reserve(std::size_t requests) {
     // The first call sets the limit on idle workflows, so that it does not depend on the load.
     if (!std::exchange(reserved_, true)) most_idle_ = std::clamp(requests, kLeastIdle, kMostIdle);
@@ -254,7 +254,7 @@ class FootprintBook {
       ++flow.alive;
     }
     Flow& flow = flows_[call.flow];
-    // Concurrent calls that predict the rest of their workflow predict the same rest. Other calls count for themselves.
+    // Concurrent calls of a workflow predict the same rest, which counts once.
     const bool tells = r.request.after.known() || r.request.workflow_tokens_left.known();
     flow.told |= tells;
     const bool learns = options_.learn && !flow.told && r.request.workflow;
@@ -307,21 +307,20 @@ class FootprintBook {
     engines_ = std::max(pressure.engines, 1);
   }
 
-  // Returns the remaining cost of the workflow of a request that has entered, with this call, as of then [s]; otherwise
-  // 0.
+  // Returns the remaining cost of the request's workflow, including this call, when it entered [s]; 0: has not entered.
   double Left(const RequestState& r) const { return r.slot < calls_.size() ? calls_[r.slot].cost : 0; }
 
   // Returns the time until all known work is done [s].
   double Drain() const { return static_cast<double>(sum_ns_) * 1e-9 / engines_; }
 
-  // Returns the factor by which the predicted output of a request that has entered is corrected; otherwise 1.
+  // Returns the factor on the request's predicted output; 1: has not entered.
   double Truth(const RequestState& r) const {
     return r.slot < calls_.size() && calls_[r.slot].truth > 0 ? calls_[r.slot].truth : 1;
   }
 
-  // Returns how much less time than usual the request's workflow has, as a share of the usual time, in [0, 1]. 0: as
-  // much, more, or no deadline. The request must have entered. The usual time is a geometric mean over ended workflows,
-  // each of bounded influence. A deadline with Request::compute belongs to the call and is ignored.
+  // Returns 1 - (time of the request's workflow to its deadline) / (usual time); 0 if that is negative, or without a
+  // deadline. The request must have entered. The usual time is a geometric mean over ended workflows, each with bounded
+  // influence. A deadline with Request::compute belongs to the call and is ignored.
   double Tightness(const RequestState& r) const {
     if (r.slot >= calls_.size() || calls_[r.slot].flow == kNoSlot) return 0;
     const double given = flows_[calls_[r.slot].flow].given;
@@ -355,7 +354,7 @@ class FootprintBook {
     return true;
   }
 
-  // Returns the least time from now for the call and the calls that wait for it, on an idle engine [s].
+  // Returns the time of the call and the longest path after it on an idle engine [s].
   double PathSeconds(const RequestState& r) const {
     const Own own = OwnOf(r);
     const double later = Rounded(Truth(r) * std::max(r.request.after.path_tokens, 0.0));
@@ -395,12 +394,12 @@ class FootprintBook {
     // of the same tenant since then.
     double predicted = 0, output = 0;
     TenantId tenant = {};
-    Slot teller = kNoSlot;  // that call, until it ends
+    Slot teller = kNoSlot;  // slot of that first call, until it ends
     SeenLengths::Place last = {};  // class of the call that ended last
     std::int32_t calls = 0;  // ended calls
     double given = 0;  // [s] from the first call to the workflow's deadline; 0: no deadline
     std::int32_t alive = 0;  // calls that have not ended
-    bool idle = false;  // no such call; in by_age_
+    bool idle = false;  // without such a call, and so in by_age_
     AgeLink age = {};
     TimePoint idle_since{};
   };
@@ -496,7 +495,7 @@ class FootprintBook {
     if (call.truth > 0 && call.prediction == prediction) return;
     call.prediction = prediction;
     call.truth = prediction > 0 ? ratios_.Truth(prediction, q.tenant) : 1;
-    if (r.taken) return;  // a prediction after admission does not count for learning
+    if (r.taken) return;  // predictions after admission are not learnt from
     call.predicted = tells ? 0 : prediction / q.sequences;
     if (flow.teller == r.slot || (tells && !(flow.predicted > 0))) {
       flow.predicted = tells ? prediction : 0, flow.output = 0;

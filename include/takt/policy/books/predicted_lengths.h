@@ -21,22 +21,22 @@
 namespace takt {
 
 // Estimates E[true | predicted] of an output, of a call or of the rest of a workflow. The estimate is the prediction
-// times the mean ratio of true to predicted, by octave of the prediction.
+// times a mean ratio of true to predicted. Each octave of predictions has its own mean.
 //
 // Each tenant has its own ratios, which other tenants do not change. Requests without a tenant share one set of ratios.
-// So does a tenant in every octave with fewer than kNewcomer observations. So a client gains nothing from a new tenant
-// name. A ratio is at most 16 and at least 1/16.
+// A tenant with fewer than kNewcomer observations in an octave also uses it there. A new tenant name thus gains
+// nothing. A ratio is at most 16 and at least 1/16.
 //
-// Ratios are shrunk towards a least-squares line through the logarithms of the octaves' means, by kLinePrior
-// pseudo-observations. Without the line, requests with too large a prediction run last, and their ratios are never
+// A least-squares line is fitted to the logarithms of the mean ratios. Each ratio is shrunk towards it by kLinePrior
+// pseudo-observations. Requests with too large a prediction run last, so without the line their ratios would never be
 // observed. The line is level or falls, so that a larger prediction never raises the ratio. Short requests end first,
-// so early ratios are too small. Below kInDoubt octaves (root mean square) predictions are not corrected; from twice
-// that on they are corrected in full.
+// so early ratios are too small. Corrections apply if their root mean square exceeds kInDoubt octaves, and in full from
+// twice that on.
 //
-// Memory is fixed: kTenants tenants are known, and others count as unnamed. A tenant with more than one in kTenants + 1
-// observations stays known (Misra and Gries, Finding repeated elements, 1982), unless it is silent for kMostWeight
-// observations. A mean forgets beyond kWindow observations. Results are deterministic, and only the constructor
-// allocates.
+// Memory is fixed: kTenants tenants are known, and others count as unnamed. A tenant with more than 1 / (kTenants + 1)
+// of the observations stays known (Misra and Gries, Finding repeated elements, 1982). It may be forgotten after
+// kMostWeight observations of others. A mean covers about the last kWindow observations. Results are deterministic, and
+// only the constructor allocates.
 class PredictedLengths {
  public:
   static constexpr std::size_t kTenants = 256, kOctaves = 20;  // first octave: 1 token
@@ -98,7 +98,7 @@ class PredictedLengths {
  private:
   static constexpr double kMostOctaves = 4;  // largest correction, in either direction
   static constexpr double kInDoubt = 0.4;  // octaves
-  static constexpr std::uint64_t kFitEach = 64;  // observations between fits; fits each of the first ones
+  static constexpr std::uint64_t kFitEach = 64;  // observations between fits; each of the first ones is fitted
   static constexpr std::uint32_t kMostWeight = 1024;  // observations of a tenant
 
   static double Clamped(double ratio) {

@@ -21,19 +21,18 @@ namespace takt {
 
 // Online means for hosts that do not predict lengths.
 //
-// A call's expected output is a chain of four means: calls with a prompt of similar length (octave), calls of the same
-// agent and stage, calls with both, and calls with both and the same tenant. Each mean is shrunk towards the one before
-// by kPrior pseudo-observations.
+// A call's expected output comes from four means: of calls with a prompt of similar length (octave), of the same agent
+// and stage, with both, and with both and the same tenant. Each is shrunk towards the one before by kPrior
+// pseudo-observations.
 //
 // The work left after a call [s] is learnt by agent, stage and number of earlier calls (octave). If call b follows call
-// a, left(a) = cost(b) + kGoesOn left(b); 0 at the end of the workflow (temporal differences, Sutton 1988). So a
-// workflow that never ends has about 50 calls left.
+// a, left(a) = cost(b) + kGoesOn left(b); 0 at the end of the workflow (temporal differences, Sutton 1988). An endless
+// workflow thus has about 50 calls left.
 //
-// Memory is fixed: kCells means. A new mean replaces the one with the least count among kProbes. A mean forgets beyond
-// kWindow observations. Results are deterministic, and only the constructor allocates. Hashes have no seed, since
-// results must not depend on one. Names chosen by clients can evict means but not slow down look-ups. Names are
+// Memory is fixed: kCells means. A new mean replaces the one with the least count among kProbes. A mean covers about
+// the last kWindow observations. Results are deterministic, and only the constructor allocates. Hashes have no seed,
+// since results must not depend on one. Names chosen by clients can evict means but not slow down look-ups. Names are
 // compared in full, so a name never reaches the mean of another.
-// in full: no name reaches the mean of another.
 class SeenLengths {
  public:
   static constexpr std::size_t kCells = 1024, kProbes = 4;

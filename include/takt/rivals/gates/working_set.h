@@ -19,12 +19,12 @@ namespace takt {
 //  used + need + sum of held contexts * 2^(-age / half_life) <= capacity
 //
 // used: tokens of running requests. Ages are as of the last sweep. `buffer` tokens are added per request and context. A
-// turn that has waited for `force_s` is admitted anyway. The order of turns is separate; ThunderAgent's is smallest
-// first.
+// turn that has waited for `force_s` is admitted anyway. Another policy orders the turns. ThunderAgent's order is
+// smallest first.
 //
-// "ThunderAgent" (2602.13692). Departures: ThunderAgent pauses and resumes only at sweeps; here a turn is admitted as
-// soon as it fits, and only ages are updated at sweeps. Running requests are not paused. A block used by several
-// requests counts once, but in each held context. The turn's own held context counts like any other.
+// "ThunderAgent" (2602.13692). Departures: ThunderAgent pauses and resumes only at sweeps. Here sweeps only update
+// ages, and a turn is admitted as soon as it fits. Running requests are not paused. A block shared by running requests
+// counts once, but a block shared by held contexts counts in each. The turn's own held context counts like any other.
 struct WorkingSet {
   static constexpr std::string_view kName = "working_set";
 

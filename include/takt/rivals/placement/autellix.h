@@ -10,7 +10,7 @@
 namespace takt {
 
 // A prompt of at most `short_tokens` goes to the instance with the fewest requests. A longer one goes to the instance
-// of its workflow's last turn; if there is none, to the fewest requests.
+// of its workflow's last turn; if there is none, to the instance with the fewest requests.
 class AutellixPlacement : public Residence {
  public:
   static constexpr std::string_view kName = "autellix";

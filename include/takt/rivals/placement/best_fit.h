@@ -10,7 +10,7 @@
 
 namespace takt {
 
-// Free memory: the KV cache less its reported use and less prompts placed since the report. It must hold the prompt and
+// Free memory: the KV cache minus its reported use and the prompts placed since the report. It must hold the prompt and
 // the expected output (median of the estimate; none: `output_tokens`). If no instance suffices, chooses the smallest
 // shortage. Instances with an unknown KV cache always suffice and come last. Source: Parrot (Lin et al., OSDI 2024),
 // whose scheduler chooses the engine that fits a request best.

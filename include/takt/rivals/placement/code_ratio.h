@@ -20,7 +20,7 @@
 namespace takt {
 
 // From the simulator of Peng et al. (2025), commit 7770ec9. t(i): time of the call on instance i. W(i): all work ever
-// sent to i, done or not. 0: the instance of smallest id.
+// sent to i, done or not. Instance 0 has the smallest id.
 //
 //  score(i) = alpha t(0) / t(i) - (1 - alpha) k(i) W(i) / W(0)
 //

@@ -54,7 +54,7 @@ class Autellix {
     double beta = 8;
     std::int64_t programs = 10'000;
   };
-  MemoryPace pace{.decode_s = 0.02, .forward_s = 1e-4};  // of these two alone
+  MemoryPace pace{.decode_s = 0.02, .forward_s = 1e-4};  // only these two are used
 
   Autellix() = default;
   explicit Autellix(Options options) : options_(options) {}

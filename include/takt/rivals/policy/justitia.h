@@ -24,9 +24,9 @@ namespace takt {
 //  tag = V(arrival) + cost,  cost = d (p + d / 2) + memory of later calls (Request::after.kv_steps)
 //
 // p, d: prompt and expected output of the call. If the rest is unknown, each output token of workflow_tokens_left
-// counts as much as one of this call. Virtual time V grows by KV / N per decode step, where N is the workflows with a
-// waiting or running call; it stops if there is none. This is fair queuing (Parekh and Gallager, 1993) over present
-// workflows instead of those that an ideal server would still have.
+// counts as much as one of this call. Virtual time V grows by KV / N per decode step, where N is the number of
+// workflows with a waiting or running call. It stops if N is 0. This is fair queuing (Parekh and Gallager, 1993) over
+// present workflows instead of those that an ideal server would still have.
 //
 // A reimplementation of Justitia (Yang et al., arXiv 2510.17015) from its abstract: memory cost, virtual-time fair
 // queuing, workflows in order of fair completion. The form of the cost, N, and the pace of V are takt's.
@@ -104,8 +104,8 @@ class Justitia {
   struct Workflow {
     WorkflowId id = {};  // none: a single request
     double tag = 0;
-    std::int64_t calls = 0;  // that wait or run
-    AgeLink age = {};  // without one
+    std::int64_t calls = 0;  // waiting or running
+    AgeLink age = {};  // while `calls` is 0
   };
 
   double CostOf(const Request& q) const {

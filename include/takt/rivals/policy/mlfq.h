@@ -20,7 +20,8 @@ namespace takt {
 // is used up. A request that has waited for `starvation` seconds in a row goes before level 0 and starts there anew.
 //
 // Key: level - (number of moves to a front) * 2^-40, so that a level is 1 wide. With PreemptMode::kByRank (as
-// published), a preempt_margin of 0.5 lets only levels preempt. Source: FastServe (Wu et al., 2023) and its code.
+// published) and a preempt_margin of 0.5, a request preempts only requests of later levels. Source: FastServe (Wu et
+// al., 2023) and its code.
 //
 // Departures: a step's time is computed from tokens and `pace`, or the host's own pace, not measured. Starving requests
 // move when they are due, in order of arrival; FastServe visits all every 1,000 iterations and puts the newest first.
@@ -30,11 +31,11 @@ class Mlfq {
 
   struct Options {
     double base = 0.01;  // quantum of level 0 [s]
-    double ratio = 2;  // of a level's quantum to the one above; all three as in FastServe's code
+    double ratio = 2;  // of a level's quantum to that of the level above; all three as in FastServe's code
     double starvation = 3;  // [s]
     bool skip_join = true;  // false: all arrive at level 0, as in a plain feedback queue
   };
-  MemoryPace pace{.decode_s = 0.02, .forward_s = 1e-4};  // of these two alone
+  MemoryPace pace{.decode_s = 0.02, .forward_s = 1e-4};  // only these two are used
 
   Mlfq() = default;
   explicit Mlfq(Options options) : options_(options) {}
@@ -72,7 +73,7 @@ class Mlfq {
       record.quantum *= options_.ratio;
       record.service = {};
     }
-    // Consecutive steps would move the request before itself.
+    // A request that runs in consecutive steps stays at the front.
     if (!used_up && record.has_run) return false;
     record.has_run = true;
     record.key = Front(record.level);

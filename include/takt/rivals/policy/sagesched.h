@@ -22,8 +22,8 @@ namespace takt {
 //
 // u: context tokens that are not computed yet. The first term is the time for which the call fills the engine's
 // compute. The second is the time for which its KV would fill the KV cache, summed over its decode steps. The
-// distribution of o is the estimate's, in ten equal parts; the last is moved so that the mean is kept. Generated tokens
-// cut it off below.
+// distribution of o is the estimate's, in ten equal parts; the last is moved so that the mean is kept. Values of o
+// below the generated tokens are cut off.
 //
 // A reimplementation of SageSched (Gan et al., arXiv 2603.07917) from its abstract: a predicted distribution of the
 // output, a cost of compute and memory, and an uncertainty-aware order. The form of the cost, its equal weights and the

@@ -20,8 +20,8 @@ namespace takt {
 
 // Requests with deadlines in the same `bucket` of time form a group; requests without a deadline form the last group.
 // Groups are served in the order in which they began to wait, requests of a group by arrival. Before each plan, a
-// group's waiting time is estimated as the requests up to and in it times `tokens` over `throughput`. If a group would
-// be late, all waiting groups are sorted by deadline; later groups queue behind them.
+// group's waiting time is estimated: requests in it and before it, times `tokens`, divided by `throughput`. If a group
+// would be late, all waiting groups are sorted by deadline; later groups queue behind them.
 //
 // Source: Patke et al., Queue Management for SLO-Oriented Large Language Model Serving (SoCC 2024): virtual queue and
 // default order on violation. Departures: groups have equal absolute deadlines, not equal SLOs, which orders the same

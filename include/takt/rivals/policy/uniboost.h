@@ -1,4 +1,4 @@
-// UniBoost: a boost on one call, between first come first served and shortest first.
+// UniBoost: first come, first served, with a boost for short calls.
 #ifndef TAKT_RIVALS_POLICY_UNIBOOST_H_
 #define TAKT_RIVALS_POLICY_UNIBOOST_H_
 
@@ -21,11 +21,11 @@ namespace takt {
 //  boost = 1/gamma ln(M / (M - 1)),  M = E[exp(gamma S)]
 //
 // S: the call's size [s] over the estimate's quantiles. It is the time for which the call fills the engine's compute
-// plus the time for which it would fill the KV cache (model/occupancy.h). gamma to infinity is FCFS, gamma to zero
+// plus the time for which it would fill the KV cache (model/occupancy.h). A large gamma gives FCFS, a small one
 // shortest first. Source of the boost: Yu and Scully, Strongly tail-optimal scheduling in the light-tailed M/G/1
 // (2024). It is best for the tail if gamma is the decay rate of the response time.
 //
-// gamma = 0 means learnt: one over the mean of response time less the call's own steps. The mean covers about the last
+// If gamma is 0, it is learnt: 1 / mean(response time minus the call's own steps). The mean covers about the last
 // `memory` calls, and is at least `floor` seconds. It is the decay rate in heavy traffic.
 //
 // A reimplementation of UniBoost (Li et al., arXiv 2606.18431) from its abstract and project page: a soft boost with

@@ -10,7 +10,7 @@
 namespace takt {
 
 // The value is minus the time to the next use [s]. Blocks held by several workflows count as used now; blocks of
-// requests without a workflow count as never used again. There are no lists, so each plan that evicts visits all held
+// requests without a workflow count as never used again. It keeps no lists, so each plan that evicts visits all held
 // contexts.
 struct Belady {
   static constexpr std::string_view kName = "belady";

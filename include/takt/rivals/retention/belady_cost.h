@@ -14,8 +14,8 @@
 namespace takt {
 
 // The value of a block at depth d [tokens] is c(d) / (time to its next use), with c as in HoldValue: seconds of work
-// saved per second held. Next uses as in Belady. A block that is due or late counts as used within 1 ms. A block that
-// is never used has no value.
+// saved per second held. Next uses are those of Belady. A block that is due or late counts as used within 1 ms. A block
+// that is never used has no value.
 struct BeladyCost {
   static constexpr std::string_view kName = "belady_cost";
 

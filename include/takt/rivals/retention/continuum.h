@@ -1,4 +1,4 @@
-// Continuum's pins: holds KV as long as waiting for the return is expected to save time, by class of gap.
+// Continuum's pins: keeps KV pinned while this is expected to save time, by class of gap.
 #ifndef TAKT_RIVALS_RETENTION_CONTINUUM_H_
 #define TAKT_RIVALS_RETENTION_CONTINUUM_H_
 
@@ -17,13 +17,12 @@ namespace takt {
 //  tau* = argmax over tau of P_k(tau) (T eta + reload) - tau
 //
 // P_k: share of gaps of class k that end within tau. T: mean queueing time of a turn. reload: prefill time of the held
-// KV. The value is 1 while pinned, then 0; the least recently used is evicted first within each. Ties: the smallest
-// tau.
+// KV. The value is 1 while pinned, then 0. Among equal values, the least recently used block is evicted first. Ties:
+// the smallest tau.
 //
 // Li et al., "Continuum" (2511.02230). Departures: T and eta are options, not measured. P is the learnt curve of the
 // class with its prior, not an empirical one per tool. tau is computed for the KV that is left, so it falls as KV is
-// evicted. A gate decides who may break pins. Continuum's order and admission are not included.
-// break them. Order and admission of Continuum are not here.
+// evicted. A gate decides which requests may break pins. Continuum's order and admission are not included.
 struct Continuum {
   static constexpr std::string_view kName = "continuum";
 

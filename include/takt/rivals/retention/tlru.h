@@ -1,4 +1,4 @@
-// Tail-optimized LRU: evicts blocks first that the next turn can do without, then the least recently used.
+// Tail-optimized LRU: first evicts blocks that the next turn does not need, then the least recently used.
 #ifndef TAKT_RIVALS_RETENTION_TLRU_H_
 #define TAKT_RIVALS_RETENTION_TLRU_H_
 
