@@ -207,23 +207,23 @@ TEST_CASE("tokens before a tool call are predicted from the prompt, in bins") {
   REQUIRE(predictor->before_tool() != nullptr);
   const auto first_of = [&](int tokens) {
     const auto of = [&](const auto& workflow) { return workflow[0].output_tokens.value == tokens; };
-    return Told(*predictor, {std::ranges::find_if(log.workflows, of)->front().call})[0].before_tool.Quantile(0.5);
+    return Forecasts(*predictor, {std::ranges::find_if(log.workflows, of)->front().call})[0].before_tool.Quantile(0.5);
   };
   CHECK(first_of(50) == 35);
   CHECK(first_of(200) == Approx(65).margin(10));
   CHECK(first_of(800) == 495);
-  CHECK_FALSE(Told(*predictor, {{.model = "other"}})[0].before_tool.known());
+  CHECK_FALSE(Forecasts(*predictor, {{.model = "other"}})[0].before_tool.known());
   CHECK(Learnt(Log())->before_tool() == nullptr);
-  CHECK_FALSE(Told(*Learnt(Log()), {log.workflows[0][0].call})[0].before_tool.known());
+  CHECK_FALSE(Forecasts(*Learnt(Log()), {log.workflows[0][0].call})[0].before_tool.known());
 
   const auto loaded = CallPredictor::Load(predictor->Save());
   REQUIRE(loaded.ok());
   CHECK((*loaded)->Save() == predictor->Save());
-  CHECK(Told(**loaded, {log.workflows[1][0].call})[0].before_tool ==
-        Told(*predictor, {log.workflows[1][0].call})[0].before_tool);
+  CHECK(Forecasts(**loaded, {log.workflows[1][0].call})[0].before_tool ==
+        Forecasts(*predictor, {log.workflows[1][0].call})[0].before_tool);
   CallPredictorOptions exact = kSmall;
   exact.tool_bins = 0;
-  CHECK(Told(*Learnt(log, exact), {log.workflows[7][0].call})[0].before_tool.known());
+  CHECK(Forecasts(*Learnt(log, exact), {log.workflows[7][0].call})[0].before_tool.known());
 }
 
 // Each call names its own model. Costs that grow with the square of the number of models would take minutes.
