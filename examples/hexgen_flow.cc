@@ -1,5 +1,5 @@
 // HexGen-Flow before three unequal toy engines, which run one call at a time. A query plans, drafts three times and
-// tests. The rival is FCFS on the engines in turn. The tuner finds no better alpha here: it stays 0.
+// tests. The rival is FCFS on the engines in turn. The gain is from the choice of engines: alpha stays 0.
 #include <algorithm>
 #include <cstdio>
 #include <map>

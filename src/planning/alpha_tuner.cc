@@ -114,6 +114,7 @@ absl::Status AlphaSearch::Validate() const {
   faults.Expect(!workload.workflows.empty(), "workload", "empty", "must hold workflows");
   faults.Expect(warm >= 0 && (warm == 0 || std::cmp_less(warm, workload.workflows.size())), "warm", warm,
                 "must be at least 0, and below the number of workflows");
+  faults.Expect(replay.limit <= 0 || warm < replay.limit, "warm", warm, "must be below the limit of the replay");
   return faults.ToStatus();
 }
 
@@ -173,6 +174,7 @@ absl::Status AlphaTunerOptions::Validate() const {
 absl::StatusOr<AlphaTuner> AlphaTuner::Create(AlphaTunerOptions options, ReplayOptions replay) {
   if (absl::Status status = options.Validate(); !status.ok()) return status;
   if (absl::Status status = replay.Validate(); !status.ok()) return status;
+  replay.limit = 0;  // `most` limits the workflows
   return AlphaTuner(options, std::move(replay));
 }
 

@@ -239,6 +239,8 @@ TEST_CASE("the first full window is searched once, after a warm-up") {
   CHECK(SearchAlpha(all)->points[0].mean != SearchAlpha(none)->points[0].mean);
   none.warm = 55;
   CHECK_FALSE(SearchAlpha(none).ok());
+  none.warm = 5, none.replay.limit = 5;  // no workflow would count
+  CHECK_FALSE(SearchAlpha(none).ok());
   AlphaChoice choice;
   host.tuner.Finished(choice, host.now);
   CHECK_FALSE(host.Window(50, 30));
