@@ -181,8 +181,8 @@ type InstanceReported struct {
 	KVUsed int
 	// AsOf is set
 	Dated bool
-	// Time up to which the counts are complete, on the router's clock. The report then covers all requests placed by that
-	// time, and no later ones. Unset: unknown. The router then assumes that it covers the oldest requests.
+	// Time up to which the counts are complete, on the router's clock. The report covers exactly the requests placed by
+	// that time. Unset: unknown, so the router assumes that the report covers the oldest requests.
 	AsOf Time
 	// life of the instance; 0: the current one
 	Life uint64

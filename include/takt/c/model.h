@@ -9,22 +9,24 @@
 enum {  // takt_fault.kind: docs/reference/mistakes.md
   TAKT_FAULT_NONE = 0,
   TAKT_FAULT_NO_ID = 1,  // a request with id 0
-  TAKT_FAULT_ID_IN_USE = 2,  // a request with the id of another request that has not been released
+  TAKT_FAULT_ID_IN_USE = 2,  // a new request whose id belongs to an unreleased request
   TAKT_FAULT_PROMPT_TOKENS = 3,  // a request with an invalid prompt length of `received` tokens
   TAKT_FAULT_MAX_OUTPUT_TOKENS = 4,  // a request with a negative output limit of `received` tokens
-  TAKT_FAULT_SEQUENCES = 5,  // a request with no sequence or too many; `received`: their number
+  TAKT_FAULT_SEQUENCES = 5,  // a request with no sequences or too many; `received`: number of sequences
   TAKT_FAULT_UNKNOWN_REQUEST = 6,  // an event for a request that is not alive
-  TAKT_FAULT_UNKNOWN_MOVE = 7,  // a finished move that is not in flight; `received`: its number
+  TAKT_FAULT_UNKNOWN_MOVE = 7,  // TAKT_EVENT_MOVE_DONE for a move that is not in flight; `received`: number of the move
   TAKT_FAULT_OUT_OF_PLACE = 8,  // an event that the state of its request does not allow
   TAKT_FAULT_ABSURD_ESTIMATE = 9,  // an estimate that is NaN, infinite, negative or too large; treated as unknown
-  TAKT_FAULT_CLOCK_BACK = 10,  // a time of `received` ns, before the last call's time `expected`, which is used instead
+  TAKT_FAULT_CLOCK_BACK = 10,  // a call at `received` ns, before the last call's time `expected`; the latter is used
   TAKT_FAULT_UNKNOWN_STEP = 11,  // a result for a step that is not in flight
-  TAKT_FAULT_UNKNOWN_ROW = 12,  // a result without an entry in its step; `expected`: lane of its request; below 0: none
+  // A result for a request that its step did not run; `expected`: the request's lane; below 0: none
+  TAKT_FAULT_UNKNOWN_ROW = 12,
   TAKT_FAULT_INVALID_ROW = 13,  // a result of `received` tokens, but its entry allows 1 to `expected` tokens
   TAKT_FAULT_UNKNOWN_INSTANCE = 14,  // a router event for an instance that is not up; `received`: its id
-  // A negative count, or an instance without id or with an unsupported role; `received`: its id
+  // An instance event with a negative count, no id or an unsupported role; `received`: instance id
   TAKT_FAULT_INVALID_EVENT = 15,
-  TAKT_FAULT_WORKFLOW = 16,  // a router event that contradicts the state of its workflow; `received`: its id
+  // A router event that contradicts the state of its workflow; `received`: id of the workflow
+  TAKT_FAULT_WORKFLOW = 16,
   TAKT_FAULT_ENDED = 17,  // a call after an exception, or during another call (from a policy or another thread)
   // A chunk_align of `received` tokens, above the largest possible chunk of `expected` tokens
   TAKT_FAULT_CHUNK_ALIGN = 18
@@ -43,8 +45,8 @@ typedef struct takt_estimate {
 // unknown.
 typedef struct takt_work_after {
   double calls;  // number of calls
-  double prompt_tokens;  // sum over these calls
-  double output_tokens;  // sum over these calls
+  double prompt_tokens;  // prompt tokens of these calls
+  double output_tokens;  // output tokens of these calls
   double kv_steps;  // sum of the context over all decode steps of these calls [tokens x steps]
   double path_tokens;  // output tokens on the longest chain of dependent calls
 } takt_work_after;
@@ -61,7 +63,7 @@ typedef struct takt_next_call {
 typedef struct takt_model_score {
   uint64_t model;
   float score;  // probability of a correct answer: 0 to 1
-  float tokens;  // predicted output of this and all later calls of the workflow on this model; below 0: unknown
+  float tokens;  // predicted output tokens of this and all later calls of the workflow; below 0: unknown
 } takt_model_score;
 
 enum {  // takt_request.flags
@@ -82,7 +84,7 @@ typedef struct takt_request {
   int64_t arrival;  // arrival of this call; TAKT_UNSET: the time of the event
   int64_t workflow_arrival;  // arrival of the whole workflow; TAKT_UNSET: `arrival`
   int64_t deadline;  // deadline of this call, or of its workflow if `compute` is 0; TAKT_NEVER: none
-  int64_t expires_at;  // latest time of its first step, after which it fails; TAKT_NEVER: no limit
+  int64_t expires_at;  // time at which the request fails if its first step has not begun; TAKT_NEVER: no limit
   int32_t prompt_tokens;  // length of the prompt
   int32_t max_output_tokens;  // maximum output, which the host enforces; 0: unknown
   int32_t sequences;  // parallel samples of one prompt, which share its KV blocks
@@ -102,8 +104,8 @@ typedef struct takt_request {
   // Branch of its workflow: 0 is the main line, others are sub-agents. KV between turns is held per branch.
   uint64_t branch;
   // Isolates prefixes: requests with different salts never share KV. Use one salt per tenant to prevent timing attacks
-  // on the cache. TAKT_KV_MODE_LEDGER only; takt_plan.dropped and host_chunks contain takt_salted_hash(hash, salt). 0:
-  // none
+  // on the cache. Only with TAKT_KV_MODE_LEDGER. takt_plan.dropped and host_chunks contain takt_salted_hash(hash,
+  // salt). 0: none
   uint64_t salt;
 } takt_request;
 
@@ -122,7 +124,7 @@ typedef struct takt_instance {
   uint64_t id;  // unique among instances that are up; must not be 0
   uint64_t model;  // model that it serves, if models differ
   int64_t capacity;  // maximum requests, including its queue; TAKT_NEVER: no limit; 0: no new ones
-  double token_s;  // step time at full batch, divided by its sequences [s per output token]; 0: unknown
+  double token_s;  // step time at full batch / sequences of that batch [s per output token]; 0: unknown
   uint64_t profile;  // result of takt_router_add_profile; 0: speed unknown
   uint32_t role;  // must be TAKT_ROLE_BOTH
   uint32_t reserved;
@@ -157,7 +159,7 @@ typedef struct takt_workflow {
 typedef struct takt_agent_rank {
   uint64_t agent;
   double rank;  // a smaller rank runs sooner; finite
-  double execution_s;  // expected execution time of one of its calls [s]; 0: unknown
+  double execution_s;  // expected execution time of one call [s]; 0: unknown
   int32_t stages_left;  // calls on the longest path to the end of its workflow, including this one; 0: unknown
   uint32_t reserved;
 } takt_agent_rank;
@@ -179,7 +181,7 @@ enum {  // takt_event_revised.fields
   TAKT_REVISED_DEADLINE = 8,
   TAKT_REVISED_EXPIRES_AT = 16,
   TAKT_REVISED_PRIORITY = 32,
-  TAKT_REVISED_SEQUENCES = 64,  // may only decrease, after sequences have ended
+  TAKT_REVISED_SEQUENCES = 64,  // new number of parallel samples; may only decrease
   TAKT_REVISED_NEXT_CALL = 128,
   TAKT_REVISED_PROMPT_TOKENS = 256,  // takt_queue_revise only, for example for a streamed session
   TAKT_REVISED_ARRIVAL = 512  // takt_queue_revise only; the arrival of the workflow stays
@@ -204,18 +206,18 @@ enum {  // takt_event.type; comments name the receivers and the member of the un
   // The host has finished a KV move of a plan. Blocks moved out or dropped are now free. A request that was moved in
   // can run.
   TAKT_EVENT_MOVE_DONE = 8,  // schedulers: u.move_done
-  // Ends TAKT_EVENT_KV_PINNED. Without a request, blocks that were released earlier are usable now (only if the host
-  // counts KV).
+  // Ends TAKT_EVENT_KV_PINNED. If the host counts KV, the event without a request reports that released blocks are
+  // usable now.
   TAKT_EVENT_KV_FREED = 9,  // schedulers: u.request
   // Rejects new requests; living requests finish.
   TAKT_EVENT_DRAIN = 10,  // schedulers
   // The next plan must not include this running request, for example because the grammar of its next token is not
-  // ready. It keeps its row, KV and rank, and later plans include it again. A plan counts only if fewer than the
-  // maximum steps are in flight.
+  // ready. It keeps its row, KV and rank, and later plans include it again. A plan made while the maximum number of
+  // steps is in flight does not count.
   TAKT_EVENT_NOT_READY = 13,  // schedulers: u.request
   // A request that is not running has KV of its first `computed` tokens, for example after a transfer or a late cache
-  // lookup. It starts after these tokens, unless it has other KV by then. Its blocks count from admission on. The last
-  // token is always computed, to sample from.
+  // lookup. It starts after these tokens, unless it has other KV by then. Its KV blocks count as used from its
+  // admission on. Its last token is always computed, since sampling needs it.
   TAKT_EVENT_KV_ARRIVED = 14,  // schedulers: u.kv
   // KV is lost and must be recomputed. Tokens in flight after a lost token are discarded. A running request keeps its
   // row and blocks. Any other request gives up its blocks if all its KV is lost. Lost chunks of a shared prefix leave
@@ -351,8 +353,8 @@ typedef struct takt_event_instance_reported {
   int64_t preempted;  // preemptions since the instance came up
   int32_t kv_used;  // tokens that occupy its KV cache
   uint32_t dated;  // 1: `as_of` is set
-  // Time up to which the counts are complete, on the router's clock. The report then covers all requests placed by that
-  // time, and no later ones. TAKT_UNSET: unknown. The router then assumes that it covers the oldest requests.
+  // Time up to which the counts are complete, on the router's clock. The report covers exactly the requests placed by
+  // that time. TAKT_UNSET: unknown, so the router assumes that the report covers the oldest requests.
   int64_t as_of;
   uint64_t life;  // life of the instance; 0: the current one
 } takt_event_instance_reported;
@@ -422,8 +424,8 @@ typedef struct takt_limits {
   int32_t tokens;  // token budget: prefill and decode together
   int32_t max_seqs;  // maximum running sequences
   int32_t prefill_tokens;  // maximum prefill tokens
-  // Longest prefill chunk of one request. Maximum value: not set. Then a long prompt fills each step, but leaves a
-  // share to waiting prompts.
+  // Longest prefill chunk of one request. Default: no limit, so a long prompt fills each step except a share for
+  // waiting prompts.
   int32_t chunk_tokens;
   int32_t adapters;  // maximum distinct LoRA adapters that run at once
   int32_t swap_out;  // maximum KV blocks that may start to move to host memory
@@ -441,8 +443,8 @@ enum {  // takt_plan_entry.flags
   TAKT_ENTRY_GATED = 8  // admitted after the gate had kept it out
 };
 
-// One request's part of a step, as token counts instead of phases. `lane` is the request's row, so no hash lookup per
-// running request is needed.
+// One request's part of a step, in tokens. `lane` is the request's row, so the host needs no hash lookup per running
+// request.
 typedef struct takt_plan_entry {
   uint64_t request;
   uint32_t lane;  // the scheduler's row; constant while the request runs
@@ -505,7 +507,7 @@ enum {  // takt_failure.reason
   TAKT_FAIL_SHED = 4,  // rejected because the waiting queue is full
   TAKT_FAIL_DRAINING = 5,  // arrived after TAKT_EVENT_DRAIN
   TAKT_FAIL_HOST = 6,  // the host reported that its step failed or its workflow is over
-  TAKT_FAIL_ID_IN_USE = 7  // its id belongs to a request that has not been released, which continues
+  TAKT_FAIL_ID_IN_USE = 7  // its id belongs to an unreleased request, which continues
 };
 
 // A request that the host must report to its client as failed. `released` also contains it, in this plan or a later
@@ -537,7 +539,7 @@ typedef struct takt_cache_hint {
   uint64_t workflow;
   uint64_t branch;
   uint8_t action;
-  uint8_t priority;  // 15 to 55; below 35: KV that is worth less than other KV that needs its space
+  uint8_t priority;  // 15 to 55; below 35: other KV that needs the space is worth more
   uint8_t reserved[6];
   // TAKT_CACHE_HOLD: time at which other KV becomes worth more; TAKT_CACHE_FETCH: expected time of the next turn
   int64_t until;
@@ -589,7 +591,8 @@ typedef struct takt_workflow_end {
   int64_t arrival;
   int64_t end;
   int64_t deadline;
-  uint32_t stage;  // TAKT_WORKFLOW_SILENT: index of the first unfinished stage, or the number of stages
+  // TAKT_WORKFLOW_SILENT: index of the first unfinished stage; if all have finished, the number of stages
+  uint32_t stage;
   uint32_t reserved_too;
 } takt_workflow_end;
 
@@ -605,7 +608,7 @@ typedef struct takt_workflow_fault {
 
 // A tool call that has returned.
 typedef struct takt_tool_call {
-  uint64_t tool;  // none: counts in the pool only
+  uint64_t tool;  // none: only the pool learns from the call
   double seconds;  // duration
   int64_t returned_tokens;  // tokens that join the context
   int64_t tokens_before;  // output since the prompt or the previous call; negative: unknown

@@ -1,4 +1,4 @@
-// Kairos's learning in one class: takes records of calls, returns a table for an Epoch. docs/howto/agent_learner.md
+// Learns ranks of agents from records of calls, as Kairos does, for an Epoch. docs/howto/agent_learner.md
 #ifndef TAKT_LEARNING_AGENT_LEARNER_H_
 #define TAKT_LEARNING_AGENT_LEARNER_H_
 
@@ -24,7 +24,7 @@ struct AgentLearnerOptions {
   CallGraphOptions graph = {};
   LatencyProfileOptions profile = {};
   AgentOrderOptions order = {};
-  bool wall_clock = false;  // remaining time includes queues and tools
+  bool wall_clock = false;  // remaining time includes queues and tool calls
   // Ranks and expected times come only from distributions that have converged (Kairos, section 4.3). An agent keeps its
   // last converged rank if its latencies drift.
   bool converged_only = false;
@@ -53,8 +53,8 @@ class AgentLearner {
   // Learns nothing from a workflow that was cancelled. Returns false if it is not open.
   bool Forget(WorkflowId workflow) { return graph_.Forget(workflow); }
 
-  // Returns the current table for an Epoch; null if nothing has changed since the last. If more than a tenth of the
-  // agents have changed, all are ranked again; otherwise only those.
+  // Returns the current table for an Epoch; null if nothing has changed since the last call. If more than a tenth of
+  // the agents have changed, all agents are ranked again; otherwise only the changed ones.
   std::shared_ptr<const AgentRanks> Table() {
     const auto agents = profile_.agents();
     std::vector<AgentCurve> changed, all;
@@ -110,9 +110,9 @@ class AgentLearner {
  private:
   // State of an agent in the last table.
   struct Seen {
-    std::uint64_t remaining = 0, execution = 0;  // versions
+    std::uint64_t remaining = 0, execution = 0;  // versions of the two distributions
     bool ranked = false;
-    LatencyDistribution::Curve curve = {};  // of its rank
+    LatencyDistribution::Curve curve = {};  // distribution behind its rank
   };
 
   bool Usable(const LatencyDistribution& d) const {

@@ -41,8 +41,8 @@ struct RankedAgent {
   friend constexpr bool operator==(const RankedAgent&, const RankedAgent&) = default;
 };
 
-// A pure function of the curves: Fit uses all agents, Place one agent with a new or changed curve. Fit costs O(n^2)
-// time and 2 n^2 bytes, Place O(n).
+// Ranks depend only on the curves. Fit ranks all agents in O(n^2) time and 2 n^2 bytes. Place ranks one agent with a
+// new or changed curve in O(n).
 class AgentOrder {
  public:
   // Ranks agents, each listed once in any order.
@@ -71,7 +71,7 @@ class AgentOrder {
   }
 
   // Returns the agent's rank by its curve and adds or moves the agent; others keep their ranks. Before any Fit, the
-  // rank is the mean.
+  // rank is the mean of the curve.
   double Place(const AgentCurve& curve) {
     const double rank = OnLine(by_) ? std::abs(line_.Place(curve.remaining) - anchor_) : FigureOf(curve.remaining);
     const auto at = std::ranges::lower_bound(ranked_, curve.agent, {}, &RankedAgent::agent);

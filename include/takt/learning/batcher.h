@@ -35,8 +35,8 @@ struct BatcherOptions {
   std::uint64_t hash_seed = 0;  // seed of hashes of ids, as SchedulerOptions::hash_seed
 };
 
-// Passive: it has no thread of its own, and takes the time from the caller. Thread-safe. The lock is held only while a
-// batch moves in or out, never during a prediction. So a stuck predictor delays no caller beyond the bound.
+// It has no thread of its own, and takes the time from the caller. Thread-safe. The lock is held only while a batch
+// moves in or out, never during a prediction. So a stuck predictor delays no caller beyond the bound.
 //
 // Drain returns each added request once, as Arrived. Its prediction is in workflow_tokens_left. If the prediction is
 // late, the request keeps its own estimate, and a Revised event follows. A request can be cancelled here until Drain
@@ -135,9 +135,9 @@ class Batcher {
     return Run([&](auto queries, auto predicted) { lengths.Predict(queries, predicted, scratch); });
   }
 
-  // Calls f(event) for each request whose prediction is ready or whose bound is reached. The event is Arrived, or
-  // Revised for a late prediction. Returns the number of events. f is called without the lock, by one thread. If f
-  // throws, the next Drain repeats that event.
+  // Calls f(event) for each request whose prediction is ready or whose wait has reached the bound. The event is
+  // Arrived, or Revised for a late prediction. Returns the number of events. f is called without the lock, by one
+  // thread. If f throws, the next Drain repeats that event.
   template <class F>
   std::size_t Drain(TimePoint now, F&& f) {
     const std::size_t left = HandOver(f);
@@ -184,11 +184,11 @@ class Batcher {
   }
 
   struct Stats {
-    std::uint64_t in_time = 0;  // with a prediction
-    std::uint64_t fallbacks = 0;  // without a prediction
-    std::uint64_t late = 0;  // fallbacks predicted later
-    std::uint64_t full = 0;  // not held, because the capacity was reached
-    std::uint64_t dropped = 0;  // id already held
+    std::uint64_t in_time = 0;  // requests returned with a prediction
+    std::uint64_t fallbacks = 0;  // requests returned without a prediction
+    std::uint64_t late = 0;  // fallbacks whose prediction came later
+    std::uint64_t full = 0;  // requests not held, because the capacity was reached
+    std::uint64_t dropped = 0;  // requests whose id was already held
   };
   Stats stats() const {
     const std::lock_guard lock(mutex_);

@@ -12,11 +12,11 @@
 
 namespace takt {
 
-// Errors of predictions: mean actual against mean predicted, by octave of the prediction.
+// Errors of predictions. Mean actual and mean predicted lengths are compared per octave of the prediction.
 struct CalibrationError {
   std::int64_t count = 0;
   double bias = 0;  // ln(sum of actual / sum of predicted); positive: predictions are too small overall
-  double by_octave = 0;  // mean over predictions of |ln(mean actual / mean predicted)| of their octave
+  double by_octave = 0;  // |ln(mean actual / mean predicted)| per octave, averaged over the predictions
   double spread = 0;  // standard deviation of ln(actual / predicted), which calibration does not reduce
 };
 
@@ -39,14 +39,14 @@ class CalibrationCheck {
 //
 // The table has a row per half-octave of the prediction and a column per octave of generated tokens. It has three
 // layers, and each is shrunk towards the one before:
-// - a line through the logarithms, initially the identity
+// - a line that maps ln(predicted) to ln(actual), initially the identity
 // - per row, the ratio of the actual length to the line
 // - per cell, the ratio of the actual length to row x column
 //
-// The prior's weight is 8 times the squared coefficient of variation, in [1, 64] observations. A larger prediction
-// never gives a smaller result: rows are made monotone by pooling adjacent violators (Ayer et al., 1955; Zadrozny and
-// Elkan, KDD 2002). Between rows, the result is interpolated linearly in logarithms. Quantiles are log-normal, with the
-// row's variance of ln(actual / predicted).
+// The prior has the weight of 8 times the squared coefficient of variation, clamped to 1 to 64 observations. A larger
+// prediction never gives a smaller result: rows are made monotone by pooling adjacent violators (Ayer et al., 1955;
+// Zadrozny and Elkan, KDD 2002). Between rows, the result is interpolated linearly in logarithms. Quantiles are
+// log-normal, with the row's variance of ln(actual / predicted).
 //
 // An observation counts as at most e^reach times the expected mean, with reach = max(3, 4 standard deviations of
 // ln(actual / predicted)). A cell's sums are halved at `window`. If the newest errors differ from the earlier ones
@@ -73,14 +73,14 @@ class Calibration {
   // correlated.
   void Observe(double predicted, double generated, double actual, bool again = false);
 
-  std::int64_t observations() const { return observations_; }  // since the last drift
+  std::int64_t observations() const { return observations_; }  // observations since the last drift
   std::int64_t drifts() const { return drifts_; }
 
  private:
   static constexpr std::size_t kRows = 42;  // half-octaves of tokens, up to 2^20.5 and beyond
-  static constexpr std::size_t kColumns = 18;  // no tokens, below 16, then octaves up to 2^19 and beyond
+  static constexpr std::size_t kColumns = 18;  // generated tokens: 0, below 16, then octaves up to 2^19 and beyond
   static constexpr std::size_t kRecent = 512;  // observations in the test for drift
-  static constexpr std::size_t kNewest = 128;  // the newest of these, compared with the others
+  static constexpr std::size_t kNewest = 128;  // newest observations in the test for drift, compared with the others
   static constexpr std::size_t kTestEvery = 32;
 
   struct Sums {

@@ -39,12 +39,12 @@ struct CallOutcome {
   double wall_s = 0;  // time from its start to the end of the workflow
 };
 
-// One sequence of calls after a call. Agents are indices into CallGraph::nodes().
+// A sequence of calls that followed a call. Agents are indices into CallGraph::nodes().
 struct CallPath {
-  std::vector<std::uint32_t> agents = {};  // in order of time; parallel calls are sorted; kThen separates them
+  std::vector<std::uint32_t> agents = {};  // in order of time; parallel calls are sorted; kThen separates the others
   std::uint64_t key = 0;
   std::int64_t count = 0;
-  double remaining_s = 0;  // mean
+  double remaining_s = 0;  // mean remaining time of these calls
 
   friend bool operator==(const CallPath&, const CallPath&) = default;
 };
@@ -54,9 +54,9 @@ struct CallNode {
   std::int64_t calls = 0;
   std::int64_t first = 0;  // calls that the user's question led to
   std::int64_t last = 0;  // calls that led to no other call
-  double execution_s = 0, remaining_s = 0;  // means
+  double execution_s = 0, remaining_s = 0;  // means over the agent's calls
   std::vector<CallPath> paths = {};  // sequences of later calls; at most max_paths
-  std::int64_t other_paths = 0;  // calls with further sequences
+  std::int64_t other_paths = 0;  // calls with sequences beyond max_paths
 
   friend bool operator==(const CallNode&, const CallNode&) = default;
 };
@@ -76,13 +76,13 @@ struct CallSiblings {
   std::int64_t parallel = 0, sequential = 0;
   std::int64_t undecided = 0;  // calls too short or too close for the clocks' tolerance
 
-  // Returns true if the calls run in parallel. A tenth of overlaps suffices, since queues delay parallel calls.
+  // Returns true if the calls run in parallel. An overlap in a tenth of cases suffices, as queues delay parallel calls.
   bool side_by_side() const { return parallel > 0 && 10 * parallel >= parallel + sequential; }
 };
 
 // A call that starts only after all calls of a parallel group have ended.
 struct CallJoin {
-  std::uint32_t from = 0, to = 0;  // agents: the caller of the group, and the waiting one
+  std::uint32_t from = 0, to = 0;  // agents: the caller of the group, and the agent that waits for it
   std::vector<std::uint32_t> members = {};  // agents of the group, ascending
   std::int64_t after_all = 0;  // calls that began after the whole group, although their upstream did not end last
   std::int64_t after_last = 0;  // calls whose upstream ended last
@@ -100,7 +100,7 @@ struct CallGraphOptions {
   Duration retire_after = std::chrono::seconds(600);  // time without records after which a workflow is closed
   std::uint32_t max_agents = 8192;  // maximum agents; records of further ones are dropped
   std::uint32_t max_edges = 65536;  // maximum edges, sibling pairs and joins, each
-  std::uint32_t max_workflows = 65536;  // maximum open workflows; beyond, the longest silent one is closed
+  std::uint32_t max_workflows = 65536;  // maximum open workflows; beyond it, the one silent longest is closed
   std::uint32_t max_calls = 512;  // maximum calls of a workflow; further ones are dropped
   std::uint32_t max_paths = 16;  // maximum paths per agent
   std::uint64_t hash_seed = 0;  // seed of hashes of agents and workflows, as SchedulerOptions::hash_seed
@@ -128,10 +128,10 @@ struct CallGraphStats {
   friend constexpr bool operator==(const CallGraphStats&, const CallGraphStats&) = default;
 };
 
-// Records may arrive in any order. When a workflow is over, each call gets a parent: the upstream agent's call that
-// ended last before it began. A sweep over the spans of a parent's children finds parallel calls (Kairos, section 4.2).
-// A join is a call that begins only after all of them. A host that knows a join may report the same call once per
-// upstream.
+// Records may arrive in any order. When a workflow is over, each call gets a parent: the last call of the upstream
+// agent that ended before this call began. A sweep over the spans of a parent's children finds parallel calls (Kairos,
+// section 4.2). A join is a call that begins only after all calls of a parallel group. A host that knows a join may
+// report the same call once per upstream.
 //
 // The options bound memory. Deterministic; any input is accepted.
 class CallGraph {
@@ -226,8 +226,8 @@ class CallGraph {
     return std::ranges::count_if(siblings(), pair) + std::ranges::count_if(joins(), join);
   }
 
-  // Returns the number of stages on the longest path from each node, itself included. Feedback edges are ignored. Ayo's
-  // rank uses these numbers.
+  // Returns for each node the number of stages on the longest path from it, including itself. Feedback edges are
+  // ignored. Ayo's rank uses these numbers.
   std::vector<std::int32_t> StagesLeft() const {
     std::vector<std::int32_t> left(nodes_.size(), 1);
     const auto n = static_cast<std::int32_t>(nodes_.size());

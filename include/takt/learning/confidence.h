@@ -44,7 +44,7 @@ struct ConfidenceReport {
   ModelId model = {};
   std::int64_t rows = 0;  // checked rows; 0: no report, because the model was not tried or there are no folds
   double solved = 0;  // share of solved rows
-  double average_precision = 0;  // the paper's macro mAP is its mean over models
+  double average_precision = 0;  // the mean over the models is the paper's macro mAP
   double cross_entropy = 0, calibration_error = 0;
   std::vector<ReliabilityBin> reliability = {};
 };

@@ -21,7 +21,7 @@ namespace takt {
 
 struct LatencyOptions {
   std::int64_t first_samples = 32;  // samples before the first test for convergence; doubled for each further test
-  double converged_below = 0.05;    // converged if (Wasserstein-1 distance of two tests) / mean is below this
+  double converged_below = 0.05;    // converged if the Wasserstein-1 distance / mean is below this
   std::int64_t keep = 4096;         // samples after which older samples count half
   double false_alarms = 1e-3;       // probability of a false alarm of drift, per window of kWindow samples
   double max_seconds = 1e5;         // longer latencies are clamped to this

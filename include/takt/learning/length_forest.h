@@ -40,15 +40,15 @@ struct FinishedCall {
 };
 
 struct LengthForestOptions {
-  std::size_t sketch = 0;  // dimensions of sketches; a call's further values are ignored, missing ones are unknown
+  std::size_t sketch = 0;  // dimensions of sketches; further values are ignored, missing values are unknown
   std::size_t reservoir = 60'000;  // maximum stored calls per model
   std::uint64_t seed = 1;  // seed of the random choice of stored calls
   ForestOptions forest = {};
 };
 
 // Predicts Chimera's Y: the output tokens of this call and of all later calls in its workflow, on the given model.
-// Numeric features are the tokens of the prompt and its system and user parts, earlier calls and their tokens, and the
-// sketch. Kind and stage are categories. Immutable, so any number of threads may share it.
+// Numeric features: prompt tokens, system tokens, user tokens, number of earlier calls, output of the earlier calls,
+// and sketch. Kind and stage are categories. Immutable, so any number of threads may share it.
 class LengthForest {
  public:
   struct Query {
@@ -99,9 +99,9 @@ class LengthLearner {
  public:
   explicit LengthLearner(LengthForestOptions options = {}) : options_(options) {}
 
-  // Adds the calls of one workflow, in order of start. The label of a call is its output and that of all later calls.
-  // Negative outputs count as 0. Calls with the same `workflow` form a group of ForestData. 0: each call is its own
-  // group, and the forests' reports are too optimistic.
+  // Adds the calls of one workflow, in order of start. The label of a call is its output plus the output of all later
+  // calls. Negative outputs count as 0. Calls with the same `workflow` form a group of ForestData. 0: each call is its
+  // own group, and the forests' reports are too optimistic.
   void Finished(ModelId model, std::span<const FinishedCall> calls, std::uint64_t workflow = 0);
 
   // Trains a forest for each model with at least one stored call. Deterministic. InvalidArgument: no stored calls.

@@ -30,9 +30,9 @@ struct LengthTableOptions {
   std::uint64_t hash_seed = 0;  // seed of hashes of stages, as SchedulerOptions::hash_seed
 };
 
-// A table of stages by octaves of prompt tokens. A cell without data uses its stage's data. A stage without data uses
-// all calls. Before the first call, estimates are unknown. Quantiles are log-normal. Deterministic. Lengths below 1
-// count as 1.
+// A table with a cell per stage and octave of prompt tokens. A cell without data uses its stage's data. A stage without
+// data uses all calls. Before the first call, estimates are unknown. Quantiles are log-normal. Deterministic. Lengths
+// below 1 count as 1.
 class LengthTable {
  public:
   explicit LengthTable(const LengthTableOptions& options = {}) : options_(options) {
@@ -59,7 +59,7 @@ class LengthTable {
     return cell.tokens.count() > 0 ? cell.ToEstimate() : known->whole.ToEstimate();
   }
 
-  // As ToolProfile's.
+  // Save and Load work as in ToolProfile.
   std::string Save() const;
   absl::Status Load(std::string_view bytes);
 

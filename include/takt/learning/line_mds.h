@@ -17,7 +17,7 @@ namespace takt {
 
 struct LineMdsOptions {
   // Power iteration ends after `max_steps`, or when a step turns the axis by less than `tolerance` [squared sine]. It
-  // starts at the means. If distributions differ mostly in location, a few steps are enough.
+  // starts at the distributions' means. If distributions differ mostly in location, a few steps are enough.
   double tolerance = 1e-12;
   std::int32_t max_steps = 100;
   // Steps of SMACOF (de Leeuw, 1977; unit weights) after the classical solution. On a line, each step keeps the order
@@ -51,7 +51,7 @@ class LineMds {
   std::span<const double> coordinates() const { return at_; }
 
   // Returns the coordinate of a new point; the fitted points do not move (Gower, 1968). If all fitted points are equal,
-  // its distance from them is that of the means. O(n levels), allocates nothing.
+  // the new point's distance from them is the difference of the means. O(n levels), allocates nothing.
   double Place(std::span<const float> quantiles) const {
     TAKT_ASSERT(quantiles.size() == levels_);
     if (!(scale_ > 0)) return MeanOf(quantiles) - mean_;
@@ -63,8 +63,8 @@ class LineMds {
     return sum / (2 * scale_);
   }
 
-  // Returns the error of distances on the line (Kruskal's stress-1): the root of squared errors over squared distances;
-  // 0 without distances. O(n^2 levels).
+  // Returns the error of distances on the line (Kruskal's stress-1), sqrt(sum of squared errors / sum of squared
+  // distances); 0 without distances. O(n^2 levels).
   double Stress() const {
     double error = 0, total = 0;
     for (std::size_t i = 0; i < at_.size(); ++i) {

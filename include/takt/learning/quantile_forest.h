@@ -91,8 +91,8 @@ struct ForestScratch {
 // Names are ordered once by the mean of their labels (Wright and Koenig, 2019). All names but the 254 most frequent
 // share a bin.
 //
-// Unknown values: a new name counts as a rare name. If no name is rare, it counts as the middle name. NaN has its own
-// bin if training had NaN. Otherwise it counts as the median.
+// Unknown values: a new name counts as a rare name. If no name is rare, a new name counts as the middle name. NaN has
+// its own bin if training had NaN. Otherwise NaN counts as the median.
 //
 // Prediction: the labels of the row's leaves are pooled over the trees with equal weights (Meinshausen, 2006).
 // Quantiles are linear between ranks (type 7). The pooled mean is corrected by isotonic regression on out-of-bag rows.
@@ -106,8 +106,8 @@ class QuantileForest {
                                                                      const Progress& progress = {});
 
   // Predicts all rows; batches are faster than single rows. `known` is empty, or a lower bound of each label (negative:
-  // none). Predictions are then the excess over it. If at most 8 pooled labels exceed it, the excess is exponential.
-  // Its mean is theirs over the next smaller label.
+  // none). Predictions are then the excess over the bound. If fewer than 8 pooled labels exceed it, the excess is
+  // exponential. Its mean is the mean of the 8 largest labels less the next smaller label.
   void Predict(std::span<const ForestRow> rows, std::span<const double> known, std::span<Estimate> out,
                ForestScratch& scratch) const;
   Estimate Predict(const ForestRow& row, ForestScratch& scratch, double known = -1) const;
@@ -150,7 +150,7 @@ class QuantileForest {
 
   std::size_t features() const { return numeric_.size() + names_.size(); }
   void Bins(const ForestRow& row, std::uint8_t* bins) const;
-  // Finds the leaves of `rows` rows with `stride` bins in trees [first, last), tree by tree, by number in the forest.
+  // Finds each row's leaves in trees [first, last), tree by tree, as numbers in the forest. A row has `stride` bins.
   void Leaves(const std::uint8_t* bins, std::size_t rows, std::size_t stride, std::size_t first, std::size_t last,
               std::uint32_t* leaves) const;
   // Returns the estimate from pooled labels. `some` holds the labels above `known`.

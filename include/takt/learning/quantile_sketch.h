@@ -38,7 +38,7 @@ class QuantileSketch {
     Count(x, kUnits);
   }
 
-  // Adds `times` values of a log-normal distribution with this mean and spread; if the spread is 0, `times` the mean.
+  // Adds `times` values of a log-normal distribution with this mean and spread. If the spread is 0, all equal the mean.
   void Seed(std::int64_t times, double mean, double spread) {
     moments_.Add(Moments::From(times, mean, spread));
     if (!(spread > 0 && mean > 0)) return Count(mean, times * kUnits);

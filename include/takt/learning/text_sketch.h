@@ -32,9 +32,9 @@ struct TextScratch {
 
 // Immutable. Words are runs of letters and digits, with ASCII in lower case. Each character from U+2E80 on is a word,
 // since these scripts have no spaces. Bytes that are not UTF-8 separate words. A bucket with c occurrences weighs (1 +
-// ln c) (1 + ln((1 + texts) / (1 + texts that have it))). The vector of weights has length 1. The sketch is its
-// projection on the leading right singular vectors of the training texts (Halko, Martinsson and Tropp, 2011, algorithm
-// 4.4).
+// ln c) (1 + ln((1 + texts) / (1 + texts that have it))). The weights are scaled to a vector of length 1. The sketch
+// projects this vector on the leading right singular vectors of the training texts (Halko, Martinsson and Tropp, 2011,
+// algorithm 4.4).
 class TextSketch {
  public:
   // Learns from texts. InvalidArgument: no texts, or invalid options. Cancelled: `progress` returned false.

@@ -29,10 +29,10 @@ struct ToolSeed {
   double tokens_before = -1, before_spread = 0;
 };
 
-// InferCept's six kinds of call (Abhyankar et al., ICML 2024). Seconds of math, qa, ve and chatbot are from Table 1;
-// its second number is taken as a standard deviation. Its rows for image and tts (20.03 and 17.24 s) include human
-// turns. Their seconds here, and all tokens, are measured in the released workload of 397 requests. So a replay of that
-// workload does not test these seeds independently.
+// InferCept's six kinds of call (Abhyankar et al., ICML 2024). The seconds of math, qa, ve and chatbot are from Table
+// 1, whose second number is taken as a standard deviation. Table 1's rows for image and tts (20.03 and 17.24 s) include
+// human turns. The seconds of image and tts here, and all tokens, come from the released workload of 397 requests. So a
+// replay of that workload does not test these seeds independently.
 inline constexpr std::array<ToolSeed, 6> kInferCeptTools = {{
     {"math", 9e-5, 6e-5, 21, 5, 130, 91},
     {"qa", 0.69, 0.17, 57, 8.5, 188, 120},
@@ -82,7 +82,7 @@ namespace internal {
 
 struct LearntFile;  // writes and reads what was learned
 
-// One class, or the pool of all.
+// Statistics of one class, or of all classes together (the pool).
 class LearntTool {
  public:
   explicit LearntTool(bool pool = false)
@@ -151,9 +151,9 @@ class LearntTool {
 // Keeps mean, spread and quantiles per class of tools, from seeds and returned calls. A class without seeds and calls
 // uses the pool of all classes. Beyond `window` calls of a class, older calls count less.
 //
-// Means and spreads are exact. Quantiles have the resolution of bins: 5.5 % wide, or for tokens before a call 10 tokens
-// wide, with one bin for 490 and more. They are updated when the number of calls has grown by 1/32. Deterministic. Any
-// input is accepted; stats() counts ignored calls.
+// Means and spreads are exact. Quantiles have the resolution of bins, which are 5.5 % wide. Bins of tokens before a
+// call are 10 tokens wide, and the last holds 490 and more. Quantiles are updated when the number of calls has grown by
+// 1/32. Deterministic. Any input is accepted; stats() counts ignored calls.
 class ToolProfile {
  public:
   explicit ToolProfile(const ToolProfileOptions& options = {}) : options_(options), pool_(true) {
@@ -163,8 +163,8 @@ class ToolProfile {
     classes_.KeyHashes(options.hash_seed);
   }
 
-  // Adds a prior for `tool` and the pool. Returns false and counts it if there is no mean, a value is not finite, or
-  // there is no room.
+  // Adds a prior for `tool` and the pool. Returns false and counts the seed if it has no mean, a value is not finite,
+  // or there is no room.
   bool Seed(ToolId tool, const ToolSeed& seed) {
     const std::array figures = {seed.seconds,        seed.returned_tokens, seed.tokens_before,
                                 seed.seconds_spread, seed.returned_spread, seed.before_spread};

@@ -13,7 +13,7 @@ namespace takt {
 struct AgentRank {
   AgentId agent = {};
   double rank = 0;  // a smaller rank runs sooner; finite
-  double execution_s = 0;  // expected execution time of one of its calls [s]; 0: unknown
+  double execution_s = 0;  // expected execution time of one call [s]; 0: unknown
   std::int32_t stages_left = 0;  // calls on the longest path to the end of its workflow, including this one; 0: unknown
 
   friend constexpr bool operator==(const AgentRank&, const AgentRank&) = default;

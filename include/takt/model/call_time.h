@@ -24,7 +24,7 @@ inline Duration VirtualStepTime(const PreparedCostModel& cost, const StepLoad& l
   return std::max(pp <= 1 ? cost.StepTime(load) : Times(cost.StepTime(ShareOf(load, pp)), pp), Duration(1));
 }
 
-// One call in progress, which is prefilled in chunks and then decoded. A tool's answer may add more of both.
+// One call in progress: prefill in chunks, then decoding. A tool's answer may add more prefill and decoding.
 class LoneCall {
  public:
   // `cost` must outlive this object. `chunk` is the longest prefill of a step, at least 1 token.

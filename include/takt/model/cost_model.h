@@ -56,8 +56,8 @@ struct StepLoad {
   friend constexpr bool operator==(const StepLoad&, const StepLoad&) = default;
 };
 
-// SP above: `floor_ms` for small n, `slope_ms` n for large n, with a smooth bend between them. `sharpness` sets the
-// bend: 1 gives the sum of both, infinity the maximum.
+// The function SP above: about `floor_ms` for small n and `slope_ms` * n for large n. `sharpness` sets the bend between
+// them: 1 gives the sum of both, infinity their maximum.
 struct SoftFloor {
   double offset_ms = 0;
   double floor_ms = 0;
@@ -73,8 +73,8 @@ struct SoftFloor {
   }
 };
 
-// Transfer time, linear between points in ascending order of bytes. It is constant before the first point. After the
-// last point it has the last slope.
+// Transfer time, linear between points in ascending order of bytes. It is constant before the first point, and
+// continues the last segment after the last point.
 struct TransferCurve {
   struct Point {
     double bytes = 0;
@@ -123,12 +123,12 @@ struct CostModel {
   TransferCurve all_reduce = {};
   TransferCurve send_recv = {};
 
-  double overhead_ms = 0;  // o0: scheduling and kernel launch per iteration
-  double overhead_per_sample_ms = 0;  // o1
+  double overhead_ms = 0;  // o0: time of scheduling and kernel launch per iteration
+  double overhead_per_sample_ms = 0;  // o1: time per sampling sequence
 
   std::optional<Served> served = {};  // if set, replaces all fields above except the two overheads
 
-  double kv_bytes_per_token = 0;  // summed over all GPUs of the replica
+  double kv_bytes_per_token = 0;  // KV bytes of one token, over all GPUs of the replica
   double host_link_gb_s = 25;  // bandwidth to host memory per GPU and direction [1e9 bytes/s]; default: PCIe 4.0 x16
 
   std::int32_t gpus() const { return tp * pp; }
@@ -158,8 +158,7 @@ struct CostModel {
     return FromSeconds(bytes / (host_link_gb_s * 1e9 * gpus()));
   }
 
-  // Returns the query tokens at which the slope meets the floor. Larger iterations are bound by compute. 0 if the slope
-  // is 0.
+  // Returns the number of tokens above which an iteration is limited by compute; 0 if the slope is 0.
   double SaturationTokens() const {
     const double floor = served ? served->constant_ms : gemm.floor_ms;
     const double slope = served ? served->per_prefill_ms : gemm.slope_ms;

@@ -36,7 +36,7 @@ struct Revised {
   std::optional<TimePoint> deadline = {};
   std::optional<TimePoint> expires_at = {};
   std::optional<std::int32_t> priority = {};
-  std::optional<std::int32_t> sequences = {};  // may only decrease, after sequences have ended
+  std::optional<std::int32_t> sequences = {};  // new number of parallel samples; may only decrease
   std::optional<NextCall> next_call = {};
 };
 
@@ -52,8 +52,8 @@ struct Unblocked {
 };
 
 // The next plan must not include this running request, for example because the grammar of its next token is not ready.
-// It keeps its row, KV and rank, and later plans include it again. A plan counts only if fewer than the maximum steps
-// are in flight.
+// It keeps its row, KV and rank, and later plans include it again. A plan made while the maximum number of steps is in
+// flight does not count.
 struct NotReady {
   RequestId request = {};
 };
@@ -85,8 +85,8 @@ struct MoveDone {
 };
 
 // A request that is not running has KV of its first `computed` tokens, for example after a transfer or a late cache
-// lookup. It starts after these tokens, unless it has other KV by then. Its blocks count from admission on. The last
-// token is always computed, to sample from.
+// lookup. It starts after these tokens, unless it has other KV by then. Its KV blocks count as used from its admission
+// on. Its last token is always computed, since sampling needs it.
 struct KvArrived {
   RequestId request = {};
   Tokens computed{0};  // tokens at the start of the context
@@ -106,7 +106,7 @@ struct KvLost {
 struct KvPinned {
   RequestId request = {};
 };
-// Ends KvPinned. Without a request, blocks that were released earlier are usable now (only if the host counts KV).
+// Ends KvPinned. If the host counts KV, the event without a request reports that released blocks are usable now.
 struct KvFreed {
   RequestId request = {};
 };
@@ -162,8 +162,8 @@ using Event = std::variant<Arrived,  // 1
                            >;
 static_assert(std::is_trivially_copyable_v<Event>);  // batches cross threads and language bindings
 
-// Tables that learning or tuning computes outside the step loop, for policies and placements. An epoch is not an event.
-// A call of its own sets it. Absent fields keep their values.
+// Tables that learning or tuning computes outside the step loop, for policies and placements. A separate call sets
+// them, not an event. Absent fields keep their values.
 struct Epoch {
   std::shared_ptr<const AgentRanks> agent_ranks = {};
   std::optional<double> alpha = {};  // alpha of workload_balance: 0 to 1

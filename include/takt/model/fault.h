@@ -17,21 +17,21 @@ namespace takt {
 enum class FaultKind : std::uint8_t {
   kNone,
   kNoId,  // a request with id 0
-  kIdInUse,  // a request with the id of another request that has not been released
+  kIdInUse,  // a new request whose id belongs to an unreleased request
   kPromptTokens,  // a request with an invalid prompt length of `received` tokens
   kMaxOutputTokens,  // a request with a negative output limit of `received` tokens
-  kSequences,  // a request with no sequence or too many; `received`: their number
+  kSequences,  // a request with no sequences or too many; `received`: number of sequences
   kUnknownRequest,  // an event for a request that is not alive
-  kUnknownMove,  // a finished move that is not in flight; `received`: its number
+  kUnknownMove,  // MoveDone for a move that is not in flight; `received`: number of the move
   kOutOfPlace,  // an event that the state of its request does not allow
   kAbsurdEstimate,  // an estimate that is NaN, infinite, negative or too large; treated as unknown
-  kClockBack,  // a time of `received` ns, before the last call's time `expected`, which is used instead
+  kClockBack,  // a call at `received` ns, before the last call's time `expected`; the latter is used
   kUnknownStep,  // a result for a step that is not in flight
-  kUnknownRow,  // a result without an entry in its step; `expected`: lane of its request; below 0: none
+  kUnknownRow,  // a result for a request that its step did not run; `expected`: the request's lane; below 0: none
   kInvalidRow,  // a result of `received` tokens, but its entry allows 1 to `expected` tokens
   kUnknownInstance,  // a router event for an instance that is not up; `received`: its id
-  kInvalidEvent,  // a negative count, or an instance without id or with an unsupported role; `received`: its id
-  kWorkflow,  // a router event that contradicts the state of its workflow; `received`: its id
+  kInvalidEvent,  // an instance event with a negative count, no id or an unsupported role; `received`: instance id
+  kWorkflow,  // a router event that contradicts the state of its workflow; `received`: id of the workflow
   kEnded,  // a call after an exception, or during another call (from a policy or another thread)
   kChunkAlign,  // a chunk_align of `received` tokens, above the largest possible chunk of `expected` tokens
 };

@@ -24,7 +24,7 @@ enum class InstanceRole : std::uint8_t { kBoth, kPrefill, kDecode };
 
 // Properties that instances of one model, GPU and parallelism share.
 struct InstanceProfile {
-  std::string name{};  // the host's name for it; may be empty
+  std::string name{};  // name that the host chose for the profile; may be empty
   std::shared_ptr<const PreparedCostModel> cost = {};  // cost model of its iterations; null: unknown
 
   friend bool operator==(const InstanceProfile&, const InstanceProfile&) = default;
@@ -39,7 +39,7 @@ struct Instance {
   Tokens kv_tokens{0};  // size of its KV cache [tokens]; 0: unknown, every request fits
   std::int64_t capacity = kUnbounded;  // maximum requests, including its queue; kUnbounded: no limit; 0: no new ones
   ModelId model = {};  // model that it serves, if models differ
-  double token_s = 0;  // step time at full batch, divided by its sequences [s per output token]; 0: unknown
+  double token_s = 0;  // step time at full batch / sequences of that batch [s per output token]; 0: unknown
   InstanceRole role = InstanceRole::kBoth;  // must be kBoth
   std::uint64_t life = 0;  // increases at each restart, such as a start time; 0: the router counts restarts
 };
@@ -50,8 +50,8 @@ struct InstanceReport {
   std::int64_t running = 0;  // running requests
   std::int64_t preempted = 0;  // preemptions since the instance came up
   Tokens kv_used{0};  // tokens that occupy its KV cache
-  // Time up to which the counts are complete, on the router's clock. The report then covers all requests placed by that
-  // time, and no later ones. kUnset: unknown. The router then assumes that it covers the oldest requests.
+  // Time up to which the counts are complete, on the router's clock. The report covers exactly the requests placed by
+  // that time. kUnset: unknown, so the router assumes that the report covers the oldest requests.
   TimePoint as_of = kUnset;
 
   friend constexpr bool operator==(const InstanceReport&, const InstanceReport&) = default;
@@ -110,7 +110,7 @@ struct RequestEnded {
   RequestId request;
   InstanceId instance;
   bool failed = false;  // true: the workflow stage must make the call again
-  std::optional<TokensServed> served = {};  // total service; none: unknown
+  std::optional<TokensServed> served = {};  // tokens computed since placement; none: unknown
   std::uint64_t life = 0;  // life of the instance; 0: the current one
 };
 

@@ -1,4 +1,4 @@
-// KV memory over time, in token-seconds, for the waste of a tool call and the total of a request.
+// Integrals of KV memory over time [token-seconds]: the waste of a tool call, and the total of a request.
 //
 // Sources: InferCept (Abhyankar et al., ICML 2024), equations 1-5; LAMPS, equations 1-3 and its memory over time. The
 // factor M, bytes per token, is omitted, so waste is in token-seconds.
@@ -16,7 +16,7 @@
 
 namespace takt {
 
-// The coefficients of an engine for the closed forms below.
+// Coefficients of an engine for the formulas below.
 struct MemoryPace {
   double decode_s = 0;  // tau: time of one decode step
   double forward_s = 0;  // time per token of prefill or recomputation, in full chunks
@@ -58,8 +58,8 @@ struct MemoryBeside {
 inline double WasteOfKeeping(double context, double seconds) { return Rounded(context * std::max(seconds, 0.0)); }
 
 // Equation 4: returns the waste of recomputation in chunks. Computed chunks occupy memory until the last is done, and
-// each chunk delays the other requests. Memory grows in whole chunks, as in the authors' code. Here a context of an
-// exact multiple of the chunk also has a last chunk.
+// each chunk delays the other requests. Memory grows in whole chunks, as in the authors' code. If the context is an
+// exact multiple of the chunk, its last full chunk is the last chunk.
 inline double WasteOfDropping(const MemoryPace& pace, const MemoryBeside& beside, double context) {
   if (!(context > 0)) return 0;
   const double chunk = std::max(beside.chunk_tokens, 1.0);
@@ -75,19 +75,19 @@ inline double WasteOfDroppingWhole(const MemoryPace& pace, const MemoryBeside& b
   return Rounded((Rounded(pace.forward_s * context) + pace.chunk_overhead_s) * (context + beside.other_tokens));
 }
 
-// Equation 3: returns the waste of a swap out and in. With `overlap` 0 the memory of the whole batch waits; with 1 only
-// the request's own memory.
+// Equation 3: returns the waste of a swap out and in. `overlap` 0: the memory of the whole batch counts as waste; 1:
+// only the request's own memory.
 inline double WasteOfSwapping(const MemoryPace& pace, const MemoryBeside& beside, double context, double overlap = 0) {
   return Rounded(2 * pace.swap_s * context *
                  (Rounded(pace.swap_memory_share * context) + Rounded((1 - overlap) * beside.other_tokens)));
 }
 
-// A segment of a request: up to its next tool call or its end.
+// The part of a request up to its next tool call or its end.
 struct MemorySegment {
   double compute = 0;  // tokens to compute first: the prompt, or a tool's answer
   double generate = 0;  // output tokens after that
   double call_s = 0;  // duration of the tool call that ends the segment; ignored in the last segment
-  KvAction action = KvAction::kKeep;  // KV during the call: kKeep, kDrop or kOut
+  KvAction action = KvAction::kKeep;  // action on the KV during the call: kKeep, kDrop or kOut
 };
 
 // Returns the integral of a request's memory over time, starting with a context of `held` tokens. Memory ramps up

@@ -7,9 +7,9 @@
 
 namespace takt {
 
-// The time for which a call occupies all compute, and the time for which its KV would occupy a whole cache of
-// `kv_tokens` [s]. The second is the sum of its KV over its decode steps. `context`: tokens, including `uncomputed`
-// ones; `output`: tokens to decode.
+// `compute_s`: time for which a call occupies all compute. `memory_s`: time for which its KV would fill a cache of
+// `kv_tokens`, summed over its decode steps. `context`: tokens, including `uncomputed` tokens. `output`: tokens to
+// decode.
 struct Occupancy {
   double compute_s = 0, memory_s = 0;
 

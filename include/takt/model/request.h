@@ -24,15 +24,15 @@ struct PrefixBlocks {
 struct ModelScore {
   ModelId model = {};
   float score = 0;  // probability of a correct answer: 0 to 1
-  float tokens = -1;  // predicted output of this and all later calls of the workflow on this model; below 0: unknown
+  float tokens = -1;  // predicted output tokens of this and all later calls of the workflow; below 0: unknown
 };
 
 // Expected work of all other unfinished calls of the same workflow, whether they run, wait or come later. Below 0:
 // unknown.
 struct WorkAfter {
   double calls = -1;  // number of calls
-  double prompt_tokens = -1;  // sum over these calls
-  double output_tokens = -1;  // sum over these calls
+  double prompt_tokens = -1;  // prompt tokens of these calls
+  double output_tokens = -1;  // output tokens of these calls
   double kv_steps = -1;  // sum of the context over all decode steps of these calls [tokens x steps]
   double path_tokens = -1;  // output tokens on the longest chain of dependent calls
 
@@ -70,7 +70,7 @@ struct Request {
   TimePoint arrival = kUnset;  // arrival of this call; kUnset: the time of the event
   TimePoint workflow_arrival = kUnset;  // arrival of the whole workflow; kUnset: `arrival`
   TimePoint deadline = kNever;  // deadline of this call, or of its workflow if `compute` is 0; kNever: none
-  TimePoint expires_at = kNever;  // latest time of its first step, after which it fails; kNever: no limit
+  TimePoint expires_at = kNever;  // time at which the request fails if its first step has not begun; kNever: no limit
   Tokens prompt_tokens{0};  // length of the prompt
   Tokens max_output_tokens{0};  // maximum output, which the host enforces; 0: unknown
   std::int32_t sequences = 1;  // parallel samples of one prompt, which share its KV blocks
@@ -88,7 +88,7 @@ struct Request {
   // Branch of its workflow: 0 is the main line, others are sub-agents. KV between turns is held per branch.
   std::uint64_t branch = 0;
   // Isolates prefixes: requests with different salts never share KV. Use one salt per tenant to prevent timing attacks
-  // on the cache. kLedger only; StepPlan::dropped and host_chunks contain SaltedHash(hash, salt).
+  // on the cache. Only with kLedger. StepPlan::dropped and host_chunks contain SaltedHash(hash, salt).
   std::uint64_t salt = 0;  // 0: none
 };
 

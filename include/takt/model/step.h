@@ -22,8 +22,8 @@ struct StepLimits {
   Tokens tokens{2048};  // token budget: prefill and decode together
   std::int32_t max_seqs = 256;  // maximum running sequences
   Tokens prefill_tokens = Tokens::Max();  // maximum prefill tokens
-  // Longest prefill chunk of one request. Maximum value: not set. Then a long prompt fills each step, but leaves a
-  // share to waiting prompts.
+  // Longest prefill chunk of one request. Default: no limit, so a long prompt fills each step except a share for
+  // waiting prompts.
   Tokens chunk_tokens = Tokens::Max();
   std::int32_t adapters = std::numeric_limits<std::int32_t>::max();  // maximum distinct LoRA adapters that run at once
   Blocks swap_out = Blocks::Max();  // maximum KV blocks that may start to move to host memory
@@ -58,7 +58,7 @@ enum class WaitsFor : std::uint8_t {
   kTool,
   kUnblock,
   kDeclined,  // the policy keeps it out for now
-  kGate,  // the gate keeps its KV blocks for workflows that will return
+  kGate,  // the gate keeps the KV blocks that it needs, for workflows that will return
   kPrefix,  // a running request computes a prefix of its prompt
 };
 
@@ -72,8 +72,8 @@ struct QueuePressure {
 
 inline constexpr std::uint32_t kNoLane = kNoSlot;
 
-// One request's part of a step, as token counts instead of phases. `lane` is the request's row, so no hash lookup per
-// running request is needed.
+// One request's part of a step, in tokens. `lane` is the request's row, so the host needs no hash lookup per running
+// request.
 struct PlanEntry {
   enum Flag : std::uint16_t {
     kPrefill = 1,  // computes known tokens: the prompt, recomputed context, or a tool's answer
@@ -142,7 +142,7 @@ enum class FailReason : std::uint8_t {
   kShed,  // rejected because the waiting queue is full
   kDraining,  // arrived after Drain
   kHost,  // the host reported that its step failed or its workflow is over
-  kIdInUse,  // its id belongs to a request that has not been released, which continues
+  kIdInUse,  // its id belongs to an unreleased request, which continues
 };
 constexpr auto NamesOf(FailReason) {
   return std::to_array<std::string_view>(
@@ -183,7 +183,7 @@ struct CacheHint {
   WorkflowId workflow = {};
   std::uint64_t branch = 0;
   CacheAction action = CacheAction::kHold;
-  std::uint8_t priority = 0;  // 15 to 55; below 35: KV that is worth less than other KV that needs its space
+  std::uint8_t priority = 0;  // 15 to 55; below 35: other KV that needs the space is worth more
   std::array<std::uint8_t, 6> reserved = {};
   TimePoint until = kNever;  // kHold: time at which other KV becomes worth more; kFetch: expected time of the next turn
   Tokens tokens{0};  // known length of the branch's context

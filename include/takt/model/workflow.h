@@ -109,7 +109,7 @@ struct WorkflowEnd {
   How how = kCompleted;
   TimePoint arrival{}, end{};
   TimePoint deadline = kNever;
-  std::uint32_t stage = 0;  // kSilent: index of the first unfinished stage, or the number of stages
+  std::uint32_t stage = 0;  // kSilent: index of the first unfinished stage; if all have finished, the number of stages
 
   friend constexpr bool operator==(const WorkflowEnd&, const WorkflowEnd&) = default;
 };

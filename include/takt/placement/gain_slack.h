@@ -92,7 +92,7 @@ class GainSlack {
 
   // Returns the predicted seconds of work on the model's least loaded replica; 0 if there is none.
   double LoadOf(ModelId model) const { return fleet_.LoadOf(model); }
-  // Returns the price of mean work in points of score; 0 if the model is not up.
+  // Returns the score that a workflow of mean_tokens must gain on the model; 0 if the model is not up.
   double PriceOf(ModelId model) const {
     const Price* price = Find(model);
     return price != nullptr ? price->price : 0;

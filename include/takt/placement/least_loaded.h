@@ -13,7 +13,7 @@ namespace takt {
 
 // vLLM's data-parallel balancer: load = 4 * waiting + running, from the newest report (vLLM: every 100 ms). Requests
 // placed since the report count as waiting. Requests that end between two reports are seen in the next report, as in
-// vLLM. Departure: until an instance has reported, all its requests count as waiting.
+// vLLM. Departure from vLLM: until an instance has reported, all its requests count as waiting.
 struct LeastLoaded {
   static constexpr std::string_view kName = "least_loaded";
 

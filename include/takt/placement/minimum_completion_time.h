@@ -25,12 +25,12 @@ namespace takt {
 //     own  = a + b * prompt tokens + c * (expected output tokens - 1)
 //     wait = (sum of own over the instance's calls) / B if it has at least B calls, else 0
 //
-// - a, b: fitted to the times from getting a place to RequestStarted (least squares). b is at least 0. A call has a
-//   place at once if fewer than B calls have one. Otherwise calls get places in order of arrival, when others end.
+// - a, b: a least-squares fit to the times from getting a place to RequestStarted. b is at least 0. A call has a place
+//   at once if fewer than B calls have one. Otherwise calls get places in order of arrival, when others end.
 // - c: mean time per output token after the first. Each further call reduces the weight of earlier ones by `fade`.
 // - B: the calls that can run at once. If a report shows waiting calls, B is its running count for the next `recent_s`,
-//   or until more run. Otherwise B is the largest of the newest report's running count plus one and the most that ever
-//   ran. Without reports, B is the most that ever ran, at least 1.
+//   or until more run. Otherwise B is the larger of two numbers: the newest report's running count plus one, and the
+//   most that ever ran. Without reports, B is the most that ever ran, at least 1.
 // - An instance without an ended call in the last `recent_s` uses the times of all instances. So the policy tries
 //   instances that are new or may no longer be slow. Before any call has ended, it chooses the instance with the fewest
 //   calls.

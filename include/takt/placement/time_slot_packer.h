@@ -22,9 +22,9 @@
 namespace takt {
 
 // A request's KV is assumed to grow linearly, prompt + decode_rate * time, and to be freed at its predicted end. The
-// predicted time is AgentRank::execution_s of the newest Epoch. If that is unknown, the estimated output divided by the
-// rate replaces it, else unknown_s. The policy sums the KV of each instance by time slot. With `cost_batch`, the rate
-// of an instance comes from its cost model.
+// predicted time is AgentRank::execution_s of the newest Epoch. If that is unknown, it is the estimated output divided
+// by the rate. Without an estimate, it is unknown_s. The policy sums the KV of each instance by time slot. With
+// `cost_batch`, the rate of an instance comes from its cost model.
 //
 // An instance is available if the request fits into its KV cache in each slot that it spans. The available instance
 // with the lowest peak over these slots gets the request. If none is available, the request stays in the router's

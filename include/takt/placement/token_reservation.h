@@ -33,8 +33,8 @@ namespace takt {
 // with the fewest reserved tokens is chosen.
 //
 // The quantile is taken from the agent's last kWindow successful outputs, as reported in RequestEnded::served. For a
-// new agent it is that of Request::output_tokens, else that of the last kWindow outputs of all agents, else `unknown`.
-// At most kMost agents are remembered; those silent longest are forgotten.
+// new agent it comes from Request::output_tokens. If that is unknown, it comes from the last kWindow outputs of all
+// agents; without any, it is `unknown`. At most kMost agents are remembered; those silent longest are forgotten.
 //
 // Source: none; takt's own. Kairos, section 6, reserves by time slots (time_slot_packer). A decision costs O(1) per
 // instance. The end of a request costs O(kWindow).

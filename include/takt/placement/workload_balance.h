@@ -31,15 +31,15 @@ constexpr auto NamesOf(QueueWork) { return std::to_array<std::string_view>({"wai
 //
 //  score = (1 - alpha) beta / t_queue - alpha t_comp     [s; beta in s^2]
 //
-// t_comp is the time of the call on the instance (CallCosts). t_queue is the sum of t_comp over the work before it. The
-// paper leaves these cases open:
+// t_comp is the time of the call on the instance (CallCosts). t_queue is the sum of t_comp over the calls before it.
+// The paper leaves these cases open:
 //
 // - t_queue = 0: instances without work come before all others (alpha < 1); ties: smaller t_comp, then less running
 //   work.
 // - alpha = 1: the smallest t_comp; ties: less work. The paper would put all load on one of several equal instances.
 // - The paper's queue is the waiting calls. `queue` can add running calls, with t_comp less the time since their first
 //   step, at least 0. Without RequestStarted reports, a call counts as waiting until it ends.
-// - When a call ends, the amount of its placement is subtracted, even if costs or lengths have changed since.
+// - When a call ends, its t_comp as of its placement is subtracted, even if costs or lengths have changed since.
 class WorkloadBalance {
  public:
   static constexpr std::string_view kName = "workload_balance";

@@ -96,8 +96,8 @@ class ThresholdSearch {
   std::vector<double> levels_;  // distinct latencies
 };
 
-// Dynamic programming over the models, D_i(s) = min_f max(D_{i-1}(s - f), l_i(f)). Works for any table, even if more
-// GPUs are slower, and with GpuUse::kExactly. O(C N^2).
+// Dynamic programming over the models, D_i(s) = min_f max(D_{i-1}(s - f), l_i(f)). Works for any table, even if a model
+// is slower on more GPUs, and with GpuUse::kExactly. O(C N^2).
 class MinMaxDp {
  public:
   double Solve(const LatencyTable& table, std::span<std::int32_t> gpus, GpuUse use = GpuUse::kAtMost) {

@@ -28,7 +28,7 @@ struct AlphaSearch {
   std::vector<double> alphas = {0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1};  // rising
   std::int32_t seeds = 5;  // replays per alpha; all alphas use the same seeds
   double quantile = 0.95;     // this quantile of the workflows' latencies is minimized
-  std::int64_t warm = 0;  // first workflows, whose latencies do not count because they only fill the engines
+  std::int64_t warm = 0;  // first workflows that only fill the engines; their latencies do not count
   double noise_p = 0.05;  // significance level: an alpha with a larger p is no worse than the best
 
   // Returns InvalidArgument with the name and value of every invalid field.
@@ -37,8 +37,8 @@ struct AlphaSearch {
 
 struct AlphaPoint {
   double alpha = 0;
-  double mean = 0;  // of the latencies' quantile, over the seeds [s]
-  double deviation = 0;  // of the same
+  double mean = 0;  // mean of the latencies' quantile over the seeds [s]
+  double deviation = 0;  // standard deviation of the latencies' quantile over the seeds [s]
   double p_worse = 1;  // probability of this difference from the best by chance (paired, one-sided)
 };
 
@@ -50,10 +50,10 @@ struct AlphaChoice {
   std::string why = {};  // explanation in one sentence
 };
 
-// Replays the workload under each alpha and chooses the least tail latency (Peng et al., 2025, equation 10). Among
-// alphas that are not significantly worse over the seeds (paired test), chooses the smallest. The first seed is the
-// recorded workload. The others shuffle the gaps between arrivals and the order of workflows, which keeps load and
-// burstiness. Replays start with empty engines, which the first `warm` workflows fill. The result depends on the
+// Replays the workload under each alpha and chooses the alpha with the least tail latency (Peng et al., 2025, equation
+// 10). Among alphas that are not significantly worse over the seeds (paired test), chooses the smallest. The first seed
+// is the recorded workload. The others shuffle the gaps between arrivals and the order of workflows, which keeps load
+// and burstiness. Replays start with empty engines, which the first `warm` workflows fill. The result depends on the
 // arguments alone. InvalidArgument: invalid search or options. Cancelled: by `progress`.
 absl::StatusOr<AlphaChoice> SearchAlpha(const AlphaSearch& search, const ParallelFor& parallel = SerialFor,
                                         const Progress& progress = {});
@@ -92,7 +92,7 @@ struct AlphaDecision {
   Action action = Action::kKept;
   std::int64_t before = 0, now = 0;  // workflows that ended in the previous and in this window
   double tail_before = 0, tail_now = 0;  // p95 of their latencies [s]; 0 without workflows
-  double p = 1;  // of the test
+  double p = 1;  // p-value of the test
   double alpha_before = 0, alpha = 0;
   std::string why = {};
 };
@@ -101,9 +101,9 @@ struct AlphaDecision {
 // compared with those of the window before. If they are significantly worse, a search on the newest workflows is due.
 // Another is due after the first full window. The result is an Epoch.
 //
-// Departure: equation 9 compares two 95th percentiles, which no t-test can do. Here the sample is every workflow's
-// excess over the `tail` quantile of both windows (at least 0), and the test is Welch's, one-sided. A window with too
-// few workflows is not tested, but the next window is compared with it.
+// Departure: equation 9 compares two 95th percentiles, which no t-test can do. Here a one-sided Welch test compares the
+// workflows' excess latencies over the `tail` quantile of both windows (at least 0). A window with too few workflows is
+// not tested, but the next window is compared with it.
 //
 // Thread-compatible. The host calls Ended when workflows end and Advance regularly. It runs the search on its own
 // thread and passes the result to Finished. There is one search at a time; a window that ends meanwhile is tested but

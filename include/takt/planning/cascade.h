@@ -2,10 +2,10 @@
 // model. Minimizes latency at a promised quality. After Cascadia (Jiang et al.).
 //
 // Every request starts at the first model. A judge scores the answers of all models but the last, and accepts an answer
-// of model i if its score is at least h_i. The thresholds determine which requests reach each model, and the quality Q,
-// the mean score of accepted answers. Q is measured on a sample of requests that all models have answered. The latency
-// L is the p95 of the slowest model. Each model uses the best mix of replicas (planning/parallelism.h) of its GPUs
-// (planning/allocation.h).
+// of model i if its score is at least h_i. The thresholds determine which requests reach each model. They also
+// determine the quality Q, which is the mean score of accepted answers. Q is measured on a sample of requests that all
+// models have answered. The latency L is the p95 of the slowest model. Each model uses the best mix of replicas for its
+// GPUs (planning/parallelism.h, planning/allocation.h).
 //
 // Cascadia alternates between a MILP for the GPUs and a search for thresholds, and ends 2 to 6 % above the optimum.
 // This planner computes the exact optimum L(theta) for all thresholds of a grid, so the best of them is the joint
@@ -56,8 +56,8 @@ struct CascadeOptions {
   std::int64_t simulated = 8000;
 };
 
-// Returns L plus mu times the missing quality, in units of the range between best and worst quality (section 3.3). With
-// infinite mu, missing quality is not allowed.
+// Returns L plus mu times the missing quality, as a share of the range between best and worst quality (section 3.3).
+// With infinite mu, missing quality is not allowed.
 double QualityPenalised(double latency, double quality, double floor, double utopia, double nadir, double mu);
 // Returns the objective for a latency budget (Appendix C): -Q plus nu times the excess latency.
 double LatencyPenalised(double quality, double latency, double budget, double least, double most, double nu);
@@ -80,10 +80,10 @@ struct ModelPlan {
   std::string name;
   std::int32_t gpus = 0;
   std::vector<ReplicaCount> replicas;
-  double share = 0;  // share of requests that reach it
+  double share = 0;  // share of requests that reach the model
   double rate = 0;  // [1/s]
-  double p95 = 0;  // by the tables [s]
-  double simulated_p95 = 0;  // for the requests that the thresholds let through [s]; 0: not simulated
+  double p95 = 0;  // p95 latency from the tables [s]
+  double simulated_p95 = 0;  // p95 latency in simulation, of the requests that reach the model [s]; 0: not simulated
   bool replaced = false;  // a mix that is faster in simulation has replaced the table's mix
   double utilisation = 0;
 };

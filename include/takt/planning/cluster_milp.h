@@ -115,8 +115,8 @@ constexpr auto NamesOf(ClusterLimit) {
   return std::to_array<std::string_view>({"rates", "GPUs", "replicas", "budget", "quality", "availability", "moves"});
 }
 
-// A limit that prevents a plan, and the missing amount. If one limit is loosened alone, the amount is the smallest
-// sufficient one.
+// A limit that prevents a plan, and the missing amount. It is the smallest amount that suffices if only this limit is
+// loosened.
 struct Shortage {
   ClusterLimit limit = ClusterLimit::kRates;
   std::string name = {};  // name of the model, class or type; empty: the whole cluster

@@ -52,7 +52,7 @@ struct WorkloadSample {
   std::vector<double> prompts = {};  // tokens
   std::vector<double> outputs = {};  // tokens
   std::vector<std::vector<double>> scores = {};  // scores by model
-  std::int64_t outputs_missing = 0;  // unfinished requests, which count in no output
+  std::int64_t outputs_missing = 0;  // unfinished requests, which are not in `outputs`
   std::int64_t scores_missing = 0;  // ignored scores, which were not finite
 
   std::int64_t requests() const { return static_cast<std::int64_t>(prompts.size()); }
@@ -82,9 +82,9 @@ struct DriftReport {
 
 // Compares the newest windows (oldest first) with a reference. Pure.
 //
-// - Arrivals: an F test on the ratio of mean gaps. Its degrees of freedom are those of gamma gaps; their squared
-//   coefficient of variation is the largest of 1 and that of the two samples.
-// - Lengths and scores: Mann-Whitney for a shift, Kolmogorov-Smirnov for any other difference, for any distribution.
+// - Arrivals: an F test on the ratio of mean gaps. Its degrees of freedom assume gamma-distributed gaps. Their squared
+//   coefficient of variation is the largest of 1 and the values of both samples.
+// - Lengths and scores: Mann-Whitney tests for a shift, Kolmogorov-Smirnov for other differences.
 //
 // The rate of false alarms is divided evenly among all possible tests (Bonferroni). So at most that share of windows
 // has a false alarm if requests are independent and follow the reference's distribution.

@@ -62,8 +62,8 @@ struct MilpModel {
 
   double Cost(std::span<const double> values) const;
 
-  // Returns the largest violation of a bound, a row or an integrality by `values`; 0: none; infinity: not one finite
-  // value per column. Violations of a row are in units of the largest of 1 and its terms' absolute values.
+  // Returns the largest violation of a bound, a row or an integer column by `values`; 0: none; infinity: not one finite
+  // value per column. A row's violation is divided by the largest of 1 and the absolute values of its terms.
   double Violation(std::span<const double> values) const;
 
   // Returns InvalidArgument with all faults:

@@ -80,11 +80,11 @@ class RateCurve {
 
 struct RateOptions {
   double quantile = 0.95;
-  double slowest = 10;  // the curve ends at this multiple of p95 alone, or at the rate of a full queue
+  double slowest = 10;  // the curve ends at this multiple of a lone request's p95, or at the rate of a full queue
   double resolution = 0.05;  // maximum relative difference of neighbouring points in p95 or in rate
   int runs = 16;  // maximum runs per curve
-  // A run lasts this multiple of p95 alone, within minimum and maximum numbers of requests. It uses whole cycles of the
-  // lengths, and at least one. Before them, a quarter as many requests fill the engine and do not count.
+  // A run lasts this multiple of a lone request's p95, within minimum and maximum numbers of requests. It uses whole
+  // cycles of the lengths, at least one. A quarter as many requests first fill the engine and do not count.
   double horizon = 20;
   std::int64_t least_requests = 600, most_requests = 4000;
   std::uint64_t seed = 1;  // seed of arrivals, the same for all curves
@@ -114,7 +114,7 @@ absl::StatusOr<std::vector<ModelRates>> MeasureRates(std::span<const ServedModel
 struct ReplicaCount {
   std::size_t shape = 0;  // index into ServedModel::shapes
   std::int32_t count = 0;
-  double rate = 0;  // c_s(T) of one replica, which is its share of the requests up to a factor
+  double rate = 0;  // c_s(T) of one replica; requests are shared in proportion to it
 
   friend constexpr bool operator==(const ReplicaCount&, const ReplicaCount&) = default;
 };

@@ -1,5 +1,5 @@
-// Changes one plan's replicas into another's, one at a time, without losing capacity that a model needs. After Cascadia
-// (Appendix G): replicas in both plans keep serving; each other replica is reconfigured in 2 to 20 s.
+// Replaces the replicas of one plan by those of another, one at a time, and keeps the capacity that each model needs.
+// After Cascadia (Appendix G): replicas in both plans keep serving; each other replica is reconfigured in 2 to 20 s.
 #ifndef TAKT_PLANNING_ROLLOUT_H_
 #define TAKT_PLANNING_ROLLOUT_H_
 
@@ -62,9 +62,9 @@ struct Rollout {
   // Capacity by model that is kept throughout: the minimum of needed, previous and new capacity.
   std::vector<double> floor = {};
   std::vector<double> least = {};  // lowest capacity by model; empty unless found
-  // Additional GPUs by class that would make it possible, none of them superfluous; empty if found.
+  // Additional GPUs by class that would make the change possible, none of them superfluous; empty if found.
   std::vector<int> missing_gpus = {};
-  // The share of each floor that can be kept without them, to 1 %.
+  // Share of each floor that can be kept without additional GPUs, to 1 %.
   double share = 1;
 };
 

@@ -24,7 +24,7 @@ namespace takt {
 
 enum class BoostPreset : std::uint8_t {
   kDefault,  // balances mean and tail latency
-  kTail,  // a third of the default's excess over fcfs's tail, and less gain in the mean
+  kTail,  // excess over fcfs's tail is a third of the default's; gains less in the mean
   kMean,  // the order of footprint: least mean latency, any tail
   kGoodput,  // as kMean, but requests that can no longer meet their deadlines come last
 };

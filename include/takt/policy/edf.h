@@ -9,8 +9,8 @@
 namespace takt {
 
 // Key: the deadline for the end of the call [s]. Requests without a deadline come last, in order of arrival. On one
-// preemptive machine, it meets all deadlines if any order does (Liu and Layland, 1973). Under overload it may miss
-// most, since requests that will miss their deadlines come first.
+// preemptive machine, this order meets all deadlines if any order does (Liu and Layland, 1973). Under overload it may
+// miss most, since requests that will miss their deadlines come first.
 struct Edf {
   static constexpr std::string_view kName = "edf";
   RankKey Key(const RequestState& r) const { return {ToSeconds(r.request.deadline)}; }

@@ -66,8 +66,8 @@ inline bool OptionFromText(std::string_view text, const OptionText&, TenantWeigh
 //
 //  counter = sum of (w_in * prompt tokens computed + w_out * output tokens) / weight
 //
-// When a tenant begins to wait, its counter is raised to the least counter of the tenants that wait. If none waits, it
-// is raised to that of the tenant that waited last. So idle time earns no credit.
+// When a tenant begins to wait, its counter is raised to the least counter of the waiting tenants. If none waits, it is
+// raised to the counter of the tenant that waited last. So idle time earns no credit.
 //
 // Source: Sheng et al., Fairness in Serving Large Language Models (OSDI 2024), Algorithm 2.
 //

@@ -29,8 +29,8 @@ void VisitFootprintOptions(Options& options, V&& visit) {
 }
 
 // Key: engine seconds that the rest of the request's workflow will take, as FootprintBook estimates when the request
-// joins the queue. The variant of boosted_footprint with the best mean latency. A large request waits as long as any
-// smaller one waits. See docs/reference/policies/footprint.md.
+// joins the queue. It is the variant of boosted_footprint with the best mean latency. A large request waits as long as
+// any smaller one waits. See docs/reference/policies/footprint.md.
 class Footprint {
  public:
   static constexpr std::string_view kName = "footprint";

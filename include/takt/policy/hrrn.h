@@ -1,4 +1,4 @@
-// Highest response ratio next: short requests first, but the ratio of a waiting request rises, faster if it is short.
+// Highest response ratio next: short requests first, but the ratio of a waiting request rises.
 #ifndef TAKT_POLICY_HRRN_H_
 #define TAKT_POLICY_HRRN_H_
 

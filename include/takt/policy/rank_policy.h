@@ -49,8 +49,8 @@ concept HashingPolicy = RankPolicy<P> && requires(P& p, std::uint64_t seed) { p.
 template <class P>
 concept EndPolicy = RankPolicy<P> && requires(P& p, const RequestState& r, TimePoint now) { p.Ends(r, now); };
 
-// Optional: a key that changes at a known time; kNever: does not change. From then on, the next plan calls Change for
-// each waiting request that is due. Then the queue reads ChangesAt and the key again. A key changes at most once a
+// Optional: a key that changes at a known time; kNever: does not change. The first plan after that time calls Change
+// for each waiting request that is due. Then the queue reads ChangesAt and the key again. A key changes at most once a
 // plan.
 template <class P>
 concept TimedPolicy = RankPolicy<P> && requires(P& p, const P& c, const RequestState& r, TimePoint now) {

@@ -77,7 +77,7 @@ class RankQueue {
     }
   }
 
-  // Records the steps that ran this request since it was picked. The request leaves its lane but does not wait.
+  // Records the steps that ran this request since it was picked. The request leaves its row but does not wait.
   void Ran(Slot slot, std::int64_t steps_run) {
     if (kMayAge) aging_.Ran(slot, steps_run);
   }

@@ -19,8 +19,8 @@ struct PolicyTraits {
   bool moving = false;  // every key changes with time: read all keys at each decision
   bool groups = false;  // requests are ordered by group first, and only a queue knows groups
   bool learns = false;  // a key may depend on earlier reports about this request or others
-  bool pressure = false;  // depends on the resource that requests lack, which only a queue or scheduler reports
-  bool ages = false;  // promotes long waiters, which only a queue counts
+  bool pressure = false;  // keys depend on QueuePressure, which only a queue or scheduler reports
+  bool ages = false;  // promotes requests that wait long, which only a queue counts
   bool tables = false;  // ranks by the tables of an Epoch, which a ranker never gets
 
   friend constexpr bool operator==(const PolicyTraits&, const PolicyTraits&) = default;

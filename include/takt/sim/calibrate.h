@@ -60,7 +60,7 @@ struct CostFit {
   CostForm form = CostForm::kLinear;
   CostModel cost = {};  // fitted to all steps; a single layer represents the whole model, overheads included
   FitError train = {};  // error of a fit without the holdout, on the steps of that fit
-  FitError holdout = {};  // its error on the holdout
+  FitError holdout = {};  // error of that fit on the holdout
   FitError all = {};  // error of `cost` on all steps
   std::array<FitError, 3> parts = {};  // error of `cost` by StepKind
   double measured_s = 0, predicted_s = 0;  // sums over all steps, including outliers

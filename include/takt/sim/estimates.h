@@ -83,9 +83,9 @@ struct EstimateErrors {
 //
 // Forest: one forest for the output of a call and one for the remaining output of its workflow. Each has up to 50 trees
 // and 8,000 calls, mostly the newest. Forests are rebuilt whenever the number of finished workflows has doubled,
-// starting at 32. Inputs are known when a call begins: prompt length and visible features, stage and agent, class of
-// the workflow, and its output so far. Class means are used before the first forest, and for tools and other parts of
-// Request::after. Outputs, and quantities that grow with them, are scaled to the forest's estimate.
+// starting at 32. Inputs are known when a call begins: prompt length, visible features, stage, agent, class of the
+// workflow, and output of the workflow so far. Class means are used before the first forest, and always for tools and
+// other parts of Request::after. Outputs, and quantities that grow with them, are scaled to the forest's estimate.
 //
 // Learnt: estimates or forecasts of a call's output and of its workflow's remaining output each pass through a
 // Calibration. It learns from a call when the call ends, and from remaining output when the workflow ends. Other output

@@ -144,13 +144,13 @@ struct Metrics {
   double throughput_tokens = 0;   // output tokens per second of makespan
   double goodput_rps = 0;  // requests completed within the SLO per second of makespan
   double slo_attainment = 0;  // requests completed within the SLO / all requests
-  // Smallest factor such that 95 % of all workflows complete within it times their isolated latency. Infinite if more
+  // Smallest f such that 95 % of all workflows complete within f times their isolated latency. Infinite if more
   // than 5 % do not complete. (HexGen-Flow's "SLO scale at 95 %".)
   double slo_scale_95 = 0;
-  double max_slowdown = 0;  // maximum of a request
+  double max_slowdown = 0;  // largest slowdown of a request
   std::optional<double> score;  // share of solved workflows, if the workload knows correctness
   std::optional<SessionFigures> sessions;  // set if the workload has sessions
-  std::optional<double> cached_share;  // cached prompt tokens / all, of requests that began; set with a prefix cache
+  std::optional<double> cached_share;  // cached share of prompt tokens of requests that began; set with a prefix cache
   std::optional<double> regret;  // mean e2e / mean e2e of the order by true size, if the caller ran both
 
   std::int64_t preemptions = 0, recomputed_tokens = 0, cached_tokens = 0, output_tokens = 0;

@@ -97,8 +97,8 @@ struct ReplayResult {
 absl::StatusOr<ReplayResult> Replay(const Workload& workload, const ReplayOptions& options);
 
 // Returns the maximum throughput of the instances for this workload in requests per second: first come first served,
-// without estimates, with all arrivals at time zero. It is measured while requests wait, without the drain at the end.
-// It is the number of requests, times the share of tokens computed by then, divided by the time.
+// without estimates, with all arrivals at time zero. The measurement ends when no request waits. The result is the
+// number of requests, times the share of tokens computed until then, divided by that time.
 absl::StatusOr<double> MeasureSaturation(const Workload& workload, ReplayOptions options);
 
 // Returns the rate_scale that gives a rate of `load` times `saturation`; 0 if all workflows arrive together, so that

@@ -42,11 +42,11 @@ struct CascadiaOptions {
   Duration judge_timeout = std::chrono::seconds(2);
   NoVerdict no_verdict = NoVerdict::kAsPlanned;  // decision if the judge gives no score, or none in time
   DriftOptions drift = {};  // section 4.4: 50 requests every 5 minutes; all models answer 5 % of the requests
-  std::int32_t plan_requests = 100;  // requests answered by all models that a new plan waits for
+  std::int32_t plan_requests = 100;  // a new plan waits for this many requests that all models have answered
   double start_s = 20;  // assumed duration of a replica's start (appendix G: 2 to 20 s)
   AnyPlacement placement = RoundRobin{};  // of each model's router (appendix B)
-  std::int64_t reserve_requests = 1024;  // living requests that need no allocation
-  std::uint64_t seed = 1;  // of the hashes of ids and of NoVerdict::kAsPlanned
+  std::int64_t reserve_requests = 1024;  // living requests for which memory is reserved
+  std::uint64_t seed = 1;  // seed of the hashes of ids and of NoVerdict::kAsPlanned
 
   // InvalidArgument lists all invalid fields with their values.
   absl::Status Validate() const;
@@ -72,7 +72,7 @@ struct CascadiaAction {
 };
 
 struct CascadiaStats {
-  std::int64_t plans = 0;  // plans applied, with the first one
+  std::int64_t plans = 0;  // applied plans, including the first
   std::int64_t windows = 0;  // windows compared with the reference
   std::int64_t drifts = 0;  // windows that showed another workload
   std::int64_t sampled = 0;  // requests that all models answered and the judge scored
@@ -92,7 +92,7 @@ struct CascadiaReplica {
   State state = kStarting;
 };
 
-// Slow work as a value. It compares a window with the reference workload, or makes a plan.
+// Slow work for another thread. It compares a window with the reference workload, or makes a plan.
 struct CascadiaWork {
   std::shared_ptr<const CascadiaOptions> options = {};
   std::optional<DriftMonitor> monitor = {};  // with `window`: the comparison
@@ -110,7 +110,7 @@ struct CascadiaResult {
   std::vector<RolloutStep> steps = {};
 };
 
-// Owns the loop of section 4.4. It samples the workload, notices a change and plans anew. Then it changes replica after
+// Runs the loop of section 4.4. It samples the workload, notices a change and plans anew. Then it changes replica after
 // replica (appendix G), and routes by the new thresholds. A router per model places requests on its replicas.
 //
 // Every request ends in exactly one kAccept, kFail or OnCancelled, whatever models, replicas and the judge do, if the
@@ -125,7 +125,7 @@ class Cascadia {
   // plan is the first work. InvalidArgument lists all invalid options.
   static absl::StatusOr<Cascadia> Create(CascadiaOptions options, std::vector<CascadeSample> sample, double rate);
 
-  // Events. They return false, and count it, if the event is invalid. Next has the actions that follow.
+  // Events. They return false and count the event if it is invalid. Next then returns the actions that follow.
   bool OnArrived(const Request& request, TimePoint now);  // spans of the request are not kept
   bool OnAnswered(RequestId request, int model, Tokens output, TimePoint now);
   bool OnJudged(RequestId request, int model, double score, TimePoint now);  // NaN: no score
@@ -138,10 +138,10 @@ class Cascadia {
   std::span<const CascadiaAction> Next(TimePoint now);
   TimePoint wake_at() const;
 
-  // Returns true if there is slow work. One work is under way at a time: then false until Apply or GiveUp.
+  // Returns true if there is slow work; false while other work is under way, until Apply or GiveUp.
   bool HasWork(TimePoint now) const;
   CascadiaWork TakeWork(TimePoint now);
-  // Any thread, any time. FailedPrecondition: no plan reaches the goal.
+  // May run on any thread at any time. FailedPrecondition: no plan reaches the goal.
   static absl::StatusOr<CascadiaResult> Do(const CascadiaWork& work, const ParallelFor& parallel = SerialFor);
   void Apply(CascadiaResult result, TimePoint now);
   // Returns the change from these replicas to a plan that was made elsewhere, for Apply. FailedPrecondition: no order
@@ -161,7 +161,7 @@ class Cascadia {
   std::int64_t alive() const { return cascade_.alive(); }
 
   // Returns the sample, the rate and the reference workload as bytes for any machine. Load replaces them, and makes the
-  // next plan of them. Errors: DataLoss for truncated or damaged bytes, InvalidArgument for others; the state then
+  // next plan from them. Errors: DataLoss for truncated or damaged bytes, InvalidArgument for others; the state then
   // stays.
   std::string Save() const;
   absl::Status Load(std::string_view bytes);

@@ -1,4 +1,4 @@
-// HexGen-Flow: a router of workflows with deadlines before unequal engines, which tunes itself on what it has served.
+// HexGen-Flow: routes workflows with deadlines to unequal engines, and tunes itself on what it has served.
 //
 //   auto flow = *systems::HexGenFlow::Create({.cluster = replay});   // replay: the profiles of the engines
 //   flow.On(InstanceUp{instance}, now);
@@ -56,7 +56,7 @@ class HexGenFlow {
 
   // Applies an event. WorkflowEnded is needed for undeclared workflows, too.
   Ignored On(const RouterEvent& event, TimePoint now);
-  // As Router::Place.
+  // Works like Router::Place.
   std::span<const Placement> Place(TimePoint now);
 
   // Closes windows that are over. Returns the search to run now, if any. The host passes its result to Finished.
@@ -69,7 +69,7 @@ class HexGenFlow {
   const Router& router() const { return router_; }
   double alpha() const { return tuner_ ? tuner_->alpha() : 0; }
   const AlphaTuner* tuner() const { return tuner_ ? &*tuner_ : nullptr; }  // null: options without a cluster
-  std::int64_t lessons_dropped() const { return dropped_; }  // beyond most_lessons, or without `served`
+  std::int64_t lessons_dropped() const { return dropped_; }  // ended calls beyond most_lessons, or without `served`
 
   // Time of the next Place or Advance if no event comes earlier.
   TimePoint wake_at() const;

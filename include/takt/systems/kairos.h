@@ -57,7 +57,7 @@ struct KairosOptions {
 };
 
 // Source: "Kairos", sections 4 to 6. Thread-compatible; Learn may run on another thread than the rest. After warm-up,
-// only Learn, TakeLessons, Save and Load allocate. Requests without a workflow are placed, but teach nothing.
+// only Learn, TakeLessons, Save and Load allocate. Requests without a workflow are placed, but not learned from.
 class Kairos {
  public:
   // An ended call, or the end of its workflow.
@@ -79,15 +79,15 @@ class Kairos {
   // A call without RequestStarted counts from its placement. WorkflowEnded is needed for undeclared workflows, too.
   Ignored On(const RouterEvent& event, TimePoint now, AgentId upstream = {});
 
-  // As Router::Place.
+  // Works like Router::Place.
   std::span<const Placement> Place(TimePoint now);
 
-  // Learns from calls that have ended, and returns a new table for the engines, if any. Does the following three calls.
+  // Learns from ended calls, and returns a new table for the engines, if any. Combines the next three functions.
   std::optional<Epoch> Advance(TimePoint now);
 
   // Returns the calls that have ended since the last time; none if `refresh` has not passed, or there are none.
   std::optional<Lessons> TakeLessons(TimePoint now);
-  // Slow: ranks agents. Uses only what the learner knows. No other call of Learn, Save or Load may run meanwhile.
+  // Slow: ranks agents. Uses only the learner's data. No other call of Learn, Save or Load may run meanwhile.
   std::optional<Epoch> Learn(const Lessons& lessons, TimePoint now);
   // Gives the table to the router.
   Ignored Publish(const Epoch& epoch, TimePoint now) { return router_.On(epoch, now); }
@@ -97,12 +97,12 @@ class Kairos {
   const Router& router() const { return router_; }
   const AgentLearner& learner() const { return learner_; }
   const AgentNames& names() const { return names_; }
-  std::int64_t lessons_dropped() const { return dropped_; }  // more than most_lessons waited
+  std::int64_t lessons_dropped() const { return dropped_; }  // calls dropped because more than most_lessons waited
 
   // Time of the next Place or Advance if no event comes earlier.
   TimePoint wake_at() const;
 
-  // As AgentLearner. After Load, the next Advance returns the loaded table.
+  // Save and Load work as in AgentLearner. After Load, the next Advance returns the loaded table.
   std::string Save() const { return learner_.Save(names_); }
   absl::Status Load(std::string_view text);
 

@@ -1,7 +1,7 @@
 // LAMPS (Shahout et al., 2024): schedules requests that call tools by their predicted memory over time.
 //
-//   auto lamps = *Lamps::Create({.scheduler = {.kv_blocks = {1000}}});   // events, plans and results:
-//   takt::Scheduler's lamps.On(Arrived{{.id = {1}, .prompt_tokens = {90}, .next_call = {.tool = tool}}}, now);
+//   auto lamps = *Lamps::Create({.scheduler = {.kv_blocks = {1000}}});
+//   lamps.On(Arrived{{.id = {1}, .prompt_tokens = {90}, .next_call = {.tool = tool}}}, now);
 //
 // The host names the tool that it expects, by the prompt. LAMPS predicts the rest.
 #ifndef TAKT_SYSTEMS_LAMPS_H_
@@ -111,7 +111,7 @@ class Lamps {
   std::string Save() const;
   absl::Status Load(std::string_view bytes);
 
-  // As BasicScheduler's.
+  // Works as in BasicScheduler.
   Explanation Explain(RequestId id) const { return scheduler_.Explain(id); }
   const Stats& stats() const { return scheduler_.stats(); }
   const Fault& last_fault() const { return scheduler_.last_fault(); }

@@ -35,8 +35,8 @@ concept RetentionPolicy = requires(const P& p, const Held& held, TimePoint now) 
 };
 
 // Optional: lists (0 .. kLists - 1) in order of last use, which replaces the order of value. A victim is found at their
-// heads. A list must not depend on time. From the last block of a holding to its first, a list must not recur after
-// another list. Without lists, each plan that evicts looks at all holdings.
+// heads. A list must not depend on time. From the last block of a holding to its first, blocks of one list must be
+// consecutive. Without lists, each plan that evicts looks at all holdings.
 template <class P>
 concept ListedRetention = RetentionPolicy<P> && requires(const P& p, const Held& held) {
   { p.List(held) } -> std::same_as<std::size_t>;
@@ -58,7 +58,7 @@ struct HeldVictim {
   HeldTier tier = HeldTier::kDead;
   std::int32_t chunks = 0;
   std::int32_t blocks = 0;
-  double value = 0;  // sum over all blocks by the retention policy; exact if a block's value is linear in its depth
+  double value = 0;  // value of these blocks by the retention policy; exact if a block's value is linear in its depth
 };
 
 // The cached KV of a workflow's branch.

@@ -27,7 +27,7 @@ struct HeldTurn {
   WorkflowId workflow = {};  // none: the blocks belong to no workflow and are ranked only by age
   std::uint64_t branch = 0;  // branch of the workflow, such as its main line or a sub-agent
   std::uint32_t return_class = 0;
-  bool over = false;  // true: no further turn will come, so it holds nothing
+  bool over = false;  // true: no further turn will come, so the branch holds nothing
   TenantId tenant = {};
   TimePoint pinned_until = kUnset;  // unset: no pin
 };
@@ -183,8 +183,8 @@ class Holdings {
 
   // --- Eviction. ---
 
-  // Calls take(const HeldVictim&) in eviction order until `blocks` blocks were passed. A take that returns bool stops
-  // the walk by false. Returns the blocks passed; fewer if no more can be evicted. Changes nothing.
+  // Calls take(const HeldVictim&) in eviction order until `blocks` blocks were passed. If take returns bool, false
+  // stops the walk. Returns the blocks passed; fewer if no more can be evicted. Changes nothing.
   template <class Take>
   std::int32_t Walk(std::int32_t blocks, TimePoint now, Take&& take) {
     const CacheView cache = view();

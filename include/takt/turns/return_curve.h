@@ -27,9 +27,9 @@ struct ReturnClass {
   }
 };
 
-// Survival curve of one class: the share of gaps that last longer than an age. There are 42 edges, two per octave (0,
-// 1/4, 3/8, 1/2, 3/4, 1, 1.5, ... 2^18 s), with linear interpolation. The last value may exceed 0, because some
-// workflows never return. No workflow returns after the last edge. Reads are O(1).
+// Survival curve of one class: the share of gaps that last longer than an age. The curve is linear between 42 edges,
+// two per octave (0, 1/4, 3/8, 1/2, 3/4, 1, 1.5, ... 2^18 s). Its last value may exceed 0, because some workflows never
+// return. No return is expected after 2^18 s. Reads are O(1).
 struct ReturnCurve {
   static constexpr std::size_t kBins = 41;
 

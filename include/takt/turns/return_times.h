@@ -31,12 +31,12 @@ struct ReturnTimesOptions {
   std::uint64_t hash_seed = 0;  // keys the hashes of gaps, like SchedulerOptions::hash_seed
 };
 
-// Learned counts of one class, for saving and loading. Per bin of ReturnCurve; the last bin is after all edges.
+// Learned counts of one class, for saving and loading. One per bin of ReturnCurve; the last is after all edges.
 struct ReturnCounts {
   using Bins = std::array<double, ReturnCurve::kBins + 1>;
   Bins ended = {};  // gaps that ended in the bin
   Bins lost = {};  // gaps that were last observed in the bin
-  Bins seen = {};  // sum over these gaps of the share of the bin that was observed
+  Bins seen = {};  // observed share of the bin, summed over the lost gaps
 
   friend bool operator==(const ReturnCounts&, const ReturnCounts&) = default;
 };
@@ -46,14 +46,14 @@ struct ReturnCounts {
 //
 // Bins with few observations are drawn towards a prior with a weight of prior_weight gaps:
 //   single tool -> all tools -> kToolHazards;  user -> kUserHazards;
-//   sub-agent, unknown, expected -> the pool of all gaps -> the mix of both, 5.7 % of it users' turns.
+//   sub-agent, unknown, expected -> the pool of all gaps -> a mix of the tool and user priors, 5.7 % of it users'.
 // These hazards come from 493 recorded sessions of coding agents, and assume no returns after 4,096 s. Other workloads
 // replace them within a few hundred turns.
 //
 // Two bounds limit how much a client that opens many gaps can change the curves of others:
-//   - A tenant's gaps weigh at most as much as those of all others together. Tenants that have not returned yet, or
-//     have no name, count as one tenant here. Without other tenants they weigh in full, otherwise at least kFew gaps.
-//   - Open gaps of one workflow weigh at most as much as kMostOfWorkflow of them.
+//   - A tenant's gaps weigh at most as much as those of all others together, or as kFew gaps if that is more. Without
+//     other tenants, they weigh in full. Tenants that have not returned yet, or have no name, count as one tenant here.
+//   - The open gaps of one workflow weigh at most kMostOfWorkflow gaps.
 //
 // Deterministic. Unknown branches, invalid ages and times that run backwards have no effect. Memory is allocated only
 // if more gaps are open than ever before.

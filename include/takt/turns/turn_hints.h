@@ -20,9 +20,9 @@ namespace takt {
 
 // Expresses HoldValue as hints for hosts with their own eviction: TensorRT-LLM's priority and duration of a token
 // range, vLLM's proposed priority and TTL, and Dynamo's hints.
-//
-// The price is the value of the context that fills the cache, if contexts in use are added first and then others by
-// value. It is 0 if all contexts fit. It is computed once per second from at most kMostSeen branches.
+// To find the price, contexts in use are added first, then others by falling value. The price is the value of the
+// context that fills the cache. It is 0 if all contexts fit. It is computed once per second from at most kMostSeen
+// branches.
 //   priority = 35 + 5 round(log2(v / price)), from 15 to 55; 35, which is TensorRT-LLM's default, at the price or
 //              if all contexts fit
 //   until    = the edge of the curve at which v falls below the price

@@ -108,13 +108,13 @@ class ModelFleet {
   std::size_t programs() const { return programs_.size(); }
 
   // Returns the latency that a workflow of `tokens` would cause on the least loaded replica of a model [s]. That is its
-  // own latency plus the delay of the n requests there:
+  // own latency plus the delay of the n requests on that replica:
   //
   //  prompt(n) + tokens step(n) + n (prompt(n) + tokens (step(n + 1) - step(n)))
   //
   // step(n): time of a step with n decoding requests. prompt(n): time that the prompt adds, times the expected number
-  // of calls if that is known. Both come from the instance's cost model. Without a model, step(n) is n times the time
-  // per token, and prompts take no time.
+  // of calls if that is known. Both come from the instance's cost model. Without a cost model, step(n) is n times the
+  // time per token, and prompts take no time.
   double Latency(const Model& m, double tokens, const Request& r) const {
     std::uint32_t slot = m.slots.front();
     for (const std::uint32_t s : m.slots) {

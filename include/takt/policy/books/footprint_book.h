@@ -83,10 +83,10 @@ class WorkSizes {
     Changed();
   }
 
-  // Returns q = E[C^2] / E[C]^2; 1 if all sizes are equal. Until kEnough have ended, q is drawn towards 2, the value of
-  // exponential sizes.
+  // Returns q = E[C^2] / E[C]^2; 1 if all sizes are equal. Until kEnough workflows have ended, q is drawn towards 2,
+  // the value of exponential sizes.
   double tail() const { return tail_; }
-  // Returns how heavy the tail is relative to kHeavyTail, in [1, 2]. Heavier tails give the same order.
+  // Returns how heavy the tail is relative to kHeavyTail, in [1, 2]. A larger value would not change the order.
   double Heaviness() const { return std::clamp(tail_ / kHeavyTail, 1.0, 2.0); }
   // Returns how useful a ranking by size is, in [0, 1]: 0 if all sizes are equal, 1 from q = 1.5 on.
   double Unequal() const { return std::clamp(3 * (1 - 1 / tail_), 0.0, 1.0); }
@@ -313,7 +313,7 @@ class FootprintBook {
   // Returns the time until all known work is done [s].
   double Drain() const { return static_cast<double>(sum_ns_) * 1e-9 / engines_; }
 
-  // Returns the factor on the request's predicted output; 1: has not entered.
+  // Returns the factor that corrects the request's predicted output; 1: has not entered.
   double Truth(const RequestState& r) const {
     return r.slot < calls_.size() && calls_[r.slot].truth > 0 ? calls_[r.slot].truth : 1;
   }
@@ -390,8 +390,8 @@ class FootprintBook {
     bool told = false;  // the host predicts the rest
     bool cut = false;  // a call ended early
     bool goes_on = false;  // the call that ended last expects more calls
-    // The output predicted by the first call that predicted the rest, at its first admission. The output of ended calls
-    // of the same tenant since then.
+    // `predicted`: output predicted by the first call that predicted the rest, at its first admission. `output`: output
+    // of ended calls of the same tenant since then.
     double predicted = 0, output = 0;
     TenantId tenant = {};
     Slot teller = kNoSlot;  // slot of that first call, until it ends

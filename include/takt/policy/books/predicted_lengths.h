@@ -20,18 +20,18 @@
 
 namespace takt {
 
-// Estimates E[true | predicted] of an output, of a call or of the rest of a workflow. The estimate is the prediction
+// Estimates E[true | predicted] for the output of a call or of the rest of a workflow. The estimate is the prediction
 // times a mean ratio of true to predicted. Each octave of predictions has its own mean.
 //
 // Each tenant has its own ratios, which other tenants do not change. Requests without a tenant share one set of ratios.
-// A tenant with fewer than kNewcomer observations in an octave also uses it there. A new tenant name thus gains
+// In an octave with fewer than kNewcomer observations, a tenant also uses the shared set. A new tenant name thus gains
 // nothing. A ratio is at most 16 and at least 1/16.
 //
-// A least-squares line is fitted to the logarithms of the mean ratios. Each ratio is shrunk towards it by kLinePrior
-// pseudo-observations. Requests with too large a prediction run last, so without the line their ratios would never be
-// observed. The line is level or falls, so that a larger prediction never raises the ratio. Short requests end first,
-// so early ratios are too small. Corrections apply if their root mean square exceeds kInDoubt octaves, and in full from
-// twice that on.
+// A least-squares line is fitted to the logarithms of the mean ratios. Each ratio is shrunk towards the line, which has
+// the weight of kLinePrior observations. Requests with too large a prediction run last, so without the line their
+// ratios would never be observed. The line is level or falls, so that a larger prediction never raises the ratio. Short
+// requests end first, so early ratios are too small. Corrections apply if their root mean square exceeds kInDoubt
+// octaves, and in full from twice that on.
 //
 // Memory is fixed: kTenants tenants are known, and others count as unnamed. A tenant with more than 1 / (kTenants + 1)
 // of the observations stays known (Misra and Gries, Finding repeated elements, 1982). It may be forgotten after

@@ -21,9 +21,9 @@ namespace takt {
 
 // Online means for hosts that do not predict lengths.
 //
-// A call's expected output comes from four means: of calls with a prompt of similar length (octave), of the same agent
-// and stage, with both, and with both and the same tenant. Each is shrunk towards the one before by kPrior
-// pseudo-observations.
+// A call's expected output comes from four means over earlier calls. They cover calls with a prompt length in the same
+// octave, calls of the same agent and stage, calls that match in both, and the latter of the same tenant. Each mean is
+// shrunk towards the one before by kPrior pseudo-observations.
 //
 // The work left after a call [s] is learnt by agent, stage and number of earlier calls (octave). If call b follows call
 // a, left(a) = cost(b) + kGoesOn left(b); 0 at the end of the workflow (temporal differences, Sutton 1988). An endless

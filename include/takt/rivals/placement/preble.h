@@ -15,9 +15,9 @@
 namespace takt {
 
 // If more than half of the prompt is cached on an instance, chooses the longest match, unless its load exceeds
-// `rebalance` times the least load. Otherwise chooses the least load + cost of evicted KV. Load: seconds of prefill
-// placed, with a decay of exp(-t / `window_s`). Departures: a decay instead of a sliding window; decode is left out,
-// since its cost is the same on each instance.
+// `rebalance` times the least load. Otherwise chooses the least sum of load and cost of evicted KV. Load: seconds of
+// prefill placed, with a decay of exp(-t / `window_s`). Departures: a decay instead of a sliding window; decode is left
+// out, since its cost is the same on each instance.
 class PreblePlacement : public Residence {
  public:
   static constexpr std::string_view kName = "preble";

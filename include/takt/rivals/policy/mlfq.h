@@ -31,7 +31,7 @@ class Mlfq {
 
   struct Options {
     double base = 0.01;  // quantum of level 0 [s]
-    double ratio = 2;  // of a level's quantum to that of the level above; all three as in FastServe's code
+    double ratio = 2;  // ratio of successive levels' quanta; all three values as in FastServe's code
     double starvation = 3;  // [s]
     bool skip_join = true;  // false: all arrive at level 0, as in a plain feedback queue
   };

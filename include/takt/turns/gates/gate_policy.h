@@ -20,7 +20,7 @@ struct GateAsk {
   std::int32_t need = 0;  // blocks that the request must allocate
   std::int32_t lack = 0;  // blocks of `need` that must be taken from held KV; 0: no other workflow loses KV
   std::int32_t block_tokens = 16;
-  std::int32_t tokens = 0;  // of the request's context
+  std::int32_t tokens = 0;  // context tokens of the request
   std::int32_t cached = 0;  // context tokens that need not be computed
   double waited_s = 0;
   std::int64_t delayed = 1;  // requests that wait or run here, including this one
@@ -45,10 +45,10 @@ class HeldOrder {
   virtual ~HeldOrder() = default;
   // Calls take(victim) until it returns false or `blocks` blocks were passed. Dead blocks come first.
   virtual void Walk(std::int32_t blocks, FunctionRef<bool(const HeldVictim&)> take) const = 0;
-  // Calls visit for each branch that holds KV, without `own_from`.
+  // Calls visit for each branch that holds KV. Holding::own_from is not set.
   virtual void ForEach(FunctionRef<void(WorkflowId, std::uint64_t, const Holding&)> visit) const = 0;
-  // Returns the sum of `of` over all holdings, computed once per state. A gate must use only one sum, which depends
-  // only on its options and GateAsk::now.
+  // Returns the sum of `of` over all holdings, computed once per state. A gate must use only one function `of`, which
+  // depends only on its options and GateAsk::now.
   virtual double Sum(FunctionRef<double(const Holding&)> of) const {
     double sum = 0;
     ForEach([&](WorkflowId, std::uint64_t, const Holding& h) { sum += of(h); });
@@ -68,9 +68,9 @@ inline bool TakesOfOthers(const GateAsk& ask, const HeldOrder& held) {
 
 // LetsInAfter returns the waiting time [s] from which on the request is admitted in the current state. At most
 // ask.waited_s: admit now. Infinity: never in this state. A request that holds nothing must not get a shorter time than
-// one that waited longer and needs and lacks less. The scheduler asks only if held KV would be taken, and asks again
-// when the state changes, at least twice a second. If ask.stuck is set and only pinned or awaited blocks would be
-// taken, the gate must admit, or no request would ever run.
+// a request that waited longer, needs fewer blocks and lacks fewer. The scheduler asks only if held KV would be taken.
+// It asks again when the state changes, at least twice a second. If ask.stuck is set and only pinned or awaited blocks
+// would be taken, the gate must admit, or no request would ever run.
 template <class G>
 concept GatePolicy = requires(const G& g, const GateAsk& ask, const HeldOrder& held) {
   { g.LetsInAfter(ask, held) } -> std::same_as<double>;
@@ -78,10 +78,10 @@ concept GatePolicy = requires(const G& g, const GateAsk& ask, const HeldOrder& h
 inline constexpr double kNotNow = std::numeric_limits<double>::infinity();
 
 // The door bounds how long a request waits at the gate. Without asking the gate, it admits the oldest request that has
-// waited `after_s` and fits the step limits. After a request whose prefill takes c seconds, the door stays closed for c
-// / share seconds. While that request does not fit, it admits no other. share 0: no bound.
+// waited `after_s` and fits the step limits. After a prefill of c seconds, the door stays closed for c / share seconds.
+// While the oldest request does not fit, the door admits no other. share 0: no bound.
 struct GateDoor {
-  double share = 0;  // of prefill time
+  double share = 0;  // share of time for the prefill of these requests
   double after_s = 300;
 };
 
