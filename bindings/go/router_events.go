@@ -27,7 +27,7 @@ type Revised struct {
 	// the ID, and new values
 	Request Request
 	// fields to update
-	Told Told
+	Fields RevisedFields
 }
 
 func (e Revised) put(op string, room *room, c *C.takt_event) error {

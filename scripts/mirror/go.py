@@ -23,7 +23,7 @@ def events():
                 kinds |= {each.name: each for each in struct(PARTS[part], part)[1]}
         rows, body = [], []
         if name == "Revised":
-            rows = [("Request", "Request", "the ID, and new values"), ("Told", "Told", "fields to update")]
+            rows = [("Request", "Request", "the ID, and new values"), ("Fields", "RevisedFields", "fields to update")]
             body = [
                 "request := &take[C.takt_request](room, 1)[0]",
                 "b.request, b.fields = request, C.uint32_t(e.Fields)",
