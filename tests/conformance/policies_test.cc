@@ -496,7 +496,8 @@ void ForwardsAll(P policy, bool ages) {
                                        .scheduled = true,
                                        .victims = true,
                                        .declines = true,
-                                       .begins = true});
+                                       .begins = true,
+                                       .tables = true});
   CHECK((AgingOf(policy) != nullptr) == ages);
   CHECK(policy.Key({}).key == 1);
   CHECK(policy.KeyAt({}, {}).key == 2);

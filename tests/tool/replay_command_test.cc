@@ -141,7 +141,7 @@ TEST_CASE("several profiles are engines that differ, and the report names them")
   }
   const Ended counts = RunTool(with({"--instances", "2"}));
   CHECK(counts.exit_code == 2);
-  CHECK(Has(counts.err, "--profile: 3 engines are invalid; expected 2, as by the options of instances"));
+  CHECK(Has(counts.err, "--profile: 3 engines are invalid; expected 2, the number of instances"));
 }
 
 TEST_CASE("with a prefix cache the reports have the share of prompt tokens that were cached") {

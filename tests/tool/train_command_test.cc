@@ -41,15 +41,16 @@ TEST_CASE("tokens before a tool call are learned from a column, checked and pred
   std::string csv = "model,prompt_tokens,output_tokens,before_tool_tokens\n";
   for (int i = 0; i < 500; ++i) {
     const int prompt = 100 + static_cast<int>(random.Below(400));
-    csv += "m," + std::to_string(prompt) + ",500," + (i % 5 == 0 ? "" : std::to_string(prompt / 2)) + "\n";
+    csv += "m," + std::to_string(prompt) + ",500," + (i % 7 == 0 ? "" : std::to_string(prompt / 2)) + "\n";
   }
   const Ended train = RunTool({"train", dir.Write("calls.csv", csv), "--out", dir / "calls.model", "--json",
                                dir / "fit.json", "--trees", "40"});
   CAPTURE(train.out, train.err);
   REQUIRE(train.exit_code == 0);
-  CHECK(Has(train.out, "Tokens before a tool call, for 80 calls held out"));
   const Json fit = Json::parse(ReadWhole(dir / "fit.json"), nullptr, false)["before_tool"];
-  CHECK(fit["calls"] == 80);
+  const int known = fit["calls"].get<int>();  // of 100 calls held out, a seventh lacks the column
+  CHECK((known == 85 || known == 86));
+  CHECK(Has(train.out, "Tokens before a tool call, for " + std::to_string(known) + " calls held out"));
   CHECK(fit["mean_absolute_error"].get<double>() < 10);
   CHECK(fit["within_15"].get<double>() > 0.8);
   const std::string next = dir.Write("next.csv", "model,prompt_tokens\nm,300\nother,300\n");
