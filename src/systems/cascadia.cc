@@ -61,6 +61,20 @@ absl::Status PlanChange(const CascadiaOptions& options, std::span<const Cascadia
   return absl::OkStatus();
 }
 
+// Returns true if the change was planned for these replicas.
+bool BeginsWith(const CascadiaResult& result, std::span<const CascadiaReplica> replicas) {
+  std::vector<int> more;  // by kind: replicas that the change does not know
+  for (const RolloutReplicas& kind : result.kinds) more.push_back(-kind.from);
+  for (const CascadiaReplica& r : replicas) {
+    if (r.state == CascadiaReplica::kStopping) continue;
+    std::size_t k = 0;
+    while (k < more.size() && (result.kinds[k].model != r.model || result.shapes[k] != r.shape)) ++k;
+    if (k == more.size()) return false;
+    ++more[k];
+  }
+  return std::ranges::all_of(more, [](int n) { return n == 0; });
+}
+
 // Returns the workload of a sample whose requests arrive at random: gaps at the quantiles of an exponential
 // distribution.
 WorkloadSample ReferenceOf(const std::vector<CascadeSample>& sample, double rate, int most) {
@@ -346,7 +360,7 @@ bool Cascadia::OnReplicaUp(InstanceId replica, TimePoint now) {
   if (at == replicas_.end() || at->state != CascadiaReplica::kStarting) return Ignore();
   at->state = CascadiaReplica::kUp;
   routers_[static_cast<std::size_t>(at->model)].On(InstanceUp{{.id = replica}}, now);
-  if (awaited_ == replica) awaited_ = {}, ++step_;
+  if (awaited_ == replica) awaited_ = {};
   Continue(now);
   return true;
 }
@@ -361,7 +375,7 @@ bool Cascadia::OnReplicaDown(InstanceId replica, TimePoint now) {
   }
   const bool awaited = awaited_ == replica;
   if (lost.state == CascadiaReplica::kStopping) {
-    if (awaited) awaited_ = {}, ++step_;
+    if (awaited) awaited_ = {};
     Continue(now);
     return true;
   }
@@ -373,8 +387,8 @@ bool Cascadia::OnReplicaDown(InstanceId replica, TimePoint now) {
 
 // Begins the next step of the change, or ends it.
 void Cascadia::Continue(TimePoint now) {
-  for (; changing() && !awaited_;) {
-    const RolloutStep& step = change_.steps[step_];
+  while (step_ < change_.steps.size() && !awaited_) {
+    const RolloutStep& step = change_.steps[step_++];
     const auto kind = static_cast<std::size_t>(step.replicas);
     const int model = change_.kinds[kind].model;
     if (step.start) {
@@ -384,10 +398,7 @@ void Cascadia::Continue(TimePoint now) {
     const auto at = std::ranges::find_if(replicas_, [&](const CascadiaReplica& r) {
       return r.model == model && r.shape == change_.shapes[kind] && r.state != CascadiaReplica::kStopping;
     });
-    if (at == replicas_.end()) {
-      ++step_;
-      continue;
-    }
+    if (at == replicas_.end()) continue;
     if (at->state == CascadiaReplica::kUp) {  // no new requests
       routers_[static_cast<std::size_t>(model)].On(InstanceUp{{.id = at->id, .capacity = 0}}, now);
     }
@@ -527,6 +538,12 @@ void Cascadia::Apply(CascadiaResult result, TimePoint now) {
     return;
   }
   if (result.plan.models.size() != models()) return;
+  // A change to another plan may have begun since. The current plan stays if no order of changes is found.
+  if (!BeginsWith(result, replicas_)) {
+    absl::StatusOr<CascadiaResult> anew = ChangeTo(std::move(result.plan), *options_, replicas_);
+    if (!anew.ok()) return GiveUp();
+    result = *std::move(anew);
+  }
   ++stats_.plans;
   if (!std::exchange(first_, false)) monitor_.Rebase(drift_.recent);
   wants_plan_ = false;

@@ -171,6 +171,55 @@ TEST_CASE("a lost replica is started again, and its requests go to others") {
   CHECK(host.changes.back().instance != lost);
 }
 
+CascadePlan PlanOf(int first, int second) {
+  CascadePlan plan{.thresholds = {50}};
+  for (const int n : {first, second}) plan.models.emplace_back().replicas = {{0, n, 1}};
+  return plan;
+}
+
+TEST_CASE("a plan applied during a change takes its place, and never needs more GPUs than there are") {
+  for (const bool early : {false, true}) {  // planned before the first change began
+    for (const int events : {0, 1, 2}) {
+      Cascadia c = Made();
+      std::deque<Action> todo;
+      std::set<std::uint64_t> alive;
+      const auto take = [&] {
+        for (const Action& a : c.Next(At(0))) {
+          if (a.kind == Action::kStart) alive.insert(a.instance.value);
+          todo.push_back(a);
+        }
+        REQUIRE(alive.size() <= 6);
+      };
+      const auto answer = [&] {
+        const Action a = todo.front();
+        todo.pop_front();
+        if (a.kind == Action::kStart) return c.OnReplicaUp(a.instance, At(0));
+        alive.erase(a.instance.value);
+        return c.OnReplicaDown(a.instance, At(0));
+      };
+      const auto change = [&](int first, int second) {
+        return *Cascadia::ChangeTo(PlanOf(first, second), Options(), c.replicas());
+      };
+      c.Apply(change(1, 5), At(0));
+      for (take(); !todo.empty(); take()) REQUIRE(answer());
+      REQUIRE(c.replicas().size() == 6);
+      CascadiaResult next = change(4, 2);
+      c.Apply(change(2, 4), At(0));
+      take();
+      for (int i = 0; i < events; ++i, take()) REQUIRE(answer());
+      REQUIRE(c.changing() == (events < 2));
+      if (!early) next = change(4, 2);
+      c.Apply(std::move(next), At(0));
+      for (take(); !todo.empty(); take()) REQUIRE(answer());
+      CHECK_FALSE(c.changing());
+      int first = 0;
+      for (const CascadiaReplica& r : c.replicas()) first += r.model == 0;
+      CHECK(first == 4);
+      CHECK(c.replicas().size() == 6);
+    }
+  }
+}
+
 TEST_CASE("Cascadia refuses invalid options and bytes") {
   CascadiaOptions options = Options();
   options.gpus = 0, options.plan_requests = 0, options.drift.requests = 0, options.judge_timeout = {};

@@ -143,6 +143,7 @@ class Cascadia {
   CascadiaWork TakeWork(TimePoint now);
   // May run on any thread at any time. FailedPrecondition: no plan reaches the goal.
   static absl::StatusOr<CascadiaResult> Do(const CascadiaWork& work, const ParallelFor& parallel = SerialFor);
+  // During a change, the new change begins after the current start or stop.
   void Apply(CascadiaResult result, TimePoint now);
   // Returns the change from these replicas to a plan that was made elsewhere, for Apply. FailedPrecondition: no order
   // of starts and stops was found.
@@ -153,7 +154,7 @@ class Cascadia {
   const CascadePlan& plan() const { return plan_; }  // the newest plan; empty before the first
   std::span<const CascadeStage> stages() const { return cascade_.stages(); }  // thresholds by which requests are routed
   std::span<const CascadiaReplica> replicas() const { return replicas_; }
-  bool changing() const { return step_ < change_.steps.size(); }  // a change of replicas is under way
+  bool changing() const { return step_ < change_.steps.size() || awaited_; }  // a change of replicas is under way
   const Router& router(int model) const { return routers_[static_cast<std::size_t>(model)]; }
   const DriftReport& last_drift() const { return drift_; }
   const CascadiaStats& stats() const { return stats_; }
@@ -231,7 +232,7 @@ class Cascadia {
 
   CascadePlan plan_;
   CascadiaResult change_;
-  std::size_t step_ = 0;  // of change_.steps; their number: no change is under way
+  std::size_t step_ = 0;  // next of change_.steps
   InstanceId awaited_ = {};  // replica whose start or stop the change waits for
   CascadiaStats stats_ = {};
 };
