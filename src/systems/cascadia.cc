@@ -460,8 +460,9 @@ void Cascadia::FreeOldRows() {
 }
 
 CascadiaWork Cascadia::TakeWork(TimePoint now) {
-  CascadiaWork work{.options = options_};
+  CascadiaWork work{.options = options_, .generation = generation_};
   under_way_ = true;
+  taken_generation_ = generation_;
   if (!plan_due()) {
     const TimePoint begin = Before(sampler_.wake_at(), options_->drift.period);
     if (!wants_plan_) since_ = begin;
@@ -503,6 +504,7 @@ absl::StatusOr<CascadiaResult> Cascadia::Do(const CascadiaWork& work, const Para
   if (work.monitor) {
     result.monitor = work.monitor;
     result.report = result.monitor->Add(work.window);
+    result.generation = work.generation;
     return result;
   }
   const CascadiaOptions& options = *work.options;
@@ -511,7 +513,9 @@ absl::StatusOr<CascadiaResult> Cascadia::Do(const CascadiaWork& work, const Para
   absl::StatusOr<CascadePlan> plan =
       options.alternate > 0 ? planner->Alternate(options.goal, 0, options.alternate) : planner->Plan(options.goal);
   if (!plan.ok()) return plan.status();
-  return ChangeTo(*std::move(plan), options, work.replicas);
+  absl::StatusOr<CascadiaResult> change = ChangeTo(*std::move(plan), options, work.replicas);
+  if (change.ok()) change->generation = work.generation;
+  return change;
 }
 
 absl::StatusOr<CascadiaResult> Cascadia::ChangeTo(CascadePlan plan, const CascadiaOptions& options,
@@ -527,6 +531,7 @@ absl::StatusOr<CascadiaResult> Cascadia::ChangeTo(CascadePlan plan, const Cascad
 
 void Cascadia::Apply(CascadiaResult result, TimePoint now) {
   under_way_ = false;
+  if (result.generation >= 0 && result.generation != generation_) return;  // Load has replaced what it is based on
   if (result.monitor) {
     monitor_ = *std::move(result.monitor);
     ++stats_.windows;
@@ -541,7 +546,10 @@ void Cascadia::Apply(CascadiaResult result, TimePoint now) {
   // A change to another plan may have begun since. The current plan stays if no order of changes is found.
   if (!BeginsWith(result, replicas_)) {
     absl::StatusOr<CascadiaResult> anew = ChangeTo(std::move(result.plan), *options_, replicas_);
-    if (!anew.ok()) return GiveUp();
+    if (!anew.ok()) {
+      wants_plan_ = false;
+      return;
+    }
     result = *std::move(anew);
   }
   ++stats_.plans;
@@ -562,6 +570,7 @@ void Cascadia::Apply(CascadiaResult result, TimePoint now) {
 
 void Cascadia::GiveUp() {
   under_way_ = false;
+  if (taken_generation_ != generation_) return;  // Load wants another plan
   wants_plan_ = false;
   if (!first_) monitor_.Rebase(drift_.recent);
 }
@@ -608,6 +617,7 @@ absl::Status Cascadia::Load(std::string_view bytes) {
   rate_ = rate;
   monitor_.Rebase(std::move(reference));
   wants_plan_ = first_ = true;
+  ++generation_;
   return absl::OkStatus();
 }
 

@@ -172,7 +172,8 @@ TEST_CASE("a lost replica is started again, and its requests go to others") {
 }
 
 CascadePlan PlanOf(int first, int second) {
-  CascadePlan plan{.thresholds = {50}};
+  CascadePlan plan;
+  plan.thresholds = {50};
   for (const int n : {first, second}) plan.models.emplace_back().replicas = {{0, n, 1}};
   return plan;
 }
@@ -244,6 +245,35 @@ TEST_CASE("Cascadia refuses invalid options and bytes") {
   CascadiaOptions one = Options();
   one.models.pop_back();
   CHECK_FALSE(Cascadia::Create(one, {{50, {50}, {80}}}, 1)->Load(bytes).ok());
+}
+
+TEST_CASE("results of work taken before Load have no effect") {
+  const std::string bytes = Cascadia::Create(Options(), SampleOf(100), 2)->Save();
+  for (const bool window : {false, true}) {
+    for (const bool fails : {false, true}) {
+      Cascadia c = Made();
+      TimePoint now = At(0);
+      if (window) {
+        Work(c, now);
+        for (std::uint64_t id = 1; id <= 300; ++id) {
+          now = At(static_cast<double>(id) / 3);
+          c.OnArrived({.id = {id}, .prompt_tokens = {900}}, now);
+        }
+        now = At(200);
+      }
+      REQUIRE(c.HasWork(now));
+      const CascadiaWork work = c.TakeWork(now);
+      REQUIRE(work.monitor.has_value() == window);
+      const CascadiaStats before = c.stats();
+      REQUIRE(c.Load(bytes).ok());
+      CHECK_FALSE(c.HasWork(now));
+      if (fails) c.GiveUp();
+      else c.Apply(*Cascadia::Do(work), now);
+      CHECK(c.stats() == before);
+      CHECK(c.Save() == bytes);
+      CHECK(c.HasWork(now));
+    }
+  }
 }
 
 // Models, judge and replicas that fail, answer late, twice or never; events about anything, in any order.
