@@ -61,6 +61,20 @@ absl::Status PlanChange(const CascadiaOptions& options, std::span<const Cascadia
   return absl::OkStatus();
 }
 
+// Returns true if the change was planned for these replicas.
+bool BeginsWith(const CascadiaResult& result, std::span<const CascadiaReplica> replicas) {
+  std::vector<int> more;  // by kind: replicas that the change does not know
+  for (const RolloutReplicas& kind : result.kinds) more.push_back(-kind.from);
+  for (const CascadiaReplica& r : replicas) {
+    if (r.state == CascadiaReplica::kStopping) continue;
+    std::size_t k = 0;
+    while (k < more.size() && (result.kinds[k].model != r.model || result.shapes[k] != r.shape)) ++k;
+    if (k == more.size()) return false;
+    ++more[k];
+  }
+  return std::ranges::all_of(more, [](int n) { return n == 0; });
+}
+
 // Returns the workload of a sample whose requests arrive at random: gaps at the quantiles of an exponential
 // distribution.
 WorkloadSample ReferenceOf(const std::vector<CascadeSample>& sample, double rate, int most) {
@@ -346,7 +360,7 @@ bool Cascadia::OnReplicaUp(InstanceId replica, TimePoint now) {
   if (at == replicas_.end() || at->state != CascadiaReplica::kStarting) return Ignore();
   at->state = CascadiaReplica::kUp;
   routers_[static_cast<std::size_t>(at->model)].On(InstanceUp{{.id = replica}}, now);
-  if (awaited_ == replica) awaited_ = {}, ++step_;
+  if (awaited_ == replica) awaited_ = {};
   Continue(now);
   return true;
 }
@@ -361,7 +375,7 @@ bool Cascadia::OnReplicaDown(InstanceId replica, TimePoint now) {
   }
   const bool awaited = awaited_ == replica;
   if (lost.state == CascadiaReplica::kStopping) {
-    if (awaited) awaited_ = {}, ++step_;
+    if (awaited) awaited_ = {};
     Continue(now);
     return true;
   }
@@ -373,8 +387,8 @@ bool Cascadia::OnReplicaDown(InstanceId replica, TimePoint now) {
 
 // Begins the next step of the change, or ends it.
 void Cascadia::Continue(TimePoint now) {
-  for (; changing() && !awaited_;) {
-    const RolloutStep& step = change_.steps[step_];
+  while (step_ < change_.steps.size() && !awaited_) {
+    const RolloutStep& step = change_.steps[step_++];
     const auto kind = static_cast<std::size_t>(step.replicas);
     const int model = change_.kinds[kind].model;
     if (step.start) {
@@ -384,10 +398,7 @@ void Cascadia::Continue(TimePoint now) {
     const auto at = std::ranges::find_if(replicas_, [&](const CascadiaReplica& r) {
       return r.model == model && r.shape == change_.shapes[kind] && r.state != CascadiaReplica::kStopping;
     });
-    if (at == replicas_.end()) {
-      ++step_;
-      continue;
-    }
+    if (at == replicas_.end()) continue;
     if (at->state == CascadiaReplica::kUp) {  // no new requests
       routers_[static_cast<std::size_t>(model)].On(InstanceUp{{.id = at->id, .capacity = 0}}, now);
     }
@@ -449,8 +460,9 @@ void Cascadia::FreeOldRows() {
 }
 
 CascadiaWork Cascadia::TakeWork(TimePoint now) {
-  CascadiaWork work{.options = options_};
+  CascadiaWork work{.options = options_, .generation = generation_};
   under_way_ = true;
+  taken_generation_ = generation_;
   if (!plan_due()) {
     const TimePoint begin = Before(sampler_.wake_at(), options_->drift.period);
     if (!wants_plan_) since_ = begin;
@@ -492,6 +504,7 @@ absl::StatusOr<CascadiaResult> Cascadia::Do(const CascadiaWork& work, const Para
   if (work.monitor) {
     result.monitor = work.monitor;
     result.report = result.monitor->Add(work.window);
+    result.generation = work.generation;
     return result;
   }
   const CascadiaOptions& options = *work.options;
@@ -500,7 +513,9 @@ absl::StatusOr<CascadiaResult> Cascadia::Do(const CascadiaWork& work, const Para
   absl::StatusOr<CascadePlan> plan =
       options.alternate > 0 ? planner->Alternate(options.goal, 0, options.alternate) : planner->Plan(options.goal);
   if (!plan.ok()) return plan.status();
-  return ChangeTo(*std::move(plan), options, work.replicas);
+  absl::StatusOr<CascadiaResult> change = ChangeTo(*std::move(plan), options, work.replicas);
+  if (change.ok()) change->generation = work.generation;
+  return change;
 }
 
 absl::StatusOr<CascadiaResult> Cascadia::ChangeTo(CascadePlan plan, const CascadiaOptions& options,
@@ -516,6 +531,7 @@ absl::StatusOr<CascadiaResult> Cascadia::ChangeTo(CascadePlan plan, const Cascad
 
 void Cascadia::Apply(CascadiaResult result, TimePoint now) {
   under_way_ = false;
+  if (result.generation >= 0 && result.generation != generation_) return;  // Load has replaced what it is based on
   if (result.monitor) {
     monitor_ = *std::move(result.monitor);
     ++stats_.windows;
@@ -527,6 +543,15 @@ void Cascadia::Apply(CascadiaResult result, TimePoint now) {
     return;
   }
   if (result.plan.models.size() != models()) return;
+  // A change to another plan may have begun since. The current plan stays if no order of changes is found.
+  if (!BeginsWith(result, replicas_)) {
+    absl::StatusOr<CascadiaResult> anew = ChangeTo(std::move(result.plan), *options_, replicas_);
+    if (!anew.ok()) {
+      wants_plan_ = false;
+      return;
+    }
+    result = *std::move(anew);
+  }
   ++stats_.plans;
   if (!std::exchange(first_, false)) monitor_.Rebase(drift_.recent);
   wants_plan_ = false;
@@ -545,6 +570,7 @@ void Cascadia::Apply(CascadiaResult result, TimePoint now) {
 
 void Cascadia::GiveUp() {
   under_way_ = false;
+  if (taken_generation_ != generation_) return;  // Load wants another plan
   wants_plan_ = false;
   if (!first_) monitor_.Rebase(drift_.recent);
 }
@@ -591,6 +617,7 @@ absl::Status Cascadia::Load(std::string_view bytes) {
   rate_ = rate;
   monitor_.Rebase(std::move(reference));
   wants_plan_ = first_ = true;
+  ++generation_;
   return absl::OkStatus();
 }
 

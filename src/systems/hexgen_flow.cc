@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <charconv>
+#include <utility>
 #include <variant>
 
 #include "fmt/format.h"
@@ -13,6 +14,7 @@ namespace takt::systems {
 namespace {
 
 constexpr std::size_t kReservedLessons = 4096;  // room that is reserved
+constexpr std::size_t kMostCalls = 512;  // of a workflow; later calls are not learned
 
 std::uint64_t SumOf(double alpha) { return Mix64(std::bit_cast<std::uint64_t>(alpha)); }
 std::string TextOf(double alpha) {
@@ -105,20 +107,27 @@ std::optional<AlphaSearch> HexGenFlow::Advance(TimePoint now) {
   if (!tuner_) return std::nullopt;
   for (const Lesson& lesson : lessons_) {
     if (lesson.what == Lesson::What::kCall) {
-      if (open_.size() >= most_lessons_) open_.clear();  // the host ends no workflow
-      open_[lesson.workflow.value].push_back(lesson);
+      if (open_calls_ >= most_lessons_) {  // the host ends no workflow
+        dropped_ += static_cast<std::int64_t>(std::exchange(open_calls_, 0));
+        open_.clear();
+      }
+      std::vector<Lesson>& calls = open_[lesson.workflow.value];
+      if (calls.size() < kMostCalls) calls.push_back(lesson), ++open_calls_;
+      else ++dropped_;
       continue;
     }
     const auto at = open_.find(lesson.workflow.value);
     if (at == open_.end()) continue;
     if (lesson.what == Lesson::What::kEnd) Learn(lesson, at->second);
+    open_calls_ -= at->second.size();
     open_.erase(at);
   }
   lessons_.clear();
   return tuner_->Advance(now);
 }
 
-// A call follows all calls of its workflow that had ended when it began to wait.
+// A call follows all calls of its workflow that had ended when it began to wait. Predecessors of its predecessors are
+// left out.
 void HexGenFlow::Learn(const Lesson& end, const std::vector<Lesson>& calls) {
   ServedWorkflow served{.arrival = end.begin, .end = end.end};
   if (end.begin == kUnset) served.arrival = std::ranges::min(calls, {}, &Lesson::begin).begin;
@@ -129,10 +138,13 @@ void HexGenFlow::Learn(const Lesson& end, const std::vector<Lesson>& calls) {
     if (call.output.value < 0) return void(++dropped_);
     TimePoint ready = served.arrival;
     std::vector<std::uint32_t>& before = served.predecessors.emplace_back();
+    const auto precedes = [&](const Lesson& c) { return c.end <= call.begin && c.end > c.begin; };
+    TimePoint newest = kUnset;  // beginning of the newest predecessor
+    for (const Lesson& c : calls) {
+      if (precedes(c)) newest = std::max(newest, c.begin), ready = std::max(ready, c.end);
+    }
     for (std::uint32_t c = 0; c < calls.size(); ++c) {
-      if (&calls[c] == &call || calls[c].end > call.begin || calls[c].end <= calls[c].begin) continue;
-      before.push_back(c);
-      ready = std::max(ready, calls[c].end);
+      if (precedes(calls[c]) && calls[c].end > newest) before.push_back(c);
     }
     WorkloadCall& made = served.calls.emplace_back();
     made.prompt_tokens = call.prompt.value;

@@ -77,7 +77,10 @@ NextCall Lamps::Complete(NextCall next) {
 Ignored Lamps::On(const Arrived& event, TimePoint now) {
   const Request& given = event.request;
   if (!given.id || living_.Find(given.id) != kNoSlot) return scheduler_.On(event, now);
-  living_.Insert(given.id, {.stage = given.stage, .prompt = given.prompt_tokens.value, .tool = given.next_call.tool});
+  living_.Insert(given.id, {.stage = given.stage,
+                            .prompt = given.prompt_tokens.value,
+                            .most = given.max_output_tokens.value,
+                            .tool = given.next_call.tool});
   Arrived arrived = event;
   Request& request = arrived.request;
   if (!request.output_tokens.known()) {
@@ -136,11 +139,33 @@ Ignored Lamps::On(const ToolReturned& event, TimePoint now) {
   return scheduler_.On(returned, now);
 }
 
+Ignored Lamps::On(const Cancelled& event, TimePoint now) {
+  const auto cancelled = scheduler_.stats().cancelled;
+  const Ignored ignored = scheduler_.On(event, now);
+  Living* living = scheduler_.stats().cancelled == cancelled ? nullptr : living_.Get(event.request);
+  if (living != nullptr) living->cut = true;
+  return ignored;
+}
+
+// Keeps the output of a request if the scheduler has finished it.
+void Lamps::Finished(RequestId id) {
+  Living* living = living_.Get(id);
+  if (living == nullptr || living->cut || living->output >= 0) return;
+  if (scheduler_.Explain(id).status == RequestStatus::kDead) living->output = scheduler_.GeneratedBy(id).value;
+}
+
+void Lamps::Failed(const Failure& failure) {
+  Living* living = failure.reason == FailReason::kIdInUse ? nullptr : living_.Get(failure.request);
+  if (living != nullptr) living->cut = true;
+}
+
+// A released request that nothing has cut or reported as finished has reached its maximum output.
 void Lamps::Forget(RequestId id) {
   const Slot slot = living_.Find(id);
   if (slot == kNoSlot) return;
-  const Living& living = living_[slot];
-  if (living.output >= 0) {
+  Living& living = living_[slot];
+  if (living.output < 0 && living.most > 0) living.output = living.most;
+  if (living.output >= 0 && !living.cut) {
     lengths_.Observe(living.stage, living.prompt, living.output);
     ++stats_.outputs_learned;
   }

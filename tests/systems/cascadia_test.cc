@@ -171,6 +171,56 @@ TEST_CASE("a lost replica is started again, and its requests go to others") {
   CHECK(host.changes.back().instance != lost);
 }
 
+CascadePlan PlanOf(int first, int second) {
+  CascadePlan plan;
+  plan.thresholds = {50};
+  for (const int n : {first, second}) plan.models.emplace_back().replicas = {{0, n, 1}};
+  return plan;
+}
+
+TEST_CASE("a plan applied during a change takes its place, and never needs more GPUs than there are") {
+  for (const bool early : {false, true}) {  // planned before the first change began
+    for (const int events : {0, 1, 2}) {
+      Cascadia c = Made();
+      std::deque<Action> todo;
+      std::set<std::uint64_t> alive;
+      const auto take = [&] {
+        for (const Action& a : c.Next(At(0))) {
+          if (a.kind == Action::kStart) alive.insert(a.instance.value);
+          todo.push_back(a);
+        }
+        REQUIRE(alive.size() <= 6);
+      };
+      const auto answer = [&] {
+        const Action a = todo.front();
+        todo.pop_front();
+        if (a.kind == Action::kStart) return c.OnReplicaUp(a.instance, At(0));
+        alive.erase(a.instance.value);
+        return c.OnReplicaDown(a.instance, At(0));
+      };
+      const auto change = [&](int first, int second) {
+        return *Cascadia::ChangeTo(PlanOf(first, second), Options(), c.replicas());
+      };
+      c.Apply(change(1, 5), At(0));
+      for (take(); !todo.empty(); take()) REQUIRE(answer());
+      REQUIRE(c.replicas().size() == 6);
+      CascadiaResult next = change(4, 2);
+      c.Apply(change(2, 4), At(0));
+      take();
+      for (int i = 0; i < events; ++i, take()) REQUIRE(answer());
+      REQUIRE(c.changing() == (events < 2));
+      if (!early) next = change(4, 2);
+      c.Apply(std::move(next), At(0));
+      for (take(); !todo.empty(); take()) REQUIRE(answer());
+      CHECK_FALSE(c.changing());
+      int first = 0;
+      for (const CascadiaReplica& r : c.replicas()) first += r.model == 0;
+      CHECK(first == 4);
+      CHECK(c.replicas().size() == 6);
+    }
+  }
+}
+
 TEST_CASE("Cascadia refuses invalid options and bytes") {
   CascadiaOptions options = Options();
   options.gpus = 0, options.plan_requests = 0, options.drift.requests = 0, options.judge_timeout = {};
@@ -195,6 +245,35 @@ TEST_CASE("Cascadia refuses invalid options and bytes") {
   CascadiaOptions one = Options();
   one.models.pop_back();
   CHECK_FALSE(Cascadia::Create(one, {{50, {50}, {80}}}, 1)->Load(bytes).ok());
+}
+
+TEST_CASE("results of work taken before Load have no effect") {
+  const std::string bytes = Cascadia::Create(Options(), SampleOf(100), 2)->Save();
+  for (const bool window : {false, true}) {
+    for (const bool fails : {false, true}) {
+      Cascadia c = Made();
+      TimePoint now = At(0);
+      if (window) {
+        Work(c, now);
+        for (std::uint64_t id = 1; id <= 300; ++id) {
+          now = At(static_cast<double>(id) / 3);
+          c.OnArrived({.id = {id}, .prompt_tokens = {900}}, now);
+        }
+        now = At(200);
+      }
+      REQUIRE(c.HasWork(now));
+      const CascadiaWork work = c.TakeWork(now);
+      REQUIRE(work.monitor.has_value() == window);
+      const CascadiaStats before = c.stats();
+      REQUIRE(c.Load(bytes).ok());
+      CHECK_FALSE(c.HasWork(now));
+      if (fails) c.GiveUp();
+      else c.Apply(*Cascadia::Do(work), now);
+      CHECK(c.stats() == before);
+      CHECK(c.Save() == bytes);
+      CHECK(c.HasWork(now));
+    }
+  }
 }
 
 // Models, judge and replicas that fail, answer late, twice or never; events about anything, in any order.

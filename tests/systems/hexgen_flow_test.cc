@@ -81,6 +81,45 @@ TEST_CASE("the first full window is searched on what was served, and alpha reach
   CHECK_FALSE(flow.Finished(choice, At(102)));  // no search is running
 }
 
+TEST_CASE("a learned workflow has at most 512 calls, each with its direct predecessors only") {
+  HexGenFlow flow = *HexGenFlow::Create(Tuned());
+  Start(flow);
+  flow.Advance({});
+  std::uint64_t id = 0;
+  double now = 1;
+  for (std::uint64_t w = 1; w <= 4; ++w) {
+    for (int i = 0; i < (w == 1 ? 600 : 3); ++i) {
+      flow.On(Arrived{{.id = {++id}, .workflow = {w}, .prompt_tokens = {10}}}, At(now));
+      flow.Place(At(now));
+      now += 0.01;
+      flow.On(RequestEnded{{id}, {}, false, TokensServed{{10}, {5}}}, At(now));
+    }
+    flow.On(WorkflowEnded{{w}}, At(now));
+  }
+  const std::optional<AlphaSearch> search = flow.Advance(At(100));
+  REQUIRE(search);
+  const Workload& learned = search->workload;
+  REQUIRE(learned.calls.size() == 512 + 3 * 3);
+  std::uint64_t predecessors = 0;
+  for (const WorkloadCall& call : learned.calls) predecessors += call.predecessors;
+  CHECK(predecessors == 511 + 3 * 2);
+  CHECK(flow.lessons_dropped() == 600 - 512);
+}
+
+TEST_CASE("ended calls of workflows that never end are limited") {
+  HexGenFlowOptions options = Tuned();
+  options.most_lessons = 64;
+  HexGenFlow flow = *HexGenFlow::Create(options);
+  Start(flow);
+  for (std::uint64_t id = 1; id <= 200; ++id) {
+    flow.On(Arrived{{.id = {id}, .workflow = {1 + id % 2}, .prompt_tokens = {10}}}, At(1));
+    flow.Place(At(1));
+    flow.On(RequestEnded{{id}, {}, false, TokensServed{{10}, {5}}}, At(1));
+    flow.Advance(At(1));
+  }
+  CHECK(flow.lessons_dropped() == 192);
+}
+
 TEST_CASE("undeclared workflows are learned from WorkflowEnded; calls without tokens teach nothing") {
   HexGenFlow flow = *HexGenFlow::Create(Tuned());
   Start(flow);

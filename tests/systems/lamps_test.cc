@@ -61,6 +61,44 @@ TEST_CASE("LAMPS learns the duration and the answer of a tool, the tokens before
   CHECK(lamps.lamps_stats().calls_predicted == 1);
 }
 
+TEST_CASE("LAMPS learns outputs only of requests that the scheduler finished") {
+  Lamps lamps = Made();
+  const auto arrive = [&](std::uint64_t id, Tokens most = {0}) {
+    lamps.On(Arrived{{.id = {id}, .stage = {9}, .prompt_tokens = {30}, .max_output_tokens = most}}, At(0));
+  };
+  const auto commit = [&](std::uint16_t tokens, std::uint8_t flags, std::uint64_t late = 0) {
+    const StepPlan& plan = lamps.Plan(At(0), kLimits);
+    REQUIRE(plan.run.size() == 1);
+    const RowResult row{plan.run[0].request, plan.run[0].lane, tokens, 0, flags};
+    lamps.Commit({{plan.id.value + late}, {&row, 1}}, At(0));
+    if (late > 0) lamps.Commit({plan.id, {}, true}, At(0));
+  };
+  arrive(1);
+  commit(1, RowResult::kFinished, 7);  // of an unknown step
+  commit(500, RowResult::kFinished | RowResult::kFailed);  // an error code
+  Step(lamps, At(0));
+  CHECK(lamps.alive() == 0);
+  arrive(2);
+  commit(1, RowResult::kFinished, 7);
+  lamps.On(Cancelled{{2}}, At(0));
+  Step(lamps, At(0));
+  CHECK(lamps.alive() == 0);
+  CHECK(lamps.lamps_stats().outputs_learned == 0);
+  CHECK_FALSE(lamps.lengths().Expect({9}, 30).known());
+  arrive(3, {4});
+  for (int i = 0; i < 4; ++i) lamps.Commit({lamps.Plan(At(0), kLimits).id, {}, true}, At(0));
+  Step(lamps, At(0));
+  Step(lamps, At(0));
+  CHECK(lamps.alive() == 0);
+  CHECK(lamps.lamps_stats().outputs_learned == 1);
+  CHECK(lamps.lengths().Expect({9}, 30).mean == 4);
+  arrive(4);
+  commit(9, RowResult::kFinished);  // more tokens than the step can yield
+  Step(lamps, At(0));
+  CHECK(lamps.lamps_stats().outputs_learned == 2);
+  CHECK(lamps.lengths().Expect({9}, 30).mean < 4);
+}
+
 TEST_CASE("LAMPS runs a request first that holds little memory for a short time, once it has learned the tools") {
   Lamps lamps = Made();
   const auto first = [&](double now) {

@@ -99,6 +99,7 @@ struct CascadiaWork {
   WorkloadSample window = {};
   CascadeProblem problem = {};  // otherwise: the plan, and the change from the current replicas
   std::vector<CascadiaReplica> replicas = {};
+  std::int64_t generation = 0;  // number of Load calls before
 };
 
 struct CascadiaResult {
@@ -108,6 +109,7 @@ struct CascadiaResult {
   std::vector<RolloutReplicas> kinds = {};  // of the change, by RolloutStep::replicas
   std::vector<std::size_t> shapes = {};  // the shape of each kind
   std::vector<RolloutStep> steps = {};
+  std::int64_t generation = -1;  // of the work; below 0: a plan made elsewhere
 };
 
 // Runs the loop of section 4.4. It samples the workload, notices a change and plans anew. Then it changes replica after
@@ -143,6 +145,8 @@ class Cascadia {
   CascadiaWork TakeWork(TimePoint now);
   // May run on any thread at any time. FailedPrecondition: no plan reaches the goal.
   static absl::StatusOr<CascadiaResult> Do(const CascadiaWork& work, const ParallelFor& parallel = SerialFor);
+  // During a change, the new change begins after the current start or stop. Results of work that was taken before the
+  // last Load have no effect.
   void Apply(CascadiaResult result, TimePoint now);
   // Returns the change from these replicas to a plan that was made elsewhere, for Apply. FailedPrecondition: no order
   // of starts and stops was found.
@@ -153,7 +157,7 @@ class Cascadia {
   const CascadePlan& plan() const { return plan_; }  // the newest plan; empty before the first
   std::span<const CascadeStage> stages() const { return cascade_.stages(); }  // thresholds by which requests are routed
   std::span<const CascadiaReplica> replicas() const { return replicas_; }
-  bool changing() const { return step_ < change_.steps.size(); }  // a change of replicas is under way
+  bool changing() const { return step_ < change_.steps.size() || awaited_; }  // a change of replicas is under way
   const Router& router(int model) const { return routers_[static_cast<std::size_t>(model)]; }
   const DriftReport& last_drift() const { return drift_; }
   const CascadiaStats& stats() const { return stats_; }
@@ -228,10 +232,12 @@ class Cascadia {
   bool wants_plan_ = true;  // a plan is due when the sample suffices
   bool first_ = true;  // the sample is that of Create or Load
   bool under_way_ = false;
+  std::int64_t generation_ = 0;  // successful Load calls
+  std::int64_t taken_generation_ = 0;  // of the newest work
 
   CascadePlan plan_;
   CascadiaResult change_;
-  std::size_t step_ = 0;  // of change_.steps; their number: no change is under way
+  std::size_t step_ = 0;  // next of change_.steps
   InstanceId awaited_ = {};  // replica whose start or stop the change waits for
   CascadiaStats stats_ = {};
 };

@@ -39,7 +39,9 @@ struct HexGenFlowOptions {
   AlphaTunerOptions tuner = {};  // section 4.3, equations 9 and 10
   // Engines and estimates for replays. The object sets policy, placement and budgets. None: alpha stays.
   std::optional<ReplayOptions> cluster = {};
-  std::size_t most_lessons = 65'536;  // limit on ended calls and workflows that wait for Advance; more are not learned
+  // Limit on ended calls and workflows that wait for Advance, and on ended calls of workflows that have not ended. More
+  // are not learned, nor are calls of a workflow after the first 512.
+  std::size_t most_lessons = 65'536;
 
   // Returns InvalidArgument with every invalid field and its value.
   absl::Status Validate() const;
@@ -69,7 +71,8 @@ class HexGenFlow {
   const Router& router() const { return router_; }
   double alpha() const { return tuner_ ? tuner_->alpha() : 0; }
   const AlphaTuner* tuner() const { return tuner_ ? &*tuner_ : nullptr; }  // null: options without a cluster
-  std::int64_t lessons_dropped() const { return dropped_; }  // ended calls beyond most_lessons, or without `served`
+  // Number of ended calls beyond the limits, or without `served`.
+  std::int64_t lessons_dropped() const { return dropped_; }
 
   // Time of the next Place or Advance if no event comes earlier.
   TimePoint wake_at() const;
@@ -104,6 +107,7 @@ class HexGenFlow {
   std::optional<AlphaTuner> tuner_;
   std::vector<Lesson> lessons_;
   std::unordered_map<std::uint64_t, std::vector<Lesson>> open_;  // ended calls of workflows that have not ended
+  std::size_t open_calls_ = 0;  // in open_; at most most_lessons
   std::int64_t dropped_ = 0;
 };
 

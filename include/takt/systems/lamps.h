@@ -83,6 +83,7 @@ class Lamps {
   Ignored On(const Revised& event, TimePoint now);
   Ignored On(const ToolCalled& event, TimePoint now);
   Ignored On(const ToolReturned& event, TimePoint now);
+  Ignored On(const Cancelled& event, TimePoint now);
   template <class E>
     requires(!std::same_as<E, Event>)
   Ignored On(const E& event, TimePoint now) {
@@ -91,15 +92,20 @@ class Lamps {
 
   const StepPlan& Plan(TimePoint now, const StepLimits& limits) {
     const StepPlan& plan = scheduler_.Plan(now, limits);
+    for (const Failure& failure : plan.failed) Failed(failure);
     for (const RequestId id : plan.released) Forget(id);
     return plan;
   }
 
   Ignored Commit(const StepResult& result, TimePoint now) {
-    for (const RowResult& row : result.rows) {
-      if (row.finished()) Finishes(row);
+    const auto finished = scheduler_.stats().finished;
+    const Ignored ignored = scheduler_.Commit(result, now);
+    if (scheduler_.stats().finished != finished) {
+      for (const RowResult& row : result.rows) {
+        if (row.finished() && !row.failed()) Finished(row.request);
+      }
     }
-    return scheduler_.Commit(result, now);
+    return ignored;
   }
 
   const ToolProfile& tools() const { return tools_; }
@@ -128,7 +134,9 @@ class Lamps {
   struct Living {
     StageId stage = {};
     std::int32_t prompt = 0;
-    std::int32_t output = -1;  // of a row that reported its end; below 0: none
+    std::int32_t output = -1;  // output tokens of a finished request; below 0: it has not finished
+    std::int32_t most = 0;  // output tokens at which the scheduler ends it; 0: it does not
+    bool cut = false;  // it failed or was cancelled
     std::int32_t segment = 0;  // output tokens at the last answer of a tool
     std::int32_t before = 0;  // output tokens between the last answer and the current tool call
     ToolId tool = {};  // of the expected or current tool call
@@ -137,12 +145,8 @@ class Lamps {
 
   Lamps(const LampsOptions& options, Scheduler scheduler);
   NextCall Complete(NextCall next);
-  void Finishes(const RowResult& row) {
-    Living* living = living_.Get(row.request);
-    if (living == nullptr) return;
-    const std::int64_t output = std::int64_t{scheduler_.GeneratedBy(row.request).value} + row.tokens;
-    living->output = static_cast<std::int32_t>(std::min<std::int64_t>(output, INT32_MAX));
-  }
+  void Finished(RequestId id);
+  void Failed(const Failure& failure);
   void Forget(RequestId id);
 
   Scheduler scheduler_;
