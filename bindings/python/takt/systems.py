@@ -424,8 +424,8 @@ class HexGenFlow(_Recorder):
 
     ``policy``: urgency (equations 6 to 8). ``placement``: workload balance (equations 3 and 4). ``budgets``: equation 5.
     ``tuner``: an `AlphaTuner` (section 4.3). ``cluster``: profile names of the instances for replays, such as
-    "aic/qwen3-32b/a100/bf16/tp2"; empty: alpha stays. ``most_lessons``: limit on recorded workflows; more are not
-    learned. ``router``: options of `Router`.
+    "aic/qwen3-32b/a100/bf16/tp2"; empty: alpha stays. A short replay checks the names and the placement at creation.
+    ``most_lessons``: limit on recorded workflows; more are not learned. ``router``: options of `Router`.
 
     The tuner learns from declared workflows whose calls ended with ``output``.
     """
@@ -446,7 +446,7 @@ class HexGenFlow(_Recorder):
         self.cluster = [cluster] if isinstance(cluster, str) else list(cluster)
         self.lessons_dropped = 0
         self._most = whole("most_lessons", most_lessons, _MOST)
-        self._replay: dict[str, Any] = {"placement": placement, "policy": policy, "budgets": "none" if budgets is None else budgets}
+        self._replay: dict[str, Any] = {"placement": placement, "policy": policy, "budgets": budgets or "none"}
         for name in self.cluster:
             if not isinstance(name, str):
                 raise RequestError("cluster", name, "must be names of profiles")
