@@ -11,22 +11,77 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Union
 
+from . import _arrays
 from ._library import moment, real, whole
 from .cascades import CascadeAction, CascadeRouter
-from .errors import RequestError
+from .errors import Fault, FaultError, OptionError, RequestError, ToolError
 from .learners import AgentLearner, AgentRanks, CallRecord, ToolCall, ToolExpectation, ToolProfile
 from .planning import AlphaTuner, CascadePlan, plan_cascade, search_alpha, tail_test
 from .predictors import Call, Predictor
 from .requests import Estimate, ModelScore, NextCall, Request
 from .routers import Router, Routing, Stage
-from .schedulers import Scheduler
+from .schedulers import Plan, Scheduler
 
 __all__ = ["Cascadia", "Chimera", "HexGenFlow", "Kairos", "Lamps"]
 
 Lesson = Union[CallRecord, tuple[int, bool]]  # an ended call, or an ended workflow and whether it was cancelled
 
 
-class Kairos(Router):
+_MOST, _TOKENS = (0, 2**63 - 1), (0, 2**31 - 1)
+
+
+def _seconds(field: str, value: object, least: float = 0.0) -> int:
+    """Returns a time in nanoseconds."""
+    seconds = real(field, value)
+    if not least <= seconds <= 1e9:
+        raise RequestError(field, value, f"must be {least:g} to 1e9 [s]")
+    return int(seconds * 1e9)
+
+
+class _Recorder(Router):
+    """A router with records of its requests: `_arrived` makes one, `_ended` and `_forget` drop it."""
+
+    def arrive(self, *requests: Request, now: int | None = None) -> None:
+        at = moment(now)
+        for request in requests:
+            alive = self.counts()["alive"]
+            try:
+                super().arrive(request, now=at)
+            finally:  # a request may arrive, and the call raise nevertheless
+                if self.counts()["alive"] > alive:
+                    self._arrived(request)
+
+    def request_ended(self, request: int, *, now: int | None = None, **more: Any) -> None:
+        at, alive = moment(now), self.counts()["alive"]
+        try:
+            super().request_ended(request, now=at, **more)
+        finally:
+            if self.counts()["alive"] < alive:  # otherwise it is a late message of an earlier placement
+                self._ended(request, at, **more)
+
+    def cancel(self, request: int, now: int | None = None) -> bool:
+        known = super().cancel(request, now)
+        self._forget(request)
+        return known
+
+    def place(self, now: int | None = None) -> Routing:
+        routing = super().place(now)
+        for failed in routing.failed:
+            if failed.reason != "id_in_use":  # the older request lives on
+                self._forget(failed.request)
+        return routing
+
+    def _arrived(self, request: Request) -> None:
+        raise NotImplementedError
+
+    def _ended(self, request: int, at: int, **more: Any) -> None:
+        self._forget(request)
+
+    def _forget(self, request: int) -> None:
+        raise NotImplementedError
+
+
+class Kairos(_Recorder):
     """Kairos: learns from calls which agents come first, and packs requests by their KV memory over time.
 
     ``policy``: order of waiting requests, here and on engines (section 5.2). ``placement``: equations 1 to 3, with decode
@@ -52,10 +107,12 @@ class Kairos(Router):
         super().__init__(policy, placement, **router)
         self.learner = AgentLearner(converged_only=True) if learner is None else learner
         self.lessons_dropped = 0
-        self._refresh = int(real("refresh_s", refresh_s) * 1e9)
-        self._most = most_lessons
+        self._refresh = _seconds("refresh_s", refresh_s)
+        self._most = whole("most_lessons", most_lessons, _MOST)
         self._lessons: list[Lesson] = []
-        self._calls: dict[int, list[Any]] = {}  # by request: workflow, agent, upstream, start, instance
+        self._loaded = False  # a table that no one has yet
+        self._calls: dict[int, list[Any]] = {}  # by request: workflow, agent, upstream, start, instance, its life
+        self._upstream: str | int = ""
         self._next = 0
 
     def agent(self, name: str) -> int:
@@ -64,35 +121,32 @@ class Kairos(Router):
 
     def arrive(self, *requests: Request, upstream: str | int = "", now: int | None = None) -> None:
         """``upstream``: the agent whose answer led to these calls; empty: the user's question did."""
-        at = moment(now)
-        super().arrive(*requests, now=at)
-        for request in requests:
-            self._calls[request.id] = [request.workflow, request.agent, upstream, None, 0]
+        self._upstream = upstream
+        super().arrive(*requests, now=now)
 
     def request_started(self, request: int, instance: int, now: int | None = None, *, life: int = 0) -> None:
         at = moment(now)
         super().request_started(request, instance, at, life=life)
-        if request in self._calls:
-            self._calls[request][3] = at
-
-    def request_ended(
-        self, request: int, *, failed: bool = False, now: int | None = None, **more: Any
-    ) -> None:
-        at = moment(now)
-        super().request_ended(request, failed=failed, now=at, **more)
-        call = self._calls.pop(request, None)
-        if call is not None and call[0] and call[3] is not None and not failed:
-            self._add(CallRecord(call[0], call[1], call[3], at, call[2]))
-
-    def cancel(self, request: int, now: int | None = None) -> bool:
-        self._calls.pop(request, None)
-        return super().cancel(request, now)
+        call = self._calls.get(request)
+        if call is not None and self.instance_of(request) == instance and (not life or life == (call[5] or life)):
+            call[3] = at
 
     def instance_down(self, instance: int, now: int | None = None, *, life: int = 0) -> None:
         super().instance_down(instance, now, life=life)
-        for call in self._calls.values():
-            if call[4] == instance:
-                call[3:] = [None, 0]
+        for request, call in self._calls.items():
+            if call[4] == instance and self.instance_of(request) is None:
+                call[3:] = [None, 0, 0]
+
+    def _arrived(self, request: Request) -> None:
+        self._calls[request.id] = [request.workflow, request.agent, self._upstream, None, 0, 0]
+
+    def _ended(self, request: int, at: int, **more: Any) -> None:
+        call = self._calls.pop(request, None)
+        if call is not None and call[0] and call[3] is not None and not more.get("failed"):
+            self._add(CallRecord(call[0], call[1], call[3], at, call[2]))
+
+    def _forget(self, request: int) -> None:
+        self._calls.pop(request, None)
 
     def workflow_ended(self, workflow: int, *, cancelled: bool = False, now: int | None = None) -> None:
         at = moment(now)
@@ -109,28 +163,28 @@ class Kairos(Router):
         for placed in routing.placed:
             call = self._calls.get(placed.request)
             if call is not None:
-                call[3:] = [at, placed.instance]
-        for failed in routing.failed:
-            self._calls.pop(failed.request, None)
+                call[3:] = [at, placed.instance, placed.life]
         for ended in routing.ended:
             self._add((ended.workflow, ended.how != "completed"))
         return routing
 
     def advance(self, now: int | None = None) -> AgentRanks | None:
-        """Learns from calls that have ended. Returns new ranks for the engines, if any; the router has them already."""
+        """Learns from calls that have ended. Returns new or loaded ranks for the engines, if any; the router has them
+        already."""
         at = moment(now)
         lessons = self.take_lessons(at)
-        ranks = self.learn(lessons, at) if lessons else None
+        ranks = None if lessons is None else self.learn(lessons, at)
         if ranks is not None:
             self.publish(ranks, at)
         return ranks
 
-    def take_lessons(self, now: int | None = None) -> list[Lesson]:
-        """Returns what has ended since the last time; empty if ``refresh_s`` has not passed."""
+    def take_lessons(self, now: int | None = None) -> list[Lesson] | None:
+        """Returns what has ended since the last time; None if nothing has, or if ``refresh_s`` has not passed. The list
+        may be empty after `load`; `learn` then returns the loaded ranks."""
         at = moment(now)
-        if at < self._next or not self._lessons:
-            return []
-        self._next = at + self._refresh
+        if at < self._next or not (self._lessons or self._loaded):
+            return None
+        self._next, self._loaded = at + self._refresh, False
         lessons, self._lessons = self._lessons, []
         return lessons
 
@@ -154,11 +208,9 @@ class Kairos(Router):
         return self.learner.save()
 
     def load(self, text: str) -> None:
-        """As `AgentLearner.load`, and gives the loaded ranks to the router."""
+        """As `AgentLearner.load`. The next `advance` returns the loaded ranks, and gives them to the router."""
         self.learner.load(text)
-        ranks = self.learner.ranks()
-        if ranks is not None:
-            self.publish(ranks)
+        self._loaded = True
 
     def _add(self, lesson: Lesson) -> None:
         if len(self._lessons) < self._most:
@@ -203,6 +255,7 @@ class Lamps(Scheduler):
         self.tools = ToolProfile() if tools is None else tools
         self.predict = predict
         self._calls: dict[int, tuple[int, int, int]] = {}  # by paused request: tool, time of the call, tokens before it
+        self._tools: dict[int, int] = {}  # by living request: the tool of its expected or present call; 0: unknown
 
     def seed(self, tool: int, expectation: ToolExpectation) -> None:
         """As `ToolProfile.seed`."""
@@ -225,36 +278,76 @@ class Lamps(Scheduler):
             if request.next_call is not None:
                 request = replace(request, next_call=self.expect(request.next_call))
             arrived.append(request)
-        super().arrive(*arrived, now=now)
+        try:
+            super().arrive(*arrived, now=now)
+        except FaultError:  # the valid ones have arrived
+            self._arrived(arrived)
+            raise
+        self._arrived(arrived)
+
+    def _arrived(self, requests: Iterable[Request]) -> None:
+        for each in requests:  # an id in use belongs to the older request
+            self._tools.setdefault(each.id, 0 if each.next_call is None else each.next_call.tool)
+
+    def revise(self, request: int, *, now: int | None = None, **changes: Any) -> None:
+        call = changes.get("next_call")
+        if isinstance(call, NextCall):
+            changes["next_call"] = self.expect(call)
+        super().revise(request, now=now, **changes)
+        if isinstance(call, NextCall) and request in self._tools and request not in self._calls:
+            self._tools[request] = call.tool
 
     def tool_called(
         self, request: int, *, tool: int = 0, tokens_before: int = -1, now: int | None = None, **expected: Any
     ) -> None:
-        """``tokens_before``: output since the prompt or the call before [tokens]; below 0: unknown."""
-        at = moment(now)
+        """``tool`` 0: the tool of the request's ``next_call``. ``tokens_before``: output since the prompt or the call
+        before [tokens]; below 0: unknown."""
+        at, paused = moment(now), self.counts()["paused"]
+        tool = tool or self._tools.get(request, 0)
         known = self.tools.expect(tool).next_call(tool)
         if known is not None:
             expected = {"expected": known.duration, "expected_returned": known.returned, **expected}
         super().tool_called(request, tool=tool, now=at, **expected)
-        self._calls[request] = (tool, at, tokens_before)
+        if self.counts()["paused"] > paused:
+            self._calls[request] = (tool, at, tokens_before)
+            self._tools[request] = tool
 
     def tool_returned(
         self, request: int, returned: int = 0, *, next_call: NextCall | None = None, now: int | None = None
     ) -> None:
-        at = moment(now)
+        at, paused = moment(now), self.counts()["paused"]
         super().tool_returned(
             request, returned, next_call=None if next_call is None else self.expect(next_call), now=at
         )
+        if self.counts()["paused"] == paused:
+            return
+        self._tools[request] = 0 if next_call is None else next_call.tool
         call = self._calls.pop(request, None)
         if call is not None:
-            self.tools.observe(ToolCall(call[0], (at - call[1]) * 1e-9, returned, call[2]))
+            self.tools.observe(ToolCall(call[0], max(0, at - call[1]) * 1e-9, returned, call[2]))
 
     def cancel(self, request: int, now: Any = None) -> bool:
+        known = super().cancel(request, now)
+        self._forget(request)
+        return known
+
+    def _told(self, buffer: _arrays.Buffer, fault: Fault | None) -> Plan:
+        try:
+            return super()._told(buffer, fault)
+        finally:
+            plan = self.last_plan
+            for failed in () if plan is None else plan.failed:
+                if failed.reason != "id_in_use":  # the older request lives on
+                    self._forget(failed.request)
+            for released in () if plan is None else plan.released:
+                self._forget(released)
+
+    def _forget(self, request: int) -> None:
         self._calls.pop(request, None)
-        return super().cancel(request, now)
+        self._tools.pop(request, None)
 
 
-class Chimera(Router):
+class Chimera(_Recorder):
     """Chimera: places each request on the best model that is fast enough (algorithm 1). The chosen model's prediction
     becomes the request's priority.
 
@@ -278,22 +371,32 @@ class Chimera(Router):
         self.tokens_left: dict[int, float] = {}
         """The chosen model's prediction by placed request [tokens], for ``workflow_tokens_left`` on the engine."""
         self._scores: dict[int, dict[int, float]] = {}
+        self._asked: dict[int, float] | None = None  # scores of the call that arrives
         self._model_of: dict[int, int] = {}
 
     def arrive_calls(self, *calls: tuple[Request, Call], now: int | None = None) -> None:
         """Scores the calls for all models in one batch, then reports their arrival. ``Call.model`` is not read."""
         asked = [replace(call, model=name) for _, call in calls for name in self.models]
         forecasts = iter(self.predictor.predict(*asked))
-        scored = []
+        scored, at = [], moment(now)
         for request, _ in calls:
             scores = []
             for model in self.models.values():
                 forecast = next(forecasts)
                 tokens = None if forecast.tokens_left is None else forecast.tokens_left.mean
-                scores.append(ModelScore(model, 0.0 if forecast.solved is None else forecast.solved, tokens))
-            self._scores[request.id] = {each.model: each.tokens for each in scores if each.tokens is not None}
-            scored.append(replace(request, scores=scores))
-        self.arrive(*scored, now=now)
+                scores.append((model, 0.0 if forecast.solved is None else forecast.solved, tokens))
+            left = {model: tokens for model, _, tokens in scores if tokens is not None}
+            told = [ModelScore(model, solved, tokens) for model, solved, tokens in scores]
+            scored.append((replace(request, scores=told), left))
+        for request, self._asked in scored:
+            try:
+                self.arrive(request, now=at)
+            finally:
+                self._asked = None
+
+    def _arrived(self, request: Request) -> None:
+        if self._asked is not None:
+            self._scores[request.id] = self._asked
 
     def instance_up(self, instance: Any, now: int | None = None) -> None:
         super().instance_up(instance, now)
@@ -310,27 +413,19 @@ class Chimera(Router):
                 self.revise(placed.request, workflow_tokens_left=tokens, now=at)
         return routing
 
-    def request_ended(self, request: int, **more: Any) -> None:
-        super().request_ended(request, **more)
-        self._forget(request)
-
-    def cancel(self, request: int, now: int | None = None) -> bool:
-        self._forget(request)
-        return super().cancel(request, now)
-
     def _forget(self, request: int) -> None:
         self._scores.pop(request, None)
         self.tokens_left.pop(request, None)
 
 
-class HexGenFlow(Router):
+class HexGenFlow(_Recorder):
     """HexGen-Flow: divides a workflow's remaining time among its calls, balances the engines' work, and serves the most
     urgent call first. It tunes alpha on what it has served.
 
     ``policy``: urgency (equations 6 to 8). ``placement``: workload balance (equations 3 and 4). ``budgets``: equation 5.
     ``tuner``: an `AlphaTuner` (section 4.3). ``cluster``: profile names of the instances for replays, such as
-    "aic/qwen3-32b/a100/bf16/tp2"; empty: alpha stays. ``most_lessons``: limit on recorded workflows; more are not
-    learned. ``router``: options of `Router`.
+    "aic/qwen3-32b/a100/bf16/tp2"; empty: alpha stays. A short replay checks the names and the placement at creation.
+    ``most_lessons``: limit on recorded workflows; more are not learned. ``router``: options of `Router`.
 
     The tuner learns from declared workflows whose calls ended with ``output``.
     """
@@ -340,7 +435,7 @@ class HexGenFlow(Router):
         *,
         policy: str = "urgency",
         placement: str = "workload_balance",
-        budgets: str = "share",
+        budgets: str | None = "share",
         tuner: AlphaTuner | None = None,
         cluster: Sequence[str] = (),
         most_lessons: int = 65536,
@@ -348,34 +443,40 @@ class HexGenFlow(Router):
     ) -> None:
         super().__init__(policy, placement, budgets=budgets, **router)
         self.tuner = AlphaTuner() if tuner is None else tuner
-        self.cluster = list(cluster)
+        self.cluster = [cluster] if isinstance(cluster, str) else list(cluster)
         self.lessons_dropped = 0
-        self._placement, self._most = placement, most_lessons
+        self._most = whole("most_lessons", most_lessons, _MOST)
+        self._replay: dict[str, Any] = {"placement": placement, "policy": policy, "budgets": budgets or "none"}
+        for name in self.cluster:
+            if not isinstance(name, str):
+                raise RequestError("cluster", name, "must be names of profiles")
+        if self.cluster:
+            self._check_cluster()
         self._workflows: dict[int, dict[str, Any]] = {}
         self._calls: dict[int, tuple[int, int, int]] = {}  # by request: workflow, stage, prompt
 
     def workflow_declared(self, workflow: int, stages: Iterable[Stage] = (), *, now: int | None = None, **more: Any) -> None:
-        at, listed = moment(now), list(stages)
+        at, listed, faults = moment(now), list(stages), self._faults
         super().workflow_declared(workflow, listed, now=at, **more)
+        if self._faults != faults:
+            return
         if len(self._workflows) >= self._most:
             self.lessons_dropped += 1
             return
         deadline = more.get("deadline")
         self._workflows[workflow] = {"arrival": at, "deadline": deadline, "stages": listed, "calls": []}
 
-    def arrive(self, *requests: Request, now: int | None = None) -> None:
-        super().arrive(*requests, now=now)
-        for request in requests:
-            if request.workflow in self._workflows:
-                self._calls[request.id] = (request.workflow, request.stage, request.prompt_tokens)
+    def _arrived(self, request: Request) -> None:
+        if request.workflow in self._workflows:
+            self._calls[request.id] = (request.workflow, request.stage, request.prompt_tokens)
 
-    def request_ended(
-        self, request: int, *, output: int | None = None, now: int | None = None, **more: Any
-    ) -> None:
-        super().request_ended(request, output=output, now=now, **more)
-        call = self._calls.pop(request, None)
-        if call is not None and output:
+    def _ended(self, request: int, at: int, **more: Any) -> None:
+        call, output = self._calls.pop(request, None), more.get("output")
+        if call is not None and output and not more.get("failed"):
             self._workflows.get(call[0], {"calls": []})["calls"].append((call[1], call[2], output))
+
+    def _forget(self, request: int) -> None:
+        self._calls.pop(request, None)
 
     def place(self, now: int | None = None) -> Routing:
         at = moment(now)
@@ -401,7 +502,20 @@ class HexGenFlow(Router):
 
     def search(self, served: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Slow: replays served workflows under each alpha. Another thread may call it."""
-        return search_alpha(served, self.cluster, placement=self._placement, policy="urgency", budgets="share")
+        return search_alpha(served, self.cluster, **self._replay)
+
+    def _check_cluster(self) -> None:
+        """Replays one call, so that a wrong option raises an error now, and not at the first search."""
+        call = {"stage": "1", "prompt": 1, "output": 1, "after": []}
+        try:
+            search_alpha([{"arrival_s": 0.0, "calls": [call]}], self.cluster, alphas=[0.0], seeds=2, **self._replay)
+        except ToolError as error:
+            if error.code == 127:
+                raise
+            for word, field in (("--engine", "cluster"), ("placement", "placement")):
+                if word in str(error):
+                    raise RequestError(field, {**self._replay, "cluster": self.cluster}[field], str(error)) from None
+            raise OptionError(str(error)) from None
 
     def finished(self, choice: Mapping[str, Any] | None, now: int | None = None) -> bool:
         """Sets alpha of the placement. ``choice`` None: the search failed. Returns True if alpha has changed."""
@@ -467,8 +581,10 @@ class Cascadia:
         )
         self.routers = [Router(**router) for _ in self.models]
         self.drifts: list[str] = []
-        self._gpus, self._quality, self._p, self._planner = gpus, quality, p, planner
-        self._window = int(real("window_s", window_s) * 1e9)
+        self._gpus, self._quality, self._p, self._planner = gpus, real("quality", quality), real("p", p), planner
+        if not 0 < self._p < 1:
+            raise RequestError("p", p, "must be above 0 and below 1")
+        self._window = _seconds("window_s", window_s, 1e-9)
         self._end: int | None = None
         self._sample: deque[dict[str, Any]] = deque(maxlen=whole("sample", sample, (2, 2**31 - 1)))
         self._before: list[dict[str, Any]] = []
@@ -502,7 +618,12 @@ class Cascadia:
         """Adds a request of the sample: its length, and each model's output [tokens] and score."""
         if len(outputs) != len(self.models) or len(scores) != len(self.models):
             raise RequestError("outputs", outputs, "must have one number per model, and so must scores")
-        self._sample.append({"prompt": prompt, "outputs": list(outputs), "scores": list(scores)})
+        told = {
+            "prompt": whole("prompt", prompt, _TOKENS),
+            "outputs": [whole("outputs", each, _TOKENS) for each in outputs],
+            "scores": [real("scores", each) for each in scores],
+        }
+        self._sample.append(told)
 
     def advance(self, now: int | None = None) -> CascadePlan | None:
         """Ends a window that is over. Returns a new plan if the requests have changed."""
@@ -514,14 +635,16 @@ class Cascadia:
         self._end = at + self._window
         sample, gaps = list(self._sample), self._gaps
         drift = self._drift(sample, gaps) if self._before else ""
-        if not self._before or drift:
+        if not self._before:
             self._before, self._gaps_before = sample, gaps
         self._sample.clear()
         self._gaps = []
         if not drift or not gaps:
             return None
         self.drifts.append(drift)
-        return self.plan(sample, len(gaps) / max(1e-9, sum(gaps)))
+        plan = self.plan(sample, len(gaps) / max(1e-9, sum(gaps)))
+        self._before, self._gaps_before = sample, gaps  # not before: a plan that failed is due again
+        return plan
 
     def plan(self, sample: Sequence[Mapping[str, Any]], rate: float) -> CascadePlan:
         """Slow: plans for a sample and a rate [1/s]. Another thread may call it."""

@@ -83,9 +83,10 @@ def test_kairos_serves_agents_near_the_end_first(make):
     first = make(policy="workflow_fcfs")
     assert order_after_training(first) == ["plan", "read", "write", "answer"] * 3  # by arrival
     kairos = make(system="kairos")
-    assert order_after_training(kairos) == ["answer"] * 3 + ["write"] * 3 + ["read"] * 3 + ["plan"] * 3
+    rounds = 70  # a distribution converges after 64 calls
+    assert order_after_training(kairos, rounds) == ["answer"] * 3 + ["write"] * 3 + ["read"] * 3 + ["plan"] * 3
     counters = kairos.takt_counters
-    assert counters["system_lessons"] == 40 * 4 + 3 * 4 and counters["system_epochs"] >= 2
+    assert counters["system_lessons"] == rounds * 4 + 3 * 4 and counters["system_epochs"] >= 2
     assert first.takt_counters["system_lessons"] == first.takt_counters["system_epochs"] == 0
 
 
@@ -124,3 +125,40 @@ def test_options_of_systems(options, text):
 def test_a_policy_that_needs_ranks_is_refused(make, policy):
     with pytest.raises(OptionError, match="needs ranks of agents"):
         make(policy=policy)
+
+
+def test_kairos_learns_agents_of_ended_requests_by_tenant(make):
+    from takt.vllm.identity import Identity, number_of
+
+    system = make(system="kairos")._takt_system
+    told = SimpleNamespace(agent=0)
+    before = system.learner.save()
+    system.describe(told, Identity(workflow="w", agent="new", tenant="t"), 1)
+    assert told.agent == number_of("new", "t") and system.learner.save() == before  # it has not ended
+    for i in range(70):
+        for tenant in ("t", "u"):
+            who = Identity(workflow=f"w{i}", agent="a\0b", tenant=tenant, last=True)
+            system.ended(who, 1, 1, i * 1000, i * 1000 + 500)
+    system.ended(Identity(workflow="x", last=True), 1, 1, 0, 5)  # without an agent
+    tables = []
+    system.queue = SimpleNamespace(epoch=lambda table, **more: tables.append(table))
+    system.begin(10**10)
+    assert tables[0].keys() == {number_of("a\0b", "t"), number_of("a\0b", "u")}
+    assert system._counters["system_lessons"] == 140
+
+
+def test_kairos_learns_nothing_from_agents_beyond_its_room(make, monkeypatch):
+    from takt.vllm.identity import Identity
+
+    system = make(system="kairos")._takt_system
+    monkeypatch.setattr(system.learner, "agent", lambda name: 0)
+    system.ended(Identity(workflow="w", agent="a"), 1, 1, 0, 5)
+    assert system._counters["system_lessons"] == 0
+
+
+def test_kairos_ranks_by_converged_agents_only(make):
+    from takt.vllm.identity import Identity
+
+    system = make(system="kairos")._takt_system
+    system.ended(Identity(workflow="w", agent="a", last=True), 1, 1, 0, 5)
+    assert system.learner.ranks() is None  # one call says little

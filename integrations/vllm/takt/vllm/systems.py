@@ -23,20 +23,32 @@ class Kairos:
 
     def __init__(self, idle_s: float, counters: dict[str, int]) -> None:
         self.queue = Queue("agent_priority", ranks={})
-        self.learner = AgentLearner(retire_after_s=max(1e-3, idle_s), max_agents=_AGENTS, max_workflows=_WORKFLOWS)
+        self.learner = AgentLearner(
+            converged_only=True, retire_after_s=max(1e-3, idle_s), max_agents=_AGENTS, max_workflows=_WORKFLOWS
+        )
+        # Agents of ended requests: the learner's number by the request's, and the other way. Clients choose the names,
+        # so the learner's name for an agent is a number, too.
+        self._learned_as: dict[int, int] = {}
+        self._told_as: dict[int, int] = {}
         self._counters = counters
         self._next = 0
         self._learned = False  # something since the last table
 
     def describe(self, told: Request, who: Identity, now: int) -> None:
-        told.agent = self.learner.agent(who.agent)
+        told.agent = number_of(who.agent, who.tenant)
 
     def ended(self, who: Identity, prompt: int, output: int, start: int, now: int) -> None:
         """Learns from a request that ended by itself. ``start``: its first iteration [ns]."""
-        if not who.workflow or not who.agent:
+        told = number_of(who.agent, who.tenant)
+        if not who.workflow or not told:
             return
+        agent = self._learned_as.get(told) or self.learner.agent(f"{told:x}")
+        if not agent:  # there is no room
+            return
+        self._learned_as[told], self._told_as[agent] = agent, told
         workflow = number_of(who.workflow, who.tenant)
-        kept = self.learner.add(CallRecord(workflow, who.agent, start, now, who.upstream), now=now)
+        upstream = self._learned_as.get(number_of(who.upstream, who.tenant), 0)
+        kept = self.learner.add(CallRecord(workflow, agent, start, now, upstream), now=now)
         self._counters["system_lessons"] += kept
         if who.last:
             self.learner.close_workflow(workflow)
@@ -49,7 +61,8 @@ class Kairos:
         self._next, self._learned = now + _REFRESH, False
         ranks = self.learner.ranks()
         if ranks is not None:
-            self.queue.epoch(ranks.ranks, otherwise=ranks.otherwise, now=now)
+            table = {self._told_as[agent]: rank for agent, rank in ranks.ranks.items() if agent in self._told_as}
+            self.queue.epoch(table, otherwise=ranks.otherwise, now=now)
             self._counters["system_epochs"] += 1
 
 
