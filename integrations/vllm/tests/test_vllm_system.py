@@ -161,4 +161,4 @@ def test_kairos_ranks_by_converged_agents_only(make):
 
     system = make(system="kairos")._takt_system
     system.ended(Identity(workflow="w", agent="a", last=True), 1, 1, 0, 5)
-    assert system.learner.ranks() is None  # one call says little
+    assert system.learner.ranks() is None  # one call is too few to rank by

@@ -101,4 +101,4 @@ class Lamps:
         pass
 
 
-SYSTEMS = {"kairos": Kairos, "lamps": Lamps}
+SYSTEMS: dict[str, type[Kairos] | type[Lamps]] = {"kairos": Kairos, "lamps": Lamps}
