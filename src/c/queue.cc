@@ -124,7 +124,7 @@ takt_status takt_ranker_create(const char* policy, const takt_key* key, takt_ran
     if (const takt_status status = MakePolicy(policy, key, made, error); status != TAKT_OK) return status;
     if (TraitsOf(made).tables) {
       return Say(error, TAKT_E_INVALID,
-                 "policy: " + made.spec() + " needs ranks of agents, which a ranker never gets; expected another");
+                 "policy: " + made.spec() + " needs ranks of agents, and a ranker has none; choose another policy");
     }
     *ranker = std::make_unique<takt_ranker>(std::move(made)).release();
     return TAKT_OK;

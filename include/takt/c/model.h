@@ -539,7 +539,7 @@ typedef struct takt_cache_hint {
   uint64_t workflow;
   uint64_t branch;
   uint8_t action;
-  uint8_t priority;  // 15 to 55; below 35: other KV that needs the space is worth more
+  uint8_t priority;  // 15 to 55; at less than 35, evict this KV before other KV
   uint8_t reserved[6];
   // TAKT_CACHE_HOLD: time at which other KV becomes worth more; TAKT_CACHE_FETCH: expected time of the next turn
   int64_t until;

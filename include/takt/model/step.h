@@ -183,7 +183,7 @@ struct CacheHint {
   WorkflowId workflow = {};
   std::uint64_t branch = 0;
   CacheAction action = CacheAction::kHold;
-  std::uint8_t priority = 0;  // 15 to 55; below 35: other KV that needs the space is worth more
+  std::uint8_t priority = 0;  // 15 to 55; at less than 35, evict this KV before other KV
   std::array<std::uint8_t, 6> reserved = {};
   TimePoint until = kNever;  // kHold: time at which other KV becomes worth more; kFetch: expected time of the next turn
   Tokens tokens{0};  // known length of the branch's context
@@ -239,7 +239,7 @@ struct StepPlan {
   TimePoint wake_at = kNever;  // time of the next Plan if no event comes earlier
   std::span<const DroppedPrefix> dropped = {};  // kLedger with a prefix cache: chunks evicted since the last plan
   std::span<const CacheHint> hints = {};  // kOracle, after the first TurnEnded: hints for the host's own cache
-  // With prefix copies in host memory: chunks to copy or drop, in this order, before `moves`.
+  // Only with prefix copies in host memory: chunks to copy or drop. Do these in order, and before `moves`.
   std::span<const HostChunk> host_chunks = {};
 };
 

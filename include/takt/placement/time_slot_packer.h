@@ -354,7 +354,7 @@ class TimeSlotPacker {
   std::vector<float> peaks_;  // by instance, of the current request
   std::vector<std::int32_t> spans_;  // predicted slots of the current request, by instance
   std::vector<Held> held_;  // by request's slot
-  std::vector<std::uint32_t> ends_;  // heads of lists of requests, by the slot of their end
+  std::vector<std::uint32_t> ends_;  // the first request that ends in each slot
   IdMap slot_of_;  // of instances that are up
   std::shared_ptr<const AgentRanks> table_;
   std::int64_t now_slot_ = 0;

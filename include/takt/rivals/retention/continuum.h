@@ -29,7 +29,7 @@ struct Continuum {
   double queue_s = 10;  // T
   double eta = 1;
   double alpha_ms = 0.0387;  // per prefill token; Llama-3.1-70B fp8 on 8 H100
-  double beta_ns = 0.546;  // per prefill token and token before it; same system
+  double beta_ns = 0.546;  // per pair of a prefill token and a token before it; same model and GPUs
   const ReturnCurves* curves = nullptr;  // must outlive the policy; null: nothing is pinned
 
   // P is linear between edges, so the maximum is at an edge.
