@@ -23,7 +23,8 @@ PlacementRegistry& Placements() {
     PlacementRegistry registry("placement");
     registry.Add(CachedCost{}, "the least total delay: wait, uncached prefill and evicted KV (takt's, for agents)");
     registry.Add(ConfidenceSlack{}, "the most capable model within the current latency slack (Chimera, algorithm 1)");
-    registry.Add(GainSlack{}, "the best score minus a price for work; the price keeps each model within a slack (takt's)");
+    registry.Add(GainSlack{},
+                 "the best score minus a price for work; the price keeps each model within a slack (takt's)");
     registry.Add(LeastLoaded{}, "fewest requests, with waiting ones counted four times (vLLM's balancer)");
     registry.Add(LeastOutstandingTokens{}, "fewest remaining tokens of prompts and estimated outputs");
     registry.Add(MinimumCompletionTime{}, "the earliest expected end, by observed call times (Ibarra and Kim)");

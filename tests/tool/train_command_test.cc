@@ -50,7 +50,7 @@ TEST_CASE("tokens before a tool call are learned from a column, checked and pred
   const Json fit = Json::parse(ReadWhole(dir / "fit.json"), nullptr, false)["before_tool"];
   const int checked = fit["calls"].get<int>();  // of 100 calls held out, a seventh lacks the column
   CHECK((checked == 85 || checked == 86));
-  CHECK(Has(train.out, "Tokens before a tool call, for " + std::to_string(checked) + " calls held out"));
+  CHECK(Has(train.out, "tokens over " + std::to_string(checked) + " calls held out"));
   CHECK(fit["mean_absolute_error"].get<double>() < 10);
   CHECK(fit["within_15"].get<double>() > 0.8);
   const std::string next = dir.Write("next.csv", "model,prompt_tokens\nm,300\nother,300\n");

@@ -27,7 +27,7 @@ def learned(workflows: int = 40) -> AgentLearner:
 def test_a_policy_that_needs_ranks_is_refused_without(policy: str) -> None:
     with pytest.raises(OptionError, match="needs ranks of agents; expected them as the first epoch"):
         Queue(policy)
-    with pytest.raises(OptionError, match="needs ranks of agents, which a ranker never gets"):
+    with pytest.raises(OptionError, match="needs ranks of agents, and a ranker has none"):
         takt.Ranker(policy)
     with pytest.raises(OptionError, match="needs ranks of agents"):
         takt.order([], policy)

@@ -361,8 +361,8 @@ TAKT_API const char* takt_scheduler_policy(const takt_scheduler* scheduler) TAKT
 // Writes the first n numbers of the policy's learned state: unknown output lengths, and the accuracy of predictions.
 // The numbers are portable between machines. Returns their total; 0: the policy does not learn.
 TAKT_API size_t takt_scheduler_learnt(const takt_scheduler* scheduler, uint64_t* numbers, size_t n) TAKT_NOEXCEPT;
-// Loads the learned state of another scheduler. Returns TAKT_E_INVALID, and changes nothing, if the numbers are not such
-// a state, the policy does not learn, a request lives, or a log is being recorded (it would not replay).
+// Loads the learned state of another scheduler. Returns TAKT_E_INVALID, and changes nothing, if the numbers are not
+// such a state, the policy does not learn, a request lives, or a log is being recorded (it would not replay).
 TAKT_API takt_status takt_scheduler_load_learnt(takt_scheduler* scheduler, const uint64_t* numbers, size_t n,
                                                 int64_t now, takt_error* error) TAKT_NOEXCEPT;
 

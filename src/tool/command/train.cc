@@ -269,7 +269,8 @@ std::string TrainingText(const Training& run, bool colour) {
   }
   if (const ToolCheck& c = run.tool_check; c.calls > 0) {
     text += fmt::format(
-        "\nPredicted tokens before a tool call: mean error {1:.1f} tokens over {0} held out, {2:.1f} % within 5 tokens, "
+        "\nPredicted tokens before a tool call: mean error {1:.1f} tokens over {0} held out, {2:.1f} % within 5 "
+        "tokens, "
         "{3:.1f} % within 15.\n",
         Counted(c.calls, "call"), c.error, 100 * c.within_5, 100 * c.within_15);
   }
