@@ -362,6 +362,23 @@ TEST_CASE("PausedRequests and RestingKv: a paused request keeps its KV until rel
   CHECK_FALSE(bench.p.resting.Reclaim(kNoSlot, false));
 }
 
+TEST_CASE("FreshRequests: an expiry time is watched until the request runs or leaves") {
+  Bench bench;
+  FreshRequests& fresh = bench.p.lives.fresh();
+  Request r{.id = {1}, .prompt_tokens = {16}};
+  r.expires_at = At(5);
+  bench.Hear(Arrived{r});
+  bench.Arrive(2, 16);
+  CHECK(fresh.waiting() == 2);
+  CHECK(fresh.next_expiry() == At(5));
+  CHECK(fresh.Expired(At(4)) == kNoSlot);
+  CHECK(fresh.Expired(At(5)) == bench.p.state.table.Find({1}));
+  bench.p.lives.Expire(At(5));
+  CHECK(fresh.waiting() == 1);
+  CHECK(fresh.next_expiry() == kNever);
+  CHECK(fresh.Expired(kNever) == kNoSlot);
+}
+
 TEST_CASE("Lives: a request that ends is released once, in any state") {
   Bench bench;
   for (const std::uint64_t id : {1u, 2u, 3u}) bench.Arrive(id, 16);

@@ -90,9 +90,9 @@ class Events {
     faults_.Absurd(e.request, revision.absurd);
     if (revision.sequences_out_of_place) faults_.OutOfPlace(e.request);
     if (e.expires_at) {
-      lives_.ForgetExpiry(slot);
+      lives_.fresh().ForgetExpiry(slot);
       if (record.status == RequestStatus::kWaiting || record.status == RequestStatus::kBlocked)
-        lives_.WatchExpiry(slot);
+        lives_.fresh().WatchExpiry(slot);
     }
     if (revision.sequences_ended > 0) {
       if (record.status == RequestStatus::kRunning) {

@@ -7,9 +7,8 @@
 #include <cstdint>
 #include <utility>
 
-#include "takt/base/indexed_heap.h"
-#include "takt/base/time_heap.h"
 #include "takt/scheduler/state.h"
+#include "takt/scheduler/fresh_requests.h"
 #include "takt/scheduler/kv.h"
 #include "takt/scheduler/search_memory.h"
 #include "takt/scheduler/gate.h"
@@ -37,14 +36,10 @@ class Lives {
         resting_(resting),
         pauses_(pauses),
         victims_(victims),
-        ranks_(ranks) {}
+        ranks_(ranks),
+        fresh_(s) {}
 
-  void Reserve(std::size_t slots) {
-    fresh_.expiries.Reserve(slots);
-    if (s_.options.shed == Shed::kNewest && s_.options.max_waiting < INT64_MAX) fresh_.newest.Reserve(slots);
-  }
-  TimePoint next_expiry() const { return fresh_.expiries.next(); }
-  void ForgetExpiry(Slot slot) { fresh_.expiries.Erase(slot); }
+  FreshRequests& fresh() { return fresh_; }
 
   // Puts a request into the queue. Between plans, the bound on waiting requests rises by the number of requests that
   // the next plan could admit.
@@ -58,17 +53,8 @@ class Lives {
     s_.queue.Erase(slot);
     gate_.Changed();
     if (s_.draft.head == slot) s_.draft.head = kNoSlot;
-    fresh_.waiting -= s_.table[slot].state.has_run ? 0 : 1;
-    if (fresh_.newest.contains(slot)) fresh_.newest.Erase(slot);
-    fresh_.expiries.Erase(slot);
+    fresh_.Left(slot);
     gate_.Left(slot);
-  }
-
-  // Makes a waiting or blocked request expire if it has not run by its expiry time.
-  void WatchExpiry(Slot slot) {
-    const RequestState& state = s_.table[slot].state;
-    if (state.has_run || state.request.expires_at == kNever || fresh_.expiries.contains(slot)) return;
-    fresh_.expiries.Push(slot, state.request.expires_at, state.request.arrival, state.request.id);
   }
 
   // Removes a request from the queue or from its row, because it waits for a tool or an unblock event.
@@ -78,7 +64,7 @@ class Lives {
     if (record.status == RequestStatus::kRunning) return Depart(record.lane, action, status, out);
     LeaveQueue(slot);
     record.status = status;
-    if (status == RequestStatus::kBlocked) WatchExpiry(slot);
+    if (status == RequestStatus::kBlocked) fresh_.WatchExpiry(slot);
     if (action == KvAction::kKeep) return;
     if (record.lane != kNoLane && record.leave_action == KvAction::kKeep) DropAtSettling(record);
     if (record.transit == Transit::kNone && record.blocks > 0) resting_.LetGo(slot, out);
@@ -117,7 +103,7 @@ class Lives {
       Enqueue(slot, row.steps);
     } else {
       s_.queue.Ran(slot, row.steps);
-      if (status == RequestStatus::kBlocked) WatchExpiry(slot);
+      if (status == RequestStatus::kBlocked) fresh_.WatchExpiry(slot);
     }
     if (row.in_flight == 0 && !moving) Settle(slot);
   }
@@ -162,7 +148,7 @@ class Lives {
         break;
       case RequestStatus::kBlocked:
         --s_.counts.blocked;
-        fresh_.expiries.Erase(slot);
+        fresh_.ForgetExpiry(slot);
         break;
       case RequestStatus::kUnknown:
       case RequestStatus::kDead: return;
@@ -225,10 +211,8 @@ class Lives {
 
   // Sheds requests that have never run until at most `bound` are waiting.
   void ShedDownTo(std::int64_t bound) {
-    while (fresh_.waiting > bound) {
-      const Slot shed =
-          s_.options.shed == Shed::kNewest ? fresh_.newest.Top() : s_.queue.WorstNeverRun(s_.now, s_.StateOf());
-      if (shed != kNoSlot) {
+    while (fresh_.waiting() > bound) {
+      if (const Slot shed = fresh_.ToShed(); shed != kNoSlot) {
         Fail(shed, FailReason::kShed);
         continue;
       }
@@ -238,22 +222,15 @@ class Lives {
         if (!s_.table[slot].state.has_run) s_.scratch.push_back(slot);
         return true;
       });
-      for (; fresh_.waiting > bound; s_.scratch.pop_back()) Fail(s_.scratch.back(), FailReason::kShed);
+      for (; fresh_.waiting() > bound; s_.scratch.pop_back()) Fail(s_.scratch.back(), FailReason::kShed);
     }
   }
 
   void Expire(TimePoint now) {
-    while (!fresh_.expiries.empty() && fresh_.expiries.next() <= now) Fail(fresh_.expiries.Top(), FailReason::kExpired);
+    for (Slot slot; (slot = fresh_.Expired(now)) != kNoSlot;) Fail(slot, FailReason::kExpired);
   }
 
  private:
-  // Requests that have never run. They can expire or be shed.
-  struct Fresh {
-    TimeHeap expiries;  // waiting and blocked requests
-    IndexedHeap newest;  // waiting requests, newest first; used with Shed::kNewest and a bound on waiting requests
-    std::int64_t waiting = 0;
-  };
-
   void Enqueue(Slot slot, std::int64_t steps_run) {
     Record& record = s_.table[slot];
     record.status = RequestStatus::kWaiting;
@@ -261,13 +238,7 @@ class Lives {
     record.fits_since = 0;
     ranks_.Score(record);
     s_.queue.Push(slot, record.state, s_.now, steps_run);
-    WatchExpiry(slot);
-    if (!record.state.has_run) {
-      ++fresh_.waiting;
-      if (s_.options.shed == Shed::kNewest && s_.options.max_waiting < INT64_MAX) {
-        fresh_.newest.Push(slot, PackedKey(0, record.state.request.arrival, record.state.request.id).Reversed());
-      }
-    }
+    fresh_.Joined(slot);
     gate_.Joined(slot);
     resting_.NoteKept(slot);
     memory_.NoteEntered(slot);
@@ -299,7 +270,7 @@ class Lives {
   PausedRequests& pauses_;
   Victims& victims_;
   Ranks& ranks_;
-  Fresh fresh_;
+  FreshRequests fresh_;
 };
 
 }  // namespace takt::internal

@@ -153,7 +153,7 @@ TAKT_INLINE const StepPlan& StepLoop::Plan(TimePoint now, const StepLimits& limi
     for (const std::uint32_t lane : p.state.left_out) p.state.running.Stored(lane).left_out = false;
     p.state.left_out.clear();
   }
-  p.state.draft.plan->wake_at = std::min(p.lives.next_expiry(), p.pauses.next_review());
+  p.state.draft.plan->wake_at = std::min(p.lives.fresh().next_expiry(), p.pauses.next_review());
   if (!runs && p.gate.refused())
     p.state.draft.plan->wake_at = std::min(p.state.draft.plan->wake_at, p.gate.AskGateAt());
   if (const Slot next = p.state.queue.Top(); next != kNoSlot) p.state.table.Prefetch(next);

@@ -123,7 +123,7 @@ class Storage {
   void ReserveSlots(std::size_t slots) {
     p_.state.table.Reserve(slots);
     p_.state.queue.Reserve(slots);
-    p_.lives.Reserve(slots);
+    p_.lives.fresh().Reserve(slots);
     p_.state.ended.reserve(slots), p_.state.scratch.reserve(slots);
     p_.passing.Reserve(slots);
     p_.memory.Reserve(slots);
