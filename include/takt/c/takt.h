@@ -802,7 +802,7 @@ typedef struct takt_tool_profile_options {
   uint32_t max_classes;  // maximum tool classes; further classes are pooled
   int64_t window;  // number of calls per class after which older calls count half; at least 2
   int64_t seed_weight;  // number of calls that a seed counts as; 1 to window / 2
-  double max_seconds;  // maximum counted duration of a call; 0: no maximum
+  double max_seconds;  // maximum counted duration of a call [s]; above 0
   uint64_t hash_seed;
 } takt_tool_profile_options;
 TAKT_API void takt_tool_profile_options_init(takt_tool_profile_options* options, size_t size) TAKT_NOEXCEPT;

@@ -64,7 +64,7 @@ class Lives {
     gate_.Left(slot);
   }
 
-  // Makes a waiting or blocked request expire if it has not run by its expiry time.
+  // Makes a waiting or blocked request expire if the request has not run by its expiry time.
   void WatchExpiry(Slot slot) {
     const RequestState& state = s_.table[slot].state;
     if (state.has_run || state.request.expires_at == kNever || fresh_.expiries.contains(slot)) return;
@@ -232,7 +232,7 @@ class Lives {
         Fail(shed, FailReason::kShed);
         continue;
       }
-      // All are promoted, so shed the last one in queue order first.
+      // All requests are promoted, so shed them from the end of the queue.
       s_.scratch.clear();
       s_.queue.ForEachInOrder([&](Slot slot) {
         if (!s_.table[slot].state.has_run) s_.scratch.push_back(slot);
@@ -247,7 +247,7 @@ class Lives {
   }
 
  private:
-  // Requests that have never run. They can expire or be shed.
+  // Requests that have never run, and so can expire or be shed.
   struct Fresh {
     TimeHeap expiries;  // waiting and blocked requests
     IndexedHeap newest;  // waiting requests, newest first; used with Shed::kNewest and a bound on waiting requests
