@@ -26,10 +26,11 @@ class ConfidenceSlack {
  public:
   static constexpr std::string_view kName = "confidence_slack";
 
-  double tau = 0.5;  // swept in the paper
+  double tau = 0.5;  // slack relative to the fastest model; the paper tries several values
   double delta_s = 0.05;  // not given in the paper
   double floor_s = 0;
-  double sticky_s = 600;  // not given in the paper: longer than tools take between two calls
+  // time for which a workflow keeps its model [s]; not in the paper: longer than tool calls take
+  double sticky_s = 600;
   double unknown = 512;
 
   template <class Self, class V>
