@@ -39,7 +39,7 @@ struct KvSnapshot {
   // more fails at its turn (kNeverFits). A running request fails when it needs more (kKvExhausted). The total must
   // include memory that is only temporarily unavailable.
   Blocks total{0};
-  Blocks free{0};  // usable now
+  Blocks free{0};  // number of blocks usable now
   Blocks pending{0};  // number of released blocks that are usable after a KvFreed event
 };
 

@@ -28,7 +28,7 @@ struct Estimate {
                                                          1.3862943611198906, 2.3025850929940457};
 
   double mean = -1;  // mean; negative: unknown
-  std::array<float, 5> quantiles = {};  // at kLevels
+  std::array<float, 5> quantiles = {};  // quantiles at kLevels
 
   static constexpr Estimate Exact(double x) {
     const auto q = static_cast<float>(x);

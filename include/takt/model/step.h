@@ -163,7 +163,7 @@ struct Failure {
 
 // A prefix chunk that left the prefix cache. The host must no longer look up its hash.
 struct DroppedPrefix {
-  std::uint64_t hash = 0;  // as in Request::prefix
+  std::uint64_t hash = 0;  // hash of the chunk, as in Request::prefix
   Blocks blocks{0};  // KV blocks of the chunk
   std::uint32_t reserved = 0;
 

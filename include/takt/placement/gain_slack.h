@@ -110,7 +110,7 @@ class GainSlack {
     double price = 0;
     double mean = 0, count = 0;  // mean of predicted tokens, at least 1, and number of predictions
     double inverse = 1;  // 1 / mean
-    double tokens = 0, value = 0;  // of the current request
+    double tokens = 0, value = 0;  // predicted tokens and score of the current request on the model
   };
 
   const Price* Find(ModelId model) const {

@@ -170,7 +170,7 @@ class TimeSlotPacker {
   struct Held {
     std::uint32_t instance = 0;
     float prompt = 0;  // tokens
-    std::int64_t spanned = 0;  // predicted slots
+    std::int64_t spanned = 0;  // number of predicted slots
     std::int64_t begin = 0, end = 0;  // slots since the epoch: [begin, end)
     bool is_held = false;
     // neighbours in the list of requests that end in the same slot, modulo the horizon

@@ -38,8 +38,8 @@ constexpr auto NamesOf(QueueResult) {
 // The place of a request in a queue.
 enum class QueuePlace : std::uint8_t {
   kNone,  // the request is not in this queue, or no longer
-  kWaiting,  // in the order
-  kTaken,    // out of the order until the iteration ends
+  kWaiting,  // the request is in the order
+  kTaken,  // the request is out of the order until the iteration ends
   kHeld,  // the request is blocked, so it is out of the order until Requeue
   kRunning,  // the request runs on the host's engine
   kPaused,  // the request is in a tool call
@@ -494,7 +494,7 @@ class WaitingQueue {
   TimePoint begun_ = kUnset;  // time of the last Begin
   std::int64_t iterations_ = 0;  // iterations in which a request ran
   std::uint64_t steps_reported_ = 0;  // number of whole steps that Computed reported
-  bool iterating_ = false;  // between Begin and End
+  bool iterating_ = false;  // true between Begin and End
   bool inside_ = false;  // true inside a call; true between calls if a call is incomplete
   std::size_t slots_reserved_ = 0;
   std::vector<Candidate> candidates_;  // scratch memory of Victims

@@ -127,7 +127,7 @@ class Kv {
   KvOracle* const oracle;
   OracleRound round;  // reservations of this plan
   std::int32_t block_tokens = 0;  // block size of the ledger or the oracle; 0: KV is not counted
-  std::int32_t watermark = 0;  // blocks
+  std::int32_t watermark = 0;  // number of blocks that admissions leave free
   std::uint64_t changes = 0;  // number of changes that may change the oracle's answers
   std::uint64_t freed_at = 0;  // plan number at which the host last freed KV
 

@@ -28,7 +28,7 @@ namespace takt::internal {
 // Counts of the table and the running set. Invariant: they equal a recount.
 struct EngineCounts {
   std::int64_t paused = 0, blocked = 0;
-  std::int32_t rows = 0, seqs = 0;  // running
+  std::int32_t rows = 0, seqs = 0;  // number of running rows and of their sequences
   std::int64_t leaving_blocks = 0;  // blocks of draining rows, swap-outs and pinned requests, which will be free soon
   std::int64_t pinned = 0;  // ended requests whose KV is pinned
 };

@@ -15,7 +15,7 @@ namespace takt {
 // The last blocks of a holding (a branch's cached KV), which would be evicted first.
 struct Held {
   WorkflowId workflow = {};  // workflow that holds the blocks; none: several hold them, or no workflow does
-  std::uint64_t branch = 0;  // of the workflow
+  std::uint64_t branch = 0;  // branch of the workflow
   std::uint32_t return_class = 0;  // ReturnClass of the last turn's end; 0 if several workflows or none hold the blocks
   std::int32_t uses = 1;  // number of turns of the holding; for shared blocks, number of workflows that hold them
   TimePoint since = {};  // end of the last turn that used the blocks
@@ -65,12 +65,12 @@ struct HeldVictim {
 
 // The cached KV of a workflow's branch.
 struct Holding {
-  std::int32_t tokens = 0;  // tokens from the start of its context
+  std::int32_t tokens = 0;  // cached tokens from the start of the branch's context
   std::int32_t own_from = 0;  // first token that no other workflow's context contains
   std::uint32_t return_class = 0;
-  std::int32_t uses = 0;  // turns
+  std::int32_t uses = 0;  // number of turns
   TimePoint since = {};  // end of the last turn
-  bool awaited = false;  // true: the next turn waits
+  bool awaited = false;  // true: the branch's next turn waits
   bool in_use = false;  // true: a running request uses the whole holding
   bool pinned = false;
 

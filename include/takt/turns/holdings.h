@@ -89,8 +89,8 @@ class Holdings {
   // Starts a call: inputs of the policy, such as times and curves, may have changed.
   void BeginCall() { order_.BeginCall(); }
 
-  std::int32_t referenced() const { return referenced_; }  // blocks that a request refers to
-  std::int32_t idle() const { return idle_; }  // blocks that can be evicted
+  std::int32_t referenced() const { return referenced_; }  // number of blocks that a request refers to
+  std::int32_t idle() const { return idle_; }  // number of blocks that can be evicted
   std::uint64_t uses() const { return uses_; }  // number of times that an unused chunk came into use
   std::size_t chunks() const { return tree_.size(); }
   std::size_t capacity() const { return tree_.capacity(); }

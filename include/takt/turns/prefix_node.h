@@ -20,7 +20,7 @@ struct PrefixNode {
   // For PrefixTree:
   Slot parent = kNoSlot, child = kNoSlot;  // preceding node, and first of the following nodes
   AgeLink siblings = {};
-  Slot last = kNoSlot;  // chunk
+  Slot last = kNoSlot;  // last chunk of the node
   std::int32_t first = 0, end = 0;
   std::int32_t blocks = 0;  // number of blocks per chunk
   std::int32_t children = 0;

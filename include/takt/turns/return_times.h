@@ -27,7 +27,7 @@ struct ReturnTimesOptions {
   // Maximum open gaps and, in a scheduler, maximum holdings, at most 65,536. Beyond them, the oldest gap of the largest
   // tenant is dropped (BranchTable) and not learned from.
   std::uint32_t max_open = 65536;
-  std::int64_t refresh = 256;  // returns after which the curves are computed again
+  std::int64_t refresh = 256;  // number of returns after which the curves are computed again
   std::uint64_t hash_seed = 0;  // seed of the hashes of gaps, like SchedulerOptions::hash_seed
 };
 

@@ -29,7 +29,7 @@ struct Price {
 
   // weight of waiting, tuned on recorded sessions of coding agents: 0.1 starves new requests, 1 keeps less KV
   double kappa = 0.3;
-  double wait_s = 300;  // W
+  double wait_s = 300;  // W: waiting time that doubles a request's gain [s]
   double share = 0.1;
   double after_s = 300;
   HoldValue value = {};
