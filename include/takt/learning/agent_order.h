@@ -20,7 +20,7 @@ enum class AgentOrderBy : std::uint8_t {
   kClassical,  // distance from zero time on the line of classical scaling (Kairos, section 5.1)
   kSmacof,  // distance from zero time on that line after steps of SMACOF
   kMean,  // mean of the remaining time, which is its Wasserstein-1 distance from zero time
-  kMedian,  // median
+  kMedian,  // median of the remaining time
 };
 
 struct AgentOrderOptions {

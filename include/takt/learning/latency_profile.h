@@ -63,7 +63,7 @@ class LatencyDistribution {
 
   std::int64_t count() const { return sketch_.count(); }  // weight of the samples
   std::int64_t observed() const { return observed_; }  // number of all samples so far
-  double mean() const { return sketch_.mean(); }  // 0 without samples
+  double mean() const { return sketch_.mean(); }  // mean latency; 0 without samples
   double deviation() const { return sketch_.deviation(); }
   bool converged() const { return converged_; }
   std::int64_t drifts() const { return drifts_; }

@@ -254,7 +254,7 @@ class LineMds {
 
   std::size_t levels_ = 1;
   std::vector<float> points_;  // quantiles of each point, row by row
-  std::vector<double> at_;  // coordinates
+  std::vector<double> at_;  // coordinates of the points
   std::vector<double> middle_;  // diagonal of the doubly centred matrix: squared distance from the centre
   std::vector<float> square_;  // squared distances below the diagonal, during Fit
   double mean_ = 0;

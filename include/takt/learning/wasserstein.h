@@ -30,7 +30,7 @@ inline double Wasserstein1(std::span<const double> a, std::span<const double> b)
   return area / (na * nb);
 }
 
-// Returns the mean distance of two quantile functions at the same evenly spaced levels, such as (k + 0.5) / n; Returns
+// Returns the mean distance of two quantile functions at the same evenly spaced levels, such as (k + 0.5) / n. Returns
 // 0 if there are no levels. If the numbers of levels differ, uses the smaller number.
 template <class Real>
 double QuantileDistance(std::span<const Real> a, std::span<const Real> b) {

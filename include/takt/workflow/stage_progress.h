@@ -36,7 +36,7 @@ struct Stage {
 class StageProgress {
  public:
   std::uint32_t ended() const { return ended_; }  // number of ended stages
-  // Returns true if a stage has ended before an earlier stage.
+  // Returns true if a stage has ended before one of its predecessors.
   bool ended_early() const { return ended_early_; }
 
   // Returns the first stage of the site that lacks calls; if no stage lacks calls, the number of stages.

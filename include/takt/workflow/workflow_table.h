@@ -37,7 +37,7 @@ struct WorkflowTableOptions {
   std::int64_t memory = 1000;  // number of observations that a learnt mean counts as
   std::int64_t reserve_workflows = 256;  // number of workflows for which memory is reserved at creation
   std::int64_t reserve_stages = 4096;  // number of stages, and of predecessors, for which memory is reserved
-  std::int64_t reserve_calls = 1024;  // calls that have not ended
+  std::int64_t reserve_calls = 1024;  // number of calls that have not ended for which memory is reserved
 };
 
 // Thread-compatible and deterministic. Invalid input changes nothing and returns a WorkflowFault. A time that goes back
