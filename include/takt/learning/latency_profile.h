@@ -24,7 +24,7 @@ struct LatencyOptions {
   std::int64_t first_samples = 32;
   double converged_below = 0.05;  // maximum Wasserstein-1 distance, as a share of the mean, of a converged distribution
   std::int64_t keep = 4096;  // number of samples after which older samples count half
-  double false_alarms = 1e-3;       // probability of a false alarm of drift, per window of kWindow samples
+  double false_alarms = 1e-3;  // probability of a false alarm of drift, per window of kWindow samples
   double max_seconds = 1e5;  // maximum counted latency [s]
 };
 

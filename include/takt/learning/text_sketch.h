@@ -53,7 +53,7 @@ class TextSketch {
 
  private:
   std::size_t dimensions_ = 0, max_bytes_ = 0;
-  std::vector<float> idf_;      // inverse document frequency of each bucket
+  std::vector<float> idf_;  // inverse document frequency of each bucket
   std::vector<float> vectors_;  // leading singular vectors, by bucket
 };
 

@@ -65,7 +65,7 @@ struct CascadeGoal {
   enum class Kind : std::uint8_t { kQualityFloor, kLatencyBudget };
   Kind kind = Kind::kQualityFloor;
   double quality_floor = 80;  // minimum quality at which latency is minimized
-  double latency_budget = 0;  // p95 latency within which quality is maximized [s]; 0: minimizes latency
+  double latency_budget = 0;  // maximum p95 latency, within which quality is maximized [s]
   // Penalty mu or nu. If it is infinite, a plan must meet the goal. Cascadia's example uses 100.
   double penalty = std::numeric_limits<double>::infinity();
   // With a quality floor, minimizes the simulated p95 along the path of each request, instead of the slowest model's

@@ -70,8 +70,8 @@ struct Rollout {
 };
 
 // Finds a sequence of starts and stops by depth-first search with backtracking. It finds every possible change unless
-// most_states ends the search. Each replica that differs is changed once. GPUs are counted by class. If a server's free
-// GPUs are fragmented, a start may have to wait.
+// most_states ends the search. Each replica that differs is changed once. GPUs are counted by class. If no single
+// server has enough free GPUs, a start may have to wait.
 absl::StatusOr<Rollout> PlanRollout(const RolloutProblem& problem);
 
 }  // namespace takt

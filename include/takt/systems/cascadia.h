@@ -153,7 +153,7 @@ class Cascadia {
   // of starts and stops was found.
   static absl::StatusOr<CascadiaResult> ChangeTo(CascadePlan plan, const CascadiaOptions& options,
                                                  std::span<const CascadiaReplica> replicas);
-  void GiveUp();  // to be called if Do failed; the current plan stays
+  void GiveUp();  // call this function if Do failed; the current plan stays
 
   const CascadePlan& plan() const { return plan_; }  // newest plan; empty before the first
   // stages with the thresholds that route requests

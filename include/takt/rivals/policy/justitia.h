@@ -104,7 +104,7 @@ class Justitia {
   struct Workflow {
     WorkflowId id = {};  // workflow; none: a single request
     double tag = 0;
-    std::int64_t calls = 0;  // waiting or running
+    std::int64_t calls = 0;  // number of waiting and running calls
     AgeLink age = {};  // links in away_, used while `calls` is 0
   };
 
@@ -129,7 +129,7 @@ class Justitia {
   std::vector<Call> calls_;  // by slot
   IdTable<WorkflowId, Workflow> workflows_;
   AgeList away_;  // workflows without a call, by the end of their last call
-  std::int64_t there_ = 0;  // workflows with a waiting or running call
+  std::int64_t there_ = 0;  // number of workflows with a waiting or running call
   double virtual_time_ = 0, reported_kv_ = 0;
   TimePoint as_of_{};
 };

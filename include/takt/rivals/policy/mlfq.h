@@ -150,7 +150,7 @@ class Mlfq {
 
   Options options_;
   std::vector<Record> records_;  // by slot
-  std::int64_t moves_ = 0;  // to a front
+  std::int64_t moves_ = 0;  // number of moves to a front
 };
 
 }  // namespace takt

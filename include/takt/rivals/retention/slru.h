@@ -18,7 +18,7 @@ struct Slru {
   static constexpr std::string_view kName = "slru";
   static constexpr std::size_t kLists = 2;
 
-  std::int32_t uses = 2;  // SGLang's
+  std::int32_t uses = 2;  // number of uses from which on KV is protected; default: SGLang's
 
   std::size_t List(const Held& held) const { return held.uses >= uses ? 1 : 0; }
   double Value(const Held& held, TimePoint) const { return held.uses >= uses ? 1 : 0; }
