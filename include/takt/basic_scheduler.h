@@ -53,7 +53,7 @@ class BasicScheduler {
  public:
   static constexpr int kMaxStepsInFlight = internal::StepRing::kMostInFlight;
 
-  // Creates a scheduler. InvalidArgument lists all invalid options. kOracle requires an oracle, which must outlive the
+  // Creates a scheduler. InvalidArgument lists all invalid options. kOracle requires an oracle that outlives the
   // scheduler.
   static absl::StatusOr<BasicScheduler> Create(SchedulerOptions options, Policy policy = DefaultPolicy<Policy>::Make(),
                                                Pause pause = {}, KvOracle* oracle = nullptr) {
@@ -94,7 +94,7 @@ class BasicScheduler {
   // Sets the policy that chooses which cached KV to evict after a turn, and the gate that decides which requests may
   // evict it. Learned return times are lost. Without this call, HoldValue and the gate Price are set at the first
   // TurnEnded or WorkflowEnded. Before that event, and for requests without a workflow, the least recently used KV is
-  // evicted, without a gate. Without kLedger and prefix_cache, returns InvalidArgument, and these two events have no
+  // evicted, without a gate. Without kLedger and prefix_cache, returns InvalidArgument; the two events then have no
   // effect.
   absl::Status SetRetention(const AnyRetention& retention, const AnyGate& gate = {},
                             const ReturnTimesOptions& times = {}) {

@@ -60,8 +60,7 @@ constexpr auto NamesOf(NoVerdict) { return std::to_array<std::string_view>({"as_
 
 struct CascadeRouterOptions {
   std::vector<CascadeStage> stages = {};  // the cascade's models in order, 1 to 64
-  // maximum wait for a score; Cascadia (Appendix H) measures 0.27 s per judgement
-  Duration judge_timeout = std::chrono::seconds(2);
+  Duration judge_timeout = std::chrono::seconds(2);  // maximum wait for a score; Cascadia measures 0.27 s
   NoVerdict on_missing = NoVerdict::kAsPlanned;  // decision if the judge returns NaN
   NoVerdict on_late = NoVerdict::kAsPlanned;  // decision after judge_timeout
   std::uint64_t seed = 1;  // seed of kAsPlanned and of the id hashes

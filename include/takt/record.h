@@ -158,8 +158,7 @@ struct LogContext {
 // ---- writing --------------------------------------------------------------------------------------------------
 
 struct RecorderOptions {
-  // true: the log contains whole plans instead of digests, which takes about 5 more bytes per entry
-  bool plan_contents = false;
+  bool plan_contents = false;  // true: the log contains whole plans, not digests, with about 5 more bytes per entry
   std::size_t flush_bytes = 64 * 1024;  // number of buffered bytes at which the sink is called
 };
 
@@ -243,8 +242,7 @@ class RecordedOracle final : public KvOracle {
   Recorder& recorder_;
 };
 
-// A scheduler whose calls a recorder logs; without a recorder, calls are not logged. Recorder and oracle must outlive
-// the scheduler.
+// A scheduler whose calls a recorder logs; null: no log. Recorder and oracle must outlive the scheduler.
 template <class SchedulerT>
 class Recorded {
  public:

@@ -158,8 +158,7 @@ class BasicRouter {
   std::span<const WorkflowEnd> ended_workflows() const { return r_.notices.ended; }
   std::span<const WorkflowFault> workflow_faults() const { return r_.notices.faults; }
 
-  // Time of the next Place if no event comes earlier. At that time a request expires or a workflow has been silent too
-  // long.
+  // Time of the next Place if no event comes earlier: a request then expires, or a workflow has been silent too long.
   TimePoint wake_at() const { return std::min(r_.expiries.next(), workflows().wake_at()); }
 
   // Returns true if an exception interrupted a call, for example in a host's placement or policy. The router then only
@@ -179,8 +178,7 @@ class BasicRouter {
   }
 
   std::int64_t alive() const { return static_cast<std::int64_t>(r_.table.size()); }
-  // number of requests that are queued, set aside or held
-  std::int64_t waiting() const { return alive() - r_.placed.size(); }
+  std::int64_t waiting() const { return alive() - r_.placed.size(); }  // number of queued, set aside or held requests
   std::int64_t set_aside() const {
     return r_.set_aside.size();
   }  // waiting requests that are too large for every instance

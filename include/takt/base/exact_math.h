@@ -29,8 +29,7 @@ namespace internal {
 
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-// first 42 bits of ln 2, so that products with an exponent are exact
-inline constexpr double kLn2High = 0x1.62e42fefa3800p-1;
+inline constexpr double kLn2High = 0x1.62e42fefa3800p-1;  // the first 42 bits, for exact products with an exponent
 inline constexpr double kLn2Low = 0x1.ef35793c76730p-45;
 
 // The sum of two doubles. `low` is at most half a unit in the last place of `high`.

@@ -12,9 +12,8 @@
 
 namespace takt {
 
-// Deterministic, because no code iterates over the map. Allocates only beyond the reserved size. Consecutive ids are
-// adjacent, so the newest ids are in the CPU cache. Expected O(1) for any ids, if clients that choose ids do not know
-// the key.
+// Deterministic: no code iterates over the map. Allocates only beyond the reserved size. Consecutive ids are adjacent,
+// so the newest are in the CPU cache. Expected O(1) for any ids, if clients that choose ids do not know the key.
 class IdMap {
  public:
   explicit IdMap(std::size_t reserve = 0) { Reserve(reserve); }

@@ -81,8 +81,7 @@ class IndexedHeapOf {
     size_ = 0;
   }
 
-  // Calls f(slot) in key order until it returns false. f must not change the heap. k visits cost O(k log k), for any
-  // heap size.
+  // Calls f(slot) in key order until it returns false. f must not change the heap. k visits cost O(k log k).
   template <class F>
   void VisitInOrder(F&& f) const {
     const auto later = [this](std::uint32_t a, std::uint32_t b) { return At(b).key < At(a).key; };

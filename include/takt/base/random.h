@@ -55,8 +55,7 @@ class Random {
   // 1 use the power of a uniform variate.
   double Gamma(double shape) {
     if (shape < 1) {
-      // drawn first, because C++ does not specify which factor is evaluated first
-      const double larger = Gamma(shape + 1);
+      const double larger = Gamma(shape + 1);  // drawn first: C++ leaves the order of factors unspecified
       return Rounded(larger * exact::Pow(1 - Uniform(), 1 / shape));
     }
     const double d = shape - 1.0 / 3;

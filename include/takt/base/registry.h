@@ -75,8 +75,7 @@ class Registry {
     return at == entries_.end() ? nullptr : &*at;
   }
 
-  // Creates a policy from "NAME" or "NAME(k=v,...)". InvalidArgument lists unknown names, invalid values, and the valid
-  // choices.
+  // Creates a policy from "NAME" or "NAME(k=v,...)". InvalidArgument lists unknown names, invalid values and choices.
   absl::StatusOr<Any> Make(std::string_view spec, Pace... pace) const {
     const absl::StatusOr<Call> call = Parse(kind_, spec);
     if (!call.ok()) return call.status();

@@ -57,7 +57,7 @@ struct OptionText {
 template <class P>
 concept OptionsPolicy = requires(P& p) { P::VisitOptions(p, [](std::string_view, auto&, const OptionText&) {}); };
 
-// A struct of options lists its fields, so that they can be visited and checked. A struct in the log lists all its
+// A struct of options lists its fields, so that code can visit and check them. A struct in the log lists all its
 // fields:
 //   template <class Self, class List> static constexpr auto ListOptions(Self& self, List&& list) {
 //     return list(Option("window", self.window), Option("share", self.share, {.most = 1}));

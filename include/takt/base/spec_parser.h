@@ -122,8 +122,7 @@ std::vector<std::string> OptionNames(const P& policy) {
   return names;
 }
 
-// Sets an option. Returns nothing if the policy has no such option. Otherwise returns the error about the value; empty:
-// no error.
+// Sets an option. Returns nothing if the policy has no such option. Otherwise returns the value's error; empty: none.
 template <class P>
 std::optional<std::string> Set(P& policy, const KeyValue& option) {
   std::optional<std::string> fault;

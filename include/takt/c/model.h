@@ -42,8 +42,7 @@ typedef struct takt_estimate {
   uint32_t reserved;
 } takt_estimate;
 
-// Expected work of all other unfinished calls of the same workflow, whether they run, wait or come later. Below 0:
-// unknown.
+// Expected work of all other unfinished calls of the same workflow, running, waiting or future. Below 0: unknown.
 typedef struct takt_work_after {
   double calls;  // expected number of calls
   double prompt_tokens;  // prompt tokens of these calls
@@ -124,12 +123,12 @@ typedef struct takt_instance {
   int32_t kv_tokens;  // size of the instance's KV cache [tokens]; 0: unknown, every request fits
   uint64_t id;  // unique among instances that are up; must not be 0
   uint64_t model;  // model that the instance serves; needed if instances serve different models
-  int64_t capacity;  // maximum requests, including waiting requests; TAKT_NEVER: no limit; 0: no new requests
+  int64_t capacity;  // maximum requests, running or waiting; TAKT_NEVER: no limit; 0: no new requests
   double token_s;  // step time at full batch, divided by the batch's sequences [s per output token]; 0: unknown
   uint64_t profile;  // result of takt_router_add_profile; 0: speed unknown
   uint32_t role;  // must be TAKT_ROLE_BOTH
   uint32_t reserved;
-  uint64_t life;  // number that increases at each restart, for example a start time; 0: the router counts restarts
+  uint64_t life;  // number that increases at each restart, such as a start time; 0: the router counts
 } takt_instance;
 
 // A stage of a declared graph: parallel calls that start when all stages in `after` have ended. A stage's index is its
@@ -161,8 +160,7 @@ typedef struct takt_agent_rank {
   uint64_t agent;
   double rank;  // rank of the agent; finite; agents of smaller rank run sooner
   double execution_s;  // expected execution time of one call of the agent [s]; 0: unknown
-  // Calls on the longest path from this call to the workflow's end, including this call; 0: unknown
-  int32_t stages_left;
+  int32_t stages_left;  // number of calls on the longest path from this call to the workflow's end; 0: unknown
   uint32_t reserved;
 } takt_agent_rank;
 
@@ -205,8 +203,7 @@ enum {  // takt_event.type; comments name the receivers and the member of the un
   TAKT_EVENT_TOOL_RETURNED = 6,  // schedulers: u.tool_returned
   // Ends the request in any state.
   TAKT_EVENT_CANCELLED = 7,  // schedulers, routers: u.request
-  // The host has finished a KV move of a plan. Blocks moved out or dropped are now free. A request that was moved in
-  // can run.
+  // The host has finished a KV move of a plan. Blocks moved out or dropped are now free. A request moved in can run.
   TAKT_EVENT_MOVE_DONE = 8,  // schedulers: u.move_done
   // Ends TAKT_EVENT_KV_PINNED. If the host counts KV, the event without a request reports that released blocks are
   // usable now.
@@ -437,8 +434,7 @@ typedef struct takt_limits {
   int32_t swap_out;  // maximum KV blocks that may start to move to host memory
   int32_t swap_in;  // maximum KV blocks that may start to move back
   // Alignment of prefill chunks: each chunk ends at a multiple of chunk_align or at the end of the known tokens. If no
-  // multiple fits the other limits, the request waits for a larger step. An alignment above the largest chunk is a
-  // fault.
+  // multiple fits the other limits, the request waits for a larger step. Alignments above the largest chunk are faults.
   int32_t chunk_align;
 } takt_limits;
 
@@ -597,7 +593,7 @@ typedef struct takt_workflow_end {
   int64_t arrival;
   int64_t end;
   int64_t deadline;
-  // TAKT_WORKFLOW_SILENT: index of the first unfinished stage; if all stages have finished, the number of stages
+  // TAKT_WORKFLOW_SILENT: index of the first unfinished stage; the number of stages if all have finished
   uint32_t stage;
   uint32_t reserved_too;
 } takt_workflow_end;

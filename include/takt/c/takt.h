@@ -100,8 +100,7 @@ typedef struct takt_stat {
 
 // ---- faults ---------------------------------------------------------------------------------------------------------
 
-// The most recent invalid input of the host, which was ignored. If `count` differs after a call, that call ignored
-// input.
+// The most recent invalid input, which was ignored. If `count` differs after a call, that call ignored input.
 typedef struct takt_fault {
   uint32_t struct_size;
   uint32_t kind;
@@ -306,8 +305,7 @@ typedef struct takt_scheduler_options {
   const takt_key* key;  // custom key, which is copied; NULL: none
   double pin_share;  // maximum share of the cache that one tenant's workflows can pin
   int32_t prefix_cpu_blocks;  // maximum part of cpu_blocks for prefix copies; 0: none
-  // maximum steps for which a request waits for the next chunk of a prefix that another request computes
-  int32_t prefix_wait;
+  int32_t prefix_wait;  // maximum steps for which a request waits for a chunk of a prefix that another computes
 } takt_scheduler_options;
 
 TAKT_API void takt_scheduler_options_init(takt_scheduler_options* options, size_t size) TAKT_NOEXCEPT;
@@ -356,8 +354,7 @@ TAKT_API takt_status takt_scheduler_set_hints(takt_scheduler* scheduler, double 
 // Sets new tables. TAKT_E_INVALID: an invalid number, or a duplicate agent.
 TAKT_API takt_status takt_scheduler_epoch(takt_scheduler* scheduler, const takt_epoch* epoch,
                                           int64_t now) TAKT_NOEXCEPT;
-// Returns the policy's spec, which takt_scheduler_create accepts. Valid until the policy changes. NULL if the handle is
-// invalid.
+// Returns the policy's spec, which takt_scheduler_create accepts. Valid until the policy changes. NULL: invalid handle.
 TAKT_API const char* takt_scheduler_policy(const takt_scheduler* scheduler) TAKT_NOEXCEPT;
 // Writes the first n numbers of the policy's learned state: typical output lengths and the accuracy of predictions. The
 // numbers are portable between machines. Returns how many numbers the state has; 0: the policy does not learn.
@@ -451,8 +448,7 @@ typedef struct takt_held {
   double price;  // value of the block that would be evicted next; 0: a dead block, or none
   uint64_t next;  // workflow of the block that would be evicted next; 0: none, or a shared block
   uint64_t next_branch;
-  // end of the pin, until which the blocks are evicted after all unpinned blocks; TAKT_UNSET: no pin
-  int64_t pinned_until;
+  int64_t pinned_until;  // end of the pin; pinned blocks are evicted after unpinned blocks; TAKT_UNSET: no pin
 } takt_held;
 // Explains what a branch holds. O(evictable blocks).
 TAKT_API takt_status takt_scheduler_explain_held(takt_scheduler* scheduler, uint64_t workflow, uint64_t branch,
@@ -475,8 +471,7 @@ enum {  // how long a key stays valid
   TAKT_TRAIT_MOVING = 4,  // all keys change continuously
   TAKT_TRAIT_GROUPS = 8,  // requests are ordered by group first, which needs a queue
   TAKT_TRAIT_LEARNS = 16,  // a key may depend on what the policy has observed
-  // a key depends on resource pressure; only a queue or a scheduler reports resource pressure
-  TAKT_TRAIT_PRESSURE = 32,
+  TAKT_TRAIT_PRESSURE = 32,  // a key depends on resource pressure, reported only by a queue or a scheduler
   TAKT_TRAIT_AGES = 64,  // requests that wait long are promoted; only a queue counts waiting
   TAKT_TRAIT_TABLES = 128  // requests are ranked by the agent ranks of an epoch
 };
@@ -557,8 +552,7 @@ TAKT_API takt_result takt_queue_erase(takt_queue* queue, uint64_t request) TAKT_
 TAKT_API takt_status takt_queue_epoch(takt_queue* queue, const takt_epoch* epoch, int64_t now) TAKT_NOEXCEPT;
 
 TAKT_API takt_status takt_queue_begin(takt_queue* queue, int64_t now) TAKT_NOEXCEPT;
-// Sets *request to the first request in order. Returns 1; 0 if none waits (*request is then 0); or a negated
-// takt_status.
+// Sets *request to the first request in order. Returns 1; 0 if none waits (*request is 0); or a negated takt_status.
 TAKT_API int32_t takt_queue_top(const takt_queue* queue, uint64_t* request) TAKT_NOEXCEPT;
 // Writes the first n requests in order, best first. Returns how many were written.
 TAKT_API size_t takt_queue_list(const takt_queue* queue, uint64_t* requests, size_t n) TAKT_NOEXCEPT;
@@ -572,8 +566,7 @@ TAKT_API takt_result takt_queue_requeue(takt_queue* queue, uint64_t request, int
 // The reason why the first request of the queue did not run, for policies that price resources.
 typedef struct takt_pressure {
   uint32_t struct_size;
-  // reason of the first waiting request, TAKT_WAITS_FOR_...; TAKT_WAITS_FOR_NOTHING: no request was left waiting
-  uint32_t head;
+  uint32_t head;  // TAKT_WAITS_FOR_... of the first waiting request; TAKT_WAITS_FOR_NOTHING: none waits
   const takt_limits* limits;  // limits of the iteration; NULL: unknown
   int32_t kv_tokens;  // size of the KV cache; 0: unknown
   int32_t engines;  // number of engines that serve this queue
@@ -695,8 +688,8 @@ TAKT_API takt_status takt_router_instance_of(const takt_router* router, uint64_t
 
 TAKT_API const char* takt_router_policy(const takt_router* router) TAKT_NOEXCEPT;
 // Adds a profile for instances of one model, GPU and parallelism. If `cost` is NULL, placements and budgets assume 1 ms
-// per token. Repeated calls return the same id. TAKT_E_INVALID: an invalid number, or a cost model that differs from
-// the profile's.
+// per token. Repeated calls return the same id. TAKT_E_INVALID: an invalid number, or a cost model unlike the
+// profile's.
 TAKT_API takt_status takt_router_add_profile(takt_router* router, const char* name, const takt_cost_model* cost,
                                              uint64_t* profile, takt_error* error) TAKT_NOEXCEPT;
 
@@ -775,8 +768,7 @@ typedef struct takt_call {
   int32_t system_tokens;  // part of the prompt
   int32_t user_tokens;  // part of the prompt
   int32_t tokens_before;  // output tokens of the earlier calls
-  // output tokens of this call so far, excluded from the prediction; negative: the call has not begun
-  int32_t generated;
+  int32_t generated;  // output tokens of this call so far, excluded from the prediction; negative: not begun
   uint32_t reserved;
 } takt_call;
 TAKT_API void takt_call_init(takt_call* call, size_t size) TAKT_NOEXCEPT;
@@ -835,8 +827,7 @@ TAKT_API takt_status takt_tool_profile_expect(const takt_tool_profile* profile, 
 // ---- ranks of agents ------------------------------------------------------------------------------------------------
 
 // Learns ranks of agents from ended calls, for takt_queue_epoch, takt_scheduler_epoch and takt_router_epoch
-// (docs/howto/agent_learner.md). Calls allocate: make them outside of the step loop. A handle may have a thread of its
-// own.
+// (docs/howto/agent_learner.md). Calls allocate: make them outside the step loop. A handle may have its own thread.
 typedef struct takt_agent_learner takt_agent_learner;
 
 enum {  // takt_agent_learner_options.order: how the distance of an agent's remaining time from zero is computed
@@ -879,8 +870,8 @@ TAKT_API takt_status takt_agent_learner_add(takt_agent_learner* learner, const t
                                             int64_t now, size_t* kept) TAKT_NOEXCEPT;
 // Ends a workflow. The learner learns from its calls. TAKT_E_INVALID: no open workflow has this id.
 TAKT_API takt_status takt_agent_learner_close(takt_agent_learner* learner, uint64_t workflow) TAKT_NOEXCEPT;
-// Drops a workflow without learning from its calls, for example after a cancellation. TAKT_E_INVALID: no open workflow
-// has this id.
+// Drops a workflow without learning from it, for example after a cancellation. TAKT_E_INVALID: no open workflow has
+// this id.
 TAKT_API takt_status takt_agent_learner_forget(takt_agent_learner* learner, uint64_t workflow) TAKT_NOEXCEPT;
 // Sets the agent ranks of an epoch, for takt_..._epoch, or no ranks if no rank has changed since the last call. The
 // ranks are valid until the next such call.

@@ -171,8 +171,7 @@ class Batcher {
     return left + HandOver(f);
   }
 
-  // Removes a request. Returns false if it is unknown or Drain has taken it; then cancel it in the scheduler after that
-  // Drain.
+  // Removes a request. Returns false if it is unknown or Drain has taken it; the scheduler can then cancel it.
   bool Cancel(RequestId id) {
     const std::lock_guard lock(mutex_);
     const Held* held = held_.Get(id);

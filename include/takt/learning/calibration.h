@@ -80,8 +80,7 @@ class Calibration {
   // number of columns, by generated tokens: 0, below 16, then octaves up to 2^19 and beyond
   static constexpr std::size_t kColumns = 18;
   static constexpr std::size_t kRecent = 512;  // maximum observations in the test for drift
-  // number of newest observations that the test for drift compares with the others
-  static constexpr std::size_t kNewest = 128;
+  static constexpr std::size_t kNewest = 128;  // newest observations, which the test for drift compares with the others
   static constexpr std::size_t kTestEvery = 32;
 
   struct Sums {

@@ -42,8 +42,7 @@ struct CallOutcome {
 
 // A sequence of calls that followed a call. Agents are indices into CallGraph::nodes().
 struct CallPath {
-  // agents in order of time; parallel calls are sorted; kThen separates calls that are not parallel
-  std::vector<std::uint32_t> agents = {};
+  std::vector<std::uint32_t> agents = {};  // in order of time; parallel calls are sorted; kThen separates the others
   std::uint64_t key = 0;
   std::int64_t count = 0;
   double remaining_s = 0;  // mean remaining time of these calls
@@ -87,8 +86,7 @@ struct CallSiblings {
 struct CallJoin {
   std::uint32_t from = 0, to = 0;  // agent that calls the group, and agent that waits for the group
   std::vector<std::uint32_t> members = {};  // agents of the group, ascending
-  // number of calls that began after the whole group, although their upstream did not end last
-  std::int64_t after_all = 0;
+  std::int64_t after_all = 0;  // number of calls that began after the whole group, but whose upstream did not end last
   std::int64_t after_last = 0;  // number of calls whose upstream ended last
   std::int64_t before = 0;  // number of calls that began before the group's end or were made once per member
   std::uint32_t upstream = 0;  // upstream of the first such call
@@ -104,8 +102,7 @@ struct CallGraphOptions {
   Duration retire_after = std::chrono::seconds(600);  // time without records after which a workflow is closed
   std::uint32_t max_agents = 8192;  // maximum agents; records of further agents are dropped
   std::uint32_t max_edges = 65536;  // maximum edges; also maximum sibling pairs, and maximum joins
-  // maximum open workflows; beyond it, the workflow without a record for longest is closed
-  std::uint32_t max_workflows = 65536;
+  std::uint32_t max_workflows = 65536;  // maximum open workflows; beyond it, the least recently reported is closed
   std::uint32_t max_calls = 512;  // maximum calls of a workflow; further calls are dropped
   std::uint32_t max_paths = 16;  // maximum paths per agent
   std::uint64_t hash_seed = 0;  // seed of hashes of agents and workflows, as SchedulerOptions::hash_seed

@@ -43,11 +43,9 @@ struct LoggedCall {
 };
 
 struct CallForecast {
-  // output tokens of this call and all later calls of the workflow; unknown for an unknown model
-  Estimate tokens_left = {};
-  double solved = -1;         // probability that the model solves the call; below zero: unknown
-  // output tokens before the next tool call; unknown if the log had no tool calls of the model
-  Estimate before_tool = {};
+  Estimate tokens_left = {};  // output tokens of this and all later calls of the workflow; unknown for an unknown model
+  double solved = -1;  // probability that the model solves the call; below zero: unknown
+  Estimate before_tool = {};  // output tokens before the next tool call; unknown if the model's log had no tool calls
 };
 
 struct CallPredictorOptions {

@@ -20,8 +20,7 @@
 namespace takt {
 
 struct LatencyOptions {
-  // number of samples before the first test for convergence; doubled for each further test
-  std::int64_t first_samples = 32;
+  std::int64_t first_samples = 32;  // number of samples before the first test for convergence; doubled for the next
   double converged_below = 0.05;  // maximum Wasserstein-1 distance, as a share of the mean, of a converged distribution
   std::int64_t keep = 4096;  // number of samples after which older samples count half
   double false_alarms = 1e-3;  // probability of a false alarm of drift, per window of kWindow samples
@@ -68,8 +67,7 @@ class LatencyDistribution {
   bool converged() const { return converged_; }
   std::int64_t drifts() const { return drifts_; }
   std::uint64_t version() const { return version_; }  // number that changes with curve()
-  // curve at the last test for convergence; zeros before the first sample
-  const Curve& curve() const { return curve_; }
+  const Curve& curve() const { return curve_; }  // curve at the last test for convergence; zeros before any sample
 
   // Returns the most frequent latency (half-sample mode of the quantile function); 0 without samples.
   double mode() const { return mode_; }

@@ -54,8 +54,7 @@ class LengthForest {
   struct Query {
     ModelId model;
     LengthInput input;
-    // output tokens of this call so far, which the prediction excludes; below zero: the call has not begun
-    Tokens generated{-1};
+    Tokens generated{-1};  // output tokens of this call so far, which the prediction excludes; below zero: not begun
   };
 
   // Working memory of one thread.

@@ -150,8 +150,8 @@ class QuantileForest {
 
   std::size_t features() const { return numeric_.size() + names_.size(); }
   void Bins(const ForestRow& row, std::uint8_t* bins) const;
-  // Finds the leaves of each row in trees [first, last), tree by tree, as leaf numbers of the forest. A row has
-  // `stride` bins.
+  // Finds the leaves of each row in trees [first, last), tree by tree, as numbers in the forest. A row has `stride`
+  // bins.
   void Leaves(const std::uint8_t* bins, std::size_t rows, std::size_t stride, std::size_t first, std::size_t last,
               std::uint32_t* leaves) const;
   // Returns the estimate from pooled labels. `some` holds the labels above `known`.
@@ -162,8 +162,7 @@ class QuantileForest {
   std::vector<NumericFeature> numeric_;
   std::vector<NameFeature> names_;
   std::vector<std::uint32_t> roots_;  // index of each tree's root in nodes_
-  // nodes of all trees; successive nodes mostly share a cache line
-  std::vector<Node, internal::LineAllocator<Node>> nodes_;
+  std::vector<Node, internal::LineAllocator<Node>> nodes_;  // all trees; successive nodes mostly share a cache line
   std::vector<std::uint32_t> first_leaves_;  // number of each tree's first leaf
   std::vector<std::uint16_t> labels_;  // labels of each leaf (leaf_labels_ per leaf), as ranks in values_
   std::size_t leaf_labels_ = 1;

@@ -50,8 +50,7 @@ struct ToolObservation {
   std::int64_t tokens_before = -1;  // output tokens since the prompt or the previous tool call; negative: unknown
 };
 
-// Expected values of a tool call; unknown without observations or seeds. Spreads are standard deviations of single
-// calls.
+// Expected values of a tool call; unknown without calls or seeds. Spreads are standard deviations of single calls.
 struct ToolExpectation {
   Estimate seconds = {};
   Estimate returned_tokens = {};

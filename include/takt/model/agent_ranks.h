@@ -14,8 +14,7 @@ struct AgentRank {
   AgentId agent = {};
   double rank = 0;  // rank of the agent; finite; agents of smaller rank run sooner
   double execution_s = 0;  // expected execution time of one call of the agent [s]; 0: unknown
-  // calls on the longest path from this call to the workflow's end, including this call; 0: unknown
-  std::int32_t stages_left = 0;
+  std::int32_t stages_left = 0;  // number of calls on the longest path from this call to the workflow's end; 0: unknown
 
   friend constexpr bool operator==(const AgentRank&, const AgentRank&) = default;
 };

@@ -151,8 +151,7 @@ struct CostModel {
     return StepTime(load);
   }
 
-  // Returns T_swap of InferCept and LAMPS: the time of one direction over the host links, which all GPUs use in
-  // parallel.
+  // Returns T_swap of InferCept and LAMPS: the time of one direction over the host links of all GPUs.
   Duration SwapTime(std::int64_t tokens) const {
     const double bytes = static_cast<double>(tokens) * kv_bytes_per_token;
     return FromSeconds(bytes / (host_link_gb_s * 1e9 * gpus()));

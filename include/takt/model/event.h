@@ -77,8 +77,7 @@ struct Cancelled {
   RequestId request = {};
 };
 
-// The host has finished a KV move of a plan. Blocks moved out or dropped are now free. A request that was moved in can
-// run.
+// The host has finished a KV move of a plan. Blocks moved out or dropped are now free. A request moved in can run.
 struct MoveDone {
   MoveId move = {};
   bool failed = false;  // true: the copy was lost, and the KV must be recomputed

@@ -109,8 +109,7 @@ class FaultLog {
     return {static_cast<std::uint32_t>(count_ - before_), static_cast<std::uint32_t>(dead_rows), first_};
   }
 
-  // Returns true if a search for the expected value is worthwhile: always with a handler, else only for the first
-  // fault.
+  // Returns true if a search for the expected value pays: always with a handler, else only for the first fault.
   bool wants_detail() const { return handler_.heard != nullptr || first_ == FaultKind::kNone; }
 
   std::uint64_t count() const { return count_; }

@@ -37,13 +37,11 @@ struct Instance {
   InstanceId id;  // unique among instances that are up; must not be 0
   ProfileId profile = {};  // result of Router::AddProfile; 0: speed unknown
   Tokens kv_tokens{0};  // size of the instance's KV cache [tokens]; 0: unknown, every request fits
-  // maximum requests, including waiting requests; kUnbounded: no limit; 0: no new requests
-  std::int64_t capacity = kUnbounded;
+  std::int64_t capacity = kUnbounded;  // maximum requests, running or waiting; kUnbounded: no limit; 0: no new requests
   ModelId model = {};  // model that the instance serves; needed if instances serve different models
   double token_s = 0;  // step time at full batch, divided by the batch's sequences [s per output token]; 0: unknown
   InstanceRole role = InstanceRole::kBoth;  // must be kBoth
-  // number that increases at each restart, for example a start time; 0: the router counts restarts
-  std::uint64_t life = 0;
+  std::uint64_t life = 0;  // number that increases at each restart, such as a start time; 0: the router counts
 };
 
 // Load that an instance reports.

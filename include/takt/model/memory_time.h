@@ -1,5 +1,4 @@
-// Integrals of KV memory over time [token-seconds]: the memory that a tool call wastes and the memory that a request
-// uses.
+// Integrals of KV memory over time [token-seconds]: the memory that a tool call wastes or a request uses.
 //
 // Sources: InferCept (Abhyankar et al., ICML 2024), equations 1-5; LAMPS, equations 1-3 and memory over time. The
 // factor M, bytes per token, is omitted, so waste is in token-seconds.
@@ -22,8 +21,7 @@ struct MemoryPace {
   double decode_s = 0;  // tau: time of one decode step
   double forward_s = 0;  // time per token of prefill or recomputation, in full chunks
   double swap_s = 0;  // transfer time per token and direction
-  // kappa: mean share of the context that occupies memory during a transfer; 1: all until its end
-  double swap_memory_share = 0.5;
+  double swap_memory_share = 0.5;  // kappa: mean share of the context in memory during a transfer; 1: all of it
   double chunk_overhead_s = 0;  // constant time of an iteration with a prefill chunk
   double chunk_tokens = 512;  // prefill tokens in an iteration with a prefill chunk
 

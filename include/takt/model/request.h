@@ -27,8 +27,7 @@ struct ModelScore {
   float tokens = -1;  // predicted output tokens of this and all later calls of the workflow; below 0: unknown
 };
 
-// Expected work of all other unfinished calls of the same workflow, whether they run, wait or come later. Below 0:
-// unknown.
+// Expected work of all other unfinished calls of the same workflow, running, waiting or future. Below 0: unknown.
 struct WorkAfter {
   double calls = -1;  // expected number of calls
   double prompt_tokens = -1;  // prompt tokens of these calls

@@ -29,8 +29,7 @@ struct StepLimits {
   Blocks swap_out = Blocks::Max();  // maximum KV blocks that may start to move to host memory
   Blocks swap_in = Blocks::Max();  // maximum KV blocks that may start to move back
   // Alignment of prefill chunks: each chunk ends at a multiple of chunk_align or at the end of the known tokens. If no
-  // multiple fits the other limits, the request waits for a larger step. An alignment above the largest chunk is a
-  // fault.
+  // multiple fits the other limits, the request waits for a larger step. Alignments above the largest chunk are faults.
   Tokens chunk_align{1};
 
   // All fields, in the order of the log. The bounds apply to limits that are constant over all steps.
@@ -232,17 +231,13 @@ struct StepPlan {
   std::span<const PlanEntry> run = {};  // requests that run in this step
   std::span<const KvMove> moves = {};  // KV moves to carry out, in this order
   std::span<const Preemption> preempted = {};  // preempted requests, which have lost their row
-  // failed requests; except for reason kIdInUse and id 0, `released` also lists them
-  std::span<const Failure> failed = {};
-  // ended requests without a step or move in flight; the host can forget them
-  std::span<const RequestId> released = {};
+  std::span<const Failure> failed = {};  // failed requests; `released` also lists them, except reason kIdInUse and id 0
+  std::span<const RequestId> released = {};  // ended requests without a step or move in flight; the host forgets them
   Tokens tokens{0};  // tokens of all entries, including draft tokens
   Idle idle = Idle::kNoRequests;
   TimePoint wake_at = kNever;  // time of the next Plan if no event comes earlier
-  // chunks evicted from takt's prefix cache since the last plan; only with kLedger
-  std::span<const DroppedPrefix> dropped = {};
-  // hints for the host's own cache; only with kOracle and after the first TurnEnded
-  std::span<const CacheHint> hints = {};
+  std::span<const DroppedPrefix> dropped = {};  // only with kLedger: prefix chunks evicted since the last plan
+  std::span<const CacheHint> hints = {};  // only with kOracle: hints for the host's cache, after the first TurnEnded
   // Prefix chunks that the host must copy to host memory or drop there, in this order and before `moves`.
   std::span<const HostChunk> host_chunks = {};
 };

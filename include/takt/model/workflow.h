@@ -43,8 +43,7 @@ struct Workflow {
   TimePoint arrival = kUnset;  // arrival time of the workflow; kUnset: the time of the event
   TimePoint deadline = kUnset;  // deadline of the whole workflow; kNever: none; kUnset: from the tenant's SLO class
   std::vector<WorkflowStage> stages = {};  // stages of the workflow; empty: the graph is unknown
-  // expected stages, used if `stages` is empty; null: takt uses learned stages
-  std::shared_ptr<const ExpectedStages> expected = {};
+  std::shared_ptr<const ExpectedStages> expected = {};  // expected stages if `stages` is empty; null: learned stages
   // True: the host may add stages even after all known stages have ended, so only the host ends the workflow. An empty
   // `stages` implies true.
   bool open = false;
@@ -110,8 +109,7 @@ struct WorkflowEnd {
   How how = kCompleted;
   TimePoint arrival{}, end{};
   TimePoint deadline = kNever;
-  // kSilent: index of the first unfinished stage; if all stages have finished, the number of stages
-  std::uint32_t stage = 0;
+  std::uint32_t stage = 0;  // kSilent: index of the first unfinished stage; the number of stages if all have finished
 
   friend constexpr bool operator==(const WorkflowEnd&, const WorkflowEnd&) = default;
 };

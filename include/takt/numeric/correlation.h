@@ -34,8 +34,7 @@ struct PairCounts {
   }
 
   // Returns Kendall's distance in [0, 1]: of the pairs that the first score orders, the share that the second score
-  // orders the other way. A pair that is tied in the second score counts half. Returns 0 if the first score orders no
-  // pair.
+  // orders the other way. A pair that is tied in the second score counts half. Returns 0 if the first orders no pair.
   double distance() const {
     const std::int64_t ordered = concordant + discordant + tied_second;
     return ordered > 0 ? (static_cast<double>(discordant) + Rounded(0.5 * static_cast<double>(tied_second))) /

@@ -29,8 +29,7 @@ class ConfidenceSlack {
   double tau = 0.5;  // slack relative to the fastest model; the paper tries several values
   double delta_s = 0.05;  // not given in the paper
   double floor_s = 0;
-  // time for which a workflow keeps its model [s]; not in the paper: longer than tool calls take
-  double sticky_s = 600;
+  double sticky_s = 600;  // time for which a workflow keeps its model [s]; longer than most tool calls
   double unknown = 512;
 
   template <class Self, class V>

@@ -159,8 +159,7 @@ class MinimumCompletionTime {
 
   // Decaying sums, and the coefficients computed from these sums.
   struct Costs {
-    // sums over calls of x prompt tokens that take y seconds to the first token
-    double n = 0, x = 0, y = 0, xx = 0, xy = 0;
+    double n = 0, x = 0, y = 0, xx = 0, xy = 0;  // sums over calls of x prompt tokens with y seconds to the first token
     double further = 0, seconds = 0;  // sum of calls, and sum of their seconds per output token after the first
     double mean_x = 0, mean_y = 0, slope = 0, token = 0;
 

@@ -12,8 +12,8 @@
 namespace takt {
 
 // Scores instances for a request. The largest score wins; ties go to the smaller instance id. NaN and -infinity exclude
-// the instance for now. If no instance accepts it, the request waits in the router's queue. Only instances with room
-// are scored.
+// the instance for now. If no instance accepts it, the request waits in the router. Only instances with room are
+// scored.
 template <class P>
 concept PlacementPolicy =
     requires(const P& p, const RequestState& request, const InstanceState& instance, TimePoint now) {

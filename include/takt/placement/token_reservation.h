@@ -93,8 +93,7 @@ class TokenReservation {
 
  private:
   static constexpr double kMostTokens = 1e9;
-  // assumed share of the KV cache that one token takes if the cache's size is unknown
-  static constexpr double kUnknownKvShare = 1e-6;
+  static constexpr double kUnknownKvShare = 1e-6;  // assumed share of the cache per token if its size is unknown
 
   // The last output lengths of an agent, and a quantile of these.
   struct Outputs {

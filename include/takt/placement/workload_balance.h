@@ -1,5 +1,4 @@
-// HexGen-Flow's dispatch over unequal instances. Alpha weighs the call's speed on an instance against the work that
-// waits there.
+// HexGen-Flow's dispatch over unequal instances. Alpha weighs the call's speed on an instance against the queue there.
 #ifndef TAKT_PLACEMENT_WORKLOAD_BALANCE_H_
 #define TAKT_PLACEMENT_WORKLOAD_BALANCE_H_
 

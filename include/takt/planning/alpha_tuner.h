@@ -25,8 +25,7 @@ namespace takt {
 struct AlphaSearch {
   Workload workload = {};  // recent workflows with their arrivals
   ReplayOptions replay = {};  // engines, policy, estimates; the search sets alpha of `placement`
-  // values of alpha to try, ascending
-  std::vector<double> alphas = {0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1};
+  std::vector<double> alphas = {0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1};  // tried values of alpha, ascending
   std::int32_t seeds = 5;  // number of replays per alpha; all alphas use the same seeds
   double quantile = 0.95;  // quantile of the workflows' latencies that the search minimizes
   std::int64_t warm = 0;  // number of first workflows that only fill the engines; their latencies do not count
@@ -79,8 +78,7 @@ struct AlphaTunerOptions {
   std::int64_t least = 10;  // minimum workflows in each of the two windows; with fewer workflows there is no test
   std::int64_t most = 1000;  // maximum replayed workflows, the newest of the last two windows
   std::int64_t history = 100;  // number of decisions that the tuner keeps
-  // true: the first window with `least` workflows starts a search, because a steady load never would
-  bool first_search = true;
+  bool first_search = true;  // true: the first window with `least` workflows starts a search, even if load is steady
   bool warm = true;  // true: replayed workflows that arrived before the last window only fill the engines
 
   absl::Status Validate() const;
@@ -125,8 +123,7 @@ class AlphaTuner {
   // Returns the search's result for the router; empty if alpha stays or no search was running.
   std::optional<Epoch> Finished(const absl::StatusOr<AlphaChoice>& choice, TimePoint now);
 
-  // Sets the alpha of an earlier run, from 0 to 1. There is then no first search. Returns alpha as an Epoch for the
-  // router.
+  // Sets the alpha of an earlier run, from 0 to 1, without a first search. Returns an Epoch for the router.
   Epoch Restore(double alpha);
 
   double alpha() const { return alpha_; }
@@ -149,8 +146,7 @@ class AlphaTuner {
   bool started_ = false, searching_ = false, searched_ = false;
   TimePoint window_end_{};
   std::deque<ServedWorkflow> served_;  // workflows of this window and the previous window, in order of report
-  // latencies of workflows that ended in this window and in the previous window [s]
-  std::vector<double> latencies_, before_;
+  std::vector<double> latencies_, before_;  // latencies of workflows that ended in this and in the previous window [s]
   std::int64_t ignored_ = 0;
   std::deque<AlphaDecision> history_;
 };

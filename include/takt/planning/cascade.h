@@ -8,7 +8,7 @@
 // GPUs (planning/parallelism.h, planning/allocation.h).
 //
 // Cascadia alternates between a MILP for the GPUs and a search for thresholds, and ends 2 to 6 % above the optimum.
-// This planner computes the exact optimum L(theta) for all thresholds of a grid. The best of these is the joint
+// This planner computes the exact optimum L(theta) for all thresholds of a grid, of which the best is the joint
 // optimum.
 //
 // A model's rate is measured in work: tokens times their cost. A model with longer requests thus has a higher rate and

@@ -115,8 +115,7 @@ constexpr auto NamesOf(ClusterLimit) {
   return std::to_array<std::string_view>({"rates", "GPUs", "replicas", "budget", "quality", "availability", "moves"});
 }
 
-// A limit that prevents a plan, and the missing amount: the smallest amount that is enough if only this limit is
-// loosened.
+// A limit that prevents a plan, and the missing amount: the least that is enough if only this limit is loosened.
 struct Shortage {
   ClusterLimit limit = ClusterLimit::kRates;
   std::string name = {};  // name of the model, class or type; empty: the whole cluster

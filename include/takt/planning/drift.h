@@ -38,8 +38,7 @@ struct DriftOptions {
   Duration period = std::chrono::minutes(5);  // time between the starts of two windows, and maximum length of a window
   double score_share = 0.05;  // share of requests that go through all models
   int reference_requests = 500;  // number of requests up to which windows without an alarm join the reference
-  // maximum windows tested together: a window is tested alone and with the previous 1, 3, 7, ... windows
-  int most_windows = 8;
+  int most_windows = 8;  // maximum windows per test: each window is tested alone and with the previous 1, 3, 7, ...
   std::uint64_t seed = 1;  // seed of the choice of requests for scores
 
   // Returns InvalidArgument with the name and value of every invalid field.

@@ -1,5 +1,4 @@
-// Chooses a model's replicas for a number of GPUs. The shape of a replica is its degrees of tensor and pipeline
-// parallelism.
+// Chooses a model's replicas for a number of GPUs. A replica's shape is its tensor and pipeline parallelism.
 //
 // The rate curve of a shape is the p95 latency of one replica at each request rate, as measured on the fast path
 // (sim/fast_path.h). Let c_s(T) be the largest rate at which shape s keeps p95 within T. The best mix of f GPUs then is
@@ -138,8 +137,7 @@ class MixTable {
   std::int32_t LeastGpus(std::size_t model, std::size_t level, double rate) const;
   // Returns the lowest level at which f GPUs serve the rate; latencies().size() if there is none.
   std::size_t LeastLevel(std::size_t model, std::int32_t f, double rate) const;
-  // Returns the lowest latency on the grid at which f GPUs serve the rate; 0 if the rate is 0, infinite if there is
-  // none.
+  // Returns the least grid latency at which f GPUs serve the rate; 0 if the rate is 0, infinite if there is none.
   double Latency(std::size_t model, std::int32_t f, double rate) const;
   // Returns l_i(f) for all models and f.
   LatencyTable Latencies(std::span<const double> rates) const;
@@ -162,8 +160,7 @@ struct MixRun {
 };
 
 // Serves requests in order of arrival by a mix. Replicas have shares in proportion to `rate`. Each request goes to the
-// replica that is furthest behind its share (smooth weighted round robin). `ends` are the ends of the requests, in the
-// same order.
+// replica that is furthest behind its share (smooth weighted round robin). `ends` are the requests' ends, in order.
 MixRun SimulateMix(const ServedModel& model, std::span<const ReplicaCount> mix, std::span<const FastRequest> requests,
                    std::span<double> ends, double quantile = 0.95);
 

@@ -26,8 +26,7 @@ struct RolloutReplicas {
   int from = 0;  // number of replicas that run now
   int to = 0;  // number of replicas in the new plan
   double start_s = 20;  // time until a new replica takes requests [s]; the replica holds its GPUs from the beginning
-  // time until a stopped replica's GPUs are free [s]; the replica takes no requests from the beginning
-  double stop_s = 0;
+  double stop_s = 0;  // time until a stopped replica frees its GPUs [s]; it takes no requests from the beginning
 };
 
 struct RolloutProblem {

@@ -79,8 +79,7 @@ class FairShare {
   static constexpr std::string_view kName = "fair_share";
 
   struct Options {
-    // weights of prompt and output tokens; VTC: an output token costs about two prompt tokens
-    double w_in = 1, w_out = 2;
+    double w_in = 1, w_out = 2;  // weights of prompt and output tokens; VTC: an output token costs two prompt tokens
     TenantWeights weights = {};
   };
 
@@ -157,8 +156,8 @@ class FairShare {
   }
 
   // Forgets tenants without a waiting request whose counters are at most floor_. If there are few, forgets up to a
-  // quarter of the table, lowest counter first. If no tenant can be forgotten, doubles the limit. Reserve prevents this
-  // case.
+  // quarter of the table, lowest counter first. Doubles the limit if no tenant can be forgotten, which Reserve
+  // prevents.
   void Forget() {
     idle_.clear();
     std::size_t low = 0;

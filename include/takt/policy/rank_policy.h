@@ -166,8 +166,7 @@ concept VictimPolicy = requires(const P& p, const RequestState& r) {
 };
 
 // Optional: a policy whose learnt state can be saved. LoadLearnt accepts the words that SaveLearnt of the same policy
-// returned on any machine, before any request enters. If the words are invalid, LoadLearnt returns false and changes
-// nothing.
+// returned on any machine, before any request enters. Invalid words change nothing and return false.
 template <class P>
 concept LearningPolicy = RankPolicy<P> && requires(P& p, const P& c, std::span<const std::uint64_t> words) {
   { c.SaveLearnt() } -> std::same_as<std::vector<std::uint64_t>>;

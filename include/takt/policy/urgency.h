@@ -37,8 +37,7 @@ struct Urgency {
   friend constexpr auto NamesOf(Of) { return std::to_array<std::string_view>({"call", "workflow"}); }
   MemoryPace pace{.decode_s = 0.02, .forward_s = 1e-4};
   Of of = Of::kCall;
-  // a call without a deadline gets its compute time / batch_share; default: a call of 10 s gets 200 s
-  double batch_share = 0.05;
+  double batch_share = 0.05;  // a call without a deadline gets compute / batch_share; default: 200 s for a call of 10 s
   double unknown = 5;  // assumed compute time of a call without a deadline if it is unknown [s]
   double horizon = 3600;  // [s]
 

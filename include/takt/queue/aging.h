@@ -25,8 +25,7 @@ class AgingBy {
     promoted_.Reserve(n);
   }
 
-  // Records the steps that ran a request since it was picked. Such steps reset the request's count and use up its
-  // promotion.
+  // Records the steps that ran a request since it was picked. They reset the request's count and use up its promotion.
   void Ran(Slot slot, std::int64_t steps) {
     if (steps <= 0 || slot >= records_.size()) return;
     Record& r = records_[slot];

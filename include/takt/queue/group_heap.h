@@ -15,7 +15,7 @@
 namespace takt::internal {
 
 // A new key of a group costs O(log groups), even for a large group. Each group is a skew heap (Sleator and Tarjan,
-// 1986) threaded through the slots, O(log n) amortised. Up to the reserved size, calls allocate nothing. Group keys are
+// 1986) threaded through the slots, O(log n) amortised. Allocates nothing up to the reserved size. Group keys are
 // OrderedBits.
 class GroupHeap {
  public:

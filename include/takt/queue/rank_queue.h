@@ -135,8 +135,7 @@ class RankQueue {
     return ReportStep(policy_, state, prefill, output, steps);
   }
 
-  // declines() returns true if the policy may decline requests. Admits() returns true if the policy admits this request
-  // now.
+  // declines() returns true if the policy may decline requests. Admits() returns true if it admits this request now.
   bool declines() const { return DecliningPolicy<P> && hooks_.declines; }
   bool Admits([[maybe_unused]] const RequestState& state, [[maybe_unused]] TimePoint now) const {
     if constexpr (DecliningPolicy<P>) return !hooks_.declines || policy_.Admits(state, now);
@@ -289,8 +288,7 @@ class RankQueue {
   // Returns the rank among all unpromoted requests.
   internal::FullRank RankOf(const RequestState& r, TimePoint now) { return {GroupBitsOf(r), KeyOf(r, now)}; }
   // Returns true if a may preempt b: the key of a is better by more than `margin`, and the group of a is not worse. A
-  // better group alone does not suffice. Group keys change as requests run, so two requests would preempt each other in
-  // turn.
+  // better group does not suffice: group keys change as requests run, so two requests would preempt each other in turn.
   bool Outranks(const RequestState& a, const RequestState& b, double margin, TimePoint now) {
     if (GroupBitsOf(a) > GroupBitsOf(b)) return false;
     return KeyOf(a, now).key + margin < KeyOf(b, now).key;

@@ -249,8 +249,7 @@ class WaitingQueue {
     return Done();
   }
 
-  // Makes a request wait again. A taken request gets its former place. A preempted, held or paused request waits from
-  // now on.
+  // Makes a request wait again. A taken request gets its former place; other requests wait from now on.
   QueueResult Requeue(RequestId id, TimePoint now) {
     Slot slot;
     if (const QueueResult r = Find(id, slot); r != QueueResult::kDone) return r;
@@ -401,8 +400,7 @@ class WaitingQueue {
     return QueueResult::kDone;
   }
 
-  // Prefetches data of the requests that come to the top next. In a long queue, the CPU's cache no longer has this
-  // data.
+  // Prefetches data of the requests that come to the top next. In a long queue, this data has left the CPU cache.
   void Foresee() const {
     queue_.VisitNext([this](Slot slot, RequestId id) {
       table_.Prefetch(id);

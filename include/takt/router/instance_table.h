@@ -26,8 +26,7 @@ class InstanceTable {
     if (at == profiles_.end()) at = profiles_.insert(at, std::move(profile));
     return {static_cast<std::uint64_t>(at - profiles_.begin()) + 1};
   }
-  // true also if the instance names no profile
-  bool Has(ProfileId profile) const { return profile.value <= profiles_.size(); }
+  bool Has(ProfileId profile) const { return profile.value <= profiles_.size(); }  // also true without a profile
 
   std::span<InstanceState> all() { return up_; }
   std::span<const InstanceState> all() const { return up_; }

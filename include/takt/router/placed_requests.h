@@ -84,8 +84,7 @@ class PlacedRequests {
   }
 
  private:
-  // maximum count in a report, so that sums never overflow
-  static constexpr std::int64_t kMostCount = std::int64_t{1} << 48;
+  static constexpr std::int64_t kMostCount = std::int64_t{1} << 48;  // maximum count in a report; prevents overflow
 
   struct List {
     TimePoint as_of = kUnset;  // time up to which reports are complete

@@ -32,8 +32,7 @@ class Placing {
     ReportPressure();
   }
 
-  // Scores the candidates for a request; NaN excludes a candidate. Returns the number of candidates that are not
-  // excluded.
+  // Scores the candidates for a request; NaN excludes a candidate. Returns the number of remaining candidates.
   std::size_t Score(const RequestState& state, std::span<const InstanceId> candidates, std::span<double> scores) {
     constexpr double kNoPlace = std::numeric_limits<double>::quiet_NaN();
     r_.placer.Prepare(state, r_.now());

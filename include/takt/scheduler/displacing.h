@@ -55,8 +55,8 @@ class Displacing {
     const std::uint32_t worst = victims_.Worst(true);
     if (worst == kNoLane || !Outranks(slot, worst)) return false;
     if (kv_.block_tokens > 0) {
-      // Preempt the worst row first, and stop at the first row that is not outranked. Together, the preempted rows must
-      // free enough.
+      // Preempt the worst row first, and stop at the first row that is not outranked. Together, these rows must free
+      // enough.
       const std::int64_t need = std::max(kv_.BlocksFor(record), record.cpu_blocks) - record.blocks + kv_.watermark;
       const std::int64_t missing = need - kv_.FreeBlocks() - kv_.Pending();
       if (missing > 0 && (victims_for_ != slot || victim_blocks_ < missing)) {

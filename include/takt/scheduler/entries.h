@@ -11,8 +11,7 @@
 
 namespace takt::internal {
 
-// Invariant: entry_of_lane finds the first `indexed` entries. Removing an entry returns the entry's tokens to the
-// budget.
+// Invariant: entry_of_lane finds the first `indexed` entries. Removing an entry returns its tokens to the budget.
 class Entries {
  public:
   Entries(EngineState& s, Kv& kv) : s_(s), kv_(kv) {}

@@ -231,8 +231,7 @@ class Gate {
   }
 
   // Returns false if the policy declines the request or if the request may wait forever. Otherwise such a request would
-  // block the door for later requests. A request that waits for its adapter may use the door if the limits allow any
-  // adapter.
+  // block the door for later requests. A request that waits for its adapter may use the door if limits allow adapters.
   bool MayUseDoor(const Record& record) const {
     const Request& r = record.state.request;
     const WaitsFor reason = s_.PassedOverFor(record);

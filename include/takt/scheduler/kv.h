@@ -36,8 +36,7 @@ class Kv {
   // Blocks of the host's cache in the oracle's last snapshot.
   Blocks last_total() const { return snapshot_.total; }
 
-  // Returns the number of blocks for the request's known tokens. Parallel sequences share the full blocks of the
-  // prompt.
+  // Returns the blocks needed for the request's known tokens. Parallel sequences share the full blocks of the prompt.
   std::int32_t BlocksFor(const Record& record) const {
     if (block_tokens == 0) return 0;
     const std::int32_t n = s_.Sequences(record);

@@ -110,8 +110,7 @@ class OracleRound {
     closed_ = !wishes_.empty();
     return wishes_;
   }
-  // lane that reserves; kNoLane: a candidate reserves
-  std::uint32_t lane(std::size_t wish) const { return lanes_[wish]; }
+  std::uint32_t lane(std::size_t wish) const { return lanes_[wish]; }  // lane that reserves; kNoLane: a candidate does
   const Candidate& candidate(std::size_t i) const { return candidates_[i]; }
 
   void Clear() {

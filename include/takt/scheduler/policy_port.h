@@ -34,8 +34,7 @@ struct StandingTokens {
 
 // The queue with its rank policy, and the pause policy. The parts are compiled once, and only the implementations of
 // this interface are compiled per policy. An operation of the queue makes one virtual call. A standing row makes no
-// virtual call. Copies of the queue's size and of the hooks here save calls for an empty queue and for policies without
-// hooks.
+// virtual call. Copies of the queue's size and of the hooks here save further calls.
 //
 // Invariant: size() requests wait, and their status is kWaiting.
 class PolicyPort {

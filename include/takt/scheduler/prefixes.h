@@ -137,8 +137,7 @@ class Prefixes {
   }
 
   // Counts the cached tokens of a request that is about to run. `cached`: tokens in the prefix cache; `there`: tokens
-  // in any tier. The gate does not count a request that ran before, because the cache may have the request's own
-  // blocks.
+  // in any tier. The gate does not count a request that ran before, because it may find its own blocks.
   void CountHits(Record& record, std::int32_t cached, std::int32_t there) {
     record.recovers = record.state.taken;
     HitsOf(record) += static_cast<std::uint64_t>(std::max(cached, 0));

@@ -78,8 +78,7 @@ class RowRoom {
       if (s_.options.preempt == PreemptMode::kOff) return false;
       const std::uint32_t victim = victims_.Worst(true);
       if (victim == kNoLane) return false;
-      // The row's steps in flight would become void. The row could be preempted and readmitted forever without
-      // progress.
+      // The row's steps in flight would become void, so it could be preempted and readmitted forever without progress.
       if (victim == lane && s_.running[lane].in_flight > 0) return false;
       displacing_.Preempt(victim, false);
       s_.draft.displaced |= kv_.FreeBlocks() > free;

@@ -21,8 +21,7 @@ struct AnySearch {
   bool by_memory = false;  // the head lacks memory: skip requests that need more than `free` blocks
   std::int32_t free = 0;  // free blocks when the search began
   std::int32_t least = std::numeric_limits<std::int32_t>::max();  // minimum blocks that an untried request needs
-  // whether a request was tried; whether a request was skipped for another reason than memory
-  bool tried = false, passed_over = false;
+  bool tried = false, passed_over = false;  // whether a request was tried; whether one was skipped for more than memory
   bool none_seems_to_fit = false;
   bool gave_up = false;  // the search ended early because the oracle refused enough requests
 };
@@ -47,8 +46,7 @@ class SearchMemory {
     if (!gate_.open() && joined_at_gate_.size() < Gate::kMostLooks) joined_at_gate_.push_back(slot);
     NoteJoined(slot);
   }
-  // Records a request that joined the queue or may fit from now on. The next search for any request examines this
-  // request.
+  // Records a request that joined the queue or may fit from now on. The next search for any request examines it.
   void NoteJoined(Slot slot) {
     if (!holds_ || s_.table[slot].status != RequestStatus::kWaiting) return;
     joined_.push_back(slot);

@@ -72,8 +72,7 @@ struct Draft {
   Slot head = kNoSlot;  // first request that no other may pass; kNoSlot: the head of the queue, or none
 };
 
-// State that all parts share. A part that changes a request's status or a row must call Lives, which updates the
-// counts.
+// State that all parts share. Parts that change a request's status or a row must call Lives, which updates the counts.
 //
 // Invariant: a request has a lane if and only if it runs, or a step or move in flight uses its row.
 struct EngineState {

@@ -37,8 +37,7 @@ inline StepKind KindOf(const StepLoad& load) {
 }
 
 struct CalibrateOptions {
-  // share of steps that are held out to compare the forms, in [0, 0.5]; 0: the forms are compared on all steps
-  double holdout = 0.2;
+  double holdout = 0.2;  // share of steps held out to compare the forms, in [0, 0.5]; 0: none held out
   std::optional<CostForm> form = {};  // chosen form; none: the better form
   std::int32_t max_seqs = 256;  // expected maximum of sequences; takt warns if the log does not cover it
   std::int32_t token_budget = 2048;  // expected token budget; takt warns if the log does not cover it

@@ -53,8 +53,7 @@ struct EstimateSpec {
 // Predictions for a workload's calls on each of its models, made before the run by predictors trained elsewhere.
 struct Forecasts {
   std::vector<Estimate> output = {};  // output tokens of each call on each model; empty: estimates by EstimateSpec
-  // output tokens of the call and all later calls of the workflow; empty: estimates by EstimateSpec
-  std::vector<Estimate> left = {};
+  std::vector<Estimate> left = {};  // output tokens of the call and all later calls; empty: estimates by EstimateSpec
   std::vector<float> scores = {};  // probability that each model solves each workflow; empty: unknown
 };
 
@@ -89,9 +88,8 @@ struct EstimateErrors {
 // other parts of Request::after. Outputs, and quantities that grow with them, are scaled to the forest's estimate.
 //
 // Learnt: estimates or forecasts of a call's output and of its workflow's remaining output each pass through a
-// Calibration. The Calibration of a call's output learns when the call ends, and that of remaining output when the
-// workflow ends. Other output fields of Request::after scale with the remaining output after the call. Tool estimates
-// do not change.
+// Calibration. The first learns when the call ends, the second when the workflow ends. Other output fields of
+// Request::after scale with the remaining output after the call. Tool estimates do not change.
 //
 // With several models, estimates are for the model that a call is placed on: priors, classes and calibrations are per
 // model. Finished calls contribute their actual outputs, possibly from other models.
@@ -129,8 +127,7 @@ class Estimator {
   };
   struct ClassMeans {
     Mean output, left;
-    // expected work of later calls; their output is `left` minus the call's own output
-    Mean calls_after, prompt_after, kv_after, path_after;
+    Mean calls_after, prompt_after, kv_after, path_after;  // work after the call; its output is `left` minus the call's
   };
   // A log-normal belief, given by its first two moments; variance 0: a known value.
   struct Belief {
@@ -218,8 +215,7 @@ class Estimator {
   std::vector<Prior> priors_;  // by column()
   static constexpr std::uint32_t kRuns = UINT32_MAX;
   std::uint32_t ends_ = 0;  // number of finished calls
-  // number of calls that finished before each call; kRuns: the call has not finished
-  std::vector<std::uint32_t> ended_;
+  std::vector<std::uint32_t> ended_;  // number of calls that finished before each call; kRuns: it has not finished
   std::vector<std::int32_t> outputs_;  // outputs of finished calls; below 0: not finished
   std::vector<Shown> shown_;  // by call
   std::vector<double> generated_;  // output of each workflow's finished calls

@@ -150,10 +150,8 @@ struct Metrics {
   double max_slowdown = 0;  // largest slowdown of a request
   std::optional<double> score;  // share of solved workflows; set if the workload knows correctness
   std::optional<SessionFigures> sessions;  // set if the workload has sessions
-  // cached share of the prompt tokens of requests that began; set if there is a prefix cache
-  std::optional<double> cached_share;
-  // mean e2e, divided by the mean e2e of the order by true size; set if the caller ran both
-  std::optional<double> regret;
+  std::optional<double> cached_share;  // cached share of the prompt tokens of begun requests; set with a prefix cache
+  std::optional<double> regret;  // mean e2e / mean e2e of the order by true size; set if the caller ran both
 
   std::int64_t preemptions = 0, recomputed_tokens = 0, cached_tokens = 0, output_tokens = 0;
   double kv_mean = 0, kv_peak = 0;  // mean and maximum used share of the KV cache over time

@@ -37,8 +37,7 @@ namespace takt {
 
 struct ReplayOptions {
   PolicyFactory policy = [](const EnginePace&) { return AnyPolicy(Fcfs()); };  // policy of each instance, for its pace
-  // factory of each instance's pause policy, from the instance's pace
-  PauseFactory pause = [](const MemoryPace&) { return AnyPause(); };
+  PauseFactory pause = [](const MemoryPace&) { return AnyPause(); };  // factory of each instance's pause policy
   // Factory of each instance's retention policy, from the instance's pace. Empty: the cache evicts the least recently
   // used block, without a gate.
   RetentionFactory retention = {};
@@ -52,8 +51,7 @@ struct ReplayOptions {
   std::int64_t kv_tokens = 0;  // KV capacity instead of the profile's; 0: the profile's
   std::int64_t host_kv_tokens = 0;  // size of host memory for prefix copies [tokens]
   std::int32_t instances = 1;
-  // profiles of instances, one each; if not empty, replaces `instances` and `profile`
-  std::vector<Profile> engines = {};
+  std::vector<Profile> engines = {};  // one profile per instance; if not empty, replaces `instances` and `profile`
   // For several instances only:
   AnyPlacement placement = {};
   PolicyFactory router_policy = {};  // order of the router's queue; empty: `policy`
@@ -112,8 +110,7 @@ double RateScaleForLoad(const Workload& workload, double load, double saturation
 // count.
 IsolatedLatencies MeasureIsolated(const Workload& workload, const PreparedCostModel& cost, const StepLimits& limits,
                                   std::size_t model = Workload::kNoModel);
-// on the engines of `options`
-IsolatedLatencies MeasureIsolated(const Workload& workload, const ReplayOptions& options);
+IsolatedLatencies MeasureIsolated(const Workload& workload, const ReplayOptions& options);  // on the engines
 
 }  // namespace takt
 

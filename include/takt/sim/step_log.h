@@ -18,8 +18,7 @@ namespace takt {
 struct TimedStep {
   StepLoad load = {};
   Duration time{0};  // duration of the step and of the gap to the next step
-  // longest context of a row after the step; if the log has no rows, mean context of the decodes
-  std::int64_t longest_context = 0;
+  std::int64_t longest_context = 0;  // longest context of a row after the step; without rows, mean context of decodes
 };
 
 struct StepLog {
@@ -30,8 +29,7 @@ struct StepLog {
 
 struct StepLogOptions {
   bool plan_time = true;  // true: a step's time includes the host's planning time
-  // true: invalid lines are counted in the report; false: the first invalid line is an error
-  bool skip_bad_lines = false;
+  bool skip_bad_lines = false;  // true: invalid lines are counted in the report; false: the first one is an error
   std::int64_t max_bytes = std::int64_t{4} << 30;  // maximum bytes of uncompressed text
 };
 

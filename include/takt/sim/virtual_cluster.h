@@ -27,8 +27,7 @@
 namespace takt {
 
 // Runs a workload to its end. Deterministic. Events at the same time are processed in this order: timers, arrivals,
-// step ends, placement, new steps. Timers are in the order of their creation, arrivals in workload order, and steps by
-// instance.
+// step ends, placement, new steps. Timers are in order of creation, arrivals in workload order, steps by instance.
 //
 // With disaggregated prefill, a first router places a call on an engine that computes the prompt up to the first token.
 // A second router then places the call on an engine that decodes. The transfer of the prompt's KV occupies the links of

@@ -37,8 +37,7 @@ struct VirtualRequest {
   bool last_stop = true;  // true: stop_at is the end
   bool decoding = false;  // true: the request's prefill has finished since admission
   bool handed = false;  // true: the KV came from another engine, and the request has not started on this engine
-  // current engine of a request that moves between engines; plans of other engines are void
-  std::uint16_t engine = kAnyEngine;
+  std::uint16_t engine = kAnyEngine;  // current engine of a request that moves; plans of other engines are void
 
   static constexpr std::uint16_t kAnyEngine = 0xffff;
 
@@ -96,10 +95,10 @@ class VirtualEngine {
   void Resolve(TimePoint now);
   void Start(TimePoint now);
 
-  // Indices of requests that finished in the last Resolve.
+  // Indices of requests that finished in the last Resolve, and of requests that called a tool.
   std::span<const std::uint32_t> finished() const { return finished_; }
   std::span<const std::uint32_t> tool_calls() const { return tool_calls_; }
-  // Indices of requests whose first step on this engine has begun since the owner last cleared this list.
+  // Lists that grow until the owner clears them: indices of requests whose first step here began, failures, moves.
   std::vector<std::uint32_t>& started() { return started_; }
   std::vector<Failure>& failed() { return failed_; }
   std::vector<Move>& moves() { return moves_; }
@@ -240,8 +239,7 @@ std::size_t VirtualEngine<Scheduler>::CountSteady(std::span<const PlanEntry> run
   static_assert(std::endian::native == std::endian::little && offsetof(PlanEntry, position) == 16);
   using Words = std::uint64_t __attribute__((vector_size(16)));
   constexpr std::uint64_t kNoPosition = ~std::uint64_t{0xffffffff};
-  // two entries have the size of three words
-  constexpr std::size_t kBlock = 8, kPair = 2 * sizeof(PlanEntry) / sizeof(Words);
+  constexpr std::size_t kBlock = 8, kPair = 2 * sizeof(PlanEntry) / sizeof(Words);  // two entries equal three words
   const std::size_t both = std::min(run.size(), steady.size());
   std::size_t i = 0;
   for (; i + kBlock <= both; i += kBlock) {
@@ -326,8 +324,7 @@ void VirtualEngine<Scheduler>::Begin(TimePoint now) {
   FindStops(run);
 }
 
-// Handles an entry of any kind. Returns false if the plan is void for the request. Such rows cost time, but yield
-// nothing.
+// Handles an entry of any kind. Returns false if the plan is void for the request. Such rows only cost time.
 template <class Scheduler>
 bool VirtualEngine<Scheduler>::BeginClosely(const StepPlan& plan, std::size_t place, TimePoint now, StepLoad& load) {
   const PlanEntry& entry = plan.run[place];

@@ -38,9 +38,8 @@ struct VirtualEngineOptions {
 struct VirtualClusterOptions {
   double rate_scale = 1;  // factor on the arrival rate
   bool all_at_once = false;  // true: every workflow arrives at time zero
-  // number of workflows in flight, of which each starts when another ends; 0: arrivals as in the workload
-  std::int64_t closed_loop = 0;
-  Duration horizon{0};  // time at which the run stops; 0: at its end
+  std::int64_t closed_loop = 0;  // number of workflows in flight, each started when another ends; 0: by arrival
+  Duration horizon{0};  // time at which the run stops; 0: when all requests have ended
   bool declare_workflows = false;  // true: the router gets declared workflows, with deadlines and without graphs
   bool send_prefixes = false;  // true: schedulers get the prompts' prefix hashes
   bool tell_turns = false;  // true: schedulers get TurnEnded and WorkflowEnded
@@ -50,8 +49,7 @@ struct VirtualClusterOptions {
   // router, and is part of all latencies.
   Duration front_end{0};  // delay per request
   Duration front_end_token{0};  // delay per prompt token
-  // interval of reports to the router; default: that of vLLM
-  Duration report_interval = std::chrono::milliseconds(100);
+  Duration report_interval = std::chrono::milliseconds(100);  // interval of reports to the router; vLLM's
   // Number of engines for prefill only. These engines compute prompts up to the first token and send the KV to the
   // other engines. 0: every engine computes prompts and decodes.
   std::int32_t prefill_engines = 0;

@@ -165,8 +165,7 @@ class WorkloadProgress {
   Estimator estimator_;
   std::vector<WorkflowRecord> workflows_;
   std::vector<std::uint32_t> calls_left_;  // number of unfinished calls by workflow
-  // number of unfinished predecessors of each call; empty if no call has predecessors
-  std::vector<std::uint32_t> waits_for_;
+  std::vector<std::uint32_t> waits_for_;  // number of unfinished predecessors by call; empty if no call has any
   // With several models:
   std::vector<std::uint8_t> model_of_;  // model of each call
   std::vector<std::int64_t> written_more_;  // additional output tokens by workflow

@@ -38,8 +38,7 @@ class CallDesk {
     Blame(calls_after_end, {.kind = FaultKind::kEnded, .step = step});
     return false;
   }
-  // Returns the time of the call. If the time is earlier than in an earlier call, that is a fault, and the latest time
-  // is used.
+  // Returns the time of the call. A time earlier than a previous call's is a fault, and the latest time is used.
   TimePoint Enter(TimePoint now, std::uint64_t& clock_stepped_back, StepId step = {}) {
     inside_ = true;
     if (now < now_) {

@@ -44,8 +44,7 @@ struct Record {
   std::int32_t known = 0;
   std::int32_t computed = 0;  // known tokens with KV on the GPU or in host memory; valid without a lane
   std::int32_t arrived = 0;  // known tokens whose KV arrived from elsewhere; used if nothing is computed
-  // number of tokens that were computed when the KV was last dropped and that must be recomputed
-  std::int32_t was_computed = 0;
+  std::int32_t was_computed = 0;  // number of computed tokens when the KV was last dropped, which are recomputed
   std::int32_t blocks = 0;  // KV blocks on the GPU; valid without a lane
   std::int32_t cpu_blocks = 0;  // KV blocks in host memory
   std::uint64_t refused_at = 0;  // number of the plan in which the oracle last refused to admit the request
@@ -54,11 +53,9 @@ struct Record {
   std::int32_t shared_chunks = 0;  // prefix chunks that the request refers to; their blocks are included in `blocks`
   // Number of prefix chunks that are being loaded from host memory, and number of these that are still valid.
   std::int32_t fetching = 0, fetched = 0;
-  // number of requests with an adapter that passed this request while it waited for its adapter
-  std::int32_t overtaken = 0;
+  std::int32_t overtaken = 0;  // number of requests with an adapter that passed this one while it waited for its own
   std::int32_t passed = 0;  // number of requests that passed this request while it lacked memory or room
-  // number of the last plan in which the request waited for a prefix that a row computes
-  std::uint64_t prefix_seen_at = 0;
+  std::uint64_t prefix_seen_at = 0;  // number of the last plan in which the request waited for a row's prefix
   std::uint64_t prefix_since = 0;  // value of commits + 1 when the cached chunks of that prefix last increased
   std::int32_t prefix_chunks = 0;  // number of cached chunks of that prefix
   std::uint64_t fits_since = 0;  // first plan since which only the watermark has excluded the request; 0: none

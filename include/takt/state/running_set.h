@@ -117,8 +117,7 @@ class RunningSet {
   const Row& Stored(std::uint32_t lane) const { return rows_[lane]; }
   std::size_t lanes() const { return rows_.slots(); }
 
-  // Lanes in order of admission. The lanes of rows that have left stay listed until the next walk, which must drop
-  // these lanes.
+  // Lanes in order of admission. Lanes of rows that have left stay listed until the next walk, which must drop them.
   std::vector<std::uint32_t>& order() { return order_; }
   const std::vector<std::uint32_t>& order() const { return order_; }
 

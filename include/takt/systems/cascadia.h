@@ -40,8 +40,7 @@ struct CascadiaOptions {
   double judge_s = 0.27;  // duration of a judgement (appendix H) [s]
   Duration judge_timeout = std::chrono::seconds(2);
   NoVerdict no_verdict = NoVerdict::kAsPlanned;  // decision if the judge gives no score in time
-  // detection of changes (section 4.4): 50 requests every 5 minutes; all models answer 5 % of the requests
-  DriftOptions drift = {};
+  DriftOptions drift = {};  // detection of changes (section 4.4): 50 requests every 5 minutes, 5 % for scores
   std::int32_t plan_requests = 100;  // number of requests that all models must have answered before a new plan
   double start_s = 20;  // assumed duration of a replica's start (appendix G: 2 to 20 s)
   AnyPlacement placement = RoundRobin{};  // placement of each model's router (appendix B)
@@ -116,8 +115,7 @@ struct CascadiaResult {
 // another (appendix G), and routes by the new thresholds. A router per model places requests on its replicas.
 //
 // If the host calls Next at wake_at(), every request ends in exactly one kAccept, kFail or OnCancelled, even if models,
-// replicas or the judge fail. A lost replica is started again. All models answer a request that is chosen for the
-// sample.
+// replicas or the judge fail. A lost replica is started again. All models answer a request of the sample.
 //
 // Thread-compatible. After warm-up only TakeWork, Do, Apply, Save, Load and changes of replicas allocate. Only Do is
 // slow, and may run on any thread.
@@ -127,8 +125,7 @@ class Cascadia {
   // plan is the first work. InvalidArgument lists all invalid options.
   static absl::StatusOr<Cascadia> Create(CascadiaOptions options, std::vector<CascadeSample> sample, double rate);
 
-  // Events. Each function returns false and counts the event if it is invalid. Next then returns the actions that
-  // follow.
+  // Events. Each function returns false and counts the event if it is invalid. Next then returns the new actions.
   bool OnArrived(const Request& request, TimePoint now);  // does not keep the request's spans
   bool OnAnswered(RequestId request, int model, Tokens output, TimePoint now);
   bool OnJudged(RequestId request, int model, double score, TimePoint now);  // `score` NaN: the judge gave no score
@@ -156,8 +153,7 @@ class Cascadia {
   void GiveUp();  // call this function if Do failed; the current plan stays
 
   const CascadePlan& plan() const { return plan_; }  // newest plan; empty before the first
-  // stages with the thresholds that route requests
-  std::span<const CascadeStage> stages() const { return cascade_.stages(); }
+  std::span<const CascadeStage> stages() const { return cascade_.stages(); }  // stages with the current thresholds
   std::span<const CascadiaReplica> replicas() const { return replicas_; }
   bool changing() const { return step_ < change_.steps.size() || awaited_; }  // true: replicas are being changed
   const Router& router(int model) const { return routers_[static_cast<std::size_t>(model)]; }
@@ -166,9 +162,8 @@ class Cascadia {
   const CascadeStats& cascade_stats() const { return cascade_.stats(); }
   std::int64_t alive() const { return cascade_.alive(); }
 
-  // Returns the sample, the rate and the reference workload as bytes for any machine. Load replaces these three and
-  // lets the next plan use them. Errors: DataLoss for truncated or damaged bytes, InvalidArgument for others; the state
-  // then stays.
+  // Returns the sample, the rate and the reference workload as bytes for any machine. Load replaces these, for the next
+  // plan. Errors: DataLoss for truncated or damaged bytes, InvalidArgument for others; the state then stays.
   std::string Save() const;
   absl::Status Load(std::string_view bytes);
 

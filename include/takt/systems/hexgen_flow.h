@@ -1,5 +1,4 @@
-// HexGen-Flow: routes workflows with deadlines to unequal engines, and tunes itself by replays of the workflows it
-// served.
+// HexGen-Flow: routes workflows with deadlines to unequal engines, and tunes itself by replays of served workflows.
 //
 //   auto flow = *systems::HexGenFlow::Create({.cluster = replay});   // replay: the profiles of the engines
 //   flow.On(InstanceUp{instance}, now);
@@ -36,8 +35,7 @@ namespace takt::systems {
 struct HexGenFlowOptions {
   AnyPolicy policy = Urgency{};  // order of calls on each engine and in the router (equations 7 and 8)
   AnyPlacement placement = WorkloadBalance{};  // placement (equations 2 to 4); needs the same stage_times as `router`
-  // options of the router, with budgets of calls (equations 5 and 6)
-  RouterOptions router = {.budgets = BudgetOptions{}};
+  RouterOptions router = {.budgets = BudgetOptions{}};  // router options, with budgets of calls (equations 5 and 6)
   AlphaTunerOptions tuner = {};  // tuning of alpha (section 4.3, equations 9 and 10)
   // Engines and estimates for replays. HexGenFlow sets policy, placement and budgets. None: alpha stays.
   std::optional<ReplayOptions> cluster = {};

@@ -50,8 +50,7 @@ struct KairosOptions {
   // Set max_outstanding to the engine's maximum batch size, so that requests wait here.
   RouterOptions router = {};
   Duration refresh = std::chrono::seconds(1);  // shortest time between two tables; not given in the paper
-  // maximum ended calls and workflows that wait for Learn; further ones are not learned
-  std::size_t most_lessons = 65'536;
+  std::size_t most_lessons = 65'536;  // maximum ended calls and workflows that wait for Learn; the rest is not learned
 
   // Returns InvalidArgument with every invalid field and its value.
   absl::Status Validate() const;

@@ -32,19 +32,14 @@ struct LampsOptions {
   // Equation 1, discard: T_fwd(C_i) x (C_i + C_other). Equation 2, preserve: T_INT x C_i.
   // Equation 3, swap: 2 x T_swap(C_i) x C_batch.
   PauseCosts costs = {};
-  // weight of the terms with C_other in the rank; 0: only the request's own memory counts (section 4.3)
-  double stall = 0;
-  // number of plans between two scores of a waiting request, if stall > 0 (section 5: 10 on ToolBench)
-  std::int64_t refresh = 0;
-  // number of plans that pass over a request before its promotion (section 4.4); 0: no promotion
-  std::int64_t threshold = 100;
+  double stall = 0;  // weight of the terms with C_other in the rank; 0: only the request's own memory (section 4.3)
+  std::int64_t refresh = 0;  // plans between two scores of a waiting request, if stall > 0 (section 5: 10 on ToolBench)
+  std::int64_t threshold = 100;  // plans that pass over a request before its promotion (section 4.4); 0: no promotion
   // Effect of a tool call on the count of plans and on a promotion. In section 4.4, the count starts again, and a
   // promotion lasts until the request ends. The authors' code uses kReset.
   AgingOptions::AtToolCall at_tool_call = AgingOptions::AtToolCall::kResetCount;
-  // learning of each tool class's duration, answer length and tokens before a call (section 4.2)
-  ToolProfileOptions tools = {};
-  // learning of output lengths by stage and prompt length, used if the host predicts none
-  LengthTableOptions lengths = {};
+  ToolProfileOptions tools = {};  // duration, answer and tokens before a tool call, learned by class (section 4.2)
+  LengthTableOptions lengths = {};  // output learned by stage and prompt length, for requests without a prediction
 
   // The order (section 4.3) with the guard (section 4.4), and the handling of tool calls (section 4.2).
   AnyPolicy Policy() const;

@@ -16,8 +16,7 @@
 
 namespace takt::internal {
 
-// Lists of eviction candidates: dead nodes, the policy's lists (one list if the policy has none), pinned nodes, awaited
-// nodes.
+// Lists of eviction candidates: dead nodes, the policy's lists (one if there are none), pinned nodes, awaited nodes.
 inline constexpr std::size_t kDeadLine = 0, kFirstList = 1, kPinnedLine = kFirstList + AnyRetention::kLists,
                              kAwaitedLine = kPinnedLine + 1, kLines = kAwaitedLine + 1;
 

@@ -50,8 +50,7 @@ concept AwaitedRetention = requires(const P& p, const Held& held) {
   { p.AwaitedValue(held) } -> std::same_as<double>;
 };
 
-// Eviction order: dead blocks, then other blocks by value, then pinned blocks, then blocks that a waiting turn will
-// use.
+// Eviction order: dead blocks, then others by value, then pinned blocks, then blocks that a waiting turn will use.
 enum class HeldTier : std::uint8_t { kDead, kHeld, kPinned, kAwaited };
 
 // Consecutive blocks that would be evicted next, last block first.

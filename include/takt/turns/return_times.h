@@ -20,8 +20,7 @@
 namespace takt {
 
 struct ReturnTimesOptions {
-  // number of classes: those of ReturnClass, then one per tool; gaps of higher classes count as unknown
-  std::uint32_t classes = 64;
+  std::uint32_t classes = 64;  // number of classes: ReturnClass's, then one per tool; gaps of others count as unknown
   double window = 4096;  // number of gaps of a class after which earlier counts are halved; at least 2
   double prior_weight = 16;  // weight of the prior, in gaps per bin; above 0
   // Maximum open gaps and, in a scheduler, maximum holdings, at most 65,536. Beyond them, the oldest gap of the largest

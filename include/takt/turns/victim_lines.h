@@ -50,8 +50,7 @@ class VictimLines {
  public:
   bool Has(std::size_t line) const { return filled_.Has(line); }
   const LineSet& filled() const { return filled_; }  // lines that are not empty
-  // oldest node of the list; kNoSlot if the list is empty
-  Slot oldest(std::size_t line) const { return lines_[line].oldest; }
+  Slot oldest(std::size_t line) const { return lines_[line].oldest; }  // oldest node of the list; kNoSlot: none
   Slot strays(std::size_t line) const { return lines_[line].strays; }  // oldest stray: the root of the heap
   // Returns a node of the first nonempty line; kNoSlot if there is none.
   Slot Any() const {

@@ -121,8 +121,7 @@ class VictimOrder {
   }
 
  private:
-  // number of parts reserved per node, one per list that the node's end passes
-  static constexpr std::size_t kMostParts = 8;
+  static constexpr std::size_t kMostParts = 8;  // parts reserved per node, one per list that the node's end passes
 
   struct Head {
     Part part;

@@ -118,8 +118,7 @@ class StageGraph {
   }
 
  private:
-  // number of stages that are searched for earlier visits to a call site
-  static constexpr std::uint32_t kLookBack = 64;
+  static constexpr std::uint32_t kLookBack = 64;  // number of stages searched for earlier visits to a call site
   static constexpr std::uint8_t kUnseen = 0, kOnPath = 1, kSeen = 2;
 
   struct Edge {
@@ -236,8 +235,7 @@ class StageGraph {
   ArrayPool<Stage> stages_;
   std::vector<Edge> edges_;
   std::uint32_t free_edge_ = kNoSlot;
-  // used by LookAhead: stages, and the next edge of each stage
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> path_;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> path_;  // used by LookAhead: stages, and each one's next edge
 };
 
 }  // namespace takt::internal

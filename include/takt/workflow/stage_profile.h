@@ -31,12 +31,10 @@ inline bool IsCost(double s) { return s > 0 && s <= 1e15; }
 }  // namespace internal
 
 // Running means of the cost of a call, by call site. Running means of the work after a call, by call site and visit.
-// Later rounds of a loop have less work left. A mean has the weight of at most `memory` observations, so that it
-// adapts.
+// Later rounds of a loop have less work left. A mean counts as at most `memory` observations, so that it adapts.
 class StageProfile {
  public:
-  // number of visits with means of their own; later visits count as the last of these
-  static constexpr std::uint32_t kVisits = 8;
+  static constexpr std::uint32_t kVisits = 8;  // number of visits with their own mean; later visits count as the last
 
   explicit StageProfile(std::int64_t memory = 1000, std::size_t most_sites = 4096)
       : memory_(std::max<std::int64_t>(1, memory)), most_sites_(most_sites) {}

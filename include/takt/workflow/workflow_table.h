@@ -125,8 +125,7 @@ class WorkflowTable {
 
   // Ends a call that succeeded. Returns false if the call is unknown.
   bool Ended(Handle call, TimePoint now) { return Left(call, true, now); }
-  // Ends a call that failed, so its stage lacks a call again. If the call is not made again, the workflow fails after
-  // `silence`.
+  // Ends a call that failed, so its stage lacks a call again. Without a new call, the workflow fails after `silence`.
   bool Lost(Handle call, TimePoint now) { return Left(call, false, now); }
 
   // Closes a stage to further calls, for example when a loop ends early or a branch is skipped. The stage ends with the
@@ -146,7 +145,7 @@ class WorkflowTable {
     return {};
   }
 
-  // Ends the workflow, also before its last stage. Its remaining calls are in dropped(). A cancelled workflow teaches
+  // Ends the workflow, also before its last stage. dropped() then has its remaining calls. A cancelled one teaches
   // nothing.
   WorkflowFault End(WorkflowId id, bool cancelled, TimePoint now) {
     workflows_.Clock(now);

@@ -111,8 +111,7 @@ struct GeneratorOptions {
   Arrivals arrivals = {};
   std::vector<WorkflowTemplate> templates = {};
   std::optional<ChimeraShape> chimera = {};  // Chimera's workflows, which replace `templates`
-  // minimum and maximum deadline of a workflow, uniform [s]; 0: no deadline
-  double least_deadline_s = 0, most_deadline_s = 0;
+  double least_deadline_s = 0, most_deadline_s = 0;  // deadline of a workflow, uniform in this range [s]; 0: none
   std::int32_t max_prompt_tokens = 65536;  // maximum prompt length, to which longer draws are clamped
   std::int32_t max_output_tokens = 16384;
   std::uint64_t seed = 1;

@@ -40,8 +40,7 @@ struct ReadOptions {
   // (docs/reference/workloads.md). If not empty, `format` must be kAuto or kColumns.
   std::string columns = {};
   std::int64_t limit = 0;  // maximum workflows to read, from the start of the file; 0: all
-  // true: invalid lines are counted in the report; false: the first invalid line is an error
-  bool skip_bad_lines = false;
+  bool skip_bad_lines = false;  // true: invalid lines are counted in the report; false: the first one is an error
   std::int64_t max_session_tokens = 262'144;  // kSessions: sessions with a longer prompt are skipped and counted
   double rate = 1;  // rate of Poisson arrivals for files without times [1/s]
   std::uint64_t seed = 1;  // seed of these arrivals

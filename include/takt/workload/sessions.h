@@ -1,5 +1,4 @@
-// Turns workflows, as sessions of an agent or a chat, into a load with arrival times. Computes the cacheable part of
-// each prompt.
+// Sessions of an agent or a chat as a load with arrival times; the cacheable part of each prompt.
 #ifndef TAKT_WORKLOAD_SESSIONS_H_
 #define TAKT_WORKLOAD_SESSIONS_H_
 
@@ -22,8 +21,8 @@ struct SessionLoad {
 };
 
 // Draws workflows of `from` in random order as such a load. Each workflow is drawn once before any is drawn again, then
-// in a new order. A repeated workflow has its own prefix runs. InvalidArgument: an invalid load, or more than ten
-// million calls.
+// in a new order. A repeated workflow has its own prefix runs. InvalidArgument: an invalid load, or over ten million
+// calls.
 absl::StatusOr<Workload> DrawSessions(const Workload& from, const SessionLoad& load);
 
 // Returns for each call the number of prompt tokens in an infinite cache if calls arrive in the order of the workload.

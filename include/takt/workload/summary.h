@@ -31,12 +31,10 @@ struct WorkloadSummary {
   Summary calls_per_workflow;
   Summary workflow_output_tokens;  // output tokens per workflow
   Summary tool_s;  // duration of a tool call [s]
-  // statistics per stage, in order of first use; without stages, one entry without a name
-  std::vector<StageSummary> stages;
+  std::vector<StageSummary> stages;  // per stage, in order of first use; without stages, one entry without a name
   std::int64_t prefix_blocks = 0;  // prefix blocks, summed over calls
   std::int64_t distinct_prefix_blocks = 0;
-  // hit rate of an infinite cache if calls come in order of arrival: share of prefix_blocks that an earlier call
-  // contains
+  // hit rate of an infinite cache, in order of arrival: share of prefix_blocks that an earlier call contains
   double prefix_hit_share = 0;
 };
 

@@ -16,8 +16,7 @@
 
 namespace takt {
 
-// maximum tokens of a call: prompt, output and tool answers
-inline constexpr std::int32_t kMaxContextTokens = 1'000'000'000;
+inline constexpr std::int32_t kMaxContextTokens = 1'000'000'000;  // of a call: prompt, output and tool answers
 inline constexpr std::size_t kMaxWorkloadModels = 32, kMaxWorkloadFeatures = 64;
 // maximum arrival time, and maximum sum of a workflow's delays and tools
 inline constexpr Duration kMaxWorkloadTime{1'000'000'000'000'000'000};

@@ -185,8 +185,7 @@ class WorkSizes {
 // Prices of an engine's scarce resources as shares of a step, learnt from the limit that keeps the first request
 // waiting.
 struct ResourcePrices {
-  // prices of the token budget, of max_seqs and of the KV cache
-  double tokens = 1.0 / 3, sequences = 1.0 / 3, kv = 1.0 / 3;
+  double tokens = 1.0 / 3, sequences = 1.0 / 3, kv = 1.0 / 3;  // prices of token budget, max_seqs and KV cache
 
   void Learn(WaitsFor head, double rate) {
     const bool t = head == WaitsFor::kBudget, s = head == WaitsFor::kSequences, k = head == WaitsFor::kKv;
@@ -599,8 +598,7 @@ class FootprintBook {
   std::int64_t sum_ns_ = 0;  // all work in the backlog, exact
   // Decaying sums over ended calls.
   double outputs_ = 0, prompt_ = 0, output_ = 0, kv_steps_ = 0;  // outputs_ counts sequences
-  // number of workflows with a deadline, and mean logarithm of the time to the deadline
-  double deadlines_ = 0, usual_ = 0;
+  double deadlines_ = 0, usual_ = 0;  // number of workflows with a deadline, and mean logarithm of their time
 };
 
 }  // namespace takt

@@ -39,12 +39,10 @@ namespace takt {
 // only the constructor allocates.
 class PredictedLengths {
  public:
-  // maximum tenants with ratios of their own, and number of octaves; the first octave is 1 token
-  static constexpr std::size_t kTenants = 256, kOctaves = 20;
+  static constexpr std::size_t kTenants = 256, kOctaves = 20;  // maximum tenants; octaves from 1 token on
   static constexpr double kWindow = 256, kPrior = 8, kLinePrior = 32;
   static constexpr double kNewcomer = 8;  // number of observations of an octave from which a tenant uses its own ratio
-  // number of words that Save returns
-  static constexpr std::size_t kWords = (1 + kTenants) * (1 + 3 * kOctaves) + 2 * kTenants;
+  static constexpr std::size_t kWords = (1 + kTenants) * (1 + 3 * kOctaves) + 2 * kTenants;  // words of Save
 
   PredictedLengths() : known_(kTenants), index_(kTenants) {}
 
@@ -100,8 +98,7 @@ class PredictedLengths {
  private:
   static constexpr double kMostOctaves = 4;  // largest correction up or down [octaves]
   static constexpr double kInDoubt = 0.4;  // octaves
-  // number of observations between fits; each of the first observations is fitted at once
-  static constexpr std::uint64_t kFitEach = 64;
+  static constexpr std::uint64_t kFitEach = 64;  // observations between fits; the first ones are fitted at once
   static constexpr std::uint32_t kMostWeight = 1024;  // maximum weight of a tenant [observations]
 
   static double Clamped(double ratio) {

@@ -1,5 +1,4 @@
-// InferCept: keeps or drops KV during a tool call, whichever wastes less. While the link has room, swaps KV instead of
-// dropping it.
+// InferCept: keeps or drops KV during a tool call, whichever wastes less. Swaps KV instead if the link has room.
 #ifndef TAKT_RIVALS_PAUSE_INFERCEPT_H_
 #define TAKT_RIVALS_PAUSE_INFERCEPT_H_
 

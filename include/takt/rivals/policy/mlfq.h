@@ -24,16 +24,14 @@ namespace takt {
 // al., 2023) and its code.
 //
 // Departures: a step's time is computed from tokens and `pace`, or the host's own pace, not measured. Starving requests
-// move when they are due, in order of arrival. FastServe visits all requests every 1,000 iterations and puts the newest
-// first.
+// move when they are due, in order of arrival. FastServe visits all requests every 1,000 iterations, newest first.
 class Mlfq {
  public:
   static constexpr std::string_view kName = "mlfq";
 
   struct Options {
     double base = 0.01;  // quantum of level 0 [s]
-    // quantum of a level, as a multiple of the previous level's; defaults of these three: FastServe's code
-    double ratio = 2;
+    double ratio = 2;  // quantum relative to the previous level; defaults of these three are FastServe's
     double starvation = 3;  // wait after which a request moves before level 0 [s]
     bool skip_join = true;  // false: all requests arrive at level 0, as in a plain feedback queue
   };

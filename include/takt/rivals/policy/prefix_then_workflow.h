@@ -9,8 +9,7 @@
 namespace takt {
 
 // Continuum's order: requests with cached KV, then the others, each by arrival of the workflow [s]. Departure:
-// Continuum serves preempted requests first. Here, preempted requests are first only if some of their KV is cached or
-// kept.
+// Continuum serves preempted requests first. Here they are first only if some of their KV is cached or kept.
 struct PrefixThenWorkflow {
   static constexpr std::string_view kName = "prefix_then_workflow";
 

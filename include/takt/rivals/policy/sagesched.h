@@ -51,8 +51,7 @@ class SageSched {
       weights[i] = left > 0 ? 1 : 0;
       sizes[i] = Cost(context, uncomputed, std::max(left, 1.0) * q.sequences);
     }
-    // the output is longer than predicted, so the call is assumed to end soon
-    if (weights.back() == 0) weights.back() = 1;
+    if (weights.back() == 0) weights.back() = 1;  // longer than predicted, so assumed to end soon
     return {GittinsRank(sizes, weights)};
   }
 

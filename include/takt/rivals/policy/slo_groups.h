@@ -21,8 +21,7 @@ namespace takt {
 // Requests with deadlines in the same `bucket` of time form a group; requests without a deadline form the last group.
 // Groups are served in the order in which they began to wait, requests of a group by arrival. Before each plan, the
 // waiting time of each group is estimated: the number of requests in this and earlier groups, times `tokens`, divided
-// by `throughput`. If a group would be late, all waiting groups are sorted by deadline. New groups then queue behind
-// these.
+// by `throughput`. If a group would be late, all waiting groups are sorted by deadline. New groups queue behind these.
 //
 // Source: Patke et al., Queue Management for SLO-Oriented Large Language Model Serving (SoCC 2024): virtual queue and
 // default order on violation. Departures: a group has requests of equal absolute deadlines, not of equal SLOs. Moves of

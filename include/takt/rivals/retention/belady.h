@@ -15,8 +15,7 @@ struct Belady {
   static constexpr std::string_view kName = "belady";
   static constexpr double kFar = 1e10;  // assumed time to a use that never comes [s]
 
-  // next uses, which must outlive the policy; null: the least recently used block is evicted
-  const NextUses* next_uses = nullptr;
+  const NextUses* next_uses = nullptr;  // next uses, which outlive the policy; null: evicts the least recently used
 
   // Returns the time to the next use [s]; negative if that use is late.
   double Away(const Held& held, TimePoint now) const {

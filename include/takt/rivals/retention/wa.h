@@ -30,8 +30,7 @@ struct Wa {
   static constexpr std::size_t kLists = 3;
 
   double life_s = 60;  // time that a block stays in the cache [s], estimated as in the paper
-  // return curves, which must outlive the policy; null: the mean gap is `life_s`, and all gaps end
-  const ReturnCurves* curves = nullptr;
+  const ReturnCurves* curves = nullptr;  // return curves, which outlive the policy; null: mean gap `life_s`, all end
 
   std::size_t List(const Held& held) const {
     return held.return_class == ReturnClass::kUser                                                   ? 2

@@ -27,8 +27,7 @@ namespace takt {
 struct Price {
   static constexpr std::string_view kName = "price";
 
-  // weight of waiting, tuned on recorded sessions of coding agents: 0.1 starves new requests, 1 keeps less KV
-  double kappa = 0.3;
+  double kappa = 0.3;  // weight of waiting, tuned on coding agents' sessions: 0.1 starves new requests, 1 keeps less KV
   double wait_s = 300;  // W: waiting time that doubles a request's gain [s]
   double share = 0.1;
   double after_s = 300;

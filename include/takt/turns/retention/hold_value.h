@@ -32,8 +32,7 @@ struct HoldValue {
   double alpha_ms = 0.0387;  // prefill time of a token [ms]; defaults of alpha and beta: Llama-3.1-70B fp8 on 8 H100
   double beta_ns = 0.546;  // prefill time of a token per preceding token [ns]
   double load_ms = 0.00164;  // time to load a token from host memory [ms]
-  // return curves, which must outlive the policy; null: only c decides, because all gaps are alike
-  const ReturnCurves* curves = nullptr;
+  const ReturnCurves* curves = nullptr;  // return curves, which must outlive the policy; null: only c decides
 
   double Cost(const Held& held) const {  // [s]
     if (held.copied) return Rounded(held.block_tokens * Rounded(load_ms * 1e-3));
