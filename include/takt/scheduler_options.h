@@ -51,14 +51,14 @@ struct SchedulerOptions {
 
   StepOrder order = StepOrder::kRunningFirst;
   PreemptMode preempt = PreemptMode::kOnMemory;
-  KvAction preempt_action = KvAction::kDrop;  // kDrop: recompute the preempted; kOut: swap while host memory has room
+  KvAction preempt_action = KvAction::kDrop;  // kDrop: recompute the victim; kOut: swap it while host memory has room
   double preempt_margin = 0;  // kByRank: minimum difference between the keys of victim and waiting request
 
   KvMode kv = KvMode::kLedger;
   Tokens kv_block_tokens{16};  // tokens per KV block; default: that of vLLM
   Blocks kv_blocks{0};  // kLedger: size of the KV cache in blocks
   Blocks cpu_blocks{0};  // blocks in host memory for swapped KV and prefix copies; 0: no swapping
-  double kv_watermark = 0.01;  // kLedger: share of the cache that admissions leave free for running requests; vLLM's
+  double kv_watermark = 0.01;  // kLedger: share of the cache that admissions leave free; default: that of vLLM
   bool prefix_cache = false;  // kLedger: true: finished prefixes stay cached; the least recently used are evicted first
   // Maximum part of cpu_blocks for copies of finished prefixes, a second tier of the prefix cache. Swapped KV has
   // priority. 0: none.

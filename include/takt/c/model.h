@@ -128,7 +128,7 @@ typedef struct takt_instance {
   uint64_t profile;  // result of takt_router_add_profile; 0: speed unknown
   uint32_t role;  // must be TAKT_ROLE_BOTH
   uint32_t reserved;
-  uint64_t life;  // number that increases at each restart, such as a start time; 0: the router counts
+  uint64_t life;  // number that increases at each restart; 0: the router counts restarts
 } takt_instance;
 
 // A stage of a declared graph: parallel calls that start when all stages in `after` have ended. A stage's index is its

@@ -58,11 +58,9 @@ class KvLedger {
     if (copies_ != nullptr) copies_->BeginCall();
   }
 
-  // Makes room for more prefix chunks.
   void MakeRoom(std::size_t chunks) {
     if (holdings_ != nullptr) holdings_->MakeRoom(chunks);
   }
-  // Makes room for more holdings.
   void MakeRoomToHold(std::size_t n) {
     if (holdings_ != nullptr) holdings_->MakeRoomToHold(n);
     if (copies_ != nullptr) copies_->MakeRoomToHold(n);

@@ -38,7 +38,7 @@ class CalibrationCheck {
 // tokens help most if predictions are weak, such as class means.
 //
 // The table has a row per half-octave of the prediction and a column per octave of generated tokens. The table has
-// three layers. Each layer is shrunk towards the previous layer: - a line that maps ln(predicted) to ln(actual),
+// three layers. Each layer is shrunk towards the previous one. - a line that maps ln(predicted) to ln(actual),
 // initially the identity - per row, the ratio of the actual length to the line - per cell, the ratio of the actual
 // length to row x column
 //

@@ -41,7 +41,7 @@ struct Instance {
   ModelId model = {};  // model that the instance serves; needed if instances serve different models
   double token_s = 0;  // step time at full batch, divided by the batch's sequences [s per output token]; 0: unknown
   InstanceRole role = InstanceRole::kBoth;  // must be kBoth
-  std::uint64_t life = 0;  // number that increases at each restart, such as a start time; 0: the router counts
+  std::uint64_t life = 0;  // number that increases at each restart; 0: the router counts restarts
 };
 
 // Load that an instance reports.

@@ -33,7 +33,7 @@ inline double AveragePrecision(std::span<const double> scores, std::span<const s
   return found > 0 ? sum / found : 0;
 }
 
-// Returns the mean of -ln p, where p is the predicted probability of the actual outcome, at least 10^-15.
+// Returns the mean of -ln p for the predicted probability p, at least 10^-15, of the actual outcome.
 inline double CrossEntropy(std::span<const double> scores, std::span<const std::uint8_t> outcomes) {
   TAKT_ASSERT(scores.size() == outcomes.size());
   double sum = 0;

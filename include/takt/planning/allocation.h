@@ -53,8 +53,8 @@ enum class GpuUse : std::uint8_t {
 // serves all models, both return infinity and `gpus` is unspecified. Both are thread-compatible and allocate only for
 // tables larger than any before.
 
-// Bisection over the latencies in the table. T is feasible if N GPUs keep all models' latencies within T. Of
-// allocations with the same latency, chooses the one with the fewest GPUs. O(C N log(C N)) to sort, then O(C log N) per
+// Bisection over the latencies in the table. T is feasible if N GPUs keep all models' latencies within T. Among
+// allocations of equal latency, chooses the one with the fewest GPUs. O(C N log(C N)) to sort, then O(C log N) per
 // probe.
 class ThresholdSearch {
  public:

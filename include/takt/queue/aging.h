@@ -69,7 +69,6 @@ class AgingBy {
     if (counting) Enlist(slot);
   }
 
-  // Clears count and promotion.
   void Reset(Slot slot) {
     if (slot >= records_.size()) return;
     const bool counting = counting_.contains(slot);

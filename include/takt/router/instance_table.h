@@ -48,7 +48,6 @@ class InstanceTable {
     return found;
   }
 
-  // Makes room for one more instance.
   void MakeRoomForOne() { MakeRoom(up_, 1), MakeRoom(candidate_at_, 1), MakeRoom(free_slots_, 1); }
 
   // Adds or updates an instance. Returns the instance, and true if it is new. An instance that was up keeps its life,
@@ -72,7 +71,6 @@ class InstanceTable {
     return {&*at, true};
   }
 
-  // Removes an instance that is up.
   InstanceState Remove(InstanceId id) {
     const auto at = LowerBound(id);
     InstanceState gone = std::move(*at);

@@ -20,7 +20,6 @@ class PlacedRequests {
  public:
   std::int64_t size() const { return size_; }  // number of requests on all instances
 
-  // Makes room for one more instance.
   void MakeRoomForOne() { MakeRoom(lists_, 1); }
 
   // Adds an instance that came up. The list of its slot must be empty.

@@ -21,7 +21,8 @@ struct AnySearch {
   bool by_memory = false;  // the head lacks memory: skip requests that need more than `free` blocks
   std::int32_t free = 0;  // free blocks when the search began
   std::int32_t least = std::numeric_limits<std::int32_t>::max();  // minimum blocks that an untried request needs
-  bool tried = false, passed_over = false;  // whether a request was tried; whether one was skipped for more than memory
+  // whether one was tried; whether one was skipped, but not for lack of memory
+  bool tried = false, passed_over = false;
   bool none_seems_to_fit = false;
   bool gave_up = false;  // the search ended early because the oracle refused enough requests
 };

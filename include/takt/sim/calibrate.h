@@ -58,7 +58,7 @@ struct FitError {
 
 struct CostFit {
   CostForm form = CostForm::kLinear;
-  CostModel cost = {};  // cost model fitted to all steps; one layer stands for the whole model, including overheads
+  CostModel cost = {};  // cost model fitted to all steps; one layer represents the whole model, including overheads
   FitError train = {};  // error of a fit without the holdout, on the steps of that fit
   FitError holdout = {};  // error of that fit on the holdout
   FitError all = {};  // error of `cost` on all steps

@@ -30,7 +30,6 @@ void MakeRoom(std::vector<T>& list, std::size_t more) {
 // object has then ended. A flag is used because the headers also compile without exceptions.
 class CallDesk {
  public:
-  // Starts to count the faults of a call.
   void Begin() { log_.Begin(); }
   // Returns false, and adds a fault, if an earlier call is incomplete or another call is inside.
   bool MayEnter(std::uint64_t& calls_after_end, StepId step = {}) {

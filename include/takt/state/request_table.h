@@ -116,7 +116,6 @@ class RequestTable : public IdTable<RequestId, Record> {
     IdTable::Erase(slot, record.state.request.id);
   }
 
-  // Number of prefix hashes of all requests.
   std::size_t hashes() const { return hashes_; }
 
   // Prefetches memory that Erase will write, or that an admission will read.

@@ -40,7 +40,7 @@ struct HexGenFlowOptions {
   // Engines and estimates for replays. HexGenFlow sets policy, placement and budgets. None: alpha stays.
   std::optional<ReplayOptions> cluster = {};
   // Maximum ended calls and workflows that wait for Advance, and maximum ended calls of workflows that have not ended.
-  // Further ones are not learned. Of each workflow, only the first 512 calls are learned.
+  // Further ones are not learned. Only the first 512 calls of a workflow are learned.
   std::size_t most_lessons = 65'536;
 
   // Returns InvalidArgument with every invalid field and its value.

@@ -35,7 +35,6 @@ struct HoldingRecord : BranchRecord {
 class HoldingTable {
  public:
   void KeyHashes(std::uint64_t seed) { records_.KeyHashes(seed); }
-  // Makes room for n more holdings; grows by doubling.
   void MakeRoom(std::size_t n) {
     records_.MakeRoom(n);
     if (tips_.capacity() < records_.capacity()) tips_.Reserve(records_.capacity());
@@ -61,7 +60,6 @@ class HoldingTable {
   // Returns the holding that must end if there are too many holdings.
   Slot Crowded() const { return records_.Crowded(); }
 
-  // Returns the node that the holding ends with.
   Slot TipOf(Slot h) const { return records_[h].tips == kNoSlot ? kNoSlot : tips_[records_[h].tips].node; }
   // Returns a holding that ends with the node; kNoSlot if there is none.
   Slot EndingWith(const PrefixNode& node) const { return node.tips == kNoSlot ? kNoSlot : tips_[node.tips].newest; }

@@ -26,7 +26,6 @@ namespace takt::internal {
 class PrefixTree {
  public:
   void KeyHashes(std::uint64_t seed) { chunks_.KeyHashes(seed); }
-  // Makes room for n more chunks; grows by doubling.
   void MakeRoom(std::size_t n) {
     Grow(chunks_, n);
     Grow(nodes_, n + 1);  // every node has a chunk; a split needs one spare node

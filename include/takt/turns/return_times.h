@@ -122,7 +122,6 @@ class ReturnTimes {
     return ReturnClass::kUnknown;
   }
 
-  // Makes room for n more open gaps; grows by doubling.
   void MakeRoom(std::size_t n) { open_.MakeRoom(std::min<std::size_t>(n, options_.max_open)); }
 
   // Ends a gap because the branch's next turn has arrived. Returns false if the gap is not open.

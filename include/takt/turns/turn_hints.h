@@ -44,7 +44,6 @@ class TurnHints {
   TurnHints(const TurnHints&) = delete;  // value_ points to the curves of times_
   TurnHints& operator=(const TurnHints&) = delete;
 
-  // Makes room for n more branches; grows by doubling.
   void MakeRoom(std::size_t n) {
     n = std::min(n, most_);
     branches_.MakeRoom(n);

@@ -42,7 +42,6 @@ class VictimOrder {
   VictimOrder(AnyRetention policy, Tokens block_tokens) : appraiser_(std::move(policy), block_tokens) {}
 
   const Appraiser& appraiser() const { return appraiser_; }
-  // Makes room for this number of nodes.
   void MakeRoom(std::size_t nodes) {
     if (taken_.capacity() < kMostParts * nodes) taken_.reserve(kMostParts * nodes);
     MakeRoomFor(appraiser_.policy(), nodes);

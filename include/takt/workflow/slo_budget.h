@@ -16,7 +16,7 @@ enum class BudgetRule : std::uint8_t {
 };
 
 // The budget of a call if the remaining time is negative. Equation 5 multiplies the negative time by the call's share.
-// Of two equally late workflows, the one with the cheaper call then looks less urgent.
+// If two workflows are equally late, the one with the cheaper call then looks less urgent.
 enum class BlownRule : std::uint8_t {
   kLateness,  // all of the negative time, so that the latest workflow is first at any cost
   kPublished,  // the call's share of the negative time

@@ -350,7 +350,7 @@ class Residence {
   SlotTable<Copy> copies_;
   IdTable<WorkflowId, Flow> flows_;
   std::vector<Place> places_;  // by slot
-  Place none_;  // stands for an unknown instance
+  Place none_;  // place of an unknown instance
   WorkInFlight work_;  // ns of prefill
   WorkInFlight contexts_;  // tokens
   DueWork left_;

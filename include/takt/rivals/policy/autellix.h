@@ -38,9 +38,9 @@ constexpr auto NamesOf(ProgramService) { return std::to_array<std::string_view>(
 //
 // Departures: the paper gives no values for queues, quanta and beta; the defaults are from a public reimplementation,
 // which counts steps instead of seconds. A step's time is computed from tokens and `pace`, or the host's own pace, not
-// measured. The table of programs is per engine. Of the programs without a call, the last `programs` are remembered.
-// The time of a waiting call's promotion is computed when the call joins, so later waits of sibling calls do not
-// advance the promotion.
+// measured. The table of programs is per engine. The last `programs` programs without a call are remembered. The time
+// of a waiting call's promotion is computed when the call joins, so later waits of sibling calls do not advance the
+// promotion.
 class Autellix {
  public:
   static constexpr std::string_view kName = "autellix";

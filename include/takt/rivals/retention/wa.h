@@ -20,7 +20,7 @@ namespace takt {
 //  P = p_k (exp(-a / m_k) - exp(-(a + life) / m_k))
 //
 // p_k: share of the category's gaps that end. m_k: mean of the category's gaps. Both come from the category's return
-// curve. Within a category, older blocks have less value. Of equal blocks, the deepest is evicted first.
+// curve. Within a category, older blocks have less value. Among equal blocks, the deepest is evicted first.
 //
 // Wang et al., "KVCache Cache in the Wild" (2506.02634). Departures: three categories (after a tool, after a user's
 // turn, others) replace the request's type and turn. The mean is learnt online, not fitted to a trace. All blocks have
