@@ -171,7 +171,7 @@ class Batcher {
     return left + HandOver(f);
   }
 
-  // Removes a request. Returns false if it is unknown or Drain has taken it; the scheduler can then cancel it.
+  // Removes a request. Returns false if it is unknown or taken by Drain. After that Drain, the scheduler can cancel it.
   bool Cancel(RequestId id) {
     const std::lock_guard lock(mutex_);
     const Held* held = held_.Get(id);

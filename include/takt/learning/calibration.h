@@ -38,9 +38,10 @@ class CalibrationCheck {
 // tokens help most if predictions are weak, such as class means.
 //
 // The table has a row per half-octave of the prediction and a column per octave of generated tokens. The table has
-// three layers. Each layer is shrunk towards the previous one. - a line that maps ln(predicted) to ln(actual),
-// initially the identity - per row, the ratio of the actual length to the line - per cell, the ratio of the actual
-// length to row x column
+// three layers. Each layer is shrunk towards the previous one:
+// - a line that maps ln(predicted) to ln(actual), initially the identity
+// - per row, the ratio of the actual length to the line
+// - per cell, the ratio of the actual length to row x column
 //
 // The prior has the weight of 8 times the squared coefficient of variation, clamped to 1 to 64 observations. A larger
 // prediction never gives a smaller result: rows are made monotone by pooling adjacent violators (Ayer et al., 1955;

@@ -1,4 +1,4 @@
-// Learns from records of calls which agents lead to calls of which other agents. docs/howto/call_graph.md
+// Learns a graph of agents, and of the calls between them, from records of calls. docs/howto/call_graph.md
 #ifndef TAKT_LEARNING_CALL_GRAPH_H_
 #define TAKT_LEARNING_CALL_GRAPH_H_
 

@@ -15,7 +15,7 @@ namespace takt {
 
 // The time of an iteration as a linear function. The defaults approximate an 8B model on an A100.
 //
-// step_s + prefill_s * (prompt tokens) + sequence_s * (decoding sequences) + context_s * (their context tokens)
+//   step_s + prefill_s * (prompt tokens) + sequence_s * (decoding sequences) + context_s * (their context tokens)
 struct StepPace {
   double step_s = 9e-3;  // T0: constant part of each iteration
   double prefill_s = 6e-5;  // aQ: time per prefill token

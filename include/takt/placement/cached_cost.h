@@ -13,9 +13,10 @@ namespace takt {
 //
 //  wait + move * prefill + displaced + decode
 //
-// - wait: prefill time of the prompts that are queued before the turn - prefill: time to compute the uncached tokens -
-// displaced: time to recompute the evicted KV of workflows seen less than `recent_s` ago - decode: `decode_s` for each
-// request on the instance
+// - wait: prefill time of the prompts that are queued before the turn
+// - prefill: time to compute the uncached tokens
+// - displaced: time to recompute the evicted KV of workflows seen less than `recent_s` ago
+// - decode: `decode_s` for each request on the instance
 //
 // A move also delays later requests and leaves a useless copy on the old instance. The default of `move` is therefore
 // 10. With a `move` of 1 the choice is greedy, which is worse. New workflows use the same sum.

@@ -19,12 +19,12 @@
 namespace takt {
 
 // Expresses HoldValue as hints for hosts with their own eviction: TensorRT-LLM's priority and duration of a token
-// range, vLLM's proposed priority and TTL, and Dynamo's hints. To find the price, the cache is filled in thought: with
-// contexts in use, then with other contexts by falling value. The price is the value of the context that fills the
-// cache; 0 if all contexts fit. The price is computed once per second from at most kMostSeen branches.
+// range, vLLM's proposed priority and TTL, and Dynamo's hints. To find the price, contexts in use
+// are added first, then other contexts by falling value. The price is the value of the context that fills the cache; 0
+// if all contexts fit. The price is computed once per second from at most kMostSeen branches.
 //   priority = 35 + 5 round(log2(v / price)), from 15 to 55; 35, which is TensorRT-LLM's default, at the price or
 //              if all contexts fit
-// until = the edge of the curve at which v falls below the price
+//   until    = the edge of the curve at which v falls below the price
 //
 // v is the value of the context's middle block, because a hint covers the whole context.
 //

@@ -9,7 +9,7 @@
 
 namespace takt {
 
-// Chooses the least scale * (pending prefill + uncached tokens) + decode, all in tokens; Dynamo's temperature is 0.
+// Dynamo's rule at temperature 0. Chooses the least scale * (pending prefill + uncached tokens) + decode, in tokens.
 // Pending prefill: tokens of placed prompts that are not computed. Decode: context tokens of running requests. Decode
 // weighs as much as prefill, so long contexts outweigh a cached prefix. Departures: pending prefill is converted from
 // seconds; there is no credit for host and disk tiers.

@@ -26,7 +26,7 @@ namespace takt {
 // p, d: prompt and expected output of the call. If the memory of later calls is unknown, each output token of
 // workflow_tokens_left counts as much as an output token of this call. Virtual time V grows by KV / N per decode step,
 // where N is the number of workflows with a waiting or running call. V stops if N is 0. This is fair queuing (Parekh
-// and Gallager, 1993) over the present workflows. An ideal server would have other workflows left.
+// and Gallager, 1993) over the present workflows, which are not those of an ideal server.
 //
 // A reimplementation of Justitia (Yang et al., arXiv 2510.17015) from its abstract: memory cost, virtual-time fair
 // queuing, workflows in order of fair completion. The form of the cost, N, and the pace of V are takt's.
