@@ -22,7 +22,7 @@ func (e Arrived) put(op string, room *room, c *C.takt_event) error {
 	return e.Request.put(op, room, request)
 }
 
-// Revised: updates estimates or limits of a living request. Absent fields keep their values.
+// Revised: updates estimates or limits of a living request. Fields that are not set keep their values.
 type Revised struct {
 	// the ID, and new values
 	Request Request
@@ -38,7 +38,7 @@ func (e Revised) put(op string, room *room, c *C.takt_event) error {
 	return e.Request.put(op, room, request)
 }
 
-// Cancelled: ends the request, whatever its state.
+// Cancelled: ends the request in any state.
 type Cancelled struct {
 	Request uint64
 }
@@ -68,7 +68,8 @@ func (e RequestStarted) put(_ string, _ *room, c *C.takt_event) error {
 }
 
 // RequestServed: progress of a running request, for policies that rank by the tokens that requests received. Send it
-// for all running requests with each report. Repeated and outdated events have no effect. Instance as in RequestEnded.
+// for all running requests with each report. Repeated and outdated events have no effect. Instance has the meaning of
+// RequestEnded::instance.
 type RequestServed struct {
 	Request  uint64
 	Instance uint64
@@ -99,8 +100,8 @@ func (e RequestServed) put(op string, _ *room, c *C.takt_event) error {
 	return nil
 }
 
-// RequestEnded: a request has left its instance: it has finished or failed. Instance is the sender; 0: the current
-// instance. The router ignores an instance that no longer has the request.
+// RequestEnded: a request has left its instance: it has finished or failed. Instance is the instance that sent the
+// event; 0: the request's current instance. The router ignores an instance that no longer has the request.
 type RequestEnded struct {
 	Request  uint64
 	Instance uint64
@@ -108,7 +109,7 @@ type RequestEnded struct {
 	Prefill int
 	// new tokens of all sequences
 	Output int
-	// true: the workflow stage must make the call again
+	// true: the call failed, so its workflow stage must make the call again
 	Failed bool
 	// Prefill and Output are valid
 	Served bool
@@ -137,9 +138,9 @@ func (e RequestEnded) put(op string, _ *room, c *C.takt_event) error {
 	return nil
 }
 
-// InstanceUp: the instance accepts requests from now on. A repeated event only replaces its description. A greater Life
-// means a restart, which implies InstanceDown. A smaller Life is outdated. Life in other events is copied from
-// Placement or Instance. The router ignores and counts messages of an earlier life.
+// InstanceUp: the instance accepts requests from now on. A repeated event only replaces the instance's description. A
+// greater Life means a restart, which implies InstanceDown. An event with a smaller Life is outdated. Life in other
+// events is copied from Placement or Instance. The router ignores and counts messages of an earlier life.
 type InstanceUp struct {
 	Instance Instance
 }
@@ -152,7 +153,8 @@ func (e InstanceUp) put(op string, room *room, c *C.takt_event) error {
 	return e.Instance.put(op, room, instance)
 }
 
-// InstanceDown: the instance and its KV are gone. Its requests return to the queue and are placed again.
+// InstanceDown: the instance and its KV are gone. The instance's requests return to the router's queue and are placed
+// again.
 type InstanceDown struct {
 	Instance uint64
 	// life of the instance; 0: the current one
@@ -177,12 +179,12 @@ type InstanceReported struct {
 	Running int64
 	// preemptions since the instance came up
 	Preempted int64
-	// tokens that occupy its KV cache
+	// tokens in the instance's KV cache
 	KVUsed int
 	// AsOf is set
 	Dated bool
-	// Time up to which the counts are complete, on the router's clock. The report covers exactly the requests placed by
-	// that time. Unset: unknown, so the router assumes that the report covers the oldest requests.
+	// Time of the counts on the router's clock: the report covers exactly the requests placed by that time. Unset:
+	// unknown. The router then assumes that the report covers the oldest requests.
 	AsOf Time
 	// life of the instance; 0: the current one
 	Life uint64
@@ -206,8 +208,8 @@ func (e InstanceReported) put(op string, _ *room, c *C.takt_event) error {
 	return nil
 }
 
-// WorkflowDeclared: declares a workflow (workflow/workflow_table.h). Requests with its id are its calls, assigned by
-// stage.
+// WorkflowDeclared: declares a workflow (workflow/workflow_table.h). Requests with the workflow's id are its calls.
+// Request::stage assigns each call to a stage.
 type WorkflowDeclared struct {
 	Workflow Workflow
 }

@@ -30,7 +30,7 @@
 
 namespace takt {
 
-// The policy of a scheduler that is created without one. scheduler.h specializes it for policies chosen at run time.
+// The default policy of a scheduler. scheduler.h specializes this template for policies chosen at run time.
 template <RankPolicy Policy>
 struct DefaultPolicy {
   static Policy Make() { return {}; }
@@ -38,9 +38,9 @@ struct DefaultPolicy {
 
 // Decides at every iteration of one engine replica which requests run. Thread-compatible: the step loop owns it.
 //
-// Events may come at any time and in any order; events about unknown requests are counted and ignored. A plan is valid
-// until its own Commit; an empty plan is valid until the next Plan. Up to three plans may be outstanding. A plan with
-// an empty `run` needs no Commit. Time never runs backwards, because an earlier `now` counts as the latest one.
+// Events may come at any time and in any order; the scheduler counts and ignores events about unknown requests. A plan
+// is valid until its own Commit; an empty plan is valid until the next Plan. Up to three plans may await their Commit.
+// A plan with an empty `run` needs no Commit. If `now` is earlier than in the last call, the last call's time is used.
 //
 // The scheduler can be moved but not copied. Plans stay valid after a move and belong to the new object. A moved-from
 // scheduler can only be assigned to or destroyed.
@@ -53,7 +53,7 @@ class BasicScheduler {
  public:
   static constexpr int kMaxStepsInFlight = internal::StepRing::kMostInFlight;
 
-  // Creates a scheduler. InvalidArgument lists all invalid options. kOracle requires an oracle, which must outlive the
+  // Creates a scheduler. InvalidArgument lists all invalid options. kOracle requires an oracle that outlives the
   // scheduler.
   static absl::StatusOr<BasicScheduler> Create(SchedulerOptions options, Policy policy = DefaultPolicy<Policy>::Make(),
                                                Pause pause = {}, KvOracle* oracle = nullptr) {
@@ -94,13 +94,14 @@ class BasicScheduler {
   // Sets the policy that chooses which cached KV to evict after a turn, and the gate that decides which requests may
   // evict it. Learned return times are lost. Without this call, HoldValue and the gate Price are set at the first
   // TurnEnded or WorkflowEnded. Before that event, and for requests without a workflow, the least recently used KV is
-  // evicted, without a gate. InvalidArgument without kLedger and prefix_cache; those events then have no effect.
+  // evicted, without a gate. Without kLedger and prefix_cache, returns InvalidArgument; the two events then have no
+  // effect.
   absl::Status SetRetention(const AnyRetention& retention, const AnyGate& gate = {},
                             const ReturnTimesOptions& times = {}) {
     return loop_.SetRetention(retention, gate, times);
   }
-  // In mode kOracle, adds hints for the host's cache to plans, based on these values. Nothing else changes in plans.
-  // Without this call, hints use HoldValue from the first TurnEnded or WorkflowEnded on.
+  // In mode kOracle, adds hints for the host's cache to plans, based on these values. Without this call, plans have
+  // hints based on HoldValue from the first TurnEnded or WorkflowEnded on.
   void SetHints(const HoldValue& value = {}, const ReturnTimesOptions& times = {}) { loop_.SetHints(value, times); }
   // Returns the learned times between turns; null without retention.
   const ReturnTimes* return_times() const { return loop_.return_times(); }
@@ -111,7 +112,7 @@ class BasicScheduler {
   Ignored Commit(const StepResult& result, TimePoint now) { return loop_.Commit(result, now); }
 
   Explanation Explain(RequestId id) const { return loop_.Explain(id); }
-  // Returns the output tokens per sequence of a living request so far; 0 if it is unknown. O(1).
+  // Returns the output tokens per sequence of a living request so far; 0 if the request is unknown. O(1).
   Tokens GeneratedBy(RequestId id) const { return loop_.GeneratedBy(id); }
   // Explains what a branch holds in the prefix cache and which blocks would be evicted first, for diagnosis.
   // O(evictable blocks).
@@ -142,19 +143,19 @@ class BasicScheduler {
   const SchedulerOptions& options() const { return loop_.options(); }
   const Policy& policy() const { return policies_->policy(); }
 
-  // Compares all redundant counts with a recount, for tests; O(all). Returns an empty text if they agree.
+  // Checks all redundant counts by a recount, for tests. Returns an empty text if the counts are right. O(all).
   const char* Inconsistency() const { return loop_.Inconsistency(); }
 
  private:
   using Policies = internal::JoinedPolicies<Policy, Pause>;
 
-  friend struct SchedulerCounters;  // lets tests simulate years of planning
+  friend struct SchedulerCounters;  // for tests that simulate years of planning
 
   BasicScheduler(std::unique_ptr<Policies> policies, internal::StepLoop loop)
       : policies_(std::move(policies)), loop_(std::move(loop)) {}
 
   std::unique_ptr<Policies> policies_;
-  internal::StepLoop loop_;  // uses `policies_`
+  internal::StepLoop loop_;  // the loop uses `policies_`
 };
 
 }  // namespace takt

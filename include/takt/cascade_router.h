@@ -1,6 +1,6 @@
-// A cascade of models at run time. It decides which model answers a request first. A judge's score then accepts the
-// answer or escalates to the next model. It chooses models only. Each model's own router (takt/router.h) chooses an
-// instance:
+// A router for a cascade of models. The cascade router decides which model answers a request first. A judge then scores
+// the answer. By the score, the cascade router accepts the answer or escalates to the next model. Each model's own
+// router (takt/router.h) chooses an instance:
 //
 //   auto cascade = *CascadeRouter::Create({.stages = {{.accept_at = 74}, {.accept_at = 64}, {}}});
 //   Do(cascade.OnArrival(id, now));                 // and likewise for the result of every call:
@@ -12,7 +12,7 @@
 //     if (a.kind == CascadeAction::kFail) Fail(a.request);
 //   }
 //
-// The host keeps the requests and the last answer of each. See docs/howto/cascade_router.md.
+// The host keeps each request and its last answer. See docs/howto/cascade_router.md.
 #ifndef TAKT_CASCADE_ROUTER_H_
 #define TAKT_CASCADE_ROUTER_H_
 
@@ -48,19 +48,19 @@ struct CascadeStage {
   bool served = true;  // false: the plan gives it no GPUs, so it is skipped
 };
 
-// Decision about an answer without a score.
+// Decision if the judge gives no score for an answer.
 enum class NoVerdict : std::uint8_t {
-  // Escalates the planned share, chosen by request id. Loads stay as planned, so a failed judge does not overload the
-  // largest model. The quality of answers is that of a random choice.
+  // Escalates the planned share of answers, chosen by request id. Loads stay as planned, so a failed judge does not
+  // overload the largest model. Quality is as low as with a random choice.
   kAsPlanned,
-  kAccept,  // lowest latency
-  kEscalate,  // best quality, full load on the largest model
+  kAccept,  // accepts the answer: lowest latency
+  kEscalate,  // escalates the answer: best quality, full load on the largest model
 };
 constexpr auto NamesOf(NoVerdict) { return std::to_array<std::string_view>({"as_planned", "accept", "escalate"}); }
 
 struct CascadeRouterOptions {
-  std::vector<CascadeStage> stages = {};  // 1 to 64
-  Duration judge_timeout = std::chrono::seconds(2);  // Cascadia (Appendix H) measures 0.27 s per judgement
+  std::vector<CascadeStage> stages = {};  // the cascade's models in order, 1 to 64
+  Duration judge_timeout = std::chrono::seconds(2);  // maximum wait for a score; Cascadia measures 0.27 s
   NoVerdict on_missing = NoVerdict::kAsPlanned;  // decision if the judge returns NaN
   NoVerdict on_late = NoVerdict::kAsPlanned;  // decision after judge_timeout
   std::uint64_t seed = 1;  // seed of kAsPlanned and of the id hashes
@@ -112,11 +112,11 @@ struct CascadeStats {
   std::uint64_t failed = 0;  // requests that ended without an answer
   std::uint64_t cancelled = 0;  // requests that their client cancelled
   std::uint64_t escalated = 0;  // escalations to another model because of a score or a missing score
-  std::uint64_t passed_on = 0;  // requests sent to another model because of a failure
-  std::uint64_t judged = 0;  // scores that decided
+  std::uint64_t passed_on = 0;  // requests sent to another model because a model failed
+  std::uint64_t judged = 0;  // scores that accepted or escalated an answer
   std::uint64_t missing = 0;  // judgements without a score
-  std::uint64_t late = 0;  // judgements after judge_timeout
-  std::uint64_t ignored = 0;  // events with an unknown request, another model, or an unexpected score
+  std::uint64_t late = 0;  // answers whose score did not come within judge_timeout
+  std::uint64_t ignored = 0;  // events about an unknown request, a wrong model, or an unexpected score
 
   friend constexpr bool operator==(const CascadeStats&, const CascadeStats&) = default;
 };
@@ -130,7 +130,7 @@ class CascadeRouter {
     return CascadeRouter(std::move(options));
   }
 
-  // Returns kSend; kNone if the id is 0 or already alive.
+  // Adds a request. Returns kSend; kNone if the id is 0 or already alive.
   CascadeAction OnArrival(RequestId request) {
     if (!request || alive_.Find(request) != kNoSlot) return Ignored();
     const Slot slot = alive_.Insert(request, {.request = request, .model = NextServed(-1)});
@@ -163,8 +163,8 @@ class CascadeRouter {
     return Decide(slot, !(score >= StageOf(slot).accept_at));
   }
 
-  // Handles the failure of a model or its router. Returns kSend to the next model. If none is left, returns kAccept of
-  // the last answer, or kFail without one. Ignored while an answer is being judged.
+  // Handles the failure of a model or its router. Returns kSend to the next model. If no model is left, returns kAccept
+  // with the last answer, or kFail if there is no answer. Ignored while the judge has an answer.
   CascadeAction OnFailed(RequestId request, int model) {
     const std::uint32_t slot = Find(request, model, false);
     if (slot == kNoSlot) return Ignored();
@@ -177,7 +177,7 @@ class CascadeRouter {
     return End(slot, CascadeAction::kFail, model);
   }
 
-  // Returns false if the request is unknown.
+  // Removes a request. Returns false if the request is unknown.
   bool OnCancelled(RequestId request) {
     const std::uint32_t slot = alive_.Find(request);
     if (slot == kNoSlot) return ++stats_.ignored, false;
@@ -202,7 +202,7 @@ class CascadeRouter {
   TimePoint wake_at() const { return awaiting_.empty() ? kNever : alive_[awaiting_.oldest()].deadline; }
 
   // Sets the stages of a new plan for later decisions. Requests stay at their models, even if a model is no longer
-  // served. InvalidArgument: a different number of stages, or invalid stages.
+  // served. InvalidArgument if the stages are invalid or their number differs.
   absl::Status Replan(std::span<const CascadeStage> stages) {
     Faults faults = CascadeRouterOptions::FaultsOf(stages);
     if (faults.empty() && stages.size() != options_.stages.size()) {
@@ -213,7 +213,7 @@ class CascadeRouter {
     return absl::OkStatus();
   }
 
-  // Returns the model that has the request or whose answer is being judged; -1 if the request is not alive.
+  // Returns the last model that received the request; -1 if the request is not alive.
   int ModelOf(RequestId request) const {
     const std::uint32_t slot = alive_.Find(request);
     return slot == kNoSlot ? kNoModel : alive_[slot].model;
@@ -229,7 +229,7 @@ class CascadeRouter {
     RequestId request = {};
     int model = 0;
     int answered = kNoModel;  // model of the last answer
-    bool awaits = false;  // waits for a score
+    bool awaits = false;  // true: the request waits for a score
     TimePoint deadline = kNever;
     AgeLink age = {};  // position among requests that wait for a score
   };
@@ -240,7 +240,7 @@ class CascadeRouter {
     expired_.reserve(static_cast<std::size_t>(options_.reserve_requests));
   }
 
-  // Keeps time monotonic, so that the list is sorted by deadline.
+  // Never sets time back, so that the list stays sorted by deadline.
   void Clock(TimePoint now) { now_ = std::max(now_, now); }
 
   CascadeAction Ignored() {

@@ -20,14 +20,14 @@
 namespace takt {
 
 enum class Pushed : std::uint8_t {
-  kFull,  // rejected; the caller keeps the event
-  kQueued,  // added, the inbox was not empty
-  kFirst,  // added, the inbox was empty: wake the loop if it sleeps
+  kFull,  // the inbox rejected the event, which the caller keeps
+  kQueued,  // the event was added; the inbox was not empty
+  kFirst,  // the event was added to an empty inbox: wake the loop if it sleeps
 };
 
-// Keeps the order of events per producer; events of different producers interleave. Producers and the loop swap two
-// buffers, so the lock is held only for one move or swap. Nothing is allocated after both buffers have grown to the
-// largest batch.
+// The inbox keeps the order of each producer's events; events of different producers interleave. Producers and the loop
+// swap two buffers, so the lock is held only for one move or swap. After both buffers have grown to the largest batch,
+// the inbox allocates nothing.
 template <class E>
 class BasicInbox {
  public:
@@ -35,9 +35,9 @@ class BasicInbox {
 
   explicit BasicInbox(std::size_t capacity = kUnbounded) : capacity_(capacity) {}
 
-  // Adds an event from any thread, which is an E or one of its alternatives. It is moved from only if it is added.
-  // `parts` owns the memory of the event's spans until the loop has read the event. Without it, that memory must live
-  // until then.
+  // Adds an event, which is an E or one of its alternatives, from any thread. Moves from the event only if it is added.
+  // `parts` owns the memory of the event's spans until the loop has read the event. Without `parts`, that memory must
+  // live until the loop has read the event.
   template <class T>
   [[nodiscard]] Pushed Push(T&& event, std::shared_ptr<const void> parts = {}) {
     const std::lock_guard lock(mutex_);
@@ -77,8 +77,8 @@ class BasicInbox {
 
   const std::size_t capacity_;
   std::mutex mutex_;
-  std::vector<Entry> events_;  // guarded by mutex_
-  std::vector<Entry> taken_;  // used by the loop
+  std::vector<Entry> events_;  // events since the last swap, guarded by mutex_
+  std::vector<Entry> taken_;  // events that the loop handles
   std::size_t done_ = 0;  // events of taken_ that f has handled
 };
 

@@ -1,4 +1,4 @@
-// A log of all input and output of a scheduler, which can be replayed. It turns a host's bug report into a test.
+// A log of all input and output of a scheduler, which can be replayed. A log turns a host's bug report into a test.
 //
 //   Recorder recorder([&](std::string_view bytes) { file.write(bytes.data(), bytes.size()); });
 //   auto scheduler = Recorded<Scheduler>::Create(recorder, options, policy, pause);   // used like a Scheduler
@@ -62,7 +62,7 @@ struct LogRetention {
   ReturnTimesOptions times;
   static constexpr std::uint32_t kMostClasses = 4096;  // maximum classes of return times that a replay creates
 };
-// Calls other than Plan and Commit. The index of an alternative is its number in the log format.
+// Logged calls except Plan and Commit. The index of an alternative is its number in the log format.
 using LoggedEvent = std::variant<Arrived, Revised, Blocked, Unblocked, ToolCalled, ToolReturned, Cancelled, MoveDone,
                                  KvFreed, LogPolicy, Drain, Epoch, NotReady, KvArrived, KvLost, KvPinned, TurnEnded,
                                  WorkflowEnded, LogRetention, TurnExpected>;
@@ -78,7 +78,7 @@ struct LogPlan {
   StepLimits limits;
 };
 
-// Digest of a plan: a 64-bit hash of each part; 0 if the part is empty.
+// Digest of a plan: a 64-bit hash of each of the plan's parts; 0: the part is empty.
 struct PlanDigest {
   StepId id{};
   Tokens tokens{0};
@@ -158,13 +158,13 @@ struct LogContext {
 // ---- writing --------------------------------------------------------------------------------------------------
 
 struct RecorderOptions {
-  bool plan_contents = false;  // true: whole plans instead of digests, about 5 more bytes per entry
-  std::size_t flush_bytes = 64 * 1024;  // the sink is called after this many bytes
+  bool plan_contents = false;  // true: the log contains whole plans, not digests, with about 5 more bytes per entry
+  std::size_t flush_bytes = 64 * 1024;  // number of buffered bytes at which the sink is called
 };
 
 // Writes the log of one scheduler. Without a sink, bytes() returns the log. The sink is called during On, Plan and
-// Commit of the recorded scheduler, and by Flush. Input is written before the scheduler is called. If the host dies in
-// a call, the log ends with that call.
+// Commit of the recorded scheduler, and by Flush. Input is written before the scheduler is called. If the host crashes
+// in a call, the log ends with that call.
 class Recorder {
  public:
   using Sink = std::function<void(std::string_view)>;
@@ -242,11 +242,11 @@ class RecordedOracle final : public KvOracle {
   Recorder& recorder_;
 };
 
-// A scheduler with a recorder; null: calls are not recorded. The recorder and the oracle, if any, must outlive it.
+// A scheduler whose calls a recorder logs; null: no log. Recorder and oracle must outlive the scheduler.
 template <class SchedulerT>
 class Recorded {
  public:
-  // As SchedulerT::Create. A failed creation leaves no trace in the log.
+  // Same as SchedulerT::Create. A failed creation is not logged.
   template <class Policy, class Pause = KeepAll>
   static absl::StatusOr<Recorded> Create(Recorder* recorder, const SchedulerOptions& options, Policy policy,
                                          Pause pause = {}, KvOracle* oracle = nullptr) {
@@ -314,12 +314,12 @@ class Recorded {
   }
   void HandleFaults(FaultHandler handler) { scheduler_.HandleFaults(handler); }
 
-  // Not logged, since hints do not change plans.
+  // SetHints is not logged, since hints do not change what runs.
   void SetHints(const HoldValue& value = {}, const ReturnTimesOptions& times = {}) {
     scheduler_.SetHints(value, times);
   }
 
-  // Not logged, since it changes nothing.
+  // ExplainHeld is not logged, since it changes nothing.
   HeldExplanation ExplainHeld(WorkflowId workflow, std::uint64_t branch = 0) {
     return scheduler_.ExplainHeld(workflow, branch);
   }
@@ -360,12 +360,12 @@ class LogReader {
   bool truncated_ = false;
 };
 
-// Answers with the logged answers, in order.
+// An oracle that gives the logged answers, in order.
 class ReplayOracle final : public KvOracle {
  public:
   void Feed(LogAnswer answer) { answers_.push_back(std::move(answer)); }
 
-  // Returns true if the scheduler asked different questions than recorded; these were answered with 0.
+  // Returns true if the scheduler asked other questions than the recorded ones. The answer to such a question is 0.
   bool diverged() const { return diverged_; }
   std::size_t unasked() const { return answers_.size(); }
 
@@ -405,14 +405,14 @@ struct LogReplay {
   std::int64_t events = 0;
   std::int64_t plans = 0;
   std::int64_t commits = 0;
-  std::int64_t plans_compared = 0;  // all plans, except a last one with a truncated result
-  std::optional<Difference> difference;  // first difference; the replay ends there
+  std::int64_t plans_compared = 0;  // number of compared plans; excludes a last plan with a truncated result
+  std::optional<Difference> difference;  // first difference, which ends the replay
   bool truncated = false;  // true: the log ends within a record
   std::size_t bytes = 0;  // replayed bytes of the log
   Stats stats;  // counters of the scheduler at the end
-  std::string retention, gate;  // last values set; empty: never set
+  std::string retention, gate;  // retention and gate at the end; empty: never set
   static constexpr std::size_t kMostFaults = 1000;
-  std::vector<Fault> faults;  // the first of the stats.faults() faults of the host
+  std::vector<Fault> faults;  // first faults of the host; stats.faults() counts all of them
 };
 
 // Rebuilds the scheduler and replays all calls. A truncated log is replayed up to its end. Returns an error if the

@@ -45,8 +45,8 @@
 namespace takt {
 
 // Thread-compatible: one loop owns it. No call throws, blocks, reads a clock or, after warm-up, allocates. If operator
-// new throws and the host catches it, the call has no effect or ended() returns true. A placement costs O(instances)
-// and O(log waiting); a change of the instances costs O(living requests).
+// new throws and the host catches it, the call has no effect or ended() returns true. A placement costs O(instances +
+// log waiting requests). A change of the instances costs O(living requests).
 template <RankPolicy Policy, PlacementPolicy Placer>
 class BasicRouter {
  public:
@@ -56,8 +56,7 @@ class BasicRouter {
     return BasicRouter(options, std::move(policy), std::move(placer));
   }
 
-  // Returns an id that instances use to refer to the profile. Equal profiles get the same id. It is valid as long as
-  // the router.
+  // Adds a profile. Returns the profile's id, which is valid as long as the router. Equal profiles get the same id.
   ProfileId AddProfile(InstanceProfile profile) { return r_.instances.AddProfile(std::move(profile)); }
 
   // Applies an event. Returns its faults, which the router ignores.
@@ -89,7 +88,7 @@ class BasicRouter {
   // Calls the handler for each later fault.
   void HandleFaults(FaultHandler handler) { r_.desk.log().Handle(handler); }
 
-  // Returns true if the policy ranks by received tokens, and so needs RequestServed.
+  // Returns true if the policy ranks by the tokens that requests received. The host must then send RequestServed.
   bool goes_by_service() const { return r_.queue.goes_by_service(); }
 
   // Places requests on instances, in rank order. The result and failed() are valid until the next call.
@@ -110,10 +109,10 @@ class BasicRouter {
   }
 
   // For hosts that choose instances themselves: sets each candidate's score for a request. Larger is better. NaN: the
-  // placement rejects the candidate now, or it is down, full or too small. A request in this router is scored with its
-  // revisions. Any other request is scored as given and stays unknown. Places nothing. `scores` must have one element
-  // per candidate. Returns the number of scores that are not NaN. O(candidates log instances); O(candidates) in the
-  // order of the previous call.
+  // placement rejects the candidate now, or the candidate is down, full or too small. A request in this router is
+  // scored with its revisions. Any other request is scored as given and stays unknown. Places no request. `scores` must
+  // have one element per candidate. Returns the number of scores that are not NaN. O(candidates log instances);
+  // O(candidates) in the order of the previous call.
   std::size_t Score(const Request& request, std::span<const InstanceId> candidates, TimePoint now,
                     std::span<double> scores) {
     if (!r_.MayEnter()) return 0;
@@ -129,9 +128,9 @@ class BasicRouter {
     return possible;
   }
 
-  // For hosts that choose instances themselves: places a waiting request on this instance, even if it does not fit.
-  // Returns false, without effect, if the request does not wait here or the instance is not up. The next Place reports
-  // requests that expire or fail.
+  // For hosts that choose instances themselves: places a waiting request on this instance, even if the instance lacks
+  // room. Returns false, without effect, if the request does not wait here or the instance is not up. The next Place
+  // reports requests that expire or fail.
   bool PlaceAt(RequestId request, InstanceId instance, TimePoint now) {
     if (!r_.MayEnter()) return false;
     r_.MakeRoomToPlace();
@@ -152,21 +151,21 @@ class BasicRouter {
     return may;
   }
 
-  // Requests that failed in the last Place; the host reports them to their clients. kIdInUse: the new request failed,
-  // and the older request with that id continues.
+  // Requests that failed in the last Place, which the host must report to clients. For kIdInUse, the older request with
+  // that id continues.
   std::span<const Failure> failed() const { return r_.notices.failed; }
   // Workflows that ended, and rejected input about workflows, as of the last Place.
   std::span<const WorkflowEnd> ended_workflows() const { return r_.notices.ended; }
   std::span<const WorkflowFault> workflow_faults() const { return r_.notices.faults; }
 
-  // Time of the next Place if no event comes earlier. A request then expires, or a workflow has been silent too long.
+  // Time of the next Place if no event comes earlier: a request then expires, or a workflow has been silent too long.
   TimePoint wake_at() const { return std::min(r_.expiries.next(), workflows().wake_at()); }
 
-  // Returns true if an exception, for example of a host's placement or policy, interrupted a call. Like
-  // BasicScheduler::ended(). The router then only counts events, and places nothing.
+  // Returns true if an exception interrupted a call, for example in a host's placement or policy. The router then only
+  // counts events and places no requests.
   bool ended() const { return r_.desk.inside(); }
 
-  // Returns the instance of a living request; none if it waits here or is not alive.
+  // Returns the instance of a placed request; none if the request waits here or is not alive.
   InstanceId InstanceOf(RequestId request) const {
     const Slot slot = r_.table.Find(request);
     return slot == kNoSlot ? InstanceId{} : r_.table[slot].place;
@@ -179,7 +178,7 @@ class BasicRouter {
   }
 
   std::int64_t alive() const { return static_cast<std::int64_t>(r_.table.size()); }
-  std::int64_t waiting() const { return alive() - r_.placed.size(); }  // requests that are queued, set aside or held
+  std::int64_t waiting() const { return alive() - r_.placed.size(); }  // number of queued, set aside or held requests
   std::int64_t set_aside() const {
     return r_.set_aside.size();
   }  // waiting requests that are too large for every instance
@@ -194,7 +193,7 @@ class BasicRouter {
 
   internal::RouterRequests<Policy, Placer> r_;
   internal::Owner owner_;
-  RequestState unknown_;  // an argument of Score that is not in this router
+  RequestState unknown_;  // copy of a request that Score received and that is not in this router
 };
 
 // A router whose policies are chosen at run time.

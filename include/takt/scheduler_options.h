@@ -17,9 +17,9 @@
 namespace takt {
 
 enum class KvMode : std::uint8_t {
-  kNone,  // the host manages memory; takt counts nothing
-  kLedger,  // takt counts blocks
-  kOracle,  // the host counts blocks and answers through a KvOracle
+  kNone,  // the host manages KV memory; takt counts no blocks
+  kLedger,  // takt counts KV blocks
+  kOracle,  // the host counts KV blocks and answers takt's questions through a KvOracle
 };
 constexpr auto NamesOf(KvMode) { return std::to_array<std::string_view>({"none", "ledger", "oracle"}); }
 
@@ -30,9 +30,9 @@ enum class StepOrder : std::uint8_t {
 constexpr auto NamesOf(StepOrder) { return std::to_array<std::string_view>({"running_first", "prefill_first"}); }
 
 enum class PreemptMode : std::uint8_t {
-  kOff,  // never; a running request that lacks KV waits
-  kOnMemory,  // if a running request lacks KV, preempts the one of worst rank
-  kByRank,  // also preempts for a waiting request whose key is better by more than the margin
+  kOff,  // no preemption: a running request that lacks KV waits
+  kOnMemory,  // if a running request lacks KV, the running request of worst rank is preempted
+  kByRank,  // as kOnMemory; a waiting request also preempts a running one whose key is worse by more than the margin
 };
 constexpr auto NamesOf(PreemptMode) { return std::to_array<std::string_view>({"off", "on_memory", "by_rank"}); }
 
@@ -41,8 +41,8 @@ constexpr auto NamesOf(Shed) { return std::to_array<std::string_view>({"newest",
 
 struct SchedulerOptions {
   std::int32_t max_running = 1024;  // maximum running requests; StepLimits.max_seqs may be lower
-  // Maximum waiting requests that have never run; further ones are shed after each plan. Between two plans up to
-  // max_running more may wait, because the next plan may admit them.
+  // Maximum waiting requests that have never run; further ones are shed after each plan. Between two plans, up to
+  // max_running further requests may wait, because the next plan may admit them.
   std::int64_t max_waiting = INT64_MAX;
   // Number of requests for which Create reserves memory, with their rows and prefix blocks. Up to this number, On does
   // not allocate.
@@ -51,15 +51,15 @@ struct SchedulerOptions {
 
   StepOrder order = StepOrder::kRunningFirst;
   PreemptMode preempt = PreemptMode::kOnMemory;
-  KvAction preempt_action = KvAction::kDrop;  // kDrop: recompute; kOut: swap while host memory has room
+  KvAction preempt_action = KvAction::kDrop;  // kDrop: recompute the victim; kOut: swap it while host memory has room
   double preempt_margin = 0;  // kByRank: minimum difference between the keys of victim and waiting request
 
   KvMode kv = KvMode::kLedger;
-  Tokens kv_block_tokens{16};  // vLLM's default block size
-  Blocks kv_blocks{0};  // kLedger: size of the KV cache
+  Tokens kv_block_tokens{16};  // tokens per KV block; default: that of vLLM
+  Blocks kv_blocks{0};  // kLedger: size of the KV cache in blocks
   Blocks cpu_blocks{0};  // blocks in host memory for swapped KV and prefix copies; 0: no swapping
-  double kv_watermark = 0.01;  // kLedger: share of the cache that admissions leave free for growth (vLLM's default)
-  bool prefix_cache = false;  // kLedger: keep finished prefixes, evict least recently used first
+  double kv_watermark = 0.01;  // kLedger: share of the cache that admissions leave free; default: that of vLLM
+  bool prefix_cache = false;  // kLedger: true: finished prefixes stay cached; the least recently used are evicted first
   // Maximum part of cpu_blocks for copies of finished prefixes, a second tier of the prefix cache. Swapped KV has
   // priority. 0: none.
   Blocks prefix_cpu_blocks{0};
@@ -68,10 +68,10 @@ struct SchedulerOptions {
   // tenants together can pin half. Pins beyond these limits are refused.
   double pin_share = 0.1;
 
-  // Three limits in one. (1) Maximum requests that may pass a request that has never run and lacks memory or room. It
-  // also limits how many requests with adapters pass one that waits for its adapter. (2) Maximum waiting requests that
-  // a plan considers after one that does not fit. Requests that need a larger step do not count. (3) Plans after which
-  // the first waiting request may use the watermark's blocks.
+  // This number sets three limits. (1) Maximum requests that may pass a request that has never run and lacks memory or
+  // room. The same limit holds for requests with adapters that pass a request that waits for its adapter. (2) Maximum
+  // waiting requests that a plan considers after a request that does not fit. Requests that need a larger step do not
+  // count. (3) Number of plans after which the first waiting request may use the watermark's blocks.
   std::int32_t admission_window = 16;
 
   // kLedger with prefix_cache: maximum steps for which a request waits for the next chunk of a prefix that a running
@@ -79,8 +79,8 @@ struct SchedulerOptions {
   // prefill. 0: never waits.
   std::int32_t prefix_wait = 64;
 
-  // Number of the first plan. A host that restarts its scheduler should continue with the next number, so that late
-  // results of the old scheduler are recognized.
+  // Number of the first plan. If a host restarts its scheduler, it should continue with the next number. The scheduler
+  // can then recognize late results of the old scheduler.
   StepId first_step{1};
 
   // Seed of the hashes of ids, prefixes, tenants and workflows. Choose it at random if clients are not trusted, so that
@@ -90,7 +90,7 @@ struct SchedulerOptions {
   // Largest step that the host will ever allow. A request that needs a larger one fails. 0: unknown, so the request
   // waits.
   Tokens max_step_tokens{0};  // limit of StepLimits.tokens or prefill_tokens, whichever is smaller
-  std::int32_t max_step_seqs = 0;  // limit of StepLimits.max_seqs
+  std::int32_t max_step_seqs = 0;  // largest StepLimits.max_seqs that the host will ever set; 0: unknown
 
   // InvalidArgument lists all invalid fields with their values, one per line.
   absl::Status Validate() const;

@@ -15,8 +15,7 @@ struct AgeLink {
   Slot older = kNoSlot, newer = kNoSlot;
 };
 
-// Refers to its members by their slots in `records`. Each record has a field `age`, an AgeLink. All operations are
-// O(1).
+// A list whose members are slots of `records`. Each record has a field `age`, an AgeLink. All operations are O(1).
 class AgeList {
  public:
   bool empty() const { return size_ == 0; }
@@ -24,7 +23,7 @@ class AgeList {
   Slot oldest() const { return oldest_; }  // kNoSlot if the list is empty
   Slot newest() const { return newest_; }
 
-  // Adds a record as the newest. It must not be in the list.
+  // Adds a record as the newest member. The record must not be in the list.
   template <class Records>
   void Append(Records& records, Slot i) {
     const Slot before = std::exchange(newest_, i);

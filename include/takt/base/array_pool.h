@@ -9,7 +9,7 @@
 
 namespace takt::internal {
 
-// Freed arrays are reused and never split. Memory is at most the sum over all sizes of the peak use of that size.
+// Freed arrays are reused and never split. For each size, memory is at most the peak use of that size.
 //
 // Invariant: an array is either in use or in the free list of its size.
 template <class T>

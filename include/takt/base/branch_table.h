@@ -20,34 +20,34 @@ namespace takt {
 struct BranchName {
   WorkflowId workflow = {};
   std::uint64_t branch = 0;
-  TenantId tenant = {};  // none: the workflow's requests have no tenant
+  TenantId tenant = {};  // tenant of the workflow's requests; none: they have no tenant
 };
 
 // Base class of the records of BranchTable. Only the table changes it.
 struct BranchRecord {
   BranchName name = {};
   std::size_t share = 0;  // index of the share that counts the record
-  bool kept = false;  // true: evicted after all other records of its share
-  Slot flow = kNoSlot;  // slot of its workflow
+  bool kept = false;  // true: the record is evicted after all other records of its share
+  Slot flow = kNoSlot;  // slot of the record's workflow
   Slot alike = kNoSlot;  // next record whose name has the same hash
-  AgeLink branches = {};  // links in the list of its workflow, newest first
-  AgeLink age = {};  // links in its share
+  AgeLink branches = {};  // links in the list of the workflow's records, newest first
+  AgeLink age = {};  // links in the list of the share's records
 };
 
 struct BranchHash {
-  std::uint64_t key = 0;  // secret
+  std::uint64_t key = 0;  // secret key of the hash
   std::uint64_t operator()(WorkflowId workflow, std::uint64_t branch) const {
     return Mix64(Mix64(workflow.value ^ key) + branch);
   }
 };
 
-// Names are compared in full, so clients cannot reach records of others by choosing branch or workflow numbers. Each
-// record counts in one share:
+// Names are compared in full, so a client cannot reach another client's records by its choice of numbers. Each record
+// counts in one share:
 //   - Each owner that has come back has its own share. An owner is a tenant, or a workflow without a tenant.
 //   - All other owners have one common share, so a client gains nothing from new names.
 // If the table is full, the oldest record of the largest share is evicted (Crowded), kept records last. At most kShares
-// owners have their own share. An owner keeps it while it has more than 1 / (kShares + 1) of the returns (Misra and
-// Gries, Finding repeated elements, 1982), or until kMostWeight returns of others.
+// owners have their own share. An owner keeps its share while it has more than 1 / (kShares + 1) of the returns (Misra
+// and Gries, Finding repeated elements, 1982), or until kMostWeight returns of others.
 //
 // Operations are O(1), except Crowded, O(kShares), and the loss of a share, O(kShares + records of the owner). Nothing
 // is allocated within the reserved size.
@@ -74,7 +74,7 @@ class BranchTable {
   std::size_t size() const { return size_; }
   std::size_t slots() const { return records_.slots(); }
   std::size_t capacity() const { return records_.capacity(); }
-  bool Has(Slot i) const { return records_[i].share != kNoShare; }  // the slot is in use
+  bool Has(Slot i) const { return records_[i].share != kNoShare; }  // Returns true if the slot is in use.
   T& operator[](Slot i) { return records_[i]; }
   const T& operator[](Slot i) const { return records_[i]; }
 
@@ -160,7 +160,7 @@ class BranchTable {
     return share;
   }
 
-  // Sets whether the record is evicted after the others of its share.
+  // Sets whether the record is evicted after the other records of its share.
   void Keep(Slot i, bool kept) {
     if (records_[i].kept == kept) return;
     Leave(i);
@@ -177,7 +177,7 @@ class BranchTable {
   std::size_t BranchesOf(Slot i) const { return flows_[records_[i].flow].branches; }  // of the record's workflow
   // Returns the tenant's share that counts the record, or kCommon.
   std::size_t TenantShareOf(Slot i) const { return OfTenant(records_[i].share) ? records_[i].share : kCommon; }
-  // Returns the number of records in a tenant's share; kCommon: of all records in no tenant's share.
+  // Returns the number of records in a tenant's share; kCommon: the number of records in no tenant's share.
   std::size_t TenantShareSize(std::size_t share) const {
     return share == kCommon ? size_ - of_tenants_ : shares_[share].size();
   }
@@ -202,7 +202,7 @@ class BranchTable {
   };
   struct Owner {
     TenantId tenant = {};
-    WorkflowId workflow = {};  // set if there is no tenant
+    WorkflowId workflow = {};  // workflow of an owner without a tenant
     friend bool operator==(const Owner&, const Owner&) = default;
   };
   struct Share {
@@ -243,7 +243,7 @@ class BranchTable {
   bool OfTenant(std::size_t share) const { return bool(shares_[share].owner.tenant); }
 
   Hash hash_;
-  IdMap index_;  // hash of a name to the first record with that hash
+  IdMap index_;  // map from the hash of a name to the first record with that hash
   SlotTable<T> records_;
   IdTable<WorkflowId, Flow> flows_;
   IdMap owners_;

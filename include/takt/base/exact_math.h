@@ -1,17 +1,17 @@
 // Logarithms and powers that are bit-identical with every compiler, processor and C library.
 //
 // C libraries differ in the last bit, which is enough to swap two keys. These functions use +, -, * and / on doubles in
-// a fixed order. IEEE 754 defines the exact results of these, and of sqrt, floor and ldexp, which the C library
-// provides. Logarithm and exponential are computed as an unevaluated sum of two doubles, rounded once at the end.
+// a fixed order, and sqrt, floor and ldexp of the C library. IEEE 754 defines the exact results of all these
+// operations. Logarithm and exponential are computed as an unevaluated sum of two doubles, rounded once at the end.
 // Nearly all results are the nearest double. Maximum errors in units in the last place:
 //
 //   Log, Log1p, Log2   0.51
 //   Exp, Exp2          0.55
 //   Expm1, Pow         0.7
 //
-// Results below 2^-1022 are rounded once more. Log is monotonic, because its error before rounding is less than half of
-// its increase from one double to the next. Domains and limits are those of <cmath>, except that Pow accepts no
-// negative base.
+// Results below 2^-1022 are rounded once more. Log is monotonic: its error before rounding is less than half of its
+// increase from one double to the next. Domains and limits are those of <cmath>, except that Pow accepts no negative
+// base.
 #ifndef TAKT_BASE_EXACT_MATH_H_
 #define TAKT_BASE_EXACT_MATH_H_
 
@@ -29,7 +29,7 @@ namespace internal {
 
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-inline constexpr double kLn2High = 0x1.62e42fefa3800p-1;  // 42 bits, so that products with an exponent are exact
+inline constexpr double kLn2High = 0x1.62e42fefa3800p-1;  // the first 42 bits, for exact products with an exponent
 inline constexpr double kLn2Low = 0x1.ef35793c76730p-45;
 
 // The sum of two doubles. `low` is at most half a unit in the last place of `high`.
@@ -115,7 +115,7 @@ constexpr Logarithm LogParts(double x, double low = 0) {
   const double s_low = ((above.high - back.high) - back.low - Rounded(s * (below.low + low)) + above.low) / below.high;
   const Pair square = Product(s, s);
   const double z = square.high;
-  // 2 s^3/3 as two doubles, the rest as one.
+  // 2 s^3/3 is a sum of two doubles, the rest of the series is one double.
   const Pair cube = Product(square, s);
   const Pair third = Product(cube, 0x1.5555555555555p-1);
   const double third_low = third.low + Rounded(cube.high * 0x1.5555555555555p-55);
@@ -213,7 +213,7 @@ constexpr double Expm1(double x) {
   if (x > -0x1p-54 && x < 0x1p-54) return x;
   const Exponential e = ExpParts(x);
   if (e.exponent == 0) return e.over_one.high + e.over_one.low;
-  if (e.exponent > 200) return Exp(x);  // the 1 is below the last place
+  if (e.exponent > 200) return Exp(x);  // the 1 is below the last place of the result
   const Pair whole = Sum(1, -Scaled(1, -e.exponent));
   const Pair sum = Sum(whole.high, e.over_one.high);
   return Scaled(sum.high + (sum.low + (whole.low + e.over_one.low)), e.exponent);

@@ -17,7 +17,7 @@ constexpr std::uint64_t OrderedBits(double x) {
   return (bits >> 63) != 0 ? ~bits : bits | (std::uint64_t{1} << 63);
 }
 
-// Smaller runs sooner. The order is total even for NaN keys, which come last.
+// A request with a smaller key runs sooner. The order is total even for NaN keys, which come last.
 struct FullKey {
   double key = 0;
   TimePoint arrival{};
@@ -39,7 +39,7 @@ struct FullRank {
   friend constexpr auto operator<=>(const FullRank&, const FullRank&) = default;
 };
 
-// The rank of a running request as a victim of preemption: larger is preempted sooner.
+// The rank of a running request as a victim; the request of larger rank is preempted sooner.
 struct VictimRank {
   bool unpromoted = true;
   FullRank rank = {};
@@ -47,7 +47,7 @@ struct VictimRank {
   friend constexpr auto operator<=>(const VictimRank&, const VictimRank&) = default;
 };
 
-// A FullKey as three integers, for fast comparison in heaps.
+// A FullKey as three integers, which heaps compare fast.
 struct PackedKey {
   std::uint64_t key = 0;
   std::int64_t arrival = 0;
@@ -58,7 +58,7 @@ struct PackedKey {
       : key(OrderedBits(k.key)), arrival(k.arrival.time_since_epoch().count()), id(k.id.value) {}
   constexpr PackedKey(double k, TimePoint at, RequestId request) : PackedKey(FullKey{k, at, request}) {}
 
-  // Ranks by an exact time, which a double cannot represent.
+  // Returns a key that ranks by an exact time, which a double does not represent.
   static constexpr PackedKey OfTime(TimePoint at, TimePoint arrival, RequestId request) {
     PackedKey key(FullKey{0, arrival, request});
     key.key = static_cast<std::uint64_t>(at.time_since_epoch().count()) ^ kSign;

@@ -10,7 +10,7 @@
 
 namespace takt {
 
-// Owns nothing and allocates nothing. It is valid only during the call that it is passed to.
+// Owns nothing and allocates nothing. A FunctionRef argument is valid only during the call that receives it.
 template <class Signature>
 class FunctionRef;
 template <class R, class... Args>

@@ -12,8 +12,8 @@
 
 namespace takt {
 
-// Deterministic, because it is never iterated. Allocates only beyond the reserved size. Consecutive ids are adjacent,
-// so the newest ids are in the CPU cache. Expected O(1) for any ids, if clients that choose ids do not know the key.
+// Deterministic: no code iterates over the map. Allocates only beyond the reserved size. Consecutive ids are adjacent,
+// so the newest are in the CPU cache. Expected O(1) for any ids, if clients that choose ids do not know the key.
 class IdMap {
  public:
   explicit IdMap(std::size_t reserve = 0) { Reserve(reserve); }
@@ -24,7 +24,7 @@ class IdMap {
     if (want > entries_.size()) Rehash(want);
   }
 
-  // Changes the hash function to one derived from the seed. Entries and lookups do not change.
+  // Derives the hash function from the seed. Entries and results of lookups do not change.
   void SetKey(std::uint64_t seed) {
     key_ = KeyOf(seed);
     if (size_ > 0) Rehash(entries_.size());
@@ -72,7 +72,7 @@ class IdMap {
       if (entries_[hole].value == kNoSlot) return false;
       hole = Next(hole);
     }
-    // Close the gap by moving back each following entry whose home is not after the hole.
+    // Close the gap: move back each following entry whose home is not after the hole.
     for (std::size_t i = Next(hole); entries_[i].value != kNoSlot; i = Next(i)) {
       const std::size_t home = Home(entries_[i].key);
       if (((i - home) & mask_) >= ((i - hole) & mask_)) {
@@ -101,7 +101,7 @@ class IdMap {
 
   // Each run of 16 ids stays together and has one hash: the top bits of a product. With a random factor, two runs
   // rarely share these bits (multiply-shift; Dietzfelbinger et al., 1997). Two rounds of mixing break up regular
-  // strides, which multiply-shift alone would keep.
+  // strides of ids; multiply-shift alone would not.
   std::size_t Home(std::uint64_t name) const {
     std::uint64_t x = ((name >> 4) + key_.add) * key_.first;
     x = (x ^ (x >> 32)) * key_.second;

@@ -81,8 +81,7 @@ class IndexedHeapOf {
     size_ = 0;
   }
 
-  // Calls f(slot) in key order until it returns false. f must not change the heap. k visits cost O(k log k), for any
-  // heap size.
+  // Calls f(slot) in key order until it returns false. f must not change the heap. k visits cost O(k log k).
   template <class F>
   void VisitInOrder(F&& f) const {
     const auto later = [this](std::uint32_t a, std::uint32_t b) { return At(b).key < At(a).key; };
@@ -108,7 +107,7 @@ class IndexedHeapOf {
     return ahead;
   }
 
-  // The tree, for other searches. Positions start at kRoot.
+  // Access to the tree for other searches. Positions start at kRoot.
   static constexpr std::uint32_t kArity = 4;
   static constexpr std::uint32_t kRoot = kArity - 1;  // aligns siblings to a block
   Slot SlotAt(std::uint32_t position) const { return At(position).slot; }
@@ -134,7 +133,7 @@ class IndexedHeapOf {
   Entry& At(std::uint32_t i) { return blocks_[i / kArity].entries[i % kArity]; }
   const Entry& At(std::uint32_t i) const { return blocks_[i / kArity].entries[i % kArity]; }
 
-  // Copies field by field. Otherwise g++ loads more bytes at once than were stored, which stalls.
+  // Copies field by field. Otherwise g++ loads more bytes at once than were stored, which stalls the CPU.
   void Put(std::uint32_t i, const Entry& entry) {
     Entry& e = At(i);
     e.key = entry.key;
@@ -167,7 +166,7 @@ class IndexedHeapOf {
     return best;
   }
 
-  // Branch-free, since the smallest of four leading keys is unpredictable. Leading keys rarely tie.
+  // Has no branches, because the smallest of four leading keys is unpredictable. Leading keys are rarely equal.
   std::uint32_t SmallestOfFour(std::uint32_t first) const {
     const Entry* e = blocks_[first / kArity].entries;
     const std::uint64_t k0 = e[0].key.lead(), k1 = e[1].key.lead(), k2 = e[2].key.lead(), k3 = e[3].key.lead();
@@ -190,8 +189,8 @@ class IndexedHeapOf {
     Put(hole, entry);
   }
 
-  // Fills a hole: upwards if the entry is smaller than the parent. Otherwise the hole moves to the bottom and the entry
-  // then moves up. An entry from the end usually stays near the bottom (Floyd).
+  // Fills a hole with an entry. If the entry is smaller than the parent, the entry moves up. Otherwise the hole moves
+  // to the bottom, and then the entry moves up from there. An entry from the end usually stays near the bottom (Floyd).
   void Settle(std::uint32_t hole, const Entry entry) {
     if (hole > kRoot && entry.key < At(Parent(hole)).key) return SiftUp(hole, entry);
     const std::uint32_t end = kRoot + size_, top = hole;

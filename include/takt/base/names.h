@@ -12,7 +12,7 @@
 
 namespace takt {
 
-// An enum with a function NamesOf, which ignores its argument and returns the names of all values from 0 on. Its
+// An enum with a function NamesOf, which ignores its argument and returns the names of all values from 0 on. The enum's
 // underlying type must be fixed, as for an enum class. Otherwise a number without a value is not a constant.
 //   enum class Fruit { kApple, kPear };
 //   constexpr auto NamesOf(Fruit) { return std::to_array<std::string_view>({"apple", "pear"}); }

@@ -15,7 +15,8 @@ inline void SerialFor(std::size_t n, const std::function<void(std::size_t)>& bod
   for (std::size_t i = 0; i < n; ++i) body(i);
 }
 
-// Receives the completed share of the work, 0 to 1, on the caller's thread. Returns false to stop. May be empty.
+// A callback that receives the completed share of the work, 0 to 1, on the caller's thread. It returns false to stop
+// the work. May be empty.
 using Progress = std::function<bool(double)>;
 
 }  // namespace takt

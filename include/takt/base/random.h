@@ -37,8 +37,8 @@ class Random {
   // Returns an exponential variate with mean 1.
   double Exponential() { return -exact::Log1p(-Uniform()); }
 
-  // Returns a normal variate with mean 0 and standard deviation 1, by Marsaglia's polar method. It drops the second
-  // value of a pair, so that the generator's bits are the only state.
+  // Returns a normal variate with mean 0 and standard deviation 1, by Marsaglia's polar method. The second value of
+  // each pair is dropped, so that the generator's bits are the only state.
   double Normal() {
     for (;;) {
       const double u = Rounded(2 * Uniform()) - 1;
@@ -55,7 +55,7 @@ class Random {
   // 1 use the power of a uniform variate.
   double Gamma(double shape) {
     if (shape < 1) {
-      const double larger = Gamma(shape + 1);  // drawn first, since the order of evaluation of factors is unspecified
+      const double larger = Gamma(shape + 1);  // drawn first: C++ leaves the order of factors unspecified
       return Rounded(larger * exact::Pow(1 - Uniform(), 1 / shape));
     }
     const double d = shape - 1.0 / 3;

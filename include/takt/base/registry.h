@@ -29,7 +29,7 @@ struct RegistryInfo {
 
 namespace internal {
 
-// Any: the type-erased policy. Pace: pointers to the engine's pace, if the kind uses it; they may be null.
+// Any: the type-erased policy. Pace: pointers to the engine's pace, if this kind of policy uses it; may be null.
 template <class Any, class... Pace>
 class Registry {
  public:
@@ -75,8 +75,7 @@ class Registry {
     return at == entries_.end() ? nullptr : &*at;
   }
 
-  // Creates a policy from "NAME" or "NAME(k=v,...)". InvalidArgument lists unknown names, invalid values, and the valid
-  // choices.
+  // Creates a policy from "NAME" or "NAME(k=v,...)". InvalidArgument lists unknown names, invalid values and choices.
   absl::StatusOr<Any> Make(std::string_view spec, Pace... pace) const {
     const absl::StatusOr<Call> call = Parse(kind_, spec);
     if (!call.ok()) return call.status();
@@ -94,7 +93,7 @@ class Registry {
     return [this, text = std::string(spec)](const OfEngine& pace) { return *Make(text, &pace); };
   }
 
-  // In order of registration.
+  // Returns the entries in order of registration.
   std::vector<RegistryInfo> Infos() const {
     std::vector<RegistryInfo> infos;
     for (const Entry& entry : entries_) infos.push_back(entry.info);

@@ -10,7 +10,7 @@
 
 #include "takt/config.h"
 
-// Plans are not reproducible if intermediate results are wider than a double or if sums are reordered.
+// Plans are not reproducible if a compiler reorders sums or computes in more bits than a double has.
 #if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || \
     (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
 #error "takt: -ffast-math (or a part of it) reorders sums, so that plans differ between builds; compile without it"
@@ -21,10 +21,10 @@
 
 namespace takt {
 
-// Returns x, rounded to a double. Rounded(a * b) + c is rounded twice on every machine. Without it, a compiler may emit
-// one instruction for a * b + c that rounds once. GCC does so by default (-ffp-contract) on ARM64, and on x86-64 with
-// -mfma. The last bit then differs, and so do keys and plans. The test in tests/embed searches for such instructions.
-// Rounded itself costs no instruction.
+// Returns x, rounded to a double. Rounded(a * b) + c is rounded twice on every machine. Without Rounded, a compiler may
+// emit one instruction for a * b + c that rounds once. GCC does so by default (-ffp-contract) on ARM64, and on x86-64
+// with -mfma. The last bit then differs, so keys and plans differ. The test in tests/embed searches for such
+// instructions. Rounded costs no instruction.
 template <std::floating_point T>
 constexpr T Rounded(T x) {
   if (std::is_constant_evaluated()) return x;

@@ -25,13 +25,14 @@ class SlotTable {
   }
 
   bool HasSlot() const { return !free_.empty(); }  // Take can reuse a slot
-  std::size_t capacity() const { return records_.capacity(); }  // slots below this need no allocation
-  std::size_t room() const { return capacity() - slots() + free_.size(); }  // records that fit without allocation
+  std::size_t capacity() const { return records_.capacity(); }  // number of slots that need no allocation
+  // number of records that fit without allocation
+  std::size_t room() const { return capacity() - slots() + free_.size(); }
   std::size_t slots() const { return records_.size(); }
 
   T& operator[](Slot slot) { return records_[slot]; }
   const T& operator[](Slot slot) const { return records_[slot]; }
-  const Records& records() const { return records_; }  // by slot, including free slots
+  const Records& records() const { return records_; }  // records by slot, including free slots
 
   // Returns a free slot. Its record still has the previous owner's data.
   Slot Take() {
@@ -69,8 +70,8 @@ class IdTable : public SlotTable<T, Records> {
   }
   void KeyHashes(std::uint64_t seed) { index_.SetKey(seed); }
 
-  std::size_t size() const { return index_.size(); }  // records that have an id
-  std::size_t Looks(Id id) const { return index_.Looks(Value(id)); }  // comparisons of Find; for tests
+  std::size_t size() const { return index_.size(); }  // number of records that have an id
+  std::size_t Looks(Id id) const { return index_.Looks(Value(id)); }  // number of comparisons of Find; for tests
   void Prefetch(Id id) const { index_.Prefetch(Value(id)); }  // prefetches for a later lookup
 
   // Returns kNoSlot if the id is unknown.

@@ -1,4 +1,4 @@
-// Policies as text: names, options, and the spec from which a policy can be created again.
+// Policies as text: names, options, and specs. A spec is a text from which a policy is created again.
 #ifndef TAKT_BASE_SPEC_H_
 #define TAKT_BASE_SPEC_H_
 
@@ -26,7 +26,7 @@ struct OptionText {
   double least = 0, most = std::numeric_limits<double>::infinity();
   bool below_most = false;  // true: `most` is excluded
 
-  // Integer bounds, exact even for integers that are not doubles.
+  // Bounds of an integer, exact even for integers that a double does not represent.
   template <std::integral N>
   constexpr N Least() const {
     constexpr N kLeast = std::numeric_limits<N>::min();
@@ -57,7 +57,8 @@ struct OptionText {
 template <class P>
 concept OptionsPolicy = requires(P& p) { P::VisitOptions(p, [](std::string_view, auto&, const OptionText&) {}); };
 
-// A struct of options lists its fields, so that they can be visited and checked. A struct in the log lists all of them:
+// A struct of options lists its fields, so that code can visit and check them. A struct in the log lists all its
+// fields:
 //   template <class Self, class List> static constexpr auto ListOptions(Self& self, List&& list) {
 //     return list(Option("window", self.window), Option("share", self.share, {.most = 1}));
 //   }

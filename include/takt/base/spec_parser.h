@@ -27,7 +27,7 @@ namespace internal {
 // One level of a spec.
 struct Call {
   std::string_view name;
-  std::vector<std::string_view> policies{};  // arguments that are specs
+  std::vector<std::string_view> policies{};  // arguments that are specs of policies
   std::vector<KeyValue> options{};
 };
 
@@ -122,7 +122,7 @@ std::vector<std::string> OptionNames(const P& policy) {
   return names;
 }
 
-// Returns nothing if the policy has no such option. Otherwise returns the error about the value; empty: none.
+// Sets an option. Returns nothing if the policy has no such option. Otherwise returns the value's error; empty: none.
 template <class P>
 std::optional<std::string> Set(P& policy, const KeyValue& option) {
   std::optional<std::string> fault;

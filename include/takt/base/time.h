@@ -22,8 +22,8 @@ struct EngineClock {
 using Duration = EngineClock::duration;
 using TimePoint = EngineClock::time_point;
 
-inline constexpr TimePoint kNever = TimePoint::max();  // a deadline that never comes
-inline constexpr TimePoint kUnset = TimePoint::min();  // unset: the time of the event is used
+inline constexpr TimePoint kNever = TimePoint::max();  // a time that never comes
+inline constexpr TimePoint kUnset = TimePoint::min();  // an unset time; takt then uses the time of the event
 
 constexpr double ToSeconds(Duration d) { return Rounded(static_cast<double>(d.count()) * 1e-9); }
 constexpr double ToSeconds(TimePoint t) { return ToSeconds(t.time_since_epoch()); }

@@ -20,7 +20,7 @@ class TimeHeap {
   std::size_t size() const { return heap_.size(); }
   bool contains(Slot slot) const { return heap_.contains(slot); }
 
-  Slot Top() const { return heap_.Top(); }  // kNoSlot if empty
+  Slot Top() const { return heap_.Top(); }  // first slot; kNoSlot if the heap is empty
   TimePoint next() const { return heap_.empty() ? kNever : heap_.TopKey().time(); }
 
   // `slot` must not be a member.
@@ -28,7 +28,7 @@ class TimeHeap {
     heap_.Push(slot, internal::PackedKey::OfTime(at, arrival, id));
   }
   Slot Pop() { return heap_.Pop(); }
-  void Erase(Slot slot) {  // no effect if it is not a member
+  void Erase(Slot slot) {  // no effect if the slot is not a member
     if (heap_.contains(slot)) heap_.Erase(slot);
   }
   void Clear() { heap_.Clear(); }

@@ -17,11 +17,12 @@ enum {  // takt_fault.kind: docs/reference/mistakes.md
   TAKT_FAULT_UNKNOWN_MOVE = 7,  // TAKT_EVENT_MOVE_DONE for a move that is not in flight; `received`: number of the move
   TAKT_FAULT_OUT_OF_PLACE = 8,  // an event that the state of its request does not allow
   TAKT_FAULT_ABSURD_ESTIMATE = 9,  // an estimate that is NaN, infinite, negative or too large; treated as unknown
-  TAKT_FAULT_CLOCK_BACK = 10,  // a call at `received` ns, before the last call's time `expected`; the latter is used
+  // A call whose time `received` is before `expected`, the last call's time, which is used instead [ns]
+  TAKT_FAULT_CLOCK_BACK = 10,
   TAKT_FAULT_UNKNOWN_STEP = 11,  // a result for a step that is not in flight
-  // A result for a request that its step did not run; `expected`: the request's lane; below 0: none
+  // A result for a request that its step did not run; `expected`: the request's lane; below 0: no lane
   TAKT_FAULT_UNKNOWN_ROW = 12,
-  TAKT_FAULT_INVALID_ROW = 13,  // a result of `received` tokens, but its entry allows 1 to `expected` tokens
+  TAKT_FAULT_INVALID_ROW = 13,  // a result of `received` tokens for a plan entry that allows 1 to `expected` tokens
   TAKT_FAULT_UNKNOWN_INSTANCE = 14,  // a router event for an instance that is not up; `received`: its id
   // An instance event with a negative count, no id or an unsupported role; `received`: instance id
   TAKT_FAULT_INVALID_EVENT = 15,
@@ -32,19 +33,18 @@ enum {  // takt_fault.kind: docs/reference/mistakes.md
   TAKT_FAULT_CHUNK_ALIGN = 18
 };
 
-// A prediction: a mean and five quantiles, in the unit of the field that holds it. The default is unknown. Policies
-// then use the fallback in their documentation, usually the order of arrival. A mean above 0 with all quantiles 0 means
+// A prediction: a mean and five quantiles, in the unit of the field that holds it. The default is unknown. For unknown
+// estimates, each policy documents a fallback, usually the order of arrival. A mean above 0 with all quantiles 0 means
 // that only the mean is known.
 typedef struct takt_estimate {
-  double mean;  // negative: unknown
-  float quantiles[5];  // at 0.1, 0.25, 0.5, 0.75, 0.9
+  double mean;  // mean; negative: unknown
+  float quantiles[5];  // quantiles at 0.1, 0.25, 0.5, 0.75, 0.9
   uint32_t reserved;
 } takt_estimate;
 
-// Expected work of all other unfinished calls of the same workflow, whether they run, wait or come later. Below 0:
-// unknown.
+// Expected work of all other unfinished calls of the same workflow, running, waiting or future. Below 0: unknown.
 typedef struct takt_work_after {
-  double calls;  // number of calls
+  double calls;  // expected number of calls
   double prompt_tokens;  // prompt tokens of these calls
   double output_tokens;  // output tokens of these calls
   double kv_steps;  // sum of the context over all decode steps of these calls [tokens x steps]
@@ -53,13 +53,13 @@ typedef struct takt_work_after {
 
 // The expected next tool call of a request. If `after` and `duration` are both 0, no call is expected.
 typedef struct takt_next_call {
-  uint64_t tool;  // tool to call; 0: unknown
-  int32_t after;  // output tokens before the call, counted from this event
-  int32_t returned;  // tokens that the answer adds to the context
+  uint64_t tool;  // tool that the request calls; 0: unknown
+  int32_t after;  // output tokens from this event until the tool call
+  int32_t returned;  // tokens that the tool's answer adds to the context
   int64_t duration;  // duration of the tool call; 0: unknown
 } takt_next_call;
 
-// Prediction of how one model would answer a request.
+// The prediction for one model, if that model answers the request.
 typedef struct takt_model_score {
   uint64_t model;
   float score;  // probability of a correct answer: 0 to 1
@@ -68,7 +68,7 @@ typedef struct takt_model_score {
 
 enum {  // takt_request.flags
   TAKT_REQUEST_UNCHUNKABLE = 1,  // the whole prompt must run in one step
-  TAKT_REQUEST_UNPREEMPTIBLE = 2  // runs until it ends or calls a tool
+  TAKT_REQUEST_UNPREEMPTIBLE = 2  // the request runs without preemption until it ends or calls a tool
 };
 
 // Token counts and estimates of one call of a model. Text and sampling parameters stay with the host.
@@ -76,21 +76,21 @@ typedef struct takt_request {
   uint32_t struct_size;
   uint32_t flags;
   uint64_t id;  // unique among living requests; must not be 0
-  uint64_t workflow;  // 0: a workflow of its own
+  uint64_t workflow;  // workflow of the call; 0: the call is a workflow of its own
   uint64_t stage;  // call site within the workflow; 0: unknown
   uint64_t agent;  // agent (role) that makes the call; 0: unknown
   uint64_t tenant;  // tenant, for fair sharing
-  uint64_t adapter;  // LoRA adapter that it needs while it runs
-  int64_t arrival;  // arrival of this call; TAKT_UNSET: the time of the event
-  int64_t workflow_arrival;  // arrival of the whole workflow; TAKT_UNSET: `arrival`
-  int64_t deadline;  // deadline of this call, or of its workflow if `compute` is 0; TAKT_NEVER: none
+  uint64_t adapter;  // LoRA adapter that the request needs while it runs; 0: none
+  int64_t arrival;  // arrival time of this call; TAKT_UNSET: the time of the event
+  int64_t workflow_arrival;  // arrival time of the workflow; TAKT_UNSET: `arrival`
+  int64_t deadline;  // deadline of this call; if `compute` is 0, deadline of the workflow; TAKT_NEVER: none
   int64_t expires_at;  // time at which the request fails if its first step has not begun; TAKT_NEVER: no limit
   int32_t prompt_tokens;  // length of the prompt
-  int32_t max_output_tokens;  // maximum output, which the host enforces; 0: unknown
+  int32_t max_output_tokens;  // maximum output tokens, which the host enforces; 0: unknown
   int32_t sequences;  // parallel samples of one prompt, which share its KV blocks
-  int32_t priority;  // lower runs sooner
-  takt_estimate output_tokens;  // output of this call, per sequence [tokens]
-  takt_estimate workflow_tokens_left;  // output of this and all following calls of the workflow [tokens]
+  int32_t priority;  // priority; requests with a lower number run sooner
+  takt_estimate output_tokens;  // output tokens of this call, per sequence
+  takt_estimate workflow_tokens_left;  // output tokens of this call and all later calls of the workflow
   takt_work_after after;  // expected work of the workflow's other calls
   takt_next_call next_call;  // expected next tool call
   int64_t compute;  // expected execution time of this call alone; 0: unknown
@@ -98,14 +98,14 @@ typedef struct takt_request {
   size_t n_prefix_hashes;
   int32_t prefix_block_tokens;
   uint32_t reserved;
-  const takt_model_score* scores;  // scores per model, for placements that choose models; absent: unknown; or NULL
+  const takt_model_score* scores;  // predictions per model, for placements that choose models; empty: unknown; or NULL
   size_t n_scores;
-  uint64_t session;  // session of the turn; 0: unknown
-  // Branch of its workflow: 0 is the main line, others are sub-agents. KV between turns is held per branch.
+  uint64_t session;  // session that the call belongs to; 0: unknown
+  // Branch of the workflow: 0 is the main agent, other numbers are sub-agents. Between turns, takt keeps KV per branch.
   uint64_t branch;
-  // Isolates prefixes: requests with different salts never share KV. Use one salt per tenant to prevent timing attacks
-  // on the cache. Only with TAKT_KV_MODE_LEDGER. takt_plan.dropped and host_chunks contain takt_salted_hash(hash,
-  // salt). 0: none
+  // Salt that isolates prefixes: requests with different salts never share KV. Use one salt per tenant to prevent
+  // timing attacks on the cache. Only with TAKT_KV_MODE_LEDGER. takt_plan.dropped and host_chunks contain
+  // takt_salted_hash(hash, salt). 0: none
   uint64_t salt;
 } takt_request;
 
@@ -120,47 +120,47 @@ enum {  // takt_instance.role
 // An engine with its own KV cache.
 typedef struct takt_instance {
   uint32_t struct_size;
-  int32_t kv_tokens;  // size of its KV cache [tokens]; 0: unknown, every request fits
+  int32_t kv_tokens;  // size of the instance's KV cache [tokens]; 0: unknown, every request fits
   uint64_t id;  // unique among instances that are up; must not be 0
-  uint64_t model;  // model that it serves, if models differ
-  int64_t capacity;  // maximum requests, including its queue; TAKT_NEVER: no limit; 0: no new ones
-  double token_s;  // step time at full batch / sequences of that batch [s per output token]; 0: unknown
+  uint64_t model;  // model that the instance serves; needed if instances serve different models
+  int64_t capacity;  // maximum requests, running or waiting; TAKT_NEVER: no limit; 0: no new requests
+  double token_s;  // step time at full batch, divided by the batch's sequences [s per output token]; 0: unknown
   uint64_t profile;  // result of takt_router_add_profile; 0: speed unknown
   uint32_t role;  // must be TAKT_ROLE_BOTH
   uint32_t reserved;
-  uint64_t life;  // increases at each restart, such as a start time; 0: the router counts restarts
+  uint64_t life;  // number that increases at each restart; 0: the router counts restarts
 } takt_instance;
 
 // A stage of a declared graph: parallel calls that start when all stages in `after` have ended. A stage's index is its
 // place in the order of declaration, from 0.
 typedef struct takt_stage {
-  uint64_t stage;  // call site, as in takt_request.stage; a graph may contain it several times
-  const uint32_t* after;  // indices of stages that must end first; or NULL
+  uint64_t stage;  // call site, as in takt_request.stage; several stages of a graph may have the same call site
+  const uint32_t* after;  // indices of stages that must end before this stage starts; or NULL
   size_t n_after;
-  double cost_s;  // expected execution time of one call [s], as a mean over the instances; 0: learned per call site
-  int32_t calls;  // parallel calls; at least 1
+  double cost_s;  // expected execution time of one call, averaged over the instances [s]; 0: learned per call site
+  int32_t calls;  // number of parallel calls; at least 1
   uint32_t reserved;
 } takt_stage;
 
 // The known part of a workflow's graph of calls.
 typedef struct takt_workflow {
   uint32_t struct_size;
-  // 1: stages may still be added after all known ones have ended, so only the host ends the workflow. Implied if
-  // `stages` is empty.
+  // 1: the host may add stages even after all known stages have ended, so only the host ends the workflow. An empty
+  // `stages` implies true.
   uint32_t open;
   uint64_t id;  // unique among living workflows; must not be 0
   uint64_t tenant;  // tenant, which selects the SLO class
-  int64_t arrival;  // TAKT_UNSET: the time of the event
+  int64_t arrival;  // arrival time of the workflow; TAKT_UNSET: the time of the event
   int64_t deadline;  // deadline of the whole workflow; TAKT_NEVER: none; TAKT_UNSET: from the tenant's SLO class
-  const takt_stage* stages;  // empty: the graph is unknown; or NULL
+  const takt_stage* stages;  // stages of the workflow; empty: the graph is unknown; or NULL
   size_t n_stages;
 } takt_workflow;
 
 typedef struct takt_agent_rank {
   uint64_t agent;
-  double rank;  // a smaller rank runs sooner; finite
-  double execution_s;  // expected execution time of one call [s]; 0: unknown
-  int32_t stages_left;  // calls on the longest path to the end of its workflow, including this one; 0: unknown
+  double rank;  // rank of the agent; finite; agents of smaller rank run sooner
+  double execution_s;  // expected execution time of one call of the agent [s]; 0: unknown
+  int32_t stages_left;  // number of calls on the longest path from this call to the workflow's end; 0: unknown
   uint32_t reserved;
 } takt_agent_rank;
 
@@ -190,7 +190,7 @@ enum {  // takt_event_revised.fields
 enum {  // takt_event.type; comments name the receivers and the member of the union
   // A new request joins the waiting queue.
   TAKT_EVENT_ARRIVED = 1,  // schedulers, routers: u.arrived
-  // Updates estimates or limits of a living request. Absent fields keep their values.
+  // Updates estimates or limits of a living request. Fields that are not set keep their values.
   TAKT_EVENT_REVISED = 2,  // schedulers, routers: u.revised
   // The request may not run until TAKT_EVENT_UNBLOCKED, for example while its grammar compiles or its KV is
   // transferred. It keeps its KV and leaves the ranked queue.
@@ -201,10 +201,9 @@ enum {  // takt_event.type; comments name the receivers and the member of the un
   TAKT_EVENT_TOOL_CALLED = 5,  // schedulers: u.tool_called
   // The tool has answered. The tokens of the answer join the context.
   TAKT_EVENT_TOOL_RETURNED = 6,  // schedulers: u.tool_returned
-  // Ends the request, whatever its state.
+  // Ends the request in any state.
   TAKT_EVENT_CANCELLED = 7,  // schedulers, routers: u.request
-  // The host has finished a KV move of a plan. Blocks moved out or dropped are now free. A request that was moved in
-  // can run.
+  // The host has finished a KV move of a plan. Blocks moved out or dropped are now free. A request moved in can run.
   TAKT_EVENT_MOVE_DONE = 8,  // schedulers: u.move_done
   // Ends TAKT_EVENT_KV_PINNED. If the host counts KV, the event without a request reports that released blocks are
   // usable now.
@@ -212,8 +211,8 @@ enum {  // takt_event.type; comments name the receivers and the member of the un
   // Rejects new requests; living requests finish.
   TAKT_EVENT_DRAIN = 10,  // schedulers
   // The next plan must not include this running request, for example because the grammar of its next token is not
-  // ready. It keeps its row, KV and rank, and later plans include it again. A plan made while the maximum number of
-  // steps is in flight does not count.
+  // ready. It keeps its row, KV and rank, and later plans include it again. A plan that is empty because the maximum
+  // number of steps is in flight does not count as the next plan.
   TAKT_EVENT_NOT_READY = 13,  // schedulers: u.request
   // A request that is not running has KV of its first `computed` tokens, for example after a transfer or a late cache
   // lookup. It starts after these tokens, unless it has other KV by then. Its KV blocks count as used from its
@@ -230,30 +229,33 @@ enum {  // takt_event.type; comments name the receivers and the member of the un
   TAKT_EVENT_KV_PINNED = 16,  // schedulers: u.request
   // A turn of a workflow's branch has ended, and its next turn is expected. The retention policy uses `why` and the
   // history of similar waits to decide how long to keep the turn's KV in the prefix cache. The event may be late or
-  // repeated. The newest one is valid until the branch's next request arrives.
+  // repeated. The newest event of a branch holds until the branch's next request arrives.
   TAKT_EVENT_TURN_ENDED = 18,  // schedulers: u.turn_ended
   // The next turn of a waiting branch is expected at `when`, for example because a user types or a tool is nearly done.
-  // Its KV counts as just used.
+  // The branch's KV counts as just used.
   TAKT_EVENT_TURN_EXPECTED = 19,  // schedulers: u.turn_expected
   // A request's first step on its instance begins. Only placements that separate waiting from running requests need
   // this event.
   TAKT_EVENT_REQUEST_STARTED = 64,  // routers: u.request_started
   // Progress of a running request, for policies that rank by the tokens that requests received. Send it for all running
-  // requests with each report. Repeated and outdated events have no effect. `instance` as in TAKT_EVENT_REQUEST_ENDED.
+  // requests with each report. Repeated and outdated events have no effect. `instance` has the meaning of
+  // TAKT_EVENT_REQUEST_ENDED.instance.
   TAKT_EVENT_REQUEST_SERVED = 65,  // routers: u.request_served
-  // A request has left its instance: it has finished or failed. `instance` is the sender; 0: the current instance. The
-  // router ignores an instance that no longer has the request.
+  // A request has left its instance: it has finished or failed. `instance` is the instance that sent the event; 0: the
+  // request's current instance. The router ignores an instance that no longer has the request.
   TAKT_EVENT_REQUEST_ENDED = 66,  // routers: u.request_ended
-  // The instance accepts requests from now on. A repeated event only replaces its description. A greater `life` means a
-  // restart, which implies TAKT_EVENT_INSTANCE_DOWN. A smaller `life` is outdated. `life` in other events is copied
-  // from takt_placement or takt_instance. The router ignores and counts messages of an earlier life.
+  // The instance accepts requests from now on. A repeated event only replaces the instance's description. A greater
+  // `life` means a restart, which implies TAKT_EVENT_INSTANCE_DOWN. An event with a smaller `life` is outdated. `life`
+  // in other events is copied from takt_placement or takt_instance. The router ignores and counts messages of an
+  // earlier life.
   TAKT_EVENT_INSTANCE_UP = 67,  // routers: u.instance_up
-  // The instance and its KV are gone. Its requests return to the queue and are placed again.
+  // The instance and its KV are gone. The instance's requests return to the router's queue and are placed again.
   TAKT_EVENT_INSTANCE_DOWN = 68,  // routers: u.instance_down
   // An instance reports its load. A report is outdated if its `as_of` is before that of an earlier report, or before
   // the instance came up.
   TAKT_EVENT_INSTANCE_REPORTED = 69,  // routers: u.instance_reported
-  // Declares a workflow (workflow/workflow_table.h). Requests with its id are its calls, assigned by stage.
+  // Declares a workflow (workflow/workflow_table.h). Requests with the workflow's id are its calls. takt_request.stage
+  // assigns each call to a stage.
   TAKT_EVENT_WORKFLOW_DECLARED = 70,  // routers: u.workflow_declared
   // Adds a stage to a workflow.
   TAKT_EVENT_WORKFLOW_GROWN = 71,  // routers: u.workflow_grown
@@ -301,10 +303,10 @@ typedef struct takt_event_turn_ended {
   uint32_t why;
   uint32_t reserved;
   uint64_t tool;  // tool of a TAKT_TURN_TOOL wait; 0: unknown
-  // Predicted time from the turn's end to the next request; 0: unknown. It may be inaccurate, because takt learns how
-  // long workflows with a similar estimate actually stay away.
+  // Predicted time from the turn's end to the next request; 0: unknown. An inaccurate time is harmless: takt learns how
+  // long workflows with a similar estimate really stay away.
   int64_t expected;
-  int64_t pin;  // duration of a pin on its KV, within pin_share; unpinned KV is evicted first; 0: no pin
+  int64_t pin;  // time for which the turn's KV is pinned, within pin_share; other KV is evicted first; 0: no pin
 } takt_event_turn_ended;
 
 typedef struct takt_event_turn_expected {
@@ -332,7 +334,7 @@ typedef struct takt_event_request_ended {
   uint64_t instance;
   int32_t prefill;  // Context tokens, including recomputed tokens, excluding prefix cache hits.
   int32_t output;  // new tokens of all sequences
-  uint32_t failed;  // 1: the workflow stage must make the call again
+  uint32_t failed;  // 1: the call failed, so its workflow stage must make the call again
   uint32_t served;  // 1: `prefill` and `output` are valid
   uint64_t life;  // life of the instance; 0: the current one
 } takt_event_request_ended;
@@ -351,10 +353,10 @@ typedef struct takt_event_instance_reported {
   int64_t waiting;  // requests in the instance's own queue
   int64_t running;  // running requests
   int64_t preempted;  // preemptions since the instance came up
-  int32_t kv_used;  // tokens that occupy its KV cache
+  int32_t kv_used;  // tokens in the instance's KV cache
   uint32_t dated;  // 1: `as_of` is set
-  // Time up to which the counts are complete, on the router's clock. The report covers exactly the requests placed by
-  // that time. TAKT_UNSET: unknown, so the router assumes that the report covers the oldest requests.
+  // Time of the counts on the router's clock: the report covers exactly the requests placed by that time. TAKT_UNSET:
+  // unknown. The router then assumes that the report covers the oldest requests.
   int64_t as_of;
   uint64_t life;  // life of the instance; 0: the current one
 } takt_event_instance_reported;
@@ -384,8 +386,9 @@ typedef struct takt_event_workflow_ended {
 
 typedef struct takt_event_kv {
   uint64_t request;
-  // TAKT_EVENT_UNBLOCKED: tokens whose KV arrived, as in TAKT_EVENT_KV_ARRIVED; 0: none, or the load failed.
-  // TAKT_EVENT_KV_ARRIVED: tokens at the start of the context. TAKT_EVENT_KV_LOST: first lost token of the context
+  // TAKT_EVENT_UNBLOCKED: context tokens whose KV arrived, as in TAKT_EVENT_KV_ARRIVED; 0: no KV arrived.
+  // TAKT_EVENT_KV_ARRIVED: number of tokens at the start of the context that have KV. TAKT_EVENT_KV_LOST: first lost
+  // token of the context
   int32_t tokens;
   uint32_t reserved;
 } takt_event_kv;
@@ -424,33 +427,32 @@ typedef struct takt_limits {
   int32_t tokens;  // token budget: prefill and decode together
   int32_t max_seqs;  // maximum running sequences
   int32_t prefill_tokens;  // maximum prefill tokens
-  // Longest prefill chunk of one request. Default: no limit, so a long prompt fills each step except a share for
-  // waiting prompts.
+  // Longest prefill chunk of one request. By default there is no limit. A long prompt then fills each step except for a
+  // share that waiting prompts get.
   int32_t chunk_tokens;
   int32_t adapters;  // maximum distinct LoRA adapters that run at once
   int32_t swap_out;  // maximum KV blocks that may start to move to host memory
   int32_t swap_in;  // maximum KV blocks that may start to move back
-  // Alignment of prefill chunks: each chunk ends at a multiple of this, or at the end of the request's known tokens. A
-  // request waits for a larger step if no multiple fits the other limits. An alignment above the largest chunk is a
-  // fault.
+  // Alignment of prefill chunks: each chunk ends at a multiple of chunk_align or at the end of the known tokens. If no
+  // multiple fits the other limits, the request waits for a larger step. Alignments above the largest chunk are faults.
   int32_t chunk_align;
 } takt_limits;
 
 enum {  // takt_plan_entry.flags
-  TAKT_ENTRY_PREFILL = 1,  // computes known tokens: the prompt, recomputed context, or a tool's answer
-  TAKT_ENTRY_SAMPLES = 2,  // ends at the last known token, so it yields a new token per sequence
+  TAKT_ENTRY_PREFILL = 1,  // the entry computes known tokens: the prompt, recomputed context, or a tool's answer
+  TAKT_ENTRY_SAMPLES = 2,  // the entry ends at the last known token, so it yields a new token per sequence
   TAKT_ENTRY_ADMITTED = 4,  // first step since the request left the waiting queue
-  TAKT_ENTRY_GATED = 8  // admitted after the gate had kept it out
+  TAKT_ENTRY_GATED = 8  // the request was admitted after the gate had kept it out
 };
 
-// One request's part of a step, in tokens. `lane` is the request's row, so the host needs no hash lookup per running
-// request.
+// The part of a step that computes tokens of one request. `lane` is the request's row, so the host needs no hash lookup
+// per running request.
 typedef struct takt_plan_entry {
   uint64_t request;
-  uint32_t lane;  // the scheduler's row; constant while the request runs
-  int32_t tokens;  // known tokens to compute in this step, all sequences together
-  int32_t position;  // context tokens that are computed or in flight before this step
-  uint16_t speculative;  // draft tokens to verify in addition
+  uint32_t lane;  // row of the request in the scheduler; constant while the request runs
+  int32_t tokens;  // known tokens that this step computes, summed over all sequences
+  int32_t position;  // context tokens that earlier steps have computed or compute in flight
+  uint16_t speculative;  // number of draft tokens that this step also verifies
   uint16_t flags;  // bits of Flag
 } takt_plan_entry;
 
@@ -459,27 +461,27 @@ enum {  // takt_row_result.flags
   TAKT_ROW_FAILED = 2
 };
 
-// Result of a step for one request.
+// The result of a step for one request.
 typedef struct takt_row_result {
   uint64_t request;
   uint32_t lane;  // as in takt_plan_entry
-  // New tokens per sequence: 0 if the entry does not sample, else 1 plus accepted draft tokens. In a failed row: the
-  // host's error code, which takt_failure.code repeats.
+  // New tokens per sequence: 0 if the entry does not sample, else 1 plus the accepted draft tokens. For a failed row:
+  // error code of the host, which takt_failure.code repeats.
   uint16_t tokens;
-  uint8_t drafts;  // draft tokens to verify in the next step
+  uint8_t drafts;  // number of draft tokens that the next step must verify
   uint8_t flags;  // bits of Flag
 } takt_row_result;
 
 enum {  // takt_move.action, takt_preemption.action, takt_host_chunk.action
-  TAKT_KV_KEEP = 0,  // stays on the GPU while the request does not run
-  TAKT_KV_DROP = 1,  // freed; must be recomputed
-  TAKT_KV_OUT = 2,  // copied to host memory, then freed
-  TAKT_KV_IN = 3,  // copied back to the GPU
-  TAKT_KV_FETCH = 4  // start of a prompt, loaded from prefix copies in host memory
+  TAKT_KV_KEEP = 0,  // the KV stays on the GPU while the request does not run
+  TAKT_KV_DROP = 1,  // the KV is freed and must be recomputed
+  TAKT_KV_OUT = 2,  // the KV is copied to host memory and then freed
+  TAKT_KV_IN = 3,  // the KV is copied back to the GPU
+  TAKT_KV_FETCH = 4  // the start of a prompt is loaded from prefix copies in host memory
 };
 
 // A KV move that the host carries out and reports by TAKT_EVENT_MOVE_DONE. It concerns blocks [first, first + count) of
-// the request. The host frees the blocks after those that move out. Their tokens are recomputed. With TAKT_KV_FETCH,
+// the request. If blocks move out, the host frees all later blocks, whose tokens are recomputed. With TAKT_KV_FETCH,
 // the blocks come from prefix chunks in host memory (takt_plan.host_chunks), which stay there.
 typedef struct takt_move {
   uint64_t id;
@@ -491,8 +493,8 @@ typedef struct takt_move {
   uint32_t reserved_too;
 } takt_move;
 
-// A running request that lost its row. The host must discard its tokens in flight. TAKT_KV_DROP frees its KV at once,
-// or when its steps in flight have finished. After TAKT_KV_OUT, a takt_move follows.
+// A running request that lost its row. The host must discard its tokens in flight. TAKT_KV_DROP frees the KV at once,
+// or when the request's steps in flight have finished. After TAKT_KV_OUT, a takt_move follows.
 typedef struct takt_preemption {
   uint64_t request;
   uint8_t action;
@@ -500,18 +502,18 @@ typedef struct takt_preemption {
 } takt_preemption;
 
 enum {  // takt_failure.reason
-  TAKT_FAIL_INVALID = 0,  // inconsistent: no prompt and nothing to compute, sequences < 1, or id 0
-  TAKT_FAIL_NEVER_FITS = 1,  // needs more KV, sequences or tokens per step than the engine has
-  TAKT_FAIL_KV_EXHAUSTED = 2,  // its context outgrew the whole KV cache
-  TAKT_FAIL_EXPIRED = 3,  // waited past expires_at, or for a workflow stage that never came
-  TAKT_FAIL_SHED = 4,  // rejected because the waiting queue is full
-  TAKT_FAIL_DRAINING = 5,  // arrived after TAKT_EVENT_DRAIN
-  TAKT_FAIL_HOST = 6,  // the host reported that its step failed or its workflow is over
-  TAKT_FAIL_ID_IN_USE = 7  // its id belongs to an unreleased request, which continues
+  TAKT_FAIL_INVALID = 0,  // the request is inconsistent: nothing to compute, fewer than one sequence, or id 0
+  TAKT_FAIL_NEVER_FITS = 1,  // the request needs more KV, sequences or tokens per step than the engine has
+  TAKT_FAIL_KV_EXHAUSTED = 2,  // the request's context outgrew the whole KV cache
+  TAKT_FAIL_EXPIRED = 3,  // the request waited past expires_at, or for a workflow stage that never began
+  TAKT_FAIL_SHED = 4,  // the request was rejected because the waiting queue is full
+  TAKT_FAIL_DRAINING = 5,  // the request arrived after TAKT_EVENT_DRAIN
+  TAKT_FAIL_HOST = 6,  // the host reported that the request's step failed or its workflow is over
+  TAKT_FAIL_ID_IN_USE = 7  // the id belongs to an unreleased request, which continues
 };
 
-// A request that the host must report to its client as failed. `released` also contains it, in this plan or a later
-// one. A request that failed with TAKT_FAIL_ID_IN_USE or id 0 is not in `released`, because it was never accepted.
+// A request that the host must report to its client as failed. This plan or a later plan also lists the request in
+// `released`. Only a request with TAKT_FAIL_ID_IN_USE or id 0 is never in `released`, because takt never accepted it.
 typedef struct takt_failure {
   uint64_t request;
   uint8_t reason;
@@ -522,15 +524,15 @@ typedef struct takt_failure {
 
 // A prefix chunk that left the prefix cache. The host must no longer look up its hash.
 typedef struct takt_dropped_prefix {
-  uint64_t hash;  // as in takt_request.prefix
+  uint64_t hash;  // hash of the chunk, as in takt_request.prefix
   int32_t blocks;  // KV blocks of the chunk
   uint32_t reserved;
 } takt_dropped_prefix;
 
 enum {  // takt_cache_hint.action
-  TAKT_CACHE_HOLD = 0,  // keep with this priority until `until`
-  TAKT_CACHE_DROP = 1,  // no further turn: may be evicted
-  TAKT_CACHE_FETCH = 2  // next turn expected at `until`
+  TAKT_CACHE_HOLD = 0,  // the host should keep the KV with this priority until `until`
+  TAKT_CACHE_DROP = 1,  // the branch has no further turn, so the host may evict its KV
+  TAKT_CACHE_FETCH = 2  // the branch's next turn is expected at `until`
 };
 
 // A hint for a host that manages its own prefix cache (TAKT_KV_MODE_ORACLE), about the KV of one branch of a workflow.
@@ -539,16 +541,16 @@ typedef struct takt_cache_hint {
   uint64_t workflow;
   uint64_t branch;
   uint8_t action;
-  uint8_t priority;  // 15 to 55; at less than 35, evict this KV before other KV
+  uint8_t priority;  // priority of the KV, 15 to 55; below 35, the host should evict this KV before other KV
   uint8_t reserved[6];
-  // TAKT_CACHE_HOLD: time at which other KV becomes worth more; TAKT_CACHE_FETCH: expected time of the next turn
+  // TAKT_CACHE_HOLD: time when other KV becomes worth more; TAKT_CACHE_FETCH: expected time of the next turn
   int64_t until;
   int32_t tokens;  // known length of the branch's context
   uint32_t reserved_too;
 } takt_cache_hint;
 
 // A prefix chunk to copy to host memory (TAKT_KV_OUT) or to drop there (TAKT_KV_DROP). This plan or a later one may
-// reuse the chunk's GPU blocks. The host must finish the copy before they are overwritten.
+// reuse the chunk's GPU blocks. The host must finish the copy before it overwrites these blocks.
 typedef struct takt_host_chunk {
   uint64_t hash;  // as in takt_request.prefix; takt_salted_hash(hash, salt) if the request has a salt
   int32_t blocks;
@@ -580,7 +582,7 @@ typedef struct takt_placement {
 enum {  // takt_workflow_end.how
   TAKT_WORKFLOW_COMPLETED = 0,  // all its stages have ended, or the host ended it
   TAKT_WORKFLOW_CANCELLED = 1,
-  TAKT_WORKFLOW_SILENT = 2  // failed: no event for too long
+  TAKT_WORKFLOW_SILENT = 2  // the workflow failed because no event came for too long
 };
 
 // How a workflow ended.
@@ -591,7 +593,7 @@ typedef struct takt_workflow_end {
   int64_t arrival;
   int64_t end;
   int64_t deadline;
-  // TAKT_WORKFLOW_SILENT: index of the first unfinished stage; if all have finished, the number of stages
+  // TAKT_WORKFLOW_SILENT: index of the first unfinished stage; the number of stages if all have finished
   uint32_t stage;
   uint32_t reserved_too;
 } takt_workflow_end;
@@ -608,10 +610,10 @@ typedef struct takt_workflow_fault {
 
 // A tool call that has returned.
 typedef struct takt_tool_call {
-  uint64_t tool;  // none: only the pool learns from the call
-  double seconds;  // duration
-  int64_t returned_tokens;  // tokens that join the context
-  int64_t tokens_before;  // output since the prompt or the previous call; negative: unknown
+  uint64_t tool;  // class of the tool; none: only the pool learns from the call
+  double seconds;  // duration of the call [s]
+  int64_t returned_tokens;  // tokens of the answer, which join the context
+  int64_t tokens_before;  // output tokens since the prompt or the previous tool call; negative: unknown
 } takt_tool_call;
 
 // Why a plan runs nothing.
@@ -619,10 +621,10 @@ enum {  // takt_plan.idle
   TAKT_IDLE_BUSY = 0,  // the plan runs something
   TAKT_IDLE_NO_REQUESTS = 1,  // no living requests
   TAKT_IDLE_DRAINED = 2,  // no living requests, after TAKT_EVENT_DRAIN
-  // All runnable requests, or the maximum number of steps, are in flight; call Commit first
+  // All runnable requests are in flight, or the maximum number of steps; call Commit first
   TAKT_IDLE_STEPS_IN_FLIGHT = 3,
-  TAKT_IDLE_MOVES_IN_FLIGHT = 4,  // waits for KV moves to finish
-  TAKT_IDLE_KV_PENDING = 5,  // waits for KV that the host frees later
+  TAKT_IDLE_MOVES_IN_FLIGHT = 4,  // the plan waits for KV moves to finish
+  TAKT_IDLE_KV_PENDING = 5,  // the plan waits for KV that the host frees later
   TAKT_IDLE_PAUSED = 6,  // all living requests wait for their tools
   TAKT_IDLE_BLOCKED = 7,  // all living requests are blocked, paused or not ready
   TAKT_IDLE_NO_BUDGET = 8,  // the step limits allow nothing

@@ -70,7 +70,7 @@ enum {
   TAKT_E_INVALID = 1,  // invalid value
   TAKT_E_NULL = 2,  // a required pointer is NULL
   TAKT_E_SIZE = 3,  // struct_size is not set, or a field unknown to this library is not 0
-  TAKT_E_HANDLE = 4,  // not a handle of this kind, or a destroyed one
+  TAKT_E_HANDLE = 4,  // the handle is of another kind or destroyed
   TAKT_E_BUSY = 5,  // a call from a callback of the same handle
   TAKT_E_NOMEM = 6,  // out of memory
   TAKT_E_CORRUPT = 7  // a damaged log, or inconsistent internal counts
@@ -82,7 +82,7 @@ typedef struct takt_error {
   char text[504];  // readable text, one fault per line; zero-terminated, truncated if too long
 } takt_error;
 
-#define TAKT_NEVER INT64_MAX  // a time that never comes; for a duration or a bound: unlimited
+#define TAKT_NEVER INT64_MAX  // a time that never comes; as a duration or a limit: unlimited
 #define TAKT_UNSET INT64_MIN  // an unset time
 #define TAKT_UNBOUNDED INT32_MAX  // no limit
 
@@ -100,8 +100,7 @@ typedef struct takt_stat {
 
 // ---- faults ---------------------------------------------------------------------------------------------------------
 
-// The most recent invalid input of the host, which was ignored. If `count` differs after a call, that call ignored
-// input.
+// The most recent invalid input, which was ignored. If `count` differs after a call, that call ignored input.
 typedef struct takt_fault {
   uint32_t struct_size;
   uint32_t kind;
@@ -130,21 +129,21 @@ typedef struct takt_request_state {
   uint32_t struct_size;  // size in this library
   uint32_t has_run;  // 1: a step has made progress for the request
   const takt_request* request;  // as revised; its times are set, and invalid estimates are unknown
-  int64_t enqueued;  // time when it last joined the waiting queue
+  int64_t enqueued;  // time when the request last joined the waiting queue
   int32_t generated;  // output tokens so far, per sequence
   int32_t returned;  // context tokens added by tools
-  int32_t computed;  // context tokens with KV on the GPU or in host memory, when it last joined the queue
-  int32_t cached;  // cached prompt tokens at that time; 0 unless KV is held for workflows (a retention is set)
-  uint32_t taken;  // 1: it was admitted to a step, taken by a queue's host, or placed on an instance
-  uint32_t cut;  // 1: it ended early (cancelled, failed or lost)
+  int32_t computed;  // context tokens that had KV on the GPU or in host memory when the request last joined the queue
+  int32_t cached;  // cached prompt tokens at that time; always 0 unless a retention is set
+  uint32_t taken;  // 1: the request was admitted to a step, taken by a queue's host, or placed on an instance
+  uint32_t cut;  // 1: the request ended early (cancelled, failed or lost)
 } takt_request_state;
 
 // A custom rank: smaller keys run sooner, equal keys in order of arrival, NaN last. The scheduler calls `key` whenever
 // a request joins the waiting queue or is revised, and when the order is set. It calls `key` during a step only if a
 // gate is set and `cached` changes. The arguments are valid during the call, and the function must not call its handle.
-// Without a policy, the key alone is the order. A policy can include it: "aged(custom,threshold=100)". A log contains
-// custom(NAME), but not `scores`. It replays in C++ with a policy of that spec (LogReplayOptions); takt_replay reports
-// the missing name.
+// Without a policy, requests are ordered by the key alone. A policy can include the key: "aged(custom,threshold=100)".
+// A log contains custom(NAME), but not `scores`. A log replays in C++ with a policy of that spec (LogReplayOptions).
+// takt_replay reports the missing name.
 typedef struct takt_key {
   uint32_t struct_size;
   uint32_t reserved;
@@ -168,7 +167,7 @@ typedef struct takt_epoch {
   uint32_t fields;
   const takt_agent_rank* ranks;  // each agent once, in any order
   size_t n_ranks;
-  takt_agent_rank otherwise;  // rank of agents that are not in `ranks`
+  takt_agent_rank otherwise;  // rank of each agent that is not in `ranks`
   double alpha;  // alpha of workload_balance: 0 to 1
 } takt_epoch;
 
@@ -178,24 +177,24 @@ TAKT_API void takt_epoch_init(takt_epoch* epoch, size_t size) TAKT_NOEXCEPT;
 
 TAKT_API void takt_limits_init(takt_limits* limits, size_t size) TAKT_NOEXCEPT;
 
-// The work of the next iteration. The arrays belong to the scheduler, and are valid until this plan's commit. If n_run
-// is 0, they are valid until the next plan.
+// The work of the next iteration. The arrays belong to the scheduler and are valid until this plan's commit. If n_run
+// is 0, the arrays are valid until the next plan.
 typedef struct takt_plan {
   uint32_t struct_size;
   uint32_t idle;
-  uint64_t id;  // for the commit; a plan with n_run 0 needs none
+  uint64_t id;  // number of the plan, for its commit; a plan with n_run 0 needs no commit
   const takt_plan_entry* run;
   size_t n_run;
   const takt_move* moves;
   size_t n_moves;
   const takt_preemption* preempted;
   size_t n_preempted;
-  const takt_failure* failed;  // requests that the host reports to their clients as failed
+  const takt_failure* failed;  // failed requests, which the host must report to their clients
   size_t n_failed;
-  const uint64_t* released;  // ended requests in no step or move in flight, which the host can forget
+  const uint64_t* released;  // ended requests without a step or move in flight; the host can forget them
   size_t n_released;
   int64_t wake_at;  // time of the next plan if no event comes earlier
-  int32_t tokens;  // sum over all entries, including draft tokens
+  int32_t tokens;  // tokens of all entries, including draft tokens
   uint32_t reserved;
   const takt_dropped_prefix* dropped;
   size_t n_dropped;
@@ -215,7 +214,7 @@ enum { TAKT_PREEMPT_OFF = 0, TAKT_PREEMPT_ON_MEMORY = 1, TAKT_PREEMPT_BY_RANK = 
 enum { TAKT_KV_MODE_NONE = 0, TAKT_KV_MODE_LEDGER = 1, TAKT_KV_MODE_ORACLE = 2 };
 
 typedef struct takt_kv_snapshot {
-  int32_t total;  // blocks of an empty cache; a request that needs more never fits
+  int32_t total;  // blocks of an empty cache; a request that needs more blocks never fits
   int32_t free;  // blocks usable now
   int32_t pending;  // released blocks that are not usable until TAKT_EVENT_KV_FREED
   uint32_t reserved;
@@ -224,7 +223,7 @@ typedef struct takt_kv_snapshot {
 // A query about a waiting request: how many prompt tokens does the host's prefix cache hold now?
 typedef struct takt_kv_hit {
   uint64_t request;
-  const uint64_t* prefix_hashes;  // as in the request, or NULL
+  const uint64_t* prefix_hashes;  // the request's prefix hashes, or NULL
   size_t n_prefix_hashes;
   int32_t prefix_block_tokens;
   int32_t prompt_tokens;
@@ -233,18 +232,18 @@ typedef struct takt_kv_hit {
 } takt_kv_hit;
 
 enum {  // takt_kv_wish.refusal
-  TAKT_KV_REFUSED_FOR_NOW = 0,  // keep what the request has, leave it out of this plan, and ask again
-  TAKT_KV_REFUSED_FOR_EVER = 1  // fail it: TAKT_FAIL_NEVER_FITS if it has not started, else TAKT_FAIL_KV_EXHAUSTED
+  TAKT_KV_REFUSED_FOR_NOW = 0,  // the request keeps its blocks and is left out of this plan; a later plan asks again
+  TAKT_KV_REFUSED_FOR_EVER = 1  // the request fails: TAKT_FAIL_NEVER_FITS before its start, else TAKT_FAIL_KV_EXHAUSTED
 };
 
-// A reservation of one plan: grow from blocks for `have` tokens of context to whole blocks for `want` tokens. Counts
-// are sums over all sequences.
+// A reservation of one plan: the request has blocks for `have` context tokens and needs whole blocks for `want` context
+// tokens. Both counts are sums over all sequences.
 typedef struct takt_kv_wish {
   uint64_t request;
   int32_t have;
   int32_t want;
   uint32_t admission;  // 1: the request is not running yet
-  uint32_t granted;  // the answer; 1: granted in full; 0: refused
+  uint32_t granted;  // the host's answer; 1: granted in full; 0: refused
   uint32_t refusal;  // if refused: TAKT_KV_REFUSED_...
   uint32_t reserved;
 } takt_kv_wish;
@@ -263,8 +262,8 @@ typedef struct takt_kv_oracle {
   // Sets `granted` of each wish, initially 0. The most important wish comes first. Their sum fits into the free blocks
   // of the snapshot.
   void (*reserve)(void* context, uint64_t step, takt_kv_wish* wishes, size_t n);
-  // Frees all GPU blocks of a request. `action`: TAKT_KV_DROP, or TAKT_KV_OUT if its KV has been moved to host memory.
-  // Returns the number of blocks that are usable now. Report the others later with TAKT_EVENT_KV_FREED.
+  // Frees all GPU blocks of a request. `action`: TAKT_KV_DROP, or TAKT_KV_OUT if the KV has been moved to host memory.
+  // Returns the number of these blocks that are usable now. Report the other blocks later with TAKT_EVENT_KV_FREED.
   int32_t (*release)(void* context, uint64_t request, uint32_t action);
 } takt_kv_oracle;
 
@@ -277,19 +276,19 @@ typedef void (*takt_sink)(void* context, const void* bytes, size_t n);
 typedef struct takt_scheduler_options {
   uint32_t struct_size;
   int32_t max_running;  // maximum running requests
-  int64_t max_waiting;  // maximum waiting requests that have never run; the rest are shed. TAKT_NEVER: no limit
+  int64_t max_waiting;  // maximum waiting requests that have never run; further ones are shed; TAKT_NEVER: no limit
   int64_t reserve_requests;  // requests to reserve storage for at creation
   uint32_t shed;  // TAKT_SHED_...
   uint32_t order;  // TAKT_ORDER_...
   uint32_t preempt;  // TAKT_PREEMPT_...
-  uint32_t preempt_action;  // TAKT_KV_DROP: recompute; TAKT_KV_OUT: swap while host memory has room
-  double preempt_margin;  // TAKT_PREEMPT_BY_RANK: minimum advantage of the waiting key
+  uint32_t preempt_action;  // TAKT_KV_DROP: recompute a preempted request; TAKT_KV_OUT: swap while host memory has room
+  double preempt_margin;  // TAKT_PREEMPT_BY_RANK: minimum difference between the keys of victim and waiting request
   uint32_t kv;  // TAKT_KV_MODE_...
   int32_t kv_block_tokens;
   int32_t kv_blocks;  // size of the KV cache
   int32_t cpu_blocks;  // blocks in host memory for swapped KV and prefix copies
   double kv_watermark;  // share of the cache that admissions leave free
-  uint32_t prefix_cache;  // 1: keep finished prefixes, evict least recently used first
+  uint32_t prefix_cache;  // 1: finished prefixes stay cached; the least recently used are evicted first
   int32_t admission_window;
   uint64_t first_step;  // number of the first plan
   uint64_t hash_seed;
@@ -299,19 +298,19 @@ typedef struct takt_scheduler_options {
   const char* pause;  // "infercept(...)"; NULL: KV is kept during tool calls
   takt_sink record;  // receives the log during scheduler calls; NULL: no log
   void* record_context;
-  size_t record_flush_bytes;  // the sink is called after this many bytes
+  size_t record_flush_bytes;  // number of buffered bytes at which the sink is called
   uint32_t record_plans;  // 1: record whole plans instead of digests
   uint32_t reserved;
   const takt_kv_oracle* oracle;  // required for TAKT_KV_MODE_ORACLE, NULL otherwise; the struct is copied
   const takt_key* key;  // custom key, which is copied; NULL: none
   double pin_share;  // maximum share of the cache that one tenant's workflows can pin
   int32_t prefix_cpu_blocks;  // maximum part of cpu_blocks for prefix copies; 0: none
-  int32_t prefix_wait;  // maximum steps without progress to wait for a prefix that another request computes
+  int32_t prefix_wait;  // maximum steps for which a request waits for a chunk of a prefix that another computes
 } takt_scheduler_options;
 
 TAKT_API void takt_scheduler_options_init(takt_scheduler_options* options, size_t size) TAKT_NOEXCEPT;
 
-// Creates a scheduler. TAKT_E_INVALID: `error` lists all invalid options.
+// Creates a scheduler. With TAKT_E_INVALID, `error` lists all invalid options.
 TAKT_API takt_status takt_scheduler_create(const takt_scheduler_options* options, takt_scheduler** scheduler,
                                            takt_error* error) TAKT_NOEXCEPT;
 // Destroys a scheduler without flushing its log.
@@ -325,15 +324,15 @@ TAKT_API takt_status takt_scheduler_plan(takt_scheduler* scheduler, int64_t now,
                                          takt_plan* plan) TAKT_NOEXCEPT;
 
 enum {  // flags of takt_scheduler_commit and takt_scheduler_step
-  TAKT_REST_AS_PLANNED = 1  // commit of exceptions only
+  TAKT_REST_AS_PLANNED = 1  // only exceptions are committed
 };
 // Commits the results of a step. Rows may come in any order; plan order is fastest. An absent row made no progress.
 // With TAKT_REST_AS_PLANNED, an absent row computed its entry, yielded one token per sequence if it samples, and has no
 // draft tokens. Only exceptions then need a row.
 TAKT_API takt_status takt_scheduler_commit(takt_scheduler* scheduler, uint64_t step, const takt_row_result* rows,
                                            size_t n, uint32_t flags, int64_t now) TAKT_NOEXCEPT;
-// Commits `step` unless it is 0, then plans, in one call. If run_out is not NULL, copies the first run_cap entries of
-// the plan there; plan->run contains all of them. A run_cap of max_running is always enough.
+// Commits `step` unless `step` is 0, then plans the next iteration. If run_out is not NULL, copies the first run_cap
+// entries of the plan there; plan->run contains all of them. A run_cap of max_running is always enough.
 TAKT_API takt_status takt_scheduler_step(takt_scheduler* scheduler, uint64_t step, const takt_row_result* rows,
                                          size_t n, uint32_t flags, int64_t now, const takt_limits* limits,
                                          takt_plan* plan, takt_plan_entry* run_out, size_t run_cap) TAKT_NOEXCEPT;
@@ -344,8 +343,8 @@ TAKT_API takt_status takt_scheduler_set_policy(takt_scheduler* scheduler, const 
 // Sets the policy that chooses which cached KV to evict after a turn (`retention`: "hold_value"; NULL: lru). Sets the
 // gate that decides which requests may evict it (`gate`: "price"; NULL: none). Without this call, takt selects both at
 // the first TAKT_EVENT_TURN_ENDED or TAKT_EVENT_WORKFLOW_ENDED. Prefill of a token at position d takes alpha_ms [ms] +
-// d beta_ns [ns], unless the texts set it; both 0: unknown. TAKT_E_INVALID: an invalid text or number, a KV mode other
-// than TAKT_KV_MODE_LEDGER, or no prefix_cache. TAKT_E_NOMEM: no effect.
+// d beta_ns [ns], unless the texts set other numbers; both 0: unknown. TAKT_E_INVALID: an invalid text or number, a KV
+// mode other than TAKT_KV_MODE_LEDGER, or no prefix_cache. TAKT_E_NOMEM: no effect.
 TAKT_API takt_status takt_scheduler_set_retention(takt_scheduler* scheduler, const char* retention, const char* gate,
                                                   double alpha_ms, double beta_ns, takt_error* error) TAKT_NOEXCEPT;
 // TAKT_KV_MODE_ORACLE: adds hints for the host's own cache to plans, based on this prefill pace; both 0: the default
@@ -355,14 +354,13 @@ TAKT_API takt_status takt_scheduler_set_hints(takt_scheduler* scheduler, double 
 // Sets new tables. TAKT_E_INVALID: an invalid number, or a duplicate agent.
 TAKT_API takt_status takt_scheduler_epoch(takt_scheduler* scheduler, const takt_epoch* epoch,
                                           int64_t now) TAKT_NOEXCEPT;
-// Returns the policy's spec, which takt_scheduler_create accepts. Valid until the policy changes. NULL if the handle is
-// invalid.
+// Returns the policy's spec, which takt_scheduler_create accepts. Valid until the policy changes. NULL: invalid handle.
 TAKT_API const char* takt_scheduler_policy(const takt_scheduler* scheduler) TAKT_NOEXCEPT;
-// Writes the first n numbers of the policy's learned state: unknown output lengths, and the accuracy of predictions.
-// The numbers are portable between machines. Returns their total; 0: the policy does not learn.
+// Writes the first n numbers of the policy's learned state: typical output lengths and the accuracy of predictions. The
+// numbers are portable between machines. Returns how many numbers the state has; 0: the policy does not learn.
 TAKT_API size_t takt_scheduler_learnt(const takt_scheduler* scheduler, uint64_t* numbers, size_t n) TAKT_NOEXCEPT;
-// Loads the learned state of another scheduler. Returns TAKT_E_INVALID, and changes nothing, if the numbers are not
-// such a state, the policy does not learn, a request lives, or a log is being recorded (it would not replay).
+// Loads the learned state of another scheduler. TAKT_E_INVALID, without effect: the numbers are not a learned state,
+// the policy does not learn, a request is alive, or a log is being recorded.
 TAKT_API takt_status takt_scheduler_load_learnt(takt_scheduler* scheduler, const uint64_t* numbers, size_t n,
                                                 int64_t now, takt_error* error) TAKT_NOEXCEPT;
 
@@ -393,7 +391,7 @@ enum {  // takt_explanation.status
   TAKT_REQUEST_RUNNING = 2,
   TAKT_REQUEST_PAUSED = 3,  // in a tool call
   TAKT_REQUEST_BLOCKED = 4,
-  TAKT_REQUEST_DEAD = 5  // ended, but a step or move in flight includes it
+  TAKT_REQUEST_DEAD = 5  // the request has ended, but a step or move in flight includes it
 };
 enum {  // takt_explanation.waits_for
   TAKT_WAITS_FOR_NOTHING = 0,
@@ -406,8 +404,8 @@ enum {  // takt_explanation.waits_for
   TAKT_WAITS_FOR_TOOL = 7,
   TAKT_WAITS_FOR_UNBLOCK = 8,
   TAKT_WAITS_FOR_DECLINED = 9,
-  TAKT_WAITS_FOR_GATE = 10,  // the gate keeps its KV blocks for workflows that will return
-  TAKT_WAITS_FOR_PREFIX = 11  // a running request computes a prefix of its prompt
+  TAKT_WAITS_FOR_GATE = 10,  // the gate reserves the needed KV blocks for workflows that will return
+  TAKT_WAITS_FOR_PREFIX = 11  // a running request computes a prefix of the request's prompt
 };
 
 typedef struct takt_key_part {
@@ -420,13 +418,13 @@ typedef struct takt_explanation {
   uint32_t struct_size;
   uint32_t status;
   uint32_t waits_for;
-  uint32_t promoted;  // 1: aging has promoted it, so it comes before all other requests
+  uint32_t promoted;  // 1: aging has promoted the request, so it comes before all other requests
   double key;  // rank; smaller runs sooner
   int64_t ahead;  // waiting requests that come first
   int32_t known, computed, in_flight, generated;  // tokens
   int32_t kv_blocks, cpu_blocks;
   uint32_t n_parts;
-  int32_t passed;  // number of requests that passed it while it lacked memory or room in a step
+  int32_t passed;  // number of requests that passed this request while it lacked memory or room in a step
   takt_key_part parts[12];  // components of the key, if the policy reports them
 } takt_explanation;
 TAKT_API takt_status takt_scheduler_explain(const takt_scheduler* scheduler, uint64_t request,
@@ -439,23 +437,24 @@ typedef struct takt_held {
   // or tool n (11 + n).
   uint32_t return_class;
   int32_t tokens;  // cached tokens from the start of its context; 0: none
-  int32_t own;  // trailing tokens that no other workflow shares
+  int32_t own;  // tokens at the end of these that no other workflow shares
   int32_t turns;  // ended turns
-  uint32_t awaited;  // 1: its next turn is already waiting; its blocks are evicted last
-  uint32_t in_use;  // 1: a running request uses it all, so nothing can be evicted
+  uint32_t awaited;  // 1: the branch's next turn is already waiting, so its blocks are evicted last
+  uint32_t in_use;  // 1: a running request uses all this KV, so nothing can be evicted
   int32_t ahead;  // blocks that would be evicted before its first block
   int64_t since;  // end of its last turn
-  double value;  // value of its last block, as retention ranks it; hold_value: seconds of work saved per second held
-  double price;  // value of the next block to be evicted; 0: a dead block, or none
-  uint64_t next;  // workflow of the next block to be evicted; 0: none or shared
+  // value of the branch's last block for the retention policy; hold_value: seconds of work saved per second held
+  double value;
+  double price;  // value of the block that would be evicted next; 0: a dead block, or none
+  uint64_t next;  // workflow of the block that would be evicted next; 0: none, or a shared block
   uint64_t next_branch;
-  int64_t pinned_until;  // until then its blocks are evicted after all unpinned blocks; TAKT_UNSET: no pin
+  int64_t pinned_until;  // end of the pin; pinned blocks are evicted after unpinned blocks; TAKT_UNSET: no pin
 } takt_held;
 // Explains what a branch holds. O(evictable blocks).
 TAKT_API takt_status takt_scheduler_explain_held(takt_scheduler* scheduler, uint64_t workflow, uint64_t branch,
                                                  takt_held* held) TAKT_NOEXCEPT;
 
-// Recounts everything, for tests. TAKT_E_CORRUPT: `error` describes the inconsistency.
+// Checks all counts by a recount, for tests. With TAKT_E_CORRUPT, `error` describes the inconsistency.
 TAKT_API takt_status takt_scheduler_check(const takt_scheduler* scheduler, takt_error* error) TAKT_NOEXCEPT;
 
 // Passes all buffered bytes of the log to the sink.
@@ -467,18 +466,18 @@ TAKT_API takt_status takt_scheduler_flush(takt_scheduler* scheduler) TAKT_NOEXCE
 typedef struct takt_ranker takt_ranker;
 
 enum {  // how long a key stays valid
-  TAKT_TRAIT_FIXED = 1,  // no other trait: valid while the request waits
-  TAKT_TRAIT_TIMED = 2,  // changes at times that the policy knows in advance
+  TAKT_TRAIT_FIXED = 1,  // a key stays valid while the request waits; no other trait is set
+  TAKT_TRAIT_TIMED = 2,  // a key changes at times that the policy knows in advance
   TAKT_TRAIT_MOVING = 4,  // all keys change continuously
-  TAKT_TRAIT_GROUPS = 8,  // groups are ordered first, which needs a queue
-  TAKT_TRAIT_LEARNS = 16,  // may depend on what the policy has observed
-  TAKT_TRAIT_PRESSURE = 32,  // depends on resource pressure, which only a queue or a scheduler reports
-  TAKT_TRAIT_AGES = 64,  // long waits lead to promotion, which only a queue tracks
-  TAKT_TRAIT_TABLES = 128  // ranks by the agent ranks of an epoch
+  TAKT_TRAIT_GROUPS = 8,  // requests are ordered by group first, which needs a queue
+  TAKT_TRAIT_LEARNS = 16,  // a key may depend on what the policy has observed
+  TAKT_TRAIT_PRESSURE = 32,  // a key depends on resource pressure, reported only by a queue or a scheduler
+  TAKT_TRAIT_AGES = 64,  // requests that wait long are promoted; only a queue counts waiting
+  TAKT_TRAIT_TABLES = 128  // requests are ranked by the agent ranks of an epoch
 };
 
-// Creates a ranker. `policy` and `key` as in takt_scheduler_options. TAKT_E_INVALID: also a policy that ranks by an
-// epoch, such as agent_priority, because a ranker has none.
+// Creates a ranker. `policy` and `key` as in takt_scheduler_options. TAKT_E_INVALID also for a policy that ranks by an
+// epoch, such as agent_priority, because a ranker has no epoch.
 TAKT_API takt_status takt_ranker_create(const char* policy, const takt_key* key, takt_ranker** ranker,
                                         takt_error* error) TAKT_NOEXCEPT;
 TAKT_API takt_status takt_ranker_destroy(takt_ranker* ranker) TAKT_NOEXCEPT;
@@ -525,9 +524,9 @@ enum {
   TAKT_RESULT_UNKNOWN = 1,  // the request is not in this queue
   TAKT_RESULT_IN_USE = 2,  // the id is already in this queue
   TAKT_RESULT_INVALID = 3,  // no id, or no sequences
-  TAKT_RESULT_OUT_OF_PLACE = 4,  // the request's place does not allow the call, or no iteration has begun
+  TAKT_RESULT_OUT_OF_PLACE = 4,  // the request's place does not allow this call, or no iteration has begun
   TAKT_RESULT_ENDED = 5,
-  TAKT_RESULT_REQUEUED = 6  // takt_queue_put: the request was known, and waits again
+  TAKT_RESULT_REQUEUED = 6  // takt_queue_put: the known request waits again
 };
 enum {  // place of a request
   TAKT_PLACE_NONE = 0,
@@ -542,8 +541,7 @@ TAKT_API size_t takt_queue_size(const takt_queue* queue) TAKT_NOEXCEPT;  // wait
 TAKT_API takt_result takt_queue_place(const takt_queue* queue, uint64_t request) TAKT_NOEXCEPT;  // TAKT_PLACE_...
 
 TAKT_API takt_result takt_queue_push(takt_queue* queue, const takt_request* request, int64_t now) TAKT_NOEXCEPT;
-// Pushes the request, or requeues it if it is known, without changing it. Returns TAKT_RESULT_DONE or
-// TAKT_RESULT_REQUEUED.
+// Pushes a new request. Requeues a known request without changing it. Returns TAKT_RESULT_DONE or TAKT_RESULT_REQUEUED.
 TAKT_API takt_result takt_queue_put(takt_queue* queue, const takt_request* request, int64_t now) TAKT_NOEXCEPT;
 // Updates the request with this id; `fields` (TAKT_REVISED_...) selects the fields.
 TAKT_API takt_result takt_queue_revise(takt_queue* queue, const takt_request* request, uint32_t fields,
@@ -554,8 +552,7 @@ TAKT_API takt_result takt_queue_erase(takt_queue* queue, uint64_t request) TAKT_
 TAKT_API takt_status takt_queue_epoch(takt_queue* queue, const takt_epoch* epoch, int64_t now) TAKT_NOEXCEPT;
 
 TAKT_API takt_status takt_queue_begin(takt_queue* queue, int64_t now) TAKT_NOEXCEPT;
-// Sets *request to the first request in order. Returns 1; 0 if none waits (*request is then 0); or a negated
-// takt_status.
+// Sets *request to the first request in order. Returns 1; 0 if none waits (*request is 0); or a negated takt_status.
 TAKT_API int32_t takt_queue_top(const takt_queue* queue, uint64_t* request) TAKT_NOEXCEPT;
 // Writes the first n requests in order, best first. Returns how many were written.
 TAKT_API size_t takt_queue_list(const takt_queue* queue, uint64_t* requests, size_t n) TAKT_NOEXCEPT;
@@ -569,28 +566,28 @@ TAKT_API takt_result takt_queue_requeue(takt_queue* queue, uint64_t request, int
 // The reason why the first request of the queue did not run, for policies that price resources.
 typedef struct takt_pressure {
   uint32_t struct_size;
-  uint32_t head;  // TAKT_WAITS_FOR_...; TAKT_WAITS_FOR_NOTHING: no request was left waiting
+  uint32_t head;  // TAKT_WAITS_FOR_... of the first waiting request; TAKT_WAITS_FOR_NOTHING: none waits
   const takt_limits* limits;  // limits of the iteration; NULL: unknown
   int32_t kv_tokens;  // size of the KV cache; 0: unknown
-  int32_t engines;  // engines that serve this queue
+  int32_t engines;  // number of engines that serve this queue
 } takt_pressure;
 TAKT_API void takt_pressure_init(takt_pressure* pressure, size_t size) TAKT_NOEXCEPT;
 
 // Ends the iteration. `ran` lists every request that started in this iteration. It may also list running requests, to
-// report their tokens. Sets *counted (may be NULL) to the number of listed requests that run. The others are unknown or
-// in a tool call. `pressure` may be NULL.
+// report their tokens. Sets *counted (may be NULL) to the number of listed requests that run. Other listed requests are
+// unknown or in a tool call. `pressure` may be NULL.
 TAKT_API takt_status takt_queue_end(takt_queue* queue, const takt_ran* ran, size_t n, const takt_pressure* pressure,
                                     int64_t now, size_t* counted) TAKT_NOEXCEPT;
-// Reports tokens of a step after its end, for requests that run, or ran and were preempted since. Sets *counted (may be
-// NULL) to their number. With `rest_output` above 0, each other running request yielded that many tokens per sequence,
-// so list only exceptions. A running request that was not in the step is an exception with 0 tokens. With 0, the others
-// do not change.
+// Reports the tokens of an ended step, for requests that run or were preempted since. Sets *counted (may be NULL) to
+// the number of such requests. If `rest_output` is above 0, each running request that is not listed yielded
+// `rest_output` tokens per sequence. List a running request that was not in the step with 0 tokens. If `rest_output` is
+// 0, requests that are not listed do not change.
 TAKT_API takt_status takt_queue_computed(takt_queue* queue, const takt_ran* ran, size_t n, int32_t rest_output,
                                          size_t* counted) TAKT_NOEXCEPT;
 
 // Selects requests to preempt for `need` blocks, worst first. With a `beneficiary` (0: none) that waits or was taken,
-// selects only requests of lower rank. Selects none if all together would not free enough. The array is valid until the
-// next such call.
+// selects only requests of worse rank than the beneficiary's. Selects no request if all together would not free enough
+// blocks. The array is valid until the next such call.
 TAKT_API takt_status takt_queue_victims(takt_queue* queue, const takt_holding* holding, size_t n, int32_t need,
                                         uint64_t beneficiary, int64_t now, const uint64_t** victims,
                                         size_t* n_victims) TAKT_NOEXCEPT;
@@ -601,12 +598,12 @@ typedef struct takt_router takt_router;
 
 enum {  // takt_router_options.budgets: time that a call of a declared workflow gets
   TAKT_BUDGETS_NONE = 0,  // requests keep their deadlines
-  TAKT_BUDGETS_SHARE = 1,  // the call's share of the remaining cost, of the remaining time
-  TAKT_BUDGETS_WHOLE = 2  // all remaining time
+  TAKT_BUDGETS_SHARE = 1,  // the remaining time, times the call's share of the workflow's remaining cost
+  TAKT_BUDGETS_WHOLE = 2  // all the remaining time
 };
-enum {  // takt_router_options.blown: budget of a call if no time is left
-  TAKT_BLOWN_LATENESS = 0,  // the whole negative rest
-  TAKT_BLOWN_PUBLISHED = 1,  // the call's share of the rest
+enum {  // takt_router_options.blown: budget of a call if the remaining time is negative
+  TAKT_BLOWN_LATENESS = 0,  // all of the negative remaining time
+  TAKT_BLOWN_PUBLISHED = 1,  // the call's share of the negative remaining time
   TAKT_BLOWN_ZERO = 2
 };
 
@@ -617,24 +614,24 @@ typedef struct takt_stage_time {
   int64_t time;  // [ns]
 } takt_stage_time;
 
-// Time of an iteration, as a linear fit to an engine's served iterations (docs/howto/fitting_profiles.md). It is the
-// sum of a constant and of four counts, each times its coefficient [ms].
+// Time of an iteration, as a linear fit to an engine's served iterations (docs/howto/fitting_profiles.md). The time
+// [ms] is a constant plus four counts, each times its coefficient.
 typedef struct takt_cost_model {
   uint32_t struct_size;
   int32_t tp;  // GPUs of an instance
   double constant_ms;
-  double per_prefill_ms;  // per prefill token
-  double per_decode_ms;  // per decoding sequence
-  double per_context_ms;  // per token of the contexts of decoding sequences
-  double per_sample_ms;  // per sampling sequence
-  double kv_bytes_per_token;  // on all its GPUs; 0: unknown
+  double per_prefill_ms;  // time per prefill token
+  double per_decode_ms;  // time per decoding sequence
+  double per_context_ms;  // time per context token of the decoding sequences
+  double per_sample_ms;  // time per sequence that samples a token
+  double kv_bytes_per_token;  // KV bytes of one token on all GPUs of an instance; 0: unknown
   double host_link_gb_s;  // bandwidth to host memory per GPU and direction [1e9 bytes/s]
 } takt_cost_model;
 TAKT_API void takt_cost_model_init(takt_cost_model* cost, size_t size) TAKT_NOEXCEPT;
 
 typedef struct takt_router_options {
   uint32_t struct_size;
-  int32_t window;  // waiting requests to consider after the first that must wait
+  int32_t window;  // maximum waiting requests considered after the first request that must wait
   int64_t max_outstanding;  // maximum requests per instance; TAKT_NEVER: only the instance's own limit
   int64_t reserve_requests;  // requests to reserve storage for at creation
   uint64_t hash_seed;
@@ -645,7 +642,7 @@ typedef struct takt_router_options {
   const takt_key* key;  // custom key, which is copied; NULL: none
   uint32_t budgets;  // TAKT_BUDGETS_...
   uint32_t blown;  // TAKT_BLOWN_...
-  const takt_stage_time* stage_times;  // measured times for budgets; other times come from the cost models
+  const takt_stage_time* stage_times;  // measured times for budgets; for other stages, cost models supply times
   size_t n_stage_times;
 } takt_router_options;
 
@@ -676,23 +673,23 @@ typedef struct takt_routing {
 
 TAKT_API takt_status takt_router_place(takt_router* router, int64_t now, takt_routing* routing) TAKT_NOEXCEPT;
 TAKT_API takt_status takt_router_wake_at(const takt_router* router, int64_t* wake_at) TAKT_NOEXCEPT;
-// Scores each instance for a request, which may be unknown to the router. Larger is better; NaN: not available now.
-// Sets *possible (may be NULL) to the number of scores that are not NaN. Places nothing. Requests are validated as in
-// takt_ranker_keys.
+// Scores each instance for a request, which may be unknown to the router. Larger is better; NaN: the instance is not
+// available now. Sets *possible (may be NULL) to the number of scores that are not NaN. Places no request. Requests are
+// validated as in takt_ranker_keys.
 TAKT_API takt_status takt_router_score(takt_router* router, const takt_request* request, const uint64_t* instances,
                                        size_t n, int64_t now, double* scores, size_t* possible) TAKT_NOEXCEPT;
-// Places a waiting request on an instance of the host's choice. TAKT_E_INVALID, without effect: it does not wait here,
-// or the instance is not up.
+// Places a waiting request on an instance that the host chose. TAKT_E_INVALID, without effect: the request does not
+// wait here, or the instance is not up.
 TAKT_API takt_status takt_router_place_at(takt_router* router, uint64_t request, uint64_t instance,
                                           int64_t now) TAKT_NOEXCEPT;
-// Sets *instance to 0 if the request waits here or is not alive.
+// Sets *instance to the request's instance; 0: the request waits here or is not alive.
 TAKT_API takt_status takt_router_instance_of(const takt_router* router, uint64_t request,
                                              uint64_t* instance) TAKT_NOEXCEPT;
 
 TAKT_API const char* takt_router_policy(const takt_router* router) TAKT_NOEXCEPT;
-// Adds a profile, to which instances of one model, GPU and parallelism can refer from now on. If `cost` is NULL,
-// placements and budgets assume 1 ms per token. Repeated calls return the same id. TAKT_E_INVALID: an invalid number,
-// or another cost model than before.
+// Adds a profile for instances of one model, GPU and parallelism. If `cost` is NULL, placements and budgets assume 1 ms
+// per token. Repeated calls return the same id. TAKT_E_INVALID: an invalid number, or a cost model unlike the
+// profile's.
 TAKT_API takt_status takt_router_add_profile(takt_router* router, const char* name, const takt_cost_model* cost,
                                              uint64_t* profile, takt_error* error) TAKT_NOEXCEPT;
 
@@ -715,16 +712,16 @@ typedef struct takt_inbox takt_inbox;
 enum { TAKT_INBOX_OF_SCHEDULER = 0, TAKT_INBOX_OF_ROUTER = 1 };
 
 enum {  // results of takt_inbox_push
-  TAKT_PUSHED_FULL = 0,  // rejected
-  TAKT_PUSHED_QUEUED = 1,  // added, the inbox was not empty
-  TAKT_PUSHED_FIRST = 2  // added, the inbox was empty: wake the owner if it sleeps
+  TAKT_PUSHED_FULL = 0,  // the event was rejected
+  TAKT_PUSHED_QUEUED = 1,  // the event was added; the inbox was not empty
+  TAKT_PUSHED_FIRST = 2  // the event was added to an empty inbox: wake the owner if it sleeps
 };
 
 // Creates an inbox. `capacity` 0: unlimited.
 TAKT_API takt_status takt_inbox_create(uint32_t kind, size_t capacity, takt_inbox** inbox,
                                        takt_error* error) TAKT_NOEXCEPT;
 TAKT_API takt_status takt_inbox_destroy(takt_inbox* inbox) TAKT_NOEXCEPT;
-// Adds an event. Any thread may call this, also from a callback. `pushed` may be NULL. Waits for a lock.
+// Adds an event. Any thread may call this function, also from a callback. `pushed` may be NULL. Waits for a lock.
 TAKT_API takt_status takt_inbox_push(takt_inbox* inbox, const takt_event* event, uint32_t* pushed) TAKT_NOEXCEPT;
 // Applies all events of the inbox to its scheduler or router, in order; call it from the owner's thread. `n`, the
 // number of events, may be NULL. Other threads may push meanwhile, but must not drain or destroy the inbox
@@ -738,13 +735,13 @@ TAKT_API takt_status takt_router_take(takt_router* router, takt_inbox* inbox, in
 // Maps names of requests, tools, agents or tenants to ids that count up. A released id is never reused.
 typedef struct takt_ids takt_ids;
 
-// Creates a map. `reserve`: names to reserve storage for. `hash_seed` as in takt_scheduler_options.
+// Creates a map. `reserve`: number of names for which memory is reserved. `hash_seed` as in takt_scheduler_options.
 TAKT_API takt_status takt_ids_create(int64_t reserve, uint64_t hash_seed, takt_ids** ids,
                                      takt_error* error) TAKT_NOEXCEPT;
 TAKT_API takt_status takt_ids_destroy(takt_ids* ids) TAKT_NOEXCEPT;
 // Sets *id to the id of a name of n bytes. A new name gets a new id, which allocates.
 TAKT_API takt_status takt_ids_of(takt_ids* ids, const char* name, size_t n, uint64_t* id) TAKT_NOEXCEPT;
-// Sets *id to 0 if the name has none.
+// Sets *id to the name's id; 0: the name has no id.
 TAKT_API takt_status takt_ids_find(const takt_ids* ids, const char* name, size_t n, uint64_t* id) TAKT_NOEXCEPT;
 // Sets *name to the zero-terminated name, valid until its release, or to NULL if the id is unknown. `n` may be NULL.
 TAKT_API takt_status takt_ids_name(const takt_ids* ids, uint64_t id, const char** name, size_t* n) TAKT_NOEXCEPT;
@@ -771,7 +768,7 @@ typedef struct takt_call {
   int32_t system_tokens;  // part of the prompt
   int32_t user_tokens;  // part of the prompt
   int32_t tokens_before;  // output tokens of the earlier calls
-  int32_t generated;  // output tokens of this call so far, excluded from the prediction; negative: it has not begun
+  int32_t generated;  // output tokens of this call so far, excluded from the prediction; negative: not begun
   uint32_t reserved;
 } takt_call;
 TAKT_API void takt_call_init(takt_call* call, size_t size) TAKT_NOEXCEPT;
@@ -795,9 +792,9 @@ typedef struct takt_tool_profile takt_tool_profile;
 typedef struct takt_tool_profile_options {
   uint32_t struct_size;
   uint32_t max_classes;  // maximum tool classes; further classes are pooled
-  int64_t window;  // calls per class after which older observations count half; at least 2
-  int64_t seed_weight;  // weight of a seed, in calls; 1 to window / 2
-  double max_seconds;  // above 0: longer calls are clamped to this
+  int64_t window;  // number of calls per class after which older calls count half; at least 2
+  int64_t seed_weight;  // number of calls that a seed counts as; 1 to window / 2
+  double max_seconds;  // maximum counted duration of a call [s]; above 0
   uint64_t hash_seed;
 } takt_tool_profile_options;
 TAKT_API void takt_tool_profile_options_init(takt_tool_profile_options* options, size_t size) TAKT_NOEXCEPT;
@@ -806,10 +803,10 @@ TAKT_API void takt_tool_profile_options_init(takt_tool_profile_options* options,
 // single calls.
 typedef struct takt_tool_expectation {
   uint32_t struct_size;
-  uint32_t pooled;  // 1: average of all classes, since this class is unknown
+  uint32_t pooled;  // 1: the class is unknown, so the values are averages over all classes
   takt_estimate seconds, returned_tokens, tokens_before;  // mean below 0: unknown
   double seconds_spread, returned_spread, before_spread;
-  int64_t observations;  // calls that have returned, without seeds
+  int64_t observations;  // number of returned calls, without seeds
 } takt_tool_expectation;
 TAKT_API void takt_tool_expectation_init(takt_tool_expectation* expectation, size_t size) TAKT_NOEXCEPT;
 
@@ -817,11 +814,11 @@ TAKT_API takt_status takt_tool_profile_create(const takt_tool_profile_options* o
                                               takt_error* error) TAKT_NOEXCEPT;
 TAKT_API takt_status takt_tool_profile_destroy(takt_tool_profile* profile) TAKT_NOEXCEPT;
 // Sets means and spreads of a class from other data, for example from before a restart. Quantiles are ignored.
-// TAKT_E_INVALID: no mean, a number that is not finite, or no room.
+// TAKT_E_INVALID: no mean, a number that is not finite, or no room for the class.
 TAKT_API takt_status takt_tool_profile_seed(takt_tool_profile* profile, uint64_t tool,
                                             const takt_tool_expectation* seed) TAKT_NOEXCEPT;
-// Learns from calls. Ignores calls with an invalid time. *counted (may be NULL) is the number of the other calls. A new
-// class allocates.
+// Learns from calls. Ignores calls with an invalid time. Sets *counted (may be NULL) to the number of valid calls. A
+// new class allocates.
 TAKT_API takt_status takt_tool_profile_observe(takt_tool_profile* profile, const takt_tool_call* calls, size_t n,
                                                size_t* counted) TAKT_NOEXCEPT;
 TAKT_API takt_status takt_tool_profile_expect(const takt_tool_profile* profile, uint64_t tool,
@@ -830,12 +827,11 @@ TAKT_API takt_status takt_tool_profile_expect(const takt_tool_profile* profile, 
 // ---- ranks of agents ------------------------------------------------------------------------------------------------
 
 // Learns ranks of agents from ended calls, for takt_queue_epoch, takt_scheduler_epoch and takt_router_epoch
-// (docs/howto/agent_learner.md). Calls allocate: make them outside of the step loop. A handle may have a thread of its
-// own.
+// (docs/howto/agent_learner.md). Calls allocate: make them outside the step loop. A handle may have its own thread.
 typedef struct takt_agent_learner takt_agent_learner;
 
-enum {  // takt_agent_learner_options.order: distance from zero of an agent's remaining time
-  TAKT_AGENTS_BY_CLASSICAL = 0,  // on the line of classical scaling
+enum {  // takt_agent_learner_options.order: how the distance of an agent's remaining time from zero is computed
+  TAKT_AGENTS_BY_CLASSICAL = 0,  // as a position on the line of classical scaling
   TAKT_AGENTS_BY_SMACOF = 1,  // the same on a line improved by SMACOF
   TAKT_AGENTS_BY_MEAN = 2,
   TAKT_AGENTS_BY_MEDIAN = 3
@@ -845,20 +841,20 @@ typedef struct takt_agent_learner_options {
   uint32_t struct_size;
   uint32_t order;  // TAKT_AGENTS_BY_...
   uint32_t wall_clock;  // 1: remaining time includes queues and tools
-  uint32_t max_agents;  // maximum agents, and maximum names; further ones are ignored
-  uint32_t max_workflows;  // maximum open workflows; if there are more, the one silent for longest is closed
+  uint32_t max_agents;  // maximum agents, and maximum names; further agents are ignored
+  uint32_t max_workflows;  // maximum open workflows; beyond it, the workflow without a call for longest is closed
   uint32_t converged_only;  // 1: ranks come only from distributions that have converged (Kairos, section 4.3)
   int64_t retire_after;  // time without a call after which a workflow is closed [ns]
   uint64_t hash_seed;
 } takt_agent_learner_options;
 TAKT_API void takt_agent_learner_options_init(takt_agent_learner_options* options, size_t size) TAKT_NOEXCEPT;
 
-// A call of a model that has ended.
+// An ended call of a model.
 typedef struct takt_call_record {
   uint64_t workflow;
   uint64_t agent;  // from takt_agent_learner_agent
-  uint64_t upstream;  // agent whose answer led to this call; 0: the user's question did
-  int64_t start;  // start of its execution, after it has waited
+  uint64_t upstream;  // agent whose answer led to this call; 0: the user's question led to it
+  int64_t start;  // start of the call's execution, after any wait
   int64_t end;
 } takt_call_record;
 
@@ -874,14 +870,16 @@ TAKT_API takt_status takt_agent_learner_add(takt_agent_learner* learner, const t
                                             int64_t now, size_t* kept) TAKT_NOEXCEPT;
 // Ends a workflow. The learner learns from its calls. TAKT_E_INVALID: no open workflow has this id.
 TAKT_API takt_status takt_agent_learner_close(takt_agent_learner* learner, uint64_t workflow) TAKT_NOEXCEPT;
-// Drops a workflow without learning from it, as after a cancellation. TAKT_E_INVALID: no open workflow has this id.
+// Drops a workflow without learning from it, for example after a cancellation. TAKT_E_INVALID: no open workflow has
+// this id.
 TAKT_API takt_status takt_agent_learner_forget(takt_agent_learner* learner, uint64_t workflow) TAKT_NOEXCEPT;
-// Sets the agent ranks of an epoch, for takt_..._epoch, or nothing if no rank has changed since the last call. The
+// Sets the agent ranks of an epoch, for takt_..._epoch, or no ranks if no rank has changed since the last call. The
 // ranks are valid until the next such call.
 TAKT_API takt_status takt_agent_learner_epoch(takt_agent_learner* learner, takt_epoch* epoch) TAKT_NOEXCEPT;
 // Sets *text to the learned state and the agents' names, n bytes, valid until the next such call.
 TAKT_API takt_status takt_agent_learner_save(takt_agent_learner* learner, const char** text, size_t* n) TAKT_NOEXCEPT;
-// Replaces the learned state and the names by saved ones. TAKT_E_INVALID, without effect: `error` names the line.
+// Replaces the learned state and the agents' names by a saved text. TAKT_E_INVALID, without effect: the text is
+// invalid, and `error` names the line.
 TAKT_API takt_status takt_agent_learner_load(takt_agent_learner* learner, const char* text, size_t n,
                                              takt_error* error) TAKT_NOEXCEPT;
 
@@ -893,8 +891,8 @@ TAKT_API takt_status takt_agent_learner_load(takt_agent_learner* learner, const 
 // takt_cascade_router_expire at the time of takt_cascade_router_wake_at.
 typedef struct takt_cascade_router takt_cascade_router;
 
-enum {  // takt_cascade_options.on_missing, on_late: decision about an answer without a score
-  TAKT_VERDICT_AS_PLANNED = 0,  // escalates the planned share, chosen by request id
+enum {  // takt_cascade_options.on_missing, on_late: decision if the judge gives no score for an answer
+  TAKT_VERDICT_AS_PLANNED = 0,  // escalates the planned share of answers, chosen by request id
   TAKT_VERDICT_ACCEPT = 1,
   TAKT_VERDICT_ESCALATE = 2
 };
@@ -940,28 +938,28 @@ TAKT_API takt_status takt_cascade_router_arrived(takt_cascade_router* router, ui
                                                  takt_cascade_action* action) TAKT_NOEXCEPT;
 TAKT_API takt_status takt_cascade_router_answered(takt_cascade_router* router, uint64_t request, int32_t model,
                                                   int64_t now, takt_cascade_action* action) TAKT_NOEXCEPT;
-// `score` NaN: the judge gave none.
+// Handles the judge's score; NaN: the judge gave no score.
 TAKT_API takt_status takt_cascade_router_judged(takt_cascade_router* router, uint64_t request, int32_t model,
                                                 double score, int64_t now, takt_cascade_action* action) TAKT_NOEXCEPT;
 TAKT_API takt_status takt_cascade_router_failed(takt_cascade_router* router, uint64_t request, int32_t model,
                                                 takt_cascade_action* action) TAKT_NOEXCEPT;
-// TAKT_E_INVALID: unknown request.
+// Removes a request. TAKT_E_INVALID: unknown request.
 TAKT_API takt_status takt_cascade_router_cancelled(takt_cascade_router* router, uint64_t request) TAKT_NOEXCEPT;
-// Decides requests whose score is late. The array is valid until the next such call.
+// Decides about requests whose score is late. The array is valid until the next such call.
 TAKT_API takt_status takt_cascade_router_expire(takt_cascade_router* router, int64_t now,
                                                 const takt_cascade_action** actions, size_t* n) TAKT_NOEXCEPT;
 TAKT_API takt_status takt_cascade_router_wake_at(const takt_cascade_router* router, int64_t* wake_at) TAKT_NOEXCEPT;
 // Sets the stages of a new plan, as many as before. Requests keep their models.
 TAKT_API takt_status takt_cascade_router_replan(takt_cascade_router* router, const takt_cascade_stage* stages, size_t n,
                                                 takt_error* error) TAKT_NOEXCEPT;
-// Sets *model to the model that has the request, or whose answer is judged; -1: the request is not alive.
+// Sets *model to the last model that received the request; -1: the request is not alive.
 TAKT_API takt_status takt_cascade_router_model_of(const takt_cascade_router* router, uint64_t request,
                                                   int32_t* model) TAKT_NOEXCEPT;
 TAKT_API size_t takt_cascade_router_stats(const takt_cascade_router* router, takt_stat* stats, size_t n) TAKT_NOEXCEPT;
 
-// Sets *p to the probability that `now` has a worse tail than `before` by chance: a small p means that it is worse. The
-// alpha of workload_balance is searched again if p of the latencies of two windows is below 0.01. `tail`: quantile of
-// both samples above which values count, at least 0 and below 1.
+// Sets *p to the probability that the tail of `now` is worse than the tail of `before` only by chance. A small p means
+// that the tail became worse. The alpha of workload_balance is searched again if p of the latencies of two windows is
+// below 0.01. `tail`: quantile of both samples above which values count, at least 0 and below 1.
 TAKT_API takt_status takt_tail_test(const double* before, size_t n_before, const double* now, size_t n_now, double tail,
                                     double* p) TAKT_NOEXCEPT;
 
@@ -969,7 +967,7 @@ TAKT_API takt_status takt_tail_test(const double* before, size_t n_before, const
 
 typedef struct takt_replay_report {
   uint32_t struct_size;
-  uint32_t differs;  // 1: a plan differs from the log; the replay ends there
+  uint32_t differs;  // 1: a plan differs from the log, which ends the replay
   uint32_t truncated;  // 1: the log ends within a record
   uint32_t reserved;
   int64_t events, plans, commits;
@@ -981,8 +979,8 @@ typedef struct takt_replay_report {
 } takt_replay_report;
 
 // Rebuilds the scheduler of a log and replays all calls. Returns TAKT_OK even if a plan differs. TAKT_E_INVALID: not a
-// log, or it needs a policy that this library does not have. TAKT_E_CORRUPT: damaged. Copies the first n_stats counters
-// of the scheduler at the end, as takt_scheduler_stats does.
+// log, or the log needs a policy that this library does not have. TAKT_E_CORRUPT: damaged. Copies the first n_stats
+// counters that the scheduler has at the end, as takt_scheduler_stats does.
 TAKT_API takt_status takt_replay(const void* bytes, size_t n, takt_replay_report* report, takt_stat* stats,
                                  size_t n_stats, takt_error* error) TAKT_NOEXCEPT;
 

@@ -1,4 +1,4 @@
-// Counts KV blocks in use on the GPU and in host memory.
+// Counts the used KV blocks on the GPU and in host memory.
 #ifndef TAKT_KV_KV_LEDGER_H_
 #define TAKT_KV_KV_LEDGER_H_
 
@@ -24,9 +24,9 @@ namespace internal {
 // once. A chunk without references counts as free memory. The retention policy sets the order of eviction; the default
 // is least recently used.
 //
-// An optional second tier in host memory keeps copies. Blocks that a request releases on the GPU are copied at once
-// (write-through), so that their later eviction needs no copy. The same retention policy ranks the copies separately.
-// Swapped-out KV has precedence: copies are evicted for it, unless they are being loaded.
+// Host memory can keep copies of chunks, as a second tier. Blocks that a request releases on the GPU are copied at
+// once, so that their later eviction needs no copy. The same retention policy ranks the copies separately. Swapped-out
+// KV has precedence over copies: copies that are not being loaded are evicted for swapped-out KV.
 class KvLedger {
  public:
   KvLedger() = default;
@@ -51,23 +51,21 @@ class KvLedger {
     if (holdings_ != nullptr) holdings_->KeyHashes(seed);
     if (copies_ != nullptr) copies_->KeyHashes(seed);
   }
-  // Starts a call of the host.
+  // Sets the time of a call of the host.
   void SetNow(TimePoint now) {
     now_ = now;
     if (holdings_ != nullptr) holdings_->BeginCall();
     if (copies_ != nullptr) copies_->BeginCall();
   }
 
-  // Makes room for more prefix chunks.
   void MakeRoom(std::size_t chunks) {
     if (holdings_ != nullptr) holdings_->MakeRoom(chunks);
   }
-  // Makes room for more holdings.
   void MakeRoomToHold(std::size_t n) {
     if (holdings_ != nullptr) holdings_->MakeRoomToHold(n);
     if (copies_ != nullptr) copies_->MakeRoomToHold(n);
   }
-  // Makes room for copies of more chunks, and for their notices.
+  // Makes room for copies of more chunks, and for notices about these copies.
   void MakeRoomToCopy(std::size_t chunks) {
     if (copies_ == nullptr) return;
     copies_->MakeRoom(chunks);
@@ -79,14 +77,14 @@ class KvLedger {
   std::int32_t total() const { return total_; }
   std::int32_t block_tokens() const { return block_tokens_; }
   std::int32_t used() const { return private_ + shared(); }
-  // Returns the used blocks in prefix chunks.
+  // Returns the number of used blocks in prefix chunks.
   std::int32_t shared() const { return holdings_ != nullptr ? holdings_->referenced() : 0; }
   std::int32_t free() const { return total_ - used(); }
   std::int32_t idle() const { return holdings_ != nullptr ? holdings_->idle() : 0; }
-  // Returns the blocks available for swap-outs. Copies can be evicted for these, unless they are being loaded.
+  // Returns the number of blocks available for swap-outs, including copies that are not being loaded.
   std::int32_t cpu_free() const { return cpu_total_ - cpu_used_ - (copies_ != nullptr ? copies_->referenced() : 0); }
   std::int32_t cpu_cached() const { return copies_ != nullptr ? copies_->referenced() + copies_->idle() : 0; }
-  // Returns the blocks that further copies may use without an eviction.
+  // Returns the number of blocks that further copies may use without an eviction.
   std::int32_t copy_room() const { return std::min(prefix_cpu_, cpu_total_ - cpu_used_) - cpu_cached(); }
 
   KvUse use() const { return {{total_}, {used()}, {free()}, {idle()}, {0}, {cpu_total_}, {cpu_used_}, {cpu_cached()}}; }
@@ -117,7 +115,7 @@ class KvLedger {
     return prefix.block_tokens.value / block_tokens_;
   }
 
-  // Changes when an unused chunk comes into use, so that other requests may need less memory.
+  // Returns a number that changes when an unused chunk comes into use. Other requests may then need less memory.
   std::uint64_t prefixes_used() const { return holdings_ != nullptr ? holdings_->uses() : 0; }
 
   // Finds the leading cached chunks, of `blocks` blocks each. Finds nothing without a cache.
@@ -220,9 +218,10 @@ class KvLedger {
     if (copies_ != nullptr) f(*copies_);
   }
 
-  // Copies as much of a prompt as fits, if its branch continues. Returns the number of its chunks with a copy.
+  // Copies as much of a prompt as fits, if the prompt's branch continues. Returns the number of the prompt's chunks
+  // that have a copy.
   std::int32_t Copy(std::span<const std::uint64_t> hashes, std::int32_t blocks, const HeldTurn& turn) {
-    if (turn.over) {  // dead: not kept
+    if (turn.over) {  // blocks of a branch that is over are not kept
       if (turn.workflow) copies_->End(turn.workflow, turn.branch);
       return FindCopies(hashes, blocks);
     }

@@ -24,9 +24,9 @@ struct AgentLearnerOptions {
   CallGraphOptions graph = {};
   LatencyProfileOptions profile = {};
   AgentOrderOptions order = {};
-  bool wall_clock = false;  // remaining time includes queues and tool calls
-  // Ranks and expected times come only from distributions that have converged (Kairos, section 4.3). An agent keeps its
-  // last converged rank if its latencies drift.
+  bool wall_clock = false;  // true: remaining time includes queues and tool calls
+  // True: ranks and expected times come only from distributions that have converged (Kairos, section 4.3). If an
+  // agent's latencies drift, the agent keeps its last converged rank.
   bool converged_only = false;
 };
 
@@ -103,16 +103,16 @@ class AgentLearner {
   // Returns the learnt state and the agents' names as text, with version and checksum. Open workflows are not included.
   std::string Save(const AgentNames& names) const;
 
-  // Replaces the learnt state and `names` by saved ones. The bounds of the options and of `names` apply.
-  // InvalidArgument names the invalid line and field; then nothing changes.
+  // Replaces the learnt state and `names` by saved ones. The limits of the options and of `names` apply. On
+  // InvalidArgument, which names the invalid line and field, nothing changes.
   absl::Status Load(std::string_view text, AgentNames& names);
 
  private:
   // State of an agent in the last table.
   struct Seen {
-    std::uint64_t remaining = 0, execution = 0;  // versions of the two distributions
+    std::uint64_t remaining = 0, execution = 0;  // versions of the agent's two distributions
     bool ranked = false;
-    LatencyDistribution::Curve curve = {};  // distribution behind its rank
+    LatencyDistribution::Curve curve = {};  // distribution from which the agent's rank was computed
   };
 
   bool Usable(const LatencyDistribution& d) const {

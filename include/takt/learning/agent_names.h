@@ -36,7 +36,7 @@ class AgentNames {
     return agent && agent.value <= names_.size() ? std::string_view(names_[agent.value - 1]) : std::string_view();
   }
   std::size_t size() const { return names_.size(); }
-  AgentNames Cleared() const { return AgentNames(most_, longest_); }  // no names, same bounds
+  AgentNames Cleared() const { return AgentNames(most_, longest_); }  // a map without names and with the same limits
   std::int64_t refused() const { return refused_; }
 
  private:

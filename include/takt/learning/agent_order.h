@@ -18,9 +18,9 @@ namespace takt {
 
 enum class AgentOrderBy : std::uint8_t {
   kClassical,  // distance from zero time on the line of classical scaling (Kairos, section 5.1)
-  kSmacof,  // distance from zero time, on that line after SMACOF
-  kMean,  // mean, which is the Wasserstein-1 distance from zero time, without scaling
-  kMedian,  // median
+  kSmacof,  // distance from zero time on that line after steps of SMACOF
+  kMean,  // mean of the remaining time, which is its Wasserstein-1 distance from zero time
+  kMedian,  // median of the remaining time
 };
 
 struct AgentOrderOptions {
@@ -31,7 +31,7 @@ struct AgentOrderOptions {
 // The quantile function of an agent's remaining time.
 struct AgentCurve {
   AgentId agent = {};
-  LatencyDistribution::Curve remaining = {};  // [s]
+  LatencyDistribution::Curve remaining = {};  // quantiles of the remaining time [s]
 };
 
 struct RankedAgent {
@@ -70,8 +70,8 @@ class AgentOrder {
     FindMedian();
   }
 
-  // Returns the agent's rank by its curve and adds or moves the agent; others keep their ranks. Before any Fit, the
-  // rank is the mean of the curve.
+  // Returns the rank of an agent with this curve, and adds or moves the agent. Other agents keep their ranks. Before
+  // any Fit, the rank is the mean of the curve.
   double Place(const AgentCurve& curve) {
     const double rank = OnLine(by_) ? std::abs(line_.Place(curve.remaining) - anchor_) : FigureOf(curve.remaining);
     const auto at = std::ranges::lower_bound(ranked_, curve.agent, {}, &RankedAgent::agent);
@@ -80,7 +80,7 @@ class AgentOrder {
     return rank;
   }
 
-  std::span<const RankedAgent> ranked() const { return ranked_; }  // by agent
+  std::span<const RankedAgent> ranked() const { return ranked_; }  // ranked agents, sorted by agent
   // Rank of the median agent in the newest Fit, used for unknown agents; 0 without agents.
   double median() const { return median_; }
 

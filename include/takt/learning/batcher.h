@@ -27,16 +27,16 @@
 namespace takt {
 
 struct BatcherOptions {
-  std::size_t most = 64;  // requests in a batch
+  std::size_t most = 64;  // maximum requests in a batch
   Duration longest = std::chrono::milliseconds(2);  // time that a request waits for others before its batch is due
   Duration bound =
       std::chrono::milliseconds(20);  // longest wait for a prediction; then the request's own estimate is used
-  std::size_t capacity = 100'000;  // requests held; further ones run with their own estimates
+  std::size_t capacity = 100'000;  // maximum held requests; further requests run with their own estimates
   std::uint64_t hash_seed = 0;  // seed of hashes of ids, as SchedulerOptions::hash_seed
 };
 
-// It has no thread of its own, and takes the time from the caller. Thread-safe. The lock is held only while a batch
-// moves in or out, never during a prediction. So a stuck predictor delays no caller beyond the bound.
+// A batcher has no thread of its own and gets the time from its callers. Thread-safe. The lock is held only while a
+// batch moves in or out, never during a prediction. So a stuck predictor delays no request beyond the longest wait.
 //
 // Drain returns each added request once, as Arrived. Its prediction is in workflow_tokens_left. If the prediction is
 // late, the request keeps its own estimate, and a Revised event follows. A request can be cancelled here until Drain
@@ -104,7 +104,7 @@ class Batcher {
       queries.reserve(most), batch.sketches.reserve(most), predicted.reserve(most);
       while (!pending_.empty() && queries.size() < most) {
         Held* held = Find(pending_.front());
-        if (held == nullptr) {  // cancelled
+        if (held == nullptr) {  // the request was cancelled
           pending_.pop_front();
           continue;
         }
@@ -171,8 +171,7 @@ class Batcher {
     return left + HandOver(f);
   }
 
-  // Removes a request. Returns false if it is unknown or Drain has taken it; then cancel it in the scheduler after that
-  // Drain.
+  // Removes a request. Returns false if it is unknown or taken by Drain. After that Drain, the scheduler can cancel it.
   bool Cancel(RequestId id) {
     const std::lock_guard lock(mutex_);
     const Held* held = held_.Get(id);
@@ -186,8 +185,8 @@ class Batcher {
   struct Stats {
     std::uint64_t in_time = 0;  // requests returned with a prediction
     std::uint64_t fallbacks = 0;  // requests returned without a prediction
-    std::uint64_t late = 0;  // fallbacks whose prediction came later
-    std::uint64_t full = 0;  // requests not held, because the capacity was reached
+    std::uint64_t late = 0;  // requests returned without a prediction whose prediction came later
+    std::uint64_t full = 0;  // requests that were not held because the capacity was reached
     std::uint64_t dropped = 0;  // requests whose id was already held
   };
   Stats stats() const {
@@ -212,7 +211,7 @@ class Batcher {
     LengthForest::Query query = {};
     std::vector<float> sketch = {};
     std::uint64_t serial = 0;  // distinguishes uses of the same id
-    bool released = false;  // Drain has taken it without a prediction
+    bool released = false;  // true: Drain has returned the request without a prediction
     bool predicted = false;  // the prediction is in `arrived`
   };
 
@@ -259,8 +258,8 @@ class Batcher {
     held_.Erase(slot, id);
   }
 
-  // Removes entries of departed requests: those in front at once, others when they are the majority. This bounds memory
-  // even if no batch runs.
+  // Removes the entries of departed requests: at the front at once, elsewhere when such entries are the majority. This
+  // bounds memory even if no batch runs.
   void TrimAll() { Trim(pending_), Trim(bounds_), Trim(ready_); }
   void Trim(std::list<Entry>& entries) {
     constexpr std::size_t kFew = 64;
@@ -279,7 +278,7 @@ class Batcher {
 
   // State of the draining thread.
   std::vector<Event> taken_;
-  std::size_t done_ = 0;  // elements of taken_ that f has received
+  std::size_t done_ = 0;  // number of elements of taken_ that f has received
 };
 
 }  // namespace takt

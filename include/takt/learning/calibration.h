@@ -30,15 +30,15 @@ class CalibrationCheck {
   struct Octave {
     double count = 0, predicted = 0, actual = 0;
   };
-  std::array<Octave, 50> octaves_{};  // of lengths up to 1e15
-  Moments errors_;  // ln(actual / predicted)
+  std::array<Octave, 50> octaves_{};  // octaves of lengths up to 1e15
+  Moments errors_;  // moments of ln(actual / predicted)
 };
 
 // Returns a posterior mean and quantiles for a prediction, given the tokens that the workflow has generated. Generated
 // tokens help most if predictions are weak, such as class means.
 //
-// The table has a row per half-octave of the prediction and a column per octave of generated tokens. It has three
-// layers, and each is shrunk towards the one before:
+// The table has a row per half-octave of the prediction and a column per octave of generated tokens. The table has
+// three layers. Each layer is shrunk towards the previous one:
 // - a line that maps ln(predicted) to ln(actual), initially the identity
 // - per row, the ratio of the actual length to the line
 // - per cell, the ratio of the actual length to row x column
@@ -73,14 +73,15 @@ class Calibration {
   // correlated.
   void Observe(double predicted, double generated, double actual, bool again = false);
 
-  std::int64_t observations() const { return observations_; }  // observations since the last drift
+  std::int64_t observations() const { return observations_; }  // number of observations since the last drift
   std::int64_t drifts() const { return drifts_; }
 
  private:
-  static constexpr std::size_t kRows = 42;  // half-octaves of tokens, up to 2^20.5 and beyond
-  static constexpr std::size_t kColumns = 18;  // generated tokens: 0, below 16, then octaves up to 2^19 and beyond
-  static constexpr std::size_t kRecent = 512;  // observations in the test for drift
-  static constexpr std::size_t kNewest = 128;  // newest observations in the test for drift, compared with the others
+  static constexpr std::size_t kRows = 42;  // number of rows, one per half-octave of tokens up to 2^20.5 and beyond
+  // number of columns, by generated tokens: 0, below 16, then octaves up to 2^19 and beyond
+  static constexpr std::size_t kColumns = 18;
+  static constexpr std::size_t kRecent = 512;  // maximum observations in the test for drift
+  static constexpr std::size_t kNewest = 128;  // newest observations, which the test for drift compares with the others
   static constexpr std::size_t kTestEvery = 32;
 
   struct Sums {
@@ -97,7 +98,7 @@ class Calibration {
   struct Pair {
     double predicted = 0, generated = 0, actual = 0;
   };
-  // Results for a column, by row: ln(mean) at row_at_, and variance of errors.
+  // Results for a column: ln(mean) at each row's row_at_, and each row's variance of errors.
   struct Curve {
     std::array<double, kRows> log_mean{}, variance{};
   };
@@ -112,15 +113,15 @@ class Calibration {
   double LogMean(double log_predicted, std::size_t column) const;
 
   Options options_;
-  std::vector<Sums> cells_;  // by column, then row
+  std::vector<Sums> cells_;  // sums of each cell, by column, then row
   Line line_;
   std::int64_t observations_ = 0, drifts_ = 0, rebuild_at_ = 0;
-  std::size_t kept_ = 0;  // observations in the test for drift
+  std::size_t kept_ = 0;  // number of observations in the test for drift
   std::vector<Pair> recent_;  // ring buffer; the next observation goes to kept_ % kRecent
   std::vector<double> newest_, before_;  // errors that the test for drift compares
   // Results of Rebuild.
   double slope_ = 1, deviation_ = 0;
-  std::array<double, kRows> row_at_{};  // ln(mean predicted) of the row
+  std::array<double, kRows> row_at_{};  // ln(mean predicted) of each row
   std::vector<Curve> columns_;
 };
 

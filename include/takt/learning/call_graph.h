@@ -1,4 +1,4 @@
-// Learns which agents call which from records of calls. docs/howto/call_graph.md
+// Learns a graph of agents, and of the calls between them, from records of calls. docs/howto/call_graph.md
 #ifndef TAKT_LEARNING_CALL_GRAPH_H_
 #define TAKT_LEARNING_CALL_GRAPH_H_
 
@@ -24,8 +24,8 @@ namespace takt {
 struct CallRecord {
   WorkflowId workflow = {};
   AgentId agent = {};
-  AgentId upstream = {};  // agent whose answer led to this call; none: the user's question did
-  TimePoint start{};      // start of the execution, after its wait
+  AgentId upstream = {};  // agent whose answer led to this call; none: the user's question led to it
+  TimePoint start{};  // start of the call's execution, after any wait
   TimePoint end{};
 
   friend constexpr bool operator==(const CallRecord&, const CallRecord&) = default;
@@ -35,8 +35,9 @@ struct CallRecord {
 struct CallOutcome {
   AgentId agent = {};
   double execution_s = 0;
-  double remaining_s = 0;  // time after its start during which a call of the workflow ran; excludes queues and tools
-  double wall_s = 0;  // time from its start to the end of the workflow
+  // time after the call's start in which some call of the workflow ran; excludes queues and tools
+  double remaining_s = 0;
+  double wall_s = 0;  // time from the call's start to the end of the workflow
 };
 
 // A sequence of calls that followed a call. Agents are indices into CallGraph::nodes().
@@ -52,11 +53,11 @@ struct CallPath {
 struct CallNode {
   AgentId agent = {};
   std::int64_t calls = 0;
-  std::int64_t first = 0;  // calls that the user's question led to
-  std::int64_t last = 0;  // calls that led to no other call
-  double execution_s = 0, remaining_s = 0;  // means over the agent's calls
+  std::int64_t first = 0;  // number of calls that the user's question led to
+  std::int64_t last = 0;  // number of calls that led to no other call
+  double execution_s = 0, remaining_s = 0;  // mean execution time and mean remaining time of the agent's calls [s]
   std::vector<CallPath> paths = {};  // sequences of later calls; at most max_paths
-  std::int64_t other_paths = 0;  // calls with sequences beyond max_paths
+  std::int64_t other_paths = 0;  // number of calls with sequences beyond max_paths
 
   friend bool operator==(const CallNode&, const CallNode&) = default;
 };
@@ -64,8 +65,8 @@ struct CallNode {
 struct CallEdge {
   std::uint32_t from = 0, to = 0;
   std::int64_t calls = 0;
-  std::int64_t parents = 0;  // calls of `from` that led to at least one call of `to`
-  std::int64_t feedback = 0;  // calls of an agent that has run before among their ancestors
+  std::int64_t parents = 0;  // number of calls of `from` that led to at least one call of `to`
+  std::int64_t feedback = 0;  // number of calls whose agent also made one of their ancestors
 
   friend constexpr bool operator==(const CallEdge&, const CallEdge&) = default;
 };
@@ -74,21 +75,22 @@ struct CallEdge {
 struct CallSiblings {
   std::uint32_t from = 0, a = 0, b = 0;
   std::int64_t parallel = 0, sequential = 0;
-  std::int64_t undecided = 0;  // calls too short or too close for the clocks' tolerance
+  std::int64_t undecided = 0;  // number of calls that are too short or too close for the clocks' tolerance
 
-  // Returns true if the calls run in parallel. An overlap in a tenth of cases suffices, as queues delay parallel calls.
+  // Returns true if the calls run in parallel. An overlap in a tenth of the cases suffices, because queues delay
+  // parallel calls.
   bool side_by_side() const { return parallel > 0 && 10 * parallel >= parallel + sequential; }
 };
 
 // A call that starts only after all calls of a parallel group have ended.
 struct CallJoin {
-  std::uint32_t from = 0, to = 0;  // agents: the caller of the group, and the agent that waits for it
+  std::uint32_t from = 0, to = 0;  // agent that calls the group, and agent that waits for the group
   std::vector<std::uint32_t> members = {};  // agents of the group, ascending
-  std::int64_t after_all = 0;  // calls that began after the whole group, although their upstream did not end last
-  std::int64_t after_last = 0;  // calls whose upstream ended last
-  std::int64_t before = 0;  // calls that began before the group's end, or one call per member
-  std::uint32_t upstream = 0;  // upstream of the first call
-  bool varies = false;  // other calls had another upstream
+  std::int64_t after_all = 0;  // number of calls that began after the whole group, but whose upstream did not end last
+  std::int64_t after_last = 0;  // number of calls whose upstream ended last
+  std::int64_t before = 0;  // number of calls that began before the group's end or were made once per member
+  std::uint32_t upstream = 0;  // upstream of the first such call
+  bool varies = false;  // true: other such calls had another upstream
 
   bool holds() const { return (varies || after_all > 0) && 10 * before <= after_all + after_last; }
   // Returns true if the call may have waited for the group or only for its upstream.
@@ -98,10 +100,10 @@ struct CallJoin {
 struct CallGraphOptions {
   Duration tolerance = std::chrono::milliseconds(5);  // maximum difference between clocks of hosts
   Duration retire_after = std::chrono::seconds(600);  // time without records after which a workflow is closed
-  std::uint32_t max_agents = 8192;  // maximum agents; records of further ones are dropped
-  std::uint32_t max_edges = 65536;  // maximum edges, sibling pairs and joins, each
-  std::uint32_t max_workflows = 65536;  // maximum open workflows; beyond it, the one silent longest is closed
-  std::uint32_t max_calls = 512;  // maximum calls of a workflow; further ones are dropped
+  std::uint32_t max_agents = 8192;  // maximum agents; records of further agents are dropped
+  std::uint32_t max_edges = 65536;  // maximum edges; also maximum sibling pairs, and maximum joins
+  std::uint32_t max_workflows = 65536;  // maximum open workflows; beyond it, the least recently reported is closed
+  std::uint32_t max_calls = 512;  // maximum calls of a workflow; further calls are dropped
   std::uint32_t max_paths = 16;  // maximum paths per agent
   std::uint64_t hash_seed = 0;  // seed of hashes of agents and workflows, as SchedulerOptions::hash_seed
 };
@@ -136,7 +138,7 @@ struct CallGraphStats {
 // The options bound memory. Deterministic; any input is accepted.
 class CallGraph {
  public:
-  static constexpr std::uint32_t kThen = kNoSlot;  // in a path, separates calls that are not parallel
+  static constexpr std::uint32_t kThen = kNoSlot;  // value in a path between calls that are not parallel
   static constexpr std::size_t kMaxMembers = 16, kLongestPath = 64;  // maximum agents of a join and of a path
 
   explicit CallGraph(const CallGraphOptions& options = {}) : options_(options) {
@@ -219,15 +221,15 @@ class CallGraph {
   // Returns the table entries visited by a look-up; for tests.
   std::size_t Looks(WorkflowId workflow) const { return open_.Looks(workflow); }
 
-  // Returns the sibling pairs and joins that the records do not determine.
+  // Returns the number of sibling pairs and joins that the records do not determine.
   std::int64_t undecided() const {
     const auto pair = [](const CallSiblings& s) { return s.parallel + s.sequential == 0; };
     const auto join = [](const CallJoin& j) { return j.undecided(); };
     return std::ranges::count_if(siblings(), pair) + std::ranges::count_if(joins(), join);
   }
 
-  // Returns for each node the number of stages on the longest path from it, including itself. Feedback edges are
-  // ignored. Ayo's rank uses these numbers.
+  // Returns the number of stages on the longest path from each node, including the node. Feedback edges are ignored.
+  // Ayo's rank uses these numbers.
   std::vector<std::int32_t> StagesLeft() const {
     std::vector<std::int32_t> left(nodes_.size(), 1);
     const auto n = static_cast<std::int32_t>(nodes_.size());
@@ -263,8 +265,8 @@ class CallGraph {
     TimePoint start{}, end{};
     // Once the workflow is over:
     std::uint32_t parent = kNoSlot;
-    std::uint32_t cluster = 0;  // number of its group of overlapping siblings
-    std::vector<AgentId> also = {};  // further upstreams
+    std::uint32_t cluster = 0;  // number of the call's group of overlapping siblings
+    std::vector<AgentId> also = {};  // further agents whose answers led to this call
   };
   struct Workflow {
     WorkflowId id = {};
@@ -302,7 +304,7 @@ class CallGraph {
     Learn(open_[slot].calls);
   }
 
-  // Its calls remain until the slot is used again.
+  // The calls of the workflow remain until the slot is used again.
   void Shut(Slot slot) {
     by_age_.Remove(open_, slot);
     Workflow& w = open_[slot];
@@ -361,7 +363,7 @@ class CallGraph {
       if (p == c || calls[p].agent != agent) continue;
       if (calls[p].start < call.start) begun = p;
       if (calls[p].end > After(call.start, options_.tolerance) || calls[p].start > call.end) continue;
-      if (p > c && calls[p].agent == call.agent) continue;  // would make a cycle of two simultaneous calls
+      if (p > c && calls[p].agent == call.agent) continue;  // two simultaneous calls would form a cycle
       if (ended == kNoSlot || calls[p].end >= calls[ended].end) ended = p;
     }
     call.parent = ended != kNoSlot ? ended : begun;
@@ -374,7 +376,7 @@ class CallGraph {
     }
   }
 
-  // Orphans of one upstream without records count as children of one parent.
+  // Calls whose upstream has no record count as children of one parent per upstream.
   static bool SameParent(const Call& a, const Call& b) { return a.parent == b.parent && a.upstream == b.upstream; }
 
   // Returns all calls with an upstream, grouped by parent and then sorted by start.
@@ -388,7 +390,7 @@ class CallGraph {
     return family;
   }
 
-  // Sweeps along time; a call joins the cluster of earlier calls that it overlaps.
+  // Goes through the calls in order of time. A call joins the cluster of earlier calls that it overlaps.
   void LearnSiblings(std::vector<Call>& calls, std::span<const std::uint32_t> children) {
     const std::uint32_t from = NodeOf(calls[children[0]].upstream);
     TimePoint until{};
@@ -475,7 +477,7 @@ class CallGraph {
     if (calls.empty()) return;
     TimePoint end = TimePoint::min();
     for (const Call& c : calls) end = std::max(end, c.end);
-    std::vector<std::pair<TimePoint, TimePoint>> spans;  // times in which any call runs
+    std::vector<std::pair<TimePoint, TimePoint>> spans;  // periods in which some call runs
     for (const Call& c : calls) {
       if (!spans.empty() && c.start <= spans.back().second) spans.back().second = std::max(spans.back().second, c.end);
       else spans.emplace_back(c.start, c.end);

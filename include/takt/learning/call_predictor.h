@@ -30,22 +30,22 @@ struct CallDescription {
   std::string_view text = {};  // text of the prompt
   Tokens prompt_tokens{-1}, system_tokens{-1}, user_tokens{-1};
   std::int32_t calls_before = 0;  // earlier calls of its workflow
-  Tokens tokens_before{0};        // output of the earlier calls
-  Tokens generated{-1};           // output of this call so far, which the forecast excludes
+  Tokens tokens_before{0};  // output tokens of the earlier calls
+  Tokens generated{-1};  // output tokens of this call so far, which the forecast excludes
 };
 
 // A call and its result.
 struct LoggedCall {
   CallDescription call = {};
   Tokens output_tokens{0};
-  std::uint8_t solved = ConfidenceData::kUntried;  // ConfidenceData::Outcome
-  Tokens before_tool{-1};  // output tokens before its first tool call; below 0: unknown, or no tool call
+  std::uint8_t solved = ConfidenceData::kUntried;  // whether the call was solved, a value of ConfidenceData::Outcome
+  Tokens before_tool{-1};  // output tokens before the call's first tool call; below 0: unknown, or no tool call
 };
 
 struct CallForecast {
-  Estimate tokens_left = {};  // output of this and all later calls of its workflow; unknown for an unknown model
-  double solved = -1;         // probability that the model solves the call; below zero: unknown
-  Estimate before_tool = {};  // output tokens before its next tool call; unknown if the log had none for its model
+  Estimate tokens_left = {};  // output tokens of this and all later calls of the workflow; unknown for an unknown model
+  double solved = -1;  // probability that the model solves the call; below zero: unknown
+  Estimate before_tool = {};  // output tokens before the next tool call; unknown if the model's log had no tool calls
 };
 
 struct CallPredictorOptions {
@@ -53,8 +53,8 @@ struct CallPredictorOptions {
       {};  // `sketch` is ignored: Train sets it to the sketch's dimensions, or 0 without texts
   TextSketchOptions sketch = {};
   ConfidenceOptions confidence = {};
-  // LAMPS (section 5): the tokens before a tool call are learned as one of 50 bins of 10 tokens. The last bin also has
-  // all larger counts. 0 bins: exact counts.
+  // LAMPS (section 5): the tokens before a tool call are learned as one of 50 bins of 10 tokens. The last bin also
+  // contains all larger counts. 0 bins: exact counts.
   std::int32_t tool_bins = 50, tool_bin_tokens = 10;
 };
 
@@ -79,12 +79,12 @@ class CallPredictor {
   // Predicts calls.size() calls. Batches are faster than single calls.
   void Predict(std::span<const CallDescription> calls, std::span<CallForecast> out, Scratch& scratch) const;
 
-  std::span<const std::string> models() const { return models_; }  // ascending
+  std::span<const std::string> models() const { return models_; }  // names of the known models, ascending
   const LengthForest& lengths() const { return *lengths_; }
-  // Returns the forest of tokens before a tool call; null: the log had none.
+  // Returns the forest that predicts tokens before a tool call; null: the log had no tool calls.
   const LengthForest* before_tool() const { return before_tool_.get(); }
-  const TextSketch* sketch() const { return sketch_.get(); }  // null: calls had no texts
-  const Confidence* confidence() const { return confidence_.get(); }  // null: no call had an outcome
+  const TextSketch* sketch() const { return sketch_.get(); }  // sketch of texts; null: calls had no texts
+  const Confidence* confidence() const { return confidence_.get(); }  // model of success; null: no call had an outcome
   // Returns the report of the model's forest; null if it has none.
   const ForestReport* ReportOf(std::string_view model) const;
 
@@ -98,7 +98,7 @@ class CallPredictor {
   void SketchOf(std::string_view text, std::span<float> out, TextScratch& scratch) const;
   LengthForest::Query QueryOf(const CallDescription& call, std::span<const float> sketch) const;
 
-  std::vector<std::string> models_;  // ascending; a model's id is its index + 1
+  std::vector<std::string> models_;  // names of models, ascending; a model's id is its index + 1
   std::shared_ptr<const TextSketch> sketch_;
   std::shared_ptr<const LengthForest> lengths_;
   std::shared_ptr<const Confidence> confidence_;

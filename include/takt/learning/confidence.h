@@ -21,10 +21,10 @@ namespace takt {
 struct ConfidenceData {
   enum Outcome : std::uint8_t { kFailed, kSolved, kUntried };
 
-  std::size_t features = 0;               // features of a prompt, such as its sketch and its counts
-  std::vector<ModelId> models = {};       // columns
-  std::vector<float> numbers = {};        // prompts x features; a value that is not finite counts as the mean
-  std::vector<std::uint8_t> outcomes = {};  // prompts x models, of Outcome
+  std::size_t features = 0;  // number of features of a prompt, for example of its sketch and its counts
+  std::vector<ModelId> models = {};  // models, one per column of `outcomes`
+  std::vector<float> numbers = {};  // features of each prompt; a value that is not finite counts as the mean
+  std::vector<std::uint8_t> outcomes = {};  // an Outcome per prompt and model
   // Column of the only model tried on each prompt; `outcomes` then has one value per prompt. Empty: all models were
   // tried.
   std::vector<std::uint32_t> columns = {};
@@ -33,18 +33,18 @@ struct ConfidenceData {
 };
 
 struct ConfidenceOptions {
-  double l2 = 1;  // penalty on the squared weights of standardised features, added to the sum of cross entropies
+  double l2 = 1;  // factor of the squared weights in the loss; the features are standardised
   int iterations = 50;  // maximum iterations of Newton's method
-  int folds = 5;  // folds of the cross-validation for the report; below 2: no report
+  int folds = 5;  // number of folds of the cross-validation for the report; below 2: no report
   double tolerance = 1e-8;  // step size at which Newton's method has converged
 };
 
 // Results of cross-validation on groups of rows that were left out.
 struct ConfidenceReport {
   ModelId model = {};
-  std::int64_t rows = 0;  // checked rows; 0: no report, because the model was not tried or there are no folds
+  std::int64_t rows = 0;  // number of checked rows; 0: the model was not tried, or there are no folds
   double solved = 0;  // share of solved rows
-  double average_precision = 0;  // the mean over the models is the paper's macro mAP
+  double average_precision = 0;  // average precision; its mean over the models is the paper's macro mAP
   double cross_entropy = 0, calibration_error = 0;
   std::vector<ReliabilityBin> reliability = {};
 };
@@ -63,12 +63,13 @@ class Confidence {
   // Sets the probability for each of models(); below zero: unknown, because the model was not tried. Missing features
   // count as their mean.
   void Scores(std::span<const float> numbers, std::span<double> out) const;
-  double Score(std::size_t column, std::span<const float> numbers) const;  // probability for models()[column]
+  // Returns the probability for models()[column].
+  double Score(std::size_t column, std::span<const float> numbers) const;
 
   std::size_t features() const { return features_; }
   std::span<const ModelId> models() const { return models_; }
-  std::span<const ConfidenceReport> report() const { return report_; }  // by model; not saved in files
-  double mean_average_precision() const;  // mean over the tried models
+  std::span<const ConfidenceReport> report() const { return report_; }  // reports of the models; not saved in files
+  double mean_average_precision() const;  // Returns the mean over the tried models.
 
   // Save and Load work as in QuantileForest.
   std::string Save() const;
@@ -78,7 +79,7 @@ class Confidence {
   std::size_t features_ = 0;
   std::vector<ModelId> models_;
   std::vector<double> means_;  // means of the features
-  std::vector<double> weights_;  // models x (features + 1), for centred features; the intercept is first
+  std::vector<double> weights_;  // weights of each model for centred features, intercept first
   std::vector<ConfidenceReport> report_;
 };
 

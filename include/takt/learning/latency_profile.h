@@ -20,11 +20,11 @@
 namespace takt {
 
 struct LatencyOptions {
-  std::int64_t first_samples = 32;  // samples before the first test for convergence; doubled for each further test
-  double converged_below = 0.05;    // converged if the Wasserstein-1 distance / mean is below this
-  std::int64_t keep = 4096;         // samples after which older samples count half
-  double false_alarms = 1e-3;       // probability of a false alarm of drift, per window of kWindow samples
-  double max_seconds = 1e5;         // longer latencies are clamped to this
+  std::int64_t first_samples = 32;  // number of samples before the first test for convergence; doubled for the next
+  double converged_below = 0.05;  // maximum Wasserstein-1 distance, as a share of the mean, of a converged distribution
+  std::int64_t keep = 4096;  // number of samples after which older samples count half
+  double false_alarms = 1e-3;  // probability of a false alarm of drift, per window of kWindow samples
+  double max_seconds = 1e5;  // maximum counted latency [s]
 };
 
 // One distribution of latencies in 2.6 KB, with bins 7.5 % wide.
@@ -37,7 +37,7 @@ class LatencyDistribution {
  public:
   static constexpr std::size_t kLevels = 32;
   static constexpr std::size_t kWindow = 50;
-  using Curve = std::array<float, kLevels>;  // the quantile function at (k + 0.5) / kLevels [s]
+  using Curve = std::array<float, kLevels>;  // latency at each quantile (k + 0.5) / kLevels [s]
 
   explicit LatencyDistribution(const LatencyOptions& options = {}) : options_(options), sketch_(Bins()) {
     options_.first_samples = std::clamp<std::int64_t>(options.first_samples, 2, 1 << 20);
@@ -61,13 +61,13 @@ class LatencyDistribution {
   }
 
   std::int64_t count() const { return sketch_.count(); }  // weight of the samples
-  std::int64_t observed() const { return observed_; }  // all samples so far
-  double mean() const { return sketch_.mean(); }  // 0 without samples
+  std::int64_t observed() const { return observed_; }  // number of all samples so far
+  double mean() const { return sketch_.mean(); }  // mean latency; 0 without samples
   double deviation() const { return sketch_.deviation(); }
   bool converged() const { return converged_; }
   std::int64_t drifts() const { return drifts_; }
-  std::uint64_t version() const { return version_; }  // changes with curve()
-  const Curve& curve() const { return curve_; }  // as of the last test for convergence; zeros before the first sample
+  std::uint64_t version() const { return version_; }  // number that changes with curve()
+  const Curve& curve() const { return curve_; }  // curve at the last test for convergence; zeros before any sample
 
   // Returns the most frequent latency (half-sample mode of the quantile function); 0 without samples.
   double mode() const { return mode_; }
@@ -92,7 +92,7 @@ class LatencyDistribution {
   }
 
   void ReadCurve() {
-    constexpr std::size_t kFine = 4 * kLevels + 1;  // includes the odd multiples of half a level
+    constexpr std::size_t kFine = 4 * kLevels + 1;  // number of levels, including odd multiples of half a level
     std::array<double, kFine> levels, fine;
     for (std::size_t i = 0; i < kFine; ++i) levels[i] = static_cast<double>(i) / (kFine - 1);
     sketch_.Quantiles(levels, fine.begin());
@@ -172,7 +172,7 @@ struct AgentLatency {
 
 struct LatencyProfileOptions {
   LatencyOptions latency = {};
-  std::uint32_t max_agents = 8192;  // maximum agents, about 5 KB each; only all() learns from further ones
+  std::uint32_t max_agents = 8192;  // maximum agents, about 5 KB each; only all() learns from further agents
   std::uint64_t hash_seed = 0;  // seed of hashes of agents, as SchedulerOptions::hash_seed
 };
 
@@ -202,7 +202,7 @@ class LatencyProfile {
   // Returns the agent's latencies; null if unknown.
   const AgentLatency* Find(AgentId agent) const { return agents_.Get(agent); }
   const AgentLatency& all() const { return all_; }
-  std::span<const AgentLatency> agents() const { return agents_.records(); }  // in order of appearance
+  std::span<const AgentLatency> agents() const { return agents_.records(); }  // agents in order of appearance
   std::int64_t refused() const { return refused_; }  // number of invalid latencies
   std::int64_t unplaced() const { return unplaced_; }  // number of latencies of agents beyond max_agents
 

@@ -26,10 +26,10 @@ struct LengthInput {
   std::uint64_t kind = 0;  // kind of workflow, for example its program; 0: unknown
   StageId stage = {};
   Tokens prompt_tokens{-1};
-  Tokens system_tokens{-1};  // part of the prompt
-  Tokens user_tokens{-1};  // part of the prompt
-  std::int32_t calls_before = 0;  // ended calls of its workflow, without siblings that still run
-  Tokens tokens_before{0};  // output of these calls
+  Tokens system_tokens{-1};  // tokens of the system prompt
+  Tokens user_tokens{-1};  // tokens of the user's part of the prompt
+  std::int32_t calls_before = 0;  // number of ended calls of the workflow
+  Tokens tokens_before{0};  // output tokens of these calls
   std::span<const float> sketch = {};  // sketch of the prompt's text (text_sketch.h), or other features of the host
 };
 
@@ -40,21 +40,21 @@ struct FinishedCall {
 };
 
 struct LengthForestOptions {
-  std::size_t sketch = 0;  // dimensions of sketches; further values are ignored, missing values are unknown
+  std::size_t sketch = 0;  // number of dimensions of a sketch; further values are ignored, missing values are unknown
   std::size_t reservoir = 60'000;  // maximum stored calls per model
   std::uint64_t seed = 1;  // seed of the random choice of stored calls
   ForestOptions forest = {};
 };
 
-// Predicts Chimera's Y: the output tokens of this call and of all later calls in its workflow, on the given model.
-// Numeric features: prompt tokens, system tokens, user tokens, number of earlier calls, output of the earlier calls,
-// and sketch. Kind and stage are categories. Immutable, so any number of threads may share it.
+// Predicts Chimera's Y: the output tokens of a call and all later calls of its workflow on the given model. Numeric
+// features: prompt tokens, system tokens, user tokens, number of earlier calls, output of the earlier calls, and
+// sketch. Kind and stage are categories. Immutable, so any number of threads may share it.
 class LengthForest {
  public:
   struct Query {
     ModelId model;
     LengthInput input;
-    Tokens generated{-1};  // output of this call so far, which the prediction excludes; below zero: it has not begun
+    Tokens generated{-1};  // output tokens of this call so far, which the prediction excludes; below zero: not begun
   };
 
   // Working memory of one thread.
@@ -72,9 +72,9 @@ class LengthForest {
   void Predict(std::span<const Query> queries, std::span<Estimate> out, Scratch& scratch) const;
   Estimate Predict(const Query& query, Scratch& scratch) const;
 
-  std::size_t sketch() const { return sketch_; }  // dimensions
+  std::size_t sketch() const { return sketch_; }  // number of dimensions of a sketch
   std::span<const ModelId> models() const { return models_; }
-  const QuantileForest* Of(ModelId model) const;  // null: the model has no forest
+  const QuantileForest* Of(ModelId model) const;  // Returns the model's forest; null: the model has no forest.
 
   // Save and Load work as in QuantileForest.
   std::string Save() const;
@@ -84,7 +84,7 @@ class LengthForest {
   friend class LengthLearner;
 
   std::size_t sketch_ = 0;
-  std::vector<ModelId> models_;  // ascending
+  std::vector<ModelId> models_;  // models with a forest, ascending
   std::vector<std::shared_ptr<const QuantileForest>> forests_;
 };
 
@@ -109,7 +109,7 @@ class LengthLearner {
   absl::StatusOr<std::shared_ptr<const LengthForest>> Train(const ParallelFor& parallel = SerialFor,
                                                             const Progress& progress = {}) const;
 
-  std::size_t calls(ModelId model) const;  // number of stored calls
+  std::size_t calls(ModelId model) const;  // Returns the number of stored calls.
   std::uint64_t seen() const { return seen_; }
 
  private:

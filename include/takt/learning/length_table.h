@@ -25,8 +25,8 @@ struct LearntFile;
 }
 
 struct LengthTableOptions {
-  std::uint32_t max_stages = 1024;  // maximum stages, about 3 KB each; calls of further stages are not learnt by stage
-  std::int64_t window = 1024;  // calls per cell after which older calls count half; at least 2
+  std::uint32_t max_stages = 1024;  // maximum stages, about 3 KB each; calls of further stages count for no stage
+  std::int64_t window = 1024;  // number of calls per cell after which older calls count half; at least 2
   std::uint64_t hash_seed = 0;  // seed of hashes of stages, as SchedulerOptions::hash_seed
 };
 

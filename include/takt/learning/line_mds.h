@@ -16,8 +16,8 @@
 namespace takt {
 
 struct LineMdsOptions {
-  // Power iteration ends after `max_steps`, or when a step turns the axis by less than `tolerance` [squared sine]. It
-  // starts at the distributions' means. If distributions differ mostly in location, a few steps are enough.
+  // Power iteration starts at the distributions' means. It ends after `max_steps`, or when a step turns the axis by
+  // less than `tolerance` [squared sine]. If distributions differ mostly in location, a few steps are enough.
   double tolerance = 1e-12;
   std::int32_t max_steps = 100;
   // Steps of SMACOF (de Leeuw, 1977; unit weights) after the classical solution. On a line, each step keeps the order
@@ -78,7 +78,7 @@ class LineMds {
   }
 
  private:
-  static constexpr std::size_t kLanes = 16;  // rows per block, for vector instructions
+  static constexpr std::size_t kLanes = 16;  // number of rows per block, for vector instructions
 
   std::span<const float> Row(std::size_t i) const { return std::span(points_).subspan(i * levels_, levels_); }
 
@@ -115,7 +115,7 @@ class LineMds {
   void Measure() {
     const std::size_t n = at_.size();
     square_.resize(n * (n - 1) / 2);
-    std::vector<float> columns(points_.size());  // sorted by level
+    std::vector<float> columns(points_.size());  // quantiles of all points, sorted by level
     for (std::size_t i = 0; i < n; ++i) {
       for (std::size_t k = 0; k < levels_; ++k) columns[k * n + i] = points_[i * levels_ + k];
     }
@@ -225,7 +225,8 @@ class LineMds {
     for (std::size_t i = 0; i < x.size(); ++i) at_[i] = x[i] * length;
   }
 
-  // Applies Guttman transforms. Place uses the classical solution for new points, stretched to this solution's size.
+  // Improves the coordinates by Guttman transforms. For new points, Place uses the classical solution, stretched to the
+  // improved solution's size.
   void Majorize(const LineMdsOptions& options) {
     const std::size_t n = at_.size();
     std::vector<double> next(n);
@@ -252,8 +253,8 @@ class LineMds {
   }
 
   std::size_t levels_ = 1;
-  std::vector<float> points_;  // rows of quantiles
-  std::vector<double> at_;  // coordinates
+  std::vector<float> points_;  // quantiles of each point, row by row
+  std::vector<double> at_;  // coordinates of the points
   std::vector<double> middle_;  // diagonal of the doubly centred matrix: squared distance from the centre
   std::vector<float> square_;  // squared distances below the diagonal, during Fit
   double mean_ = 0;

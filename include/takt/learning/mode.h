@@ -9,7 +9,8 @@
 namespace takt {
 
 // Returns the half-sample mode (Robertson and Cryer, 1974; Bickel and Fruehwirth, 2006). It repeatedly keeps the
-// densest half of the sample; among equal halves, the first. Values must ascend without NaN. NaN if empty. O(n).
+// densest half of the sample, or the first of equally dense halves. Values must ascend without NaN. Returns NaN if the
+// sample is empty. O(n).
 inline double HalfSampleMode(std::span<const double> ascending) {
   while (ascending.size() > 3) {
     const std::size_t half = (ascending.size() + 1) / 2;

@@ -39,11 +39,11 @@ struct LineAllocator {
 
 // Training rows, each with `numeric` and `categories` features and a label.
 struct ForestData {
-  std::size_t numeric = 0;     // numeric features per row; NaN: unknown
-  std::size_t categories = 0;  // features per row with names as values; 0 is a name like any other
+  std::size_t numeric = 0;  // number of numeric features per row; NaN: unknown
+  std::size_t categories = 0;  // number of features per row whose values are names; 0 is a name like any other
 
-  std::vector<float> numbers = {};         // rows x numeric
-  std::vector<std::uint64_t> names = {};   // rows x categories
+  std::vector<float> numbers = {};  // numeric features, row by row
+  std::vector<std::uint64_t> names = {};  // names, row by row
   std::vector<float> labels = {};          // label of each row, at least 0
   // Group of each row; a tree trains on all rows of a group or on none. Empty: each row is its own group. Without
   // groups, the report is too optimistic if rows depend on each other, such as calls of one workflow.
@@ -59,18 +59,18 @@ struct ForestRow {
 
 struct ForestOptions {
   int trees = 100;
-  int min_leaf = 10;  // minimum rows per leaf; half of the default doubles the memory without better ranking
+  int min_leaf = 10;  // minimum rows per leaf; with half of the default, memory doubles and ranking does not improve
   int max_depth = 32;
   double feature_share = 1.0 / 3;  // share of features tried per split (Breiman's value for regression)
-  int leaf_labels = 8;  // labels stored per leaf, evenly spaced by rank; 8 take 16 bytes
-  int out_of_bag_rows = 4096;  // rows for calibrating the mean and for the report
+  int leaf_labels = 8;  // number of labels stored per leaf, evenly spaced by rank; 8 labels take 16 bytes
+  int out_of_bag_rows = 4096;  // number of rows for calibrating the mean and for the report
   std::uint64_t seed = 1;
 };
 
 // Errors of a forest on out-of-bag rows: each row is predicted by the trees that left out its group.
 struct ForestReport {
   std::int64_t rows = 0, nodes = 0, leaves = 0;
-  std::int64_t checked = 0;  // examined rows that some tree left out
+  std::int64_t checked = 0;  // number of examined rows that some tree left out
   std::array<double, 5> coverage = {};  // share of labels at or below the quantile of Estimate::kLevels[i]
   double calibration_error = 0;  // mean of |coverage - level| over the levels; a tied label counts half
   double tau_distance = 0;  // Kendall's distance between medians and labels, 0 to 1; 0.5: random order
@@ -99,7 +99,7 @@ struct ForestScratch {
 class QuantileForest {
  public:
   // Trains a forest, which does not depend on `parallel`. InvalidArgument: no rows, sizes that do not match, an invalid
-  // option, or a negative or NaN label, of which the first is named. Cancelled: `progress` returned false.
+  // option, or a negative or NaN label; the message names the first such label. Cancelled: `progress` returned false.
   static absl::StatusOr<std::shared_ptr<const QuantileForest>> Train(const ForestData& data,
                                                                      const ForestOptions& options = {},
                                                                      const ParallelFor& parallel = SerialFor,
@@ -107,12 +107,12 @@ class QuantileForest {
 
   // Predicts all rows; batches are faster than single rows. `known` is empty, or a lower bound of each label (negative:
   // none). Predictions are then the excess over the bound. If fewer than 8 pooled labels exceed it, the excess is
-  // exponential. Its mean is the mean of the 8 largest labels less the next smaller label.
+  // exponential. The mean of the excess is then the mean of the 8 largest labels minus the next smaller label.
   void Predict(std::span<const ForestRow> rows, std::span<const double> known, std::span<Estimate> out,
                ForestScratch& scratch) const;
   Estimate Predict(const ForestRow& row, ForestScratch& scratch, double known = -1) const;
 
-  // Sets the quantiles at levels p in [0, 1], without a lower bound.
+  // Sets the row's quantiles at levels p in [0, 1], without a lower bound.
   void Quantiles(const ForestRow& row, std::span<const double> p, std::span<double> out, ForestScratch& scratch) const;
 
   // Returns bytes that Load accepts on any machine; they end with a checksum. Load: DataLoss if the bytes are truncated
@@ -136,21 +136,22 @@ class QuantileForest {
     std::uint16_t child = 0;
   };
 
-  static constexpr std::uint8_t kLeaf = 255;  // larger than the bin of any split
+  static constexpr std::uint8_t kLeaf = 255;  // bin of a leaf, larger than the bin of any split
 
   struct NumericFeature {
-    std::vector<float> bounds = {};  // ascending; the bin of a value is the number of bounds below it
+    std::vector<float> bounds = {};  // bounds of bins, ascending; the bin of a value is the number of bounds below it
     std::uint8_t missing = 0;  // bin of NaN
   };
   struct NameFeature {
-    std::vector<std::uint64_t> names = {};  // ascending
+    std::vector<std::uint64_t> names = {};  // known names, ascending
     std::vector<std::uint8_t> bins = {};  // bin of each name
     std::uint8_t other = 0;  // bin of all other names
   };
 
   std::size_t features() const { return numeric_.size() + names_.size(); }
   void Bins(const ForestRow& row, std::uint8_t* bins) const;
-  // Finds each row's leaves in trees [first, last), tree by tree, as numbers in the forest. A row has `stride` bins.
+  // Finds the leaves of each row in trees [first, last), tree by tree, as numbers in the forest. A row has `stride`
+  // bins.
   void Leaves(const std::uint8_t* bins, std::size_t rows, std::size_t stride, std::size_t first, std::size_t last,
               std::uint32_t* leaves) const;
   // Returns the estimate from pooled labels. `some` holds the labels above `known`.
@@ -161,12 +162,12 @@ class QuantileForest {
   std::vector<NumericFeature> numeric_;
   std::vector<NameFeature> names_;
   std::vector<std::uint32_t> roots_;  // index of each tree's root in nodes_
-  std::vector<Node, internal::LineAllocator<Node>> nodes_;  // successive nodes mostly share a cache line
+  std::vector<Node, internal::LineAllocator<Node>> nodes_;  // all trees; successive nodes mostly share a cache line
   std::vector<std::uint32_t> first_leaves_;  // number of each tree's first leaf
-  std::vector<std::uint16_t> labels_;  // leaf_labels_ of each leaf, as ranks in values_
+  std::vector<std::uint16_t> labels_;  // labels of each leaf (leaf_labels_ per leaf), as ranks in values_
   std::size_t leaf_labels_ = 1;
-  std::vector<float> values_;  // ascending, distinct
-  std::vector<double> raw_means_, means_;  // ascending pairs of a pooled mean and its corrected value
+  std::vector<float> values_;  // distinct labels, ascending
+  std::vector<double> raw_means_, means_;  // pooled means, ascending, and the corrected value of each
   ForestReport report_;
 };
 

@@ -27,9 +27,9 @@ class QuantileSketch {
   explicit QuantileSketch(Histogram bins) : bins_(std::move(bins)) {}
 
   std::int64_t count() const { return moments_.count(); }
-  double mean() const { return moments_.mean(); }  // 0 without values
+  double mean() const { return moments_.mean(); }  // mean; 0 without values
   double deviation() const { return moments_.deviation(); }
-  double least() const { return least_; }  // above most() if there are no values
+  double least() const { return least_; }  // smallest value; above most() if there are no values
   double most() const { return most_; }
   const Histogram& histogram() const { return bins_; }
 
@@ -38,11 +38,12 @@ class QuantileSketch {
     Count(x, kUnits);
   }
 
-  // Adds `times` values of a log-normal distribution with this mean and spread. If the spread is 0, all equal the mean.
+  // Adds `times` values of a log-normal distribution with this mean and spread. If the spread is 0, all these values
+  // equal the mean.
   void Seed(std::int64_t times, double mean, double spread) {
     moments_.Add(Moments::From(times, mean, spread));
     if (!(spread > 0 && mean > 0)) return Count(mean, times * kUnits);
-    const double ratio = std::min(spread / mean, 1e6);  // its square is finite
+    const double ratio = std::min(spread / mean, 1e6);  // the square of the ratio is finite
     const double variance = exact::Log1p(ratio * ratio);
     const double mu = exact::Log(mean) - Rounded(variance / 2);
     const auto units = static_cast<double>(times * kUnits);
@@ -72,7 +73,7 @@ class QuantileSketch {
     QuantilesOf(bins_, levels, least_, most_, out);
   }
 
-  // Restores all but the bins. RestoreBin then restores the `units` of each bin.
+  // Restores everything except the bins. RestoreBin then restores each bin's `units`.
   void Restore(const Moments& moments, double least, double most) { moments_ = moments, least_ = least, most_ = most; }
   void RestoreBin(std::size_t bin, std::int64_t units) {
     bins_.Add((bins_.edge(bin) + bins_.edge(bin + 1)) / 2, units);

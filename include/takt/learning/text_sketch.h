@@ -17,24 +17,24 @@ namespace takt {
 
 struct TextSketchOptions {
   std::size_t dimensions = 16;
-  std::size_t buckets = 1 << 14;  // hash buckets for words and pairs
-  std::size_t max_bytes = 1 << 16;  // bytes read from the start of a text
-  std::size_t max_texts = 20'000;   // maximum training texts, evenly spaced among the given ones
+  std::size_t buckets = 1 << 14;  // number of hash buckets for words and pairs of words
+  std::size_t max_bytes = 1 << 16;  // maximum bytes read from the start of a text
+  std::size_t max_texts = 20'000;  // maximum training texts, evenly spaced among the given texts
   int power_iterations = 2;
   std::uint64_t seed = 1;
 };
 
 // Working memory of one thread.
 struct TextScratch {
-  std::vector<std::uint32_t> counts = {};  // count of each bucket; zeros between calls
+  std::vector<std::uint32_t> counts = {};  // number of occurrences per bucket; zeros between calls
   std::vector<std::uint32_t> used = {};    // buckets with a count
 };
 
 // Immutable. Words are runs of letters and digits, with ASCII in lower case. Each character from U+2E80 on is a word,
 // since these scripts have no spaces. Bytes that are not UTF-8 separate words. A bucket with c occurrences weighs (1 +
-// ln c) (1 + ln((1 + texts) / (1 + texts that have it))). The weights are scaled to a vector of length 1. The sketch
-// projects this vector on the leading right singular vectors of the training texts (Halko, Martinsson and Tropp, 2011,
-// algorithm 4.4).
+// ln c) (1 + ln((1 + texts) / (1 + texts with this bucket))). The weights are scaled to a vector of length 1. The
+// sketch projects this vector on the leading right singular vectors of the training texts (Halko, Martinsson and Tropp,
+// 2011, algorithm 4.4).
 class TextSketch {
  public:
   // Learns from texts. InvalidArgument: no texts, or invalid options. Cancelled: `progress` returned false.
@@ -53,8 +53,8 @@ class TextSketch {
 
  private:
   std::size_t dimensions_ = 0, max_bytes_ = 0;
-  std::vector<float> idf_;      // inverse document frequency of each bucket
-  std::vector<float> vectors_;  // buckets x dimensions
+  std::vector<float> idf_;  // inverse document frequency of each bucket
+  std::vector<float> vectors_;  // leading singular vectors, by bucket
 };
 
 }  // namespace takt

@@ -30,8 +30,8 @@ struct ToolSeed {
 };
 
 // InferCept's six kinds of call (Abhyankar et al., ICML 2024). The seconds of math, qa, ve and chatbot are from Table
-// 1, whose second number is taken as a standard deviation. Table 1's rows for image and tts (20.03 and 17.24 s) include
-// human turns. The seconds of image and tts here, and all tokens, come from the released workload of 397 requests. So a
+// 1, whose second number is taken as a standard deviation. In Table 1, image and tts (20.03 and 17.24 s) include human
+// turns. The seconds of image and tts here, and all tokens, come from the released workload of 397 requests. So a
 // replay of that workload does not test these seeds independently.
 inline constexpr std::array<ToolSeed, 6> kInferCeptTools = {{
     {"math", 9e-5, 6e-5, 21, 5, 130, 91},
@@ -44,14 +44,13 @@ inline constexpr std::array<ToolSeed, 6> kInferCeptTools = {{
 
 // A tool call that has returned.
 struct ToolObservation {
-  ToolId tool = {};  // none: only the pool learns from the call
-  double seconds = 0;  // duration
-  std::int64_t returned_tokens = 0;  // tokens that join the context
-  std::int64_t tokens_before = -1;  // output since the prompt or the previous call; negative: unknown
+  ToolId tool = {};  // class of the tool; none: only the pool learns from the call
+  double seconds = 0;  // duration of the call [s]
+  std::int64_t returned_tokens = 0;  // tokens of the answer, which join the context
+  std::int64_t tokens_before = -1;  // output tokens since the prompt or the previous tool call; negative: unknown
 };
 
-// Expected values of a tool call; unknown without observations or seeds. Spreads are standard deviations of single
-// calls.
+// Expected values of a tool call; unknown without calls or seeds. Spreads are standard deviations of single calls.
 struct ToolExpectation {
   Estimate seconds = {};
   Estimate returned_tokens = {};
@@ -59,15 +58,15 @@ struct ToolExpectation {
   double seconds_spread = 0;
   double returned_spread = 0;
   double before_spread = 0;
-  std::int64_t observations = 0;  // all calls that have returned, without seeds
-  bool pooled = false;  // true: average of all classes, because this class is unknown
+  std::int64_t observations = 0;  // number of returned calls, without seeds
+  bool pooled = false;  // true: the class is unknown, so the values are averages over all classes
 };
 
 struct ToolProfileOptions {
-  std::uint32_t max_classes = 128;  // maximum classes, about 8 KB each; further ones count in the pool only
-  std::int64_t window = 1024;  // calls per class after which older calls count half; at least 2
-  std::int64_t seed_weight = 16;  // weight of a seed, in calls; clamped to [1, window / 2]
-  double max_seconds = 3600;  // longer calls are clamped to this, so that a hanging call does not spoil the mean
+  std::uint32_t max_classes = 128;  // maximum classes, about 8 KB each; further classes count in the pool only
+  std::int64_t window = 1024;  // number of calls per class after which older calls count half; at least 2
+  std::int64_t seed_weight = 16;  // number of calls that a seed counts as; clamped to [1, window / 2]
+  double max_seconds = 3600;  // maximum counted duration of a call [s], so that a hanging call does not spoil the mean
   std::uint64_t hash_seed = 0;  // seed of hashes of classes, as SchedulerOptions::hash_seed
 };
 
@@ -80,7 +79,7 @@ struct ToolProfileStats {
 
 namespace internal {
 
-struct LearntFile;  // writes and reads what was learned
+struct LearntFile;  // writes and reads the learned state
 
 // Statistics of one class, or of all classes together (the pool).
 class LearntTool {
@@ -108,7 +107,7 @@ class LearntTool {
     returned_.Observe(returned);
     if (before >= 0) before_.Observe(before);
     ++expectation_.observations;
-    // Quantiles need a pass over all bins, and change little with a few calls.
+    // An update of the quantiles reads all bins, and a few calls change little.
     constexpr std::int64_t kStale = 32;
     Update(++since_ * kStale >= seconds_.count());
   }
@@ -142,7 +141,7 @@ class LearntTool {
   QuantileSketch<LogHistogram> seconds_, returned_;
   QuantileSketch<LinearHistogram> before_;
   ToolExpectation expectation_ = {};
-  std::int64_t since_ = 0;  // calls since the quantiles were updated
+  std::int64_t since_ = 0;  // number of calls since the last update of the quantiles
   ToolId id_ = {};
 };
 
@@ -198,7 +197,7 @@ class ToolProfile {
     const double seconds = Cut(call.seconds, 0, options_.max_seconds);
     const double returned = Cut(static_cast<double>(call.returned_tokens), 0, kMostTokens);
     const double before = call.tokens_before < 0 ? -1 : Cut(static_cast<double>(call.tokens_before), 0, kMostTokens);
-    stats_.clamped = std::min(stats_.clamped, clamped + 1);  // once per call
+    stats_.clamped = std::min(stats_.clamped, clamped + 1);  // count each call once
     pool_.Observe(seconds, returned, before, options_.window);
     internal::LearntTool* learnt = Class(call.tool);
     if (learnt == nullptr) ++stats_.unclassed;
@@ -211,8 +210,8 @@ class ToolProfile {
     return known == nullptr ? pool_.expectation() : known->expectation();
   }
 
-  // Returns everything learned as bytes for any machine, with a checksum. Load replaces the state by such bytes, and
-  // leaves out classes beyond max_classes. Errors: DataLoss for truncated or damaged bytes, InvalidArgument for others;
+  // Returns everything learned as bytes for any machine, with a checksum. Load replaces the state by such bytes,
+  // without classes beyond max_classes. Truncated or damaged bytes are DataLoss, other invalid bytes InvalidArgument;
   // the state then stays. Both are in takt::learning.
   std::string Save() const;
   absl::Status Load(std::string_view bytes);
@@ -233,7 +232,7 @@ class ToolProfile {
     return std::clamp(x, least, most);
   }
 
-  // Returns the class; null if it has none and there is no room.
+  // Returns the tool's class, new if necessary; null if there is no room.
   internal::LearntTool* Class(ToolId tool) {
     if (!tool) return nullptr;
     if (internal::LearntTool* known = classes_.Get(tool)) return known;

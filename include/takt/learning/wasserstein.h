@@ -12,8 +12,8 @@
 
 namespace takt {
 
-// Returns the exact first Wasserstein distance of two samples: the area between their quantile functions. Both must
-// ascend without NaN. NaN if one is empty. O(a + b).
+// Returns the exact first Wasserstein distance of two samples: the area between their quantile functions. Both samples
+// must ascend without NaN. Returns NaN if a sample is empty. O(a + b).
 inline double Wasserstein1(std::span<const double> a, std::span<const double> b) {
   if (a.empty() || b.empty()) return std::numeric_limits<double>::quiet_NaN();
   const auto na = static_cast<double>(a.size()), nb = static_cast<double>(b.size());
@@ -30,8 +30,8 @@ inline double Wasserstein1(std::span<const double> a, std::span<const double> b)
   return area / (na * nb);
 }
 
-// Returns the mean distance of two quantile functions at the same evenly spaced levels, such as (k + 0.5) / n; 0 if
-// empty. Uses the levels that both have.
+// Returns the mean distance of two quantile functions at the same evenly spaced levels, such as (k + 0.5) / n. Returns
+// 0 if there are no levels. If the numbers of levels differ, uses the smaller number.
 template <class Real>
 double QuantileDistance(std::span<const Real> a, std::span<const Real> b) {
   const std::size_t n = std::min(a.size(), b.size());

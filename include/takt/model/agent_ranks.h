@@ -12,16 +12,16 @@ namespace takt {
 
 struct AgentRank {
   AgentId agent = {};
-  double rank = 0;  // a smaller rank runs sooner; finite
-  double execution_s = 0;  // expected execution time of one call [s]; 0: unknown
-  std::int32_t stages_left = 0;  // calls on the longest path to the end of its workflow, including this one; 0: unknown
+  double rank = 0;  // rank of the agent; finite; agents of smaller rank run sooner
+  double execution_s = 0;  // expected execution time of one call of the agent [s]; 0: unknown
+  std::int32_t stages_left = 0;  // number of calls on the longest path from this call to the workflow's end; 0: unknown
 
   friend constexpr bool operator==(const AgentRank&, const AgentRank&) = default;
 };
 
-// Must not change once it is shared between threads.
+// The table of agent ranks. It must not change once threads share it.
 struct AgentRanks {
-  std::vector<AgentRank> ranks = {};  // sorted by agent, without duplicates
+  std::vector<AgentRank> ranks = {};  // one rank per agent, sorted by agent
   AgentRank otherwise = {};  // rank of every agent that `ranks` does not contain
 
   const AgentRank& Of(AgentId agent) const {

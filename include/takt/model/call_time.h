@@ -17,8 +17,8 @@ constexpr StepLoad ShareOf(const StepLoad& load, std::int64_t parts) {
           share(load.decode_context), share(load.samples)};
 }
 
-// Returns the time of a step, at least 1 ns so that virtual time advances. With pp pipeline stages, the step consists
-// of pp equal micro-batches, and takes pp times the slowest stage.
+// Returns the time of a step, at least 1 ns so that virtual time advances. With pp pipeline stages, a step has pp equal
+// micro-batches and takes pp times the time of the slowest stage.
 inline Duration VirtualStepTime(const PreparedCostModel& cost, const StepLoad& load) {
   const std::int32_t pp = cost.model().pp;
   return std::max(pp <= 1 ? cost.StepTime(load) : Times(cost.StepTime(ShareOf(load, pp)), pp), Duration(1));
@@ -68,7 +68,7 @@ class LoneCall {
 };
 
 // Returns t_comp of HexGen-Flow (Peng et al., 2025, equation 2): the time to prefill the prompt and decode the output.
-// Prompt and output are clamped to 1 .. 10^6 tokens, to prevent overflow.
+// Prompt and output each count as 1 to 10^6 tokens, to prevent overflow.
 inline Duration CallTime(const PreparedCostModel& cost, std::int64_t prompt_tokens, std::int64_t output_tokens,
                          std::int64_t chunk = 2048) {
   constexpr std::int64_t kMost = 1'000'000;

@@ -4,10 +4,10 @@
 //   layer     = SP(gemm, n) + [Q > 0] (p0 + p1 Q + p2 W) + [B > 0] (d0 + d1 B + d2 S) + [tp > 1] 2 AR(2 n hidden)
 //   step      = layers/pp layer + SP(head, samples) + o0 + o1 samples + [pp > 1] SR(2 n hidden)
 //
-// All times are in milliseconds, and n = Q + B. AR is the all-reduce and SR the transfer between pipeline stages; both
-// are linear between measured points in bytes (bf16 activations). In a mixed step, prefill attention and decode
-// attention add up, as in Vidur (Agrawal et al., MLSys 2024). The model does not cover speculative heads, LoRA and
-// mixture-of-experts routing. For mixture-of-experts models, use a fit to served runs:
+// All times are in milliseconds, and n = Q + B. AR is the time of an all-reduce. SR is the time of a transfer between
+// pipeline stages. Both are linear between measured points in bytes (bf16 activations). In a mixed step, prefill
+// attention and decode attention add up, as in Vidur (Agrawal et al., MLSys 2024). The model does not cover speculative
+// heads, LoRA and mixture-of-experts routing. For mixture-of-experts models, use a fit to served runs:
 //
 //     step = a0 + aB B + aS S + aQ Q + o0 + o1 samples
 #ifndef TAKT_MODEL_COST_MODEL_H_
@@ -34,7 +34,7 @@ struct StepLoad {
   double prefill_work = 0;  // W: sum over prefill chunks of q (context before the chunk + q/2) [tokens^2]
   std::int64_t decodes = 0;  // B: sequences that decode one token each
   std::int64_t decode_context = 0;  // S: sum of the contexts of those sequences [tokens]
-  std::int64_t samples = 0;  // sequences that sample a token: all decodes, and prefills that finish
+  std::int64_t samples = 0;  // sequences that sample a token: each decode and each finished prefill
 
   constexpr std::int64_t tokens() const { return prefill_tokens + decodes; }
 
@@ -73,8 +73,8 @@ struct SoftFloor {
   }
 };
 
-// Transfer time, linear between points in ascending order of bytes. It is constant before the first point, and
-// continues the last segment after the last point.
+// Transfer time, linear between points in ascending order of bytes. Before the first point the time is constant. After
+// the last point the last segment continues.
 struct TransferCurve {
   struct Point {
     double bytes = 0;
@@ -116,7 +116,7 @@ struct CostModel {
   std::int32_t tp = 1;  // tensor parallelism: GPUs per stage
   std::int32_t pp = 1;  // pipeline parallelism: number of stages
 
-  SoftFloor gemm = {};  // time per layer of projections, MLP and norms, as a function of n
+  SoftFloor gemm = {};  // time of a layer's projections, MLP and norms, as a function of n
   Attention prefill = {};
   Attention decode = {};
   SoftFloor head = {};  // time per iteration of the LM head, as a function of the samples
@@ -124,7 +124,7 @@ struct CostModel {
   TransferCurve send_recv = {};
 
   double overhead_ms = 0;  // o0: time of scheduling and kernel launch per iteration
-  double overhead_per_sample_ms = 0;  // o1: time per sampling sequence
+  double overhead_per_sample_ms = 0;  // o1: additional time per sequence that samples a token
 
   std::optional<Served> served = {};  // if set, replaces all fields above except the two overheads
 
@@ -151,8 +151,7 @@ struct CostModel {
     return StepTime(load);
   }
 
-  // Returns T_swap of InferCept and LAMPS: the time of one direction over the host links, which all GPUs use in
-  // parallel.
+  // Returns T_swap of InferCept and LAMPS: the time of one direction over the host links of all GPUs.
   Duration SwapTime(std::int64_t tokens) const {
     const double bytes = static_cast<double>(tokens) * kv_bytes_per_token;
     return FromSeconds(bytes / (host_link_gb_s * 1e9 * gpus()));
@@ -171,7 +170,7 @@ struct CostModel {
  private:
   friend class PreparedCostModel;
 
-  // The parts of a step that depend only on n, or only on the samples. PreparedCostModel tabulates them.
+  // Returns the part of a step's time that depends only on n. PreparedCostModel tabulates this function and the next.
   double TokenMs(std::int64_t n) const {
     if (served) return served->constant_ms;
     const double tokens = static_cast<double>(n);
@@ -207,8 +206,8 @@ struct CostModel {
   double stage_layers() const { return static_cast<double>(layers) / pp; }
 };
 
-// A CostModel with its powers and curves tabulated, so that a step costs about ten floating-point operations. Results
-// are bit-identical. Loads beyond the tables are computed directly.
+// A CostModel with tables of its powers and curves. The time of a step takes about ten floating-point operations.
+// Results are bit-identical to those of CostModel. Loads beyond the tables are computed directly.
 class PreparedCostModel {
  public:
   explicit PreparedCostModel(CostModel model, std::int64_t max_tokens = 8192, std::int64_t max_samples = 1024)

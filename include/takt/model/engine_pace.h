@@ -15,12 +15,12 @@ namespace takt {
 
 // The time of an iteration as a linear function. The defaults approximate an 8B model on an A100.
 //
-//     step_s + prefill_s * (prompt tokens) + sequence_s * (decodes) + context_s * (sum of their contexts)
+//   step_s + prefill_s * (prompt tokens) + sequence_s * (decoding sequences) + context_s * (their context tokens)
 struct StepPace {
   double step_s = 9e-3;  // T0: constant part of each iteration
-  double prefill_s = 6e-5;  // aQ: per prefill token
-  double sequence_s = 1.5e-5;  // aB: per decoding sequence
-  double context_s = 1e-8;  // aS: per context token of the decodes
+  double prefill_s = 6e-5;  // aQ: time per prefill token
+  double sequence_s = 1.5e-5;  // aB: time per decoding sequence
+  double context_s = 1e-8;  // aS: time per context token of the decoding sequences
 
   // Linearizes `cost` around `batch` decoding sequences with `context` tokens each and a prefill chunk of `chunk`
   // tokens.

@@ -13,8 +13,8 @@ namespace takt {
 
 // Create one with Exact, Mean, LogNormal or Quantiles.
 //
-// A prediction: a mean and five quantiles, in the unit of the field that holds it. The default is unknown. Policies
-// then use the fallback in their documentation, usually the order of arrival. A mean above 0 with all quantiles 0 means
+// A prediction: a mean and five quantiles, in the unit of the field that holds it. The default is unknown. For unknown
+// estimates, each policy documents a fallback, usually the order of arrival. A mean above 0 with all quantiles 0 means
 // that only the mean is known.
 struct Estimate {
   static constexpr std::array<double, 5> kLevels = {0.1, 0.25, 0.5, 0.75, 0.9};
@@ -27,8 +27,8 @@ struct Estimate {
   static constexpr std::array<double, 5> kExponential = {0.10536051565782628, 0.28768207245178092, 0.69314718055994531,
                                                          1.3862943611198906, 2.3025850929940457};
 
-  double mean = -1;  // negative: unknown
-  std::array<float, 5> quantiles = {};  // at kLevels
+  double mean = -1;  // mean; negative: unknown
+  std::array<float, 5> quantiles = {};  // quantiles at kLevels
 
   static constexpr Estimate Exact(double x) {
     const auto q = static_cast<float>(x);
@@ -42,8 +42,8 @@ struct Estimate {
     return e;
   }
 
-  // Returns an estimate with the given quantiles at kLevels, which must not decrease. Its mean assumes a distribution
-  // that is linear between the quantiles, without tails beyond the first and the last.
+  // Returns an estimate with the given quantiles at kLevels, which must not decrease. The mean assumes that the
+  // distribution is linear between the quantiles and ends at the first and the last quantile.
   static constexpr Estimate Quantiles(const std::array<float, 5>& quantiles) {
     double mean = kLevels[0] * static_cast<double>(quantiles[0]) + (1 - kLevels[4]) * static_cast<double>(quantiles[4]);
     for (std::size_t i = 1; i < kLevels.size(); ++i) {

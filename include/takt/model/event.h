@@ -27,7 +27,7 @@ struct Arrived {
   Request request = {};
 };
 
-// Updates estimates or limits of a living request. Absent fields keep their values.
+// Updates estimates or limits of a living request. Fields that are not set keep their values.
 struct Revised {
   RequestId request = {};
   std::optional<Estimate> output_tokens = {};
@@ -48,12 +48,12 @@ struct Blocked {
 // A blocked request may run again.
 struct Unblocked {
   RequestId request = {};
-  Tokens computed{0};  // tokens whose KV arrived, as in KvArrived; 0: none, or the load failed
+  Tokens computed{0};  // context tokens whose KV arrived, as in KvArrived; 0: no KV arrived
 };
 
 // The next plan must not include this running request, for example because the grammar of its next token is not ready.
-// It keeps its row, KV and rank, and later plans include it again. A plan made while the maximum number of steps is in
-// flight does not count.
+// It keeps its row, KV and rank, and later plans include it again. A plan that is empty because the maximum number of
+// steps is in flight does not count as the next plan.
 struct NotReady {
   RequestId request = {};
 };
@@ -72,13 +72,12 @@ struct ToolReturned {
   NextCall next_call = {};  // expected next tool call
 };
 
-// Ends the request, whatever its state.
+// Ends the request in any state.
 struct Cancelled {
   RequestId request = {};
 };
 
-// The host has finished a KV move of a plan. Blocks moved out or dropped are now free. A request that was moved in can
-// run.
+// The host has finished a KV move of a plan. Blocks moved out or dropped are now free. A request moved in can run.
 struct MoveDone {
   MoveId move = {};
   bool failed = false;  // true: the copy was lost, and the KV must be recomputed
@@ -89,7 +88,7 @@ struct MoveDone {
 // on. Its last token is always computed, since sampling needs it.
 struct KvArrived {
   RequestId request = {};
-  Tokens computed{0};  // tokens at the start of the context
+  Tokens computed{0};  // number of tokens at the start of the context that have KV
 };
 
 // KV is lost and must be recomputed. Tokens in flight after a lost token are discarded. A running request keeps its row
@@ -113,19 +112,19 @@ struct KvFreed {
 
 // A turn of a workflow's branch has ended, and its next turn is expected. The retention policy uses `why` and the
 // history of similar waits to decide how long to keep the turn's KV in the prefix cache. The event may be late or
-// repeated. The newest one is valid until the branch's next request arrives.
+// repeated. The newest event of a branch holds until the branch's next request arrives.
 struct TurnEnded {
   WorkflowId workflow = {};
   std::uint64_t branch = 0;
   TurnWhy why = TurnWhy::kUnknown;
   ToolId tool = {};  // tool of a kTool wait; 0: unknown
-  // Predicted time from the turn's end to the next request; 0: unknown. It may be inaccurate, because takt learns how
-  // long workflows with a similar estimate actually stay away.
+  // Predicted time from the turn's end to the next request; 0: unknown. An inaccurate time is harmless: takt learns how
+  // long workflows with a similar estimate really stay away.
   Duration expected{0};
-  Duration pin{0};  // duration of a pin on its KV, within pin_share; unpinned KV is evicted first; 0: no pin
+  Duration pin{0};  // time for which the turn's KV is pinned, within pin_share; other KV is evicted first; 0: no pin
 };
 // The next turn of a waiting branch is expected at `when`, for example because a user types or a tool is nearly done.
-// Its KV counts as just used.
+// The branch's KV counts as just used.
 struct TurnExpected {
   WorkflowId workflow = {};
   std::uint64_t branch = 0;
@@ -162,8 +161,8 @@ using Event = std::variant<Arrived,  // 1
                            >;
 static_assert(std::is_trivially_copyable_v<Event>);  // batches cross threads and language bindings
 
-// Tables that learning or tuning computes outside the step loop, for policies and placements. A separate call sets
-// them, not an event. Absent fields keep their values.
+// Tables that learning or tuning computes outside the step loop, for policies and placements. A call of its own sets
+// these tables, not an event. Fields that are not set keep their values.
 struct Epoch {
   std::shared_ptr<const AgentRanks> agent_ranks = {};
   std::optional<double> alpha = {};  // alpha of workload_balance: 0 to 1

@@ -1,4 +1,4 @@
-// Faults: invalid input from the host. The scheduler ignores the input and reports the fault.
+// Faults: invalid input from the host. The scheduler ignores invalid input and reports a fault.
 #ifndef TAKT_MODEL_FAULT_H_
 #define TAKT_MODEL_FAULT_H_
 
@@ -25,10 +25,10 @@ enum class FaultKind : std::uint8_t {
   kUnknownMove,  // MoveDone for a move that is not in flight; `received`: number of the move
   kOutOfPlace,  // an event that the state of its request does not allow
   kAbsurdEstimate,  // an estimate that is NaN, infinite, negative or too large; treated as unknown
-  kClockBack,  // a call at `received` ns, before the last call's time `expected`; the latter is used
+  kClockBack,  // a call whose time `received` is before `expected`, the last call's time, which is used instead [ns]
   kUnknownStep,  // a result for a step that is not in flight
-  kUnknownRow,  // a result for a request that its step did not run; `expected`: the request's lane; below 0: none
-  kInvalidRow,  // a result of `received` tokens, but its entry allows 1 to `expected` tokens
+  kUnknownRow,  // a result for a request that its step did not run; `expected`: the request's lane; below 0: no lane
+  kInvalidRow,  // a result of `received` tokens for a plan entry that allows 1 to `expected` tokens
   kUnknownInstance,  // a router event for an instance that is not up; `received`: its id
   kInvalidEvent,  // an instance event with a negative count, no id or an unsupported role; `received`: instance id
   kWorkflow,  // a router event that contradicts the state of its workflow; `received`: id of the workflow
@@ -72,8 +72,8 @@ inline std::string ToText(const Fault& f) {
 // Input that a call ignored.
 struct Ignored {
   std::uint32_t faults = 0;
-  // Results for requests that ended or were preempted after the plan. They are normal if steps overlap. Otherwise the
-  // host removed a request before it reported its result.
+  // Results for requests that ended or were preempted after the plan. Such results are normal if steps overlap. If
+  // steps do not overlap, the host removed a request before it reported the request's result.
   std::uint32_t dead_rows = 0;
   FaultKind first = FaultKind::kNone;
 
@@ -81,7 +81,7 @@ struct Ignored {
   friend constexpr bool operator==(const Ignored&, const Ignored&) = default;
 };
 
-// Called for each fault, from within the call that causes it. The handler must not call the scheduler.
+// A handler of faults. Each call that finds a fault calls the handler, which must not call the scheduler.
 struct FaultHandler {
   void (*heard)(void* context, const Fault& fault) = nullptr;
   void* context = nullptr;
@@ -109,8 +109,7 @@ class FaultLog {
     return {static_cast<std::uint32_t>(count_ - before_), static_cast<std::uint32_t>(dead_rows), first_};
   }
 
-  // Returns true if a search for the expected value is worthwhile: always with a handler, else only for the first
-  // fault.
+  // Returns true if a search for the expected value pays: always with a handler, else only for the first fault.
   bool wants_detail() const { return handler_.heard != nullptr || first_ == FaultKind::kNone; }
 
   std::uint64_t count() const { return count_; }
@@ -122,7 +121,7 @@ class FaultLog {
   FaultKind first_ = FaultKind::kNone;
   Fault last_;
   FaultHandler handler_;
-  bool heard_now_ = false;  // a handler runs now; nested faults are not reported to it
+  bool heard_now_ = false;  // true: a handler runs now, so faults of nested calls are not reported
 };
 
 }  // namespace internal

@@ -36,12 +36,12 @@ struct Instance {
 
   InstanceId id;  // unique among instances that are up; must not be 0
   ProfileId profile = {};  // result of Router::AddProfile; 0: speed unknown
-  Tokens kv_tokens{0};  // size of its KV cache [tokens]; 0: unknown, every request fits
-  std::int64_t capacity = kUnbounded;  // maximum requests, including its queue; kUnbounded: no limit; 0: no new ones
-  ModelId model = {};  // model that it serves, if models differ
-  double token_s = 0;  // step time at full batch / sequences of that batch [s per output token]; 0: unknown
+  Tokens kv_tokens{0};  // size of the instance's KV cache [tokens]; 0: unknown, every request fits
+  std::int64_t capacity = kUnbounded;  // maximum requests, running or waiting; kUnbounded: no limit; 0: no new requests
+  ModelId model = {};  // model that the instance serves; needed if instances serve different models
+  double token_s = 0;  // step time at full batch, divided by the batch's sequences [s per output token]; 0: unknown
   InstanceRole role = InstanceRole::kBoth;  // must be kBoth
-  std::uint64_t life = 0;  // increases at each restart, such as a start time; 0: the router counts restarts
+  std::uint64_t life = 0;  // number that increases at each restart; 0: the router counts restarts
 };
 
 // Load that an instance reports.
@@ -49,22 +49,22 @@ struct InstanceReport {
   std::int64_t waiting = 0;  // requests in the instance's own queue
   std::int64_t running = 0;  // running requests
   std::int64_t preempted = 0;  // preemptions since the instance came up
-  Tokens kv_used{0};  // tokens that occupy its KV cache
-  // Time up to which the counts are complete, on the router's clock. The report covers exactly the requests placed by
-  // that time. kUnset: unknown, so the router assumes that the report covers the oldest requests.
+  Tokens kv_used{0};  // tokens in the instance's KV cache
+  // Time of the counts on the router's clock: the report covers exactly the requests placed by that time. kUnset:
+  // unknown. The router then assumes that the report covers the oldest requests.
   TimePoint as_of = kUnset;
 
   friend constexpr bool operator==(const InstanceReport&, const InstanceReport&) = default;
 };
 
-// The instance accepts requests from now on. A repeated event only replaces its description. A greater `life` means a
-// restart, which implies InstanceDown. A smaller `life` is outdated. `life` in other events is copied from Placement or
-// Instance. The router ignores and counts messages of an earlier life.
+// The instance accepts requests from now on. A repeated event only replaces the instance's description. A greater
+// `life` means a restart, which implies InstanceDown. An event with a smaller `life` is outdated. `life` in other
+// events is copied from Placement or Instance. The router ignores and counts messages of an earlier life.
 struct InstanceUp {
   Instance instance;
 };
 
-// The instance and its KV are gone. Its requests return to the queue and are placed again.
+// The instance and its KV are gone. The instance's requests return to the router's queue and are placed again.
 struct InstanceDown {
   InstanceId instance;
   std::uint64_t life = 0;  // life of the instance; 0: the current one
@@ -96,7 +96,8 @@ struct TokensServed {
 };
 
 // Progress of a running request, for policies that rank by the tokens that requests received. Send it for all running
-// requests with each report. Repeated and outdated events have no effect. `instance` as in RequestEnded.
+// requests with each report. Repeated and outdated events have no effect. `instance` has the meaning of
+// RequestEnded::instance.
 struct RequestServed {
   RequestId request;
   InstanceId instance;
@@ -104,17 +105,18 @@ struct RequestServed {
   std::uint64_t life = 0;  // life of the instance; 0: the current one
 };
 
-// A request has left its instance: it has finished or failed. `instance` is the sender; 0: the current instance. The
-// router ignores an instance that no longer has the request.
+// A request has left its instance: it has finished or failed. `instance` is the instance that sent the event; 0: the
+// request's current instance. The router ignores an instance that no longer has the request.
 struct RequestEnded {
   RequestId request;
   InstanceId instance;
-  bool failed = false;  // true: the workflow stage must make the call again
-  std::optional<TokensServed> served = {};  // tokens computed since placement; none: unknown
+  bool failed = false;  // true: the call failed, so its workflow stage must make the call again
+  std::optional<TokensServed> served = {};  // tokens computed since the request's placement; not set: unknown
   std::uint64_t life = 0;  // life of the instance; 0: the current one
 };
 
-// Declares a workflow (workflow/workflow_table.h). Requests with its id are its calls, assigned by stage.
+// Declares a workflow (workflow/workflow_table.h). Requests with the workflow's id are its calls. Request::stage
+// assigns each call to a stage.
 struct WorkflowDeclared {
   Workflow workflow;
 };
@@ -129,7 +131,7 @@ struct StageEnded {
   WorkflowId workflow;
   std::uint32_t stage = 0;
 };
-// Alternatives that are also events of a scheduler have their numbers in `Event`.
+// `Event` has the numbers of the alternatives that are also events of a scheduler.
 using RouterEvent = std::variant<Arrived, Revised, Cancelled,
                                  RequestStarted,  // 64
                                  RequestServed,  // 65

@@ -1,6 +1,6 @@
-// Integrals of KV memory over time [token-seconds]: the waste of a tool call, and the total of a request.
+// Integrals of KV memory over time [token-seconds]: the memory that a tool call wastes or a request uses.
 //
-// Sources: InferCept (Abhyankar et al., ICML 2024), equations 1-5; LAMPS, equations 1-3 and its memory over time. The
+// Sources: InferCept (Abhyankar et al., ICML 2024), equations 1-5; LAMPS, equations 1-3 and memory over time. The
 // factor M, bytes per token, is omitted, so waste is in token-seconds.
 #ifndef TAKT_MODEL_MEMORY_TIME_H_
 #define TAKT_MODEL_MEMORY_TIME_H_
@@ -21,9 +21,9 @@ struct MemoryPace {
   double decode_s = 0;  // tau: time of one decode step
   double forward_s = 0;  // time per token of prefill or recomputation, in full chunks
   double swap_s = 0;  // transfer time per token and direction
-  double swap_memory_share = 0.5;  // kappa: mean share of the context held during a transfer; 1: freed all at once
+  double swap_memory_share = 0.5;  // kappa: mean share of the context in memory during a transfer; 1: all of it
   double chunk_overhead_s = 0;  // constant time of an iteration with a prefill chunk
-  double chunk_tokens = 512;  // prefill tokens in such an iteration
+  double chunk_tokens = 512;  // prefill tokens in an iteration with a prefill chunk
 
   // Fits a batch of `batch` decoding sequences with `context` tokens each, and `chunk` prefill tokens per iteration.
   static MemoryPace From(const CostModel& cost, std::int64_t batch, std::int64_t context, std::int64_t chunk) {
@@ -50,20 +50,20 @@ void SetPace(P& policy, const MemoryPace& pace) {
 
 // The load of the engine when a request calls a tool.
 struct MemoryBeside {
-  double other_tokens = 0;  // C_other: context of the other running requests
-  double chunk_tokens = 512;  // tokens per iteration that can be recomputed without delaying running requests
+  double other_tokens = 0;  // C_other: context tokens of the other running requests
+  double chunk_tokens = 512;  // tokens that an iteration can recompute without a delay for running requests
 };
 
 // Equation 2: returns the waste if the context stays unused for `seconds`.
 inline double WasteOfKeeping(double context, double seconds) { return Rounded(context * std::max(seconds, 0.0)); }
 
-// Equation 4: returns the waste of recomputation in chunks. Computed chunks occupy memory until the last is done, and
-// each chunk delays the other requests. Memory grows in whole chunks, as in the authors' code. If the context is an
+// Equation 4: returns the waste of recomputation in chunks. Computed chunks occupy memory until the last chunk is done.
+// Each chunk delays the other requests. Memory grows in whole chunks, as in the authors' code. If the context is an
 // exact multiple of the chunk, its last full chunk is the last chunk.
 inline double WasteOfDropping(const MemoryPace& pace, const MemoryBeside& beside, double context) {
   if (!(context > 0)) return 0;
   const double chunk = std::max(beside.chunk_tokens, 1.0);
-  const double full = std::ceil(context / chunk) - 1;  // chunks before the last
+  const double full = std::ceil(context / chunk) - 1;  // number of chunks before the last chunk
   const double last = context - Rounded(full * chunk);
   const double alone = Rounded(pace.forward_s * chunk) + pace.chunk_overhead_s;  // time of a full iteration
   return Rounded(alone * chunk * full * (full + 1) / 2) + Rounded(pace.forward_s * chunk * full * beside.other_tokens) +
@@ -75,8 +75,8 @@ inline double WasteOfDroppingWhole(const MemoryPace& pace, const MemoryBeside& b
   return Rounded((Rounded(pace.forward_s * context) + pace.chunk_overhead_s) * (context + beside.other_tokens));
 }
 
-// Equation 3: returns the waste of a swap out and in. `overlap` 0: the memory of the whole batch counts as waste; 1:
-// only the request's own memory.
+// Equation 3: returns the waste of a swap-out and a swap-in. `overlap` 0: the memory of the whole batch counts as
+// waste; 1: only the request's own memory.
 inline double WasteOfSwapping(const MemoryPace& pace, const MemoryBeside& beside, double context, double overlap = 0) {
   return Rounded(2 * pace.swap_s * context *
                  (Rounded(pace.swap_memory_share * context) + Rounded((1 - overlap) * beside.other_tokens)));
@@ -84,15 +84,14 @@ inline double WasteOfSwapping(const MemoryPace& pace, const MemoryBeside& beside
 
 // The part of a request up to its next tool call or its end.
 struct MemorySegment {
-  double compute = 0;  // tokens to compute first: the prompt, or a tool's answer
-  double generate = 0;  // output tokens after that
-  double call_s = 0;  // duration of the tool call that ends the segment; ignored in the last segment
-  KvAction action = KvAction::kKeep;  // action on the KV during the call: kKeep, kDrop or kOut
+  double compute = 0;  // tokens of the prompt or of a tool's answer, which are computed first
+  double generate = 0;  // output tokens that the segment then generates
+  double call_s = 0;  // duration of the tool call after the segment; ignored for the last segment
+  KvAction action = KvAction::kKeep;  // action on the KV during the tool call: kKeep, kDrop or kOut
 };
 
-// Returns the integral of a request's memory over time, starting with a context of `held` tokens. Memory ramps up
-// during prefill and decode, is constant or zero during a tool call, and ramps up again during recomputation or
-// transfer.
+// Returns the integral of a request's memory over time, from a context of `held` tokens on. Memory grows during
+// prefill, decode, recomputation and transfer. During a tool call it is constant or zero.
 inline double AreaOfMemory(const MemoryPace& pace, std::span<const MemorySegment> segments, double held = 0) {
   double area = 0, context = held;
   KvAction before = KvAction::kKeep;  // KV action of the previous call

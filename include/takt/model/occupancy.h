@@ -7,9 +7,9 @@
 
 namespace takt {
 
-// `compute_s`: time for which a call occupies all compute. `memory_s`: time for which its KV would fill a cache of
-// `kv_tokens`, summed over its decode steps. `context`: tokens, including `uncomputed` tokens. `output`: tokens to
-// decode.
+// `compute_s`: time for which a call occupies all compute. `memory_s`: sum over decode steps of the step's time, times
+// the share of `kv_tokens` that the call's KV occupies. `context`: context tokens, including the `uncomputed` tokens.
+// `output`: tokens to decode.
 struct Occupancy {
   double compute_s = 0, memory_s = 0;
 

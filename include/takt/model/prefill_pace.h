@@ -10,8 +10,8 @@
 
 namespace takt {
 
-// The prefill of a token at position d takes alpha + beta d. The load of its KV from host memory takes `load`. The
-// defaults are for Llama-3.1-70B fp8 on 8 H100.
+// The prefill of a token at position d takes alpha + beta d. Loading the KV of one token from host memory takes `load`.
+// The defaults are for Llama-3.1-70B fp8 on 8 H100.
 struct PrefillPace {
   double alpha_ms = 0.0387;
   double beta_ns = 0.546;

@@ -16,21 +16,21 @@ namespace takt {
 // A stage of a declared graph: parallel calls that start when all stages in `after` have ended. A stage's index is its
 // place in the order of declaration, from 0.
 struct WorkflowStage {
-  StageId stage = {};  // call site, as in Request::stage; a graph may contain it several times
-  std::vector<std::uint32_t> after = {};  // indices of stages that must end first
-  std::int32_t calls = 1;  // parallel calls; at least 1
-  double cost_s = 0;  // expected execution time of one call [s], as a mean over the instances; 0: learned per call site
+  StageId stage = {};  // call site, as in Request::stage; several stages of a graph may have the same call site
+  std::vector<std::uint32_t> after = {};  // indices of stages that must end before this stage starts
+  std::int32_t calls = 1;  // number of parallel calls; at least 1
+  double cost_s = 0;  // expected execution time of one call, averaged over the instances [s]; 0: learned per call site
 };
 
-// Expected remaining stages of a workflow without a declared graph, in any order, each visited at most once. A stage
-// that begins removes the first entry of its call site, and all entries whose `ended_by` is that site. For example, the
-// start of the tests removes all expected revisions.
+// Expected remaining stages of a workflow without a declared graph. The workflow visits each stage at most once, in any
+// order. A stage that begins removes the first entry of its call site, and all entries whose `ended_by` is that site.
+// For example, the start of the tests removes all expected revisions.
 struct ExpectedStages {
-  static constexpr std::size_t kMost = 64;  // entries beyond this are ignored
+  static constexpr std::size_t kMost = 64;  // maximum entries; further entries are ignored
 
   struct Stage {
     StageId stage = {};
-    StageId ended_by = {};  // call site that removes this entry; 0: only its own
+    StageId ended_by = {};  // second call site whose start removes this entry; 0: none
     double cost_s = 0;  // as WorkflowStage::cost_s
   };
   std::vector<Stage> stages = {};
@@ -40,12 +40,12 @@ struct ExpectedStages {
 struct Workflow {
   WorkflowId id = {};  // unique among living workflows; must not be 0
   TenantId tenant = {};  // tenant, which selects the SLO class
-  TimePoint arrival = kUnset;  // kUnset: the time of the event
+  TimePoint arrival = kUnset;  // arrival time of the workflow; kUnset: the time of the event
   TimePoint deadline = kUnset;  // deadline of the whole workflow; kNever: none; kUnset: from the tenant's SLO class
-  std::vector<WorkflowStage> stages = {};  // empty: the graph is unknown
-  std::shared_ptr<const ExpectedStages> expected = {};  // used if `stages` is empty; null: learned stages
-  // True: stages may still be added after all known ones have ended, so only the host ends the workflow. Implied if
-  // `stages` is empty.
+  std::vector<WorkflowStage> stages = {};  // stages of the workflow; empty: the graph is unknown
+  std::shared_ptr<const ExpectedStages> expected = {};  // expected stages if `stages` is empty; null: learned stages
+  // True: the host may add stages even after all known stages have ended, so only the host ends the workflow. An empty
+  // `stages` implies true.
   bool open = false;
 };
 
@@ -102,14 +102,14 @@ struct WorkflowEnd {
   enum How : std::uint8_t {
     kCompleted,  // all its stages have ended, or the host ended it
     kCancelled,
-    kSilent,  // failed: no event for too long
+    kSilent,  // the workflow failed because no event came for too long
   };
 
   WorkflowId workflow = {};
   How how = kCompleted;
   TimePoint arrival{}, end{};
   TimePoint deadline = kNever;
-  std::uint32_t stage = 0;  // kSilent: index of the first unfinished stage; if all have finished, the number of stages
+  std::uint32_t stage = 0;  // kSilent: index of the first unfinished stage; the number of stages if all have finished
 
   friend constexpr bool operator==(const WorkflowEnd&, const WorkflowEnd&) = default;
 };

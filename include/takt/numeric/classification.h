@@ -16,8 +16,8 @@
 
 namespace takt {
 
-// Returns the mean of the precision at each true outcome, by descending score. Ties keep their order. 0 if no outcome
-// is true.
+// Sorts outcomes by descending score, and returns the mean precision over the true outcomes; 0 if no outcome is true.
+// Ties keep their order.
 inline double AveragePrecision(std::span<const double> scores, std::span<const std::uint8_t> outcomes) {
   TAKT_ASSERT(scores.size() == outcomes.size());
   std::vector<std::size_t> order(scores.size());
@@ -33,7 +33,7 @@ inline double AveragePrecision(std::span<const double> scores, std::span<const s
   return found > 0 ? sum / found : 0;
 }
 
-// Returns the mean of -ln of the probability of the actual outcome, which is at least 10^-15.
+// Returns the mean of -ln p for the predicted probability p, at least 10^-15, of the actual outcome.
 inline double CrossEntropy(std::span<const double> scores, std::span<const std::uint8_t> outcomes) {
   TAKT_ASSERT(scores.size() == outcomes.size());
   double sum = 0;
@@ -46,8 +46,8 @@ inline double CrossEntropy(std::span<const double> scores, std::span<const std::
 // A bin of a reliability plot: predicted probability and observed frequency.
 struct ReliabilityBin {
   std::int64_t count = 0;
-  double score = 0;  // mean score
-  double share = 0;  // share of true outcomes
+  double score = 0;  // mean score in the bin
+  double share = 0;  // share of true outcomes in the bin
 };
 
 // Returns bins of equal width over 0 .. 1, including empty ones.

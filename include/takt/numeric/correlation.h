@@ -17,10 +17,10 @@ namespace takt {
 
 // Numbers of item pairs, by how two scores order them.
 struct PairCounts {
-  std::int64_t concordant = 0;  // both scores order the pair the same way
+  std::int64_t concordant = 0;  // number of pairs that both scores order in the same way
   std::int64_t discordant = 0;
-  std::int64_t tied_first = 0;  // tied in the first score only
-  std::int64_t tied_second = 0;  // tied in the second score only
+  std::int64_t tied_first = 0;  // number of pairs that are tied only in the first score
+  std::int64_t tied_second = 0;  // number of pairs that are tied only in the second score
   std::int64_t tied_both = 0;
 
   std::int64_t pairs() const { return concordant + discordant + tied_first + tied_second + tied_both; }
@@ -33,8 +33,8 @@ struct PairCounts {
     return first > 0 && second > 0 ? static_cast<double>(concordant - discordant) / std::sqrt(first * second) : 0;
   }
 
-  // Returns Kendall's distance in [0, 1]: the share of pairs that the second score orders the other way, among those
-  // that the first orders. A tie in the second counts half. 0 if the first orders no pair.
+  // Returns Kendall's distance in [0, 1]: of the pairs that the first score orders, the share that the second score
+  // orders the other way. A pair that is tied in the second score counts half. Returns 0 if the first orders no pair.
   double distance() const {
     const std::int64_t ordered = concordant + discordant + tied_second;
     return ordered > 0 ? (static_cast<double>(discordant) + Rounded(0.5 * static_cast<double>(tied_second))) /
@@ -90,7 +90,7 @@ inline PairCounts CountPairs(std::span<const double> first, std::span<const doub
 
   std::vector<double> y, scratch(items.size());
   for (const Item& item : items) y.push_back(item.second);
-  // Within a tie of the first score the second ascends, so these pairs are not inversions.
+  // Among items with equal first scores, second scores ascend, so pairs of these items are not inversions.
   const std::int64_t discordant = internal::SortCountingInversions(y, scratch);
   const std::int64_t tied_second =
       internal::TiedPairs(std::span<const double>(y), [](double a, double b) { return a == b; });

@@ -15,8 +15,8 @@
 
 namespace takt {
 
-// Bin i counts values in [edge(i), edge(i + 1)). Edges form a geometric progression from `low` to `high`. Values beyond
-// count in the first or last bin. NaN is ignored.
+// Bin i counts values in [edge(i), edge(i + 1)). Edges form a geometric progression from `low` to `high`. Smaller
+// values count in the first bin, larger values in the last bin. NaN is ignored.
 class LogHistogram {
  public:
   // Requires 0 < low < high and bins > 0.
@@ -49,7 +49,7 @@ class LogHistogram {
   std::vector<std::int64_t> counts_;
 };
 
-// The same with edges at multiples of `width`.
+// A histogram like LogHistogram, with edges at multiples of `width`.
 class LinearHistogram {
  public:
   // Requires width > 0 and bins > 0.
@@ -84,7 +84,7 @@ template <class Histogram, class Out>
 void QuantilesOf(const Histogram& histogram, std::span<const double> ps, double least, double most, Out out) {
   const std::span<const std::int64_t> counts = histogram.counts();
   const auto total = static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0}));
-  double below = 0;  // counts before bin `i`
+  double below = 0;  // sum of the counts before bin `i`
   std::size_t i = 0;
   for (const double p : ps) {
     const double rank = Rounded(total * std::clamp(p, 0.0, 1.0));

@@ -8,7 +8,7 @@
 namespace takt {
 
 struct NonNegativeFit {
-  std::vector<double> coefficients;  // one per column
+  std::vector<double> coefficients;  // coefficients x, one per column of A
   double squared_error = 0;          // |A x - b|^2
 };
 

@@ -26,8 +26,8 @@ inline std::span<double> WithoutNan(std::span<double> values) {
 
 namespace internal {
 
-// Position of a quantile in n > 0 ordered values. The quantile is the value at `below`, plus `share` of the distance to
-// the next.
+// Position of a quantile in n > 0 ordered values. The quantile is the value at index `below`, plus `share` of the
+// distance to the next value.
 struct QuantileRank {
   std::size_t below = 0;
   double share = 0;
@@ -60,7 +60,7 @@ inline double QuantileOfSorted(std::span<const double> ascending, double p, Quan
   return internal::Between(ascending[below], ascending[below + 1], share);
 }
 
-// Returns a quantile of unordered values, which it reorders. Ignores NaN. O(n) by selection.
+// Returns a quantile of unordered values and reorders them. Ignores NaN. O(n) by selection.
 inline double Quantile(std::span<double> values, double p, QuantileKind kind = QuantileKind::kLinear) {
   const std::span<double> valid = WithoutNan(values);
   if (valid.empty()) return std::numeric_limits<double>::quiet_NaN();

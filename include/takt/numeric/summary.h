@@ -67,7 +67,7 @@ class Moments {
   }
 
   std::int64_t count() const { return count_; }
-  double mean() const { return mean_; }  // 0 if empty
+  double mean() const { return mean_; }  // mean; 0 without values
   // Returns the unbiased variance (divisor n - 1); 0 for fewer than two values.
   double variance() const { return count_ > 1 ? squares_ / static_cast<double>(count_ - 1) : 0; }
   double deviation() const { return std::sqrt(variance()); }

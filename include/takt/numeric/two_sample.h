@@ -13,21 +13,21 @@
 
 namespace takt {
 
-// p: upper bound of the probability of a difference this large if the distributions are equal; 1 if a sample is empty.
+// p: upper bound of the probability of such a difference if the distributions are equal; 1 if a sample is empty.
 struct TwoSampleTest {
-  double statistic = 0;  // above 0: values of the first sample are greater
+  double statistic = 0;  // statistic of the test; above 0: values of the first sample are greater
   double p = 1;
 };
 
 // Tests if one sample's values tend to be greater: Mann and Whitney's rank sum test, two-sided. Uses the normal
 // approximation with corrections for ties and continuity. Samples must be ascending, without NaN. The statistic is in
-// standard deviations. The normal tail exceeds the exact one, whose range is finite.
+// standard deviations. The approximate tail exceeds the exact tail, which ends at a finite value.
 inline TwoSampleTest RankSumTest(std::span<const double> a, std::span<const double> b) {
   const auto n = static_cast<double>(a.size());
   const auto m = static_cast<double>(b.size());
   if (a.empty() || b.empty()) return {};
-  double above = 0;  // pairs in which a's value is greater; ties count half
-  double ties = 0;  // sum of t^3 - t
+  double above = 0;  // number of pairs in which a's value is greater; ties count half
+  double ties = 0;  // sum of t^3 - t over groups of t equal values
   for (std::size_t i = 0, j = 0; i < a.size() || j < b.size();) {
     const double value = j == b.size() || (i < a.size() && a[i] <= b[j]) ? a[i] : b[j];
     double in_a = 0, in_b = 0;

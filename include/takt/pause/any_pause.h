@@ -25,7 +25,7 @@ class AnyPause {
     held_ = std::make_shared<const Held<P>>(std::move(policy));
   }
 
-  const std::string& spec() const { return spec_; }  // MakePause accepts it
+  const std::string& spec() const { return spec_; }  // text that MakePause accepts
   void Rename(const std::string&, std::string spec) { spec_ = std::move(spec); }
   bool predicts() const { return predicts_; }
   bool reviews() const { return reviews_; }

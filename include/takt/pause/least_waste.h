@@ -43,7 +43,7 @@ struct PauseCosts {
     return Swap(view) < Drop(view) && view.held <= view.swap_free ? KvAction::kOut : KvAction::kDrop;
   }
   // Returns the time when keeping KV from `since` on has wasted as much as the cheapest alternative. A policy that does
-  // not know the call's duration should then release the KV. Its waste is at most twice the minimum (ski rental).
+  // not know the call's duration should then release the KV. The waste is then at most twice the minimum (ski rental).
   TimePoint LetGoAt(TimePoint since, const PauseView& view) const {
     const double context = static_cast<double>(std::max(view.context.value, 1));
     const double least = std::min(Drop(view), view.held <= view.swap_free ? Swap(view) : Drop(view));
@@ -51,10 +51,11 @@ struct PauseCosts {
   }
 };
 
-// LAMPS: minimizes waste by equations 1 to 3, from the estimated duration of the call; unknown counts as 0. Ties prefer
-// to keep, then to swap. The policy first decides before the request runs, from its expected context at the call. The
-// rank can depend on that decision (RequestState::at_call). It decides again at the call, from the actual context. It
-// releases the KV when keeping has wasted as much as the alternative (InferCept's rule for elapsed time).
+// LAMPS: minimizes waste by equations 1 to 3, from the estimated duration of the call; unknown counts as 0. If the
+// waste is equal, the policy keeps rather than swaps, and swaps rather than drops. The policy first decides before the
+// request runs, from the expected context at the call. The rank can depend on that decision (RequestState::at_call). At
+// the call, the policy decides again from the actual context. When keeping has wasted as much as the alternative, the
+// policy releases the KV (InferCept's rule for elapsed time).
 //
 // Departures from the paper: the cost of dropping is a sum over all chunks (InferCept's equation 4), as in the authors'
 // code. After a resume, the costs use the current context, not the original prompt.
@@ -73,7 +74,7 @@ struct LeastWaste {
     const NextCall& next = r.request.next_call;
     at_call.context += next.after;
     at_call.running_tokens += at_call.context.value;
-    at_call.held = {0};  // room for a swap is not known yet
+    at_call.held = {0};  // the room for a swap is not known yet
     return Best(at_call, ToSeconds(next.duration));
   }
 

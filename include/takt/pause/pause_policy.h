@@ -15,8 +15,8 @@ namespace takt {
 // The engine's state at a decision.
 struct PauseView {
   TimePoint now{};
-  Tokens context{0};  // context tokens of the request with KV, now or at the call
-  std::int64_t running_tokens = 0;  // context tokens of all running requests, including this one if it runs
+  Tokens context{0};  // context tokens of the request that have KV, now or at the call
+  std::int64_t running_tokens = 0;  // context tokens of all running requests, including this request if it runs
   Blocks held{0};  // KV blocks of the request
   Blocks kv_free{0};
   Blocks swap_free{0};  // blocks that may still move to host memory, given its free room and the step's limit
@@ -26,7 +26,7 @@ struct PauseDecision {
   KvAction action = KvAction::kKeep;  // kKeep, kDrop or kOut
   TimePoint review_at = kNever;  // kKeep: time of the next decision if the tool has not returned
   // kOut: number of leading blocks to swap out; the rest is dropped. Only a prefix of the KV is useful when it is
-  // swapped in. If this exceeds PauseView::swap_free, all blocks are dropped.
+  // swapped in. If `out` exceeds PauseView::swap_free, all blocks are dropped.
   Blocks out = Blocks::Max();
 
   constexpr PauseDecision() = default;

@@ -14,8 +14,8 @@
 
 namespace takt {
 
-// A value type: copies share nothing. AnyPlacement has every optional hook. A hook that the inner policy lacks does
-// nothing. A score costs one virtual call. Only a moved-from AnyPlacement is empty.
+// Copies share no state. AnyPlacement has every optional hook; a hook that the inner policy lacks does nothing. A score
+// costs one virtual call. Only a moved-from AnyPlacement is empty.
 class AnyPlacement {
  public:
   AnyPlacement() : AnyPlacement(LeastLoaded{}) {}

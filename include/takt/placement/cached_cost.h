@@ -1,4 +1,4 @@
-// The instance with the least total cost of a turn, including the delay of other requests. Source: none; takt's own.
+// Chooses the instance on which a turn costs least, including the delay of other requests. Source: none; takt's own.
 #ifndef TAKT_PLACEMENT_CACHED_COST_H_
 #define TAKT_PLACEMENT_CACHED_COST_H_
 
@@ -13,13 +13,13 @@ namespace takt {
 //
 //  wait + move * prefill + displaced + decode
 //
-// - wait: queued prefill before the turn
+// - wait: prefill time of the prompts that are queued before the turn
 // - prefill: time to compute the uncached tokens
 // - displaced: time to recompute the evicted KV of workflows seen less than `recent_s` ago
 // - decode: `decode_s` for each request on the instance
 //
 // A move also delays later requests and leaves a useless copy on the old instance. The default of `move` is therefore
-// 10. A `move` of 1 is the greedy rule, which is worse. New workflows use the same sum.
+// 10. With a `move` of 1 the choice is greedy, which is worse. New workflows use the same sum.
 class CachedCost : public Residence {
  public:
   static constexpr std::string_view kName = "cached_cost";

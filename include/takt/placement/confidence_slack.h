@@ -26,10 +26,10 @@ class ConfidenceSlack {
  public:
   static constexpr std::string_view kName = "confidence_slack";
 
-  double tau = 0.5;  // swept in the paper
+  double tau = 0.5;  // slack relative to the fastest model; the paper tries several values
   double delta_s = 0.05;  // not given in the paper
   double floor_s = 0;
-  double sticky_s = 600;  // not given in the paper: longer than tools take between two calls
+  double sticky_s = 600;  // time for which a workflow keeps its model [s]; longer than most tool calls
   double unknown = 512;
 
   template <class Self, class V>

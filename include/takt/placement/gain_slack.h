@@ -1,4 +1,4 @@
-// Routes among models of different sizes by score minus the price of the work.
+// Routes workflows among models of different sizes, by score minus the price of the work.
 #ifndef TAKT_PLACEMENT_GAIN_SLACK_H_
 #define TAKT_PLACEMENT_GAIN_SLACK_H_
 
@@ -92,7 +92,7 @@ class GainSlack {
 
   // Returns the predicted seconds of work on the model's least loaded replica; 0 if there is none.
   double LoadOf(ModelId model) const { return fleet_.LoadOf(model); }
-  // Returns the score that a workflow of mean_tokens must gain on the model; 0 if the model is not up.
+  // Returns the score that a workflow of mean_tokens must gain to be placed on the model; 0 if the model is not up.
   double PriceOf(ModelId model) const {
     const Price* price = Find(model);
     return price != nullptr ? price->price : 0;
@@ -108,9 +108,9 @@ class GainSlack {
   struct Price {
     ModelId model;
     double price = 0;
-    double mean = 0, count = 0;  // predicted tokens: their mean, at least 1, and count
+    double mean = 0, count = 0;  // mean of predicted tokens, at least 1, and number of predictions
     double inverse = 1;  // 1 / mean
-    double tokens = 0, value = 0;  // of the current request
+    double tokens = 0, value = 0;  // predicted tokens and score of the current request on the model
   };
 
   const Price* Find(ModelId model) const {
@@ -195,8 +195,8 @@ class GainSlack {
 
   ModelFleet fleet_;
   std::vector<Price> prices_;  // by ModelFleet::models
-  std::vector<double> excess_;  // by ModelFleet::models, of the current request
-  RequestId chosen_for_;  // the current request, unless its model was kept
+  std::vector<double> excess_;  // excess of each model of ModelFleet::models for the current request
+  RequestId chosen_for_;  // current request, unless its workflow keeps its model
 };
 
 }  // namespace takt

@@ -104,7 +104,7 @@ class MinimumCompletionTime {
     if (!i.reported) at.most = at.now = std::max(at.most, work_.running_count(i.slot));
     call.started = now;
     call.runs = true;
-    if (!call.has_place) {  // its wait is meaningless
+    if (!call.has_place) {  // the wait of a call without a place is meaningless
       Leave(r.slot);
       Begin(at, r.slot, now);
       return;
@@ -157,10 +157,10 @@ class MinimumCompletionTime {
  private:
   static constexpr std::uint32_t kNone = UINT32_MAX;
 
-  // Sums with decay, and the coefficients computed from them.
+  // Decaying sums, and the coefficients computed from these sums.
   struct Costs {
-    double n = 0, x = 0, y = 0, xx = 0, xy = 0;  // calls by x prompt tokens and y seconds to the first token
-    double further = 0, seconds = 0;  // calls, and their seconds per further token
+    double n = 0, x = 0, y = 0, xx = 0, xy = 0;  // sums over calls of x prompt tokens with y seconds to the first token
+    double further = 0, seconds = 0;  // sum of calls, and sum of their seconds per output token after the first
     double mean_x = 0, mean_y = 0, slope = 0, token = 0;
 
     bool known() const { return further > 0; }
@@ -190,11 +190,11 @@ class MinimumCompletionTime {
   };
   struct Instance {
     InstanceId id;
-    std::int64_t most = 1;  // most calls that ran at once
-    std::int64_t full = 0;  // calls that ran while others waited; 0: never
+    std::int64_t most = 1;  // largest number of calls that ran at once
+    std::int64_t full = 0;  // number of calls that ran while others waited; 0: none ever waited
     TimePoint full_at{};
     std::int64_t now = 1;  // B at the last placement
-    std::int64_t begun = 0;  // calls that have a place
+    std::int64_t begun = 0;  // number of calls that have a place
     std::uint32_t first = kNone, last = kNone;  // slots of calls without a place, by arrival
     TimePoint heard{};
     Costs costs = {};
@@ -202,7 +202,7 @@ class MinimumCompletionTime {
   struct Call {
     TimePoint begun{}, started{};
     bool has_place = false, runs = false;
-    bool waits = false;  // for a place, between `before` and `after`
+    bool waits = false;  // true: the call waits for a place, between `before` and `after`
     std::uint32_t instance = 0, before = kNone, after = kNone;
   };
 
@@ -244,7 +244,7 @@ class MinimumCompletionTime {
   std::vector<Call> calls_;  // by RequestState::slot
   WorkInFlight work_;  // own time of calls [ns]
   Costs all_;
-  RequestId ended_;  // request of the current event, if it is learnt from
+  RequestId ended_;  // request of the current event, if the policy learns from the event
   std::int64_t output_ = 0;
 };
 

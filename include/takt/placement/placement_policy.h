@@ -11,9 +11,9 @@
 
 namespace takt {
 
-// Scores instances for a request. The largest score wins; ties go to the smaller instance id. NaN and -infinity mean
-// "not on this instance now". If no instance accepts it, the request waits in the router's queue. Only instances with
-// room are scored.
+// Scores instances for a request. The largest score wins; ties go to the smaller instance id. NaN and -infinity exclude
+// the instance for now. If no instance accepts it, the request waits in the router. Only instances with room are
+// scored.
 template <class P>
 concept PlacementPolicy =
     requires(const P& p, const RequestState& request, const InstanceState& instance, TimePoint now) {
@@ -26,18 +26,18 @@ concept PlacementPolicy =
 // Sets the seed for hashes of names that clients choose, before any other call.
 template <class P>
 concept HashingPlacement = requires(P& p, std::uint64_t seed) { p.KeyHashes(seed); };
-// Receives every event before the router acts on it, except events that the router ignores: late, invalid, or of an
-// unknown instance. Requests may be unknown. With Epoch as the second parameter, receives its tables.
+// Receives every event before the router acts on the event. Does not receive events that the router ignores: late,
+// invalid, or of an unknown instance. Requests may be unknown. With Epoch as the second parameter, receives its tables.
 template <class P, class E = RouterEvent>
 concept ObservingPlacement = requires(P& p, const E& event, TimePoint now) { p.Observe(event, now); };
 // Prepare is called once before the scores of a request, for work that is the same for all instances.
 template <class P>
 concept PreparingPlacement = requires(P& p, const RequestState& r, TimePoint now) { p.Prepare(r, now); };
-// The instance is up with this slot, or its description was replaced.
+// Up is called when an instance comes up with this slot, or its description is replaced.
 template <class P>
 concept InstancePlacement = requires(P& p, const InstanceState& i, TimePoint now) { p.Up(i, now); };
-// A request was placed, its first step has begun, or it has left. A request leaves when it ends, is cancelled, or its
-// instance goes down.
+// Hooks for a request that was placed, whose first step has begun, or that has left. A request leaves when it ends, is
+// cancelled, or its instance goes down.
 template <class P>
 concept AccountingPlacement = requires(P& p, const RequestState& r, const InstanceState& i, TimePoint now) {
   p.Placed(r, i, now);

@@ -12,9 +12,9 @@
 
 namespace takt {
 
-// Each instance draws a number for each request from the seed and the two ids; the largest wins. So a choice does not
-// depend on earlier ones. An instance that comes or goes moves only its own requests. A request that is placed again
-// goes to the same instance if that is up.
+// Each instance draws a number for each request from the seed and the two ids; the largest number wins. Choices do not
+// depend on earlier choices. When an instance comes or goes, only its own requests move. A request that is placed again
+// goes to the same instance if that instance is up.
 struct RandomPlacement {
   static constexpr std::string_view kName = "random";
 

@@ -93,9 +93,9 @@ class TokenReservation {
 
  private:
   static constexpr double kMostTokens = 1e9;
-  static constexpr double kUnknownKvShare = 1e-6;  // assumed share of a token if the size of the KV cache is unknown
+  static constexpr double kUnknownKvShare = 1e-6;  // assumed share of the cache per token if its size is unknown
 
-  // The last outputs, and their quantile.
+  // The last output lengths of an agent, and a quantile of these.
   struct Outputs {
     std::array<double, kWindow> last = {};
     std::size_t seen = 0;
@@ -138,7 +138,7 @@ class TokenReservation {
   }
 
   WorkInFlight work_;  // tokens
-  double needed_ = 0;  // of the current request
+  double needed_ = 0;  // tokens to reserve for the current request
   RequestId well_;  // the request that is ending, if its output was reported
   IdTable<AgentId, Agent> agents_;
   AgeList by_age_;

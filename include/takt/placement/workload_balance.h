@@ -1,4 +1,4 @@
-// HexGen-Flow's dispatch over unequal instances: balances a call's speed against the work before it, by alpha.
+// HexGen-Flow's dispatch over unequal instances. Alpha weighs the call's speed on an instance against the queue there.
 #ifndef TAKT_PLACEMENT_WORKLOAD_BALANCE_H_
 #define TAKT_PLACEMENT_WORKLOAD_BALANCE_H_
 
@@ -23,7 +23,7 @@ namespace takt {
 // The work that counts as being before a call.
 enum class QueueWork : std::uint8_t {
   kWaiting,  // waiting calls
-  kOutstanding,  // waiting calls, and the remaining time of running calls
+  kOutstanding,  // waiting calls, plus the remaining time of running calls
 };
 constexpr auto NamesOf(QueueWork) { return std::to_array<std::string_view>({"waiting", "outstanding"}); }
 
@@ -44,8 +44,8 @@ class WorkloadBalance {
  public:
   static constexpr std::string_view kName = "workload_balance";
 
-  double alpha = 0;  // the paper's initial value; AlphaTuner changes it (planning/alpha_tuner.h)
-  double beta = 100;  // s^2; not given in the paper
+  double alpha = 0;  // weight of the call's own time, 0 to 1; AlphaTuner changes it (planning/alpha_tuner.h)
+  double beta = 100;  // weight of the queue [s^2]; not given in the paper
   QueueWork queue = QueueWork::kWaiting;
 
   WorkloadBalance() = default;
@@ -64,7 +64,7 @@ class WorkloadBalance {
     const std::int64_t running = left_.Left(i.slot, now);
     if (alpha >= 1) return -Ordered(comp, waiting + running);
     const std::int64_t before = queue == QueueWork::kOutstanding ? waiting + running : waiting;
-    // Larger than every finite score, since those are below beta * 1e9.
+    // This score is larger than every other, because other scores are below beta * 1e9.
     if (before <= 0) return 0x1p900 * (0x1p53 - Ordered(comp, running));
     return (1 - alpha) * beta / (static_cast<double>(before) * 1e-9) - Rounded(alpha * comp);
   }
@@ -98,7 +98,7 @@ class WorkloadBalance {
   }
 
   CallCosts costs_;
-  WorkInFlight work_;  // t_comp [ns]; left_ counts running calls
+  WorkInFlight work_;  // sums of t_comp [ns]; left_ counts running calls
   DueWork left_;
 };
 

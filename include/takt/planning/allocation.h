@@ -1,6 +1,5 @@
 // Divides GPUs among models so that the slowest model is as fast as possible. Solves Cascadia's inner MILP (section
-// 3.2) exactly without a solver. This is the bottleneck multiple-choice knapsack: one allocation per model, one
-// capacity.
+// 3.2) exactly, without a solver. The problem is the bottleneck multiple-choice knapsack.
 //
 //  minimize max_i l_i(f_i)   subject to   sum_i f_i <= N (or = N),   f_i in 0 .. N
 //
@@ -46,16 +45,16 @@ class LatencyTable {
 };
 
 enum class GpuUse : std::uint8_t {
-  kAtMost,   // GPUs may be left over
-  kExactly,  // the paper's sum_i f_i = N
+  kAtMost,  // sum_i f_i <= N: GPUs may be left over
+  kExactly,  // sum_i f_i = N, as in the paper
 };
 
 // Both solvers write the GPUs of each model to `gpus` and return the latency of the slowest model. If no allocation
-// serves all models, they return infinity and `gpus` is unspecified. They are thread-compatible and allocate only for
+// serves all models, both return infinity and `gpus` is unspecified. Both are thread-compatible and allocate only for
 // tables larger than any before.
 
-// Bisection over the latencies in the table. T is feasible if the models together need at most N GPUs for latencies
-// within T. Uses the fewest GPUs among allocations of the same latency. O(C N log(C N)) to sort, then O(C log N) per
+// Bisection over the latencies in the table. T is feasible if N GPUs keep all models' latencies within T. Among
+// allocations of equal latency, chooses the one with the fewest GPUs. O(C N log(C N)) to sort, then O(C log N) per
 // probe.
 class ThresholdSearch {
  public:
@@ -92,12 +91,12 @@ class ThresholdSearch {
   }
 
  private:
-  std::vector<double> best_;  // l_i of at most f GPUs
-  std::vector<double> levels_;  // distinct latencies
+  std::vector<double> best_;  // least l_i of at most f GPUs
+  std::vector<double> levels_;  // distinct latencies of the table
 };
 
-// Dynamic programming over the models, D_i(s) = min_f max(D_{i-1}(s - f), l_i(f)). Works for any table, even if a model
-// is slower on more GPUs, and with GpuUse::kExactly. O(C N^2).
+// Dynamic programming over the models, D_i(s) = min_f max(D_{i-1}(s - f), l_i(f)). Works for any table, also if a model
+// is slower on more GPUs, and for GpuUse::kExactly. O(C N^2).
 class MinMaxDp {
  public:
   double Solve(const LatencyTable& table, std::span<std::int32_t> gpus, GpuUse use = GpuUse::kAtMost) {

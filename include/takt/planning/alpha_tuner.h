@@ -25,11 +25,11 @@ namespace takt {
 struct AlphaSearch {
   Workload workload = {};  // recent workflows with their arrivals
   ReplayOptions replay = {};  // engines, policy, estimates; the search sets alpha of `placement`
-  std::vector<double> alphas = {0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1};  // rising
-  std::int32_t seeds = 5;  // replays per alpha; all alphas use the same seeds
-  double quantile = 0.95;     // this quantile of the workflows' latencies is minimized
-  std::int64_t warm = 0;  // first workflows that only fill the engines; their latencies do not count
-  double noise_p = 0.05;  // significance level: an alpha with a larger p is no worse than the best
+  std::vector<double> alphas = {0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1};  // tried values of alpha, ascending
+  std::int32_t seeds = 5;  // number of replays per alpha; all alphas use the same seeds
+  double quantile = 0.95;  // quantile of the workflows' latencies that the search minimizes
+  std::int64_t warm = 0;  // number of first workflows that only fill the engines; their latencies do not count
+  double noise_p = 0.05;  // significance level; an alpha whose p_worse is larger counts as equal to the best
 
   // Returns InvalidArgument with the name and value of every invalid field.
   absl::Status Validate() const;
@@ -39,13 +39,13 @@ struct AlphaPoint {
   double alpha = 0;
   double mean = 0;  // mean of the latencies' quantile over the seeds [s]
   double deviation = 0;  // standard deviation of the latencies' quantile over the seeds [s]
-  double p_worse = 1;  // probability of this difference from the best by chance (paired, one-sided)
+  double p_worse = 1;  // probability that chance alone makes this alpha so much worse than the best (paired, one-sided)
 };
 
 struct AlphaChoice {
   double alpha = 0;
-  double best = 0;  // alpha with the least mean; `alpha` may be smaller if the difference may be chance
-  std::vector<AlphaPoint> points = {};  // by alpha
+  double best = 0;  // alpha with the least mean; `alpha` is smaller if a smaller alpha is not significantly worse
+  std::vector<AlphaPoint> points = {};  // results, ascending by alpha
   std::int64_t replays = 0;
   std::string why = {};  // explanation in one sentence
 };
@@ -66,20 +66,20 @@ Workload Reshuffled(const Workload& workload, std::uint64_t seed);
 // An ended workflow, as the tuner stores it.
 struct ServedWorkflow {
   TimePoint arrival{}, end{};
-  WorkloadWorkflow workflow = {};  // its deadline, tenant and priority
+  WorkloadWorkflow workflow = {};  // deadline, tenant and priority of the workflow
   std::vector<WorkloadCall> calls = {};  // lengths, stages and delays, without tool calls inside calls
-  std::vector<std::vector<std::uint32_t>> predecessors = {};  // by call: positions in `calls`
+  std::vector<std::vector<std::uint32_t>> predecessors = {};  // predecessors of each call, as positions in `calls`
 };
 
 struct AlphaTunerOptions {
-  Duration window = std::chrono::seconds(100);  // as in the paper
-  double p = 0.01;  // significance level of the test against the window before; as in the paper
-  double tail = 0.75;  // only the excess of a latency over this quantile of both windows counts
-  std::int64_t least = 10;  // workflows in each of the two windows; with fewer there is no test
-  std::int64_t most = 1000;  // limit on replayed workflows: the newest of the last two windows
-  std::int64_t history = 100;  // decisions kept
-  bool first_search = true;  // the first window with `least` workflows starts a search, as load may be steady
-  bool warm = true;  // replayed workflows that arrived before the last window only fill the engines
+  Duration window = std::chrono::seconds(100);  // length of a window; default: the paper's
+  double p = 0.01;  // significance level of the test against the previous window; default: the paper's
+  double tail = 0.75;  // quantile of both windows above which latencies count in the test
+  std::int64_t least = 10;  // minimum workflows in each of the two windows; with fewer workflows there is no test
+  std::int64_t most = 1000;  // maximum replayed workflows, the newest of the last two windows
+  std::int64_t history = 100;  // number of decisions that the tuner keeps
+  bool first_search = true;  // true: the first window with `least` workflows starts a search, even if load is steady
+  bool warm = true;  // true: replayed workflows that arrived before the last window only fill the engines
 
   absl::Status Validate() const;
 };
@@ -90,16 +90,16 @@ struct AlphaDecision {
 
   TimePoint time{};
   Action action = Action::kKept;
-  std::int64_t before = 0, now = 0;  // workflows that ended in the previous and in this window
-  double tail_before = 0, tail_now = 0;  // p95 of their latencies [s]; 0 without workflows
+  std::int64_t before = 0, now = 0;  // number of workflows that ended in the previous window and in this window
+  double tail_before = 0, tail_now = 0;  // p95 latency of these workflows [s]; 0 without workflows
   double p = 1;  // p-value of the test
   double alpha_before = 0, alpha = 0;
   std::string why = {};
 };
 
 // Peng et al. (2025), section 4.3. alpha starts at 0. At the end of every window, the latencies of its workflows are
-// compared with those of the window before. If they are significantly worse, a search on the newest workflows is due.
-// Another is due after the first full window. The result is an Epoch.
+// compared with those of the window before. If the latencies are significantly worse, a search on the newest workflows
+// is due. A search is also due after the first full window. The result is an Epoch.
 //
 // Departure: equation 9 compares two 95th percentiles, which no t-test can do. Here a one-sided Welch test compares the
 // workflows' excess latencies over the `tail` quantile of both windows (at least 0). A window with too few workflows is
@@ -123,7 +123,7 @@ class AlphaTuner {
   // Returns the search's result for the router; empty if alpha stays or no search was running.
   std::optional<Epoch> Finished(const absl::StatusOr<AlphaChoice>& choice, TimePoint now);
 
-  // Sets alpha as of an earlier run, without a first search. Returns it for the router. It must lie in 0 to 1.
+  // Sets the alpha of an earlier run, from 0 to 1, without a first search. Returns an Epoch for the router.
   Epoch Restore(double alpha);
 
   double alpha() const { return alpha_; }
@@ -145,8 +145,8 @@ class AlphaTuner {
   double alpha_ = 0;
   bool started_ = false, searching_ = false, searched_ = false;
   TimePoint window_end_{};
-  std::deque<ServedWorkflow> served_;  // of this window and the one before, in order of report
-  std::vector<double> latencies_, before_;  // of workflows that ended in this window and in the one before [s]
+  std::deque<ServedWorkflow> served_;  // workflows of this window and the previous window, in order of report
+  std::vector<double> latencies_, before_;  // latencies of workflows that ended in this and in the previous window [s]
   std::int64_t ignored_ = 0;
   std::deque<AlphaDecision> history_;
 };

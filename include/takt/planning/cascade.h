@@ -8,12 +8,11 @@
 // GPUs (planning/parallelism.h, planning/allocation.h).
 //
 // Cascadia alternates between a MILP for the GPUs and a search for thresholds, and ends 2 to 6 % above the optimum.
-// This planner computes the exact optimum L(theta) for all thresholds of a grid, so the best of them is the joint
+// This planner computes the exact optimum L(theta) for all thresholds of a grid, of which the best is the joint
 // optimum.
 //
-// The rate of a model is measured in work, which is tokens times their cost. So a model with longer requests gets a
-// higher rate, but its rate curve does not change. A simulation with each model's actual requests shows the remaining
-// error.
+// A model's rate is measured in work: tokens times their cost. A model with longer requests thus has a higher rate and
+// the same rate curve. A simulation with each model's actual requests shows the remaining error.
 #ifndef TAKT_PLANNING_CASCADE_H_
 #define TAKT_PLANNING_CASCADE_H_
 
@@ -33,19 +32,19 @@
 namespace takt {
 
 struct CascadeProblem {
-  std::vector<ServedModel> models = {};  // in the order of the cascade
+  std::vector<ServedModel> models = {};  // models in the order of the cascade
   std::vector<CascadeSample> sample = {};
-  double rate = 1;  // requests [1/s]
+  double rate = 1;  // arriving requests [1/s]
   std::int32_t gpus = 32;
   double judge_s = 0.27;  // time of the judge per answer (Cascadia, Appendix H)
   double gpu_usd_per_hour = 2.67;  // price of an H100 (Cascadia, Appendix L)
 
-  absl::Status Validate() const;  // InvalidArgument with all faults
+  absl::Status Validate() const;  // Returns InvalidArgument with all faults.
 };
 
 struct CascadeOptions {
-  // Ascending thresholds for each model. Scores are 0 to 100, so 0 accepts all answers and a value above 100 none.
-  // Empty: 0, 1, ..., 101.
+  // Ascending thresholds for each model. Scores are 0 to 100, so a threshold of 0 accepts all answers, and a threshold
+  // above 100 accepts none. Empty: 0, 1, ..., 101.
   std::vector<double> grid = {};
   // One grid for each model except the last; replaces `grid`. Grids of one value fix the routing.
   std::vector<std::vector<double>> grids = {};
@@ -65,12 +64,12 @@ double LatencyPenalised(double quality, double latency, double budget, double le
 struct CascadeGoal {
   enum class Kind : std::uint8_t { kQualityFloor, kLatencyBudget };
   Kind kind = Kind::kQualityFloor;
-  double quality_floor = 80;  // minimizes latency at this quality or more
-  double latency_budget = 0;  // maximizes quality within this p95 [s]
-  // mu or nu. Infinite: a plan must meet the goal. Cascadia's example uses 100.
+  double quality_floor = 80;  // minimum quality at which latency is minimized
+  double latency_budget = 0;  // maximum p95 latency, within which quality is maximized [s]
+  // Penalty mu or nu. If it is infinite, a plan must meet the goal. Cascadia's example uses 100.
   double penalty = std::numeric_limits<double>::infinity();
   // With a quality floor, minimizes the simulated p95 along the path of each request, instead of the slowest model's
-  // p95 in the tables. A local search from the tables' optimum moves GPUs between models, for a few dozen routings.
+  // p95 in the tables. For a few dozen routings, a local search from the tables' optimum moves GPUs between models.
   bool end_to_end = false;
 
   absl::Status Validate() const;
@@ -81,21 +80,21 @@ struct ModelPlan {
   std::int32_t gpus = 0;
   std::vector<ReplicaCount> replicas;
   double share = 0;  // share of requests that reach the model
-  double rate = 0;  // [1/s]
+  double rate = 0;  // requests that reach the model [1/s]
   double p95 = 0;  // p95 latency from the tables [s]
-  double simulated_p95 = 0;  // p95 latency in simulation, of the requests that reach the model [s]; 0: not simulated
-  bool replaced = false;  // a mix that is faster in simulation has replaced the table's mix
+  double simulated_p95 = 0;  // simulated p95 latency of the requests that reach the model [s]; 0: not simulated
+  bool replaced = false;  // true: a mix that is faster in simulation has replaced the table's mix
   double utilisation = 0;
 };
 
 struct CascadePlan {
-  std::vector<double> thresholds;  // for each model but the last
+  std::vector<double> thresholds;  // thresholds of all models except the last
   std::vector<ModelPlan> models;
   double latency = 0;  // L, the p95 of the slowest model [s]
   double quality = 0;  // Q on the sample
-  double objective = 0;  // the goal's penalised objective
-  double simulated_latency = 0;  // p95 of the slowest model [s]
-  double simulated_e2e = 0;  // p95 along the path of each request, with judges [s]
+  double objective = 0;  // penalised objective of the goal
+  double simulated_latency = 0;  // simulated p95 of the slowest model [s]
+  double simulated_e2e = 0;  // simulated p95 over the whole path of a request, with judges [s]
   double simulated_quality = 0;
   std::int32_t gpus = 0;
   double usd_per_hour = 0;
@@ -118,7 +117,7 @@ struct CascadeArrival {
 struct CascadeRun {
   std::vector<MixRun> models;
   std::vector<double> shares;  // share of requests that reach each model
-  std::vector<double> latency;  // latency of each request along its path, with judges [s]
+  std::vector<double> latency;  // latency of each request over its whole path, with judges [s]
   std::vector<double> quality;  // judge's score of each request's answer
   double p95 = 0;  // p95 of `latency`, without the first quarter of requests, as in MixRun
   double mean_quality = 0;
@@ -155,7 +154,7 @@ class CascadePlanner {
   // Returns the Pareto-optimal routings in quality and latency, in order of falling quality.
   std::vector<FrontierPoint> Frontier(double rate = 0) const;
 
-  // Returns the largest rate with a plan of this quality, at any latency on the curves, within 0.1 %.
+  // Returns, to 0.1 %, the largest rate with a plan of this quality, at any latency on the curves.
   double SustainableRate(double quality_floor) const;
 
   const CascadeProblem& problem() const { return problem_; }
@@ -171,9 +170,9 @@ class CascadePlanner {
   double nadir() const { return nadir_; }  // quality if all requests go to the first model
   double best_quality() const;  // highest quality of any routing
 
-  // Simulates the plan with CascadeOptions::simulated requests, and takes for each model in turn the fastest mix in
-  // simulation. Curves assume Poisson arrivals, but each of many replicas gets more regular arrivals. The tables'
-  // latencies are thus too large near saturation, by an amount that depends on the shape.
+  // Simulates the plan with CascadeOptions::simulated requests. Takes for each model in turn the mix that is fastest in
+  // simulation. Curves assume Poisson arrivals, but each of many replicas gets more regular arrivals. So the tables'
+  // latencies are too large near saturation.
   void Simulate(CascadePlan& plan, double rate) const;
 
   // Returns candidate mixes of these GPUs for a rate: the table's mix, the mixes for higher latencies (which serve
@@ -209,10 +208,10 @@ class CascadePlanner {
   std::vector<ModelRates> rates_;
   MixTable table_;
   // By routing. Routings that let the same requests through are merged.
-  std::vector<double> thresholds_;  // x (models - 1)
+  std::vector<double> thresholds_;  // thresholds of each routing, models - 1 values each
   std::vector<double> quality_;
-  std::vector<double> shares_;  // x models: share of requests that reach each model
-  std::vector<double> work_;  // x models: work, if all requests reached the model
+  std::vector<double> shares_;  // share of requests that reach each model, by routing and model
+  std::vector<double> work_;  // work if all requests reached the model, by routing and model
   double utopia_ = 0, nadir_ = 0;
 };
 

@@ -23,7 +23,7 @@ namespace takt {
 
 inline constexpr int kNoLimit = std::numeric_limits<int>::max();
 
-// Identical servers of a class. Partly occupied servers form a group of their own, with their free GPUs.
+// Identical servers of a class. Partly occupied servers form a separate group with only their free GPUs.
 struct GpuServers {
   int servers = 0;
   int gpus = 8;  // free GPUs of each server
@@ -52,7 +52,7 @@ struct ReplicaType {
 
 struct ModelDemand {
   std::string name = {};
-  int min_replicas = 0;  // minimum replicas, for availability, of a model that requests can reach
+  int min_replicas = 0;  // minimum replicas of a model that requests can reach, for availability
 };
 
 // Rates and quality under one vector of thresholds.
@@ -63,8 +63,8 @@ struct RoutingChoice {
 };
 
 enum class ClusterGoal : std::uint8_t {
-  kLeastCost,       // least cost of the used GPUs, for the given rates
-  kMostThroughput,  // largest factor on all rates
+  kLeastCost,  // least cost of the used GPUs at the given rates
+  kMostThroughput,  // largest factor by which all rates can grow
 };
 
 struct ClusterProblem {
@@ -84,8 +84,8 @@ struct ClusterProblem {
 
 // Representation of servers in the model.
 enum class ServerModel : std::uint8_t {
-  // Counts GPUs if that is exact, otherwise uses patterns. It is exact if all tp of a class are powers of two that
-  // divide the GPUs of each server: first fit then leaves no gap.
+  // Counts GPUs if that is exact, otherwise uses patterns. Counting is exact if all tp of a class are powers of two
+  // that divide the GPUs of each server.
   kAuto,
   kPatterns,  // always uses patterns: the multiset of tp that each server holds
 };
@@ -115,8 +115,7 @@ constexpr auto NamesOf(ClusterLimit) {
   return std::to_array<std::string_view>({"rates", "GPUs", "replicas", "budget", "quality", "availability", "moves"});
 }
 
-// A limit that prevents a plan, and the missing amount. It is the smallest amount that suffices if only this limit is
-// loosened.
+// A limit that prevents a plan, and the missing amount: the least that is enough if only this limit is loosened.
 struct Shortage {
   ClusterLimit limit = ClusterLimit::kRates;
   std::string name = {};  // name of the model, class or type; empty: the whole cluster
@@ -130,18 +129,18 @@ struct ClusterPlan {
   double objective = 0;  // cost per hour, or the rate factor
   double bound = 0;  // lower bound on the cost, or upper bound on the factor
   double cost = 0;  // price per hour
-  double factor = 0;  // factor on the rates of `routing` that the replicas sustain; 0 without rates
+  double factor = 0;  // largest multiple of the rates of `routing` that the replicas sustain; 0 without rates
   double quality = 0;
   double move_cost = 0;
-  std::vector<int> replicas = {};  // number of each type; empty: no plan
-  std::vector<double> routing = {};  // share of each routing, sum 1
+  std::vector<int> replicas = {};  // number of replicas of each type; empty: no plan
+  std::vector<double> routing = {};  // share of requests of each routing; the sum is 1
   std::vector<PlacedGroup> groups = {};  // location of each group
-  std::vector<Shortage> shortages = {};  // only if infeasible
+  std::vector<Shortage> shortages = {};  // limits that prevent a plan; empty if there is a plan
 };
 
 // Plans the cluster. InvalidArgument: an invalid problem or limit. An infeasible problem is no error: the plan then
 // lists the shortages, each found by another run of the solver within the same limits. A throughput of 0 counts as
-// infeasible, and the shortages are then those of the given rates.
+// infeasible. The shortages are then computed for the given rates.
 absl::StatusOr<ClusterPlan> PlanCluster(const ClusterProblem& problem, const MilpSolver& solver,
                                         const MilpLimits& limits = {}, ServerModel servers = ServerModel::kAuto);
 

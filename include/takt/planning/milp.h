@@ -47,16 +47,16 @@ struct MilpRow {
   std::string name = {};
   double lower = -kUnlimited;
   double upper = kUnlimited;
-  std::vector<MilpTerm> terms = {};  // each column at most once
+  std::vector<MilpTerm> terms = {};  // terms of the row, each column at most once
 };
 
-// Minimizes the sum of costs. To maximize, negate the costs.
+// A linear program that minimizes the sum of costs. To maximize, negate the costs.
 struct MilpModel {
   std::string name = "takt";
   std::vector<MilpColumn> columns = {};
   std::vector<MilpRow> rows = {};
 
-  // Both return the index of the new column or row.
+  // AddColumn and AddRow return the index of the new column or row.
   int AddColumn(MilpColumn column);
   int AddRow(MilpRow row);
 
@@ -81,8 +81,8 @@ struct MilpModel {
 std::string ToFreeMps(const MilpModel& model);
 
 enum class MilpStatus : std::uint8_t {
-  kOptimal,  // within the requested gap
-  kLimit,  // stopped early: `values` are the best found (empty: none), `bound` is the proven bound
+  kOptimal,  // the solution is optimal within the requested gap
+  kLimit,  // the solver stopped early; `values`: best solution found (empty: none); `bound`: proven bound
   kInfeasible,  // no solution exists
   kUnbounded,  // the cost has no minimum
 };
@@ -91,10 +91,10 @@ constexpr auto NamesOf(MilpStatus) {
 }
 
 struct MilpLimits {
-  double seconds = 60;  // wall-clock limit of the solver; results of a run that reaches it depend on the machine
-  std::int64_t nodes = 1'000'000'000;  // limit on nodes of the search tree, which does not depend on the machine
-  double relative_gap = 1e-6;  // optimal within this share of the bound
-  // Called from time to time; false stops with the best solution so far, as a limit does.
+  double seconds = 60;  // wall-clock limit of the solver [s]; if a run reaches it, results depend on the machine
+  std::int64_t nodes = 1'000'000'000;  // maximum nodes of the search tree; this limit does not depend on the machine
+  double relative_gap = 1e-6;  // maximum difference from the bound, as a share of the bound, of an optimal solution
+  // Called from time to time. If it returns false, the solver stops with the best solution so far, as at a limit.
   std::function<bool()> go_on = {};
 
   // Returns InvalidArgument with the name and value of every invalid field.
@@ -103,9 +103,9 @@ struct MilpLimits {
 
 struct MilpSolution {
   MilpStatus status = MilpStatus::kInfeasible;
-  double objective = kUnlimited;  // infinity: no values
+  double objective = kUnlimited;  // sum of costs; infinity: no values
   double bound = -kUnlimited;  // lower bound on the cost of any solution
-  std::vector<double> values = {};  // one per column, integers for integer columns; empty: none found
+  std::vector<double> values = {};  // value of each column; empty: no solution found
   std::int64_t nodes = 0;
 };
 
@@ -127,14 +127,14 @@ class MilpSolver {
 struct MilpSolverInfo {
   std::string_view name;
   bool built_in = false;
-  std::string_view text;  // description, and the build option that includes it
+  std::string_view text;  // description of the solver, and the build option that includes it
 };
 
 // Returns all known solvers, the preferred one first.
 std::span<const MilpSolverInfo> MilpSolverInfos();
 
-// Makes the solver; empty name: the first that is built in. NotFound: unknown name. Unimplemented: not built in; the
-// message names the build option.
+// Makes the solver of this name; empty name: the first solver that is built in. NotFound: unknown name. Unimplemented:
+// not built in; the message names the build option.
 absl::StatusOr<std::unique_ptr<const MilpSolver>> MakeMilpSolver(std::string_view name = {});
 
 }  // namespace takt

@@ -14,8 +14,8 @@ namespace takt {
 // requests but not this one. Promoted requests come before all others, in order of promotion. A promotion lasts for
 // `quantum` steps that run the request. All hooks are those of the inner policy.
 //
-// Sources: Chimera (level -1 after S iterations, back after Q); LTR (the same, S = 200, Q = 10 in its scripts). LAMPS
-// counts from the first run, promotes until completion, and resets only the count at tool calls.
+// Sources: Chimera (level -1 after S iterations, back after Q); LTR (the same rule, with S = 200 and Q = 10 in its
+// scripts). LAMPS counts from the first run, promotes until completion, and resets only the count at tool calls.
 //
 // Departure: these systems keep the policy's order among promoted requests. Here the earliest promotion is first, so
 // that no promoted request starves.

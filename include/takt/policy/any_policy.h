@@ -20,8 +20,8 @@
 
 namespace takt {
 
-// A value type: copies share nothing. AnyPolicy has every optional hook. `hooks()` returns those of the inner policy.
-// The others do nothing. A key costs one virtual call. Only a moved-from AnyPolicy is empty.
+// Copies share no state. AnyPolicy has every optional hook. `hooks()` returns the hooks of the inner policy; other
+// hooks do nothing. A key costs one virtual call. Only a moved-from AnyPolicy is empty.
 class AnyPolicy {
  public:
   AnyPolicy() : AnyPolicy(Fcfs{}) {}

@@ -23,10 +23,10 @@
 namespace takt {
 
 enum class BoostPreset : std::uint8_t {
-  kDefault,  // balances mean and tail latency
-  kTail,  // excess over fcfs's tail is a third of the default's; gains less in the mean
-  kMean,  // the order of footprint: least mean latency, any tail
-  kGoodput,  // as kMean, but requests that can no longer meet their deadlines come last
+  kDefault,  // balance of mean and tail latency
+  kTail,  // the tail exceeds that of fcfs by a third of the default's excess; the mean gains less
+  kMean,  // the order of footprint: least mean latency, unlimited tail latency
+  kGoodput,  // the order of kMean, but requests that can no longer meet their deadlines are last
 };
 constexpr auto NamesOf(BoostPreset) { return std::to_array<std::string_view>({"default", "tail", "mean", "goodput"}); }
 
@@ -153,7 +153,7 @@ class BoostedFootprint {
   static constexpr double kBehindAll = 1e9;  // [s]
   static constexpr double kMemory = 4096;  // number of calls over which the backlog is averaged
   static constexpr double kMostUsual = 8;  // largest ratio of V~ to V, so that a cancelled backlog is soon forgotten
-  static constexpr double kRecent = 256;  // calls from which p is computed
+  static constexpr double kRecent = 256;  // number of calls from which p is computed
   // Factors of kappa, per unit of `tail_factor` - 1.
   static constexpr double kSteady = 20.0 / 3, kGrowing = 3;
 
@@ -196,7 +196,7 @@ class BoostedFootprint {
     return Rounded(scale * exact::Log(call.cut / std::max(call.cost, least)));
   }
 
-  // Sets the time after which the workflow can no longer meet its deadline.
+  // Sets the time from which on the workflow can no longer meet its deadline.
   void Deadline(const RequestState& r, TimePoint now, Call& call) const {
     if (r.request.deadline == kNever) return;
     const double path = book_.PathSeconds(r);
@@ -211,7 +211,7 @@ class BoostedFootprint {
   Options options_;
   FootprintBook book_;
   std::vector<Call> calls_;  // by slot
-  // Calls, the mean backlog that they found [s], and the share that found less than this mean.
+  // Number of calls, mean backlog that a call found [s], and share of calls that found less than this mean.
   double came_ = 0, usual_drain_ = 0, less_ = 0;
 };
 

@@ -19,7 +19,7 @@
 
 namespace takt {
 
-// Weights by which a tenant's service is divided: twice the weight, twice the share. As text: "TENANT:WEIGHT;...".
+// Weights of tenants: a tenant with twice the weight gets twice the share. As text: "TENANT:WEIGHT;...".
 struct TenantWeights {
   struct Weight {
     TenantId tenant = {};
@@ -79,7 +79,7 @@ class FairShare {
   static constexpr std::string_view kName = "fair_share";
 
   struct Options {
-    double w_in = 1, w_out = 2;  // VTC: an output token costs about two prompt tokens
+    double w_in = 1, w_out = 2;  // weights of prompt and output tokens; VTC: an output token costs two prompt tokens
     TenantWeights weights = {};
   };
 
@@ -95,7 +95,7 @@ class FairShare {
     return {known == nullptr ? 0 : known->counter()};
   }
 
-  // Leaves at least half of the table for tenants without a waiting request, so that the table does not grow.
+  // Keeps at least half of the table for tenants without a waiting request, so that the table does not grow.
   void Reserve(std::size_t requests) {
     const std::size_t most = std::max(most_, requests + std::max(requests, kLeastIdle));
     tenants_.Reserve(most);
@@ -144,7 +144,7 @@ class FairShare {
     std::uint64_t id = 0;
     double lifted_to = 0, charged = 0, weight = 1;
     bool waits = false;
-    bool logged = false;  // in moved_
+    bool logged = false;  // true: the tenant is in moved_
 
     double counter() const { return lifted_to + charged / weight; }
   };
@@ -155,8 +155,9 @@ class FairShare {
     return tenants_[tenants_.Insert(id, {.id = id, .lifted_to = floor_, .weight = options_.weights.Of({id})})];
   }
 
-  // Forgets tenants without a waiting request whose counters are at most floor_. If these are few, forgets up to a
-  // quarter of the table, lowest first. Doubles the limit if none can be forgotten, which Reserve prevents.
+  // Forgets tenants without a waiting request whose counters are at most floor_. If there are few, forgets up to a
+  // quarter of the table, lowest counter first. Doubles the limit if no tenant can be forgotten, which Reserve
+  // prevents.
   void Forget() {
     idle_.clear();
     std::size_t low = 0;

@@ -17,11 +17,11 @@ namespace takt {
 struct Hrrn {
   static constexpr std::string_view kName = "hrrn";
 
-  double output_s = 0.02;  // service per output token [s]: a decode step of a busy engine
-  double prompt_s = 0.0001;  // service per prompt token [s]: chunked prefill at 10,000 tokens/s
-  double unknown = 256;  // output tokens without a prediction
+  double output_s = 0.02;  // service per output token [s]; default: a decode step of a busy engine
+  double prompt_s = 0.0001;  // service per prompt token [s]; default: chunked prefill at 10,000 tokens/s
+  double unknown = 256;  // assumed output tokens of a request without a prediction
 
-  // At arrival all ratios are one.
+  // At arrival every response ratio is one.
   RankKey Key(const RequestState&) const { return {-1}; }
 
   RankKey KeyAt(const RequestState& r, TimePoint now) const {

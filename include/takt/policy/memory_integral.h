@@ -18,15 +18,16 @@ namespace takt {
 
 // Key [token-seconds]: the area under the request's memory from now to its end. The area includes the expected tool
 // call (Request::next_call), handled as the pause policy intends (RequestState::at_call). A request with unknown output
-// comes after all with known output. After a tool call, a request is ranked by its remaining area, from its current
-// context. Source: LAMPS, section 4.2.
+// comes after all requests with known output. After a tool call, a request is ranked by its remaining area, from its
+// current context. Source: LAMPS, section 4.2.
 //
 // `stall`: weight of the time that other requests lose to the request's recomputation or swap (equations 1 and 3, terms
-// with C_other); 0: the plain integral. In the paper's example, 1 gives the paper's order (R3, R2, R1; mean latency
-// 10). The plain integral gives R2, R3, R1, and a mean of 29/3.
+// with C_other); 0: the plain integral. In the paper's example, a `stall` of 1 gives the paper's order (R3, R2, R1;
+// mean latency 10). The plain integral gives R2, R3, R1 and a mean latency of 29/3.
 //
-// Departures: the authors' code counts each decode as a whole chunk per step. Its unit for swaps is squared blocks. It
-// ranks by the original prompt after the context has grown. The published system with its guard against starvation is
+// Departures: the authors' code counts each decode as a whole chunk per step. Its unit for swaps is squared blocks. The
+// authors' code ranks by the original prompt even after the context has grown. The published system with its guard
+// against starvation is
 // aged(memory_integral,threshold=100,quantum=forever,count_from=first_run,at_tool_call=reset_count). Preemptive:
 // PreemptMode::kByRank.
 struct MemoryIntegral {

@@ -29,9 +29,9 @@ concept RankPolicy = requires(const P& p, const RequestState& r) {
   { p.Key(r) } -> std::same_as<RankKey>;
 };
 
-// Optional: Enters is called before the queue reads a request's key. That is at arrival, whenever the request comes
-// back, when its estimates change, and after a change of the policy. A policy may compute a key once here and keep it
-// by RequestState::slot. A request enters several times before it ends.
+// Optional: Enters is called before the queue reads a request's key: at arrival, at each return of the request, at a
+// change of its estimates, and at a change of the policy. A policy may compute a key once here and keep it by
+// RequestState::slot. A request enters several times before it ends.
 template <class P>
 concept EnterPolicy = RankPolicy<P> && requires(P& p, const RequestState& r, TimePoint now) { p.Enters(r, now); };
 
@@ -63,7 +63,7 @@ template <class P>
 concept PressurePolicy =
     RankPolicy<P> && requires(P& p, const QueuePressure& pressure, TimePoint now) { p.PlanEnds(pressure, now); };
 
-// Optional: the terms of a key, for people to read.
+// Optional: the terms of a key, for diagnosis.
 struct KeyPart {
   std::string_view name = {};  // a string literal
   double value = 0;
@@ -105,9 +105,9 @@ concept GroupLogPolicy = GroupPolicy<P> && requires(P& p) {
 };
 
 // Optional: GroupSized is called when the number of waiting requests of a group changes, before the queue reads the
-// group's key. `least` has a value if no request of the group waited before. It is then the smallest GroupKey of the
-// groups that wait. If no group waits, it is the current key of the group that waited last. It is empty until a group
-// has waited.
+// group's key. `least` has a value if no request of the group waited before. `least` is then the smallest GroupKey of
+// the groups that wait. If no group waits, `least` is the current key of the group that waited last. Until a group has
+// waited, `least` is empty.
 template <class P>
 concept GroupWatchPolicy =
     GroupPolicy<P> && requires(P& p, std::uint64_t group, std::int64_t waiting, std::optional<RankKey> least) {
@@ -118,9 +118,9 @@ concept GroupWatchPolicy =
 template <class P>
 concept PlanBeginPolicy = RankPolicy<P> && requires(P& p, TimePoint now) { p.PlanBegins(now); };
 
-// Optional: a key that depends on other running requests (RequestState::beside, at_call). In each plan the queue
-// rereads some keys of waiting requests, and each key once per refresh_interval() plans. 0: the key does not depend on
-// them. kForever: the key is not reread.
+// Optional: a key that depends on other running requests (RequestState::beside, at_call). Each plan rereads the keys of
+// some waiting requests, and each key is reread once per refresh_interval() plans. 0: the key does not depend on other
+// requests. kForever: the key is not reread.
 template <class P>
 concept RefreshingPolicy = requires(const P& p) {
   { p.refresh_interval() } -> std::same_as<std::int64_t>;
@@ -133,13 +133,13 @@ std::int64_t RefreshIntervalOf([[maybe_unused]] const P& policy) {
 
 // Optional: a policy that may decline to admit a waiting request for now.
 //
-// The scheduler skips a declined request and goes on with the next. Any number of requests may overtake it while it is
-// declined; bounds on overtaking do not count them. Admits may be called several times in a plan. Each plan visits all
+// The scheduler skips a declined request and tries the next request. Any number of requests may overtake a declined
+// request; limits on overtaking do not count these. Admits may be called several times in a plan. Each plan visits all
 // declined requests: O(declined). A scheduler is not woken when an answer changes with time alone. Only a scheduler
 // calls Admits; a queue without rows does not.
 //
 // Admitted is called for each request that gets a row, before the next Admits, also after a preemption or a tool call.
-// A new policy gets it for every request that has a row.
+// A new policy gets Admitted for every request that has a row.
 template <class P>
 concept DecliningPolicy = RankPolicy<P> && requires(P& p, const P& c, const RequestState& r, TimePoint now) {
   { c.Admits(r, now) } -> std::same_as<bool>;
@@ -165,8 +165,8 @@ concept VictimPolicy = requires(const P& p, const RequestState& r) {
   { p.VictimKey(r) } -> std::same_as<RankKey>;
 };
 
-// Optional: a policy whose learnt state can be saved. LoadLearnt takes the words of SaveLearnt of the same policy on
-// any machine, before any request enters. It returns false and changes nothing if the words are invalid.
+// Optional: a policy whose learnt state can be saved. LoadLearnt accepts the words that SaveLearnt of the same policy
+// returned on any machine, before any request enters. Invalid words change nothing and return false.
 template <class P>
 concept LearningPolicy = RankPolicy<P> && requires(P& p, const P& c, std::span<const std::uint64_t> words) {
   { c.SaveLearnt() } -> std::same_as<std::vector<std::uint64_t>>;
@@ -198,12 +198,13 @@ bool ReportStep(P& policy, const RequestState& r, Tokens prefill, Tokens output,
 
 // Limits on how long a request may be passed over. See docs/reference/policies/aged.md.
 struct AgingOptions {
-  // Plans in a row that run other requests before a request is promoted (S). LTR's scripts: 200; LAMPS: 100; Chimera
-  // gives no value.
+  // Number of plans in a row that run other requests before a request is promoted (S). LTR's scripts: 200; LAMPS: 100;
+  // Chimera gives no value.
   std::int64_t threshold = 100;
-  // Steps that a promotion lasts (Q), counted in steps that run the request; kForever: until it ends (LAMPS).
+  // Number of steps with the request that a promotion lasts (Q); kForever: until the request ends (LAMPS).
   std::int64_t quantum = 10;
-  enum class CountFrom : std::uint8_t { kArrival, kFirstRun } count_from = CountFrom::kArrival;  // LAMPS: first_run
+  // event from which on waiting counts; LAMPS: first_run
+  enum class CountFrom : std::uint8_t { kArrival, kFirstRun } count_from = CountFrom::kArrival;
   friend constexpr auto NamesOf(CountFrom) { return std::to_array<std::string_view>({"arrival", "first_run"}); }
   // Effect of a tool call. kKeep: none.
   // kResetCount: the count starts again, and a promotion stays (LAMPS, section 4.4).
@@ -227,13 +228,13 @@ const AgingOptions* AgingOf([[maybe_unused]] const P& policy) {
   else return nullptr;
 }
 
-// The hooks that a policy has. A queue or scheduler checks them before it calls a hook. AnyPolicy has all hooks by
-// type; its hooks() returns those of the policy inside.
+// The hooks that a policy has. A queue or scheduler checks them before it calls a hook. The type AnyPolicy has all
+// hooks; hooks() returns the hooks of the policy inside.
 struct PolicyHooks {
   bool moving = false, groups = false, group_log = false, group_watch = false;
   bool observes = false, scheduled = false, victims = false, declines = false;
   bool enters = false, ends = false, timed = false, pressure = false, begins = false;
-  bool tables = false;  // ranks by the tables of an Epoch
+  bool tables = false;  // the policy ranks by the tables of an Epoch
 
   friend constexpr bool operator==(const PolicyHooks&, const PolicyHooks&) = default;
 };

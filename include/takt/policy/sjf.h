@@ -15,7 +15,7 @@ namespace takt {
 struct Sjf {
   static constexpr std::string_view kName = "sjf";
 
-  // tokens of a request without a prediction: a middling value, so that it neither wins nor starves
+  // assumed output tokens of a request without a prediction: a middle value, so that it neither wins nor starves
   double unknown = 256;
 
   RankKey Key(const RequestState& r) const {

@@ -17,9 +17,9 @@ struct Stjf {
   static constexpr std::string_view kName = "stjf";
   static constexpr double kMean = -1;
 
-  double quantile = 0.5;  // in [0, 1]; kMean: the mean, which gives weight to long tails
+  double quantile = 0.5;  // quantile of the prediction, in [0, 1]; kMean: the mean, which gives weight to long tails
   double input = 0;  // weight of the prompt's tokens; Chimera found no gain
-  double unknown = 512;  // tokens without any prediction: a middling value, so that it neither wins nor starves
+  double unknown = 512;  // assumed tokens of a request without a prediction: a middle value
 
   RankKey Key(const RequestState& r) const {
     const Estimate& workflow = r.request.workflow_tokens_left;

@@ -17,8 +17,8 @@ namespace takt {
 struct Uncached {
   static constexpr std::string_view kName = "uncached";
 
-  double alpha_ms = 0.0387;  // per prefill token; Llama-3.1-70B fp8 on 8 H100
-  double beta_ns = 0.546;  // per prefill token and token before it; same system
+  double alpha_ms = 0.0387;  // prefill time of a token [ms]; default: Llama-3.1-70B fp8 on 8 H100
+  double beta_ns = 0.546;  // prefill time of a token per preceding token [ns]; default: as for alpha_ms
 
   RankKey Key(const RequestState& r) const {
     const double n = r.request.prompt_tokens.value + r.returned.value + r.generated.value;

@@ -14,9 +14,9 @@
 
 namespace takt {
 
-// HexGen-Flow serves the call of largest urgency U = t_comp - (t_SLO - tau): its compute time minus the rest of its
-// budget after a wait of tau (equations 7 and 8). The urgency of all waiting calls grows at the same rate, so the order
-// is constant. Key [s]:
+// HexGen-Flow serves the call of largest urgency U = t_comp - (t_SLO - tau): the call's compute time minus the budget
+// that is left after a wait of tau (equations 7 and 8). The urgency of all waiting calls grows at the same rate, so the
+// order is constant. Key [s]:
 //
 //  deadline - compute
 //
@@ -28,17 +28,17 @@ namespace takt {
 // the call and of the longest chain after it, Request::after.path_tokens at decode_s each; prefill of later calls and
 // tools are left out. If the call's compute time is unknown, its predicted tokens replace it.
 //
-// Calls without a deadline (batch work) are due at arrival + compute / batch_share. Each of them thus becomes the most
-// urgent eventually. A key is within `horizon` of the call's arrival, so that absurd deadlines starve nobody.
+// Calls without a deadline (batch work) are due at arrival + compute / batch_share. So each such call becomes the most
+// urgent call at some time. A key is within `horizon` of the call's arrival, so that absurd deadlines starve nobody.
 struct Urgency {
   static constexpr std::string_view kName = "urgency";
 
-  enum class Of : std::uint8_t { kCall, kWorkflow };  // whose remaining time counts
+  enum class Of : std::uint8_t { kCall, kWorkflow };  // the work whose remaining time counts
   friend constexpr auto NamesOf(Of) { return std::to_array<std::string_view>({"call", "workflow"}); }
   MemoryPace pace{.decode_s = 0.02, .forward_s = 1e-4};
   Of of = Of::kCall;
-  double batch_share = 0.05;  // a call of 10 s without a deadline is given 200 s
-  double unknown = 5;  // [s] compute time of a call without a deadline, if unknown
+  double batch_share = 0.05;  // a call without a deadline gets compute / batch_share; default: 200 s for a call of 10 s
+  double unknown = 5;  // assumed compute time of a call without a deadline if it is unknown [s]
   double horizon = 3600;  // [s]
 
   RankKey Key(const RequestState& r) const {

@@ -13,9 +13,9 @@
 
 namespace takt::internal {
 
-// Only plans in which something ran count. Each count is stored as its first plan, because it grows by one per plan. So
-// only the top of a heap must be checked. O(log n) per call. Heap: an IndexedHeapOf a key constructible from a FullKey
-// or PackedKey.
+// Only plans that ran a request count. A count grows by one per plan, so the number of its first plan is stored
+// instead. Then only the top of a heap must be checked. O(log n) per call. `Heap`: an IndexedHeapOf a key that a
+// FullKey or PackedKey can construct.
 template <class Heap>
 class AgingBy {
  public:
@@ -25,7 +25,7 @@ class AgingBy {
     promoted_.Reserve(n);
   }
 
-  // Records the steps that ran a request since it was picked. They reset its count and use up its promotion.
+  // Records the steps that ran a request since it was picked. They reset the request's count and use up its promotion.
   void Ran(Slot slot, std::int64_t steps) {
     if (steps <= 0 || slot >= records_.size()) return;
     Record& r = records_[slot];
@@ -69,7 +69,6 @@ class AgingBy {
     if (counting) Enlist(slot);
   }
 
-  // Clears count and promotion.
   void Reset(Slot slot) {
     if (slot >= records_.size()) return;
     const bool counting = counting_.contains(slot);

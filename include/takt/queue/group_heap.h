@@ -14,8 +14,8 @@
 
 namespace takt::internal {
 
-// A new key of a group costs O(log groups), even for a large group. Inside a group: a skew heap (Sleator and Tarjan,
-// 1986) threaded through the slots, O(log n) amortised. Nothing is allocated within the reserved memory. Group keys are
+// A new key of a group costs O(log groups), even for a large group. Each group is a skew heap (Sleator and Tarjan,
+// 1986) threaded through the slots, O(log n) amortised. Allocates nothing up to the reserved size. Group keys are
 // OrderedBits.
 class GroupHeap {
  public:
@@ -162,7 +162,7 @@ class GroupHeap {
   struct Rank {
     std::uint64_t group_key = 0;
     internal::PackedKey key;
-    std::int64_t size = 0;  // members, if larger_first; otherwise unused
+    std::int64_t size = 0;  // number of members if larger_first; otherwise unused
 
     std::uint64_t lead() const { return group_key; }
     friend bool operator<(const Rank& a, const Rank& b) {
@@ -183,7 +183,7 @@ class GroupHeap {
   struct Seen {
     Rank rank;
     Slot slot;
-    std::uint32_t position;  // of a group's root in the heap of groups; kNoSlot: not a root
+    std::uint32_t position;  // position of a group's root in the heap of groups; kNoSlot: not a root
   };
 
   static bool Later(const Seen& a, const Seen& b) { return b.rank < a.rank; }

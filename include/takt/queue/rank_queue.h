@@ -26,8 +26,8 @@ namespace takt::internal {
 // The owner identifies requests by slots, which are small numbers. An event costs O(log n). A plan costs nothing per
 // waiting request, unless keys move with time. Thread-compatible.
 //
-// Order: promoted requests first, by time of promotion. Then by group key, if the policy groups. Then by (key, arrival,
-// id).
+// Promoted requests are first, by time of promotion. Other requests are ordered by group key, if the policy has groups,
+// and within a group by (key, arrival, id).
 template <RankPolicy P>
 class RankQueue {
  public:
@@ -90,8 +90,8 @@ class RankQueue {
     Remove(slot);
   }
 
-  // Takes a request out of the order although it still waits. PutBack restores its place, and LetGo removes it like
-  // Erase. BeginPlan requires that no request is set aside.
+  // Takes a request out of the order although the request still waits. PutBack restores the request's place. LetGo
+  // removes the request like Erase. BeginPlan requires that no request is set aside.
   void SetAside(Slot slot) {
     if (kMayAge && aging_.promoted().contains(slot)) return aging_.Pick(slot);
     if (worst_.contains(slot)) worst_.Erase(slot);
@@ -135,7 +135,7 @@ class RankQueue {
     return ReportStep(policy_, state, prefill, output, steps);
   }
 
-  // declines() returns true if the policy may decline requests. Admits() returns true if it admits this one now.
+  // declines() returns true if the policy may decline requests. Admits() returns true if it admits this request now.
   bool declines() const { return DecliningPolicy<P> && hooks_.declines; }
   bool Admits([[maybe_unused]] const RequestState& state, [[maybe_unused]] TimePoint now) const {
     if constexpr (DecliningPolicy<P>) return !hooks_.declines || policy_.Admits(state, now);
@@ -222,8 +222,8 @@ class RankQueue {
     heap_.VisitChildren(heap_.kRoot, [&](std::uint32_t at) { f(heap_.SlotAt(at), RequestId{heap_.KeyAt(at).id}); });
   }
 
-  // Returns the last request in current order among those that have never run and are not promoted; kNoSlot if there is
-  // none. If groups are equal, the one with more such requests counts as last, unless the policy moves. Requires
+  // Returns the last request in the current order that has never run and is not promoted; kNoSlot if there is none. If
+  // group keys are equal, the group with more such requests counts as last, unless the policy moves. Requires
   // TrackWorst. O(1), except for groups whose keys have changed; O(n) if the policy moves with time.
   template <class StateOf>
   Slot WorstNeverRun(TimePoint now, StateOf&& state_of) {
@@ -270,7 +270,7 @@ class RankQueue {
 
   // Returns true if the request is promoted and has quantum left, even if it does not wait.
   bool promoted(Slot slot) const { return PromotedWith(slot, 0); }
-  // Returns true if it will be promoted after `steps_run` more steps.
+  // Returns true if the request will still be promoted after `steps_run` more steps.
   bool PromotedWith(Slot slot, std::int64_t steps_run) const { return kMayAge && aging_.PromotedWith(slot, steps_run); }
 
   // Returns the rank among the unpromoted requests of its group.
@@ -287,20 +287,19 @@ class RankQueue {
   }
   // Returns the rank among all unpromoted requests.
   internal::FullRank RankOf(const RequestState& r, TimePoint now) { return {GroupBitsOf(r), KeyOf(r, now)}; }
-  // Returns true if a may preempt b: its key is better by more than `margin`, and its group is not worse. A better
-  // group alone does not suffice, because group keys change as requests run. Two requests would preempt each other in
-  // turn.
+  // Returns true if a may preempt b: the key of a is better by more than `margin`, and the group of a is not worse. A
+  // better group does not suffice: group keys change as requests run, so two requests would preempt each other in turn.
   bool Outranks(const RequestState& a, const RequestState& b, double margin, TimePoint now) {
     if (GroupBitsOf(a) > GroupBitsOf(b)) return false;
     return KeyOf(a, now).key + margin < KeyOf(b, now).key;
   }
-  // Returns the rank as a victim; the largest is preempted first. A policy with VictimPolicy defines it; otherwise it
-  // is the rank.
+  // Returns the rank as a victim; the largest is preempted first. A policy with VictimPolicy defines the victim rank;
+  // otherwise the victim rank is the rank.
   internal::FullRank VictimRankOf(const RequestState& r, TimePoint now) {
     return {VictimGroupOf(r), VictimKeyOf(r, now)};
   }
-  // These return the two parts of the victim rank. The key changes only with the request, unless the policy moves with
-  // time. The group may change at any time.
+  // These functions return the two parts of the victim rank. The key changes only with the request's state, unless the
+  // policy moves with time. The group's key may change at any time.
   internal::FullKey VictimKeyOf(const RequestState& r, TimePoint now) {
     if constexpr (VictimPolicy<P>) {
       if (hooks_.victims) return Complete(policy_.VictimKey(r), r);
@@ -322,8 +321,8 @@ class RankQueue {
   P& policy() { return policy_; }
   const P& policy() const { return policy_; }
 
-  // Ranks all waiting requests by another policy. O(n), or O(n log n) if it groups. Waiting counts and promotions
-  // survive, unless the new policy does not age. Counting starts now if only the new policy ages.
+  // Ranks all waiting requests by another policy. O(n), or O(n log n) if it groups. Waiting counts and promotions stay
+  // if both policies age requests. If only the new policy ages, counting starts now.
   template <class StateOf>
   void ChangePolicy(P policy, TimePoint now, StateOf&& state_of) {
     PrepareChange(std::move(policy));
@@ -439,7 +438,7 @@ class RankQueue {
     if (worst_.contains(slot)) worst_.Update(slot, key.Reversed());
   }
 
-  // Schedules the next change of its key. A time in the past is ignored.
+  // Schedules the next change of the request's key. A time in the past is ignored.
   void WatchChange([[maybe_unused]] Slot slot, [[maybe_unused]] const RequestState& state,
                    [[maybe_unused]] TimePoint now) {
     if constexpr (kMayChange) {
@@ -515,7 +514,7 @@ class RankQueue {
     const Aside* aside = NoneAside() ? nullptr : aside_.Get(group);
     return groups_.SizeOf(group) + (aside == nullptr ? 0 : aside->members);
   }
-  // Returns its group.
+  // Returns the request's group.
   std::uint64_t TakeAside(Slot slot) {
     const Slot at = aside_at_[slot];
     const std::uint64_t group = aside_[at].group;
@@ -537,7 +536,7 @@ class RankQueue {
     }
   }
 
-  // Returns the key bits of its group; 0 if the policy does not group.
+  // Returns the key bits of the request's group; 0 if the policy does not group.
   std::uint64_t GroupBitsOf([[maybe_unused]] const RequestState& r) {
     if constexpr (kMayGroup) {
       if (hooks_.groups) return GroupBits(policy_.Group(r));
@@ -588,7 +587,7 @@ class RankQueue {
   P policy_;
   PolicyHooks hooks_;
   IndexedHeap heap_;  // unpromoted requests, if the policy does not group
-  internal::GroupHeap groups_;  // unpromoted requests, if it does
+  internal::GroupHeap groups_;  // unpromoted requests, if the policy groups
   internal::GroupHeap worst_{
       true};  // TrackWorst: the reverse order of requests that have never run, unless the policy moves
   struct Aside {
@@ -596,12 +595,12 @@ class RankQueue {
     std::int64_t members = 0;
   };
   IdTable<std::uint64_t, Aside> aside_;  // groups with members set aside
-  std::vector<Slot> aside_at_;  // index in aside_, by slot of such a member
-  std::optional<std::uint64_t> waited_last_;  // group whose last member left groups_ empty
+  std::vector<Slot> aside_at_;  // index in aside_, by slot of a member that is set aside
+  std::optional<std::uint64_t> waited_last_;  // group of the last member of groups_ before groups_ became empty
   TimeHeap changes_;  // waiting requests by the next change of their keys
   internal::Aging aging_;
   std::size_t reserved_ = 0, first_reserved_ = 0;
-  std::optional<P> next_policy_ = {};  // from PrepareChange
+  std::optional<P> next_policy_ = {};  // policy that PrepareChange received
   std::vector<Slot> changing_;  // requests that wait while the policy changes
   bool tracks_worst_ = false;
   std::uint64_t hash_seed_ = 0;

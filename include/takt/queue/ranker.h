@@ -11,17 +11,17 @@
 
 namespace takt {
 
-// Properties of a policy for a host that stores keys. If only `fixed` is true, a key stays valid while the request
-// waits, and the order by (key, arrival, id) equals that of a queue.
+// Properties of a policy for a host that stores keys. If `fixed` is true, a key stays valid while the request waits.
+// The order by (key, arrival, id) is then the order of a queue.
 struct PolicyTraits {
   bool fixed = false;  // true if no other property is true
   bool timed = false;  // keys change at known times: read them at each decision, or use a queue
   bool moving = false;  // every key changes with time: read all keys at each decision
   bool groups = false;  // requests are ordered by group first, and only a queue knows groups
   bool learns = false;  // a key may depend on earlier reports about this request or others
-  bool pressure = false;  // keys depend on QueuePressure, which only a queue or scheduler reports
-  bool ages = false;  // promotes requests that wait long, which only a queue counts
-  bool tables = false;  // ranks by the tables of an Epoch, which a ranker never gets
+  bool pressure = false;  // keys depend on QueuePressure; only a queue or a scheduler reports QueuePressure
+  bool ages = false;  // requests that wait long are promoted; only a queue counts waiting
+  bool tables = false;  // requests are ranked by the tables of an Epoch; a ranker never gets an Epoch
 
   friend constexpr bool operator==(const PolicyTraits&, const PolicyTraits&) = default;
 };
@@ -40,7 +40,7 @@ PolicyTraits TraitsOf(const P& policy) {
   return t;
 }
 
-// Keeps no requests: each key is computed as if the request were alone. Thread-compatible.
+// A ranker keeps no requests: each key is computed as if the request were alone. Thread-compatible.
 template <RankPolicy Policy>
 class Ranker {
  public:

@@ -24,12 +24,12 @@ namespace takt {
 // Result of a call that names a request. Only kDone and kRequeued change anything.
 enum class QueueResult : std::uint8_t {
   kDone,
-  kUnknown,  // unknown request
+  kUnknown,  // no request has this id
   kInUse,  // a request with this id exists
   kInvalid,     // no id, or no sequence
-  kOutOfPlace,  // the request is in another place than the call requires, or no iteration has begun
+  kOutOfPlace,  // the request's place does not allow this call, or no iteration has begun
   kEnded,  // an exception left an earlier call incomplete
-  kRequeued,  // Put: the request was known, and waits again
+  kRequeued,  // Put: the known request waits again
 };
 constexpr auto NamesOf(QueueResult) {
   return std::to_array<std::string_view>({"done", "unknown", "in_use", "invalid", "out_of_place", "ended", "requeued"});
@@ -37,12 +37,12 @@ constexpr auto NamesOf(QueueResult) {
 
 // The place of a request in a queue.
 enum class QueuePlace : std::uint8_t {
-  kNone,  // not in this queue, or no longer
-  kWaiting,  // in the order
-  kTaken,    // out of the order until the iteration ends
-  kHeld,     // blocked: out of the order until Requeue
-  kRunning,  // runs on the host's engine
-  kPaused,   // in a tool call
+  kNone,  // the request is not in this queue, or no longer
+  kWaiting,  // the request is in the order
+  kTaken,  // the request is out of the order until the iteration ends
+  kHeld,  // the request is blocked, so it is out of the order until Requeue
+  kRunning,  // the request runs on the host's engine
+  kPaused,  // the request is in a tool call
 };
 constexpr auto NamesOf(QueuePlace) {
   return std::to_array<std::string_view>({"none", "waiting", "taken", "held", "running", "paused"});
@@ -61,10 +61,10 @@ constexpr auto NamesOf(QueuePlace) {
 // one List, and End in each iteration. In vLLM's scheduler, 33 single calls per step took 2 to 5 % of its time. These
 // three calls had no measurable cost.
 //
-// Taking a request does not admit it. If End does not list a taken request, or Requeue returns it earlier, it keeps its
-// rank, waiting count and promotion. The policy does not observe this. The host may add, revise and erase requests at
-// any time, also between Begin and End. The order changes at once. A request that ran stays known until Erase. It
-// counts as run in every iteration until Requeue, Hold or Pause.
+// Taking a request does not admit it. A taken request that End does not list keeps its rank, waiting count and
+// promotion. The same holds if Requeue returns the request earlier. The policy observes neither. The host may add,
+// revise and erase requests at any time, also between Begin and End. The order changes at once. A request that ran
+// stays known until Erase. Until Requeue, Hold or Pause, the request counts as run in every iteration.
 //
 // An invalid call changes nothing and returns the reason. Memory is allocated only if more requests are alive than ever
 // before. If operator new throws and the host catches it, the call has no effect or ended() returns true.
@@ -78,11 +78,11 @@ class WaitingQueue {
     Tokens prefill{0};  // known tokens that were computed
     Tokens output{0};  // new tokens per sequence
   };
-  // Facts for Revise beyond the event Revised: the next input of a streaming session. Schedulers do not accept these,
-  // because they have already computed the prompt.
+  // Facts that Revise accepts in addition to the event Revised, for the next input of a streaming session. Schedulers
+  // do not accept these facts, because they have already computed the prompt.
   struct Restated {
     std::optional<Tokens> prompt_tokens = {};
-    std::optional<TimePoint> arrival = {};  // kUnset: now; the workflow's arrival stays
+    std::optional<TimePoint> arrival = {};  // new arrival time; kUnset: now; the workflow's arrival stays
   };
   // A request on the host's engine, and the KV that its preemption would free.
   struct Holding {
@@ -98,14 +98,14 @@ class WaitingQueue {
     ReserveSlots(reserve);
   }
 
-  std::size_t size() const { return queue_.size(); }  // requests in the order
+  std::size_t size() const { return queue_.size(); }  // number of requests in the order
   bool empty() const { return queue_.empty(); }
   bool contains(RequestId id) const { return place(id) == QueuePlace::kWaiting; }
   QueuePlace place(RequestId id) const {
     const Slot slot = inside_ ? kNoSlot : table_.Find(id);
     return slot == kNoSlot ? QueuePlace::kNone : table_[slot].place;
   }
-  std::size_t known() const { return table_.size(); }  // requests in any place
+  std::size_t known() const { return table_.size(); }  // number of requests in any place
   bool iterating() const { return iterating_; }
   const Policy& policy() const { return queue_.policy(); }
   Policy& policy() { return queue_.policy(); }
@@ -223,7 +223,7 @@ class WaitingQueue {
   }
 
   // Takes a blocked request out of the order until Requeue, for example while a grammar compiles or its KV is loaded.
-  // While it is held, its waiting does not count.
+  // While the request is held, its waiting does not count.
   QueueResult Hold(RequestId id) {
     Slot slot;
     if (const QueueResult r = Find(id, slot); r != QueueResult::kDone) return r;
@@ -243,13 +243,13 @@ class WaitingQueue {
     if (table_[slot].place == QueuePlace::kPaused) return QueueResult::kOutOfPlace;
     inside_ = true;
     Notify(call, now);
-    queue_.Ran(slot, Leave(slot));  // with its promotion, which the call may end
+    queue_.Ran(slot, Leave(slot));  // the tool call may end the promotion
     queue_.ToolCalled(slot);
     table_[slot].place = QueuePlace::kPaused;
     return Done();
   }
 
-  // Makes a request wait again. A taken one gets its former place. A preempted, held or paused one waits from now on.
+  // Makes a request wait again. A taken request gets its former place; other requests wait from now on.
   QueueResult Requeue(RequestId id, TimePoint now) {
     Slot slot;
     if (const QueueResult r = Find(id, slot); r != QueueResult::kDone) return r;
@@ -267,8 +267,8 @@ class WaitingQueue {
 
   // Ends the iteration. `ran` lists every request that started in this iteration: taken, held or neither. It may also
   // list running requests, to report their tokens. Waiting is counted in iterations in which anything ran, listed or
-  // not. `pressure`: the resource that the first request lacked, for policies that price resources. Returns how many of
-  // `ran` run; the others are unknown or paused.
+  // not. `pressure`: the resource that the first request lacked, for policies that price resources. Returns how many
+  // requests of `ran` run; the other requests are unknown or paused.
   std::size_t End(std::span<const Ran> ran, TimePoint now, const QueuePressure* pressure = nullptr) {
     if (inside_) return 0;
     inside_ = true;
@@ -328,9 +328,9 @@ class WaitingQueue {
     return counted;
   }
 
-  // Selects requests of `holding` to preempt for `needed` blocks. Fills `victims`, worst rank first, promoted ones
-  // last; skips requests that are not preemptible or not running. A waiting or taken `beneficiary` limits the selection
-  // to requests with worse keys. Returns false, without victims, if all together would not free enough. O(n log n).
+  // Selects requests of `holding` to preempt for `needed` blocks. Fills `victims`: worst rank first, promoted requests
+  // last. Skips requests that are not preemptible or not running. With a waiting or taken `beneficiary`, selects only
+  // requests with worse keys. Returns false, without victims, if all together would not free enough blocks. O(n log n).
   bool Victims(std::span<const Holding> holding, Blocks needed, TimePoint now, std::vector<RequestId>& victims,
                RequestId beneficiary = {}) {
     victims.clear();
@@ -400,7 +400,7 @@ class WaitingQueue {
     return QueueResult::kDone;
   }
 
-  // Prefetches data of the requests that come to the top next. In a long queue it has left the cache.
+  // Prefetches data of the requests that come to the top next. In a long queue, this data has left the CPU cache.
   void Foresee() const {
     queue_.VisitNext([this](Slot slot, RequestId id) {
       table_.Prefetch(id);
@@ -462,7 +462,7 @@ class WaitingQueue {
   // Undoes Take.
   void PutBack(Slot slot) {
     table_[slot].state.taken = table_[slot].state.has_run;
-    queue_.PutBack(slot, table_[slot].state, begun_);  // moving keys are as of Begin, as for the other requests
+    queue_.PutBack(slot, table_[slot].state, begun_);  // keys that move with time are as of Begin for all requests
     table_[slot].place = QueuePlace::kWaiting;
   }
   void GiveBack() {
@@ -490,12 +490,12 @@ class WaitingQueue {
   std::vector<Slot> taken_, running_;
   TimePoint now_ = kUnset;  // latest reported time
   TimePoint begun_ = kUnset;  // time of the last Begin
-  std::int64_t iterations_ = 0;  // in which something ran
-  std::uint64_t steps_reported_ = 0;  // whole steps reported by Computed
-  bool iterating_ = false;  // between Begin and End
-  bool inside_ = false;  // inside a call; between calls: a call is incomplete
+  std::int64_t iterations_ = 0;  // iterations in which a request ran
+  std::uint64_t steps_reported_ = 0;  // number of whole steps that Computed reported
+  bool iterating_ = false;  // true between Begin and End
+  bool inside_ = false;  // true inside a call; true between calls if a call is incomplete
   std::size_t slots_reserved_ = 0;
-  std::vector<Candidate> candidates_;  // for Victims
+  std::vector<Candidate> candidates_;  // scratch memory of Victims
 };
 
 // A queue whose policy is chosen at run time.

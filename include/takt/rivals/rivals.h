@@ -7,9 +7,9 @@
 namespace takt {
 
 // Registers the policies for MakePolicy, MakePlacement, MakePause, MakeRetention and MakeGate, and so for replays and
-// logs. Later calls, from any thread, do nothing and return the same. InvalidArgument: the host has registered one of
-// the names; the other policies are registered. As with RegisterPolicy, the first call must return before any thread
-// makes policies by name.
+// logs. Later calls, from any thread, only return the first result. InvalidArgument: the host has registered one of the
+// names; all other policies are registered. As with RegisterPolicy, the first call must return before any thread makes
+// policies by name.
 absl::Status RegisterRivals();
 
 }  // namespace takt

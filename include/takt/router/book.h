@@ -20,8 +20,8 @@
 
 namespace takt::internal {
 
-// Invariant: a request has the status kPlaced if and only if its `place` names an instance that is up. It is then among
-// the requests of this instance in `placed`. An event that Heeds refuses changes only counters and faults.
+// Invariant: a request has the status kPlaced if and only if its `place` names an instance that is up. The request is
+// then among this instance's requests in `placed`. An event that Heeds refuses changes only counters and faults.
 struct RouterBook {
   explicit RouterBook(const RouterOptions& from) : options(from), calls(from) {
     table.KeyHashes(options.hash_seed);
@@ -135,8 +135,7 @@ struct RouterBook {
     return at != nullptr && e.instance.life > at->instance.life;
   }
 
-  // Returns false, and counts the event, if the instance's life is not `life`. The event is late, or its life has not
-  // begun.
+  // Returns false, and counts the event, if the instance's life is not `life`. The event is then late or early.
   bool Lives(InstanceId id, std::uint64_t life) {
     if (!id || life == 0) return true;
     const InstanceState* at = instances.Find(id);

@@ -17,8 +17,8 @@
 
 namespace takt::internal {
 
-// Invariant: instances are ordered by id. Each has a unique slot, which is less than the most instances that were up at
-// once. Its life is between 1 and newest_life().
+// Invariant: instances are ordered by id. Each instance has a unique slot. Slots are less than the largest number of
+// instances that were up at once. Lives are between 1 and newest_life().
 class InstanceTable {
  public:
   ProfileId AddProfile(InstanceProfile profile) {
@@ -26,7 +26,7 @@ class InstanceTable {
     if (at == profiles_.end()) at = profiles_.insert(at, std::move(profile));
     return {static_cast<std::uint64_t>(at - profiles_.begin()) + 1};
   }
-  bool Has(ProfileId profile) const { return profile.value <= profiles_.size(); }  // also true if no profile is named
+  bool Has(ProfileId profile) const { return profile.value <= profiles_.size(); }  // also true without a profile
 
   std::span<InstanceState> all() { return up_; }
   std::span<const InstanceState> all() const { return up_; }
@@ -48,7 +48,6 @@ class InstanceTable {
     return found;
   }
 
-  // Makes room for one more instance.
   void MakeRoomForOne() { MakeRoom(up_, 1), MakeRoom(candidate_at_, 1), MakeRoom(free_slots_, 1); }
 
   // Adds or updates an instance. Returns the instance, and true if it is new. An instance that was up keeps its life,
@@ -72,7 +71,6 @@ class InstanceTable {
     return {&*at, true};
   }
 
-  // Removes an instance that is up.
   InstanceState Remove(InstanceId id) {
     const auto at = LowerBound(id);
     InstanceState gone = std::move(*at);
@@ -86,10 +84,10 @@ class InstanceTable {
  private:
   std::vector<InstanceState>::iterator LowerBound(InstanceId id) { return std::ranges::lower_bound(up_, id, {}, IdOf); }
 
-  std::deque<InstanceProfile> profiles_;  // by id - 1; addresses are stable
+  std::deque<InstanceProfile> profiles_;  // profile of each id, at index id - 1; addresses are stable
   std::vector<InstanceState> up_;
   std::vector<std::uint32_t> candidate_at_;  // index in `up_` of the c-th candidate of the last call
-  std::vector<std::uint32_t> free_slots_;  // of instances that went down
+  std::vector<std::uint32_t> free_slots_;  // slots of instances that went down
   std::uint64_t newest_life_ = 0;
 };
 

@@ -19,16 +19,16 @@ struct RouterOptions {
   std::int64_t max_outstanding = Instance::kUnbounded;  // Maximum requests per instance at once, in addition to the
                                                         // instance's own capacity.
   std::int32_t window = 16;  // Maximum waiting requests considered after the first one that must wait.
-  bool fail_unfit = false;  // true: fail requests too large for every instance that is up; false: keep them until a
-                            // larger instance comes
-  std::int64_t reserve_requests = 1024;  // number of requests for which memory is reserved; up to it On and Place
-                                         // allocate nothing
-  // Budgets divide the remaining time of declared workflows among their calls. They set Request::compute, and
+  // true: requests too large for every instance that is up fail; false: such requests wait for a larger instance
+  bool fail_unfit = false;
+  // number of requests for which memory is reserved; up to this number, On and Place allocate nothing
+  std::int64_t reserve_requests = 1024;
+  // Budgets divide the remaining time of declared workflows among their calls. Budgets set Request::compute. They set
   // Request::deadline when a call may be sent and when it is sent. None: requests stay unchanged.
   std::optional<BudgetOptions> budgets = {};
   std::shared_ptr<const StageTimes> stage_times = {};  // measured times for budgets; null: the instances' cost models
   WorkflowTableOptions workflows = {};
-  std::uint64_t hash_seed = 0;  // keys the hashes of ids and workflows, like SchedulerOptions::hash_seed
+  std::uint64_t hash_seed = 0;  // seed of the hashes of ids and workflows, like SchedulerOptions::hash_seed
 
   template <class Self, class List>
   static constexpr auto ListOptions(Self& self, List&& list) {

@@ -1,4 +1,4 @@
-// The requests on each instance, and which of them no report of the instance includes yet.
+// The requests on each instance. A part of these are in no report of the instance yet.
 #ifndef TAKT_ROUTER_PLACED_REQUESTS_H_
 #define TAKT_ROUTER_PLACED_REQUESTS_H_
 
@@ -18,9 +18,8 @@ namespace takt::internal {
 // placements after its newest report.
 class PlacedRequests {
  public:
-  std::int64_t size() const { return size_; }  // on all instances
+  std::int64_t size() const { return size_; }  // number of requests on all instances
 
-  // Makes room for one more instance.
   void MakeRoomForOne() { MakeRoom(lists_, 1); }
 
   // Adds an instance that came up. The list of its slot must be empty.
@@ -84,8 +83,7 @@ class PlacedRequests {
   }
 
  private:
-  static constexpr std::int64_t kMostCount = std::int64_t{1} << 48;  // bounds counts in reports, so that sums never
-                                                                     // overflow
+  static constexpr std::int64_t kMostCount = std::int64_t{1} << 48;  // maximum count in a report; prevents overflow
 
   struct List {
     TimePoint as_of = kUnset;  // time up to which reports are complete

@@ -17,7 +17,7 @@ namespace takt::internal {
 // One search during one call.
 //
 // Invariant: a request is placed only on an instance that is up, has room, is large enough, and has a score above
-// -infinity. Ties by the smaller instance id.
+// -infinity. If scores are equal, the smaller instance id wins.
 template <RankPolicy Policy, PlacementPolicy Placer>
 class Placing {
  public:
@@ -32,7 +32,7 @@ class Placing {
     ReportPressure();
   }
 
-  // Scores the candidates for a request; NaN excludes a candidate. Returns the number that is not excluded.
+  // Scores the candidates for a request; NaN excludes a candidate. Returns the number of remaining candidates.
   std::size_t Score(const RequestState& state, std::span<const InstanceId> candidates, std::span<double> scores) {
     constexpr double kNoPlace = std::numeric_limits<double>::quiet_NaN();
     r_.placer.Prepare(state, r_.now());
@@ -101,8 +101,8 @@ class Placing {
   }
 
   // If the policy prices resources, reports why the first request still waits. kSequences: the instances that are large
-  // enough are full. kKv: the placement rejects them all now. Sizes are means over instances that accept requests and
-  // have reported sizes.
+  // enough are full. kKv: the placement rejects them all now. Reported sizes are means over the instances that accept
+  // requests and whose sizes are known.
   void ReportPressure() {
     if (!r_.queue.hooks().pressure) return;
     QueuePressure pressure;

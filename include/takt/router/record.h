@@ -18,10 +18,10 @@ namespace takt::internal {
 
 enum class RouteStatus : std::uint8_t {
   kUnknown,  // no living request has the slot
-  kWaiting,  // in the queue
-  kSetAside,  // too large for every instance that is up
-  kHeld,  // waits for earlier stages of its workflow
-  kPlaced,  // on an instance
+  kWaiting,  // the request is in the queue
+  kSetAside,  // the request is too large for every instance that is up
+  kHeld,  // the request waits for earlier stages of its workflow
+  kPlaced,  // the request is on an instance
 };
 
 // The tokens that were reported to the policy, over all instances that ran the request.
@@ -31,8 +31,8 @@ struct Charged {
     std::int64_t steps = 0;  // steps of the output
   };
 
-  // Raises the reported tokens to `to` and returns the difference. Repeated reports, and work repeated after a loss,
-  // count once.
+  // Raises the reported tokens to `to` and returns the difference. Repeated reports count once. Work that is repeated
+  // after a loss counts once.
   More RaiseTo(const TokensServed& to, std::int32_t sequences) {
     More more;
     const bool first = served.output.value == 0;
@@ -47,14 +47,14 @@ struct Charged {
   }
 
   TokensServed served = {};
-  bool reported = false;  // the host has reported about it since the placement
+  bool reported = false;  // true: the host has sent an event about the request since its placement
 };
 
 struct RouteRecord {
   RequestState state = {};
   RouteStatus status = RouteStatus::kUnknown;
-  bool unseen = false;  // no report of its instance includes it yet, so `age` is in a list
-  InstanceId place = {};  // none: not placed
+  bool unseen = false;  // true: no report of the instance includes the request yet, so `age` is in a list
+  InstanceId place = {};  // instance that has the request; none: not placed
   TimePoint placed{};
   AgeLink age = {};
   Slot before = kNoSlot, after = kNoSlot;  // links of the SlotList of its instance, or of set_aside

@@ -113,7 +113,8 @@ struct RouterRequests : RouterBook {
     notices.placed.push_back({record.state.request.id, instance.instance.id, instance.instance.life});
     calls.Sent(record.state, instance, instances.all(), now());
     placer.Placed(record.state, instance, now());
-    // Report the prompt now, before any report of the instance. Otherwise a group could get all instances at once.
+    // Report the prompt to the policy at once, without waiting for the instance. Otherwise one group could fill all
+    // instances at once.
     Charge(slot, {record.state.request.prompt_tokens, {}});
     queue.ReadGroupsAgain();
   }
@@ -198,7 +199,7 @@ struct RouterRequests : RouterBook {
   std::size_t slots_reserved = 0;
 
  private:
-  // Reports tokens to the policy, except those already reported for the request.
+  // Reports tokens to the policy, without tokens that were already reported for the request.
   void Charge(Slot slot, const TokensServed& served) {
     const RequestState& state = table[slot].state;
     const Charged::More more = table[slot].charged.RaiseTo(served, state.request.sequences);

@@ -1,4 +1,4 @@
-// The calls of a router's workflows, whether each may be sent, and the time that each has.
+// The calls of a router's workflows. For each call: whether it may be sent, and how much time it has.
 #ifndef TAKT_ROUTER_WORKFLOW_CALLS_H_
 #define TAKT_ROUTER_WORKFLOW_CALLS_H_
 
@@ -28,8 +28,8 @@ class WorkflowCalls {
 
   void Up(const InstanceState& instance) { costs_.Up(instance); }
 
-  // Adds the call of an arriving request. If it is not ready, the request must be held. A request without a living
-  // workflow is ready.
+  // Adds the call of an arriving request. If the call is not ready, the request must be held. A request without a
+  // living workflow is ready.
   WorkflowTable::Made Make(const RequestState& call, std::span<const InstanceState> up, TimePoint now) {
     const Request& r = call.request;
     if (!r.workflow || !table_.alive(r.workflow)) return {.ready = true};

@@ -1,4 +1,4 @@
-// The adapters in use.
+// The LoRA adapters in use.
 #ifndef TAKT_SCHEDULER_ADAPTER_SET_H_
 #define TAKT_SCHEDULER_ADAPTER_SET_H_
 
@@ -35,7 +35,7 @@ class AdapterSet {
     if (--use->requests == 0) uses_.erase(use), ++changes_;
   }
 
-  // Changes whenever the set of adapters changes.
+  // Returns a number that changes whenever the set of adapters changes.
   std::uint64_t version() const { return uses_.empty() ? 0 : changes_; }
 
  private:
@@ -43,7 +43,7 @@ class AdapterSet {
     AdapterId id;
     std::int32_t requests = 0;
   };
-  std::vector<Use> uses_;  // few
+  std::vector<Use> uses_;  // the adapters in use, which are few
   std::uint64_t changes_ = 0;
 };
 

@@ -19,7 +19,7 @@ namespace takt::internal {
 
 enum class Fit : std::uint8_t { kAdmitted, kGone, kSkip, kStop };
 
-// Invariant: if a request does not fit, only its reason for waiting changes.
+// Invariant: a request that does not fit gets another reason for waiting, and nothing else changes.
 class Admission {
  public:
   Admission(EngineState& s, Kv& kv, Gate& gate, Prefixes& prefixes, Lives& lives, NewRows& new_rows,
@@ -50,7 +50,7 @@ class Admission {
     }
     if (record.cpu_blocks > 0) return TrySwapIn(slot);
 
-    // The request may already have KV: its own or a cached prefix.
+    // The request may already have KV of its own or a cached prefix.
     std::int32_t start = record.computed;
     const PrefixHit hit = prefixes_.HitOf(record);
     if (hit.chunks > 0) start = hit.chunks * r.prefix.block_tokens.value;

@@ -75,9 +75,9 @@ class AdmissionWalk {
     });
   }
 
-  // Called if the head of the queue does not fit and no running row can free memory for it. Any request that fits may
-  // then run, one at a time. A plan asks an oracle about at most `admission_window` requests. If the oracle refuses
-  // all, the next plan asks about the requests after them. Returns true if an entry was planned.
+  // Called if the head of the queue does not fit and no running row can free memory for the head. Any request that fits
+  // may then run, one at a time. A plan asks an oracle about at most `admission_window` requests. If the oracle refuses
+  // all of these, the next plan asks about the requests after them. Returns true if an entry was planned.
   bool AdmitAny() {
     if (s_.queue.empty() || asks_left_ <= 0) return false;
     const WaitsFor top_waits_for = s_.draft.top_waits_for;
@@ -113,8 +113,8 @@ class AdmissionWalk {
   }
 
   // Walks past a bounded number of skipped requests. `skipped`: true if the head was just tried and skipped. `pass`:
-  // true if the walk may also pass the requests that Passing permits. Returns true if, before any admission, it failed
-  // a request that can never fit and so freed memory. The caller then tries the head again.
+  // true if the walk may also pass the requests that Passing permits. If a request fails because it can never fit, its
+  // memory is free. If this happens before any admission, returns true, and the caller tries the head again.
   bool AdmitPastFirst(bool pass, bool skipped = false) {
     s_.draft.head = kNoSlot;
     const Slot first = s_.queue.Top();
@@ -130,7 +130,7 @@ class AdmissionWalk {
       if (fit == Fit::kSkip && s_.draft.top_waits_for == WaitsFor::kAdapter) passing_.PassWithoutAdapter(slot);
       if (fit != Fit::kAdmitted) return !freed;
       passing_.Admitted(slot);
-      // The policy must learn of this admission before it is asked about the next request.
+      // The policy must observe this admission before the next question to the policy.
       if (kv_.oracle != nullptr && s_.queue.hooks().declines) questions_.AskOracle();
       return !passing_.exhausted();
     };
@@ -150,7 +150,7 @@ class AdmissionWalk {
 
   // Requests after the head that a walk may try.
   struct Window {
-    std::int64_t left = 0;  // remaining places
+    std::int64_t left = 0;  // number of requests that the walk may still try
     std::int64_t followers = 64;  // limit for prefix waiters outside the window
     std::size_t may_ask = 0;  // listed requests that the oracle may be asked about
   };
@@ -210,8 +210,8 @@ class AdmissionWalk {
     return freed;
   }
 
-  // Walks the queue if the gate refuses requests. If it refuses many, a plan examines only the first ones and new
-  // arrivals. SearchMemory::WholeIsDue decides when to search the whole queue.
+  // Walks the queue if the gate refuses requests. If the gate refuses many requests, a plan examines only the first
+  // requests and new arrivals. SearchMemory::WholeIsDue decides when to search the whole queue.
   void AdmitThroughGate() {
     gate_.BeginSearch();
     gate_.UpdateState();
@@ -273,7 +273,7 @@ class AdmissionWalk {
   Admission& admission_;
   Passing& passing_;
   std::size_t from_ = 0;  // index at which AdmitAny starts: the oracle refused all earlier requests
-  std::int32_t asks_left_ = 0;  // remaining oracle questions of AdmitAny in this plan
+  std::int32_t asks_left_ = 0;  // number of questions that AdmitAny may still ask the oracle in this plan
 };
 
 }  // namespace takt::internal

@@ -44,8 +44,8 @@ struct CameBack {
 };
 
 // Waiting requests in queue order, for a gate that may refuse most of them. The source first lists a window of
-// requests, which is usually enough, and lists the others on demand. A partial search examines at most Gate::kMostLooks
-// requests that the window does not count. It then visits the requests that joined since the last search.
+// requests, which usually suffices. Other requests are listed on demand. A partial search examines at most
+// Gate::kMostLooks requests that the window does not count, and then the requests that joined since the last search.
 struct ThroughGate {
   EngineState& s;
   Gate& gate;

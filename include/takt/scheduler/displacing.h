@@ -1,4 +1,4 @@
-// Preempts rows.
+// Preempts running rows for waiting requests.
 #ifndef TAKT_SCHEDULER_DISPLACING_H_
 #define TAKT_SCHEDULER_DISPLACING_H_
 
@@ -55,7 +55,8 @@ class Displacing {
     const std::uint32_t worst = victims_.Worst(true);
     if (worst == kNoLane || !Outranks(slot, worst)) return false;
     if (kv_.block_tokens > 0) {
-      // Start with the worst row and stop at the first that is not outranked. Together, these rows must free enough.
+      // Preempt the worst row first, and stop at the first row that is not outranked. Together, these rows must free
+      // enough.
       const std::int64_t need = std::max(kv_.BlocksFor(record), record.cpu_blocks) - record.blocks + kv_.watermark;
       const std::int64_t missing = need - kv_.FreeBlocks() - kv_.Pending();
       if (missing > 0 && (victims_for_ != slot || victim_blocks_ < missing)) {
@@ -87,7 +88,7 @@ class Displacing {
   Victims& victims_;
   Lives& lives_;
   Entries& entries_;
-  Slot victims_for_ = kNoSlot;  // last request for which rows are preempted
+  Slot victims_for_ = kNoSlot;  // last request for which rows were preempted
   std::int64_t victim_blocks_ = 0;
 };
 

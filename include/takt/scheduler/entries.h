@@ -11,7 +11,7 @@
 
 namespace takt::internal {
 
-// Invariant: entry_of_lane finds the first `indexed` entries. Removing an entry returns its budget.
+// Invariant: entry_of_lane finds the first `indexed` entries. Removing an entry returns its tokens to the budget.
 class Entries {
  public:
   Entries(EngineState& s, Kv& kv) : s_(s), kv_(kv) {}
@@ -49,8 +49,8 @@ class Entries {
     return at == 0 ? nullptr : &s_.draft.entries[at - 1];
   }
 
-  // Removes the entry and the reservation of a row from the plan. Returns false if it has no entry. Both leave gaps,
-  // which CloseGaps removes later, so that each removal is cheap.
+  // Removes the entry and the reservation of a row from the plan. Returns false if it has no entry. Each removal leaves
+  // gaps, which CloseGaps removes later.
   bool Unplan(std::uint32_t lane) {
     PlanEntry* const found = EntryOf(lane);
     if (found == nullptr) return false;

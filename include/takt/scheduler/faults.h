@@ -15,7 +15,7 @@ class Faults {
  public:
   explicit Faults(EngineState& s) : s_(s) {}
 
-  // Counts and logs a fault. Sets its time, and its step if it has none.
+  // Counts and logs a fault. Sets the fault's time. Sets the step if the fault has none.
   void Blame(std::uint64_t Stats::* counter, Fault fault) {
     if (!fault.step) fault.step = {s_.steps.last()};
     desk.Blame(s_.stats.*counter, fault);

@@ -17,7 +17,7 @@
 
 namespace takt::internal {
 
-// The holdings as a gate sees them.
+// The KV that is held for workflows, as a gate sees it.
 class HoldingsOrder final : public HeldOrder {
  public:
   HoldingsOrder(Holdings& holdings, TimePoint now, std::optional<double>& sum)
@@ -40,8 +40,8 @@ class HoldingsOrder final : public HeldOrder {
   std::optional<double>* sum_;  // cached result of Sum; empty if outdated
 };
 
-// The gate policy, its door, and the signals that both use. The door bounds how long requests wait at the gate: it
-// admits the oldest ones at a limited rate.
+// The gate policy, its door, and the signals that both use. The door admits the oldest requests at a limited rate. This
+// bounds how long requests wait at the gate.
 //
 // Invariant: changes() grows whenever the gate's answers may change. by_arrival_ contains all waiting requests if the
 // door's share is not 0.
@@ -91,7 +91,7 @@ class Gate {
   void BeginPlan() { refused_ = false; }
   // Starts a search, which computes the sums over the holdings anew.
   void BeginSearch() { sum_.reset(), copies_sum_.reset(); }
-  // Resets the time of the next question before a search that sets it anew.
+  // Resets the time of the next question, before a search that sets a new time.
   void ForgetAskTime() { ask_at_ = kNever; }
   bool AskIsDue() const { return s_.now >= ask_at_; }
   // Repeats the result of the last search, which refused waiting requests.
@@ -213,8 +213,8 @@ class Gate {
  private:
   static constexpr double kMostWait = 1e9;  // [s]
 
-  // Returns the question about host memory, which will get a copy of the request's prefix. KV evicted there is lost.
-  // `lack` is 0 if nothing is evicted.
+  // Returns the question about host memory. Host memory will get a copy of the request's prefix, and KV evicted from
+  // host memory is lost. `lack` is 0 if nothing is evicted.
   GateAsk AskForCopies(const Record& record, const GateAsk& of_gpu) const {
     GateAsk ask = of_gpu;
     ask.need = ask.lack = 0;
@@ -230,8 +230,8 @@ class Gate {
     return ask;
   }
 
-  // Returns false if the policy declines the request or if it may wait forever. Later requests at the door would wait,
-  // too. A request that waits for its adapter may use the door if the limits allow any adapter.
+  // Returns false if the policy declines the request or if the request may wait forever. Otherwise such a request would
+  // block the door for later requests. A request that waits for its adapter may use the door if limits allow adapters.
   bool MayUseDoor(const Record& record) const {
     const Request& r = record.state.request;
     const WaitsFor reason = s_.PassedOverFor(record);

@@ -30,7 +30,7 @@ class IdlePlans {
         walk_(walk) {}
 
   // Called if the plan is empty. Frees idle memory, or preempts rows, for a request that could then run. Returns true
-  // if the plan must be built again. Each round frees something, so the rounds end.
+  // if the plan must be built again. The rounds end because each round frees memory or rows.
   bool Unstick() {
     if (s_.budget.limits.tokens.value <= 0 || s_.steps.in_flight() > 0 || !s_.left_out.empty()) return false;
     // The oracle refused memory that its counts report as free. The next plan asks again.
@@ -93,7 +93,7 @@ class IdlePlans {
     const Slot head = Head();
     const Record& record = s_.table[head];
     const bool holds = record.holds && record.blocks > 0 && record.lane == kNoLane && record.transit == Transit::kNone;
-    // Cached prefix blocks do not count, because only the requests that lose their KV may refer to them.
+    // Blocks of cached prefixes do not count, because perhaps only the requests that lose their KV refer to them.
     if (kv_.FreeBlocks() + resting_.kept().held_by_waiting() - (holds ? record.blocks : 0) <
         prefixes_.BlocksNeeded(record, {}))
       return false;

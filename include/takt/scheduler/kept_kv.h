@@ -16,11 +16,11 @@
 namespace takt::internal {
 
 // Two lists of requests that hold KV without a row: all of them, and the waiting ones. A list may also contain requests
-// that have ended or have a row again. A walk of the list drops these. Each request has one flag per list, which is set
-// if the list contains it.
+// that have ended or have a row again. A walk of the list drops these requests. Each request has a flag per list; the
+// flag is true if the list contains the request.
 class KeptKv {
  public:
-  // A request whose KV may be dropped. Waiting requests lose it before paused and blocked ones.
+  // A request whose KV may be dropped. Waiting requests lose their KV before paused and blocked requests do.
   struct Holder {
     bool waits = false;
     FullRank rank = {};  // rank as a victim

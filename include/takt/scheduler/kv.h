@@ -31,12 +31,12 @@ class Kv {
   }
 
   bool Counts() const { return s_.options.kv == KvMode::kLedger; }
-  // Drops the snapshot, because the oracle's memory may have changed.
+  // Discards the snapshot, because the oracle's memory may have changed.
   void CountAgain() { counted_ = false; }
   // Blocks of the host's cache in the oracle's last snapshot.
   Blocks last_total() const { return snapshot_.total; }
 
-  // Returns the blocks that hold its known tokens. Parallel sequences share the full blocks of the prompt.
+  // Returns the blocks needed for the request's known tokens. Parallel sequences share the full blocks of the prompt.
   std::int32_t BlocksFor(const Record& record) const {
     if (block_tokens == 0) return 0;
     const std::int32_t n = s_.Sequences(record);
@@ -56,7 +56,7 @@ class Kv {
     return base + n * ((blocks - base / block_tokens) / n * block_tokens - base % block_tokens);
   }
 
-  // Returns the oracle's snapshot, which is taken again only after this call may have changed its memory.
+  // Returns the oracle's snapshot. Takes a new snapshot only if this call may have changed the oracle's memory.
   const KvSnapshot& HostsKv() const {
     if (!counted_) snapshot_ = oracle->Snapshot(), counted_ = true;
     return snapshot_;
@@ -67,13 +67,13 @@ class Kv {
     return Counts() ? ledger.total() : std::numeric_limits<std::int32_t>::max();
   }
 
-  // Returns the blocks that admissions may still take.
+  // Returns the number of blocks that admissions may still take.
   std::int32_t FreeBlocks() const {
     if (oracle != nullptr) return HostsKv().free.value - round.blocks();
     return Counts() ? ledger.free() : std::numeric_limits<std::int32_t>::max();
   }
 
-  // Returns the blocks that will be free soon.
+  // Returns the number of blocks that will be free soon.
   std::int64_t Pending() const { return s_.counts.leaving_blocks + (oracle != nullptr ? HostsKv().pending.value : 0); }
 
   std::int32_t ChunkBlocks(const Record& record) const { return ledger.ChunkBlocks(record.state.request.prefix); }
@@ -126,7 +126,7 @@ class Kv {
   KvOracle* const oracle;
   OracleRound round;  // reservations of this plan
   std::int32_t block_tokens = 0;  // block size of the ledger or the oracle; 0: KV is not counted
-  std::int32_t watermark = 0;  // blocks
+  std::int32_t watermark = 0;  // number of blocks that admissions leave free
   std::uint64_t changes = 0;  // number of changes that may change the oracle's answers
   std::uint64_t freed_at = 0;  // plan number at which the host last freed KV
 

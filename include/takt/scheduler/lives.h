@@ -216,7 +216,7 @@ class Lives {
         Fail(shed, FailReason::kShed);
         continue;
       }
-      // All are promoted, so shed the last one in queue order first.
+      // All requests are promoted, so shed them from the end of the queue.
       s_.scratch.clear();
       s_.queue.ForEachInOrder([&](Slot slot) {
         if (!s_.table[slot].state.has_run) s_.scratch.push_back(slot);

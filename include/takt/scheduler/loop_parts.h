@@ -32,7 +32,7 @@ struct LoopParts : Parts {
   static constexpr std::int32_t kMostCrowdedPlans = 4;
   void Build() {
     state.budget.BeginBuild();
-    // Running rows that lacked memory come first. Otherwise admissions would take the freed memory every time.
+    // Running rows that lacked memory are planned first. Otherwise admissions would take the freed memory every time.
     const bool lacked_kv = state.draft.short_of_kv || state.draft.row_refused;
     state.draft.prompts_first = state.draft.crowded_plans >= kMostCrowdedPlans && !lacked_kv;
     const bool running_first =

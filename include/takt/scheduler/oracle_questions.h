@@ -27,7 +27,7 @@ class OracleQuestions {
   }
 
   // Returns the prompt tokens in the oracle's prefix cache. The oracle is asked about each request once per plan, and
-  // again after a call of Reserve. One question also covers the first few `next` requests.
+  // again after a call of Reserve. The question about a request also covers the first few requests of `next`.
   std::int32_t CachedOf(Slot slot, std::span<const Slot> next) {
     if (s_.table[slot].cached_at == kv_.round.hits_of()) return s_.table[slot].cached;
     kv_.round.BeginQuestion();
@@ -87,7 +87,7 @@ class OracleQuestions {
       }
       const Candidate c = kv_.round.candidate(candidate++);
       Record& record = s_.table[c.slot];
-      // Return the reserved budget. If the request is admitted, Admit takes it again.
+      // Return the reserved budget. If the request is admitted, Admit reserves the budget again.
       s_.budget.GiveBack(c.tokens, c.prefill);
       s_.adapters.Remove(record.state.request.adapter);
       record.refused_at = wish.granted ? 0 : s_.stats.plans;

@@ -16,7 +16,7 @@
 
 namespace takt::internal {
 
-// An admission that awaits the oracle's answer. `tokens` 0: swap-in.
+// An admission that awaits the oracle's answer. If `tokens` is 0, the admission is a swap-in.
 struct Candidate {
   Slot slot = kNoSlot;
   std::int32_t start = 0, tokens = 0;
@@ -53,7 +53,7 @@ class OracleRound {
   // ---- reservations
 
   bool empty() const { return wishes_.empty(); }
-  std::int32_t blocks() const { return blocks_; }  // of all reservations
+  std::int32_t blocks() const { return blocks_; }  // number of blocks of all reservations
   std::int32_t candidates() const { return static_cast<std::int32_t>(candidates_.size()); }
   std::int32_t candidate_seqs() const { return seqs_; }
 
@@ -110,7 +110,7 @@ class OracleRound {
     closed_ = !wishes_.empty();
     return wishes_;
   }
-  std::uint32_t lane(std::size_t wish) const { return lanes_[wish]; }  // kNoLane: the reservation of a candidate
+  std::uint32_t lane(std::size_t wish) const { return lanes_[wish]; }  // lane that reserves; kNoLane: a candidate does
   const Candidate& candidate(std::size_t i) const { return candidates_[i]; }
 
   void Clear() {

@@ -1,4 +1,4 @@
-// Decides which requests a walk of the queue may pass, and limits how many others pass each.
+// Decides which waiting requests a walk of the queue may pass, and limits how many requests pass each waiting request.
 #ifndef TAKT_SCHEDULER_PASSING_H_
 #define TAKT_SCHEDULER_PASSING_H_
 
@@ -13,14 +13,13 @@
 
 namespace takt::internal {
 
-// Requests that one walk passes for one reason. Each request counts the later requests that were admitted before it
-// while it waited.
+// Requests that one walk passes for one reason. Each passed request counts the later requests that were admitted first.
 struct Passed {
   std::vector<Slot> slots;
   std::int64_t admitted = 0, most = INT64_MAX;  // admissions in this walk: so far, and maximum
 
   void Begin() { slots.clear(), admitted = 0, most = INT64_MAX; }
-  // Continues the walk after this request. Its count does not include earlier admissions of this walk.
+  // Continues the walk after this request. The request's count does not include earlier admissions of this walk.
   void Pass(Slot slot, std::int32_t& count, std::int32_t window) {
     count -= static_cast<std::int32_t>(admitted);
     most = std::min(most, std::int64_t{window} - count);
@@ -61,7 +60,7 @@ class Passing {
     stopped_.Pass(slot, s_.table[slot].passed, s_.options.admission_window);
     return true;
   }
-  // Passes a request that waits for its adapter. If the limits allow no adapters, it holds up no other request.
+  // Passes a request that waits for its adapter. If the limits allow no adapters, the request delays no other request.
   void PassWithoutAdapter(Slot slot) {
     if (s_.budget.limits.adapters < 1) return;
     without_adapter_.Pass(slot, s_.table[slot].overtaken, s_.options.admission_window);

@@ -62,7 +62,7 @@ class PausedRequests {
             .swap_free = {std::min(kv_.ledger.cpu_free(), std::max(s_.budget.swap_out, 0))}};
   }
 
-  // Returns the number of blocks that move out after this decision; 0: none.
+  // Returns the number of blocks that move to host memory after this decision.
   std::int32_t BlocksOut(const Record& record, const PauseDecision& decision, const PauseView& view) const {
     if (decision.action != KvAction::kOut || record.cpu_blocks > 0 || record.fetching > 0) return 0;
     const std::int32_t blocks = std::clamp(decision.out.value, 0, view.held.value);

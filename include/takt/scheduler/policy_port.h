@@ -17,7 +17,7 @@
 
 namespace takt::internal {
 
-// Entries of unchanged standing rows, after a step that computed one output token for each.
+// Entries of unchanged standing rows, after a step that computed one output token for each of these rows.
 struct StandingTokens {
   std::span<const PlanEntry> run;
   std::uint64_t plan = 0;
@@ -33,8 +33,8 @@ struct StandingTokens {
 };
 
 // The queue with its rank policy, and the pause policy. The parts are compiled once, and only the implementations of
-// this interface are compiled per policy. An operation of the queue makes one virtual call; a standing row makes none.
-// The size and the hooks are copied here, so an empty queue or a policy without hooks needs no call.
+// this interface are compiled per policy. An operation of the queue makes one virtual call. A standing row makes no
+// virtual call. Copies of the queue's size and of the hooks here save further calls.
 //
 // Invariant: size() requests wait, and their status is kWaiting.
 class PolicyPort {

@@ -15,8 +15,8 @@
 
 namespace takt::internal {
 
-// Invariant: a running request refers to record.shared_chunks chunks in the ledger. A lane leads at most one chunk: the
-// next one that its row computes.
+// Invariant: a running request refers to record.shared_chunks chunks in the ledger. A lane leads at most one chunk, the
+// next chunk that the lane's row computes.
 class Prefixes {
  public:
   Prefixes(EngineState& s, Kv& kv, Gate& gate) : s_(s), kv_(kv), gate_(gate) {}
@@ -25,7 +25,8 @@ class Prefixes {
   void Reserve(std::size_t lanes) { leaders_.Reserve(lanes); }
   // Withdraws the chunk that the row of this lane leads.
   void Leave(std::uint32_t lane) { leaders_.Leave(lane); }
-  // Returns the prompt chunks that may be reused. The last token is always computed, to sample from.
+  // Returns the number of prompt chunks that may be reused. The last token is always computed, because the first output
+  // token is sampled from it.
   static std::int32_t UsableChunks(const Request& r) {
     return std::min(static_cast<std::int32_t>(r.prefix.hashes.size()),
                     (r.prompt_tokens.value - 1) / r.prefix.block_tokens.value);
@@ -61,19 +62,19 @@ class Prefixes {
     return std::max(HitOf(record).chunks, CopiesOf(record)) * record.state.request.prefix.block_tokens.value;
   }
 
-  // Returns the blocks of a cache hit that other requests use, too. Idle chunks count as free memory until they are
-  // reused.
+  // Returns the number of blocks of a cache hit that other requests also use. Idle chunks count as free memory until
+  // they are reused.
   std::int32_t SharedBlocks(const Record& record, const PrefixHit& hit) const {
     return hit.chunks > hit.idle ? (hit.chunks - hit.idle) * kv_.ChunkBlocks(record) : 0;
   }
 
-  // Returns the blocks that must be free to admit a waiting request.
+  // Returns the number of blocks that must be free to admit a waiting request.
   std::int32_t BlocksNeeded(const Record& record, const PrefixHit& hit) const {
     return std::max({kv_.BlocksFor(record), record.blocks, record.cpu_blocks}) - record.blocks -
            SharedBlocks(record, hit);
   }
 
-  // Returns the tokens whose KV arrived from elsewhere. The last token is always computed, to sample from.
+  // Returns the number of tokens whose KV arrived from elsewhere, without the last token, which is always computed.
   std::int32_t ArrivedOf(const Record& record) const {
     const Request& r = record.state.request;
     return std::min(record.arrived, (r.sequences == 1 ? record.known : r.prompt_tokens.value) - 1);
@@ -88,7 +89,7 @@ class Prefixes {
     const std::int32_t last = std::min(whole, static_cast<std::int32_t>(prefix.hashes.size()));
     while (record.shared_chunks < last) {
       if (!kv_.ledger.Publish(kv_.Hashes(record, 0, record.shared_chunks + 1), chunk_blocks)) {
-        return leaders_.Leave(record.lane);  // another request published it
+        return leaders_.Leave(record.lane);  // another request published the chunk
       }
       ++record.shared_chunks;
     }
@@ -101,12 +102,12 @@ class Prefixes {
     const Request& r = record.state.request;
     const std::int32_t chunk = record.shared_chunks, tokens = r.prefix.block_tokens.value;
     if (chunk >= r.prompt_tokens.value / tokens || std::cmp_greater_equal(chunk, r.prefix.hashes.size())) return;
-    if (s_.running.Stored(record.lane).computed / tokens > chunk) return;  // it computed that chunk before
+    if (s_.running.Stored(record.lane).computed / tokens > chunk) return;  // the row computed that chunk before
     leaders_.Lead(record.lane, r.prefix.hashes[static_cast<std::size_t>(chunk)]);
   }
 
-  // Returns true if the request should wait for a running request that computes a prefix of both. `found` chunks of the
-  // prompt are in the cache. The running row must be in flight. The wait for one chunk lasts at most `prefix_wait`
+  // Returns true if the request should wait for a running request that computes a common prefix. `found`: number of the
+  // prompt's chunks in the cache. The running row must be in flight. The wait for one chunk lasts at most `prefix_wait`
   // steps. The prompt must have chunks. O(log chunks).
   bool AwaitsPrefix(Record& record, std::int32_t found) {
     const Request& r = record.state.request;
@@ -135,8 +136,8 @@ class Prefixes {
     return true;
   }
 
-  // Counts the cached tokens of a request that is about to run: `cached` in the prefix cache, `there` in total. The
-  // gate does not count a request that ran before, because its own blocks may be cached.
+  // Counts the cached tokens of a request that is about to run. `cached`: tokens in the prefix cache; `there`: tokens
+  // in any tier. The gate does not count a request that ran before, because it may find its own blocks.
   void CountHits(Record& record, std::int32_t cached, std::int32_t there) {
     record.recovers = record.state.taken;
     HitsOf(record) += static_cast<std::uint64_t>(std::max(cached, 0));

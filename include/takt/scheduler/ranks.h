@@ -34,7 +34,7 @@ class Ranks {
     }
     if (!s_.queue.predicts() || !state.request.next_call) return;
     PauseView view = pauses_.ViewOf(record);
-    view.context = {record.known};  // all known tokens will be computed by then
+    view.context = {record.known};  // all known tokens will be computed at the next tool call
     state.at_call = s_.queue.Predict(state, view);
   }
 
@@ -93,8 +93,8 @@ class Ranks {
                           [this](std::uint32_t lane, const RequestState& state) { victims_.SetKey(lane, state); });
   }
 
-  // Updates the cached tokens of waiting requests, for at most kMostLooks slots per plan. The count falls if cached
-  // blocks are evicted, and grows if another request computes a shared prefix.
+  // Updates the cached tokens of waiting requests, for at most kMostLooks slots per plan. A request's cached tokens
+  // fall if blocks are evicted, and grow if another request computes a shared prefix.
   void LookUpHits() {
     if (to_look_up_ == 0) {
       const std::uint64_t lost = kv_.ledger.awaited_lost();

@@ -29,7 +29,7 @@ class RestingKv {
   MoveList& moves() { return moves_; }
   const MoveList& moves() const { return moves_; }
 
-  // Frees the GPU blocks of a request without a lane. Its tokens must be computed again.
+  // Frees the GPU blocks of a request without a lane. The request's tokens must be computed again.
   void FreeKv(Record& record, KvAction action = KvAction::kDrop) {
     record.was_computed = std::max(record.was_computed, record.computed);
     record.computed = 0;
@@ -74,7 +74,7 @@ class RestingKv {
   }
 
   // Drops the KV of one request that does not run. Takes the worst waiting request first. Paused and blocked requests
-  // follow unless `waiting`. Skips `spared`. Returns false if there is none.
+  // follow unless `waiting`. Skips `spared`. Returns false if no request has KV to drop.
   bool Reclaim(Slot spared, bool waiting) {
     if (waiting && kept_.nobody_came_back()) return false;
     RankHolders();
@@ -84,7 +84,7 @@ class RestingKv {
       if (record.blocks == 0 || record.lane != kNoLane || record.transit != Transit::kNone) return false;
       ++s_.stats.kv_reclaimed;
       FreeKv(record);
-      memory_.NoteJoined(slot);  // it may fit with a chunk from another position
+      memory_.NoteJoined(slot);  // the request may fit with a chunk from another position
       return true;
     });
   }

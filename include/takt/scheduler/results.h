@@ -48,8 +48,8 @@ class Results {
  private:
   static constexpr std::size_t kMostSearched = 16;  // maximum exceptions that are searched without an index of entries
 
-  // Applies results while they follow the plan's order, and returns how many. Usually a decoding row has exactly one
-  // token per sequence. A standing row needs no write for such a result.
+  // Applies results while their order is the plan's, and returns their number. A decoding row usually has one token per
+  // sequence. A standing row needs no write for such a result.
   std::size_t CommitInOrder(const Step& step, std::span<const RowResult> rows, std::uint64_t& output) {
     const std::uint16_t bits = step.bits;
     const auto counting = static_cast<std::uint16_t>(bits & Row::kCounting);
@@ -164,7 +164,7 @@ class Results {
     return static_cast<std::size_t>(std::ranges::find(run, lane, &PlanEntry::lane) - run.begin());
   }
 
-  // Applies a result from its first difference to the plan on. Its rows may be missing, duplicate, unknown or
+  // Applies the rest of a result, from the first difference to the plan on. Rows may be missing, duplicate, unknown or
   // unordered. The first row with an entry's request and lane is the entry's result. Other rows have no effect.
   void CommitScattered(const Step& step, std::span<const RowResult> rows, std::size_t first) {
     const std::span<const PlanEntry> run = step.plan.run;

@@ -61,7 +61,7 @@ class RowRoom {
       const std::int32_t n = row.sequences;
       s_.draft.short_of_kv = true;
       ++s_.stats.kv_stalls;
-      const std::int32_t free = kv_.FreeBlocks();  // if more becomes free, rows left out earlier may fit
+      const std::int32_t free = kv_.FreeBlocks();  // if more blocks become free, rows that were left out may fit
       if (row.blocks + n > kv_.TotalBlocks()) {
         entries_.Unplan(lane);
         lives_.Fail(slot, FailReason::kKvExhausted);
@@ -78,7 +78,7 @@ class RowRoom {
       if (s_.options.preempt == PreemptMode::kOff) return false;
       const std::uint32_t victim = victims_.Worst(true);
       if (victim == kNoLane) return false;
-      // Its steps in flight would become void. It could be preempted and readmitted forever without progress.
+      // The row's steps in flight would become void, so it could be preempted and readmitted forever without progress.
       if (victim == lane && s_.running[lane].in_flight > 0) return false;
       displacing_.Preempt(victim, false);
       s_.draft.displaced |= kv_.FreeBlocks() > free;

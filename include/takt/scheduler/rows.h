@@ -133,9 +133,9 @@ class Rows {
     s_.draft.prompts.clear();
   }
 
-  // Plans draft tokens from the budget and memory left at the end of a plan. If the tokens do not suffice, rows get
-  // equal parts. Blocks and the remaining tokens go first to the rows that were served least recently. O(rows with
-  // drafts), plus a sort if not all drafts fit.
+  // Plans draft tokens from the budget and memory left at the end of a plan. If the budget is too small for all drafts,
+  // rows get equal parts. Rows that were served least recently are the first to get blocks and the remaining tokens.
+  // O(rows with drafts), plus a sort if not all drafts fit.
   void PlanDrafts() {
     std::vector<DraftOffer>& offers = s_.draft.offers;
     const bool short_of_kv = s_.draft.short_of_kv || s_.draft.top_waits_for == WaitsFor::kKv;
@@ -164,7 +164,7 @@ class Rows {
       spare -= gets, tokens += offer.tokens;
       ++rows[static_cast<std::size_t>(offer.tokens)];
     }
-    // drafts per row; number of rows that get one more
+    // number of drafts per row, and number of rows that get one draft more
     std::int32_t part = std::numeric_limits<std::int32_t>::max(), more = 0;
     if (tokens > s_.budget.tokens) {
       part = 0, more = std::max(s_.budget.tokens, 0);
@@ -196,7 +196,7 @@ class Rows {
     }
     s_.Refresh(row, record);
     if (row.known >= row.cap) {
-      if (row.in_flight > 0) return;  // its last step is done, but an earlier one is in flight
+      if (row.in_flight > 0) return;  // the row's last step is done, but an earlier step is in flight
       s_.draft.displaced = true;
       return lives_.EndAtCap(row.slot);
     }
@@ -207,7 +207,7 @@ class Rows {
     }
     const std::int32_t n = row.expected - row.scheduled;
     if (n <= 0 || n > s_.budget.tokens || s_.Crowds(row)) return;
-    if (row.expected >= row.cap) return;  // its last token is in flight
+    if (row.expected >= row.cap) return;  // the row's last token is in flight
     if (row.scheduled + n > row.capacity && !room_.Room(lane, row.scheduled + n)) return;
     const std::int32_t drafts = row.sequences == 1 ? +row.drafts : 0;
     entries_.Emit(lane, n, 0);

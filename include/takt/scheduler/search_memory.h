@@ -21,15 +21,16 @@ struct AnySearch {
   bool by_memory = false;  // the head lacks memory: skip requests that need more than `free` blocks
   std::int32_t free = 0;  // free blocks when the search began
   std::int32_t least = std::numeric_limits<std::int32_t>::max();  // minimum blocks that an untried request needs
-  bool tried = false, passed_over = false;  // whether a request was tried; whether one was skipped, but not for memory
+  // whether one was tried; whether one was skipped, but not for lack of memory
+  bool tried = false, passed_over = false;
   bool none_seems_to_fit = false;
-  bool gave_up = false;  // ended early, because the oracle refused enough requests
+  bool gave_up = false;  // the search ended early because the oracle refused enough requests
 };
 
 // A search for waiting requests that the gate admits.
 struct GatedSearch {
-  bool whole = false, partly = false;  // whether it may try all waiting requests; whether it tried only some
-  bool stopped = false;  // ended at a request that does not fit
+  bool whole = false, partly = false;  // whether the search may try all waiting requests; whether it tried only some
+  bool stopped = false;  // the search ended at a request that does not fit
   bool in_vain = false;  // the gate refused all waiting requests
   std::size_t looks = 0;  // examined requests that the window does not count
 };
@@ -46,7 +47,7 @@ class SearchMemory {
     if (!gate_.open() && joined_at_gate_.size() < Gate::kMostLooks) joined_at_gate_.push_back(slot);
     NoteJoined(slot);
   }
-  // Records a request that joined the queue or may fit from now on. The next search for any request looks at it.
+  // Records a request that joined the queue or may fit from now on. The next search for any request examines it.
   void NoteJoined(Slot slot) {
     if (!holds_ || s_.table[slot].status != RequestStatus::kWaiting) return;
     joined_.push_back(slot);
@@ -54,7 +55,7 @@ class SearchMemory {
     if (!holds_) joined_.clear();
   }
 
-  // Returns true if repeating the last search would find no request, because no more room is free.
+  // Returns true if a new search would find no request, because no more room is free than in the last search.
   bool Holds() const {
     return holds_ && seen_ == Now() && kv_.FreeBlocks() <= free_ && s_.counts.rows >= rows_ &&
            s_.counts.seqs >= seqs_ && (!by_memory_ || s_.draft.top_waits_for == WaitsFor::kKv);
@@ -113,7 +114,7 @@ class SearchMemory {
   bool holds_ = false, by_memory_ = false, some_fit_ = false;
   Seen seen_;
   std::int32_t free_ = 0, rows_ = 0, seqs_ = 0;
-  std::vector<Slot> joined_;  // while holds_
+  std::vector<Slot> joined_;  // requests that joined since the last search, used while holds_ is true
   GatedSearch gated_;
   std::uint64_t whole_at_ = 0, changes_ = 0;  // plan at which a whole search is due; Gate::changes() after the last
                                               // gated search

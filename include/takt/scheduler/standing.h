@@ -57,7 +57,7 @@ class Standing {
       if (kept != at) std::copy(order.data() + at, order.data() + end, order.data() + kept);
       to += n, from += n, kept += n;
       if (last) break;
-      if (from->lane == order[end]) ++from;  // its row was in the last plan
+      if (from->lane == order[end]) ++from;  // the row was in the last plan
       if (!gaps_[i].gone) {
         order[kept++] = order[end];
         s_.running.disturbed().push_back(order[end]);
@@ -103,7 +103,7 @@ class Standing {
     if (row.state == RowState::kFree || row.state == RowState::kLeaving) return Disturbed::kGone;
     if (row.state == RowState::kMoving) return Disturbed::kQuiet;
     const bool at_cap =
-        row.in_flight != 0 && !row.prefilling && row.expected >= row.cap;  // its last token is in flight
+        row.in_flight != 0 && !row.prefilling && row.expected >= row.cap;  // the row's last token is in flight
     return at_cap && row.sequences == s_.Sequences(s_.table[row.slot]) ? Disturbed::kQuiet : Disturbed::kToPlan;
   }
 

@@ -28,7 +28,7 @@ namespace takt::internal {
 // Counts of the table and the running set. Invariant: they equal a recount.
 struct EngineCounts {
   std::int64_t paused = 0, blocked = 0;
-  std::int32_t rows = 0, seqs = 0;  // running
+  std::int32_t rows = 0, seqs = 0;  // number of running rows and of their sequences
   std::int64_t leaving_blocks = 0;  // blocks of draining rows, swap-outs and pinned requests, which will be free soon
   std::int64_t pinned = 0;  // ended requests whose KV is pinned
 };
@@ -38,7 +38,7 @@ struct StartedPrompt {
   std::uint32_t lane = 0;
   std::int32_t aside = 0;
 };
-// Draft tokens of a planned row: all, and those with memory.
+// Draft tokens of a planned row: number of drafts, and number of drafts with memory.
 struct DraftOffer {
   std::size_t entry = 0;
   std::uint32_t lane = 0;
@@ -52,7 +52,7 @@ struct Draft {
   Step* of = nullptr;  // step of the plan
   const PlanEntry* last = nullptr;  // entries of the last built plan
   std::uint16_t step = 0;  // bits of the step in Row::in_flight
-  std::size_t planned = 0;  // entries so far
+  std::size_t planned = 0;  // number of entries so far
   std::size_t indexed = 0;  // entries that entry_of_lane finds
   // By lane: index + 1 of its entry, if that is indexed or part of the result being read; 0 otherwise.
   std::vector<std::uint32_t> entry_of_lane;
@@ -63,17 +63,16 @@ struct Draft {
   std::uint64_t turn = 0;  // last turn number
   bool short_of_kv = false;
   bool refused = false, row_refused = false;  // whether the oracle refused a request; whether it refused a running row
-  bool kept_out = false;  // the oracle refused a waiting request in any build of this plan
+  bool kept_out = false;  // the oracle refused a waiting request in some build of this plan
   bool displaced = false;  // a row gave up its place or its share of the step
   bool crowded = false;  // a prompt had too little room for its next chunk, which fits an empty step
   bool prompts_first = false;  // prompts are computed before decodes, for a crowded prompt
   std::int32_t crowded_plans = 0;  // consecutive crowded plans since the last plan with prompts first
-  WaitsFor top_waits_for = WaitsFor::kItsTurn;  // why the first request that may not be passed waits
-  Slot head = kNoSlot;  // that request; kNoSlot: the head of the queue, or none
+  WaitsFor top_waits_for = WaitsFor::kItsTurn;  // why the first request that no other may pass waits
+  Slot head = kNoSlot;  // first request that no other may pass; kNoSlot: the head of the queue, or none
 };
 
-// State that all parts share. A part that changes a request's status or a row must keep the counts, and calls Lives for
-// that.
+// State that all parts share. Parts that change a request's status or a row must call Lives, which updates the counts.
 //
 // Invariant: a request has a lane if and only if it runs, or a step or move in flight uses its row.
 struct EngineState {
@@ -89,10 +88,10 @@ struct EngineState {
   AdapterSet adapters;
   Draft draft;
   EngineCounts counts;
-  Notices notices;  // for the next plan
+  Notices notices;  // notices that the next plan reports
   std::vector<Slot> ended;  // released requests, erased by the plan that reports them
   std::vector<std::uint32_t> left_out;  // lanes that the next plan leaves out
-  std::vector<Slot> scratch;  // of the current search
+  std::vector<Slot> scratch;  // scratch memory of the current search
   Stats stats;
   TimePoint now = kUnset;
   bool draining = false;
@@ -115,7 +114,7 @@ struct EngineState {
   }
 
   // Returns why this request must wait even if all memory were free; kNothing if nothing excludes it. Later requests
-  // need not wait for an excluded one.
+  // need not wait for an excluded request.
   WaitsFor PassedOverFor(const Record& record) const {
     const Request& r = record.state.request;
     if (record.lane != kNoLane || record.transit != Transit::kNone) return WaitsFor::kMove;
@@ -126,8 +125,8 @@ struct EngineState {
     return WaitsFor::kNothing;
   }
 
-  // Returns true if no step of these limits can run the request, judged by its prompt and sequences. A cached prefix
-  // may still make it fit.
+  // Returns true if no step of these limits can run the request's prompt and sequences. The request may still fit if a
+  // prefix is cached.
   bool NeedsLargerStep(const Record& record) const {
     const Request& r = record.state.request;
     if (r.sequences > budget.limits.max_seqs) return true;

@@ -15,7 +15,7 @@ namespace takt::internal {
 struct StepBudget {
   StepLimits limits = {};
   std::int32_t tokens = 0, prefill = 0, seqs = 0;
-  // Fewest missing tokens among started prompts that do not end in this step; the largest number if there is none.
+  // Fewest missing tokens of any started prompt that does not end in this step; the largest int if there is none.
   std::int32_t shortest_rest = std::numeric_limits<std::int32_t>::max();
   std::int32_t swap_in = 0;  // blocks
   std::int32_t swap_out = Blocks::Max().value;  // between plans: estimate for the next plan
@@ -24,7 +24,7 @@ struct StepBudget {
   void BeginPlan(const StepLimits& of_step) {
     const std::int32_t promised = std::max(limits.swap_out.value, 0) - swap_out;
     limits = of_step;
-    swap_in = limits.swap_in.value;  // budgets of the whole plan, even if it is built several times
+    swap_in = limits.swap_in.value;  // the plan's budgets, which are not renewed if it is built several times
     swap_out = std::max(limits.swap_out.value, 0) - promised;
   }
   void EndPlan() { swap_out = std::max(limits.swap_out.value, 0); }
@@ -64,12 +64,12 @@ struct StepBudget {
     return n <= ForPrompts() ? static_cast<std::int32_t>(n) : Chunk(r, start, left);
   }
 
-  // Returns true if a prompt may start while others do not end in this step. `n` of its `left` missing tokens fit. The
-  // prompt must end in this step, or be at most half as long as the shortest other. Sharing a step equally with a
-  // longer prompt would delay both.
+  // Returns true if a prompt may start while other prompts do not end in this step. `n` of the prompt's `left` missing
+  // tokens fit. The prompt must end in this step or be at most half as long as the shortest other prompt. If prompts of
+  // similar length share a step, both are late.
   bool MayStart(std::int32_t n, std::int32_t left) const { return n == left || left <= shortest_rest / 2; }
 
-  // Returns true if an empty step computes this many prompt tokens at once.
+  // Returns true if an empty step can compute this number of prompt tokens at once.
   bool WouldFit(std::int32_t prompt) const {
     return prompt <= std::min(limits.tokens.value, limits.prefill_tokens.value);
   }

@@ -116,7 +116,7 @@ class StepLoop {
   X(WorkflowEnded)
 // clang-format on
 
-// Any event type, but no type that merely converts to Event.
+// True for each type of event, but not for a type that only converts to Event.
 #define TAKT_IS(E) || std::same_as<T, E>
 template <class T>
 concept EventType = false TAKT_EVENTS(TAKT_IS);

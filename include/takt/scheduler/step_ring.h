@@ -35,9 +35,9 @@ struct Step {
   Notices notices;  // storage of the plan's other views
   std::vector<PlanEntry> entries;  // storage of plan.run, which may be shorter
   bool in_flight = false;
-  std::uint16_t bits = 0;  // of this step in Row::in_flight
+  std::uint16_t bits = 0;  // bits of this step in Row::in_flight
   std::uint64_t standing_plan = 0;  // number of this standing plan; 0: it has no standing rows
-  std::size_t standing = 0;  // leading entries of standing rows
+  std::size_t standing = 0;  // number of entries of standing rows, which are first
 };
 
 // Holds the steps in flight, one step under construction, and an empty step that answers calls after the end. The

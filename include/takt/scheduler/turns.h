@@ -53,7 +53,7 @@ class Turns {
     gate_.SetPolicy(std::move(asks), door);
   }
 
-  // Hints scale with the size of the host's cache in each plan.
+  // Hints depend on the size of the host's cache at each plan.
   void SetHints(const HoldValue& value, const ReturnTimesOptions& times) {
     if (kv_.oracle == nullptr) return;
     ReturnTimesOptions keyed = times;
@@ -160,7 +160,8 @@ class Turns {
     if (!times_->IsOpen(e.workflow, e.branch)) return true;  // the branch is unknown, or no return is expected
     gate_.Changed();
     const std::uint32_t return_class = ReturnClass::Expected(ToSeconds(e.when) - ToSeconds(now));
-    times_->Lost(e.workflow, e.branch, now);  // its time of return without this report stays unknown
+    // takt does not learn how long the branch would have stayed away without this report
+    times_->Lost(e.workflow, e.branch, now);
     times_->Began(NameOf(e.workflow, e.branch), return_class, now);
     kv_.ledger.Touch(e.workflow, e.branch, return_class);
     return true;
@@ -217,7 +218,7 @@ class Turns {
   Gate& gate_;
   std::unique_ptr<ReturnTimes> times_;  // null: no retention was set, and the host reported no turn
   std::unique_ptr<TurnHints> hints_;  // for an oracle's host; null: the host reported no turn
-  bool pins_ = false;  // the host has pinned a holding before
+  bool pins_ = false;  // true: the host has pinned a holding before
 };
 
 }  // namespace takt::internal

@@ -49,8 +49,8 @@ class Victims {
     heap_.VisitInOrder(visit);
   }
 
-  // Returns the number of steps that ran the row before this plan. A row preempted in this plan does not run the step
-  // planned for it.
+  // Returns the number of steps that ran the row before this plan. If this plan preempts the row, the row's planned
+  // step does not run.
   std::int64_t StepsBefore(const Row& row) const { return row.steps - ((row.in_flight & s_.draft.step) != 0 ? 1 : 0); }
 
   // Returns the current victim rank of a row. Promoted rows are preempted last.

@@ -4,7 +4,7 @@
 //   saturating   step = SP(n) + [Q > 0] (p0 + p1 Q + p2 W) + [B > 0] (d0 + d1 B + d2 S) + s samples
 //
 // The symbols are those of model/cost_model.h, with n = Q + B. No coefficient is negative. Both forms are fitted. The
-// linear form is chosen unless the other is better on held-out steps.
+// linear form is chosen unless the saturating form is better on held-out steps.
 #ifndef TAKT_SIM_CALIBRATE_H_
 #define TAKT_SIM_CALIBRATE_H_
 
@@ -37,11 +37,11 @@ inline StepKind KindOf(const StepLoad& load) {
 }
 
 struct CalibrateOptions {
-  double holdout = 0.2;  // share of held-out steps that the forms are compared on, in [0, 0.5]; 0: all steps
-  std::optional<CostForm> form = {};  // form to choose; none: the better one
-  std::int32_t max_seqs = 256;  // expected maximum of sequences; a log that does not cover it causes a warning
-  std::int32_t token_budget = 2048;  // expected token budget; likewise
-  std::int64_t max_context = 0;  // expected maximum context; likewise; 0: not checked
+  double holdout = 0.2;  // share of steps held out to compare the forms, in [0, 0.5]; 0: none held out
+  std::optional<CostForm> form = {};  // chosen form; none: the better form
+  std::int32_t max_seqs = 256;  // expected maximum of sequences; takt warns if the log does not cover it
+  std::int32_t token_budget = 2048;  // expected token budget; takt warns if the log does not cover it
+  std::int64_t max_context = 0;  // expected maximum context; takt warns if the log does not cover it; 0: not checked
 
   // InvalidArgument lists all invalid fields with their values.
   absl::Status Validate() const;
@@ -50,31 +50,31 @@ struct CalibrateOptions {
 // Errors of predicted step times, in % of the measured times, without outliers.
 struct FitError {
   std::int64_t steps = 0;
-  std::int64_t outliers = 0;  // outliers among `steps`
+  std::int64_t outliers = 0;  // number of outliers among `steps`
   double mean_abs_pct = 0;
   double p95_abs_pct = 0;
-  double bias_pct = 0;  // mean error; above 0: predictions are too long
+  double bias_pct = 0;  // mean error [%]; above 0: predicted times are too long
 };
 
 struct CostFit {
   CostForm form = CostForm::kLinear;
-  CostModel cost = {};  // fitted to all steps; a single layer represents the whole model, overheads included
+  CostModel cost = {};  // cost model fitted to all steps; one layer represents the whole model, including overheads
   FitError train = {};  // error of a fit without the holdout, on the steps of that fit
   FitError holdout = {};  // error of that fit on the holdout
   FitError all = {};  // error of `cost` on all steps
   std::array<FitError, 3> parts = {};  // error of `cost` by StepKind
-  double measured_s = 0, predicted_s = 0;  // sums over all steps, including outliers
+  double measured_s = 0, predicted_s = 0;  // sums of measured and predicted times over all steps, including outliers
 };
 
 // Range and median of a quantity in the log.
 struct Covered {
   std::string what = {};  // "decode rows", ...
-  std::int64_t steps = 0;  // steps with a value above 0
+  std::int64_t steps = 0;  // number of steps with a value above 0
   double least = 0, median = 0, most = 0;
 };
 
 struct EngineCalibration {
-  std::array<CostFit, 2> fits = {};  // by CostForm
+  std::array<CostFit, 2> fits = {};  // fits by CostForm
   CostForm chosen = CostForm::kLinear;
   std::vector<bool> outliers = {};  // by step
   std::array<Covered, 3> covered = {};  // decode rows, prefill tokens, context
@@ -84,8 +84,8 @@ struct EngineCalibration {
 };
 
 // Fits by least squares of relative errors: first with bounded influence (Huber), so that no step dominates, then
-// without outliers. An outlier is 8 robust standard deviations and 5 % from the median of its kind of step, in both
-// forms. The holdout consists of every k-th block of neighbouring steps, since neighbours are similar. InvalidArgument:
+// without outliers. An outlier is, in both forms, more than 8 robust standard deviations and 5 % from the median of its
+// kind of step. The holdout is every k-th block of neighbouring steps, because neighbours are similar. InvalidArgument:
 // invalid options, or an insufficient log: fewer than 30 steps or 10 different loads, no prefill, no decode, or times
 // that are not positive.
 absl::StatusOr<EngineCalibration> Calibrate(const StepLog& log, const CalibrateOptions& options = {});

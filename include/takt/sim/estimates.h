@@ -26,12 +26,12 @@
 namespace takt {
 
 enum class EstimateKind : std::uint8_t {
-  kOracle,  // true length
+  kOracle,  // the true length
   kNoise,  // true * exp(sigma * z), z standard normal: a raw prediction
   kGaussian,  // true * (1 + sigma * z), at least 0: LAMPS, section 6.4
-  kCalibrated,  // posterior of the length, given such a prediction and the workload's length distribution
-  kClassMean,  // running mean of finished calls of the same class
-  kLengths,  // finished calls of the same stage with a similar prompt length (learning/length_table.h)
+  kCalibrated,  // posterior of the length, given a kNoise prediction and the workload's length distribution
+  kClassMean,  // running mean over finished calls of the same class
+  kLengths,  // lengths of finished calls of the same stage with a similar prompt length (learning/length_table.h)
   kForest,  // quantile forests trained on finished calls (learning/length_forest.h)
   kNone,
 };
@@ -41,7 +41,7 @@ enum class EstimateKind : std::uint8_t {
 struct EstimateSpec {
   EstimateKind kind = EstimateKind::kNone;
   double sigma = 0;  // standard deviation of the log error; kGaussian: of the relative error
-  bool learnt = false;  // calibrated during the run with finished calls (learning/calibration.h)
+  bool learnt = false;  // true: finished calls calibrate the estimates during the run (learning/calibration.h)
 
   // InvalidArgument describes the error in `text`.
   static absl::StatusOr<EstimateSpec> Parse(std::string_view text);
@@ -52,9 +52,9 @@ struct EstimateSpec {
 
 // Predictions for a workload's calls on each of its models, made before the run by predictors trained elsewhere.
 struct Forecasts {
-  std::vector<Estimate> output = {};  // output of the call, calls x models; empty: by EstimateSpec
-  std::vector<Estimate> left = {};  // remaining output of the workflow including the call; likewise
-  std::vector<float> scores = {};  // probability that the model solves the workflow, workflows x models; empty: unknown
+  std::vector<Estimate> output = {};  // output tokens of each call on each model; empty: estimates by EstimateSpec
+  std::vector<Estimate> left = {};  // output tokens of the call and all later calls; empty: estimates by EstimateSpec
+  std::vector<float> scores = {};  // probability that each model solves each workflow; empty: unknown
 };
 
 // Errors of estimates, over finished calls and workflows. `raw`: before calibration.
@@ -71,8 +71,8 @@ struct EstimateErrors {
 //
 // Noise kinds: a workflow's remaining output is the sum over its unfinished calls, each with its own error. A workflow
 // of one call thus has the estimate of that call. kCalibrated assumes normal log lengths with the workload's mean and
-// variance. The posterior given log true + sigma * z is log-normal, and a sum is approximated by its first two moments
-// (Fenton, 1960).
+// variance. The posterior given log true + sigma * z is log-normal. The sum over calls is approximated as log-normal
+// with the right mean and variance (Fenton, 1960).
 //
 // Class means: a class is a combination of workflow, stage and agent name. Calls without stage and agent names are
 // classed by the bit length of their prompts. Until a call of the class has finished, the mean over all calls is used.
@@ -88,8 +88,8 @@ struct EstimateErrors {
 // other parts of Request::after. Outputs, and quantities that grow with them, are scaled to the forest's estimate.
 //
 // Learnt: estimates or forecasts of a call's output and of its workflow's remaining output each pass through a
-// Calibration. It learns from a call when the call ends, and from remaining output when the workflow ends. Other output
-// fields of Request::after scale with the remaining output after the call. Tool estimates do not change.
+// Calibration. The first learns when the call ends, the second when the workflow ends. Other output fields of
+// Request::after scale with the remaining output after the call. Tool estimates do not change.
 //
 // With several models, estimates are for the model that a call is placed on: priors, classes and calibrations are per
 // model. Finished calls contribute their actual outputs, possibly from other models.
@@ -105,8 +105,8 @@ class Estimator {
   // Learns from a finished call. `model`: the model that it was placed on.
   void Ended(std::uint32_t workflow, std::uint32_t call, std::size_t model = Workload::kNoModel);
 
-  // Uses forecasts instead of estimates when they are known. Every request then contains scores and expected outputs
-  // for each of `models`. InvalidArgument: tables of another size.
+  // Uses known forecasts instead of estimates. Every request then contains scores and expected outputs for each of
+  // `models`. InvalidArgument: the tables have the wrong size.
   absl::Status Use(std::shared_ptr<const Forecasts> forecasts, std::vector<std::size_t> models);
 
   // Estimates a tool call (index into Workload::tools) after `generated` output tokens of its call. The oracle returns
@@ -127,7 +127,7 @@ class Estimator {
   };
   struct ClassMeans {
     Mean output, left;
-    Mean calls_after, prompt_after, kv_after, path_after;  // output_after is `left` minus the call's own output
+    Mean calls_after, prompt_after, kv_after, path_after;  // work after the call; its output is `left` minus the call's
   };
   // A log-normal belief, given by its first two moments; variance 0: a known value.
   struct Belief {
@@ -138,16 +138,16 @@ class Estimator {
     }
   };
 
-  // The estimates of a call, to be compared with the outcome.
+  // The estimates of a call, for a comparison with the outcome.
   struct Shown {
-    double raw_output = -1, raw_left = -1, output = -1, left = -1;  // means; below 0: unknown
-    double generated = 0;  // output of the workflow at that time
+    double raw_output = -1, raw_left = -1, output = -1, left = -1;  // means of the estimates; below 0: unknown
+    double generated = 0;  // output tokens of the workflow at that time
     std::size_t column = 0;
-    std::int32_t prompt_tokens = -1;  // prompt of its request; below 0: unknown
+    std::int32_t prompt_tokens = -1;  // prompt tokens of the request; below 0: unknown
     std::uint32_t since = 0;  // `ends_` at that time
   };
   struct Checks {
-    CalibrationCheck output, left, raw_output, raw_left;  // raw: before calibration
+    CalibrationCheck output, left, raw_output, raw_left;  // errors of estimates; raw: before calibration
   };
   struct Calibrations {
     Calibration output, left;
@@ -155,10 +155,10 @@ class Estimator {
 
   struct Forests {
     LengthLearner output, left;
-    std::shared_ptr<const LengthForest> output_now = {}, left_now = {};  // null: no forest yet
+    std::shared_ptr<const LengthForest> output_now = {}, left_now = {};  // current forests; null: no forest yet
     LengthForest::Scratch scratch = {};
     std::int64_t ended = 0, refresh_at = 32;  // finished workflows
-    std::vector<LengthInput> inputs = {};  // by call, as of its start
+    std::vector<LengthInput> inputs = {};  // inputs of each call at its start
   };
 
   bool learns_classes() const { return spec_.kind == EstimateKind::kClassMean || spec_.kind == EstimateKind::kForest; }
@@ -174,7 +174,8 @@ class Estimator {
   void Expect(std::uint32_t workflow, std::uint32_t call, Request& request);
   void ExpectByKind(std::uint32_t workflow, std::uint32_t call, Request& request);
   void Score(std::uint32_t workflow, std::uint32_t call, Request& request);
-  std::size_t column() const { return std::min(model_, workload_->models.size()); }  // last column: another model
+  // column of the current model; last column: a model that is not in the workload
+  std::size_t column() const { return std::min(model_, workload_->models.size()); }
   void FindClasses();
   void PlantForests();
   void DescribeByClass(std::uint32_t call, Request& request);
@@ -213,16 +214,16 @@ class Estimator {
   std::size_t model_ = Workload::kNoModel;  // model of the current estimates
   std::vector<Prior> priors_;  // by column()
   static constexpr std::uint32_t kRuns = UINT32_MAX;
-  std::uint32_t ends_ = 0;  // finished calls
-  std::vector<std::uint32_t> ended_;  // by call: finished calls before its end; kRuns: not finished
+  std::uint32_t ends_ = 0;  // number of finished calls
+  std::vector<std::uint32_t> ended_;  // number of calls that finished before each call; kRuns: it has not finished
   std::vector<std::int32_t> outputs_;  // outputs of finished calls; below 0: not finished
   std::vector<Shown> shown_;  // by call
-  std::vector<double> generated_;  // by workflow: output of finished calls
+  std::vector<double> generated_;  // output of each workflow's finished calls
   Checks checks_;
   std::vector<Calibrations> calibrations_;  // by column(); empty without calibration
   std::shared_ptr<const Forecasts> forecasts_;
-  std::vector<std::size_t> scored_;  // models
-  std::vector<ModelScore> scores_;  // of the most recently described request
+  std::vector<std::size_t> scored_;  // models with scores
+  std::vector<ModelScore> scores_;  // scores of the most recently described request
   // Class means and forests.
   std::vector<std::uint32_t> class_of_;  // by call
   std::vector<ClassMeans> classes_;  // by class and column()

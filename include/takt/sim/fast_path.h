@@ -3,8 +3,8 @@
 //
 // It models Replay (sim/replay.h) with one instance, policy "fcfs", StepLimits of `token_budget` and `max_seqs`, and
 // defaults otherwise. It processes a request only at admission, end of prefill, preemption and end. An iteration costs
-// O(1). Iterations in which all rows decode are processed together: a decode's time is linear in its context, so their
-// times form an arithmetic series. A calendar of iterations holds the ends of requests.
+// O(1). Iterations in which all rows decode are processed together. A decode's time is linear in its context, so the
+// times of these iterations form an arithmetic series. A calendar of iterations holds the ends of requests.
 //
 // Differences from Replay: times between decode-only iterations are not rounded to nanoseconds. A request that never
 // fits fails at once, not when its context outgrows the cache. Prefix hits are a fixed share of each prompt (Cascadia,
@@ -31,7 +31,7 @@
 namespace takt {
 
 struct FastRequest {
-  double arrival = 0;        // [s]
+  double arrival = 0;  // arrival time [s]
   std::int32_t prompt = 1;  // prompt tokens; at least 1
   std::int32_t output = 1;  // output tokens; at least 1
 
@@ -47,9 +47,9 @@ struct FastRecord {
 };
 
 struct FastPathOptions {
-  std::int32_t token_budget = 2048;  // tokens of an iteration, decodes and prefill together
+  std::int32_t token_budget = 2048;  // maximum tokens of an iteration, decodes and prefill together
   std::int32_t max_seqs = 256;  // maximum running requests, clamped to the budget
-  std::int64_t kv_tokens = 0;  // size of the cache
+  std::int64_t kv_tokens = 0;  // size of the KV cache [tokens]
   std::int32_t kv_block_tokens = 16;  // block size, as in SchedulerOptions
   double kv_watermark = 0.01;  // share of the cache that admissions leave free for growth
   double prefix_hit_rate = 0;  // share of each prompt found in the prefix cache; clamped to [0, 1]
@@ -59,7 +59,7 @@ struct FastRun {
   std::int64_t steps = 0;
   std::int64_t preemptions = 0;
   std::int64_t failed = 0;
-  double busy = 0;  // time in iterations [s]
+  double busy = 0;  // total time of all iterations [s]
   double end = 0;  // end of the last iteration [s]
 };
 
@@ -89,8 +89,8 @@ class FastPath {
 
  private:
   struct Row {
-    std::int64_t finish = -1;  // iteration of its last token; -1: not decoding
-    std::int32_t known = 0;  // tokens to compute at its next admission
+    std::int64_t finish = -1;  // iteration of the row's last token; -1: the row does not decode
+    std::int32_t known = 0;  // tokens that must be computed at the row's next admission
     std::uint32_t next = kNoSlot;  // next row in the same calendar bucket
     bool running = false;
   };
@@ -147,16 +147,16 @@ class FastPath {
   std::int64_t step_ = 0;
   std::int64_t free_ = 0;
   std::int64_t decodes_ = 0;  // decoding rows
-  std::int64_t context_ = 0;  // sum of their contexts in the next iteration
+  std::int64_t context_ = 0;  // sum of the decoding rows' contexts in the next iteration
   std::int64_t done_ = 0;
   std::uint32_t next_ = 0;  // next request that was never admitted
   std::uint32_t prefill_ = kNoSlot;  // request whose prompt is partly computed
-  std::int64_t prefill_done_ = 0;  // computed tokens of that prompt
+  std::int64_t prefill_done_ = 0;  // number of computed tokens of that prompt
   std::vector<std::uint32_t> back_;  // preempted requests; the last one is admitted first
   std::vector<std::uint32_t> order_;  // running requests in order of admission; may contain finished ones
   std::vector<std::uint32_t> starts_;  // requests whose prefill ends in this iteration
   std::vector<Row> rows_;
-  std::vector<std::int64_t> phase_;  // rows that take a block, by iteration modulo block size
+  std::vector<std::int64_t> phase_;  // number of rows that take a block, by iteration modulo block size
   std::vector<std::uint32_t> calendar_;  // first row by last iteration, modulo its size
   std::vector<std::uint64_t> calendar_bits_;  // non-empty buckets, one bit each
 };
@@ -233,7 +233,7 @@ inline bool FastPath::PlanPrefill(bool admit, StepLoad& load) {
   starts_.clear();
   std::int64_t budget = options_.token_budget - decodes_;
   if (budget <= 0) return false;
-  const std::int64_t need = phase_[PhaseOf(step_)];  // blocks of running requests, which have priority
+  const std::int64_t need = phase_[PhaseOf(step_)];  // blocks that running requests need, which have priority
   free_ -= need;
   if (prefill_ != kNoSlot) AddChunk(prefill_, load, budget);
   while (admit && budget > 0) {
@@ -328,7 +328,7 @@ inline void FastPath::Decode() {
   std::int64_t steps = NextEnd() - step_ + 1;
   const double first =
       decode_s_[static_cast<std::size_t>(decodes_)] + Rounded(context_s_ * static_cast<double>(context_));
-  const double grows = Rounded(context_s_ * static_cast<double>(decodes_));  // growth per iteration
+  const double grows = Rounded(context_s_ * static_cast<double>(decodes_));  // growth of the time per iteration
   const auto seconds = [&](std::int64_t n) {
     const auto count = static_cast<double>(n);
     return Rounded(count * (first + Rounded(grows * 0.5 * (count - 1))));

@@ -20,23 +20,23 @@ struct Profile {
   std::string model;
   std::string gpu;
   std::string dtype;  // number format of weights and activations; the KV cache is bf16
-  CostModel cost;  // includes tp and pp
+  CostModel cost;  // cost model, including tp and pp
 
-  std::int64_t weight_bytes = 0;        // 0: unknown
-  std::int64_t kv_bytes_per_token = 0;  // one copy; 0: unknown
-  std::int32_t kv_heads = 0;  // with more GPUs, tensor parallelism replicates KV; 0: never
-  double gpu_memory_gib = 0;            // 0: unknown
-  std::int64_t kv_capacity_tokens = 0;  // 0: unknown, or the weights leave no room
+  std::int64_t weight_bytes = 0;  // size of the weights; 0: unknown
+  std::int64_t kv_bytes_per_token = 0;  // KV bytes of a token in one copy; 0: unknown
+  std::int32_t kv_heads = 0;  // number of KV heads; if tp is larger, tensor parallelism replicates KV; 0: never
+  double gpu_memory_gib = 0;  // memory of a GPU; 0: unknown
+  std::int64_t kv_capacity_tokens = 0;  // size of the KV cache; 0: unknown, or the weights leave no room
 
-  // Mean absolute error of the fit, in %; negative: unknown. It refers to whole iterations, or to the time per output
-  // token for a fit to served runs.
+  // Mean absolute error of the fit, in %; negative: unknown. The error is of whole iterations; for a fit to served
+  // runs, it is of the time per output token.
   double decode_error_pct = -1;
   double prefill_error_pct = -1;
 
   std::string source;  // source of the measurements
-  bool derived = false;  // scaled from another profile instead of measured
-  TransferCurve send_recv_intra;  // between pipeline stages within a server
-  TransferCurve send_recv_inter;  // between servers
+  bool derived = false;  // true: scaled from another profile instead of measured
+  TransferCurve send_recv_intra;  // transfer between pipeline stages within a server
+  TransferCurve send_recv_inter;  // transfer between pipeline stages on different servers
 };
 
 // Returns the built-in profiles, in the order of `takt profiles`.
@@ -51,8 +51,8 @@ absl::StatusOr<Profile> FindProfile(std::string_view id, std::span<const Profile
 // InvalidArgument contains file, entry and field. ResourceExhausted: more than 64 MiB.
 absl::StatusOr<std::vector<Profile>> ReadProfiles(const std::string& path);
 
-// Returns the profile with pp pipeline stages: up to 8 GPUs in one server, beyond that one stage per server.
-// InvalidArgument: pp does not divide the layers, or the profile is a fit to served runs.
+// Returns the profile with pp pipeline stages. Up to 8 GPUs share one server; with more GPUs, each stage has its own
+// server. InvalidArgument: pp does not divide the layers, or the profile is a fit to served runs.
 absl::StatusOr<Profile> WithPipeline(Profile profile, std::int32_t pp);
 
 // Adds the overhead of the engine's software per iteration: "none" (default), "modern-cudagraph" (0.5 ms + 0.005 ms per
@@ -75,19 +75,19 @@ absl::StatusOr<Profile> DeriveProfile(const Profile& anchor, std::string_view gp
 struct GpuSpec {
   std::string_view name;
   std::string_view generation;
-  double memory_gib = 0;  // usable, as the driver reports it
+  double memory_gib = 0;  // usable memory that the driver reports
   double bandwidth_gb_s = 0;  // memory bandwidth [1e9 bytes/s]
-  double tflops = 0;  // bf16, dense
+  double tflops = 0;  // peak of dense bf16 operations [1e12/s]
 };
 std::span<const GpuSpec> GpuSpecs();
 
 struct ModelSpec {
   std::string_view name;
   double parameters = 0;
-  double active_parameters = 0;  // per token
+  double active_parameters = 0;  // parameters that a token uses
   std::int32_t layers = 0;
   std::int32_t hidden = 0;
-  std::int64_t kv_bytes_per_token = 0;  // bf16
+  std::int64_t kv_bytes_per_token = 0;  // KV bytes of a token in bf16
   std::int32_t kv_heads = 0;
 };
 std::span<const ModelSpec> ModelSpecs();

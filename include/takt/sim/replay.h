@@ -37,21 +37,21 @@ namespace takt {
 
 struct ReplayOptions {
   PolicyFactory policy = [](const EnginePace&) { return AnyPolicy(Fcfs()); };  // policy of each instance, for its pace
-  PauseFactory pause = [](const MemoryPace&) { return AnyPause(); };  // pause policy of each instance, for its pace
-  // Retention policy of each instance, for its pace. Empty: the cache evicts the least recently used block, without a
-  // gate.
+  PauseFactory pause = [](const MemoryPace&) { return AnyPause(); };  // factory of each instance's pause policy
+  // Factory of each instance's retention policy, from the instance's pace. Empty: the cache evicts the least recently
+  // used block, without a gate.
   RetentionFactory retention = {};
-  GateFactory gate = {};  // gate of each instance; requires `retention`; empty: none
+  GateFactory gate = {};  // factory of each instance's gate; requires `retention`; empty: no gate
   EstimateSpec estimates = {EstimateKind::kOracle, 0};  // length estimates for schedulers; default as in `takt replay`
-  std::optional<BudgetOptions> budgets = {};  // shares a workflow's time among calls; none: no shares
+  std::optional<BudgetOptions> budgets = {};  // budgets of calls within their workflow's time; none: no budgets
   std::shared_ptr<const Forecasts> forecasts = {};  // forecasts for a workload with several models; null: none
   std::uint64_t seed = 1;  // seed of estimate noise
 
-  Profile profile;  // step costs and KV capacity
-  std::int64_t kv_tokens = 0;  // above 0: replaces the profile's KV capacity
-  std::int64_t host_kv_tokens = 0;  // host memory for copies of evicted prefixes
+  Profile profile;  // profile of the engines: step costs and KV capacity
+  std::int64_t kv_tokens = 0;  // KV capacity instead of the profile's; 0: the profile's
+  std::int64_t host_kv_tokens = 0;  // size of host memory for prefix copies [tokens]
   std::int32_t instances = 1;
-  std::vector<Profile> engines = {};  // one instance per profile; if not empty, replaces `instances` and `profile`
+  std::vector<Profile> engines = {};  // one profile per instance; if not empty, replaces `instances` and `profile`
   // For several instances only:
   AnyPlacement placement = {};
   PolicyFactory router_policy = {};  // order of the router's queue; empty: `policy`
@@ -62,7 +62,7 @@ struct ReplayOptions {
 
   Duration warm_up{0};  // with a horizon (VirtualClusterOptions): metrics start after this time
 
-  std::int64_t limit = 0;  // above 0: only the first workflows, up to this number
+  std::int64_t limit = 0;  // maximum workflows, from the first on; 0: all
   SloTarget slo;
 
   std::int32_t instance_count() const {
@@ -78,31 +78,30 @@ struct ReplayOptions {
 
 struct ReplayResult {
   Metrics metrics;
-  std::vector<RequestRecord> requests;  // by call, for the first `limit` workflows
+  std::vector<RequestRecord> requests;  // records by call, for the first `limit` workflows
   std::vector<WorkflowRecord> workflows;
   std::optional<Window> window = {};  // window of the metrics; none: whole run
   std::vector<SeriesPoint> series;  // summed over instances
   std::int64_t kv_blocks = 0;  // summed over instances
   Stats stats;  // summed over instances
   std::int64_t steps = 0;
-  std::int64_t request_steps = 0;  // rows summed over all steps
+  std::int64_t request_steps = 0;  // number of rows, summed over all steps
   EstimateErrors estimates;  // errors of the schedulers' estimates; 0 without estimates
   bool stopped = false;  // true: `progress` stopped the run; unfinished requests are pending
 };
 
 // Runs the workload to its end through the scheduler, and through the router if there are several instances. If an
-// engine's profile names a model of the workload, calls there have that model's outputs. Results are bit-identical for
-// equal arguments. InvalidArgument: invalid options, names or workload. Internal: a bug in takt left requests that
-// never run.
+// engine's profile names a model of the workload, calls on this engine have the model's outputs. Results are
+// bit-identical for equal arguments. InvalidArgument: invalid options, names or workload. Internal: a bug in takt left
+// requests that never run.
 absl::StatusOr<ReplayResult> Replay(const Workload& workload, const ReplayOptions& options);
 
-// Returns the maximum throughput of the instances for this workload in requests per second: first come first served,
-// without estimates, with all arrivals at time zero. The measurement ends when no request waits. The result is the
-// number of requests, times the share of tokens computed until then, divided by that time.
+// Returns the maximum throughput of the instances for this workload in requests per second. The run is first come first
+// served, without estimates, with all arrivals at time zero. The measurement ends when no request waits. The result is
+// the number of requests, times the share of tokens computed until then, divided by that time.
 absl::StatusOr<double> MeasureSaturation(const Workload& workload, ReplayOptions options);
 
-// Returns the rate_scale that gives a rate of `load` times `saturation`; 0 if all workflows arrive together, so that
-// there is no rate.
+// Returns the rate_scale that gives a rate of `load` times `saturation`; 0 if all workflows arrive together.
 double RateScaleForLoad(const Workload& workload, double load, double saturation, std::int64_t limit = 0);
 
 // Returns the latency of each request and workflow alone on an empty engine: prefill in chunks of the token budget,
@@ -111,7 +110,7 @@ double RateScaleForLoad(const Workload& workload, double load, double saturation
 // count.
 IsolatedLatencies MeasureIsolated(const Workload& workload, const PreparedCostModel& cost, const StepLimits& limits,
                                   std::size_t model = Workload::kNoModel);
-IsolatedLatencies MeasureIsolated(const Workload& workload, const ReplayOptions& options);  // on its engines
+IsolatedLatencies MeasureIsolated(const Workload& workload, const ReplayOptions& options);  // on the engines
 
 }  // namespace takt
 

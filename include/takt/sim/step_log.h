@@ -18,7 +18,7 @@ namespace takt {
 struct TimedStep {
   StepLoad load = {};
   Duration time{0};  // duration of the step and of the gap to the next step
-  std::int64_t longest_context = 0;  // longest context of a row after the step; without rows, mean of the decodes
+  std::int64_t longest_context = 0;  // longest context of a row after the step; without rows, mean context of decodes
 };
 
 struct StepLog {
@@ -29,12 +29,12 @@ struct StepLog {
 
 struct StepLogOptions {
   bool plan_time = true;  // true: a step's time includes the host's planning time
-  bool skip_bad_lines = false;  // true: count invalid lines in the report instead of failing at the first
-  std::int64_t max_bytes = std::int64_t{4} << 30;  // maximum uncompressed text
+  bool skip_bad_lines = false;  // true: invalid lines are counted in the report; false: the first one is an error
+  std::int64_t max_bytes = std::int64_t{4} << 30;  // maximum bytes of uncompressed text
 };
 
 struct StepLogReport {
-  std::int64_t bad_lines = 0;  // skipped lines
+  std::int64_t bad_lines = 0;  // number of skipped lines
   std::vector<std::string> bad_line_messages = {};  // errors of the first few skipped lines
 };
 
@@ -45,12 +45,12 @@ struct StepLogReport {
 absl::StatusOr<StepLog> ReadStepLog(const std::string& path, const StepLogOptions& options = {},
                                     StepLogReport* report = nullptr);
 
-// The same from memory; messages contain `name` as the file name.
+// Same as ReadStepLog, but parses a text. Messages contain `name` as the file name.
 absl::StatusOr<StepLog> ParseStepLog(std::string_view text, const std::string& name, const StepLogOptions& options = {},
                                      StepLogReport* report = nullptr);
 
-// Returns the line of an executed plan, without line end, for hosts of the scheduler. `plan_time` is added to the time
-// from begin to end.
+// Returns the log line of an executed plan, without line end, for hosts of the scheduler. `plan_time` is added to the
+// time from begin to end.
 std::string StepLogLine(const StepPlan& plan, TimePoint begin, TimePoint end, Duration plan_time = Duration(0));
 
 }  // namespace takt

@@ -26,12 +26,13 @@
 
 namespace takt {
 
-// Runs a workload to its end. Deterministic: events at the same time are processed in the order timers (as set),
-// arrivals (in workload order), step ends (by instance), placement, new steps (by instance).
+// Runs a workload to its end. Deterministic. Events at the same time are processed in this order: timers, arrivals,
+// step ends, placement, new steps. Timers are in order of creation, arrivals in workload order, steps by instance.
 //
-// With disaggregated prefill, two routers each place a call once: on an engine that computes the prompt up to the first
-// token, then on an engine that decodes. The transfer of the prompt's KV occupies the links of both engines. The source
-// keeps the KV until the call has started to decode. After a preemption, the decode engine recomputes the KV.
+// With disaggregated prefill, a first router places a call on an engine that computes the prompt up to the first token.
+// A second router then places the call on an engine that decodes. The transfer of the prompt's KV occupies the links of
+// both engines. The source keeps the KV until the call has started to decode. After a preemption, the decode engine
+// recomputes the KV.
 //
 // A single engine needs no router.
 template <class Scheduler>
@@ -40,15 +41,15 @@ class VirtualCluster {
   // `workload` must outlive this object.
   VirtualCluster(const Workload& workload, EstimateSpec estimates, std::uint64_t seed, VirtualClusterOptions options);
 
-  VirtualCluster(const VirtualCluster&) = delete;  // engines refer to its members
+  VirtualCluster(const VirtualCluster&) = delete;  // engines refer to members of this object
   VirtualCluster& operator=(const VirtualCluster&) = delete;
 
   // Adds an engine; at least one is needed. `cost` must outlive this object.
   void AddEngine(Scheduler scheduler, const PreparedCostModel& cost, VirtualEngineOptions options);
   // Sets the router for several engines or declared workflows. Instance i + 1 is engine i.
   void SetRouter(Router router) { router_ = std::make_unique<Router>(std::move(router)); }
-  // For disaggregated prefill (VirtualClusterOptions::prefill_engines): SetRouter sets the router of the prefill
-  // engines, and this function the router of the decode engines. The workload must have no tools and no models.
+  // Sets the router of the decode engines, for disaggregated prefill (VirtualClusterOptions::prefill_engines).
+  // SetRouter sets the router of the prefill engines. The workload must have no tools and no models.
   void SetDecodeRouter(Router router) {
     decode_router_ = std::make_unique<Router>(std::move(router));
     hands_.resize(requests_.records.size());
@@ -90,9 +91,9 @@ class VirtualCluster {
 
   // State of a call with disaggregated prefill.
   struct Hand {
-    std::uint32_t from = kNone;  // engine that holds its prompt's KV, pinned
+    std::uint32_t from = kNone;  // engine that holds the KV of the call's prompt, pinned
     std::uint32_t to = kNone;  // engine that receives the KV
-    bool decodes = false;  // true: the decode router handles it
+    bool decodes = false;  // true: the decode router handles the call
   };
   struct Link {
     TimePoint out_free{}, in_free{};
@@ -148,7 +149,7 @@ class VirtualCluster {
     engines_[instance].On(event, now_);
     Touch(instance);
   }
-  // A running step must end before anything starts.
+  // On an engine, a running step must end before another starts.
   void Touch(std::uint32_t instance) {
     if (engines_[instance].busy()) return;
     if (!touched_flag_[instance]) touched_.push_back(instance);
@@ -176,14 +177,14 @@ class VirtualCluster {
   std::vector<Timer> timers_;  // a heap
   std::uint64_t timers_set_ = 0;
   std::size_t next_workflow_ = 0;
-  std::unique_ptr<NextUses> next_uses_ = std::make_unique<NextUses>();  // schedulers refer to it
+  std::unique_ptr<NextUses> next_uses_ = std::make_unique<NextUses>();  // next uses, to which schedulers refer
   std::vector<std::uint64_t> prefix_;  // prefix of the current call
-  std::vector<TimePoint> next_;  // by instance: end of its step, or its wake-up time
-  std::vector<std::uint32_t> touched_;  // instances with events since they last started
+  std::vector<TimePoint> next_;  // end of the step, or wake-up time, of each instance
+  std::vector<std::uint32_t> touched_;  // instances with events since their last start
   std::vector<std::uint8_t> touched_flag_;
   std::vector<std::uint32_t> starting_;  // used by Moment
-  std::vector<Failure> refused_;  // failed requests of the router
-  bool router_changed_ = false;  // calls came or left since its last placement
+  std::vector<Failure> refused_;  // requests that the router failed
+  bool router_changed_ = false;  // true: calls came or left since the router's last placement
   TimePoint next_arrival_ = kNever;
   TimePoint next_report_ = kNever;  // next report of all instances to the router
   TimePoint next_control_ = kNever;
@@ -374,7 +375,7 @@ void VirtualCluster<Scheduler>::PlaceBy(Router& router) {
       SendTo(instance, Arrived{router.Find(p.request)->request});
     }
   }
-  refused_.assign(router.failed().begin(), router.failed().end());  // Ended() may change the original
+  refused_.assign(router.failed().begin(), router.failed().end());  // a copy, because Ended() may change the original
   for (const Failure& f : refused_) Ended(VirtualRequests::IndexOf(f.request), Outcome::kFailed, f.reason);
 }
 
@@ -481,14 +482,14 @@ void VirtualCluster<Scheduler>::SendTo(std::uint32_t instance, Arrived arrived) 
 
 // ---- disaggregated prefill -----------------------------------------------------------------------------------------
 
-// Handles the end of a prefill. Returns true if another engine continues with the call. There the call has a prompt of
-// one more token. The KV of all tokens except the last is transferred.
+// Handles the end of a prefill. Returns true if another engine continues with the call. On that engine, the call's
+// prompt has one more token. The KV of all tokens except the last is transferred.
 template <class Scheduler>
 bool VirtualCluster<Scheduler>::HandsOver(std::uint32_t call) {
   if (!apart() || hands_[call].from == kNone || hands_[call].decodes) return false;
   const RequestId id = VirtualRequests::IdOf(call);
   Request request = router_->Find(id)->request;
-  request.prefix = {}, request.scores = {};  // spans of the router
+  request.prefix = {}, request.scores = {};  // these spans refer to memory of the router
   ++request.prompt_tokens.value;
   if (request.max_output_tokens.value > 1) --request.max_output_tokens.value;
   NotifyRouter(call, RequestEnded{id, {}, false, ServedTo(call, 1)});
@@ -516,10 +517,10 @@ template <class Scheduler>
 void VirtualCluster<Scheduler>::KvCame(std::uint32_t call) {
   const RequestId id = VirtualRequests::IdOf(call);
   const RequestState* state = decode_router_->Find(id);
-  if (state == nullptr) return;  // failed during the transfer
+  if (state == nullptr) return;  // the call failed during the transfer
   VirtualRequest& request = requests_.state[call];
   request.engine = static_cast<std::uint16_t>(hands_[call].to);
-  request.void_through = 0;  // it referred to plans of the previous engine
+  request.void_through = 0;  // the number referred to plans of the previous engine
   Notify(hands_[call].to, Arrived{state->request});
   Notify(hands_[call].to, KvArrived{id, {request.prompt}});
 }
@@ -560,7 +561,7 @@ void VirtualCluster<Scheduler>::CallTool(std::uint32_t call) {
 
 template <class Scheduler>
 void VirtualCluster<Scheduler>::ReturnFromTool(std::uint32_t call) {
-  if (requests_.records[call].outcome != Outcome::kPending) return;  // failed during the tool call
+  if (requests_.records[call].outcome != Outcome::kPending) return;  // the call failed during the tool call
   const std::uint32_t tool = tool_of_[call]++;
   const std::int32_t returned = workload_->tools[tool].returned_tokens;
   const bool first = tool == CallOf(call).first_tool;
@@ -576,7 +577,7 @@ TokensServed VirtualCluster<Scheduler>::ServedTo(std::uint32_t call, std::int32_
   const VirtualRequest& request = requests_.state[call];
   const RequestRecord& record = requests_.records[call];
   std::int32_t once = std::min(request.computed, request.prompt + request.returned) - record.cached_tokens;
-  if (apart() && hands_[call].to != kNone) once = 0;  // computed by another engine
+  if (apart() && hands_[call].to != kNone) once = 0;  // another engine computed these tokens
   return {{std::max(once, 0) + record.recomputed_tokens}, {output}};
 }
 

@@ -29,15 +29,15 @@ namespace takt {
 struct VirtualRequest {
   std::int32_t prompt = 0;
   std::int32_t returned = 0;  // tokens added by tools
-  std::int32_t stop_at = 0;  // output tokens at its next stop: a tool call or the end
-  std::int32_t to_stop = 0;  // output tokens until then; the lane counts them while it runs
+  std::int32_t stop_at = 0;  // output tokens at the request's next stop: a tool call or the end
+  std::int32_t to_stop = 0;  // output tokens until that stop; the lane counts these while the request runs
   std::int32_t computed = 0;  // tokens whose KV was computed at least once; computing them again is recomputation
   std::uint32_t lane = kNoLane;
-  std::uint64_t void_through = 0;  // plans of its engine up to this one are void for the request
+  std::uint64_t void_through = 0;  // number of the last plan of the engine that is void for the request
   bool last_stop = true;  // true: stop_at is the end
-  bool decoding = false;  // its prefill has finished since admission
-  bool handed = false;  // its KV came from another engine, and it has not started on this one
-  std::uint16_t engine = kAnyEngine;  // its current engine, if it moves between engines; other engines' plans are void
+  bool decoding = false;  // true: the request's prefill has finished since admission
+  bool handed = false;  // true: the KV came from another engine, and the request has not started on this engine
+  std::uint16_t engine = kAnyEngine;  // current engine of a request that moves; plans of other engines are void
 
   static constexpr std::uint16_t kAnyEngine = 0xffff;
 
@@ -57,7 +57,7 @@ struct VirtualRequests {
 struct VirtualStep {
   std::uint16_t instance = 0;
   TimePoint start{}, end{};
-  std::int64_t waiting = 0;  // requests that the plan leaves waiting
+  std::int64_t waiting = 0;  // number of requests that the plan leaves waiting
   const StepPlan& plan;
   std::span<const RowResult> rows;
 };
@@ -95,10 +95,10 @@ class VirtualEngine {
   void Resolve(TimePoint now);
   void Start(TimePoint now);
 
-  // Results of the last Resolve, by index.
+  // Indices of requests that finished in the last Resolve, and of requests that called a tool.
   std::span<const std::uint32_t> finished() const { return finished_; }
   std::span<const std::uint32_t> tool_calls() const { return tool_calls_; }
-  // Since the last clear: indices of requests whose first step on this engine has begun; failures and moves to handle.
+  // Lists that grow until the owner clears them: indices of requests whose first step here began, failures, moves.
   std::vector<std::uint32_t>& started() { return started_; }
   std::vector<Failure>& failed() { return failed_; }
   std::vector<Move>& moves() { return moves_; }
@@ -127,13 +127,13 @@ class VirtualEngine {
 
  private:
   struct Lane {
-    std::uint32_t request = 0;  // its id; 0: none
+    std::uint32_t request = 0;  // id of the lane's request; 0: none
     bool steady = false;  // a steady row
-    std::int64_t stop = 0;  // output tokens until its request stops; of a steady row: number of the step that stops it
+    std::int64_t stop = 0;  // output tokens until the request stops; for a steady row, number of the step that stops it
     std::int64_t kept = 0;  // last step in which a steady row was out of place
-    std::int64_t base = 0;  // of a steady row: position minus step number
+    std::int64_t base = 0;  // position minus step number, for a steady row
   };
-  // The expected stop of a steady row, valid if its lane still agrees.
+  // The expected stop of a steady row, valid if the lane has the same stop.
   struct Stop {
     std::int64_t step = 0;
     std::uint32_t lane = 0, request = 0;
@@ -170,23 +170,23 @@ class VirtualEngine {
   VirtualEngineOptions options_;
   VirtualRequests* requests_;
 
-  std::array<const StepPlan*, 3> planned_ = {};  // [0] runs if busy_
+  std::array<const StepPlan*, 3> planned_ = {};  // plans in flight; [0] runs if busy_
   int plans_ = 0;
   std::uint64_t newest_step_ = 0;
   bool busy_ = false;
-  bool news_ = false;  // an event came since the last plan
+  bool news_ = false;  // true: an event came since the last plan
   TimePoint step_start_{}, step_end_{};
   TimePoint wake_at_ = kNever;
   Idle idle_ = Idle::kNoRequests;
 
   std::vector<Lane> lanes_;
   std::vector<PlanEntry> steady_;  // rows of the newest step that only decode, in order
-  std::int64_t steady_bases_ = 0;  // sum of Lane::base over them
+  std::int64_t steady_bases_ = 0;  // sum of Lane::base over the rows in steady_
   std::vector<PlanEntry> rest_;  // used by Begin: steady rows from the first one out of place
   std::vector<Stop> steady_stops_;  // a heap
-  std::vector<std::size_t> stop_places_;  // rows in the starting step
-  std::vector<RowResult> rows_;  // of the running step
-  std::vector<std::uint32_t> stops_;  // indices of requests that stop with it
+  std::vector<std::size_t> stop_places_;  // places of these rows in the starting step
+  std::vector<RowResult> rows_;  // results of the running step
+  std::vector<std::uint32_t> stops_;  // indices of requests that stop with the running step
   std::vector<std::uint32_t> first_tokens_;
   std::vector<std::uint32_t> finished_, tool_calls_, started_;
   std::vector<Failure> failed_;
@@ -239,7 +239,7 @@ std::size_t VirtualEngine<Scheduler>::CountSteady(std::span<const PlanEntry> run
   static_assert(std::endian::native == std::endian::little && offsetof(PlanEntry, position) == 16);
   using Words = std::uint64_t __attribute__((vector_size(16)));
   constexpr std::uint64_t kNoPosition = ~std::uint64_t{0xffffffff};
-  constexpr std::size_t kBlock = 8, kPair = 2 * sizeof(PlanEntry) / sizeof(Words);  // two entries are three words
+  constexpr std::size_t kBlock = 8, kPair = 2 * sizeof(PlanEntry) / sizeof(Words);  // two entries equal three words
   const std::size_t both = std::min(run.size(), steady.size());
   std::size_t i = 0;
   for (; i + kBlock <= both; i += kBlock) {
@@ -324,7 +324,7 @@ void VirtualEngine<Scheduler>::Begin(TimePoint now) {
   FindStops(run);
 }
 
-// Handles any entry. Returns false if the plan is void for the request: dead rows cost time, but yield nothing.
+// Handles an entry of any kind. Returns false if the plan is void for the request. Such rows only cost time.
 template <class Scheduler>
 bool VirtualEngine<Scheduler>::BeginClosely(const StepPlan& plan, std::size_t place, TimePoint now, StepLoad& load) {
   const PlanEntry& entry = plan.run[place];
@@ -411,7 +411,7 @@ bool VirtualEngine<Scheduler>::Seat(const PlanEntry& entry, StepId step) {
   return true;
 }
 
-// Removes a request from its lane and saves its progress. Plans that have not run yet become void for it.
+// Removes a request from its lane and saves its progress. Plans that have not run yet become void for the request.
 template <class Scheduler>
 void VirtualEngine<Scheduler>::Unseat(RequestId id) {
   VirtualRequest& request = requests_->state[VirtualRequests::IndexOf(id)];
@@ -447,8 +447,8 @@ void VirtualEngine<Scheduler>::Resolve(TimePoint now) {
   news_ = true;
 }
 
-// Copies are queued per direction; keep and drop take no time. Stalls are sequential, and start when the plan with the
-// moves is made. The step that already runs is not stalled.
+// Copies wait in one queue per direction; keep and drop take no time. Stalls are sequential and start when the plan
+// with the moves is made. The running step does not stall.
 template <class Scheduler>
 void VirtualEngine<Scheduler>::StartMove(const KvMove& move, TimePoint now) {
   if (move.action == KvAction::kKeep || move.action == KvAction::kDrop) {

@@ -23,11 +23,11 @@ struct VirtualStep;
 
 struct VirtualEngineOptions {
   StepLimits limits;
-  int overlap = 0;  // plans made ahead of the running step: 0 to 2
+  int overlap = 0;  // number of plans made ahead of the running step: 0 to 2
   double swap_overlap = 1;  // share of a KV move during which steps run; 0: the engine stalls
-  std::uint16_t instance = 0;  // index in the records
+  std::uint16_t instance = 0;  // index of the engine in the records
   bool by_exception = false;  // true: VirtualStep::rows contains only exceptions
-  std::size_t model = Workload::kNoModel;  // model that it serves, a column of the workload
+  std::size_t model = Workload::kNoModel;  // model that the engine serves, a column of the workload
 
   template <class Self, class List>
   static constexpr auto ListOptions(Self& self, List&& list) {
@@ -37,26 +37,26 @@ struct VirtualEngineOptions {
 
 struct VirtualClusterOptions {
   double rate_scale = 1;  // factor on the arrival rate
-  bool all_at_once = false;          // every workflow arrives at time zero
-  std::int64_t closed_loop = 0;  // above 0: workflows in flight; the next starts when one ends
-  Duration horizon{0};  // above 0: the run stops at this time
-  bool declare_workflows = false;  // declare workflows to the router, with deadlines but without graphs
-  bool send_prefixes = false;  // send the prompts' prefix hashes to schedulers
-  bool tell_turns = false;  // send TurnEnded and WorkflowEnded to schedulers
-  Duration cold_at{0};  // above 0: time when the first engine loses all KV, between two steps
-  double tell_gaps = 0;  // above 0: TurnEnded contains the true gap times this factor
+  bool all_at_once = false;  // true: every workflow arrives at time zero
+  std::int64_t closed_loop = 0;  // number of workflows in flight, each started when another ends; 0: by arrival
+  Duration horizon{0};  // time at which the run stops; 0: when all requests have ended
+  bool declare_workflows = false;  // true: the router gets declared workflows, with deadlines and without graphs
+  bool send_prefixes = false;  // true: schedulers get the prompts' prefix hashes
+  bool tell_turns = false;  // true: schedulers get TurnEnded and WorkflowEnded
+  Duration cold_at{0};  // time when the first engine loses all KV, between two steps; 0: never
+  double tell_gaps = 0;  // factor on the true gap in TurnEnded; 0: TurnEnded contains no gap
   // Overhead of a server outside its engine: HTTP, tokenizer and detokenizer. Delays each request before the engine or
   // router, and is part of all latencies.
-  Duration front_end{0};  // per request
-  Duration front_end_token{0};  // per prompt token
-  Duration report_interval = std::chrono::milliseconds(100);  // interval of reports to the router (vLLM's)
-  // Number of engines for prefill only. They compute prompts up to the first token, and send the KV to the other
-  // engines. 0: every engine does both.
+  Duration front_end{0};  // delay per request
+  Duration front_end_token{0};  // delay per prompt token
+  Duration report_interval = std::chrono::milliseconds(100);  // interval of reports to the router; vLLM's
+  // Number of engines for prefill only. These engines compute prompts up to the first token and send the KV to the
+  // other engines. 0: every engine computes prompts and decodes.
   std::int32_t prefill_engines = 0;
   double kv_link_gb_s = 25;  // KV bandwidth of each engine and direction [1e9 bytes/s]; default: 200 Gb/s
-  std::int32_t deflect_tokens = 0;  // longest prompt that is computed on the engine that decodes it
+  std::int32_t deflect_tokens = 0;  // maximum prompt tokens of a request whose prompt the decoding engine computes
   std::function<bool(double)> progress = {};  // receives the share of finished requests; false stops the run
-  std::function<void(const VirtualStep&)> on_step = {};  // called at the start of every step
+  std::function<void(const VirtualStep&)> on_step = {};  // function that is called at the start of every step
   // Slow work outside the engines (tuning, learning): `control` is called at this interval, and the router and engines
   // receive the epoch that it returns. 0: never.
   Duration control_interval{0};

@@ -16,12 +16,12 @@
 
 namespace takt {
 
-// Used by hosts that replay a workload in virtual or real time. Calls are identified by their index in Workload::calls.
-// The host handles time and the delay of calls, and reports when a call is made and how it ends.
+// For hosts that replay a workload in virtual or real time. A call is identified by its index in Workload::calls. The
+// host handles time and the delays of calls. The host reports when a call is made and how it ends.
 //
-// With several models, Place must set each call's model once. The difference between actual and default outputs of a
-// workflow's calls is added to its later prompts. Prompts with prefixes are excluded, since their blocks have fixed
-// sizes.
+// With several models, Place must set each call's model once. If a workflow's calls have longer or shorter outputs than
+// by default, its later prompts change by the difference. Prompts with prefixes do not change, because their blocks
+// have fixed sizes.
 //
 // A call can be made when its predecessors have completed. Calls with a failed predecessor are never made. All calls
 // have their workflow's arrival and deadline. Request i of a run has the id i + 1.
@@ -102,11 +102,11 @@ class WorkloadProgress {
   std::size_t ModelOf(std::uint32_t call) const {
     return model_of_.empty() || model_of_[call] == kMaxWorkloadModels ? Workload::kNoModel : model_of_[call];
   }
-  // Returns the call's true output on that model.
+  // Returns the call's true output on the model that it was placed on.
   std::int32_t OutputOf(std::uint32_t call) const { return workload_->OutputOf(call, ModelOf(call)); }
 
   // Ends a call that has completed or failed. Its record contains its output. Calls ready(call) for each call that
-  // waited only for this one. Returns true if it was the last of its workflow.
+  // waited only for this one. Returns true if the call was the last of its workflow.
   template <class Ready>
   bool End(std::uint32_t call, Outcome outcome, FailReason reason, TimePoint now, Ready ready) {
     RequestRecord& record = (*records_)[call];
@@ -137,7 +137,7 @@ class WorkloadProgress {
   }
 
   bool over() const { return calls_over_ == records_->size(); }
-  std::size_t calls_over() const { return calls_over_; }  // calls that have ended or will never be made
+  std::size_t calls_over() const { return calls_over_; }  // number of calls that have ended or will never be made
   const std::vector<WorkflowRecord>& workflows() const { return workflows_; }
   Estimator& estimator() { return estimator_; }
   const Estimator& estimator() const { return estimator_; }
@@ -164,11 +164,11 @@ class WorkloadProgress {
   std::vector<RequestRecord>* records_;
   Estimator estimator_;
   std::vector<WorkflowRecord> workflows_;
-  std::vector<std::uint32_t> calls_left_;  // by workflow
-  std::vector<std::uint32_t> waits_for_;  // by call: unfinished predecessors; empty if there are none
+  std::vector<std::uint32_t> calls_left_;  // number of unfinished calls by workflow
+  std::vector<std::uint32_t> waits_for_;  // number of unfinished predecessors by call; empty if no call has any
   // With several models:
-  std::vector<std::uint8_t> model_of_;  // by call
-  std::vector<std::int64_t> written_more_;  // by workflow
+  std::vector<std::uint8_t> model_of_;  // model of each call
+  std::vector<std::int64_t> written_more_;  // additional output tokens by workflow
   std::size_t calls_over_ = 0;
 };
 

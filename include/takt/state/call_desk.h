@@ -27,10 +27,9 @@ void MakeRoom(std::vector<T>& list, std::size_t more) {
 // A call asks MayEnter, makes room, and changes the object between Enter and Leave.
 //
 // Invariant: now() never decreases. Between calls inside() is true only if an exception left a call incomplete; the
-// object has then ended. A flag records this, because the headers also compile without exceptions.
+// object has then ended. A flag is used because the headers also compile without exceptions.
 class CallDesk {
  public:
-  // Starts to count the faults of a call.
   void Begin() { log_.Begin(); }
   // Returns false, and adds a fault, if an earlier call is incomplete or another call is inside.
   bool MayEnter(std::uint64_t& calls_after_end, StepId step = {}) {
@@ -38,7 +37,7 @@ class CallDesk {
     Blame(calls_after_end, {.kind = FaultKind::kEnded, .step = step});
     return false;
   }
-  // Returns the time of the call. A time before that of an earlier call is a fault, and is replaced by the latest time.
+  // Returns the time of the call. A time earlier than a previous call's is a fault, and the latest time is used.
   TimePoint Enter(TimePoint now, std::uint64_t& clock_stepped_back, StepId step = {}) {
     inside_ = true;
     if (now < now_) {

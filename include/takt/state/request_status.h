@@ -8,12 +8,12 @@ namespace takt {
 
 // The status of a request in a scheduler.
 enum class RequestStatus : std::uint8_t {
-  kUnknown,  // not in this scheduler, or no longer
-  kWaiting,  // in the queue
-  kRunning,  // has a lane
-  kPaused,   // in a tool call
-  kBlocked,  // waits for Unblocked
-  kDead,  // ended, but a step or move in flight uses it
+  kUnknown,  // the request is not in this scheduler, or no longer
+  kWaiting,  // the request is in the queue
+  kRunning,  // the request has a lane
+  kPaused,  // the request is in a tool call
+  kBlocked,  // the request waits for Unblocked
+  kDead,  // the request has ended, but a step or move in flight uses it
 };
 
 }  // namespace takt

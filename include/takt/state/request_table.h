@@ -18,13 +18,13 @@ namespace takt {
 
 namespace internal {
 
-// A pending change of a request's lane or KV, whatever its status. Lanes and blocks are freed when it is over.
+// A pending change of a request's lane or KV, whatever its status. Lanes and blocks are freed when the change is over.
 enum class Transit : std::uint8_t {
   kNone,
-  kDraining,  // left its lane; steps in flight use it
+  kDraining,  // the request has left its lane, but steps in flight use the lane
   kMovingOut,  // KV is moving to host memory
   kMovingIn,  // KV is moving to the GPU
-  kPinned,  // ended, but a connector reads its KV
+  kPinned,  // the request has ended, but a connector reads its KV
 };
 
 struct Record {
@@ -36,29 +36,29 @@ struct Record {
   bool holds = false;  // listed by KeptKv as holding KV without a lane
   bool pinned = false;  // a connector reads its KV
   bool gated = false;  // the gate refused it
-  bool last_turn = false;  // no later turn follows in its branch
-  bool recovers = false;  // it ran before its last admission, so cache hits are its own blocks
-  TimePoint pinned_until = kUnset;  // end of the pin on its prefix after it ends; unset: no pin
+  bool last_turn = false;  // no later turn follows in the request's branch
+  bool recovers = false;  // the request ran before its last admission, so cache hits are its own blocks
+  TimePoint pinned_until = kUnset;  // end of the pin that the request's prefix gets at the request's end; unset: no pin
   std::uint32_t lane = kNoLane;
   // Known tokens: prompt, tool results and output of all sequences.
   std::int32_t known = 0;
   std::int32_t computed = 0;  // known tokens with KV on the GPU or in host memory; valid without a lane
   std::int32_t arrived = 0;  // known tokens whose KV arrived from elsewhere; used if nothing is computed
-  std::int32_t was_computed = 0;  // computed tokens before its KV was last dropped, which are recomputed
+  std::int32_t was_computed = 0;  // number of computed tokens when the KV was last dropped, which are recomputed
   std::int32_t blocks = 0;  // KV blocks on the GPU; valid without a lane
   std::int32_t cpu_blocks = 0;  // KV blocks in host memory
-  std::uint64_t refused_at = 0;  // number of the plan in which the oracle last refused its admission
+  std::uint64_t refused_at = 0;  // number of the plan in which the oracle last refused to admit the request
   std::int32_t cached = 0;  // prompt tokens in the oracle's prefix cache
   std::uint64_t cached_at = 0;  // OracleRound::hits_of when `cached` was read
   std::int32_t shared_chunks = 0;  // prefix chunks that the request refers to; their blocks are included in `blocks`
-  // Prefix chunks that are being loaded from host memory; the number of them that are still valid.
+  // Number of prefix chunks that are being loaded from host memory, and number of these that are still valid.
   std::int32_t fetching = 0, fetched = 0;
-  std::int32_t overtaken = 0;  // requests with an adapter that passed it while it waited for its own
-  std::int32_t passed = 0;  // requests that passed it while it lacked memory or room
-  std::uint64_t prefix_seen_at = 0;  // number of the last plan in which it waited for a prefix that a row computes
+  std::int32_t overtaken = 0;  // number of requests with an adapter that passed this one while it waited for its own
+  std::int32_t passed = 0;  // number of requests that passed this request while it lacked memory or room
+  std::uint64_t prefix_seen_at = 0;  // number of the last plan in which the request waited for a row's prefix
   std::uint64_t prefix_since = 0;  // value of commits + 1 when the cached chunks of that prefix last increased
-  std::int32_t prefix_chunks = 0;  // these chunks
-  std::uint64_t fits_since = 0;  // first plan of those in which only the watermark excluded it; 0: none
+  std::int32_t prefix_chunks = 0;  // number of cached chunks of that prefix
+  std::uint64_t fits_since = 0;  // first plan since which only the watermark has excluded the request; 0: none
   AgeLink siblings = {};  // in the list of its workflow's requests, newest first; used after FollowWorkflows
 };
 
@@ -116,7 +116,6 @@ class RequestTable : public IdTable<RequestId, Record> {
     IdTable::Erase(slot, record.state.request.id);
   }
 
-  // Number of prefix hashes of all requests.
   std::size_t hashes() const { return hashes_; }
 
   // Prefetches memory that Erase will write, or that an admission will read.

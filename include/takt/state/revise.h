@@ -10,8 +10,9 @@
 
 namespace takt::internal {
 
-// Bounds that keep the sums of a request's counts from overflowing. kMostRequestTokens bounds a prompt, an answer, and
-// one block per sequence. A request ends when the context of all its sequences reaches kMostContext.
+// Bounds on a request's counts, so that their sums do not overflow. kMostRequestTokens bounds the tokens of a prompt,
+// of a tool's answer, and of one block per sequence. A request ends when the context of all its sequences together
+// reaches kMostContext.
 inline constexpr std::int32_t kMostRequestTokens = 1 << 28, kMostContext = 1 << 30;
 
 // Return true if an estimate is invalid or would overflow sums.

@@ -18,10 +18,10 @@ namespace takt::internal {
 
 enum class RowState : std::uint8_t {
   kFree,
-  kSteady,  // decodes one token per sequence and step, and needs no other handling
-  kUnsteady,  // prefills, verifies drafts, or will change
-  kMoving,  // its KV is moving in
-  kLeaving,  // left its place; steps or moves in flight use it
+  kSteady,  // the row decodes one token per sequence and step, and needs no other handling
+  kUnsteady,  // the row prefills, verifies drafts, or will change
+  kMoving,  // the row's KV is moving to the GPU
+  kLeaving,  // the row's request has left, but steps or moves in flight use the row
 };
 
 // Token counts are sums over all sequences. Invariants: computed <= scheduled <= expected, and known <= expected. For a
@@ -32,17 +32,17 @@ struct alignas(64) Row {
   std::uint32_t slot = 0;
   std::int32_t known = 0;  // tokens whose values the host has
   std::int32_t computed = 0;  // tokens with KV
-  std::int32_t scheduled = 0;  // tokens computed, or to be computed by steps in flight
-  std::int32_t expected = 0;  // tokens known, or known after the steps in flight
+  std::int32_t scheduled = 0;  // tokens that are computed or that steps in flight compute
+  std::int32_t expected = 0;  // tokens that are known after the steps in flight
   std::int32_t capacity = 0;  // tokens that its KV blocks hold
   std::int32_t cap = 0;  // known tokens at which output ends: the host's cap
   std::int32_t ceiling = 0;  // bound of `scheduled` without further checks: min(capacity, cap - 1)
   std::int32_t blocks = 0;  // KV blocks, including shared ones
   std::int32_t generated = 0;  // output tokens per sequence
   std::uint16_t sequences = 1;
-  std::uint8_t drafts = 0;  // draft tokens to verify next
+  std::uint8_t drafts = 0;  // number of draft tokens that the next step verifies
   RowState state = RowState::kFree;
-  bool prefilling = false;  // has not sampled since its admission
+  bool prefilling = false;  // true: the row has not sampled since its admission
   bool left_out = false;  // excluded from the next plan
   // One bit per step in flight or under construction, by the step's place in the scheduler. The low byte marks the
   // steps that use the row. The high byte marks those whose results count.
@@ -76,9 +76,9 @@ inline std::size_t PlaceOf(std::span<const std::uint32_t> lanes, std::uint32_t l
 // A lane is stable while its request runs. Lanes are reused last in, first out, so that few are touched.
 //
 // Standing rows are at the front of the order. They decode one token per step and have room for it. One counter counts
-// the steps of all standing rows, so their stored counts are out of date. operator[] updates a row and ends its
-// standing until a plan schedules it as a decoding row again. Plans with standing rows are numbered. Their results must
-// arrive in that order; otherwise call StandNoMoreFrom(0) first.
+// the steps of all standing rows, so stored counts of a standing row are out of date. operator[] updates a row. The row
+// is then not standing until a plan schedules it as a decoding row again. Plans with standing rows are numbered. Their
+// results must arrive in that order; otherwise call StandNoMoreFrom(0) first.
 class RunningSet {
  public:
   RunningSet() { buckets_.fill(kNoSlot); }
@@ -111,13 +111,13 @@ class RunningSet {
     if (stands_[lane].since != 0) BringUpToDate(row, stands_[lane]);
     return row;
   }
-  // Returns a row as stored. The token counts of a standing row lack its standing steps. Its request, slot, sequences,
+  // Returns a row as stored. The token counts of a standing row lack its standing steps. Request, slot, sequences,
   // state and cap are valid.
   Row& Stored(std::uint32_t lane) { return rows_[lane]; }
   const Row& Stored(std::uint32_t lane) const { return rows_[lane]; }
   std::size_t lanes() const { return rows_.slots(); }
 
-  // Lanes in order of admission. Rows that have left stay listed until the next walk, which must drop them.
+  // Lanes in order of admission. Lanes of rows that have left stay listed until the next walk, which must drop them.
   std::vector<std::uint32_t>& order() { return order_; }
   const std::vector<std::uint32_t>& order() const { return order_; }
 
@@ -207,7 +207,7 @@ class RunningSet {
         StandNoMore(lane);
         any = true;
       } else {
-        Unschedule(lane), Schedule(lane, stands_[lane].due);  // it is due in a later round
+        Unschedule(lane), Schedule(lane, stands_[lane].due);  // the row is due in a later round
       }
       lane = next;
     }
@@ -253,19 +253,19 @@ class RunningSet {
   struct Grower {
     std::uint32_t prev = kNoSlot, next = kNoSlot;
     RequestId request = {};
-    std::uint64_t tokens = 0;  // tokens scheduled before a standing plan, minus the plan's number
+    std::uint64_t tokens = 0;  // number of tokens scheduled before a standing plan, minus the plan's number
   };
   struct Standing {
-    std::uint64_t since = 0;  // first standing plan that counts for it; 0: not standing
-    std::uint64_t grows = 0;  // first standing plan for which it needs a block
-    std::uint64_t due = 0;  // first standing plan that would exceed its cap
+    std::uint64_t since = 0;  // first standing plan that counts for the row; 0: not standing
+    std::uint64_t grows = 0;  // first standing plan for which the row needs a block
+    std::uint64_t due = 0;  // first standing plan that would exceed the row's cap
     std::uint32_t prev = kNoSlot, next = kNoSlot;  // lanes in its bucket
     std::uint32_t bucket = 0;
   };
   struct InFlight {
     std::uint64_t plan = 0;  // 0: none
     std::uint16_t bits = 0;
-    bool disturbed = false;  // one of its standing rows is no longer standing
+    bool disturbed = false;  // a standing row of the plan is no longer standing
   };
 
   void BringUpToDate(Row& row, const Standing& s) const {
@@ -334,7 +334,7 @@ class RunningSet {
 
   SlotTable<Row> rows_;
   std::vector<std::uint32_t> order_ = {};
-  std::vector<std::uint32_t> resting_ = {};  // free, but still in the order
+  std::vector<std::uint32_t> resting_ = {};  // free lanes that are still in the order
 
   std::vector<Standing> stands_;  // by lane
   std::vector<std::uint32_t> disturbed_;

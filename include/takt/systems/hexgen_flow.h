@@ -1,4 +1,4 @@
-// HexGen-Flow: routes workflows with deadlines to unequal engines, and tunes itself on what it has served.
+// HexGen-Flow: routes workflows with deadlines to unequal engines, and tunes itself by replays of served workflows.
 //
 //   auto flow = *systems::HexGenFlow::Create({.cluster = replay});   // replay: the profiles of the engines
 //   flow.On(InstanceUp{instance}, now);
@@ -33,14 +33,14 @@
 namespace takt::systems {
 
 struct HexGenFlowOptions {
-  AnyPolicy policy = Urgency{};  // order on each engine (equations 7 and 8), and of calls that wait here
-  AnyPlacement placement = WorkloadBalance{};  // equations 2 to 4; pass it the same stage_times as `router`
-  RouterOptions router = {.budgets = BudgetOptions{}};  // budgets of calls (equations 5 and 6)
-  AlphaTunerOptions tuner = {};  // section 4.3, equations 9 and 10
-  // Engines and estimates for replays. The object sets policy, placement and budgets. None: alpha stays.
+  AnyPolicy policy = Urgency{};  // order of calls on each engine and in the router (equations 7 and 8)
+  AnyPlacement placement = WorkloadBalance{};  // placement (equations 2 to 4); needs the same stage_times as `router`
+  RouterOptions router = {.budgets = BudgetOptions{}};  // router options, with budgets of calls (equations 5 and 6)
+  AlphaTunerOptions tuner = {};  // tuning of alpha (section 4.3, equations 9 and 10)
+  // Engines and estimates for replays. HexGenFlow sets policy, placement and budgets. None: alpha stays.
   std::optional<ReplayOptions> cluster = {};
-  // Limit on ended calls and workflows that wait for Advance, and on ended calls of workflows that have not ended. More
-  // are not learned, nor are calls of a workflow after the first 512.
+  // Maximum ended calls and workflows that wait for Advance, and maximum ended calls of workflows that have not ended.
+  // Further ones are not learned. Only the first 512 calls of a workflow are learned.
   std::size_t most_lessons = 65'536;
 
   // Returns InvalidArgument with every invalid field and its value.
@@ -56,29 +56,29 @@ class HexGenFlow {
 
   ProfileId AddProfile(InstanceProfile profile) { return router_.AddProfile(std::move(profile)); }
 
-  // Applies an event. WorkflowEnded is needed for undeclared workflows, too.
+  // Applies an event. The host must send WorkflowEnded also for undeclared workflows.
   Ignored On(const RouterEvent& event, TimePoint now);
   // Works like Router::Place.
   std::span<const Placement> Place(TimePoint now);
 
   // Closes windows that are over. Returns the search to run now, if any. The host passes its result to Finished.
   std::optional<AlphaSearch> Advance(TimePoint now);
-  // Sets alpha of the placement. Returns true if it has changed.
+  // Sets the placement's alpha. Returns true if alpha has changed.
   bool Finished(const absl::StatusOr<AlphaChoice>& choice, TimePoint now);
 
   // Policy for the scheduler of each engine.
   const AnyPolicy& policy() const { return policy_; }
   const Router& router() const { return router_; }
   double alpha() const { return tuner_ ? tuner_->alpha() : 0; }
-  const AlphaTuner* tuner() const { return tuner_ ? &*tuner_ : nullptr; }  // null: options without a cluster
+  const AlphaTuner* tuner() const { return tuner_ ? &*tuner_ : nullptr; }  // tuner; null: the options have no cluster
   // Number of ended calls beyond the limits, or without `served`.
   std::int64_t lessons_dropped() const { return dropped_; }
 
   // Time of the next Place or Advance if no event comes earlier.
   TimePoint wake_at() const;
 
-  // Returns alpha as text, with version and checksum. Load sets it, and needs a cluster; InvalidArgument: nothing
-  // changes.
+  // Returns alpha as text, with version and checksum. Load sets alpha from such a text and needs a cluster. On
+  // InvalidArgument, nothing changes.
   std::string Save() const;
   absl::Status Load(std::string_view text, TimePoint now);
 
@@ -88,12 +88,12 @@ class HexGenFlow {
     enum class What : std::uint8_t { kCall, kEnd, kCancel };
     What what = What::kCall;
     WorkflowId workflow = {};
-    TimePoint begin{}, end{};  // of the call's wait for an engine, or of the workflow
-    TimePoint deadline = kNever;  // of the workflow
+    TimePoint begin{}, end{};  // begin of the call's wait for an engine or of the workflow, and end
+    TimePoint deadline = kNever;  // deadline of the workflow
     TenantId tenant = {};
     std::int32_t priority = 0;
     StageId stage = {};
-    Tokens prompt{0}, output{-1};  // output below 0: unknown
+    Tokens prompt{0}, output{-1};  // tokens of prompt and output; output below 0: unknown
   };
 
   HexGenFlow(HexGenFlowOptions options, Router router, std::optional<AlphaTuner> tuner);
@@ -107,7 +107,7 @@ class HexGenFlow {
   std::optional<AlphaTuner> tuner_;
   std::vector<Lesson> lessons_;
   std::unordered_map<std::uint64_t, std::vector<Lesson>> open_;  // ended calls of workflows that have not ended
-  std::size_t open_calls_ = 0;  // in open_; at most most_lessons
+  std::size_t open_calls_ = 0;  // number of calls in open_; at most most_lessons
   std::int64_t dropped_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Kairos: a router that learns from calls which agents come first, and packs requests by their KV memory over time.
+// Kairos: a router that learns from calls which agents to run first, and packs requests by their KV memory over time.
 //
 //   auto kairos = *systems::Kairos::Create();
 //   kairos.On(InstanceUp{instance}, now);
@@ -34,7 +34,7 @@
 
 namespace takt::systems {
 
-// Section 6, with the decode rate of equation 1 from the cost model of each instance.
+// The placement of section 6. The decode rate of equation 1 comes from the cost model of each instance.
 inline TimeSlotPacker KairosPacker() {
   TimeSlotPacker packer;
   packer.cost_batch = 128;  // not given in the paper
@@ -45,12 +45,12 @@ struct KairosOptions {
   // Call graph (section 4.2), distributions (4.3), Wasserstein distances and scaling (5.1). An agent has a rank once
   // the distribution of its remaining latency has converged.
   AgentLearnerOptions learner = {.converged_only = true};
-  AnyPolicy policy = AgentPriority{};  // order of waiting requests, here and on engines (5.2)
-  AnyPlacement placement = KairosPacker();  // equations 1 to 3
+  AnyPolicy policy = AgentPriority{};  // order of waiting requests in the router and on engines (5.2)
+  AnyPlacement placement = KairosPacker();  // placement (equations 1 to 3)
   // Set max_outstanding to the engine's maximum batch size, so that requests wait here.
   RouterOptions router = {};
   Duration refresh = std::chrono::seconds(1);  // shortest time between two tables; not given in the paper
-  std::size_t most_lessons = 65'536;  // limit on ended calls and workflows that wait for Learn; more are not learned
+  std::size_t most_lessons = 65'536;  // maximum ended calls and workflows that wait for Learn; the rest is not learned
 
   // Returns InvalidArgument with every invalid field and its value.
   absl::Status Validate() const;
@@ -75,8 +75,9 @@ class Kairos {
   AgentId Agent(std::string_view name) { return names_.Intern(name); }
   ProfileId AddProfile(InstanceProfile profile) { return router_.AddProfile(std::move(profile)); }
 
-  // Applies an event. `upstream`, with Arrived: the agent whose answer led to this call; none: the user's question did.
-  // A call without RequestStarted counts from its placement. WorkflowEnded is needed for undeclared workflows, too.
+  // Applies an event. `upstream`, with Arrived: the agent whose answer led to this call; none: the user's question led
+  // to it. A call without RequestStarted counts from its placement. The host must send WorkflowEnded also for
+  // undeclared workflows.
   Ignored On(const RouterEvent& event, TimePoint now, AgentId upstream = {});
 
   // Works like Router::Place.
@@ -85,7 +86,7 @@ class Kairos {
   // Learns from ended calls, and returns a new table for the engines, if any. Combines the next three functions.
   std::optional<Epoch> Advance(TimePoint now);
 
-  // Returns the calls that have ended since the last time; none if `refresh` has not passed, or there are none.
+  // Returns the calls that have ended since the previous TakeLessons. Returns none if `refresh` has not passed.
   std::optional<Lessons> TakeLessons(TimePoint now);
   // Slow: ranks agents. Uses only the learner's data. No other call of Learn, Save or Load may run meanwhile.
   std::optional<Epoch> Learn(const Lessons& lessons, TimePoint now);
@@ -110,7 +111,7 @@ class Kairos {
   // A living request.
   struct Call {
     AgentId upstream = {};
-    TimePoint start = kUnset;  // of its execution; kUnset: it waits
+    TimePoint start = kUnset;  // start of the call's execution; kUnset: the call waits
   };
 
   Kairos(KairosOptions options, Router router);
@@ -128,7 +129,7 @@ class Kairos {
   TimePoint next_table_{};
   std::int64_t dropped_ = 0;
   AgentNames names_;
-  AgentLearner learner_;  // of the thread that calls Learn
+  AgentLearner learner_;  // used only by the thread that calls Learn
 };
 
 }  // namespace takt::systems

@@ -3,7 +3,7 @@
 //   auto lamps = *Lamps::Create({.scheduler = {.kv_blocks = {1000}}});
 //   lamps.On(Arrived{{.id = {1}, .prompt_tokens = {90}, .next_call = {.tool = tool}}}, now);
 //
-// The host names the tool that it expects, by the prompt. LAMPS predicts the rest.
+// For each prompt, the host names the tool that it expects. LAMPS predicts the other values.
 #ifndef TAKT_SYSTEMS_LAMPS_H_
 #define TAKT_SYSTEMS_LAMPS_H_
 
@@ -32,14 +32,14 @@ struct LampsOptions {
   // Equation 1, discard: T_fwd(C_i) x (C_i + C_other). Equation 2, preserve: T_INT x C_i.
   // Equation 3, swap: 2 x T_swap(C_i) x C_batch.
   PauseCosts costs = {};
-  double stall = 0;  // weight of C_other's terms in the rank; 0: the memory of the request alone (section 4.3)
+  double stall = 0;  // weight of the terms with C_other in the rank; 0: only the request's own memory (section 4.3)
   std::int64_t refresh = 0;  // plans between two scores of a waiting request, if stall > 0 (section 5: 10 on ToolBench)
-  std::int64_t threshold = 100;  // plans that pass over a request before its promotion (section 4.4); 0: no guard
-  // Effect of a tool call on the guard. Section 4.4: the count starts again, and a promotion lasts until the request
-  // ends. The authors' code: kReset.
+  std::int64_t threshold = 100;  // plans that pass over a request before its promotion (section 4.4); 0: no promotion
+  // Effect of a tool call on the count of plans and on a promotion. In section 4.4, the count starts again, and a
+  // promotion lasts until the request ends. The authors' code uses kReset.
   AgingOptions::AtToolCall at_tool_call = AgingOptions::AtToolCall::kResetCount;
-  ToolProfileOptions tools = {};  // duration, answer and tokens before a call, by class of tool (section 4.2)
-  LengthTableOptions lengths = {};  // output of requests by stage and prompt length, if the host predicts none
+  ToolProfileOptions tools = {};  // duration, answer and tokens before a tool call, learned by class (section 4.2)
+  LengthTableOptions lengths = {};  // output learned by stage and prompt length, for requests without a prediction
 
   // The order (section 4.3) with the guard (section 4.4), and the handling of tool calls (section 4.2).
   AnyPolicy Policy() const;
@@ -47,17 +47,17 @@ struct LampsOptions {
 };
 
 struct LampsStats {
-  std::int64_t outputs_predicted = 0;  // requests whose output LAMPS predicted
-  std::int64_t calls_predicted = 0;  // expected tool calls of which LAMPS predicted at least one value
-  std::int64_t calls_learned = 0;  // tool calls that returned
-  std::int64_t outputs_learned = 0;  // requests that finished
+  std::int64_t outputs_predicted = 0;  // number of requests whose output LAMPS predicted
+  std::int64_t calls_predicted = 0;  // number of expected tool calls of which LAMPS predicted at least one value
+  std::int64_t calls_learned = 0;  // number of tool calls that returned
+  std::int64_t outputs_learned = 0;  // number of requests that finished
 
   friend constexpr bool operator==(const LampsStats&, const LampsStats&) = default;
 };
 
-// A scheduler with its predictors. Its events, plans and results are those of takt::Scheduler. Values that the host
-// predicts itself are kept; LAMPS adds the missing ones before the scheduler ranks the request. It learns from each
-// tool call that returns and from each request that finishes. New knowledge counts from the next event on.
+// A scheduler with predictors. Events, plans and results are those of takt::Scheduler. LAMPS keeps values that the host
+// predicts, and adds the missing values before the scheduler ranks the request. LAMPS learns from each returned tool
+// call and each finished request, with effect from the next event on.
 //
 // Thread-compatible: the step loop owns it. No call throws, blocks or reads a clock. After warm-up (reserve_requests,
 // and one call of each tool and stage) no call allocates, except Save and Load.
@@ -73,7 +73,7 @@ class Lamps {
   static void Predict(const CallPredictor& predictor, const CallDescription& call, CallPredictor::Scratch& scratch,
                       Request& request);
 
-  // Adds a prior for a class of tools, such as one of kInferCeptTools. Returns false if it is invalid.
+  // Adds a prior for a class of tools, such as one of kInferCeptTools. Returns false if the prior is invalid.
   bool Seed(ToolId tool, const ToolSeed& seed) { return tools_.Seed(tool, seed); }
 
   Ignored On(const Event& event, TimePoint now) {
@@ -112,8 +112,8 @@ class Lamps {
   const LengthTable& lengths() const { return lengths_; }
   const LampsStats& lamps_stats() const { return stats_; }
 
-  // Returns everything learned as bytes for any machine. Load replaces it. Errors: DataLoss for truncated or damaged
-  // bytes, InvalidArgument for others; what was learned then stays.
+  // Returns everything learned as bytes for any machine. Load replaces the learned state by such bytes. Truncated or
+  // damaged bytes are DataLoss, other invalid bytes InvalidArgument; the state then stays.
   std::string Save() const;
   absl::Status Load(std::string_view bytes);
 
@@ -134,13 +134,13 @@ class Lamps {
   struct Living {
     StageId stage = {};
     std::int32_t prompt = 0;
-    std::int32_t output = -1;  // output tokens of a finished request; below 0: it has not finished
-    std::int32_t most = 0;  // output tokens at which the scheduler ends it; 0: it does not
-    bool cut = false;  // it failed or was cancelled
-    std::int32_t segment = 0;  // output tokens at the last answer of a tool
+    std::int32_t output = -1;  // output tokens of a finished request; below 0: the request has not finished
+    std::int32_t most = 0;  // output tokens at which the scheduler ends the request; 0: no limit
+    bool cut = false;  // true: the request failed or was cancelled
+    std::int32_t segment = 0;  // output tokens up to the last answer of a tool
     std::int32_t before = 0;  // output tokens between the last answer and the current tool call
-    ToolId tool = {};  // of the expected or current tool call
-    TimePoint called_at = kNever;  // kNever: no tool call is open
+    ToolId tool = {};  // tool of the expected or current tool call
+    TimePoint called_at = kNever;  // time of the open tool call; kNever: no tool call is open
   };
 
   Lamps(const LampsOptions& options, Scheduler scheduler);

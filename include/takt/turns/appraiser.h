@@ -1,4 +1,4 @@
-// Applies a retention policy to tree nodes, which gives them a line and a value.
+// Applies a retention policy to tree nodes: gives each node a line (a list of eviction candidates) and a value.
 #ifndef TAKT_TURNS_APPRAISER_H_
 #define TAKT_TURNS_APPRAISER_H_
 
@@ -16,7 +16,7 @@
 
 namespace takt::internal {
 
-// Lists of eviction candidates: dead nodes, the policy's lists (one if it has none), pinned nodes, awaited nodes.
+// Lists of eviction candidates: dead nodes, the policy's lists (one if there are none), pinned nodes, awaited nodes.
 inline constexpr std::size_t kDeadLine = 0, kFirstList = 1, kPinnedLine = kFirstList + AnyRetention::kLists,
                              kAwaitedLine = kPinnedLine + 1, kLines = kAwaitedLine + 1;
 
@@ -35,7 +35,7 @@ class Appraiser {
 
   const AnyRetention& policy() const { return policy_; }
   void SetPolicy(AnyRetention policy) { policy_ = std::move(policy); }
-  // Returns true if the policy has lists. If not, nodes are ranked by value.
+  // Returns true if the policy has lists. Without lists, nodes are ranked by value.
   bool listed() const { return policy_.listed(); }
   // Returns true if the time has changed, which may change values.
   bool SetNow(TimePoint now) { return now != std::exchange(now_, now); }

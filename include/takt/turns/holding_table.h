@@ -15,27 +15,26 @@
 
 namespace takt::internal {
 
-// The cached KV of a branch's last turn, as the path from the root of the tree to its tip.
+// The cached KV of a branch's last turn: the path from the root of the prefix tree to a last node, the tip.
 struct HoldingRecord : BranchRecord {
-  Slot tips = kNoSlot;  // the holdings that end with the same node
+  Slot tips = kNoSlot;  // group of holdings that end with the same node
   std::uint32_t return_class = 0;
   std::int32_t uses = 0;
-  std::int32_t tokens = 0;  // context tokens when its last turn ended
+  std::int32_t tokens = 0;  // context tokens at the end of the branch's last turn
   TimePoint since = {};
   bool awaited = false;
   TimePoint awaited_since = {};
   TimePoint pinned_until = kUnset;
-  std::int32_t pinned_blocks = 0;  // blocks when it was pinned
+  std::int32_t pinned_blocks = 0;  // number of blocks at the time of the pin
   AgeLink fellows = {};  // links in the list of holdings with the same last node
 };
 
-// Invariant: each node counts the holdings whose paths contain it, and also the awaited and the pinned ones.
-// `PrefixNode::tips` links a node and the holdings that end with it. The newest record of a share is the one whose turn
-// ended last.
+// Invariant: each node counts the holdings whose paths contain it, and counts awaited and pinned holdings separately.
+// `PrefixNode::tips` links a node and the holdings that end with it. The newest record of a share is the record whose
+// turn ended last.
 class HoldingTable {
  public:
   void KeyHashes(std::uint64_t seed) { records_.KeyHashes(seed); }
-  // Makes room for n more holdings; grows by doubling.
   void MakeRoom(std::size_t n) {
     records_.MakeRoom(n);
     if (tips_.capacity() < records_.capacity()) tips_.Reserve(records_.capacity());
@@ -45,7 +44,7 @@ class HoldingTable {
   std::size_t capacity() const { return records_.capacity(); }
   HoldingRecord& operator[](Slot h) { return records_[h]; }
   const HoldingRecord& operator[](Slot h) const { return records_[h]; }
-  // Returns kNoSlot if it holds nothing.
+  // Returns the branch's holding; kNoSlot if the branch holds nothing.
   Slot Find(WorkflowId workflow, std::uint64_t branch) const { return records_.Find(workflow, branch); }
   // Calls each(slot) for each holding of the workflow. The call may erase that holding.
   template <class Each>
@@ -58,10 +57,9 @@ class HoldingTable {
       if (records_.Has(h)) each(h);
     }
   }
-  // Returns the holding that must end if there are too many.
+  // Returns the holding that must end if there are too many holdings.
   Slot Crowded() const { return records_.Crowded(); }
 
-  // Returns the node that the holding ends with.
   Slot TipOf(Slot h) const { return records_[h].tips == kNoSlot ? kNoSlot : tips_[records_[h].tips].node; }
   // Returns a holding that ends with the node; kNoSlot if there is none.
   Slot EndingWith(const PrefixNode& node) const { return node.tips == kNoSlot ? kNoSlot : tips_[node.tips].newest; }

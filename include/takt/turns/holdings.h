@@ -24,24 +24,24 @@ namespace takt {
 
 // The turn that used blocks, and how it ended.
 struct HeldTurn {
-  WorkflowId workflow = {};  // none: the blocks belong to no workflow and are ranked only by age
+  WorkflowId workflow = {};  // workflow of the turn; none: the blocks are ranked only by age
   std::uint64_t branch = 0;  // branch of the workflow, such as its main line or a sub-agent
   std::uint32_t return_class = 0;
   bool over = false;  // true: no further turn will come, so the branch holds nothing
   TenantId tenant = {};
-  TimePoint pinned_until = kUnset;  // unset: no pin
+  TimePoint pinned_until = kUnset;  // end of the pin; unset: no pin
 };
 
 namespace internal {
 
 // The cached part of a prompt.
 struct PrefixHit {
-  std::int32_t chunks = 0;  // leading chunks in the cache
-  std::int32_t idle = 0;  // leading chunks that no request refers to now
+  std::int32_t chunks = 0;  // number of the prompt's first chunks that are in the cache
+  std::int32_t idle = 0;  // number of these that no request refers to now
 };
 
 // Combines the tree of prompts (PrefixTree), the holdings of branches (HoldingTable), their pins (PinBook) and the
-// eviction order (VictimOrder). A node can be evicted, from its end, if it has no children and no running request.
+// eviction order (VictimOrder). A node without children and without running requests can be evicted, from its end.
 //
 // When a turn of a branch ends, its blocks become the branch's holding. Blocks that only the previous turn used are
 // dead, unless others hold them. Dead blocks are evicted first. Shared blocks count once, and stay while any of their
@@ -54,8 +54,8 @@ struct PrefixHit {
 // request refers to; `idle` counts all others. Memory is allocated only if there is more to store than ever before.
 //
 // Holdings are limited by kMostHoldings or BoundHoldings. Beyond the limit, the oldest holding of the largest tenant
-// ends (crowded_out; see BranchTable), pinned ones last. A tenant that floods the table thus ends its own holdings. So
-// workflows that never return do not use up memory.
+// ends (crowded_out; see BranchTable), and pinned holdings end last. A tenant that floods the table thus ends its own
+// holdings. So workflows that never return do not use up memory.
 class Holdings {
  public:
   static constexpr std::size_t kMostHoldings = 65536;
@@ -89,9 +89,9 @@ class Holdings {
   // Starts a call: inputs of the policy, such as times and curves, may have changed.
   void BeginCall() { order_.BeginCall(); }
 
-  std::int32_t referenced() const { return referenced_; }  // blocks that a request refers to
-  std::int32_t idle() const { return idle_; }  // blocks that can be evicted
-  std::uint64_t uses() const { return uses_; }  // times that unused chunks came into use
+  std::int32_t referenced() const { return referenced_; }  // number of blocks that a request refers to
+  std::int32_t idle() const { return idle_; }  // number of blocks that can be evicted
+  std::uint64_t uses() const { return uses_; }  // number of times that an unused chunk came into use
   std::size_t chunks() const { return tree_.size(); }
   std::size_t capacity() const { return tree_.capacity(); }
   std::size_t holdings() const { return table_.size(); }
@@ -106,8 +106,8 @@ class Holdings {
   // Adds the chunk of the last hash, with one reference. A request must refer to the chunks before it. Returns false if
   // the chunk exists.
   bool Publish(std::span<const std::uint64_t> hashes, std::int32_t blocks);
-  // Returns a request's chunks when its turn ends or it is preempted. They replace the previous holding of the turn's
-  // branch. The next tier has copies of the first `copied` chunks.
+  // Takes back a request's chunks when its turn ends or it is preempted. These chunks replace the previous holding of
+  // the turn's branch. The next tier has copies of the first `copied` chunks.
   void Release(std::span<const std::uint64_t> hashes, std::int32_t blocks, const HeldTurn& turn, TimePoint now,
                std::int32_t copied = 0);
   // Marks the chunks from `first` on, which a request refers to, and all chunks after them as lost. Find ignores them.
@@ -133,9 +133,9 @@ class Holdings {
     table_.ForEachBranch(workflow, [this](Slot h) { EndHolding(h); });
   }
 
-  // Returns the holding; all 0 if it holds nothing. O(nodes of its path).
+  // Returns the branch's holding; all 0 if the branch holds nothing. O(nodes of its path).
   Holding Find(WorkflowId workflow, std::uint64_t branch) const;
-  // Returns the value of its last block; 0 if it holds nothing.
+  // Returns the value of the branch's last block; 0 if the branch holds nothing.
   double ValueOf(WorkflowId workflow, std::uint64_t branch, TimePoint now) {
     const Slot h = table_.Find(workflow, branch);
     if (h == kNoSlot) return 0;
@@ -143,7 +143,7 @@ class Holdings {
     const PrefixNode& tip = nodes()[table_.TipOf(h)];
     return order_.appraiser().ValueOf(view(), tip, tip.end);
   }
-  // Returns none if it holds nothing.
+  // Returns the tenant of the branch; none if the branch holds nothing.
   TenantId TenantOf(WorkflowId workflow, std::uint64_t branch) const {
     const Slot h = table_.Find(workflow, branch);
     return h == kNoSlot ? TenantId{} : table_[h].name.tenant;
@@ -155,7 +155,7 @@ class Holdings {
   }
   // Number of evictions of blocks that a waiting turn would have used.
   std::uint64_t awaited_lost() const { return awaited_lost_; }
-  // Number of holdings, and of pinned ones, that ended because there were too many.
+  // Number of holdings that ended because there were too many, and number of pinned ones among these.
   std::uint64_t crowded_out() const { return crowded_out_; }
   std::uint64_t pins_crowded_out() const { return pins_crowded_out_; }
 
@@ -164,7 +164,7 @@ class Holdings {
   // Sets the maximum pinned blocks per tenant and in total.
   void BoundPins(std::int32_t of_one, std::int32_t of_all) { pins_.Bound(of_one, of_all); }
   // Pins a holding until this time, in place of an earlier pin; unset: removes the pin. Has no effect if the branch
-  // holds nothing or is awaited. Returns false if its tenant would pin too much.
+  // holds nothing or its next turn waits. Returns false if the tenant would pin too much.
   bool Pin(WorkflowId workflow, std::uint64_t branch, TimePoint until) {
     const Slot h = table_.Find(workflow, branch);
     return h == kNoSlot || Pin(h, until);
@@ -173,8 +173,8 @@ class Holdings {
   void EndPins(TimePoint now);
   TimePoint next_pin_end() const { return pins_.next(); }
   std::size_t pins() const { return pins_.size(); }
-  std::int32_t pinned() const { return pins_.blocks(); }  // blocks, counted when they were pinned
-  std::uint64_t pins_broken() const { return pins_broken_; }  // times that pinned blocks were evicted
+  std::int32_t pinned() const { return pins_.blocks(); }  // number of pinned blocks, as of their pins
+  std::uint64_t pins_broken() const { return pins_broken_; }  // number of times that pinned blocks were evicted
   std::uint64_t pins_refused() const { return pins_.refused(); }
   TimePoint PinnedUntil(WorkflowId workflow, std::uint64_t branch) const {
     const Slot h = table_.Find(workflow, branch);
@@ -184,7 +184,7 @@ class Holdings {
   // --- Eviction. ---
 
   // Calls take(const HeldVictim&) in eviction order until `blocks` blocks were passed. If take returns bool, false
-  // stops the walk. Returns the blocks passed; fewer if no more can be evicted. Changes nothing.
+  // stops the walk. Returns the number of blocks passed, which is smaller if too few can be evicted. Changes nothing.
   template <class Take>
   std::int32_t Walk(std::int32_t blocks, TimePoint now, Take&& take) {
     const CacheView cache = view();
@@ -204,7 +204,8 @@ class Holdings {
     loss.blocks = Walk(blocks, now, [&loss](const HeldVictim& victim) { loss.value += victim.value; });
     return loss;
   }
-  // Evicts this number of blocks, rounded up to a whole chunk. Returns how many; fewer if no more are idle.
+  // Evicts this number of blocks, rounded up to a whole chunk. Returns the number of evicted blocks, which is smaller
+  // if too few blocks are idle.
   std::int32_t Evict(std::int32_t blocks, TimePoint now);
 
   // Returns the chunks that left the cache since the last call and have not returned. Allocates nothing after

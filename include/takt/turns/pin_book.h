@@ -29,7 +29,7 @@ class PinBook {
   std::size_t size() const { return ends_.size(); }
   std::int32_t blocks() const { return blocks_; }
   std::uint64_t refused() const { return refused_; }
-  TimePoint next() const { return ends_.next(); }  // kNever if there is none
+  TimePoint next() const { return ends_.next(); }  // end of the next pin; kNever if there is none
   Slot Top() const { return ends_.Top(); }  // holding whose pin ends next
 
   // Pins a holding without a pin. Returns false, and counts a refusal, if a bound would be exceeded.

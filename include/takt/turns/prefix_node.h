@@ -13,47 +13,47 @@
 
 namespace takt::internal {
 
-inline constexpr std::size_t kNoLine = SIZE_MAX;  // the value of `line` if a node is in no line
+inline constexpr std::size_t kNoLine = SIZE_MAX;  // value of `line` for a node that is in no line
 
 // Chunks from `first` to `end` - 1 of a prompt, which all have the same users.
 struct PrefixNode {
   // For PrefixTree:
-  Slot parent = kNoSlot, child = kNoSlot;  // preceding node; first of the following nodes
+  Slot parent = kNoSlot, child = kNoSlot;  // preceding node, and first of the following nodes
   AgeLink siblings = {};
-  Slot last = kNoSlot;  // chunk
+  Slot last = kNoSlot;  // last chunk of the node
   std::int32_t first = 0, end = 0;
-  std::int32_t blocks = 0;  // per chunk
+  std::int32_t blocks = 0;  // number of blocks per chunk
   std::int32_t children = 0;
   // For Holdings:
-  std::int32_t references = 0;  // requests whose prompts contain or end with it
-  std::int32_t copied = 0;  // leading chunks of the prompt that have a copy in the next tier
-  bool loose = false;  // left by a request without a workflow
+  std::int32_t references = 0;  // number of requests whose prompts contain or end with the node
+  std::int32_t copied = 0;  // number of the prompt's first chunks that have a copy in the next tier
+  bool loose = false;  // true: a request without a workflow left the node
   bool spoiled = false;
   TimePoint used = {};
-  std::uint64_t stamp = 0;  // number of the last release that included it
+  std::uint64_t stamp = 0;  // number of the last release that included the node
   // For HoldingTable:
-  Slot tips = kNoSlot;  // the holdings that end with it
-  std::int32_t holders = 0;  // holdings whose paths contain or end with it
-  std::int32_t awaited = 0;  // awaited holdings: their next turn waits
-  std::int32_t pinned = 0;  // pinned holdings
+  Slot tips = kNoSlot;  // group of the holdings that end with the node
+  std::int32_t holders = 0;  // number of holdings whose paths contain or end with the node
+  std::int32_t awaited = 0;  // number of these whose next turn waits
+  std::int32_t pinned = 0;  // number of these that are pinned
   std::uint32_t holder = 0;  // exclusive or of the holders' slots: the slot of the only holder, if there is one
   // For VictimLines:
-  bool astray = false;  // true: among the strays of its line
+  bool astray = false;  // true: the node is a stray of its line
   std::size_t line = kNoLine;
-  AgeLink age = {};  // in its line
+  AgeLink age = {};  // links in the node's line
   HeapLink stray = {};
   // For ValueScan:
-  std::uint64_t scan = 0;  // number of its candidate; 0: none
+  std::uint64_t scan = 0;  // number of the node's candidate; 0: none
   // For VictimOrder, valid in the walk with the number `walk`:
   std::uint64_t walk = 0;
   std::int32_t children_left = 0;
   std::int32_t spare_end = 0;
   HeapLink spare = {};
-  double spare_value = 0;  // used only if nodes of its line are ranked by value
+  double spare_value = 0;  // value of a spare, used only if nodes of the line are ranked by value
 
   std::int32_t chunks() const { return end - first; }
   std::int32_t all_blocks() const { return chunks() * blocks; }
-  // Returns true if only one running request uses it, so that its next chunk can extend this node.
+  // Returns true if only one running request uses the node, so that the request's next chunk can extend the node.
   bool Grows() const { return references == 1 && holders == 0 && !loose && children == 0; }
   bool CanGo() const { return children == 0 && references == 0 && chunks() > 0; }
 };

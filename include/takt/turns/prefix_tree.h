@@ -15,8 +15,8 @@
 
 namespace takt::internal {
 
-// A chunk is a number of blocks, named by the hash of itself and all chunks before it. Consecutive chunks with the same
-// users form one node, so even a long prompt is a path of few nodes.
+// A chunk is a number of blocks. Its name is the hash of the chunk and all chunks before it. Consecutive chunks with
+// the same users form one node, so even a long prompt is a path of few nodes.
 //
 // Invariant: every prefix of a chunk is in the tree, so a lookup is a binary search. Each chunk is in one node. A
 // node's chunks run from `first` to its last one. Its parent ends with the chunk before them. A node without chunks is
@@ -26,7 +26,6 @@ namespace takt::internal {
 class PrefixTree {
  public:
   void KeyHashes(std::uint64_t seed) { chunks_.KeyHashes(seed); }
-  // Makes room for n more chunks; grows by doubling.
   void MakeRoom(std::size_t n) {
     Grow(chunks_, n);
     Grow(nodes_, n + 1);  // every node has a chunk; a split needs one spare node
@@ -143,7 +142,7 @@ class PrefixTree {
   // Removes the chunks of a leaf from `end` on, and adds them to the list.
   void Truncate(Slot n, std::int32_t end, std::vector<DroppedPrefix>& dropped) {
     PrefixNode& node = nodes_[n];
-    Slot ahead = node.last;  // prefetch for a lookup some chunks later, or for the next call
+    Slot ahead = node.last;  // prefetched for a lookup some chunks later, or for the next call
     const auto fetch = [&] {
       if (ahead == kNoSlot) return;
       chunks_.Prefetch(chunks_[ahead].name);

@@ -1,4 +1,4 @@
-// Distribution of the time until a workflow's next turn, given the time since the last one ended.
+// Distribution of the time until a workflow's next turn, given the time since the last turn ended.
 #ifndef TAKT_TURNS_RETURN_CURVE_H_
 #define TAKT_TURNS_RETURN_CURVE_H_
 
@@ -34,7 +34,7 @@ struct ReturnCurve {
   static constexpr std::size_t kBins = 41;
 
   std::array<double, kBins + 1> survival = {};
-  std::array<double, kBins + 1> gain = {};  // from each edge to the next; 0 from the last edge on
+  std::array<double, kBins + 1> gain = {};  // gain from each edge to the next; 0 from the last edge on
 
   // Returns the bin of an age; kBins after the last edge. Negative ages and NaN are in bin 0.
   static std::size_t BinOf(double age_s) {

@@ -1,4 +1,4 @@
-// Learns per class of gap how long workflows stay away between two turns. Gaps that have not ended count, too.
+// Learns per class of gap how long workflows stay away between two turns. Gaps that have not ended also count.
 #ifndef TAKT_TURNS_RETURN_TIMES_H_
 #define TAKT_TURNS_RETURN_TIMES_H_
 
@@ -20,22 +20,21 @@
 namespace takt {
 
 struct ReturnTimesOptions {
-  std::uint32_t classes = 64;  // number of classes: ReturnClass, then one per tool; gaps of higher classes count as
-                               // unknown
-  double window = 4096;  // gaps of a class after which earlier counts are halved; at least 2
+  std::uint32_t classes = 64;  // number of classes: ReturnClass's, then one per tool; gaps of others count as unknown
+  double window = 4096;  // number of gaps of a class after which earlier counts are halved; at least 2
   double prior_weight = 16;  // weight of the prior, in gaps per bin; above 0
   // Maximum open gaps and, in a scheduler, maximum holdings, at most 65,536. Beyond them, the oldest gap of the largest
   // tenant is dropped (BranchTable) and not learned from.
   std::uint32_t max_open = 65536;
-  std::int64_t refresh = 256;  // returns after which the curves are computed again
-  std::uint64_t hash_seed = 0;  // keys the hashes of gaps, like SchedulerOptions::hash_seed
+  std::int64_t refresh = 256;  // number of returns after which the curves are computed again
+  std::uint64_t hash_seed = 0;  // seed of the hashes of gaps, like SchedulerOptions::hash_seed
 };
 
 // Learned counts of one class, for saving and loading. One per bin of ReturnCurve; the last is after all edges.
 struct ReturnCounts {
   using Bins = std::array<double, ReturnCurve::kBins + 1>;
-  Bins ended = {};  // gaps that ended in the bin
-  Bins lost = {};  // gaps that were last observed in the bin
+  Bins ended = {};  // number of gaps that ended in the bin
+  Bins lost = {};  // number of gaps that were last observed in the bin
   Bins seen = {};  // observed share of the bin, summed over the lost gaps
 
   friend bool operator==(const ReturnCounts&, const ReturnCounts&) = default;
@@ -64,7 +63,7 @@ class ReturnTimes {
                                                           0.007, 0.004, 0.001, 0.0003, 0.0002};
   static constexpr std::array<double, 11> kUserHazards = {0.004, 0.003, 0.005,  0.002,  0.002, 0.001,
                                                           0.002, 0.001, 0.0004, 0.0003, 0.0002};
-  static constexpr double kUserShare = 0.057;  // share of users' turns
+  static constexpr double kUserShare = 0.057;  // share of turns that end with a wait for the user
   static constexpr double kMostOfWorkflow = 64, kFew = 16;  // gaps
 
   explicit ReturnTimes(const ReturnTimesOptions& options = {}) : options_(options) {
@@ -123,10 +122,9 @@ class ReturnTimes {
     return ReturnClass::kUnknown;
   }
 
-  // Makes room for n more open gaps; grows by doubling.
   void MakeRoom(std::size_t n) { open_.MakeRoom(std::min<std::size_t>(n, options_.max_open)); }
 
-  // Ends a gap, because the next turn has arrived. Returns false if the gap is not open.
+  // Ends a gap because the branch's next turn has arrived. Returns false if the gap is not open.
   bool Returned(WorkflowId workflow, std::uint64_t branch, TimePoint now) {
     const Slot i = open_.Find(workflow, branch);
     if (i == kNoSlot) return false;
@@ -296,7 +294,7 @@ class ReturnTimes {
   void Estimate(const ReturnCounts& learnt, const ReturnCounts& away, const ReturnCurve& behind,
                 ReturnCurve& curve) const {
     constexpr std::size_t kBins = ReturnCurve::kBins;
-    double later = 0;  // gaps that reach the end of the bin
+    double later = 0;  // number of gaps that reach the end of the bin
     std::array<double, kBins> returns;
     for (std::size_t i = kBins + 1; i-- > 0;) {
       const double ended = learnt.ended[i], lost = learnt.lost[i] + away.lost[i];

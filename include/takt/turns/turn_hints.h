@@ -19,10 +19,9 @@
 namespace takt {
 
 // Expresses HoldValue as hints for hosts with their own eviction: TensorRT-LLM's priority and duration of a token
-// range, vLLM's proposed priority and TTL, and Dynamo's hints.
-// To find the price, contexts in use are added first, then others by falling value. The price is the value of the
-// context that fills the cache. It is 0 if all contexts fit. It is computed once per second from at most kMostSeen
-// branches.
+// range, vLLM's proposed priority and TTL, and Dynamo's hints. To find the price, contexts in use
+// are added first, then other contexts by falling value. The price is the value of the context that fills the cache; 0
+// if all contexts fit. The price is computed once per second from at most kMostSeen branches.
 //   priority = 35 + 5 round(log2(v / price)), from 15 to 55; 35, which is TensorRT-LLM's default, at the price or
 //              if all contexts fit
 //   until    = the edge of the curve at which v falls below the price
@@ -45,7 +44,6 @@ class TurnHints {
   TurnHints(const TurnHints&) = delete;  // value_ points to the curves of times_
   TurnHints& operator=(const TurnHints&) = delete;
 
-  // Makes room for n more branches; grows by doubling.
   void MakeRoom(std::size_t n) {
     n = std::min(n, most_);
     branches_.MakeRoom(n);
@@ -82,7 +80,7 @@ class TurnHints {
     return CacheHint{.workflow = workflow, .branch = branch, .action = CacheAction::kDrop};
   }
 
-  // Returns nullopt if the branch is unknown, or is over and held nothing.
+  // Returns a hint; nullopt if the branch is unknown, or is over and held nothing.
   std::optional<CacheHint> On(const TurnEnded& e, TimePoint now) {
     const Slot i = branches_.Find(e.workflow, e.branch);
     if (e.why == TurnWhy::kOver) {
@@ -128,7 +126,7 @@ class TurnHints {
     std::int32_t tokens = 0;
     std::uint32_t return_class = 0;
     TimePoint since = {};
-    bool here = false;  // a request of the branch is alive
+    bool here = false;  // true: a request of the branch is alive
   };
   struct Seen {
     double value = 0;

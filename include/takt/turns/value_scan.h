@@ -44,7 +44,7 @@ class ValueScan {
   // Adds a node of the line that is new or has changed.
   void Offer(CacheView cache, const Appraiser& appraiser, Slot n) {
     if (!holds_) return;
-    holds_ = heap_.size() + popped_.size() < heap_.capacity();  // otherwise the next walk reads all nodes again
+    holds_ = heap_.size() + popped_.size() < heap_.capacity();  // without room, the next walk reads all nodes again
     if (!holds_) return;
     heap_.push_back(CandidateOf(cache, appraiser, n));
     std::ranges::push_heap(heap_, Later);
@@ -59,7 +59,7 @@ class ValueScan {
     return heap_.empty() ? kNoSlot : heap_.front().node;
   }
   double top_value() const { return heap_.front().value; }
-  // Removes the top for this walk. The next walk starts with it again if it is still in the line.
+  // Removes the top node for this walk. The next walk starts with this node again if it is still in the line.
   void Pop() {
     std::ranges::pop_heap(heap_, Later);
     popped_.push_back(heap_.back());
@@ -85,7 +85,7 @@ class ValueScan {
 
   bool holds_ = false;
   std::uint64_t scans_ = 0;
-  std::vector<Candidate> heap_, popped_;  // popped by the last walk
+  std::vector<Candidate> heap_, popped_;  // candidates, and those that the last walk popped
 };
 
 }  // namespace takt::internal

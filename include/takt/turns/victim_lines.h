@@ -50,7 +50,7 @@ class VictimLines {
  public:
   bool Has(std::size_t line) const { return filled_.Has(line); }
   const LineSet& filled() const { return filled_; }  // lines that are not empty
-  Slot oldest(std::size_t line) const { return lines_[line].oldest; }  // of the list; kNoSlot if it is empty
+  Slot oldest(std::size_t line) const { return lines_[line].oldest; }  // oldest node of the list; kNoSlot: none
   Slot strays(std::size_t line) const { return lines_[line].strays; }  // oldest stray: the root of the heap
   // Returns a node of the first nonempty line; kNoSlot if there is none.
   Slot Any() const {
@@ -60,7 +60,7 @@ class VictimLines {
   }
 
   // Adds a node that is in no line to a line, by its stamp, from the nearer end. A node that was just used is the
-  // newest. A parent whose children were evicted is nearly the oldest.
+  // newest node. A parent whose children were evicted is nearly the oldest node.
   void Enlist(PrefixNodes& nodes, Slot n, std::size_t i, bool in_any_order) {
     Line& line = lines_[i];
     PrefixNode& node = nodes[n];

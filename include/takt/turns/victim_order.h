@@ -19,9 +19,9 @@
 
 namespace takt::internal {
 
-// Dead nodes are evicted first, then the policy's nodes by value, then pinned ones, then awaited ones. Each line begins
-// with its oldest node, so each step of a walk compares only the heads of the lines. A policy without lists has one
-// line, searched by value.
+// Dead nodes are evicted first, then other nodes by value, then pinned nodes, then awaited nodes. Each line begins with
+// its oldest node, so each step of a walk compares only the heads of the lines. A policy without lists has one line,
+// searched by value.
 //
 // Invariant: every idle node is in the line of its last chunk (Relist). In a walk, the head of a line comes from its
 // list, its candidates or its spares. Spares are strays, partly taken nodes, and parents that became leaves.
@@ -32,17 +32,16 @@ class VictimOrder {
     Slot node = kNoSlot;
     std::int32_t end = 0;
   };
-  // Chunks from `end` to `from` - 1 of a node, which would be evicted next, last one first.
+  // Chunks from `end` to `from` - 1 of a node. These would be evicted next, last chunk first.
   struct Run {
     Slot node = kNoSlot;
     std::int32_t from = 0, end = 0;
-    double value = 0;  // of its last block
+    double value = 0;  // value of the last block
   };
 
   VictimOrder(AnyRetention policy, Tokens block_tokens) : appraiser_(std::move(policy), block_tokens) {}
 
   const Appraiser& appraiser() const { return appraiser_; }
-  // Makes room for this number of nodes.
   void MakeRoom(std::size_t nodes) {
     if (taken_.capacity() < kMostParts * nodes) taken_.reserve(kMostParts * nodes);
     MakeRoomFor(appraiser_.policy(), nodes);
@@ -56,7 +55,7 @@ class VictimOrder {
     scan_.Forget();
     all.clear();
     lines_.CollectLists(cache.nodes, all);
-    // each becomes the newest of its line
+    // each node becomes the newest of its line
     std::ranges::sort(all, {}, [&](Slot n) { return cache.nodes[n].stamp; });
     for (const Slot n : all) Unlist(cache.nodes, n);
     appraiser_.SetPolicy(std::move(policy));
@@ -91,8 +90,8 @@ class VictimOrder {
 
   // --- Walks. ---
 
-  // Calls take(const Run&) in eviction order until `blocks` blocks were passed, or it returns false. Returns the blocks
-  // passed; fewer if no more can be evicted.
+  // Calls take(const Run&) in eviction order until `blocks` blocks were passed or take returns false. Returns the
+  // number of blocks passed, which is smaller if too few can be evicted.
   template <class Take>
   std::int32_t Walk(CacheView cache, std::int32_t blocks, TimePoint now, Take&& take) {
     Begin(cache, now);
@@ -110,7 +109,7 @@ class VictimOrder {
     }
     return found;
   }
-  // The remaining part of each node from which the last walk took blocks, in order.
+  // The remaining parts of nodes from which the last walk took blocks, in order.
   const std::vector<Part>& taken() const { return taken_; }
 
   HeldVictim VictimOf(CacheView cache, const Run& run) const {
@@ -121,12 +120,12 @@ class VictimOrder {
   }
 
  private:
-  static constexpr std::size_t kMostParts = 8;  // parts reserved per node, one per list that its end passes
+  static constexpr std::size_t kMostParts = 8;  // parts reserved per node, one per list that the node's end passes
 
   struct Head {
     Part part;
     double value = 0;
-    bool spare = false;  // true: the root of the line's spares
+    bool spare = false;  // true: the head is the root of the line's spares
   };
 
   struct SpareBefore {

@@ -15,13 +15,13 @@ namespace takt::internal {
 // The calls of one workflow that have not ended.
 struct CallList {
   std::uint32_t first = kNoSlot;
-  std::uint32_t size = 0, running = 0;  // running: not held
+  std::uint32_t size = 0, running = 0;  // number of calls, and number of these that are not held
 };
 
 // The owner keeps a CallList per workflow and the first held call per stage (kNoSlot: none).
 //
-// Invariant: a call is in the list of its workflow from Join to Leave. It is in its stage's list of held calls, newest
-// first, from Join with `held` to Release or Leave.
+// Invariant: a call is in the list of its workflow from Join to Leave. A held call is in its stage's list of held
+// calls, newest first, from Join to Release or Leave.
 class CallTable {
  public:
   using Handle = std::uint32_t;

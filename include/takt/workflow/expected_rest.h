@@ -27,7 +27,7 @@ class ExpectedRest {
   // Returns true if the host has set a list, which may be empty.
   explicit operator bool() const { return list_ != nullptr; }
 
-  // Removes the first entry of the stage's site, and all entries that it ends.
+  // Removes the first entry of the call site, and all entries that this site ends.
   void Begin(StageId site) {
     bool met = false;
     for (std::uint64_t left = left_; left != 0; left &= left - 1) {
@@ -39,7 +39,7 @@ class ExpectedRest {
     }
   }
 
-  // Returns the sum over the remaining entries, in sequence.
+  // Returns the work of the remaining entries if they run one after the other.
   Outlook Sum(const StageProfile& profile) const {
     Outlook sum;
     for (std::uint64_t left = left_; left != 0; left &= left - 1) {

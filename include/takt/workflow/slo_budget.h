@@ -11,15 +11,15 @@
 namespace takt {
 
 enum class BudgetRule : std::uint8_t {
-  kShare,  // equation 5: the call's share of the remaining cost
-  kWhole,  // all remaining time; the order is then least slack first
+  kShare,  // equation 5: the remaining time, times the call's share of the remaining cost
+  kWhole,  // all the remaining time; the order is then least slack first
 };
 
-// The budget of a call if no time is left. Equation 5 multiplies a negative rest by the call's share. If two workflows
-// are equally late, the cheaper call then looks less urgent, and the other overtakes it.
+// The budget of a call if the remaining time is negative. Equation 5 multiplies the negative time by the call's share.
+// If two workflows are equally late, the one with the cheaper call then looks less urgent.
 enum class BlownRule : std::uint8_t {
-  kLateness,  // the whole negative rest, so that the latest comes first at any cost
-  kPublished,  // the call's share of the rest
+  kLateness,  // all of the negative time, so that the latest workflow is first at any cost
+  kPublished,  // the call's share of the negative time
   kZero,  // zero for all late calls
 };
 
@@ -30,9 +30,9 @@ struct BudgetOptions {
   friend constexpr bool operator==(const BudgetOptions&, const BudgetOptions&) = default;
 };
 
-// Returns the time that a call may take from now [s]. Source: HexGen-Flow, equations 5 and 6. left_s: the workflow's
-// deadline less now. own_s: expected cost of the call, mean over the instances. after_s: cost of all that follows, a
-// parallel stage counted once. If no cost is known or positive, the call gets all remaining time.
+// Returns the time that a call may take from now [s]. Source: HexGen-Flow, equations 5 and 6. left_s: time until the
+// workflow's deadline. own_s: expected cost of the call, averaged over the instances. after_s: cost of all later
+// stages, each parallel stage counted once. If no cost is positive, the call gets all the remaining time.
 inline double SloBudget(double left_s, double own_s, double after_s, const BudgetOptions& options = {}) {
   if (left_s < 0 && options.blown == BlownRule::kZero) return 0;
   if (left_s < 0 && options.blown == BlownRule::kLateness) return left_s;

@@ -21,7 +21,7 @@ namespace takt::internal {
 
 // The stages of one workflow, by index.
 struct StageList {
-  std::uint32_t first = 0, log_room = 0;  // in the pool
+  std::uint32_t first = 0, log_room = 0;  // first edge in the pool, and logarithm of the room there
   std::uint32_t size = 0, declared = 0;
   StageProgress progress = {};
   bool stale = false;
@@ -95,7 +95,7 @@ class StageGraph {
     At(w, index).closed = true;
     w.stale = true;
   }
-  // Ends the stage. Calls ready(stage) for each successor that waited for nothing else.
+  // Ends the stage. Calls ready(stage) for each successor that waited only for this stage.
   template <class F>
   void Finish(StageList& w, std::uint32_t index, F&& ready) {
     Stage& stage = At(w, index);
@@ -118,7 +118,7 @@ class StageGraph {
   }
 
  private:
-  static constexpr std::uint32_t kLookBack = 64;  // stages searched for earlier visits to a call site
+  static constexpr std::uint32_t kLookBack = 64;  // number of stages searched for earlier visits to a call site
   static constexpr std::uint8_t kUnseen = 0, kOnPath = 1, kSeen = 2;
 
   struct Edge {
@@ -147,7 +147,7 @@ class StageGraph {
     ++w.size;
   }
 
-  // Adds the edges from the predecessors. A fault leaves earlier edges in place.
+  // Adds the edges from the predecessors to a stage. If an edge is a fault, the edges before it stay.
   WorkflowFault Link(StageList& w, std::uint32_t index, const WorkflowStage& declared) {
     if (!declared.stage) return FaultAt(w, WorkflowFault::kNoId, index);
     if (declared.calls < 1) return FaultAt(w, WorkflowFault::kNoCalls, index);
@@ -235,7 +235,7 @@ class StageGraph {
   ArrayPool<Stage> stages_;
   std::vector<Edge> edges_;
   std::uint32_t free_edge_ = kNoSlot;
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> path_;  // of LookAhead: stages, and the next edge of each
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> path_;  // used by LookAhead: stages, and each one's next edge
 };
 
 }  // namespace takt::internal

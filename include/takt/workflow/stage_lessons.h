@@ -21,7 +21,8 @@ class StageLessons {
 
   const StageProfile& profile() const { return profile_; }
 
-  // The work after a stage is the most expensive chain of stages, each of which began after the one before had ended.
+  // The work after a stage is the most expensive chain of later stages. In a chain, each stage began after the previous
+  // stage had ended.
   void Learn(std::span<const Stage> stages) {
     order_.clear();
     for (std::uint32_t i = 0; i < stages.size(); ++i) {
@@ -44,8 +45,8 @@ class StageLessons {
 
  private:
   StageProfile profile_;
-  std::vector<std::uint32_t> order_;  // stages that began, in order
-  std::vector<Outlook> from_;  // the most expensive chain from each stage
+  std::vector<std::uint32_t> order_;  // stages that have begun, in order of begin
+  std::vector<Outlook> from_;  // most expensive chain from each stage on
 };
 
 }  // namespace takt::internal

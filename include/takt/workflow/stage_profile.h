@@ -1,4 +1,4 @@
-// The cost of calls of each stage, and of the work after them, learnt from ended workflows.
+// The mean cost of each stage's calls, and the mean work after each stage, learnt from ended workflows.
 #ifndef TAKT_WORKFLOW_STAGE_PROFILE_H_
 #define TAKT_WORKFLOW_STAGE_PROFILE_H_
 
@@ -30,11 +30,11 @@ inline bool IsCost(double s) { return s > 0 && s <= 1e15; }
 
 }  // namespace internal
 
-// Running means of a call's cost by call site, and of the work after it by call site and visit. Later rounds of a loop
-// have less work left. A mean has the weight of at most `memory` observations, so that it adapts.
+// Running means of the cost of a call, by call site. Running means of the work after a call, by call site and visit.
+// Later rounds of a loop have less work left. A mean counts as at most `memory` observations, so that it adapts.
 class StageProfile {
  public:
-  static constexpr std::uint32_t kVisits = 8;  // further visits of a workflow count as the last of these
+  static constexpr std::uint32_t kVisits = 8;  // number of visits with their own mean; later visits count as the last
 
   explicit StageProfile(std::int64_t memory = 1000, std::size_t most_sites = 4096)
       : memory_(std::max<std::int64_t>(1, memory)), most_sites_(most_sites) {}

@@ -15,13 +15,13 @@ namespace takt::internal {
 
 struct Stage {
   StageId site = {};
-  double cost_s = 0;  // cost of a call: the largest reported, else as declared or learnt
-  Outlook after = {};  // valid unless its workflow is stale
+  double cost_s = 0;  // cost of a call [s]: the largest reported cost, else the declared or learnt cost
+  Outlook after = {};  // work after the stage, valid unless the workflow is stale
   std::int32_t calls = 0, made = 0, ended_calls = 0;
-  std::uint32_t missing = 0;  // predecessors that have not ended
-  std::uint32_t successors = kNoSlot;  // first edge
-  std::uint32_t first_held = kNoSlot;  // calls, by handle
-  std::uint32_t began_at = kNoSlot, ended_at = 0;  // in moments of the workflow
+  std::uint32_t missing = 0;  // number of predecessors that have not ended
+  std::uint32_t successors = kNoSlot;  // first edge to a successor
+  std::uint32_t first_held = kNoSlot;  // handle of the first held call
+  std::uint32_t began_at = kNoSlot, ended_at = 0;  // times of the stage's begin and end, as moments of the workflow
   std::uint32_t visit = 0;  // number of the visit to its call site
   std::uint8_t mark = 0;  // used by StageGraph
   bool announced = true, closed = false, ended = false, cost_known = false;
@@ -35,11 +35,11 @@ struct Stage {
 // Invariant: no stage before lacking_ lacks calls. A moment is the start or end of one stage; moments_ counts them.
 class StageProgress {
  public:
-  std::uint32_t ended() const { return ended_; }  // stages
-  // Returns true if a stage has ended before an earlier one. A stage added after it also comes after the earlier one.
+  std::uint32_t ended() const { return ended_; }  // number of ended stages
+  // Returns true if a stage has ended before one of its predecessors.
   bool ended_early() const { return ended_early_; }
 
-  // Returns the first stage of the site that lacks calls; the number of stages if none does.
+  // Returns the first stage of the site that lacks calls; if no stage lacks calls, the number of stages.
   std::uint32_t Lacking(std::span<const Stage> stages, StageId site) {
     while (lacking_ < stages.size() && !stages[lacking_].lacks_calls()) ++lacking_;
     std::uint32_t i = lacking_;

@@ -40,7 +40,7 @@ class WorkflowRecords {
   void Reserve(std::size_t n) { table_.Reserve(n); }
   void KeyHashes(std::uint64_t seed) { table_.KeyHashes(seed); }
   std::size_t size() const { return table_.size(); }
-  Slot Find(WorkflowId id) const { return table_.Find(id); }  // kNoSlot if unknown or over
+  Slot Find(WorkflowId id) const { return table_.Find(id); }  // slot of the workflow; kNoSlot if it is unknown or over
   WorkflowRecord& operator[](Slot slot) { return table_[slot]; }
   const WorkflowRecord& operator[](Slot slot) const { return table_[slot]; }
 
@@ -68,7 +68,7 @@ class WorkflowRecords {
     table_[slot].heard = now_;
     by_age_.MoveToEnd(table_, slot);
   }
-  // Returns a workflow without a report for too long; kNoSlot if there is none.
+  // Returns a workflow about which no report came for too long; kNoSlot if there is none.
   Slot Silent() const {
     const TimePoint at = silent_at();
     return at != kNever && at <= now_ ? by_age_.oldest() : kNoSlot;

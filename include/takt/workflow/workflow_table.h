@@ -32,21 +32,21 @@ namespace takt {
 
 struct WorkflowTableOptions {
   std::vector<SloClass> classes = {};  // by tenant; tenants without a class have no deadline
-  Duration silence = std::chrono::hours(1);  // time without a report after which a workflow has failed; max: never
-  std::int32_t max_stages = 100'000;  // limit per workflow, so that an endless loop takes no more memory
-  std::int64_t memory = 1000;  // weight of a learnt mean, in observations
-  std::int64_t reserve_workflows = 256;  // memory reserved at creation; up to this number nothing allocates
-  std::int64_t reserve_stages = 4096;  // stages of all workflows, and as many predecessors
-  std::int64_t reserve_calls = 1024;  // calls that have not ended
+  Duration silence = std::chrono::hours(1);  // time without a report after which a workflow fails; max: never
+  std::int32_t max_stages = 100'000;  // maximum stages of a workflow, so that an endless loop does not use up memory
+  std::int64_t memory = 1000;  // number of observations that a learnt mean counts as
+  std::int64_t reserve_workflows = 256;  // number of workflows for which memory is reserved at creation
+  std::int64_t reserve_stages = 4096;  // number of stages, and of predecessors, for which memory is reserved
+  std::int64_t reserve_calls = 1024;  // number of calls that have not ended for which memory is reserved
 };
 
-// Thread-compatible and deterministic. Every input is valid or returns a WorkflowFault and changes nothing. A time that
-// goes back counts as the latest time.
+// Thread-compatible and deterministic. Invalid input changes nothing and returns a WorkflowFault. A time that goes back
+// counts as the latest time.
 //
-// A call belongs to the first declared stage of its call site that lacks calls. If there is none, the workflow grows by
-// an undeclared stage; further calls of the site join it until it ends. A call is ready if all predecessors of its
-// stage have ended; until then it is held. A stage ends when all its calls have ended. The owner names each call by a
-// handle, a small number (a slot).
+// A call belongs to the first declared stage of its call site that lacks calls. If no stage lacks calls, the workflow
+// grows by an undeclared stage. Further calls of the site join this stage until it ends. A call is ready if all
+// predecessors of its stage have ended; until then it is held. A stage ends when all its calls have ended. The owner
+// names each call by a handle, a small number (a slot).
 //
 // Parts: WorkflowRecords, StageGraph, CallTable and StageLessons. Cost: O(1) per call, and O(successors) at the end of
 // a stage, if calls come roughly in order of declaration. The worst case, and the cost after a change of the graph, is
@@ -83,8 +83,8 @@ class WorkflowTable {
     return About(w.id, fault);
   }
 
-  // Adds a stage (WorkflowStage::after: its predecessors) before the stages `before`, none of which may have begun. Its
-  // index is the previous number of stages.
+  // Adds a stage before the stages `before`, none of which may have begun. WorkflowStage::after lists its predecessors.
+  // The new stage's index is the previous number of stages.
   WorkflowFault Grow(WorkflowId id, const WorkflowStage& stage, std::span<const std::uint32_t> before, TimePoint now) {
     workflows_.Clock(now);
     const Slot slot = workflows_.Find(id);
@@ -102,8 +102,8 @@ class WorkflowTable {
     bool ready = false;  // false: held until released() names it
   };
 
-  // Makes a call at a call site. cost_s: its expected time alone, mean over the instances [s]; 0: unknown. `call` must
-  // not be in use.
+  // Makes a call at a call site. cost_s: expected time of the call alone, averaged over the instances [s]; 0: unknown.
+  // `call` must not be in use.
   Made Make(Handle call, WorkflowId id, StageId site, double cost_s, TimePoint now) {
     workflows_.Clock(now);
     TAKT_ASSERT(!contains(call));
@@ -125,11 +125,11 @@ class WorkflowTable {
 
   // Ends a call that succeeded. Returns false if the call is unknown.
   bool Ended(Handle call, TimePoint now) { return Left(call, true, now); }
-  // Ends a call that failed; its stage lacks it again. If it is not made again, `silence` ends the workflow.
+  // Ends a call that failed, so its stage lacks a call again. Without a new call, the workflow fails after `silence`.
   bool Lost(Handle call, TimePoint now) { return Left(call, false, now); }
 
-  // Closes a stage to further calls: it ends with the calls made so far, as when a loop ends early or a branch is
-  // skipped.
+  // Closes a stage to further calls, for example when a loop ends early or a branch is skipped. The stage ends with the
+  // calls made so far.
   WorkflowFault EndStage(WorkflowId id, std::uint32_t index, TimePoint now) {
     workflows_.Clock(now);
     const Slot slot = workflows_.Find(id);
@@ -145,7 +145,8 @@ class WorkflowTable {
     return {};
   }
 
-  // Ends the workflow, early or not; nothing is learnt if it is cancelled. Its remaining calls are dropped().
+  // Ends the workflow, also before its last stage. dropped() then has its remaining calls. A cancelled one teaches
+  // nothing.
   WorkflowFault End(WorkflowId id, bool cancelled, TimePoint now) {
     workflows_.Clock(now);
     const Slot slot = workflows_.Find(id);
@@ -174,9 +175,9 @@ class WorkflowTable {
 
   // ---- budgets ----------------------------------------------------------------------------------------------------
 
-  // Returns the time by which the call must end if it is sent now; kNever without a deadline. own_s: its expected time
-  // alone, mean over the instances [s]; 0: as given to Make. The most expensive call of a parallel stage counts.
-  // O(stages) after a change of the graph and for an undeclared stage; else O(1).
+  // Returns the time by which the call must end if it is sent now; kNever without a deadline. own_s: expected time of
+  // the call alone, averaged over the instances [s]; 0: the time given to Make. The most expensive call of a parallel
+  // stage counts. O(stages) after a change of the graph and for an undeclared stage; else O(1).
   TimePoint DeadlineOf(Handle call, double own_s, TimePoint now, const BudgetOptions& options = {}) {
     const TimePoint deadline = WorkflowOf(call).deadline;
     return deadline == kNever ? kNever : Later(now, BudgetOf(call, own_s, now, options));
@@ -207,8 +208,8 @@ class WorkflowTable {
   struct View {
     TenantId tenant = {};
     TimePoint arrival{}, deadline = kNever;
-    std::uint32_t stages = 0, ended = 0;  // known so far
-    std::uint32_t calls = 0, running = 0;  // calls that have not ended, and those not held
+    std::uint32_t stages = 0, ended = 0;  // number of known stages and of ended stages
+    std::uint32_t calls = 0, running = 0;  // number of calls that have not ended, and number of these that are not held
   };
   // Returns the workflow's state; zeros if it is unknown or over.
   View Find(WorkflowId id) const {

@@ -1,4 +1,4 @@
-// Answers of all models of a cascade to a request: the input of a cascade's plan.
+// The answers of a cascade's models to a request, from which a cascade is planned.
 #ifndef TAKT_WORKLOAD_CASCADE_SAMPLE_H_
 #define TAKT_WORKLOAD_CASCADE_SAMPLE_H_
 

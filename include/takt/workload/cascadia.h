@@ -13,10 +13,10 @@ namespace takt {
 
 inline constexpr int kCascadiaTraces = 3;
 
-// Requests of trace 1, 2 or 3, answered by a small, a middle and a large model, or by the small and the large one.
+// Requests of trace 1, 2 or 3, answered by a small and a large model, and in one case also by a middle model.
 struct CascadiaDraw {
   std::vector<CascadeSample> sample;
-  std::vector<double> router;  // learned prediction of the small model's score, from the request alone
+  std::vector<double> router;  // predictions of the small model's score, learned from requests without answers
 };
 
 CascadiaDraw DrawCascadia(int trace, std::size_t models, std::size_t requests, std::uint64_t seed);
@@ -25,7 +25,8 @@ CascadiaDraw DrawCascadia(int trace, std::size_t models, std::size_t requests, s
 // `noise` is the standard deviation, in points.
 std::vector<CascadeSample> Rejudged(std::vector<CascadeSample> sample, double bias, double noise, std::uint64_t seed);
 
-// Returns scores with the same distribution, but with this rank correlation to the original scores: a learned judge.
+// Returns the scores of a learned judge. Their distribution is that of the original scores, with this rank correlation
+// to the original scores.
 std::vector<CascadeSample> RejudgedByLearned(std::vector<CascadeSample> sample, double rank_correlation,
                                              std::uint64_t seed);
 

@@ -15,7 +15,7 @@
 namespace takt {
 
 enum class WorkloadFormat : std::uint8_t {
-  kAuto,  // detected from the first line, never from the file name
+  kAuto,  // format detected from the first line, never from the file name
   kWorkflow,  // takt's own format: one workflow per line of JSON
   kAzure,     // CSV: TIMESTAMP, ContextTokens, GeneratedTokens (Azure LLM inference traces of 2023 and 2024)
   kMooncake,  // JSON lines: timestamp [ms], input_length, output_length, hash_ids
@@ -40,20 +40,20 @@ struct ReadOptions {
   // (docs/reference/workloads.md). If not empty, `format` must be kAuto or kColumns.
   std::string columns = {};
   std::int64_t limit = 0;  // maximum workflows to read, from the start of the file; 0: all
-  bool skip_bad_lines = false;  // true: count invalid lines in the report instead of failing at the first
+  bool skip_bad_lines = false;  // true: invalid lines are counted in the report; false: the first one is an error
   std::int64_t max_session_tokens = 262'144;  // kSessions: sessions with a longer prompt are skipped and counted
-  double rate = 1;  // for files without times: Poisson arrivals [per second]
+  double rate = 1;  // rate of Poisson arrivals for files without times [1/s]
   std::uint64_t seed = 1;  // seed of these arrivals
-  std::int64_t max_bytes = std::int64_t{4} << 30;  // maximum uncompressed text; protects against gzip bombs
+  std::int64_t max_bytes = std::int64_t{4} << 30;  // maximum bytes of uncompressed text; protects against gzip bombs
 };
 
 struct ReadReport {
   WorkloadFormat format = WorkloadFormat::kAuto;  // detected format
-  std::int64_t lines = 0;  // data lines that became workflows
-  std::int64_t bad_lines = 0;  // skipped lines
+  std::int64_t lines = 0;  // number of data lines that became workflows
+  std::int64_t bad_lines = 0;  // number of skipped lines
   std::vector<std::string> bad_line_messages = {};  // errors of the first few skipped lines
-  std::int64_t raised_lengths = 0;  // lengths of 0 tokens that were read as 1: prompts, outputs or parts of them
-  std::int64_t long_sessions = 0;  // skipped sessions
+  std::int64_t raised_lengths = 0;  // number of lengths of 0 tokens that were read as 1 token
+  std::int64_t long_sessions = 0;  // number of skipped sessions
   bool sorted = true;  // false: the file was not sorted by arrival
   bool arrivals_generated = false;  // true: the file has no times
 };
@@ -66,7 +66,7 @@ struct ReadReport {
 absl::StatusOr<Workload> ReadWorkload(const std::string& path, const ReadOptions& options = {},
                                       ReadReport* report = nullptr);
 
-// The same from memory; messages contain `name` as the file name.
+// Same as ReadWorkload, but parses a text. Messages contain `name` as the file name.
 absl::StatusOr<Workload> ParseWorkload(std::string_view text, const std::string& name, const ReadOptions& options = {},
                                        ReadReport* report = nullptr);
 

@@ -1,4 +1,4 @@
-// Sessions of turns (of an agent or a chat) as a load: arrival times, and the cacheable part of each prompt.
+// Sessions of an agent or a chat as a load with arrival times; the cacheable part of each prompt.
 #ifndef TAKT_WORKLOAD_SESSIONS_H_
 #define TAKT_WORKLOAD_SESSIONS_H_
 
@@ -14,18 +14,19 @@ namespace takt {
 // Exactly one of `rate` and `closed_loop` must be positive.
 struct SessionLoad {
   double rate = 0;               // Poisson arrivals [sessions per second]
-  std::int64_t closed_loop = 0;  // concurrent sessions; the workload contains enough sessions to keep this number
-  Duration horizon{0};  // end of arrivals; must be positive
+  std::int64_t closed_loop = 0;  // number of concurrent sessions; the workload contains enough sessions to keep it
+  Duration horizon{0};  // time of the last arrival; must be positive
   Duration think_cap = kMaxWorkloadTime;  // upper limit of the delays of calls
   std::uint64_t seed = 1;
 };
 
-// Draws the workflows of `from` as such a load in random order. Each appears once before any appears again, in a new
-// order. A repeated workflow has its own prefix runs. InvalidArgument: an invalid load, or more than ten million calls.
+// Draws workflows of `from` in random order as such a load. Each workflow is drawn once before any is drawn again, then
+// in a new order. A repeated workflow has its own prefix runs. InvalidArgument: an invalid load, or over ten million
+// calls.
 absl::StatusOr<Workload> DrawSessions(const Workload& from, const SessionLoad& load);
 
-// Returns per call the prompt tokens that an infinite cache contains, if calls arrive in the order of the workload. The
-// last token of a prompt is always computed.
+// Returns for each call the number of prompt tokens in an infinite cache if calls arrive in the order of the workload.
+// The last token of a prompt is always computed.
 std::vector<std::int32_t> TokensEverCached(const Workload& workload);
 
 }  // namespace takt

@@ -26,16 +26,15 @@ struct WorkloadSummary {
   double span_s = 0;  // time from the first to the last arrival
   double rate = 0;  // workflows per second of `span_s`; 0 if the span is 0
   double gap_cv = 0;  // coefficient of variation of the gaps between workflow arrivals
-  Summary prompt_tokens;  // per call
-  Summary output_tokens;          // per call
+  Summary prompt_tokens;  // prompt tokens per call
+  Summary output_tokens;  // output tokens per call
   Summary calls_per_workflow;
-  Summary workflow_output_tokens;  // per workflow, summed over its calls
-  Summary tool_s;  // duration per tool call
-  std::vector<StageSummary> stages;  // in the order of first use; one stage without a name if there are no stages
+  Summary workflow_output_tokens;  // output tokens per workflow
+  Summary tool_s;  // duration of a tool call [s]
+  std::vector<StageSummary> stages;  // per stage, in order of first use; without stages, one entry without a name
   std::int64_t prefix_blocks = 0;  // prefix blocks, summed over calls
   std::int64_t distinct_prefix_blocks = 0;
-  // share of prefix_blocks that an earlier call contains: the hit rate of an infinite cache if calls come in order of
-  // arrival
+  // hit rate of an infinite cache, in order of arrival: share of prefix_blocks that an earlier call contains
   double prefix_hit_share = 0;
 };
 

@@ -12,7 +12,7 @@
 
 namespace takt {
 
-// Returns the same workload with its arrays in workflow order, without gaps, and its names in the order of use.
+// Returns the same workload with arrays in workflow order and without gaps, and with names in the order of use.
 // Readers, generators and all functions below return workloads in this form.
 Workload Tidied(const Workload& workload);
 
@@ -26,23 +26,23 @@ absl::Status ScaleRate(Workload& workload, double factor);
 // kMaxContextTokens.
 absl::Status ScaleLengths(Workload& workload, double factor);
 
-// Keeps the first `most` tools of each call, which then ends at the next one's position. With 1, InferCept's multi-call
-// requests become those of its single-call workload.
+// Keeps the first `most` tools of each call. The call then ends at the position of the next tool. If `most` is 1,
+// InferCept's multi-call requests become its single-call workload.
 void LimitTools(Workload& workload, std::uint32_t most);
 
-// Sets the arrival times of the workflows, in order; the first becomes zero. InvalidArgument: the number of times
-// differs from the number of workflows, times decrease, or an arrival exceeds kMaxWorkloadTime.
+// Sets the arrival times of the workflows, in order. The first arrival is moved to zero. InvalidArgument: the number of
+// times differs from the number of workflows, times decrease, or an arrival exceeds kMaxWorkloadTime.
 absl::Status SetArrivals(Workload& workload, std::span<const TimePoint> arrivals);
 
-// Sets deadlines to `scale` times each workflow's isolated latency (see sim/replay.h); none beyond kMaxWorkloadTime.
-// InvalidArgument: the number of durations differs from the number of workflows, or the scale is negative or not
-// finite.
+// Sets each workflow's deadline to `scale` times its isolated latency (see sim/replay.h). Beyond kMaxWorkloadTime there
+// is no deadline. InvalidArgument: the number of durations differs from the number of workflows, or the scale is
+// negative or not finite.
 absl::Status SetDeadlines(Workload& workload, std::span<const Duration> alone, double scale);
 
 // Keeps only the first workflows.
 void Truncate(Workload& workload, std::size_t workflows);
 
-// A part of a merged workload, delayed by `starts`.
+// A part of a merged workload. Its arrivals are delayed by `starts`.
 struct Part {
   const Workload* workload = nullptr;
   Duration starts{0};

@@ -13,7 +13,7 @@ namespace takt {
 // below 1`. Readers, generators and transformations return only valid workloads. O(size).
 absl::Status Validate(const Workload& workload);
 
-// The same for one workflow, without the order of arrivals.
+// Validates one workflow, without the order of arrivals.
 absl::Status ValidateWorkflow(const Workload& workload, std::size_t index);
 
 }  // namespace takt

@@ -16,14 +16,15 @@
 
 namespace takt {
 
-inline constexpr std::int32_t kMaxContextTokens = 1'000'000'000;  // of one call: prompt, output, tool answers
+inline constexpr std::int32_t kMaxContextTokens = 1'000'000'000;  // of a call: prompt, output and tool answers
 inline constexpr std::size_t kMaxWorkloadModels = 32, kMaxWorkloadFeatures = 64;
-inline constexpr Duration kMaxWorkloadTime{1'000'000'000'000'000'000};  // an arrival, or a workflow's delays and tools
+// maximum arrival time, and maximum sum of a workflow's delays and tools
+inline constexpr Duration kMaxWorkloadTime{1'000'000'000'000'000'000};
 
 // A tool call within an LLM call.
 struct WorkloadTool {
   std::int32_t after_tokens = 0;  // output tokens before the tool call: 1 .. output_tokens - 1
-  std::int32_t returned_tokens = 0;  // tokens that join the context
+  std::int32_t returned_tokens = 0;  // tokens of the answer, which join the context
   Duration duration{0};
   std::uint32_t name = 0;  // index into Workload::names of the tool's class
 
@@ -34,7 +35,7 @@ struct WorkloadTool {
 // it within its workflow. Ids of different workflows are unrelated.
 struct PrefixRun {
   std::uint32_t first = 0;
-  std::uint32_t count = 0;  // at least 1
+  std::uint32_t count = 0;  // number of blocks; at least 1
 
   friend bool operator==(const PrefixRun&, const PrefixRun&) = default;
 };
@@ -45,7 +46,7 @@ constexpr auto NamesOf(TurnEnd) { return std::to_array<std::string_view>({"unkno
 
 // One LLM call of a workflow.
 struct WorkloadCall {
-  std::int32_t prompt_tokens = 0;  // at least 1
+  std::int32_t prompt_tokens = 0;  // prompt length; at least 1
   std::int32_t output_tokens = 0;  // true output length; at least 1
   std::uint32_t stage = 0;  // index into Workload::names; 0: the empty name
   std::uint32_t agent = 0;  // index into Workload::names; 0: the empty name
@@ -53,7 +54,7 @@ struct WorkloadCall {
   std::uint32_t first_hash = 0, hashes = 0;  // range in Workload::prefix_hashes
   std::uint32_t first_run = 0, runs = 0;  // range in Workload::prefix_runs; a call has either hashes or runs
   std::uint32_t first_tool = 0, tools = 0;  // range in Workload::tools, sorted by after_tokens
-  std::uint16_t branch = 0;  // branch of its workflow; 0: main agent, others: sub-agents
+  std::uint16_t branch = 0;  // branch of the workflow; 0: main agent; other numbers: sub-agents
   TurnEnd then = TurnEnd::kUnknown;
   Duration delay{0};  // time from the end of the last predecessor (or the arrival) to this call
 
@@ -64,10 +65,10 @@ struct WorkloadWorkflow {
   TimePoint arrival{};
   Duration deadline = Duration::max();  // deadline of the whole workflow, relative to its arrival
   std::uint32_t name = 0;  // index into Workload::names of its class
-  std::uint32_t tenant = 0;  // 0: none; otherwise Workload::tenant_names[tenant - 1], if tenants have names
-  std::int32_t priority = 0;  // lower runs sooner
+  std::uint32_t tenant = 0;  // tenant; 0: none; if tenants have names, its name is Workload::tenant_names[tenant - 1]
+  std::int32_t priority = 0;  // priority; workflows with a lower number run sooner
   std::uint32_t first_call = 0, calls = 0;  // range in Workload::calls; at least one
-  std::uint32_t solved_by = 0;  // correct models as bits; bit m: the answer of Workload::models[m] is correct
+  std::uint32_t solved_by = 0;  // models that solve the workflow; bit m: the answer of Workload::models[m] is correct
 
   friend bool operator==(const WorkloadWorkflow&, const WorkloadWorkflow&) = default;
 };
@@ -75,23 +76,23 @@ struct WorkloadWorkflow {
 // Flat arrays: a million one-call workflows take 104 MB. Validate() (workload/validate.h) checks these invariants.
 struct Workload {
   std::string name;
-  std::vector<WorkloadWorkflow> workflows;  // sorted by arrival; the first arrives at time zero
-  std::vector<WorkloadCall> calls;  // grouped by workflow, predecessors before successors
+  std::vector<WorkloadWorkflow> workflows;  // workflows sorted by arrival; the first arrives at time zero
+  std::vector<WorkloadCall> calls;  // calls grouped by workflow, predecessors before successors
   std::vector<std::uint32_t> predecessors;  // indices of calls within the workflow, ascending
   std::vector<WorkloadTool> tools;
-  std::vector<std::uint64_t> prefix_hashes;  // chained: hash i covers block i and all before it
-  std::vector<PrefixRun> prefix_runs;  // replaces hashes in prompts with thousands of blocks
+  std::vector<std::uint64_t> prefix_hashes;  // chained hashes: hash i covers block i and all blocks before it
+  std::vector<PrefixRun> prefix_runs;  // runs of blocks, used instead of hashes in prompts with thousands of blocks
   std::int32_t prefix_block_tokens = 512;
   std::vector<std::string> names = {""};
-  std::vector<std::string> tenant_names = {};  // distinct; empty: tenants are numbers
+  std::vector<std::string> tenant_names = {};  // distinct names; empty: tenants are numbers
 
   // For workloads with several models. Without models, each call has output_tokens on any model, and correctness is
   // unknown.
-  std::vector<std::string> models = {};  // names as in profiles; distinct; at most kMaxWorkloadModels
+  std::vector<std::string> models = {};  // distinct names, as in profiles; at most kMaxWorkloadModels
   std::vector<std::int32_t> model_tokens = {};  // true output of each call on each model, calls x models; at least 1
   // Numeric features of a call's prompt text; predictors use only these.
-  std::vector<std::string> feature_names = {};  // at most kMaxWorkloadFeatures
-  std::vector<float> features = {};  // calls x feature_names; finite
+  std::vector<std::string> feature_names = {};  // names of features; at most kMaxWorkloadFeatures
+  std::vector<float> features = {};  // finite feature values, by call and feature
 
   friend bool operator==(const Workload&, const Workload&) = default;
 
@@ -130,11 +131,11 @@ struct Workload {
     }
     return kNoModel;
   }
-  // Returns the true output of a call, by index, on a model of the workload or on any other.
+  // Returns the true output of a call on a model of the workload, or on any other model.
   std::int32_t OutputOf(std::size_t call, std::size_t model) const {
     return model < models.size() ? model_tokens[call * models.size() + model] : calls[call].output_tokens;
   }
-  // Returns the tenant's name for files and reports; empty if there is none.
+  // Returns the tenant's name for files and reports; empty without a tenant.
   std::string TenantOf(const WorkloadWorkflow& w) const {
     if (w.tenant == 0) return "";
     return tenant_names.empty() ? std::to_string(w.tenant) : tenant_names[w.tenant - 1];

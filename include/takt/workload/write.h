@@ -11,7 +11,7 @@ namespace takt {
 
 // Returns one line with name and block size, then one workflow per line. Fields at their defaults are omitted. Reading
 // gives an equal workload if Tidied(workload) == workload (workload/transform.h). Times up to 26 days are exact to the
-// nanosecond; later ones have a double's precision.
+// nanosecond; later times have a double's precision.
 std::string ToJsonl(const Workload& workload);
 
 // Writes a file, compressed with gzip if the path ends in ".gz". Unavailable: the system's error.

@@ -19,11 +19,11 @@
 
 namespace takt {
 
-// Placements that use this call it from Up and Prepare. A token takes 1 ms on an instance with neither a measured stage
-// nor a cost model.
+// Placements that use this call it from Up and Prepare. If an instance has neither a measured time nor a cost model, a
+// token takes 1 ms.
 class CallCosts {
  public:
-  static constexpr std::int64_t kUnknownOutput = 256;  // tokens without an estimate and a cap
+  static constexpr std::int64_t kUnknownOutput = 256;  // assumed output tokens of a call without an estimate and a cap
 
   explicit CallCosts(std::shared_ptr<const StageTimes> measured = nullptr) : measured_(std::move(measured)) {}
 

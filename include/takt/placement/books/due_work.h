@@ -58,18 +58,18 @@ class DueWork {
   struct Run {
     TimePoint end{};
     std::uint32_t instance = 0;
-    std::uint32_t turn = 0;  // counts the runs of this slot
+    std::uint32_t turn = 0;  // number of requests that have run in this slot
     bool counts = false;
   };
   struct Due {
     TimePoint end{};
     std::uint32_t request = 0;
     std::uint32_t turn = 0;
-    friend bool operator<(const Due& a, const Due& b) { return a.end > b.end; }  // a heap, soonest first
+    friend bool operator<(const Due& a, const Due& b) { return a.end > b.end; }  // heap with the soonest end first
   };
   struct Instance {
     std::vector<Due> heap;
-    std::uint64_t ends = 0;  // modulo 2^64: differences are small
+    std::uint64_t ends = 0;  // sum of ends modulo 2^64, of which only small differences are used
     std::int64_t count = 0;
   };
 

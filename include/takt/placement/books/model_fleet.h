@@ -75,7 +75,7 @@ class ModelFleet {
     chosen_ = program->model;
     return true;
   }
-  // Models that are up, by id, and their loads [s].
+  // Models that are up, by id, and the load of each [s].
   std::span<const Model> models() const { return models_; }
   std::span<const double> loads() const { return loads_; }
   void Choose(ModelId model) { chosen_ = model; }
@@ -151,7 +151,7 @@ class ModelFleet {
   static double ScoreOf(const ModelScore* report) {
     return report != nullptr && report->score >= 0 ? static_cast<double>(report->score) : 0;
   }
-  // The predicted tokens of the workflow on a model, and the fallback if they are unknown.
+  // Returns true if the report has the predicted tokens of the workflow on the model.
   static bool HasTokens(const ModelScore* report) { return report != nullptr && report->tokens >= 0; }
   static std::int64_t TokensOf(const ModelScore& report) { return Whole(static_cast<double>(report.tokens)); }
   static std::int64_t DefaultTokens(const RequestState& r, double unknown) {
@@ -243,9 +243,9 @@ class ModelFleet {
 
   std::vector<Slot> slots_;  // by InstanceState::slot
   std::vector<Model> models_;  // models that are up, ascending
-  std::vector<double> loads_;  // of each model [s]
+  std::vector<double> loads_;  // load of each model [s]
   WorkInFlight work_;  // tokens
-  ModelId chosen_;  // for the current request
+  ModelId chosen_;  // chosen model of the current request
   IdTable<WorkflowId, Program> programs_;
   AgeList by_age_;
   std::uint64_t placed_ = 0;

@@ -114,7 +114,8 @@ class Residence {
   static constexpr std::uint32_t kNowhere = UINT32_MAX;
 
   // Results for the prepared turn.
-  std::uint32_t home() const { return home_; }  // instance of its workflow's last turn; kNowhere: none, or it is down
+  // instance of the workflow's last turn; kNowhere: none, or the instance is down
+  std::uint32_t home() const { return home_; }
   double prompt() const { return std::max(prompt_, 1); }
   double Cached(std::uint32_t slot) const { return static_cast<double>(At(slot).cached); }
   double Uncached(std::uint32_t slot) const { return prompt() - Cached(slot); }
@@ -129,14 +130,14 @@ class Residence {
   double Held(std::uint32_t slot) const { return static_cast<double>(At(slot).tokens); }
   double KvTokens(std::uint32_t slot) const { return static_cast<double>(At(slot).kv_tokens); }
   bool IsUp(std::uint32_t slot) const { return At(slot).up; }
-  // Returns the pending prompt tokens of its requests: their prefill seconds divided by the time per token at the start
-  // of a prompt.
+  // Returns the pending prompt tokens on the instance: pending prefill seconds, divided by the time per token at the
+  // start of a prompt.
   double PendingTokens(std::uint32_t slot, TimePoint now) const {
     const double token_s = At(slot).pace.alpha_ms * 1e-3;
     return token_s > 0 ? Rounded(WaitSeconds(slot, now) / token_s) : 0;
   }
   double RunningTokens(std::uint32_t slot) const { return static_cast<double>(contexts_.outstanding(slot)); }
-  // Returns the prefill time that waits there before the turn [s].
+  // Returns the prefill time that waits on the instance before the turn [s].
   double WaitSeconds(std::uint32_t slot, TimePoint now) const {
     return Rounded(static_cast<double>(work_.waiting(slot) + left_.Left(slot, now)) * 1e-9);
   }
@@ -152,7 +153,7 @@ class Residence {
     for (int few = 0; (few < kFew || !summed) && c != kNoSlot && left > 0; ++few, c = copies_[c].age.newer) {
       ++looks_;
       const Copy& copy = copies_[c];
-      const double tokens = copy.tokens, gone = std::min(tokens, left);  // part of its end
+      const double tokens = copy.tokens, gone = std::min(tokens, left);  // number of tokens at the end of this copy
       if (Between(copy.used, now_) < recent) seconds += Seconds(place.pace, tokens - gone, tokens);
       left -= gone;
     }
@@ -166,7 +167,7 @@ class Residence {
       seconds = Rounded(place.pace.alpha_ms * 1e-3 * static_cast<double>(gone.tokens - spared.tokens)) +
                 Rounded(place.pace.beta_ns * 1e-9 * static_cast<double>(gone.squares - spared.squares) / 2);
     }
-    if (end < sums.size() && end >= from) {  // part of the next copy
+    if (end < sums.size() && end >= from) {  // a part of the next copy is evicted
       const auto tokens = static_cast<double>(sums.TokensAt(end));
       seconds +=
           Seconds(place.pace, tokens - static_cast<double>(lack - static_cast<std::int64_t>(gone.tokens)), tokens);
@@ -176,8 +177,8 @@ class Residence {
 
  private:
   static constexpr std::int64_t kChunk = 2048;  // prompt tokens that determine the profile's pace
-  static constexpr int kFew = 8;  // limit on copies examined one by one; beyond it, sums are used if there are any
-  static constexpr std::size_t kMany = 64;  // copies from which an instance has sums
+  static constexpr int kFew = 8;  // maximum copies examined one by one; for more copies, sums are used if there are any
+  static constexpr std::size_t kMany = 64;  // number of copies from which on an instance has sums
   static constexpr std::size_t kMostEmpty = 64;  // empty positions in an instance's sums, in addition to one per copy
 
   // Sums of tokens, and of squared tokens, over an instance's oldest copies, in O(log n). A binary indexed tree
@@ -186,7 +187,7 @@ class Residence {
   class CopySums {
    public:
     struct Sum {
-      std::uint64_t tokens = 0, squares = 0;  // modulo 2^64, which suffices for any instance with kv_tokens
+      std::uint64_t tokens = 0, squares = 0;  // sums modulo 2^64, which suffices for any instance with kv_tokens
 
       static Sum Of(std::uint64_t tokens) { return {tokens, tokens * tokens}; }
       void operator+=(const Sum& o) { tokens += o.tokens, squares += o.squares; }
@@ -218,7 +219,8 @@ class Residence {
       for (std::size_t i = end; i > 0; i &= i - 1) sum += places_[i - 1].sum;
       return sum;
     }
-    // Returns how many of the oldest positions have at most this many tokens together, and their sum.
+    // Returns the largest number of oldest positions that together have at most this many tokens, and the sum over
+    // these positions.
     std::size_t Within(std::uint64_t tokens, Sum& sum) const {
       std::size_t end = 0;
       for (std::size_t step = std::bit_floor(places_.size()); step > 0; step /= 2) {
@@ -348,7 +350,7 @@ class Residence {
   SlotTable<Copy> copies_;
   IdTable<WorkflowId, Flow> flows_;
   std::vector<Place> places_;  // by slot
-  Place none_;  // an unknown instance
+  Place none_;  // place of an unknown instance
   WorkInFlight work_;  // ns of prefill
   WorkInFlight contexts_;  // tokens
   DueWork left_;

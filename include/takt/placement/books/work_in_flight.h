@@ -13,8 +13,8 @@ namespace takt {
 
 // Each request adds an amount, which is subtracted in full when the request leaves. Sums are integers, so an instance
 // without requests has exactly 0. Amounts are limited to [0, 10^14], so that 90,000 of the largest do not overflow.
-// Indices are RequestState::slot and InstanceState::slot. If reports contradict each other (placed twice, released
-// twice), the newest counts. Memory grows only with the peak number of slots.
+// Indices are RequestState::slot and InstanceState::slot. If a request is placed twice or released twice, the newest
+// report counts. Memory grows only with the peak number of slots.
 class WorkInFlight {
  public:
   static constexpr std::int64_t kMost = 100'000'000'000'000;
@@ -55,7 +55,7 @@ class WorkInFlight {
     e.state = State::kGone;
   }
 
-  // Sums of an instance; 0 if it is unknown.
+  // Returns a sum over an instance; 0 if the instance is unknown.
   std::int64_t waiting(std::uint32_t instance) const { return Of(instance).waiting; }
   std::int64_t running(std::uint32_t instance) const { return Of(instance).running; }
   std::int64_t outstanding(std::uint32_t instance) const { return Of(instance).waiting + Of(instance).running; }

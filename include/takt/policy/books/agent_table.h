@@ -1,4 +1,4 @@
-// Base of policies that rank by agent: holds the newest table of agents that an Epoch brought.
+// Base of policies that rank by agent. Holds the newest table of agents from an Epoch.
 #ifndef TAKT_POLICY_BOOKS_AGENT_TABLE_H_
 #define TAKT_POLICY_BOOKS_AGENT_TABLE_H_
 
@@ -29,7 +29,7 @@ class AgentTable {
   std::vector<std::uint64_t>& moved_groups() { return moved_; }
 
  protected:
-  // Returns the agent's rank; the same for all agents until the first table.
+  // Returns the agent's rank. Before the first table, all agents have the same rank.
   AgentRank Of(std::uint64_t agent) const { return table_ ? table_->Of({agent}) : AgentRank{}; }
 
  private:

@@ -28,13 +28,13 @@ namespace takt {
 // which a workflow is a giant.
 //
 // From its arrival on, a workflow counts with its predicted size, at most kMostOfLargest times the largest ended one.
-// Without this, the first giants would be missing until they end. When the workflow ends, its true size replaces the
+// Otherwise the first giants would be missing until they end. When the workflow ends, its true size replaces the
 // prediction. If its size was guessed without a prediction, it stays in the guess's bucket, but counts with its true
 // size.
 //
 // Until kEnough workflows have ended, predictions count up to kMostUnseen, together with a prior that fades. Then these
-// early predictions are dropped, since an absurd one would stay. Memory is fixed: buckets of a quarter octave from 1 us
-// to 10^6 s.
+// early predictions are dropped, because an absurd prediction would stay. Memory is fixed: buckets of a quarter octave
+// from 1 us to 10^6 s.
 class WorkSizes {
  public:
   static constexpr double kMostOfLargest = 16;
@@ -46,7 +46,7 @@ class WorkSizes {
   struct Entry {
     double size = 0;
     std::uint32_t epoch = 0;
-    bool guessed = false;  // no prediction: a mean replaces it
+    bool guessed = false;  // true: a mean replaces the missing prediction
   };
 
   Entry Expect(double seconds, bool guessed = false) {
@@ -185,7 +185,7 @@ class WorkSizes {
 // Prices of an engine's scarce resources as shares of a step, learnt from the limit that keeps the first request
 // waiting.
 struct ResourcePrices {
-  double tokens = 1.0 / 3, sequences = 1.0 / 3, kv = 1.0 / 3;  // token budget, max_seqs, KV cache
+  double tokens = 1.0 / 3, sequences = 1.0 / 3, kv = 1.0 / 3;  // prices of token budget, max_seqs and KV cache
 
   void Learn(WaitsFor head, double rate) {
     const bool t = head == WaitsFor::kBudget, s = head == WaitsFor::kSequences, k = head == WaitsFor::kKv;
@@ -221,7 +221,7 @@ class FootprintBook {
   struct Options {
     StepPace pace = {};
     double price_rate = 0.005;  // learning rate of prices, per plan in which a request waited
-    double idle_s = 10;  // seconds without a call after which a workflow counts as ended
+    double idle_s = 10;  // time without a call after which a workflow counts as ended [s]
     bool learn = true;  // learn missing predictions, and correct the host's predictions
   };
 
@@ -307,13 +307,14 @@ class FootprintBook {
     engines_ = std::max(pressure.engines, 1);
   }
 
-  // Returns the remaining cost of the request's workflow, including this call, when it entered [s]; 0: has not entered.
+  // Returns the remaining cost of the request's workflow, including this call, as of the request's entry [s]; 0: the
+  // request has not entered.
   double Left(const RequestState& r) const { return r.slot < calls_.size() ? calls_[r.slot].cost : 0; }
 
   // Returns the time until all known work is done [s].
   double Drain() const { return static_cast<double>(sum_ns_) * 1e-9 / engines_; }
 
-  // Returns the factor that corrects the request's predicted output; 1: has not entered.
+  // Returns the factor that corrects the request's predicted output; 1: the request has not entered.
   double Truth(const RequestState& r) const {
     return r.slot < calls_.size() && calls_[r.slot].truth > 0 ? calls_[r.slot].truth : 1;
   }
@@ -330,7 +331,7 @@ class FootprintBook {
   // Returns the cost of one prompt token and one output token [s].
   double LeastCost() const { return Cost({1, 1, 1}); }
 
-  std::size_t records() const { return flows_.slots(); }  // known workflows and free slots
+  std::size_t records() const { return flows_.slots(); }  // number of known workflows and free slots
   const WorkSizes& works() const { return works_; }
   const ResourcePrices& prices() const { return prices_; }
   const Options& options() const { return options_; }
@@ -376,30 +377,30 @@ class FootprintBook {
   struct Call {
     std::uint32_t flow = kNoSlot;
     double cost = 0;
-    std::int64_t counted_ns = 0;  // counted in sum_ns_ in addition to its workflow
+    std::int64_t counted_ns = 0;  // cost that sum_ns_ has in addition to the workflow's cost [ns]
     double truth = 0;  // correction of the predicted output; 0: has not entered
-    double prediction = 0;  // predicted output that `truth` belongs to
+    double prediction = 0;  // predicted output that `truth` corrects
     double predicted = 0;  // predicted output per sequence at the first admission; 0: none
   };
   struct Flow {
     WorkflowId id = {};
-    std::int64_t left_ns = 0;  // counted in sum_ns_
+    std::int64_t left_ns = 0;  // remaining cost, as counted in sum_ns_ [ns]
     WorkSizes::Entry entry = {};
-    bool counts = false;  // counted in works_
+    bool counts = false;  // true: the workflow counts in works_
     double done = 0;  // cost of ended calls [s]
     bool told = false;  // the host predicts the rest
     bool cut = false;  // a call ended early
     bool goes_on = false;  // the call that ended last expects more calls
-    // `predicted`: output predicted by the first call that predicted the rest, at its first admission. `output`: output
-    // of ended calls of the same tenant since then.
+    // `predicted`: output that the workflow's first call with a predicted rest expected at its first admission.
+    // `output`: output of ended calls of the same tenant since then.
     double predicted = 0, output = 0;
     TenantId tenant = {};
     Slot teller = kNoSlot;  // slot of that first call, until it ends
     SeenLengths::Place last = {};  // class of the call that ended last
     std::int32_t calls = 0;  // ended calls
-    double given = 0;  // [s] from the first call to the workflow's deadline; 0: no deadline
+    double given = 0;  // time from the first call to the workflow's deadline [s]; 0: no deadline
     std::int32_t alive = 0;  // calls that have not ended
-    bool idle = false;  // without such a call, and so in by_age_
+    bool idle = false;  // true: the workflow has no such call, and so is in by_age_
     AgeLink age = {};
     TimePoint idle_since{};
   };
@@ -440,7 +441,7 @@ class FootprintBook {
     const double n = q.sequences;
     const double generated = Rounded(r.generated.value * n);
     const double known = 1.0 * q.prompt_tokens.value + r.returned.value + generated;
-    // A request beyond its predicted length is assumed to be some way from its end.
+    // A request beyond its predicted length is assumed not to end at once.
     const double expected = Capped(q, Rounded(Truth(r) * Expected(q)));
     const double left = std::max({expected - generated, generated / 4, 1.0});
     // Sequences share the prompt, and each attends to its own output.
@@ -547,7 +548,7 @@ class FootprintBook {
     return std::clamp(SecondsBetween(q.arrival, q.deadline), 0.0, kMostSeconds);
   }
   void LearnGiven(double seconds) {
-    constexpr double kMostStep = 3;  // of the logarithm
+    constexpr double kMostStep = 3;  // largest step of the logarithm
     const double x = exact::Log(std::max(seconds, 1e-3));
     deadlines_ = Rounded(kForget * deadlines_) + 1;
     usual_ = deadlines_ == 1 ? x : usual_ + std::clamp(x - usual_, -kMostStep, kMostStep) / deadlines_;
@@ -595,9 +596,9 @@ class FootprintBook {
   std::size_t most_idle_ = kLeastIdle;
   bool reserved_ = false;
   std::int64_t sum_ns_ = 0;  // all work in the backlog, exact
-  // Sums over ended calls, with decay.
+  // Decaying sums over ended calls.
   double outputs_ = 0, prompt_ = 0, output_ = 0, kv_steps_ = 0;  // outputs_ counts sequences
-  double deadlines_ = 0, usual_ = 0;  // workflows with a deadline, and the mean logarithm of their time
+  double deadlines_ = 0, usual_ = 0;  // number of workflows with a deadline, and mean logarithm of their time
 };
 
 }  // namespace takt

@@ -1,4 +1,4 @@
-// Corrections of the output lengths that hosts predict, learnt from true lengths.
+// Corrects the output lengths that hosts predict. The corrections are learnt from true lengths.
 #ifndef TAKT_POLICY_BOOKS_PREDICTED_LENGTHS_H_
 #define TAKT_POLICY_BOOKS_PREDICTED_LENGTHS_H_
 
@@ -39,10 +39,10 @@ namespace takt {
 // only the constructor allocates.
 class PredictedLengths {
  public:
-  static constexpr std::size_t kTenants = 256, kOctaves = 20;  // first octave: 1 token
+  static constexpr std::size_t kTenants = 256, kOctaves = 20;  // maximum tenants; octaves from 1 token on
   static constexpr double kWindow = 256, kPrior = 8, kLinePrior = 32;
-  static constexpr double kNewcomer = 8;  // observations of an octave
-  static constexpr std::size_t kWords = (1 + kTenants) * (1 + 3 * kOctaves) + 2 * kTenants;  // of Save
+  static constexpr double kNewcomer = 8;  // number of observations of an octave from which a tenant uses its own ratio
+  static constexpr std::size_t kWords = (1 + kTenants) * (1 + 3 * kOctaves) + 2 * kTenants;  // words of Save
 
   PredictedLengths() : known_(kTenants), index_(kTenants) {}
 
@@ -96,10 +96,10 @@ class PredictedLengths {
   }
 
  private:
-  static constexpr double kMostOctaves = 4;  // largest correction, in either direction
+  static constexpr double kMostOctaves = 4;  // largest correction up or down [octaves]
   static constexpr double kInDoubt = 0.4;  // octaves
-  static constexpr std::uint64_t kFitEach = 64;  // observations between fits; each of the first ones is fitted
-  static constexpr std::uint32_t kMostWeight = 1024;  // observations of a tenant
+  static constexpr std::uint64_t kFitEach = 64;  // observations between fits; the first ones are fitted at once
+  static constexpr std::uint32_t kMostWeight = 1024;  // maximum weight of a tenant [observations]
 
   static double Clamped(double ratio) {
     constexpr double kMost = 16;
@@ -192,10 +192,10 @@ class PredictedLengths {
       exact_ = std::ranges::all_of(off_, [](double off) { return off == 0; });
     }
 
-    std::array<Mean, kOctaves> octaves_ = {};  // by octave of the prediction
+    std::array<Mean, kOctaves> octaves_ = {};  // mean ratio of each octave of predictions
     std::array<double, kOctaves> off_ = {};  // corrections (log2), shrunk towards the line
     std::uint64_t observed_ = 0;
-    bool exact_ = true;  // no correction
+    bool exact_ = true;  // true: there is no correction
   };
 
   struct Known {
@@ -203,8 +203,8 @@ class PredictedLengths {
     Ratios ratios = {};
   };
 
-  // Returns the tenant's own ratios and raises its count; null if it has none. If all places are taken, lowers the
-  // counts of the others.
+  // Returns the tenant's own ratios and raises the tenant's count; null if the tenant has none. If all places are
+  // taken, lowers the counts of other tenants.
   Ratios* Keep(TenantId tenant) {
     if (!tenant) return nullptr;
     Slot own = index_.Find(tenant.value);
@@ -225,7 +225,7 @@ class PredictedLengths {
     return &known_[own].ratios;
   }
 
-  Ratios shared_;  // of unnamed and new tenants
+  Ratios shared_;  // ratios of unnamed and new tenants
   std::vector<Known> known_;  // valid up to index_.size()
   IdMap index_;  // by tenant
   std::array<std::uint32_t, kTenants> weights_ = {};

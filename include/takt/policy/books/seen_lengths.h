@@ -1,4 +1,4 @@
-// Learnt means of a call's output and of the work left in its workflow, by what is known when the call begins.
+// Learns means of a call's output and of the work left in its workflow, from facts that are known when the call begins.
 #ifndef TAKT_POLICY_BOOKS_SEEN_LENGTHS_H_
 #define TAKT_POLICY_BOOKS_SEEN_LENGTHS_H_
 
@@ -21,9 +21,10 @@ namespace takt {
 
 // Online means for hosts that do not predict lengths.
 //
-// A call's expected output comes from four means over earlier calls. They cover calls with a prompt length in the same
-// octave, calls of the same agent and stage, calls that match in both, and the latter of the same tenant. Each mean is
-// shrunk towards the one before by kPrior pseudo-observations.
+// A call's expected output comes from four means over earlier calls. The first mean covers calls with a prompt length
+// in the same octave. The second covers calls of the same agent and stage. The third covers calls that match in octave,
+// agent and stage, and the fourth only such calls of the same tenant. Each mean is shrunk towards the previous mean,
+// which has the weight of kPrior observations.
 //
 // The work left after a call [s] is learnt by agent, stage and number of earlier calls (octave). If call b follows call
 // a, left(a) = cost(b) + kGoesOn left(b); 0 at the end of the workflow (temporal differences, Sutton 1988). An endless
@@ -37,7 +38,7 @@ class SeenLengths {
  public:
   static constexpr std::size_t kCells = 1024, kProbes = 4;
   static constexpr double kWindow = 256, kPrior = 8, kGoesOn = 0.98;
-  static constexpr std::size_t kWords = 6 * kCells;  // of Save
+  static constexpr std::size_t kWords = 6 * kCells;  // number of words that Save returns
 
   SeenLengths() : cells_(kCells) {}
 
@@ -51,7 +52,7 @@ class SeenLengths {
   }
 
   enum Kind : std::uint64_t { kNone, kOctave, kClass, kClassOctave, kTenant, kLeft, kLeftWide };
-  // The name of a mean. `octave`: of the prompt's tokens or of the number of calls.
+  // The name of a mean. `octave`: octave of the prompt's tokens or of the number of calls.
   struct Name {
     std::uint64_t kind = kNone;
     std::uint64_t agent = 0, stage = 0, octave = 0, tenant = 0;

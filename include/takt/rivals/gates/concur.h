@@ -18,13 +18,12 @@ namespace takt {
 //  * beta     if cache use is above u_high and hits are below hits_low; at least 1
 //  unchanged  otherwise
 //
-// Active branches are running ones and those away for less than `idle_s`. A turn is admitted if the window has room.
-// Without reports of cache use, a turn waits while use is above u_high and hits are below hits_low.
+// Active branches are running branches and branches away for less than `idle_s`. A turn is admitted if the window has
+// room. Without reports of cache use, a turn waits while use is above u_high and hits are below hits_low.
 //
-// "CONCUR" (2601.22705); only the abstract and the two bounds of use were available. The conditions for growing and
-// shrinking are takt's reading. The values of alpha, beta, hits_low and every_s are takt's choice. Departure: CONCUR's
-// agents are batch work, active from first to last step. Here an agent that has been away for `idle_s` is inactive,
-// since its return is unknown.
+// Source: the abstract and the two bounds of use of "CONCUR" (2601.22705). The conditions for growing and shrinking,
+// and the values of alpha, beta, hits_low and every_s, are takt's. Departure: in CONCUR, an agent is active from its
+// first to its last step. Here an agent that has been away for `idle_s` is inactive, because its return is unknown.
 struct Concur {
   static constexpr std::string_view kName = "concur";
 

@@ -19,19 +19,19 @@ namespace takt {
 //  used + need + sum of held contexts * 2^(-age / half_life) <= capacity
 //
 // used: tokens of running requests. Ages are as of the last sweep. `buffer` tokens are added per request and context. A
-// turn that has waited for `force_s` is admitted anyway. Another policy orders the turns. ThunderAgent's order is
-// smallest first.
+// turn that has waited for `force_s` is admitted anyway. The rank policy orders the turns; ThunderAgent runs the
+// smallest turn first.
 //
 // "ThunderAgent" (2602.13692). Departures: ThunderAgent pauses and resumes only at sweeps. Here sweeps only update
-// ages, and a turn is admitted as soon as it fits. Running requests are not paused. A block shared by running requests
-// counts once, but a block shared by held contexts counts in each. The turn's own held context counts like any other.
+// ages, and a turn is admitted as soon as it fits. Running requests are not paused. A block that running requests share
+// counts once; a block that held contexts share counts in each of these. The turn's own held context also counts.
 struct WorkingSet {
   static constexpr std::string_view kName = "working_set";
 
   double half_life_s = 1;
-  double sweep_s = 5;  // 0: ages as of now
-  double force_s = 1800;  // 0: no turn is forced
-  std::int32_t buffer = 100;  // tokens
+  double sweep_s = 5;  // time between two sweeps, which update ages [s]; 0: ages are always current
+  double force_s = 1800;  // wait after which a turn is admitted anyway [s]; 0: never
+  std::int32_t buffer = 100;  // additional tokens counted per request and per held context
 
   double LetsInAfter(const GateAsk& ask, const HeldOrder& held) const {
     if (ask.stuck && !TakesOfOthers(ask, held)) return 0;

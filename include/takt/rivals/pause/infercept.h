@@ -1,5 +1,4 @@
-// InferCept: keeps or drops KV during a tool call by least waste, and swaps what would be dropped while the link has
-// room.
+// InferCept: keeps or drops KV during a tool call, whichever wastes less. Swaps KV instead if the link has room.
 #ifndef TAKT_RIVALS_PAUSE_INFERCEPT_H_
 #define TAKT_RIVALS_PAUSE_INFERCEPT_H_
 
@@ -10,12 +9,12 @@
 
 namespace takt {
 
-// Keeps KV if T_int C is at most the waste of dropping it in chunks (equations 4 and 5). Otherwise swaps as much as the
-// step's budget (`StepLimits::swap_out`) and host memory allow, and drops the rest. The paper's budget is the tokens
-// that can be moved within the step. Source: InferCept (ICML 2024), section 4.
+// Keeps KV if T_int C is at most the waste of recomputing it in chunks (equations 4 and 5). Otherwise swaps as much as
+// the step's budget (`StepLimits::swap_out`) and host memory allow, and drops the rest. The paper's budget is the
+// tokens that can be moved within the step. Source: InferCept (ICML 2024), section 4.
 //
-// T_int is the predicted duration. With `elapsed`, it is the time since the call (section 4.4): KV is kept at first and
-// released when keeping has wasted as much as dropping would.
+// T_int is the predicted duration. With `elapsed`, T_int is the time since the call (section 4.4): KV is kept at first,
+// and released when keeping has wasted as much as dropping would waste.
 //
 // Departures: the budget serves calls in order of arrival, not the most wasteful first. If the budget is too small, the
 // head is swapped and the tail dropped; the authors' code swaps from the tail. An overdue call is released by elapsed

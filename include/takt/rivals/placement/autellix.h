@@ -9,8 +9,8 @@
 
 namespace takt {
 
-// A prompt of at most `short_tokens` goes to the instance with the fewest requests. A longer one goes to the instance
-// of its workflow's last turn; if there is none, to the instance with the fewest requests.
+// A prompt of at most `short_tokens` goes to the instance with the fewest requests. A longer prompt goes to the
+// instance of its workflow's last turn. Without such an instance, it goes to the instance with the fewest requests.
 class AutellixPlacement : public Residence {
  public:
   static constexpr std::string_view kName = "autellix";

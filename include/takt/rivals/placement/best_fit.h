@@ -1,4 +1,4 @@
-// The instance with the least free KV memory that suffices.
+// Chooses the instance with the least free KV memory that is enough for the request.
 #ifndef TAKT_RIVALS_PLACEMENT_BEST_FIT_H_
 #define TAKT_RIVALS_PLACEMENT_BEST_FIT_H_
 
@@ -10,10 +10,10 @@
 
 namespace takt {
 
-// Free memory: the KV cache minus its reported use and the prompts placed since the report. It must hold the prompt and
-// the expected output (median of the estimate; none: `output_tokens`). If no instance suffices, chooses the smallest
-// shortage. Instances with an unknown KV cache always suffice and come last. Source: Parrot (Lin et al., OSDI 2024),
-// whose scheduler chooses the engine that fits a request best.
+// Free memory: the KV cache minus its reported use and the prompts placed since the report. The free memory must hold
+// the prompt and the expected output (median of the estimate; without an estimate: `output_tokens`). If no instance has
+// enough, the policy chooses the smallest shortage. Instances with an unknown KV cache always have enough and are
+// chosen last. Source: Parrot (Lin et al., OSDI 2024), whose scheduler chooses the engine that fits a request best.
 class BestFit {
  public:
   static constexpr std::string_view kName = "best_fit";

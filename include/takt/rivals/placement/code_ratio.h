@@ -24,8 +24,8 @@ namespace takt {
 //
 //  score(i) = alpha t(0) / t(i) - (1 - alpha) k(i) W(i) / W(0)
 //
-// k is 1/2 for A6000, L40 and L40S, by name of the profile, and 1 for others. Instance 0 is chosen until it has work.
-// Queues, memory and time are ignored. W(i) is reset if the instance goes down.
+// k is 1/2 if the profile's name contains A6000, L40 or L40S, else 1. Instance 0 is chosen until it has work. Queues,
+// memory and time are ignored. W(i) is reset if the instance goes down.
 class CodeRatio {
  public:
   static constexpr std::string_view kName = "code_ratio";
@@ -82,7 +82,7 @@ class CodeRatio {
 
  private:
   struct Sent {
-    InstanceId instance;  // none: the slot is free
+    InstanceId instance;  // instance in the slot; none: the slot is free
     double seconds = 0;
     bool halved = false;
   };
@@ -102,7 +102,7 @@ class CodeRatio {
   CallCosts costs_;
   std::vector<Sent> sent_;  // by slot
   std::uint32_t first_ = 0;  // slot of the instance of smallest id
-  Duration first_time_{1};  // of the current request on that instance
+  Duration first_time_{1};  // time of the current request on the instance of smallest id
 };
 
 }  // namespace takt

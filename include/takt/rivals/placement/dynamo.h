@@ -9,10 +9,10 @@
 
 namespace takt {
 
-// Chooses the least scale * (pending prefill + uncached tokens) + decode, all in tokens, at temperature 0. Pending
-// prefill: prompts placed on the instance and not finished. Decode: contexts of its running requests. Since decode
-// weighs as much as prefill, long contexts outweigh the prefix. Departures: pending prefill is converted from seconds;
-// there is no credit for host and disk tiers.
+// Dynamo's rule at temperature 0. Chooses the least scale * (pending prefill + uncached tokens) + decode, in tokens.
+// Pending prefill: tokens of placed prompts that are not computed. Decode: context tokens of running requests. Decode
+// weighs as much as prefill, so long contexts outweigh a cached prefix. Departures: pending prefill is converted from
+// seconds; there is no credit for host and disk tiers.
 class DynamoPlacement : public Residence {
  public:
   static constexpr std::string_view kName = "dynamo";

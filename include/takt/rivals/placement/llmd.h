@@ -11,8 +11,9 @@
 namespace takt {
 
 // score = prefix * match + queue * q + kv * k. match: cached share of the prompt. q = 1 - (requests - least) / (most -
-// least); 1 if all are equal. k: free share of the cache. llm-d's default weights are 2, 1, 1. Departures: requests
-// placed here replace its queue length, and tokens on the instance replace its cache use.
+// least); 1 if all instances have equally many requests. k: free share of the cache. llm-d's default weights are 2, 1,
+// 1. Departures: instead of the queue length, the policy uses the requests placed on the instance. Instead of the cache
+// use, it uses the tokens on the instance.
 class LlmdPlacement : public Residence {
  public:
   static constexpr std::string_view kName = "llmd";

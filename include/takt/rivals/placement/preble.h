@@ -1,4 +1,4 @@
-// Preble's exploit and explore: the longest match if it is most of the prompt, else the least work.
+// Preble's exploit and explore: the longest match if it covers most of the prompt, else the least work.
 #ifndef TAKT_RIVALS_PLACEMENT_PREBLE_H_
 #define TAKT_RIVALS_PLACEMENT_PREBLE_H_
 
@@ -16,8 +16,8 @@ namespace takt {
 
 // If more than half of the prompt is cached on an instance, chooses the longest match, unless its load exceeds
 // `rebalance` times the least load. Otherwise chooses the least sum of load and cost of evicted KV. Load: seconds of
-// prefill placed, with a decay of exp(-t / `window_s`). Departures: a decay instead of a sliding window; decode is left
-// out, since its cost is the same on each instance.
+// prefill placed, with a decay of exp(-t / `window_s`). Departures: load decays instead of being a sliding window.
+// Decode is left out, because its cost is the same on each instance.
 class PreblePlacement : public Residence {
  public:
   static constexpr std::string_view kName = "preble";

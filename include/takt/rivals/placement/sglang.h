@@ -9,10 +9,10 @@
 
 namespace takt {
 
-// If loads (requests) differ by more than `abs`, and the largest is more than `rel` times the least, chooses the least
-// loaded. Otherwise chooses the longest match if it is more than `match` of the prompt, else the instance with the
-// least cached KV. Source: policy cache_aware of sgl-router. Departure: its tree holds text per worker; here a
-// workflow's context is one sequence.
+// The load is the number of requests. If loads differ by more than `abs`, and the largest load is more than `rel` times
+// the least, chooses the least loaded instance. Otherwise chooses the longest match if it covers more than `match` of
+// the prompt, else the instance with the least cached KV. Source: policy cache_aware of sgl-router. Departure: its tree
+// holds text per worker; here a workflow's context is one sequence.
 class SglangPlacement : public Residence {
  public:
   static constexpr std::string_view kName = "sglang";

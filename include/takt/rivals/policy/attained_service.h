@@ -12,8 +12,8 @@ namespace takt {
 
 // Counts tokens, not seconds, so that chunking does not change the time.
 struct AttainedService {
-  std::int64_t prefill = 0;  // tokens, recomputation included
-  std::int64_t decodes = 0;  // steps with output and no prefill
+  std::int64_t prefill = 0;  // computed prefill tokens, including recomputed tokens
+  std::int64_t decodes = 0;  // number of steps with output and without prefill
 
   void Add(Tokens prefilled, Tokens output, std::int64_t steps) {
     prefill += prefilled.value;

@@ -22,25 +22,25 @@
 namespace takt {
 
 // The service of a program when one of its calls begins. PLAS: engine time of all its ended calls. ATLAS: engine time
-// of their longest chain, since parallel calls do not add up.
+// of the longest chain of ended calls, because parallel calls do not add up.
 enum class ProgramService : std::uint8_t { kPlas, kAtlas };
 constexpr auto NamesOf(ProgramService) { return std::to_array<std::string_view>({"plas", "atlas"}); }
 
 // Queues 0, 1, ... hold programs by attained service: below `bound` seconds, below bound * ratio, and so on. A call
-// joins the queue of its program (its workflow; otherwise the call alone). It moves to the next queue when it has run
-// for the queue's quantum, quantum * ratio^i. A call goes to the first queue, with its own wait and service reset, if
-// its program has waited too long:
+// joins the queue of its program (its workflow; otherwise the call alone). A call moves to the next queue when it has
+// run for quantum * ratio^i in queue i. A call goes to the first queue, with its own wait and service reset, if its
+// program has waited too long:
 //
 //  (waits of ended calls + own wait) / (service of ended calls + own service) >= beta
 //
 // Key: number of the queue; ties by arrival. Source: Luo et al., Autellix (2025), Algorithm 1. Preemptive, as
 // published: PreemptMode::kByRank.
 //
-// Departures: the paper gives no values for queues, quanta and beta; the defaults are from the one public
-// reimplementation, which counts steps instead of seconds. A step's time is computed from tokens and `pace`, or the
-// host's own pace, not measured. The table of programs is per engine. Among programs without a call, the last
-// `programs` are remembered. A waiting call is promoted at a time computed when it joins; later waits of sibling calls
-// do not advance it.
+// Departures: the paper gives no values for queues, quanta and beta; the defaults are from a public reimplementation,
+// which counts steps instead of seconds. A step's time is computed from tokens and `pace`, or the host's own pace, not
+// measured. The table of programs is per engine. The last `programs` programs without a call are remembered. The time
+// of a waiting call's promotion is computed when the call joins, so later waits of sibling calls do not advance the
+// promotion.
 class Autellix {
  public:
   static constexpr std::string_view kName = "autellix";
@@ -48,13 +48,13 @@ class Autellix {
   struct Options {
     ProgramService service = ProgramService::kPlas;
     std::int64_t queues = 7;
-    double bound = 2;  // [s]
-    double quantum = 1;  // [s]
+    double bound = 2;  // service below which a program is in queue 0 [s]
+    double quantum = 1;  // quantum of queue 0 [s]
     double ratio = 2;
     double beta = 8;
     std::int64_t programs = 10'000;
   };
-  MemoryPace pace{.decode_s = 0.02, .forward_s = 1e-4};  // only these two are used
+  MemoryPace pace{.decode_s = 0.02, .forward_s = 1e-4};  // pace of the engine; only these two coefficients are used
 
   Autellix() = default;
   explicit Autellix(Options options) : options_(options) {}
@@ -160,23 +160,23 @@ class Autellix {
  private:
   struct Program {
     WorkflowId id = {};
-    double service = 0, wait = 0;  // of ended calls [s]
-    std::int64_t living = 0;  // calls that have not ended
-    AgeLink age = {};  // of programs without a call
+    double service = 0, wait = 0;  // service and wait of ended calls [s]
+    std::int64_t living = 0;  // number of calls that have not ended
+    AgeLink age = {};  // links in the list of programs without a call
   };
   struct Call {
     RequestId id = {};
     std::uint32_t program = kNoSlot;
     std::int64_t queue = 0;
-    double quantum = 0;  // of that queue [s]
-    AttainedService ran_here = {};  // in that queue
-    double begun_at = 0;  // its program's service when it arrived [s]
-    AttainedService ran = {};  // since it arrived or was last promoted
-    double wait = 0;  // likewise [s], without the current wait
+    double quantum = 0;  // quantum of the call's queue [s]
+    AttainedService ran_here = {};  // service that the call received in its queue
+    double begun_at = 0;  // service of the program when the call arrived [s]
+    AttainedService ran = {};  // service since the call arrived or was last promoted
+    double wait = 0;  // wait since then, without the current wait [s]
     TimePoint enqueued{};
     TimePoint since{};  // start of the current wait
     TimePoint due = kNever;  // time of the next check for promotion
-    bool waits = false;  // no step has run it since it joined the queue
+    bool waits = false;  // true: no step has run the call since it joined the queue
   };
 
   bool Known(const RequestState& r) const {
@@ -241,8 +241,8 @@ class Autellix {
   Options options_;
   std::vector<Call> calls_;  // by slot
   IdTable<WorkflowId, Program> programs_;
-  AgeList rest_;  // programs without a call, by when the last one ended
-  TimePoint planned_{};  // when the last plan was made
+  AgeList rest_;  // programs without a call, by the end of their last call
+  TimePoint planned_{};  // time of the last plan
 };
 
 }  // namespace takt

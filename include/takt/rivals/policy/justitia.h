@@ -23,10 +23,10 @@ namespace takt {
 //
 //  tag = V(arrival) + cost,  cost = d (p + d / 2) + memory of later calls (Request::after.kv_steps)
 //
-// p, d: prompt and expected output of the call. If the rest is unknown, each output token of workflow_tokens_left
-// counts as much as one of this call. Virtual time V grows by KV / N per decode step, where N is the number of
-// workflows with a waiting or running call. It stops if N is 0. This is fair queuing (Parekh and Gallager, 1993) over
-// present workflows instead of those that an ideal server would still have.
+// p, d: prompt and expected output of the call. If the memory of later calls is unknown, each output token of
+// workflow_tokens_left counts as much as an output token of this call. Virtual time V grows by KV / N per decode step,
+// where N is the number of workflows with a waiting or running call. V stops if N is 0. This is fair queuing (Parekh
+// and Gallager, 1993) over the present workflows, which are not those of an ideal server.
 //
 // A reimplementation of Justitia (Yang et al., arXiv 2510.17015) from its abstract: memory cost, virtual-time fair
 // queuing, workflows in order of fair completion. The form of the cost, N, and the pace of V are takt's.
@@ -39,7 +39,7 @@ class Justitia {
 
   MemoryPace pace{.decode_s = 0.02};
   double kv_tokens = 1e5;  // size of the KV cache until the scheduler reports it
-  double unknown = 256;  // output tokens without a prediction
+  double unknown = 256;  // assumed output tokens of a call without a prediction
 
   void KeyHashes(std::uint64_t seed) { workflows_.KeyHashes(seed); }
 
@@ -84,7 +84,7 @@ class Justitia {
 
   RankKey Key(const RequestState& r) const { return {r.slot < calls_.size() ? calls_[r.slot].tag : 0}; }
 
-  std::size_t remembered() const { return away_.size(); }  // workflows without a call
+  std::size_t remembered() const { return away_.size(); }  // number of remembered workflows without a call
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
@@ -94,7 +94,7 @@ class Justitia {
   }
 
  private:
-  static constexpr double kMost = 1e12;  // limit on a prediction
+  static constexpr double kMost = 1e12;  // maximum counted prediction
 
   struct Call {
     double tag = 0;
@@ -102,10 +102,10 @@ class Justitia {
     bool tagged = false;
   };
   struct Workflow {
-    WorkflowId id = {};  // none: a single request
+    WorkflowId id = {};  // workflow; none: a single request
     double tag = 0;
-    std::int64_t calls = 0;  // waiting or running
-    AgeLink age = {};  // while `calls` is 0
+    std::int64_t calls = 0;  // number of waiting and running calls
+    AgeLink age = {};  // links in away_, used while `calls` is 0
   };
 
   double CostOf(const Request& q) const {
@@ -128,8 +128,8 @@ class Justitia {
 
   std::vector<Call> calls_;  // by slot
   IdTable<WorkflowId, Workflow> workflows_;
-  AgeList away_;  // workflows without a call, by when the last one ended
-  std::int64_t there_ = 0;  // workflows with a waiting or running call
+  AgeList away_;  // workflows without a call, by the end of their last call
+  std::int64_t there_ = 0;  // number of workflows with a waiting or running call
   double virtual_time_ = 0, reported_kv_ = 0;
   TimePoint as_of_{};
 };

@@ -9,7 +9,8 @@
 
 namespace takt {
 
-// Key: minus the cached tokens of the prompt (SGLang's longest prefix match; CacheWise's order). Ties by arrival.
+// Key: minus the cached tokens of the prompt (SGLang's longest prefix match; CacheWise's order). Equal keys: by
+// arrival.
 struct Lpm {
   static constexpr std::string_view kName = "lpm";
   RankKey Key(const RequestState& r) const {

@@ -13,18 +13,18 @@
 
 namespace takt {
 
-// Key: that of sjf in buckets of `bucket` tokens, from the call's first prediction; later revisions do not change it.
-// Ties by arrival. Source: Fu et al., Efficient LLM Scheduling by Learning to Rank (2024). Its ranker is trained on
-// buckets of 10 tokens (as a classifier: 820), and scores each request once, before its first step. The published guard
-// against starvation is aged(ltr,threshold=200,quantum=10). Preemptive at every step, as published:
-// PreemptMode::kByRank.
+// Key: predicted output tokens in buckets of `bucket` tokens, from the call's first prediction. Later revisions do not
+// change the key. Equal keys are ordered by arrival. Source: Fu et al., Efficient LLM Scheduling by Learning to Rank
+// (2024). Its ranker is trained on buckets of 10 tokens (as a classifier: 820), and scores each request once, before
+// its first step. The published guard against starvation is aged(ltr,threshold=200,quantum=10). Preemptive at every
+// step, as published: PreemptMode::kByRank.
 class Ltr {
  public:
   static constexpr std::string_view kName = "ltr";
 
   struct Options {
-    double bucket = 10;  // [tokens]; 0: no buckets
-    double unknown = 256;  // [tokens] until the length is predicted
+    double bucket = 10;  // size of a bucket [tokens]; 0: no buckets
+    double unknown = 256;  // assumed output tokens until the length is predicted
   };
 
   Ltr() = default;

@@ -1,4 +1,4 @@
-// FastServe: a multi-level feedback queue without predictions; the request with the most service goes last.
+// FastServe: a multi-level feedback queue without predictions, in which the request with the most service runs last.
 #ifndef TAKT_RIVALS_POLICY_MLFQ_H_
 #define TAKT_RIVALS_POLICY_MLFQ_H_
 
@@ -24,18 +24,18 @@ namespace takt {
 // al., 2023) and its code.
 //
 // Departures: a step's time is computed from tokens and `pace`, or the host's own pace, not measured. Starving requests
-// move when they are due, in order of arrival; FastServe visits all every 1,000 iterations and puts the newest first.
+// move when they are due, in order of arrival. FastServe visits all requests every 1,000 iterations, newest first.
 class Mlfq {
  public:
   static constexpr std::string_view kName = "mlfq";
 
   struct Options {
     double base = 0.01;  // quantum of level 0 [s]
-    double ratio = 2;  // ratio of successive levels' quanta; all three values as in FastServe's code
-    double starvation = 3;  // [s]
-    bool skip_join = true;  // false: all arrive at level 0, as in a plain feedback queue
+    double ratio = 2;  // quantum relative to the previous level; defaults of these three are FastServe's
+    double starvation = 3;  // wait after which a request moves before level 0 [s]
+    bool skip_join = true;  // false: all requests arrive at level 0, as in a plain feedback queue
   };
-  MemoryPace pace{.decode_s = 0.02, .forward_s = 1e-4};  // only these two are used
+  MemoryPace pace{.decode_s = 0.02, .forward_s = 1e-4};  // pace of the engine; only these two coefficients are used
 
   Mlfq() = default;
   explicit Mlfq(Options options) : options_(options) {}
@@ -85,7 +85,7 @@ class Mlfq {
     if (Known(r)) Promote(records_[r.slot]);
   }
 
-  // Returns the request's level, 0 first; -1: it has starved.
+  // Returns the request's level, 0 first; -1: the request has starved.
   int level(const RequestState& r) const {
     return !Known(r) ? LevelOf(r) : records_[r.slot].key.key == kStarved ? -1 : records_[r.slot].level;
   }
@@ -103,19 +103,19 @@ class Mlfq {
   }
 
  private:
-  static constexpr int kLast = 63;  // its quantum never ends
+  static constexpr int kLast = 63;  // last level, whose quantum never ends
   static constexpr double kMove = 0x1p-40;
   static constexpr double kStarved = -1;
 
   struct Record {
     RequestId id = {};
     RankKey key = {};
-    AttainedService service = {};  // at this level
-    double quantum = 0;  // of this level [s]
-    TimePoint enqueued{};  // when it last joined the queue
-    TimePoint due = kNever;  // when it starves
+    AttainedService service = {};  // service that the request received at this level
+    double quantum = 0;  // quantum of this level [s]
+    TimePoint enqueued{};  // time when the request last joined the queue
+    TimePoint due = kNever;  // time when the request starves
     int level = 0;
-    bool has_run = false;  // since then
+    bool has_run = false;  // true: the request has run since it joined the queue
   };
 
   bool Known(const RequestState& r) const {
@@ -148,7 +148,7 @@ class Mlfq {
 
   Options options_;
   std::vector<Record> records_;  // by slot
-  std::int64_t moves_ = 0;  // to a front
+  std::int64_t moves_ = 0;  // number of moves to a front
 };
 
 }  // namespace takt

@@ -21,9 +21,9 @@ namespace takt {
 //  forward_s (u + o)  +  memory decode_s (c o + o (o + 1) / 2) / KV
 //
 // u: context tokens that are not computed yet. The first term is the time for which the call fills the engine's
-// compute. The second is the time for which its KV would fill the KV cache, summed over its decode steps. The
-// distribution of o is the estimate's, in ten equal parts; the last is moved so that the mean is kept. Values of o
-// below the generated tokens are cut off.
+// compute. The second term sums, over the call's decode steps, the step's time times the share of the KV cache that the
+// call uses. The distribution of o is the estimate's, in ten equal parts. The last part is moved so that the mean stays
+// right. Values of o below the generated tokens are cut off.
 //
 // A reimplementation of SageSched (Gan et al., arXiv 2603.07917) from its abstract: a predicted distribution of the
 // output, a cost of compute and memory, and an uncertainty-aware order. The form of the cost, its equal weights and the
@@ -35,7 +35,7 @@ class SageSched {
   MemoryPace pace{.decode_s = 0.02, .forward_s = 1e-4};
   double memory = 1;  // weight of the memory term
   double kv_tokens = 1e5;  // size of the KV cache until the scheduler reports it
-  double unknown = 256;  // output tokens without a prediction
+  double unknown = 256;  // assumed output tokens of a call without a prediction
 
   void PlanEnds(const QueuePressure& pressure, TimePoint) {
     if (pressure.kv_tokens.value > 0) reported_kv_ = pressure.kv_tokens.value;
@@ -51,7 +51,7 @@ class SageSched {
       weights[i] = left > 0 ? 1 : 0;
       sizes[i] = Cost(context, uncomputed, std::max(left, 1.0) * q.sequences);
     }
-    if (weights.back() == 0) weights.back() = 1;  // longer than predicted: about to end
+    if (weights.back() == 0) weights.back() = 1;  // longer than predicted, so assumed to end soon
     return {GittinsRank(sizes, weights)};
   }
 

@@ -19,22 +19,21 @@
 namespace takt {
 
 // Requests with deadlines in the same `bucket` of time form a group; requests without a deadline form the last group.
-// Groups are served in the order in which they began to wait, requests of a group by arrival. Before each plan, a
-// group's waiting time is estimated: requests in it and before it, times `tokens`, divided by `throughput`. If a group
-// would be late, all waiting groups are sorted by deadline; later groups queue behind them.
+// Groups are served in the order in which they began to wait, requests of a group by arrival. Before each plan, the
+// waiting time of each group is estimated: the number of requests in this and earlier groups, times `tokens`, divided
+// by `throughput`. If a group would be late, all waiting groups are sorted by deadline. New groups queue behind these.
 //
 // Source: Patke et al., Queue Management for SLO-Oriented Large Language Model Serving (SoCC 2024): virtual queue and
-// default order on violation. Departures: groups have equal absolute deadlines, not equal SLOs, which orders the same
-// requests in a virtual queue. Moves of requests and models between engines are left out. A plan costs O(groups) while
-// no group is predicted to be late.
+// default order on violation. Departures: a group has requests of equal absolute deadlines, not of equal SLOs. Moves of
+// requests and models between engines are left out. A plan costs O(groups) while no group is predicted to be late.
 class SloGroups {
  public:
   static constexpr std::string_view kName = "slo_groups";
 
   struct Options {
-    double bucket = 10;       // [s]
-    double tokens = 200;  // per request, on average
-    double throughput = 300;  // [tokens/s]; both as in HexGen-Flow's simulator
+    double bucket = 10;  // width of a group in deadlines [s]
+    double tokens = 200;  // mean output tokens of a request
+    double throughput = 300;  // output tokens per second; defaults of both: HexGen-Flow's simulator
   };
 
   SloGroups() = default;
@@ -43,7 +42,7 @@ class SloGroups {
   void KeyHashes(std::uint64_t seed) { index_.SetKey(seed); }
 
   void Reserve(std::size_t requests) {
-    const std::size_t groups = 2 * requests + 2;  // half of them have left
+    const std::size_t groups = 2 * requests + 2;  // half of the groups have left
     groups_.reserve(groups);
     moved_.reserve(groups);
     index_.Reserve(requests + 1);
@@ -103,7 +102,7 @@ class SloGroups {
   struct Waiting {
     std::uint64_t id = 0;
     std::uint64_t position = 0;
-    std::int64_t waiting = 0;  // 0: has left, and is not in the index
+    std::int64_t waiting = 0;  // number of waiting requests; 0: the group has left and is not in the index
   };
 
   bool AnyLate(double now) const {
@@ -135,8 +134,8 @@ class SloGroups {
   Options options_;
   std::vector<Waiting> groups_;  // in order of service
   IdMap index_;
-  std::size_t empty_ = 0;  // groups_ that have left
-  std::uint64_t next_ = 0;  // position
+  std::size_t empty_ = 0;  // number of groups_ that have left
+  std::uint64_t next_ = 0;  // next position
   bool sorted_ = true;  // groups_ are in order of deadlines
   std::vector<std::uint64_t> moved_;
 };

@@ -10,10 +10,10 @@
 
 namespace takt {
 
-// Agents with the fewest remaining stages in the newest table of an Epoch come first; ties by arrival. The time of a
-// stage does not count. Source: Tan et al., Towards End-to-End Optimization of LLM-based Applications with Ayo (ASPLOS
-// 2025), as described in Kairos, section 2.2. Departure: stages are counted from the agent's place in the call graph,
-// learnt or declared.
+// Requests of agents with the fewest remaining stages come first, by the newest table of an Epoch. Equal requests are
+// ordered by arrival. The time of a stage does not count. Source: Tan et al., Towards End-to-End Optimization of
+// LLM-based Applications with Ayo (ASPLOS 2025), as described in Kairos, section 2.2. Departure: stages are counted
+// from the agent's place in the call graph, learnt or declared.
 class StageDepth : public AgentTable {
  public:
   static constexpr std::string_view kName = "stage_depth";

@@ -20,13 +20,13 @@ namespace takt {
 //
 //  boost = 1/gamma ln(M / (M - 1)),  M = E[exp(gamma S)]
 //
-// S: the call's size [s] over the estimate's quantiles. It is the time for which the call fills the engine's compute
-// plus the time for which it would fill the KV cache (model/occupancy.h). A large gamma gives FCFS, a small one
-// shortest first. Source of the boost: Yu and Scully, Strongly tail-optimal scheduling in the light-tailed M/G/1
-// (2024). It is best for the tail if gamma is the decay rate of the response time.
+// S: the call's size [s] over the estimate's quantiles. The size is the time for which the call fills the engine's
+// compute, plus the time for which the call would fill the KV cache (model/occupancy.h). A large gamma gives FCFS, a
+// small gamma shortest first. Source of the boost: Yu and Scully, Strongly tail-optimal scheduling in the light-tailed
+// M/G/1 (2024). The boost is best for the tail if gamma is the decay rate of the response time.
 //
 // If gamma is 0, it is learnt: 1 / mean(response time minus the call's own steps). The mean covers about the last
-// `memory` calls, and is at least `floor` seconds. It is the decay rate in heavy traffic.
+// `memory` calls and is at least `floor` seconds. In heavy traffic, the learnt gamma is the decay rate.
 //
 // A reimplementation of UniBoost (Li et al., arXiv 2606.18431) from its abstract and project page: a soft boost with
 // one parameter gamma between FCFS and SJF, driven by statistics instead of predictions. The boost function, the learnt
@@ -37,11 +37,11 @@ class UniBoost {
   static constexpr std::string_view kName = "uniboost";
 
   MemoryPace pace{.decode_s = 0.02, .forward_s = 1e-4};
-  double gamma = 0;  // [1/s]; 0: learnt
-  double floor = 1;  // [s]
-  double memory = 256;  // calls
+  double gamma = 0;  // decay rate [1/s]; 0: learnt
+  double floor = 1;  // minimum of the mean from which gamma is learnt [s]
+  double memory = 256;  // number of calls that the mean covers
   double kv_tokens = 1e5;  // size of the KV cache until the scheduler reports it
-  double unknown = 256;  // output tokens without a prediction
+  double unknown = 256;  // assumed output tokens of a call without a prediction
 
   void PlanEnds(const QueuePressure& pressure, TimePoint) {
     if (pressure.kv_tokens.value > 0) reported_kv_ = pressure.kv_tokens.value;
@@ -79,8 +79,8 @@ class UniBoost {
   }
 
  private:
-  static constexpr double kLongest = 1e6;  // [s] limit on a wait
-  static constexpr double kMost = 1e9;  // [s] limit on a boost
+  static constexpr double kLongest = 1e6;  // maximum counted wait [s]
+  static constexpr double kMost = 1e9;  // maximum boost [s]
 
   double Size(const Request& q, double output) const {
     const double prompt = q.prompt_tokens.value;
@@ -90,10 +90,10 @@ class UniBoost {
   }
 
   double Boost(const Request& q) const {
-    // The share of the distribution nearest to each level.
+    // Weight of each level: the share of the distribution that is nearest to the level.
     constexpr std::array<double, 5> kWeight = {0.175, 0.2, 0.25, 0.2, 0.175};
     const double g = Gamma();
-    double grown = 0;  // M - 1
+    double grown = 0;  // value of M - 1
     for (std::size_t i = 0; i < kWeight.size(); ++i) {
       const double output = q.output_tokens.known() ? q.output_tokens.Quantile(Estimate::kLevels[i]) : unknown;
       grown += Rounded(kWeight[i] * exact::Expm1(g * Size(q, output)));

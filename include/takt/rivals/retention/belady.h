@@ -10,15 +10,14 @@
 namespace takt {
 
 // The value is minus the time to the next use [s]. Blocks held by several workflows count as used now; blocks of
-// requests without a workflow count as never used again. It keeps no lists, so each plan that evicts visits all held
-// contexts.
+// requests without a workflow count as never used again. Without lists, each plan that evicts visits all held contexts.
 struct Belady {
   static constexpr std::string_view kName = "belady";
-  static constexpr double kFar = 1e10;  // [s] to a use that never comes
+  static constexpr double kFar = 1e10;  // assumed time to a use that never comes [s]
 
-  const NextUses* next_uses = nullptr;  // must outlive the policy; null: age decides
+  const NextUses* next_uses = nullptr;  // next uses, which outlive the policy; null: evicts the least recently used
 
-  // Returns the seconds to the next use; negative if it is late.
+  // Returns the time to the next use [s]; negative if that use is late.
   double Away(const Held& held, TimePoint now) const {
     if (next_uses == nullptr) return 0;
     if (!held.workflow) return held.uses > 1 ? 0 : kFar;

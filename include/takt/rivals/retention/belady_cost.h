@@ -13,15 +13,15 @@
 
 namespace takt {
 
-// The value of a block at depth d [tokens] is c(d) / (time to its next use), with c as in HoldValue: seconds of work
-// saved per second held. Next uses are those of Belady. A block that is due or late counts as used within 1 ms. A block
-// that is never used has no value.
+// The value of a block at depth d [tokens] is c(d) / (time to the block's next use), with c as in HoldValue. The unit
+// is seconds of work saved per second held. Next uses are those of Belady. A block that is due or late counts as used
+// within 1 ms. A block that is never used has no value.
 struct BeladyCost {
   static constexpr std::string_view kName = "belady_cost";
 
-  double alpha_ms = 0.0387;  // per prefill token; Llama-3.1-70B fp8 on 8 H100
-  double beta_ns = 0.546;  // per prefill token and token before it; same system
-  const NextUses* next_uses = nullptr;  // must outlive the policy; null: only c decides
+  double alpha_ms = 0.0387;  // prefill time of a token [ms]; default: Llama-3.1-70B fp8 on 8 H100
+  double beta_ns = 0.546;  // prefill time of a token per preceding token [ns]; default: as for alpha_ms
+  const NextUses* next_uses = nullptr;  // next uses, which must outlive the policy; null: only c decides
 
   double Value(const Held& held, TimePoint now) const {
     const double away = Belady{next_uses}.Away(held, now);

@@ -1,4 +1,4 @@
-// Continuum's pins: keeps KV pinned while this is expected to save time, by class of gap.
+// Continuum's pins: keeps KV pinned as long as this is expected to save time for its class of gap.
 #ifndef TAKT_RIVALS_RETENTION_CONTINUUM_H_
 #define TAKT_RIVALS_RETENTION_CONTINUUM_H_
 
@@ -17,20 +17,20 @@ namespace takt {
 //  tau* = argmax over tau of P_k(tau) (T eta + reload) - tau
 //
 // P_k: share of gaps of class k that end within tau. T: mean queueing time of a turn. reload: prefill time of the held
-// KV. The value is 1 while pinned, then 0. Among equal values, the least recently used block is evicted first. Ties:
-// the smallest tau.
+// KV. The value is 1 while pinned, then 0. Among blocks of equal value, the least recently used is evicted first. If
+// several tau are best, the smallest counts.
 //
 // Li et al., "Continuum" (2511.02230). Departures: T and eta are options, not measured. P is the learnt curve of the
-// class with its prior, not an empirical one per tool. tau is computed for the KV that is left, so it falls as KV is
+// class with its prior, not an empirical curve per tool. tau is computed for the KV that is left, so tau falls as KV is
 // evicted. A gate decides which requests may break pins. Continuum's order and admission are not included.
 struct Continuum {
   static constexpr std::string_view kName = "continuum";
 
-  double queue_s = 10;  // T
+  double queue_s = 10;  // T: mean queueing time of a turn [s]
   double eta = 1;
-  double alpha_ms = 0.0387;  // per prefill token; Llama-3.1-70B fp8 on 8 H100
-  double beta_ns = 0.546;  // per pair of a prefill token and a token before it; same model and GPUs
-  const ReturnCurves* curves = nullptr;  // must outlive the policy; null: nothing is pinned
+  double alpha_ms = 0.0387;  // prefill time of a token [ms]; default: Llama-3.1-70B fp8 on 8 H100
+  double beta_ns = 0.546;  // prefill time of a token per preceding token [ns]; default: as for alpha_ms
+  const ReturnCurves* curves = nullptr;  // return curves, which must outlive the policy; null: nothing is pinned
 
   // P is linear between edges, so the maximum is at an edge.
   double PinSeconds(const Held& held) const {

@@ -11,10 +11,10 @@
 
 namespace takt {
 
-// O(1) per look-up.
+// A table of next uses. A look-up is O(1).
 class NextUses {
  public:
-  // Sets the next use. kNever: no further use, the default.
+  // Sets the next use of a branch. kNever, the default: no further use.
   void Set(WorkflowId workflow, std::uint64_t branch, TimePoint at) {
     const Slot i = uses_.Find(workflow, branch);
     if (i == kNoSlot) {

@@ -1,4 +1,4 @@
-// SGLang's segmented LRU: evicts KV used in one turn before KV used in several.
+// SGLang's segmented LRU: evicts KV that one turn used before KV that several turns used.
 #ifndef TAKT_RIVALS_RETENTION_SLRU_H_
 #define TAKT_RIVALS_RETENTION_SLRU_H_
 
@@ -12,13 +12,13 @@
 namespace takt {
 
 // KV is on probation until `uses` uses, then protected. The least recently used is evicted first within a segment. The
-// value is the segment, 0 or 1. SGLang counts hits per tree node. Here uses are turns of the workflow, so that tokens
-// of the last turn are protected with the rest. For shared blocks, uses are the workflows that hold them.
+// value is the segment, 0 or 1. SGLang counts hits per tree node. Here uses are turns of the workflow, so tokens of the
+// last turn are also protected. For shared blocks, uses are the workflows that hold the blocks.
 struct Slru {
   static constexpr std::string_view kName = "slru";
   static constexpr std::size_t kLists = 2;
 
-  std::int32_t uses = 2;  // SGLang's
+  std::int32_t uses = 2;  // number of uses from which on KV is protected; default: SGLang's
 
   std::size_t List(const Held& held) const { return held.uses >= uses ? 1 : 0; }
   double Value(const Held& held, TimePoint) const { return held.uses >= uses ? 1 : 0; }

@@ -1,4 +1,4 @@
-// Tail-optimized LRU: first evicts blocks that the next turn does not need, then the least recently used.
+// Tail-optimized LRU: first evicts blocks that the next turn does not need, then the least recently used blocks.
 #ifndef TAKT_RIVALS_RETENTION_TLRU_H_
 #define TAKT_RIVALS_RETENTION_TLRU_H_
 
@@ -16,8 +16,8 @@ namespace takt {
 //  context + Q - (tokens - block) <= xi
 //
 // context: the workflow's context after its last turn. Q: tokens that a turn adds. tokens: depth at which the block
-// ends. The value is 0 for spare blocks and 1 for others; age decides within each. Shared blocks and blocks of an
-// unknown context are not spare.
+// ends. The value is 0 for spare blocks and 1 for other blocks. Among equal values, the least recently used block is
+// evicted first. Shared blocks and blocks of an unknown context are not spare.
 //
 // Zhang et al., "Tail-Optimized Caching for LLM Inference" (2510.15152). Departure: Q is a mean over all turns, not per
 // conversation.
@@ -26,7 +26,7 @@ struct Tlru {
   static constexpr std::size_t kLists = 2;
 
   std::int64_t xi = 4096;
-  std::int64_t next = 3000;  // Q
+  std::int64_t next = 3000;  // Q: tokens that a turn adds
 
   std::size_t List(const Held& held) const {
     if (!held.workflow || held.context <= 0) return 1;

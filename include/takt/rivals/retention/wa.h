@@ -19,8 +19,8 @@ namespace takt {
 //
 //  P = p_k (exp(-a / m_k) - exp(-(a + life) / m_k))
 //
-// p_k: share of the category's gaps that end. m_k: their mean. Both come from the category's return curve. Within a
-// category, age decides. Ties: the deepest block first.
+// p_k: share of the category's gaps that end. m_k: mean of the category's gaps. Both come from the category's return
+// curve. Within a category, older blocks have less value. Among equal blocks, the deepest is evicted first.
 //
 // Wang et al., "KVCache Cache in the Wild" (2506.02634). Departures: three categories (after a tool, after a user's
 // turn, others) replace the request's type and turn. The mean is learnt online, not fitted to a trace. All blocks have
@@ -29,8 +29,8 @@ struct Wa {
   static constexpr std::string_view kName = "wa";
   static constexpr std::size_t kLists = 3;
 
-  double life_s = 60;  // time that a block stays in the cache, estimated as in the paper
-  const ReturnCurves* curves = nullptr;  // must outlive the policy; null: mean gap `life_s`, and all gaps end
+  double life_s = 60;  // time that a block stays in the cache [s], estimated as in the paper
+  const ReturnCurves* curves = nullptr;  // return curves, which outlive the policy; null: mean gap `life_s`, all end
 
   std::size_t List(const Held& held) const {
     return held.return_class == ReturnClass::kUser                                                   ? 2

@@ -33,9 +33,9 @@ class AnyGate {
     gate_ = std::make_shared<const Inside<G>>(std::move(gate));
   }
 
-  const std::string& spec() const { return spec_; }  // MakeGate accepts it
+  const std::string& spec() const { return spec_; }  // text that MakeGate accepts
   void Rename(const std::string&, std::string spec) { spec_ = std::move(spec); }
-  bool open() const { return open_; }  // true: the gate admits every request and need not be asked
+  bool open() const { return open_; }  // true: the gate admits every request without a question
 
   double LetsInAfter(const GateAsk& ask, const HeldOrder& held) const { return gate_->LetsInAfter(ask, held); }
   GateDoor Door() const { return gate_->Door(); }
@@ -43,7 +43,7 @@ class AnyGate {
   double Update(double state, const GateSigns& signs) const { return gate_->Update(state, signs); }
   double UpdateEvery() const { return gate_->UpdateEvery(); }
 
-  // Sets the return curves of a gate that uses them. They must outlive it.
+  // Sets the return curves of a gate that uses curves. The curves must outlive the gate.
   void Read(const ReturnCurves* curves) {
     if (std::shared_ptr<const Base> bound = gate_->Reads(curves)) gate_ = std::move(bound);
   }

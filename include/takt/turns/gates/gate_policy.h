@@ -13,7 +13,7 @@
 
 namespace takt {
 
-// A request that will be admitted next if the gate agrees.
+// A question to a gate: may this request be admitted next?
 struct GateAsk {
   WorkflowId workflow = {};
   std::uint64_t branch = 0;
@@ -23,14 +23,14 @@ struct GateAsk {
   std::int32_t tokens = 0;  // context tokens of the request
   std::int32_t cached = 0;  // context tokens that need not be computed
   double waited_s = 0;
-  std::int64_t delayed = 1;  // requests that wait or run here, including this one
-  std::int64_t running = 0;  // requests that run
+  std::int64_t delayed = 1;  // number of waiting and running requests, including this request
+  std::int64_t running = 0;  // number of running requests
   std::int32_t used = 0;  // blocks that requests use now
   std::int32_t total = 0;  // blocks of the cache
   double hits = 1;  // cached share of the tokens of recent prompts
-  double state = 0;  // the state that the gate's Told last returned; 0: none yet
-  bool stuck = false;  // true: nothing runs, so some request must be admitted; kPinned and kAwaited blocks then have no
-                       // value
+  double state = 0;  // state that the gate's Told last returned; 0: none yet
+  // true: nothing runs, so a request must be admitted; kPinned and kAwaited blocks then have no value
+  bool stuck = false;
   TimePoint now = {};
 };
 
@@ -66,11 +66,11 @@ inline bool TakesOfOthers(const GateAsk& ask, const HeldOrder& held) {
   return takes;
 }
 
-// LetsInAfter returns the waiting time [s] from which on the request is admitted in the current state. At most
-// ask.waited_s: admit now. Infinity: never in this state. A request that holds nothing must not get a shorter time than
-// a request that waited longer, needs fewer blocks and lacks fewer. The scheduler asks only if held KV would be taken.
-// It asks again when the state changes, at least twice a second. If ask.stuck is set and only pinned or awaited blocks
-// would be taken, the gate must admit, or no request would ever run.
+// LetsInAfter returns the waiting time [s] from which on the request is admitted in the current state. A time of at
+// most ask.waited_s admits the request now; infinity refuses it in this state. A request without KV must not get a
+// shorter time than another request that waited longer and both needs and lacks fewer blocks. The scheduler asks only
+// if held KV would be taken. It asks again when the state changes, at least twice a second. If ask.stuck is set and
+// only pinned or awaited blocks would be taken, the gate must admit, or no request would ever run.
 template <class G>
 concept GatePolicy = requires(const G& g, const GateAsk& ask, const HeldOrder& held) {
   { g.LetsInAfter(ask, held) } -> std::same_as<double>;
@@ -81,7 +81,7 @@ inline constexpr double kNotNow = std::numeric_limits<double>::infinity();
 // waited `after_s` and fits the step limits. After a prefill of c seconds, the door stays closed for c / share seconds.
 // While the oldest request does not fit, the door admits no other. share 0: no bound.
 struct GateDoor {
-  double share = 0;  // share of time for the prefill of these requests
+  double share = 0;  // share of the engine's time for the prefill of these requests
   double after_s = 300;
 };
 

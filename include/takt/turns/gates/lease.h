@@ -9,8 +9,8 @@
 
 namespace takt {
 
-// A turn's blocks belong to its workflow for `seconds` seconds. Other requests may take all other blocks at once. A
-// request that would break a lease waits without limit. If nothing runs, the leases of waiting turns are broken.
+// A turn's blocks belong to its workflow for `seconds` seconds. All other blocks are free to take. A request that would
+// break a lease waits without limit. If nothing runs, the leases of waiting turns are broken.
 struct Lease {
   static constexpr std::string_view kName = "lease";
 

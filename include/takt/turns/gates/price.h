@@ -20,15 +20,15 @@ namespace takt {
 // request that stops waiting. The longer the queue, the longer a workflow's blocks stay.
 //
 // Values are those of HoldValue, whatever the eviction order. Blocks of waiting turns are evicted last. A turn that has
-// waited w seconds is assumed to wait as long again: its G is 1/w, at most 1/s. At full value, many waiting turns would
+// waited w seconds is assumed to wait as long again, so G is 1/w, at most 1/s. At full value, many waiting turns would
 // protect all held blocks, and no turn could get its few missing blocks. Pinned blocks always have their full value.
 //
 // `share` and `after_s` bound the wait (GateDoor).
 struct Price {
   static constexpr std::string_view kName = "price";
 
-  double kappa = 0.3;  // tuned on recorded sessions of coding agents: 0.1 starves new requests, 1 keeps less KV
-  double wait_s = 300;  // W
+  double kappa = 0.3;  // weight of waiting, tuned on coding agents' sessions: 0.1 starves new requests, 1 keeps less KV
+  double wait_s = 300;  // W: waiting time that doubles a request's gain [s]
   double share = 0.1;
   double after_s = 300;
   HoldValue value = {};

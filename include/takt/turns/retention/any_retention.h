@@ -33,7 +33,7 @@ class AnyRetention {
     policy_ = std::make_shared<const Inside<P>>(std::move(policy));
   }
 
-  const std::string& spec() const { return spec_; }  // MakeRetention accepts it
+  const std::string& spec() const { return spec_; }  // text that MakeRetention accepts
   void Rename(const std::string&, std::string spec) { spec_ = std::move(spec); }
   bool listed() const { return listed_; }
   bool awaits() const { return awaits_; }
@@ -42,7 +42,7 @@ class AnyRetention {
   std::size_t List(const Held& held) const { return policy_->List(held); }
   double AwaitedValue(const Held& held) const { return policy_->AwaitedValue(held); }
 
-  // Sets the return curves, or the next uses, of a policy that uses them. They must outlive it.
+  // Sets the return curves or the next uses of a policy that uses these. The argument must outlive the policy.
   void Read(const ReturnCurves* curves) { Bind(policy_->Reads(curves)); }
   void Read(const NextUses* next_uses) { Bind(policy_->Reads(next_uses)); }
 

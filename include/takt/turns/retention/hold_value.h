@@ -29,10 +29,10 @@ struct HoldValue {
   static constexpr std::size_t kClasses = 32, kCosts = 8;
   static constexpr std::size_t kLists = kClasses * (kCosts + 1);
 
-  double alpha_ms = 0.0387;  // prefill time of a token; alpha and beta are of Llama-3.1-70B fp8 on 8 H100
-  double beta_ns = 0.546;  // prefill time of a token per preceding token
-  double load_ms = 0.00164;  // time to load a token from host memory
-  const ReturnCurves* curves = nullptr;  // must outlive the policy; null: only c decides, because all gaps are alike
+  double alpha_ms = 0.0387;  // prefill time of a token [ms]; defaults of alpha and beta: Llama-3.1-70B fp8 on 8 H100
+  double beta_ns = 0.546;  // prefill time of a token per preceding token [ns]
+  double load_ms = 0.00164;  // time to load a token from host memory [ms]
+  const ReturnCurves* curves = nullptr;  // return curves, which must outlive the policy; null: only c decides
 
   double Cost(const Held& held) const {  // [s]
     if (held.copied) return Rounded(held.block_tokens * Rounded(load_ms * 1e-3));
@@ -42,7 +42,7 @@ struct HoldValue {
 
   std::size_t List(const Held& held) const {
     if (held.copied) return kClasses * kCosts + ClassOf(held);
-    // c relative to that of the first token
+    // c relative to the c of the first token
     const double ratio = alpha_ms > 0 ? beta_ns * 1e-6 * held.tokens / alpha_ms : 0;
     const auto whole = static_cast<std::uint32_t>(std::clamp(1 + ratio, 1.0, 128.0));
     return ClassOf(held) * kCosts + static_cast<std::size_t>(std::bit_width(whole)) - 1;

@@ -1,4 +1,5 @@
-// Holds KV for a fixed time after each turn. Before and after expiry, the least recently used KV is evicted first.
+// Holds KV for a fixed time after each turn. In each of the two groups, before and after expiry, the least recently
+// used KV is evicted first.
 #ifndef TAKT_TURNS_RETENTION_TTL_H_
 #define TAKT_TURNS_RETENTION_TTL_H_
 
@@ -15,7 +16,7 @@ struct Ttl {
   static constexpr std::string_view kName = "ttl";
   static constexpr std::size_t kLists = 1;
 
-  double seconds = 120;  // covers nine tenths of the gaps after tools
+  double seconds = 120;  // time for which KV is held [s]; default: covers nine tenths of the gaps after tools
 
   std::size_t List(const Held&) const { return 0; }
   double Value(const Held& held, TimePoint now) const { return ToSeconds(Between(held.since, now)) < seconds ? 1 : 0; }
