@@ -1,5 +1,5 @@
 // Included before anything else if TAKT_PLANTED is on. One build has all bugs of tests/planted_bugs.txt. The
-// environment variable TAKT_PLANT names the one of a run; 0 or unset: none.
+// environment variable TAKT_PLANT names the bug of a run; 0 or unset: no bug.
 #ifndef TAKT_TESTS_PLANTED_H_
 #define TAKT_TESTS_PLANTED_H_
 

@@ -1,4 +1,4 @@
-// For tests that name rules of other systems: they are registered before main.
+// Registers rules of other systems before main, for tests that name such rules.
 #ifndef TAKT_TESTS_WITH_RIVALS_H_
 #define TAKT_TESTS_WITH_RIVALS_H_
 

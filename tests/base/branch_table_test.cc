@@ -1,4 +1,4 @@
-// Records of branches against a map, and the effect of a flood of names on others.
+// Compares records of branches with a map, and tests the effect of a flood of names on other branches.
 #include "takt/base/branch_table.h"
 
 #include <algorithm>

@@ -27,7 +27,7 @@ double UnitsOff(double x, long double truth) {
   return static_cast<double>(std::abs(static_cast<long double>(x) - truth) / std::ldexp(1.0L, exponent - 53));
 }
 
-// Largest such error over random arguments.
+// Largest error over random arguments.
 template <class Function, class Reference, class Draw>
 double Worst(Function function, Reference reference, Draw draw) {
   Random random(1);
@@ -112,7 +112,7 @@ TEST_CASE("a logarithm never falls if its argument rises") {
   const auto look = [&falls](double x) { falls += exact::Log(std::nextafter(x, kInfinity)) < exact::Log(x) ? 1 : 0; };
   for (std::int64_t i = 0; i < Scaled(500'000); ++i)
     look(AnyPositive(random)), look(NearOne(random)), look(Moderate(random));
-  // At changes of the power of two that is split off.
+  // Arguments at which the split-off power of two changes.
   for (int k = -1000; k < 1000; ++k) {
     double x = std::ldexp(std::sqrt(0.5), k);
     for (int i = 0; i < 20; ++i) x = std::nextafter(x, 0.0);

@@ -31,7 +31,7 @@ TEST_CASE("full keys have a total order, with zeros, infinities and NaN") {
   CHECK(internal::PackedKey(1, TimePoint(Duration(-5)), {9}) < internal::PackedKey(1, TimePoint(Duration(3)), {1}));
 }
 
-// A key that only compares, and counts the comparisons.
+// A key that counts its comparisons.
 struct Counted {
   std::uint32_t key = 0;
   static inline std::int64_t comparisons = 0;

@@ -112,7 +112,7 @@ class Host {
     Look();
   }
 
-  // A plan, its moves and its results. A row that samples ends with this chance.
+  // A plan, its moves and its results. A row that samples ends with probability `ends`.
   void Step(double ends) {
     now_ = now_ > TAKT_NEVER - kSecond ? TAKT_NEVER : now_ + kSecond / 100;
     if (dice_.Chance(0.01)) now_ = dice_.Of<std::int64_t>({TAKT_NEVER, TAKT_NEVER - 1, now_ / 2});
@@ -241,7 +241,8 @@ TEST_CASE("66,000 branches of one workflow end their own holdings alone") {
   const auto tell = [&](const takt_event& event) {
     REQUIRE(takt_scheduler_on(scheduler, &event, 1, ++now) == TAKT_OK);
   };
-  // Requests of one block each, which run and end in one step. Returns how many tokens the last one found.
+  // Requests of one block each, which run and end in one step. Returns the number of tokens that the last request
+  // found.
   const auto run = [&](std::uint64_t workflow, std::uint64_t first, std::uint64_t n) {
     for (std::uint64_t branch = first; branch < first + n; ++branch) {
       const std::uint64_t hash = Mix64(Mix64(workflow) + branch);
@@ -273,7 +274,8 @@ TEST_CASE("66,000 branches of one workflow end their own holdings alone") {
     REQUIRE(takt_scheduler_explain_held(scheduler, workflow, branch, &now_held) == TAKT_OK);
     return now_held;
   };
-  // KV of another tenant, older than all later KV. One is pinned, one is not. It returns, so it has a share of its own.
+  // KV of another tenant, older than all later KV. One turn is pinned, the other is not. Its workflow returns, so the
+  // workflow has a share of its own.
   run(1, 0, 1);
   run(1, 1, 1);
   CHECK(run(1, 1, 1) == kBlock);

@@ -1,4 +1,4 @@
-// The smallest host in C. Two requests are served, and one that can never fit fails.
+// The smallest host in C. Two requests are served, and a request that can never fit fails.
 #include <stdio.h>
 #include "takt/c/takt.h"
 

@@ -1,4 +1,4 @@
-// Events from many threads, each once and in the order of its thread.
+// Events from many threads arrive once each, in the order of their thread.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

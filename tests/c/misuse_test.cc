@@ -330,7 +330,7 @@ TEST_CASE("an invalid epoch is not passed on") {
   CHECK(takt_router_destroy(router) == TAKT_OK);
 }
 
-// A struct of a newer header: this library does not know its end.
+// A struct of a newer header, whose last fields this library does not know.
 template <class T>
 struct Longer {
   T known;
@@ -427,7 +427,7 @@ TEST_CASE("invalid options are named") {
   CHECK(takt_scheduler_set_policy(scheduler, "no_such", nullptr, 0, &watched.error) == TAKT_E_INVALID);
   CHECK(std::string_view(watched.error.text).find("policy: ") == 0);
   CHECK(takt_scheduler_policy(scheduler) == std::string_view("boosted_footprint"));
-  // Learnt data must have its stated length. Any other length is refused.
+  // Learnt data must have its stated length.
   std::vector<std::uint64_t> numbers(takt_scheduler_learnt(scheduler, nullptr, 0));
   REQUIRE(!numbers.empty());
   CHECK(takt_scheduler_learnt(scheduler, numbers.data(), numbers.size()) == numbers.size());

@@ -44,7 +44,7 @@ struct Agents {
 
   takt_status On(const takt_event& event) { return takt_scheduler_on(scheduler, &event, 1, now); }
 
-  // A turn of this many blocks. Its branch's earlier turns wrote the first of them.
+  // A turn of this many blocks. Earlier turns of its branch wrote the first blocks.
   void Arrive(std::uint64_t id, std::uint64_t workflow, std::int32_t blocks, std::uint64_t branch = 0) {
     std::vector<std::uint64_t> hashes;
     for (std::int32_t i = 0; i < blocks; ++i)

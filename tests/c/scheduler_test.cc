@@ -396,7 +396,7 @@ class Twins {
     REQUIRE(takt_scheduler_set_retention(c_, retention, gate, told ? 0.5 : 0, told ? 7 : 0, nullptr) == TAKT_OK);
   }
 
-  // A prompt that is that of its branch's turns, as far as it goes.
+  // A prompt that continues the prompts of its branch's earlier turns.
   void ShareWithTurnsBefore(Request& r) {
     r.workflow = {1 + dice_.Bits() % 4};
     const std::int32_t block = setup_.options.kv_block_tokens.value;

@@ -1,4 +1,4 @@
-// Threads with handles of their own are independent: each gets the same answers as alone.
+// Threads with separate handles are independent: each gets the same answers as a single thread.
 #include <array>
 #include <cstddef>
 #include <cstdint>

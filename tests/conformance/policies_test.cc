@@ -207,8 +207,8 @@ void SameInputSameOutput(const P& policy, const std::vector<RequestState>& reque
   CHECK(erased.Drain() == order);
 }
 
-// The order does not depend on arrival in the queue or on slots. It may do so for policies whose groups are lifted when
-// they wake, or are ordered by the time of waking.
+// The order does not depend on arrival in the queue or on slots. The order may depend on them if a policy lifts groups
+// that wake, or orders groups by the time of waking.
 template <class P>
 void OrderIsOfTheRequests(const P& policy, std::vector<RequestState> requests) {
   if (HooksOf(policy).group_watch) return;
@@ -274,8 +274,8 @@ void Conforms(const P& policy) {
   }
 }
 
-// One request competes with a stream of better newcomers. It must be promoted and be first after exactly `threshold`
-// plans that ran a request, under every policy. The promotion lasts for its quantum.
+// One request competes with a stream of better newcomers. Under every policy, the request must be promoted and be first
+// after exactly `threshold` plans that ran a request. The promotion lasts for its quantum.
 template <class P>
 void StarvesNobody(const P& policy, const AgingOptions& options, RequestState victim) {
   victim.has_run = true;

@@ -52,8 +52,8 @@ Request AnyRequest(Random& random, std::uint64_t id) {
   return r;
 }
 
-// A host that loses instances, cancels, revises, and may report service. It ends all requests. Returns the instance of
-// each request, in order. With `noise` it also reports unknown requests and instances.
+// A host that loses instances, cancels, revises, and may report service. Returns the instance of each request, in
+// order. With `noise` it also reports unknown requests and instances.
 Pairs Drive(const AnyPolicy& policy, std::uint64_t seed, bool noise) {
   RouterOfAny router = Make(policy, 3);
   Random random(seed);
@@ -259,8 +259,8 @@ TEST_CASE("fair_share serves a flood and a modest tenant equally on two instance
   }
 }
 
-// Two requests differ in names alone. One of them was `served` much before both lost their instance. Returns the one
-// that goes first. Another request of each tenant and workflow waits all the time.
+// Two requests differ in names alone. One request was `served` much before both lost their instance. Returns the
+// request that goes first. Another request of each tenant and workflow waits all the time.
 RequestId FirstAfterServing(const std::string& policy, std::uint64_t served) {
   RouterOfAny router = Make(*MakePolicy(policy), 2);
   router.On(InstanceUp{{.id = {1}}}, At(0));

@@ -37,7 +37,7 @@ TEST_CASE("every row gets its own token before any row gets drafts") {
   for (std::uint64_t id = 1; id <= 4; ++id) CHECK(e.of[id].tokens == 200);
 }
 
-// FastDeploy#7499: the same for prompts.
+// FastDeploy#7499: drafts of one row took the prompts' budget.
 TEST_CASE("a prompt is computed next to rows that draft") {
   Engine e(Ledger(1000), {.tokens = {16}, .max_seqs = 4});
   e.drafts = 7;
@@ -91,7 +91,7 @@ TEST_CASE("a stale report erases no placement that it has not seen") {
   CHECK(f.Place(1, 1, 10) == std::map<std::uint64_t, int>{{1, 5}, {2, 5}});
   f.On(2, InstanceReported{{1}, read});
   CHECK(f.Place(3, 11, 20) == std::map<std::uint64_t, int>{{1, 5}, {2, 5}});
-  // A report that counts them replaces them.
+  // A report that includes these placements replaces them.
   f.On(4, InstanceReported{{1}, {.running = 10, .as_of = dated ? Fleet::At(4) : kUnset}});
   f.On(4, InstanceReported{{2}, {.running = 40, .as_of = dated ? Fleet::At(4) : kUnset}});
   CHECK(f.Place(5, 21, 24) == std::map<std::uint64_t, int>{{1, 4}});

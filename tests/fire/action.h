@@ -66,7 +66,7 @@ inline std::string Text(const Action& a) {
   return line.data();
 }
 
-// The inverse of Text. Text after the numbers is a comment.
+// Returns the action that Text() turns into this text. Text after the numbers is a comment.
 inline std::optional<Action> ParseAction(const std::string& line) {
   std::array<char, 16> verb{};
   Action a;

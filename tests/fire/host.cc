@@ -57,7 +57,7 @@ WorkAfter DrawAfter(Dice& dice, double absurd) {
   return after;
 }
 
-// Returns the host's time or a slightly earlier one. It may equal the time of a plan.
+// Returns the host's time or a slightly earlier one.
 TimePoint Soon(Dice& dice, const Setup& setup, TimePoint now, std::int64_t most) {
   if (setup.tick > 1 && dice.Chance(0.5)) most = 20 * setup.tick;
   return now + Duration(dice.Between(-1, most / setup.tick) * setup.tick);
@@ -212,7 +212,7 @@ ReturnTimesOptions TimesOf(const Setup& setup) {
 
 Scheduler World::MakeScheduler(const Setup& setup, AnyPause pause, HostKv* kv) {
   Scheduler scheduler = *Scheduler::Create(setup.options, setup.PolicyOf(setup.policy), std::move(pause), kv);
-  if (setup.agents && setup.retention % 4 > 0) {  // otherwise, the first turn that ends sets them
+  if (setup.agents && setup.retention % 4 > 0) {  // otherwise, the first turn that ends sets retention and gate
     const absl::Status set = scheduler.SetRetention(*MakeRetention(Setup::RetentionOf(setup.retention)),
                                                     *MakeGate(Setup::GateOf(setup.retention)), TimesOf(setup));
     if (!set.ok()) throw Broken(std::string(set.message()));
@@ -641,7 +641,7 @@ void World::Drain() {
   }
 }
 
-// Everything in flight ends.
+// Ends all steps and moves in flight.
 void World::Settle() {
   EachKv([](HostKv& kv) {
     kv.Behave(0, 0, false, 0);

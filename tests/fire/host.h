@@ -87,7 +87,8 @@ class World {
   // Call this before any action.
   void Pair(std::unique_ptr<Twin> twin) { twin_ = std::move(twin); }
 
-  // Skips some impossible actions, such as one on an unknown request. Carries out others, as a faulty host does.
+  // Skips some impossible actions, such as one on an unknown request. Carries out other impossible actions, as a faulty
+  // host does.
   void Carry(const Action& action);
 
   // For a host whose requests come from elsewhere; `length` is the length of the output.
@@ -156,7 +157,7 @@ class World {
   WatchedPause::List asked_ = std::make_shared<std::vector<Asked>>();
   Shadow shadow_;
   TimePoint now_{};
-  std::vector<std::int32_t> lengths_;  // true output lengths, by request name
+  std::vector<std::int32_t> lengths_;  // true output lengths, by name of the request
   std::vector<TimePoint> answers_;  // answer times of the last tool call, by request name
   struct Given {
     StepId id;

@@ -19,7 +19,7 @@ class HostKv final : public KvOracle {
   HostKv(Blocks total, Tokens block_tokens, Ids ids)
       : ids_(ids), most_(total.value), total_(most_), free_(most_), block_tokens_(block_tokens) {}
 
-  // Sets the chances from here on, from the bits of the action. `all`: it refuses every request.
+  // Sets the probabilities of refusal from the action's bits. `all`: refuses every request.
   void Behave(double refuse, double defer, bool all, std::uint64_t bits) {
     refuse_ = refuse;
     refuse_all_ = all;

@@ -16,8 +16,8 @@
 namespace takt::fire {
 
 // A chunk is cached while a request refers to it, and then until its room is needed. The chunk that has been idle
-// longest is evicted first, of one request the deepest. Chunks of different sizes differ, whatever their hashes. Hashes
-// and sizes in blocks are small numbers.
+// longest is evicted first, and among chunks of one request the deepest. Chunks of different sizes differ, whatever
+// their hashes. Hashes and sizes in blocks are small numbers.
 class Prefixes {
  public:
   using Hashes = std::span<const std::uint64_t>;
@@ -90,7 +90,7 @@ class Prefixes {
     }
   }
 
-  // Checks the number of cached idle blocks. All others must have been evicted.
+  // Checks the number of cached idle blocks. All other chunks must have been evicted.
   std::string Settle(std::int64_t cached) {
     if (!sure_) return {};
     if (cached > idle_) return fmt::format("{} blocks are cached, and {} can be", cached, idle_);

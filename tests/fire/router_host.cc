@@ -20,8 +20,8 @@ namespace {
 
 constexpr std::uint32_t kMostInstances = 5;
 
-// An autoscaler that uses every call of the interface and changes its mind about instances. Its accounts must equal the
-// router's.
+// An autoscaler that uses every call of the interface, and often changes its decisions about instances. Its accounts
+// must equal the router's.
 struct Picky {
   static constexpr std::string_view kName = "picky";
 
@@ -268,7 +268,7 @@ Instance RouterWorld::Described(std::uint32_t at, std::int64_t capacity) const {
           .life = setup_.lives == Lives::kByHost ? members_[at].life : 0};
 }
 
-// Starts an instance, or describes a running one anew.
+// Starts an instance, or sends a new description of a running instance.
 void RouterWorld::Up(std::uint32_t at, std::uint64_t bits) {
   if (at == 0) return;
   Member& member = members_[at];

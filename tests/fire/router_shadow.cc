@@ -232,7 +232,6 @@ void RouterShadow::On(const InstanceUp& e, const Router& router) {
   up_.back().instance.life = life;
 }
 
-// All requests of the instance return to the queue, each once.
 void RouterShadow::On(const InstanceDown& e, const Router& router) {
   if (!Lives(e.instance, e.life)) return;
   Up* lost = Find(e.instance);

@@ -31,13 +31,13 @@
 namespace takt::fire {
 namespace {
 
-// Many equal keys: order by arrival and id.
+// Many requests have equal keys, so arrival and id decide.
 struct Ties {
   static constexpr std::string_view kName = "ties";
   RankKey Key(const RequestState& r) const { return {static_cast<double>(r.request.id.value % 3)}; }
 };
 
-// Keys that are NaN.
+// Some keys are NaN.
 struct Absurd {
   static constexpr std::string_view kName = "absurd";
   RankKey Key(const RequestState& r) const {

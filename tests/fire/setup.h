@@ -25,7 +25,7 @@ struct Setup {
   int population = 0;  // requests that the host keeps alive
   std::int32_t most_prompt = 0, most_output = 0, most_sequences = 1, most_drafts = 0, adapters = 0;
   double share_odd = 0;      // share that is neither chunkable nor preemptible
-  double share_whole = 0;    // share of the others that is not chunkable
+  double share_whole = 0;    // share of all other requests that is not chunkable
   double used_again = 0.02;  // share of arrivals with an id that is or was alive
   bool caps_end = false;     // results omit the end of requests that reach their output cap
   double share_expiring = 0, share_tools = 0;

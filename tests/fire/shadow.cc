@@ -22,7 +22,7 @@ bool OrderIsStatic(const AnyPolicy& policy) {
          policy.spec().find("sagesched") == std::string::npos;
 }
 
-// Returns true if the keys depend only on those facts, the time, and the policy's inputs.
+// Returns true if the keys depend only on such facts, the time, and the policy's inputs.
 bool OrderIsKnown(const AnyPolicy& policy) {
   const std::string_view spec = policy.spec();
   return OrderIsStatic(policy) || spec.find("moving") != spec.npos || spec.find("fair") != spec.npos ||
@@ -124,7 +124,7 @@ void Shadow::Handled(const Event& event, TimePoint now, const Scheduler& schedul
   Looked(scheduler);
 }
 
-// Ends every call except a plan.
+// Checks that every call except a plan makes at its end.
 void Shadow::Looked(const Scheduler& scheduler) {
   CheckPredictions(true);
   CheckCpu(scheduler);
@@ -1062,8 +1062,8 @@ void Shadow::Promote() {
     const bool counts = life.is == Is::kWaiting && life.counting && !life.promoted();
     if (counts && life.waited >= aging->threshold) scratch_.push_back(&life);
   }
-  // The request that has waited longest comes first. Among equal waits, the one counted first comes first. Requests
-  // counted at once, as at a change of policy, leave the queue in an order of the scheduler's choice.
+  // The request that has waited longest comes first. Among equal waits, the request that was counted first comes first.
+  // Requests counted at once, as at a change of policy, leave the queue in an order of the scheduler's choice.
   std::pair<std::int64_t, std::uint64_t> last;
   std::vector<std::uint64_t> groups;  // groups of the last promotion
   const auto place = [](const Life* life) { return std::pair(-life->waited, life->counted_from); };
@@ -1249,7 +1249,7 @@ void Shadow::CheckReclaimed(const StepPlan& plan, const StepLimits& limits, cons
     const Request& r = life->state.request;
     // perhaps it failed before
     if (std::ranges::find(plan.failed, r.id, &Failure::request) != plan.failed.end()) return false;
-    // `declined` is of the last plan. The policy may decline a newer request by now, or another one.
+    // `declined` is of the last plan. The policy may decline a newer request, or another request, by now.
     return !life->in_transit() && !life->declined && policy_.Admits(life->state, now_) && !r.adapter && r.chunkable &&
            !NeedsMore(*life, limits) && (host_kv_ == nullptr || !host_kv_->refused(r.id));
   };

@@ -1,6 +1,6 @@
 // Checks which requests a plan runs, against docs/project/step_rules.md ("Admission", "Preemption") and a host's facts.
 // Each check asks for a reason: a row has no entry, or the first of the queue still waits. The checks use the resources
-// that are left at the end of the plan. At its turn, a request had at least as many.
+// that are left at the end of the plan. At its turn, a request had at least these resources.
 #include <algorithm>
 #include <cstdint>
 #include <tuple>
@@ -77,8 +77,8 @@ Shadow::Bar Shadow::BarOf(const Life& life, const Left& left, const StepLimits& 
   if (r.sequences > limits.max_seqs || (r.sequences > limits.tokens.value && !life.copied)) return Bar::kTooLarge;
   if (LacksAdapter(life, left, limits)) return Bar::kAdapter;
   const bool crowded = left.rows <= 0 || r.sequences > left.sequences;
-  // At the request's turn, the reason may have been another: a prompt too large for this step, or too long to start
-  // while others run. Such a request is unknown.
+  // At the request's turn, the reason may have differed: a prompt too large for this step, or too long to start while
+  // others run. Such a request is unknown.
   const bool too_long =
       !r.chunkable || life.known > left.shortest / 2 || limits.chunk_align.value > LargestChunk(limits);
   if (crowded) return too_long && !life.copied ? Bar::kUnknown : Bar::kRows;
@@ -244,13 +244,13 @@ bool Shadow::MayComputePromptsFirst(const StepLimits& limits) const {
          });
 }
 
-// Returns true for a prompt that must be computed whole. It comes before other prompts.
+// Returns true for a prompt that must be computed whole. Such a prompt comes before other prompts.
 bool Shadow::IsWhole(const PlanEntry& entry) const {
   const Request& r = Of(entry.request).state.request;
   return !r.chunkable && entry.position < r.prompt_tokens.value;
 }
 
-// Returns true for a started prompt that does not end in this step. Others may have had some of its tokens.
+// Returns true for a started prompt that does not end in this step. Other prompts may have taken some of its tokens.
 bool Shadow::IsLong(const PlanEntry& entry) const {
   const Life& life = Of(entry.request);
   return entry.prefill() && !entry.samples() && life.picked_in != last_step_ && !IsWhole(entry);
@@ -343,7 +343,7 @@ void Shadow::CheckDrafts(const StepPlan& plan, const Left& left, bool sure) {
                entry.request.value, entry.speculative, want, left.tokens);
   }
   if (!any && sure) return;
-  // A row that an oracle refused has no entry. It may have had its turn.
+  // A row that an oracle refused has no entry. Such a row may have had its turn.
   for (RequestId id : unreleased_) {
     Life& life = Of(id);
     if (!sure && life.is == Is::kRunning && life.planned_in != last_step_ && life.drafts > 0) life.turn_to = last_step_;

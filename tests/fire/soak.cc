@@ -47,7 +47,7 @@ std::int64_t ResidentBytes() {
 
 // An engine of steady steps. It can serve 1.15 times the mean rate and receives 1.5 times the mean rate for a third of
 // each minute. The queue therefore grows to sixty thousand and empties again. Most outputs are short, so that there are
-// many requests. The shortest go first and displace longer running ones.
+// many requests. The shortest requests go first and displace longer running requests.
 class Soak {
  public:
   explicit Soak(const Settings& settings)

@@ -1,4 +1,4 @@
-// Any bytes as input of tiny_engine's clients and as a file of weights. The first byte chooses.
+// Any bytes as input of tiny_engine's clients and as a file of weights. The first byte chooses the target.
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-// Any bytes as files and options that the other targets do not read. The first byte chooses. A refusal must have a
-// message, and accepted input keeps the promises of its type.
+// Any bytes as files and options that the other targets do not read. The first byte chooses the reader. A refusal must
+// have a message, and accepted input keeps the promises of its type.
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -95,7 +95,7 @@ class Driven {
   std::optional<Recorded<Scheduler>> scheduler_;
 };
 
-// Until the log ends or is invalid.
+// Reads until the log ends or is invalid.
 void Drive(std::string_view log) {
   auto reader = LogReader::Open(log);
   Driven driven;

@@ -57,7 +57,7 @@ TEST_CASE("a push during a drain comes with the next drain") {
   CHECK(inbox.Drain([](const Event& event) { CHECK(std::holds_alternative<Drain>(event)); }) == 1);
 }
 
-// Each of 8 producers numbers its events. The loop must get every number once, in the producer's order.
+// Each of 8 producers numbers its events. The loop must get every number once, in the order of its producer.
 void Hammer(std::size_t capacity, std::uint64_t per_producer) {
   constexpr std::uint64_t kProducers = 8;
   Inbox inbox(capacity);

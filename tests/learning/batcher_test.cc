@@ -238,7 +238,7 @@ TEST_CASE("a stuck predictor keeps no trace of cancelled requests") {
     for (std::uint64_t id = 3; id < 5000; ++id) {
       batcher.Add(Of(id), {}, {}, At(now));
       if (id % 2 == 0) now += 20;
-      Drained(batcher, At(now));  // every other one runs without a prediction
+      Drained(batcher, At(now));  // every second request runs without a prediction
       batcher.Cancel({id});
     }
     CHECK_FALSE(batcher.Due(At(0)));  // far fewer than 200

@@ -17,7 +17,7 @@ namespace {
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Lengths exp(mu + spread z), predicted with an error of exp(sigma z). All their statistics are known in closed form.
+// Lengths exp(mu + spread z), predicted with an error of exp(sigma z). Their statistics are known in closed form.
 struct LogNormalWorld {
   double mu = std::log(200.0), spread = 1, sigma = 0.7;
 
@@ -54,7 +54,7 @@ TEST_CASE("the posterior mean of log-normal lengths converges within a bound") {
       calibration.Observe(actual * random.LogNormal(0, sigma), 0, actual);
     }
     CHECK(calibration.drifts() == 0);
-    // Over predictions as they arrive, so that the ends count by their frequency.
+    // Averages over predictions as they arrive, so that extreme lengths count by their frequency.
     double off = 0, above = 0, below = 0;
     constexpr int kAsked = 2000;
     for (int i = 0; i < kAsked; ++i) {

@@ -128,7 +128,7 @@ TEST_CASE("Figure 11 a: one agent calls three in parallel") {
 }
 
 TEST_CASE("Figure 11 b: three in parallel, then one after all") {
-  // Either the last to end leads to it, or always the same one.
+  // Either the call that ended last leads to the join, or always the same call.
   for (const bool last_leads : {true, false}) {
     CAPTURE(last_leads);
     Fleet fleet(2);
@@ -261,7 +261,7 @@ TEST_CASE("the paper's three applications are found when interleaved") {
   const std::map<std::uint64_t, std::int32_t> stages = {{11, 2}, {12, 1}, {13, 1}, {21, 2}, {22, 1},
                                                         {31, 5}, {32, 4}, {33, 3}, {34, 2}, {35, 1}};
   for (const auto& [agent, n] : stages) CHECK(left[graph.Find(id(agent))] == n);
-  // The paths from the router, with their shares.
+  // Paths from the router, with the share of each path.
   const CallNode& router = graph.nodes()[graph.Find(id(11))];
   std::int64_t ways = 0;
   for (const CallPath& p : router.paths) ways += p.count;

@@ -123,7 +123,7 @@ TEST_CASE("agents are ordered by their distance from zero time") {
     order.Fit(curves, {.by = by});
     for (std::uint64_t a = 2; a <= 40; ++a) CHECK(RankOf(order, {a}) > RankOf(order, {a - 1}) * 0.97);
     CHECK(order.median() == Approx(RankOf(order, {21})).epsilon(0.15));
-    // A changed agent and a new one.
+    // An agent whose latency changes, and a new agent.
     order.Place(CurveOf({1}, 3.05, 0.3, random));
     CHECK(RankOf(order, {1}) > RankOf(order, {28}));
     CHECK(RankOf(order, {1}) < RankOf(order, {33}));

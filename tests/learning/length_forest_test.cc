@@ -139,7 +139,7 @@ std::vector<std::vector<FinishedCall>> Trace(const std::string& path, bool disti
     const auto json = nlohmann::json::parse(line);
     if (distinct && json["first_copy"] != json["id"]) continue;
     std::vector<FinishedCall>& calls = workflows.emplace_back();
-    // Only calls that ended before a call starts count as earlier. Parallel calls do not.
+    // Only calls that ended before a call starts count as earlier. Parallel calls do not count.
     std::vector<std::vector<bool>> ancestors;
     for (const auto& call : json["calls"]) {
       std::vector<bool>& mine = ancestors.emplace_back(json["calls"].size());

@@ -204,7 +204,7 @@ TEST_CASE("classes are bounded, and further ones are learned together") {
   CHECK(none.Expect(kSearch).seconds.mean == 2);
 }
 
-// Any values, including hostile ones.
+// Any values, including invalid values.
 ToolObservation AnyCall(Random& random) {
   constexpr double kOdd[] = {0, -1, 1e-300, 1e300, 3600, kNan, kInfinity};
   const double seconds = random.Chance(0.1) ? kOdd[random.Below(7)] : random.LogNormal(0, 6);

@@ -152,7 +152,7 @@ TEST_CASE("idle sequences use free lanes, are saved, and load again") {
   CHECK(serve(6, {4, 4}) == 0);  // {1, 1, 1, 1, 7} gets its own beginning replaced, and c, the oldest, is evicted
   CHECK((host.book.saved_tokens() == 10 && host.cache.saved.size() == 2));
   CHECK(serve(7, c) == 0);
-  // A failed copy is removed. The next best is tried, and in the end the prompt is computed.
+  // A failed copy is removed. The book tries the next best copy; in the end the prompt is computed.
   host.cache.failing = 1;
   const auto begins = std::ranges::count_if(host.cache.saved, [](const auto& each) { return each.second[0] == 2; });
   CHECK(begins > 0);

@@ -11,7 +11,7 @@ namespace {
 
 double Ms(Duration d) { return ToSeconds(d) * 1e3; }
 
-// Two GPUs and two stages. The numbers are easy to add up by hand.
+// Two GPUs and two stages.
 CostModel Hand() {
   CostModel m;
   m.layers = 4;

@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-// The area by brute force: a trapezium for each of many short times.
+// Computes the area by brute force, as the sum of trapezia over many short times.
 double AreaByHand(double p, double g, double t, double r, double q, const MemoryPace& pace, KvAction action) {
   const auto ramp = [](double from, double to, double seconds) { return (from + to) / 2 * seconds; };
   const auto decode = [&](double from, double tokens) {
@@ -53,7 +53,7 @@ TEST_CASE("keeping wastes with time, dropping and swapping with context and comp
   CHECK(WasteOfKeeping(1000, 2) == 2000);
   CHECK(WasteOfKeeping(1000, -2) == 0);  // an overdue call wastes at least zero
   CHECK(WasteOfDropping(pace, {}, 0) == 0);
-  // One chunk exactly: the authors' code has it cost nothing.
+  // A context of exactly one chunk costs nothing in the authors' code.
   CHECK(WasteOfDropping(pace, {.other_tokens = 100, .chunk_tokens = 512}, 512) == Approx(2e-4 * 512 * (100 + 512)));
   CHECK(WasteOfDropping(pace, {.other_tokens = 5000}, 1000) > WasteOfDropping(pace, {}, 1000));
   CHECK(WasteOfDroppingWhole(pace, {.other_tokens = 5000}, 1000) == Approx((0.2 + 0.02) * 6000));

@@ -11,7 +11,7 @@
 namespace takt {
 namespace {
 
-// How often a statistic is at least as extreme as observed, over all ways to deal `values` into n and the rest.
+// Share of all splits of `values` into n and the rest whose statistic is at least as extreme as the observed statistic.
 template <class Statistic>
 double ExactP(const std::vector<double>& values, std::size_t n, double seen, const Statistic& statistic) {
   std::vector<bool> in_a(values.size());

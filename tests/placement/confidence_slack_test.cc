@@ -34,7 +34,7 @@ RequestState Asking(std::uint32_t slot, std::vector<ModelScore> scores, double t
   return r;
 }
 
-// A router's part: instances, and the placements of requests.
+// The part of a router: instances, and placements of requests.
 struct Cluster {
   ConfidenceSlack policy;
   std::vector<InstanceState> instances = {};

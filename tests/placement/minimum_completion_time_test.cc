@@ -136,7 +136,7 @@ TEST_CASE("a waiting call may leave, and the next by arrival follows") {
   placement.Placed(calls[2], one, At(0));                               // again: it is the last one now
   End(placement, calls[1], one, -1, 1);
   End(placement, calls[5], one, -1, 1);
-  // They wait in the order 3, 4, 2. Each has the place from the end of the one before.
+  // They wait in the order 3, 4, 2. Each call has the place from the end of the previous call on.
   placement.Started(calls[0], one, At(2));
   End(placement, calls[0], one, 5, 10);
   double begin = 10, sum = 2;

@@ -1,4 +1,4 @@
-// Properties of every placement policy, and those of each one.
+// Properties that all placements share, and properties of each placement.
 #include <chrono>
 #include <cmath>
 #include <cstdint>

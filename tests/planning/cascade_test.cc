@@ -137,7 +137,7 @@ TEST_CASE("a simulated plan keeps the promises of its tables") {
     CHECK(plan->simulated_latency < 1.1 * plan->latency);
     CHECK(plan->simulated_latency > 0.7 * plan->latency);
     CHECK(plan->simulated_quality == Approx(plan->quality).epsilon(0.02));
-    // An escalated request waits for both models. None is faster than the first model.
+    // An escalated request waits for both models, so no request is faster than the first model.
     CHECK(plan->simulated_e2e >= plan->models[0].simulated_p95);
     double gpus = 0;
     for (const ModelPlan& m : plan->models) {

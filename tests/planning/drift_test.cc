@@ -1,4 +1,4 @@
-// Causes of alarms, the rate of false alarms, and the delay of true ones; the sampler on the stream.
+// Causes of alarms, the rate of false alarms, and the delay of true alarms; the sampler of the stream.
 #include "takt/planning/drift.h"
 
 #include <algorithm>
@@ -242,7 +242,7 @@ TEST_CASE("a window has the first finished requests of every period") {
   CHECK(window.scores_missing == 1);
   CHECK(window.outputs_missing == 0);
 
-  // The next one begins 100 s after the first.
+  // The next window begins 100 s after the first.
   sampler.OnArrival({5}, Tokens{50}, At(60));
   sampler.OnArrival({6}, Tokens{60}, At(110));
   sampler.OnArrival({7}, Tokens{70}, At(120));

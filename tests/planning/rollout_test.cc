@@ -61,7 +61,7 @@ void CheckSteps(const RolloutProblem& problem, const Rollout& rollout) {
   for (std::size_t i = 0; i < least.size(); ++i) CHECK(rollout.least[i] == Approx(least[i]).margin(1e-9));
 }
 
-// Returns true if any order exists. It visits every state once.
+// Returns true if any order exists.
 bool Possible(const RolloutProblem& problem, const std::vector<double>& floor) {
   std::map<std::vector<int>, bool> known;
   const std::function<bool(const std::vector<int>&)> reach = [&](const std::vector<int>& runs) -> bool {
@@ -129,7 +129,7 @@ RolloutProblem RandomProblem(Random& random, int most, int spare) {
 }
 
 TEST_CASE("a full cluster stops small replicas to start a large one") {
-  // 8 GPUs: 8 replicas of one GPU are replaced by one of four GPUs. Six of the small ones must be up at any time.
+  // 8 GPUs: 8 replicas of one GPU are replaced by one of four GPUs. Six of the small replicas must be up at any time.
   RolloutProblem problem{.replicas = {{.name = "tp1", .gpus = 1, .rate = 1, .from = 8, .to = 4},
                                       {.name = "tp4", .gpus = 4, .rate = 5, .from = 0, .to = 1}},
                          .gpus = {8},

@@ -13,7 +13,7 @@
 namespace takt {
 namespace {
 
-// An engine that the test steps by hand, with its waiting requests and charges. It never forgets requests or slots.
+// An engine that the test steps by hand, with its waiting requests and charges.
 struct Engine {
   explicit Engine(FairShare::Options options = {}) : queue(FairShare(std::move(options))) {}
 

@@ -86,7 +86,7 @@ TEST_CASE("computed tokens cost nothing, and lost tokens cost again") {
   lost.generated = {4};
   for (const RequestState* r : {&whole, &kept, &lost}) book.Enters(*r, At(0));
   CHECK(book.Left(kept) < 0.3 * book.Left(whole));
-  // Four tokens less to generate, but four more to compute.
+  // The request has four tokens less to generate, and four more to compute.
   const double saved = 1e-5 * 4 + 1e-2 / 3 * (4 / 100.0) + (10 * 405 - 6 * 407) * (1e-8 + 1e-2 / 3 / 10'000);
   CHECK(book.Left(whole) - book.Left(lost) == Approx(saved - 1e-4 * 4));
 }
@@ -935,7 +935,7 @@ Latencies Serve(const Sizes& sizes, const std::string& spec) {
   return {sum / static_cast<double>(took.size()), at(0.95), at(0.99)};
 }
 
-// Predicted sizes have raw log-normal errors. They are not expected values.
+// Predicted sizes have raw log-normal errors. Raw predictions are not expected values.
 TEST_CASE("p95 stays within tail_factor, p99 at most doubles, and the mean falls") {
   for (const double sigma : {0.7, 1.2, 2.0}) {
     for (const double error : {0.0, 1.0}) {
@@ -1484,7 +1484,7 @@ TEST_CASE("a greedy tenant's small calls delay others by the horizon at most") {
     CAPTURE(one_workflow);
     CHECK(std::isinf(served_at("footprint(" + pace + ")")));
     // Small calls of separate workflows soon are the usual size and get no head start. The calls of one workflow still
-    // do.
+    // get a head start.
     CHECK(std::isinf(served_at("boosted_footprint(" + pace + ",tail_factor=2,horizon_s=100000)")) == one_workflow);
     // 20 s of work are present, and each second of two horizons adds 2 s.
     for (const double horizon : {5.0, 20.0}) {

@@ -33,7 +33,7 @@ struct Moving {
   }
 };
 
-// Tenants in order of service. Reports which of them moved, and lifts a returning tenant.
+// Tenants in order of service. Reports the tenants whose rank moved, and lifts a returning tenant.
 struct Grouped {
   static constexpr std::string_view kName = "grouped";
   RankKey Key(const RequestState& r) const { return {static_cast<double>(r.request.priority)}; }
@@ -54,7 +54,7 @@ struct Grouped {
   std::vector<std::uint64_t> moved;
 };
 
-// The same, but reports no moves. Requests also move inside the groups.
+// Tenants in order of service, without reports of moves. Requests also move inside the groups.
 struct GroupedMoving {
   static constexpr std::string_view kName = "grouped_moving";
   RankKey Key(const RequestState& r) const { return Moving{}.Key(r); }
@@ -148,7 +148,7 @@ class Model {
  private:
   static bool MayBeWorst(const Item& i) { return i.waiting && i.quantum == 0 && !i.state.has_run; }
 
-  // Among groups with equal keys, the larger one is worse.
+  // Among groups with equal keys, the larger group is worse.
   std::tuple<double, std::int64_t, internal::FullKey> RankAt(Slot slot, internal::RankQueue<P>& queue,
                                                              TimePoint now) const {
     const P& policy = queue.policy();

@@ -1,4 +1,4 @@
-// The authors' dispatch rule against the decisions that their simulator logged.
+// Compares the authors' dispatch rule with the decisions that their simulator logged.
 #include <array>
 #include <chrono>
 #include <cstddef>

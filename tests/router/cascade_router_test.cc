@@ -283,7 +283,7 @@ class Host {
     due_.push({clock_ + mean * random_.Exponential(), ++order_, what, request, model});
   }
 
-  // The cascade handles every call. The host acts only on its answers.
+  // The cascade handles every call. The host acts only on the cascade's answers.
   void Do(Action action) {
     if (action.kind == Action::kNone) return;
     REQUIRE(living_.contains(action.request.value));
@@ -321,7 +321,7 @@ class Host {
         Do(cascade_->OnJudged(due.request, due.model, score, now()));
         continue;
       }
-      // A lost instance answers no more. Its request is placed again and answered then.
+      // A lost instance no longer answers. Its request is placed again and answered then.
       Router& router = routers_[static_cast<std::size_t>(due.model)];
       if (!router.InstanceOf(due.request)) continue;
       router.On(RequestEnded{due.request, {}}, now());

@@ -12,7 +12,7 @@
 namespace takt {
 namespace {
 
-// 40 requests are alive, at most 16 of them on instances. All on instances end after each Place.
+// 40 requests are alive, at most 16 of them on instances. All requests on instances end after each Place.
 class Host {
  public:
   Host() {

@@ -320,7 +320,8 @@ Arrived ArrivalOf(std::uint64_t tenant, std::uint64_t id, std::int32_t prompt = 
 
 using Ids = std::vector<std::uint64_t>;
 
-// Places and ends requests one by one on an instance that holds one. Calls `end(id)`, and returns their order.
+// Places and ends requests one by one on an instance that holds one. Calls `end(id)` for each request, and returns the
+// order of requests.
 template <class RouterT, class End>
 Ids OneByOne(RouterT& router, int n, End&& end) {
   Ids ids;

@@ -16,7 +16,7 @@ using testing::Shape;
 // Blocks of 16 tokens, and no watermark, so that counts are easy to follow.
 SchedulerOptions Blocks16(std::int32_t blocks) { return {.kv_blocks = {blocks}, .kv_watermark = 0}; }
 
-// Returns the first of the steps that runs the request; -1: none does.
+// Returns the first step that runs the request; -1: no step does.
 template <class AHost>
 int FirstStepOf(AHost& host, std::uint64_t id, int steps, const std::vector<std::uint64_t>& finished = {}) {
   for (int i = 0; i < steps; ++i) {

@@ -1,5 +1,5 @@
-// Each allocation of a run fails once. The call is then repeated or omitted. Either the run continues as if nothing had
-// failed, or the scheduler, router or queue reports ended().
+// Each allocation of a run fails once. The host then repeats or omits the call. Either the run continues as if nothing
+// had failed, or the scheduler, router or queue reports ended().
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -30,7 +30,7 @@
 namespace takt {
 namespace {
 
-// Fate of a call whose allocation failed.
+// The host's reaction to a call whose allocation failed.
 enum class Then : std::uint8_t { kAgain, kLeftOut };
 
 // Makes calls, of which one may fail, and hashes their answers.

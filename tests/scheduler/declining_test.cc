@@ -1,4 +1,4 @@
-// Policies that decline requests for some time.
+// Tests policies that decline requests for some time.
 #include <array>
 #include <map>
 #include <set>

@@ -494,7 +494,6 @@ TEST_CASE("an announced turn makes held KV as good as just used") {
   host.Run(Turn(3, 9, 40));
   CHECK(host.scheduler.ExplainHeld({7}).tokens == Tokens{20 * kBlock});
   CHECK(host.scheduler.ExplainHeld({8}).tokens == Tokens{0});
-  // Only the beginning of the first gap was observed.
   const ReturnCounts& unknown = host.scheduler.return_times()->counts(ReturnClass::kUnknown);
   CHECK(unknown.lost[ReturnCurve::BinOf(2)] == 1);
   // A workflow that is present is not expected, and id 0 means no workflow.

@@ -1,4 +1,4 @@
-// A request served alone, without a scheduler: its whole context in one step, then token by token.
+// Serves a request alone, without a scheduler: its whole prompt in one step, then token by token.
 #ifndef TAKT_TESTS_SERVER_ALONE_H_
 #define TAKT_TESTS_SERVER_ALONE_H_
 

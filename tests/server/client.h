@@ -32,7 +32,7 @@ class Connection {
 
   bool connected() const { return connected_; }
 
-  // Returns false if the other end is gone.
+  // Returns false if the server has closed the connection.
   bool Send(std::string_view bytes) {
     while (!bytes.empty()) {
       const ssize_t sent = send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);

@@ -1,4 +1,4 @@
-// The model's arithmetic is right, and the same in every batch.
+// The model's results are right, and equal in every batch.
 #include "model.h"
 
 #include <algorithm>

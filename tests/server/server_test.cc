@@ -440,7 +440,7 @@ TEST_CASE("forty clients share memory for three requests") {
     const Answer large = Post(site.port, kPath, Body(std::string(200, 'x'), 5));
     CHECK(large.status == 400);
     CHECK(large.error("code") == "never_fits");
-    // The same for a request that outgrows all memory.
+    // A request that outgrows all memory gets its own error too.
     const Answer grows = Post(site.port, kPath, Body("grows", 400));
     CHECK(grows.status == 400);
     CHECK((grows.error("code") == "kv_exhausted" || grows.error("code") == "never_fits"));

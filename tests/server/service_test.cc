@@ -1,4 +1,4 @@
-// State of the serving examples under names that clients choose.
+// State of the servers under names that clients choose.
 #include "service.h"
 
 #include <cstdint>

@@ -91,7 +91,7 @@ TEST_CASE("learned estimates start as given, then use ended calls only") {
   CHECK(errors.output.by_octave < 0.12);
   CHECK(errors.left.by_octave == errors.output.by_octave);
 
-  // Its estimate of the rest is nearer than the given one. It stays the same if the true rest differs.
+  // The learned estimate of the rest is nearer than the given estimate. It does not depend on the true rest.
   Workload other = w;
   for (std::uint32_t c = 6001; c < 8000; ++c) other.calls[c].output_tokens = 1;
   Estimator elsewhere(other, learnt, 3);
@@ -264,7 +264,7 @@ TEST_CASE("calibrated estimates are unbiased for any prediction, and their quant
     pairs.push_back({Described(estimator, c, c).output_tokens, static_cast<double>(w.calls[c].output_tokens)});
   }
   std::sort(pairs.begin(), pairs.end(), [](const Pair& a, const Pair& b) { return a.estimate.mean < b.estimate.mean; });
-  // In each quarter by prediction, the mean truth is the mean prediction. Raw predictions fail this by far.
+  // In each quarter by prediction, the mean truth is the mean prediction. Raw predictions are far from this property.
   for (std::size_t quarter = 0; quarter < 4; ++quarter) {
     double predicted = 0, truth = 0;
     for (std::size_t i = quarter * 10'000; i < (quarter + 1) * 10'000; ++i) {

@@ -216,7 +216,7 @@ TEST_CASE("a tool takes its time, and its answer is computed") {
   }
 }
 
-// Ten blocks of a request move out and back while another decodes. A move takes 7 ms.
+// Ten blocks of a request move out and back while another decodes.
 TEST_CASE("moves run in parallel with steps, delay them, or partly both") {
   const Workload w = Requests(
       {{AtMs(0), {.prompt = 160, .output = 3, .tools = {{1, 0, Ms(50), 0}}}}, {AtMs(0), {.prompt = 10, .output = 20}}});

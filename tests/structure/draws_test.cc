@@ -112,7 +112,7 @@ class Draws {
     return !operand && (after == "(" || after == "{");
   }
 
-  // Returns true if anything in begin .. end - 1 draws. `call`: parts between commas are evaluated in any order.
+  // Returns true if an expression in begin .. end - 1 draws. `call`: parts between commas are evaluated in any order.
   bool Region(std::size_t begin, std::size_t end, bool call) {
     int units = 0, parts = 0;  // operands of this part that draw, and such parts
     bool chain = false, any = false, part = false;

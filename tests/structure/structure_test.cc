@@ -1,6 +1,5 @@
 // Reads takt's own sources: includes between rooms, contents of public headers, and habits that a compiler does not
-// enforce.
-// Each rule must first refuse a planted file.
+// enforce. Each rule must refuse a planted file first.
 #include <algorithm>
 #include <cctype>
 #include <filesystem>

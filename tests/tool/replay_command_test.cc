@@ -543,7 +543,7 @@ TEST_CASE("a user's table is read by columns, with tenants in reports") {
     CHECK(parts[0]["requests"] == 200);
     CHECK(parts[1]["workflows_completed"] == 20);
     polite[run] = parts[1]["metrics"]["e2e_s"]["mean"];
-    // The whole is the sum of its parts.
+    // The figures of a run are sums over its sections.
     const auto sum = [&](const Json& of) {
       return of["metrics"]["e2e_s"]["mean"].get<double>() * of["completed"].get<double>();
     };

@@ -28,7 +28,7 @@ inline std::string ReadWhole(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// A folder of its own, gone in the end.
+// A temporary folder of its own, which is removed at the end.
 class TempDir {
  public:
   TempDir() {

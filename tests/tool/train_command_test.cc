@@ -210,7 +210,7 @@ TEST_CASE("values missing from a log are unknown, and quotes are read") {
     for (std::string line; std::getline(lines, line);) last = line;
     return Json::parse(last, nullptr, false)["mean"].get<double>();
   };
-  // Not that nothing was generated.
+  // An empty field does not mean that nothing was generated.
   const std::string head = "{\"workflow\": 1, \"model\": \"m\", \"stage\": \"p\"",
                     code =
                         "{\"workflow\": 1, "

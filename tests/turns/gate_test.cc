@@ -451,9 +451,9 @@ TEST_CASE("a request that lacks or needs more is not admitted sooner") {
   const HoldValue flat{.alpha_ms = 1, .beta_ns = 0, .curves = &times.curves()};
   for (const std::string& spec : GateSpecs()) {
     CAPTURE(spec);
-    // A request's own holdings harm no other, so both requests have none. Price ranks by the mean value of the victims.
-    // That mean grows with the missing blocks if victims are ordered by value. A holding's blocks must have one value,
-    // and awaited blocks must count.
+    // A request's own holdings harm no other request, so both requests have no holdings. Price ranks by the mean value
+    // of the victims. That mean grows with the missing blocks if victims are ordered by value. A holding's blocks must
+    // have one value, and awaited blocks must count.
     const bool price = spec.starts_with("price");
     const PrefillPace pace{.alpha_ms = 1, .beta_ns = 0};
     AnyGate gate = *MakeGate(spec, price ? &pace : nullptr);

@@ -52,7 +52,7 @@ struct ByClass {
   double AwaitedValue(const Held& h) const { return 5.0 - h.return_class; }
 };
 
-// The tail is worth less than the blocks before it, by lists.
+// With lists, the tail is worth less than the blocks before it.
 struct TailFirst {
   static constexpr std::size_t kLists = 3;
   std::size_t List(const Held& h) const { return h.tokens > 40'000 ? 0 : h.tokens > 20'000 ? 1 : 2; }

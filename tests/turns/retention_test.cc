@@ -31,7 +31,7 @@ namespace {
 TimePoint At(double seconds) { return TimePoint(FromSeconds(seconds)); }
 
 // A share `first` of all gaps ends between `from` and the next edge, and a share `second` between `later` and the next
-// edge. The rest never end.
+// edge. All other gaps never end.
 ReturnCurve TwoReturns(double from, double first, double later = 0, double second = 0) {
   ReturnCurve curve;
   double survival = 1;

@@ -32,7 +32,7 @@ struct Gap {
   bool ended = true;
 };
 
-// By definition: at each time at which gaps end, the share of those at risk that end.
+// By definition, the hazard at a time is the share of gaps at risk that end at that time.
 double KaplanMeier(const std::vector<Gap>& gaps, double age) {
   std::map<double, double> ended;
   for (const Gap& g : gaps) {
@@ -313,7 +313,7 @@ std::vector<std::string> LinesOf(const std::string& path) {
   return lines;
 }
 
-// Gaps of the main agents: a gap ends if the agent continues. The last gap of a session does not.
+// Gaps of the main agents: a gap ends if the agent continues. The last gap of a session does not end.
 TEST_CASE("recorded agent sessions have the table's hazards and falling gains") {
   const char* data = std::getenv("TAKT_DATA");
   const std::filesystem::path folder = data != nullptr ? data : std::string(TAKT_SOURCE_DIR) + "/../shared/data";

@@ -52,7 +52,7 @@ struct Tiers {
       gpu.Drop(hash);
     }
   }
-  // Chunks that have gone.
+  // Chunks that have left the tier.
   template <class F>
   void Host(F&& f) {
     std::set<std::uint64_t> before;

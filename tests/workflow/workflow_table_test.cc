@@ -540,7 +540,7 @@ TEST_CASE("budgets handle no time left, none from the start, and none set") {
   CHECK(table.DeadlineOf(0, 1, At(0)) == kNever);
 }
 
-// Two workflows are equally late. The one with the cheap call must not lose, as it would by equation 5.
+// Two workflows are equally late. The workflow with the cheap call must not rank last, as it would by equation 5.
 TEST_CASE("of equally late workflows none gains by its call's cost") {
   CHECK(SloBudget(-40, 1, 9, {.blown = BlownRule::kPublished}) >
         SloBudget(-40, 9, 1, {.blown = BlownRule::kPublished}));

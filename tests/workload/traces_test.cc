@@ -105,7 +105,7 @@ struct Kind {
 };
 using Kinds = std::map<std::string, Kind>;
 
-// By the class of the request or of its tools.
+// Groups counts by the class of the request or of its tools.
 Kinds Count(const Workload& w, bool by_tool) {
   Kinds kinds;
   for (const WorkloadWorkflow& f : w.workflows) {
