@@ -29,9 +29,10 @@ absl::Status Checked(const ForestData& data, const ForestOptions& o) {
   const std::size_t rows = data.rows();
   if (rows == 0) return invalid("there are no rows to learn from");
   if (data.numbers.size() != rows * data.numeric || data.names.size() != rows * data.categories) {
-    return invalid("features do not match the number of labels, " + std::to_string(rows));
+    return invalid("the number of features does not match that of labels, " + std::to_string(rows));
   }
-  if (!data.groups.empty() && data.groups.size() != rows) return invalid("some rows have a group, others have none");
+  if (!data.groups.empty() && data.groups.size() != rows)
+    return invalid("some rows lack a group; expected one for each row or none at all");
   if (data.numeric + data.categories > kMostFeatures) return invalid("more than 254 features");
   for (std::size_t i = 0; i < rows; ++i) {
     if (data.labels[i] >= 0 && std::isfinite(data.labels[i])) continue;
@@ -44,7 +45,7 @@ absl::Status Checked(const ForestData& data, const ForestOptions& o) {
   if (o.leaf_labels < 1 || o.leaf_labels > static_cast<int>(kMostLeafLabels))
     return invalid("leaf_labels must be 1 to 1,000");
   if (o.out_of_bag_rows < 0) return invalid("out_of_bag_rows must not be negative");
-  if (rows > std::numeric_limits<std::uint32_t>::max()) return invalid("more rows than 32 bits count");
+  if (rows > std::numeric_limits<std::uint32_t>::max()) return invalid("more than 2^32 - 1 rows");
   return absl::OkStatus();
 }
 
@@ -794,7 +795,8 @@ struct ForestFile {
     for (double& x : r.coverage) x = in->Get<double>();
     r.calibration_error = in->Get<double>();
     r.tau_distance = in->Get<double>();
-    if (!in->done() || !Sound(f)) return absl::DataLossError("a forest is invalid: its parts contradict each other");
+    if (!in->done() || !Sound(f))
+      return absl::DataLossError("the file of a forest is damaged: sizes in it do not match");
     return forest;
   }
 

@@ -147,7 +147,8 @@ TEST_CASE("train reports it if a stage's mean ranks better") {
   const Json all = Json::parse(ReadWhole(dir / "fit.json"), nullptr, false)["held_out"][0];
   REQUIRE(all["tau_distance_of_stage"] < all["tau_distance"]);
   CHECK(all["best_order"] == "stage");
-  const std::string said = "The mean of a call's stage alone ranks these calls better than the forest: distance";
+  const std::string said =
+      "The mean of a call's stage alone ranks these calls better than the forest: Kendall's distance";
   REQUIRE(Has(train.out, said));
   CHECK(train.out.find(said) == train.out.rfind("The mean of"));  // once if there is one model
 
@@ -233,11 +234,11 @@ TEST_CASE("values missing from a log are unknown, and quotes are read") {
             "next: after line 1: line 3: a quoted field has no end; expected a closing quote"));
   CHECK(told("model,stage,text\nm,\"say \"\"x\"\", then y\",\"a\nn,b\r\n\"\r\n") ==
         told("model,stage\nm,\"say \"\"x\"\", then y\"\n"));
-  CHECK(Has(fault("foo,bar\n1,2\n"), "next: has no known column; known columns: output_tokens"));
+  CHECK(Has(fault("foo,bar\n1,2\n"), "next: the header has no known column; known columns: output_tokens"));
   CHECK(Has(fault("{\"foo\": 1}\n"), "next: has no known column"));
   const Ended other = RunTool({"predict", dir / "m", dir.Write("next", "model\nm\nn\nm\n")});
   CHECK(other.exit_code == 0);
-  CHECK(Has(other.err, "1 of 3 calls name a model that"));
+  CHECK(Has(other.err, "1 of 3 calls have no prediction, because their model is not in"));
 }
 
 TEST_CASE("faults of a log are reported by line, and nothing is written") {

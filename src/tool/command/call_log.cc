@@ -161,7 +161,7 @@ class Reader {
     }
     if (!known_) {
       return absl::InvalidArgumentError(
-          fmt::format("{}: has no known column; known columns: {}", name_, fmt::join(kNames, ", ")));
+          fmt::format("{}: the header has no known column; known columns: {}", name_, fmt::join(kNames, ", ")));
     }
     return std::move(log_);
   }

@@ -45,7 +45,7 @@ struct TrainArguments {
 };
 
 constexpr const char* kTrainExamples =
-    R"(A line of the log is a call: {"workflow": "w7", "stage": "coder", "model": "8b", "prompt_tokens": 812,
+    R"(Each line of the log is a call: {"workflow": "w7", "stage": "coder", "model": "8b", "prompt_tokens": 812,
 "output_tokens": 344, "text": "...", "solved": true}, or CSV with a header of these names. Only output_tokens must be
 there. Lines of one workflow are sorted by the start of their calls. docs/howto/prediction.md lists all fields.
 
@@ -227,7 +227,7 @@ std::string TrainingText(const Training& run, bool colour) {
   for (const std::string& model : predictor.models()) {
     const ForestReport& r = *predictor.ReportOf(model);
     text += fmt::format(
-        "  {}: {} kept, {} leaves; out-of-bag workflows: tau distance {:.3f}, quantiles off "
+        "  {}: {} used, {} leaves; on out-of-bag workflows: Kendall's distance {:.3f}, quantiles off "
         "by {:.1f} %\n",
         ShownName(Shown(model)), Counted(r.rows, "call"), Grouped(r.leaves), r.tau_distance, 100 * r.calibration_error);
   }
@@ -235,8 +235,8 @@ std::string TrainingText(const Training& run, bool colour) {
     text += "\nNo calls were held out.\n";
   } else {
     text += fmt::format(
-        "\nErrors on {} held out of training. Order: Kendall's distance to the true order of remaining tokens,\n"
-        "0.5 is chance. Quantiles: share of calls at or below. Off: mean distance from the level.\n\n",
+        "\nErrors on {} held out of training. Order by: distance (Kendall) to the order by true remaining tokens;\n"
+        "0.5 is random. Quantiles: share of calls at or below the quantile. Off: mean error of this share.\n\n",
         Counted(run.checks[0].calls, "call"));
     std::vector<Table::Column> columns = {
         {"", "model", false},  {"", "calls"},          {"Order by", "forest", true, Best::kSmallest},
@@ -262,9 +262,10 @@ std::string TrainingText(const Training& run, bool colour) {
     for (const Check& c : run.checks) {
       const Order best = BestOrder(c);
       if (best.tau >= c.forest_tau || (&c > run.checks.data() && run.checks.size() == 2)) continue;
-      text += fmt::format("\n{} alone ranks these calls{} better than the forest: distance {:.3f} against {:.3f}.\n",
-                          best.name == "stage" ? "The mean of a call's stage" : "The length of the prompt",
-                          &c == run.checks.data() ? "" : fmt::format(" of {}", Shown(c.model)), best.tau, c.forest_tau);
+      text += fmt::format(
+          "\n{} alone ranks these calls{} better than the forest: Kendall's distance is {:.3f}, the forest's {:.3f}.\n",
+          best.name == "stage" ? "The mean of a call's stage" : "The length of the prompt",
+          &c == run.checks.data() ? "" : fmt::format(" of {}", Shown(c.model)), best.tau, c.forest_tau);
     }
   }
   if (const ToolCheck& c = run.tool_check; c.calls > 0) {
@@ -467,17 +468,17 @@ int RunTrain(const TrainArguments& arguments) {
 
 void AddTrain(CLI::App& tool, Chosen& chosen) {
   const auto [train, to] = AddCommand(
-      tool, chosen, "train", "train a predictor of workflows' remaining tokens on a log of calls, and report its error",
+      tool, chosen, "train", "learn to predict a workflow's remaining tokens from a log of calls, and report the error",
       RunTrain, kTrainExamples);
   Group log(train, "Log");
   log.Add("log", to.log, "FILE", "read ended calls: JSON lines or CSV, plain or gzip; - for standard input").Required();
   log.AddFlag("--skip-bad-lines", to.skip_bad_lines, "count and skip invalid lines");
   Group forest(train, "Forest");
-  forest.Add("--holdout", to.holdout, "SHARE", "hold out this share of the workflows to check the predictions",
-             Share(0.5));
+  forest.Add("--holdout", to.holdout, "SHARE",
+             "exclude this share of the workflows from training and predict it to measure the error", Share(0.5));
   forest.Add("--trees", to.trees, "N", "grow N trees for each model", Whole(1, 10'000));
-  forest.Add("--min-leaf", to.min_leaf, "N", "keep at least N calls in a leaf", Whole(1));
-  forest.Add("--seed", to.seed, "N", "seed the random draws of trees");
+  forest.Add("--min-leaf", to.min_leaf, "N", "keep at least N calls in each leaf of a tree", Whole(1));
+  forest.Add("--seed", to.seed, "N", "use this seed for the random draws that grow the trees");
   forest.Add("-j,--threads", to.threads, "N", "use N threads [one per core]; results do not change", Whole(1, 1024));
   Group output(train, "Output (a file, or - for standard output)");
   output.Add("--out", to.out, "FILE", "write the model, for takt predict and CallPredictor::Load");

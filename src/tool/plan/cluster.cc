@@ -42,7 +42,7 @@ Examples
   takt cluster cluster.json
   takt cluster cluster.json --mps cluster.mps && glpsol --freemps cluster.mps
 
-Exit code: 0 a plan (with a note if a limit ended the search), 1 failed or no plan (with what is missing),
+Exit code: 0 a plan (perhaps not optimal, then with a note), 1 failed or no plan (with the missing amounts),
 2 wrong usage, 130 interrupted (the best plan so far was reported).)";
 
 constexpr std::string_view kCluster = "cluster";
@@ -103,12 +103,13 @@ std::string ClusterText(const ClusterProblem& problem, const ClusterPlan& plan, 
     first = false;
   }
   text += fmt::format("; quality {:.4g}\nCost     {:.6g} per hour\n", plan.quality, plan.cost);
-  if (plan.factor > 0) text += fmt::format("Sustains {:.4g} times the rates\n", plan.factor);
+  if (plan.factor > 0) text += fmt::format("Sustains {:.4g} times the arrival rates\n", plan.factor);
   if (plan.move_cost > 0) text += fmt::format("Moves    {:.4g}\n", plan.move_cost);
   if (plan.status == MilpStatus::kLimit) {
     const double gap = plan.objective != 0 ? 100 * std::abs(plan.objective - plan.bound) / std::abs(plan.objective) : 0;
-    text += fmt::format("A limit ended the search. No plan {} than {:.6g}. This plan has {:.6g}, {:.2g} % from that.\n",
-                        cost ? "costs less" : "sustains more", plan.bound, plan.objective, gap);
+    text += fmt::format(
+        "A limit ended the search. No plan {} than {:.6g}. This plan has {:.6g}, a difference of {:.2g} %.\n",
+        cost ? "costs less" : "sustains more", plan.bound, plan.objective, gap);
   } else {
     text += "This plan is optimal.\n";
   }
@@ -207,12 +208,14 @@ void AddCluster(CLI::App& tool, Chosen& chosen) {
   Group problem(app, "Problem");
   problem.Add("file", to.file, "FILE", "read models, classes of GPUs, replicas and routings, or - for standard input")
       .Required();
-  problem.AddFlag("--patterns", to.patterns, "always model how each server is filled, even if counting GPUs is exact");
+  problem.AddFlag("--patterns", to.patterns,
+                  "always choose what each server holds, even if counting GPUs per class would suffice");
   Group search(app, "Search");
   search.Add("--solver", to.solver, "NAME", ("use this solver: " + solvers + " [the first built-in one]").c_str());
-  search.Add("--seconds", to.seconds, "S", "stop after S seconds and report the best plan so far and its bound",
-             Positive());
-  search.Add("--gap", to.gap, "SHARE", "accept a plan as optimal within this relative distance of its bound", Share(1));
+  search.Add("--seconds", to.seconds, "S",
+             "stop after S seconds, and report the best plan so far and a bound for the optimum", Positive());
+  search.Add("--gap", to.gap, "SHARE", "accept a plan at most this share worse than the bound for the optimum",
+             Share(1));
   Group output(app, "Output (a file, or - for standard output)");
   output.Add("--json", to.json, "FILE", "write the plan");
   output.Add("--mps", to.mps, "FILE", "write the integer program as free MPS, for any solver");

@@ -112,7 +112,7 @@ std::string CalibrationHtml(const CalibrationRun& run) {
   html += fmt::format("<p>{}</p>\n<p>{}</p>\n", HtmlText(LogLine(run)), HtmlText(Verdict(run)));
   html += "<h2>Error of a step's time [%]</h2>\n<div class=wide>" + ErrorTable(found).ToHtml() + "</div>\n";
   html +=
-      "<p class=soft>New steps were held out of the fit. A bias above zero means that predictions are too long. "
+      "<p class=soft>New steps were held out of the fit. A positive bias means that predicted times are too long. "
       "The column 'log' covers all steps, including outliers.</p>\n<dl>\n";
   for (const CostFit& fit : found.fits) {
     html += fmt::format("<dt>{}</dt><dd>{}</dd>\n", Name(fit.form), HtmlText(Formula(fit)));
