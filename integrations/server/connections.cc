@@ -86,7 +86,8 @@ Head ParseHead(std::string_view text, const ConnectionLimits& limits) {
   const std::size_t end = text.substr(0, limits.max_head).find("\r\n\r\n");
   if (end == std::string_view::npos) {
     if (text.size() >= limits.max_head) {
-      head.refusal = {431, fmt::format("the head is longer than {} bytes", limits.max_head), "", "head_too_long"};
+      head.refusal = {431, fmt::format("the request's head is longer than {} bytes", limits.max_head), "",
+                      "head_too_long"};
     }
     return head;
   }
@@ -150,7 +151,7 @@ absl::Status Connections::Start() {
     }
   }
   wake_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  if (wake_ < 0) return absl::UnavailableError("no file descriptor is left to wake the reader");
+  if (wake_ < 0) return absl::UnavailableError("too many open files: no descriptor to wake the reader");
   workers_ = {std::make_unique<httplib::ThreadPool>(limits_.connections), 2 * limits_.connections, limits_.patience};
   aside_ = {std::make_unique<httplib::ThreadPool>(1), 16};
   reader_ = std::thread([this] { Run(); });

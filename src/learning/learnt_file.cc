@@ -20,7 +20,7 @@ struct LearntFile {
     out.Put(moments.mean());
     out.Put(moments.deviation());
   }
-  // Returns false if the values are invalid. Means of logarithms may be negative.
+  // Returns false if the values are invalid. The means are of logarithms, so they may be negative.
   static bool Get(Unpacker& in, Moments& moments, double least_mean) {
     const auto count = in.Get<std::int64_t>();
     const auto mean = in.Get<double>(), deviation = in.Get<double>();

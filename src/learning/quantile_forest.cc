@@ -49,7 +49,7 @@ absl::Status Checked(const ForestData& data, const ForestOptions& o) {
   return absl::OkStatus();
 }
 
-// Between a and b > a, such that a is not above it and b is.
+// Returns a bound x between a and b with a <= x < b.
 float Midpoint(float a, float b) {
   const auto middle = static_cast<float>(0.5 * (static_cast<double>(a) + static_cast<double>(b)));
   return middle >= a && middle < b ? middle : a;
@@ -353,7 +353,8 @@ struct ForestBuilder {
   void Arrange(Tree& tree, const std::vector<Sketch>& old) const {
     constexpr std::size_t kLine = 64 / sizeof(Node);
     const auto weight = [&](std::size_t pair) { return old[pair + 1].end - old[pair].begin; };
-    std::vector<std::size_t> places(old.size()), order = {0, kNone};  // new from old, old from new
+    std::vector<std::size_t> places(old.size()),
+        order = {0, kNone};  // new index of each old node; old index of each new one
     std::vector<std::size_t> tops;  // first of the pair that a group begins with
     if (!old[0].leaf) tops.push_back(old[0].child);
     while (!tops.empty()) {
@@ -697,7 +698,7 @@ void QuantileForest::Predict(std::span<const ForestRow> rows, std::span<const do
       std::uint16_t* to = scratch.ranks.data();
       for (std::size_t t = 0; t < trees(); ++t, to += leaf_labels_) {
         const std::uint16_t* labels = &labels_[leaves[t * n] * leaf_labels_];
-        if (leaf_labels_ == kUsualLabels) std::copy_n(labels, kUsualLabels, to);  // one move instead of a call
+        if (leaf_labels_ == kUsualLabels) std::copy_n(labels, kUsualLabels, to);  // one instruction instead of a call
         else std::copy_n(labels, leaf_labels_, to);
       }
       out[from + i] = Predicted(scratch.ranks, known.empty() ? -1 : known[from + i], true, scratch.spare);

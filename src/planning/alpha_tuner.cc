@@ -139,7 +139,7 @@ absl::StatusOr<AlphaChoice> SearchAlpha(const AlphaSearch& search, const Paralle
   for (std::size_t a = 0; a < search.alphas.size(); ++a) {
     Moments worse;
     for (std::size_t s = 0; s < seeds; ++s) worse.Add(runs.Tail(a, s) - runs.Tail(best, s));
-    // One seed cannot measure chance. Then only an alpha that is no worse at all counts as equal.
+    // A single seed cannot measure noise, so only an alpha that is no worse counts as equal.
     AlphaPoint& point = choice.points[a];
     point.p_worse = seeds > 1 ? PairedTest(worse).p_greater : worse.mean() > 0 ? 0.0 : 1.0;
   }

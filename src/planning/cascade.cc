@@ -167,7 +167,7 @@ class Way {
     return SimulateMix(problem_.models[model_], replicas, requests_, ends_, quantile);
   }
 
-  // The same, and then moves on to the next model.
+  // Does the same, then continues with the next model.
   void Pass(std::span<const ReplicaCount> replicas, double quantile) {
     run_.models.push_back(Try(replicas, quantile));
     run_.shares.push_back(

@@ -91,8 +91,7 @@ struct Columns {
     double unit = 1;  // amount missing per unit of the column
   };
   std::vector<int> replicas;  // by type
-  std::vector<int>
-      routing;  // by routing: its share, or its factor in a mixture at maximum throughput; kNone: dominated
+  std::vector<int> routing;  // by routing: column of its share, or of its factor in a mixture; kNone: dominated
   std::vector<int> factor;  // by routing, at maximum throughput
   std::vector<Servers> servers;
   std::vector<Slack> slacks;

@@ -135,8 +135,8 @@ struct Noise {
   bool Outlies(double error) const { return std::abs(error - centre) > std::max(8 * scale, 0.05); }
 };
 
-// Uses 1.4826 times the median distance, which is the standard deviation of normal errors and ignores a minority of
-// outliers.
+// Uses 1.4826 times the median distance. For normal errors this is the standard deviation, and a minority of outliers
+// does not change it.
 Noise NoiseOf(std::vector<double> errors) {
   Noise noise{.centre = Median(errors)};
   for (double& error : errors) error = std::abs(error - noise.centre);

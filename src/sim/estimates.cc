@@ -216,7 +216,7 @@ void Estimator::Describe(std::uint32_t workflow, std::uint32_t call, Request& re
   shown.since = ends_;
 }
 
-// Sets the expected values, or the learnt values given them.
+// Sets the expected values, or the values learned from them.
 Estimator::Shown Estimator::Show(std::uint32_t workflow, Request& request) const {
   Shown shown{.raw_output = request.output_tokens.mean,
               .raw_left = request.workflow_tokens_left.mean,

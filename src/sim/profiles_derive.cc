@@ -18,9 +18,9 @@ double BytesPerWeight(std::string_view dtype) {
   return 0;
 }
 
-// Of a layer's time with few tokens [ms]: what does not shrink with the weights that one GPU has of it, since it is
-// launches and small kernels. Medians over models of the intercept of that time over bytes of weights per bandwidth, tp
-// 1 to 8, in the profiles of family aic; those of vidur's A40 come to 0.031, too.
+// Fixed part of a layer's time with few tokens [ms]: launches and small kernels, which do not depend on the GPU's share
+// of the weights. Each value is a median over models: the intercept of this time against weight bytes / bandwidth, tp 1
+// to 8, family aic. Vidur's A40 gives 0.031, too.
 double FixedMs(const GpuSpec& gpu, std::string_view dtype) {
   if (gpu.generation == "hopper") return BytesPerWeight(dtype) > 1 ? 0.023 : 0.041;
   return gpu.generation == "ampere" ? 0.031 : 0;

@@ -345,7 +345,7 @@ IsolatedLatencies MeasureIsolated(const Workload& workload, const PreparedCostMo
   IsolatedLatencies latencies;
   latencies.requests.resize(workload.calls.size());
   latencies.workflows.reserve(workload.workflows.size());
-  std::vector<Duration> end;  // of the workflow's calls, relative to its arrival
+  std::vector<Duration> end;  // ends of the workflow's calls, relative to its arrival
   for (const WorkloadWorkflow& workflow : workload.workflows) {
     end.assign(workflow.calls, Duration{0});
     for (std::uint32_t i = 0; i < workflow.calls; ++i) {
@@ -460,7 +460,7 @@ absl::StatusOr<double> MeasureSaturation(const Workload& workload, ReplayOptions
   options.estimates = {};
   options.cluster.all_at_once = true;
   options.cluster.closed_loop = 0;
-  std::int64_t tokens = 0, tokens_full = 0;  // total, and up to the last step that left requests waiting
+  std::int64_t tokens = 0, tokens_full = 0;  // tokens in total, and up to the last step that left requests waiting
   TimePoint full_until{};
   options.cluster.on_step = [&](const VirtualStep& step) {
     tokens += step.plan.tokens.value;

@@ -532,7 +532,7 @@ absl::StatusOr<CascadiaResult> Cascadia::ChangeTo(CascadePlan plan, const Cascad
 
 void Cascadia::Apply(CascadiaResult result, TimePoint now) {
   under_way_ = false;
-  if (result.generation >= 0 && result.generation != generation_) return;  // Load has replaced what it is based on
+  if (result.generation >= 0 && result.generation != generation_) return;  // Load has replaced this change's plan
   if (result.monitor) {
     monitor_ = *std::move(result.monitor);
     ++stats_.windows;

@@ -14,7 +14,7 @@ namespace takt::systems {
 namespace {
 
 constexpr std::size_t kReservedLessons = 4096;  // room that is reserved
-constexpr std::size_t kMostCalls = 512;  // of a workflow; later calls are not learned
+constexpr std::size_t kMostCalls = 512;  // calls of a workflow; later calls are not learned
 
 std::uint64_t SumOf(double alpha) { return Mix64(std::bit_cast<std::uint64_t>(alpha)); }
 std::string TextOf(double alpha) {
@@ -126,8 +126,8 @@ std::optional<AlphaSearch> HexGenFlow::Advance(TimePoint now) {
   return tuner_->Advance(now);
 }
 
-// A call follows all calls of its workflow that had ended when it began to wait. Predecessors of its predecessors are
-// left out.
+// The predecessors of a call are the calls of its workflow that had ended when it began to wait, without indirect
+// predecessors.
 void HexGenFlow::Learn(const Lesson& end, const std::vector<Lesson>& calls) {
   ServedWorkflow served{.arrival = end.begin, .end = end.end};
   if (end.begin == kUnset) served.arrival = std::ranges::min(calls, {}, &Lesson::begin).begin;

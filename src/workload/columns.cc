@@ -189,7 +189,7 @@ class ColumnsParser : public LineParser {
         calls[calls.size() - 2].call.then = TurnEnd::kUser;
       }
       const Row& head = rows_[begin];
-      // The builder accepts every line that was accepted before.
+      // The builder accepts every row, because each was checked on reading.
       (void)builder_.Add({.arrival = TimePoint(Between(first, head.time)),
                           .deadline = head.deadline,
                           .name = head.name,
@@ -308,7 +308,7 @@ class ColumnsParser : public LineParser {
                                       " is invalid; expected a time within 285 years of the first");
   }
 
-  // Sets the row's workflow number: a new one, unless the workflow's column has a known value.
+  // Sets the number of the row's workflow: a new number, unless the workflow's column has a known value.
   absl::Status Join(Row& row) {
     row.workflow = workflows_;
     if (const std::string_view name = group(); !name.empty()) {

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kMostCalls = 10'000'000;
 
-// Lower bound for any engine: the delays along the longest path, plus a millisecond per call.
+// Lower bound of a session's duration on any engine: the delays on the longest path, plus 1 ms per call.
 Duration LeastTime(const Workload& w, const WorkloadWorkflow& workflow, Duration think_cap) {
   std::vector<Duration> end;
   for (const WorkloadCall& call : w.calls_of(workflow)) {

@@ -171,7 +171,7 @@ Table ErrorsOf(const std::vector<Section>& sections) {
   return table;
 }
 
-// Returns the latency that policies of a load are ranked by.
+// Returns the mean latency that ranks a policy.
 double LatencyOf(const ReportedRun& run, bool multi_stage) { return multi_stage ? run.workflow.mean : run.e2e.mean; }
 
 // Lists pairs of policies that the prediction ranks in the wrong order. Pairs at most `tie` % apart do not count.

@@ -64,7 +64,8 @@ struct Check {
   std::int64_t calls = 0;
   double forest_tau = 0, prompt_tau = 0, stage_tau = 0;  // Kendall distance to the order by remaining tokens
   double pinball = 0;                                    // mean over calls and levels [tokens]
-  std::array<double, Estimate::kLevels.size()> coverage = {};  // share at or below the quantile; a tie counts half
+  std::array<double, Estimate::kLevels.size()> coverage =
+      {};  // share of calls at or below the quantile; a call equal to the quantile counts half
   double calibration_error = 0;
   double predicted_mean = 0, true_mean = 0;
 };
@@ -358,7 +359,7 @@ std::string Json(const Training& run) {
   return json.EndObject().Take() + "\n";
 }
 
-// Predicted against observed. Perfect predictions lie on the diagonal.
+// Predicted against observed. A perfect prediction is a point on the diagonal.
 std::string ReliabilityFigure(const char* title, const char* x, const char* y, std::vector<PlotLine> lines) {
   lines.push_back({.name = "perfect", .style = kLineStyles - 1, .points = {{0, 0}, {1, 1}}});
   return ToFigure({.title = title, .x_label = x, .y_label = y, .y_most = 1, .marks = true, .lines = std::move(lines)});

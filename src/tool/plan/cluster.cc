@@ -49,7 +49,7 @@ constexpr std::string_view kCluster = "cluster";
 
 std::size_t At(int i) { return static_cast<std::size_t>(i); }
 
-// The table has "3 x tp4 of 8b on 2 servers". This text lists the servers of a type's groups: "0 0 1".
+// The table counts servers: "3 x tp4 of 8b on 2 servers". This text lists the servers of a type's groups: "0 0 1".
 std::string ServersText(const ClusterPlan& plan, int type) {
   std::vector<int> servers;
   for (const PlacedGroup& g : plan.groups) {

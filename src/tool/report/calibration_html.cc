@@ -82,7 +82,7 @@ std::string Plots(const CalibrationRun& run, const CostFit& fit) {
   std::ranges::sort(equal.points, {}, &PlotPoint::x);
   lines.push_back(std::move(equal));
 
-  // Both forms share a scale that shows nearly all steps except outliers.
+  // The plots of both forms have one scale. It shows nearly all steps except outliers.
   const double most = std::max({5.0, 2.5 * run.found.fits[0].all.p95_abs_pct, 2.5 * run.found.fits[1].all.p95_abs_pct});
   std::string html = "<div class=plots>\n";
   html += ToFigure({.title = "Measured against predicted",
