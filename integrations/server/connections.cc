@@ -86,8 +86,7 @@ Head ParseHead(std::string_view text, const ConnectionLimits& limits) {
   const std::size_t end = text.substr(0, limits.max_head).find("\r\n\r\n");
   if (end == std::string_view::npos) {
     if (text.size() >= limits.max_head) {
-      head.refusal = {431, fmt::format("the request's head is longer than {} bytes", limits.max_head), "",
-                      "head_too_long"};
+      head.refusal = {431, fmt::format("the head is longer than {} bytes", limits.max_head), "", "head_too_long"};
     }
     return head;
   }

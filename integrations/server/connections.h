@@ -22,8 +22,7 @@
 namespace serving {
 
 struct ConnectionLimits {
-  std::size_t connections =
-      256;  // requests answered at once; limit of waiting requests and of requests in transfer, too
+  std::size_t connections = 256;  // requests answered at once, waiting, or in transfer: limit of each
   std::size_t max_head = 1 << 14, max_body = 1 << 20;  // maximum of a request [bytes]
   std::chrono::nanoseconds patience = std::chrono::seconds(10);
 };
@@ -119,7 +118,7 @@ class Connections {
   const Refused refused_;
   std::thread reader_;
   Lane workers_,
-      aside_;  // one queue for POST, one for all others, so that reading metrics takes no thread from requests
+      aside_;  // for POST, and for other requests, so that /metrics takes no thread from requests
   int wake_ = -1;  // an eventfd
   bool again_ = false;  // the reader's: a connection has sent more than one request
   std::vector<Owned> open_;  // the reader's: sending or answered connections, in order of arrival

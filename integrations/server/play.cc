@@ -70,8 +70,7 @@ absl::Status CheckUsage(const Arguments& arguments) {
     return absl::InvalidArgumentError("--horizon: needs --closed-loop");
   if (common.think_cap && !(common.horizon > 0)) return absl::InvalidArgumentError("--think-cap: needs --horizon");
   if (common.policies.size() > 1 && !(arguments.log.empty() && arguments.steps.empty() && arguments.tokens.empty())) {
-    return absl::InvalidArgumentError(
-        "--log, --steps and --tokens: are invalid with several policies; expected a single --policy");
+    return absl::InvalidArgumentError("--log, --steps and --tokens: expected a single --policy");
   }
   const takt::tool::NamedPath trace{"--trace", common.workload.file};
   std::vector<takt::tool::NamedPath> outputs = takt::tool::ReportPaths(common);

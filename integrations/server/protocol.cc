@@ -215,8 +215,7 @@ class Parser {
     } else {
       for (const Json& token : *prompt) {
         const bool known = token.is_number_unsigned() && token.get<std::uint64_t>() < limits_.vocab;
-        if (!known)
-          return Wrong("prompt", fmt::format("has an invalid entry; expected tokens below {}", limits_.vocab));
+        if (!known) return Wrong("prompt", fmt::format("is invalid; expected tokens below {}", limits_.vocab));
         request_.prompt.push_back(token.get<std::int32_t>());
       }
     }
@@ -329,7 +328,7 @@ ApiError ErrorOf(takt::FailReason reason) {
     case takt::FailReason::kNeverFits:
       return {400, "the request needs more KV memory or tokens per step than the engine has", "prompt", name};
     case takt::FailReason::kKvExhausted:
-      return {400, "the answer became too long for the engine's KV memory", "max_tokens", name};
+      return {400, "the answer became too long for the KV memory", "max_tokens", name};
     case takt::FailReason::kShed: return {503, "too many requests are waiting", "", name};
     case takt::FailReason::kDraining: return {503, "the server is shutting down", "", name};
     default: return {500, "the engine failed the request: " + name, "", name};

@@ -16,8 +16,7 @@ absl::StatusOr<EngineOptions> MakeEngineOptions(Arguments& arguments) {
   std::vector<std::string> of_policies;
   for (const std::string& option : common.options) {
     if (option.starts_with("kv=") || option.starts_with("kv_watermark=")) {
-      return absl::InvalidArgumentError("--option " + option +
-                                        ": unsupported, because this engine manages its KV itself");
+      return absl::InvalidArgumentError("--option " + option + ": unsupported; this engine manages its KV itself");
     }
     const absl::StatusOr<bool> known = takt::tool::ApplySetting(option, settings);
     if (!known.ok()) return known.status();

@@ -45,8 +45,7 @@ takt_status MakePolicy(const char* text, const takt_key* key, AnyPolicy& policy,
   AnyPolicy own;
   if (key != nullptr) {
     if (const takt_status status = Readable(key); status != TAKT_OK) {
-      return Say(error, status,
-                 "key.struct_size: is invalid; expected a known size, and zeros in fields that this library lacks");
+      return Say(error, status, "key.struct_size: is invalid; expected a known size, and zeros in new fields");
     }
     takt_key local;
     const takt_key& whole = Whole(key, local);

@@ -113,8 +113,7 @@ takt_status Create(const takt_scheduler_options& from, takt_scheduler** to, takt
   auto handle = std::make_unique<takt_scheduler>();
   if (from.oracle != nullptr) {
     if (const takt_status status = Readable(from.oracle); status != TAKT_OK) {
-      return Say(error, status,
-                 "oracle.struct_size: is invalid; expected a known size, and zeros in fields that this library lacks");
+      return Say(error, status, "oracle.struct_size: is invalid; expected a known size, and zeros in new fields");
     }
     takt_kv_oracle local;
     const takt_kv_oracle& oracle = Whole(from.oracle, local);

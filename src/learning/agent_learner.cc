@@ -322,8 +322,7 @@ absl::Status AgentLearner::Load(std::string_view text, AgentNames& names) {
   }
   std::uint64_t version = 0;
   if (!head.Read("version", version) || version != kLearntVersion) {
-    return absl::InvalidArgumentError(
-        fmt::format("learnt: the file's version is unsupported; expected {}", kLearntVersion));
+    return absl::InvalidArgumentError(fmt::format("learnt: the version is unsupported; expected {}", kLearntVersion));
   }
   std::string_view body = text.substr(end + 1);
   if (head.Word() != fmt::format("{:016x}", ChecksumOf(body)) || !head.done()) {
@@ -333,8 +332,7 @@ absl::Status AgentLearner::Load(std::string_view text, AgentNames& names) {
   Reader reader(graph_.options(), learnt);
   for (std::int64_t line = 2; !body.empty(); ++line) {
     const std::size_t stop = body.find('\n');
-    if (stop == std::string_view::npos)
-      return absl::InvalidArgumentError("learnt: the file ends in the middle of a line");
+    if (stop == std::string_view::npos) return absl::InvalidArgumentError("learnt: the last line is cut off");
     if (const auto fault = reader.Line(line, body.substr(0, stop))) {
       return absl::InvalidArgumentError("learnt: " + *fault);
     }

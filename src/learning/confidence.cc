@@ -143,7 +143,7 @@ absl::StatusOr<std::shared_ptr<const Confidence>> Confidence::Train(const Confid
     return invalid("a prompt has an outcome of an unknown model");
   }
   if (!data.groups.empty() && data.groups.size() != rows)
-    return invalid("some rows lack a group; expected one for each row or none at all");
+    return invalid("some rows lack a group; expected one per row");
   if (progress && !progress(0)) return absl::CancelledError("confidence: training was stopped");
 
   const auto made = std::make_shared<Confidence>();

@@ -93,8 +93,7 @@ struct LearntFile {
       valid = Get(*in, tool) && tool.id_ && classes.Find(tool.id_) == kNoSlot;
       if (valid && classes.size() < profile.options_.max_classes) classes.Insert(tool.id_, std::move(tool));
     }
-    if (!valid || !in->done())
-      return absl::DataLossError("the file of a tool profile is damaged: values in it do not match");
+    if (!valid || !in->done()) return absl::DataLossError("the file of a tool profile has invalid values");
     profile.pool_ = std::move(pool);
     profile.classes_ = std::move(classes);
     return absl::OkStatus();
@@ -133,8 +132,7 @@ struct LearntFile {
               std::ranges::all_of(stage.cells, [&](LengthTable::Cell& cell) { return Get(*in, cell); });
       if (valid && stages.size() < table.options_.max_stages) stages.Insert(stage.id, stage);
     }
-    if (!valid || !in->done())
-      return absl::DataLossError("the file of a length table is damaged: values in it do not match");
+    if (!valid || !in->done()) return absl::DataLossError("the file of a length table has invalid values");
     table.all_ = all;
     table.stages_ = std::move(stages);
     return absl::OkStatus();

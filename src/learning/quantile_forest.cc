@@ -32,7 +32,7 @@ absl::Status Checked(const ForestData& data, const ForestOptions& o) {
     return invalid("the number of features does not match that of labels, " + std::to_string(rows));
   }
   if (!data.groups.empty() && data.groups.size() != rows)
-    return invalid("some rows lack a group; expected one for each row or none at all");
+    return invalid("some rows lack a group; expected one per row");
   if (data.numeric + data.categories > kMostFeatures) return invalid("more than 254 features");
   for (std::size_t i = 0; i < rows; ++i) {
     if (data.labels[i] >= 0 && std::isfinite(data.labels[i])) continue;
@@ -353,8 +353,7 @@ struct ForestBuilder {
   void Arrange(Tree& tree, const std::vector<Sketch>& old) const {
     constexpr std::size_t kLine = 64 / sizeof(Node);
     const auto weight = [&](std::size_t pair) { return old[pair + 1].end - old[pair].begin; };
-    std::vector<std::size_t> places(old.size()),
-        order = {0, kNone};  // new index of each old node; old index of each new one
+    std::vector<std::size_t> places(old.size()), order = {0, kNone};  // new place by old, old by new
     std::vector<std::size_t> tops;  // first of the pair that a group begins with
     if (!old[0].leaf) tops.push_back(old[0].child);
     while (!tops.empty()) {
@@ -796,8 +795,7 @@ struct ForestFile {
     for (double& x : r.coverage) x = in->Get<double>();
     r.calibration_error = in->Get<double>();
     r.tau_distance = in->Get<double>();
-    if (!in->done() || !Sound(f))
-      return absl::DataLossError("the file of a forest is damaged: sizes in it do not match");
+    if (!in->done() || !Sound(f)) return absl::DataLossError("the file of a forest is damaged: sizes differ");
     return forest;
   }
 

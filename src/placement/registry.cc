@@ -33,9 +33,7 @@ PlacementRegistry& Placements() {
     registry.Add(RoundRobin{}, "each instance in turn");
     registry.Add(SessionPlacement{}, "the instance of the workflow's last turn");
     registry.Add(TimeSlotPacker{}, "the lowest predicted peak of KV memory (Kairos)");
-    registry.Add(
-        TokenReservation{},
-        "an instance with room for the prompt and a learned output quantile; otherwise the router queues (takt's)");
+    registry.Add(TokenReservation{}, "an instance with room for the prompt and a likely output, else waits (takt's)");
     registry.Add(WorkloadBalance{}, "a fast engine with little work queued before the call (HexGen-Flow, equation 4)");
     return registry;
   }();

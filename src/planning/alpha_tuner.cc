@@ -228,8 +228,7 @@ AlphaDecision AlphaTuner::EndWindow() {
   if (!before_.empty()) d.tail_before = Quantile(std::span(both).first(before_.size()), 0.95);
   if (!latencies_.empty()) d.tail_now = Quantile(std::span(both).subspan(before_.size()), 0.95);
   if (d.before < options_.least || d.now < options_.least) {
-    d.why = fmt::format("{} and {} workflows ended in two windows; expected at least {} in each", d.before, d.now,
-                        options_.least);
+    d.why = fmt::format("{} and {} workflows ended in two windows; expected {} each", d.before, d.now, options_.least);
   } else {
     d.p = TailTest(before_, latencies_, options_.tail).p_greater;
     d.why = fmt::format("p95 of {:.1f} s after {:.1f} s: {} (p = {:.3g})", d.tail_now, d.tail_before,

@@ -753,7 +753,7 @@ absl::Status CascadePlanner::WhyNone(const CascadeGoal& goal, double rate) const
   if (const double best = best_quality(); floor && best < quality) {
     return absl::FailedPreconditionError(fmt::format(
         "quality: no routing reaches {:.4g}; the best of {} routings has {:.4g}, {:.4g} too little (all requests on "
-        "\" {}\": {:.4g})",
+        "\"{}\": {:.4g})",
         quality, routings(), best, quality - best, problem_.models.back().name, utopia_));
   }
   const double most = SustainableRate(quality);

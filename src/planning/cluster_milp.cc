@@ -543,7 +543,7 @@ absl::Status ClusterProblem::Validate() const {
     std::int64_t gpus = 0;
     for (const GpuServers& s : k.servers) {
       expect(s.servers >= 0 && s.gpus >= 1 && s.gpus <= 1024, k.name,
-             "the number of servers must be at least 0, and a server must have 1 to 1024 GPUs");
+             "servers must be at least 0, GPUs of a server 1 to 1024");
       gpus += std::int64_t{s.servers} * s.gpus;
     }
     expect(gpus <= 1'000'000, k.name, "at most a million GPUs are supported");
@@ -603,8 +603,7 @@ absl::Status CheckClusterPlan(const ClusterProblem& problem, const ClusterPlan& 
   };
   const auto at_most = [](double a, double b) { return a <= b + kTolerance * std::max(1.0, std::abs(b)); };
   if (plan.replicas.size() != problem.types.size() || plan.routing.size() != problem.routings.size()) {
-    return absl::FailedPreconditionError(
-        "the plan is incomplete; expected a number of replicas per type and a share per routing");
+    return absl::FailedPreconditionError("the plan must have replicas for each type and a share for each routing");
   }
   double cost = 0, move_cost = 0, quality = 0, shares = 0;
   std::vector<int> replicas(problem.models.size());

@@ -203,8 +203,7 @@ absl::StatusOr<MilpSolution> MilpSolver::Solve(const MilpModel& model, const Mil
     value = std::clamp(value, c.lower, c.upper) + 0.0;  // no negative zero
   }
   if (const double violation = model.Violation(solution->values); !(violation <= kTolerance)) {
-    return absl::InternalError(
-        fmt::format("the solution of solver {} violates a row or bound by {}", name(), violation));
+    return absl::InternalError(fmt::format("{}'s solution violates a row or bound by {}", name(), violation));
   }
   solution->objective = model.Cost(solution->values);
   solution->bound = std::min(solution->bound, solution->objective);

@@ -45,10 +45,9 @@ absl::Status RegisterRivals() {
         RegisterPolicy(SageSched{}, "least expected compute and memory of the call, by a Gittins index (SageSched)"));
     status.Update(RegisterPolicy(
         Justitia{}, "earliest virtual finish first under fair sharing, by a workflow's memory cost (Justitia)"));
-    status.Update(RegisterPolicy(
-        SloGroups{}, "groups of similar deadlines by arrival, or by deadline if a request would be late (QLM)"));
-    status.Update(RegisterPolicy(
-        Mlfq{}, "least served request first, by levels with growing quanta, without predicted lengths (FastServe)"));
+    status.Update(
+        RegisterPolicy(SloGroups{}, "groups of similar deadlines by arrival; by deadline if one would be late (QLM)"));
+    status.Update(RegisterPolicy(Mlfq{}, "least served request first, by levels with growing quanta (FastServe)"));
     status.Update(
         RegisterPolicy(Autellix{}, "calls of the least served workflow first, by levels with quanta (Autellix)"));
     status.Update(RegisterPolicy(Lpm{}, "longest cached prefix first (SGLang)"));
@@ -68,11 +67,10 @@ absl::Status RegisterRivals() {
     status.Update(
         RegisterPlacement(SglangPlacement{}, "the longest cached prefix, unless loads are unbalanced (SGLang)"));
     status.Update(RegisterPlacement(BestFit{}, "the least free KV memory that fits the request (Parrot)"));
-    status.Update(RegisterPlacement(
-        CodeRatio{}, "a fast engine that received little work since the start (code by HexGen-Flow's authors)"));
-    status.Update(RegisterPause(InferCept{},
-                                "keeps or drops the KV blocks with the least waste; swaps instead of dropping if the "
-                                "link is free (InferCept)"));
+    status.Update(RegisterPlacement(CodeRatio{},
+                                    "a fast engine with little work received so far (code by HexGen-Flow's authors)"));
+    status.Update(RegisterPause(
+        InferCept{}, "keeps or drops with the least waste; swaps instead of dropping if the link is free (InferCept)"));
     status.Update(RegisterRetention(Slru{}, "evicts KV of workflows with one turn first (SGLang)"));
     status.Update(RegisterRetention(
         Continuum{}, "keeps KV as long as this is expected to save time, then evicts by age (Continuum)"));

@@ -480,9 +480,8 @@ void WarnOfGaps(const Quantity& quantity, std::vector<std::string>& warnings) {
 
 void WarnOfSameness(const Quantity& quantity, std::vector<std::string>& warnings) {
   if (quantity.values.size() < 2 || quantity.values.front() < quantity.values.back()) return;
-  warnings.push_back(
-      fmt::format("every {} has {} {}, so the cost per unit and the fixed cost of a step are not separable",
-                  quantity.steps, quantity.values.front(), quantity.unit));
+  warnings.push_back(fmt::format("every {} has {} {}, so fixed and variable cost are not separable", quantity.steps,
+                                 quantity.values.front(), quantity.unit));
 }
 
 // Returns the mean relative error of a part of the log without outliers, in %.

@@ -173,7 +173,7 @@ absl::StatusOr<Profile> FindStage(std::string_view id, std::span<const Profile> 
     for (Profile& p : BuiltInProfiles()) candidates.push_back(std::move(p));
     return DeriveById(id, candidates);
   }
-  return absl::NotFoundError(fmt::format("profile \" {}\" is unknown; similar names: {}", id, NearestIds(id, more)));
+  return absl::NotFoundError(fmt::format("profile \"{}\" is unknown; similar names: {}", id, NearestIds(id, more)));
 }
 
 }  // namespace
@@ -207,7 +207,7 @@ absl::StatusOr<Profile> WithPipeline(Profile profile, std::int32_t pp) {
   }
   if (cost.layers % pp != 0) {
     return absl::InvalidArgumentError(
-        fmt::format("{}: {} layers are not divisible by pp {}", profile.id, cost.layers, pp));
+        fmt::format("{}: {} layers are no multiple of pp {}", profile.id, cost.layers, pp));
   }
   constexpr std::int32_t kServerGpus = 8;
   cost.send_recv = cost.tp * pp <= kServerGpus ? profile.send_recv_intra : profile.send_recv_inter;
@@ -248,8 +248,8 @@ absl::StatusOr<Profile> WithOverhead(Profile profile, std::string_view preset) {
     profile.cost.overhead_per_sample_ms = p.overhead_per_sample_ms;
     return profile;
   }
-  return absl::NotFoundError(fmt::format("overhead preset \" {}\" is unknown; expected one of {}", preset,
-                                         internal::Names(OverheadPresets())));
+  return absl::NotFoundError(
+      fmt::format("overhead preset \"{}\" is unknown; expected one of {}", preset, internal::Names(OverheadPresets())));
 }
 
 std::int64_t KvCapacityTokens(const Profile& profile) {

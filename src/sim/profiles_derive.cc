@@ -82,7 +82,7 @@ absl::Status ScaleLayers(const Profile& anchor, const GpuSpec& from, const GpuSp
 absl::Status ScaleServed(const Profile& anchor, const GpuSpec& from, const GpuSpec& to, Profile& p) {
   if (p.cost.tp != anchor.cost.tp) {
     return absl::InvalidArgumentError(fmt::format(
-        "{}: a derivation from \" {}\", a fit to served runs, supports only tp {}", p.id, anchor.id, anchor.cost.tp));
+        "{}: a derivation from \"{}\", a fit to served runs, supports only tp {}", p.id, anchor.id, anchor.cost.tp));
   }
   const double bytes = from.bandwidth_gb_s / to.bandwidth_gb_s;
   const double weights = static_cast<double>(p.weight_bytes) / static_cast<double>(anchor.weight_bytes);
@@ -108,11 +108,10 @@ absl::StatusOr<Profile> DeriveProfile(const Profile& anchor, std::string_view gp
   }
   if (target == nullptr && !model.empty()) {
     return absl::NotFoundError(
-        fmt::format("model \" {}\" is unknown; expected one of {}", model, internal::Names(ModelSpecs())));
+        fmt::format("model \"{}\" is unknown; expected one of {}", model, internal::Names(ModelSpecs())));
   }
   if (anchor.cost.pp != 1)
-    return absl::InvalidArgumentError(anchor.id +
-                                      ": pipeline stages are unsupported here; add them to the derived profile");
+    return absl::InvalidArgumentError(anchor.id + ": has pipeline stages; add them to the derived profile");
   if (anchor.weight_bytes <= 0 || anchor.kv_bytes_per_token <= 0) {
     return absl::InvalidArgumentError(anchor.id + ": weight bytes or KV bytes per token are unknown");
   }
@@ -159,12 +158,12 @@ absl::StatusOr<Profile> DeriveById(std::string_view id, std::span<const Profile>
   const std::vector<std::string_view> parts = SplitId(id);
   const std::int32_t tp = NumberAfter("tp", parts.back());
   if (parts.size() != 5 || tp == 0) {
-    return absl::NotFoundError(fmt::format("\" {}\" is invalid; expected derived/<model>/<gpu>/<dtype>/tp<N>", id));
+    return absl::NotFoundError(fmt::format("\"{}\" is invalid; expected derived/<model>/<gpu>/<dtype>/tp<N>", id));
   }
   const ModelSpec* model = FindModel(parts[1]);
   if (model == nullptr) {
     return absl::NotFoundError(
-        fmt::format("{}: model \" {}\" is unknown; expected one of {}", id, parts[1], Names(ModelSpecs())));
+        fmt::format("{}: model \"{}\" is unknown; expected one of {}", id, parts[1], Names(ModelSpecs())));
   }
   const GpuSpec* gpu = FindGpu(parts[2]);
   if (gpu == nullptr) {
@@ -192,7 +191,7 @@ absl::StatusOr<Profile> DeriveById(std::string_view id, std::span<const Profile>
     if (nearest == nullptr || distance < least) nearest = &p, least = distance;
   }
   if (nearest == nullptr) {
-    return absl::NotFoundError(fmt::format("{}: no measured profile of this kind has dtype \" {}\"", id, parts[3]));
+    return absl::NotFoundError(fmt::format("{}: no measured profile of this kind has dtype \"{}\"", id, parts[3]));
   }
   return DeriveProfile(*nearest, parts[2], parts[1], tp);
 }

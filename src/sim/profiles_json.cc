@@ -253,7 +253,7 @@ class Reader {
   TransferCurve Curve(const std::string& name, Fields& user) {
     const Json* curve = FindCurve(name);
     if (curve == nullptr) {
-      user.Fail(fmt::format("has allreduce = \" {}\"; expected a name in net", name));
+      user.Fail(fmt::format("has allreduce = \"{}\"; expected a name in net", name));
       return {};
     }
     return CurveOf(name, *curve);

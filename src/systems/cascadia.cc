@@ -56,7 +56,7 @@ absl::Status PlanChange(const CascadiaOptions& options, std::span<const Cascadia
   }
   if (!rollout.ok()) return rollout.status();
   if (rollout->status != RolloutStatus::kFound)
-    return absl::FailedPreconditionError("found no order in which the changes fit on the GPUs");
+    return absl::FailedPreconditionError("the changes fit on the GPUs in no order");
   result.kinds = std::move(problem.replicas);
   result.steps = std::move(rollout->steps);
   return absl::OkStatus();

@@ -94,8 +94,7 @@ absl::StatusOr<ColumnMap> ParseColumns(std::string_view text) {
   for (std::size_t key = 0; key < kNeeded; ++key) {
     if (map.columns[key].empty()) return Bad(fmt::format("{}=COLUMN is missing", kKeyNames[key]));
   }
-  if (map.has(kWorkflow) && map.has(kSession))
-    return Bad("workflow and session are invalid together; expected one of them");
+  if (map.has(kWorkflow) && map.has(kSession)) return Bad("workflow and session: expected one of them");
   return map;
 }
 

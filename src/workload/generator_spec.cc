@@ -58,8 +58,7 @@ absl::Status Set(Whole& field, std::string_view text) {
 absl::StatusOr<Lengths> ParseLengths(std::string_view text, Lengths (*of)(const Workload&)) {
   const std::vector<std::string_view> parts = SplitAt(text, ':', text.starts_with("empirical:") ? 2 : SIZE_MAX);
   if (parts.size() == 2 && parts[0] == "empirical") {
-    if (parts[1].starts_with("gen:"))
-      return absl::InvalidArgumentError("empirical: is invalid; expected the path of a file");
+    if (parts[1].starts_with("gen:")) return absl::InvalidArgumentError("empirical: is invalid; expected a file path");
     const absl::StatusOr<Workload> workload = ReadWorkload(std::string(parts[1]));
     if (!workload.ok()) return workload.status();
     return of(*workload);

@@ -143,7 +143,7 @@ class Reader {
                   w.prefix_runs.size()}) > UINT32_MAX) {
       return absl::ResourceExhaustedError(
           name_ +
-          ": is too large; expected at most 2^32 each of calls, predecessors, tools, hashes and runs; set a limit");
+          ": is too large; expected at most 2^32 calls, and as many predecessors, tools or hashes; set a limit");
     }
     report_.raised_lengths = parser_->raised_lengths();
     report_.sorted = builder_.Finish();

@@ -118,8 +118,7 @@ absl::StatusOr<Workload> Merge(std::span<const Part> parts) {
   std::uint64_t part = 0;
   for (const auto& [workload, starts] : parts) {
     Workload& merged = builder.workload();
-    if (starts < Duration::zero())
-      return absl::InvalidArgumentError("merge: the start is negative; expected at least 0");
+    if (starts < Duration::zero()) return absl::InvalidArgumentError("merge: start is negative; expected at least 0");
     if (part == 0) {
       CopyHead(*workload, merged);
       merged.name.clear();

@@ -42,8 +42,7 @@ absl::Status CheckTools(const Workload& w, const WorkloadCall& call, TimeSum& ti
                                  tool.after_tokens, call.output_tokens - 1));
     }
     if (tool.after_tokens == before) {
-      return Invalid(
-          fmt::format("tools[{}].after: two tool calls follow {} tokens; expected one", i, tool.after_tokens));
+      return Invalid(fmt::format("tools[{}].after: two calls after {} tokens; expected one", i, tool.after_tokens));
     }
     if (tool.after_tokens < before)
       return Invalid(fmt::format("tools[{}].after: is invalid; expected ascending order", i));
@@ -192,7 +191,7 @@ absl::Status Validate(const Workload& workload) {
     }
     const TimePoint arrival = workload.workflows[i].arrival;
     if (i == 0 && arrival != TimePoint{})
-      return Invalid("workflows[0]: arrival: is invalid; expected 0, because times start at the first arrival");
+      return Invalid("workflows[0]: arrival: is invalid; expected 0 for the first arrival");
     if (arrival < before)
       return Invalid(fmt::format("workflows[{}]: arrival: is invalid; expected ascending times", i));
     before = arrival;

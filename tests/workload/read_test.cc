@@ -570,7 +570,7 @@ TEST_CASE("a workflow's faults name call, stage and field") {
         "t:1: calls[0].tools[0].after: 0 is below 1");
   CHECK(CallsError(
             R"({"prompt": 1, "output": 5, "tools": [{"after": 2, "duration_s": 1}, {"after": 2, "duration_s": 1}]})") ==
-        "t:1: calls[0]: tools[1].after: two tool calls follow 2 tokens; expected one");
+        "t:1: calls[0]: tools[1].after: two calls after 2 tokens; expected one");
   CHECK(CallsError(R"({"prompt": 1, "output": 5, "tools": [{"after": 2}]})") ==
         "t:1: calls[0].tools[0].duration_s: is missing");
   CHECK(CallsError(R"({"prompt": 1, "output": 5, "delay_s": -1})") == "t:1: calls[0].delay_s: -1 is negative");

@@ -363,7 +363,7 @@ TEST_CASE("an invalid workload is found and named") {
   CHECK(fault([](Workload& w) { w.workflows[1].arrival = TimePoint(Duration(-1)); }) ==
         "workflows[1]: arrival: is negative or too late");
   CHECK(fault([](Workload& w) { w.workflows[0].arrival += seconds(1); }) ==
-        "workflows[0]: arrival: is invalid; expected 0, because times start at the first arrival");
+        "workflows[0]: arrival: is invalid; expected 0 for the first arrival");
   CHECK(fault([](Workload& w) { w.workflows.push_back(w.workflows[0]); }) ==
         "workflows[2]: arrival: is invalid; expected ascending times");
   CHECK(fault([](Workload& w) { w.names[0] = "x"; }) == "names[0]: is invalid; expected the empty name");

@@ -107,8 +107,7 @@ void AddCalibrate(CLI::App& tool, Chosen& chosen) {
   Group fit(app, "Fit");
   fit.Add("--form", to.form, "NAME", "fit a linear or saturating model, or choose by held-out error (auto)",
           OneOf({"auto", "linear", "saturating"}));
-  fit.Add("--holdout", to.holdout, "SHARE",
-          "hold out this share of the steps to compare the linear and the saturating model", Share(0.5));
+  fit.Add("--holdout", to.holdout, "SHARE", "hold out this share of the steps to compare the models", Share(0.5));
   fit.Add("--token-budget", to.token_budget, "N", "warn if no step of the log has N prefill tokens", Whole(1));
   fit.Add("--max-seqs", to.max_seqs, "N", "warn if no step of the log has N decode rows", Whole(1));
   fit.Add("--max-context", to.max_context, "N", "warn if no step of the log has a context of N tokens [not checked]",

@@ -203,8 +203,7 @@ class Reader {
 
   struct Before {
     std::int32_t calls = 0;
-    std::int64_t tokens =
-        0;  // output tokens of the workflow's earlier lines; below 0: unknown, because a line lacks output_tokens
+    std::int64_t tokens = 0;  // output tokens of the workflow's earlier lines; below 0: unknown
   };
 
   LineReader lines_;

@@ -1,5 +1,4 @@
-// Shared parts of programs with several commands. A command prints its error on standard error and returns the exit
-// code.
+// Shared parts of programs with commands. A command prints its error on standard error and returns the exit code.
 #ifndef TAKT_SRC_TOOL_COMMAND_COMMANDS_H_
 #define TAKT_SRC_TOOL_COMMAND_COMMANDS_H_
 

@@ -124,8 +124,7 @@ void AddPredict(CLI::App& tool, Chosen& chosen) {
       tool, chosen, "predict", "predict the remaining tokens of workflows by a predictor from 'takt train'", RunPredict,
       "The log has the format of takt train; output_tokens is optional. Each line holds the mean and quantiles of the "
       "tokens\n"
-      "that a call and all later calls of its workflow will generate. They are empty if the predictor does not know "
-      "the model. If the\n"
+      "that a call and all later calls of its workflow will generate. They are empty for an unknown model. If the\n"
       "log of takt train had before_tool_tokens, before_tool is the median of the tokens before the next tool call.\n\n"
       "Exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted.");
   Group files(predict, "Options");

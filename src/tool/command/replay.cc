@@ -378,8 +378,7 @@ void AddEngine(Group group, ReplayArguments& to) {
   group.Add("--decode-instances", to.decode_instances, "M", "with --prefill-instances: use M engines for decoding",
             Whole(1, 1023));
   group.Add("--kv-link", to.kv_link_gb_s, "GB/S",
-            "with --prefill-instances: set each engine's bandwidth for sending KV, and for receiving it [25]",
-            Positive());
+            "with --prefill-instances: set each engine's KV bandwidth, in each direction [25]", Positive());
   group.Add("--deflect", to.deflect_tokens, "TOKENS",
             "with --prefill-instances: compute prompts of at most TOKENS tokens on a decode engine", Whole(0, 1 << 30));
   prefill.Excludes({instances});
@@ -413,8 +412,7 @@ void AddLoad(Group group, ReplayArguments& to) {
   const Flag sweep =
       group
           .Add("--sweep", to.sweep, "RHO,...",
-               "replay at each of these shares of the capacity, such as 0.5,0.7,0.9; --load multiplies them",
-               Positive())
+               "replay at these shares of the capacity, such as 0.5,0.7,0.9; --load multiplies them", Positive())
           .Listed();
   const Flag closed = group.Add("--closed-loop", to.closed_loop, "N",
                                 "keep N workflows in flight: start one when another ends, and ignore arrival times",
@@ -426,8 +424,7 @@ void AddLoad(Group group, ReplayArguments& to) {
             "with --session-rate or --closed-loop: end the run after S seconds [long enough to start "
             "each session once; 1800 for a closed loop of sessions]",
             Positive());
-  group.Add("--warm-up", to.warm_up, "SHARE", "exclude the first part of the horizon, of this share, from all figures",
-            Share(0.99));
+  group.Add("--warm-up", to.warm_up, "SHARE", "exclude the first SHARE of the horizon from all figures", Share(0.99));
   group.Add("--think-cap", to.think_cap, "S", "limit pauses between a workflow's requests to S seconds", Share(1e9));
   group.Add("--expected-gaps", to.expected_gaps, "X",
             "estimate the time until a session's next turn as X times the true time [no estimate]", Positive());
@@ -440,8 +437,7 @@ void AddOutput(Group group, ReplayArguments& to) {
   group.Add("--by", to.by, "WHAT", "also report figures by tenant, class, agent or stage",
             OneOf({"tenant", "class", "agent", "stage"}));
   AddReports(group, to, to);
-  group.AddFlag("--regret", to.regret,
-                "also run sjf with exact lengths, and compare each run's mean latency with that of sjf");
+  group.AddFlag("--regret", to.regret, "also run sjf with exact lengths, and compare each run's mean latency with it");
   group.Add("-j,--threads", to.threads, "N", "run N replays in parallel [one per core]; results do not change",
             Whole(1, 1024));
 }

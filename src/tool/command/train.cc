@@ -65,7 +65,7 @@ struct Check {
   double forest_tau = 0, prompt_tau = 0, stage_tau = 0;  // Kendall distance to the order by remaining tokens
   double pinball = 0;                                    // mean over calls and levels [tokens]
   std::array<double, Estimate::kLevels.size()> coverage =
-      {};  // share of calls at or below the quantile; a call equal to the quantile counts half
+      {};  // share of calls at or below the quantile; an equal call counts half
   double calibration_error = 0;
   double predicted_mean = 0, true_mean = 0;
 };
@@ -263,10 +263,9 @@ std::string TrainingText(const Training& run, bool colour) {
     for (const Check& c : run.checks) {
       const Order best = BestOrder(c);
       if (best.tau >= c.forest_tau || (&c > run.checks.data() && run.checks.size() == 2)) continue;
-      text += fmt::format(
-          "\n{} alone ranks these calls{} better than the forest: Kendall's distance is {:.3f}, the forest's {:.3f}.\n",
-          best.name == "stage" ? "The mean of a call's stage" : "The length of the prompt",
-          &c == run.checks.data() ? "" : fmt::format(" of {}", Shown(c.model)), best.tau, c.forest_tau);
+      text += fmt::format("\n{} alone ranks these calls{} better than the forest: distance {:.3f}, forest {:.3f}.\n",
+                          best.name == "stage" ? "The mean of a call's stage" : "The length of the prompt",
+                          &c == run.checks.data() ? "" : fmt::format(" of {}", Shown(c.model)), best.tau, c.forest_tau);
     }
   }
   if (const ToolCheck& c = run.tool_check; c.calls > 0) {

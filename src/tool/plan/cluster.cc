@@ -107,9 +107,8 @@ std::string ClusterText(const ClusterProblem& problem, const ClusterPlan& plan, 
   if (plan.move_cost > 0) text += fmt::format("Moves    {:.4g}\n", plan.move_cost);
   if (plan.status == MilpStatus::kLimit) {
     const double gap = plan.objective != 0 ? 100 * std::abs(plan.objective - plan.bound) / std::abs(plan.objective) : 0;
-    text += fmt::format(
-        "A limit ended the search. No plan {} than {:.6g}. This plan has {:.6g}, a difference of {:.2g} %.\n",
-        cost ? "costs less" : "sustains more", plan.bound, plan.objective, gap);
+    text += fmt::format("A limit ended the search. No plan {} than {:.6g}. This plan has {:.6g} ({:.2g} % apart).\n",
+                        cost ? "costs less" : "sustains more", plan.bound, plan.objective, gap);
   } else {
     text += "This plan is optimal.\n";
   }
@@ -208,12 +207,11 @@ void AddCluster(CLI::App& tool, Chosen& chosen) {
   Group problem(app, "Problem");
   problem.Add("file", to.file, "FILE", "read models, classes of GPUs, replicas and routings, or - for standard input")
       .Required();
-  problem.AddFlag("--patterns", to.patterns,
-                  "always choose what each server holds, even if counting GPUs per class would suffice");
+  problem.AddFlag("--patterns", to.patterns, "always plan each server, even if counting GPUs per class would suffice");
   Group search(app, "Search");
   search.Add("--solver", to.solver, "NAME", ("use this solver: " + solvers + " [the first built-in one]").c_str());
-  search.Add("--seconds", to.seconds, "S",
-             "stop after S seconds, and report the best plan so far and a bound for the optimum", Positive());
+  search.Add("--seconds", to.seconds, "S", "stop after S seconds, and report the best plan and a bound for the optimum",
+             Positive());
   search.Add("--gap", to.gap, "SHARE", "accept a plan at most this share worse than the bound for the optimum",
              Share(1));
   Group output(app, "Output (a file, or - for standard output)");

@@ -193,8 +193,7 @@ void AddPlan(CLI::App& tool, Chosen& chosen) {
   goal.AddFlag("--path", to.path, "minimise the p95 latency of whole requests instead of the slowest model's p95")
       .Excludes({latency});
   goal.Add("--penalty", to.penalty, "MU",
-           "allow plans that miss the target, at a cost of MU times the miss as a share of the range [not allowed]",
-           Positive());
+           "allow a miss of the target, at a cost of MU per unit of the range [not allowed]", Positive());
   Group search(app, "Search");
   const Flag thresholds = search
                               .Add("--thresholds", to.thresholds, "H,...",
@@ -204,7 +203,7 @@ void AddPlan(CLI::App& tool, Chosen& chosen) {
       .Listed()
       .Excludes({thresholds});
   search.AddFlag("--alternation", to.alternation,
-                 "also run the alternating search of the Cascadia paper on the same tables");
+                 "also run the Cascadia paper's alternating search on the same tables");
   search.Add("--requests", to.requests, "N", "simulate the plan with N requests; 0: no simulation",
              Whole(0, 100'000'000));
   search.Add("--seed", to.seed, "N", "seed the random arrivals of the simulation");

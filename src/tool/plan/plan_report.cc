@@ -117,8 +117,7 @@ std::vector<std::string> Sentences(const PlanRun& run) {
 
 std::string WallText(const PlanRun& run) {
   return fmt::format(
-      "Measuring the tables took {} s, the plan and its simulation {} s. The tables serve all thresholds, rates and "
-      "goals.",
+      "Measuring the tables took {} s, the plan and its simulation {} s. Tables fit all thresholds, rates and goals.",
       Short(run.measure_s), Short(run.plan_s));
 }
 

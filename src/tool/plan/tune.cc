@@ -189,17 +189,13 @@ void AddTune(CLI::App& tool, Chosen& chosen) {
   AddWorkloadSource(options, to.workload);
   options.Add("--engine", to.engines, "ID", "add an instance with this profile; repeat for each instance").Required();
   options.Add("--profiles", to.profiles, "FILE", "read more profiles from a JSON file");
-  options.Add("--placement", to.placement, "SPEC",
-              "place by workload_balance or code_ratio, with any option but alpha");
+  options.Add("--placement", to.placement, "SPEC", "place by workload_balance or code_ratio; set its other options");
   options.Add("--policy", to.policy, "SPEC", "rank requests on each instance by this policy; see 'takt policies'");
   options.Add("--estimates", to.estimates, "KIND", "estimate output lengths as in takt replay");
-  options
-      .Add("--budget", to.budget, "RULE",
-           "give each call a share of its workflow's deadline, the whole deadline, or none")
+  options.Add("--budget", to.budget, "RULE", "give each call no deadline, a share of its workflow's, or the whole")
       .Must(OneOf({"none", "share", "whole"}));
   options.Add("--slo-scale", to.slo_scale, "X",
-              "set deadlines to X times the time that a workflow takes on idle engines [the workload's deadlines]",
-              Positive());
+              "set deadlines to X times a workflow's time on idle engines [the workload's deadlines]", Positive());
   options.Add("--rate-scale", to.rate_scale, "X", "multiply the arrival rate by X", Positive());
   options.Add("--alphas", to.alphas, "A,...", "try these ascending values of alpha", Share(1)).Listed();
   options.Add("--seeds", to.seeds, "N", "run N replays for each alpha", Whole(1, 10'000));

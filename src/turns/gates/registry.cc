@@ -12,8 +12,7 @@ GateRegistry& Gates() {
     GateRegistry registry("gate");
     registry.Add(NoGate{}, "admits every request that fits");
     registry.Add(Lease{}, "admits requests whose KV fits without evicting KV of recent workflows");
-    registry.Add(Price{},
-                 "admits a request if it is worth more than the KV that it evicts, or has waited long (takt's)");
+    registry.Add(Price{}, "admits requests worth more than the KV that they evict, or after a long wait (takt's)");
     return registry;
   }();
   return policies;
