@@ -242,7 +242,7 @@ type Holding struct {
 }
 
 // Victims returns the requests to preempt for need blocks, worst first. With a beneficiary that waits or was taken (0:
-// none), only requests that rank below it. Empty if all together would not free enough.
+// none), only requests that rank below it. The result is empty if all together would not free enough.
 func (q *Queue) Victims(holding []Holding, need int, beneficiary uint64, now Time) ([]uint64, error) {
 	const op = "Victims"
 	blocks, err := whole(op, "need", need, 0)

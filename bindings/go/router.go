@@ -223,7 +223,7 @@ func (r *Router) InstanceOf(request uint64) uint64 {
 	return uint64(instance)
 }
 
-// AddProfile returns the profile id for instances of one model, GPU and parallelism. The same name gives the same id.
+// AddProfile returns the profile id for instances of one model, GPU and parallelism. Equal names have one id.
 // Placements and budgets that need a cost model assume 1 ms per token if it is nil. Its [Error] names an invalid number,
 // or that the name has another cost model.
 func (r *Router) AddProfile(name string, cost *CostModel) (uint64, error) {

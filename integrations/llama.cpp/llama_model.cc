@@ -204,8 +204,8 @@ bool LlamaCompute::CopyIn(RequestId request) {
   away_.erase(found);
   const std::int32_t sequence = book_.sequence(request);
   if (sequence < 0 || Strikes(options_.faults.move)) return false;
-  // The state may hold more than is kept, and only the kept part has cells. So the rest is not written if it does not
-  // fit.
+  // The saved state may have more tokens than the kept part, which alone has cells. The other tokens are dropped if
+  // they do not fit.
   if (!StateIn(away.state, sequence)) return false;
   Remove(sequence, static_cast<std::int32_t>(away.tokens.size()));
   book_.Publish(request, away.tokens, away.tokens.size());

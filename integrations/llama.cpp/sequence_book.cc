@@ -184,7 +184,7 @@ void SequenceBook::Save(std::int32_t sequence) {
 // Loads a promised saved sequence into a request's empty sequence. There is room for the whole saved sequence.
 bool SequenceBook::LoadSaved(Holding& holding, std::int32_t sequence) {
   Saved* saved = FindSaved(holding);
-  if (saved == nullptr) return false;  // it failed another wish of this plan
+  if (saved == nullptr) return false;  // its load failed for another request of this plan
   if (!cache_.Load(holding.saved, sequence)) {  // useless for later requests too
     DropSaved(holding.head, static_cast<std::size_t>(saved - saved_[holding.head].data()));
     return false;
@@ -253,7 +253,7 @@ void SequenceBook::Pin(const Holding& holding, std::int32_t by) {
 }
 
 void SequenceBook::Reserve(takt::StepId, std::span<takt::KvReservation> wishes) {
-  // Pin the promises of this plan first, so that no other wish evicts them.
+  // Pin the tokens that this plan was promised first, so that no other request evicts them.
   for (const takt::KvReservation& wish : wishes) {
     Holding& holding = holdings_[wish.request];
     if (holding.sequence != kNone || holding.away) holding.promised = 0;

@@ -31,7 +31,7 @@ void AddScheduling(Group group, Arguments& to) {
 
 void AddTrace(CLI::App& app, Arguments& to) {
   Group group(app, "A trace");
-  group.Add("--trace", to.common.workload.file, "FILE", "play in real time: a trace, 'bundled', or a generator")
+  group.Add("--trace", to.common.workload.file, "FILE", "replay a trace, 'bundled', or a generator in real time")
       .Each([&to] { to.trace = true; });
   AddWorkloadSource(group, to.common.workload);
   group.Add("--estimates", to.common.estimates, "KIND",
@@ -48,8 +48,7 @@ void AddTrace(CLI::App& app, Arguments& to) {
             "with --closed-loop and --horizon: limit pauses between the requests of a workflow to S seconds",
             takt::tool::Share(1e9));
   group.AddFlag("--processor-time", to.processor_time,
-                "count only the engine's processor time and skip waits, for a busy machine; "
-                "needs --threads 1");
+                "advance the clock by processor time only, for a busy machine; needs --threads 1");
 }
 
 void AddServer(CLI::App& app, Arguments& to) {
@@ -59,14 +58,14 @@ void AddServer(CLI::App& app, Arguments& to) {
   group.Add("--host", to.http.host, "ADDRESS", "listen at this address");
   group.Add("--connections", to.http.connections, "N", "answer at most N requests at once", Whole(1, 2048));
   group.Add("--max-body", to.http.max_body, "BYTES", "limit a request body to BYTES", Whole(1, 1 << 30));
-  group.Add("--drain", to.drain_s, "S", "on shutdown, let requests run for S more seconds", Positive());
+  group.Add("--drain", to.drain_s, "S", "on shutdown, give running requests S more seconds", Positive());
 }
 
 void AddOutput(Group group, Arguments& to) {
   AddReports(group, to.common, to.common);
-  group.Add("--steps", to.steps, "FILE", "write each step's requests and times, one per line (one policy)");
+  group.Add("--steps", to.steps, "FILE", "write a line per step with its requests and times (one policy)");
   group.Add("--tokens", to.tokens, "FILE",
-            "with --trace: write prompt, tool answers and output of each completed call, one per line");
+            "with --trace: write a line per completed call with prompt, tool answers and output");
   group.Add("--log", to.log, "FILE", "write takt's log, for takt replay-log (one policy)");
 }
 

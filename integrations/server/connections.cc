@@ -150,7 +150,7 @@ absl::Status Connections::Start() {
     }
   }
   wake_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  if (wake_ < 0) return absl::UnavailableError("no file descriptor is left to wake the reader");
+  if (wake_ < 0) return absl::UnavailableError("too many open files: no descriptor to wake the reader");
   workers_ = {std::make_unique<httplib::ThreadPool>(limits_.connections), 2 * limits_.connections, limits_.patience};
   aside_ = {std::make_unique<httplib::ThreadPool>(1), 16};
   reader_ = std::thread([this] { Run(); });

@@ -1,7 +1,7 @@
 // Reads requests from many sockets: one thread reads them all, and others answer complete ones.
 //
-// A slow client costs a socket and a buffer, but no thread. The HTTP library's own loop gives each client a thread from
-// its first byte, so that a few slow clients block it. It is not used for this reason.
+// A slow client costs a socket and a buffer, but no thread. The HTTP library's own loop is not used: it gives each
+// client a thread from the first byte, so a few slow clients block it.
 #ifndef TAKT_INTEGRATIONS_SERVER_CONNECTIONS_H_
 #define TAKT_INTEGRATIONS_SERVER_CONNECTIONS_H_
 
@@ -22,7 +22,7 @@
 namespace serving {
 
 struct ConnectionLimits {
-  std::size_t connections = 256;  // requests answered at once; as many may wait, and as many be in transfer
+  std::size_t connections = 256;  // requests answered at once, waiting, or in transfer: limit of each
   std::size_t max_head = 1 << 14, max_body = 1 << 20;  // maximum of a request [bytes]
   std::chrono::nanoseconds patience = std::chrono::seconds(10);
 };
@@ -90,8 +90,8 @@ class Connections {
     std::size_t searched = 0;  // bytes of `in` searched for the end of its head
     Head head = {};  // head at the start of `in`
     Clock::time_point deadline = {};
-    bool continued = false;  // it was asked to send its body
-    bool closing = false;  // it has its answer; further data is discarded
+    bool continued = false;  // the client was asked to send the body
+    bool closing = false;  // the client has its answer; further data is discarded
     bool over = false;
   };
   using Owned = std::unique_ptr<Connection>;
@@ -100,7 +100,7 @@ class Connections {
   struct Lane {
     std::unique_ptr<httplib::ThreadPool> threads = {};
     std::size_t most = 0;  // maximum requests that run or wait
-    std::chrono::nanoseconds patience = {};  // for a client that does not read
+    std::chrono::nanoseconds patience = {};  // patience with a client that does not read
     std::size_t at_work = 0;  // running requests; guarded by mutex_
   };
 
@@ -117,7 +117,8 @@ class Connections {
   const Answer answer_;
   const Refused refused_;
   std::thread reader_;
-  Lane workers_, aside_;  // for POST, and for all others: reading metrics takes no thread from requests
+  Lane workers_,
+      aside_;  // for POST, and for other requests, so that /metrics takes no thread from requests
   int wake_ = -1;  // an eventfd
   bool again_ = false;  // the reader's: a connection has sent more than one request
   std::vector<Owned> open_;  // the reader's: sending or answered connections, in order of arrival

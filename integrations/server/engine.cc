@@ -82,13 +82,13 @@ absl::Status Engine::Submit(EngineRequest request) {
   if (requests_.contains(request.about.id)) return wrong("is already being served");
   if (request.prompt.empty()) return wrong("has an empty prompt");
   if (request.max_output_tokens < 1) return wrong("has max_output_tokens below 1");
-  if (!in_vocab(request.prompt)) return wrong("has a token outside the vocabulary");
+  if (!in_vocab(request.prompt)) return wrong("has a prompt with a token outside the vocabulary");
   std::size_t most = request.prompt.size() + static_cast<std::size_t>(request.max_output_tokens);
   for (const ToolCall& tool : request.tools) {
     if (!in_vocab(tool.answer)) return wrong("has a tool answer outside the vocabulary");
     most += tool.answer.size();
   }
-  if (most > model_.max_context()) return wrong("is longer than the model's context");
+  if (most > model_.max_context()) return wrong("has more tokens than the model's context");
 
   takt::Request& about = request.about;
   about.prompt_tokens = Count(request.prompt.size());
@@ -200,8 +200,8 @@ void Engine::Move(const takt::KvMove& move) {
   scheduler_.On(takt::MoveDone{move.id, !copied}, options_.clock());
 }
 
-// Starts to compute a plan. It skips entries whose request has ended or been preempted since. The scheduler knows this,
-// and frees their memory when the step is committed.
+// Starts to compute a plan. Skips entries whose request has ended or been preempted since the plan. The scheduler frees
+// their memory when the step is committed.
 void Engine::Launch(const takt::StepPlan& plan) {
   if (plan.run.empty()) return;
   ++counters_.steps;
@@ -268,8 +268,8 @@ bool Engine::Land() {
   return true;
 }
 
-// Returns true if the step in flight has computed nothing. Its rows are then missing from the results, so that they are
-// planned again. After kMostTries in a row they fail.
+// Returns true if the step in flight has computed nothing. The results then lack its rows, so the scheduler plans them
+// again. After kMostTries in a row they fail.
 bool Engine::Lost(const takt::StepPlan& plan) {
   if (flight_.computed == Computed::kDone) return lost_in_a_row_ = 0, false;
   ++counters_.steps_lost;

@@ -64,7 +64,7 @@ struct Output {
 
 // A completed step.
 struct StepReport {
-  const takt::StepPlan& plan;  // without entries that were void at its start
+  const takt::StepPlan& plan;  // rows without the entries that were void at the start of the step
   std::span<const takt::RowResult> rows;  // results of plan.run
   takt::TimePoint begin, end;  // times of the computation, from the plan to the samples
   takt::Duration scheduling{0};  // time in Plan and Commit
@@ -84,13 +84,13 @@ struct EngineOptions {
   std::string retention = {};
   std::string gate = "none";
   bool overlap = false;
-  bool awake = false;  // with overlap: wait without sleeping for the step in flight; takes a core
+  bool awake = false;  // with overlap: wait for the step in flight in a busy loop, which takes a core
   std::size_t threads = 1;
   takt::Recorder* recorder = nullptr;  // records all input and output of takt; must outlive the engine
 
   std::function<takt::TimePoint()> clock = {};  // must never go back
   std::function<void(const Output&)> output = {};  // must not call the engine
-  std::function<void(const StepReport&)> on_step = {};  // as output; may be empty
+  std::function<void(const StepReport&)> on_step = {};  // must not call the engine; may be empty
 };
 
 // Counts of events.
@@ -154,7 +154,7 @@ class Engine {
   // The step in flight.
   struct Flight {
     const takt::StepPlan* plan = nullptr;
-    std::vector<Live*> entries;  // of the plan; null: skipped
+    std::vector<Live*> entries;  // requests of the plan's entries; null: skipped
     Computed computed = Computed::kDone;
     takt::TimePoint begin, end;
     takt::Duration planning{0};

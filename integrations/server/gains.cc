@@ -54,7 +54,8 @@ std::string GainTable(const takt::tool::Comparison& comparison) {
       if (run != runs[0]) table.Number(static_cast<double>(sooner) * 100 / count);
     }
   }
-  return fmt::format("\nLatency of requests relative to {}, by length of the answer:\n{}", first, table.ToString());
+  return fmt::format("\nLatency of requests divided by that under {}, by length of the answer:\n{}", first,
+                     table.ToString());
 }
 
 }  // namespace serving

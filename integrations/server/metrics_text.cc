@@ -63,8 +63,8 @@ std::string MetricsText(std::string_view program, const ServiceReport& report,
   w.Metric(named("computing_seconds_total"), "counter", "time spent in the model", takt::ToSeconds(c.computing));
   w.Metric(named("scheduling_seconds_total"), "counter", "time spent in Plan and Commit",
            takt::ToSeconds(c.scheduling));
-  w.Histogram(named("first_token_seconds"), "time from the arrival to the first token", report.ttft, report.ttft_sum);
-  w.Histogram(named("request_seconds"), "time from the arrival to the last token", report.e2e, report.e2e_sum);
+  w.Histogram(named("first_token_seconds"), "time from arrival to first token", report.ttft, report.ttft_sum);
+  w.Histogram(named("request_seconds"), "time from arrival to last token", report.e2e, report.e2e_sum);
   const std::string responses_total = named("http_responses_total");
   w.Head(responses_total, "counter", "answers by status");
   for (const auto& [status, count] : responses) w.Add("{}{{status=\"{}\"}} {}\n", responses_total, status, count);

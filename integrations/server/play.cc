@@ -70,7 +70,7 @@ absl::Status CheckUsage(const Arguments& arguments) {
     return absl::InvalidArgumentError("--horizon: needs --closed-loop");
   if (common.think_cap && !(common.horizon > 0)) return absl::InvalidArgumentError("--think-cap: needs --horizon");
   if (common.policies.size() > 1 && !(arguments.log.empty() && arguments.steps.empty() && arguments.tokens.empty())) {
-    return absl::InvalidArgumentError("--log, --steps and --tokens describe one run: pass a single --policy");
+    return absl::InvalidArgumentError("--log, --steps and --tokens: expected a single --policy");
   }
   const takt::tool::NamedPath trace{"--trace", common.workload.file};
   std::vector<takt::tool::NamedPath> outputs = takt::tool::ReportPaths(common);
@@ -82,9 +82,9 @@ absl::Status CheckUsage(const Arguments& arguments) {
 
 // Returns the part of the report that other comparisons lack.
 std::string Postscript(const std::string& policy, const TraceResult& traced, const StepTimes& steps) {
-  std::string text = fmt::format("\nSteps under {}, by the number of requests in them:\n{}", policy, steps.Table());
+  std::string text = fmt::format("\nSteps under {}, by number of requests in a step:\n{}", policy, steps.Table());
   if (traced.result.stopped) {
-    text += fmt::format("Cut off: {} running, and {} waiting or calling tools.\n",
+    text += fmt::format("Interrupted: {} were running, and {} were waiting or calling tools.\n",
                         takt::tool::Counted(traced.cut_running, "request"), traced.cut_waiting);
   }
   return text;

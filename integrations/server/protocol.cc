@@ -44,7 +44,7 @@ bool IsKnown(std::string_view field) {
          std::ranges::any_of(FixedFields(), [&](const Fixed& fixed) { return is(fixed.field); });
 }
 
-// Builds the values of known fields and skips all others. It bounds memory: it builds nothing nested deeper than a
+// Builds the values of known fields and skips all others. To bound memory, it builds nothing nested deeper than a
 // message's fields, and no field of more than `most` elements.
 class Filter : public nlohmann::json_sax<Json> {
  public:
@@ -101,7 +101,7 @@ class Filter : public nlohmann::json_sax<Json> {
 
  private:
   using Build = nlohmann::detail::json_sax_dom_parser<Json>;
-  static constexpr int kDeepest = 3;  // the body, its messages, one of them
+  static constexpr int kDeepest = 3;  // depths: the body, its list of messages, a message
 
   // Returns false if the field has too many elements.
   bool Count() {
@@ -211,11 +211,11 @@ class Parser {
     if (prompt->is_string()) {
       limits_.text->Encode(prompt->get_ref<const std::string&>(), request_.prompt);
     } else if (!prompt->is_array()) {
-      return Wrong("prompt", "is neither a string nor a list of tokens");
+      return Wrong("prompt", "is invalid; expected a string or a list of tokens");
     } else {
       for (const Json& token : *prompt) {
         const bool known = token.is_number_unsigned() && token.get<std::uint64_t>() < limits_.vocab;
-        if (!known) return Wrong("prompt", fmt::format("has an entry that is not a token below {}", limits_.vocab));
+        if (!known) return Wrong("prompt", fmt::format("is invalid; expected tokens below {}", limits_.vocab));
         request_.prompt.push_back(token.get<std::int32_t>());
       }
     }
@@ -225,7 +225,7 @@ class Parser {
   bool ReadMessages() {
     const Json* messages = Find("messages");
     if (messages == nullptr) return Wrong("messages", "is missing");
-    if (!messages->is_array() || messages->empty()) return Wrong("messages", "is not a list of messages");
+    if (!messages->is_array() || messages->empty()) return Wrong("messages", "is invalid; expected a list of messages");
     std::vector<Message> read;
     for (std::size_t i = 0; i < messages->size(); ++i) {
       const Json& message = (*messages)[i];
@@ -326,11 +326,12 @@ ApiError ErrorOf(takt::FailReason reason) {
   const std::string name(takt::Name(reason));
   switch (reason) {
     case takt::FailReason::kNeverFits:
-      return {400, "the request needs more KV memory, or more tokens in a step, than the engine has", "prompt", name};
-    case takt::FailReason::kKvExhausted: return {400, "the answer outgrew the engine's KV memory", "max_tokens", name};
+      return {400, "the request needs more KV memory or tokens per step than the engine has", "prompt", name};
+    case takt::FailReason::kKvExhausted:
+      return {400, "the answer became too long for the KV memory", "max_tokens", name};
     case takt::FailReason::kShed: return {503, "too many requests are waiting", "", name};
     case takt::FailReason::kDraining: return {503, "the server is shutting down", "", name};
-    default: return {500, "the engine gave up on the request: " + name, "", name};
+    default: return {500, "the engine failed the request: " + name, "", name};
   }
 }
 

@@ -37,7 +37,7 @@ absl::Status CheckUsage(const Arguments& arguments, const ServedModel& model) {
   if (arguments.common.policies.size() != 1) return absl::InvalidArgumentError("--serve: expected a single --policy");
   if (model.text() == nullptr) {
     return absl::InvalidArgumentError(
-        fmt::format("the model knows {} tokens, which are too few for text", model.vocab()));
+        fmt::format("the model's vocabulary has {} tokens, too few for text", model.vocab()));
   }
   return absl::OkStatus();
 }
@@ -68,7 +68,7 @@ absl::StatusOr<bool> ServeUntilInterrupted(const Program& program, const Argumen
   const std::int64_t cut = (*service)->Drain(takt::FromSeconds(arguments.drain_s));
   server.Stop();
   Say(program, cut == 0 ? std::string("all requests have been answered")
-                        : fmt::format("{} cut off: out of time", Counted(cut, "request")));
+                        : fmt::format("{} interrupted because the time was over", Counted(cut, "request")));
   return cut == 0;
 }
 

@@ -28,7 +28,7 @@ struct Sample {
 enum class Computed : std::uint8_t {
   kDone,
   kNothing,  // no row was computed and nothing changed; a retry may succeed
-  kBroken,  // as kNothing, but a retry is useless
+  kBroken,  // no row was computed, and a retry would fail, too
 };
 
 // The memory and the computation of one engine. Only the engine's thread calls it. Run may be called on another thread,
@@ -51,7 +51,7 @@ class ComputedKv {
   virtual void Forget(takt::RequestId request) = 0;
 
   // Calls for KvMode::kLedger. Room: reserve blocks for `tokens`, of which the first `cached` are in the prefix cache.
-  // Free: the request was preempted. Drop: a cached block is needed for other content.
+  // Free: the request was preempted. Drop: the scheduler reuses a cached block for other content.
   virtual void Room(takt::RequestId, std::span<const std::int32_t> /*prompt*/, std::int32_t /*cached*/,
                     std::int32_t /*tokens*/) {}
   virtual void Free(takt::RequestId) {}

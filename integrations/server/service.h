@@ -46,8 +46,8 @@ class Reply {
   News news_;
 };
 
-// Learns the mean work that follows a request in its workflow, by agent and position. It uses workflows whose last
-// request was marked as such.
+// Learns the mean work that follows a request in its workflow, by agent and position, from workflows whose last request
+// is marked.
 class Followers {
  public:
   // Records the begin of a request. Sets its workflow's arrival and, if known, the work that follows.
@@ -85,7 +85,7 @@ struct ServiceReport {
   EngineCounters counters;
   takt::KvUse kv;
   std::int64_t waiting = 0, running = 0, paused = 0;
-  takt::LogHistogram ttft{0.001, 1000, 24}, e2e{0.001, 1000, 24};  // of requests that ended by themselves [s]
+  takt::LogHistogram ttft{0.001, 1000, 24}, e2e{0.001, 1000, 24};  // times of requests that ended by themselves [s]
   double ttft_sum = 0, e2e_sum = 0;
 };
 
@@ -106,8 +106,8 @@ class Service {
   // Returns nothing if the engine is gone or does not answer in time.
   std::optional<ServiceReport> Report(std::chrono::milliseconds most);
 
-  // Fails new requests from now on. Returns when all others have ended; after `patience` it cuts off the rest, and
-  // returns their number. The engine's thread has ended then.
+  // Fails new requests from now on, and waits until all others have ended. After `patience` cancels the rest. Returns
+  // their number. Ends the engine's thread.
   std::int64_t Drain(std::chrono::nanoseconds patience);
 
  private:
@@ -145,7 +145,7 @@ class Service {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::atomic<std::uint64_t> last_id_ = 0;
   takt::BasicInbox<Command> inbox_;
-  std::mutex mutex_;  // guards the next three
+  std::mutex mutex_;  // guards the next three fields
   std::condition_variable changed_;
   bool pushed_ = false;  // since the loop went to sleep
   bool closed_ = false;  // the loop has ended

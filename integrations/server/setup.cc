@@ -16,14 +16,14 @@ absl::StatusOr<EngineOptions> MakeEngineOptions(Arguments& arguments) {
   std::vector<std::string> of_policies;
   for (const std::string& option : common.options) {
     if (option.starts_with("kv=") || option.starts_with("kv_watermark=")) {
-      return absl::InvalidArgumentError("--option " + option + ": unsupported; this engine counts its own KV");
+      return absl::InvalidArgumentError("--option " + option + ": unsupported; this engine manages its KV itself");
     }
     const absl::StatusOr<bool> known = takt::tool::ApplySetting(option, settings);
     if (!known.ok()) return known.status();
     if (!*known) of_policies.push_back(option);
   }
   if (settings.engine.overlap > 1) {
-    return absl::InvalidArgumentError("--option overlap: this engine plans at most one step ahead");
+    return absl::InvalidArgumentError("--option overlap: is invalid; expected 0 or 1 step ahead");
   }
   if (absl::Status given = takt::tool::GiveOptions(common.policies, of_policies); !given.ok()) return given;
   EngineOptions options;

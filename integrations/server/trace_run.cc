@@ -115,7 +115,7 @@ class TraceRun {
 absl::StatusOr<TraceResult> TraceRun::Run() {
   EngineOptions engine = options_.engine;
   if (options_.processor_time && (engine.threads > 1 || engine.overlap)) {
-    return absl::InvalidArgumentError("processor_time requires one thread, without overlap");
+    return absl::InvalidArgumentError("processor_time: is invalid with several threads or overlap");
   }
   engine.clock = [this] { return Now(); };
   engine.output = [this](const Output& output) { Hear(output); };
@@ -254,8 +254,8 @@ void TraceRun::End(std::uint32_t call, Outcome outcome, takt::FailReason reason)
   if (last && options_.closed_loop > 0 && next_workflow_ < workload_.workflows.size()) StartWorkflow(now);
 }
 
-// Reports the end of a turn and what its branch waits for. It is reported before the next step, because callbacks must
-// not call the engine.
+// Reports the end of a turn, and the reason for which its branch waits, before the next step: callbacks must not call
+// the engine.
 void TraceRun::ReportTurnEnded(std::uint32_t index) {
   const takt::WorkloadCall& call = workload_.calls[index];
   const std::uint32_t of = result_.requests[index].workflow;

@@ -24,7 +24,7 @@ struct CallTokens {
 struct TraceOptions {
   EngineOptions engine = {};  // RunTrace sets clock, output and on_step
   takt::EstimateSpec estimates = {};
-  std::uint64_t seed = 1;       // of prompts, tool answers and the noise of estimates
+  std::uint64_t seed = 1;       // seed of prompts, tool answers and the noise of estimates
   double rate_scale = 1;        // factor on the rate of arrivals
   std::int64_t closed_loop = 0;  // > 0: number of workflows in flight; the next starts when one ends
   takt::Duration horizon{0};     // > 0: time at which the run ends, even if requests wait or run

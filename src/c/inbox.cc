@@ -51,7 +51,7 @@ takt_status takt_inbox_create(uint32_t kind, size_t capacity, takt_inbox** inbox
   if (inbox == nullptr) return Say(error, TAKT_E_NULL, "inbox is NULL");
   *inbox = nullptr;
   if (kind > TAKT_INBOX_OF_ROUTER)
-    return Say(error, TAKT_E_INVALID, "kind: is invalid; expected that of a scheduler or a router");
+    return Say(error, TAKT_E_INVALID, "kind: is invalid; expected TAKT_INBOX_OF_SCHEDULER or TAKT_INBOX_OF_ROUTER");
   return UnlessMemoryEnds(error, [&]() -> takt_status {
     *inbox = std::make_unique<takt_inbox>(kind, capacity == 0 ? Inbox::kUnbounded : capacity).release();
     return TAKT_OK;

@@ -28,9 +28,8 @@ takt_status ReadableOptions(const T* options, takt_error* error) {
   const takt_status status = Readable(options);
   if (status == TAKT_OK) return TAKT_OK;
   return Say(error, status,
-             status == TAKT_E_NULL
-                 ? "options is NULL"
-                 : "options.struct_size: is invalid; expected a known size, and zeros in unknown fields");
+             status == TAKT_E_NULL ? "options is NULL"
+                                   : "options.struct_size: is invalid; expected a known size, and zeros in new fields");
 }
 
 inline takt_status NotReserved(takt_error* error) {

@@ -45,7 +45,7 @@ takt_status MakePolicy(const char* text, const takt_key* key, AnyPolicy& policy,
   AnyPolicy own;
   if (key != nullptr) {
     if (const takt_status status = Readable(key); status != TAKT_OK) {
-      return Say(error, status, "key.struct_size: is invalid; expected a known size, and zeros in unknown fields");
+      return Say(error, status, "key.struct_size: is invalid; expected a known size, and zeros in new fields");
     }
     takt_key local;
     const takt_key& whole = Whole(key, local);
@@ -66,7 +66,7 @@ takt_status MakePolicy(const char* text, const takt_key* key, AnyPolicy& policy,
   absl::StatusOr<AnyPolicy> made = takt::MakePolicy(text, {}, nullptr, key != nullptr ? &own : nullptr);
   if (!made.ok()) return Invalid(error, "policy: ", made.status());
   if (key != nullptr && made->spec().find(own.spec()) == std::string::npos) {
-    return Say(error, TAKT_E_INVALID, "policy: is invalid; expected custom or aged(custom) with a key");
+    return Say(error, TAKT_E_INVALID, "policy: is invalid with a key; expected custom or aged(custom)");
   }
   policy = *std::move(made);
   return TAKT_OK;
@@ -86,7 +86,7 @@ std::size_t ReadLearnt(const AnyPolicy& policy, std::uint64_t* numbers, std::siz
 takt_status LoadLearnt(const std::uint64_t* numbers, std::size_t n, AnyPolicy& policy, takt_error* error) {
   if (numbers == nullptr && n > 0) return Say(error, TAKT_E_NULL, "numbers is NULL");
   if (policy.LoadLearnt({numbers, n})) return TAKT_OK;
-  return Say(error, TAKT_E_INVALID, "numbers: are invalid; expected the learnt numbers of this policy");
+  return Say(error, TAKT_E_INVALID, "numbers: are invalid; expected numbers that this policy has learned");
 }
 
 }  // namespace takt::c

@@ -123,8 +123,9 @@ takt_status takt_ranker_create(const char* policy, const takt_key* key, takt_ran
     AnyPolicy made;
     if (const takt_status status = MakePolicy(policy, key, made, error); status != TAKT_OK) return status;
     if (TraitsOf(made).tables) {
-      return Say(error, TAKT_E_INVALID,
-                 "policy: " + made.spec() + " needs ranks of agents, and a ranker has none; choose another policy");
+      return Say(
+          error, TAKT_E_INVALID,
+          "policy: " + made.spec() + " needs ranks of agents, which are unsupported here; choose another policy");
     }
     *ranker = std::make_unique<takt_ranker>(std::move(made)).release();
     return TAKT_OK;
@@ -177,7 +178,7 @@ takt_status takt_queue_create(const takt_queue_options* options, takt_queue** qu
     }
     if (TraitsOf(policy).tables && first.agent_ranks == nullptr) {
       return Say(error, TAKT_E_INVALID,
-                 "policy: " + policy.spec() + " needs ranks of agents; expected them as the first epoch");
+                 "policy: " + policy.spec() + " needs ranks of agents; expected a first epoch with the ranks");
     }
     policy.Observe(first, kUnset);
     *queue = std::make_unique<takt_queue>(std::move(policy), static_cast<std::size_t>(whole.reserve_requests),

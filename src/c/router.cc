@@ -213,7 +213,7 @@ takt_status takt_router_add_profile(takt_router* router, const char* name, const
   takt_cost_model given{};
   if (cost != nullptr) {
     if (const takt_status status = Readable(cost); status != TAKT_OK) {
-      return Say(error, status, "cost.struct_size: is invalid; expected a known size, and zeros in unknown fields");
+      return Say(error, status, "cost.struct_size: is invalid; expected a known size, and zeros in new fields");
     }
     takt_cost_model local;
     given = Whole(cost, local);
@@ -231,7 +231,7 @@ takt_status takt_router_add_profile(takt_router* router, const char* name, const
     }
     takt_router::Profile& kept = router->profiles[name];
     if (kept.id != 0 && std::memcmp(&kept.cost, &given, sizeof given) != 0) {
-      return Say(error, TAKT_E_INVALID, "cost: differs from that of the profile; expected the same, or another name");
+      return Say(error, TAKT_E_INVALID, "cost: differs from that of the profile with this name; expected another name");
     }
     if (kept.id == 0) kept = {router->router->AddProfile({name, std::move(prepared)}).value, given};
     *profile = kept.id;

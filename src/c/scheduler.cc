@@ -113,12 +113,12 @@ takt_status Create(const takt_scheduler_options& from, takt_scheduler** to, takt
   auto handle = std::make_unique<takt_scheduler>();
   if (from.oracle != nullptr) {
     if (const takt_status status = Readable(from.oracle); status != TAKT_OK) {
-      return Say(error, status, "oracle.struct_size: is invalid; expected a known size, and zeros in unknown fields");
+      return Say(error, status, "oracle.struct_size: is invalid; expected a known size, and zeros in new fields");
     }
     takt_kv_oracle local;
     const takt_kv_oracle& oracle = Whole(from.oracle, local);
     if (oracle.snapshot == nullptr || oracle.reserve == nullptr || oracle.release == nullptr) {
-      return Say(error, TAKT_E_NULL, "oracle: snapshot, reserve or release is NULL; expected all three");
+      return Say(error, TAKT_E_NULL, "oracle: snapshot, reserve or release is NULL; expected three functions");
     }
     handle->oracle.emplace(oracle);
   }
@@ -291,7 +291,7 @@ takt_status takt_scheduler_set_hints(takt_scheduler* scheduler, double alpha_ms,
     const PrefillPace pace{alpha_ms, beta_ns};
     if (const takt_status status = MeantPace(pace, error); status != TAKT_OK) return status;
     if (!scheduler->oracle)
-      return Say(error, TAKT_E_INVALID, "hints: are unsupported; expected kv to be TAKT_KV_MODE_ORACLE");
+      return Say(error, TAKT_E_INVALID, "hints: are unsupported without an oracle; expected TAKT_KV_MODE_ORACLE as kv");
     HoldValue value;
     if (alpha_ms > 0 || beta_ns > 0) value.alpha_ms = alpha_ms, value.beta_ns = beta_ns;
     scheduler->scheduler->SetHints(value);

@@ -134,13 +134,13 @@ class Reader {
   template <class T>
   bool Keep(Words& words, std::vector<T>& all, T one, std::size_t most, const char* option) {
     if (all.size() >= most)
-      return words.Wrong(fmt::format("there are too many; expected at most {}, which is {}", most, option));
+      return words.Wrong(fmt::format("there are too many; expected at most {}, the value of {}", most, option));
     all.push_back(std::move(one));
     return true;
   }
 
   bool Name(Words& words) {
-    if (named_) return words.Wrong("a name is too late; expected before all other lines");
+    if (named_) return words.Wrong("a name comes after other lines; expected all names first");
     std::string_view hex = words.Word();
     std::string name;
     if (hex.size() % 2 != 1 || hex[0] != 'x')
@@ -154,7 +154,7 @@ class Reader {
     }
     const std::size_t before = out_.names.size();
     const AgentId id = out_.names.Intern(name);
-    if (!id) return words.Wrong("the name is too long, or there are more than the bound on names");
+    if (!id) return words.Wrong("the name is too long, or there are too many names");
     return id.value == before + 1 || words.Wrong("the name is repeated");
   }
 
@@ -165,7 +165,7 @@ class Reader {
     if (all == 0 && out_.profile.Find(agent) != nullptr) return words.Wrong("the agent is repeated");
     latency_ = all == 1 ? &out_.profile.RestoreAll() : out_.profile.Restore(agent);
     next_is_remaining_ = false;
-    return latency_ != nullptr || words.Wrong("there are more than profile.max_agents");
+    return latency_ != nullptr || words.Wrong("there are more agents than profile.max_agents");
   }
 
   bool Latency(Words& words) {
@@ -187,7 +187,7 @@ class Reader {
       sketch.RestoreBin(bin, in_bin);
       units += in_bin;
     }
-    if ((count == 0) != (units == 0)) return words.Wrong("count and bins contradict each other");
+    if ((count == 0) != (units == 0)) return words.Wrong("count and bins do not match");
     if (least > most) return words.Wrong("least is above most");
     if (count > 0) sketch.Restore(Moments::From(count, mean, deviation), least, most);
     LatencyDistribution& d = next_is_remaining_ ? latency_->remaining : latency_->execution;
@@ -322,17 +322,17 @@ absl::Status AgentLearner::Load(std::string_view text, AgentNames& names) {
   }
   std::uint64_t version = 0;
   if (!head.Read("version", version) || version != kLearntVersion) {
-    return absl::InvalidArgumentError(fmt::format("learnt: its version is not {}, which is read here", kLearntVersion));
+    return absl::InvalidArgumentError(fmt::format("learnt: the version is unsupported; expected {}", kLearntVersion));
   }
   std::string_view body = text.substr(end + 1);
   if (head.Word() != fmt::format("{:016x}", ChecksumOf(body)) || !head.done()) {
-    return absl::InvalidArgumentError("learnt: the checksum does not fit the rest: damaged or cut off");
+    return absl::InvalidArgumentError("learnt: the checksum is wrong, so the file is damaged or truncated");
   }
   Learnt learnt{names.Cleared(), LatencyProfile(options_.profile), {}, {}, {}, {}};
   Reader reader(graph_.options(), learnt);
   for (std::int64_t line = 2; !body.empty(); ++line) {
     const std::size_t stop = body.find('\n');
-    if (stop == std::string_view::npos) return absl::InvalidArgumentError("learnt: the last line does not end");
+    if (stop == std::string_view::npos) return absl::InvalidArgumentError("learnt: the last line is cut off");
     if (const auto fault = reader.Line(line, body.substr(0, stop))) {
       return absl::InvalidArgumentError("learnt: " + *fault);
     }

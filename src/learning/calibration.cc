@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kLongest = 1e15;      // as Estimate::known
 constexpr double kLinePrior = 4;       // pseudo-observations of the identity, of variance 1 in ln(predicted)
-constexpr double kMostVariance = 6;   // of ln(actual / predicted), that is taken for true
+constexpr double kMostVariance = 6;   // largest variance of ln(actual / predicted) that is assumed to be real
 constexpr double kVariancePrior = 8;  // pseudo-observations of a layer's variance in the next
 
 bool IsLength(double x) { return x >= 0 && x <= kLongest; }
@@ -132,7 +132,7 @@ void Calibration::Learn(const Pair& seen) {
   if (sums.count >= window) sums.Add(sums, -0.5);
   sums.Add({1, seen.predicted, exact::Exp(y), error, error * error});
 
-  constexpr double kLineWindow = 8;  // of the line, in windows of a cell
+  constexpr double kLineWindow = 8;  // window of the line, in windows of a cell
   if (line_.count >= kLineWindow * window) {
     for (double* sum : {&line_.count, &line_.x, &line_.error, &line_.xx, &line_.x_error, &line_.error_squares}) {
       *sum /= 2;

@@ -202,7 +202,7 @@ absl::StatusOr<std::shared_ptr<const CallPredictor>> CallPredictor::Load(std::st
   const auto made = std::make_shared<CallPredictor>();
   for (auto n = in->Get<std::uint64_t>(); n > 0 && in->ok(); --n) made->models_.emplace_back(in->Text());
   const std::string_view sketch = in->Text(), lengths = in->Text(), confidence = in->Text(), tools = in->Text();
-  const absl::Status misfit = absl::DataLossError("a predictor is invalid: its parts contradict each other");
+  const absl::Status misfit = absl::DataLossError("the file of a predictor is damaged: sizes in it do not match");
   if (!in->done() || std::ranges::adjacent_find(made->models_, std::greater_equal{}) != made->models_.end()) {
     return misfit;
   }

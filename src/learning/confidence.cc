@@ -132,7 +132,7 @@ absl::StatusOr<std::shared_ptr<const Confidence>> Confidence::Train(const Confid
   const auto invalid = [](const std::string& text) { return absl::InvalidArgumentError("confidence: " + text); };
   const std::size_t models = data.models.size();
   if (models == 0) return invalid("there are no models");
-  if (data.outcomes.empty()) return invalid("there are no rows to learn from");
+  if (data.outcomes.empty()) return invalid("there are no outcomes to learn from");
   if (data.features > 1000) return invalid("more than 1,000 features");
   const bool all = data.columns.empty();
   const std::size_t rows = all ? data.outcomes.size() / models : data.columns.size();
@@ -140,9 +140,10 @@ absl::StatusOr<std::shared_ptr<const Confidence>> Confidence::Train(const Confid
     return invalid("features, models and outcomes do not match");
   }
   if (std::ranges::any_of(data.columns, [models](std::uint32_t column) { return column >= models; })) {
-    return invalid("a prompt was tried on an unknown model");
+    return invalid("a prompt has an outcome of an unknown model");
   }
-  if (!data.groups.empty() && data.groups.size() != rows) return invalid("some rows have a group, others have none");
+  if (!data.groups.empty() && data.groups.size() != rows)
+    return invalid("some rows lack a group; expected one per row");
   if (progress && !progress(0)) return absl::CancelledError("confidence: training was stopped");
 
   const auto made = std::make_shared<Confidence>();

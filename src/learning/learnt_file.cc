@@ -20,7 +20,7 @@ struct LearntFile {
     out.Put(moments.mean());
     out.Put(moments.deviation());
   }
-  // Returns false if the values are invalid. Means of logarithms may be negative.
+  // Returns false if the values are invalid. The means are of logarithms, so they may be negative.
   static bool Get(Unpacker& in, Moments& moments, double least_mean) {
     const auto count = in.Get<std::int64_t>();
     const auto mean = in.Get<double>(), deviation = in.Get<double>();
@@ -93,7 +93,7 @@ struct LearntFile {
       valid = Get(*in, tool) && tool.id_ && classes.Find(tool.id_) == kNoSlot;
       if (valid && classes.size() < profile.options_.max_classes) classes.Insert(tool.id_, std::move(tool));
     }
-    if (!valid || !in->done()) return absl::DataLossError("a tool profile is invalid: its parts contradict each other");
+    if (!valid || !in->done()) return absl::DataLossError("the file of a tool profile has invalid values");
     profile.pool_ = std::move(pool);
     profile.classes_ = std::move(classes);
     return absl::OkStatus();
@@ -132,7 +132,7 @@ struct LearntFile {
               std::ranges::all_of(stage.cells, [&](LengthTable::Cell& cell) { return Get(*in, cell); });
       if (valid && stages.size() < table.options_.max_stages) stages.Insert(stage.id, stage);
     }
-    if (!valid || !in->done()) return absl::DataLossError("a length table is invalid: its parts contradict each other");
+    if (!valid || !in->done()) return absl::DataLossError("the file of a length table has invalid values");
     table.all_ = all;
     table.stages_ = std::move(stages);
     return absl::OkStatus();

@@ -74,7 +74,7 @@ class Unpacker {
     const auto found = in.Get<std::uint32_t>();
     if (!in.ok() || in.left_.size() < 4) return absl::DataLossError(what + " is truncated");
     if (found != version) {
-      return absl::InvalidArgumentError(what + " of version " + std::to_string(found) + "; this takt reads version " +
+      return absl::InvalidArgumentError(what + " of version " + std::to_string(found) + "; expected version " +
                                         std::to_string(version));
     }
     Unpacker tail(in.left_.substr(in.left_.size() - 4));

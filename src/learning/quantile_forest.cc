@@ -29,9 +29,10 @@ absl::Status Checked(const ForestData& data, const ForestOptions& o) {
   const std::size_t rows = data.rows();
   if (rows == 0) return invalid("there are no rows to learn from");
   if (data.numbers.size() != rows * data.numeric || data.names.size() != rows * data.categories) {
-    return invalid("features do not match the number of labels, " + std::to_string(rows));
+    return invalid("the number of features does not match that of labels, " + std::to_string(rows));
   }
-  if (!data.groups.empty() && data.groups.size() != rows) return invalid("some rows have a group, others have none");
+  if (!data.groups.empty() && data.groups.size() != rows)
+    return invalid("some rows lack a group; expected one per row");
   if (data.numeric + data.categories > kMostFeatures) return invalid("more than 254 features");
   for (std::size_t i = 0; i < rows; ++i) {
     if (data.labels[i] >= 0 && std::isfinite(data.labels[i])) continue;
@@ -44,11 +45,11 @@ absl::Status Checked(const ForestData& data, const ForestOptions& o) {
   if (o.leaf_labels < 1 || o.leaf_labels > static_cast<int>(kMostLeafLabels))
     return invalid("leaf_labels must be 1 to 1,000");
   if (o.out_of_bag_rows < 0) return invalid("out_of_bag_rows must not be negative");
-  if (rows > std::numeric_limits<std::uint32_t>::max()) return invalid("more rows than 32 bits count");
+  if (rows > std::numeric_limits<std::uint32_t>::max()) return invalid("more than 2^32 - 1 rows");
   return absl::OkStatus();
 }
 
-// Between a and b > a, such that a is not above it and b is.
+// Returns a bound x between a and b with a <= x < b.
 float Midpoint(float a, float b) {
   const auto middle = static_cast<float>(0.5 * (static_cast<double>(a) + static_cast<double>(b)));
   return middle >= a && middle < b ? middle : a;
@@ -352,7 +353,7 @@ struct ForestBuilder {
   void Arrange(Tree& tree, const std::vector<Sketch>& old) const {
     constexpr std::size_t kLine = 64 / sizeof(Node);
     const auto weight = [&](std::size_t pair) { return old[pair + 1].end - old[pair].begin; };
-    std::vector<std::size_t> places(old.size()), order = {0, kNone};  // new from old, old from new
+    std::vector<std::size_t> places(old.size()), order = {0, kNone};  // new place by old, old by new
     std::vector<std::size_t> tops;  // first of the pair that a group begins with
     if (!old[0].leaf) tops.push_back(old[0].child);
     while (!tops.empty()) {
@@ -696,7 +697,7 @@ void QuantileForest::Predict(std::span<const ForestRow> rows, std::span<const do
       std::uint16_t* to = scratch.ranks.data();
       for (std::size_t t = 0; t < trees(); ++t, to += leaf_labels_) {
         const std::uint16_t* labels = &labels_[leaves[t * n] * leaf_labels_];
-        if (leaf_labels_ == kUsualLabels) std::copy_n(labels, kUsualLabels, to);  // one move instead of a call
+        if (leaf_labels_ == kUsualLabels) std::copy_n(labels, kUsualLabels, to);  // one instruction instead of a call
         else std::copy_n(labels, leaf_labels_, to);
       }
       out[from + i] = Predicted(scratch.ranks, known.empty() ? -1 : known[from + i], true, scratch.spare);
@@ -794,7 +795,7 @@ struct ForestFile {
     for (double& x : r.coverage) x = in->Get<double>();
     r.calibration_error = in->Get<double>();
     r.tau_distance = in->Get<double>();
-    if (!in->done() || !Sound(f)) return absl::DataLossError("a forest is invalid: its parts contradict each other");
+    if (!in->done() || !Sound(f)) return absl::DataLossError("the file of a forest is damaged: sizes differ");
     return forest;
   }
 

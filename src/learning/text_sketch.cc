@@ -215,7 +215,7 @@ absl::StatusOr<std::shared_ptr<const TextSketch>> TextSketch::Load(std::string_v
   in->Get(sketch->vectors_);
   const std::size_t buckets = sketch->idf_.size(), places = sketch->vectors_.size();
   if (!in->done() || buckets == 0 || places % buckets != 0 || places / buckets != sketch->dimensions_) {
-    return absl::DataLossError("a text sketch is invalid: its parts contradict each other");
+    return absl::DataLossError("the file of a text sketch is damaged: sizes in it do not match");
   }
   return sketch;
 }

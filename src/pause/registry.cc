@@ -12,7 +12,7 @@ PauseRegistry& Pauses() {
     registry.Add(KeepAll{}, "keeps the KV blocks; best if tools are quick");
     registry.Add(DropAll{}, "drops the KV blocks and recomputes them (vLLM)");
     registry.Add(SwapAll{}, "swaps the KV blocks to host memory");
-    registry.Add(LeastWaste{}, "keeps, drops or swaps with the least waste, decided before the request runs (LAMPS)");
+    registry.Add(LeastWaste{}, "keeps, drops or swaps with the least waste, as decided before the run (LAMPS)");
     return registry;
   }();
   return policies;

@@ -21,10 +21,10 @@ template class Registry<AnyPlacement>;
 PlacementRegistry& Placements() {
   static PlacementRegistry policies = [] {
     PlacementRegistry registry("placement");
-    registry.Add(CachedCost{}, "the least total delay: wait, uncached prefill and evicted KV (takt's, for agents)");
+    registry.Add(CachedCost{}, "the least delay by waiting, uncached prefill and evicted KV (takt's, for agents)");
     registry.Add(ConfidenceSlack{}, "the most capable model within the current latency slack (Chimera, algorithm 1)");
     registry.Add(GainSlack{},
-                 "the best score minus a price for work; the price keeps each model within a slack (takt's)");
+                 "the model with the best score minus the price of its work; prices limit its latency (takt's)");
     registry.Add(LeastLoaded{}, "fewest requests, with waiting ones counted four times (vLLM's balancer)");
     registry.Add(LeastOutstandingTokens{}, "fewest remaining tokens of prompts and estimated outputs");
     registry.Add(MinimumCompletionTime{}, "the earliest expected end, by observed call times (Ibarra and Kim)");
@@ -32,10 +32,9 @@ PlacementRegistry& Placements() {
     registry.Add(RandomPlacement{}, "a random instance");
     registry.Add(RoundRobin{}, "each instance in turn");
     registry.Add(SessionPlacement{}, "the instance of the workflow's last turn");
-    registry.Add(TimeSlotPacker{}, "the lowest peak of predicted KV memory over slots of time (Kairos)");
-    registry.Add(TokenReservation{},
-                 "capacity for the prompt and a learnt output quantile, or the router's queue (takt's)");
-    registry.Add(WorkloadBalance{}, "speed against the work queued before the call (HexGen-Flow, equation 4)");
+    registry.Add(TimeSlotPacker{}, "the lowest predicted peak of KV memory (Kairos)");
+    registry.Add(TokenReservation{}, "an instance with room for the prompt and a likely output, else waits (takt's)");
+    registry.Add(WorkloadBalance{}, "a fast engine with little work queued before the call (HexGen-Flow, equation 4)");
     return registry;
   }();
   return policies;

@@ -110,7 +110,7 @@ absl::Status AlphaSearch::Validate() const {
   faults.Expect(noise_p >= 0 && noise_p <= 1, "noise_p", noise_p, "must lie in 0 .. 1");
   const std::string& placer = replay.placement.name();
   faults.Expect(placer == WorkloadBalance::kName || placer == CodeRatio::kName, "placement", placer,
-                "must be one that has an alpha: workload_balance or code_ratio");
+                "must have an alpha: workload_balance or code_ratio");
   faults.Expect(!workload.workflows.empty(), "workload", "empty", "must hold workflows");
   faults.Expect(warm >= 0 && (warm == 0 || std::cmp_less(warm, workload.workflows.size())), "warm", warm,
                 "must be at least 0, and below the number of workflows");
@@ -139,7 +139,7 @@ absl::StatusOr<AlphaChoice> SearchAlpha(const AlphaSearch& search, const Paralle
   for (std::size_t a = 0; a < search.alphas.size(); ++a) {
     Moments worse;
     for (std::size_t s = 0; s < seeds; ++s) worse.Add(runs.Tail(a, s) - runs.Tail(best, s));
-    // One seed cannot measure chance. Then only an alpha that is no worse at all counts as equal.
+    // A single seed cannot measure noise, so only an alpha that is no worse counts as equal.
     AlphaPoint& point = choice.points[a];
     point.p_worse = seeds > 1 ? PairedTest(worse).p_greater : worse.mean() > 0 ? 0.0 : 1.0;
   }
@@ -147,12 +147,11 @@ absl::StatusOr<AlphaChoice> SearchAlpha(const AlphaSearch& search, const Paralle
       choice.points, [&](const AlphaPoint& p) { return p.alpha == choice.best || p.p_worse > search.noise_p; });
   choice.alpha = chosen->alpha;
   const AlphaPoint& least = choice.points[best];
-  choice.why = choice.alpha == choice.best ? fmt::format("alpha {} has the least p{:.0f} of {} replays each, {:.1f} s",
+  choice.why = choice.alpha == choice.best ? fmt::format("alpha {} has the least p{:.0f} over {} replays, {:.1f} s",
                                                          choice.alpha, 100 * search.quantile, seeds, least.mean)
                                            : fmt::format(
                                                  "alpha {} ({:.1f} s at p{:.0f}) is not significantly worse than the "
-                                                 "best, {} ({:.1f} s), over {} replays "
-                                                 "each (p = {:.2f})",
+                                                 "best alpha, {} ({:.1f} s), over {} replays (p = {:.2f})",
                                                  choice.alpha, chosen->mean, 100 * search.quantile, choice.best,
                                                  least.mean, seeds, chosen->p_worse);
   return choice;
@@ -229,7 +228,7 @@ AlphaDecision AlphaTuner::EndWindow() {
   if (!before_.empty()) d.tail_before = Quantile(std::span(both).first(before_.size()), 0.95);
   if (!latencies_.empty()) d.tail_now = Quantile(std::span(both).subspan(before_.size()), 0.95);
   if (d.before < options_.least || d.now < options_.least) {
-    d.why = fmt::format("{} and {} workflows ended in two windows; each needs {}", d.before, d.now, options_.least);
+    d.why = fmt::format("{} and {} workflows ended in two windows; expected {} each", d.before, d.now, options_.least);
   } else {
     d.p = TailTest(before_, latencies_, options_.tail).p_greater;
     d.why = fmt::format("p95 of {:.1f} s after {:.1f} s: {} (p = {:.3g})", d.tail_now, d.tail_before,

@@ -45,7 +45,7 @@ absl::Status ValidateGrids(const CascadeOptions& options, std::size_t models) {
     for (std::size_t k = 0; k < grids[i].size(); ++k) {
       Expect(faults, std::isfinite(grids[i][k]), "thresholds of model {}: {} is not a number", i + 1, grids[i][k]);
       Expect(faults, k == 0 || !(grids[i][k] <= grids[i][k - 1]),
-             "thresholds of model {}: {} comes after {}; they must rise", i + 1, grids[i][k],
+             "thresholds of model {}: {} comes after {}; expected ascending values", i + 1, grids[i][k],
              k == 0 ? 0 : grids[i][k - 1]);
     }
     routings *= static_cast<double>(grids[i].size());
@@ -167,7 +167,7 @@ class Way {
     return SimulateMix(problem_.models[model_], replicas, requests_, ends_, quantile);
   }
 
-  // The same, and then moves on to the next model.
+  // Does the same, then continues with the next model.
   void Pass(std::span<const ReplicaCount> replicas, double quantile) {
     run_.models.push_back(Try(replicas, quantile));
     run_.shares.push_back(
@@ -570,7 +570,7 @@ absl::Status CascadeGoal::Validate() const {
   Expect(faults, !floor || std::isfinite(quality_floor), "quality_floor is {}: must be a number", quality_floor);
   Expect(faults, floor || (latency_budget > 0 && std::isfinite(latency_budget)),
          "latency_budget is {}: must be a positive number of seconds", latency_budget);
-  Expect(faults, floor || !end_to_end, "end_to_end: is unsupported without a quality floor");
+  Expect(faults, floor || !end_to_end, "end_to_end: is unsupported with this goal; expected a quality floor");
   Expect(faults, penalty > 0, "penalty is {}: must be positive", penalty);
   return faults.ToStatus();
 }
@@ -751,10 +751,10 @@ absl::Status CascadePlanner::WhyNone(const CascadeGoal& goal, double rate) const
   const bool floor = goal.kind == CascadeGoal::Kind::kQualityFloor;
   const double quality = floor ? goal.quality_floor : -kInf;
   if (const double best = best_quality(); floor && best < quality) {
-    return absl::FailedPreconditionError(
-        fmt::format("quality: no routing reaches {:.4g}; the best of {} has {:.4g}, {:.4g} too little (all on \"{}\": "
-                    "{:.4g})",
-                    quality, routings(), best, quality - best, problem_.models.back().name, utopia_));
+    return absl::FailedPreconditionError(fmt::format(
+        "quality: no routing reaches {:.4g}; the best of {} routings has {:.4g}, {:.4g} too little (all requests on "
+        "\"{}\": {:.4g})",
+        quality, routings(), best, quality - best, problem_.models.back().name, utopia_));
   }
   const double most = SustainableRate(quality);
   const std::string wish = floor ? fmt::format(" at a quality of {:.4g}", quality) : "";
@@ -785,10 +785,9 @@ absl::Status CascadePlanner::WhyNone(const CascadeGoal& goal, double rate) const
     }
     least = std::min(least, gpus);
   }
-  return absl::FailedPreconditionError(
-      fmt::format("GPUs: {} serve at most {:.4g} of the {:.4g} requests/s{}, {:.4g} requests/s too few; it takes at "
-                  "least {:.0f} GPUs",
-                  problem_.gpus, most, rate, wish, rate - most, std::max(std::ceil(least), problem_.gpus + 1.0)));
+  return absl::FailedPreconditionError(fmt::format(
+      "GPUs: {} serve at most {:.4g} of {:.4g} requests/s{}, {:.4g} requests/s too few; expected at least {:.0f} GPUs",
+      problem_.gpus, most, rate, wish, rate - most, std::max(std::ceil(least), problem_.gpus + 1.0)));
 }
 
 }  // namespace takt

@@ -91,8 +91,7 @@ struct Columns {
     double unit = 1;  // amount missing per unit of the column
   };
   std::vector<int> replicas;  // by type
-  std::vector<int>
-      routing;  // by routing: its share, or its factor in a mixture at maximum throughput; kNone: dominated
+  std::vector<int> routing;  // by routing: column of its share, or of its factor in a mixture; kNone: dominated
   std::vector<int> factor;  // by routing, at maximum throughput
   std::vector<Servers> servers;
   std::vector<Slack> slacks;
@@ -543,7 +542,8 @@ absl::Status ClusterProblem::Validate() const {
     expect(finite(k.price), k.name, "the price must not be negative");
     std::int64_t gpus = 0;
     for (const GpuServers& s : k.servers) {
-      expect(s.servers >= 0 && s.gpus >= 1 && s.gpus <= 1024, k.name, "servers must be 0 or more, of 1 to 1024 GPUs");
+      expect(s.servers >= 0 && s.gpus >= 1 && s.gpus <= 1024, k.name,
+             "servers must be at least 0, GPUs of a server 1 to 1024");
       gpus += std::int64_t{s.servers} * s.gpus;
     }
     expect(gpus <= 1'000'000, k.name, "at most a million GPUs are supported");
@@ -562,7 +562,7 @@ absl::Status ClusterProblem::Validate() const {
     expect(std::ranges::all_of(j.rates, finite), j.name, "rates must not be negative");
     expect(std::isfinite(j.quality), j.name, "the quality must be finite");
     expect(goal != ClusterGoal::kMostThroughput || std::ranges::any_of(j.rates, [](double x) { return x > 0; }), j.name,
-           "rates must not all be zero at maximum throughput");
+           "all rates are zero; maximum throughput needs a rate above 0");
   }
   expect(min_quality < kUnlimited, "min_quality", "must be a number");
   expect(budget >= 0, "budget", "must not be negative");
@@ -603,7 +603,7 @@ absl::Status CheckClusterPlan(const ClusterProblem& problem, const ClusterPlan& 
   };
   const auto at_most = [](double a, double b) { return a <= b + kTolerance * std::max(1.0, std::abs(b)); };
   if (plan.replicas.size() != problem.types.size() || plan.routing.size() != problem.routings.size()) {
-    return absl::FailedPreconditionError("the plan must have one number per type and one share per routing");
+    return absl::FailedPreconditionError("the plan must have replicas for each type and a share for each routing");
   }
   double cost = 0, move_cost = 0, quality = 0, shares = 0;
   std::vector<int> replicas(problem.models.size());
@@ -623,7 +623,7 @@ absl::Status CheckClusterPlan(const ClusterProblem& problem, const ClusterPlan& 
     quality += share * problem.routings[j].quality;
     shares += share;
   }
-  expect(std::abs(shares - 1) <= kTolerance, "the shares of the routings do not sum to 1", "");
+  expect(std::abs(shares - 1) <= kTolerance, "the shares of all routings do not add up to 1", "");
   expect(at_most(cost, problem.budget), "the budget", "");
   expect(at_most(move_cost, problem.move_budget), "the move budget", "");
   expect(at_most(problem.min_quality, quality), "the quality", "");
@@ -664,7 +664,7 @@ std::string Describe(std::span<const Shortage> shortages) {
   std::string text;
   for (const Shortage& s : shortages) {
     const std::string of = s.name.empty() ? "" : " of " + s.name;
-    const char* end = s.alone ? " would do" : ", with the other changes";
+    const char* end = s.alone ? " would do" : " together with the other changes";
     const char* about = s.exact ? "" : "at most ";
     switch (s.limit) {
       case ClusterLimit::kRates:
@@ -679,11 +679,11 @@ std::string Describe(std::span<const Shortage> shortages) {
         text += fmt::format("quality: a floor {}{:.4g} lower{}", about, s.missing, end);
         break;
       case ClusterLimit::kAvailability:
-        text += fmt::format("availability{}: {}{:.0f} fewer required replicas{}", of, about, s.missing, end);
+        text += fmt::format("availability{}: a requirement of {}{:.0f} fewer replicas{}", of, about, s.missing, end);
         break;
       case ClusterLimit::kMoves:
         text += s.name.empty() ? fmt::format("moves: {}{:.4g} more of the move budget{}", about, s.missing, end)
-                               : fmt::format("moves{}: {}{:.0f} more replicas may change{}", of, about, s.missing, end);
+                               : fmt::format("moves{}: {}{:.0f} more changes of replicas{}", of, about, s.missing, end);
         break;
     }
     text += '\n';

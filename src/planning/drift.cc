@@ -41,7 +41,7 @@ double GapsP(const WorkloadSample& before, const WorkloadSample& after) {
   if (!std::isfinite(span)) return 1;
   const auto tail = [&](double n) { return FisherTail(span / n / mean, 2 * n / variation, 2 * m / variation); };
   const auto n = static_cast<double>(after.gaps.size());
-  // An open gap is only known to be longer, so the test counts one more arrival later.
+  // The gap since the last arrival has no end yet, so the test counts one more arrival later.
   const double slower = span > 0 ? tail(after.open_s > 0 ? n + 1 : n) : 1;
   const double faster = n > 0 ? 1 - tail(n) : 1;
   return std::min(1.0, 2 * std::min(slower, faster));

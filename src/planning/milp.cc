@@ -103,16 +103,16 @@ absl::Status MilpModel::Validate() const {
     Expect(faults, MpsName(c.name), "column", i, c.name, "the name must be printable ASCII without blanks");
     Expect(faults, names.insert(c.name).second, "column", i, c.name, "the name occurs twice");
     Expect(faults, std::isfinite(c.cost), "column", i, c.name, "the cost must be finite");
-    Expect(faults, Bounds(c.lower, c.upper), "column", i, c.name, "the bounds must be ordered numbers");
+    Expect(faults, Bounds(c.lower, c.upper), "column", i, c.name, "the bounds are invalid; expected lower <= upper");
   }
   names.clear();
   std::vector<std::size_t> last_row(columns.size(), rows.size());  // last row with a term of the column
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const MilpRow& row = rows[i];
     Expect(faults, MpsName(row.name), "row", i, row.name, "the name must be printable ASCII without blanks");
-    Expect(faults, row.name != kObjective, "row", i, row.name, "the name is reserved for the cost");
+    Expect(faults, row.name != kObjective, "row", i, row.name, "this name belongs to the cost row; choose another");
     Expect(faults, names.insert(row.name).second, "row", i, row.name, "the name occurs twice");
-    Expect(faults, Bounds(row.lower, row.upper), "row", i, row.name, "the bounds must be ordered numbers");
+    Expect(faults, Bounds(row.lower, row.upper), "row", i, row.name, "the bounds are invalid; expected lower <= upper");
     for (const MilpTerm& term : row.terms) {
       const bool known = term.column >= 0 && static_cast<std::size_t>(term.column) < columns.size();
       Expect(faults, known, "row", i, row.name, "the column of a term is unknown");
@@ -203,7 +203,7 @@ absl::StatusOr<MilpSolution> MilpSolver::Solve(const MilpModel& model, const Mil
     value = std::clamp(value, c.lower, c.upper) + 0.0;  // no negative zero
   }
   if (const double violation = model.Violation(solution->values); !(violation <= kTolerance)) {
-    return absl::InternalError(fmt::format("{}'s values violate the model by {}", name(), violation));
+    return absl::InternalError(fmt::format("{}'s solution violates a row or bound by {}", name(), violation));
   }
   solution->objective = model.Cost(solution->values);
   solution->bound = std::min(solution->bound, solution->objective);
@@ -225,7 +225,7 @@ absl::StatusOr<std::unique_ptr<const MilpSolver>> MakeMilpSolver(std::string_vie
         fmt::format("{}{} ({})", known.empty() ? "" : ", ", info.name, info.built_in ? "built in" : "not built in");
     if (info.name != name && !(name.empty() && info.built_in)) continue;
     if (!info.built_in) {
-      return absl::UnimplementedError(fmt::format("solver {} is not built in; it is {}", info.name, info.text));
+      return absl::UnimplementedError(fmt::format("solver {} is not built in; to get it: {}", info.name, info.text));
     }
 #if TAKT_HAS_CBC
     if (info.name == "cbc") return internal::MakeCbc();
@@ -235,7 +235,7 @@ absl::StatusOr<std::unique_ptr<const MilpSolver>> MakeMilpSolver(std::string_vie
 #endif
   }
   if (name.empty())
-    return absl::UnimplementedError("no solver of integer programs is built in; takt supports " + known);
+    return absl::UnimplementedError("no solver of integer programs is built in; expected one of " + known);
   return absl::NotFoundError(fmt::format("solver {} is unknown; expected one of {}", name, known));
 }
 

@@ -162,8 +162,8 @@ std::string WhyNot(const Profile& p, std::int64_t longest) {
                     (copies ? static_cast<double>(p.cost.tp) / p.kv_heads : 1);
   const double need = (static_cast<double>(p.weight_bytes) + kv) / kGib;
   const double have = gpus * (0.9 * p.gpu_memory_gib - 3);
-  return fmt::format("{} has {:.1f} GiB, but weights and KV need {:.1f} GiB for {} tokens, {:.1f} GiB more", p.id,
-                     std::max(have, 0.0), need, longest, need - std::max(have, 0.0));
+  return fmt::format("{0} has {1:.1f} GiB, but weights and the KV of {3} tokens need {2:.1f} GiB, {4:.1f} GiB more",
+                     p.id, std::max(have, 0.0), need, longest, need - std::max(have, 0.0));
 }
 
 // K(T, .) for one latency.
@@ -282,8 +282,8 @@ absl::StatusOr<std::vector<ModelRates>> MeasureRates(std::span<const ServedModel
       rates[i].shapes.push_back({s, shape.cost.gpus(), {}});
     }
     if (rates[i].shapes.empty()) {
-      return absl::FailedPreconditionError(
-          fmt::format("{} fits no shape of a replica; its longest request has {} tokens:{}", model.name, longest, why));
+      return absl::FailedPreconditionError(fmt::format(
+          "{}: no shape of a replica has room for the longest request, of {} tokens:{}", model.name, longest, why));
     }
     arrivals.push_back(
         DrawArrivals(options.most_requests + options.most_requests / 4, lengths[i].size(), options.seed));

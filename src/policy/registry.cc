@@ -37,8 +37,8 @@ PolicyRegistry& Policies() {
   static PolicyRegistry policies = [] {
     PolicyRegistry registry("policy", {std::string(kAged), std::string(kCustom)});
     registry.Add(BoostedFootprint{},
-                 "takt's default: order of arrival, with a head start for workflows that cost the engine little");
-    registry.Add(Footprint{}, "least cost to the engine first, over the whole workflow");
+                 "takt's default: order of arrival, but cheap workflows count as if they had arrived earlier");
+    registry.Add(Footprint{}, "workflow with the least predicted cost to the engine first");
     registry.Add(Fcfs{}, "first come, first served");
     registry.Add(WorkflowFcfs{}, "first come, first served by the arrival of the whole workflow");
     registry.Add(Priority{}, "lowest priority number of the host first");
@@ -47,9 +47,9 @@ PolicyRegistry& Policies() {
     registry.Add(Stjf{}, "fewest predicted remaining tokens of the whole workflow first (Chimera)");
     registry.Add(Hrrn{}, "highest response ratio next: short requests first, weighted by their wait");
     registry.Add(MemoryIntegral{}, "least KV memory over time first, tool calls included (LAMPS)");
-    registry.Add(Urgency{}, "least slack between time budget and remaining work first (HexGen-Flow)");
+    registry.Add(Urgency{}, "least slack first: time budget minus remaining work (HexGen-Flow)");
     registry.Add(FairShare{}, "least served tenant first (VTC)");
-    registry.Add(AgentPriority{}, "agents by a learnt rank, least remaining work first (Kairos)");
+    registry.Add(AgentPriority{}, "by a learned rank of agents: least remaining work of the workflow first (Kairos)");
     registry.Add(Uncached{}, "fewest uncached prompt tokens first (takt's, for agents)");
     return registry;
   }();
@@ -111,14 +111,14 @@ absl::StatusOr<AnyPolicy> MakePolicy(std::string_view spec, std::span<const std:
     const std::string_view inner = call->policies.front();
     call = internal::Parse("policy", inner);
     if (!call.ok()) return call.status();
-    if (call->name == kAged) return Invalid(spec, "aged is invalid inside aged");
+    if (call->name == kAged) return Invalid(spec, "aged inside aged is invalid; expected aged once");
   }
   if (call->name == kCustom && call->options.empty() && call->policies.size() <= 1 && options.empty()) {
     const std::string own =
         call->policies.empty() ? std::string() : "custom(" + std::string(call->policies.front()) + ")";
     if (custom == nullptr || (!own.empty() && own != custom->spec())) {
-      return Invalid(spec,
-                     Quoted(own.empty() ? kCustom : own) + " is unknown; expected the host to provide this policy");
+      return Invalid(
+          spec, Quoted(own.empty() ? kCustom : own) + " is unknown; only a host that registers this policy can use it");
     }
     return aging ? AnyPolicy(Aged(*custom, *aging)) : *custom;
   }

@@ -424,12 +424,12 @@ std::uint64_t HashOn(std::uint64_t h, const T& x) {
   std::apply([&h](const auto&... fields) { ((h = HashOn(h, fields)), ...); }, Fields(x));
   return h;
 }
-// A failure without a code hashes as it did before codes existed.
+// A failure without a code has the same hash as in logs without codes.
 inline std::uint64_t HashOn(std::uint64_t h, const Failure& failure) {
   h = HashOn(HashOn(h, failure.request), failure.reason);
   return failure.code == 0 ? h : HashOn(h, failure.code);
 }
-// Returns 0 for an empty list, and practically never otherwise.
+// Returns 0 for an empty list; a list with entries practically never has hash 0.
 template <class T>
 std::uint64_t Hash(std::span<const T> all) {
   std::uint64_t h = all.size();

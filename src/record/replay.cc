@@ -102,8 +102,7 @@ std::string Compare(const LogStep& logged, const StepPlan& replayed) {
   }
   const std::string parts = Compare(logged.digest, Digest(replayed));
   if (parts.empty() || logged.plan) return parts;
-  return parts +
-         "\n(the log has only digests of plans; to compare their entries, record with RecorderOptions::plan_contents)";
+  return parts + "\n(the log has only digests of plans; record with RecorderOptions::plan_contents to compare entries)";
 }
 
 // One replay: passes the records of a reader to a scheduler.
@@ -154,8 +153,8 @@ class Replayer {
   }
 
   void CheckOracle() {
-    if (oracle_->diverged()) return Note("the oracle got a different question");
-    if (oracle_->unasked() > 0) Note("the oracle got fewer questions");
+    if (oracle_->diverged()) return Note("the scheduler asked the oracle a different question");
+    if (oracle_->unasked() > 0) Note("the scheduler asked the oracle fewer questions");
   }
 
   absl::Status Do(LogStart& start) {

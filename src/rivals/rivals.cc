@@ -41,16 +41,15 @@ absl::Status RegisterRivals() {
     status.Update(
         RegisterPolicy(Ltr{}, "fewest predicted output tokens first, in buckets, by a score fixed at arrival (LTR)"));
     status.Update(RegisterPolicy(UniBoost{}, "order of arrival with a boost for short calls (UniBoost)"));
-    status.Update(RegisterPolicy(
-        SageSched{}, "least compute and memory of a call by the Gittins index of its prediction (SageSched)"));
     status.Update(
-        RegisterPolicy(Justitia{}, "fair virtual finish time by the memory cost of a whole workflow (Justitia)"));
-    status.Update(RegisterPolicy(SloGroups{},
-                                 "groups of similar deadlines by arrival; by deadline once one would be late (QLM)"));
+        RegisterPolicy(SageSched{}, "least expected compute and memory of the call, by a Gittins index (SageSched)"));
     status.Update(RegisterPolicy(
-        Mlfq{}, "least served request first, by levels with growing quanta; needs no lengths (FastServe)"));
+        Justitia{}, "earliest virtual finish first under fair sharing, by a workflow's memory cost (Justitia)"));
     status.Update(
-        RegisterPolicy(Autellix{}, "calls of the least served workflow first, by queues with quanta (Autellix)"));
+        RegisterPolicy(SloGroups{}, "groups of similar deadlines by arrival; by deadline if one would be late (QLM)"));
+    status.Update(RegisterPolicy(Mlfq{}, "least served request first, by levels with growing quanta (FastServe)"));
+    status.Update(
+        RegisterPolicy(Autellix{}, "calls of the least served workflow first, by levels with quanta (Autellix)"));
     status.Update(RegisterPolicy(Lpm{}, "longest cached prefix first (SGLang)"));
     status.Update(
         RegisterPolicy(PrefixThenWorkflow{},
@@ -68,15 +67,16 @@ absl::Status RegisterRivals() {
     status.Update(
         RegisterPlacement(SglangPlacement{}, "the longest cached prefix, unless loads are unbalanced (SGLang)"));
     status.Update(RegisterPlacement(BestFit{}, "the least free KV memory that fits the request (Parrot)"));
-    status.Update(RegisterPlacement(CodeRatio{}, "speed against all work ever sent (code by HexGen-Flow's authors)"));
+    status.Update(RegisterPlacement(CodeRatio{},
+                                    "a fast engine with little work received so far (code by HexGen-Flow's authors)"));
     status.Update(RegisterPause(
         InferCept{}, "keeps or drops with the least waste; swaps instead of dropping if the link is free (InferCept)"));
     status.Update(RegisterRetention(Slru{}, "evicts KV of workflows with one turn first (SGLang)"));
     status.Update(RegisterRetention(
-        Continuum{}, "keeps KV while waiting for the next turn saves time; then evicts by age (Continuum)"));
+        Continuum{}, "keeps KV as long as this is expected to save time, then evicts by age (Continuum)"));
     status.Update(
-        RegisterRetention(Wa{}, "evicts the KV least likely to be reused within its lifetime first (Bailian)"));
-    status.Update(RegisterRetention(Tlru{}, "evicts KV that the next turn does not need first, then by age (T-LRU)"));
+        RegisterRetention(Wa{}, "evicts KV first that is least likely to be reused within its lifetime (Bailian)"));
+    status.Update(RegisterRetention(Tlru{}, "evicts KV that the next turn does not need, then by age (T-LRU)"));
     status.Update(RegisterRetention(Belady{}, "evicts the KV with the latest next use first; only for simulators"));
     status.Update(RegisterRetention(
         BeladyCost{}, "evicts the KV that saves the least work per second until its next use; only for simulators"));

@@ -135,8 +135,8 @@ struct Noise {
   bool Outlies(double error) const { return std::abs(error - centre) > std::max(8 * scale, 0.05); }
 };
 
-// Uses 1.4826 times the median distance, which is the standard deviation of normal errors and ignores a minority of
-// outliers.
+// Uses 1.4826 times the median distance. For normal errors this is the standard deviation, and a minority of outliers
+// does not change it.
 Noise NoiseOf(std::vector<double> errors) {
   Noise noise{.centre = Median(errors)};
   for (double& error : errors) error = std::abs(error - noise.centre);
@@ -480,8 +480,8 @@ void WarnOfGaps(const Quantity& quantity, std::vector<std::string>& warnings) {
 
 void WarnOfSameness(const Quantity& quantity, std::vector<std::string>& warnings) {
   if (quantity.values.size() < 2 || quantity.values.front() < quantity.values.back()) return;
-  warnings.push_back(fmt::format("every {} has {} {}, so their cost is not separable from that of a step",
-                                 quantity.steps, quantity.values.front(), quantity.unit));
+  warnings.push_back(fmt::format("every {} has {} {}, so fixed and variable cost are not separable", quantity.steps,
+                                 quantity.values.front(), quantity.unit));
 }
 
 // Returns the mean relative error of a part of the log without outliers, in %.
@@ -505,8 +505,8 @@ void WarnOfUnit(const StepLog& log, std::vector<std::string>& warnings) {
   if (*tenth <= kLong) return;
   const bool milli = *tenth <= 1000 * kLong;
   warnings.push_back(
-      fmt::format("nine steps of ten take more than {:.3g} s, and an engine's step takes a thousandth of a second to a "
-                  "second. The log's unit is seconds: if it has {}, divide its times by {}",
+      fmt::format("nine steps of ten take more than {0:.3g} s, but an engine's step takes a thousandth of a second to "
+                  "a second. Times must be in seconds; divide them by {2} if the log has {1}",
                   *tenth / 1000, milli ? "milliseconds" : "microseconds", milli ? "1,000" : "1,000,000"));
 }
 
@@ -514,9 +514,8 @@ void WarnOfPrefillWork(const StepLog& log, std::vector<std::string>& warnings) {
   if (log.knows_prefill_work) return;
   if (std::ranges::none_of(log.steps, [](const TimedStep& step) { return step.load.prefill_tokens > 0; })) return;
   warnings.push_back(
-      "the log has no prefill_work, so the profile omits the attention of prefill and makes long prompts "
-      "too "
-      "fast");
+      "the log has no prefill_work, so the profile omits attention of prefill, and predicted times of long prompts are "
+      "too short");
 }
 
 void WarnOfTimes(const StepLog& log, const EngineCalibration& calibration, std::vector<std::string>& warnings) {
@@ -524,17 +523,15 @@ void WarnOfTimes(const StepLog& log, const EngineCalibration& calibration, std::
   const std::size_t n = log.steps.size();
   const double drift = MeanError(log, calibration, n - n / 3, n) - MeanError(log, calibration, 0, n / 3);
   if (std::abs(drift) > 5) {
-    warnings.push_back(fmt::format("the log's last third took {:.0f} % {} than its first for the same work",
+    warnings.push_back(fmt::format("for the same work, the last third of the log took {:.0f} % {} than the first third",
                                    std::abs(drift), drift > 0 ? "longer" : "less"));
   }
   double outlying_s = 0;
   for (std::size_t i = 0; i < n; ++i) outlying_s += calibration.outliers[i] ? ToSeconds(log.steps[i].time) : 0;
   if (fit.all.outliers * 20 > fit.all.steps || outlying_s > 0.1 * fit.measured_s) {
-    warnings.push_back(
-        fmt::format("{:.1f} % of the steps, with {:.1f} % of the time, are outliers, which the profile "
-                    "excludes",
-                    100.0 * static_cast<double>(fit.all.outliers) / static_cast<double>(fit.all.steps),
-                    100 * outlying_s / fit.measured_s));
+    warnings.push_back(fmt::format("the profile excludes outliers: {:.1f} % of the steps, with {:.1f} % of the time",
+                                   100.0 * static_cast<double>(fit.all.outliers) / static_cast<double>(fit.all.steps),
+                                   100 * outlying_s / fit.measured_s));
   }
   std::vector<double> times;
   for (const TimedStep& step : log.steps) times.push_back(Ms(step));
@@ -542,8 +539,8 @@ void WarnOfTimes(const StepLog& log, const EngineCalibration& calibration, std::
   for (double& time : times) time = 100 * std::abs(time / median - 1);
   const double flat = Median(times);
   if (fit.all.mean_abs_pct > 20 && fit.all.mean_abs_pct > 0.7 * flat) {
-    warnings.push_back(
-        fmt::format("the logged rows explain little of the steps' time: the error is {:.0f} %", fit.all.mean_abs_pct));
+    warnings.push_back(fmt::format(
+        "the times of steps depend little on the logged rows; the error of the fit is {:.0f} %", fit.all.mean_abs_pct));
   }
 }
 
@@ -584,12 +581,11 @@ absl::Status CheckLog(const StepLog& log) {
     return refuse(fmt::format("too few steps to fit a cost model: {}; expected at least {}, better thousands",
                               log.steps.size(), kLeastSteps));
   }
-  if (prefill == 0) return refuse("no step computes prefill tokens, so their cost is unknown");
-  if (decode == 0) return refuse("no step has a decode row, so its cost is unknown");
+  if (prefill == 0) return refuse("no step has prefill tokens; expected steps with prefill");
+  if (decode == 0) return refuse("no step has a decode row; expected steps with decode");
   if (loads.size() < kLeastLoads) {
     return refuse(
-        fmt::format("only {} different loads among {} steps, so the cost of a token is not separable from that of a "
-                    "step; log steps of many batch sizes, contexts and chunk sizes",
+        fmt::format("only {} different loads among {} steps; expected many batch sizes, contexts and chunk sizes",
                     loads.size(), log.steps.size()));
   }
   return absl::OkStatus();

@@ -52,15 +52,15 @@ ClassKey KeyOf(const WorkloadWorkflow& workflow, const WorkloadCall& call) {
 
 absl::StatusOr<EstimateSpec> EstimateSpec::Parse(std::string_view text) {
   const auto fail = [text](std::string_view why) {
-    return absl::InvalidArgumentError(
-        fmt::format("estimates '{}': {}; known are oracle, noise:SIGMA, gaussian:SIGMA, calibrated:SIGMA, class-mean, "
-                    "lengths, forest, none, and learnt(KIND)",
-                    text, why));
+    return absl::InvalidArgumentError(fmt::format(
+        "estimates '{}': {}; expected one of oracle, noise:SIGMA, gaussian:SIGMA, calibrated:SIGMA, class-mean, "
+        "lengths, forest, none, and learnt(KIND)",
+        text, why));
   };
   if (constexpr std::string_view kLearnt = "learnt("; text.starts_with(kLearnt) && text.ends_with(")")) {
     absl::StatusOr<EstimateSpec> inner = Parse(text.substr(kLearnt.size(), text.size() - kLearnt.size() - 1));
     if (!inner.ok()) return inner;
-    if (inner->learnt || inner->kind == EstimateKind::kNone) return fail("learnt(none) has nothing to learn");
+    if (inner->learnt || inner->kind == EstimateKind::kNone) return fail("learnt needs a kind with estimates");
     inner->learnt = true;
     return inner;
   }
@@ -216,7 +216,7 @@ void Estimator::Describe(std::uint32_t workflow, std::uint32_t call, Request& re
   shown.since = ends_;
 }
 
-// Sets the expected values, or the learnt values given them.
+// Sets the expected values, or the values learned from them.
 Estimator::Shown Estimator::Show(std::uint32_t workflow, Request& request) const {
   Shown shown{.raw_output = request.output_tokens.mean,
               .raw_left = request.workflow_tokens_left.mean,
@@ -260,11 +260,10 @@ absl::Status Estimator::Use(std::shared_ptr<const Forecasts> forecasts, std::vec
   if (!fits(forecasts->output.size(), workload_->calls.size()) ||
       !fits(forecasts->left.size(), workload_->calls.size()) ||
       !fits(forecasts->scores.size(), workload_->workflows.size())) {
-    return absl::InvalidArgumentError(
-        fmt::format("forecasts: {} outputs, {} remaining outputs and {} scores are invalid for {} calls and {} "
-                    "workflows on {} models",
-                    forecasts->output.size(), forecasts->left.size(), forecasts->scores.size(), workload_->calls.size(),
-                    workload_->workflows.size(), columns));
+    return absl::InvalidArgumentError(fmt::format(
+        "forecasts: {} outputs, {} remaining outputs and {} scores do not fit {} calls and {} workflows on {} models",
+        forecasts->output.size(), forecasts->left.size(), forecasts->scores.size(), workload_->calls.size(),
+        workload_->workflows.size(), columns));
   }
   forecasts_ = std::move(forecasts);
   scored_ = std::move(models);

@@ -79,11 +79,11 @@ const ModelSpec* FindModel(std::string_view name) { return FindByName(ModelSpecs
 
 std::string SourceOf(std::string_view family) {
   if (family == "aic") return "ai-dynamo/aiconfigurator (Apache-2.0), vLLM 0.14 kernels";
-  if (family == "vidur") return "microsoft/vidur (MIT), attention ai-dynamo/aiconfigurator (Apache-2.0)";
+  if (family == "vidur") return "microsoft/vidur (MIT); attention by ai-dynamo/aiconfigurator (Apache-2.0)";
   if (family == "e2e") return "served runs, framework overhead included";
   if (family == "lamps") return "constants of the LAMPS and InferCept papers";
   if (family == "fit")
-    return "scaled, one constant fitted to a closed loop on GPUs (zetxqx/thunderagent-original-verification)";
+    return "scaled profile with a constant fitted to runs on GPUs (zetxqx/thunderagent-original-verification)";
   return std::string(family);
 }
 
@@ -173,7 +173,7 @@ absl::StatusOr<Profile> FindStage(std::string_view id, std::span<const Profile> 
     for (Profile& p : BuiltInProfiles()) candidates.push_back(std::move(p));
     return DeriveById(id, candidates);
   }
-  return absl::NotFoundError(fmt::format("profile \"{}\" is unknown; the nearest are {}", id, NearestIds(id, more)));
+  return absl::NotFoundError(fmt::format("profile \"{}\" is unknown; similar names: {}", id, NearestIds(id, more)));
 }
 
 }  // namespace
@@ -203,10 +203,11 @@ absl::StatusOr<Profile> WithPipeline(Profile profile, std::int32_t pp) {
   if (pp < 1) return absl::InvalidArgumentError(fmt::format("{}: pp is {}, must be at least 1", profile.id, pp));
   if (pp == 1) return profile;
   if (cost.served) {
-    return absl::InvalidArgumentError(profile.id + ": is a fit to served runs; pipeline stages are unsupported");
+    return absl::InvalidArgumentError(profile.id + ": pipeline stages are unsupported for a fit to served runs");
   }
   if (cost.layers % pp != 0) {
-    return absl::InvalidArgumentError(fmt::format("{}: {} layers do not divide by pp {}", profile.id, cost.layers, pp));
+    return absl::InvalidArgumentError(
+        fmt::format("{}: {} layers are no multiple of pp {}", profile.id, cost.layers, pp));
   }
   constexpr std::int32_t kServerGpus = 8;
   cost.send_recv = cost.tp * pp <= kServerGpus ? profile.send_recv_intra : profile.send_recv_inter;
@@ -248,7 +249,7 @@ absl::StatusOr<Profile> WithOverhead(Profile profile, std::string_view preset) {
     return profile;
   }
   return absl::NotFoundError(
-      fmt::format("no overhead preset \"{}\"; there are {}", preset, internal::Names(OverheadPresets())));
+      fmt::format("overhead preset \"{}\" is unknown; expected one of {}", preset, internal::Names(OverheadPresets())));
 }
 
 std::int64_t KvCapacityTokens(const Profile& profile) {

@@ -18,9 +18,9 @@ double BytesPerWeight(std::string_view dtype) {
   return 0;
 }
 
-// Of a layer's time with few tokens [ms]: what does not shrink with the weights that one GPU has of it, since it is
-// launches and small kernels. Medians over models of the intercept of that time over bytes of weights per bandwidth, tp
-// 1 to 8, in the profiles of family aic; those of vidur's A40 come to 0.031, too.
+// Fixed part of a layer's time with few tokens [ms]: launches and small kernels, which do not depend on the GPU's share
+// of the weights. Each value is a median over models: the intercept of this time against weight bytes / bandwidth, tp 1
+// to 8, family aic. Vidur's A40 gives 0.031, too.
 double FixedMs(const GpuSpec& gpu, std::string_view dtype) {
   if (gpu.generation == "hopper") return BytesPerWeight(dtype) > 1 ? 0.023 : 0.041;
   return gpu.generation == "ampere" ? 0.031 : 0;
@@ -73,8 +73,7 @@ absl::Status ScaleLayers(const Profile& anchor, const GpuSpec& from, const GpuSp
     const std::int32_t measured = network == "a100_pairwise_nvlink" && c.tp == 8 ? 4 : c.tp;
     c.all_reduce = internal::FindCurve(fmt::format("allreduce/{}/tp{}", network, measured));
     if (c.all_reduce.points.empty()) {
-      return absl::InvalidArgumentError(
-          fmt::format("{}: the time of an all-reduce among {} of these GPUs is unknown", p.id, c.tp));
+      return absl::InvalidArgumentError(fmt::format("{}: no all-reduce was measured on {} of these GPUs", p.id, c.tp));
     }
   }
   return absl::OkStatus();
@@ -82,8 +81,8 @@ absl::Status ScaleLayers(const Profile& anchor, const GpuSpec& from, const GpuSp
 
 absl::Status ScaleServed(const Profile& anchor, const GpuSpec& from, const GpuSpec& to, Profile& p) {
   if (p.cost.tp != anchor.cost.tp) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: the fit to served runs \"{}\" is valid only for tp {}", p.id, anchor.id, anchor.cost.tp));
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: a derivation from \"{}\", a fit to served runs, supports only tp {}", p.id, anchor.id, anchor.cost.tp));
   }
   const double bytes = from.bandwidth_gb_s / to.bandwidth_gb_s;
   const double weights = static_cast<double>(p.weight_bytes) / static_cast<double>(anchor.weight_bytes);
@@ -108,10 +107,11 @@ absl::StatusOr<Profile> DeriveProfile(const Profile& anchor, std::string_view gp
                                            internal::Names(GpuSpecs())));
   }
   if (target == nullptr && !model.empty()) {
-    return absl::NotFoundError(fmt::format("no model \"{}\"; there are {}", model, internal::Names(ModelSpecs())));
+    return absl::NotFoundError(
+        fmt::format("model \"{}\" is unknown; expected one of {}", model, internal::Names(ModelSpecs())));
   }
   if (anchor.cost.pp != 1)
-    return absl::InvalidArgumentError(anchor.id + ": has pipeline stages; add them after the derivation");
+    return absl::InvalidArgumentError(anchor.id + ": has pipeline stages; add them to the derived profile");
   if (anchor.weight_bytes <= 0 || anchor.kv_bytes_per_token <= 0) {
     return absl::InvalidArgumentError(anchor.id + ": weight bytes or KV bytes per token are unknown");
   }
@@ -158,11 +158,12 @@ absl::StatusOr<Profile> DeriveById(std::string_view id, std::span<const Profile>
   const std::vector<std::string_view> parts = SplitId(id);
   const std::int32_t tp = NumberAfter("tp", parts.back());
   if (parts.size() != 5 || tp == 0) {
-    return absl::NotFoundError(fmt::format("\"{}\" is not of the form derived/<model>/<gpu>/<dtype>/tp<N>", id));
+    return absl::NotFoundError(fmt::format("\"{}\" is invalid; expected derived/<model>/<gpu>/<dtype>/tp<N>", id));
   }
   const ModelSpec* model = FindModel(parts[1]);
   if (model == nullptr) {
-    return absl::NotFoundError(fmt::format("{}: no model \"{}\"; there are {}", id, parts[1], Names(ModelSpecs())));
+    return absl::NotFoundError(
+        fmt::format("{}: model \"{}\" is unknown; expected one of {}", id, parts[1], Names(ModelSpecs())));
   }
   const GpuSpec* gpu = FindGpu(parts[2]);
   if (gpu == nullptr) {
@@ -190,7 +191,7 @@ absl::StatusOr<Profile> DeriveById(std::string_view id, std::span<const Profile>
     if (nearest == nullptr || distance < least) nearest = &p, least = distance;
   }
   if (nearest == nullptr) {
-    return absl::NotFoundError(fmt::format("{}: no profile of dtype \"{}\" to derive from", id, parts[3]));
+    return absl::NotFoundError(fmt::format("{}: no measured profile of this kind has dtype \"{}\"", id, parts[3]));
   }
   return DeriveProfile(*nearest, parts[2], parts[1], tp);
 }

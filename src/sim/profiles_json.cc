@@ -209,7 +209,7 @@ class Reader {
     const std::vector<std::string_view> parts = internal::SplitId(p.id);
     p.cost.tp = internal::NumberAfter("tp", parts.back());
     if (parts.size() < 5 || p.cost.tp == 0) {
-      fields.Fail("has an id that is not <family>/<model>/<gpu>/<dtype>/.../tp<N>");
+      fields.Fail("has an invalid id; expected <family>/<model>/<gpu>/<dtype>/.../tp<N>");
       return p;
     }
     p.model = parts[1];
@@ -253,7 +253,7 @@ class Reader {
   TransferCurve Curve(const std::string& name, Fields& user) {
     const Json* curve = FindCurve(name);
     if (curve == nullptr) {
-      user.Fail(fmt::format("has allreduce = \"{}\", which net lacks", name));
+      user.Fail(fmt::format("has allreduce = \"{}\"; expected a name in net", name));
       return {};
     }
     return CurveOf(name, *curve);
@@ -270,7 +270,7 @@ class Reader {
     const Json* bytes = fields.Find("bytes");
     const Json* ms = fields.Find("ms");
     if (!bytes || !ms || !bytes->is_array() || !ms->is_array() || bytes->size() != ms->size() || bytes->empty()) {
-      fields.Fail("lacks bytes and ms, two arrays of one length");
+      fields.Fail("has invalid bytes or ms; expected two arrays of one length");
       return {};
     }
     const auto number = [](const Json& value) {

@@ -89,15 +89,15 @@ constexpr LayerRow kLayerRows[] = {
      {3e-08, 0.17273087, 0.00063391, 1.29691069}, {0.0108808, 2.4736e-05, 2.56963e-08},
      {0.0109939, 0.000352657, 5.09265e-06}, {1e-08, 0.14384594, 0.00037389, 3.22690059}, "", -1, 6.98},
     // A mixture of experts: aic/llama-3.1-70b/h100/fp8/tp2 scaled, all experts' weights read in each step, 3.3e9 of
-    // 30.5e9 parameters computed, KV in fp8; attention's share of prefill, 4e-09, is fitted to GPUs of others. Theirs
-    // was a closed loop of 16 to 84 sessions of coding agents a pod (docs/reference/engine_profiles.md).
+    // 30.5e9 parameters computed, KV in fp8; attention's share of prefill, 4e-09, is fitted to published runs on GPUs:
+    // a closed loop of 16 to 84 coding agents per pod (docs/reference/engine_profiles.md).
     {"fit", "qwen3-coder-30b-a3b", "h100", "fp8", 2, 48, 2048, 30500000000, 49152, 4,
      {0, 0.126, 7.9e-05, 1.5}, {0.011, 1.54e-05, 4e-09},
      {0.011, 2.75e-05, 1.43e-07}, {0, 0.121, 0.000364, 4.58}, "h100_sxm", -1, -1},
 };
 
 // id, model, gpu, dtype, tp, weight bytes, KV bytes/token, a0, aB, aS, aQ, error of the time per output token in %,
-// KV tokens where the formula is not to be asked
+// KV tokens if the formula does not apply
 constexpr ServedRow kServedRows[] = {
     {"e2e/llama-3.1-70b/h100/fp8/vllm/tp2", "llama-3.1-70b", "h100", "fp8", 2, 72700000000, 327680,
      {16.53, 0.03941, 6.513e-05, 0.07004}, 0.9, 0},

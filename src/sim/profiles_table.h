@@ -23,7 +23,7 @@ struct LayerRow {
   SoftFloor gemm;
   CostModel::Attention prefill, decode;
   SoftFloor head;
-  std::string_view network;  // of the all-reduce: "allreduce/<network>/tp<tp>" in CurveRows
+  std::string_view network;  // network of the all-reduce: "allreduce/<network>/tp<tp>" in CurveRows
   double decode_error_pct, prefill_error_pct;
 };
 

@@ -345,7 +345,7 @@ IsolatedLatencies MeasureIsolated(const Workload& workload, const PreparedCostMo
   IsolatedLatencies latencies;
   latencies.requests.resize(workload.calls.size());
   latencies.workflows.reserve(workload.workflows.size());
-  std::vector<Duration> end;  // of the workflow's calls, relative to its arrival
+  std::vector<Duration> end;  // ends of the workflow's calls, relative to its arrival
   for (const WorkloadWorkflow& workflow : workload.workflows) {
     end.assign(workflow.calls, Duration{0});
     for (std::uint32_t i = 0; i < workflow.calls; ++i) {
@@ -382,9 +382,9 @@ absl::Status ReplayOptions::Validate() const {
   faults.Expect(cluster.closed_loop >= 0, "closed_loop", cluster.closed_loop, "must not be negative");
   faults.Expect(cluster.horizon >= Duration{0}, "horizon", ToSeconds(cluster.horizon), "must not be negative");
   faults.Expect(warm_up >= Duration{0} && (warm_up == Duration{0} || warm_up < cluster.horizon), "warm_up",
-                ToSeconds(warm_up), "must not be negative, and end before the horizon");
+                ToSeconds(warm_up), "must be at least 0 and below the horizon");
   faults.Expect(cluster.cold_at >= Duration{0} && (cluster.cold_at == Duration{0} || engine.overlap == 0), "cold_at",
-                ToSeconds(cluster.cold_at), "must not be negative, and must be 0 if overlap is not");
+                ToSeconds(cluster.cold_at), "must be at least 0, and 0 with overlap");
   faults.Expect(cluster.prefill_engines >= 0 && cluster.prefill_engines < instance_count(), "prefill_engines",
                 cluster.prefill_engines, "must be at least 0 and below the number of instances");
   if (cluster.prefill_engines > 0) {
@@ -394,11 +394,11 @@ absl::Status ReplayOptions::Validate() const {
     faults.Expect(!budgets && retention == nullptr && forecasts == nullptr, "prefill_engines", cluster.prefill_engines,
                   "must be 0 with budgets, retention or forecasts");
     faults.Expect(profile_of(0).cost.kv_bytes_per_token > 0, "prefill_engines", cluster.prefill_engines,
-                  "must be 0, because the profile has no size of KV");
+                  "must be 0, because the profile lacks the KV bytes per token");
     for (std::int32_t i = 1; i < instance_count(); ++i) {
       if (profile_of(i).model == profile_of(0).model) continue;
-      faults.Add(fmt::format("prefill_engines: KV of model '{}' is unsupported by '{}'", profile_of(0).model,
-                             profile_of(i).model));
+      faults.Add(fmt::format("prefill_engines: model '{}' and model '{}' have different KV; expected one model",
+                             profile_of(0).model, profile_of(i).model));
       break;
     }
   }
@@ -411,7 +411,7 @@ absl::Status ReplayOptions::Validate() const {
   for (std::int32_t i = 0; i < profiles; ++i) {
     if (scheduler.kv == KvMode::kLedger) {
       const std::int64_t tokens = KvTokens(*this, i);
-      faults.Expect(tokens > 0, "kv_tokens", kv_tokens, "must be set, because the profile has no KV capacity");
+      faults.Expect(tokens > 0, "kv_tokens", kv_tokens, "is missing, because the profile has no KV capacity");
       faults.Expect(tokens <= 0 || tokens >= scheduler.kv_block_tokens.value, "kv_tokens", tokens,
                     "must hold at least one block of kv_block_tokens");
     }
@@ -433,14 +433,13 @@ absl::StatusOr<ReplayResult> Replay(const Workload& workload, const ReplayOption
     return Replay(first, rest);
   }
   if (options.cluster.prefill_engines > 0 && !workload.tools.empty()) {
-    return absl::InvalidArgumentError(
-        "prefill_engines: are unsupported for a workload with tool calls, which keep KV on the decoding instance");
+    return absl::InvalidArgumentError("prefill_engines: are unsupported for a workload with tool calls");
   }
   const bool timed = !options.cluster.all_at_once && options.cluster.closed_loop == 0 && !workload.workflows.empty();
   if (timed &&
       ToSeconds(workload.workflows.back().arrival) / options.cluster.rate_scale > ToSeconds(kMaxWorkloadTime)) {
     return absl::InvalidArgumentError(
-        fmt::format("rate_scale is {}: the last arrival would be beyond 10^9 s", options.cluster.rate_scale));
+        fmt::format("rate_scale is {}: the last arrival would be after 1e9 s", options.cluster.rate_scale));
   }
   return Run<Scheduler>(
       workload, options, [&](std::int32_t instance, const NextUses& next_uses) -> absl::StatusOr<Scheduler> {
@@ -461,7 +460,7 @@ absl::StatusOr<double> MeasureSaturation(const Workload& workload, ReplayOptions
   options.estimates = {};
   options.cluster.all_at_once = true;
   options.cluster.closed_loop = 0;
-  std::int64_t tokens = 0, tokens_full = 0;  // total, and up to the last step that left requests waiting
+  std::int64_t tokens = 0, tokens_full = 0;  // tokens in total, and up to the last step that left requests waiting
   TimePoint full_until{};
   options.cluster.on_step = [&](const VirtualStep& step) {
     tokens += step.plan.tokens.value;

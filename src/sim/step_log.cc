@@ -94,7 +94,7 @@ class CsvReader {
     if (read.knows_prefill_work) load.prefill_work = static_cast<double>(Whole(kWork, std::int64_t{1} << 53));
     read.knows_samples = columns_.has(kSamples);
     load.samples = read.knows_samples ? Whole(kSamples, kMaxTokens) : load.decodes;
-    if (load.tokens() == 0) Fault(kPrefill, "\"0\" is invalid; expected tokens here or in decode_rows");
+    if (load.tokens() == 0) Fault(kPrefill, "0 is invalid; expected a number above 0 here or in decode_rows");
     if (load.decodes == 0 && load.decode_context > 0) {
       Fault(kContext, fmt::format("{} without decode_rows; expected 0", load.decode_context));
     }
@@ -156,8 +156,8 @@ class StepLogReader {
 
   static absl::Status NotALog(const absl::Status& status) {
     return absl::InvalidArgumentError(
-        fmt::format("{}; a log of steps is JSON with time_s and rows, one object a line, or CSV with a header: time_s, "
-                    "prefill_tokens, decode_rows, context_tokens",
+        fmt::format("{}; expected JSON lines with time_s and rows, or CSV with the header time_s, prefill_tokens, "
+                    "decode_rows, context_tokens",
                     std::string(status.message())));
   }
 

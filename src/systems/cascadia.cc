@@ -55,7 +55,8 @@ absl::Status PlanChange(const CascadiaOptions& options, std::span<const Cascadia
     rollout = PlanRollout(problem);
   }
   if (!rollout.ok()) return rollout.status();
-  if (rollout->status != RolloutStatus::kFound) return absl::FailedPreconditionError("no order of changes was found");
+  if (rollout->status != RolloutStatus::kFound)
+    return absl::FailedPreconditionError("the changes fit on the GPUs in no order");
   result.kinds = std::move(problem.replicas);
   result.steps = std::move(rollout->steps);
   return absl::OkStatus();
@@ -531,7 +532,7 @@ absl::StatusOr<CascadiaResult> Cascadia::ChangeTo(CascadePlan plan, const Cascad
 
 void Cascadia::Apply(CascadiaResult result, TimePoint now) {
   under_way_ = false;
-  if (result.generation >= 0 && result.generation != generation_) return;  // Load has replaced what it is based on
+  if (result.generation >= 0 && result.generation != generation_) return;  // Load has replaced this change's plan
   if (result.monitor) {
     monitor_ = *std::move(result.monitor);
     ++stats_.windows;
@@ -611,7 +612,7 @@ absl::Status Cascadia::Load(std::string_view bytes) {
   const bool valid = GetSample(*in, reference) && in->done();
   const CascadeProblem problem{.models = options_->models, .sample = read, .rate = rate, .gpus = options_->gpus};
   if (!valid || !problem.Validate().ok()) {
-    return absl::DataLossError("a file of Cascadia is invalid: its parts contradict each other");
+    return absl::DataLossError("the file of Cascadia is damaged: values in it do not match");
   }
   sample_ = std::move(read);
   rate_ = rate;

@@ -14,7 +14,7 @@ namespace takt::systems {
 namespace {
 
 constexpr std::size_t kReservedLessons = 4096;  // room that is reserved
-constexpr std::size_t kMostCalls = 512;  // of a workflow; later calls are not learned
+constexpr std::size_t kMostCalls = 512;  // calls of a workflow; later calls are not learned
 
 std::uint64_t SumOf(double alpha) { return Mix64(std::bit_cast<std::uint64_t>(alpha)); }
 std::string TextOf(double alpha) {
@@ -126,8 +126,8 @@ std::optional<AlphaSearch> HexGenFlow::Advance(TimePoint now) {
   return tuner_->Advance(now);
 }
 
-// A call follows all calls of its workflow that had ended when it began to wait. Predecessors of its predecessors are
-// left out.
+// The predecessors of a call are the calls of its workflow that had ended when it began to wait, without indirect
+// predecessors.
 void HexGenFlow::Learn(const Lesson& end, const std::vector<Lesson>& calls) {
   ServedWorkflow served{.arrival = end.begin, .end = end.end};
   if (end.begin == kUnset) served.arrival = std::ranges::min(calls, {}, &Lesson::begin).begin;
@@ -166,12 +166,12 @@ TimePoint HexGenFlow::wake_at() const { return std::min(router_.wake_at(), tuner
 std::string HexGenFlow::Save() const { return TextOf(alpha()); }
 
 absl::Status HexGenFlow::Load(std::string_view text, TimePoint now) {
-  if (!tuner_) return absl::FailedPreconditionError("hexgen_flow: alpha is not tuned without a cluster");
+  if (!tuner_) return absl::FailedPreconditionError("hexgen_flow: tuning alpha needs a simulated cluster");
   constexpr std::string_view kHead = "takt hexgen_flow 1\nalpha ";
   double alpha = -1;
   if (text.starts_with(kHead)) std::from_chars(text.data() + kHead.size(), text.data() + text.size(), alpha);
   if (!(alpha >= 0 && alpha <= 1) || text != TextOf(alpha)) {
-    return absl::InvalidArgumentError("hexgen_flow: the text is damaged; expected the output of Save");
+    return absl::InvalidArgumentError("hexgen_flow: the saved state is invalid; expected the output of Save");
   }
   router_.On(tuner_->Restore(alpha), now);
   return absl::OkStatus();

@@ -183,7 +183,7 @@ absl::Status Lamps::Load(std::string_view bytes) {
   auto in = internal::Unpacker::Open(bytes, kLampsMagic, kLampsVersion, "a file of LAMPS");
   if (!in.ok()) return in.status();
   const std::string_view tools = in->Text(), lengths = in->Text();
-  if (!in->done()) return absl::DataLossError("a file of LAMPS is invalid: its parts contradict each other");
+  if (!in->done()) return absl::DataLossError("the file of LAMPS is damaged: values in it do not match");
   ToolProfile read = tools_;
   if (absl::Status status = read.Load(tools); !status.ok()) return status;
   if (absl::Status status = lengths_.Load(lengths); !status.ok()) return status;

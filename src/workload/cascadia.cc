@@ -73,8 +73,8 @@ double MiddleBelow(double p2, double p3) {
   return NormalCdf((low + high) / 2);
 }
 
-// Table 2 of the paper: thresholds and processing ratios. It has one point of the middle model for trace 2 and none for
-// trace 3. Both take the shape of trace 1, with its probabilities scaled to match trace 2's point.
+// Table 2 of the paper: thresholds and processing ratios. Trace 2 has one point of the middle model, and trace 3 has
+// none. Both take the shape of trace 1, with its probabilities scaled to match trace 2's point.
 struct Marginals {
   Scores small, middle;
   double prompt, output;  // medians, tokens

@@ -33,7 +33,7 @@ constexpr double kDifficultyWeight = 1.5, kDifficultyOfLength = 0.5;
 struct Stage {
   const char* stage;
   const char* agent;
-  double share, instructions;  // share of the workflow's output; chosen tokens of the prompt
+  double share, instructions;  // share of the workflow's output; chosen prompt tokens of the stage
 };
 constexpr Stage kApps[] = {{"Planner", "Planner", 0.25, 180},
                            {"Coder", "Coder", 0.35, 220},
@@ -55,7 +55,7 @@ constexpr double kLeastWords = 150, kMostWords = 600;
 constexpr double kLengthMarkers = 160, kPerLength = 50, kHardMarkers = 80, kPerHard = 25;
 enum Feature : std::size_t { kTopic, kWords, kLong, kHard };
 
-// Draws by the gaps between events, since the mean is at most a few hundred. A negative mean counts as zero.
+// Adds up gaps between events, which is fast enough for means up to a few hundred. A negative mean counts as zero.
 int Poisson(Random& random, double mean) {
   int count = -1;
   for (double sum = 0; sum <= std::max(mean, 0.0); ++count) sum += random.Exponential();

@@ -77,15 +77,15 @@ absl::StatusOr<ColumnMap> ParseColumns(std::string_view text) {
     if (*key == kKeyNames[kPrefix]) {
       const absl::StatusOr<std::int64_t> tokens = ParseWhole(suffix, kMaxContextTokens);
       if (!tokens.ok() || *tokens == 0) {
-        return Bad(
-            fmt::format("{} is invalid; expected prefix=COLUMN:TOKENS, with the tokens per hash", Quoted(field)));
+        return Bad(fmt::format("{} is invalid; expected prefix=COLUMN:TOKENS with the number of tokens per hash",
+                               Quoted(field)));
       }
       map.block_tokens = *tokens;
       column = column.substr(0, colon);
     }
     std::string& named = map.columns[static_cast<std::size_t>(key - kKeyNames.begin())];
     if (column.empty()) return Bad(fmt::format("{} is invalid; expected a column after =", Quoted(field)));
-    if (!named.empty()) return Bad(fmt::format("{} is invalid; expected the key once", *key));
+    if (!named.empty()) return Bad(fmt::format("{} is invalid; expected each key once", *key));
     if (std::ranges::find(map.columns, column) != map.columns.end()) {
       return Bad(fmt::format("{} is invalid; expected each column once", Quoted(column)));
     }
@@ -94,7 +94,7 @@ absl::StatusOr<ColumnMap> ParseColumns(std::string_view text) {
   for (std::size_t key = 0; key < kNeeded; ++key) {
     if (map.columns[key].empty()) return Bad(fmt::format("{}=COLUMN is missing", kKeyNames[key]));
   }
-  if (map.has(kWorkflow) && map.has(kSession)) return Bad("workflow and session are invalid; expected one of them");
+  if (map.has(kWorkflow) && map.has(kSession)) return Bad("workflow and session: expected one of them");
   return map;
 }
 
@@ -188,7 +188,7 @@ class ColumnsParser : public LineParser {
         calls[calls.size() - 2].call.then = TurnEnd::kUser;
       }
       const Row& head = rows_[begin];
-      // The builder accepts every line that was accepted before.
+      // The builder accepts every row, because each was checked on reading.
       (void)builder_.Add({.arrival = TimePoint(Between(first, head.time)),
                           .deadline = head.deadline,
                           .name = head.name,
@@ -307,7 +307,7 @@ class ColumnsParser : public LineParser {
                                       " is invalid; expected a time within 285 years of the first");
   }
 
-  // Sets the row's workflow number: a new one, unless the workflow's column has a known value.
+  // Sets the number of the row's workflow: a new number, unless the workflow's column has a known value.
   absl::Status Join(Row& row) {
     row.workflow = workflows_;
     if (const std::string_view name = group(); !name.empty()) {
@@ -352,7 +352,7 @@ class ColumnsParser : public LineParser {
 
 absl::StatusOr<std::unique_ptr<LineParser>> MakeColumnsParser(const ReadOptions& options, WorkloadBuilder& builder) {
   if (options.format != WorkloadFormat::kAuto && options.format != WorkloadFormat::kColumns) {
-    return Bad(fmt::format("are given with a format ({}); expected only one of them", Name(options.format)));
+    return Bad(fmt::format("is invalid with a format ({}); expected columns or a format", Name(options.format)));
   }
   absl::StatusOr<ColumnMap> map = ParseColumns(options.columns);
   if (!map.ok()) return map.status();

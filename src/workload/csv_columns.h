@@ -68,7 +68,7 @@ class CsvColumns {
     for (CsvFields fields(line); fields.Next();) {
       const std::size_t column = Find(fields.field());
       if (column < names_.size() && found_[column])
-        return BadField(fields.field(), "is invalid; expected the column once");
+        return BadField(fields.field(), "occurs twice; expected each column once");
       if (column < names_.size()) found_[column] = true;
       column_of_.push_back(column);
     }

@@ -264,8 +264,8 @@ absl::Status GeneratorOptions::Validate() const {
     Check(templates[i], fmt::format("templates[{}]", i), faults);
     weight += templates[i].weight;
   }
-  faults.Expect(chimera || weight > 0, "templates: have no weight; expected one with a weight above 0");
-  faults.Expect(!chimera || templates.empty(), "templates: are invalid with chimera; expected none");
+  faults.Expect(chimera || weight > 0, "templates: all weights are 0; expected one above 0");
+  faults.Expect(!chimera || templates.empty(), "templates: are invalid with a Chimera shape; expected none");
   faults.Expect(!chimera || ChimeraGenerator::Knows(chimera->model),
                 fmt::format("model: is unknown; expected one of {}", fmt::join(ChimeraGenerator::Models(), ", ")));
   return faults.ToStatus();

@@ -58,7 +58,7 @@ absl::Status Set(Whole& field, std::string_view text) {
 absl::StatusOr<Lengths> ParseLengths(std::string_view text, Lengths (*of)(const Workload&)) {
   const std::vector<std::string_view> parts = SplitAt(text, ':', text.starts_with("empirical:") ? 2 : SIZE_MAX);
   if (parts.size() == 2 && parts[0] == "empirical") {
-    if (parts[1].starts_with("gen:")) return absl::InvalidArgumentError("empirical: is invalid; expected a file");
+    if (parts[1].starts_with("gen:")) return absl::InvalidArgumentError("empirical: is invalid; expected a file path");
     const absl::StatusOr<Workload> workload = ReadWorkload(std::string(parts[1]));
     if (!workload.ok()) return workload.status();
     return of(*workload);
@@ -173,7 +173,7 @@ absl::StatusOr<GeneratorOptions> ParseGeneratorSpec(std::string_view spec) {
     if (found == keys.end() || key.size() == parts[i].size()) {
       std::vector<std::string_view> names;
       for (const Key& k : keys) names.push_back(k.name);
-      return absl::InvalidArgumentError(fmt::format("gen:{}: {} is invalid; expected key=value with a key of {}",
+      return absl::InvalidArgumentError(fmt::format("gen:{}: {} is invalid; expected KEY=VALUE with KEY one of {}",
                                                     parts[0], Quoted(parts[i]), fmt::join(names, ", ")));
     }
     const absl::Status status = found->set(parts[i].substr(key.size() + 1));

@@ -49,8 +49,8 @@ class MooncakeParser : public JsonParser {
     constexpr std::int64_t kBlock = 512;
     const auto blocks = static_cast<std::size_t>((prompt + kBlock - 1) / kBlock);
     if (hashes_.size() > blocks) {
-      line.Fault("hash_ids",
-                 fmt::format("has {} blocks of 512 tokens; expected {} for the input", hashes_.size(), blocks));
+      line.Fault("hash_ids", fmt::format("has {} blocks of 512 tokens; expected {}, as many as the input needs",
+                                         hashes_.size(), blocks));
     }
     if (fault.ok()) builder_.Add(TimePoint(arrival), AtLeastOne(prompt), AtLeastOne(output), 0, 0, hashes_);
     return fault;
@@ -110,9 +110,9 @@ class InferCeptParser : public JsonParser {
     if (output > kMostLineTokens)
       return members.Fault("gen", fmt::format("is too large; expected at most {} tokens of output", kMostLineTokens));
     if (members.Find("api") == nullptr) {
-      if (!last) members.Fault("api", "is missing; expected in every segment but the last");
+      if (!last) members.Fault("api", "is missing; every segment but the last needs it");
       for (const char* key : {"api_s", "ret"}) {
-        if (members.Find(key) != nullptr) members.Fault(key, "is invalid; expected only with an api");
+        if (members.Find(key) != nullptr) members.Fault(key, "is invalid without an api; expected both or neither");
       }
       return;
     }
@@ -236,7 +236,7 @@ class WorkflowParser : public JsonParser {
     Workload& w = builder_.workload();
     const auto block =
         static_cast<std::int32_t>(line.Whole("prefix_block_tokens", 1, kMaxContextTokens, w.prefix_block_tokens));
-    if (!w.workflows.empty()) line.Fault("takt_workload", "is invalid here; expected on the first line");
+    if (!w.workflows.empty()) line.Fault("takt_workload", "is invalid on this line; expected on the first line only");
     const std::string_view name = line.Text("name");
     std::vector<std::string> models = Names(line, "models", kMaxWorkloadModels);
     std::vector<std::string> features = Names(line, "features", kMaxWorkloadFeatures);
@@ -265,7 +265,7 @@ class WorkflowParser : public JsonParser {
     if (tenant == nullptr) return 0;
     const bool named = tenant->is_string();
     if (named ? numbered_ : !builder_.workload().tenant_names.empty()) {
-      line.Fault("tenant", fmt::format("{} is a {}; expected a {} like earlier tenants", Shown(*tenant),
+      line.Fault("tenant", fmt::format("{} is a {}; expected a {}, as on earlier lines", Shown(*tenant),
                                        named ? "name" : "number", named ? "number" : "name"));
       return 0;
     }
@@ -358,9 +358,9 @@ class WorkflowParser : public JsonParser {
                                                   most, line_bytes_));
       }
       if (links.size() > before) continue;
-      return members.Fault("after",
-                           fmt::format("{} is unknown; expected one of the {} calls by position from 0, or a stage",
-                                       Shown(after), drafts.size()));
+      return members.Fault(
+          "after", fmt::format("{} is unknown; expected the position of a call, below {}, or the name of a stage",
+                               Shown(after), drafts.size()));
     }
   }
 

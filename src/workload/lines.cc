@@ -72,7 +72,7 @@ class UnpackedSource : public ByteSource {
     bytes_ += static_cast<std::int64_t>(*got);
     if (state_ == State::kGzip && bytes_ > kMaxRatio * packed_bytes_ + kFreeBytes) {
       return absl::ResourceExhaustedError(fmt::format(
-          "unpacks to more than {} times its size, like a decompression bomb; unpack it first if that is intended",
+          "unpacks to more than {} times its size, like a decompression bomb; unpack the file first if you trust it",
           kMaxRatio));
     }
     if (bytes_ <= max_bytes_) return got;
@@ -99,7 +99,7 @@ class UnpackedSource : public ByteSource {
       state_ = State::kPlain;
       return absl::OkStatus();
     }
-    if (inflateInit2(&stream_, 15 + 16) != Z_OK) return absl::ResourceExhaustedError("out of memory for gzip");
+    if (inflateInit2(&stream_, 15 + 16) != Z_OK) return absl::ResourceExhaustedError("out of memory for unpacking");
     state_ = State::kGzip;
     return absl::OkStatus();
   }
@@ -234,7 +234,7 @@ absl::StatusOr<std::size_t> LineReader::RecordEnd(std::string_view text, Scan& s
         scan.at = std::min(stop, text.size());
         if (stop == kNone) break;
         if (text[stop] == '"')
-          return fault("a quote in an unquoted field is invalid; expected the whole field in quotes");
+          return fault("a quote inside an unquoted field is invalid; expected the whole field in quotes");
         if (text[stop] == '\n') return stop;
         ++scan.at;
         scan.in = In::kFieldStart;

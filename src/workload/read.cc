@@ -79,8 +79,8 @@ class Reader {
     const std::string_view line = lines_.line();
     if (line.starts_with("PAR1")) {
       return absl::InvalidArgumentError(
-          "is a Parquet file, which is unsupported. Convert it to CSV first, for example by "
-          "duckdb -c \"COPY (FROM 'trace.parquet') TO 'trace.csv'\", and read the result with --columns");
+          "is a Parquet file, which is unsupported. Convert it to CSV first, for example by duckdb -c \"COPY (FROM "
+          "'trace.parquet') TO 'trace.csv'\". Then read the CSV file with --columns");
     }
     if (Mapped()) {
       absl::StatusOr<std::unique_ptr<LineParser>> parser = MakeColumnsParser(options_, builder_);
@@ -94,7 +94,7 @@ class Reader {
     if (format == WorkloadFormat::kAuto && csv_) format = DetectCsv(line);
     if (format == WorkloadFormat::kAuto) {
       return absl::InvalidArgumentError(fmt::format(
-          "{} starts no known format; expected workflow (JSON with calls), mooncake (JSON with "
+          "{} is the start of no known format; expected workflow (JSON with calls), mooncake (JSON with "
           "input_length), infercept (JSON with segments), text2sql (JSON with n_stages), sessions (JSON with "
           "block_tokens), or CSV with a header: {}. "
           "For other CSV or JSON lines, map the columns by --columns (ReadOptions::columns): "
@@ -142,7 +142,8 @@ class Reader {
     if (std::max({w.calls.size(), w.predecessors.size(), w.tools.size(), w.prefix_hashes.size(),
                   w.prefix_runs.size()}) > UINT32_MAX) {
       return absl::ResourceExhaustedError(
-          name_ + ": is too large; expected at most 2^32 calls, predecessors, tools, hashes and runs; set a limit");
+          name_ +
+          ": is too large; expected at most 2^32 calls, and as many predecessors, tools or hashes; set a limit");
     }
     report_.raised_lengths = parser_->raised_lengths();
     report_.sorted = builder_.Finish();

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kMostCalls = 10'000'000;
 
-// Lower bound for any engine: the delays along the longest path, plus a millisecond per call.
+// Lower bound of a session's duration on any engine: the delays on the longest path, plus 1 ms per call.
 Duration LeastTime(const Workload& w, const WorkloadWorkflow& workflow, Duration think_cap) {
   std::vector<Duration> end;
   for (const WorkloadCall& call : w.calls_of(workflow)) {
@@ -53,7 +53,7 @@ absl::Status Check(const Workload& from, const SessionLoad& load) {
   faults.Expect(!from.workflows.empty(), "sessions: the workload is empty; expected a workflow");
   faults.Expect(
       std::isfinite(load.rate) && load.rate >= 0 && load.closed_loop >= 0 && (load.rate > 0) != (load.closed_loop > 0),
-      "sessions: rate and closed loop are invalid; expected exactly one above 0");
+      "sessions: expected either a rate or a closed loop above 0");
   faults.Expect(load.horizon > Duration{0} && load.horizon <= kMaxWorkloadTime, "horizon", ToSeconds(load.horizon),
                 "is invalid; expected a positive number of seconds up to 1e9");
   faults.Expect(load.think_cap >= Duration{0}, "think_cap", ToSeconds(load.think_cap),
@@ -67,7 +67,7 @@ absl::StatusOr<Workload> DrawSessions(const Workload& from, const SessionLoad& l
   if (absl::Status s = Check(from, load); !s.ok()) return s;
   const auto too_many = [] {
     return absl::InvalidArgumentError(
-        fmt::format("sessions: too many calls until the horizon; expected at most {}", kMostCalls));
+        fmt::format("sessions: the horizon has too many calls; expected at most {}", kMostCalls));
   };
   const double sessions = load.rate * ToSeconds(load.horizon) + static_cast<double>(load.closed_loop);  // lower bound
   const double calls_each = static_cast<double>(from.calls.size()) / static_cast<double>(from.workflows.size());

@@ -74,7 +74,7 @@ absl::Status SetArrivals(Workload& workload, std::span<const TimePoint> arrivals
   for (std::size_t i = 1; i < arrivals.size(); ++i) {
     if (arrivals[i] >= arrivals[i - 1] && Between(arrivals[0], arrivals[i]) <= kMaxWorkloadTime) continue;
     return absl::InvalidArgumentError(
-        fmt::format("arrivals[{}]: {} s is invalid; expected rising times up to 1e9 s", i, ToSeconds(arrivals[i])));
+        fmt::format("arrivals[{}]: {} s is invalid; expected ascending times up to 1e9 s", i, ToSeconds(arrivals[i])));
   }
   for (std::size_t i = 0; i < arrivals.size(); ++i) {
     workload.workflows[i].arrival = TimePoint(Between(arrivals[0], arrivals[i]));
@@ -124,21 +124,20 @@ absl::StatusOr<Workload> Merge(std::span<const Part> parts) {
       merged.name.clear();
     }
     if (merged.models != workload->models || merged.feature_names != workload->feature_names) {
-      return absl::InvalidArgumentError("merge: models or features differ; expected the same");
+      return absl::InvalidArgumentError("merge: the workloads have different models or features; expected the same");
     }
     if (merged.tenant_names != workload->tenant_names) {
-      return absl::InvalidArgumentError("merge: names of tenants differ; expected the same");
+      return absl::InvalidArgumentError("merge: the workloads have different names of tenants; expected the same");
     }
     if (merged.prefix_block_tokens != workload->prefix_block_tokens &&
         !(workload->prefix_hashes.empty() && workload->prefix_runs.empty())) {
-      return absl::InvalidArgumentError(
-          fmt::format("merge: prefix blocks of {} and {} tokens differ; expected the same", merged.prefix_block_tokens,
-                      workload->prefix_block_tokens));
+      return absl::InvalidArgumentError(fmt::format("merge: prefix blocks have {} and {} tokens; expected one size",
+                                                    merged.prefix_block_tokens, workload->prefix_block_tokens));
     }
     merged.name += (part > 0 ? "+" : "") + workload->name;
     for (WorkloadWorkflow w : workload->workflows) {
       if (w.arrival.time_since_epoch() > Difference(kMaxWorkloadTime, starts)) {
-        return absl::InvalidArgumentError("merge: arrivals are too late; expected at most 1e9 s");
+        return absl::InvalidArgumentError("merge: the last arrival is too late; expected at most 1e9 s");
       }
       w.arrival = After(w.arrival, starts);
       Copy(*workload, w, builder, [part](std::uint64_t hash) { return part == 0 ? hash : Mix64(hash ^ Mix64(part)); });

@@ -42,16 +42,16 @@ absl::Status CheckTools(const Workload& w, const WorkloadCall& call, TimeSum& ti
                                  tool.after_tokens, call.output_tokens - 1));
     }
     if (tool.after_tokens == before) {
-      return Invalid(fmt::format("tools[{}].after: two tools after {} tokens; expected one", i, tool.after_tokens));
+      return Invalid(fmt::format("tools[{}].after: two calls after {} tokens; expected one", i, tool.after_tokens));
     }
     if (tool.after_tokens < before)
-      return Invalid(fmt::format("tools[{}].after: is invalid; expected rising order", i));
+      return Invalid(fmt::format("tools[{}].after: is invalid; expected ascending order", i));
     before = tool.after_tokens;
     if (tool.returned_tokens < 0)
       return Invalid(fmt::format("tools[{}].returned: {} is negative; expected at least 0", i, tool.returned_tokens));
     if (!time.Add(tool.duration)) return Invalid(fmt::format("tools[{}].duration: is negative or too long", i));
     if (tool.name >= w.names.size())
-      return Invalid(fmt::format("tools[{}].name: {} is invalid; expected an index of names", i, tool.name));
+      return Invalid(fmt::format("tools[{}].name: {} is invalid; expected an index into names", i, tool.name));
     context += tool.returned_tokens;
   }
   if (context <= kMaxContextTokens) return absl::OkStatus();
@@ -62,7 +62,7 @@ absl::Status CheckPredecessors(const Workload& w, const WorkloadCall& call, std:
   std::int64_t before = -1;
   for (const std::uint32_t p : w.predecessors_of(call)) {
     if (p >= self) return Invalid(fmt::format("after: call {} is invalid; expected an earlier call", p));
-    if (p <= before) return Invalid("after: is invalid; expected rising order");
+    if (p <= before) return Invalid("after: is invalid; expected ascending order");
     before = p;
   }
   return absl::OkStatus();
@@ -71,10 +71,10 @@ absl::Status CheckPredecessors(const Workload& w, const WorkloadCall& call, std:
 // The last block may end beyond the prompt, as with hashes.
 absl::Status CheckRuns(const Workload& w, const WorkloadCall& call) {
   if (!Within(call.first_run, call.runs, w.prefix_runs)) return Invalid("blocks: is out of range");
-  if (call.runs > 0 && call.hashes > 0) return Invalid("blocks: are invalid with prefix; expected one of them");
+  if (call.runs > 0 && call.hashes > 0) return Invalid("blocks: are invalid with prefix; expected blocks or prefix");
   std::uint64_t blocks = 0;
   for (const PrefixRun& run : w.runs_of(call)) {
-    if (run.count < 1) return Invalid("blocks: a run is empty; expected at least 1 block");
+    if (run.count < 1) return Invalid("blocks: a run has no block; expected at least 1");
     if (std::uint64_t{run.first} + run.count > std::uint64_t{UINT32_MAX} + 1)
       return Invalid("blocks: ids are out of range; expected below 2^32");
     blocks += run.count;
@@ -94,9 +94,9 @@ absl::Status CheckCall(const Workload& w, std::size_t index, std::uint32_t self,
   if (call.output_tokens < 1)
     return Invalid(fmt::format("output_tokens: {} is invalid; expected at least 1", call.output_tokens));
   if (call.stage >= w.names.size())
-    return Invalid(fmt::format("stage: {} is invalid; expected an index of names", call.stage));
+    return Invalid(fmt::format("stage: {} is invalid; expected an index into names", call.stage));
   if (call.agent >= w.names.size())
-    return Invalid(fmt::format("agent: {} is invalid; expected an index of names", call.agent));
+    return Invalid(fmt::format("agent: {} is invalid; expected an index into names", call.agent));
   if (!Within(call.first_predecessor, call.predecessors, w.predecessors)) return Invalid("after: is out of range");
   if (!Within(call.first_hash, call.hashes, w.prefix_hashes)) return Invalid("prefix: is out of range");
   if (!Within(call.first_tool, call.tools, w.tools)) return Invalid("tools: is out of range");
@@ -131,19 +131,19 @@ absl::Status ValidateWorkflow(const Workload& workload, std::size_t index) {
   if (!BoundedTime(w.arrival.time_since_epoch())) return Invalid("arrival: is negative or too late");
   if (w.deadline != Duration::max() && !BoundedTime(w.deadline)) return Invalid("deadline: is negative or too long");
   if (w.name >= workload.names.size())
-    return Invalid(fmt::format("class: {} is invalid; expected an index of names", w.name));
+    return Invalid(fmt::format("class: {} is invalid; expected an index into names", w.name));
   if (w.calls < 1) return Invalid("calls: is empty; expected a call");
   if (!Within(w.first_call, w.calls, workload.calls)) return Invalid("calls: is out of range");
   if (!workload.tenant_names.empty() && w.tenant > workload.tenant_names.size()) {
-    return Invalid(fmt::format("tenant: {} is invalid; expected a tenant", w.tenant));
+    return Invalid(fmt::format("tenant: {} is invalid; expected the number of a tenant", w.tenant));
   }
   const std::size_t models = workload.models.size(), end = w.first_call + std::size_t{w.calls};
   if (end * models > workload.model_tokens.size())
-    return Invalid("outputs: are incomplete; expected one per model and call");
+    return Invalid("outputs: are incomplete; expected an output per model and call");
   if (end * workload.feature_names.size() > workload.features.size())
-    return Invalid("features: are incomplete; expected one per name");
+    return Invalid("features: are incomplete; expected a number per feature");
   if (models < 32 && w.solved_by >> models != 0)
-    return Invalid("solved_by: is invalid; expected models of the workload");
+    return Invalid("solved_by: names an unknown model; expected models of the workload");
   TimeSum time;
   for (std::uint32_t i = 0; i < w.calls; ++i) {
     const WorkloadCall& call = workload.calls[w.first_call + i];
@@ -179,10 +179,10 @@ absl::Status Validate(const Workload& workload) {
     return Invalid(fmt::format("features: too many; expected at most {}", kMaxWorkloadFeatures));
   }
   if (workload.model_tokens.size() != models.size() * workload.calls.size()) {
-    return Invalid("outputs: are incomplete; expected one per model and call");
+    return Invalid("outputs: are incomplete; expected an output per model and call");
   }
   if (workload.features.size() != workload.feature_names.size() * workload.calls.size()) {
-    return Invalid("features: are incomplete; expected one per name and call");
+    return Invalid("features: are incomplete; expected a number per feature and call");
   }
   TimePoint before{};
   for (std::size_t i = 0; i < workload.workflows.size(); ++i) {
@@ -191,8 +191,9 @@ absl::Status Validate(const Workload& workload) {
     }
     const TimePoint arrival = workload.workflows[i].arrival;
     if (i == 0 && arrival != TimePoint{})
-      return Invalid("workflows[0]: arrival: is invalid; expected 0 for the first workflow");
-    if (arrival < before) return Invalid(fmt::format("workflows[{}]: arrival: is invalid; expected rising times", i));
+      return Invalid("workflows[0]: arrival: is invalid; expected 0 for the first arrival");
+    if (arrival < before)
+      return Invalid(fmt::format("workflows[{}]: arrival: is invalid; expected ascending times", i));
     before = arrival;
   }
   return absl::OkStatus();

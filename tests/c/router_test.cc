@@ -281,7 +281,7 @@ TEST_CASE("a host's own key orders the router's queue") {
   takt_error error;
   takt_error_init(&error, sizeof error);
   CHECK(takt_router_create(&options, &own.router, &error) == TAKT_E_INVALID);
-  CHECK(std::string(error.text) == "policy: is invalid; expected custom or aged(custom) with a key");
+  CHECK(std::string(error.text) == "policy: is invalid with a key; expected custom or aged(custom)");
   options.policy = nullptr;
   REQUIRE(takt_router_create(&options, &own.router, &error) == TAKT_OK);
   CHECK(takt_router_policy(own.router) == std::string("custom(largest_id)"));

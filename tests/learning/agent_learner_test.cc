@@ -145,7 +145,7 @@ TEST_CASE("a damaged file is named, and earlier knowledge stays") {
   };
   refused(sealed("nonsense 1\n"), "line 2: 'nonsense'");
   refused(sealed("node 1 1 1 1 1 1\n"), "line 2: node");
-  refused(sealed("node 1 1 1 1 1 1 1"), "last line");
+  refused(sealed("node 1 1 1 1 1 1 1"), "cut off");
   refused(sealed("node 1 1 1 1 1 1 1\nedge 0 1 1 1 1\n"), "line 3: edge");
   refused(sealed("node 1 1 1 1 -1 1 1\n"), "line 2: node");
   refused(sealed("node 1 1 1 1 nan 1 1\n"), "line 2: node");

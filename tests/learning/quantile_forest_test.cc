@@ -332,7 +332,7 @@ TEST_CASE("a file is read as written; truncated or damaged ones are refused") {
   }
   std::string newer = bytes;
   newer[12] = 9;
-  CHECK(QuantileForest::Load(newer).status().message() == "a forest of version 9; this takt reads version 2");
+  CHECK(QuantileForest::Load(newer).status().message() == "a forest of version 9; expected version 2");
   CHECK(QuantileForest::Load("PK\3\4").status().message() == "expected a forest");
 }
 

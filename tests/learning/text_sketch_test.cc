@@ -230,7 +230,7 @@ TEST_CASE("prompts tried on one model teach the untried models of others") {
     CHECK((*of_sparse)->Score(m, all.numbers) == scores[m]);
   }
   sparse.columns[0] = 2;
-  CHECK(Confidence::Train(sparse).status().message() == "confidence: a prompt was tried on an unknown model");
+  CHECK(Confidence::Train(sparse).status().message() == "confidence: a prompt has an outcome of an unknown model");
   sparse.columns.pop_back();
   CHECK_FALSE(Confidence::Train(sparse).ok());
 }

@@ -201,7 +201,7 @@ TEST_CASE("a worse tail starts a search over the last two windows") {
   CHECK_FALSE(host.tuner.Finished(choice, host.now));  // no search is running
   const auto& history = host.tuner.history();
   REQUIRE(history.size() == 5);
-  CHECK(history[0].why == "0 and 50 workflows ended in two windows; each needs 10");
+  CHECK(history[0].why == "0 and 50 workflows ended in two windows; expected 10 each");
   CHECK(history[1].action == AlphaDecision::Action::kKept);
   CHECK(history[2].action == AlphaDecision::Action::kSearched);
   CHECK(history[2].p < 0.01);

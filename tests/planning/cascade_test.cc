@@ -255,7 +255,7 @@ TEST_CASE("without a plan, the message names the shortage") {
   CHECK(Mentions(quality, "too little"));
   const absl::Status rate = planner.Plan({.quality_floor = 70}, 1000).status();
   CHECK(Mentions(rate, "GPUs: 4 serve at most"));
-  CHECK(Mentions(rate, "it takes at least"));
+  CHECK(Mentions(rate, "expected at least"));
   const absl::Status latency =
       planner.Plan({.kind = CascadeGoal::Kind::kLatencyBudget, .latency_budget = 0.1}).status();
   CHECK(Mentions(latency, "latency: the least p95"));
@@ -309,7 +309,8 @@ TEST_CASE("invalid input is refused with all its faults") {
 
   CascadeOptions options = Quick();
   options.grid = {0, 50, 40};
-  CHECK(Mentions(CascadePlanner::Create(TwoModels(), options).status(), "40 comes after 50; they must rise"));
+  CHECK(
+      Mentions(CascadePlanner::Create(TwoModels(), options).status(), "40 comes after 50; expected ascending values"));
   options.grid = {0, std::nan("")};
   CHECK(Mentions(CascadePlanner::Create(TwoModels(), options).status(), "not a number"));
   options.grid = {};
@@ -318,7 +319,7 @@ TEST_CASE("invalid input is refused with all its faults") {
 
   problem = TwoModels();
   problem.models[1].shapes = {*FindProfile("aic/llama-3.1-70b/h100/bf16/tp1")};
-  CHECK(Mentions(CascadePlanner::Create(problem, Quick()).status(), "fits no shape of a replica"));
+  CHECK(Mentions(CascadePlanner::Create(problem, Quick()).status(), "no shape of a replica has room"));
 
   const auto never = [](double) { return false; };
   CHECK(CascadePlanner::Create(TwoModels(), Quick(), SerialFor, never).status().code() == absl::StatusCode::kCancelled);

@@ -322,14 +322,14 @@ TEST_CASE("without a plan, the answer names the limit and the shortage") {
   problem.models[1].min_replicas = 2;
   CHECK(why(problem).find("replicas of large tp4: 1 more allowed would do\n") != std::string::npos);
   problem.types[1].rate = 3;
-  CHECK(why(problem).find("availability of large: 1 fewer required replicas would do\n") != std::string::npos);
+  CHECK(why(problem).find("availability of large: a requirement of 1 fewer replicas would do\n") != std::string::npos);
 
   problem = Small();
   problem.min_quality = 80;
   problem.types[0].current = 8;
   problem.types[0].max_change = 2;
   problem.types[1].max_change = 1;
-  CHECK(why(problem).find("moves of large tp4: 1 more replicas may change would do\n") != std::string::npos);
+  CHECK(why(problem).find("moves of large tp4: 1 more changes of replicas would do\n") != std::string::npos);
   problem.types[0].max_change = problem.types[1].max_change = kNoLimit;
   problem.types[1].move_cost = 3;
   problem.move_budget = 5;
@@ -340,8 +340,8 @@ TEST_CASE("without a plan, the answer names the limit and the shortage") {
   problem.min_quality = 97;
   problem.routings.pop_back();
   CHECK(why(problem) ==
-        "rates of large: 3 requests/s less, with the other changes\n"
-        "quality: a floor 12 lower, with the other changes\n");
+        "rates of large: 3 requests/s less together with the other changes\n"
+        "quality: a floor 12 lower together with the other changes\n");
 
   problem.goal = ClusterGoal::kMostThroughput;
   CHECK(why(problem).find("rates of large") == 0);

@@ -173,7 +173,7 @@ TEST_CASE("rates that were not measured are named") {
   ServedModel big{.name = "70b", .shapes = {*FindProfile("aic/llama-3.1-70b/h100/bf16/tp1")}};
   const absl::Status memory = measure(big, lengths, {});
   CHECK(memory.code() == absl::StatusCode::kFailedPrecondition);
-  CHECK(std::string(memory.message()).find("but weights and KV need") != std::string::npos);
+  CHECK(std::string(memory.message()).find("but weights and the KV of") != std::string::npos);
   CHECK(measure(Llama("8b"), {}, {}).code() == absl::StatusCode::kInvalidArgument);
   CHECK(measure({.name = "none"}, lengths, {}).code() == absl::StatusCode::kInvalidArgument);
   CHECK(measure(Llama("8b"), {{0, 5}}, {}).code() == absl::StatusCode::kInvalidArgument);

@@ -93,7 +93,7 @@ TEST_CASE("a fault names the mistake and the valid choices") {
   CHECK(Names(Fault("aged(lifo)"), {"'lifo'"}));
   CHECK(Names(Fault("aged"), {"expected one policy"}));
   CHECK(Names(Fault("aged(sjf,stjf)"), {"expected one policy"}));
-  CHECK(Names(Fault("aged(aged(sjf))"), {"invalid inside aged"}));
+  CHECK(Names(Fault("aged(aged(sjf))"), {"aged inside aged is invalid"}));
   CHECK(Names(Fault("stjf(quantil=0.5)"), {"'quantil'", "quantile, input, unknown"}));
   CHECK(Names(Fault("fcfs(x=1)"), {"there are none"}));
   CHECK(Names(Fault("stjf(quantile=2)"), {"quantile=2", "must be a number from -1 to 1"}));

@@ -153,8 +153,8 @@ TEST_CASE("a faulty command line is reported") {
            {{"--serve", "0", "--model", "7B"}, "100M"},
            {{"--serve", "0", "--host", "192.0.2.1"}, "192.0.2.1"},
            {{"--trace", "bundled", "--policy", "fcfs", "--policy", "sjf", "--log", "x"}, "a single --policy"},
-           {{"--trace", "bundled", "--option", "kv=none"}, "counts its own KV"},
-           {{"--trace", "bundled", "--option", "overlap=2"}, "one step ahead"},
+           {{"--trace", "bundled", "--option", "kv=none"}, "manages its KV itself"},
+           {{"--trace", "bundled", "--option", "overlap=2"}, "expected 0 or 1 step ahead"},
            {{"--trace", "bundled", "--option", "colour=red"}, "colour"},
            {{"--trace", "bundled", "--steps", "-", "--json", "-"}, "expected at most one"},
            {{"--trace", "/nonexistent"}, "/nonexistent"},
@@ -176,7 +176,7 @@ TEST_CASE("an interrupt ends a trace and reports what has ended") {
   tool.Interrupt();
   const Ended run = tool.Wait();
   CHECK(run.exit_code == 130);
-  CHECK(run.out.find("Cut off: ") != std::string::npos);
+  CHECK(run.out.find("Interrupted: ") != std::string::npos);
   const json report = json::parse(takt::ReadWhole(dir / "json"));
   CHECK(report["partial"] == true);
   CHECK(report["runs"][0]["pending"] > 0);

@@ -168,7 +168,7 @@ TEST_CASE("an invalid split of engines is refused by name") {
   refused(options, "deflect_tokens", w);
   options = Apart(1, 1);
   options.profile.cost.kv_bytes_per_token = 0;
-  refused(options, "size of KV", w);
+  refused(options, "KV bytes per token", w);
   options = Apart(1, 1);
   options.engines = {options.profile, options.profile};
   options.engines[1].model = "another";

@@ -128,7 +128,7 @@ TEST_CASE("a bad line names file, line, field and value") {
       {"1,1,-1,1,0,0", "log:2: decode_rows: \"-1\" is negative; expected at least 0"},
       {"1,1,1,,0,0", "log:2: context_tokens: is empty"},
       {"1,1,0,7,0,0", "log:2: context_tokens: 7 without decode_rows"},
-      {"1,0,0,0,0,0", "log:2: prefill_tokens: \"0\" is invalid; expected tokens here or in decode_rows"},
+      {"1,0,0,0,0,0", "log:2: prefill_tokens: 0 is invalid; expected a number above 0 here or in decode_rows"},
       {"1,1,1,1,nan,0", "log:2: plan_s: \"nan\" is invalid; expected a finite number"},
       {"1,1,1,1,0,many", "log:2: samples: \"many\" is invalid; expected a whole number"},
       {"1,1,1,1", "log:2: 4 fields; expected 6, as in the header"},

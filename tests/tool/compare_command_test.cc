@@ -40,7 +40,7 @@ TEST_CASE("compare reports errors of means and p95 and the policies' order") {
   CHECK(Has(ended.out, "of request latency: 5.0 % in the mean, 10.0 % at p95"));
   CHECK(Has(ended.out, "by mean request latency: sjf = stjf < fcfs, as predicted"));
   CHECK(Has(RunTool({"compare", "--measured", measured, "--predicted", predicted, "--tie", "0.5"}).out,
-            "sjf < stjf < fcfs; predicted sjf after stjf, but measured before it by 1.0 %"));
+            "sjf < stjf < fcfs; predicted sjf slower than stjf, but stjf was 1.0 % slower"));
 }
 
 TEST_CASE("workflows of several requests are ranked by their own latency") {
@@ -49,7 +49,7 @@ TEST_CASE("workflows of several requests are ranked by their own latency") {
   const std::string predicted = dir.Write("p.json", ReportOf({{"fcfs", 1, 1, 4}, {"stjf", 2, 2, 5}}, 4));
   const Ended ended = RunTool({"compare", "--measured", measured, "--predicted", predicted});
   CHECK(Has(ended.out,
-            "by mean workflow latency: stjf < fcfs; predicted stjf after fcfs, but measured before it by 80.0 %"));
+            "by mean workflow latency: stjf < fcfs; predicted stjf slower than fcfs, but fcfs was 80.0 % slower"));
 }
 
 TEST_CASE("several files count as one, and unlike runs are refused") {
@@ -67,8 +67,8 @@ TEST_CASE("several files count as one, and unlike runs are refused") {
       {{"compare"}, 2, "--measured"},
       {{"compare", "--measured", fcfs, "--predicted", both},
        1,
-       "1 run measured, but 2 predicted; expected equal numbers"},
-      {{"compare", "--measured", sjf, fcfs, "--predicted", both}, 1, "is paired with a different run"},
+       "1 run measured, but 2 runs predicted; expected the same number"},
+      {{"compare", "--measured", sjf, fcfs, "--predicted", both}, 1, "is paired with a run of another policy or load"},
       {{"compare", "--measured", fcfs, "--predicted", dir.Write("r.json", ReportOf({{"fcfs"}}, 10, 2))},
        1,
        "at rate 2)"},

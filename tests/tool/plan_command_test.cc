@@ -174,7 +174,7 @@ TEST_CASE("faults in the files are reported with their line") {
   complains(run(sample, dir.Write("m5.json", R"({"models": [{"profile": "aic/llama-3.1-8b/h100/bf16"},
                                                            {"profile": "aic/llama-3.1-70b/h100/bf16", "tp": [1],
                                                             "pp": [1]}]})")),
-            "but weights and KV need");
+            "but weights and the KV of");
   CHECK(RunTool(Plan(dir, {"--quality", "3", "--latency", "4"})).exit_code == 2);
   CHECK(RunTool(Plan(dir, {"--json", "-", "--html", "-"})).exit_code == 2);
   CHECK(RunTool(Plan(dir, {"--grid", "3,2"})).exit_code == 1);

@@ -381,7 +381,7 @@ TEST_CASE("sessions run at a rate or in a loop until a horizon") {
   CHECK(Has(told.out, "0.500 sessions/s for 40.0 s; figures cover the time from 10.0 s on"));
   CHECK(Has(told.out, "prefill excess"));
   CHECK(RunTool({"replay", "--horizon", "5"})
-            .err.find("--horizon: is invalid alone; expected --session-rate or --closed-loop with it") !=
+            .err.find("--horizon: is invalid alone; expected also --session-rate or --closed-loop") !=
         std::string::npos);
 }
 

@@ -263,7 +263,7 @@ TEST_CASE("a log shows the KV held between turns, and the gate") {
     return RunTool(args).out;
   };
   CHECK(Has(said(Price{.share = 0.5}, {"replay-log"}),
-            "Retention of KV between turns: hold_value(alpha_ms=0.25), with the gate "
+            "Policy for KV between turns: hold_value(alpha_ms=0.25), with the gate "
             "price(share=0.5).\n"));
   CHECK(Has(said({}, {"replay-log"}), "hold_value(alpha_ms=0.25), without a gate.\n"));
   const std::string dump = said({}, {"replay-log", "--dump"});

@@ -216,8 +216,7 @@ TEST_CASE("options are validated, with all faults at once") {
     INFO(message);
     CHECK(message.find(fault) != std::string::npos);
   }
-  CHECK(std::string(GeneratorOptions().Validate().message()) ==
-        "templates: have no weight; expected one with a weight above 0");
+  CHECK(std::string(GeneratorOptions().Validate().message()) == "templates: all weights are 0; expected one above 0");
 }
 
 TEST_CASE("ReadWorkload reads specs, and faults name key, value and choices") {
@@ -233,10 +232,10 @@ TEST_CASE("ReadWorkload reads specs, and faults name key, value and choices") {
         "gen: \"possion\" is unknown; expected one of constant, poisson, gamma, weibull, multi_stage, kairos, apps, "
         "math");
   CHECK(Error("gen:poisson,cv=2") ==
-        "gen:poisson: \"cv=2\" is invalid; expected key=value with a key of requests, rate, seed, deadline, prompt, "
+        "gen:poisson: \"cv=2\" is invalid; expected KEY=VALUE with KEY one of requests, rate, seed, deadline, prompt, "
         "output");
   CHECK(Error("gen:gamma,cv") ==
-        "gen:gamma: \"cv\" is invalid; expected key=value with a key of requests, rate, seed, deadline, cv, prompt, "
+        "gen:gamma: \"cv\" is invalid; expected KEY=VALUE with KEY one of requests, rate, seed, deadline, cv, prompt, "
         "output");
   CHECK(Error("gen:poisson,rate=fast") == "gen:poisson: rate: \"fast\" is invalid; expected a number");
   CHECK(Error("gen:poisson,requests=-5") == "gen:poisson: requests: \"-5\" is negative; expected at least 0");

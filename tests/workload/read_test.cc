@@ -325,19 +325,19 @@ TEST_CASE("times in seconds must be finite and not negative") {
 
 TEST_CASE("missing, incomplete and doubled headers are refused") {
   CHECK(Error("2023-11-16 18:15:46.6805900,374,44\n")
-            .find("t:1: \"2023-11-16 18:15:46.6805900,374,44\" starts no known format") == 0);
+            .find("t:1: \"2023-11-16 18:15:46.6805900,374,44\" is the start of no known format") == 0);
   CHECK(Error("a,b\n").find("burstgpt (Timestamp,Request tokens,Response tokens), sharegpt (") != std::string::npos);
   CHECK(Error("TIMESTAMP,ContextTokens\n") ==
         "t:1: header: column \"GeneratedTokens\" is missing; the columns are \"TIMESTAMP\", \"ContextTokens\"");
   CHECK(Error("TIMESTAMP,ContextTokens,ContextTokens,GeneratedTokens\n") ==
-        "t:1: ContextTokens: is invalid; expected the column once");
+        "t:1: ContextTokens: occurs twice; expected each column once");
   CHECK(Error(kAzure, {.format = WorkloadFormat::kShareGpt}) ==
         "t:1: header: column \"num_prefill_tokens\" is missing; the columns are \"TIMESTAMP\", \"ContextTokens\", "
         "\"GeneratedTokens\"");
   CHECK(Error("TIMESTAMP,ContextTokens,GeneratedTokens\n") == "t: has no requests");
   CHECK(Error("") == "t: is empty");
   CHECK(Error("\n \r\n") == "t: is empty");
-  CHECK(Error("{}").find("t:1: \"{}\" starts no known format") == 0);
+  CHECK(Error("{}").find("t:1: \"{}\" is the start of no known format") == 0);
 }
 
 TEST_CASE("Mooncake's faults are named") {
@@ -374,9 +374,10 @@ TEST_CASE("InferCept's faults are named") {
   CHECK(error("{}") == "t:1: segments[0].gen: is missing");
   CHECK(error(R"({"gen":-4})") == "t:1: segments[0].gen: -4 is negative");
   CHECK(error(R"({"gen":1.5})") == "t:1: segments[0].gen: 1.5 is invalid; expected a whole number");
-  CHECK(error(R"({"gen":4},{"gen":4})") == "t:1: segments[0].api: is missing; expected in every segment but the last");
-  CHECK(error(R"({"gen":4,"ret":1})") == "t:1: segments[0].ret: is invalid; expected only with an api");
-  CHECK(error(R"({"gen":4,"api_s":1})") == "t:1: segments[0].api_s: is invalid; expected only with an api");
+  CHECK(error(R"({"gen":4},{"gen":4})") == "t:1: segments[0].api: is missing; every segment but the last needs it");
+  CHECK(error(R"({"gen":4,"ret":1})") == "t:1: segments[0].ret: is invalid without an api; expected both or neither");
+  CHECK(error(R"({"gen":4,"api_s":1})") ==
+        "t:1: segments[0].api_s: is invalid without an api; expected both or neither");
   CHECK(error(call + R"(,{"gen":4,"api":"qa","ret":1})") == "t:1: segments[1].api_s: is missing");
   CHECK(error(R"({"gen":4,"api":"qa","api_s":1})") == "t:1: segments[0].ret: is missing");
   CHECK(error(R"({"gen":4,"api":"qa","api_s":-1,"ret":1})") == "t:1: segments[0].api_s: -1 is negative");
@@ -390,7 +391,7 @@ TEST_CASE("InferCept's faults are named") {
   CHECK(error(R"({"gen":4,"apo":"qa"})") ==
         "t:1: segments[0]: key \"apo\" is unknown; expected one of ctx, gen, api, api_s, ret, ret_raw");
   CHECK(error(R"({"gen":500000000},{"gen":1})") ==
-        "t:1: segments[0].api: is missing; expected in every segment but the last");
+        "t:1: segments[0].api: is missing; every segment but the last needs it");
   CHECK(error(R"({"gen":499999999,"api":"qa","api_s":1,"ret":0},{"gen":2})") ==
         "t:1: segments[1].gen: is too large; expected at most 500000000 tokens of output");
   CHECK(error(R"({"gen":1,"api":"qa","api_s":1,"ret":500000000},{"gen":1,"api":"qa","api_s":1,"ret":500000000})") ==
@@ -553,9 +554,9 @@ TEST_CASE("a workflow's faults name call, stage and field") {
   CHECK(CallsError(R"({"prompt": 1, "output": 1}, {"prompt": -5, "output": 1})") ==
         "t:1: calls[1].prompt: -5 is negative");
   CHECK(CallsError(R"({"prompt": 1, "output": 1, "after": [1]})") ==
-        "t:1: calls[0].after: 1 is unknown; expected one of the 1 calls by position from 0, or a stage");
+        "t:1: calls[0].after: 1 is unknown; expected the position of a call, below 1, or the name of a stage");
   CHECK(CallsError(R"({"prompt": 1, "output": 1, "after": ["plan"]})") ==
-        "t:1: calls[0].after: \"plan\" is unknown; expected one of the 1 calls by position from 0, or a stage");
+        "t:1: calls[0].after: \"plan\" is unknown; expected the position of a call, below 1, or the name of a stage");
   CHECK(CallsError(R"({"stage": "code", "prompt": 1, "output": 1, "after": [0]})") ==
         "t:1: calls[0] (stage \"code\"): after: is invalid; the calls form a cycle");
   CHECK(
@@ -569,7 +570,7 @@ TEST_CASE("a workflow's faults name call, stage and field") {
         "t:1: calls[0].tools[0].after: 0 is below 1");
   CHECK(CallsError(
             R"({"prompt": 1, "output": 5, "tools": [{"after": 2, "duration_s": 1}, {"after": 2, "duration_s": 1}]})") ==
-        "t:1: calls[0]: tools[1].after: two tools after 2 tokens; expected one");
+        "t:1: calls[0]: tools[1].after: two calls after 2 tokens; expected one");
   CHECK(CallsError(R"({"prompt": 1, "output": 5, "tools": [{"after": 2}]})") ==
         "t:1: calls[0].tools[0].duration_s: is missing");
   CHECK(CallsError(R"({"prompt": 1, "output": 5, "delay_s": -1})") == "t:1: calls[0].delay_s: -1 is negative");
@@ -582,7 +583,8 @@ TEST_CASE("a workflow's faults name call, stage and field") {
   CHECK(CallsError(R"({"prompt": 512, "output": 5, "prefix": [1, 2]})") ==
         "t:1: calls[0]: prefix: 2 blocks of 512 tokens are too many for a prompt of 512 tokens");
   const std::string good = R"({"arrival_s": 0, "calls": [{"prompt": 1, "output": 1}]})";
-  CHECK(Error(good + "\n{\"takt_workload\": 1}") == "t:2: takt_workload: is invalid here; expected on the first line");
+  CHECK(Error(good + "\n{\"takt_workload\": 1}") ==
+        "t:2: takt_workload: is invalid on this line; expected on the first line only");
   CHECK(Error("{\"takt_workload\": 2}\n" + good) == "t:1: takt_workload: 2 is above 1");
   CHECK(Error("{\"takt_workload\": 1}\n") == "t: has no requests");
 }
@@ -745,7 +747,7 @@ TEST_CASE("a header that begins as JSON does is CSV or an error") {
         Parsed(" {x,p,o\n\"\n9,9,9\n\",1,1\n", {.columns = "prompt=p,output=o", .skip_bad_lines = skip}).calls.size() ==
         1);
     CHECK(Error(" {x,num_prefill_tokens,num_decode_tokens\n\"\n9,9,9\n\",1,1\n", {.skip_bad_lines = skip})
-              .starts_with("t:1: \" {x,num_prefill_tokens,num_decode_tokens\" starts no known format"));
+              .starts_with("t:1: \" {x,num_prefill_tokens,num_decode_tokens\" is the start of no known format"));
   }
   CHECK(Parsed(" {\"calls\": [{\"prompt\": 1, \"output\": 1}], \"arrival_s\": 0}\n").calls.size() == 1);
 }
@@ -768,9 +770,9 @@ TEST_CASE("a misplaced quote refuses a CSV file, since records are unclear") {
     CHECK(error("1,1,\"he said \"hi\n9,100000,ghost\n") ==
           "t: after line 2: line 3: text after a closing quote is invalid; expected a comma");
     CHECK(error("1,1, \"hi\n9,100000,ghost\"\n") ==
-          "t: after line 2: line 3: a quote in an unquoted field is invalid; expected the whole field in quotes");
+          "t: after line 2: line 3: a quote inside an unquoted field is invalid; expected the whole field in quotes");
     CHECK(error("1,1,say \"hi\"\n") ==
-          "t: after line 2: line 3: a quote in an unquoted field is invalid; expected the whole field in quotes");
+          "t: after line 2: line 3: a quote inside an unquoted field is invalid; expected the whole field in quotes");
     CHECK(error("1,1,\"hi\n9,100000,ghost\n") ==
           "t: after line 2: line 5: a quoted field has no end; expected a closing quote");
     CHECK(error("1,1,\"hi\"\r,\n") ==
@@ -841,7 +843,7 @@ TEST_CASE("faults of mapping, value or file are named") {
         "t:1: columns: \"promt=p\" is invalid; expected KEY=COLUMN with KEY one of prompt, output, arrival, workflow, "
         "session, tenant, class, priority, deadline, agent, stage, prefix");
   CHECK(error(good, "prompt=p,output=p") == "t:1: columns: \"p\" is invalid; expected each column once");
-  CHECK(error(good, "prompt=p,prompt=o") == "t:1: columns: prompt is invalid; expected the key once");
+  CHECK(error(good, "prompt=p,prompt=o") == "t:1: columns: prompt is invalid; expected each key once");
   CHECK(error(good, "prompt=,output=o") == "t:1: columns: \"prompt=\" is invalid; expected a column after =");
   CHECK(error(good, "prompt=p,output=answer") ==
         "t:1: header: column \"answer\" is missing; the columns are \"t\", \"p\", \"o\", \"w\", \"u\"");
@@ -862,7 +864,7 @@ TEST_CASE("faults of mapping, value or file are named") {
   CHECK(error(R"({"t": 1, "p": 1})", map) == "t:1: o: is missing");
   CHECK(error(R"({"t": 1, "p": [1], "o": 1})", map) == "t:1: p: an array is invalid; expected a single value");
   CHECK(Error(good, {.format = WorkloadFormat::kAzure, .columns = map}) ==
-        "t:1: columns: are given with a format (azure); expected only one of them");
+        "t:1: columns: is invalid with a format (azure); expected columns or a format");
   CHECK(Error(good, {.format = WorkloadFormat::kColumns})
             .ends_with("with KEY one of prompt, output, arrival, workflow, session, tenant, class, priority, deadline, "
                        "agent, stage, prefix"));
@@ -880,8 +882,8 @@ TEST_CASE("a tenant is a name or a number throughout a file") {
                flow("\"b\""))
             .workflows[0]
             .tenant == 2);
-  CHECK(Error(flow("1") + flow("\"a\"")) == "t:2: tenant: \"a\" is a name; expected a number like earlier tenants");
-  CHECK(Error(flow("\"a\"") + flow("1")) == "t:2: tenant: 1 is a number; expected a name like earlier tenants");
+  CHECK(Error(flow("1") + flow("\"a\"")) == "t:2: tenant: \"a\" is a name; expected a number, as on earlier lines");
+  CHECK(Error(flow("\"a\"") + flow("1")) == "t:2: tenant: 1 is a number; expected a name, as on earlier lines");
   CHECK(Error(R"({"takt_workload": 1, "tenants": ["a", "a"]})") ==
         "t:1: tenants: \"a\" is repeated; expected distinct names");
 }

@@ -70,13 +70,13 @@ TEST_CASE("an invalid load of sessions is refused") {
   const auto error = [](const SessionLoad& load) {
     return std::string(DrawSessions(Sessions(1), load).status().message());
   };
-  CHECK(error({.horizon = 1s}) == "sessions: rate and closed loop are invalid; expected exactly one above 0");
+  CHECK(error({.horizon = 1s}) == "sessions: expected either a rate or a closed loop above 0");
   CHECK(error({.rate = 1, .closed_loop = 1, .horizon = 1s}) ==
-        "sessions: rate and closed loop are invalid; expected exactly one above 0");
+        "sessions: expected either a rate or a closed loop above 0");
   CHECK(error({.rate = 1}).find("horizon is 0") == 0);
-  CHECK(error({.rate = 1e9, .horizon = 1s}) == "sessions: too many calls until the horizon; expected at most 10000000");
+  CHECK(error({.rate = 1e9, .horizon = 1s}) == "sessions: the horizon has too many calls; expected at most 10000000");
   CHECK(error({.closed_loop = 1'000'000'000, .horizon = 1s}) ==
-        "sessions: too many calls until the horizon; expected at most 10000000");
+        "sessions: the horizon has too many calls; expected at most 10000000");
   CHECK(std::string(DrawSessions(Workload{}, {.rate = 1, .horizon = 1s}).status().message()) ==
         "sessions: the workload is empty; expected a workflow");
 }

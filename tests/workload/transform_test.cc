@@ -80,7 +80,8 @@ TEST_CASE("model data of a workload follows its calls") {
   CHECK(merged->model_tokens == std::vector<std::int32_t>{11, 12, 11, 12, 3, 4, 1, 6, 3, 4, 1, 6});
   const Workload rich = Rich();
   const Part unlike[] = {{&w, {}}, {&rich, {}}};
-  CHECK(std::string(Merge(unlike).status().message()) == "merge: models or features differ; expected the same");
+  CHECK(std::string(Merge(unlike).status().message()) ==
+        "merge: the workloads have different models or features; expected the same");
 
   const absl::StatusOr<Workload> drawn = Draw(w, 20, {}, 1);
   REQUIRE(drawn.ok());
@@ -98,16 +99,16 @@ TEST_CASE("invalid model data is found and named") {
   CHECK(fault([](Workload& w) { w.model_tokens[3] = kMaxContextTokens; }) ==
         "workflows[1]: calls[0] (stage \"a\"): outputs[1]: a context is too long; expected at most 1000000000 tokens");
   CHECK(fault([](Workload& w) { w.model_tokens.pop_back(); }) ==
-        "outputs: are incomplete; expected one per model and call");
+        "outputs: are incomplete; expected an output per model and call");
   CHECK(fault([](Workload& w) { w.features.push_back(1); }) ==
-        "features: are incomplete; expected one per name and call");
+        "features: are incomplete; expected a number per feature and call");
   CHECK(fault([](Workload& w) { w.features[0] = std::nanf(""); }) ==
         "workflows[0]: calls[0]: features: are invalid; expected finite numbers");
   CHECK(fault([](Workload& w) { w.models[1] = "big"; }) == "models[1]: is repeated; expected distinct names");
   CHECK(fault([](Workload& w) { w.models[0] = ""; }) == "models[0]: is empty; expected a name");
   CHECK(fault([](Workload& w) { w.models.resize(33, "x"); }) == "models: too many; expected at most 32");
   CHECK(fault([](Workload& w) { w.workflows[0].solved_by = 4; }) ==
-        "workflows[0]: solved_by: is invalid; expected models of the workload");
+        "workflows[0]: solved_by: names an unknown model; expected models of the workload");
   CHECK(fault([](Workload& w) {
           w.tools.push_back({.after_tokens = 1});
           w.calls[1].tools = 1;
@@ -261,7 +262,7 @@ TEST_CASE("a merged workload mixes parts by arrival and keeps prefixes apart") {
   other.prefix_block_tokens = 16;
   const Part different[] = {{&a}, {&other}};
   CHECK(std::string(Merge(different).status().message()) ==
-        "merge: prefix blocks of 512 and 16 tokens differ; expected the same");
+        "merge: prefix blocks have 512 and 16 tokens; expected one size");
   const Part negative[] = {{&a, seconds(-1)}};
   CHECK_FALSE(Merge(negative).ok());
   const Part late[] = {{&a, kMaxWorkloadTime - seconds(3)}};
@@ -328,15 +329,15 @@ TEST_CASE("an invalid workload is found and named") {
   CHECK(fault([](Workload& w) { w.calls[0].prompt_tokens = -1; }) ==
         "workflows[0]: calls[0] (stage \"a\"): prompt_tokens: -1 is invalid; expected at least 1");
   CHECK(fault([](Workload& w) { w.calls[0].stage = 99; }) ==
-        "workflows[0]: calls[0]: stage: 99 is invalid; expected an index of names");
+        "workflows[0]: calls[0]: stage: 99 is invalid; expected an index into names");
   CHECK(fault([](Workload& w) { w.calls[0].agent = 99; }) ==
-        "workflows[0]: calls[0] (stage \"a\"): agent: 99 is invalid; expected an index of names");
+        "workflows[0]: calls[0] (stage \"a\"): agent: 99 is invalid; expected an index into names");
   CHECK(fault([](Workload& w) { w.calls[3].first_predecessor = 99; }) ==
         "workflows[1]: calls[2] (stage \"b\"): after: is out of range");
   CHECK(fault([](Workload& w) { w.predecessors[0] = 1; }) ==
         "workflows[1]: calls[1] (stage \"b\"): after: call 1 is invalid; expected an earlier call");
   CHECK(fault([](Workload& w) { std::swap(w.predecessors[1], w.predecessors[2]); }) ==
-        "workflows[1]: calls[2] (stage \"b\"): after: is invalid; expected rising order");
+        "workflows[1]: calls[2] (stage \"b\"): after: is invalid; expected ascending order");
   CHECK(fault([](Workload& w) { w.calls[0].hashes = 99; }) ==
         "workflows[0]: calls[0] (stage \"a\"): prefix: is out of range");
   CHECK(fault([](Workload& w) { w.prefix_block_tokens = 0; }) == "prefix_block_tokens: 0 is out of range");
@@ -346,25 +347,25 @@ TEST_CASE("an invalid workload is found and named") {
   CHECK(fault([](Workload& w) { w.calls[1].tools = 99; }) ==
         "workflows[1]: calls[0] (stage \"a\"): tools: is out of range");
   CHECK(fault([](Workload& w) { std::swap(w.tools[0], w.tools[1]); }) ==
-        "workflows[1]: calls[0] (stage \"a\"): tools[1].after: is invalid; expected rising order");
+        "workflows[1]: calls[0] (stage \"a\"): tools[1].after: is invalid; expected ascending order");
   CHECK(fault([](Workload& w) { w.tools[0].returned_tokens = -1; }) ==
         "workflows[1]: calls[0] (stage \"a\"): tools[0].returned: -1 is negative; expected at least 0");
   CHECK(fault([](Workload& w) { w.tools[0].duration = Duration(-1); }) ==
         "workflows[1]: calls[0] (stage \"a\"): tools[0].duration: is negative or too long");
   CHECK(fault([](Workload& w) { w.tools[1].name = 99; }) ==
-        "workflows[1]: calls[0] (stage \"a\"): tools[1].name: 99 is invalid; expected an index of names");
+        "workflows[1]: calls[0] (stage \"a\"): tools[1].name: 99 is invalid; expected an index into names");
   CHECK(fault([](Workload& w) { w.workflows[0].calls = 0; }) == "workflows[0]: calls: is empty; expected a call");
   CHECK(fault([](Workload& w) { w.workflows[1].calls = 9; }) == "workflows[1]: calls: is out of range");
   CHECK(fault([](Workload& w) { w.workflows[1].name = 99; }) ==
-        "workflows[1]: class: 99 is invalid; expected an index of names");
+        "workflows[1]: class: 99 is invalid; expected an index into names");
   CHECK(fault([](Workload& w) { w.workflows[1].deadline = Duration(-1); }) ==
         "workflows[1]: deadline: is negative or too long");
   CHECK(fault([](Workload& w) { w.workflows[1].arrival = TimePoint(Duration(-1)); }) ==
         "workflows[1]: arrival: is negative or too late");
   CHECK(fault([](Workload& w) { w.workflows[0].arrival += seconds(1); }) ==
-        "workflows[0]: arrival: is invalid; expected 0 for the first workflow");
+        "workflows[0]: arrival: is invalid; expected 0 for the first arrival");
   CHECK(fault([](Workload& w) { w.workflows.push_back(w.workflows[0]); }) ==
-        "workflows[2]: arrival: is invalid; expected rising times");
+        "workflows[2]: arrival: is invalid; expected ascending times");
   CHECK(fault([](Workload& w) { w.names[0] = "x"; }) == "names[0]: is invalid; expected the empty name");
 }
 

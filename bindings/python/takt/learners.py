@@ -45,14 +45,14 @@ class AgentRanks:
 class AgentLearner(Handle):
     """Learns ranks of agents from ended calls, as Kairos does: agents whose workflows end soonest are first.
 
-    Add each call when it ends, close a workflow when its user has the answer, and ask for `ranks` regularly. Calls
-    allocate, so make them outside of the step loop, on a thread of their own if they are many. `agent` returns the
-    number for ``Request.agent``.
+    Add each call when it ends, close a workflow when its user has the answer, and ask for `ranks` regularly. Its
+    methods allocate memory. Call them outside of the step loop, on another thread if there are many calls. `agent`
+    returns the number for ``Request.agent``.
 
     ``order``: the distance from zero of an agent's remaining time: "classical", "smacof", "mean" or "median".
-    ``wall_clock``: remaining time includes queues and tools. ``converged_only``: ranks come only from distributions that
-    have converged; an agent keeps its last such rank. ``retire_after_s``: time without a call after which a
-    workflow is closed [s]. ``max_agents``, ``max_workflows``: bounds, as clients may choose the names.
+    ``wall_clock``: remaining time includes queues and tools. ``converged_only``: an agent's rank changes only while its
+    distribution has converged. ``retire_after_s``: time without a call after which a workflow is closed [s].
+    ``max_agents``, ``max_workflows``: bounds, as clients may choose the names.
     """
 
     _kind = "agent_learner"
@@ -131,7 +131,7 @@ class AgentLearner(Handle):
         return True
 
     def ranks(self) -> AgentRanks | None:
-        """Returns the ranks for an epoch; None: no rank has changed since the last call."""
+        """Returns the ranks for `Queue.epoch` and the like; None: no rank has changed since the last call."""
         epoch = initialised(abi.takt_epoch)
         check(lib.takt_agent_learner_epoch(self._ready("ranks"), ctypes.addressof(epoch)), "ranks")
         if not epoch.fields:
@@ -170,8 +170,8 @@ class ToolCall(NamedTuple):
 
 @dataclass(frozen=True)
 class ToolExpectation:
-    """Expectations about a tool class. None: unknown. ``pooled``: the average of all classes, since this class is
-    unknown. Spreads are standard deviations of single calls."""
+    """Expectations about a tool class. None: unknown. ``pooled``: True: the class is unknown, so these are averages
+    over all classes. Spreads are standard deviations of single calls."""
 
     seconds: Estimate | None = None
     returned_tokens: Estimate | None = None
@@ -204,8 +204,9 @@ def _estimate(of: abi.takt_estimate) -> Estimate | None:
 class ToolProfile(Handle):
     """Durations and answers of tool calls, by class of tool, for LAMPS' predictions (docs/howto/tool_profile.md).
 
-    ``max_classes``: maximum tool classes; further ones are pooled. ``window``: calls per class after which older ones
-    count half. ``seed_weight``: weight of a seed, in calls. ``max_seconds``: longer calls are clamped to this.
+    ``max_classes``: maximum tool classes; further ones are pooled. ``window``: calls of a class after which older calls
+    count half. ``seed_weight``: number of calls that a seed counts as. ``max_seconds``: longer calls are clamped to
+    this.
     """
 
     _kind = "tool_profile"

@@ -21,8 +21,8 @@ __all__ = ["AlphaDecision", "AlphaTuner", "CascadePlan", "plan_cascade", "search
 
 
 def tail_test(before: Sequence[float], now: Sequence[float], tail: float = 0.75) -> float:
-    """Returns the probability that ``now`` has a worse tail than ``before`` by chance: a small value means that it is
-    worse. Only the excess over the ``tail`` quantile of both samples counts."""
+    """Returns the p-value of the test that ``now`` has a worse tail than ``before``: a small value means a worse tail.
+    Only the excess over the ``tail`` quantile of both samples counts."""
     arrays = [(ctypes.c_double * len(each))(*[real("values", x) for x in each]) for each in (before, now)]
     p = ctypes.c_double()
     status = lib.takt_tail_test(
@@ -138,8 +138,8 @@ def search_alpha(
 
 @dataclass(frozen=True)
 class AlphaDecision:
-    """The decision at the end of a window. ``action``: "kept" or "searched". ``p``: the probability that the window is
-    worse than the one before by chance."""
+    """The decision at the end of a window. ``action``: "kept" or "searched". ``p``: p-value of the test that the window
+    is worse than the one before."""
 
     time: int
     action: str
@@ -150,10 +150,10 @@ class AlphaDecision:
 
 class AlphaTuner:
     """Decides when to search for another alpha, as HexGen-Flow does (section 4.3). A search is due after the first full
-    window, and when the latencies of a window are worse than those before.
+    window, and after each window with worse latencies than the one before.
 
-    ``window_s``: length of a window [s]. ``p``: level of the test. ``least``: workflows that a window needs. ``most``:
-    newest workflows to replay.
+    ``window_s``: length of a window [s]. ``p``: greatest p-value that counts as worse. ``least``: minimum workflows of
+    a window for the test. ``most``: maximum workflows to replay, the newest.
     """
 
     def __init__(self, *, window_s: float = 100.0, p: float = 0.01, tail: float = 0.75, least: int = 10, most: int = 1000) -> None:

@@ -33,7 +33,7 @@ def traits_of(mask: int) -> frozenset[str]:
 
 
 class Ran(NamedTuple):
-    """The work of an iteration on a request: ``prefill`` known tokens, and ``output`` new tokens per sequence."""
+    """The work of an iteration on a request: ``prefill`` tokens of context, and ``output`` new tokens per sequence."""
 
     request: int
     prefill: int = 0
@@ -290,9 +290,8 @@ class Queue(Handle):
         return self._counted.value
 
     def computed(self, ran: Iterable[Ran | tuple[int, int, int] | int], *, rest_output: int = 0) -> int:
-        """Reports the work of a step if the host learns it after `end`. Every running request that is not listed has
-        yielded ``rest_output`` tokens per sequence; 0: unknown. Returns the number of entries of ``ran`` that were
-        valid."""
+        """Reports the work of a step if the host learns it after `end`. ``rest_output``: new tokens per sequence of
+        each other running request; 0: unknown. Returns the number of entries of ``ran`` that were valid."""
         array, n = _ran_array(ran)
         rest = whole("rest_output", rest_output, (0, 2**28))
         counted = ctypes.byref(self._counted)
@@ -304,8 +303,8 @@ class Queue(Handle):
         self, holding: Mapping[int, int], need: int, *, beneficiary: int = 0, now: int | None = None
     ) -> builtins.list[int]:
         """Returns the requests to preempt for ``need`` KV blocks, worst first. ``holding`` is {request: blocks that it
-        would free}. With a ``beneficiary``, only requests that rank below it. Empty if all together would not free
-        enough."""
+        would free}. With a ``beneficiary``, the result has only requests that rank below that request. The result is
+        empty if all together would not free enough."""
         held = items("holding", holding)
         array = (abi.takt_holding * len(held))()
         for into, (request, blocks) in zip(array, held):

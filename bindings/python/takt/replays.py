@@ -116,7 +116,7 @@ def replay(
     "by_rank"}``. ``by``: also report figures by "tenant", "class", "agent" or "stage" (`Report.parts`). ``requests``:
     also a record per request. ``html``: path of a page with plots. ``progress``: True for a bar, None for a bar in
     terminals and notebooks only, or a function of the share done and a description. ``takt replay --help`` describes
-    the others; names that end in ``_s`` are in seconds.
+    the other arguments; names that end in ``_s`` are in seconds.
 
     The tool runs in a process of its own. Ctrl-C stops it and raises KeyboardInterrupt. `ToolError` has the tool's
     error text.

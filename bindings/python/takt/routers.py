@@ -246,7 +246,7 @@ class Router(Handle):
         self, request: int, *, instance: int = 0, life: int = 0, prefill: int = 0, output: int = 0, now: int | None = None
     ) -> None:
         """Reports progress. ``prefill``: context tokens computed since the placement; ``output``: new tokens of all its
-        sequences. Instance 0: its present one."""
+        sequences. ``instance`` 0: the instance of the request."""
         told = self._fresh("request_served").request_served
         told.request, told.instance = whole("request", request, _U64), whole("instance", instance, _U64)
         told.prefill, told.output = whole("prefill", prefill, _COUNT), whole("output", output, _COUNT)
@@ -275,7 +275,7 @@ class Router(Handle):
         self._fact(abi.TAKT_EVENT_REQUEST_ENDED, now, "request_ended")
 
     def instance_up(self, instance: Instance | int, now: int | None = None) -> None:
-        """Adds an instance, or replaces its description. An id alone leaves everything else unknown."""
+        """Adds an instance, or replaces its description. With an id alone, all other properties are unknown."""
         if not isinstance(instance, Instance):
             instance = Instance(instance)
         told = initialised(abi.takt_instance)
@@ -288,7 +288,7 @@ class Router(Handle):
         self._fact(abi.TAKT_EVENT_INSTANCE_UP, now, "instance_up")
 
     def instance_down(self, instance: int, now: int | None = None, *, life: int = 0) -> None:
-        """Removes an instance. Its requests wait here again."""
+        """Removes an instance. Its requests wait in the router again."""
         told = self._fresh("instance_down").instance_down
         told.instance, told.life = whole("instance", instance, _U64), whole("life", life, _U64)
         self._fact(abi.TAKT_EVENT_INSTANCE_DOWN, now, "instance_down")
@@ -426,7 +426,7 @@ class Router(Handle):
         return at.value
 
     def add_profile(self, name: str, cost_model: CostModel | None = None) -> int:
-        """Returns the profile id for instances of one model, GPU and parallelism. The same name gives the same id.
+        """Returns the profile id for instances of one model, GPU and parallelism. Equal names have one id.
         Placements and budgets that need a cost model assume 1 ms per token without one. `OptionError` if the name has
         another cost model."""
         cost = None

@@ -160,7 +160,7 @@ class Move(NamedTuple):
 
 
 class Preemption(NamedTuple):
-    """A running request that was preempted; its KV is dropped ("drop") or swapped out ("out")."""
+    """A running request that was preempted. ``action``: "drop" drops its KV, "out" swaps it out."""
 
     request: int
     action: str
@@ -413,7 +413,7 @@ class Scheduler(Handle):
         self._request = Filled()
         self._fault = abi.takt_fault(struct_size=ctypes.sizeof(abi.takt_fault))
         self._plan = abi.takt_plan(struct_size=ctypes.sizeof(abi.takt_plan))
-        # Created once, so that a step converts nothing needlessly.
+        # Created once, to save conversions in each step.
         self._fault_at = ctypes.c_void_p(ctypes.addressof(self._fault))
         self._plan_at = ctypes.c_void_p(ctypes.addressof(self._plan))
         self._event_at = ctypes.c_void_p(ctypes.addressof(self._event))
@@ -541,7 +541,7 @@ class Scheduler(Handle):
         return self._of_request(abi.TAKT_EVENT_CANCELLED, request, now, "cancel", quiet=True) is None
 
     def block(self, request: int, now: Now = None) -> None:
-        """Keeps a request from running until `unblock`."""
+        """Stops a request from running until `unblock`."""
         self._of_request(abi.TAKT_EVENT_BLOCKED, request, now, "block")
 
     def unblock(self, request: int, tokens: int = 0, now: Now = None) -> None:
@@ -599,8 +599,8 @@ class Scheduler(Handle):
         self._fact(abi.TAKT_EVENT_TURN_ENDED, now, "turn_ended")
 
     def turn_expected(self, workflow: int, when: int, *, branch: int = 0, now: Now = None) -> None:
-        """Reports that the next request of an absent branch is expected at ``when`` [ns]. Its KV then counts as just
-        used."""
+        """Reports that the next request of an absent branch is expected at ``when`` [ns]. The branch's KV then counts
+        as just used."""
         told = self._fresh("turn_expected").turn_expected
         told.workflow = whole("workflow", workflow, (1, 2**64 - 1))
         told.branch = whole("branch", branch, _U64)
@@ -622,7 +622,7 @@ class Scheduler(Handle):
         self._fact(abi.TAKT_EVENT_MOVE_DONE, now, "move_done")
 
     def kv_freed(self, request: int = 0, now: Now = None) -> None:
-        """Reports that blocks which the oracle counted as pending are usable now."""
+        """Reports that the oracle's pending blocks are usable now."""
         self._of_request(abi.TAKT_EVENT_KV_FREED, request, now, "kv_freed")
 
     def kv_arrived(self, request: int, tokens: int, now: Now = None) -> None:

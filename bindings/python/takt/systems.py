@@ -189,7 +189,7 @@ class Kairos(_Recorder):
         return lessons
 
     def learn(self, lessons: Iterable[Lesson], now: int | None = None) -> AgentRanks | None:
-        """Slow: ranks agents. It uses only the learner, so another thread may call it."""
+        """Slow: ranks agents. Another thread may call this, because it uses only the learner."""
         at = moment(now)
         for lesson in lessons:
             if isinstance(lesson, CallRecord):
@@ -501,7 +501,7 @@ class HexGenFlow(_Recorder):
         return served
 
     def search(self, served: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Slow: replays served workflows under each alpha. Another thread may call it."""
+        """Replays served workflows under each alpha, which is slow. Another thread may call it."""
         return search_alpha(served, self.cluster, **self._replay)
 
     def _check_cluster(self) -> None:
@@ -647,7 +647,7 @@ class Cascadia:
         return plan
 
     def plan(self, sample: Sequence[Mapping[str, Any]], rate: float) -> CascadePlan:
-        """Slow: plans for a sample and a rate [1/s]. Another thread may call it."""
+        """Makes a plan for a sample and a rate [1/s], which is slow. Another thread may call it."""
         return self._planner(sample, self.models, gpus=self._gpus, rate=rate, quality=self._quality)
 
     def changed(self, plan: CascadePlan) -> None:
@@ -656,7 +656,7 @@ class Cascadia:
         self.plan_in_use = plan
 
     def _drift(self, sample: Sequence[Mapping[str, Any]], gaps: Sequence[float]) -> str:
-        """Returns what has changed since the plan's window; empty: nothing has."""
+        """Returns the changes since the plan's window; empty: no change."""
         figures: dict[str, tuple[list[float], list[float]]] = {
             "rate": (self._gaps_before, list(gaps)),
             "prompt": ([float(each["prompt"]) for each in self._before], [float(each["prompt"]) for each in sample]),

@@ -108,7 +108,7 @@ def _checked(workflows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Mapp
     for number, workflow in enumerate(workflows):
         name = f"workflows[{number}]"
         if not isinstance(workflow, Mapping):
-            raise RequestError(name, workflow, "must be a dict with calls")
+            raise RequestError(name, workflow, "must be a dict with the key calls")
         told = workflow.get("calls")
         if not isinstance(told, Sequence) or isinstance(told, (str, bytes)) or not told:
             raise RequestError(f"{name}.calls", told, "must be a list of at least one call")

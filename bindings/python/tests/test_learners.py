@@ -25,9 +25,9 @@ def learned(workflows: int = 40) -> AgentLearner:
 
 @pytest.mark.parametrize("policy", ["agent_priority", "stage_depth", "aged(agent_priority,threshold=5)"])
 def test_a_policy_that_needs_ranks_is_refused_without(policy: str) -> None:
-    with pytest.raises(OptionError, match="needs ranks of agents; expected them as the first epoch"):
+    with pytest.raises(OptionError, match="needs ranks of agents; expected a first epoch with the ranks"):
         Queue(policy)
-    with pytest.raises(OptionError, match="needs ranks of agents, and a ranker has none"):
+    with pytest.raises(OptionError, match="needs ranks of agents, which are unsupported here"):
         takt.Ranker(policy)
     with pytest.raises(OptionError, match="needs ranks of agents"):
         takt.order([], policy)

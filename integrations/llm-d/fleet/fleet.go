@@ -64,7 +64,7 @@ type Slot struct {
 	refused  bool // a call has failed since the newest report
 	name     string
 	kv       int
-	tokenS   float64 // as reported to the placement
+	tokenS   float64 // time of a token as reported to the placement
 	perToken float64 // seconds per token, learned from answers
 	busiest  int     // largest reported number of running requests, without waiting ones
 	running  int     // requests by takt's count, including waiting ones
@@ -155,7 +155,7 @@ func (f *Fleet) hear(s *Slot, report *Report, tokenS float64, now takt.Time) {
 	if tokenS <= 0 {
 		tokenS = s.pace()
 	}
-	if tokenS <= 0 { // unknown: the mean of the others
+	if tokenS <= 0 { // unknown pace: the mean of the other engines
 		tokenS = f.meanPace()
 	}
 	kv := s.kv

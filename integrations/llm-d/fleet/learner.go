@@ -42,7 +42,7 @@ type workflow struct {
 	agent   string
 	arrival takt.Time
 	last    takt.Time
-	outputs []int32 // of the ended calls
+	outputs []int32 // tokens of the ended calls
 	begun   int     // number of calls
 	open    int     // calls that have not ended
 }

@@ -98,7 +98,7 @@ takt::Tokens KvMemory::Promise(const takt::Request& request) {
 }
 
 void KvMemory::Reserve(takt::StepId, std::span<takt::KvReservation> wishes) {
-  // Hold the promises of this plan first, so that no other wish evicts them.
+  // Hold the blocks that this plan was promised first, so that no other request evicts them.
   for (const takt::KvReservation& wish : wishes) {
     Holding& holding = holdings_[wish.request];
     if (!holding.table.empty() || !holding.cpu.empty()) holding.promised.clear();
@@ -182,8 +182,8 @@ void KvMemory::Publish(takt::RequestId request, std::span<const std::int32_t> co
   for (; (holding.published + 1) * block_tokens_ <= computed; ++holding.published) {
     Block& block = At(holding.table[holding.published]);
     const std::uint64_t hash = holding.chain[holding.published];
-    // If another request published this block first, this copy stays private. If the scheduler counts, so do all later
-    // blocks.
+    // If another request published this block first, this copy stays private. If the scheduler counts blocks, all later
+    // blocks stay private, too.
     if (by_hash_.emplace(hash, holding.table[holding.published]).second) block.hash = hash;
     else if (stops_at_others_) break;
   }
@@ -224,13 +224,13 @@ const char* KvMemory::Inconsistency() const {
   }
   std::size_t unheld = 0;
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    if (blocks_[i].holders != holders[i]) return "a block's holders are miscounted";
+    if (blocks_[i].holders != holders[i]) return "the number of a block's holders is wrong";
     unheld += holders[i] == 0 ? 1u : 0u;
     findable += blocks_[i].hash != 0 ? 1u : 0u;
   }
   if (unheld != free_.size() + idle_.size()) return "a block is lost";
-  if (findable != by_hash_.size()) return "a findable block is not found";
-  if (cpu + cpu_free_.size() != cpu_.size() / block_floats_) return "a block of the second arena is lost";
+  if (findable != by_hash_.size()) return "the prefix cache misses a cached block";
+  if (cpu + cpu_free_.size() != cpu_.size() / block_floats_) return "a block of the host memory is lost";
   return nullptr;
 }
 

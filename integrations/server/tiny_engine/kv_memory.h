@@ -1,4 +1,4 @@
-// The engine's KV cache: an arena of blocks, a second one for swapped KV, and the holders of each block.
+// The engine's KV cache: an arena of blocks, a second arena for swapped KV, and the holders of each block.
 #ifndef TAKT_INTEGRATIONS_SERVER_TINY_ENGINE_KV_MEMORY_H_
 #define TAKT_INTEGRATIONS_SERVER_TINY_ENGINE_KV_MEMORY_H_
 
@@ -61,7 +61,7 @@ class KvMemory final : public takt::KvOracle {
   // Records that the leading `computed` tokens of this context have KV: whole blocks are published.
   void Publish(takt::RequestId request, std::span<const std::int32_t> context, std::size_t computed);
 
-  // Moves of a plan: the first `count` blocks to the second arena, which must have room, and all of them back.
+  // Moves of a plan: swaps the first `count` blocks out to the second arena, which must have room, or all of them back.
   void CopyOut(takt::RequestId request, takt::Blocks count);
   void CopyIn(takt::RequestId request);
 
@@ -69,7 +69,7 @@ class KvMemory final : public takt::KvOracle {
   void Forget(takt::RequestId request);
 
   takt::Blocks cpu_free() const { return Count(cpu_free_.size()); }
-  std::int64_t reused_tokens() const { return reused_tokens_; }  // of prefixes that were found
+  std::int64_t reused_tokens() const { return reused_tokens_; }  // tokens of prefixes that were found
   std::int64_t evicted_blocks() const { return evicted_blocks_; }
 
   // Recounts all holders, for tests. Returns null if the counts agree.
@@ -86,7 +86,7 @@ class KvMemory final : public takt::KvOracle {
 
   struct Holding {
     std::vector<BlockId> table;  // in the arena
-    std::vector<BlockId> cpu;  // in the second arena
+    std::vector<BlockId> cpu;  // blocks in the second arena
     std::vector<std::uint64_t> chain;  // hashes of published or later published blocks
     std::size_t published = 0;  // leading blocks of the table
     std::vector<BlockId> promised;  // found by CachedTokens, for Reserve

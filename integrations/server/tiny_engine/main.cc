@@ -23,10 +23,10 @@ constexpr const char* kExamples = R"(Examples
   A server, and a question:
     tiny_engine --serve 8000 --policy sjf
     curl localhost:8000/v1/completions -d '{"prompt": "Once", "max_tokens": 20, "stream": true}'
-  A real trace, shortened to an eighth, under three policies:
+  Replay a real trace with lengths of an eighth under three policies:
     tiny_engine --trace azure_llm_2023_conv.csv.gz --limit 200 --length-scale 0.125 --rate-scale 4 \
       --policy fcfs --policy sjf --policy stjf
-  The time of every step, for a cost model, and a log that takt replays:
+  Write the time of every step for takt calibrate, and a log for takt replay-log:
     tiny_engine --trace bundled --length-scale 0.1 --steps steps.jsonl --log run.log
     takt replay-log run.log
 
@@ -72,11 +72,11 @@ class TinyEngine final : public Program {
     group.Add("--block-tokens", to.block_tokens, "N", "set the tokens per block", Whole(1, 4096));
     group.Add("--cpu-blocks", to.cpu_blocks, "N", "set the host memory for swapped KV, in blocks", Whole(0, 1 << 24));
     group.Add("--retention", to.common.retention, "NAME",
-              "let takt manage the blocks, and evict KV by this policy; see 'takt policies'");
+              "let takt manage the KV blocks and evict them by this policy; see 'takt policies'");
     group.Add("--gate", to.common.gate, "NAME",
-              "choose which requests may evict KV held for others; see 'takt policies'");
+              "choose which requests may evict KV that is held for other requests; see 'takt policies'");
     group.AddFlag("--overlap", to.overlap, "plan a step while the previous one runs");
-    group.AddFlag("--awake", to.awake, "with --overlap: wait for the step without sleeping; uses a core");
+    group.AddFlag("--awake", to.awake, "with --overlap: wait for a step in a busy loop, which takes a core");
   }
 
   absl::StatusOr<std::unique_ptr<ServedModel>> Load(const Arguments&) override {

@@ -1,10 +1,10 @@
 // Matrix products whose results do not depend on the batch.
 //
-// A usual library splits its sums by the sizes of the matrices. A token then gets other low bits in a batch of 64 than
-// alone, and greedy decoding sooner or later picks another token. Here each result is one sum over `in`, from first to
-// last. Sixteen outputs are summed in the lanes of vector registers, and several rows share loaded weights; neither
-// changes the order of a sum. Without fused operations (-ffp-contract=off) the results do not depend on the width of
-// the registers either.
+// A usual library splits its sums by the sizes of the matrices. The low bits of a result then depend on the batch size,
+// and greedy decoding sooner or later picks another token. Here each result is one sum over `in`, from first to last.
+// Sixteen outputs are summed in the lanes of vector registers, and several rows share loaded weights; neither changes
+// the order of a sum. Without fused operations (-ffp-contract=off) the results do not depend on the width of the
+// registers either.
 #ifndef TAKT_INTEGRATIONS_SERVER_TINY_ENGINE_MATRIX_H_
 #define TAKT_INTEGRATIONS_SERVER_TINY_ENGINE_MATRIX_H_
 

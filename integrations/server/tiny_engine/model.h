@@ -117,7 +117,8 @@ class Runner {
   // `kv` holds whole blocks of the layout. Model and memory must outlive this.
   Runner(const Model& model, const KvLayout& layout, std::span<float> kv, std::size_t threads = 1);
 
-  // Computes keys and values of all rows. Returns the samples of the rows that want one, in order, until the next call.
+  // Computes keys and values of all rows. Returns the samples of the rows with `sample`, in order. They are valid until
+  // the next call.
   std::span<const Sample> Step(std::span<const Row> rows);
 
  private:

@@ -25,8 +25,8 @@ struct CalibrateArguments : CalibrationSetup {
 
 constexpr const char* kCalibrateExamples =
     R"(The log is JSON, one step per line: {"time_s": 0.031, "rows": [[1, 812, 0, 1], [512, 0, 1, 0]]}. A row is
-[tokens computed, context computed before, prefill, yields a token]. A log can also be CSV with totals.
-docs/howto/fitting_profiles.md explains how to obtain one from takt, vLLM or llama.cpp.
+[tokens computed, context computed before, prefill, yields a token]. CSV with totals per step works, too.
+docs/howto/fitting_profiles.md explains how to log the steps of takt, vLLM or llama.cpp.
 
 Examples
   takt calibrate steps.jsonl --html fit.html
@@ -103,11 +103,11 @@ void AddCalibrate(CLI::App& tool, Chosen& chosen) {
   Group log(app, "Log");
   log.Add("log", to.log, "FILE", "read each step's rows and duration; plain or gzip; - for standard input").Required();
   log.AddFlag("--skip-bad-lines", to.skip_bad_lines, "count and skip invalid lines");
-  log.AddFlag("--no-plan-time", to.no_plan_time, "exclude the planning time recorded in the log");
+  log.AddFlag("--no-plan-time", to.no_plan_time, "exclude the recorded planning time from the step times");
   Group fit(app, "Fit");
-  fit.Add("--form", to.form, "NAME", "fit this form: linear, saturating, or auto for the better of both",
+  fit.Add("--form", to.form, "NAME", "fit a linear or saturating model, or choose by held-out error (auto)",
           OneOf({"auto", "linear", "saturating"}));
-  fit.Add("--holdout", to.holdout, "SHARE", "hold out this share of the steps to compare the forms", Share(0.5));
+  fit.Add("--holdout", to.holdout, "SHARE", "hold out this share of the steps to compare the models", Share(0.5));
   fit.Add("--token-budget", to.token_budget, "N", "warn if no step of the log has N prefill tokens", Whole(1));
   fit.Add("--max-seqs", to.max_seqs, "N", "warn if no step of the log has N decode rows", Whole(1));
   fit.Add("--max-context", to.max_context, "N", "warn if no step of the log has a context of N tokens [not checked]",
@@ -119,7 +119,7 @@ void AddCalibrate(CLI::App& tool, Chosen& chosen) {
               "set the KV bytes per token, for swaps and pause policies", Whole(1, INT64_MAX));
   profile.Add("--weight-bytes", to.weight_bytes, "N", "set the bytes of the model's weights", Whole(1, INT64_MAX));
   Group output(app, "Output (a file, or - for standard output)");
-  output.Add("--out", to.out, "FILE", "write the profile, for --profiles");
+  output.Add("--out", to.out, "FILE", "write the profile as a file for --profiles");
   output.Add("--html", to.html, "FILE", "write a self-contained page with plots of the errors");
   output.Add("--json", to.json, "FILE", "write all figures");
 }

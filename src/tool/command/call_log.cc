@@ -55,7 +55,7 @@ constexpr std::array<std::string_view, kColumns> kNames = {"output_tokens",
                                                            "stage",
                                                            "text"};
 
-// A line before its texts are stored. Numbers below 0: unknown.
+// A line whose texts are not stored yet. Numbers below 0: unknown.
 struct Line {
   std::array<std::int64_t, kSolved + 1> numbers;
   std::array<std::string, kColumns> texts = {};
@@ -161,7 +161,7 @@ class Reader {
     }
     if (!known_) {
       return absl::InvalidArgumentError(
-          fmt::format("{}: has no known column; known columns: {}", name_, fmt::join(kNames, ", ")));
+          fmt::format("{}: the header has no known column; known columns: {}", name_, fmt::join(kNames, ", ")));
     }
     return std::move(log_);
   }
@@ -203,7 +203,7 @@ class Reader {
 
   struct Before {
     std::int32_t calls = 0;
-    std::int64_t tokens = 0;  // tokens of the workflow's lines so far; below 0: a line lacked output_tokens
+    std::int64_t tokens = 0;  // output tokens of the workflow's earlier lines; below 0: unknown
   };
 
   LineReader lines_;

@@ -1,4 +1,4 @@
-// Parts that programs made of commands share. A command prints its error on standard error and returns the exit code.
+// Shared parts of programs with commands. A command prints its error on standard error and returns the exit code.
 #ifndef TAKT_SRC_TOOL_COMMAND_COMMANDS_H_
 #define TAKT_SRC_TOOL_COMMAND_COMMANDS_H_
 
@@ -16,7 +16,7 @@ namespace takt::tool {
 // Runs the chosen command and returns the exit code.
 using Chosen = std::function<int()>;
 
-// A program made of commands. Each command has a file of its own with its arguments, options and work.
+// A program with several commands. Each command has a file of its own with its arguments, options and work.
 struct Program {
   const char* name;
   const char* help;

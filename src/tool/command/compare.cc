@@ -106,7 +106,7 @@ absl::StatusOr<std::vector<Pair>> ReadPairs(const CompareArguments& arguments) {
   for (const std::string& path : arguments.predicted) reader.Read(path, predicted);
   if (!fault.ok()) return fault;
   if (measured.size() != predicted.size() || measured.empty()) {
-    return absl::InvalidArgumentError(fmt::format("{} measured, but {} predicted; expected equal numbers",
+    return absl::InvalidArgumentError(fmt::format("{} measured, but {} runs predicted; expected the same number",
                                                   Counted(std::ssize(measured), "run"), predicted.size()));
   }
   std::vector<Pair> pairs;
@@ -117,7 +117,8 @@ absl::StatusOr<std::vector<Pair>> ReadPairs(const CompareArguments& arguments) {
         return fmt::format("{} ({} under {} at rate {})", r.place, Counted(r.requests, "request"), r.policy,
                            r.rate_scale);
       };
-      return absl::InvalidArgumentError(fmt::format("{} is paired with a different run: {}", shown(m), shown(p)));
+      return absl::InvalidArgumentError(
+          fmt::format("{} is paired with a run of another policy or load: {}", shown(m), shown(p)));
     }
     pairs.push_back({m, p});
   }
@@ -170,7 +171,7 @@ Table ErrorsOf(const std::vector<Section>& sections) {
   return table;
 }
 
-// Returns the latency that policies of a load are ranked by.
+// Returns the mean latency that ranks a policy.
 double LatencyOf(const ReportedRun& run, bool multi_stage) { return multi_stage ? run.workflow.mean : run.e2e.mean; }
 
 // Lists pairs of policies that the prediction ranks in the wrong order. Pairs at most `tie` % apart do not count.
@@ -192,8 +193,9 @@ std::string Ranking(Section section, double tie) {
       const double predicted =
           Off(LatencyOf(section[i].predicted, multi_stage), LatencyOf(section[j].predicted, multi_stage));
       if (apart <= tie || predicted > 0) continue;
-      wrong += fmt::format("{}{} after {}, but measured before it by {:.1f} %", wrong.empty() ? "; predicted " : ", ",
-                           section[i].measured.policy, section[j].measured.policy, apart);
+      wrong +=
+          fmt::format("{0}{1} slower than {2}, but {2} was {3:.1f} % slower", wrong.empty() ? "; predicted " : ", ",
+                      section[i].measured.policy, section[j].measured.policy, apart);
     }
   }
   const ReportedRun& run = section.front().measured;
@@ -218,7 +220,7 @@ std::string Text(const std::vector<Pair>& pairs, double tie) {
   bool ranked = false;
   for (const Section& section : sections) {
     if (section.size() < 2) continue;
-    if (!ranked) text += fmt::format("Ranking of the policies (equal if within {} %):\n", tie);
+    if (!ranked) text += fmt::format("Policies from fast to slow (=: at most {} % apart):\n", tie);
     ranked = true;
     text += Ranking(section, tie);
   }
@@ -239,14 +241,14 @@ int RunCompare(const CompareArguments& arguments) {
 
 void AddCompare(CLI::App& tool, Chosen& chosen) {
   const auto [app, to] = AddCommand(
-      tool, chosen, "compare", "compare reports of the same runs: an engine's and the simulator's", RunCompare,
+      tool, chosen, "compare", "compare an engine's reports with the simulator's reports of the same runs", RunCompare,
       "Reports come from takt replay --json, or from a host such as tiny_engine. Runs are paired in "
       "the\n"
-      "order of the files. Policies are ranked among runs of the same workload and rate.\n\nExample\n"
+      "order of the files. Each workload and rate has its own ranking of policies.\n\nExample\n"
       "  takt compare --measured engine.json --predicted simulator.json");
   Group options(app, "Options");
-  options.Add("--measured", to.measured, "FILE", "read measured reports; several if needed").Required();
-  options.Add("--predicted", to.predicted, "FILE", "read predicted reports with the same runs, in the same order")
+  options.Add("--measured", to.measured, "FILE", "read the measured reports from one or more files").Required();
+  options.Add("--predicted", to.predicted, "FILE", "read predicted reports of the same runs in the same order")
       .Required();
   options.Add("--tie", to.tie, "PCT", "treat policies at most PCT % apart as equal", Share(100));
 }

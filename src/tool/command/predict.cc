@@ -111,8 +111,8 @@ int RunPredict(const PredictArguments& arguments) {
   }
   const absl::Status written = out->Close();
   if (unknown > 0) {
-    Note(fmt::format("{}: {} of {} calls name a model that {} does not contain", InputName(arguments.log), unknown,
-                     log->calls.size(), InputName(arguments.model)));
+    Note(fmt::format("{}: {} of {} calls have no prediction, because their model is not in {}",
+                     InputName(arguments.log), unknown, log->calls.size(), InputName(arguments.model)));
   }
   return written.ok() ? kDone : Complain(kPredict, written, kFailed);
 }
@@ -121,10 +121,10 @@ int RunPredict(const PredictArguments& arguments) {
 
 void AddPredict(CLI::App& tool, Chosen& chosen) {
   const auto [predict, asked] = AddCommand(
-      tool, chosen, "predict", "predict the remaining tokens of workflows, with a model from 'takt train'", RunPredict,
+      tool, chosen, "predict", "predict the remaining tokens of workflows by a predictor from 'takt train'", RunPredict,
       "The log has the format of takt train; output_tokens is optional. Each line holds the mean and quantiles of the "
       "tokens\n"
-      "that a call and all later calls of its workflow will generate. They are empty if the model is unknown. If the\n"
+      "that a call and all later calls of its workflow will generate. They are empty for an unknown model. If the\n"
       "log of takt train had before_tool_tokens, before_tool is the median of the tokens before the next tool call.\n\n"
       "Exit code: 0 done, 1 failed, 2 wrong usage, 130 interrupted.");
   Group files(predict, "Options");

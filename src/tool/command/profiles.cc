@@ -80,8 +80,8 @@ std::string DerivedText(const std::vector<Profile>& profiles) {
     }
   }
   return "Error of the time per output token if a profile is derived from fewer GPUs. Means over steps of 4 to "
-         "64\nsequences at contexts of 1,536 and 5,120 tokens. The last column compares measured kernels with served "
-         "runs.\n\n" +
+         "64\nsequences at contexts of 1,536 and 5,120 tokens. The last column is the error of measured kernels "
+         "against served runs.\n\n" +
          table.ToString();
 }
 
@@ -112,7 +112,7 @@ int RunProfiles(const ProfilesArguments& arguments) {
       "profiles",
       "Step times and KV capacity of models on GPUs (takt replay --profile ID)\n\n" + table.ToString() +
           "\nMeasured by\n" + from +
-          "\nThe error is the error of the fit to these measurements. For other tensor parallelism, GPUs and models,\n"
+          "\nErrors are those of the fit to these measurements. For other tensor parallelism, GPUs and models,\n"
           "--profile derived/MODEL/GPU/bf16/tpN scales the nearest profile (docs/reference/engine_profiles.md).\n");
 }
 

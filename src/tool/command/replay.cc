@@ -298,11 +298,9 @@ absl::Status CheckUsage(const ReplayArguments& arguments) {
   }
   if (!(arguments.session_rate > 0) && arguments.closed_loop == 0) {
     if (arguments.horizon > 0)
-      return absl::InvalidArgumentError(
-          "--horizon: is invalid alone; expected --session-rate or --closed-loop with it");
+      return absl::InvalidArgumentError("--horizon: is invalid alone; expected also --session-rate or --closed-loop");
     if (arguments.think_cap)
-      return absl::InvalidArgumentError(
-          "--think-cap: is invalid alone; expected --session-rate or --closed-loop with it");
+      return absl::InvalidArgumentError("--think-cap: is invalid alone; expected also --session-rate or --closed-loop");
   }
   const NamedPath inputs[] = {{"--workload", arguments.workload.file}, {"--profiles", arguments.profiles_file}};
   return CheckPaths(inputs, ReportPaths(arguments));
@@ -363,7 +361,7 @@ void AddOrders(Group group, ReplayArguments& to) {
             "rank requests by this policy; repeat to compare with the first [fcfs, sjf, stjf, boosted_footprint]; see "
             "'takt policies'");
   group.Add("--estimates", to.estimates, "KIND",
-            "estimate output lengths in this way: oracle, noise:SIGMA, gaussian:SIGMA, "
+            "estimate output lengths by one of oracle, noise:SIGMA, gaussian:SIGMA, "
             "calibrated:SIGMA, class-mean, lengths, forest, none, learnt(KIND); repeat to compare [oracle]");
 }
 
@@ -380,14 +378,13 @@ void AddEngine(Group group, ReplayArguments& to) {
   group.Add("--decode-instances", to.decode_instances, "M", "with --prefill-instances: use M engines for decoding",
             Whole(1, 1023));
   group.Add("--kv-link", to.kv_link_gb_s, "GB/S",
-            "with --prefill-instances: set the KV bandwidth of each engine and direction [25]", Positive());
+            "with --prefill-instances: set each engine's KV bandwidth, in each direction [25]", Positive());
   group.Add("--deflect", to.deflect_tokens, "TOKENS",
-            "with --prefill-instances: compute prompts of at most TOKENS tokens on the engine that decodes",
-            Whole(0, 1 << 30));
+            "with --prefill-instances: compute prompts of at most TOKENS tokens on a decode engine", Whole(0, 1 << 30));
   prefill.Excludes({instances});
   group.Add("--front-end", to.front_end_ms, "MS",
             "delay each request by MS before the engine, for HTTP and tokenising [0]", Positive());
-  group.Add("--front-end-token", to.front_end_token_us, "US", "also delay it by US for each token of its prompt [0]",
+  group.Add("--front-end-token", to.front_end_token_us, "US", "delay each request by US more for each prompt token [0]",
             Positive());
   group.Add("--placement", to.placement, "NAME",
             "choose an instance for each request by this policy; see 'takt policies'");
@@ -412,24 +409,25 @@ void AddLoad(Group group, ReplayArguments& to) {
   const Flag load =
       group.Add("--load", to.load, "RHO",
                 "set the arrival rate to this share of the engines' capacity (measured first, under fcfs)", Positive());
-  const Flag sweep = group
-                         .Add("--sweep", to.sweep, "RHO,...",
-                              "replay at several loads, such as 0.5,0.7,0.9; --load multiplies them", Positive())
-                         .Listed();
+  const Flag sweep =
+      group
+          .Add("--sweep", to.sweep, "RHO,...",
+               "replay at these shares of the capacity, such as 0.5,0.7,0.9; --load multiplies them", Positive())
+          .Listed();
   const Flag closed = group.Add("--closed-loop", to.closed_loop, "N",
                                 "keep N workflows in flight: start one when another ends, and ignore arrival times",
                                 Whole(1, INT64_MAX));
   const Flag sessions = group.Add(
       "--session-rate", to.session_rate, "R",
-      "start R sessions (workflows) per second at random times; none repeats before all have started", Positive());
+      "start R sessions (workflows) per second at random times; repeat them after each has started once", Positive());
   group.Add("--horizon", to.horizon, "S",
             "with --session-rate or --closed-loop: end the run after S seconds [long enough to start "
             "each session once; 1800 for a closed loop of sessions]",
             Positive());
-  group.Add("--warm-up", to.warm_up, "SHARE", "exclude this share of the horizon from figures", Share(0.99));
+  group.Add("--warm-up", to.warm_up, "SHARE", "exclude the first SHARE of the horizon from all figures", Share(0.99));
   group.Add("--think-cap", to.think_cap, "S", "limit pauses between a workflow's requests to S seconds", Share(1e9));
   group.Add("--expected-gaps", to.expected_gaps, "X",
-            "when a turn ends, estimate the time until the next as X times the true time [no estimate]", Positive());
+            "estimate the time until a session's next turn as X times the true time [no estimate]", Positive());
   scale.Excludes({load, sweep, closed, sessions});
   closed.Excludes({load, sweep, sessions});
   sessions.Excludes({load, sweep});
@@ -439,7 +437,7 @@ void AddOutput(Group group, ReplayArguments& to) {
   group.Add("--by", to.by, "WHAT", "also report figures by tenant, class, agent or stage",
             OneOf({"tenant", "class", "agent", "stage"}));
   AddReports(group, to, to);
-  group.AddFlag("--regret", to.regret, "also run sjf with exact lengths and compare every run's mean latency with it");
+  group.AddFlag("--regret", to.regret, "also run sjf with exact lengths, and compare each run's mean latency with it");
   group.Add("-j,--threads", to.threads, "N", "run N replays in parallel [one per core]; results do not change",
             Whole(1, 1024));
 }

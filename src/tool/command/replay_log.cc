@@ -48,7 +48,7 @@ std::string FaultsText(const ReplayLogArguments& arguments, const LogReplay& rep
   const auto n = static_cast<long long>(replay.stats.faults());
   if (n == 0) return "No faults found.\n";
   if (!arguments.anomalies) {
-    return fmt::format("The host reported {}; list them with --anomalies.\n", Counted(n, "invalid value"));
+    return fmt::format("The host passed {}; list them with --anomalies.\n", Counted(n, "invalid value"));
   }
   std::string text = "Invalid input of the host:\n";
   for (const Fault& fault : replay.faults) text += "  " + ToText(fault) + "\n";
@@ -60,7 +60,7 @@ std::string FaultsText(const ReplayLogArguments& arguments, const LogReplay& rep
 std::string RetentionText(const LogReplay& replay) {
   if (replay.retention.empty()) return {};
   const std::string gate = replay.gate == NoGate::kName ? "without a gate" : "with the gate " + replay.gate;
-  return fmt::format("Retention of KV between turns: {}, {}.\n", replay.retention, gate);
+  return fmt::format("Policy for KV between turns: {}, {}.\n", replay.retention, gate);
 }
 
 int RunReplayLog(const ReplayLogArguments& arguments) {
@@ -78,10 +78,10 @@ int RunReplayLog(const ReplayLogArguments& arguments) {
                         Grouped(static_cast<long long>(replay->bytes)), Grouped(static_cast<long long>(log->size())));
   }
   if (replay->difference) {
-    text += fmt::format("Step {}, at {} s, has a different plan:\n{}\n", replay->difference->step.value,
+    text += fmt::format("The plans of step {}, at {} s, differ:\n{}\n", replay->difference->step.value,
                         ToSeconds(replay->difference->now), replay->difference->what);
   } else {
-    text += fmt::format("All {} in the log are the same in this replay.\n", Counted(replay->plans_compared, "plan"));
+    text += fmt::format("This replay made the same plans as the log: {}.\n", Counted(replay->plans_compared, "plan"));
   }
   text += FaultsText(arguments, *replay);
   text += "\nThe scheduler at the end:\n" + StatsText(replay->stats);
@@ -93,7 +93,7 @@ int RunReplayLog(const ReplayLogArguments& arguments) {
 
 void AddReplayLog(CLI::App& tool, Chosen& chosen) {
   const auto [app, to] = AddCommand(
-      tool, chosen, "replay-log", "replay the log of a scheduler and report plans that differ", RunReplayLog,
+      tool, chosen, "replay-log", "replay a scheduler's log and report plans that differ from the log", RunReplayLog,
       "A truncated log is replayed up to its last whole record. Exit code: 0 all plans are equal, 1 a plan differs.");
   Group options(app, "Options");
   options.Add("file", to.file, "FILE", "read a log written by takt's Recorder, or - for standard input").Required();

@@ -45,7 +45,7 @@ struct TrainArguments {
 };
 
 constexpr const char* kTrainExamples =
-    R"(A line of the log is a call: {"workflow": "w7", "stage": "coder", "model": "8b", "prompt_tokens": 812,
+    R"(Each line of the log is a call: {"workflow": "w7", "stage": "coder", "model": "8b", "prompt_tokens": 812,
 "output_tokens": 344, "text": "...", "solved": true}, or CSV with a header of these names. Only output_tokens must be
 there. Lines of one workflow are sorted by the start of their calls. docs/howto/prediction.md lists all fields.
 
@@ -64,7 +64,8 @@ struct Check {
   std::int64_t calls = 0;
   double forest_tau = 0, prompt_tau = 0, stage_tau = 0;  // Kendall distance to the order by remaining tokens
   double pinball = 0;                                    // mean over calls and levels [tokens]
-  std::array<double, Estimate::kLevels.size()> coverage = {};  // share at or below the quantile; a tie counts half
+  std::array<double, Estimate::kLevels.size()> coverage =
+      {};  // share of calls at or below the quantile; an equal call counts half
   double calibration_error = 0;
   double predicted_mean = 0, true_mean = 0;
 };
@@ -227,7 +228,7 @@ std::string TrainingText(const Training& run, bool colour) {
   for (const std::string& model : predictor.models()) {
     const ForestReport& r = *predictor.ReportOf(model);
     text += fmt::format(
-        "  {}: {} kept, {} leaves; out-of-bag workflows: tau distance {:.3f}, quantiles off "
+        "  {}: {} used, {} leaves; on out-of-bag workflows: Kendall's distance {:.3f}, quantiles off "
         "by {:.1f} %\n",
         ShownName(Shown(model)), Counted(r.rows, "call"), Grouped(r.leaves), r.tau_distance, 100 * r.calibration_error);
   }
@@ -235,8 +236,8 @@ std::string TrainingText(const Training& run, bool colour) {
     text += "\nNo calls were held out.\n";
   } else {
     text += fmt::format(
-        "\nErrors on {} held out of training. Order: Kendall's distance to the true order of remaining tokens,\n"
-        "0.5 is chance. Quantiles: share of calls at or below. Off: mean distance from the level.\n\n",
+        "\nErrors on {} held out of training. Order by: distance (Kendall) to the order by true remaining tokens;\n"
+        "0.5 is random. Quantiles: share of calls at or below the quantile. Off: mean error of this share.\n\n",
         Counted(run.checks[0].calls, "call"));
     std::vector<Table::Column> columns = {
         {"", "model", false},  {"", "calls"},          {"Order by", "forest", true, Best::kSmallest},
@@ -262,7 +263,7 @@ std::string TrainingText(const Training& run, bool colour) {
     for (const Check& c : run.checks) {
       const Order best = BestOrder(c);
       if (best.tau >= c.forest_tau || (&c > run.checks.data() && run.checks.size() == 2)) continue;
-      text += fmt::format("\n{} alone ranks these calls{} better than the forest: distance {:.3f} against {:.3f}.\n",
+      text += fmt::format("\n{} alone ranks these calls{} better than the forest: distance {:.3f}, forest {:.3f}.\n",
                           best.name == "stage" ? "The mean of a call's stage" : "The length of the prompt",
                           &c == run.checks.data() ? "" : fmt::format(" of {}", Shown(c.model)), best.tau, c.forest_tau);
     }
@@ -357,7 +358,7 @@ std::string Json(const Training& run) {
   return json.EndObject().Take() + "\n";
 }
 
-// Predicted against observed. Perfect predictions lie on the diagonal.
+// Predicted against observed. A perfect prediction is a point on the diagonal.
 std::string ReliabilityFigure(const char* title, const char* x, const char* y, std::vector<PlotLine> lines) {
   lines.push_back({.name = "perfect", .style = kLineStyles - 1, .points = {{0, 0}, {1, 1}}});
   return ToFigure({.title = title, .x_label = x, .y_label = y, .y_most = 1, .marks = true, .lines = std::move(lines)});
@@ -467,17 +468,17 @@ int RunTrain(const TrainArguments& arguments) {
 
 void AddTrain(CLI::App& tool, Chosen& chosen) {
   const auto [train, to] = AddCommand(
-      tool, chosen, "train", "train a predictor of workflows' remaining tokens on a log of calls, and report its error",
+      tool, chosen, "train", "learn to predict a workflow's remaining tokens from a log of calls, and report the error",
       RunTrain, kTrainExamples);
   Group log(train, "Log");
   log.Add("log", to.log, "FILE", "read ended calls: JSON lines or CSV, plain or gzip; - for standard input").Required();
   log.AddFlag("--skip-bad-lines", to.skip_bad_lines, "count and skip invalid lines");
   Group forest(train, "Forest");
-  forest.Add("--holdout", to.holdout, "SHARE", "hold out this share of the workflows to check the predictions",
-             Share(0.5));
+  forest.Add("--holdout", to.holdout, "SHARE",
+             "exclude this share of the workflows from training and predict it to measure the error", Share(0.5));
   forest.Add("--trees", to.trees, "N", "grow N trees for each model", Whole(1, 10'000));
-  forest.Add("--min-leaf", to.min_leaf, "N", "keep at least N calls in a leaf", Whole(1));
-  forest.Add("--seed", to.seed, "N", "seed the random draws of trees");
+  forest.Add("--min-leaf", to.min_leaf, "N", "keep at least N calls in each leaf of a tree", Whole(1));
+  forest.Add("--seed", to.seed, "N", "use this seed for the random draws that grow the trees");
   forest.Add("-j,--threads", to.threads, "N", "use N threads [one per core]; results do not change", Whole(1, 1024));
   Group output(train, "Output (a file, or - for standard output)");
   output.Add("--out", to.out, "FILE", "write the model, for takt predict and CallPredictor::Load");

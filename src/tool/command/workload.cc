@@ -32,8 +32,8 @@ std::string Describe(const Workload& workload, const std::string& source) {
   if (s.tools > 0) text += ", " + Counted(s.tools, "tool call");
   if (s.tenants > 0) text += ", " + Counted(s.tenants, "tenant");
   text += s.rate > 0 ? fmt::format(
-                           "\n{} workflows/s over {} s; coefficient of variation of the gaps {} "
-                           "(Poisson: 1)\n",
+                           "\n{} workflows/s over {} s; the gaps between arrivals have a coefficient of variation of "
+                           "{} (Poisson: 1)\n",
                            Short(s.rate), Short(s.span_s), Short(s.gap_cv))
                      : std::string("\nall at once\n");
 
@@ -59,9 +59,10 @@ std::string Describe(const Workload& workload, const std::string& source) {
     text += "\n" + stages.ToString();
   }
   if (s.prefix_blocks > 0) {
-    text += fmt::format("\nPrefixes: {} of {} tokens, {} distinct; an unlimited cache would hit {:.1f} % of them\n",
-                        Counted(s.prefix_blocks, "block"), workload.prefix_block_tokens,
-                        Grouped(s.distinct_prefix_blocks), s.prefix_hit_share * 100);
+    text +=
+        fmt::format("\nPrefixes: {} of {} tokens, {} distinct; an unlimited cache would hit {:.1f} % of the blocks\n",
+                    Counted(s.prefix_blocks, "block"), workload.prefix_block_tokens, Grouped(s.distinct_prefix_blocks),
+                    s.prefix_hit_share * 100);
   }
   return text;
 }

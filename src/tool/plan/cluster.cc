@@ -42,14 +42,14 @@ Examples
   takt cluster cluster.json
   takt cluster cluster.json --mps cluster.mps && glpsol --freemps cluster.mps
 
-Exit code: 0 a plan (with a note if a limit ended the search), 1 failed or no plan (with what is missing),
+Exit code: 0 a plan (perhaps not optimal, then with a note), 1 failed or no plan (with the missing amounts),
 2 wrong usage, 130 interrupted (the best plan so far was reported).)";
 
 constexpr std::string_view kCluster = "cluster";
 
 std::size_t At(int i) { return static_cast<std::size_t>(i); }
 
-// The table has "3 x tp4 of 8b on 2 servers". This text lists the servers of a type's groups: "0 0 1".
+// The table counts servers: "3 x tp4 of 8b on 2 servers". This text lists the servers of a type's groups: "0 0 1".
 std::string ServersText(const ClusterPlan& plan, int type) {
   std::vector<int> servers;
   for (const PlacedGroup& g : plan.groups) {
@@ -103,11 +103,11 @@ std::string ClusterText(const ClusterProblem& problem, const ClusterPlan& plan, 
     first = false;
   }
   text += fmt::format("; quality {:.4g}\nCost     {:.6g} per hour\n", plan.quality, plan.cost);
-  if (plan.factor > 0) text += fmt::format("Sustains {:.4g} times the rates\n", plan.factor);
+  if (plan.factor > 0) text += fmt::format("Sustains {:.4g} times the arrival rates\n", plan.factor);
   if (plan.move_cost > 0) text += fmt::format("Moves    {:.4g}\n", plan.move_cost);
   if (plan.status == MilpStatus::kLimit) {
     const double gap = plan.objective != 0 ? 100 * std::abs(plan.objective - plan.bound) / std::abs(plan.objective) : 0;
-    text += fmt::format("A limit ended the search. No plan {} than {:.6g}. This plan has {:.6g}, {:.2g} % from that.\n",
+    text += fmt::format("A limit ended the search. No plan {} than {:.6g}. This plan has {:.6g} ({:.2g} % apart).\n",
                         cost ? "costs less" : "sustains more", plan.bound, plan.objective, gap);
   } else {
     text += "This plan is optimal.\n";
@@ -207,12 +207,13 @@ void AddCluster(CLI::App& tool, Chosen& chosen) {
   Group problem(app, "Problem");
   problem.Add("file", to.file, "FILE", "read models, classes of GPUs, replicas and routings, or - for standard input")
       .Required();
-  problem.AddFlag("--patterns", to.patterns, "always model how each server is filled, even if counting GPUs is exact");
+  problem.AddFlag("--patterns", to.patterns, "always plan each server, even if counting GPUs per class would suffice");
   Group search(app, "Search");
   search.Add("--solver", to.solver, "NAME", ("use this solver: " + solvers + " [the first built-in one]").c_str());
-  search.Add("--seconds", to.seconds, "S", "stop after S seconds and report the best plan so far and its bound",
+  search.Add("--seconds", to.seconds, "S", "stop after S seconds, and report the best plan and a bound for the optimum",
              Positive());
-  search.Add("--gap", to.gap, "SHARE", "accept a plan as optimal within this relative distance of its bound", Share(1));
+  search.Add("--gap", to.gap, "SHARE", "accept a plan at most this share worse than the bound for the optimum",
+             Share(1));
   Group output(app, "Output (a file, or - for standard output)");
   output.Add("--json", to.json, "FILE", "write the plan");
   output.Add("--mps", to.mps, "FILE", "write the integer program as free MPS, for any solver");

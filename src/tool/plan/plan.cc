@@ -40,8 +40,8 @@ struct PlanArguments {
 };
 
 constexpr const char* kPlanExamples =
-    R"(A line of the workload: {"prompt": 400, "outputs": [600, 550], "scores": [62, 91]}, one number per model; or
-cascadia:1 to cascadia:3, requests as in Cascadia's traces. The models: {"models": [{"name": "8b", "profile":
+    R"(A line of the workload is {"prompt": 400, "outputs": [600, 550], "scores": [62, 91]}, one number per model; or
+give cascadia:1 to cascadia:3 for requests like those of Cascadia's traces. The file of models is {"models": [{"name": "8b", "profile":
 "aic/llama-3.1-8b/h100/bf16", "tp": [1, 2, 4, 8], "pp": [1, 2, 4]}, ...]}. See docs/howto/plan.md.
 
 Examples
@@ -190,25 +190,26 @@ void AddPlan(CLI::App& tool, Chosen& chosen) {
   const Flag latency = goal.Add("--latency", to.latency, "S",
                                 "maximise the quality with a p95 latency of at most S seconds instead", Positive())
                            .Excludes({quality});
-  goal.AddFlag("--path", to.path, "minimise the p95 along the path of requests instead of the slowest model's p95")
+  goal.AddFlag("--path", to.path, "minimise the p95 latency of whole requests instead of the slowest model's p95")
       .Excludes({latency});
   goal.Add("--penalty", to.penalty, "MU",
-           "allow plans that miss the target, at a cost of MU per unit of the range [not allowed]", Positive());
+           "allow a miss of the target, at a cost of MU per unit of the range [not allowed]", Positive());
   Group search(app, "Search");
-  const Flag thresholds =
-      search
-          .Add("--thresholds", to.thresholds, "H,...", "use only this routing: a threshold for each model but the last")
-          .Listed();
-  search.Add("--grid", to.grid, "H,...", "try these thresholds for each model, rising [0, 1 .. 101]")
+  const Flag thresholds = search
+                              .Add("--thresholds", to.thresholds, "H,...",
+                                   "plan only for these thresholds, one for each model but the last")
+                              .Listed();
+  search.Add("--grid", to.grid, "H,...", "try these ascending thresholds for each model [0, 1 .. 101]")
       .Listed()
       .Excludes({thresholds});
-  search.AddFlag("--alternation", to.alternation, "also run Cascadia's alternation on the same tables");
+  search.AddFlag("--alternation", to.alternation,
+                 "also run the Cascadia paper's alternating search on the same tables");
   search.Add("--requests", to.requests, "N", "simulate the plan with N requests; 0: no simulation",
              Whole(0, 100'000'000));
   search.Add("--seed", to.seed, "N", "seed the random arrivals of the simulation");
   search.Add("-j,--threads", to.threads, "N", "use N threads [one per core]; results do not change", Whole(1, 1024));
   Group output(app, "Output (a file, or - for standard output)");
-  output.Add("--json", to.json, "FILE", "write the plan and the frontier");
+  output.Add("--json", to.json, "FILE", "write the plan, and the frontier of latency and quality");
   output.Add("--html", to.html, "FILE", "write a self-contained page with a picture of the plan");
   output.AddFlag("--no-wall", to.no_wall, "omit wall-clock times, so that equal runs write equal files");
   output.AddFlag("-q,--quiet", to.quiet, "print no table and no progress bar");

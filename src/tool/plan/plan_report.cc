@@ -22,14 +22,13 @@ std::string ShapeText(const Profile& shape) {
 }
 
 std::string GoalText(const PlanRun& run) {
-  const std::string soft =
-      std::isfinite(run.goal.penalty)
-          ? fmt::format(", or a miss at a cost of {} per unit of the range", Short(run.goal.penalty))
-          : "";
+  const std::string soft = std::isfinite(run.goal.penalty)
+                               ? fmt::format("; a miss costs {} times its share of the range", Short(run.goal.penalty))
+                               : "";
   if (run.goal.kind == CascadeGoal::Kind::kLatencyBudget) {
-    return fmt::format("the best quality with p95 within {} s{}", Short(run.goal.latency_budget), soft);
+    return fmt::format("the best quality with a p95 latency of at most {} s{}", Short(run.goal.latency_budget), soft);
   }
-  return fmt::format("the least p95 {} with a quality of at least {}{}",
+  return fmt::format("the least p95 latency {} with a quality of at least {}{}",
                      run.goal.end_to_end ? "along the path" : "of the slowest model", Short(run.goal.quality_floor),
                      soft);
 }
@@ -49,7 +48,7 @@ std::vector<Condition> ConditionsOf(const PlanRun& run) {
   }
   return {
       {"Cascade", models + (derived ? " (some profiles are derived, not measured)" : "")},
-      {"Workload", fmt::format("{} of {}, {:g} requests/s; qualities {} (all on the first) to {} (the best routing)",
+      {"Workload", fmt::format("{} of {}, {:g} requests/s; quality from {} (first model alone) to {} (best routing)",
                                Counted(std::ssize(run.problem.sample), "request"), run.workload, run.problem.rate,
                                Short(run.nadir), Short(run.best_quality))},
       {"Cluster", fmt::format("{} at {:g} USD/h; a judge takes {:g} s", Counted(run.problem.gpus, "GPU"),
@@ -87,19 +86,19 @@ std::vector<std::string> Sentences(const PlanRun& run) {
   const CascadePlan& p = run.plan;
   std::vector<std::string> lines;
   lines.push_back(fmt::format(
-      "p95 of the slowest model {} s by the tables{}; quality {}.", Short(p.latency),
+      "The slowest model's p95 latency is {} s by the tables{}; the quality is {}.", Short(p.latency),
       p.simulated_latency > 0 ? fmt::format(", {} s simulated", Short(p.simulated_latency)) : "", Short(p.quality)));
   if (p.simulated_e2e > 0) {
     lines.push_back(
-        fmt::format("p95 along the path that each request takes, judges included: {} s.", Short(p.simulated_e2e)));
+        fmt::format("The p95 latency of whole requests, judges included, is {} s.", Short(p.simulated_e2e)));
   }
   lines.push_back(
       fmt::format("{} of {} GPUs get work; the cluster costs {} USD/h, {} USD per 1,000 requests; it sustains "
                   "{} requests/s at this quality.",
                   p.gpus, run.problem.gpus, Short(p.usd_per_hour), Short(p.usd_per_1000), Short(run.most)));
   lines.push_back(
-      fmt::format("A replica counts as busy during every step, even with one request. It can be busy all the "
-                  "time and still accept more. {:g} requests/s are {:.1f} % of the capacity of these GPUs.",
+      fmt::format("A replica counts as busy during every step, even with one request. A replica that is always busy "
+                  "may have room for more. {:g} requests/s are {:.1f} % of the capacity of these GPUs.",
                   run.problem.rate, 100 * run.problem.rate / run.most));
   if (run.alternation) {
     const double gap = 100 * (run.alternation->latency / p.latency - 1);
@@ -111,14 +110,14 @@ std::vector<std::string> Sentences(const PlanRun& run) {
   } else if (!run.alternation_fault.empty()) {
     lines.push_back("The paper's alternation: " + run.alternation_fault + ".");
   }
-  lines.push_back(fmt::format("{} different routings; {} of them form the frontier of latency and quality.",
+  lines.push_back(fmt::format("{1} of {0} different routings form the frontier of latency and quality.",
                               Grouped(static_cast<long long>(run.routings)), run.frontier.size()));
   return lines;
 }
 
 std::string WallText(const PlanRun& run) {
   return fmt::format(
-      "Tables took {} s; the plan and its simulation took {} s. Tables do not depend on thresholds, rate or goal.",
+      "Measuring the tables took {} s, the plan and its simulation {} s. Tables fit all thresholds, rates and goals.",
       Short(run.measure_s), Short(run.plan_s));
 }
 

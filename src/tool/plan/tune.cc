@@ -189,23 +189,23 @@ void AddTune(CLI::App& tool, Chosen& chosen) {
   AddWorkloadSource(options, to.workload);
   options.Add("--engine", to.engines, "ID", "add an instance with this profile; repeat for each instance").Required();
   options.Add("--profiles", to.profiles, "FILE", "read more profiles from a JSON file");
-  options.Add("--placement", to.placement, "SPEC", "place by workload_balance or code_ratio, with its other options");
+  options.Add("--placement", to.placement, "SPEC", "place by workload_balance or code_ratio; set its other options");
   options.Add("--policy", to.policy, "SPEC", "rank requests on each instance by this policy; see 'takt policies'");
   options.Add("--estimates", to.estimates, "KIND", "estimate output lengths as in takt replay");
-  options.Add("--budget", to.budget, "RULE", "derive deadlines of calls from their workflow's time: none, share, whole")
+  options.Add("--budget", to.budget, "RULE", "give each call no deadline, a share of its workflow's, or the whole")
       .Must(OneOf({"none", "share", "whole"}));
   options.Add("--slo-scale", to.slo_scale, "X",
-              "set deadlines to X times a workflow's time alone [the workload's deadlines]", Positive());
+              "set deadlines to X times a workflow's time on idle engines [the workload's deadlines]", Positive());
   options.Add("--rate-scale", to.rate_scale, "X", "multiply the arrival rate by X", Positive());
-  options.Add("--alphas", to.alphas, "A,...", "try these values of alpha, rising", Share(1)).Listed();
-  options.Add("--seeds", to.seeds, "N", "run N replays per alpha", Whole(1, 10'000));
+  options.Add("--alphas", to.alphas, "A,...", "try these ascending values of alpha", Share(1)).Listed();
+  options.Add("--seeds", to.seeds, "N", "run N replays for each alpha", Whole(1, 10'000));
   options.Add("--quantile", to.quantile, "Q", "minimise this quantile of the workflows' latencies", Share(1));
   options.Add("--token-budget", to.token_budget, "N", "limit a step to N tokens", Whole(1));
   options.Add("--max-seqs", to.max_seqs, "N", "limit the running requests to N", Whole(1, 1 << 20));
   options.Add("-j,--threads", to.threads, "N", "run N replays in parallel [one per core]; results do not change",
               Whole(1, 1024));
   Group output(app, "Output (a file, or - for standard output)");
-  output.Add("--json", to.json, "FILE", "write the choice and the results of each alpha");
+  output.Add("--json", to.json, "FILE", "write the chosen alpha and the results of each");
   output.AddFlag("-q,--quiet", to.quiet, "print no table and no progress bar");
 }
 

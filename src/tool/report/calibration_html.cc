@@ -82,7 +82,7 @@ std::string Plots(const CalibrationRun& run, const CostFit& fit) {
   std::ranges::sort(equal.points, {}, &PlotPoint::x);
   lines.push_back(std::move(equal));
 
-  // Both forms share a scale that shows nearly all steps except outliers.
+  // The plots of both forms have one scale. It shows nearly all steps except outliers.
   const double most = std::max({5.0, 2.5 * run.found.fits[0].all.p95_abs_pct, 2.5 * run.found.fits[1].all.p95_abs_pct});
   std::string html = "<div class=plots>\n";
   html += ToFigure({.title = "Measured against predicted",
@@ -112,7 +112,7 @@ std::string CalibrationHtml(const CalibrationRun& run) {
   html += fmt::format("<p>{}</p>\n<p>{}</p>\n", HtmlText(LogLine(run)), HtmlText(Verdict(run)));
   html += "<h2>Error of a step's time [%]</h2>\n<div class=wide>" + ErrorTable(found).ToHtml() + "</div>\n";
   html +=
-      "<p class=soft>New steps were held out of the fit. A bias above zero means that predictions are too long. "
+      "<p class=soft>New steps were held out of the fit. A positive bias means that predicted times are too long. "
       "The column 'log' covers all steps, including outliers.</p>\n<dl>\n";
   for (const CostFit& fit : found.fits) {
     html += fmt::format("<dt>{}</dt><dd>{}</dd>\n", Name(fit.form), HtmlText(Formula(fit)));

@@ -40,7 +40,7 @@ constexpr auto NamesOf(Split) {
   return std::to_array<std::string_view>({"nothing", "tenant", "class", "agent", "stage"});
 }
 
-// Figures of a tenant, class, agent or stage: its requests, and its workflows if each belongs to one part.
+// Figures of a tenant, class, agent or stage: its requests, and its workflows if none has several of them.
 struct Slice {
   std::string name;  // empty: requests without one
   Metrics metrics;
@@ -51,7 +51,7 @@ struct Run {
   bool ended = false;  // false: not started, or failed
   bool stopped = false;  // interrupted before its end
   Metrics metrics;
-  EstimateErrors errors;  // of the estimates given to schedulers
+  EstimateErrors errors;  // errors of the estimates given to schedulers
   Stats stats;
   std::int64_t steps = 0;
   std::int64_t kv_blocks = 0;
@@ -69,7 +69,7 @@ struct Run {
 struct ReplaySetup {
   std::int32_t instances = 1;
   std::int32_t prefill_instances = 0;  // > 0: this number of instances only computes prompts, and the others decode
-  double kv_link_gb_s = 25;  // between prefill and decode instances
+  double kv_link_gb_s = 25;  // KV bandwidth between prefill and decode instances
   std::int32_t deflect_tokens = 0;  // longest prompt that is computed on the instance that decodes it
   double front_end_ms = 0, front_end_token_us = 0;  // delay before the engine, per request and per prompt token
   std::string placement = "least_loaded";
@@ -104,7 +104,7 @@ struct Comparison {
   std::vector<Profile> engines;  // profile of each instance, if there are several
   double saturation_rps = 0;  // 0: not measured
   std::vector<Run> runs;  // in the requested order
-  std::vector<std::string> warnings;  // one per policy that lacks an input
+  std::vector<std::string> warnings;  // one warning per policy that lacks an input
   std::string postscript;  // text after the report
   bool interrupted = false;
   double wall_s = 0;

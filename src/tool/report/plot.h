@@ -21,7 +21,7 @@ struct PlotLine {
 
 enum class Scale : unsigned char {
   kLinear,  // from zero
-  kFit,  // from the smallest value
+  kFit,  // axis from the smallest value
   kAuto,  // logarithmic if the values span a wide range
   kSigned,  // symmetric around zero; points beyond an end are drawn at the end
 };

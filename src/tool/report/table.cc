@@ -29,7 +29,7 @@ void Table::FormatColumn(std::size_t column) {
   }
 }
 
-// Compares the shown text. Equal numbers share the mark, and no number is marked if all are equal.
+// Compares the shown text. All best numbers get the mark, unless all numbers are equal.
 void Table::MarkBest(std::size_t column, int section) {
   const auto better = [&](double a, double b) { return columns_[column].best == Best::kSmallest ? a < b : a > b; };
   std::vector<Cell*> cells;

@@ -205,7 +205,7 @@ std::vector<const Slice*> LargestParts(const Comparison& comparison) {
   return parts;
 }
 
-// The table of sessions has the column otherwise.
+// Otherwise the table of sessions has this column.
 bool ShowsCached(const Comparison& comparison) {
   return std::ranges::any_of(comparison.runs, [](const Run& run) {
     return run.metrics.cached_share.has_value() && !run.metrics.sessions.has_value();

@@ -11,8 +11,8 @@ GateRegistry& Gates() {
   static GateRegistry policies = [] {
     GateRegistry registry("gate");
     registry.Add(NoGate{}, "admits every request that fits");
-    registry.Add(Lease{}, "admits requests that need no KV of recent workflows");
-    registry.Add(Price{}, "admits requests worth more than the KV that they evict; bounds every wait (takt's)");
+    registry.Add(Lease{}, "admits requests whose KV fits without evicting KV of recent workflows");
+    registry.Add(Price{}, "admits requests worth more than the KV that they evict, or after a long wait (takt's)");
     return registry;
   }();
   return policies;

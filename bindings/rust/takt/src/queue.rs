@@ -289,8 +289,8 @@ impl Queue {
         check(status, "end").map(|()| counted)
     }
 
-    /// Reports the work of a step if the host learns it after `end`. Every running request that is not listed has
-    /// yielded `rest_output` tokens per sequence. Returns the number of valid entries of `ran`.
+    /// Reports the work of a step if the host learns it after `end`. `rest_output`: new tokens per sequence of each
+    /// other running request. Returns the number of valid entries of `ran`.
     pub fn computed(&mut self, ran: &[Ran], rest_output: i32) -> Result<usize> {
         self.keep(ran);
         let (ran, mut counted) = (&self.ran, 0);

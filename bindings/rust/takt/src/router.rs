@@ -48,7 +48,7 @@ pub struct CostModel {
     pub per_sample_ms: f64,
     /// GPUs of an instance.
     pub tp: i32,
-    /// On all its GPUs; 0: unknown.
+    /// KV bytes per token on all its GPUs; 0: unknown.
     pub kv_bytes_per_token: f64,
     /// Bandwidth to host memory per GPU and direction [1e9 bytes/s].
     pub host_link_gb_s: f64,
@@ -293,7 +293,7 @@ impl Router {
         self.on(it, now, "instance_up")
     }
 
-    /// Removes an instance. Its requests wait here again; the next `place` places them.
+    /// Removes an instance. Its requests wait in the router again; the next `place` places them.
     pub fn instance_down(&mut self, instance: u64, life: u64, now: i64) -> Result<()> {
         let mut it = event(sys::TAKT_EVENT_INSTANCE_DOWN);
         it.u.instance_down = sys::takt_event_instance_down { instance, life };
@@ -349,7 +349,7 @@ impl Router {
         check(unsafe { sys::takt_router_epoch(self.handle.as_ptr(), &epoch, now) }, "agent_ranks")
     }
 
-    /// Returns the profile id for instances of one model, GPU and parallelism. The same name gives the same id.
+    /// Returns the profile id for instances of one model, GPU and parallelism. Equal names have one id.
     /// Placements and budgets that need a cost model assume 1 ms per token without one. Fails if the name has another
     /// cost model.
     pub fn add_profile(&mut self, name: &str, cost: Option<&CostModel>) -> Result<u64> {
@@ -404,8 +404,8 @@ impl Router {
         check(status, "score").map(|()| possible)
     }
 
-    /// Places a waiting request on an instance of the host's choice. An error if the request is not waiting or the
-    /// instance is not up; nothing changes then.
+    /// Places a waiting request on an instance of the host's choice. Fails without effect if the request is not waiting
+    /// or the instance is not up.
     pub fn place_at(&mut self, request: u64, instance: u64, now: i64) -> Result<()> {
         // SAFETY: the handle is alive.
         check(unsafe { sys::takt_router_place_at(self.handle.as_ptr(), request, instance, now) }, "place_at")

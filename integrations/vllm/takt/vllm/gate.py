@@ -58,7 +58,7 @@ class Returns:
         self._worth = None
 
     def worth(self, age: float) -> float:
-        """Returns the best ratio from this age on [1/s]."""
+        """Returns the largest ratio at this age or later [1/s]."""
         if self._worth is None:
             hazard = [self._returned[i] / self._at_risk[i] for i in range(_BINS)]
             self._worth = []

@@ -16,10 +16,10 @@ _HELP = {
     "ended": "requests that ended by themselves",
     "aborted": "requests that were aborted or failed",
     "steps": "iterations",
-    "gate_kept_out": "turns kept out by the gate, summed over iterations",
-    "gate_doors": "turns admitted through the gate's door at any cost",
-    "system_lessons": "ended requests and waits that the system has learned from",
-    "system_epochs": "tables of ranks that the system has published",
+    "gate_kept_out": "turns that the gate let wait, summed over iterations",
+    "gate_doors": "turns that the gate admitted at any cost after a long wait",
+    "system_lessons": "ended requests and waits from which the system has learned",
+    "system_epochs": "tables of ranks published by the system",
 }
 _EVERY_S = 1.0
 _made: dict[str, Any] = {}

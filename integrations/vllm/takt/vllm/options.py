@@ -39,15 +39,15 @@ class Options:
     victims_above: float = 0.9
     """Share of the KV cache in use above which ``victims`` applies."""
     gate: str = "none"
-    """``"price"``: a cold turn waits while its admission would cost sessions about to return more than it gains."""
+    """``"price"``: a turn without cached KV waits while it would cost soon returning sessions more than it gains."""
     gate_kappa: float = 1.0
-    """Factor on the cost that a turn may cause to others before it must wait; smaller is stricter."""
+    """Factor on the cost that a turn may cause to other turns; a smaller factor makes more turns wait."""
     gate_patience_s: float = 300.0
     """Time after which a waiting turn may cause twice the cost [s]."""
     gate_door_s: float = 60.0
     """Minimum wait after which the turn that has waited longest is admitted at any cost [s]."""
     gate_door_share: float = 0.1
-    """Share of all prefill that such turns may use."""
+    """Share of all prefill that may go to turns admitted at any cost."""
     warm_first: bool = False
     """Run requests with the least uncached prefill first. Applies if the gate or this option is on; requires an empty
     ``policy``."""
