@@ -46,7 +46,8 @@ constexpr auto NamesOf(BoostPreset) { return std::to_array<std::string_view>({"d
 // workflows, u = 3 (1 - 1 / q) in [0, 1], h = q / 3 in [1, 2]. If the backlog comes and goes, a boost of V~ ln(1 / C)
 // gives the best tail. Source: Yu and Scully, Strongly tail-optimal scheduling in the light-tailed M/G/1,
 // 2024. kSteady makes kappa 1 at the default `tail_factor`. In a growing backlog, every gain in the mean costs the
-// tail. If sizes are equal, nothing is gained; if few giants have most of the work, few requests wait longer.
+// tail. If all sizes are equal, the mean stays as it is. If a few giants have most of the work, only the giants
+// wait longer.
 //
 // B: time from the workflow's arrival to its deadline. B~: its usual value. A workflow with less time than usual waits
 // less. More time, no deadline, or equal deadlines for all have no effect (FootprintBook::Tightness). delta =

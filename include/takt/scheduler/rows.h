@@ -133,9 +133,9 @@ class Rows {
     s_.draft.prompts.clear();
   }
 
-  // Plans draft tokens from the budget and memory left at the end of a plan. If the budget is too small for all drafts,
-  // rows get equal parts. Rows that were served least recently are the first to get blocks and the remaining tokens.
-  // O(rows with drafts), plus a sort if not all drafts fit.
+  // Gives draft tokens the budget and memory that are left at the end of a plan. If the budget is too small for all
+  // drafts, rows get equal parts. Rows that were served least recently are the first to get blocks and the remaining
+  // tokens. O(rows with drafts), plus a sort if not all drafts fit.
   void PlanDrafts() {
     std::vector<DraftOffer>& offers = s_.draft.offers;
     const bool short_of_kv = s_.draft.short_of_kv || s_.draft.top_waits_for == WaitsFor::kKv;
