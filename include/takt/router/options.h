@@ -28,13 +28,16 @@ struct RouterOptions {
   std::optional<BudgetOptions> budgets = {};
   std::shared_ptr<const StageTimes> stage_times = {};  // measured times for budgets; null: the instances' cost models
   WorkflowTableOptions workflows = {};
+  // true: a placement sets Request::workflow_tokens_left to ModelScore::tokens of the instance's model, if known. The
+  // engine then ranks by the prediction for the chosen model.
+  bool model_tokens = true;
   std::uint64_t hash_seed = 0;  // seed of the hashes of ids and workflows, like SchedulerOptions::hash_seed
 
   template <class Self, class List>
   static constexpr auto ListOptions(Self& self, List&& list) {
     return list(Option("max_outstanding", self.max_outstanding, {.least = 1}), Option("window", self.window),
                 Option("fail_unfit", self.fail_unfit), Option("reserve_requests", self.reserve_requests),
-                Option("hash_seed", self.hash_seed));
+                Option("model_tokens", self.model_tokens), Option("hash_seed", self.hash_seed));
   }
 
   // Returns InvalidArgument with every invalid field and its value.

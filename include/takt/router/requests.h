@@ -109,6 +109,7 @@ struct RouterRequests : RouterBook {
     record.place = instance.instance.id;
     expiries.Erase(slot);
     placed.Add(table, slot, instance, now());
+    if (options.model_tokens) TakePrediction(record.state.request, instance.instance.model);
     instance.last_placed = ++stats.placed;
     notices.placed.push_back({record.state.request.id, instance.instance.id, instance.instance.life});
     calls.Sent(record.state, instance, instances.all(), now());
@@ -199,6 +200,15 @@ struct RouterRequests : RouterBook {
   std::size_t slots_reserved = 0;
 
  private:
+  // Gives the prediction for the chosen model to the engine's order. Source: Chimera, algorithm 1, lines 27 to 33.
+  static void TakePrediction(Request& r, ModelId model) {
+    constexpr float kMost = 1e9f;
+    for (const ModelScore& score : r.scores) {
+      if (score.model != model || !(score.tokens >= 0)) continue;
+      r.workflow_tokens_left = Estimate::Exact(static_cast<double>(std::min(score.tokens, kMost)));
+    }
+  }
+
   // Reports tokens to the policy, without tokens that were already reported for the request.
   void Charge(Slot slot, const TokensServed& served) {
     const RequestState& state = table[slot].state;

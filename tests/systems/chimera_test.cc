@@ -1,0 +1,350 @@
+#include "takt/systems/chimera.h"
+
+#include <cstdint>
+#include <iterator>
+#include <string>
+
+#include "catch.h"
+#include "counting_new.h"
+#include "takt/base/random.h"
+
+namespace takt::systems {
+namespace {
+
+TimePoint At(double s) { return TimePoint(FromSeconds(s)); }
+
+// Model 2 solves all, with 300 tokens; model 1 solves prompts with a feature below 0.5, with 100 tokens.
+ChimeraPredictors Trained() {
+  ChimeraLessons lessons({.sketch = 1});
+  Random random(1);
+  for (int i = 0; i < 400; ++i) {
+    const auto hard = static_cast<float>(random.Uniform());
+    for (std::uint64_t m = 1; m <= 2; ++m) {
+      const FinishedCall call{{.prompt_tokens = {100}, .sketch = {&hard, 1}}, {m == 1 ? 100 : 300}};
+      lessons.Add({m}, {&call, 1}, {&hard, 1}, m == 2 || hard < 0.5f);
+    }
+  }
+  return *lessons.Train();
+}
+
+void Start(Chimera& chimera) {
+  for (std::uint64_t m = 1; m <= 2; ++m) {
+    chimera.On(InstanceUp{{.id = {m}, .model = {m}, .token_s = 0.001}}, {});
+  }
+}
+
+void Add(Chimera& chimera, std::uint64_t id, float hard, double at, WorkflowId workflow = {}) {
+  chimera.Add({.id = {id}, .workflow = workflow, .prompt_tokens = {100}},
+              {.input = {.prompt_tokens = {100}, .sketch = {&hard, 1}}, .features = {&hard, 1}}, At(at));
+}
+
+bool Predict(Chimera& chimera, double at) {
+  auto batch = chimera.TakeBatch(At(at));
+  if (!batch) return false;
+  batch->Predict();
+  chimera.Finish(*batch, At(at));
+  return true;
+}
+
+TEST_CASE("one batch predicts for all models; the prediction for the chosen model becomes the priority") {
+  for (const bool hands_over : {true, false}) {
+    ChimeraOptions options;
+    options.router.model_tokens = hands_over;
+    Chimera chimera = *Chimera::Create(options);
+    Start(chimera);
+    chimera.Publish(Trained());
+    Add(chimera, 1, 0.9f, 0);
+    CHECK_FALSE(Predict(chimera, 0.001));  // the batch is not due
+    CHECK(chimera.wake_at() == At(0.002));
+    REQUIRE(Predict(chimera, 0.002));
+    const auto placed = chimera.Place(At(0.002));
+    REQUIRE(placed.size() == 1);
+    CHECK(placed[0].instance == InstanceId{2});  // both are idle, and model 2 is better
+    const Request& r = chimera.router().Find({1})->request;
+    REQUIRE(r.scores.size() == 2);
+    CHECK(r.scores[0].score < 0.5f);
+    CHECK(r.scores[1].score > 0.5f);
+    CHECK(r.workflow_tokens_left.known() == hands_over);
+    if (hands_over) CHECK(r.workflow_tokens_left.Quantile(0.5) == static_cast<double>(r.scores[1].tokens));
+  }
+}
+
+TEST_CASE("a workflow keeps its model until it ends") {
+  Chimera chimera = *Chimera::Create();
+  Start(chimera);
+  chimera.Publish(Trained());
+  Add(chimera, 1, 0.9f, 0, {7});
+  Predict(chimera, 1);
+  REQUIRE(chimera.Place(At(1)).front().instance == InstanceId{2});
+  chimera.On(RequestEnded{{1}, {}}, At(2));
+  Add(chimera, 2, 0.9f, 2);  // load on model 2: the next workflow would go to model 1
+  Predict(chimera, 3);
+  chimera.Place(At(3));
+  Add(chimera, 3, 0.1f, 3, {7});
+  Predict(chimera, 4);
+  CHECK(chimera.Place(At(4)).front().instance == InstanceId{2});
+  chimera.On(RequestEnded{{3}, {}}, At(5));
+  CHECK_FALSE(chimera.Ended({7}, true, At(5)));
+  Add(chimera, 4, 0.1f, 5, {7});
+  Predict(chimera, 6);
+  CHECK(chimera.Place(At(6)).front().instance == InstanceId{1});
+}
+
+TEST_CASE("a late prediction delays nobody") {
+  Chimera chimera = *Chimera::Create();
+  Start(chimera);
+  Add(chimera, 9, 0.5f, 0);  // no predictor yet
+  CHECK(chimera.Place(At(0)).size() == 1);
+  chimera.Publish(Trained());
+  Add(chimera, 1, 0.9f, 0);
+  auto batch = chimera.TakeBatch(At(0.01));
+  REQUIRE(batch);
+  CHECK(chimera.Place(At(0.019)).empty());
+  CHECK(chimera.wake_at() == At(0.02));
+  CHECK(chimera.Place(At(0.02)).size() == 1);
+  CHECK(chimera.wake_at() == kNever);
+  batch->Predict();
+  chimera.Finish(*batch, At(0.03));
+  CHECK(chimera.stats().late == 1);
+  CHECK(chimera.stats().fallbacks == 2);
+  CHECK(chimera.Place(At(0.04)).empty());
+  CHECK(chimera.held() == 0);
+}
+
+TEST_CASE("full batches are due at once; requests beyond the capacity run without scores") {
+  Chimera chimera = *Chimera::Create({.batches = {.most = 2, .capacity = 5}});
+  Start(chimera);
+  chimera.Publish(Trained());
+  for (std::uint64_t id = 1; id <= 6; ++id) Add(chimera, id, 0.9f, 1);
+  CHECK(chimera.held() == 5);
+  CHECK(chimera.stats().fallbacks == 1);
+  CHECK(chimera.wake_at() == TimePoint{});
+  CHECK(Predict(chimera, 1));
+  CHECK(Predict(chimera, 1));
+  CHECK_FALSE(Predict(chimera, 1));  // one request waits for others
+  CHECK(chimera.wake_at() == At(1.002));
+  CHECK(chimera.stats().predicted == 4);
+}
+
+// Unknown ids, ids in use, and reports about held requests.
+TEST_CASE("an event that names a held request passes it to the router first") {
+  Chimera chimera = *Chimera::Create();
+  Start(chimera);
+  chimera.Publish(Trained());
+  for (std::uint64_t id = 1; id <= 5; ++id) Add(chimera, id, 0.9f, 0);
+  CHECK(chimera.Add({.id = {1}, .prompt_tokens = {1}}, {}, At(0)).first == FaultKind::kIdInUse);
+  CHECK(chimera.On(Arrived{{.id = {2}, .prompt_tokens = {1}}}, At(0)).first == FaultKind::kIdInUse);
+  chimera.On(RequestEnded{{3}, {2}}, At(0));  // an instance that does not have it
+  chimera.On(Cancelled{{4}}, At(0));
+  chimera.On(Revised{.request = {5}, .priority = -1}, At(0));
+  CHECK(chimera.On(RequestEnded{{77}, {}}, At(0)).first == FaultKind::kUnknownRequest);
+  CHECK(chimera.Add({.prompt_tokens = {1}}, {}, At(0)).first == FaultKind::kNoId);
+  CHECK(chimera.held() == 0);
+  CHECK(chimera.Place(At(0)).size() == 4);
+  CHECK(chimera.router().failed().size() == 3);
+  CHECK(chimera.router().stats().cancelled == 1);
+  CHECK(chimera.router().Find({5})->request.priority == -1);
+  CHECK_FALSE(Predict(chimera, 1));
+}
+
+TEST_CASE("requests of an ended workflow that are held fail with it") {
+  Chimera chimera = *Chimera::Create();
+  chimera.Publish(Trained());
+  Workflow w{.id = {7}};
+  w.stages = {{.stage = {1}}};
+  chimera.On(WorkflowDeclared{w}, At(0));
+  Add(chimera, 1, 0.9f, 0, {7});
+  chimera.On(WorkflowEnded{{7}, true}, At(0));
+  CHECK(chimera.held() == 0);
+  chimera.Place(At(0));
+  CHECK(chimera.router().failed().size() == 1);
+}
+
+TEST_CASE("requests of a model that dies go to another one, with its prediction") {
+  Chimera chimera = *Chimera::Create();
+  Start(chimera);
+  chimera.Publish(Trained());
+  Add(chimera, 1, 0.9f, 0, {7});
+  Predict(chimera, 1);
+  REQUIRE(chimera.Place(At(1)).front().instance == InstanceId{2});
+  chimera.On(InstanceDown{{2}}, At(2));
+  REQUIRE(chimera.Place(At(2)).front().instance == InstanceId{1});
+  const Request& r = chimera.router().Find({1})->request;
+  CHECK(r.workflow_tokens_left.Quantile(0.5) == static_cast<double>(r.scores[0].tokens));
+}
+
+// A call of the workflow, with facts about its prompt.
+void Serve(Chimera& chimera, std::uint64_t id, WorkflowId workflow, Tokens output = {50}) {
+  const double at = static_cast<double>(id);
+  Add(chimera, id, 0.5f, at, workflow);
+  chimera.Place(At(at));
+  chimera.On(RequestEnded{{id}, {}, false, TokensServed{{100}, output}}, At(at));
+}
+
+TEST_CASE("ended workflows are lessons") {
+  Chimera chimera = *Chimera::Create({.lengths = {.sketch = 1}});
+  Start(chimera);
+  for (std::uint64_t id = 1; id <= 40; ++id) {
+    Serve(chimera, id, {id});
+    chimera.Ended({id}, id % 2 == 0, At(static_cast<double>(id)));
+  }
+  CHECK(chimera.lessons().workflows() == 40);
+  const auto predictors = chimera.lessons().Train();
+  REQUIRE(predictors.ok());
+  CHECK(predictors->confidence != nullptr);
+  LengthForest::Scratch scratch;
+  CHECK(predictors->lengths->Predict({.model = {1}, .input = {.prompt_tokens = {100}}}, scratch).Quantile(0.5) == 50);
+  CHECK_FALSE(ChimeraLessons().Train().ok());
+}
+
+TEST_CASE("only complete workflows on one model are lessons") {
+  Chimera chimera = *Chimera::Create({.most_lessons = 600});
+  chimera.On(InstanceUp{{.id = {1}, .model = {1}}}, {});
+  std::uint64_t id = 0;
+  Serve(chimera, ++id, {1});
+  chimera.On(WorkflowEnded{{1}, true}, At(1));  // cancelled
+  CHECK(chimera.stats().unlearned == 0);
+  Serve(chimera, ++id, {2});
+  chimera.On(Arrived{{.id = {++id}, .workflow = {2}, .prompt_tokens = {1}}}, At(3));  // without facts
+  chimera.Place(At(3));
+  chimera.On(RequestEnded{{id}, {}, false, TokensServed{{1}, {1}}}, At(3));
+  chimera.Ended({2}, true, At(3));
+  CHECK(chimera.stats().unlearned == 1);
+  Serve(chimera, ++id, {3}, {-1});  // `served` is invalid
+  chimera.Ended({3}, true, At(4));
+  CHECK(chimera.stats().unlearned == 2);
+  Serve(chimera, ++id, {4});
+  chimera.On(InstanceDown{{1}}, At(5));
+  chimera.On(InstanceUp{{.id = {2}, .model = {2}}}, At(5));
+  Serve(chimera, ++id, {4});
+  chimera.Ended({4}, true, At(6));
+  CHECK(chimera.stats().unlearned == 3);
+  for (int i = 0; i < 513; ++i) Serve(chimera, ++id, {5});  // too many calls
+  chimera.Ended({5}, true, At(1000));
+  CHECK(chimera.stats().unlearned == 4);
+  for (std::uint64_t w = 0; w < 601; ++w) Serve(chimera, ++id, {10 + w});  // workflows that do not end
+  CHECK(chimera.stats().unlearned == 604);
+  CHECK(chimera.lessons().workflows() == 0);
+  chimera.Ended({610}, true, At(2000));
+  CHECK(chimera.lessons().workflows() == 1);
+}
+
+TEST_CASE("predictors survive; damaged files change nothing") {
+  Chimera chimera = *Chimera::Create();
+  chimera.Publish(Trained());
+  const std::string bytes = chimera.Save();
+  Chimera other = *Chimera::Create();
+  REQUIRE(other.Load(bytes).ok());
+  CHECK(other.Save() == bytes);
+  REQUIRE(other.Load(Chimera::Create()->Save()).ok());
+  CHECK(other.predictors().lengths == nullptr);
+  Random random(1);
+  const std::size_t head = bytes.find('\n', bytes.find('\n') + 1) + 1;
+  for (std::size_t i = 0; i < 200 + head; ++i) {
+    std::string damaged = bytes;
+    damaged[i < head ? i : random.Below(damaged.size())] ^= static_cast<char>(1 + random.Below(255));
+    if (i % 2 == 0 && i >= head) damaged.resize(random.Below(damaged.size()));
+    Chimera victim = *Chimera::Create();
+    CHECK_FALSE(victim.Load(damaged).ok());
+    CHECK_FALSE(victim.Load(bytes.substr(0, i)).ok());
+    CHECK(victim.predictors().lengths == nullptr);
+  }
+}
+
+TEST_CASE("options are checked") {
+  CHECK_FALSE(Chimera::Create({.router = {.max_outstanding = 0}}).ok());
+  CHECK_FALSE(Chimera::Create({.batches = {.most = 0}}).ok());
+}
+
+// Events in any order, unknown ids and models, batches that come late or never, instances that die.
+TEST_CASE("a random host loses nothing") {
+  const ChimeraPredictors trained = Trained();
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    Random random(seed);
+    ChimeraOptions options;
+    options.router.max_outstanding = 4;
+    options.batches.capacity = 30;
+    Chimera chimera = *Chimera::Create(options);
+    std::uint64_t next = 1;
+    std::int64_t added = 0, gone = 0;
+    double now = 0;
+    std::vector<Chimera::Batch> batches;
+    const auto anyone = [&] { return RequestId{1 + random.Below(next + 2)}; };
+    for (int i = 0; i < 3000; ++i) {
+      now += random.Uniform() * 0.01;
+      switch (random.Below(12)) {
+        case 0:
+        case 1: {
+          const std::uint64_t id = random.Chance(0.1) ? anyone().value : next++;
+          ++added, Add(chimera, id, static_cast<float>(random.Uniform()), now, {random.Below(next)});
+          break;
+        }
+        case 2: chimera.On(RequestEnded{anyone(), {random.Below(4)}, false, TokensServed{{9}, {9}}}, At(now)); break;
+        case 3: chimera.On(RequestEnded{anyone(), {}, random.Chance(0.2)}, At(now)); break;
+        case 4: chimera.On(Cancelled{anyone()}, At(now)); break;
+        case 5:
+          if (random.Chance(0.5)) chimera.Ended({random.Below(next)}, random.Chance(0.5), At(now));
+          else chimera.On(WorkflowEnded{{random.Below(next)}, random.Chance(0.5)}, At(now));
+          break;
+        case 6:
+          if (random.Chance(0.3)) chimera.On(InstanceDown{{random.Below(4)}}, At(now));
+          else chimera.On(InstanceUp{{.id = {random.Below(4)}, .model = {random.Below(4)}}}, At(now));
+          break;
+        case 7:
+          if (auto batch = chimera.TakeBatch(At(now))) batches.push_back(*std::move(batch));
+          if (random.Chance(0.01)) chimera.Publish(random.Chance(0.5) ? trained : ChimeraPredictors{});
+          break;
+        case 8:
+          if (batches.empty()) break;
+          batches.front().Predict();
+          chimera.Finish(batches.front(), At(now));
+          batches.erase(batches.begin());
+          break;
+        case 9: ++added, chimera.On(Arrived{{.id = anyone(), .prompt_tokens = {100}}}, At(now)); break;
+        case 10: chimera.On(Revised{.request = anyone(), .priority = 1}, At(now)); break;
+        case 11: {
+          Workflow w{.id = {random.Below(next)}};
+          w.stages = {{.stage = {1}, .calls = 3}};
+          chimera.On(WorkflowDeclared{w}, At(now));
+          break;
+        }
+      }
+      chimera.Place(At(now));
+      gone += std::ssize(chimera.router().failed());
+      const RouterStats& s = chimera.router().stats();
+      REQUIRE(added ==
+              static_cast<std::int64_t>(s.ended + s.cancelled + chimera.held()) + gone + chimera.router().alive());
+    }
+    now += 100;
+    chimera.Place(At(now));
+    CHECK(chimera.held() == 0);
+  }
+}
+
+// The self-check of an assertion build allocates at every 1,024th placement.
+TEST_CASE("after warm-up, placing allocates nothing") {
+  Chimera chimera = *Chimera::Create();
+  Start(chimera);
+  chimera.Publish(Trained());
+  std::uint64_t id = 0;
+  std::size_t placing = 0;
+  const auto round = [&](double at) {
+    const std::uint64_t first = id + 1;
+    for (int i = 0; i < 20; ++i) Add(chimera, ++id, 0.5f, at);
+    Predict(chimera, at + 0.01);
+    for (int i = 0; i < 20; ++i) Add(chimera, ++id, 0.5f, at);  // without scores
+    const std::size_t before = allocations;
+    chimera.Place(At(at + 0.03));
+    placing += allocations - before;
+    for (std::uint64_t r = first; r <= id; ++r) chimera.On(RequestEnded{{r}, {}}, At(at + 0.03));
+  };
+  for (int i = 0; i < 10; ++i) round(i);
+  placing = 0;
+  for (int i = 10; i < 25; ++i) round(i);
+  CHECK(placing == 0);
+  CHECK(chimera.router().stats().ended == 1000);
+  CHECK(chimera.stats().predicted == 500);
+}
+
+}  // namespace
+}  // namespace takt::systems
