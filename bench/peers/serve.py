@@ -55,7 +55,7 @@ def stops(mean: float) -> list[int]:
     return list(range(16, 16 + max(1, round(VOCABULARY / mean))))
 
 
-async def workflow(session, server, told: dict, begun: float, out: dict) -> None:
+async def workflow(session, server, told: dict, begun: float, out: dict, ask=call) -> None:
     calls, mean, first_prompt, adds, pause, _ = AGENTS[told["agent"]]
     rng = random.Random(told["seed"])
     await asyncio.sleep(max(0.0, begun + told["at"] - time.monotonic()))
@@ -74,7 +74,7 @@ async def workflow(session, server, told: dict, begun: float, out: dict) -> None
         )
         if server.name == "vllm_priority":
             body["priority"] = int(1000 * told["at"])
-        ttft, tokens = await call(session, server, body)
+        ttft, tokens = await ask(session, server, body)
         out["ttft"].append(ttft)
         out["tokens"] += len(tokens)
         out["ends"].append((time.monotonic() - begun, len(tokens)))
@@ -96,11 +96,11 @@ def first_half(ends: list[tuple[float, int]], tokens: int) -> float:
     return 0.0
 
 
-async def run(session, server, workflows: list[dict]) -> tuple[dict, dict[str, str]]:
-    """Returns the figures, and a digest of each call's output."""
+async def run(session, server, workflows: list[dict], ask=call) -> tuple[dict, dict[str, str]]:
+    """Returns the figures, and a digest of each call's output. `ask` sends a call, to `server` by default."""
     out: dict = {"ttft": [], "tokens": 0, "ends": [], "latency": [], "outputs": {}}
     begun = time.monotonic()
-    await asyncio.gather(*(workflow(session, server, told, begun, out) for told in workflows))
+    await asyncio.gather(*(workflow(session, server, told, begun, out, ask) for told in workflows))
     took = time.monotonic() - begun
     latency = [seconds for _, seconds in out["latency"]]
     return {

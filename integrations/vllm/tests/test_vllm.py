@@ -435,7 +435,7 @@ def test_a_request_is_described_to_takt(make):
     told = scheduler._takt_describe(one, 5)
     assert (told.id, told.prompt_tokens, told.max_output_tokens, told.priority, told.adapter) == (5, 33, 12, -2, 7)
     assert (told.arrival, told.deadline) == (1000_500_000_000, 1002_500_000_000)
-    assert (told.workflow, told.tenant, told.branch) == (number_of("w"), number_of("t"), number_of("b"))
+    assert (told.workflow, told.tenant, told.branch) == (number_of("w", "t"), number_of("t"), number_of("b"))
     assert told.agent == 0 and told.output_tokens.mean == 12
     later = scheduler._takt_describe(request("later", arrival=1e12), 6)
     assert later.arrival <= scheduler.takt_order.now(), "an arrival in the future"
@@ -604,7 +604,7 @@ def test_the_start_logs_the_policy_and_the_gate(make, monkeypatch):
     lines = []
     monkeypatch.setattr(logging.getLogger("vllm.takt"), "info", lambda text, *values: lines.append(text % values))
     make()
-    make(policy="aged(sjf,threshold=9)")
+    make(order="aged(sjf,threshold=9)")
     make(gate="price")
     start = f"takt {takt.__version__} in vLLM {vllm.__version__}: policy "
     assert lines == [start + "boosted_footprint, gate none", start + "aged(sjf,threshold=9), gate none",

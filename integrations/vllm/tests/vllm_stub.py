@@ -99,11 +99,14 @@ def installed() -> Iterator[None]:
         "vllm.v1.core.sched.scheduler": {"Scheduler": Scheduler},
         "vllm.v1.request": {"RequestStatus": RequestStatus},
     }  # fmt: skip
+    replaced = [*told, "takt.vllm.scheduler", "takt.vllm.order"]
+    real = {name: sys.modules.pop(name) for name in replaced if name in sys.modules}
     for name, values in told.items():
         sys.modules[name] = ModuleType(name)
         vars(sys.modules[name]).update(values)
     try:
         yield
     finally:
-        for name in [*told, "takt.vllm.scheduler", "takt.vllm.order"]:
+        for name in replaced:
             sys.modules.pop(name, None)
+        sys.modules.update(real)
