@@ -225,6 +225,24 @@ TEST_CASE("with fail_unfit, requests too large for all instances fail") {
   CHECK(router.alive() == 1);
 }
 
+TEST_CASE("a placement hands over the prediction for the instance's model") {
+  const auto left = [](bool hands_over, float tokens) {
+    auto router = Make<Fcfs, RoundRobin>({.model_tokens = hands_over});
+    router.On(InstanceUp{{.id = {1}, .model = {2}}}, At(0));
+    const ModelScore scores[] = {{{1}, 0.5f, 7}, {{2}, 0.5f, tokens}};
+    Arrived arrived = Arrival(1);
+    arrived.request.scores = scores, arrived.request.workflow_tokens_left = Estimate::Exact(5);
+    router.On(arrived, At(0));
+    REQUIRE(Place(router, 0).size() == 1);
+    return router.Find({1})->request.workflow_tokens_left.mean;
+  };
+  CHECK(left(true, 90) == 90);
+  CHECK(left(false, 90) == 5);
+  CHECK(left(true, -1) == 5);
+  CHECK(left(true, std::numeric_limits<float>::quiet_NaN()) == 5);
+  CHECK(left(true, std::numeric_limits<float>::infinity()) == 1e9);
+}
+
 TEST_CASE("a lost instance returns its requests once, in their old order") {
   auto router = Make();
   router.On(Up(1), At(0));
