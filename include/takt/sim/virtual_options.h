@@ -6,19 +6,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <optional>
-#include <span>
 
 #include "takt/base/spec.h"
 #include "takt/base/time.h"
-#include "takt/model/event.h"
 #include "takt/model/step.h"
-#include "takt/sim/metrics.h"
 #include "takt/workload/workload.h"
 
 namespace takt {
 
-struct VirtualRequests;
 struct VirtualStep;
 
 struct VirtualEngineOptions {
@@ -41,6 +36,7 @@ struct VirtualClusterOptions {
   std::int64_t closed_loop = 0;  // above 0: workflows in flight; the next starts when one ends
   Duration horizon{0};  // above 0: the run stops at this time
   bool declare_workflows = false;  // declare workflows to the router, with deadlines but without graphs
+  bool end_workflows = false;  // report the end of workflows to the router
   bool send_prefixes = false;  // send the prompts' prefix hashes to schedulers
   bool tell_turns = false;  // send TurnEnded and WorkflowEnded to schedulers
   Duration cold_at{0};  // above 0: time when the first engine loses all KV, between two steps
@@ -57,11 +53,6 @@ struct VirtualClusterOptions {
   std::int32_t deflect_tokens = 0;  // longest prompt that is computed on the engine that decodes it
   std::function<bool(double)> progress = {};  // receives the share of finished requests; false stops the run
   std::function<void(const VirtualStep&)> on_step = {};  // called at the start of every step
-  // Slow work outside the engines (tuning, learning): `control` is called at this interval, and the router and engines
-  // receive the epoch that it returns. 0: never.
-  Duration control_interval{0};
-  std::function<std::optional<Epoch>(TimePoint now, const VirtualRequests&, std::span<const WorkflowRecord>)> control =
-      {};
 };
 
 }  // namespace takt
