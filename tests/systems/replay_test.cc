@@ -19,7 +19,7 @@ namespace {
 ReplayOptions Cluster(std::int32_t instances) {
   ReplayOptions options = testing::ConstantSteps();
   options.instances = instances;
-  options.engine.limits.max_seqs = 2;
+  options.engine.limits.max_seqs = 8;
   options.estimates = {EstimateKind::kNone, 0};
   return options;
 }
@@ -32,7 +32,7 @@ double MeanOf(const Workload& w, const ReplayOptions& options) {
 }
 
 TEST_CASE("Kairos learns the agents of a run, on one engine and on several") {
-  const Workload w = *GenerateWorkload("gen:kairos,app=qa:1,workflows=150,rate=9,seed=3");
+  const Workload w = *GenerateWorkload("gen:kairos,app=qa:1,workflows=500,rate=20,seed=3");
   for (const int instances : {1, 2}) {
     CAPTURE(instances);
     ReplayOptions options = Cluster(instances);
@@ -62,12 +62,12 @@ TEST_CASE("Kairos in a run forms the graph of the calls") {
 }
 
 TEST_CASE("HexGen-Flow searches alpha in a run, and stops with it") {
-  const Workload w = *GenerateWorkload("gen:multi_stage,workflows=300,rate=2,seed=3,deadline=10:40");
+  const Workload w = *GenerateWorkload("gen:multi_stage,workflows=120,rate=2,seed=3,deadline=10:40");
   ReplayOptions options = Cluster(2);
   options.engines = {options.profile, options.profile};
   REQUIRE(UseSystem("hexgen_flow", w, options).ok());
   std::shared_ptr<HexGenFlow> flow;
-  UseHexGenFlow({.tuner = {.window = std::chrono::seconds(20)}}, options, &flow);
+  UseHexGenFlow({.tuner = {.window = std::chrono::seconds(20), .least = 3}}, options, &flow);
   MeanOf(w, options);
   const auto& history = flow->tuner()->history();
   const auto searched = [](const AlphaDecision& d) { return d.action == AlphaDecision::Action::kSearched; };

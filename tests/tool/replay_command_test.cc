@@ -104,7 +104,7 @@ TEST_CASE("replay runs systems of papers, and its reports name them") {
   }
   CHECK(means.size() == 4);  // none is another's order
 
-  const Ended table = RunTool({"replay", "--workload", file, "--policy", "sjf", "--system", "kairos", "-q"});
+  const Ended table = RunTool({"replay", "--workload", file, "--policy", "sjf", "--system", "kairos"});
   CHECK(table.exit_code == 0);
   CHECK(Has(table.out, "kairos"));
   CHECK_FALSE(Has(table.out, "fcfs"));
@@ -113,7 +113,7 @@ TEST_CASE("replay runs systems of papers, and its reports name them") {
 
 TEST_CASE("replay names what a workload lacks for a system, and unknown systems") {
   const TempDir dir;
-  const std::string plain = dir.Write("w.jsonl", R"({"prompt": 10, "output": 10})"
+  const std::string plain = dir.Write("w.jsonl", R"({"arrival_s": 0, "calls": [{"prompt": 10, "output": 10}]})"
                                                  "\n");
   const std::pair<const char*, const char*> lacks[] = {
       {"kairos", "--system: kairos: the workload lacks the agents of calls"},
