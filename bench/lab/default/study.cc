@@ -312,7 +312,7 @@ absl::StatusOr<std::optional<DefaultFigures>> DefaultStudy::RunOne(const Default
   ReplayOptions options = OptionsOf(setup, seed);
   options.cluster.rate_scale = RateScaleForLoad(ground.workload, setup.load * setup.instances, ground.capacity_rps);
   options.cluster.progress = progress;
-  if (setup.system.learns) systems::UseKairos({}, options);
+  if (setup.system.learns) systems::UseKairos({.learner = {}}, options);  // also distributions that have not converged
   const absl::StatusOr<ReplayResult> result = Replay(setup.system.by_deadline ? ground.workload : ground.own, options);
   if (!result.ok()) {
     return absl::Status(result.status().code(),
