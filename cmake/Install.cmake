@@ -15,12 +15,8 @@ if(TARGET takt_cli)
   list(APPEND _takt_parts tool)
 endif()
 foreach(_part IN LISTS _takt_parts)
-  set(_optional "")
-  if(_part MATCHES "^(planning|systems)$")
-    set(_optional OPTIONAL)  # a build of the tool alone lacks it
-  endif()
   install(TARGETS ${_takt_targets_${_part}} EXPORT takt_${_part}
-    ARCHIVE COMPONENT takt_development ${_optional} LIBRARY COMPONENT takt_development ${_optional})
+    ARCHIVE COMPONENT takt_development LIBRARY COMPONENT takt_development)
   install(EXPORT takt_${_part} FILE takt_${_part}.cmake NAMESPACE takt:: DESTINATION ${_takt_cmake_dir}
     COMPONENT takt_development)
 endforeach()

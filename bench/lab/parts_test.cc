@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "catch.h"
-#include "lab/agent_records.h"
 #include "lab/chimera/frontier.h"
 #include "lab/kairos/linear_order.h"
 #include "scale.h"
@@ -57,22 +56,6 @@ TEST_CASE("frontiers: undominated points, and the area between two frontiers") {
   CHECK_FALSE(GapBetween(a, {{50, 4}}));
   CHECK_FALSE(GapBetween(a, {}));
   CHECK_FALSE(GapBetween({{1, 1}}, {{1, 1}}));  // no width
-}
-
-TEST_CASE("a run trains a learner with the identifiers and times of its calls") {
-  const Workload w = *GenerateWorkload("gen:kairos,app=qa:1,workflows=60,rate=2,seed=3");
-  AgentLearner learner;
-  ReplayOptions options = testing::ConstantSteps();
-  TeachAgents(w, learner, options);
-  REQUIRE(Replay(w, options).ok());
-  const std::vector<std::int32_t> stages = learner.graph().StagesLeft();
-  const auto left = [&](const char* name) {
-    const auto agent = static_cast<std::uint64_t>(std::ranges::find(w.names, name) - w.names.begin());
-    return stages[learner.graph().Find({agent})];
-  };
-  CHECK(left("Router") == 2);
-  CHECK(left("Math") == 1);
-  CHECK(left("Humanities") == 1);
 }
 
 }  // namespace

@@ -445,7 +445,7 @@ NextCall Estimator::Tool(std::uint32_t index, std::int32_t generated) const {
   NextCall next{.tool = {std::uint64_t{tool.name} + 1}};
   switch (spec_.kind) {
     case EstimateKind::kLengths:
-    case EstimateKind::kNone: return {};
+    case EstimateKind::kNone: return next;
     case EstimateKind::kOracle:
     case EstimateKind::kNoise:
     case EstimateKind::kGaussian:
@@ -461,7 +461,7 @@ NextCall Estimator::Tool(std::uint32_t index, std::int32_t generated) const {
     case EstimateKind::kClassMean:
     case EstimateKind::kForest: {
       const ToolExpectation& expected = tools_->Expect(next.tool);
-      if (!expected.seconds.known()) return {};
+      if (!expected.seconds.known()) return next;
       next.after = tokens(expected.tokens_before.mean);
       next.returned = tokens(expected.returned_tokens.mean);
       next.duration = FromSeconds(expected.seconds.mean);

@@ -5,9 +5,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -94,15 +96,24 @@ double TokenSeconds(const ReplayOptions& options, const PreparedCostModel& cost,
 }
 
 // Returns the router of the instances from `first` to before `end`.
-absl::StatusOr<Router> RouterOf(const Workload& workload, const ReplayOptions& options, const Costs& costs,
-                                std::int32_t first, std::int32_t end) {
-  const PolicyFactory& policy = options.router_policy ? options.router_policy : options.policy;
-  absl::StatusOr<Router> router = Router::Create({.max_outstanding = options.max_outstanding,
-                                                  .fail_unfit = true,
-                                                  .budgets = options.budgets,
-                                                  .workflows = {.silence = Duration::max()}},
-                                                 policy(PaceOf(options, first)), options.placement);
-  if (!router.ok()) return router;
+absl::StatusOr<std::unique_ptr<VirtualRouter>> RouterOf(const Workload& workload, const ReplayOptions& options,
+                                                        const Costs& costs, std::int32_t first, std::int32_t end) {
+  const PolicyFactory& factory = options.router_policy ? options.router_policy : options.policy;
+  const RouterOptions own{.max_outstanding = options.max_outstanding,
+                          .fail_unfit = true,
+                          .budgets = options.budgets,
+                          .workflows = {.silence = Duration::max()}};
+  std::unique_ptr<VirtualRouter> router;
+  AnyPolicy policy = factory(PaceOf(options, first));
+  if (options.system.router) {
+    absl::StatusOr<std::unique_ptr<VirtualRouter>> made = options.system.router(own, policy, options.placement);
+    if (!made.ok()) return made;
+    router = *std::move(made);
+  } else {
+    absl::StatusOr<Router> made = Router::Create(own, std::move(policy), options.placement);
+    if (!made.ok()) return made.status();
+    router = std::make_unique<VirtualRouterOf<Router>>(std::make_shared<Router>(*std::move(made)));
+  }
   for (std::int32_t i = first; i < end; ++i) {
     Instance instance{.id = {static_cast<std::uint64_t>(i) + 1},
                       .profile = router->AddProfile({options.profile_of(i).id, costs[static_cast<std::size_t>(i)]}),
@@ -112,10 +123,45 @@ absl::StatusOr<Router> RouterOf(const Workload& workload, const ReplayOptions& o
       const std::int64_t tokens = KvTokens(options, i);
       instance.kv_tokens = {static_cast<std::int32_t>(std::min<std::int64_t>(tokens, Tokens::Max().value))};
     }
-    router->On(InstanceUp{instance}, TimePoint{});
+    router->On(InstanceUp{instance}, TimePoint{}, {});
   }
   return router;
 }
+
+// The scheduler of an engine: takt's own, or that of a system.
+class EngineScheduler {
+ public:
+  explicit EngineScheduler(Scheduler own) : own_(std::move(own)) {}
+  explicit EngineScheduler(std::unique_ptr<VirtualScheduler> system) : system_(std::move(system)) {}
+
+  template <class E>
+  void On(const E& event, TimePoint now) {
+    if (own_) own_->On(event, now);
+    else if constexpr (std::convertible_to<E, Event>) system_->On(event, now);
+  }
+  const StepPlan& Plan(TimePoint now, const StepLimits& limits) {
+    return own_ ? own_->Plan(now, limits) : system_->Plan(now, limits);
+  }
+  void Commit(const StepResult& result, TimePoint now) {
+    if (own_) own_->Commit(result, now);
+    else system_->Commit(result, now);
+  }
+
+  const Stats& stats() const { return inside().stats(); }
+  const SchedulerOptions& options() const { return inside().options(); }
+  KvUse kv() const { return inside().kv(); }
+  std::int64_t alive() const { return inside().alive(); }
+  std::int64_t waiting() const { return inside().waiting(); }
+  std::int64_t running() const { return inside().running(); }
+  Explanation Explain(RequestId id) const { return inside().Explain(id); }
+
+ private:
+  const Scheduler& inside() const { return own_ ? *own_ : system_->scheduler(); }
+
+  std::optional<Scheduler> own_ = {};
+  std::unique_ptr<VirtualScheduler> system_ = {};
+};
+using Cluster = VirtualCluster<EngineScheduler>;
 
 void Add(Stats& sum, const Stats& more) {
 #define TAKT_ADD_STAT(name, text) sum.name += more.name;
@@ -124,10 +170,9 @@ void Add(Stats& sum, const Stats& more) {
 }
 
 // Adds up the engines' counters.
-template <class Scheduler>
-void AddEngines(const VirtualCluster<Scheduler>& cluster, ReplayResult& result) {
+void AddEngines(const Cluster& cluster, ReplayResult& result) {
   double used = 0, peak = 0;
-  for (const VirtualEngine<Scheduler>& engine : cluster.engines()) {
+  for (const auto& engine : cluster.engines()) {
     Add(result.stats, engine.scheduler().stats());
     result.steps += engine.steps();
     result.request_steps += engine.request_steps();
@@ -255,17 +300,36 @@ double CachedShare(const Workload& workload, std::span<const RequestRecord> reco
   return tokens > 0 ? static_cast<double>(cached) / static_cast<double>(tokens) : 0;
 }
 
-// `make_scheduler(instance, next uses)` returns a status or a scheduler.
-template <class Scheduler, class MakeScheduler>
-absl::StatusOr<ReplayResult> Run(const Workload& workload, const ReplayOptions& options, MakeScheduler make_scheduler) {
+absl::StatusOr<EngineScheduler> SchedulerOf(const ReplayOptions& options, std::int32_t instance,
+                                            const NextUses& next_uses) {
+  const EnginePace pace = PaceOf(options, instance);
+  const SchedulerOptions own = SchedulerOptionsOf(options, instance);
+  if (options.system.scheduler) {
+    absl::StatusOr<std::unique_ptr<VirtualScheduler>> made = options.system.scheduler(own, pace);
+    if (!made.ok()) return made.status();
+    return EngineScheduler(*std::move(made));
+  }
+  absl::StatusOr<Scheduler> scheduler = Scheduler::Create(own, options.policy(pace), options.pause(pace.memory));
+  if (!scheduler.ok()) return scheduler.status();
+  if (options.retention != nullptr) {
+    const AnyGate gate = options.gate != nullptr ? options.gate(pace.prefill) : AnyGate();
+    AnyRetention retention = options.retention(pace.prefill);
+    retention.Read(&next_uses);
+    if (absl::Status set = scheduler->SetRetention(retention, gate); !set.ok()) return set;
+  }
+  return EngineScheduler(*std::move(scheduler));
+}
+
+absl::StatusOr<ReplayResult> Run(const Workload& workload, const ReplayOptions& options) {
   const Costs costs = CostsOf(options);
   VirtualClusterOptions around = options.cluster;
   around.declare_workflows = options.budgets.has_value();
+  around.end_workflows = options.budgets || options.system.router;
   around.send_prefixes = options.scheduler.prefix_cache;
   around.tell_turns = options.retention != nullptr;
-  VirtualCluster<Scheduler> cluster(workload, options.estimates, options.seed, std::move(around));
+  Cluster cluster(workload, options.estimates, options.seed, std::move(around));
   for (std::int32_t i = 0; i < options.instance_count(); ++i) {
-    absl::StatusOr<Scheduler> scheduler = make_scheduler(i, cluster.next_uses());
+    absl::StatusOr<EngineScheduler> scheduler = SchedulerOf(options, i, cluster.next_uses());
     if (!scheduler.ok()) return scheduler.status();
     VirtualEngineOptions engine = options.engine;
     engine.model = workload.ModelIndex(options.profile_of(i).model);
@@ -278,13 +342,13 @@ absl::StatusOr<ReplayResult> Run(const Workload& workload, const ReplayOptions& 
     models.erase(std::unique(models.begin(), models.end()), models.end());
     if (absl::Status s = cluster.estimator().Use(options.forecasts, std::move(models)); !s.ok()) return s;
   }
-  if (options.instance_count() > 1 || options.budgets) {
+  if (options.instance_count() > 1 || options.budgets || options.system.router) {
     const std::int32_t prefill = options.cluster.prefill_engines, all = options.instance_count();
-    absl::StatusOr<Router> router = RouterOf(workload, options, costs, 0, prefill > 0 ? prefill : all);
+    auto router = RouterOf(workload, options, costs, 0, prefill > 0 ? prefill : all);
     if (!router.ok()) return router.status();
     cluster.SetRouter(*std::move(router));
     if (prefill > 0) {
-      absl::StatusOr<Router> decode_router = RouterOf(workload, options, costs, prefill, all);
+      auto decode_router = RouterOf(workload, options, costs, prefill, all);
       if (!decode_router.ok()) return decode_router.status();
       cluster.SetDecodeRouter(*std::move(decode_router));
     }
@@ -391,8 +455,8 @@ absl::Status ReplayOptions::Validate() const {
     faults.Expect(cluster.kv_link_gb_s > 0 && cluster.kv_link_gb_s <= 1e9, "kv_link_gb_s", cluster.kv_link_gb_s,
                   "must be a positive number up to 1e9");
     faults.Expect(cluster.deflect_tokens >= 0, "deflect_tokens", cluster.deflect_tokens, "must not be negative");
-    faults.Expect(!budgets && retention == nullptr && forecasts == nullptr, "prefill_engines", cluster.prefill_engines,
-                  "must be 0 with budgets, retention or forecasts");
+    faults.Expect(!budgets && retention == nullptr && forecasts == nullptr && !system.router, "prefill_engines",
+                  cluster.prefill_engines, "must be 0 with budgets, retention, forecasts or the router of a system");
     faults.Expect(profile_of(0).cost.kv_bytes_per_token > 0, "prefill_engines", cluster.prefill_engines,
                   "must be 0, because the profile lacks the KV bytes per token");
     for (std::int32_t i = 1; i < instance_count(); ++i) {
@@ -402,6 +466,7 @@ absl::Status ReplayOptions::Validate() const {
       break;
     }
   }
+  faults.Expect(!system.scheduler || retention == nullptr, "retention is unsupported by the scheduler of a system");
   faults.Expect(limit >= 0, "limit", limit, "must not be negative");
   faults.ExpectOptions(engine);
   faults.ExpectOptions(engine.limits, "limits.");
@@ -441,23 +506,13 @@ absl::StatusOr<ReplayResult> Replay(const Workload& workload, const ReplayOption
     return absl::InvalidArgumentError(
         fmt::format("rate_scale is {}: the last arrival would be after 1e9 s", options.cluster.rate_scale));
   }
-  return Run<Scheduler>(
-      workload, options, [&](std::int32_t instance, const NextUses& next_uses) -> absl::StatusOr<Scheduler> {
-        const EnginePace pace = PaceOf(options, instance);
-        absl::StatusOr<Scheduler> scheduler =
-            Scheduler::Create(SchedulerOptionsOf(options, instance), options.policy(pace), options.pause(pace.memory));
-        if (!scheduler.ok() || options.retention == nullptr) return scheduler;
-        const AnyGate gate = options.gate != nullptr ? options.gate(pace.prefill) : AnyGate();
-        AnyRetention retention = options.retention(pace.prefill);
-        retention.Read(&next_uses);
-        if (absl::Status set = scheduler->SetRetention(retention, gate); !set.ok()) return set;
-        return scheduler;
-      });
+  return Run(workload, options);
 }
 
 absl::StatusOr<double> MeasureSaturation(const Workload& workload, ReplayOptions options) {
   options.policy = ReplayOptions().policy;
   options.estimates = {};
+  options.system = {};
   options.cluster.all_at_once = true;
   options.cluster.closed_loop = 0;
   std::int64_t tokens = 0, tokens_full = 0;  // tokens in total, and up to the last step that left requests waiting

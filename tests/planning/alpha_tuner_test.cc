@@ -66,30 +66,6 @@ TEST_CASE("the search finds slow engines useless in any thread order") {
   }
 }
 
-TEST_CASE("a replay asks slow work regularly, and its epoch applies from then") {
-  const Workload w = Chat();
-  ReplayOptions options = Cluster();
-  std::vector<TimePoint> asked;
-  options.cluster.control_interval = seconds(10);
-  options.cluster.control = [&](TimePoint now, const VirtualRequests& requests,
-                                std::span<const WorkflowRecord> workflows) {
-    asked.push_back(now);
-    CHECK(requests.records.size() == 150);
-    CHECK(workflows.size() == 150);
-    return now >= TimePoint(seconds(20)) ? std::optional(Epoch{.alpha = 1}) : std::nullopt;
-  };
-  const auto result = Replay(w, options);
-  REQUIRE(result.ok());
-  REQUIRE(asked.size() >= 4);
-  for (std::size_t i = 0; i < 4; ++i) CHECK(asked[i] == TimePoint(seconds(10 * (i + 1))));
-  int slow_before = 0, slow_after = 0;
-  for (const RequestRecord& r : result->requests) {
-    if (r.instance != 1) ++(r.arrival < TimePoint(seconds(20)) ? slow_before : slow_after);
-  }
-  CHECK(slow_before > 0);
-  CHECK(slow_after == 0);
-}
-
 TEST_CASE("the search takes the smallest of equal alphas") {
   AlphaSearch search{.workload = Chat(), .replay = Cluster()};
   search.replay.engines = {EngineOf("a", 10)};

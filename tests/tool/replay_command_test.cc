@@ -65,11 +65,72 @@ using Warnings = std::vector<std::string>;
 
 TEST_CASE("replay warns of agent_priority without ranks") {
   const Warnings expected = {
-      "agent_priority lacks ranks of agents, which takt replay does not learn; it ranks requests as workflow_fcfs "
+      "agent_priority lacks ranks of agents, which only --system kairos learns; it ranks requests as workflow_fcfs "
       "does"};
   CHECK(WarningsOf(Replay({"--policy", "fcfs", "--policy", "agent_priority", "--json", "-"})) == expected);
   CHECK(WarningsOf(Replay({"--policy", "aged(agent_priority)", "--json", "-"})) == expected);
   CHECK(WarningsOf(Replay({"--policy", "fcfs", "--json", "-"})).empty());
+}
+
+// Returns the lines of workflows whose second call may be at a tool, with what each system needs.
+std::string ForSystems() {
+  std::string lines;
+  for (int i = 0; i < 40; ++i) {
+    const bool is_long = i % 2 == 0;
+    const std::string output = is_long ? "400" : "20", agent = is_long ? "writer" : "router";
+    lines += R"({"arrival_s": )" + std::to_string(i / 20) + R"(, "deadline_s": )" + (is_long ? "90" : "9") +
+             R"(, "calls": [{"agent": ")" + agent + R"(", "prompt": 200, "output": )" + output +
+             R"(}, {"agent": "judge", "prompt": 300, "output": 30, "after": [0], "tools": [{"after": 10, )" +
+             R"("duration_s": 2, "returned": 50, "class": "search"}]}]})" + "\n";
+  }
+  return lines;
+}
+
+TEST_CASE("replay runs systems of papers, and its reports name them") {
+  const TempDir dir;
+  const std::string file = dir.Write("w.jsonl", ForSystems());
+  const Json all = JsonOf({"replay", "--workload", file, "--system", "kairos", "--system", "hexgen_flow", "--system",
+                           "lamps", "--instances", "2", "--max-seqs", "4", "--estimates", "none", "-q", "--json", "-"});
+  const char* const names[] = {"fcfs", "kairos", "hexgen_flow", "lamps"};
+  REQUIRE(all["runs"].size() == 4);
+  std::set<double> means;
+  for (std::size_t i = 0; i < 4; ++i) {
+    const Json& run = all["runs"][i];
+    CHECK(run["policy"] == names[i]);
+    CHECK(run.contains("system") == (i > 0));
+    if (i > 0) CHECK(run["system"] == names[i]);
+    CHECK(run["completed"] == 80);
+    means.insert(run["metrics"]["workflow_s"]["mean"].get<double>());
+  }
+  CHECK(means.size() == 4);  // none is another's order
+
+  const Ended table = RunTool({"replay", "--workload", file, "--policy", "sjf", "--system", "kairos"});
+  CHECK(table.exit_code == 0);
+  CHECK(Has(table.out, "kairos"));
+  CHECK_FALSE(Has(table.out, "fcfs"));
+  CHECK(Has(RunTool({"policies"}).out, "  kairos "));
+}
+
+TEST_CASE("replay names what a workload lacks for a system, and unknown systems") {
+  const TempDir dir;
+  const std::string plain = dir.Write("w.jsonl", R"({"arrival_s": 0, "calls": [{"prompt": 10, "output": 10}]})"
+                                                 "\n");
+  const std::pair<const char*, const char*> lacks[] = {
+      {"kairos", "--system: kairos: the workload lacks the agents of calls"},
+      {"hexgen_flow", "--system: hexgen_flow: the workload lacks deadlines of workflows"},
+      {"cascadia", "--system: cascadia: the workload lacks several models"},
+      {"lamps", "--system: lamps: the workload lacks tool calls"},
+      {"kairo", "--system: unknown system 'kairo'; did you mean 'kairos'?"}};
+  for (const auto& [name, error] : lacks) {
+    const Ended ended = RunTool({"replay", "--workload", plain, "--system", name, "-q"});
+    CAPTURE(name, ended.err);
+    CHECK(ended.exit_code == 2);
+    CHECK(Has(ended.err, error));
+  }
+  const std::string file = dir.Write("all.jsonl", ForSystems());
+  const Ended kept = RunTool({"replay", "--workload", file, "--system", "lamps", "--retention", "lru", "-q"});
+  CHECK(kept.exit_code == 2);
+  CHECK(Has(kept.err, "retention is unsupported by the scheduler of a system"));
 }
 
 TEST_CASE("replay warns of confidence_slack on one model or without scores") {

@@ -10,11 +10,10 @@
 #include "tool/run/terminal.h"
 #include "fmt/format.h"
 #include "takt/base/random.h"
-#include "takt/learning/agent_learner.h"
+#include "takt/systems/replay.h"
 #include "takt/pause/registry.h"
 #include "takt/placement/registry.h"
 #include "takt/policy/registry.h"
-#include "lab/agent_records.h"
 #include "takt/workload/generate.h"
 #include "takt/workload/read.h"
 #include "takt/workload/transform.h"
@@ -313,8 +312,7 @@ absl::StatusOr<std::optional<DefaultFigures>> DefaultStudy::RunOne(const Default
   ReplayOptions options = OptionsOf(setup, seed);
   options.cluster.rate_scale = RateScaleForLoad(ground.workload, setup.load * setup.instances, ground.capacity_rps);
   options.cluster.progress = progress;
-  AgentLearner learner;
-  if (setup.system.learns) TeachAgents(ground.workload, learner, options);
+  if (setup.system.learns) systems::UseKairos({.learner = {}}, options);  // also distributions that have not converged
   const absl::StatusOr<ReplayResult> result = Replay(setup.system.by_deadline ? ground.workload : ground.own, options);
   if (!result.ok()) {
     return absl::Status(result.status().code(),

@@ -10,6 +10,7 @@
 #include "takt/numeric/quantile.h"
 #include "takt/placement/registry.h"
 #include "takt/policy/registry.h"
+#include "takt/systems/replay.h"
 #include "takt/workload/generate.h"
 #include "takt/workload/read.h"
 #include "takt/workload/transform.h"
@@ -104,47 +105,13 @@ HexgenFigures HexgenFiguresOf(const Workload& workload, const IsolatedLatencies&
   return f;
 }
 
-// A tuner that receives ended queries, and searches between two moments of virtual time.
-class TunerInRun {
- public:
-  TunerInRun(const Workload& workload, const ReplayOptions& options)
-      : workload_(workload), tuner_(*AlphaTuner::Create({}, options)), told_(workload.workflows.size()) {
-    tuner_.Advance(TimePoint{});
+void AddDecisions(const AlphaTuner& tuner, HexgenFigures& f) {
+  f.alpha = tuner.alpha();
+  for (const AlphaDecision& d : tuner.history()) {
+    f.searches += d.action == AlphaDecision::Action::kSearched ? 1 : 0;
+    f.decisions.emplace_back(ToSeconds(d.time), fmt::format("{}; alpha {}", d.why, d.alpha));
   }
-
-  std::optional<Epoch> Control(TimePoint now, std::span<const WorkflowRecord> workflows) {
-    for (std::size_t i = 0; i < workflows.size(); ++i) {
-      if (told_[i] || workflows[i].outcome != Outcome::kCompleted) continue;
-      told_[i] = true;
-      const WorkloadWorkflow& w = workload_.workflows[i];
-      ServedWorkflow served{.arrival = workflows[i].arrival, .end = workflows[i].end, .workflow = w};
-      for (const WorkloadCall& call : workload_.calls_of(w)) {
-        const auto before = workload_.predecessors_of(call);
-        served.calls.push_back(call);
-        served.predecessors.emplace_back(before.begin(), before.end());
-      }
-      tuner_.Ended(std::move(served));
-    }
-    const std::optional<AlphaSearch> search = tuner_.Advance(now);
-    if (!search) return std::nullopt;
-    ++searches_;
-    return tuner_.Finished(SearchAlpha(*search), now);
-  }
-
-  void Tell(HexgenFigures& f) const {
-    f.alpha = tuner_.alpha();
-    f.searches = searches_;
-    for (const AlphaDecision& d : tuner_.history()) {
-      f.decisions.emplace_back(ToSeconds(d.time), fmt::format("{}; alpha {}", d.why, d.alpha));
-    }
-  }
-
- private:
-  const Workload& workload_;
-  AlphaTuner tuner_;
-  std::vector<bool> told_;
-  double searches_ = 0;
-};
+}
 
 }  // namespace
 
@@ -219,21 +186,14 @@ absl::StatusOr<std::optional<HexgenFigures>> HexgenStudy::RunOne(const HexgenSet
   const absl::StatusOr<Workload> workload = WorkloadOf(setup, seed);
   if (!workload.ok()) return workload.status();
   ReplayOptions options = OptionsOf(setup, seed);
-  std::unique_ptr<TunerInRun> tuner;
-  if (setup.system.tuner) {
-    tuner = std::make_unique<TunerInRun>(*workload, options);
-    options.cluster.control_interval = std::chrono::seconds(100);
-    options.cluster.control = [&tuner](TimePoint now, const VirtualRequests&,
-                                       std::span<const WorkflowRecord> workflows) {
-      return tuner->Control(now, workflows);
-    };
-  }
+  std::shared_ptr<systems::HexGenFlow> flow;
+  if (setup.system.tuner) systems::UseHexGenFlow({}, options, &flow);
   options.cluster.progress = progress;
   const absl::StatusOr<ReplayResult> result = Replay(*workload, options);
   if (!result.ok()) return result.status();
   if (result->stopped) return std::nullopt;
   HexgenFigures figures = HexgenFiguresOf(*workload, MeasureIsolated(*workload, options), *result);
-  if (tuner) tuner->Tell(figures);
+  if (flow) AddDecisions(*flow->tuner(), figures);
   return figures;
 }
 

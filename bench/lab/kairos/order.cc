@@ -4,7 +4,6 @@
 #include <map>
 
 #include "lab/kairos/linear_order.h"
-#include "lab/agent_records.h"
 
 namespace takt::tool {
 namespace {
@@ -63,6 +62,25 @@ class Pairs {
   std::vector<double> gain_;
 };
 
+// Trains a learner on the calls of the first `workflows` workflows. A call's upstream is the dependency whose answer
+// arrived last.
+void Teach(const Workload& workload, const ReplayResult& result, std::size_t workflows, AgentLearner& learner) {
+  for (std::size_t w = 0; w < workflows; ++w) {
+    const WorkloadWorkflow& workflow = workload.workflows[w];
+    for (std::uint32_t c = workflow.first_call; c < workflow.first_call + workflow.calls; ++c) {
+      AgentId upstream;
+      TimePoint latest = TimePoint::min();
+      for (const std::uint32_t before : workload.predecessors_of(workload.calls[c])) {
+        const std::uint32_t p = workflow.first_call + before;
+        if (result.requests[p].end > latest) latest = result.requests[p].end, upstream = {workload.calls[p].agent};
+      }
+      const RequestRecord& r = result.requests[c];
+      learner.Add({{w + 1}, {workload.calls[c].agent}, upstream, r.first_step, r.end}, kNever);
+    }
+    learner.Close({w + 1});
+  }
+}
+
 Samples SamplesOf(const Workload& workload, const ReplayResult& result, std::size_t from) {
   // The same computation as in learning, for all calls at once.
   CallGraph graph;
@@ -92,16 +110,14 @@ absl::StatusOr<KairosAccuracy> MeasureAccuracy(const KairosStudy& study, std::si
                                                const KairosSystem& parrot, AgentLearner& learner) {
   const KairosSetup setup = {KairosModel::k8B, scenario, parrot, load};
   const Workload& workload = study.ground(setup.model, scenario).workloads.front();
-  AgentLearner unused;
-  const absl::StatusOr<ReplayResult> result = Replay(workload, KairosOptionsOf(setup, study, workload, 1, unused));
+  const absl::StatusOr<ReplayResult> result = Replay(workload, KairosOptionsOf(setup, study, workload, 1));
   if (!result.ok()) return result.status();
 
   // Ordered by arrival, so that workflows of the second half are new.
   const std::size_t half = workload.workflows.size() / 2;
-  AgentRecords first(workload), rest(workload);
   AgentLearner half_learner;
-  first.Tell(result->requests, std::span(result->workflows).first(half), kNever, half_learner);
-  rest.Tell(result->requests, result->workflows, kNever, learner);
+  Teach(workload, *result, half, half_learner);
+  Teach(workload, *result, workload.workflows.size(), learner);
   const std::vector<AgentCurve> curves = CurvesOf(half_learner.profile());
   const Pairs pairs(SamplesOf(workload, *result, half));
 

@@ -12,8 +12,7 @@
 #include "takt/placement/registry.h"
 #include "takt/placement/time_slot_packer.h"
 #include "takt/policy/registry.h"
-#include "lab/agent_records.h"
-#include "takt/sim/virtual_engine.h"
+#include "takt/systems/replay.h"
 #include "takt/workload/generate.h"
 #include "takt/workload/transform.h"
 
@@ -21,8 +20,6 @@ namespace takt::tool {
 namespace {
 
 constexpr std::int32_t kInstances = 4;
-// Chosen load at which the packer's decode rate is taken from the profile.
-constexpr std::int64_t kTypicalContext = 600, kTypicalBatch = 128;
 constexpr std::size_t kSample = 2000;  // workflows for measuring the capacity
 
 // Returns the agent's number of stages to the end as its developers would give it, without loops.
@@ -36,12 +33,17 @@ std::int32_t DepthOf(std::string_view agent) {
   return 1;
 }
 
-std::shared_ptr<const AgentRanks> Depths(const Workload& workload) {
+// Returns the policy with the depths of all agents.
+PolicyFactory WithDepths(PolicyFactory policy, const Workload& workload) {
   auto table = std::make_shared<AgentRanks>();
   for (std::uint64_t i = 1; i < workload.names.size(); ++i) {
     table->ranks.push_back({{i}, 0, 0, DepthOf(workload.names[i])});
   }
-  return table;
+  return [policy = std::move(policy), epoch = Epoch{.agent_ranks = std::move(table)}](const EnginePace& pace) {
+    AnyPolicy with = policy(pace);
+    with.Observe(epoch, TimePoint{});
+    return with;
+  };
 }
 
 KairosFigures FiguresOf(const Workload& workload, const ReplayResult& result) {
@@ -94,14 +96,6 @@ KairosStudy::KairosStudy(const Workload& arrivals, double minutes, SeedRange see
   for (const WorkloadWorkflow& w : arrivals.workflows) arrivals_.push_back(w.arrival);
 }
 
-double KairosStudy::DecodeRateOf(KairosModel model, std::int64_t kv_tokens) const {
-  const PreparedCostModel cost(profile(model).cost, 1 << 12, kStepLimits.max_seqs);
-  const std::int64_t room = KvTokensOf(model, kv_tokens) / kTypicalContext;
-  StepLoad load;
-  for (std::int64_t i = 0; i < std::clamp<std::int64_t>(room, 1, kTypicalBatch); ++i) load.AddDecode(kTypicalContext);
-  return 1 / ToSeconds(VirtualStepTime(cost, load));
-}
-
 // Makes the workflows for the plan's minutes at full load, from a stretched window of the trace. They are the same at
 // all loads.
 absl::Status KairosStudy::Prepare() {
@@ -147,7 +141,7 @@ absl::Status KairosStudy::Prepare() {
 }
 
 ReplayOptions KairosOptionsOf(const KairosSetup& setup, const KairosStudy& study, const Workload& workload,
-                              std::uint64_t seed, AgentLearner& learner) {
+                              std::uint64_t seed) {
   const KairosSystem& system = setup.system;
   ReplayOptions options = EngineOptions(study.profile(setup.model), study.KvTokensOf(setup.model, setup.kv_tokens));
   options.seed = seed;
@@ -159,21 +153,18 @@ ReplayOptions KairosOptionsOf(const KairosSetup& setup, const KairosStudy& study
                                                study.ground(setup.model, setup.scenario, setup.kv_tokens).saturation);
   options.estimates = {system.knows == Knows::kTruth ? EstimateKind::kOracle : EstimateKind::kNone, 0};
   if (system.placement == "time_slot_packer") {
-    TimeSlotPacker packer;
-    packer.decode_rate = std::round(1e3 * study.DecodeRateOf(setup.model, setup.kv_tokens)) / 1e3;
+    TimeSlotPacker packer = systems::KairosPacker();
     packer.late = system.counts_late;
     options.placement = packer;
   }
   // If a placement chooses, requests queue before the instances.
   if (system.placement != "round_robin") options.max_outstanding = kStepLimits.max_seqs;
   if (system.knows == Knows::kDepths) {
-    options.cluster.control_interval = std::chrono::seconds(1);
-    options.cluster.control = [depths = Depths(workload), told = false](TimePoint, const VirtualRequests&,
-                                                                        std::span<const WorkflowRecord>) mutable {
-      return std::exchange(told, true) ? std::nullopt : std::optional(Epoch{.agent_ranks = depths});
-    };
+    options.policy = WithDepths(std::move(options.policy), workload);
   } else if (system.knows == Knows::kLearns || system.placement == "time_slot_packer") {
-    TeachAgents(workload, learner, options);
+    systems::KairosOptions kairos;
+    kairos.learner.order.by = system.by;
+    systems::UseKairos(kairos, options);
   }
   return options;
 }
@@ -185,8 +176,7 @@ absl::Status KairosStudy::Run(int threads, ProgressBar& bar) {
                       const RunProgress& progress) -> absl::StatusOr<std::optional<KairosFigures>> {
                     const Workload& workload =
                         ground(setup.model, setup.scenario, setup.kv_tokens).workloads[seed_range().IndexOf(seed)];
-                    AgentLearner learner({.order = {.by = setup.system.by}});
-                    ReplayOptions options = KairosOptionsOf(setup, *this, workload, seed, learner);
+                    ReplayOptions options = KairosOptionsOf(setup, *this, workload, seed);
                     options.cluster.progress = progress;
                     const absl::StatusOr<ReplayResult> result = Replay(workload, options);
                     if (!result.ok()) return result.status();

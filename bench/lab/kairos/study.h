@@ -114,7 +114,6 @@ class KairosStudy : public Study<KairosSetup, KairosFigures> {
     const std::int64_t all = profile(model).kv_capacity_tokens;
     return kv_tokens > 0 ? std::min(kv_tokens, all) : model == KairosModel::k8B ? std::min(kv_tokens_, all) : all;
   }
-  double DecodeRateOf(KairosModel model, std::int64_t kv_tokens = 0) const;  // tokens per second of one request
   const Profile& profile(KairosModel model) const { return profiles_[static_cast<std::size_t>(model)]; }
 
  private:
@@ -127,9 +126,8 @@ class KairosStudy : public Study<KairosSetup, KairosFigures> {
   std::vector<Profile> profiles_;
 };
 
-// Returns the options of a run. If the system learns, `learner` learns during the run.
 ReplayOptions KairosOptionsOf(const KairosSetup& setup, const KairosStudy& study, const Workload& workload,
-                              std::uint64_t seed, AgentLearner& learner);
+                              std::uint64_t seed);
 
 }  // namespace takt::tool
 

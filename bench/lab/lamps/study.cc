@@ -9,6 +9,7 @@
 #include "takt/learning/tool_profile.h"
 #include "takt/pause/registry.h"
 #include "takt/policy/registry.h"
+#include "takt/systems/replay.h"
 #include "takt/workload/generate.h"
 #include "takt/workload/transform.h"
 
@@ -49,6 +50,7 @@ ReplayOptions OptionsOf(const LampsSetup& setup, std::int32_t seqs, const Profil
   options.engine.limits = kStepLimits;
   options.engine.limits.max_seqs = setup.seqs > 0 ? setup.seqs : seqs;
   options.scheduler.cpu_blocks = kCpuBlocks;
+  if (setup.system.lamps) systems::UseLamps(*setup.system.lamps, options);
   if (setup.system.preemptive) options.scheduler.preempt = PreemptMode::kByRank;
   return options;
 }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -12,6 +13,7 @@
 #include "lab/figure.h"
 #include "lab/study.h"
 #include "takt/sim/replay.h"
+#include "takt/systems/lamps.h"
 #include "takt/workload/workload.h"
 
 namespace takt::tool {
@@ -32,6 +34,7 @@ struct LampsSystem {
   std::string policy, pause;
   EstimateSpec estimates = {EstimateKind::kOracle, 0};
   bool preemptive = false;  // requests are preempted by rank, too
+  std::optional<systems::LampsOptions> lamps = {};  // runs the object, whose policies are `policy` and `pause`
 
   // Keyed by conditions, whatever the label.
   friend bool operator==(const LampsSystem& a, const LampsSystem& b) {

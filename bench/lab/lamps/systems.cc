@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "fmt/format.h"
-#include "takt/systems/lamps.h"
 
 namespace takt::tool {
 
@@ -20,9 +19,8 @@ namespace {
 
 constexpr EstimateSpec kOracle = {EstimateKind::kOracle, 0};
 
-// The order with its guard, and the handling of calls. The engine's pace replaces the costs.
 LampsSystem SystemOf(std::string label, const systems::LampsOptions& options, EstimateSpec estimates = kOracle) {
-  return {std::move(label), options.Policy().spec(), options.Pause().spec(), estimates};
+  return {std::move(label), options.Policy().spec(), options.Pause().spec(), estimates, false, options};
 }
 
 }  // namespace
@@ -32,7 +30,7 @@ LampsSystem InferCept() { return {"InferCept", "fcfs", "infercept", kOracle}; }
 LampsSystem NoOrder() { return {"no order", "fcfs", "least_waste", kOracle}; }
 LampsSystem Lamps(EstimateSpec estimates) { return SystemOf("LAMPS", {}, estimates); }
 LampsSystem LampsClassMean() {
-  LampsSystem system = Lamps({EstimateKind::kClassMean, 0});
+  LampsSystem system = Lamps({EstimateKind::kNone, 0});
   system.label = "LAMPS means";
   return system;
 }

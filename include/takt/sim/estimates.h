@@ -109,9 +109,9 @@ class Estimator {
   // `models`. InvalidArgument: the tables have the wrong size.
   absl::Status Use(std::shared_ptr<const Forecasts> forecasts, std::vector<std::size_t> models);
 
-  // Estimates a tool call (index into Workload::tools) after `generated` output tokens of its call. The oracle returns
-  // the true values. Class means use a ToolProfile by tool name, without seeds. Noise kinds multiply duration and
-  // returned tokens of a tool call by one factor, exp(sigma z) or 1 + sigma z, and the output before it by another.
+  // Estimates a tool call (index into Workload::tools) after `generated` tokens. All kinds name the tool. The oracle
+  // returns the true values. Class means use a ToolProfile by tool name, without seeds. Noise kinds multiply duration
+  // and returned tokens by one factor, exp(sigma z) or 1 + sigma z, and the output before the call by another.
   NextCall Tool(std::uint32_t tool, std::int32_t generated) const;
   void ToolEnded(std::uint32_t tool, std::int32_t generated);
 

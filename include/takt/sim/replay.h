@@ -29,6 +29,7 @@
 #include "takt/sim/profiles.h"
 #include "takt/sim/virtual_engine.h"
 #include "takt/sim/virtual_options.h"
+#include "takt/sim/virtual_system.h"
 #include "takt/workflow/slo_budget.h"
 #include "takt/state/stats.h"
 #include "takt/workload/workload.h"
@@ -56,9 +57,11 @@ struct ReplayOptions {
   AnyPlacement placement = {};
   PolicyFactory router_policy = {};  // order of the router's queue; empty: `policy`
   std::int64_t max_outstanding = Instance::kUnbounded;  // maximum requests per instance
+  VirtualSystem system = {};  // its scheduler replaces policy and pause, and its router that of takt
   SchedulerOptions scheduler;  // kv_blocks and max_running are overwritten from kv_tokens and engine.limits
   VirtualEngineOptions engine;  // options of each instance; its index and model are overwritten
-  VirtualClusterOptions cluster = {};  // budgets imply declare_workflows, and a prefix cache implies send_prefixes
+  // Budgets imply declare_workflows, budgets or a system end_workflows, and a prefix cache send_prefixes.
+  VirtualClusterOptions cluster = {};
 
   Duration warm_up{0};  // with a horizon (VirtualClusterOptions): metrics start after this time
 

@@ -14,11 +14,11 @@
 
 #include "takt/base/time.h"
 #include "takt/model/event.h"
-#include "takt/router.h"
 #include "takt/sim/estimates.h"
 #include "takt/sim/metrics.h"
 #include "takt/sim/virtual_engine.h"
 #include "takt/sim/virtual_options.h"
+#include "takt/sim/virtual_system.h"
 #include "takt/rivals/retention/next_uses.h"
 #include "takt/sim/workload_progress.h"
 #include "takt/state/stats.h"
@@ -47,11 +47,11 @@ class VirtualCluster {
   // Adds an engine; at least one is needed. `cost` must outlive this object.
   void AddEngine(Scheduler scheduler, const PreparedCostModel& cost, VirtualEngineOptions options);
   // Sets the router for several engines or declared workflows. Instance i + 1 is engine i.
-  void SetRouter(Router router) { router_ = std::make_unique<Router>(std::move(router)); }
+  void SetRouter(std::unique_ptr<VirtualRouter> router) { router_ = std::move(router); }
   // Sets the router of the decode engines, for disaggregated prefill (VirtualClusterOptions::prefill_engines).
   // SetRouter sets the router of the prefill engines. The workload must have no tools and no models.
-  void SetDecodeRouter(Router router) {
-    decode_router_ = std::make_unique<Router>(std::move(router));
+  void SetDecodeRouter(std::unique_ptr<VirtualRouter> router) {
+    decode_router_ = std::move(router);
     hands_.resize(requests_.records.size());
     links_.resize(engines_.size());
   }
@@ -109,13 +109,15 @@ class VirtualCluster {
   bool OnlyPrompts(std::size_t instance) const {
     return apart() && instance < static_cast<std::size_t>(options_.prefill_engines);
   }
-  Router& RouterBefore(std::size_t instance) { return apart() && !OnlyPrompts(instance) ? *decode_router_ : *router_; }
-  Router& RouterWith(std::uint32_t call) { return apart() && hands_[call].decodes ? *decode_router_ : *router_; }
-  template <class E>
-  void NotifyRouter(std::uint32_t call, const E& event) {
-    RouterWith(call).On(event, now_);
+  VirtualRouter& RouterBefore(std::size_t instance) {
+    return apart() && !OnlyPrompts(instance) ? *decode_router_ : *router_;
+  }
+  VirtualRouter& RouterWith(std::uint32_t call) { return apart() && hands_[call].decodes ? *decode_router_ : *router_; }
+  void NotifyRouter(std::uint32_t call, const RouterEvent& event, AgentId upstream = {}) {
+    RouterWith(call).On(event, now_, upstream);
     router_changed_ = true;
   }
+  AgentId UpstreamOf(std::uint32_t call) const;
 
   // Returns the finished share of the run.
   double Share() const {
@@ -157,11 +159,11 @@ class VirtualCluster {
   }
   void Resolve(std::uint32_t instance);
   void Place();
-  void PlaceBy(Router& router);
+  void PlaceBy(VirtualRouter& router);
   void Start(std::uint32_t instance);
   void Report();
   TokensServed ServedTo(std::uint32_t call, std::int32_t output) const;
-  void Control();
+  void Advance();
   void Sample();
 
   const Workload* workload_;
@@ -169,7 +171,7 @@ class VirtualCluster {
   VirtualRequests requests_;
   WorkloadProgress progress_;
   std::vector<VirtualEngine<Scheduler>> engines_;
-  std::unique_ptr<Router> router_, decode_router_;
+  std::unique_ptr<VirtualRouter> router_, decode_router_;
   std::vector<Hand> hands_;  // by call; empty without disaggregated prefill
   std::vector<Link> links_;  // by engine; empty without disaggregated prefill
   std::vector<std::uint32_t> tool_of_;  // next tool by call; empty if there are no tools
@@ -187,7 +189,7 @@ class VirtualCluster {
   bool router_changed_ = false;  // true: calls came or left since the router's last placement
   TimePoint next_arrival_ = kNever;
   TimePoint next_report_ = kNever;  // next report of all instances to the router
-  TimePoint next_control_ = kNever;
+  TimePoint next_advance_ = kNever;  // of the router's system
   TimePoint cold_at_ = kNever;
   TimePoint now_{};
   bool stalled_ = false;
@@ -236,7 +238,7 @@ TimePoint VirtualCluster<Scheduler>::NextTime() const {
   if (!touched_.empty() || router_changed_) return now_;
   TimePoint soonest = std::min(next_arrival_, timers_.empty() ? kNever : timers_.front().time);
   for (const TimePoint next : next_) soonest = std::min(soonest, next);
-  return soonest == kNever ? kNever : std::min({soonest, next_report_, next_control_});
+  return soonest == kNever ? kNever : std::min({soonest, next_report_, next_advance_});
 }
 
 template <class Scheduler>
@@ -254,8 +256,7 @@ bool VirtualCluster<Scheduler>::Run() {
   }
   if (routed()) next_report_ = After(now_, options_.report_interval);
   if (options_.cold_at > Duration{0}) cold_at_ = TimePoint(options_.cold_at);
-  if (options_.control && options_.control_interval > Duration{0})
-    next_control_ = After(now_, options_.control_interval);
+  if (routed()) Advance();
   for (std::uint64_t moments = 1; !progress_.over(); ++moments) {
     const TimePoint next = NextTime();
     if (options_.horizon > Duration{0} && next > TimePoint(options_.horizon)) {
@@ -296,8 +297,10 @@ void VirtualCluster<Scheduler>::Moment() {
     Notify(0, KvLost{});
   }
   if (next_report_ <= now_) Report();
-  if (next_control_ <= now_) Control();
-  if (routed()) Place();
+  if (routed()) {
+    Advance();
+    Place();
+  }
   // A start may fail requests, and thus end workflows and start others. These are handled in the next moment, at the
   // same time.
   starting_.swap(touched_);
@@ -341,7 +344,7 @@ void VirtualCluster<Scheduler>::Start(std::uint32_t instance) {
     next_[instance] = engine.wake_at() > now_ ? engine.wake_at() : kNever;
   }
   for (const std::uint32_t call : engine.started()) {
-    if (routed()) RouterBefore(instance).On(RequestStarted{VirtualRequests::IdOf(call), {instance + 1u}}, now_);
+    if (routed()) RouterBefore(instance).On(RequestStarted{VirtualRequests::IdOf(call), {instance + 1u}}, now_, {});
     if (apart() && !OnlyPrompts(instance)) FreeKv(call);
   }
   engine.started().clear();
@@ -365,17 +368,18 @@ void VirtualCluster<Scheduler>::Place() {
 }
 
 template <class Scheduler>
-void VirtualCluster<Scheduler>::PlaceBy(Router& router) {
+void VirtualCluster<Scheduler>::PlaceBy(VirtualRouter& router) {
   for (const Placement& p : router.Place(now_)) {
     const std::uint32_t call = VirtualRequests::IndexOf(p.request);
     const auto instance = static_cast<std::uint32_t>(p.instance.value - 1);
     if (apart() && hands_[call].from != kNone) {
       SendKv(call, instance);
     } else {
-      SendTo(instance, Arrived{router.Find(p.request)->request});
+      SendTo(instance, Arrived{router.router().Find(p.request)->request});
     }
   }
-  refused_.assign(router.failed().begin(), router.failed().end());  // a copy, because Ended() may change the original
+  refused_.assign(router.router().failed().begin(),
+                  router.router().failed().end());  // a copy, because Ended() may change the original
   for (const Failure& f : refused_) Ended(VirtualRequests::IndexOf(f.request), Outcome::kFailed, f.reason);
 }
 
@@ -386,24 +390,26 @@ void VirtualCluster<Scheduler>::Report() {
     const Stats& stats = scheduler.stats();
     const auto preempted = static_cast<std::int64_t>(stats.preempted_recompute + stats.preempted_swap);
     const Tokens kv_used{scheduler.kv().used.value * scheduler.options().kv_block_tokens.value};
-    Router& router = RouterBefore(i);
-    router.On(InstanceReported{{i + 1}, {scheduler.waiting(), scheduler.running(), preempted, kv_used, now_}}, now_);
-    if (!router.goes_by_service()) continue;
+    VirtualRouter& router = RouterBefore(i);
+    router.On(InstanceReported{{i + 1}, {scheduler.waiting(), scheduler.running(), preempted, kv_used, now_}}, now_,
+              {});
+    if (!router.router().goes_by_service()) continue;
     engines_[i].ForEachRunning([&](std::uint32_t call, std::int32_t output) {
-      router.On(RequestServed{VirtualRequests::IdOf(call), {i + 1}, ServedTo(call, output)}, now_);
+      router.On(RequestServed{VirtualRequests::IdOf(call), {i + 1}, ServedTo(call, output)}, now_, {});
     });
   }
   next_report_ = After(now_, options_.report_interval);
 }
 
+// Lets the router's system learn. The progress of a run is that of its calls, also during slow work.
 template <class Scheduler>
-void VirtualCluster<Scheduler>::Control() {
-  if (const std::optional<Epoch> epoch = options_.control(now_, requests_, progress_.workflows())) {
-    if (routed()) router_->On(*epoch, now_);
-    if (apart()) decode_router_->On(*epoch, now_);
+void VirtualCluster<Scheduler>::Advance() {
+  const Progress progress = [this](double) { return !options_.progress || options_.progress(Share()); };
+  if (const std::optional<Epoch> epoch = router_->Advance(now_, progress)) {
     for (std::uint32_t i = 0; i < engines_.size(); ++i) Notify(i, *epoch);
   }
-  next_control_ = After(now_, options_.control_interval);
+  const TimePoint wake = router_->wake_at();
+  next_advance_ = wake > now_ ? wake : kNever;  // a time in the past would repeat forever
 }
 
 template <class Scheduler>
@@ -414,8 +420,8 @@ void VirtualCluster<Scheduler>::Sample() {
     point.running += engine.scheduler().running();
     point.kv_blocks += engine.scheduler().kv().used.value;
   }
-  if (routed()) point.waiting += router_->waiting();
-  if (apart()) point.waiting += decode_router_->waiting();
+  if (routed()) point.waiting += router_->router().waiting();
+  if (apart()) point.waiting += decode_router_->router().waiting();
   series_.Add(point);
 }
 
@@ -427,7 +433,7 @@ void VirtualCluster<Scheduler>::StartWorkflow(std::uint32_t index) {
     const WorkloadWorkflow& w = workload_->workflows[index];
     const TimePoint deadline = WorkloadProgress::DeadlineOf(w, now_);
     router_->On(WorkflowDeclared{{.id = WorkloadProgress::IdOf(index), .tenant = {w.tenant}, .deadline = deadline}},
-                now_);
+                now_, {});
   }
   progress_.Start(index, now_, [this](std::uint32_t call) { Succeed(call); });
 }
@@ -459,10 +465,24 @@ void VirtualCluster<Scheduler>::MakeCall(std::uint32_t call) {
   requests_.state[call].prompt = arrived.request.prompt_tokens.value;
   if (apart()) hands_[call].decodes = arrived.request.prompt_tokens.value <= options_.deflect_tokens;
   if (routed()) {
-    NotifyRouter(call, arrived);
+    NotifyRouter(call, arrived, UpstreamOf(call));
   } else {
     SendTo(0, std::move(arrived));
   }
+}
+
+// Returns the agent of the call's predecessor that ended last.
+template <class Scheduler>
+AgentId VirtualCluster<Scheduler>::UpstreamOf(std::uint32_t call) const {
+  const std::uint32_t first = workload_->workflows[requests_.records[call].workflow].first_call;
+  AgentId upstream;
+  TimePoint latest = TimePoint::min();
+  for (const std::uint32_t before : workload_->predecessors_of(CallOf(call))) {
+    if (requests_.records[first + before].end <= latest) continue;
+    latest = requests_.records[first + before].end;
+    upstream = {CallOf(first + before).agent};
+  }
+  return upstream;
 }
 
 // Sends the call to an engine. Its output length is that of the engine's model.
@@ -488,7 +508,7 @@ template <class Scheduler>
 bool VirtualCluster<Scheduler>::HandsOver(std::uint32_t call) {
   if (!apart() || hands_[call].from == kNone || hands_[call].decodes) return false;
   const RequestId id = VirtualRequests::IdOf(call);
-  Request request = router_->Find(id)->request;
+  Request request = router_->router().Find(id)->request;
   request.prefix = {}, request.scores = {};  // these spans refer to memory of the router
   ++request.prompt_tokens.value;
   if (request.max_output_tokens.value > 1) --request.max_output_tokens.value;
@@ -516,7 +536,7 @@ void VirtualCluster<Scheduler>::SendKv(std::uint32_t call, std::uint32_t to) {
 template <class Scheduler>
 void VirtualCluster<Scheduler>::KvCame(std::uint32_t call) {
   const RequestId id = VirtualRequests::IdOf(call);
-  const RequestState* state = decode_router_->Find(id);
+  const RequestState* state = decode_router_->router().Find(id);
   if (state == nullptr) return;  // the call failed during the transfer
   VirtualRequest& request = requests_.state[call];
   request.engine = static_cast<std::uint16_t>(hands_[call].to);
@@ -632,8 +652,10 @@ void VirtualCluster<Scheduler>::Ended(std::uint32_t call, Outcome outcome, FailR
   if (apart()) FreeKv(call);
   if (options_.tell_turns && requests_.records[call].first_step != kNever) ReportTurnEnded(call);
   const bool last = progress_.End(call, outcome, reason, now_, [this](std::uint32_t next) { Succeed(next); });
-  if (last && options_.declare_workflows) {
-    router_->On(WorkflowEnded{WorkloadProgress::IdOf(requests_.records[call].workflow)}, now_);
+  if (last && options_.end_workflows) {
+    const std::uint32_t workflow = requests_.records[call].workflow;
+    const bool cancelled = progress_.workflows()[workflow].outcome != Outcome::kCompleted;
+    router_->On(WorkflowEnded{WorkloadProgress::IdOf(workflow), cancelled}, now_, {});
   }
   if (last && options_.tell_turns) {
     for (std::uint32_t i = 0; i < engines_.size(); ++i) {

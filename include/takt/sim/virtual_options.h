@@ -6,19 +6,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <optional>
-#include <span>
 
 #include "takt/base/spec.h"
 #include "takt/base/time.h"
-#include "takt/model/event.h"
 #include "takt/model/step.h"
-#include "takt/sim/metrics.h"
 #include "takt/workload/workload.h"
 
 namespace takt {
 
-struct VirtualRequests;
 struct VirtualStep;
 
 struct VirtualEngineOptions {
@@ -41,6 +36,7 @@ struct VirtualClusterOptions {
   std::int64_t closed_loop = 0;  // number of workflows in flight, each started when another ends; 0: by arrival
   Duration horizon{0};  // time at which the run stops; 0: when all requests have ended
   bool declare_workflows = false;  // true: the router gets declared workflows, with deadlines and without graphs
+  bool end_workflows = false;  // report the end of workflows to the router
   bool send_prefixes = false;  // true: schedulers get the prompts' prefix hashes
   bool tell_turns = false;  // true: schedulers get TurnEnded and WorkflowEnded
   Duration cold_at{0};  // time when the first engine loses all KV, between two steps; 0: never
@@ -57,11 +53,6 @@ struct VirtualClusterOptions {
   std::int32_t deflect_tokens = 0;  // maximum prompt tokens of a request whose prompt the decoding engine computes
   std::function<bool(double)> progress = {};  // receives the share of finished requests; false stops the run
   std::function<void(const VirtualStep&)> on_step = {};  // function that is called at the start of every step
-  // Slow work outside the engines (tuning, learning): `control` is called at this interval, and the router and engines
-  // receive the epoch that it returns. 0: never.
-  Duration control_interval{0};
-  std::function<std::optional<Epoch>(TimePoint now, const VirtualRequests&, std::span<const WorkflowRecord>)> control =
-      {};
 };
 
 }  // namespace takt

@@ -108,6 +108,7 @@ class Lamps {
     return ignored;
   }
 
+  const Scheduler& scheduler() const { return scheduler_; }
   const ToolProfile& tools() const { return tools_; }
   const LengthTable& lengths() const { return lengths_; }
   const LampsStats& lamps_stats() const { return stats_; }

@@ -8,6 +8,7 @@
 #include "takt/pause/registry.h"
 #include "takt/placement/registry.h"
 #include "takt/policy/registry.h"
+#include "takt/systems/replay.h"
 #include "takt/turns/retention/registry.h"
 
 namespace takt::tool {
@@ -39,7 +40,8 @@ int RunPolicies(const PoliciesArguments&) {
       "Ranking of requests (takt replay --policy NAME)\n\n" + ListOf(PolicyInfos()) +
           "\nGive options with the name: --policy 'aged(stjf,threshold=50)'.\n"
           "aged(POLICY) ranks by POLICY, but promotes requests that were passed over for too long.\n"
-          "\nPlacement on instances (takt replay --instances N --placement NAME)\n\n" +
+          "\nSystems of papers (takt replay --system NAME)\n\n" +
+          ListOf(systems::SystemInfos()) + "\nPlacement on instances (takt replay --instances N --placement NAME)\n\n" +
           ListOf(PlacementInfos()) + "\nEviction of KV that ended turns keep (takt replay --retention NAME)\n\n" +
           ListOf(RetentionInfos()) +
           "\nAdmission of requests that need KV held for others (takt replay --gate NAME)\n\n" + ListOf(GateInfos()) +

@@ -20,6 +20,7 @@
 #include "takt/turns/gates/registry.h"
 #include "takt/placement/registry.h"
 #include "takt/policy/registry.h"
+#include "takt/systems/replay.h"
 #include "takt/turns/retention/registry.h"
 #include "takt/workload/sessions.h"
 #include "fmt/format.h"
@@ -29,7 +30,7 @@ namespace {
 
 struct ReplayArguments : ReplaySetup, ReportFiles {
   WorkloadSource workload;
-  std::vector<std::string> policies;
+  std::vector<std::string> policies, systems;
   std::vector<std::string> estimates;
 
   std::vector<std::string> profiles;  // "ID" or "ID*COUNT"
@@ -149,7 +150,7 @@ std::vector<double> LoadsOf(const ReplayArguments& arguments) {
   return loads;
 }
 
-// Returns the runs, ordered by load, then policy, then estimates.
+// Returns the runs, ordered by load, then policy, then system, then estimates.
 absl::StatusOr<std::vector<RunSettings>> RunsOf(const ReplayArguments& arguments, const Comparison& comparison) {
   std::vector<std::pair<std::optional<double>, double>> rates;
   for (const double load : LoadsOf(arguments)) {
@@ -161,11 +162,13 @@ absl::StatusOr<std::vector<RunSettings>> RunsOf(const ReplayArguments& arguments
   if (rates.empty()) rates.emplace_back(std::nullopt, arguments.rate_scale);
   std::vector<RunSettings> runs;
   for (const auto& [load, scale] : rates) {
-    for (const std::string& policy : arguments.policies) {
+    const auto add = [&](const std::string& name, bool system) {
       for (const std::string& estimates : arguments.estimates) {
-        runs.push_back({policy, EstimateSpec::Parse(estimates).value(), load, scale});
+        runs.push_back({name, EstimateSpec::Parse(estimates).value(), load, scale, system});
       }
-    }
+    };
+    for (const std::string& policy : arguments.policies) add(policy, false);
+    for (const std::string& system : arguments.systems) add(system, true);
   }
   return runs;
 }
@@ -215,11 +218,19 @@ absl::Status DrawLoad(ReplayArguments& arguments, Workload& workload, ReplayOpti
 
 // ---- runs ---------------------------------------------------------------------------------------------------------
 
-ReplayOptions OptionsOf(const ReplayOptions& common, const RunSettings& settings) {
+absl::StatusOr<ReplayOptions> OptionsOf(const Workload& workload, const ReplayOptions& common,
+                                        const RunSettings& settings) {
   ReplayOptions options = common;
-  options.policy = *MakePolicyFactory(settings.policy);
   options.estimates = settings.estimates;
   options.cluster.rate_scale = settings.rate_scale;
+  if (!settings.system) {
+    options.policy = *MakePolicyFactory(settings.policy);
+    return options;
+  }
+  if (absl::Status used = systems::UseSystem(settings.policy, workload, options); !used.ok()) {
+    return absl::InvalidArgumentError("--system: " + std::string(used.message()));
+  }
+  if (absl::Status valid = options.Validate(); !valid.ok()) return valid;
   return options;
 }
 
@@ -228,7 +239,9 @@ absl::Status RunRuns(const ReplayArguments& arguments, const ReplayOptions& comm
                      ProgressBar& bar, Comparison& comparison, std::vector<Run>& runs) {
   std::vector<ReplayTask> tasks;
   for (Run& run : runs) {
-    tasks.push_back({&comparison.workload, OptionsOf(common, run.settings)});
+    absl::StatusOr<ReplayOptions> options = OptionsOf(comparison.workload, common, run.settings);
+    if (!options.ok()) return options.status();
+    tasks.push_back({&comparison.workload, *std::move(options)});
     if (arguments.perfetto.empty()) continue;
     run.trace =
         std::make_unique<ScheduleTrace>(comparison.workload, static_cast<std::size_t>(arguments.perfetto_limit));
@@ -283,6 +296,7 @@ absl::Status FindRegret(const ReplayArguments& arguments, const ReplayOptions& c
 void SetDefaults(ReplayArguments& arguments) {
   if (arguments.prefill_instances > 0) arguments.instances = arguments.prefill_instances + arguments.decode_instances;
   if (arguments.profiles.empty()) arguments.profiles = {"aic/llama-3.1-8b/h100/bf16/tp1"};
+  if (arguments.policies.empty() && !arguments.systems.empty()) arguments.policies = {"fcfs"};
   if (arguments.policies.empty()) arguments.policies = {"fcfs", "sjf", "stjf", "boosted_footprint"};
   if (arguments.estimates.empty()) arguments.estimates = {"oracle"};
 }
@@ -330,6 +344,10 @@ int RunReplay(const ReplayArguments& wished) {
   if (absl::Status drawn = DrawLoad(arguments, *workload, *common); !drawn.ok()) return Complain(kName, drawn, kUsage);
   comparison.workload = *std::move(workload);
   comparison.setup = arguments;
+  for (const std::string& system : arguments.systems) {
+    const auto valid = OptionsOf(comparison.workload, *common, {.policy = system, .system = true});
+    if (!valid.ok()) return Complain(kName, valid.status(), kUsage);
+  }
   absl::StatusOr<std::vector<OutputFile>> reports = OpenReports(arguments);
   if (!reports.ok()) return Complain(kName, reports.status(), kFailed);
 
@@ -360,6 +378,9 @@ void AddOrders(Group group, ReplayArguments& to) {
   group.Add("--policy", to.policies, "NAME",
             "rank requests by this policy; repeat to compare with the first [fcfs, sjf, stjf, boosted_footprint]; see "
             "'takt policies'");
+  group.Add("--system", to.systems, "NAME",
+            "run this system of a paper, with its order, its router and what it learns; repeat as needed; see 'takt "
+            "policies'");
   group.Add("--estimates", to.estimates, "KIND",
             "estimate output lengths by one of oracle, noise:SIGMA, gaussian:SIGMA, "
             "calibrated:SIGMA, class-mean, lengths, forest, none, learnt(KIND); repeat to compare [oracle]");

@@ -109,7 +109,9 @@ void Keep(const Comparison& comparison, ReplayResult result, bool requests, Run&
 std::vector<std::string> WarningsOf(const Comparison& comparison) {
   const Workload& workload = comparison.workload;
   std::vector<std::string> names = {NameIn(comparison.setup.placement)}, warnings;
-  for (const Run& run : comparison.runs) names.push_back(NameIn(run.settings.policy));
+  for (const Run& run : comparison.runs) {
+    if (!run.settings.system) names.push_back(NameIn(run.settings.policy));
+  }
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(i), names[i]) - names.begin() <
         static_cast<std::ptrdiff_t>(i)) {
@@ -117,7 +119,7 @@ std::vector<std::string> WarningsOf(const Comparison& comparison) {
     }
     std::string lack;
     if (names[i] == "agent_priority") {
-      lack = "ranks of agents, which takt replay does not learn; it ranks requests as workflow_fcfs does";
+      lack = "ranks of agents, which only --system kairos learns; it ranks requests as workflow_fcfs does";
     } else if (names[i] == "confidence_slack") {
       const bool one_model = std::ranges::all_of(comparison.engines,
                                                  [&](const Profile& e) { return e.model == comparison.profile.model; });

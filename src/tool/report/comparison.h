@@ -25,10 +25,11 @@ namespace takt::tool {
 
 // Settings that differ between runs.
 struct RunSettings {
-  std::string policy;
-  EstimateSpec estimates;
-  std::optional<double> load;  // share of the capacity, if a load was given
+  std::string policy;  // of a run with a system: the system's name
+  EstimateSpec estimates = {};
+  std::optional<double> load = {};  // share of the capacity, if a load was given
   double rate_scale = 1;
+  bool system = false;
 };
 
 // Latencies in seconds at equal steps of the share of requests: minimum, percentiles, maximum.

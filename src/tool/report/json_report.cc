@@ -48,6 +48,7 @@ void WriteErrors(JsonWriter& json, const EstimateErrors& errors) {
 void WriteRun(JsonWriter& json, const Comparison& comparison, const Run& run) {
   json.BeginObject();
   json.Field("policy", run.settings.policy);
+  if (run.settings.system) json.Field("system", run.settings.policy);
   json.Field("estimates", run.settings.estimates.ToString());
   json.Key("load");
   if (run.settings.load) json.Value(*run.settings.load);
