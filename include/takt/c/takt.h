@@ -474,7 +474,8 @@ enum {  // how long a key stays valid
   TAKT_TRAIT_LEARNS = 16,  // may depend on what the policy has observed
   TAKT_TRAIT_PRESSURE = 32,  // depends on resource pressure, which only a queue or a scheduler reports
   TAKT_TRAIT_AGES = 64,  // long waits lead to promotion, which only a queue tracks
-  TAKT_TRAIT_TABLES = 128  // ranks by the agent ranks of an epoch
+  TAKT_TRAIT_TABLES = 128,  // ranks by the agent ranks of an epoch
+  TAKT_TRAIT_CHOOSES = 256  // the next request depends on all that wait, which needs a queue
 };
 
 // Creates a ranker. `policy` and `key` as in takt_scheduler_options. TAKT_E_INVALID: also a policy that ranks by an

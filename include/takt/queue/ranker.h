@@ -22,6 +22,7 @@ struct PolicyTraits {
   bool pressure = false;  // keys depend on QueuePressure, which only a queue or scheduler reports
   bool ages = false;  // promotes requests that wait long, which only a queue counts
   bool tables = false;  // ranks by the tables of an Epoch, which a ranker never gets
+  bool chooses = false;  // the next request depends on all that wait, which only a queue knows
 
   friend constexpr bool operator==(const PolicyTraits&, const PolicyTraits&) = default;
 };
@@ -35,7 +36,8 @@ PolicyTraits TraitsOf(const P& policy) {
                     .learns = hooks.observes || hooks.scheduled || hooks.ends,
                     .pressure = hooks.pressure,
                     .ages = AgingOf(policy) != nullptr,
-                    .tables = hooks.tables};
+                    .tables = hooks.tables,
+                    .chooses = hooks.chooses};
   t.fixed = t == PolicyTraits{};
   return t;
 }

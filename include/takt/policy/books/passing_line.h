@@ -1,0 +1,406 @@
+// A line of requests in which each may be passed only while it has room.
+#ifndef TAKT_POLICY_BOOKS_PASSING_LINE_H_
+#define TAKT_POLICY_BOOKS_PASSING_LINE_H_
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "takt/base/exact_math.h"
+#include "takt/base/random.h"
+#include "takt/base/rounded.h"
+#include "takt/base/slot.h"
+
+namespace takt {
+
+// Work of an engine [us].
+using Work = std::int64_t;
+
+// Classes of work, 2^bits in each octave. With two bits, their largest sizes are 1, 1.25, 1.5 and 1.75 times a power of
+// two. They reach from 16 us to 2^octaves times as much.
+template <int bits, int octaves>
+struct WorkClasses {
+  static constexpr Work kLeast = 16, kMost = kLeast << octaves;
+
+  static constexpr int Of(Work size) {
+    const auto u = static_cast<std::uint64_t>(std::clamp(size, kLeast, kMost));
+    const auto octave = static_cast<int>(std::bit_width(u)) - 1;
+    const std::uint64_t lead = u >> (octave - bits);
+    const bool more = (u & ((std::uint64_t{1} << (octave - bits)) - 1)) != 0;
+    return ((octave - 4) << bits) + static_cast<int>(lead - (std::uint64_t{1} << bits)) + (more ? 1 : 0);
+  }
+  // Returns the largest size of the class.
+  static constexpr Work Size(int i) {
+    const int octave = (i >> bits) + 4;
+    return ((Work{1} << bits) + (i & ((1 << bits) - 1))) << (octave - bits);
+  }
+  static constexpr int kCount = (octaves << bits) + 1;
+};
+
+// Each request has a place, a size, and room: the work that may still pass it. If a request goes, every request before
+// it loses its size as room. A request may go if its size is at most
+//
+//   max(room(i), waiting - ahead(i) - gone(i))   for every request i before it
+//
+// waiting: all work in the line. ahead(i): the part before i. gone(i): work that has gone since i joined. The second
+// term is the work that a newcomer would find, less the work that i will have waited for. Of those that may go, First
+// is the one with the least place + tau ln(size), where sizes are rounded up to a class. The first in the line may
+// always go.
+//
+// Of one class, the first in the line may go if any may. So a choice examines one request per class. A treap by place
+// has sums over its subtrees: work, least room, and the largest ahead + gone. All functions take O(log n), also if
+// clients choose sizes: a choice examines at most kMostLooks nodes, and then takes the first in the line. Nothing is
+// allocated within the reserved memory.
+class PassingLine {
+ public:
+  // Time of arrival [ns], then id.
+  struct Place {
+    std::int64_t came = 0;
+    std::uint64_t id = 0;
+    friend constexpr auto operator<=>(const Place&, const Place&) = default;
+  };
+  static constexpr Work kMostSize = 10'000'000'000;
+  static constexpr int kMostLooks = 4096;
+
+  PassingLine() {
+    heads_.fill(kNoSlot);
+    for (int c = 0; c < kClasses; ++c) {
+      logs_[static_cast<std::size_t>(c)] = exact::Log(static_cast<double>(Classes::Size(c)) * 1e-6);
+    }
+  }
+
+  void Reserve(std::size_t slots) { nodes_.reserve(slots); }
+  bool contains(Slot slot) const { return slot < nodes_.size() && nodes_[slot].waits; }
+  // Returns all work that waits.
+  Work waiting() const { return SumOf(root_); }
+  // Returns the work that waits before this place.
+  Work Ahead(const Place& place) const {
+    Work ahead = 0;
+    for (Slot n = root_; n != kNoSlot;) {
+      const Node& node = nodes_[n];
+      const bool before = node.place < place;
+      if (before) ahead += SumOf(node.left) + node.size;
+      n = before ? node.right : node.left;
+    }
+    return ahead;
+  }
+  Work size(Slot slot) const { return nodes_[slot].size; }
+  // Returns the room that a request has of its own.
+  Work Room(Slot slot) const {
+    Work room = nodes_[slot].room;
+    for (Slot n = root_; n != slot;) {
+      room = Sum(room, nodes_[n].add);
+      n = nodes_[slot].place < nodes_[n].place ? nodes_[n].left : nodes_[n].right;
+    }
+    return room;
+  }
+  // Returns the work that goes between its arrival and its turn if nothing passes it from now on.
+  Work Before(Slot slot) const { return Ahead(nodes_[slot].place) + gone_ - nodes_[slot].joined; }
+
+  void Join(Slot slot, const Place& place, Work size, Work room) {
+    if (slot >= nodes_.size()) nodes_.resize(slot + std::size_t{1});
+    if (gone_ > kMostGone) Rebase();
+    ++joins_;
+    Node& node = nodes_[slot];
+    node = {.place = place, .joined = gone_, .room = std::min(room, -kLeastRoom)};
+    node.priority = static_cast<std::uint32_t>(Mix64(joins_) >> 32);
+    SetSize(node, size);
+    Add(slot);
+  }
+  // The request leaves the line. `goes`: it is admitted, so all requests before it are passed.
+  void Leave(Slot slot, bool goes) {
+    Node& node = nodes_[slot];
+    Cut(slot, goes ? node.size : 0);
+    node.went = goes, node.joins = joins_;
+    if (goes) gone_ += node.size;
+  }
+  // Undoes Leave. If others have joined since then, those that it passed stay passed.
+  void Return(Slot slot) {
+    Node& node = nodes_[slot];
+    if (node.went && node.joins == joins_) {
+      gone_ -= node.size;
+      Charge(root_, node.place, node.size);
+    }
+    node.left = node.right = kNoSlot, node.add = 0;
+    Add(slot);
+  }
+  void Resize(Slot slot, Work size) {
+    Node& node = nodes_[slot];
+    if (std::clamp(size, Work{1}, kMostSize) == node.size) return;
+    Cut(slot, 0);
+    node.left = node.right = kNoSlot, node.add = 0;
+    SetSize(node, size);
+    Add(slot);
+  }
+
+  // Returns the request that goes next; kNoSlot if none waits. `tau` [s].
+  Slot First(double tau) const {
+    if (!known_ || tau != tau_) first_ = Choose(tau), tau_ = tau, known_ = true;
+    return first_;
+  }
+
+ private:
+  using Classes = WorkClasses<2, 30>;
+  static constexpr int kClasses = Classes::kCount;
+  static constexpr std::size_t kWords = (kClasses + 63) / 64;
+  static constexpr Work kLeastRoom = -(Work{1} << 60), kMostGone = Work{1} << 60;
+
+  using Mask = std::array<std::uint64_t, kWords>;
+  struct Node {
+    Place place = {};
+    Work size = 0, joined = 0;  // `joined`: gone_ when it joined
+    Work room = 0;  // without the pending sums of the nodes above it
+    // Over the subtree: work, largest (work before a node in the subtree) - joined, least room. `add`: pending sum of
+    // both children.
+    Work sum = 0, most = 0, least = 0, add = 0;
+    Mask classes = {};
+    Slot left = kNoSlot, right = kNoSlot;
+    std::uint32_t priority = 0;
+    std::uint8_t cls = 0;
+    bool waits = false;
+    bool went = false;  // it left because it was admitted
+    std::uint64_t joins = 0;  // joins_ when it left
+  };
+  struct Head {
+    double key = 0;
+    Slot slot = kNoSlot;
+    Work size = 0;
+  };
+  // Search for a request without room for `size`.
+  struct Search {
+    Work size = 0, limit = 0;
+    int looks = 0;
+  };
+
+  static Work Sum(Work a, Work b) { return std::max(a + b, kLeastRoom); }
+  Work SumOf(Slot n) const { return n == kNoSlot ? 0 : nodes_[n].sum; }
+  static void SetSize(Node& node, Work size) {
+    node.size = std::clamp(size, Work{1}, kMostSize);
+    node.cls = static_cast<std::uint8_t>(Classes::Of(node.size));
+  }
+
+  // ---- the treap
+
+  void Tag(Slot n, Work add) {
+    if (n == kNoSlot) return;
+    Node& node = nodes_[n];
+    node.room = Sum(node.room, add), node.least = Sum(node.least, add), node.add = Sum(node.add, add);
+  }
+  void Push(Node& node) {
+    if (node.add == 0) return;
+    Tag(node.left, node.add), Tag(node.right, node.add);
+    node.add = 0;
+  }
+  void Update(Node& node) {
+    node.sum = node.size, node.most = -node.joined, node.least = node.room, node.classes = {};
+    node.classes[node.cls / 64] = std::uint64_t{1} << (node.cls % 64);
+    const auto take_in = [&node](const Node& child) {
+      node.least = std::min(node.least, child.least);
+      for (std::size_t w = 0; w < kWords; ++w) node.classes[w] |= child.classes[w];
+    };
+    if (node.left != kNoSlot) {
+      const Node& left = nodes_[node.left];
+      node.most = std::max(left.most, left.sum + node.most);
+      node.sum += left.sum;
+      take_in(left);
+    }
+    if (node.right != kNoSlot) {
+      const Node& right = nodes_[node.right];
+      node.most = std::max(node.most, node.sum + right.most);
+      node.sum += right.sum;
+      take_in(right);
+    }
+  }
+
+  void Add(Slot slot) {
+    Node& node = nodes_[slot];
+    node.waits = true;
+    Update(node);
+    root_ = Insert(root_, slot);
+    if (Slot& head = heads_[node.cls]; head != kNoSlot && node.place < nodes_[head].place) head = slot;
+    known_ = false;
+  }
+  void Cut(Slot slot, Work charge) {
+    root_ = Remove(root_, slot, charge);
+    Node& node = nodes_[slot];
+    node.waits = false;
+    if (heads_[node.cls] == slot) heads_[node.cls] = kNoSlot;
+    known_ = false;
+  }
+  Slot Insert(Slot n, Slot slot) {
+    if (n == kNoSlot) return slot;
+    Node &node = nodes_[n], &added = nodes_[slot];
+    Push(node);
+    if (added.priority > node.priority) {
+      Split(n, added.place, added.left, added.right);
+      Update(added);
+      return slot;
+    }
+    Slot& child = added.place < node.place ? node.left : node.right;
+    child = Insert(child, slot);
+    Update(node);
+    return n;
+  }
+  void Split(Slot n, const Place& place, Slot& before, Slot& after) {
+    if (n == kNoSlot) return static_cast<void>(before = after = kNoSlot);
+    Node& node = nodes_[n];
+    Push(node);
+    if (node.place < place) {
+      before = n;
+      Split(node.right, place, node.right, after);
+    } else {
+      after = n;
+      Split(node.left, place, before, node.left);
+    }
+    Update(node);
+  }
+  Slot Merge(Slot a, Slot b) {
+    if (a == kNoSlot || b == kNoSlot) return a == kNoSlot ? b : a;
+    const bool first = nodes_[a].priority > nodes_[b].priority;
+    Node& node = nodes_[first ? a : b];
+    Push(node);
+    if (first) node.right = Merge(node.right, b);
+    else node.left = Merge(a, node.left);
+    Update(node);
+    return first ? a : b;
+  }
+  // Removes a request and takes `charge` from the room of all before it.
+  Slot Remove(Slot n, Slot slot, Work charge) {
+    Node& node = nodes_[n];
+    Push(node);
+    if (n == slot) {
+      Tag(node.left, -charge);
+      return Merge(node.left, node.right);
+    }
+    if (nodes_[slot].place < node.place) {
+      node.left = Remove(node.left, slot, charge);
+    } else {
+      node.room = Sum(node.room, -charge);
+      Tag(node.left, -charge);
+      node.right = Remove(node.right, slot, charge);
+    }
+    Update(node);
+    return n;
+  }
+  void Charge(Slot n, const Place& place, Work add) {
+    if (n == kNoSlot) return;
+    Node& node = nodes_[n];
+    Push(node);
+    const bool before = node.place < place;
+    if (before) node.room = Sum(node.room, add), Tag(node.left, add);
+    Charge(before ? node.right : node.left, place, add);
+    Update(node);
+  }
+  // Keeps the sums small. O(n), once in 2^60 us of work.
+  void Rebase() {
+    for (Node& node : nodes_) {
+      node.joined = std::max(node.joined - gone_, kLeastRoom), node.most = std::min(node.most + gone_, -kLeastRoom);
+    }
+    gone_ = 0;
+  }
+
+  // ---- the choice
+
+  Slot HeadOf(std::size_t cls) const {
+    Slot& head = heads_[cls];
+    if (head != kNoSlot) return head;
+    const auto has = [&](Slot n) { return n != kNoSlot && (nodes_[n].classes[cls / 64] >> (cls % 64) & 1) != 0; };
+    Slot n = root_;
+    while (has(nodes_[n].left) || nodes_[n].cls != cls) n = has(nodes_[n].left) ? nodes_[n].left : nodes_[n].right;
+    return head = n;
+  }
+
+  Slot Choose(double tau) const {
+    if (root_ == kNoSlot) return kNoSlot;
+    std::array<Head, kClasses> heads;
+    std::size_t n = 0;
+    Slot front = kNoSlot;
+    for (std::size_t w = 0; w < kWords; ++w) {
+      for (std::uint64_t left = nodes_[root_].classes[w]; left != 0; left &= left - 1) {
+        const std::size_t cls = 64 * w + static_cast<std::size_t>(std::countr_zero(left));
+        const Slot slot = HeadOf(cls);
+        const auto came = static_cast<double>(nodes_[slot].place.came) * 1e-9;
+        heads[n++] = {came + Rounded(tau * logs_[cls]), slot, Classes::Size(static_cast<int>(cls))};
+        if (front == kNoSlot || nodes_[slot].place < nodes_[front].place) front = slot;
+      }
+    }
+    Search search;
+    for (;;) {
+      std::size_t best = 0;
+      for (std::size_t i = 1; i < n; ++i) {
+        if (Earlier(heads[i], heads[best])) best = i;
+      }
+      const Head head = heads[best];
+      if (head.slot == front || search.looks > kMostLooks) return head.slot == front ? head.slot : front;
+      search.size = head.size;
+      search.limit = waiting() - head.size - gone_;
+      const Slot stops = Stops(head.slot, search);
+      if (stops == kNoSlot) return search.looks > kMostLooks ? front : head.slot;
+      const Work room = std::max(Room(stops), waiting() - Before(stops));
+      std::size_t kept = 0;
+      for (std::size_t i = 0; i < n; ++i) {
+        const bool stopped = heads[i].size > room && nodes_[stops].place < nodes_[heads[i].slot].place;
+        if (!stopped) heads[kept++] = heads[i];
+      }
+      n = kept;
+    }
+  }
+  bool Earlier(const Head& a, const Head& b) const {
+    return a.key != b.key ? a.key < b.key : nodes_[a.slot].place < nodes_[b.slot].place;
+  }
+
+  // Returns the first request before `slot` that lacks room.
+  Slot Stops(Slot slot, Search& search) const {
+    const Place& place = nodes_[slot].place;
+    Work before = 0, add = 0;
+    for (Slot n = root_; n != kNoSlot && search.looks <= kMostLooks;) {
+      const Node& node = nodes_[n];
+      if (!MayStop(node, before, add, search)) return kNoSlot;
+      ++search.looks;
+      const Work below = Sum(add, node.add);
+      if (node.place < place) {
+        if (const Slot found = StopsIn(node.left, before, below, search); found != kNoSlot) return found;
+        if (StopsItself(node, before, add, search)) return n;
+        before += SumOf(node.left) + node.size;
+        n = node.right;
+      } else {
+        n = node.left;
+      }
+      add = below;
+    }
+    return kNoSlot;
+  }
+  Slot StopsIn(Slot n, Work before, Work add, Search& search) const {
+    if (n == kNoSlot || search.looks > kMostLooks || !MayStop(nodes_[n], before, add, search)) return kNoSlot;
+    ++search.looks;
+    const Node& node = nodes_[n];
+    const Work below = Sum(add, node.add);
+    if (const Slot found = StopsIn(node.left, before, below, search); found != kNoSlot) return found;
+    if (StopsItself(node, before, add, search)) return n;
+    return StopsIn(node.right, before + SumOf(node.left) + node.size, below, search);
+  }
+  static bool MayStop(const Node& node, Work before, Work add, const Search& search) {
+    return Sum(node.least, add) < search.size && before + node.most > search.limit;
+  }
+  bool StopsItself(const Node& node, Work before, Work add, const Search& search) const {
+    return Sum(node.room, add) < search.size && before + SumOf(node.left) - node.joined > search.limit;
+  }
+
+  std::vector<Node> nodes_;  // by slot
+  Slot root_ = kNoSlot;
+  Work gone_ = 0;  // since the line was last empty
+  std::uint64_t joins_ = 0;
+  std::array<double, kClasses> logs_ = {};  // ln of the classes' sizes [s]
+  mutable std::array<Slot, kClasses> heads_;  // first request of each class; kNoSlot: not known
+  mutable Slot first_ = kNoSlot;
+  mutable double tau_ = 0;
+  mutable bool known_ = false;  // first_ is the choice at tau_
+};
+
+}  // namespace takt
+
+#endif  // TAKT_POLICY_BOOKS_PASSING_LINE_H_
