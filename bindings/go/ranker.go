@@ -34,7 +34,7 @@ func (t Traits) String() string {
 		trait Traits
 		name  string
 	}{{Fixed, "fixed"}, {Timed, "timed"}, {Moving, "moving"}, {Groups, "groups"}, {Learns, "learns"},
-		{Pressure, "pressure"}, {Ages, "ages"}, {Tables, "tables"}} {
+		{Pressure, "pressure"}, {Ages, "ages"}, {Tables, "tables"}, {Chooses, "chooses"}} {
 		if t&n.trait != 0 {
 			names = append(names, n.name)
 		}

@@ -266,11 +266,6 @@ TEST_CASE("requests that were taken return to their places") {
   queue.End({}, At(2));
   queue.Begin(At(2));
   CHECK(Order(queue) == order);
-  queue.Take(queue.Top());
-  queue.Hold({order[0]});
-  queue.Requeue({order[0]}, At(2));
-  queue.Begin(At(2));
-  CHECK(Order(queue) == order);
 }
 
 TEST_CASE("the policy allocates nothing after its reserve") {

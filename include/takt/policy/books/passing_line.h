@@ -106,7 +106,7 @@ class PassingLine {
     if (gone_ > kMostGone) Rebase();
     ++joins_;
     Node& node = nodes_[slot];
-    node = {.place = place, .joined = gone_, .room = std::min(room, -kLeastRoom)};
+    node = {.place = place, .came_s = static_cast<double>(place.came) * 1e-9, .joined = gone_, .room = std::min(room, -kLeastRoom)};
     node.priority = static_cast<std::uint32_t>(Mix64(joins_) >> 32);
     SetSize(node, size);
     Add(slot);
@@ -152,6 +152,7 @@ class PassingLine {
   using Mask = std::array<std::uint64_t, kWords>;
   struct Node {
     Place place = {};
+    double came_s = 0;
     Work size = 0, joined = 0;  // `joined`: gone_ when it joined
     Work room = 0;  // without the pending sums of the nodes above it
     // Over the subtree: work, largest (work before a node in the subtree) - joined, least room. `add`: pending sum of
@@ -164,11 +165,6 @@ class PassingLine {
     bool waits = false;
     bool went = false;  // it left because it was admitted
     std::uint64_t joins = 0;  // joins_ when it left
-  };
-  struct Head {
-    double key = 0;
-    Slot slot = kNoSlot;
-    Work size = 0;
   };
   // Search for a request without room for `size`.
   struct Search {
@@ -313,44 +309,56 @@ class PassingLine {
     while (has(nodes_[n].left) || nodes_[n].cls != cls) n = has(nodes_[n].left) ? nodes_[n].left : nodes_[n].right;
     return head = n;
   }
-
-  Slot Choose(double tau) const {
-    if (root_ == kNoSlot) return kNoSlot;
-    std::array<Head, kClasses> heads;
-    std::size_t n = 0;
-    Slot front = kNoSlot;
+  // Calls f(class, head) for each class.
+  template <class F>
+  void ForHeads(const Mask& classes, F&& f) const {
     for (std::size_t w = 0; w < kWords; ++w) {
-      for (std::uint64_t left = nodes_[root_].classes[w]; left != 0; left &= left - 1) {
+      for (std::uint64_t left = classes[w]; left != 0; left &= left - 1) {
         const std::size_t cls = 64 * w + static_cast<std::size_t>(std::countr_zero(left));
-        const Slot slot = HeadOf(cls);
-        const auto came = static_cast<double>(nodes_[slot].place.came) * 1e-9;
-        heads[n++] = {came + Rounded(tau * logs_[cls]), slot, Classes::Size(static_cast<int>(cls))};
-        if (front == kNoSlot || nodes_[slot].place < nodes_[front].place) front = slot;
+        f(cls, HeadOf(cls));
       }
-    }
-    Search search;
-    for (;;) {
-      std::size_t best = 0;
-      for (std::size_t i = 1; i < n; ++i) {
-        if (Earlier(heads[i], heads[best])) best = i;
-      }
-      const Head head = heads[best];
-      if (head.slot == front || search.looks > kMostLooks) return head.slot == front ? head.slot : front;
-      search.size = head.size;
-      search.limit = waiting() - head.size - gone_;
-      const Slot stops = Stops(head.slot, search);
-      if (stops == kNoSlot) return search.looks > kMostLooks ? front : head.slot;
-      const Work room = std::max(Room(stops), waiting() - Before(stops));
-      std::size_t kept = 0;
-      for (std::size_t i = 0; i < n; ++i) {
-        const bool stopped = heads[i].size > room && nodes_[stops].place < nodes_[heads[i].slot].place;
-        if (!stopped) heads[kept++] = heads[i];
-      }
-      n = kept;
     }
   }
-  bool Earlier(const Head& a, const Head& b) const {
-    return a.key != b.key ? a.key < b.key : nodes_[a.slot].place < nodes_[b.slot].place;
+
+  // Starts with the classes that fit the room of the first in the line. Drops those that another request stops.
+  Slot Choose(double tau) const {
+    if (root_ == kNoSlot) return kNoSlot;
+    Work add = 0;
+    Slot front = root_;
+    for (; nodes_[front].left != kNoSlot; front = nodes_[front].left) add = Sum(add, nodes_[front].add);
+    const Work room = std::max(Sum(nodes_[front].room, add), waiting() - gone_ + nodes_[front].joined);
+    Mask classes = nodes_[root_].classes;
+    for (std::size_t w = 0, below = room < Classes::kLeast ? 0 : Fitting(room); w < kWords; ++w) {
+      const std::size_t bits = std::clamp<std::size_t>(below, 64 * w, 64 * w + 64) - 64 * w;
+      classes[w] &= bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1;
+    }
+    for (Search search;;) {
+      Slot best = front;
+      double least = KeyOf(front, tau);
+      ForHeads(classes, [&](std::size_t, Slot slot) {
+        const double key = KeyOf(slot, tau);
+        if (key < least || (key == least && nodes_[slot].place < nodes_[best].place)) best = slot, least = key;
+      });
+      if (best == front) return front;
+      search.size = Classes::Size(nodes_[best].cls), search.limit = waiting() - search.size - gone_;
+      const Slot stops = Stops(best, search);
+      if (search.looks > kMostLooks) return front;
+      if (stops == kNoSlot) return best;
+      const Work most = std::max(Room(stops), waiting() - Before(stops));
+      ForHeads(Mask(classes), [&](std::size_t cls, Slot slot) {
+        if (Classes::Size(static_cast<int>(cls)) <= most || nodes_[slot].place <= nodes_[stops].place) return;
+        classes[cls / 64] &= ~(std::uint64_t{1} << (cls % 64));
+      });
+    }
+  }
+  double KeyOf(Slot slot, double tau) const {
+    const Node& node = nodes_[slot];
+    return node.came_s + Rounded(tau * logs_[node.cls]);
+  }
+  // Returns the number of classes whose sizes fit this room.
+  static std::size_t Fitting(Work room) {
+    const int cls = Classes::Of(room);
+    return static_cast<std::size_t>(cls) + (room >= Classes::Size(cls) ? 1 : 0);
   }
 
   // Returns the first request before `slot` that lacks room.
