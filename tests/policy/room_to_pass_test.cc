@@ -235,17 +235,18 @@ WaitingQueue<RoomToPass> Busy() {
   return queue;
 }
 
+// The example of docs/reference/policies/room_to_pass.md.
 TEST_CASE("a small request passes as long as each earlier one has room") {
-  WaitingQueue<RoomToPass> queue = Busy();
-  for (std::uint64_t id = 1; id <= 10; ++id) Go(queue, id, 10.0 * static_cast<double>(id));
-  CHECK(queue.Top() == RequestId{11});
-  queue.Push(Call(100, 101, 10'000), At(101));  // finds 100 s, so 5 s may pass it
-  queue.Push(Call(101, 102, 3'000), At(102));
-  queue.Push(Call(102, 103, 3'000), At(103));
-  queue.Begin(At(104));
-  const std::vector<std::uint64_t> order = Order(queue);
-  REQUIRE(order.size() == 13);
-  CHECK(Order(queue) == order);  // listing changes nothing
+  WaitingQueue<RoomToPass> queue(Policy());
+  for (std::uint64_t id = 1; id <= 10; ++id) queue.Push(Call(id, -20, 10'000), At(-20));
+  queue.Push(Call(100, 0, 40'000), At(0));
+  queue.Push(Call(101, 1, 4'000), At(1));
+  queue.Push(Call(102, 2, 2'000), At(2));
+  for (std::uint64_t id = 1; id <= 10; ++id) Go(queue, id, 2);
+  queue.Begin(At(2));
+  CHECK(queue.policy().tau() > 5);
+  CHECK(Order(queue) == std::vector<std::uint64_t>{102, 100, 101});
+  CHECK(Order(queue) == std::vector<std::uint64_t>{102, 100, 101});  // a list changes nothing
 }
 
 TEST_CASE("a later call keeps its workflow's place") {

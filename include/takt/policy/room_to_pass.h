@@ -172,7 +172,10 @@ class RoomToPass {
     const TimePoint came = std::clamp(r.request.workflow_arrival, Before(own, Duration(kMostAge)), own);
     return {came.time_since_epoch().count(), r.request.id.value};
   }
-  Work SizeOf(const RequestState& r) const { return static_cast<Work>(book_.Left(r) * 1e6); }
+  // An absurd prediction counts as a multiple of the largest workflow so far.
+  Work SizeOf(const RequestState& r) const {
+    return static_cast<Work>(std::min(book_.Left(r), book_.works().most()) * 1e6);
+  }
 
   // Counts the work that has waited until now.
   void Wait(TimePoint now) {
@@ -182,7 +185,7 @@ class RoomToPass {
   }
 
   Options options_;
-  FootprintBook book_;
+  FootprintBook book_{{.counts = false}};
   PassingLine line_;
   FoundWork found_;
   std::vector<Call> calls_;  // by slot

@@ -58,10 +58,14 @@ class WorkSizes {
     return entry;
   }
 
-  void End(const Entry& entry, double seconds) {
+  // Counts only towards most().
+  void EndUncounted(double seconds) {
     ++ended_;
+    largest_ = std::max(std::clamp(seconds, kLeast, kMost), kForget * largest_);
+  }
+  void End(const Entry& entry, double seconds) {
+    EndUncounted(seconds);
     seconds = std::clamp(seconds, kLeast, kMost);
-    largest_ = std::max(seconds, kForget * largest_);
     const double size = entry.size > 0 && entry.guessed ? entry.size : seconds;
     if (ended_ <= kEnough) return EndEarly(entry, {size, seconds});
     if (Counts(entry)) {
@@ -223,6 +227,7 @@ class FootprintBook {
     double price_rate = 0.005;  // learning rate of prices, per plan in which a request waited
     double idle_s = 10;  // seconds without a call after which a workflow counts as ended
     bool learn = true;  // learn missing predictions, and correct the host's predictions
+    bool counts = true;  // count the backlog and the sizes of workflows: Drain, works, Tightness
   };
 
   static constexpr std::size_t kLeastIdle = 1 << 10, kMostIdle = 1 << 16;
@@ -262,7 +267,7 @@ class FootprintBook {
     UpdatePrediction(r, tells, call, flow);
     const double own = Price(r);
     call.cost = std::min(own + rest, kMostSeconds);
-    if (!flow.counts) {
+    if (!flow.counts && options_.counts) {
       flow.counts = true;
       flow.given = TimeGiven(r.request);
       flow.entry = works_.Expect(call.cost, options_.learn && !tells && !r.request.output_tokens.known());
@@ -483,6 +488,7 @@ class FootprintBook {
   }
 
   void Count(std::int64_t& counted_ns, double cost) {
+    if (!options_.counts) return;
     const auto ns = static_cast<std::int64_t>(std::min({cost, works_.most(), kMostCounted}) * 1e9);
     sum_ns_ += ns - counted_ns;
     counted_ns = ns;
@@ -563,7 +569,8 @@ class FootprintBook {
   void Close(std::uint32_t index) {
     Flow& flow = flows_[index];
     if (flow.done > 0) {
-      works_.End(flow.entry, flow.done);
+      if (options_.counts) works_.End(flow.entry, flow.done);
+      else works_.EndUncounted(flow.done);
       if (flow.given > 0) LearnGiven(flow.given);
       if (flow.predicted > 0) {
         Judge(flow.predicted, flow.tenant, flow.output, flow.cut || flow.goes_on);
