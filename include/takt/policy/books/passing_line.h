@@ -8,6 +8,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "takt/base/exact_math.h"
@@ -52,7 +53,7 @@ struct WorkClasses {
 // always go.
 //
 // Of one class, the first in the line may go if any may. So a choice examines one request per class. A treap by place
-// has sums over its subtrees: work, least room, and the largest ahead + gone. All functions take O(log n), also if
+// has sums over its subtrees: work, least room, and the largest ahead + gone. A heap per class finds its first. All functions take O(log n), also if
 // clients choose sizes: a choice examines at most kMostLooks nodes, and then takes the first in the line. Nothing is
 // allocated within the reserved memory.
 class PassingLine {
@@ -67,13 +68,12 @@ class PassingLine {
   static constexpr int kMostLooks = 4096;
 
   PassingLine() {
-    heads_.fill(kNoSlot);
     for (int c = 0; c < kClasses; ++c) {
       logs_[static_cast<std::size_t>(c)] = exact::Log(static_cast<double>(Classes::Size(c)) * 1e-6);
     }
   }
 
-  void Reserve(std::size_t slots) { nodes_.reserve(slots); }
+  void Reserve(std::size_t slots) { nodes_.reserve(slots), items_.reserve(slots); }
   bool contains(Slot slot) const { return slot < nodes_.size() && nodes_[slot].waits; }
   // Returns all work that waits.
   Work waiting() const { return SumOf(root_); }
@@ -102,11 +102,11 @@ class PassingLine {
   Work Before(Slot slot) const { return Ahead(nodes_[slot].place) + gone_ - nodes_[slot].joined; }
 
   void Join(Slot slot, const Place& place, Work size, Work room) {
-    if (slot >= nodes_.size()) nodes_.resize(slot + std::size_t{1});
+    if (slot >= nodes_.size()) nodes_.resize(slot + std::size_t{1}), items_.resize(slot + std::size_t{1});
     if (gone_ > kMostGone) Rebase();
     ++joins_;
     Node& node = nodes_[slot];
-    node = {.place = place, .came_s = static_cast<double>(place.came) * 1e-9, .joined = gone_, .room = std::min(room, -kLeastRoom)};
+    node = {.place = place, .joined = gone_, .room = std::min(room, -kLeastRoom)};
     node.priority = static_cast<std::uint32_t>(Mix64(joins_) >> 32);
     SetSize(node, size);
     Add(slot);
@@ -115,13 +115,13 @@ class PassingLine {
   void Leave(Slot slot, bool goes) {
     Node& node = nodes_[slot];
     Cut(slot, goes ? node.size : 0);
-    node.went = goes, node.joins = joins_;
+    items_[slot].went = goes, items_[slot].joins = joins_;
     if (goes) gone_ += node.size;
   }
   // Undoes Leave. If others have joined since then, those that it passed stay passed.
   void Return(Slot slot) {
     Node& node = nodes_[slot];
-    if (node.went && node.joins == joins_) {
+    if (items_[slot].went && items_[slot].joins == joins_) {
       gone_ -= node.size;
       Charge(root_, node.place, node.size);
     }
@@ -152,19 +152,26 @@ class PassingLine {
   using Mask = std::array<std::uint64_t, kWords>;
   struct Node {
     Place place = {};
-    double came_s = 0;
     Work size = 0, joined = 0;  // `joined`: gone_ when it joined
     Work room = 0;  // without the pending sums of the nodes above it
     // Over the subtree: work, largest (work before a node in the subtree) - joined, least room. `add`: pending sum of
     // both children.
     Work sum = 0, most = 0, least = 0, add = 0;
-    Mask classes = {};
     Slot left = kNoSlot, right = kNoSlot;
     std::uint32_t priority = 0;
     std::uint8_t cls = 0;
     bool waits = false;
+  };
+  // The rest of a request: its links in the heap of its class, and how it left.
+  struct Item {
+    Slot left = kNoSlot, right = kNoSlot, parent = kNoSlot;
     bool went = false;  // it left because it was admitted
     std::uint64_t joins = 0;  // joins_ when it left
+  };
+  // The first request of a class.
+  struct Head {
+    double came_s = 0;
+    Slot slot = kNoSlot;
   };
   // Search for a request without room for `size`.
   struct Search {
@@ -192,23 +199,18 @@ class PassingLine {
     node.add = 0;
   }
   void Update(Node& node) {
-    node.sum = node.size, node.most = -node.joined, node.least = node.room, node.classes = {};
-    node.classes[node.cls / 64] = std::uint64_t{1} << (node.cls % 64);
-    const auto take_in = [&node](const Node& child) {
-      node.least = std::min(node.least, child.least);
-      for (std::size_t w = 0; w < kWords; ++w) node.classes[w] |= child.classes[w];
-    };
+    node.sum = node.size, node.most = -node.joined, node.least = node.room;
     if (node.left != kNoSlot) {
       const Node& left = nodes_[node.left];
       node.most = std::max(left.most, left.sum + node.most);
       node.sum += left.sum;
-      take_in(left);
+      node.least = std::min(node.least, left.least);
     }
     if (node.right != kNoSlot) {
       const Node& right = nodes_[node.right];
       node.most = std::max(node.most, node.sum + right.most);
       node.sum += right.sum;
-      take_in(right);
+      node.least = std::min(node.least, right.least);
     }
   }
 
@@ -217,16 +219,55 @@ class PassingLine {
     node.waits = true;
     Update(node);
     root_ = Insert(root_, slot);
-    if (Slot& head = heads_[node.cls]; head != kNoSlot && node.place < nodes_[head].place) head = slot;
-    known_ = false;
+    items_[slot].left = items_[slot].right = kNoSlot;
+    SetHead(node.cls, Meld(heads_[node.cls].slot, slot));
   }
   void Cut(Slot slot, Work charge) {
     root_ = Remove(root_, slot, charge);
     Node& node = nodes_[slot];
     node.waits = false;
-    if (heads_[node.cls] == slot) heads_[node.cls] = kNoSlot;
+    const Item& item = items_[slot];
+    const Slot rest = Meld(item.left, item.right);
+    if (item.parent == kNoSlot) return SetHead(node.cls, rest);
+    Item& parent = items_[item.parent];
+    (parent.left == slot ? parent.left : parent.right) = rest;
+    if (rest != kNoSlot) items_[rest].parent = item.parent;
     known_ = false;
   }
+
+  // ---- a skew heap by place for each class
+
+  void SetHead(std::size_t cls, Slot head) {
+    heads_[cls].slot = head;
+    const std::uint64_t bit = std::uint64_t{1} << (cls % 64);
+    if (head == kNoSlot) {
+      classes_[cls / 64] &= ~bit;
+    } else {
+      classes_[cls / 64] |= bit;
+      items_[head].parent = kNoSlot;
+      heads_[cls].came_s = static_cast<double>(nodes_[head].place.came) * 1e-9;
+    }
+    known_ = false;
+  }
+  // Merges along the right spines, swapping children on the way.
+  Slot Meld(Slot a, Slot b) {
+    Slot root = kNoSlot, parent = kNoSlot;
+    Slot* link = &root;
+    while (a != kNoSlot && b != kNoSlot) {
+      if (nodes_[b].place < nodes_[a].place) std::swap(a, b);
+      Item& item = items_[a];
+      *link = a;
+      item.parent = std::exchange(parent, a);
+      a = std::exchange(item.right, item.left);
+      link = &item.left;
+    }
+    *link = a != kNoSlot ? a : b;
+    if (*link != kNoSlot) items_[*link].parent = parent;
+    return root;
+  }
+
+  // ---- changes of the treap
+
   Slot Insert(Slot n, Slot slot) {
     if (n == kNoSlot) return slot;
     Node &node = nodes_[n], &added = nodes_[slot];
@@ -301,21 +342,13 @@ class PassingLine {
 
   // ---- the choice
 
-  Slot HeadOf(std::size_t cls) const {
-    Slot& head = heads_[cls];
-    if (head != kNoSlot) return head;
-    const auto has = [&](Slot n) { return n != kNoSlot && (nodes_[n].classes[cls / 64] >> (cls % 64) & 1) != 0; };
-    Slot n = root_;
-    while (has(nodes_[n].left) || nodes_[n].cls != cls) n = has(nodes_[n].left) ? nodes_[n].left : nodes_[n].right;
-    return head = n;
-  }
   // Calls f(class, head) for each class.
   template <class F>
   void ForHeads(const Mask& classes, F&& f) const {
     for (std::size_t w = 0; w < kWords; ++w) {
       for (std::uint64_t left = classes[w]; left != 0; left &= left - 1) {
         const std::size_t cls = 64 * w + static_cast<std::size_t>(std::countr_zero(left));
-        f(cls, HeadOf(cls));
+        f(cls, heads_[cls]);
       }
     }
   }
@@ -327,17 +360,17 @@ class PassingLine {
     Slot front = root_;
     for (; nodes_[front].left != kNoSlot; front = nodes_[front].left) add = Sum(add, nodes_[front].add);
     const Work room = std::max(Sum(nodes_[front].room, add), waiting() - gone_ + nodes_[front].joined);
-    Mask classes = nodes_[root_].classes;
+    Mask classes = classes_;
     for (std::size_t w = 0, below = room < Classes::kLeast ? 0 : Fitting(room); w < kWords; ++w) {
       const std::size_t bits = std::clamp<std::size_t>(below, 64 * w, 64 * w + 64) - 64 * w;
       classes[w] &= bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1;
     }
     for (Search search;;) {
       Slot best = front;
-      double least = KeyOf(front, tau);
-      ForHeads(classes, [&](std::size_t, Slot slot) {
-        const double key = KeyOf(slot, tau);
-        if (key < least || (key == least && nodes_[slot].place < nodes_[best].place)) best = slot, least = key;
+      double least = KeyOf(nodes_[front].cls, tau);
+      ForHeads(classes, [&](std::size_t cls, const Head& head) {
+        const double key = KeyOf(cls, tau);
+        if (key < least || (key == least && nodes_[head.slot].place < nodes_[best].place)) best = head.slot, least = key;
       });
       if (best == front) return front;
       search.size = Classes::Size(nodes_[best].cls), search.limit = waiting() - search.size - gone_;
@@ -345,16 +378,13 @@ class PassingLine {
       if (search.looks > kMostLooks) return front;
       if (stops == kNoSlot) return best;
       const Work most = std::max(Room(stops), waiting() - Before(stops));
-      ForHeads(Mask(classes), [&](std::size_t cls, Slot slot) {
-        if (Classes::Size(static_cast<int>(cls)) <= most || nodes_[slot].place <= nodes_[stops].place) return;
+      ForHeads(Mask(classes), [&](std::size_t cls, const Head& head) {
+        if (Classes::Size(static_cast<int>(cls)) <= most || nodes_[head.slot].place <= nodes_[stops].place) return;
         classes[cls / 64] &= ~(std::uint64_t{1} << (cls % 64));
       });
     }
   }
-  double KeyOf(Slot slot, double tau) const {
-    const Node& node = nodes_[slot];
-    return node.came_s + Rounded(tau * logs_[node.cls]);
-  }
+  double KeyOf(std::size_t cls, double tau) const { return heads_[cls].came_s + Rounded(tau * logs_[cls]); }
   // Returns the number of classes whose sizes fit this room.
   static std::size_t Fitting(Work room) {
     const int cls = Classes::Of(room);
@@ -399,11 +429,13 @@ class PassingLine {
   }
 
   std::vector<Node> nodes_;  // by slot
+  std::vector<Item> items_;  // by slot
   Slot root_ = kNoSlot;
   Work gone_ = 0;  // since the line was last empty
   std::uint64_t joins_ = 0;
   std::array<double, kClasses> logs_ = {};  // ln of the classes' sizes [s]
-  mutable std::array<Slot, kClasses> heads_;  // first request of each class; kNoSlot: not known
+  std::array<Head, kClasses> heads_ = {};
+  Mask classes_ = {};  // with a request
   mutable Slot first_ = kNoSlot;
   mutable double tau_ = 0;
   mutable bool known_ = false;  // first_ is the choice at tau_
