@@ -74,7 +74,7 @@ class FoundWork {
 //  A request may go if   its size <= max(room, waiting work - found - passed) of each request before it
 //  The next:             of those that may go, the one with the least arrival + tau ln(size)
 //
-// The line is in order of the workflows' arrivals. Sizes are rounded up to a quarter of an octave where they are
+// The line is in order of the workflows' arrivals. A request that was admitted before comes before all that were not. Sizes are rounded up to a quarter of an octave where they are
 // compared. tau is the mean time that work waits. It is the integral of the waiting work over time, divided by the work
 // that has left. Any order has the same tau (Little's law), which is the mean wait under first come, first served. In
 // M/G/1 queues, an order by arrival + tau ln(size) with tau near the mean wait improves the tail (Yu and Scully,
@@ -158,6 +158,8 @@ class RoomToPass {
  private:
   static constexpr std::int64_t kMostAge = 3'600'000'000'000;  // [ns] that a place may precede the arrival of the call
 
+  static constexpr std::int64_t kBeforeAll = 1'000'000'000'000'000'000;  // [ns]
+
   struct Options {
     double tail_factor = 1.05, quantile = 0.95;
   };
@@ -169,7 +171,8 @@ class RoomToPass {
   static double Seconds(Work work) { return static_cast<double>(work) * 1e-6; }
   static PassingLine::Place PlaceOf(const RequestState& r) {
     const TimePoint own = r.request.arrival;
-    const TimePoint came = std::clamp(r.request.workflow_arrival, Before(own, Duration(kMostAge)), own);
+    TimePoint came = std::clamp(r.request.workflow_arrival, Before(own, Duration(kMostAge)), own);
+    if (r.taken) came = Before(came, Duration(kBeforeAll));
     return {came.time_since_epoch().count(), r.request.id.value};
   }
   // An absurd prediction counts as a multiple of the largest workflow so far.

@@ -31,7 +31,7 @@ namespace takt::internal {
 template <RankPolicy P>
 class RankQueue {
  public:
-  explicit RankQueue(P policy) : policy_(std::move(policy)), hooks_(HooksOf(policy_)) {}
+  explicit RankQueue(P policy) : policy_(std::move(policy)), hooks_(HooksOf(policy_)) { EmptyLine(policy_, hooks_); }
 
   // Keeps an order of requests that have never run, so that WorstNeverRun needs no search. Call before any request
   // waits.
@@ -349,6 +349,7 @@ class RankQueue {
     if constexpr (HashingPolicy<P>) policy.KeyHashes(hash_seed_);
     // Reserve as for a new queue, because a policy may depend on the first number of reserved slots.
     if constexpr (ReservePolicy<P>) policy.Reserve(first_reserved_);
+    EmptyLine(policy, HooksOf(policy));
     ReserveFor(policy, HooksOf(policy), slots);
     changing_.clear();
     changing_.reserve(size());
@@ -488,6 +489,13 @@ class RankQueue {
       chosen_.push_back(slot);
     }
     for (; !chosen_.empty(); chosen_.pop_back()) policy_.Returns(chosen_.back());
+  }
+
+  // The policy may be a copy of one that chose for another queue.
+  static void EmptyLine([[maybe_unused]] P& policy, [[maybe_unused]] const PolicyHooks& hooks) {
+    if constexpr (ChoosingPolicy<P>) {
+      for (Slot slot; hooks.chooses && (slot = policy.First()) != kNoSlot;) policy.Leaves(slot, false);
+    }
   }
 
   void Leaves([[maybe_unused]] Slot slot, [[maybe_unused]] bool goes) {
