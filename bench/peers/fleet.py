@@ -2,9 +2,9 @@
 
     python fleet.py --runs 3 --workflows 100 --json FILE
 
-Fleets, each of two servers: `fcfs` (vLLM's own order; each call goes to the server with the fewest calls), and `kairos`
-(takt's scheduler with `"system": "kairos"` in vLLM, and the router of `takt.systems.Kairos`). The fleets take turns with the
-same workflows, which are those of serve.py.
+Each fleet has two servers. In `fcfs` vLLM has its own order, and each call goes to the least loaded server. In `kairos` vLLM
+has takt's scheduler with `"system": "kairos"`, and `takt.systems.Kairos` places the calls. The fleets take turns with the same
+workflows, which are those of serve.py.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ const (
 	Pressure Traits = C.TAKT_TRAIT_PRESSURE // the key depends on resource pressure, which only a queue knows
 	Ages     Traits = C.TAKT_TRAIT_AGES     // long waits are promoted, and only a queue counts them
 	Tables   Traits = C.TAKT_TRAIT_TABLES   // the order needs ranks of agents
+	Chooses  Traits = C.TAKT_TRAIT_CHOOSES  // the next request depends on all that wait, and only a queue knows them
 )
 
 // String returns the names of the traits, such as "moving, learns".
@@ -33,7 +34,7 @@ func (t Traits) String() string {
 		trait Traits
 		name  string
 	}{{Fixed, "fixed"}, {Timed, "timed"}, {Moving, "moving"}, {Groups, "groups"}, {Learns, "learns"},
-		{Pressure, "pressure"}, {Ages, "ages"}, {Tables, "tables"}} {
+		{Pressure, "pressure"}, {Ages, "ages"}, {Tables, "tables"}, {Chooses, "chooses"}} {
 		if t&n.trait != 0 {
 			names = append(names, n.name)
 		}

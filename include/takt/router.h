@@ -142,7 +142,7 @@ class BasicRouter {
     const bool may = (ranked || aside) && at != nullptr;
     if (may) {
       r_.placer.Prepare(r_.table[slot].state, r_.now());
-      if (ranked) r_.queue.Erase(slot);
+      if (ranked) r_.queue.Erase(slot, true);
       if (aside) r_.set_aside.Remove(r_.table, slot);
       r_.Assign(slot, *at);
       r_.notices.placed.pop_back();  // the host knows of this placement

@@ -85,6 +85,7 @@ std::uint32_t InC(const PolicyTraits& t) {
   add(t.fixed, TAKT_TRAIT_FIXED), add(t.timed, TAKT_TRAIT_TIMED), add(t.moving, TAKT_TRAIT_MOVING);
   add(t.groups, TAKT_TRAIT_GROUPS), add(t.learns, TAKT_TRAIT_LEARNS);
   add(t.pressure, TAKT_TRAIT_PRESSURE), add(t.ages, TAKT_TRAIT_AGES), add(t.tables, TAKT_TRAIT_TABLES);
+  add(t.chooses, TAKT_TRAIT_CHOOSES);
   return traits;
 }
 

@@ -532,6 +532,40 @@ TEST_CASE("wrappers forward exactly the hooks of their policy") {
   CHECK(AnyPolicy(Sjf{}).aging() == nullptr);
 }
 
+// Chooses the request that joined last.
+struct LastFirst {
+  static constexpr std::string_view kName = "last_first";
+  RankKey Key(const RequestState&) const { return {}; }
+  std::uint32_t First() const { return line.empty() ? UINT32_MAX : line.back(); }
+  void Joins(const RequestState& r, TimePoint) { line.push_back(r.slot); }
+  void Leaves(std::uint32_t slot, bool goes) { std::erase(line, slot), went += goes ? 1 : 0; }
+  void Returns(std::uint32_t slot) { line.push_back(slot), --went; }
+
+  std::vector<std::uint32_t> line;
+  int went = 0;
+};
+
+template <class P>
+void ForwardsChoices(P policy) {
+  static_assert(ChoosingPolicy<P>);
+  CHECK(HooksOf(policy).chooses);
+  CHECK_FALSE(HooksOf(policy).groups);
+  RequestState r;
+  for (r.slot = 4; r.slot < 7; ++r.slot) policy.Joins(r, {});
+  CHECK(policy.First() == 6);
+  policy.Leaves(6, true), policy.Leaves(5, false);
+  CHECK(policy.First() == 4);
+  policy.Returns(6);
+  CHECK(policy.First() == 6);
+}
+
+TEST_CASE("wrappers forward choices") {
+  ForwardsChoices(LastFirst{});
+  ForwardsChoices(Aged(LastFirst{}));
+  ForwardsChoices(AnyPolicy(LastFirst{}));
+  ForwardsChoices(AnyPolicy(Aged(AnyPolicy(LastFirst{}))));
+}
+
 void CheckAges(const AnyPolicy& policy, std::string_view spec, std::int64_t threshold) {
   CHECK(policy.spec() == spec);
   REQUIRE(policy.aging() != nullptr);

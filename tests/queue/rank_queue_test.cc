@@ -24,6 +24,27 @@ struct Static {
   RankKey Key(const RequestState& r) const { return {static_cast<double>(r.request.priority)}; }
 };
 
+// The same order, but the policy chooses.
+struct Choosing {
+  static constexpr std::string_view kName = "choosing";
+  RankKey Key(const RequestState& r) const { return {static_cast<double>(r.request.priority)}; }
+  void Enters(const RequestState& r, TimePoint now) {
+    if (line.contains(r.slot)) Joins(r, now);
+  }
+  Slot First() const {
+    const auto first = std::ranges::min_element(line, {}, [](const auto& entry) { return entry.second; });
+    return first == line.end() ? kNoSlot : first->first;
+  }
+  void Joins(const RequestState& r, TimePoint) { line[r.slot] = {Key(r).key, r.request.arrival, r.request.id}; }
+  void Leaves(Slot slot, bool) {
+    left[slot] = line.at(slot);
+    line.erase(slot);
+  }
+  void Returns(Slot slot) { line[slot] = left.at(slot); }
+
+  std::map<Slot, internal::FullKey> line, left;
+};
+
 // The request with the longest wait relative to its priority comes first. The order changes with time.
 struct Moving {
   static constexpr std::string_view kName = "moving";
@@ -207,6 +228,7 @@ void CompareWithModel(P policy, std::uint64_t seed, int rounds) {
       if (!i.lives) {
         i = {};
         i.lives = true;
+        i.state.slot = slot;
         Request& r = i.state.request;
         r.id = {++last_id};
         r.arrival = now;
@@ -304,6 +326,7 @@ void CompareAllForms(P policy) {
 }
 
 TEST_CASE("a static policy's queue is a sorted list") { CompareAllForms(Static{}); }
+TEST_CASE("a choosing policy's queue is a sorted list") { CompareAllForms(Choosing{}); }
 TEST_CASE("a moving policy's queue is a sorted list") { CompareAllForms(Moving{}); }
 TEST_CASE("a group policy's queue is a sorted list") { CompareAllForms(Grouped{}); }
 TEST_CASE("a moving group policy's queue is a sorted list") { CompareAllForms(GroupedMoving{}); }

@@ -165,6 +165,7 @@ TAKT_TRAIT_LEARNS: Final = 16
 TAKT_TRAIT_PRESSURE: Final = 32
 TAKT_TRAIT_AGES: Final = 64
 TAKT_TRAIT_TABLES: Final = 128
+TAKT_TRAIT_CHOOSES: Final = 256
 TAKT_RESULT_DONE: Final = 0
 TAKT_RESULT_UNKNOWN: Final = 1
 TAKT_RESULT_IN_USE: Final = 2
@@ -403,6 +404,7 @@ ENUMS: Final[dict[str, dict[int, str]]] = {
         32: "pressure",
         64: "ages",
         128: "tables",
+        256: "chooses",
     },
     "TAKT_RESULT_DONE": {
         0: "done",

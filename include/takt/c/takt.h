@@ -473,7 +473,8 @@ enum {  // how long a key stays valid
   TAKT_TRAIT_LEARNS = 16,  // a key may depend on what the policy has observed
   TAKT_TRAIT_PRESSURE = 32,  // a key depends on resource pressure, reported only by a queue or a scheduler
   TAKT_TRAIT_AGES = 64,  // requests that wait long are promoted; only a queue counts waiting
-  TAKT_TRAIT_TABLES = 128  // requests are ranked by the agent ranks of an epoch
+  TAKT_TRAIT_TABLES = 128,  // requests are ranked by the agent ranks of an epoch
+  TAKT_TRAIT_CHOOSES = 256  // the next request depends on all that wait, which needs a queue
 };
 
 // Creates a ranker. `policy` and `key` as in takt_scheduler_options. TAKT_E_INVALID also for a policy that ranks by an

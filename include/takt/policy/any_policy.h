@@ -73,6 +73,10 @@ class AnyPolicy {
     held_->GroupSized(group, waiting, least);
   }
   void PlanBegins(TimePoint now) { held_->PlanBegins(now); }
+  std::uint32_t First() const { return held_->First(); }
+  void Joins(const RequestState& r, TimePoint now) { held_->Joins(r, now); }
+  void Leaves(std::uint32_t slot, bool goes) { held_->Leaves(slot, goes); }
+  void Returns(std::uint32_t slot) { held_->Returns(slot); }
   void Observe(const Event& event, TimePoint now) { held_->Observe(event, now); }
   void Observe(const Epoch& epoch, TimePoint now) { held_->Observe(epoch, now); }
   bool Scheduled(const RequestState& r, Tokens prefill, Tokens output, std::int64_t steps = 1) {
@@ -107,6 +111,10 @@ class AnyPolicy {
     virtual std::vector<std::uint64_t>& moved_groups() = 0;
     virtual void GroupSized(std::uint64_t, std::int64_t, std::optional<RankKey>) = 0;
     virtual void PlanBegins(TimePoint) = 0;
+    virtual std::uint32_t First() const = 0;
+    virtual void Joins(const RequestState&, TimePoint) = 0;
+    virtual void Leaves(std::uint32_t, bool) = 0;
+    virtual void Returns(std::uint32_t) = 0;
     virtual void Observe(const Event&, TimePoint) = 0;
     virtual void Observe(const Epoch&, TimePoint) = 0;
     virtual bool Scheduled(const RequestState&, Tokens, Tokens, std::int64_t) = 0;
@@ -154,6 +162,19 @@ class AnyPolicy {
     }
     void PlanBegins(TimePoint now) override {
       if constexpr (PlanBeginPolicy<P>) policy.PlanBegins(now);
+    }
+    std::uint32_t First() const override {
+      if constexpr (ChoosingPolicy<P>) return policy.First();
+      return UINT32_MAX;
+    }
+    void Joins(const RequestState& r, TimePoint now) override {
+      if constexpr (ChoosingPolicy<P>) policy.Joins(r, now);
+    }
+    void Leaves(std::uint32_t slot, bool goes) override {
+      if constexpr (ChoosingPolicy<P>) policy.Leaves(slot, goes);
+    }
+    void Returns(std::uint32_t slot) override {
+      if constexpr (ChoosingPolicy<P>) policy.Returns(slot);
     }
     void Observe(const Event& event, TimePoint now) override {
       if constexpr (ObservingPolicy<P>) policy.Observe(event, now);

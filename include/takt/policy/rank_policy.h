@@ -114,6 +114,22 @@ concept GroupWatchPolicy =
       p.GroupSized(group, waiting, least);
     };
 
+// Optional: a policy that chooses the next request itself, because the choice depends on all requests that wait. It
+// must not group. Key remains the order for everything but the choice: victims, shedding and positions.
+//
+// Joins is called when a request begins to wait, after Enters. Leaves is called when it no longer waits. `goes`: it was
+// admitted, placed or taken. Otherwise it ended, was promoted or set aside. Returns undoes the last Leaves of a
+// request. First returns the slot of the request that goes next; kNoSlot if none waits. To list several requests, the
+// queue calls First and Leaves(slot, true) in turn, and then Returns in the reverse order.
+template <class P>
+concept ChoosingPolicy =
+    RankPolicy<P> && requires(P& p, const P& c, const RequestState& r, std::uint32_t slot, bool goes, TimePoint now) {
+      { c.First() } -> std::same_as<std::uint32_t>;
+      p.Joins(r, now);
+      p.Leaves(slot, goes);
+      p.Returns(slot);
+    };
+
 // Optional: PlanBegins is called when a plan begins, before the queue reads changed group keys.
 template <class P>
 concept PlanBeginPolicy = RankPolicy<P> && requires(P& p, TimePoint now) { p.PlanBegins(now); };
@@ -233,7 +249,7 @@ const AgingOptions* AgingOf([[maybe_unused]] const P& policy) {
 struct PolicyHooks {
   bool moving = false, groups = false, group_log = false, group_watch = false;
   bool observes = false, scheduled = false, victims = false, declines = false;
-  bool enters = false, ends = false, timed = false, pressure = false, begins = false;
+  bool enters = false, ends = false, timed = false, pressure = false, begins = false, chooses = false;
   bool tables = false;  // the policy ranks by the tables of an Epoch
 
   friend constexpr bool operator==(const PolicyHooks&, const PolicyHooks&) = default;
@@ -244,6 +260,7 @@ constexpr PolicyHooks HooksOf() {
   static_assert(
       DecliningPolicy<P> || !requires(const P& p, const RequestState& r, TimePoint now) { p.Admits(r, now); },
       "a policy with Admits also needs Admitted");
+  static_assert(!ChoosingPolicy<P> || !GroupPolicy<P>, "a policy that chooses must not group");
   return {.moving = MovingPolicy<P>,
           .groups = GroupPolicy<P>,
           .group_log = GroupLogPolicy<P>,
@@ -257,6 +274,7 @@ constexpr PolicyHooks HooksOf() {
           .timed = TimedPolicy<P>,
           .pressure = PressurePolicy<P>,
           .begins = PlanBeginPolicy<P>,
+          .chooses = ChoosingPolicy<P>,
           .tables = ObservingPolicy<P, Epoch>};
 }
 

@@ -31,7 +31,7 @@ namespace takt::internal {
 template <RankPolicy P>
 class RankQueue {
  public:
-  explicit RankQueue(P policy) : policy_(std::move(policy)), hooks_(HooksOf(policy_)) {}
+  explicit RankQueue(P policy) : policy_(std::move(policy)), hooks_(HooksOf(policy_)) { EmptyLine(policy_, hooks_); }
 
   // Keeps an order of requests that have never run, so that WorstNeverRun needs no search. Call before any request
   // waits.
@@ -82,12 +82,12 @@ class RankQueue {
     if (kMayAge) aging_.Ran(slot, steps_run);
   }
 
-  // Removes a request, picked or not. The queue remembers how long it has waited.
-  void Erase(Slot slot) {
+  // Removes a request, picked or not. The queue remembers how long it has waited. `goes`: it is admitted or placed.
+  void Erase(Slot slot, bool goes = false) {
     if (kMayChange) changes_.Erase(slot);
     if (kMayAge && aging_.promoted().contains(slot)) return aging_.Pick(slot);
     if (kMayAge) aging_.Delist(slot);
-    Remove(slot);
+    Remove(slot, goes);
   }
 
   // Takes a request out of the order although the request still waits. PutBack restores the request's place. LetGo
@@ -95,7 +95,10 @@ class RankQueue {
   void SetAside(Slot slot) {
     if (kMayAge && aging_.promoted().contains(slot)) return aging_.Pick(slot);
     if (worst_.contains(slot)) worst_.Erase(slot);
-    if (!grouped()) return heap_.Erase(slot);
+    if (!grouped()) {
+      Leaves(slot, true);
+      return heap_.Erase(slot);
+    }
     const std::uint64_t group = groups_.GroupOf(slot);
     Slot at = aside_.Find(group);
     if (at == kNoSlot) at = aside_.Insert(group, {group});
@@ -113,13 +116,17 @@ class RankQueue {
         ReportLeft(group);
       }
     }
-    Insert(slot, state, now);
+    Insert(slot, state, now, true);
   }
-  void LetGo(Slot slot) {
+  // `goes`: as in Erase.
+  void LetGo(Slot slot, bool goes = false) {
     if (kMayChange) changes_.Erase(slot);
     if (kMayAge && aging_.PromotedWith(slot, 0)) return;
     if (kMayAge) aging_.Delist(slot);
     if (grouped()) ReportLeft(TakeAside(slot));
+    if constexpr (ChoosingPolicy<P>) {
+      if (hooks_.chooses && !goes) policy_.Returns(slot), policy_.Leaves(slot, false);
+    }
   }
 
   // Forgets a request that has ended and does not wait, so that its slot can be reused.
@@ -211,14 +218,17 @@ class RankQueue {
   // Returns the first request in order; kNoSlot if none waits.
   Slot Top() const {
     if (kMayAge && !aging_.promoted().empty()) return aging_.promoted().Top();
+    if constexpr (ChoosingPolicy<P>) {
+      if (hooks_.chooses) return policy_.First();
+    }
     return grouped() ? groups_.Top() : heap_.Top();
   }
 
-  // Calls f(slot, id) for each request that may become first when the first is taken. Does nothing with groups or
-  // promoted requests.
+  // Calls f(slot, id) for each request that may become first when the first is taken. Does nothing with groups,
+  // promoted requests or a policy that chooses.
   template <class F>
   void VisitNext(F&& f) const {
-    if (grouped() || heap_.empty()) return;
+    if (grouped() || hooks_.chooses || heap_.empty()) return;
     heap_.VisitChildren(heap_.kRoot, [&](std::uint32_t at) { f(heap_.SlotAt(at), RequestId{heap_.KeyAt(at).id}); });
   }
 
@@ -255,6 +265,9 @@ class RankQueue {
     const auto visit = [&](Slot slot) { return more = f(slot); };
     if (kMayAge) aging_.promoted().VisitInOrder(visit);
     if (more && kMayGroup) groups_.VisitInOrder(visit);
+    if constexpr (ChoosingPolicy<P>) {
+      if (hooks_.chooses) return more ? VisitChoices(visit) : void();
+    }
     if (more) heap_.VisitInOrder(visit);
   }
 
@@ -335,6 +348,7 @@ class RankQueue {
     if constexpr (HashingPolicy<P>) policy.KeyHashes(hash_seed_);
     // Reserve as for a new queue, because a policy may depend on the first number of reserved slots.
     if constexpr (ReservePolicy<P>) policy.Reserve(first_reserved_);
+    EmptyLine(policy, HooksOf(policy));
     ReserveFor(policy, HooksOf(policy), slots);
     changing_.clear();
     changing_.reserve(size());
@@ -383,6 +397,7 @@ class RankQueue {
     } else {
       heap_.Reserve(slots);
     }
+    if (hooks.chooses) chosen_.reserve(slots);
     if (AgingOf(policy) != nullptr) aging_.Reserve(slots);
     if (kMayChange && hooks.timed) changes_.Reserve(slots);
     if (tracks_worst_ && !(MovingPolicy<P> && hooks.moving)) worst_.Reserve(slots);
@@ -464,13 +479,41 @@ class RankQueue {
     }
   }
 
-  void Insert(Slot slot, const RequestState& state, TimePoint now) {
+  // Calls f(slot) for each choice, as if all earlier ones had gone, until it returns false.
+  template <class F>
+  void VisitChoices(F&& f) const {
+    chosen_.clear();
+    for (Slot slot; (slot = policy_.First()) != kNoSlot && f(slot);) {
+      policy_.Leaves(slot, true);
+      chosen_.push_back(slot);
+    }
+    for (; !chosen_.empty(); chosen_.pop_back()) policy_.Returns(chosen_.back());
+  }
+
+  // The policy may be a copy of one that chose for another queue.
+  static void EmptyLine([[maybe_unused]] P& policy, [[maybe_unused]] const PolicyHooks& hooks) {
+    if constexpr (ChoosingPolicy<P>) {
+      for (Slot slot; hooks.chooses && (slot = policy.First()) != kNoSlot;) policy.Leaves(slot, false);
+    }
+  }
+
+  void Leaves([[maybe_unused]] Slot slot, [[maybe_unused]] bool goes) {
+    if constexpr (ChoosingPolicy<P>) {
+      if (hooks_.chooses) policy_.Leaves(slot, goes);
+    }
+  }
+
+  // `returns`: undoes SetAside.
+  void Insert(Slot slot, const RequestState& state, TimePoint now, [[maybe_unused]] bool returns = false) {
     if constexpr (kMayGroup) {
       if (hooks_.groups) return InsertInGroup(slot, policy_.Group(state), KeyOf(state, now), !state.has_run);
     }
     const internal::FullKey key = KeyOf(state, now);
     if (mirrors() && !state.has_run) worst_.Push(slot, 0, internal::PackedKey(key).Reversed(), 0);
     heap_.Push(slot, key);
+    if constexpr (ChoosingPolicy<P>) {
+      if (hooks_.chooses) returns ? policy_.Returns(slot) : policy_.Joins(state, now);
+    }
   }
 
   void InsertInGroup(Slot slot, std::uint64_t group, const internal::FullKey& key, bool never_ran) {
@@ -564,13 +607,14 @@ class RankQueue {
   }
 
   // Removes a request that is not promoted from its heap.
-  void Remove(Slot slot) {
+  void Remove(Slot slot, bool goes = false) {
     if (worst_.contains(slot)) worst_.Erase(slot);
     if (grouped()) {
       const std::uint64_t group = groups_.GroupOf(slot);
       groups_.Erase(slot);
       ReportLeft(group);
     } else {
+      Leaves(slot, goes);
       heap_.Erase(slot);
     }
   }
@@ -584,7 +628,7 @@ class RankQueue {
     }
   }
 
-  P policy_;
+  mutable P policy_;  // VisitChoices changes it, and undoes that
   PolicyHooks hooks_;
   IndexedHeap heap_;  // unpromoted requests, if the policy does not group
   internal::GroupHeap groups_;  // unpromoted requests, if the policy groups
@@ -602,6 +646,7 @@ class RankQueue {
   std::size_t reserved_ = 0, first_reserved_ = 0;
   std::optional<P> next_policy_ = {};  // policy that PrepareChange received
   std::vector<Slot> changing_;  // requests that wait while the policy changes
+  mutable std::vector<Slot> chosen_;  // for VisitChoices
   bool tracks_worst_ = false;
   std::uint64_t hash_seed_ = 0;
   std::uint64_t nan_keys_ = 0;

@@ -22,6 +22,7 @@ struct PolicyTraits {
   bool pressure = false;  // keys depend on QueuePressure; only a queue or a scheduler reports QueuePressure
   bool ages = false;  // requests that wait long are promoted; only a queue counts waiting
   bool tables = false;  // requests are ranked by the tables of an Epoch; a ranker never gets an Epoch
+  bool chooses = false;  // the next request depends on all waiting requests; only a queue knows all of them
 
   friend constexpr bool operator==(const PolicyTraits&, const PolicyTraits&) = default;
 };
@@ -35,7 +36,8 @@ PolicyTraits TraitsOf(const P& policy) {
                     .learns = hooks.observes || hooks.scheduled || hooks.ends,
                     .pressure = hooks.pressure,
                     .ages = AgingOf(policy) != nullptr,
-                    .tables = hooks.tables};
+                    .tables = hooks.tables,
+                    .chooses = hooks.chooses};
   t.fixed = t == PolicyTraits{};
   return t;
 }

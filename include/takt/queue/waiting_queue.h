@@ -279,7 +279,7 @@ class WaitingQueue {
       if (slot == kNoSlot || table_[slot].place == QueuePlace::kPaused) continue;
       Entry& entry = table_[slot];
       if (entry.place != QueuePlace::kRunning) {
-        Leave(slot);
+        Leave(slot, true);
         Join(running_, slot, QueuePlace::kRunning);
         entry.state.taken = entry.state.has_run = true;
         entry.picked_at = iterations_;
@@ -421,12 +421,12 @@ class WaitingQueue {
     queue_.Push(slot, table_[slot].state, now, steps_run);
   }
 
-  // Removes a request from its place. Returns the steps that ran it since it was picked.
-  std::int64_t Leave(Slot slot) {
+  // Removes a request from its place. Returns the steps that ran it since it was picked. `goes`: it runs from now on.
+  std::int64_t Leave(Slot slot, bool goes = false) {
     const std::int64_t steps_run = StepsRun(slot);
     switch (table_[slot].place) {
-      case QueuePlace::kWaiting: queue_.Erase(slot); break;
-      case QueuePlace::kTaken: Unlist(taken_, slot), queue_.LetGo(slot); break;
+      case QueuePlace::kWaiting: queue_.Erase(slot, goes); break;
+      case QueuePlace::kTaken: Unlist(taken_, slot), queue_.LetGo(slot, goes); break;
       case QueuePlace::kRunning: Unlist(running_, slot); break;
       default: break;
     }

@@ -85,7 +85,7 @@ class Placing {
       if (score > best_score) best = &i, best_score = score;
     }
     if (best != nullptr) {
-      r_.queue.Erase(slot);
+      r_.queue.Erase(slot, true);
       r_.Assign(slot, *best);
       return true;
     }

@@ -97,7 +97,7 @@ class JoinedPolicies final : public PolicyPort {
   void DoPush(Slot slot, const RequestState& state, TimePoint now, std::int64_t steps_run) override {
     queue_.Push(slot, state, now, steps_run);
   }
-  void DoErase(Slot slot) override { queue_.Erase(slot); }
+  void DoErase(Slot slot, bool goes) override { queue_.Erase(slot, goes); }
   void DoRan(Slot slot, std::int64_t steps_run) override { queue_.Ran(slot, steps_run); }
   void DoBeginPlan(TimePoint now, StateOf state_of) override { queue_.BeginPlan(now, state_of); }
   void DoEndPlan(bool something_ran) override { queue_.EndPlan(something_ran); }

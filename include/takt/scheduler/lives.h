@@ -49,8 +49,9 @@ class Lives {
                std::min<std::int64_t>(s_.options.max_running, INT64_MAX - s_.options.max_waiting));
   }
 
-  void LeaveQueue(Slot slot) {
-    s_.queue.Erase(slot);
+  // `goes`: it gets a row.
+  void LeaveQueue(Slot slot, bool goes = false) {
+    s_.queue.Erase(slot, goes);
     gate_.Changed();
     if (s_.draft.head == slot) s_.draft.head = kNoSlot;
     fresh_.Left(slot);

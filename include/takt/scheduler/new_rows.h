@@ -68,7 +68,7 @@ class NewRows {
 
  private:
   std::uint32_t AddRow(Slot slot, std::int32_t start, RowState state) {
-    lives_.LeaveQueue(slot);
+    lives_.LeaveQueue(slot, true);
     Record& record = s_.table[slot];
     record.state.taken = true;
     const Request& r = record.state.request;

@@ -53,8 +53,8 @@ class PolicyPort {
     DoPush(slot, state, now, steps_run);
     ++size_;
   }
-  void Erase(Slot slot) {
-    DoErase(slot);
+  void Erase(Slot slot, bool goes) {
+    DoErase(slot, goes);
     --size_;
   }
   void Ran(Slot slot, std::int64_t steps_run) {
@@ -120,7 +120,7 @@ class PolicyPort {
 
  protected:
   virtual void DoPush(Slot slot, const RequestState& state, TimePoint now, std::int64_t steps_run) = 0;
-  virtual void DoErase(Slot slot) = 0;
+  virtual void DoErase(Slot slot, bool goes) = 0;
   virtual void DoRan(Slot slot, std::int64_t steps_run) = 0;
   virtual void DoBeginPlan(TimePoint now, StateOf state_of) = 0;
   virtual void DoEndPlan(bool something_ran) = 0;

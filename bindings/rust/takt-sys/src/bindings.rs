@@ -158,6 +158,7 @@ pub const TAKT_TRAIT_LEARNS: u32 = 16;
 pub const TAKT_TRAIT_PRESSURE: u32 = 32;
 pub const TAKT_TRAIT_AGES: u32 = 64;
 pub const TAKT_TRAIT_TABLES: u32 = 128;
+pub const TAKT_TRAIT_CHOOSES: u32 = 256;
 pub const TAKT_RESULT_DONE: u32 = 0;
 pub const TAKT_RESULT_UNKNOWN: u32 = 1;
 pub const TAKT_RESULT_IN_USE: u32 = 2;

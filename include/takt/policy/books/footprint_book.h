@@ -58,10 +58,14 @@ class WorkSizes {
     return entry;
   }
 
-  void End(const Entry& entry, double seconds) {
+  // Counts only towards most().
+  void EndUncounted(double seconds) {
     ++ended_;
+    largest_ = std::max(std::clamp(seconds, kLeast, kMost), kForget * largest_);
+  }
+  void End(const Entry& entry, double seconds) {
+    EndUncounted(seconds);
     seconds = std::clamp(seconds, kLeast, kMost);
-    largest_ = std::max(seconds, kForget * largest_);
     const double size = entry.size > 0 && entry.guessed ? entry.size : seconds;
     if (ended_ <= kEnough) return EndEarly(entry, {size, seconds});
     if (Counts(entry)) {
@@ -207,7 +211,7 @@ struct ResourcePrices {
 // The prices p_tok, p_seq and p_kv divide the fixed time T0 of a step among the scarce resources. A tool call expected
 // within the request holds its KV or costs a recomputation: tool = p_kv min(context T_tool / KV, aQ context).
 //
-// P, G and M of this call come from its own prediction. Those of the rest of the workflow come from Request::after. If
+// P, G and M of this call come from its own prediction, and those of the rest of the workflow from Request::after. If
 // that is unknown, they come from workflow_tokens_left and the averages per output token of ended calls. If the host
 // predicts nothing, SeenLengths estimates the output and the rest from similar calls. The host's cap bounds every
 // output, and WorkSizes::most() bounds every workflow in the backlog. Memory: one record per running workflow, and a
@@ -223,6 +227,7 @@ class FootprintBook {
     double price_rate = 0.005;  // learning rate of prices, per plan in which a request waited
     double idle_s = 10;  // time without a call after which a workflow counts as ended [s]
     bool learn = true;  // learn missing predictions, and correct the host's predictions
+    bool counts = true;  // count the backlog and the sizes of workflows: Drain, works, Tightness
   };
 
   static constexpr std::size_t kLeastIdle = 1 << 10, kMostIdle = 1 << 16;
@@ -262,7 +267,7 @@ class FootprintBook {
     UpdatePrediction(r, tells, call, flow);
     const double own = Price(r);
     call.cost = std::min(own + rest, kMostSeconds);
-    if (!flow.counts) {
+    if (!flow.counts && options_.counts) {
       flow.counts = true;
       flow.given = TimeGiven(r.request);
       flow.entry = works_.Expect(call.cost, options_.learn && !tells && !r.request.output_tokens.known());
@@ -484,6 +489,7 @@ class FootprintBook {
   }
 
   void Count(std::int64_t& counted_ns, double cost) {
+    if (!options_.counts) return;
     const auto ns = static_cast<std::int64_t>(std::min({cost, works_.most(), kMostCounted}) * 1e9);
     sum_ns_ += ns - counted_ns;
     counted_ns = ns;
@@ -564,7 +570,8 @@ class FootprintBook {
   void Close(std::uint32_t index) {
     Flow& flow = flows_[index];
     if (flow.done > 0) {
-      works_.End(flow.entry, flow.done);
+      if (options_.counts) works_.End(flow.entry, flow.done);
+      else works_.EndUncounted(flow.done);
       if (flow.given > 0) LearnGiven(flow.given);
       if (flow.predicted > 0) {
         Judge(flow.predicted, flow.tenant, flow.output, flow.cut || flow.goes_on);

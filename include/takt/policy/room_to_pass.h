@@ -1,0 +1,203 @@
+// First come, first served, but a request may be passed while it has room for that.
+#ifndef TAKT_POLICY_ROOM_TO_PASS_H_
+#define TAKT_POLICY_ROOM_TO_PASS_H_
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "takt/base/rounded.h"
+#include "takt/base/slot.h"
+#include "takt/base/spec.h"
+#include "takt/base/time.h"
+#include "takt/policy/books/footprint_book.h"
+#include "takt/policy/books/passing_line.h"
+#include "takt/policy/footprint.h"
+#include "takt/policy/rank_policy.h"
+
+namespace takt {
+
+// The work that requests found before them when they joined, in classes of an eighth of an octave. The last kHalve
+// requests have about two thirds of the weight.
+class FoundWork {
+ public:
+  static constexpr std::int64_t kHalve = 8192;
+
+  // Returns true if it has just halved all weights.
+  bool Add(Work work) {
+    const auto at = work < Classes::kLeast ? 0u : static_cast<std::size_t>(Classes::Of(work)) + 1;
+    ++counts_[at], ++all_;
+    if (at > at_) ++above_;
+    if (++since_halved_ < kHalve) return false;
+    since_halved_ = all_ = above_ = 0;
+    for (std::size_t i = 0; i < counts_.size(); ++i) {
+      counts_[i] /= 2, all_ += counts_[i];
+      if (i > at_) above_ += counts_[i];
+    }
+    return true;
+  }
+
+  // Returns the quantile q; 0 if fewer than 1 / (1 - q) requests are known. Usually O(1), since it starts at the last
+  // answer.
+  Work Quantile(double q) {
+    const double over = (1 - q) * static_cast<double>(all_);
+    if (over < 1) return 0;
+    while (static_cast<double>(above_) > over) above_ -= counts_[++at_];
+    while (static_cast<double>(above_ + counts_[at_]) <= over) above_ += counts_[at_--];
+    if (at_ == 0) return 0;
+    const auto cls = static_cast<int>(at_) - 1;
+    const auto most = static_cast<double>(Classes::Size(cls));
+    const double least = cls == 0 ? 0 : static_cast<double>(Classes::Size(cls - 1));
+    const double share = (over - static_cast<double>(above_)) / static_cast<double>(counts_[at_]);
+    return static_cast<Work>(most - Rounded(share * (most - least)));
+  }
+
+ private:
+  using Classes = WorkClasses<3, 52>;
+
+  std::array<std::int64_t, Classes::kCount + 1> counts_ = {};
+  std::int64_t all_ = 0, above_ = 0, since_halved_ = 0;  // above_: in classes above at_
+  std::size_t at_ = 0;  // class of the last quantile
+};
+
+// All is counted in work, which does not depend on the order: the engine seconds that the rest of a request's workflow
+// will take (FootprintBook).
+//
+//  A request joins:      found = work that waits before it
+//                        room  = max(tail_factor found, quantile of found) - found
+//  A request goes:       each request before it that still waits loses its size as room
+//  A request may go if   its size <= max(room, waiting work - found - passed) of each request before it
+//  The next:             of those that may go, the one with the least arrival + tau ln(size)
+//
+// The line is in order of the workflows' arrivals. A request that was admitted before comes before all that were not.
+// Comparisons round sizes up to a quarter of an octave. tau is the mean time that work waits. It is
+// the integral of the waiting work over time, divided by the work that has left. Any order has the same tau (Little's
+// law), which is the mean wait under first come, first served. In M/G/1 queues, an order by arrival + tau ln(size) with
+// tau near the mean wait improves the tail. Source: Yu and Scully, Strongly tail-optimal scheduling in the light-tailed
+// M/G/1, 2024.
+//
+// With true sizes, the work that goes before a request is at most the larger of two amounts. One is what first come,
+// first served lets go before the request, plus its room. The other is the most work that a newcomer would have found
+// while the request waited. To both a step may add what it admits although the policy chose another request.
+// docs/reference/policies/room_to_pass.md has the proof.
+class RoomToPass {
+ public:
+  static constexpr std::string_view kName = "room_to_pass";
+
+  void set_pace(const StepPace& pace) { book_.options().pace = pace; }
+
+  void Reserve(std::size_t requests) { book_.Reserve(requests), line_.Reserve(requests), calls_.reserve(requests); }
+  void KeyHashes(std::uint64_t seed) { book_.KeyHashes(seed); }
+  void Enters(const RequestState& r, TimePoint now) {
+    book_.Enters(r, now);
+    if (line_.contains(r.slot)) line_.Resize(r.slot, SizeOf(r));
+  }
+  void Ends(const RequestState& r, TimePoint now) {
+    book_.Ends(r, now);
+    if (r.slot < calls_.size()) calls_[r.slot] = {};
+  }
+  std::vector<std::uint64_t> SaveLearnt() const { return book_.Save(); }
+  bool LoadLearnt(std::span<const std::uint64_t> words) { return book_.Load(words); }
+  void PlanBegins(TimePoint now) { Wait(now); }
+  void PlanEnds(const QueuePressure& pressure, TimePoint) { book_.PlanEnds(pressure); }
+
+  // The order of the line.
+  RankKey Key(const RequestState& r) const { return {static_cast<double>(PlaceOf(r).came) * 1e-9}; }
+
+  Slot First() const { return line_.First(tau()); }
+  void Joins(const RequestState& r, TimePoint now) {
+    Wait(now);
+    if (r.slot >= calls_.size()) calls_.resize(r.slot + std::size_t{1});
+    Call& call = calls_[r.slot];
+    const PassingLine::Place place = PlaceOf(r);
+    call.found = line_.Ahead(place);
+    if (!std::exchange(call.counted, true) && found_.Add(call.found)) waited_ /= 2, left_ /= 2;
+    const auto most = static_cast<Work>(std::min(options_.tail_factor * static_cast<double>(call.found), 1e18));
+    call.room = std::max(most, found_.Quantile(options_.quantile)) - call.found;
+    line_.Join(r.slot, place, SizeOf(r), call.room);
+  }
+  void Leaves(Slot slot, bool goes) {
+    left_ += Seconds(line_.size(slot));
+    line_.Leave(slot, goes);
+  }
+  void Returns(Slot slot) {
+    left_ = std::max(left_ - Seconds(line_.size(slot)), 0.0);
+    line_.Return(slot);
+  }
+
+  KeyParts Explain(const RequestState& r) const {
+    KeyParts parts;
+    parts.Add("size_s", book_.Left(r));
+    parts.Add("tau_s", tau());
+    if (!line_.contains(r.slot)) return parts;
+    const Call& call = calls_[r.slot];
+    parts.Add("found_s", Seconds(call.found));
+    parts.Add("room_s", Seconds(line_.Room(r.slot)));
+    parts.Add("passed_s", Seconds(call.room - line_.Room(r.slot)));
+    parts.Add("newcomer_s", Seconds(line_.waiting() - line_.Before(r.slot)));
+    return parts;
+  }
+
+  const PassingLine& line() const { return line_; }
+  double tau() const { return left_ > 0 ? waited_ / left_ : 0; }  // [s]
+
+  template <class Self, class V>
+  static void VisitOptions(Self& self, V&& visit) {
+    auto& o = self.options_;
+    visit("tail_factor", o.tail_factor,
+          OptionText{"x", "work that may go before a request, over the work found", 1, 1e6});
+    visit("quantile", o.quantile,
+          OptionText{"", "quantile of the work found; this much may go before any request", 0, 1});
+    VisitFootprintOptions(self.book_.options(), visit);
+  }
+
+ private:
+  static constexpr std::int64_t kMostAge = 3'600'000'000'000;  // [ns] that a place may precede the arrival of the call
+
+  static constexpr std::int64_t kBeforeAll = 1'000'000'000'000'000'000;  // [ns]
+
+  struct Options {
+    double tail_factor = 1.05, quantile = 0.95;
+  };
+  struct Call {
+    Work found = 0, room = 0;  // when it joined
+    bool counted = false;  // in found_
+  };
+
+  static double Seconds(Work work) { return static_cast<double>(work) * 1e-6; }
+  static PassingLine::Place PlaceOf(const RequestState& r) {
+    const TimePoint own = r.request.arrival;
+    TimePoint came = std::clamp(r.request.workflow_arrival, Before(own, Duration(kMostAge)), own);
+    if (r.taken) came = Before(came, Duration(kBeforeAll));
+    return {came.time_since_epoch().count(), r.request.id.value};
+  }
+  // An absurd prediction counts as a multiple of the largest workflow so far.
+  Work SizeOf(const RequestState& r) const {
+    return static_cast<Work>(std::min(book_.Left(r), book_.works().most()) * 1e6);
+  }
+
+  // Counts the work that has waited until now.
+  void Wait(TimePoint now) {
+    if (now <= now_) return;
+    if (now_ != kUnset) waited_ += Rounded(Seconds(line_.waiting()) * SecondsBetween(now_, now));
+    now_ = now;
+  }
+
+  Options options_;
+  FootprintBook book_{{.counts = false}};
+  PassingLine line_;
+  FoundWork found_;
+  std::vector<Call> calls_;  // by slot
+  // Integral of the waiting work over time [s * s], and the work that has left [s].
+  double waited_ = 0, left_ = 0;
+  TimePoint now_ = kUnset;
+};
+
+}  // namespace takt
+
+#endif  // TAKT_POLICY_ROOM_TO_PASS_H_

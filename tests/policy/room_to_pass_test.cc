@@ -1,0 +1,292 @@
+// The choice while requests have room, against a shadow that recounts everything, and by hand.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "catch.h"
+#include "counting_new.h"
+#include "scale.h"
+#include "takt/base/random.h"
+#include "takt/policy/books/passing_line.h"
+#include "takt/policy/room_to_pass.h"
+#include "takt/queue/waiting_queue.h"
+
+namespace takt {
+namespace {
+
+using Place = PassingLine::Place;
+
+// Sizes are rounded up to 1, 1.25, 1.5 or 1.75 times a power of two, from 16 us on.
+Work RoundedUp(Work size) {
+  for (Work power = 16;; power *= 2) {
+    for (Work quarter = 4; quarter < 8; ++quarter) {
+      if (size <= power / 4 * quarter) return power / 4 * quarter;
+    }
+  }
+}
+
+// The rule, recounted for every request: O(n^2).
+struct Shadow {
+  struct Item {
+    Place place;
+    Slot slot = 0;
+    Work size = 0, room = 0, gone = 0;  // gone: since it joined
+    Work allowed = 0, most = 0;  // room when it joined; largest work in the line while it was passed
+  };
+  std::vector<Item> items;  // by place
+
+  Work Waiting() const {
+    Work sum = 0;
+    for (const Item& i : items) sum += i.size;
+    return sum;
+  }
+  Work Ahead(const Place& place) const {
+    Work sum = 0;
+    for (const Item& i : items) sum += i.place < place ? i.size : 0;
+    return sum;
+  }
+  Work RoomOf(const Item& i) const { return std::max(i.room, Waiting() - Ahead(i.place) - i.gone); }
+  bool May(const Item& j) const {
+    return std::ranges::all_of(items,
+                               [&](const Item& i) { return !(i.place < j.place) || RoundedUp(j.size) <= RoomOf(i); });
+  }
+  Slot First(double tau) const {
+    const Item* best = nullptr;
+    double least = 0;
+    for (const Item& i : items) {
+      const double key =
+          static_cast<double>(i.place.came) * 1e-9 + tau * std::log(static_cast<double>(RoundedUp(i.size)) * 1e-6);
+      if (May(i) && (best == nullptr || key < least - 1e-9)) best = &i, least = key;
+    }
+    return best == nullptr ? kNoSlot : best->slot;
+  }
+  Item& At(Slot slot) { return *std::ranges::find(items, slot, &Item::slot); }
+  void Join(Slot slot, const Place& place, Work size, Work room) {
+    items.insert(std::ranges::upper_bound(items, place, {}, &Item::place), {place, slot, size, room, 0, room});
+  }
+  Item Leave(Slot slot, bool goes) {
+    const Item gone = At(slot);
+    const Work waiting = Waiting();
+    std::erase_if(items, [slot](const Item& i) { return i.slot == slot; });
+    if (!goes) return gone;
+    for (Item& i : items) {
+      if (i.place < gone.place) i.room -= gone.size, i.most = waiting;
+      i.gone += gone.size;
+    }
+    return gone;
+  }
+};
+
+struct Twins {
+  explicit Twins(std::uint64_t seed) : random(seed) {}
+
+  PassingLine line;
+  Shadow shadow;
+  Random random;
+  std::int64_t now = 0;
+  std::uint64_t next_id = 1;
+  std::vector<Slot> free;
+  Slot slots = 0;
+
+  Work RandomSize() {
+    const double octaves = random.Uniform() * (random.Below(8) == 0 ? 24 : 8);
+    return static_cast<Work>(100 * std::exp2(octaves));
+  }
+  void Join(bool anywhere) {
+    Slot slot = slots;
+    if (free.empty()) ++slots;
+    else slot = free.back(), free.pop_back();
+    const std::int64_t back = anywhere && random.Below(4) == 0 ? static_cast<std::int64_t>(random.Below(3'000'000)) : 0;
+    const Place place{now - back, next_id++};
+    const Work ahead = line.Ahead(place);
+    REQUIRE(ahead == shadow.Ahead(place));
+    const Work room = ahead / 20 + static_cast<Work>(random.Below(3) == 0 ? random.Below(50'000) : 0);
+    const Work size = RandomSize();
+    line.Join(slot, place, size, room), shadow.Join(slot, place, size, room);
+  }
+  Slot Any() { return shadow.items[random.Below(shadow.items.size())].slot; }
+  void Check(double tau) const {
+    REQUIRE(line.First(tau) == shadow.First(tau));
+    REQUIRE(line.waiting() == shadow.Waiting());
+  }
+};
+
+TEST_CASE("the line follows the rule, and undoes choices") {
+  for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(Scaled(8)); ++seed) {
+    Twins t(seed);
+    double tau = 0.001;
+    for (int event = 0; event < 1'500; ++event) {
+      t.now += static_cast<std::int64_t>(t.random.Below(2'000'000));
+      const std::uint64_t kind = t.random.Below(16);
+      const bool any = !t.shadow.items.empty();
+      if (kind < 7 || !any) {
+        t.Join(true);
+      } else if (kind < 13) {
+        const Slot first = t.line.First(tau);
+        t.line.Leave(first, true), t.shadow.Leave(first, true);
+        t.free.push_back(first);
+      } else if (kind == 13) {
+        const bool goes = t.random.Below(2) == 0;  // out of turn, as when the choice does not fit
+        const Slot slot = t.Any();
+        t.line.Leave(slot, goes), t.shadow.Leave(slot, goes);
+        t.free.push_back(slot);
+      } else if (kind == 14) {
+        const Slot slot = t.Any();
+        const Work size = t.RandomSize();
+        t.line.Resize(slot, size), t.shadow.At(slot).size = size;
+      } else {
+        const Shadow before = t.shadow;
+        std::vector<Slot> chosen;
+        for (std::uint64_t n = t.random.Below(20); n > 0 && !t.shadow.items.empty(); --n) {
+          t.Check(tau);
+          chosen.push_back(t.line.First(tau));
+          t.line.Leave(chosen.back(), true), t.shadow.Leave(chosen.back(), true);
+        }
+        for (; !chosen.empty(); chosen.pop_back()) t.line.Return(chosen.back());
+        t.shadow = before;
+      }
+      if (t.random.Below(50) == 0) tau = 1e-4 * std::exp2(static_cast<double>(t.random.Below(12)));
+      t.Check(tau);
+      if (t.shadow.items.empty()) continue;
+      const Shadow::Item& item = t.shadow.At(t.Any());
+      REQUIRE(t.line.Room(item.slot) == item.room);
+      REQUIRE(t.line.Before(item.slot) == t.shadow.Ahead(item.place) + item.gone);
+    }
+  }
+}
+
+TEST_CASE("no request waits for more work than its bound") {
+  std::int64_t passed = 0;
+  for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(Scaled(8)); ++seed) {
+    Twins t(seed);
+    std::vector<Work> found;
+    for (int event = 0; event < 2'000; ++event) {
+      t.now += static_cast<std::int64_t>(t.random.Below(2'000'000));
+      if (t.shadow.items.empty() || t.random.Below(100) < (event < 1'000 ? 55u : 45u)) {
+        t.Join(false);
+        Shadow::Item& last = t.shadow.items.back();
+        found.resize(std::max<std::size_t>(found.size(), last.slot + 1));
+        found[last.slot] = t.shadow.Ahead(last.place);
+        continue;
+      }
+      const Slot first = t.line.First(0.01);
+      t.line.Leave(first, true);
+      const Shadow::Item gone = t.shadow.Leave(first, true);
+      t.free.push_back(first);
+      REQUIRE(gone.gone <= std::max(found[first] + gone.allowed, gone.most));
+      passed += gone.room < gone.allowed ? 1 : 0;
+    }
+  }
+  CHECK(passed > 1'000);
+}
+
+TEST_CASE("the quantile of the work found is that of a sort, within its class") {
+  Random random(7);
+  FoundWork found;
+  std::vector<double> all;
+  CHECK(found.Quantile(0.95) == 0);
+  for (int n = 1; n < 5'000; ++n) {
+    const double work = random.Below(3) == 0 ? 0 : 1e3 * std::exp2(random.Uniform() * 20 * (n % 500) / 500);
+    found.Add(static_cast<Work>(work)), all.push_back(work);
+    const Work quantile = found.Quantile(0.95);
+    if (n % 97 != 0) continue;
+    std::ranges::sort(all);
+    const double exact = all[static_cast<std::size_t>(0.95 * n)];
+    if (exact > 0) CHECK(static_cast<double>(quantile) == Approx(exact).epsilon(0.15));
+  }
+}
+
+// ---- the policy in a queue: a call of `tokens` output tokens has a size of `tokens` milliseconds
+
+TimePoint At(double seconds) { return TimePoint(FromSeconds(seconds)); }
+
+RoomToPass Policy() {
+  RoomToPass policy;
+  policy.set_pace({.step_s = 0, .prefill_s = 0, .sequence_s = 1e-3, .context_s = 0});
+  return policy;
+}
+Request Call(std::uint64_t id, double came, double tokens, std::uint64_t workflow = 0, double workflow_came = -1) {
+  Request r;
+  r.id = {id}, r.workflow = {workflow};
+  r.arrival = At(came), r.workflow_arrival = At(workflow_came < 0 ? came : workflow_came);
+  r.prompt_tokens = {1};
+  r.output_tokens = Estimate::Exact(tokens);
+  return r;
+}
+template <class Queue>
+std::vector<std::uint64_t> Order(const Queue& queue) {
+  std::array<RequestId, 32> ids;
+  std::vector<std::uint64_t> order;
+  for (std::size_t n = queue.List(ids), i = 0; i < n; ++i) order.push_back(ids[i].value);
+  return order;
+}
+void Go(WaitingQueue<RoomToPass>& queue, std::uint64_t id, double now) {
+  const WaitingQueue<RoomToPass>::Ran ran[] = {{{id}, {}, {}}};
+  queue.Begin(At(now)), queue.End(ran, At(now));
+}
+
+// 200 s of work wait, so that later requests find work and tau grows.
+WaitingQueue<RoomToPass> Busy() {
+  WaitingQueue<RoomToPass> queue(Policy());
+  for (std::uint64_t id = 1; id <= 20; ++id) queue.Push(Call(id, 0, 10'000), At(0));
+  return queue;
+}
+
+// The example of docs/reference/policies/room_to_pass.md.
+TEST_CASE("a small request passes as long as each earlier one has room") {
+  WaitingQueue<RoomToPass> queue(Policy());
+  for (std::uint64_t id = 1; id <= 10; ++id) queue.Push(Call(id, -20, 10'000), At(-20));
+  queue.Push(Call(100, 0, 40'000), At(0));
+  queue.Push(Call(101, 1, 4'000), At(1));
+  queue.Push(Call(102, 2, 2'000), At(2));
+  for (std::uint64_t id = 1; id <= 10; ++id) Go(queue, id, 2);
+  queue.Begin(At(2));
+  CHECK(queue.policy().tau() > 5);
+  CHECK(Order(queue) == std::vector<std::uint64_t>{102, 100, 101});
+  CHECK(Order(queue) == std::vector<std::uint64_t>{102, 100, 101});  // a list changes nothing
+}
+
+TEST_CASE("a later call keeps its workflow's place") {
+  WaitingQueue<RoomToPass> queue(Policy());
+  queue.Push(Call(1, 1, 100, 1), At(1));
+  queue.Push(Call(2, 2, 100, 2), At(2));
+  queue.Push(Call(3, 3, 100, 3, 0.5), At(3));
+  queue.Begin(At(3));
+  CHECK(Order(queue) == std::vector<std::uint64_t>{3, 1, 2});
+}
+
+TEST_CASE("requests that were taken return to their places") {
+  WaitingQueue<RoomToPass> queue = Busy();
+  queue.Push(Call(100, 1, 10), At(1));
+  queue.Begin(At(2));
+  const std::vector<std::uint64_t> order = Order(queue);
+  for (int i = 0; i < 5; ++i) queue.Take(queue.Top());
+  queue.End({}, At(2));
+  queue.Begin(At(2));
+  CHECK(Order(queue) == order);
+}
+
+TEST_CASE("the policy allocates nothing after its reserve") {
+  WaitingQueue<RoomToPass> queue(Policy(), 1'000);
+  Random random(3);
+  std::uint64_t next = 1, first = 1;
+  const auto round = [&](double now) {
+    for (int i = 0; i < 500; ++i) queue.Push(Call(next++, now, 1.0 + static_cast<double>(random.Below(900))), At(now));
+    for (int i = 0; i < 500; ++i) {
+      const RequestId id = queue.Top();
+      const WaitingQueue<RoomToPass>::Ran ran[] = {{id, {}, {1}}};
+      queue.Begin(At(now)), queue.End(ran, At(now));
+      queue.Erase(id), ++first;
+    }
+  };
+  round(1);
+  const std::size_t before = allocations;
+  round(2);
+  CHECK(allocations == before);
+}
+
+}  // namespace
+}  // namespace takt
