@@ -163,7 +163,7 @@ ReplayOptions KairosOptionsOf(const KairosSetup& setup, const KairosStudy& study
     options.policy = WithDepths(std::move(options.policy), workload);
   } else if (system.knows == Knows::kLearns || system.placement == "time_slot_packer") {
     systems::KairosOptions kairos;
-    kairos.learner.order.by = system.by;
+    kairos.learner = {.order = {.by = system.by}};  // also distributions that have not converged: runs are short
     systems::UseKairos(kairos, options);
   }
   return options;

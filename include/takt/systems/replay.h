@@ -23,9 +23,9 @@ namespace takt::systems {
 // Returns the systems that UseSystem takes.
 std::vector<RegistryInfo> SystemInfos();
 
-// Lets a system run in a replay with the options of its paper. Its scheduler orders the requests of each engine. With
-// several engines, its router places the requests. It learns from the events of the run. Set the other fields of
-// `options` first. InvalidArgument: the name is unknown, or the workload lacks what the system needs.
+// Runs a system with the options of its paper in a replay. Its scheduler orders the requests of each engine. Its router
+// places them if there are several engines. It learns from the events of the run. Set the other fields of `options`
+// first. InvalidArgument: the name is unknown, or the workload lacks what the system needs.
 absl::Status UseSystem(std::string_view name, const Workload& workload, ReplayOptions& options);
 
 // Use other options of a system. The policy and the placement of `replay` count, not those of the system's options, and
