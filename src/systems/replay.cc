@@ -65,6 +65,11 @@ absl::Status RunCascadia(const Workload& workload, ReplayOptions&) {
   return absl::InvalidArgumentError("the engines of a replay keep their models; expected takt-lab scenario cascadia");
 }
 
+absl::Status RunChimera(const Workload& workload, ReplayOptions&) {
+  if (workload.models.size() < 2) return absl::InvalidArgumentError("the workload lacks several models");
+  return absl::InvalidArgumentError("a replay learns no scores of models; expected takt-lab scenario chimera");
+}
+
 struct Named {
   std::string_view name, summary;
   absl::Status (*use)(const Workload&, ReplayOptions&);
@@ -72,6 +77,8 @@ struct Named {
 constexpr Named kSystems[] = {
     {"cascadia", "Cascadia: a cascade of models with planned GPUs; runs in takt-lab scenario cascadia only",
      RunCascadia},
+    {"chimera", "Chimera: the most capable model within a latency slack; runs in takt-lab scenario chimera only",
+     RunChimera},
     {"hexgen_flow", "HexGen-Flow: budgets of calls, balance on unequal engines, a tuned alpha; needs deadlines",
      RunFlow},
     {"kairos", "Kairos: learned ranks of agents, packing by memory over time; needs agents", RunKairos},

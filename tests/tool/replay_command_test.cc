@@ -119,6 +119,7 @@ TEST_CASE("replay names what a workload lacks for a system, and unknown systems"
       {"kairos", "--system: kairos: the workload lacks the agents of calls"},
       {"hexgen_flow", "--system: hexgen_flow: the workload lacks deadlines of workflows"},
       {"cascadia", "--system: cascadia: the workload lacks several models"},
+      {"chimera", "--system: chimera: the workload lacks several models"},
       {"lamps", "--system: lamps: the workload lacks tool calls"},
       {"kairo", "--system: unknown system 'kairo'; did you mean 'kairos'?"}};
   for (const auto& [name, error] : lacks) {
