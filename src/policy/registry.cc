@@ -39,8 +39,7 @@ PolicyRegistry& Policies() {
     PolicyRegistry registry("policy", {std::string(kAged), std::string(kCustom)});
     registry.Add(BoostedFootprint{},
                  "takt's default: order of arrival, with a head start for workflows that cost the engine little");
-    registry.Add(RoomToPass{},
-                 "order of arrival, but a request may be passed while it has room: no more work than it found goes first");
+    registry.Add(RoomToPass{}, "order of arrival, but smaller requests pass while earlier ones have room for that");
     registry.Add(Footprint{}, "least cost to the engine first, over the whole workflow");
     registry.Add(Fcfs{}, "first come, first served");
     registry.Add(WorkflowFcfs{}, "first come, first served by the arrival of the whole workflow");

@@ -1,4 +1,4 @@
-// Who goes first while requests have room, against a shadow that recounts everything, and by hand.
+// The order of room_to_pass, against a shadow that recounts everything, and by hand.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -50,15 +50,15 @@ struct Shadow {
   }
   Work RoomOf(const Item& i) const { return std::max(i.room, Waiting() - Ahead(i.place) - i.gone); }
   bool May(const Item& j) const {
-    return std::ranges::all_of(
-        items, [&](const Item& i) { return !(i.place < j.place) || RoundedUp(j.size) <= RoomOf(i); });
+    return std::ranges::all_of(items,
+                               [&](const Item& i) { return !(i.place < j.place) || RoundedUp(j.size) <= RoomOf(i); });
   }
   Slot First(double tau) const {
     const Item* best = nullptr;
     double least = 0;
     for (const Item& i : items) {
-      const double key = static_cast<double>(i.place.came) * 1e-9 +
-                         tau * std::log(static_cast<double>(RoundedUp(i.size)) * 1e-6);
+      const double key =
+          static_cast<double>(i.place.came) * 1e-9 + tau * std::log(static_cast<double>(RoundedUp(i.size)) * 1e-6);
       if (May(i) && (best == nullptr || key < least - 1e-9)) best = &i, least = key;
     }
     return best == nullptr ? kNoSlot : best->slot;
@@ -114,7 +114,7 @@ struct Twins {
   }
 };
 
-TEST_CASE("the line chooses as the rule says, and undoes choices") {
+TEST_CASE("the line chooses by the rule, and undoes choices") {
   for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(Scaled(8)); ++seed) {
     Twins t(seed);
     double tau = 0.001;

@@ -114,21 +114,21 @@ concept GroupWatchPolicy =
       p.GroupSized(group, waiting, least);
     };
 
-// Optional: a policy that chooses the next request itself, because the choice depends on all requests that wait. It must
-// not group. Key remains the order for everything but the choice: victims, shedding and positions.
+// Optional: a policy that chooses the next request itself, because the choice depends on all requests that wait. It
+// must not group. Key remains the order for everything but the choice: victims, shedding and positions.
 //
 // Joins is called when a request begins to wait, after Enters. Leaves is called when it no longer waits. `goes`: it was
-// admitted, placed or taken. Otherwise it ended, was promoted or set aside. Returns undoes the last Leaves of a request.
-// First returns the slot of the request that goes next; kNoSlot if none waits. To list several requests, the queue calls
-// First and Leaves(slot, true) in turn, and then Returns in the reverse order.
+// admitted, placed or taken. Otherwise it ended, was promoted or set aside. Returns undoes the last Leaves of a
+// request. First returns the slot of the request that goes next; kNoSlot if none waits. To list several requests, the
+// queue calls First and Leaves(slot, true) in turn, and then Returns in the reverse order.
 template <class P>
-concept ChoosingPolicy = RankPolicy<P> && requires(P& p, const P& c, const RequestState& r, std::uint32_t slot,
-                                                   bool goes, TimePoint now) {
-  { c.First() } -> std::same_as<std::uint32_t>;
-  p.Joins(r, now);
-  p.Leaves(slot, goes);
-  p.Returns(slot);
-};
+concept ChoosingPolicy =
+    RankPolicy<P> && requires(P& p, const P& c, const RequestState& r, std::uint32_t slot, bool goes, TimePoint now) {
+      { c.First() } -> std::same_as<std::uint32_t>;
+      p.Joins(r, now);
+      p.Leaves(slot, goes);
+      p.Returns(slot);
+    };
 
 // Optional: PlanBegins is called when a plan begins, before the queue reads changed group keys.
 template <class P>

@@ -74,24 +74,22 @@ class FoundWork {
 //  A request may go if   its size <= max(room, waiting work - found - passed) of each request before it
 //  The next:             of those that may go, the one with the least arrival + tau ln(size)
 //
-// The line is in order of the workflows' arrivals. A request that was admitted before comes before all that were not. Sizes are rounded up to a quarter of an octave where they are
-// compared. tau is the mean time that work waits. It is the integral of the waiting work over time, divided by the work
-// that has left. Any order has the same tau (Little's law), which is the mean wait under first come, first served. In
-// M/G/1 queues, an order by arrival + tau ln(size) with tau near the mean wait improves the tail (Yu and Scully,
-// Strongly tail-optimal scheduling in the light-tailed M/G/1, 2024).
+// The line is in order of the workflows' arrivals. A request that was admitted before comes before all that were not.
+// The rule compares sizes that are rounded up to a quarter of an octave. tau is the mean time that work waits: the
+// integral of the waiting work over time, divided by the work that has left. Any order has the same tau (Little's law).
+// It is the mean wait under first come, first served. An order by arrival + tau ln(size) improves the tail in M/G/1
+// queues. Source: Yu and Scully, Strongly tail-optimal scheduling in the light-tailed M/G/1, 2024.
 //
-// With true sizes, the work that goes before a request is at most the largest of three amounts: what first come, first
-// served lets go before it and its room; the work that a newcomer would have found while it waited; and, in both cases,
-// what a step admits although the policy chose another request. docs/reference/policies/room_to_pass.md has the proof.
+// With true sizes, the work that goes before a request is bounded by the larger of two amounts. The first is the work
+// that first come, first served lets go before it, and its room. The second is the most work that waited at once while
+// it waited. docs/reference/policies/room_to_pass.md has the proof and its limits.
 class RoomToPass {
  public:
   static constexpr std::string_view kName = "room_to_pass";
 
   void set_pace(const StepPace& pace) { book_.options().pace = pace; }
 
-  void Reserve(std::size_t requests) {
-    book_.Reserve(requests), line_.Reserve(requests), calls_.reserve(requests);
-  }
+  void Reserve(std::size_t requests) { book_.Reserve(requests), line_.Reserve(requests), calls_.reserve(requests); }
   void KeyHashes(std::uint64_t seed) { book_.KeyHashes(seed); }
   void Enters(const RequestState& r, TimePoint now) {
     book_.Enters(r, now);
@@ -149,7 +147,8 @@ class RoomToPass {
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
     auto& o = self.options_;
-    visit("tail_factor", o.tail_factor, OptionText{"x", "work that may go before a request, over the work found", 1, 1e6});
+    visit("tail_factor", o.tail_factor,
+          OptionText{"x", "work that may go before a request, over the work found", 1, 1e6});
     visit("quantile", o.quantile,
           OptionText{"", "quantile of the work found; this much may go before any request", 0, 1});
     VisitFootprintOptions(self.book_.options(), visit);

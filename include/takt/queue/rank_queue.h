@@ -224,8 +224,8 @@ class RankQueue {
     return grouped() ? groups_.Top() : heap_.Top();
   }
 
-  // Calls f(slot, id) for each request that may become first when the first is taken. Does nothing with groups, promoted
-  // requests or a policy that chooses.
+  // Calls f(slot, id) for each request that may become first when the first is taken. Does nothing with groups,
+  // promoted requests or a policy that chooses.
   template <class F>
   void VisitNext(F&& f) const {
     if (grouped() || hooks_.chooses || heap_.empty()) return;

@@ -48,14 +48,14 @@ struct WorkClasses {
 //   max(room(i), waiting - ahead(i) - gone(i))   for every request i before it
 //
 // waiting: all work in the line. ahead(i): the part before i. gone(i): work that has gone since i joined. The second
-// term is the work that a newcomer would find, less the work that i will have waited for. Of those that may go, First
-// is the one with the least place + tau ln(size), where sizes are rounded up to a class. The first in the line may
-// always go.
+// term is the work that a newcomer would find, less the work that i will have waited for. First returns the request that
+// may go and has the least place + tau ln(size). The first in the line may always go. Sizes are rounded up to a class for
+// both comparisons.
 //
-// Of one class, the first in the line may go if any may. So a choice examines one request per class. A treap by place
-// has sums over its subtrees: work, least room, and the largest ahead + gone. A heap per class finds its first. All functions take O(log n), also if
-// clients choose sizes: a choice examines at most kMostLooks nodes, and then takes the first in the line. Nothing is
-// allocated within the reserved memory.
+// Within a class, the first in the line may go if any may. So a choice examines one request per class. A treap by place
+// has sums over its subtrees: work, least room, and the largest ahead + gone. A heap per class finds its first. All
+// functions take O(log n), also if clients choose sizes: a choice examines at most kMostLooks nodes, and then takes the
+// first in the line. Nothing is allocated within the reserved memory.
 class PassingLine {
  public:
   // Time of arrival [ns], then id.
@@ -370,7 +370,8 @@ class PassingLine {
       double least = KeyOf(nodes_[front].cls, tau);
       ForHeads(classes, [&](std::size_t cls, const Head& head) {
         const double key = KeyOf(cls, tau);
-        if (key < least || (key == least && nodes_[head.slot].place < nodes_[best].place)) best = head.slot, least = key;
+        if (key < least || (key == least && nodes_[head.slot].place < nodes_[best].place))
+          best = head.slot, least = key;
       });
       if (best == front) return front;
       search.size = Classes::Size(nodes_[best].cls), search.limit = waiting() - search.size - gone_;
