@@ -48,9 +48,9 @@ struct WorkClasses {
 //   max(room(i), waiting - ahead(i) - gone(i))   for every request i before it
 //
 // waiting: all work in the line. ahead(i): the part before i. gone(i): work that has gone since i joined. The second
-// term is the work that a newcomer would find, less the work that i will have waited for. First returns the request that
-// may go and has the least place + tau ln(size). The first in the line may always go. Sizes are rounded up to a class for
-// both comparisons.
+// term is the work that a newcomer would find, less the work that i will have waited for. First returns the request
+// that may go and has the least place + tau ln(size). The first in the line may always go. Sizes are rounded up to a
+// class for both comparisons.
 //
 // Within a class, the first in the line may go if any may. So a choice examines one request per class. A treap by place
 // has sums over its subtrees: work, least room, and the largest ahead + gone. A heap per class finds its first. All
