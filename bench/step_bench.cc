@@ -13,6 +13,7 @@
 #include "takt/policy/fair_share.h"
 #include "takt/policy/fcfs.h"
 #include "takt/policy/priority.h"
+#include "takt/policy/room_to_pass.h"
 #include "takt/policy/sjf.h"
 #include "takt/policy/urgency.h"
 #include "takt/rivals/policy/mlfq.h"
@@ -95,6 +96,7 @@ BENCHMARK(BM_StepErased)->ArgNames({"running", "waiting"})->Args({256, 10'000})-
 // takt's default, with a workflow for each three calls, against an order by the same prediction.
 void BM_DefaultSjf(benchmark::State& state) { Steps<BasicScheduler<Sjf>>(state, Sjf{}); }
 void BM_Default(benchmark::State& state) { Steps<BasicScheduler<BoostedFootprint>>(state, BoostedFootprint{}); }
+void BM_DefaultRoom(benchmark::State& state) { Steps<BasicScheduler<RoomToPass>>(state, RoomToPass{}); }
 BENCHMARK(BM_DefaultSjf)
     ->Name("BM_Default/sjf")
     ->ArgNames({"running", "waiting"})
@@ -102,6 +104,11 @@ BENCHMARK(BM_DefaultSjf)
     ->UseManualTime();
 BENCHMARK(BM_Default)
     ->Name("BM_Default/boosted_footprint")
+    ->ArgNames({"running", "waiting"})
+    ->ArgsProduct({{256}, {1'000, 100'000, 1'000'000}})
+    ->UseManualTime();
+BENCHMARK(BM_DefaultRoom)
+    ->Name("BM_Default/room_to_pass")
     ->ArgNames({"running", "waiting"})
     ->ArgsProduct({{256}, {1'000, 100'000, 1'000'000}})
     ->UseManualTime();

@@ -39,9 +39,7 @@ PolicyRegistry& Policies() {
     PolicyRegistry registry("policy", {std::string(kAged), std::string(kCustom)});
     registry.Add(BoostedFootprint{},
                  "takt's default: order of arrival, but cheap workflows count as if they had arrived earlier");
-    registry.Add(
-        RoomToPass{},
-        "order of arrival, but a request may be passed while it has room: no more work than it found goes first");
+    registry.Add(RoomToPass{}, "order of arrival, but smaller requests pass while earlier ones have room for that");
     registry.Add(Footprint{}, "workflow with the least predicted cost to the engine first");
     registry.Add(Fcfs{}, "first come, first served");
     registry.Add(WorkflowFcfs{}, "first come, first served by the arrival of the whole workflow");

@@ -1,4 +1,4 @@
-// The choice while requests have room, against a shadow that recounts everything, and by hand.
+// The order of room_to_pass, against a shadow that recounts everything, and by hand.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -114,7 +114,7 @@ struct Twins {
   }
 };
 
-TEST_CASE("the line follows the rule, and undoes choices") {
+TEST_CASE("the line chooses by the rule, and undoes choices") {
   for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(Scaled(8)); ++seed) {
     Twins t(seed);
     double tau = 0.001;

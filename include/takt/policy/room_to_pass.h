@@ -75,16 +75,14 @@ class FoundWork {
 //  The next:             of those that may go, the one with the least arrival + tau ln(size)
 //
 // The line is in order of the workflows' arrivals. A request that was admitted before comes before all that were not.
-// Comparisons round sizes up to a quarter of an octave. tau is the mean time that work waits. It is
-// the integral of the waiting work over time, divided by the work that has left. Any order has the same tau (Little's
-// law), which is the mean wait under first come, first served. In M/G/1 queues, an order by arrival + tau ln(size) with
-// tau near the mean wait improves the tail. Source: Yu and Scully, Strongly tail-optimal scheduling in the light-tailed
-// M/G/1, 2024.
+// The rule compares sizes that are rounded up to a quarter of an octave. tau is the mean time that work waits: the
+// integral of the waiting work over time, divided by the work that has left. Any order has the same tau (Little's law).
+// It is the mean wait under first come, first served. An order by arrival + tau ln(size) improves the tail in M/G/1
+// queues. Source: Yu and Scully, Strongly tail-optimal scheduling in the light-tailed M/G/1, 2024.
 //
-// With true sizes, the work that goes before a request is at most the larger of two amounts. One is what first come,
-// first served lets go before the request, plus its room. The other is the most work that a newcomer would have found
-// while the request waited. To both a step may add what it admits although the policy chose another request.
-// docs/reference/policies/room_to_pass.md has the proof.
+// With true sizes, the work that goes before a request is bounded by the larger of two amounts. The first is the work
+// that first come, first served lets go before it, and its room. The second is the most work that waited at once while
+// it waited. docs/reference/policies/room_to_pass.md has the proof and its limits.
 class RoomToPass {
  public:
   static constexpr std::string_view kName = "room_to_pass";

@@ -49,13 +49,13 @@ struct WorkClasses {
 //
 // waiting: all work in the line. ahead(i): the part before i. gone(i): work that has gone since i joined. The second
 // term is the work that a newcomer would find, less the work that i will have waited for. First returns the request
-// with the least place + tau ln(size) of all that may go. Sizes are rounded up to a class. The first in the line may
-// always go.
+// that may go and has the least place + tau ln(size). The first in the line may always go. Sizes are rounded up to a
+// class for both comparisons.
 //
-// If any request of a class may go, the first of that class in the line may go. So a choice examines one request per
-// class. A treap by place has sums over its subtrees: work, least room, and the largest ahead + gone. A heap per class
-// finds its first. All functions take O(log n), also if clients choose sizes: a choice examines at most kMostLooks
-// nodes, and then takes the first in the line. Nothing is allocated within the reserved memory.
+// Within a class, the first in the line may go if any may. So a choice examines one request per class. A treap by place
+// has sums over its subtrees: work, least room, and the largest ahead + gone. A heap per class finds its first. All
+// functions take O(log n), also if clients choose sizes: a choice examines at most kMostLooks nodes, and then takes the
+// first in the line. Nothing is allocated within the reserved memory.
 class PassingLine {
  public:
   // Time of arrival [ns], then id.
