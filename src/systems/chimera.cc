@@ -10,7 +10,7 @@
 namespace takt::systems {
 namespace {
 
-constexpr std::size_t kMostCalls = 512;  // of a workflow; more calls are not learned
+constexpr std::size_t kMostCallsLearned = 512;  // of a workflow; more calls are not learned
 
 constexpr std::string_view kHead = "takt chimera 1\n";
 
@@ -250,7 +250,7 @@ void Chimera::Add(WorkflowId workflow, Call call) {
     calls_ = 0;
   }
   std::vector<Call>& calls = workflows_[workflow.value];
-  if (calls.size() == kMostCalls) return void(calls.back().output = {-1});
+  if (calls.size() == kMostCallsLearned) return void(calls.back().output = {-1});
   calls.push_back(std::move(call));
   ++calls_;
 }
