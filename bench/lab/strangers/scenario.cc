@@ -45,6 +45,7 @@ const StrangerSystem kStrangerTail = {"tail preset", "boosted_footprint(preset=t
 const StrangerSystem kStrangerFactor = {"tail factor 1.1", "boosted_footprint(tail_factor=1.1)"},
                      kStrangerNarrow = {"tail factor 1.03", "boosted_footprint(tail_factor=1.03)"};
 const StrangerSystem kStrangerMean = {"mean preset", "boosted_footprint(preset=mean)"};
+const StrangerSystem kStrangerRoom = {"room to pass", "room_to_pass"};
 const StrangerSystem kStrangerUniBoost = {"uniboost", "uniboost"};
 
 std::vector<StrangerSystem> StrangerRivals() {
@@ -312,7 +313,7 @@ void AddStrangerRuns(StrangerStudy& study, const StrangerPlan& plan, bool full) 
     for (const double load : loads) {
       std::vector<StrangerSystem> systems = StrangerRivals();
       for (const StrangerSystem& ours :
-           {kStrangerOurs, kStrangerTail, kStrangerFactor, kStrangerNarrow, kStrangerMean}) {
+           {kStrangerOurs, kStrangerTail, kStrangerFactor, kStrangerNarrow, kStrangerMean, kStrangerRoom}) {
         systems.push_back(ours);
       }
       for (const StrangerSystem& system : systems) study.AddRun({i, load, system, plan.none});
@@ -522,8 +523,8 @@ ScenarioFigure StrangerMapOf(const StrangerStudy& study, const StrangerPlan& pla
 // mean/p95/p99 of each system over fcfs.
 Table OverFcfs(const StrangerStudy& study, const StrangerPlan& plan, double load) {
   std::vector<Table::Column> columns = {{"", "workload", false}, {"", "half", false}};
-  std::vector<StrangerSystem> systems = {kStrangerOurs, kStrangerTail,       kStrangerFactor,  kStrangerNarrow,
-                                         kStrangerMean, kStrangerByWorkflow, kStrangerUniBoost};
+  std::vector<StrangerSystem> systems = {kStrangerOurs, kStrangerTail, kStrangerFactor,     kStrangerNarrow,
+                                         kStrangerMean, kStrangerRoom, kStrangerByWorkflow, kStrangerUniBoost};
   for (const StrangerSystem& system : systems) columns.push_back({"nothing told", system.label});
   for (const EstimateSpec& told : plan.told) columns.push_back({told.ToString(), "default"});
   Table table(std::move(columns));
