@@ -416,6 +416,29 @@ TEST_CASE("a scored request that is not placed changes nothing") {
   CHECK(kept.Score(r, c.instances[0], {}) < 0);
 }
 
+TEST_CASE("a model whose instances have too little KV for a prompt is not chosen") {
+  for (const char* name : {"gain_slack", "confidence_slack"}) {
+    CAPTURE(name);
+    auto router = Router::Create({}, AnyPolicy(Fcfs{}), *MakePlacement(name));
+    REQUIRE(router.ok());
+    router->On(InstanceUp{{.id = {1}, .kv_tokens = {8'000}, .model = {1}, .token_s = 0.001}}, At(0));
+    router->On(InstanceUp{{.id = {2}, .kv_tokens = {128'000}, .model = {2}, .token_s = 0.001}}, At(0));
+    Request r = Asking(0, {{{1}, 0.9f, 10}, {{2}, 0.2f, 10}}).request;
+    r.workflow = {7};
+    r.id = {1}, r.prompt_tokens = {10};
+    router->On(Arrived{r}, At(1));
+    REQUIRE(router->Place(At(1)).size() == 1);
+    CHECK(router->InstanceOf({1}) == InstanceId{1});
+    r.id = {2}, r.prompt_tokens = {20'000};  // too long for the model that the workflow keeps
+    router->On(Arrived{r}, At(2));
+    r.id = {3}, r.workflow = {}, r.scores = {};
+    router->On(Arrived{r}, At(2));
+    REQUIRE(router->Place(At(2)).size() == 2);
+    CHECK(router->InstanceOf({2}) == InstanceId{2});
+    CHECK(router->InstanceOf({3}) == InstanceId{2});
+  }
+}
+
 TEST_CASE("a router places each request once, with options by name") {
   absl::StatusOr<AnyPlacement> placement = MakePlacement("gain_slack(tau=1,step=0.1,pull=0.2,floor_s=0.5)");
   REQUIRE(placement.ok());

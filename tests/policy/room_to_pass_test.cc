@@ -258,6 +258,31 @@ TEST_CASE("a later call keeps its workflow's place") {
   CHECK(Order(queue) == std::vector<std::uint64_t>{3, 1, 2});
 }
 
+TEST_CASE("the quantile of found work may be the least") {
+  FoundWork found;
+  for (int i = 0; i < 100; ++i) found.Add(1'000'000);
+  CHECK(found.Quantile(0) > 0);
+  CHECK(found.Quantile(0) <= found.Quantile(0.95));
+}
+
+TEST_CASE("requests that were taken without running keep their room") {
+  WaitingQueue<RoomToPass> queue = Busy();
+  const auto room = [&] {
+    const PassingLine& line = queue.policy().line();
+    Work sum = 0;
+    for (Slot slot = 0; slot < 20; ++slot) sum += line.contains(slot) ? line.Room(slot) : 0;
+    return sum;
+  };
+  queue.Begin(At(2));
+  const Work before = room();
+  for (int i = 0; i < 3; ++i) {
+    for (int k = 0; k < 4; ++k) queue.Take(queue.Top());
+    queue.End({}, At(2));
+    queue.Begin(At(2));
+  }
+  CHECK(room() == before);
+}
+
 TEST_CASE("requests that were taken return to their places") {
   WaitingQueue<RoomToPass> queue = Busy();
   queue.Push(Call(100, 1, 10), At(1));

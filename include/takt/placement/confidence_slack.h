@@ -63,7 +63,7 @@ class ConfidenceSlack {
     const std::span<const ModelFleet::Model> models = fleet_.models();
     if (models.empty()) return;
     const std::span<const double> loads = fleet_.loads();
-    const auto fast = static_cast<std::size_t>(std::ranges::min_element(loads) - loads.begin());
+    const std::size_t fast = fleet_.Fastest(r);
     const double most = std::max((1 + tau) * loads[fast], floor_s);
     constexpr std::size_t kNone = SIZE_MAX;
     std::size_t best = kNone;
@@ -71,7 +71,7 @@ class ConfidenceSlack {
     for (std::size_t i = 0; i < models.size(); ++i) {
       const double score = ModelFleet::ScoreOf(ModelFleet::ReportOf(r, models[i].id, i));
       if (i == fast) fast_score = score;
-      if (loads[i] > most) continue;
+      if (loads[i] > most || !ModelFleet::Fits(models[i], r)) continue;
       if (best != kNone && (score < best_score || (score == best_score && loads[i] >= loads[best]))) continue;
       best = i;
       best_score = score;

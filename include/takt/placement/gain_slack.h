@@ -135,8 +135,10 @@ class GainSlack {
     const std::span<const ModelFleet::Model> models = fleet_.models();
     if (models.empty()) return;
     const std::span<const double> loads = fleet_.loads();
-    if (r.request.scores.empty()) {
-      return fleet_.Choose(models[static_cast<std::size_t>(std::ranges::min_element(loads) - loads.begin())].id);
+    if (r.request.scores.empty()) return fleet_.Choose(models[fleet_.Fastest(r)].id);
+    if (!std::ranges::all_of(models, [&r](const ModelFleet::Model& m) { return ModelFleet::Fits(m, r); })) {
+      chosen_for_ = {};  // prices do not learn from this choice
+      return fleet_.Choose(models[fleet_.Fastest(r)].id);
     }
     const double bound = std::max(Rounded((1 + tau) * std::ranges::min(loads)), floor_s);
     Exceed(loads, bound);

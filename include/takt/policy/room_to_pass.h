@@ -48,7 +48,7 @@ class FoundWork {
     const double over = (1 - q) * static_cast<double>(all_);
     if (over < 1) return 0;
     while (static_cast<double>(above_) > over) above_ -= counts_[++at_];
-    while (static_cast<double>(above_ + counts_[at_]) <= over) above_ += counts_[at_--];
+    while (at_ > 0 && static_cast<double>(above_ + counts_[at_]) <= over) above_ += counts_[at_--];
     if (at_ == 0) return 0;
     const auto cls = static_cast<int>(at_) - 1;
     const auto most = static_cast<double>(Classes::Size(cls));
@@ -120,11 +120,11 @@ class RoomToPass {
     line_.Join(r.slot, place, SizeOf(r), call.room);
   }
   void Leaves(Slot slot, bool goes) {
-    left_ += Seconds(line_.size(slot));
+    left_ += line_.size(slot);
     line_.Leave(slot, goes);
   }
   void Returns(Slot slot) {
-    left_ = std::max(left_ - Seconds(line_.size(slot)), 0.0);
+    left_ = std::max(left_ - line_.size(slot), Work{0});
     line_.Return(slot);
   }
 
@@ -142,7 +142,7 @@ class RoomToPass {
   }
 
   const PassingLine& line() const { return line_; }
-  double tau() const { return left_ > 0 ? waited_ / left_ : 0; }  // [s]
+  double tau() const { return left_ > 0 ? waited_ / Seconds(left_) : 0; }  // [s]
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
@@ -150,7 +150,7 @@ class RoomToPass {
     visit("tail_factor", o.tail_factor,
           OptionText{"x", "work that may go before a request, over the work found", 1, 1e6});
     visit("quantile", o.quantile,
-          OptionText{"", "quantile of the work found; this much may go before any request", 0, 1});
+          OptionText{"", "quantile of the work found; this much may go before any request", 0, 1, true});
     VisitFootprintOptions(self.book_.options(), visit);
   }
 
@@ -167,7 +167,7 @@ class RoomToPass {
     bool counted = false;  // in found_
   };
 
-  static double Seconds(Work work) { return static_cast<double>(work) * 1e-6; }
+  static double Seconds(Work work) { return Rounded(static_cast<double>(work) * 1e-6); }
   static PassingLine::Place PlaceOf(const RequestState& r) {
     const TimePoint own = r.request.arrival;
     TimePoint came = std::clamp(r.request.workflow_arrival, Before(own, Duration(kMostAge)), own);
@@ -191,8 +191,8 @@ class RoomToPass {
   PassingLine line_;
   FoundWork found_;
   std::vector<Call> calls_;  // by slot
-  // Integral of the waiting work over time [s * s], and the work that has left [s].
-  double waited_ = 0, left_ = 0;
+  double waited_ = 0;  // integral of the waiting work over time [s * s]
+  Work left_ = 0;  // work that has left
   TimePoint now_ = kUnset;
 };
 

@@ -232,6 +232,7 @@ class WaitingQueue {
     }
     inside_ = true;
     queue_.Ran(slot, Leave(slot));
+    table_[slot].state.taken = table_[slot].state.has_run;
     table_[slot].place = QueuePlace::kHeld;
     return Done();
   }
@@ -245,6 +246,7 @@ class WaitingQueue {
     Notify(call, now);
     queue_.Ran(slot, Leave(slot));  // the tool call may end the promotion
     queue_.ToolCalled(slot);
+    table_[slot].state.taken = table_[slot].state.has_run;
     table_[slot].place = QueuePlace::kPaused;
     return Done();
   }
@@ -274,6 +276,7 @@ class WaitingQueue {
     inside_ = true;
     now_ = std::max(now, now_);
     std::size_t counted = 0;
+    if (queue_.hooks().chooses) GiveBack();  // the policy counts requests that go while all others wait
     for (const Ran& r : ran) {
       const Slot slot = table_.Find(r.request);
       if (slot == kNoSlot || table_[slot].place == QueuePlace::kPaused) continue;
@@ -466,7 +469,7 @@ class WaitingQueue {
     table_[slot].place = QueuePlace::kWaiting;
   }
   void GiveBack() {
-    for (const Slot slot : taken_) PutBack(slot);
+    for (std::size_t i = taken_.size(); i > 0; --i) PutBack(taken_[i - 1]);  // undoes the choices, last one first
     taken_.clear();
   }
 

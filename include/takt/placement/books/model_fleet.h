@@ -43,14 +43,21 @@ class ModelFleet {
   struct Model {
     ModelId id;
     std::vector<std::uint32_t> slots = {};
+    std::int64_t most_kv = 0;  // largest KV of its instances [tokens]
   };
+  // Returns true if an instance of the model has KV for the prompt.
+  static bool Fits(const Model& m, const RequestState& r) { return r.request.prompt_tokens.value < m.most_kv; }
 
   void KeyHashes(std::uint64_t seed) { programs_.KeyHashes(seed); }
 
   void Up(const InstanceState& i) {
     if (i.slot >= slots_.size()) slots_.resize(i.slot + std::size_t{1});
-    slots_[i.slot] = {i.instance.id, i.instance.model, i.instance.token_s > 0 ? i.instance.token_s : 0.001,
-                      i.profile != nullptr ? i.profile->cost : nullptr, true};
+    slots_[i.slot] = {i.instance.id,
+                      i.instance.model,
+                      i.instance.token_s > 0 ? i.instance.token_s : 0.001,
+                      i.profile != nullptr ? i.profile->cost : nullptr,
+                      i.instance.kv_tokens.value > 0 ? i.instance.kv_tokens.value : INT64_MAX,
+                      true};
     Regroup();
   }
   // Returns true if the set of models that are up may have changed.
@@ -65,15 +72,24 @@ class ModelFleet {
     return true;
   }
 
-  // Returns true and chooses the model if the request's workflow has a model that is up.
+  // Returns true and chooses the model if the request's workflow has a model that is up and has KV for the prompt.
   bool Kept(const RequestState& r, TimePoint now, double sticky_s) {
     Expire(now, sticky_s);
     const Program* program = programs_.Get(r.request.workflow);
     if (program == nullptr) return false;
     const auto at = std::ranges::lower_bound(models_, program->model, {}, &Model::id);
-    if (at == models_.end() || at->id != program->model) return false;
+    if (at == models_.end() || at->id != program->model || !Fits(*at, r)) return false;
     chosen_ = program->model;
     return true;
+  }
+  // Returns the index of the model with the least load of those that fit the prompt. If none fits, returns 0.
+  std::size_t Fastest(const RequestState& r) const {
+    std::size_t fast = 0;
+    double least = std::numeric_limits<double>::infinity();
+    for (std::size_t i = 0; i < models_.size(); ++i) {
+      if (loads_[i] < least && Fits(models_[i], r)) fast = i, least = loads_[i];
+    }
+    return fast;
   }
   // Models that are up, by id, and the load of each [s].
   std::span<const Model> models() const { return models_; }
@@ -166,6 +182,7 @@ class ModelFleet {
     ModelId model;
     double token_s = 0;
     std::shared_ptr<const PreparedCostModel> cost = {};
+    std::int64_t kv = 0;  // [tokens]
     bool up = false;
     std::uint32_t at = 0;  // index of its model in models_, if up
     double load = 0;  // [s]
@@ -206,6 +223,7 @@ class ModelFleet {
       auto at = std::ranges::lower_bound(models_, slots_[s].model, {}, &Model::id);
       if (at == models_.end() || at->id != slots_[s].model) at = models_.insert(at, {slots_[s].model});
       at->slots.push_back(s);
+      at->most_kv = std::max(at->most_kv, slots_[s].kv);
     }
     loads_.assign(models_.size(), 0);
     for (std::uint32_t m = 0; m < models_.size(); ++m) {
