@@ -2,15 +2,20 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <limits>
 #include <variant>
 
 #include "fmt/format.h"
 #include "takt/base/faults.h"
+#include "takt/state/call_desk.h"
 
 namespace takt::systems {
 namespace {
 
 constexpr std::size_t kMostCallsLearned = 512;  // of a workflow; more calls are not learned
+
+constexpr std::size_t kMostFeatures = 1000;  // the limit of Confidence
 
 constexpr std::string_view kHead = "takt chimera 1\n";
 
@@ -33,27 +38,41 @@ RequestId RequestOf(const RouterEvent& event) {
 
 // ---- learning ------------------------------------------------------------------------------------------------------
 
-void ChimeraLessons::Add(ModelId model, std::span<const FinishedCall> calls, std::span<const float> features,
+bool ChimeraLessons::Add(ModelId model, std::span<const FinishedCall> calls, std::span<const float> features,
                          std::optional<bool> solved) {
-  if (calls.empty()) return;
+  if (calls.empty()) return true;
   lengths_.Finished(model, calls, ++workflows_);
-  if (!solved) return;
+  if (!solved || most_rows_ == 0) return true;
+  constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();  // counts as the mean
   ConfidenceData& t = tried_;
-  if (t.columns.empty()) t.features = features.size();
-  if (features.size() != t.features) return;
+  if (features.size() > kMostFeatures) return false;
+  if (t.features == 0 && !features.empty()) {  // the first row with features fixes their number
+    t.numbers.assign(t.columns.size() * features.size(), kUnknown);
+    t.features = features.size();
+  }
+  if (!features.empty() && features.size() != t.features) return false;
+  const bool grows = t.columns.size() < most_rows_;
+  internal::MakeRoom(t.models, 1);
+  if (grows) {
+    internal::MakeRoom(t.outcomes, 1);
+    internal::MakeRoom(t.columns, 1);
+    internal::MakeRoom(t.numbers, t.features);
+  }
   const auto at = std::ranges::find(t.models, model);
   const auto column = static_cast<std::uint32_t>(at - t.models.begin());
   if (at == t.models.end()) t.models.push_back(model);
-  const std::uint8_t outcome = *solved ? ConfidenceData::kSolved : ConfidenceData::kFailed;
-  if (t.columns.size() < most_rows_) {
-    t.numbers.insert(t.numbers.end(), features.begin(), features.end());
-    t.outcomes.push_back(outcome);
-    t.columns.push_back(column);
-    return;
+  const std::size_t row = grows ? t.columns.size() : random_.Below(t.columns.size());
+  if (grows) {
+    t.numbers.resize(t.numbers.size() + t.features);
+    t.outcomes.push_back({});
+    t.columns.push_back({});
   }
-  const std::size_t row = random_.Below(t.columns.size());
-  std::ranges::copy(features, t.numbers.begin() + static_cast<std::ptrdiff_t>(row * t.features));
-  t.outcomes[row] = outcome, t.columns[row] = column;
+  const auto numbers = t.numbers.begin() + static_cast<std::ptrdiff_t>(row * t.features);
+  if (features.empty()) std::fill_n(numbers, t.features, kUnknown);
+  else std::ranges::copy(features, numbers);
+  t.outcomes[row] = *solved ? ConfidenceData::kSolved : ConfidenceData::kFailed;
+  t.columns[row] = column;
+  return true;
 }
 
 absl::StatusOr<ChimeraPredictors> ChimeraLessons::Train(const ParallelFor& parallel, const Progress& progress) const {
@@ -114,6 +133,32 @@ absl::Status ChimeraOptions::Validate() const {
   Faults faults;
   faults.ExpectOptions(router);
   faults.Expect(batches.most >= 1, "batches.most", batches.most, "must be at least 1");
+  const auto no_less = [&faults](std::string_view field, Duration wait) {
+    faults.Expect(wait >= Duration::zero(), field, ToSeconds(wait), "must be at least 0 s");
+  };
+  no_less("batches.longest", batches.longest);
+  no_less("batches.bound", batches.bound);
+  const ForestOptions& forest = lengths.forest;
+  const auto whole = [&faults](std::string_view field, int value, int least, int most) {
+    const std::string wish = fmt::format("must be {} to {}", least, most);
+    faults.Expect(value >= least && value <= most, field, value, wish);
+  };
+  constexpr int kMost = std::numeric_limits<int>::max();
+  whole("lengths.forest.trees", forest.trees, 1, 10'000);
+  whole("lengths.forest.min_leaf", forest.min_leaf, 1, kMost);
+  whole("lengths.forest.max_depth", forest.max_depth, 0, 1000);
+  faults.Expect(forest.feature_share > 0 && forest.feature_share <= 1, "lengths.forest.feature_share",
+                forest.feature_share, "must be above 0 and at most 1");
+  whole("lengths.forest.leaf_labels", forest.leaf_labels, 1, 1000);
+  whole("lengths.forest.out_of_bag_rows", forest.out_of_bag_rows, 0, kMost);
+  constexpr std::size_t kMostSketch = 247;  // a forest has at most 254 features, and 7 are not of the sketch
+  faults.Expect(lengths.sketch <= kMostSketch, "lengths.sketch", lengths.sketch, "must be at most 247");
+  const auto not_negative = [&faults](std::string_view field, double value) {
+    faults.Expect(value >= 0 && std::isfinite(value), field, value, "must be at least 0 and finite");
+  };
+  not_negative("confidence.l2", confidence.l2);
+  not_negative("confidence.tolerance", confidence.tolerance);
+  whole("confidence.iterations", confidence.iterations, 1, kMost);
   return faults.ToStatus();
 }
 
@@ -129,11 +174,25 @@ Chimera::Chimera(ChimeraOptions options, Router router)
       batches_(options.batches),
       most_lessons_(options.most_lessons),
       router_(std::move(router)),
-      lessons_(options.lengths, options.confidence) {}
+      hash_seed_(options.router.hash_seed),
+      lessons_(options.lengths, options.confidence) {
+  known_.KeyHashes(hash_seed_);
+  workflows_.KeyHashes(hash_seed_);
+}
 
 Chimera::Known* Chimera::HeldBy(const Waiting& entry) {
-  const auto at = known_.find(entry.id.value);
-  return at != known_.end() && at->second.held && at->second.serial == entry.serial ? &at->second : nullptr;
+  Known* known = known_.Get(entry.id);
+  return known != nullptr && known->held && known->serial == entry.serial ? known : nullptr;
+}
+
+void Chimera::Forget(RequestId id) {
+  if (const Slot slot = known_.Find(id); slot != kNoSlot) known_.Erase(slot, id);
+}
+
+void Chimera::Enter(TimePoint now) {
+  for (std::deque<Waiting>* entries : {&pending_, &bounds_}) {
+    for (auto entry = entries->rbegin(); entry != entries->rend() && entry->since > now; ++entry) entry->since = now;
+  }
 }
 
 void Chimera::Trim() {
@@ -146,53 +205,64 @@ void Chimera::Trim() {
 }
 
 Ignored Chimera::Add(const Request& request, const Prompt& prompt, TimePoint now) {
-  const auto at = known_.find(request.id.value);
-  const bool held = at != known_.end() && at->second.held;
+  const Known* former = known_.Get(request.id);
+  const bool held = former != nullptr && former->held;
   if (held || router_.Find(request.id) != nullptr || !request.id) return On(Arrived{request}, now);
-  Known& known = known_[request.id.value];
-  known.request = request;
+  Enter(now);
+  Known known{.request = request, .serial = ++serials_, .held = true};
   if (request.arrival == kUnset) known.request.arrival = now;
   known.request.scores = {};
   known.hashes.assign(request.prefix.hashes.begin(), request.prefix.hashes.end());
-  known.serial = ++serials_;
-  known.held = true;
   known.facts.input = prompt.input;
   known.facts.sketch.assign(prompt.input.sketch.begin(), prompt.input.sketch.end());
   known.facts.features.assign(prompt.features.begin(), prompt.features.end());
-  ++held_;
   const bool predicts = predictors_.lengths != nullptr || predictors_.confidence != nullptr;
-  if (!predicts || held_ > batches_.capacity) return Route(known, {}, now);
-  pending_.push_back({request.id, known.serial, now});
-  bounds_.push_back(pending_.back());
-  return {};
+  const bool waits = predicts && held_ < batches_.capacity;
+  // If a later allocation fails, these entries are of no held request, and Trim removes them.
+  bounds_.push_back({request.id, known.serial, now});
+  if (waits) pending_.push_back(bounds_.back());
+  Slot slot = known_.Find(request.id);
+  if (slot == kNoSlot) slot = known_.Insert(request.id);  // the last allocation
+  known_[slot] = std::move(known);
+  ++held_;
+  if (waits) return {};
+  const Ignored ignored = Route(known_[slot], {}, now);
+  Trim();
+  return ignored;
 }
 
 Ignored Chimera::Route(Known& known, std::span<const ModelScore> scores, TimePoint now) {
-  ++(scores.empty() ? stats_.fallbacks : stats_.predicted);
-  known.held = false;
-  --held_;
   Request request = known.request;
   request.prefix.hashes = known.hashes;
   request.scores = scores;
-  const Ignored ignored = router_.On(Arrived{request}, now);
-  if (router_.Find(request.id) == nullptr) known_.erase(request.id.value);
+  const Ignored ignored = router_.On(Arrived{request}, now);  // if it throws, the request is still held
+  ++(scores.empty() ? stats_.fallbacks : stats_.predicted);
+  known.held = false;
+  --held_;
+  if (router_.Find(request.id) == nullptr) {
+    Miss(known, false);
+    Forget(request.id);
+  }
   return ignored;
 }
 
 std::optional<Chimera::Batch> Chimera::TakeBatch(TimePoint now) {
+  Enter(now);
   Trim();
   if (pending_.empty()) return std::nullopt;
   if (pending_.size() < batches_.most && Between(pending_.front().since, now) < batches_.longest) return std::nullopt;
   Batch batch;
   batch.predictors_ = predictors_;
-  for (; !pending_.empty() && batch.items_.size() < batches_.most; pending_.pop_front()) {
-    const Waiting& entry = pending_.front();
-    if (const Known* known = HeldBy(entry)) batch.items_.push_back({entry.id, entry.serial, known->facts, {}});
+  auto entry = pending_.begin();
+  for (; entry != pending_.end() && batch.items_.size() < batches_.most; ++entry) {
+    if (const Known* known = HeldBy(*entry)) batch.items_.push_back({entry->id, entry->serial, known->facts, {}});
   }
+  pending_.erase(pending_.begin(), entry);
   return batch;
 }
 
 void Chimera::Finish(const Batch& batch, TimePoint now) {
+  Enter(now);
   for (const Batch::Item& item : batch.items_) {
     if (Known* known = HeldBy({item.id, item.serial, {}})) Route(*known, item.scores, now);
     else ++stats_.late;
@@ -201,6 +271,7 @@ void Chimera::Finish(const Batch& batch, TimePoint now) {
 }
 
 std::span<const Placement> Chimera::Place(TimePoint now) {
+  Enter(now);
   for (; !bounds_.empty(); bounds_.pop_front()) {
     Known* known = HeldBy(bounds_.front());
     if (known == nullptr) continue;
@@ -210,49 +281,74 @@ std::span<const Placement> Chimera::Place(TimePoint now) {
   Trim();
   const std::span<const Placement> placed = router_.Place(now);
   for (const Failure& failure : router_.failed()) {
-    const auto at = known_.find(failure.request.value);
-    if (at != known_.end() && !at->second.held && router_.Find(failure.request) == nullptr) known_.erase(at);
+    const Known* known = known_.Get(failure.request);
+    if (known == nullptr || known->held || router_.Find(failure.request) != nullptr) continue;
+    Miss(*known, failure.reason == FailReason::kHost);
+    Forget(failure.request);
   }
   return placed;
 }
 
 Ignored Chimera::On(const RouterEvent& event, TimePoint now) {
   if (const auto* end = std::get_if<WorkflowEnded>(&event)) return End(*end, {}, now);
+  Enter(now);
   const RequestId id = RequestOf(event);
-  if (const auto at = known_.find(id.value); at != known_.end() && at->second.held) {
-    Route(at->second, {}, now);
+  if (Known* known = known_.Get(id); known != nullptr && known->held) {
+    Route(*known, {}, now);
     Trim();
   }
   const RequestState* state = router_.Find(id);
-  if (state == nullptr) known_.erase(id.value);  // the request has failed
-  const auto* ended = std::get_if<RequestEnded>(&event);
-  Call call;
-  WorkflowId workflow;
-  if (state != nullptr && ended != nullptr && !ended->failed) {
-    workflow = state->request.workflow;
-    call.start = state->enqueued;
-    for (const InstanceState& i : router_.instances()) {
-      if (i.instance.id == router_.InstanceOf(id)) call.model = i.instance.model;
-    }
-    if (ended->served && !ended->served->absurd() && known_.contains(id.value)) call.output = ended->served->output;
+  Known* known = known_.Get(id);
+  if (state == nullptr && known != nullptr) {  // the request has failed since the last Place
+    Miss(*known, true);
+    Forget(id);
   }
+  const auto* ended = std::get_if<RequestEnded>(&event);
+  const bool ends = state != nullptr && (ended != nullptr || std::holds_alternative<Cancelled>(event));
+  if (!ends) return router_.On(event, now);
+  Call call{.start = state->enqueued};
+  bool placed = false;
+  for (const InstanceState& i : router_.instances()) {
+    if (i.instance.id == router_.InstanceOf(id)) call.model = i.instance.model, placed = true;
+  }
+  const bool served = ended != nullptr && !ended->failed && ended->served && !ended->served->absurd();
+  if (served && placed && known != nullptr) call.output = ended->served->output;
+  const WorkflowId workflow = state->request.workflow;
+  std::vector<Call>* calls = workflow ? &CallsOf(workflow) : nullptr;
   const Ignored ignored = router_.On(event, now);
-  if (state == nullptr || router_.Find(id) != nullptr) return ignored;
-  if (auto known = known_.extract(id.value)) call.facts = std::move(known.mapped().facts);
-  if (workflow) Add(workflow, std::move(call));
+  if (router_.Find(id) == nullptr) {
+    if (known != nullptr) call.facts = std::move(known->facts);
+    Forget(id);
+    if (calls != nullptr) Add(*calls, std::move(call));
+  } else if (calls != nullptr && calls->empty()) {
+    workflows_.Erase(workflows_.Find(workflow), workflow);
+  }
   return ignored;
 }
 
-void Chimera::Add(WorkflowId workflow, Call call) {
+std::vector<Chimera::Call>& Chimera::CallsOf(WorkflowId workflow) {
   if (calls_ >= most_lessons_) {  // the host ends no workflow
     stats_.unlearned += workflows_.size();
-    workflows_.clear();
+    workflows_ = {};
+    workflows_.KeyHashes(hash_seed_);
     calls_ = 0;
   }
-  std::vector<Call>& calls = workflows_[workflow.value];
+  Slot slot = workflows_.Find(workflow);
+  if (slot == kNoSlot) slot = workflows_.Insert(workflow, {});
+  internal::MakeRoom(workflows_[slot], 1);
+  return workflows_[slot];
+}
+
+void Chimera::Add(std::vector<Call>& calls, Call call) {
   if (calls.size() == kMostCallsLearned) return void(calls.back().output = {-1});
   calls.push_back(std::move(call));
   ++calls_;
+}
+
+void Chimera::Miss(const Known& known, bool may_be_over) {
+  const WorkflowId workflow = known.request.workflow;
+  if (!workflow || (may_be_over && !router_.workflows().alive(workflow))) return;
+  Add(CallsOf(workflow), {});
 }
 
 Ignored Chimera::Ended(WorkflowId workflow, std::optional<bool> solved, TimePoint now) {
@@ -260,6 +356,7 @@ Ignored Chimera::Ended(WorkflowId workflow, std::optional<bool> solved, TimePoin
 }
 
 Ignored Chimera::End(const WorkflowEnded& end, std::optional<bool> solved, TimePoint now) {
+  Enter(now);
   const bool declared = router_.workflows().alive(end.workflow);
   if (declared) {  // the router drops its requests
     for (const Waiting& entry : bounds_) {
@@ -268,10 +365,11 @@ Ignored Chimera::End(const WorkflowEnded& end, std::optional<bool> solved, TimeP
     }
     Trim();
   }
-  if (const auto at = workflows_.find(end.workflow.value); at != workflows_.end()) {
-    calls_ -= at->second.size();
-    if (!end.cancelled) Learn(at->second, solved);
-    workflows_.erase(at);
+  if (const Slot slot = workflows_.Find(end.workflow); slot != kNoSlot) {
+    std::vector<Call> calls = std::exchange(workflows_[slot], {});
+    workflows_.Erase(slot, end.workflow);
+    calls_ -= calls.size();
+    if (!end.cancelled && !calls.empty()) Learn(calls, solved);
   }
   // The placement forgets the workflow's model. The router counts a fault if the workflow is not declared.
   const Ignored ignored = router_.On(end, now);
@@ -280,12 +378,13 @@ Ignored Chimera::End(const WorkflowEnded& end, std::optional<bool> solved, TimeP
 
 void Chimera::Learn(std::vector<Call>& calls, std::optional<bool> solved) {
   std::ranges::stable_sort(calls, {}, &Call::start);
+  if (calls.front().facts.input.calls_before > 0) return void(++stats_.unlearned);  // its first calls are not here
   std::vector<FinishedCall> finished;
   for (const Call& call : calls) {
     if (call.output.value < 0 || call.model != calls.front().model) return void(++stats_.unlearned);
     finished.push_back({call.facts.Input(), call.output});
   }
-  lessons_.Add(calls.front().model, finished, calls.front().facts.features, solved);
+  if (!lessons_.Add(calls.front().model, finished, calls.front().facts.features, solved)) ++stats_.unlearned;
 }
 
 TimePoint Chimera::wake_at() const {

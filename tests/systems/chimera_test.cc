@@ -2,7 +2,10 @@
 
 #include <cstdint>
 #include <iterator>
+#include <new>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "catch.h"
 #include "counting_new.h"
@@ -229,6 +232,120 @@ TEST_CASE("only complete workflows on one model are lessons") {
   CHECK(chimera.lessons().workflows() == 1);
 }
 
+// Each workflow has a call that is served, and another that is not.
+TEST_CASE("workflows with a call that has no answer are not lessons") {
+  Chimera chimera = *Chimera::Create();
+  chimera.On(InstanceUp{{.id = {1}, .model = {1}}}, {});
+  Serve(chimera, 1, {1});
+  Add(chimera, 2, 0.5f, 2, {1});
+  chimera.Place(At(2));
+  chimera.On(Cancelled{{2}}, At(2));
+  chimera.Ended({1}, true, At(2));
+  CHECK(chimera.stats().unlearned == 1);
+  Serve(chimera, 3, {2});
+  Add(chimera, 4, 0.5f, 4, {2});
+  chimera.Place(At(4));
+  chimera.On(RequestEnded{{4}, {}, true, TokensServed{{100}, {50}}}, At(4));
+  chimera.Ended({2}, true, At(4));
+  CHECK(chimera.stats().unlearned == 2);
+  Serve(chimera, 5, {3});
+  Request late{.id = {6}, .workflow = {3}, .prompt_tokens = {100}};
+  late.expires_at = At(5);
+  chimera.Add(late, {}, At(6));
+  chimera.Place(At(6));
+  REQUIRE(chimera.router().failed().size() == 1);
+  chimera.Ended({3}, true, At(6));
+  CHECK(chimera.stats().unlearned == 3);
+  Serve(chimera, 7, {4});
+  Add(chimera, 8, 0.5f, 8, {4});
+  chimera.On(RequestEnded{{8}, {}, false, TokensServed{{100}, {50}}}, At(8));  // on no instance
+  chimera.Ended({4}, true, At(8));
+  CHECK(chimera.stats().unlearned == 4);
+  const float feature = 0.5f;
+  chimera.Add({.id = {9}, .workflow = {5}, .prompt_tokens = {100}},
+              {.input = {.calls_before = 1}, .features = {&feature, 1}}, At(9));
+  chimera.Place(At(9));
+  chimera.On(RequestEnded{{9}, {}, false, TokensServed{{100}, {50}}}, At(9));
+  chimera.Ended({5}, true, At(9));  // its first call was not seen
+  CHECK(chimera.stats().unlearned == 5);
+  CHECK(chimera.lessons().workflows() == 0);
+}
+
+TEST_CASE("rows with other features do not spoil the lessons") {
+  const std::vector<float> many(1001);
+  const float one[] = {0.5f, 1};
+  const FinishedCall call{{.prompt_tokens = {100}}, {10}};
+  ChimeraLessons lessons;
+  CHECK_FALSE(lessons.Add({1}, {&call, 1}, many, true));
+  CHECK(lessons.Add({1}, {&call, 1}, {}, true));
+  CHECK(lessons.Add({1}, {&call, 1}, {one, 1}, false));
+  CHECK_FALSE(lessons.Add({1}, {&call, 1}, one, true));
+  CHECK(lessons.Add({1}, {&call, 1}, {}, true));
+  CHECK(lessons.Train()->confidence->features() == 1);
+  ChimeraLessons none({}, {}, 0);
+  for (int i = 0; i < 3; ++i) CHECK(none.Add({1}, {&call, 1}, {one, 1}, true));
+  CHECK(none.Train()->confidence == nullptr);
+  ChimeraLessons few({}, {}, 2);
+  for (int i = 0; i < 9; ++i) CHECK(few.Add({1}, {&call, 1}, {one, static_cast<std::size_t>(i % 2)}, true));
+  CHECK(few.Train()->confidence->features() == 1);
+}
+
+TEST_CASE("a clock that jumps ahead once blocks no request") {
+  Chimera chimera = *Chimera::Create();
+  Start(chimera);
+  chimera.Publish(Trained());
+  chimera.Add({.id = {1}, .prompt_tokens = {100}}, {}, kNever);
+  CHECK_FALSE(chimera.TakeBatch(At(1)));
+  CHECK(chimera.wake_at() == At(1.002));
+  Add(chimera, 2, 0.9f, 1.001);
+  CHECK(Predict(chimera, 1.002));
+  CHECK(chimera.held() == 0);
+  CHECK(chimera.stats().predicted == 2);
+}
+
+// Repeats a call whose allocation failed.
+template <class F>
+void Insist(F&& call) {
+  watched = true;
+  try {
+    call();
+  } catch (const std::bad_alloc&) {
+    call();
+  }
+  watched = false;
+}
+
+TEST_CASE("a failed allocation loses no request") {
+  const ChimeraPredictors trained = Trained();
+  bool fails = true;
+  for (std::size_t n = 1; fails; ++n) {
+    CAPTURE(n);
+    Chimera chimera = *Chimera::Create({.batches = {.capacity = 4}});
+    Start(chimera);
+    chimera.Publish(trained);
+    failing = n, watched_allocations = 0;
+    for (std::uint64_t id = 1; id <= 6; ++id) Insist([&] { Add(chimera, id, 0.5f, 0, {id % 2 + 1}); });
+    std::optional<Chimera::Batch> batch;
+    Insist([&] { batch = chimera.TakeBatch(At(0.002)); });
+    if (batch) batch->Predict();
+    if (batch) Insist([&] { chimera.Finish(*batch, At(0.003)); });
+    Insist([&] { Add(chimera, 7, 0.5f, 0.003, {1}); });
+    std::size_t placed = 0;
+    Insist([&] { placed += chimera.Place(At(0.1)).size(); });
+    CHECK(chimera.held() == 0);
+    for (std::uint64_t id = 1; id <= 7; ++id) {
+      Insist([&] { chimera.On(RequestEnded{{id}, {}, false, TokensServed{{100}, {5}}}, At(1)); });
+    }
+    fails = watched_allocations >= n;
+    failing = 0;
+    if (chimera.router().ended()) continue;
+    CHECK(placed == 7);
+    CHECK(chimera.router().alive() == 0);
+    chimera.Ended({1}, true, At(2)), chimera.Ended({2}, true, At(2));
+    CHECK(chimera.lessons().workflows() + chimera.stats().unlearned == 2);
+  }
+}
+
 TEST_CASE("predictors survive; damaged files change nothing") {
   Chimera chimera = *Chimera::Create();
   chimera.Publish(Trained());
@@ -254,6 +371,11 @@ TEST_CASE("predictors survive; damaged files change nothing") {
 TEST_CASE("options are checked") {
   CHECK_FALSE(Chimera::Create({.router = {.max_outstanding = 0}}).ok());
   CHECK_FALSE(Chimera::Create({.batches = {.most = 0}}).ok());
+  CHECK_FALSE(Chimera::Create({.batches = {.longest = Duration(-1)}}).ok());
+  CHECK_FALSE(Chimera::Create({.batches = {.bound = Duration(-1)}}).ok());
+  CHECK_FALSE(Chimera::Create({.lengths = {.sketch = 248}}).ok());
+  CHECK_FALSE(Chimera::Create({.lengths = {.forest = {.trees = 0}}}).ok());
+  CHECK_FALSE(Chimera::Create({.confidence = {.l2 = -1}}).ok());
 }
 
 // Events in any order, unknown ids and models, batches that come late or never, instances that die.
@@ -271,7 +393,9 @@ TEST_CASE("a random host loses nothing") {
     std::vector<Chimera::Batch> batches;
     const auto anyone = [&] { return RequestId{1 + random.Below(next + 2)}; };
     for (int i = 0; i < 3000; ++i) {
-      now += random.Uniform() * 0.01;
+      now += random.Uniform() * (random.Chance(0.05) ? -0.1 : 0.01);
+      if (random.Chance(0.001)) chimera.TakeBatch(kNever);
+      if (seed % 2 == 0 && i == 2000) chimera.Add({.id = {next++}, .prompt_tokens = {100}}, {}, kNever), ++added;
       switch (random.Below(12)) {
         case 0:
         case 1: {
@@ -315,8 +439,8 @@ TEST_CASE("a random host loses nothing") {
       REQUIRE(added ==
               static_cast<std::int64_t>(s.ended + s.cancelled + chimera.held()) + gone + chimera.router().alive());
     }
-    now += 100;
     chimera.Place(At(now));
+    chimera.Place(At(now + 0.02));
     CHECK(chimera.held() == 0);
   }
 }

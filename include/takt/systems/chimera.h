@@ -22,7 +22,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -30,6 +29,7 @@
 #include "absl/status/statusor.h"
 #include "takt/base/parallel.h"
 #include "takt/base/random.h"
+#include "takt/base/slot_table.h"
 #include "takt/learning/batcher.h"
 #include "takt/learning/confidence.h"
 #include "takt/learning/length_forest.h"
@@ -55,9 +55,10 @@ class ChimeraLessons {
                           std::size_t most_rows = 20'000)
       : lengths_(lengths), confidence_(confidence), most_rows_(most_rows) {}
 
-  // Adds the calls of a workflow that a model answered. `features`: of its first prompt, as many in every call.
-  // `solved`: none: unknown, so that only lengths are learned.
-  void Add(ModelId model, std::span<const FinishedCall> calls, std::span<const float> features,
+  // Adds the calls of a workflow that a model answered. `features`: of its first prompt; none: unknown. `solved`: none:
+  // unknown, so that only lengths are learned. False: the outcome was not learned, because there are above 1,000
+  // features, or not as many as before.
+  bool Add(ModelId model, std::span<const FinishedCall> calls, std::span<const float> features,
            std::optional<bool> solved);
 
   // Slow. InvalidArgument: nothing was added; Cancelled. Without a known outcome there is no `confidence`.
@@ -68,7 +69,7 @@ class ChimeraLessons {
  private:
   LengthLearner lengths_;
   ConfidenceOptions confidence_;
-  std::size_t most_rows_;  // limit on prompts with outcomes; a new one then replaces one at random
+  std::size_t most_rows_;  // limit on prompts with outcomes; a new one then replaces one; 0: none are learned
   ConfidenceData tried_;
   Random random_{1};
   std::uint64_t workflows_ = 0;
@@ -92,7 +93,10 @@ struct ChimeraOptions {
 // threads. After warm-up, Place does not allocate. Requests without a workflow are placed, but not learned from.
 //
 // A request that is held belongs to the router once it has scores, or after BatcherOptions::bound without scores. An
-// event that names a held request passes it to the router first, without scores.
+// event that names a held request passes it to the router first, without scores. If `now` steps back, held requests
+// wait at most the bound from then on.
+//
+// If operator new throws and the host catches it, no request is lost, or router().ended() returns true.
 class Chimera {
  public:
   // The facts about a request's prompt that the predictors see. Spans are copied.
@@ -133,7 +137,9 @@ class Chimera {
     // Requests routed without scores: no predictor, no room, too late, or named by an event.
     std::uint64_t fallbacks = 0;
     std::uint64_t late = 0;  // predictions for requests that were no longer held
-    // Ended workflows that were not learned: several models, a call without `served` or Add, or too many calls.
+    // Ended workflows that were not learned: several models, too many calls, no first call, or a call without `served`,
+    // Add or instance. A call that failed or was cancelled counts as one without `served`. Also workflows whose outcome
+    // ChimeraLessons::Add did not learn.
     std::uint64_t unlearned = 0;
   };
 
@@ -171,14 +177,14 @@ class Chimera {
   // Time of the next TakeBatch or Place if no event comes earlier.
   TimePoint wake_at() const;
 
-  // Returns the predictors as bytes. Load publishes them; InvalidArgument: nothing changes.
+  // Returns the predictors as bytes. Load publishes them; InvalidArgument or DataLoss: nothing changes.
   std::string Save() const;
   absl::Status Load(std::string_view bytes);
 
  private:
   // A living request that came by Add.
   struct Known {
-    Request request = {};  // while it is held
+    Request request = {};  // its spans: while it is held
     std::vector<std::uint64_t> hashes = {};  // of its prefix
     std::uint64_t serial = 0;  // distinguishes uses of the same id
     bool held = false;
@@ -203,7 +209,14 @@ class Chimera {
   Known* HeldBy(const Waiting& entry);
   Ignored Route(Known& known, std::span<const ModelScore> scores, TimePoint now);
   Ignored End(const WorkflowEnded& end, std::optional<bool> solved, TimePoint now);
-  void Add(WorkflowId workflow, Call call);
+  void Forget(RequestId id);
+  // After a step back, nobody has waited since a later time.
+  void Enter(TimePoint now);
+  // Returns the calls of a workflow, with room for one more.
+  std::vector<Call>& CallsOf(WorkflowId workflow);
+  void Add(std::vector<Call>& calls, Call call);
+  // Adds a call without an answer for a request that failed. `may_be_over`: only if its workflow is declared and alive.
+  void Miss(const Known& known, bool may_be_over);
   void Learn(std::vector<Call>& calls, std::optional<bool> solved);
   // Removes entries of requests that are not held: those in front, and others if they are the majority.
   void Trim();
@@ -212,12 +225,14 @@ class Chimera {
   BatcherOptions batches_;
   std::size_t most_lessons_;
   Router router_;
+  std::uint64_t hash_seed_;
   ChimeraPredictors predictors_;
   ChimeraLessons lessons_;
-  std::unordered_map<std::uint64_t, Known> known_;
-  std::unordered_map<std::uint64_t, std::vector<Call>> workflows_;  // calls of workflows that have not ended
+  IdTable<RequestId, Known, std::deque<Known>> known_;  // grows without moving elements
+  // Calls of workflows that have not ended.
+  IdTable<WorkflowId, std::vector<Call>, std::deque<std::vector<Call>>> workflows_;
   std::size_t calls_ = 0;  // in workflows_; at most most_lessons_
-  std::deque<Waiting> pending_, bounds_;  // held requests: without a batch, and all; in order of Add
+  std::deque<Waiting> pending_, bounds_;  // held requests: without a batch, and all; by `since`
   std::size_t held_ = 0;
   std::uint64_t serials_ = 0;
   Stats stats_;

@@ -20,7 +20,7 @@
 
 namespace takt::systems {
 
-// Returns the systems that UseSystem takes.
+// Returns all systems. UseSystem runs kairos, hexgen_flow and lamps; for others it returns what runs them.
 std::vector<RegistryInfo> SystemInfos();
 
 // Runs a system with the options of its paper in a replay. Its scheduler orders the requests of each engine. Its router

@@ -44,6 +44,8 @@ struct ReplayArguments : ReplaySetup, ReportFiles {
   std::int32_t decode_instances = 0;
 
   int threads = 0;  // 0: one per core
+
+  bool default_retention = false;  // the user gave neither retention nor gate
 };
 
 constexpr const char* kReplayExamples = R"(Examples
@@ -181,6 +183,7 @@ absl::Status DrawLoad(ReplayArguments& arguments, Workload& workload, ReplayOpti
   if (has_sessions && arguments.retention.empty() && arguments.gate.empty()) {
     arguments.retention = "hold_value";
     arguments.gate = "price";
+    arguments.default_retention = true;
   }
   if (arguments.retention.empty() && !arguments.gate.empty()) arguments.retention = "lru";
   if (!arguments.retention.empty() && arguments.gate.empty()) arguments.gate = "none";
@@ -218,8 +221,8 @@ absl::Status DrawLoad(ReplayArguments& arguments, Workload& workload, ReplayOpti
 
 // ---- runs ---------------------------------------------------------------------------------------------------------
 
-absl::StatusOr<ReplayOptions> OptionsOf(const Workload& workload, const ReplayOptions& common,
-                                        const RunSettings& settings) {
+absl::StatusOr<ReplayOptions> OptionsOf(const ReplayArguments& arguments, const Workload& workload,
+                                        const ReplayOptions& common, const RunSettings& settings) {
   ReplayOptions options = common;
   options.estimates = settings.estimates;
   options.cluster.rate_scale = settings.rate_scale;
@@ -230,6 +233,10 @@ absl::StatusOr<ReplayOptions> OptionsOf(const Workload& workload, const ReplayOp
   if (absl::Status used = systems::UseSystem(settings.policy, workload, options); !used.ok()) {
     return absl::InvalidArgumentError("--system: " + std::string(used.message()));
   }
+  if (options.system.scheduler && arguments.default_retention) {  // a system's scheduler supports neither
+    options.retention = nullptr;
+    options.gate = nullptr;
+  }
   if (absl::Status valid = options.Validate(); !valid.ok()) return valid;
   return options;
 }
@@ -239,7 +246,7 @@ absl::Status RunRuns(const ReplayArguments& arguments, const ReplayOptions& comm
                      ProgressBar& bar, Comparison& comparison, std::vector<Run>& runs) {
   std::vector<ReplayTask> tasks;
   for (Run& run : runs) {
-    absl::StatusOr<ReplayOptions> options = OptionsOf(comparison.workload, common, run.settings);
+    absl::StatusOr<ReplayOptions> options = OptionsOf(arguments, comparison.workload, common, run.settings);
     if (!options.ok()) return options.status();
     tasks.push_back({&comparison.workload, *std::move(options)});
     if (arguments.perfetto.empty()) continue;
@@ -345,7 +352,7 @@ int RunReplay(const ReplayArguments& wished) {
   comparison.workload = *std::move(workload);
   comparison.setup = arguments;
   for (const std::string& system : arguments.systems) {
-    const auto valid = OptionsOf(comparison.workload, *common, {.policy = system, .system = true});
+    const auto valid = OptionsOf(arguments, comparison.workload, *common, {.policy = system, .system = true});
     if (!valid.ok()) return Complain(kName, valid.status(), kUsage);
   }
   absl::StatusOr<std::vector<OutputFile>> reports = OpenReports(arguments);
