@@ -8,7 +8,7 @@
 
 struct ShortThenDue {
   static constexpr std::string_view kName = "short_then_due";
-  static constexpr double kRange = 4e9;  // values of the second part: 46 days in milliseconds
+  static constexpr double kRange = 1e12;  // values of the second part: 31 years in milliseconds
 
   takt::RankKey Key(const takt::RequestState& r) const {
     const int blocks = std::max(0, r.request.prompt_tokens.value - r.cached.value) / 64;

@@ -157,7 +157,7 @@ TEST_CASE("a damaged file is named, and earlier knowledge stays") {
           "line 3: path: its agent is node 3; expected one of 2");
   refused(sealed("name x41\n" + node + "node 2 1 1 1 1 1 1\n"), "line 4: node: agent is 2; expected one of 1 names");
   refused(sealed("name x41\nagent 0 2\n"), "line 3: agent: agent is 2");
-  refused(sealed(node + "name x41\n"), "line 3: name: a name is too late");
+  refused(sealed(node + "name x41\n"), "line 3: name: a name comes after other lines");
   refused(sealed(node + node), "line 3: node: the agent is repeated");
   refused(sealed(node + "path 7 1 1\npath 7 1 1\n"), "line 4: path: the key");
   refused(sealed(node + "edge 0 0 1 1 1\nedge 0 0 1 1 1\n"), "line 4: edge: the line is repeated");
@@ -167,7 +167,7 @@ TEST_CASE("a damaged file is named, and earlier knowledge stays") {
   std::string paths = node, longest = "path 7 1 1";
   for (int i = 0; i < 17; ++i) paths += "path " + std::to_string(i) + " 1 1\n";
   for (int i = 0; i < 65; ++i) longest += " 0";
-  refused(sealed(paths), "line 19: path: there are too many; expected at most 16, which is graph.max_paths");
+  refused(sealed(paths), "line 19: path: there are too many; expected at most 16, the value of graph.max_paths");
   refused(sealed(node + longest + "\n"), "line 3: path: the path is too long");
   std::string many;
   for (int i = 0; i < 10; ++i) many += "name x4" + std::to_string(i) + "\n";

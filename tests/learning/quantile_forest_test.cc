@@ -243,7 +243,7 @@ TEST_CASE("training stops on request and reports faults of its input") {
   CHECK(fault(broken).starts_with("forest: the label of row 7 is no length"));
   broken = data;
   broken.numbers.pop_back();
-  CHECK(fault(broken).starts_with("forest: features do not match"));
+  CHECK(fault(broken).starts_with("forest: the number of features does not match"));
   CHECK(fault(data, {.trees = 0}) == "forest: trees must be 1 to 10,000");
   CHECK(fault(data, {.min_leaf = 0}) == "forest: min_leaf must be positive");
   CHECK(fault(data, {.feature_share = 1.5}).starts_with("forest: feature_share"));

@@ -268,7 +268,7 @@ TEST_CASE("without a plan, the message names the shortage") {
   // One GPU holds the small model alone.
   const CascadePlanner one = MustCreate(TwoModels(1, 0.5));
   CHECK(one.Plan({.quality_floor = 50}).ok());
-  CHECK(Mentions(one.Plan({.quality_floor = 70}).status(), "GPUs: 1 serve at most 0 of the 0.5 requests/s"));
+  CHECK(Mentions(one.Plan({.quality_floor = 70}).status(), "GPUs: 1 serve at most 0 of 0.5 requests/s"));
 }
 
 TEST_CASE("one model is a cascade, too") {

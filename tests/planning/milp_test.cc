@@ -244,11 +244,11 @@ TEST_CASE("an invalid model is refused with all its faults") {
   model.AddRow({.name = "", .upper = nan, .terms = {}});
   const std::string faults(model.Validate().message());
   for (const char* part :
-       {"column 0 (a b): the name must be", "column 0 (a b): the cost", "column 1 (x): the bounds must be ordered",
-        "column 2 (x): the name occurs twice", "column 2 (x): the bounds", "row 0 (objective): the name is",
-        "row 0 (objective): the bounds", "row 0 (objective): a column has two terms",
-        "row 0 (objective): the column of a term is unknown", "row 0 (objective): a coefficient",
-        "row 1 (): the name must be", "row 1 (): the bounds"}) {
+       {"column 0 (a b): the name must be", "column 0 (a b): the cost", "column 1 (x): the bounds are invalid",
+        "column 2 (x): the name occurs twice", "column 2 (x): the bounds",
+        "row 0 (objective): this name belongs to the cost row", "row 0 (objective): the bounds",
+        "row 0 (objective): a column has two terms", "row 0 (objective): the column of a term is unknown",
+        "row 0 (objective): a coefficient", "row 1 (): the name must be", "row 1 (): the bounds"}) {
     CAPTURE(part, faults);
     CHECK(faults.find(part) != std::string::npos);
   }

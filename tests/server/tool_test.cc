@@ -216,7 +216,8 @@ TEST_CASE("a server asked to end while busy answers, and reports cut requests") 
     for (std::thread& client : clients) client.join();
     INFO(run.out);
     CHECK(run.exit_code == (time_enough ? 0 : 1));
-    CHECK(run.out.find(time_enough ? "all requests have been answered" : "6 requests cut") != std::string::npos);
+    CHECK(run.out.find(time_enough ? "all requests have been answered" : "6 requests interrupted") !=
+          std::string::npos);
     for (const Answer& answer : answers) {
       const Answer::Stream stream = answer.stream();
       CHECK(stream.done == time_enough);  // a cut answer is never taken for a whole one

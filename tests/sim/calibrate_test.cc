@@ -261,8 +261,8 @@ TEST_CASE("times in other units raise a doubt, and slow engines none") {
     for (TimedStep& step : other.steps) step.time *= factor;
     return Warns(Fitted(other), unit);
   };
-  CHECK(doubted(1'000, "if it has milliseconds"));
-  CHECK(doubted(1'000'000, "if it has microseconds"));
+  CHECK(doubted(1'000, "if the log has milliseconds"));
+  CHECK(doubted(1'000'000, "if the log has microseconds"));
   CHECK_FALSE(doubted(50, "was the time of a step logged"));  // a large model on a CPU
 }
 

@@ -274,7 +274,7 @@ TEST_CASE("errors in a file name the entry, the field and the value") {
       {"{\"pp1\": 77}", "{}", "kv_capacity_tokens lacks pp1"},
       {"{\"pp1\": 77}", "77", "kv_capacity_tokens is not an object"},
       {"\"aQ\": 3", "\"aQ\": true", "e2e[0] e2e/big/x1/fp8/own/tp4 has aQ = true"},
-      {"own/tp4", "own/pp4", "e2e[0] e2e/big/x1/fp8/own/pp4 has an id that is not"},
+      {"own/tp4", "own/pp4", "e2e[0] e2e/big/x1/fp8/own/pp4 has an invalid id"},
       {"e2e/big/x1/fp8/own/tp4", "own/tiny/x1/bf16/tp2", "repeats the id of an earlier entry"},
       {"\"id\": \"own/tiny/x1/bf16/tp2\"", "\"id\": 5", "profiles[0] has id = 5, not a text"},
       {"\"profiles\": [", "\"profiles\": [7, ", "profiles[0] is not an object"},

@@ -145,7 +145,7 @@ TEST_CASE("files that are no log are refused") {
   CHECK(message("") == "log: is empty");
   CHECK(message("time_s,prefill_tokens\n1,2\n")
             .starts_with("log:1: header: column \"decode_rows\" is missing; the columns are \"time_s\", "
-                         "\"prefill_tokens\"; a log of steps is"));
+                         "\"prefill_tokens\"; expected JSON lines with time_s"));
   CHECK(message("time_s,prefill_tokens,decode_rows,context_tokens\n") == "log: has no steps");
   CHECK(ReadStepLog("/nowhere/steps.jsonl").status().code() == absl::StatusCode::kNotFound);
   const absl::StatusOr<StepLog> none = ParseStepLog("{}\n{}", "log", {.skip_bad_lines = true});

@@ -393,23 +393,28 @@ TEST_CASE("a random host loses nothing") {
     std::vector<Chimera::Batch> batches;
     const auto anyone = [&] { return RequestId{1 + random.Below(next + 2)}; };
     for (int i = 0; i < 3000; ++i) {
-      now += random.Uniform() * (random.Chance(0.05) ? -0.1 : 0.01);
+      const double span = random.Chance(0.05) ? -0.1 : 0.01;
+      now += span * random.Uniform();
       if (random.Chance(0.001)) chimera.TakeBatch(kNever);
       if (seed % 2 == 0 && i == 2000) chimera.Add({.id = {next++}, .prompt_tokens = {100}}, {}, kNever), ++added;
       switch (random.Below(12)) {
         case 0:
         case 1: {
           const std::uint64_t id = random.Chance(0.1) ? anyone().value : next++;
-          ++added, Add(chimera, id, static_cast<float>(random.Uniform()), now, {random.Below(next)});
+          const auto fact = static_cast<float>(random.Uniform());
+          ++added, Add(chimera, id, fact, now, {random.Below(next)});
           break;
         }
         case 2: chimera.On(RequestEnded{anyone(), {random.Below(4)}, false, TokensServed{{9}, {9}}}, At(now)); break;
         case 3: chimera.On(RequestEnded{anyone(), {}, random.Chance(0.2)}, At(now)); break;
         case 4: chimera.On(Cancelled{anyone()}, At(now)); break;
-        case 5:
-          if (random.Chance(0.5)) chimera.Ended({random.Below(next)}, random.Chance(0.5), At(now));
-          else chimera.On(WorkflowEnded{{random.Below(next)}, random.Chance(0.5)}, At(now));
+        case 5: {
+          const WorkflowId workflow{random.Below(next)};
+          const bool cancelled = random.Chance(0.5);
+          if (random.Chance(0.5)) chimera.Ended(workflow, cancelled, At(now));
+          else chimera.On(WorkflowEnded{workflow, cancelled}, At(now));
           break;
+        }
         case 6:
           if (random.Chance(0.3)) chimera.On(InstanceDown{{random.Below(4)}}, At(now));
           else chimera.On(InstanceUp{{.id = {random.Below(4)}, .model = {random.Below(4)}}}, At(now));

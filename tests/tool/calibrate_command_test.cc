@@ -141,7 +141,7 @@ TEST_CASE("a log in milliseconds is fitted with a doubt about its unit") {
   CAPTURE(ended.out, ended.err);
   CHECK(ended.exit_code == 0);
   CHECK(Has(ended.out, "\nWarnings\n  nine steps of ten take more than "));
-  CHECK(Has(ended.out, "The log's unit is seconds: if it has milliseconds, divide"));
+  CHECK(Has(ended.out, "Times must be in seconds; divide them by"));
 }
 
 TEST_CASE("input that is unfit, unreadable or unwritable is reported") {

@@ -234,7 +234,7 @@ TEST_CASE("values missing from a log are unknown, and quotes are read") {
   CHECK(told("model,stage,text\nm,\"say \"\"x\"\", then y\",\"a\nn,b\r\n\"\r\n") ==
         told("model,stage\nm,\"say \"\"x\"\", then y\"\n"));
   CHECK(Has(fault("foo,bar\n1,2\n"), "next: the header has no known column; known columns: output_tokens"));
-  CHECK(Has(fault("{\"foo\": 1}\n"), "next: has no known column"));
+  CHECK(Has(fault("{\"foo\": 1}\n"), "no known column"));
   const Ended other = RunTool({"predict", dir / "m", dir.Write("next", "model\nm\nn\nm\n")});
   CHECK(other.exit_code == 0);
   CHECK(Has(other.err, "1 of 3 calls have no prediction, because their model is not in"));

@@ -238,7 +238,7 @@ TEST_CASE("a log replays, even if it was cut off") {
   CAPTURE(whole.out, whole.err);
   CHECK(whole.exit_code == 0);
   CHECK(Has(whole.out, "3 events, 4 plans, 3 commits"));
-  CHECK(Has(whole.out, "All 4 plans"));
+  CHECK(Has(whole.out, "the same plans as the log: 4 plans"));
   CHECK(Has(whole.out, "requests accepted"));
 
   const Ended cut = RunTool({"replay-log", dir.Write("cut", log.substr(0, log.size() - 5))});

@@ -395,7 +395,7 @@ TEST_CASE("Chimera's workflows have stages, prompts and their text") {
   CHECK(Error("gen:apps,model=gpt") ==
         "gen:apps: model: is unknown; expected one of qwen2.5-1.5b, qwen2.5-3b, qwen2.5-7b, qwen2.5-14b, llama-3.2-3b, "
         "ministral-8b");
-  CHECK(Error("gen:apps,prompt=5").find("with a key of workflows, rate, seed, deadline, model") != std::string::npos);
+  CHECK(Error("gen:apps,prompt=5").find("with KEY one of workflows, rate, seed, deadline, model") != std::string::npos);
 }
 
 TEST_CASE("workflows are drawn with replacement, and the rate changes arrivals alone") {

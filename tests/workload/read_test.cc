@@ -353,7 +353,7 @@ TEST_CASE("Mooncake's faults are named") {
   CHECK(Error(R"({"timestamp": 0, "input_length": 18446744073709551615, "output_length": 1})") ==
         "t:1: input_length: 18446744073709551615 is above 500000000");
   CHECK(Error(R"({"timestamp": 0, "input_length": 512, "output_length": 1, "hash_ids": [1, 2]})") ==
-        "t:1: hash_ids: has 2 blocks of 512 tokens; expected 1 for the input");
+        "t:1: hash_ids: has 2 blocks of 512 tokens; expected 1, as many as the input needs");
   CHECK(Error(R"({"timestamp": 0, "input_length": 512, "output_length": 1, "hash_ids": [-1]})") ==
         "t:1: hash_ids: -1 is invalid; expected a whole number from 0 to 2^64-1");
   CHECK(Error(R"({"timestamp": 0, "input_length": 1, "output_length": 1, "hash_ids": 5})") ==
