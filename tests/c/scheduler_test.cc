@@ -267,7 +267,7 @@ class Twins {
     takt_error error;
     takt_error_init(&error, sizeof error);
     CHECK(takt_replay(c_log_.data(), c_log_.size(), &report, nullptr, 0, &error) == TAKT_E_INVALID);
-    CHECK(std::string_view(error.text).find("'custom(own)' is unknown; expected the host to provide") !=
+    CHECK(std::string_view(error.text).find("'custom(own)' is unknown; only a host that registers") !=
           std::string_view::npos);
     const auto replay = ReplayLog(c_log_, {.make_policy = MakeInCxx, .make_pause = nullptr});
     REQUIRE(replay.ok());
