@@ -275,7 +275,7 @@ def test_hexgen_flow_searches_with_its_own_options(monkeypatch: pytest.MonkeyPat
     monkeypatch.undo()
     with pytest.raises(RequestError, match='^cluster is .*"any" is unknown'):
         HexGenFlow(cluster=["any"])
-    with pytest.raises(RequestError, match="^placement is .*has an alpha"):
+    with pytest.raises(RequestError, match="^placement is .*must have an alpha"):
         HexGenFlow(cluster=[PROFILE], placement="round_robin")
 
 
