@@ -512,7 +512,8 @@ class RankQueue {
     if (mirrors() && !state.has_run) worst_.Push(slot, 0, internal::PackedKey(key).Reversed(), 0);
     heap_.Push(slot, key);
     if constexpr (ChoosingPolicy<P>) {
-      if (hooks_.chooses) returns ? policy_.Returns(slot) : policy_.Joins(state, now);
+      if (hooks_.chooses && returns) policy_.Returns(slot);
+      else if (hooks_.chooses) policy_.Joins(state, now);
     }
   }
 

@@ -14,6 +14,7 @@
 #include "takt/base/exact_math.h"
 #include "takt/base/random.h"
 #include "takt/base/rounded.h"
+#include "takt/base/skew_heap.h"
 #include "takt/base/slot.h"
 
 namespace takt {
@@ -164,7 +165,7 @@ class PassingLine {
   };
   // The rest of a request: its links in the heap of its class, and how it left.
   struct Item {
-    Slot left = kNoSlot, right = kNoSlot, parent = kNoSlot;
+    HeapLink link = {};
     bool went = false;  // it left because it was admitted
     std::uint64_t joins = 0;  // joins_ when it left
   };
@@ -214,25 +215,22 @@ class PassingLine {
     }
   }
 
+  auto ByPlace() const {
+    return [this](Slot a, Slot b) { return nodes_[a].place < nodes_[b].place; };
+  }
+
   void Add(Slot slot) {
     Node& node = nodes_[slot];
     node.waits = true;
     Update(node);
     root_ = Insert(root_, slot);
-    items_[slot].left = items_[slot].right = kNoSlot;
-    SetHead(node.cls, Meld(heads_[node.cls].slot, slot));
+    SetHead(node.cls, PushHeap<&Item::link>(items_, heads_[node.cls].slot, slot, ByPlace()));
   }
   void Cut(Slot slot, Work charge) {
     root_ = Remove(root_, slot, charge);
     Node& node = nodes_[slot];
     node.waits = false;
-    const Item& item = items_[slot];
-    const Slot rest = Meld(item.left, item.right);
-    if (item.parent == kNoSlot) return SetHead(node.cls, rest);
-    Item& parent = items_[item.parent];
-    (parent.left == slot ? parent.left : parent.right) = rest;
-    if (rest != kNoSlot) items_[rest].parent = item.parent;
-    known_ = false;
+    SetHead(node.cls, EraseFromHeap<&Item::link>(items_, heads_[node.cls].slot, slot, ByPlace()));
   }
 
   // ---- a skew heap by place for each class
@@ -244,28 +242,10 @@ class PassingLine {
       classes_[cls / 64] &= ~bit;
     } else {
       classes_[cls / 64] |= bit;
-      items_[head].parent = kNoSlot;
       heads_[cls].came_s = static_cast<double>(nodes_[head].place.came) * 1e-9;
     }
     known_ = false;
   }
-  // Merges along the right spines, swapping children on the way.
-  Slot Meld(Slot a, Slot b) {
-    Slot root = kNoSlot, parent = kNoSlot;
-    Slot* link = &root;
-    while (a != kNoSlot && b != kNoSlot) {
-      if (nodes_[b].place < nodes_[a].place) std::swap(a, b);
-      Item& item = items_[a];
-      *link = a;
-      item.parent = std::exchange(parent, a);
-      a = std::exchange(item.right, item.left);
-      link = &item.left;
-    }
-    *link = a != kNoSlot ? a : b;
-    if (*link != kNoSlot) items_[*link].parent = parent;
-    return root;
-  }
-
   // ---- changes of the treap
 
   Slot Insert(Slot n, Slot slot) {
