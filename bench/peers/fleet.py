@@ -14,7 +14,6 @@ import asyncio
 import json
 import statistics
 import time
-from pathlib import Path
 from typing import Any
 
 from serve import draw, run, tokens_of_a_workflow
@@ -97,9 +96,7 @@ def main() -> int:
     parser.add_argument("--logs", help="folder for the servers' logs")
     parser.add_argument("--json", help="file for the results")
     options = parser.parse_args()
-    result = until_stopped(main_async(options))
-    if options.json:
-        Path(options.json).write_text(json.dumps(result, indent=1))
+    until_stopped(main_async(options), options.json)
     return 0
 
 

@@ -199,8 +199,8 @@ def quantile(values: list[float], q: float) -> float:
     return ordered[min(len(ordered) - 1, int(q * len(ordered)))]
 
 
-def until_stopped(main: Any) -> Any:
-    """Runs a coroutine. Ctrl-C and TERM end the servers, print one line, and exit with 130."""
+def until_stopped(main: Any, file: str | None = None) -> Any:
+    """Returns the result of a coroutine, and writes it to `file`. Ctrl-C and TERM end the servers, print one line, and exit with 130."""
 
     async def guarded() -> Any:
         task = asyncio.ensure_future(main)
@@ -210,7 +210,10 @@ def until_stopped(main: Any) -> Any:
         return await task
 
     try:
-        return asyncio.run(guarded())
+        result = asyncio.run(guarded())
+        if file:
+            Path(file).write_text(json.dumps(result, indent=1))
+        return result
     except asyncio.CancelledError:
         print("stopped; the servers have ended", file=sys.stderr, flush=True)
         raise SystemExit(130) from None

@@ -307,10 +307,11 @@ Ignored Chimera::On(const RouterEvent& event, TimePoint now) {
   const bool ends = state != nullptr && (ended != nullptr || std::holds_alternative<Cancelled>(event));
   if (!ends) return router_.On(event, now);
   Call call{.start = state->enqueued};
-  bool placed = false;
-  for (const InstanceState& i : router_.instances()) {
-    if (i.instance.id == router_.InstanceOf(id)) call.model = i.instance.model, placed = true;
-  }
+  const InstanceId instance = router_.InstanceOf(id);
+  const std::span<const InstanceState> up = router_.instances();
+  const auto at = std::ranges::lower_bound(up, instance, {}, [](const InstanceState& i) { return i.instance.id; });
+  const bool placed = at != up.end() && at->instance.id == instance;
+  if (placed) call.model = at->instance.model;
   const bool served = ended != nullptr && !ended->failed && ended->served && !ended->served->absurd();
   if (served && placed && known != nullptr) call.output = ended->served->output;
   const WorkflowId workflow = state->request.workflow;

@@ -34,6 +34,7 @@ namespace takt {
 //   request comes or leaves, in O(replicas of the model).
 // - A workflow keeps its model until `sticky_s` after its last request, until WorkflowEnded, or until no instance of
 //   the model is up. Requests without a workflow keep no model.
+// - A model fits a prompt if one of its instances has KV for it. A request whose kept model does not fit gets another.
 //
 // Source: Chimera, algorithm 1, lines 1 to 6.
 class ModelFleet {
