@@ -17,10 +17,10 @@ constexpr std::size_t kMostCallsLearned = 512;  // of a workflow; more calls are
 
 constexpr std::size_t kMostFeatures = 1000;  // the limit of Confidence
 
-constexpr std::string_view kHead = "takt chimera 1\n";
+constexpr std::string_view kChimeraHead = "takt chimera 1\n";
 
 std::string HeadOf(std::size_t lengths, std::size_t confidence) {
-  return fmt::format("{}{} {}\n", kHead, lengths, confidence);
+  return fmt::format("{}{} {}\n", kChimeraHead, lengths, confidence);
 }
 
 // Returns the request that an event names; none: it names no request.
@@ -408,7 +408,7 @@ absl::Status Chimera::Load(std::string_view bytes) {
   const absl::Status damaged = absl::InvalidArgumentError("chimera: the file is damaged; expected the output of Save");
   std::size_t sizes[2] = {};
   std::string_view rest = bytes;
-  rest.remove_prefix(std::min(kHead.size(), rest.size()));
+  rest.remove_prefix(std::min(kChimeraHead.size(), rest.size()));
   for (std::size_t& size : sizes) {
     const auto [end, fault] = std::from_chars(rest.data(), rest.data() + rest.size(), size);
     rest.remove_prefix(std::min(static_cast<std::size_t>(end - rest.data()) + 1, rest.size()));

@@ -167,9 +167,9 @@ std::string HexGenFlow::Save() const { return TextOf(alpha()); }
 
 absl::Status HexGenFlow::Load(std::string_view text, TimePoint now) {
   if (!tuner_) return absl::FailedPreconditionError("hexgen_flow: tuning alpha needs a simulated cluster");
-  constexpr std::string_view kHead = "takt hexgen_flow 1\nalpha ";
+  constexpr std::string_view kTunerHead = "takt hexgen_flow 1\nalpha ";
   double alpha = -1;
-  if (text.starts_with(kHead)) std::from_chars(text.data() + kHead.size(), text.data() + text.size(), alpha);
+  if (text.starts_with(kTunerHead)) std::from_chars(text.data() + kTunerHead.size(), text.data() + text.size(), alpha);
   if (!(alpha >= 0 && alpha <= 1) || text != TextOf(alpha)) {
     return absl::InvalidArgumentError("hexgen_flow: the saved state is invalid; expected the output of Save");
   }
