@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "learning/pack.h"
 #include "takt/base/exact_math.h"
+#include "takt/base/faults.h"
 
 namespace takt {
 namespace {
@@ -133,7 +134,7 @@ absl::StatusOr<std::shared_ptr<const Confidence>> Confidence::Train(const Confid
   const std::size_t models = data.models.size();
   if (models == 0) return invalid("there are no models");
   if (data.outcomes.empty()) return invalid("there are no outcomes to learn from");
-  if (data.features > 1000) return invalid("more than 1,000 features");
+  if (data.features > kMostFeatures) return invalid("more than 1,000 features");
   const bool all = data.columns.empty();
   const std::size_t rows = all ? data.outcomes.size() / models : data.columns.size();
   if (data.outcomes.size() != (all ? rows * models : rows) || data.numbers.size() != rows * data.features) {
@@ -144,6 +145,9 @@ absl::StatusOr<std::shared_ptr<const Confidence>> Confidence::Train(const Confid
   }
   if (!data.groups.empty() && data.groups.size() != rows)
     return invalid("some rows lack a group; expected one per row");
+  Faults faults;
+  faults.ExpectOptions(options, "confidence: ");
+  if (!faults.empty()) return faults.ToStatus();
   if (progress && !progress(0)) return absl::CancelledError("confidence: training was stopped");
 
   const auto made = std::make_shared<Confidence>();

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "learning/pack.h"
 #include "takt/base/exact_math.h"
+#include "takt/base/faults.h"
 #include "takt/base/random.h"
 #include "takt/numeric/correlation.h"
 #include "takt/numeric/quantile.h"
@@ -38,15 +39,10 @@ absl::Status Checked(const ForestData& data, const ForestOptions& o) {
     if (data.labels[i] >= 0 && std::isfinite(data.labels[i])) continue;
     return invalid("the label of row " + std::to_string(i) + " is no length: " + std::to_string(data.labels[i]));
   }
-  if (o.trees < 1 || o.trees > static_cast<int>(kMostTrees)) return invalid("trees must be 1 to 10,000");
-  if (o.min_leaf < 1) return invalid("min_leaf must be positive");
-  if (o.max_depth < 0 || o.max_depth > 1000) return invalid("max_depth must be 0 to 1,000");
-  if (!(o.feature_share > 0 && o.feature_share <= 1)) return invalid("feature_share must be above 0, at most 1");
-  if (o.leaf_labels < 1 || o.leaf_labels > static_cast<int>(kMostLeafLabels))
-    return invalid("leaf_labels must be 1 to 1,000");
-  if (o.out_of_bag_rows < 0) return invalid("out_of_bag_rows must not be negative");
   if (rows > std::numeric_limits<std::uint32_t>::max()) return invalid("more than 2^32 - 1 rows");
-  return absl::OkStatus();
+  Faults faults;
+  faults.ExpectOptions(o, "forest: ");
+  return faults.ToStatus();
 }
 
 // Returns a bound x between a and b with a <= x < b.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <limits>
 #include <variant>
 
@@ -14,8 +13,6 @@ namespace takt::systems {
 namespace {
 
 constexpr std::size_t kMostCallsLearned = 512;  // of a workflow; more calls are not learned
-
-constexpr std::size_t kMostFeatures = 1000;  // the limit of Confidence
 
 constexpr std::string_view kChimeraHead = "takt chimera 1\n";
 
@@ -45,7 +42,7 @@ bool ChimeraLessons::Add(ModelId model, std::span<const FinishedCall> calls, std
   if (!solved || most_rows_ == 0) return true;
   constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();  // counts as the mean
   ConfidenceData& t = tried_;
-  if (features.size() > kMostFeatures) return false;
+  if (features.size() > Confidence::kMostFeatures) return false;
   if (t.features == 0 && !features.empty()) {  // the first row with features fixes their number
     t.numbers.assign(t.columns.size() * features.size(), kUnknown);
     t.features = features.size();
@@ -138,27 +135,9 @@ absl::Status ChimeraOptions::Validate() const {
   };
   no_less("batches.longest", batches.longest);
   no_less("batches.bound", batches.bound);
-  const ForestOptions& forest = lengths.forest;
-  const auto whole = [&faults](std::string_view field, int value, int least, int most) {
-    const std::string wish = fmt::format("must be {} to {}", least, most);
-    faults.Expect(value >= least && value <= most, field, value, wish);
-  };
-  constexpr int kMost = std::numeric_limits<int>::max();
-  whole("lengths.forest.trees", forest.trees, 1, 10'000);
-  whole("lengths.forest.min_leaf", forest.min_leaf, 1, kMost);
-  whole("lengths.forest.max_depth", forest.max_depth, 0, 1000);
-  faults.Expect(forest.feature_share > 0 && forest.feature_share <= 1, "lengths.forest.feature_share",
-                forest.feature_share, "must be above 0 and at most 1");
-  whole("lengths.forest.leaf_labels", forest.leaf_labels, 1, 1000);
-  whole("lengths.forest.out_of_bag_rows", forest.out_of_bag_rows, 0, kMost);
-  constexpr std::size_t kMostSketch = 247;  // a forest has at most 254 features, and 7 are not of the sketch
-  faults.Expect(lengths.sketch <= kMostSketch, "lengths.sketch", lengths.sketch, "must be at most 247");
-  const auto not_negative = [&faults](std::string_view field, double value) {
-    faults.Expect(value >= 0 && std::isfinite(value), field, value, "must be at least 0 and finite");
-  };
-  not_negative("confidence.l2", confidence.l2);
-  not_negative("confidence.tolerance", confidence.tolerance);
-  whole("confidence.iterations", confidence.iterations, 1, kMost);
+  faults.ExpectOptions(lengths, "lengths.");
+  faults.ExpectOptions(lengths.forest, "lengths.forest.");
+  faults.ExpectOptions(confidence, "confidence.");
   return faults.ToStatus();
 }
 

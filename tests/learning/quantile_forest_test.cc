@@ -244,8 +244,8 @@ TEST_CASE("training stops on request and reports faults of its input") {
   broken = data;
   broken.numbers.pop_back();
   CHECK(fault(broken).starts_with("forest: the number of features does not match"));
-  CHECK(fault(data, {.trees = 0}) == "forest: trees must be 1 to 10,000");
-  CHECK(fault(data, {.min_leaf = 0}) == "forest: min_leaf must be positive");
+  CHECK(fault(data, {.trees = 0}) == "forest: trees is 0: must be 1 to 10000");
+  CHECK(fault(data, {.min_leaf = 0}) == "forest: min_leaf is 0: must be at least 1");
   CHECK(fault(data, {.feature_share = 1.5}).starts_with("forest: feature_share"));
   CHECK(fault(data, {.leaf_labels = 0}).starts_with("forest: leaf_labels"));
 }

@@ -243,6 +243,23 @@ TEST_CASE("a placement hands over the prediction for the instance's model") {
   CHECK(left(true, std::numeric_limits<float>::infinity()) == 1e9);
 }
 
+TEST_CASE("the prediction for a lost instance's model is not handed over to another model") {
+  for (const bool revised : {false, true}) {
+    auto router = Make<Fcfs, RoundRobin>();
+    router.On(InstanceUp{{.id = {1}, .model = {2}}}, At(0));
+    const ModelScore scores[] = {{{2}, 0.5f, 90}};
+    Arrived arrived = Arrival(1);
+    arrived.request.scores = scores;
+    router.On(arrived, At(0));
+    REQUIRE(Place(router, 0).size() == 1);
+    if (revised) router.On(Revised{.request = {1}, .workflow_tokens_left = Estimate::Exact(60)}, At(1));
+    router.On(InstanceDown{{1}}, At(1));
+    router.On(InstanceUp{{.id = {2}, .model = {3}}}, At(1));
+    REQUIRE(Place(router, 1).size() == 1);
+    CHECK(router.Find({1})->request.workflow_tokens_left == (revised ? Estimate::Exact(60) : Estimate{}));
+  }
+}
+
 TEST_CASE("a lost instance returns its requests once, in their old order") {
   auto router = Make();
   router.On(Up(1), At(0));

@@ -43,6 +43,10 @@ class Estimate:
         """Returns the estimate of a value that is known exactly."""
         return cls(float(value), (float(value),) * 5)
 
+    @property
+    def median(self) -> float:
+        return self.quantiles[2] if any(self.quantiles) else self.mean * math.log(2)
+
     @classmethod
     def of_quantiles(cls, quantiles: Sequence[float]) -> Estimate:
         """Returns an estimate from five non-decreasing quantiles. Its mean assumes a distribution that is linear

@@ -383,7 +383,7 @@ class Chimera(_Recorder):
             scores = []
             for model in self.models.values():
                 forecast = next(forecasts)
-                tokens = None if forecast.tokens_left is None else forecast.tokens_left.mean
+                tokens = None if forecast.tokens_left is None else forecast.tokens_left.median
                 scores.append((model, 0.0 if forecast.solved is None else forecast.solved, tokens))
             left = {model: tokens for model, _, tokens in scores if tokens is not None}
             told = [ModelScore(model, solved, tokens) for model, solved, tokens in scores]
@@ -404,13 +404,13 @@ class Chimera(_Recorder):
 
     def place(self, now: int | None = None) -> Routing:
         """Places waiting requests, and sets `tokens_left` of each."""
-        at = moment(now)
-        routing = super().place(at)
+        routing = super().place(now)
         for placed in routing.placed:
             tokens = self._scores.get(placed.request, {}).get(self._model_of.get(placed.instance, 0))
-            if tokens is not None:
+            if tokens is None:
+                self.tokens_left.pop(placed.request, None)
+            else:
                 self.tokens_left[placed.request] = tokens
-                self.revise(placed.request, workflow_tokens_left=tokens, now=at)
         return routing
 
     def _forget(self, request: int) -> None:

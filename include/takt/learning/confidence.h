@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "takt/base/id.h"
 #include "takt/base/parallel.h"
+#include "takt/base/spec.h"
 #include "takt/numeric/classification.h"
 
 namespace takt {
@@ -37,6 +38,12 @@ struct ConfidenceOptions {
   int iterations = 50;  // maximum iterations of Newton's method
   int folds = 5;  // number of folds of the cross-validation for the report; below 2: no report
   double tolerance = 1e-8;  // step size at which Newton's method has converged
+
+  template <class Self, class List>
+  static constexpr auto ListOptions(Self& self, List&& list) {
+    return list(Option("l2", self.l2, {.most = 1e9}), Option("iterations", self.iterations, {.least = 1}),
+                Option("tolerance", self.tolerance, {.most = 1e9}));
+  }
 };
 
 // Results of cross-validation on groups of rows that were left out.
@@ -53,7 +60,10 @@ struct ConfidenceReport {
 // uses the same loss on given features. Hosts with a router of their own can pass its scores in Request::scores.
 class Confidence {
  public:
-  // Trains the regressions. InvalidArgument: no rows, no models, sizes that do not match, or an invalid column.
+  static constexpr std::size_t kMostFeatures = 1000;
+
+  // Trains the regressions. InvalidArgument: invalid options, no rows, no models, sizes that do not match, or an
+  // invalid column.
   // Cancelled: `progress`, called in each step of Newton's method, returned false.
   static absl::StatusOr<std::shared_ptr<const Confidence>> Train(const ConfidenceData& data,
                                                                  const ConfidenceOptions& options = {},

@@ -44,6 +44,11 @@ struct LengthForestOptions {
   std::size_t reservoir = 60'000;  // maximum stored calls per model
   std::uint64_t seed = 1;  // seed of the random choice of stored calls
   ForestOptions forest = {};
+
+  template <class Self, class List>
+  static constexpr auto ListOptions(Self& self, List&& list) {
+    return list(Option("sketch", self.sketch, {.most = 247}));  // a forest has 254 features, and 7 are counts and names
+  }
 };
 
 // Predicts Chimera's Y: the output tokens of a call and all later calls of its workflow on the given model. Numeric

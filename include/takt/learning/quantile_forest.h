@@ -14,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "takt/base/parallel.h"
+#include "takt/base/spec.h"
 #include "takt/model/estimate.h"
 
 namespace takt {
@@ -65,6 +66,15 @@ struct ForestOptions {
   int leaf_labels = 8;  // number of labels stored per leaf, evenly spaced by rank; 8 labels take 16 bytes
   int out_of_bag_rows = 4096;  // number of rows for calibrating the mean and for the report
   std::uint64_t seed = 1;
+
+  template <class Self, class List>
+  static constexpr auto ListOptions(Self& self, List&& list) {
+    return list(Option("trees", self.trees, {.least = 1, .most = 10'000}),
+                Option("min_leaf", self.min_leaf, {.least = 1}), Option("max_depth", self.max_depth, {.most = 1000}),
+                Option("feature_share", self.feature_share, {.least = 1e-9, .most = 1}),
+                Option("leaf_labels", self.leaf_labels, {.least = 1, .most = 1000}),
+                Option("out_of_bag_rows", self.out_of_bag_rows));
+  }
 };
 
 // Errors of a forest on out-of-bag rows: each row is predicted by the trees that left out its group.

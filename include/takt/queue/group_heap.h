@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "takt/base/indexed_heap.h"
+#include "takt/base/skew_heap.h"
 #include "takt/base/slot_table.h"
 #include "takt/config.h"
 
 namespace takt::internal {
 
-// A new key of a group costs O(log groups), even for a large group. Each group is a skew heap (Sleator and Tarjan,
-// 1986) threaded through the slots, O(log n) amortised. Allocates nothing up to the reserved size. Group keys are
-// OrderedBits.
+// A new key of a group costs O(log groups), even for a large group. Each group is a skew heap, O(log n) amortised.
+// Allocates nothing up to the reserved size. Group keys are OrderedBits.
 class GroupHeap {
  public:
   // Ties between groups: if `larger_first`, the group with more members comes first. Otherwise the better member
@@ -61,7 +61,7 @@ class GroupHeap {
     nodes_[slot] = {.key = key, .group = g};
     ++groups_[g].size;
     Slot& root = groups_[g].root;
-    const Slot old_root = std::exchange(root, Merge(root, slot));
+    const Slot old_root = std::exchange(root, PushHeap<&Node::link>(nodes_, root, slot, ByKey()));
     if (is_new) {
       by_rank_.Push(g, RankOf(g));
     } else if (root != old_root || larger_first_) {
@@ -73,10 +73,10 @@ class GroupHeap {
   void Erase(Slot slot) {
     TAKT_ASSERT(contains(slot));
     const std::uint32_t g = nodes_[slot].group;
-    const Slot root = Detach(slot);
+    Slot& root = groups_[g].root;
+    root = EraseFromHeap<&Node::link>(nodes_, root, slot, ByKey());
     nodes_[slot].group = kNoSlot;
     --groups_[g].size;
-    groups_[g].root = root;
     if (root == kNoSlot) {
       RemoveGroup(g);
     } else {
@@ -89,9 +89,10 @@ class GroupHeap {
   void Update(Slot slot, const internal::PackedKey& key) {
     TAKT_ASSERT(contains(slot));
     const std::uint32_t g = nodes_[slot].group;
-    const Slot rest = Detach(slot);
-    nodes_[slot] = {.key = key, .group = g};
-    groups_[g].root = Merge(rest, slot);
+    Slot& root = groups_[g].root;
+    root = EraseFromHeap<&Node::link>(nodes_, root, slot, ByKey());
+    nodes_[slot].key = key;
+    root = PushHeap<&Node::link>(nodes_, root, slot, ByKey());
     by_rank_.Update(g, RankOf(g));
   }
 
@@ -102,8 +103,8 @@ class GroupHeap {
     for (Slot slot = 0; slot < nodes_.size(); ++slot) {
       const std::uint32_t g = nodes_[slot].group;
       if (g == kNoSlot) continue;
-      nodes_[slot] = {.key = key_of(slot), .group = g};
-      groups_[g].root = Merge(groups_[g].root, slot);
+      nodes_[slot].key = key_of(slot);
+      groups_[g].root = PushHeap<&Node::link>(nodes_, groups_[g].root, slot, ByKey());
     }
     by_rank_.UpdateAll([this](std::uint32_t g) { return RankOf(g); });
   }
@@ -152,7 +153,7 @@ class GroupHeap {
       const Node& node = nodes_[at.slot];
       if (!f(at.slot)) return;
       if (at.position != kNoSlot) by_rank_.VisitChildren(at.position, [&](std::uint32_t p) { AddGroupAt(p); });
-      for (Slot child : {node.left, node.right}) {
+      for (Slot child : {node.link.left, node.link.right}) {
         if (child != kNoSlot) Add({{at.rank.group_key, nodes_[child].key, at.rank.size}, child, kNoSlot});
       }
     }
@@ -172,7 +173,7 @@ class GroupHeap {
   };
   struct Node {
     internal::PackedKey key;
-    Slot left = kNoSlot, right = kNoSlot, parent = kNoSlot;
+    HeapLink link = {};
     std::uint32_t group = kNoSlot;
   };
   struct Group {
@@ -186,6 +187,9 @@ class GroupHeap {
     std::uint32_t position;  // position of a group's root in the heap of groups; kNoSlot: not a root
   };
 
+  auto ByKey() const {
+    return [this](Slot a, Slot b) { return nodes_[a].key < nodes_[b].key; };
+  }
   static bool Later(const Seen& a, const Seen& b) { return b.rank < a.rank; }
 
   void Add(const Seen& seen) const {
@@ -203,35 +207,6 @@ class GroupHeap {
   void RemoveGroup(std::uint32_t g) {
     by_rank_.Erase(g);
     groups_.Erase(g, groups_[g].id);
-  }
-
-  // Removes a member from its group's tree. Returns the root of the rest.
-  Slot Detach(Slot slot) {
-    const Node& node = nodes_[slot];
-    const Slot rest = Merge(node.left, node.right);
-    if (rest != kNoSlot) nodes_[rest].parent = node.parent;
-    if (node.parent == kNoSlot) return rest;
-    Node& parent = nodes_[node.parent];
-    (parent.left == slot ? parent.left : parent.right) = rest;
-    return groups_[node.group].root;
-  }
-
-  // Merges along the right spines, swapping children on the way.
-  Slot Merge(Slot a, Slot b) {
-    Slot root = kNoSlot, parent = kNoSlot;
-    Slot* link = &root;
-    while (a != kNoSlot && b != kNoSlot) {
-      if (nodes_[b].key < nodes_[a].key) std::swap(a, b);
-      Node& node = nodes_[a];
-      *link = a;
-      node.parent = parent;
-      parent = a;
-      a = std::exchange(node.right, node.left);
-      link = &node.left;
-    }
-    *link = a != kNoSlot ? a : b;
-    if (*link != kNoSlot) nodes_[*link].parent = parent;
-    return root;
   }
 
   bool larger_first_ = false;

@@ -29,7 +29,7 @@ struct RouterOptions {
   std::shared_ptr<const StageTimes> stage_times = {};  // measured times for budgets; null: the instances' cost models
   WorkflowTableOptions workflows = {};
   // true: a placement sets Request::workflow_tokens_left to ModelScore::tokens of the instance's model, if known. The
-  // engine then ranks by the prediction for the chosen model.
+  // engine then ranks by the prediction for the chosen model. The prediction becomes unknown if the instance goes down.
   bool model_tokens = true;
   std::uint64_t hash_seed = 0;  // seed of the hashes of ids and workflows, like SchedulerOptions::hash_seed
 

@@ -128,6 +128,10 @@ struct RouterRequests : RouterBook {
       placer.Released(table[slot].state, gone, now());
       table[slot].state.generated = {};
       table[slot].charged.reported = false;
+      Request& r = table[slot].state.request;  // the prediction for the old model does not hold for another model
+      if (options.model_tokens && r.workflow_tokens_left == PredictionFor(r, gone.instance.model)) {
+        r.workflow_tokens_left = {};
+      }
       Enqueue(slot);
       ExpectExpiry(slot);
     }
@@ -200,13 +204,19 @@ struct RouterRequests : RouterBook {
   std::size_t slots_reserved = 0;
 
  private:
-  // Gives the prediction for the chosen model to the engine's order. Source: Chimera, algorithm 1, lines 27 to 33.
-  static void TakePrediction(Request& r, ModelId model) {
+  // Returns the prediction for a model, possibly unknown.
+  static Estimate PredictionFor(const Request& r, ModelId model) {
     constexpr float kMost = 1e9f;
+    Estimate prediction;
     for (const ModelScore& score : r.scores) {
       if (score.model != model || !(score.tokens >= 0)) continue;
-      r.workflow_tokens_left = Estimate::Exact(static_cast<double>(std::min(score.tokens, kMost)));
+      prediction = Estimate::Exact(static_cast<double>(std::min(score.tokens, kMost)));
     }
+    return prediction;
+  }
+  // Gives the prediction for the chosen model to the engine's order. Source: Chimera, algorithm 1, lines 27 to 33.
+  static void TakePrediction(Request& r, ModelId model) {
+    if (const Estimate prediction = PredictionFor(r, model); prediction.known()) r.workflow_tokens_left = prediction;
   }
 
   // Reports tokens to the policy, without tokens that were already reported for the request.
