@@ -1,68 +1,60 @@
-// HexGen-Flow before three unequal toy engines, which run one call at a time. A query plans, drafts three times and
-// tests. The rival is FCFS on the engines in turn. The gain is from the choice of engines: alpha stays 0.
+// HexGen-Flow before one fast and two slow toy engines, which run one call at a time. A query makes a long draft, tests
+// it three times and answers. The rival is FCFS on the least loaded engine.
 #include <algorithm>
 #include <cstdio>
-#include <map>
-#include <numeric>
 
 #include "takt/base/random.h"
-#include "takt/placement/round_robin.h"
+#include "takt/placement/least_loaded.h"
 #include "takt/policy/fcfs.h"
-#include "takt/sim/profiles.h"
 #include "takt/systems/hexgen_flow.h"
 
 using namespace takt;
 constexpr std::uint64_t kQueries = 400, kStages[] = {1, 2, 2, 2, 3};  // the stage of each call of a query
-constexpr int kPrompt = 1000, kTokens[] = {60, 250, 250, 250, 100};
-const char* const kGpus[] = {"aic/llama-3.1-70b/a100", "derived/llama-3.1-70b/a6000", "derived/llama-3.1-70b/l40"};
+constexpr int kPrompt = 100, kTokens[] = {1000, 50, 50, 50, 50};  // lengths of prompts, and of the calls' outputs
+constexpr double kTick = 0.1, kGap = 13, kTokenMs[] = {10, 40, 40};  // step, gap of queries [s]; time on each engine
 
-void Compare(const char* name, systems::HexGenFlowOptions options) {
-  std::vector<Profile> gpus;
-  for (const char* gpu : kGpus) gpus.push_back(*FindProfile(std::string(gpu) + "/bf16/tp4"));
-  if (options.cluster) options.cluster->engines = gpus, options.cluster->engine.limits.max_seqs = 1;
+void Compare(const char* name, systems::HexGenFlowOptions options, Random random = Random(1)) {
+  std::vector<Profile> gpus(3);
+  for (std::size_t i = 0; i < 3; ++i) gpus[i].cost.served = {.constant_ms = kTokenMs[i]};
+  if (auto& c = options.cluster) c->engines = gpus, c->kv_tokens = 100'000, c->engine.limits.max_seqs = 1;
   auto flow = systems::HexGenFlow::Create(options);
   for (std::uint64_t i = 0; i < 3; ++i) {
-    const InstanceProfile profile{gpus[i].id, std::make_shared<PreparedCostModel>(gpus[i].cost, 4096, 1)};
+    const InstanceProfile profile{"toy", std::make_shared<PreparedCostModel>(gpus[i].cost, 4096, 1)};
     flow->On(InstanceUp{{.id = {i + 1}, .profile = flow->AddProfile(profile)}}, {});
   }
-  Random random(1);
-  const auto key = [&](const RequestState& r) { return flow->policy().Key(r).key; };
   std::vector<RequestState> waiting[3];  // on each engine
-  std::map<TimePoint, RequestId> ends;   // of running calls
+  std::pair<RequestId, TimePoint> running[3];  // on each engine, with its end
   std::vector<double> latencies;
-  for (TimePoint now{}, next{}, free[3]{}; latencies.size() < kQueries;) {
-    const std::uint64_t arrived = flow->router().stats().workflows_declared;
-    if (now = ends.empty() ? next : ends.begin()->first; arrived < kQueries && next <= now) {
-      now = next, next += FromSeconds(18 * random.Exponential());
-      Workflow query{.id = {arrived + 1}, .deadline = now + FromSeconds(arrived % 2 == 0 ? 60 : 180)};
+  double sum = 0;
+  for (TimePoint now{}; latencies.size() < kQueries; now += FromSeconds(kTick)) {
+    const std::uint64_t q = flow->router().stats().workflows_declared + 1;
+    if (q <= kQueries && random.Chance(kTick / kGap)) {
+      Workflow query{.id = {q}, .deadline = now + FromSeconds(q % 2 == 0 ? 60 : 180)};
       query.stages = {{.stage = {1}}, {.stage = {2}, .after = {0}, .calls = 3}, {.stage = {3}, .after = {1}}};
       flow->On(WorkflowDeclared{query}, now);
-      for (std::uint64_t c = 0; c < 5; ++c) {  // the router holds a call until its stage may begin
-        Request r{.id = {5 * arrived + c + 5}, .workflow = query.id, .stage = {kStages[c]}, .prompt_tokens = {kPrompt}};
-        r.output_tokens = Estimate::Exact(kTokens[c]), flow->On(Arrived{r}, now);
-      }
-    } else {
-      const RequestId id = ends.extract(ends.begin()).mapped();
-      flow->On(RequestEnded{id, {}, false, TokensServed{{kPrompt}, {kTokens[id.value % 5]}}}, now);
+      for (std::uint64_t c = 5 * q; const std::uint64_t stage : kStages)  // a call waits until its stage may begin
+        flow->On(Arrived{{.id = {c++}, .workflow = {q}, .stage = {stage}, .prompt_tokens = {kPrompt}}}, now);
+    }
+    for (std::uint64_t i = 0; i < 3; ++i) {
+      auto& [call, end] = running[i];
+      const TokensServed served{{kPrompt}, {kTokens[call.value % 5]}};
+      if (call && end <= now) flow->On(RequestEnded{std::exchange(call, {}), {}, false, served}, now);
+      if (call || waiting[i].empty()) continue;
+      const auto first = std::ranges::min_element(waiting[i], {}, [&](auto& r) { return flow->policy().Key(r).key; });
+      call = first->request.id, end = now + FromSeconds(kTokens[call.value % 5] * kTokenMs[i] / 1000);
+      waiting[i].erase(first), flow->On(RequestStarted{call, {i + 1}}, now);
     }
     if (const auto search = flow->Advance(now); search && flow->Finished(SearchAlpha(*search), now))
-      std::printf("%13.0f s: alpha is now %.1f\n", ToSeconds(now), flow->alpha());
+      std::printf("%8.0f s: alpha is now %.1f\n", ToSeconds(now), flow->alpha());
     for (const auto& p : flow->Place(now)) waiting[p.instance.value - 1].push_back(*flow->router().Find(p.request));
-    for (const auto& end : flow->router().ended_workflows()) latencies.push_back(ToSeconds(end.end - end.arrival));
-    for (std::size_t i = 0; i < 3; ++i) {
-      if (now < free[i] || waiting[i].empty()) continue;
-      const auto first = std::ranges::min_element(waiting[i], {}, key);
-      const Duration step = gpus[i].cost.StepTime({.decodes = 1, .decode_context = kPrompt, .samples = 1});
-      free[i] = now + kTokens[first->request.id.value % 5] * step + Duration(i);  // no two calls end at once
-      ends.emplace(free[i], first->request.id), waiting[i].erase(first);
-    }
+    for (const auto& w : flow->router().ended_workflows()) sum += latencies.emplace_back(ToSeconds(w.end - w.arrival));
   }
   std::ranges::sort(latencies);
-  const double mean = std::accumulate(latencies.begin(), latencies.end(), 0.0) / kQueries;
-  std::printf("%-13s mean %5.1f s  p95 %6.1f s\n", name, mean, latencies[kQueries * 95 / 100]);
+  std::printf("%-20s mean %4.1f s  p95 %5.1f s\n", name, sum / kQueries, latencies[kQueries * 95 / 100]);
 }
 
 int main() {
-  Compare("FCFS, in turn", {.policy = Fcfs{}, .placement = RoundRobin{}});
-  Compare("HexGen-Flow", {.tuner = {.most = 40}, .cluster = ReplayOptions{}});
+  Compare("FCFS, least loaded", {.policy = Fcfs{}, .placement = LeastLoaded{}});
+  Compare("HexGen-Flow, alpha 0", {});
+  Compare("HexGen-Flow", {.tuner = {.window = std::chrono::minutes(10), .most = 60}, .cluster = ReplayOptions{}});
 }

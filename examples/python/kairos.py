@@ -32,7 +32,6 @@ def serve(kairos, workflows, engines=2):
     for engine in range(1, engines + 1):
         kairos.instance_up(Instance(engine, capacity=1), 0)
     events = [(at, "arrives", workflow, 0) for workflow, (at, _) in enumerate(workflows)]
-    heapq.heapify(events)
     times = []
     while events:
         now, what, workflow, call = heapq.heappop(events)
@@ -45,7 +44,7 @@ def serve(kairos, workflows, engines=2):
             times.append((now - arrival) / SECOND)
         else:
             agent, upstream = kairos.agent(calls[call][0]), calls[call - 1][0] if call else ""
-            request = Request(workflow * CALLS + call + 1, prompt_tokens=100, workflow=workflow + 1, agent=agent)
+            request = Request(workflow * CALLS + call + 1, 100, workflow=workflow + 1, workflow_arrival=arrival, agent=agent)
             kairos.arrive(request, upstream=upstream, now=now)
         kairos.advance(now)  # the returned ranks are for the engines; these engines have no queue
         for placed in kairos.place(now).placed:

@@ -122,9 +122,7 @@ class Reader {
 
  private:
   bool ReadAgent(Words& words, AgentId& agent) {
-    if (!words.Read("agent", agent.value, kAnyId)) return false;
-    if (out_.names.size() == 0 || agent.value <= out_.names.size()) return true;
-    return words.Wrong(fmt::format("agent is {}; expected one of {} names", agent.value, out_.names.size()));
+    return words.Read("agent", agent.value, kAnyId);  // hosts may also use numbers without a name
   }
   bool ReadNode(Words& words, const char* field, std::uint32_t& node) {
     if (!words.Read(field, node)) return false;

@@ -75,7 +75,7 @@ void ForEachWord(std::string_view text, F&& f) {
 }
 
 // Counts words into scratch. `used` lists the buckets above zero.
-void Count(std::string_view text, std::size_t buckets, TextScratch& scratch) {
+void CountWords(std::string_view text, std::size_t buckets, TextScratch& scratch) {
   scratch.counts.resize(buckets);
   scratch.used.clear();
   const auto add = [&](std::uint64_t hash) {
@@ -122,7 +122,7 @@ absl::StatusOr<std::shared_ptr<const TextSketch>> TextSketch::Train(std::span<co
   std::vector<std::size_t> begins = {0};
   for (std::size_t i = 0; i < n; ++i) {
     if (i % 256 == 0 && !goes_on(0.5 * static_cast<double>(i) / static_cast<double>(n))) return stopped;
-    Count(texts[i * texts.size() / n].substr(0, options.max_bytes), options.buckets, scratch);
+    CountWords(texts[i * texts.size() / n].substr(0, options.max_bytes), options.buckets, scratch);
     for (const std::uint32_t bucket : scratch.used) {
       ++texts_with[bucket];
       const auto count = static_cast<float>(std::exchange(scratch.counts[bucket], 0));
@@ -182,7 +182,7 @@ absl::StatusOr<std::shared_ptr<const TextSketch>> TextSketch::Train(std::span<co
 }
 
 void TextSketch::Of(std::string_view text, std::span<float> out, TextScratch& scratch) const {
-  Count(text.substr(0, max_bytes_), idf_.size(), scratch);
+  CountWords(text.substr(0, max_bytes_), idf_.size(), scratch);
   std::ranges::fill(out, 0.0f);
   double squares = 0;
   for (const std::uint32_t bucket : scratch.used) {

@@ -215,7 +215,7 @@ void Cascadia::Act(const CascadeAction& action, TimePoint now) {
 
 void Cascadia::NoteAnswer(const Living& living, int model, Tokens output) {
   sampler_.OnFinished(living.request.id, output);  // the first answer counts
-  if (living.row >= 0) OutputOf(living, model) = std::max(output.value, 0);
+  if (living.row >= 0) OutputOf(living, model) = std::max(output.value, 1);  // the planner needs a token
 }
 
 void Cascadia::NoteScore(const Living& living, int model, double score) {

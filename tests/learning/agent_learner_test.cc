@@ -151,12 +151,10 @@ TEST_CASE("a damaged file is named, and earlier knowledge stays") {
   refused(sealed("node 1 1 1 1 nan 1 1\n"), "line 2: node");
   refused(sealed("agent 0 1\nlatency 1 0 0 1 1 0 1 1 9999 256\n"), "line 3: latency");
   refused(sealed("latency 1 0 0 1 1 0 1 1\n"), "line 2: latency");
-  // Bounds follow the options and the present names. Numbers refer to present names.
+  // Bounds follow the options. A node's number refers to a present node.
   const std::string node = "node 1 1 1 1 1 1 1\n";
   refused(sealed(node + "path 7 1 1 0 4294967295 3\nnode 2 1 1 1 1 1 1\n"),
           "line 3: path: its agent is node 3; expected one of 2");
-  refused(sealed("name x41\n" + node + "node 2 1 1 1 1 1 1\n"), "line 4: node: agent is 2; expected one of 1 names");
-  refused(sealed("name x41\nagent 0 2\n"), "line 3: agent: agent is 2");
   refused(sealed(node + "name x41\n"), "line 3: name: a name comes after other lines");
   refused(sealed(node + node), "line 3: node: the agent is repeated");
   refused(sealed(node + "path 7 1 1\npath 7 1 1\n"), "line 4: path: the key");

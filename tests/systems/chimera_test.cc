@@ -1,14 +1,15 @@
 #include "takt/systems/chimera.h"
 
 #include <cstdint>
-#include <iterator>
 #include <new>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "catch.h"
 #include "counting_new.h"
+#include "systems/router_host.h"
 #include "takt/base/random.h"
 
 namespace takt::systems {
@@ -378,76 +379,42 @@ TEST_CASE("options are checked") {
   CHECK_FALSE(Chimera::Create({.confidence = {.l2 = -1}}).ok());
 }
 
-// Events in any order, unknown ids and models, batches that come late or never, instances that die.
+// Batches come late or never.
+struct ChimeraHooks {
+  Chimera system;
+  ChimeraPredictors trained;
+  std::vector<Chimera::Batch> batches = {};
+
+  void Arrive(const Request& r, TimePoint t, Random& random) {
+    const auto fact = static_cast<float>(random.Uniform());
+    const std::span<const float> facts(&fact, random.Below(2));
+    if (random.Chance(0.2)) system.On(Arrived{r}, t);
+    else system.Add(r, {.input = {.prompt_tokens = r.prompt_tokens, .sketch = facts}, .features = facts}, t);
+  }
+  void Act(TimePoint t, Random& random) {
+    const TimePoint at = random.Chance(0.02) ? kNever : t;
+    if (auto batch = system.TakeBatch(at)) batches.push_back(*std::move(batch));
+    if (random.Chance(0.2)) system.Ended({random.Below(500)}, random.Chance(0.5), t);
+    if (random.Chance(0.02)) system.Publish(random.Chance(0.5) ? trained : ChimeraPredictors{});
+    if (batches.empty() || random.Chance(0.3)) return;
+    batches.front().Predict();
+    system.Finish(batches.front(), t);
+    batches.erase(batches.begin());
+  }
+  std::int64_t held() const { return static_cast<std::int64_t>(system.held()); }
+  std::string Save() const { return system.Save(); }
+  absl::Status Load(const std::string& bytes, TimePoint) { return system.Load(bytes); }
+  double learned() const { return static_cast<double>(system.stats().predicted); }
+};
+
 TEST_CASE("a random host loses nothing") {
-  const ChimeraPredictors trained = Trained();
-  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-    Random random(seed);
+  RunRouterHosts([trained = Trained()](std::uint64_t hash_seed) {
     ChimeraOptions options;
     options.router.max_outstanding = 4;
+    options.router.hash_seed = hash_seed;
     options.batches.capacity = 30;
-    Chimera chimera = *Chimera::Create(options);
-    std::uint64_t next = 1;
-    std::int64_t added = 0, gone = 0;
-    double now = 0;
-    std::vector<Chimera::Batch> batches;
-    const auto anyone = [&] { return RequestId{1 + random.Below(next + 2)}; };
-    for (int i = 0; i < 3000; ++i) {
-      const double span = random.Chance(0.05) ? -0.1 : 0.01;
-      now += span * random.Uniform();
-      if (random.Chance(0.001)) chimera.TakeBatch(kNever);
-      if (seed % 2 == 0 && i == 2000) chimera.Add({.id = {next++}, .prompt_tokens = {100}}, {}, kNever), ++added;
-      switch (random.Below(12)) {
-        case 0:
-        case 1: {
-          const std::uint64_t id = random.Chance(0.1) ? anyone().value : next++;
-          const auto fact = static_cast<float>(random.Uniform());
-          ++added, Add(chimera, id, fact, now, {random.Below(next)});
-          break;
-        }
-        case 2: chimera.On(RequestEnded{anyone(), {random.Below(4)}, false, TokensServed{{9}, {9}}}, At(now)); break;
-        case 3: chimera.On(RequestEnded{anyone(), {}, random.Chance(0.2)}, At(now)); break;
-        case 4: chimera.On(Cancelled{anyone()}, At(now)); break;
-        case 5: {
-          const WorkflowId workflow{random.Below(next)};
-          const bool cancelled = random.Chance(0.5);
-          if (random.Chance(0.5)) chimera.Ended(workflow, cancelled, At(now));
-          else chimera.On(WorkflowEnded{workflow, cancelled}, At(now));
-          break;
-        }
-        case 6:
-          if (random.Chance(0.3)) chimera.On(InstanceDown{{random.Below(4)}}, At(now));
-          else chimera.On(InstanceUp{{.id = {random.Below(4)}, .model = {random.Below(4)}}}, At(now));
-          break;
-        case 7:
-          if (auto batch = chimera.TakeBatch(At(now))) batches.push_back(*std::move(batch));
-          if (random.Chance(0.01)) chimera.Publish(random.Chance(0.5) ? trained : ChimeraPredictors{});
-          break;
-        case 8:
-          if (batches.empty()) break;
-          batches.front().Predict();
-          chimera.Finish(batches.front(), At(now));
-          batches.erase(batches.begin());
-          break;
-        case 9: ++added, chimera.On(Arrived{{.id = anyone(), .prompt_tokens = {100}}}, At(now)); break;
-        case 10: chimera.On(Revised{.request = anyone(), .priority = 1}, At(now)); break;
-        case 11: {
-          Workflow w{.id = {random.Below(next)}};
-          w.stages = {{.stage = {1}, .calls = 3}};
-          chimera.On(WorkflowDeclared{w}, At(now));
-          break;
-        }
-      }
-      chimera.Place(At(now));
-      gone += std::ssize(chimera.router().failed());
-      const RouterStats& s = chimera.router().stats();
-      REQUIRE(added ==
-              static_cast<std::int64_t>(s.ended + s.cancelled + chimera.held()) + gone + chimera.router().alive());
-    }
-    chimera.Place(At(now));
-    chimera.Place(At(now + 0.02));
-    CHECK(chimera.held() == 0);
-  }
+    return ChimeraHooks{*Chimera::Create(options), trained};
+  });
 }
 
 // The self-check of an assertion build allocates at every 1,024th placement.

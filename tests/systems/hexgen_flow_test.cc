@@ -1,12 +1,11 @@
 #include "takt/systems/hexgen_flow.h"
 
 #include <cstdint>
-#include <iterator>
-#include <map>
 #include <string>
 
 #include "catch.h"
 #include "counting_new.h"
+#include "systems/router_host.h"
 #include "takt/base/random.h"
 #include "takt/sim/profiles.h"
 
@@ -169,66 +168,31 @@ TEST_CASE("options are checked") {
   CHECK_FALSE(HexGenFlow::Create({.cluster = ReplayOptions{}}).ok());
 }
 
-// Events in any order, unknown ids, workflows that are declared, grown, ended or not, instances that die.
+struct HexGenFlowHooks {
+  HexGenFlow system;
+
+  void Arrive(const Request& r, TimePoint t, Random&) { system.On(Arrived{r}, t); }
+  void Act(TimePoint t, Random& random) {
+    if (!system.Advance(t)) return;
+    AlphaChoice choice;
+    choice.alpha = random.Uniform();
+    if (random.Chance(0.2)) system.Finished(absl::CancelledError("the search was stopped"), t);
+    else system.Finished(choice, t);
+  }
+  std::int64_t held() const { return 0; }
+  std::string Save() const { return system.Save(); }
+  absl::Status Load(const std::string& text, TimePoint t) { return system.Load(text, t); }
+  double learned() const { return system.alpha(); }
+};
+
 TEST_CASE("a random host loses nothing") {
-  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-    Random random(seed);
+  RunRouterHosts([](std::uint64_t hash_seed) {
     HexGenFlowOptions options = Tuned();
     options.router.max_outstanding = 4;
+    options.router.hash_seed = hash_seed;
     options.most_lessons = 64;
-    HexGenFlow flow = *HexGenFlow::Create(options);
-    std::uint64_t next = 1;
-    std::int64_t accepted = 0, gone = 0;
-    double now = 0;
-    const auto anyone = [&] { return 1 + random.Below(next + 2); };
-    const auto place = [&](TimePoint t) {
-      flow.Place(t);
-      gone += std::ssize(flow.router().failed());
-    };
-    for (int i = 0; i < 3000; ++i) {
-      now += random.Uniform() * 0.2;
-      const TimePoint t = At(now);
-      switch (random.Below(9)) {
-        case 0: {
-          Workflow w{.id = {random.Below(next)}, .deadline = random.Chance(0.2) ? kUnset : At(now + 20)};
-          w.stages = {{.stage = {1}}, {.stage = {2}, .after = {0}, .calls = 2}};
-          if (random.Chance(0.2)) w.stages[1].after = {7};
-          flow.On(WorkflowDeclared{w}, t);
-          break;
-        }
-        case 1:
-        case 2: {
-          Request r{.id = {next++}, .workflow = {random.Below(next)}, .stage = {random.Below(4)}};
-          r.prompt_tokens = {1 + static_cast<int>(random.Below(200))};
-          ++accepted;
-          flow.On(Arrived{r}, t);
-          break;
-        }
-        case 3:
-        case 4: {
-          const TokensServed served{{10}, {static_cast<int>(random.Below(30)) - 1}};
-          flow.On(RequestEnded{{anyone()}, {random.Below(4)}, random.Chance(0.1), served}, t);
-          break;
-        }
-        case 5: flow.On(WorkflowEnded{{random.Below(next)}, random.Chance(0.3)}, t); break;
-        case 6:
-          if (random.Chance(0.3)) flow.On(InstanceDown{{random.Below(4)}}, t);
-          else flow.On(InstanceUp{{.id = {random.Below(4)}, .kv_tokens = {1000}}}, t);
-          break;
-        case 7: flow.On(StageEnded{{random.Below(next)}, static_cast<std::uint32_t>(random.Below(3))}, t); break;
-        case 8:
-          if (flow.Advance(t)) {
-            AlphaChoice choice;
-            choice.alpha = random.Uniform();
-            flow.Finished(choice, t);
-          }
-          break;
-      }
-      place(t);
-      const RouterStats& s = flow.router().stats();
-      REQUIRE(accepted == static_cast<std::int64_t>(s.ended) + gone + flow.router().alive());
-    }
-  }
+    return HexGenFlowHooks{*HexGenFlow::Create(options)};
+  });
 }
 
 TEST_CASE("after warm-up only Advance allocates") {

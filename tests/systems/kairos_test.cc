@@ -1,12 +1,12 @@
 #include "takt/systems/kairos.h"
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "catch.h"
 #include "counting_new.h"
+#include "systems/router_host.h"
 #include "takt/base/random.h"
 #include "takt/scheduler.h"
 
@@ -121,78 +121,34 @@ TEST_CASE("options are checked") {
   CHECK_FALSE(Kairos::Create({.router = {.max_outstanding = 0}}).ok());
 }
 
-// Events in any order, unknown ids, agents without names, instances that die. Each accepted request is placed or still
-// alive, and ends once.
+struct KairosHooks {
+  Kairos system;
+
+  void Arrive(const Request& r, TimePoint t, Random& random) { system.On(Arrived{r}, t, {random.Below(9)}); }
+  void Act(TimePoint t, Random& random) {
+    const char* const names[] = {"plan", "write", "", "\xff\n", "a name with spaces"};
+    system.Agent(names[random.Below(5)]);
+    if (random.Chance(0.5)) {
+      system.Advance(t);
+    } else if (const auto lessons = system.TakeLessons(t)) {
+      const auto epoch = system.Learn(*lessons, t);
+      if (epoch && random.Chance(0.9)) system.Publish(*epoch, t);
+    }
+  }
+  std::int64_t held() const { return 0; }
+  std::string Save() const { return system.Save(); }
+  absl::Status Load(const std::string& text, TimePoint) { return system.Load(text); }
+  double learned() const { return static_cast<double>(system.lessons_dropped()); }
+};
+
 TEST_CASE("a random host loses nothing") {
-  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-    Random random(seed);
+  RunRouterHosts([](std::uint64_t hash_seed) {
     KairosOptions options = Eager();
     options.router.max_outstanding = 4;
+    options.router.hash_seed = hash_seed;
     options.most_lessons = 64;
-    Kairos kairos = *Kairos::Create(options);
-    std::map<std::uint64_t, bool> alive;
-    std::uint64_t next = 1;
-    double now = 0;
-    const auto anyone = [&] {
-      if (alive.empty() || random.Chance(0.1)) return 1 + random.Below(next + 3);
-      return std::next(alive.begin(), static_cast<std::ptrdiff_t>(random.Below(alive.size())))->first;
-    };
-    for (int i = 0; i < 3000; ++i) {
-      now += random.Chance(0.02) ? -random.Uniform() : random.Uniform() * 0.2;
-      const TimePoint t = At(now);
-      switch (random.Below(9)) {
-        case 0:
-        case 1: {
-          const std::uint64_t id = random.Chance(0.05) ? anyone() : next++;
-          Request r{.id = {id}, .workflow = {random.Below(next / 3 + 1)}, .agent = {random.Below(5)}};
-          r.prompt_tokens = {static_cast<int>(random.Below(200))};
-          const bool fresh = kairos.router().Find({id}) == nullptr;
-          kairos.On(Arrived{r}, t, {random.Below(9)});
-          if (fresh && r.prompt_tokens.value >= 1) alive[id] = true;
-          break;
-        }
-        case 2: kairos.On(RequestStarted{{anyone()}, {random.Below(4)}}, t); break;
-        case 3: {
-          const std::uint64_t id = anyone();
-          const InstanceId where = random.Chance(0.2) ? InstanceId{random.Below(4)} : InstanceId{};
-          kairos.On(RequestEnded{{id}, where, random.Chance(0.1)}, t);
-          if (kairos.router().Find({id}) == nullptr) alive.erase(id);
-          break;
-        }
-        case 4: {
-          const std::uint64_t id = anyone();
-          if (random.Chance(0.3)) kairos.On(Cancelled{{id}}, t), alive.erase(id);
-          break;
-        }
-        case 5: kairos.On(WorkflowEnded{{random.Below(next)}, random.Chance(0.3)}, t); break;
-        case 6:
-          if (random.Chance(0.3)) kairos.On(InstanceDown{{random.Below(4)}}, t);
-          else kairos.On(InstanceUp{{.id = {random.Below(4)}, .kv_tokens = {1000}}}, t);
-          break;
-        case 7:
-          kairos.On(
-              InstanceReported{{random.Below(4)}, {.preempted = 1, .kv_used = {static_cast<int>(random.Below(1200))}}},
-              t);
-          break;
-        case 8: kairos.Advance(t); break;
-      }
-      kairos.Place(t);
-      REQUIRE(kairos.router().alive() == static_cast<std::int64_t>(alive.size()));
-    }
-    kairos.On(InstanceUp{{.id = {9}}}, At(now + 1000));
-    for (int i = 0; i < 10'000 && !alive.empty(); ++i) {
-      now += 1;
-      for (const Placement& p : kairos.Place(At(now + 1000))) CHECK(alive.contains(p.request.value));
-      for (auto it = alive.begin(); it != alive.end();) {
-        const RequestId id{it->first};
-        const bool placed = static_cast<bool>(kairos.router().InstanceOf(id));
-        if (placed) kairos.On(RequestEnded{id, {}}, At(now + 1000));
-        it = placed ? alive.erase(it) : std::next(it);
-      }
-    }
-    CHECK(alive.empty());
-    CHECK(kairos.router().alive() == 0);
-  }
+    return KairosHooks{*Kairos::Create(options)};
+  });
 }
 
 TEST_CASE("after warm-up only learning allocates") {

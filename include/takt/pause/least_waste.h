@@ -14,8 +14,9 @@ namespace takt {
 
 // Costs of an engine, which are options of several pause policies.
 struct PauseCosts {
+  // pace of the engine; set it from the engine's cost model by MemoryPace::From
   MemoryPace pace{.decode_s = 0.02, .forward_s = 1e-4, .swap_s = 5e-6, .chunk_overhead_s = 0.02};
-  double overlap = 0;
+  double overlap = 0;  // share of a swap during which other requests run, 0 to 1
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {

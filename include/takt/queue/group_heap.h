@@ -60,11 +60,11 @@ class GroupHeap {
     if (is_new) g = groups_.Insert(group, {.id = group, .key = group_key});
     nodes_[slot] = {.key = key, .group = g};
     ++groups_[g].size;
-    Slot& root = groups_[g].root;
-    const Slot old_root = std::exchange(root, PushHeap<&Node::link>(nodes_, root, slot, ByKey()));
+    const Slot old_root = groups_[g].root;
+    Attach(slot);
     if (is_new) {
       by_rank_.Push(g, RankOf(g));
-    } else if (root != old_root || larger_first_) {
+    } else if (groups_[g].root != old_root || larger_first_) {
       by_rank_.Update(g, RankOf(g));
     }
     ++size_;
@@ -73,11 +73,10 @@ class GroupHeap {
   void Erase(Slot slot) {
     TAKT_ASSERT(contains(slot));
     const std::uint32_t g = nodes_[slot].group;
-    Slot& root = groups_[g].root;
-    root = EraseFromHeap<&Node::link>(nodes_, root, slot, ByKey());
+    Detach(slot);
     nodes_[slot].group = kNoSlot;
     --groups_[g].size;
-    if (root == kNoSlot) {
+    if (groups_[g].root == kNoSlot) {
       RemoveGroup(g);
     } else {
       by_rank_.Update(g, RankOf(g));
@@ -89,10 +88,9 @@ class GroupHeap {
   void Update(Slot slot, const internal::PackedKey& key) {
     TAKT_ASSERT(contains(slot));
     const std::uint32_t g = nodes_[slot].group;
-    Slot& root = groups_[g].root;
-    root = EraseFromHeap<&Node::link>(nodes_, root, slot, ByKey());
+    Detach(slot);
     nodes_[slot].key = key;
-    root = PushHeap<&Node::link>(nodes_, root, slot, ByKey());
+    Attach(slot);
     by_rank_.Update(g, RankOf(g));
   }
 
@@ -104,7 +102,7 @@ class GroupHeap {
       const std::uint32_t g = nodes_[slot].group;
       if (g == kNoSlot) continue;
       nodes_[slot].key = key_of(slot);
-      groups_[g].root = PushHeap<&Node::link>(nodes_, groups_[g].root, slot, ByKey());
+      Attach(slot);
     }
     by_rank_.UpdateAll([this](std::uint32_t g) { return RankOf(g); });
   }
@@ -187,9 +185,17 @@ class GroupHeap {
     std::uint32_t position;  // position of a group's root in the heap of groups; kNoSlot: not a root
   };
 
-  auto ByKey() const {
-    return [this](Slot a, Slot b) { return nodes_[a].key < nodes_[b].key; };
+  // Adds a member to the heap of its group.
+  void Attach(Slot slot) {
+    Slot& root = groups_[nodes_[slot].group].root;
+    root = PushHeap<&Node::link>(nodes_, root, slot, [this](Slot a, Slot b) { return nodes_[a].key < nodes_[b].key; });
   }
+  void Detach(Slot slot) {
+    Slot& root = groups_[nodes_[slot].group].root;
+    root = EraseFromHeap<&Node::link>(nodes_, root, slot,
+                                      [this](Slot a, Slot b) { return nodes_[a].key < nodes_[b].key; });
+  }
+
   static bool Later(const Seen& a, const Seen& b) { return b.rank < a.rank; }
 
   void Add(const Seen& seen) const {

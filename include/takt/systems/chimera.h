@@ -152,7 +152,9 @@ class Chimera {
   Ignored Add(const Request& request, const Prompt& prompt, TimePoint now);
   // Applies an event. Arrived: the request is routed with the scores that it has.
   Ignored On(const RouterEvent& event, TimePoint now);
-  // Ends a workflow, declared or not. `solved`: whether the answer was right; none: unknown.
+  // Ends a workflow, declared or not. `solved`: whether the answer was right; none: unknown. The end of an undeclared
+  // workflow counts in RouterStats::workflow_faults, because the placement must observe it and the router does not know
+  // it.
   Ignored Ended(WorkflowId workflow, std::optional<bool> solved, TimePoint now);
 
   // Returns the next batch if it is full or due.
