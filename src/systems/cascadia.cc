@@ -214,13 +214,14 @@ void Cascadia::Act(const CascadeAction& action, TimePoint now) {
 }
 
 void Cascadia::NoteAnswer(const Living& living, int model, Tokens output) {
+  output = std::max(output, Tokens{1});  // as the planner needs it
   sampler_.OnFinished(living.request.id, output);  // the first answer counts
-  if (living.row >= 0) OutputOf(living, model) = std::max(output.value, 1);  // the planner needs a token
+  if (living.row >= 0) OutputOf(living, model) = output.value;
 }
 
 void Cascadia::NoteScore(const Living& living, int model, double score) {
   if (living.row < 0 || !std::isfinite(score) || !std::isnan(ScoreOf(living, model))) return;
-  ScoreOf(living, model) = std::clamp(score, 0.0, 100.0);
+  ScoreOf(living, model) = score = std::clamp(score, 0.0, 100.0);
   sampler_.OnScore(model, score);
 }
 

@@ -201,7 +201,7 @@ class AnyHost {
 
   void Step(bool hostile) {
     now_ = At(ToSeconds(now_) + 0.02);
-    while (lamps_.alive() < 60) Arrive();
+    for (int i = 0; i < 100 && lamps_.alive() < 60; ++i) Arrive();  // at the end of time, all expire
     for (int i = 0; i < 4; ++i) Event(hostile);
     const StepPlan& plan = lamps_.Plan(now_, kLimits);
     rows_.clear();
@@ -232,8 +232,12 @@ class AnyHost {
 
   // Lets all requests end.
   void Drain() {
+    std::vector<RequestId> living;
+    for (std::uint64_t id = 1; id <= 1'000'000; ++id) {
+      if (lamps_.Explain({id}).status != RequestStatus::kUnknown) living.push_back({id});
+    }
     for (int i = 0; i < 20'000 && lamps_.alive() > 0; ++i) {
-      for (std::uint64_t id = 1; id <= last_; ++id) lamps_.On(ToolReturned{{id}, {1}}, now_);
+      for (const RequestId id : living) lamps_.On(ToolReturned{id, {1}}, now_);
       const StepPlan& plan = lamps_.Plan(now_, kLimits);
       rows_.clear();
       for (const PlanEntry& e : plan.run) rows_.push_back({e.request, e.lane, e.samples(), 0, e.samples()});
