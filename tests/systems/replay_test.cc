@@ -3,13 +3,18 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "catch.h"
 #include "sim/sim_workloads.h"
+#include "takt/placement/confidence_slack.h"
 #include "takt/placement/least_loaded.h"
 #include "takt/policy/registry.h"
+#include "takt/policy/stjf.h"
 #include "takt/workload/generate.h"
 
 namespace takt::systems {
@@ -80,6 +85,72 @@ TEST_CASE("HexGen-Flow searches alpha in a run, and stops with it") {
   CHECK(std::ranges::any_of(flow->tuner()->history(), failed));
 }
 
+// Two engines of unequal models. The 7B is right more often, and its steps are longer.
+ReplayOptions TwoModels() {
+  ReplayOptions options = Cluster(2);
+  options.engines = {options.profile, options.profile};
+  options.engines[0].model = "qwen2.5-1.5b", options.engines[1].model = "qwen2.5-7b";
+  options.engines[1].cost.served->constant_ms *= 2;
+  return options;
+}
+
+TEST_CASE("Chimera learns in a run how well and how long each model answers") {
+  const Workload w = *GenerateWorkload("gen:apps,workflows=400,rate=2,seed=3");
+  ReplayOptions options = TwoModels();
+  REQUIRE(UseSystem("chimera", w, options).ok());
+  const double learned = MeanOf(w, options);
+  CHECK(learned == MeanOf(w, options));
+
+  std::shared_ptr<Chimera> chimera;
+  UseChimera({}, w, options, {}, &chimera);
+  CHECK(learned == MeanOf(w, options));
+  CHECK(chimera->lessons().workflows() == 400);
+  CHECK(chimera->stats().unlearned == 0);
+  CHECK(chimera->stats().predicted > chimera->stats().fallbacks);
+  const Confidence& confidence = *chimera->predictors().confidence;
+  const auto score = [&](const char* model) {
+    const ModelId id{w.ModelIndex(model) + 1};
+    const auto column = static_cast<std::size_t>(std::ranges::find(confidence.models(), id) -
+                                                 confidence.models().begin());
+    double sum = 0;
+    for (const WorkloadWorkflow& f : w.workflows) sum += confidence.Score(column, w.features_of(f.first_call)) / 400;
+    return sum;
+  };
+  CHECK(score("qwen2.5-1.5b") < 0.2);  // 8 % and 38 % of all prompts
+  CHECK(score("qwen2.5-7b") > 0.25);
+
+  options.system = {};  // the same order and placement, without predictions
+  CHECK(learned != MeanOf(w, options));
+}
+
+TEST_CASE("Chimera places and orders by the host's scores") {
+  const Workload w = *GenerateWorkload("gen:apps,workflows=200,rate=2,seed=3");
+  ReplayOptions options = TwoModels();
+  options.policy = [](const EnginePace&) { return AnyPolicy(Stjf{}); };
+  ConfidenceSlack placement;
+  placement.tau = placement.floor_s = 1e9;
+  options.placement = placement;
+  const auto mean = [&](bool lengths) {
+    std::shared_ptr<Chimera> chimera;
+    const std::size_t large = w.ModelIndex("qwen2.5-7b");
+    UseChimera(
+        {}, w, options,
+        [&, score = ModelScore{{large + 1}, 1, -1}](std::uint32_t workflow, std::uint32_t call) mutable {
+          double left = 0;
+          const WorkloadWorkflow& f = w.workflows[workflow];
+          for (std::uint32_t c = call; c < f.first_call + f.calls; ++c) left += w.OutputOf(c, large);
+          if (lengths) score.tokens = static_cast<float>(left);
+          return std::span<const ModelScore>(&score, 1);
+        },
+        &chimera);
+    const ReplayResult result = *Replay(w, options);
+    CHECK(std::ranges::all_of(result.requests, [](const RequestRecord& r) { return r.instance == 1; }));
+    CHECK(chimera->predictors().lengths == nullptr);
+    return result.metrics.workflow.mean;
+  };
+  CHECK(mean(true) < 0.8 * mean(false));  // the engine orders by the prediction for the chosen model
+}
+
 TEST_CASE("LAMPS predicts the tool calls of a run that the host does not") {
   Workload w = *GenerateWorkload("gen:multi_stage,workflows=120,rate=9,seed=3");
   for (std::size_t i = 0; i < w.calls.size(); ++i) {
@@ -102,6 +173,13 @@ TEST_CASE("the errors of systems name the system and its need") {
   ReplayOptions options = Cluster(1);
   CHECK(UseSystem("lamps", w, options).message() == "lamps: the workload lacks tool calls");
   CHECK(UseSystem("lamp", w, options).message().find("did you mean 'lamps'?") != std::string::npos);
+  CHECK(UseSystem("chimera", w, options).message() == "chimera: the workload lacks several models");
+  const Workload models = *GenerateWorkload("gen:apps,workflows=5,rate=2,seed=3");
+  CHECK(UseSystem("chimera", models, options).message() ==
+        "chimera: the engines lack several models of the workload; expected profiles of two or more of qwen2.5-1.5b, "
+        "qwen2.5-3b, qwen2.5-7b, qwen2.5-14b, llama-3.2-3b, ministral-8b");
+  CHECK(UseSystem("cascadia", models, options).message() ==
+        "cascadia: a replay runs each call once, on engines that keep their models; run takt-lab scenario cascadia");
   UseLamps({}, options);
   options.retention = [](const PrefillPace&) { return AnyRetention(); };
   CHECK(Replay(w, options).status().message() == "retention is unsupported by the scheduler of a system");

@@ -104,6 +104,12 @@ TEST_CASE("replay runs systems of papers, and its reports name them") {
   }
   CHECK(means.size() == 4);  // none is another's order
 
+  const Json chimera = JsonOf({"replay", "--workload", "gen:apps,workflows=60,rate=8", "--profile",
+                               "derived/qwen2.5-1.5b/a6000/bf16/tp1", "--profile", "derived/qwen2.5-7b/a6000/bf16/tp1",
+                               "--max-seqs", "8", "--estimates", "none", "--system", "chimera", "-q", "--json", "-"});
+  CHECK(chimera["runs"][1]["system"] == "chimera");
+  CHECK(chimera["runs"][1]["metrics"]["score"].is_number());
+
   const Ended table = RunTool({"replay", "--workload", file, "--policy", "sjf", "--system", "kairos"});
   CHECK(table.exit_code == 0);
   CHECK(Has(table.out, "kairos"));

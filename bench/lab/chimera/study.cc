@@ -12,13 +12,13 @@
 #include "tool/run/terminal.h"
 #include "fmt/format.h"
 #include "takt/base/random.h"
-#include "takt/learning/confidence.h"
 #include "takt/learning/length_forest.h"
 #include "takt/numeric/classification.h"
 #include "takt/numeric/correlation.h"
 #include "takt/placement/confidence_slack.h"
 #include "takt/placement/gain_slack.h"
 #include "takt/policy/registry.h"
+#include "takt/systems/replay.h"
 #include "takt/workload/transform.h"
 
 namespace takt::tool {
@@ -137,9 +137,8 @@ absl::Status ChimeraStudy::Learn(ChimeraDataset d, int threads) {
   const Workload training = Generate(d, kRate, kTraining, 1001);
   const std::size_t models = training.models.size(), features = training.feature_names.size();
   const LengthForestOptions options{.sketch = features};
-  LengthLearner output(options), left(options);
-  ConfidenceData tried{.features = features};
-  for (std::size_t m = 0; m < models; ++m) tried.models.push_back({m + 1});
+  systems::ChimeraLessons lessons(options);
+  LengthLearner output(options);  // of single calls
   std::vector<double> solved(models);
   std::uint64_t number = 0;  // of the workflow
   for (const WorkloadWorkflow& workflow : training.workflows) {
@@ -150,20 +149,16 @@ absl::Status ChimeraStudy::Learn(ChimeraDataset d, int threads) {
         calls.push_back({InputOf(training, workflow, i, m, training), {training.OutputOf(workflow.first_call + i, m)}});
         output.Finished({m + 1}, std::span(&calls.back(), 1), number);
       }
-      left.Finished({m + 1}, calls, number);
       const bool right = (workflow.solved_by >> m & 1) != 0;
-      tried.outcomes.push_back(right ? ConfidenceData::kSolved : ConfidenceData::kFailed);
+      lessons.Add({m + 1}, calls, training.features_of(workflow.first_call), right);
       solved[m] += right ? 1.0 / kTraining : 0;
     }
-    const auto shown = training.features_of(workflow.first_call);
-    tried.numbers.insert(tried.numbers.end(), shown.begin(), shown.end());
   }
   const ParallelFor parallel = OnThreads(threads);
-  const auto forest = left.Train(parallel), calls_forest = output.Train(parallel);
-  if (!forest.ok()) return forest.status();
+  const auto trained = lessons.Train(parallel);
+  const auto calls_forest = output.Train(parallel);
+  if (!trained.ok()) return trained.status();
   if (!calls_forest.ok()) return calls_forest.status();
-  const auto heads = Confidence::Train(tried, {}, parallel);
-  if (!heads.ok()) return heads.status();
 
   auto& all = seeds_of_[static_cast<std::size_t>(d)];
   all.resize(static_cast<std::size_t>(seeds()));
@@ -182,7 +177,7 @@ absl::Status ChimeraStudy::Learn(ChimeraDataset d, int threads) {
         }
       }
       std::vector<double> scores(models);
-      (*heads)->Scores(w.features_of(workflow.first_call), scores);
+      trained->confidence->Scores(w.features_of(workflow.first_call), scores);
       for (std::size_t m = 0; m < models; ++m) {
         seed.learnt.scores.push_back(static_cast<float>(scores[m]));
         seed.mean.push_back(static_cast<float>(solved[m]));
@@ -195,7 +190,7 @@ absl::Status ChimeraStudy::Learn(ChimeraDataset d, int threads) {
     constexpr std::size_t kBatch = 1024;
     for (std::size_t q = 0; q < queries.size(); q += kBatch) {
       const auto some = std::span(queries).subspan(q, std::min(kBatch, queries.size() - q));
-      (*forest)->Predict(some, std::span(seed.learnt.left).subspan(q, some.size()), scratch);
+      trained->lengths->Predict(some, std::span(seed.learnt.left).subspan(q, some.size()), scratch);
       (*calls_forest)->Predict(some, std::span(seed.learnt.output).subspan(q, some.size()), scratch);
     }
   });
@@ -248,19 +243,43 @@ absl::Status ChimeraStudy::Prepare(int threads) {
   return absl::OkStatus();
 }
 
-std::shared_ptr<const Forecasts> ChimeraStudy::ForecastsOf(const Seed& seed, const ChimeraSystem& system) const {
-  auto forecasts = std::make_shared<Forecasts>();
-  if (system.lengths == LengthsBy::kForest) {
-    forecasts->left = seed.learnt.left;
-    forecasts->output = seed.learnt.output;
+const std::vector<float>& ChimeraStudy::ScoresOf(const Seed& seed, RouterBy router) const {
+  return router == RouterBy::kMean ? seed.mean : router == RouterBy::kTruth ? seed.truth : seed.learnt.scores;
+}
+
+// Runs the object of the paper with predictions that were made once for all runs.
+void ChimeraStudy::UseChimera(const Seed& seed, const ChimeraSystem& system, const Workload& w,
+                              ReplayOptions& options) const {
+  // Workflows wait longer than a model is usually kept.
+  const auto place_by = [&](auto placement) {
+    placement.tau = system.tau;
+    placement.sticky_s = 1e6;
+    options.placement = placement;
+  };
+  if (system.gain) {
+    GainSlack placement;
+    placement.per_s = system.price / 100;
+    place_by(placement);
+  } else {
+    place_by(ConfidenceSlack{});
   }
-  switch (system.router) {
-    case RouterBy::kNobody: break;
-    case RouterBy::kTrained: forecasts->scores = seed.learnt.scores; break;
-    case RouterBy::kMean: forecasts->scores = seed.mean; break;
-    case RouterBy::kTruth: forecasts->scores = seed.truth; break;
-  }
-  return forecasts;
+  const auto scores = [&, made = std::vector<ModelScore>()](std::uint32_t workflow, std::uint32_t call) mutable {
+    made.clear();
+    const WorkloadWorkflow& of = w.workflows[workflow];
+    const std::size_t models = w.models.size();
+    for (std::size_t m = 0; m < models; ++m) {
+      const double tokens = TokensOf(seed, system, w, of, call - of.first_call, m);
+      made.push_back({{m + 1}, ScoresOf(seed, system.router)[workflow * models + m], static_cast<float>(tokens)});
+    }
+    return std::span<const ModelScore>(made);
+  };
+  systems::UseChimera({}, w, options, scores);
+}
+
+double ChimeraStudy::TokensOf(const Seed& seed, const ChimeraSystem& system, const Workload& w,
+                              const WorkloadWorkflow& workflow, std::uint32_t call, std::size_t model) const {
+  if (system.lengths != LengthsBy::kForest) return TotalOf(w, workflow, call, model);
+  return seed.learnt.left[(workflow.first_call + call) * w.models.size() + model].Quantile(0.5);
 }
 
 absl::StatusOr<std::optional<ChimeraFigures>> ChimeraStudy::RunOne(const ChimeraSetup& setup, std::uint64_t seed_number,
@@ -273,7 +292,6 @@ absl::StatusOr<std::optional<ChimeraFigures>> ChimeraStudy::RunOne(const Chimera
   const bool alone = setup.deployment >= kFirstAlone;
   const double rate = alone ? setup.rate * capacity(setup.dataset, setup.deployment) : setup.rate;
 
-  std::shared_ptr<const Forecasts> forecasts = ForecastsOf(seed, system);
   Workload changed;
   const Workload* workload = &seed.workload;
   if (setup.gap_s > 0) {
@@ -286,12 +304,6 @@ absl::StatusOr<std::optional<ChimeraFigures>> ChimeraStudy::RunOne(const Chimera
   if (minutes_ > 0 && !alone && setup.rate < kMostRate) {
     changed = *workload;
     Truncate(changed, static_cast<std::size_t>(std::max(1.0, std::round(setup.rate * 60 * minutes_))));
-    auto fewer = std::make_shared<Forecasts>(*forecasts);
-    const std::size_t models = changed.models.size();
-    if (!fewer->left.empty()) fewer->left.resize(changed.calls.size() * models);
-    if (!fewer->output.empty()) fewer->output.resize(changed.calls.size() * models);
-    if (!fewer->scores.empty()) fewer->scores.resize(changed.workflows.size() * models);
-    forecasts = std::move(fewer);
     workload = &changed;
   }
   const Workload& w = *workload;
@@ -300,24 +312,17 @@ absl::StatusOr<std::optional<ChimeraFigures>> ChimeraStudy::RunOne(const Chimera
   options->policy = *MakePolicyFactory(system.policy);
   options->cluster.rate_scale = rate / kRate;
   options->estimates = {system.lengths == LengthsBy::kTruth ? EstimateKind::kOracle : EstimateKind::kNone, 0};
-  options->forecasts = forecasts;
   options->cluster.progress = progress;
-  if (system.assigned) return RunAssigned(setup, seed, *forecasts, w, *options);
-  if (system.router != RouterBy::kNobody) {
-    // Workflows wait longer than a model is usually kept.
-    const auto place_by = [&](auto placement) {
-      placement.tau = system.tau;
-      placement.sticky_s = 1e6;
-      options->placement = placement;
-    };
-    if (system.gain) {
-      GainSlack placement;
-      placement.per_s = system.price / 100;
-      place_by(placement);
-    } else {
-      place_by(ConfidenceSlack{});
-    }
+  const bool routed = system.router != RouterBy::kNobody && !system.assigned;
+  if (!routed && system.lengths == LengthsBy::kForest) {
+    auto forecasts = std::make_shared<Forecasts>();
+    const auto rows = static_cast<std::ptrdiff_t>(w.calls.size() * w.models.size());
+    forecasts->left.assign(seed.learnt.left.begin(), seed.learnt.left.begin() + rows);
+    forecasts->output.assign(seed.learnt.output.begin(), seed.learnt.output.begin() + rows);
+    options->forecasts = std::move(forecasts);
   }
+  if (system.assigned) return RunAssigned(setup, seed, w, *options);
+  if (routed) UseChimera(seed, system, w, *options);
   if (system.levels) {
     options->scheduler.preempt = PreemptMode::kByRank;
     options->scheduler.preempt_margin = 0.5;
@@ -330,11 +335,11 @@ absl::StatusOr<std::optional<ChimeraFigures>> ChimeraStudy::RunOne(const Chimera
   if (!result.ok()) return result.status();
   if (result->stopped) return std::nullopt;
 
-  return FiguresOf(setup, seed, *forecasts, w, *result);
+  return FiguresOf(setup, seed, w, *result);
 }
 
-ChimeraFigures ChimeraStudy::FiguresOf(const ChimeraSetup& setup, const Seed& seed, const Forecasts& forecasts,
-                                       const Workload& w, const ReplayResult& result) const {
+ChimeraFigures ChimeraStudy::FiguresOf(const ChimeraSetup& setup, const Seed& seed, const Workload& w,
+                                       const ReplayResult& result) const {
   const Deployment& deployment = Deployments()[setup.deployment];
   ChimeraFigures f;
   const Metrics& metrics = result.metrics;
@@ -354,8 +359,7 @@ ChimeraFigures ChimeraStudy::FiguresOf(const ChimeraSetup& setup, const Seed& se
       const RequestRecord& call = result.requests[c];
       if (i + 1 == workflow.calls && call.instance + 1u == deployment.models.size()) f.strongest += 1;
       const std::size_t m = w.ModelIndex(deployment.models[call.instance]);
-      const double told =
-          forecasts.left.empty() ? TotalOf(w, workflow, i, m) : forecasts.left[c * w.models.size() + m].Quantile(0.5);
+      const double told = TokensOf(seed, setup.system, w, workflow, i, m);
       f.in_flight += told * ToSeconds(call.end - call.arrival);
       // At a steady rate from its first token to its last.
       f.written += 0.5 * call.output_tokens * ToSeconds(call.end - call.first_token);
@@ -372,11 +376,11 @@ ChimeraFigures ChimeraStudy::FiguresOf(const ChimeraSetup& setup, const Seed& se
 
 // The best result of the rounds' assignments.
 absl::StatusOr<std::optional<ChimeraFigures>> ChimeraStudy::RunAssigned(const ChimeraSetup& setup, const Seed& seed,
-                                                                        const Forecasts& forecasts, const Workload& w,
+                                                                        const Workload& w,
                                                                         ReplayOptions& options) const {
   constexpr int kRounds = 8;
   const double price = setup.system.price;
-  Assignment assignment(w, options, forecasts.scores);
+  Assignment assignment(w, options, ScoresOf(seed, setup.system.router));
   options.cluster.on_step = [&](const VirtualStep& step) { assignment.Saw(step); };
   std::optional<ChimeraFigures> best;
   for (int round = 0; round < (price > 0 ? kRounds : 1); ++round) {
@@ -385,7 +389,7 @@ absl::StatusOr<std::optional<ChimeraFigures>> ChimeraStudy::RunAssigned(const Ch
     if (!result.ok()) return result.status();
     if (result->stopped) return std::nullopt;
     assignment.Learn(*result);
-    const ChimeraFigures f = FiguresOf(setup, seed, forecasts, w, *result);
+    const ChimeraFigures f = FiguresOf(setup, seed, w, *result);
     const auto worth = [&](const ChimeraFigures& x) { return x.score - price * x.per_token; };
     if (!best || worth(f) > worth(*best)) best = f;
   }

@@ -126,13 +126,17 @@ class ChimeraStudy : public Study<ChimeraSetup, ChimeraFigures> {
 
   absl::Status Prepare(int threads);
   absl::Status Learn(ChimeraDataset d, int threads);
-  std::shared_ptr<const Forecasts> ForecastsOf(const Seed& seed, const ChimeraSystem& system) const;
+  // By workflow and model.
+  const std::vector<float>& ScoresOf(const Seed& seed, RouterBy router) const;
+  // Predicted tokens of a call of the workflow, counted from 0, and of all later calls.
+  double TokensOf(const Seed& seed, const ChimeraSystem& system, const Workload& w, const WorkloadWorkflow& workflow,
+                  std::uint32_t call, std::size_t model) const;
+  void UseChimera(const Seed& seed, const ChimeraSystem& system, const Workload& w, ReplayOptions& options) const;
   absl::StatusOr<std::optional<ChimeraFigures>> RunOne(const ChimeraSetup& setup, std::uint64_t seed,
                                                        const RunProgress& progress) const;
   absl::StatusOr<std::optional<ChimeraFigures>> RunAssigned(const ChimeraSetup& setup, const Seed& seed,
-                                                            const Forecasts& forecasts, const Workload& w,
-                                                            ReplayOptions& options) const;
-  ChimeraFigures FiguresOf(const ChimeraSetup& setup, const Seed& seed, const Forecasts& forecasts, const Workload& w,
+                                                            const Workload& w, ReplayOptions& options) const;
+  ChimeraFigures FiguresOf(const ChimeraSetup& setup, const Seed& seed, const Workload& w,
                            const ReplayResult& result) const;
 
   double minutes_;
