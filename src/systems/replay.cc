@@ -70,7 +70,7 @@ class ChimeraRun final : public VirtualRouter {
   }
 
  private:
-  // What the host has seen of a workflow: its ended calls, their output, and the model of the last one.
+  // Ended calls of a workflow, their output, and the model of the last one.
   struct Seen {
     std::int32_t calls = 0;
     Tokens output{0};
@@ -97,7 +97,7 @@ class ChimeraRun final : public VirtualRouter {
   void See(const RequestEnded& ended) {
     const RequestState* state = router().Find(ended.request);
     const InstanceId instance = router().InstanceOf(ended.request);
-    if (state == nullptr || !instance || !ended.served) return;
+    if (state == nullptr || !instance || ended.failed || !ended.served) return;
     Seen& seen = seen_[state->request.workflow.value - 1];
     ++seen.calls;
     seen.output += ended.served->output;

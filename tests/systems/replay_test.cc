@@ -110,8 +110,8 @@ TEST_CASE("Chimera learns in a run how well and how long each model answers") {
   const Confidence& confidence = *chimera->predictors().confidence;
   const auto score = [&](const char* model) {
     const ModelId id{w.ModelIndex(model) + 1};
-    const auto column = static_cast<std::size_t>(std::ranges::find(confidence.models(), id) -
-                                                 confidence.models().begin());
+    const auto column =
+        static_cast<std::size_t>(std::ranges::find(confidence.models(), id) - confidence.models().begin());
     double sum = 0;
     for (const WorkloadWorkflow& f : w.workflows) sum += confidence.Score(column, w.features_of(f.first_call)) / 400;
     return sum;

@@ -43,12 +43,13 @@ class LengthTable {
   // Learns from an ended call. Allocates only for a new stage.
   void Observe(StageId stage, std::int64_t prompt_tokens, std::int64_t output_tokens) {
     const auto output = static_cast<double>(std::max<std::int64_t>(output_tokens, 1));
-    all_.Add(output, options_.window);
+    const double log = exact::Log(output);
+    all_.Add(output, log, options_.window);
     Slot slot = stages_.Find(stage);
     if (slot == kNoSlot && stages_.size() >= options_.max_stages) return;
     if (slot == kNoSlot) stages_[slot = stages_.Insert(stage)].id = stage;
-    stages_[slot].whole.Add(output, options_.window);
-    stages_[slot].cells[Octave(prompt_tokens)].Add(output, options_.window);
+    stages_[slot].whole.Add(output, log, options_.window);
+    stages_[slot].cells[Octave(prompt_tokens)].Add(output, log, options_.window);
   }
 
   // Returns the expected output tokens of a new call.
@@ -74,13 +75,13 @@ class LengthTable {
   struct Cell {
     Moments tokens, logs;
 
-    void Add(double output, std::int64_t window) {
+    void Add(double output, double log, std::int64_t window) {
       if (tokens.count() >= window) {
         tokens = Moments::From(tokens.count() / 2, tokens.mean(), tokens.deviation());
         logs = Moments::From(logs.count() / 2, logs.mean(), logs.deviation());
       }
       tokens.Add(output);
-      logs.Add(exact::Log(output));
+      logs.Add(log);
     }
 
     Estimate ToEstimate() const {
