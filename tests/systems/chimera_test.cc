@@ -394,7 +394,8 @@ struct ChimeraHooks {
   void Act(TimePoint t, Random& random) {
     const TimePoint at = random.Chance(0.02) ? kNever : t;
     if (auto batch = system.TakeBatch(at)) batches.push_back(*std::move(batch));
-    if (random.Chance(0.2)) system.Ended({random.Below(500)}, random.Chance(0.5), t);
+    const WorkflowId workflow{random.Below(500)};
+    if (random.Chance(0.2)) system.Ended(workflow, random.Chance(0.5), t);
     if (random.Chance(0.02)) system.Publish(random.Chance(0.5) ? trained : ChimeraPredictors{});
     if (batches.empty() || random.Chance(0.3)) return;
     batches.front().Predict();
