@@ -72,6 +72,32 @@ TEST_CASE("replay warns of agent_priority without ranks") {
   CHECK(WarningsOf(Replay({"--policy", "fcfs", "--json", "-"})).empty());
 }
 
+TEST_CASE("replay warns of options without effect") {
+  CHECK(WarningsOf(Replay({"--policy", "fcfs", "--placement", "round_robin", "--json", "-"})) ==
+        Warnings{"--placement has no effect on one instance; see --instances"});
+  CHECK(WarningsOf(Replay({"--policy", "fcfs", "--placement", "round_robin", "--instances", "2", "--json", "-"}))
+            .empty());
+  CHECK(WarningsOf(Replay({"--policy", "fcfs", "--gate", "price", "--json", "-"})) ==
+        Warnings{"--retention and --gate have no effect without shared prefixes in the workload"});
+  const Ended ended = RunTool({"replay", "--columns", "prompt=p,output=o"});
+  CHECK(ended.exit_code != 0);
+  CHECK(ended.err.find("--columns: is invalid for the bundled workload; expected also --workload") !=
+        std::string::npos);
+}
+
+TEST_CASE("replay warns if no order can make a difference") {
+  const Warnings same = {
+      "all orders have the same mean latency: too few requests waited; see --load, --rate-scale and --limit"};
+  const Args args = {"replay", "--workload", "gen:poisson,rate=0.01,requests=20,seed=1", "--json", "-"};
+  const auto with = [&](Args more) {
+    more.insert(more.begin(), args.begin(), args.end());
+    return WarningsOf(more);
+  };
+  CHECK(with({"--policy", "fcfs", "--policy", "sjf"}) == same);
+  CHECK(with({"--policy", "fcfs"}).empty());
+  CHECK(with({"--policy", "fcfs", "--policy", "sjf", "--rate-scale", "10000"}).empty());
+}
+
 // Returns the lines of workflows whose second call may be at a tool, with what each system needs.
 std::string ForSystems() {
   std::string lines;

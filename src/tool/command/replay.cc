@@ -368,11 +368,16 @@ int RunReplay(const ReplayArguments& wished) {
   for (RunSettings& s : *settings) comparison.runs.emplace_back().settings = std::move(s);
   comparison.warnings = WarningsOf(comparison);
   bar.Clear();
-  for (const std::string& warning : comparison.warnings) Note("takt replay: warning: " + warning);
+  const auto warn = [](const std::string& warning) { Note("takt replay: warning: " + warning); };
+  std::ranges::for_each(comparison.warnings, warn);
   absl::Status ran = RunRuns(arguments, *common, "replaying", bar, comparison, comparison.runs);
   if (ran.ok() && arguments.regret && !Interrupted()) ran = FindRegret(arguments, *common, bar, comparison);
   bar.Clear();
   if (!ran.ok()) return Complain(kName, ran, kFailed);
+  if (std::string warning = WarningOfEqualRuns(comparison); !warning.empty()) {
+    warn(warning);
+    comparison.warnings.push_back(std::move(warning));
+  }
 
   comparison.interrupted = Interrupted();
   comparison.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

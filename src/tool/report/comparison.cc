@@ -1,6 +1,7 @@
 #include "tool/report/comparison.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -139,7 +140,29 @@ std::vector<std::string> WarningsOf(const Comparison& comparison) {
     }
     if (!lack.empty()) warnings.push_back(fmt::format("{} lacks {}", names[i], lack));
   }
+  const ReplaySetup& setup = comparison.setup;
+  if (setup.placement != ReplaySetup{}.placement && setup.instances <= 1 && comparison.engines.size() <= 1) {
+    warnings.emplace_back("--placement has no effect on one instance; see --instances");
+  }
+  if (!setup.retention.empty() && workload.prefix_hashes.empty() && workload.prefix_runs.empty()) {
+    warnings.emplace_back("--retention and --gate have no effect without shared prefixes in the workload");
+  }
   return warnings;
+}
+
+std::string WarningOfEqualRuns(const Comparison& comparison) {
+  constexpr double kSame = 1e-3;
+  const std::vector<Run>& runs = comparison.runs;
+  for (const Run& run : runs) {
+    const double mean = run.metrics.e2e.mean, first = runs.front().metrics.e2e.mean;
+    const bool other = run.settings.policy != runs.front().settings.policy;
+    if (!run.ended || (other && std::abs(mean - first) > kSame * first) ||
+        run.settings.load != runs.front().settings.load)
+      return {};
+    if (&run == &runs.back() && other)
+      return "all orders have the same mean latency: too few requests waited; see --load, --rate-scale and --limit";
+  }
+  return {};
 }
 
 std::string LabelOf(const Comparison& comparison, const Run& run) {

@@ -132,7 +132,10 @@ void Keep(const Comparison& comparison, ReplayResult result, bool requests, Run&
 double OfferedRps(const Workload& workload);
 
 // Returns a line for each policy of the comparison whose input the workload, the engines or takt replay do not provide.
+// Adds a line for each option without effect.
 std::vector<std::string> WarningsOf(const Comparison& comparison);
+// Returns a warning if runs of several orders at one load have ended with the same mean latency; empty otherwise.
+std::string WarningOfEqualRuns(const Comparison& comparison);
 
 // Returns "stjf", or "stjf, noise:0.5" if the estimates differ between runs.
 std::string LabelOf(const Comparison& comparison, const Run& run);

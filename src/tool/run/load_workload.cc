@@ -41,6 +41,9 @@ void NoteBadLines(const std::string& file, std::int64_t lines, const std::vector
 absl::StatusOr<Workload> LoadWorkload(const WorkloadSource& source) {
   absl::StatusOr<Workload> workload;
   if (source.file == "bundled") {
+    if (!source.columns.empty()) {
+      return absl::InvalidArgumentError("--columns: is invalid for the bundled workload; expected also --workload");
+    }
     workload = BundledWorkload();
   } else {
     ReadReport report;
