@@ -283,6 +283,33 @@ TEST_CASE("a lost instance returns its requests once, in their old order") {
   CHECK(Place(router, 3) == Pairs{{6, 1}});  // it returned empty
 }
 
+// Chooses the request that joined first.
+struct LogsJoins {
+  RankKey Key(const RequestState& r) const { return {ToSeconds(r.request.arrival)}; }
+  Slot First() const { return line.empty() ? kNoSlot : line.front(); }
+  void Joins(const RequestState& r, TimePoint) { line.push_back(r.slot), log->push_back(r.request.id.value); }
+  void Leaves(Slot slot, bool) { std::erase(line, slot); }
+  void Returns(Slot slot) { line.insert(line.begin(), slot); }
+
+  std::vector<std::uint64_t>* log = nullptr;
+  std::vector<Slot> line = {};
+};
+
+TEST_CASE("requests of a lost instance join a policy that chooses in order of their keys") {
+  std::vector<std::uint64_t> joins;
+  auto router = Make<LogsJoins, RoundRobin>({}, LogsJoins{.log = &joins});
+  router.On(Up(1), At(0));
+  for (const std::uint64_t id : {3u, 1u, 4u, 2u}) {
+    Arrived arrived = Arrival(id);
+    arrived.request.arrival = At(static_cast<double>(id));
+    router.On(arrived, At(5));
+  }
+  CHECK(Place(router, 6).size() == 4);
+  joins.clear();
+  router.On(InstanceDown{{1}}, At(7));
+  CHECK(joins == std::vector<std::uint64_t>{1, 2, 3, 4});
+}
+
 TEST_CASE("an expired waiting request is reported, and wake_at has its time") {
   auto router = Make();
   Arrived arrival = Arrival(1);

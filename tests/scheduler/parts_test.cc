@@ -6,6 +6,7 @@
 
 #include "catch.h"
 #include "takt/policy/fcfs.h"
+#include "takt/policy/room_to_pass.h"
 #include "takt/policy/priority.h"
 #include "takt/scheduler/joined_policies.h"
 #include "takt/scheduler/loop_parts.h"
@@ -110,6 +111,16 @@ TEST_CASE("SearchMemory: requests are noted during a vain search, within a limit
   CHECK(bench.p.memory.joined().empty());
   bench.p.memory.NoteJoined(slot);
   CHECK(bench.p.memory.joined().empty());
+}
+
+TEST_CASE("SearchMemory: no search is remembered if the policy chooses") {
+  Bench<RoomToPass> bench;
+  const Slot slot = bench.Arrive(1, 16);
+  bench.BeginPlan();
+  bench.p.memory.Remember(AnySearch{.free = 9});
+  bench.p.memory.NoteJoined(slot);
+  CHECK(bench.p.memory.joined().empty());
+  CHECK_FALSE(bench.p.memory.Holds());
 }
 
 TEST_CASE("Gate: joins and ends change answers; no door, no eldest") {

@@ -375,6 +375,7 @@ class RankQueue {
       Enter(state_of(slot), now);
       WatchChange(slot, state_of(slot), now);
     }
+    if (hooks_.chooses) std::ranges::sort(changing_, {}, [&](Slot slot) { return PeekKey(state_of(slot), now); });
     for (Slot slot : changing_) {
       if (ages && aging_.promoted().contains(slot)) continue;
       if (ages) Recount(slot, Counts(*aging(), state_of(slot)));

@@ -81,8 +81,14 @@ struct RouterRequests : RouterBook {
   }
   // Puts all requests that were set aside back into the queue, because a new instance may be large enough.
   void TakeBackAside() {
-    set_aside.TakeAll(table, scratch);
+    set_aside.TakeAll(table, scratch), Sort(scratch);
     for (const Slot slot : scratch) Enqueue(slot);
+  }
+
+  // A policy that chooses receives the requests in the order of their keys.
+  void Sort(std::vector<Slot>& slots) const {
+    if (!queue.hooks().chooses) return;
+    std::ranges::sort(slots, {}, [this](Slot slot) { return queue.PeekKey(table[slot].state, now()); });
   }
 
   void ExpectExpiry(Slot slot) {
@@ -122,7 +128,7 @@ struct RouterRequests : RouterBook {
 
   // Puts the requests of an instance that went down back into the queue.
   void ReturnAll(const InstanceState& gone) {
-    placed.TakeAll(table, gone, scratch);
+    placed.TakeAll(table, gone, scratch), Sort(scratch);
     for (const Slot slot : scratch) {
       ++stats.returned;
       placer.Released(table[slot].state, gone, now());

@@ -71,9 +71,11 @@ class SearchMemory {
     free_ = search.held ? std::min(free_, enough) : enough;
     if (!search.held || search.tried) rows_ = s_.counts.rows, seqs_ = s_.counts.seqs;
     // The step may have used up its moves, or the oracle may grant later what it refused.
-    holds_ = all_need_more ||
-             (!s_.queue.hooks().declines && !s_.draft.short_of_kv && gate_.open() && kv_.ledger.copies() == nullptr &&
-              !s_.draft.refused && !search.gave_up && s_.budget.swap_in >= s_.budget.limits.swap_in.value);
+    // Newer requests are searched in order of keys, which a policy that chooses does not follow.
+    holds_ = !s_.queue.hooks().chooses &&
+             (all_need_more ||
+              (!s_.queue.hooks().declines && !s_.draft.short_of_kv && gate_.open() && kv_.ledger.copies() == nullptr &&
+               !s_.draft.refused && !search.gave_up && s_.budget.swap_in >= s_.budget.limits.swap_in.value));
     by_memory_ = search.by_memory, some_fit_ = !all_need_more;
     seen_ = Now();
     joined_.clear();
