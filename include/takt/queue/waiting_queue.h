@@ -276,7 +276,7 @@ class WaitingQueue {
     inside_ = true;
     now_ = std::max(now, now_);
     std::size_t counted = 0;
-    if (queue_.hooks().chooses) GiveBack();  // the policy counts requests that go while all others wait
+    if (queue_.hooks().chooses) GiveBack(RanInOrder(ran));
     for (const Ran& r : ran) {
       const Slot slot = table_.Find(r.request);
       if (slot == kNoSlot || table_[slot].place == QueuePlace::kPaused) continue;
@@ -468,9 +468,16 @@ class WaitingQueue {
     queue_.PutBack(slot, table_[slot].state, begun_);  // keys that move with time are as of Begin for all requests
     table_[slot].place = QueuePlace::kWaiting;
   }
-  void GiveBack() {
-    for (std::size_t i = taken_.size(); i > 0; --i) PutBack(taken_[i - 1]);  // undoes the choices, last one first
-    taken_.clear();
+  // Undoes the choices after the first `kept`, last one first.
+  void GiveBack(std::size_t kept = 0) {
+    for (; taken_.size() > kept; taken_.pop_back()) PutBack(taken_.back());
+  }
+  // Returns the number of requests that were taken first and run in the same order. A policy that chooses counts other
+  // requests that go while all that do not run wait.
+  std::size_t RanInOrder(std::span<const Ran> ran) const {
+    std::size_t n = 0;
+    while (n < std::min(ran.size(), taken_.size()) && table_[taken_[n]].state.request.id == ran[n].request) ++n;
+    return n;
   }
 
   // Charges tokens to a request, clamped so that sums never overflow.
