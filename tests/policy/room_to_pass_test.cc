@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "catch.h"
@@ -11,6 +12,8 @@
 #include "scale.h"
 #include "takt/base/random.h"
 #include "takt/policy/books/passing_line.h"
+#include "takt/policy/fcfs.h"
+#include "takt/policy/registry.h"
 #include "takt/policy/room_to_pass.h"
 #include "takt/queue/waiting_queue.h"
 
@@ -37,6 +40,7 @@ struct Shadow {
     Work allowed = 0, most = 0;  // room when it joined; largest work in the line while it was passed
   };
   std::vector<Item> items;  // by place
+  Work cap = PassingLine::kNoCap;
 
   Work Waiting() const {
     Work sum = 0;
@@ -48,7 +52,7 @@ struct Shadow {
     for (const Item& i : items) sum += i.place < place ? i.size : 0;
     return sum;
   }
-  Work RoomOf(const Item& i) const { return std::max(i.room, Waiting() - Ahead(i.place) - i.gone); }
+  Work RoomOf(const Item& i) const { return std::max(i.room, std::min(Waiting(), cap) - Ahead(i.place) - i.gone); }
   bool May(const Item& j) const {
     return std::ranges::all_of(items,
                                [&](const Item& i) { return !(i.place < j.place) || RoundedUp(j.size) <= RoomOf(i); });
@@ -109,14 +113,25 @@ struct Twins {
   }
   Slot Any() { return shadow.items[random.Below(shadow.items.size())].slot; }
   void Check(double tau) const {
-    REQUIRE(line.First(tau) == shadow.First(tau));
+    REQUIRE(line.First(tau, shadow.cap) == shadow.First(tau));
     REQUIRE(line.waiting() == shadow.Waiting());
   }
 };
 
+// The line subtracts the work that has gone from its sums soon.
+void ReachMostGone(PassingLine& line) {
+  Work left = PassingLine::kMostGone;
+  for (std::uint64_t id = 1; left > 100'000'000; ++id) {
+    const Work size = std::min(left - 1'000'000, PassingLine::kMostSize);
+    line.Join(0, {0, id}, size, 0), line.Leave(0, true);
+    left -= size;
+  }
+}
+
 TEST_CASE("the line chooses by the rule, and undoes choices") {
   for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(Scaled(8)); ++seed) {
     Twins t(seed);
+    if (seed == 1) ReachMostGone(t.line);
     double tau = 0.001;
     for (int event = 0; event < 1'500; ++event) {
       t.now += static_cast<std::int64_t>(t.random.Below(2'000'000));
@@ -125,7 +140,7 @@ TEST_CASE("the line chooses by the rule, and undoes choices") {
       if (kind < 7 || !any) {
         t.Join(true);
       } else if (kind < 13) {
-        const Slot first = t.line.First(tau);
+        const Slot first = t.line.First(tau, t.shadow.cap);
         t.line.Leave(first, true), t.shadow.Leave(first, true);
         t.free.push_back(first);
       } else if (kind == 13) {
@@ -142,12 +157,13 @@ TEST_CASE("the line chooses by the rule, and undoes choices") {
         std::vector<Slot> chosen;
         for (std::uint64_t n = t.random.Below(20); n > 0 && !t.shadow.items.empty(); --n) {
           t.Check(tau);
-          chosen.push_back(t.line.First(tau));
+          chosen.push_back(t.line.First(tau, t.shadow.cap));
           t.line.Leave(chosen.back(), true), t.shadow.Leave(chosen.back(), true);
         }
         for (; !chosen.empty(); chosen.pop_back()) t.line.Return(chosen.back());
         t.shadow = before;
       }
+      if (t.random.Below(50) == 0) t.shadow.cap = t.random.Below(2) == 0 ? t.RandomSize() * 10 : PassingLine::kNoCap;
       if (t.random.Below(50) == 0) tau = 1e-4 * std::exp2(static_cast<double>(t.random.Below(12)));
       t.Check(tau);
       if (t.shadow.items.empty()) continue;
@@ -183,6 +199,37 @@ TEST_CASE("no request waits for more work than its bound") {
   CHECK(passed > 1'000);
 }
 
+// Requests at even places joined long ago and have room. Requests at odd places joined late and have none, but a
+// newcomer would wait longer. So none stops a request, but every subtree may contain one that does.
+TEST_CASE("the choices of a plan examine a bounded number of requests") {
+  PassingLine line;
+  constexpr Slot kWaiting = 20'000, kChoices = 200;
+  for (Slot slot = 0; slot < kWaiting; slot += 2) line.Join(slot, {slot, slot}, 200, Work{1} << 40);
+  line.Join(kWaiting, {kWaiting, kWaiting}, 1'000'000'000, 0), line.Leave(kWaiting, true);
+  for (Slot slot = 1; slot < kWaiting; slot += 2) line.Join(slot, {slot, slot}, 200, 0);
+  for (Slot i = 0; i < kChoices; ++i) line.Join(kWaiting + i, {kWaiting + i, kWaiting + i}, 16, 0);
+  const auto list = [&] {
+    std::vector<Slot> order;
+    std::int64_t looks = 0;
+    for (Slot i = 0; i < kChoices; ++i) {
+      order.push_back(line.First(1)), looks += line.looks();
+      line.Leave(order.back(), true);
+    }
+    CHECK(looks <= PassingLine::kMostLooks + kChoices * (PassingLine::kLooksEach + 2));
+    for (Slot i = kChoices; i > 0; --i) line.Return(order[i - 1]);
+    return order;
+  };
+  const std::vector<Slot> order = list();
+  CHECK(order[0] == 0);
+  CHECK(list() == order);
+  line.Leave(line.First(1), true);
+  line.First(1);
+  CHECK(line.looks() < PassingLine::kMostLooks / 2);
+  line.BeginPlan();
+  line.First(1);
+  CHECK(line.looks() > PassingLine::kMostLooks / 2);
+}
+
 TEST_CASE("the quantile of the work found is that of a sort, within its class") {
   Random random(7);
   FoundWork found;
@@ -216,6 +263,11 @@ Request Call(std::uint64_t id, double came, double tokens, std::uint64_t workflo
   r.output_tokens = Estimate::Exact(tokens);
   return r;
 }
+Request CallBy(std::uint64_t id, double came, double tokens, double deadline) {
+  Request r = Call(id, came, tokens);
+  r.deadline = At(came + deadline);
+  return r;
+}
 template <class Queue>
 std::vector<std::uint64_t> Order(const Queue& queue) {
   std::array<RequestId, 32> ids;
@@ -226,6 +278,13 @@ std::vector<std::uint64_t> Order(const Queue& queue) {
 void Go(WaitingQueue<RoomToPass>& queue, std::uint64_t id, double now) {
   const WaitingQueue<RoomToPass>::Ran ran[] = {{{id}, {}, {}}};
   queue.Begin(At(now)), queue.End(ran, At(now));
+}
+
+// Runs a request to its end.
+void Finish(WaitingQueue<RoomToPass>& queue, std::uint64_t id, std::int32_t tokens, double now) {
+  const WaitingQueue<RoomToPass>::Ran ran[] = {{{id}, {}, {tokens}}};
+  queue.Begin(At(now)), queue.End(ran, At(now));
+  queue.Erase({id});
 }
 
 // 200 s of work wait, so that later requests find work and tau grows.
@@ -256,6 +315,105 @@ TEST_CASE("a later call keeps its workflow's place") {
   queue.Push(Call(3, 3, 100, 3, 0.5), At(3));
   queue.Begin(At(3));
   CHECK(Order(queue) == std::vector<std::uint64_t>{3, 1, 2});
+}
+
+// The usual time is 100 s. With 110 s of work before it, half of this time moves a request forward by 55 s. With 120 s,
+// 98 s of time move it forward by 2.4 s.
+TEST_CASE("a tight deadline moves a request forward by a share of the waiting work") {
+  WaitingQueue<RoomToPass> queue(Policy());
+  queue.Push(CallBy(99, -1, 10, 100), At(-1));
+  Finish(queue, 99, 10, -1);
+  for (std::uint64_t id = 1; id <= 10; ++id) queue.Push(Call(id, 0, 10'000), At(0));
+  queue.Push(Call(11, 1, 10'000), At(1));
+  queue.Push(CallBy(12, 2, 10'000, 50), At(2));
+  queue.Push(CallBy(13, 3, 10'000, 98), At(3));
+  queue.Push(CallBy(14, 4, 10'000, 500), At(4));
+  queue.Begin(At(4));
+  CHECK(Order(queue) == std::vector<std::uint64_t>{12, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 13, 11, 14});
+}
+
+TEST_CASE("equal deadlines change nothing") {
+  RoomToPass policy = Policy();
+  RequestState r;
+  for (r.slot = 0; r.slot < 40; ++r.slot) {
+    r.request = CallBy(r.slot + 1, 0.37 * r.slot, 900, 77.7);
+    r.enqueued = r.request.arrival, r.generated = {};
+    policy.Enters(r, r.enqueued), policy.Joins(r, r.enqueued);
+    CHECK(policy.PlaceOf(r).came == r.request.arrival.time_since_epoch().count());
+    if (r.slot % 2 == 0) continue;
+    policy.Leaves(r.slot, true);
+    r.generated = {900};
+    policy.Ends(r, r.enqueued);
+  }
+}
+
+TEST_CASE("preset=mean is the order of footprint") {
+  AnyWaitingQueue mean(*MakePolicy("room_to_pass(preset=mean)")), footprint(*MakePolicy("footprint"));
+  Random random(5);
+  for (std::uint64_t id = 1; id <= 30; ++id) {
+    const Request r = Call(id, static_cast<double>(id), static_cast<double>(1 + random.Below(900)));
+    mean.Push(r, r.arrival), footprint.Push(r, r.arrival);
+  }
+  CHECK(Order(mean) == Order(footprint));
+}
+
+TEST_CASE("tau and the work found are saved, and damaged words change nothing") {
+  WaitingQueue<RoomToPass> queue = Busy();
+  for (std::uint64_t id = 1; id <= 20; ++id) Go(queue, id, static_cast<double>(id));
+  const std::vector<std::uint64_t> words = queue.policy().SaveLearnt();
+  RoomToPass fresh = Policy();
+  const std::vector<std::uint64_t> none = fresh.SaveLearnt();
+  for (const std::size_t at : {0u, 1u, 2u, 3u, 4u, 200u}) {
+    std::vector<std::uint64_t> damaged = words;
+    damaged[at] = UINT64_MAX;
+    CHECK_FALSE(fresh.LoadLearnt(damaged));
+  }
+  for (std::size_t n = 0; n < words.size(); n += 7) CHECK_FALSE(fresh.LoadLearnt(std::span(words).first(n)));
+  CHECK(fresh.SaveLearnt() == none);
+  REQUIRE(fresh.LoadLearnt(words));
+  CHECK(fresh.SaveLearnt() == words);
+  CHECK(fresh.tau() == queue.policy().tau());
+  CHECK(fresh.tau() > 0);
+}
+
+// 40 s of work go. Each false prediction counts as 16 times the largest request that has ended.
+TEST_CASE("a newcomer counts less work if predictions are cancelled") {
+  WaitingQueue<RoomToPass> queue(Policy());
+  for (std::uint64_t id = 1; id <= 40; ++id) queue.Push(Call(id, 0, 1'000), At(0));
+  for (std::uint64_t id = 1; id <= 40; ++id) Finish(queue, id, 1'000, static_cast<double>(id));
+  queue.Push(Call(50, 41, 10'000), At(41));
+  const auto flood = [&] {
+    for (std::uint64_t id = 1'000; id < 1'100; ++id) queue.Push(Call(id, 41, 1e6), At(41));
+    CHECK(queue.policy().line().waiting() == 1'610'000'000);
+  };
+  flood();
+  CHECK(queue.policy().cap() == PassingLine::kNoCap);
+  for (std::uint64_t id = 1'000; id < 1'100; ++id) queue.Erase({id});
+  flood();
+  CHECK(static_cast<double>(queue.policy().cap()) == Approx(1'610e6 * 40 / 1'640));
+}
+
+TEST_CASE("after a change of policy, the order is that of a fresh start") {
+  std::vector<RequestState> states(100);
+  internal::RankQueue<AnyPolicy> changed{Fcfs{}}, fresh{Policy()};
+  const auto state_of = [&](Slot slot) -> const RequestState& { return states[slot]; };
+  Random random(11);
+  const TimePoint now = At(200);
+  for (Slot i = 0; i < 100; ++i) {
+    const Slot slot = (37 * i + 5) % 100;
+    RequestState& state = states[slot];
+    state.request = Call(i + 1, i, static_cast<double>(1 + random.Below(2'000)));
+    state.slot = slot, state.enqueued = state.request.arrival;
+    changed.Push(slot, state, now), fresh.Push(slot, state, now);
+  }
+  changed.ChangePolicy(Policy(), now, state_of);
+  const auto order = [](const auto& queue) {
+    std::vector<Slot> slots;
+    queue.TopK(100, [&](Slot slot) { slots.push_back(slot); });
+    return slots;
+  };
+  changed.BeginPlan(now + std::chrono::seconds(5), state_of), fresh.BeginPlan(now + std::chrono::seconds(5), state_of);
+  CHECK(order(changed) == order(fresh));
 }
 
 TEST_CASE("the quantile of found work may be the least") {

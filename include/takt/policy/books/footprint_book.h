@@ -227,7 +227,7 @@ class FootprintBook {
     double price_rate = 0.005;  // learning rate of prices, per plan in which a request waited
     double idle_s = 10;  // time without a call after which a workflow counts as ended [s]
     bool learn = true;  // learn missing predictions, and correct the host's predictions
-    bool counts = true;  // count the backlog and the sizes of workflows: Drain, works, Tightness
+    bool counts = true;  // count the backlog and the sizes of workflows: Drain, works
   };
 
   static constexpr std::size_t kLeastIdle = 1 << 10, kMostIdle = 1 << 16;
@@ -267,10 +267,10 @@ class FootprintBook {
     UpdatePrediction(r, tells, call, flow);
     const double own = Price(r);
     call.cost = std::min(own + rest, kMostSeconds);
-    if (!flow.counts && options_.counts) {
-      flow.counts = true;
+    if (!std::exchange(flow.counts, true)) {
       flow.given = TimeGiven(r.request);
-      flow.entry = works_.Expect(call.cost, options_.learn && !tells && !r.request.output_tokens.known());
+      if (options_.counts)
+        flow.entry = works_.Expect(call.cost, options_.learn && !tells && !r.request.output_tokens.known());
     }
     Count(call.counted_ns, tells ? 0 : own);
     if (tells || learns) Count(flow.left_ns, tells ? call.cost : rest);
@@ -338,6 +338,7 @@ class FootprintBook {
 
   std::size_t records() const { return flows_.slots(); }  // number of known workflows and free slots
   const WorkSizes& works() const { return works_; }
+  double engines() const { return engines_; }
   const ResourcePrices& prices() const { return prices_; }
   const Options& options() const { return options_; }
   Options& options() { return options_; }
@@ -391,7 +392,7 @@ class FootprintBook {
     WorkflowId id = {};
     std::int64_t left_ns = 0;  // remaining cost, as counted in sum_ns_ [ns]
     WorkSizes::Entry entry = {};
-    bool counts = false;  // true: the workflow counts in works_
+    bool counts = false;  // true: a call has entered
     double done = 0;  // cost of ended calls [s]
     bool told = false;  // the host predicts the rest
     bool cut = false;  // a call ended early

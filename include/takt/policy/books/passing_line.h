@@ -46,17 +46,19 @@ struct WorkClasses {
 // Each request has a place, a size, and room: the work that may still pass it. If a request goes, every request before
 // it loses its size as room. A request may go if its size is at most
 //
-//   max(room(i), waiting - ahead(i) - gone(i))   for every request i before it
+//   max(room(i), min(waiting, cap) - ahead(i) - gone(i))   for every request i before it
 //
 // waiting: all work in the line. ahead(i): the part before i. gone(i): work that has gone since i joined. The second
-// term is the work that a newcomer would find, less the work that i will have waited for. First returns the request
-// that may go and has the least place + tau ln(size). The first in the line may always go. Sizes are rounded up to a
-// class for both comparisons.
+// term is the work that a newcomer would find, less the work that i will have waited for. `cap` bounds the effect of
+// false sizes. First returns the request that may go and has the least place + tau ln(size). The first in the line may
+// always go. Sizes are rounded up to a class for both comparisons.
 //
 // Within a class, the first in the line may go if any may. So a choice examines one request per class. A treap by place
 // has sums over its subtrees: work, least room, and the largest ahead + gone. A heap per class finds its first. All
-// functions take O(log n), also if clients choose sizes: a choice examines at most kMostLooks nodes, and then takes the
-// first in the line. Nothing is allocated within the reserved memory.
+// functions take expected O(log n), also if clients choose sizes. The choices of a plan examine at most kMostLooks
+// nodes, and kLooksEach more for each choice. A choice that exceeds this takes the first in the line. The shape of the
+// treap depends only on the places that it contains, not on its history. Its priorities are hashes of times [ns] and
+// ids, so a client cannot make it deep. Nothing is allocated within the reserved memory.
 class PassingLine {
  public:
   // Time of arrival [ns], then id.
@@ -65,8 +67,8 @@ class PassingLine {
     std::uint64_t id = 0;
     friend constexpr auto operator<=>(const Place&, const Place&) = default;
   };
-  static constexpr Work kMostSize = 10'000'000'000;
-  static constexpr int kMostLooks = 4096;
+  static constexpr Work kMostSize = 10'000'000'000, kMostGone = Work{1} << 50, kNoCap = INT64_MAX;
+  static constexpr int kMostLooks = 4096, kLooksEach = 64;
 
   PassingLine() {
     for (int c = 0; c < kClasses; ++c) {
@@ -99,6 +101,14 @@ class PassingLine {
     }
     return room;
   }
+  // Returns the number of requests above it in the treap.
+  int Depth(Slot slot) const {
+    int depth = 0;
+    for (Slot n = root_; n != slot; ++depth) {
+      n = nodes_[slot].place < nodes_[n].place ? nodes_[n].left : nodes_[n].right;
+    }
+    return depth;
+  }
   // Returns the work that goes between its arrival and its turn if nothing passes it from now on.
   Work Before(Slot slot) const { return Ahead(nodes_[slot].place) + gone_ - nodes_[slot].joined; }
 
@@ -108,15 +118,17 @@ class PassingLine {
     ++joins_;
     Node& node = nodes_[slot];
     node = {.place = place, .joined = gone_, .room = std::min(room, -kLeastRoom)};
-    node.priority = static_cast<std::uint32_t>(Mix64(joins_) >> 32);
+    node.priority = static_cast<std::uint32_t>(Mix64(Mix64(static_cast<std::uint64_t>(place.came)) ^ place.id) >> 32);
     SetSize(node, size);
     Add(slot);
   }
   // The request leaves the line. `goes`: it is admitted, so all requests before it are passed.
   void Leave(Slot slot, bool goes) {
-    Node& node = nodes_[slot];
+    const Node& node = nodes_[slot];
+    Item& item = items_[slot];
+    item.went = goes, item.joins = joins_, item.spent = spent_;
+    if (goes && known_ && slot == first_) spent_ = std::max(spent_ + looks_ - kLooksEach, 0);
     Cut(slot, goes ? node.size : 0);
-    items_[slot].went = goes, items_[slot].joins = joins_;
     if (goes) gone_ += node.size;
   }
   // Undoes Leave. If others have joined since then, those that it passed stay passed.
@@ -125,6 +137,7 @@ class PassingLine {
     if (items_[slot].went && items_[slot].joins == joins_) {
       gone_ -= node.size;
       Charge(root_, node.place, node.size);
+      spent_ = items_[slot].spent;
     }
     node.left = node.right = kNoSlot, node.add = 0;
     Add(slot);
@@ -138,9 +151,15 @@ class PassingLine {
     Add(slot);
   }
 
+  // Returns the number of requests that the last choice examined.
+  int looks() const { return looks_; }
+  // Restores what choices may examine.
+  void BeginPlan() {
+    if (std::exchange(spent_, 0) > 0) known_ = false;
+  }
   // Returns the request that goes next; kNoSlot if none waits. `tau` [s].
-  Slot First(double tau) const {
-    if (!known_ || tau != tau_) first_ = Choose(tau), tau_ = tau, known_ = true;
+  Slot First(double tau, Work cap = kNoCap) const {
+    if (!known_ || tau != tau_ || cap != cap_) tau_ = tau, cap_ = cap, first_ = Choose(tau), known_ = true;
     return first_;
   }
 
@@ -148,7 +167,7 @@ class PassingLine {
   using Classes = WorkClasses<2, 30>;
   static constexpr int kClasses = Classes::kCount;
   static constexpr std::size_t kWords = (kClasses + 63) / 64;
-  static constexpr Work kLeastRoom = -(Work{1} << 60), kMostGone = Work{1} << 60;
+  static constexpr Work kLeastRoom = -(Work{1} << 60);
 
   using Mask = std::array<std::uint64_t, kWords>;
   struct Node {
@@ -168,6 +187,7 @@ class PassingLine {
     HeapLink link = {};
     bool went = false;  // it left because it was admitted
     std::uint64_t joins = 0;  // joins_ when it left
+    int spent = 0;  // spent_ when it left
   };
   // The first request of a class.
   struct Head {
@@ -177,7 +197,7 @@ class PassingLine {
   // Search for a request without room for `size`.
   struct Search {
     Work size = 0, limit = 0;
-    int looks = 0;
+    int most = 0, looks = 0;
   };
 
   static Work Sum(Work a, Work b) { return std::max(a + b, kLeastRoom); }
@@ -312,7 +332,7 @@ class PassingLine {
     Charge(before ? node.right : node.left, place, add);
     Update(node);
   }
-  // Keeps the sums small. O(n), once in 2^60 us of work.
+  // Keeps the sums small. O(n), once in kMostGone of work, which is more than 100,000 requests.
   void Rebase() {
     for (Node& node : nodes_) {
       node.joined = std::max(node.joined - gone_, kLeastRoom), node.most = std::min(node.most + gone_, -kLeastRoom);
@@ -339,13 +359,14 @@ class PassingLine {
     Work add = 0;
     Slot front = root_;
     for (; nodes_[front].left != kNoSlot; front = nodes_[front].left) add = Sum(add, nodes_[front].add);
-    const Work room = std::max(Sum(nodes_[front].room, add), waiting() - gone_ + nodes_[front].joined);
+    const Work newcomer = std::min(waiting(), cap_);
+    const Work room = std::max(Sum(nodes_[front].room, add), newcomer - gone_ + nodes_[front].joined);
     Mask classes = classes_;
     for (std::size_t w = 0, below = room < Classes::kLeast ? 0 : Fitting(room); w < kWords; ++w) {
       const std::size_t bits = std::clamp<std::size_t>(below, 64 * w, 64 * w + 64) - 64 * w;
       classes[w] &= bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1;
     }
-    for (Search search;;) {
+    for (Search search{.most = kMostLooks - spent_}; (looks_ = search.looks) <= search.most;) {
       Slot best = front;
       double least = KeyOf(nodes_[front].cls, tau);
       ForHeads(classes, [&](std::size_t cls, const Head& head) {
@@ -354,16 +375,17 @@ class PassingLine {
           best = head.slot, least = key;
       });
       if (best == front) return front;
-      search.size = Classes::Size(nodes_[best].cls), search.limit = waiting() - search.size - gone_;
+      search.size = Classes::Size(nodes_[best].cls), search.limit = newcomer - search.size - gone_;
       const Slot stops = Stops(best, search);
-      if (search.looks > kMostLooks) return front;
-      if (stops == kNoSlot) return best;
-      const Work most = std::max(Room(stops), waiting() - Before(stops));
+      if (search.looks > search.most) continue;
+      if (stops == kNoSlot) return looks_ = search.looks, best;
+      const Work most = std::max(Room(stops), newcomer - Before(stops));
       ForHeads(Mask(classes), [&](std::size_t cls, const Head& head) {
         if (Classes::Size(static_cast<int>(cls)) <= most || nodes_[head.slot].place <= nodes_[stops].place) return;
         classes[cls / 64] &= ~(std::uint64_t{1} << (cls % 64));
       });
     }
+    return front;
   }
   double KeyOf(std::size_t cls, double tau) const { return heads_[cls].came_s + Rounded(tau * logs_[cls]); }
   // Returns the number of classes whose sizes fit this room.
@@ -376,7 +398,7 @@ class PassingLine {
   Slot Stops(Slot slot, Search& search) const {
     const Place& place = nodes_[slot].place;
     Work before = 0, add = 0;
-    for (Slot n = root_; n != kNoSlot && search.looks <= kMostLooks;) {
+    for (Slot n = root_; n != kNoSlot && search.looks <= search.most;) {
       const Node& node = nodes_[n];
       if (!MayStop(node, before, add, search)) return kNoSlot;
       ++search.looks;
@@ -394,7 +416,7 @@ class PassingLine {
     return kNoSlot;
   }
   Slot StopsIn(Slot n, Work before, Work add, Search& search) const {
-    if (n == kNoSlot || search.looks > kMostLooks || !MayStop(nodes_[n], before, add, search)) return kNoSlot;
+    if (n == kNoSlot || search.looks > search.most || !MayStop(nodes_[n], before, add, search)) return kNoSlot;
     ++search.looks;
     const Node& node = nodes_[n];
     const Work below = Sum(add, node.add);
@@ -412,14 +434,17 @@ class PassingLine {
   std::vector<Node> nodes_;  // by slot
   std::vector<Item> items_;  // by slot
   Slot root_ = kNoSlot;
-  Work gone_ = 0;  // since the line was last empty
+  Work gone_ = 0;  // exact, so nothing drifts
   std::uint64_t joins_ = 0;
   std::array<double, kClasses> logs_ = {};  // ln of the classes' sizes [s]
   std::array<Head, kClasses> heads_ = {};
   Mask classes_ = {};  // with a request
   mutable Slot first_ = kNoSlot;
   mutable double tau_ = 0;
-  mutable bool known_ = false;  // first_ is the choice at tau_
+  mutable Work cap_ = 0;
+  mutable int looks_ = 0;  // that first_ took
+  mutable bool known_ = false;  // first_ is the choice at tau_ and cap_
+  int spent_ = 0;  // looks in this plan, less kLooksEach for each choice; at least 0
 };
 
 }  // namespace takt
