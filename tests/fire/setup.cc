@@ -25,6 +25,7 @@
 #include "takt/policy/registry.h"
 #include "takt/rivals/policy/sagesched.h"
 #include "takt/policy/sjf.h"
+#include "watched_room.h"
 #include "takt/rivals/policy/uniboost.h"
 #include "with_rivals.h"
 
@@ -212,6 +213,7 @@ AnyPolicy PolicyOf(std::uint64_t bits) {
   if (Dice other(~bits); other.Chance(0.2)) return Feedback(other);
   if (Dice third(Mix64(bits)); third.Chance(0.06))
     return MaybeAged(Capped{.cap = third.Of<std::int64_t>({1, 2, 5, 30})}, third);
+  if (Dice fourth(Mix64(~bits)); fourth.Chance(0.06)) return MaybeAged(WatchedRoom{}, fourth);
   Dice dice(bits);
   switch (dice.Index(13)) {
     case 0: return MaybeAged(Fcfs{}, dice);
