@@ -196,7 +196,7 @@ TEST_CASE("no request waits for more work than its bound") {
       passed += gone.room < gone.allowed ? 1 : 0;
     }
   }
-  CHECK(passed > 1'000);
+  CHECK(passed > Scaled(1'000));
 }
 
 // Requests at even places joined long ago and have room. Requests at odd places joined late and have none, but a
