@@ -42,7 +42,7 @@ void Append(std::string& out, const LatencyDistribution& d) {
   out += '\n';
 }
 
-constexpr double kMost = 1e15;  // limit for counts and seconds, so that sums of a few fit
+constexpr double kMostCount = 1e15;  // limit for counts and seconds, so that sums of a few fit
 constexpr double kAnyId = std::numeric_limits<double>::infinity();
 
 // Words of a line, and its first fault.
@@ -65,7 +65,7 @@ class Words {
   }
   // Returns false if the number is missing or outside [0, most].
   template <class Number>
-  bool Read(const char* field, Number& number, double most = kMost) {
+  bool Read(const char* field, Number& number, double most = kMostCount) {
     const std::string_view word = Word();
     if (word.empty()) return Wrong(fmt::format("{} is missing", field));
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);

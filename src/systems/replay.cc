@@ -170,6 +170,9 @@ absl::Status RunChimera(const Workload& workload, ReplayOptions& replay) {
         fmt::format("the engines lack several models of the workload; expected profiles of two or more of {}",
                     fmt::join(workload.models, ", ")));
   }
+  if (std::ranges::all_of(workload.workflows, [](const WorkloadWorkflow& w) { return w.solved_by == 0; })) {
+    return absl::InvalidArgumentError("the workload lacks solved_by of workflows");
+  }
   const ChimeraOptions options;
   replay.policy = [policy = options.policy](const EnginePace&) { return policy; };
   replay.placement = options.placement;

@@ -87,7 +87,7 @@ TEST_CASE("replay warns of options without effect") {
 
 TEST_CASE("replay warns if no order can make a difference") {
   const Warnings same = {
-      "all orders have the same mean latency: too few requests waited; see --load, --rate-scale and --limit"};
+      "hardly a request waited, so all orders have the same mean latency; see --load, --rate-scale and --limit"};
   const Args args = {"replay", "--workload", "gen:poisson,rate=0.01,requests=20,seed=1", "--json", "-"};
   const auto with = [&](Args more) {
     more.insert(more.begin(), args.begin(), args.end());
@@ -96,6 +96,9 @@ TEST_CASE("replay warns if no order can make a difference") {
   CHECK(with({"--policy", "fcfs", "--policy", "sjf"}) == same);
   CHECK(with({"--policy", "fcfs"}).empty());
   CHECK(with({"--policy", "fcfs", "--policy", "sjf", "--rate-scale", "10000"}).empty());
+  // Equal orders in overload, and runs in which nothing ends.
+  CHECK(with({"--policy", "fcfs", "--policy", "workflow_fcfs", "--rate-scale", "10000", "--max-seqs", "1"}).empty());
+  CHECK(with({"--policy", "fcfs", "--policy", "sjf", "--kv-tokens", "64"}).empty());
 }
 
 // Returns the lines of workflows whose second call may be at a tool, with what each system needs.

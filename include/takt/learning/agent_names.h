@@ -15,7 +15,8 @@
 namespace takt {
 
 // A name is a byte string; the empty name is valid. Numbers start at 1 in order of appearance. A name after the first
-// `most`, or longer than `longest` bytes, gets AgentId{} and is counted.
+// `most`, or longer than `longest` bytes, gets AgentId{} and is counted. A host that uses numbers of its own must not
+// use names: a new name may get the number of another agent.
 class AgentNames {
  public:
   explicit AgentNames(std::size_t most = 8192, std::size_t longest = 1024) : most_(most), longest_(longest) {}

@@ -258,8 +258,10 @@ class RoomToPass {
 
   // Counts the work that has waited until now.
   void Wait(TimePoint now) {
-    if (now <= now_) return;
-    if (now_ != kUnset) waited_ += Rounded(Seconds(line_.waiting()) * SecondsBetween(now_, now));
+    if (now_ != kUnset && now > now_) {
+      const double gap = std::min(SecondsBetween(now_, now), kMostAge * 1e-9);  // a clock may leap
+      waited_ += Rounded(Seconds(line_.waiting()) * gap);
+    }
     now_ = now;
   }
 

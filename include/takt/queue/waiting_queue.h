@@ -443,6 +443,11 @@ class WaitingQueue {
   }
   void Unlist(std::vector<Slot>& list, Slot slot) {
     const std::uint32_t at = table_[slot].at;
+    if (queue_.hooks().chooses && &list == &taken_) {  // choices are undone in the reverse of their order
+      list.erase(list.begin() + at);
+      for (std::size_t i = at; i < list.size(); ++i) table_[list[i]].at = static_cast<std::uint32_t>(i);
+      return;
+    }
     list[at] = list.back();
     table_[list[at]].at = at;
     list.pop_back();

@@ -45,7 +45,7 @@ void UseLamps(const LampsOptions& options, ReplayOptions& replay);  // the costs
 // indices into the workload.
 using ChimeraScores = std::function<std::span<const ModelScore>(std::uint32_t workflow, std::uint32_t call)>;
 // Chimera learns from calls that end, and from Workload::solved_by of the model that answered. It trains at 32, 64, 128
-// ... ended workflows. Predictions take no time of the run. Estimates other than none replace the predicted priority.
+// ... learned workflows. Predictions take no time of the run. Estimates other than none replace the predicted priority.
 // `scores`: the host's own, instead of Chimera's predictions; then nothing is trained.
 void UseChimera(const ChimeraOptions& options, const Workload& workload, ReplayOptions& replay,
                 ChimeraScores scores = {}, std::shared_ptr<Chimera>* made = nullptr);
