@@ -443,6 +443,32 @@ TEST_CASE("requests that were taken without running keep their room") {
   CHECK(room() == before);
 }
 
+// room.
+TEST_CASE("an erased or held request that was taken changes no other room") {
+  const bool holds = GENERATE(false, true);
+  WaitingQueue<RoomToPass> queue(Policy());
+  for (std::uint64_t id = 1; id <= 6; ++id) queue.Push(Call(id, static_cast<double>(id), 1'000), At(6));
+  const auto rooms = [&queue] {
+    std::vector<Work> all;
+    for (Slot slot = 1; slot <= 5; ++slot) all.push_back(queue.policy().line().Room(slot));  // requests 2 to 6
+    return all;
+  };
+  const std::vector<Work> before = rooms();
+  queue.Begin(At(7));
+  for (int i = 0; i < 5; ++i) queue.Take(queue.Top());
+  if (holds) queue.Hold({1});
+  else queue.Erase({1});
+  queue.End({}, At(7));
+  CHECK(rooms() == before);
+}
+
+TEST_CASE("a leap of the clock counts as an hour in tau") {
+  WaitingQueue<RoomToPass> queue = Busy();
+  queue.Begin(At(1e9)), queue.End({}, At(1e9));
+  for (std::uint64_t id = 1; id <= 20; ++id) Go(queue, id, 1e9);
+  CHECK(queue.policy().tau() == Approx(3'600));
+}
+
 TEST_CASE("requests that were taken return to their places") {
   WaitingQueue<RoomToPass> queue = Busy();
   queue.Push(Call(100, 1, 10), At(1));

@@ -178,6 +178,13 @@ TEST_CASE("the errors of systems name the system and its need") {
   CHECK(UseSystem("chimera", models, options).message() ==
         "chimera: the engines lack several models of the workload; expected profiles of two or more of qwen2.5-1.5b, "
         "qwen2.5-3b, qwen2.5-7b, qwen2.5-14b, llama-3.2-3b, ministral-8b");
+  Workload unjudged = models;
+  for (WorkloadWorkflow& workflow : unjudged.workflows) workflow.solved_by = 0;
+  ReplayOptions two = Cluster(1);
+  for (const char* engine : {"derived/qwen2.5-1.5b/a6000/bf16/tp1", "derived/qwen2.5-7b/a6000/bf16/tp1"}) {
+    two.engines.push_back(*FindProfile(engine));
+  }
+  CHECK(UseSystem("chimera", unjudged, two).message() == "chimera: the workload lacks solved_by of workflows");
   CHECK(UseSystem("cascadia", models, options).message() ==
         "cascadia: a replay runs each call once, on engines that keep their models; run takt-lab scenario cascadia");
   UseLamps({}, options);

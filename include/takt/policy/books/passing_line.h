@@ -55,10 +55,11 @@ struct WorkClasses {
 //
 // Within a class, the first in the line may go if any may. So a choice examines one request per class. A treap by place
 // has sums over its subtrees: work, least room, and the largest ahead + gone. A heap per class finds its first. All
-// functions take expected O(log n), also if clients choose sizes. The choices of a plan examine at most kMostLooks
-// nodes, and kLooksEach more for each choice. A choice that exceeds this takes the first in the line. The shape of the
-// treap depends only on the places that it contains, not on its history. Its priorities are hashes of times [ns] and
-// ids, so a client cannot make it deep. Nothing is allocated within the reserved memory.
+// functions take expected O(log n), also if clients choose sizes. The choices of a plan that go examine at most
+// kMostLooks nodes, and kLooksEach more for each of them. Any other choice examines at most kMostLooks + 1 nodes. A
+// choice that exceeds this takes the first in the line. The shape of the treap depends only on the places that it
+// contains, not on its history. Its priorities are hashes of times [ns] and ids, so a client cannot make it deep.
+// Nothing is allocated within the reserved memory.
 class PassingLine {
  public:
   // Time of arrival [ns], then id.
