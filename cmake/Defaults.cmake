@@ -11,5 +11,6 @@ if(NOT DEFINED CMAKE_CXX_STANDARD)
 endif()
 find_program(TAKT_CCACHE ccache)
 if(TAKT_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${TAKT_CCACHE})
+  # Paths are relative to the source folder, so that all clones share one cache.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${TAKT_CCACHE})
 endif()
