@@ -553,15 +553,15 @@ int Main(const std::vector<std::string>& args) {
   if (wanted("steps")) {
     MeasureSteps(1, 1'000, "sjf");
     for (const std::int64_t waiting : {1'000, 10'000}) MeasureSteps(256, waiting, "sjf");
-    MeasureSteps(256, 10'000, "boosted_footprint");
+    MeasureSteps(256, 10'000, "room_to_pass");
     MeasureSteps(256, 10'000, "sjf", true);
   }
   if (wanted("keys")) {
-    for (const char* policy : {"fcfs", "sjf", "urgency", "boosted_footprint"}) MeasureKeys(policy);
+    for (const char* policy : {"fcfs", "sjf", "urgency", "room_to_pass"}) MeasureKeys(policy);
   }
   if (wanted("order")) {
     for (const std::size_t waiting : {1'000u, 10'000u, 100'000u}) MeasureOrder("edf", waiting);
-    for (const char* policy : {"fcfs", "sjf", "boosted_footprint"}) MeasureOrder(policy, 100'000);
+    for (const char* policy : {"fcfs", "sjf", "room_to_pass"}) MeasureOrder(policy, 100'000);
   }
   if (wanted("oracle")) MeasureOracle();
   std::printf("\n%d bars missed\n", missed);

@@ -9,7 +9,6 @@
 
 #include "counting_new.h"
 #include "step_hosts.h"
-#include "takt/policy/boosted_footprint.h"
 #include "takt/policy/fair_share.h"
 #include "takt/policy/fcfs.h"
 #include "takt/policy/priority.h"
@@ -95,15 +94,9 @@ BENCHMARK(BM_StepErased)->ArgNames({"running", "waiting"})->Args({256, 10'000})-
 
 // takt's default, with a workflow for each three calls, against an order by the same prediction.
 void BM_DefaultSjf(benchmark::State& state) { Steps<BasicScheduler<Sjf>>(state, Sjf{}); }
-void BM_Default(benchmark::State& state) { Steps<BasicScheduler<BoostedFootprint>>(state, BoostedFootprint{}); }
 void BM_DefaultRoom(benchmark::State& state) { Steps<BasicScheduler<RoomToPass>>(state, RoomToPass{}); }
 BENCHMARK(BM_DefaultSjf)
     ->Name("BM_Default/sjf")
-    ->ArgNames({"running", "waiting"})
-    ->ArgsProduct({{256}, {1'000, 100'000, 1'000'000}})
-    ->UseManualTime();
-BENCHMARK(BM_Default)
-    ->Name("BM_Default/boosted_footprint")
     ->ArgNames({"running", "waiting"})
     ->ArgsProduct({{256}, {1'000, 100'000, 1'000'000}})
     ->UseManualTime();

@@ -245,10 +245,10 @@ absl::StatusOr<std::vector<ModelRates>> MeasureRates(std::span<const ServedModel
     return absl::InvalidArgumentError(
         fmt::format("lengths: {1} entries; expected {0}, one per model", models.size(), lengths.size()));
   }
-  struct Work {
+  struct Item {
     std::size_t model, place;
   };
-  std::vector<Work> work;
+  std::vector<Item> work;
   std::vector<ModelRates> rates(models.size());
   std::vector<Arrivals1> arrivals;
   for (std::size_t i = 0; i < models.size(); ++i) {

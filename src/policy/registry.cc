@@ -9,7 +9,6 @@
 #include "takt/base/spec_parser.h"
 #include "takt/policy/aged.h"
 #include "takt/policy/agent_priority.h"
-#include "takt/policy/boosted_footprint.h"
 #include "takt/policy/edf.h"
 #include "takt/policy/fair_share.h"
 #include "takt/policy/fcfs.h"
@@ -37,9 +36,8 @@ template class Registry<AnyPolicy, const EnginePace*>;
 PolicyRegistry& Policies() {
   static PolicyRegistry policies = [] {
     PolicyRegistry registry("policy", {std::string(kAged), std::string(kCustom)});
-    registry.Add(BoostedFootprint{},
-                 "takt's default: order of arrival, but cheap workflows count as if they had arrived earlier");
-    registry.Add(RoomToPass{}, "order of arrival, but smaller requests pass while earlier ones have room for that");
+    registry.Add(RoomToPass{},
+                 "takt's default: order of arrival, but smaller requests pass while earlier ones have room for that");
     registry.Add(Footprint{}, "workflow with the least predicted cost to the engine first");
     registry.Add(Fcfs{}, "first come, first served");
     registry.Add(WorkflowFcfs{}, "first come, first served by the arrival of the whole workflow");

@@ -423,10 +423,10 @@ TEST_CASE("invalid options are named") {
 
   takt_scheduler* scheduler = Make();
   Watched watched;
-  CHECK(takt_scheduler_policy(scheduler) == std::string_view("boosted_footprint"));
+  CHECK(takt_scheduler_policy(scheduler) == std::string_view("room_to_pass"));
   CHECK(takt_scheduler_set_policy(scheduler, "no_such", nullptr, 0, &watched.error) == TAKT_E_INVALID);
   CHECK(std::string_view(watched.error.text).find("policy: ") == 0);
-  CHECK(takt_scheduler_policy(scheduler) == std::string_view("boosted_footprint"));
+  CHECK(takt_scheduler_policy(scheduler) == std::string_view("room_to_pass"));
   // Learnt data must have its stated length.
   std::vector<std::uint64_t> numbers(takt_scheduler_learnt(scheduler, nullptr, 0));
   REQUIRE(!numbers.empty());

@@ -53,7 +53,7 @@ Both RequestOf(std::uint64_t id, Random& random, std::int64_t now) {
 
 TEST_CASE("a queue through C is the queue of C++") {
   for (const char* policy :
-       {"aged(stjf,threshold=4,quantum=2)", "fair_share", "boosted_footprint", "mlfq", "hrrn", "edf"}) {
+       {"aged(stjf,threshold=4,quantum=2)", "fair_share", "room_to_pass", "mlfq", "hrrn", "edf"}) {
     CAPTURE(policy);
     for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(Scaled(5)); ++seed) {
       Random random(seed);
@@ -162,7 +162,7 @@ TEST_CASE("a queue through C is the queue of C++") {
 }
 
 TEST_CASE("keys through C equal those of C++") {
-  for (const char* policy : {"stjf", "edf", "hrrn", "boosted_footprint", "ltr"}) {
+  for (const char* policy : {"stjf", "edf", "hrrn", "room_to_pass", "ltr"}) {
     CAPTURE(policy);
     Ranker ranker(*MakePolicy(policy));
     takt_ranker* c = nullptr;

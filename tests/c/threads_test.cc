@@ -127,7 +127,7 @@ void Place(Random& random, Answers& answers) {
 }
 
 std::uint64_t AnswersOf(std::uint64_t seed) {
-  constexpr std::array<const char*, 4> kPolicies = {"fcfs", "aged(sjf,threshold=4)", "fair_share", "boosted_footprint"};
+  constexpr std::array<const char*, 4> kPolicies = {"fcfs", "aged(sjf,threshold=4)", "fair_share", "room_to_pass"};
   Random random(seed);
   Answers answers;
   const char* policy = kPolicies[seed % kPolicies.size()];

@@ -13,7 +13,6 @@
 #include "takt/base/random.h"
 #include "takt/policy/aged.h"
 #include "takt/policy/any_policy.h"
-#include "takt/policy/boosted_footprint.h"
 #include "takt/policy/edf.h"
 #include "takt/policy/agent_priority.h"
 #include "takt/rivals/policy/autellix.h"
@@ -213,8 +212,6 @@ template <class P>
 void OrderIsOfTheRequests(const P& policy, std::vector<RequestState> requests) {
   if (HooksOf(policy).group_watch) return;
   if (NameOf(policy).find("justitia") != std::string::npos) return;  // the first call tags its whole workflow
-  // A head start depends on the sizes known and the work waiting when the request joins.
-  if (NameOf(policy).find("boosted_footprint") != std::string::npos) return;
   const auto ids = [](Driven<P>& driven) {
     std::vector<std::uint64_t> order;
     for (Slot slot : driven.Order()) order.push_back(driven.state(slot).request.id.value);
@@ -363,13 +360,11 @@ void ConformsInAllForms(const P& policy) {
 TEST_CASE("fcfs conforms") { ConformsInAllForms(Fcfs{}); }
 TEST_CASE("workflow_fcfs conforms") { ConformsInAllForms(WorkflowFcfs{}); }
 TEST_CASE("priority conforms") { ConformsInAllForms(Priority{}); }
-TEST_CASE("boosted_footprint conforms") {
-  Conforms(BoostedFootprint{});
-  for (const char* preset : {"tail", "mean", "goodput"}) {
-    Conforms(*MakePolicy("boosted_footprint(preset=" + std::string(preset) + ")"));
-  }
+TEST_CASE("footprint conforms") {
+  Conforms(Footprint{});
+  Conforms(*MakePolicy("footprint(hopeless_last=true)"));
+  Conforms(*MakePolicy("room_to_pass(preset=mean)"));
 }
-TEST_CASE("footprint conforms") { Conforms(Footprint{}); }
 TEST_CASE("edf conforms") { ConformsInAllForms(Edf{}); }
 TEST_CASE("sjf conforms") { ConformsInAllForms(Sjf{}); }
 TEST_CASE("stjf conforms") {

@@ -324,7 +324,7 @@ int Print() {
   };
   for (const PolicyInfo& info : PolicyInfos()) {
     const bool aged = info.name.starts_with("aged");
-    const std::string spec = aged ? "aged(boosted_footprint,threshold=30)" : info.name;
+    const std::string spec = aged ? "aged(room_to_pass,threshold=30)" : info.name;
     print("policy", spec, PlansOf(MakePolicy(spec).value(), KeepAllOf(), 400));
   }
   for (const PauseInfo& info : PauseInfos()) {
@@ -340,7 +340,7 @@ int Print() {
 
 int WriteLog(const char* path) {
   Recorder recorder;
-  PlansOf(MakePolicy("boosted_footprint").value(), KeepAllOf(), 2000, &recorder);
+  PlansOf(MakePolicy("room_to_pass").value(), KeepAllOf(), 2000, &recorder);
   std::ofstream(path, std::ios::binary) << recorder.bytes();
   std::printf("%zu bytes\n", recorder.bytes().size());
   return 0;

@@ -9,7 +9,7 @@
 
 #include "engines/engine.h"
 #include "takt/placement/least_loaded.h"
-#include "takt/policy/boosted_footprint.h"
+#include "takt/policy/room_to_pass.h"
 #include "takt/policy/sjf.h"
 #include "takt/turns/retention/lru.h"
 #include "takt/router.h"
@@ -137,7 +137,7 @@ TEST_CASE("short prompts start soon next to a long one") {
   for (const bool alone : {false, true}) {
     CAPTURE(fcfs, alone);
     Engine e(Ledger(100'000), {.tokens = {8192}, .max_seqs = 64},
-             fcfs ? AnyPolicy(Fcfs{}) : AnyPolicy(BoostedFootprint{}));
+             fcfs ? AnyPolicy(Fcfs{}) : AnyPolicy(RoomToPass{}));
     e.Arrive(1, 800'000, 2);
     for (std::uint64_t id = 101; id <= 120; ++id) {
       e.Run(1);

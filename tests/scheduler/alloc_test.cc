@@ -87,7 +87,7 @@ class Host {
 
 TEST_CASE("no call allocates after warm-up") {
   for (const char* policy : {"fcfs", "sjf", "aged(sjf,threshold=20)", "aged(fair_share)", "hrrn", "room_to_pass",
-                             "boosted_footprint", "boosted_footprint(preset=goodput)"}) {
+                             "footprint", "footprint(hopeless_last=true)"}) {
     for (KvAction action : {KvAction::kDrop, KvAction::kOut}) {
       CAPTURE(policy, action);
       const AnyPause pause = action == KvAction::kOut ? AnyPause(SwapAll{}) : AnyPause(KeepAll{});

@@ -291,18 +291,18 @@ std::vector<Case> Cases() {
                          .preempt = PreemptMode::kByRank,
                          .kv_blocks = {40}};
   std::vector<Case> cases;
-  for (const char* policy : {"fcfs", "boosted_footprint", "fair_share", "autellix", "justitia", "agent_priority",
+  for (const char* policy : {"fcfs", "room_to_pass", "fair_share", "autellix", "justitia", "agent_priority",
                              "aged(sjf,threshold=5)", "slo_groups", "mlfq", "hrrn"}) {
     cases.push_back({.policy = policy});
   }
   cases.push_back({.policy = "memory_integral", .pause = "infercept", .options = swaps});
-  cases.push_back({.policy = "boosted_footprint(preset=goodput)", .pause = "swap_all", .options = swaps});
+  cases.push_back({.policy = "footprint(hopeless_last=true)", .pause = "swap_all", .options = swaps});
   cases.push_back({.policy = "aged(fair_share)", .options = sheds});
   cases.push_back({.policy = "sjf", .pause = "least_waste", .options = sheds});
   SchedulerOptions asks{
       .max_running = 6, .reserve_requests = 0, .preempt = PreemptMode::kByRank, .kv = KvMode::kOracle};
   cases.push_back({.policy = "fcfs", .options = asks});
-  cases.push_back({.policy = "aged(boosted_footprint)", .pause = "drop_all", .options = asks});
+  cases.push_back({.policy = "aged(room_to_pass)", .pause = "drop_all", .options = asks});
   return cases;
 }
 
@@ -486,7 +486,7 @@ TEST_CASE("a failed allocation leaves a router unchanged or ended") {
   for (const auto& [policy, placement] :
        std::vector<std::pair<std::string, std::string>>{{"fcfs", "least_loaded"},
                                                         {"aged(fair_share)", "time_slot_packer"},
-                                                        {"boosted_footprint", "workload_balance"},
+                                                        {"room_to_pass", "workload_balance"},
                                                         {"sjf", "confidence_slack"},
                                                         {"sjf", "gain_slack"},
                                                         {"fcfs", "token_reservation"},
@@ -562,7 +562,7 @@ Outcome RunQueue(const std::string& policy, std::size_t fails, Then then, std::s
 }
 
 TEST_CASE("a failed allocation leaves a queue as before the call") {
-  for (const char* policy : {"fcfs", "boosted_footprint", "aged(fair_share,threshold=3)", "autellix", "hrrn"}) {
+  for (const char* policy : {"fcfs", "room_to_pass", "aged(fair_share,threshold=3)", "autellix", "hrrn"}) {
     CAPTURE(policy);
     const Tally tally = FailEachOnce(
         [&](std::size_t fails, Then then, std::size_t left_out) { return RunQueue(policy, fails, then, left_out); });

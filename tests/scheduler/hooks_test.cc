@@ -255,7 +255,7 @@ TEST_CASE("a policy observes the host's own event, not a copy of it") {
 }
 
 TEST_CASE("a scheduler without a given policy uses takt's default") {
-  CHECK(Scheduler::Create(Small())->policy().name() == "boosted_footprint");
+  CHECK(Scheduler::Create(Small())->policy().name() == "room_to_pass");
   CHECK(BasicScheduler<Fcfs>::Create(Small()).ok());
 }
 

@@ -54,9 +54,8 @@ class DefaultJudge : Claims {
     AtMostTimes(Served::kTools, ours, defaults::MemoryIntegral(), kMean, Up(1.02), kFlat);
     AtMostTimes(Served::kAgents, ours, defaults::AgentPriority(), kMean, Up(1.02), kOwnInformation, plan_.class_means);
     for (const Served s : {Served::kConv, Served::kCode}) {
-      AtMostTimes(s, ours, defaults::Fcfs(), kP99, {{0.8, 1.07}, {1, 1.07}, {1.1, 1.10}}, kTail);
+      AtMostTimes(s, ours, defaults::Fcfs(), kP99, Up(1.05), kTail);
       AtMostTimes(s, ours, defaults::Fcfs(), kMean, {{1.1, 0.75}}, kFlat);
-      AtMostTimes(s, defaults::TailPreset(), defaults::Fcfs(), kP99, {{0.8, 1.03}, {1, 1.03}, {1.1, 1.05}}, kTail);
     }
 
     for (const Served s : {Served::kApps, Served::kMath})
@@ -85,7 +84,7 @@ class DefaultJudge : Claims {
     for (const Served s : {Served::kConv, Served::kCode}) {
       AtMostTimes(s, ours, defaults::UniBoost(), kMean, {{1.1, 1.02}}, kFlat);
       AtMostTimes(s, ours, defaults::UniBoost(), kP99, {{1.1, 1.02}}, kTail);
-      AtMostTimes(s, defaults::MeanPreset(), defaults::SageSched(), kMean, {{1.1, 1.02}}, kFlat);
+      AtMostTimes(s, defaults::Mean(), defaults::SageSched(), kMean, {{1.1, 1.02}}, kFlat);
     }
     AtMostTimes(Served::kAgents, ours, defaults::Justitia(), kMean, {{1.1, 1.02}}, kFlat);
     AtMostTimes(Served::kAgents, ours, defaults::Justitia(), kP99, {{1.1, 1.02}}, kTail);
@@ -150,7 +149,7 @@ class DefaultJudge : Claims {
     Interval worst;
     std::string whose;
     for (const DefaultSystem& rival : defaults::Rivals()) {
-      const std::optional<Interval> r = RatioOf(s, plan_.load, defaults::MeanPreset(), rival, kMean, plan_.usual);
+      const std::optional<Interval> r = RatioOf(s, plan_.load, defaults::Mean(), rival, kMean, plan_.usual);
       if (!r) return Missing(name, {{}, 1.02}, s);
       if (whose.empty() || r->high > worst.high) worst = *r, whose = rival.label;
     }
@@ -167,13 +166,13 @@ class DefaultJudge : Claims {
         "rho {:g}",
         Name(s), plan_.load);
     const std::optional<Interval> r =
-        RatioOf(s, plan_.load, defaults::GoodputPreset(), defaults::Urgency(), kInTime, plan_.usual);
+        RatioOf(s, plan_.load, defaults::HopelessLast(), defaults::Urgency(), kInTime, plan_.usual);
     if (!r) return Missing(name, Over(2.5), s);
     const auto share = [&](const DefaultSystem& system) {
       return study_.FindRun({s, plan_.load, system, plan_.usual})->Mean(kInTime.figure);
     };
     Add(name, *r, Over(2.5), "x", r->low >= 2.5,
-        fmt::format("{:.1f} % against {:.1f} %; the default {:.1f} %, slack {:.1f} %", share(defaults::GoodputPreset()),
+        fmt::format("{:.1f} % against {:.1f} %; the default {:.1f} %, slack {:.1f} %", share(defaults::HopelessLast()),
                     share(defaults::Urgency()), share(defaults::Ours()), share(defaults::Slack())),
         r->low);
   }

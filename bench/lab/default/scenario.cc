@@ -27,11 +27,11 @@ void AddRuns(DefaultStudy& study, const DefaultPlan& plan, bool full) {
         for (const DefaultSystem& system : AllSystems()) {
           if (system == defaults::BlindToDeadlines() && !UnderDeadlines(s) && s != Served::kMix) continue;
           const bool at_home = system == defaults::Ours() || std::ranges::count(homes, system) > 0;
-          const bool against = system == defaults::MeanPreset() || system == defaults::WorkflowFcfs();
+          const bool against = system == defaults::Mean() || system == defaults::WorkflowFcfs();
           const bool usual = estimates == plan.usual;
           const bool knowledge = load == plan.load && (at_home || against);
           const bool means = estimates == plan.class_means && at_home;
-          const bool regret = estimates.kind == EstimateKind::kOracle && system == defaults::MeanPreset();
+          const bool regret = estimates.kind == EstimateKind::kOracle && system == defaults::Mean();
           if (full || usual || knowledge || means || regret) study.AddRun({s, load, system, estimates});
         }
       }
@@ -60,7 +60,7 @@ constexpr Shown kDefaultFigures[] = {
 // Mean latency over that of the order by exact footprints, less one, in %.
 double RegretOf(const DefaultStudy& study, const DefaultSetup& setup) {
   DefaultSetup exact = setup;
-  exact.system = defaults::MeanPreset();
+  exact.system = defaults::Mean();
   exact.estimates = {EstimateKind::kOracle, 0};
   const std::optional<Reduction> r = study.Compare(setup, exact, &DefaultFigures::mean);
   return r ? -r->mean : Table::kNoNumber;

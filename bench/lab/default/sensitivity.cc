@@ -181,7 +181,7 @@ class Sensitivity {
     return {s, plan_.load, system, plan_.usual, kInstances, placement};
   }
   static std::vector<DefaultSystem> Chatters() {
-    return {defaults::Ours(), defaults::Fcfs(), defaults::Stjf(), defaults::MeanPreset()};
+    return {defaults::Ours(), defaults::Fcfs(), defaults::Stjf(), defaults::Mean()};
   }
 
   std::string Over(const DefaultSetup& ours, const DefaultSetup& other, DefaultFigure figure) const {

@@ -7,12 +7,11 @@ namespace takt::tool {
 
 namespace defaults {
 
-DefaultSystem Ours() { return {"default", "boosted_footprint"}; }
-DefaultSystem BlindToDeadlines() { return {"default, no deadlines", "boosted_footprint(deadline_weight=0)"}; }
-DefaultSystem MeanPreset() { return {"mean preset", "footprint"}; }
-DefaultSystem TailPreset() { return {"tail preset", "boosted_footprint(preset=tail)"}; }
-DefaultSystem GoodputPreset() {
-  return {.label = "goodput preset", .policy = "boosted_footprint(preset=goodput)", .by_deadline = true};
+DefaultSystem Ours() { return {"default", "room_to_pass"}; }
+DefaultSystem BlindToDeadlines() { return {"default, no deadlines", "room_to_pass(deadline_weight=0)"}; }
+DefaultSystem Mean() { return {"footprint", "footprint"}; }
+DefaultSystem HopelessLast() {
+  return {.label = "footprint, hopeless last", .policy = "footprint(hopeless_last=true)", .by_deadline = true};
 }
 DefaultSystem Fcfs() { return {.label = "fcfs", .policy = "fcfs", .asks = false}; }
 DefaultSystem WorkflowFcfs() { return {.label = "workflow_fcfs", .policy = "workflow_fcfs", .asks = false}; }
@@ -77,8 +76,8 @@ std::vector<DefaultSystem> RivalsAt(Served served) {
 }
 
 std::vector<DefaultSystem> AllSystems() {
-  std::vector<DefaultSystem> all = {defaults::Ours(), defaults::BlindToDeadlines(), defaults::MeanPreset(),
-                                    defaults::TailPreset(), defaults::GoodputPreset()};
+  std::vector<DefaultSystem> all = {defaults::Ours(), defaults::BlindToDeadlines(), defaults::Mean(),
+                                    defaults::HopelessLast()};
   for (DefaultSystem& rival : defaults::Rivals()) all.push_back(std::move(rival));
   return all;
 }

@@ -24,9 +24,8 @@ struct DefaultPlan {
 namespace defaults {
 DefaultSystem Ours();
 DefaultSystem BlindToDeadlines();  // ours, without deadlines
-DefaultSystem MeanPreset();
-DefaultSystem TailPreset();
-DefaultSystem GoodputPreset();
+DefaultSystem Mean();  // takt's order with the least mean
+DefaultSystem HopelessLast();  // the same, with hopeless requests last
 DefaultSystem Fcfs();
 DefaultSystem WorkflowFcfs();
 DefaultSystem Stjf();

@@ -294,7 +294,7 @@ typedef struct takt_scheduler_options {
   uint64_t hash_seed;
   int32_t max_step_tokens;  // largest step that the host will ever allow; 0: unknown
   int32_t max_step_seqs;
-  const char* policy;  // "aged(stjf,threshold=100)"; NULL: boosted_footprint
+  const char* policy;  // "aged(stjf,threshold=100)"; NULL: room_to_pass
   const char* pause;  // "infercept(...)"; NULL: KV is kept during tool calls
   takt_sink record;  // receives the log during scheduler calls; NULL: no log
   void* record_context;

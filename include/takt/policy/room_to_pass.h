@@ -1,4 +1,4 @@
-// First come, first served, but a request may be passed while it has room for that.
+// takt's default: first come, first served, but a request may be passed while it has room for that.
 #ifndef TAKT_POLICY_ROOM_TO_PASS_H_
 #define TAKT_POLICY_ROOM_TO_PASS_H_
 
@@ -100,7 +100,7 @@ class FoundWork {
 //  The next:             of those that may go, the one with the least arrival + tau ln(size)
 //
 // The line is in order of the workflows' arrivals. A workflow whose deadline is tighter than usual counts as older, by
-// a share of the waiting work (boosted_footprint's term). A request that was admitted before comes before all that were
+// a share of the waiting work. A request that was admitted before comes before all that were
 // not. The rule compares sizes that are rounded up to a quarter of an octave. tau is the mean time that work waits: the
 // integral of the waiting work over time, divided by the work that has left. Any order has the same tau (Little's law).
 // It is the mean wait under first come, first served. An order by arrival + tau ln(size) improves the tail in M/G/1
@@ -253,7 +253,7 @@ class RoomToPass {
   static double Seconds(Work work) { return Rounded(static_cast<double>(work) * 1e-6); }
   // An absurd prediction counts as a multiple of the largest workflow so far.
   Work SizeOf(const RequestState& r) const {
-    return static_cast<Work>(std::min(book_.Left(r), book_.works().most()) * 1e6);
+    return static_cast<Work>(std::min(book_.Left(r), book_.most()) * 1e6);
   }
 
   // Counts the work that has waited until now.
@@ -266,7 +266,7 @@ class RoomToPass {
   }
 
   Options options_;
-  FootprintBook book_{{.counts = false}};
+  FootprintBook book_;
   PassingLine line_;
   FoundWork found_;
   std::vector<Call> calls_;  // by slot

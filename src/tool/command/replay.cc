@@ -304,7 +304,7 @@ void SetDefaults(ReplayArguments& arguments) {
   if (arguments.prefill_instances > 0) arguments.instances = arguments.prefill_instances + arguments.decode_instances;
   if (arguments.profiles.empty()) arguments.profiles = {"aic/llama-3.1-8b/h100/bf16/tp1"};
   if (arguments.policies.empty() && !arguments.systems.empty()) arguments.policies = {"fcfs"};
-  if (arguments.policies.empty()) arguments.policies = {"fcfs", "sjf", "stjf", "boosted_footprint"};
+  if (arguments.policies.empty()) arguments.policies = {"fcfs", "sjf", "stjf", "room_to_pass"};
   if (arguments.estimates.empty()) arguments.estimates = {"oracle"};
 }
 
@@ -388,7 +388,7 @@ int RunReplay(const ReplayArguments& wished) {
 
 void AddOrders(Group group, ReplayArguments& to) {
   group.Add("--policy", to.policies, "NAME",
-            "rank requests by this policy; repeat to compare with the first [fcfs, sjf, stjf, boosted_footprint]; see "
+            "rank requests by this policy; repeat to compare with the first [fcfs, sjf, stjf, room_to_pass]; see "
             "'takt policies'");
   group.Add("--system", to.systems, "NAME",
             "run this system of a paper, with its order, its router and what it learns; repeat as needed; see 'takt "

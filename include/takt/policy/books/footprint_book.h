@@ -1,4 +1,4 @@
-// Estimates the remaining cost of each workflow, and of all workflows together, in seconds of GPU time.
+// Estimates the remaining cost of each workflow in seconds of GPU time.
 #ifndef TAKT_POLICY_BOOKS_FOOTPRINT_BOOK_H_
 #define TAKT_POLICY_BOOKS_FOOTPRINT_BOOK_H_
 
@@ -24,166 +24,25 @@
 
 namespace takt {
 
-// A histogram of workflow sizes with slow forgetting. It measures how unequal sizes are. It also gives the size above
-// which a workflow is a giant.
-//
-// From its arrival on, a workflow counts with its predicted size, at most kMostOfLargest times the largest ended one.
-// Otherwise the first giants would be missing until they end. When the workflow ends, its true size replaces the
-// prediction. If its size was guessed without a prediction, it stays in the guess's bucket, but counts with its true
-// size.
-//
-// Until kEnough workflows have ended, predictions count up to kMostUnseen, together with a prior that fades. Then these
-// early predictions are dropped, because an absurd prediction would stay. Memory is fixed: buckets of a quarter octave
-// from 1 us to 10^6 s.
-class WorkSizes {
+// The largest workflow size of late. It caps predictions, so that an absurd one has little effect.
+class LargestWork {
  public:
-  static constexpr double kMostOfLargest = 16;
   static constexpr int kEnough = 16;  // number of ended workflows from which they cap predictions
-  static constexpr double kShare = 0.95;  // share of the work below the cut
-  static constexpr double kHeavyTail = 3;  // minimum tail() of a heavy tail
 
-  // A workflow in the histogram and the size it counts as; size 0: not counted yet.
-  struct Entry {
-    double size = 0;
-    std::uint32_t epoch = 0;
-    bool guessed = false;  // true: a mean replaces the missing prediction
-  };
-
-  Entry Expect(double seconds, bool guessed = false) {
-    Entry entry{std::clamp(seconds, kLeast, kMostUnseen), kEarly, guessed};
-    if (ended_ >= kEnough) entry.size = std::clamp(std::min(seconds, most()), kLeast, kMost), entry.epoch = epoch_;
-    Count(entry.size, 1, entry.size);
-    if (ended_ >= kEnough) Age();
-    Changed();
-    return entry;
-  }
-
-  // Counts only towards most().
-  void EndUncounted(double seconds) {
+  void End(double seconds) {
     ++ended_;
     largest_ = std::max(std::clamp(seconds, kLeast, kMost), kForget * largest_);
   }
-  void End(const Entry& entry, double seconds) {
-    EndUncounted(seconds);
-    seconds = std::clamp(seconds, kLeast, kMost);
-    const double size = entry.size > 0 && entry.guessed ? entry.size : seconds;
-    if (ended_ <= kEnough) return EndEarly(entry, {size, seconds});
-    if (Counts(entry)) {
-      const double weight = WeightOf(entry);
-      Count(entry.size, -weight, -weight * entry.size);
-      Count(size, weight, weight * seconds);
-    } else {
-      Count(size, 1, seconds);
-      Age();
-    }
-    Changed();
-  }
-
-  // Removes a workflow that did no work.
-  void Withdraw(const Entry& entry) {
-    if (!Counts(entry)) return;
-    const double weight = WeightOf(entry);
-    Count(entry.size, -weight, -weight * entry.size);
-    Changed();
-  }
-
-  // Returns q = E[C^2] / E[C]^2; 1 if all sizes are equal. Until kEnough workflows have ended, q is drawn towards 2,
-  // the value of exponential sizes.
-  double tail() const { return tail_; }
-  // Returns how heavy the tail is relative to kHeavyTail, in [1, 2]. A larger value would not change the order.
-  double Heaviness() const { return std::clamp(tail_ / kHeavyTail, 1.0, 2.0); }
-  // Returns how useful a ranking by size is, in [0, 1]: 0 if all sizes are equal, 1 from q = 1.5 on.
-  double Unequal() const { return std::clamp(3 * (1 - 1 / tail_), 0.0, 1.0); }
-  // Returns the size below which kShare of the work lies [s]; 0 before the first workflow. Giants are larger.
-  double cut() const { return cut_; }
   // Returns the cap on the size of a workflow that has not ended [s].
   double most() const { return ended_ < kEnough ? kMostUnseen : kMostOfLargest * largest_; }
 
  private:
-  static constexpr double kPerOctave = 4;
-  static constexpr int kHalveAfter = 2048;
-  static constexpr double kLeast = 1e-6, kMost = 1e6, kMostUnseen = 100, kPriorTail = 2;
+  static constexpr double kLeast = 1e-6, kMost = 1e6, kMostUnseen = 100;
+  static constexpr double kMostOfLargest = 16;  // an unseen workflow may be this much larger than the largest one
   static constexpr double kForget = 0.9995;  // decay of largest_ per ended workflow
-  static constexpr double kNothing = 1e-9;  // corrected count below which a bucket is empty
 
-  static constexpr std::uint32_t kEarly = UINT32_MAX;  // epoch of entries made before kEnough workflows had ended
-
-  struct Bucket {
-    double count = 0, work = 0;
-
-    bool empty() const { return !(count > kNothing && work > 0); }
-  };
-  // The size that an ended workflow counts as, and its true size.
-  struct Sized {
-    double size = 0, seconds = 0;
-  };
-
-  // Early entries no longer count once kEnough workflows have ended.
-  bool Counts(const Entry& entry) const { return entry.size > 0 && (entry.epoch != kEarly || ended_ < kEnough); }
-
-  void EndEarly(const Entry& entry, const Sized& work) {
-    first_[static_cast<std::size_t>(ended_ - 1)] = work;
-    if (ended_ < kEnough) {
-      if (entry.size > 0) Count(entry.size, -1, -entry.size);
-      Count(work.size, 1, work.seconds);
-      return Changed();
-    }
-    buckets_ = {};
-    for (const Sized& w : first_) Count(w.size, 1, w.seconds);
-    since_halved_ = kEnough;
-    Changed();
-  }
-
-  void Age() {
-    if (++since_halved_ < kHalveAfter) return;
-    for (Bucket& b : buckets_) b.count /= 2, b.work /= 2;
-    since_halved_ = 0;
-    ++epoch_;
-  }
-
-  double WeightOf(const Entry& entry) const {
-    return entry.epoch == kEarly ? 1 : std::ldexp(1.0, -static_cast<int>(std::min(epoch_ - entry.epoch, 60u)));
-  }
-
-  void Count(double size, double count, double work) {
-    const auto i = static_cast<std::size_t>(kPerOctave * exact::Log2(size / kLeast));
-    Bucket& b = buckets_[std::min(i, buckets_.size() - 1)];
-    b.count += count, b.work += Rounded(work);
-  }
-
-  // Recomputes tail_ and cut_ from the buckets, after every workflow at first, later after every kEnough.
-  void Changed() {
-    if (ended_ >= kEnough && ++changes_ > 16 * kEnough && changes_ % kEnough != 0) return;
-    double count = 0, work = 0, squares = 0;
-    for (const Bucket& b : buckets_) {
-      if (b.empty()) continue;
-      count += b.count, work += b.work, squares += b.work * b.work / b.count;
-    }
-    if (!(count > 0)) return;
-    tail_ = squares * count / (work * work);
-    if (ended_ < kEnough) {
-      const auto prior = static_cast<double>(kEnough - ended_);
-      tail_ = (Rounded(kPriorTail * prior) + Rounded(tail_ * count)) / (prior + count);
-    }
-    double left = Rounded(kShare * work);
-    for (const Bucket& b : buckets_) {
-      if (b.empty()) continue;
-      cut_ = b.work / b.count;
-      if (left <= b.work) {
-        cut_ *= exact::Exp2((left / b.work - 0.5) / kPerOctave);  // assumes that work is spread evenly over the bucket
-        break;
-      }
-      left -= b.work;
-    }
-  }
-
-  std::array<Bucket, 160> buckets_ = {};
-  std::int64_t changes_ = 0, ended_ = 0;
+  std::int64_t ended_ = 0;
   double largest_ = 0;  // largest ended size, with decay
-  std::uint32_t epoch_ = 0;  // number of halvings
-  int since_halved_ = 0;
-  double tail_ = kPriorTail, cut_ = 0;
-  std::array<Sized, kEnough> first_ = {};  // sizes of the first ended workflows
 };
 
 // Prices of an engine's scarce resources as shares of a step, learnt from the limit that keeps the first request
@@ -200,8 +59,7 @@ struct ResourcePrices {
   }
 };
 
-// Cost estimates of one scheduler. Left returns the remaining cost of a request's workflow; Drain returns how long the
-// engine will be busy with all known work.
+// Cost estimates of one scheduler. Left returns the remaining cost of a request's workflow.
 //
 // The cost of P prompt tokens without KV, G output tokens and M token-steps of context (tokens attended to, summed over
 // the steps) is
@@ -214,8 +72,7 @@ struct ResourcePrices {
 // P, G and M of this call come from its own prediction, and those of the rest of the workflow from Request::after. If
 // that is unknown, they come from workflow_tokens_left and the averages per output token of ended calls. If the host
 // predicts nothing, SeenLengths estimates the output and the rest from similar calls. The host's cap bounds every
-// output, and WorkSizes::most() bounds every workflow in the backlog. Memory: one record per running workflow, and a
-// bounded number of workflows without a call.
+// output. Memory: one record per running workflow, and a bounded number of workflows without a call.
 //
 // Limits: prompts are priced whole, since cached prefixes are known only at admission. Each scheduler has its own book.
 // The book of a router's queue learns from reports of ended requests, and treats places on instances as the scarce
@@ -227,7 +84,6 @@ class FootprintBook {
     double price_rate = 0.005;  // learning rate of prices, per plan in which a request waited
     double idle_s = 10;  // time without a call after which a workflow counts as ended [s]
     bool learn = true;  // learn missing predictions, and correct the host's predictions
-    bool counts = true;  // count the backlog and the sizes of workflows: Drain, works
   };
 
   static constexpr std::size_t kLeastIdle = 1 << 10, kMostIdle = 1 << 16;
@@ -265,15 +121,8 @@ class FootprintBook {
     const bool learns = options_.learn && !flow.told && r.request.workflow;
     const double rest = learns ? seen_.Left(PlaceOf(r, flow)) : 0;
     UpdatePrediction(r, tells, call, flow);
-    const double own = Price(r);
-    call.cost = std::min(own + rest, kMostSeconds);
-    if (!std::exchange(flow.counts, true)) {
-      flow.given = TimeGiven(r.request);
-      if (options_.counts)
-        flow.entry = works_.Expect(call.cost, options_.learn && !tells && !r.request.output_tokens.known());
-    }
-    Count(call.counted_ns, tells ? 0 : own);
-    if (tells || learns) Count(flow.left_ns, tells ? call.cost : rest);
+    call.cost = std::min(Price(r) + rest, kMostSeconds);
+    if (!std::exchange(flow.entered, true)) flow.given = TimeGiven(r.request);
     while (!by_age_.empty()) {
       const std::uint32_t oldest = by_age_.oldest();
       const bool ended = ToSeconds(Between(flows_[oldest].idle_since, now)) > options_.idle_s;
@@ -287,14 +136,12 @@ class FootprintBook {
   void Ends(const RequestState& r, TimePoint now) {
     if (r.slot >= calls_.size() || calls_[r.slot].flow == kNoSlot) return;
     const std::uint32_t index = calls_[r.slot].flow;
-    Count(calls_[r.slot].counted_ns, 0);
     const double predicted = std::exchange(calls_[r.slot], {}).predicted;
     Flow& flow = flows_[index];
     if (flow.teller == r.slot) flow.teller = kNoSlot;
     flow.cut |= r.cut;
     Learn(r, predicted, flow);
     if (--flow.alive > 0) return;
-    Count(flow.left_ns, 0);
     const double after = r.request.after.calls;
     const bool over = !r.request.workflow || (after >= 0 && after < 0.5);
     flow.goes_on = after >= 0.5;
@@ -316,9 +163,6 @@ class FootprintBook {
   // request has not entered.
   double Left(const RequestState& r) const { return r.slot < calls_.size() ? calls_[r.slot].cost : 0; }
 
-  // Returns the time until all known work is done [s].
-  double Drain() const { return static_cast<double>(sum_ns_) * 1e-9 / engines_; }
-
   // Returns the factor that corrects the request's predicted output; 1: the request has not entered.
   double Truth(const RequestState& r) const {
     return r.slot < calls_.size() && calls_[r.slot].truth > 0 ? calls_[r.slot].truth : 1;
@@ -333,11 +177,8 @@ class FootprintBook {
     return given > 0 && deadlines_ > 0 ? std::max(1 - given / exact::Exp(usual_), 0.0) : 0;
   }
 
-  // Returns the cost of one prompt token and one output token [s].
-  double LeastCost() const { return Cost({1, 1, 1}); }
-
   std::size_t records() const { return flows_.slots(); }  // number of known workflows and free slots
-  const WorkSizes& works() const { return works_; }
+  double most() const { return largest_.most(); }  // cap on the size of a workflow that has not ended [s]
   double engines() const { return engines_; }
   const ResourcePrices& prices() const { return prices_; }
   const Options& options() const { return options_; }
@@ -374,7 +215,6 @@ class FootprintBook {
   static constexpr std::uint64_t kFormat = 0x74616b7473656e07u;  // format of Save
   static constexpr double kForget = 0.998;  // decay of sums, per ended call or workflow
   static constexpr double kMostSeconds = 1e6;  // limit on a cost
-  static constexpr double kMostCounted = 1e4;  // [s], so that sums do not overflow
 
   // Demand on the engine: prompt tokens, output tokens, token-steps of context.
   struct Work {
@@ -383,16 +223,13 @@ class FootprintBook {
   struct Call {
     std::uint32_t flow = kNoSlot;
     double cost = 0;
-    std::int64_t counted_ns = 0;  // cost that sum_ns_ has in addition to the workflow's cost [ns]
     double truth = 0;  // correction of the predicted output; 0: has not entered
     double prediction = 0;  // predicted output that `truth` corrects
     double predicted = 0;  // predicted output per sequence at the first admission; 0: none
   };
   struct Flow {
     WorkflowId id = {};
-    std::int64_t left_ns = 0;  // remaining cost, as counted in sum_ns_ [ns]
-    WorkSizes::Entry entry = {};
-    bool counts = false;  // true: a call has entered
+    bool entered = false;  // a call has entered
     double done = 0;  // cost of ended calls [s]
     bool told = false;  // the host predicts the rest
     bool cut = false;  // a call ended early
@@ -489,13 +326,6 @@ class FootprintBook {
     return std::min(cost, kMostSeconds);
   }
 
-  void Count(std::int64_t& counted_ns, double cost) {
-    if (!options_.counts) return;
-    const auto ns = static_cast<std::int64_t>(std::min({cost, works_.most(), kMostCounted}) * 1e9);
-    sum_ns_ += ns - counted_ns;
-    counted_ns = ns;
-  }
-
   // Updates the correction of the host's prediction when a call enters or its prediction changes.
   void UpdatePrediction(const RequestState& r, bool tells, Call& call, Flow& flow) {
     const Request& q = r.request;
@@ -571,15 +401,12 @@ class FootprintBook {
   void Close(std::uint32_t index) {
     Flow& flow = flows_[index];
     if (flow.done > 0) {
-      if (options_.counts) works_.End(flow.entry, flow.done);
-      else works_.EndUncounted(flow.done);
+      largest_.End(flow.done);
       if (flow.given > 0) LearnGiven(flow.given);
       if (flow.predicted > 0) {
         Judge(flow.predicted, flow.tenant, flow.output, flow.cut || flow.goes_on);
       }
       if (flow.last) seen_.ObserveLeft(flow.last, 0);
-    } else {
-      works_.Withdraw(flow.entry);
     }
     flows_.Erase(index, flow.id);
   }
@@ -595,7 +422,7 @@ class FootprintBook {
   ResourcePrices prices_;
   double budget_ = 1.0 / 2048, sequences_ = 1.0 / 256, kv_ = 0;  // reciprocals of a step's limits
   double engines_ = 1;  // engines that share the work
-  WorkSizes works_;
+  LargestWork largest_;
   SeenLengths seen_;
   PredictedLengths ratios_;
   std::vector<Call> calls_;  // by slot
@@ -603,7 +430,6 @@ class FootprintBook {
   AgeList by_age_;  // idle workflows
   std::size_t most_idle_ = kLeastIdle;
   bool reserved_ = false;
-  std::int64_t sum_ns_ = 0;  // all work in the backlog, exact
   // Decaying sums over ended calls.
   double outputs_ = 0, prompt_ = 0, output_ = 0, kv_steps_ = 0;  // outputs_ counts sequences
   double deadlines_ = 0, usual_ = 0;  // number of workflows with a deadline, and mean logarithm of their time
