@@ -18,7 +18,7 @@ from pathlib import Path
 from llama_servers import Alone, Kit, Llama, Refused, complete, drawn, running
 from servers import until_stopped
 
-SETTINGS = ("--kv-f32", "--no-flash-attention", "--prefix-cache", "--sequences", 24, "--policy", "boosted_footprint", "--option", "preempt=by_rank")
+SETTINGS = ("--kv-f32", "--no-flash-attention", "--prefix-cache", "--sequences", 24, "--policy", "room_to_pass", "--option", "preempt=by_rank")
 LEFT = ("takt_running", "takt_waiting", "takt_kv_blocks_used", "takt_cpu_blocks_used")
 
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from llama_servers import Alone, Kit, complete, running
 from servers import until_stopped
 
-POLICIES = ["fcfs", "sjf", "stjf", "boosted_footprint", "footprint", "priority", "aged(sjf)", "mlfq", "fair_share", "uncached"]
+POLICIES = ["fcfs", "sjf", "stjf", "room_to_pass", "footprint", "priority", "aged(sjf)", "mlfq", "fair_share", "uncached"]
 
 
 def configuration(rng: random.Random, number: int) -> dict:

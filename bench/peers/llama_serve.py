@@ -128,7 +128,7 @@ async def saturation(session, server: Llama, workflows: list[dict], clients: int
 async def main_async(options) -> dict:
     kit = Kit(options.llama, options.host, options.logs)
     size = (options.model, options.lanes, options.cells, options.batch)
-    default = options.default or "boosted_footprint"
+    default = options.default or "room_to_pass"
     # llama-server keeps KV that left its slots in 8 GiB of memory.
     shared = ("--prefix-cache", "--saved-cells", 1 << 22, "--host-cells", 4 * options.cells, "--connections", 512)
     servers = [

@@ -41,10 +41,10 @@ BLOCK = 16
 ENGINES = {"tiny": (256, 32, 2048, 0.125), "small": (512, 64, 4096, 0.25), "1b": (2048, 256, 24_576, 1), "8b": (2048, 256, 24_576, 1)}
 # Load, lengths (median and spread of prompt and output; calls of a workflow), share of the capacity, policies, weight.
 RUNS: list[tuple[str, tuple[float, float, float, float, int], float, list[str], float]] = [
-    ("chat-0.7", (400, 1.0, 120, 0.8, 1), 0.7, ["fcfs", "boosted_footprint"], 1.0),
-    ("chat-1.15", (400, 1.0, 120, 0.8, 1), 1.15, ["fcfs", "sjf", "boosted_footprint"], 1.0),
+    ("chat-0.7", (400, 1.0, 120, 0.8, 1), 0.7, ["fcfs", "room_to_pass"], 1.0),
+    ("chat-1.15", (400, 1.0, 120, 0.8, 1), 1.15, ["fcfs", "sjf", "room_to_pass"], 1.0),
     ("long-0.7", (1800, 0.5, 60, 0.7, 1), 0.7, ["fcfs", "sjf"], 1.0),
-    ("agents-0.7", (500, 0.6, 80, 0.6, 4), 0.7, ["fcfs", "boosted_footprint"], 1.0),
+    ("agents-0.7", (500, 0.6, 80, 0.6, 4), 0.7, ["fcfs", "room_to_pass"], 1.0),
     ("tight-0.9", (300, 0.6, 200, 0.6, 1), 0.9, ["fcfs"], 1.0),  # a small KV memory, so that requests are preempted
 ]
 FIT = ("fit", (500, 1.3, 100, 1.0, 1), (0.15, 0.5, 0.85, 1.5), 2.0)

@@ -17,7 +17,7 @@ constexpr const char* kHelp = R"(Any GGUF model of full attention, on libllama; 
 
 constexpr const char* kExamples = R"(Examples
   A server, and a question:
-    llama_host --model model.gguf --serve 8000 --policy boosted_footprint --prefix-cache
+    llama_host --model model.gguf --serve 8000 --policy room_to_pass --prefix-cache
     curl localhost:8000/v1/completions -d '{"prompt": "Once", "max_tokens": 20, "stream": true}'
   A trace under two policies:
     llama_host --model model.gguf --trace bundled --length-scale 0.1 --policy fcfs --policy sjf

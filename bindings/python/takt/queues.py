@@ -90,7 +90,7 @@ class Ranker(Handle):
 class Queue(Handle):
     """Waiting requests in the order of a policy, for hosts that handle admission and KV themselves (level L1).
 
-    ``policy`` is a text such as ``"sjf"`` or ``"aged(edf,threshold=100)"``; None: takt's default, `boosted_footprint`.
+    ``policy`` is a text such as ``"sjf"`` or ``"aged(edf,threshold=100)"``; None: takt's default, `room_to_pass`.
     ``key`` is a host's own order: a function of a `RequestState`; a smaller key runs sooner. The queue calls it when a
     request joins the waiting ones, comes back or is revised. Without a policy the key alone orders; otherwise the
     policy contains it, as in ``"aged(custom,threshold=100)"``.

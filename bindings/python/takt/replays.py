@@ -69,7 +69,7 @@ def _several(value: Any) -> list[Any]:
 
 def replay(
     workload: Workload = "bundled",
-    policy: str | Iterable[str] = ("fcfs", "boosted_footprint"),
+    policy: str | Iterable[str] = ("fcfs", "room_to_pass"),
     *,
     estimates: str | Iterable[str] = "oracle",
     profile: str | None = None,

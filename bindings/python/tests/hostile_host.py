@@ -24,7 +24,7 @@ EDGES = [0, 1, -1, 255, 256, 65535, 65536, 2**31 - 1, 2**31, -(2**31), -(2**31) 
          -(2**63) - 1, 2**64 - 1, 2**64, 2**200, -(2**200), 10**5000]  # fmt: skip
 OTHERS = [None, True, 0.0, 1.5, -0.5, 1e308, float("inf"), float("nan"), "", "x", "a\0b", "\ud800", "\x1b[2J", b"x", [], (), {},
           object(), datetime.datetime(2026, 1, 1), decimal.Decimal("1e30"), range(3), [1, 2], (1, 2, 3), {1: 2}]  # fmt: skip
-POLICIES = ["fcfs", "sjf", "aged(sjf,threshold=20)", "boosted_footprint", "edf", "fair_share", "lpm", "hrrn", None]
+POLICIES = ["fcfs", "sjf", "aged(sjf,threshold=20)", "room_to_pass", "edf", "fair_share", "lpm", "hrrn", None]
 
 
 class Acts:

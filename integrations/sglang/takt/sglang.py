@@ -1,7 +1,7 @@
 """takt's order in SGLang, as an SGLang plug-in with an AROUND hook on `SchedulePolicy.calc_priority`.
 docs/howto/sglang.md
 
-    TAKT_SGLANG_POLICY=boosted_footprint python -m sglang.launch_server --model ...
+    TAKT_SGLANG_POLICY=room_to_pass python -m sglang.launch_server --model ...
 
 Without that variable it installs no hook.
 """

@@ -41,7 +41,7 @@ def rids(waiting: list[Any]) -> list[int]:
 
 def test_sort_uses_takts_order() -> None:
     dice = random.Random(3)
-    for policy in ("fcfs", "footprint", "boosted_footprint", "priority"):
+    for policy in ("fcfs", "footprint", "room_to_pass", "priority"):
         order = Order(policy)
         waiting = [Req(i, dice.randrange(1, 900), dice.randrange(-3, 4), at=dice.random()) for i in range(1, 200)]
         told = [order.describe(req, int(req.rid)) for req in waiting]
@@ -102,7 +102,7 @@ def test_retracted_requests_wait_and_aborted_ones_are_forgotten() -> None:
 
 def test_ranks_agree_with_any_clocks() -> None:
     dice = random.Random(5)
-    for policy in ("autellix", "boosted_footprint", "hrrn"):
+    for policy in ("autellix", "room_to_pass", "hrrn"):
         ranks = [Order(policy, step_s=0.02) for _ in range(2)]
         queues: list[list[Req]] = [[], []]
         for step in range(200):
@@ -120,7 +120,7 @@ def test_ranks_agree_with_any_clocks() -> None:
 
 def test_no_request_is_lost_in_a_random_run() -> None:
     dice = random.Random(7)
-    order, waiting, running, last = Order("boosted_footprint"), [], [], 0
+    order, waiting, running, last = Order("room_to_pass"), [], [], 0
     for step in range(400):
         for _ in range(dice.randrange(3)):
             last += 1

@@ -607,7 +607,7 @@ def test_the_start_logs_the_policy_and_the_gate(make, monkeypatch):
     make(order="aged(sjf,threshold=9)")
     make(gate="price")
     start = f"takt {takt.__version__} in vLLM {vllm.__version__}: policy "
-    assert lines == [start + "boosted_footprint, gate none", start + "aged(sjf,threshold=9), gate none",
+    assert lines == [start + "room_to_pass, gate none", start + "aged(sjf,threshold=9), gate none",
                      start + "custom(uncached), gate price"]  # fmt: skip
 
 
