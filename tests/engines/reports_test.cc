@@ -136,8 +136,7 @@ TEST_CASE("short prompts start soon next to a long one") {
   const bool fcfs = GENERATE(false, true);
   for (const bool alone : {false, true}) {
     CAPTURE(fcfs, alone);
-    Engine e(Ledger(100'000), {.tokens = {8192}, .max_seqs = 64},
-             fcfs ? AnyPolicy(Fcfs{}) : AnyPolicy(RoomToPass{}));
+    Engine e(Ledger(100'000), {.tokens = {8192}, .max_seqs = 64}, fcfs ? AnyPolicy(Fcfs{}) : AnyPolicy(RoomToPass{}));
     e.Arrive(1, 800'000, 2);
     for (std::uint64_t id = 101; id <= 120; ++id) {
       e.Run(1);

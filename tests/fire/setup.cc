@@ -228,7 +228,8 @@ AnyPolicy PolicyOf(std::uint64_t bits) {
       return MaybeAged(MemoryIntegral{.stall = dice.Of({0.0, 1.0}), .refresh = dice.Of<std::int64_t>({0, 1, 9})}, dice);
     case 9: return MaybeAged(Footprint{}, dice);
     case 10:
-    case 11: return MaybeAged(*MakePolicy(dice.Of({"room_to_pass(preset=mean)", "footprint(hopeless_last=true)"})), dice);
+    case 11:
+      return MaybeAged(*MakePolicy(dice.Of({"room_to_pass(preset=mean)", "footprint(hopeless_last=true)"})), dice);
     default: break;
   }
   switch (dice.Index(6)) {

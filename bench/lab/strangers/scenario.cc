@@ -550,7 +550,10 @@ Table Scoreboard(const StrangerStudy& study, const StrangerPlan& plan) {
   for (const StrangerSystem& s : {kStrangerOurs, kStrangerFactor, kStrangerFactor2, kStrangerFactor4, kStrangerMean}) {
     systems.push_back(s);
   }
-  Table table({{"", "order", false}, {"", "cells", true}, {"p95 or p99", "above 1.05", true}, {"mean", "over the better", true}});
+  Table table({{"", "order", false},
+               {"", "cells", true},
+               {"p95 or p99", "above 1.05", true},
+               {"mean", "over the better", true}});
   std::vector<double> log_mean(systems.size());
   std::vector<int> broken(systems.size());
   double log_best = 0;

@@ -57,9 +57,7 @@ class Footprint {
   std::vector<std::uint64_t> SaveLearnt() const { return book_.Save(); }
   bool LoadLearnt(std::span<const std::uint64_t> words) { return book_.Load(words); }
   void PlanEnds(const QueuePressure& pressure, TimePoint) { book_.PlanEnds(pressure); }
-  RankKey Key(const RequestState& r) const {
-    return {book_.Left(r) + (HopelessAt(r) == kUnset ? kBehindAll : 0)};
-  }
+  RankKey Key(const RequestState& r) const { return {book_.Left(r) + (HopelessAt(r) == kUnset ? kBehindAll : 0)}; }
   TimePoint ChangesAt(const RequestState& r) const {
     const TimePoint at = HopelessAt(r);
     return at == kUnset ? kNever : at;
@@ -80,7 +78,8 @@ class Footprint {
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
-    visit("hopeless_last", self.hopeless_last_, OptionText{"", "rank requests that can no longer meet their deadline last"});
+    visit("hopeless_last", self.hopeless_last_,
+          OptionText{"", "rank requests that can no longer meet their deadline last"});
     VisitFootprintOptions(self.book_.options(), visit);
   }
 

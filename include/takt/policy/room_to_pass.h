@@ -252,9 +252,7 @@ class RoomToPass {
 
   static double Seconds(Work work) { return Rounded(static_cast<double>(work) * 1e-6); }
   // An absurd prediction counts as a multiple of the largest workflow so far.
-  Work SizeOf(const RequestState& r) const {
-    return static_cast<Work>(std::min(book_.Left(r), book_.most()) * 1e6);
-  }
+  Work SizeOf(const RequestState& r) const { return static_cast<Work>(std::min(book_.Left(r), book_.most()) * 1e6); }
 
   // Counts the work that has waited until now.
   void Wait(TimePoint now) {
