@@ -7,6 +7,7 @@
 
 #include "fmt/format.h"
 #include "profiles_table.h"
+#include "takt/base/rounded.h"
 #include "takt/base/spec_parser.h"
 
 namespace takt {
@@ -19,6 +20,7 @@ constexpr GpuSpec kGpus[] = {
     {"a100", "ampere", 79.15, 2039, 312}, {"a100-40gb", "ampere", 39.575, 1555, 312},
     {"a40", "ampere", 44.4, 696, 150},    {"a6000", "ampere", 44.4, 768, 155},
     {"l40s", "ada", 44.4, 864, 362},      {"l40", "ada", 44.4, 864, 181},
+    {"b200", "blackwell", 179.0, 8000, 2250}, {"b300", "blackwell", 268.0, 8000, 2250},
 };
 
 constexpr ModelSpec kModels[] = {
@@ -78,7 +80,10 @@ const GpuSpec* FindGpu(std::string_view name) { return FindByName(GpuSpecs(), na
 const ModelSpec* FindModel(std::string_view name) { return FindByName(ModelSpecs(), name); }
 
 std::string SourceOf(std::string_view family) {
-  if (family == "aic") return "ai-dynamo/aiconfigurator (Apache-2.0), vLLM 0.14 kernels";
+  if (family == "aic") {
+    return "ai-dynamo/aiconfigurator (Apache-2.0), vLLM 0.14 kernels; with an engine in the id: vLLM 0.24.0, SGLang "
+           "0.5.14, TensorRT-LLM 1.3.0rc20";
+  }
   if (family == "vidur") return "microsoft/vidur (MIT); attention by ai-dynamo/aiconfigurator (Apache-2.0)";
   if (family == "e2e") return "served runs, framework overhead included";
   if (family == "lamps") return "constants of the LAMPS and InferCept papers";
@@ -108,7 +113,10 @@ Profile Common(std::string_view family, std::string id, std::string_view model, 
   return p;
 }
 
-std::string IdOf(const LayerRow& r) { return fmt::format("{}/{}/{}/{}/tp{}", r.family, r.model, r.gpu, r.dtype, r.tp); }
+std::string IdOf(const LayerRow& r) {
+  return fmt::format("{}/{}/{}/{}/{}{}tp{}", r.family, r.model, r.gpu, r.dtype, r.engine, r.engine.empty() ? "" : "/",
+                     r.tp);
+}
 std::string IdOf(const ServedRow& r) { return std::string(r.id); }
 
 Profile Make(const LayerRow& r) {
@@ -119,7 +127,11 @@ Profile Make(const LayerRow& r) {
   p.cost.prefill = r.prefill;
   p.cost.decode = r.decode;
   p.cost.head = r.head;
-  p.cost.all_reduce = FindCurve(fmt::format("allreduce/{}/tp{}", r.network, r.tp));
+  p.cost.experts = r.experts;
+  p.cost.all_reduce = r.engine.empty() ? FindCurve(fmt::format("allreduce/{}/tp{}", r.network, r.tp))
+                                       : TransferCurve{{{0, 0}}};
+  p.engine = r.engine;
+  p.kv_bytes_per_sequence = r.kv_bytes_per_sequence;
   p.kv_heads = r.kv_heads;
   p.derived = r.family == "fit";
   p.decode_error_pct = r.decode_error_pct;
@@ -256,7 +268,10 @@ std::int64_t KvCapacityTokens(const Profile& profile) {
   if (!(profile.gpu_memory_gib > 0) || profile.weight_bytes <= 0 || profile.kv_bytes_per_token <= 0) return 0;
   constexpr double kGib = 1024.0 * 1024 * 1024;
   const double gpus = profile.cost.gpus();
-  const double free = profile.gpu_memory_gib * kGib * 0.9 - 3 * kGib - static_cast<double>(profile.weight_bytes) / gpus;
+  constexpr double kSequences = 256;
+  const double fixed = static_cast<double>(profile.weight_bytes) +
+                       Rounded(kSequences * static_cast<double>(profile.kv_bytes_per_sequence));
+  const double free = profile.gpu_memory_gib * kGib * 0.9 - 3 * kGib - fixed / gpus;
   const bool copies = profile.kv_heads > 0 && profile.cost.tp > profile.kv_heads;
   const double per_token = static_cast<double>(profile.kv_bytes_per_token) *
                            (copies ? static_cast<double>(profile.cost.tp) / profile.kv_heads : 1);

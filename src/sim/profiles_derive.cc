@@ -22,7 +22,7 @@ double BytesPerWeight(std::string_view dtype) {
 // of the weights. Each value is a median over models: the intercept of this time against weight bytes / bandwidth, tp 1
 // to 8, family aic. Vidur's A40 gives 0.031, too.
 double FixedMs(const GpuSpec& gpu, std::string_view dtype) {
-  if (gpu.generation == "hopper") return BytesPerWeight(dtype) > 1 ? 0.023 : 0.041;
+  if (gpu.generation == "hopper" || gpu.generation == "blackwell") return BytesPerWeight(dtype) > 1 ? 0.023 : 0.041;
   return gpu.generation == "ampere" ? 0.031 : 0;
 }
 
@@ -112,6 +112,9 @@ absl::StatusOr<Profile> DeriveProfile(const Profile& anchor, std::string_view gp
   }
   if (anchor.cost.pp != 1)
     return absl::InvalidArgumentError(anchor.id + ": has pipeline stages; add them to the derived profile");
+  if (!anchor.engine.empty()) {
+    return absl::InvalidArgumentError(anchor.id + ": includes all-reduces in gemm; profiles of an engine do not scale");
+  }
   if (anchor.weight_bytes <= 0 || anchor.kv_bytes_per_token <= 0) {
     return absl::InvalidArgumentError(anchor.id + ": weight bytes or KV bytes per token are unknown");
   }
@@ -179,7 +182,7 @@ absl::StatusOr<Profile> DeriveById(std::string_view id, std::span<const Profile>
   Distance least;
   for (const Profile& p : candidates) {
     const GpuSpec* its_gpu = FindGpu(p.gpu);
-    if (p.dtype != parts[3] || its_gpu == nullptr || p.derived || p.weight_bytes <= 0) continue;
+    if (p.dtype != parts[3] || its_gpu == nullptr || p.derived || p.weight_bytes <= 0 || !p.engine.empty()) continue;
     // A mixture of experts is derived only from a served run of its kind.
     if (dense == p.cost.served.has_value()) continue;
     if (!dense && p.kv_bytes_per_token != model->kv_bytes_per_token) continue;

@@ -191,6 +191,10 @@ class Reader {
     p.cost.prefill = {prefill[0], prefill[1], prefill[2]};
     p.cost.decode = {decode[0], decode[1], decode[2]};
     if (p.cost.tp > 1) p.cost.all_reduce = Curve(fields.Text("allreduce"), fields);
+    if (fields.Find("experts")) {
+      const auto experts = fields.Numbers<2>("experts");
+      p.cost.experts = {experts[0], experts[1]};
+    }
     if (fields.Find("fit")) {
       Fields fit = fields.Object("fit");
       p.decode_error_pct = Error(fit, "iter_decode");
@@ -227,6 +231,13 @@ class Reader {
     if (fields.Find("weight_bytes")) p.weight_bytes = fields.Integer("weight_bytes", 1, kMostBytes);
     if (fields.Find("kv_bytes_per_token")) p.kv_bytes_per_token = fields.Integer("kv_bytes_per_token", 1, kMostBytes);
     p.cost.kv_bytes_per_token = static_cast<double>(p.kv_bytes_per_token);
+    if (fields.Find("kv_bytes_per_sequence")) {
+      p.kv_bytes_per_sequence = fields.Integer("kv_bytes_per_sequence", 0, kMostBytes);
+    }
+    if (fields.Find("front_end")) {
+      const auto front_end = fields.Numbers<2>("front_end");
+      p.front_end_ms = front_end[0], p.front_end_token_us = front_end[1];
+    }
     p.source = fields.Find("source") ? fields.Text("source") : internal::SourceOf(internal::SplitId(p.id)[0]);
     if (const GpuSpec* gpu = internal::FindGpu(p.gpu)) p.gpu_memory_gib = gpu->memory_gib;
     Fields file(file_, path_ + ":", status_);

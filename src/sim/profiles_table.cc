@@ -94,6 +94,7 @@ constexpr LayerRow kLayerRows[] = {
     {"fit", "qwen3-coder-30b-a3b", "h100", "fp8", 2, 48, 2048, 30500000000, 49152, 4,
      {0, 0.126, 7.9e-05, 1.5}, {0.011, 1.54e-05, 4e-09},
      {0.011, 2.75e-05, 1.43e-07}, {0, 0.121, 0.000364, 4.58}, "h100_sxm", -1, -1},
+#include "profiles_kernels.inc"
 };
 
 // id, model, gpu, dtype, tp, weight bytes, KV bytes/token, a0, aB, aS, aQ, error of the time per output token in %,

@@ -23,8 +23,11 @@ struct LayerRow {
   SoftFloor gemm;
   CostModel::Attention prefill, decode;
   SoftFloor head;
-  std::string_view network;  // network of the all-reduce: "allreduce/<network>/tp<tp>" in CurveRows
+  std::string_view network;  // network of the all-reduce: "allreduce/<network>/tp<tp>" in CurveRows; empty: part of gemm
   double decode_error_pct, prefill_error_pct;
+  std::string_view engine = {};  // engine and layout, part of the id; empty: not named
+  CostModel::Experts experts = {};
+  std::int64_t kv_bytes_per_sequence = 0;
 };
 
 struct ServedRow {

@@ -4,10 +4,14 @@
 //   layer     = SP(gemm, n) + [Q > 0] (p0 + p1 Q + p2 W) + [B > 0] (d0 + d1 B + d2 S) + [tp > 1] 2 AR(2 n hidden)
 //   step      = layers/pp layer + SP(head, samples) + o0 + o1 samples + [pp > 1] SR(2 n hidden)
 //
+// In a mixture of experts, x1 grows with n: n tokens read the share 1 - (1 - e1)^n of the routed experts, which takes e0
+// times that share:  x1(n) = x1 + e0 (1 - (1 - e1)^n). If tokens prefer some experts, e1 is smaller than the share of the
+// experts that a token uses.
+//
 // All times are in milliseconds, and n = Q + B. AR is the time of an all-reduce. SR is the time of a transfer between
 // pipeline stages. Both are linear between measured points in bytes (bf16 activations). In a mixed step, prefill
 // attention and decode attention add up, as in Vidur (Agrawal et al., MLSys 2024). The model does not cover speculative
-// heads, LoRA and mixture-of-experts routing. For mixture-of-experts models, use a fit to served runs:
+// heads, LoRA and uneven routing to experts. A fit to served runs has another form:
 //
 //     step = a0 + aB B + aS S + aQ Q + o0 + o1 samples
 #ifndef TAKT_MODEL_COST_MODEL_H_
@@ -103,6 +107,11 @@ struct CostModel {
     double per_token_ms = 0;
     double per_context_ms = 0;
   };
+  // Routed experts of a layer of a mixture of experts.
+  struct Experts {
+    double read_ms = 0;  // e0: time to read the weights of all routed experts of a layer
+    double share = 0;  // e1: share of the experts that one more token reads, 0 to 1
+  };
   // A linear fit to served runs, which includes the overhead of the serving framework.
   struct Served {
     double constant_ms = 0;  // a0
@@ -117,6 +126,7 @@ struct CostModel {
   std::int32_t pp = 1;  // pipeline parallelism: number of stages
 
   SoftFloor gemm = {};  // time of a layer's projections, MLP and norms, as a function of n
+  Experts experts = {};  // added to the floor of gemm; default: a dense model
   Attention prefill = {};
   Attention decode = {};
   SoftFloor head = {};  // time per iteration of the LM head, as a function of the samples
@@ -159,7 +169,7 @@ struct CostModel {
 
   // Returns the number of tokens above which an iteration is limited by compute; 0 if the slope is 0.
   double SaturationTokens() const {
-    const double floor = served ? served->constant_ms : gemm.floor_ms;
+    const double floor = served ? served->constant_ms : gemm.floor_ms + experts.read_ms;
     const double slope = served ? served->per_prefill_ms : gemm.slope_ms;
     return slope > 0 ? floor / slope : 0;
   }
@@ -175,7 +185,11 @@ struct CostModel {
     if (served) return served->constant_ms;
     const double tokens = static_cast<double>(n);
     const double bytes = Rounded(tokens * hidden * 2);
-    const double layer = gemm.At(tokens) + (tp > 1 ? Rounded(2 * all_reduce.At(bytes)) : 0);
+    SoftFloor floor = gemm;
+    if (experts.read_ms > 0) {
+      floor.floor_ms += Rounded(experts.read_ms * (1 - exact::Pow(1 - experts.share, tokens)));
+    }
+    const double layer = floor.At(tokens) + (tp > 1 ? Rounded(2 * all_reduce.At(bytes)) : 0);
     return Rounded(stage_layers() * layer) + (pp > 1 ? send_recv.At(bytes) : 0);
   }
   double SampleMs(std::int64_t samples) const {
@@ -298,6 +312,9 @@ inline std::string CostModel::Faults() const {
   faults.AtLeast("layers", layers, 1);
   faults.AtLeast("hidden", hidden, 1);
   faults.Check("gemm", gemm);
+  faults.AtLeast("experts.read_ms", experts.read_ms, 0);
+  faults.AtLeast("experts.share", experts.share, 0);
+  faults.AtLeast("1 - experts.share", 1 - experts.share, 0);
   faults.Check("prefill", prefill);
   faults.Check("decode", decode);
   faults.Check("head", head);

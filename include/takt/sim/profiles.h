@@ -24,6 +24,8 @@ struct Profile {
 
   std::int64_t weight_bytes = 0;  // size of the weights; 0: unknown
   std::int64_t kv_bytes_per_token = 0;  // KV bytes of a token in one copy; 0: unknown
+  // KV bytes of a sequence that do not grow with its length: sliding windows and states of linear attention.
+  std::int64_t kv_bytes_per_sequence = 0;
   std::int32_t kv_heads = 0;  // number of KV heads; if tp is larger, tensor parallelism replicates KV; 0: never
   double gpu_memory_gib = 0;  // memory of a GPU; 0: unknown
   std::int64_t kv_capacity_tokens = 0;  // size of the KV cache; 0: unknown, or the weights leave no room
@@ -33,6 +35,12 @@ struct Profile {
   double decode_error_pct = -1;
   double prefill_error_pct = -1;
 
+  // Time before a request reaches the engine, for HTTP and tokenising: per request, and per prompt token. `takt replay`
+  // uses it unless --front-end or --front-end-token is given.
+  double front_end_ms = 0;
+  double front_end_token_us = 0;
+
+  std::string engine;  // engine and layout whose kernels were measured, as in the id; empty: not named
   std::string source;  // source of the measurements
   bool derived = false;  // true: scaled from another profile instead of measured
   TransferCurve send_recv_intra;  // transfer between pipeline stages within a server
@@ -92,8 +100,8 @@ struct ModelSpec {
 };
 std::span<const ModelSpec> ModelSpecs();
 
-// Returns the KV capacity in tokens: 90 % of the memory, minus 3 GiB per GPU and the weights, divided by the bytes per
-// token. If tp exceeds kv_heads, replicated KV counts.
+// Returns the KV capacity in tokens: 90 % of the memory, minus 3 GiB per GPU, the weights and kv_bytes_per_sequence of
+// 256 sequences, divided by the bytes per token. If tp exceeds kv_heads, replicated KV counts.
 std::int64_t KvCapacityTokens(const Profile& profile);
 
 }  // namespace takt

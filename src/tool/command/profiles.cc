@@ -50,7 +50,7 @@ std::string DerivedText(const std::vector<Profile>& profiles) {
                {"of served runs", "kernels %"}});
   const auto alike = [](const Profile& a, const Profile& b) {
     return a.model == b.model && a.gpu == b.gpu && a.dtype == b.dtype && !a.derived && !b.derived && a.cost.pp == 1 &&
-           b.cost.pp == 1;
+           b.cost.pp == 1 && a.engine.empty() && b.engine.empty();
   };
   // Finds a profile of the same GPUs with measured kernels, or as served. Returns null if there is none.
   const auto find = [&](const Profile& like, bool served) -> const Profile* {
