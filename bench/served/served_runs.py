@@ -7,7 +7,7 @@
 
 RUNS has the columns of aiconfigurator-core's silicon_sample.csv. Each run is a closed loop of batch_size requests.
 Runs of InferenceMAX draw lengths from 0.8 to 1 times isl and osl, as its client does (RANDOM_RANGE_RATIO). All others
-have fixed lengths. A replay has 10 requests per place in the loop, and 4 if an answer has more than 4,096 tokens.
+have fixed lengths; there, the first answers are cut at random, or all places of the loop would stay in step. A replay has 10 requests per place in the loop, as InferenceMAX has.
 """
 import argparse
 import collections
@@ -29,6 +29,7 @@ MODELS = {
     "openai/gpt-oss-120b": "gpt-oss-120b", "meta-llama/Llama-3.1-70B": "llama-3.1-70b",
     "meta-llama/Llama-3.1-8B-Instruct": "llama-3.1-8b",
 }
+INFERENCE_MAX = ((1024, 1024), (1024, 8192), (8192, 1024))  # its lengths; no other source of RUNS has them
 FORMATS = {"": "bf16", "fp8": "fp8", "fp8_block": "fp8", "nvfp4": "fp4", "int4_wo": "int4"}
 
 
@@ -68,13 +69,16 @@ def profile_of(row, old):
 
 def workload(row, path):
     isl, osl, batch = int(row["isl"]), int(row["osl"]), int(row["batch_size"])
-    drawn = re.match(r"20\d\d_|.*_cfg\d+$", row["id"]) is not None
+    drawn = (isl, osl) in INFERENCE_MAX
     draw = random.Random(row["id"])
     with open(path, "w") as out:
         out.write("arrival,prompt,output\n")
-        for i in range(batch * (10 if osl <= 4096 else 4)):
+        for i in range(batch * 10):
             least = 0.8 if drawn else 1
-            out.write(f"{i * 1e-6:.6f},{draw.randint(int(isl * least), isl)},{draw.randint(int(osl * least), osl)}\n")
+            prompt, output = draw.randint(int(isl * least), isl), draw.randint(int(osl * least), osl)
+            if not drawn and i < batch:
+                output = draw.randint(1, osl)
+            out.write(f"{i * 1e-6:.6f},{prompt},{output}\n")
 
 
 def replay(takt, row, profile, front_end=()):
@@ -92,7 +96,11 @@ def replay(takt, row, profile, front_end=()):
 
 
 def percent(values):
-    return f"{statistics.median(values):+.0f}" if values else "-"
+    return f"{statistics.median(values):+.0f}"
+
+
+def absolute(values):
+    return f"{statistics.median(map(abs, values)):.0f}"
 
 
 def main():
@@ -101,6 +109,9 @@ def main():
     parse.add_argument("takt")
     parse.add_argument("--old", action="store_true")
     parse.add_argument("--fit", action="store_true")
+    parse.add_argument("--statistic", choices=("mean", "p50"), default="mean",
+                       help="figure of the replay that RUNS has; its source does not say which [mean, which fits better]")
+    parse.add_argument("--option", action="append", default=[], help="one more argument of takt replay")
     parse.add_argument("--only", default="", help="only profiles whose id contains this text")
     parse.add_argument("--rows", help="write each run to this CSV file")
     parse.add_argument("-j", type=int, default=1)
@@ -108,7 +119,7 @@ def main():
     rows = list(csv.DictReader(gzip.open(arguments.runs, "rt")))
     chosen = [(row, profile_of(row, arguments.old)) for row in rows]
     chosen = [(row, p) for row, p in chosen if p and arguments.only in p]
-    off = ("--front-end", "1e-6") if arguments.fit else ()
+    off = [*(("--front-end", "1e-6") if arguments.fit else ()), *arguments.option]
     with ThreadPoolExecutor(arguments.j) as pool:
         results = list(pool.map(lambda c: replay(arguments.takt, *c, off), chosen))
     groups, waits, missing = collections.defaultdict(list), collections.defaultdict(list), collections.Counter()
@@ -118,33 +129,29 @@ def main():
             missing[profile] += 1
             continue
         truth = float(row["silicon_ttft_ms"]), float(row["silicon_tpot_ms"])
-        errors = [100 * (ours[k][i] / truth[i] - 1) for i in (1, 0) for k in ("p50", "mean")]
-        groups[profile].append(errors)
-        waits[row["backend"]].append((int(row["isl"]), truth[0], ours["p50"][0]))
+        groups[profile].append([100 * (ours[arguments.statistic][i] / truth[i] - 1) for i in (0, 1)])
+        waits[row["backend"]].append((int(row["isl"]), truth[0], ours[arguments.statistic][0]))
         table.append([row["id"], profile, row["isl"], row["osl"], row["batch_size"], *truth, *ours["p50"], *ours["mean"]])
     if arguments.rows:
         with open(arguments.rows, "w") as out:
             csv.writer(out).writerows([["id", "profile", "isl", "osl", "batch", "ttft", "tpot", "our_ttft_p50",
                                         "our_tpot_p50", "our_ttft_mean", "our_tpot_mean"], *table])
     families = collections.defaultdict(list)
-    print("| Profile | Runs | TPOT, median % | absolute % | TTFT, median % | absolute % |\n|---|---|---|---|---|---|")
-    for profile, errors in sorted(groups.items()):
-        families[tuple(profile.split("/")[1:2])].extend(errors)
-        tpot, ttft = [e[0] for e in errors], [e[2] for e in errors]
-        print(f"| `{profile}` | {len(errors)} | {percent(tpot)} | {statistics.median(map(abs, tpot)):.0f} "
-              f"| {percent(ttft)} | {statistics.median(map(abs, ttft)):.0f} |")
-    print("\n| Family | Runs | TPOT, median % | absolute % | TTFT, median % | absolute % |\n|---|---|---|---|---|---|")
-    for (family,), errors in sorted(families.items()):
-        tpot, ttft = [e[0] for e in errors], [e[2] for e in errors]
-        print(f"| {family} | {len(errors)} | {percent(tpot)} | {statistics.median(map(abs, tpot)):.0f} "
-              f"| {percent(ttft)} | {statistics.median(map(abs, ttft)):.0f} |")
-    print(f"\n{sum(missing.values())} runs have no profile: " + ", ".join(f"{k} ({v})" for k, v in sorted(missing.items())))
+    for profile, errors in groups.items():
+        families[profile.split("/")[1]].extend(errors)
+    for name, parts in (("Profile", groups), ("Model", families)):
+        print(f"| {name} | Runs | TPOT, median % | absolute % | TTFT, median % | absolute % |\n|---|---|---|---|---|---|")
+        for key, errors in sorted(parts.items()):
+            ttft, tpot = zip(*errors)
+            print(f"| `{key}` | {len(errors)} | {percent(tpot)} | {absolute(tpot)} | {percent(ttft)} | {absolute(ttft)} |")
+        print()
+    print(f"{sum(missing.values())} runs have no profile: " + ", ".join(f"{k} ({v})" for k, v in sorted(missing.items())))
     if arguments.fit:
         print("\n| Engine | Runs | ms per request | us per prompt token |\n|---|---|---|---|")
         for backend, runs in sorted(waits.items()):
-            # Least absolute relative error, over a grid: at most two constants per engine.
-            best = min(((sum(min(1.0, abs((ours + a + b * isl / 1e3) / truth - 1)) for isl, truth, ours in runs), a, b)
-                        for a in range(0, 205, 5) for b in range(0, 52, 2)))
+            # Least median of the absolute relative error, over a grid: two constants per engine.
+            best = min((statistics.median(abs((ours + a + b * isl / 1e3) / truth - 1) for isl, truth, ours in runs), a, b)
+                       for a in range(0, 305, 5) for b in range(0, 60, 3))
             print(f"| {backend} | {len(runs)} | {best[1]} | {best[2]} |")
 
 

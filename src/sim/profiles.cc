@@ -113,6 +113,14 @@ Profile Common(std::string_view family, std::string id, std::string_view model, 
   return p;
 }
 
+// Front ends of engines: ms per request and us per prompt token. Fitted by bench/served/served_runs.py --fit to the
+// times to the first token of served runs, docs/background/served_runs.md.
+struct FrontEndRow {
+  std::string_view engine;
+  double request_ms, token_us;
+};
+constexpr FrontEndRow kFrontEnds[] = {{"sglang", 245, 9}, {"trtllm", 50, 0}, {"vllm", 20, 9}};
+
 std::string IdOf(const LayerRow& r) {
   return fmt::format("{}/{}/{}/{}/{}{}tp{}", r.family, r.model, r.gpu, r.dtype, r.engine, r.engine.empty() ? "" : "/",
                      r.tp);
@@ -131,6 +139,12 @@ Profile Make(const LayerRow& r) {
   p.cost.all_reduce = r.engine.empty() ? FindCurve(fmt::format("allreduce/{}/tp{}", r.network, r.tp))
                                        : TransferCurve{{{0, 0}}};
   p.engine = r.engine;
+  for (const FrontEndRow& row : kFrontEnds) {
+    if (r.engine.substr(0, r.engine.find('-')) == row.engine) {
+      p.front_end_ms = row.request_ms;
+      p.front_end_token_us = row.token_us;
+    }
+  }
   p.kv_bytes_per_sequence = r.kv_bytes_per_sequence;
   p.kv_heads = r.kv_heads;
   p.derived = r.family == "fit";
