@@ -5,7 +5,8 @@
 No model runs: made-up outputs are fed back. All schedulers receive the same requests: prompts of 128 tokens, half of them one of
 eight shared prefixes, and outputs of 192 to 255 tokens. A finished request is replaced, so the numbers of running and waiting
 requests stay. Each step is checked: these numbers; one token for each decoding request; and for `takt fcfs`, vLLM's own plan.
-Prints rows of the table in docs/howto/vllm_measured.md: median, and in brackets the extreme medians of the rounds [ms].
+Prints rows of the table in docs/howto/vllm_measured.md: median, and in brackets the extreme medians of the rounds [ms]. Times are
+the thread's CPU time, because other programs may use the cores.
 
 FILE: [{"vllm", "running", "waiting", "caching", "name", "schedule", "update", "add", "order"}]; times are [median, least, most] in
 us; "order": takt's share of schedule(), a mean without peeks and pops.
@@ -47,22 +48,23 @@ class Host:
 
     def __init__(self, folder: str, kind: type, running: int, waiting: int, caching: bool, **options: Any) -> None:
         self.host = scheduler(folder, kind, seqs=running, tokens=BUDGET, blocks=BLOCKS, caching=caching, **options)
-        self.running, self.waiting, self.n = running, waiting, 0
+        self.running, self.waiting, self.n = running, waiting, 0  # n: requests so far
         self.times: dict[str, list[int]] = {"schedule": [], "update": [], "add": []}
         self.plans: list[dict[str, int]] = []
-        while self.n < running:
-            self.add()
-        while len(self.host.running) < running or self.host.waiting:  # all prompts run
+        self.fill()
+        for _ in range(2 + (PROMPT + 1) * running // BUDGET):  # all rows decode after these steps
             self.iterate()
-        while len(self.host.waiting) < waiting:
-            self.add()
-        self.restart()
+            self.fill()
 
     def restart(self) -> None:
         for each in self.times.values():
             each.clear()
         if hasattr(self.host, "takt_counters"):
             self.host.takt_counters.update(order_ns=0, steps=0)
+
+    def fill(self) -> None:
+        while len(self.host.waiting) < self.waiting:
+            self.add()
 
     def add(self) -> None:
         i = self.n
@@ -71,18 +73,18 @@ class Host:
         most = 2 + i * SPREAD % MOST if i < self.running else LEAST + i * SPREAD % (MOST - LEAST)
         shared = [3 + (i % 8 + j) % 1000 for j in range(PROMPT // 2)]
         one = request(f"r{i}", PROMPT, most, first=shared, takt_workflow=f"w{i // 4}", takt_agent=f"a{i % 3}")
-        began = time.perf_counter_ns()
+        began = time.thread_time_ns()
         self.host.add_request(one)
-        self.times["add"].append(time.perf_counter_ns() - began)
+        self.times["add"].append(time.thread_time_ns() - began)
 
     def iterate(self) -> None:
-        began = time.perf_counter_ns()
+        began = time.thread_time_ns()
         output = self.host.schedule()
-        scheduled = time.perf_counter_ns()
+        scheduled = time.thread_time_ns()
         made_up = outputs_of(self.host, output)
-        resumed = time.perf_counter_ns()
+        resumed = time.thread_time_ns()
         self.host.update_from_output(output, made_up)
-        self.times["update"].append(time.perf_counter_ns() - resumed)
+        self.times["update"].append(time.thread_time_ns() - resumed)
         self.times["schedule"].append(scheduled - began)
         self.plans.append(output.num_scheduled_tokens)
         self.computed = output
@@ -99,8 +101,7 @@ class Host:
             assert decoding <= plan.keys() and all(plan[name] == 1 for name in decoding), "a decoding request got no token"
             assert new == plan.keys() - decoding and all(0 < plan[name] <= PROMPT for name in new), "the step admitted others"
             assert sum(plan.values()) == self.computed.total_num_scheduled_tokens <= BUDGET
-            while len(self.host.waiting) < self.waiting:
-                self.add()
+            self.fill()
         return self.plans
 
 
@@ -138,8 +139,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--running", type=int, nargs="+", default=[256, 1024])
     parser.add_argument("--waiting", type=int, default=10_000)
-    parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--steps", type=int, default=30, help="steps of each scheduler in a round")
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--steps", type=int, default=20, help="steps of each scheduler in a round")
     parser.add_argument("--json")
     options = parser.parse_args()
     rows = []

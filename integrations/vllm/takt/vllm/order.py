@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Order", "TaktRequestQueue"]
 
-_FIRST = 32  # requests that a step usually examines: those that it admits, and a few more
+_FIRST = 8  # requests that a step usually examines: those that it admits, and a few more
 
 
 class Order:
@@ -35,7 +35,7 @@ class Order:
         self._last = 0
         self._numbers: dict[str, int] = {}
         self._requests: dict[int, VllmRequest] = {}
-        self._running: set[int] = set()  # running requests as takt sees them
+        self.running: dict[str, int] = {}  # numbers of the running requests, as takt sees them, by vLLM's id
         self._popped: dict[int, None] = {}  # popped in this iteration, and not come back
         self._views: list[TaktRequestQueue] = []
         self.kept_out: set[int] = set()  # kept out by the gate in this iteration
@@ -68,8 +68,7 @@ class Order:
             self.queue.push(self._describe(request, number), now=self.now())
         else:
             self._popped.pop(number, None)  # for takt it has waited all the time
-            if number in self._running:
-                self._running.discard(number)
+            if self.running.pop(request.request_id, None) is not None:
                 self.queue.requeue(number, self.now())
         self.changed()
         return number
@@ -92,7 +91,7 @@ class Order:
         if number is None:
             return
         del self._requests[number]
-        self._running.discard(number)
+        self.running.pop(request.request_id, None)
         self._popped.pop(number, None)
         self.kept_out.discard(number)
         for view in self._views:
@@ -101,18 +100,15 @@ class Order:
         self.queue.erase(number)
         self.changed()
 
-    @property
-    def running(self) -> set[int]:
-        return self._running
-
     def check(self) -> None:
         """Checks that vLLM's view and takt's agree. For tests: it visits every request."""
         waiting = [number for view in self._views for number in view.members]
         assert len(waiting) == len(set(waiting)), "a request waits in two queues"
         assert sorted(waiting) == sorted(self.queue.list()), "the waiting requests differ from those in takt's order"
-        assert not self._running & set(waiting), "a request is both waiting and running"
+        running = set(self.running.values())
+        assert not running & set(waiting), "a request is both waiting and running"
         assert self._numbers.keys() == {r.request_id for r in self._requests.values()}
-        assert self._running | set(waiting) == set(self._requests), "a request is lost"
+        assert running | set(waiting) == set(self._requests), "a request is lost"
 
     def changed(self) -> None:
         for view in self._views:
@@ -132,7 +128,7 @@ class Order:
 
     def end(self, ran: list[Any], **pressure: Any) -> None:
         """Ends the iteration. ``ran`` lists the admitted requests; it may also list running ones."""
-        self._running.update(self._popped)
+        self.running.update((self._requests[number].request_id, number) for number in self._popped)
         self._popped.clear()
         self.in_iteration = False
         self.kept_out.clear()

@@ -216,7 +216,7 @@ class _Takt(Scheduler):
         ran = []
         for number in sorted(self._takt_prefilling):
             request = order.request(number)
-            if request is None or not (number in now_in or number in order.running):
+            if request is None or not (number in now_in or request.request_id in order.running):
                 self._takt_prefilling.discard(number)
                 continue
             tokens = output.num_scheduled_tokens.get(request.request_id, 0)
@@ -251,8 +251,8 @@ class _Takt(Scheduler):
         order = self._takt_orders
         holding = {}
         for request in self.running:
-            number = order.number(request)
-            if number is not None and number in order.running:
+            number = order.running.get(request.request_id)
+            if number is not None:
                 holding[number] = sum(len(blocks) for blocks in self.kv_cache_manager.get_block_ids(request.request_id))
         worst = order.queue.victims(holding, sum(holding.values()), now=now)
         rank = {number: i for i, number in enumerate(worst)}
@@ -308,20 +308,21 @@ class _Takt(Scheduler):
     def _takt_computed(self, result: Any) -> None:
         order = self._takt_orders
         numbers, running = order._numbers, order.running
-        told = {
-            numbers.get(each.request_id, 0): len(each.new_token_ids)
-            for outputs in (result or {}).values()
-            for each in outputs.outputs
-        }
-        told.pop(0, None)
-        if not told:
-            return
+        # Names of running requests, because the table of all numbers is large: a lookup in it costs a cache miss.
+        every = [each for outputs in (result or {}).values() for each in outputs.outputs]
+        names = {each.request_id for each in every}
+        other = {each.request_id: len(each.new_token_ids) for each in every if len(each.new_token_ids) != 1}
+        absent: set[str] = set()
+        if names != running.keys():
+            absent = running.keys() - names
+            other.update(dict.fromkeys(names - running.keys() - other.keys(), 1))
+        named = [(numbers[name], 0, tokens) for name, tokens in other.items() if name in numbers]
         # All running requests have yielded one token, except the listed ones.
-        named = [(number, 0, tokens) for number, tokens in told.items() if tokens != 1 or number not in running]
-        one = len(named) < len(told)
+        one = len(other) < len(names)
         if one:
-            named += [(number, 0, 0) for number in running - told.keys()]
-        order.queue.computed(named, rest_output=1 if one else 0)
+            named += [(running[name], 0, 0) for name in absent]
+        if one or named:
+            order.queue.computed(named, rest_output=1 if one else 0)
 
     def _free_request(self, request: VllmRequest, *args: Any, **kwargs: Any) -> Any:
         if self.takt_order is None:
