@@ -561,7 +561,7 @@ int Main(const std::vector<std::string>& args) {
   }
   if (wanted("order")) {
     for (const std::size_t waiting : {1'000u, 10'000u, 100'000u}) MeasureOrder("edf", waiting);
-    for (const char* policy : {"fcfs", "sjf", "room_to_pass"}) MeasureOrder(policy, 100'000);
+    for (const char* policy : {"fcfs", "sjf"}) MeasureOrder(policy, 100'000);
   }
   if (wanted("oracle")) MeasureOracle();
   std::printf("\n%d bars missed\n", missed);

@@ -16,10 +16,10 @@ namespace {
 
 // Memory as in the calibrated entries. Cards without an entry have the usable share of their generation.
 constexpr GpuSpec kGpus[] = {
-    {"h100", "hopper", 79.11, 3350, 989}, {"h200", "hopper", 139.8, 4800, 989},
-    {"a100", "ampere", 79.15, 2039, 312}, {"a100-40gb", "ampere", 39.575, 1555, 312},
-    {"a40", "ampere", 44.4, 696, 150},    {"a6000", "ampere", 44.4, 768, 155},
-    {"l40s", "ada", 44.4, 864, 362},      {"l40", "ada", 44.4, 864, 181},
+    {"h100", "hopper", 79.11, 3350, 989},     {"h200", "hopper", 139.8, 4800, 989},
+    {"a100", "ampere", 79.15, 2039, 312},     {"a100-40gb", "ampere", 39.575, 1555, 312},
+    {"a40", "ampere", 44.4, 696, 150},        {"a6000", "ampere", 44.4, 768, 155},
+    {"l40s", "ada", 44.4, 864, 362},          {"l40", "ada", 44.4, 864, 181},
     {"b200", "blackwell", 179.0, 8000, 2250}, {"b300", "blackwell", 268.0, 8000, 2250},
 };
 
@@ -136,8 +136,8 @@ Profile Make(const LayerRow& r) {
   p.cost.decode = r.decode;
   p.cost.head = r.head;
   p.cost.experts = r.experts;
-  p.cost.all_reduce = r.engine.empty() ? FindCurve(fmt::format("allreduce/{}/tp{}", r.network, r.tp))
-                                       : TransferCurve{{{0, 0}}};
+  p.cost.all_reduce =
+      r.engine.empty() ? FindCurve(fmt::format("allreduce/{}/tp{}", r.network, r.tp)) : TransferCurve{{{0, 0}}};
   p.engine = r.engine;
   for (const FrontEndRow& row : kFrontEnds) {
     if (r.engine.substr(0, r.engine.find('-')) == row.engine) {

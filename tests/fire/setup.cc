@@ -229,7 +229,8 @@ AnyPolicy PolicyOf(std::uint64_t bits) {
     case 9: return MaybeAged(Footprint{}, dice);
     case 10:
     case 11:
-      return MaybeAged(*MakePolicy(dice.Of({"room_to_pass(preset=mean)", "footprint(hopeless_last=true)"})), dice);
+      return MaybeAged(
+          *MakePolicy(dice.Of({"room_to_pass", "room_to_pass(preset=mean)", "footprint(hopeless_last=true)"})), dice);
     default: break;
   }
   switch (dice.Index(6)) {

@@ -943,6 +943,33 @@ TEST_CASE("with hopeless_last a request is last once it misses its deadline") {
   CHECK(host.scheduler.Explain({2}).ahead == 2);
 }
 
+// The keys of a policy that saw many revisions are those of a fresh one that gets the same facts.
+TEST_CASE("with hopeless_last, revised deadlines, returns and reused slots leave no trace") {
+  const char* spec = "footprint(hopeless_last=true,learn=false,step_s=0.01,context_s=0,prefill_s=0)";
+  AnyPolicy policy = *MakePolicy(spec);
+  Random random(3);
+  std::vector<RequestState> states(8);
+  for (std::int64_t i = 0; i < Scaled(20'000); ++i) {
+    const TimePoint now = At(0.01 * static_cast<double>(i));
+    RequestState& r = states[random.Below(states.size())];
+    if (r.request.id.value == 0 || random.Chance(0.2)) {
+      if (r.request.id.value != 0) policy.Ends(r, now);
+      r = Call(static_cast<Slot>(&r - states.data()), 10, static_cast<double>(1 + random.Below(100)));
+    }
+    constexpr double kGiven[] = {-1, 0, 0.3, 1e9};
+    r.request.deadline = random.Chance(0.3) ? kNever : After(now, FromSeconds(kGiven[random.Below(4)]));
+    policy.Enters(r, now);
+    AnyPolicy fresh = *MakePolicy(spec);
+    fresh.Enters(r, now);
+    CHECK(policy.Key(r).key == fresh.Key(r).key);
+    CHECK(policy.ChangesAt(r) == fresh.ChangesAt(r));
+    if (policy.ChangesAt(r) != kNever) {
+      CHECK(policy.ChangesAt(r) > now);
+      if (random.Chance(0.5)) policy.Change(r, policy.ChangesAt(r));
+    }
+  }
+}
+
 TEST_CASE("idle workflows are kept for a while, in bounded number") {
   FootprintBook book = Book();
   for (std::int64_t i = 0; i < Scaled(200'000); ++i) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "catch.h"
@@ -467,6 +468,74 @@ TEST_CASE("a leap of the clock counts as an hour in tau") {
   queue.Begin(At(1e9)), queue.End({}, At(1e9));
   for (std::uint64_t id = 1; id <= 20; ++id) Go(queue, id, 1e9);
   CHECK(queue.policy().tau() == Approx(3'600));
+}
+
+TEST_CASE("a revised size counts from now on, and keeps the place") {
+  RoomToPass policy = Policy();
+  std::vector<RequestState> states(3);
+  for (Slot slot = 0; slot < states.size(); ++slot) {
+    RequestState& r = states[slot];
+    r.slot = slot, r.request = Call(slot + 1, slot, 1'000), r.enqueued = At(slot);
+    policy.Enters(r, At(slot)), policy.Joins(r, At(slot));
+  }
+  const Work all = policy.line().waiting(), before = policy.line().Before(2);
+  states[1].request.output_tokens = Estimate::Exact(3'000);
+  policy.Enters(states[1], At(9));
+  CHECK(policy.line().waiting() == Approx(static_cast<double>(all) * 5 / 3).epsilon(0.01));
+  CHECK(policy.line().Before(2) == Approx(static_cast<double>(before) * 2).epsilon(0.01));
+  CHECK(policy.PlaceOf(states[1]).came == At(1).time_since_epoch().count());
+  CHECK(policy.line().Before(0) == 0);
+}
+
+struct Waits {
+  double mean = 0, p95 = 0, p99 = 0;
+};
+
+// One server, to which work arrives at 1.1 times its capacity; a token takes a millisecond.
+Waits Serve(const std::vector<double>& sizes, const std::string& spec) {
+  AnyWaitingQueue queue(*MakePolicy(spec));
+  double total = 0, free_at = 0, sum = 0;
+  for (const double size : sizes) total += size;
+  const double gap = total / 1.1 / static_cast<double>(sizes.size());
+  std::vector<double> took;
+  for (std::size_t next = 0; took.size() < sizes.size();) {
+    const double arrives = next < sizes.size() ? gap * static_cast<double>(next) : 1e9;
+    if (queue.empty() || arrives <= free_at) {
+      queue.Push(Call(next + 1, arrives, 1'000 * sizes[next]), At(arrives));
+      free_at = std::max(free_at, arrives), ++next;
+      continue;
+    }
+    queue.Begin(At(free_at));
+    const AnyWaitingQueue::Ran ran = {queue.Top(), {1}, {1}};
+    queue.End(std::span(&ran, 1), At(free_at));
+    queue.Erase(ran.request);
+    const std::size_t i = ran.request.value - 1;
+    free_at += sizes[i];
+    took.push_back(free_at - gap * static_cast<double>(i));
+    sum += took.back();
+  }
+  std::ranges::sort(took);
+  const auto at = [&](double q) { return took[static_cast<std::size_t>(q * static_cast<double>(took.size()))]; };
+  return {sum / static_cast<double>(took.size()), at(0.95), at(0.99)};
+}
+
+TEST_CASE("on one overloaded server the tail stays and the mean falls; a larger factor buys mean for tail") {
+  const std::string pace = "step_s=0,prefill_s=0,sequence_s=0.001,context_s=0,learn=false";
+  for (const double sigma : {0.7, 1.2, 2.0}) {
+    Random random(11);
+    std::vector<double> sizes;
+    for (int i = 0; i < 4'000; ++i) sizes.push_back(std::max(random.LogNormal(0, sigma), 1e-3));
+    const Waits fcfs = Serve(sizes, "fcfs");
+    double before = 0.97 * fcfs.mean;
+    for (const double factor : {1.05, 1.2, 1.4}) {
+      CAPTURE(sigma, factor);
+      const Waits ours = Serve(sizes, "room_to_pass(" + pace + ",tail_factor=" + std::to_string(factor) + ")");
+      CHECK(ours.p95 <= 1.01 * factor * fcfs.p95);
+      CHECK(ours.p99 <= 1.01 * factor * fcfs.p99);
+      CHECK(ours.mean < before);
+      before = ours.mean;
+    }
+  }
 }
 
 TEST_CASE("requests that were taken return to their places") {

@@ -71,6 +71,8 @@ TEST_CASE("a ranker names the traits that only a queue supports") {
   CHECK(traits("memory_integral(stall=1)").moving);  // it refreshes keys
   CHECK_FALSE(traits("memory_integral(stall=0)").moving);
   CHECK(traits("footprint").pressure);
+  CHECK_FALSE(traits("footprint").timed);
+  CHECK(traits("footprint(hopeless_last=true)").timed);
   CHECK(traits("room_to_pass").chooses);
   CHECK(TraitsOf(Stjf{}).fixed);  // also for a policy known at compile time
   CHECK_FALSE(TraitsOf(Aged(Stjf{})).fixed);

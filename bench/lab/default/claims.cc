@@ -31,10 +31,9 @@ constexpr const char* kOwnInformation =
     "sizes are known only as class averages, so that an order can rank classes only";
 constexpr const char* kFirstTokens = "the order is by the end of workflows and ignores first tokens";
 constexpr const char* kFlat =
-    "head starts grow with the logarithm of size, limited by the tail, and not with size itself: that costs mean and "
-    "saves tails";
+    "small requests pass only within the room of earlier ones: that costs mean and saves tails";
 constexpr const char* kNearEqual =
-    "sizes are nearly equal, so head starts by size are small. Deadlines advance workflows with less time than usual; "
+    "sizes are nearly equal, so passing gains little. Deadlines advance workflows with less time than usual; "
     "the others keep the order of arrival";
 
 class DefaultJudge : Claims {
@@ -144,8 +143,7 @@ class DefaultJudge : Claims {
 
   // No order has a mean that is lower beyond chance by more than 2 %; reports the order that comes nearest.
   void BestMean(Served s) {
-    const std::string name =
-        fmt::format("{}: mean of the mean preset over the best other's, rho {:g}", Name(s), plan_.load);
+    const std::string name = fmt::format("{}: mean of footprint over the best other's, rho {:g}", Name(s), plan_.load);
     Interval worst;
     std::string whose;
     for (const DefaultSystem& rival : defaults::Rivals()) {
@@ -162,7 +160,7 @@ class DefaultJudge : Claims {
 
   void Attainment(Served s) {
     const std::string name = fmt::format(
-        "{}: attainment at 5 times alone, of the goodput preset over that of urgency, "
+        "{}: attainment at 5 times alone, of footprint(hopeless_last) over that of urgency, "
         "rho {:g}",
         Name(s), plan_.load);
     const std::optional<Interval> r =

@@ -224,7 +224,7 @@ std::vector<Condition> ConditionsOf(const DefaultStudy& study, const DefaultPlan
        fmt::format("{} by default; at rho {:g} also {}", plan.usual.ToString(), plan.load, fmt::join(estimates, ", "))},
       {"Deadlines",
        fmt::format("{:g} times the workflow's time alone. All orders get the deadlines of text2sql's workflows. "
-                   "urgency, slack and the goodput preset need deadlines, so they get one for every workflow",
+                   "urgency, slack and footprint(hopeless_last) need deadlines, so they get one for every workflow",
                    kDefaultSloScale)},
       {"Orders",
        "static keys, no settings per workload, no aging. urgency: equation 5's budgets as published. Latest first: "

@@ -72,9 +72,9 @@ TEST_CASE("a small run of the default's scenario, with all its rows, claims and 
   }
   for (const char* workload : {"agents", "tools", "conv", "mix"}) CHECK(workloads.count(workload) == 1);
   CHECK(workloads.count("text2sql 1") == 0);
-  for (const char* system : {"default", "mean preset", "tail preset", "goodput preset", "fcfs", "workflow_fcfs", "sjf",
-                             "stjf", "urgency", "slack", "memory_integral", "agent_priority", "stage_depth", "ltr",
-                             "mlfq", "autellix", "uniboost", "sagesched", "justitia"}) {
+  for (const char* system : {"default", "footprint", "footprint, hopeless last", "fcfs", "workflow_fcfs", "sjf", "stjf",
+                             "urgency", "slack", "memory_integral", "agent_priority", "stage_depth", "ltr", "mlfq",
+                             "autellix", "uniboost", "sagesched", "justitia"}) {
     CAPTURE(system);
     CHECK(systems.count(system) == 1);
   }

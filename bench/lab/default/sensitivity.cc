@@ -36,7 +36,7 @@ double AsRun(const std::string& option, double value, const Profile& profile) {
   return value;
 }
 
-// Every numeric option of the default except zeros; for a factor, its excess over 1.
+// Every numeric option of the default except zeros; for a factor, its excess over 1; for a quantile, its distance to 1.
 std::vector<Constant> Constants(const Profile& profile) {
   std::vector<Constant> all;
   const DefaultSystem ours = defaults::Ours();
@@ -51,7 +51,8 @@ std::vector<Constant> Constants(const Profile& profile) {
       const auto with = [&](double times) {
         DefaultSystem system = ours;
         system.label = fmt::format("{} x {:g}", option.name, times);
-        const double changed = option.unit == "x" ? 1 + (value - 1) * times : value * times;
+        const bool from_one = option.unit == "x" || option.name == "quantile";
+        const double changed = from_one ? 1 + (value - 1) * times : value * times;
         system.policy = fmt::format("{}({}={:.6g})", ours.policy, option.name, changed);
         return system;
       };

@@ -44,7 +44,7 @@ const StrangerSystem kStrangerFcfs = {"fcfs", "fcfs", false},
 const StrangerSystem kStrangerFactor = {"tail factor 1.1", "room_to_pass(tail_factor=1.1)"},
                      kStrangerFactor2 = {"tail factor 1.2", "room_to_pass(tail_factor=1.2)"},
                      kStrangerFactor4 = {"tail factor 1.4", "room_to_pass(tail_factor=1.4)"};
-const StrangerSystem kStrangerMean = {"mean preset", "footprint"};
+const StrangerSystem kStrangerMean = {"footprint", "footprint"};
 const StrangerSystem kStrangerUniBoost = {"uniboost", "uniboost"};
 
 std::vector<StrangerSystem> StrangerRivals() {
@@ -400,8 +400,7 @@ class StrangerClaims : Claims {
 
   void BestMean(std::size_t i) {
     const double load = LoadsOf(i).back();
-    const std::string claim =
-        fmt::format("{}: mean of the mean preset over the best other's, rho {:g}", Where(i), load);
+    const std::string claim = fmt::format("{}: mean of footprint over the best other's, rho {:g}", Where(i), load);
     std::optional<Interval> worst;
     std::string whose;
     std::vector<StrangerSystem> others = StrangerRivals();

@@ -67,7 +67,7 @@ TEST_CASE("a small run of the scenario of strangers, with all its rows, claims a
   }
   CHECK(workloads.count("sharegpt") == 0);
   CHECK(halves == std::set<std::string>{"found", "judged"});
-  for (const char* system : {"default", "tail preset", "tail factor 1.1", "tail factor 1.03", "mean preset", "fcfs",
+  for (const char* system : {"default", "tail factor 1.1", "tail factor 1.2", "tail factor 1.4", "footprint", "fcfs",
                              "workflow_fcfs", "uniboost"}) {
     CAPTURE(system);
     CHECK(systems.count(system) == 1);

@@ -12,6 +12,7 @@
 #include "takt/base/time.h"
 #include "takt/policy/books/footprint_book.h"
 #include "takt/policy/rank_policy.h"
+#include "takt/workflow/slo_budget.h"
 
 namespace takt {
 
@@ -53,6 +54,11 @@ class Footprint {
     book_.Ends(r, now);
     if (r.slot < hopeless_at_.size()) hopeless_at_[r.slot] = kNever;
   }
+  PolicyHooks hooks() const {
+    PolicyHooks hooks = HooksOf<Footprint>();
+    hooks.timed = hopeless_last_;
+    return hooks;
+  }
   // Learnt means, and corrections of the host's predictions.
   std::vector<std::uint64_t> SaveLearnt() const { return book_.Save(); }
   bool LoadLearnt(std::span<const std::uint64_t> words) { return book_.Load(words); }
@@ -66,14 +72,12 @@ class Footprint {
   KeyParts Explain(const RequestState& r) const {
     KeyParts parts;
     parts.Add("C_s", book_.Left(r));
-    ExplainPrices(book_, parts);
+    parts.Add("truth", book_.Truth(r));
+    parts.Add("p_tokens", book_.prices().tokens);
+    parts.Add("p_sequences", book_.prices().sequences);
+    parts.Add("p_kv", book_.prices().kv);
+    if (hopeless_last_) parts.Add("hopeless", HopelessAt(r) == kUnset ? 1 : 0);
     return parts;
-  }
-
-  static void ExplainPrices(const FootprintBook& book, KeyParts& parts) {
-    parts.Add("p_tokens", book.prices().tokens);
-    parts.Add("p_sequences", book.prices().sequences);
-    parts.Add("p_kv", book.prices().kv);
   }
 
   template <class Self, class V>

@@ -100,11 +100,11 @@ class FoundWork {
 //  The next:             of those that may go, the one with the least arrival + tau ln(size)
 //
 // The line is in order of the workflows' arrivals. A workflow whose deadline is tighter than usual counts as older, by
-// a share of the waiting work. A request that was admitted before comes before all that were
-// not. The rule compares sizes that are rounded up to a quarter of an octave. tau is the mean time that work waits: the
-// integral of the waiting work over time, divided by the work that has left. Any order has the same tau (Little's law).
-// It is the mean wait under first come, first served. An order by arrival + tau ln(size) improves the tail in M/G/1
-// queues. Source: Yu and Scully, Strongly tail-optimal scheduling in the light-tailed M/G/1, 2024.
+// a share of the waiting work. A request that was admitted before comes before all that were not. The rule compares
+// sizes that are rounded up to a quarter of an octave. tau is the mean time that work waits: the integral of the
+// waiting work over time, divided by the work that has left. Any order has the same tau (Little's law). It is the mean
+// wait under first come, first served. An order by arrival + tau ln(size) improves the tail in M/G/1 queues. Source: Yu
+// and Scully, Strongly tail-optimal scheduling in the light-tailed M/G/1, 2024.
 //
 // `cap` is the waiting work times the share of recent work that was not cancelled while it waited. So repeated
 // predictions of work that never runs do not let others pass.
@@ -192,6 +192,7 @@ class RoomToPass {
   KeyParts Explain(const RequestState& r) const {
     KeyParts parts;
     parts.Add("size_s", book_.Left(r));
+    parts.Add("truth", book_.Truth(r));
     parts.Add("tau_s", tau());
     if (!line_.contains(r.slot)) return parts;
     const Call& call = calls_[r.slot];

@@ -64,6 +64,8 @@ func reasons(traits takt.Traits) string {
 		{takt.Learns, "keys depend on what was served before, which " + FairnessType + " can do"},
 		{takt.Pressure, "keys depend on what keeps requests out of the engines"},
 		{takt.Ages, "long waits are promoted"},
+		{takt.Chooses, "the next request depends on all that wait"},
+		{takt.Tables, "the order needs ranks of agents"},
 	} {
 		if traits&r.trait != 0 {
 			if text != "" {

@@ -421,8 +421,8 @@ void AddEngine(Group group, ReplayArguments& to) {
   prefill.Excludes({instances});
   group.Add("--front-end", to.front_end_ms, "MS",
             "delay each request by MS before the engine, for HTTP and tokenising [profile]", Positive());
-  group.Add("--front-end-token", to.front_end_token_us, "US", "delay each request by US more for each prompt token [profile]",
-            Positive());
+  group.Add("--front-end-token", to.front_end_token_us, "US",
+            "delay each request by US more for each prompt token [profile]", Positive());
   group.Add("--placement", to.placement, "NAME",
             "choose an instance for each request by this policy; see 'takt policies'");
   group.Add("--token-budget", to.token_budget, "N", "limit a step to N tokens, prefill and decode together", Whole(1));

@@ -3,8 +3,6 @@
 #define TAKT_POLICY_BOOKS_FOOTPRINT_BOOK_H_
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
