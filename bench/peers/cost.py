@@ -2,14 +2,14 @@
 
     python cost.py --json FILE
 
-No model runs: made-up outputs are fed back. All schedulers receive the same requests: prompts of 128 tokens, half of them one of
-eight shared prefixes, and outputs of 192 to 255 tokens. A finished request is replaced, so the numbers of running and waiting
+No model runs: made-up outputs are fed back. All schedulers receive the same requests: prompts of 128 tokens, which begin with one of
+eight prefixes of 64, and outputs of 192 to 255 tokens. A finished request is replaced, so the numbers of running and waiting
 requests stay. Each step is checked: these numbers; one token for each decoding request; and for `takt fcfs`, vLLM's own plan.
 Prints rows of the table in docs/howto/vllm_measured.md: median, and in brackets the extreme medians of the rounds [ms]. Times are
 the thread's CPU time, because other programs may use the cores.
 
-FILE: [{"vllm", "running", "waiting", "caching", "name", "schedule", "update", "add", "order"}]; times are [median, least, most] in
-us; "order": takt's share of schedule(), a mean without peeks and pops.
+FILE: [{"vllm", "running", "waiting", "caching", "name", "schedule", "update", "add", "order"}]. Times are [median, least, most] in us.
+The field "order" is takt's share of schedule() by the wall clock, a mean without peeks and pops.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import os
 import statistics
 import sys
 import tempfile
@@ -26,9 +27,11 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "integrations" / "vllm" / "tests"))
 
+os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")  # some versions log to the standard output
+
 from vllm import __version__  # noqa: E402
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler  # noqa: E402
-from vllm_host import outputs_of, request, scheduler, model  # noqa: E402
+from vllm_host import model, outputs_of, request, scheduler  # noqa: E402
 
 from takt.vllm import TaktScheduler  # noqa: E402
 
@@ -135,6 +138,14 @@ def measured(folder: str, running: int, waiting: int, caching: bool, rounds: int
     return rows
 
 
+def line(rows: list[dict[str, Any]]) -> str:
+    """Returns the table's row for the orders of one measurement."""
+    cells = [rows[0]["vllm"], f"{rows[0]['running']:,}", "on" if rows[0]["caching"] else "off"]
+    for what in ("schedule", "update"):
+        cells += ["{:.2f} ({:.2f} to {:.2f})".format(*(each / 1e3 for each in row[what])) for row in rows]
+    return "| " + " | ".join(cells + [f"{row['add'][0] / 1e3:.2f}" for row in rows]) + " |"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--running", type=int, nargs="+", default=[256, 1024])
@@ -144,20 +155,15 @@ def main() -> int:
     parser.add_argument("--json")
     options = parser.parse_args()
     rows = []
-    print("| vLLM | running | prefix caching | order | `schedule()` | `update_from_output()` | `add_request()` |\n|---|---|---|---|---|---|---|")
+    columns = [f"`{what}()`, {name}" for what in ("schedule", "update_from_output", "add_request") for name in KINDS]
+    print("|", " | ".join(["vLLM", "running", "prefix caching", *columns]), "|\n|" + "---|" * (3 + len(columns)), flush=True)
     with tempfile.TemporaryDirectory() as folder:
         path = model(Path(folder))
         for running in options.running:
             for caching in (False, True):
                 found = measured(path, running, options.waiting, caching, options.rounds, options.steps)
                 rows += found
-                for row in found:
-                    times = [
-                        f"{middle / 1e3:.2f} ({least / 1e3:.2f} to {most / 1e3:.2f})"
-                        for middle, least, most in (row["schedule"], row["update"])
-                    ]
-                    what = (row["vllm"], f"{running:,}", "on" if caching else "off", row["name"], *times, f"{row['add'][0] / 1e3:.3f}")
-                    print("|", " | ".join(what), "|", flush=True)
+                print(line(found), flush=True)
     if options.json:
         Path(options.json).write_text(json.dumps(rows, indent=1))
     return 0

@@ -423,5 +423,5 @@ def _probe(scheduler: Scheduler, version: str) -> str:
         what += [f"has queues that takt does not know: {', '.join(unknown)}"] if unknown else []
         if len(others) != 1:
             what.append("has neither skipped_waiting nor kv_holding_waiting" if not others else "has two generations' queues")
-        raise TaktError(f"takt.vllm: the scheduler of vLLM {version} {'; it '.join(what)}; takt knows 0.30 and 0.32")
+        raise TaktError(f"takt.vllm: the scheduler of vLLM {version} {'; it '.join(what)}; takt knows 0.30, 0.32 and 0.33")
     return others[0]
