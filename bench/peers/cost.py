@@ -2,11 +2,11 @@
 
     python cost.py --json FILE
 
-No model runs: made-up outputs are fed back. All schedulers receive the same requests: prompts of 128 tokens, which begin with one of
-eight prefixes of 64, and outputs of 192 to 255 tokens. A finished request is replaced, so the numbers of running and waiting
-requests stay. Each step is checked: these numbers; one token for each decoding request; and for `takt fcfs`, vLLM's own plan.
-Prints rows of the table in docs/howto/vllm_measured.md: median, and in brackets the extreme medians of the rounds [ms]. Times are
-the thread's CPU time, because other programs may use the cores.
+No model runs: made-up outputs are fed back. All schedulers receive the same requests. Prompts have 128 tokens and begin with one of
+eight prefixes of 64 tokens; outputs have 192 to 255. A finished request is replaced, so the numbers of running and waiting requests
+stay. Each step is checked: these numbers; one token for each decoding request; and for `takt fcfs`, vLLM's own plan.
+Prints rows of the table in docs/howto/vllm_cost_measured.md: median, and in brackets the extreme medians of the rounds [ms]. Times
+are the thread's CPU time, because other programs may use the cores.
 
 FILE: [{"vllm", "running", "waiting", "caching", "name", "schedule", "update", "add", "order"}]. Times are [median, least, most] in us.
 The field "order" is takt's share of schedule() by the wall clock, a mean without peeks and pops.
