@@ -119,7 +119,7 @@ struct FrontEndRow {
   std::string_view engine;
   double request_ms, token_us;
 };
-constexpr FrontEndRow kFrontEnds[] = {{"sglang", 245, 9}, {"trtllm", 50, 0}, {"vllm", 20, 9}};
+constexpr FrontEndRow kFrontEnds[] = {{"sglang", 245, 9}, {"trtllm", 50, 0}, {"vllm", 50, 3}};
 
 std::string IdOf(const LayerRow& r) {
   return fmt::format("{}/{}/{}/{}/{}{}tp{}", r.family, r.model, r.gpu, r.dtype, r.engine, r.engine.empty() ? "" : "/",
