@@ -110,7 +110,7 @@ def main():
     parse.add_argument("--old", action="store_true")
     parse.add_argument("--fit", action="store_true")
     parse.add_argument("--statistic", choices=("mean", "p50"), default="mean",
-                       help="figure of the replay that RUNS has; its source does not say which [mean, which fits better]")
+                       help="figure of the replay that RUNS has; the source does not name it [mean, which fits better]")
     parse.add_argument("--option", action="append", default=[], help="one more argument of takt replay")
     parse.add_argument("--only", default="", help="only profiles whose id contains this text")
     parse.add_argument("--rows", help="write each run to this CSV file")

@@ -4,9 +4,9 @@
 //   layer     = SP(gemm, n) + [Q > 0] (p0 + p1 Q + p2 W) + [B > 0] (d0 + d1 B + d2 S) + [tp > 1] 2 AR(2 n hidden)
 //   step      = layers/pp layer + SP(head, samples) + o0 + o1 samples + [pp > 1] SR(2 n hidden)
 //
-// In a mixture of experts, x1 grows with n: n tokens read the share 1 - (1 - e1)^n of the routed experts, which takes
-// e0 times that share:  x1(n) = x1 + e0 (1 - (1 - e1)^n). If tokens prefer some experts, e1 is smaller than the share
-// of the experts that a token uses.
+// In a mixture of experts, x1 is x1 + e0 (1 - (1 - e1)^n). A step of n tokens reads the share in parentheses of the
+// routed experts, and e0 is the time to read all of them. If tokens prefer some experts, e1 is smaller than the share
+// that a token uses.
 //
 // All times are in milliseconds, and n = Q + B. AR is the time of an all-reduce. SR is the time of a transfer between
 // pipeline stages. Both are linear between measured points in bytes (bf16 activations). In a mixed step, prefill

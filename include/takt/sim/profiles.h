@@ -100,8 +100,8 @@ struct ModelSpec {
 };
 std::span<const ModelSpec> ModelSpecs();
 
-// Returns the KV capacity in tokens: 90 % of the memory, minus 3 GiB per GPU, the weights and kv_bytes_per_sequence of
-// 256 sequences, divided by the bytes per token. If tp exceeds kv_heads, replicated KV counts.
+// Returns the KV capacity in tokens: free memory divided by the bytes per token. Free are 90 % of the memory, minus 3
+// GiB per GPU, the weights, and kv_bytes_per_sequence of 256 sequences. If tp exceeds kv_heads, replicated KV counts.
 std::int64_t KvCapacityTokens(const Profile& profile);
 
 }  // namespace takt
