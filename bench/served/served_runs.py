@@ -27,7 +27,7 @@ MODELS = {
     "Qwen/Qwen3-32B": "qwen3-32b", "Qwen/Qwen3-235B-A22B-FP8": "qwen3-235b-a22b",
     "Qwen/Qwen3.5-397B-A17B": "qwen3.5-397b-a17b", "MiniMaxAI/MiniMax-M2.5": "minimax-m2.5",
     "openai/gpt-oss-120b": "gpt-oss-120b", "meta-llama/Llama-3.1-70B": "llama-3.1-70b",
-    "meta-llama/Llama-3.1-8B-Instruct": "llama-3.1-8b",
+    "meta-llama/Llama-3.1-8B-Instruct": "llama-3.1-8b", "nvidia/Llama-3.1-8B-Instruct-FP8": "llama-3.1-8b",
 }
 INFERENCE_MAX = ((1024, 1024), (1024, 8192), (8192, 1024))  # its lengths; no other source of RUNS has them
 FORMATS = {"": "bf16", "fp8": "fp8", "fp8_block": "fp8", "nvfp4": "fp4", "int4_wo": "int4"}
