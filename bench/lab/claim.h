@@ -2,6 +2,7 @@
 #ifndef TAKT_BENCH_LAB_CLAIM_H_
 #define TAKT_BENCH_LAB_CLAIM_H_
 
+#include <cmath>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,22 +28,36 @@ struct Claimed {
 };
 inline Claimed Over(double number) { return {number, std::nullopt}; }
 
-// Text such as "95 % interval 3 to 5", with a note if the whole interval lies above the claim.
-inline std::string IntervalText(const Interval& ours, const Claimed& claimed = {}) {
-  const bool more = claimed.high && ours.low > *claimed.high;
-  return fmt::format("95 % interval {} to {}{}", Short(ours.low), Short(ours.high),
-                     more ? ": more than the paper's" : "");
+// Text such as "95 % interval 3 to 5".
+inline std::string IntervalText(const Interval& ours) {
+  return fmt::format("95 % interval {} to {}", Short(ours.low), Short(ours.high));
 }
 
-// Whether the interval reaches the claimed improvement and excludes `none`, the figure of no improvement. A claim of at
-// most `none` need not exclude it.
-inline bool Reaches(const Interval& ours, const Claimed& claimed, double none = 0) {
-  const bool gain = *claimed.low > none || (*claimed.low == none && !claimed.high);
-  return ours.high >= *claimed.low && (!gain || ours.low > none);
+// The interval of a figure that no seed changes.
+inline Interval Exact(double figure) { return {figure, figure, figure}; }
+
+// The verdict on a paper's claim. The claim holds if the 95 % interval reaches the claimed range. The interval of a
+// claimed effect must also lie above `none`, the figure of no effect. A claim is beyond if the whole interval lies above
+// the range, and the range has a lower bound. It is undecided without a finite interval, or if the interval contains
+// the claimed figure and `none`.
+inline Verdict VerdictOf(const Interval& ours, const Claimed& claimed, double none) {
+  if (!std::isfinite(ours.high - ours.low)) return Verdict::kUndecided;
+  if (claimed.high && ours.low > *claimed.high) return claimed.low ? Verdict::kBeyond : Verdict::kFails;
+  if (claimed.low && ours.high < *claimed.low) return Verdict::kFails;
+  const bool effect = claimed.low && (*claimed.low > none || (*claimed.low == none && !claimed.high));
+  return !effect || ours.low > none ? Verdict::kHolds : Verdict::kUndecided;
 }
 
-// The verdict on an interval that does not confirm the claim: undecided if the interval contains both the claimed
-// figure and no effect.
+// The verdict on a claim of several parts or settings: the worse one. Any failure fails, and any doubt is a doubt.
+inline Verdict Worse(Verdict a, Verdict b) {
+  for (const Verdict v : {Verdict::kFails, Verdict::kUndecided, Verdict::kBeyond}) {
+    if (a == v || b == v) return v;
+  }
+  return Verdict::kHolds;
+}
+
+// The verdict on takt's own target, which the caller judges by the interval's end: undecided if it is missed and the
+// interval contains both the target and no effect.
 inline Verdict VerdictOf(bool holds, const Interval& ours, const Claimed& claimed, double none) {
   if (holds) return Verdict::kHolds;
   const bool figure =
@@ -55,21 +70,28 @@ inline double NoEffect(std::string_view unit) { return unit == "x" ? 1 : 0; }
 
 class Claims {
  public:
+  explicit Claims(ClaimSource source = ClaimSource::kOwn) : source_(source) {}
+
   // A claim that the caller judges. `limit`: the end of the interval that decides.
   void Add(std::string name, std::optional<double> ours, const Claimed& claimed, std::string unit, Verdict verdict,
            std::string reason, std::optional<double> limit = {}) {
     claims_.push_back(
         {std::move(name), ours, claimed.low, claimed.high, std::move(unit), verdict, std::move(reason), limit});
+    claims_.back().source = source_;
   }
   void Add(std::string name, std::optional<double> ours, const Claimed& claimed, std::string unit, bool holds,
            std::string reason, std::optional<double> limit = {}) {
     Add(std::move(name), ours, claimed, std::move(unit), holds ? Verdict::kHolds : Verdict::kFails, std::move(reason),
         limit);
   }
-  // The caller decides whether the claim holds beyond chance. A claim that does not may still be undecided.
+  // The caller decides whether the target is met beyond chance. One that is not may still be undecided.
   void Add(std::string name, const Interval& ours, const Claimed& claimed, std::string unit, bool holds,
            std::string reason, std::optional<double> limit = {}) {
     const Verdict verdict = VerdictOf(holds, ours, claimed, NoEffect(unit));
+    Add(std::move(name), ours, claimed, std::move(unit), verdict, std::move(reason), limit);
+  }
+  void Add(std::string name, const Interval& ours, const Claimed& claimed, std::string unit, Verdict verdict,
+           std::string reason, std::optional<double> limit = {}) {
     Add(std::move(name), std::optional(ours.mean), claimed, std::move(unit), verdict, std::move(reason), limit);
     claims_.back().low = ours.low, claims_.back().high = ours.high;
   }
@@ -93,15 +115,19 @@ class Claims {
     Between(std::move(name), ours, {{}, high}, std::move(unit), std::move(reason));
   }
 
-  // Judged by the interval of an improvement, in %, in points, or as a factor if the unit is "x".
-  void Reach(std::string name, const Interval& ours, const Claimed& claimed, const std::string& unit,
+  // A paper's claim, judged by its interval. A factor has the unit "x".
+  void Judge(std::string name, const Interval& ours, const Claimed& claimed, const std::string& unit,
              std::string reason) {
-    Add(std::move(name), ours, claimed, unit, Reaches(ours, claimed, NoEffect(unit)), std::move(reason));
+    Add(std::move(name), ours, claimed, unit, VerdictOf(ours, claimed, NoEffect(unit)), std::move(reason));
   }
+
+  // Source of the claim that was added last.
+  void Tag(ClaimSource source) { claims_.back().source = source; }
 
   std::vector<ScenarioClaim> Take() { return std::move(claims_); }
 
  private:
+  ClaimSource source_;  // of new claims
   std::vector<ScenarioClaim> claims_;
 };
 

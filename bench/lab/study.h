@@ -34,24 +34,6 @@ struct SeedRange {
   std::uint64_t At(std::size_t index) const { return index + static_cast<std::uint64_t>(first); }
 };
 
-// Setup: the conditions of a run, comparable by ==. Figures: its results, all doubles.
-template <class Setup, class Figures>
-struct Cell {
-  Setup setup;
-  std::vector<Figures> seeds;  // empty: some runs are incomplete
-
-  bool complete() const { return !seeds.empty(); }
-  double Mean(double Figures::* figure) const { return MomentsOf(figure).mean(); }
-  double Deviation(double Figures::* figure) const { return MomentsOf(figure).deviation(); }
-
- private:
-  Moments MomentsOf(double Figures::* figure) const {
-    Moments moments;
-    for (const Figures& seed : seeds) moments.Add(seed.*figure);
-    return moments;
-  }
-};
-
 // Mean with its 95 % confidence interval by Student's t.
 struct Interval {
   double mean = 0, low = 0, high = 0;
@@ -62,6 +44,25 @@ inline Interval IntervalOf(const Moments& m) {
       n > 1 ? StudentQuantile(0.975, n - 1) * m.deviation() / std::sqrt(n) : std::numeric_limits<double>::infinity();
   return {m.mean(), m.mean() - around, m.mean() + around};
 }
+
+// Setup: the conditions of a run, comparable by ==. Figures: its results, all doubles.
+template <class Setup, class Figures>
+struct Cell {
+  Setup setup;
+  std::vector<Figures> seeds;  // empty: some runs are incomplete
+
+  bool complete() const { return !seeds.empty(); }
+  double Mean(double Figures::* figure) const { return MomentsOf(figure).mean(); }
+  double Deviation(double Figures::* figure) const { return MomentsOf(figure).deviation(); }
+  Interval Of(double Figures::* figure) const { return IntervalOf(MomentsOf(figure)); }
+
+ private:
+  Moments MomentsOf(double Figures::* figure) const {
+    Moments moments;
+    for (const Figures& seed : seeds) moments.Add(seed.*figure);
+    return moments;
+  }
+};
 
 // Reduction of `ours` against `other`, in % of `other`, over paired seeds.
 struct Reduction : Interval {

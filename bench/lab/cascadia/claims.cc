@@ -4,6 +4,8 @@
 #include <cmath>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "lab/claim.h"
 #include "fmt/format.h"
@@ -22,7 +24,6 @@ struct Ratios {
     return values.empty() ? 0 : sum / static_cast<double>(values.size());
   }
   double most() const { return values.empty() ? 0 : *std::max_element(values.begin(), values.end()); }
-  double least() const { return values.empty() ? 0 : *std::min_element(values.begin(), values.end()); }
 };
 
 // Cells with a figure in the paper. Regime takt uses every run.
@@ -64,153 +65,212 @@ Ratios Throughput(const CascadiaFindings& all, CascadiaSystem rival, Where where
 
 std::optional<double> MeanOf(const Ratios& r) { return r.empty() ? std::nullopt : std::optional(r.mean()); }
 std::optional<double> MostOf(const Ratios& r) { return r.empty() ? std::nullopt : std::optional(r.most()); }
+// Share [%] by which a cost or latency is below the rival's, from the mean of its ratios.
+std::optional<double> BelowOf(const Ratios& r) {
+  return r.empty() ? std::nullopt : std::optional(100 * (1 - 1 / r.mean()));
+}
+Ratios Joined(Ratios a, const Ratios& b) {
+  a.values.insert(a.values.end(), b.values.begin(), b.values.end());
+  a.bounds += b.bounds;
+  return a;
+}
 
-}  // namespace
-
-std::vector<ScenarioClaim> CascadiaClaims(const CascadiaFindings& all) {
-  Claims claims;
-  const CascadiaSystem path = CascadiaSystem::kTaktPath, slowest = CascadiaSystem::kTakt;
-  const auto count = [](const Ratios& r) {
-    return r.bounds == 0 ? fmt::format("{} cases in which both have a plan", r.values.size())
-                         : fmt::format(
-                               "{} cases; in {} of them the rival has no plan for the rate and counts with its latency "
-                               "at the largest rate it serves",
-                               r.values.size(), r.bounds);
-  };
-
-  const Ratios alone = Latency(all, CascadiaSystem::kStandAlone, path);
-  const Ratios serve = Latency(all, CascadiaSystem::kCascadeServe, path);
-  Ratios both = alone;
-  both.values.insert(both.values.end(), serve.values.begin(), serve.values.end());
-  const std::string latency_note =
-      "p95 along the path, takt planning for the path; SLO scales are proportional to it. Rivals share takt's engine "
-      "and tuned parallelism, and CascadeServe also takt's thresholds. The paper's rivals ran on their own engines. ";
-  claims.AtLeast("tighter SLO, mean over both rivals", MeanOf(both), 2.3, "x", latency_note + count(both));
-  claims.AtLeast("tighter SLO than stand-alone, mean", MeanOf(alone), 2.8, "x",
-                 count(alone) + "; loads beyond stand-alone's capacity have no ratio");
-  claims.AtLeast("tighter SLO than stand-alone, most", MostOf(alone), 4, "x", count(alone));
-  claims.AtLeast("tighter SLO than CascadeServe, mean", MeanOf(serve), 1.7, "x",
-                 count(serve) + "; CascadeServe is given the best thresholds and replicas for its load range");
-  claims.AtLeast("tighter SLO than CascadeServe, most", MostOf(serve), 2.5, "x", count(serve));
-  claims.AtLeast("the same, takt planning for the slowest model",
-                 MeanOf(Latency(all, CascadiaSystem::kCascadeServe, slowest)), 1.7, "x", "the paper's own objective");
-
-  const Ratios more_alone = Throughput(all, CascadiaSystem::kStandAlone);
-  const Ratios more_serve = Throughput(all, CascadiaSystem::kCascadeServe);
-  Ratios more = more_alone;
-  more.values.insert(more.values.end(), more_serve.values.begin(), more_serve.values.end());
-  claims.AtLeast("throughput, mean over both rivals", MeanOf(more), 2.4, "x",
-                 "largest rate at the quality with every replica below saturation");
-  claims.AtLeast("throughput over stand-alone, mean", MeanOf(more_alone), 3, "x",
-                 "falls as the quality rises: at 90, half of all requests reach the largest model in either system");
-  claims.AtLeast("throughput over stand-alone, most", MostOf(more_alone), 5, "x", count(more_alone));
-  claims.AtLeast(
-      "throughput over CascadeServe, mean", MeanOf(more_serve), 1.7, "x",
-      "its one shape per model is near the best at saturation, because replicas of few GPUs serve most per GPU");
-  claims.AtLeast("throughput over CascadeServe, most", MostOf(more_serve), 3.3, "x", count(more_serve));
-
-  const Ratios chunk = Throughput(all, CascadiaSystem::kSarathi, kAtNinety);
-  claims.AtLeast("throughput over Sarathi's chunks, mean", MeanOf(chunk), 1.64, "x",
-                 "stand-alone with the best of five chunk sizes; all systems here chunk prefills");
-  claims.AtLeast("throughput over Sarathi's chunks, most", MostOf(chunk), 1.95, "x", count(chunk));
-
-  const Ratios router = Latency(all, CascadiaSystem::kRouteLlm, path, kOfRouters);
-  claims.AtLeast("SLO scale below RouteLLM, mean",
-                 router.empty() ? std::nullopt : std::optional(100 * (1 - 1 / router.mean())), 21.3, "%",
-                 "a request that RouteLLM sends to the large model skips the small one");
-  const Ratios more_router = Throughput(all, CascadiaSystem::kRouteLlm, kOfRouters);
-  claims.AtLeast(
-      "throughput over RouteLLM, mean",
-      more_router.empty() ? std::nullopt : std::optional(100 * (more_router.mean() - 1)), 18.8, "%",
-      "its learned score (rank correlation 0.5) sends more requests to the large model for the same quality");
-
-  const Ratios shapes = Latency(all, CascadiaSystem::kUniformParallelism, path);
-  claims.AtLeast("uniform parallelism is slower, mean", MeanOf(shapes), 1.4, "x",
-                 count(shapes) + "; tp 8 for every model; at the higher loads it has no plan");
-  claims.AtLeast("uniform parallelism is slower, most", MostOf(shapes), 1.6, "x", count(shapes));
-  const Ratios split = Latency(all, CascadiaSystem::kUniformGpus, path);
-  claims.AtLeast("an even split of GPUs is slower, mean", MeanOf(split), 1.7, "x",
-                 count(split) + "; thresholds and parallelism are tuned for it; at the higher loads it has no plan");
-  claims.AtLeast("an even split of GPUs is slower, most", MostOf(split), 2.1, "x", count(split));
-
-  // Optimality and time.
-  double most_gap = 0, sum_gap = 0, exhaustive_gap = 0;
-  int gaps = 0;
+// Gap of the alternation to the optimum of the tables, over the cases in which it finds a plan [%].
+Ratios AlternationGaps(const CascadiaFindings& all) {
+  Ratios gaps;
   for (const CascadiaStudy& s : all.studies) {
     for (const CascadiaOptimality& o : s.optimality()) {
-      if (o.alternation > 0) {
-        const double gap = 100 * (o.alternation / o.takt - 1);
-        most_gap = std::max(most_gap, gap), sum_gap += gap, ++gaps;
-      }
-      exhaustive_gap = std::max(exhaustive_gap, 100 * std::abs(o.takt / o.exhaustive - 1));
+      if (o.alternation > 0) gaps.values.push_back(100 * (o.alternation / o.takt - 1));
     }
   }
-  const std::optional<double> mean_gap = gaps > 0 ? std::optional(sum_gap / gaps) : std::nullopt;
-  claims.Between(
-      "the alternation's gap to the optimum, mean", mean_gap, {2, 6}, "%",
-      fmt::format(
-          "on one table, hard floor; {:.1f} % at most; zero for two models, because its first step finds the optimum",
-          most_gap));
-  claims.AtMost("takt's gap to exhaustive search on the table", gaps > 0 ? std::optional(exhaustive_gap) : std::nullopt,
-                0, "%", "all thresholds and splits");
-  if (all.simulated) {
-    claims.AtMost(fmt::format("takt's gap beyond the table, {} GPUs, slowest model", all.simulated->gpus),
-                  100 * (all.simulated->takt_slowest / all.simulated->best_slowest - 1), 6, "%",
-                  fmt::format("all {} plans simulated: takt {}; best {}", Grouped(all.simulated->plans),
-                              all.simulated->takt_plan, all.simulated->best_plan));
+  return gaps;
+}
+Ratios ExhaustiveGaps(const CascadiaFindings& all) {
+  Ratios gaps;
+  for (const CascadiaStudy& s : all.studies) {
+    for (const CascadiaOptimality& o : s.optimality()) {
+      gaps.values.push_back(100 * std::abs(o.takt / o.exhaustive - 1));
+    }
   }
-  double planning = 0;
-  for (const CascadiaStudy& s : all.studies) planning = std::max(planning, s.planning_s());
-  claims.AtMost("time to plan for 32 GPUs", planning > 0 ? std::optional(planning) : std::nullopt, 20, "s",
-                "tables included, one thread on a shared machine; the paper's 20 s are on 12 cores");
+  return gaps;
+}
 
-  // Judges.
-  if (all.judges.size() == 5 && all.judges[0].why.empty()) {
-    const CascadiaJudge& first = all.judges[0];
-    const auto relative = [&](const CascadiaJudge& j, double CascadiaJudge::* figure) -> std::optional<double> {
-      if (!j.why.empty()) return std::nullopt;
-      return 100 * (j.*figure / (first.*figure) - 1);
+// A judge's figure above that of the first judge [%].
+std::optional<double> AboveFirst(const CascadiaFindings& all, std::size_t judge, double CascadiaJudge::* figure) {
+  if (all.judges.size() != 5 || !all.judges[0].why.empty() || !all.judges[judge].why.empty()) return std::nullopt;
+  return 100 * (all.judges[judge].*figure / (all.judges[0].*figure) - 1);
+}
+std::optional<double> MoreToTheLarge(const CascadiaFindings& all, std::size_t judge) {
+  if (all.judges.size() != 5 || !all.judges[0].why.empty()) return std::nullopt;
+  return 100 * (all.judges[judge].share - all.judges[0].share);
+}
+
+std::optional<double> Fluctuating(const CascadiaFindings& all, std::string_view rival) {
+  Ratios ratios;
+  for (const std::vector<CascadiaFluctuation>& cascade : all.fluctuations) {
+    const auto at = std::find_if(cascade.begin(), cascade.end(), [&](const auto& f) { return f.system == rival; });
+    if (at != cascade.end()) ratios.values.push_back(100 * (1 - cascade.front().p95 / at->p95));
+  }
+  return MeanOf(ratios);
+}
+
+class CascadiaPaperClaims : Claims {
+ public:
+  explicit CascadiaPaperClaims(const std::vector<CascadiaFindings>& seeds)
+      : Claims(ClaimSource::kPaper), seeds_(seeds) {}
+
+  std::vector<ScenarioClaim> All() {
+    Systems();
+    Planning();
+    Judges();
+    using F = const CascadiaFindings&;
+    // Cost is the inverse of the sustained rate, at equal price.
+    Claim("cost per request below CascadeServe",
+          [](F f) { return BelowOf(Throughput(f, CascadiaSystem::kCascadeServe, kAtNinety)); }, 20, "%",
+          "32 GPUs at 2.67 USD/h in either system");
+    Claim("cost per request below stand-alone",
+          [](F f) { return BelowOf(Throughput(f, CascadiaSystem::kStandAlone, kAtNinety)); }, 33, "%", "likewise");
+    Claim("fluctuating: SLO scale below CascadeServe", [](F f) { return Fluctuating(f, "CascadeServe"); }, 34, "%",
+          "p95 of all requests; quality 80, while the paper has 90");
+    Claim("fluctuating: SLO scale below stand-alone", [](F f) { return Fluctuating(f, "stand-alone"); }, 45, "%",
+          "the rates of traces 2 and 3 exceed its capacity, so that its queue grows to the end");
+    return Take();
+  }
+
+ private:
+  // Judges figure(findings), which is empty if nothing was measured, over the seeds.
+  template <class Figure>
+  void Claim(const std::string& name, Figure figure, const Claimed& claimed, const std::string& unit,
+             const std::string& reason, ClaimSource source = ClaimSource::kPaper) {
+    Moments ours;
+    for (const CascadiaFindings& seed : seeds_) {
+      if (const std::optional<double> measured = figure(seed)) ours.Add(*measured);
+    }
+    const Interval interval = IntervalOf(ours);
+    if (ours.count() < std::ssize(seeds_)) Lacking(name, claimed, unit, "no plan, or the run is incomplete; " + reason);
+    else Judge(name, interval, claimed, unit, IntervalText(interval) + "; " + reason);
+    Tag(source);
+  }
+
+  // Judges mean and largest of ratios(findings).
+  template <class RatiosOf>
+  void MeanAndMost(const std::string& name, RatiosOf ratios, double mean, double most, const std::string& reason) {
+    const Ratios first = ratios(seeds_.front());
+    const std::string count =
+        fmt::format("{} cases of the first seed{}", first.values.size(),
+                    first.bounds == 0 ? ""
+                                      : fmt::format("; in {} of them the rival has no plan for the rate and counts "
+                                                    "with its latency at the largest rate it serves",
+                                                    first.bounds));
+    Claim(name + ", mean", [&](const CascadiaFindings& f) { return MeanOf(ratios(f)); }, mean, "x",
+          count + "; " + reason);
+    Claim(name + ", most", [&](const CascadiaFindings& f) { return MostOf(ratios(f)); }, most, "x", count);
+  }
+
+  void Systems() {
+    using F = const CascadiaFindings&;
+    using S = CascadiaSystem;
+    const auto alone = [](F f) { return Latency(f, S::kStandAlone, S::kTaktPath); };
+    const auto serve = [](F f) { return Latency(f, S::kCascadeServe, S::kTaktPath); };
+    Claim("tighter SLO, mean over both rivals", [&](F f) { return MeanOf(Joined(alone(f), serve(f))); }, 2.3, "x",
+          "p95 along the path, takt planning for the path; SLO scales are proportional to it. Rivals share takt's "
+          "engine and tuned parallelism, and CascadeServe also takt's thresholds. The paper's rivals ran on their own "
+          "engines");
+    MeanAndMost("tighter SLO than stand-alone", alone, 2.8, 4, "loads beyond stand-alone's capacity have no ratio");
+    MeanAndMost("tighter SLO than CascadeServe", serve, 1.7, 2.5,
+                "CascadeServe is given the best thresholds and replicas for its load range");
+    Claim("tighter SLO than CascadeServe, mean, takt planning for the slowest model",
+          [](F f) { return MeanOf(Latency(f, S::kCascadeServe, S::kTakt)); }, 1.7, "x", "the paper's own objective",
+          ClaimSource::kOwn);
+
+    const auto more = [](S rival, Where where = kAnywhere) {
+      return [=](F f) { return Throughput(f, rival, where); };
     };
+    const auto more_alone = more(S::kStandAlone), more_serve = more(S::kCascadeServe);
+    Claim("throughput, mean over both rivals", [&](F f) { return MeanOf(Joined(more_alone(f), more_serve(f))); }, 2.4,
+          "x", "largest rate at the quality with every replica below saturation");
+    MeanAndMost("throughput over stand-alone", more_alone, 3, 5,
+                "falls as the quality rises: at 90, half of all requests reach the largest model in either system");
+    MeanAndMost("throughput over CascadeServe", more_serve, 1.7, 3.3,
+                "its one shape per model is near the best at saturation, because replicas of few GPUs serve most per "
+                "GPU");
+    MeanAndMost("throughput over Sarathi's chunks", more(S::kSarathi, kAtNinety), 1.64, 1.95,
+                "stand-alone with the best of five chunk sizes; all systems here chunk prefills");
+    Claim("SLO scale below RouteLLM, mean",
+          [](F f) { return BelowOf(Latency(f, S::kRouteLlm, S::kTaktPath, kOfRouters)); }, 21.3, "%",
+          "a request that RouteLLM sends to the large model skips the small one");
+    Claim("throughput over RouteLLM, mean",
+          [](F f) -> std::optional<double> {
+            const Ratios r = Throughput(f, S::kRouteLlm, kOfRouters);
+            return r.empty() ? std::nullopt : std::optional(100 * (r.mean() - 1));
+          },
+          18.8, "%",
+          "its learned score (rank correlation 0.5) sends more requests to the large model for the same quality");
+    MeanAndMost("throughput over uniform parallelism", more(S::kUniformParallelism), 1.4, 1.6, "tp 8 for every model");
+    MeanAndMost("throughput over an even split of GPUs", more(S::kUniformGpus), 1.7, 2.1,
+                "parallelism is tuned for it");
+  }
+
+  void Planning() {
+    using F = const CascadiaFindings&;
+    Claim("the alternation's gap to the optimum, mean", [](F f) { return MeanOf(AlternationGaps(f)); }, {2, 6}, "%",
+          "on one table, hard floor; zero for two models, because its first step finds the optimum");
+    Claim("takt's gap to exhaustive search on the table", [](F f) { return MostOf(ExhaustiveGaps(f)); }, {{}, 0}, "%",
+          "all thresholds and splits", ClaimSource::kOwn);
+    if (const std::optional<CascadiaSimulated>& first = seeds_.front().simulated) {
+      Claim(fmt::format("takt's gap beyond the table, {} GPUs, slowest model", first->gpus),
+            [](F f) -> std::optional<double> {
+              if (!f.simulated) return std::nullopt;
+              return 100 * (f.simulated->takt_slowest / f.simulated->best_slowest - 1);
+            },
+            {{}, 6}, "%",
+            fmt::format("all {} plans of the first seed simulated: takt {}; best {}", Grouped(first->plans),
+                        first->takt_plan, first->best_plan),
+            ClaimSource::kOwn);
+    }
+    Claim("time to plan for 32 GPUs",
+          [](F f) -> std::optional<double> {
+            double planning = 0;
+            for (const CascadiaStudy& s : f.studies) planning = std::max(planning, s.planning_s());
+            return planning > 0 ? std::optional(planning) : std::nullopt;
+          },
+          {{}, 20}, "s", "tables included, one thread on a shared machine; the paper's 20 s are on 12 cores");
+  }
+
+  void Judges() {
+    using F = const CascadiaFindings&;
     const char* why =
         "a judge with lower scores at all thresholds needs more of the large model to see 80 on average; the shape of "
         "the scores determines how much";
-    claims.Between("GPT-4o-mini: more to the large model", 100 * (all.judges[1].share - first.share), {0, 11.1},
-                   "points", why);
-    claims.AtMost("GPT-4o-mini: p95 higher", relative(all.judges[1], &CascadiaJudge::slowest), 6.8, "%", why);
-    claims.Between("Llama-70B as judge: more to the large model", 100 * (all.judges[2].share - first.share), {0, 9.4},
-                   "points", why);
-    claims.AtMost("Llama-70B as judge: p95 higher", relative(all.judges[2], &CascadiaJudge::slowest), 5.5, "%", why);
-    claims.AtMost("learned judge: true quality at a floor of 80", all.judges[3].quality, 74, "",
-                  "it estimates 80; rank correlation 0.5 chosen");
-    const std::optional<double> oracle = relative(all.judges[4], &CascadiaJudge::p95);
-    claims.AtMost("perfect learned judge: p95 lower", oracle ? std::optional(-*oracle) : std::nullopt, 5, "%",
-                  "saves 0.27 s per judged answer");
+    struct Weaker {
+      const char* name;
+      double more, higher;
+    };
+    const Weaker weaker[] = {{"GPT-4o-mini", 11.1, 6.8}, {"Llama-70B as judge", 9.4, 5.5}};
+    for (std::size_t i = 0; i < std::size(weaker); ++i) {
+      Claim(fmt::format("{}: more to the large model", weaker[i].name), [i](F f) { return MoreToTheLarge(f, i + 1); },
+            {{}, weaker[i].more}, "points", why);
+      Claim(fmt::format("{}: p95 higher", weaker[i].name),
+            [i](F f) { return AboveFirst(f, i + 1, &CascadiaJudge::slowest); }, {{}, weaker[i].higher}, "%", why);
+    }
+    Claim("learned judge: true quality at a floor of 80",
+          [](F f) { return f.judges.size() == 5 ? std::optional(f.judges[3].quality) : std::nullopt; }, {{}, 74}, "",
+          "it estimates 80; rank correlation 0.5 chosen");
+    Claim("perfect learned judge: p95 lower",
+          [](F f) -> std::optional<double> {
+            const std::optional<double> above = AboveFirst(f, 4, &CascadiaJudge::p95);
+            return above ? std::optional(-*above) : std::nullopt;
+          },
+          {{}, 5}, "%", "saves 0.27 s per judged answer");
   }
 
-  // Cost is the inverse of the sustained rate, at equal price.
-  const auto saving = [](const Ratios& r) {
-    return r.empty() ? std::nullopt : std::optional(100 * (1 - 1 / r.mean()));
-  };
-  claims.AtLeast("cost per request below CascadeServe",
-                 saving(Throughput(all, CascadiaSystem::kCascadeServe, kAtNinety)), 20, "%",
-                 "32 GPUs at 2.67 USD/h in either system");
-  claims.AtLeast("cost per request below stand-alone", saving(Throughput(all, CascadiaSystem::kStandAlone, kAtNinety)),
-                 33, "%", "likewise");
+  const std::vector<CascadiaFindings>& seeds_;
+};
 
-  // A workload that changes.
-  const auto fluctuating = [&](std::string_view rival) {
-    Ratios ratios;
-    for (const std::vector<CascadiaFluctuation>& cascade : all.fluctuations) {
-      const auto at = std::find_if(cascade.begin(), cascade.end(), [&](const auto& f) { return f.system == rival; });
-      if (at != cascade.end()) ratios.values.push_back(100 * (1 - cascade.front().p95 / at->p95));
-    }
-    return ratios;
-  };
-  claims.AtLeast("fluctuating: SLO scale below CascadeServe", MeanOf(fluctuating("CascadeServe")), 34, "%",
-                 "p95 of all requests; quality 80, while the paper has 90");
-  claims.AtLeast("fluctuating: SLO scale below stand-alone", MeanOf(fluctuating("stand-alone")), 45, "%",
-                 "the rates of traces 2 and 3 exceed its capacity, so that its queue grows to the end");
-  return claims.Take();
+}  // namespace
+
+std::vector<ScenarioClaim> CascadiaClaims(const std::vector<CascadiaFindings>& seeds) {
+  return CascadiaPaperClaims(seeds).All();
 }
 
 }  // namespace takt::tool

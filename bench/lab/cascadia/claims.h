@@ -14,7 +14,7 @@ namespace takt::tool {
 
 inline constexpr double kCascadiaLoad = 0.7;  // used by most claims
 
-// All completed runs; interrupted runs are missing.
+// All completed runs with one draw of requests; interrupted runs are missing.
 struct CascadiaFindings {
   CascadiaSettings settings;
   std::vector<CascadiaStudy> studies;  // by cascade and trace
@@ -33,7 +33,8 @@ struct CascadiaFindings {
   }
 };
 
-std::vector<ScenarioClaim> CascadiaClaims(const CascadiaFindings& all);
+// `seeds`: the findings of each draw of requests.
+std::vector<ScenarioClaim> CascadiaClaims(const std::vector<CascadiaFindings>& seeds);
 
 }  // namespace takt::tool
 

@@ -33,9 +33,10 @@ std::string Joined(const std::vector<double>& values) {
 
 // ---- rows and tables ------------------------------------------------------------------------------------------------
 
-ScenarioRow RowOf(const CascadiaCase& c, std::size_t system) {
+ScenarioRow RowOf(const CascadiaCase& c, std::size_t system, std::uint64_t seed) {
   const CascadiaResult& r = c.systems[system];
   ScenarioRow row = {{"part", std::string("systems")},
+                     {"seed", static_cast<std::int64_t>(seed)},
                      {"cascade", std::string(Name(c.cascade))},
                      {"trace", static_cast<std::int64_t>(c.trace)},
                      {"quality_floor", c.quality},
@@ -62,8 +63,8 @@ ScenarioRow RowOf(const CascadiaCase& c, std::size_t system) {
   return row;
 }
 
-// One line per case: `figure` of each system.
-Table SystemTable(const std::vector<const CascadiaCase*>& cases, const char* group,
+// One line per case: mean over the seeds of `figure` of each system. `cases`: by seed.
+Table SystemTable(const std::vector<std::vector<const CascadiaCase*>>& cases, const char* group,
                   const std::function<double(const CascadiaCase&, const CascadiaResult&)>& figure, Best best,
                   bool bounds) {
   std::vector<Table::Column> columns = {
@@ -71,7 +72,16 @@ Table SystemTable(const std::vector<const CascadiaCase*>& cases, const char* gro
   for (const std::string_view name : kCascadiaSystemNames) columns.push_back({group, std::string(name), true, best});
   Table table(std::move(columns));
   const CascadiaCase* before = nullptr;
-  for (const CascadiaCase* c : cases) {
+  for (std::size_t i = 0; i < cases.front().size(); ++i) {
+    const CascadiaCase* c = cases.front()[i];
+    const auto mean = [&](auto of) {
+      Moments all;
+      for (const std::vector<const CascadiaCase*>& seed : cases) {
+        const double value = i < seed.size() ? of(*seed[i]) : Table::kNoNumber;
+        if (!std::isnan(value)) all.Add(value);
+      }
+      return all.count() > 0 ? all.mean() : Table::kNoNumber;
+    };
     if (before == nullptr || before->cascade != c->cascade || before->trace != c->trace) table.BeginSection();
     before = c;
     table.BeginRow();
@@ -79,12 +89,12 @@ Table SystemTable(const std::vector<const CascadiaCase*>& cases, const char* gro
     table.Text(std::to_string(c->trace));
     table.Text(fmt::format("{:g}", c->quality));
     table.Text(fmt::format("{:g}", c->load));
-    table.Text(fmt::format("{:.1f}", c->rate));
-    for (const CascadiaResult& r : c->systems)
-      table.Text([&] {
-        const double value = figure(*c, r);
-        return std::isnan(value) ? std::string("-") : fmt::format("{}{:.1f}", r.bound && bounds ? "> " : "", value);
-      }());
+    table.Text(fmt::format("{:.1f}", mean([](const CascadiaCase& x) { return x.rate; })));
+    for (std::size_t s = 0; s < kCascadiaSystems; ++s) {
+      const double value = mean([&](const CascadiaCase& x) { return figure(x, x.systems[s]); });
+      const bool bound = bounds && c->systems[s].bound;
+      table.Text(std::isnan(value) ? std::string("-") : fmt::format("{}{:.1f}", bound ? "> " : "", value));
+    }
   }
   return table;
 }
@@ -309,37 +319,43 @@ std::vector<std::string> Sentences(const CascadiaFindings& all) {
 }
 
 absl::StatusOr<ScenarioReport> RunCascadia(const StudySettings& settings, ProgressBar& bar) {
-  CascadiaFindings all;
-  all.settings.full = settings.full;
-  all.settings.seeds = settings.Seeds(3, 10);
-  all.settings.published = settings.regime == Regime::kPaper;
-  if (settings.minutes > 0) all.settings.minutes = settings.minutes;
-  for (const CascadiaCascade cascade : kCascadiaCascades) {
-    for (int trace = 1; trace <= 3; ++trace) all.studies.emplace_back(cascade, trace, all.settings);
-  }
-  all.fluctuations.resize(std::size(kCascadiaCascades));
-
-  // Studies run first because they take longest.
+  const SeedRange drawn = settings.Seeds(3, 10);
+  std::vector<CascadiaFindings> seeds(static_cast<std::size_t>(drawn.count));
   std::vector<std::function<absl::Status(const RunProgress&)>> work;
-  for (CascadiaStudy& study : all.studies) work.push_back([&study](const RunProgress& p) { return study.Run(p); });
-  work.push_back([&](const RunProgress& p) -> absl::Status {
-    constexpr std::int32_t kFew = 8, kFewer = 6;
-    absl::StatusOr<CascadiaSimulated> found = SimulateAllPlans(settings.full ? kFew : kFewer, 2000, p);
-    if (found.ok()) all.simulated = *std::move(found);
-    return absl::IsCancelled(found.status()) ? absl::OkStatus() : found.status();
-  });
-  for (std::size_t c = 0; c < all.fluctuations.size(); ++c) {
-    work.push_back([&, c](const RunProgress& p) -> absl::Status {
-      absl::StatusOr<std::vector<CascadiaFluctuation>> found = Fluctuate(kCascadiaCascades[c], all.settings, p);
-      if (found.ok()) all.fluctuations[c] = *std::move(found);
+  for (std::size_t seed = 0; seed < seeds.size(); ++seed) {
+    CascadiaFindings& one = seeds[seed];
+    one.settings.full = settings.full;
+    one.settings.seeds = {.count = 1, .first = static_cast<int>(drawn.At(seed))};
+    one.settings.published = settings.regime == Regime::kPaper;
+    if (settings.minutes > 0) one.settings.minutes = settings.minutes;
+    for (const CascadiaCascade cascade : kCascadiaCascades) {
+      for (int trace = 1; trace <= 3; ++trace) one.studies.emplace_back(cascade, trace, one.settings);
+    }
+    one.fluctuations.resize(std::size(kCascadiaCascades));
+
+    // Studies run first because they take longest.
+    for (CascadiaStudy& study : one.studies) work.push_back([&study](const RunProgress& p) { return study.Run(p); });
+    work.push_back([&settings, &one](const RunProgress& p) -> absl::Status {
+      constexpr std::int32_t kFew = 8, kFewer = 6;
+      absl::StatusOr<CascadiaSimulated> found =
+          SimulateAllPlans(settings.full ? kFew : kFewer, 2000, one.settings.seeds.At(0), p);
+      if (found.ok()) one.simulated = *std::move(found);
       return absl::IsCancelled(found.status()) ? absl::OkStatus() : found.status();
     });
+    for (std::size_t c = 0; c < one.fluctuations.size(); ++c) {
+      work.push_back([&one, c](const RunProgress& p) -> absl::Status {
+        absl::StatusOr<std::vector<CascadiaFluctuation>> found = Fluctuate(kCascadiaCascades[c], one.settings, p);
+        if (found.ok()) one.fluctuations[c] = *std::move(found);
+        return absl::IsCancelled(found.status()) ? absl::OkStatus() : found.status();
+      });
+    }
+    work.push_back([&one](const RunProgress& p) -> absl::Status {
+      absl::StatusOr<std::vector<CascadiaJudge>> found = CompareJudges(one.settings, p);
+      if (found.ok()) one.judges = *std::move(found);
+      return found.status();
+    });
   }
-  work.push_back([&](const RunProgress& p) -> absl::Status {
-    absl::StatusOr<std::vector<CascadiaJudge>> found = CompareJudges(all.settings, p);
-    if (found.ok()) all.judges = *std::move(found);
-    return found.status();
-  });
+  const CascadiaFindings& all = seeds.front();  // shown in plots and in tables of plans
   std::vector<absl::Status> faults(work.size());
   RunEach(work.size(), settings.threads, "cascadia", bar,
           [&](std::size_t i, const RunProgress& progress) { faults[i] = work[i](progress); });
@@ -349,7 +365,7 @@ absl::StatusOr<ScenarioReport> RunCascadia(const StudySettings& settings, Progre
 
   ScenarioReport report;
   report.title = "Cascadia: GPUs, replicas and thresholds of a cascade, takt and its rivals";
-  report.seeds = all.settings.seeds.count;
+  report.seeds = drawn.count;
   report.interrupted = Interrupted();
   std::string sustains;
   for (const CascadiaStudy& s : all.studies) {
@@ -371,11 +387,15 @@ absl::StatusOr<ScenarioReport> RunCascadia(const StudySettings& settings, Progre
                        "'> ': no plan serves the rate, and the latency is that at its largest rate"
                      : "with takt's knowledge: thresholds and replicas are the best for each"},
       {"Runs",
-       fmt::format("{:g} minutes of arrivals, at most 200,000 requests, {} seeds; the first quarter does not count",
-                   all.settings.minutes, all.settings.seeds.count)}};
+       fmt::format("{:g} minutes of arrivals, at most 200,000 requests; the first quarter does not count. {} seeds "
+                   "draw requests and arrivals; plots and tables of plans show the first, other tables the mean",
+                   all.settings.minutes, drawn.count)}};
   report.findings = Sentences(all);
-  const auto everything = all.Cases([](const CascadiaCase&) { return true; });
-  const auto at_main = all.Cases([](const CascadiaCase& c) { return c.load == kCascadiaLoad; });
+  std::vector<std::vector<const CascadiaCase*>> everything, at_main;
+  for (const CascadiaFindings& one : seeds) {
+    everything.push_back(one.Cases([](const CascadiaCase&) { return true; }));
+    at_main.push_back(one.Cases([](const CascadiaCase& c) { return c.load == kCascadiaLoad; }));
+  }
   report.tables = {
       {"p95 along the path [s]",
        SystemTable(
@@ -392,8 +412,10 @@ absl::StatusOr<ScenarioReport> RunCascadia(const StudySettings& settings, Progre
       {"Judges (Appendices K and N): Llama, trace 1, quality 80", JudgeTable(all)},
       {"A workload that changes: quality 80, load 0.7 of each trace", FluctuationTable(all)}};
   report.plots = PlotsOf(all);
-  for (const CascadiaCase* c : everything) {
-    for (std::size_t i = 0; i < kCascadiaSystems; ++i) report.rows.push_back(RowOf(*c, i));
+  for (std::size_t seed = 0; seed < seeds.size(); ++seed) {
+    for (const CascadiaCase* c : everything[seed]) {
+      for (std::size_t i = 0; i < kCascadiaSystems; ++i) report.rows.push_back(RowOf(*c, i, drawn.At(seed)));
+    }
   }
   for (const CascadiaStudy& s : all.studies) {
     for (const CascadiaOptimality& o : s.optimality()) {
@@ -434,7 +456,7 @@ absl::StatusOr<ScenarioReport> RunCascadia(const StudySettings& settings, Progre
       report.rows.push_back(std::move(row));
     }
   }
-  report.claims = CascadiaClaims(all);
+  report.claims = CascadiaClaims(seeds);
   // Wall-clock time differs from run to run.
   if (settings.no_wall) {
     std::erase_if(report.claims, [](const ScenarioClaim& c) { return c.unit == "s"; });

@@ -276,7 +276,8 @@ void CascadiaStudy::Judge(CascadiaCase& c, const CascadePlanner& takt, const Cas
 absl::Status CascadiaStudy::Run(const RunProgress& progress) {
   absl::StatusOr<std::vector<ServedModel>> models = CascadiaModels(cascade_);
   if (!models.ok()) return models.status();
-  const CascadiaDraw draw = DrawCascadia(trace_, models->size(), kProfiled, 1);
+  const std::uint64_t seed = settings_.seeds.At(0);
+  const CascadiaDraw draw = DrawCascadia(trace_, models->size(), kProfiled, seed);
 
   const auto begin = std::chrono::steady_clock::now();
   const absl::StatusOr<CascadePlanner> takt = Planner(*models, draw.sample);
@@ -304,7 +305,7 @@ absl::Status CascadiaStudy::Run(const RunProgress& progress) {
   if (settings_.published) {
     std::vector<CascadeSample> pooled;
     for (int trace = 1; trace <= kCascadiaTraces; ++trace) {
-      const CascadiaDraw its = DrawCascadia(trace, models->size(), kProfiled / kCascadiaTraces, 1);
+      const CascadiaDraw its = DrawCascadia(trace, models->size(), kProfiled / kCascadiaTraces, seed);
       pooled.insert(pooled.end(), its.sample.begin(), its.sample.end());
     }
     status.Update(emplace(Planner(fixed, WithMeanLengths(std::move(pooled))),
@@ -365,12 +366,12 @@ absl::Status CascadiaStudy::Run(const RunProgress& progress) {
 
 // ---- beyond the tables ----------------------------------------------------------------------------------------------
 
-absl::StatusOr<CascadiaSimulated> SimulateAllPlans(std::int32_t gpus, std::int64_t requests,
+absl::StatusOr<CascadiaSimulated> SimulateAllPlans(std::int32_t gpus, std::int64_t requests, std::uint64_t seed,
                                                    const RunProgress& progress) {
   constexpr double kFloor = 80;
   absl::StatusOr<std::vector<ServedModel>> models = CascadiaModels(CascadiaCascade::kLlama);
   if (!models.ok()) return models.status();
-  const CascadiaDraw draw = DrawCascadia(1, 2, kProfiled, 1);
+  const CascadiaDraw draw = DrawCascadia(1, 2, kProfiled, seed);
   const absl::StatusOr<CascadePlanner> planner = CascadePlanner::Create(ProblemOf(*models, draw.sample, gpus), {});
   if (!planner.ok()) return planner.status();
   CascadiaSimulated result;
@@ -379,7 +380,7 @@ absl::StatusOr<CascadiaSimulated> SimulateAllPlans(std::int32_t gpus, std::int64
   const absl::StatusOr<CascadePlan> plan = planner->Plan({.quality_floor = kFloor}, result.rate);
   if (!plan.ok()) return plan.status();
   const CascadeProblem& problem = planner->problem();
-  const std::vector<CascadeArrival> arrivals = DrawCascadeArrivals(problem.sample.size(), result.rate, requests, 77);
+  const std::vector<CascadeArrival> arrivals = DrawCascadeArrivals(problem.sample.size(), result.rate, requests, 76 + seed);
 
   // All multisets of shapes with exactly f GPUs. Requests are divided in proportion to each shape's capacity at the
   // mix's latency.
@@ -469,7 +470,7 @@ absl::StatusOr<std::vector<CascadiaJudge>> CompareJudges(const CascadiaSettings&
   constexpr double kFloor = 80, kNoise = 8;  // points; the paper reports "higher variance" without a figure: chosen
   absl::StatusOr<std::vector<ServedModel>> models = CascadiaModels(CascadiaCascade::kLlama);
   if (!models.ok()) return models.status();
-  const CascadiaDraw draw = DrawCascadia(1, 2, kProfiled, 1);
+  const CascadiaDraw draw = DrawCascadia(1, 2, kProfiled, settings.seeds.At(0));
   struct Variant {
     const char* name;
     std::vector<CascadeSample> sample;

@@ -52,7 +52,7 @@ struct CascadiaCase {
 
 struct CascadiaSettings {
   std::int32_t gpus = 32;
-  SeedRange seeds = {};
+  SeedRange seeds = {};  // runs; the first also draws the requests
   double minutes = 10;  // time of arrivals in a run
   std::vector<double> qualities = {70, 75, 80, 85, 90};
   std::vector<double> loads = {0.4, 0.7, 0.9};  // loads above 0.7 only at quality 80
@@ -119,7 +119,7 @@ class CascadiaStudy {
 };
 
 // Every threshold, split and mix of replicas of few GPUs, simulated; Llama cascade, trace 1, quality 80.
-absl::StatusOr<CascadiaSimulated> SimulateAllPlans(std::int32_t gpus, std::int64_t requests,
+absl::StatusOr<CascadiaSimulated> SimulateAllPlans(std::int32_t gpus, std::int64_t requests, std::uint64_t seed,
                                                    const RunProgress& progress);
 
 // Weaker and learned judges (Appendices K and N); Llama cascade, trace 1, quality 80.

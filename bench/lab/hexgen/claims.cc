@@ -31,19 +31,18 @@ std::string Name(const Conditions& c) { return fmt::format("{}, {}, {:g}/s", Nam
 // Results over several conditions.
 struct Spread {
   double sum = 0, least = std::numeric_limits<double>::infinity(), most = -least;
-  std::size_t found = 0, within = 0, undecided = 0;  // within these the claim holds
+  std::size_t found = 0;
+  Verdict verdict = Verdict::kHolds;  // of all
 
-  void Add(const Interval& ours, const Claimed& claimed) {
+  // Returns the verdict under these conditions.
+  Verdict Add(const Interval& ours, const Claimed& claimed) {
     sum += ours.mean;
     least = std::min(least, ours.mean);
     most = std::max(most, ours.mean);
     ++found;
-    const Verdict verdict = VerdictOf(Reaches(ours, claimed), ours, claimed, 0);
-    within += verdict == Verdict::kHolds;
-    undecided += verdict == Verdict::kUndecided;
-  }
-  Verdict verdict() const {
-    return within == found ? Verdict::kHolds : within + undecided == found ? Verdict::kUndecided : Verdict::kFails;
+    const Verdict here = VerdictOf(ours, claimed, 0);
+    verdict = Worse(verdict, here);
+    return here;
   }
   double mean() const { return sum / static_cast<double>(found); }
   std::string Text(const char* where) const {
@@ -53,7 +52,8 @@ struct Spread {
 
 class HexgenPaperClaims : Claims {
  public:
-  HexgenPaperClaims(const HexgenStudy& study, const HexgenPlan& plan) : study_(study), plan_(plan) {
+  HexgenPaperClaims(const HexgenStudy& study, const HexgenPlan& plan)
+      : Claims(ClaimSource::kPaper), study_(study), plan_(plan) {
     for (const Cluster cluster : {Cluster::kHetero1, Cluster::kHetero2}) {
       for (const Load load : {Load::kTrace1, Load::kTrace2}) {
         for (const double rate : plan.published) hetero_.push_back({cluster, load, rate});
@@ -78,7 +78,7 @@ class HexgenPaperClaims : Claims {
  private:
   HexgenSystem Flow(const Conditions& c) const { return hexgen::WbPq(plan_.AlphaOf(c.cluster, c.load, c.rate)); }
 
-  // Holds if in every condition the interval reaches `low` and lies above zero.
+  // The worst verdict of all conditions counts.
   template <class Ours, class Other>
   void Range(const std::string& name, const std::vector<Conditions>& all, Ours ours, Other other, HexgenFigure figure,
              double low, double high, bool above = false) {
@@ -89,15 +89,14 @@ class HexgenPaperClaims : Claims {
           study_.Compare({c.cluster, c.load, c.rate, ours(c)}, {c.cluster, c.load, c.rate, other(c)}, figure);
       if (!r) continue;
       if (above) r = Increase(*r);
-      const bool holds = Reaches(*r, {low, high});
-      spread.Add(*r, {low, high});
-      if (!holds) short_of.push_back(fmt::format("{} ({:.0f} %)", Name(c), r->mean));
+      const Verdict here = spread.Add(*r, {low, high});
+      if (here == Verdict::kFails || here == Verdict::kUndecided) short_of.push_back(fmt::format("{} ({:.0f} %)", Name(c), r->mean));
     }
     if (spread.found < all.size()) return Lacking(name, {low, high}, "%");
     std::string reason = spread.Text("");
     if (!short_of.empty()) reason += fmt::format("; falls short at {}", fmt::join(short_of, ", "));
     else if (spread.most > high) reason += "; more than the paper's if slow instances delay round robin";
-    Add(name, spread.mean(), {low, high}, "%", spread.verdict(), reason);
+    Add(name, spread.mean(), {low, high}, "%", spread.verdict, reason);
   }
 
   // A pair of scales that the paper names.
@@ -106,9 +105,9 @@ class HexgenPaperClaims : Claims {
     const double paper = 100 * (1 - flow / theirs);
     const HexgenCell* a = study_.Find({c.cluster, c.load, c.rate, Flow(c)});
     const HexgenCell* b = study_.Find({c.cluster, c.load, c.rate, other});
-    if (a == nullptr || b == nullptr) return Lacking(name, Over(paper), "%");
+    if (a == nullptr || b == nullptr) return Lacking(name, paper, "%");
     const Reduction r = ReductionOf(*a, *b, &HexgenFigures::scale);
-    Reach(name, r, Over(paper), "%",
+    Judge(name, r, paper, "%",
           fmt::format("scales {} and {}, in the paper {:g} and {:g}; {:.0f} to {:.0f} % at 95 % confidence",
                       Short(b->Mean(&HexgenFigures::scale)), Short(a->Mean(&HexgenFigures::scale)), theirs, flow, r.low,
                       r.high));
@@ -165,8 +164,8 @@ class HexgenPaperClaims : Claims {
       better += r->low > 0;
       if (!best || r->mean > best->mean) best = r, where = c;
     }
-    if (found < all.size()) return Lacking(name, Over(paper), "%");
-    Reach(name, *best, Over(paper), "%",
+    if (found < all.size()) return Lacking(name, paper, "%");
+    Judge(name, *best, paper, "%",
           fmt::format("at {} ({:.0f} to {:.0f} % at 95 % confidence); better beyond chance in {} of {} settings",
                       Name(where), best->low, best->high, better, found));
   }
@@ -184,7 +183,7 @@ class HexgenPaperClaims : Claims {
           if (r) spread.Add(*r, claimed);
         }
         if (spread.found == 0) Lacking(name, claimed, "%");
-        else Add(name, spread.mean(), claimed, "%", spread.verdict(), spread.Text(" of Hetero-2"));
+        else Add(name, spread.mean(), claimed, "%", spread.verdict, spread.Text(" of Hetero-2"));
       }
     }
   }
@@ -204,15 +203,17 @@ class HexgenPaperClaims : Claims {
   }
 
   // The share of a stage's calls that the two A100 serve, %.
-  static double OnA100(const HexgenCell& cell, std::size_t stage) {
-    double on = 0, all = 0;
+  static Interval OnA100(const HexgenCell& cell, std::size_t stage) {
+    Moments shares;
     for (const HexgenFigures& f : cell.seeds) {
+      double on = 0, all = 0;
       for (std::size_t i = 0; i < kHexgenInstances; ++i) {
         all += f.calls[stage][i];
         on += i < 2 ? f.calls[stage][i] : 0;
       }
+      shares.Add(all > 0 ? 100 * on / all : 0);
     }
-    return all > 0 ? 100 * on / all : 0;
+    return IntervalOf(shares);
   }
 
   void Stages() {
@@ -225,15 +226,16 @@ class HexgenPaperClaims : Claims {
     const std::string heavy = "Table 2: the A100s' share of stage 2 (candidates) under WB";
     const std::string light = "Table 2: the A100s' share of stage 1 (schema linking) under WB";
     if (wb == nullptr || rr == nullptr) {
-      Lacking(heavy, Over(57.5), "%");
+      Lacking(heavy, 57.5, "%");
       Lacking(light, {{}, 1.4}, "%");
       return;
     }
-    const double two = OnA100(*wb, 1), one = OnA100(*wb, 0);
-    AtLeast(heavy, two, 57.5, "%", fmt::format("{:.0f} % under RR; {}", OnA100(*rr, 1), note));
-    AtMost(light, one, 1.4, "%",
-           fmt::format("{:.0f} % under RR: light calls also go to the fast ones while nobody waits there; {}",
-                       OnA100(*rr, 0), note));
+    const Interval two = OnA100(*wb, 1), one = OnA100(*wb, 0);
+    Judge(heavy, two, 57.5, "%",
+          fmt::format("{}; {:.0f} % under RR; {}", IntervalText(two), OnA100(*rr, 1).mean, note));
+    Judge(light, one, {{}, 1.4}, "%",
+          fmt::format("{}; {:.0f} % under RR: light calls also go to the fast ones while nobody waits there; {}",
+                      IntervalText(one), OnA100(*rr, 0).mean, note));
   }
 
   // ---- 5.4 ----
@@ -247,7 +249,7 @@ class HexgenPaperClaims : Claims {
                                    std::pair{Conditions{Cluster::kHetero2, Load::kTrace1, 0.5}, 0.3},
                                    std::pair{Conditions{Cluster::kHetero1, Load::kTrace2, 0.5}, 0.2},
                                    std::pair{Conditions{Cluster::kHetero2, Load::kTrace2, 0.5}, 0.3}}) {
-      const std::string name = fmt::format("best alpha at {}", Name(c));
+      const std::string name = fmt::format("alpha {:g} is the best at {}: P95 above the best's", paper, Name(c));
       const HexgenCell *best = nullptr, *zero = AtAlpha(c, 0), *theirs = AtAlpha(c, paper);
       double alpha = 0;
       for (const double a : plan_.alphas) {
@@ -257,17 +259,14 @@ class HexgenPaperClaims : Claims {
           best = cell, alpha = a;
       }
       if (best == nullptr || zero == nullptr || theirs == nullptr) {
-        Lacking(name, paper, "");
+        Lacking(name, {{}, 0}, "%");
         continue;
       }
       const Reduction below_zero = ReductionOf(*best, *zero, &HexgenFigures::p95);
-      const Reduction below_theirs = ReductionOf(*best, *theirs, &HexgenFigures::p95);
-      Add(name, alpha, paper, "", below_theirs.low <= 0,
-          fmt::format(
-              "least mean P95 at {:g}: {:.1f} % ({:.1f} to {:.1f}) below alpha 0, {:.1f} % ({:.1f} to {:.1f}) below "
-              "the paper's {:g}",
-              alpha, below_zero.mean, below_zero.low, below_zero.high, below_theirs.mean, below_theirs.low,
-              below_theirs.high, paper));
+      const Reduction above = Increase(ReductionOf(*theirs, *best, &HexgenFigures::p95));
+      Judge(name, above, {{}, 0}, "%",
+            fmt::format("least mean P95 at {:g}, {:.1f} % ({:.1f} to {:.1f}) below alpha 0; {}", alpha,
+                        below_zero.mean, below_zero.low, below_zero.high, IntervalText(above)));
     }
     Lacking("Trace 3: best alpha 0.2 and 0.4, the latter 14 % below alpha 0", Over(14), "%", kTrace3);
     Consistent();
@@ -278,29 +277,24 @@ class HexgenPaperClaims : Claims {
 
   // "incorporating task suitability (via non-zero alpha) consistently improves"
   void Consistent() {
-    double sum = 0;
-    int better = 0, found = 0;
+    Spread spread;
     for (const Conditions& c : hetero_) {
       if (c.rate != plan_.rate) continue;
       const HexgenCell* zero = AtAlpha(c, 0);
       if (zero == nullptr) continue;
-      double least = -std::numeric_limits<double>::infinity();
-      bool beyond_chance = false;
+      std::optional<Reduction> best;
       for (const double a : plan_.alphas) {
         if (a == 0 || a > 0.5) continue;
         const HexgenCell* cell = AtAlpha(c, a);
         if (cell == nullptr) continue;
         const Reduction r = ReductionOf(*cell, *zero, &HexgenFigures::p95);
-        if (r.mean > least) least = r.mean, beyond_chance = r.low > 0;
+        if (!best || r.mean > best->mean) best = r;
       }
-      ++found;
-      sum += least;
-      better += beyond_chance;
+      if (best) spread.Add(*best, Over(0));
     }
     const std::string name = "an alpha of 0.1 to 0.5 is always better than 0: P95 below it";
-    if (found == 0) return Lacking(name, Over(0), "%");
-    Add(name, sum / found, Over(0), "%", better == found,
-        fmt::format("the best of them, mean of {} settings; better beyond chance in {}", found, better));
+    if (spread.found == 0) return Lacking(name, Over(0), "%");
+    Add(name, spread.mean(), Over(0), "%", spread.verdict, "the best of them; " + spread.Text(""));
   }
 
   void Tuner() {
@@ -314,15 +308,18 @@ class HexgenPaperClaims : Claims {
       if (cell == nullptr) continue;
       if (best == nullptr || cell->Mean(&HexgenFigures::p95) < best->Mean(&HexgenFigures::p95)) best = cell, alpha = a;
     }
-    if (tuner == nullptr || best == nullptr || zero == nullptr) return Lacking(name, {{}, 0}, "%");
+    if (tuner == nullptr || best == nullptr || zero == nullptr) {
+      Lacking(name, {{}, 0}, "%");
+      return Tag(ClaimSource::kOwn);
+    }
     const Reduction above = Increase(ReductionOf(*tuner, *best, &HexgenFigures::p95));
     const Reduction below = ReductionOf(*tuner, *zero, &HexgenFigures::p95);
-    Add(name, above.mean, {{}, 0}, "%", above.low <= 0,
-        fmt::format(
-            "best fixed alpha {:g}, chosen with hindsight; {:.1f} to {:.1f} % at 95 % confidence; {:.1f} % ({:.1f} "
-            "to {:.1f}) below alpha 0; {} searches a run, alpha {} in the end",
-            alpha, above.low, above.high, below.mean, below.low, below.high,
-            Short(tuner->Mean(&HexgenFigures::searches)), Short(tuner->Mean(&HexgenFigures::alpha))));
+    Judge(name, above, {{}, 0}, "%",
+          fmt::format("best fixed alpha {:g}, chosen with hindsight; {}; {:.1f} % ({:.1f} to {:.1f}) below alpha 0; {} "
+                      "searches a run, alpha {} in the end",
+                      alpha, IntervalText(above), below.mean, below.low, below.high,
+                      Short(tuner->Mean(&HexgenFigures::searches)), Short(tuner->Mean(&HexgenFigures::alpha))));
+    Tag(ClaimSource::kOwn);
   }
 
   const HexgenStudy& study_;

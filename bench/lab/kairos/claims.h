@@ -12,8 +12,9 @@
 namespace takt::tool {
 
 // Returns a claim for each figure of the paper's sections 2 and 7.
+// `accuracies`: by seed, then scenario.
 std::vector<ScenarioClaim> KairosClaims(const KairosStudy& study, const KairosPlan& plan,
-                                        const std::vector<KairosAccuracy>& accuracies);
+                                        const std::vector<std::vector<KairosAccuracy>>& accuracies);
 
 std::vector<std::string> KairosFindings(const KairosStudy& study, const KairosPlan& plan,
                                         const std::vector<KairosAccuracy>& accuracies);

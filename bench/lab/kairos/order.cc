@@ -107,10 +107,10 @@ std::vector<AgentCurve> CurvesOf(const LatencyProfile& profile) {
 }  // namespace
 
 absl::StatusOr<KairosAccuracy> MeasureAccuracy(const KairosStudy& study, std::size_t scenario, double load,
-                                               const KairosSystem& parrot, AgentLearner& learner) {
+                                               const KairosSystem& parrot, std::uint64_t seed, AgentLearner& learner) {
   const KairosSetup setup = {KairosModel::k8B, scenario, parrot, load};
-  const Workload& workload = study.ground(setup.model, scenario).workloads.front();
-  const absl::StatusOr<ReplayResult> result = Replay(workload, KairosOptionsOf(setup, study, workload, 1));
+  const Workload& workload = study.ground(setup.model, scenario).workloads[study.seed_range().IndexOf(seed)];
+  const absl::StatusOr<ReplayResult> result = Replay(workload, KairosOptionsOf(setup, study, workload, seed));
   if (!result.ok()) return result.status();
 
   // Ordered by arrival, so that workflows of the second half are new.

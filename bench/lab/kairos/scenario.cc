@@ -195,13 +195,16 @@ absl::StatusOr<ScenarioReport> RunKairos(const StudySettings& settings, Progress
   report.title = "Kairos: agents that share a model";
   report.seeds = study.seeds();
   report.interrupted = Interrupted();
-  std::vector<KairosAccuracy> accuracies;
-  for (std::size_t s = 0; s <= kMix && !Interrupted(); ++s) {
+  std::vector<std::vector<KairosAccuracy>> by_seed(static_cast<std::size_t>(study.seeds()));
+  const std::vector<KairosAccuracy>& accuracies = by_seed.front();
+  for (std::size_t i = 0; i < by_seed.size() * (kMix + 1) && !Interrupted(); ++i) {
+    const std::size_t seed = i / (kMix + 1), s = i % (kMix + 1);
     AgentLearner learner;
-    absl::StatusOr<KairosAccuracy> a = MeasureAccuracy(study, s, plan.accuracy_load, kairos::Parrot(), learner);
+    absl::StatusOr<KairosAccuracy> a =
+        MeasureAccuracy(study, s, plan.accuracy_load, kairos::Parrot(), study.seed_range().At(seed), learner);
     if (!a.ok()) return a.status();
-    accuracies.push_back(*std::move(a));
-    if (s < kMix) continue;
+    by_seed[seed].push_back(*std::move(a));
+    if (s < kMix || seed > 0) continue;
     const Workload& workload = study.ground(KairosModel::k8B, s).workloads.front();
     report.figures.push_back(
         {"The call graph that was learnt",
@@ -224,7 +227,7 @@ absl::StatusOr<ScenarioReport> RunKairos(const StudySettings& settings, Progress
         {fmt::format("{}, {}", Name(model), kKairosScenarios[scenario]), LoadTable(study, plan, model, scenario)});
   }
   report.plots = PlotsOf(study, plan);
-  report.claims = KairosClaims(study, plan, accuracies);
+  report.claims = KairosClaims(study, plan, by_seed);
   report.findings = KairosFindings(study, plan, accuracies);
   return report;
 }

@@ -30,7 +30,7 @@ constexpr const LampsMeasure &kLatency = FigureOf(kLampsFigures, &LampsFigures::
 class LampsPaperClaims : Claims {
  public:
   LampsPaperClaims(const LampsStudy& study, const LampsPlan& plan, const LampsPredictor& predictor)
-      : study_(study), plan_(plan), predictor_(predictor) {}
+      : Claims(ClaimSource::kPaper), study_(study), plan_(plan), predictor_(predictor) {}
 
   std::vector<ScenarioClaim> All() {
     GptJ();
@@ -85,10 +85,11 @@ class LampsPaperClaims : Claims {
     Lacking("Vicuna 13B, ToolBench at 3/s: mean latency below vLLM's, up to", 90.25, "%", kToolBench);
   }
 
-  // Figure 7.
+  // Figure 7. The text gives figures for GPT-J's single calls, which GptJ() judges.
   void RateFive() {
     for (const LampsModel model : kLampsModels) {
       for (const LampsCalls calls : kLampsCalls) {
+        if (model == M::kGptJ && calls == C::kSingle) continue;
         for (const LampsMeasure& measure : {kLatency, kTtft}) {
           for (const LampsSystem& other : {lamps::InferCept(), lamps::Vllm()}) {
             At(model, calls, 5, other, measure, Over(0));
@@ -123,7 +124,7 @@ class LampsPaperClaims : Claims {
       const std::string name = fmt::format("Vicuna 13B, {}: completions in {:g} minutes above {}'s, at the best rate",
                                            Name(calls), plan_.throughput_minutes, other.label);
       if (!best) return Lacking(name, claimed, "%");
-      Judge(name, *best, claimed, fmt::format("at {:g}/s", rate));
+      Below(name, *best, claimed, fmt::format("at {:g}/s", rate));
     };
     claim(C::kSingle, lamps::InferCept(), 46.81);
     claim(C::kSingle, lamps::Vllm(), 71.34);
@@ -141,7 +142,7 @@ class LampsPaperClaims : Claims {
       if (guarded == nullptr || free == nullptr) return Lacking(name, Over(0), "%");
       const Reduction change =
           increase ? Increase(ReductionOf(*guarded, *free, figure)) : ReductionOf(*guarded, *free, figure);
-      Judge(name, change, Over(0),
+      Below(name, change, Over(0),
             fmt::format("{} against {} without", Short(guarded->Mean(figure)), Short(free->Mean(figure))));
     };
     claim(where + ", p99 latency below that without a guard", false, &LampsFigures::latency_p99);
@@ -164,14 +165,18 @@ class LampsPaperClaims : Claims {
         Lacking(main, Over(50), "%");
         continue;
       }
-      Judge(worse, Increase(ReductionOf(*no_order, *infercept, &LampsFigures::latency)), Over(0), "");
+      Below(worse, Increase(ReductionOf(*no_order, *infercept, &LampsFigures::latency)), Over(0), "");
       const double latency[] = {vllm->Mean(&LampsFigures::latency), no_order->Mean(&LampsFigures::latency),
                                 all->Mean(&LampsFigures::latency)};
-      const double gain = latency[0] - latency[2];
-      const double share = gain > 0 ? 100 * (latency[1] - latency[2]) / gain : 0;
-      Add(main, share, Over(50), "%", share > 50,
-          fmt::format("{} s with vLLM, {} s with calls handled by least waste, {} s with the order", Short(latency[0]),
-                      Short(latency[1]), Short(latency[2])));
+      Moments shares;
+      for (std::size_t i = 0; i < all->seeds.size(); ++i) {
+        const double ours = all->seeds[i].latency, gain = vllm->seeds[i].latency - ours;
+        shares.Add(gain > 0 ? 100 * (no_order->seeds[i].latency - ours) / gain : 0);
+      }
+      const Interval share = IntervalOf(shares);
+      Judge(main, share, Over(50), "%",
+            fmt::format("{} s with vLLM, {} s with calls handled by least waste, {} s with the order; {}",
+                        Short(latency[0]), Short(latency[1]), Short(latency[2]), IntervalText(share)));
     }
   }
 
@@ -186,8 +191,7 @@ class LampsPaperClaims : Claims {
       if (exact == nullptr || noisy == nullptr) return Lacking(name, claimed, "%");
       const Reduction change = latency ? Increase(ReductionOf(*noisy, *exact, &LampsFigures::latency_p50))
                                        : ReductionOf(*noisy, *exact, &LampsFigures::in_time);
-      if (grows) return Judge(name, change, claimed, "");
-      Add(name, change, claimed, "%", change.low <= 5, IntervalText(change) + "; at most 5 % is taken as none");
+      Below(name, change, claimed, grows ? "" : "at most 5 % is taken as none");
     };
     for (const double rate : {8.0, 10.0}) {
       const std::string where = fmt::format("GPT-J 6B, multi-call at {:g}/s: ", rate);
@@ -238,7 +242,7 @@ class LampsPaperClaims : Claims {
         }
       }
       if (!best) return Lacking(name, {low, high}, "%");
-      Add(name, *best, {low, high}, "%", best->high >= low, where);
+      Below(name, *best, {low, high}, where);
     };
     claim(kLatency, 27, 85);
     claim(kTtft, 4, 96);
@@ -250,9 +254,9 @@ class LampsPaperClaims : Claims {
     return study_.Find({model, calls, system, rate, plan_.minutes});
   }
 
-  // Judges whether the interval reaches the paper's claim; `why` precedes the interval in the reason.
-  void Judge(const std::string& name, const Reduction& ours, const Claimed& claimed, const std::string& why) {
-    Reach(name, ours, claimed, "%", (why.empty() ? "" : why + "; ") + IntervalText(ours, claimed));
+  // `why` precedes the interval in the reason.
+  void Below(const std::string& name, const Interval& ours, const Claimed& claimed, const std::string& why) {
+    Judge(name, ours, claimed, "%", (why.empty() ? "" : why + "; ") + IntervalText(ours));
   }
 
   // LAMPS against `other` at one rate.
@@ -262,7 +266,7 @@ class LampsPaperClaims : Claims {
         fmt::format("{}, {} at {:g}/s: {} below {}'s", Name(model), Name(calls), rate, measure.label, other.label);
     const LampsCell *a = Cell(model, calls, rate, lamps::Lamps()), *b = Cell(model, calls, rate, other);
     if (a == nullptr || b == nullptr) return Lacking(name, claimed, "%");
-    Judge(name, ReductionOf(*a, *b, measure.member), claimed, Why(*a, *b, measure.member));
+    Below(name, ReductionOf(*a, *b, measure.member), claimed, Why(*a, *b, measure.member));
   }
 
   // Against the one of the two that it is further below.
@@ -276,7 +280,7 @@ class LampsPaperClaims : Claims {
       if (a == nullptr || b == nullptr) return Lacking(name, paper, "%");
       if (best == nullptr || b->Mean(measure.member) > best->Mean(measure.member)) best = b;
     }
-    Judge(name, ReductionOf(*a, *best, measure.member), paper, Why(*a, *best, measure.member));
+    Below(name, ReductionOf(*a, *best, measure.member), paper, Why(*a, *best, measure.member));
   }
 
   static std::string Why(const LampsCell& ours, const LampsCell& other, LampsFigure figure) {

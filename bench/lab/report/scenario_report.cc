@@ -3,8 +3,10 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -27,14 +29,20 @@ std::string PaperText(const ScenarioClaim& claim) {
 
 namespace {
 
-std::string VerdictText(Verdict verdict) { return std::string(NamesOf(Verdict{})[static_cast<std::size_t>(verdict)]); }
+template <class Enum>
+std::string NameText(Enum value) {
+  return std::string(NamesOf(value)[static_cast<std::size_t>(value)]);
+}
 
 // Returns a table of the measured claims, or of all.
 Table ClaimTable(const ScenarioReport& report, bool all) {
   const bool limits = std::ranges::any_of(report.claims, [](const ScenarioClaim& c) { return !!c.limit; });
   std::vector<Table::Column> columns = {{"", "claim", false}, {"", report.claimed_by}, {"", "here"}};
   if (limits) columns.push_back({"", "95 % limit"});
-  for (const char* name : {"unit", "verdict", "because"}) columns.push_back({"", name, false});
+  const bool tags = std::ranges::count(report.claims, ClaimSource::kPaper, &ScenarioClaim::source) > 0;
+  for (const char* name : {"unit", "source", "verdict", "because"}) {
+    if (tags || name != std::string_view("source")) columns.push_back({"", name, false});
+  }
   Table table(std::move(columns));
   for (const ScenarioClaim& claim : report.claims) {
     if (!all && !claim.ours) continue;
@@ -44,23 +52,37 @@ Table ClaimTable(const ScenarioReport& report, bool all) {
     table.Text(claim.ours ? Short(*claim.ours) : "-");
     if (limits) table.Text(claim.limit ? Short(*claim.limit) : "-");
     table.Text(claim.unit);
-    table.Text(VerdictText(claim.verdict));
+    if (tags) table.Text(NameText(claim.source));
+    table.Text(NameText(claim.verdict));
     table.Text(claim.reason);
   }
   return table;
 }
 
-// How many were measured, and what came of them.
-std::string ClaimCount(const ScenarioReport& report) {
-  std::int64_t measured = 0;
+// Returns a count of the claims of these sources by verdict.
+std::string CountOf(const ScenarioReport& report, std::initializer_list<ClaimSource> sources, std::string_view whose) {
+  std::int64_t all = 0, measured = 0;
   std::array<std::int64_t, NamesOf(Verdict{}).size()> verdicts = {};
   for (const ScenarioClaim& c : report.claims) {
+    if (std::ranges::find(sources, c.source) == sources.end()) continue;
+    ++all;
     if (!c.ours) continue;
     ++measured;
     ++verdicts[static_cast<std::size_t>(c.verdict)];
   }
-  return fmt::format("{}, {} measured: {} hold, {} fail, {} undecided.", Counted(std::ssize(report.claims), "claim"),
-                     measured, verdicts[0], verdicts[1], verdicts[2]);
+  return fmt::format("{}{}, {} measured: {} hold, {} beyond, {} fail, {} undecided.", Counted(all, "claim"), whose,
+                     measured, verdicts[0], verdicts[3], verdicts[1], verdicts[2]);
+}
+
+// Returns the count of the paper's claims, and that of all claims if the report has others.
+std::string ClaimCount(const ScenarioReport& report) {
+  const auto papers = std::ranges::count(report.claims, ClaimSource::kPaper, &ScenarioClaim::source);
+  std::string text;
+  if (papers > 0) text = CountOf(report, {ClaimSource::kPaper}, " of the paper");
+  if (papers == std::ssize(report.claims)) return text;
+  return fmt::format("{}{}{}", text, text.empty() ? "" : " ",
+                     CountOf(report, {ClaimSource::kPaper, ClaimSource::kOwn, ClaimSource::kFitted},
+                             papers > 0 ? " with takt's own and fitted ones" : ""));
 }
 
 void WriteNumber(JsonWriter& json, std::string_view key, const std::optional<double>& number) {
@@ -154,7 +176,8 @@ std::string ScenarioJson(const ScenarioReport& report) {
       }
       json.EndArray();
     }
-    json.Field("unit", claim.unit).Field("holds", claim.holds()).Field("verdict", VerdictText(claim.verdict));
+    json.Field("unit", claim.unit).Field("holds", claim.holds()).Field("verdict", NameText(claim.verdict));
+    json.Field("source", NameText(claim.source));
     json.Field("reason", claim.reason).EndObject();
   }
   json.EndArray().Key("findings").BeginArray();

@@ -20,9 +20,14 @@ namespace takt::tool {
 // Figures of one set of conditions, by their keys in the JSON.
 using ScenarioRow = std::vector<std::pair<std::string, std::variant<std::string, std::int64_t, double>>>;
 
-// Undecided: the 95 % interval holds what is claimed and no effect alike, or nothing could be measured.
-enum class Verdict : std::uint8_t { kHolds, kFails, kUndecided };
-constexpr auto NamesOf(Verdict) { return std::to_array<std::string_view>({"holds", "fails", "undecided"}); }
+// Undecided: the 95 % interval contains the claimed figure and no effect, or nothing was measured. Beyond: the whole
+// interval lies above the claimed range.
+enum class Verdict : std::uint8_t { kHolds, kFails, kUndecided, kBeyond };
+constexpr auto NamesOf(Verdict) { return std::to_array<std::string_view>({"holds", "fails", "undecided", "beyond"}); }
+
+// Author of a claim. Fitted: the paper's figure, used to fit an engine's parameters.
+enum class ClaimSource : std::uint8_t { kPaper, kOwn, kFitted };
+constexpr auto NamesOf(ClaimSource) { return std::to_array<std::string_view>({"paper", "takt's own", "fitted"}); }
 
 struct ScenarioClaim {
   std::string name;
@@ -33,6 +38,7 @@ struct ScenarioClaim {
   std::string reason;
   std::optional<double> limit = {};  // the end of ours' 95 % interval that decides; none: not shown
   std::optional<double> low = {}, high = {};  // ours' 95 % interval; none: judged by the figure alone
+  ClaimSource source = ClaimSource::kPaper;
 
   bool holds() const { return verdict == Verdict::kHolds; }
 };
