@@ -37,9 +37,9 @@ inline std::string IntervalText(const Interval& ours) {
 inline Interval Exact(double figure) { return {figure, figure, figure}; }
 
 // The verdict on a paper's claim. The claim holds if the 95 % interval reaches the claimed range. The interval of a
-// claimed effect must also lie above `none`, the figure of no effect. A claim is beyond if the whole interval lies above
-// the range, and the range has a lower bound. It is undecided without a finite interval, or if the interval contains
-// the claimed figure and `none`.
+// claimed effect must also lie above `none`, the figure of no effect. A claim is beyond if the whole interval lies
+// above the range, and the range has a lower bound. It is undecided without a finite interval, or if the interval
+// contains the claimed figure and `none`.
 inline Verdict VerdictOf(const Interval& ours, const Claimed& claimed, double none) {
   if (!std::isfinite(ours.high - ours.low)) return Verdict::kUndecided;
   if (claimed.high && ours.low > *claimed.high) return claimed.low ? Verdict::kBeyond : Verdict::kFails;
@@ -56,7 +56,7 @@ inline Verdict Worse(Verdict a, Verdict b) {
   return Verdict::kHolds;
 }
 
-// The verdict on takt's own target, which the caller judges by the interval's end: undecided if it is missed and the
+// The verdict on takt's own target, which the caller judges by the interval's end. A missed target is undecided if the
 // interval contains both the target and no effect.
 inline Verdict VerdictOf(bool holds, const Interval& ours, const Claimed& claimed, double none) {
   if (holds) return Verdict::kHolds;

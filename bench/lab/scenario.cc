@@ -30,8 +30,8 @@ absl::StatusOr<std::string> FindData(const std::string& given, const std::string
 
 void AddOtherRegime(ScenarioReport& report, const ScenarioReport& other) {
   const auto hold = [](const ScenarioReport& r) {
-    return std::ranges::count_if(
-        r.claims, [](const ScenarioClaim& c) { return c.holds() && c.source == ClaimSource::kPaper; });
+    return std::ranges::count_if(r.claims,
+                                 [](const ScenarioClaim& c) { return c.holds() && c.source == ClaimSource::kPaper; });
   };
   report.findings.push_back(fmt::format("{} claims of the paper: {} hold under regime {}, {} under {}.",
                                         std::ranges::count(report.claims, ClaimSource::kPaper, &ScenarioClaim::source),

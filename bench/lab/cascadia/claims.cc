@@ -46,7 +46,7 @@ Ratios Latency(const CascadiaFindings& all, CascadiaSystem rival, CascadiaSystem
   for (const CascadiaCase* c : all.Cases([&](const CascadiaCase& x) { return IsAt(all, x, where); })) {
     const CascadiaResult &r = c->of(rival), &o = c->of(ours);
     if (!r.measured() || !o.feasible()) continue;
-    ratios.values.push_back(r.mean_e2e() / o.mean_e2e());
+    ratios.values.push_back(r.e2e / o.e2e);
     ratios.bounds += r.bound ? 1 : 0;
   }
   return ratios;
@@ -125,15 +125,19 @@ class CascadiaPaperClaims : Claims {
     Judges();
     using F = const CascadiaFindings&;
     // Cost is the inverse of the sustained rate, at equal price.
-    Claim("cost per request below CascadeServe",
-          [](F f) { return BelowOf(Throughput(f, CascadiaSystem::kCascadeServe, kAtNinety)); }, 20, "%",
-          "32 GPUs at 2.67 USD/h in either system");
-    Claim("cost per request below stand-alone",
-          [](F f) { return BelowOf(Throughput(f, CascadiaSystem::kStandAlone, kAtNinety)); }, 33, "%", "likewise");
-    Claim("fluctuating: SLO scale below CascadeServe", [](F f) { return Fluctuating(f, "CascadeServe"); }, 34, "%",
-          "p95 of all requests; quality 80, while the paper has 90");
-    Claim("fluctuating: SLO scale below stand-alone", [](F f) { return Fluctuating(f, "stand-alone"); }, 45, "%",
-          "the rates of traces 2 and 3 exceed its capacity, so that its queue grows to the end");
+    Claim(
+        "cost per request below CascadeServe",
+        [](F f) { return BelowOf(Throughput(f, CascadiaSystem::kCascadeServe, kAtNinety)); }, 20, "%",
+        "32 GPUs at 2.67 USD/h in either system");
+    Claim(
+        "cost per request below stand-alone",
+        [](F f) { return BelowOf(Throughput(f, CascadiaSystem::kStandAlone, kAtNinety)); }, 33, "%", "likewise");
+    Claim(
+        "fluctuating: SLO scale below CascadeServe", [](F f) { return Fluctuating(f, "CascadeServe"); }, 34, "%",
+        "p95 of all requests; quality 80, while the paper has 90");
+    Claim(
+        "fluctuating: SLO scale below stand-alone", [](F f) { return Fluctuating(f, "stand-alone"); }, 45, "%",
+        "the rates of traces 2 and 3 exceed its capacity, so that its queue grows to the end");
     return Take();
   }
 
@@ -162,8 +166,9 @@ class CascadiaPaperClaims : Claims {
                                       : fmt::format("; in {} of them the rival has no plan for the rate and counts "
                                                     "with its latency at the largest rate it serves",
                                                     first.bounds));
-    Claim(name + ", mean", [&](const CascadiaFindings& f) { return MeanOf(ratios(f)); }, mean, "x",
-          count + "; " + reason);
+    Claim(
+        name + ", mean", [&](const CascadiaFindings& f) { return MeanOf(ratios(f)); }, mean, "x",
+        count + "; " + reason);
     Claim(name + ", most", [&](const CascadiaFindings& f) { return MostOf(ratios(f)); }, most, "x", count);
   }
 
@@ -172,23 +177,24 @@ class CascadiaPaperClaims : Claims {
     using S = CascadiaSystem;
     const auto alone = [](F f) { return Latency(f, S::kStandAlone, S::kTaktPath); };
     const auto serve = [](F f) { return Latency(f, S::kCascadeServe, S::kTaktPath); };
-    Claim("tighter SLO, mean over both rivals", [&](F f) { return MeanOf(Joined(alone(f), serve(f))); }, 2.3, "x",
-          "p95 along the path, takt planning for the path; SLO scales are proportional to it. Rivals share takt's "
-          "engine and tuned parallelism, and CascadeServe also takt's thresholds. The paper's rivals ran on their own "
-          "engines");
+    Claim(
+        "tighter SLO, mean over both rivals", [&](F f) { return MeanOf(Joined(alone(f), serve(f))); }, 2.3, "x",
+        "p95 along the path, takt planning for the path; SLO scales are proportional to it. Rivals share takt's "
+        "engine and tuned parallelism, and CascadeServe also takt's thresholds. The paper's rivals ran on their own "
+        "engines");
     MeanAndMost("tighter SLO than stand-alone", alone, 2.8, 4, "loads beyond stand-alone's capacity have no ratio");
     MeanAndMost("tighter SLO than CascadeServe", serve, 1.7, 2.5,
                 "CascadeServe is given the best thresholds and replicas for its load range");
-    Claim("tighter SLO than CascadeServe, mean, takt planning for the slowest model",
-          [](F f) { return MeanOf(Latency(f, S::kCascadeServe, S::kTakt)); }, 1.7, "x", "the paper's own objective",
-          ClaimSource::kOwn);
+    Claim(
+        "tighter SLO than CascadeServe, mean, takt planning for the slowest model",
+        [](F f) { return MeanOf(Latency(f, S::kCascadeServe, S::kTakt)); }, 1.7, "x", "the paper's own objective",
+        ClaimSource::kOwn);
 
-    const auto more = [](S rival, Where where = kAnywhere) {
-      return [=](F f) { return Throughput(f, rival, where); };
-    };
+    const auto more = [](S rival, Where where = kAnywhere) { return [=](F f) { return Throughput(f, rival, where); }; };
     const auto more_alone = more(S::kStandAlone), more_serve = more(S::kCascadeServe);
-    Claim("throughput, mean over both rivals", [&](F f) { return MeanOf(Joined(more_alone(f), more_serve(f))); }, 2.4,
-          "x", "largest rate at the quality with every replica below saturation");
+    Claim(
+        "throughput, mean over both rivals", [&](F f) { return MeanOf(Joined(more_alone(f), more_serve(f))); }, 2.4,
+        "x", "largest rate at the quality with every replica below saturation");
     MeanAndMost("throughput over stand-alone", more_alone, 3, 5,
                 "falls as the quality rises: at 90, half of all requests reach the largest model in either system");
     MeanAndMost("throughput over CascadeServe", more_serve, 1.7, 3.3,
@@ -196,16 +202,18 @@ class CascadiaPaperClaims : Claims {
                 "GPU");
     MeanAndMost("throughput over Sarathi's chunks", more(S::kSarathi, kAtNinety), 1.64, 1.95,
                 "stand-alone with the best of five chunk sizes; all systems here chunk prefills");
-    Claim("SLO scale below RouteLLM, mean",
-          [](F f) { return BelowOf(Latency(f, S::kRouteLlm, S::kTaktPath, kOfRouters)); }, 21.3, "%",
-          "a request that RouteLLM sends to the large model skips the small one");
-    Claim("throughput over RouteLLM, mean",
-          [](F f) -> std::optional<double> {
-            const Ratios r = Throughput(f, S::kRouteLlm, kOfRouters);
-            return r.empty() ? std::nullopt : std::optional(100 * (r.mean() - 1));
-          },
-          18.8, "%",
-          "its learned score (rank correlation 0.5) sends more requests to the large model for the same quality");
+    Claim(
+        "SLO scale below RouteLLM, mean",
+        [](F f) { return BelowOf(Latency(f, S::kRouteLlm, S::kTaktPath, kOfRouters)); }, 21.3, "%",
+        "a request that RouteLLM sends to the large model skips the small one");
+    Claim(
+        "throughput over RouteLLM, mean",
+        [](F f) -> std::optional<double> {
+          const Ratios r = Throughput(f, S::kRouteLlm, kOfRouters);
+          return r.empty() ? std::nullopt : std::optional(100 * (r.mean() - 1));
+        },
+        18.8, "%",
+        "its learned score (rank correlation 0.5) sends more requests to the large model for the same quality");
     MeanAndMost("throughput over uniform parallelism", more(S::kUniformParallelism), 1.4, 1.6, "tp 8 for every model");
     MeanAndMost("throughput over an even split of GPUs", more(S::kUniformGpus), 1.7, 2.1,
                 "parallelism is tuned for it");
@@ -213,28 +221,32 @@ class CascadiaPaperClaims : Claims {
 
   void Planning() {
     using F = const CascadiaFindings&;
-    Claim("the alternation's gap to the optimum, mean", [](F f) { return MeanOf(AlternationGaps(f)); }, {2, 6}, "%",
-          "on one table, hard floor; zero for two models, because its first step finds the optimum");
-    Claim("takt's gap to exhaustive search on the table", [](F f) { return MostOf(ExhaustiveGaps(f)); }, {{}, 0}, "%",
-          "all thresholds and splits", ClaimSource::kOwn);
+    Claim(
+        "the alternation's gap to the optimum, mean", [](F f) { return MeanOf(AlternationGaps(f)); }, {2, 6}, "%",
+        "on one table, hard floor; zero for two models, because its first step finds the optimum");
+    Claim(
+        "takt's gap to exhaustive search on the table", [](F f) { return MostOf(ExhaustiveGaps(f)); }, {{}, 0}, "%",
+        "all thresholds and splits", ClaimSource::kOwn);
     if (const std::optional<CascadiaSimulated>& first = seeds_.front().simulated) {
-      Claim(fmt::format("takt's gap beyond the table, {} GPUs, slowest model", first->gpus),
-            [](F f) -> std::optional<double> {
-              if (!f.simulated) return std::nullopt;
-              return 100 * (f.simulated->takt_slowest / f.simulated->best_slowest - 1);
-            },
-            {{}, 6}, "%",
-            fmt::format("all {} plans of the first seed simulated: takt {}; best {}", Grouped(first->plans),
-                        first->takt_plan, first->best_plan),
-            ClaimSource::kOwn);
-    }
-    Claim("time to plan for 32 GPUs",
+      Claim(
+          fmt::format("takt's gap beyond the table, {} GPUs, slowest model", first->gpus),
           [](F f) -> std::optional<double> {
-            double planning = 0;
-            for (const CascadiaStudy& s : f.studies) planning = std::max(planning, s.planning_s());
-            return planning > 0 ? std::optional(planning) : std::nullopt;
+            if (!f.simulated) return std::nullopt;
+            return 100 * (f.simulated->takt_slowest / f.simulated->best_slowest - 1);
           },
-          {{}, 20}, "s", "tables included, one thread on a shared machine; the paper's 20 s are on 12 cores");
+          {{}, 6}, "%",
+          fmt::format("all {} plans of the first seed simulated: takt {}; best {}", Grouped(first->plans),
+                      first->takt_plan, first->best_plan),
+          ClaimSource::kOwn);
+    }
+    Claim(
+        "time to plan for 32 GPUs",
+        [](F f) -> std::optional<double> {
+          double planning = 0;
+          for (const CascadiaStudy& s : f.studies) planning = std::max(planning, s.planning_s());
+          return planning > 0 ? std::optional(planning) : std::nullopt;
+        },
+        {{}, 20}, "s", "tables included, one thread on a shared machine; the paper's 20 s are on 12 cores");
   }
 
   void Judges() {
@@ -248,20 +260,24 @@ class CascadiaPaperClaims : Claims {
     };
     const Weaker weaker[] = {{"GPT-4o-mini", 11.1, 6.8}, {"Llama-70B as judge", 9.4, 5.5}};
     for (std::size_t i = 0; i < std::size(weaker); ++i) {
-      Claim(fmt::format("{}: more to the large model", weaker[i].name), [i](F f) { return MoreToTheLarge(f, i + 1); },
-            {{}, weaker[i].more}, "points", why);
-      Claim(fmt::format("{}: p95 higher", weaker[i].name),
-            [i](F f) { return AboveFirst(f, i + 1, &CascadiaJudge::slowest); }, {{}, weaker[i].higher}, "%", why);
+      Claim(
+          fmt::format("{}: more to the large model", weaker[i].name), [i](F f) { return MoreToTheLarge(f, i + 1); },
+          {{}, weaker[i].more}, "points", why);
+      Claim(
+          fmt::format("{}: p95 higher", weaker[i].name),
+          [i](F f) { return AboveFirst(f, i + 1, &CascadiaJudge::slowest); }, {{}, weaker[i].higher}, "%", why);
     }
-    Claim("learned judge: true quality at a floor of 80",
-          [](F f) { return f.judges.size() == 5 ? std::optional(f.judges[3].quality) : std::nullopt; }, {{}, 74}, "",
-          "it estimates 80; rank correlation 0.5 chosen");
-    Claim("perfect learned judge: p95 lower",
-          [](F f) -> std::optional<double> {
-            const std::optional<double> above = AboveFirst(f, 4, &CascadiaJudge::p95);
-            return above ? std::optional(-*above) : std::nullopt;
-          },
-          {{}, 5}, "%", "saves 0.27 s per judged answer");
+    Claim(
+        "learned judge: true quality at a floor of 80",
+        [](F f) { return f.judges.size() == 5 ? std::optional(f.judges[3].quality) : std::nullopt; }, {{}, 74}, "",
+        "it estimates 80; rank correlation 0.5 chosen");
+    Claim(
+        "perfect learned judge: p95 lower",
+        [](F f) -> std::optional<double> {
+          const std::optional<double> above = AboveFirst(f, 4, &CascadiaJudge::p95);
+          return above ? std::optional(-*above) : std::nullopt;
+        },
+        {{}, 5}, "%", "saves 0.27 s per judged answer");
   }
 
   const std::vector<CascadiaFindings>& seeds_;

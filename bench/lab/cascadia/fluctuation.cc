@@ -353,14 +353,15 @@ absl::StatusOr<std::vector<CascadiaFluctuation>> Fluctuate(CascadiaCascade casca
   std::vector<CascadePlanner> planners;
   double begin = 0;
   for (int segment = 0; segment < 3; ++segment) {
-    stream.samples.push_back(DrawCascadia(segment + 1, stream.models.size(), kProfiled, settings.seeds.At(0)).sample);
+    stream.samples.push_back(DrawCascadia(segment + 1, stream.models.size(), kProfiled, settings.seed).sample);
     absl::StatusOr<CascadePlanner> planner = PlannerOf(ProblemOf(stream, stream.samples.back(), 1, settings.gpus));
     if (!planner.ok()) return planner.status();
     const double rate = kLoad * planner->SustainableRate(kQuality);
     stream.rates[static_cast<std::size_t>(segment)] = rate;
     const double length = kMinutes[segment] * 60 * scale;
-    const std::vector<CascadeArrival> own = DrawCascadeArrivals(
-        kProfiled, rate, static_cast<std::int64_t>(rate * length * 2), 28 + 3 * settings.seeds.At(0) + static_cast<std::uint64_t>(segment));
+    const std::vector<CascadeArrival> own =
+        DrawCascadeArrivals(kProfiled, rate, static_cast<std::int64_t>(rate * length * 2),
+                            28 + 3 * settings.seed + static_cast<std::uint64_t>(segment));
     for (const CascadeArrival& a : own) {
       if (a.time >= length) break;
       stream.arrivals.push_back({begin + a.time, segment, a.sample});

@@ -48,10 +48,8 @@ ScenarioRow RowOf(const CascadiaCase& c, std::size_t system, std::uint64_t seed)
   if (!r.why.empty()) row.emplace_back("why", r.why);
   if (!r.measured()) return row;
   if (r.bound) row.emplace_back("bound", static_cast<std::int64_t>(1));
-  row.emplace_back("p95_path_s", r.mean_e2e());
-  double slowest = 0;
-  for (const double s : r.slowest) slowest += s / static_cast<double>(r.slowest.size());
-  row.emplace_back("p95_slowest_s", slowest);
+  row.emplace_back("p95_path_s", r.e2e);
+  row.emplace_back("p95_slowest_s", r.slowest);
   row.emplace_back("p95_tables_s", r.plan.latency);
   row.emplace_back("quality", r.quality);
   row.emplace_back("thresholds", Joined(r.plan.thresholds));
@@ -257,8 +255,8 @@ std::vector<ScenarioPlots> PlotsOf(const CascadiaFindings& all) {
       PlotLine q{std::string(kCascadiaSystemNames[i]), i, {}}, l = q;
       for (const CascadiaCase& c : s.cases()) {
         if (!c.systems[i].feasible()) continue;
-        if (c.load == 0.4) q.points.push_back({c.quality, c.systems[i].mean_e2e()});
-        if (c.quality == 80) l.points.push_back({c.rate, c.systems[i].mean_e2e()});
+        if (c.load == 0.4) q.points.push_back({c.quality, c.systems[i].e2e});
+        if (c.quality == 80) l.points.push_back({c.rate, c.systems[i].e2e});
       }
       by_quality.lines.push_back(std::move(q));
       by_load.lines.push_back(std::move(l));
@@ -325,7 +323,7 @@ absl::StatusOr<ScenarioReport> RunCascadia(const StudySettings& settings, Progre
   for (std::size_t seed = 0; seed < seeds.size(); ++seed) {
     CascadiaFindings& one = seeds[seed];
     one.settings.full = settings.full;
-    one.settings.seeds = {.count = 1, .first = static_cast<int>(drawn.At(seed))};
+    one.settings.seed = drawn.At(seed);
     one.settings.published = settings.regime == Regime::kPaper;
     if (settings.minutes > 0) one.settings.minutes = settings.minutes;
     for (const CascadiaCascade cascade : kCascadiaCascades) {
@@ -338,7 +336,7 @@ absl::StatusOr<ScenarioReport> RunCascadia(const StudySettings& settings, Progre
     work.push_back([&settings, &one](const RunProgress& p) -> absl::Status {
       constexpr std::int32_t kFew = 8, kFewer = 6;
       absl::StatusOr<CascadiaSimulated> found =
-          SimulateAllPlans(settings.full ? kFew : kFewer, 2000, one.settings.seeds.At(0), p);
+          SimulateAllPlans(settings.full ? kFew : kFewer, 2000, one.settings.seed, p);
       if (found.ok()) one.simulated = *std::move(found);
       return absl::IsCancelled(found.status()) ? absl::OkStatus() : found.status();
     });
@@ -387,9 +385,10 @@ absl::StatusOr<ScenarioReport> RunCascadia(const StudySettings& settings, Progre
                        "'> ': no plan serves the rate, and the latency is that at its largest rate"
                      : "with takt's knowledge: thresholds and replicas are the best for each"},
       {"Runs",
-       fmt::format("{:g} minutes of arrivals, at most 200,000 requests; the first quarter does not count. {} seeds "
-                   "draw requests and arrivals; plots and tables of plans show the first, other tables the mean",
-                   all.settings.minutes, drawn.count)}};
+       fmt::format(
+           "{:g} minutes of arrivals, at most 200,000 requests; the first quarter does not count. {} seeds draw "
+           "requests and arrivals. Plots and tables of plans show the first seed",
+           all.settings.minutes, drawn.count)}};
   report.findings = Sentences(all);
   std::vector<std::vector<const CascadiaCase*>> everything, at_main;
   for (const CascadiaFindings& one : seeds) {
@@ -400,7 +399,7 @@ absl::StatusOr<ScenarioReport> RunCascadia(const StudySettings& settings, Progre
       {"p95 along the path [s]",
        SystemTable(
            everything, "p95 [s]",
-           [](const CascadiaCase&, const CascadiaResult& r) { return r.measured() ? r.mean_e2e() : Table::kNoNumber; },
+           [](const CascadiaCase&, const CascadiaResult& r) { return r.measured() ? r.e2e : Table::kNoNumber; },
            Best::kNone, true)},
       {"Largest rate sustained at the quality [requests/s]",
        SystemTable(

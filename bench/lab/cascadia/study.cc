@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cmath>
 #include <functional>
-#include <numeric>
 #include <utility>
 
 #include "tool/plan/plan_report.h"
@@ -54,17 +53,12 @@ std::vector<std::string> Texts(const CascadeProblem& problem, const CascadePlan&
 }
 
 // Serves the arrivals by a plan of the problem, whose sample is the true one.
-void Simulate(const CascadeProblem& problem, const std::vector<std::vector<CascadeArrival>>& arrivals,
-              CascadiaResult& result) {
+void Simulate(const CascadeProblem& problem, const std::vector<CascadeArrival>& arrivals, CascadiaResult& result) {
   result.replicas = Texts(problem, result.plan);
-  for (const std::vector<CascadeArrival>& seed : arrivals) {
-    const CascadeRun run = SimulateCascade(problem, result.plan.thresholds, ReplicasOf(result.plan), seed);
-    result.e2e.push_back(run.p95);
-    double slowest = 0;
-    for (const MixRun& m : run.models) slowest = std::max(slowest, m.p95);
-    result.slowest.push_back(slowest);
-    result.quality += run.mean_quality / static_cast<double>(arrivals.size());
-  }
+  const CascadeRun run = SimulateCascade(problem, result.plan.thresholds, ReplicasOf(result.plan), arrivals);
+  result.e2e = run.p95;
+  for (const MixRun& m : run.models) result.slowest = std::max(result.slowest, m.p95);
+  result.quality = run.mean_quality;
 }
 
 CascadiaResult ResultOf(RivalPlan rival) {
@@ -82,17 +76,15 @@ CascadiaResult Planned(const CascadePlanner& planner, double quality, double rat
 
 // RouteLLM's requests never meet a judge: its plan is simulated with its router's decisions.
 CascadiaResult Routed(const CascadePlanner& planner, std::span<const double> router, double quality, double rate,
-                      const std::vector<std::vector<CascadeArrival>>& arrivals) {
+                      const std::vector<CascadeArrival>& arrivals) {
   const RoutedPlan routed = PlanRouteLlm(planner, router, quality, rate);
   CascadiaResult result = ResultOf(routed);
   if (!result.why.empty()) return result;
   result.replicas = Texts(planner.problem(), result.plan);
-  for (const std::vector<CascadeArrival>& seed : arrivals) {
-    const CascadeRun run = SimulateRouted(planner.problem(), routed, router, seed);
-    for (const double q : run.quality) result.quality += q / static_cast<double>(seed.size() * arrivals.size());
-    result.e2e.push_back(run.p95);
-    result.slowest.push_back(std::max(run.models[0].p95, run.models[1].p95));
-  }
+  const CascadeRun run = SimulateRouted(planner.problem(), routed, router, arrivals);
+  for (const double q : run.quality) result.quality += q / static_cast<double>(arrivals.size());
+  result.e2e = run.p95;
+  result.slowest = std::max(run.models[0].p95, run.models[1].p95);
   return result;
 }
 
@@ -173,10 +165,6 @@ CascadiaOptimality Exhaustive(const CascadePlanner& planner, double quality, dou
 
 }  // namespace
 
-double CascadiaResult::mean_e2e() const {
-  return std::accumulate(e2e.begin(), e2e.end(), 0.0) / static_cast<double>(e2e.size());
-}
-
 absl::StatusOr<CascadePlanner> CascadiaStudy::Planner(std::vector<ServedModel> models,
                                                       std::vector<CascadeSample> sample) const {
   return CascadePlanner::Create(ProblemOf(std::move(models), std::move(sample), settings_.gpus), {});
@@ -185,14 +173,9 @@ absl::StatusOr<CascadePlanner> CascadiaStudy::Planner(std::vector<ServedModel> m
 void CascadiaStudy::Judge(CascadiaCase& c, const CascadePlanner& takt, const CascadiaPlanners& planners) const {
   const std::vector<CascadeSample>& sample = takt.problem().sample;
   const auto draw = [&](double rate) {
-    std::vector<std::vector<CascadeArrival>> drawn;
-    for (std::size_t s = 0; s < static_cast<std::size_t>(settings_.seeds.count); ++s) {
-      drawn.push_back(
-          DrawCascadeArrivals(sample.size(), rate, RequestsOf(settings_, rate), 1000 + settings_.seeds.At(s)));
-    }
-    return drawn;
+    return DrawCascadeArrivals(sample.size(), rate, RequestsOf(settings_, rate), 1000 + settings_.seed);
   };
-  const std::vector<std::vector<CascadeArrival>> arrivals = draw(c.rate);
+  const std::vector<CascadeArrival> arrivals = draw(c.rate);
   const auto of = [&](CascadiaSystem s) -> CascadiaResult& { return c.systems[static_cast<std::size_t>(s)]; };
   const auto simulate = [&](CascadiaResult& result, const CascadeProblem& problem) {
     if (result.why.empty()) Simulate(problem, arrivals, result);
@@ -266,7 +249,7 @@ void CascadiaStudy::Judge(CascadiaCase& c, const CascadePlanner& takt, const Cas
       CascadiaResult tried = Planned(planner, quality, c.rate);
       simulate(tried, planner.problem());
       const double sustains = std::max(tried.sustains, chunked.sustains);
-      if (tried.feasible() && (!chunked.feasible() || tried.mean_e2e() < chunked.mean_e2e())) chunked = tried;
+      if (tried.feasible() && (!chunked.feasible() || tried.e2e < chunked.e2e)) chunked = tried;
       chunked.sustains = sustains;
     }
     break;
@@ -276,7 +259,7 @@ void CascadiaStudy::Judge(CascadiaCase& c, const CascadePlanner& takt, const Cas
 absl::Status CascadiaStudy::Run(const RunProgress& progress) {
   absl::StatusOr<std::vector<ServedModel>> models = CascadiaModels(cascade_);
   if (!models.ok()) return models.status();
-  const std::uint64_t seed = settings_.seeds.At(0);
+  const std::uint64_t seed = settings_.seed;
   const CascadiaDraw draw = DrawCascadia(trace_, models->size(), kProfiled, seed);
 
   const auto begin = std::chrono::steady_clock::now();
@@ -380,7 +363,8 @@ absl::StatusOr<CascadiaSimulated> SimulateAllPlans(std::int32_t gpus, std::int64
   const absl::StatusOr<CascadePlan> plan = planner->Plan({.quality_floor = kFloor}, result.rate);
   if (!plan.ok()) return plan.status();
   const CascadeProblem& problem = planner->problem();
-  const std::vector<CascadeArrival> arrivals = DrawCascadeArrivals(problem.sample.size(), result.rate, requests, 76 + seed);
+  const std::vector<CascadeArrival> arrivals =
+      DrawCascadeArrivals(problem.sample.size(), result.rate, requests, 76 + seed);
 
   // All multisets of shapes with exactly f GPUs. Requests are divided in proportion to each shape's capacity at the
   // mix's latency.
@@ -470,7 +454,7 @@ absl::StatusOr<std::vector<CascadiaJudge>> CompareJudges(const CascadiaSettings&
   constexpr double kFloor = 80, kNoise = 8;  // points; the paper reports "higher variance" without a figure: chosen
   absl::StatusOr<std::vector<ServedModel>> models = CascadiaModels(CascadiaCascade::kLlama);
   if (!models.ok()) return models.status();
-  const CascadiaDraw draw = DrawCascadia(1, 2, kProfiled, settings.seeds.At(0));
+  const CascadiaDraw draw = DrawCascadia(1, 2, kProfiled, settings.seed);
   struct Variant {
     const char* name;
     std::vector<CascadeSample> sample;
@@ -504,17 +488,12 @@ absl::StatusOr<std::vector<CascadiaJudge>> CompareJudges(const CascadiaSettings&
     }
     judge.share = plan->models[1].share;
     judge.slowest = plan->latency;
-    for (std::size_t s = 0; s < static_cast<std::size_t>(settings.seeds.count); ++s) {
-      const std::vector<CascadeArrival> arrivals =
-          DrawCascadeArrivals(v.sample.size(), rate, RequestsOf(settings, rate), 1000 + settings.seeds.At(s));
-      const CascadeRun run = SimulateCascade(seen, plan->thresholds, ReplicasOf(*plan), arrivals);
-      judge.p95 += run.p95 / settings.seeds.count;
-      double quality = 0;
-      for (const CascadeArrival& a : arrivals) {
-        const bool accepted = v.sample[a.sample].scores[0] >= plan->thresholds[0];
-        quality += draw.sample[a.sample].scores[accepted ? 0 : 1] / static_cast<double>(arrivals.size());
-      }
-      judge.quality += quality / settings.seeds.count;
+    const std::vector<CascadeArrival> arrivals =
+        DrawCascadeArrivals(v.sample.size(), rate, RequestsOf(settings, rate), 1000 + settings.seed);
+    judge.p95 = SimulateCascade(seen, plan->thresholds, ReplicasOf(*plan), arrivals).p95;
+    for (const CascadeArrival& a : arrivals) {
+      const bool accepted = v.sample[a.sample].scores[0] >= plan->thresholds[0];
+      judge.quality += draw.sample[a.sample].scores[accepted ? 0 : 1] / static_cast<double>(arrivals.size());
     }
     if (!progress(static_cast<double>(judges.size()) / static_cast<double>(std::size(variants)))) break;
   }

@@ -13,7 +13,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lab/cascadia/systems.h"
-#include "lab/study.h"
 #include "tool/run/runner.h"
 #include "takt/planning/cascade.h"
 
@@ -29,14 +28,13 @@ struct CascadiaResult {
   bool bound = false;
   CascadePlan plan;
   std::vector<std::string> replicas;  // by model, as text
-  std::vector<double> e2e;      // p95 along the path [s], by seed
-  std::vector<double> slowest;  // p95 of the slowest model [s], by seed
-  double quality = 0;           // mean over the runs
+  double e2e = 0;      // p95 along the path [s]; 0: not simulated
+  double slowest = 0;  // p95 of the slowest model [s]
+  double quality = 0;  // mean over the requests
   double sustains = 0;          // requests/s at this quality
 
-  bool feasible() const { return why.empty() && !e2e.empty(); }
-  bool measured() const { return !e2e.empty(); }
-  double mean_e2e() const;
+  bool feasible() const { return why.empty() && measured(); }
+  bool measured() const { return e2e > 0; }
 };
 
 struct CascadiaCase {
@@ -52,7 +50,7 @@ struct CascadiaCase {
 
 struct CascadiaSettings {
   std::int32_t gpus = 32;
-  SeedRange seeds = {};  // runs; the first also draws the requests
+  std::uint64_t seed = 1;  // draws the requests and their arrivals
   double minutes = 10;  // time of arrivals in a run
   std::vector<double> qualities = {70, 75, 80, 85, 90};
   std::vector<double> loads = {0.4, 0.7, 0.9};  // loads above 0.7 only at quality 80

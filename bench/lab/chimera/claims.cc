@@ -127,7 +127,8 @@ class ChimeraPaperClaims : Claims {
     const auto best = AtBestSlack({{d, at}}, other, speed);
     std::vector<std::string> texts, beyond;
     for (const double tau : plan_.taus) {
-      for (const auto& [rates, to] : {std::pair{plan_.rates, &texts}, std::pair{std::vector{plan_.beyond.back()}, &beyond}}) {
+      for (const auto& [rates, to] :
+           {std::pair{plan_.rates, &texts}, std::pair{std::vector{plan_.beyond.back()}, &beyond}}) {
         const ChimeraGain gain = GainOf(study_, rates, d, at, chimera::Chimera(tau), other);
         if (gain.speed.count() > 0) to->push_back(TextOf(tau, gain));
       }
@@ -299,7 +300,8 @@ class ChimeraPaperClaims : Claims {
             if (a == nullptr || b == nullptr || load <= 1) continue;
             Moments here;
             for (std::size_t seed = 0; seed < by_seed.size(); ++seed) {
-              const double waits = b->seeds[seed].queue, below = waits > 0 ? 100 * (1 - a->seeds[seed].queue / waits) : 0;
+              const double waits = b->seeds[seed].queue,
+                           below = waits > 0 ? 100 * (1 - a->seeds[seed].queue / waits) : 0;
               here.Add(below);
               by_seed[seed].Add(below);
             }

@@ -90,7 +90,8 @@ class HexgenPaperClaims : Claims {
       if (!r) continue;
       if (above) r = Increase(*r);
       const Verdict here = spread.Add(*r, {low, high});
-      if (here == Verdict::kFails || here == Verdict::kUndecided) short_of.push_back(fmt::format("{} ({:.0f} %)", Name(c), r->mean));
+      if (here == Verdict::kFails || here == Verdict::kUndecided)
+        short_of.push_back(fmt::format("{} ({:.0f} %)", Name(c), r->mean));
     }
     if (spread.found < all.size()) return Lacking(name, {low, high}, "%");
     std::string reason = spread.Text("");
@@ -265,8 +266,8 @@ class HexgenPaperClaims : Claims {
       const Reduction below_zero = ReductionOf(*best, *zero, &HexgenFigures::p95);
       const Reduction above = Increase(ReductionOf(*theirs, *best, &HexgenFigures::p95));
       Judge(name, above, {{}, 0}, "%",
-            fmt::format("least mean P95 at {:g}, {:.1f} % ({:.1f} to {:.1f}) below alpha 0; {}", alpha,
-                        below_zero.mean, below_zero.low, below_zero.high, IntervalText(above)));
+            fmt::format("least mean P95 at {:g}, {:.1f} % ({:.1f} to {:.1f}) below alpha 0; {}", alpha, below_zero.mean,
+                        below_zero.low, below_zero.high, IntervalText(above)));
     }
     Lacking("Trace 3: best alpha 0.2 and 0.4, the latter 14 % below alpha 0", Over(14), "%", kTrace3);
     Consistent();

@@ -120,8 +120,8 @@ class KairosPaperClaims : Claims {
   }
 
   void Times(KairosModel model, const KairosSystem& without, double paper) {
-    const std::string name = fmt::format("{}, {}: {} is slower by a factor, where half of the time is a queue's",
-                                         Name(model), kKairosScenarios[kMix], without.label);
+    const std::string name = fmt::format("{}, {}: {} is slower by a factor, half of the time queued", Name(model),
+                                         kKairosScenarios[kMix], without.label);
     const auto [half, ours, theirs] = AtHalf(model, kMix, without, name, paper, "x");
     if (half == nullptr) return;
     Moments ratios;
