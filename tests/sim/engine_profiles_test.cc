@@ -1,6 +1,8 @@
 // The profiles of engines: checked by hand against the models' dimensions and the GPUs' bandwidth.
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <string_view>
 
@@ -139,6 +141,25 @@ TEST_CASE("MLA keeps a copy of a sequence on each GPU unless attention is split 
   CHECK(data.kv_capacity_tokens > 5 * tensor.kv_capacity_tokens);
   // Attention of 256 rows over 8 GPUs costs an eighth per row.
   CHECK(data.cost.decode.per_context_ms < 0.3 * tensor.cost.decode.per_context_ms);
+}
+
+TEST_CASE("only profiles of engines have a front end, and a file may have one") {
+  CHECK(Built("aic/deepseek-r1/b200/fp4/sglang-ep8/tp8").front_end_ms == 245);
+  CHECK(Built("aic/llama-3.1-70b/h200/fp8/vllm/tp4").front_end_token_us == 3);
+  CHECK(Built("aic/llama-3.1-70b/h100/fp8/tp2").front_end_ms == 0);
+  const std::string path = (std::filesystem::temp_directory_path() / "takt_engine_profiles_test.json").string();
+  std::ofstream(path) << R"({"profiles": [{"id": "own/moe/h100/fp8/tp1", "model": "moe", "gpu": "h100", "dtype": "fp8",
+      "tp": 1, "layers": 2, "hidden": 8, "lin": [0, 1, 0.5, 2], "ap": [0, 0, 0], "ad": [0, 0, 0], "head": [0, 0, 0, 1],
+      "experts": [3, 0.125], "front_end": [7, 2], "kv_bytes_per_token": 10, "kv_bytes_per_sequence": 1000}]})";
+  const auto read = ReadProfiles(path);
+  std::filesystem::remove(path);
+  INFO(read.status().ToString());
+  REQUIRE(read.ok());
+  CHECK(read->front().cost.experts.read_ms == 3);
+  CHECK(read->front().cost.experts.share == 0.125);
+  CHECK(read->front().front_end_ms == 7);
+  CHECK(read->front().front_end_token_us == 2);
+  CHECK(read->front().kv_bytes_per_sequence == 1000);
 }
 
 TEST_CASE("a profile of an engine is no anchor and does not scale") {

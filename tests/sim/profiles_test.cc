@@ -169,7 +169,7 @@ TEST_CASE("the compiled-in profiles equal the calibration data") {
   if (file.empty()) return;
   CHECK(file.size() == 395);
   for (const Profile& p : BuiltInProfiles()) {
-    if (p.id.starts_with("lamps/") || p.id.starts_with("fit/")) continue;
+    if (p.id.starts_with("lamps/") || p.id.starts_with("fit/") || !p.engine.empty()) continue;
     CAPTURE(p.id);
     const auto it = std::find_if(file.begin(), file.end(), [&](const Profile& q) { return q.id == p.id; });
     REQUIRE(it != file.end());
