@@ -506,10 +506,10 @@ Waits Serve(const std::vector<double>& sizes, const std::string& spec) {
       continue;
     }
     queue.Begin(At(free_at));
-    const AnyWaitingQueue::Ran ran = {queue.Top(), {1}, {1}};
+    const std::size_t i = queue.Top().value - 1;
+    const AnyWaitingQueue::Ran ran = {{i + 1}, {1}, {static_cast<std::int32_t>(1'000 * sizes[i])}};
     queue.End(std::span(&ran, 1), At(free_at));
     queue.Erase(ran.request);
-    const std::size_t i = ran.request.value - 1;
     free_at += sizes[i];
     took.push_back(free_at - gap * static_cast<double>(i));
     sum += took.back();
