@@ -23,8 +23,8 @@ struct LayerRow {
   SoftFloor gemm;
   CostModel::Attention prefill, decode;
   SoftFloor head;
-  std::string_view
-      network;  // network of the all-reduce: "allreduce/<network>/tp<tp>" in CurveRows; empty: part of gemm
+  // Network of the all-reduce: "allreduce/<network>/tp<tp>" in CurveRows; empty: part of gemm.
+  std::string_view network;
   double decode_error_pct, prefill_error_pct;
   std::string_view engine = {};  // engine and layout, part of the id; empty: not named
   CostModel::Experts experts = {};

@@ -72,6 +72,22 @@ TEST_CASE("replay warns of agent_priority without ranks") {
   CHECK(WarningsOf(Replay({"--policy", "fcfs", "--json", "-"})).empty());
 }
 
+TEST_CASE("a profile's front end delays requests, and options replace each of its parts") {
+  const auto front = [](Args more) {
+    Args args = {"replay",  "--workload", "bundled",
+                 "--limit", "20",         "--policy",
+                 "fcfs",    "--profile",  "aic/llama-3.1-70b/h200/fp8/vllm/tp4",
+                 "--json",  "-",          "--quiet"};
+    args.insert(args.end(), more.begin(), more.end());
+    const std::string text = JsonOf(args).dump();
+    return std::pair(Has(text, "\"front_end_ms\":50"), Has(text, "\"front_end_token_us\":3"));
+  };
+  CHECK(front({}) == std::pair(true, true));
+  CHECK(front({"--front-end", "0"}) == std::pair(false, true));
+  CHECK(front({"--front-end-token", "0"}) == std::pair(true, false));
+  CHECK(front({"--front-end", "0", "--front-end-token", "0"}) == std::pair(false, false));
+}
+
 TEST_CASE("replay warns of options without effect") {
   CHECK(WarningsOf(Replay({"--policy", "fcfs", "--placement", "round_robin", "--json", "-"})) ==
         Warnings{"--placement has no effect on one instance; see --instances"});

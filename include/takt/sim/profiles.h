@@ -36,7 +36,7 @@ struct Profile {
   double prefill_error_pct = -1;
 
   // Time before a request reaches the engine, for HTTP and tokenising: per request, and per prompt token. `takt replay`
-  // uses it unless --front-end or --front-end-token is given.
+  // uses each unless its option is given.
   double front_end_ms = 0;
   double front_end_token_us = 0;
 

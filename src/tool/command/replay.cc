@@ -124,10 +124,8 @@ absl::StatusOr<ReplayOptions> CommonOptions(ReplayArguments& arguments) {
   options.cluster.prefill_engines = arguments.prefill_instances;
   options.cluster.kv_link_gb_s = arguments.kv_link_gb_s;
   options.cluster.deflect_tokens = arguments.deflect_tokens;
-  if (!(arguments.front_end_ms > 0) && !(arguments.front_end_token_us > 0)) {
-    arguments.front_end_ms = options.profile.front_end_ms;
-    arguments.front_end_token_us = options.profile.front_end_token_us;
-  }
+  if (arguments.front_end_ms < 0) arguments.front_end_ms = options.profile.front_end_ms;
+  if (arguments.front_end_token_us < 0) arguments.front_end_token_us = options.profile.front_end_token_us;
   options.cluster.front_end = FromSeconds(arguments.front_end_ms / 1e3);
   options.cluster.front_end_token = FromSeconds(arguments.front_end_token_us / 1e6);
   options.placement = *std::move(placement);
@@ -420,9 +418,9 @@ void AddEngine(Group group, ReplayArguments& to) {
             "with --prefill-instances: compute prompts of at most TOKENS tokens on a decode engine", Whole(0, 1 << 30));
   prefill.Excludes({instances});
   group.Add("--front-end", to.front_end_ms, "MS",
-            "delay each request by MS before the engine, for HTTP and tokenising [profile]", Positive());
+            "delay each request by MS before the engine, for HTTP and tokenising [the first profile's]", Share(1e6));
   group.Add("--front-end-token", to.front_end_token_us, "US",
-            "delay each request by US more for each prompt token [profile]", Positive());
+            "delay each request by US more for each prompt token [the first profile's]", Share(1e6));
   group.Add("--placement", to.placement, "NAME",
             "choose an instance for each request by this policy; see 'takt policies'");
   group.Add("--token-budget", to.token_budget, "N", "limit a step to N tokens, prefill and decode together", Whole(1));

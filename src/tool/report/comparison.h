@@ -72,7 +72,8 @@ struct ReplaySetup {
   std::int32_t prefill_instances = 0;  // > 0: this number of instances only computes prompts, and the others decode
   double kv_link_gb_s = 25;  // KV bandwidth between prefill and decode instances
   std::int32_t deflect_tokens = 0;  // longest prompt that is computed on the instance that decodes it
-  double front_end_ms = 0, front_end_token_us = 0;  // delay before the engine, per request and per prompt token
+  // Delay before the engine, per request and per prompt token; below 0: the profile's.
+  double front_end_ms = -1, front_end_token_us = -1;
   std::string placement = "least_loaded";
   std::string retention, gate;  // empty: none chosen
   std::int32_t token_budget = 2048;
