@@ -33,7 +33,7 @@ class WatchedRoom : public RoomToPass {
     RoomToPass::Enters(r, now);
     if (r.slot >= items_.size() || !items_[r.slot].waits) return;
     Item& item = items_[r.slot];
-    const Work more = line().size(r.slot) - item.size;
+    const Work more = line().work(r.slot) - item.size;
     item.size += more;
     if (more > 0) Precedes(item, more);
     Waits(more);
@@ -44,7 +44,7 @@ class WatchedRoom : public RoomToPass {
     const OfTheHost memory;
     if (r.slot >= items_.size()) items_.resize(r.slot + std::size_t{1});
     Item& item = items_[r.slot];
-    item = {.place = PlaceOf(r), .size = line().size(r.slot), .joined = gone_, .order = ++joins_};
+    item = {.place = PlaceOf(r), .size = line().work(r.slot), .joined = gone_, .order = ++joins_};
     for (const Slot i : waiting_) item.found += items_[i].place < item.place ? items_[i].size : 0;
     item.room = line().Room(r.slot);
     Precedes(item, item.size);

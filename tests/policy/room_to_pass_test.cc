@@ -37,7 +37,7 @@ struct Shadow {
   struct Item {
     Place place;
     Slot slot = 0;
-    Work size = 0, room = 0, gone = 0;  // gone: since it joined
+    Work work = 0, size = 0, room = 0, gone = 0;  // gone: since it joined
     Work allowed = 0, most = 0;  // room when it joined; largest work in the line while it was passed
   };
   std::vector<Item> items;  // by place
@@ -45,12 +45,12 @@ struct Shadow {
 
   Work Waiting() const {
     Work sum = 0;
-    for (const Item& i : items) sum += i.size;
+    for (const Item& i : items) sum += i.work;
     return sum;
   }
   Work Ahead(const Place& place) const {
     Work sum = 0;
-    for (const Item& i : items) sum += i.place < place ? i.size : 0;
+    for (const Item& i : items) sum += i.place < place ? i.work : 0;
     return sum;
   }
   Work RoomOf(const Item& i) const { return std::max(i.room, std::min(Waiting(), cap) - Ahead(i.place) - i.gone); }
@@ -69,8 +69,8 @@ struct Shadow {
     return best == nullptr ? kNoSlot : best->slot;
   }
   Item& At(Slot slot) { return *std::ranges::find(items, slot, &Item::slot); }
-  void Join(Slot slot, const Place& place, Work size, Work room) {
-    items.insert(std::ranges::upper_bound(items, place, {}, &Item::place), {place, slot, size, room, 0, room});
+  void Join(Slot slot, const Place& place, Work work, Work room, Work size) {
+    items.insert(std::ranges::upper_bound(items, place, {}, &Item::place), {place, slot, work, size, room, 0, room});
   }
   Item Leave(Slot slot, bool goes) {
     const Item gone = At(slot);
@@ -78,8 +78,8 @@ struct Shadow {
     std::erase_if(items, [slot](const Item& i) { return i.slot == slot; });
     if (!goes) return gone;
     for (Item& i : items) {
-      if (i.place < gone.place) i.room -= gone.size, i.most = waiting;
-      i.gone += gone.size;
+      if (i.place < gone.place) i.room -= gone.work, i.most = waiting;
+      i.gone += gone.work;
     }
     return gone;
   }
@@ -100,6 +100,8 @@ struct Twins {
     const double most = random.Below(8) == 0 ? 24 : 8;  // octaves
     return static_cast<Work>(100 * std::exp2(most * random.Uniform()));
   }
+  // A workflow may go on after the request.
+  Work SizeFor(Work work) { return random.Below(3) == 0 ? work + RandomSize() : work; }
   void Join(bool anywhere) {
     Slot slot = slots;
     if (free.empty()) ++slots;
@@ -109,8 +111,8 @@ struct Twins {
     const Work ahead = line.Ahead(place);
     REQUIRE(ahead == shadow.Ahead(place));
     const Work room = ahead / 20 + static_cast<Work>(random.Below(3) == 0 ? random.Below(50'000) : 0);
-    const Work size = RandomSize();
-    line.Join(slot, place, size, room), shadow.Join(slot, place, size, room);
+    const Work work = RandomSize(), size = SizeFor(work);
+    line.Join(slot, place, work, room, size), shadow.Join(slot, place, work, room, size);
   }
   Slot Any() { return shadow.items[random.Below(shadow.items.size())].slot; }
   void Check(double tau) const {
@@ -151,8 +153,8 @@ TEST_CASE("the line chooses by the rule, and undoes choices") {
         t.free.push_back(slot);
       } else if (kind == 14) {
         const Slot slot = t.Any();
-        const Work size = t.RandomSize();
-        t.line.Resize(slot, size), t.shadow.At(slot).size = size;
+        const Work work = t.RandomSize(), size = t.SizeFor(work);
+        t.line.Resize(slot, work, size), t.shadow.At(slot).work = work, t.shadow.At(slot).size = size;
       } else {
         const Shadow before = t.shadow;
         std::vector<Slot> chosen;

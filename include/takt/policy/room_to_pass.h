@@ -90,12 +90,12 @@ class FoundWork {
   std::size_t at_ = 0;  // class of the last quantile
 };
 
-// All is counted in work, which does not depend on the order: the engine seconds that the rest of a request's workflow
-// will take (FootprintBook).
+// All is counted in work, which does not depend on the order: the engine seconds that the request takes. Its size is the
+// work of the rest of its workflow (FootprintBook).
 //
 //  A request joins:      found = work that waits before it
 //                        room  = max(tail_factor found, quantile of found) - found
-//  A request goes:       each request before it that still waits loses its size as room
+//  A request goes:       each request before it that still waits loses its work as room
 //  A request may go if   its size <= max(room, min(waiting work, cap) - found - passed) of each request before it
 //  The next:             of those that may go, the one with the least arrival + tau ln(size)
 //
@@ -129,12 +129,12 @@ class RoomToPass {
       call.start =
           std::min(FromSeconds(Rounded(options_.deadline_weight * book_.Tightness(r) * drain)), Duration(kMostAge));
     }
-    if (line_.contains(r.slot)) line_.Resize(r.slot, SizeOf(r));
+    if (line_.contains(r.slot)) line_.Resize(r.slot, WorkOf(r), SizeOf(r));
   }
   void Ends(const RequestState& r, TimePoint now) {
     book_.Ends(r, now);
     if (r.slot >= calls_.size()) return;
-    if (calls_[r.slot].counted && !r.taken) cancelled_ = std::min(cancelled_ + line_.size(r.slot), Work{kMostLeft});
+    if (calls_[r.slot].counted && !r.taken) cancelled_ = std::min(cancelled_ + line_.work(r.slot), Work{kMostLeft});
     calls_[r.slot] = {};
   }
   // Learnt sizes, tau, and the work found.
@@ -178,14 +178,14 @@ class RoomToPass {
     if (!std::exchange(call.counted, true) && found_.Add(call.found)) waited_ /= 2, left_ /= 2, cancelled_ /= 2;
     const auto most = static_cast<Work>(std::min(options_.tail_factor * static_cast<double>(call.found), 1e18));
     call.room = std::max(most, found_.Quantile(options_.quantile)) - call.found;
-    line_.Join(r.slot, place, SizeOf(r), call.room);
+    line_.Join(r.slot, place, WorkOf(r), call.room, SizeOf(r));
   }
   void Leaves(Slot slot, bool goes) {
-    left_ = std::min(left_ + line_.size(slot), Work{kMostLeft});
+    left_ = std::min(left_ + line_.work(slot), Work{kMostLeft});
     line_.Leave(slot, goes);
   }
   void Returns(Slot slot) {
-    left_ = std::max(left_ - line_.size(slot), Work{0});
+    left_ = std::max(left_ - line_.work(slot), Work{0});
     line_.Return(slot);
   }
 
@@ -254,6 +254,7 @@ class RoomToPass {
   static double Seconds(Work work) { return Rounded(static_cast<double>(work) * 1e-6); }
   // An absurd prediction counts as a multiple of the largest workflow so far.
   Work SizeOf(const RequestState& r) const { return static_cast<Work>(std::min(book_.Left(r), book_.most()) * 1e6); }
+  Work WorkOf(const RequestState& r) const { return static_cast<Work>(std::min(book_.Own(r), book_.most()) * 1e6); }
 
   // Counts the work that has waited until now.
   void Wait(TimePoint now) {

@@ -161,6 +161,9 @@ class FootprintBook {
   // request has not entered.
   double Left(const RequestState& r) const { return r.slot < calls_.size() ? calls_[r.slot].cost : 0; }
 
+  // Returns the remaining cost of the call alone, as of this moment [s].
+  double Own(const RequestState& r) const { return Cost(OwnOf(r).work); }
+
   // Returns the factor that corrects the request's predicted output; 1: the request has not entered.
   double Truth(const RequestState& r) const {
     return r.slot < calls_.size() && calls_[r.slot].truth > 0 ? calls_[r.slot].truth : 1;
@@ -202,7 +205,7 @@ class FootprintBook {
 
   // Returns the time of the call and the longest path after it on an idle engine [s].
   double PathSeconds(const RequestState& r) const {
-    const Own own = OwnOf(r);
+    const Remaining own = OwnOf(r);
     const double later = Rounded(Truth(r) * std::max(r.request.after.path_tokens, 0.0));
     const double path = own.work.output / r.request.sequences + later;
     const double step = options_.pace.step_s + Rounded(options_.pace.context_s * own.context);
@@ -246,7 +249,7 @@ class FootprintBook {
     TimePoint idle_since{};
   };
   // Remaining work of a call.
-  struct Own {
+  struct Remaining {
     Work work = {};
     double context = 0;
   };
@@ -277,7 +280,7 @@ class FootprintBook {
     return SeenLengths::PlaceOf(r.request, flow.calls);
   }
 
-  Own OwnOf(const RequestState& r) const {
+  Remaining OwnOf(const RequestState& r) const {
     const Request& q = r.request;
     const double n = q.sequences;
     const double generated = Rounded(r.generated.value * n);
@@ -311,7 +314,7 @@ class FootprintBook {
 
   double Price(const RequestState& r) const {
     const Request& q = r.request;
-    const Own own = OwnOf(r);
+    const Remaining own = OwnOf(r);
     const double truth = Truth(r);
     const Work after = After(q);
     double cost =

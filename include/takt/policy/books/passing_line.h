@@ -43,8 +43,8 @@ struct WorkClasses {
   static constexpr int kCount = (octaves << bits) + 1;
 };
 
-// Each request has a place, a size, and room: the work that may still pass it. If a request goes, every request before
-// it loses its size as room. A request may go if its size is at most
+// Each request has a place, its own work, a size of at least that, and room: the work that may still pass it. If a
+// request goes, every request before it loses its work as room. A request may go if its size is at most
 //
 //   max(room(i), min(waiting, cap) - ahead(i) - gone(i))   for every request i before it
 //
@@ -87,12 +87,12 @@ class PassingLine {
     for (Slot n = root_; n != kNoSlot;) {
       const Node& node = nodes_[n];
       const bool before = node.place < place;
-      if (before) ahead += SumOf(node.left) + node.size;
+      if (before) ahead += SumOf(node.left) + node.work;
       n = before ? node.right : node.left;
     }
     return ahead;
   }
-  Work size(Slot slot) const { return nodes_[slot].size; }
+  Work work(Slot slot) const { return nodes_[slot].work; }
   // Returns the room that a request has of its own.
   Work Room(Slot slot) const {
     Work room = nodes_[slot].room;
@@ -113,14 +113,15 @@ class PassingLine {
   // Returns the work that goes between its arrival and its turn if nothing passes it from now on.
   Work Before(Slot slot) const { return Ahead(nodes_[slot].place) + gone_ - nodes_[slot].joined; }
 
-  void Join(Slot slot, const Place& place, Work size, Work room) {
+  // `size`: at least `work`. Requests are compared by it, and room is counted in work.
+  void Join(Slot slot, const Place& place, Work work, Work room, Work size = 0) {
     if (slot >= nodes_.size()) nodes_.resize(slot + std::size_t{1}), items_.resize(slot + std::size_t{1});
     if (gone_ > kMostGone) Rebase();
     ++joins_;
     Node& node = nodes_[slot];
     node = {.place = place, .joined = gone_, .room = std::min(room, -kLeastRoom)};
     node.priority = static_cast<std::uint32_t>(Mix64(Mix64(static_cast<std::uint64_t>(place.came)) ^ place.id) >> 32);
-    SetSize(node, size);
+    SetSize(node, work, size);
     Add(slot);
   }
   // The request leaves the line. `goes`: it is admitted, so all requests before it are passed.
@@ -129,26 +130,26 @@ class PassingLine {
     Item& item = items_[slot];
     item.went = goes, item.joins = joins_, item.spent = spent_;
     if (goes && known_ && slot == first_) spent_ = std::max(spent_ + looks_ - kLooksEach, 0);
-    Cut(slot, goes ? node.size : 0);
-    if (goes) gone_ += node.size;
+    Cut(slot, goes ? node.work : 0);
+    if (goes) gone_ += node.work;
   }
   // Undoes Leave. If others have joined since then, those that it passed stay passed.
   void Return(Slot slot) {
     Node& node = nodes_[slot];
     if (items_[slot].went && items_[slot].joins == joins_) {
-      gone_ -= node.size;
-      Charge(root_, node.place, node.size);
+      gone_ -= node.work;
+      Charge(root_, node.place, node.work);
       spent_ = items_[slot].spent;
     }
     node.left = node.right = kNoSlot, node.add = 0;
     Add(slot);
   }
-  void Resize(Slot slot, Work size) {
+  void Resize(Slot slot, Work work, Work size = 0) {
     Node& node = nodes_[slot];
-    if (std::clamp(size, Work{1}, kMostSize) == node.size) return;
+    if (Clamp(work) == node.work && ClassOf(work, size) == node.cls) return;
     Cut(slot, 0);
     node.left = node.right = kNoSlot, node.add = 0;
-    SetSize(node, size);
+    SetSize(node, work, size);
     Add(slot);
   }
 
@@ -173,14 +174,14 @@ class PassingLine {
   using Mask = std::array<std::uint64_t, kWords>;
   struct Node {
     Place place = {};
-    Work size = 0, joined = 0;  // `joined`: gone_ when it joined
+    Work work = 0, joined = 0;  // `joined`: gone_ when it joined
     Work room = 0;  // without the pending sums of the nodes above it
     // Over the subtree: work, largest (work before a node in the subtree) - joined, least room. `add`: pending sum of
     // both children.
     Work sum = 0, most = 0, least = 0, add = 0;
     Slot left = kNoSlot, right = kNoSlot;
     std::uint32_t priority = 0;
-    std::uint8_t cls = 0;
+    std::uint8_t cls = 0;  // of its size
     bool waits = false;
   };
   // The rest of a request: its links in the heap of its class, and how it left.
@@ -203,10 +204,11 @@ class PassingLine {
 
   static Work Sum(Work a, Work b) { return std::max(a + b, kLeastRoom); }
   Work SumOf(Slot n) const { return n == kNoSlot ? 0 : nodes_[n].sum; }
-  static void SetSize(Node& node, Work size) {
-    node.size = std::clamp(size, Work{1}, kMostSize);
-    node.cls = static_cast<std::uint8_t>(Classes::Of(node.size));
+  static Work Clamp(Work work) { return std::clamp(work, Work{1}, kMostSize); }
+  static std::uint8_t ClassOf(Work work, Work size) {
+    return static_cast<std::uint8_t>(Classes::Of(Clamp(std::max(work, size))));
   }
+  static void SetSize(Node& node, Work work, Work size) { node.work = Clamp(work), node.cls = ClassOf(work, size); }
 
   // ---- the treap
 
@@ -221,7 +223,7 @@ class PassingLine {
     node.add = 0;
   }
   void Update(Node& node) {
-    node.sum = node.size, node.most = -node.joined, node.least = node.room;
+    node.sum = node.work, node.most = -node.joined, node.least = node.room;
     if (node.left != kNoSlot) {
       const Node& left = nodes_[node.left];
       node.most = std::max(left.most, left.sum + node.most);
@@ -407,7 +409,7 @@ class PassingLine {
       if (node.place < place) {
         if (const Slot found = StopsIn(node.left, before, below, search); found != kNoSlot) return found;
         if (StopsItself(node, before, add, search)) return n;
-        before += SumOf(node.left) + node.size;
+        before += SumOf(node.left) + node.work;
         n = node.right;
       } else {
         n = node.left;
@@ -423,7 +425,7 @@ class PassingLine {
     const Work below = Sum(add, node.add);
     if (const Slot found = StopsIn(node.left, before, below, search); found != kNoSlot) return found;
     if (StopsItself(node, before, add, search)) return n;
-    return StopsIn(node.right, before + SumOf(node.left) + node.size, below, search);
+    return StopsIn(node.right, before + SumOf(node.left) + node.work, below, search);
   }
   static bool MayStop(const Node& node, Work before, Work add, const Search& search) {
     return Sum(node.least, add) < search.size && before + node.most > search.limit;
