@@ -18,6 +18,7 @@ namespace takt::tool {
 namespace {
 
 constexpr double kMedianPrompt = 1500, kMeanOutput = 300;  // chosen, of the generators
+constexpr double kMedianDocument = 8000, kDocumentSigma = 0.7, kMeanSummary = 200;  // chosen, of long summaries
 constexpr std::int32_t kMostPrompt = 60'000;
 constexpr double kClientSigma = 1;  // chosen: sigma of a client's lengths, whose means are in the trace
 constexpr std::int64_t kUnpackedBytes = 1 << 28;
@@ -185,11 +186,20 @@ absl::StatusOr<Workload> StrangerInputs::Make(const Stranger& stranger, double s
       return std::pair{prompt, 1 + kMeanOutput * random.Exponential()};
     });
   }
+  if (stranger.name == "long summaries") {
+    return SingleCalls(calls, seed, [](Random& random) {
+      const double prompt = random.LogNormal(std::log(kMedianDocument), kDocumentSigma);
+      return std::pair{prompt, 1 + kMeanSummary * random.Exponential()};
+    });
+  }
   const Workload& file = files_.at(stranger.data);
   const std::size_t each =
       std::max<std::size_t>(1, file.calls.size() / std::max<std::size_t>(1, file.workflows.size()));
   if (stranger.name.starts_with("bursts")) {
-    absl::StatusOr<Workload> drawn = Draw(file, static_cast<std::int64_t>(calls), Arrivals{}, seed);
+    // Calls that share prefixes stay in their order.
+    absl::StatusOr<Workload> drawn = stranger.prefix_cache
+                                         ? WindowOf(file, calls, seed)
+                                         : Draw(file, static_cast<std::int64_t>(calls), Arrivals{}, seed);
     if (!drawn.ok()) return drawn;
     const bool chats = stranger.name.ends_with("conversations");
     if (absl::Status s = LetBurst(*drawn, chats ? 6 : 4, static_cast<double>(calls) / 10, seed); !s.ok()) return s;

@@ -52,6 +52,11 @@ inline constexpr Stranger kStrangers[] = {
     {.name = "70B, fp8", .data = "traces/sharegpt_10k_lengths.csv.gz", .profile = "aic/llama-3.1-70b/h100/fp8/tp2"},
     {.name = "4 instances", .data = "traces/azure_llm_2023_conv.csv.gz", .instances = 4, .calls = 8000},
     {.name = "16 instances", .data = "traces/azure_llm_2023_code.csv.gz", .instances = 16, .calls = 8000},
+    {.name = "long summaries", .calls = 1200},
+    {.name = "bursts of long chats, prefix cache",
+     .data = "traces/mooncake_fast25_conversation.jsonl.gz",
+     .prefix_cache = true,
+     .calls = 2000},
     {.name = "closed loop", .data = "traces/sharegpt_10k_lengths.csv.gz", .instances = 2, .in_flight = 900},
 };
 
