@@ -9,6 +9,7 @@
 
 #include "takt/base/exact_math.h"
 #include "takt/base/random.h"
+#include "takt/base/rounded.h"
 
 namespace takt {
 namespace {
@@ -102,7 +103,7 @@ double PearsonOf(double spearman) {
 
 }  // namespace
 
-CascadiaDraw DrawCascadia(int trace, std::size_t models, std::size_t requests, std::uint64_t seed) {
+CascadiaDraw DrawCascadia(int trace, std::size_t models, std::size_t requests, std::uint64_t seed, double harder) {
   const Marginals marginals = MarginalsOf(trace);
   constexpr double kSigma = 0.8, kLargest = 95, kLargestSd = 4;
   Random random(Mix64(seed) + static_cast<std::uint64_t>(trace));
@@ -114,7 +115,9 @@ CascadiaDraw DrawCascadia(int trace, std::size_t models, std::size_t requests, s
     for (double& own : z) own = std::sqrt(kCoupling) * common + std::sqrt(1 - kCoupling) * random.Normal();
     CascadeSample s;
     s.prompt = std::max(1, static_cast<std::int32_t>(random.LogNormal(exact::Log(marginals.prompt), kSigma)));
-    const auto output = std::max(1, static_cast<std::int32_t>(random.LogNormal(exact::Log(marginals.output), kSigma)));
+    const double shift = -harder * kSigma * common, own = kSigma * std::sqrt(1 - Rounded(harder * harder));
+    const auto output =
+        std::max(1, static_cast<std::int32_t>(random.LogNormal(exact::Log(marginals.output) + Rounded(shift), own)));
     s.outputs.assign(models, output);
     s.scores.push_back(marginals.small.Quantile(NormalCdf(z[0])));
     if (models > 2) s.scores.push_back(marginals.middle.Quantile(NormalCdf(z[1])));

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "lab/cascadia/engine_fit.h"
 #include "lab/cascadia/fluctuation.h"
 #include "lab/cascadia/study.h"
 #include "lab/report/scenario_report.h"
@@ -21,6 +22,9 @@ struct CascadiaFindings {
   std::vector<std::vector<CascadiaFluctuation>> fluctuations;  // by cascade
   std::optional<CascadiaSimulated> simulated;
   std::vector<CascadiaJudge> judges;
+  std::optional<CascadiaPrefix> prefix;
+  std::optional<CascadiaFit> fit;       // of the first seed, in regime paper
+  std::optional<double> table1_error;  // [%]
 
   std::vector<const CascadiaCase*> Cases(const std::function<bool(const CascadiaCase&)>& which) const {
     std::vector<const CascadiaCase*> cases;

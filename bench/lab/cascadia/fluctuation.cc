@@ -16,7 +16,7 @@
 namespace takt::tool {
 namespace {
 
-constexpr double kQuality = 80, kLoad = 0.7;
+constexpr double kQuality = 80;
 constexpr double kMinutes[] = {8, 16, 10};  // of traces 1, 2, 3
 constexpr std::int32_t kRows = 100;          // all-model requests that a new plan waits for
 
@@ -345,7 +345,7 @@ absl::StatusOr<Timeline> Keep(const Stream& stream, std::int32_t gpus, CascadePl
 
 absl::StatusOr<std::vector<CascadiaFluctuation>> Fluctuate(CascadiaCascade cascade, const CascadiaSettings& settings,
                                                            const RunProgress& progress) {
-  absl::StatusOr<std::vector<ServedModel>> models = CascadiaModels(cascade);
+  absl::StatusOr<std::vector<ServedModel>> models = CascadiaModels(cascade, settings.engine);
   if (!models.ok()) return models.status();
   Stream stream;
   stream.models = *std::move(models);
@@ -353,10 +353,11 @@ absl::StatusOr<std::vector<CascadiaFluctuation>> Fluctuate(CascadiaCascade casca
   std::vector<CascadePlanner> planners;
   double begin = 0;
   for (int segment = 0; segment < 3; ++segment) {
-    stream.samples.push_back(DrawCascadia(segment + 1, stream.models.size(), kProfiled, settings.seed).sample);
+    stream.samples.push_back(
+        DrawCascadia(segment + 1, stream.models.size(), kProfiled, settings.seed, settings.harder).sample);
     absl::StatusOr<CascadePlanner> planner = PlannerOf(ProblemOf(stream, stream.samples.back(), 1, settings.gpus));
     if (!planner.ok()) return planner.status();
-    const double rate = kLoad * planner->SustainableRate(kQuality);
+    const double rate = settings.load * planner->SustainableRate(kQuality);
     stream.rates[static_cast<std::size_t>(segment)] = rate;
     const double length = kMinutes[segment] * 60 * scale;
     const std::vector<CascadeArrival> own =

@@ -298,6 +298,41 @@ std::vector<ScenarioPlots> PlotsOf(const CascadiaFindings& all) {
   return groups;
 }
 
+// The load, fitted to SLO scales of baselines. Latencies at the largest rate that a baseline serves count as they are.
+Fit LoadFit(const CascadiaFindings& all) {
+  struct Baseline {
+    CascadiaCascade cascade;
+    int trace;
+    double quality;
+    CascadiaSystem system;
+    double paper;
+  };
+  constexpr Baseline kBaselines[] = {
+      {CascadiaCascade::kLlama, 1, 80, CascadiaSystem::kStandAlone, 8.2},  // Appendix M
+      {CascadiaCascade::kLlama, 1, 80, CascadiaSystem::kRouteLlm, 5.8},  // Appendix I
+      {CascadiaCascade::kLlama, 2, 80, CascadiaSystem::kRouteLlm, 3.6},  // Appendix I
+      {CascadiaCascade::kDeepSeek, 1, 90, CascadiaSystem::kCascadeServe, 17.3},  // section 4.2
+      {CascadiaCascade::kDeepSeek, 3, 85, CascadiaSystem::kStandAlone, 11.88}};  // section 4.2
+  Fit fit{.parameter = "the load", .figures = {}, .tried = {}};
+  for (const Baseline& b : kBaselines) {
+    fit.figures.emplace_back(fmt::format("{}, trace {}, quality {:g}: {}", Name(b.cascade), b.trace, b.quality,
+                                         kCascadiaSystemNames[static_cast<std::size_t>(b.system)]),
+                             b.paper);
+  }
+  for (const double load : {0.4, 0.7}) {
+    Fit::Tried tried{fmt::format("{:g}", load), {}, load == all.settings.load ? "taken" : "regime takt"};
+    for (const Baseline& b : kBaselines) {
+      for (const CascadiaCase* c : all.Cases([&](const CascadiaCase& x) {
+             return x.cascade == b.cascade && x.trace == b.trace && x.quality == b.quality && x.load == load;
+           })) {
+        if (c->of(b.system).measured()) tried.ours.push_back(c->of(b.system).e2e / c->alone_s);
+      }
+    }
+    if (tried.ours.size() == fit.figures.size()) fit.tried.push_back(std::move(tried));
+  }
+  return fit;
+}
+
 std::vector<std::string> Sentences(const CascadiaFindings& all) {
   std::vector<std::string> text = {
       "Plans are compared by the p95 of requests along their path, judges included. 'takt' minimises the p95 of the "
@@ -326,6 +361,11 @@ absl::StatusOr<ScenarioReport> RunCascadia(const StudySettings& settings, Progre
     one.settings.seed = drawn.At(seed);
     one.settings.published = settings.regime == Regime::kPaper;
     if (settings.minutes > 0) one.settings.minutes = settings.minutes;
+    if (one.settings.published) {
+      one.settings.engine = kPaperEngine;
+      one.settings.harder = kHarder;
+      one.settings.load = kPaperLoad;
+    }
     for (const CascadiaCascade cascade : kCascadiaCascades) {
       for (int trace = 1; trace <= 3; ++trace) one.studies.emplace_back(cascade, trace, one.settings);
     }
@@ -335,8 +375,7 @@ absl::StatusOr<ScenarioReport> RunCascadia(const StudySettings& settings, Progre
     for (CascadiaStudy& study : one.studies) work.push_back([&study](const RunProgress& p) { return study.Run(p); });
     work.push_back([&settings, &one](const RunProgress& p) -> absl::Status {
       constexpr std::int32_t kFew = 8, kFewer = 6;
-      absl::StatusOr<CascadiaSimulated> found =
-          SimulateAllPlans(settings.full ? kFew : kFewer, 2000, one.settings.seed, p);
+      absl::StatusOr<CascadiaSimulated> found = SimulateAllPlans(settings.full ? kFew : kFewer, 2000, one.settings, p);
       if (found.ok()) one.simulated = *std::move(found);
       return absl::IsCancelled(found.status()) ? absl::OkStatus() : found.status();
     });
@@ -351,6 +390,21 @@ absl::StatusOr<ScenarioReport> RunCascadia(const StudySettings& settings, Progre
       absl::StatusOr<std::vector<CascadiaJudge>> found = CompareJudges(one.settings, p);
       if (found.ok()) one.judges = *std::move(found);
       return found.status();
+    });
+    work.push_back([&one](const RunProgress&) -> absl::Status {
+      absl::StatusOr<CascadiaPrefix> prefix = ComparePrefixCaching(one.settings);
+      if (!prefix.ok()) return prefix.status();
+      absl::StatusOr<double> error = CascadiaTable1Error(one.settings.engine);
+      if (!error.ok()) return error.status();
+      one.prefix = *prefix;
+      one.table1_error = *error;
+      return absl::OkStatus();
+    });
+    if (seed > 0 || !one.settings.published) continue;
+    work.push_back([&one](const RunProgress& p) -> absl::Status {
+      absl::StatusOr<CascadiaFit> found = FitCascadia(one.settings, p);
+      if (found.ok()) one.fit = *std::move(found);
+      return absl::IsCancelled(found.status()) ? absl::OkStatus() : found.status();
     });
   }
   const CascadiaFindings& all = seeds.front();  // shown in plots and in tables of plans
@@ -374,10 +428,13 @@ absl::StatusOr<ScenarioReport> RunCascadia(const StudySettings& settings, Progre
   }
   report.conditions = {
       {"Requests",
-       "scores and lengths reconstructed from the paper's Table 2 (bench/lab/cascadia/README.md), 2,000 profiled"},
+       fmt::format("scores and lengths reconstructed from the paper's Table 2 (bench/lab/cascadia/README.md), 2,000 "
+                   "profiled; correlation of difficulty and length {:g}",
+                   all.settings.harder)},
       {"Cluster",
-       "32 H100; llama-3.1-8b -> llama-3.1-70b (bf16), and the same -> deepseek-671b (4 bit, derived, not "
-       "measured)"},
+       fmt::format("32 H100; llama-3.1-8b -> llama-3.1-70b (bf16), and the same -> deepseek-671b (4 bit, derived, not "
+                   "measured, {:g} times slower); {} requests at once in a replica",
+                   all.settings.engine.large_pace, all.settings.engine.max_seqs)},
       {"Load", fmt::format("shares of what takt sustains at quality 80 [requests/s]: {}", sustains)},
       {"Rivals", all.settings.published
                      ? "as published: CascadeServe has profiled all traces together, with one shape per model; the "
@@ -409,7 +466,18 @@ absl::StatusOr<ScenarioReport> RunCascadia(const StudySettings& settings, Progre
       {"Plans of the DeepSeek cascade next to the paper's Tables 2 and 3", PlanTable(all)},
       {"Optimality on one table, load 0.7", OptimalityTable(all)},
       {"Judges (Appendices K and N): Llama, trace 1, quality 80", JudgeTable(all)},
-      {"A workload that changes: quality 80, load 0.7 of each trace", FluctuationTable(all)}};
+      {fmt::format("A workload that changes: quality 80, load {:g} of each trace", all.settings.load),
+       FluctuationTable(all)}};
+  if (all.fit) {
+    report.findings.push_back(
+        fmt::format("A lone request of Llama, trace 1, takes {:.2f} and {:.2f} s (Appendix H: 3.05 and 7.35 s); no fit "
+                    "uses this.",
+                    all.fit->alone_s[0], all.fit->alone_s[1]));
+    for (const Fit& fit : {LoadFit(all), all.fit->max_seqs}) {
+      report.tables.insert(report.tables.begin(), FitTable(fit));
+      for (ScenarioRow& row : FitRows(fit)) report.rows.push_back(std::move(row));
+    }
+  }
   report.plots = PlotsOf(all);
   for (std::size_t seed = 0; seed < seeds.size(); ++seed) {
     for (const CascadiaCase* c : everything[seed]) {

@@ -9,6 +9,7 @@
 #include "tool/plan/plan_report.h"
 #include "fmt/format.h"
 #include "lab/cascadia/cascade_rivals.h"
+#include "lab/cascadia/engine_fit.h"
 #include "takt/sim/profiles.h"
 #include "takt/workload/cascadia.h"
 
@@ -257,16 +258,38 @@ void CascadiaStudy::Judge(CascadiaCase& c, const CascadePlanner& takt, const Cas
 }
 
 absl::Status CascadiaStudy::Run(const RunProgress& progress) {
-  absl::StatusOr<std::vector<ServedModel>> models = CascadiaModels(cascade_);
+  absl::StatusOr<std::vector<ServedModel>> models = CascadiaModels(cascade_, settings_.engine);
   if (!models.ok()) return models.status();
   const std::uint64_t seed = settings_.seed;
-  const CascadiaDraw draw = DrawCascadia(trace_, models->size(), kProfiled, seed);
+  const CascadiaDraw draw = DrawCascadia(trace_, models->size(), kProfiled, seed, settings_.harder);
 
   const auto begin = std::chrono::steady_clock::now();
   const absl::StatusOr<CascadePlanner> takt = Planner(*models, draw.sample);
   if (!takt.ok()) return takt.status();
   planning_s_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   sustains_ = takt->SustainableRate(80);
+  for (std::size_t m = 0; m < models->size(); ++m) {
+    double least = kInf, most = 0, tp2 = 0, tp4 = 0;
+    for (const ShapeRates& s : takt->rates()[m].shapes) {
+      if (s.gpus > 8) continue;
+      const double per_gpu = s.curve.saturation() / s.gpus;
+      least = std::min(least, per_gpu), most = std::max(most, per_gpu);
+      const CostModel& cost = (*models)[m].shapes[s.shape].cost;
+      if (cost.pp == 1 && cost.tp == 2) tp2 = per_gpu;
+      if (cost.pp == 1 && cost.tp == 4) tp4 = per_gpu;
+    }
+    if (most > 0) parallelism_gain_ = std::max(parallelism_gain_, most / least);
+    if (m == 1 && tp4 > 0) middle_tp2_ = tp2 / tp4;
+  }
+  if (cascade_ == CascadiaCascade::kDeepSeek && trace_ == 1) {
+    constexpr std::int32_t kMany = 80;
+    const auto from = std::chrono::steady_clock::now();
+    const absl::StatusOr<CascadePlanner> many = CascadePlanner::Create(ProblemOf(*models, draw.sample, kMany), {});
+    if (!many.ok()) return many.status();
+    const absl::StatusOr<CascadePlan> plan = many->Plan({.quality_floor = 80}, sustains_);
+    if (!plan.ok()) return plan.status();
+    planning_80_s_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
+  }
   if (!progress(0.1)) return absl::OkStatus();
 
   CascadiaPlanners planners;
@@ -288,7 +311,7 @@ absl::Status CascadiaStudy::Run(const RunProgress& progress) {
   if (settings_.published) {
     std::vector<CascadeSample> pooled;
     for (int trace = 1; trace <= kCascadiaTraces; ++trace) {
-      const CascadiaDraw its = DrawCascadia(trace, models->size(), kProfiled / kCascadiaTraces, seed);
+      const CascadiaDraw its = DrawCascadia(trace, models->size(), kProfiled / kCascadiaTraces, seed, settings_.harder);
       pooled.insert(pooled.end(), its.sample.begin(), its.sample.end());
     }
     status.Update(emplace(Planner(fixed, WithMeanLengths(std::move(pooled))),
@@ -309,6 +332,8 @@ absl::Status CascadiaStudy::Run(const RunProgress& progress) {
   }
   if (!status.ok()) return status;
 
+  double alone_s = 0;
+  for (const double s : CascadiaAlone(*models, draw.sample)) alone_s += s / static_cast<double>(models->size());
   std::vector<CascadiaCase> wanted;
   for (const double quality : settings_.qualities) {
     for (const double load : settings_.loads) {
@@ -319,6 +344,7 @@ absl::Status CascadiaStudy::Run(const RunProgress& progress) {
       c.quality = quality;
       c.load = load;
       c.rate = load * sustains_;
+      c.alone_s = alone_s;
     }
   }
   for (std::size_t i = 0; i < wanted.size(); ++i) {
@@ -349,12 +375,12 @@ absl::Status CascadiaStudy::Run(const RunProgress& progress) {
 
 // ---- beyond the tables ----------------------------------------------------------------------------------------------
 
-absl::StatusOr<CascadiaSimulated> SimulateAllPlans(std::int32_t gpus, std::int64_t requests, std::uint64_t seed,
-                                                   const RunProgress& progress) {
+absl::StatusOr<CascadiaSimulated> SimulateAllPlans(std::int32_t gpus, std::int64_t requests,
+                                                   const CascadiaSettings& settings, const RunProgress& progress) {
   constexpr double kFloor = 80;
-  absl::StatusOr<std::vector<ServedModel>> models = CascadiaModels(CascadiaCascade::kLlama);
+  absl::StatusOr<std::vector<ServedModel>> models = CascadiaModels(CascadiaCascade::kLlama, settings.engine);
   if (!models.ok()) return models.status();
-  const CascadiaDraw draw = DrawCascadia(1, 2, kProfiled, seed);
+  const CascadiaDraw draw = DrawCascadia(1, 2, kProfiled, settings.seed, settings.harder);
   const absl::StatusOr<CascadePlanner> planner = CascadePlanner::Create(ProblemOf(*models, draw.sample, gpus), {});
   if (!planner.ok()) return planner.status();
   CascadiaSimulated result;
@@ -364,7 +390,7 @@ absl::StatusOr<CascadiaSimulated> SimulateAllPlans(std::int32_t gpus, std::int64
   if (!plan.ok()) return plan.status();
   const CascadeProblem& problem = planner->problem();
   const std::vector<CascadeArrival> arrivals =
-      DrawCascadeArrivals(problem.sample.size(), result.rate, requests, 76 + seed);
+      DrawCascadeArrivals(problem.sample.size(), result.rate, requests, 76 + settings.seed);
 
   // All multisets of shapes with exactly f GPUs. Requests are divided in proportion to each shape's capacity at the
   // mix's latency.
@@ -447,14 +473,45 @@ absl::StatusOr<CascadiaSimulated> SimulateAllPlans(std::int32_t gpus, std::int64
   return result;
 }
 
+// ---- prefix caching
+// ---------------------------------------------------------------------------------------------------
+
+absl::StatusOr<CascadiaPrefix> ComparePrefixCaching(const CascadiaSettings& settings) {
+  absl::StatusOr<std::vector<ServedModel>> models = CascadiaModels(CascadiaCascade::kLlama, settings.engine);
+  if (!models.ok()) return models.status();
+  const CascadiaDraw draw = DrawCascadia(1, 2, kProfiled, settings.seed, settings.harder);
+  double rate = 0;
+  const auto lower = [&](std::vector<ServedModel> served,
+                         const std::vector<CascadeSample>& sample) -> absl::StatusOr<double> {
+    CascadeProblem problem = ProblemOf(std::move(served), sample, settings.gpus);
+    const absl::StatusOr<CascadePlanner> planner = CascadePlanner::Create(problem, {});
+    if (!planner.ok()) return planner.status();
+    const double quality = problem.models.size() > 1 ? 80 : 0;
+    rate = rate > 0 ? std::min(rate, 0.95 * planner->SustainableRate(quality))
+                    : settings.load * planner->SustainableRate(quality);
+    const absl::StatusOr<CascadePlan> plan = planner->Plan({.quality_floor = quality}, rate);
+    if (!plan.ok()) return plan.status();
+    const std::vector<CascadeArrival> arrivals =
+        DrawCascadeArrivals(sample.size(), rate, RequestsOf(settings, rate), 1000 + settings.seed);
+    const double without = SimulateCascade(problem, plan->thresholds, ReplicasOf(*plan), arrivals).p95;
+    for (ServedModel& m : problem.models) m.prefix_hit_rate = 1;
+    return 100 * (1 - SimulateCascade(problem, plan->thresholds, ReplicasOf(*plan), arrivals).p95 / without);
+  };
+  const absl::StatusOr<double> takt = lower(*models, draw.sample);
+  if (!takt.ok()) return takt.status();
+  const absl::StatusOr<double> alone = lower({models->back()}, OnlyModel(draw.sample, 1));
+  if (!alone.ok()) return alone.status();
+  return CascadiaPrefix{*takt, *alone};
+}
+
 // ---- judges ---------------------------------------------------------------------------------------------------------
 
 absl::StatusOr<std::vector<CascadiaJudge>> CompareJudges(const CascadiaSettings& settings,
                                                          const RunProgress& progress) {
   constexpr double kFloor = 80, kNoise = 8;  // points; the paper reports "higher variance" without a figure: chosen
-  absl::StatusOr<std::vector<ServedModel>> models = CascadiaModels(CascadiaCascade::kLlama);
+  absl::StatusOr<std::vector<ServedModel>> models = CascadiaModels(CascadiaCascade::kLlama, settings.engine);
   if (!models.ok()) return models.status();
-  const CascadiaDraw draw = DrawCascadia(1, 2, kProfiled, settings.seed);
+  const CascadiaDraw draw = DrawCascadia(1, 2, kProfiled, settings.seed, settings.harder);
   struct Variant {
     const char* name;
     std::vector<CascadeSample> sample;
@@ -473,7 +530,7 @@ absl::StatusOr<std::vector<CascadiaJudge>> CompareJudges(const CascadiaSettings&
     seen.judge_s = v.judge_s;
     const absl::StatusOr<CascadePlanner> planner = CascadePlanner::Create(seen, {});
     if (!planner.ok()) return planner.status();
-    if (judges.empty()) rate = 0.7 * planner->SustainableRate(kFloor);
+    if (judges.empty()) rate = settings.load * planner->SustainableRate(kFloor);
     CascadiaJudge& judge = judges.emplace_back();
     judge.name = v.name;
     double ours = 0, first = 0;

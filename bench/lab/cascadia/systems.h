@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
@@ -16,12 +17,22 @@ enum class CascadiaCascade : unsigned char { kLlama, kDeepSeek };
 inline constexpr CascadiaCascade kCascadiaCascades[] = {CascadiaCascade::kLlama, CascadiaCascade::kDeepSeek};
 inline std::string_view Name(CascadiaCascade c) { return c == CascadiaCascade::kLlama ? "Llama" : "DeepSeek"; }
 
-// Returns the cascade's models on H100 with all their shapes. The 671B model's profile is derived
-// (bench/lab/README.md).
-absl::StatusOr<std::vector<ServedModel>> CascadiaModels(CascadiaCascade cascade);
+// Free parameters of the engines. The defaults are those of regime takt.
+struct CascadiaEngine {
+  std::int32_t max_seqs = 256;  // requests that a replica runs at once
+  double large_pace = 1;        // time of the 671B model's steps over that of its derived profile
+};
+
+// Regime paper. The requests at once are fitted (engine_fit.h). The pace is 16.1 ms a token of a lone request, measured
+// with DeepSeek-R1-0528-AWQ on eight H100 (tenstorrent/tt-inference-server, issue 356), over 7.47 ms.
+inline constexpr CascadiaEngine kPaperEngine{.max_seqs = 1, .large_pace = 2.16};
+
+// Returns the cascade's models on H100 with all their shapes. The 671B model's profiles are derived
+// (bench/lab/cascadia/README.md).
+absl::StatusOr<std::vector<ServedModel>> CascadiaModels(CascadiaCascade cascade, const CascadiaEngine& engine);
 
 enum class CascadiaSystem : unsigned char {
-  kTakt,      // least p95 of the slowest model, as in the paper
+  kTakt,  // least p95 of the slowest model, as in the paper
   kTaktPath,  // least p95 along the path that requests take
   kAlternation,  // the paper's algorithm on takt's tables, with a hard floor
   kUniformGpus,  // the same number of GPUs for each model

@@ -19,7 +19,8 @@ struct CascadiaDraw {
   std::vector<double> router;  // predictions of the small model's score, learned from requests without answers
 };
 
-CascadiaDraw DrawCascadia(int trace, std::size_t models, std::size_t requests, std::uint64_t seed);
+// `harder`: correlation of a request's difficulty, which all scores share, with the logarithm of its output, 0 to 1.
+CascadiaDraw DrawCascadia(int trace, std::size_t models, std::size_t requests, std::uint64_t seed, double harder = 0);
 
 // Returns the same answers with another judge's scores. `bias` is the mean relative error (-0.094: 9.4 % lower).
 // `noise` is the standard deviation, in points.
