@@ -170,6 +170,7 @@ class KairosPaperClaims : Claims {
     claim("Pairs of requests ordered as their remaining time: Kairos, mean of the scenarios",
           &KairosAccuracy::classical, 83.5);
     claim("Pairs of requests ordered as their remaining time: Ayo", &KairosAccuracy::depth, 75.9);
+    Tag(ClaimSource::kFitted);
     for (const KairosAccuracy& a : accuracies_.front()) {
       AtMost(fmt::format("{}: points below the best fixed order of agents", kKairosScenarios[a.scenario]),
              a.best - a.classical, 1, "points",

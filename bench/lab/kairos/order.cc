@@ -106,10 +106,9 @@ std::vector<AgentCurve> CurvesOf(const LatencyProfile& profile) {
 
 }  // namespace
 
-absl::StatusOr<KairosAccuracy> MeasureAccuracy(const KairosStudy& study, std::size_t scenario, double load,
-                                               const KairosSystem& parrot, std::uint64_t seed, AgentLearner& learner) {
-  const KairosSetup setup = {KairosModel::k8B, scenario, parrot, load};
-  const Workload& workload = study.ground(setup.model, scenario).workloads[study.seed_range().IndexOf(seed)];
+absl::StatusOr<KairosAccuracy> MeasureAccuracy(const KairosStudy& study, const KairosSetup& setup, std::uint64_t seed,
+                                               AgentLearner& learner) {
+  const Workload& workload = study.ground(setup).workloads[study.seed_range().IndexOf(seed)];
   const absl::StatusOr<ReplayResult> result = Replay(workload, KairosOptionsOf(setup, study, workload, seed));
   if (!result.ok()) return result.status();
 
@@ -122,7 +121,7 @@ absl::StatusOr<KairosAccuracy> MeasureAccuracy(const KairosStudy& study, std::si
   const Pairs pairs(SamplesOf(workload, *result, half));
 
   KairosAccuracy a;
-  a.scenario = scenario;
+  a.scenario = setup.scenario;
   std::map<std::uint64_t, double> ranks;
   for (const auto& [by, accuracy] :
        {std::pair{AgentOrderBy::kMedian, &a.median}, std::pair{AgentOrderBy::kMean, &a.mean},

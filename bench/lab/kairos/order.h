@@ -25,9 +25,9 @@ struct KairosAccuracy {
   std::vector<std::string> best_order = {};  // agents in the best order
 };
 
-// Uses the executions under Parrot at `load` of one seed. Afterwards `learner` has learnt from all of them.
-absl::StatusOr<KairosAccuracy> MeasureAccuracy(const KairosStudy& study, std::size_t scenario, double load,
-                                               const KairosSystem& parrot, std::uint64_t seed, AgentLearner& learner);
+// Uses the executions of a setup of one seed. Afterwards `learner` has learnt from all of them.
+absl::StatusOr<KairosAccuracy> MeasureAccuracy(const KairosStudy& study, const KairosSetup& setup, std::uint64_t seed,
+                                               AgentLearner& learner);
 
 }  // namespace takt::tool
 

@@ -89,53 +89,70 @@ ReplayOptions EngineOptions(const Profile& profile, std::int64_t kv_tokens) {
   return options;
 }
 
+// The profiling of the paper's decode rate (section 6), on workflows that all arrive at once [tokens/s].
+absl::StatusOr<double> MeasureDecodeRate(const Workload& workload, ReplayOptions options) {
+  options.cluster.all_at_once = true;
+  const absl::StatusOr<ReplayResult> result = Replay(workload, options);
+  if (!result.ok()) return result.status();
+  double tokens = 0, seconds = 0;
+  for (const RequestRecord& r : result->requests) {
+    if (r.preemptions > 0 || r.output_tokens < 2) continue;
+    tokens += r.output_tokens - 1, seconds += ToSeconds(r.end - r.first_token);
+  }
+  return tokens / std::max(seconds, 1e-9);
+}
+
 }  // namespace
 
-KairosStudy::KairosStudy(const Workload& arrivals, double minutes, SeedRange seeds, std::int64_t kv_tokens)
-    : Study(seeds), minutes_(minutes), kv_tokens_(kv_tokens) {
+KairosStudy::KairosStudy(const Workload& arrivals, double minutes, SeedRange seeds, std::int64_t kv_tokens,
+                         double spread)
+    : Study(seeds), minutes_(minutes), kv_tokens_(kv_tokens), spread_(spread) {
   for (const WorkloadWorkflow& w : arrivals.workflows) arrivals_.push_back(w.arrival);
+  for (const KairosModel model : {KairosModel::k8B, KairosModel::k13B}) {
+    profiles_.push_back(*FindProfile(ProfileOf(model)));
+  }
 }
 
 // Makes the workflows for the plan's minutes at full load, from a stretched window of the trace. They are the same at
 // all loads.
-absl::Status KairosStudy::Prepare() {
-  for (const KairosModel model : {KairosModel::k8B, KairosModel::k13B}) {
-    absl::StatusOr<Profile> profile = FindProfile(ProfileOf(model));
-    if (!profile.ok()) return profile.status();
-    profiles_.push_back(*std::move(profile));
+absl::Status KairosStudy::Prepare(const KairosSetup& setup) {
+  KairosGround& ground = grounds_[KeyOf(setup)];
+  if (!ground.workloads.empty()) return absl::OkStatus();
+  absl::StatusOr<GeneratorOptions> generator =
+      ParseGeneratorSpec(fmt::format("gen:kairos,app={},rate=1", kKairosScenarios[setup.scenario]));
+  if (!generator.ok()) return generator.status();
+  for (WorkflowTemplate& workflow : generator->templates) {
+    for (StageTemplate& stage : workflow.stages) stage.output.b *= setup.spread > 0 ? setup.spread : spread_;
   }
-  for (std::size_t c = 0; c < size(); ++c) {
-    const KairosSetup& setup = (*this)[c].setup;
-    const std::int64_t kv_tokens = KvTokensOf(setup.model, setup.kv_tokens);
-    KairosGround& ground = grounds_[{setup.model, setup.scenario, kv_tokens}];
-    if (!ground.workloads.empty()) continue;
-    const std::string spec = fmt::format("gen:kairos,app={},rate=1", kKairosScenarios[setup.scenario]);
-    const ReplayOptions options = EngineOptions(profile(setup.model), kv_tokens);
-    const auto generate = [&](std::size_t workflows, std::uint64_t seed) {
-      return GenerateWorkload(fmt::format("{},workflows={},seed={}", spec, workflows, seed));
-    };
-    const absl::StatusOr<Workload> sample = generate(kSample, 1000);
-    if (!sample.ok()) return sample.status();
-    const absl::StatusOr<double> saturation = MeasureSaturation(*sample, options);
-    if (!saturation.ok()) return saturation.status();
-    ground.saturation = *saturation;
-    ground.workflows_per_s =
-        *saturation * static_cast<double>(sample->workflows.size()) / static_cast<double>(sample->calls.size());
-    const auto n = static_cast<std::size_t>(std::clamp(std::round(ground.workflows_per_s * minutes_ * 60), 20.0,
-                                                       static_cast<double>(arrivals_.size()) * 0.8));
-    for (std::size_t s = 0; s < static_cast<std::size_t>(seeds()); ++s) {
-      const std::uint64_t seed = seed_range().At(s);
-      absl::StatusOr<Workload> workload = generate(n, seed);
-      if (!workload.ok()) return workload.status();
-      Random random(seed);
-      const std::size_t from = random.Below(arrivals_.size() - n + 1);
-      std::vector<TimePoint> times(arrivals_.begin() + static_cast<std::ptrdiff_t>(from),
-                                   arrivals_.begin() + static_cast<std::ptrdiff_t>(from + n));
-      const Duration start = times.front().time_since_epoch();
-      for (TimePoint& t : times) t -= start;
-      if (absl::Status set = SetArrivals(*workload, times); !set.ok()) return set;
-      ground.workloads.push_back(*std::move(workload));
-    }
+  const ReplayOptions options = EngineOptions(profile(setup.model), KvTokensOf(setup.model, setup.kv_tokens));
+  const auto generate = [&](std::size_t workflows, std::uint64_t seed) {
+    generator->workflows = static_cast<std::int64_t>(workflows), generator->seed = seed;
+    return GenerateWorkload(*generator);
+  };
+  const absl::StatusOr<Workload> sample = generate(kSample, 1000);
+  if (!sample.ok()) return sample.status();
+  const absl::StatusOr<double> saturation = MeasureSaturation(*sample, options);
+  if (!saturation.ok()) return saturation.status();
+  ground.saturation = *saturation;
+  ground.workflows_per_s =
+      *saturation * static_cast<double>(sample->workflows.size()) / static_cast<double>(sample->calls.size());
+  const absl::StatusOr<double> rate = MeasureDecodeRate(*sample, options);
+  if (!rate.ok()) return rate.status();
+  ground.decode_rate = *rate;
+  const auto n = static_cast<std::size_t>(std::clamp(std::round(ground.workflows_per_s * minutes_ * 60), 20.0,
+                                                     static_cast<double>(arrivals_.size()) * 0.8));
+  for (std::size_t s = 0; s < static_cast<std::size_t>(seeds()); ++s) {
+    const std::uint64_t seed = seed_range().At(s);
+    absl::StatusOr<Workload> workload = generate(n, seed);
+    if (!workload.ok()) return workload.status();
+    Random random(seed);
+    const std::size_t from = random.Below(arrivals_.size() - n + 1);
+    std::vector<TimePoint> times(arrivals_.begin() + static_cast<std::ptrdiff_t>(from),
+                                 arrivals_.begin() + static_cast<std::ptrdiff_t>(from + n));
+    const Duration start = times.front().time_since_epoch();
+    for (TimePoint& t : times) t -= start;
+    if (absl::Status set = SetArrivals(*workload, times); !set.ok()) return set;
+    ground.workloads.push_back(*std::move(workload));
   }
   return absl::OkStatus();
 }
@@ -147,14 +164,15 @@ ReplayOptions KairosOptionsOf(const KairosSetup& setup, const KairosStudy& study
   options.seed = seed;
   options.policy = *MakePolicyFactory(system.policy);
   options.placement = *MakePlacement(system.placement);
-  options.cluster.rate_scale =
-      setup.calls_per_s > 0 ? RateScaleForLoad(workload, setup.calls_per_s, 1)
-                            : RateScaleForLoad(workload, setup.load,
-                                               study.ground(setup.model, setup.scenario, setup.kv_tokens).saturation);
+  options.cluster.rate_scale = setup.calls_per_s > 0
+                                   ? RateScaleForLoad(workload, setup.calls_per_s, 1)
+                                   : RateScaleForLoad(workload, setup.load, study.ground(setup).saturation);
   options.estimates = {system.knows == Knows::kTruth ? EstimateKind::kOracle : EstimateKind::kNone, 0};
   if (system.placement == "time_slot_packer") {
     TimeSlotPacker packer = systems::KairosPacker();
     packer.late = system.counts_late;
+    if (system.thresholds) packer.danger = TimeSlotPacker().danger, packer.recovered = TimeSlotPacker().recovered;
+    if (!system.rate_of_model) packer.decode_rate = study.ground(setup).decode_rate, packer.cost_batch = 0;
     options.placement = packer;
   }
   // If a placement chooses, requests queue before the instances.
@@ -170,12 +188,13 @@ ReplayOptions KairosOptionsOf(const KairosSetup& setup, const KairosStudy& study
 }
 
 absl::Status KairosStudy::Run(int threads, ProgressBar& bar) {
-  if (absl::Status s = Prepare(); !s.ok()) return s;
+  for (std::size_t c = 0; c < size(); ++c) {
+    if (absl::Status s = Prepare((*this)[c].setup); !s.ok()) return s;
+  }
   return RunCells(threads, "replaying", bar,
                   [&](const KairosSetup& setup, std::uint64_t seed,
                       const RunProgress& progress) -> absl::StatusOr<std::optional<KairosFigures>> {
-                    const Workload& workload =
-                        ground(setup.model, setup.scenario, setup.kv_tokens).workloads[seed_range().IndexOf(seed)];
+                    const Workload& workload = ground(setup).workloads[seed_range().IndexOf(seed)];
                     ReplayOptions options = KairosOptionsOf(setup, *this, workload, seed);
                     options.cluster.progress = progress;
                     const absl::StatusOr<ReplayResult> result = Replay(workload, options);

@@ -31,7 +31,7 @@ inline std::string_view ProfileOf(KairosModel m) {
 // The paper's ten scenarios: three applications, each with three families of inputs, and all of the first family.
 inline constexpr std::string_view kKairosScenarios[] = {"qa:1", "qa:2", "qa:3", "rg:1", "rg:2",
                                                         "rg:3", "cg:1", "cg:2", "cg:3", "mix:1"};
-inline constexpr std::size_t kMix = 9;
+inline constexpr std::size_t kAlike = 2, kMix = 9;  // qa:3, whose agents are alike; mix:1
 
 enum class Knows : unsigned char {
   kNothing,
@@ -47,11 +47,13 @@ struct KairosSystem {
   Knows knows = Knows::kNothing;
   AgentOrderBy by = AgentOrderBy::kClassical;
   bool counts_late = true;  // time_slot_packer's `late`
+  bool thresholds = false;  // time_slot_packer's default `danger` and `recovered`
+  bool rate_of_model = false;  // decode rate from the cost model, not the measured one
 
   // Keyed by conditions, whatever the label.
   friend bool operator==(const KairosSystem& a, const KairosSystem& b) {
     return a.policy == b.policy && a.placement == b.placement && a.knows == b.knows && a.by == b.by &&
-           a.counts_late == b.counts_late;
+           a.counts_late == b.counts_late && a.thresholds == b.thresholds && a.rate_of_model == b.rate_of_model;
   }
 };
 
@@ -62,6 +64,7 @@ struct KairosSetup {
   double load;  // share of the capacity of the four instances
   double calls_per_s = 0;  // rate of calls, instead of `load`; 0: by `load`
   std::int64_t kv_tokens = 0;  // size of each KV cache, at most the profile's; 0: the study's size
+  double spread = 0;  // factor on the sigmas of all outputs; 0: the study's
 
   friend bool operator==(const KairosSetup&, const KairosSetup&) = default;
 };
@@ -98,18 +101,22 @@ struct KairosGround {
   std::vector<Workload> workloads;  // by seed
   double saturation = 0;            // calls per second
   double workflows_per_s = 0;       // capacity in workflows per second
+  double decode_rate = 0;           // tokens per second of a running request at capacity, without preempted ones
 };
 
 class KairosStudy : public Study<KairosSetup, KairosFigures> {
  public:
   // `arrivals`: a trace of times. `kv_tokens`: size of each KV cache of the 8B model, at most the profile's; the 13B
-  // model always has the profile's.
-  KairosStudy(const Workload& arrivals, double minutes, SeedRange seeds, std::int64_t kv_tokens);
+  // model always has the profile's. `spread`: as in KairosSetup.
+  KairosStudy(const Workload& arrivals, double minutes, SeedRange seeds, std::int64_t kv_tokens, double spread);
 
   absl::Status Run(int threads, ProgressBar& bar);
-  const KairosGround& ground(KairosModel model, std::size_t scenario, std::int64_t kv_tokens = 0) const {
-    return grounds_.at({model, scenario, KvTokensOf(model, kv_tokens)});
+  absl::Status Prepare(const KairosSetup& setup);  // makes the ground of a setup that is not in the study
+  const KairosGround& ground(const KairosSetup& setup) const { return grounds_.at(KeyOf(setup)); }
+  const KairosGround& ground(KairosModel model, std::size_t scenario) const {
+    return ground({.model = model, .scenario = scenario, .system = {}, .load = 0});
   }
+  double spread() const { return spread_; }
   std::int64_t KvTokensOf(KairosModel model, std::int64_t kv_tokens = 0) const {
     const std::int64_t all = profile(model).kv_capacity_tokens;
     return kv_tokens > 0 ? std::min(kv_tokens, all) : model == KairosModel::k8B ? std::min(kv_tokens_, all) : all;
@@ -117,12 +124,16 @@ class KairosStudy : public Study<KairosSetup, KairosFigures> {
   const Profile& profile(KairosModel model) const { return profiles_[static_cast<std::size_t>(model)]; }
 
  private:
-  absl::Status Prepare();
+  using Key = std::tuple<KairosModel, std::size_t, std::int64_t, double>;  // scenario; KV tokens; spread
+  Key KeyOf(const KairosSetup& s) const {
+    return {s.model, s.scenario, KvTokensOf(s.model, s.kv_tokens), s.spread > 0 ? s.spread : spread_};
+  }
 
   std::vector<TimePoint> arrivals_;
   double minutes_;
   std::int64_t kv_tokens_;
-  std::map<std::tuple<KairosModel, std::size_t, std::int64_t>, KairosGround> grounds_;  // by KV tokens, too
+  double spread_;
+  std::map<Key, KairosGround> grounds_;
   std::vector<Profile> profiles_;
 };
 

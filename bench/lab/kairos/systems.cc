@@ -19,18 +19,33 @@ KairosSystem AsPublished() {
   system.label = "Kairos, published packing", system.counts_late = false;
   return system;
 }
+KairosSystem WithThresholds() {
+  KairosSystem system = Kairos();
+  system.label = "Kairos, thresholds of use", system.thresholds = true;
+  return system;
+}
+KairosSystem ByModelRate() {
+  KairosSystem system = Kairos();
+  system.label = "Kairos, rate of the cost model", system.rate_of_model = true;
+  return system;
+}
 KairosSystem Reserving() {
   return {"Kairos, reservation by tokens", "agent_priority", "token_reservation", Knows::kLearns};
 }
 KairosSystem BestFit() { return {"Parrot, best fit", "fcfs", "best_fit"}; }
 
 std::vector<KairosSystem> OfMix() {
-  return {Parrot(), BestFit(),  Ayo(),         Kairos(),    NoPriority(), NoPacking(),
-          ByMean(), ByMedian(), AsPublished(), Reserving(), Oracle()};
+  return {Parrot(),      BestFit(),        Ayo(),         Kairos(),    NoPriority(), NoPacking(), ByMean(), ByMedian(),
+          AsPublished(), WithThresholds(), ByModelRate(), Reserving(), Oracle()};
+}
+
+std::vector<KairosSystem> OfParts() {
+  return {Parrot(), Ayo(), Kairos(), NoPriority(), NoPacking(), WithThresholds(), ByModelRate(), Oracle()};
 }
 
 std::vector<KairosSystem> Of(std::size_t scenario) {
   if (scenario == kMix) return OfMix();
+  if (scenario == kAlike) return OfParts();
   return {Parrot(), Ayo(), Kairos(), Oracle()};
 }
 

@@ -19,10 +19,13 @@ struct KairosPlan {
   double accuracy_load = 0.8;
   // For the 8B model: the size of each KV cache in regime paper, from the fit below [tokens]; the sizes that the fit
   // tried; and the rate of the paper's figure.
-  static constexpr std::int64_t kPaperKvTokens = 22'000;
+  static constexpr std::int64_t kPaperKvTokens = 25'000;
   static constexpr std::int64_t kWhole = std::numeric_limits<std::int64_t>::max();  // the profile's size
-  std::vector<std::int64_t> fit = {kWhole, 40'000, 32'000, 28'000, 24'000, 22'000, 20'000, 18'000};
+  std::vector<std::int64_t> fit = {kWhole, 40'000, 32'000, 28'000, 26'000, 25'000, 24'000, 22'000};
   double fit_calls_per_s = 8;
+  // Factor on the sigmas of all outputs in regime paper, and the factors tried.
+  static constexpr double kPaperSpread = 0.7, kChosenSpread = 1;
+  std::vector<double> spreads = {kChosenSpread, 0.85, 0.7, 0.6, 0.5};
 
   const std::vector<double>& LoadsOf(std::size_t scenario) const { return scenario == kMix ? mix_loads : loads; }
 };
@@ -37,9 +40,12 @@ KairosSystem Oracle();
 KairosSystem ByMean();  // agents ranked by the mean
 KairosSystem ByMedian();
 KairosSystem AsPublished();  // packing that ignores requests after their expected time
+KairosSystem WithThresholds();  // packing that suspends instances at thresholds of the used share
+KairosSystem ByModelRate();     // packing by the decode rate of the cost model
 KairosSystem Reserving();  // takt's own: reserves a quantile of each agent's outputs
 KairosSystem BestFit();  // Parrot's order, on the instance with the best fit
 std::vector<KairosSystem> OfMix();  // all systems
+std::vector<KairosSystem> OfParts();  // order and placement apart, for the application whose agents are alike
 std::vector<KairosSystem> Of(std::size_t scenario);  // fewer systems for single applications
 }  // namespace kairos
 

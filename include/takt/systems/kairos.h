@@ -34,10 +34,12 @@
 
 namespace takt::systems {
 
-// The placement of section 6. The decode rate of equation 1 comes from the cost model of each instance.
+// The placement of section 6. The decode rate of equation 1 comes from the cost model of each instance. The paper
+// rejects thresholds of the used share, which leave KV idle, so only preemptions and a full cache suspend an instance.
 inline TimeSlotPacker KairosPacker() {
   TimeSlotPacker packer;
   packer.cost_batch = 128;  // not given in the paper
+  packer.danger = packer.recovered = 1;
   return packer;
 }
 
