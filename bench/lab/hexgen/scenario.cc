@@ -10,6 +10,7 @@
 #include "lab/scenario.h"
 #include "tool/run/terminal.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 
 namespace takt::tool {
 
@@ -17,13 +18,12 @@ namespace {
 
 using Cluster = HexgenCluster;
 using Load = HexgenLoad;
-constexpr Load kTraces[] = {Load::kTrace1, Load::kTrace2};
 
 StudyParts<HexgenStudy> PartsOf(HexgenStudy& study, const HexgenPlan& plan) {
   StudyParts parts(study);
   parts.Begin("systems");
   for (const Cluster cluster : kHexgenClusters) {
-    for (const Load load : kTraces) {
+    for (const Load load : kHexgenTraces) {
       for (const double rate : plan.rates) {
         for (const HexgenSystem& s : hexgen::Main(plan, cluster, load, rate)) parts.Add({cluster, load, rate, s});
       }
@@ -31,7 +31,7 @@ StudyParts<HexgenStudy> PartsOf(HexgenStudy& study, const HexgenPlan& plan) {
   }
   parts.Begin("alpha");
   for (const Cluster cluster : {Cluster::kHetero1, Cluster::kHetero2}) {
-    for (const Load load : kTraces) {
+    for (const Load load : kHexgenTraces) {
       for (const double alpha : plan.alphas) {
         parts.Add({cluster, load, plan.rate, hexgen::Labelled(hexgen::WbPq(alpha), fmt::format("alpha {:g}", alpha))});
       }
@@ -55,7 +55,7 @@ StudyParts<HexgenStudy> PartsOf(HexgenStudy& study, const HexgenPlan& plan) {
     }
   }
   parts.Begin("two users");
-  for (const Load load : kTraces) {
+  for (const Load load : kHexgenTraces) {
     for (const double rate : plan.published) {
       const double alpha = plan.AlphaOf(Cluster::kHetero2, load, rate);
       for (const HexgenSystem& s : {hexgen::Vllm(), hexgen::Vtc(), hexgen::Qlm(), hexgen::WbPq(alpha)}) {
@@ -74,11 +74,11 @@ StudyParts<HexgenStudy> PartsOf(HexgenStudy& study, const HexgenPlan& plan) {
 
 // ---- tables -----------------------------------------------------------------------------------------------------
 
-ScenarioRow RowOf(const StudyPart& part, const HexgenCell& cell, const std::string& label) {
+ScenarioRow RowOf(const HexgenStudy& study, const StudyPart& part, const HexgenCell& cell, const std::string& label) {
   const HexgenSetup& s = cell.setup;
   ScenarioRow row = {{"part", part.name},
                      {"cluster", std::string(Name(s.cluster))},
-                     {"load", std::string(Name(s.load))},
+                     {"load", study.NameOf(s.load)},
                      {"rate_qps", s.rate},
                      {"system", label},
                      {"placement", s.system.placement},
@@ -117,11 +117,11 @@ Table SystemTable(const HexgenStudy& study, const HexgenPlan& plan, Cluster clus
   std::vector<Table::Column> columns = {{"", "load", false}, {"", "queries/s"}, {"", "alpha"}};
   for (const HexgenSystem& s : hexgen::Main(plan, cluster, Load::kTrace1, 0)) columns.push_back({"", s.label});
   Table table(std::move(columns));
-  for (const Load load : kTraces) {
+  for (const Load load : kHexgenTraces) {
     table.BeginSection();
     for (const double rate : plan.rates) {
       table.BeginRow();
-      table.Text(std::string(Name(load)));
+      table.Text(study.NameOf(load));
       table.Text(fmt::format("{:g}", rate));
       table.Text(fmt::format("{:g}", plan.AlphaOf(cluster, load, rate)));
       for (const HexgenSystem& s : hexgen::Main(plan, cluster, load, rate)) {
@@ -140,11 +140,11 @@ Table ReductionTable(const HexgenStudy& study, const HexgenPlan& plan, HexgenFig
   Table table(std::move(columns));
   for (const Cluster cluster : kHexgenClusters) {
     table.BeginSection();
-    for (const Load load : kTraces) {
+    for (const Load load : kHexgenTraces) {
       for (const double rate : plan.rates) {
         table.BeginRow();
         table.Text(std::string(Name(cluster)));
-        table.Text(std::string(Name(load)));
+        table.Text(study.NameOf(load));
         table.Text(fmt::format("{:g}", rate));
         const std::vector<HexgenSystem> systems = hexgen::Main(plan, cluster, load, rate);
         const HexgenCell* ours = study.Find({cluster, load, rate, systems.back()});
@@ -172,7 +172,7 @@ Table CellTable(const HexgenStudy& study, const StudyPart& part) {
     before = &s;
     table.BeginRow();
     table.Text(std::string(Name(s.cluster)));
-    table.Text(std::string(Name(s.load)));
+    table.Text(study.NameOf(s.load));
     table.Text(fmt::format("{:g}", s.rate));
     table.Text(part.labels[i]);
     FillCells(kHexgenFigures, [&](HexgenFigure figure) { table.Text(WithSpread(&cell, figure)); });
@@ -189,7 +189,7 @@ Table UserTable(const HexgenStudy& study, const StudyPart& part) {
     if (!cell.complete()) continue;
     if (i % 4 == 0) table.BeginSection();
     table.BeginRow();
-    table.Text(std::string(Name(cell.setup.load)));
+    table.Text(study.NameOf(cell.setup.load));
     table.Text(fmt::format("{:g}", cell.setup.rate));
     table.Text(part.labels[i]);
     FillCells(figures, [&](HexgenFigure figure) { table.Text(WithSpread(&cell, figure)); });
@@ -206,13 +206,13 @@ Table StageTable(const HexgenStudy& study, const HexgenPlan& plan) {
     for (const char* name : names) columns.push_back({group, name});
   }
   Table table(std::move(columns));
-  const double alpha = plan.AlphaOf(Cluster::kHetero2, Load::kTrace1, plan.rate);
+  const double alpha = plan.AlphaOf(Cluster::kHetero2, Load::kTrace3, plan.rate);
   for (std::size_t stage = 0; stage < 4; ++stage) {
     table.BeginSection();
     for (const auto& [name, system] : {std::pair{std::string("RR"), hexgen::RrPq()},
                                        std::pair{fmt::format("WB, alpha {:g}", alpha), hexgen::WbPq(alpha)},
                                        std::pair{std::string("WB, alpha 0.4"), hexgen::WbPq(0.4)}}) {
-      const HexgenCell* cell = study.Find({Cluster::kHetero2, Load::kTrace1, plan.rate, system});
+      const HexgenCell* cell = study.Find({Cluster::kHetero2, Load::kTrace3, plan.rate, system});
       if (cell == nullptr) continue;
       std::array<double, kHexgenInstances> of_instance = {}, calls = {};
       double of_stage = 0;
@@ -237,12 +237,12 @@ Table StageTable(const HexgenStudy& study, const HexgenPlan& plan) {
   return table;
 }
 
-Table TunedTable(const HexgenPlan& plan) {
+Table TunedTable(const HexgenStudy& study, const HexgenPlan& plan) {
   Table table({{"", "cluster", false}, {"", "load", false}, {"", "queries/s"}, {"", "alpha"}, {"", "why", false}});
   for (const HexgenStudy::Tuned& t : plan.tuned) {
     table.BeginRow();
     table.Text(std::string(Name(t.cluster)));
-    table.Text(std::string(Name(t.load)));
+    table.Text(study.NameOf(t.load));
     table.Text(fmt::format("{:g}", t.rate));
     table.Text(fmt::format("{:g}", t.choice.alpha));
     table.Text(t.choice.why);
@@ -265,9 +265,9 @@ Table DecisionTable(const HexgenCell& cell) {
 ScenarioPlots AttainmentPlots(const HexgenStudy& study, const HexgenPlan& plan) {
   ScenarioPlots group{"Queries that end within a multiple of their time alone", {}};
   for (const Cluster cluster : kHexgenClusters) {
-    for (const Load load : kTraces) {
+    for (const Load load : kHexgenTraces) {
       for (const double rate : {0.1, 0.5, 1.0}) {
-        Plot plot{.title = fmt::format("{}, {}, {:g}/s", Name(cluster), Name(load), rate),
+        Plot plot{.title = fmt::format("{}, {}, {:g}/s", Name(cluster), study.NameOf(load), rate),
                   .x_label = "SLO scale",
                   .y_label = "attained [%]",
                   .x_scale = Scale::kAuto,
@@ -306,8 +306,8 @@ ScenarioPlots AlphaPlots(const HexgenStudy& study, const HexgenPlan& plan) {
     group.plots.push_back(std::move(plot));
   };
   for (const Cluster cluster : {Cluster::kHetero1, Cluster::kHetero2}) {
-    for (const Load load : kTraces) {
-      plot_of(cluster, load, plan.rate, fmt::format("{}, {}, {:g}/s", Name(cluster), Name(load), plan.rate));
+    for (const Load load : kHexgenTraces) {
+      plot_of(cluster, load, plan.rate, fmt::format("{}, {}, {:g}/s", Name(cluster), study.NameOf(load), plan.rate));
     }
   }
   plot_of(Cluster::kHetero2, Load::kChanging, plan.changing_peak, "Hetero-2, changing load");
@@ -341,14 +341,18 @@ std::vector<Condition> ConditionsOf(const HexgenStudy& study) {
     for (const Profile& p : study.engines(c)) text += (text.empty() ? "" : ", ") + p.id;
     return text;
   };
+  std::vector<std::string> traces;
+  for (const Load load : kHexgenTraces) {
+    const Workload& trace = study.trace(load);
+    traces.push_back(fmt::format("{}: {} of {}", study.NameOf(load), trace.workflows.size(),
+                                 Counted(std::ssize(trace.calls), "call")));
+  }
   return {
-      {"Workload", fmt::format("text-to-SQL queries, Trace 1: {} of {}, Trace 2: {} of {}; Poisson arrivals as the "
-                               "authors draw them, seeds {} to {}; Traces 3 and 4 are not at hand",
-                               study.trace(Load::kTrace1).workflows.size(),
-                               Counted(std::ssize(study.trace(Load::kTrace1).calls), "call"),
-                               study.trace(Load::kTrace2).workflows.size(),
-                               Counted(std::ssize(study.trace(Load::kTrace2).calls), "call"),
-                               study.seed_range().first - 1, study.seed_range().first + study.seeds() - 2)},
+      {"Workload", fmt::format("text-to-SQL queries, {}; Poisson arrivals as the authors draw them, seeds {} to {}; "
+                               "Trace 3 is {}; no data for Trace 4",
+                               fmt::join(traces, ", "), study.seed_range().first - 1,
+                               study.seed_range().first + study.seeds() - 2,
+                               study.rebuilt() ? "REBUILT from traces 1 and 2, not the authors'" : "the authors'")},
       {"Clusters", fmt::format("Hetero-1: {}; Hetero-2: {}; Homo: {}. A6000 and L40 are {}", ids(Cluster::kHetero1),
                                ids(Cluster::kHetero2), ids(Cluster::kHomo),
                                study.as_measured() ? "the A100, 1.66 and 1.56 times as slow as the authors measured"
@@ -367,18 +371,20 @@ std::vector<Condition> ConditionsOf(const HexgenStudy& study) {
 }
 
 absl::StatusOr<ScenarioReport> RunHexgen(const StudySettings& settings, ProgressBar& bar) {
-  const absl::StatusOr<std::string> trace1 = FindData(settings.data, "text2sql", "trace1.jsonl");
-  if (!trace1.ok()) return trace1.status();
-  const absl::StatusOr<std::string> trace2 = FindData(settings.data, "text2sql", "trace2.jsonl");
-  if (!trace2.ok()) return trace2.status();
+  std::vector<std::string> files;
+  for (const char* name : {"trace1.jsonl", "trace2.jsonl", "trace3.jsonl"}) {
+    const absl::StatusOr<std::string> file = FindData(settings.data, "text2sql", name);
+    if (file.ok()) files.push_back(*file);
+    else if (files.size() < 2) return file.status();
+  }
   absl::StatusOr<HexgenStudy> study =
-      HexgenStudy::Create(*trace1, *trace2, settings.Seeds(20, 50), settings.regime == Regime::kPaper);
+      HexgenStudy::Create(files, settings.Seeds(20, 50), settings.regime == Regime::kPaper);
   if (!study.ok()) return study.status();
   study->set_minutes(settings.minutes);
 
   HexgenPlan plan;
   for (const Cluster cluster : kHexgenClusters) {
-    for (const Load load : kTraces) {
+    for (const Load load : kHexgenTraces) {
       for (const double rate : plan.rates) plan.tuned.push_back({cluster, load, rate, {}});
     }
   }
@@ -392,7 +398,7 @@ absl::StatusOr<ScenarioReport> RunHexgen(const StudySettings& settings, Progress
   report.seeds = study->seeds();
   report.interrupted = Interrupted();
   parts.ForEach([&](const StudyPart& part, const HexgenCell& cell, const std::string& label) {
-    report.rows.push_back(RowOf(part, cell, label));
+    report.rows.push_back(RowOf(*study, part, cell, label));
   });
   for (const Cluster cluster : kHexgenClusters) {
     for (const auto& figure : Only(kHexgenFigures, {&HexgenFigures::scale, &HexgenFigures::p95,
@@ -405,13 +411,13 @@ absl::StatusOr<ScenarioReport> RunHexgen(const StudySettings& settings, Progress
   }
   report.tables.push_back({"SLO scale at 95 %, all queries", ReductionTable(*study, plan, &HexgenFigures::scale)});
   report.tables.push_back({"P95, middle half", ReductionTable(*study, plan, &HexgenFigures::p95_middle)});
-  report.tables.push_back({"The alpha that a search finds", TunedTable(plan)});
+  report.tables.push_back({"The alpha that a search finds", TunedTable(*study, plan)});
   for (const StudyPart& part : parts.parts()) {
     if (part.name == "systems") continue;
     report.tables.push_back(
         {part.Heading(), part.name == "two users" ? UserTable(*study, part) : CellTable(*study, part)});
   }
-  report.tables.push_back({"Shares of stages and instances (Hetero-2, Trace 1, 0.5/s)", StageTable(*study, plan)});
+  report.tables.push_back({fmt::format("Shares of stages and instances (Hetero-2, {}, 0.5/s)", study->NameOf(Load::kTrace3)), StageTable(*study, plan)});
   const HexgenCell* tuner = study->Find({Cluster::kHetero2, Load::kChanging, plan.changing_peak, hexgen::Tuner()});
   if (tuner != nullptr) report.tables.push_back({"The tuner under a changing load", DecisionTable(*tuner)});
   report.plots = {AttainmentPlots(*study, plan), AlphaPlots(*study, plan), OrderPlots(*study, plan)};

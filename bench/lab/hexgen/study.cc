@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <memory>
 #include <utility>
 
+#include "lab/hexgen/both_databases.h"
 #include "tool/run/terminal.h"
 #include "fmt/format.h"
 #include "takt/numeric/quantile.h"
@@ -115,12 +117,15 @@ void AddDecisions(const AlphaTuner& tuner, HexgenFigures& f) {
 
 }  // namespace
 
-absl::StatusOr<HexgenStudy> HexgenStudy::Create(const std::string& trace1, const std::string& trace2, SeedRange seeds,
+absl::StatusOr<HexgenStudy> HexgenStudy::Create(const std::vector<std::string>& files, SeedRange seeds,
                                                 bool as_measured) {
   HexgenStudy study(seeds);
   study.as_measured_ = as_measured;
-  for (std::size_t t = 0; t < 2; ++t) {
-    absl::StatusOr<Workload> trace = ReadWorkload(t == 0 ? trace1 : trace2, {.format = WorkloadFormat::kText2Sql});
+  study.rebuilt_ = files.size() < std::size(kHexgenTraces);
+  for (std::size_t t = 0; t < std::size(kHexgenTraces); ++t) {
+    absl::StatusOr<Workload> trace = t < files.size()
+                                         ? ReadWorkload(files[t], {.format = WorkloadFormat::kText2Sql})
+                                         : BothDatabases(study.traces_[0], study.traces_[1]);
     if (!trace.ok()) return trace.status();
     study.traces_[t] = *std::move(trace);
   }

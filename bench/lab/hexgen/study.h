@@ -31,8 +31,9 @@ inline constexpr std::string_view kHexgenClusterNames[] = {"Hetero-1", "Hetero-2
 inline std::string_view Name(HexgenCluster c) { return kHexgenClusterNames[static_cast<std::size_t>(c)]; }
 inline constexpr std::size_t kHexgenInstances = 4;
 
-enum class HexgenLoad : unsigned char { kTrace1, kTrace2, kChanging };
-inline constexpr std::string_view kHexgenLoadNames[] = {"Trace 1", "Trace 2", "changing"};
+enum class HexgenLoad : unsigned char { kTrace1, kTrace2, kTrace3, kChanging };
+inline constexpr HexgenLoad kHexgenTraces[] = {HexgenLoad::kTrace1, HexgenLoad::kTrace2, HexgenLoad::kTrace3};
+inline constexpr std::string_view kHexgenLoadNames[] = {"Trace 1", "Trace 2", "Trace 3", "changing"};
 inline std::string_view Name(HexgenLoad l) { return kHexgenLoadNames[static_cast<std::size_t>(l)]; }
 
 struct HexgenSystem {
@@ -97,10 +98,9 @@ using HexgenCell = Cell<HexgenSetup, HexgenFigures>;
 
 class HexgenStudy : public Study<HexgenSetup, HexgenFigures> {
  public:
-  // The files of traces 1 and 2. `as_measured`: A6000 and L40 are slower than the A100 by the factors that the authors
-  // measured.
-  static absl::StatusOr<HexgenStudy> Create(const std::string& trace1, const std::string& trace2, SeedRange seeds,
-                                            bool as_measured);
+  // `files` has the files of traces 1 and 2, and of Trace 3 if it exists. Without the latter Trace 3 is rebuilt from the
+  // other two. `as_measured`: A6000 and L40 are slower than the A100 by the factors that the authors measured.
+  static absl::StatusOr<HexgenStudy> Create(const std::vector<std::string>& files, SeedRange seeds, bool as_measured);
 
   absl::Status Run(int threads, ProgressBar& bar);
 
@@ -118,7 +118,12 @@ class HexgenStudy : public Study<HexgenSetup, HexgenFigures> {
   double minutes() const { return minutes_; }
   bool as_measured() const { return as_measured_; }
 
-  const Workload& trace(HexgenLoad load) const { return traces_[load == HexgenLoad::kTrace2 ? 1 : 0]; }
+  // Of a load that is a trace.
+  const Workload& trace(HexgenLoad load) const { return traces_[static_cast<std::size_t>(load)]; }
+  bool rebuilt() const { return rebuilt_; }  // Trace 3
+  std::string NameOf(HexgenLoad load) const {
+    return std::string(Name(load)) + (load == HexgenLoad::kTrace3 && rebuilt_ ? ", rebuilt" : "");
+  }
   const std::vector<Profile>& engines(HexgenCluster c) const { return engines_[static_cast<std::size_t>(c)]; }
 
  private:
@@ -130,8 +135,8 @@ class HexgenStudy : public Study<HexgenSetup, HexgenFigures> {
                                                       const RunProgress& progress) const;
 
   double minutes_ = 0;
-  bool as_measured_ = false;
-  Workload traces_[2];
+  bool as_measured_ = false, rebuilt_ = false;
+  Workload traces_[3];  // by HexgenLoad
   std::vector<Profile> engines_[3];  // by HexgenCluster
 };
 
