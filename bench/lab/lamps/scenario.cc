@@ -131,28 +131,27 @@ ScenarioRow RowOf(const LampsPredictor& predictor) {
           {"mae_first_20_bins_tokens", predictor.mae_first_20}};
 }
 
-// InferCept over vLLM, single calls.
-Fit FitOf(const LampsStudy& study, const LampsPlan& plan) {
-  Fit fit{.parameter = "sequences a step", .figures = {}, .tried = {}};
+// InferCept over vLLM, single calls of one model.
+Fit FitOf(const LampsStudy& study, const LampsPlan& plan, LampsModel model) {
+  Fit fit{.parameter = fmt::format("sequences a step, {}", Name(model)), .figures = {}, .tried = {}};
   for (const LampsFitPoint& p : kLampsFit) {
-    fit.figures.emplace_back(fmt::format("InferCept / vLLM, {}", p.name), p.paper());
+    if (p.model == model) fit.figures.emplace_back(fmt::format("InferCept / vLLM, {}", p.name), p.paper());
   }
   for (const std::int32_t seqs : plan.fit) {
-    Fit::Tried& tried = fit.tried.emplace_back(Fit::Tried{fmt::format("{}", seqs),
-                                                          {},
-                                                          seqs == LampsPlan::kPaperSeqs  ? "taken in regime paper"
-                                                          : seqs == kStepLimits.max_seqs ? "regime takt"
-                                                                                         : ""});
+    const bool taken = seqs == LampsPlan::kPaperSeqs[static_cast<std::size_t>(model)];
+    const char* note = taken ? "taken in regime paper" : seqs == kStepLimits.max_seqs ? "regime takt" : "";
+    Fit::Tried& tried = fit.tried.emplace_back(Fit::Tried{fmt::format("{}", seqs), {}, note});
     for (const LampsFitPoint& p : kLampsFit) {
+      if (p.model != model) continue;
       const auto cell = [&](const LampsSystem& system) {
-        return study.Find({p.model, LampsCalls::kSingle, system, p.rate, plan.minutes, seqs});
+        return study.Find({model, LampsCalls::kSingle, system, p.rate, plan.minutes, seqs});
       };
       const LampsCell *infercept = cell(lamps::InferCept()), *vllm = cell(lamps::Vllm());
       if (infercept != nullptr && vllm != nullptr) {
         tried.ours.push_back(infercept->Mean(p.figure) / vllm->Mean(p.figure));
       }
     }
-    if (tried.ours.size() < std::size(kLampsFit)) tried.ours.clear();
+    if (tried.ours.size() < fit.figures.size()) tried.ours.clear();
   }
   return fit;
 }
@@ -308,10 +307,13 @@ std::vector<Condition> ConditionsOf(const std::string& file, const LampsStudy& s
                                "to its second call",
                                file.substr(file.rfind('/') + 1), Counted(std::ssize(requests.calls), "request"),
                                Counted(std::ssize(requests.tools), "call"))},
-      {"Engines", fmt::format("{} and {}; a step: 2,048 tokens, {} requests ({}); 32,000 tokens of host memory "
+      {"Engines", fmt::format("{} and {}; a step: 2,048 tokens, {} and {} requests ({}); 32,000 tokens of host memory "
                               "for swaps (chosen)",
-                              ProfileOf(LampsModel::kGptJ), ProfileOf(LampsModel::kVicuna), study.seqs(),
-                              study.seqs() == kStepLimits.max_seqs ? "chosen" : "fitted to the paper's baselines")},
+                              ProfileOf(LampsModel::kGptJ), ProfileOf(LampsModel::kVicuna),
+                              study.seqs(LampsModel::kGptJ), study.seqs(LampsModel::kVicuna),
+                              study.seqs(LampsModel::kGptJ) == kStepLimits.max_seqs
+                                  ? "chosen"
+                                  : "fitted to the paper's baselines, by model")},
       {"Systems",
        "vLLM: fcfs, drop; InferCept: fcfs, least waste at the call; no order: fcfs, least waste predicted; "
        "LAMPS: memory integral, threshold 100; LAMPS means: with class means. All in one scheduler"},
@@ -334,7 +336,8 @@ absl::StatusOr<ScenarioReport> RunLamps(const StudySettings& settings, ProgressB
   if (settings.full) plan.minutes = plan.throughput_minutes, plan.throughput_rates = plan.rates;
   if (settings.minutes > 0) plan.minutes = plan.throughput_minutes = settings.minutes;
   LampsStudy study(*std::move(workload), settings.Seeds(10, 20),
-                   settings.regime == Regime::kPaper ? LampsPlan::kPaperSeqs : kStepLimits.max_seqs);
+                   settings.regime == Regime::kPaper ? LampsPlan::kPaperSeqs
+                                                     : LampsSeqs{kStepLimits.max_seqs, kStepLimits.max_seqs});
   const StudyParts parts = PartsOf(study, plan);
   if (absl::Status run = study.Run(settings.threads, bar); !run.ok()) return run;
 
@@ -348,9 +351,11 @@ absl::StatusOr<ScenarioReport> RunLamps(const StudySettings& settings, ProgressB
   });
   const LampsPredictor predictor = ScorePredictor(study.requests(LampsCalls::kMulti));
   report.rows.push_back(RowOf(predictor));
-  const Fit fit = FitOf(study, plan);
-  report.tables.push_back(FitTable(fit));
-  for (ScenarioRow& row : FitRows(fit)) report.rows.push_back(std::move(row));
+  for (const LampsModel model : kLampsModels) {
+    const Fit fit = FitOf(study, plan, model);
+    report.tables.push_back(FitTable(fit));
+    for (ScenarioRow& row : FitRows(fit)) report.rows.push_back(std::move(row));
+  }
   for (const LampsModel model : kLampsModels) {
     for (const LampsCalls calls : {LampsCalls::kMulti, LampsCalls::kSingle}) {
       const std::string heading = fmt::format("{}, {}, rates in requests per second", Name(model), Name(calls));

@@ -59,7 +59,7 @@ ReplayOptions OptionsOf(const LampsSetup& setup, std::int32_t seqs, const Profil
 
 std::int64_t LampsSetup::requests() const { return std::max(1LL, std::llround(rate * minutes * kMinute)); }
 
-LampsStudy::LampsStudy(Workload requests, SeedRange seeds, std::int32_t seqs) : Study(seeds), seqs_(seqs) {
+LampsStudy::LampsStudy(Workload requests, SeedRange seeds, const LampsSeqs& seqs) : Study(seeds), seqs_(seqs) {
   workloads_[0] = requests;
   LimitTools(workloads_[0], 1);
   workloads_[1] = std::move(requests);
@@ -88,7 +88,7 @@ absl::Status LampsStudy::Run(int threads, ProgressBar& bar) {
                   [&](const LampsSetup& setup, std::uint64_t seed,
                       const RunProgress& progress) -> absl::StatusOr<std::optional<LampsFigures>> {
                     ReplayOptions options =
-                        OptionsOf(setup, seqs_, profiles[static_cast<std::size_t>(setup.model)], seed);
+                        OptionsOf(setup, seqs(setup.model), profiles[static_cast<std::size_t>(setup.model)], seed);
                     options.cluster.progress = progress;
                     const Workload& workload = drawn[static_cast<std::size_t>(setup.calls)][seed_range().IndexOf(seed)];
                     const absl::StatusOr<ReplayResult> result = Replay(workload, options);

@@ -2,6 +2,7 @@
 #ifndef TAKT_BENCH_LAB_LAMPS_STUDY_H_
 #define TAKT_BENCH_LAB_LAMPS_STUDY_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -24,6 +25,8 @@ inline std::string_view Name(LampsModel m) { return m == LampsModel::kGptJ ? "GP
 inline std::string_view ProfileOf(LampsModel m) {
   return m == LampsModel::kGptJ ? "lamps/gpt-j-6b/a100-40gb/fp16/tp1" : "lamps/vicuna-13b/a100-40gb/fp16/tp2";
 }
+
+using LampsSeqs = std::array<std::int32_t, 2>;  // maximum sequences in a step, by LampsModel
 
 enum class LampsCalls : unsigned char { kSingle, kMulti };
 inline constexpr LampsCalls kLampsCalls[] = {LampsCalls::kSingle, LampsCalls::kMulti};
@@ -48,7 +51,7 @@ struct LampsSetup {
   LampsSystem system;
   double rate;     // requests per second
   double minutes;  // of arrivals
-  std::int32_t seqs = 0;  // most sequences in a step; 0: the study's
+  std::int32_t seqs = 0;  // maximum sequences in a step; 0: the study's
 
   std::int64_t requests() const;
   friend bool operator==(const LampsSetup&, const LampsSetup&) = default;
@@ -87,16 +90,16 @@ using LampsCell = Cell<LampsSetup, LampsFigures>;
 class LampsStudy : public Study<LampsSetup, LampsFigures> {
  public:
   // Requests of several calls. Single calls are the first calls of these requests.
-  LampsStudy(Workload requests, SeedRange seeds, std::int32_t seqs);
+  LampsStudy(Workload requests, SeedRange seeds, const LampsSeqs& seqs);
 
   absl::Status Run(int threads, ProgressBar& bar);
 
-  std::int32_t seqs() const { return seqs_; }
+  std::int32_t seqs(LampsModel model) const { return seqs_[static_cast<std::size_t>(model)]; }
   const Workload& requests(LampsCalls calls) const { return workloads_[static_cast<std::size_t>(calls)]; }
 
  private:
   Workload workloads_[2];  // by LampsCalls
-  std::int32_t seqs_;      // most sequences in a step
+  LampsSeqs seqs_;
 };
 
 // Accuracy of tokens before a tool call, predicted by the mean of its class: 70 % of the requests train, 30 % test.

@@ -17,9 +17,9 @@ struct LampsPlan {
   std::vector<double> rates_beyond = {12, 14, 16, 18, 20};  // single calls have no queue at lower rates
   std::vector<double> throughput_rates = {4, 6, 8, 10};
   double rate = 9;  // rate of the ablation and the sweeps
-  // Maximum sequences in a step: the value of regime paper, from the fit below, and the values tried.
-  static constexpr std::int32_t kPaperSeqs = 10;
-  std::vector<std::int32_t> fit = {8, 9, 10, 11, 12, 14, 16, 24, 256};
+  // Maximum sequences in a step: the values of regime paper by LampsModel, from the fit below, and the values tried.
+  static constexpr LampsSeqs kPaperSeqs = {10, 16};
+  std::vector<std::int32_t> fit = {8, 9, 10, 11, 12, 13, 14, 16, 20, 24, 256};
   std::vector<double> errors = {0.05, 0.1, 0.2, 0.3, 0.5};
   std::vector<double> error_rates = {6, 8, 10};
   std::vector<int> thresholds = {25, 50, 100, 200, 400};  // iterations
