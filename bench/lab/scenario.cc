@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <string>
 #include <system_error>
 
 #include "fmt/format.h"
@@ -14,10 +16,29 @@ std::vector<Scenario> Scenarios() {
 #undef TAKT_LIST_SCENARIO
 }
 
-absl::StatusOr<std::string> FindData(const std::string& given, const std::string& folder, const std::string& file) {
-  namespace fs = std::filesystem;
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path DataRoot(const std::string& given) {
   const char* named = std::getenv("TAKT_DATA");
-  const fs::path root = !given.empty() ? given : named != nullptr && *named != '\0' ? named : "../shared/data";
+  if (!given.empty()) return given;
+  if (named != nullptr && *named != '\0') return named;
+  std::error_code ignored;
+  const fs::path whole = "../shared/data", samples = "bench/lab/samples";
+  return !fs::is_directory(whole, ignored) && fs::is_directory(samples, ignored) ? samples : whole;
+}
+
+}  // namespace
+
+std::string SampleNote(const std::string& given) {
+  std::string note;
+  std::getline(std::ifstream(DataRoot(given) / "SAMPLE"), note);
+  return note;
+}
+
+absl::StatusOr<std::string> FindData(const std::string& given, const std::string& folder, const std::string& file) {
+  const fs::path root = DataRoot(given);
   std::error_code ignored;
   if (!given.empty() && !fs::is_directory(root, ignored))
     return given;  // the reader reports what is wrong with the file

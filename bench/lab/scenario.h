@@ -66,8 +66,12 @@ std::vector<Scenario> Scenarios();
 void AddOtherRegime(ScenarioReport& report, const ScenarioReport& other);
 
 // Finds a scenario's file: `given` itself, or in the folder `given`, also in its subfolder `folder`. Without `given`,
-// searches the folder that TAKT_DATA names, or ../shared/data. A NotFound error lists the places searched.
+// searches the folder that TAKT_DATA names, or ../shared/data, or the samples in bench/lab/samples if there is no other
+// folder. A NotFound error lists the places searched.
 absl::StatusOr<std::string> FindData(const std::string& given, const std::string& folder, const std::string& file);
+
+// Returns the description of the samples if FindData searches a folder of samples, else an empty text.
+std::string SampleNote(const std::string& given);
 
 }  // namespace takt::tool
 

@@ -118,7 +118,7 @@ class HexgenStudy : public Study<HexgenSetup, HexgenFigures> {
   double minutes() const { return minutes_; }
   bool as_measured() const { return as_measured_; }
 
-  // Of a load that is a trace.
+  // The load must be a trace.
   const Workload& trace(HexgenLoad load) const { return traces_[static_cast<std::size_t>(load)]; }
   bool rebuilt() const { return rebuilt_; }  // Trace 3
   std::string NameOf(HexgenLoad load) const {
