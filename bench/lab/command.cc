@@ -112,7 +112,8 @@ int RunScenario(const ScenarioArguments& arguments) {
   if (settings.first_seed != 1) {
     report->conditions.push_back({"First seed", fmt::format("{}", settings.first_seed)});
   }
-  if (std::string note = SampleNote(settings.data); !note.empty()) report->conditions.push_back({"Data", std::move(note)});
+  if (std::string note = SampleNote(settings.data); !note.empty())
+    report->conditions.push_back({"Data", std::move(note)});
   report->full = arguments.full;
   if (!arguments.no_wall)
     report->wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

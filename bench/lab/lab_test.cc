@@ -357,7 +357,7 @@ TEST_CASE("a small run of the LAMPS scenario, with all its rows and claims") {
                                             {"starvation threshold", 6},
                                             {"refresh interval", 5},
                                             {"predictor", 1},
-                                            {"fit", 9}});
+                                            {"fit", 22}});
 
   CHECK(Sources(json) == std::map<std::string, int>{{"paper", 93}});
   int lacking = 0;
@@ -411,8 +411,8 @@ TEST_CASE("a scenario is judged under the paper's regime, takt's, or with --full
   const Json a = Json::parse(paper.out), b = Json::parse(takt.out);
   CHECK(a["regime"] == "paper");
   CHECK(b["regime"] == "takt");
-  CHECK(Has(a["conditions"]["Engines"], "10 requests"));
-  CHECK(Has(b["conditions"]["Engines"], "256 requests"));
+  CHECK(Has(a["conditions"]["Engines"], "10 and 16 requests"));
+  CHECK(Has(b["conditions"]["Engines"], "256 and 256 requests"));
   REQUIRE(a["claims"].size() == b["claims"].size());
   for (std::size_t i = 0; i < a["claims"].size(); ++i) CHECK(a["claims"][i]["name"] == b["claims"][i]["name"]);
   const Ended both = run({"--full", "--html", dir / "both.html"});

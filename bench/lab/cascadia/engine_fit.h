@@ -22,8 +22,8 @@ absl::StatusOr<CascadiaFit> FitCascadia(const CascadiaSettings& settings, const 
 // [s]. Their mean is the unit of SLO scales, as Appendix H has 3.05 and 7.35 s for Llama, and 5.21 s for both.
 std::vector<double> CascadiaAlone(const std::vector<ServedModel>& models, const std::vector<CascadeSample>& sample);
 
-// Table 1: by how much the rates of seven replicas of the 70B differ from the measured ones [%], at most, after one
-// factor for all. 1,600 prompt and 16 output tokens.
+// Table 1: the largest difference of the rates of seven replicas of the 70B from the measured ones [%]. One factor fits
+// all rates first. 1,600 prompt and 16 output tokens.
 absl::StatusOr<double> CascadiaTable1Error(const CascadiaEngine& engine);
 
 }  // namespace takt::tool

@@ -10,7 +10,7 @@ namespace takt::tool {
 // Returns a trace with the published properties of Trace 3: queries of both databases, 0 to 10 revisions, ten queries
 // of each. Each number of revisions has five queries of the traces, alternately of each database. Without such a query,
 // those with one revision fewer get one more. The second half repeats the first, as in the authors' traces. Arrivals
-// are zero. Fails if the traces cannot be merged.
+// are zero. Fails if the traces do not merge.
 absl::StatusOr<Workload> BothDatabases(const Workload& first, const Workload& second);
 
 }  // namespace takt::tool

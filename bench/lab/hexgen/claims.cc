@@ -158,7 +158,8 @@ class HexgenPaperClaims : Claims {
     for (const HexgenSystem& other : {hexgen::Vtc(), hexgen::Qlm()}) {
       const HexgenCell* a = study_.Find({named.cluster, named.load, named.rate, other});
       const HexgenCell* b = study_.Find({named.cluster, named.load, named.rate, least});
-      if (a != nullptr && b != nullptr && a->Mean(&HexgenFigures::scale) < b->Mean(&HexgenFigures::scale)) least = other;
+      if (a != nullptr && b != nullptr && a->Mean(&HexgenFigures::scale) < b->Mean(&HexgenFigures::scale))
+        least = other;
     }
     At("Trace 3, Homo, 1/s: scale at 95 % below the baselines", named, least, 7.2, 5.9);
   }

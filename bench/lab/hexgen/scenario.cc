@@ -348,11 +348,11 @@ std::vector<Condition> ConditionsOf(const HexgenStudy& study) {
                                  Counted(std::ssize(trace.calls), "call")));
   }
   return {
-      {"Workload", fmt::format("text-to-SQL queries, {}; Poisson arrivals as the authors draw them, seeds {} to {}; "
-                               "Trace 3 is {}; no data for Trace 4",
-                               fmt::join(traces, ", "), study.seed_range().first - 1,
-                               study.seed_range().first + study.seeds() - 2,
-                               study.rebuilt() ? "REBUILT from traces 1 and 2, not the authors'" : "the authors'")},
+      {"Workload",
+       fmt::format("text-to-SQL queries, {}; Poisson arrivals as the authors draw them, seeds {} to {}; "
+                   "Trace 3 is {}; no data for Trace 4",
+                   fmt::join(traces, ", "), study.seed_range().first - 1, study.seed_range().first + study.seeds() - 2,
+                   study.rebuilt() ? "REBUILT from traces 1 and 2, not the authors'" : "the authors'")},
       {"Clusters", fmt::format("Hetero-1: {}; Hetero-2: {}; Homo: {}. A6000 and L40 are {}", ids(Cluster::kHetero1),
                                ids(Cluster::kHetero2), ids(Cluster::kHomo),
                                study.as_measured() ? "the A100, 1.66 and 1.56 times as slow as the authors measured"
@@ -417,7 +417,9 @@ absl::StatusOr<ScenarioReport> RunHexgen(const StudySettings& settings, Progress
     report.tables.push_back(
         {part.Heading(), part.name == "two users" ? UserTable(*study, part) : CellTable(*study, part)});
   }
-  report.tables.push_back({fmt::format("Shares of stages and instances (Hetero-2, {}, 0.5/s)", study->NameOf(Load::kTrace3)), StageTable(*study, plan)});
+  report.tables.push_back(
+      {fmt::format("Shares of stages and instances (Hetero-2, {}, 0.5/s)", study->NameOf(Load::kTrace3)),
+       StageTable(*study, plan)});
   const HexgenCell* tuner = study->Find({Cluster::kHetero2, Load::kChanging, plan.changing_peak, hexgen::Tuner()});
   if (tuner != nullptr) report.tables.push_back({"The tuner under a changing load", DecisionTable(*tuner)});
   report.plots = {AttainmentPlots(*study, plan), AlphaPlots(*study, plan), OrderPlots(*study, plan)};

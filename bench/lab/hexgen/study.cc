@@ -123,9 +123,8 @@ absl::StatusOr<HexgenStudy> HexgenStudy::Create(const std::vector<std::string>& 
   study.as_measured_ = as_measured;
   study.rebuilt_ = files.size() < std::size(kHexgenTraces);
   for (std::size_t t = 0; t < std::size(kHexgenTraces); ++t) {
-    absl::StatusOr<Workload> trace = t < files.size()
-                                         ? ReadWorkload(files[t], {.format = WorkloadFormat::kText2Sql})
-                                         : BothDatabases(study.traces_[0], study.traces_[1]);
+    absl::StatusOr<Workload> trace = t < files.size() ? ReadWorkload(files[t], {.format = WorkloadFormat::kText2Sql})
+                                                      : BothDatabases(study.traces_[0], study.traces_[1]);
     if (!trace.ok()) return trace.status();
     study.traces_[t] = *std::move(trace);
   }

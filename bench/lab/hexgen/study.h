@@ -98,8 +98,8 @@ using HexgenCell = Cell<HexgenSetup, HexgenFigures>;
 
 class HexgenStudy : public Study<HexgenSetup, HexgenFigures> {
  public:
-  // `files` has the files of traces 1 and 2, and of Trace 3 if it exists. Without the latter Trace 3 is rebuilt from the
-  // other two. `as_measured`: A6000 and L40 are slower than the A100 by the factors that the authors measured.
+  // `files` has the files of traces 1 and 2, and of Trace 3 if it exists. Without the latter Trace 3 is rebuilt from
+  // the other two. `as_measured`: A6000 and L40 are slower than the A100 by the factors that the authors measured.
   static absl::StatusOr<HexgenStudy> Create(const std::vector<std::string>& files, SeedRange seeds, bool as_measured);
 
   absl::Status Run(int threads, ProgressBar& bar);

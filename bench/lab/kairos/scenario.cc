@@ -51,7 +51,7 @@ KairosSetup AccuracySetup(const KairosPlan& plan, std::size_t scenario, double s
   return {KairosModel::k8B, scenario, kairos::Parrot(), plan.accuracy_load, 0, 0, spread};
 }
 
-// Section 7.4: Ayo orders 75.9 % of the pairs correctly, mean of the scenarios. Of the first seed.
+// Section 7.4: Ayo orders 75.9 % of the pairs correctly, mean of the scenarios. The first seed is used.
 absl::StatusOr<Fit> SpreadFitOf(KairosStudy& study, const KairosPlan& plan) {
   Fit fit{.parameter = "factor on the sigmas of all outputs",
           .figures = {{"pairs that Ayo orders correctly [%]", 75.9}},
@@ -192,7 +192,7 @@ std::vector<Condition> ConditionsOf(const std::string& file, const KairosStudy& 
       {"Capacity", fmt::format("workflows a second: {}", fmt::join(capacity, ", "))},
       {"Systems",
        "Parrot: fcfs, round robin; Ayo: fewest stages left, round robin; Kairos: agents in the learnt order, "
-       "instances by time slots, at the decode rate of a run with all workflows at once; oracle: fewest true tokens "
+       "instances by time slots, at the decode rate of a run with all workflows at once. Oracle: fewest true tokens "
        "left, by time slots"},
       {"Known",
        "Kairos: identifiers of ended calls, from an empty start in every run, with a new table each second. Ayo: "

@@ -90,8 +90,8 @@ class FoundWork {
   std::size_t at_ = 0;  // class of the last quantile
 };
 
-// All is counted in work, which does not depend on the order: the engine seconds that the request takes. Its size is the
-// work of the rest of its workflow (FootprintBook).
+// All is counted in work, which does not depend on the order: the engine seconds that the request takes. Its size is
+// the work of the rest of its workflow (FootprintBook).
 //
 //  A request joins:      found = work that waits before it
 //                        room  = max(tail_factor found, quantile of found) - found
