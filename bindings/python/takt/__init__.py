@@ -1,7 +1,8 @@
 """takt decides what an LLM serving engine runs next.
 
 `Queue` orders waiting requests, `Scheduler` plans whole steps, and `Router` chooses an engine for each request.
-`replay` compares policies on a workload in a simulator, and `takt.workloads` reads and generates workloads.
+`replay` compares policies on a workload in a simulator, `sweep` runs a grid of replays, and `takt.workloads` reads and
+generates workloads.
 `takt.workflow` and `takt.headers` carry the identity of a workflow from the client to the engine. Start with
 docs/start/python.md.
 """
@@ -23,7 +24,7 @@ from .identity import Identity, headers, parse_headers, workflow
 from .learners import AgentLearner, AgentRanks, CallRecord, ToolCall, ToolExpectation, ToolProfile
 from .predictors import Call, Forecast, Predictor
 from .queues import Queue, Ran, Ranker, order
-from .replays import Report, replay
+from .replays import Report, Table, replay
 from .requests import (
     NEVER,
     UNBOUNDED,
@@ -51,13 +52,15 @@ from .schedulers import (
     Scheduler,
     replay_log,
 )
+from .sweeps import Sweep, sweep
 
 __all__ = [
     "AgentLearner", "AgentRank", "AgentRanks", "Call", "CallRecord", "CascadeAction", "CascadeRouter", "CascadeStage",
     "CostModel", "Dropped", "Estimate", "FAILED", "FINISHED", "Failure", "Fault", "FaultError", "Forecast", "Identity",
     "Instance", "KvHit", "KvOracle", "KvWish", "Limits", "ModelScore", "Move", "NEVER", "NextCall", "OptionError",
     "Placement", "Plan", "PlanEntry", "Predictor", "Preemption", "Queue", "Ran", "Ranker", "Report", "Request",
-    "RequestError", "RequestState", "Router", "Routing", "Scheduler", "Stage", "TaktError", "ToolCall", "ToolError",
-    "ToolExpectation", "ToolProfile", "UNBOUNDED", "UNSET", "WorkAfter", "WorkflowEnd", "WorkflowFault", "__version__",
-    "frameworks", "headers", "identity", "order", "parse_headers", "replay", "replay_log", "workflow", "workloads",
+    "RequestError", "RequestState", "Router", "Routing", "Scheduler", "Stage", "Sweep", "Table", "TaktError", "ToolCall",
+    "ToolError", "ToolExpectation", "ToolProfile", "UNBOUNDED", "UNSET", "WorkAfter", "WorkflowEnd", "WorkflowFault", "__version__",
+    "frameworks", "headers", "identity", "order", "parse_headers", "replay", "replay_log", "sweep", "workflow",
+    "workloads",
 ]  # fmt: skip

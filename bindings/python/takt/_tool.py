@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -17,6 +18,9 @@ from .errors import ToolError
 
 Progress = Callable[[float, str], None]
 """Callback with the share that is done, 0 to 1, and a description of the current work."""
+
+started = threading.local()
+"""``started.hook``, if set in a thread, gets the process of each tool that this thread runs."""
 
 _BAR = re.compile(rb"\r\[[#.]*\] +(\d+) % +([^\x1b\r\n]*)\x1b\[K")
 _CLEARED = re.compile(rb"\r\x1b\[K")
@@ -93,6 +97,9 @@ def run(arguments: Sequence[str], progress: Progress | None = None) -> str:
             os.close(master)
             os.close(stderr)
         raise ToolError(f"{command[0]}: {error}", 127) from error
+    hook: Callable[[subprocess.Popen[bytes]], None] | None = getattr(started, "hook", None)
+    if hook is not None:
+        hook(child)
     said = bytearray()
     wrong: list[BaseException] = []
 
@@ -135,7 +142,7 @@ def run(arguments: Sequence[str], progress: Progress | None = None) -> str:
         output = child.stdout.read()
         code = child.wait()
     except BaseException:
-        _stop(child)
+        stop(child)
         raise
     finally:
         listener.join(timeout=5)
@@ -155,12 +162,14 @@ def run(arguments: Sequence[str], progress: Progress | None = None) -> str:
     return output.decode()
 
 
-def _stop(child: subprocess.Popen[bytes]) -> None:
-    """Stops the tool with SIGINT, and with SIGKILL if it has not ended after 2 s."""
+def stop(*children: subprocess.Popen[bytes]) -> None:
+    """Stops these tools with SIGINT, and with SIGKILL those that have not ended after 2 s."""
     for end in (signal.SIGINT, signal.SIGKILL):
-        child.send_signal(end)
-        try:
-            child.wait(timeout=2)
-            return
-        except subprocess.TimeoutExpired:
-            continue
+        for child in children:
+            child.send_signal(end)  # no effect on a process that has been waited for
+        limit = time.monotonic() + 2
+        for child in children:
+            try:
+                child.wait(timeout=max(0.0, limit - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,13 +14,42 @@ from . import workloads
 from ._tool import Progress, progress_of, run
 from .errors import RequestError
 
-__all__ = ["Report", "replay"]
+__all__ = ["Report", "Table", "replay"]
 
 Workload = Union[str, "Path", Sequence[Mapping[str, Any]]]
 
 
-class Report(list[dict[str, Any]]):
-    """One record per run: a list of flat dicts, which ``pandas.DataFrame`` accepts.
+class Table(list[dict[str, Any]]):
+    """A list of flat dicts, one per row."""
+
+    def best(self, figure: str = "workflow_s.mean") -> dict[str, Any]:
+        """Returns the row with the smallest value of the figure."""
+        known = [row for row in self if row.get(figure) is not None]
+        if not known:
+            raise KeyError(figure)
+        return min(known, key=lambda row: row[figure])
+
+    def to_csv(self, path: str | Path | None = None) -> str:
+        """Returns the table as CSV with a header, and writes it to the file ``path``, if given. A missing value is an
+        empty field."""
+        text = io.StringIO()
+        columns = dict.fromkeys(column for row in self for column in row)
+        writer = csv.DictWriter(text, list(columns), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(self)
+        if path is not None:
+            Path(path).write_bytes(text.getvalue().encode())
+        return text.getvalue()
+
+    def to_pandas(self) -> Any:
+        """Returns a `pandas.DataFrame`. Needs pandas."""
+        import pandas
+
+        return pandas.DataFrame(list(self))
+
+
+class Report(Table):
+    """A table with one row per run.
 
     Keys: ``policy``, ``estimates``, ``load``, ``rate_scale``; counts ``requests``, ``completed``, ``failed``, ...;
     latencies [s] ``workflow_s.mean``, ``workflow_s.p99``, ``ttft_s.p95``, ``e2e_s.mean``, ``tpot_s.p50``, ...;
@@ -30,13 +60,6 @@ class Report(list[dict[str, Any]]):
     json: dict[str, Any]
     requests: list[dict[str, Any]]
     parts: list[dict[str, Any]]
-
-    def best(self, figure: str = "workflow_s.mean") -> dict[str, Any]:
-        """Returns the run with the smallest value of the figure."""
-        told = [run for run in self if run.get(figure) is not None]
-        if not told:
-            raise KeyError(figure)
-        return min(told, key=lambda run: run[figure])
 
 
 def _flat(run: Mapping[str, Any]) -> dict[str, Any]:
