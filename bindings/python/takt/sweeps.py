@@ -105,7 +105,7 @@ _groups: dict[str, _Group] = {}
 def _run(job: _Job) -> tuple[dict[str, Any] | None, str]:
     """Runs a cell, in any thread, process or machine. Returns its figures, or None and the text of the failure."""
     if job.version != takt_version:
-        return None, f"takt is {takt_version} on {os.uname().nodename}, but {job.version} where the sweep was started"
+        return None, f"takt is {takt_version} on {os.uname().nodename}, but the sweep began with {job.version}"
     if job.group.startswith(f"{_process}-{os.getpid()}-"):
         group = _groups.get(job.group)
         if group is None:
@@ -220,8 +220,8 @@ def _shown(name: str, value: Any) -> Any:
 class _Store:
     """A file of JSON lines: a header with the grid, and a line for each finished cell.
 
-    Each line ends with a digest of the rest. A line is appended by one write, and synchronised. The header, and the whole
-    file at the end, replace the file in one step, so that a crash leaves at most one incomplete line, the last.
+    Each line ends with a digest of the rest. One write appends a line, and fsync follows. The header, and the whole
+    file at the end, replace the file in one step. A crash leaves at most one incomplete line, the last.
     """
 
     def __init__(self, path: Path, header: dict[str, Any], cells: Sequence[dict[str, Any]]) -> None:
