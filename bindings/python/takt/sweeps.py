@@ -180,7 +180,7 @@ def _sources(workload: Any) -> dict[str, _Source]:
     elif isinstance(workload, Mapping):
         named = {str(name): each for name, each in workload.items()}
     elif not isinstance(workload, Iterable):
-        raise RequestError("workload", workload, "must be a file, a generator, a list of workflows, or several of these")
+        raise RequestError("workload", workload, "must be files, generators, or lists of workflows")
     else:
         header = workload if isinstance(workload, workloads.Workflows) else list(workload)
         if header and all(isinstance(each, Mapping) for each in header):
@@ -214,7 +214,7 @@ def _shown(name: str, value: Any) -> Any:
     """Returns the value of an argument as a row has it."""
     if not isinstance(value, dict):
         return value
-    return workloads.columns_text(value) if name == "columns" else ",".join(f"{key}={each}" for key, each in value.items())
+    return workloads.columns_text(value) if name == "columns" else ",".join(f"{k}={each}" for k, each in value.items())
 
 
 class _Store:
@@ -268,7 +268,7 @@ class _Store:
     def _check_header(self, line: bytes) -> None:
         found = _unsealed(line)
         if found is None or "takt_sweep" not in found:
-            raise RequestError("store", str(self.path), "must be a new file, or a store of takt.sweep: line 1 is no header")
+            raise RequestError("store", str(self.path), "must be new, or a store of takt.sweep: line 1 is no header")
         flat, wanted = _fields(found), _fields(json.loads(json.dumps(self.header)))
         for name in [*wanted, *(name for name in flat if name not in wanted)]:
             if flat.get(name) != wanted.get(name):
@@ -378,8 +378,8 @@ def sweep(
     """Replays each cell of a grid: all combinations of the values of the arguments.
 
     ``workload``: one or several, or a dict of names and workloads. ``policy``, and each further argument of `replay`
-    (``load``, ``profile``, ``seed``, ``estimates``, ``instances``, ...): one value, or a list of values. A generator without a
-    seed gets the cell's ``seed``. ``store``: file that keeps finished cells; a sweep with the same arguments resumes
+    (``load``, ``profile``, ``seed``, ``estimates``, ``instances``, ...): one value, or a list of values. A generator
+    without a seed gets the cell's ``seed``. ``store``: file that keeps finished cells; a sweep with the same arguments resumes
     from it. ``executor``: any `concurrent.futures.Executor`; by default, ``workers`` processes of the tool run at a
     time (None: one per core). ``progress``: as for `replay`. ``cancel``: an event, such as `threading.Event`; after it
     is set, the sweep returns the finished cells.
@@ -463,14 +463,16 @@ class _Running:
                 if done:
                     self._show()
         finally:
-            del _groups[self.group]
             unstarted = [future for future in futures if future.cancel()]
             for future in unstarted:
                 del futures[future]
-            self._collect_quietly(futures)
-            group.stop()
-            if self.progress is _tool._bar:
-                _tool._bar(1.0, "")
+            try:
+                self._collect_quietly(futures)
+            finally:
+                del _groups[self.group]
+                group.stop()
+                if self.progress is _tool._bar:
+                    _tool._bar(1.0, "")
 
     def _collect_quietly(self, futures: dict[Future[Any], int]) -> None:
         """Keeps cells that have finished while the sweep ends; the reason for the end is raised elsewhere."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -253,6 +254,24 @@ def test_an_exception_of_the_callback_ends_the_sweep(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError):
         takt.sweep({"short": MINE, "long": LONG}, "fcfs", store=tmp_path / "store.jsonl", workers=2, progress=fail)
     assert _lines(tmp_path / "store.jsonl") == 2 and _tools() == []
+
+
+def test_a_full_disk_ends_the_sweep_and_loses_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, fsync, left = tmp_path / "store.jsonl", os.fsync, [4]  # the file and the folder of the header, and two cells
+
+    def full(file: int) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        fsync(file)
+
+    grid: dict[str, Any] = {"workload": MINE, "policy": "fcfs", "seed": range(6), "workers": 1}
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space left"):
+            takt.sweep(**grid, store=store)
+    assert _lines(store) >= 3 and _tools() == []
+    assert takt.sweep(**grid, store=store).to_csv() == takt.sweep(**grid).to_csv()
 
 
 INTERRUPTED = f"""
