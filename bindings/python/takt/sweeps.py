@@ -12,6 +12,7 @@ import os
 import subprocess
 import tempfile
 import threading
+import time
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import (
@@ -258,12 +259,17 @@ class _Store:
             self.rewrite()
 
     def _lock(self) -> None:
-        try:
-            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RequestError("store", str(self.path), "is in use by another sweep") from None
-        except OSError:  # a file system without locks
-            pass
+        limit = time.monotonic() + 1  # a tool that a killed sweep was starting has the file open until exec
+        while True:
+            try:
+                fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if time.monotonic() > limit:
+                    raise RequestError("store", str(self.path), "is in use by another sweep") from None
+                time.sleep(0.01)
+            except OSError:  # a file system without locks
+                return
 
     def _check_header(self, line: bytes) -> None:
         found = _unsealed(line)
@@ -379,9 +385,9 @@ def sweep(
 
     ``workload``: one or several, or a dict of names and workloads. ``policy``, and each further argument of `replay`
     (``load``, ``profile``, ``seed``, ``estimates``, ``instances``, ...): one value, or a list of values. A generator
-    without a seed gets the cell's ``seed``. ``store``: file that keeps finished cells; a sweep with the same arguments resumes
-    from it. ``executor``: any `concurrent.futures.Executor`; by default, ``workers`` processes of the tool run at a
-    time (None: one per core). ``progress``: as for `replay`. ``cancel``: an event, such as `threading.Event`; after it
+    without a seed gets the cell's ``seed``. ``store``: file that keeps finished cells; a sweep with the same arguments
+    resumes from it. ``executor``: any `concurrent.futures.Executor`; by default, ``workers`` processes of the tool run
+    at a time (None: one per core). ``progress``: as for `replay`. ``cancel``: an event, such as `threading.Event`; after it
     is set, the sweep returns the finished cells.
 
     The table and the completed store have the same bytes for every executor. A cell that fails has a row with its
