@@ -3,11 +3,12 @@ docs/howto/sglang.md
 
     TAKT_SGLANG_POLICY=room_to_pass python -m sglang.launch_server --model ...
 
-Without that variable it installs no hook.
+Without that variable it installs no hook. If takt raises an exception, requests stay in SGLang's own order.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import time
@@ -18,9 +19,12 @@ from typing import Any
 from .queues import Queue, Ran
 from .requests import UNSET, Request
 
-__all__ = ["TARGET", "Order", "install"]
+__all__ = ["TARGET", "Contained", "Order", "install"]
 
 TARGET = "sglang.srt.managers.schedule_policy.SchedulePolicy.calc_priority"
+_LOOK_S = 1.0  # time between two looks at the file that turns takt off
+
+logger = logging.getLogger("sglang.takt")
 
 
 def _number(name: object) -> int:
@@ -91,7 +95,10 @@ class Order:
         self.queue.begin(now)
         places.update((number, place) for place, number in enumerate(self.queue.list()))
         place_of = {id(self._known[number]): place for number, place in places.items()}
-        waiting.sort(key=lambda req: ((req.priority or 0) * sign if by_priority else 0, place_of[id(req)]))
+        # Not sort() in place: if the key fails, the list stays as it is.
+        waiting[:] = sorted(
+            waiting, key=lambda req: ((req.priority or 0) * sign if by_priority else 0, place_of[id(req)])
+        )
 
     def _ran(self, still: set[int], now: int) -> None:
         """Reports requests that were admitted since the last sort, and forgets those that have ended."""
@@ -125,6 +132,66 @@ class Order:
         return number
 
 
+class Contained:
+    """Sorts by an `Order`. After an exception inside takt, and while takt is off, requests stay in SGLang's own order.
+
+    ``off_file``: takt is off while this file exists; empty: no file. Several ranks must sort alike, but each looks at
+    its own time. So with ``step_s`` the file has no effect, and a lack of memory, which may hit one rank alone, is
+    raised.
+    """
+
+    def __init__(self, policy: str | None = None, *, step_s: float = 0.0, off_file: str = "") -> None:
+        self.policy, self.step_s, self.off_file = policy, step_s, off_file if not step_s else ""
+        self.order: Order | None = None  # None: takt is off, or has not sorted yet
+        self.faults = 0
+        self._wanted, self._off, self._looks = True, False, 0.0
+        self._counter: Any = None
+        if "PROMETHEUS_MULTIPROC_DIR" in os.environ:  # SGLang's --enable-metrics sets it
+            self._counter = _counter()
+
+    def switch(self, on: bool) -> None:
+        """Turns takt off or on at the next sort, and on again after a fault."""
+        self._wanted = on
+
+    def sort(self, waiting: list[Any], **how: Any) -> None:
+        """Sorts in place as `Order.sort`, which has the arguments; while takt is off, it changes nothing."""
+        try:
+            if self.off_file and (at := time.monotonic()) >= self._looks:
+                self._looks = at + _LOOK_S
+                off = os.path.exists(self.off_file)
+                if off != self._off:
+                    self._off, self._wanted = off, not off
+                    logger.info("takt is %s", "off: requests stay in SGLang's order" if off else "on")
+            if not self._wanted:
+                self.order = None
+                return
+            if self.order is None:
+                self.order = Order(self.policy, step_s=self.step_s)
+            self.order.sort(waiting, **how)
+        except Exception as error:
+            self.faults += 1
+            self._wanted, self.order = False, None
+            if self._counter is not None:
+                self._counter.inc()
+            logger.error("takt.sglang: an exception in takt; requests stay in SGLang's order", exc_info=error)
+            if self.step_s and isinstance(error, (MemoryError, OSError)):
+                raise
+
+
+_counters: list[Any] = []
+
+
+def _counter() -> Any:
+    """Returns the counter of faults, which a process has once; None without prometheus_client."""
+    if not _counters:
+        try:
+            from prometheus_client import Counter
+        except ImportError:
+            return None
+        _counters.append(Counter("takt_faults", "takt: exceptions inside takt, after which SGLang's order applies"))
+    return _counters[0]
+
+
 def install() -> None:
     """Entry point `sglang.srt.plugins`: SGLang calls it in each process."""
     text = os.environ.get("TAKT_SGLANG_POLICY")
@@ -137,9 +204,10 @@ def install() -> None:
     def around(original: Callable[..., None], policy: Any, waiting_queue: list[Any], *args: Any, **more: Any) -> None:
         """Runs SGLang's own sort, then sorts its result in takt's order."""
         original(policy, waiting_queue, *args, **more)
-        if "takt_order" not in vars(policy):
+        if "takt" not in vars(policy):
             ranks = get_parallel()
-            policy.takt_order = Order(text, step_s=0.02 if ranks.tp_size * ranks.pp_size > 1 else 0.0)
-        policy.takt_order.sort(waiting_queue, by_priority=policy.enable_priority_scheduling, sign=policy.priority_sign)
+            step_s = 0.02 if ranks.tp_size * ranks.pp_size > 1 else 0.0
+            policy.takt = Contained(text, step_s=step_s, off_file=os.environ.get("TAKT_SGLANG_OFF_FILE", ""))
+        policy.takt.sort(waiting_queue, by_priority=policy.enable_priority_scheduling, sign=policy.priority_sign)
 
     HookRegistry.register(TARGET, around, HookType.AROUND)

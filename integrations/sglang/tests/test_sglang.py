@@ -3,7 +3,11 @@ installed with PyTorch (bench/peers/peer-sglang)."""
 
 from __future__ import annotations
 
+import inspect
+import logging
 import random
+from collections import Counter
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +15,8 @@ import pytest
 import sglang_host
 
 import takt
-from takt.sglang import TARGET, Order, install
+from takt import sglang
+from takt.sglang import TARGET, Contained, Order, install
 
 try:
     real: Any = sglang_host.schedule_policy()
@@ -146,6 +151,128 @@ def test_no_request_is_lost_in_a_random_run() -> None:
     assert len(order) == 0
 
 
+def calls() -> list[tuple[Any, str]]:
+    """Returns each call into takt that a sort can make, by introspection: (owner, name)."""
+    found: list[tuple[Any, str]] = [(sglang, "Request"), (sglang, "Ran"), (sglang, "Queue"), (sglang, "_number")]
+    for kind in (takt.Queue, Order):
+        names = [name for name, body in vars(kind).items() if inspect.isfunction(body)]
+        found += [(kind, name) for name in names if not name.startswith("__") or name in ("__init__", "__len__")]
+    return found
+
+
+class Injected(Exception):
+    pass
+
+
+class Injector:
+    """Counts calls, and raises `error` at the chosen one."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, error: type[Exception] = Injected):
+        self.counts: Counter[str] = Counter()
+        self.at, self.error, self.raised = ("", 0), error, 0
+        for owner, name in calls():
+            monkeypatch.setattr(owner, name, self.around(f"{owner.__name__}.{name}", getattr(owner, name)))
+
+    def around(self, key: str, body: Any) -> Any:
+        def called(*args: Any, **more: Any) -> Any:
+            self.counts[key] += 1
+            if self.at == (key, self.counts[key]):
+                self.raised += 1
+                raise self.error(key)
+            return body(*args, **more)
+
+        return called
+
+    def start(self, key: str, n: int) -> None:
+        self.counts, self.at, self.raised = Counter(), (key, n), 0
+
+
+def serve(takt_in_it: Contained, *, switches: tuple[int, int] = (20, 25)) -> None:
+    """Serves requests, some of which are retracted, aborted or finished. A sort must change nothing but the order."""
+    dice = random.Random(11)
+    waiting: list[Req] = []
+    running: list[Req] = []
+    for step in range(60):
+        waiting += [Req(100 * step + i, dice.randrange(1, 500), key=dice.choice("abc"), at=step + 1) for i in range(dice.randrange(3))]
+        if step in switches:
+            takt_in_it.switch(step == switches[1])
+        own = rids(waiting)
+        takt_in_it.sort(waiting, now=(step + 2) * 10**9)
+        assert sorted(rids(waiting)) == sorted(own), "a request is lost, or waits twice"
+        assert takt_in_it.order is not None or rids(waiting) == own, "not SGLang's order"
+        assert takt_in_it.order is None or len(takt_in_it.order._waits) == len(waiting)
+        running += [waiting.pop(0) for _ in range(min(len(waiting), dice.randrange(3)))]
+        for req in running:
+            req.output_ids.append(1)
+            req.done = dice.random() < 0.1
+        running = [req for req in running if not req.done]
+        if running and dice.random() < 0.1:
+            waiting.insert(0, running.pop())
+        if waiting and dice.random() < 0.1:
+            waiting.pop()
+
+
+def test_an_exception_at_each_call_keeps_every_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    errors: list[str] = []
+    monkeypatch.setattr(logging.getLogger("sglang.takt"), "error", lambda text, **more: errors.append(text))
+    injector = Injector(monkeypatch)
+    serve(plain := Contained("room_to_pass"))
+    assert plain.faults == 0 and not errors
+    counts = dict(injector.counts)
+    assert len(counts) > 12, counts
+    for key, n in counts.items():
+        for at in sorted({1, (n + 1) // 2, n}):
+            injector.start(key, at)
+            errors.clear()
+            serve(contained := Contained("room_to_pass"))
+            injector.at = ("", 0)
+            assert contained.faults == injector.raised == len(errors), (key, at)
+            assert injector.raised or at > 1, key
+
+
+def test_takt_stays_off_until_it_is_turned_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    injector = Injector(monkeypatch)
+    contained = Contained("priority")
+    waiting = [Req(1, at=1), Req(2, priority=5, at=2)]
+    injector.start("Queue.begin", 1)
+    for _ in range(3):
+        contained.sort(waiting, now=10**10)
+        assert rids(waiting) == [1, 2] and contained.faults == 1
+    contained.switch(True)
+    contained.sort(waiting, now=10**10)
+    assert rids(waiting) == [2, 1] and contained.order is not None and len(contained.order) == 2
+
+
+def test_a_file_turns_takt_off_and_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sglang, "_LOOK_S", 0.0)
+    file = tmp_path / "off"
+    contained = Contained("fcfs", off_file=str(file))
+    ranks = Contained("fcfs", step_s=0.02, off_file=str(file))
+    for exists, expected in ((True, [2, 1]), (False, [1, 2]), (True, [2, 1])):
+        if exists:
+            file.touch()
+        else:
+            file.unlink()
+        waiting = [Req(2, at=2), Req(1, at=1)]
+        contained.sort(waiting, now=10**10)
+        assert rids(waiting) == expected and (contained.order is None) == exists
+        ranks.sort(waiting)
+        assert ranks.order is not None  # ranks must sort alike
+
+
+def test_a_lack_of_memory_ends_one_of_several_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    injector = Injector(monkeypatch, MemoryError)
+    for step_s, raises in ((0.0, False), (0.02, True)):
+        injector.start("Queue.begin", 1)
+        contained = Contained("fcfs", step_s=step_s)
+        if raises:
+            with pytest.raises(MemoryError):
+                contained.sort([Req(1)])
+        else:
+            contained.sort([Req(1)])
+        assert contained.faults == 1
+
+
 @needs_sglang
 def test_sglangs_own_hooks_policy_and_requests_work(monkeypatch: pytest.MonkeyPatch) -> None:
     from array import array
@@ -194,7 +321,7 @@ def test_sglangs_own_hooks_policy_and_requests_work(monkeypatch: pytest.MonkeyPa
         high = policy(True, False)
         high.calc_priority(waiting, None, processed_tokens=5)
         assert rids(waiting) == [3, 2, 1]
-        assert len(high.takt_order) == 3
+        assert len(high.takt.order) == 3 and high.takt.faults == 0
     with get_parallel().override(tp_size=2, pp_size=1):
         waiting = [waiting[1], waiting[2], waiting[0]]
         policy(False, False).calc_priority(waiting)

@@ -19,7 +19,28 @@ class RequestQueue:
 
 
 class Queue(RequestQueue, list):
-    pass
+    """vLLM's order fcfs."""
+
+    def add_request(self, request: Any) -> None:
+        self.append(request)
+
+    def prepend_request(self, request: Any) -> None:
+        self.insert(0, request)
+
+    def prepend_requests(self, requests: Any) -> None:
+        self[:0] = reversed(list(requests))
+
+    def peek_request(self) -> Any:
+        return self[0]
+
+    def pop_request(self) -> Any:
+        return self.pop(0)
+
+    def remove_request(self, request: Any) -> None:
+        self.remove(request)
+
+    def remove_requests(self, requests: Any) -> None:
+        self[:] = [each for each in self if all(each is not other for other in requests)]
 
 
 class Scheduler:

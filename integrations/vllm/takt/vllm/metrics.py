@@ -20,6 +20,7 @@ _HELP = {
     "gate_doors": "turns that the gate admitted at any cost after a long wait",
     "system_lessons": "ended requests and waits from which the system has learned",
     "system_epochs": "tables of ranks published by the system",
+    "faults": "exceptions inside takt, after which requests continue in vLLM's order",
 }
 _EVERY_S = 1.0
 _made: dict[str, Any] = {}
@@ -38,6 +39,7 @@ class Metrics:
                 _made[name] = Counter(f"takt_{name}", f"takt: {text}")
             _made["order_ns"] = Counter("takt_order_seconds", "takt: time spent on the order within schedule()")
             _made["waiting"] = Gauge("takt_waiting", "takt: waiting requests", multiprocess_mode="livesum")
+            _made["on"] = Gauge("takt_on", "takt: engines that use takt's order", multiprocess_mode="livesum")
             _made["workflows"] = Gauge("takt_workflows", "takt: workflows alive", multiprocess_mode="livesum")
 
     def told(self) -> None:
@@ -52,6 +54,8 @@ class Metrics:
             if more:
                 _made[name].inc(more * 1e-9 if name == "order_ns" else more)
                 self._told[name] = value
-        _made["waiting"].set(len(scheduler.takt_order.queue))
+        order = scheduler.takt_order
+        _made["on"].set(order is not None)
+        _made["waiting"].set(len(order.queue) if order is not None else 0)
         lengths = scheduler._takt_lengths
         _made["workflows"].set(len(lengths.workflows) if lengths is not None else 0)

@@ -55,6 +55,8 @@ class Options:
     """Prefill time per token [s], for the gate's costs."""
     idle_s: float = 60.0
     """Time without a call after which a workflow counts as ended [s]."""
+    off_file: str = ""
+    """takt is off while this file exists. takt looks once a second."""
     metrics: bool = True
     """Publish counters on vLLM's /metrics if PROMETHEUS_MULTIPROC_DIR is set."""
 

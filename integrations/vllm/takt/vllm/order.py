@@ -28,15 +28,18 @@ class Order:
     at the end of the iteration was admitted.
     """
 
-    def __init__(self, queue: Queue, describe: Callable[[VllmRequest, int], Request]) -> None:
+    def __init__(
+        self, queue: Queue, describe: Callable[[VllmRequest, int], Request], fault: Callable[[Exception], None]
+    ) -> None:
         self.queue = queue
         self._describe = describe  # returns the takt.Request of a request with this number
+        self.fault = fault  # is called with an exception inside takt; calls `leave` of each view
         self._wall = time.time_ns() - time.monotonic_ns()
         self._last = 0
         self._numbers: dict[str, int] = {}
         self._requests: dict[int, VllmRequest] = {}
         self.running: dict[str, int] = {}  # numbers of the running requests, as takt sees them, by vLLM's id
-        self._popped: dict[int, None] = {}  # popped in this iteration, and not come back
+        self.popped: dict[int, None] = {}  # popped in this iteration, and not come back
         self._views: list[TaktRequestQueue] = []
         self.kept_out: set[int] = set()  # kept out by the gate in this iteration
         self.stranded = False  # requests that hold blocks go first
@@ -67,7 +70,7 @@ class Order:
             self._requests[number] = request
             self.queue.push(self._describe(request, number), now=self.now())
         else:
-            self._popped.pop(number, None)  # for takt it has waited all the time
+            self.popped.pop(number, None)  # for takt it has waited all the time
             if self.running.pop(request.request_id, None) is not None:
                 self.queue.requeue(number, self.now())
         self.changed()
@@ -82,9 +85,6 @@ class Order:
             self.queue.revise(number, prompt_tokens=prompt, arrival=arrival, now=self.now())
             self.changed()
 
-    def popped(self, number: int) -> None:
-        self._popped[number] = None
-
     def ended(self, request: VllmRequest) -> None:
         """Removes a request, which may be unknown."""
         number = self._numbers.pop(request.request_id, None)
@@ -92,7 +92,7 @@ class Order:
             return
         del self._requests[number]
         self.running.pop(request.request_id, None)
-        self._popped.pop(number, None)
+        self.popped.pop(number, None)
         self.kept_out.discard(number)
         for view in self._views:
             view.members.pop(number, None)
@@ -117,19 +117,19 @@ class Order:
 
     def begin(self) -> int:
         now = self.now()
-        self._popped.clear()
+        self.popped.clear()
         self.in_iteration = True
         self.changed()
         self.queue.begin(now)
         return now
 
     def admitted(self) -> list[int]:
-        return list(self._popped)
+        return list(self.popped)
 
     def end(self, ran: list[Any], **pressure: Any) -> None:
         """Ends the iteration. ``ran`` lists the admitted requests; it may also list running ones."""
-        self.running.update((self._requests[number].request_id, number) for number in self._popped)
-        self._popped.clear()
+        self.running.update((self._requests[number].request_id, number) for number in self.popped)
+        self.popped.clear()
         self.in_iteration = False
         self.kept_out.clear()
         self.changed()
@@ -137,29 +137,73 @@ class Order:
 
 
 class TaktRequestQueue(RequestQueue):
-    """A queue of vLLM's scheduler in takt's order. Several may share one order, each with its own requests."""
+    """A queue of vLLM's scheduler in takt's order. Several may share one order, each with its own requests.
 
-    def __init__(self, order: Order) -> None:
+    vLLM may hold this queue in a local variable when takt faults. So `leave` moves the requests to vLLM's ``own`` queue,
+    and all later calls go there.
+    """
+
+    def __init__(self, order: Order, own: RequestQueue) -> None:
         self.order = order
+        self.own: Any = own  # vLLM's queue, empty until `leave`
+        self.left = False  # True: the requests are in `own`
+        self._peeked: VllmRequest | None = None  # vLLM pops the request that it has peeked at
         self.members: dict[int, VllmRequest] = {}
         self.ahead: list[int] = []  # the first requests of the order that are in this view, the very first one last
         self.read = 0  # number of requests of the order read for `ahead`
         self.holding: dict[int, None] = {}  # waiting requests that hold blocks: their KV or input was on its way
         order._views.append(self)
 
+    def leave(self) -> None:
+        """Moves the requests to vLLM's own queue, in the order in which they came to takt. Calls nothing of takt."""
+        if self.left:
+            return
+        self.left = True
+        for _, request in sorted(self.members.items()):
+            self.own.add_request(request)
+        self.members.clear()
+        self.holding.clear()
+        self.ahead.clear()
+
     def add_request(self, request: VllmRequest) -> None:
-        number = self.order.enter(request)
-        self.members[number] = request
-        if request.num_computed_tokens > 0 or request.status == RequestStatus.WAITING_FOR_REMOTE_KVS:
-            self.holding[number] = None
+        if self.left or not self._entered(request):
+            self.own.add_request(request)
 
     # A queue without an order puts preempted and skipped requests first; this one ranks them.
     def prepend_request(self, request: VllmRequest) -> None:
-        self.add_request(request)
+        if self.left or not self._entered(request):
+            self.own.prepend_request(request)
 
     def prepend_requests(self, requests: Iterable[VllmRequest]) -> None:
+        if self.left:
+            self.own.prepend_requests(requests)
+            return
         for request in list(requests):
-            self.add_request(request)
+            self.prepend_request(request)
+
+    def _entered(self, request: VllmRequest) -> bool:
+        """Returns False after a fault: the request is then in no queue."""
+        try:
+            self.enter(request)
+        except Exception as error:
+            self.order.fault(error)
+            return False
+        return True
+
+    def enter(self, request: VllmRequest) -> None:
+        """Adds a request, and raises exceptions of takt."""
+        number = self.order.enter(request)
+        if request.num_computed_tokens > 0 or request.status == RequestStatus.WAITING_FOR_REMOTE_KVS:
+            self.holding[number] = None
+        self.members[number] = request
+
+    def _next(self) -> int:
+        """Returns `_first`; 0 after a fault."""
+        try:
+            return self._first()
+        except Exception as error:
+            self.order.fault(error)
+            return 0
 
     def _first(self) -> int:
         """Returns the number of the first request; 0: none may be admitted."""
@@ -184,47 +228,73 @@ class TaktRequestQueue(RequestQueue):
             ahead.extend(reversed(self.order.queue.list(self.read)[start:]))
 
     def peek_request(self) -> VllmRequest:
-        number = self._first()
+        number = 0 if self.left else self._next()
+        if self.left:
+            self._peeked = None
+            return self.own.peek_request()  # type: ignore[no-any-return]
         if not number:
             raise IndexError("peek from an empty queue")
-        return self.members[number]
+        self._peeked = self.members[number]
+        return self._peeked
 
     def pop_request(self) -> VllmRequest:
-        number = self._first()
+        number = 0 if self.left else self._next()
+        peeked, self._peeked = self._peeked, None
+        if self.left:
+            if peeked is None or not any(each is peeked for each in self.own):
+                return self.own.pop_request()  # type: ignore[no-any-return]
+            self.own.remove_request(peeked)
+            return peeked
         if not number:
             raise IndexError("pop from an empty queue")
-        self.order.popped(number)
+        self.order.popped[number] = None
         self.holding.pop(number, None)
         return self.members.pop(number)  # `ahead` drops it when it is read
 
     def remove_request(self, request: VllmRequest) -> None:
-        number = self.order.number(request)
-        if number not in self.members:
+        if not self.left and request not in self:
             raise ValueError(f"request {request.request_id} is not in the queue")
-        self.remove_requests((request,))
+        if self.left:
+            self.own.remove_request(request)
+        else:
+            self.remove_requests((request,))
 
     def remove_requests(self, requests: Iterable[VllmRequest]) -> None:
-        for request in requests:
-            number = self.order.number(request)
-            if number in self.members:
-                self.order.ended(request)
+        requests = list(requests)
+        if not self.left:
+            try:
+                for request in requests:
+                    if request in self:
+                        self.order.ended(request)
+            except Exception as error:
+                self.order.fault(error)
+        if self.left:
+            self.own.remove_requests(requests)
 
     def __contains__(self, request: object) -> bool:
+        if self.left:
+            return any(each is request for each in self.own)
         number = self.order._numbers.get(getattr(request, "request_id", ""))
         return number is not None and self.members.get(number) is request
 
     def __bool__(self) -> bool:
         """Within an iteration: True if a request may be admitted."""
-        if not self.members:
-            return False
-        return not self.order.in_iteration or not self.order.kept_out or self._first() != 0
+        if not self.left and self.members:
+            if not self.order.in_iteration or not self.order.kept_out or self._next() != 0:
+                return True
+        return bool(self.own)
 
     def __len__(self) -> int:
-        return len(self.members)
+        return len(self.own if self.left else self.members)
 
     def __getitem__(self, i: int) -> VllmRequest:
         return list(self)[i]
 
     def __iter__(self) -> Iterator[VllmRequest]:
-        order = self.order.queue.list()
-        return iter([self.members[number] for number in order if number in self.members])
+        if not self.left:
+            try:
+                order = self.order.queue.list()
+                return iter([self.members[number] for number in order if number in self.members])
+            except Exception as error:
+                self.order.fault(error)
+        return iter(self.own)

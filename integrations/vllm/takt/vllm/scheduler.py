@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["TaktScheduler", "TaktSyncScheduler"]
 
 _SECOND = 1_000_000_000
+_LOOK_S = 1.0  # time between two looks at `off_file`
 
 logger = logging.getLogger("vllm.takt")  # vLLM's handlers print it
 
@@ -49,24 +52,62 @@ class _Known:
         self.start = 0  # of its first iteration [ns]; 0: it has not run
 
 
+class _Contained:
+    """A `with` statement in which an exception of takt becomes a fault. BaseExceptions such as KeyboardInterrupt pass."""
+
+    def __init__(self, fault: Callable[[Exception], None]) -> None:
+        self._fault = fault
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        self._fault(error)
+        return True
+
+
 class _Takt(Scheduler):
-    takt_order: Order | None = None  # None, so vLLM's own order, until the end of __init__
-    _takt_orders: Order  # the same, after __init__
+    takt_order: Order | None = None  # None: vLLM's own order, as until the end of __init__, after a fault or if takt is off
+    _takt_orders: Order  # the last order
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         from vllm import __version__
 
-        generation = _probe(self, __version__)
+        self._takt_generation = _probe(self, __version__)
         self.takt_options = options = Options.of(self.vllm_config.additional_config)
+        self.takt_counters = dict.fromkeys(
+            ("requests", "admitted", "requeued", "ended", "aborted", "steps", "order_ns", "gate_kept_out", "gate_doors",
+             "system_lessons", "system_epochs", "faults"), 0
+        )  # fmt: skip
+        self._takt_contained = _Contained(self._takt_fault)
+        self._takt_wanted = True  # False: takt is turned off, or has had a fault
+        self._takt_off_file, self._takt_looks = False, 0.0  # True: the file exists; when to look again [s]
+        self._takt_known: dict[str, _Known] = {}
+        served = _served(self.vllm_config) if options.forest or options.calls_log else []
+        forest = Forest(options.forest, options.forest_model, served) if options.forest else None
+        self._takt_lengths = Lengths(int(options.idle_s * _SECOND), forest) if options.lengths else None
+        self._takt_log = CallsLog(options.calls_log, served[0]) if options.calls_log else None
+        self._takt_found: dict[str, int] = {}  # tokens found in the prefix cache at the last query
+        self._takt_chained = _chained(self)
+        self._takt_updating = False
+        self._takt_kv_tokens = self._takt_blocks() * self.block_size
+        self._takt_metrics = Metrics(self) if options.metrics else None
+        self._takt_start()
+        policy = self._takt_orders.queue.policy
+        logger.info("takt %s in vLLM %s: policy %s, gate %s", takt_version, __version__, policy, options.gate)
+
+    # ---- off and on -------------------------------------------------------------------------------------------------
+
+    def _takt_start(self) -> None:
+        """Puts all requests in takt's order. If it raises, vLLM's queues are unchanged."""
+        options = self.takt_options
         policy: str | None = options.policy or None
         of_vllm = str(getattr(self.scheduler_config, "policy", "fcfs"))
         if policy == "vllm" or (policy is None and of_vllm == "priority" and not options.warm_first):
             policy = of_vllm
-        self.takt_counters = dict.fromkeys(
-            ("requests", "admitted", "requeued", "ended", "aborted", "steps", "order_ns", "gate_kept_out", "gate_doors",
-             "system_lessons", "system_epochs"), 0
-        )  # fmt: skip
         self._takt_system = SYSTEMS[options.system](options.idle_s, self.takt_counters) if options.system else None
         if self._takt_system is not None:
             queue = self._takt_system.queue
@@ -77,24 +118,69 @@ class _Takt(Scheduler):
         self._takt_in_order_of_entry = policy == "fcfs"
         self._takt_learns = "learns" in queue.traits
         self._takt_pressed = "pressure" in queue.traits
-        self.takt_order = self._takt_orders = order = Order(queue, self._takt_describe)
-        self._takt_known: dict[str, _Known] = {}
-        served = _served(self.vllm_config) if options.forest or options.calls_log else []
-        forest = Forest(options.forest, options.forest_model, served) if options.forest else None
-        self._takt_lengths = Lengths(int(options.idle_s * _SECOND), forest) if options.lengths else None
-        self._takt_log = CallsLog(options.calls_log, served[0]) if options.calls_log else None
+        self._takt_orders = order = Order(queue, self._takt_describe, self._takt_fault)
         self._takt_prefilling: set[int] = set()
-        self._takt_found: dict[str, int] = {}  # tokens found in the prefix cache at the last query
-        self._takt_chained = _chained(self)
-        self._takt_updating = False
         self._takt_ended: list[VllmRequest] = []
-        self._takt_kv_tokens = self._takt_blocks() * self.block_size
         self._takt_gate = Gate(self, options) if options.gate != "none" else None
-        self._takt_metrics = Metrics(self) if options.metrics else None
-        self.waiting = TaktRequestQueue(order)
-        self._takt_other = TaktRequestQueue(order)
-        setattr(self, generation, self._takt_other)
-        logger.info("takt %s in vLLM %s: policy %s, gate %s", takt_version, __version__, queue.policy, options.gate)
+        waits = [_own(self.waiting), _own(getattr(self, self._takt_generation))]
+        views = [TaktRequestQueue(order, type(own)()) for own in waits]
+        if self.running:
+            order.begin()
+            for request in self.running:
+                number = order.enter(request)
+                order.popped[number] = None
+                if request.num_computed_tokens < request.num_tokens:
+                    self._takt_prefilling.add(number)
+            order.end(order.admitted())
+        for view, own in zip(views, waits):
+            for request in own:
+                view.enter(request)
+        self.waiting, self._takt_other = views
+        setattr(self, self._takt_generation, self._takt_other)
+        self.takt_order = order
+
+    def takt_switch(self, on: bool) -> None:
+        """Turns takt off or on before the next step, and on again after a fault. Requests stay."""
+        self._takt_wanted = on
+
+    def _takt_stop(self) -> None:
+        """Gives all requests to vLLM's own queues. Calls nothing of takt."""
+        self.takt_order = None
+        for view in self._takt_orders._views:
+            view.leave()
+        self._takt_ended.clear()
+        self._takt_prefilling.clear()
+        self._takt_found.clear()
+
+    def _takt_fault(self, error: Exception) -> None:
+        """Goes on in vLLM's order after an exception inside takt."""
+        self.takt_counters["faults"] += 1
+        self._takt_wanted = False
+        if self.takt_order is not None:
+            self._takt_stop()
+            logger.error("takt.vllm: an exception in takt; requests continue in vLLM's order", exc_info=error)
+
+    def _takt_turn(self) -> None:
+        """Before a step: turns takt off or on, if `takt_switch` or the file asks for it."""
+        if self.takt_options.off_file and (at := time.monotonic()) >= self._takt_looks:
+            self._takt_looks = at + _LOOK_S
+            off = os.path.exists(self.takt_options.off_file)
+            if off != self._takt_off_file:
+                self._takt_off_file = off
+                self._takt_wanted = not off
+        if self._takt_wanted == (self.takt_order is not None):
+            return
+        if not self._takt_wanted:
+            self._takt_stop()
+            logger.info("takt is off: requests continue in vLLM's order")
+            return
+        try:
+            self._takt_start()
+        except Exception as error:
+            self._takt_fault(error)
+            logger.error("takt.vllm: an exception in takt; it stays off", exc_info=error)
+        else:
+            logger.info("takt is on: policy %s", self._takt_orders.queue.policy)
 
     # ---- input of takt ----------------------------------------------------------------------------------------------
 
@@ -171,10 +257,31 @@ class _Takt(Scheduler):
     # ---- one iteration ----------------------------------------------------------------------------------------------
 
     def schedule(self, *args: Any, **kwargs: Any) -> SchedulerOutput:
+        with self._takt_contained:
+            self._takt_turn()
         order = self.takt_order
         if order is None:
             return super().schedule(*args, **kwargs)
         began = time.perf_counter_ns()
+        now = 0
+        with self._takt_contained:
+            now = self._takt_begin(order)
+        spent = time.perf_counter_ns() - began
+        try:
+            output = super().schedule(*args, **kwargs)
+        except BaseException:
+            if self.takt_order is not None:
+                with self._takt_contained:
+                    order.end([])
+            raise
+        began = time.perf_counter_ns()
+        if self.takt_order is not None:
+            with self._takt_contained:
+                self._takt_end(order, output, now)
+        self.takt_counters["order_ns"] += spent + time.perf_counter_ns() - began
+        return output
+
+    def _takt_begin(self, order: Order) -> int:
         if self._takt_system is not None:
             self._takt_system.begin(order.now())
         now = order.begin()
@@ -183,13 +290,9 @@ class _Takt(Scheduler):
             order.changed()
         if self.takt_options.victims:
             self._takt_steer(now)
-        spent = time.perf_counter_ns() - began
-        try:
-            output = super().schedule(*args, **kwargs)
-        except BaseException:
-            order.end([])
-            raise
-        began = time.perf_counter_ns()
+        return now
+
+    def _takt_end(self, order: Order, output: SchedulerOutput, now: int) -> None:
         admitted = order.admitted()
         counters = self.takt_counters
         counters["admitted"] += len(admitted)
@@ -206,8 +309,6 @@ class _Takt(Scheduler):
             self._takt_gate.admitted(admitted, now)
         if self._takt_system is not None:
             self._takt_begun(admitted, now)
-        counters["order_ns"] += spent + time.perf_counter_ns() - began
-        return output
 
     def _takt_prefilled(self, admitted: list[int], output: SchedulerOutput) -> list[tuple[int, int, int]]:
         """Returns the prefill of this step; empty for a step that only decodes."""
@@ -272,17 +373,21 @@ class _Takt(Scheduler):
 
     # vLLM before 0.31 admits skipped requests before waiting ones; takt has one order for both.
     def _select_waiting_queue_for_scheduling(self) -> RequestQueue | None:
-        if self.takt_order is None:
-            return super()._select_waiting_queue_for_scheduling()  # type: ignore[misc]
+        if self.takt_order is not None:
+            with self._takt_contained:
+                return self._takt_select(self.takt_order)
+        return super()._select_waiting_queue_for_scheduling()  # type: ignore[misc]
+
+    def _takt_select(self, order: Order) -> RequestQueue | None:
         waiting, other = self.waiting, self._takt_other
         if not waiting:
             return other or None
         if not other:
             return waiting
-        if self.takt_order.stranded and (waiting.holding or other.holding):
+        if order.stranded and (waiting.holding or other.holding):
             return other if other.holding else waiting
         first, passed_over = waiting._first(), other._first()
-        for number in self.takt_order.queue.list(max(waiting.read, other.read)):
+        for number in order.queue.list(max(waiting.read, other.read)):
             if number == first:
                 return waiting
             if number == passed_over:
@@ -299,10 +404,12 @@ class _Takt(Scheduler):
         finally:
             self._takt_updating = False
             ended, self._takt_ended = self._takt_ended, []
-            if self._takt_learns:
-                self._takt_computed(result)
-            for request in ended:
-                self.takt_order.ended(request)
+            if self.takt_order is not None:
+                with self._takt_contained:
+                    if self._takt_learns:
+                        self._takt_computed(result)
+                    for request in ended:
+                        self.takt_order.ended(request)
         return result
 
     def _takt_computed(self, result: Any) -> None:
@@ -325,12 +432,16 @@ class _Takt(Scheduler):
             order.queue.computed(named, rest_output=1 if one else 0)
 
     def _free_request(self, request: VllmRequest, *args: Any, **kwargs: Any) -> Any:
-        if self.takt_order is None:
-            return super()._free_request(request, *args, **kwargs)
+        with self._takt_contained:
+            self._takt_freed(request)
+        return super()._free_request(request, *args, **kwargs)
+
+    def _takt_freed(self, request: VllmRequest) -> None:
+        order = self.takt_order
         self._takt_found.pop(request.request_id, None)
         known = self._takt_known.pop(request.request_id, None)
         if known is not None:
-            now = self.takt_order.now()
+            now = self._takt_orders.now()
             whole = request.status in _WHOLE
             self.takt_counters["ended" if whole else "aborted"] += 1
             prompt, output = request.num_prompt_tokens, request.num_output_tokens
@@ -338,32 +449,41 @@ class _Takt(Scheduler):
                 self._takt_lengths.ends(known.who, known.calls, prompt, output, now, whole)
             if self._takt_log is not None and whole:
                 self._takt_log.add(known.who, prompt, output, known.calls, known.tokens)
-            if self._takt_gate is not None:
+            if order is not None and self._takt_gate is not None:
                 self._takt_gate.ended(request, known.who, now)
-            if self._takt_system is not None and whole and known.start:
+            if order is not None and self._takt_system is not None and whole and known.start:
                 self._takt_system.ended(known.who, prompt, output, known.start, now)
-        self._takt_prefilling.discard(self.takt_order.number(request) or 0)
+        if order is None:
+            return
+        self._takt_prefilling.discard(order.number(request) or 0)
         if self._takt_updating:
             self._takt_ended.append(request)
         else:
-            self.takt_order.ended(request)
-        return super()._free_request(request, *args, **kwargs)
+            order.ended(request)
 
     def _preempt_request(self, request: VllmRequest, *args: Any, **kwargs: Any) -> None:
         if self.takt_order is not None:
-            self.takt_counters["requeued"] += 1
-            self._takt_prefilling.discard(self.takt_order.number(request) or 0)
+            with self._takt_contained:
+                self.takt_counters["requeued"] += 1
+                self._takt_prefilling.discard(self.takt_order.number(request) or 0)
         super()._preempt_request(request, *args, **kwargs)
 
     def _update_request_as_session(self, session: VllmRequest, *args: Any, **kwargs: Any) -> None:
         super()._update_request_as_session(session, *args, **kwargs)
         if self.takt_order is not None:
-            self.takt_order.restated(session)
+            with self._takt_contained:
+                self.takt_order.restated(session)
 
     def make_stats(self, *args: Any, **kwargs: Any) -> Any:
-        if self.takt_order is not None and self._takt_metrics is not None:
-            self._takt_metrics.told()
+        if self._takt_metrics is not None:
+            with self._takt_contained:
+                self._takt_metrics.told()
         return super().make_stats(*args, **kwargs)
+
+
+def _own(queue: Any) -> Any:
+    """Returns the queue of vLLM that holds the requests."""
+    return queue.own if isinstance(queue, TaktRequestQueue) else queue
 
 
 class TaktSyncScheduler(_Takt):
