@@ -71,6 +71,8 @@ class _Contained:
 class _Takt(Scheduler):
     takt_order: Order | None = None  # None: vLLM's own order, as until the end of __init__, after a fault or if takt is off
     _takt_orders: Order  # the last order
+    waiting: TaktRequestQueue
+    _takt_logged = False  # a fault has been logged since takt was turned on or off
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -158,6 +160,8 @@ class _Takt(Scheduler):
         self._takt_wanted = False
         if self.takt_order is not None:
             self._takt_stop()
+        if not self._takt_logged:
+            self._takt_logged = True
             logger.error("takt.vllm: an exception in takt; requests continue in vLLM's order", exc_info=error)
 
     def _takt_turn(self) -> None:
@@ -170,6 +174,7 @@ class _Takt(Scheduler):
                 self._takt_wanted = not off
         if self._takt_wanted == (self.takt_order is not None):
             return
+        self._takt_logged = False
         if not self._takt_wanted:
             self._takt_stop()
             logger.info("takt is off: requests continue in vLLM's order")
@@ -178,7 +183,6 @@ class _Takt(Scheduler):
             self._takt_start()
         except Exception as error:
             self._takt_fault(error)
-            logger.error("takt.vllm: an exception in takt; it stays off", exc_info=error)
         else:
             logger.info("takt is on: policy %s", self._takt_orders.queue.policy)
 
@@ -432,14 +436,14 @@ class _Takt(Scheduler):
             order.queue.computed(named, rest_output=1 if one else 0)
 
     def _free_request(self, request: VllmRequest, *args: Any, **kwargs: Any) -> Any:
-        with self._takt_contained:
-            self._takt_freed(request)
-        return super()._free_request(request, *args, **kwargs)
-
-    def _takt_freed(self, request: VllmRequest) -> None:
-        order = self.takt_order
         self._takt_found.pop(request.request_id, None)
         known = self._takt_known.pop(request.request_id, None)
+        with self._takt_contained:
+            self._takt_freed(request, known)
+        return super()._free_request(request, *args, **kwargs)
+
+    def _takt_freed(self, request: VllmRequest, known: _Known | None) -> None:
+        order = self.takt_order
         if known is not None:
             now = self._takt_orders.now()
             whole = request.status in _WHOLE
