@@ -376,15 +376,16 @@ class Key(Single):
         self.struct.name = safe.strip("_")[:64].encode() or b"python"
 
         def call(_: Any, address: int) -> float:
-            state = RequestState(ctypes.cast(address, _STATE_POINTER).contents)
             try:
-                with inside:
-                    return float(function(state))
+                state = RequestState(ctypes.cast(address, _STATE_POINTER).contents)
+                try:
+                    with inside:
+                        return float(function(state))
+                finally:
+                    state.end()
             except BaseException as error:  # no exception may pass through C
                 self.error = self.error or error
                 return math.nan
-            finally:
-                state.end()
 
         self.struct.key = self._call = _KEY_TYPE(call)
 

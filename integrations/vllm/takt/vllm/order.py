@@ -139,8 +139,8 @@ class Order:
 class TaktRequestQueue(RequestQueue):
     """A queue of vLLM's scheduler in takt's order. Several may share one order, each with its own requests.
 
-    vLLM may hold this queue in a local variable when takt faults. So `leave` moves the requests to vLLM's ``own`` queue,
-    and all later calls go there.
+    vLLM may hold this queue in a local variable during a fault. So `leave` moves the requests to vLLM's ``own`` queue,
+    and all later calls use that queue.
     """
 
     def __init__(self, order: Order, own: RequestQueue) -> None:

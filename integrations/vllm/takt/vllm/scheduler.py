@@ -53,7 +53,7 @@ class _Known:
 
 
 class _Contained:
-    """A `with` statement in which an exception of takt becomes a fault. BaseExceptions such as KeyboardInterrupt pass."""
+    """A `with` statement in which an exception of takt becomes a fault. KeyboardInterrupt and the like pass."""
 
     def __init__(self, fault: Callable[[Exception], None]) -> None:
         self._fault = fault
@@ -69,7 +69,7 @@ class _Contained:
 
 
 class _Takt(Scheduler):
-    takt_order: Order | None = None  # None: vLLM's own order, as until the end of __init__, after a fault or if takt is off
+    takt_order: Order | None = None  # None: vLLM's own order, until the end of __init__ and if takt is off
     _takt_orders: Order  # the last order
     waiting: TaktRequestQueue
     _takt_logged = False  # a fault has been logged since takt was turned on or off
