@@ -242,8 +242,13 @@ class _Store:
             raise
 
     def _open(self) -> None:
-        self.file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
-        self._lock()
+        while True:
+            self.file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+            self._lock()
+            if self._is_the_file():
+                break
+            os.close(self.file)  # another sweep replaced the file before the lock was taken
+            self.file = -1
         lines = self.path.read_bytes().split(b"\n")
         if lines == [b""]:
             self.rewrite()
@@ -257,6 +262,12 @@ class _Store:
             warnings.warn(f"{self.path}:{number}: {why}; its cell runs again", RuntimeWarning, stacklevel=4)
         if damaged or not whole_lines:
             self.rewrite()
+
+    def _is_the_file(self) -> bool:
+        try:
+            return os.path.samestat(os.fstat(self.file), os.stat(self.path))
+        except FileNotFoundError:
+            return False
 
     def _lock(self) -> None:
         limit = time.monotonic() + 1  # a tool that a killed sweep was starting has the file open until exec
@@ -414,7 +425,8 @@ def sweep(
             raise RequestError("policy" if each in grid["policy"] else "estimates", each, "must be a name")
 
     files = {name: source.digest for name, source in sources.items() if source.digest is not None}
-    files.update((each, digest) for each in grid.get("profiles", []) if each and (digest := _file(each)) is not None)
+    profiles = {each: digest for each in grid.get("profiles", []) if each and (digest := _file(each)) is not None}
+    files.update((f"profile {each}", digest) for each, digest in profiles.items())
     header = {"takt_sweep": _FORMAT, "takt": takt_version, "grid": grid, "content": files}
     kept = None if store is None else _Store(Path(store), header, cells)
     try:

@@ -232,7 +232,7 @@ class RoomToPass {
   }
 
  private:
-  static constexpr std::uint64_t kFormat = 0x74616b7470617301u;  // format of SaveLearnt
+  static constexpr std::uint64_t kFormat = 0x74616b7470617302u;  // format of SaveLearnt
   static constexpr std::uint64_t kMostLeft = std::uint64_t{1} << 60;
   static constexpr double kMostWaited = 1e30;  // [s * s]
   // [ns] that a place may precede the arrival of the call, for its workflow and again for its deadline

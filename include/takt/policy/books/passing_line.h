@@ -113,7 +113,7 @@ class PassingLine {
   // Returns the work that goes between its arrival and its turn if nothing passes it from now on.
   Work Before(Slot slot) const { return Ahead(nodes_[slot].place) + gone_ - nodes_[slot].joined; }
 
-  // `size`: at least `work`. Requests are compared by it, and room is counted in work.
+  // Requests are compared by `size`, or by `work` if that is larger. Room is counted in work.
   void Join(Slot slot, const Place& place, Work work, Work room, Work size = 0) {
     if (slot >= nodes_.size()) nodes_.resize(slot + std::size_t{1}), items_.resize(slot + std::size_t{1});
     if (gone_ > kMostGone) Rebase();

@@ -481,7 +481,9 @@ class _Takt(Scheduler):
     def make_stats(self, *args: Any, **kwargs: Any) -> Any:
         if self._takt_metrics is not None:
             with self._takt_contained:
-                self._takt_metrics.told()
+                metrics, self._takt_metrics = self._takt_metrics, None  # none after a fault, so that it counts once
+                metrics.told()
+                self._takt_metrics = metrics
         return super().make_stats(*args, **kwargs)
 
 
