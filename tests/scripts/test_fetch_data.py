@@ -10,6 +10,7 @@ import importlib.machinery
 import importlib.util
 import io
 import json
+import lzma
 import pathlib
 import sys
 import tarfile
@@ -217,6 +218,27 @@ class FetchData(unittest.TestCase):
                 self.assertEqual((status, out.startswith("refused: archive: ")), (1, True), name)
         self.assertEqual(self.run_it("--from", self.tar("log.csv", link="/etc/passwd"))[0], 1)
         self.assertFalse(self.to.exists())
+
+    def test_damaged_and_encrypted_archives_are_refused(self):
+        packed = self.folder / "packed.zip"
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("log.csv", BODY)
+        data = packed.read_bytes()
+        begin = data.index(b"log.csv") + len("log.csv")
+        directory = data.index(b"PK\x01\x02")
+        damaged = data[:begin] + b"\xff" * 4 + data[begin + 4:]
+        encrypted = data[:6] + b"\x01" + data[7:directory + 8] + b"\x01" + data[directory + 9:]
+        unknown = data[:8] + b"\x61" + data[9:directory + 10] + b"\x61" + data[directory + 11:]
+        for content in (damaged, encrypted, unknown):
+            packed.write_bytes(content)
+            status, out = self.run_it("--from", packed)
+            self.assertEqual((status, out.startswith("refused  traces/log.csv.gz: ")), (1, True), out)
+        whole = self.tar("log.csv").read_bytes()
+        for name, pack in (("cut.tar.gz", gzip.compress), ("cut.tar.xz", lzma.compress)):
+            (self.folder / name).write_bytes(pack(whole)[:-12])
+            status, out = self.run_it("--from", self.folder / name)
+            self.assertEqual((status, out[:7]), (1, "refused"), out)
+        self.assertEqual(self.left() if self.to.exists() else [], [])
 
     def test_what_is_no_archive_is_refused(self):
         (self.folder / "x.txt").write_text("text")

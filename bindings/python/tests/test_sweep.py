@@ -17,7 +17,7 @@ from typing import Any, Callable
 import pytest
 
 import takt
-from takt import workloads
+from takt import sweeps, workloads
 
 try:
     from takt._tool import tool
@@ -190,6 +190,31 @@ def test_a_changed_file_is_another_sweep(tmp_path: Path) -> None:
     workloads.write(MINE[:-1], trace)
     with pytest.raises(takt.RequestError, match="^store.content of .*mine.jsonl is "):
         takt.sweep(trace, "fcfs", store=store)
+
+
+def test_a_store_that_was_replaced_before_it_was_locked_is_opened_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = tmp_path / "store.jsonl"
+    takt.sweep("bundled", "fcfs", store=store)
+    written, lock = store.read_bytes(), sweeps._Store._lock
+    copy = tmp_path / "copy"
+
+    def replaced_first(self: sweeps._Store) -> None:
+        if not copy.exists():
+            copy.write_bytes(written)
+            os.link(copy, tmp_path / "new")
+            os.replace(tmp_path / "new", store)
+        lock(self)
+
+    monkeypatch.setattr(sweeps._Store, "_lock", replaced_first)
+    header, *cells = [json.loads(line) for line in written.splitlines()]
+    del header["digest"]
+    kept = sweeps._Store(store, header, [cell["arguments"] for cell in cells])
+    try:
+        assert os.path.samestat(os.fstat(kept.file), os.stat(store))
+    finally:
+        kept.close()
 
 
 def test_a_store_serves_one_sweep_at_a_time(tmp_path: Path) -> None:

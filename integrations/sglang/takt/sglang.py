@@ -135,7 +135,7 @@ class Order:
 class Contained:
     """Sorts by an `Order`. After an exception inside takt, and while takt is off, requests stay in SGLang's own order.
 
-    ``off_file``: takt is off while this file exists; empty: no file. Several ranks must sort alike, but each looks at
+    ``off_file``: takt turns off if this file appears, and on if it disappears; empty: no file. Several ranks must sort alike, but each looks at
     its own time. So with ``step_s`` the file has no effect, and a lack of memory, which may hit one rank alone, is
     raised.
     """

@@ -56,7 +56,7 @@ class Options:
     idle_s: float = 60.0
     """Time without a call after which a workflow counts as ended [s]."""
     off_file: str = ""
-    """takt is off while this file exists. takt looks once a second."""
+    """takt turns off if this file appears, and on if it disappears. takt looks before a step, at most once a second."""
     metrics: bool = True
     """Publish counters on vLLM's /metrics if PROMETHEUS_MULTIPROC_DIR is set."""
 
