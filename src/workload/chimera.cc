@@ -29,6 +29,7 @@ constexpr Model kModels[] = {
 };
 constexpr std::array<double, 2> kRho = {0.89, 0.87};  // correlation of log length with the prompt's visible part
 constexpr double kDifficultyWeight = 1.5, kDifficultyOfLength = 0.5;
+constexpr double kTopicWeight = 1;  // chosen
 
 struct Stage {
   const char* stage;
@@ -47,7 +48,8 @@ constexpr Stage kMath[] = {{"Planner", "Planner", 0.25, 180},
 constexpr std::size_t kShapes[][2] = {{0, 4}, {0, 2}, {1, 2}};  // from, to
 constexpr const char* kShapeNames[] = {"four stages", "two stages", "one stage"};
 
-constexpr int kTopics = 20, kTopicWords = 100, kMarkers = 30;
+constexpr std::size_t kTopics = kChimeraTopics;
+constexpr int kTopicWords = 100, kMarkers = 30;
 constexpr double kTokensPerWord = 1.3;  // chosen
 constexpr double kLeastWords = 150, kMostWords = 600;
 // Markers per prompt: mean at a trait of zero, and increase per standard deviation. Chosen so that their Poisson noise
@@ -64,14 +66,15 @@ int Poisson(Random& random, double mean) {
 
 double Logistic(double x) { return 1 / (1 + exact::Exp(-x)); }
 
-// Returns the logit at difficulty zero for which this share of prompts is solved. Difficulties are standard normal.
-double EaseFor(double share) {
-  const auto solved = [](double ease) {
+// Returns the logit at difficulty zero and a topic of average strength for which this share of prompts is solved.
+// Difficulties are standard normal, and topics equally frequent.
+double EaseFor(double share, const std::array<double, kTopics>& strengths) {
+  const auto solved = [&](double ease) {
     double sum = 0, weights = 0;
-    for (int i = -400; i <= 400; ++i) {
-      const double d = i * 0.02, weight = exact::Exp(-d * d / 2);
-      sum += weight * Logistic(ease - kDifficultyWeight * d);
-      weights += weight;
+    for (int i = -50; i <= 50; ++i) {
+      const double d = i * 0.1, weight = exact::Exp(-d * d / 2);
+      for (const double strength : strengths) sum += weight * Logistic(ease + strength - kDifficultyWeight * d);
+      weights += weight * kTopics;
     }
     return sum / weights;
   };
@@ -107,7 +110,9 @@ ChimeraGenerator::ChimeraGenerator(const ChimeraShape& shape, std::int32_t max_p
     const Lengths total = Lengths::LogNormalWithMean(m.mean[d], m.sd[d]);
     mu_.push_back(exact::Log(total.a));
     sigma_.push_back(total.b);
-    ease_.push_back(EaseFor(m.solves[d]));
+    std::array<double, kTopics> strengths;
+    for (std::size_t t = 0; t < strengths.size(); ++t) strengths[t] = ChimeraStrength(ease_.size(), t);
+    ease_.push_back(EaseFor(m.solves[d], strengths));
   }
 }
 
@@ -123,7 +128,7 @@ bool ChimeraGenerator::Knows(const std::string& model) {
 
 std::vector<CallDraft> ChimeraGenerator::Draw(Random& random, WorkloadBuilder& builder, WorkloadWorkflow& head) const {
   const std::size_t shape = random.Below(std::size(kShapes));
-  const auto topic = static_cast<float>(random.Below(kTopics));
+  const std::size_t topic = random.Below(kTopics);
   const double z = random.Normal();
   const double d = kDifficultyOfLength * z + std::sqrt(1 - kDifficultyOfLength * kDifficultyOfLength) * random.Normal();
   const int long_words = Poisson(random, kLengthMarkers + kPerLength * z);
@@ -135,7 +140,9 @@ std::vector<CallDraft> ChimeraGenerator::Draw(Random& random, WorkloadBuilder& b
   head.solved_by = 0;
   for (std::size_t m = 0; m < total.size(); ++m) {
     total[m] = exact::Exp(mu_[m] + sigma_[m] * (rho * z + std::sqrt(1 - rho * rho) * random.Normal()));
-    if (random.Chance(Logistic(ease_[m] - kDifficultyWeight * d))) head.solved_by |= std::uint32_t{1} << m;
+    if (random.Chance(Logistic(ease_[m] + ChimeraStrength(m, topic) - kDifficultyWeight * d))) {
+      head.solved_by |= std::uint32_t{1} << m;
+    }
   }
   head.name = builder.Name(kShapeNames[shape]);
 
@@ -161,11 +168,24 @@ std::vector<CallDraft> ChimeraGenerator::Draw(Random& random, WorkloadBuilder& b
     const double prompt = stages[i].instructions + std::round(kTokensPerWord * words) + history;
     draft.call.prompt_tokens = static_cast<std::int32_t>(std::min(prompt, static_cast<double>(max_prompt_tokens_)));
     history += draft.call.output_tokens;
-    draft.features = {topic, static_cast<float>(words), static_cast<float>(long_words), static_cast<float>(hard_words)};
+    draft.features = {static_cast<float>(topic), static_cast<float>(words), static_cast<float>(long_words),
+                      static_cast<float>(hard_words)};
     if (i > from) draft.after = {static_cast<std::uint32_t>(i - from - 1)};
     drafts.push_back(std::move(draft));
   }
   return drafts;
+}
+
+double ChimeraStrength(std::size_t model, std::size_t topic) {
+  static const auto strengths = [] {
+    std::array<std::array<double, kTopics>, std::size(kModels)> all;
+    Random random(kTopics);
+    for (auto& of_model : all) {
+      for (double& strength : of_model) strength = kTopicWeight * random.Normal();
+    }
+    return all;
+  }();
+  return model < strengths.size() && topic < kTopics ? strengths[model][topic] : 0;
 }
 
 std::string ChimeraPrompt(std::span<const float> features, std::uint64_t seed) {

@@ -77,7 +77,9 @@ class ChimeraPaperClaims : Claims {
     Frontier(math, kThree, ltr, 1.2, 1.2);
     Overall();
     Rival(apps, kQwen7, mlfq, 2.4);
+    Tag(ClaimSource::kFitted);
     Rival(apps, kQwen7, ltr, 2.6);
+    Tag(ClaimSource::kFitted);
     Rival(apps, kQwen14, mlfq, 1.7);
     Rival(apps, kQwen14, ltr, 2.5);
     Rival(apps, kLlama, chimera::VllmStjf(), 1.2);
@@ -107,7 +109,7 @@ class ChimeraPaperClaims : Claims {
   std::optional<std::pair<double, ChimeraGain>> AtBestSlack(const Places& places, const ChimeraSystem& other,
                                                             double speed) const {
     std::optional<std::pair<double, ChimeraGain>> best;
-    for (const double tau : plan_.taus) {
+    for (const double tau : plan_.slacks) {
       const ChimeraGain gain = GainOf(study_, plan_.rates, places, chimera::Chimera(tau), other);
       if (gain.speed.count() == 0) continue;
       const bool reaches = gain.speed.mean() >= speed, reached = best && best->second.speed.mean() >= speed;
@@ -185,7 +187,8 @@ class ChimeraPaperClaims : Claims {
     if (c == nullptr) {
       Lacking(where + "ms per token", ms, "ms");
       Tag(ClaimSource::kFitted);
-      return Lacking(where + "score", score, "%");
+      Lacking(where + "score", score, "%");
+      return Tag(ClaimSource::kFitted);
     }
     const Interval ours = c->Of(&ChimeraFigures::per_token), solved = c->Of(&ChimeraFigures::score);
     Judge(where + "ms per token", ours, ms, "ms", IntervalText(ours) + "; lengths of runs are chosen");
@@ -193,6 +196,7 @@ class ChimeraPaperClaims : Claims {
     Judge(where + "score", solved, score, "%",
           fmt::format("{}; {:.0f} % of the workflows end on the larger model", IntervalText(solved),
                       c->Mean(&ChimeraFigures::strongest)));
+    Tag(ClaimSource::kFitted);
   }
 
   // The means of two systems over all rates, seed by seed, of one figure.

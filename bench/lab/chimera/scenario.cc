@@ -40,6 +40,15 @@ std::vector<ServingSection> SectionsOfPaper(const ChimeraPlan& plan, std::size_t
   return sections;
 }
 
+std::vector<ServingSection> SectionsOfSlacks(const ChimeraPlan& plan, std::size_t) {
+  std::vector<ServingSection> sections;
+  for (const double rate : plan.rates) {
+    sections.push_back({rate});
+    for (const double tau : plan.slacks) sections.back().systems.push_back(chimera::Chimera(tau));
+  }
+  return sections;
+}
+
 // One of the compared routers, at each of its values.
 struct ChimeraRouter {
   chimera::ByTau kind;
@@ -78,6 +87,7 @@ void AddServing(const ChimeraPlan& plan, ServingSections sections, ChimeraStudy&
 
 void AddRuns(ChimeraStudy& study, const ChimeraPlan& plan) {
   AddServing(plan, &SectionsOfPaper, study);
+  AddServing(plan, &SectionsOfSlacks, study);
   for (const ChimeraDataset d : kDatasets) {
     for (std::size_t at = kFirstAlone; at < kDeployments; ++at) {
       for (const double load : plan.loads) {
@@ -85,8 +95,12 @@ void AddRuns(ChimeraStudy& study, const ChimeraPlan& plan) {
       }
     }
   }
-  for (const std::int32_t seqs : plan.fit) {
-    for (const double rate : plan.rates) study.Add({ChimeraDataset::kApps, kQwen7, rate, chimera::Vllm(), 0, seqs});
+  for (const ChimeraFitted& fitted : plan.fit) {
+    for (const double rate : plan.rates) {
+      for (const ChimeraSystem& system : {chimera::Vllm(), chimera::Mlfq(), chimera::Ltr()}) {
+        study.Add({ChimeraDataset::kApps, kQwen7, rate, system, 0, fitted});
+      }
+    }
   }
   for (const std::size_t at : {kQwen7, kQwen14}) {
     const auto add = [&](const ChimeraSystem& system, double gap = 0) {
@@ -98,24 +112,38 @@ void AddRuns(ChimeraStudy& study, const ChimeraPlan& plan) {
   }
 }
 
-// The paper's only absolute figures of a baseline: vLLM's ms per token on APPS with 1.5B + 7B (section 4.3).
+// The baselines' figures on APPS with 1.5B + 7B (section 4.3).
 Fit FitOf(const ChimeraStudy& study, const ChimeraPlan& plan) {
-  constexpr double kPaper[] = {82.6, 81.0, 107.8};
-  Fit fit{.parameter = "sequences a step", .figures = {}, .tried = {}};
+  constexpr double kLatencies[] = {82.6, 81.0, 107.8}, kScores[] = {22.7, 23.5, 20.6};
+  Fit fit{.parameter = "sequences, easier by, engines of the 7B, host ms", .figures = {}, .tried = {}};
   for (std::size_t i = 0; i < plan.rates.size(); ++i) {
-    fit.figures.emplace_back(fmt::format("vLLM at {:g}/s [ms per token]", plan.rates[i]), kPaper[i]);
+    fit.figures.emplace_back(fmt::format("vLLM at {:g}/s [ms per token]", plan.rates[i]), kLatencies[i]);
+    fit.figures.emplace_back(fmt::format("vLLM at {:g}/s [score %]", plan.rates[i]), kScores[i]);
   }
-  for (const std::int32_t seqs : plan.fit) {
-    Fit::Tried tried{fmt::format("{}", seqs),
+  fit.figures.emplace_back("MLFQ faster than vLLM by", 2.4);
+  fit.figures.emplace_back("LTR faster than vLLM by", 2.6);
+  for (const ChimeraFitted& fitted : plan.fit) {
+    Fit::Tried tried{fmt::format("{}, {:g}, {}, {:g}", fitted.seqs, fitted.easier, fitted.largest, fitted.overhead_ms),
                      {},
-                     seqs == ChimeraPlan::kPaperSeqs ? "taken in regime paper"
-                     : seqs == kStepLimits.max_seqs  ? "regime takt"
-                                                     : ""};
+                     fitted == ChimeraPlan::kPaperFitted ? "taken in regime paper"
+                     : fitted == ChimeraPlan::kUnfitted  ? "regime takt"
+                                                         : ""};
+    Moments mlfq, ltr;
     for (const double rate : plan.rates) {
-      const ChimeraCell* c = study.Find({ChimeraDataset::kApps, kQwen7, rate, chimera::Vllm(), 0, seqs});
-      if (c != nullptr) tried.ours.push_back(c->Mean(&ChimeraFigures::per_token));
+      const auto cell = [&](const ChimeraSystem& system) {
+        return study.Find({ChimeraDataset::kApps, kQwen7, rate, system, 0, fitted});
+      };
+      const ChimeraCell *c = cell(chimera::Vllm()), *m = cell(chimera::Mlfq()), *l = cell(chimera::Ltr());
+      if (c == nullptr || m == nullptr || l == nullptr) continue;
+      const double latency = c->Mean(&ChimeraFigures::per_token);
+      tried.ours.push_back(latency);
+      tried.ours.push_back(c->Mean(&ChimeraFigures::score));
+      mlfq.Add(latency / m->Mean(&ChimeraFigures::per_token));
+      ltr.Add(latency / l->Mean(&ChimeraFigures::per_token));
     }
-    if (tried.ours.size() < plan.rates.size()) tried.ours.clear();
+    tried.ours.push_back(mlfq.mean());
+    tried.ours.push_back(ltr.mean());
+    if (tried.ours.size() < fit.figures.size()) tried.ours.clear();
     fit.tried.push_back(std::move(tried));
   }
   return fit;
@@ -135,7 +163,7 @@ constexpr std::pair<const char*, ChimeraFigure> kChimeraFigures[] = {
     {"between_stages_tokens", &ChimeraFigures::between},
 };
 
-ScenarioRow RowOf(const ChimeraCell& cell, std::int32_t seqs) {
+ScenarioRow RowOf(const ChimeraCell& cell, const ChimeraFitted& fitted) {
   const ChimeraSetup& s = cell.setup;
   const bool alone = s.deployment >= kFirstAlone;
   const char* const lengths = s.system.lengths == LengthsBy::kNobody   ? "none"
@@ -160,7 +188,8 @@ ScenarioRow RowOf(const ChimeraCell& cell, std::int32_t seqs) {
                      {"tau", s.system.tau},
                      {"price", s.system.value()},
                      {"gap_s", s.gap_s},
-                     {"max_seqs", static_cast<std::int64_t>(seqs)},
+                     {"max_seqs", static_cast<std::int64_t>(fitted.seqs)},
+                     {"tests_easier", fitted.easier},
                      {"seeds", static_cast<std::int64_t>(cell.seeds.size())}};
   for (const auto& [key, figure] : kChimeraFigures) row.emplace_back(key, cell.Mean(figure));
   row.emplace_back("ms_per_token_sd", cell.Deviation(&ChimeraFigures::per_token));
@@ -471,12 +500,15 @@ std::vector<Condition> ConditionsOf(const ChimeraStudy& study, double minutes) {
                                        : fmt::format("{} workflows", ChimeraStudy::kWorkflows);
   return {
       {"Workload", "gen:apps and gen:math; lengths and success of each model reconstructed from the paper's figures"},
-      {"Engines",
-       fmt::format("one A6000 a model, derived profiles (bf16); a step: 2,048 tokens, {} requests ({})", study.seqs(),
-                   study.seqs() == kStepLimits.max_seqs ? "chosen" : "fitted to the paper's vLLM")},
+      {"Engines", fmt::format("one A6000 a model, derived profiles (bf16); a step: 2,048 tokens, {} requests ({})",
+                              study.fitted().seqs, study.published() ? "fitted to the paper's baselines" : "chosen")},
       {"Capacity", fmt::format("workflows a second, evenly spread over the models: {}", fmt::join(capacity, "; "))},
-      {"Score", study.published() ? "APPS: mean share of the tests that the last answer passes; MATH: share solved"
-                                  : "share of workflows whose last answer solves them"},
+      {"Score",
+       study.published()
+           ? fmt::format("APPS: mean share of the tests that the last answer passes, each test easier by a logit of "
+                         "{:g} than the problem (fitted); MATH: share solved",
+                         study.fitted().easier)
+           : "share of workflows whose last answer solves them"},
       {"Systems",
        fmt::format(
            "vLLM: fcfs, least loaded; MLFQ: mlfq, levels displace, by {}; LTR: shortest predicted call first; "
@@ -495,7 +527,7 @@ absl::StatusOr<ScenarioReport> RunChimeraFrontier(const StudySettings& settings,
   plan.rates = {plan.rates.back()};
   plan.beyond.clear();
   ChimeraStudy study(settings.minutes, settings.Seeds(3, 10),
-                     settings.regime == Regime::kPaper ? ChimeraPlan::kPaperSeqs : kStepLimits.max_seqs,
+                     settings.regime == Regime::kPaper ? ChimeraPlan::kPaperFitted : ChimeraPlan::kUnfitted,
                      settings.regime == Regime::kPaper);
   AddServing(plan, &SectionsOfFrontier, study);
   if (absl::Status run = study.Run(settings.threads, bar); !run.ok()) return run;
@@ -510,7 +542,7 @@ absl::StatusOr<ScenarioReport> RunChimeraFrontier(const StudySettings& settings,
   AddServingTables(study, plan, &SectionsOfFrontier, report.tables);
   for (const ChimeraGap& g : gaps) report.rows.push_back(RowOf(g));
   for (std::size_t c = 0; c < study.size(); ++c) {
-    if (study[c].complete()) report.rows.push_back(RowOf(study[c], study.seqs()));
+    if (study[c].complete()) report.rows.push_back(RowOf(study[c], study.fitted()));
   }
   return report;
 }
@@ -518,7 +550,7 @@ absl::StatusOr<ScenarioReport> RunChimeraFrontier(const StudySettings& settings,
 absl::StatusOr<ScenarioReport> RunChimera(const StudySettings& settings, ProgressBar& bar) {
   const ChimeraPlan plan;
   ChimeraStudy study(settings.minutes, settings.Seeds(3, 10),
-                     settings.regime == Regime::kPaper ? ChimeraPlan::kPaperSeqs : kStepLimits.max_seqs,
+                     settings.regime == Regime::kPaper ? ChimeraPlan::kPaperFitted : ChimeraPlan::kUnfitted,
                      settings.regime == Regime::kPaper);
   AddRuns(study, plan);
   if (absl::Status run = study.Run(settings.threads, bar); !run.ok()) return run;
@@ -529,7 +561,7 @@ absl::StatusOr<ScenarioReport> RunChimera(const StudySettings& settings, Progres
   report.interrupted = Interrupted();
   report.conditions = ConditionsOf(study, settings.minutes);
   for (std::size_t c = 0; c < study.size(); ++c) {
-    if (study[c].complete() && study[c].setup.seqs == 0) report.rows.push_back(RowOf(study[c], study.seqs()));
+    if (study[c].complete() && !study[c].setup.fitted) report.rows.push_back(RowOf(study[c], study.fitted()));
   }
   for (const ChimeraPrediction& p : study.predictions()) report.rows.push_back(RowOf(p));
   for (const ChimeraGap& g : GapsOf(study, plan)) report.rows.push_back(RowOf(g));

@@ -53,6 +53,14 @@ LengthInput InputOf(const Workload& w, const WorkloadWorkflow& workflow, std::ui
           .sketch = w.features_of(c)};
 }
 
+// Returns the features of the router: one number per topic, which is 1 for the topic of the prompt, and the counts.
+std::vector<float> RouterFeatures(std::span<const float> features) {
+  std::vector<float> seen(kChimeraTopics);
+  if (const auto topic = static_cast<std::size_t>(features[0]); topic < seen.size()) seen[topic] = 1;
+  seen.insert(seen.end(), features.begin() + 1, features.end());
+  return seen;
+}
+
 Workload Generate(ChimeraDataset d, double rate, std::int64_t workflows, std::uint64_t seed) {
   GeneratorOptions options = ChimeraOptions(d);
   options.arrivals.rate = rate;
@@ -70,16 +78,20 @@ double TotalOf(const Workload& w, const WorkloadWorkflow& workflow, std::uint32_
 }
 
 // The share of a problem's tests that each model's answer passes, instead of whether it solves the problem. A test
-// passes with the probability with which gen:apps solves a problem of this difficulty. The difficulty is drawn anew,
-// given the prompt's marker words. `solved`: each model's share, over all prompts.
-void GradeByTests(const Workload& w, const std::vector<double>& solved, std::uint64_t seed,
-                  std::vector<float>& shares) {
+// passes with the probability with which gen:apps solves a problem of this difficulty and topic. The difficulty is
+// drawn anew, given the prompt's marker words. `solved`: each model's share of solved problems. `easier`: as in
+// ChimeraFitted.
+std::vector<float> SharesOfTests(const Workload& w, const std::vector<double>& solved, double easier,
+                                 std::uint64_t seed) {
   constexpr int kTests = 21;  // tests of a problem, about the average of APPS
   // gen:apps: marker words at mean difficulty, and the increase for each standard deviation of it. Counts are Poisson,
   // so that their noise has the variance of their mean. The last value: the difficulty's variance given the counts.
   constexpr double kMarkers = 80, kPerHard = 25, kNoise = kMarkers / (kPerHard * kPerHard), kWeight = 1.5;
   constexpr std::size_t kHardWords = 3;
   const auto passes = [](double ease, double difficulty) { return 1 / (1 + std::exp(kWeight * difficulty - ease)); };
+  const auto strength = [&](std::size_t i, std::size_t model) {
+    return ChimeraStrength(model, static_cast<std::size_t>(w.features_of(w.workflows[i].first_call)[0]));
+  };
   Random random(seed);
   std::vector<double> difficulty;
   for (const WorkloadWorkflow& workflow : w.workflows) {
@@ -87,32 +99,43 @@ void GradeByTests(const Workload& w, const std::vector<double>& solved, std::uin
     difficulty.push_back(seen / (1 + kNoise) + std::sqrt(kNoise / (1 + kNoise)) * random.Normal());
   }
   const std::size_t models = w.models.size();
+  std::vector<float> shares(difficulty.size() * models);
   for (std::size_t m = 0; m < models; ++m) {
     double low = -20, high = 20;
-    for (int i = 0; i < 50; ++i) {
+    for (int round = 0; round < 50; ++round) {
       const double middle = (low + high) / 2;
       double sum = 0;
-      for (const double d : difficulty) sum += passes(middle, d);
+      for (std::size_t i = 0; i < difficulty.size(); ++i) sum += passes(middle + strength(i, m), difficulty[i]);
       (sum < solved[m] * static_cast<double>(difficulty.size()) ? low : high) = middle;
     }
     for (std::size_t i = 0; i < difficulty.size(); ++i) {
       int passed = 0;
-      for (int t = 0; t < kTests; ++t) passed += random.Chance(passes(low, difficulty[i])) ? 1 : 0;
+      for (int t = 0; t < kTests; ++t)
+        passed += random.Chance(passes(low + easier + strength(i, m), difficulty[i])) ? 1 : 0;
       shares[i * models + m] = static_cast<float>(passed) / kTests;
     }
   }
+  return shares;
 }
 
-absl::StatusOr<ReplayOptions> EngineOptions(const Deployment& deployment, std::int32_t seqs) {
+// The model of each engine.
+std::vector<std::string> ModelsOf(const Deployment& deployment, const ChimeraFitted& fitted) {
+  std::vector<std::string> models = deployment.models;
+  if (models.size() > 1) models.resize(models.size() - 1 + fitted.largest, models.back());
+  return models;
+}
+
+absl::StatusOr<ReplayOptions> EngineOptions(const Deployment& deployment, const ChimeraFitted& fitted) {
   ReplayOptions options;
-  for (const std::string& model : deployment.models) {
+  for (const std::string& model : ModelsOf(deployment, fitted)) {
     absl::StatusOr<Profile> profile = FindProfile(fmt::format("derived/{}/a6000/bf16/tp1", model));
     if (!profile.ok()) return profile.status();
+    profile->cost.overhead_ms += fitted.overhead_ms;
     options.engines.push_back(*std::move(profile));
   }
   options.profile = options.engines.front();
   options.engine.limits = kStepLimits;
-  options.engine.limits.max_seqs = seqs;
+  options.engine.limits.max_seqs = fitted.seqs;
   return options;
 }
 
@@ -150,7 +173,7 @@ absl::Status ChimeraStudy::Learn(ChimeraDataset d, int threads) {
         output.Finished({m + 1}, std::span(&calls.back(), 1), number);
       }
       const bool right = (workflow.solved_by >> m & 1) != 0;
-      lessons.Add({m + 1}, calls, training.features_of(workflow.first_call), right);
+      lessons.Add({m + 1}, calls, RouterFeatures(training.features_of(workflow.first_call)), right);
       solved[m] += right ? 1.0 / kTraining : 0;
     }
   }
@@ -170,6 +193,7 @@ absl::Status ChimeraStudy::Learn(ChimeraDataset d, int threads) {
     const Workload& w = seed.workload;
     LengthForest::Scratch scratch;
     std::vector<LengthForest::Query> queries;
+    std::vector<float> truth;
     for (const WorkloadWorkflow& workflow : w.workflows) {
       for (std::uint32_t i = 0; i < workflow.calls; ++i) {
         for (std::size_t m = 0; m < models; ++m) {
@@ -177,14 +201,19 @@ absl::Status ChimeraStudy::Learn(ChimeraDataset d, int threads) {
         }
       }
       std::vector<double> scores(models);
-      trained->confidence->Scores(w.features_of(workflow.first_call), scores);
+      trained->confidence->Scores(RouterFeatures(w.features_of(workflow.first_call)), scores);
       for (std::size_t m = 0; m < models; ++m) {
         seed.learnt.scores.push_back(static_cast<float>(scores[m]));
         seed.mean.push_back(static_cast<float>(solved[m]));
-        seed.truth.push_back((workflow.solved_by >> m & 1) != 0 ? 1.0f : 0.0f);
+        truth.push_back((workflow.solved_by >> m & 1) != 0 ? 1.0f : 0.0f);
       }
     }
-    if (published_ && d == ChimeraDataset::kApps) GradeByTests(w, solved, seed_range().At(s), seed.truth);
+    const auto grade = [&](double easier) {
+      const bool by_tests = published_ && d == ChimeraDataset::kApps;
+      seed.truth[easier] = by_tests ? SharesOfTests(w, solved, easier, seed_range().At(s)) : truth;
+    };
+    grade(fitted_.easier);
+    for (std::size_t c = 0; c < size(); ++c) grade((*this)[c].setup.fitted.value_or(fitted_).easier);
     seed.learnt.left.resize(queries.size());
     seed.learnt.output.resize(queries.size());
     constexpr std::size_t kBatch = 1024;
@@ -232,7 +261,7 @@ absl::Status ChimeraStudy::Prepare(int threads) {
     if (absl::Status s = Learn(d, threads); !s.ok()) return s;
     const Workload sample = Generate(d, kRate, 500, 1002);
     for (std::size_t i = 0; i < kDeployments; ++i) {
-      const absl::StatusOr<ReplayOptions> options = EngineOptions(Deployments()[i], seqs_);
+      const absl::StatusOr<ReplayOptions> options = EngineOptions(Deployments()[i], fitted_);
       if (!options.ok()) return options.status();
       const absl::StatusOr<double> calls = MeasureSaturation(sample, *options);
       if (!calls.ok()) return calls.status();
@@ -244,7 +273,9 @@ absl::Status ChimeraStudy::Prepare(int threads) {
 }
 
 const std::vector<float>& ChimeraStudy::ScoresOf(const Seed& seed, RouterBy router) const {
-  return router == RouterBy::kMean ? seed.mean : router == RouterBy::kTruth ? seed.truth : seed.learnt.scores;
+  return router == RouterBy::kMean    ? seed.mean
+         : router == RouterBy::kTruth ? seed.truth.at(fitted_.easier)
+                                      : seed.learnt.scores;
 }
 
 // Runs the object of the paper with predictions that were made once for all runs.
@@ -287,7 +318,7 @@ absl::StatusOr<std::optional<ChimeraFigures>> ChimeraStudy::RunOne(const Chimera
   const Seed& seed = seeds_of_[static_cast<std::size_t>(setup.dataset)][seed_range().IndexOf(seed_number)];
   const Deployment& deployment = Deployments()[setup.deployment];
   const ChimeraSystem& system = setup.system;
-  absl::StatusOr<ReplayOptions> options = EngineOptions(deployment, setup.seqs > 0 ? setup.seqs : seqs_);
+  absl::StatusOr<ReplayOptions> options = EngineOptions(deployment, setup.fitted.value_or(fitted_));
   if (!options.ok()) return options.status();
   const bool alone = setup.deployment >= kFirstAlone;
   const double rate = alone ? setup.rate * capacity(setup.dataset, setup.deployment) : setup.rate;
@@ -340,7 +371,8 @@ absl::StatusOr<std::optional<ChimeraFigures>> ChimeraStudy::RunOne(const Chimera
 
 ChimeraFigures ChimeraStudy::FiguresOf(const ChimeraSetup& setup, const Seed& seed, const Workload& w,
                                        const ReplayResult& result) const {
-  const Deployment& deployment = Deployments()[setup.deployment];
+  const std::vector<std::string> models = ModelsOf(Deployments()[setup.deployment], setup.fitted.value_or(fitted_));
+  const std::string& strongest = Deployments()[setup.deployment].models.back();
   ChimeraFigures f;
   const Metrics& metrics = result.metrics;
   f.latency = metrics.workflow.mean;
@@ -349,16 +381,17 @@ ChimeraFigures ChimeraStudy::FiguresOf(const ChimeraSetup& setup, const Seed& se
   f.per_token = 1e3 * f.latency * static_cast<double>(w.workflows.size()) / static_cast<double>(metrics.output_tokens);
   f.queue = metrics.queue.mean;
   f.drained = metrics.makespan;
+  const std::vector<float>& truth = TruthOf(seed, setup);
   for (const WorkloadWorkflow& workflow : w.workflows) {
     const auto number = static_cast<std::size_t>(&workflow - w.workflows.data());
     const RequestRecord& answer = result.requests[workflow.first_call + workflow.calls - 1];
-    const std::size_t answered_by = w.ModelIndex(deployment.models[answer.instance]);
-    f.score += 100 * static_cast<double>(seed.truth[number * w.models.size() + answered_by]);
+    const std::size_t answered_by = w.ModelIndex(models[answer.instance]);
+    f.score += 100 * static_cast<double>(truth[number * w.models.size() + answered_by]);
     for (std::uint32_t i = 0; i < workflow.calls; ++i) {
       const std::uint32_t c = workflow.first_call + i;
       const RequestRecord& call = result.requests[c];
-      if (i + 1 == workflow.calls && call.instance + 1u == deployment.models.size()) f.strongest += 1;
-      const std::size_t m = w.ModelIndex(deployment.models[call.instance]);
+      if (i + 1 == workflow.calls && models[call.instance] == strongest) f.strongest += 1;
+      const std::size_t m = w.ModelIndex(models[call.instance]);
       const double told = TokensOf(seed, setup.system, w, workflow, i, m);
       f.in_flight += told * ToSeconds(call.end - call.arrival);
       // At a steady rate from its first token to its last.

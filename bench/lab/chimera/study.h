@@ -5,7 +5,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -61,13 +63,24 @@ struct ChimeraSystem {
   }
 };
 
+// Free parameters.
+struct ChimeraFitted {
+  std::int32_t seqs = 0;  // maximum sequences in a step
+  std::size_t largest = 1;  // A6000s, each with an engine, of a deployment's last model; each other model has one
+  double overhead_ms = 0;  // time of the host in each step, added to the profile's
+  // APPS graded by tests: logit by which a test is easier than a whole problem, whose tests must all pass.
+  double easier = 0;
+
+  friend bool operator==(const ChimeraFitted&, const ChimeraFitted&) = default;
+};
+
 struct ChimeraSetup {
   ChimeraDataset dataset = ChimeraDataset::kApps;
   std::size_t deployment = 0;
   double rate = 8;  // workflows per second; one model alone: share of its capacity
   ChimeraSystem system;
   double gap_s = 0;  // between the end of a call and the next of its workflow
-  std::int32_t seqs = 0;  // most sequences in a step; 0: the study's
+  std::optional<ChimeraFitted> fitted = {};  // none: the study's
 
   friend bool operator==(const ChimeraSetup&, const ChimeraSetup&) = default;
 };
@@ -104,12 +117,12 @@ class ChimeraStudy : public Study<ChimeraSetup, ChimeraFigures> {
  public:
   // `minutes`: arrivals at each rate; 0: `workflows` at any rate. `published`: MLFQ swaps displaced requests out
   // instead of recomputing them, and APPS scores the share of tests passed instead of all-or-nothing.
-  ChimeraStudy(double minutes, SeedRange seeds, std::int32_t seqs, bool published)
-      : Study(seeds), minutes_(minutes), seqs_(seqs), published_(published) {}
+  ChimeraStudy(double minutes, SeedRange seeds, ChimeraFitted fitted, bool published)
+      : Study(seeds), minutes_(minutes), fitted_(fitted), published_(published) {}
 
   absl::Status Run(int threads, ProgressBar& bar);
 
-  std::int32_t seqs() const { return seqs_; }
+  const ChimeraFitted& fitted() const { return fitted_; }
   bool published() const { return published_; }
   static constexpr int kWorkflows = 1000, kTraining = 2000;
   const std::vector<ChimeraPrediction>& predictions() const { return predictions_; }
@@ -121,13 +134,17 @@ class ChimeraStudy : public Study<ChimeraSetup, ChimeraFigures> {
   struct Seed {
     Workload workload;
     Forecasts learnt;  // output, left; scores of the trained router
-    std::vector<float> mean, truth;  // other scores; the true values of answers
+    std::vector<float> mean;  // each model's share of all prompts
+    std::map<double, std::vector<float>> truth;  // by ChimeraFitted::easier: the true values of answers
   };
 
   absl::Status Prepare(int threads);
   absl::Status Learn(ChimeraDataset d, int threads);
   // By workflow and model.
   const std::vector<float>& ScoresOf(const Seed& seed, RouterBy router) const;
+  const std::vector<float>& TruthOf(const Seed& seed, const ChimeraSetup& setup) const {
+    return seed.truth.at(setup.fitted.value_or(fitted_).easier);
+  }
   // Predicted tokens of a call of the workflow, counted from 0, and of all later calls.
   double TokensOf(const Seed& seed, const ChimeraSystem& system, const Workload& w, const WorkloadWorkflow& workflow,
                   std::uint32_t call, std::size_t model) const;
@@ -140,7 +157,7 @@ class ChimeraStudy : public Study<ChimeraSetup, ChimeraFigures> {
                            const ReplayResult& result) const;
 
   double minutes_;
-  std::int32_t seqs_;  // most sequences in a step
+  ChimeraFitted fitted_;
   bool published_;
   std::array<std::vector<Seed>, 2> seeds_of_;
   std::array<std::array<double, kDeployments>, 2> capacity_ = {};

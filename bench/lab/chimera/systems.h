@@ -15,6 +15,8 @@ struct ChimeraPlan {
   std::vector<double> rates = {8, 12, 16};  // the paper's, workflows per second
   std::vector<double> beyond = {24, 48};    // all systems have a queue
   std::vector<double> taus = {0, 0.25, 0.5, 1, 2, 4};
+  // Slacks at which Chimera is judged.
+  std::vector<double> slacks = {0, 0.1, 0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 2.5, 3, 4, 6, 8, 16};
   std::vector<double> loads = {0.9, 1.2, 2};  // of a model alone
   std::vector<double> weights = {0, 0.1, 0.25, 0.5, 1, 2};  // of the prompt in the key
   std::vector<double> gaps = {0, 0.1, 1, 5};                // seconds
@@ -24,9 +26,14 @@ struct ChimeraPlan {
                                 0.3, 0.4,  0.6,  0.8, 1.6};  // % per ms per token, of bounds
   std::vector<double> truth_prices = {0.1, 0.4, 1.6};  // prices of bounds that know the answers
   double tau = 0.5, rate = 48;  // for the parts that vary something else
-  // Most sequences in a step: the value of regime paper, from the fit below, and the values tried.
-  static constexpr std::int32_t kPaperSeqs = 24;
-  std::vector<std::int32_t> fit = {16, 20, 24, 28, 32, 48, 64, 256};
+  // Free parameters of the regimes. Regime paper has those of least error.
+  static constexpr ChimeraFitted kPaperFitted = {.seqs = 22, .easier = 1}, kUnfitted = {.seqs = kStepLimits.max_seqs};
+  std::vector<ChimeraFitted> fit = {
+      {.seqs = 16, .easier = 1},       {.seqs = 20, .easier = 1},        kPaperFitted,
+      {.seqs = 24, .easier = 1},       {.seqs = 28, .easier = 1},        {.seqs = 22, .easier = 0},
+      {.seqs = 22, .easier = 0.5},     {.seqs = 22, .easier = 1.5},      {.seqs = 16, .largest = 2},
+      {.seqs = 12, .largest = 4},      {.seqs = 12, .largest = 5},       {.seqs = 64, .overhead_ms = 20},
+      {.seqs = 96, .overhead_ms = 30}, {.seqs = 192, .overhead_ms = 40}, kUnfitted};
 
   std::vector<double> AllRates() const {
     std::vector<double> all = rates;

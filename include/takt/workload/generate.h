@@ -101,6 +101,12 @@ struct ChimeraShape {
   std::string model = "qwen2.5-7b";  // model whose outputs the calls and later prompts contain
 };
 
+inline constexpr std::size_t kChimeraTopics = 20;
+
+// Logit by which a model solves prompts of a topic better than its average prompt: standard normal, the same for every
+// seed. `model` is a column of Workload::models. 0: no such model or topic.
+double ChimeraStrength(std::size_t model, std::size_t topic);
+
 // Returns a prompt of made-up words in random order. Only the features determine it, so it contains no other
 // information. Empty if there are too few features.
 std::string ChimeraPrompt(std::span<const float> features, std::uint64_t seed);
