@@ -58,6 +58,8 @@ void AddServer(CLI::App& app, Arguments& to) {
   group.Add("--host", to.http.host, "ADDRESS", "listen at this address");
   group.Add("--connections", to.http.connections, "N", "answer at most N requests at once", Whole(1, 2048));
   group.Add("--max-body", to.http.max_body, "BYTES", "limit a request body to BYTES", Whole(1, 1 << 30));
+  group.AddFlag("!--no-session-headers", to.http.session_headers,
+                "ignore headers that name the session of a coding agent");
   group.Add("--drain", to.drain_s, "S", "on shutdown, give running requests S more seconds", Positive());
 }
 

@@ -17,6 +17,7 @@
 #include "httplib.h"
 #include "metrics_text.h"
 #include "remembered.h"
+#include "session_headers.h"
 
 namespace serving {
 namespace {
@@ -285,7 +286,14 @@ class HttpServer::Impl {
     };
     takt::Request& about = to.about;
     about.tenant = {ids_.Of(request.get_header_value("X-Takt-Tenant"))};
-    about.workflow = {ids_.Of(either("X-Takt-Workflow", "X-Workflow-Id"), about.tenant.value)};
+    std::string workflow = either("X-Takt-Workflow", "X-Workflow-Id");
+    if (workflow.empty() && options_.session_headers) {
+      workflow = SessionOf([&](const char* name) {
+        const std::size_t times = request.get_header_value_count(name);
+        return times == 0 ? "" : request.get_header_value(name, times - 1);
+      });
+    }
+    about.workflow = {ids_.Of(workflow, about.tenant.value)};
     about.agent = {ids_.Of(either("X-Takt-Agent", "X-Agent"))};
     to.last = request.get_header_value("X-Takt-Last") == "1";
     if (!number(request.get_header_value("X-Takt-Priority"), about.priority)) return "X-Takt-Priority";

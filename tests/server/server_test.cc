@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <fstream>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -16,6 +18,7 @@
 #include "tool/report/json_writer.h"
 #include "client.h"
 #include "fmt/format.h"
+#include "session_headers.h"
 #include "takt/base/random.h"
 #include "takt/record.h"
 #include "text.h"
@@ -93,6 +96,26 @@ void InParallel(int n, F f) {
   for (std::thread& thread : threads) thread.join();
 }
 
+TEST_CASE("the session of a coding agent comes from the headers that every language reads") {
+  std::ifstream file(TAKT_SOURCE_DIR "/tests/session_headers.json");
+  const Json table = Json::parse(file);
+  CHECK(table["names"].get<std::vector<std::string>>() ==
+        std::vector<std::string>(std::begin(kSessionHeaders), std::end(kSessionHeaders)));
+  REQUIRE(table["cases"].size() > 20);
+  for (const Json& c : table["cases"]) {
+    INFO(c["why"].get<std::string>());
+    std::map<std::string, std::string> last;
+    for (const Json& header : c["headers"]) {
+      std::string name = header[0].get<std::string>(), value;
+      std::transform(name.begin(), name.end(), name.begin(), [](char x) { return x >= 'A' && x <= 'Z' ? x + 32 : x; });
+      if (header[1].is_string()) value = header[1].get<std::string>();
+      else for (int i = 0; i < header[1][1].get<int>(); ++i) value += header[1][0].get<std::string>();
+      last[name] = value;
+    }
+    CHECK(SessionOf([&](const char* name) { return last.contains(name) ? last[name] : std::string(); }) == c["session"]);
+  }
+}
+
 TEST_CASE("many clients at once are answered as if each were alone") {
   for (const bool overlap : {false, true}) {
     Site site({.policy = "sjf", .limits = {.tokens = {64}, .max_seqs = 8}, .prefix_cache = true, .overlap = overlap});
@@ -139,15 +162,13 @@ TEST_CASE("chat, models and health answer, and unknown paths do not") {
   CHECK(Get(site.port, "/metrics").body.find("# TYPE takt_arrived_total counter") != std::string::npos);
 }
 
-TEST_CASE("headers pass the client's identity to takt") {
+// Sends one request with each of these headers, and returns the requests as takt's log has them.
+std::vector<takt::Request> LoggedRequests(const std::vector<std::string>& headers, HttpOptions http = {}) {
   std::string log;
   takt::Recorder recorder([&](std::string_view bytes) { log += bytes; });
   {
-    Site site({.policy = "aged(stjf)", .recorder = &recorder});
-    for (const char* headers : {"X-Workflow-Id: trip\r\nX-Agent: planner\r\nX-Priority: -3\r\n", "",
-                                "X-Workflow-Id: trip\r\nX-Agent: coder\r\n"}) {
-      CHECK(Post(site.port, kPath, Body("x", 2), headers).status == 200);
-    }
+    Site site({.policy = "aged(stjf)", .recorder = &recorder}, std::move(http));
+    for (const std::string& each : headers) CHECK(Post(site.port, kPath, Body("x", 2), each).status == 200);
     CHECK(Post(site.port, kPath, Body("x", 2), "X-Priority: high\r\n").error("param") == "X-Priority");
     CHECK(site.End() == 0);
   }
@@ -163,14 +184,41 @@ TEST_CASE("headers pass the client's identity to takt") {
     const auto* arrived = event != nullptr ? std::get_if<takt::Arrived>(&event->event) : nullptr;
     if (arrived != nullptr) requests.push_back(arrived->request);
   }
-  REQUIRE(requests.size() == 3);
+  CHECK(takt::ReplayLog(log)->difference == std::nullopt);
+  REQUIRE(requests.size() == headers.size());
+  return requests;
+}
+
+TEST_CASE("headers pass the client's identity to takt") {
+  const auto requests = LoggedRequests({"X-Workflow-Id: trip\r\nX-Agent: planner\r\nX-Priority: -3\r\n", "",
+                                        "X-Workflow-Id: trip\r\nX-Agent: coder\r\n"});
   CHECK(requests[0].workflow == requests[2].workflow);
   CHECK(requests[0].workflow_arrival == requests[2].workflow_arrival);
   CHECK(requests[0].agent != requests[2].agent);
   CHECK(requests[0].priority == -3);
   CHECK_FALSE(requests[1].workflow);
   CHECK_FALSE(requests[1].agent);
-  CHECK(takt::ReplayLog(log)->difference == std::nullopt);
+}
+
+TEST_CASE("a coding agent's session is the workflow of requests that name none, unless the option is off") {
+  const std::vector<std::string> headers = {
+      "X-Takt-Workflow: s\r\n",
+      "X-Claude-Code-Session-Id: s\r\nSession-Id: other\r\n",
+      "Session-Id: other\r\nSession-Id: s\r\n",  // the last counts
+      "X-Takt-Workflow: s\r\nSession-Id: other\r\n",
+      "X-Takt-Tenant: t\r\nSession-Id: s\r\n",
+      "Session-Id: " + std::string(257, 's') + "\r\n",
+      "Session-Id: s\x7f\r\n",
+  };
+  const auto requests = LoggedRequests(headers);
+  for (const std::size_t i : {1U, 2U, 3U}) CHECK(requests[i].workflow == requests[0].workflow);
+  CHECK(requests[4].workflow);
+  CHECK(requests[4].workflow != requests[0].workflow);
+  CHECK_FALSE(requests[5].workflow);
+  CHECK_FALSE(requests[6].workflow);
+  const auto off = LoggedRequests(headers, {.session_headers = false});
+  CHECK(off[0].workflow == off[3].workflow);
+  for (const std::size_t i : {1U, 2U, 4U}) CHECK_FALSE(off[i].workflow);
 }
 
 TEST_CASE("garbage is refused without harm to others") {

@@ -6,9 +6,9 @@ An agentic program names its workflow once, and every call within the block carr
         client.responses.create(..., extra_headers=takt.headers())
 
 `headers` returns the headers X-Takt-Workflow, X-Takt-Agent, X-Takt-Upstream, X-Takt-Deadline and X-Takt-Tenant.
-`parse_headers` reads them when a request arrives. Without them the workflow is the trace id of a W3C ``traceparent``
-header, and without that header each call is its own workflow. Contexts follow the rules of `contextvars`: an asyncio
-task sees the values that were set when it was created.
+`parse_headers` reads them when a request arrives. Without them the workflow is the session of a coding agent
+(`SESSION_HEADERS`), or else the trace id of a W3C ``traceparent`` header. Without all of these, each call is its own
+workflow. Contexts follow the rules of `contextvars`: an asyncio task sees the values that were set when it was created.
 
 A deadline travels as the number of seconds left, because the clocks of two machines differ. takt counts them from the
 arrival of the request.
@@ -34,6 +34,7 @@ __all__ = [
     "DEADLINE",
     "HEADERS",
     "Identity",
+    "SESSION_HEADERS",
     "TENANT",
     "UPSTREAM",
     "WORKFLOW",
@@ -43,6 +44,7 @@ __all__ = [
     "headers",
     "openai_arguments",
     "parse_headers",
+    "session_of",
     "turn_of",
     "workflow",
 ]
@@ -51,7 +53,11 @@ WORKFLOW, AGENT, UPSTREAM = "X-Takt-Workflow", "X-Takt-Agent", "X-Takt-Upstream"
 DEADLINE, TENANT = "X-Takt-Deadline", "X-Takt-Tenant"
 HEADERS = (WORKFLOW, AGENT, UPSTREAM, DEADLINE, TENANT)
 
+SESSION_HEADERS = ("x-claude-code-session-id", "x-session-affinity", "session-id", "x-session-id")
+"""Headers in which coding agents and gateways name a session, in order of precedence."""
+
 _LONGEST = 256  # longest name in a header [bytes]
+_SESSION = re.compile(rf"[ \t]*([!-~](?:[ -~]{{0,{_LONGEST - 2}}}[!-~])?)[ \t]*")
 _TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 
 
@@ -59,7 +65,7 @@ _TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f
 class Identity:
     """The identity of a call. ``workflow`` is the run of an agentic program, ``agent`` the role that makes the call,
     and ``upstream`` the agent whose answer led to it. ``deadline`` is the end of the workflow on `time.monotonic` [s],
-    ``tenant`` the payer. ``source`` is "takt", "traceparent" or "none" (a workflow of this call alone)."""
+    ``tenant`` the payer. ``source`` is "takt", "session", "traceparent" or "none" (a workflow of this call alone)."""
 
     workflow: str
     agent: str | None = None
@@ -192,12 +198,25 @@ def headers(more: Mapping[str, str] | None = None) -> dict[str, str]:
     return out
 
 
-def parse_headers(headers: Mapping[str, str] | Any) -> Identity:
-    """Returns the identity of a request from its headers, a mapping or pairs. The case of names does not matter.
+def session_of(headers: Mapping[str, str]) -> str | None:
+    """Returns the session of a coding agent: the value of the first of `SESSION_HEADERS` with a valid value; None: no
+    session. Names in ``headers`` have lower case. A valid value has 1 to 256 printable ASCII characters between blanks.
+    Percent signs have no meaning."""
+    for name in SESSION_HEADERS:
+        found = _SESSION.fullmatch(headers.get(name, ""))
+        if found:
+            return found[1]
+    return None
 
-    Without X-Takt-Workflow the workflow is the trace id of a valid ``traceparent``; otherwise the call is its own
-    workflow with a new name. Invalid values, such as an infinite deadline or a name of more than 256 bytes, are
-    ignored. So headers of untrusted clients never fail a request.
+
+def parse_headers(headers: Mapping[str, str] | Any, *, sessions: bool = True) -> Identity:
+    """Returns the identity of a request from its headers, a mapping or pairs. The case of names does not matter. The
+    last value of a repeated header counts.
+
+    Without X-Takt-Workflow the workflow is the session of a coding agent (`session_of`), unless ``sessions`` is false.
+    Without a session it is the trace id of a valid ``traceparent``. Without all of these the call is its own workflow
+    with a new name. Invalid values, such as an infinite deadline or a name of more than 256 bytes, are ignored. So headers of untrusted clients
+    never fail a request.
     """
     pairs: Any = headers.items() if hasattr(headers, "items") else headers
     told: dict[str, str] = {}
@@ -220,6 +239,8 @@ def parse_headers(headers: Mapping[str, str] | Any) -> Identity:
     except ValueError:
         pass
     name, source = said(WORKFLOW), "takt"
+    if name is None and sessions:
+        name, source = session_of(told), "session"
     if name is None:
         trace = _TRACEPARENT.fullmatch(told.get("traceparent", "").strip())
         # Version ff is forbidden, version 00 has four parts, and an id of only zeros is invalid.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -92,6 +94,24 @@ def test_a_trace_is_a_workflow_if_none_is_named() -> None:
     names = {takt.parse_headers({"traceparent": text}).workflow for text in wrong}
     assert len(names) == len(wrong)  # each call is a workflow of its own
     assert takt.parse_headers({"traceparent": "01" + TRACE[2:] + "-more"}).source == "traceparent"
+
+
+SESSIONS = json.loads((Path(__file__).resolve().parents[3] / "tests/session_headers.json").read_text())
+
+
+def test_the_names_of_session_headers_are_those_of_every_language() -> None:
+    assert list(identity.SESSION_HEADERS) == SESSIONS["names"]
+
+
+@pytest.mark.parametrize("case", SESSIONS["cases"], ids=lambda case: case["why"])
+def test_the_session_of_a_coding_agent_is_the_workflow(case: dict[str, Any]) -> None:
+    pairs = [(name, value if isinstance(value, str) else value[0] * value[1]) for name, value in case["headers"]]
+    assert identity.session_of({name.lower(): value for name, value in pairs}) == (case["session"] or None)
+    got = takt.parse_headers(pairs)
+    assert (got.workflow if got.source != "none" else "", got.source) == (case["workflow"], case["source"])
+    raw = [(name.encode(), value.encode("latin-1")) for name, value in pairs]
+    assert takt.parse_headers(raw).source == got.source
+    assert takt.parse_headers(pairs, sessions=False).source in ("takt", "traceparent", "none")
 
 
 def test_foreign_headers_fail_no_request() -> None:

@@ -28,7 +28,7 @@ type Call struct {
 // limit.
 func (l *Learner) Begin(name string, headers map[string]string, promptTokens, bytes, maxOutput, priority int,
 	now takt.Time) *Call {
-	c := &Call{Name: name, Identity: IdentityOf(headers), Bytes: bytes, learner: l, Key: math.NaN(),
+	c := &Call{Name: name, Identity: IdentityOf(headers, l.sessions.Load()), Bytes: bytes, learner: l, Key: math.NaN(),
 		Request: takt.NewRequest(idOfCall(name), promptTokens)}
 	r := &c.Request
 	r.Workflow, r.Agent, r.Tenant = IDOf(c.Identity.Workflow), IDOf(c.Identity.Agent), IDOf(c.Identity.Tenant)

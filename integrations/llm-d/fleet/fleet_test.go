@@ -57,17 +57,67 @@ func TestHeadersGiveTheIdentity(t *testing.T) {
 		{map[string]string{"x-takt-workflow": "w", "x-takt-agent": strings.Repeat("x", 257), "x-takt-deadline": "inf"},
 			Identity{Workflow: "w", DeadlineS: math.NaN()}},
 	} {
-		if got := IdentityOf(c.headers); fmt.Sprint(got) != fmt.Sprint(c.want) {
+		if got := IdentityOf(c.headers, true); fmt.Sprint(got) != fmt.Sprint(c.want) {
 			t.Errorf("%v: %+v, want %+v", c.headers, got, c.want)
 		}
 	}
 	for _, trace := range []string{"", "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
 		"00-00000000000000000000000000000000-00f067aa0ba902b7-01",
 		"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-more"} {
-		a, b := IdentityOf(map[string]string{"traceparent": trace}), IdentityOf(map[string]string{"traceparent": trace})
+		a, b := IdentityOf(map[string]string{"traceparent": trace}, true), IdentityOf(map[string]string{"traceparent": trace}, true)
 		if !a.Alone || a.Workflow == b.Workflow {
 			t.Errorf("%q: %+v, %+v", trace, a, b)
 		}
+	}
+}
+
+// The table of names and cases is shared by all languages.
+func TestTheSessionOfACodingAgentIsTheWorkflow(t *testing.T) {
+	text, err := os.ReadFile("../../../tests/session_headers.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table struct {
+		Names []string
+		Cases []struct {
+			Why, Session, Workflow, Source string
+			Headers                        [][2]any
+		}
+	}
+	if err := json.Unmarshal(text, &table); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(table.Names, SessionHeaders) || len(table.Cases) < 20 {
+		t.Errorf("%v, want %v", SessionHeaders, table.Names)
+	}
+	for _, c := range table.Cases {
+		headers := map[string]string{} // as the router passes them: lower-case names, the last value
+		for _, h := range c.Headers {
+			value, ok := h[1].(string)
+			if !ok {
+				times := h[1].([]any)
+				value = strings.Repeat(times[0].(string), int(times[1].(float64)))
+			}
+			headers[strings.ToLower(h[0].(string))] = value
+		}
+		if got := SessionOf(headers); got != c.Session {
+			t.Errorf("%s: session %q, want %q", c.Why, got, c.Session)
+		}
+		if got := IdentityOf(headers, true); got.Alone != (c.Workflow == "") || !got.Alone && got.Workflow != c.Workflow {
+			t.Errorf("%s: workflow %q, want %q", c.Why, got.Workflow, c.Workflow)
+		}
+		if got := IdentityOf(headers, false); c.Source == "session" && got.Workflow == c.Session {
+			t.Errorf("%s: a session counts although sessions are off", c.Why)
+		}
+	}
+	l := NewLearner(60e9)
+	h := map[string]string{"x-session-affinity": "s"}
+	if a, b := l.Begin("1", h, 1, 1, 0, 0, 0), l.Begin("2", h, 1, 1, 0, 0, 0); a.Request.Workflow != b.Request.Workflow {
+		t.Error("two calls of a session have two workflows")
+	}
+	l.SetSessions(false)
+	if a, b := l.Begin("3", h, 1, 1, 0, 0, 0), l.Begin("4", h, 1, 1, 0, 0, 0); a.Request.Workflow == b.Request.Workflow {
+		t.Error("a session counts although sessions are off")
 	}
 }
 

@@ -19,8 +19,9 @@ import (
 )
 
 // Identity is the identity of a request, from its headers X-Takt-Workflow, X-Takt-Agent, X-Takt-Tenant, X-Takt-Deadline
-// (seconds left) and X-Takt-Last (1: the last call of its workflow); see docs/start/python.md. Without X-Takt-Workflow
-// the workflow is the trace id of a W3C traceparent. Without both, the call is its own workflow.
+// (seconds left) and X-Takt-Last (1: the last call of its workflow); see docs/howto/workflow_identity.md. Without
+// X-Takt-Workflow the workflow is the session of a coding agent (SessionHeaders), or else the trace id of a W3C
+// traceparent. Without all of these, the call is its own workflow.
 type Identity struct {
 	Workflow, Agent, Tenant string
 	DeadlineS               float64 // NaN: none
@@ -29,11 +30,27 @@ type Identity struct {
 
 const longest = 256 // longest name in a header [bytes]
 
+// SessionHeaders are the headers in which coding agents and gateways name a session, in order of precedence.
+var SessionHeaders = []string{"x-claude-code-session-id", "x-session-affinity", "session-id", "x-session-id"}
+
+// SessionOf returns the session of a coding agent: the value of the first of SessionHeaders with a valid value; empty:
+// no session. Names in headers have lower case. A valid value has 1 to 256 printable ASCII characters between blanks.
+// Percent signs have no meaning.
+func SessionOf(headers map[string]string) string {
+	for _, name := range SessionHeaders {
+		if value := strings.Trim(headers[name], " \t"); value != "" && len(value) <= longest &&
+			!strings.ContainsFunc(value, func(c rune) bool { return c < ' ' || c > '~' }) {
+			return value
+		}
+	}
+	return ""
+}
+
 var traceparent = regexp.MustCompile(`^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?$`)
 
-// IdentityOf returns the identity from headers with lower-case names. Invalid values are ignored, because a header from
-// an untrusted client must not fail a request.
-func IdentityOf(headers map[string]string) Identity {
+// IdentityOf returns the identity from headers with lower-case names. If sessions is false, SessionHeaders have no
+// effect. Invalid values are ignored, because a header from an untrusted client must not fail a request.
+func IdentityOf(headers map[string]string, sessions bool) Identity {
 	said := func(name string) string {
 		value := strings.TrimSpace(headers[name])
 		if value == "" || len(value) > longest {
@@ -48,6 +65,9 @@ func IdentityOf(headers map[string]string) Identity {
 		DeadlineS: math.NaN(), Last: strings.TrimSpace(headers["x-takt-last"]) == "1"}
 	if s, err := strconv.ParseFloat(strings.TrimSpace(headers["x-takt-deadline"]), 64); err == nil && s >= 0 && s <= 1e9 {
 		told.DeadlineS = s
+	}
+	if told.Workflow == "" && sessions {
+		told.Workflow = SessionOf(headers)
 	}
 	if told.Workflow == "" {
 		trace := traceparent.FindStringSubmatch(strings.TrimSpace(headers["traceparent"]))

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"takt"
 )
@@ -20,6 +21,7 @@ type Learner struct {
 	perByte   float64 // prompt tokens per byte of a request
 	completed uint64
 	share     func(Fact)
+	sessions  atomic.Bool // headers may name the session of a coding agent
 }
 
 const (
@@ -87,7 +89,9 @@ func (s *sample) of() takt.Estimate {
 
 // NewLearner creates a learner; a workflow ends after idle without a call.
 func NewLearner(idle takt.Time) *Learner {
-	return &Learner{agents: map[string]*agent{}, workflows: map[uint64]*workflow{}, idle: idle, perByte: tokensAByte}
+	l := &Learner{agents: map[string]*agent{}, workflows: map[uint64]*workflow{}, idle: idle, perByte: tokensAByte}
+	l.sessions.Store(true)
+	return l
 }
 
 func (l *Learner) agentOf(name string) *agent {
@@ -239,6 +243,9 @@ func (l *Learner) SetIdle(idle takt.Time) {
 	defer l.mu.Unlock()
 	l.idle = idle
 }
+
+// SetSessions sets whether a call without X-Takt-Workflow belongs to the session of its coding agent; default: true.
+func (l *Learner) SetSessions(sessions bool) { l.sessions.Store(sessions) }
 
 // Idle returns how long a workflow may be without a call.
 func (l *Learner) Idle() takt.Time {

@@ -31,6 +31,8 @@ type ScorerParameters struct {
 	WorkflowIdleSeconds float64 `json:"workflowIdleSeconds"`
 	// UseMaxTokens: a client's limit on its answer bounds the estimate.
 	UseMaxTokens bool `json:"useMaxTokens"`
+	// SessionHeaders: a call without X-Takt-Workflow belongs to the session of its coding agent, which headers name.
+	SessionHeaders bool `json:"sessionHeaders"`
 	// LogFile receives the events of the placement, one JSON object per line; empty: none.
 	LogFile string `json:"logFile"`
 	// Replicas of the router that share their state; nil: this router is alone.
@@ -66,7 +68,7 @@ var (
 
 func newScorer(name string, parameters *json.Decoder, handle plugin.Handle) (plugin.Plugin, error) {
 	p := ScorerParameters{Placement: "least_loaded", TokenSecondsLabel: "takt.dev/token-seconds", WorkflowIdleSeconds: 60,
-		UseMaxTokens: true}
+		UseMaxTokens: true, SessionHeaders: true}
 	if err := decoded(ScorerType, name, parameters, &p); err != nil {
 		return nil, err
 	}
@@ -88,6 +90,7 @@ func newScorer(name string, parameters *json.Decoder, handle plugin.Handle) (plu
 	}
 	learned.SetIdle(takt.Time(p.WorkflowIdleSeconds * 1e9))
 	useMaxTokens.Store(p.UseMaxTokens)
+	learned.SetSessions(p.SessionHeaders)
 	s := &scorer{name: plugin.TypedName{Type: ScorerType, Name: name}, fleet: f, label: p.TokenSecondsLabel,
 		known: map[datalayer.ID]*fleet.Slot{}, pool: sync.Pool{New: func() any { return new([]float64) }}}
 	if handle != nil {

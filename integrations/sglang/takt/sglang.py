@@ -3,7 +3,8 @@ docs/howto/sglang.md
 
     TAKT_SGLANG_POLICY=room_to_pass python -m sglang.launch_server --model ...
 
-Without that variable it installs no hook. If takt raises an exception, requests stay in SGLang's own order.
+Without that variable it installs no hook. If takt raises an exception, requests stay in SGLang's own order. A second
+hook gives requests without a routing key the session of their coding agent.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any
 
+from .identity import parse_headers
 from .queues import Queue, Ran
 from .requests import UNSET, Request
 
-__all__ = ["TARGET", "Contained", "Order", "install"]
+__all__ = ["KEY_TARGET", "TARGET", "Contained", "Order", "install", "routing_key"]
 
 TARGET = "sglang.srt.managers.schedule_policy.SchedulePolicy.calc_priority"
+KEY_TARGET = "sglang.srt.entrypoints.openai.serving_base.OpenAIServingBase.extract_routing_key"
 _LOOK_S = 1.0  # time between two looks at the file that turns takt off
 
 logger = logging.getLogger("sglang.takt")
@@ -192,6 +195,20 @@ def _counter() -> Any:
     return _counters[0]
 
 
+def routing_key(original: Callable[..., Any], server: Any, raw_request: Any, *args: Any, **more: Any) -> Any:
+    """The hook on `KEY_TARGET`. Returns SGLang's own routing key, or else X-Takt-Workflow, or else the session of the
+    coding agent. A failure leaves the request without a key."""
+    key = original(server, raw_request, *args, **more)
+    if key is not None or raw_request is None:
+        return key
+    try:
+        who = parse_headers(raw_request.headers)
+        return who.workflow if who.source in ("takt", "session") else None
+    except Exception as error:
+        logger.error("takt.sglang: an exception in takt; the request has no routing key", exc_info=error)
+        return None
+
+
 def install() -> None:
     """Entry point `sglang.srt.plugins`: SGLang calls it in each process."""
     text = os.environ.get("TAKT_SGLANG_POLICY")
@@ -211,3 +228,5 @@ def install() -> None:
         policy.takt.sort(waiting_queue, by_priority=policy.enable_priority_scheduling, sign=policy.priority_sign)
 
     HookRegistry.register(TARGET, around, HookType.AROUND)
+    if os.environ.get("TAKT_SGLANG_SESSION_HEADERS", "1").lower() not in ("0", "false", "no"):
+        HookRegistry.register(KEY_TARGET, routing_key, HookType.AROUND)

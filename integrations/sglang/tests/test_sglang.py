@@ -4,6 +4,7 @@ installed with PyTorch (bench/peers/peer-sglang)."""
 from __future__ import annotations
 
 import inspect
+import json
 import logging
 import random
 from collections import Counter
@@ -16,7 +17,7 @@ import sglang_host
 
 import takt
 from takt import sglang
-from takt.sglang import TARGET, Contained, Order, install
+from takt.sglang import KEY_TARGET, TARGET, Contained, Order, install, routing_key
 
 try:
     real: Any = sglang_host.schedule_policy()
@@ -42,6 +43,27 @@ class Req:
 
 def rids(waiting: list[Any]) -> list[int]:
     return [int(req.rid) for req in waiting]
+
+
+SESSIONS = json.loads((Path(__file__).resolve().parents[3] / "tests/session_headers.json").read_text())
+
+
+@pytest.mark.parametrize("case", SESSIONS["cases"], ids=lambda case: case["why"])
+def test_the_session_of_a_coding_agent_is_the_routing_key(case: dict[str, Any]) -> None:
+    pairs = [(name, value if isinstance(value, str) else value[0] * value[1]) for name, value in case["headers"]]
+    raw = SimpleNamespace(headers=SimpleNamespace(items=lambda: pairs))
+    key = routing_key(lambda server, raw_request: None, None, raw)
+    assert key == (case["workflow"] if case["source"] in ("takt", "session") else None)
+
+
+def test_sglangs_own_routing_key_goes_first_and_a_fault_leaves_none(caplog: pytest.LogCaptureFixture) -> None:
+    raw = SimpleNamespace(headers={"x-session-affinity": "s"})
+    assert routing_key(lambda server, raw_request: "own", None, raw) == "own"
+    assert routing_key(lambda server, raw_request: None, None, raw) == "s"
+    assert routing_key(lambda server, raw_request: None, None, None) is None
+    assert not caplog.records
+    assert routing_key(lambda server, raw_request: None, None, SimpleNamespace(headers=3)) is None
+    assert "an exception in takt" in caplog.text
 
 
 def test_sort_uses_takts_order() -> None:
@@ -311,7 +333,17 @@ def test_sglangs_own_hooks_policy_and_requests_work(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("TAKT_SGLANG_POLICY", "fcfs")
     install()
     HookRegistry.apply_hooks()
-    assert TARGET in HookRegistry._patched
+    assert {TARGET, KEY_TARGET} <= HookRegistry._patched
+    from sglang.srt.entrypoints.openai.serving_base import OpenAIServingBase
+    from starlette.datastructures import Headers
+
+    def key(**headers: str) -> Any:
+        told = Headers({name.replace("_", "-"): value for name, value in headers.items()})
+        return OpenAIServingBase.extract_routing_key(None, SimpleNamespace(headers=told))
+
+    assert key(X_Session_Affinity="s") == "s"
+    assert key(X_Session_Affinity="s", X_SMG_Routing_Key="own") == "own"
+    assert key(Host="h") is None
     with get_parallel().override(tp_size=1, pp_size=1):
         policy(False, False).calc_priority(waiting)
         assert rids(waiting) == [3, 2, 1]  # by arrival

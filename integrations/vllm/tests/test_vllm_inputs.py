@@ -191,6 +191,49 @@ def test_a_header_becomes_an_argument_unless_the_body_sets_it():
     assert reached == [{"prompt": "x", "vllm_xargs": {"takt_workflow": "w", "takt_agent": "coder"}}]
 
 
+SESSIONS = json.loads((Path(__file__).resolve().parents[3] / "tests/session_headers.json").read_text())
+
+
+@pytest.mark.parametrize("case", SESSIONS["cases"], ids=lambda case: case["why"])
+def test_the_session_of_a_coding_agent_reaches_the_engine(case):
+    """The middleware copies the session, and the engine's half prefers X-Takt-Workflow."""
+    pairs = [(name, value if isinstance(value, str) else value[0] * value[1]) for name, value in case["headers"]]
+    reached = []
+
+    async def app(scope, receive, send):
+        reached.append(json.loads((await receive())["body"]))
+
+    async def receive():
+        return {"type": "http.request", "body": b"{}", "more_body": False}
+
+    headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in pairs]  # as ASGI has them
+    scope = {"type": "http", "method": "POST", "path": "/v1/messages", "headers": headers}
+    asyncio.run(Headers(app)(scope, receive, None))
+    told = reached[0].get("vllm_xargs", {})
+    assert told.get("takt_session", "") == case["session"]
+    trace = {name: value for name, value in pairs if name == "traceparent"}
+    asked = SimpleNamespace(
+        sampling_params=SimpleNamespace(extra_args=told), pooling_params=None, session_id=None, trace_headers=trace
+    )
+    who = identity_of(asked)
+    assert who.workflow.removeprefix("session:").removeprefix("trace:") == case["workflow"]
+    assert not identity_of(asked, sessions=False).workflow.startswith("session:")
+
+
+def test_a_session_in_the_body_is_an_identity_of_vllm_too():
+    def asked(session_id=None, **told):
+        params = SimpleNamespace(extra_args=told)
+        return SimpleNamespace(sampling_params=params, pooling_params=None, session_id=session_id, trace_headers=None)
+
+    assert identity_of(asked("v")).workflow == "session:v"
+    assert identity_of(asked("v", takt_session="s")).workflow == "session:s"
+    assert identity_of(asked("v", takt_session=["s"])).workflow == "session:v"
+    assert identity_of(asked("v", takt_session="s"), sessions=False).workflow == ""
+    assert identity_of(asked("a\ud800" + "x" * 300)).workflow == "session:a?" + "x" * 254
+    assert Options.of({"takt": {"session_headers": False}}, {}).session_headers is False
+    assert Options.of({}, {"TAKT_VLLM_SESSION_HEADERS": "0"}).session_headers is False
+
+
 def test_a_headers_tenant_overrides_the_bodys():
     body = _with(b'{"vllm_xargs": {"takt_tenant": "victim", "takt_agent": "a"}}', {"takt_tenant": "me", "takt_agent": "b"})
     assert json.loads(body)["vllm_xargs"] == {"takt_tenant": "me", "takt_agent": "a"}

@@ -1,5 +1,5 @@
-"""Copies the headers X-Takt-Workflow, X-Takt-Agent, ... into vLLM's ``vllm_xargs``, because headers do not reach vLLM's
-engine.
+"""Copies the headers X-Takt-Workflow, X-Takt-Agent, ... and the session of a coding agent into vLLM's ``vllm_xargs``,
+because headers do not reach vLLM's engine.
 
     vllm serve MODEL --scheduler-cls takt.vllm.TaktScheduler --middleware takt.vllm.headers.Headers
 """
@@ -10,8 +10,8 @@ import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from ..identity import headers
-from .identity import NUMBERS, PREFIX, TEXTS
+from ..identity import SESSION_HEADERS, headers, session_of
+from .identity import NUMBERS, PREFIX, SESSION, TEXTS
 
 __all__ = ["Headers", "extra_body"]
 
@@ -20,6 +20,7 @@ _Receive = Callable[[], Awaitable[_Message]]
 _NAMES = {
     f"x-takt-{name.replace('_', '-')}".encode(): PREFIX + name for name in (*TEXTS, *NUMBERS, "last")
 }
+_SESSION_NAMES = {name.encode() for name in SESSION_HEADERS}
 _PATHS = ("/v1/completions", "/v1/chat/completions", "/v1/responses", "/v1/messages")
 
 
@@ -40,7 +41,14 @@ class Headers:
     async def __call__(self, scope: MutableMapping[str, Any], receive: _Receive, send: Any) -> None:
         if scope["type"] != "http" or scope.get("method") != "POST" or not scope.get("path", "").endswith(_PATHS):
             return await self.app(scope, receive, send)
-        told = {_NAMES[name]: value.decode("latin-1") for name, value in scope["headers"] if name in _NAMES}
+        told, sessions = {}, {}
+        for name, value in scope["headers"]:
+            if name in _NAMES:
+                told[_NAMES[name]] = value.decode("latin-1")
+            elif name in _SESSION_NAMES:
+                sessions[name.decode()] = value.decode("latin-1")
+        if sessions and (session := session_of(sessions)):
+            told[SESSION] = session
         if not told:
             return await self.app(scope, receive, send)
         parts, more = [], True

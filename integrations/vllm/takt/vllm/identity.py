@@ -15,6 +15,9 @@ __all__ = ["Identity", "identity_of", "number_of"]
 PREFIX = "takt_"
 """Prefix of names in ``vllm_xargs``: takt_workflow, takt_agent, ... The headers X-Takt-Workflow, ... become these."""
 
+SESSION = PREFIX + "session"
+"""Name in ``vllm_xargs`` of a coding agent's session, which a header names."""
+
 TEXTS = ("workflow", "agent", "upstream", "stage", "tenant", "branch")
 NUMBERS = ("deadline", "output_tokens", "workflow_tokens_left")
 _NAMES = {PREFIX + name: name for name in (*TEXTS, *NUMBERS, "last")}
@@ -40,9 +43,10 @@ class Identity:
     """True: the last call of the workflow."""
 
 
-def identity_of(request: VllmRequest) -> Identity:
-    """Returns the identity from ``vllm_xargs``, else vLLM's session id, else the trace id of a W3C traceparent. Invalid
-    values are ignored, because clients send them."""
+def identity_of(request: VllmRequest, sessions: bool = True) -> Identity:
+    """Returns the identity from ``vllm_xargs``, else the session of a coding agent, else vLLM's session id, else the
+    trace id of a W3C traceparent. If ``sessions`` is false, sessions have no effect. Invalid values are ignored,
+    because clients send them."""
     told: Mapping[str, Any] = {}
     for parameters in (request.sampling_params, request.pooling_params):
         extra = getattr(parameters, "extra_args", None)
@@ -65,10 +69,11 @@ def identity_of(request: VllmRequest) -> Identity:
                 setattr(found, name, number)
         elif isinstance(value, (str, int, float)) and not isinstance(value, bool):
             setattr(found, name, str(value)[:256].encode(errors="replace").decode())  # JSON may hold a lone surrogate
-    if not found.workflow:
-        session = getattr(request, "session_id", None)
-        if isinstance(session, str) and session:
-            found.workflow = "session:" + session[:256]
+    if not found.workflow and sessions:
+        for session in (told.get(SESSION), getattr(request, "session_id", None)):
+            if isinstance(session, str) and session:
+                found.workflow = "session:" + session[:256].encode(errors="replace").decode()
+                break
     if not found.workflow and request.trace_headers:
         parts = str(request.trace_headers.get("traceparent", "")).split("-")
         if len(parts) >= 4 and len(parts[1]) == 32 and set(parts[1]) != {"0"}:

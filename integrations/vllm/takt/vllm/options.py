@@ -55,6 +55,8 @@ class Options:
     """Prefill time per token [s], for the gate's costs."""
     idle_s: float = 60.0
     """Time without a call after which a workflow counts as ended [s]."""
+    session_headers: bool = True
+    """A call that names no workflow belongs to the session of its coding agent, or else to vLLM's session."""
     off_file: str = ""
     """takt turns off if this file appears, and on if it disappears. takt looks before a step, at most once a second."""
     metrics: bool = True

@@ -193,7 +193,7 @@ class _Takt(Scheduler):
         arrival = now if self._takt_in_order_of_entry else min(now, int(request.arrival_time * 1e9))
         known = self._takt_known.get(request.request_id)
         if known is None:
-            who = identity_of(request)
+            who = identity_of(request, self.takt_options.session_headers)
             calls, tokens, workflow_arrival = 0, 0, arrival
             if self._takt_lengths is not None:
                 calls, tokens, workflow_arrival = self._takt_lengths.begins(who, now, arrival)
