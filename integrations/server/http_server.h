@@ -9,7 +9,7 @@
 // - X-Takt-Deadline: deadline of the workflow, in seconds from now
 // - X-Takt-Last: 1: last request of the workflow
 // - X-Workflow-Id, X-Agent, X-Priority: other names of X-Takt-Workflow, X-Takt-Agent and X-Takt-Priority
-// - kSessionHeaders (session_headers.h): the session of a coding agent, which is the workflow if no other header names it
+// - kSessionHeaders (session_headers.h): the session of a coding agent; the workflow if no other header names one
 #ifndef TAKT_INTEGRATIONS_SERVER_HTTP_SERVER_H_
 #define TAKT_INTEGRATIONS_SERVER_HTTP_SERVER_H_
 

@@ -109,10 +109,12 @@ TEST_CASE("the session of a coding agent comes from the headers that every langu
       std::string name = header[0].get<std::string>(), value;
       std::transform(name.begin(), name.end(), name.begin(), [](char x) { return x >= 'A' && x <= 'Z' ? x + 32 : x; });
       if (header[1].is_string()) value = header[1].get<std::string>();
-      else for (int i = 0; i < header[1][1].get<int>(); ++i) value += header[1][0].get<std::string>();
+      else
+        for (int i = 0; i < header[1][1].get<int>(); ++i) value += header[1][0].get<std::string>();
       last[name] = value;
     }
-    CHECK(SessionOf([&](const char* name) { return last.contains(name) ? last[name] : std::string(); }) == c["session"]);
+    CHECK(SessionOf([&](const char* name) { return last.contains(name) ? last[name] : std::string(); }) ==
+          c["session"]);
   }
 }
 

@@ -1,9 +1,11 @@
-//! takt's placements in NVIDIA Dynamo's KV router: its traits `WorkerFilter`, `WorkerScorer` and `WorkerPicker`, with
-//! one [`takt::Router`] per policy. Dynamo counts the load in flight, and takt computes the scores.
+//! takt in NVIDIA Dynamo's KV router. Placements implement the traits `WorkerFilter`, `WorkerScorer` and `WorkerPicker`,
+//! with one [`takt::Router`] per policy: Dynamo counts the load in flight, and takt computes the scores. The gate
+//! implements `RequestClassifier` ([`admission`]): it admits, defers and rejects requests before Dynamo queues them.
 //!
 //! ```no_run
 //! let mut registry = dynamo_kv_router::plugins::RouterPluginRegistry::default();
 //! registry.register_worker_selection("takt", takt_dynamo::provider())?;
+//! registry.register_request_classifier("takt", takt_dynamo::admission::admission())?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -16,10 +18,16 @@
 //!     - name: takt
 //!       type: takt
 //!       parameters: {placement: "least_loaded(waiting_weight=2)", max_requests: 64}
+//! request_classifier:
+//!   type: takt
+//!   parameters: {max_requests: 64, max_wait_s: 120, warm_class: returning}
 //! ```
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
+
+pub mod admission;
+pub mod gate;
 
 use dynamo_kv_router::plugins::worker_selection::{
     WorkerCandidate, WorkerCandidates, WorkerFilter, WorkerInputView, WorkerInputs, WorkerPicker, WorkerScorer,
