@@ -52,6 +52,7 @@ from .schedulers import (
     Scheduler,
     replay_log,
 )
+from .states import StateError, read_state, write_state
 from .sweeps import Sweep, sweep
 
 __all__ = [
@@ -59,8 +60,8 @@ __all__ = [
     "CostModel", "Dropped", "Estimate", "FAILED", "FINISHED", "Failure", "Fault", "FaultError", "Forecast", "Identity",
     "Instance", "KvHit", "KvOracle", "KvWish", "Limits", "ModelScore", "Move", "NEVER", "NextCall", "OptionError",
     "Placement", "Plan", "PlanEntry", "Predictor", "Preemption", "Queue", "Ran", "Ranker", "Report", "Request",
-    "RequestError", "RequestState", "Router", "Routing", "Scheduler", "Stage", "Sweep", "Table", "TaktError", "ToolCall",
+    "RequestError", "RequestState", "Router", "Routing", "Scheduler", "Stage", "StateError", "Sweep", "Table", "TaktError", "ToolCall",
     "ToolError", "ToolExpectation", "ToolProfile", "UNBOUNDED", "UNSET", "WorkAfter", "WorkflowEnd", "WorkflowFault", "__version__",
-    "frameworks", "headers", "identity", "order", "parse_headers", "replay", "replay_log", "sweep", "workflow",
-    "workloads",
+    "frameworks", "headers", "identity", "order", "parse_headers", "read_state", "replay", "replay_log", "sweep", "workflow",
+    "workloads", "write_state",
 ]  # fmt: skip

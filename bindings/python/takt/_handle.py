@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 from typing import Any, ClassVar, TypeVar
 
 from . import _abi as abi
 from ._library import Single, check, check_options, initialised, lib, moment
-from .errors import TaktError
+from .errors import OptionError, RequestError, TaktError
 from .requests import Inside, Key, KeyFunction
 
 SelfT = TypeVar("SelfT", bound="Handle")
@@ -74,6 +75,24 @@ class Handle(Single):
             check(abi.TAKT_E_BUSY, call)
         self._filled = ""
         return at
+
+    def _learnt(self) -> bytes:
+        call = getattr(lib, f"takt_{self._kind}_learnt")
+        n = call(self._ready("learnt"), None, 0)
+        words = (ctypes.c_uint64 * n)()
+        call(self._ready("learnt"), words, n)
+        return struct.pack(f"<{n}Q", *words)
+
+    def _load_learnt(self, learnt: bytes, *arguments: Any) -> None:
+        if not isinstance(learnt, bytes):
+            raise RequestError("learnt", learnt, "must be bytes of learnt()")
+        n, rest = divmod(len(learnt), 8)
+        if rest:
+            raise OptionError(f"learnt has {len(learnt)} bytes; expected a multiple of 8")
+        words = (ctypes.c_uint64 * n)(*struct.unpack(f"<{n}Q", learnt))
+        error = initialised(abi.takt_error)
+        call = getattr(lib, f"takt_{self._kind}_load_learnt")
+        check_options(call(self._ready("load_learnt"), words, n, *arguments, ctypes.byref(error)), "load_learnt", error)
 
     def close(self) -> None:
         """Frees all memory. Raises `TaktError` within a callback of the same handle, which then stays open."""

@@ -141,6 +141,16 @@ class Queue(Handle):
         """Like `Ranker.traits`."""
         return traits_of(lib.takt_queue_traits(self._ready("traits")))
 
+    def learnt(self) -> bytes:
+        """Returns what the policy has learnt, such as typical lengths; empty: it does not learn. The bytes are the same
+        on every machine."""
+        return self._learnt()
+
+    def load_learnt(self, learnt: bytes) -> None:
+        """Loads what the same policy has learnt before. Waiting requests keep their places. `OptionError`, without
+        effect, if the bytes are not from `learnt` of this policy in this version."""
+        self._load_learnt(learnt)
+
     def __len__(self) -> int:
         """Number of waiting requests."""
         return int(lib.takt_queue_size(self._ready("len")))

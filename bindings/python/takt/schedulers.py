@@ -860,6 +860,15 @@ class Scheduler(Handle):
         """Text of the policy in use; it creates the same policy again."""
         return text(lib.takt_scheduler_policy(self._ready("policy")))
 
+    def learnt(self) -> bytes:
+        """Returns what the policy has learnt, as `Queue.learnt`."""
+        return self._learnt()
+
+    def load_learnt(self, learnt: bytes, *, now: Now = None) -> None:
+        """Loads what the same policy has learnt before. `OptionError`, without effect, if the bytes are not from `learnt`
+        of this policy in this version. The same holds if a request is alive or a log is being recorded."""
+        self._load_learnt(learnt, moment(now))
+
     def set_policy(
         self,
         policy: str | None = None,

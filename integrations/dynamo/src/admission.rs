@@ -1,5 +1,5 @@
 //! takt's gate as a request classifier of Dynamo: admits, defers and rejects requests, and sets their class and deadline.
-//! It stands where Dynamo's own ThunderAgent stands.
+//! Dynamo's own plug-in of this kind is ThunderAgent.
 use std::collections::HashMap;
 use std::error::Error;
 use std::fmt;

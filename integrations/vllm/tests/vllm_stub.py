@@ -97,6 +97,8 @@ class Scheduler:
 
     def make_stats(self) -> None: ...
 
+    def shutdown(self) -> None: ...
+
 
 class AsyncScheduler(Scheduler):
     pass

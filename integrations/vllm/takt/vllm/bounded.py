@@ -50,6 +50,17 @@ class Bounded(Generic[KeyT, ValueT]):
         self._n += 1
         return value
 
+    def newest(self, most: int) -> list[tuple[str, KeyT, ValueT]]:
+        """Returns up to ``most`` entries as tenant, key and value. `add` in this order gives the same table. The entries
+        are those of the tenants used last, and of each tenant those used last."""
+        out: list[tuple[str, KeyT, ValueT]] = []
+        for tenant in reversed(self._tenants):
+            for key in reversed(self._tenants[tenant]):
+                if len(out) == most:
+                    break
+                out.append((tenant, key, self._tenants[tenant][key]))
+        return out[::-1]
+
     def oldest(self, tenant: str) -> ValueT | None:
         """Returns the least recently used value of a tenant."""
         own = self._tenants.get(tenant)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from .bounded import Bounded
 from .identity import Identity
 from .options import Options
+from .state import number_in
 
 if TYPE_CHECKING:
     from vllm.v1.request import Request as VllmRequest
@@ -57,6 +58,20 @@ class Returns:
         self._returned[last] += returned
         self._worth = None
 
+    def saved(self) -> list[list[float]]:
+        return [self._returned[:], self._at_risk[:]]
+
+    @classmethod
+    def loaded(cls, saved: Any) -> Returns:
+        """ValueError or TypeError if ``saved`` is not from `saved`."""
+        made = cls()
+        returned, at_risk = saved
+        if len(returned) != _BINS or len(at_risk) != _BINS:
+            raise ValueError("returns are invalid")
+        made._returned = [number_in(each, 1e-9, 1e15) for each in returned]
+        made._at_risk = [number_in(each, 1e-9, 1e15) for each in at_risk]
+        return made
+
     def worth(self, age: float) -> float:
         """Returns the largest ratio at this age or later [1/s]."""
         if self._worth is None:
@@ -91,18 +106,34 @@ class Gate:
         self._scheduler = scheduler
         self._options = options
         self._held: OrderedDict[tuple[str, str, str], _Held] = OrderedDict()  # in the order in which turns ended
-        self._returns: Bounded[str, Returns] = Bounded(_TENANTS)  # by tenant
+        self.returns: Bounded[str, Returns] = Bounded(_TENANTS)  # by tenant
         self._second_s = options.prefill_s
         self._since: dict[int, int] = {}  # time when a turn was first kept out [ns]
         self._door_opens = 0  # time when the door opens next [ns]
         self._at_door: tuple[int, int] | None = None  # the turn admitted next through the door, and its cost [ns]
+
+    def saved(self) -> list[Any]:
+        """Returns the tenants' return statistics, for `loaded`."""
+        return [[tenant, returns.saved()] for tenant, _, returns in self.returns.newest(_TENANTS)]
+
+    @staticmethod
+    def loaded(rows: Any) -> Bounded[str, Returns]:
+        """Returns a table for `returns`. ValueError or TypeError if ``rows`` is not from `saved`."""
+        table: Bounded[str, Returns] = Bounded(_TENANTS)
+        if not isinstance(rows, list) or len(rows) > _TENANTS:
+            raise ValueError("a table of returns is invalid")
+        for tenant, returns in rows:
+            if not isinstance(tenant, str) or len(tenant) > 256 or table.get(tenant, "") is not None:
+                raise ValueError("a tenant is invalid")
+            table.add(tenant, "", Returns.loaded(returns))
+        return table
 
     def _session(self, who: Identity) -> tuple[str, str, str]:
         return who.tenant, who.workflow, who.branch
 
     def _returns_of(self, session: tuple[str, str, str]) -> Returns:
         tenant = session[0]
-        return self._returns.get(tenant, "") or self._returns.add(tenant, "", Returns())
+        return self.returns.get(tenant, "") or self.returns.add(tenant, "", Returns())
 
     def ended(self, request: VllmRequest, who: Identity, now: int) -> None:
         """Records the end of a turn; its blocks stay until vLLM needs them."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..requests import Estimate, Request, WorkAfter
 from .bounded import Bounded
 from .forest import Forest
 from .identity import Identity
+from .state import number_in
 
 __all__ = ["Lengths"]
 
@@ -20,6 +23,8 @@ _CLASSES = 65536  # classes kept; limited because clients choose the names
 _WORKFLOWS = 65536  # workflows kept, likewise
 _QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 _KEPT = 64  # last values of a class, for its quantiles
+_SAVED = 2048  # classes in a saved state: those used last
+_MOST = 1e15  # largest number in a saved state
 
 
 @dataclass
@@ -63,6 +68,27 @@ def _at_most(most: float, of: Estimate) -> Estimate:
 _Classes = Bounded[tuple[str, int], _Class]  # by agent and position; tenant "": all tenants together
 
 
+def _saved(table: _Classes) -> list[Any]:
+    rows = table.newest(_SAVED)
+    return [[tenant, agent, place, of.weight, of.sums[:], of.last[:]] for tenant, (agent, place), of in rows]
+
+
+def _loaded(rows: Any) -> _Classes:
+    table: _Classes = Bounded(_CLASSES)
+    if not isinstance(rows, list) or len(rows) > _SAVED:
+        raise ValueError("a table of classes is invalid")
+    for tenant, agent, place, weight, sums, last in rows:
+        if not isinstance(tenant, str) or not isinstance(agent, str) or max(len(tenant), len(agent)) > 256:
+            raise ValueError("a name is invalid")
+        key = agent, int(number_in(place, -1, _PLACES - 1))
+        if len(sums) != 5 or not 1 <= len(last) <= _KEPT or table.get(tenant, key) is not None:
+            raise ValueError("a class is invalid")
+        of = _Class(number_in(weight, 0.5, _WINDOW), [number_in(each, 0, _MOST) for each in sums])
+        of.last = [number_in(each, 0, _MOST) for each in last]
+        table.add(tenant, key, of)
+    return table
+
+
 @dataclass
 class _Workflow:
     name: str
@@ -91,6 +117,14 @@ class Lengths:
         self._outputs: _Classes = Bounded(_CLASSES)
         self._after: _Classes = Bounded(_CLASSES)
         self.workflows: Bounded[str, _Workflow] = Bounded(_WORKFLOWS, self._learn_after)
+
+    def saved(self) -> dict[str, Any]:
+        """Returns the classes that were used last, for `load`."""
+        return {name: _saved(table) for name, table in (("outputs", self._outputs), ("after", self._after))}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Replaces the classes. ValueError or TypeError, without effect, if ``state`` is not from `saved`."""
+        self._outputs, self._after = _loaded(state["outputs"]), _loaded(state["after"])
 
     def _learn(self, table: _Classes, who: Identity, place: int, values: tuple[float, ...]) -> None:
         for tenant in {who.tenant, ""}:

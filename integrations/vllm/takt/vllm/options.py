@@ -59,6 +59,11 @@ class Options:
     """A call that names no workflow belongs to the session of its coding agent, or else to vLLM's session."""
     off_file: str = ""
     """takt turns off if this file appears, and on if it disappears. takt looks before a step, at most once a second."""
+    state_file: str = ""
+    """File of learnt state: read at the start, written every ``state_every_s`` and at the end. Empty: none. With data
+    parallelism, each engine adds its rank to the name."""
+    state_every_s: float = 300.0
+    """Time between two writes of ``state_file`` [s]."""
     metrics: bool = True
     """Publish counters on vLLM's /metrics if PROMETHEUS_MULTIPROC_DIR is set."""
 

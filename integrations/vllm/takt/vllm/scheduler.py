@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
@@ -24,6 +25,7 @@ from .lengths import Lengths
 from .metrics import Metrics
 from .options import Options
 from .order import Order, TaktRequestQueue
+from .state import StateFile
 from .systems import SYSTEMS
 
 if TYPE_CHECKING:
@@ -89,8 +91,8 @@ class _Takt(Scheduler):
         self._takt_off_file, self._takt_looks = False, 0.0  # True: the file exists; when to look again [s]
         self._takt_known: dict[str, _Known] = {}
         served = _served(self.vllm_config) if options.forest or options.calls_log else []
-        forest = Forest(options.forest, options.forest_model, served) if options.forest else None
-        self._takt_lengths = Lengths(int(options.idle_s * _SECOND), forest) if options.lengths else None
+        self._takt_forest = Forest(options.forest, options.forest_model, served) if options.forest else None
+        self._takt_lengths = Lengths(int(options.idle_s * _SECOND), self._takt_forest) if options.lengths else None
         self._takt_log = CallsLog(options.calls_log, served[0]) if options.calls_log else None
         self._takt_found: dict[str, int] = {}  # tokens found in the prefix cache at the last query
         self._takt_chained = _chained(self)
@@ -98,6 +100,12 @@ class _Takt(Scheduler):
         self._takt_kv_tokens = self._takt_blocks() * self.block_size
         self._takt_metrics = Metrics(self) if options.metrics else None
         self._takt_start()
+        self._takt_state = None
+        if options.state_file:
+            path = options.state_file + _rank(self.vllm_config)
+            self._takt_state = StateFile(path, options.state_every_s, self._takt_saved)
+            self._takt_state.load(self._takt_load)
+            atexit.register(self._takt_state.end)
         policy = self._takt_orders.queue.policy
         logger.info("takt %s in vLLM %s: policy %s, gate %s", takt_version, __version__, policy, options.gate)
 
@@ -140,6 +148,30 @@ class _Takt(Scheduler):
         self.waiting, self._takt_other = views
         setattr(self, self._takt_generation, self._takt_other)
         self.takt_order = order
+
+    def _takt_saved(self) -> dict[str, Any]:
+        """Returns the learnt state, for `_takt_load`."""
+        queue = self._takt_orders.queue
+        state: dict[str, Any] = {"policy": queue.policy, "learnt": queue.learnt()}
+        if self._takt_lengths is not None:
+            state["lengths"] = self._takt_lengths.saved()
+        if self._takt_gate is not None:
+            state["returns"] = self._takt_gate.saved()
+        return state
+
+    def _takt_load(self, state: Mapping[str, Any]) -> None:
+        """Has no effect if it raises. Ignores parts that these options do not use: of another policy, for example."""
+        queue = self._takt_orders.queue
+        lengths = Lengths(int(self.takt_options.idle_s * _SECOND), self._takt_forest) if self._takt_lengths else None
+        if lengths is not None and "lengths" in state:
+            lengths.load(state["lengths"])
+        gate = self._takt_gate
+        returns = gate.loaded(state["returns"]) if gate is not None and "returns" in state else None
+        if state.get("policy") == queue.policy and state.get("learnt"):
+            queue.load_learnt(state["learnt"])
+        self._takt_lengths = lengths
+        if gate is not None and returns is not None:
+            gate.returns = returns
 
     def takt_switch(self, on: bool) -> None:
         """Turns takt off or on before the next step, and on again after a fault. Requests stay."""
@@ -260,9 +292,17 @@ class _Takt(Scheduler):
 
     # ---- one iteration ----------------------------------------------------------------------------------------------
 
+    def shutdown(self, *args: Any, **kwargs: Any) -> Any:
+        if self._takt_state is not None:
+            with self._takt_contained:
+                self._takt_state.end()
+        return super().shutdown(*args, **kwargs)
+
     def schedule(self, *args: Any, **kwargs: Any) -> SchedulerOutput:
         with self._takt_contained:
             self._takt_turn()
+            if self._takt_state is not None:
+                self._takt_state.turn()
         order = self.takt_order
         if order is None:
             return super().schedule(*args, **kwargs)
@@ -508,6 +548,14 @@ _FIELDS = (
     "kv_cache_config",
 )  # fmt: skip
 _METHODS = ("schedule", "update_from_output", "finish_requests", "_free_request", "_preempt_request", "make_stats")
+
+
+def _rank(config: Any) -> str:
+    """Returns the suffix for files of this engine: ".dp1" with data parallelism, or else empty."""
+    parallel = getattr(config, "parallel_config", None)
+    if getattr(parallel, "data_parallel_size", 1) <= 1:
+        return ""
+    return f".dp{getattr(parallel, 'data_parallel_rank', 0)}"
 
 
 def _served(config: Any) -> list[str]:
