@@ -61,7 +61,7 @@ def _unpacked(value: Any) -> Any:
 
 def write_state(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
     """Writes ``state``, whose values are bytes, texts, finite numbers, lists and mappings of these. Replaces the file at
-    once, through a temporary file in the same folder. Raises `OSError` if it cannot be written; the old file is then
+    once, through a temporary file in the same folder. Raises `OSError` if the write fails; the old file is then
     unchanged."""
     content = zlib.compress(json.dumps(_packed(state), allow_nan=False, separators=(",", ":")).encode(), 6)
     digest = hashlib.sha256(content).hexdigest()
@@ -86,8 +86,8 @@ def write_state(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
 
 
 def read_state(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Returns the state that `write_state` wrote. Raises `StateError` if the file is damaged, truncated, empty, of another
-    version or not a file, and `OSError` if it cannot be read (`FileNotFoundError`: there is none)."""
+    """Returns the state that `write_state` wrote. Raises `StateError` if the file is damaged, truncated or empty, or has
+    another version, or is no regular file. Raises `OSError` if the read fails; `FileNotFoundError`: no file."""
     name = os.fspath(path)
     # Not blocking, because a pipe without a writer would block.
     with open(os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:

@@ -149,7 +149,7 @@ def damage(path, kind):
     }
     changes[kind]()
     takt.write_state(path, state)
-    return "cannot be used"
+    return "is unusable"
 
 
 KINDS = ["empty", "truncated", "version", "flipped", "foreign", "weight", "huge", "sums", "name", "place", "twice",
@@ -191,7 +191,7 @@ def test_what_cannot_be_moved_stays(make, tmp_path, lines, monkeypatch):
     serve(scheduler, 3)
     scheduler.shutdown()
     assert folder.is_dir() and not os.listdir(folder) and os.listdir(tmp_path) == ["folder"]
-    # A file that cannot be read, as another user owns it.
+    # A file of another user, without permission to read it.
     path = tmp_path / "state"
     path.write_bytes(b"secret")
     lines.clear()

@@ -1,4 +1,4 @@
-"""What takt has learnt, in a file that survives a restart of vLLM."""
+"""A file of learnt state, which survives a restart of vLLM."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def number_in(value: Any, least: float, most: float) -> float:
 class StateFile:
     """Reads ``path`` at the start, and writes it every ``every_s`` seconds and at the end.
 
-    ``collect`` returns the state, and runs in the step loop; a thread of its own compresses and writes it. A file that
-    cannot be used is moved to ``path.refused``, and takt starts without knowledge. If it cannot be moved, takt leaves it
-    as it is and writes no state. Each of these logs one line.
+    ``collect`` returns the state, and runs in the step loop; a thread of its own compresses and writes it. An
+    unusable file is moved to ``path.refused``, and takt starts without knowledge. If the move fails, takt leaves the
+    file as it is and writes no state. Each of these logs one line.
     """
 
     def __init__(self, path: str, every_s: float, collect: Callable[[], dict[str, Any]]) -> None:
@@ -56,7 +56,7 @@ class StateFile:
         except StateError as error:
             self._refuse(error.reason)
         except Exception as error:  # the content may have any shape
-            self._refuse(f"cannot be used: {error or type(error).__name__}")
+            self._refuse(f"is unusable: {error or type(error).__name__}")
         else:
             logger.info("takt: learnt state from %s", self.path)
             return True
@@ -111,7 +111,7 @@ class StateFile:
 
     def _warn(self, error: Exception) -> None:
         if not self._failed:
-            logger.warning("takt: state file %s could not be written: %s", self.path, error or type(error).__name__)
+            logger.warning("takt: state file %s was not written: %s", self.path, error or type(error).__name__)
         self._failed = True
 
     def _write(self, state: dict[str, Any]) -> None:
