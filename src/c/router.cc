@@ -204,6 +204,22 @@ const char* takt_router_policy(const takt_router* router) noexcept {
   return Valid(router) == TAKT_OK ? router->router->policy().spec().c_str() : nullptr;
 }
 
+size_t takt_router_learnt(const takt_router* router, uint64_t* numbers, size_t n) noexcept {
+  return Valid(router) == TAKT_OK ? ReadLearnt(router->router->policy(), numbers, n) : 0;
+}
+
+takt_status takt_router_load_learnt(takt_router* router, const uint64_t* numbers, size_t n,
+                                    takt_error* error) noexcept {
+  if (const takt_status status = Valid(router); status != TAKT_OK) return Say(error, status, takt_status_name(status));
+  if (numbers == nullptr && n > 0) return Say(error, TAKT_E_NULL, "numbers is NULL");
+  const Busy busy(*router);
+  return UnlessMemoryEnds(error, [&]() -> takt_status {
+    if (router->router->alive() > 0) return Say(error, TAKT_E_INVALID, "the router has requests; expected none");
+    if (router->router->LoadLearnt({numbers, n})) return TAKT_OK;
+    return Say(error, TAKT_E_INVALID, "numbers: are invalid; expected numbers that this policy has learned");
+  });
+}
+
 void takt_cost_model_init(takt_cost_model* cost, size_t size) noexcept { Init(cost, size); }
 
 takt_status takt_router_add_profile(takt_router* router, const char* name, const takt_cost_model* cost,

@@ -167,6 +167,9 @@ TEST_CASE("null handles and null structs") {
   CHECK(takt_router_wake_at(router, nullptr) == TAKT_E_NULL);
   CHECK(takt_router_instance_of(router, 1, nullptr) == TAKT_E_NULL);
   CHECK(takt_router_policy(nullptr) == nullptr);
+  CHECK(takt_router_learnt(nullptr, nullptr, 0) == 0);
+  CHECK(takt_router_load_learnt(nullptr, nullptr, 0, nullptr) == TAKT_E_NULL);
+  CHECK(takt_router_load_learnt(router, nullptr, 1, nullptr) == TAKT_E_NULL);
   CHECK(takt_replay(nullptr, 1, nullptr, nullptr, 0, nullptr) == TAKT_E_NULL);
   takt_request_init(nullptr, sizeof(takt_request));
 

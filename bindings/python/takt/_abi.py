@@ -2059,6 +2059,8 @@ FUNCTIONS: Final[dict[str, tuple[Any, list[Any]]]] = {
     "takt_router_place_at": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_int64]),
     "takt_router_instance_of": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p]),
     "takt_router_policy": (ctypes.c_char_p, [ctypes.c_void_p]),
+    "takt_router_learnt": (ctypes.c_size_t, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]),
+    "takt_router_load_learnt": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]),
     "takt_router_add_profile": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]),
     "takt_router_last_fault": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p]),
     "takt_router_stats": (ctypes.c_size_t, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]),

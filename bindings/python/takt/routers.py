@@ -464,6 +464,15 @@ class Router(Handle):
         """Text of the policy in use; it creates the same policy again."""
         return text(lib.takt_router_policy(self._ready("policy")))
 
+    def learnt(self) -> bytes:
+        """Returns what the policy has learnt, as `Queue.learnt`. A placement's own counts are no part of it."""
+        return self._learnt()
+
+    def load_learnt(self, learnt: bytes) -> None:
+        """Loads what the same policy has learnt before. `OptionError`, without effect, if the bytes are not from `learnt`
+        of this policy in this version, or if a request is alive."""
+        self._load_learnt(learnt)
+
     @property
     def last_fault(self) -> Fault | None:
         """The most recent fault; None: no faults."""

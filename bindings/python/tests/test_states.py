@@ -61,6 +61,22 @@ def test_a_scheduler_goes_on_with_what_a_queue_has_learnt() -> None:
         scheduler.load_learnt(learnt)  # a request is alive
 
 
+def test_a_router_goes_on_with_what_its_policy_has_learnt() -> None:
+    learnt = taught("footprint").learnt()
+    router = takt.Router("footprint")
+    assert router.learnt() == takt.Queue("footprint").learnt()
+    router.load_learnt(learnt)
+    assert router.learnt() == learnt
+    with pytest.raises(takt.OptionError, match="numbers"):
+        router.load_learnt(learnt[:-8])
+    with pytest.raises(takt.OptionError):
+        takt.Router("fcfs").load_learnt(learnt)
+    router.arrive(takt.Request(1, prompt_tokens=4))
+    with pytest.raises(takt.OptionError, match="expected none"):
+        router.load_learnt(learnt)  # a request is alive
+    assert router.learnt() == learnt
+
+
 @pytest.mark.parametrize("policy", [None, "footprint"])
 def test_words_that_are_no_learnt_state_change_nothing(policy: str | None) -> None:
     queue, dice = taught(policy), random.Random(7)

@@ -688,6 +688,10 @@ TAKT_API takt_status takt_router_instance_of(const takt_router* router, uint64_t
                                              uint64_t* instance) TAKT_NOEXCEPT;
 
 TAKT_API const char* takt_router_policy(const takt_router* router) TAKT_NOEXCEPT;
+// As takt_scheduler_learnt and takt_scheduler_load_learnt, for the policy. A placement's own counts are no part of it.
+TAKT_API size_t takt_router_learnt(const takt_router* router, uint64_t* numbers, size_t n) TAKT_NOEXCEPT;
+TAKT_API takt_status takt_router_load_learnt(takt_router* router, const uint64_t* numbers, size_t n,
+                                             takt_error* error) TAKT_NOEXCEPT;
 // Adds a profile for instances of one model, GPU and parallelism. If `cost` is NULL, placements and budgets assume 1 ms
 // per token. Repeated calls return the same id. TAKT_E_INVALID: an invalid number, or a cost model unlike the
 // profile's.

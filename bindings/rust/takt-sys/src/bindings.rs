@@ -2066,6 +2066,8 @@ unsafe extern "C" {
     pub fn takt_router_place_at(router: *mut takt_router, request: u64, instance: u64, now: i64) -> takt_status;
     pub fn takt_router_instance_of(router: *const takt_router, request: u64, instance: *mut u64) -> takt_status;
     pub fn takt_router_policy(router: *const takt_router) -> *const c_char;
+    pub fn takt_router_learnt(router: *const takt_router, numbers: *mut u64, n: usize) -> usize;
+    pub fn takt_router_load_learnt(router: *mut takt_router, numbers: *const u64, n: usize, error: *mut takt_error) -> takt_status;
     pub fn takt_router_add_profile(router: *mut takt_router, name: *const c_char, cost: *const takt_cost_model, profile: *mut u64, error: *mut takt_error) -> takt_status;
     pub fn takt_router_last_fault(router: *const takt_router, fault: *mut takt_fault) -> takt_status;
     pub fn takt_router_stats(router: *const takt_router, stats: *mut takt_stat, n: usize) -> usize;
