@@ -23,6 +23,7 @@
 #include "takt/scheduler/step_ring.h"
 #include "takt/scheduler_options.h"
 #include "takt/state/stats.h"
+#include "takt/state/transition.h"
 #include "takt/turns/gates/any_gate.h"
 #include "takt/turns/retention/any_retention.h"
 #include "takt/turns/retention/hold_value.h"
@@ -112,6 +113,8 @@ class BasicScheduler {
   Ignored Commit(const StepResult& result, TimePoint now) { return loop_.Commit(result, now); }
 
   Explanation Explain(RequestId id) const { return loop_.Explain(id); }
+  // Counts the requests that wait for each reason of Explain. O(living requests).
+  WaitingCounts WaitingByReason() const { return loop_.WaitingByReason(); }
   // Returns the output tokens per sequence of a living request so far; 0 if the request is unknown. O(1).
   Tokens GeneratedBy(RequestId id) const { return loop_.GeneratedBy(id); }
   // Explains what a branch holds in the prefix cache and which blocks would be evicted first, for diagnosis.
@@ -126,6 +129,8 @@ class BasicScheduler {
   const Fault& last_fault() const { return loop_.last_fault(); }
   // Calls the handler for each later fault.
   void HandleFaults(FaultHandler handler) { loop_.HandleFaults(handler); }
+  // Passes each later transition of a request to the observer, which must outlive the scheduler or be replaced by {}.
+  void Watch(Observer observer) { loop_.Watch(observer); }
 
   KvUse kv() const { return loop_.kv(); }
 

@@ -39,6 +39,7 @@
 #include "takt/scheduler_options.h"
 #include "takt/kv/kv_oracle.h"
 #include "takt/state/stats.h"
+#include "takt/state/transition.h"
 
 namespace takt {
 
@@ -313,6 +314,7 @@ class Recorded {
     return ignored;
   }
   void HandleFaults(FaultHandler handler) { scheduler_.HandleFaults(handler); }
+  void Watch(Observer observer) { scheduler_.Watch(observer); }
 
   // SetHints is not logged, since hints do not change what runs.
   void SetHints(const HoldValue& value = {}, const ReturnTimesOptions& times = {}) {

@@ -34,12 +34,14 @@
 #include "takt/policy/any_policy.h"
 #include "takt/policy/rank_policy.h"
 #include "takt/router/events.h"
+#include "takt/router/explanation.h"
 #include "takt/router/options.h"
 #include "takt/router/placing.h"
 #include "takt/router/requests.h"
 #include "takt/router/stats.h"
 #include "takt/state/instance_state.h"
 #include "takt/state/revise.h"
+#include "takt/state/transition.h"
 #include "takt/workflow/workflow_table.h"
 
 namespace takt {
@@ -87,6 +89,8 @@ class BasicRouter {
   const Fault& last_fault() const { return r_.desk.log().last(); }
   // Calls the handler for each later fault.
   void HandleFaults(FaultHandler handler) { r_.desk.log().Handle(handler); }
+  // Passes each later transition of a request to the observer, which must outlive the router or be replaced by {}.
+  void Watch(Observer observer) { r_.observer = observer; }
 
   // Returns true if the policy ranks by the tokens that requests received. The host must then send RequestServed.
   bool goes_by_service() const { return r_.queue.goes_by_service(); }
@@ -117,15 +121,26 @@ class BasicRouter {
                     std::span<double> scores) {
     if (!r_.MayEnter()) return 0;
     r_.Enter(now);
-    const Slot known = r_.table.Find(request.id);
-    if (known == kNoSlot) {
-      unknown_ = {.request = request, .enqueued = r_.now(), .slot = kNoSlot};
-      internal::Sanitize(unknown_.request, r_.now());
-    }
-    const RequestState& state = known == kNoSlot ? unknown_ : r_.table[known].state;
-    const std::size_t possible = internal::Placing(r_).Score(state, candidates, scores);
+    const std::size_t possible = internal::Placing(r_).Score(StateOf(request), candidates, scores);
     r_.desk.Leave();
     return possible;
+  }
+
+  // Returns the state of a request and the scores of all instances for the request at this moment. A request that
+  // is not in this router is explained as given. Writes one candidate per instance that is up, by ascending id, as far
+  // as `candidates` has elements. Places no request. O(instances + waiting).
+  RouteExplanation Explain(const Request& request, TimePoint now, std::span<Candidate> candidates = {}) {
+    RouteExplanation why;
+    if (!r_.MayEnter()) return why;
+    r_.Enter(now);
+    if (const Slot slot = r_.table.Find(request.id); slot != kNoSlot) {
+      why.status = r_.StatusOf(r_.table[slot].status);
+      why.chosen = r_.table[slot].place;
+      if (why.status == RequestStatus::kWaiting) why.ahead = r_.queue.Ahead(slot);
+    }
+    why = internal::Placing(r_).Explain(StateOf(request), why, candidates);
+    r_.desk.Leave();
+    return why;
   }
 
   // For hosts that choose instances themselves: places a waiting request on this instance, even if the instance lacks
@@ -194,12 +209,20 @@ class BasicRouter {
   const RouterStats& stats() const { return r_.stats; }
 
  private:
+  // Returns the router's state of a request; otherwise that of a request as given.
+  const RequestState& StateOf(const Request& request) {
+    if (const Slot known = r_.table.Find(request.id); known != kNoSlot) return r_.table[known].state;
+    unknown_ = {.request = request, .enqueued = r_.now(), .slot = kNoSlot};
+    internal::Sanitize(unknown_.request, r_.now());
+    return unknown_;
+  }
+
   BasicRouter(const RouterOptions& options, Policy policy, Placer placer)
       : r_(options, std::move(policy), std::move(placer)) {}
 
   internal::RouterRequests<Policy, Placer> r_;
   internal::Owner owner_;
-  RequestState unknown_;  // copy of a request that Score received and that is not in this router
+  RequestState unknown_;  // copy of a request that Score or Explain received and that is not in this router
 };
 
 // A router whose policies are chosen at run time.

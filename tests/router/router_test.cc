@@ -8,11 +8,13 @@
 #include <optional>
 #include <set>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "catch.h"
 #include "takt/base/random.h"
 #include "takt/rivals/placement/best_fit.h"
+#include "takt/placement/least_loaded.h"
 #include "takt/placement/registry.h"
 #include "takt/placement/round_robin.h"
 #include "takt/rivals/policy/autellix.h"
@@ -985,6 +987,95 @@ TEST_CASE("the router agrees with a plain model under random hosts") {
       REQUIRE(router.waiting() == router.alive() - outstanding);
     }
   }
+}
+
+TEST_CASE("an explanation has the scores of all instances, and the regret of each") {
+  auto router = Make<Fcfs, LeastLoaded>({.max_outstanding = 2});
+  router.On(Up(1), At(0));
+  router.On(Up(2, 1), At(0));
+  router.On(Up(3, Instance::kUnbounded, 5), At(0));
+  router.On(Arrival(1), At(0));
+  router.On(Arrival(2), At(0));
+  CHECK(router.Explain(Arrival(2).request, At(0)).ahead == 1);
+  CHECK(Place(router, 0) == Pairs{{1, 1}, {2, 2}});
+  const Request next = Arrival(9).request;
+  std::vector<Candidate> all(4);
+  const RouteExplanation why = router.Explain(next, At(1), all);
+  CHECK(why.status == RequestStatus::kUnknown);
+  CHECK(why.candidates == 3);
+  CHECK(why.scored == 1);
+  CHECK(why.chosen == InstanceId{1});
+  CHECK(why.regret == 0);
+  CHECK(std::isnan(why.margin));
+  CHECK(all[0].score == -4);
+  CHECK(all[1].state == CandidateState::kFull);
+  CHECK(all[2].state == CandidateState::kTooSmall);
+  CHECK(router.alive() == 2);
+
+  router.On(Up(4), At(1));
+  std::vector<Candidate> first(1);
+  const RouteExplanation placed = router.Explain(Arrival(1).request, At(1), first);
+  CHECK(placed.status == RequestStatus::kRunning);
+  CHECK(placed.chosen == InstanceId{1});
+  CHECK(placed.candidates == 4);
+  CHECK(placed.regret == 4);  // instance 4 is empty
+  CHECK(first[0].regret == 4);
+  CHECK(placed.margin == 4);
+}
+
+TEST_CASE("no regret is known if scores only order the instances") {
+  auto router = Make<Fcfs, RoundRobin>();
+  router.On(Up(1), At(0));
+  router.On(Up(2), At(0));
+  std::vector<Candidate> all(2);
+  for (const bool erased : {false, true}) {
+    auto any = Router::Create({}, AnyPolicy(Fcfs{}), AnyPlacement(RoundRobin{}));
+    any->On(Up(1), At(0));
+    const RouteExplanation why =
+        erased ? any->Explain(Arrival(1).request, At(0), all) : router.Explain(Arrival(1).request, At(0), all);
+    CHECK_FALSE(why.scores_compare);
+    CHECK(std::isnan(why.regret));
+    CHECK(std::isnan(all[0].regret));
+    CHECK(why.chosen == InstanceId{1});
+  }
+}
+
+TEST_CASE("an observer sees each change of a router's requests") {
+  std::vector<std::tuple<std::uint64_t, RequestStatus, RequestStatus, TransitionReason>> seen;
+  const auto take = [&] { return std::exchange(seen, {}); };
+  auto router = Make<Fcfs, RoundRobin>();
+  router.Watch({[](void* to, const Transition& t) {
+                  static_cast<decltype(seen)*>(to)->emplace_back(t.request.value, t.from, t.to, t.reason);
+                },
+                &seen});
+  using S = RequestStatus;
+  using W = TransitionReason;
+  using Seen = decltype(seen);
+  router.On(Up(1, Instance::kUnbounded, 50), At(0));
+  router.On(Arrival(1, 100), At(0));
+  Place(router, 0);
+  CHECK(take() == Seen{{1, S::kUnknown, S::kWaiting, W::kArrived}, {1, S::kWaiting, S::kBlocked, W::kBlocked}});
+  router.On(Up(2, Instance::kUnbounded, 500), At(1));
+  Place(router, 1);
+  router.On(InstanceDown{{2}}, At(2));
+  Place(router, 2);
+  CHECK(take() == Seen{{1, S::kBlocked, S::kWaiting, W::kUnblocked},
+                       {1, S::kWaiting, S::kRunning, W::kAdmitted},
+                       {1, S::kRunning, S::kWaiting, W::kInstanceLost},
+                       {1, S::kWaiting, S::kBlocked, W::kBlocked}});
+  router.On(Up(3, Instance::kUnbounded, 500), At(3));
+  Place(router, 3);
+  router.On(RequestEnded{{1}, {3}}, At(4));
+  router.On(Arrival(2, 0), At(4));
+  CHECK(take() == Seen{{1, S::kBlocked, S::kWaiting, W::kUnblocked},
+                       {1, S::kWaiting, S::kRunning, W::kResumed},
+                       {1, S::kRunning, S::kDead, W::kFinished},
+                       {2, S::kUnknown, S::kDead, W::kInvalid}});
+  Arrived late = Arrival(3, 800);
+  late.request.expires_at = At(6);
+  router.On(late, At(5));
+  Place(router, 7);
+  CHECK(take() == Seen{{3, S::kUnknown, S::kWaiting, W::kArrived}, {3, S::kWaiting, S::kDead, W::kExpired}});
 }
 
 }  // namespace

@@ -397,8 +397,10 @@ TEST_CASE("Lives: a request that ends is released once, in any state") {
   CHECK(bench.p.admission.TryAdmit(bench.p.state.table.Find({1})) == Fit::kAdmitted);
   bench.p.entries.Unplan(bench.lane(1));
   bench.Hear(Blocked{{2}});
-  for (const std::uint64_t id : {1u, 2u, 3u}) bench.p.lives.End(bench.p.state.table.Find({id}));
-  for (const std::uint64_t id : {1u, 2u, 3u}) bench.p.lives.End(bench.p.state.table.Find({id}));
+  for (const std::uint64_t id : {1u, 2u, 3u})
+    bench.p.lives.End(bench.p.state.table.Find({id}), TransitionReason::kCancelled);
+  for (const std::uint64_t id : {1u, 2u, 3u})
+    bench.p.lives.End(bench.p.state.table.Find({id}), TransitionReason::kCancelled);
   CHECK(bench.p.state.notices.released.size() == 3);
   CHECK(bench.p.state.counts.rows == 0);
   CHECK(bench.p.state.counts.blocked == 0);

@@ -60,6 +60,10 @@ enum class WaitsFor : std::uint8_t {
   kGate,  // the gate reserves the needed KV blocks for workflows that will return
   kPrefix,  // a running request computes a prefix of the request's prompt
 };
+constexpr auto NamesOf(WaitsFor) {
+  return std::to_array<std::string_view>({"nothing", "its_turn", "sequences", "kv", "budget", "adapter", "move", "tool",
+                                          "unblock", "declined", "gate", "prefix"});
+}
 
 // The reason why a step did not run the first request of the queue, and the resources of the step.
 struct QueuePressure {

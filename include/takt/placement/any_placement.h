@@ -23,11 +23,12 @@ class AnyPlacement {
   template <PlacementPolicy P>
     requires(!std::same_as<P, AnyPlacement>)
   AnyPlacement(P policy)  // NOLINT: implicit for every policy
-      : name_(NameOf(policy)), spec_(SpecOf(policy)) {
+      : name_(NameOf(policy)), spec_(SpecOf(policy)), scores_compare_(ScoresCompare(policy)) {
     held_ = std::make_unique<Held<P>>(std::move(policy));
   }
 
-  AnyPlacement(const AnyPlacement& other) : held_(other.held_->Clone()), name_(other.name_), spec_(other.spec_) {}
+  AnyPlacement(const AnyPlacement& other)
+      : held_(other.held_->Clone()), name_(other.name_), spec_(other.spec_), scores_compare_(other.scores_compare_) {}
   AnyPlacement& operator=(const AnyPlacement& other) { return *this = AnyPlacement(other); }
   AnyPlacement(AnyPlacement&&) noexcept = default;
   AnyPlacement& operator=(AnyPlacement&&) noexcept = default;
@@ -35,6 +36,7 @@ class AnyPlacement {
 
   const std::string& name() const { return name_; }
   const std::string& spec() const { return spec_; }  // input of MakePlacement
+  bool scores_compare() const { return scores_compare_; }
   void Rename(std::string name, std::string spec) { name_ = std::move(name), spec_ = std::move(spec); }
 
   double Score(const RequestState& r, const InstanceState& i, TimePoint now) const { return held_->Score(r, i, now); }
@@ -98,6 +100,7 @@ class AnyPlacement {
 
   std::unique_ptr<Base> held_;
   std::string name_, spec_;
+  bool scores_compare_ = true;
 };
 
 }  // namespace takt

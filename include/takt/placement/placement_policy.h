@@ -20,6 +20,15 @@ concept PlacementPolicy =
       { p.Score(request, instance, now) } -> std::same_as<double>;
     };
 
+// Returns true if differences of scores mean differences of quality. A policy that draws or takes turns declares
+// `static constexpr bool kScoresCompare = false;`.
+template <class P>
+constexpr bool ScoresCompare(const P& policy) {
+  if constexpr (requires { P::kScoresCompare; }) return P::kScoresCompare;
+  if constexpr (requires { policy.scores_compare(); }) return policy.scores_compare();
+  return true;
+}
+
 // Optional hooks, for policies that keep state by RequestState::slot and InstanceState::slot. Score and Prepare are
 // also called for requests that the router does not know; their slot is kNoSlot.
 

@@ -17,6 +17,7 @@ namespace takt {
 // goes to the same instance if that instance is up.
 struct RandomPlacement {
   static constexpr std::string_view kName = "random";
+  static constexpr bool kScoresCompare = false;
 
   std::int64_t seed = 1;
 

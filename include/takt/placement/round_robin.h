@@ -13,6 +13,7 @@ namespace takt {
 // room. It needs no state and also works if instances are full, come or go.
 struct RoundRobin {
   static constexpr std::string_view kName = "round_robin";
+  static constexpr bool kScoresCompare = false;
 
   double Score(const RequestState&, const InstanceState& instance, TimePoint) const {
     return -static_cast<double>(instance.last_placed);

@@ -17,6 +17,7 @@
 #include "takt/router/stats.h"
 #include "takt/router/workflow_calls.h"
 #include "takt/state/call_desk.h"
+#include "takt/state/transition.h"
 
 namespace takt::internal {
 
@@ -46,6 +47,31 @@ struct RouterBook {
   }
   void MakeRoomToPlace() { notices.MakeRoomToPlace(table.size(), calls.table().size()); }
 
+  // ---- the observer -------------------------------------------------------------------------------------------------
+
+  static constexpr RequestStatus StatusOf(RouteStatus status) {
+    switch (status) {
+      case RouteStatus::kUnknown: return RequestStatus::kUnknown;
+      case RouteStatus::kWaiting: return RequestStatus::kWaiting;
+      case RouteStatus::kSetAside:
+      case RouteStatus::kHeld: return RequestStatus::kBlocked;
+      case RouteStatus::kPlaced: break;
+    }
+    return RequestStatus::kRunning;
+  }
+  // Reports to the observer that a request has changed its status.
+  void Moved(const RouteRecord& record, RequestStatus from, RequestStatus to, TransitionReason why) {
+    if (observer.moved == nullptr) [[likely]]
+      return;
+    const Request& r = record.state.request;
+    observer.moved(observer.context,
+                   {r.id, record.state.slot, from, to, why, now(), r.prompt_tokens, record.state.generated, {}, &r});
+  }
+  void Refuse(const Request& r, FailReason reason) {
+    notices.refused.push_back({r.id, reason});
+    if (observer.moved != nullptr) observer.moved(observer.context, Refusal(r, reason, now()));
+  }
+
   // ---- faults -------------------------------------------------------------------------------------------------------
 
   void Invalid(InstanceId instance) {
@@ -69,7 +95,7 @@ struct RouterBook {
   bool Accepts(const Request& r) {
     if (r.id && table.Find(r.id) != kNoSlot) {
       desk.Blame(stats.failed_id_in_use, {.kind = FaultKind::kIdInUse, .request = r.id});
-      notices.refused.push_back({r.id, FailReason::kIdInUse});
+      Refuse(r, FailReason::kIdInUse);
       return false;
     }
     if (r.id && r.prompt_tokens.value >= 1 && r.sequences >= 1) return true;
@@ -79,7 +105,7 @@ struct RouterBook {
                                                        : FaultKind::kSequences,
                                       .request = r.id,
                                       .received = prompt ? r.prompt_tokens.value : r.sequences});
-    notices.refused.push_back({r.id, FailReason::kInvalid});
+    Refuse(r, FailReason::kInvalid);
     return false;
   }
 
@@ -170,6 +196,7 @@ struct RouterBook {
   RouterOptions options;
   CallDesk desk;
   RouterStats stats;
+  Observer observer;
   RouteTable table;
   InstanceTable instances;
   PlacedRequests placed;

@@ -60,7 +60,7 @@ class RouterActs {
     const Slot slot = r_.Living(e.request);
     if (slot == kNoSlot) return;
     ++r_.stats.cancelled;
-    r_.End(slot, false);
+    r_.End(slot, TransitionReason::kCancelled);
   }
 
   void Handle(const RequestEnded& e) {
@@ -80,7 +80,7 @@ class RouterActs {
         r_.ChargeExpected(slot);
       }
     }
-    r_.End(slot, !e.failed);
+    r_.End(slot, e.failed ? TransitionReason::kHost : TransitionReason::kFinished);
   }
 
   void Handle(const RequestServed& e) {

@@ -30,6 +30,7 @@ class PlacementHooks {
   void Prepare([[maybe_unused]] const RequestState& r, [[maybe_unused]] TimePoint now) {
     if constexpr (PreparingPlacement<Placer>) placer_.Prepare(r, now);
   }
+  bool scores_compare() const { return ScoresCompare(placer_); }
   double Score(const RequestState& r, const InstanceState& i, TimePoint now) const { return placer_.Score(r, i, now); }
   void Placed([[maybe_unused]] const RequestState& r, [[maybe_unused]] const InstanceState& i,
               [[maybe_unused]] TimePoint now) {

@@ -10,6 +10,7 @@
 #include <span>
 #include <utility>
 
+#include "takt/router/explanation.h"
 #include "takt/router/requests.h"
 
 namespace takt::internal {
@@ -39,15 +40,58 @@ class Placing {
     std::size_t possible = 0;
     for (std::size_t c = 0; c < std::min(candidates.size(), scores.size()); ++c) {
       const InstanceState* i = r_.instances.Candidate(c, candidates[c]);
-      const bool may = i != nullptr && r_.Fits(state.request, i->instance) && r_.HasRoom(*i);
-      const double score = may ? r_.placer.Score(state, *i, r_.now()) : kNoPlace;
-      scores[c] = score > -std::numeric_limits<double>::infinity() ? score : kNoPlace;
+      scores[c] = i != nullptr ? Judge(state, *i).score : kNoPlace;
       possible += std::isnan(scores[c]) ? 0u : 1u;
     }
     return possible;
   }
 
+  // Explains a request by the scores of all instances that are up, and writes the first of them to `out`.
+  RouteExplanation Explain(const RequestState& state, RouteExplanation why, std::span<Candidate> out) {
+    r_.placer.Prepare(state, r_.now());
+    constexpr double kNone = -std::numeric_limits<double>::infinity();
+    double best = kNone, second = kNone, of_chosen = kNone;
+    const InstanceId placed = why.chosen;
+    for (const InstanceState& i : r_.instances.all()) {
+      // A placed request counts itself among its instance's requests, which it would not leave for being full.
+      const Candidate c = Judge(state, i, i.instance.id == placed);
+      if (why.candidates < out.size()) out[why.candidates] = c;
+      ++why.candidates;
+      if (c.state != CandidateState::kScored) continue;
+      ++why.scored;
+      if (c.score > best) {
+        second = best, best = c.score;
+        if (!placed) why.chosen = c.instance, of_chosen = c.score;
+      } else {
+        second = std::max(second, c.score);
+      }
+      if (c.instance == placed) of_chosen = c.score;
+    }
+    why.scores_compare = r_.placer.scores_compare();
+    if (!why.scores_compare) return why;
+    if (of_chosen > kNone) why.regret = best - of_chosen;
+    if (second > kNone) why.margin = best - second;
+    for (Candidate& c : out.first(std::min(out.size(), why.candidates))) c.regret = best - c.score;
+    return why;
+  }
+
  private:
+  // `full`: the number of requests on the instance excludes no request.
+  Candidate Judge(const RequestState& state, const InstanceState& i, bool full = false) {
+    Candidate c{.instance = i.instance.id};
+    if (!r_.Fits(state.request, i.instance)) {
+      c.state = CandidateState::kTooSmall;
+    } else if (!full && !r_.HasRoom(i)) {
+      c.state = CandidateState::kFull;
+    } else if (const double score = r_.placer.Score(state, i, r_.now());
+               score > -std::numeric_limits<double>::infinity()) {
+      c.score = score;
+    } else {
+      c.state = CandidateState::kRejected;
+    }
+    return c;
+  }
+
   void PlaceFromTop() {
     while (!r_.queue.empty() && r_.AnyRoom() && TryPlace(r_.queue.Top())) {
     }
@@ -93,7 +137,7 @@ class Placing {
     if (r_.options.fail_unfit && !r_.instances.all().empty()) {
       ++r_.stats.failed_unfit;
       r_.notices.failed.push_back({state.request.id, FailReason::kNeverFits});
-      r_.End(slot, false);
+      r_.End(slot, TransitionReason::kNeverFits);
     } else {
       r_.SetAside(slot);
     }

@@ -57,20 +57,22 @@ struct RouterRequests : RouterBook {
     Sanitize(record.state.request, now());
     const WorkflowTable::Made made = calls.Make(record.state, instances.all(), now());
     if (!Note(made.fault) || made.ready) {
-      Enqueue(slot);
+      Enqueue(slot, RequestStatus::kUnknown, TransitionReason::kArrived);
     } else {
       ++stats.held;
+      Moved(record, RequestStatus::kUnknown, RequestStatus::kBlocked, TransitionReason::kArrived);
     }
     ExpectExpiry(slot);
   }
 
-  void Enqueue(Slot slot) {
+  void Enqueue(Slot slot, RequestStatus from, TransitionReason why) {
     RouteRecord& record = table[slot];
     record.status = RouteStatus::kWaiting;
     record.state.enqueued = now();
     record.place = {};
     calls.SetDeadline(record.state, instances.all(), now());
     queue.Push(slot, record.state, now());
+    Moved(record, from, RequestStatus::kWaiting, why);
   }
 
   // Sets aside a waiting request that fits no instance that is up.
@@ -78,11 +80,12 @@ struct RouterRequests : RouterBook {
     queue.Erase(slot);
     table[slot].status = RouteStatus::kSetAside;
     set_aside.Add(table, slot);
+    Moved(table[slot], RequestStatus::kWaiting, RequestStatus::kBlocked, TransitionReason::kBlocked);
   }
   // Puts all requests that were set aside back into the queue, because a new instance may be large enough.
   void TakeBackAside() {
     set_aside.TakeAll(table, scratch), Sort(scratch);
-    for (const Slot slot : scratch) Enqueue(slot);
+    for (const Slot slot : scratch) Enqueue(slot, RequestStatus::kBlocked, TransitionReason::kUnblocked);
   }
 
   // A policy that chooses receives the requests in the order of their keys.
@@ -101,7 +104,7 @@ struct RouterRequests : RouterBook {
       const Slot slot = expiries.Top();
       ++stats.failed_expired;
       notices.refused.push_back({table[slot].state.request.id, FailReason::kExpired});
-      End(slot, false);
+      End(slot, TransitionReason::kExpired);
     }
   }
 
@@ -110,8 +113,8 @@ struct RouterRequests : RouterBook {
   // Places a request that has left the queue on this instance.
   void Assign(Slot slot, InstanceState& instance) {
     RouteRecord& record = table[slot];
-    record.status = RouteStatus::kPlaced;
-    record.state.taken = true;
+    const RequestStatus from = StatusOf(std::exchange(record.status, RouteStatus::kPlaced));
+    const bool again = std::exchange(record.state.taken, true);
     record.place = instance.instance.id;
     expiries.Erase(slot);
     placed.Add(table, slot, instance, now());
@@ -124,6 +127,7 @@ struct RouterRequests : RouterBook {
     // instances at once.
     Charge(slot, {record.state.request.prompt_tokens, {}});
     queue.ReadGroupsAgain();
+    Moved(record, from, RequestStatus::kRunning, again ? TransitionReason::kResumed : TransitionReason::kAdmitted);
   }
 
   // Puts the requests of an instance that went down back into the queue.
@@ -138,7 +142,7 @@ struct RouterRequests : RouterBook {
       if (options.model_tokens && r.workflow_tokens_left == PredictionFor(r, gone.instance.model)) {
         r.workflow_tokens_left = {};
       }
-      Enqueue(slot);
+      Enqueue(slot, RequestStatus::kRunning, TransitionReason::kInstanceLost);
       ExpectExpiry(slot);
     }
   }
@@ -164,8 +168,10 @@ struct RouterRequests : RouterBook {
 
   // ---- ends ---------------------------------------------------------------------------------------------------------
 
-  // Forgets a living request in any state. `well`: true if its stage is complete.
-  void End(Slot slot, bool well) {
+  // Forgets a living request in any state. Its stage is complete if it has finished.
+  void End(Slot slot, TransitionReason why) {
+    const bool well = why == TransitionReason::kFinished;
+    Moved(table[slot], StatusOf(table[slot].status), RequestStatus::kDead, why);
     switch (table[slot].status) {
       case RouteStatus::kPlaced: {
         InstanceState& instance = *instances.Find(table[slot].place);
@@ -190,12 +196,14 @@ struct RouterRequests : RouterBook {
   // Applies the changes of the workflows. Calls of a workflow that is over fail with `reason`.
   void Follow(FailReason reason) {
     WorkflowTable& workflows = calls.table();
-    for (const Slot slot : workflows.released()) Enqueue(slot);
+    for (const Slot slot : workflows.released()) {
+      Enqueue(slot, RequestStatus::kBlocked, TransitionReason::kUnblocked);
+    }
     workflows.released().clear();
     for (const Slot slot : workflows.dropped()) {
       ++stats.dropped;
       notices.refused.push_back({table[slot].state.request.id, reason});
-      End(slot, false);  // the workflow table has already dropped it
+      End(slot, ReasonOf(reason));  // the workflow table has already dropped it
     }
     workflows.dropped().clear();
     stats.workflows_ended += workflows.ended().size();

@@ -32,7 +32,8 @@ class Displacing {
     ++(swap ? s_.stats.preempted_swap : s_.stats.preempted_recompute);
     s_.stats.preempted_by_rank += by_rank ? 1 : 0;
     s_.notices.preempted.push_back({row.request, action});
-    lives_.Depart(lane, action, RequestStatus::kWaiting, row.blocks);
+    lives_.Depart(lane, action, RequestStatus::kWaiting,
+                  by_rank ? TransitionReason::kPreemptedRank : TransitionReason::kPreemptedKv, row.blocks);
   }
 
   // Returns true if the waiting request may preempt the row. Equal ranks never preempt each other. A row must run at

@@ -40,16 +40,16 @@ class Events {
     // A request without an id, or with an id in use, fails at once and gets no release notice.
     if (!r.id) {
       faults_.Blame({.kind = FaultKind::kNoId});
-      return lives_.SayFailed(r.id, FailReason::kInvalid);
+      return lives_.Reject(r, FailReason::kInvalid);
     }
     if (s_.table.Find(r.id) != kNoSlot) {
       faults_.Blame({.kind = FaultKind::kIdInUse, .request = r.id});
-      return lives_.SayFailed(r.id, FailReason::kIdInUse);
+      return lives_.Reject(r, FailReason::kIdInUse);
     }
-    if (s_.draining) return lives_.Refuse(r.id, FailReason::kDraining);
+    if (s_.draining) return lives_.Refuse(r, FailReason::kDraining);
     const auto invalid = [&](FaultKind kind, std::int32_t received) {
       faults_.Blame({.kind = kind, .request = r.id, .received = received});
-      lives_.Refuse(r.id, FailReason::kInvalid);
+      lives_.Refuse(r, FailReason::kInvalid);
     };
     if (r.prompt_tokens.value < 1 || r.prompt_tokens.value > kMostRequestTokens) {
       return invalid(FaultKind::kPromptTokens, r.prompt_tokens.value);
@@ -60,9 +60,9 @@ class Events {
     if (r.sequences > s_.options.max_running || r.sequences > UINT16_MAX ||
         std::int64_t{r.sequences} * kv_.block_tokens > kMostRequestTokens || never(s_.options.max_step_seqs) ||
         never(s_.options.max_step_tokens.value)) {  // each sequence takes a token
-      return lives_.Refuse(r.id, FailReason::kNeverFits);
+      return lives_.Refuse(r, FailReason::kNeverFits);
     }
-    if (r.expires_at <= now) return lives_.Refuse(r.id, FailReason::kExpired);
+    if (r.expires_at <= now) return lives_.Refuse(r, FailReason::kExpired);
 
     const Slot slot = s_.table.Insert(r);
     Record& record = s_.table[slot];
@@ -71,14 +71,14 @@ class Events {
     record.known = kept.prompt_tokens.value;
     if (kv_.BlocksFor(record) > kv_.TotalBlocks()) {
       s_.table.Erase(slot);
-      return lives_.Refuse(r.id, FailReason::kNeverFits);
+      return lives_.Refuse(r, FailReason::kNeverFits);
     }
     ++s_.stats.arrived;
     if (turns_.Holds()) turns_.TurnBegins(record);
     if (turns_.hints() != nullptr && kept.workflow)
       turns_.hints()->Began({kept.workflow, kept.branch, kept.tenant}, now);
     if (kv_.ledger.holdings() != nullptr) s_.table.Salt(slot);
-    lives_.Join(slot);
+    lives_.Join(slot, TransitionReason::kArrived);
   }
 
   void Handle(const Revised& e, TimePoint) {
@@ -135,7 +135,7 @@ class Events {
       s_.table[slot].arrived = e.computed.value;
     }
     --s_.counts.blocked;
-    lives_.Join(slot);
+    lives_.Join(slot, TransitionReason::kUnblocked);
   }
 
   void Handle(const Drain&, TimePoint) { s_.draining = true; }
@@ -191,16 +191,13 @@ class Events {
       faults_.OutOfPlace(e.request);
       return;
     }
+    if (e.returned.value > kMostRequestTokens - record.known) return lives_.Fail(slot, FailReason::kKvExhausted);
     --s_.counts.paused;
     pauses_.Forget(slot);
-    if (e.returned.value > kMostRequestTokens - record.known) {
-      record.status = RequestStatus::kBlocked, ++s_.counts.blocked;  // a status from which Fail can end it
-      return lives_.Fail(slot, FailReason::kKvExhausted);
-    }
     record.known += e.returned.value;
     record.state.returned += e.returned;
     faults_.Absurd(e.request, Sanitize(record.state.request.next_call, e.next_call));
-    lives_.Join(slot);
+    lives_.Join(slot, TransitionReason::kToolReturned);
   }
 
   void Handle(const Cancelled& e, TimePoint) {
@@ -208,7 +205,7 @@ class Events {
     if (slot == kNoSlot) return;
     ++s_.stats.cancelled;
     s_.table[slot].state.cut = true;
-    lives_.End(slot);
+    lives_.End(slot, TransitionReason::kCancelled);
   }
 
   template <class E>

@@ -21,6 +21,27 @@ inline Tokens GeneratedBy(const Parts& p, RequestId id) {
   return {p.state.running.Look(record.lane).generated};
 }
 
+// Returns the reason why a request waits. `first`: it is the first of the queue.
+inline WaitsFor WaitReason(const Parts& p, const Record& record, bool first) {
+  switch (record.status) {
+    case RequestStatus::kWaiting: {
+      if (record.prefix_seen_at == p.state.stats.plans) return WaitsFor::kPrefix;
+      WaitsFor reason = p.state.PassedOverFor(record);
+      if (reason != WaitsFor::kMove && reason != WaitsFor::kDeclined && !first) reason = WaitsFor::kItsTurn;
+      if (reason == WaitsFor::kNothing) reason = p.state.draft.top_waits_for;
+      if (reason == WaitsFor::kPrefix) reason = WaitsFor::kItsTurn;  // an earlier request waits for a prefix
+      const bool gated = record.gated && (reason == WaitsFor::kItsTurn || reason == WaitsFor::kBudget);
+      return gated ? WaitsFor::kGate : reason;
+    }
+    case RequestStatus::kRunning: return record.transit == Transit::kMovingIn ? WaitsFor::kMove : WaitsFor::kNothing;
+    case RequestStatus::kPaused: return WaitsFor::kTool;
+    case RequestStatus::kBlocked: return WaitsFor::kUnblock;
+    case RequestStatus::kUnknown:
+    case RequestStatus::kDead: break;
+  }
+  return WaitsFor::kNothing;
+}
+
 // Returns the state of a request and why it waits. O(waiting).
 inline Explanation Explain(const Parts& p, RequestId id) {
   Explanation e;
@@ -41,28 +62,20 @@ inline Explanation Explain(const Parts& p, RequestId id) {
     e.in_flight = {row.scheduled - row.computed};
     e.kv_blocks = {row.blocks};
   }
-  switch (record.status) {
-    case RequestStatus::kWaiting:
-      e.ahead = p.state.queue.Ahead(slot);
-      e.waits_for = p.state.PassedOverFor(record);
-      if (e.waits_for != WaitsFor::kMove && e.waits_for != WaitsFor::kDeclined && e.ahead > 0)
-        e.waits_for = WaitsFor::kItsTurn;
-      if (e.waits_for == WaitsFor::kNothing) e.waits_for = p.state.draft.top_waits_for;
-      if (e.waits_for == WaitsFor::kPrefix) e.waits_for = WaitsFor::kItsTurn;  // an earlier request waits for a prefix
-      if (record.prefix_seen_at == p.state.stats.plans) e.waits_for = WaitsFor::kPrefix;
-      if (record.gated && (e.waits_for == WaitsFor::kItsTurn || e.waits_for == WaitsFor::kBudget)) {
-        e.waits_for = WaitsFor::kGate;
-      }
-      break;
-    case RequestStatus::kRunning:
-      if (record.transit == Transit::kMovingIn) e.waits_for = WaitsFor::kMove;
-      break;
-    case RequestStatus::kPaused: e.waits_for = WaitsFor::kTool; break;
-    case RequestStatus::kBlocked: e.waits_for = WaitsFor::kUnblock; break;
-    case RequestStatus::kUnknown:
-    case RequestStatus::kDead: break;
-  }
+  if (record.status == RequestStatus::kWaiting) e.ahead = p.state.queue.Ahead(slot);
+  e.waits_for = WaitReason(p, record, e.ahead == 0);
   return e;
+}
+
+// Counts the waiting, paused and blocked requests by reason, and requests whose KV moves in. O(slots).
+inline WaitingCounts WaitingByReason(const Parts& p) {
+  WaitingCounts counts;
+  const Slot top = p.state.queue.empty() ? kNoSlot : p.state.queue.Top();
+  for (Slot slot = 0; slot < p.state.table.slots(); ++slot) {
+    const WaitsFor reason = WaitReason(p, p.state.table[slot], slot == top);
+    counts.of[static_cast<std::size_t>(reason)] += reason != WaitsFor::kNothing ? 1 : 0;
+  }
+  return counts;
 }
 
 // Compares every redundant count with a recount. Returns null if they agree. O(all requests).

@@ -2,6 +2,8 @@
 #ifndef TAKT_SCHEDULER_EXPLANATION_H_
 #define TAKT_SCHEDULER_EXPLANATION_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "takt/base/count.h"
@@ -23,6 +25,14 @@ struct Explanation {
                                                              // tokens
   Blocks kv_blocks{0}, cpu_blocks{0};  // blocks that it holds on the GPU and in host memory
   std::int32_t passed = 0;  // number of requests that passed it while it lacked memory or room in a step
+};
+
+// Numbers of requests by the reason for which they wait: see WaitsFor. kNothing has no requests.
+struct WaitingCounts {
+  std::array<std::int64_t, NamesOf(WaitsFor{}).size()> of = {};
+
+  std::int64_t operator[](WaitsFor reason) const { return of[static_cast<std::size_t>(reason)]; }
+  friend bool operator==(const WaitingCounts&, const WaitingCounts&) = default;
 };
 
 }  // namespace takt

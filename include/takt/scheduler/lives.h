@@ -43,8 +43,8 @@ class Lives {
 
   // Puts a request into the queue. Between plans, the bound on waiting requests rises by the number of requests that
   // the next plan could admit.
-  void Join(Slot slot) {
-    Enqueue(slot, 0);
+  void Join(Slot slot, TransitionReason why) {
+    Enqueue(slot, 0, s_.table[slot].status, why);
     ShedDownTo(s_.options.max_waiting +
                std::min<std::int64_t>(s_.options.max_running, INT64_MAX - s_.options.max_waiting));
   }
@@ -62,17 +62,20 @@ class Lives {
   void Shelve(Slot slot, RequestStatus status, KvAction action, std::int32_t out = 0) {
     Record& record = s_.table[slot];
     ++(status == RequestStatus::kPaused ? s_.counts.paused : s_.counts.blocked);
-    if (record.status == RequestStatus::kRunning) return Depart(record.lane, action, status, out);
+    const TransitionReason why =
+        status == RequestStatus::kPaused ? TransitionReason::kToolCalled : TransitionReason::kBlocked;
+    if (record.status == RequestStatus::kRunning) return Depart(record.lane, action, status, why, out);
     LeaveQueue(slot);
     record.status = status;
     if (status == RequestStatus::kBlocked) fresh_.WatchExpiry(slot);
+    s_.Moved(record, RequestStatus::kWaiting, why);
     if (action == KvAction::kKeep) return;
     if (record.lane != kNoLane && record.leave_action == KvAction::kKeep) DropAtSettling(record);
     if (record.transit == Transit::kNone && record.blocks > 0) resting_.LetGo(slot, out);
   }
 
   // Takes a row out of the running set. Its lane and KV are freed when no step or move in flight uses them.
-  void Depart(std::uint32_t lane, KvAction action, RequestStatus status, std::int32_t out = 0) {
+  void Depart(std::uint32_t lane, KvAction action, RequestStatus status, TransitionReason why, std::int32_t out = 0) {
     Row& row = s_.running[lane];
     const Slot slot = row.slot;
     Record& record = s_.table[slot];
@@ -101,10 +104,11 @@ class Lives {
     if (action != KvAction::kKeep) s_.counts.leaving_blocks += row.blocks;
     if (!moving) record.transit = Transit::kDraining;
     if (status == RequestStatus::kWaiting) {
-      Enqueue(slot, row.steps);
+      Enqueue(slot, row.steps, RequestStatus::kRunning, why);
     } else {
       s_.queue.Ran(slot, row.steps);
       if (status == RequestStatus::kBlocked) fresh_.WatchExpiry(slot);
+      s_.Moved(record, RequestStatus::kRunning, why);
     }
     if (row.in_flight == 0 && !moving) Settle(slot);
   }
@@ -138,10 +142,11 @@ class Lives {
   }
 
   // Ends a living request in any state.
-  void End(Slot slot) {
+  void End(Slot slot, TransitionReason why) {
     Record& record = s_.table[slot];
-    switch (record.status) {
-      case RequestStatus::kRunning: return Depart(record.lane, KvAction::kDrop, RequestStatus::kDead);
+    const RequestStatus from = record.status;
+    switch (from) {
+      case RequestStatus::kRunning: return Depart(record.lane, KvAction::kDrop, RequestStatus::kDead, why);
       case RequestStatus::kWaiting: LeaveQueue(slot); break;
       case RequestStatus::kPaused:
         --s_.counts.paused;
@@ -155,6 +160,7 @@ class Lives {
       case RequestStatus::kDead: return;
     }
     record.status = RequestStatus::kDead;
+    s_.Moved(record, from, why);
     if (record.transit == Transit::kNone) EndedAt(slot);  // otherwise the step or move in flight ends it
   }
 
@@ -162,7 +168,7 @@ class Lives {
   void EndAtCap(Slot slot) {
     if (s_.OutputCap(s_.table[slot]) == kMostContext) return Fail(slot, FailReason::kKvExhausted);
     ++s_.stats.finished;
-    End(slot);
+    End(slot, TransitionReason::kFinished);
   }
 
   // Frees and releases an ended request that nothing in flight uses.
@@ -183,18 +189,18 @@ class Lives {
   void Fail(Slot slot, FailReason reason, std::uint16_t code = 0) {
     SayFailed(s_.table[slot].state.request.id, reason, code);
     s_.table[slot].state.cut = true;
-    End(slot);
+    End(slot, ReasonOf(reason));
   }
 
   // Fails a request that was never inserted.
-  void Refuse(RequestId id, FailReason reason) {
-    SayFailed(id, reason);
-    s_.notices.released.push_back(id);
+  void Refuse(const Request& r, FailReason reason) {
+    Reject(r, reason);
+    s_.notices.released.push_back(r.id);
   }
-
-  void SayFailed(RequestId id, FailReason reason, std::uint16_t code = 0) {
-    ++Failures(reason);
-    s_.notices.failed.push_back({.request = id, .reason = reason, .code = code});
+  // Fails a request whose id names none or another request, so no release follows.
+  void Reject(const Request& r, FailReason reason) {
+    SayFailed(r.id, reason);
+    if (s_.observer.moved != nullptr) s_.observer.moved(s_.observer.context, Refusal(r, reason, s_.now));
   }
 
   void Release(Slot slot) {
@@ -232,7 +238,7 @@ class Lives {
   }
 
  private:
-  void Enqueue(Slot slot, std::int64_t steps_run) {
+  void Enqueue(Slot slot, std::int64_t steps_run, RequestStatus from, TransitionReason why) {
     Record& record = s_.table[slot];
     record.status = RequestStatus::kWaiting;
     record.state.enqueued = s_.now;
@@ -243,8 +249,14 @@ class Lives {
     gate_.Joined(slot);
     resting_.NoteKept(slot);
     memory_.NoteEntered(slot);
+    s_.Moved(record, from, why);
     if (record.known >= s_.OutputCap(record)) return EndAtCap(slot);
     if (kv_.BlocksFor(record) > kv_.TotalBlocks()) Fail(slot, FailReason::kKvExhausted);
+  }
+
+  void SayFailed(RequestId id, FailReason reason, std::uint16_t code = 0) {
+    ++Failures(reason);
+    s_.notices.failed.push_back({.request = id, .reason = reason, .code = code});
   }
 
   std::uint64_t& Failures(FailReason reason) {

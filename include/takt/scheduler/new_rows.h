@@ -3,6 +3,7 @@
 #define TAKT_SCHEDULER_NEW_ROWS_H_
 
 #include <cstdint>
+#include <utility>
 
 #include "takt/scheduler/state.h"
 #include "takt/scheduler/kv.h"
@@ -70,7 +71,7 @@ class NewRows {
   std::uint32_t AddRow(Slot slot, std::int32_t start, RowState state) {
     lives_.LeaveQueue(slot, true);
     Record& record = s_.table[slot];
-    record.state.taken = true;
+    const bool again = std::exchange(record.state.taken, true);
     const Request& r = record.state.request;
     Row row;
     row.request = r.id;
@@ -99,6 +100,7 @@ class NewRows {
     s_.adapters.Add(r.adapter);
     s_.queue.Admitted(record.state, s_.now);
     ++s_.stats.admitted;
+    s_.Moved(record, RequestStatus::kWaiting, again ? TransitionReason::kResumed : TransitionReason::kAdmitted);
     return lane;
   }
 

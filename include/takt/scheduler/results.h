@@ -233,6 +233,7 @@ class Results {
       return Absent(entry, step);
     }
     Record& record = s_.table[slot];
+    const bool first_token = row.generated == 0 && sampled > 0;
     row.in_flight &= static_cast<std::uint16_t>(~step);
     const std::int32_t accepted = std::max(sampled - 1, 0);
     const std::int32_t rejected = entry.speculative - accepted;
@@ -247,14 +248,17 @@ class Results {
     record.state.has_run = true;
     const std::int32_t prefilled = entry.prefill() ? entry.tokens : 0;
     s_.stats.tokens_prefill += static_cast<std::uint64_t>(prefilled);
-    s_.stats.tokens_recomputed +=
-        static_cast<std::uint64_t>(std::clamp(record.was_computed - entry.position, 0, entry.tokens));
+    const std::int32_t again = std::clamp(record.was_computed - entry.position, 0, entry.tokens);
+    s_.stats.tokens_recomputed += static_cast<std::uint64_t>(again);
+    record.recomputed = std::min(record.recomputed, INT32_MAX - again) + again;
     s_.stats.tokens_output += static_cast<std::uint64_t>(fresh);
     if (prefilled > 0 && kv_.Counts()) prefixes_.PublishPrefix(row, record);
     ranks_.ReportScheduled(entry, prefilled, fresh);
+    if (first_token && s_.observer.moved != nullptr) [[unlikely]]
+      s_.Report(record, RequestStatus::kRunning, TransitionReason::kFirstToken, {row.generated});
     if (result.finished()) {
       ++s_.stats.finished;
-      lives_.Depart(entry.lane, KvAction::kDrop, RequestStatus::kDead);
+      lives_.Depart(entry.lane, KvAction::kDrop, RequestStatus::kDead, TransitionReason::kFinished);
     }
   }
 

@@ -22,6 +22,7 @@
 #include "takt/state/revise.h"
 #include "takt/state/running_set.h"
 #include "takt/state/stats.h"
+#include "takt/state/transition.h"
 
 namespace takt::internal {
 
@@ -93,6 +94,7 @@ struct EngineState {
   std::vector<std::uint32_t> left_out;  // lanes that the next plan leaves out
   std::vector<Slot> scratch;  // scratch memory of the current search
   Stats stats;
+  Observer observer;
   TimePoint now = kUnset;
   bool draining = false;
   std::size_t slots_reserved = 0;
@@ -149,6 +151,24 @@ struct EngineState {
     if (row.in_flight == 0) row.prefilling = row.generated == 0 || row.known - row.computed != row.sequences;
     row.cap = OutputCap(record);
     row.ceiling = std::min(row.capacity, row.cap - 1);
+  }
+
+  // Reports to the observer that a request has reached its status from another one.
+  void Moved(const Record& record, RequestStatus from, TransitionReason why) {
+    if (observer.moved != nullptr) [[unlikely]]
+      Report(record, from, why, record.state.generated);
+  }
+  [[gnu::noinline]] void Report(const Record& record, RequestStatus from, TransitionReason why, Tokens generated) {
+    observer.moved(observer.context, {record.state.request.id,
+                                      record.state.slot,
+                                      from,
+                                      record.status,
+                                      why,
+                                      now,
+                                      {record.known},
+                                      generated,
+                                      {record.recomputed},
+                                      &record.state.request});
   }
 
   // Voids the steps in flight for this row.

@@ -18,6 +18,7 @@
 #include "takt/scheduler/explanation.h"
 #include "takt/scheduler_options.h"
 #include "takt/state/stats.h"
+#include "takt/state/transition.h"
 #include "takt/turns/held.h"
 
 namespace takt {
@@ -68,6 +69,7 @@ class StepLoop {
   const Stats& stats() const;
   const Fault& last_fault() const;
   void HandleFaults(FaultHandler handler);
+  void Watch(Observer observer);
   KvUse kv() const;
   bool ended() const;
   std::int64_t alive() const;
@@ -77,6 +79,7 @@ class StepLoop {
   std::int64_t blocked() const;
   bool draining() const;
   const SchedulerOptions& options() const;
+  WaitingCounts WaitingByReason() const;
   const char* Inconsistency() const;
 
  private:

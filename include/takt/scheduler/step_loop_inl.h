@@ -234,6 +234,8 @@ TAKT_INLINE const Stats& StepLoop::stats() const {
 TAKT_INLINE const Fault& StepLoop::last_fault() const { return parts_->faults.desk.log().last(); }
 TAKT_INLINE void StepLoop::HandleFaults(FaultHandler handler) { parts_->faults.desk.log().Handle(handler); }
 
+TAKT_INLINE void StepLoop::Watch(Observer observer) { parts_->state.observer = observer; }
+
 TAKT_INLINE KvUse StepLoop::kv() const {
   const Kv& kv = parts_->kv;
   if (kv.oracle == nullptr) return kv.ledger.use();
@@ -252,6 +254,9 @@ TAKT_INLINE std::int64_t StepLoop::paused() const { return parts_->state.counts.
 TAKT_INLINE std::int64_t StepLoop::blocked() const { return parts_->state.counts.blocked; }
 TAKT_INLINE bool StepLoop::draining() const { return parts_->state.draining; }
 TAKT_INLINE const SchedulerOptions& StepLoop::options() const { return parts_->state.options; }
+TAKT_INLINE WaitingCounts StepLoop::WaitingByReason() const {
+  return ended() ? WaitingCounts{} : internal::WaitingByReason(*parts_);
+}
 TAKT_INLINE const char* StepLoop::Inconsistency() const { return ended() ? nullptr : internal::Inconsistency(*parts_); }
 
 }  // namespace takt::internal

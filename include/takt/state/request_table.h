@@ -58,6 +58,7 @@ struct Record {
   std::uint64_t prefix_seen_at = 0;  // number of the last plan in which the request waited for a row's prefix
   std::uint64_t prefix_since = 0;  // value of commits + 1 when the cached chunks of that prefix last increased
   std::int32_t prefix_chunks = 0;  // number of cached chunks of that prefix
+  std::int32_t recomputed = 0;  // known tokens computed again after their KV was dropped
   std::uint64_t fits_since = 0;  // first plan since which only the watermark has excluded the request; 0: none
   AgeLink siblings = {};  // in the list of its workflow's requests, newest first; used after FollowWorkflows
 };
