@@ -47,14 +47,37 @@ TEST_CASE("numbers are written as Prometheus reads them") {
 }
 
 TEST_CASE("the buckets of a histogram are cumulative, and the last has every value") {
-  LogHistogram values(1, 100, 2);
-  values.Add(0.5), values.Add(20), values.Add(5000);
+  HalfOctaves values(3, 1);
+  values.Add(0.5), values.Add(12), values.Add(5000), values.Add(std::nan("")), values.Add(-1);
   Exposition out;
   out.Begin("x", MetricType::kHistogram, "x");
-  out.Histogram(values, 5020.5, {{"priority", "0"}});
+  out.Histogram(values, {{"priority", "0"}});
   CHECK(out.text() ==
-        "# HELP x x\n# TYPE x histogram\nx_bucket{priority=\"0\",le=\"10\"} 1\n"
-        "x_bucket{priority=\"0\",le=\"+Inf\"} 3\nx_sum{priority=\"0\"} 5020.5\nx_count{priority=\"0\"} 3\n");
+        "# HELP x x\n# TYPE x histogram\nx_bucket{priority=\"0\",le=\"12\"} 2\n"
+        "x_bucket{priority=\"0\",le=\"+Inf\"} 4\nx_sum{priority=\"0\"} 5011.5\nx_count{priority=\"0\"} 4\n");
+}
+
+TEST_CASE("each value is in the bin between its edges, and counts are in the bin that they end") {
+  HalfOctaves values(-10, 20);
+  for (std::size_t i = 0; i < values.counts().size(); ++i) {
+    HalfOctaves one(-10, 20);
+    one.Add(values.edge(i));
+    one.Add(std::nextafter(values.edge(i + 1), 0));
+    CHECK(one.counts()[i] == 2);
+  }
+  CHECK(values.edge(0) == 0x1p-10);
+  CHECK(values.edge(1) == 0x1.8p-10);
+  CHECK(values.edge(40) == 0x1p10);
+  HalfOctaves counts(-1, 7);
+  for (const std::int32_t n : {0, 1, 2, 3, 4}) counts.AddCount(n);
+  CHECK(counts.sum() == 10);
+  for (std::size_t i = 0; i < 6; ++i) {  // bins end at 0.75, 1, 1.5, 2, 3 and 4
+    CAPTURE(i, counts.edge(i + 1));
+    std::int64_t below = 0, expected = 0;
+    for (std::size_t j = 0; j <= i; ++j) below += counts.counts()[j];
+    for (const std::int32_t n : {0, 1, 2, 3, 4}) expected += n <= counts.edge(i + 1) ? 1 : 0;
+    CHECK(below == expected);
+  }
 }
 
 }  // namespace

@@ -24,9 +24,9 @@ namespace takt {
 namespace {
 
 TimePoint At(double seconds) { return TimePoint(FromSeconds(seconds)); }
-double Sum(const Measured& of) { return of.sum; }
-std::int64_t Count(const Measured& of) {
-  const auto counts = of.histogram.counts();
+double Total(const HalfOctaves& of) { return of.sum(); }
+std::int64_t Count(const HalfOctaves& of) {
+  const auto counts = of.counts();
   return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
 }
 
@@ -79,12 +79,12 @@ TEST_CASE("times of a request are measured from its arrival, by class") {
   CHECK(w.metrics->classes()[0].arrived == 0);
   const ClassFigures& c = w.metrics->classes()[1];
   CHECK(c.label == "7");
-  CHECK(Sum(c.queue_s) == 1);
-  CHECK(Sum(c.first_token_s) == 2);
-  CHECK(Sum(c.end_to_end_s) == 14);
-  CHECK(Sum(c.token_s) == 1);  // two tokens after the first, in 12 s of which 10 s are the tool's
+  CHECK(Total(c.queue_s) == 1);
+  CHECK(Total(c.first_token_s) == 2);
+  CHECK(Total(c.end_to_end_s) == 14);
+  CHECK(Total(c.token_s) == 1);  // two tokens after the first, in 12 s of which 10 s are the tool's
   CHECK(Count(c.preemptions) == 1);
-  CHECK(Sum(c.preemptions) == 0);
+  CHECK(Total(c.preemptions) == 0);
   CHECK(c.arrived == 1);
   CHECK(c.ended[static_cast<std::size_t>(TransitionReason::kFinished)] == 1);
 }
@@ -185,8 +185,8 @@ TEST_CASE("a router's requests are measured from arrival to instance and end") {
   router.Place(At(2));
   router.On(RequestEnded{{1}, {1}}, At(5));
   const ClassFigures& c = metrics->classes()[1];
-  CHECK(Sum(c.queue_s) == 2);
-  CHECK(Sum(c.end_to_end_s) == 5);
+  CHECK(Total(c.queue_s) == 2);
+  CHECK(Total(c.end_to_end_s) == 5);
   CHECK(metrics->Read(At(5)).backlog_tokens == 0);
 }
 

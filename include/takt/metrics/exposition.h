@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "takt/numeric/histogram.h"
+#include "takt/metrics/half_octaves.h"
 
 namespace takt {
 
@@ -90,8 +90,8 @@ class Exposition {
     Line("", value, {labels.begin(), labels.end()});
   }
 
-  // Adds a histogram whose bins end at `edge`, exclusively, and the sum of its values.
-  void Histogram(const LogHistogram& values, double sum, std::initializer_list<Label> labels = {}) {
+  // Adds a histogram.
+  void Histogram(const HalfOctaves& values, std::initializer_list<Label> labels = {}) {
     std::vector<Label> with_edge(labels.begin(), labels.end());
     with_edge.emplace_back("le", "");
     std::int64_t below = 0;
@@ -105,7 +105,7 @@ class Exposition {
       Line("_bucket", below, with_edge);
     }
     with_edge.pop_back();
-    Line("_sum", sum, with_edge);
+    Line("_sum", values.sum(), with_edge);
     Line("_count", below, with_edge);
   }
 

@@ -234,10 +234,10 @@ class MetricsText {
       if (Shown(f, c)) out_.Sample(value(c), {{f.label, c.label}});
     }
   }
-  void Histogram(const RequestFigures& f, MetricId id, Measured ClassFigures::* of) {
+  void Histogram(const RequestFigures& f, MetricId id, HalfOctaves ClassFigures::* of) {
     Begin(id);
     for (const ClassFigures& c : f.classes) {
-      if (Shown(f, c)) out_.Histogram((c.*of).histogram, (c.*of).sum, {{f.label, c.label}});
+      if (Shown(f, c)) out_.Histogram(c.*of, {{f.label, c.label}});
     }
   }
 

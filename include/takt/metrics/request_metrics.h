@@ -23,8 +23,8 @@
 #include "takt/base/spec.h"
 #include "takt/base/time.h"
 #include "takt/metrics/exposition.h"
+#include "takt/metrics/half_octaves.h"
 #include "takt/model/request.h"
-#include "takt/numeric/histogram.h"
 #include "takt/state/transition.h"
 
 namespace takt {
@@ -67,27 +67,17 @@ struct Saturation {
   std::int64_t backlog_tokens = 0;  // context tokens of the waiting requests
 };
 
-// Measured values of requests: a histogram and the sum.
-struct Measured {
-  LogHistogram histogram;
-  double sum = 0;
-
-  void Add(double x) { histogram.Add(x), sum = Rounded(sum + x); }
-  // Adds a count. Bins then end at powers of two, inclusively.
-  void AddCount(double n) { histogram.Add(n - 0.5), sum = Rounded(sum + n); }
-};
-
 // Figures of the requests of one class.
 struct ClassFigures {
   std::string label;
-  Measured queue_s{{0.001, 1000, 24}};  // time from arrival to the first row
-  Measured first_token_s{{0.001, 1000, 24}};  // time from arrival to the first output token
+  HalfOctaves queue_s{-10, 20};  // time from arrival to the first row
+  HalfOctaves first_token_s{-10, 20};  // time from arrival to the first output token
   // Mean time per output token after the first one, without time in tool calls and blocks. The remaining histograms are
   // of finished requests.
-  Measured token_s{{0.0001, 10, 20}};
-  Measured end_to_end_s{{0.001, 1000, 24}};  // time from arrival to the end
-  Measured preemptions{{0.5, 64, 7}};  // preemptions of a request
-  Measured recomputed{{0.5, 1 << 20, 21}};  // context tokens of a request that were computed again
+  HalfOctaves token_s{-14, 18};
+  HalfOctaves end_to_end_s{-10, 20};  // time from arrival to the end
+  HalfOctaves preemptions{-1, 7};  // preemptions of a request
+  HalfOctaves recomputed{-1, 21};  // context tokens of a request that were computed again
   std::int64_t arrived = 0;
   std::array<std::int64_t, NamesOf(TransitionReason{}).size()> ended = {};  // by TransitionReason
 };
@@ -126,7 +116,7 @@ class RequestMetrics {
     if (t.slot >= lives_.size()) return Count(t);
     Life& life = lives_[t.slot];
     if (t.from == RequestStatus::kUnknown) {
-      life = {.arrival = std::min(t.about->arrival, t.at), .of = ClassOf(*t.about), .lives = true};
+      life = {.of = ClassOf(*t.about), .lives = true};
       ++classes_[life.of].arrived;
     } else if (!life.lives) {
       return;  // it arrived before the observer
@@ -137,21 +127,24 @@ class RequestMetrics {
       if (t.to == RequestStatus::kRunning) drained_ += static_cast<double>(life.queued);
     }
     if (t.to == RequestStatus::kWaiting) backlog_ += life.queued = std::max(t.known.value, 0);
+    const Duration since_arrival = Passed(t.about->arrival, t.at);
     const auto away = [](RequestStatus s) { return s == RequestStatus::kPaused || s == RequestStatus::kBlocked; };
-    if (away(t.from) && life.has_token) life.away = Sum(life.away, Passed(life.away_since, t.at));
+    if (away(t.from) && life.has_token) life.first_token = After(life.first_token, Passed(life.away_since, t.at));
     if (away(t.to)) life.away_since = t.at;
-    if (t.reason == TransitionReason::kAdmitted) figures.queue_s.Add(ToSeconds(Passed(life.arrival, t.at)));
+    if (t.reason == TransitionReason::kAdmitted) figures.queue_s.Add(ToSeconds(since_arrival));
     if (t.reason == TransitionReason::kFirstToken && !std::exchange(life.has_token, true)) {
       life.first_token = t.at;
-      figures.first_token_s.Add(ToSeconds(Passed(life.arrival, t.at)));
+      figures.first_token_s.Add(ToSeconds(since_arrival));
     }
-    life.preemptions +=
-        t.reason == TransitionReason::kPreemptedKv || t.reason == TransitionReason::kPreemptedRank ? 1 : 0;
+    if (t.reason == TransitionReason::kPreemptedKv || t.reason == TransitionReason::kPreemptedRank) {
+      life.preemptions += life.preemptions < UINT16_MAX ? 1 : 0;
+    }
     if (t.to == RequestStatus::kDead) End(t, life, figures);
   }
 
   Saturation Read(TimePoint now, double kv_share = 0) {
     Advance(now);
+    Settle();
     Saturation s;
     s.kv_share = kv_share;
     s.backlog_tokens = backlog_;
@@ -171,10 +164,10 @@ class RequestMetrics {
 
  private:
   struct Life {
-    TimePoint arrival{}, first_token{}, away_since{};
-    Duration away{0};  // time in tool calls and blocks since the first token
-    std::int64_t queued = 0;  // context tokens when the request joined the queue
-    std::int32_t preemptions = 0;
+    TimePoint first_token{};  // plus the time in tool calls and blocks since then
+    TimePoint away_since{};
+    std::int32_t queued = 0;  // context tokens when the request joined the queue
+    std::uint16_t preemptions = 0;
     std::uint8_t of = 0;  // class
     bool lives = false;
     bool has_token = false;
@@ -188,7 +181,8 @@ class RequestMetrics {
   explicit RequestMetrics(const MetricsOptions& options)
       : options_(options),
         classes_(static_cast<std::size_t>(options.max_classes) + 1),
-        lives_(static_cast<std::size_t>(options.max_requests)) {
+        lives_(static_cast<std::size_t>(options.max_requests)),
+        piece_(FromSeconds(options.window_s / 256)) {
     classes_[0].label = kOther;
     for (ClassFigures& figures : classes_) figures.label.reserve(kMostLabelBytes);
     keys_.reserve(kMostKeys);
@@ -246,26 +240,28 @@ class RequestMetrics {
       due_ = Rounded(due_ * kept) + 1, late_ = Rounded(late_ * kept) + (late ? 1 : 0);
     }
     if (t.reason != TransitionReason::kFinished) return;
-    figures.end_to_end_s.Add(ToSeconds(Passed(life.arrival, t.at)));
+    figures.end_to_end_s.Add(ToSeconds(Passed(r.arrival, t.at)));
     figures.preemptions.AddCount(life.preemptions);
     figures.recomputed.AddCount(t.recomputed.value);
     if (!life.has_token || t.generated.value < 2) return;
-    const double seconds = ToSeconds(Passed(life.first_token, t.at)) - ToSeconds(life.away);
-    figures.token_s.Add(std::max(seconds, 0.0) / (t.generated.value - 1));
+    figures.token_s.Add(ToSeconds(Passed(life.first_token, t.at)) / (t.generated.value - 1));
   }
 
   double Decay(Duration passed) const {
     return passed > Duration::zero() ? exact::Exp(-ToSeconds(passed) / options_.window_s) : 1;
   }
-  // Lets time pass for the drain rate, if requests wait.
+  // Lets time pass for the drain rate, if requests wait. Decays in pieces, because a decay costs an exponential.
   void Advance(TimePoint now) {
     if (now <= at_) return;
-    if (backlog_ > 0) {
-      const double kept = Decay(Passed(at_, now));
-      drained_ = Rounded(drained_ * kept);
-      busy_s_ = Rounded(busy_s_ * kept) + Rounded(options_.window_s * (1 - kept));
-    }
+    if (backlog_ > 0) undecayed_ = Sum(undecayed_, Passed(at_, now));
+    if (undecayed_ > piece_) Settle();
     at_ = now;
+  }
+  void Settle() {
+    const double kept = Decay(undecayed_);
+    drained_ = Rounded(drained_ * kept);
+    busy_s_ = Rounded(busy_s_ * kept) + Rounded(options_.window_s * (1 - kept));
+    undecayed_ = {};
   }
 
   MetricsOptions options_;
@@ -276,6 +272,8 @@ class RequestMetrics {
   std::int64_t unmeasured_ = 0;
   std::int64_t backlog_ = 0;
   double drained_ = 0, busy_s_ = 0;  // tokens that left the queue for a row, and time with a queue [s]
+  Duration undecayed_{0};  // time with a queue since the last decay
+  Duration piece_;
   double late_ = 0, due_ = 0;
   TimePoint at_ = kUnset, late_at_ = kUnset;
 };
