@@ -1,5 +1,6 @@
 #include "takt/router.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -16,6 +17,7 @@
 #include "c/handle.h"
 #include "c/inbox.h"
 #include "c/memory.h"
+#include "c/metrics.h"
 #include "c/policy.h"
 #include "c/stats.h"
 #include "takt/model/cost_model.h"
@@ -28,13 +30,14 @@ struct takt_router : takt::c::Handle {
   static constexpr takt::c::Kind kKind = takt::c::Kind::kRouter;
 
   takt_router() : Handle(kKind) {}
-  void End() { router.reset(), profiles.clear(); }
+  void End() { router.reset(), watching.metrics.reset(), profiles.clear(); }
 
   struct Profile {
     std::uint64_t id = 0;
     takt_cost_model cost = {};  // zeros: none
   };
 
+  takt::c::Watching watching;
   std::optional<takt::Router> router;
   std::map<std::string, Profile, std::less<>> profiles;
 };
@@ -271,5 +274,56 @@ takt_status takt_router_count(const takt_router* router, takt_router_counts* cou
   const Router& r = *router->router;
   takt_router_counts to{0, static_cast<std::uint32_t>(r.instances().size()), r.alive(), r.waiting(), r.set_aside()};
   Write(to, counts);
+  return TAKT_OK;
+}
+
+takt_status takt_router_measure(takt_router* router, const takt_metrics_options* options, takt_error* error) noexcept {
+  return Measure(router, options, error, [&](Observer observer) { router->router->Watch(observer); });
+}
+
+takt_status takt_router_name_class(takt_router* router, int64_t key, const char* name, takt_error* error) noexcept {
+  return NameClass(router, key, name, error);
+}
+
+takt_status takt_router_saturation(takt_router* router, int64_t now, takt_saturation* saturation) noexcept {
+  if (const takt_status status = FirstOf(Valid(router), Writable(saturation)); status != TAKT_OK) return status;
+  return ReadSaturation(router, now, KvShare(router->router->instances()), saturation);
+}
+
+takt_status takt_router_metrics(takt_router* router, int64_t now, const char* names, const char* model,
+                                const char** text, size_t* n) noexcept {
+  if (const takt_status status = FirstOf(Valid(router), Given(text, 1)); status != TAKT_OK) return status;
+  const Router& r = *router->router;
+  return WriteMetrics(router, now, names, model, KvShare(r.instances()), false, text, n,
+                      [&](MetricsText& out) { out.Write(FiguresOfRouter(r)); });
+}
+
+takt_status takt_router_watch(takt_router* router, const takt_observer* observer) noexcept {
+  return SetObserver(router, observer, [&](Observer o) { router->router->Watch(o); });
+}
+
+static_assert(static_cast<int>(CandidateState::kTooSmall) == TAKT_CANDIDATE_TOO_SMALL);
+
+takt_status takt_router_explain(takt_router* router, const takt_request* request, int64_t now,
+                                takt_candidate* candidates, size_t n, takt_route_explanation* explanation) noexcept {
+  const takt_status status = FirstOf(Valid(router), SoundToRank(request), Given(candidates, n), Writable(explanation));
+  if (status != TAKT_OK) return status;
+  const Busy busy(*router);
+  Request filled;
+  Fill(request, filled);
+  static_assert(sizeof(takt_candidate) == sizeof(Candidate) && alignof(takt_candidate) == alignof(Candidate) &&
+                offsetof(takt_candidate, state) == offsetof(Candidate, state) &&
+                offsetof(takt_candidate, score) == offsetof(Candidate, score) &&
+                offsetof(takt_candidate, regret) == offsetof(Candidate, regret));
+  const RouteExplanation why = router->router->Explain(filled, At(now), {reinterpret_cast<Candidate*>(candidates), n});
+  // The C++ struct has padding after its one byte of state.
+  for (takt_candidate& each : std::span(candidates, std::min(n, why.candidates))) each.state &= 0xFF, each.reserved = 0;
+  takt_route_explanation to{};
+  to.status = static_cast<std::uint32_t>(why.status);
+  to.chosen = why.chosen.value, to.ahead = why.ahead;
+  to.regret = why.regret, to.margin = why.margin;
+  to.scores_compare = why.scores_compare ? 1 : 0;
+  to.scored = static_cast<std::uint32_t>(why.scored), to.candidates = why.candidates;
+  Write(to, explanation);
   return TAKT_OK;
 }

@@ -17,6 +17,7 @@
 #include "c/handle.h"
 #include "c/inbox.h"
 #include "c/memory.h"
+#include "c/metrics.h"
 #include "c/oracle.h"
 #include "c/policy.h"
 #include "c/stats.h"
@@ -32,10 +33,11 @@ struct takt_scheduler : takt::c::Handle {
   static constexpr takt::c::Kind kKind = takt::c::Kind::kScheduler;
 
   takt_scheduler() : Handle(kKind) {}
-  void End() { scheduler.reset(), recorder.reset(), oracle.reset(); }
+  void End() { scheduler.reset(), watching.metrics.reset(), recorder.reset(), oracle.reset(); }
 
   std::optional<takt::c::HostOracle> oracle;
   std::optional<takt::Recorder> recorder;
+  takt::c::Watching watching;
   std::optional<takt::Recorded<takt::Scheduler>> scheduler;
 };
 
@@ -413,6 +415,37 @@ takt_status takt_scheduler_explain_held(takt_scheduler* scheduler, uint64_t work
   Write(to, held);
   return TAKT_OK;
 }
+
+takt_status takt_scheduler_measure(takt_scheduler* scheduler, const takt_metrics_options* options,
+                                   takt_error* error) noexcept {
+  return Measure(scheduler, options, error, [&](Observer observer) { scheduler->scheduler->Watch(observer); });
+}
+
+takt_status takt_scheduler_name_class(takt_scheduler* scheduler, int64_t key, const char* name,
+                                      takt_error* error) noexcept {
+  return NameClass(scheduler, key, name, error);
+}
+
+takt_status takt_scheduler_saturation(takt_scheduler* scheduler, int64_t now, takt_saturation* saturation) noexcept {
+  if (const takt_status status = FirstOf(Valid(scheduler), Writable(saturation)); status != TAKT_OK) return status;
+  const Busy busy(*scheduler);
+  return ReadSaturation(scheduler, now, KvShare(scheduler->scheduler->scheduler().kv()), saturation);
+}
+
+takt_status takt_scheduler_metrics(takt_scheduler* scheduler, int64_t now, const char* names, const char* model,
+                                   const char** text, size_t* n) noexcept {
+  if (const takt_status status = FirstOf(Valid(scheduler), Given(text, 1)); status != TAKT_OK) return status;
+  const Busy busy(*scheduler);
+  const Scheduler& s = scheduler->scheduler->scheduler();
+  return WriteMetrics(scheduler, now, names, model, KvShare(s.kv()), true, text, n,
+                      [&](MetricsText& out) { out.Write(FiguresOf(s)); });
+}
+
+takt_status takt_scheduler_watch(takt_scheduler* scheduler, const takt_observer* observer) noexcept {
+  return SetObserver(scheduler, observer, [&](Observer o) { scheduler->scheduler->Watch(o); });
+}
+
+void takt_metrics_options_init(takt_metrics_options* options, size_t size) noexcept { Init(options, size); }
 
 takt_status takt_scheduler_check(const takt_scheduler* scheduler, takt_error* error) noexcept {
   if (const takt_status status = Valid(scheduler); status != TAKT_OK) {

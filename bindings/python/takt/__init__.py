@@ -36,7 +36,7 @@ from .requests import (
     RequestState,
     WorkAfter,
 )
-from .routers import CostModel, Instance, Placement, Router, Routing, Stage, WorkflowEnd, WorkflowFault
+from .routers import Candidate, CostModel, Instance, Placement, Router, Routing, Stage, WorkflowEnd, WorkflowFault
 from .schedulers import (
     AgentRank,
     Dropped,
@@ -56,7 +56,7 @@ from .states import StateError, read_state, write_state
 from .sweeps import Sweep, sweep
 
 __all__ = [
-    "AgentLearner", "AgentRank", "AgentRanks", "Call", "CallRecord", "CascadeAction", "CascadeRouter", "CascadeStage",
+    "AgentLearner", "AgentRank", "AgentRanks", "Call", "CallRecord", "Candidate", "CascadeAction", "CascadeRouter", "CascadeStage",
     "CostModel", "Dropped", "Estimate", "FAILED", "FINISHED", "Failure", "Fault", "FaultError", "Forecast", "Identity",
     "Instance", "KvHit", "KvOracle", "KvWish", "Limits", "ModelScore", "Move", "NEVER", "NextCall", "OptionError",
     "Placement", "Plan", "PlanEntry", "Predictor", "Preemption", "Queue", "Ran", "Ranker", "Report", "Request",

@@ -124,6 +124,24 @@ TAKT_E_HANDLE: Final = 4
 TAKT_E_BUSY: Final = 5
 TAKT_E_NOMEM: Final = 6
 TAKT_E_CORRUPT: Final = 7
+TAKT_REASON_ARRIVED: Final = 0
+TAKT_REASON_ADMITTED: Final = 1
+TAKT_REASON_RESUMED: Final = 2
+TAKT_REASON_FIRST_TOKEN: Final = 3
+TAKT_REASON_PREEMPTED_KV: Final = 4
+TAKT_REASON_PREEMPTED_RANK: Final = 5
+TAKT_REASON_INSTANCE_LOST: Final = 6
+TAKT_REASON_BLOCKED: Final = 7
+TAKT_REASON_UNBLOCKED: Final = 8
+TAKT_REASON_TOOL_CALLED: Final = 9
+TAKT_REASON_TOOL_RETURNED: Final = 10
+TAKT_REASON_FINISHED: Final = 11
+TAKT_REASON_CANCELLED: Final = 12
+TAKT_REASON_FAILED: Final = 13
+TAKT_CLASS_BY_PRIORITY: Final = 0
+TAKT_CLASS_BY_TENANT: Final = 1
+TAKT_CLASS_BY_AGENT: Final = 2
+TAKT_CLASS_BY_ADAPTER: Final = 3
 TAKT_EPOCH_AGENT_RANKS: Final = 1
 TAKT_EPOCH_ALPHA: Final = 2
 TAKT_SHED_NEWEST: Final = 0
@@ -185,6 +203,10 @@ TAKT_BUDGETS_WHOLE: Final = 2
 TAKT_BLOWN_LATENESS: Final = 0
 TAKT_BLOWN_PUBLISHED: Final = 1
 TAKT_BLOWN_ZERO: Final = 2
+TAKT_CANDIDATE_SCORED: Final = 0
+TAKT_CANDIDATE_REJECTED: Final = 1
+TAKT_CANDIDATE_FULL: Final = 2
+TAKT_CANDIDATE_TOO_SMALL: Final = 3
 TAKT_INBOX_OF_SCHEDULER: Final = 0
 TAKT_INBOX_OF_ROUTER: Final = 1
 TAKT_PUSHED_FULL: Final = 0
@@ -344,6 +366,28 @@ ENUMS: Final[dict[str, dict[int, str]]] = {
         6: "e_nomem",
         7: "e_corrupt",
     },
+    "TAKT_REASON_ARRIVED": {
+        0: "arrived",
+        1: "admitted",
+        2: "resumed",
+        3: "first_token",
+        4: "preempted_kv",
+        5: "preempted_rank",
+        6: "instance_lost",
+        7: "blocked",
+        8: "unblocked",
+        9: "tool_called",
+        10: "tool_returned",
+        11: "finished",
+        12: "cancelled",
+        13: "failed",
+    },
+    "TAKT_CLASS_BY_PRIORITY": {
+        0: "priority",
+        1: "tenant",
+        2: "agent",
+        3: "adapter",
+    },
     "TAKT_EPOCH_AGENT_RANKS": {
         1: "agent_ranks",
         2: "alpha",
@@ -432,6 +476,12 @@ ENUMS: Final[dict[str, dict[int, str]]] = {
         0: "lateness",
         1: "published",
         2: "zero",
+    },
+    "TAKT_CANDIDATE_SCORED": {
+        0: "scored",
+        1: "rejected",
+        2: "full",
+        3: "too_small",
     },
     "TAKT_INBOX_OF_SCHEDULER": {
         0: "scheduler",
@@ -1211,6 +1261,78 @@ class takt_fault(ctypes.Structure):
     ]
 
 
+class takt_transition(ctypes.Structure):
+    struct_size: int
+    reason: int
+    from_status: int
+    to_status: int
+    request: int
+    at: int
+    known: int
+    generated: int
+    recomputed: int
+    priority: int
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("reason", ctypes.c_uint32),
+        ("from_status", ctypes.c_uint32),
+        ("to_status", ctypes.c_uint32),
+        ("request", ctypes.c_uint64),
+        ("at", ctypes.c_int64),
+        ("known", ctypes.c_int32),
+        ("generated", ctypes.c_int32),
+        ("recomputed", ctypes.c_int32),
+        ("priority", ctypes.c_int32),
+    ]
+
+
+class takt_observer(ctypes.Structure):
+    struct_size: int
+    reserved: int
+    moved: Any
+    context: int | None
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+        ("moved", ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)),
+        ("context", ctypes.c_void_p),
+    ]
+
+
+class takt_metrics_options(ctypes.Structure):
+    struct_size: int
+    by: int
+    max_classes: int
+    max_requests: int
+    window_s: float
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("by", ctypes.c_uint32),
+        ("max_classes", ctypes.c_int32),
+        ("max_requests", ctypes.c_int32),
+        ("window_s", ctypes.c_double),
+    ]
+
+
+class takt_saturation(ctypes.Structure):
+    struct_size: int
+    reserved: int
+    seconds_to_clear: float
+    drain_tokens_per_s: float
+    kv_share: float
+    late_share: float
+    backlog_tokens: int
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+        ("seconds_to_clear", ctypes.c_double),
+        ("drain_tokens_per_s", ctypes.c_double),
+        ("kv_share", ctypes.c_double),
+        ("late_share", ctypes.c_double),
+        ("backlog_tokens", ctypes.c_int64),
+    ]
+
+
 class takt_request_state(ctypes.Structure):
     struct_size: int
     has_run: int
@@ -1720,6 +1842,44 @@ class takt_router_counts(ctypes.Structure):
     ]
 
 
+class takt_candidate(ctypes.Structure):
+    instance: int
+    state: int
+    reserved: int
+    score: float
+    regret: float
+    _fields_ = [
+        ("instance", ctypes.c_uint64),
+        ("state", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+        ("score", ctypes.c_double),
+        ("regret", ctypes.c_double),
+    ]
+
+
+class takt_route_explanation(ctypes.Structure):
+    struct_size: int
+    status: int
+    chosen: int
+    ahead: int
+    regret: float
+    margin: float
+    scores_compare: int
+    scored: int
+    candidates: int
+    _fields_ = [
+        ("struct_size", ctypes.c_uint32),
+        ("status", ctypes.c_uint32),
+        ("chosen", ctypes.c_uint64),
+        ("ahead", ctypes.c_int64),
+        ("regret", ctypes.c_double),
+        ("margin", ctypes.c_double),
+        ("scores_compare", ctypes.c_uint32),
+        ("scored", ctypes.c_uint32),
+        ("candidates", ctypes.c_uint64),
+    ]
+
+
 class takt_call(ctypes.Structure):
     struct_size: int
     calls_before: int
@@ -1950,6 +2110,10 @@ STRUCTS: Final[tuple[type[ctypes.Structure], ...]] = (
     takt_error,
     takt_stat,
     takt_fault,
+    takt_transition,
+    takt_observer,
+    takt_metrics_options,
+    takt_saturation,
     takt_request_state,
     takt_key,
     takt_epoch,
@@ -1971,6 +2135,8 @@ STRUCTS: Final[tuple[type[ctypes.Structure], ...]] = (
     takt_router_options,
     takt_routing,
     takt_router_counts,
+    takt_candidate,
+    takt_route_explanation,
     takt_call,
     takt_tool_profile_options,
     takt_tool_expectation,
@@ -1988,6 +2154,7 @@ FUNCTIONS: Final[dict[str, tuple[Any, list[Any]]]] = {
     "takt_version": (ctypes.c_char_p, []),
     "takt_status_name": (ctypes.c_char_p, [ctypes.c_int32]),
     "takt_error_init": (None, [ctypes.c_void_p, ctypes.c_size_t]),
+    "takt_metrics_options_init": (None, [ctypes.c_void_p, ctypes.c_size_t]),
     "takt_request_init": (None, [ctypes.c_void_p, ctypes.c_size_t]),
     "takt_instance_init": (None, [ctypes.c_void_p, ctypes.c_size_t]),
     "takt_workflow_init": (None, [ctypes.c_void_p, ctypes.c_size_t]),
@@ -2016,6 +2183,11 @@ FUNCTIONS: Final[dict[str, tuple[Any, list[Any]]]] = {
     "takt_scheduler_kv": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p]),
     "takt_scheduler_explain": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p]),
     "takt_scheduler_explain_held": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_void_p]),
+    "takt_scheduler_measure": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]),
+    "takt_scheduler_name_class": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_int64, ctypes.c_char_p, ctypes.c_void_p]),
+    "takt_scheduler_saturation": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p]),
+    "takt_scheduler_metrics": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_int64, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p]),
+    "takt_scheduler_watch": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p]),
     "takt_scheduler_check": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p]),
     "takt_scheduler_flush": (ctypes.c_int32, [ctypes.c_void_p]),
     "takt_ranker_create": (ctypes.c_int32, [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]),
@@ -2065,6 +2237,12 @@ FUNCTIONS: Final[dict[str, tuple[Any, list[Any]]]] = {
     "takt_router_last_fault": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p]),
     "takt_router_stats": (ctypes.c_size_t, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]),
     "takt_router_count": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p]),
+    "takt_router_measure": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]),
+    "takt_router_name_class": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_int64, ctypes.c_char_p, ctypes.c_void_p]),
+    "takt_router_saturation": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p]),
+    "takt_router_metrics": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_int64, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p]),
+    "takt_router_watch": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p]),
+    "takt_router_explain": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]),
     "takt_inbox_create": (ctypes.c_int32, [ctypes.c_uint32, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p]),
     "takt_inbox_destroy": (ctypes.c_int32, [ctypes.c_void_p]),
     "takt_inbox_push": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]),

@@ -8,7 +8,6 @@ from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 from . import _abi as abi
-from ._handle import Handle
 from ._library import (
     check,
     check_options,
@@ -26,17 +25,30 @@ from ._library import (
     text,
     whole,
 )
+from ._metrics import Measured
 from .errors import Fault, FaultError, RequestError
 from .requests import NEVER, REVISED, UNSET, Filled, KeyFunction, Request, revised_by
 from .schedulers import AgentRank, Failure, epoch_of
 
-__all__ = ["CostModel", "Instance", "Placement", "Router", "Routing", "Stage", "WorkflowEnd", "WorkflowFault"]
+__all__ = ["Candidate", "CostModel", "Instance", "Placement", "Router", "Routing", "Stage", "WorkflowEnd", "WorkflowFault"]
 
 _U64, _I64, _COUNT = (0, 2**64 - 1), (-(2**63), 2**63 - 1), (0, 2**31 - 1)
 _FAIL = names("TAKT_FAIL_INVALID")
 _HOW = names("TAKT_WORKFLOW_COMPLETED")
 _BUDGETS = names("TAKT_BUDGETS_NONE").numbers("share", "whole")
 _BLOWN = names("TAKT_BLOWN_LATENESS").numbers()
+_REQUEST_STATUS = names("TAKT_REQUEST_UNKNOWN")
+_CANDIDATE = names("TAKT_CANDIDATE_SCORED")
+
+
+class Candidate(NamedTuple):
+    """An instance as a candidate for a request. ``state``: "scored", "rejected" (by the placement), "full" or
+    "too_small". ``score``: larger is better; ``regret``: best score minus this score; NaN: unknown."""
+
+    instance: int
+    state: str
+    score: float
+    regret: float
 
 
 @dataclass(frozen=True)
@@ -139,7 +151,7 @@ def _stage_times(times: Mapping[tuple[int, str], int] | None) -> Any:
     return array
 
 
-class Router(Handle):
+class Router(Measured):
     """Assigns requests to engines, and orders the waiting ones.
 
     ``policy``: the order of waiting requests (None: fcfs). ``placement``: for example
@@ -411,6 +423,34 @@ class Router(Handle):
         self._raise_errors()
         check(status, "score")
         return list(scores)
+
+    def explain(self, request: Request, now: int | None = None) -> dict[str, Any]:
+        """Returns the state of a request and the scores of all instances for it. Places nothing.
+
+        - ``status`` ("waiting", ...); ``ahead``: waiting requests before it
+        - ``chosen``: the instance of a placed request, otherwise the best candidate; None: none
+        - ``regret``: best score minus that of ``chosen``; ``margin``: best score minus the second best; NaN: unknown
+        - ``scores_compare``: False if the placement draws or takes turns, so no regret is known
+        - ``candidates``: a `Candidate` per instance that is up
+        """
+        self._ready("explain")
+        address = self._request.fill(request)
+        told = initialised(abi.takt_route_explanation)
+        found = (abi.takt_candidate * self.counts()["instances"])()
+        status = lib.takt_router_explain(
+            self._handle, address, moment(now), ctypes.addressof(found), len(found), ctypes.addressof(told)
+        )
+        self._raise_errors()
+        check(status, "explain")
+        return {
+            "status": _REQUEST_STATUS[told.status],
+            "ahead": told.ahead,
+            "chosen": told.chosen or None,
+            "regret": told.regret,
+            "margin": told.margin,
+            "scores_compare": bool(told.scores_compare),
+            "candidates": [Candidate(c.instance, _CANDIDATE[c.state], c.score, c.regret) for c in found],
+        }
 
     def instance_of(self, request: int) -> int | None:
         """Returns the instance of a request; None: it is waiting or unknown."""

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, Protocol, Union
 
 from . import _abi as abi
 from . import _arrays
-from ._handle import Handle
 from ._library import (
     check,
     check_options,
@@ -30,6 +29,7 @@ from ._library import (
     text,
     whole,
 )
+from ._metrics import Measured
 from .errors import Fault, FaultError, RequestError, TaktError
 from .requests import (
     REVISED,
@@ -322,7 +322,7 @@ class Plan(Single):
 Now = Union[int, None]
 
 
-class Scheduler(Handle):
+class Scheduler(Measured):
     """Decides, at every iteration of an engine, which requests run next (level L2).
 
     The host reports events by methods (`arrive`, `cancel`, ...). Once per iteration it calls `step`, which takes the

@@ -42,6 +42,22 @@ def test_a_host_chooses_by_scores() -> None:
         router.place_at(9, 2, now=3)
 
 
+def test_a_request_is_explained_by_the_scores_of_all_instances() -> None:
+    router = takt.Router(placement="least_loaded", max_outstanding=1)
+    for instance in (1, 2):
+        router.instance_up(instance, now=0)
+    router.measure()
+    router.arrive(takt.Request(1, prompt_tokens=10), now=0)
+    router.place(now=1)
+    why = router.explain(takt.Request(2, prompt_tokens=10), now=2)
+    assert (why["status"], why["chosen"], why["regret"], why["scores_compare"]) == ("unknown", 2, 0, True)
+    assert [(c.instance, c.state) for c in why["candidates"]] == [(1, "full"), (2, "scored")]
+    assert math.isnan(why["candidates"][0].score) and why["candidates"][1].regret == 0
+    placed = router.explain(takt.Request(1, prompt_tokens=10), now=2)
+    assert (placed["status"], placed["chosen"], placed["regret"]) == ("running", 1, 4)
+    assert 'llm_d_epp_request_total{priority="0"} 1\n' in router.metrics_text(now=3, names="llm_d")
+
+
 def test_workflows_hold_later_stages() -> None:
     router = takt.Router()
     router.instance_up(1, now=0)

@@ -392,3 +392,27 @@ def test_memory_of_python_is_flat() -> None:
     grown = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
     assert grown < 20_000
+
+
+def test_metrics_have_classes_and_hostile_labels() -> None:
+    with takt.Scheduler("fcfs", kv_blocks=100) as scheduler:
+        with pytest.raises(takt.TaktError):
+            scheduler.saturation(now=0)
+        with pytest.raises(takt.OptionError, match="max_classes"):
+            scheduler.measure(max_classes=65)
+        scheduler.measure("priority")
+        scheduler.name_class(3, 'chat "fast"\n')
+        with pytest.raises(takt.OptionError, match="key"):
+            scheduler.name_class(3, "again")
+        scheduler.arrive(takt.Request(1, prompt_tokens=32, priority=3), now=0)
+        assert scheduler.saturation(now=1)["backlog_tokens"] == 32
+        scheduler.step(now=10**9)
+        scheduler.step(now=3 * 10**9, finished=[1])
+        text = scheduler.metrics_text(now=3 * 10**9, names="llm_d", model="a\\b")
+        labels = 'model_name="a\\\\b",priority="chat \\"fast\\"\\n"'
+        assert f"llm_d_epp_request_duration_seconds_sum{{{labels}}} 3\n" in text
+        assert "takt_finished_total" in text
+        assert "llm_d" not in scheduler.metrics_text(now=3 * 10**9)
+        assert scheduler.saturation(now=3 * 10**9)["seconds_to_clear"] == 0
+        with pytest.raises(takt.RequestError, match="names"):
+            scheduler.metrics_text(names="other")

@@ -113,6 +113,74 @@ typedef struct takt_fault {
   uint32_t reserved;
 } takt_fault;
 
+// ---- metrics --------------------------------------------------------------------------------------------------------
+
+enum {  // takt_transition.reason
+  TAKT_REASON_ARRIVED = 0,
+  TAKT_REASON_ADMITTED = 1,  // the request got its first row; in a router: its first instance
+  TAKT_REASON_RESUMED = 2,
+  TAKT_REASON_FIRST_TOKEN = 3,  // the status does not change
+  TAKT_REASON_PREEMPTED_KV = 4,  // the request lost its row because memory or room was short
+  TAKT_REASON_PREEMPTED_RANK = 5,  // the request lost its row to a request of better rank
+  TAKT_REASON_INSTANCE_LOST = 6,
+  TAKT_REASON_BLOCKED = 7,
+  TAKT_REASON_UNBLOCKED = 8,
+  TAKT_REASON_TOOL_CALLED = 9,
+  TAKT_REASON_TOOL_RETURNED = 10,
+  TAKT_REASON_FINISHED = 11,
+  TAKT_REASON_CANCELLED = 12,
+  TAKT_REASON_FAILED = 13  // plus the number of the TAKT_FAIL_... reason
+};
+
+// A change of a request's status. Each accepted request ends exactly once, with a change to TAKT_REQUEST_DEAD. A
+// refused request has one transition, from TAKT_REQUEST_UNKNOWN to TAKT_REQUEST_DEAD.
+typedef struct takt_transition {
+  uint32_t struct_size;
+  uint32_t reason;  // TAKT_REASON_...
+  uint32_t from_status, to_status;  // TAKT_REQUEST_...
+  uint64_t request;
+  int64_t at;
+  int32_t known;  // context tokens
+  int32_t generated;  // output tokens so far, per sequence
+  int32_t recomputed;  // context tokens computed again so far
+  int32_t priority;
+} takt_transition;
+
+// Receives each transition during the call that makes it. It must not call the handle.
+typedef struct takt_observer {
+  uint32_t struct_size;
+  uint32_t reserved;
+  void (*moved)(void* context, const takt_transition* transition);
+  void* context;
+} takt_observer;
+
+enum {  // takt_metrics_options.by: field of a request that is its class
+  TAKT_CLASS_BY_PRIORITY = 0,
+  TAKT_CLASS_BY_TENANT = 1,
+  TAKT_CLASS_BY_AGENT = 2,
+  TAKT_CLASS_BY_ADAPTER = 3
+};
+
+typedef struct takt_metrics_options {
+  uint32_t struct_size;
+  uint32_t by;  // TAKT_CLASS_BY_...
+  int32_t max_classes;  // maximum label values, 1 to 64; later values share the class "other"
+  int32_t max_requests;  // maximum living requests that are measured; memory for them is allocated at once
+  double window_s;  // time constant of the drain rate and the late share [s]
+} takt_metrics_options;
+TAKT_API void takt_metrics_options_init(takt_metrics_options* options, size_t size) TAKT_NOEXCEPT;
+
+// The load of a queue relative to the rate at which it becomes shorter.
+typedef struct takt_saturation {
+  uint32_t struct_size;
+  uint32_t reserved;
+  double seconds_to_clear;  // time until the waiting requests have rows; at most 3600; 0: no request waits
+  double drain_tokens_per_s;  // rate at which waiting tokens got rows
+  double kv_share;  // share of the KV cache in use, 0 to 1; 0: unknown
+  double late_share;  // share of ended requests with a deadline or an expiry that were late, 0 to 1
+  int64_t backlog_tokens;  // context tokens of the waiting requests
+} takt_saturation;
+
 // ---- requests, instances and workflows: takt/c/model.h --------------------------------------------------------------
 
 TAKT_API void takt_request_init(takt_request* request, size_t size) TAKT_NOEXCEPT;
@@ -454,6 +522,24 @@ typedef struct takt_held {
 TAKT_API takt_status takt_scheduler_explain_held(takt_scheduler* scheduler, uint64_t workflow, uint64_t branch,
                                                  takt_held* held) TAKT_NOEXCEPT;
 
+// Measures all requests that arrive from now on, and forgets earlier figures. NULL `options`: stops. Allocates.
+TAKT_API takt_status takt_scheduler_measure(takt_scheduler* scheduler, const takt_metrics_options* options,
+                                            takt_error* error) TAKT_NOEXCEPT;
+// Names the class of requests with this priority (or tenant, ...), before its first request. TAKT_E_INVALID: nothing is
+// measured, the class has a label, or no label is free.
+TAKT_API takt_status takt_scheduler_name_class(takt_scheduler* scheduler, int64_t key, const char* name,
+                                               takt_error* error) TAKT_NOEXCEPT;
+// TAKT_E_INVALID: nothing is measured.
+TAKT_API takt_status takt_scheduler_saturation(takt_scheduler* scheduler, int64_t now,
+                                               takt_saturation* saturation) TAKT_NOEXCEPT;
+// Sets *text to all metrics in Prometheus' text format, n bytes, valid until the next such call. `names`: "takt", or
+// the names that another program has for the same metrics (docs/reference/metrics.md); NULL: "takt". `model`: label
+// model_name of every sample; NULL: none. Nothing is measured: only counters and gauges. Allocates.
+TAKT_API takt_status takt_scheduler_metrics(takt_scheduler* scheduler, int64_t now, const char* names,
+                                            const char* model, const char** text, size_t* n) TAKT_NOEXCEPT;
+// Sets the observer of transitions, which is copied; NULL: none.
+TAKT_API takt_status takt_scheduler_watch(takt_scheduler* scheduler, const takt_observer* observer) TAKT_NOEXCEPT;
+
 // Checks all counts by a recount, for tests. With TAKT_E_CORRUPT, `error` describes the inconsistency.
 TAKT_API takt_status takt_scheduler_check(const takt_scheduler* scheduler, takt_error* error) TAKT_NOEXCEPT;
 
@@ -708,6 +794,56 @@ typedef struct takt_router_counts {
   int64_t set_aside;  // waiting requests that are too large for every instance
 } takt_router_counts;
 TAKT_API takt_status takt_router_count(const takt_router* router, takt_router_counts* counts) TAKT_NOEXCEPT;
+
+// Measures all requests that arrive from now on, and forgets earlier figures. NULL `options`: stops. Allocates.
+TAKT_API takt_status takt_router_measure(takt_router* router, const takt_metrics_options* options,
+                                         takt_error* error) TAKT_NOEXCEPT;
+// Names the class of requests with this priority (or tenant, ...), before its first request. TAKT_E_INVALID: nothing is
+// measured, the class has a label, or no label is free.
+TAKT_API takt_status takt_router_name_class(takt_router* router, int64_t key, const char* name,
+                                            takt_error* error) TAKT_NOEXCEPT;
+// TAKT_E_INVALID: nothing is measured.
+TAKT_API takt_status takt_router_saturation(takt_router* router, int64_t now,
+                                            takt_saturation* saturation) TAKT_NOEXCEPT;
+// Sets *text to all metrics in Prometheus' text format, n bytes, valid until the next such call. `names`: "takt", or
+// the names that another program has for the same metrics (docs/reference/metrics.md); NULL: "takt". `model`: label
+// model_name of every sample; NULL: none. Nothing is measured: only counters and gauges. Allocates.
+TAKT_API takt_status takt_router_metrics(takt_router* router, int64_t now, const char* names, const char* model,
+                                         const char** text, size_t* n) TAKT_NOEXCEPT;
+// Sets the observer of transitions, which is copied; NULL: none.
+TAKT_API takt_status takt_router_watch(takt_router* router, const takt_observer* observer) TAKT_NOEXCEPT;
+
+enum {  // takt_candidate.state
+  TAKT_CANDIDATE_SCORED = 0,
+  TAKT_CANDIDATE_REJECTED = 1,  // the placement rejects the instance now
+  TAKT_CANDIDATE_FULL = 2,
+  TAKT_CANDIDATE_TOO_SMALL = 3
+};
+typedef struct takt_candidate {
+  uint64_t instance;
+  uint32_t state;  // TAKT_CANDIDATE_...
+  uint32_t reserved;
+  double score;  // larger is better; NaN unless scored
+  double regret;  // best score minus this score; NaN: unknown
+} takt_candidate;
+
+// State of a request and the scores of all instances for it, for diagnosis.
+typedef struct takt_route_explanation {
+  uint32_t struct_size;
+  uint32_t status;  // TAKT_REQUEST_...
+  uint64_t chosen;  // instance of a placed request; otherwise the candidate with the best score; 0: none
+  int64_t ahead;  // waiting requests ahead of it
+  double regret;  // best score minus that of `chosen`; NaN: unknown
+  double margin;  // best score minus the second best; NaN: unknown
+  uint32_t scores_compare;  // 0: the placement draws or takes turns, so no regret is known
+  uint32_t scored;
+  uint64_t candidates;  // instances that are up
+} takt_route_explanation;
+// Writes the first n candidates, by ascending instance. Places no request. A request that the router does not have is
+// explained as given.
+TAKT_API takt_status takt_router_explain(takt_router* router, const takt_request* request, int64_t now,
+                                         takt_candidate* candidates, size_t n,
+                                         takt_route_explanation* explanation) TAKT_NOEXCEPT;
 
 // ---- the inbox ------------------------------------------------------------------------------------------------------
 

@@ -117,6 +117,24 @@ pub const TAKT_E_HANDLE: u32 = 4;
 pub const TAKT_E_BUSY: u32 = 5;
 pub const TAKT_E_NOMEM: u32 = 6;
 pub const TAKT_E_CORRUPT: u32 = 7;
+pub const TAKT_REASON_ARRIVED: u32 = 0;
+pub const TAKT_REASON_ADMITTED: u32 = 1;
+pub const TAKT_REASON_RESUMED: u32 = 2;
+pub const TAKT_REASON_FIRST_TOKEN: u32 = 3;
+pub const TAKT_REASON_PREEMPTED_KV: u32 = 4;
+pub const TAKT_REASON_PREEMPTED_RANK: u32 = 5;
+pub const TAKT_REASON_INSTANCE_LOST: u32 = 6;
+pub const TAKT_REASON_BLOCKED: u32 = 7;
+pub const TAKT_REASON_UNBLOCKED: u32 = 8;
+pub const TAKT_REASON_TOOL_CALLED: u32 = 9;
+pub const TAKT_REASON_TOOL_RETURNED: u32 = 10;
+pub const TAKT_REASON_FINISHED: u32 = 11;
+pub const TAKT_REASON_CANCELLED: u32 = 12;
+pub const TAKT_REASON_FAILED: u32 = 13;
+pub const TAKT_CLASS_BY_PRIORITY: u32 = 0;
+pub const TAKT_CLASS_BY_TENANT: u32 = 1;
+pub const TAKT_CLASS_BY_AGENT: u32 = 2;
+pub const TAKT_CLASS_BY_ADAPTER: u32 = 3;
 pub const TAKT_EPOCH_AGENT_RANKS: u32 = 1;
 pub const TAKT_EPOCH_ALPHA: u32 = 2;
 pub const TAKT_SHED_NEWEST: u32 = 0;
@@ -178,6 +196,10 @@ pub const TAKT_BUDGETS_WHOLE: u32 = 2;
 pub const TAKT_BLOWN_LATENESS: u32 = 0;
 pub const TAKT_BLOWN_PUBLISHED: u32 = 1;
 pub const TAKT_BLOWN_ZERO: u32 = 2;
+pub const TAKT_CANDIDATE_SCORED: u32 = 0;
+pub const TAKT_CANDIDATE_REJECTED: u32 = 1;
+pub const TAKT_CANDIDATE_FULL: u32 = 2;
+pub const TAKT_CANDIDATE_TOO_SMALL: u32 = 3;
 pub const TAKT_INBOX_OF_SCHEDULER: u32 = 0;
 pub const TAKT_INBOX_OF_ROUTER: u32 = 1;
 pub const TAKT_PUSHED_FULL: u32 = 0;
@@ -1180,6 +1202,94 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
+pub struct takt_transition {
+    pub struct_size: u32,
+    pub reason: u32,
+    pub from_status: u32,
+    pub to_status: u32,
+    pub request: u64,
+    pub at: i64,
+    pub known: i32,
+    pub generated: i32,
+    pub recomputed: i32,
+    pub priority: i32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of takt_transition"][size_of::<takt_transition>() - 48usize];
+    ["Alignment of takt_transition"][align_of::<takt_transition>() - 8usize];
+    ["Offset of field: takt_transition::struct_size"][offset_of!(takt_transition, struct_size) - 0usize];
+    ["Offset of field: takt_transition::reason"][offset_of!(takt_transition, reason) - 4usize];
+    ["Offset of field: takt_transition::from_status"][offset_of!(takt_transition, from_status) - 8usize];
+    ["Offset of field: takt_transition::to_status"][offset_of!(takt_transition, to_status) - 12usize];
+    ["Offset of field: takt_transition::request"][offset_of!(takt_transition, request) - 16usize];
+    ["Offset of field: takt_transition::at"][offset_of!(takt_transition, at) - 24usize];
+    ["Offset of field: takt_transition::known"][offset_of!(takt_transition, known) - 32usize];
+    ["Offset of field: takt_transition::generated"][offset_of!(takt_transition, generated) - 36usize];
+    ["Offset of field: takt_transition::recomputed"][offset_of!(takt_transition, recomputed) - 40usize];
+    ["Offset of field: takt_transition::priority"][offset_of!(takt_transition, priority) - 44usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct takt_observer {
+    pub struct_size: u32,
+    pub reserved: u32,
+    pub moved: Option<unsafe extern "C" fn(context: *mut c_void, transition: *const takt_transition)>,
+    pub context: *mut c_void,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of takt_observer"][size_of::<takt_observer>() - 24usize];
+    ["Alignment of takt_observer"][align_of::<takt_observer>() - 8usize];
+    ["Offset of field: takt_observer::struct_size"][offset_of!(takt_observer, struct_size) - 0usize];
+    ["Offset of field: takt_observer::reserved"][offset_of!(takt_observer, reserved) - 4usize];
+    ["Offset of field: takt_observer::moved"][offset_of!(takt_observer, moved) - 8usize];
+    ["Offset of field: takt_observer::context"][offset_of!(takt_observer, context) - 16usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct takt_metrics_options {
+    pub struct_size: u32,
+    pub by: u32,
+    pub max_classes: i32,
+    pub max_requests: i32,
+    pub window_s: f64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of takt_metrics_options"][size_of::<takt_metrics_options>() - 24usize];
+    ["Alignment of takt_metrics_options"][align_of::<takt_metrics_options>() - 8usize];
+    ["Offset of field: takt_metrics_options::struct_size"][offset_of!(takt_metrics_options, struct_size) - 0usize];
+    ["Offset of field: takt_metrics_options::by"][offset_of!(takt_metrics_options, by) - 4usize];
+    ["Offset of field: takt_metrics_options::max_classes"][offset_of!(takt_metrics_options, max_classes) - 8usize];
+    ["Offset of field: takt_metrics_options::max_requests"][offset_of!(takt_metrics_options, max_requests) - 12usize];
+    ["Offset of field: takt_metrics_options::window_s"][offset_of!(takt_metrics_options, window_s) - 16usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct takt_saturation {
+    pub struct_size: u32,
+    pub reserved: u32,
+    pub seconds_to_clear: f64,
+    pub drain_tokens_per_s: f64,
+    pub kv_share: f64,
+    pub late_share: f64,
+    pub backlog_tokens: i64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of takt_saturation"][size_of::<takt_saturation>() - 48usize];
+    ["Alignment of takt_saturation"][align_of::<takt_saturation>() - 8usize];
+    ["Offset of field: takt_saturation::struct_size"][offset_of!(takt_saturation, struct_size) - 0usize];
+    ["Offset of field: takt_saturation::reserved"][offset_of!(takt_saturation, reserved) - 4usize];
+    ["Offset of field: takt_saturation::seconds_to_clear"][offset_of!(takt_saturation, seconds_to_clear) - 8usize];
+    ["Offset of field: takt_saturation::drain_tokens_per_s"][offset_of!(takt_saturation, drain_tokens_per_s) - 16usize];
+    ["Offset of field: takt_saturation::kv_share"][offset_of!(takt_saturation, kv_share) - 24usize];
+    ["Offset of field: takt_saturation::late_share"][offset_of!(takt_saturation, late_share) - 32usize];
+    ["Offset of field: takt_saturation::backlog_tokens"][offset_of!(takt_saturation, backlog_tokens) - 40usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
 pub struct takt_request_state {
     pub struct_size: u32,
     pub has_run: u32,
@@ -1773,6 +1883,52 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
+pub struct takt_candidate {
+    pub instance: u64,
+    pub state: u32,
+    pub reserved: u32,
+    pub score: f64,
+    pub regret: f64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of takt_candidate"][size_of::<takt_candidate>() - 32usize];
+    ["Alignment of takt_candidate"][align_of::<takt_candidate>() - 8usize];
+    ["Offset of field: takt_candidate::instance"][offset_of!(takt_candidate, instance) - 0usize];
+    ["Offset of field: takt_candidate::state"][offset_of!(takt_candidate, state) - 8usize];
+    ["Offset of field: takt_candidate::reserved"][offset_of!(takt_candidate, reserved) - 12usize];
+    ["Offset of field: takt_candidate::score"][offset_of!(takt_candidate, score) - 16usize];
+    ["Offset of field: takt_candidate::regret"][offset_of!(takt_candidate, regret) - 24usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct takt_route_explanation {
+    pub struct_size: u32,
+    pub status: u32,
+    pub chosen: u64,
+    pub ahead: i64,
+    pub regret: f64,
+    pub margin: f64,
+    pub scores_compare: u32,
+    pub scored: u32,
+    pub candidates: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of takt_route_explanation"][size_of::<takt_route_explanation>() - 56usize];
+    ["Alignment of takt_route_explanation"][align_of::<takt_route_explanation>() - 8usize];
+    ["Offset of field: takt_route_explanation::struct_size"][offset_of!(takt_route_explanation, struct_size) - 0usize];
+    ["Offset of field: takt_route_explanation::status"][offset_of!(takt_route_explanation, status) - 4usize];
+    ["Offset of field: takt_route_explanation::chosen"][offset_of!(takt_route_explanation, chosen) - 8usize];
+    ["Offset of field: takt_route_explanation::ahead"][offset_of!(takt_route_explanation, ahead) - 16usize];
+    ["Offset of field: takt_route_explanation::regret"][offset_of!(takt_route_explanation, regret) - 24usize];
+    ["Offset of field: takt_route_explanation::margin"][offset_of!(takt_route_explanation, margin) - 32usize];
+    ["Offset of field: takt_route_explanation::scores_compare"][offset_of!(takt_route_explanation, scores_compare) - 40usize];
+    ["Offset of field: takt_route_explanation::scored"][offset_of!(takt_route_explanation, scored) - 44usize];
+    ["Offset of field: takt_route_explanation::candidates"][offset_of!(takt_route_explanation, candidates) - 48usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
 pub struct takt_call {
     pub struct_size: u32,
     pub calls_before: i32,
@@ -1995,6 +2151,7 @@ unsafe extern "C" {
     pub fn takt_version() -> *const c_char;
     pub fn takt_status_name(status: takt_status) -> *const c_char;
     pub fn takt_error_init(error: *mut takt_error, size: usize);
+    pub fn takt_metrics_options_init(options: *mut takt_metrics_options, size: usize);
     pub fn takt_request_init(request: *mut takt_request, size: usize);
     pub fn takt_instance_init(instance: *mut takt_instance, size: usize);
     pub fn takt_workflow_init(workflow: *mut takt_workflow, size: usize);
@@ -2023,6 +2180,11 @@ unsafe extern "C" {
     pub fn takt_scheduler_kv(scheduler: *const takt_scheduler, use_: *mut takt_kv_use) -> takt_status;
     pub fn takt_scheduler_explain(scheduler: *const takt_scheduler, request: u64, explanation: *mut takt_explanation) -> takt_status;
     pub fn takt_scheduler_explain_held(scheduler: *mut takt_scheduler, workflow: u64, branch: u64, held: *mut takt_held) -> takt_status;
+    pub fn takt_scheduler_measure(scheduler: *mut takt_scheduler, options: *const takt_metrics_options, error: *mut takt_error) -> takt_status;
+    pub fn takt_scheduler_name_class(scheduler: *mut takt_scheduler, key: i64, name: *const c_char, error: *mut takt_error) -> takt_status;
+    pub fn takt_scheduler_saturation(scheduler: *mut takt_scheduler, now: i64, saturation: *mut takt_saturation) -> takt_status;
+    pub fn takt_scheduler_metrics(scheduler: *mut takt_scheduler, now: i64, names: *const c_char, model: *const c_char, text: *mut *const c_char, n: *mut usize) -> takt_status;
+    pub fn takt_scheduler_watch(scheduler: *mut takt_scheduler, observer: *const takt_observer) -> takt_status;
     pub fn takt_scheduler_check(scheduler: *const takt_scheduler, error: *mut takt_error) -> takt_status;
     pub fn takt_scheduler_flush(scheduler: *mut takt_scheduler) -> takt_status;
     pub fn takt_ranker_create(policy: *const c_char, key: *const takt_key, ranker: *mut *mut takt_ranker, error: *mut takt_error) -> takt_status;
@@ -2072,6 +2234,12 @@ unsafe extern "C" {
     pub fn takt_router_last_fault(router: *const takt_router, fault: *mut takt_fault) -> takt_status;
     pub fn takt_router_stats(router: *const takt_router, stats: *mut takt_stat, n: usize) -> usize;
     pub fn takt_router_count(router: *const takt_router, counts: *mut takt_router_counts) -> takt_status;
+    pub fn takt_router_measure(router: *mut takt_router, options: *const takt_metrics_options, error: *mut takt_error) -> takt_status;
+    pub fn takt_router_name_class(router: *mut takt_router, key: i64, name: *const c_char, error: *mut takt_error) -> takt_status;
+    pub fn takt_router_saturation(router: *mut takt_router, now: i64, saturation: *mut takt_saturation) -> takt_status;
+    pub fn takt_router_metrics(router: *mut takt_router, now: i64, names: *const c_char, model: *const c_char, text: *mut *const c_char, n: *mut usize) -> takt_status;
+    pub fn takt_router_watch(router: *mut takt_router, observer: *const takt_observer) -> takt_status;
+    pub fn takt_router_explain(router: *mut takt_router, request: *const takt_request, now: i64, candidates: *mut takt_candidate, n: usize, explanation: *mut takt_route_explanation) -> takt_status;
     pub fn takt_inbox_create(kind: u32, capacity: usize, inbox: *mut *mut takt_inbox, error: *mut takt_error) -> takt_status;
     pub fn takt_inbox_destroy(inbox: *mut takt_inbox) -> takt_status;
     pub fn takt_inbox_push(inbox: *mut takt_inbox, event: *const takt_event, pushed: *mut u32) -> takt_status;
