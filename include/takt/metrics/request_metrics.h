@@ -136,9 +136,8 @@ class RequestMetrics {
       life.first_token = t.at;
       figures.first_token_s.Add(ToSeconds(since_arrival));
     }
-    if (t.reason == TransitionReason::kPreemptedKv || t.reason == TransitionReason::kPreemptedRank) {
-      life.preemptions += life.preemptions < UINT16_MAX ? 1 : 0;
-    }
+    const bool preempted = t.reason == TransitionReason::kPreemptedKv || t.reason == TransitionReason::kPreemptedRank;
+    if (preempted && life.preemptions < UINT16_MAX) ++life.preemptions;
     if (t.to == RequestStatus::kDead) End(t, life, figures);
   }
 

@@ -47,14 +47,14 @@ class Placing {
   }
 
   // Explains a request by the scores of all instances that are up, and writes the first of them to `out`.
-  RouteExplanation Explain(const RequestState& state, RouteExplanation why, std::span<Candidate> out) {
+  RouteExplanation Explain(const RequestState& state, RouteExplanation why, std::span<takt::Candidate> out) {
     r_.placer.Prepare(state, r_.now());
     constexpr double kNone = -std::numeric_limits<double>::infinity();
     double best = kNone, second = kNone, of_chosen = kNone;
     const InstanceId placed = why.chosen;
     for (const InstanceState& i : r_.instances.all()) {
       // A placed request counts itself among its instance's requests, which it would not leave for being full.
-      const Candidate c = Judge(state, i, i.instance.id == placed);
+      const takt::Candidate c = Judge(state, i, i.instance.id == placed);
       if (why.candidates < out.size()) out[why.candidates] = c;
       ++why.candidates;
       if (c.state != CandidateState::kScored) continue;
@@ -71,14 +71,14 @@ class Placing {
     if (!why.scores_compare) return why;
     if (of_chosen > kNone) why.regret = best - of_chosen;
     if (second > kNone) why.margin = best - second;
-    for (Candidate& c : out.first(std::min(out.size(), why.candidates))) c.regret = best - c.score;
+    for (takt::Candidate& c : out.first(std::min(out.size(), why.candidates))) c.regret = best - c.score;
     return why;
   }
 
  private:
   // `full`: the number of requests on the instance excludes no request.
-  Candidate Judge(const RequestState& state, const InstanceState& i, bool full = false) {
-    Candidate c{.instance = i.instance.id};
+  takt::Candidate Judge(const RequestState& state, const InstanceState& i, bool full = false) {
+    takt::Candidate c{.instance = i.instance.id};
     if (!r_.Fits(state.request, i.instance)) {
       c.state = CandidateState::kTooSmall;
     } else if (!full && !r_.HasRoom(i)) {
