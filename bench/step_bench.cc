@@ -9,6 +9,7 @@
 
 #include "counting_new.h"
 #include "step_hosts.h"
+#include "takt/metrics/request_metrics.h"
 #include "takt/policy/fair_share.h"
 #include "takt/policy/fcfs.h"
 #include "takt/policy/priority.h"
@@ -22,7 +23,8 @@ namespace takt {
 namespace {
 
 template <class SchedulerT, class Policy>
-void Steps(benchmark::State& state, Policy policy, bool by_exception = false, KvOracle* oracle = nullptr) {
+void Steps(benchmark::State& state, Policy policy, bool by_exception = false, KvOracle* oracle = nullptr,
+           RequestMetrics* metrics = nullptr) {
   const auto running = static_cast<int>(state.range(0));
   const std::int64_t waiting = state.range(1);
   SchedulerOptions options = {.max_running = running, .reserve_requests = running + waiting + 64};
@@ -30,6 +32,7 @@ void Steps(benchmark::State& state, Policy policy, bool by_exception = false, Kv
   else options.kv = KvMode::kOracle;
   auto scheduler = SchedulerT::Create(options, std::move(policy), {}, oracle);
   ChurnHost host(*std::move(scheduler), running, waiting, by_exception);
+  if (metrics != nullptr) host.scheduler().Watch(metrics->observer());
   for (int i = 0; i < 2000; ++i) host.Step();
   const std::size_t before = allocations;
   std::uint64_t in_bench = 0;
@@ -47,6 +50,18 @@ BENCHMARK(BM_Step)
     ->ArgNames({"running", "waiting"})
     ->ArgsProduct({{256}, {1'000, 10'000, 100'000, 1'000'000}})
     ->Args({4096, 10'000})
+    ->UseManualTime();
+
+// The same with histograms by class.
+void BM_StepMeasured(benchmark::State& state) {
+  const auto metrics = *RequestMetrics::Create({.max_requests = 1 << 20});
+  Steps<BasicScheduler<Sjf>>(state, Sjf{}, false, nullptr, metrics.get());
+}
+BENCHMARK(BM_StepMeasured)
+    ->ArgNames({"running", "waiting"})
+    ->Args({256, 1'000})
+    ->Args({256, 10'000})
+    ->Args({256, 100'000})
     ->UseManualTime();
 
 // The host reports only the rows that differed from the plan.

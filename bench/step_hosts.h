@@ -26,6 +26,8 @@ class ChurnHost {
     rows_.reserve(static_cast<std::size_t>(running));
   }
 
+  SchedulerT& scheduler() { return scheduler_; }
+
   // Time of On, Plan and Commit in one step.
   std::chrono::duration<double> Step() {
     const auto start = Clock::now();
