@@ -7,6 +7,7 @@ package takt
 import "C"
 
 import (
+	"time"
 	"unsafe"
 )
 
@@ -167,7 +168,10 @@ func (r *Router) Place(now Time) (Routing, error) {
 		to.Placed = append(to.Placed, Placement{uint64(p.request), uint64(p.instance), uint64(p.life)})
 	}
 	for _, f := range unsafe.Slice(c.failed, c.n_failed) {
-		to.Failed = append(to.Failed, Failure{uint64(f.request), FailReason(f.reason), uint16(f.code)})
+		to.Failed = append(to.Failed, Failure{
+			uint64(f.request), FailReason(f.reason), uint16(f.code),
+			time.Duration(f.retry_after_ms) * time.Millisecond,
+		})
 	}
 	for _, e := range unsafe.Slice(c.ended, c.n_ended) {
 		how := nameOf(hows, uint32(e.how))

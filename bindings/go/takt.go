@@ -30,6 +30,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"time"
 	"unsafe"
 )
 
@@ -124,6 +125,8 @@ type Failure struct {
 	Request uint64
 	Reason  FailReason
 	Code    uint16
+	// RetryAfter is the time after which the client should try again, for FailShed and FailQuota; otherwise 0.
+	RetryAfter time.Duration
 }
 
 // FailReason is the reason why a request failed.
@@ -139,13 +142,22 @@ const (
 	FailDraining
 	FailHost
 	FailIDInUse
+	FailQuota
+	FailNoInstance
 )
 
-var failReasons = []string{"invalid", "never fits", "kv exhausted", "expired", "shed", "draining", "host", "id in use"}
+var failReasons = []string{"invalid", "never fits", "kv exhausted", "expired", "shed", "draining", "host", "id in use",
+	"quota", "no instance"}
 
 // String returns the name of the reason, such as "expired".
 func (r FailReason) String() string {
 	return nameOf(failReasons, uint32(r))
+}
+
+// HTTPStatus returns the HTTP status for a failure: 429 if the client should come back, 503 if no instance serves, 504
+// if a time limit ended the request.
+func (r FailReason) HTTPStatus() int {
+	return int(C.takt_http_status(C.uint32_t(r)))
 }
 
 // ---- handles --------------------------------------------------------------------------------------------------------

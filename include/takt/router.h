@@ -108,6 +108,8 @@ class BasicRouter {
     r_.Expire();
     r_.notices.TakeGathered();
     internal::Placing(r_).Run();
+    r_.FailWithoutInstance();
+    r_.Shed();
     r_.desk.Leave();
     return r_.notices.placed;
   }
@@ -173,8 +175,12 @@ class BasicRouter {
   std::span<const WorkflowEnd> ended_workflows() const { return r_.notices.ended; }
   std::span<const WorkflowFault> workflow_faults() const { return r_.notices.faults; }
 
-  // Time of the next Place if no event comes earlier: a request then expires, or a workflow has been silent too long.
-  TimePoint wake_at() const { return std::min(r_.expiries.next(), workflows().wake_at()); }
+  // Time of the next Place if no event comes earlier: a request then expires, a workflow has been silent too long, or
+  // no instance has been up for too long.
+  TimePoint wake_at() const {
+    const TimePoint at = std::min(r_.expiries.next(), workflows().wake_at());
+    return waiting() > 0 ? std::min(at, r_.DownUntil()) : at;
+  }
 
   // Returns true if an exception interrupted a call, for example in a host's placement or policy. The router then only
   // counts events and places no requests.

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "takt/base/count.h"
@@ -12,6 +13,7 @@
 #include "takt/base/id.h"
 #include "takt/base/names.h"
 #include "takt/base/spec.h"
+#include "takt/model/class_limits.h"
 #include "takt/model/step.h"
 
 namespace takt {
@@ -38,6 +40,12 @@ constexpr auto NamesOf(PreemptMode) { return std::to_array<std::string_view>({"o
 
 enum class Shed : std::uint8_t { kNewest, kWorst };
 constexpr auto NamesOf(Shed) { return std::to_array<std::string_view>({"newest", "worst"}); }
+
+enum class VictimChoice : std::uint8_t {
+  kRank,  // the request of worst rank is preempted first
+  kLeastLost,  // the request with the fewest computed tokens is preempted first, so that least is recomputed
+};
+constexpr auto NamesOf(VictimChoice) { return std::to_array<std::string_view>({"rank", "least_lost"}); }
 
 struct SchedulerOptions {
   std::int32_t max_running = 1024;  // maximum running requests; StepLimits.max_seqs may be lower
@@ -92,6 +100,28 @@ struct SchedulerOptions {
   Tokens max_step_tokens{0};  // limit of StepLimits.tokens or prefill_tokens, whichever is smaller
   std::int32_t max_step_seqs = 0;  // largest StepLimits.max_seqs that the host will ever set; 0: unknown
 
+  // Maximum prompt tokens of the waiting requests that have never run; further requests are shed after each plan. One
+  // request may wait alone, however long it is.
+  std::int64_t max_waiting_tokens = INT64_MAX;
+  // The same two bounds for each tenant. Requests beyond them fail with kQuota: the last to join first.
+  std::int64_t tenant_max_waiting = INT64_MAX;
+  std::int64_t tenant_max_waiting_tokens = INT64_MAX;
+  // Bounds and time limits of classes, which are ranges of priorities. A request cannot extend the time limit of its
+  // class, which counts from Request::arrival; `expires_at` can only shorten it.
+  std::vector<ClassLimits> class_limits = {};
+  // Time limits of one wait [s]; a request that waits longer fails with kExpired. 0: unlimited.
+  double max_resume_wait = 0;  // wait for a row of a request that has run, for example after a preemption
+  double max_blocked = 0;  // time from Blocked to Unblocked
+  double max_paused = 0;  // time from ToolCalled to ToolReturned
+
+  // kLedger: admissions to a running batch leave KV for the largest need until all running requests end, if each ends
+  // at this quantile of Request::output_tokens, and at most at max_output_tokens. 0: none. 1: each ends at
+  // max_output_tokens. If the estimate is unknown: this share of max_output_tokens.
+  double reserve_output = 0;
+  VictimChoice victims = VictimChoice::kRank;  // order of preemption for memory; kLeastLost: not with kByRank
+  // true: a waiting request that has run comes before waiting requests with an equal key; false: ties by arrival
+  bool begun_first = false;
+
   // InvalidArgument lists all invalid fields with their values, one per line.
   absl::Status Validate() const;
 
@@ -113,7 +143,12 @@ struct SchedulerOptions {
         Option("first_step", self.first_step, {.least = 1, .most = 0x1p63}), Option("hash_seed", self.hash_seed),
         Option("max_step_tokens", self.max_step_tokens), Option("max_step_seqs", self.max_step_seqs),
         Option("pin_share", self.pin_share, {.most = 1}), Option("prefix_cpu_blocks", self.prefix_cpu_blocks),
-        Option("prefix_wait", self.prefix_wait));
+        Option("prefix_wait", self.prefix_wait), Option("max_waiting_tokens", self.max_waiting_tokens),
+        Option("tenant_max_waiting", self.tenant_max_waiting),
+        Option("tenant_max_waiting_tokens", self.tenant_max_waiting_tokens), Option("class_limits", self.class_limits),
+        Option("max_resume_wait", self.max_resume_wait), Option("max_blocked", self.max_blocked),
+        Option("max_paused", self.max_paused), Option("reserve_output", self.reserve_output, {.most = 1}),
+        Option("victims", self.victims), Option("begun_first", self.begun_first));
   }
 };
 
@@ -125,6 +160,8 @@ inline absl::Status SchedulerOptions::Validate() const {
   });
   faults.Expect(preempt_action != KvAction::kOut || cpu_blocks.value > 0 || kv == KvMode::kNone,
                 "preempt_action is out: needs cpu_blocks, the host's memory for it, of at least 1");
+  faults.Expect(victims != VictimChoice::kLeastLost || preempt != PreemptMode::kByRank,
+                "victims is least_lost: is unsupported with preempt by_rank; expected rank");
   faults.Expect(prefix_cpu_blocks <= cpu_blocks, "prefix_cpu_blocks", prefix_cpu_blocks.value,
                 "must be at most cpu_blocks, of which they are a part");
   return faults.ToStatus();

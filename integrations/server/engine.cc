@@ -179,7 +179,10 @@ bool Engine::Heed(const takt::StepPlan& plan) {
     Live* live = Find(failure.request);
     if (live == nullptr || live->ended) continue;
     ++counters_.failed;
-    Finish(*live, {.request = failure.request, .end = End::kFailed, .reason = failure.reason});
+    Finish(*live, {.request = failure.request,
+                   .end = End::kFailed,
+                   .reason = failure.reason,
+                   .retry_after_ms = failure.retry_after_ms});
   }
   for (takt::RequestId id : plan.released) {
     kv_->Forget(id);

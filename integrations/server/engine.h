@@ -60,6 +60,7 @@ struct Output {
   float logit = 0;
   End end = End::kNotYet;
   takt::FailReason reason = {};  // for kFailed
+  std::uint32_t retry_after_ms = 0;  // for kFailed: see takt::Failure
 };
 
 // A completed step.

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -68,7 +69,9 @@ bool HasLeft(int socket) {
 
 void SetError(const ApiError& error, httplib::Response& response) {
   response.status = error.status;
-  if (error.status == 503) response.set_header("Retry-After", "1");
+  if (error.status == 429 || error.status == 503) {
+    response.set_header("Retry-After", std::to_string(error.retry_after_s));
+  }
   response.set_content(ErrorBody(error) + "\n", "application/json");
 }
 
@@ -136,7 +139,7 @@ void AnswerAtOnce(Answering& a, httplib::Response& response) {
     }
     text += a.Text();
   }
-  if (a.news.end == End::kFailed) return SetError(ErrorOf(a.news.reason), response);
+  if (a.news.end == End::kFailed) return SetError(ErrorOf(a.news.reason, a.news.retry_after_ms), response);
   response.set_content(AnswerBody(a.answer, {text, a.tokens}, a.news.end) + "\n", "application/json");
 }
 
@@ -149,7 +152,8 @@ bool StreamMore(Answering& a, httplib::DataSink& sink) {
   std::string events;
   if (a.news.end == End::kFailed || a.news.end == End::kCancelled) {
     if (!text.empty()) events = StreamEvent(a.answer, {text, a.tokens}, !a.opened, End::kNotYet);
-    events += StreamError(ErrorOf(a.news.reason));  // without [DONE], so that no client takes it for a complete answer
+    events += StreamError(ErrorOf(
+        a.news.reason, a.news.retry_after_ms));  // without [DONE], so that no client takes it for a complete answer
   } else {
     events = StreamEvent(a.answer, {text, a.tokens}, !a.opened, a.news.end);
     if (a.over) events += kStreamDone;
@@ -267,7 +271,8 @@ class HttpServer::Impl {
       response.status = kClientLeft;
       return;
     }
-    if (a->news.end == End::kFailed && a->news.tokens.empty()) return SetError(ErrorOf(a->news.reason), response);
+    if (a->news.end == End::kFailed && a->news.tokens.empty())
+      return SetError(ErrorOf(a->news.reason, a->news.retry_after_ms), response);
     if (!asked.stream) return AnswerAtOnce(*a, response);
     response.set_header("Cache-Control", "no-cache");
     response.set_chunked_content_provider(

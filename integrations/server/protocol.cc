@@ -322,16 +322,20 @@ std::string ErrorBody(const ApiError& error) {
   return json.Take();
 }
 
-ApiError ErrorOf(takt::FailReason reason) {
+ApiError ErrorOf(takt::FailReason reason, std::uint32_t retry_after_ms) {
   const std::string name(takt::Name(reason));
+  const int status = takt::HttpStatus(reason);
+  const std::uint32_t seconds = std::max((retry_after_ms + 999) / 1000, 1u);
   switch (reason) {
     case takt::FailReason::kNeverFits:
-      return {400, "the request needs more KV memory or tokens per step than the engine has", "prompt", name};
+      return {status, "the request needs more KV memory or tokens per step than the engine has", "prompt", name};
     case takt::FailReason::kKvExhausted:
-      return {400, "the answer became too long for the KV memory", "max_tokens", name};
-    case takt::FailReason::kShed: return {503, "too many requests are waiting", "", name};
-    case takt::FailReason::kDraining: return {503, "the server is shutting down", "", name};
-    default: return {500, "the engine failed the request: " + name, "", name};
+      return {status, "the answer became too long for the KV memory", "max_tokens", name};
+    case takt::FailReason::kShed: return {status, "too many requests are waiting", "", name, seconds};
+    case takt::FailReason::kQuota: return {status, "too many requests of this tenant are waiting", "", name, seconds};
+    case takt::FailReason::kExpired: return {status, "the request waited too long", "", name};
+    case takt::FailReason::kDraining: return {status, "the server is shutting down", "", name};
+    default: return {status, "the engine failed the request: " + name, "", name};
   }
 }
 

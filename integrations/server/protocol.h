@@ -32,6 +32,7 @@ struct ApiError {
   std::string message;
   std::string param = "";  // the invalid field
   std::string code = "";
+  std::uint32_t retry_after_s = 1;  // for status 429 and 503: value of the header Retry-After
 };
 
 struct ApiLimits {
@@ -48,7 +49,7 @@ std::variant<ApiRequest, ApiError> ParseRequest(Api api, std::string_view body, 
 std::string ErrorBody(const ApiError& error);
 
 // Returns the error for a client if the engine gave up on its request.
-ApiError ErrorOf(takt::FailReason reason);
+ApiError ErrorOf(takt::FailReason reason, std::uint32_t retry_after_ms = 0);
 
 // A partial answer.
 struct ApiAnswer {

@@ -24,6 +24,7 @@ void Reply::Hear(const Output& output) {
     if (output.token >= 0) news_.tokens.push_back(output.token);
     news_.end = output.end;
     news_.reason = output.reason;
+    news_.retry_after_ms = output.retry_after_ms;
   }
   changed_.notify_one();
 }

@@ -33,6 +33,7 @@ class Reply {
     std::vector<std::int32_t> tokens;  // since the last call
     End end = End::kNotYet;            // nothing follows an end
     takt::FailReason reason = {};      // for kFailed
+    std::uint32_t retry_after_ms = 0;  // for kFailed: see takt::Failure
   };
 
   // Waits until there are results, or for at most this long.

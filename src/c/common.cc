@@ -46,6 +46,11 @@ const char* takt_version(void) noexcept { return TAKT_VERSION; }
 
 uint64_t takt_salted_hash(uint64_t hash, uint64_t salt) noexcept { return takt::SaltedHash(hash, salt); }
 
+int32_t takt_http_status(uint32_t reason) noexcept {
+  const auto of = static_cast<takt::FailReason>(reason);
+  return reason < NamesOf(takt::FailReason{}).size() ? takt::HttpStatus(of) : 0;
+}
+
 const char* takt_status_name(takt_status status) noexcept {
   const auto index = static_cast<std::size_t>(status);
   return index < kStatusNames.size() ? kStatusNames[index] : "unknown status";

@@ -13,6 +13,7 @@
 #include <string>
 #include <utility>
 
+#include "c/bounds.h"
 #include "c/events.h"
 #include "c/handle.h"
 #include "c/inbox.h"
@@ -48,6 +49,7 @@ template <>
 takt_router_options Defaults<takt_router_options>() {
   const RouterOptions plain;
   auto to = Zeroed<takt_router_options>();
+  PutBounds(plain, to);
   to.window = plain.window;
   to.max_outstanding = plain.max_outstanding;
   to.reserve_requests = plain.reserve_requests;
@@ -101,6 +103,8 @@ takt_status Create(const takt_router_options& from, takt_router** to, takt_error
   options.max_outstanding = from.max_outstanding, options.window = from.window;
   options.fail_unfit = from.fail_unfit != 0;
   options.reserve_requests = from.reserve_requests, options.hash_seed = from.hash_seed;
+  options.max_held = from.max_held, options.max_down = from.max_down;
+  if (const takt_status status = TakeBounds(from, options, error); status != TAKT_OK) return status;
   if (absl::Status status = options.Validate(); !status.ok()) return Invalid(error, "", status);
   if (const takt_status made = BudgetsOf(from, options, error); made != TAKT_OK) return made;
   AnyPolicy policy;

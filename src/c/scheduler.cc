@@ -13,6 +13,7 @@
 #include <string_view>
 #include <utility>
 
+#include "c/bounds.h"
 #include "c/events.h"
 #include "c/handle.h"
 #include "c/inbox.h"
@@ -54,7 +55,8 @@ template <>
 takt_scheduler_options Defaults<takt_scheduler_options>() {
   const SchedulerOptions plain;
   auto to = Zeroed<takt_scheduler_options>();
-  to.max_running = plain.max_running, to.max_waiting = plain.max_waiting;
+  PutBounds(plain, to);
+  to.max_running = plain.max_running;
   to.reserve_requests = plain.reserve_requests;
   to.shed = static_cast<std::uint32_t>(plain.shed), to.order = static_cast<std::uint32_t>(plain.order);
   to.preempt = static_cast<std::uint32_t>(plain.preempt);
@@ -85,7 +87,7 @@ E EnumOf(std::uint32_t value) {
 
 SchedulerOptions OptionsOf(const takt_scheduler_options& from) {
   SchedulerOptions to;
-  to.max_running = from.max_running, to.max_waiting = from.max_waiting;
+  to.max_running = from.max_running;
   to.reserve_requests = from.reserve_requests;
   to.shed = EnumOf<Shed>(from.shed), to.order = EnumOf<StepOrder>(from.order);
   to.preempt = EnumOf<PreemptMode>(from.preempt), to.preempt_action = EnumOf<KvAction>(from.preempt_action);
@@ -101,12 +103,16 @@ SchedulerOptions OptionsOf(const takt_scheduler_options& from) {
   to.pin_share = from.pin_share;
   to.prefix_cpu_blocks = {from.prefix_cpu_blocks};
   to.prefix_wait = from.prefix_wait;
+  to.max_resume_wait = from.max_resume_wait, to.max_blocked = from.max_blocked, to.max_paused = from.max_paused;
+  to.reserve_output = from.reserve_output, to.victims = EnumOf<VictimChoice>(from.victims);
+  to.begun_first = from.begun_first != 0;
   return to;
 }
 
 takt_status Create(const takt_scheduler_options& from, takt_scheduler** to, takt_error* error) {
   if (from.reserved != 0) return NotReserved(error);
-  const SchedulerOptions options = OptionsOf(from);
+  SchedulerOptions options = OptionsOf(from);
+  if (const takt_status status = TakeBounds(from, options, error); status != TAKT_OK) return status;
   if (absl::Status status = options.Validate(); !status.ok()) return Invalid(error, "", status);
   AnyPolicy policy;
   if (const takt_status made = MakePolicy(from.policy, from.key, policy, error); made != TAKT_OK) return made;

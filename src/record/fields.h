@@ -11,6 +11,7 @@
 #include "record/fields_of.h"
 #include "record/model_fields.h"
 #include "takt/turns/return_times.h"
+#include "takt/model/class_limits.h"
 #include "takt/model/event.h"
 #include "takt/model/step.h"
 #include "takt/record.h"
@@ -18,6 +19,7 @@
 
 namespace takt::internal {
 
+TAKT_FIELDS(ClassLimits, priority, max_waiting, max_waiting_tokens, max_wait)
 TAKT_FIELDS(LogPolicy, policy)
 TAKT_FIELDS(ReturnTimesOptions, classes, window, prior_weight, max_open, refresh, hash_seed)
 TAKT_FIELDS(LogRetention, retention, gate, times)

@@ -25,7 +25,8 @@ TAKT_FIELDS(PlanEntry, request, lane, tokens, position, speculative, flags)
 TAKT_FIELDS_BUT_RESERVED(KvMove, "id, request, action, first, count", object.id, object.request, object.action,
                          object.first, object.count)
 TAKT_FIELDS_BUT_RESERVED(Preemption, "request, action", object.request, object.action)
-TAKT_FIELDS_BUT_RESERVED(Failure, "request, reason, code", object.request, object.reason, object.code)
+TAKT_FIELDS_BUT_RESERVED(Failure, "request, reason, code, retry_after_ms", object.request, object.reason, object.code,
+                         object.retry_after_ms)
 TAKT_FIELDS(RowResult, request, lane, tokens, drafts, flags)
 TAKT_FIELDS(Arrived, request)
 TAKT_FIELDS(Revised, request, output_tokens, workflow_tokens_left, after, deadline, expires_at, priority, sequences,

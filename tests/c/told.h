@@ -64,6 +64,10 @@ inline takt_scheduler_options InC(const SchedulerOptions& o) {
   c.pin_share = o.pin_share;
   c.prefix_cpu_blocks = o.prefix_cpu_blocks.value;
   c.prefix_wait = o.prefix_wait;
+  c.max_waiting_tokens = o.max_waiting_tokens;
+  c.tenant_max_waiting = o.tenant_max_waiting, c.tenant_max_waiting_tokens = o.tenant_max_waiting_tokens;
+  c.max_resume_wait = o.max_resume_wait, c.max_blocked = o.max_blocked, c.max_paused = o.max_paused;
+  c.reserve_output = o.reserve_output, c.victims = static_cast<std::uint32_t>(o.victims), c.begun_first = o.begun_first;
   return c;
 }
 

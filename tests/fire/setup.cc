@@ -322,6 +322,26 @@ Setup Setup::OfSeed(std::uint64_t seed) {
     s.chunk_tokens = o.kv_block_tokens.value * dice.Int(1, 3);
   }
 
+  // Bounds and reserves are drawn apart, so that the other choices of a seed stay.
+  Dice bounds(seed ^ 0xb0d5u);
+  if (bounds.Chance(0.15)) o.max_waiting_tokens = bounds.Between(0, 6 * s.most_prompt);
+  if (bounds.Chance(0.15)) o.tenant_max_waiting = bounds.Between(0, 6);
+  if (bounds.Chance(0.1)) o.tenant_max_waiting_tokens = bounds.Between(0, 4 * s.most_prompt);
+  const auto limit = [&](double share) {
+    return bounds.Chance(share) ? static_cast<double>(bounds.Between(1, 3'000'000)) * 1e-9 : 0.0;
+  };
+  for (std::int32_t priority = -1; bounds.Chance(0.2) && priority <= 2; ++priority) {
+    ClassLimits c{.priority = priority};
+    if (bounds.Chance(0.5)) c.max_waiting = bounds.Between(0, 6);
+    if (bounds.Chance(0.3)) c.max_waiting_tokens = bounds.Between(0, 4 * s.most_prompt);
+    c.max_wait = limit(0.3);
+    o.class_limits.push_back(c);
+  }
+  o.max_resume_wait = limit(0.1), o.max_blocked = limit(0.15), o.max_paused = limit(0.15);
+  if (bounds.Chance(0.2)) o.reserve_output = bounds.Of({0.1, 0.5, 0.9, 1.0});
+  if (o.preempt != PreemptMode::kByRank && bounds.Chance(0.3)) o.victims = VictimChoice::kLeastLost;
+  o.begun_first = bounds.Chance(0.2);
+
   s.policy = dice.Bits();
   s.pause = dice.Bits();
   s.depth = dice.Int(0, 2);

@@ -71,7 +71,9 @@ Life* Shadow::Living(RequestId id) {
 
 internal::FullKey Shadow::KeyOf(const Life& life) const {
   const double key = policy_.hooks().moving ? policy_.KeyAt(life.state, now_).key : policy_.Key(life.state).key;
-  return {std::isnan(key) ? std::numeric_limits<double>::infinity() : key, life.state.request.arrival,
+  // Those that have begun may come before others with an equal key.
+  const bool first = setup_.options.begun_first && life.state.has_run && life.is == Is::kWaiting;
+  return {std::isnan(key) ? std::numeric_limits<double>::infinity() : key, first ? kUnset : life.state.request.arrival,
           life.state.request.id};
 }
 
@@ -178,7 +180,7 @@ void Shadow::On(const Arrived& e, const Scheduler& scheduler) {
   ++ours_.arrived;
   life.accepted = true;
   Enqueue(life);
-  FindShed(scheduler);
+  FindShed(life, scheduler);
 }
 
 // Returns the number of waiting requests that have never run.
@@ -186,8 +188,64 @@ std::int64_t Shadow::MayBeShed() const {
   return std::ranges::count_if(unreleased_, [this](RequestId id) { return MayBeShed(Of(id)); });
 }
 
-// A request has joined the queue outside a plan. If more wait than the next plan could admit, one is shed at once.
-void Shadow::FindShed(const Scheduler& scheduler) {
+const ClassLimits* Shadow::ClassOf(std::int32_t priority) const {
+  const ClassLimits* of = nullptr;
+  for (const ClassLimits& c : setup_.options.class_limits) {
+    if (c.priority <= priority) of = &c;
+  }
+  return of;
+}
+
+TimePoint Shadow::WaitEnds(const Life& life) const {
+  const Request& r = life.state.request;
+  const ClassLimits* of = ClassOf(r.priority);
+  if (of == nullptr || of->max_wait == 0) return r.expires_at;
+  return std::min(r.expires_at, After(r.arrival, FromSeconds(of->max_wait)));
+}
+
+void Shadow::ParkFor(Life& life, double seconds) const {
+  life.parked_until = seconds > 0 ? After(now_, FromSeconds(seconds)) : kNever;
+}
+
+Shadow::Crowd Shadow::CrowdOf(const Life& life, Scope scope) const {
+  Crowd crowd;
+  for (RequestId id : unreleased_) {
+    const Life& other = Of(id);
+    if (!MayBeShed(other)) continue;
+    if (scope == Scope::kTenant && other.state.request.tenant != life.state.request.tenant) continue;
+    if (scope == Scope::kClass && ClassOf(other.class_priority) != ClassOf(life.class_priority)) continue;
+    ++crowd.requests, crowd.tokens += other.state.request.prompt_tokens.value;
+    crowd.last = std::max(crowd.last, other.joined_no);
+  }
+  return crowd;
+}
+
+// A single request may exceed a bound on tokens.
+bool Shadow::Exceeds(const Life& life, Scope scope, const Crowd& crowd) const {
+  const SchedulerOptions& o = setup_.options;
+  std::int64_t requests = o.max_waiting, tokens = o.max_waiting_tokens;
+  if (scope == Scope::kTenant) requests = o.tenant_max_waiting, tokens = o.tenant_max_waiting_tokens;
+  if (scope == Scope::kClass) {
+    const ClassLimits* of = ClassOf(life.class_priority);
+    if (of == nullptr) return false;
+    requests = of->max_waiting, tokens = of->max_waiting_tokens;
+  }
+  return crowd.requests > requests || (crowd.requests > 1 && crowd.tokens > tokens);
+}
+
+// A request has joined the queue outside a plan. If more wait than the next plan could admit, one is shed at once: the
+// request itself for the bounds of its tenant and class.
+void Shadow::FindShed(Life& joined, const Scheduler& scheduler) {
+  const std::int64_t spare = setup_.options.max_running;
+  if (MayBeShed(joined)) {
+    if (CrowdOf(joined, Scope::kTenant).requests - spare > setup_.options.tenant_max_waiting) {
+      return FailWith(joined, FailReason::kQuota);
+    }
+    const ClassLimits* of = ClassOf(joined.class_priority);
+    if (of != nullptr && CrowdOf(joined, Scope::kClass).requests - spare > of->max_waiting) {
+      return FailWith(joined, FailReason::kShed);
+    }
+  }
   if (MayBeShed() - setup_.options.max_running <= setup_.options.max_waiting) return;
   Life* shed = nullptr;
   for (RequestId id : unreleased_) {
@@ -276,12 +334,16 @@ void Shadow::On(const Revised& e) {
 void Shadow::On(const Blocked& e) {
   Life* life = Living(e.request);
   if (life == nullptr) return;
-  if (life->is == Is::kRunning) return Depart(*life, Life::Leave::kKeep, Is::kBlocked);
+  if (life->is == Is::kRunning) {
+    ParkFor(*life, setup_.options.max_blocked);
+    return Depart(*life, Life::Leave::kKeep, Is::kBlocked);
+  }
   if (life->is != Is::kWaiting) {
     ++ours_.events_out_of_place;
     return;
   }
   LeaveQueue(*life);
+  ParkFor(*life, setup_.options.max_blocked);
   life->is = Is::kBlocked;
   life->counting = false;
 }
@@ -296,7 +358,7 @@ void Shadow::On(const Unblocked& e, const Scheduler& scheduler) {
   ours_.events_out_of_place += e.computed.value < 0 ? 1u : 0u;
   if (e.computed.value > 0) life->arrived = e.computed.value;
   Enqueue(*life);
-  FindShed(scheduler);
+  FindShed(*life, scheduler);
 }
 
 void Shadow::On(const NotReady& e) {
@@ -397,6 +459,7 @@ void Shadow::On(const ToolCalled& e, const Scheduler& scheduler) {
   ToolCalled& call = life->call = e;
   if (!IsValid(e.expected, e.expected_returned)) call.expected = {}, call.expected_returned = {0};
   life->called_at = now_;
+  ParkFor(*life, setup_.options.max_paused);
   life->state.request.next_call = {};
   CheckAsked(*life, asked);
   const bool keeps = Keeps(asked.decision);
@@ -619,7 +682,7 @@ void Shadow::On(const ToolReturned& e, const Scheduler& scheduler) {
   life->state.returned += e.returned;
   life->state.request.next_call = Sanitized(e.next_call);
   Enqueue(*life);
-  FindShed(scheduler);
+  FindShed(*life, scheduler);
 }
 
 void Shadow::On(const Cancelled& e) {
@@ -728,6 +791,9 @@ void Shadow::Enqueue(Life& life) {
   life.state.enqueued = now_;
   life.state.generated = {life.generated};
   life.joined_in = last_step_;
+  life.joined_no = ++joins_;
+  life.class_priority = life.state.request.priority;
+  ParkFor(life, setup_.options.max_resume_wait);
   life.key = KeyOf(life);
   if (policy_.hooks().groups && !life.promoted()) JoinGroup(life);
   life.group_key = GroupKeyOf(life);
@@ -878,6 +944,8 @@ void Shadow::FailWith(Life& life, FailReason reason) {
     case FailReason::kDraining: ++ours_.failed_draining; break;
     case FailReason::kHost: ++ours_.failed_host; break;
     case FailReason::kIdInUse: ++ours_.failed_id_in_use; break;
+    case FailReason::kQuota: ++ours_.failed_quota; break;
+    case FailReason::kNoInstance: Violate("a scheduler has no instances"); break;
   }
   End(life);
 }
@@ -935,15 +1003,18 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
     for (RequestId id : plan.released) policy_.Ends(At(id).state, now_);
   }
 
-  // Requests that waited past their time fail first, in the order of their expiry times.
+  // Requests that waited past their time fail first, in the order of their expiry times. Requests that may expire
+  // before their first step come before others.
   scratch_.clear();
   for (RequestId id : unreleased_) {
-    if (const Life& life = Of(id); life.may_expire() && life.state.request.expires_at <= now_)
+    const Life& life = Of(id);
+    if ((life.may_expire() && WaitEnds(life) <= now_) || (life.may_park() && life.parked_until <= now_))
       scratch_.push_back(&life);
   }
-  std::ranges::sort(scratch_, {}, [](const Life* life) {
+  std::ranges::sort(scratch_, {}, [this](const Life* life) {
     const Request& r = life->state.request;
-    return std::tuple(r.expires_at, r.arrival, r.id);
+    const bool fresh = life->may_expire() && WaitEnds(*life) <= now_;
+    return std::tuple(!fresh, fresh ? WaitEnds(*life) : life->parked_until, r.arrival, r.id);
   });
   for (const Life* life : scratch_) FailWith(At(life->state.request.id), FailReason::kExpired);
   swap_out_left_ += std::max(limits.swap_out.value, 0) - swap_out_limit_;  // minus swap-outs by calls since then
@@ -969,7 +1040,7 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
   const std::uint64_t reclaimed = scheduler.stats().kv_reclaimed - before_.kv_reclaimed;
   // Requests are shed after everything else is planned.
   const bool fails = fails_ = std::ranges::any_of(plan.failed, [this](const Failure& f) {
-    return f.request && f.reason != FailReason::kIdInUse && f.reason != FailReason::kShed && !At(f.request).must_fail;
+    return f.request && f.reason != FailReason::kIdInUse && HttpStatus(f.reason) != 429 && !At(f.request).must_fail;
   });
   const bool capped = built_ && std::ranges::any_of(unreleased_, [this](RequestId id) { return EndsAtCap(Of(id)); });
   const std::uint64_t kinds = (plan.preempted.empty() ? 0u : 1u) + (fails ? 1u : 0u) + (capped ? 1u : 0u);
@@ -993,7 +1064,7 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
   shed_kv_ = false;
   for (const Failure& f : plan.failed) {
     Life& life = At(f.request);
-    if (f.reason != FailReason::kShed || !life.living() || life.in_transit() || life.pinned) continue;
+    if (HttpStatus(f.reason) != 429 || !life.living() || life.in_transit() || life.pinned) continue;
     shed_kv_ |= life.most_blocks > 0;
     DropKv(life);
   }
@@ -1025,7 +1096,8 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
   for (RequestId id : unreleased_) {
     Life& life = Of(id);
     if (built_) life.left_out = false;
-    if (life.may_expire()) wake_at = std::min(wake_at, life.state.request.expires_at);
+    if (life.may_expire()) wake_at = std::min(wake_at, WaitEnds(life));
+    if (life.may_park()) wake_at = std::min(wake_at, life.parked_until);
     if (life.is == Is::kPaused) wake_at = std::min(wake_at, life.review_at);
   }
   const bool gated = setup_.agents && plan.run.empty() && plan.wake_at < wake_at;
@@ -1284,7 +1356,10 @@ void Shadow::CheckReclaimed(const StepPlan& plan, const StepLimits& limits, cons
 // No running row may rank worse than the victim. Promoted rows come last.
 void Shadow::CheckWorst(const Life& victim, const StepPlan& plan) {
   if (!known_order_) return;
-  const auto rank = [this](const Life& life) { return std::pair(life.quantum <= life.steps, VictimRankOf(life)); };
+  const bool least_lost = setup_.options.victims == VictimChoice::kLeastLost;
+  const auto rank = [this, least_lost](const Life& life) {
+    return std::tuple(life.quantum <= life.steps, least_lost ? -life.computed : 0, VictimRankOf(life));
+  };
   for (RequestId id : unreleased_) {
     const Life& other = Of(id);
     if (other.is != Is::kRunning || other.moving_in || !other.state.request.preemptible) continue;
@@ -1297,6 +1372,8 @@ void Shadow::CheckWorst(const Life& victim, const StepPlan& plan) {
 
 void Shadow::CheckFailed(const StepPlan& plan, const StepLimits&) {
   for (const Failure& f : plan.failed) {
+    FIRE_CHECK(f.retry_after_ms <= (HttpStatus(f.reason) == 429 ? 60'000u : 0u), "request {} comes back in {} ms",
+               f.request.value, f.retry_after_ms);
     if (f.reason == FailReason::kIdInUse || !f.request) {
       const auto expected = std::ranges::find(turned_away_, f);
       FIRE_CHECK(expected != turned_away_.end(), "request {} fails as {}", f.request.value, Name(f.reason));
@@ -1314,7 +1391,7 @@ void Shadow::CheckFailed(const StepPlan& plan, const StepLimits&) {
       continue;
     }
     FIRE_CHECK(life.living(), "request {} fails twice", f.request.value);
-    if (f.reason == FailReason::kShed) continue;  // handled after the admissions
+    if (HttpStatus(f.reason) == 429) continue;  // handled after the admissions
     const Request& r = life.state.request;
     if (f.reason == FailReason::kNeverFits) {
       const std::int32_t most = setup_.options.max_step_tokens.value;
@@ -1342,21 +1419,38 @@ void Shadow::CheckFailed(const StepPlan& plan, const StepLimits&) {
 
 // Requests are shed at the end of a plan, from those that have never run, until the bound holds.
 void Shadow::CheckAllShed(const StepPlan& plan) {
-  bool any = false;
   for (const Failure& f : plan.failed) {
     Life& life = At(f.request);
-    if (f.reason != FailReason::kShed || !life.living()) continue;
+    if (HttpStatus(f.reason) != 429 || !life.living()) continue;
     FIRE_CHECK(built_ && MayBeShed(life), "request {} was shed, and may not be", f.request.value);
-    CheckShed(life, shed_kv_);
-    ++ours_.failed_shed;
+    // Bounds of a tenant or class shed the last to join. Requests admitted to the KV of shed ones may leave fewer than
+    // a bound.
+    const auto last_of = [&](Scope scope) {
+      const Crowd crowd = CrowdOf(life, scope);
+      return shed_kv_ || (Exceeds(life, scope, crowd) && crowd.last == life.joined_no);
+    };
+    if (f.reason == FailReason::kQuota) {
+      FIRE_CHECK(last_of(Scope::kTenant), "request {} is not the last of a crowded tenant", f.request.value);
+      ++ours_.failed_quota;
+    } else {
+      if (ClassOf(life.class_priority) == nullptr || !last_of(Scope::kClass)) {
+        FIRE_CHECK(shed_kv_ || Exceeds(life, Scope::kAll, CrowdOf(life, Scope::kAll)),
+                   "request {} was shed, and no bound is exceeded", f.request.value);
+        CheckShed(life, shed_kv_);
+      }
+      ++ours_.failed_shed;
+    }
     End(life);
-    any = true;
   }
-  const std::int64_t left = MayBeShed(), most = setup_.options.max_waiting;
-  FIRE_CHECK(!built_ || left <= most, "{} wait that have never run, of at most {}", left, most);
-  // Requests admitted to the KV of shed ones may leave fewer than the bound.
-  FIRE_CHECK(!any || left == most || shed_kv_, "{} of at most {} wait that have never run, and others were shed", left,
-             most);
+  if (!built_) return;
+  for (RequestId id : unreleased_) {
+    const Life& life = Of(id);
+    if (!MayBeShed(life)) continue;
+    for (const Scope scope : {Scope::kAll, Scope::kClass, Scope::kTenant}) {
+      FIRE_CHECK(!Exceeds(life, scope, CrowdOf(life, scope)), "request {} waits beyond bound {}", id.value,
+                 static_cast<int>(scope));
+    }
+  }
 }
 
 void Shadow::CheckMoves(const StepPlan& plan, const StepLimits& limits) {
@@ -1871,7 +1965,7 @@ void Shadow::CheckMemory(const Scheduler& scheduler) {
 void Shadow::CheckWatermark(const StepPlan& plan, const Scheduler& scheduler) {
   const SchedulerOptions& o = setup_.options;
   if (!joined_others_ || !Counts() || o.order != StepOrder::kRunningFirst || !plan.preempted.empty()) return;
-  if (PromptsFirst(plan)) return;
+  if (PromptsFirst(plan) || o.reserve_output > 0) return;
   const auto watermark = static_cast<std::int32_t>(o.kv_watermark * o.kv_blocks.value);
   if (scheduler.kv().free.value >= watermark) return;
   // At most one request is admitted below the watermark: the first of the queue, after `admission_window` plans. It may
@@ -2035,6 +2129,7 @@ void Shadow::Compare(const Scheduler& scheduler, std::uint64_t bits) {
   FIRE_SAME(events_unknown);
   FIRE_SAME(events_out_of_place);
   FIRE_SAME(limits_misaligned);
+  FIRE_SAME(failed_quota);
 #undef FIRE_SAME
   if (Counts() && (setup_.families == 0 || prefixes_.sure())) {
     std::int64_t held = prefixes_.referenced_blocks();

@@ -99,6 +99,12 @@ struct Life {
   bool living() const { return is != Is::kNowhere && is != Is::kEnded; }
   bool in_transit() const { return in_lane || moving_out; }
   bool promoted() const { return quantum > 0; }
+  // Bounds and time limits.
+  std::uint64_t joined_no = 0;  // order of joining the queue
+  std::int32_t class_priority = 0;  // priority when it joined the queue, which decides its class
+  TimePoint parked_until = kNever;  // limit of its present wait
+
+  bool may_park() const { return (is == Is::kWaiting && state.has_run) || is == Is::kBlocked || is == Is::kPaused; }
   bool may_expire() const { return (is == Is::kWaiting || is == Is::kBlocked) && !state.has_run; }
 };
 
@@ -198,7 +204,20 @@ class Shadow {
   void Ran(Life& life);
   static bool MayBeShed(const Life& life) { return life.is == Is::kWaiting && !life.state.has_run; }
   std::int64_t MayBeShed() const;
-  void FindShed(const Scheduler& scheduler);
+  void FindShed(Life& joined, const Scheduler& scheduler);
+  // Limits of a class; null: none.
+  const ClassLimits* ClassOf(std::int32_t priority) const;
+  // Time at which a request that has never run expires.
+  TimePoint WaitEnds(const Life& life) const;
+  void ParkFor(Life& life, double seconds) const;
+  // Waiting requests that have never run, and their prompt tokens: of the tenant, of the class, or all.
+  enum class Scope : std::uint8_t { kAll, kClass, kTenant };
+  struct Crowd {
+    std::int64_t requests = 0, tokens = 0;
+    std::uint64_t last = 0;  // number of the last to join
+  };
+  Crowd CrowdOf(const Life& life, Scope scope) const;
+  bool Exceeds(const Life& life, Scope scope, const Crowd& crowd) const;
   void CheckShed(const Life& shed, bool built_again);
   void CheckAllShed(const StepPlan& plan);
   bool NeedsMore(const Life& life, const StepLimits& limits) const;
@@ -329,6 +348,7 @@ class Shadow {
   bool known_order_ = false;  // or on the policy's inputs
   std::vector<Life> lives_;  // by name
   Life nobody_, scapegoat_;
+  std::uint64_t joins_ = 0;  // requests that joined the queue
   std::vector<RequestId> unreleased_;
   std::vector<Failure> turned_away_;  // arrivals without an id or with an id in use, since the last plan
   std::vector<Step> steps_;

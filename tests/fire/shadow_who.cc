@@ -88,11 +88,14 @@ Shadow::Bar Shadow::BarOf(const Life& life, const Left& left, const StepLimits& 
   const auto watermark =
       alone || !Counts() ? 0 : static_cast<std::int32_t>(setup_.options.kv_watermark * setup_.options.kv_blocks.value);
   const std::int64_t free = left.blocks - watermark;
+  // The reserve for outputs may keep out a request that fits now.
+  const bool reserved = !alone && setup_.options.reserve_output > 0 && Counts();
   if (life.copied) {
     // The first swap-in of a step may exceed the step's limit.
     const bool allowed = life.cpu_blocks <= left.swap_in || (!left.swapped_in && left.swap_in > 0);
     if (!allowed) return Bar::kSwap;
-    return std::max(BlocksOf(life, life.known), life.cpu_blocks) > free ? Bar::kMemory : Bar::kNone;
+    if (std::max(BlocksOf(life, life.known), life.cpu_blocks) > free) return Bar::kMemory;
+    return reserved ? Bar::kUnknown : Bar::kNone;
   }
   std::int32_t start = life.computed;
   std::int64_t shared = 0;
@@ -120,7 +123,8 @@ Shadow::Bar Shadow::BarOf(const Life& life, const Left& left, const StepLimits& 
     return Bar::kBudget;
   }
   const std::int64_t blocks = BlocksOf(life, life.known) - (life.sure ? BlocksOf(life, life.tokens_held) : 0) - shared;
-  return blocks > 0 && blocks > free ? Bar::kMemory : Bar::kNone;
+  if (blocks > 0 && blocks > free) return Bar::kMemory;
+  return reserved ? Bar::kUnknown : Bar::kNone;
 }
 
 // Reads from the scheduler which requests wait for a prefix, and checks each. Explain() names no reason for requests
@@ -515,7 +519,7 @@ void Shadow::CheckKept(const Left& left, const StepLimits& limits) {
 // With preemption by rank, the first displaces the worst running request if it ranks better by more than the margin.
 void Shadow::CheckDisplaces(const Life& head, Bar bar, const Left& left, const StepLimits& limits) {
   const SchedulerOptions& o = setup_.options;
-  if (o.preempt != PreemptMode::kByRank || !known_order_) return;
+  if (o.preempt != PreemptMode::kByRank || !known_order_ || o.reserve_output > 0) return;
   if (bar != Bar::kRows && bar != Bar::kMemory) return;
   const Request& r = head.state.request;
   if (LacksAdapter(head, left, limits)) return;

@@ -517,7 +517,7 @@ TEST_CASE("if too many wait, the newest is asked to retry") {
     const Answer answer = Parse(response);
     if (answer.status == 200) ++served;
     const bool told = response.find("Retry-After") != std::string::npos && answer.error("code") == "shed";
-    if (answer.status == 503 && told) ++refused;
+    if (answer.status == 429 && told) ++refused;
   });
   CHECK(served + refused == 12);
   CHECK(served >= 2);

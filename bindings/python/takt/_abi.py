@@ -97,6 +97,8 @@ TAKT_FAIL_SHED: Final = 4
 TAKT_FAIL_DRAINING: Final = 5
 TAKT_FAIL_HOST: Final = 6
 TAKT_FAIL_ID_IN_USE: Final = 7
+TAKT_FAIL_QUOTA: Final = 8
+TAKT_FAIL_NO_INSTANCE: Final = 9
 TAKT_CACHE_HOLD: Final = 0
 TAKT_CACHE_DROP: Final = 1
 TAKT_CACHE_FETCH: Final = 2
@@ -151,6 +153,8 @@ TAKT_ORDER_PREFILL_FIRST: Final = 1
 TAKT_PREEMPT_OFF: Final = 0
 TAKT_PREEMPT_ON_MEMORY: Final = 1
 TAKT_PREEMPT_BY_RANK: Final = 2
+TAKT_VICTIMS_RANK: Final = 0
+TAKT_VICTIMS_LEAST_LOST: Final = 1
 TAKT_KV_MODE_NONE: Final = 0
 TAKT_KV_MODE_LEDGER: Final = 1
 TAKT_KV_MODE_ORACLE: Final = 2
@@ -330,6 +334,8 @@ ENUMS: Final[dict[str, dict[int, str]]] = {
         5: "draining",
         6: "host",
         7: "id_in_use",
+        8: "quota",
+        9: "no_instance",
     },
     "TAKT_CACHE_HOLD": {
         0: "hold",
@@ -404,6 +410,10 @@ ENUMS: Final[dict[str, dict[int, str]]] = {
         0: "off",
         1: "on_memory",
         2: "by_rank",
+    },
+    "TAKT_VICTIMS_RANK": {
+        0: "rank",
+        1: "least_lost",
     },
     "TAKT_KV_MODE_NONE": {
         0: "none",
@@ -1077,13 +1087,13 @@ class takt_failure(ctypes.Structure):
     reason: int
     reserved: int
     code: int
-    reserved_too: int
+    retry_after_ms: int
     _fields_ = [
         ("request", ctypes.c_uint64),
         ("reason", ctypes.c_uint8),
         ("reserved", ctypes.c_uint8),
         ("code", ctypes.c_uint16),
-        ("reserved_too", ctypes.c_uint32),
+        ("retry_after_ms", ctypes.c_uint32),
     ]
 
 
@@ -1542,6 +1552,16 @@ class takt_scheduler_options(ctypes.Structure):
     pin_share: float
     prefix_cpu_blocks: int
     prefix_wait: int
+    max_waiting_tokens: int
+    tenant_max_waiting: int
+    tenant_max_waiting_tokens: int
+    class_limits: builtins.bytes | None
+    max_resume_wait: float
+    max_blocked: float
+    max_paused: float
+    reserve_output: float
+    victims: int
+    begun_first: int
     _fields_ = [
         ("struct_size", ctypes.c_uint32),
         ("max_running", ctypes.c_int32),
@@ -1575,6 +1595,16 @@ class takt_scheduler_options(ctypes.Structure):
         ("pin_share", ctypes.c_double),
         ("prefix_cpu_blocks", ctypes.c_int32),
         ("prefix_wait", ctypes.c_int32),
+        ("max_waiting_tokens", ctypes.c_int64),
+        ("tenant_max_waiting", ctypes.c_int64),
+        ("tenant_max_waiting_tokens", ctypes.c_int64),
+        ("class_limits", ctypes.c_char_p),
+        ("max_resume_wait", ctypes.c_double),
+        ("max_blocked", ctypes.c_double),
+        ("max_paused", ctypes.c_double),
+        ("reserve_output", ctypes.c_double),
+        ("victims", ctypes.c_uint32),
+        ("begun_first", ctypes.c_uint32),
     ]
 
 
@@ -1782,6 +1812,13 @@ class takt_router_options(ctypes.Structure):
     blown: int
     stage_times: Any
     n_stage_times: int
+    max_waiting: int
+    max_waiting_tokens: int
+    tenant_max_waiting: int
+    tenant_max_waiting_tokens: int
+    class_limits: builtins.bytes | None
+    max_held: float
+    max_down: float
     _fields_ = [
         ("struct_size", ctypes.c_uint32),
         ("window", ctypes.c_int32),
@@ -1797,6 +1834,13 @@ class takt_router_options(ctypes.Structure):
         ("blown", ctypes.c_uint32),
         ("stage_times", ctypes.POINTER(takt_stage_time)),
         ("n_stage_times", ctypes.c_size_t),
+        ("max_waiting", ctypes.c_int64),
+        ("max_waiting_tokens", ctypes.c_int64),
+        ("tenant_max_waiting", ctypes.c_int64),
+        ("tenant_max_waiting_tokens", ctypes.c_int64),
+        ("class_limits", ctypes.c_char_p),
+        ("max_held", ctypes.c_double),
+        ("max_down", ctypes.c_double),
     ]
 
 
@@ -2159,6 +2203,7 @@ FUNCTIONS: Final[dict[str, tuple[Any, list[Any]]]] = {
     "takt_instance_init": (None, [ctypes.c_void_p, ctypes.c_size_t]),
     "takt_workflow_init": (None, [ctypes.c_void_p, ctypes.c_size_t]),
     "takt_salted_hash": (ctypes.c_uint64, [ctypes.c_uint64, ctypes.c_uint64]),
+    "takt_http_status": (ctypes.c_int32, [ctypes.c_uint32]),
     "takt_key_init": (None, [ctypes.c_void_p, ctypes.c_size_t]),
     "takt_epoch_init": (None, [ctypes.c_void_p, ctypes.c_size_t]),
     "takt_limits_init": (None, [ctypes.c_void_p, ctypes.c_size_t]),

@@ -151,12 +151,18 @@ def _stage_times(times: Mapping[tuple[int, str], int] | None) -> Any:
     return array
 
 
+_BOUNDS = ("max_waiting", "max_waiting_tokens", "tenant_max_waiting", "tenant_max_waiting_tokens")
+
+
 class Router(Measured):
     """Assigns requests to engines, and orders the waiting ones.
 
     ``policy``: the order of waiting requests (None: fcfs). ``placement``: for example
     ``"least_loaded(waiting_weight=2)"`` (None: least_loaded). ``key``: a host's own order. ``max_outstanding``: maximum
-    requests per instance. ``fail_unfit``: fail requests that are too large for every instance that is up.
+    requests per instance. ``max_waiting``, ``max_waiting_tokens``, ``tenant_max_waiting``,
+    ``tenant_max_waiting_tokens``, ``class_limits``: bounds of requests that wait here, as in `Scheduler`. ``max_held``:
+    longest wait for earlier stages of a workflow [s]. ``max_down``: longest time without an instance before waiting
+    requests fail [s]. ``fail_unfit``: fail requests that are too large for every instance that is up.
     ``budgets``: the part of a declared workflow's remaining time that a call gets. "share": in proportion to its cost;
     "whole": all; None: requests keep their deadlines. ``blown``: the budget if no time is left: "lateness", "published" or
     "zero". ``stage_times``: measured times for budgets, {(stage, name of the profile): ns}; other times come from the
@@ -183,10 +189,25 @@ class Router(Measured):
         budgets: str | None = None,
         blown: str = "lateness",
         stage_times: Mapping[tuple[int, str], int] | None = None,
+        max_waiting: int | None = None,
+        max_waiting_tokens: int | None = None,
+        tenant_max_waiting: int | None = None,
+        tenant_max_waiting_tokens: int | None = None,
+        class_limits: str | None = None,
+        max_held: float | None = None,
+        max_down: float | None = None,
         strict: bool = True,
     ) -> None:
         super().__init__()
+        given = dict(locals())
         options = initialised(abi.takt_router_options)
+        for name in _BOUNDS:
+            if given[name] is not None:
+                setattr(options, name, whole(name, given[name], _I64))
+        for name in ("max_held", "max_down"):
+            if given[name] is not None:
+                setattr(options, name, real(name, given[name]))
+        options.class_limits = encoded("class_limits", class_limits)
         if budgets is not None:
             options.budgets = chosen("budgets", budgets, _BUDGETS)
         options.blown = chosen("blown", blown, _BLOWN)
@@ -385,7 +406,7 @@ class Router(Measured):
         self._raise_errors()
         return Routing(
             [Placement(p.request, p.instance, p.life) for p in told.placed[: told.n_placed]],
-            [Failure(f.request, _FAIL.get(f.reason, str(f.reason)), f.code) for f in told.failed[: told.n_failed]],
+            [Failure(f.request, _FAIL.get(f.reason, str(f.reason)), f.code, f.retry_after_ms) for f in told.failed[: told.n_failed]],
             [
                 WorkflowEnd(e.workflow, _HOW[e.how], e.arrival, e.end, e.deadline, e.stage)
                 for e in told.ended[: told.n_ended]

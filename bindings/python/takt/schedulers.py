@@ -57,6 +57,7 @@ __all__ = [
     "replay_log",
 ]
 
+_I64 = (-(2**63), 2**63 - 1)
 _U64, _I32, _COUNT = (0, 2**64 - 1), (-(2**31), 2**31 - 1), (0, 2**31 - 1)
 _IDLE = names("TAKT_IDLE_BUSY")
 _FAIL = names("TAKT_FAIL_INVALID")
@@ -71,11 +72,22 @@ _CHOICES: dict[str, dict[str, int]] = {
     "order": names("TAKT_ORDER_RUNNING_FIRST").numbers(),
     "preempt": names("TAKT_PREEMPT_OFF").numbers(),
     "preempt_action": _KV.numbers("drop", "out"),
+    "victims": names("TAKT_VICTIMS_RANK").numbers(),
 }
+_REALS = (
+    "kv_watermark",
+    "preempt_margin",
+    "pin_share",
+    "max_resume_wait",
+    "max_blocked",
+    "max_paused",
+    "reserve_output",
+)
 _RANGES: dict[str, tuple[int, int]] = {
     **dict.fromkeys(("max_running", "kv_block_tokens", "kv_blocks", "cpu_blocks", "prefix_cpu_blocks"), _I32),
     **dict.fromkeys(("admission_window", "max_step_tokens", "max_step_seqs", "prefix_wait"), _I32),
-    **dict.fromkeys(("max_waiting", "reserve_requests"), (-(2**63), 2**63 - 1)),
+    **dict.fromkeys(("max_waiting", "max_waiting_tokens", "reserve_requests"), _I64),
+    **dict.fromkeys(("tenant_max_waiting", "tenant_max_waiting_tokens"), _I64),
     **dict.fromkeys(("first_step", "hash_seed", "record_flush_bytes"), _U64),
 }
 # Layout of takt_plan: struct_size, idle, id, run, n_run, moves ... n_released, wake_at, tokens, reserved, dropped,
@@ -168,11 +180,13 @@ class Preemption(NamedTuple):
 
 class Failure(NamedTuple):
     """A request whose failure the host reports to the client. ``reason`` is a name such as "never_fits". ``code`` is
-    the host's own code if the reason is "host"."""
+    the host's own code if the reason is "host". ``retry_after_ms``: time after which the client should try again, if
+    the reason is "shed" or "quota"; otherwise 0."""
 
     request: int
     reason: str
     code: int
+    retry_after_ms: int = 0
 
 
 class Dropped(NamedTuple):
@@ -336,7 +350,11 @@ class Scheduler(Measured):
     ``kv_block_tokens``), "oracle" (the host counts, through ``oracle``) or "none". ``cpu_blocks``: blocks of host
     memory for swapped KV. ``kv_watermark``: share of the KV blocks that admissions leave free. ``prefix_cache``;
     ``max_running``: rows. ``max_waiting``, ``shed`` ("newest", "worst"). ``order`` ("running_first", "prefill_first").
-    ``preempt`` ("off", "on_memory", "by_rank"), ``preempt_action`` ("drop", "out"), ``preempt_margin``. ``record``: a
+    ``preempt`` ("off", "on_memory", "by_rank"), ``preempt_action`` ("drop", "out"), ``preempt_margin``. Bounds of
+    waiting requests (docs/howto/bounds.md): ``max_waiting``, ``max_waiting_tokens``, ``tenant_max_waiting``,
+    ``tenant_max_waiting_tokens``, and ``class_limits``, for example ``"0:100:50000:30;10::200000:600"``. Time limits
+    in seconds: ``max_resume_wait``, ``max_blocked``, ``max_paused``. Against preemptions: ``reserve_output``,
+    ``victims`` ("rank", "least_lost"), ``begun_first``. ``record``: a
     function that receives the log in pieces of bytes. None: takt's default.
 
     ``last_plan`` is the newest plan, even if the call that made it raised an exception of a key, an oracle or
@@ -375,6 +393,16 @@ class Scheduler(Measured):
         pin_share: float | None = None,
         prefix_cpu_blocks: int | None = None,
         prefix_wait: int | None = None,
+        max_waiting_tokens: int | None = None,
+        tenant_max_waiting: int | None = None,
+        tenant_max_waiting_tokens: int | None = None,
+        class_limits: str | None = None,
+        max_resume_wait: float | None = None,
+        max_blocked: float | None = None,
+        max_paused: float | None = None,
+        reserve_output: float | None = None,
+        victims: str | None = None,
+        begun_first: bool = False,
         limits: Limits | None = None,
         record: Callable[[bytes], object] | None = None,
         record_flush_bytes: int | None = None,
@@ -388,7 +416,8 @@ class Scheduler(Measured):
         for name, bounds in _RANGES.items():
             if given[name] is not None:
                 setattr(options, name, whole(name, given[name], bounds))
-        for name in ("kv_watermark", "preempt_margin", "pin_share"):
+        options.class_limits = encoded("class_limits", class_limits)
+        for name in _REALS:
             if given[name] is not None:
                 setattr(options, name, real(name, given[name]))
         if kv is None and oracle is not None:
@@ -399,6 +428,7 @@ class Scheduler(Measured):
                 continue
             setattr(options, name, chosen(name, value, choices))
         options.prefix_cache = flag("prefix_cache", prefix_cache)
+        options.begun_first = flag("begun_first", begun_first)
         options.record_plans = flag("record_plans", record_plans)
         pointer = self._keep_key(key, key_name)
         if pointer is not None:
@@ -826,7 +856,7 @@ class Scheduler(Measured):
             plan.preempted = [Preemption(p.request, _KV[p.action]) for p in found]
         if n_failed:
             gone = _array(abi.takt_failure, failed, n_failed)
-            plan.failed = [Failure(f.request, _FAIL[f.reason], f.code) for f in gone]
+            plan.failed = [Failure(f.request, _FAIL[f.reason], f.code, f.retry_after_ms) for f in gone]
         if n_released:
             plan.released = list(_array(ctypes.c_uint64, released, n_released))
         if n_dropped:

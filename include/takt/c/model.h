@@ -505,11 +505,13 @@ enum {  // takt_failure.reason
   TAKT_FAIL_INVALID = 0,  // the request is inconsistent: nothing to compute, fewer than one sequence, or id 0
   TAKT_FAIL_NEVER_FITS = 1,  // the request needs more KV, sequences or tokens per step than the engine has
   TAKT_FAIL_KV_EXHAUSTED = 2,  // the request's context outgrew the whole KV cache
-  TAKT_FAIL_EXPIRED = 3,  // the request waited past expires_at, or for a workflow stage that never began
-  TAKT_FAIL_SHED = 4,  // the request was rejected because the waiting queue is full
+  TAKT_FAIL_EXPIRED = 3,  // a wait exceeded expires_at or a time limit, or the request's workflow stage never began
+  TAKT_FAIL_SHED = 4,  // the request was rejected because the waiting queue, or the queue of its class, is full
   TAKT_FAIL_DRAINING = 5,  // the request arrived after TAKT_EVENT_DRAIN
   TAKT_FAIL_HOST = 6,  // the host reported that the request's step failed or its workflow is over
-  TAKT_FAIL_ID_IN_USE = 7  // the id belongs to an unreleased request, which continues
+  TAKT_FAIL_ID_IN_USE = 7,  // the id belongs to an unreleased request, which continues
+  TAKT_FAIL_QUOTA = 8,  // the request was rejected because its tenant has too many waiting requests or tokens
+  TAKT_FAIL_NO_INSTANCE = 9  // no instance of the router is up
 };
 
 // A request that the host must report to its client as failed. This plan or a later plan also lists the request in
@@ -519,7 +521,9 @@ typedef struct takt_failure {
   uint8_t reason;
   uint8_t reserved;
   uint16_t code;  // for reason TAKT_FAIL_HOST: the error code of the failed row
-  uint32_t reserved_too;
+  // For reasons TAKT_FAIL_SHED and TAKT_FAIL_QUOTA: time after which the client should try again [ms], from the
+  // measured rate at which requests leave that queue. 1 to 60,000; 0 for other reasons.
+  uint32_t retry_after_ms;
 } takt_failure;
 
 // A prefix chunk that left the prefix cache. The host must no longer look up its hash.

@@ -190,6 +190,10 @@ TAKT_API void takt_workflow_init(takt_workflow* workflow, size_t size) TAKT_NOEX
 // Returns the hash in takt_plan.dropped and host_chunks of a prefix with a salt.
 TAKT_API uint64_t takt_salted_hash(uint64_t hash, uint64_t salt) TAKT_NOEXCEPT;
 
+// Returns the HTTP status for a failure: 429 if the client should come back after takt_failure.retry_after_ms, 503 if
+// no instance serves, 504 if a time limit ended the request, 400, 409 or 500 otherwise. 0: unknown reason.
+TAKT_API int32_t takt_http_status(uint32_t reason) TAKT_NOEXCEPT;
+
 // ---- custom keys ----------------------------------------------------------------------------------------------------
 
 // State of a request when its key is computed.
@@ -279,6 +283,7 @@ typedef struct takt_scheduler takt_scheduler;
 enum { TAKT_SHED_NEWEST = 0, TAKT_SHED_WORST = 1 };
 enum { TAKT_ORDER_RUNNING_FIRST = 0, TAKT_ORDER_PREFILL_FIRST = 1 };
 enum { TAKT_PREEMPT_OFF = 0, TAKT_PREEMPT_ON_MEMORY = 1, TAKT_PREEMPT_BY_RANK = 2 };
+enum { TAKT_VICTIMS_RANK = 0, TAKT_VICTIMS_LEAST_LOST = 1 };
 enum { TAKT_KV_MODE_NONE = 0, TAKT_KV_MODE_LEDGER = 1, TAKT_KV_MODE_ORACLE = 2 };
 
 typedef struct takt_kv_snapshot {
@@ -374,6 +379,18 @@ typedef struct takt_scheduler_options {
   double pin_share;  // maximum share of the cache that one tenant's workflows can pin
   int32_t prefix_cpu_blocks;  // maximum part of cpu_blocks for prefix copies; 0: none
   int32_t prefix_wait;  // maximum steps for which a request waits for a chunk of a prefix that another computes
+  int64_t max_waiting_tokens;  // maximum prompt tokens of these requests; TAKT_NEVER: no limit
+  int64_t tenant_max_waiting;  // the same two limits for each tenant
+  int64_t tenant_max_waiting_tokens;
+  // "PRIORITY:REQUESTS:TOKENS:SECONDS;...": limits of the class of requests from this priority on, up to the next
+  // class: waiting requests, their prompt tokens, and time. An empty number means no limit. NULL: no classes.
+  const char* class_limits;
+  double max_resume_wait;  // longest wait for a row of a request that has run [s]; 0: no limit
+  double max_blocked;  // longest time from TAKT_EVENT_BLOCKED to TAKT_EVENT_UNBLOCKED [s]; 0: no limit
+  double max_paused;  // longest tool call [s]; 0: no limit
+  double reserve_output;  // quantile of the output estimate for which admissions leave KV; 0: none; 1: the output cap
+  uint32_t victims;  // TAKT_VICTIMS_...: order of preemption for memory
+  uint32_t begun_first;  // 1: waiting requests that have run come before others with an equal key
 } takt_scheduler_options;
 
 TAKT_API void takt_scheduler_options_init(takt_scheduler_options* options, size_t size) TAKT_NOEXCEPT;
@@ -731,6 +748,15 @@ typedef struct takt_router_options {
   uint32_t blown;  // TAKT_BLOWN_...
   const takt_stage_time* stage_times;  // measured times for budgets; for other stages, cost models supply times
   size_t n_stage_times;
+  int64_t max_waiting;  // maximum requests that wait here and were never placed; TAKT_NEVER: no limit
+  int64_t max_waiting_tokens;  // maximum prompt tokens of these requests; TAKT_NEVER: no limit
+  int64_t tenant_max_waiting;  // the same two limits for each tenant
+  int64_t tenant_max_waiting_tokens;
+  // "PRIORITY:REQUESTS:TOKENS:SECONDS;...": limits of the class of requests from this priority on, up to the next
+  // class: waiting requests, their prompt tokens, and time. An empty number means no limit. NULL: no classes.
+  const char* class_limits;
+  double max_held;  // longest time for which a call waits for earlier stages of its workflow [s]; 0: no limit
+  double max_down;  // longest time without an instance before waiting requests fail [s]; 0: no limit
 } takt_router_options;
 
 TAKT_API void takt_router_options_init(takt_router_options* options, size_t size) TAKT_NOEXCEPT;

@@ -141,15 +141,35 @@ enum class FailReason : std::uint8_t {
   kInvalid,  // the request is inconsistent: nothing to compute, fewer than one sequence, or id 0
   kNeverFits,  // the request needs more KV, sequences or tokens per step than the engine has
   kKvExhausted,  // the request's context outgrew the whole KV cache
-  kExpired,  // the request waited past expires_at, or for a workflow stage that never began
-  kShed,  // the request was rejected because the waiting queue is full
+  kExpired,  // a wait exceeded expires_at or a time limit, or the request's workflow stage never began
+  kShed,  // the request was rejected because the waiting queue, or the queue of its class, is full
   kDraining,  // the request arrived after Drain
   kHost,  // the host reported that the request's step failed or its workflow is over
   kIdInUse,  // the id belongs to an unreleased request, which continues
+  kQuota,  // the request was rejected because its tenant has too many waiting requests or tokens
+  kNoInstance,  // no instance of the router is up
 };
 constexpr auto NamesOf(FailReason) {
-  return std::to_array<std::string_view>(
-      {"invalid", "never_fits", "kv_exhausted", "expired", "shed", "draining", "host", "id_in_use"});
+  return std::to_array<std::string_view>({"invalid", "never_fits", "kv_exhausted", "expired", "shed", "draining",
+                                          "host", "id_in_use", "quota", "no_instance"});
+}
+
+// Returns the HTTP status for a failed request. 429: the service is full, so the client should come back after
+// Failure::retry_after_ms. 503: no instance serves, so another service may.
+constexpr int HttpStatus(FailReason reason) {
+  switch (reason) {
+    case FailReason::kInvalid:
+    case FailReason::kNeverFits:
+    case FailReason::kKvExhausted: return 400;
+    case FailReason::kIdInUse: return 409;
+    case FailReason::kShed:
+    case FailReason::kQuota: return 429;
+    case FailReason::kHost: break;
+    case FailReason::kDraining:
+    case FailReason::kNoInstance: return 503;
+    case FailReason::kExpired: return 504;
+  }
+  return 500;
 }
 
 // A request that the host must report to its client as failed. This plan or a later plan also lists the request in
@@ -159,7 +179,9 @@ struct Failure {
   FailReason reason = FailReason::kInvalid;
   std::uint8_t reserved = 0;
   std::uint16_t code = 0;  // for reason kHost: the error code of the failed row
-  std::uint32_t reserved_too = 0;
+  // For reasons kShed and kQuota: time after which the client should try again [ms], from the measured rate at which
+  // requests leave that queue. 1 to 60,000; 0: unknown, or another reason.
+  std::uint32_t retry_after_ms = 0;
 
   friend constexpr bool operator==(const Failure&, const Failure&) = default;
 };

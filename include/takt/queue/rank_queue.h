@@ -36,6 +36,8 @@ class RankQueue {
   // Keeps an order of requests that have never run, so that WorstNeverRun needs no search. Call before any request
   // waits.
   void TrackWorst() { tracks_worst_ = true; }
+  // Ranks waiting requests that have run before others with an equal key, instead of by arrival. Call this first.
+  void PutBegunFirst() { begun_first_ = true; }
 
   // Reserves memory for slots 0 .. n - 1, as far as the policy's own tables allow. Has no effect if an allocation
   // fails.
@@ -287,10 +289,12 @@ class RankQueue {
   bool PromotedWith(Slot slot, std::int64_t steps_run) const { return kMayAge && aging_.PromotedWith(slot, steps_run); }
 
   // Returns the rank among the unpromoted requests of its group.
-  internal::FullKey KeyOf(const RequestState& r, TimePoint now) { return Complete(PolicyKey(r, now), r); }
+  internal::FullKey KeyOf(const RequestState& r, TimePoint now) {
+    return {Number(PolicyKey(r, now)), TieOf(r), r.request.id};
+  }
   // Same as KeyOf, but does not count NaN keys.
   internal::FullKey PeekKey(const RequestState& r, TimePoint now) const {
-    return {Finite(PolicyKey(r, now)), r.request.arrival, r.request.id};
+    return {Finite(PolicyKey(r, now)), TieOf(r), r.request.id};
   }
   // Returns how many requests come before a waiting one. O(slots).
   std::int64_t Ahead(Slot slot) const {
@@ -317,7 +321,7 @@ class RankQueue {
     if constexpr (VictimPolicy<P>) {
       if (hooks_.victims) return Complete(policy_.VictimKey(r), r);
     }
-    return KeyOf(r, now);
+    return Complete(PolicyKey(r, now), r);
   }
   std::uint64_t VictimGroupOf(const RequestState& r) { return VictimPolicy<P> && hooks_.victims ? 0 : GroupBitsOf(r); }
   bool moving() const { return MovingPolicy<P> && hooks_.moving; }
@@ -431,6 +435,8 @@ class RankQueue {
     if (std::isnan(key.key)) ++nan_keys_;
     return Finite(key);
   }
+  // Returns the time that decides between equal keys in the queue.
+  TimePoint TieOf(const RequestState& r) const { return begun_first_ && r.has_run ? kUnset : r.request.arrival; }
   internal::FullKey Complete(RankKey key, const RequestState& r) {
     return {Number(key), r.request.arrival, r.request.id};
   }
@@ -649,7 +655,7 @@ class RankQueue {
   std::optional<P> next_policy_ = {};  // policy that PrepareChange received
   std::vector<Slot> changing_;  // requests that wait while the policy changes
   mutable std::vector<Slot> chosen_;  // for VisitChoices
-  bool tracks_worst_ = false;
+  bool tracks_worst_ = false, begun_first_ = false;
   std::uint64_t hash_seed_ = 0;
   std::uint64_t nan_keys_ = 0;
 };

@@ -45,7 +45,10 @@ struct RouterBook {
     }
     instances.MakeRoomForOne(), placed.MakeRoomForOne();
   }
-  void MakeRoomToPlace() { notices.MakeRoomToPlace(table.size(), calls.table().size()); }
+  void MakeRoomToPlace() {
+    notices.MakeRoomToPlace(table.size(), calls.table().size());
+    if (options.max_down > 0) scratch.clear(), MakeRoom(scratch, table.size());
+  }
 
   // ---- the observer -------------------------------------------------------------------------------------------------
 

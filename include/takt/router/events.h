@@ -51,7 +51,7 @@ class RouterActs {
     const bool placed = record.status == RouteStatus::kPlaced;
     if (record.status == RouteStatus::kWaiting) r_.queue.Update(slot, record.state, r_.now());
     if (placed) r_.queue.Enter(record.state, r_.now());
-    if (!e.expires_at) return;
+    if (!e.expires_at && !e.priority) return;
     r_.expiries.Erase(slot);
     if (!placed) r_.ExpectExpiry(slot);
   }

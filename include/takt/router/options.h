@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "takt/base/faults.h"
+#include "takt/model/class_limits.h"
 #include "takt/model/instance.h"
 #include "takt/model/stage_times.h"
 #include "takt/workflow/slo_budget.h"
@@ -33,11 +35,28 @@ struct RouterOptions {
   bool model_tokens = true;
   std::uint64_t hash_seed = 0;  // seed of the hashes of ids and workflows, like SchedulerOptions::hash_seed
 
+  // Bounds on requests that wait here and were never placed; further requests fail after each Place, the last to join
+  // first. Held calls of workflows do not count. One request may wait alone, however long its prompt is.
+  std::int64_t max_waiting = INT64_MAX;  // maximum requests
+  std::int64_t max_waiting_tokens = INT64_MAX;  // maximum prompt tokens
+  std::int64_t tenant_max_waiting = INT64_MAX, tenant_max_waiting_tokens = INT64_MAX;  // the same for each tenant
+  // Bounds and time limits of classes, which are ranges of priorities. The time limit counts from the time at which the
+  // request joins the queue, and ends with its placement. Request::expires_at can only shorten it.
+  std::vector<ClassLimits> class_limits = {};
+  double max_held = 0;  // maximum time for which a call waits for earlier stages of its workflow [s]; 0: unlimited
+  // Maximum time without any instance that is up [s]; after it, waiting requests fail with kNoInstance. 0: unlimited.
+  double max_down = 0;
+
   template <class Self, class List>
   static constexpr auto ListOptions(Self& self, List&& list) {
     return list(Option("max_outstanding", self.max_outstanding, {.least = 1}), Option("window", self.window),
                 Option("fail_unfit", self.fail_unfit), Option("reserve_requests", self.reserve_requests),
-                Option("model_tokens", self.model_tokens), Option("hash_seed", self.hash_seed));
+                Option("model_tokens", self.model_tokens), Option("hash_seed", self.hash_seed),
+                Option("max_waiting", self.max_waiting), Option("max_waiting_tokens", self.max_waiting_tokens),
+                Option("tenant_max_waiting", self.tenant_max_waiting),
+                Option("tenant_max_waiting_tokens", self.tenant_max_waiting_tokens),
+                Option("class_limits", self.class_limits), Option("max_held", self.max_held),
+                Option("max_down", self.max_down));
   }
 
   // Returns InvalidArgument with every invalid field and its value.

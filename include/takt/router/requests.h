@@ -14,6 +14,7 @@
 #include "takt/router/book.h"
 #include "takt/router/placement_hooks.h"
 #include "takt/state/revise.h"
+#include "takt/state/waiting_book.h"
 
 namespace takt::internal {
 
@@ -22,8 +23,9 @@ namespace takt::internal {
 template <RankPolicy Policy, PlacementPolicy Placer>
 struct RouterRequests : RouterBook {
   RouterRequests(const RouterOptions& from, Policy policy, Placer placement)
-      : RouterBook(from), queue(std::move(policy)), placer(std::move(placement)) {
+      : RouterBook(from), queue(std::move(policy)), placer(std::move(placement)), book(QueueBounds(from)) {
     queue.KeyHashes(options.hash_seed);
+    book.KeyHashes(Mix64(options.hash_seed));
     placer.KeyHashes(options.hash_seed);
     ReserveSlots(static_cast<std::size_t>(options.reserve_requests));
   }
@@ -32,6 +34,7 @@ struct RouterRequests : RouterBook {
     table.Reserve(slots);
     queue.Reserve(slots);
     expiries.Reserve(slots);
+    book.Reserve(slots);
     slots_reserved = slots;
   }
   void MakeRoomFor(const RouterEvent& event) {
@@ -61,6 +64,7 @@ struct RouterRequests : RouterBook {
     } else {
       ++stats.held;
       Moved(record, RequestStatus::kUnknown, RequestStatus::kBlocked, TransitionReason::kArrived);
+      record.state.enqueued = now();
     }
     ExpectExpiry(slot);
   }
@@ -73,6 +77,7 @@ struct RouterRequests : RouterBook {
     calls.SetDeadline(record.state, instances.all(), now());
     queue.Push(slot, record.state, now());
     Moved(record, from, RequestStatus::kWaiting, why);
+    if (!record.state.taken) book.Join(slot, record.state.request, now());
   }
 
   // Sets aside a waiting request that fits no instance that is up.
@@ -94,10 +99,17 @@ struct RouterRequests : RouterBook {
     std::ranges::sort(slots, {}, [this](Slot slot) { return queue.PeekKey(table[slot].state, now()); });
   }
 
+  // Makes a request expire at its expiry time, or at a time limit that counts from its last change of status.
   void ExpectExpiry(Slot slot) {
-    const Request& r = table[slot].state.request;
-    if (r.expires_at == kNever) return;
-    expiries.Push(slot, r.expires_at, {}, r.id);
+    const RouteRecord& record = table[slot];
+    const Request& r = record.state.request;
+    TimePoint at = r.expires_at;
+    if (record.status == RouteStatus::kHeld) {
+      if (options.max_held > 0) at = std::min(at, After(record.state.enqueued, FromSeconds(options.max_held)));
+    } else {
+      at = std::min(at, book.bounds().WaitEnds(r, record.state.enqueued));
+    }
+    if (at != kNever) expiries.Push(slot, at, {}, r.id);
   }
   void Expire() {
     while (!expiries.empty() && expiries.next() <= now()) {
@@ -106,6 +118,43 @@ struct RouterRequests : RouterBook {
       notices.refused.push_back({table[slot].state.request.id, FailReason::kExpired});
       End(slot, TransitionReason::kExpired);
     }
+  }
+
+  // Sheds requests that were never placed until all bounds hold: of tenants, then of classes, then of the queue.
+  void Shed() {
+    WaitingBook::Excess over;
+    while ((over = book.OverTenantOrClass()).slot != kNoSlot || (over = book.OverAll()).slot != kNoSlot) {
+      const Duration after = book.RetryAfter(over, now());
+      const bool none_up = instances.all().empty();
+      const FailReason reason = none_up ? FailReason::kNoInstance : over.reason();
+      Failure failure{.request = table[over.slot].state.request.id, .reason = reason};
+      if (!none_up) failure.retry_after_ms = static_cast<std::uint32_t>((after.count() + 999'999) / 1'000'000);
+      ++(none_up                              ? stats.failed_no_instance
+         : over.scope == WaitingBook::kTenant ? stats.failed_quota
+                                              : stats.failed_shed);
+      notices.failed.push_back(failure);
+      book.Leave(over.slot, true, now());
+      End(over.slot, false);
+    }
+  }
+
+  // If no instance has been up for too long, fails all waiting requests except held ones.
+  void FailWithoutInstance() {
+    if (!(options.max_down > 0)) return;
+    if (!instances.all().empty()) return void(down_since = kUnset);
+    if (down_since == kUnset) down_since = now();
+    if (now() < DownUntil()) return;
+    TakeBackAside();
+    while (!queue.empty()) {
+      const Slot slot = queue.Top();
+      ++stats.failed_no_instance;
+      notices.failed.push_back({.request = table[slot].state.request.id, .reason = FailReason::kNoInstance});
+      End(slot, false);
+    }
+  }
+  // Returns the time at which waiting requests fail if no instance comes up; kNever: none waits, or an instance is up.
+  TimePoint DownUntil() const {
+    return down_since == kUnset ? kNever : After(down_since, FromSeconds(options.max_down));
   }
 
   // ---- on an instance -----------------------------------------------------------------------------------------------
@@ -117,6 +166,7 @@ struct RouterRequests : RouterBook {
     const bool again = std::exchange(record.state.taken, true);
     record.place = instance.instance.id;
     expiries.Erase(slot);
+    book.Leave(slot, false, now());
     placed.Add(table, slot, instance, now());
     if (options.model_tokens) TakePrediction(record.state.request, instance.instance.model);
     instance.last_placed = ++stats.placed;
@@ -185,6 +235,7 @@ struct RouterRequests : RouterBook {
       case RouteStatus::kUnknown: break;
     }
     expiries.Erase(slot);
+    book.Leave(slot, false, now());
     table[slot].state.cut = !well;
     queue.Forget(slot, table[slot].state, now());
     table.Erase(slot);
@@ -198,6 +249,7 @@ struct RouterRequests : RouterBook {
     WorkflowTable& workflows = calls.table();
     for (const Slot slot : workflows.released()) {
       Enqueue(slot, RequestStatus::kBlocked, TransitionReason::kUnblocked);
+      expiries.Erase(slot), ExpectExpiry(slot);
     }
     workflows.released().clear();
     for (const Slot slot : workflows.dropped()) {
@@ -213,7 +265,9 @@ struct RouterRequests : RouterBook {
 
   RankQueue<Policy> queue;
   PlacementHooks<Placer> placer;
+  WaitingBook book;
   TimeHeap expiries;
+  TimePoint down_since = kUnset;  // with max_down: time since which Place has found no instance
   SlotList set_aside;
   std::size_t slots_reserved = 0;
 

@@ -14,7 +14,7 @@ namespace takt {
   X(cancelled, "requests cancelled while alive")                                                          \
   X(failed_invalid, "requests refused: no id, or nothing to compute")                                     \
   X(failed_id_in_use, "requests refused because their id was still in use")                               \
-  X(failed_expired, "requests that waited here past expires_at")                                          \
+  X(failed_expired, "requests that waited here past expires_at or a time limit")                          \
   X(failed_unfit, "requests too large for every instance that was up, with fail_unfit")                   \
   X(returned, "requests returned because their instance went down")                                       \
   X(held, "calls made before earlier stages had ended")                                                   \
@@ -27,7 +27,10 @@ namespace takt {
   X(events_unknown, "events that name no living request, or no instance that is up")                      \
   X(events_invalid, "instances with no id, one role, unknown profile; negative counts; as_of beyond now") \
   X(clock_stepped_back, "calls with a time before an earlier call, which was used instead")               \
-  X(calls_after_end, "calls after an exception ended the router; ignored")
+  X(calls_after_end, "calls after an exception ended the router; ignored")                                \
+  X(failed_shed, "requests shed because the queue, or the queue of their class, was full")                \
+  X(failed_quota, "requests shed because their tenant had too many waiting requests or tokens")           \
+  X(failed_no_instance, "requests that failed because no instance was up")
 
 struct RouterStats {
 #define TAKT_ROUTER_STATS_FIELD(name, text) std::uint64_t name = 0;

@@ -14,6 +14,7 @@
 #include "takt/scheduler/lives.h"
 #include "takt/scheduler/new_rows.h"
 #include "takt/scheduler/oracle_questions.h"
+#include "takt/scheduler/output_reserve.h"
 
 namespace takt::internal {
 
@@ -22,9 +23,16 @@ enum class Fit : std::uint8_t { kAdmitted, kGone, kSkip, kStop };
 // Invariant: a request that does not fit gets another reason for waiting, and nothing else changes.
 class Admission {
  public:
-  Admission(EngineState& s, Kv& kv, Gate& gate, Prefixes& prefixes, Lives& lives, NewRows& new_rows,
-            OracleQuestions& questions)
-      : s_(s), kv_(kv), gate_(gate), prefixes_(prefixes), lives_(lives), new_rows_(new_rows), questions_(questions) {}
+  Admission(EngineState& s, Kv& kv, OutputReserve& reserve, Gate& gate, Prefixes& prefixes, Lives& lives,
+            NewRows& new_rows, OracleQuestions& questions)
+      : s_(s),
+        kv_(kv),
+        reserve_(reserve),
+        gate_(gate),
+        prefixes_(prefixes),
+        lives_(lives),
+        new_rows_(new_rows),
+        questions_(questions) {}
 
   // Moves a waiting request to the running set if it fits this step. `next` lists the requests that may be tried after
   // it.
@@ -121,6 +129,7 @@ class Admission {
     } else {
       new_rows_.Admit(slot, start, n);
     }
+    reserve_.Admitted(record.lane);
     return Fit::kAdmitted;
   }
 
@@ -147,15 +156,18 @@ class Admission {
     } else {
       kv_.ledger.Allocate(blocks);
       new_rows_.SwapIn(slot, blocks);
+      reserve_.Admitted(record.lane);
     }
     return Fit::kAdmitted;
   }
 
   // Returns the number of free blocks that admissions must leave for the growth of running rows. The number is the
-  // watermark, or 0 if nothing runs. It is one block per sequence if the watermark alone has kept out the head of the
-  // queue for `admission_window` plans.
+  // watermark or the reserve for outputs, or 0 if nothing runs. Without a reserve, it is one block per sequence if the
+  // watermark alone has kept out the head of the queue for `admission_window` plans.
   std::int32_t Spared(Slot slot, std::int32_t need, std::int32_t free) {
     if (s_.counts.rows == 0) return 0;
+    if (reserve_.on())
+      return static_cast<std::int32_t>(std::min<std::int64_t>(reserve_.Spare(s_.table[slot]), 1 << 30));
     std::uint64_t& fits_since = s_.table[slot].fits_since;
     if (need > free) {
       fits_since = 0;
@@ -180,6 +192,7 @@ class Admission {
 
   EngineState& s_;
   Kv& kv_;
+  OutputReserve& reserve_;
   Gate& gate_;
   Prefixes& prefixes_;
   Lives& lives_;

@@ -7,6 +7,7 @@
 
 #include "takt/scheduler/state.h"
 #include "takt/scheduler/kv.h"
+#include "takt/scheduler/output_reserve.h"
 #include "takt/scheduler/victims.h"
 #include "takt/scheduler/lives.h"
 #include "takt/scheduler/entries.h"
@@ -16,8 +17,8 @@ namespace takt::internal {
 // Invariant: rows are preempted for a waiting request only if together they free enough for it.
 class Displacing {
  public:
-  Displacing(EngineState& s, Kv& kv, Victims& victims, Lives& lives, Entries& entries)
-      : s_(s), kv_(kv), victims_(victims), lives_(lives), entries_(entries) {}
+  Displacing(EngineState& s, Kv& kv, OutputReserve& reserve, Victims& victims, Lives& lives, Entries& entries)
+      : s_(s), kv_(kv), reserve_(reserve), victims_(victims), lives_(lives), entries_(entries) {}
 
   void BeginPlan() { victims_for_ = kNoSlot; }
 
@@ -58,7 +59,8 @@ class Displacing {
     if (kv_.block_tokens > 0) {
       // Preempt the worst row first, and stop at the first row that is not outranked. Together, these rows must free
       // enough.
-      const std::int64_t need = std::max(kv_.BlocksFor(record), record.cpu_blocks) - record.blocks + kv_.watermark;
+      const std::int64_t need =
+          std::max(kv_.BlocksFor(record), record.cpu_blocks) - record.blocks + reserve_.Spare(record);
       const std::int64_t missing = need - kv_.FreeBlocks() - kv_.Pending();
       if (missing > 0 && (victims_for_ != slot || victim_blocks_ < missing)) {
         victims_for_ = slot;
@@ -86,6 +88,7 @@ class Displacing {
  private:
   EngineState& s_;
   Kv& kv_;
+  OutputReserve& reserve_;
   Victims& victims_;
   Lives& lives_;
   Entries& entries_;

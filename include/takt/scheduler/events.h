@@ -89,7 +89,7 @@ class Events {
     const Revision revision = Revise(r, e);
     faults_.Absurd(e.request, revision.absurd);
     if (revision.sequences_out_of_place) faults_.OutOfPlace(e.request);
-    if (e.expires_at) {
+    if (e.expires_at || e.priority) {  // the class may limit the wait
       lives_.fresh().ForgetExpiry(slot);
       if (record.status == RequestStatus::kWaiting || record.status == RequestStatus::kBlocked)
         lives_.fresh().WatchExpiry(slot);

@@ -1,34 +1,42 @@
-// Waiting and blocked requests that have never run: they can expire or be shed.
+// Requests that wait, are blocked or are paused: they can expire. Waiting requests that have never run can be shed.
 #ifndef TAKT_SCHEDULER_FRESH_REQUESTS_H_
 #define TAKT_SCHEDULER_FRESH_REQUESTS_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
 #include "takt/base/indexed_heap.h"
 #include "takt/base/time_heap.h"
 #include "takt/scheduler/state.h"
+#include "takt/state/waiting_book.h"
 
 namespace takt::internal {
 
 // Invariant: `waiting` counts the requests in the queue that have never run. If the newest are shed, a heap holds them.
 class FreshRequests {
  public:
-  explicit FreshRequests(EngineState& s) : s_(s) {}
+  explicit FreshRequests(EngineState& s) : s_(s), book_(QueueBounds(s.options)) {}
 
+  void KeyHashes(std::uint64_t seed) { book_.KeyHashes(seed); }
   void Reserve(std::size_t slots) {
     expiries_.Reserve(slots);
+    if (ParksUntil()) parked_.Reserve(slots);
     if (ShedsNewest()) newest_.Reserve(slots);
+    book_.Reserve(slots);
   }
   std::int64_t waiting() const { return waiting_; }
-  TimePoint next_expiry() const { return expiries_.next(); }
+  TimePoint next_expiry() const { return std::min(expiries_.next(), parked_.next()); }
+  WaitingBook& book() { return book_; }
 
   // A request entered the queue.
   void Joined(Slot slot) {
     WatchExpiry(slot);
     const RequestState& state = s_.table[slot].state;
-    if (state.has_run) return;
+    parked_.Erase(slot);
+    if (state.has_run) return Park(slot, s_.options.max_resume_wait);
     ++waiting_;
+    book_.Join(slot, state.request, s_.now);
     if (ShedsNewest()) newest_.Push(slot, PackedKey(0, state.request.arrival, state.request.id).Reversed());
   }
 
@@ -36,34 +44,68 @@ class FreshRequests {
   void Left(Slot slot) {
     waiting_ -= s_.table[slot].state.has_run ? 0 : 1;
     if (newest_.contains(slot)) newest_.Erase(slot);
-    expiries_.Erase(slot);
+    book_.Leave(slot, sheds_, s_.now);
+    Forget(slot);
   }
 
-  // Makes a waiting or blocked request expire if it has not run by its expiry time.
+  // A request is blocked or paused.
+  void Parked(Slot slot, RequestStatus status) {
+    parked_.Erase(slot);
+    if (status == RequestStatus::kBlocked) WatchExpiry(slot), Park(slot, s_.options.max_blocked);
+    if (status == RequestStatus::kPaused) Park(slot, s_.options.max_paused);
+  }
+
+  // Makes a waiting or blocked request expire if it has not run by its expiry time, or by the limit of its class.
   void WatchExpiry(Slot slot) {
     const RequestState& state = s_.table[slot].state;
-    if (state.has_run || state.request.expires_at == kNever || expiries_.contains(slot)) return;
-    expiries_.Push(slot, state.request.expires_at, state.request.arrival, state.request.id);
+    if (state.has_run || expiries_.contains(slot)) return;
+    const Request& r = state.request;
+    const TimePoint at = std::min(r.expires_at, book_.bounds().WaitEnds(r, r.arrival));
+    if (at != kNever) expiries_.Push(slot, at, r.arrival, r.id);
   }
   void ForgetExpiry(Slot slot) { expiries_.Erase(slot); }
+  // A request left the queue, or is no longer blocked or paused.
+  void Forget(Slot slot) { expiries_.Erase(slot), parked_.Erase(slot); }
 
   // Returns a request whose expiry time has come, or kNoSlot.
   Slot Expired(TimePoint now) const {
-    return !expiries_.empty() && expiries_.next() <= now ? expiries_.Top() : kNoSlot;
+    for (const TimeHeap* heap : {&expiries_, &parked_}) {
+      if (!heap->empty() && heap->next() <= now) return heap->Top();
+    }
+    return kNoSlot;
   }
 
+  // Returns true if more than `bound` requests wait, or too many tokens.
+  bool Over(std::int64_t bound, bool tokens) const { return waiting_ > bound || (tokens && book_.TokensOver()); }
   // Returns the request to shed next, or kNoSlot if all are promoted. At least one waits.
   Slot ToShed() {
     return s_.options.shed == Shed::kNewest ? newest_.Top() : s_.queue.WorstNeverRun(s_.now, s_.StateOf());
   }
+  // While true, departures from the queue are no progress.
+  void Sheds(bool sheds) { sheds_ = sheds; }
 
  private:
-  bool ShedsNewest() const { return s_.options.shed == Shed::kNewest && s_.options.max_waiting < INT64_MAX; }
+  bool ShedsNewest() const {
+    const SchedulerOptions& o = s_.options;
+    return o.shed == Shed::kNewest && (o.max_waiting < INT64_MAX || o.max_waiting_tokens < INT64_MAX);
+  }
+  bool ParksUntil() const {
+    return s_.options.max_resume_wait > 0 || s_.options.max_blocked > 0 || s_.options.max_paused > 0;
+  }
+  // Makes the request expire after this time [s]; 0: never.
+  void Park(Slot slot, double limit) {
+    if (!(limit > 0)) return;
+    const Request& r = s_.table[slot].state.request;
+    parked_.Push(slot, After(s_.now, FromSeconds(limit)), r.arrival, r.id);
+  }
 
   EngineState& s_;
-  TimeHeap expiries_;  // waiting and blocked requests
+  WaitingBook book_;
+  TimeHeap expiries_;  // waiting and blocked requests that have never run
+  TimeHeap parked_;  // requests with a limit on their present wait
   IndexedHeap newest_;  // waiting requests, newest first
   std::int64_t waiting_ = 0;
+  bool sheds_ = false;
 };
 
 }  // namespace takt::internal

@@ -62,6 +62,7 @@ class JoinedPolicies final : public PolicyPort {
   void Observe(const Event& event, TimePoint now) override { queue_.Observe(event, now); }
   void Observe(const Epoch& epoch, TimePoint now) override { queue_.Observe(epoch, now); }
   void TrackWorst() override { queue_.TrackWorst(); }
+  void PutBegunFirst() override { queue_.PutBegunFirst(); }
   void Reserve(std::size_t slots) override { queue_.Reserve(slots); }
   void KeyHashes(std::uint64_t seed) override { queue_.KeyHashes(seed); }
   void ChangePolicy(TimePoint now, StateOf state_of) override {

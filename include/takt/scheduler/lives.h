@@ -45,8 +45,11 @@ class Lives {
   // the next plan could admit.
   void Join(Slot slot, TransitionReason why) {
     Enqueue(slot, 0, s_.table[slot].status, why);
-    ShedDownTo(s_.options.max_waiting +
-               std::min<std::int64_t>(s_.options.max_running, INT64_MAX - s_.options.max_waiting));
+    if (const WaitingBook::Excess over = fresh_.book().OverBy(slot, s_.options.max_running); over.slot != kNoSlot)
+      ShedOne(over);
+    ShedDownTo(
+        s_.options.max_waiting + std::min<std::int64_t>(s_.options.max_running, INT64_MAX - s_.options.max_waiting),
+        false);
   }
 
   // `goes`: it gets a row.
@@ -67,7 +70,7 @@ class Lives {
     if (record.status == RequestStatus::kRunning) return Depart(record.lane, action, status, why, out);
     LeaveQueue(slot);
     record.status = status;
-    if (status == RequestStatus::kBlocked) fresh_.WatchExpiry(slot);
+    fresh_.Parked(slot, status);
     s_.Moved(record, RequestStatus::kWaiting, why);
     if (action == KvAction::kKeep) return;
     if (record.lane != kNoLane && record.leave_action == KvAction::kKeep) DropAtSettling(record);
@@ -107,7 +110,7 @@ class Lives {
       Enqueue(slot, row.steps, RequestStatus::kRunning, why);
     } else {
       s_.queue.Ran(slot, row.steps);
-      if (status == RequestStatus::kBlocked) fresh_.WatchExpiry(slot);
+      fresh_.Parked(slot, status);
       s_.Moved(record, RequestStatus::kRunning, why);
     }
     if (row.in_flight == 0 && !moving) Settle(slot);
@@ -151,10 +154,11 @@ class Lives {
       case RequestStatus::kPaused:
         --s_.counts.paused;
         pauses_.Forget(slot);
+        fresh_.Forget(slot);
         break;
       case RequestStatus::kBlocked:
         --s_.counts.blocked;
-        fresh_.ForgetExpiry(slot);
+        fresh_.Forget(slot);
         break;
       case RequestStatus::kUnknown:
       case RequestStatus::kDead: return;
@@ -186,8 +190,9 @@ class Lives {
     Release(slot);
   }
 
-  void Fail(Slot slot, FailReason reason, std::uint16_t code = 0) {
-    SayFailed(s_.table[slot].state.request.id, reason, code);
+  // `retry_ms`: see Failure::retry_after_ms.
+  void Fail(Slot slot, FailReason reason, std::uint16_t code = 0, std::uint32_t retry_ms = 0) {
+    SayFailed(s_.table[slot].state.request.id, reason, code, retry_ms);
     s_.table[slot].state.cut = true;
     End(slot, ReasonOf(reason));
   }
@@ -216,11 +221,18 @@ class Lives {
     s_.ended.push_back(slot);
   }
 
-  // Sheds requests that have never run until at most `bound` are waiting.
-  void ShedDownTo(std::int64_t bound) {
-    while (fresh_.waiting() > bound) {
+  // Sheds requests that have never run until all bounds hold: of tenants, then of classes, then of the queue.
+  void ShedAll() {
+    for (WaitingBook::Excess over; (over = fresh_.book().OverTenantOrClass()).slot != kNoSlot;) ShedOne(over);
+    ShedDownTo(s_.options.max_waiting, true);
+  }
+
+  // Sheds requests that have never run until at most `bound` are waiting. `tokens`: the bound on tokens must hold, too.
+  void ShedDownTo(std::int64_t bound, bool tokens) {
+    while (fresh_.Over(bound, tokens)) {
+      const bool of_tokens = fresh_.waiting() <= bound;
       if (const Slot shed = fresh_.ToShed(); shed != kNoSlot) {
-        Fail(shed, FailReason::kShed);
+        ShedOne({shed, WaitingBook::kAll, of_tokens});
         continue;
       }
       // All requests are promoted, so shed them from the end of the queue.
@@ -229,7 +241,8 @@ class Lives {
         if (!s_.table[slot].state.has_run) s_.scratch.push_back(slot);
         return true;
       });
-      for (; fresh_.waiting() > bound; s_.scratch.pop_back()) Fail(s_.scratch.back(), FailReason::kShed);
+      for (; fresh_.Over(bound, tokens); s_.scratch.pop_back())
+        ShedOne({s_.scratch.back(), WaitingBook::kAll, of_tokens});
     }
   }
 
@@ -238,6 +251,13 @@ class Lives {
   }
 
  private:
+  void ShedOne(const WaitingBook::Excess& over) {
+    const Duration after = fresh_.book().RetryAfter(over, s_.now);
+    fresh_.Sheds(true);
+    Fail(over.slot, over.reason(), 0, static_cast<std::uint32_t>((after.count() + 999'999) / 1'000'000));
+    fresh_.Sheds(false);
+  }
+
   void Enqueue(Slot slot, std::int64_t steps_run, RequestStatus from, TransitionReason why) {
     Record& record = s_.table[slot];
     record.status = RequestStatus::kWaiting;
@@ -254,9 +274,9 @@ class Lives {
     if (kv_.BlocksFor(record) > kv_.TotalBlocks()) Fail(slot, FailReason::kKvExhausted);
   }
 
-  void SayFailed(RequestId id, FailReason reason, std::uint16_t code = 0) {
+  void SayFailed(RequestId id, FailReason reason, std::uint16_t code = 0, std::uint32_t retry_ms = 0) {
     ++Failures(reason);
-    s_.notices.failed.push_back({.request = id, .reason = reason, .code = code});
+    s_.notices.failed.push_back({.request = id, .reason = reason, .code = code, .retry_after_ms = retry_ms});
   }
 
   std::uint64_t& Failures(FailReason reason) {
@@ -268,7 +288,9 @@ class Lives {
       case FailReason::kShed: return s_.stats.failed_shed;
       case FailReason::kDraining: return s_.stats.failed_draining;
       case FailReason::kIdInUse: return s_.stats.failed_id_in_use;
-      case FailReason::kHost: break;
+      case FailReason::kQuota: return s_.stats.failed_quota;
+      case FailReason::kHost:
+      case FailReason::kNoInstance: break;
     }
     return s_.stats.failed_host;
   }

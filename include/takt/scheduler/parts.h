@@ -28,6 +28,7 @@
 #include "takt/scheduler/results.h"
 #include "takt/scheduler/events.h"
 #include "takt/scheduler/kv_events.h"
+#include "takt/scheduler/output_reserve.h"
 
 namespace takt::internal {
 
@@ -41,6 +42,7 @@ struct Parts {
   EngineState state;
   Faults faults{state};
   Kv kv;
+  OutputReserve reserve{state, kv};
   Gate gate{state, kv};
   SearchMemory memory{state, kv, gate};
   Turns turns{state, kv, gate};
@@ -51,13 +53,13 @@ struct Parts {
   Ranks ranks{state, kv, turns, prefixes, pauses, victims};
   Lives lives{state, kv, memory, gate, turns, prefixes, resting, pauses, victims, ranks};
   Entries entries{state, kv};
-  Displacing displacing{state, kv, victims, lives, entries};
+  Displacing displacing{state, kv, reserve, victims, lives, entries};
   RowRoom room{state, kv, resting, victims, lives, entries, displacing};
   Standing standing{state, kv};
   Rows rows{state, kv, lives, entries, room, standing};
   NewRows new_rows{state, kv, turns, prefixes, resting, victims, lives, entries};
   OracleQuestions questions{state, kv, lives, entries, new_rows};
-  Admission admission{state, kv, gate, prefixes, lives, new_rows, questions};
+  Admission admission{state, kv, reserve, gate, prefixes, lives, new_rows, questions};
   Passing passing{state, kv, prefixes};
   AdmissionWalk walk{state,   kv,    memory,     gate,      prefixes,  resting,
                      victims, ranks, displacing, questions, admission, passing};

@@ -98,6 +98,7 @@ class PolicyPort {
   virtual void Observe(const Event& event, TimePoint now) = 0;
   virtual void Observe(const Epoch& epoch, TimePoint now) = 0;
   virtual void TrackWorst() = 0;
+  virtual void PutBegunFirst() = 0;
   virtual void Reserve(std::size_t slots) = 0;
   virtual void KeyHashes(std::uint64_t seed) = 0;
   // Second half of RankQueue::ChangePolicy.

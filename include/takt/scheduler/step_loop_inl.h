@@ -109,7 +109,7 @@ TAKT_INLINE const StepPlan& StepLoop::Plan(TimePoint now, const StepLimits& limi
         p.Build();
       } while (p.state.draft.planned == 0 && p.idle.Unstick());
       if (p.state.draft.planned == 0) free = p.kv.FreeBlocks();
-      p.lives.ShedDownTo(p.state.options.max_waiting);
+      p.lives.ShedAll();
     } while (p.state.draft.planned == 0 && p.kv.FreeBlocks() > free);
   }
   p.victims.EndPlan();

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "takt/base/random.h"
 #include "takt/scheduler/parts.h"
 #include "takt/state/call_desk.h"
 #include "takt/turns/gates/price.h"
@@ -28,7 +29,10 @@ class Storage {
     p_.state.queue.KeyHashes(options.hash_seed);
     p_.kv.ledger.KeyHashes(options.hash_seed);
     p_.prefixes.KeyHashes(options.hash_seed);
-    if (options.shed == Shed::kWorst && options.max_waiting < INT64_MAX) p_.state.queue.TrackWorst();
+    p_.lives.fresh().KeyHashes(Mix64(options.hash_seed));
+    if (options.shed == Shed::kWorst && std::min(options.max_waiting, options.max_waiting_tokens) < INT64_MAX)
+      p_.state.queue.TrackWorst();
+    if (options.begun_first) p_.state.queue.PutBegunFirst();
     ReserveLanes(3 * rows + 64);  // running, admitted and departing rows
     const auto reserve_lists = [rows, requests](auto& lists) {
       lists.moves.reserve(2 * rows + requests), lists.preempted.reserve(2 * rows);
@@ -136,6 +140,7 @@ class Storage {
   void ReserveLanes(std::size_t lanes) {
     Draft& draft = p_.state.draft;
     p_.state.running.Reserve(lanes);
+    p_.reserve.Reserve(lanes);
     p_.victims.Reserve(lanes);
     draft.entry_of_lane.reserve(lanes), draft.served.reserve(lanes), draft.prompts.reserve(lanes);
     draft.offers.reserve(lanes), p_.state.left_out.reserve(lanes), p_.kv.round.ReserveLanes(lanes);

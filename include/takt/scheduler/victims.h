@@ -16,10 +16,13 @@ namespace takt::internal {
 // Position of a running row in the order of preemption.
 struct Victim {
   bool preemptible = true;
+  std::int32_t lost = 0;  // VictimChoice::kLeastLost: computed tokens, which a preemption would lose
   VictimRank rank = {};
 
   friend bool operator<(const Victim& a, const Victim& b) {
-    return a.preemptible != b.preemptible ? a.preemptible : b.rank < a.rank;
+    if (a.preemptible != b.preemptible) return a.preemptible;
+    if (a.lost != b.lost && a.rank.unpromoted == b.rank.unpromoted) return a.lost < b.lost;
+    return b.rank < a.rank;
   }
 };
 
@@ -59,7 +62,8 @@ class Victims {
     const RequestState& state = s_.StateOfRow(row);
     const FullRank rank = s_.queue.hooks().moving ? s_.queue.VictimRankOf(state, s_.now)
                                                   : FullRank{s_.queue.VictimGroupOf(state), keys_[lane]};
-    return {state.request.preemptible, {!s_.queue.PromotedWith(row.slot, StepsBefore(row)), rank}};
+    const std::int32_t lost = s_.options.victims == VictimChoice::kLeastLost ? row.computed : 0;
+    return {state.request.preemptible, lost, {!s_.queue.PromotedWith(row.slot, StepsBefore(row)), rank}};
   }
 
   // Returns the row to preempt first; kNoLane if there is none. The first call in a plan ranks all rows, because ranks

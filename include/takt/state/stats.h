@@ -15,7 +15,7 @@ namespace takt {
   X(failed_id_in_use, "requests refused because their id was still in use")                      \
   X(failed_never_fits, "requests too large for an empty engine")                                 \
   X(failed_kv_exhausted, "requests whose context outgrew the whole KV cache")                    \
-  X(failed_expired, "requests that waited past expires_at")                                      \
+  X(failed_expired, "requests that waited past expires_at or a time limit")                      \
   X(failed_shed, "requests shed because the queue was full")                                     \
   X(failed_draining, "requests that arrived after Drain")                                        \
   X(failed_host, "requests that the host reported as failed")                                    \
@@ -62,7 +62,8 @@ namespace takt {
   X(pins_crowded_out, "pinned holdings among these")                                             \
   X(tokens_recovered, "tokens found in the prefix cache when a request runs again")              \
   X(tokens_loaded, "prompt tokens loaded from the host's memory, also cached or recovered")      \
-  X(limits_misaligned, "plans whose limits have no room for any chunk of chunk_align tokens")
+  X(limits_misaligned, "plans whose limits have no room for any chunk of chunk_align tokens")    \
+  X(failed_quota, "requests shed because their tenant had too many waiting requests or tokens")
 
 struct Stats {
 #define TAKT_STATS_FIELD(name, text) std::uint64_t name = 0;

@@ -40,18 +40,21 @@ enum class TransitionReason : std::uint8_t {
   kDraining,
   kHost,
   kIdInUse,
+  kQuota,
+  kNoInstance,
 };
 constexpr auto NamesOf(TransitionReason) {
   return std::to_array<std::string_view>(
       {"arrived",    "admitted",     "resumed",     "first_token",   "preempted_kv", "preempted_rank", "instance_lost",
        "blocked",    "unblocked",    "tool_called", "tool_returned", "finished",     "cancelled",      "invalid",
-       "never_fits", "kv_exhausted", "expired",     "shed",          "draining",     "host",           "id_in_use"});
+       "never_fits", "kv_exhausted", "expired",     "shed",          "draining",     "host",           "id_in_use",
+       "quota",      "no_instance"});
 }
 constexpr TransitionReason ReasonOf(FailReason reason) {
   return static_cast<TransitionReason>(static_cast<std::uint8_t>(TransitionReason::kInvalid) +
                                        static_cast<std::uint8_t>(reason));
 }
-static_assert(ReasonOf(FailReason::kIdInUse) == TransitionReason::kIdInUse);
+static_assert(ReasonOf(FailReason::kNoInstance) == TransitionReason::kNoInstance);
 
 // A change of a request's status. Each accepted request begins with kUnknown to kWaiting or kBlocked, and ends exactly
 // once, with a change to kDead. Each change begins with the status in which the previous one ended.

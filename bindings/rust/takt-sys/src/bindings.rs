@@ -90,6 +90,8 @@ pub const TAKT_FAIL_SHED: u32 = 4;
 pub const TAKT_FAIL_DRAINING: u32 = 5;
 pub const TAKT_FAIL_HOST: u32 = 6;
 pub const TAKT_FAIL_ID_IN_USE: u32 = 7;
+pub const TAKT_FAIL_QUOTA: u32 = 8;
+pub const TAKT_FAIL_NO_INSTANCE: u32 = 9;
 pub const TAKT_CACHE_HOLD: u32 = 0;
 pub const TAKT_CACHE_DROP: u32 = 1;
 pub const TAKT_CACHE_FETCH: u32 = 2;
@@ -144,6 +146,8 @@ pub const TAKT_ORDER_PREFILL_FIRST: u32 = 1;
 pub const TAKT_PREEMPT_OFF: u32 = 0;
 pub const TAKT_PREEMPT_ON_MEMORY: u32 = 1;
 pub const TAKT_PREEMPT_BY_RANK: u32 = 2;
+pub const TAKT_VICTIMS_RANK: u32 = 0;
+pub const TAKT_VICTIMS_LEAST_LOST: u32 = 1;
 pub const TAKT_KV_MODE_NONE: u32 = 0;
 pub const TAKT_KV_MODE_LEDGER: u32 = 1;
 pub const TAKT_KV_MODE_ORACLE: u32 = 2;
@@ -966,7 +970,7 @@ pub struct takt_failure {
     pub reason: u8,
     pub reserved: u8,
     pub code: u16,
-    pub reserved_too: u32,
+    pub retry_after_ms: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -976,7 +980,7 @@ const _: () = {
     ["Offset of field: takt_failure::reason"][offset_of!(takt_failure, reason) - 8usize];
     ["Offset of field: takt_failure::reserved"][offset_of!(takt_failure, reserved) - 9usize];
     ["Offset of field: takt_failure::code"][offset_of!(takt_failure, code) - 10usize];
-    ["Offset of field: takt_failure::reserved_too"][offset_of!(takt_failure, reserved_too) - 12usize];
+    ["Offset of field: takt_failure::retry_after_ms"][offset_of!(takt_failure, retry_after_ms) - 12usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1531,10 +1535,20 @@ pub struct takt_scheduler_options {
     pub pin_share: f64,
     pub prefix_cpu_blocks: i32,
     pub prefix_wait: i32,
+    pub max_waiting_tokens: i64,
+    pub tenant_max_waiting: i64,
+    pub tenant_max_waiting_tokens: i64,
+    pub class_limits: *const c_char,
+    pub max_resume_wait: f64,
+    pub max_blocked: f64,
+    pub max_paused: f64,
+    pub reserve_output: f64,
+    pub victims: u32,
+    pub begun_first: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of takt_scheduler_options"][size_of::<takt_scheduler_options>() - 184usize];
+    ["Size of takt_scheduler_options"][size_of::<takt_scheduler_options>() - 256usize];
     ["Alignment of takt_scheduler_options"][align_of::<takt_scheduler_options>() - 8usize];
     ["Offset of field: takt_scheduler_options::struct_size"][offset_of!(takt_scheduler_options, struct_size) - 0usize];
     ["Offset of field: takt_scheduler_options::max_running"][offset_of!(takt_scheduler_options, max_running) - 4usize];
@@ -1568,6 +1582,16 @@ const _: () = {
     ["Offset of field: takt_scheduler_options::pin_share"][offset_of!(takt_scheduler_options, pin_share) - 168usize];
     ["Offset of field: takt_scheduler_options::prefix_cpu_blocks"][offset_of!(takt_scheduler_options, prefix_cpu_blocks) - 176usize];
     ["Offset of field: takt_scheduler_options::prefix_wait"][offset_of!(takt_scheduler_options, prefix_wait) - 180usize];
+    ["Offset of field: takt_scheduler_options::max_waiting_tokens"][offset_of!(takt_scheduler_options, max_waiting_tokens) - 184usize];
+    ["Offset of field: takt_scheduler_options::tenant_max_waiting"][offset_of!(takt_scheduler_options, tenant_max_waiting) - 192usize];
+    ["Offset of field: takt_scheduler_options::tenant_max_waiting_tokens"][offset_of!(takt_scheduler_options, tenant_max_waiting_tokens) - 200usize];
+    ["Offset of field: takt_scheduler_options::class_limits"][offset_of!(takt_scheduler_options, class_limits) - 208usize];
+    ["Offset of field: takt_scheduler_options::max_resume_wait"][offset_of!(takt_scheduler_options, max_resume_wait) - 216usize];
+    ["Offset of field: takt_scheduler_options::max_blocked"][offset_of!(takt_scheduler_options, max_blocked) - 224usize];
+    ["Offset of field: takt_scheduler_options::max_paused"][offset_of!(takt_scheduler_options, max_paused) - 232usize];
+    ["Offset of field: takt_scheduler_options::reserve_output"][offset_of!(takt_scheduler_options, reserve_output) - 240usize];
+    ["Offset of field: takt_scheduler_options::victims"][offset_of!(takt_scheduler_options, victims) - 248usize];
+    ["Offset of field: takt_scheduler_options::begun_first"][offset_of!(takt_scheduler_options, begun_first) - 252usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1811,10 +1835,17 @@ pub struct takt_router_options {
     pub blown: u32,
     pub stage_times: *const takt_stage_time,
     pub n_stage_times: usize,
+    pub max_waiting: i64,
+    pub max_waiting_tokens: i64,
+    pub tenant_max_waiting: i64,
+    pub tenant_max_waiting_tokens: i64,
+    pub class_limits: *const c_char,
+    pub max_held: f64,
+    pub max_down: f64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of takt_router_options"][size_of::<takt_router_options>() - 88usize];
+    ["Size of takt_router_options"][size_of::<takt_router_options>() - 144usize];
     ["Alignment of takt_router_options"][align_of::<takt_router_options>() - 8usize];
     ["Offset of field: takt_router_options::struct_size"][offset_of!(takt_router_options, struct_size) - 0usize];
     ["Offset of field: takt_router_options::window"][offset_of!(takt_router_options, window) - 4usize];
@@ -1830,6 +1861,13 @@ const _: () = {
     ["Offset of field: takt_router_options::blown"][offset_of!(takt_router_options, blown) - 68usize];
     ["Offset of field: takt_router_options::stage_times"][offset_of!(takt_router_options, stage_times) - 72usize];
     ["Offset of field: takt_router_options::n_stage_times"][offset_of!(takt_router_options, n_stage_times) - 80usize];
+    ["Offset of field: takt_router_options::max_waiting"][offset_of!(takt_router_options, max_waiting) - 88usize];
+    ["Offset of field: takt_router_options::max_waiting_tokens"][offset_of!(takt_router_options, max_waiting_tokens) - 96usize];
+    ["Offset of field: takt_router_options::tenant_max_waiting"][offset_of!(takt_router_options, tenant_max_waiting) - 104usize];
+    ["Offset of field: takt_router_options::tenant_max_waiting_tokens"][offset_of!(takt_router_options, tenant_max_waiting_tokens) - 112usize];
+    ["Offset of field: takt_router_options::class_limits"][offset_of!(takt_router_options, class_limits) - 120usize];
+    ["Offset of field: takt_router_options::max_held"][offset_of!(takt_router_options, max_held) - 128usize];
+    ["Offset of field: takt_router_options::max_down"][offset_of!(takt_router_options, max_down) - 136usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -2156,6 +2194,7 @@ unsafe extern "C" {
     pub fn takt_instance_init(instance: *mut takt_instance, size: usize);
     pub fn takt_workflow_init(workflow: *mut takt_workflow, size: usize);
     pub fn takt_salted_hash(hash: u64, salt: u64) -> u64;
+    pub fn takt_http_status(reason: u32) -> i32;
     pub fn takt_key_init(key: *mut takt_key, size: usize);
     pub fn takt_epoch_init(epoch: *mut takt_epoch, size: usize);
     pub fn takt_limits_init(limits: *mut takt_limits, size: usize);
