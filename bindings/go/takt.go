@@ -154,8 +154,8 @@ func (r FailReason) String() string {
 	return nameOf(failReasons, uint32(r))
 }
 
-// HTTPStatus returns the HTTP status for a failure: 429 if the client should come back, 503 if no instance serves, 504
-// if a time limit ended the request.
+// HTTPStatus returns the HTTP status for a failure. 429: the client should come back. 503: no instance serves. 504: a
+// time limit ended the request.
 func (r FailReason) HTTPStatus() int {
 	return int(C.takt_http_status(C.uint32_t(r)))
 }

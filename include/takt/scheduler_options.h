@@ -103,9 +103,10 @@ struct SchedulerOptions {
   // Maximum prompt tokens of the waiting requests that have never run; further requests are shed after each plan. One
   // request may wait alone, however long it is.
   std::int64_t max_waiting_tokens = INT64_MAX;
-  // The same two bounds for each tenant. Requests beyond them fail with kQuota: the last to join first.
+  // Maximum waiting requests of each tenant that have never run. Further requests fail with kQuota: the last to join
+  // first.
   std::int64_t tenant_max_waiting = INT64_MAX;
-  std::int64_t tenant_max_waiting_tokens = INT64_MAX;
+  std::int64_t tenant_max_waiting_tokens = INT64_MAX;  // maximum prompt tokens of these requests
   // Bounds and time limits of classes, which are ranges of priorities. A request cannot extend the time limit of its
   // class, which counts from Request::arrival; `expires_at` can only shorten it.
   std::vector<ClassLimits> class_limits = {};
@@ -114,9 +115,9 @@ struct SchedulerOptions {
   double max_blocked = 0;  // time from Blocked to Unblocked
   double max_paused = 0;  // time from ToolCalled to ToolReturned
 
-  // kLedger: admissions to a running batch leave KV for the largest need until all running requests end, if each ends
-  // at this quantile of Request::output_tokens, and at most at max_output_tokens. 0: none. 1: each ends at
-  // max_output_tokens. If the estimate is unknown: this share of max_output_tokens.
+  // kLedger: admissions to a running batch leave KV for the largest need until all running requests end. Each is
+  // expected to end at this quantile of Request::output_tokens, and at most at max_output_tokens. 0: no reserve. 1:
+  // each ends at max_output_tokens. If the estimate is unknown: this share of max_output_tokens.
   double reserve_output = 0;
   VictimChoice victims = VictimChoice::kRank;  // order of preemption for memory; kLeastLost: not with kByRank
   // true: a waiting request that has run comes before waiting requests with an equal key; false: ties by arrival

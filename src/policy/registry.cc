@@ -15,6 +15,7 @@
 #include "takt/policy/footprint.h"
 #include "takt/policy/hrrn.h"
 #include "takt/policy/memory_integral.h"
+#include "takt/policy/metered.h"
 #include "takt/policy/priority.h"
 #include "takt/policy/room_to_pass.h"
 #include "takt/policy/sjf.h"
@@ -26,7 +27,7 @@
 namespace takt {
 
 namespace {
-constexpr std::string_view kAged = "aged", kCustom = "custom";
+constexpr std::string_view kAged = "aged", kCustom = "custom", kMetered = "metered";
 }
 
 namespace internal {
@@ -35,7 +36,7 @@ template class Registry<AnyPolicy, const EnginePace*>;
 
 PolicyRegistry& Policies() {
   static PolicyRegistry policies = [] {
-    PolicyRegistry registry("policy", {std::string(kAged), std::string(kCustom)});
+    PolicyRegistry registry("policy", {std::string(kAged), std::string(kCustom), std::string(kMetered)});
     registry.Add(RoomToPass{},
                  "takt's default: order of arrival, but smaller requests pass while earlier ones have room for that");
     registry.Add(Footprint{}, "workflow with the least predicted cost to the engine first");
@@ -95,6 +96,23 @@ absl::Status AddOptions(std::string_view spec, const internal::PolicyRegistry::E
   return absl::OkStatus();
 }
 
+absl::StatusOr<AnyPolicy> MakeMetered(std::string_view spec, const Call& call, const EnginePace* pace,
+                                      const AnyPolicy* custom) {
+  if (call.policies.size() != 1)
+    return Invalid(spec, "metered is invalid here; expected one policy, as in metered(fcfs,rate=1000)");
+  Metered<Fcfs> outer;
+  if (absl::Status status = internal::SetOwn("policy", spec, outer, call.options); !status.ok()) return status;
+  absl::StatusOr<AnyPolicy> inner = MakePolicy(call.policies.front(), {}, pace, custom);
+  if (!inner.ok()) return inner.status();
+  const PolicyHooks hooks = inner->hooks();
+  if (hooks.groups || hooks.chooses || inner->aging() != nullptr) {
+    return Invalid(spec,
+                   Quoted(call.policies.front()) +
+                       " is unsupported inside metered; expected a policy that ranks requests by their keys only");
+  }
+  return AnyPolicy(Metered<AnyPolicy>(*std::move(inner), outer.options()));
+}
+
 }  // namespace
 
 absl::StatusOr<AnyPolicy> MakePolicy(std::string_view spec, std::span<const std::string> options,
@@ -112,6 +130,12 @@ absl::StatusOr<AnyPolicy> MakePolicy(std::string_view spec, std::span<const std:
     call = internal::Parse("policy", inner);
     if (!call.ok()) return call.status();
     if (call->name == kAged) return Invalid(spec, "aged inside aged is invalid; expected aged once");
+  }
+  if (call->name == kMetered) {
+    absl::StatusOr<AnyPolicy> made = MakeMetered(spec, *call, pace, custom);
+    if (!options.empty()) return Invalid(spec, "options outside of metered(...) are unsupported");
+    if (made.ok() && aging) made = AnyPolicy(Aged(*std::move(made), *aging));
+    return made;
   }
   if (call->name == kCustom && call->options.empty() && call->policies.size() <= 1 && options.empty()) {
     const std::string own =

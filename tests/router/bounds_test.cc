@@ -73,7 +73,7 @@ TEST_CASE("a request that was placed is not shed when its instance is lost") {
   CHECK(router.waiting() == 4);
 }
 
-TEST_CASE("a client is told when to come back, from the rate of placements") {
+TEST_CASE("the time to come back follows from the rate of placements") {
   TestRouter router = Make({.max_outstanding = 1, .max_waiting = 10});
   router.On(InstanceUp{{.id = {1}}}, At(0));
   std::uint64_t id = 0;

@@ -226,8 +226,8 @@ TEST_CASE("limits of classes as text") {
   CHECK(errors.find("max_blocked is nan") != std::string::npos);
 }
 
-// Clients send requests at random times, more during bursts. A refused client comes back once it is told to. Returns
-// the share of these that are admitted at their first return.
+// Clients send requests at random times, more during bursts. A refused client comes back once, at the time it got.
+// Returns the share of these that are admitted at their first return.
 struct Returns {
   std::int64_t refused = 0, back = 0, admitted = 0;
 };
@@ -279,7 +279,7 @@ Returns Simulate(std::uint64_t seed, double load, double burst, double tick_s = 
   return result;
 }
 
-TEST_CASE("a client that comes back when told is admitted at the first try in 90 % of cases") {
+TEST_CASE("a client that comes back in time is admitted at the first try in 90 % of cases") {
   // Parts of the capacity: 0.81, 0.83 and 0.88 on average.
   for (const auto [load, burst] : {std::pair(0.55, 2.5), std::pair(0.65, 2.0), std::pair(0.4, 4.0)}) {
     Returns all;

@@ -39,7 +39,8 @@ struct RouterOptions {
   // first. Held calls of workflows do not count. One request may wait alone, however long its prompt is.
   std::int64_t max_waiting = INT64_MAX;  // maximum requests
   std::int64_t max_waiting_tokens = INT64_MAX;  // maximum prompt tokens
-  std::int64_t tenant_max_waiting = INT64_MAX, tenant_max_waiting_tokens = INT64_MAX;  // the same for each tenant
+  std::int64_t tenant_max_waiting = INT64_MAX;  // maximum requests of each tenant
+  std::int64_t tenant_max_waiting_tokens = INT64_MAX;  // maximum prompt tokens of each tenant's requests
   // Bounds and time limits of classes, which are ranges of priorities. The time limit counts from the time at which the
   // request joins the queue, and ends with its placement. Request::expires_at can only shorten it.
   std::vector<ClassLimits> class_limits = {};

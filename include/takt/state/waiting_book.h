@@ -181,9 +181,9 @@ class WaitingBook {
   // Returns true if the bound on the tokens of all waiting requests is exceeded. A single request may exceed it.
   bool TokensOver() const { return all_.waiting > 1 && all_.tokens > bounds_.tokens; }
 
-  // Returns the time after which the client of a request beyond a bound should try again, and records this promise: the
-  // time in which the queue of that bound drains, times kDrains, or the last promise, whichever is later. Returning
-  // clients share kReturning of the drain rate, so their promises do not coincide, and new clients have the rest.
+  // Returns the time after which the client of a request beyond a bound should try again, and records this promise. The
+  // time is the later of two: that in which the queue of the bound drains, times kDrains, and the last promise. Then
+  // follows the request's own share: returning clients share kReturning of the drain rate, and new clients the rest.
   // Between 1 ms and kLongestRetry; 0 if no request has left a queue yet.
   Duration RetryAfter(const Excess& over, TimePoint now) {
     if (!contains(over.slot)) return Duration::zero();
