@@ -61,6 +61,7 @@ _I64 = (-(2**63), 2**63 - 1)
 _U64, _I32, _COUNT = (0, 2**64 - 1), (-(2**31), 2**31 - 1), (0, 2**31 - 1)
 _IDLE = names("TAKT_IDLE_BUSY")
 _FAIL = names("TAKT_FAIL_INVALID")
+_FAIL_NUMBERS = _FAIL.numbers()
 _KV = names("TAKT_KV_KEEP")
 _CACHE = names("TAKT_CACHE_HOLD")
 _TURNS = names("TAKT_TURN_UNKNOWN").numbers()
@@ -187,6 +188,11 @@ class Failure(NamedTuple):
     reason: str
     code: int
     retry_after_ms: int = 0
+
+    @property
+    def http_status(self) -> int:
+        """The HTTP status: 429 if the client should come back, 503 if no instance serves, 504 after a time limit."""
+        return int(lib.takt_http_status(_FAIL_NUMBERS[self.reason]))
 
 
 class Dropped(NamedTuple):

@@ -416,3 +416,16 @@ def test_metrics_have_classes_and_hostile_labels() -> None:
         assert scheduler.saturation(now=3 * 10**9)["seconds_to_clear"] == 0
         with pytest.raises(takt.RequestError, match="names"):
             scheduler.metrics_text(names="other")
+
+
+def test_bounds_name_the_tenant_and_the_time_to_come_back() -> None:
+    with takt.Scheduler("fcfs", kv="none", tenant_max_waiting=1, class_limits="0:5::2.5", max_blocked=3.5) as scheduler:
+        limits = takt.Limits(max_seqs=0)
+        for request in (1, 2):
+            scheduler.arrive(takt.Request(request, prompt_tokens=8, tenant=7), now=0)
+        plan = scheduler.plan(now=0, limits=limits)
+        assert plan.failed == [takt.Failure(2, "quota", 0)]
+        assert (plan.failed[0].http_status, plan.failed[0].retry_after_ms) == (429, 0)
+        assert plan.wake_at == 2_500_000_000
+    with pytest.raises(takt.OptionError, match="class_limits: must be PRIORITY"):
+        takt.Scheduler("fcfs", kv="none", class_limits="x")
