@@ -175,8 +175,8 @@ class BasicRouter {
   std::span<const WorkflowEnd> ended_workflows() const { return r_.notices.ended; }
   std::span<const WorkflowFault> workflow_faults() const { return r_.notices.faults; }
 
-  // Time of the next Place if no event comes earlier. A request then expires, a workflow has been silent too long, or no
-  // instance has been up for `max_down`.
+  // Time of the next Place if no event comes earlier. A request then expires, a workflow has been silent too long, or
+  // no instance has been up for `max_down`.
   TimePoint wake_at() const {
     const TimePoint at = std::min(r_.expiries.next(), workflows().wake_at());
     return waiting() > 0 ? std::min(at, r_.DownUntil()) : at;
