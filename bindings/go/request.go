@@ -59,6 +59,7 @@ type Request struct {
 	Session, Branch, Salt                   uint64
 	Arrival, WorkflowArrival                Time // Unset: the time of the event, and Arrival
 	Deadline, ExpiresAt                     Time // Never: none
+	FirstTokenBy                            Time // time by which the first token should be generated; Never: none
 	PromptTokens, MaxOutputTokens           int  // MaxOutputTokens 0: unknown
 	Sequences                               int  // parallel samples of one prompt
 	Priority                                int  // a lower number runs sooner
@@ -68,6 +69,7 @@ type Request struct {
 	After                                   WorkAfter
 	NextCall                                NextCall
 	Compute                                 time.Duration // expected time of this call alone; 0: unknown
+	TokenPace                               time.Duration // target time between two output tokens; 0: the scheduler's
 	PrefixHashes                            []uint64      // one per leading block of the prompt; covers all before it
 	PrefixBlockTokens                       int
 	Scores                                  []ModelScore
@@ -79,7 +81,8 @@ var defaults = func() Request {
 	e := estimateOf(c.output_tokens)
 	return Request{
 		Arrival: Time(c.arrival), WorkflowArrival: Time(c.workflow_arrival),
-		Deadline: Time(c.deadline), ExpiresAt: Time(c.expires_at), Sequences: int(c.sequences),
+		Deadline: Time(c.deadline), ExpiresAt: Time(c.expires_at), FirstTokenBy: Time(c.first_token_by),
+		Sequences:    int(c.sequences),
 		OutputTokens: e, WorkflowTokensLeft: e,
 		After: WorkAfter{float64(c.after.calls), float64(c.after.prompt_tokens), float64(c.after.output_tokens),
 			float64(c.after.kv_steps), float64(c.after.path_tokens)},
@@ -141,6 +144,7 @@ func (r *Request) put(op string, room *room, c *C.takt_request) error {
 	c.session, c.branch, c.salt = C.uint64_t(r.Session), C.uint64_t(r.Branch), C.uint64_t(r.Salt)
 	c.arrival, c.workflow_arrival = C.int64_t(r.Arrival), C.int64_t(r.WorkflowArrival)
 	c.deadline, c.expires_at = C.int64_t(r.Deadline), C.int64_t(r.ExpiresAt)
+	c.first_token_by, c.token_pace = C.int64_t(r.FirstTokenBy), C.int64_t(r.TokenPace)
 	r.OutputTokens.put(&c.output_tokens)
 	r.WorkflowTokensLeft.put(&c.workflow_tokens_left)
 	c.after.calls, c.after.prompt_tokens = C.double(r.After.Calls), C.double(r.After.PromptTokens)

@@ -141,6 +141,8 @@ class BasicScheduler {
 
   std::int64_t alive() const { return loop_.alive(); }
   std::int64_t waiting() const { return loop_.waiting(); }
+  // Returns the prompt tokens that the pace of running requests allows in the newest plan; Tokens::Max(): any number.
+  Tokens paced_prefill() const { return loop_.paced_prefill(); }
   std::int64_t running() const { return loop_.running(); }
   std::int64_t paused() const { return loop_.paused(); }
   std::int64_t blocked() const { return loop_.blocked(); }

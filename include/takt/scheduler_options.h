@@ -122,6 +122,14 @@ struct SchedulerOptions {
   VictimChoice victims = VictimChoice::kRank;  // order of preemption for memory; kLeastLost: not with kByRank
   // true: a waiting request that has run comes before waiting requests with an equal key; false: ties by arrival
   bool begun_first = false;
+  // Target time between two tokens of a running request, for requests without Request::token_pace [s]. Each step then
+  // computes only as many prompt tokens as keep the smallest target of the running requests. The speed of the engine is
+  // learned from the times of plans and results, so the host must report them as they occur. A prompt that must
+  // be computed whole ignores it in a step without other prompts. 0: no target.
+  double token_pace = 0;
+  // Minimum prompt tokens that a step computes if prompts need them, even if that breaks the pace. So prompts never
+  // stop.
+  Tokens least_prefill{64};
 
   // InvalidArgument lists all invalid fields with their values, one per line.
   absl::Status Validate() const;
@@ -149,7 +157,8 @@ struct SchedulerOptions {
         Option("tenant_max_waiting_tokens", self.tenant_max_waiting_tokens), Option("class_limits", self.class_limits),
         Option("max_resume_wait", self.max_resume_wait), Option("max_blocked", self.max_blocked),
         Option("max_paused", self.max_paused), Option("reserve_output", self.reserve_output, {.most = 1}),
-        Option("victims", self.victims), Option("begun_first", self.begun_first));
+        Option("victims", self.victims), Option("begun_first", self.begun_first), Option("token_pace", self.token_pace, {.most = 1e6}),
+        Option("least_prefill", self.least_prefill, {.least = 1}));
   }
 };
 

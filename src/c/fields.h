@@ -219,6 +219,8 @@ void Pair(const F& f, C& c, T& t) {
   f(c.session, t.session);
   f(c.branch, t.branch);
   f(c.salt, t.salt);
+  f(c.first_token_by, t.first_token_by);
+  f(c.token_pace, t.token_pace);
 }
 template <class F, Either<takt_instance> C, Either<Instance> T>
 void Pair(const F& f, C& c, T& t) {

@@ -72,6 +72,7 @@ takt_scheduler_options Defaults<takt_scheduler_options>() {
   to.max_step_tokens = plain.max_step_tokens.value, to.max_step_seqs = plain.max_step_seqs;
   to.prefix_cpu_blocks = plain.prefix_cpu_blocks.value;
   to.prefix_wait = plain.prefix_wait;
+  to.token_pace = plain.token_pace, to.least_prefill = plain.least_prefill.value;
   to.record_flush_bytes = RecorderOptions{}.flush_bytes;
   to.pin_share = plain.pin_share;
   return to;
@@ -106,11 +107,12 @@ SchedulerOptions OptionsOf(const takt_scheduler_options& from) {
   to.max_resume_wait = from.max_resume_wait, to.max_blocked = from.max_blocked, to.max_paused = from.max_paused;
   to.reserve_output = from.reserve_output, to.victims = EnumOf<VictimChoice>(from.victims);
   to.begun_first = from.begun_first != 0;
+  to.token_pace = from.token_pace, to.least_prefill = {from.least_prefill};
   return to;
 }
 
 takt_status Create(const takt_scheduler_options& from, takt_scheduler** to, takt_error* error) {
-  if (from.reserved != 0) return NotReserved(error);
+  if (from.reserved != 0 || from.reserved_pace != 0) return NotReserved(error);
   SchedulerOptions options = OptionsOf(from);
   if (const takt_status status = TakeBounds(from, options, error); status != TAKT_OK) return status;
   if (absl::Status status = options.Validate(); !status.ok()) return Invalid(error, "", status);

@@ -20,7 +20,8 @@ TAKT_FIELDS(WorkAfter, calls, prompt_tokens, output_tokens, kv_steps, path_token
 TAKT_FIELDS(NextCall, tool, after, returned, duration)
 TAKT_FIELDS(Request, id, workflow, stage, agent, tenant, adapter, arrival, workflow_arrival, deadline, expires_at,
             prompt_tokens, max_output_tokens, sequences, priority, chunkable, preemptible, output_tokens,
-            workflow_tokens_left, after, prefix, next_call, compute, scores, session, branch, salt)
+            workflow_tokens_left, after, prefix, next_call, compute, scores, session, branch, salt, first_token_by,
+            token_pace)
 TAKT_FIELDS(PlanEntry, request, lane, tokens, position, speculative, flags)
 TAKT_FIELDS_BUT_RESERVED(KvMove, "id, request, action, first, count", object.id, object.request, object.action,
                          object.first, object.count)

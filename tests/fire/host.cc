@@ -161,6 +161,10 @@ Drawn DrawRequest(RequestId id, const Setup& setup, TimePoint now, std::uint64_t
     }();
     r.prefix = {{tokens}, std::span(hashes).subspan(family * 16, static_cast<std::size_t>(chunks))};
   }
+  if (Dice pace(Mix64(bits ^ 0x9ace3u)); pace.Chance(setup.share_paced)) {
+    r.token_pace = Times(Duration(setup.tick), pace.Of({-1, 1, 100, 100'000}));
+    r.first_token_by = Soon(pace, setup, now, 1'000'000);
+  }
   drawn.absurd = dice.Chance(setup.absurd * 0.1);
   if (!drawn.absurd) return drawn;
   switch (dice.Index(6)) {

@@ -422,6 +422,14 @@ Setup Setup::OfSeed(std::uint64_t seed) {
   o.prefix_wait = waits.Of({0, 1, 4, 64, 64});
   Dice size(Mix64(seed ^ 0x5e512eu));
   if (Setup::with_facts && o.kv == KvMode::kOracle && size.Chance(0.4)) s.resizes = size.Of({0.003, 0.1});
+  Dice pace(Mix64(seed ^ 0x9ace3u));
+  if (Setup::with_facts && pace.Chance(0.4)) {
+    // From far shorter than any step to far longer. Ticks are the host's unit of time.
+    const double tick = static_cast<double>(s.tick) * 1e-9;
+    if (pace.Chance(0.7)) o.token_pace = std::min(tick * pace.Of({0.01, 10.0, 1e3, 1e5}), 1e6);
+    o.least_prefill = {pace.Of({1, 2, 16, 64})};
+    s.share_paced = pace.Of({0.0, 0.2, 1.0});
+  }
   return s;
 }
 

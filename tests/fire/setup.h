@@ -29,6 +29,7 @@ struct Setup {
   double used_again = 0.02;  // share of arrivals with an id that is or was alive
   bool caps_end = false;     // results omit the end of requests that reach their output cap
   double share_expiring = 0, share_tools = 0;
+  double share_paced = 0;  // share of requests with a pace of their own
   static constexpr int kMostFamilies = 4;
   int families = 0;          // families of shared prefixes; 0: none
   std::int32_t chunk_tokens = 0;

@@ -1020,6 +1020,16 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
   swap_out_left_ += std::max(limits.swap_out.value, 0) - swap_out_limit_;  // minus swap-outs by calls since then
   swap_out_limit_ = std::max(limits.swap_out.value, 0);
   CheckReviews(scheduler);
+  // Only a running request with a target limits prompts, and never below the minimum.
+  const std::int32_t paced = scheduler.paced_prefill().value;
+  const bool has_target = std::ranges::any_of(unreleased_, [this](RequestId id) {
+    const Life& life = Of(id);
+    const Duration own = life.state.request.token_pace;
+    return life.is == Is::kRunning && (own > Duration::zero() || setup_.options.token_pace > 0);
+  });
+  FIRE_CHECK(paced == INT32_MAX || has_target, "{} prompt tokens without a target", paced);
+  FIRE_CHECK(paced >= setup_.options.least_prefill.value, "{} prompt tokens of at least {}", paced,
+             setup_.options.least_prefill.value);
   if (built_) {
     Promote();
     for (RequestId id : unreleased_) {

@@ -278,6 +278,8 @@ class Shadow {
   // Resources that a plan leaves unused.
   struct Left {
     std::int32_t tokens = 0, prefill = 0, swap_in = 0;
+    std::int32_t whole = 0;  // as `prefill`, for a prompt that is computed whole and alone, which ignores the pace
+    std::int32_t paced = INT32_MAX;  // prompt tokens that the pace allows
     std::int64_t rows = 0, sequences = 0, blocks = 0;
     // Tokens and blocks that drafts have taken.
     std::int32_t drafts = 0;

@@ -21,10 +21,12 @@ std::int32_t Shadow::ChunkBlocks(const Life& life) const {
 
 Shadow::Left Shadow::LeftOf(const StepPlan& plan, const StepLimits& limits, const Scheduler& scheduler) const {
   Left left{.tokens = std::max(limits.tokens.value, 0), .swap_in = limits.swap_in.value};
-  left.prefill = std::clamp(limits.prefill_tokens.value, 0, left.tokens);
+  left.whole = std::clamp(limits.prefill_tokens.value, 0, left.tokens);
+  left.paced = scheduler.paced_prefill().value;
+  left.prefill = std::min(left.whole, left.paced);
   for (const PlanEntry& entry : plan.run) {
     left.tokens -= entry.tokens + entry.speculative;
-    if (entry.prefill()) left.prefill -= entry.tokens;
+    if (entry.prefill()) left.prefill -= entry.tokens, left.whole = 0;
     const Life& life = Of(entry.request);
     left.drafts += entry.speculative;
     left.draft_blocks += BlocksOf(life, life.tokens_held) - BlocksWithoutDrafts(life);
@@ -57,7 +59,7 @@ bool Shadow::BudgetAllows(const Life& life, std::int32_t start, const Left& left
   if (life.generated > 0 && life.known - start == r.sequences) return r.sequences <= left.tokens;
   const std::int32_t allowed = std::min(left.tokens, left.prefill);
   const std::int32_t whole = r.chunkable ? 0 : r.prompt_tokens.value - start;
-  if (whole > 0) return whole <= allowed;
+  if (whole > 0) return whole <= std::min(left.tokens, std::max(left.prefill, left.whole));
   const std::int32_t n = std::min(allowed, limits.chunk_tokens.value);
   return n >= 1 && Aligned(start, n, life.known - start, limits) >= 1;
 }
@@ -172,10 +174,10 @@ bool Shadow::CouldRun(const Life& life, const Left& left, const StepLimits& limi
   if (life.is != Is::kRunning || life.moving_in || life.left_out || life.row_sequences > limits.max_seqs) return false;
   if (AtCap(life)) return false;  // its earlier step is still in flight
   if (life.prefilling) {
-    const std::int32_t allowed = std::min(left.tokens, left.prefill);
     const Request& r = life.state.request;
     const std::int32_t known = life.expected - life.scheduled;
     const bool whole = !r.chunkable && life.scheduled < r.prompt_tokens.value;
+    const std::int32_t allowed = std::min(left.tokens, whole ? std::max(left.prefill, left.whole) : left.prefill);
     if (whole && r.prompt_tokens.value - life.scheduled > allowed) return false;
     const std::int32_t n = whole ? std::min(known, allowed)
                                  : Aligned(life.scheduled, std::min(allowed, limits.chunk_tokens.value), known, limits);
@@ -220,7 +222,7 @@ void Shadow::CheckWho(const StepPlan& plan, const StepLimits& limits, const Sche
     if (life.is != Is::kRunning || life.moving_in || !life.prefilling || r.chunkable) continue;
     whole_waits |= life.planned_in != last_step_ && life.scheduled < r.prompt_tokens.value;
   }
-  if (whole_waits) left.prefill = 0;
+  if (whole_waits) left.prefill = left.whole = 0;
   CheckRows(plan, left, limits);
   if (!violation_.empty()) return;
 
@@ -283,8 +285,9 @@ void Shadow::CheckShares(const StepPlan& plan, const StepLimits& limits, bool wh
   left.shortest = ShortestOf(plan, limits);
   const bool crowded = left.sequences < 0;
   if (!Shares(limits) || limits.chunk_align.value > 1 || whole_waits || crowded) return;
-  std::int32_t prompts = 0, planned = 0, most = std::max(std::min(limits.tokens.value, limits.prefill_tokens.value), 0);
-  std::int32_t tokens = std::max(limits.tokens.value, 0), prefill = std::min(tokens, limits.prefill_tokens.value);
+  const std::int32_t paced = std::min(limits.prefill_tokens.value, left.paced);
+  std::int32_t prompts = 0, planned = 0, most = std::max(std::min(limits.tokens.value, paced), 0);
+  std::int32_t tokens = std::max(limits.tokens.value, 0), prefill = std::min(tokens, paced);
   bool others_wait = false;
   for (RequestId id : unreleased_) {
     const Life& life = Of(id);

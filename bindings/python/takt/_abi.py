@@ -607,6 +607,8 @@ class takt_request(ctypes.Structure):
     session: int
     branch: int
     salt: int
+    first_token_by: int
+    token_pace: int
     _fields_ = [
         ("struct_size", ctypes.c_uint32),
         ("flags", ctypes.c_uint32),
@@ -638,6 +640,8 @@ class takt_request(ctypes.Structure):
         ("session", ctypes.c_uint64),
         ("branch", ctypes.c_uint64),
         ("salt", ctypes.c_uint64),
+        ("first_token_by", ctypes.c_int64),
+        ("token_pace", ctypes.c_int64),
     ]
 
 

@@ -143,6 +143,10 @@ class Request:
     """Time by which the request should end [ns]."""
     expires_at: int = NEVER
     """Time at which the request fails if its first step has not run [ns]."""
+    first_token_by: int = NEVER
+    """Time by which the first token should be generated [ns]."""
+    token_pace: int = 0
+    """Target time between two output tokens [ns]; 0: the scheduler's."""
     max_output_tokens: int = 0
     """Maximum output, enforced by the host [tokens]; 0: unknown."""
     sequences: int = 1
@@ -170,8 +174,8 @@ class Request:
 _BOUNDS = {
     "id": (1, 2**64 - 1),
     **dict.fromkeys(("workflow", "stage", "agent", "tenant", "session", "branch", "salt", "adapter"), _U64),
-    **dict.fromkeys(("arrival", "workflow_arrival", "deadline", "expires_at"), I64),
-    "compute": (0, I64[1]),
+    **dict.fromkeys(("arrival", "workflow_arrival", "deadline", "expires_at", "first_token_by"), I64),
+    **dict.fromkeys(("compute", "token_pace"), (0, I64[1])),
     **dict.fromkeys(("prompt_tokens", "max_output_tokens", "prefix_block_tokens"), _COUNT),
     "sequences": (1, 2**31 - 1),
     "priority": _I32,

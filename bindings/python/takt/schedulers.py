@@ -83,10 +83,11 @@ _REALS = (
     "max_blocked",
     "max_paused",
     "reserve_output",
+    "token_pace",
 )
 _RANGES: dict[str, tuple[int, int]] = {
     **dict.fromkeys(("max_running", "kv_block_tokens", "kv_blocks", "cpu_blocks", "prefix_cpu_blocks"), _I32),
-    **dict.fromkeys(("admission_window", "max_step_tokens", "max_step_seqs", "prefix_wait"), _I32),
+    **dict.fromkeys(("admission_window", "max_step_tokens", "max_step_seqs", "prefix_wait", "least_prefill"), _I32),
     **dict.fromkeys(("max_waiting", "max_waiting_tokens", "reserve_requests"), _I64),
     **dict.fromkeys(("tenant_max_waiting", "tenant_max_waiting_tokens"), _I64),
     **dict.fromkeys(("first_step", "hash_seed", "record_flush_bytes"), _U64),
@@ -409,6 +410,8 @@ class Scheduler(Measured):
         reserve_output: float | None = None,
         victims: str | None = None,
         begun_first: bool = False,
+        token_pace: float | None = None,
+        least_prefill: int | None = None,
         limits: Limits | None = None,
         record: Callable[[bytes], object] | None = None,
         record_flush_bytes: int | None = None,

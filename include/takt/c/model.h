@@ -107,6 +107,8 @@ typedef struct takt_request {
   // timing attacks on the cache. Only with TAKT_KV_MODE_LEDGER. takt_plan.dropped and host_chunks contain
   // takt_salted_hash(hash, salt). 0: none
   uint64_t salt;
+  int64_t first_token_by;  // time by which the first token should be generated; TAKT_NEVER: no target
+  int64_t token_pace;  // target time between two output tokens; 0: the scheduler's
 } takt_request;
 
 // Phases that an instance serves. Only TAKT_ROLE_BOTH is supported. The router rejects an instance of another role and

@@ -391,6 +391,9 @@ typedef struct takt_scheduler_options {
   double reserve_output;  // quantile of the output estimate for which admissions leave KV; 0: none; 1: the output cap
   uint32_t victims;  // TAKT_VICTIMS_...: order of preemption for memory
   uint32_t begun_first;  // 1: waiting requests that have run come before others with an equal key
+  double token_pace;  // target time between two tokens of a running request [s]; 0: none
+  int32_t least_prefill;  // minimum prompt tokens of a step, even if that breaks the pace
+  uint32_t reserved_pace;
 } takt_scheduler_options;
 
 TAKT_API void takt_scheduler_options_init(takt_scheduler_options* options, size_t size) TAKT_NOEXCEPT;

@@ -89,6 +89,8 @@ struct Request {
   // Salt that isolates prefixes: requests with different salts never share KV. Use one salt per tenant to prevent
   // timing attacks on the cache. Only with kLedger. StepPlan::dropped and host_chunks contain SaltedHash(hash, salt).
   std::uint64_t salt = 0;  // 0: none
+  TimePoint first_token_by = kNever;  // time by which the first token should be generated; kNever: no target
+  Duration token_pace{0};  // target time between two output tokens; 0: the scheduler's
 };
 
 constexpr std::uint64_t SaltedHash(std::uint64_t hash, std::uint64_t salt) {

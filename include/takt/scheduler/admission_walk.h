@@ -155,7 +155,7 @@ class AdmissionWalk {
     std::size_t may_ask = 0;  // listed requests that the oracle may be asked about
   };
   Window WindowOf(bool pass) {
-    s_.scratch.clear();
+    s_.scratch.clear(), ++walks_;
     const std::int32_t rows = kv_.oracle != nullptr ? std::max(s_.budget.limits.max_seqs - s_.counts.seqs, 0) : 0;
     return {.left = std::int64_t{s_.options.admission_window} + (pass ? 1 : 0) + rows};
   }
@@ -170,12 +170,13 @@ class AdmissionWalk {
     const auto enough = [&](std::size_t may_ask) { return s_.scratch.size() > index && window.may_ask >= may_ask; };
     if (window.left <= 0 || enough(needed)) return;
     const std::size_t most = all ? SIZE_MAX : std::max(needed + 2, 2 * window.may_ask);
-    auto before = std::ranges::count_if(s_.scratch, [this](Slot slot) { return s_.queue.contains(slot); });
     bool ended = true;  // the window is full, or the queue is exhausted
     s_.queue.ForEachInOrder([&](Slot slot) {
-      const Record& record = s_.table[slot];
+      Record& record = s_.table[slot];
       ended = true;
-      if (!s_.queue.Admits(record.state, s_.now) || --before >= 0) return true;
+      // A request that failed since the last listing may have changed the order of groups.
+      if (record.listed_in == walks_ || !s_.queue.Admits(record.state, s_.now)) return true;
+      record.listed_in = walks_;
       s_.scratch.push_back(slot);
       const bool counts = !s_.NeedsLargerStep(record) && !(prefixes_.AwaitedPrefix(record) && window.followers-- > 0);
       window.left -= counts ? 1 : 0;
@@ -274,6 +275,7 @@ class AdmissionWalk {
   Passing& passing_;
   std::size_t from_ = 0;  // index at which AdmitAny starts: the oracle refused all earlier requests
   std::int32_t asks_left_ = 0;  // number of questions that AdmitAny may still ask the oracle in this plan
+  std::uint64_t walks_ = 0;  // walks past the head of the queue
 };
 
 }  // namespace takt::internal

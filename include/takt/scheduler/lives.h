@@ -91,6 +91,7 @@ class Lives {
     --s_.counts.rows;
     s_.counts.seqs -= row.sequences;
     s_.adapters.Remove(record.state.request.adapter);
+    s_.pacer.Remove(record.state.request.token_pace);
 
     if (row.sequences != s_.Sequences(record)) {  // some sequences have ended but are still in the row
       row.known -= (row.sequences - s_.Sequences(record)) * row.generated;

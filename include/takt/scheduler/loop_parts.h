@@ -31,7 +31,7 @@ struct LoopParts : Parts {
   // Consecutive crowded plans after which the next plan computes prompts before decodes.
   static constexpr std::int32_t kMostCrowdedPlans = 4;
   void Build() {
-    state.budget.BeginBuild();
+    state.budget.BeginBuild(state.pacer.paced());
     // Running rows that lacked memory are planned first. Otherwise admissions would take the freed memory every time.
     const bool lacked_kv = state.draft.short_of_kv || state.draft.row_refused;
     state.draft.prompts_first = state.draft.crowded_plans >= kMostCrowdedPlans && !lacked_kv;

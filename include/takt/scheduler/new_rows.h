@@ -98,6 +98,7 @@ class NewRows {
     ++s_.counts.rows;
     s_.counts.seqs += r.sequences;
     s_.adapters.Add(r.adapter);
+    s_.pacer.Add(r.token_pace);
     s_.queue.Admitted(record.state, s_.now);
     ++s_.stats.admitted;
     s_.Moved(record, RequestStatus::kWaiting, again ? TransitionReason::kResumed : TransitionReason::kAdmitted);

@@ -14,6 +14,7 @@
 #include "takt/model/event.h"
 #include "takt/model/step.h"
 #include "takt/scheduler/adapter_set.h"
+#include "takt/scheduler/pacer.h"
 #include "takt/scheduler/policy_port.h"
 #include "takt/scheduler/step_budget.h"
 #include "takt/scheduler/step_ring.h"
@@ -78,7 +79,7 @@ struct Draft {
 // Invariant: a request has a lane if and only if it runs, or a step or move in flight uses its row.
 struct EngineState {
   EngineState(const SchedulerOptions& o, PolicyPort& policies, std::size_t entries)
-      : options(o), queue(policies), steps(o.first_step, entries) {}
+      : options(o), queue(policies), steps(o.first_step, entries), pacer(o.token_pace, o.least_prefill.value) {}
 
   const SchedulerOptions options;
   PolicyPort& queue;
@@ -87,6 +88,7 @@ struct EngineState {
   StepRing steps;
   StepBudget budget;
   AdapterSet adapters;
+  Pacer pacer;
   Draft draft;
   EngineCounts counts;
   Notices notices;  // notices that the next plan reports

@@ -15,6 +15,7 @@ namespace takt::internal {
 struct StepBudget {
   StepLimits limits = {};
   std::int32_t tokens = 0, prefill = 0, seqs = 0;
+  std::int32_t paced = 0;  // `prefill` at the start of the build
   // Fewest missing tokens of any started prompt that does not end in this step; the largest int if there is none.
   std::int32_t shortest_rest = std::numeric_limits<std::int32_t>::max();
   std::int32_t swap_in = 0;  // blocks
@@ -29,9 +30,10 @@ struct StepBudget {
   }
   void EndPlan() { swap_out = std::max(limits.swap_out.value, 0); }
 
-  void BeginBuild() {
+  // `of_pace`: maximum prompt tokens that keep the pace of running requests.
+  void BeginBuild(std::int32_t of_pace) {
     tokens = std::max(limits.tokens.value, 0);
-    prefill = std::clamp(limits.prefill_tokens.value, 0, tokens);
+    prefill = paced = std::min(std::clamp(limits.prefill_tokens.value, 0, tokens), of_pace);
     seqs = limits.max_seqs;
     shortest_rest = std::numeric_limits<std::int32_t>::max();
   }
@@ -47,7 +49,9 @@ struct StepBudget {
       const std::int32_t align = limits.chunk_align.value;
       return n == left || align <= 1 ? n : std::max((start + n) / align * align - start, 0);
     }
-    return r.prompt_tokens.value - start <= allowed ? std::min(left, allowed) : 0;
+    // A prompt that must be computed whole ignores the pace if the step computes no other prompt.
+    const std::int32_t whole = prefill == paced ? std::max(std::min(tokens, limits.prefill_tokens.value), 0) : allowed;
+    return r.prompt_tokens.value - start <= whole ? std::min(left, whole) : 0;
   }
 
   // Returns the share of each of `prompts` prompts, in tokens. Unlimited if the host bounds chunks itself.

@@ -73,6 +73,7 @@ class StepLoop {
   KvUse kv() const;
   bool ended() const;
   std::int64_t alive() const;
+  Tokens paced_prefill() const;
   std::int64_t waiting() const;
   std::int64_t running() const;
   std::int64_t paused() const;

@@ -93,6 +93,7 @@ TAKT_INLINE const StepPlan& StepLoop::Plan(TimePoint now, const StepLimits& limi
     p.faults.Blame(&Stats::limits_misaligned,
                    {.kind = FaultKind::kChunkAlign, .received = limits.chunk_align.value, .expected = most});
   }
+  p.state.pacer.BeginPlan(limits.chunk_align.value);
   p.walk.BeginPlan();
   p.gate.BeginPlan();
   p.displacing.BeginPlan();
@@ -143,7 +144,11 @@ TAKT_INLINE const StepPlan& StepLoop::Plan(TimePoint now, const StepLimits& limi
   if (runs)
     p.state.draft.crowded_plans =
         p.state.draft.crowded && !p.state.draft.prompts_first ? p.state.draft.crowded_plans + 1 : 0;
-  if (runs) p.state.steps.Depart(step);
+  if (runs) {
+    p.state.steps.Depart(step);
+    p.state.pacer.EndPlan(step.plan.id, step.plan.run, p.state.now);
+    p.state.stats.steps_paced += p.state.pacer.paced() != Pacer::kUnlimited ? 1u : 0u;
+  }
   if (!runs && step.standing_plan != 0) p.state.running.ForgetStanding(step.standing_plan);
   if (builds) p.state.draft.last = p.state.draft.entries;
   p.state.stats.plans_idle += runs ? 0 : 1;
@@ -178,6 +183,7 @@ TAKT_INLINE Ignored StepLoop::Commit(const StepResult& result, TimePoint now) {
   }
   p.state.steps.Return(*step);
   ++p.state.stats.commits;
+  p.state.stats.steps_late += p.state.pacer.Committed(step->plan.id, p.state.now) ? 1u : 0u;
   p.results.Read(*step, result);
   p.faults.desk.Leave();
   return p.faults.desk.Summary(p.state.stats.rows_dead - dead);
@@ -248,6 +254,7 @@ TAKT_INLINE bool StepLoop::ended() const { return parts_->faults.desk.inside(); 
 TAKT_INLINE std::int64_t StepLoop::alive() const {
   return static_cast<std::int64_t>(parts_->state.table.size() - parts_->state.ended.size());
 }
+TAKT_INLINE Tokens StepLoop::paced_prefill() const { return {parts_->state.pacer.paced()}; }
 TAKT_INLINE std::int64_t StepLoop::waiting() const { return static_cast<std::int64_t>(parts_->state.queue.size()); }
 TAKT_INLINE std::int64_t StepLoop::running() const { return parts_->state.counts.rows; }
 TAKT_INLINE std::int64_t StepLoop::paused() const { return parts_->state.counts.paused; }

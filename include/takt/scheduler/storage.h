@@ -145,6 +145,7 @@ class Storage {
     draft.entry_of_lane.reserve(lanes), draft.served.reserve(lanes), draft.prompts.reserve(lanes);
     draft.offers.reserve(lanes), p_.state.left_out.reserve(lanes), p_.kv.round.ReserveLanes(lanes);
     p_.state.adapters.Reserve(lanes);
+    p_.state.pacer.Reserve(lanes);
     if (p_.kv.oracle != nullptr) p_.kv.round.Reserve(lanes);
     lanes_reserved_ = p_.state.running.capacity();
     if (p_.kv.ledger.holdings() != nullptr && p_.state.options.prefix_wait > 0) p_.prefixes.Reserve(lanes_reserved_);

@@ -55,6 +55,7 @@ struct Record {
   std::int32_t fetching = 0, fetched = 0;
   std::int32_t overtaken = 0;  // number of requests with an adapter that passed this one while it waited for its own
   std::int32_t passed = 0;  // number of requests that passed this request while it lacked memory or room
+  std::uint64_t listed_in = 0;  // number of the last walk past the head of the queue that listed the request
   std::uint64_t prefix_seen_at = 0;  // number of the last plan in which the request waited for a row's prefix
   std::uint64_t prefix_since = 0;  // value of commits + 1 when the cached chunks of that prefix last increased
   std::int32_t prefix_chunks = 0;  // number of cached chunks of that prefix

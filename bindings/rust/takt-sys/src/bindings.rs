@@ -370,10 +370,12 @@ pub struct takt_request {
     pub session: u64,
     pub branch: u64,
     pub salt: u64,
+    pub first_token_by: i64,
+    pub token_pace: i64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of takt_request"][size_of::<takt_request>() - 304usize];
+    ["Size of takt_request"][size_of::<takt_request>() - 320usize];
     ["Alignment of takt_request"][align_of::<takt_request>() - 8usize];
     ["Offset of field: takt_request::struct_size"][offset_of!(takt_request, struct_size) - 0usize];
     ["Offset of field: takt_request::flags"][offset_of!(takt_request, flags) - 4usize];
@@ -405,6 +407,8 @@ const _: () = {
     ["Offset of field: takt_request::session"][offset_of!(takt_request, session) - 280usize];
     ["Offset of field: takt_request::branch"][offset_of!(takt_request, branch) - 288usize];
     ["Offset of field: takt_request::salt"][offset_of!(takt_request, salt) - 296usize];
+    ["Offset of field: takt_request::first_token_by"][offset_of!(takt_request, first_token_by) - 304usize];
+    ["Offset of field: takt_request::token_pace"][offset_of!(takt_request, token_pace) - 312usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]

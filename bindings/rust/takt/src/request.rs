@@ -95,6 +95,10 @@ impl Request {
         deadline: i64,
         /// Time at which the request fails if its first step has not run [ns]; `NEVER`: none.
         expires_at: i64,
+        /// Time by which the first token should be generated [ns]; `NEVER`: none.
+        first_token_by: i64,
+        /// Target time between two output tokens [ns]; 0: the scheduler's.
+        token_pace: i64,
         prompt_tokens: i32,
         /// Maximum output, enforced by the host [tokens]; 0: unknown.
         max_output_tokens: i32,
