@@ -206,8 +206,8 @@ class BasicRouter {
   std::span<const InstanceState> instances() const { return r_.instances.all(); }  // sorted by id
   const WorkflowTable& workflows() const { return r_.calls.table(); }
   const Policy& policy() const { return r_.queue.policy(); }
-  // Replaces what the policy has learnt by the words of SaveLearnt of the same policy. Returns false, without effect, if
-  // the words are invalid, the policy does not learn, or a request is alive.
+  // Replaces what the policy has learnt by the words of SaveLearnt of the same policy. Returns false, without effect,
+  // if the words are invalid, the policy does not learn, or a request is alive.
   bool LoadLearnt(std::span<const std::uint64_t> words) {
     if constexpr (LearningPolicy<Policy>) return alive() == 0 && r_.queue.policy().LoadLearnt(words);
     return false;

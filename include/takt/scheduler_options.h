@@ -157,7 +157,8 @@ struct SchedulerOptions {
         Option("tenant_max_waiting_tokens", self.tenant_max_waiting_tokens), Option("class_limits", self.class_limits),
         Option("max_resume_wait", self.max_resume_wait), Option("max_blocked", self.max_blocked),
         Option("max_paused", self.max_paused), Option("reserve_output", self.reserve_output, {.most = 1}),
-        Option("victims", self.victims), Option("begun_first", self.begun_first), Option("token_pace", self.token_pace, {.most = 1e6}),
+        Option("victims", self.victims), Option("begun_first", self.begun_first),
+        Option("token_pace", self.token_pace, {.most = 1e6}),
         Option("least_prefill", self.least_prefill, {.least = 1}));
   }
 };

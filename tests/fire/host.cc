@@ -750,7 +750,12 @@ std::int64_t World::PlansOfFreshDrain() const {
   if (kv_) kv.emplace(kv_->total_blocks(), setup_.options.kv_block_tokens, setup_.ids);
   Setup setup = setup_;
   setup.policy = policy_;
-  setup.options.max_waiting = std::numeric_limits<std::int64_t>::max();
+  // All requests arrive at once, and no bound may fail them.
+  SchedulerOptions& bounds = setup.options;
+  const std::int64_t none = std::numeric_limits<std::int64_t>::max();
+  bounds.max_waiting = bounds.max_waiting_tokens = bounds.tenant_max_waiting = bounds.tenant_max_waiting_tokens = none;
+  bounds.class_limits.clear();
+  bounds.max_resume_wait = bounds.max_blocked = bounds.max_paused = 0;
   Scheduler fresh = MakeScheduler(setup, setup.PauseOf(setup.pause), kv ? &*kv : nullptr);
   std::vector<std::int32_t> left(lengths_.size());
   for (RequestId id : shadow_.unreleased()) {

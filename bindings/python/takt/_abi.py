@@ -1566,6 +1566,9 @@ class takt_scheduler_options(ctypes.Structure):
     reserve_output: float
     victims: int
     begun_first: int
+    token_pace: float
+    least_prefill: int
+    reserved_pace: int
     _fields_ = [
         ("struct_size", ctypes.c_uint32),
         ("max_running", ctypes.c_int32),
@@ -1609,6 +1612,9 @@ class takt_scheduler_options(ctypes.Structure):
         ("reserve_output", ctypes.c_double),
         ("victims", ctypes.c_uint32),
         ("begun_first", ctypes.c_uint32),
+        ("token_pace", ctypes.c_double),
+        ("least_prefill", ctypes.c_int32),
+        ("reserved_pace", ctypes.c_uint32),
     ]
 
 

@@ -134,7 +134,7 @@ struct RouterRequests : RouterBook {
                                               : stats.failed_shed);
       notices.failed.push_back(failure);
       book.Leave(over.slot, true, now());
-      End(over.slot, false);
+      End(over.slot, ReasonOf(reason));
     }
   }
 
@@ -149,7 +149,7 @@ struct RouterRequests : RouterBook {
       const Slot slot = queue.Top();
       ++stats.failed_no_instance;
       notices.failed.push_back({.request = table[slot].state.request.id, .reason = FailReason::kNoInstance});
-      End(slot, false);
+      End(slot, TransitionReason::kNoInstance);
     }
   }
   // Returns the time at which waiting requests fail if no instance comes up; kNever: none waits, or an instance is up.

@@ -45,10 +45,10 @@ enum class TransitionReason : std::uint8_t {
 };
 constexpr auto NamesOf(TransitionReason) {
   return std::to_array<std::string_view>(
-      {"arrived",    "admitted",     "resumed",     "first_token",   "preempted_kv", "preempted_rank", "instance_lost",
-       "blocked",    "unblocked",    "tool_called", "tool_returned", "finished",     "cancelled",      "invalid",
-       "never_fits", "kv_exhausted", "expired",     "shed",          "draining",     "host",           "id_in_use",
-       "quota",      "no_instance"});
+      {"arrived",       "admitted", "resumed",    "first_token",  "preempted_kv",  "preempted_rank",
+       "instance_lost", "blocked",  "unblocked",  "tool_called",  "tool_returned", "finished",
+       "cancelled",     "invalid",  "never_fits", "kv_exhausted", "expired",       "shed",
+       "draining",      "host",     "id_in_use",  "quota",        "no_instance"});
 }
 constexpr TransitionReason ReasonOf(FailReason reason) {
   return static_cast<TransitionReason>(static_cast<std::uint8_t>(TransitionReason::kInvalid) +

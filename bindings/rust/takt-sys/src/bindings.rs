@@ -1549,10 +1549,13 @@ pub struct takt_scheduler_options {
     pub reserve_output: f64,
     pub victims: u32,
     pub begun_first: u32,
+    pub token_pace: f64,
+    pub least_prefill: i32,
+    pub reserved_pace: u32,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of takt_scheduler_options"][size_of::<takt_scheduler_options>() - 256usize];
+    ["Size of takt_scheduler_options"][size_of::<takt_scheduler_options>() - 272usize];
     ["Alignment of takt_scheduler_options"][align_of::<takt_scheduler_options>() - 8usize];
     ["Offset of field: takt_scheduler_options::struct_size"][offset_of!(takt_scheduler_options, struct_size) - 0usize];
     ["Offset of field: takt_scheduler_options::max_running"][offset_of!(takt_scheduler_options, max_running) - 4usize];
@@ -1596,6 +1599,9 @@ const _: () = {
     ["Offset of field: takt_scheduler_options::reserve_output"][offset_of!(takt_scheduler_options, reserve_output) - 240usize];
     ["Offset of field: takt_scheduler_options::victims"][offset_of!(takt_scheduler_options, victims) - 248usize];
     ["Offset of field: takt_scheduler_options::begun_first"][offset_of!(takt_scheduler_options, begun_first) - 252usize];
+    ["Offset of field: takt_scheduler_options::token_pace"][offset_of!(takt_scheduler_options, token_pace) - 256usize];
+    ["Offset of field: takt_scheduler_options::least_prefill"][offset_of!(takt_scheduler_options, least_prefill) - 264usize];
+    ["Offset of field: takt_scheduler_options::reserved_pace"][offset_of!(takt_scheduler_options, reserved_pace) - 268usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
