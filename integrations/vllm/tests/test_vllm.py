@@ -441,6 +441,19 @@ def test_a_request_is_described_to_takt(make):
     assert later.arrival <= scheduler.takt_order.now(), "an arrival in the future"
 
 
+def test_learnt_state_survives_a_restart(make, tmp_path):
+    path = str(tmp_path / "state")
+    first = make(state_file=path, gate="price", caching=True, blocks=40, seqs=2)
+    for i in range(8):
+        first.add_request(request(f"r{i}", most=9, takt_workflow=f"w{i % 3}", takt_agent="coder"))
+        drain(first)
+    first.shutdown()
+    second = make(state_file=path, gate="price", caching=True, blocks=40, seqs=2)
+    assert second._takt_saved() == first._takt_saved()
+    assert second._takt_lengths.output(identity_of(request("r", takt_agent="coder")), 0, 100).mean == 9
+    assert first.takt_counters["faults"] == second.takt_counters["faults"] == 0
+
+
 def test_vllm_finds_takts_scheduler_classes(make):
     for name, kind, base in (("TaktScheduler", TaktScheduler, AsyncScheduler), ("TaktSyncScheduler", TaktSyncScheduler, Scheduler)):
         config = SchedulerConfig(max_model_len=64, is_encoder_decoder=False, scheduler_cls=f"takt.vllm.{name}")
