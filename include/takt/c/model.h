@@ -523,8 +523,8 @@ typedef struct takt_failure {
   uint8_t reason;
   uint8_t reserved;
   uint16_t code;  // for reason TAKT_FAIL_HOST: the error code of the failed row
-  // For reasons TAKT_FAIL_SHED and TAKT_FAIL_QUOTA: time after which the client should try again [ms], at most 60,000.
-  // takt measures the rate at which requests leave that queue. 0: unknown, or another reason.
+  // For reasons TAKT_FAIL_SHED and TAKT_FAIL_QUOTA: time after which the client should try again [ms], at most 60,000;
+  // 0: unknown. The time follows from the rate at which requests leave that queue.
   uint32_t retry_after_ms;
 } takt_failure;
 

@@ -190,8 +190,8 @@ TAKT_API void takt_workflow_init(takt_workflow* workflow, size_t size) TAKT_NOEX
 // Returns the hash in takt_plan.dropped and host_chunks of a prefix with a salt.
 TAKT_API uint64_t takt_salted_hash(uint64_t hash, uint64_t salt) TAKT_NOEXCEPT;
 
-// Returns the HTTP status for a failure. 429: the client should come back after takt_failure.retry_after_ms. 503: no
-// instance serves. 504: a time limit ended the request. 0: unknown reason.
+// Returns the HTTP status for a failure, or 0 for an unknown reason. With 429 the client should come back after
+// takt_failure.retry_after_ms. With 503 no instance serves. With 504 a time limit ended the request.
 TAKT_API int32_t takt_http_status(uint32_t reason) TAKT_NOEXCEPT;
 
 // ---- custom keys ----------------------------------------------------------------------------------------------------

@@ -32,8 +32,8 @@ class OutputReserve {
   }
   bool on() const { return s_.options.reserve_output > 0 && kv_.Counts() && kv_.oracle == nullptr; }
 
-  // Returns the blocks that must stay free after the admission of this waiting request to a running batch: at least the
-  // watermark, and the peak's need beyond the blocks that rows hold. O(rows); once per plan O(rows log rows).
+  // Returns the blocks that must stay free after the admission of this waiting request to a running batch. They cover
+  // the watermark, and the peak's need beyond the blocks that rows hold. O(rows); once per plan O(rows log rows).
   std::int64_t Spare(const Record& record) {
     if (!on()) return kv_.watermark;
     ReadRows();
@@ -101,8 +101,8 @@ class OutputReserve {
   }
 
   // Returns the expected output tokens per sequence of a request that has generated this many. This is the quantile of
-  // the estimate among larger outputs, at most the cap. If the estimate is unknown or exceeded, or the quantile is 1,
-  // this is the generated tokens plus a share of the rest of the cap.
+  // the estimate among larger outputs, at most the cap. Without a usable estimate, or with quantile 1, a share of the rest
+  // of the cap is added to the generated tokens.
   std::int64_t Output(const Request& r, std::int64_t generated) const {
     constexpr double kMost = 1 << 28;
     const double quantile = s_.options.reserve_output;
