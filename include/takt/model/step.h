@@ -154,8 +154,8 @@ constexpr auto NamesOf(FailReason) {
                                           "host", "id_in_use", "quota", "no_instance"});
 }
 
-// Returns the HTTP status for a failed request. With 429 the client should come back after Failure::retry_after_ms. With
-// 503 no instance serves. With 504 a time limit ended the request.
+// Returns the HTTP status for a failed request. With 429 the client should come back after Failure::retry_after_ms.
+// With 503 no instance serves. With 504 a time limit ended the request.
 constexpr int HttpStatus(FailReason reason) {
   switch (reason) {
     case FailReason::kInvalid:
@@ -179,8 +179,8 @@ struct Failure {
   FailReason reason = FailReason::kInvalid;
   std::uint8_t reserved = 0;
   std::uint16_t code = 0;  // for reason kHost: the error code of the failed row
-  // For reasons kShed and kQuota: time after which the client should try again [ms], at most 60,000; 0: unknown. The time
-  // follows from the rate at which requests leave that queue.
+  // For reasons kShed and kQuota: time after which the client should try again [ms], at most 60,000; 0: unknown. The
+  // time follows from the rate at which requests leave that queue.
   std::uint32_t retry_after_ms = 0;
 
   friend constexpr bool operator==(const Failure&, const Failure&) = default;

@@ -101,8 +101,8 @@ class OutputReserve {
   }
 
   // Returns the expected output tokens per sequence of a request that has generated this many. This is the quantile of
-  // the estimate among larger outputs, at most the cap. Without a usable estimate, or with quantile 1, a share of the rest
-  // of the cap is added to the generated tokens.
+  // the estimate among larger outputs, at most the cap. Without a usable estimate, or with quantile 1, a share of the
+  // rest of the cap is added to the generated tokens.
   std::int64_t Output(const Request& r, std::int64_t generated) const {
     constexpr double kMost = 1 << 28;
     const double quantile = s_.options.reserve_output;
