@@ -19,7 +19,7 @@ from llama_servers import Alone, Kit, Llama, Refused, complete, drawn, running
 from servers import until_stopped
 
 SETTINGS = ("--kv-f32", "--no-flash-attention", "--prefix-cache", "--sequences", 24, "--policy", "room_to_pass", "--option", "preempt=by_rank")
-LEFT = ("takt_running", "takt_waiting", "takt_kv_blocks_used", "takt_cpu_blocks_used")
+LEFT = ("vllm:num_requests_running", "vllm:num_requests_waiting", "takt_kv_blocks_used", "takt_cpu_blocks_used")
 
 
 async def drained(session, server: Llama) -> dict[str, float]:

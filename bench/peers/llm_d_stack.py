@@ -109,7 +109,7 @@ plugins:
 - type: core-metrics-extractor
   parameters:
     engineConfigs:
-    - {{name: tiny, queuedRequestsSpec: takt_waiting, runningRequestsSpec: takt_running}}
+    - {{name: tiny, queuedRequestsSpec: "vllm:num_requests_waiting", runningRequestsSpec: "vllm:num_requests_running"}}
 {plugins.strip()}
 dataLayer:
   injectDefaults: false

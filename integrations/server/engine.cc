@@ -59,6 +59,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const ServedModel& model,
   auto scheduler = Scheduler::Create(options.recorder, options.scheduler, *std::move(policy), *std::move(pause),
                                      counts ? nullptr : &(*kv)->oracle());
   if (!scheduler.ok()) return scheduler.status();
+  scheduler->Watch(options.observer);
   if (counts) {
     if (absl::Status set = scheduler->SetRetention(retention, gate); !set.ok()) return set;
   }

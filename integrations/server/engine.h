@@ -88,6 +88,7 @@ struct EngineOptions {
   bool awake = false;  // with overlap: wait for the step in flight in a busy loop, which takes a core
   std::size_t threads = 1;
   takt::Recorder* recorder = nullptr;  // records all input and output of takt; must outlive the engine
+  takt::Observer observer = {};  // receives the transitions of requests; must outlive the engine
 
   std::function<takt::TimePoint()> clock = {};  // must never go back
   std::function<void(const Output&)> output = {};  // must not call the engine

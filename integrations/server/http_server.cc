@@ -322,7 +322,7 @@ class HttpServer::Impl {
       const std::lock_guard lock(mutex_);
       responses = responses_;
     }
-    response.set_content(MetricsText(options_.program, *report, responses), "text/plain; version=0.0.4");
+    response.set_content(MetricsText(options_.program, limits_.model, *report, responses), "text/plain; version=0.0.4");
   }
 
   Service& service_;

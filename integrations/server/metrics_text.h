@@ -11,9 +11,8 @@
 
 namespace serving {
 
-// `program` is the prefix of names that are not takt's. `responses`: number by status. Every counter of takt's Stats is
-// takt_NAME_total.
-std::string MetricsText(std::string_view program, const ServiceReport& report,
+// `program` is the prefix of names that are not takt's. `model`: label model_name. `responses`: number by status.
+std::string MetricsText(std::string_view program, std::string_view model, const ServiceReport& report,
                         const std::map<int, std::int64_t>& responses);
 
 }  // namespace serving

@@ -61,7 +61,8 @@ absl::StatusOr<bool> ServeUntilInterrupted(const Program& program, const Argumen
   while (!takt::tool::Interrupted()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
 
   const auto report = (*service)->Report(std::chrono::seconds(5));
-  const std::int64_t left = report ? report->waiting + report->running + report->paused : 0;
+  const std::int64_t left =
+      report ? report->scheduler.waiting + report->scheduler.running + report->scheduler.paused : 0;
   Say(program, fmt::format("stopping; {} left, which {} {} s", Counted(left, "request"), left == 1 ? "has" : "have",
                            arguments.drain_s));
   server.Refuse();

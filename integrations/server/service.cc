@@ -82,6 +82,8 @@ absl::StatusOr<std::unique_ptr<Service>> Service::Start(const ServedModel& model
   auto service = std::unique_ptr<Service>(new Service());
   options.clock = [s = service.get()] { return s->Now(); };
   options.output = [s = service.get()](const Output& output) { s->Hear(output); };
+  service->metrics_ = *takt::RequestMetrics::Create({});
+  options.observer = service->metrics_->observer();
   auto engine = Engine::Create(model, std::move(options));
   if (!engine.ok()) return engine.status();
   service->engine_ = *std::move(engine);
@@ -179,14 +181,8 @@ void Service::Hear(const Output& output) {
   Living& living = found->second;
   const bool cut = output.end == End::kCancelled && drain_until_ && *drain_until_ <= Now();
   living.reply->Hear(cut ? kTooLate : output);
-  const double since = takt::ToSeconds(Now() - living.about.arrival);
-  if (output.token >= 0 && living.output_tokens++ == 0) {
-    report_.ttft.Add(since);
-    report_.ttft_sum += since;
-  }
+  living.output_tokens += output.token >= 0 ? 1 : 0;
   if (output.end == End::kLength || output.end == End::kEndToken) {
-    report_.e2e.Add(since);
-    report_.e2e_sum += since;
     Mean& mean = outputs_.Get({living.about.tenant.value, living.about.agent.value});
     mean.sum += living.output_tokens, mean.count += 1;
     followers_.End(living.about, living.output_tokens, living.last);
@@ -196,11 +192,9 @@ void Service::Hear(const Output& output) {
 
 void Service::Do(const Ask& ask) {
   const takt::Scheduler& scheduler = engine_->scheduler();
-  report_.stats = scheduler.stats();
-  report_.counters = engine_->counters();
-  report_.kv = scheduler.kv();
-  report_.waiting = scheduler.waiting(), report_.running = scheduler.running(), report_.paused = scheduler.paused();
-  ask->set_value(report_);
+  takt::SchedulerFigures figures = takt::FiguresOf(scheduler);
+  const double kv_share = takt::KvShare(figures.kv);
+  ask->set_value({std::move(figures), takt::FiguresOf(*metrics_, Now(), kv_share), engine_->counters()});
 }
 
 void Service::Do(const Draining& draining) {

@@ -21,8 +21,8 @@
 #include "engine.h"
 #include "remembered.h"
 #include "takt/inbox.h"
-#include "takt/numeric/histogram.h"
-#include "takt/state/stats.h"
+#include "takt/metrics/metrics_text.h"
+#include "takt/metrics/request_metrics.h"
 
 namespace serving {
 
@@ -82,17 +82,14 @@ class Followers {
 
 // Figures of the engine between two steps.
 struct ServiceReport {
-  takt::Stats stats;
+  takt::SchedulerFigures scheduler;
+  takt::RequestFigures requests;
   EngineCounters counters;
-  takt::KvUse kv;
-  std::int64_t waiting = 0, running = 0, paused = 0;
-  takt::LogHistogram ttft{0.001, 1000, 24}, e2e{0.001, 1000, 24};  // times of requests that ended by themselves [s]
-  double ttft_sum = 0, e2e_sum = 0;
 };
 
 class Service {
  public:
-  // Sets the options' clock and output. The model must outlive the service.
+  // Sets the options' clock, output and observer. The model must outlive the service.
   static absl::StatusOr<std::unique_ptr<Service>> Start(const ServedModel& model, EngineOptions options);
   ~Service();  // cuts off the rest
 
@@ -152,6 +149,7 @@ class Service {
   bool closed_ = false;  // the loop has ended
 
   // The engine's thread's own:
+  std::unique_ptr<takt::RequestMetrics> metrics_;
   std::unique_ptr<Engine> engine_;
   std::unordered_map<takt::RequestId, Living> living_;
   struct Mean {
@@ -159,7 +157,6 @@ class Service {
   };
   Remembered<Mean> outputs_;  // output lengths by agent
   Followers followers_;
-  ServiceReport report_;
   std::optional<takt::TimePoint> drain_until_;
   std::int64_t cut_ = 0;
 

@@ -7,8 +7,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <sstream>
 #include <string>
 #include <string_view>
 
@@ -125,11 +127,15 @@ inline Answer Get(int port, const std::string& path) {
   return Parse(connection.ReadAll());
 }
 
-// The value of a metric; -1 if it is absent.
+// The value of a metric, summed over its labels; -1 if it is absent.
 inline double Metric(int port, const std::string& name) {
-  const std::string text = "\n" + Get(port, "/metrics").body;
-  const std::size_t at = text.find("\n" + name + " ");
-  return at == std::string::npos ? -1 : std::atof(text.c_str() + at + name.size() + 2);
+  std::istringstream lines(Get(port, "/metrics").body);
+  double sum = -1;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.substr(0, line.find_first_of("{ ")) != name) continue;
+    sum = std::max(sum, 0.0) + std::atof(line.c_str() + line.rfind(' '));
+  }
+  return sum;
 }
 
 }  // namespace tiny

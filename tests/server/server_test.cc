@@ -145,7 +145,7 @@ TEST_CASE("many clients at once are answered as if each were alone") {
       }
     }
     CHECK(Metric(site.port, "takt_finished_total") == kClients);
-    CHECK(Metric(site.port, "engine_request_seconds_count") == kClients);
+    CHECK(Metric(site.port, "vllm:e2e_request_latency_seconds_count") == kClients);
     CHECK(site.End() == 0);
   }
 }
@@ -377,11 +377,11 @@ TEST_CASE("a full server answers others, and health and metrics work") {
   for (int i = 0; i < 4; ++i) {  // two are answered, two wait
     taken.push_back(std::make_unique<Connection>(site.port));
     REQUIRE(taken.back()->Send(PostText(kPath, Body("long", 5900, true))));
-    if (i == 1) site.Expect("takt_running", 2);
+    if (i == 1) site.Expect("vllm:num_requests_running", 2);
   }
   CHECK(Get(site.port, "/health").status == 200);
   CHECK(Get(site.port, "/v1/models").status == 200);
-  CHECK(Metric(site.port, "takt_running") == 2);
+  CHECK(Metric(site.port, "vllm:num_requests_running") == 2);
   Connection fifth(site.port);
   REQUIRE(fifth.Send(PostText(kPath, Body("x", 2))));
   const std::string refused = fifth.ReadAll();
@@ -431,8 +431,8 @@ TEST_CASE("a client that leaves is cancelled in any state") {
       clients.push_back(std::make_unique<Connection>(site.port));
       REQUIRE(clients.back()->Send(PostText(kPath, Body("long", 5000, i % 2 == 0))));
     }
-    site.Expect("takt_running", 2);
-    site.Expect("takt_waiting", 2 * kEach - 2);
+    site.Expect("vllm:num_requests_running", 2);
+    site.Expect("vllm:num_requests_waiting", 2 * kEach - 2);
   }
   site.Expect("takt_cancelled_total", 2 * kEach);
   {
@@ -558,7 +558,7 @@ TEST_CASE("a client cut by the shutdown gets an error and is counted") {
     });
   });
   site.Expect("takt_arrived_total", 8);
-  site.Expect("takt_running", 3);
+  site.Expect("vllm:num_requests_running", 3);
   CHECK(site.End(milliseconds(50)) == 8);
   clients.join();
   for (const Answer& answer : answers) {
