@@ -234,6 +234,7 @@ World::World(const Setup& setup)
               asked_) {
   scheduler_.emplace(
       MakeScheduler(setup_, WatchedPause::Of(setup_.PauseOf(setup_.pause), asked_), kv_ ? &*kv_ : nullptr));
+  scheduler_->Watch(lives_.observer());
 }
 
 std::string World::Description() const {
@@ -530,6 +531,7 @@ void World::Plan(const StepLimits& limits) {
 
 void World::Compare(std::uint64_t bits) {
   shadow_.Compare(*scheduler_, bits);
+  if (const std::string fault = lives_.Unlike(*scheduler_); !fault.empty()) shadow_.Violate(fault);
   if (!twin_) return;
   if (const std::string fault = twin_->Unlike(*scheduler_); !fault.empty()) shadow_.Violate("the twin: " + fault);
 }

@@ -20,6 +20,7 @@
 #include "setup.h"
 #include "shadow.h"
 #include "takt/scheduler.h"
+#include "watched_lives.h"
 #include "watched_pause.h"
 
 namespace takt::fire {
@@ -152,6 +153,7 @@ class World {
   Setup setup_;
   std::uint64_t policy_;  // current policy: bits for PolicyOf
   std::optional<HostKv> kv_;
+  WatchedLives lives_;
   std::optional<Scheduler> scheduler_;
   std::unique_ptr<Twin> twin_;
   WatchedPause::List asked_ = std::make_shared<std::vector<Asked>>();

@@ -155,7 +155,9 @@ RouterWorld::RouterWorld(std::uint64_t seed)
     : setup_(RouterSetup::OfSeed(seed)),
       router_(MakeRouter(setup_)),
       shadow_(setup_.rules),
-      members_(setup_.instances + 1) {}
+      members_(setup_.instances + 1) {
+  router_.Watch(lives_.observer());
+}
 
 std::string RouterWorld::Description() const {
   return fmt::format("{}, {}, {} instances, at most {} on one, window {}", setup_.rules.policy.spec(),
@@ -172,7 +174,7 @@ void RouterWorld::Carry(const Action& action) {
   ++tally_.events;
   try {
     Do(action);
-    if (tally_.events % 16 == 0 && violation().empty()) shadow_.Compare(router_);
+    if (tally_.events % 16 == 0 && violation().empty()) Compare();
   } catch (const Broken& broken) {
     shadow_.Violate(broken.what());
   }
@@ -204,6 +206,11 @@ void RouterWorld::Do(const Action& a) {
     case Do::kCancel: return Cancel(setup_.rules.ids.Of(a.name));
     default: return;
   }
+}
+
+void RouterWorld::Compare() {
+  shadow_.Compare(router_);
+  if (const std::string fault = lives_.UnlikeRouter(router_); !fault.empty()) shadow_.Violate(fault);
 }
 
 void RouterWorld::Send(const RouterEvent& event) {
@@ -494,7 +501,7 @@ void RouterWorld::Drain() {
     }
     if (!violation().empty()) return;
     if (!shadow_.alive().empty()) return shadow_.Violate(fmt::format("{} requests do not end", shadow_.alive().size()));
-    shadow_.Compare(router_);
+    Compare();
     for (const Member& member : members_) {
       if (!member.held.empty()) shadow_.Violate("an instance holds requests, and the router none");
     }

@@ -15,6 +15,7 @@
 #include "dice.h"
 #include "host.h"
 #include "router_shadow.h"
+#include "watched_lives.h"
 #include "setup.h"
 #include "takt/router.h"
 
@@ -98,6 +99,7 @@ class RouterWorld {
   void Arrive(const Action& action);
   void Cancel(RequestId id);
   void Place();
+  void Compare();
   void Up(std::uint32_t at, std::uint64_t bits);
   void Down(std::uint32_t at);
   void Die(std::uint32_t at);
@@ -115,6 +117,7 @@ class RouterWorld {
   void Note(const char* format, const Args&... args);
 
   RouterSetup setup_;
+  WatchedLives lives_;
   Router router_;
   RouterShadow shadow_;
   TimePoint now_{};

@@ -1,0 +1,151 @@
+// An observer of transitions: each request begins once, ends once, and each transition begins where the last one ended.
+#ifndef TAKT_TESTS_FIRE_WATCHED_LIVES_H_
+#define TAKT_TESTS_FIRE_WATCHED_LIVES_H_
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "memory.h"
+#include "takt/metrics/request_metrics.h"
+#include "takt/router/stats.h"
+#include "takt/state/stats.h"
+#include "takt/state/transition.h"
+
+namespace takt::fire {
+
+class WatchedLives {
+ public:
+  WatchedLives() : metrics_(*RequestMetrics::Create({.by = ClassBy::kTenant, .max_classes = 3, .max_requests = 64})) {}
+
+  Observer observer() {
+    return {[](void* lives, const Transition& t) {
+              const OfTheHost scope;
+              static_cast<WatchedLives*>(lives)->See(t);
+            },
+            this};
+  }
+
+  // Returns the first contradiction; empty if there is none.
+  const std::string& fault() const { return fault_; }
+
+  // Compares the transitions with the counters and the current numbers of requests. Returns the first difference.
+  template <class Scheduler>
+  std::string Unlike(const Scheduler& s) {
+    const Stats& stats = s.stats();
+    Expect("admitted", Count(TransitionReason::kAdmitted) + Count(TransitionReason::kResumed), stats.admitted);
+    Expect("preempted", Count(TransitionReason::kPreemptedKv) + Count(TransitionReason::kPreemptedRank),
+           stats.preempted_recompute + stats.preempted_swap);
+    Expect("by rank", Count(TransitionReason::kPreemptedRank), stats.preempted_by_rank);
+    Expect("arrived", Count(TransitionReason::kArrived), stats.arrived);
+    Expect("finished", Count(TransitionReason::kFinished), stats.finished);
+    Expect("cancelled", Count(TransitionReason::kCancelled), stats.cancelled);
+    Expect("invalid", Count(TransitionReason::kInvalid), stats.failed_invalid);
+    Expect("never_fits", Count(TransitionReason::kNeverFits), stats.failed_never_fits);
+    Expect("kv_exhausted", Count(TransitionReason::kKvExhausted), stats.failed_kv_exhausted);
+    Expect("expired", Count(TransitionReason::kExpired), stats.failed_expired);
+    Expect("shed", Count(TransitionReason::kShed), stats.failed_shed);
+    Expect("draining", Count(TransitionReason::kDraining), stats.failed_draining);
+    Expect("host", Count(TransitionReason::kHost), stats.failed_host);
+    Expect("id_in_use", Count(TransitionReason::kIdInUse), stats.failed_id_in_use);
+    Expect("waiting", Now(RequestStatus::kWaiting), s.waiting());
+    Expect("running", Now(RequestStatus::kRunning), s.running());
+    Expect("paused", Now(RequestStatus::kPaused), s.paused());
+    Expect("blocked", Now(RequestStatus::kBlocked), s.blocked());
+    const WaitingCounts by_reason = s.WaitingByReason();
+    std::int64_t wait = 0;
+    for (const std::int64_t n : by_reason.of) wait += n;
+    if (wait < s.waiting() + s.paused() + s.blocked() || by_reason[WaitsFor::kTool] != s.paused() ||
+        by_reason[WaitsFor::kUnblock] != s.blocked()) {
+      Say(fmt::format("{} requests wait by reason, of {}", wait, s.waiting() + s.paused() + s.blocked()));
+    }
+    Metrics();
+    return fault_;
+  }
+  template <class Router>
+  std::string UnlikeRouter(const Router& r) {
+    const RouterStats& stats = r.stats();
+    Expect("placed", Count(TransitionReason::kAdmitted) + Count(TransitionReason::kResumed), stats.placed);
+    Expect("returned", Count(TransitionReason::kInstanceLost), stats.returned);
+    Expect("arrived", Count(TransitionReason::kArrived), stats.arrived);
+    Expect("cancelled", Count(TransitionReason::kCancelled), stats.cancelled);
+    Expect("ended", Now(RequestStatus::kDead),
+           stats.ended + stats.cancelled + stats.failed_expired + stats.failed_unfit + stats.dropped);
+    Expect("invalid", Count(TransitionReason::kInvalid), stats.failed_invalid);
+    Expect("id_in_use", Count(TransitionReason::kIdInUse), stats.failed_id_in_use);
+    Expect("waiting", Now(RequestStatus::kWaiting) + Now(RequestStatus::kBlocked), r.waiting());
+    Expect("placed now", Now(RequestStatus::kRunning), r.alive() - r.waiting());
+    Metrics();
+    return fault_;
+  }
+
+ private:
+  struct Seen {
+    RequestId id = {};
+    RequestStatus status = RequestStatus::kUnknown;
+  };
+
+  void See(const Transition& t) {
+    metrics_->See(t);
+    ++counts_[static_cast<std::size_t>(t.reason)];
+    if (t.about == nullptr) return Say("a transition without a request");
+    if (t.slot == kNoSlot) {
+      if (t.from != RequestStatus::kUnknown || t.to != RequestStatus::kDead) Say("a refusal of a living request");
+      return;
+    }
+    if (t.slot >= lives_.size()) lives_.resize(t.slot + std::size_t{1});
+    Seen& life = lives_[t.slot];
+    if (t.from != life.status) {
+      Say(fmt::format("request {} moves from {}, and was {}", t.request.value, static_cast<int>(t.from),
+                      static_cast<int>(life.status)));
+    }
+    if (t.from != RequestStatus::kUnknown && life.id != t.request) Say("a slot has another request");
+    if (t.about->id != t.request) Say("a transition is about another request");
+    if (t.from == t.to && t.reason != TransitionReason::kFirstToken) Say("a transition without a change");
+    life = {t.request, t.to == RequestStatus::kDead ? RequestStatus::kUnknown : t.to};
+    if (t.from != RequestStatus::kUnknown) --now_[static_cast<std::size_t>(t.from)];
+    ++now_[static_cast<std::size_t>(t.to)];
+  }
+
+  std::uint64_t Count(TransitionReason reason) const { return counts_[static_cast<std::size_t>(reason)]; }
+  std::int64_t Now(RequestStatus status) const { return now_[static_cast<std::size_t>(status)]; }
+  void Say(const std::string& fault) {
+    if (fault_.empty()) fault_ = fault;
+  }
+  template <class A, class B>
+  void Expect(const char* what, A mine, B theirs) {
+    if (static_cast<std::uint64_t>(mine) != static_cast<std::uint64_t>(theirs)) {
+      Say(fmt::format("transitions give {} {}, not {}", mine, what, theirs));
+    }
+  }
+  // The figures by class add up to the transitions.
+  void Metrics() {
+    std::uint64_t arrived = 0, finished = 0;
+    for (const ClassFigures& c : metrics_->classes()) {
+      arrived += static_cast<std::uint64_t>(c.arrived);
+      finished += static_cast<std::uint64_t>(c.ended[static_cast<std::size_t>(TransitionReason::kFinished)]);
+    }
+    Expect("arrived in metrics", Count(TransitionReason::kArrived), arrived);
+    Expect("finished in metrics", Count(TransitionReason::kFinished), finished);
+    if (metrics_->classes().size() > 4) Say("too many classes");
+    const Saturation s = metrics_->Read(kUnset);
+    if (s.backlog_tokens < 0 || !(s.seconds_to_clear >= 0 && s.seconds_to_clear <= Saturation::kMostSeconds)) {
+      Say(fmt::format("a backlog of {} tokens clears in {} s", s.backlog_tokens, s.seconds_to_clear));
+    }
+  }
+
+  std::unique_ptr<RequestMetrics> metrics_;
+  std::vector<Seen> lives_;  // by slot
+  std::array<std::uint64_t, NamesOf(TransitionReason{}).size()> counts_ = {};
+  std::array<std::int64_t, 6> now_ = {};  // by status; kDead: all that ended
+  std::string fault_;
+};
+
+}  // namespace takt::fire
+
+#endif  // TAKT_TESTS_FIRE_WATCHED_LIVES_H_
