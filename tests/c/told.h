@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -64,6 +65,9 @@ inline takt_scheduler_options InC(const SchedulerOptions& o) {
   c.pin_share = o.pin_share;
   c.prefix_cpu_blocks = o.prefix_cpu_blocks.value;
   c.prefix_wait = o.prefix_wait;
+  static thread_local std::string classes;  // read at creation
+  classes = OptionToText(o.class_limits);
+  c.class_limits = classes.c_str();
   c.max_waiting_tokens = o.max_waiting_tokens;
   c.tenant_max_waiting = o.tenant_max_waiting, c.tenant_max_waiting_tokens = o.tenant_max_waiting_tokens;
   c.max_resume_wait = o.max_resume_wait, c.max_blocked = o.max_blocked, c.max_paused = o.max_paused;
