@@ -72,7 +72,7 @@ Life* Shadow::Living(RequestId id) {
 internal::FullKey Shadow::KeyOf(const Life& life) const {
   const double key = policy_.hooks().moving ? policy_.KeyAt(life.state, now_).key : policy_.Key(life.state).key;
   // A request that has run may come before others with an equal key.
-  const bool first = setup_.options.begun_first && life.state.has_run && life.is == Is::kWaiting;
+  const bool first = setup_.options.begun_first && life.state.has_run && life.is != Is::kRunning;
   return {std::isnan(key) ? std::numeric_limits<double>::infinity() : key, first ? kUnset : life.state.request.arrival,
           life.state.request.id};
 }
