@@ -72,7 +72,7 @@ Life* Shadow::Living(RequestId id) {
 internal::FullKey Shadow::KeyOf(const Life& life) const {
   const double key = policy_.hooks().moving ? policy_.KeyAt(life.state, now_).key : policy_.Key(life.state).key;
   // A request that has run may come before others with an equal key.
-  const bool first = setup_.options.begun_first && life.state.has_run && life.is != Is::kRunning;
+  const bool first = setup_.options.begun_first && life.state.has_run && life.is == Is::kWaiting;
   return {std::isnan(key) ? std::numeric_limits<double>::infinity() : key, first ? kUnset : life.state.request.arrival,
           life.state.request.id};
 }
@@ -1349,7 +1349,11 @@ void Shadow::CheckReclaimed(const StepPlan& plan, const StepLimits& limits, cons
       const std::uint64_t id = gone.life->state.request.id.value, other = kept.life->state.request.id.value;
       FIRE_CHECK(waited || !waits, "request {} loses its KV, and {}, which waits, keeps its own", id, other);
       if (!known_order_ || waits != waited) continue;
-      FIRE_CHECK(!(rank(*gone.life) < rank(*kept.life)), "request {} loses its KV, and {} is worse", id, other);
+      // A tie of two keys is broken by whether the requests had run when takt ranked them, which is unknown here.
+      const auto gone_rank = rank(*gone.life), kept_rank = rank(*kept.life);
+      const bool ties = setup_.options.begun_first && gone_rank.first == kept_rank.first &&
+                        gone_rank.second.key == kept_rank.second.key;
+      FIRE_CHECK(ties || !(gone_rank < kept_rank), "request {} loses its KV, and {} is worse", id, other);
     }
   }
   for (const Holder& holder : holders) {
