@@ -209,6 +209,7 @@ absl::Status ChimeraStudy::Learn(ChimeraDataset d, int threads) {
       }
     }
     const auto grade = [&](double easier) {
+      if (seed.truth.contains(easier)) return;
       const bool by_tests = published_ && d == ChimeraDataset::kApps;
       seed.truth[easier] = by_tests ? SharesOfTests(w, solved, easier, seed_range().At(s)) : truth;
     };
