@@ -179,7 +179,8 @@ class BasicRouter {
   // no instance has been up for `max_down`.
   TimePoint wake_at() const {
     const TimePoint at = std::min(r_.expiries.next(), workflows().wake_at());
-    return waiting() > 0 ? std::min(at, r_.DownUntil()) : at;
+    const bool waits = !r_.queue.empty() || r_.set_aside.size() > 0;  // held calls wait for others
+    return waits ? std::min(at, r_.DownUntil()) : at;
   }
 
   // Returns true if an exception interrupted a call, for example in a host's placement or policy. The router then only

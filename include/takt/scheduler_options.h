@@ -171,6 +171,8 @@ inline absl::Status SchedulerOptions::Validate() const {
   });
   faults.Expect(preempt_action != KvAction::kOut || cpu_blocks.value > 0 || kv == KvMode::kNone,
                 "preempt_action is out: needs cpu_blocks, the host's memory for it, of at least 1");
+  faults.Expect(reserve_output == 0 || preempt != PreemptMode::kByRank, "reserve_output", reserve_output,
+                "must be 0 if preempt is by_rank: a preemption does not shrink the reserve");
   faults.Expect(victims != VictimChoice::kLeastLost || preempt != PreemptMode::kByRank,
                 "victims is least_lost: is unsupported with preempt by_rank; expected rank");
   faults.Expect(prefix_cpu_blocks <= cpu_blocks, "prefix_cpu_blocks", prefix_cpu_blocks.value,

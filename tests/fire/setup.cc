@@ -338,7 +338,8 @@ Setup Setup::OfSeed(std::uint64_t seed) {
     o.class_limits.push_back(c);
   }
   o.max_resume_wait = limit(0.1), o.max_blocked = limit(0.15), o.max_paused = limit(0.15);
-  if (bounds.Chance(0.2)) o.reserve_output = bounds.Of({0.1, 0.5, 0.9, 1.0});
+  const double reserve = bounds.Chance(0.2) ? bounds.Of({0.1, 0.5, 0.9, 1.0}) : 0.0;
+  if (o.preempt != PreemptMode::kByRank) o.reserve_output = reserve;
   if (o.preempt != PreemptMode::kByRank && bounds.Chance(0.3)) o.victims = VictimChoice::kLeastLost;
   o.begun_first = bounds.Chance(0.2);
 

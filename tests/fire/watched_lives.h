@@ -1,4 +1,5 @@
-// An observer of transitions: each request begins once, ends once, and each transition begins with the status that the last one set.
+// An observer of transitions: each request begins once, ends once, and each transition begins with the status that the
+// last one set.
 #ifndef TAKT_TESTS_FIRE_WATCHED_LIVES_H_
 #define TAKT_TESTS_FIRE_WATCHED_LIVES_H_
 

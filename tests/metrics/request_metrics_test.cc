@@ -130,6 +130,20 @@ TEST_CASE("requests beyond max_requests, and those before the observer, are coun
   CHECK(late->Read(At(6)).backlog_tokens == 0);
 }
 
+TEST_CASE("a quiet time does not hide a queue that grows") {
+  Watched w({.max_running = 1}, {.window_s = 300});
+  std::uint64_t id = 0;
+  double now = 0;
+  for (int i = 0; i < 20'000; ++i, now += 0.1) {  // each request waits 20 us
+    w.scheduler.On(Arrived{Prompt(++id, 100)}, At(now));
+    w.Step(now + 2e-5, now + 0.05, {id});
+  }
+  const std::uint64_t first = id + 1;
+  for (int i = 0; i < 200; ++i) w.scheduler.On(Arrived{Prompt(++id, 100)}, At(now));
+  for (std::uint64_t i = 0; i < 20; ++i, now += 1) w.Step(now, now + 1, {first + i});  // one per second
+  CHECK(w.metrics->Read(At(now)).seconds_to_clear > 90);  // 180 requests wait
+}
+
 TEST_CASE("the queue clears at the rate at which waiting tokens got rows") {
   Watched w({.max_running = 1}, {.window_s = 1e6});
   for (std::uint64_t id = 1; id <= 10; ++id) w.scheduler.On(Arrived{Prompt(id, 100)}, At(0));

@@ -183,8 +183,8 @@ TEST_CASE("the time to come back is bounded for any clock") {
   Host<> host(options, {.max_seqs = 1});
   std::uint64_t id = 0;
   for (int i = 0; i < 3000; ++i) {
-    host.now =
-        static_cast<std::int64_t>(rng.Bits() % 3 == 0 ? rng.Bits() % 9'000'000'000'000 : host.now + rng.Bits() % 50);
+    host.now = static_cast<std::int64_t>(rng.Bits() % 3 == 0 ? rng.Bits() % 9'000'000'000'000
+                                                             : static_cast<std::uint64_t>(host.now) + rng.Bits() % 50);
     host.now = std::min<std::int64_t>(host.now, 9'000'000'000'000);
     host.Arrive(Of(++id, static_cast<std::int32_t>(1 + rng.Bits() % 100), rng.Bits() % 4));
     const StepPlan& plan = host.Plan();
@@ -282,7 +282,7 @@ Returns Simulate(std::uint64_t seed, double load, double burst) {
 
 TEST_CASE("a client that comes back in time is admitted at the first try in 90 % of cases") {
   // Parts of the capacity: 0.81, 0.83 and 0.88 on average.
-  for (const auto [load, burst] : {std::pair(0.55, 2.5), std::pair(0.65, 2.0), std::pair(0.4, 4.0)}) {
+  for (const auto& [load, burst] : {std::pair(0.55, 2.5), std::pair(0.65, 2.0), std::pair(0.4, 4.0)}) {
     Returns all;
     for (std::uint64_t seed = 1; seed <= (load == 0.55 ? 12u : 4u); ++seed) {
       const Returns r = Simulate(seed, load, burst);

@@ -160,6 +160,37 @@ TEST_CASE("a request's own pace replaces the scheduler's while it runs") {
   CHECK(engine.prompts == 4096);  // nobody has a pace now
 }
 
+// The steady engine of the next two tests: requests decode, and a long prompt waits.
+void Load(Engine& engine) {
+  for (std::uint64_t id = 1; id <= 32; ++id) engine.Arrive(id, 500, 1 << 20);
+  engine.Arrive(100, 10'000'000, 5);
+  for (int i = 0; i < 400; ++i) engine.Step();
+}
+
+TEST_CASE("a target that no step can keep has no effect after its request") {
+  Engine engine(WithPace(0.05));
+  Load(engine);
+  const std::int64_t before = engine.prompts;
+  CHECK(before > 100);
+  engine.Arrive(101, 100, 60, FromSeconds(1e-6));
+  while (engine.left[101] > 0) engine.Step();
+  for (int i = 0; i < 40; ++i) engine.Step();
+  CHECK(engine.prompts > before / 2);
+}
+
+TEST_CASE("prompts that ignore the pace teach it nothing") {
+  Engine engine(WithPace(0.03));
+  Load(engine);
+  const std::int64_t before = engine.prompts;
+  CHECK(before > 100);
+  for (std::uint64_t i = 0; i < 500; ++i) {
+    if (i % 50 == 0) engine.Arrive(1000 + i, 4096, 5, {}, false);
+    engine.Step();
+  }
+  for (int i = 0; i < 20; ++i) engine.Step();
+  CHECK(engine.prompts > before / 2);  // the context of the long prompt grows, so each of its tokens takes longer
+}
+
 TEST_CASE("prompts that must be computed whole ignore the pace") {
   Engine engine(WithPace(1e-6, 16));
   engine.Arrive(1, 10, 1 << 20);

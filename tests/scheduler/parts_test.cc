@@ -56,7 +56,7 @@ struct Bench {
     step.plan.tokens = {0};
     ++p.state.stats.plans;
     p.state.budget.BeginPlan(limits);
-    p.state.budget.BeginBuild();
+    p.state.budget.BeginBuild(Pacer::kUnlimited);
     p.walk.BeginPlan();
     p.kv.round.BeginPlan();
   }

@@ -30,7 +30,8 @@ constexpr auto NamesOf(NameStyle) { return std::to_array<std::string_view>({"tak
 #define TAKT_METRICS(X)                                                                                                \
   X(kWaiting, kGauge, "takt_requests_waiting", "vllm:num_requests_waiting", "llm_d_epp_flow_control_queue_size",       \
     "requests", "requests without a row or an instance, except those in a tool call")                                  \
-  X(kWaitingBy, kGauge, "takt_requests_waiting_by_reason", "", "", "requests", "the same by the reason of Explain")    \
+  X(kWaitingBy, kGauge, "takt_requests_waiting_by_reason", "", "", "requests",                                         \
+    "requests without a row by the reason of Explain, with those in tool calls and moves")                             \
   X(kRunning, kGauge, "takt_requests_running", "vllm:num_requests_running", "llm_d_epp_request_running", "requests",   \
     "requests with a row or an instance")                                                                              \
   X(kPaused, kGauge, "takt_requests_paused", "", "", "requests", "requests in a tool call")                            \

@@ -124,7 +124,8 @@ class RequestMetrics {
     ClassFigures& figures = classes_[life.of];
     if (t.from == RequestStatus::kWaiting && t.to != RequestStatus::kWaiting) {
       backlog_ -= life.queued;
-      if (t.to == RequestStatus::kRunning) drained_ += static_cast<double>(life.queued);
+      // Without others behind it, a request shows how fast requests arrive, and not how fast the queue drains.
+      if (t.to == RequestStatus::kRunning && backlog_ > 0) drained_ += static_cast<double>(life.queued);
     }
     if (t.to == RequestStatus::kWaiting) backlog_ += life.queued = std::max(t.known.value, 0);
     const Duration since_arrival = Passed(t.about->arrival, t.at);
@@ -232,7 +233,7 @@ class RequestMetrics {
     life.lives = false;
     ++figures.ended[static_cast<std::size_t>(t.reason)];
     const Request& r = *t.about;
-    const bool late = t.at > r.deadline || t.reason == TransitionReason::kExpired;
+    const bool late = t.at > r.deadline || t.reason != TransitionReason::kFinished;
     if ((r.deadline != kNever || r.expires_at != kNever) && t.reason != TransitionReason::kCancelled) {
       const double kept = Decay(Passed(late_at_, t.at));
       late_at_ = t.at;

@@ -90,7 +90,11 @@ struct RouterRequests : RouterBook {
   // Puts all requests that were set aside back into the queue, because a new instance may be large enough.
   void TakeBackAside() {
     set_aside.TakeAll(table, scratch), Sort(scratch);
-    for (const Slot slot : scratch) Enqueue(slot, RequestStatus::kBlocked, TransitionReason::kUnblocked);
+    for (const Slot slot : scratch) {
+      const TimePoint since = table[slot].state.enqueued;
+      Enqueue(slot, RequestStatus::kBlocked, TransitionReason::kUnblocked);
+      table[slot].state.enqueued = since;  // its time limits continue
+    }
   }
 
   // A policy that chooses receives the requests in the order of their keys.
@@ -133,7 +137,7 @@ struct RouterRequests : RouterBook {
          : over.scope == WaitingBook::kTenant ? stats.failed_quota
                                               : stats.failed_shed);
       notices.failed.push_back(failure);
-      book.Leave(over.slot, true, now());
+      book.Leave(over.slot, false, now());
       End(over.slot, ReasonOf(reason));
     }
   }
@@ -166,7 +170,7 @@ struct RouterRequests : RouterBook {
     const bool again = std::exchange(record.state.taken, true);
     record.place = instance.instance.id;
     expiries.Erase(slot);
-    book.Leave(slot, false, now());
+    book.Leave(slot, true, now());
     placed.Add(table, slot, instance, now());
     if (options.model_tokens) TakePrediction(record.state.request, instance.instance.model);
     instance.last_placed = ++stats.placed;

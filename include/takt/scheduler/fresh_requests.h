@@ -40,11 +40,11 @@ class FreshRequests {
     if (ShedsNewest()) newest_.Push(slot, PackedKey(0, state.request.arrival, state.request.id).Reversed());
   }
 
-  // A request left the queue.
-  void Left(Slot slot) {
+  // A request left the queue. `served`: it gets a row.
+  void Left(Slot slot, bool served) {
     waiting_ -= s_.table[slot].state.has_run ? 0 : 1;
     if (newest_.contains(slot)) newest_.Erase(slot);
-    book_.Leave(slot, sheds_, s_.now);
+    book_.Leave(slot, served, s_.now);
     Forget(slot);
   }
 
@@ -81,8 +81,6 @@ class FreshRequests {
   Slot ToShed() {
     return s_.options.shed == Shed::kNewest ? newest_.Top() : s_.queue.WorstNeverRun(s_.now, s_.StateOf());
   }
-  // While true, departures from the queue are no progress.
-  void Sheds(bool sheds) { sheds_ = sheds; }
 
  private:
   bool ShedsNewest() const {
@@ -105,7 +103,6 @@ class FreshRequests {
   TimeHeap parked_;  // requests with a limit on their present wait
   IndexedHeap newest_;  // waiting requests, newest first
   std::int64_t waiting_ = 0;
-  bool sheds_ = false;
 };
 
 }  // namespace takt::internal

@@ -57,7 +57,7 @@ class Lives {
     s_.queue.Erase(slot, goes);
     gate_.Changed();
     if (s_.draft.head == slot) s_.draft.head = kNoSlot;
-    fresh_.Left(slot);
+    fresh_.Left(slot, goes);
     gate_.Left(slot);
   }
 
@@ -254,9 +254,7 @@ class Lives {
  private:
   void ShedOne(const WaitingBook::Excess& over) {
     const Duration after = fresh_.book().RetryAfter(over, s_.now);
-    fresh_.Sheds(true);
     Fail(over.slot, over.reason(), 0, static_cast<std::uint32_t>((after.count() + 999'999) / 1'000'000));
-    fresh_.Sheds(false);
   }
 
   void Enqueue(Slot slot, std::int64_t steps_run, RequestStatus from, TransitionReason why) {

@@ -44,7 +44,7 @@ class OutputReserve {
 
   // A waiting request got this row.
   void Admitted(std::uint32_t lane) {
-    if (!on() || plan_ != s_.stats.plans || rows_ != s_.counts.rows - 1) return;
+    if (!on() || plan_ != s_.stats.plans || rows_ != s_.counts.rows - 1) return void(rows_ = -1);
     const End end = EndOfRow(s_.running.Look(lane));
     ends_.insert(std::ranges::lower_bound(ends_, end.steps, std::greater{}, &End::steps), end);
     rows_ = s_.counts.rows;

@@ -62,12 +62,14 @@ class Pacer {
     const double target = Rounded(aim_ * ToSeconds(targets_.front().pace));
     const double left = target - Base(decodes_, context_);
     const double tokens = left > 0 ? left / Rounded(slope_ * kPace.prefill_s) : 0;
-    paced_ = std::max({least_, align, static_cast<std::int32_t>(std::min(tokens, 1e9))});
+    floor_ = std::max(least_, align);
+    paced_ = std::max(floor_, static_cast<std::int32_t>(std::min(tokens, 1e9)));
     return paced_;
   }
 
   // Ends a plan that runs these entries.
   void EndPlan(StepId id, std::span<const PlanEntry> run, TimePoint now) {
+    limited_ = false;
     if (targets_.empty() && decodes_ == 0) return;
     Planned step{.id = id, .at = now, .target = targets_.empty() ? Duration::zero() : targets_.front().pace};
     decodes_ = context_ = 0;
@@ -81,11 +83,13 @@ class Pacer {
       decodes_ += entry.prefill() ? 1 : entry.tokens;
       context_ += entry.position + entry.tokens;
     }
-    step.paced = paced_ != kUnlimited;
+    step.paced = paced_, step.least = floor_;
+    limited_ = paced_ != kUnlimited && step.prompts > 0;
     steps_[id.value % steps_.size()] = step;
   }
 
-  // Learns from a step's result. Returns true if the step was paced and late.
+  // Learns from a step's result. Returns true if the step was paced and late. The aim learns only from steps whose
+  // prompt tokens the aim has chosen.
   bool Committed(StepId id, TimePoint now) {
     Planned& step = steps_[id.value % steps_.size()];
     const TimePoint from = std::max(step.at, last_commit_);
@@ -101,18 +105,24 @@ class Pacer {
     const double share = prompts / (base + prompts);
     base_ = Clamped(Rounded(base_ * exact::Exp(Rounded(off * (1 - share)))));
     slope_ = Clamped(Rounded(slope_ * exact::Exp(Rounded(off * share))));
-    if (!step.paced || step.prompts == 0) return false;
+    ++learnt_;
+    if (step.paced == kUnlimited || step.prompts == 0) return false;
     const bool late = Between(from, now) > step.target;
-    aim_ = std::clamp(aim_ + (late ? -kLearn * (1 - kLate) : kLearn * kLate), 0.25, 1.0);
+    if (learnt_ > kSettled && step.paced > step.least && step.prompts <= step.paced) {
+      aim_ = std::clamp(aim_ + (late ? -kLearn * (1 - kLate) : kLearn * kLate), 0.25, 1.0);
+    }
     return late;
   }
 
   // Returns the prompt tokens of the newest plan; kUnlimited: it was not paced.
   std::int32_t paced() const { return paced_; }
+  // Returns true if the newest plan has prompts and a target.
+  bool limited() const { return limited_; }
 
  private:
   static constexpr StepPace kPace = {};
   static constexpr double kLate = 0.01, kLearn = 0.02;  // aimed share of late steps; step of `aim_`
+  static constexpr std::int64_t kSettled = 50;  // measured steps after which the prediction is trusted
   struct Target {
     Duration pace;
     std::int32_t requests = 0;
@@ -122,7 +132,7 @@ class Pacer {
     TimePoint at{};
     Duration target{0};
     std::int64_t decodes = 0, context = 0, prompts = 0;
-    bool paced = false;
+    std::int32_t paced = kUnlimited, least = 0;
   };
 
   Duration TargetOf(Duration pace) const { return pace > Duration::zero() ? pace : pace_; }
@@ -136,7 +146,9 @@ class Pacer {
   std::int32_t least_;
   std::vector<Target> targets_;  // of the running requests, ascending
   double base_ = 1, slope_ = 1, aim_ = 0.9;
-  std::int32_t paced_ = kUnlimited;
+  std::int32_t paced_ = kUnlimited, floor_ = 0;
+  bool limited_ = false;
+  std::int64_t learnt_ = 0;  // measured steps
   std::int64_t decodes_ = 0, context_ = 0;  // of the next step
   std::array<Planned, StepRing::kMostInFlight + 1> steps_ = {};  // by number
   TimePoint last_commit_{};

@@ -147,7 +147,7 @@ TAKT_INLINE const StepPlan& StepLoop::Plan(TimePoint now, const StepLimits& limi
   if (runs) {
     p.state.steps.Depart(step);
     p.state.pacer.EndPlan(step.plan.id, step.plan.run, p.state.now);
-    p.state.stats.steps_paced += p.state.pacer.paced() != Pacer::kUnlimited ? 1u : 0u;
+    p.state.stats.steps_paced += p.state.pacer.limited() ? 1u : 0u;
   }
   if (!runs && step.standing_plan != 0) p.state.running.ForgetStanding(step.standing_plan);
   if (builds) p.state.draft.last = p.state.draft.entries;

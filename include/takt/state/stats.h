@@ -54,8 +54,8 @@ namespace takt {
   X(oracle_refused, "KV reservations that the host's oracle refused")                            \
   X(calls_after_end, "calls after an exception ended the scheduler; ignored")                    \
   X(short_of_rows, "times that only max_running kept out a request")                             \
-  X(steps_paced, "steps whose prompt tokens were limited by a pace")                             \
-  X(steps_late, "of these, steps with prompts that took longer than the pace")                   \
+  X(steps_paced, "steps with prompts and a target for the pace")                                 \
+  X(steps_late, "of these, steps that took longer than the target")                              \
   X(gate_refused, "times that the gate refused a request that fit")                              \
   X(gate_doors, "requests admitted by the door after a long wait at the gate")                   \
   X(pins_refused, "pins refused: above pin_share per tenant or half the cache in all")           \

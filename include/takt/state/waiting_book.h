@@ -16,8 +16,8 @@
 
 namespace takt::internal {
 
-// The rate at which requests leave a queue while requests wait in it. Integers only, so the rate is the same on every
-// compiler. The counts halve after each kWindow of waiting, so older departures count less.
+// The rate at which requests leave a queue while others wait in it. Integers only, so the rate is the same on every
+// compiler. The counts, in units of 2^-16, halve after each kWindow of waiting, so older departures count less.
 class DrainMeter {
  public:
   static constexpr Duration kWindow = FromSeconds(10);
@@ -29,13 +29,16 @@ class DrainMeter {
     if (busy_ <= kWindow) return;
     busy_ /= 2, requests_ /= 2, tokens_ /= 2;
   }
-  void Left(std::int64_t tokens) { requests_ += 1, tokens_ += tokens; }
+  void Left(std::int64_t tokens) { requests_ += kOne, tokens_ += tokens * kOne; }
 
   bool known() const { return busy_ > Duration::zero() && requests_ > 0 && tokens_ > 0; }
   // Returns the time in which one request, or one token, leaves [s]. Precondition: known().
-  double Each(bool token) const { return Rounded(ToSeconds(busy_) / static_cast<double>(token ? tokens_ : requests_)); }
+  double Each(bool token) const {
+    return Rounded(ToSeconds(busy_) * static_cast<double>(kOne) / static_cast<double>(token ? tokens_ : requests_));
+  }
 
  private:
+  static constexpr std::int64_t kOne = 1 << 16;
   Duration busy_{0};
   TimePoint since_ = kUnset;
   std::int64_t requests_ = 0, tokens_ = 0;
@@ -129,8 +132,9 @@ class WaitingBook {
     crowded_.push_back(m.tenant);
   }
 
-  // A request left the queue. `shed`: it is beyond a bound, so its departure does not count as progress.
-  void Leave(Slot slot, bool shed, TimePoint now) {
+  // A request left the queue. `served`: it got a row or an instance, which counts as progress of its queues if others
+  // still wait there.
+  void Leave(Slot slot, bool served, TimePoint now) {
     if (!contains(slot)) return;
     Member& m = members_[slot];
     m.in = false;
@@ -138,7 +142,7 @@ class WaitingBook {
       Line* const line = LineOf(m, static_cast<Scope>(s));
       if (line == nullptr) continue;
       Remove(*line, static_cast<Scope>(s), slot, now);
-      if (!shed) line->meter.Left(m.tokens);
+      if (served && line->waiting > 0) line->meter.Left(m.tokens);
     }
     if (m.tenant == kNoSlot || tenants_[m.tenant].waiting > 0) return;
     if (tenants_[m.tenant].crowded) std::erase(crowded_, m.tenant);
