@@ -15,10 +15,12 @@ from __future__ import annotations
 
 import base64
 import binascii
+import errno
 import hashlib
 import json
 import os
 import stat
+import tempfile
 import zlib
 from collections.abc import Mapping
 from typing import Any, Final
@@ -30,7 +32,8 @@ __all__ = ["STATE_VERSION", "StateError", "read_state", "write_state"]
 STATE_VERSION: Final = 1
 _MAGIC = b"takt state "
 _MOST = 1 << 28  # largest file, and largest content [bytes]
-_BYTES = "base64:"  # mark of bytes in the JSON; a text with this prefix is refused
+_BYTES = "base64:"  # mark of bytes in the JSON
+_TEXT = "text:"  # mark of a text that begins with a mark
 
 
 class StateError(TaktError):
@@ -44,8 +47,8 @@ class StateError(TaktError):
 def _packed(value: Any) -> Any:
     if isinstance(value, bytes):
         return _BYTES + base64.b64encode(value).decode()
-    if isinstance(value, str) and value.startswith(_BYTES):
-        raise ValueError(f"a text must not begin with {_BYTES}")
+    if isinstance(value, str) and value.startswith((_BYTES, _TEXT)):
+        return _TEXT + value
     if isinstance(value, Mapping):
         return {str(key): _packed(each) for key, each in value.items()}
     return [_packed(each) for each in value] if isinstance(value, (list, tuple)) else value
@@ -54,6 +57,8 @@ def _packed(value: Any) -> Any:
 def _unpacked(value: Any) -> Any:
     if isinstance(value, str) and value.startswith(_BYTES):
         return base64.b64decode(value[len(_BYTES) :], validate=True)
+    if isinstance(value, str):
+        return value.removeprefix(_TEXT)
     if isinstance(value, dict):
         return {key: _unpacked(each) for key, each in value.items()}
     return [_unpacked(each) for each in value] if isinstance(value, list) else value
@@ -61,21 +66,27 @@ def _unpacked(value: Any) -> Any:
 
 def write_state(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
     """Writes ``state``, whose values are bytes, texts, finite numbers, lists and mappings of these. Replaces the file at
-    once, through a temporary file in the same folder. Raises `OSError` if the write fails; the old file is then
-    unchanged."""
+    once, through a temporary file in the same folder, and keeps its mode; a new file has mode 0600. Writes to the target
+    of a symbolic link. Raises `OSError` if the write fails or the path names no regular file; the old file is then
+    unchanged. A killed process may leave a temporary file, named as the state with ``.new-`` and a random text."""
     content = zlib.compress(json.dumps(_packed(state), allow_nan=False, separators=(",", ":")).encode(), 6)
     digest = hashlib.sha256(content).hexdigest()
-    target = os.fspath(path)
-    temporary = f"{target}.new-{os.getpid()}"
+    target = os.path.realpath(path)
+    mode = 0o600
     try:
-        os.unlink(temporary)  # of a process with the same number that was killed
+        mode = os.stat(target).st_mode
+        if not stat.S_ISREG(mode):
+            raise OSError(errno.EINVAL, "is not a regular file", target)
     except FileNotFoundError:
         pass
+    folder, name = os.path.split(target)
+    descriptor, temporary = tempfile.mkstemp(prefix=f"{name}.new-", dir=folder)
     try:
-        with open(temporary, "xb") as file:
+        with open(descriptor, "wb") as file:
             file.write(_MAGIC + b"%d %s %d\n" % (STATE_VERSION, digest.encode(), len(content)) + content)
             file.flush()
-            os.fsync(file.fileno())
+            os.fchmod(descriptor, stat.S_IMODE(mode))
+            os.fsync(descriptor)
         os.replace(temporary, target)
     except BaseException:
         try:
@@ -90,10 +101,14 @@ def read_state(path: str | os.PathLike[str]) -> dict[str, Any]:
     another version, or is no regular file. Raises `OSError` if the read fails; `FileNotFoundError`: no file."""
     name = os.fspath(path)
     # Not blocking, because a pipe without a writer would block.
-    with open(os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+    descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise StateError(name, "is not a regular file")
-        data = file.read(_MOST + 1)
+        with open(descriptor, "rb", closefd=False) as file:
+            data = file.read(_MOST + 1)
+    finally:
+        os.close(descriptor)
     if not data:
         raise StateError(name, "is empty")
     if len(data) > _MOST:
