@@ -7,6 +7,7 @@ import logging
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,7 +20,7 @@ from vllm_stub import request
 
 import takt
 from takt.vllm.bounded import Bounded
-from takt.vllm.gate import Returns
+from takt.vllm.gate import Gate, Returns
 from takt.vllm.identity import Identity
 from takt.vllm.lengths import Lengths
 from takt.vllm.state import StateFile
@@ -191,7 +192,7 @@ def test_what_cannot_be_moved_stays(make, tmp_path, lines, monkeypatch):
     serve(scheduler, 3)
     scheduler.shutdown()
     assert folder.is_dir() and not os.listdir(folder) and os.listdir(tmp_path) == ["folder"]
-    # A file of another user, without permission to read it.
+    # A file of another user, without permission to read it; its folder would permit the move.
     path = tmp_path / "state"
     path.write_bytes(b"secret")
     lines.clear()
@@ -201,12 +202,106 @@ def test_what_cannot_be_moved_stays(make, tmp_path, lines, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "open", refused)
-        patch.setattr(os, "replace", refused)
         scheduler = make(state_file=str(path))
     assert "denied" in lines[0][1] and lines[0][0] == "warning"
     serve(scheduler, 3)
     scheduler.shutdown()
-    assert path.read_bytes() == b"secret"
+    assert path.read_bytes() == b"secret" and sorted(os.listdir(tmp_path)) == ["folder", "state"]
+
+
+def test_a_second_refused_file_keeps_the_first(make, tmp_path):
+    path = tmp_path / "state"
+    for i in range(3):
+        path.write_bytes(b"%d" % i)
+        make(state_file=str(path)).shutdown()
+    kept = [(tmp_path / name).read_bytes() for name in ("state.refused", "state.refused.2", "state.refused.3")]
+    assert kept == [b"0", b"1", b"2"]
+
+
+def test_a_process_without_room_for_a_thread_keeps_takts_order(make, tmp_path, lines, monkeypatch):
+    scheduler = make(state_file=str(tmp_path / "state"), state_every_s=0.0)
+
+    def full(*_):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", full)
+        serve(scheduler, 3)
+    assert scheduler.takt_order is not None and not scheduler.takt_counters["faults"]
+    assert len([text for level, text in lines if level == "warning" and "new thread" in text]) == 1
+    scheduler.shutdown()
+    assert (tmp_path / "state").exists()
+
+
+def teach(scheduler):
+    """Loads what a queue of footprint learns from 100 calls, since the stub generates no output, and a return time."""
+    queue = takt.Queue("footprint")
+    for i in range(1, 101):
+        queue.push(takt.Request(i, prompt_tokens=200, agent=1, arrival=i), now=i)
+        queue.begin(i)
+        queue.take(i)
+        queue.end([takt.Ran(i, 200, 900)], now=i)
+        queue.erase(i)
+    assert queue.learnt() != takt.Queue("footprint").learnt()
+    scheduler._takt_orders.queue.load_learnt(queue.learnt())
+    scheduler._takt_gate._returns_of(("t", "w", "")).observe(3.0, True)
+    return scheduler._takt_saved()
+
+
+@pytest.mark.parametrize("fault", [False, True])
+def test_off_and_on_again_keeps_what_was_learnt(make, tmp_path, monkeypatch, fault):
+    monkeypatch.setattr(Gate, "keep_out", lambda gate, now: set())  # the stub has no blocks
+    scheduler = make(state_file=str(tmp_path / "state"), policy="footprint", gate="price")
+    serve(scheduler)
+    before = teach(scheduler)
+    if fault:
+        scheduler._takt_fault(ValueError("planted"))
+    else:
+        scheduler.takt_switch(False)
+        scheduler.schedule()
+    assert scheduler.takt_order is None
+    scheduler.takt_switch(True)
+    scheduler.schedule()
+    assert scheduler.takt_order is not None and scheduler._takt_saved() == before
+    # A queue that a fault has broken does not keep takt off.
+    scheduler.takt_switch(False)
+    scheduler.schedule()
+    scheduler._takt_orders.queue.close()
+    scheduler.takt_switch(True)
+    scheduler.schedule()
+    assert scheduler.takt_order is not None and scheduler._takt_saved()["returns"] == before["returns"]
+
+
+def test_a_start_with_other_options_keeps_the_rest_of_the_file(make, tmp_path, lines, monkeypatch):
+    monkeypatch.setattr(Gate, "keep_out", lambda gate, now: set())  # the stub has no blocks
+    path = str(tmp_path / "state")
+    first = make(state_file=path, policy="footprint", gate="price")
+    serve(first)
+    before = teach(first)
+    first.shutdown()
+    for options in ({"policy": "fcfs", "lengths": False}, {"lengths": False}):
+        other = make(state_file=path, **options)
+        serve(other)
+        other.shutdown()
+    again = make(state_file=path, policy="footprint", gate="price")
+    saved = again._takt_saved()
+    assert {name: saved[name] for name in before} == before and len(saved["others"]) == 1
+    assert not [text for level, text in lines if level != "info"]
+    takt.write_state(path, {**saved, "others": {"sjf": 3}})
+    assert make(state_file=path)._takt_saved().get("others") is None and os.path.exists(path + ".refused")
+
+
+def test_long_workflows_of_long_calls_are_saved_and_loaded():
+    lengths = Lengths(10**9)
+    who = Identity(agent="a", workflow="w")
+    for i in range(3000):
+        lengths.begins(who, i, i)
+        who = Identity(agent="a", workflow="w", last=i == 2999)
+        lengths.ends(who, i, 900_000, 100_000, i, True)
+    assert max(max(row[4]) for row in lengths.saved()["after"]) > 1e15
+    again = Lengths(10**9)
+    again.load(lengths.saved())
+    assert again.saved() == lengths.saved()
 
 
 def test_a_full_disk_and_a_broken_state_stop_nothing(make, tmp_path, lines, monkeypatch):
@@ -241,10 +336,14 @@ def test_a_missing_folder_is_named_and_its_later_appearance_used(make, tmp_path,
 def test_ranks_have_files_of_their_own(make):
     from takt.vllm.scheduler import _rank
 
-    def config(size, rank):
-        return SimpleNamespace(parallel_config=SimpleNamespace(data_parallel_size=size, data_parallel_rank=rank))
+    def suffix(**parallel):
+        return _rank(SimpleNamespace(parallel_config=SimpleNamespace(**parallel)))
 
-    assert [_rank(config(1, 0)), _rank(config(4, 3)), _rank(SimpleNamespace())] == ["", ".dp3", ""]
+    assert suffix(data_parallel_size=1, data_parallel_rank=0) == _rank(SimpleNamespace()) == ""
+    assert suffix(data_parallel_size=4, data_parallel_rank=3) == ".dp3"
+    dense = [suffix(data_parallel_size=1, data_parallel_rank=0, data_parallel_index=i) for i in range(3)]
+    assert dense == ["", ".dp1", ".dp2"]  # vLLM forgets the size and the rank if the model is dense
+    assert suffix(data_parallel_size=4, data_parallel_rank=0, data_parallel_index=0) == ".dp0"
 
 
 def test_a_killed_process_leaves_the_old_or_the_new_file(tmp_path):

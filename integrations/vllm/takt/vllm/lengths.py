@@ -24,7 +24,9 @@ _WORKFLOWS = 65536  # workflows kept, likewise
 _QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 _KEPT = 64  # last values of a class, for its quantiles
 _SAVED = 2048  # classes in a saved state: those used last
-_MOST = 1e15  # largest number in a saved state
+# Largest number in a saved state. Sums of context-steps are below it: _WINDOW * _CALLS * 1.5 * (2**28)**2, since takt
+# has no prompt or output above 2**28 tokens.
+_MOST = 1e24
 
 
 @dataclass

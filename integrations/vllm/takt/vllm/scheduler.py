@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["TaktScheduler", "TaktSyncScheduler"]
 
 _SECOND = 1_000_000_000
+_POLICIES = 8  # policies in a saved state
 _LOOK_S = 1.0  # time between two looks at `off_file`
 
 logger = logging.getLogger("vllm.takt")  # vLLM's handlers print it
@@ -99,6 +100,7 @@ class _Takt(Scheduler):
         self._takt_updating = False
         self._takt_kv_tokens = self._takt_blocks() * self.block_size
         self._takt_metrics = Metrics(self) if options.metrics else None
+        self._takt_unused: dict[str, Any] = {}  # parts of the loaded state that these options do not use
         self._takt_start()
         self._takt_state = None
         if options.state_file:
@@ -125,13 +127,16 @@ class _Takt(Scheduler):
             queue = Queue(key=self._takt_uncached, key_name="uncached")
         else:
             queue = Queue(policy)
+        gate = Gate(self, options) if options.gate != "none" else None
+        if hasattr(self, "_takt_orders"):
+            self._takt_carry(queue, gate)
         self._takt_in_order_of_entry = policy == "fcfs"
         self._takt_learns = "learns" in queue.traits
         self._takt_pressed = "pressure" in queue.traits
         self._takt_orders = order = Order(queue, self._takt_describe, self._takt_fault)
         self._takt_prefilling: set[int] = set()
         self._takt_ended: list[VllmRequest] = []
-        self._takt_gate = Gate(self, options) if options.gate != "none" else None
+        self._takt_gate = gate
         waits = [_own(self.waiting), _own(getattr(self, self._takt_generation))]
         views = [TaktRequestQueue(order, type(own)()) for own in waits]
         if self.running:
@@ -149,10 +154,22 @@ class _Takt(Scheduler):
         setattr(self, self._takt_generation, self._takt_other)
         self.takt_order = order
 
+    def _takt_carry(self, queue: Queue, gate: Gate | None) -> None:
+        """Loads what the last queue and gate have learnt. If the queue fails, for example after a fault, the policy
+        begins anew."""
+        if gate is not None and self._takt_gate is not None:
+            gate.returns = self._takt_gate.returns
+        try:
+            learnt = self._takt_orders.queue.learnt()
+            if learnt:
+                queue.load_learnt(learnt)
+        except Exception as error:
+            logger.warning("takt: the policy's state is lost: %s", error or type(error).__name__)
+
     def _takt_saved(self) -> dict[str, Any]:
-        """Returns the learnt state, for `_takt_load`."""
+        """Returns the learnt state, for `_takt_load`, with the loaded parts that these options do not use."""
         queue = self._takt_orders.queue
-        state: dict[str, Any] = {"policy": queue.policy, "learnt": queue.learnt()}
+        state: dict[str, Any] = {**self._takt_unused, "policy": queue.policy, "learnt": queue.learnt()}
         if self._takt_lengths is not None:
             state["lengths"] = self._takt_lengths.saved()
         if self._takt_gate is not None:
@@ -160,18 +177,24 @@ class _Takt(Scheduler):
         return state
 
     def _takt_load(self, state: Mapping[str, Any]) -> None:
-        """Has no effect if it raises. Ignores parts that these options do not use: of another policy, for example."""
+        """Has no effect if it raises. Keeps parts that these options do not use, for the next file."""
         queue = self._takt_orders.queue
         lengths = Lengths(int(self.takt_options.idle_s * _SECOND), self._takt_forest) if self._takt_lengths else None
         if lengths is not None and "lengths" in state:
             lengths.load(state["lengths"])
         gate = self._takt_gate
         returns = gate.loaded(state["returns"]) if gate is not None and "returns" in state else None
-        if state.get("policy") == queue.policy and state.get("learnt"):
-            queue.load_learnt(state["learnt"])
+        learnt = _policies(state)
+        mine = learnt.pop(queue.policy, None)
+        if mine:
+            queue.load_learnt(mine)
         self._takt_lengths = lengths
         if gate is not None and returns is not None:
             gate.returns = returns
+        unused = {"lengths": lengths is None, "returns": gate is None}
+        self._takt_unused = {name: state[name] for name in unused if unused[name] and name in state}
+        if learnt:
+            self._takt_unused["others"] = learnt
 
     def takt_switch(self, on: bool) -> None:
         """Turns takt off or on before the next step, and on again after a fault. Requests stay."""
@@ -551,11 +574,23 @@ _METHODS = ("schedule", "update_from_output", "finish_requests", "_free_request"
 
 
 def _rank(config: Any) -> str:
-    """Returns the suffix for files of this engine: ".dp1" with data parallelism, or else empty."""
+    """Returns the suffix for files of this engine: ".dp1" with data parallelism, or else empty. If the model is dense,
+    vLLM sets the size to 1 and the rank to 0 in each engine, and only `data_parallel_index` has the rank. Engine 0 of
+    these then has no suffix."""
     parallel = getattr(config, "parallel_config", None)
-    if getattr(parallel, "data_parallel_size", 1) <= 1:
-        return ""
-    return f".dp{getattr(parallel, 'data_parallel_rank', 0)}"
+    rank = getattr(parallel, "data_parallel_index", None)
+    if rank is None:
+        rank = getattr(parallel, "data_parallel_rank", None) or 0
+    return f".dp{rank}" if rank > 0 or getattr(parallel, "data_parallel_size", 1) > 1 else ""
+
+
+def _policies(state: Mapping[str, Any]) -> dict[str, bytes]:
+    """Returns the learnt words in a saved state, by the policy's text; at most _POLICIES, those saved last."""
+    learnt = {**state.get("others", {}), state.get("policy"): state.get("learnt")}
+    wanted = {policy: words for policy, words in learnt.items() if words}
+    if not all(isinstance(policy, str) and isinstance(words, bytes) for policy, words in wanted.items()):
+        raise ValueError("the state of a policy is invalid")
+    return dict(list(wanted.items())[-_POLICIES:])
 
 
 def _served(config: Any) -> list[str]:

@@ -31,8 +31,8 @@ class StateFile:
     """Reads ``path`` at the start, and writes it every ``every_s`` seconds and at the end.
 
     ``collect`` returns the state, and runs in the step loop; a thread of its own compresses and writes it. An
-    unusable file is moved to ``path.refused``, and takt starts without knowledge. If the move fails, takt leaves the
-    file as it is and writes no state. Each of these logs one line.
+    unusable file is moved to ``path.refused``, or ``path.refused.2`` if that exists, and takt starts without knowledge.
+    If the read or the move fails, takt leaves the file as it is and writes no state. Each of these logs one line.
     """
 
     def __init__(self, path: str, every_s: float, collect: Callable[[], dict[str, Any]]) -> None:
@@ -55,6 +55,8 @@ class StateFile:
             self._check_folder()
         except StateError as error:
             self._refuse(error.reason)
+        except OSError as error:  # no permission, or a failure of the disk: the file may be valid
+            self._leave("could not be read", error)
         except Exception as error:  # the content may have any shape
             self._refuse(f"is unusable: {error or type(error).__name__}")
         else:
@@ -68,18 +70,24 @@ class StateFile:
             logger.warning("takt: state file %s: its folder is missing; nothing is saved until it exists", self.path)
 
     def _refuse(self, reason: str) -> None:
-        aside = f"{self.path}.refused"
+        aside, number = f"{self.path}.refused", 1
         try:
             if not os.path.isfile(self.path):
                 raise OSError("it is no file")
+            while os.path.lexists(aside):
+                number += 1
+                aside = f"{self.path}.refused.{number}"
             os.replace(self.path, aside)
         except OSError as error:
-            self.off = True
-            logger.warning(
-                "takt: state file %s %s; it stays (%s), takt starts without it and saves nothing", self.path, reason, error
-            )
+            self._leave(reason, error)
         else:
             logger.warning("takt: state file %s %s; it is now %s, and takt starts without it", self.path, reason, aside)
+
+    def _leave(self, reason: str, error: OSError) -> None:
+        self.off = True
+        logger.warning(
+            "takt: state file %s %s; it stays (%s), takt starts without it and saves nothing", self.path, reason, error
+        )
 
     def turn(self) -> None:
         """In the step loop: saves if it is time. Costs a look at the clock otherwise."""
@@ -90,8 +98,13 @@ class StateFile:
             return  # the disk is slow
         state = self._gathered()
         if state is not None:
-            self._thread = threading.Thread(target=self._write, args=(state,), name="takt state", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._write, args=(state,), name="takt state", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:  # the process has its maximum of threads, or ends
+                self._warn(error)
+            else:
+                self._thread = thread
 
     def end(self) -> None:
         """Saves at the end, in this thread."""
