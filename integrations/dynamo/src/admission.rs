@@ -195,13 +195,9 @@ impl RequestClassifier for Admission {
         let mut state = shared.state();
         state.last += 1;
         let number = state.last;
-        match state.gate.arrive(number, turn, shared.now()) {
-            Ok(Ok(())) => {}
-            Ok(Err(rejection)) => return Box::pin(async move { Err(Rejected(rejection).into()) }),
-            Err(_) => {
-                state.faults += 1;
-                return Box::pin(async move { Ok(marked(request, &marks, false)) });
-            }
+        if state.gate.arrive(number, turn, shared.now()).is_err() {
+            state.faults += 1;
+            return Box::pin(async move { Ok(marked(request, &marks, false)) });
         }
         state.numbers.insert(name.clone(), number);
         state.progress.insert(number, request.progress().clone());
@@ -218,7 +214,12 @@ impl RequestClassifier for Admission {
             match decision.rejected {
                 None => Ok(marked(request, &marks, decision.warm)),
                 Some(rejection) => {
-                    waits.shared.state().progress.remove(&number);
+                    let mut state = waits.shared.state();
+                    state.progress.remove(&number);
+                    if state.numbers.get(&name) == Some(&number) {
+                        state.numbers.remove(&name);
+                    }
+                    drop(state);
                     Err(Rejected(rejection).into())
                 }
             }

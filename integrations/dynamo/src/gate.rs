@@ -3,12 +3,12 @@
 //!
 //! The rule is the price gate of docs/reference/gates.md, over the KV of all workers together. Workers evict by LRU, so
 //! the KV of sessions is taken to be evicted in the order in which their turns ended.
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use takt::{Queue, Ran, Request};
 
 const SECOND: f64 = 1e9;
-const LOOKS: usize = 64; // waiting turns that one call examines; those after them wait
+const LOOKS: usize = 64; // waiting turns that one call examines, with the one that arrived first; the others wait
 const MOST_TOKENS: usize = 1 << 28;
 const BINS: usize = 24; // bins of ages, each twice as long as the one before; the first ends at FIRST_S
 const FIRST_S: f64 = 0.25;
@@ -98,7 +98,7 @@ pub struct Options {
     pub policy: String,
     /// Maximum requests per worker that may be in the router and its workers; 0: unlimited.
     pub max_requests: usize,
-    /// Maximum waiting requests; a further one is rejected.
+    /// Maximum waiting requests; a further one that cannot be admitted at once is rejected.
     pub max_waiting: usize,
     /// Time after which a waiting request is rejected [s]; 0: none.
     pub max_wait_s: f64,
@@ -136,7 +136,7 @@ impl Default for Options {
 /// Reason of a rejection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rejection {
-    /// `max_waiting` requests wait.
+    /// `max_waiting` other requests wait.
     Full,
     /// It waited for `max_wait_s`.
     Waited,
@@ -174,6 +174,7 @@ pub struct Gate {
     options: Options,
     queue: Queue,
     waiting: HashMap<u64, (Turn, i64)>, // with the arrival
+    arrivals: BTreeSet<(i64, u64)>,     // of the waiting requests
     running: HashMap<u64, Turn>,
     held: HashMap<u64, Held>,   // by session: KV of ended turns
     oldest: BTreeMap<u64, u64>, // sessions in the order in which their turns ended
@@ -194,6 +195,7 @@ impl Gate {
             options,
             queue,
             waiting: HashMap::new(),
+            arrivals: BTreeSet::new(),
             running: HashMap::new(),
             held: HashMap::new(),
             oldest: BTreeMap::new(),
@@ -222,10 +224,7 @@ impl Gate {
     }
 
     /// Adds a request to the queue. `advance` decides. Ids are unique among the requests alive, and not 0.
-    pub fn arrive(&mut self, request: u64, turn: Turn, now: i64) -> takt::Result<Result<(), Rejection>> {
-        if self.waiting.len() >= self.options.max_waiting {
-            return Ok(Err(Rejection::Full));
-        }
+    pub fn arrive(&mut self, request: u64, turn: Turn, now: i64) -> takt::Result<()> {
         let told = Request::new(request)
             .prompt_tokens(turn.tokens.min(MOST_TOKENS) as i32)
             .workflow(turn.session)
@@ -233,19 +232,22 @@ impl Gate {
             .arrival(now);
         if self.queue.push(&told, now)? == takt::Outcome::Done {
             self.waiting.insert(request, (turn, now));
+            self.arrivals.insert((now, request));
         }
-        Ok(Ok(()))
+        Ok(())
     }
 
     /// Removes a request that has ended. `context`: its prompt and output [tokens]; None: it failed, so its KV does not
     /// count. An unknown request has no effect.
     pub fn ended(&mut self, request: u64, context: Option<usize>, now: i64) -> takt::Result<()> {
         let _ = self.queue.erase(request)?;
-        self.waiting.remove(&request);
+        self.leave(request);
         let Some(turn) = self.running.remove(&request) else { return Ok(()) };
         self.running_tokens -= turn.tokens;
         self.forget(turn.session);
-        if let Some(tokens) = context.filter(|&tokens| turn.session != 0 && !turn.last && tokens > 0) {
+        // Without a capacity nothing would evict it.
+        let holds = self.kv_tokens.is_some() && turn.session != 0 && !turn.last;
+        if let Some(tokens) = context.filter(|&tokens| holds && tokens > 0) {
             let tokens = tokens.min(MOST_TOKENS);
             self.ended += 1;
             self.oldest.insert(self.ended, turn.session);
@@ -261,15 +263,11 @@ impl Gate {
         let mut decisions = Vec::new();
         if self.options.max_wait_s > 0.0 {
             let bound = (self.options.max_wait_s * SECOND) as i64;
-            let late = |(request, (_, arrival)): (&u64, &(Turn, i64))| {
-                (now.saturating_sub(*arrival) >= bound).then_some(*request)
-            };
-            let mut late: Vec<u64> = self.waiting.iter().filter_map(late).collect();
-            late.sort_unstable();
-            for request in late {
-                let _ = self.queue.erase(request)?;
-                self.waiting.remove(&request);
-                decisions.push(Decision { request, rejected: Some(Rejection::Waited), warm: false });
+            while let Some(&(arrival, request)) = self.arrivals.first() {
+                if now.saturating_sub(arrival) < bound {
+                    break;
+                }
+                decisions.push(self.reject(request, Rejection::Waited)?);
             }
         }
         self.queue.begin(now)?;
@@ -277,7 +275,8 @@ impl Gate {
         let count = self.queue.list(&mut listed);
         let mut admitted = Vec::new();
         let first = self.at_door.take().filter(|request| self.waiting.contains_key(request));
-        let order: Vec<u64> = first.into_iter().chain(listed[..count].iter().copied()).collect();
+        let mut order: Vec<u64> = first.into_iter().chain(listed[..count].iter().copied()).collect();
+        order.extend(self.arrivals.first().map(|&(_, request)| request).filter(|request| !order.contains(request)));
         for request in order {
             if self.is_full() || self.at_door.is_some() {
                 break;
@@ -285,14 +284,30 @@ impl Gate {
             if self.keeps_out(request, now) {
                 continue;
             }
-            let Some((turn, _)) = self.waiting.remove(&request) else { continue };
+            let Some(turn) = self.leave(request) else { continue };
             let _ = self.queue.take(request)?;
             let warm = self.admit(request, turn, now);
             admitted.push(Ran { request, prefill: 0, output: 0 });
             decisions.push(Decision { request, rejected: None, warm });
         }
         self.queue.end(&admitted, now)?;
+        while self.waiting.len() > self.options.max_waiting {
+            let Some(&(_, request)) = self.arrivals.last() else { break };
+            decisions.push(self.reject(request, Rejection::Full)?);
+        }
         Ok(decisions)
+    }
+
+    fn leave(&mut self, request: u64) -> Option<Turn> {
+        let (turn, arrival) = self.waiting.remove(&request)?;
+        self.arrivals.remove(&(arrival, request));
+        Some(turn)
+    }
+
+    fn reject(&mut self, request: u64, why: Rejection) -> takt::Result<Decision> {
+        self.leave(request);
+        let _ = self.queue.erase(request)?;
+        Ok(Decision { request, rejected: Some(why), warm: false })
     }
 
     fn is_full(&self) -> bool {

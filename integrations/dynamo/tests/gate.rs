@@ -16,7 +16,7 @@ fn turn(session: u64, tokens: usize) -> Turn {
 }
 
 fn arrive(gate: &mut Gate, request: u64, session: u64, tokens: usize, now: i64) {
-    assert_eq!(gate.arrive(request, turn(session, tokens), now).unwrap(), Ok(()));
+    gate.arrive(request, turn(session, tokens), now).unwrap();
 }
 
 fn admitted(decisions: &[Decision]) -> Vec<u64> {
@@ -48,12 +48,53 @@ fn too_many_and_too_old_requests_are_rejected() {
     assert_eq!(admitted(&gate.advance(0).unwrap()), [1]);
     arrive(&mut gate, 2, 0, 10, 0);
     arrive(&mut gate, 3, 0, 10, S);
-    assert_eq!(gate.arrive(4, turn(0, 10), S).unwrap(), Err(Rejection::Full));
+    arrive(&mut gate, 4, 0, 10, S);
+    let full = gate.advance(S).unwrap();
+    assert_eq!(full, [Decision { request: 4, rejected: Some(Rejection::Full), warm: false }]);
     let late = gate.advance(5 * S).unwrap();
     assert_eq!(late, [Decision { request: 2, rejected: Some(Rejection::Waited), warm: false }]);
     gate.ended(2, None, 5 * S).unwrap();
     gate.ended(1, Some(20), 5 * S).unwrap();
     assert_eq!(admitted(&gate.advance(5 * S).unwrap()), [3]);
+}
+
+#[test]
+fn without_room_to_wait_a_request_runs_at_once_or_not_at_all() {
+    let mut gate = gate(Options { max_requests: 1, max_waiting: 0, ..Options::default() }, 1, None);
+    arrive(&mut gate, 1, 0, 10, 0);
+    assert_eq!(admitted(&gate.advance(0).unwrap()), [1]);
+    arrive(&mut gate, 2, 0, 10, S);
+    let full = gate.advance(S).unwrap();
+    assert_eq!(full, [Decision { request: 2, rejected: Some(Rejection::Full), warm: false }]);
+    gate.ended(1, None, S).unwrap();
+    arrive(&mut gate, 3, 0, 10, S);
+    assert_eq!(admitted(&gate.advance(S).unwrap()), [3]);
+}
+
+#[test]
+fn without_a_capacity_no_session_is_kept() {
+    let mut gate = gate(Options::default(), 1, None);
+    for request in 1..=3 {
+        arrive(&mut gate, request, 7, 10, request as i64);
+        let decisions = gate.advance(request as i64).unwrap();
+        assert_eq!(decisions, [Decision { request, rejected: None, warm: false }]);
+        gate.ended(request, Some(20), request as i64).unwrap();
+    }
+    gate.capacity(1, Some(1000));
+    arrive(&mut gate, 4, 7, 10, 4);
+    assert!(!gate.advance(4).unwrap()[0].warm);
+}
+
+#[test]
+fn the_door_opens_for_a_turn_behind_many_others() {
+    let options = Options { policy: "footprint".into(), prefill_s: 10.0, kappa: 1e-9, door_s: 30.0, ..Options::default() };
+    let mut gate = full(options);
+    arrive(&mut gate, 6, 6, 800, 5 * S); // footprint ranks it last
+    for request in 100..200 {
+        arrive(&mut gate, request, request, 400, 20 * S);
+    }
+    assert!(gate.advance(34 * S).unwrap().is_empty());
+    assert_eq!(admitted(&gate.advance(35 * S).unwrap()), [6]);
 }
 
 /// Four sessions hold 800 of 1,000 tokens, and one more runs with 100.
@@ -150,10 +191,8 @@ fn no_request_is_lost() {
         for request in 1..=3000_u64 {
             now += dice(3 * S as u64) as i64;
             let turn = Turn { session: dice(60), tokens: dice(4000) as usize, last: dice(9) == 0 };
-            match gate.arrive(request, turn.clone(), now).unwrap() {
-                Ok(()) => assert!(waits.insert(request)),
-                Err(rejection) => assert_eq!((rejection, waits.len()), (Rejection::Full, 40)),
-            }
+            gate.arrive(request, turn, now).unwrap();
+            assert!(waits.insert(request));
             if dice(5) == 0 {
                 if let Some(&left) = waits.iter().min() {
                     gate.ended(left, None, now).unwrap(); // its client has left
@@ -174,7 +213,7 @@ fn no_request_is_lost() {
                 log.push(decision);
             }
             assert_eq!((gate.waiting(), gate.running()), (waits.len(), runs.len()));
-            assert!(runs.len() <= 12);
+            assert!(waits.len() <= 40 && runs.len() <= 12);
         }
         while !waits.is_empty() {
             now += S;
