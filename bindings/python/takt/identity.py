@@ -209,6 +209,12 @@ def session_of(headers: Mapping[str, str]) -> str | None:
     return None
 
 
+def _name_in(value: str) -> str | None:
+    """Returns the name in a header X-Takt-...; None if the value is blank or has more than 256 bytes."""
+    value = value.strip()
+    return unquote(value) if value and len(value) <= _LONGEST else None
+
+
 def parse_headers(headers: Mapping[str, str] | Any, *, sessions: bool = True) -> Identity:
     """Returns the identity of a request from its headers, a mapping or pairs. The case of names does not matter. The
     last value of a repeated header counts.
@@ -228,8 +234,7 @@ def parse_headers(headers: Mapping[str, str] | Any, *, sessions: bool = True) ->
             continue
 
     def said(name: str) -> str | None:
-        value = told.get(name.lower(), "").strip()
-        return unquote(value) if value and len(value) <= _LONGEST else None
+        return _name_in(told.get(name.lower(), ""))
 
     deadline = None
     try:

@@ -262,3 +262,28 @@ def test_lost_sessions_change_no_other_tenants_price():
 def test_options_that_are_no_json_are_named():
     with pytest.raises(OptionError, match="additional_config\\['takt'\\] is no JSON"):
         Options.of({"takt": "{policy: sjf}"}, {})
+
+
+def test_an_invalid_name_in_the_body_is_ignored_and_not_cut():
+    def workflow_of(told):
+        params = SimpleNamespace(extra_args={"takt_workflow": told, "takt_session": "s"})
+        asked = SimpleNamespace(sampling_params=params, pooling_params=None, session_id=None, trace_headers=None)
+        return identity_of(asked).workflow
+
+    assert workflow_of("x" * 256) == "x" * 256 and workflow_of(7) == "7"
+    assert workflow_of("x" * 257) == workflow_of("  ") == workflow_of("") == "session:s"
+
+
+def test_an_invalid_tenant_header_does_not_admit_the_bodys():
+    for value in (b" ", b"x" * 257):
+        reached = []
+
+        async def app(scope, receive, send):
+            reached.append(json.loads((await receive())["body"]))
+
+        async def receive():
+            return {"type": "http.request", "body": b'{"vllm_xargs": {"takt_tenant": "victim"}}', "more_body": False}
+
+        scope = {"type": "http", "method": "POST", "path": "/v1/completions", "headers": [(b"x-takt-tenant", value)]}
+        asyncio.run(Headers(app)(scope, receive, None))
+        assert reached == [{"vllm_xargs": {"takt_tenant": ""}}]

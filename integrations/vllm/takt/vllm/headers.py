@@ -10,7 +10,7 @@ import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from ..identity import SESSION_HEADERS, headers, session_of
+from ..identity import SESSION_HEADERS, _name_in, headers, session_of
 from .identity import NUMBERS, PREFIX, SESSION, TEXTS
 
 __all__ = ["Headers", "extra_body"]
@@ -20,6 +20,8 @@ _Receive = Callable[[], Awaitable[_Message]]
 _NAMES = {
     f"x-takt-{name.replace('_', '-')}".encode(): PREFIX + name for name in (*TEXTS, *NUMBERS, "last")
 }
+_TEXTS = {PREFIX + name for name in TEXTS}
+_TENANT = PREFIX + "tenant"
 _SESSION_NAMES = {name.encode() for name in SESSION_HEADERS}
 _PATHS = ("/v1/completions", "/v1/chat/completions", "/v1/responses", "/v1/messages")
 
@@ -32,8 +34,9 @@ def extra_body() -> dict[str, Any]:
 
 
 class Headers:
-    """An ASGI application around vLLM's. A value in the body takes precedence over its header, except for the tenant,
-    which a proxy sets in a header. A body that is not a JSON object passes unchanged."""
+    """An ASGI application around vLLM's. It reads headers as `takt.parse_headers` does. A value in the body takes
+    precedence over its header, except for the tenant, which a proxy sets in a header: if that header is invalid, the
+    request has no tenant. A body that is not a JSON object passes unchanged."""
 
     def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
         self.app = app
@@ -41,12 +44,19 @@ class Headers:
     async def __call__(self, scope: MutableMapping[str, Any], receive: _Receive, send: Any) -> None:
         if scope["type"] != "http" or scope.get("method") != "POST" or not scope.get("path", "").endswith(_PATHS):
             return await self.app(scope, receive, send)
-        told, sessions = {}, {}
+        told: dict[str, str] = {}
+        sessions: dict[str, str] = {}
         for name, value in scope["headers"]:
             if name in _NAMES:
                 told[_NAMES[name]] = value.decode("latin-1")
             elif name in _SESSION_NAMES:
                 sessions[name.decode()] = value.decode("latin-1")
+        for key in told.keys() & _TEXTS:
+            name = _name_in(told[key])
+            if name is None and key != _TENANT:
+                del told[key]
+            else:
+                told[key] = name or ""
         if sessions and (session := session_of(sessions)):
             told[SESSION] = session
         if not told:
@@ -83,5 +93,5 @@ def _with(body: bytes, told: dict[str, str]) -> bytes:
     known = parsed.get("vllm_xargs") or {}
     if not isinstance(known, dict):
         return body
-    parsed["vllm_xargs"] = {**told, **known, **{name: told[name] for name in (PREFIX + "tenant",) if name in told}}
+    parsed["vllm_xargs"] = {**told, **known, **{name: told[name] for name in (_TENANT,) if name in told}}
     return json.dumps(parsed).encode()

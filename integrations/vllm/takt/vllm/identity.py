@@ -45,8 +45,8 @@ class Identity:
 
 def identity_of(request: VllmRequest, sessions: bool = True) -> Identity:
     """Returns the identity from ``vllm_xargs``, else the session of a coding agent, else vLLM's session id, else the
-    trace id of a W3C traceparent. If ``sessions`` is false, sessions have no effect. Invalid values are ignored,
-    because clients send them."""
+    trace id of a W3C traceparent. If ``sessions`` is false, sessions have no effect. Invalid values, such as a blank
+    name or one of more than 256 characters, are ignored, because clients send them."""
     told: Mapping[str, Any] = {}
     for parameters in (request.sampling_params, request.pooling_params):
         extra = getattr(parameters, "extra_args", None)
@@ -68,7 +68,9 @@ def identity_of(request: VllmRequest, sessions: bool = True) -> Identity:
             if 0 <= number <= 1e12:
                 setattr(found, name, number)
         elif isinstance(value, (str, int, float)) and not isinstance(value, bool):
-            setattr(found, name, str(value)[:256].encode(errors="replace").decode())  # JSON may hold a lone surrogate
+            text = str(value).encode(errors="replace").decode()  # JSON may hold a lone surrogate
+            if text.strip() and len(text) <= 256:
+                setattr(found, name, text)
     if not found.workflow and sessions:
         for session in (told.get(SESSION), getattr(request, "session_id", None)):
             if isinstance(session, str) and session:
