@@ -17,6 +17,7 @@ from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any
 
+from .errors import OptionError
 from .identity import parse_headers
 from .queues import Queue, Ran
 from .requests import UNSET, Request
@@ -209,12 +210,21 @@ def routing_key(original: Callable[..., Any], server: Any, raw_request: Any, *ar
         return None
 
 
+def _session_headers() -> bool:
+    told = os.environ.get("TAKT_SGLANG_SESSION_HEADERS", "true")
+    known = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+    if told.lower() not in known:
+        raise OptionError(f"takt.sglang: TAKT_SGLANG_SESSION_HEADERS is {told!r}; expected true or false")
+    return known[told.lower()]
+
+
 def install() -> None:
     """Entry point `sglang.srt.plugins`: SGLang calls it in each process."""
     text = os.environ.get("TAKT_SGLANG_POLICY")
     if not text:
         return
     Queue(text).close()  # raises at once if the text is invalid
+    sessions = _session_headers()
     from sglang.srt.plugins.hook_registry import HookRegistry, HookType
     from sglang.srt.runtime_context import get_parallel
 
@@ -228,5 +238,5 @@ def install() -> None:
         policy.takt.sort(waiting_queue, by_priority=policy.enable_priority_scheduling, sign=policy.priority_sign)
 
     HookRegistry.register(TARGET, around, HookType.AROUND)
-    if os.environ.get("TAKT_SGLANG_SESSION_HEADERS", "1").lower() not in ("0", "false", "no"):
+    if sessions:
         HookRegistry.register(KEY_TARGET, routing_key, HookType.AROUND)

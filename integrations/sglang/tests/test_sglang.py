@@ -56,6 +56,14 @@ def test_the_session_of_a_coding_agent_is_the_routing_key(case: dict[str, Any]) 
     assert key == (case["workflow"] if case["source"] in ("takt", "session") else None)
 
 
+@pytest.mark.parametrize("wrong", ["off", "false ", "", "2"])
+def test_a_switch_that_is_neither_true_nor_false_fails_the_start(monkeypatch: pytest.MonkeyPatch, wrong: str) -> None:
+    monkeypatch.setenv("TAKT_SGLANG_POLICY", "fcfs")
+    monkeypatch.setenv("TAKT_SGLANG_SESSION_HEADERS", wrong)
+    with pytest.raises(takt.OptionError, match="TAKT_SGLANG_SESSION_HEADERS is .*; expected true or false"):
+        install()
+
+
 def test_sglangs_own_routing_key_goes_first_and_a_fault_leaves_none(caplog: pytest.LogCaptureFixture) -> None:
     raw = SimpleNamespace(headers={"x-session-affinity": "s"})
     assert routing_key(lambda server, raw_request: "own", None, raw) == "own"
