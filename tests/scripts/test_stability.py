@@ -31,6 +31,13 @@ FAULTS = [
     ("include/takt/basic_scheduler.h", "const StepPlan& Plan(TimePoint now,", "const StepPlan& Plan(Duration now,",
      "+ header takt/ basic_scheduler: BasicScheduler::const StepPlan& Plan(Duration now,"),
     ("bindings/python/takt/requests.py", "class Request", "class Request(dict)", "+ python takt.requests Request"),
+    ("bindings/python/takt/queues.py", "    @property\n    def policy(", "    def policy(",
+     "+ python takt.queues Queue: Queue.policy(self)"),
+    ("bindings/python/takt/_metrics.py", "def metrics_text(", "def metrics_page(",
+     "- python takt.schedulers Scheduler: Scheduler.metrics_text("),
+    ("bindings/python/takt/_handle.py", "def close(", "def shut(", "- python takt.queues Queue: Queue.close("),
+    ("bindings/python/takt/schedulers.py", "    request: int\n    lane: int\n    tokens: int\n    position",
+     "    lane: int\n    request: int\n    tokens: int\n    position", "+ python takt.schedulers PlanEntry: PlanEntry.lane: int"),
 ]  # fmt: skip
 
 
