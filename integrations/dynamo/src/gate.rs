@@ -98,7 +98,7 @@ pub struct Options {
     pub policy: String,
     /// Maximum requests per worker that may be in the router and its workers; 0: unlimited.
     pub max_requests: usize,
-    /// Maximum waiting requests; a further one that cannot be admitted at once is rejected.
+    /// Maximum waiting requests; a further one is rejected unless it is admitted at once.
     pub max_waiting: usize,
     /// Time after which a waiting request is rejected [s]; 0: none.
     pub max_wait_s: f64,

@@ -87,7 +87,8 @@ fn without_a_capacity_no_session_is_kept() {
 
 #[test]
 fn the_door_opens_for_a_turn_behind_many_others() {
-    let options = Options { policy: "footprint".into(), prefill_s: 10.0, kappa: 1e-9, door_s: 30.0, ..Options::default() };
+    let options =
+        Options { policy: "footprint".into(), prefill_s: 10.0, kappa: 1e-9, door_s: 30.0, ..Options::default() };
     let mut gate = full(options);
     arrive(&mut gate, 6, 6, 800, 5 * S); // footprint ranks it last
     for request in 100..200 {

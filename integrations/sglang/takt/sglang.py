@@ -211,11 +211,11 @@ def routing_key(original: Callable[..., Any], server: Any, raw_request: Any, *ar
 
 
 def _session_headers() -> bool:
-    told = os.environ.get("TAKT_SGLANG_SESSION_HEADERS", "true")
+    text = os.environ.get("TAKT_SGLANG_SESSION_HEADERS", "true")
     known = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
-    if told.lower() not in known:
-        raise OptionError(f"takt.sglang: TAKT_SGLANG_SESSION_HEADERS is {told!r}; expected true or false")
-    return known[told.lower()]
+    if text.lower() not in known:
+        raise OptionError(f"takt.sglang: TAKT_SGLANG_SESSION_HEADERS is {text!r}; expected true or false")
+    return known[text.lower()]
 
 
 def install() -> None:

@@ -35,7 +35,7 @@ def extra_body() -> dict[str, Any]:
 
 class Headers:
     """An ASGI application around vLLM's. It reads headers as `takt.parse_headers` does. A value in the body takes
-    precedence over its header, except for the tenant, which a proxy sets in a header: if that header is invalid, the
+    precedence over its header, except for the tenant, which a proxy sets in a header. If that header is invalid, the
     request has no tenant. A body that is not a JSON object passes unchanged."""
 
     def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
