@@ -269,6 +269,7 @@ def test_off_and_on_again_keeps_what_was_learnt(make, tmp_path, monkeypatch, fau
     scheduler._takt_orders.queue.close()
     scheduler.takt_switch(True)
     scheduler.schedule()
+    assert scheduler.takt_counters["faults"] == fault + 1
     assert scheduler.takt_order is not None and scheduler._takt_saved()["returns"] == before["returns"]
 
 

@@ -155,8 +155,8 @@ class _Takt(Scheduler):
         self.takt_order = order
 
     def _takt_carry(self, queue: Queue, gate: Gate | None) -> None:
-        """Loads what the last queue and gate have learnt. If the queue fails, for example after a fault, the policy
-        begins anew."""
+        """Loads what the last queue and gate have learnt. If the queue fails, that is a fault, and the policy begins
+        anew: takt could otherwise not be turned on again."""
         if gate is not None and self._takt_gate is not None:
             gate.returns = self._takt_gate.returns
         try:
@@ -164,7 +164,8 @@ class _Takt(Scheduler):
             if learnt:
                 queue.load_learnt(learnt)
         except Exception as error:
-            logger.warning("takt: the policy's state is lost: %s", error or type(error).__name__)
+            self.takt_counters["faults"] += 1
+            logger.error("takt.vllm: an exception in takt; the policy's state is lost", exc_info=error)
 
     def _takt_saved(self) -> dict[str, Any]:
         """Returns the learnt state, for `_takt_load`, with the loaded parts that these options do not use."""
