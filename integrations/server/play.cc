@@ -113,8 +113,7 @@ std::string TokensLine(const CallTokens& call) {
 absl::Status RunPolicy(const ServedModel& model, const Arguments& arguments, const EngineOptions& engine,
                        TraceFiles& files, takt::tool::ProgressBar& bar, Comparison& comparison, Run& run) {
   const CommonArguments& common = arguments.common;
-  TraceOptions options;
-  options.engine = engine;
+  TraceOptions options{.engine = engine};
   options.engine.policy = run.settings.policy;
   options.estimates = run.settings.estimates;
   options.seed = common.workload.seed;

@@ -114,7 +114,7 @@ TEST_CASE("the session of a coding agent comes from the headers that every langu
       last[name] = value;
     }
     CHECK(SessionOf([&](const char* name) { return last.contains(name) ? last[name] : std::string(); }) ==
-          c["session"]);
+          c["session"].get<std::string>());
   }
 }
 
