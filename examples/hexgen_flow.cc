@@ -13,7 +13,7 @@ constexpr std::uint64_t kQueries = 400, kStages[] = {1, 2, 2, 2, 3};  // the sta
 constexpr int kPrompt = 100, kTokens[] = {1000, 50, 50, 50, 50};  // lengths of prompts, and of the calls' outputs
 constexpr double kTick = 0.1, kGap = 13, kTokenMs[] = {10, 40, 40};  // step, gap of queries [s]; time on each engine
 
-void Compare(const char* name, systems::HexGenFlowOptions options, Random random = Random(1)) {
+void Compare(const char* name, systems::HexGenFlowOptions options, Random random = Random(1), double sum = 0) {
   std::vector<Profile> gpus(3);
   for (std::size_t i = 0; i < 3; ++i) gpus[i].cost.served = {.constant_ms = kTokenMs[i]};
   if (auto& c = options.cluster) c->engines = gpus, c->kv_tokens = 100'000, c->engine.limits.max_seqs = 1;
@@ -25,7 +25,6 @@ void Compare(const char* name, systems::HexGenFlowOptions options, Random random
   std::vector<RequestState> waiting[3];  // on each engine
   std::pair<RequestId, TimePoint> running[3];  // on each engine, with its end
   std::vector<double> latencies;
-  double sum = 0;
   for (TimePoint now{}; latencies.size() < kQueries; now += FromSeconds(kTick)) {
     const std::uint64_t q = flow->router().stats().workflows_declared + 1;
     if (q <= kQueries && random.Chance(kTick / kGap)) {
@@ -56,5 +55,6 @@ void Compare(const char* name, systems::HexGenFlowOptions options, Random random
 int main() {
   Compare("FCFS, least loaded", {.policy = Fcfs{}, .placement = LeastLoaded{}});
   Compare("HexGen-Flow, alpha 0", {});
-  Compare("HexGen-Flow", {.tuner = {.window = std::chrono::minutes(10), .most = 60}, .cluster = ReplayOptions{}});
+  systems::HexGenFlowOptions tuned{.tuner = {.window = std::chrono::minutes(10), .most = 60}};
+  Compare("HexGen-Flow", (tuned.cluster.emplace(), tuned));
 }
