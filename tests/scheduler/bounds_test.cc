@@ -186,7 +186,8 @@ TEST_CASE("the time to come back is bounded for any clock") {
     host.now = static_cast<std::int64_t>(rng.Bits() % 3 == 0 ? rng.Bits() % 9'000'000'000'000
                                                              : static_cast<std::uint64_t>(host.now) + rng.Bits() % 50);
     host.now = std::min<std::int64_t>(host.now, 9'000'000'000'000);
-    host.Arrive(Of(++id, static_cast<std::int32_t>(1 + rng.Bits() % 100), rng.Bits() % 4));
+    const auto tokens = static_cast<std::int32_t>(1 + rng.Bits() % 100);
+    host.Arrive(Of(++id, tokens, rng.Bits() % 4));
     const StepPlan& plan = host.Plan();
     for (const Failure& f : plan.failed) {
       CHECK(f.retry_after_ms <= 60'000);
