@@ -75,7 +75,7 @@ class Spans {
 }  // namespace
 
 int main() {
-  auto scheduler = BasicScheduler<Fcfs>::Create({.max_running = 1}, Fcfs{});
+  auto scheduler = BasicScheduler<Fcfs>::Create({.max_running = 1, .kv = KvMode::kNone}, Fcfs{});
   if (!scheduler.ok()) return 1;
   Spans spans;
   scheduler->Watch(spans.observer());

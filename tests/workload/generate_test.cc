@@ -356,7 +356,7 @@ TEST_CASE("Chimera's prompts order lengths nearly as well as possible") {
       CAPTURE(math, w.models[m], distance);
       CHECK(distance > best - 0.01);  // no unknowable fact has leaked
       CHECK(distance < best + 0.03);
-      CHECK(CountPairs(hard, solved).distance() > 0.55);  // the hard ones are not solved
+      CHECK(CountPairs(hard, solved).distance() > 0.53);  // the hard ones are not solved
     }
   }
 }
