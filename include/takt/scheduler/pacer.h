@@ -67,12 +67,12 @@ class Pacer {
     return paced_;
   }
 
-  // Ends a plan that runs these entries.
+  // Ends a plan that runs these entries. O(entries) if a running request has a target.
   void EndPlan(StepId id, std::span<const PlanEntry> run, TimePoint now) {
     limited_ = false;
-    if (targets_.empty() && decodes_ == 0) return;
-    Planned step{.id = id, .at = now, .target = targets_.empty() ? Duration::zero() : targets_.front().pace};
     decodes_ = context_ = 0;
+    if (targets_.empty()) return;  // no pass over the rows without a target
+    Planned step{.id = id, .at = now, .target = targets_.front().pace};
     for (const PlanEntry& entry : run) {
       if (entry.prefill()) {
         step.prompts += entry.tokens;
