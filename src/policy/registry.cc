@@ -12,6 +12,7 @@
 #include "takt/policy/edf.h"
 #include "takt/policy/fair_share.h"
 #include "takt/policy/fcfs.h"
+#include "takt/policy/first_token.h"
 #include "takt/policy/footprint.h"
 #include "takt/policy/hrrn.h"
 #include "takt/policy/memory_integral.h"
@@ -44,6 +45,7 @@ PolicyRegistry& Policies() {
     registry.Add(WorkflowFcfs{}, "first come, first served by the arrival of the whole workflow");
     registry.Add(Priority{}, "lowest priority number of the host first");
     registry.Add(Edf{}, "earliest deadline first");
+    registry.Add(FirstToken{}, "least slack to the target for the first token; requests that cannot meet theirs last");
     registry.Add(Sjf{}, "fewest predicted output tokens of the call first");
     registry.Add(Stjf{}, "fewest predicted remaining tokens of the whole workflow first (Chimera)");
     registry.Add(Hrrn{}, "highest response ratio next: short requests first, weighted by their wait");

@@ -18,6 +18,7 @@
 #include "takt/rivals/policy/autellix.h"
 #include "takt/policy/fair_share.h"
 #include "takt/policy/fcfs.h"
+#include "takt/policy/first_token.h"
 #include "takt/policy/footprint.h"
 #include "takt/policy/hrrn.h"
 #include "takt/rivals/policy/justitia.h"
@@ -366,6 +367,7 @@ TEST_CASE("footprint conforms") {
   Conforms(*MakePolicy("room_to_pass(preset=mean)"));
 }
 TEST_CASE("edf conforms") { ConformsInAllForms(Edf{}); }
+TEST_CASE("first_token conforms") { ConformsInAllForms(FirstToken{}); }
 TEST_CASE("sjf conforms") { ConformsInAllForms(Sjf{}); }
 TEST_CASE("stjf conforms") {
   ConformsInAllForms(Stjf{});

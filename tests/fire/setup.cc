@@ -214,6 +214,8 @@ AnyPolicy PolicyOf(std::uint64_t bits) {
   if (Dice third(Mix64(bits)); third.Chance(0.06))
     return MaybeAged(Capped{.cap = third.Of<std::int64_t>({1, 2, 5, 30})}, third);
   if (Dice fourth(Mix64(~bits)); fourth.Chance(0.06)) return MaybeAged(WatchedRoom{}, fourth);
+  if (Dice fifth(Mix64(bits + 1)); fifth.Chance(0.06))
+    return MaybeAged(*MakePolicy(fifth.Of({"first_token", "first_token(default_s=0.001,forward_s=1e-7)"})), fifth);
   Dice dice(bits);
   switch (dice.Index(13)) {
     case 0: return MaybeAged(Fcfs{}, dice);
