@@ -1,0 +1,47 @@
+#include "lab/operators/systems.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "fmt/format.h"
+
+namespace takt::tool {
+namespace {
+
+constexpr Tokens kMostStep{16'384};
+
+OperatorSystem Plain(const std::string& policy, const Profile& profile) {
+  OperatorSystem system{.policy = policy};
+  system.options.kv_blocks = {static_cast<std::int32_t>(profile.kv_capacity_tokens / 16)};
+  system.limits = {.tokens = kMostStep, .max_seqs = 256};
+  return system;
+}
+
+}  // namespace
+
+NamedSystem StaticBudget(const std::string& policy, std::int32_t prompts, const Profile& profile) {
+  NamedSystem named{fmt::format("{}, {} prompt tokens", policy, prompts), Plain(policy, profile)};
+  named.system.limits.prefill_tokens = {prompts};
+  return named;
+}
+
+std::vector<NamedSystem> StaticBudgets(const Profile& profile) {
+  std::vector<NamedSystem> all;
+  for (const char* policy : {"fcfs", "priority", "edf", "urgency"}) {
+    for (const std::int32_t prompts : {64, 128, 256, 320, 384, 448, 512, 1024, 2048, 8192}) {
+      all.push_back(StaticBudget(policy, prompts, profile));
+    }
+  }
+  return all;
+}
+
+NamedSystem PressureBudget(const std::string& policy, const Profile& profile) {
+  NamedSystem named{fmt::format("{}, limit by pressure (stand-in)", policy), Plain(policy, profile)};
+  named.system.prefill = [](const StepPressure& p) {
+    const double pressure = std::clamp(static_cast<double>(p.running + p.waiting) / 64, 0.0, 1.0);
+    return static_cast<std::int32_t>(std::round(16'384 * std::pow(2'048.0 / 16'384, pressure)));
+  };
+  return named;
+}
+
+}  // namespace takt::tool
