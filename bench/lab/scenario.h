@@ -55,6 +55,7 @@ struct Scenario {
   X(HexgenFlow)           \
   X(Kairos)               \
   X(Lamps)                \
+  X(Operators)            \
   X(OperatorsTuning)      \
   X(Strangers)
 #define TAKT_DECLARE_SCENARIO(name) Scenario name##Scenario();

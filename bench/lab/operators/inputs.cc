@@ -68,16 +68,14 @@ std::vector<OperatorCall> TenantCalls(double rate, double flood, std::uint64_t t
   return calls;
 }
 
-std::vector<OperatorCall> LongOutputs(double rate, double seconds, std::uint64_t seed) {
+std::vector<OperatorCall> LongOutputs(int count, std::uint64_t seed) {
   Random random(seed);
   std::vector<OperatorCall> calls;
   constexpr double kSigma = 0.6, kMedian = 493;
   const Estimate known = Estimate::LogNormal(kMedian * std::exp(kSigma * kSigma / 2), kSigma * kSigma);
-  Poisson(
-      random, rate, seconds, [&](double) { return rate; },
-      [&](double t) {
-        calls.push_back({.at = t, .prompt = 300, .output = LengthOf(random, kMedian, kSigma, 3000), .known = known});
-      });
+  for (int i = 0; i < count; ++i) {
+    calls.push_back({.prompt = 300, .output = LengthOf(random, kMedian, kSigma, 3000), .known = known});
+  }
   return calls;
 }
 

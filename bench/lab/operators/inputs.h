@@ -24,8 +24,9 @@ std::vector<OperatorCall> MixedCalls(double rate, double burst, double seconds, 
 std::vector<OperatorCall> TenantCalls(double rate, double flood, std::uint64_t tenants, double seconds,
                                       std::uint64_t seed);
 
-// Calls of 300 prompt tokens with log-normal outputs (median 493, sigma 0.6), which the host knows as a distribution.
-std::vector<OperatorCall> LongOutputs(double rate, double seconds, std::uint64_t seed);
+// `count` calls of 300 prompt tokens at once, with log-normal outputs (median 493, sigma 0.6). The host knows their
+// distribution.
+std::vector<OperatorCall> LongOutputs(int count, std::uint64_t seed);
 
 // Calls of 512 + 64 tokens at `calm` between bursts, and at `burst` in the first 8 s of each minute [1/s].
 std::vector<OperatorCall> BurstsOfEqual(double calm, double burst, double seconds, std::uint64_t seed);

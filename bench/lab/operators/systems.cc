@@ -44,4 +44,37 @@ NamedSystem PressureBudget(const std::string& policy, const Profile& profile) {
   return named;
 }
 
+NamedSystem Paced(const std::string& label, const std::string& policy, const Profile& profile) {
+  NamedSystem named{label, Plain(policy, profile)};
+  named.system.paces = true;
+  return named;
+}
+
+NamedSystem ForTenants(const std::string& label, const std::string& policy, bool paced, const Profile& profile) {
+  NamedSystem named = paced ? Paced(label, policy, profile) : StaticBudget(policy, kTunedPrompts, profile);
+  named.label = label;
+  return named;
+}
+
+NamedSystem OnLittleKv(const std::string& label, std::int32_t kv_blocks, double reserve) {
+  NamedSystem named{label, {.policy = "fcfs"}};
+  named.system.options.kv_blocks = {kv_blocks};
+  named.system.options.reserve_output = reserve;
+  return named;
+}
+
+NamedSystem WithWatermark(const std::string& label, std::int32_t kv_blocks, double watermark) {
+  NamedSystem named = OnLittleKv(label, kv_blocks, 0);
+  named.system.options.kv_watermark = watermark;
+  return named;
+}
+
+NamedSystem WithBoundedQueue(const std::string& label, std::int64_t waiting, const Profile& profile) {
+  NamedSystem named = StaticBudget("fcfs", kTunedPrompts, profile);
+  named.label = label;
+  named.system.options.max_waiting = waiting;
+  named.system.most_tries = 2;
+  return named;
+}
+
 }  // namespace takt::tool

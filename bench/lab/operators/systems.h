@@ -11,6 +11,8 @@
 
 namespace takt::tool {
 
+inline constexpr std::int32_t kTunedPrompts = 448;  // best fixed limit on prompt tokens of a step (tuning.cc)
+
 struct NamedSystem {
   std::string label;
   OperatorSystem system;
@@ -25,6 +27,19 @@ std::vector<NamedSystem> StaticBudgets(const Profile& profile);
 // on prompt tokens falls from 16,384 to 2,048 as running and waiting requests grow. It shows nothing about the
 // original.
 NamedSystem PressureBudget(const std::string& policy, const Profile& profile);
+
+// takt: the order, with each request's own pace and no fixed limit.
+NamedSystem Paced(const std::string& label, const std::string& policy, const Profile& profile);
+
+// An order for tenants, with the fixed limit of the tuning, or paced.
+NamedSystem ForTenants(const std::string& label, const std::string& policy, bool paced, const Profile& profile);
+
+// Systems on an engine with `kv_blocks` of 16 tokens.
+NamedSystem OnLittleKv(const std::string& label, std::int32_t kv_blocks, double reserve);
+NamedSystem WithWatermark(const std::string& label, std::int32_t kv_blocks, double watermark);
+
+// At most `waiting` requests wait; refused clients come back once when told.
+NamedSystem WithBoundedQueue(const std::string& label, std::int64_t waiting, const Profile& profile);
 
 }  // namespace takt::tool
 

@@ -121,7 +121,7 @@ class Pacer {
 
  private:
   static constexpr StepPace kPace = {};
-  static constexpr double kLate = 0.01, kLearn = 0.02;  // aimed share of late steps; step of `aim_`
+  static constexpr double kLate = 0.005, kLearn = 0.02;  // aimed share of late steps; step of `aim_`
   static constexpr std::int64_t kSettled = 50;  // measured steps after which the prediction is trusted
   struct Target {
     Duration pace;
