@@ -29,11 +29,11 @@ struct OperatorCall {
   Estimate known = {};  // what the host knows of the output
 };
 
-// What happened to a call; times in seconds, negative: never.
+// Events of a call; times in seconds, negative: never.
 struct OperatorRecord {
   double first_step = -1, first_token = -1, end = -1;
   int tries = 0;  // arrivals at the engine
-  bool returned = false, took = false;  // came back when told; was taken at its first return
+  bool returned = false, took = false;  // came back at the given time; was taken at its first return
 };
 
 // The state that chooses a step's limit on prompt tokens.
