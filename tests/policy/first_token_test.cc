@@ -51,7 +51,7 @@ TEST_CASE("least slack goes first, then requests without a target, then late one
   CHECK(queue.OrderAt(0) == Ids{4, 2, 1, 3});
   CHECK(queue.OrderAt(0.1) == Ids{4, 2, 1, 3});  // it can just be met
   CHECK(queue.OrderAt(0.2) == Ids{2, 1, 3, 4});
-  CHECK(queue.OrderAt(8.4) == Ids{1, 3, 2, 4});  // late requests go by arrival
+  CHECK(queue.OrderAt(8.4) == Ids{1, 3, 2, 4});  // in order of arrival
   CHECK(queue.OrderAt(100) == Ids{3, 1, 2, 4});
 }
 

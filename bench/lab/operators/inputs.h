@@ -15,8 +15,9 @@ inline constexpr const char* kOperatorProfile = "aic/llama-3.1-70b/h100/bf16/tp4
 inline const std::vector<ServiceClass> kServiceClasses = {{0, 2, 0.05, 0}, {1, 10, 0.1, 0}, {2, 0, 0, 300}};
 
 // Poisson arrivals at `rate` [1/s] on average for `seconds`. For the first 10 s of each minute the rate is `burst`
-// times the mean. Lengths are log-normal. Of 20 calls, ten are interactive (median prompt 500, output 150), six of
-// agents (8,000 and 200), four batch (4,000 and 500).
+// times the mean. Lengths are log-normal.
+// Ten of 20 calls are interactive (median prompt 500, output 150). Six belong to agents (8,000 and 200) and four to
+// batch (4,000 and 500).
 std::vector<OperatorCall> MixedCalls(double rate, double burst, double seconds, std::uint64_t seed);
 
 // Interactive calls of `tenants` tenants at `rate` in all; tenant ids 1 to `tenants`. Tenant `tenants` + 1 sends calls

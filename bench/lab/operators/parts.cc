@@ -194,7 +194,7 @@ class PartClaims {
     const PartStudy::CellType* answers = study_.Find({OperatorPart::kAnswers, 0});
     std::optional<Interval> first;
     if (answers != nullptr) first = answers->Of(&PartFigures::at_first_return);
-    AtLeast("(e) answers: share of refused clients that are taken when they return as told", first, 0.9);
+    AtLeast("(e) answers: share of refused clients that are taken at their first return", first, 0.9);
     return claims_.Take();
   }
 

@@ -1,4 +1,4 @@
-// What takt's features gain for people who run a service: classes with targets, tenants, memory, answers to clients.
+// Measures takt's features for people who run a service: classes with targets, tenants, memory, answers to clients.
 #include <cstddef>
 #include <optional>
 #include <string>

@@ -1,4 +1,4 @@
-// What serves the scenario's calls: rivals, as they were tuned, and takt.
+// Systems that serve the scenario's calls: tuned rivals, and takt.
 #ifndef TAKT_BENCH_LAB_OPERATORS_SYSTEMS_H_
 #define TAKT_BENCH_LAB_OPERATORS_SYSTEMS_H_
 
@@ -38,7 +38,7 @@ NamedSystem ForTenants(const std::string& label, const std::string& policy, bool
 NamedSystem OnLittleKv(const std::string& label, std::int32_t kv_blocks, double reserve);
 NamedSystem WithWatermark(const std::string& label, std::int32_t kv_blocks, double watermark);
 
-// At most `waiting` requests wait; refused clients come back once when told.
+// At most `waiting` requests wait; refused clients come back once, at the time that they get.
 NamedSystem WithBoundedQueue(const std::string& label, std::int64_t waiting, const Profile& profile);
 
 }  // namespace takt::tool
