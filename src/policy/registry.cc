@@ -9,6 +9,7 @@
 #include "takt/base/spec_parser.h"
 #include "takt/policy/aged.h"
 #include "takt/policy/agent_priority.h"
+#include "takt/policy/bands.h"
 #include "takt/policy/edf.h"
 #include "takt/policy/fair_share.h"
 #include "takt/policy/fcfs.h"
@@ -52,6 +53,7 @@ PolicyRegistry& Policies() {
     registry.Add(MemoryIntegral{}, "least KV memory over time first, tool calls included (LAMPS)");
     registry.Add(Urgency{}, "least slack first: time budget minus remaining work (HexGen-Flow)");
     registry.Add(FairShare{}, "least served tenant first (VTC)");
+    registry.Add(Bands{}, "bands of priorities in strict order, tenants or workflows alike inside a band");
     registry.Add(AgentPriority{}, "by a learned rank of agents: least remaining work of the workflow first (Kairos)");
     registry.Add(Uncached{}, "fewest uncached prompt tokens first (takt's, for agents)");
     return registry;

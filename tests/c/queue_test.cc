@@ -52,7 +52,8 @@ Both RequestOf(std::uint64_t id, Random& random, std::int64_t now) {
 }
 
 TEST_CASE("a queue through C is the queue of C++") {
-  for (const char* policy : {"aged(stjf,threshold=4,quantum=2)", "fair_share", "room_to_pass", "mlfq", "hrrn", "edf"}) {
+  for (const char* policy : {"aged(stjf,threshold=4,quantum=2)", "fair_share", "bands(bands=0;1:0.3)", "room_to_pass",
+                             "mlfq", "hrrn", "edf"}) {
     CAPTURE(policy);
     for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(Scaled(5)); ++seed) {
       Random random(seed);

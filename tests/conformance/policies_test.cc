@@ -13,6 +13,7 @@
 #include "takt/base/random.h"
 #include "takt/policy/aged.h"
 #include "takt/policy/any_policy.h"
+#include "takt/policy/bands.h"
 #include "takt/policy/edf.h"
 #include "takt/policy/agent_priority.h"
 #include "takt/rivals/policy/autellix.h"
@@ -375,6 +376,10 @@ TEST_CASE("stjf conforms") {
 }
 TEST_CASE("hrrn conforms") { ConformsInAllForms(Hrrn{}); }
 TEST_CASE("fair_share conforms") { ConformsInAllForms(FairShare{}); }
+TEST_CASE("bands conforms") {
+  ConformsInAllForms(Bands{{.bands = {{{-3, 0.1}, {0}, {2, 0.3}}}, .quantum = 50}});
+  Conforms(*MakePolicy("bands(bands=-1;1:0.5,by=workflow,quantum=10)"));
+}
 TEST_CASE("agent_priority conforms") { ConformsInAllForms(AgentPriority{}); }
 TEST_CASE("stage_depth conforms") { ConformsInAllForms(StageDepth{}); }
 TEST_CASE("urgency conforms") {

@@ -15,6 +15,7 @@
 #include "takt/policy/aged.h"
 #include "takt/rivals/policy/autellix.h"
 #include "takt/policy/registry.h"
+#include "takt/policy/bands.h"
 #include "takt/policy/fair_share.h"
 #include "takt/policy/fcfs.h"
 #include "takt/policy/footprint.h"
@@ -216,6 +217,12 @@ AnyPolicy PolicyOf(std::uint64_t bits) {
   if (Dice fourth(Mix64(~bits)); fourth.Chance(0.06)) return MaybeAged(WatchedRoom{}, fourth);
   if (Dice fifth(Mix64(bits + 1)); fifth.Chance(0.06))
     return MaybeAged(*MakePolicy(fifth.Of({"first_token", "first_token(default_s=0.001,forward_s=1e-7)"})), fifth);
+  if (Dice sixth(Mix64(bits) + 1); sixth.Chance(0.06)) {
+    Bands::Options bands{.bands = {{{-1}, {0, sixth.Of({0.0, 0.2})}, {2, sixth.Of({0.0, 0.1, 0.5})}}}};
+    bands.by = sixth.Chance(0.3) ? Bands::By::kWorkflow : Bands::By::kTenant;
+    bands.quantum = sixth.Of({1.0, 100.0, 2048.0});
+    return MaybeAged(Bands(std::move(bands)), sixth);
+  }
   Dice dice(bits);
   switch (dice.Index(13)) {
     case 0: return MaybeAged(Fcfs{}, dice);

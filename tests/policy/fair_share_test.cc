@@ -7,45 +7,14 @@
 #include <vector>
 
 #include "catch.h"
+#include "policy/hand_engine.h"
 #include "takt/base/random.h"
-#include "takt/queue/rank_queue.h"
 
 namespace takt {
 namespace {
 
-// An engine that the test steps by hand, with its waiting requests and charges.
-struct Engine {
-  explicit Engine(FairShare::Options options = {}) : queue(FairShare(std::move(options))) {}
-
-  internal::RankQueue<FairShare> queue;
-  std::vector<RequestState> requests = {};
-
-  Slot Push(std::uint64_t tenant) {
-    const auto slot = static_cast<Slot>(requests.size());
-    RequestState& r = requests.emplace_back();
-    r.slot = slot;
-    r.request.id = {slot + 1};
-    r.request.tenant = {tenant};
-    r.request.arrival = TimePoint(Duration(slot));
-    queue.Push(slot, r, {});
-    return slot;
-  }
-  Slot Admit() {
-    queue.BeginPlan({}, [this](Slot slot) -> const RequestState& { return requests[slot]; });
-    const Slot top = queue.Top();
-    queue.Erase(top);
-    return top;
-  }
-  void Charge(Slot slot, std::int32_t prompt, std::int32_t output) {
-    queue.Scheduled(requests[slot], {prompt}, {output});
-  }
-  // Serves the first request of the queue and returns its tenant.
-  std::uint64_t Serve(std::int32_t prompt = 1) {
-    const Slot slot = Admit();
-    Charge(slot, prompt, 0);
-    return TenantOf(slot);
-  }
-  std::uint64_t TenantOf(Slot slot) const { return requests[slot].request.tenant.value; }
+struct Engine : HandEngine<FairShare> {
+  using HandEngine::HandEngine;
   double Counter(std::uint64_t tenant) const { return queue.policy().GroupKey(tenant).key; }
 };
 

@@ -65,6 +65,7 @@ class Host {
   void Arrive() {
     arrival_.request.id = {++last_};
     arrival_.request.tenant = {last_ % 7};
+    arrival_.request.priority = static_cast<std::int32_t>(last_ % 3);
     arrival_.request.workflow = {1 + last_ / 3};
     arrival_.request.prompt_tokens = {1 + static_cast<std::int32_t>(random_.Below(300))};
     arrival_.request.expires_at = now_ + FromSeconds(100);
@@ -86,8 +87,9 @@ class Host {
 };
 
 TEST_CASE("no call allocates after warm-up") {
-  for (const char* policy : {"fcfs", "sjf", "aged(sjf,threshold=20)", "aged(fair_share)", "hrrn", "room_to_pass",
-                             "footprint", "footprint(hopeless_last=true)"}) {
+  for (const char* policy :
+       {"fcfs", "sjf", "aged(sjf,threshold=20)", "aged(fair_share)", "bands(bands=0;1:0.2;2:0.2,quantum=99)", "hrrn",
+        "room_to_pass", "footprint", "footprint(hopeless_last=true)"}) {
     for (KvAction action : {KvAction::kDrop, KvAction::kOut}) {
       CAPTURE(policy, action);
       const AnyPause pause = action == KvAction::kOut ? AnyPause(SwapAll{}) : AnyPause(KeepAll{});

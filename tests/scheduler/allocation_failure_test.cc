@@ -291,8 +291,8 @@ std::vector<Case> Cases() {
                          .preempt = PreemptMode::kByRank,
                          .kv_blocks = {40}};
   std::vector<Case> cases;
-  for (const char* policy : {"fcfs", "room_to_pass", "fair_share", "autellix", "justitia", "agent_priority",
-                             "aged(sjf,threshold=5)", "slo_groups", "mlfq", "hrrn"}) {
+  for (const char* policy : {"fcfs", "room_to_pass", "fair_share", "bands(bands=0;1:0.2)", "autellix", "justitia",
+                             "agent_priority", "aged(sjf,threshold=5)", "slo_groups", "mlfq", "hrrn"}) {
     cases.push_back({.policy = policy});
   }
   cases.push_back({.policy = "memory_integral", .pause = "infercept", .options = swaps});
