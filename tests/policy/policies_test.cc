@@ -14,6 +14,7 @@
 #include "takt/policy/sjf.h"
 #include "takt/rivals/policy/slo_groups.h"
 #include "takt/policy/stjf.h"
+#include "takt/policy/uncached.h"
 #include "takt/policy/urgency.h"
 #include "takt/policy/workflow_fcfs.h"
 
@@ -62,6 +63,15 @@ TEST_CASE("edf ranks requests without a deadline last") {
   RequestState a = Some(1, 1), b = Some(2, 2), c = Some(3, 0);
   a.request.deadline = At(20), b.request.deadline = At(10);
   CHECK(Order(Edf{}, {a, b, c, Some(4, -1)}) == Ids{2, 1, 4, 3});
+}
+
+TEST_CASE("uncached with priorities ranks by priority, then by uncached prompt") {
+  RequestState a = Some(1, 1), b = Some(2, 2), c = Some(3, 3), d = Some(4, 4);
+  a.request.priority = 1, b.request.priority = 0, c.request.priority = INT32_MIN, d.request.priority = 0;
+  a.request.prompt_tokens = {1}, b.request.prompt_tokens = {9000}, c.request.prompt_tokens = {INT32_MAX};
+  d.request.prompt_tokens = {8000}, d.cached = {10};
+  CHECK(Order(Uncached{.priority_first = true}, {a, b, c, d}) == Ids{3, 4, 2, 1});
+  CHECK(Order(Uncached{}, {a, b, c, d}) == Ids{1, 4, 2, 3});
 }
 
 TEST_CASE("sjf gives an unknown length the default") {

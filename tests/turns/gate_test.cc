@@ -126,6 +126,19 @@ TEST_CASE("price weighs the delayed requests' loss by the missing share") {
   CHECK(Price{.kappa = 0, .value = kFlat}.LetsInAfter(Crowd(Ask(8, 4), 50), order) == kNotNow);
 }
 
+TEST_CASE("requests of a smaller priority number pay nothing") {
+  const Price price{.kappa = 0, .free_below = 1, .value = kFlat};
+  FakeOrder order;
+  order.Of(1, 99, 50);
+  GateAsk ask = Crowd(Ask(8, 4), 50);
+  for (const auto& [priority, waits] : {std::pair{-5, 0.0}, {0, 0.0}, {1, kNotNow}, {INT32_MAX, kNotNow}}) {
+    ask.priority = priority;
+    CHECK(price.LetsInAfter(ask, order) == waits);
+  }
+  ask.priority = INT32_MIN;
+  CHECK(Price{.kappa = 0, .value = kFlat}.LetsInAfter(ask, order) == kNotNow);
+}
+
 TEST_CASE("price waits at equality, and dead blocks cost nothing") {
   const Price price{.kappa = 1, .value = kFlat};
   FakeOrder order;

@@ -19,18 +19,28 @@ struct Uncached {
 
   double alpha_ms = 0.0387;  // prefill time of a token [ms]; default: Llama-3.1-70B fp8 on 8 H100
   double beta_ns = 0.546;  // prefill time of a token per preceding token [ns]; default: as for alpha_ms
+  // true: smaller priority numbers go first, within -1,000,000 to 1,000,000; then least uncached prompt
+  bool priority_first = false;
 
   RankKey Key(const RequestState& r) const {
     const double n = r.request.prompt_tokens.value + r.returned.value + r.generated.value;
     const double c = std::min<double>(std::max(r.cached.value, r.computed.value), n);
-    return {Rounded(alpha_ms * 1e-3 * (n - c)) + Rounded(beta_ns * 1e-9 * (Rounded(n * n) - Rounded(c * c)) / 2)};
+    const double seconds =
+        Rounded(alpha_ms * 1e-3 * (n - c)) + Rounded(beta_ns * 1e-9 * (Rounded(n * n) - Rounded(c * c)) / 2);
+    if (!priority_first) return {seconds};
+    const double priority = std::clamp(r.request.priority, -1'000'000, 1'000'000);
+    return {kLongest * priority + std::min(seconds, kLongest / 2)};
   }
 
   template <class Self, class V>
   static void VisitOptions(Self& self, V&& visit) {
     visit("alpha_ms", self.alpha_ms, OptionText{"ms", "prefill time of a token at the start of a prompt"});
     visit("beta_ns", self.beta_ns, OptionText{"ns", "additional prefill time of a token per token before it"});
+    visit("priority_first", self.priority_first, OptionText{"", "smaller priority numbers go first"});
   }
+
+ private:
+  static constexpr double kLongest = 1e6;  // prefill time beyond which requests of one priority are equal [s]
 };
 
 }  // namespace takt

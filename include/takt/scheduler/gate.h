@@ -117,6 +117,8 @@ class Gate {
     const Request& r = record.state.request;
     return {.workflow = r.workflow,
             .branch = r.branch,
+            .tenant = r.tenant,
+            .priority = r.priority,
             .need = need,
             .lack = need - (kv_.ledger.free() - kv_.ledger.idle()),
             .block_tokens = kv_.block_tokens,

@@ -17,6 +17,8 @@ namespace takt {
 struct GateAsk {
   WorkflowId workflow = {};
   std::uint64_t branch = 0;
+  TenantId tenant = {};
+  std::int32_t priority = 0;
   std::int32_t need = 0;  // blocks that the request must allocate
   std::int32_t lack = 0;  // blocks of `need` that must be taken from held KV; 0: no other workflow loses KV
   std::int32_t block_tokens = 16;

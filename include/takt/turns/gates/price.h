@@ -31,9 +31,12 @@ struct Price {
   double wait_s = 300;  // W: waiting time that doubles a request's gain [s]
   double share = 0.1;
   double after_s = 300;
+  // Requests of a smaller priority number pay nothing. So chat need not wait for agents that hold the whole cache.
+  std::int32_t free_below = std::numeric_limits<std::int32_t>::min();
   HoldValue value = {};
 
   double LetsInAfter(const GateAsk& ask, const HeldOrder& held) const {
+    if (ask.priority < free_below) return 0;
     const double right = kappa * ask.lack / std::max(ask.need, 1);
     const double n = static_cast<double>(std::max<std::int64_t>(ask.delayed, 1));
     double loss = 0;
@@ -61,6 +64,10 @@ struct Price {
     visit("share", self.share,
           OptionText{"share", "of prefill time for the longest waiting requests; 0: no bound", 0, 1});
     visit("after_s", self.after_s, OptionText{"s", "minimum wait of these requests"});
+    constexpr double kLeast = std::numeric_limits<std::int32_t>::min();
+    visit("free_below", self.free_below,
+          OptionText{"", "requests of a smaller priority number pay nothing", kLeast,
+                     std::numeric_limits<std::int32_t>::max()});
     HoldValue::VisitOptions(self.value, visit);
   }
 
