@@ -100,7 +100,7 @@ TEST_CASE("group keys keep bands apart for every counter") {
     CHECK(key(1, 7) < key(2, 7));
     CHECK(std::isfinite(key(1, 7)));
   }
-  // A counter of 10^12 still tells one token.
+  // A counter of 10^12 still shows one token.
   Bands policy(Of({{0}, {1}}));
   RequestState a, b;
   a.request.tenant = {1}, b.request.tenant = {2};

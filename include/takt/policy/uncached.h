@@ -11,7 +11,7 @@
 
 namespace takt {
 
-// Key: prefill seconds before the first token, alpha (n - c) + beta (n^2 - c^2) / 2, for a prompt of n tokens of which
+// Key: prefill seconds before the first token, alpha (n - c) + beta (n^2 - c^2) / 2. The prompt has n tokens, of which
 // c are cached or computed. The key changes as the cache gains or loses KV of the prompt. There is no aging: aging
 // restores the order of arrival, in which a small cache thrashes.
 struct Uncached {
