@@ -11,6 +11,7 @@
 #include "takt/rivals/placement/code_ratio.h"
 #include "takt/rivals/placement/dynamo.h"
 #include "takt/rivals/placement/llmd.h"
+#include "takt/rivals/placement/lmetric.h"
 #include "takt/rivals/placement/mooncake.h"
 #include "takt/rivals/placement/preble.h"
 #include "takt/rivals/placement/sglang.h"
@@ -60,6 +61,8 @@ absl::Status RegisterRivals() {
     status.Update(RegisterPlacement(DynamoPlacement{}, "the fewest uncached tokens of prefill and decode (Dynamo)"));
     status.Update(
         RegisterPlacement(LlmdPlacement{}, "best weighted sum of cached share, queue length and free cache (llm-d)"));
+    status.Update(RegisterPlacement(LmetricPlacement{},
+                                    "the smallest product of prefill tokens and requests on the instance (LMetric)"));
     status.Update(RegisterPlacement(
         MooncakePlacement{}, "the earliest first token by queue and uncached prefill (Mooncake, without transfers)"));
     status.Update(RegisterPlacement(

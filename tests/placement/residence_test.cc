@@ -71,8 +71,8 @@ struct Fleet {
   double now = 1;
 };
 
-const std::vector<std::string> kCacheAware = {"session", "prefix",   "sglang",      "llmd",    "dynamo",
-                                              "preble",  "mooncake", "cached_cost", "autellix"};
+const std::vector<std::string> kCacheAware = {"session", "prefix",   "sglang",      "llmd",     "dynamo",
+                                              "preble",  "mooncake", "cached_cost", "autellix", "lmetric"};
 
 }  // namespace
 
@@ -126,6 +126,25 @@ TEST_CASE("scores equal values by hand") {
     const std::vector<double> scores = fleet.Scores(7, 50'000);
     CHECK(scores[0] == Approx(2 * 0.8 + 1 + 0.6));
     CHECK(scores[1] == Approx(0 + 0 + 0.9));
+  }
+  SECTION("lmetric(queued=true): prefill tokens, with those that wait, times requests") {
+    Fleet fleet("lmetric(queued=true)", 2);
+    fleet.Turn(1, 7, 40'000);
+    CHECK(fleet.Begin(2, 8, 10'000) == 1);  // equal products go to the smaller id
+    const double pending = (0.0387e-3 * 10'000 + 0.546e-9 * 1e8 / 2) / 0.0387e-3;  // its seconds, in tokens
+    const std::vector<double> scores = fleet.Scores(7, 50'000);
+    CHECK(scores[0] == Approx(-2 * (10'000 + pending)).epsilon(1e-6));
+    CHECK(scores[1] == -50'000);
+  }
+  SECTION("lmetric: the request's prefill tokens times requests") {
+    Fleet fleet("lmetric", 2);
+    fleet.Turn(1, 7, 40'000);
+    fleet.Begin(2, 8, 10'000);
+    CHECK(fleet.Scores(7, 50'000) == std::vector<double>{-2 * 10'000, -50'000});
+    CHECK(fleet.Begin(3, 7, 40'001) == 1);  // 2 * 1 against 40,001
+    CHECK(fleet.Scores(7, 50'000) == std::vector<double>{-3 * 9'999, -50'000});
+    CHECK(fleet.Scores(7, 100) == std::vector<double>{-3, -100});  // a fully cached prompt counts one token
+    CHECK(fleet.Scores(9, 100) == std::vector<double>{-300, -100});
   }
   SECTION("mooncake: the wait and the prefill, 0.0387 ms and 0.546 ns a token") {
     Fleet fleet("mooncake", 2);
