@@ -23,6 +23,8 @@ type Instance struct {
 	TokenS   float64 // time of an output token at full batch divided by the batch size [s]; 0: unknown
 	Profile  uint64  // from AddProfile; 0: unknown speed
 	Life     uint64  // grows with each restart, such as the start time; 0: the router numbers restarts
+
+	MaxAdapters int // maximum LoRA adapters that it keeps loaded; 0: unknown
 }
 
 // Stage is a set of parallel calls of a workflow, made after all stages in After have ended. After holds indexes of
@@ -51,9 +53,14 @@ func flag(b bool) C.uint32_t {
 
 func (i *Instance) put(op string, _ *room, c *C.takt_instance) error {
 	kv, err := whole(op, "KVTokens", i.KVTokens, 0)
+	adapters, fault := whole(op, "MaxAdapters", i.MaxAdapters, 0)
+	if err == nil {
+		err = fault
+	}
 	*c = C.takt_instance{
 		struct_size: C.sizeof_takt_instance, kv_tokens: kv, id: C.uint64_t(i.ID), model: C.uint64_t(i.Model),
 		capacity: C.int64_t(i.Capacity), token_s: C.double(i.TokenS), profile: C.uint64_t(i.Profile), life: C.uint64_t(i.Life),
+		max_adapters: adapters,
 	}
 	if c.capacity == 0 {
 		c.capacity = C.TAKT_NEVER

@@ -4,6 +4,7 @@ import re
 
 from declarations import enum, struct, variant
 from model import (
+    CHECKED,
     ENUMS,
     EVENTS,
     EXACT,
@@ -144,7 +145,7 @@ def pairs():
     all_bits = " | ".join(f"TAKT_REVISED_{bit}" for bit in revised_bits() | QUEUE_REVISED)
     body += f"\n// Fields that takt_queue_revise may update.\ninline constexpr std::uint32_t kRevised = {all_bits};\n\n"
     body += "".join(map(pair_event, NUMBERS))
-    asked = {name: c for name, c in others.items() if MADE[name].sound}
+    asked = {name: c for name, c in others.items() if MADE[name].sound or name in CHECKED}
     body += "\n" + "".join(f"takt_status Sound(const {c}* given);\n" for c in asked.values())
     body += "\n// Checks reserved fields, flags and arrays.\n"
     for name, c in asked.items():

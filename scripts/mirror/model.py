@@ -55,11 +55,12 @@ PARTS = {"TokensServed": "model/instance.h", "InstanceReport": "model/instance.h
 ORDER = {
     "Request": "id workflow stage agent tenant adapter arrival workflow_arrival deadline expires_at prompt_tokens "
     "max_output_tokens sequences priority output_tokens workflow_tokens_left after next_call compute prefix",
-    "Instance": "kv_tokens id model capacity token_s profile role",
+    "Instance": "kv_tokens id model capacity token_s profile role max_adapters",
     "WorkflowStage": "stage after cost_s",
     "Workflow": "open id tenant arrival deadline stages",
     "RequestEnded": "request instance served failed served?",
 }
+CHECKED = set()  # structs that an event refers to, so that each has a function Sound
 NOT_IN_C = {"Workflow": {"expected"}}
 # TAKT_REVISED_... bits that only takt_queue_revise accepts.
 QUEUE_REVISED = {
@@ -240,6 +241,7 @@ def of_c(name, path, kind):
         elif each.type in STRUCTS:
             add(Place(each.name, f"const {STRUCTS[each.type][0]}*", words), f"f.Struct(c.{each.name}, t.{each.name});")
             out.sound.append(f"Sound(c.{each.name})")
+            CHECKED.add(each.type)
         elif each.type in PARTS:
             for inner in struct(PARTS[each.type], each.type)[1]:
                 number(inner, "t", f"{each.name}.")

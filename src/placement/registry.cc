@@ -1,5 +1,6 @@
 #include "takt/placement/registry.h"
 
+#include "takt/placement/adapter_affinity.h"
 #include "takt/placement/cached_cost.h"
 #include "takt/placement/confidence_slack.h"
 #include "takt/placement/gain_slack.h"
@@ -21,6 +22,7 @@ template class Registry<AnyPlacement>;
 PlacementRegistry& Placements() {
   static PlacementRegistry policies = [] {
     PlacementRegistry registry("placement");
+    registry.Add(AdapterAffinity{}, "fewest remaining tokens; loading the request's adapter counts as tokens (takt's)");
     registry.Add(CachedCost{}, "the least delay by waiting, uncached prefill and evicted KV (takt's, for agents)");
     registry.Add(ConfidenceSlack{}, "the most capable model within the current latency slack (Chimera, algorithm 1)");
     registry.Add(GainSlack{},

@@ -123,6 +123,7 @@ absl::StatusOr<std::unique_ptr<VirtualRouter>> RouterOf(const Workload& workload
       const std::int64_t tokens = KvTokens(options, i);
       instance.kv_tokens = {static_cast<std::int32_t>(std::min<std::int64_t>(tokens, Tokens::Max().value))};
     }
+    instance.max_adapters = std::min(options.engine.limits.adapters, LoadedAdapters::kMost);
     router->On(InstanceUp{instance}, TimePoint{}, {});
   }
   return router;
@@ -176,6 +177,7 @@ void AddEngines(const Cluster& cluster, ReplayResult& result) {
     Add(result.stats, engine.scheduler().stats());
     result.steps += engine.steps();
     result.request_steps += engine.request_steps();
+    result.metrics.adapter_loads += engine.adapter_loads();
     result.kv_blocks += engine.scheduler().kv().total.value;
     used += engine.kv_blocks_used().mean();
     peak += engine.kv_blocks_used().peak();

@@ -311,7 +311,7 @@ class WorkflowParser : public JsonParser {
   CallDraft Call(const Json& json, const std::string& path, absl::Status& fault) {
     Members members(json, path, fault);
     members.Only({"stage", "agent", "prompt", "output", "after", "delay_s", "tools", "prefix", "outputs", "features",
-                  "blocks", "branch", "next"});
+                  "blocks", "adapter", "branch", "next"});
     CallDraft draft;
     Differences(members, draft);
     draft.call.stage = builder_.Name(members.Text("stage"));
@@ -321,6 +321,7 @@ class WorkflowParser : public JsonParser {
     draft.call.delay = members.Time("delay_s", 1, Duration::zero());
     members.Hashes("prefix", draft.hashes);
     members.Runs("blocks", draft.runs);
+    draft.call.adapter = static_cast<std::uint32_t>(members.Whole("adapter", 0, UINT32_MAX, 0));
     draft.call.branch = static_cast<std::uint16_t>(members.Whole("branch", 0, UINT16_MAX, 0));
     draft.call.then = members.Named("next", TurnEnd::kUnknown);
     for (const Json& tool : members.Array("tools")) {

@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "fmt/format.h"
+#include "takt/base/exact_math.h"
 #include "takt/base/random.h"
+#include "takt/base/rounded.h"
 #include "takt/workload/validate.h"
 #include "workload/builder.h"
 
@@ -94,6 +98,32 @@ absl::Status SetDeadlines(Workload& workload, std::span<const Duration> alone, d
   for (std::size_t i = 0; i < alone.size(); ++i) {
     const Duration deadline = FromSeconds(std::max(0.0, ToSeconds(alone[i])) * scale);
     workload.workflows[i].deadline = deadline <= kMaxWorkloadTime ? deadline : Duration::max();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DrawAdapters(Workload& workload, std::int64_t adapters, double exponent, std::uint64_t seed) {
+  if (adapters < 1 || adapters > kMaxWorkloadAdapters) {
+    return absl::InvalidArgumentError(
+        fmt::format("adapters: {} is invalid; expected 1 to {}", adapters, kMaxWorkloadAdapters));
+  }
+  if (!(exponent >= 0 && exponent <= 10)) {
+    return absl::InvalidArgumentError(fmt::format("adapter exponent: {} is invalid; expected 0 to 10", exponent));
+  }
+  std::vector<double> sums;  // of the first weights
+  double sum = 0;
+  for (std::int64_t k = 1; k <= adapters; ++k) {
+    sum += exact::Pow(static_cast<double>(k), -exponent);
+    sums.push_back(sum);
+  }
+  constexpr std::uint64_t kStream = 0x61646170746572;  // differs from other random streams of the same seed
+  Random random(seed ^ kStream);
+  for (const WorkloadWorkflow& w : workload.workflows) {
+    const double drawn = Rounded(random.Uniform() * sum);
+    const auto at = std::upper_bound(sums.begin(), sums.end() - 1, drawn);
+    for (WorkloadCall& call : std::span(workload.calls).subspan(w.first_call, w.calls)) {
+      call.adapter = static_cast<std::uint32_t>(at - sums.begin()) + 1;
+    }
   }
   return absl::OkStatus();
 }

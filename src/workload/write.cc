@@ -80,6 +80,7 @@ void AddCall(Out out, const Workload& w, std::size_t index) {
   if (call.tools > 0) AddTools(out, w, call);
   if (call.hashes > 0) fmt::format_to(out, ", \"prefix\": [{}]", fmt::join(w.hashes_of(call), ", "));
   if (call.runs > 0) AddRuns(out, w, call);
+  if (call.adapter != 0) fmt::format_to(out, ", \"adapter\": {}", call.adapter);
   if (call.branch != 0) fmt::format_to(out, ", \"branch\": {}", call.branch);
   if (call.then != TurnEnd::kUnknown) fmt::format_to(out, ", \"next\": \"{}\"", Name(call.then));
   fmt::format_to(out, "}}");

@@ -272,7 +272,8 @@ Instance RouterWorld::Described(std::uint32_t at, std::int64_t capacity) const {
           .profile = {},
           .kv_tokens = {reported ? o.kv_blocks.value * o.kv_block_tokens.value : 0},
           .capacity = capacity,
-          .life = setup_.lives == Lives::kByHost ? members_[at].life : 0};
+          .life = setup_.lives == Lives::kByHost ? members_[at].life : 0,
+          .max_adapters = static_cast<std::int32_t>(at % 3)};
 }
 
 // Starts an instance, or sends a new description of a running instance.

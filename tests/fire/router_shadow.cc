@@ -61,6 +61,14 @@ bool RouterShadow::Left(const Request& request, InstanceId instance, std::uint64
   return life != 0 && (!request.place || Find(request.place)->instance.life != life);
 }
 
+void RouterShadow::Up::Use(AdapterId id) {
+  if (!id) return;
+  std::erase(adapters, id);
+  adapters.insert(adapters.begin(), id);
+  const std::size_t most = instance.max_adapters > 0 ? static_cast<std::size_t>(instance.max_adapters) : 32;
+  if (adapters.size() > most) adapters.resize(most);
+}
+
 // Orders by placement.
 std::vector<RouterShadow::Request*> RouterShadow::Unseen(InstanceId id) {
   std::vector<Request*> unseen;
@@ -288,7 +296,7 @@ void RouterShadow::On(const InstanceReported& e) {
 }
 
 void RouterShadow::End(Request& request) {
-  if (Up* up = Find(request.place)) --up->outstanding;
+  if (Up* up = Find(request.place)) --up->outstanding, up->Use(request.state.request.adapter);
   if (!request.place) fair_.Leaves(request.state.request.tenant.value);
   alive_.erase(std::ranges::find(alive_, request.state.request.id));
   request = {};
@@ -351,6 +359,7 @@ void RouterShadow::CheckPlaced(std::span<const Placement> placements) {
     fair_.Leaves(placed.state.request.tenant.value);
     Charge(placed, {placed.state.request.prompt_tokens, {}});
     ++up->outstanding;
+    up->Use(placed.state.request.adapter);
     ++ours_.placed;
   }
 }
@@ -441,6 +450,8 @@ void RouterShadow::Compare(const Router& router) {
                theirs.instance.id.value);
     FIRE_CHECK(theirs.outstanding == up->outstanding, "instance {} holds {}, not {}", theirs.instance.id.value,
                theirs.outstanding, up->outstanding);
+    FIRE_CHECK(std::ranges::equal(theirs.adapters.all(), up->adapters), "instance {} has other adapters",
+               theirs.instance.id.value);
     FIRE_CHECK(theirs.instance.life == up->instance.life, "instance {} is in life {}, not {}", theirs.instance.id.value,
                theirs.instance.life, up->instance.life);
     FIRE_CHECK(theirs.since_report == up->since && theirs.tokens_since_report == up->tokens,

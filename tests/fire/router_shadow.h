@@ -96,6 +96,9 @@ class RouterShadow {
     InstanceReport report{};
     TimePoint complete = kUnset;  // time up to which its reports are complete
     std::int64_t since = 0, tokens = 0;  // requests newer than its reports, and their prompt tokens
+    std::vector<AdapterId> adapters = {};  // the most recently used first
+
+    void Use(AdapterId id);
   };
 
   void On(const Arrived& e);

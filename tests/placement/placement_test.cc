@@ -75,8 +75,9 @@ TEST_CASE("an unknown placement is reported with the known names") {
 
 TEST_CASE("every option of a placement can be set by name") {
   for (const std::string spec :
-       {"least_loaded(waiting_weight=2)", "random(seed=7)", "best_fit(output_tokens=3)", "code_ratio(alpha=0.3)",
-        "lmetric(queued=true)", "confidence_slack(tau=1,delta_s=0.1,floor_s=0.5,sticky_s=5,unknown=100)",
+       {"adapter_affinity(load_tokens=5000)", "least_loaded(waiting_weight=2)", "lmetric(queued=true)",
+        "random(seed=7)", "best_fit(output_tokens=3)", "code_ratio(alpha=0.3)",
+        "confidence_slack(tau=1,delta_s=0.1,floor_s=0.5,sticky_s=5,unknown=100)",
         "gain_slack(tau=1,step=0.1,pull=1,floor_s=0.5,sticky_s=5,unknown=100)",
         "minimum_completion_time(recent_s=5,fade=0.5)",
         "time_slot_packer(slot=1,decode_rate=30,unknown=5,danger=0.9,recovered=0.8,late=false)",
@@ -91,7 +92,7 @@ TEST_CASE("every option of a placement can be set by name") {
         "workload_balance(beta=2e9)", "workload_balance(queue=running)", "time_slot_packer(slot=0)",
         "time_slot_packer(slot=1001)", "time_slot_packer(decode_rate=-1)", "time_slot_packer(decode_rate=2e6)",
         "minimum_completion_time(fade=2)", "time_slot_packer(unknown=-1)", "time_slot_packer(unknown=2e5)",
-        "confidence_slack(delta_s=-1)"}) {
+        "confidence_slack(delta_s=-1)", "adapter_affinity(load_tokens=-1)"}) {
     INFO(wrong);
     CHECK_FALSE(MakePlacement(wrong).ok());
   }

@@ -681,6 +681,48 @@ TEST_CASE("round_robin distributes requests in turn") {
   CHECK(result.requests[1].end == AtMs(31));
 }
 
+TEST_CASE("a step waits for the adapters that it must load") {
+  Workload w = Requests({{AtMs(0), {10, 3}}, {AtMs(0), {10, 3}}, {AtMs(100), {10, 3}}});
+  w.calls[0].adapter = w.calls[2].adapter = 1;
+  w.calls[1].adapter = 2;
+  ReplayOptions options = ConstantSteps();
+  options.engine.adapter_load = Ms(5);
+  SECTION("two loads delay one step, and both stay loaded") {
+    options.engine.limits.adapters = 2;
+    const ReplayResult result = MustReplay(w, options);
+    CHECK(result.requests[0].first_token == AtMs(20));
+    CHECK(result.requests[1].end == AtMs(40));
+    CHECK(result.requests[2].end == AtMs(130));
+    CHECK(result.metrics.adapter_loads == 2);
+  }
+  SECTION("with room for one, adapters take turns, and the first must be loaded again") {
+    options.engine.limits.adapters = 1;
+    const ReplayResult result = MustReplay(w, options);
+    CHECK(result.requests[0].end == AtMs(35));
+    CHECK(result.requests[1].first_token == AtMs(50));
+    CHECK(result.requests[1].end == AtMs(70));
+    CHECK(result.requests[2].end == AtMs(135));
+    CHECK(result.metrics.adapter_loads == 3);
+  }
+}
+
+TEST_CASE("adapter_affinity keeps adapters on their instances") {
+  Workload w = RandomWorkload(3, 200, 20, false);
+  for (std::size_t i = 0; i < w.workflows.size(); ++i) {
+    for (std::uint32_t c = 0; c < w.workflows[i].calls; ++c) {
+      w.calls[w.workflows[i].first_call + c].adapter = static_cast<std::uint32_t>(i % 4) + 1;
+    }
+  }
+  ReplayOptions options = LinearSteps();
+  options.instances = 4;
+  options.engine.limits.adapters = 2;
+  options.engine.adapter_load = Ms(50);
+  options.placement = *MakePlacement("adapter_affinity");
+  const std::int64_t kept = MustReplay(w, options).metrics.adapter_loads;
+  options.placement = *MakePlacement("random");
+  CHECK(2 * kept < MustReplay(w, options).metrics.adapter_loads);
+}
+
 TEST_CASE("a tenant that floods two instances delays itself under fair_share") {
   Workload w = Requests(std::vector<std::pair<TimePoint, Call>>(24, {AtMs(0), {10, 6}}));  // 60 ms each, 4 at a time
   for (std::size_t i = 0; i < 24; ++i) w.workflows[i].tenant = i < 20 ? 1 : 2;

@@ -33,7 +33,7 @@ Workload Rich() {
       "\n"
       R"({"class": "x", "arrival_s": 0.000000001, "deadline_s": 0.5, "tenant": 4294967295, "priority": -2147483648, "calls": [)"
       R"({"stage": "b", "prompt": 2, "output": 1, "after": [1], "delay_s": 0.1},)"
-      R"({"stage": "a", "agent": "y", "prompt": 40, "output": 9, "prefix": [1, 18446744073709551615, 3],)"
+      R"({"stage": "a", "agent": "y", "prompt": 40, "output": 9, "adapter": 4294967295, "prefix": [1, 18446744073709551615, 3],)"
       R"( "tools": [{"after": 8, "duration_s": 1e-9, "returned": 3, "class": "z"}, {"after": 1, "duration_s": 0}]},)"
       R"({"stage": "b", "prompt": 3, "output": 1, "after": ["a", 0]}]})"
       "\n"
@@ -51,6 +51,31 @@ Workload Models() {
       "\n"
       R"({"arrival_s": 1, "solved_by": ["small", "big"], "calls": [)"
       R"({"prompt": 5, "output": 1, "outputs": [11, 12], "features": [4, 5]}]})");
+}
+
+TEST_CASE("drawn adapters follow Zipf's law, one for each workflow") {
+  absl::StatusOr<Workload> w = GenerateWorkload("gen:multi_stage,workflows=20000,seed=3");
+  REQUIRE(w.ok());
+  const Workload before = *w;
+  REQUIRE(DrawAdapters(*w, 4, 1, 7).ok());
+  std::vector<int> count(5);
+  for (const WorkloadWorkflow& workflow : w->workflows) {
+    const auto calls = w->calls_of(workflow);
+    ++count[calls[0].adapter];
+    CHECK(std::ranges::all_of(calls, [&](const WorkloadCall& c) { return c.adapter == calls[0].adapter; }));
+  }
+  // 1 + 1/2 + 1/3 + 1/4 = 25/12; three standard deviations of 20,000 draws are at most 212.
+  CHECK(count[0] == 0);
+  for (int k = 1; k <= 4; ++k) CHECK(std::abs(count[static_cast<std::size_t>(k)] - 20000 * 12.0 / 25 / k) < 212);
+  Workload again = before;
+  REQUIRE(DrawAdapters(again, 4, 1, 7).ok());
+  CHECK(again == *w);
+  REQUIRE(DrawAdapters(again, 1, 0, 1).ok());
+  CHECK(std::ranges::all_of(again.calls, [](const WorkloadCall& c) { return c.adapter == 1; }));
+  CHECK(DrawAdapters(again, 0, 1, 1).message() == "adapters: 0 is invalid; expected 1 to 1000000");
+  CHECK(DrawAdapters(again, 2'000'000, 1, 1).message() == "adapters: 2000000 is invalid; expected 1 to 1000000");
+  CHECK(DrawAdapters(again, 2, -1, 1).message() == "adapter exponent: -1 is invalid; expected 0 to 10");
+  CHECK_FALSE(DrawAdapters(again, 2, std::nan(""), 1).ok());
 }
 
 TEST_CASE("model data of a workload follows its calls") {

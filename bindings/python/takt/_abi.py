@@ -654,7 +654,7 @@ class takt_instance(ctypes.Structure):
     token_s: float
     profile: int
     role: int
-    reserved: int
+    max_adapters: int
     life: int
     _fields_ = [
         ("struct_size", ctypes.c_uint32),
@@ -665,7 +665,7 @@ class takt_instance(ctypes.Structure):
         ("token_s", ctypes.c_double),
         ("profile", ctypes.c_uint64),
         ("role", ctypes.c_uint32),
-        ("reserved", ctypes.c_uint32),
+        ("max_adapters", ctypes.c_int32),
         ("life", ctypes.c_uint64),
     ]
 

@@ -59,7 +59,8 @@ class Instance:
     request fits. ``model``: the model that it serves, if models differ. ``capacity``: maximum requests at once;
     `NEVER`: unlimited; 0: accepts none. ``token_s``: time of an output token at full batch divided by the batch size
     [s]; 0: unknown. ``profile``: from `Router.add_profile`; 0: unknown speed. ``life``: a number that grows with each
-    restart, such as the start time; 0: the router numbers restarts.
+    restart, such as the start time; 0: the router numbers restarts. ``max_adapters``: maximum LoRA adapters that it
+    keeps loaded; 0: unknown.
     """
 
     id: int
@@ -69,6 +70,7 @@ class Instance:
     token_s: float = 0.0
     profile: int = 0
     life: int = 0
+    max_adapters: int = 0
 
 
 @dataclass(frozen=True)
@@ -317,6 +319,7 @@ class Router(Measured):
         told.model, told.profile = whole("model", instance.model, _U64), whole("profile", instance.profile, _U64)
         told.capacity = whole("capacity", instance.capacity, (0, 2**63 - 1))
         told.token_s, told.life = real("token_s", instance.token_s), whole("life", instance.life, _U64)
+        told.max_adapters = whole("max_adapters", instance.max_adapters, _COUNT)
         self._fresh("instance_up").words[0] = ctypes.addressof(told)
         self._fact(abi.TAKT_EVENT_INSTANCE_UP, now, "instance_up")
 

@@ -129,7 +129,7 @@ typedef struct takt_instance {
   double token_s;  // step time at full batch, divided by the batch's sequences [s per output token]; 0: unknown
   uint64_t profile;  // result of takt_router_add_profile; 0: speed unknown
   uint32_t role;  // must be TAKT_ROLE_BOTH
-  uint32_t reserved;
+  int32_t max_adapters;  // maximum LoRA adapters that it keeps loaded, of which 32 are tracked; 0: unknown, 32
   uint64_t life;  // number that increases at each restart; 0: the router counts restarts
 } takt_instance;
 

@@ -42,6 +42,7 @@ struct Instance {
   double token_s = 0;  // step time at full batch, divided by the batch's sequences [s per output token]; 0: unknown
   InstanceRole role = InstanceRole::kBoth;  // must be kBoth
   std::uint64_t life = 0;  // number that increases at each restart; 0: the router counts restarts
+  std::int32_t max_adapters = 0;  // maximum LoRA adapters that it keeps loaded, of which 32 are tracked; 0: unknown, 32
 };
 
 // Load that an instance reports.

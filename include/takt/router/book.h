@@ -134,7 +134,8 @@ struct RouterBook {
     return true;
   }
   bool Heeds(const InstanceUp& e) {
-    if (!e.instance.id || e.instance.role != InstanceRole::kBoth || !instances.Has(e.instance.profile)) {
+    if (!e.instance.id || e.instance.role != InstanceRole::kBoth || e.instance.max_adapters < 0 ||
+        !instances.Has(e.instance.profile)) {
       Invalid(e.instance.id);
       return false;
     }

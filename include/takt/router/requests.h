@@ -174,6 +174,7 @@ struct RouterRequests : RouterBook {
     placed.Add(table, slot, instance, now());
     if (options.model_tokens) TakePrediction(record.state.request, instance.instance.model);
     instance.last_placed = ++stats.placed;
+    instance.UseAdapter(record.state.request.adapter);
     notices.placed.push_back({record.state.request.id, instance.instance.id, instance.instance.life});
     calls.Sent(record.state, instance, instances.all(), now());
     placer.Placed(record.state, instance, now());
@@ -230,6 +231,7 @@ struct RouterRequests : RouterBook {
       case RouteStatus::kPlaced: {
         InstanceState& instance = *instances.Find(table[slot].place);
         placed.Remove(table, slot, instance);
+        instance.UseAdapter(table[slot].state.request.adapter);
         placer.Released(table[slot].state, instance, now());
         break;
       }

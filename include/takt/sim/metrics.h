@@ -154,6 +154,7 @@ struct Metrics {
   std::optional<double> regret;  // mean e2e / mean e2e of the order by true size; set if the caller ran both
 
   std::int64_t preemptions = 0, recomputed_tokens = 0, cached_tokens = 0, output_tokens = 0;
+  std::int64_t adapter_loads = 0;  // adapters that engines loaded
   double kv_mean = 0, kv_peak = 0;  // mean and maximum used share of the KV cache over time
 };
 

@@ -206,6 +206,7 @@ VirtualCluster<Scheduler>::VirtualCluster(const Workload& workload, EstimateSpec
   for (std::uint32_t c = 0; c < calls; ++c) {
     if (!tool_of_.empty()) tool_of_[c] = CallOf(c).first_tool;
     requests_.state[c].prompt = CallOf(c).prompt_tokens;
+    requests_.state[c].adapter = CallOf(c).adapter;
     SetLeg(c);
   }
 }

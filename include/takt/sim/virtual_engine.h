@@ -34,6 +34,7 @@ struct VirtualRequest {
   std::int32_t computed = 0;  // tokens whose KV was computed at least once; computing them again is recomputation
   std::uint32_t lane = kNoLane;
   std::uint64_t void_through = 0;  // number of the last plan of the engine that is void for the request
+  std::uint32_t adapter = 0;  // adapter that the request needs; 0: none
   bool last_stop = true;  // true: stop_at is the end
   bool decoding = false;  // true: the request's prefill has finished since admission
   bool handed = false;  // true: the KV came from another engine, and the request has not started on this engine
@@ -119,6 +120,7 @@ class VirtualEngine {
   }
   std::int64_t steps() const { return steps_; }
   std::int64_t request_steps() const { return request_steps_; }
+  std::int64_t adapter_loads() const { return adapter_loads_; }
   Idle idle() const { return idle_; }
   const TimeMean& kv_blocks_used() const { return kv_blocks_used_; }
   const Scheduler& scheduler() const { return scheduler_; }
@@ -132,6 +134,10 @@ class VirtualEngine {
     std::int64_t stop = 0;  // output tokens until the request stops; for a steady row, number of the step that stops it
     std::int64_t kept = 0;  // last step in which a steady row was out of place
     std::int64_t base = 0;  // position minus step number, for a steady row
+  };
+  struct Adapter {
+    std::uint32_t id = 0;
+    std::int32_t rows = 0;  // number of rows that use the adapter
   };
   // The expected stop of a steady row, valid if the lane has the same stop.
   struct Stop {
@@ -162,6 +168,7 @@ class VirtualEngine {
   }
   bool Seat(const PlanEntry& entry, StepId step);
   void Unseat(RequestId id);
+  void UseAdapter(std::uint32_t id);
   void StartMove(const KvMove& move, TimePoint now);
   TimePoint Copy(std::int64_t blocks, TimePoint& link, TimePoint now);
 
@@ -196,6 +203,8 @@ class VirtualEngine {
 
   TimeMean kv_blocks_used_;
   std::int64_t steps_ = 0, request_steps_ = 0;
+  std::vector<Adapter> adapters_;  // loaded adapters, the least recently used first
+  std::int64_t adapter_loads_ = 0;
 };
 
 template <class Scheduler>
@@ -269,6 +278,7 @@ void VirtualEngine<Scheduler>::Begin(TimePoint now) {
   const std::span<const PlanEntry> run = plan.run;
   StepLoad load;
   std::int64_t others = 0;
+  const std::int64_t loads_before = adapter_loads_;
   std::size_t at = CountSteady(run, steady_);
   std::span<const PlanEntry> rest;
   if (at < steady_.size()) {
@@ -309,11 +319,12 @@ void VirtualEngine<Scheduler>::Begin(TimePoint now) {
   load.decodes += decodes;
   load.decode_context += steady_bases_ + decodes * (steps_ + 1);  // each token also attends to itself
   load.samples += decodes;
+  const TimePoint loaded = After(now, Times(options_.adapter_load, adapter_loads_ - loads_before));
   request_steps_ += decodes + others;
 
   busy_ = true;
   step_start_ = now;
-  step_end_ = After(std::max(now, stalled_until_), VirtualStepTime(*cost_, load));
+  step_end_ = After(std::max(loaded, stalled_until_), VirtualStepTime(*cost_, load));
   for (const std::uint32_t index : first_tokens_) requests_->records[index].first_token = step_end_;
   first_tokens_.clear();
   rows_.clear();
@@ -408,7 +419,24 @@ bool VirtualEngine<Scheduler>::Seat(const PlanEntry& entry, StepId step) {
   lanes_[entry.lane] = {.request = static_cast<std::uint32_t>(entry.request.value), .stop = request.to_stop};
   request.lane = entry.lane;
   request.decoding = !entry.prefill();
+  if (request.adapter != 0) UseAdapter(request.adapter);
   return true;
+}
+
+// Counts a row that uses the adapter, and loads the adapter if necessary. Evicts the least recently used adapter that
+// no row uses.
+template <class Scheduler>
+void VirtualEngine<Scheduler>::UseAdapter(std::uint32_t id) {
+  auto at = std::ranges::find(adapters_, id, &Adapter::id);
+  if (at == adapters_.end()) {
+    ++adapter_loads_;
+    if (std::cmp_greater_equal(adapters_.size(), options_.limits.adapters)) {
+      const auto idle = std::ranges::find(adapters_, 0, &Adapter::rows);
+      if (idle != adapters_.end()) adapters_.erase(idle);
+    }
+    at = adapters_.insert(adapters_.end(), {id, 0});
+  }
+  ++at->rows;
 }
 
 // Removes a request from its lane and saves its progress. Plans that have not run yet become void for the request.
@@ -427,6 +455,10 @@ void VirtualEngine<Scheduler>::Unseat(RequestId id) {
   }
   request.lane = kNoLane;
   lane = {};
+  const auto used = std::ranges::find(adapters_, request.adapter, &Adapter::id);
+  if (used == adapters_.end()) return;
+  --used->rows;
+  std::rotate(used, used + 1, adapters_.end());
 }
 
 template <class Scheduler>

@@ -22,6 +22,9 @@ struct VirtualEngineOptions {
   double swap_overlap = 1;  // share of a KV move during which steps run; 0: the engine stalls
   std::uint16_t instance = 0;  // index of the engine in the records
   bool by_exception = false;  // true: VirtualStep::rows contains only exceptions
+  // Time to load a LoRA adapter. The engine keeps the last limits.adapters adapters loaded. A step that first needs
+  // another adapter starts after the adapter is loaded.
+  Duration adapter_load{0};
   std::size_t model = Workload::kNoModel;  // model that the engine serves, a column of the workload
 
   template <class Self, class List>

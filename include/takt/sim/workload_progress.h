@@ -79,6 +79,7 @@ class WorkloadProgress {
     r.agent = {call.agent};
     r.branch = call.branch;
     r.tenant = {workflow.tenant};
+    r.adapter = {call.adapter};
     r.arrival = now;
     r.workflow_arrival = workflow_arrival;
     r.deadline = DeadlineOf(workflow, workflow_arrival);

@@ -30,6 +30,12 @@ absl::Status ScaleLengths(Workload& workload, double factor);
 // InferCept's multi-call requests become its single-call workload.
 void LimitTools(Workload& workload, std::uint32_t most);
 
+// Sets the adapter of all calls of each workflow to a random number from 1 to `adapters`. Adapter k has a probability
+// proportional to k^-exponent (Zipf); an exponent of 0 draws all equally often. InvalidArgument: `adapters` is outside
+// 1 to kMaxWorkloadAdapters, or the exponent outside 0 to 10.
+inline constexpr std::int64_t kMaxWorkloadAdapters = 1'000'000;
+absl::Status DrawAdapters(Workload& workload, std::int64_t adapters, double exponent, std::uint64_t seed);
+
 // Sets the arrival times of the workflows, in order. The first arrival is moved to zero. InvalidArgument: the number of
 // times differs from the number of workflows, times decrease, or an arrival exceeds kMaxWorkloadTime.
 absl::Status SetArrivals(Workload& workload, std::span<const TimePoint> arrivals);

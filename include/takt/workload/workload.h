@@ -56,6 +56,7 @@ struct WorkloadCall {
   std::uint32_t first_tool = 0, tools = 0;  // range in Workload::tools, sorted by after_tokens
   std::uint16_t branch = 0;  // branch of the workflow; 0: main agent; other numbers: sub-agents
   TurnEnd then = TurnEnd::kUnknown;
+  std::uint32_t adapter = 0;  // LoRA adapter that the call needs; 0: none
   Duration delay{0};  // time from the end of the last predecessor (or the arrival) to this call
 
   friend bool operator==(const WorkloadCall&, const WorkloadCall&) = default;

@@ -186,6 +186,9 @@ void AddWorkloadSource(Group group, WorkloadSource& to) {
             Whole(1, INT64_MAX));
   group.Add("--draw", to.draw, "N",
             "draw N workflows at random with replacement, with Poisson arrivals at 1 per second", Whole(1, 50'000'000));
+  group.Add("--adapters", to.adapters, "N", "give each workflow one of N LoRA adapters at random", Whole(1, 1'000'000));
+  group.Add("--adapter-zipf", to.adapter_zipf, "S",
+            "with --adapters: draw adapter k with a probability proportional to k^-S", Share(10));
   group.Add("--seed", to.seed, "N", "seed all random draws: errors of estimates, workflows, and missing arrival times",
             Whole(0, INT64_MAX));
 }

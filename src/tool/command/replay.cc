@@ -131,6 +131,8 @@ absl::StatusOr<ReplayOptions> CommonOptions(ReplayArguments& arguments) {
   options.placement = *std::move(placement);
   options.engine.limits.tokens = {arguments.token_budget};
   options.engine.limits.max_seqs = arguments.max_seqs;
+  if (arguments.adapter_slots > 0) options.engine.limits.adapters = arguments.adapter_slots;
+  options.engine.adapter_load = FromSeconds(arguments.adapter_load_ms / 1e3);
   options.scheduler.prefix_cache = arguments.prefix_cache;
   options.cluster.rate_scale = arguments.rate_scale;
   options.cluster.closed_loop = arguments.closed_loop;
@@ -429,6 +431,10 @@ void AddEngine(Group group, ReplayArguments& to) {
             Whole(1, INT64_MAX));
   group.Add("--host-kv-tokens", to.host_kv_tokens, "N",
             "keep N tokens of evicted prompt prefixes per instance in host memory", Whole(1, INT64_MAX));
+  group.Add("--adapter-slots", to.adapter_slots, "N", "keep at most N LoRA adapters loaded per instance [all]",
+            Whole(1));
+  group.Add("--adapter-load", to.adapter_load_ms, "MS", "delay a step by MS for each adapter that it must load first",
+            Share(1e6));
   group.AddFlag("--prefix-cache", to.prefix_cache, "keep the KV of prompt prefixes for requests that share them");
   group.Add("--retention", to.retention, "NAME",
             "choose which KV of ended turns to evict first; see 'takt policies' [hold_value for sessions]");

@@ -80,6 +80,8 @@ struct ReplaySetup {
   std::int32_t max_seqs = 256;
   std::int64_t kv_tokens = 0;  // 0: the profile's capacity
   std::int64_t host_kv_tokens = 0;  // host memory for prefixes
+  std::int32_t adapter_slots = 0;  // LoRA adapters that an instance keeps loaded; 0: all
+  double adapter_load_ms = 0;  // time to load an adapter
   bool prefix_cache = false;
   std::vector<std::string> options;  // of schedulers and policies, "key=value"
   double rate_scale = 1;

@@ -124,6 +124,8 @@ void WriteConditions(JsonWriter& json, const Comparison& comparison) {
   json.Field("max_seqs", setup.max_seqs);
   json.Field("kv_tokens", comparison.KvOf(comparison.profile));
   if (setup.host_kv_tokens > 0) json.Field("host_kv_tokens", setup.host_kv_tokens);
+  if (setup.adapter_slots > 0) json.Field("adapter_slots", setup.adapter_slots);
+  if (setup.adapter_load_ms > 0) json.Field("adapter_load_ms", setup.adapter_load_ms);
   json.Field("prefix_cache", setup.prefix_cache);
   json.Key("options").BeginArray();
   for (const std::string& option : setup.options) json.Value(option);

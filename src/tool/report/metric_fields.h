@@ -66,10 +66,9 @@ inline constexpr ScalarField kScalars[] = {
 };
 
 inline constexpr CountField kTotals[] = {
-    {"preemptions", &Metrics::preemptions},
-    {"recomputed_tokens", &Metrics::recomputed_tokens},
-    {"cached_tokens", &Metrics::cached_tokens},
-    {"output_tokens", &Metrics::output_tokens},
+    {"preemptions", &Metrics::preemptions},     {"recomputed_tokens", &Metrics::recomputed_tokens},
+    {"cached_tokens", &Metrics::cached_tokens}, {"output_tokens", &Metrics::output_tokens},
+    {"adapter_loads", &Metrics::adapter_loads},
 };
 
 }  // namespace takt::tool

@@ -69,6 +69,8 @@ std::string EngineLine(const Comparison& comparison) {
     line = fmt::format("{} x {} each, placed by {}", setup.instances, line, setup.placement);
   }
   line += fmt::format("; a step: {} tokens, {} requests", Grouped(setup.token_budget), Grouped(setup.max_seqs));
+  if (setup.adapter_slots > 0) line += fmt::format(", {}", Counted(setup.adapter_slots, "adapter"));
+  if (setup.adapter_load_ms > 0) line += fmt::format(", {} ms to load an adapter", Short(setup.adapter_load_ms));
   if (setup.front_end_ms > 0 || setup.front_end_token_us > 0) {
     line += fmt::format("; front end: {} ms per request and {} us per prompt token", Short(setup.front_end_ms),
                         Short(setup.front_end_token_us));

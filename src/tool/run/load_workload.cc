@@ -66,6 +66,11 @@ absl::StatusOr<Workload> LoadWorkload(const WorkloadSource& source) {
   if (source.length_scale != 1) {
     if (absl::Status scaled = ScaleLengths(*workload, source.length_scale); !scaled.ok()) return scaled;
   }
+  if (source.adapters > 0) {
+    if (absl::Status drawn = DrawAdapters(*workload, source.adapters, source.adapter_zipf, source.seed); !drawn.ok()) {
+      return drawn;
+    }
+  }
   return workload;
 }
 

@@ -20,6 +20,8 @@ struct WorkloadSource {
   std::int64_t limit = 0;  // number of workflows read; 0: all
   std::int64_t draw = 0;  // number of workflows drawn with replacement; 0: the workload's own
   double length_scale = 1;
+  std::int64_t adapters = 0;  // number of LoRA adapters drawn for the workflows; 0: the workload's own
+  double adapter_zipf = 1;  // exponent of their Zipf distribution
   std::int64_t max_session_tokens = 262'144;
   std::uint64_t seed = 1;
 };

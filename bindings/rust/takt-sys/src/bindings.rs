@@ -421,7 +421,7 @@ pub struct takt_instance {
     pub token_s: f64,
     pub profile: u64,
     pub role: u32,
-    pub reserved: u32,
+    pub max_adapters: i32,
     pub life: u64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -436,7 +436,7 @@ const _: () = {
     ["Offset of field: takt_instance::token_s"][offset_of!(takt_instance, token_s) - 32usize];
     ["Offset of field: takt_instance::profile"][offset_of!(takt_instance, profile) - 40usize];
     ["Offset of field: takt_instance::role"][offset_of!(takt_instance, role) - 48usize];
-    ["Offset of field: takt_instance::reserved"][offset_of!(takt_instance, reserved) - 52usize];
+    ["Offset of field: takt_instance::max_adapters"][offset_of!(takt_instance, max_adapters) - 52usize];
     ["Offset of field: takt_instance::life"][offset_of!(takt_instance, life) - 56usize];
 };
 #[repr(C)]

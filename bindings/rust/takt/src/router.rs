@@ -26,11 +26,13 @@ pub struct Instance {
     pub token_s: f64,
     /// A number that grows with each restart, such as the start time; 0: the router numbers restarts.
     pub life: u64,
+    /// Maximum LoRA adapters that it keeps loaded; 0: unknown.
+    pub max_adapters: i32,
 }
 
 impl Instance {
     pub fn new(id: u64) -> Self {
-        Self { id, model: 0, profile: 0, kv_tokens: 0, capacity: sys::TAKT_NEVER, token_s: 0.0, life: 0 }
+        Self { id, model: 0, profile: 0, kv_tokens: 0, capacity: sys::TAKT_NEVER, token_s: 0.0, life: 0, max_adapters: 0 }
     }
 }
 
@@ -288,6 +290,7 @@ impl Router {
         let mut raw = initialised!(takt_instance, takt_instance_init);
         (raw.id, raw.model, raw.profile, raw.life) = (instance.id, instance.model, instance.profile, instance.life);
         (raw.kv_tokens, raw.capacity, raw.token_s) = (instance.kv_tokens, instance.capacity, instance.token_s);
+        raw.max_adapters = instance.max_adapters;
         let mut it = event(sys::TAKT_EVENT_INSTANCE_UP);
         it.u.instance_up.instance = &raw;
         self.on(it, now, "instance_up")
