@@ -92,8 +92,9 @@ class BasicRouter {
   // Passes each later transition of a request to the observer, which must outlive the router or be replaced by {}.
   void Watch(Observer observer) { r_.observer = observer; }
 
-  // Returns true if the policy ranks by the tokens that requests received. The host must then send RequestServed.
-  bool goes_by_service() const { return r_.queue.goes_by_service(); }
+  // Returns true if the policy or the placement uses the tokens that requests received. The host must then send
+  // RequestServed.
+  bool goes_by_service() const { return r_.queue.goes_by_service() || r_.placer.goes_by_service(); }
 
   // Places requests on instances, in rank order. The result and failed() are valid until the next call.
   std::span<const Placement> Place(TimePoint now) {

@@ -6,6 +6,7 @@
 #include "takt/placement/gain_slack.h"
 #include "takt/placement/least_loaded.h"
 #include "takt/placement/least_outstanding_tokens.h"
+#include "takt/placement/least_pending_prefill.h"
 #include "takt/placement/minimum_completion_time.h"
 #include "takt/placement/prefix.h"
 #include "takt/placement/random.h"
@@ -29,6 +30,8 @@ PlacementRegistry& Placements() {
                  "the model with the best score minus the price of its work; prices limit its latency (takt's)");
     registry.Add(LeastLoaded{}, "fewest requests, with waiting ones counted four times (vLLM's balancer)");
     registry.Add(LeastOutstandingTokens{}, "fewest remaining tokens of prompts and estimated outputs");
+    registry.Add(LeastPendingPrefill{},
+                 "fewest prompt tokens to compute, then fewest remaining tokens (for parallel ranks)");
     registry.Add(MinimumCompletionTime{}, "the earliest expected end, by observed call times (Ibarra and Kim)");
     registry.Add(PrefixPlacement{}, "the most cached tokens");
     registry.Add(RandomPlacement{}, "a random instance");

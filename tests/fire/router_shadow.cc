@@ -69,6 +69,12 @@ void RouterShadow::Up::Use(AdapterId id) {
   if (adapters.size() > most) adapters.resize(most);
 }
 
+void RouterShadow::Serve(Request& request, const TokensServed& served) {
+  const std::int32_t prompt = request.state.request.prompt_tokens.value;
+  const std::int32_t left = served.output.value > 0 ? 0 : prompt - std::min(prompt, served.prefill.value);
+  request.uncomputed = std::min(request.uncomputed, left);
+}
+
 // Orders by placement.
 std::vector<RouterShadow::Request*> RouterShadow::Unseen(InstanceId id) {
   std::vector<Request*> unseen;
@@ -187,6 +193,7 @@ void RouterShadow::On(const RequestServed& e) {
     ++ours_.events_invalid;
   } else {
     Charge(*life, e.served);
+    Serve(*life, e.served);
     life->reported = true;
   }
 }
@@ -360,6 +367,7 @@ void RouterShadow::CheckPlaced(std::span<const Placement> placements) {
     Charge(placed, {placed.state.request.prompt_tokens, {}});
     ++up->outstanding;
     up->Use(placed.state.request.adapter);
+    placed.uncomputed = placed.state.request.prompt_tokens.value;
     ++ours_.placed;
   }
 }
@@ -450,6 +458,11 @@ void RouterShadow::Compare(const Router& router) {
                theirs.instance.id.value);
     FIRE_CHECK(theirs.outstanding == up->outstanding, "instance {} holds {}, not {}", theirs.instance.id.value,
                theirs.outstanding, up->outstanding);
+    std::int64_t uncomputed = 0;
+    for (const RequestId id : alive_)
+      uncomputed += request(id).place == theirs.instance.id ? request(id).uncomputed : 0;
+    FIRE_CHECK(theirs.pending_prefill == uncomputed, "instance {} has {} prompt tokens to compute, not {}",
+               theirs.instance.id.value, theirs.pending_prefill, uncomputed);
     FIRE_CHECK(std::ranges::equal(theirs.adapters.all(), up->adapters), "instance {} has other adapters",
                theirs.instance.id.value);
     FIRE_CHECK(theirs.instance.life == up->instance.life, "instance {} is in life {}, not {}", theirs.instance.id.value,

@@ -76,6 +76,7 @@ class RouterShadow {
     std::uint64_t number = 0;  // number of its placement
     TimePoint placed{};
     bool unseen = false;  // not yet included in its instance's reports
+    std::int32_t uncomputed = 0;  // prompt tokens that no report of its instance includes
   };
   const Request& request(RequestId id) const {
     const std::uint64_t name = rules_.ids.NameOf(id);
@@ -100,6 +101,7 @@ class RouterShadow {
 
     void Use(AdapterId id);
   };
+  static void Serve(Request& request, const TokensServed& served);
 
   void On(const Arrived& e);
   void On(const Revised& e);

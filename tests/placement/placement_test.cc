@@ -70,7 +70,8 @@ TEST_CASE("an unknown placement is reported with the known names") {
   REQUIRE(!placement.ok());
   const auto message = std::string(placement.status().message());
   CHECK(message.find("'best'") != std::string::npos);
-  CHECK(message.find("least_loaded, least_outstanding_tokens, minimum_completion_time") != std::string::npos);
+  CHECK(message.find("least_loaded, least_outstanding_tokens, least_pending_prefill, minimum_completion_time") !=
+        std::string::npos);
 }
 
 TEST_CASE("every option of a placement can be set by name") {

@@ -156,6 +156,24 @@ TEST_CASE("a row that is not ready misses one plan, keeping its place") {
   CHECK(host.Plan().idle == Idle::kBlocked);
 }
 
+// TensorRT-LLM#17379, sglang#30033: a rank short of KV planned nothing, and all ranks stopped.
+TEST_CASE("a rank short of KV reports that, so its host can pad it while another rank runs") {
+  Host first(Blocks16(4)), second(Blocks16(4));
+  second.Arrive(1, 32);
+  second.On(KvPinned{{1}});  // the first rank reads this KV
+  CHECK(second.Step({1}) == "1:32");
+  second.Arrive(2, 48);  // needs three blocks; two are pinned
+  first.Arrive(1, 16);
+  for (const std::string tokens : {"1:16", "1:1", "1:1"}) {
+    CHECK(second.Plan().idle == Idle::kKvPending);  // an empty batch on this rank
+    CHECK(first.Step() == tokens);
+  }
+  second.On(KvFreed{{1}});
+  CHECK(second.Step() == "2:48");
+  CHECK(second.Step({2}) == "2:1");
+  CHECK(second.Plan().idle == Idle::kNoRequests);  // also padded, as long as the first rank runs
+}
+
 TEST_CASE("pinned KV stays after its request until it is freed") {
   Host host(Blocks16(4));
   host.Arrive(1, 32);

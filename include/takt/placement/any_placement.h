@@ -23,12 +23,19 @@ class AnyPlacement {
   template <PlacementPolicy P>
     requires(!std::same_as<P, AnyPlacement>)
   AnyPlacement(P policy)  // NOLINT: implicit for every policy
-      : name_(NameOf(policy)), spec_(SpecOf(policy)), scores_compare_(ScoresCompare(policy)) {
+      : name_(NameOf(policy)),
+        spec_(SpecOf(policy)),
+        scores_compare_(ScoresCompare(policy)),
+        goes_by_service_(GoesByService(policy)) {
     held_ = std::make_unique<Held<P>>(std::move(policy));
   }
 
   AnyPlacement(const AnyPlacement& other)
-      : held_(other.held_->Clone()), name_(other.name_), spec_(other.spec_), scores_compare_(other.scores_compare_) {}
+      : held_(other.held_->Clone()),
+        name_(other.name_),
+        spec_(other.spec_),
+        scores_compare_(other.scores_compare_),
+        goes_by_service_(other.goes_by_service_) {}
   AnyPlacement& operator=(const AnyPlacement& other) { return *this = AnyPlacement(other); }
   AnyPlacement(AnyPlacement&&) noexcept = default;
   AnyPlacement& operator=(AnyPlacement&&) noexcept = default;
@@ -37,6 +44,7 @@ class AnyPlacement {
   const std::string& name() const { return name_; }
   const std::string& spec() const { return spec_; }  // input of MakePlacement
   bool scores_compare() const { return scores_compare_; }
+  bool goes_by_service() const { return goes_by_service_; }
   void Rename(std::string name, std::string spec) { name_ = std::move(name), spec_ = std::move(spec); }
 
   double Score(const RequestState& r, const InstanceState& i, TimePoint now) const { return held_->Score(r, i, now); }
@@ -100,7 +108,7 @@ class AnyPlacement {
 
   std::unique_ptr<Base> held_;
   std::string name_, spec_;
-  bool scores_compare_ = true;
+  bool scores_compare_ = true, goes_by_service_ = false;
 };
 
 }  // namespace takt

@@ -29,6 +29,15 @@ constexpr bool ScoresCompare(const P& policy) {
   return true;
 }
 
+// Returns true if the policy needs RequestServed, as InstanceState::pending_prefill does. Such a policy declares
+// `static constexpr bool kGoesByService = true;`.
+template <class P>
+constexpr bool GoesByService(const P& policy) {
+  if constexpr (requires { P::kGoesByService; }) return P::kGoesByService;
+  if constexpr (requires { policy.goes_by_service(); }) return policy.goes_by_service();
+  return false;
+}
+
 // Optional hooks, for policies that keep state by RequestState::slot and InstanceState::slot. Score and Prepare are
 // also called for requests that the router does not know; their slot is kNoSlot.
 

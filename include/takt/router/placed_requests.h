@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "takt/base/age_list.h"
@@ -14,8 +15,8 @@
 
 namespace takt::internal {
 
-// Invariant: an instance's `outstanding` is the number of its members. `since_report` and `tokens_since_report` count
-// placements after its newest report.
+// Invariant: an instance's `outstanding` is the number of its members, and `pending_prefill` the sum of their
+// uncomputed tokens. `since_report` and `tokens_since_report` count placements after its newest report.
 class PlacedRequests {
  public:
   std::int64_t size() const { return size_; }  // number of requests on all instances
@@ -41,6 +42,8 @@ class PlacedRequests {
     ++instance.outstanding;
     ++instance.since_report;
     instance.tokens_since_report += tokens;
+    record.uncomputed = record.state.request.prompt_tokens.value;
+    instance.pending_prefill += tokens;
   }
 
   void Remove(RouteTable& table, Slot slot, InstanceState& instance) {
@@ -49,6 +52,15 @@ class PlacedRequests {
     list.all.Remove(table, slot);
     --size_;
     --instance.outstanding;
+    instance.pending_prefill -= std::exchange(table[slot].uncomputed, 0);
+  }
+
+  // Lowers the uncomputed prompt tokens of a request by a report. With an output token, the whole prompt is computed.
+  void Serve(RouteRecord& record, InstanceState& instance, const TokensServed& served) {
+    const std::int32_t prompt = record.state.request.prompt_tokens.value;
+    const std::int32_t left = served.output > Tokens{0} ? 0 : std::max(prompt - served.prefill.value, 0);
+    instance.pending_prefill -= std::max(record.uncomputed - left, 0);
+    record.uncomputed = std::min(record.uncomputed, left);
   }
 
   // Moves all requests of an instance that went down to `to`, in order of slots.

@@ -31,6 +31,7 @@ class PlacementHooks {
     if constexpr (PreparingPlacement<Placer>) placer_.Prepare(r, now);
   }
   bool scores_compare() const { return ScoresCompare(placer_); }
+  bool goes_by_service() const { return GoesByService(placer_); }
   double Score(const RequestState& r, const InstanceState& i, TimePoint now) const { return placer_.Score(r, i, now); }
   void Placed([[maybe_unused]] const RequestState& r, [[maybe_unused]] const InstanceState& i,
               [[maybe_unused]] TimePoint now) {

@@ -56,6 +56,7 @@ struct RouteRecord {
   bool unseen = false;  // true: no report of the instance includes the request yet, so `age` is in a list
   InstanceId place = {};  // instance that has the request; none: not placed
   TimePoint placed{};
+  std::int32_t uncomputed = 0;  // prompt tokens that its instance has not computed, as far as reported
   AgeLink age = {};
   Slot before = kNoSlot, after = kNoSlot;  // links of the SlotList of its instance, or of set_aside
   Charged charged = {};

@@ -208,6 +208,7 @@ struct RouterRequests : RouterBook {
     state.generated = std::max(state.generated, Tokens{served.output.value / state.request.sequences});
     state.has_run |= served.prefill > Tokens{0} || served.output > Tokens{0};
     table[slot].charged.reported = true;
+    placed.Serve(table[slot], *instances.Find(table[slot].place), served);
     Charge(slot, served);
   }
 

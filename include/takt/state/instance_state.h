@@ -52,6 +52,8 @@ struct InstanceState {
   std::int64_t since_report = 0;  // number of requests placed on this instance after the newest report
   std::int64_t tokens_since_report = 0;  // prompt tokens of these requests
   std::uint64_t last_placed = 0;  // sequence number of the last placement on this instance, from 1; 0: none yet
+  // Prompt tokens of its requests that it has not computed; only RequestServed and the end of a request lower this.
+  std::int64_t pending_prefill = 0;
   LoadedAdapters adapters = {};  // adapters that it probably has loaded, the most recently used first
 
   void UseAdapter(AdapterId id) { adapters.Use(id, instance.max_adapters); }
