@@ -27,7 +27,6 @@
 namespace takt::tool {
 namespace {
 
-constexpr std::string_view kAgentProfile = "aic/llama-3.1-70b/h100/fp8/tp8";
 constexpr std::string_view kGpuProfile = "fit/qwen3-coder-30b-a3b/h100/fp8/tp2";  // model of the published GPU runs
 constexpr std::int64_t kLoopTokens = 2'240'000;  // tokens of KV, in the closed loop
 constexpr double kChatHorizon = 1800;

@@ -63,17 +63,6 @@ constexpr Figure<TroubleFigures> kTroubleFigures[] = {
     {"ttft_max_s", &TroubleFigures::longest, "", "", "whole run", "longest [s]"},
     {"calm_ttft_max_s", &TroubleFigures::calm_longest, "", "", "whole run", "calm"}};
 
-struct MixSetup {
-  AgentSystem system;
-  double rate = 0;  // rate of sessions; 0: chat alone
-  std::int64_t kv_tokens = kTroubleTokens;
-
-  friend bool operator==(const MixSetup&, const MixSetup&) = default;
-};
-struct MixFigures {
-  double chat_turns = 0, chat_hits = 0, chat_p50 = 0, chat_p95 = 0;
-  double turns = 0, hits = 0, p95 = 0, longest = 0;
-};
 using MixStudy = Study<MixSetup, MixFigures>;
 
 constexpr Figure<MixFigures> kMixFigures[] = {
@@ -228,8 +217,11 @@ class TroubleRuns {
     } else {
       Cut(both, sessions_.prefix_block_tokens);
     }
-    const absl::StatusOr<ReplayResult> result =
-        Replay(both, OptionsOf(setup.system, setup.kv_tokens, seed, horizon, progress));
+    for (WorkloadWorkflow& w : both.workflows) w.priority = w.tenant == 2 ? 0 : 1;
+    ReplayOptions options = OptionsOf(setup.system, setup.kv_tokens, seed, horizon, progress);
+    if (setup.ceiling < 1) options.scheduler.class_limits = {{.priority = 0}, {.priority = 1, .ceiling =
+    // setup.ceiling}};
+    const absl::StatusOr<ReplayResult> result = Replay(both, options);
     if (!result.ok()) return result.status();
     if (result->stopped) return std::nullopt;
     const Window window{TimePoint(horizon / 2), TimePoint(horizon)};
@@ -360,6 +352,12 @@ void TellMixes(const MixStudy& study, ScenarioReport& report, Claims& claims) {
 }
 
 }  // namespace
+
+absl::StatusOr<std::optional<MixFigures>> RunMix(const Workload& sessions, const Workload& chat, const Profile& profile,
+                                                 double minutes, const MixSetup& setup, std::uint64_t seed,
+                                                 const RunProgress& progress) {
+  return TroubleRuns(sessions, &chat, profile, minutes).Run(setup, seed, progress);
+}
 
 absl::Status AddTrouble(const Workload& sessions, const Workload* chat, const Profile& profile,
                         const StudySettings& settings, SeedRange seeds, ProgressBar& bar, ScenarioReport& report) {

@@ -68,6 +68,29 @@ std::vector<OperatorCall> TenantCalls(double rate, double flood, std::uint64_t t
   return calls;
 }
 
+std::vector<OperatorCall> BurstsOverBatch(double batch, double burst, double calm, double seconds, std::uint64_t seed) {
+  Random random(seed), other(seed + 1'000'000);
+  std::vector<OperatorCall> calls;
+  Poisson(
+      random, batch, seconds, [&](double) { return batch; },
+      [&](double t) {
+        OperatorCall call{.at = t, .kind = 2, .tenant = 2};
+        call.prompt = LengthOf(random, 4000, 1, 32'000);
+        call.output = LengthOf(random, 500, 0.7, 4000);
+        calls.push_back(call);
+      });
+  Poisson(
+      other, std::max(burst, calm), seconds, [&](double t) { return InFirst(5, t) ? burst : calm; },
+      [&](double t) {
+        OperatorCall call{.at = t, .tenant = 1};
+        call.prompt = LengthOf(other, 500, 1, 16'000);
+        call.output = LengthOf(other, 150, 0.7, 4000);
+        calls.push_back(call);
+      });
+  std::ranges::stable_sort(calls, {}, &OperatorCall::at);
+  return calls;
+}
+
 std::vector<OperatorCall> LongOutputs(int count, std::uint64_t seed) {
   Random random(seed);
   std::vector<OperatorCall> calls;

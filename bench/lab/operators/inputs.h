@@ -25,6 +25,10 @@ std::vector<OperatorCall> MixedCalls(double rate, double burst, double seconds, 
 std::vector<OperatorCall> TenantCalls(double rate, double flood, std::uint64_t tenants, double seconds,
                                       std::uint64_t seed);
 
+// Batch calls (tenant 2) at `batch` [1/s]. Interactive calls (tenant 1) come at `burst` in the first 5 s of each
+// minute, and at `calm` otherwise.
+std::vector<OperatorCall> BurstsOverBatch(double batch, double burst, double calm, double seconds, std::uint64_t seed);
+
 // `count` calls of 300 prompt tokens at once, with log-normal outputs (median 493, sigma 0.6). The host knows their
 // distribution.
 std::vector<OperatorCall> LongOutputs(int count, std::uint64_t seed);

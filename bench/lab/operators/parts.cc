@@ -14,6 +14,9 @@ namespace {
 
 constexpr std::uint64_t kOthers = 8;  // tenants besides the one that floods
 constexpr double kOthersLoad = 0.6, kWantMore = 1.2, kFloodLoad = 1.5, kQuotaShare = 0.2;
+constexpr double kFullLoad = 1.2;  // of batch
+constexpr double kBurstCalls = 8, kWantAll = 40;  // interactive calls per second: in bursts; more than are served
+constexpr double kBatchShare = 0.2, kCeiling = 0.8;
 constexpr std::int32_t kLittleKv = 400;  // blocks: 6,400 tokens
 constexpr double kReserve = 0.22;  // chosen on the tuning's seeds
 constexpr int kAtOnce = 60;  // calls
@@ -44,19 +47,26 @@ class OperatorParts {
     if (!tenants.ok()) return tenants.status();
     const auto equal = SaturationOf(BurstsOfEqual(20, 20, 60, 1000), plain, profile_);
     if (!equal.ok()) return equal.status();
-    tenants_ = *tenants, equal_ = *equal;
+    const auto batch = SaturationOf(BurstsOverBatch(5, 1e-9, 1e-9, 60, 1000), plain, profile_);
+    if (!batch.ok()) return batch.status();
+    tenants_ = *tenants, equal_ = *equal, batch_ = *batch;
     quota_ = kQuotaShare * tenants_.tokens;
     const std::string metered = fmt::format("metered(fcfs,rate={:.0f},burst={:.0f})", quota_, 10 * quota_);
     systems_[0] = {
         ForTenants("fcfs", "fcfs", false, profile_), ForTenants("fair_share (VTC)", "fair_share", false, profile_),
         ForTenants("metered", metered, false, profile_), ForTenants("metered, paced", metered, true, profile_)};
     systems_[1] = systems_[0];
-    systems_[2] = {OnLittleKv("no reserve", kLittleKv, 0), WithWatermark("watermark 0.1", kLittleKv, 0.1),
+    const std::string bands = fmt::format("bands(bands=0;1;2:{:g})", kBatchShare);
+    systems_[2] = {WithCeiling("priority", "priority", 1, profile_), WithCeiling("bands", bands, 1, profile_),
+                   WithCeiling("priority, ceiling", "priority", kCeiling, profile_),
+                   WithCeiling("bands, ceiling", bands, kCeiling, profile_)};
+    systems_[3] = systems_[2];
+    systems_[4] = {OnLittleKv("no reserve", kLittleKv, 0), WithWatermark("watermark 0.1", kLittleKv, 0.1),
                    WithWatermark("watermark 0.2", kLittleKv, 0.2), OnLittleKv("no eviction", kLittleKv, 1)};
     for (const double reserve : {0.1, kReserve, 0.4}) {
-      systems_[2].push_back(OnLittleKv(fmt::format("reserve {:g}", reserve), kLittleKv, reserve));
+      systems_[4].push_back(OnLittleKv(fmt::format("reserve {:g}", reserve), kLittleKv, reserve));
     }
-    systems_[3] = {WithBoundedQueue("80 may wait", kMostWaiting, profile_)};
+    systems_[5] = {WithBoundedQueue("80 may wait", kMostWaiting, profile_)};
     return absl::OkStatus();
   }
 
@@ -68,6 +78,8 @@ class OperatorParts {
     switch (setup.part) {
       case OperatorPart::kFlood: return Tenants(system, kOthersLoad, setup.flood, seed);
       case OperatorPart::kQuota: return Tenants(system, kWantMore, setup.flood, seed);
+      case OperatorPart::kBurst: return Batch(system, kFullLoad, kBurstCalls, 0, seed);
+      case OperatorPart::kShare: return Batch(system, kFullLoad, kWantAll, kWantAll, seed);
       case OperatorPart::kMemory: return Memory(system, seed);
       case OperatorPart::kAnswers: return Answers(system, seed);
     }
@@ -93,6 +105,26 @@ class OperatorParts {
     PartFigures f{.first_p95 = Summary::Of(waits).p95, .idle_s = run->idle_s};
     if (flood) f.over_quota = run->tenant_tokens[kOthers + 1] / (to - from) / quota_ - 1;
     return f;
+  }
+
+  // `batch`: load of batch calls. `burst`, `calm`: rates of interactive calls [1/s].
+  absl::StatusOr<std::optional<PartFigures>> Batch(const OperatorSystem& system, double batch, double burst,
+                                                   double calm, std::uint64_t seed) const {
+    const std::vector<OperatorCall> calls = BurstsOverBatch(batch * batch_.calls, burst, calm, seconds_, seed);
+    const double from = seconds_ / 3;
+    const absl::StatusOr<OperatorRun> run =
+        Serve(calls, kServiceClasses, system, profile_.cost, seed, seconds_, from, seconds_);
+    if (!run.ok()) return run.status();
+    std::vector<double> waits;
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      if (calls[i].kind != 0 || calls[i].at < from) continue;
+      const double first = run->records[i].first_token;
+      waits.push_back((first < 0 ? run->seconds : first) - calls[i].at);
+    }
+    const double all = run->tenant_tokens[1] + run->tenant_tokens[2];
+    return PartFigures{.first_p95 = Summary::Of(waits).p95,
+                       .batch_share = all > 0 ? run->tenant_tokens[2] / all : 0,
+                       .idle_s = run->idle_s};
   }
 
   // Sums over several batches of calls, so that one long output counts less.
@@ -129,13 +161,14 @@ class OperatorParts {
   const Profile& profile_;
   double seconds_;
   double quota_ = 0;  // tokens per second
-  Served tenants_, equal_;
-  std::vector<NamedSystem> systems_[4];
+  Served tenants_, equal_, batch_;
+  std::vector<NamedSystem> systems_[6];
 };
 
 constexpr Figure<PartFigures> kPartFigures[] = {
-    {"first_p95_s", &PartFigures::first_p95, "", "", "", "p95 of others' first tokens [s]"},
+    {"first_p95_s", &PartFigures::first_p95, "", "", "", "p95 of first tokens [s]"},
     {"over_quota", &PartFigures::over_quota, "", "", "", "over its quota"},
+    {"batch_share", &PartFigures::batch_share, "", "", "", "share of batch"},
     {"idle_s", &PartFigures::idle_s, "", "", "", "idle [s]"},
     {"recomputed", &PartFigures::recomputed, "", "", "", "recomputed tokens", Best::kSmallest},
     {"preempted", &PartFigures::preempted, "", "", "", "preempted", Best::kSmallest},
@@ -148,6 +181,8 @@ std::vector<Figure<PartFigures>> Shown(OperatorPart part) {
   switch (part) {
     case OperatorPart::kFlood: return Only(kPartFigures, {&PartFigures::first_p95, &PartFigures::idle_s});
     case OperatorPart::kQuota: return Only(kPartFigures, {&PartFigures::over_quota, &PartFigures::idle_s});
+    case OperatorPart::kBurst:
+    case OperatorPart::kShare: return Only(kPartFigures, {&PartFigures::first_p95, &PartFigures::batch_share});
     case OperatorPart::kMemory:
       return Only(kPartFigures,
                   {&PartFigures::recomputed, &PartFigures::preempted, &PartFigures::seconds, &PartFigures::pace_p99});
@@ -182,6 +217,19 @@ class PartClaims {
     }
     Within("(b) flood: rate over its quota, if others want the rest", off, 0.02);
     AtMost("(b) flood: seconds without a step while requests wait", idle, 0, "s");
+
+    const PartSetup ceiling{OperatorPart::kBurst, Index(OperatorPart::kBurst, "bands, ceiling")},
+        open{OperatorPart::kBurst, Index(OperatorPart::kBurst, "bands")};
+    AtMost("(c) burst into a full engine: p95 of its first tokens over that without a ceiling",
+           Ratio(study_, ceiling, open, &PartFigures::first_p95), 0.5);
+    const PartStudy::CellType* held = study_.Find(ceiling);
+    std::optional<Interval> first_token;
+    if (held != nullptr) first_token = held->Of(&PartFigures::first_p95);
+    AtMost("(c) burst into a full engine: p95 of its first tokens with a ceiling", first_token, 2, "s");
+    const PartStudy::CellType* low = study_.Find({OperatorPart::kShare, Index(OperatorPart::kShare, "bands, ceiling")});
+    std::optional<Interval> share;
+    if (low != nullptr) share = low->Of(&PartFigures::batch_share);
+    AtLeast("(c) share of batch, if interactive calls want everything", share, kBatchShare - 0.02);
 
     const PartSetup none{OperatorPart::kMemory, Index(OperatorPart::kMemory, "no reserve")},
         ours{OperatorPart::kMemory, Index(OperatorPart::kMemory, fmt::format("reserve {:g}", kReserve))};
@@ -229,8 +277,8 @@ absl::Status AddOperatorParts(const StudySettings& settings, const Profile& prof
   OperatorParts parts(profile, 180 * (settings.minutes > 0 ? settings.minutes : 5));
   if (absl::Status s = parts.Prepare(); !s.ok()) return s;
   PartStudy study(seeds);
-  constexpr OperatorPart kAll[] = {OperatorPart::kFlood, OperatorPart::kQuota, OperatorPart::kMemory,
-                                   OperatorPart::kAnswers};
+  constexpr OperatorPart kAll[] = {OperatorPart::kFlood, OperatorPart::kQuota,  OperatorPart::kBurst,
+                                   OperatorPart::kShare, OperatorPart::kMemory, OperatorPart::kAnswers};
   for (const OperatorPart part : kAll) {
     for (std::size_t s = 0; s < parts.Systems(part).size(); ++s) {
       study.Add({part, s});

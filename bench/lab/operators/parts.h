@@ -16,9 +16,9 @@
 
 namespace takt::tool {
 
-enum class OperatorPart : std::uint8_t { kFlood, kQuota, kMemory, kAnswers };
+enum class OperatorPart : std::uint8_t { kFlood, kQuota, kBurst, kShare, kMemory, kAnswers };
 constexpr auto NamesOf(OperatorPart) {
-  return std::to_array<std::string_view>({"flood", "quota", "memory", "answers"});
+  return std::to_array<std::string_view>({"flood", "quota", "burst", "share", "memory", "answers"});
 }
 
 struct PartSetup {
@@ -29,8 +29,9 @@ struct PartSetup {
   friend bool operator==(const PartSetup&, const PartSetup&) = default;
 };
 struct PartFigures {
-  double first_p95 = 0;  // s, p95 of the time to first token of the other tenants, while one floods
+  double first_p95 = 0;  // s, p95 of the time to first token of the other tenants, or of interactive calls
   double over_quota = 0;  // share by which the flood's rate differs from its quota
+  double batch_share = 0;  // share of the computed tokens that batch has
   double idle_s = 0;  // time without a step while requests waited
   double recomputed = 0, preempted = 0, seconds = 0;  // tokens, requests, time until all have ended
   double pace_p99 = 0;  // s, p99 over requests of the mean time between tokens

@@ -6,6 +6,7 @@
 
 #include "fmt/format.h"
 #include "lab/claim.h"
+#include "lab/operators/chat.h"
 #include "lab/operators/parts.h"
 #include "lab/operators/study.h"
 #include "lab/operators/systems.h"
@@ -101,6 +102,7 @@ absl::StatusOr<ScenarioReport> RunOperators(const StudySettings& settings, Progr
   AddClasses(study, report);
   report.claims = ClassClaims(study);
   if (absl::Status s = AddOperatorParts(settings, *profile, study.seed_range(), bar, report); !s.ok()) return s;
+  if (absl::Status s = AddChatPart(settings, study.seed_range(), bar, report); !s.ok()) return s;
   report.interrupted = Interrupted();
   return report;
 }

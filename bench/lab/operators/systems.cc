@@ -56,6 +56,13 @@ NamedSystem ForTenants(const std::string& label, const std::string& policy, bool
   return named;
 }
 
+NamedSystem WithCeiling(const std::string& label, const std::string& policy, double ceiling,
+                        const Profile& profile) {
+  NamedSystem named = Paced(label, policy, profile);
+  if (ceiling < 1) named.system.options.class_limits = {{.priority = 0}, {.priority = 2, .ceiling = ceiling}};
+  return named;
+}
+
 NamedSystem OnLittleKv(const std::string& label, std::int32_t kv_blocks, double reserve) {
   NamedSystem named{label, {.policy = "fcfs"}};
   named.system.options.kv_blocks = {kv_blocks};

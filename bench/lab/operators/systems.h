@@ -23,7 +23,7 @@ NamedSystem StaticBudget(const std::string& policy, std::int32_t prompts, const 
 // Rivals that the tuning compares: each order with each limit.
 std::vector<NamedSystem> StaticBudgets(const Profile& profile);
 
-// A stand-in for P-PAS (arXiv 2608.15171), written from its abstract and public proposal, not from its code: the limit
+// A stand-in for P-PAS (arXiv 2608.15171), written from its abstract and public proposal, not from its code. The limit
 // on prompt tokens falls from 16,384 to 2,048 as running and waiting requests grow. It shows nothing about the
 // original.
 NamedSystem PressureBudget(const std::string& policy, const Profile& profile);
@@ -33,6 +33,9 @@ NamedSystem Paced(const std::string& label, const std::string& policy, const Pro
 
 // An order for tenants, with the fixed limit of the tuning, or paced.
 NamedSystem ForTenants(const std::string& label, const std::string& policy, bool paced, const Profile& profile);
+
+// An order of classes, paced; batch and all later classes use at most `ceiling` of the engine.
+NamedSystem WithCeiling(const std::string& label, const std::string& policy, double ceiling, const Profile& profile);
 
 // Systems on an engine with `kv_blocks` of 16 tokens.
 NamedSystem OnLittleKv(const std::string& label, std::int32_t kv_blocks, double reserve);
