@@ -84,7 +84,7 @@ inline std::string WishOf(const BandShares&, const OptionText&) {
 // `quantum`, the band comes before all bands that are not owed, until its balance is 0. Balances stay within
 // kMostQuanta * quantum. While a band does not wait, its balance grows to 0 at most. So idle time earns nothing.
 //
-// Limits. Group ids hold the band exactly, and 59 bits of the tenant or workflow: two names of 2^59 or more share a
+// Limits. Group ids hold the band exactly, and 59 bits of the tenant or workflow. Two names of 2^59 or more share a
 // counter with probability 2^-59. Group keys hold the band exactly, and counters to 1 part in 2^46. If a band becomes
 // owed or paid, the queue reads all group keys: O(waiting groups), at most twice per `quantum` tokens.
 //

@@ -85,8 +85,8 @@ namespace internal {
 // A counter per group. The lane of a group is in the highest `kLaneBits` bits of its id. Each lane has a floor: a group
 // that begins to wait is raised to the least counter of its lane's waiting groups.
 //
-// The table is bounded: if it is full, groups that do not wait are forgotten, first those that would be raised anyway,
-// then those with the least service.
+// The table is bounded. If it is full, groups that do not wait are forgotten. First come groups that would be raised
+// anyway, then those with the least service.
 template <int kLaneBits>
 class ServiceCounters {
  public:
