@@ -107,9 +107,9 @@ struct SchedulerOptions {
   // first.
   std::int64_t tenant_max_waiting = INT64_MAX;
   std::int64_t tenant_max_waiting_tokens = INT64_MAX;  // maximum prompt tokens of these requests
-  // Bounds and time limits of classes, which are ranges of priorities. A request cannot extend the time limit of its
-  // class, which counts from Request::arrival; `expires_at` can only shorten it.
-  std::vector<ClassLimits> class_limits = {};
+  // Bounds, time limits and ceilings of classes, which are ranges of priorities. A request cannot extend the time limit
+  // of its class, which counts from Request::arrival; `expires_at` can only shorten it.
+  ClassLimitsList class_limits = {};
   // Time limits of one wait [s]; a request that waits longer fails with kExpired. 0: unlimited.
   double max_resume_wait = 0;  // wait for a row of a request that has run, for example after a preemption
   double max_blocked = 0;  // time from Blocked to Unblocked

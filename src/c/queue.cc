@@ -47,6 +47,7 @@ static_assert(static_cast<takt_result>(QueueResult::kEnded) == TAKT_RESULT_ENDED
 static_assert(static_cast<takt_result>(QueueResult::kRequeued) == TAKT_RESULT_REQUEUED);
 static_assert(static_cast<takt_result>(QueuePlace::kPaused) == TAKT_PLACE_PAUSED);
 static_assert(static_cast<std::uint32_t>(WaitsFor::kPrefix) == TAKT_WAITS_FOR_PREFIX);
+static_assert(static_cast<std::uint32_t>(WaitsFor::kCeiling) == TAKT_WAITS_FOR_CEILING);
 
 template <>
 takt_queue_options Defaults<takt_queue_options>() {

@@ -92,6 +92,7 @@ template <class T>
 bool Same(const std::vector<T>& a, const std::vector<T>& b) {
   return a.empty() && b.empty();  // only their emptiness is compared, with the default
 }
+inline bool Same(const ClassLimitsList& a, const ClassLimitsList& b) { return a.empty() && b.empty(); }
 template <class T>
 bool Same(const std::shared_ptr<const T>& a, const std::shared_ptr<const T>& b) {
   return a == b;
@@ -194,6 +195,7 @@ class Writer {
   void Put(const std::vector<T>& x, const std::vector<T>&) {
     Put(std::span<const T>(x), {});
   }
+  void Put(const ClassLimitsList& x, const ClassLimitsList&) { Put(std::span<const ClassLimits>(x), {}); }
   template <class T>
   void Put(std::span<const T> x, std::span<const T>) {
     Varint(x.size());
@@ -338,11 +340,16 @@ class Reader {
     GetMore(x, Size(1));
   }
 
+  void Get(ClassLimitsList& x) {
+    x.clear();
+    GetMore(x, Size(1));
+  }
+
   // Appends n elements, each stored as its difference from the previous element. The first is stored as its difference
   // from zero.
-  template <class T>
-  void GetMore(std::vector<T>& x, std::size_t n) {
-    T element{};
+  template <class List>
+  void GetMore(List& x, std::size_t n) {
+    typename List::value_type element{};
     for (; n > 0 && ok_; --n) {
       Get(element);
       x.push_back(element);

@@ -82,6 +82,7 @@ class Printer {
   void Text(const std::vector<T>& x) {
     List(x);
   }
+  void Text(const ClassLimitsList& x) { List(std::span<const ClassLimits>(x)); }
   template <class T>
   void Text(std::span<const T> x) {
     List(x);

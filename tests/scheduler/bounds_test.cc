@@ -209,12 +209,17 @@ TEST_CASE("each reason has an HTTP status") {
 }
 
 TEST_CASE("limits of classes as text") {
-  std::vector<ClassLimits> read;
-  CHECK(OptionFromText("-1:5::2.5;0:::;7::100", {}, read));
-  CHECK(read == std::vector<ClassLimits>{{-1, 5, INT64_MAX, 2.5}, {0}, {7, INT64_MAX, 100}});
-  std::vector<ClassLimits> again;
+  ClassLimitsList read;
+  CHECK(OptionFromText("-1:5::2.5;0:::;7::100;9::::0.5;10:::3:0.25:1.5", {}, read));
+  CHECK(read == ClassLimitsList{{-1, 5, INT64_MAX, 2.5},
+                                {0},
+                                {7, INT64_MAX, 100},
+                                {.priority = 9, .ceiling = 0.5},
+                                {.priority = 10, .max_wait = 3, .ceiling = 0.25, .soft = 1.5}});
+  ClassLimitsList again;
   CHECK((OptionFromText(OptionToText(read), {}, again) && again == read));
-  for (const char* wrong : {":5", "x", "0:-1", "0:::-1", "0:::nan", "0:1:2:3:4", "0;;1", "3000000000"}) {
+  for (const char* wrong : {":5", "x", "0:-1", "0:::-1", "0:::nan", "0:1:2:3:1:0:0", "0;;1", "3000000000", "0::::1.1",
+                            "0::::-0.1", "0::::nan", "0::::1:-1", "0::::1:nan"}) {
     CAPTURE(wrong);
     CHECK_FALSE(OptionFromText(wrong, {}, read));
   }
@@ -224,6 +229,11 @@ TEST_CASE("limits of classes as text") {
   options.max_blocked = std::numeric_limits<double>::quiet_NaN();
   const std::string errors(options.Validate().message());
   CHECK(errors.find("class_limits is 3:::0;3:::0: must be PRIORITY:REQUESTS:TOKENS:SECONDS") != std::string::npos);
+  ClassLimitsList many;
+  for (int i = 0; i < 20; ++i) many.push_back({.priority = i});
+  CHECK(many.size() == 16);
+  options.class_limits = many;
+  CHECK(options.Validate().message().find("at most 16 classes") != std::string::npos);
   CHECK(errors.find("max_blocked is nan") != std::string::npos);
 }
 

@@ -179,6 +179,7 @@ TAKT_WAITS_FOR_UNBLOCK: Final = 8
 TAKT_WAITS_FOR_DECLINED: Final = 9
 TAKT_WAITS_FOR_GATE: Final = 10
 TAKT_WAITS_FOR_PREFIX: Final = 11
+TAKT_WAITS_FOR_CEILING: Final = 12
 TAKT_TRAIT_FIXED: Final = 1
 TAKT_TRAIT_TIMED: Final = 2
 TAKT_TRAIT_MOVING: Final = 4
@@ -448,6 +449,7 @@ ENUMS: Final[dict[str, dict[int, str]]] = {
         9: "declined",
         10: "gate",
         11: "prefix",
+        12: "ceiling",
     },
     "TAKT_TRAIT_FIXED": {
         1: "fixed",

@@ -382,7 +382,7 @@ typedef struct takt_scheduler_options {
   int64_t max_waiting_tokens;  // maximum prompt tokens of these requests; TAKT_NEVER: no limit
   int64_t tenant_max_waiting;  // the same two limits for each tenant
   int64_t tenant_max_waiting_tokens;
-  // "PRIORITY:REQUESTS:TOKENS:SECONDS;...": limits of the class of requests from this priority on, up to the next
+  // "PRIORITY:REQUESTS:TOKENS:SECONDS:CEILING:SOFT;...": limits of the requests from this priority on, up to the next
   // class: waiting requests, their prompt tokens, and time. An empty number means no limit. NULL: no classes.
   const char* class_limits;
   double max_resume_wait;  // longest wait for a row of a request that has run [s]; 0: no limit
@@ -493,7 +493,8 @@ enum {  // takt_explanation.waits_for
   TAKT_WAITS_FOR_UNBLOCK = 8,
   TAKT_WAITS_FOR_DECLINED = 9,
   TAKT_WAITS_FOR_GATE = 10,  // the gate reserves the needed KV blocks for workflows that will return
-  TAKT_WAITS_FOR_PREFIX = 11  // a running request computes a prefix of the request's prompt
+  TAKT_WAITS_FOR_PREFIX = 11,  // a running request computes a prefix of the request's prompt
+  TAKT_WAITS_FOR_CEILING = 12  // the running requests of its class and of later classes use their share
 };
 
 typedef struct takt_key_part {
@@ -755,7 +756,7 @@ typedef struct takt_router_options {
   int64_t max_waiting_tokens;  // maximum prompt tokens of these requests; TAKT_NEVER: no limit
   int64_t tenant_max_waiting;  // the same two limits for each tenant
   int64_t tenant_max_waiting_tokens;
-  // "PRIORITY:REQUESTS:TOKENS:SECONDS;...": limits of the class of requests from this priority on, up to the next
+  // "PRIORITY:REQUESTS:TOKENS:SECONDS:CEILING:SOFT;...": limits of the requests from this priority on, up to the next
   // class: waiting requests, their prompt tokens, and time. An empty number means no limit. NULL: no classes.
   const char* class_limits;
   double max_held;  // longest time for which a call waits for earlier stages of its workflow [s]; 0: no limit

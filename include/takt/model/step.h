@@ -59,10 +59,11 @@ enum class WaitsFor : std::uint8_t {
   kDeclined,  // the policy keeps the request out for now
   kGate,  // the gate reserves the needed KV blocks for workflows that will return
   kPrefix,  // a running request computes a prefix of the request's prompt
+  kCeiling,  // the running requests of its class and of later classes use their share (ClassLimits::ceiling)
 };
 constexpr auto NamesOf(WaitsFor) {
   return std::to_array<std::string_view>({"nothing", "its_turn", "sequences", "kv", "budget", "adapter", "move", "tool",
-                                          "unblock", "declined", "gate", "prefix"});
+                                          "unblock", "declined", "gate", "prefix", "ceiling"});
 }
 
 // The reason why a step did not run the first request of the queue, and the resources of the step.

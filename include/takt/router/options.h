@@ -43,7 +43,7 @@ struct RouterOptions {
   std::int64_t tenant_max_waiting_tokens = INT64_MAX;  // maximum prompt tokens of each tenant's requests
   // Bounds and time limits of classes, which are ranges of priorities. The time limit counts from the time at which the
   // request joins the queue, and ends with its placement. Request::expires_at can only shorten it.
-  std::vector<ClassLimits> class_limits = {};
+  ClassLimitsList class_limits = {};
   double max_held = 0;  // maximum time for which a call waits for earlier stages of its workflow [s]; 0: unlimited
   // Maximum time without any instance that is up [s]; after it, waiting requests fail with kNoInstance. 0: unlimited.
   double max_down = 0;

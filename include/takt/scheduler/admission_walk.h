@@ -128,6 +128,8 @@ class AdmissionWalk {
       if (fit == Fit::kStop) return pass && passing_.LetPass(slot);
       if (fit == Fit::kGone) freed = pass && passing_.admitted() == 0 && kv_.FreeBlocks() > free;
       if (fit == Fit::kSkip && s_.draft.top_waits_for == WaitsFor::kAdapter) passing_.PassWithoutAdapter(slot);
+      // An admission of this walk closed the ceiling, so the window does not count the request.
+      if (fit == Fit::kSkip && s_.draft.top_waits_for == WaitsFor::kCeiling) ++window.left;
       if (fit != Fit::kAdmitted) return !freed;
       passing_.Admitted(slot);
       // The policy must observe this admission before the next question to the policy.
@@ -159,9 +161,9 @@ class AdmissionWalk {
     const std::int32_t rows = kv_.oracle != nullptr ? std::max(s_.budget.limits.max_seqs - s_.counts.seqs, 0) : 0;
     return {.left = std::int64_t{s_.options.admission_window} + (pass ? 1 : 0) + rows};
   }
-  // Extends the list to this index. The window does not count requests that no step can run or that the policy
-  // declines, because many of them may wait for long. With an oracle, the list also includes the requests that the next
-  // question may cover.
+  // Extends the list to this index. The window does not count requests that no step can run. It does not
+  // count those that the policy or a ceiling keeps out, because many of them may wait. With an oracle, the list also
+  // includes the requests that the next question may cover.
   void List(Window& window, std::size_t index) {
     const bool all = kv_.oracle == nullptr || s_.queue.hooks().declines;
     const bool asks = s_.counts.seqs + kv_.round.candidate_seqs() < s_.budget.limits.max_seqs &&
@@ -175,7 +177,7 @@ class AdmissionWalk {
       Record& record = s_.table[slot];
       ended = true;
       // A request that failed since the last listing may have changed the order of groups.
-      if (record.listed_in == walks_ || !s_.queue.Admits(record.state, s_.now)) return true;
+      if (record.listed_in == walks_ || s_.KeptOut(record)) return true;
       record.listed_in = walks_;
       s_.scratch.push_back(slot);
       const bool counts = !s_.NeedsLargerStep(record) && !(prefixes_.AwaitedPrefix(record) && window.followers-- > 0);

@@ -99,8 +99,8 @@ struct ThroughGate {
     const WaitsFor reason = s.draft.top_waits_for;
     refused |= reason == WaitsFor::kGate;
     follows |= reason == WaitsFor::kPrefix;
-    const bool counts = reason != WaitsFor::kGate && reason != WaitsFor::kDeclined && reason != WaitsFor::kPrefix &&
-                        !s.NeedsLargerStep(record);
+    const bool counts = reason != WaitsFor::kGate && reason != WaitsFor::kDeclined && reason != WaitsFor::kCeiling &&
+                        reason != WaitsFor::kPrefix && !s.NeedsLargerStep(record);
     search.looks += counts ? 0 : 1;
     return !counts || --window != 0;
   }
@@ -161,8 +161,8 @@ struct MayFit {
     }
     // If a row waits for memory, it would soon evict a request that is swapped in now. So skip requests that need a
     // swap-in.
-    const bool may = record.refused_at != s.stats.plans && s.queue.Admits(record.state, s.now) &&
-                     !(s.draft.short_of_kv && record.cpu_blocks > 0);
+    const bool may =
+        record.refused_at != s.stats.plans && !s.KeptOut(record) && !(s.draft.short_of_kv && record.cpu_blocks > 0);
     search.passed_over |= !may;
     if (may) s.scratch.push_back(slot);
   }

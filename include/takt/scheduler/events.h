@@ -78,6 +78,7 @@ class Events {
     if (turns_.hints() != nullptr && kept.workflow)
       turns_.hints()->Began({kept.workflow, kept.branch, kept.tenant}, now);
     if (kv_.ledger.holdings() != nullptr) s_.table.Salt(slot);
+    if (s_.ceilings != nullptr) s_.ceilings->Arrived(kept.priority);
     lives_.Join(slot, TransitionReason::kArrived);
   }
 
@@ -89,6 +90,7 @@ class Events {
     const Revision revision = Revise(r, e);
     faults_.Absurd(e.request, revision.absurd);
     if (revision.sequences_out_of_place) faults_.OutOfPlace(e.request);
+    if (e.priority && s_.ceilings != nullptr) s_.ceilings->Revised();
     if (e.expires_at || e.priority) {  // the class may limit the wait
       lives_.fresh().ForgetExpiry(slot);
       if (record.status == RequestStatus::kWaiting || record.status == RequestStatus::kBlocked)

@@ -3,9 +3,11 @@
 #define TAKT_SCHEDULER_EXPLAIN_H_
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <iterator>
+#include <utility>
 
 #include "takt/scheduler/explanation.h"
 #include "takt/scheduler/parts.h"
@@ -27,7 +29,8 @@ inline WaitsFor WaitReason(const Parts& p, const Record& record, bool first) {
     case RequestStatus::kWaiting: {
       if (record.prefix_seen_at == p.state.stats.plans) return WaitsFor::kPrefix;
       WaitsFor reason = p.state.PassedOverFor(record);
-      if (reason != WaitsFor::kMove && reason != WaitsFor::kDeclined && !first) reason = WaitsFor::kItsTurn;
+      if (reason != WaitsFor::kMove && reason != WaitsFor::kDeclined && reason != WaitsFor::kCeiling && !first)
+        reason = WaitsFor::kItsTurn;
       if (reason == WaitsFor::kNothing) reason = p.state.draft.top_waits_for;
       if (reason == WaitsFor::kPrefix) reason = WaitsFor::kItsTurn;  // an earlier request waits for a prefix
       const bool gated = record.gated && (reason == WaitsFor::kItsTurn || reason == WaitsFor::kBudget);
@@ -83,6 +86,7 @@ inline const char* Inconsistency(const Parts& p) {
   if (p.faults.desk.log().count() != p.state.stats.faults()) return "the fault log disagrees with the counters";
   std::int64_t blocks = 0, cpu = 0, leaving = 0, waiting = 0, paused = 0, blocked = 0, alive = 0, in_flight = 0;
   std::int64_t rows = 0, seqs = 0, shared = 0, fetching = 0;
+  std::array<std::pair<std::int32_t, std::int32_t>, kMostClasses> by_class = {};  // rows and sequences
   for (Slot slot = 0; slot < p.state.table.slots(); ++slot) {
     const Record& r = p.state.table[slot];
     if (r.status == RequestStatus::kUnknown) continue;
@@ -113,6 +117,10 @@ inline const char* Inconsistency(const Parts& p) {
         leaving += r.leave_action != KvAction::kKeep ? row.blocks : 0;
       } else {
         ++rows, seqs += row.sequences;
+        if (r.ceiling_class >= 0) {
+          auto& [of_rows, of_seqs] = by_class[static_cast<std::size_t>(r.ceiling_class)];
+          ++of_rows, of_seqs += row.sequences;
+        }
       }
     } else if (r.transit == Transit::kMovingOut || r.transit == Transit::kPinned) {
       leaving += r.blocks;
@@ -125,6 +133,9 @@ inline const char* Inconsistency(const Parts& p) {
       blocked != p.state.counts.blocked)
     return "the count of a status is wrong";
   if (rows != p.state.counts.rows || seqs != p.state.counts.seqs) return "the count of rows or sequences is wrong";
+  for (std::size_t i = 0; p.state.ceilings != nullptr && i < by_class.size(); ++i) {
+    if (!p.ceilings.Has(i, by_class[i].first, by_class[i].second)) return "the rows of a class are miscounted";
+  }
   if (leaving != p.state.counts.leaving_blocks) return "the blocks of leaving rows are miscounted";
   if (p.kv.Counts()) {
     const KvUse use = p.kv.ledger.use();

@@ -90,6 +90,7 @@ class Lives {
     row.state = RowState::kLeaving;
     --s_.counts.rows;
     s_.counts.seqs -= row.sequences;
+    if (s_.ceilings != nullptr) s_.ceilings->Left(record, row);
     s_.adapters.Remove(record.state.request.adapter);
     s_.pacer.Remove(record.state.request.token_pace);
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "takt/scheduler/state.h"
+#include "takt/scheduler/ceilings.h"
 #include "takt/scheduler/kv.h"
 #include "takt/scheduler/turns.h"
 #include "takt/scheduler/prefixes.h"
@@ -97,6 +98,7 @@ class NewRows {
     if (turns_.Holds()) turns_.TurnNotAwaited(record);
     ++s_.counts.rows;
     s_.counts.seqs += r.sequences;
+    if (s_.ceilings != nullptr) s_.ceilings->Joined(record, s_.running[lane]);
     s_.adapters.Add(r.adapter);
     s_.pacer.Add(r.token_pace);
     s_.queue.Admitted(record.state, s_.now);

@@ -57,6 +57,7 @@ class OracleQuestions {
         {record.state.request.id, {record.blocks * kv_.block_tokens}, {blocks * kv_.block_tokens}, true, false},
         blocks - record.blocks);
     s_.adapters.Add(record.state.request.adapter);
+    if (s_.ceilings != nullptr) s_.ceilings->Asked(record);
   }
 
   // Asks the oracle for all reservations of this plan. Refused rows and requests are left out of this plan and lose
@@ -65,6 +66,7 @@ class OracleQuestions {
   void AskOracle() {
     const std::span<KvReservation> wishes = kv_.round.Close();
     if (wishes.empty()) return;
+    if (s_.ceilings != nullptr) s_.ceilings->Answered();
     kv_.oracle->Reserve(s_.draft.plan->id, wishes);
     kv_.CountAgain();
     kv_.round.ForgetHits();

@@ -6,6 +6,7 @@
 
 #include "takt/scheduler/faults.h"
 #include "takt/scheduler/kv.h"
+#include "takt/scheduler/ceilings.h"
 #include "takt/scheduler/gate.h"
 #include "takt/scheduler/search_memory.h"
 #include "takt/scheduler/turns.h"
@@ -42,6 +43,7 @@ struct Parts {
   EngineState state;
   Faults faults{state};
   Kv kv;
+  Ceilings ceilings{state, kv};
   OutputReserve reserve{state, kv};
   Gate gate{state, kv};
   SearchMemory memory{state, kv, gate};

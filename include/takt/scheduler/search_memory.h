@@ -9,6 +9,7 @@
 #include <limits>
 #include <vector>
 
+#include "takt/scheduler/ceilings.h"
 #include "takt/scheduler/gate.h"
 #include "takt/scheduler/kv.h"
 #include "takt/scheduler/state.h"
@@ -84,7 +85,8 @@ class SearchMemory {
   // Returns true if the gate would again refuse all waiting requests.
   bool GateHolds() const {
     return gated_.in_vain && !(gated_.partly && s_.stats.plans >= whole_at_) && changes_ == gate_.changes() &&
-           !gate_.AskIsDue() && Between(gated_at_, s_.now) < std::chrono::milliseconds(50);
+           gated_ceilings_ == CeilingsVersion() && !gate_.AskIsDue() &&
+           Between(gated_at_, s_.now) < std::chrono::milliseconds(50);
   }
   // Returns true if the next gated search may try all waiting requests. On average it looks at Gate::kMostLooks of them
   // per plan.
@@ -96,17 +98,20 @@ class SearchMemory {
     gated_ = search;
     if (search.whole) whole_at_ = s_.stats.plans + search.looks / Gate::kMostLooks;
     if (!search.stopped) joined_at_gate_.clear();
-    changes_ = gate_.changes(), gated_at_ = s_.now;
+    changes_ = gate_.changes(), gated_ceilings_ = CeilingsVersion(), gated_at_ = s_.now;
   }
 
  private:
   // Conditions under which the search stays valid.
   struct Seen {
     StepLimits limits = {};
-    std::uint64_t adapters = 0, host_changes = 0, prefixes = 0;
+    std::uint64_t adapters = 0, host_changes = 0, prefixes = 0, ceilings = 0;
     bool operator==(const Seen&) const = default;
   };
-  Seen Now() const { return {s_.budget.limits, s_.adapters.version(), kv_.changes, kv_.ledger.prefixes_used()}; }
+  Seen Now() const {
+    return {s_.budget.limits, s_.adapters.version(), kv_.changes, kv_.ledger.prefixes_used(), CeilingsVersion()};
+  }
+  std::uint64_t CeilingsVersion() const { return s_.ceilings != nullptr ? s_.ceilings->version() : 0; }
 
   EngineState& s_;
   Kv& kv_;
@@ -120,6 +125,7 @@ class SearchMemory {
   GatedSearch gated_;
   std::uint64_t whole_at_ = 0, changes_ = 0;  // plan at which a whole search is due; Gate::changes() after the last
                                               // gated search
+  std::uint64_t gated_ceilings_ = 0;  // Ceilings::version() after it
   TimePoint gated_at_ = {};
   std::vector<Slot> joined_at_gate_;
 };

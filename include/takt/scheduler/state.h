@@ -27,6 +27,8 @@
 
 namespace takt::internal {
 
+class Ceilings;
+
 // Counts of the table and the running set. Invariant: they equal a recount.
 struct EngineCounts {
   std::int64_t paused = 0, blocked = 0;
@@ -97,6 +99,7 @@ struct EngineState {
   std::vector<Slot> scratch;  // scratch memory of the current search
   Stats stats;
   Observer observer;
+  Ceilings* ceilings = nullptr;  // null: no class has a ceiling
   TimePoint now = kUnset;
   bool draining = false;
   std::size_t slots_reserved = 0;
@@ -119,15 +122,9 @@ struct EngineState {
 
   // Returns why this request must wait even if all memory were free; kNothing if nothing excludes it. Later requests
   // need not wait for an excluded request.
-  WaitsFor PassedOverFor(const Record& record) const {
-    const Request& r = record.state.request;
-    if (record.lane != kNoLane || record.transit != Transit::kNone) return WaitsFor::kMove;
-    if (r.sequences > budget.limits.max_seqs) return WaitsFor::kSequences;
-    if (r.sequences > budget.limits.tokens.value && record.cpu_blocks == 0) return WaitsFor::kBudget;
-    if (!queue.Admits(record.state, now)) return WaitsFor::kDeclined;
-    if (r.adapter && !adapters.Fits(r.adapter, budget.limits.adapters)) return WaitsFor::kAdapter;
-    return WaitsFor::kNothing;
-  }
+  WaitsFor PassedOverFor(const Record& record) const;
+  // Returns true if the policy or a ceiling keeps this waiting request out for now.
+  bool KeptOut(const Record& record) const;
 
   // Returns true if no step of these limits can run the request's prompt and sequences. The request may still fit if a
   // prefix is cached.

@@ -97,6 +97,7 @@ TAKT_INLINE const StepPlan& StepLoop::Plan(TimePoint now, const StepLimits& limi
   p.walk.BeginPlan();
   p.gate.BeginPlan();
   p.displacing.BeginPlan();
+  if (p.state.ceilings != nullptr) p.ceilings.BeginPlan();
   p.lives.Expire(p.state.now);
   p.turns.EndPins();
   p.pauses.Review();
@@ -161,6 +162,8 @@ TAKT_INLINE const StepPlan& StepLoop::Plan(TimePoint now, const StepLimits& limi
   p.state.draft.plan->wake_at = std::min(p.lives.fresh().next_expiry(), p.pauses.next_review());
   if (!runs && p.gate.refused())
     p.state.draft.plan->wake_at = std::min(p.state.draft.plan->wake_at, p.gate.AskGateAt());
+  if (p.state.ceilings != nullptr && !p.state.queue.empty())
+    p.state.draft.plan->wake_at = std::min(p.state.draft.plan->wake_at, p.ceilings.next_end());
   if (const Slot next = p.state.queue.Top(); next != kNoSlot) p.state.table.Prefetch(next);
   p.faults.desk.Leave();
   return *p.state.draft.plan;

@@ -37,6 +37,7 @@ struct Record {
   bool pinned = false;  // a connector reads its KV
   bool gated = false;  // the gate refused it
   bool last_turn = false;  // no later turn follows in the request's branch
+  std::int8_t ceiling_class = -1;  // class in which its row counts, if there are ceilings; -1: none
   bool recovers = false;  // the request ran before its last admission, so cache hits are its own blocks
   TimePoint pinned_until = kUnset;  // end of the pin that the request's prefix gets at the request's end; unset: no pin
   std::uint32_t lane = kNoLane;

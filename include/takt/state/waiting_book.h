@@ -55,7 +55,7 @@ struct QueueBounds {
         classes(o.class_limits) {}
 
   std::int64_t requests, tokens, tenant_requests, tenant_tokens;
-  std::vector<ClassLimits> classes;  // sorted by priority
+  ClassLimitsList classes;  // sorted by priority
 
   bool OfTenants() const { return tenant_requests < INT64_MAX || tenant_tokens < INT64_MAX; }
   bool Any() const {
@@ -66,8 +66,8 @@ struct QueueBounds {
   }
   // Returns the class of a priority; null: none.
   const ClassLimits* ClassOf(std::int32_t priority) const {
-    const auto after = std::ranges::upper_bound(classes, priority, {}, &ClassLimits::priority);
-    return after == classes.begin() ? nullptr : &*(after - 1);
+    const int i = classes.IndexOf(priority);
+    return i < 0 ? nullptr : classes.begin() + i;
   }
   // Returns the time at which a request that began to wait at `since` must have run.
   TimePoint WaitEnds(const Request& r, TimePoint since) const {
@@ -77,7 +77,7 @@ struct QueueBounds {
 };
 
 // Invariant: if there is a bound, the book has every waiting request that has never run. `crowded_` lists each tenant
-// that may exceed its bound. Nothing is stored without a bound. O(1) per call, O(log 16) to find a class.
+// that may exceed its bound. Nothing is stored without a bound. O(1) per call, O(classes) to find a class.
 class WaitingBook {
  public:
   enum Scope : std::uint8_t { kAll, kClass, kTenant, kScopes };
@@ -95,7 +95,7 @@ class WaitingBook {
     FailReason reason() const { return scope == kTenant ? FailReason::kQuota : FailReason::kShed; }
   };
 
-  explicit WaitingBook(QueueBounds bounds) : bounds_(std::move(bounds)), keeps_(bounds_.Any()) {
+  explicit WaitingBook(const QueueBounds& bounds) : bounds_(bounds), keeps_(bounds_.Any()) {
     if (keeps_) classes_.resize(bounds_.classes.size());
   }
 
@@ -119,7 +119,7 @@ class WaitingBook {
     Member& m = members_[slot];
     m = {.tokens = r.prompt_tokens.value, .in = true};
     const ClassLimits* of = bounds_.ClassOf(r.priority);
-    if (of != nullptr) m.in_class = static_cast<std::uint32_t>(of - bounds_.classes.data());
+    if (of != nullptr) m.in_class = static_cast<std::uint32_t>(of - bounds_.classes.begin());
     if (bounds_.OfTenants()) {
       m.tenant = tenants_.Find(r.tenant);
       if (m.tenant == kNoSlot) m.tenant = tenants_.Insert(r.tenant, {.tenant = r.tenant});

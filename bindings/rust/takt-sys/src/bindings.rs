@@ -172,6 +172,7 @@ pub const TAKT_WAITS_FOR_UNBLOCK: u32 = 8;
 pub const TAKT_WAITS_FOR_DECLINED: u32 = 9;
 pub const TAKT_WAITS_FOR_GATE: u32 = 10;
 pub const TAKT_WAITS_FOR_PREFIX: u32 = 11;
+pub const TAKT_WAITS_FOR_CEILING: u32 = 12;
 pub const TAKT_TRAIT_FIXED: u32 = 1;
 pub const TAKT_TRAIT_TIMED: u32 = 2;
 pub const TAKT_TRAIT_MOVING: u32 = 4;

@@ -1,0 +1,164 @@
+// Ceilings of classes: the share of the engine that a class and all later classes may use together.
+#ifndef TAKT_SCHEDULER_CEILINGS_H_
+#define TAKT_SCHEDULER_CEILINGS_H_
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "takt/model/class_limits.h"
+#include "takt/scheduler/kv.h"
+#include "takt/scheduler/state.h"
+
+namespace takt::internal {
+
+// Without a ceiling, EngineState::ceilings is null and nothing is counted. A row counts in the class that its request
+// had at its admission. KV blocks count with the ledger only. A block that requests share counts for each.
+//
+// Invariant: `running_` equals a recount of the rows. If `read_`, `blocks_` has the blocks of all rows as of the first
+// question of this plan, and of those admitted since.
+class Ceilings {
+ public:
+  Ceilings(EngineState& s, const Kv& kv) : s_(s), kv_(kv) {
+    const bool any = std::ranges::any_of(s.options.class_limits, [](const ClassLimits& c) { return c.ceiling < 1; });
+    if (any) s.ceilings = this;
+  }
+
+  std::uint64_t version() const { return version_; }  // changes whenever more requests may be admitted than before
+
+  // A request arrived, which makes the soft ceilings of later classes hold.
+  void Arrived(std::int32_t priority) {
+    const ClassLimitsList& classes = s_.options.class_limits;
+    for (auto i = static_cast<std::size_t>(classes.IndexOf(priority) + 1); i < classes.size(); ++i) {
+      if (classes[i].soft > 0) until_[i] = std::max(until_[i], After(s_.now, FromSeconds(classes[i].soft)));
+    }
+  }
+  // A waiting request may have another class from now on.
+  void Revised() { ++version_; }
+
+  void BeginPlan() {
+    read_ = false;
+    std::uint32_t held = 0;
+    for (std::size_t i = 0; i < s_.options.class_limits.size(); ++i) held |= Holds(i) ? std::uint32_t{1} << i : 0u;
+    if ((held_ & ~held) != 0) ++version_;
+    held_ = held;
+  }
+
+  // The oracle is asked to admit a request, or has answered all questions.
+  void Asked(const Record& record) { Add(asked_, ClassOf(record), s_.Sequences(record)); }
+  void Answered() { asked_ = {}; }
+
+  void Joined(Record& record, const Row& row) {
+    record.ceiling_class = static_cast<std::int8_t>(ClassOf(record));
+    Add(running_, record.ceiling_class, row.sequences);
+    if (read_ && record.ceiling_class >= 0) blocks_[Index(record)] += row.blocks;
+  }
+  void Left(const Record& record, const Row& row) {
+    if (record.ceiling_class < 0) return;
+    --running_[Index(record)].rows, running_[Index(record)].seqs -= row.sequences;
+    read_ = false;
+    ++version_;
+  }
+
+  // Returns true if no ceiling keeps this waiting request out. O(classes), and once per plan O(rows).
+  bool Admits(const Record& record) {
+    const int its = ClassOf(record);
+    if (its < 0) return true;
+    const ClassLimitsList& classes = s_.options.class_limits;
+    ReadBlocks();
+    const std::int64_t most = std::max(std::min(s_.budget.limits.max_seqs, s_.options.max_running), 0);
+    std::int64_t rows = 0, seqs = s_.Sequences(record), blocks = 0;
+    if (kv_.Counts()) blocks = std::max({kv_.BlocksFor(record), record.blocks, record.cpu_blocks});
+    for (std::size_t i = classes.size(); i-- > 0;) {
+      rows += running_[i].rows + asked_[i].rows;
+      seqs += running_[i].seqs + asked_[i].seqs;
+      blocks += blocks_[i];
+      if (static_cast<int>(i) > its) continue;
+      if (static_cast<int>(i) == its && rows == 0) return true;
+      if (Holds(i) && (seqs > Share(i, most) || (kv_.Counts() && blocks > Share(i, kv_.ledger.total())))) return false;
+    }
+    return true;
+  }
+
+  // Returns the first time at which a ceiling that holds now will not hold; kNever if there is none.
+  TimePoint next_end() const {
+    TimePoint next = kNever;
+    for (std::size_t i = 0; i < s_.options.class_limits.size(); ++i) {
+      if (s_.options.class_limits[i].soft > 0 && Holds(i)) next = std::min(next, until_[i]);
+    }
+    return next;
+  }
+
+  // Returns true if the counts of this class are these.
+  bool Has(std::size_t i, std::int32_t rows, std::int32_t seqs) const {
+    return running_[i].rows == rows && running_[i].seqs == seqs && asked_[i].rows == 0;
+  }
+
+ private:
+  struct Use {
+    std::int32_t rows = 0, seqs = 0;
+  };
+  using Uses = std::array<Use, kMostClasses>;
+
+  int ClassOf(const Record& record) const { return s_.options.class_limits.IndexOf(record.state.request.priority); }
+  static std::size_t Index(const Record& record) { return static_cast<std::size_t>(record.ceiling_class); }
+  static void Add(Uses& uses, int of, std::int32_t seqs) {
+    if (of < 0) return;
+    Use& use = uses[static_cast<std::size_t>(of)];
+    ++use.rows, use.seqs += seqs;
+  }
+  bool Holds(std::size_t i) const {
+    const ClassLimits& c = s_.options.class_limits[i];
+    return c.ceiling < 1 && (!(c.soft > 0) || s_.now < until_[i]);
+  }
+  std::int64_t Share(std::size_t i, std::int64_t of) const {
+    return static_cast<std::int64_t>(s_.options.class_limits[i].ceiling * static_cast<double>(of));
+  }
+
+  void ReadBlocks() {
+    if (read_ || !kv_.Counts()) return;
+    read_ = true;
+    blocks_ = {};
+    for (const std::uint32_t lane : s_.running.order()) {
+      const Row row = s_.running.Look(lane);
+      if (row.state == RowState::kFree || row.state == RowState::kLeaving) continue;
+      const Record& record = s_.table[row.slot];
+      if (record.ceiling_class >= 0) blocks_[Index(record)] += row.blocks;
+    }
+  }
+
+  EngineState& s_;
+  const Kv& kv_;
+  Uses running_ = {}, asked_ = {};  // rows, and requests that the oracle was not yet asked about, by class
+  std::array<std::int64_t, kMostClasses> blocks_ = {};
+  std::array<TimePoint, kMostClasses> until_ = MakeUnset();  // ends of soft ceilings
+  std::uint32_t held_ = 0;  // bit i: the ceiling of class i held in this plan
+  bool read_ = false;
+  std::uint64_t version_ = 0;
+
+  static constexpr std::array<TimePoint, kMostClasses> MakeUnset() {
+    std::array<TimePoint, kMostClasses> times;
+    times.fill(kUnset);
+    return times;
+  }
+};
+
+inline bool EngineState::KeptOut(const Record& record) const {
+  return !queue.Admits(record.state, now) || (ceilings != nullptr && !ceilings->Admits(record));
+}
+
+inline WaitsFor EngineState::PassedOverFor(const Record& record) const {
+  const Request& r = record.state.request;
+  if (record.lane != kNoLane || record.transit != Transit::kNone) return WaitsFor::kMove;
+  if (r.sequences > budget.limits.max_seqs) return WaitsFor::kSequences;
+  if (r.sequences > budget.limits.tokens.value && record.cpu_blocks == 0) return WaitsFor::kBudget;
+  if (!queue.Admits(record.state, now)) return WaitsFor::kDeclined;
+  if (ceilings != nullptr && !ceilings->Admits(record)) return WaitsFor::kCeiling;
+  if (r.adapter && !adapters.Fits(r.adapter, budget.limits.adapters)) return WaitsFor::kAdapter;
+  return WaitsFor::kNothing;
+}
+
+}  // namespace takt::internal
+
+#endif  // TAKT_SCHEDULER_CEILINGS_H_

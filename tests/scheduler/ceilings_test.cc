@@ -1,0 +1,250 @@
+// Ceilings of classes: room that stays free for more urgent classes.
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "catch.h"
+#include "takt/base/random.h"
+#include "takt/policy/fcfs.h"
+#include "takt/policy/priority.h"
+#include "takt/scheduler.h"
+
+namespace takt {
+namespace {
+
+TimePoint At(double seconds) { return TimePoint(FromSeconds(seconds)); }
+
+// A scheduler whose requests each run for a given number of steps.
+struct Engine {
+  explicit Engine(SchedulerOptions options, const AnyPolicy& policy = AnyPolicy(Fcfs{}))
+      : scheduler(*Scheduler::Create(Whole(options), policy)) {}
+
+  Scheduler scheduler;
+  StepLimits limits{.tokens = {100'000}};
+  std::map<std::uint64_t, std::int32_t> left = {};
+  std::uint64_t next = 0;
+  TimePoint wake = kNever;
+
+  static SchedulerOptions Whole(SchedulerOptions o) {
+    if (o.kv_blocks.value == 0) o.kv_blocks = {10'000};
+    o.kv_watermark = 0;
+    return o;
+  }
+  std::uint64_t Arrive(std::int32_t priority, std::int32_t prompt = 16, std::int32_t output = 1000, double now = 0,
+                       std::int32_t sequences = 1) {
+    Request r;
+    r.id = {++next}, r.priority = priority, r.prompt_tokens = {prompt}, r.sequences = sequences;
+    left[next] = output;
+    scheduler.On(Arrived{r}, At(now));
+    return next;
+  }
+  // Runs one step and returns its requests.
+  std::vector<std::uint64_t> Step(double now = 0) {
+    const StepPlan& plan = scheduler.Plan(At(now), limits);
+    wake = plan.wake_at;
+    std::vector<std::uint64_t> ran;
+    std::vector<RowResult> rows;
+    for (const PlanEntry& e : plan.run) {
+      ran.push_back(e.request.value);
+      const bool ends = e.samples() && --left[e.request.value] <= 0;
+      rows.push_back({e.request, e.lane, static_cast<std::uint16_t>(e.samples()), 0,
+                      static_cast<std::uint8_t>(ends ? RowResult::kFinished : 0)});
+    }
+    scheduler.Commit({plan.id, rows}, At(now));
+    CHECK(scheduler.Inconsistency() == nullptr);
+    return ran;
+  }
+  WaitsFor waits_for(std::uint64_t id) const { return scheduler.Explain({id}).waits_for; }
+};
+
+using Ids = std::vector<std::uint64_t>;
+
+TEST_CASE("a ceiling leaves rows for a burst of a more urgent class") {
+  Engine engine({.max_running = 10, .class_limits = {{.priority = 0}, {.priority = 5, .ceiling = 0.6}}});
+  for (int i = 0; i < 40; ++i) engine.Arrive(7);
+  CHECK(engine.Step() == Ids{1, 2, 3, 4, 5, 6});
+  CHECK(engine.waits_for(7) == WaitsFor::kCeiling);
+  CHECK(engine.waits_for(40) == WaitsFor::kCeiling);
+  // All of the burst pass 34 waiting requests at once, also under fcfs.
+  for (int i = 0; i < 4; ++i) engine.Arrive(0);
+  CHECK(engine.Step() == Ids{1, 2, 3, 4, 5, 6, 41, 42, 43, 44});
+  engine.Arrive(0);
+  engine.Step();
+  CHECK(engine.waits_for(45) == WaitsFor::kItsTurn);
+  // A row of the class that ends makes room for one more of it.
+  for (const std::uint64_t id : {41u, 42u, 43u, 44u, 45u}) engine.scheduler.On(Cancelled{{id}}, At(0));
+  engine.left[3] = 1;
+  engine.Step();
+  CHECK(engine.Step() == Ids{1, 2, 4, 5, 6, 7});
+  CHECK(engine.scheduler.stats().preempted_recompute == 0);
+}
+
+TEST_CASE("stepped ceilings hold for each class and all later ones") {
+  Engine engine({.max_running = 10,
+                 .class_limits = {{.priority = 0}, {.priority = 1, .ceiling = 0.7}, {.priority = 2, .ceiling = 0.3}}},
+                AnyPolicy(Priority{}));
+  for (int i = 0; i < 20; ++i) engine.Arrive(2);
+  CHECK(engine.Step().size() == 3);
+  for (int i = 0; i < 20; ++i) engine.Arrive(1);
+  CHECK(engine.Step().size() == 7);
+  for (int i = 0; i < 20; ++i) engine.Arrive(0);
+  CHECK(engine.Step().size() == 10);
+  // Requests below the first class have none, and no ceiling.
+  Engine none({.max_running = 10, .class_limits = {{.priority = 0, .ceiling = 0.1}}});
+  for (int i = 0; i < 20; ++i) none.Arrive(-1);
+  CHECK(none.Step().size() == 10);
+}
+
+TEST_CASE("a ceiling never stops a class for good") {
+  Engine engine({.max_running = 10, .class_limits = {{.priority = 0, .ceiling = 0}, {.priority = 1, .ceiling = 0}}});
+  for (int i = 0; i < 5; ++i) engine.Arrive(1, 16, 2);
+  engine.Arrive(0, 16, 2, 0, 4);
+  Ids order;
+  for (int i = 0; i < 30 && engine.scheduler.alive() > 0; ++i) {
+    const Ids ran = engine.Step();
+    CHECK(ran.size() <= 2);
+    for (const std::uint64_t id : ran) {
+      if (std::ranges::find(order, id) == order.end()) order.push_back(id);
+    }
+  }
+  CHECK(order.size() == 6);
+}
+
+TEST_CASE("a ceiling holds for KV blocks with the ledger") {
+  Engine engine(
+      {.max_running = 100, .kv_blocks = {100}, .class_limits = {{.priority = 0}, {.priority = 1, .ceiling = 0.5}}});
+  for (int i = 0; i < 10; ++i) engine.Arrive(1, 160);
+  CHECK(engine.Step() == Ids{1, 2, 3, 4, 5});
+  CHECK(engine.waits_for(6) == WaitsFor::kCeiling);
+  for (int i = 0; i < 4; ++i) engine.Arrive(0, 160);
+  CHECK(engine.Step().size() == 9);
+  // The rows have grown to 11 blocks, so one end is not enough.
+  engine.scheduler.On(Cancelled{{1}}, At(0));
+  CHECK(engine.Step().size() == 8);
+  engine.Arrive(1, 16 * 6);
+  CHECK(engine.Step().back() == 15);
+}
+
+TEST_CASE("without a ledger a ceiling counts sequences") {
+  Engine engine({.max_running = 10, .kv = KvMode::kNone, .class_limits = {{.priority = 0, .ceiling = 0.5}}});
+  engine.Arrive(0, 1'000'000, 10, 0, 3);
+  engine.Arrive(0, 16, 10, 0, 3);
+  engine.Arrive(0, 16, 10, 0, 2);
+  engine.limits.tokens = {2'000'000};
+  CHECK(engine.Step() == Ids{1, 3});
+  CHECK(engine.waits_for(2) == WaitsFor::kCeiling);
+  // The limit of a step counts if it is smaller than max_running.
+  engine.limits.max_seqs = 5;
+  engine.Arrive(0, 16, 10);
+  engine.Step();
+  CHECK(engine.waits_for(4) == WaitsFor::kCeiling);
+}
+
+TEST_CASE("a soft ceiling ends some time after the last urgent arrival, and a plan names that time") {
+  Engine engine({.max_running = 10, .class_limits = {{.priority = 0}, {.priority = 5, .ceiling = 0.5, .soft = 2}}});
+  for (int i = 0; i < 8; ++i) engine.Arrive(5);
+  CHECK(engine.Step(0).size() == 8);  // no urgent request has arrived
+  CHECK(engine.wake == kNever);
+  engine.Arrive(0, 16, 1, 10);
+  CHECK(engine.Step(10).size() == 9);
+  CHECK(engine.wake == kNever);  // no request waits
+  const std::uint64_t waits = engine.Arrive(5, 16, 1000, 10.5);
+  CHECK(engine.Step(10.5).size() == 8);
+  CHECK(engine.waits_for(waits) == WaitsFor::kCeiling);
+  CHECK(engine.wake == At(12));
+  engine.Arrive(-3, 16, 1, 11);  // without a class: more urgent than all
+  engine.Step(11);
+  CHECK(engine.wake == At(13));
+  CHECK(engine.Step(12.9).size() == 8);
+  CHECK(engine.Step(13).size() == 9);
+  CHECK(engine.wake == kNever);
+  engine.Arrive(5, 16, 1000, 14);
+  CHECK(engine.Step(14).size() == 10);
+  engine.Arrive(0, 16, 1, 15);
+  engine.Step(15);
+  CHECK(engine.Step(15.1).size() == 10);  // it preempts nothing
+}
+
+TEST_CASE("a revised priority moves a waiting request past its ceiling") {
+  Engine engine({.max_running = 10, .class_limits = {{.priority = 0}, {.priority = 5, .ceiling = 0.2}}});
+  for (int i = 0; i < 5; ++i) engine.Arrive(5);
+  CHECK(engine.Step().size() == 2);
+  engine.scheduler.On(Revised{.request = {4}, .priority = 1}, At(0));
+  CHECK(engine.Step() == Ids{1, 2, 4});
+  engine.scheduler.On(Revised{.request = {1}, .priority = 1}, At(0));  // a row stays in the class of its admission
+  CHECK(engine.Step() == Ids{1, 2, 4});
+}
+
+// Each request that waits must be kept out by a recount, and each admission must keep every ceiling.
+TEST_CASE("admissions keep all ceilings, and nothing waits without a reason") {
+  std::int64_t at_ceiling = 0;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    ClassLimitsList classes;
+    for (std::int32_t priority = 0; priority < 3; ++priority) {
+      const double ceiling = 0.1 * static_cast<double>(random.Below(11));
+      classes.push_back({.priority = priority, .ceiling = ceiling, .soft = random.Chance(0.3) ? 0.5 : 0.0});
+    }
+    const bool by_priority = random.Chance(0.5);
+    Engine engine({.max_running = 12, .kv_blocks = {400}, .class_limits = classes},
+                  by_priority ? AnyPolicy(Priority{}) : AnyPolicy(Fcfs{}));
+    std::map<std::uint64_t, std::pair<std::int32_t, std::int32_t>> lives;  // priority and sequences
+    std::map<std::uint64_t, int> running;  // and class
+    std::vector<double> urgent(3, -100);
+    for (int step = 0; step < 400; ++step) {
+      const double now = 0.125 * step;
+      for (std::uint64_t n = random.Below(3); n > 0; --n) {
+        const auto priority = static_cast<std::int32_t>(random.Below(4)) - 1;
+        const auto sequences = static_cast<std::int32_t>(1 + random.Below(2));
+        const auto output = static_cast<std::int32_t>(1 + random.Below(15));
+        lives[engine.Arrive(priority, 16, output, now, sequences)] = {priority, sequences};
+        for (std::int32_t i = priority + 1; i < 3; ++i) urgent[static_cast<std::size_t>(i)] = now;
+      }
+      const auto barred = [&](std::uint64_t id) {  // with the rows in `running`
+        const auto [priority, sequences] = lives[id];
+        const int its = classes.IndexOf(priority);
+        bool same_or_later = false, over = false;
+        for (int i = 0; i <= its; ++i) {
+          const ClassLimits& c = classes[static_cast<std::size_t>(i)];
+          std::int32_t seqs = sequences;
+          for (const auto& [other, of] : running) {
+            seqs += of >= i ? lives[other].second : 0;
+            same_or_later |= of >= its;
+          }
+          const bool holds = c.soft == 0 || At(now) < At(urgent[static_cast<std::size_t>(i)] + c.soft);
+          over |= holds && c.ceiling < 1 && seqs > static_cast<std::int32_t>(c.ceiling * 12);
+        }
+        return over && same_or_later;
+      };
+      for (const std::uint64_t id : engine.Step(now)) {
+        if (running.contains(id)) continue;
+        CHECK_FALSE(barred(id));
+        running[id] = classes.IndexOf(lives[id].first);
+      }
+      std::int32_t seqs = 0;
+      for (const auto& [id, of] : running) seqs += lives[id].second;
+      for (const auto& [id, life] : lives) {
+        if (running.contains(id)) continue;
+        const bool full = seqs + life.second > 12;
+        if (barred(id)) ++at_ceiling;
+        else if (!full)
+          REQUIRE(std::ranges::any_of(lives, [&](const auto& other) {  // an earlier one needs two rows
+            return !running.contains(other.first) && other.second.second == 2 && seqs == 11 && !barred(other.first);
+          }));
+      }
+      for (auto it = running.begin(); it != running.end();) {
+        const bool ended = engine.left[it->first] <= 0;
+        if (ended) lives.erase(it->first);
+        it = ended ? running.erase(it) : std::next(it);
+      }
+    }
+  }
+  CHECK(at_ceiling > 10'000);
+}
+
+}  // namespace
+}  // namespace takt
