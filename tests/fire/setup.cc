@@ -346,6 +346,12 @@ Setup Setup::OfSeed(std::uint64_t seed) {
     c.max_wait = limit(0.3);
     o.class_limits.push_back(c);
   }
+  // Ceilings are drawn apart, too.
+  Dice ceilings(seed ^ 0xce11u);
+  for (ClassLimits& c : o.class_limits) {
+    if (ceilings.Chance(0.5)) c.ceiling = ceilings.Of({0.0, 0.2, 0.5, 0.8});
+    if (ceilings.Chance(0.3)) c.soft = static_cast<double>(ceilings.Between(1, 30'000'000)) * 1e-9;
+  }
   o.max_resume_wait = limit(0.1), o.max_blocked = limit(0.15), o.max_paused = limit(0.15);
   const double reserve = bounds.Chance(0.2) ? bounds.Of({0.1, 0.5, 0.9, 1.0}) : 0.0;
   if (o.preempt != PreemptMode::kByRank) o.reserve_output = reserve;

@@ -773,14 +773,17 @@ void Shadow::Admitted(const Life& life) {
   if (policy_.hooks().declines) policy_.Admitted(life.state, now_);
 }
 
-// Reads from the scheduler which waiting requests the policy declines. If requests ended in the middle of the plan, the
-// policy may have declined others before.
+// Reads from the scheduler which waiting requests the policy or a ceiling keeps out. If requests ended in the middle of
+// the plan, others may have been kept out before.
 void Shadow::ReadDeclined(const StepPlan& plan, const Scheduler& scheduler) {
-  if (!policy_.hooks().declines) return;
+  const bool ceilings =
+      std::ranges::any_of(setup_.options.class_limits, [](const ClassLimits& c) { return c.ceiling < 1; });
+  if (!policy_.hooks().declines && !ceilings) return;
   for (RequestId id : unreleased_) {
     Life& life = Of(id);
+    const WaitsFor reason = scheduler.Explain(id).waits_for;
     life.declined = life.is == Is::kWaiting && (fails_ || finished_ || !plan.failed.empty() ||
-                                                scheduler.Explain(id).waits_for == WaitsFor::kDeclined);
+                                                reason == WaitsFor::kDeclined || reason == WaitsFor::kCeiling);
   }
 }
 

@@ -5,15 +5,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "memory.h"
 #include "takt/metrics/request_metrics.h"
+#include "takt/model/class_limits.h"
 #include "takt/router/stats.h"
 #include "takt/state/stats.h"
 #include "takt/state/transition.h"
@@ -31,6 +34,9 @@ class WatchedLives {
             },
             this};
   }
+
+  // Checks from now on that admissions keep the ceilings of classes. `most`: maximum sequences of the present plan.
+  void Keep(const ClassLimitsList& classes, std::int32_t most) { classes_ = classes, most_ = most; }
 
   // Returns the first contradiction; empty if there is none.
   const std::string& fault() const { return fault_; }
@@ -89,7 +95,35 @@ class WatchedLives {
   struct Seen {
     RequestId id = {};
     RequestStatus status = RequestStatus::kUnknown;
+    int ceiling_class = -1;  // of its row
+    std::int32_t sequences = 0;
   };
+
+  // Counts rows by class. An admission must keep the ceilings that always hold, unless no row of the request's class or
+  // of a later one runs.
+  void Ceilings(const Transition& t, Seen& life) {
+    if (classes_.empty()) return;
+    if (t.from == RequestStatus::kRunning && t.to != RequestStatus::kRunning && life.ceiling_class >= 0) {
+      --rows_[static_cast<std::size_t>(life.ceiling_class)].first;
+      rows_[static_cast<std::size_t>(life.ceiling_class)].second -= life.sequences;
+    }
+    if (t.from == RequestStatus::kRunning || t.to != RequestStatus::kRunning) return;
+    life.ceiling_class = classes_.IndexOf(t.about->priority), life.sequences = t.about->sequences;
+    if (life.ceiling_class < 0) return;
+    std::int32_t rows = 0, seqs = life.sequences;
+    bool over = false;
+    for (auto i = static_cast<int>(classes_.size()); i-- > 0;) {
+      const auto at = static_cast<std::size_t>(i);
+      rows += i >= life.ceiling_class ? rows_[at].first : 0;
+      seqs += rows_[at].second;
+      const ClassLimits& c = classes_[at];
+      over |= i <= life.ceiling_class && c.soft == 0 && c.ceiling < 1 &&
+              seqs > static_cast<std::int32_t>(c.ceiling * std::max(most_, 0));
+    }
+    if (over && rows > 0) Say(fmt::format("request {} was admitted over a ceiling", t.request.value));
+    ++rows_[static_cast<std::size_t>(life.ceiling_class)].first;
+    rows_[static_cast<std::size_t>(life.ceiling_class)].second += life.sequences;
+  }
 
   void See(const Transition& t) {
     metrics_->See(t);
@@ -108,7 +142,8 @@ class WatchedLives {
     if (t.from != RequestStatus::kUnknown && life.id != t.request) Say("a slot has another request");
     if (t.about->id != t.request) Say("a transition is about another request");
     if (t.from == t.to && t.reason != TransitionReason::kFirstToken) Say("a transition without a change");
-    life = {t.request, t.to == RequestStatus::kDead ? RequestStatus::kUnknown : t.to};
+    Ceilings(t, life);
+    life.id = t.request, life.status = t.to == RequestStatus::kDead ? RequestStatus::kUnknown : t.to;
     if (t.from != RequestStatus::kUnknown) --now_[static_cast<std::size_t>(t.from)];
     ++now_[static_cast<std::size_t>(t.to)];
   }
@@ -144,6 +179,9 @@ class WatchedLives {
   std::vector<Seen> lives_;  // by slot
   std::array<std::uint64_t, NamesOf(TransitionReason{}).size()> counts_ = {};
   std::array<std::int64_t, 6> now_ = {};  // by status; kDead: all that ended
+  ClassLimitsList classes_ = {};
+  std::int32_t most_ = 0;
+  std::array<std::pair<std::int32_t, std::int32_t>, kMostClasses> rows_ = {};  // rows and sequences by class
   std::string fault_;
 };
 
