@@ -80,9 +80,11 @@ inline std::string OptionToText(const ClassLimitsList& classes) {
   const auto count = [](std::int64_t n) { return n == INT64_MAX ? std::string() : OptionToText(n); };
   std::string text;
   for (const ClassLimits& c : classes) {
-    text += (text.empty() ? "" : ";") + OptionToText(c.priority) + ":" + count(c.max_waiting) + ":" +
-            count(c.max_waiting_tokens) + ":" + OptionToText(c.max_wait);
-    if (c.ceiling != 1 || c.soft != 0) text += ":" + OptionToText(c.ceiling) + ":" + OptionToText(c.soft);
+    if (!text.empty()) text += ';';
+    text += OptionToText(c.priority) + ":" + count(c.max_waiting) + ":" + count(c.max_waiting_tokens) + ":" +
+            OptionToText(c.max_wait);
+    if (c.ceiling == 1 && c.soft == 0) continue;
+    text.append(":").append(OptionToText(c.ceiling)).append(":").append(OptionToText(c.soft));
   }
   return text;
 }

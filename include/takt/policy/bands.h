@@ -45,8 +45,9 @@ struct BandShares {
 inline std::string OptionToText(const BandShares& value) {
   std::string text;
   for (const BandShares::Band& b : value.bands) {
-    text += (text.empty() ? "" : ";") + OptionToText(b.priority);
-    if (b.share > 0) text += ":" + OptionToText(b.share);
+    if (!text.empty()) text += ';';
+    text += OptionToText(b.priority);
+    if (b.share > 0) text.append(":").append(OptionToText(b.share));
   }
   return text;
 }

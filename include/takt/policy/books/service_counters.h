@@ -38,7 +38,8 @@ struct TenantWeights {
 inline std::string OptionToText(const TenantWeights& value) {
   std::string text;
   for (const TenantWeights::Weight& w : value.weights) {
-    text += (text.empty() ? "" : ";") + std::to_string(w.tenant.value) + ":" + OptionToText(w.weight);
+    if (!text.empty()) text += ';';
+    text += std::to_string(w.tenant.value) + ":" + OptionToText(w.weight);
   }
   return text;
 }
