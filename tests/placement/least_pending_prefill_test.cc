@@ -71,7 +71,7 @@ TEST_CASE("equal pending prefill goes to the fewest outstanding tokens") {
   CHECK(ranks.Send(5, 100) == 1);
 }
 
-TEST_CASE("requests of a lost rank are pending again where they are placed next") {
+TEST_CASE("requests of a lost rank are pending again on their next instance") {
   Ranks ranks(2);
   CHECK(ranks.Send(1, 1000) == 1);
   ranks.Serve(1, 900);

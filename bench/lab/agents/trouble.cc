@@ -219,8 +219,9 @@ class TroubleRuns {
     }
     for (WorkloadWorkflow& w : both.workflows) w.priority = w.tenant == 2 ? 0 : 1;
     ReplayOptions options = OptionsOf(setup.system, setup.kv_tokens, seed, horizon, progress);
-    if (setup.ceiling < 1) options.scheduler.class_limits = {{.priority = 0}, {.priority = 1, .ceiling =
-    // setup.ceiling}};
+    if (setup.ceiling < 1) {
+      options.scheduler.class_limits = {{.priority = 0}, {.priority = 1, .ceiling = setup.ceiling}};
+    }
     const absl::StatusOr<ReplayResult> result = Replay(both, options);
     if (!result.ok()) return result.status();
     if (result->stopped) return std::nullopt;

@@ -56,8 +56,7 @@ NamedSystem ForTenants(const std::string& label, const std::string& policy, bool
   return named;
 }
 
-NamedSystem WithCeiling(const std::string& label, const std::string& policy, double ceiling,
-                        const Profile& profile) {
+NamedSystem WithCeiling(const std::string& label, const std::string& policy, double ceiling, const Profile& profile) {
   NamedSystem named = Paced(label, policy, profile);
   if (ceiling < 1) named.system.options.class_limits = {{.priority = 0}, {.priority = 2, .ceiling = ceiling}};
   return named;

@@ -1,4 +1,4 @@
-// The instance with the fewest tokens left to serve, where loading the request's adapter counts as tokens.
+// The instance with the fewest tokens left to serve. Loading the request's adapter counts as tokens.
 #ifndef TAKT_PLACEMENT_ADAPTER_AFFINITY_H_
 #define TAKT_PLACEMENT_ADAPTER_AFFINITY_H_
 
