@@ -178,6 +178,11 @@ void Shadow::On(const Arrived& e, const Scheduler& scheduler) {
   if (BlocksOf(life, life.known) > TotalBlocks()) return FailWith(life, FailReason::kNeverFits);
 
   ++ours_.arrived;
+  const ClassLimitsList& classes = setup_.options.class_limits;
+  for (std::size_t i = 0; i < classes.size(); ++i) {
+    if (classes[i].priority <= kept.priority || !(classes[i].ceiling < 1) || !(classes[i].soft > 0)) continue;
+    soft_until_[i] = std::max(soft_until_[i], After(now_, FromSeconds(classes[i].soft)));
+  }
   life.accepted = true;
   Enqueue(life);
   FindShed(life, scheduler);
@@ -1106,12 +1111,17 @@ void Shadow::Planned(const StepPlan& plan, const StepLimits& limits, TimePoint n
     CheckIdle(plan, limits, scheduler);
   }
   TimePoint wake_at = kNever;
+  bool waits = false;
   for (RequestId id : unreleased_) {
     Life& life = Of(id);
     if (built_) life.left_out = false;
     if (life.may_expire()) wake_at = std::min(wake_at, WaitEnds(life));
     if (life.may_park()) wake_at = std::min(wake_at, life.parked_until);
     if (life.is == Is::kPaused) wake_at = std::min(wake_at, life.review_at);
+    waits |= life.is == Is::kWaiting;
+  }
+  for (const TimePoint until : soft_until_) {
+    if (waits && until > now_) wake_at = std::min(wake_at, until);
   }
   const bool gated = setup_.agents && plan.run.empty() && plan.wake_at < wake_at;
   FIRE_CHECK(gated || plan.wake_at == wake_at, "wake_at is {}, the next to expire or to be reviewed is at {}",

@@ -351,6 +351,8 @@ class Shadow {
   std::vector<Life> lives_;  // by name
   Life nobody_, scapegoat_;
   std::uint64_t joins_ = 0;  // requests that joined the queue
+  // Ends of soft ceilings, by class.
+  std::vector<TimePoint> soft_until_ = std::vector<TimePoint>(kMostClasses, kUnset);
   std::vector<RequestId> unreleased_;
   std::vector<Failure> turned_away_;  // arrivals without an id or with an id in use, since the last plan
   std::vector<Step> steps_;

@@ -16,8 +16,12 @@ std::int32_t LengthOf(Random& random, double median, double sigma, double most) 
 // Calls add(time) at the points of a Poisson process of rate `most`, thinned to rate_at(time).
 void Poisson(Random& random, double most, double seconds, const std::function<double(double)>& rate_at,
              const std::function<void(double)>& add) {
-  for (double t = random.Exponential() / most; t < seconds; t += random.Exponential() / most) {
-    if (random.Uniform() * most < rate_at(t)) add(t);
+  double t = 0;
+  while (true) {
+    const double gap = random.Exponential();
+    t += gap / most;
+    if (t >= seconds) return;
+    if (random.Chance(rate_at(t) / most)) add(t);
   }
 }
 
