@@ -20,8 +20,8 @@ using ChatStudy = Study<MixSetup, MixFigures>;
 constexpr double kCalmAgents = 0.002, kManyAgents = 0.006;  // sessions per second
 const AgentSystem kChatFirst{"takt's, chat first", "hold_value", "price(free_below=1)",
                              "uncached(priority_first=true)"};
-constexpr double kChatCeilings[] = {1, 0.9, 0.8, 0.6};
-constexpr double kChosenCeiling = 0.8;
+constexpr double kChatCeilings[] = {1, 0.6, 0.4, 0.3, 0.2};
+constexpr double kChosenCeiling = 0.2;
 
 std::vector<MixSetup> ChatSetups() {
   std::vector<MixSetup> all = {{.system = kAgentTakts, .rate = kCalmAgents},

@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint64_t kOthers = 8;  // tenants besides the one that floods
 constexpr double kOthersLoad = 0.6, kWantMore = 1.2, kFloodLoad = 1.5, kQuotaShare = 0.2;
 constexpr double kFullLoad = 1.2;  // of batch
-constexpr double kBurstCalls = 8, kWantAll = 40;  // interactive calls per second: in bursts; more than are served
+constexpr double kBurstCalls = 4, kWantAll = 40;  // interactive calls per second: in bursts; more than are served
 constexpr double kBatchShare = 0.2, kCeiling = 0.8;
 constexpr std::int32_t kLittleKv = 400;  // blocks: 6,400 tokens
 constexpr double kReserve = 0.22;  // chosen on the tuning's seeds
