@@ -118,7 +118,7 @@ class WatchedLives {
       seqs += rows_[at].second;
       const ClassLimits& c = classes_[at];
       over |= i <= life.ceiling_class && c.soft == 0 && c.ceiling < 1 &&
-              seqs > static_cast<std::int32_t>(c.ceiling * std::max(most_, 0));
+              seqs > static_cast<std::int32_t>(c.ceiling * std::max(most_, 0) + 1e-6);
     }
     if (over && rows > 0) Say(fmt::format("request {} was admitted over a ceiling", t.request.value));
     ++rows_[static_cast<std::size_t>(life.ceiling_class)].first;

@@ -269,6 +269,22 @@ TEST_CASE("if nothing runs, a turn may take KV of waiting requests") {
   CHECK(host.RunWhatWaits(3) == 50 * kBlock);
 }
 
+TEST_CASE("a request that pays nothing is admitted behind a smaller one that the gate refused") {
+  Agents host(100, Lru{}, Price{.kappa = 0, .share = 0, .free_below = 1});
+  host.Run(Turn(1, 7, 80));
+  host.Ended(7, TurnWhy::kTool);
+  Request running = Turn(2, 8, 15), refused = Turn(3, 9, 20), chat = Turn(4, 10, 30);
+  running.priority = refused.priority = 1;
+  host.Arrive(running);
+  const StepPlan& first = host.Plan();
+  REQUIRE(first.run.size() == 1);
+  host.Commit(first);
+  host.Arrive(refused), host.Arrive(chat);
+  const StepPlan& plan = host.Plan();
+  CHECK(std::ranges::any_of(plan.run, [](const PlanEntry& e) { return e.request == RequestId{4}; }));
+  CHECK(std::ranges::none_of(plan.run, [](const PlanEntry& e) { return e.request == RequestId{3}; }));
+}
+
 TEST_CASE("the price gate delays a request longer for a larger loss") {
   // 100 blocks of 16 tokens at 1 ms: 1.6 s to compute all. A tool's turn returns at a rate of about 0.1 per second.
   const HoldValue value{.alpha_ms = 100, .beta_ns = 0};

@@ -62,7 +62,8 @@ class OperatorParts {
                    WithCeiling("bands, ceiling", bands, kCeiling, profile_)};
     systems_[3] = systems_[2];
     systems_[4] = {OnLittleKv("no reserve", kLittleKv, 0), WithWatermark("watermark 0.1", kLittleKv, 0.1),
-                   WithWatermark("watermark 0.2", kLittleKv, 0.2), OnLittleKv("no eviction", kLittleKv, 1)};
+                   WithWatermark("watermark 0.2", kLittleKv, 0.2), WithWatermark("watermark 0.4", kLittleKv, 0.4),
+                   OnLittleKv("no eviction", kLittleKv, 1)};
     for (const double reserve : {0.1, kReserve, 0.4}) {
       systems_[4].push_back(OnLittleKv(fmt::format("reserve {:g}", reserve), kLittleKv, reserve));
     }
@@ -103,7 +104,7 @@ class OperatorParts {
       waits.push_back((first < 0 ? run->seconds : first) - calls[i].at);
     }
     PartFigures f{.first_p95 = Summary::Of(waits).p95, .idle_s = run->idle_s};
-    if (flood) f.over_quota = run->tenant_tokens[kOthers + 1] / (to - from) / quota_ - 1;
+    if (flood && to > from) f.over_quota = run->tenant_tokens[kOthers + 1] / (to - from) / quota_ - 1;
     return f;
   }
 

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kBestStatic = 0, kPressure = 1, kPacedPriority = 2, kPacedTargets = 3;
 
 std::vector<NamedSystem> ClassSystems(const Profile& profile) {
-  return {StaticBudget("priority", kTunedPrompts, profile), PressureBudget("priority", profile),
+  return {StaticBudget("edf", kTunedPrompts, profile), PressureBudget("priority", profile),
           Paced("priority, paced", "priority", profile), Paced("first_token, paced", "first_token", profile)};
 }
 
@@ -98,7 +98,7 @@ absl::StatusOr<ScenarioReport> RunOperators(const StudySettings& settings, Progr
   report.claimed_by = "target";
   report.conditions = study.Conditions();
   report.conditions.push_back(
-      {"Rivals", "the best order and fixed limit of scenario operators-tuning, seeds 901 to 904"});
+      {"Rivals", "the best order and fixed limit of scenario operators-tuning, seeds 901 to 912"});
   AddClasses(study, report);
   report.claims = ClassClaims(study);
   if (absl::Status s = AddOperatorParts(settings, *profile, study.seed_range(), bar, report); !s.ok()) return s;

@@ -14,7 +14,7 @@ using Json = nlohmann::json;
 
 TEST_CASE("a small run of the scenario of operators") {
   const TempDir dir;
-  Args args = {"scenario", "operators", "--seeds", "2", "--minutes", "0.4", "--no-wall", "--json"};
+  Args args = {"scenario", "operators", "--data", dir / ".", "--seeds", "2", "--minutes", "1", "--no-wall", "--json"};
   Args again = args;
   args.push_back(dir / "a.json"), again.push_back(dir / "b.json");
   const Ended ended = RunTool(args);
@@ -28,7 +28,7 @@ TEST_CASE("a small run of the scenario of operators") {
   CHECK(parts == std::set<std::string>{"classes", "flood", "quota", "burst", "share", "memory", "answers"});
   std::set<std::string> letters;
   for (const Json& claim : json["claims"]) letters.insert(claim["name"].get<std::string>().substr(0, 3));
-  CHECK(letters == std::set<std::string>{"(a)", "(b)", "(c)", "(d)", "(e)"});
+  CHECK(letters == std::set<std::string>{"(a)", "(b)", "(c)", "(d)", "(e)", "(f)"});
 }
 
 TEST_CASE("a small run of the rivals' tuning") {
@@ -37,7 +37,7 @@ TEST_CASE("a small run of the rivals' tuning") {
       {"scenario", "operators-tuning", "--seeds", "1", "--minutes", "0.2", "--no-wall", "--json", dir / "a.json"});
   CAPTURE(ended.err);
   REQUIRE(ended.exit_code == 0);
-  CHECK(Json::parse(ReadWhole(dir / "a.json"))["rows"].size() == 43);
+  CHECK(Json::parse(ReadWhole(dir / "a.json"))["rows"].size() == 51);
 }
 
 }  // namespace

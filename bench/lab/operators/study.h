@@ -35,8 +35,7 @@ struct CapacityFigures {
 };
 using CapacityCell = Cell<CapacitySetup, CapacityFigures>;
 
-// Returns the share of calls of a class that met its targets. Calls that arrived in the last `spare` seconds of the run
-// do not count.
+// Returns the share of calls of a class that met its targets. Calls whose target is after `until` do not count.
 double Attained(const std::vector<OperatorCall>& calls, const OperatorRun& run, std::uint32_t kind, double until);
 
 // Returns the calls per second that fcfs serves if all calls of a long mixed workload wait from the start.

@@ -28,7 +28,7 @@ NamedSystem StaticBudget(const std::string& policy, std::int32_t prompts, const 
 std::vector<NamedSystem> StaticBudgets(const Profile& profile) {
   std::vector<NamedSystem> all;
   for (const char* policy : {"fcfs", "priority", "edf", "urgency"}) {
-    for (const std::int32_t prompts : {64, 128, 256, 320, 384, 448, 512, 1024, 2048, 8192}) {
+    for (const std::int32_t prompts : {64, 128, 256, 320, 384, 416, 432, 448, 512, 1024, 2048, 8192}) {
       all.push_back(StaticBudget(policy, prompts, profile));
     }
   }

@@ -11,7 +11,7 @@
 
 namespace takt::tool {
 
-inline constexpr std::int32_t kTunedPrompts = 448;  // best fixed limit on prompt tokens of a step (tuning.cc)
+inline constexpr std::int32_t kTunedPrompts = 432;  // best fixed limit on prompt tokens of a step (tuning.cc)
 
 struct NamedSystem {
   std::string label;

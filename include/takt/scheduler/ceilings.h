@@ -113,7 +113,8 @@ class Ceilings {
     return c.ceiling < 1 && (!(c.soft > 0) || s_.now < until_[i]);
   }
   std::int64_t Share(std::size_t i, std::int64_t of) const {
-    return static_cast<std::int64_t>(s_.options.class_limits[i].ceiling * static_cast<double>(of));
+    // 0.29 * 100 is slightly less than 29.
+    return static_cast<std::int64_t>(s_.options.class_limits[i].ceiling * static_cast<double>(of) + 1e-6);
   }
 
   void ReadBlocks() {

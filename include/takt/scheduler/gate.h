@@ -142,7 +142,8 @@ class Gate {
     const GateAsk copies = AskForCopies(record, ask);
     if (ask.lack <= 0 && copies.lack <= 0) return true;
     const bool known = refused_ && start == 0 && ask.lack >= lack_ && ask.need >= need_ &&
-                       copies.lack >= copies_lack_ && copies.need >= copies_need_;
+                       copies.lack >= copies_lack_ && copies.need >= copies_need_ && ask.tenant == tenant_ &&
+                       ask.priority == priority_;
     double until_s = until_s_;
     if (!known || ask.waited_s >= until_s) {
       until_s = 0;
@@ -159,6 +160,7 @@ class Gate {
       if (!refused_ || (ask.lack <= lack_ && ask.need <= need_)) {
         lack_ = ask.lack, need_ = ask.need, until_s_ = until_s;
         copies_lack_ = copies.lack, copies_need_ = copies.need;
+        tenant_ = ask.tenant, priority_ = ask.priority;
       }
       refused_ = true;
     }
@@ -262,6 +264,8 @@ class Gate {
   // The last refusal of this plan. A request with at least this lack and need is refused until it has waited for
   // `until_s_`.
   std::int32_t lack_ = 0, need_ = 0, copies_lack_ = 0, copies_need_ = 0;
+  TenantId tenant_ = {};  // of the refused request
+  std::int32_t priority_ = 0;
   double until_s_ = 0;
   bool refused_ = false;
 };

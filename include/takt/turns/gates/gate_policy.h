@@ -70,9 +70,9 @@ inline bool TakesOfOthers(const GateAsk& ask, const HeldOrder& held) {
 
 // LetsInAfter returns the waiting time [s] from which on the request is admitted in the current state. A time of at
 // most ask.waited_s admits the request now; infinity refuses it in this state. A request without KV must not get a
-// shorter time than another request that waited longer and both needs and lacks fewer blocks. The scheduler asks only
-// if held KV would be taken. It asks again when the state changes, at least twice a second. If ask.stuck is set and
-// only pinned or awaited blocks would be taken, the gate must admit, or no request would ever run.
+// shorter time than another request of equal tenant and priority that waited longer and needs and lacks fewer blocks.
+// The scheduler asks only if held KV would be taken. It asks again when the state changes, at least twice a second. If
+// ask.stuck is set and only pinned or awaited blocks would be taken, the gate must admit, or no request would ever run.
 template <class G>
 concept GatePolicy = requires(const G& g, const GateAsk& ask, const HeldOrder& held) {
   { g.LetsInAfter(ask, held) } -> std::same_as<double>;
