@@ -70,7 +70,7 @@ inline bool TakesOfOthers(const GateAsk& ask, const HeldOrder& held) {
 
 // LetsInAfter returns the waiting time [s] from which on the request is admitted in the current state. A time of at
 // most ask.waited_s admits the request now; infinity refuses it in this state. A request without KV must not get a
-// shorter time than another request of equal tenant and priority that waited longer and needs and lacks fewer blocks.
+// shorter time than a longer waiting one of its tenant and priority with less need and lack.
 // The scheduler asks only if held KV would be taken. It asks again when the state changes, at least twice a second. If
 // ask.stuck is set and only pinned or awaited blocks would be taken, the gate must admit, or no request would ever run.
 template <class G>
