@@ -96,33 +96,30 @@ class WatchedLives {
     RequestId id = {};
     RequestStatus status = RequestStatus::kUnknown;
     int ceiling_class = -1;  // of its row
-    std::int32_t sequences = 0;
   };
 
   // Counts rows by class. An admission must keep the ceilings that always hold, unless no row of the request's class or
-  // of a later one runs.
+  // of a later one runs. A row has at least one sequence: others may have ended.
   void Ceilings(const Transition& t, Seen& life) {
     if (classes_.empty()) return;
     if (t.from == RequestStatus::kRunning && t.to != RequestStatus::kRunning && life.ceiling_class >= 0) {
-      --rows_[static_cast<std::size_t>(life.ceiling_class)].first;
-      rows_[static_cast<std::size_t>(life.ceiling_class)].second -= life.sequences;
+      --rows_[static_cast<std::size_t>(life.ceiling_class)];
     }
     if (t.from == RequestStatus::kRunning || t.to != RequestStatus::kRunning) return;
-    life.ceiling_class = classes_.IndexOf(t.about->priority), life.sequences = t.about->sequences;
+    life.ceiling_class = classes_.IndexOf(t.about->priority);
     if (life.ceiling_class < 0) return;
-    std::int32_t rows = 0, seqs = life.sequences;
+    std::int32_t rows = 0, seqs = t.about->sequences;
     bool over = false;
     for (auto i = static_cast<int>(classes_.size()); i-- > 0;) {
       const auto at = static_cast<std::size_t>(i);
-      rows += i >= life.ceiling_class ? rows_[at].first : 0;
-      seqs += rows_[at].second;
+      rows += i >= life.ceiling_class ? rows_[at] : 0;
+      seqs += rows_[at];
       const ClassLimits& c = classes_[at];
       over |= i <= life.ceiling_class && c.soft == 0 && c.ceiling < 1 &&
               seqs > static_cast<std::int32_t>(c.ceiling * std::max(most_, 0) + 1e-6);
     }
     if (over && rows > 0) Say(fmt::format("request {} was admitted over a ceiling", t.request.value));
-    ++rows_[static_cast<std::size_t>(life.ceiling_class)].first;
-    rows_[static_cast<std::size_t>(life.ceiling_class)].second += life.sequences;
+    ++rows_[static_cast<std::size_t>(life.ceiling_class)];
   }
 
   void See(const Transition& t) {
@@ -181,7 +178,7 @@ class WatchedLives {
   std::array<std::int64_t, 6> now_ = {};  // by status; kDead: all that ended
   ClassLimitsList classes_ = {};
   std::int32_t most_ = 0;
-  std::array<std::pair<std::int32_t, std::int32_t>, kMostClasses> rows_ = {};  // rows and sequences by class
+  std::array<std::int32_t, kMostClasses> rows_ = {};  // rows by class
   std::string fault_;
 };
 

@@ -61,6 +61,14 @@ class Ceilings {
     ++version_;
   }
 
+  // Sequences of a row have ended.
+  void Shrank(const Record& record, std::int32_t ended) {
+    if (record.ceiling_class < 0) return;
+    running_[Index(record)].seqs -= ended;
+    read_ = false;
+    ++version_;
+  }
+
   // Returns true if no ceiling keeps this waiting request out. O(classes), and once per plan O(rows).
   bool Admits(const Record& record) {
     const int its = ClassOf(record);

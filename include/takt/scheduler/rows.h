@@ -11,6 +11,7 @@
 
 #include "takt/scheduler/state.h"
 #include "takt/scheduler/kv.h"
+#include "takt/scheduler/ceilings.h"
 #include "takt/scheduler/lives.h"
 #include "takt/scheduler/entries.h"
 #include "takt/scheduler/row_room.h"
@@ -234,6 +235,7 @@ class Rows {
     const std::int32_t base = row.known - row.sequences * row.generated;
     const std::int32_t behind = row.known - row.computed;
     s_.counts.seqs -= row.sequences - left;
+    if (s_.ceilings != nullptr) s_.ceilings->Shrank(record, row.sequences - left);
     row.known = base + left * row.generated;
     // In a decoding row, the last token of each sequence is not computed. A recomputing row keeps its computed share.
     row.computed = behind == row.sequences ? row.known - left
