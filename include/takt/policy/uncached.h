@@ -29,7 +29,7 @@ struct Uncached {
         Rounded(alpha_ms * 1e-3 * (n - c)) + Rounded(beta_ns * 1e-9 * (Rounded(n * n) - Rounded(c * c)) / 2);
     if (!priority_first) return {seconds};
     const double priority = std::clamp(r.request.priority, -1'000'000, 1'000'000);
-    return {kLongest * priority + std::min(seconds, kLongest / 2)};
+    return {Rounded(kLongest * priority) + std::min(seconds, kLongest / 2)};
   }
 
   template <class Self, class V>

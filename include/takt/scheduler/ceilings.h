@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "takt/base/rounded.h"
 #include "takt/model/class_limits.h"
 #include "takt/scheduler/kv.h"
 #include "takt/scheduler/state.h"
@@ -122,7 +123,7 @@ class Ceilings {
   }
   std::int64_t Share(std::size_t i, std::int64_t of) const {
     // 0.29 * 100 is slightly less than 29.
-    return static_cast<std::int64_t>(s_.options.class_limits[i].ceiling * static_cast<double>(of) + 1e-6);
+    return static_cast<std::int64_t>(Rounded(s_.options.class_limits[i].ceiling * static_cast<double>(of)) + 1e-6);
   }
 
   void ReadBlocks() {
