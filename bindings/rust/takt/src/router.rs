@@ -32,7 +32,16 @@ pub struct Instance {
 
 impl Instance {
     pub fn new(id: u64) -> Self {
-        Self { id, model: 0, profile: 0, kv_tokens: 0, capacity: sys::TAKT_NEVER, token_s: 0.0, life: 0, max_adapters: 0 }
+        Self {
+            id,
+            model: 0,
+            profile: 0,
+            kv_tokens: 0,
+            capacity: sys::TAKT_NEVER,
+            token_s: 0.0,
+            life: 0,
+            max_adapters: 0,
+        }
     }
 }
 
