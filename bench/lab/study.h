@@ -116,6 +116,12 @@ class Study {
     if (a == nullptr || b == nullptr) return std::nullopt;
     return ReductionOf(*a, *b, figure);
   }
+  // Mean ratio of our figure to the other's over paired seeds. Empty if either cell is incomplete.
+  std::optional<Interval> Ratio(const Setup& ours, const Setup& other, double Figures::* figure) const {
+    const std::optional<Reduction> r = Compare(ours, other, figure);
+    if (!r) return std::nullopt;
+    return Interval{1 - r->mean / 100, 1 - r->high / 100, 1 - r->low / 100};
+  }
 
   // Calls run(setup, seed, progress) from several threads, with seeds numbered from the first. `run` returns
   // absl::StatusOr<std::optional<Figures>>: an empty optional if it was stopped. Returns the first error. After an

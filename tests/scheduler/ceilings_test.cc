@@ -62,6 +62,19 @@ struct Engine {
 
 using Ids = std::vector<std::uint64_t>;
 
+TEST_CASE("sequences that have ended leave room under a ceiling") {
+  Engine engine({.class_limits = {{.priority = 0}, {.priority = 5, .ceiling = 0.5}}});
+  engine.limits.max_seqs = 8;
+  const std::uint64_t four = engine.Arrive(7, 16, 1000, 0, 4);
+  CHECK(engine.Step() == Ids{four});
+  const std::uint64_t other = engine.Arrive(7);
+  CHECK(engine.Step() == Ids{four});
+  CHECK(engine.waits_for(other) == WaitsFor::kCeiling);
+  engine.scheduler.On(Revised{.request = {four}, .sequences = 3}, At(0));
+  engine.Step();
+  CHECK(engine.Step() == Ids{four, other});
+}
+
 TEST_CASE("a ceiling leaves rows for a burst of a more urgent class") {
   Engine engine({.max_running = 10, .class_limits = {{.priority = 0}, {.priority = 5, .ceiling = 0.6}}});
   for (int i = 0; i < 40; ++i) engine.Arrive(7);

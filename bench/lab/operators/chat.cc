@@ -84,13 +84,8 @@ absl::Status AddChatPart(const StudySettings& settings, SeedRange seeds, Progres
     }
     report.tables.push_back({"Part chat", std::move(table)});
     const MixSetup ours{.system = kChatFirst, .rate = kManyAgents, .ceiling = kChosenCeiling};
-    const auto ratio = [&](const MixSetup& other, double MixFigures::* figure) -> std::optional<Interval> {
-      const std::optional<Reduction> r = study.Compare(ours, other, figure);
-      if (!r) return std::nullopt;
-      return Interval{1 - r->mean / 100, 1 - r->high / 100, 1 - r->low / 100};
-    };
-    const auto p95 = ratio({.system = kAgentTakts, .rate = kCalmAgents}, &MixFigures::chat_p95);
-    const auto turns = ratio({.system = kAgentTakts, .rate = kManyAgents}, &MixFigures::turns);
+    const auto p95 = study.Ratio(ours, {.system = kAgentTakts, .rate = kCalmAgents}, &MixFigures::chat_p95);
+    const auto turns = study.Ratio(ours, {.system = kAgentTakts, .rate = kManyAgents}, &MixFigures::turns);
     if (p95) claims.Add(chat_claim, *p95, {{}, 1.2}, "x", p95->high <= 1.2, IntervalText(*p95), p95->high);
     if (turns) claims.Add(turns_claim, *turns, {0.95, {}}, "x", turns->low >= 0.95, IntervalText(*turns), turns->low);
     if (!p95) claims.Lacking(chat_claim, {{}, 1.2}, "x");

@@ -7,6 +7,7 @@
 
 #include "fmt/format.h"
 #include "lab/claim.h"
+#include "lab/operators/inputs.h"
 #include "takt/numeric/summary.h"
 
 namespace takt::tool {
@@ -192,14 +193,6 @@ std::vector<Figure<PartFigures>> Shown(OperatorPart part) {
   return {};
 }
 
-// The ratio of a figure to another setup's, seed by seed.
-std::optional<Interval> Ratio(const PartStudy& study, const PartSetup& ours, const PartSetup& other,
-                              PartFigure figure) {
-  const std::optional<Reduction> r = study.Compare(ours, other, figure);
-  if (!r) return std::nullopt;
-  return Interval{1 - r->mean / 100, 1 - r->high / 100, 1 - r->low / 100};
-}
-
 class PartClaims {
  public:
   PartClaims(const PartStudy& study, const OperatorParts& parts) : study_(study), parts_(parts) {}
@@ -208,7 +201,7 @@ class PartClaims {
     const std::size_t flooded = Index(OperatorPart::kFlood, "metered, paced");
     AtMost(
         "(b) flood: p95 of the others' first tokens over a run without the flood",
-        Ratio(study_, {OperatorPart::kFlood, flooded}, {OperatorPart::kFlood, flooded, false}, &PartFigures::first_p95),
+        study_.Ratio({OperatorPart::kFlood, flooded}, {OperatorPart::kFlood, flooded, false}, &PartFigures::first_p95),
         1.1);
     const PartStudy::CellType* quota =
         study_.Find({OperatorPart::kQuota, Index(OperatorPart::kQuota, "metered, paced")});
@@ -222,7 +215,7 @@ class PartClaims {
     const PartSetup ceiling{OperatorPart::kBurst, Index(OperatorPart::kBurst, "bands, ceiling")},
         open{OperatorPart::kBurst, Index(OperatorPart::kBurst, "bands")};
     AtMost("(c) burst into a full engine: p95 of its first tokens over that without a ceiling",
-           Ratio(study_, ceiling, open, &PartFigures::first_p95), 0.5);
+           study_.Ratio(ceiling, open, &PartFigures::first_p95), 0.5);
     const PartStudy::CellType* held = study_.Find(ceiling);
     std::optional<Interval> first_token;
     if (held != nullptr) first_token = held->Of(&PartFigures::first_p95);
@@ -235,9 +228,9 @@ class PartClaims {
     const PartSetup none{OperatorPart::kMemory, Index(OperatorPart::kMemory, "no reserve")},
         ours{OperatorPart::kMemory, Index(OperatorPart::kMemory, fmt::format("reserve {:g}", kReserve))};
     AtMost("(d) memory: recomputed tokens over those without a reserve",
-           Ratio(study_, ours, none, &PartFigures::recomputed), 1.0 / 3);
-    AtMost("(d) memory: time over that without a reserve", Ratio(study_, ours, none, &PartFigures::seconds), 1.05);
-    AtMost("(d) memory: p99 of TPOT over that without a reserve", Ratio(study_, ours, none, &PartFigures::pace_p99),
+           study_.Ratio(ours, none, &PartFigures::recomputed), 1.0 / 3);
+    AtMost("(d) memory: time over that without a reserve", study_.Ratio(ours, none, &PartFigures::seconds), 1.05);
+    AtMost("(d) memory: p99 of TPOT over that without a reserve", study_.Ratio(ours, none, &PartFigures::pace_p99),
            1.0 / 3);
 
     const PartStudy::CellType* answers = study_.Find({OperatorPart::kAnswers, 0});

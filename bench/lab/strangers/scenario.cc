@@ -122,9 +122,7 @@ class StrangerStudy : public Study<StrangerSetup, StrangerFigures> {
 
   // Ratio of our figure to the other's.
   std::optional<Interval> RatioOf(const StrangerSetup& ours, const StrangerSetup& other, StrangerFigure figure) const {
-    const std::optional<Reduction> r = Compare(Reduced(ours), Reduced(other), figure);
-    if (!r) return std::nullopt;
-    return Interval{1 - r->mean / 100, 1 - r->high / 100, 1 - r->low / 100};
+    return Ratio(Reduced(ours), Reduced(other), figure);
   }
 
   absl::Status Run(int threads, ProgressBar& bar) {
