@@ -12,6 +12,7 @@
 #include "takt/metrics/request_metrics.h"
 #include "takt/policy/fair_share.h"
 #include "takt/policy/fcfs.h"
+#include "takt/policy/metered.h"
 #include "takt/policy/priority.h"
 #include "takt/policy/room_to_pass.h"
 #include "takt/policy/sjf.h"
@@ -24,14 +25,19 @@ namespace {
 
 template <class SchedulerT, class Policy>
 void Steps(benchmark::State& state, Policy policy, bool by_exception = false, KvOracle* oracle = nullptr,
-           RequestMetrics* metrics = nullptr) {
+           RequestMetrics* metrics = nullptr, bool governed = false) {
   const auto running = static_cast<int>(state.range(0));
   const std::int64_t waiting = state.range(1);
   SchedulerOptions options = {.max_running = running, .reserve_requests = running + waiting + 64};
   if (oracle == nullptr) options.kv_blocks = {1 << 20};
   else options.kv = KvMode::kOracle;
+  if (governed) {
+    options.max_waiting_tokens = options.tenant_max_waiting_tokens = std::int64_t{1} << 40;
+    options.max_waiting = options.tenant_max_waiting = std::int64_t{1} << 30;
+    options.class_limits = {{.priority = 0, .max_wait = 1e9}, {.priority = 1, .max_wait = 1e9}, {.priority = 2}};
+  }
   auto scheduler = SchedulerT::Create(options, std::move(policy), {}, oracle);
-  ChurnHost host(*std::move(scheduler), running, waiting, by_exception);
+  ChurnHost host(*std::move(scheduler), running, waiting, by_exception, governed || metrics != nullptr);
   if (metrics != nullptr) host.scheduler().Watch(metrics->observer());
   for (int i = 0; i < 2000; ++i) host.Step();
   const std::size_t before = allocations;
@@ -63,6 +69,19 @@ BENCHMARK(BM_StepMeasured)
     ->Args({256, 10'000})
     ->Args({256, 100'000})
     ->UseManualTime();
+
+// The same with bounds of tenants and time limits of classes.
+void BM_StepBounded(benchmark::State& state) {
+  const auto metrics = *RequestMetrics::Create({.max_requests = 1 << 20});
+  Steps<BasicScheduler<Sjf>>(state, Sjf{}, false, nullptr, metrics.get(), true);
+}
+// The same with quotas of tokens per second.
+void BM_StepGoverned(benchmark::State& state) {
+  const auto metrics = *RequestMetrics::Create({.max_requests = 1 << 20});
+  Steps<BasicScheduler<Metered<Sjf>>>(state, Metered(Sjf{}, {.rate = 1e6}), false, nullptr, metrics.get(), true);
+}
+BENCHMARK(BM_StepBounded)->ArgNames({"running", "waiting"})->Args({256, 1'000})->Args({256, 10'000})->UseManualTime();
+BENCHMARK(BM_StepGoverned)->ArgNames({"running", "waiting"})->Args({256, 1'000})->Args({256, 10'000})->UseManualTime();
 
 // The host reports only the rows that differed from the plan.
 void BM_StepByException(benchmark::State& state) { Steps<BasicScheduler<Sjf>>(state, Sjf{}, true); }

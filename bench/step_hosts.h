@@ -20,8 +20,12 @@ class ChurnHost {
  public:
   using Clock = std::chrono::steady_clock;
 
-  ChurnHost(SchedulerT scheduler, int running, std::int64_t waiting, bool by_exception = false)
-      : scheduler_(std::move(scheduler)), limits_{.tokens = {8192}, .max_seqs = running}, by_exception_(by_exception) {
+  // `governed`: requests have one of 8 tenants and one of 3 priorities.
+  ChurnHost(SchedulerT scheduler, int running, std::int64_t waiting, bool by_exception = false, bool governed = false)
+      : scheduler_(std::move(scheduler)),
+        limits_{.tokens = {8192}, .max_seqs = running},
+        by_exception_(by_exception),
+        governed_(governed) {
     for (std::int64_t i = 0; i < running + waiting; ++i) Arrive();
     rows_.reserve(static_cast<std::size_t>(running));
   }
@@ -83,6 +87,10 @@ class ChurnHost {
     event_.request.id = {++last_id_};
     event_.request.workflow = {1 + last_id_ / 3};
     event_.request.prompt_tokens = {32};
+    if (governed_) {
+      event_.request.tenant = {1 + last_id_ % 8};
+      event_.request.priority = static_cast<std::int32_t>(last_id_ % 3);
+    }
     const auto length = static_cast<std::int64_t>(1 + random_.Below(1'000'000));
     event_.request.output_tokens = Estimate::Exact(static_cast<double>(length));
     event_.request.compute = Duration(length * 10'000);
@@ -92,7 +100,7 @@ class ChurnHost {
 
   SchedulerT scheduler_;
   StepLimits limits_;
-  bool by_exception_;
+  bool by_exception_, governed_;
   std::vector<RowResult> rows_;
   StepResult result_;
   std::int64_t ended_ = 0;

@@ -13,7 +13,9 @@
 #include "scale.h"
 #include "scheduler/host.h"
 #include "takt/base/random.h"
+#include "takt/policy/bands.h"
 #include "takt/policy/fair_share.h"
+#include "takt/policy/metered.h"
 #include "takt/policy/priority.h"
 #include "takt/rivals/policy/mlfq.h"
 #include "takt/scheduler.h"
@@ -124,6 +126,9 @@ void Agree(
     }
     if (random.Chance(0.1)) on(Cancelled{{1 + random.Below(last)}});
     if (random.Chance(0.05)) on(Revised{.request = {1 + random.Below(last)}, .sequences = 1});
+    if (random.Chance(0.1)) {
+      on(Revised{.request = {1 + random.Below(last)}, .priority = static_cast<std::int32_t>(random.Below(4))});
+    }
     if (random.Chance(0.05)) on(Blocked{{1 + random.Below(last)}});
     if (random.Chance(0.1)) on(Unblocked{{1 + random.Below(last)}});
     if (random.Chance(0.02)) {  // all that are possible at once
@@ -203,6 +208,8 @@ TEST_CASE("a policy that charges tokens gets the same calls with standing rows")
       for (std::size_t i : {1u, 2u}) CHECK(*noting[i].notes == *noting[0].notes);
       Agree(seed, options, depth, 0.01, [] { return AnyPolicy(FairShare{}); });
       Agree(seed, options, depth, 0.01, [] { return AnyPolicy(Mlfq{}); });
+      Agree(seed, options, depth, 0.01, [] { return AnyPolicy(Bands({.bands = {{{0, 0.1}, {2, 0.1}}}})); });
+      Agree(seed, options, depth, 0.01, [] { return AnyPolicy(Metered(Priority{}, {.rate = 3000, .burst = 900})); });
     }
   }
 }

@@ -82,6 +82,9 @@ class AnyPolicy {
   bool Scheduled(const RequestState& r, Tokens prefill, Tokens output, std::int64_t steps = 1) {
     return held_->Scheduled(r, prefill, output, steps);
   }
+  void ScheduledGroup(std::uint64_t group, Tokens prefill, Tokens output) {
+    held_->ScheduledGroup(group, prefill, output);
+  }
   void Reserve(std::size_t slots) { held_->Reserve(slots); }
   void KeyHashes(std::uint64_t seed) { held_->KeyHashes(seed); }
   void Enters(const RequestState& r, TimePoint now) { held_->Enters(r, now); }
@@ -118,6 +121,7 @@ class AnyPolicy {
     virtual void Observe(const Event&, TimePoint) = 0;
     virtual void Observe(const Epoch&, TimePoint) = 0;
     virtual bool Scheduled(const RequestState&, Tokens, Tokens, std::int64_t) = 0;
+    virtual void ScheduledGroup(std::uint64_t, Tokens, Tokens) = 0;
     virtual void Reserve(std::size_t) = 0;
     virtual void KeyHashes(std::uint64_t) = 0;
     virtual void Enters(const RequestState&, TimePoint) = 0;
@@ -184,6 +188,10 @@ class AnyPolicy {
     }
     bool Scheduled(const RequestState& r, Tokens prefill, Tokens output, std::int64_t steps) override {
       return ReportStep(policy, r, prefill, output, steps);
+    }
+    void ScheduledGroup([[maybe_unused]] std::uint64_t group, [[maybe_unused]] Tokens prefill,
+                        [[maybe_unused]] Tokens output) override {
+      if constexpr (GroupChargePolicy<P>) policy.ScheduledGroup(group, prefill, output);
     }
     void Reserve(std::size_t slots) override {
       if constexpr (ReservePolicy<P>) policy.Reserve(slots);

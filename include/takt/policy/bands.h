@@ -130,8 +130,9 @@ class Bands {
     return {std::bit_cast<double>(place << kPlaceShift | counter)};
   }
 
-  void Scheduled(const RequestState& r, Tokens prefill, Tokens output) {
-    const Slot slot = At(Group(r));
+  void Scheduled(const RequestState& r, Tokens prefill, Tokens output) { ScheduledGroup(Group(r), prefill, output); }
+  void ScheduledGroup(std::uint64_t group, Tokens prefill, Tokens output) {
+    const Slot slot = At(group);
     Lane& lane = LaneOf(slot);
     Detach(slot);
     counters_.Charge(slot, options_.costs.Of(prefill, output));

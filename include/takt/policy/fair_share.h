@@ -42,8 +42,9 @@ class FairShare {
 
   void Reserve(std::size_t requests) { tenants_.Reserve(requests); }
 
-  void Scheduled(const RequestState& r, Tokens prefill, Tokens output) {
-    tenants_.Charge(At(r.request.tenant.value), options_.Of(prefill, output));
+  void Scheduled(const RequestState& r, Tokens prefill, Tokens output) { ScheduledGroup(Group(r), prefill, output); }
+  void ScheduledGroup(std::uint64_t tenant, Tokens prefill, Tokens output) {
+    tenants_.Charge(At(tenant), options_.Of(prefill, output));
   }
 
   void GroupSized(std::uint64_t tenant, std::int64_t waiting, std::optional<RankKey> least) {

@@ -48,6 +48,7 @@ class Metered : public P {
   PolicyHooks hooks() const {
     PolicyHooks hooks = HooksOf(inner());
     hooks.groups = hooks.group_log = hooks.scheduled = hooks.begins = true;
+    hooks.group_charges = !HooksOf(inner()).scheduled;
     hooks.group_watch = hooks.chooses = false;
     return hooks;
   }
@@ -82,6 +83,10 @@ class Metered : public P {
   bool Scheduled(const RequestState& r, Tokens prefill, Tokens output, std::int64_t steps) {
     Charge(r.request.tenant.value, std::int64_t{prefill.value} + output.value);
     return ReportStep(static_cast<P&>(*this), r, prefill, output, steps);
+  }
+
+  void ScheduledGroup(std::uint64_t tenant, Tokens prefill, Tokens output) {
+    Charge(tenant, std::int64_t{prefill.value} + output.value);
   }
 
   std::size_t remembered() const { return tenants_.size(); }

@@ -174,6 +174,14 @@ concept ScheduledPolicy =
     requires(P& p, const RequestState& r, Tokens prefill, Tokens output) { p.Scheduled(r, prefill, output); } ||
     requires(P& p, const RequestState& r, Tokens tokens, std::int64_t steps) { p.Scheduled(r, tokens, tokens, steps); };
 
+// Optional: the tokens of a step count by group only, and Scheduled(r, ...) equals ScheduledGroup(Group(r), ...).
+// ScheduledGroup may then be called once with the sum of several requests of a group. Group must not change while a
+// request runs, except by Revised.
+template <class P>
+concept GroupChargePolicy = GroupPolicy<P> && ScheduledPolicy<P> && requires(P& p, std::uint64_t group, Tokens tokens) {
+  p.ScheduledGroup(group, tokens, tokens);
+};
+
 // Optional: the request with the largest VictimKey is preempted first, regardless of groups. The default victim is the
 // last by GroupKey, then Key.
 template <class P>
@@ -251,6 +259,7 @@ struct PolicyHooks {
   bool observes = false, scheduled = false, victims = false, declines = false;
   bool enters = false, ends = false, timed = false, pressure = false, begins = false, chooses = false;
   bool tables = false;  // the policy ranks by the tables of an Epoch
+  bool group_charges = false;
 
   friend constexpr bool operator==(const PolicyHooks&, const PolicyHooks&) = default;
 };
@@ -275,7 +284,8 @@ constexpr PolicyHooks HooksOf() {
           .pressure = PressurePolicy<P>,
           .begins = PlanBeginPolicy<P>,
           .chooses = ChoosingPolicy<P>,
-          .tables = ObservingPolicy<P, Epoch>};
+          .tables = ObservingPolicy<P, Epoch>,
+          .group_charges = GroupChargePolicy<P>};
 }
 
 template <RankPolicy P>

@@ -2,9 +2,12 @@
 #ifndef TAKT_SCHEDULER_JOINED_POLICIES_H_
 #define TAKT_SCHEDULER_JOINED_POLICIES_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "takt/queue/rank_queue.h"
 #include "takt/scheduler/policy_port.h"
@@ -51,6 +54,9 @@ class JoinedPolicies final : public PolicyPort {
   }
   void ScheduledAll([[maybe_unused]] const StandingTokens& tokens,
                     [[maybe_unused]] FunctionRef<void(std::uint32_t, const RequestState&)> changed) override {
+    if constexpr (GroupChargePolicy<Policy>) {
+      if (hooks_.group_charges) return ChargeGroups(tokens.run);
+    }
     if constexpr (ScheduledPolicy<Policy>) {
       for (const PlanEntry& entry : tokens.run) {
         const RequestState& state = tokens.StateOf(entry);
@@ -64,6 +70,9 @@ class JoinedPolicies final : public PolicyPort {
   void TrackWorst() override { queue_.TrackWorst(); }
   void PutBegunFirst() override { queue_.PutBegunFirst(); }
   void Reserve(std::size_t slots) override { queue_.Reserve(slots); }
+  void ReserveLanes([[maybe_unused]] std::size_t lanes) override {
+    if constexpr (GroupChargePolicy<Policy>) group_of_lane_.reserve(lanes);
+  }
   void KeyHashes(std::uint64_t seed) override { queue_.KeyHashes(seed); }
   void ChangePolicy(TimePoint now, StateOf state_of) override {
     queue_.ChangePolicy(now, state_of);
@@ -95,6 +104,33 @@ class JoinedPolicies final : public PolicyPort {
     ages_ = queue_.ages();
     refresh_interval_ = RefreshIntervalOf(queue_.policy());
   }
+  void DoSetLane([[maybe_unused]] std::uint32_t lane, [[maybe_unused]] const RequestState& state) override {
+    if constexpr (GroupChargePolicy<Policy>) {
+      if (lane >= group_of_lane_.size()) group_of_lane_.resize(lane + 1);
+      group_of_lane_[lane] = queue_.policy().Group(state);
+    }
+  }
+  // Reports one output token per entry, summed by group. Groups that share a place of `sums` take turns.
+  void ChargeGroups([[maybe_unused]] std::span<const PlanEntry> run) {
+    if constexpr (GroupChargePolicy<Policy>) {
+      constexpr int kBits = 6;
+      struct Sum {
+        std::uint64_t group = 0;
+        std::int32_t tokens = 0;
+      };
+      std::array<Sum, 1 << kBits> sums = {};
+      const auto charge = [this](Sum& sum) {
+        if (sum.tokens > 0) queue_.policy().ScheduledGroup(sum.group, {}, {std::exchange(sum.tokens, 0)});
+      };
+      for (const PlanEntry& entry : run) {
+        const std::uint64_t group = group_of_lane_[entry.lane];
+        Sum& sum = sums[group * 0x9e3779b97f4a7c15 >> (64 - kBits)];
+        if (sum.group != group) charge(sum), sum.group = group;
+        ++sum.tokens;
+      }
+      for (Sum& sum : sums) charge(sum);
+    }
+  }
   void DoPush(Slot slot, const RequestState& state, TimePoint now, std::int64_t steps_run) override {
     queue_.Push(slot, state, now, steps_run);
   }
@@ -108,6 +144,7 @@ class JoinedPolicies final : public PolicyPort {
   bool DoPromotedWith(Slot slot, std::int64_t steps_run) const override { return queue_.PromotedWith(slot, steps_run); }
 
   RankQueue<Policy> queue_;
+  std::vector<std::uint64_t> group_of_lane_;  // if the policy charges groups
   Pause pause_;
 };
 

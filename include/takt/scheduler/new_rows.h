@@ -102,6 +102,7 @@ class NewRows {
     s_.adapters.Add(r.adapter);
     s_.pacer.Add(r.token_pace);
     s_.queue.Admitted(record.state, s_.now);
+    s_.queue.SetLane(lane, record.state);
     ++s_.stats.admitted;
     s_.Moved(record, RequestStatus::kWaiting, again ? TransitionReason::kResumed : TransitionReason::kAdmitted);
     return lane;

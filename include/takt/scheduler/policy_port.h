@@ -70,6 +70,10 @@ class PolicyPort {
   void Admitted(const RequestState& state, TimePoint now) {
     if (hooks_.declines) DoAdmitted(state, now);
   }
+  // The request of a lane, at its admission and after each change of its state.
+  void SetLane(std::uint32_t lane, const RequestState& state) {
+    if (hooks_.group_charges) DoSetLane(lane, state);
+  }
   bool promoted(Slot slot) const { return PromotedWith(slot, 0); }
   bool PromotedWith(Slot slot, std::int64_t steps_run) const { return ages_ && DoPromotedWith(slot, steps_run); }
   std::uint64_t VictimGroupOf(const RequestState& r) {
@@ -91,7 +95,8 @@ class PolicyPort {
   virtual Slot WorstNeverRun(TimePoint now, StateOf state_of) = 0;
   // Returns true if the key of the request has changed.
   virtual bool Scheduled(const RequestState& state, Tokens prefill, Tokens output) = 0;
-  // Calls Scheduled for each of these entries, in order. Calls changed(lane, state) if the request's key has changed.
+  // Reports the tokens of each of these entries to the policy. Calls changed(lane, state) if the request's key has
+  // changed.
   virtual void ScheduledAll(const StandingTokens& tokens,
                             FunctionRef<void(std::uint32_t, const RequestState&)> changed) = 0;
   virtual void ReportPressure(const QueuePressure& pressure, TimePoint now) = 0;
@@ -100,6 +105,7 @@ class PolicyPort {
   virtual void TrackWorst() = 0;
   virtual void PutBegunFirst() = 0;
   virtual void Reserve(std::size_t slots) = 0;
+  virtual void ReserveLanes(std::size_t lanes) = 0;
   virtual void KeyHashes(std::uint64_t seed) = 0;
   // Second half of RankQueue::ChangePolicy.
   virtual void ChangePolicy(TimePoint now, StateOf state_of) = 0;
@@ -123,6 +129,7 @@ class PolicyPort {
   virtual void DoPush(Slot slot, const RequestState& state, TimePoint now, std::int64_t steps_run) = 0;
   virtual void DoErase(Slot slot, bool goes) = 0;
   virtual void DoRan(Slot slot, std::int64_t steps_run) = 0;
+  virtual void DoSetLane(std::uint32_t lane, const RequestState& state) = 0;
   virtual void DoBeginPlan(TimePoint now, StateOf state_of) = 0;
   virtual void DoEndPlan(bool something_ran) = 0;
   virtual bool DoAdmits(const RequestState& state, TimePoint now) const = 0;

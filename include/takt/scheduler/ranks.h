@@ -51,6 +51,7 @@ class Ranks {
     RequestState& state = s_.StateOfRow(row);
     state.computed = {row.computed};
     s_.queue.Enter(state, s_.now);
+    s_.queue.SetLane(lane, state);
     victims_.SetKey(lane, state);
   }
 

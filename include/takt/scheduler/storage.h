@@ -142,6 +142,7 @@ class Storage {
     p_.state.running.Reserve(lanes);
     p_.reserve.Reserve(lanes);
     p_.victims.Reserve(lanes);
+    p_.state.queue.ReserveLanes(lanes);
     draft.entry_of_lane.reserve(lanes), draft.served.reserve(lanes), draft.prompts.reserve(lanes);
     draft.offers.reserve(lanes), p_.state.left_out.reserve(lanes), p_.kv.round.ReserveLanes(lanes);
     p_.state.adapters.Reserve(lanes);
