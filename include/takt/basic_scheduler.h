@@ -92,6 +92,13 @@ class BasicScheduler {
     loop_.ChangePolicy([&] { policies_->PrepareChange(policy); }, now);
   }
 
+  // Changes options while requests run. `options` may differ from options() in SchedulerOptions::kMayChange only.
+  // InvalidArgument names all other fields, and nothing changes. The next plan sheds what exceeds a smaller bound.
+  // Waiting requests join their classes again, in order of arrival and by their present priorities. A wait that had a
+  // limit ends by the new one, counted from its begin; a wait that had none counts from this call. O(n log n) for n
+  // living requests.
+  absl::Status SetOptions(const SchedulerOptions& options, TimePoint now) { return loop_.SetOptions(options, now); }
+
   // Sets the policy that chooses which cached KV to evict after a turn, and the gate that decides which requests may
   // evict it. Learned return times are lost. Without this call, HoldValue and the gate Price are set at the first
   // TurnEnded or WorkflowEnded. Before that event, and for requests without a workflow, the least recently used KV is

@@ -56,6 +56,10 @@ struct LogStart {
 struct LogPolicy {
   std::string policy;  // as in LogStart
 };
+// A call of SetOptions that was accepted.
+struct LogOptions {
+  SchedulerOptions options;
+};
 // A call of SetRetention. Its time is that of the previous record.
 struct LogRetention {
   std::string retention;  // AnyRetention::spec(), which MakeRetention accepts
@@ -66,7 +70,7 @@ struct LogRetention {
 // Logged calls except Plan and Commit. The index of an alternative is its number in the log format.
 using LoggedEvent = std::variant<Arrived, Revised, Blocked, Unblocked, ToolCalled, ToolReturned, Cancelled, MoveDone,
                                  KvFreed, LogPolicy, Drain, Epoch, NotReady, KvArrived, KvLost, KvPinned, TurnEnded,
-                                 WorkflowEnded, LogRetention, TurnExpected>;
+                                 WorkflowEnded, LogRetention, TurnExpected, LogOptions>;
 
 struct LogEvent {
   TimePoint now{};
@@ -177,6 +181,7 @@ class Recorder {
   void On(const Event& event, TimePoint now);
   void On(const Epoch& epoch, TimePoint now);
   void ChangePolicy(const AnyPolicy& policy, TimePoint now);
+  void SetOptions(const SchedulerOptions& options, TimePoint now);
   void SetRetention(const AnyRetention& retention, const AnyGate& gate, const ReturnTimesOptions& times);
   void Plan(TimePoint now, const StepLimits& limits);
   void Planned(const StepPlan& plan);
@@ -290,6 +295,13 @@ class Recorded {
   }
 
   // A rejected call has no effect and is not logged.
+  absl::Status SetOptions(const SchedulerOptions& options, TimePoint now) {
+    if (absl::Status status = scheduler_.options().ValidateChange(options); !status.ok()) return status;
+    if (recorder_ != nullptr) recorder_->SetOptions(options, now);
+    absl::Status status = scheduler_.SetOptions(options, now);
+    if (recorder_ != nullptr) recorder_->Done();
+    return status;
+  }
   absl::Status SetRetention(const AnyRetention& retention, const AnyGate& gate = {},
                             const ReturnTimesOptions& times = {}) {
     const absl::Status status = scheduler_.SetRetention(retention, gate, times);

@@ -2,8 +2,11 @@
 #ifndef TAKT_SCHEDULER_OPTIONS_H_
 #define TAKT_SCHEDULER_OPTIONS_H_
 
+#include <algorithm>
 #include <array>
+#include <concepts>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -133,6 +136,14 @@ struct SchedulerOptions {
 
   // InvalidArgument lists all invalid fields with their values, one per line.
   absl::Status Validate() const;
+  // Validates the options of SetOptions. They may differ from these options in the fields of kMayChange only.
+  absl::Status ValidateChange(const SchedulerOptions& to) const;
+
+  // Options that may change while the scheduler has requests.
+  static constexpr auto kMayChange = std::to_array<std::string_view>(
+      {"max_waiting", "max_waiting_tokens", "tenant_max_waiting", "tenant_max_waiting_tokens", "class_limits",
+       "max_resume_wait", "max_blocked", "max_paused", "kv_watermark", "reserve_output", "prefix_wait",
+       "preempt_margin", "token_pace", "least_prefill"});
 
   // All fields, in the order of the log.
   template <class Self, class List>
@@ -177,6 +188,21 @@ inline absl::Status SchedulerOptions::Validate() const {
                 "victims is least_lost: is unsupported with preempt by_rank; expected rank");
   faults.Expect(prefix_cpu_blocks <= cpu_blocks, "prefix_cpu_blocks", prefix_cpu_blocks.value,
                 "must be at most cpu_blocks, of which they are a part");
+  return faults.ToStatus();
+}
+
+inline absl::Status SchedulerOptions::ValidateChange(const SchedulerOptions& to) const {
+  if (absl::Status status = to.Validate(); !status.ok()) return status;
+  Faults faults;
+  VisitOptions(to, [&](std::string_view name, const auto& value, const OptionText&) {
+    VisitOptions(*this, [&](std::string_view other, const auto& now, const OptionText&) {
+      if constexpr (std::same_as<decltype(now), decltype(value)>) {
+        if (name != other || value == now || std::ranges::find(kMayChange, name) != kMayChange.end()) return;
+        faults.Expect(false, std::string(name) + " is " + OptionToText(value) + ": cannot change from " +
+                                 OptionToText(now) + " while the scheduler exists");
+      }
+    });
+  });
   return faults.ToStatus();
 }
 

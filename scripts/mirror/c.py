@@ -177,7 +177,7 @@ def log_fields():
         names = kept if kept == every else [f'"{", ".join(kept)}"', *(f"object.{each}" for each in kept)]
         line = f"{macro}({', '.join([name, *names])})" if kept else f"TAKT_NO_FIELDS({name})"
         body += filled(line, "", " " * (len(macro) + 1)) + "\n"
-    log_alone = {"LogPolicy": "policy_changed", "LogRetention": "retention_set"}
+    log_alone = {"LogPolicy": "policy_changed", "LogRetention": "retention_set", "LogOptions": "options_changed"}
     names = [f'"{log_alone.get(name) or snake(name)}"' for name, _ in variant("record.h", "LoggedEvent")]
     body += "\nconstexpr std::string_view kEventNames[] = {  // by index in LoggedEvent\n"
     body += filled(", ".join(names) + "};", " " * 4, " " * 4) + "\n\n}  // namespace takt::internal\n"

@@ -21,6 +21,7 @@ namespace takt::internal {
 
 TAKT_FIELDS(ClassLimits, priority, max_waiting, max_waiting_tokens, max_wait, ceiling, soft)
 TAKT_FIELDS(LogPolicy, policy)
+TAKT_FIELDS(LogOptions, options)
 TAKT_FIELDS(ReturnTimesOptions, classes, window, prior_weight, max_open, refresh, hash_seed)
 TAKT_FIELDS(LogRetention, retention, gate, times)
 TAKT_FIELDS(Epoch, agent_ranks, alpha)

@@ -51,7 +51,7 @@ TAKT_FIELDS(TurnExpected, workflow, branch, when)
 constexpr std::string_view kEventNames[] = {  // by index in LoggedEvent
     "arrived", "revised", "blocked", "unblocked", "tool_called", "tool_returned", "cancelled", "move_done", "kv_freed",
     "policy_changed", "drain", "epoch", "not_ready", "kv_arrived", "kv_lost", "kv_pinned", "turn_ended",
-    "workflow_ended", "retention_set", "turn_expected"};
+    "workflow_ended", "retention_set", "turn_expected", "options_changed"};
 
 }  // namespace takt::internal
 

@@ -175,6 +175,7 @@ void Recorder::On(const Event& event, TimePoint now) {
 }
 void Recorder::On(const Epoch& epoch, TimePoint now) { PutEvent(epoch, now); }
 void Recorder::ChangePolicy(const AnyPolicy& policy, TimePoint now) { PutEvent(LogPolicy{policy.spec()}, now); }
+void Recorder::SetOptions(const SchedulerOptions& options, TimePoint now) { PutEvent(LogOptions{options}, now); }
 void Recorder::SetRetention(const AnyRetention& retention, const AnyGate& gate, const ReturnTimesOptions& times) {
   PutEvent(LogRetention{retention.spec(), gate.spec(), times}, context_.now);
 }

@@ -191,6 +191,12 @@ class Replayer {
       if (!made.ok()) return made.status();
       policy = *std::move(made);
     }
+    std::optional<SchedulerOptions> changed;
+    if (const auto* set = std::get_if<LogOptions>(&e.event)) {
+      changed = set->options;
+      changed->reserve_requests = scheduler_->options().reserve_requests;
+      if (absl::Status status = scheduler_->options().ValidateChange(*changed); !status.ok()) return status;
+    }
     if (const auto* set = std::get_if<LogRetention>(&e.event)) {
       if (absl::Status status = SetRetention(*set); !status.ok()) return status;
     }
@@ -198,10 +204,12 @@ class Replayer {
     now_ = e.now;
     if (policy) {
       scheduler_->ChangePolicy(*policy, e.now);
+    } else if (changed) {
+      if (absl::Status status = scheduler_->SetOptions(*changed, e.now); !status.ok()) return status;
     } else {
       std::visit(
           [&]<class E>(const E& event) {
-            if constexpr (!std::same_as<E, LogPolicy> && !std::same_as<E, LogRetention>) scheduler_->On(event, e.now);
+            if constexpr (std::constructible_from<Event, E> || std::same_as<E, Epoch>) scheduler_->On(event, e.now);
           },
           e.event);
     }

@@ -46,6 +46,10 @@ class CScheduler final : public Twin {
     Must(takt_scheduler_set_policy(scheduler_, policy.spec().c_str(), nullptr, Ns(now), nullptr), "set_policy");
   }
 
+  void SetOptions(const std::string& changes, TimePoint now) override {
+    Must(takt_scheduler_set_options(scheduler_, changes.c_str(), Ns(now), nullptr), "set_options");
+  }
+
   void SetRetention(const std::string& retention, const std::string& gate) override {
     Must(takt_scheduler_set_retention(scheduler_, retention.c_str(), gate.c_str(), 0, 0, nullptr), "set_retention");
   }

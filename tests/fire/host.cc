@@ -366,6 +366,26 @@ void World::Do(const Action& a) {
       if (twin_) twin_->ChangePolicy(policy, now_);
       return shadow_.ChangePolicy(policy, now_, *scheduler_);
     }
+    case Do::kChangeOptions: {
+      ++tally_.option_changes;
+      const SchedulerOptions changed = setup_.ChangedOptions(a.bits);
+      std::string changes;
+      VisitOptions(changed, [&](std::string_view name, const auto& value, const OptionText&) {
+        VisitOptions(setup_.options, [&](std::string_view other, const auto& old, const OptionText&) {
+          if (name != other || OptionToText(value) == OptionToText(old)) return;
+          changes.append(changes.empty() ? "" : ",").append(name).append("=").append(OptionToText(value));
+        });
+      });
+      Note("{}", changes);
+      absl::Status set;
+      Attempt([&] { set = scheduler_->SetOptions(changed, now_); });
+      if (!set.ok()) return shadow_.Violate("refused options: " + std::string(set.message()));
+      if (twin_ && !changes.empty()) twin_->SetOptions(changes, now_);
+      const SchedulerOptions before = std::exchange(setup_.options, changed);
+      lives_.Recount(changed.class_limits,
+                     [this](RequestId of) { return shadow_.life(of).state.request.priority; });
+      return shadow_.OptionsChanged(before, now_);
+    }
     case Do::kDrain: ++tally_.drains; return Send(takt::Drain{});
     case Do::kPlan: return Plan(LimitsOf(a.bits));
     case Do::kCommit: return Commit({a.name}, a.bits, true);
@@ -815,6 +835,7 @@ Action RandomHost::Next(const World& world) {
   if (dice_.Chance(s.cancels)) return with(Do::kCancel, Anyone(world));
   if (dice_.Chance(s.blocks)) return with(Do::kBlock, Anyone(world));
   if (dice_.Chance(s.policy_changes)) return with(Do::kChangePolicy, 0);
+  if (s.option_changes > 0 && dice_.Chance(s.option_changes)) return with(Do::kChangeOptions, 0);
   if (dice_.Chance(s.relocations)) return with(Do::kRelocate, 0);
   if (s.drains && dice_.Chance(0.0005)) return with(Do::kDrain, 0);
   if (s.facts > 0 && dice_.Chance(s.facts)) {

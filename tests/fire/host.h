@@ -28,7 +28,7 @@ namespace takt::fire {
 // Events by kind.
 struct HostTally {
   std::uint64_t events = 0, plans = 0, commits = 0, arrivals = 0, cancels = 0, blocked = 0, tools = 0,
-                policy_changes = 0, relocations = 0, plans_refused = 0, allocations_failed = 0;
+                policy_changes = 0, option_changes = 0, relocations = 0, plans_refused = 0, allocations_failed = 0;
   std::uint64_t answers = 0, long_answers = 0, absurd_calls = 0, let_go = 0, parts = 0, facts = 0;
   std::uint64_t bad_rows = 0, absent_rows = 0, failed_rows = 0, out_of_order = 0, unknown_steps = 0, by_exception = 0;
   std::uint64_t absurd = 0, clock_faults = 0, moves = 0, failed_moves = 0, odd_limits = 0, preempted = 0, promoted = 0;
@@ -66,6 +66,8 @@ class Twin {
 
   virtual void On(const Event& event, TimePoint now) = 0;
   virtual void ChangePolicy(const AnyPolicy& policy, TimePoint now) = 0;
+  // `changes`: "NAME=VALUE,...".
+  virtual void SetOptions(const std::string& changes, TimePoint now) = 0;
   virtual void SetRetention(const std::string& retention, const std::string& gate) = 0;
   virtual const StepPlan& Plan(TimePoint now, const StepLimits& limits) = 0;  // valid until its commit
   virtual void Commit(const StepResult& result, TimePoint now) = 0;

@@ -291,6 +291,55 @@ AnyPause Setup::PauseOf(std::uint64_t bits) const {
   return fire::PauseOf(bits);
 }
 
+namespace {
+
+// Draws bounds, time limits of waits, and ceilings of classes.
+void DrawBounds(Dice& bounds, Dice& ceilings, Setup& s) {
+  SchedulerOptions& o = s.options;
+  if (bounds.Chance(0.15)) o.max_waiting_tokens = bounds.Between(0, 6 * s.most_prompt);
+  if (bounds.Chance(0.15)) o.tenant_max_waiting = bounds.Between(0, 6);
+  if (bounds.Chance(0.1)) o.tenant_max_waiting_tokens = bounds.Between(0, 4 * s.most_prompt);
+  const auto limit = [&](double share) {
+    return bounds.Chance(share) ? static_cast<double>(bounds.Between(1, 3'000'000)) * 1e-9 : 0.0;
+  };
+  for (std::int32_t priority = -1; bounds.Chance(0.2) && priority <= 2; ++priority) {
+    ClassLimits c{.priority = priority};
+    if (bounds.Chance(0.5)) c.max_waiting = bounds.Between(0, 6);
+    if (bounds.Chance(0.3)) c.max_waiting_tokens = bounds.Between(0, 4 * s.most_prompt);
+    c.max_wait = limit(0.3);
+    o.class_limits.push_back(c);
+  }
+  for (ClassLimits& c : o.class_limits) {
+    if (ceilings.Chance(0.5)) c.ceiling = ceilings.Of({0.0, 0.2, 0.5, 0.8});
+    if (ceilings.Chance(0.3)) c.soft = static_cast<double>(ceilings.Between(1, 30'000'000)) * 1e-9;
+  }
+  o.max_resume_wait = limit(0.1), o.max_blocked = limit(0.15), o.max_paused = limit(0.15);
+}
+
+}  // namespace
+
+SchedulerOptions Setup::ChangedOptions(std::uint64_t bits) const {
+  Setup changed = *this;
+  SchedulerOptions& o = changed.options;
+  Dice dice(bits);
+  if (dice.Chance(0.7)) {
+    const SchedulerOptions plain;
+    o.max_waiting = dice.Chance(0.3) ? dice.Between(0, 12) : plain.max_waiting;
+    o.max_waiting_tokens = plain.max_waiting_tokens, o.tenant_max_waiting = plain.tenant_max_waiting;
+    o.tenant_max_waiting_tokens = plain.tenant_max_waiting_tokens;
+    o.class_limits.clear();
+    Dice ceilings(Mix64(bits));
+    DrawBounds(dice, ceilings, changed);
+  }
+  if (dice.Chance(0.3)) o.kv_watermark = dice.Of({0.0, 0.01, 0.1, 0.5});
+  if (dice.Chance(0.3) && o.preempt != PreemptMode::kByRank) o.reserve_output = dice.Of({0.0, 0.5, 1.0});
+  if (dice.Chance(0.2)) o.prefix_wait = dice.Of({0, 1, 64});
+  if (dice.Chance(0.2)) o.preempt_margin = dice.Of({0.0, 1.0, 100.0});
+  if (dice.Chance(0.3)) o.token_pace = std::min(static_cast<double>(tick) * 1e-9 * dice.Of({0.0, 10.0, 1e5}), 1e6);
+  if (dice.Chance(0.2)) o.least_prefill = {dice.Of({1, 7, 64})};
+  return o;
+}
+
 Setup Setup::OfSeed(std::uint64_t seed) {
   Dice dice(seed ^ 0x5e7u);
   Setup s;
@@ -333,26 +382,8 @@ Setup Setup::OfSeed(std::uint64_t seed) {
 
   // Bounds and reserves are drawn apart, so that the other choices of a seed stay.
   Dice bounds(seed ^ 0xb0d5u);
-  if (bounds.Chance(0.15)) o.max_waiting_tokens = bounds.Between(0, 6 * s.most_prompt);
-  if (bounds.Chance(0.15)) o.tenant_max_waiting = bounds.Between(0, 6);
-  if (bounds.Chance(0.1)) o.tenant_max_waiting_tokens = bounds.Between(0, 4 * s.most_prompt);
-  const auto limit = [&](double share) {
-    return bounds.Chance(share) ? static_cast<double>(bounds.Between(1, 3'000'000)) * 1e-9 : 0.0;
-  };
-  for (std::int32_t priority = -1; bounds.Chance(0.2) && priority <= 2; ++priority) {
-    ClassLimits c{.priority = priority};
-    if (bounds.Chance(0.5)) c.max_waiting = bounds.Between(0, 6);
-    if (bounds.Chance(0.3)) c.max_waiting_tokens = bounds.Between(0, 4 * s.most_prompt);
-    c.max_wait = limit(0.3);
-    o.class_limits.push_back(c);
-  }
-  // Ceilings are drawn apart, too.
   Dice ceilings(seed ^ 0xce11u);
-  for (ClassLimits& c : o.class_limits) {
-    if (ceilings.Chance(0.5)) c.ceiling = ceilings.Of({0.0, 0.2, 0.5, 0.8});
-    if (ceilings.Chance(0.3)) c.soft = static_cast<double>(ceilings.Between(1, 30'000'000)) * 1e-9;
-  }
-  o.max_resume_wait = limit(0.1), o.max_blocked = limit(0.15), o.max_paused = limit(0.15);
+  DrawBounds(bounds, ceilings, s);
   const double reserve = bounds.Chance(0.2) ? bounds.Of({0.1, 0.5, 0.9, 1.0}) : 0.0;
   if (o.preempt != PreemptMode::kByRank) o.reserve_output = reserve;
   if (o.preempt != PreemptMode::kByRank && bounds.Chance(0.3)) o.victims = VictimChoice::kLeastLost;
@@ -382,6 +413,7 @@ Setup Setup::OfSeed(std::uint64_t seed) {
   s.deferred_frees = sometimes(0.9);
   s.refusals = sometimes(0.2);
   s.policy_changes = sometimes(0.01);
+  if (Dice options(seed ^ 0x0b7eu); options.Chance(0.3)) s.option_changes = options.Of({0.001, 0.01, 0.05});
   s.drains = dice.Chance(0.05);
 
   s.ids = Ids(dice.Of(

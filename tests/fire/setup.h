@@ -43,7 +43,7 @@ struct Setup {
   double cancels = 0, blocks = 0, absurd = 0, clock = 0;
   double bad_results = 0;  // share of commits with any fault
   double out_of_order = 0, failed_moves = 0, slow_moves = 0, deferred_frees = 0, refusals = 0;
-  double policy_changes = 0;
+  double policy_changes = 0, option_changes = 0;
   double failing_memory = 0;  // share of actions in which an allocation fails
   double relocations = 0;  // share of actions that move the scheduler to another address
   // Plans in which the oracle refuses everything: how often, and how many in a row.
@@ -68,6 +68,8 @@ struct Setup {
 
   static Setup OfSeed(std::uint64_t seed);
 
+  // The options after a random change.
+  SchedulerOptions ChangedOptions(std::uint64_t bits) const;
   AnyPolicy PolicyOf(std::uint64_t bits) const;
   AnyPause PauseOf(std::uint64_t bits) const;
   // Texts of the registries.

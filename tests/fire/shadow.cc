@@ -238,30 +238,32 @@ bool Shadow::Exceeds(const Life& life, Scope scope, const Crowd& crowd) const {
   return crowd.requests > requests || (crowd.requests > 1 && crowd.tokens > tokens);
 }
 
-// A request has joined the queue outside a plan. If more wait than the next plan could admit, one is shed at once: the
-// request itself for the bounds of its tenant and class.
+// A request has joined the queue outside a plan. If more wait than the next plan could admit, the rest is shed at once:
+// the request itself for the bounds of its tenant and class, and only one for the bound of the queue unless the bound
+// has changed.
 void Shadow::FindShed(Life& joined, const Scheduler& scheduler) {
   const std::int64_t spare = setup_.options.max_running;
   if (MayBeShed(joined)) {
-    if (CrowdOf(joined, Scope::kTenant).requests - spare > setup_.options.tenant_max_waiting) {
-      return FailWith(joined, FailReason::kQuota);
-    }
     const ClassLimits* of = ClassOf(joined.class_priority);
-    if (of != nullptr && CrowdOf(joined, Scope::kClass).requests - spare > of->max_waiting) {
-      return FailWith(joined, FailReason::kShed);
+    if (CrowdOf(joined, Scope::kTenant).requests - spare > setup_.options.tenant_max_waiting) {
+      FailWith(joined, FailReason::kQuota);
+    } else if (of != nullptr && CrowdOf(joined, Scope::kClass).requests - spare > of->max_waiting) {
+      FailWith(joined, FailReason::kShed);
     }
   }
-  if (MayBeShed() - setup_.options.max_running <= setup_.options.max_waiting) return;
-  Life* shed = nullptr;
+  if (MayBeShed() - spare <= setup_.options.max_waiting) return;
+  const std::int64_t excess = MayBeShed() - spare - setup_.options.max_waiting;
+  std::vector<Life*> shed;
   for (RequestId id : unreleased_) {
     Life& life = Of(id);
-    if (!MayBeShed(life) || scheduler.Explain(id).status == RequestStatus::kWaiting) continue;
-    FIRE_CHECK(shed == nullptr, "two requests shed for one");
-    shed = &life;
+    if (MayBeShed(life) && scheduler.Explain(id).status != RequestStatus::kWaiting) shed.push_back(&life);
   }
-  FIRE_CHECK(shed != nullptr, "too many wait, and none was shed");
-  CheckShed(*shed, false);
-  FailWith(*shed, FailReason::kShed);
+  FIRE_CHECK(std::ssize(shed) == excess, "{} requests shed, not {}", shed.size(), excess);
+  if (shed.size() == 1) CheckShed(*shed.front(), false);
+  for (Life* life : shed) FailWith(*life, FailReason::kShed);
+  // The order of groups depends on their numbers, which change with each of several requests.
+  if (shed.size() == 1 || (policy_.hooks().groups && setup_.options.shed == Shed::kWorst)) return;
+  for (const Life* life : shed) CheckShed(*life, false);
 }
 
 // The worst request by rank is shed, or the last to arrive. A promoted request is shed only after all others. Among
@@ -771,6 +773,30 @@ void Shadow::ChangePolicy(const AnyPolicy& policy, TimePoint now, const Schedule
     if (life.is == Is::kRunning) ReadVictimKey(life), Admitted(life);
   }
   Looked(scheduler);
+}
+
+void Shadow::OptionsChanged(const SchedulerOptions& before, TimePoint now) {
+  now_ = std::max(now_, now);
+  std::ranges::fill(soft_until_, kUnset);
+  const auto limit_of = [](const SchedulerOptions& o, Is is) {
+    return is == Is::kWaiting ? o.max_resume_wait : is == Is::kBlocked ? o.max_blocked : o.max_paused;
+  };
+  std::vector<Life*> waiting;
+  for (RequestId id : unreleased_) {
+    Life& life = Of(id);
+    life.declined = false;
+    if (life.may_park()) {
+      const double old = limit_of(before, life.is), limit = limit_of(setup_.options, life.is);
+      const TimePoint since = old > 0 ? takt::Before(life.parked_until, FromSeconds(old)) : now_;
+      life.parked_until = limit > 0 ? After(since, FromSeconds(limit)) : kNever;
+    }
+    if (MayBeShed(life)) waiting.push_back(&life);
+  }
+  // They join their classes again, in order of arrival.
+  std::ranges::sort(waiting, {}, [](const Life* life) {
+    return std::pair(life->state.request.arrival, life->state.request.id);
+  });
+  for (Life* life : waiting) life->joined_no = ++joins_, life->class_priority = life->state.request.priority;
 }
 
 // The request has a row.

@@ -118,6 +118,8 @@ class Shadow {
   // after the oracle's total changed
   void Resized(const Scheduler& scheduler) { free_before_ = FreeBlocks(scheduler); }
   void ChangePolicy(const AnyPolicy& policy, TimePoint now, const Scheduler& scheduler);
+  // The setup has new options.
+  void OptionsChanged(const SchedulerOptions& before, TimePoint now);
   void Planned(const StepPlan& plan, const StepLimits& limits, TimePoint now, const Scheduler& scheduler);
   void Committed(const StepResult& result, TimePoint now, const Scheduler& scheduler);
 

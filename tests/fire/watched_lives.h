@@ -38,6 +38,18 @@ class WatchedLives {
   // Checks from now on that admissions keep the ceilings of classes. `most`: maximum sequences of the present plan.
   void Keep(const ClassLimitsList& classes, std::int32_t most) { classes_ = classes, most_ = most; }
 
+  // Counts running requests by new classes, and by their present priorities.
+  template <class PriorityOf>
+  void Recount(const ClassLimitsList& classes, PriorityOf&& priority_of) {
+    classes_ = classes;
+    rows_ = {};
+    for (Seen& life : lives_) {
+      if (life.status != RequestStatus::kRunning) continue;
+      life.ceiling_class = classes_.IndexOf(priority_of(life.id));
+      if (life.ceiling_class >= 0) ++rows_[static_cast<std::size_t>(life.ceiling_class)];
+    }
+  }
+
   // Returns the first contradiction; empty if there is none.
   const std::string& fault() const { return fault_; }
 

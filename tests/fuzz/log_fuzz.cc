@@ -85,6 +85,7 @@ class Driven {
   void On(const LogPolicy& change, TimePoint now) {
     if (const auto policy = MakePolicy(change.policy); policy.ok()) scheduler_->ChangePolicy(*policy, now);
   }
+  void On(const LogOptions& set, TimePoint now) { (void)scheduler_->SetOptions(set.options, now); }
   void On(const LogRetention& set, TimePoint) {
     const auto retention = MakeRetention(set.retention);
     const auto gate = MakeGate(set.gate);

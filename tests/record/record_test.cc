@@ -109,6 +109,10 @@ void Draw(Random& random, T& x) {
   std::apply([&](auto&... field) { ((random.Chance(0.5) ? Draw(random, field) : void()), ...); }, internal::Fields(x));
 }
 void Draw(Random& random, LogPolicy& x) { x.policy = random.Chance(0.5) ? "sjf" : "aged(fcfs)"; }
+void Draw(Random& random, LogOptions& x) {
+  x.options.max_waiting = static_cast<std::int64_t>(random.Below(1000));
+  x.options.class_limits = {{.priority = static_cast<std::int32_t>(random.Bits()), .max_wait = random.Uniform()}};
+}
 void Draw(Random& random, LogRetention& x) {
   x = {random.Chance(0.5) ? "hold_value(alpha_ms=0.1)" : "ttl", random.Chance(0.5) ? "price" : "none", {}};
   if (random.Chance(0.5)) x.times = {99, random.Uniform(), 1e300, 7, -3, random.Bits()};
@@ -140,6 +144,7 @@ TEST_CASE("every event is read back bit for bit") {
     std::visit(
         [&]<class E>(const E& e) {
           if constexpr (std::same_as<E, LogPolicy>) recorder.ChangePolicy(*MakePolicy(e.policy), now);
+          else if constexpr (std::same_as<E, LogOptions>) recorder.SetOptions(e.options, now);
           else if constexpr (std::same_as<E, LogRetention>)
             recorder.SetRetention(*MakeRetention(e.retention), *MakeGate(e.gate), e.times);
           else recorder.On(e, now);
@@ -188,6 +193,10 @@ TEST_CASE("every event is read back bit for bit") {
       REQUIRE(set->gate == was.gate);
       REQUIRE(SameBits(set->times.window, was.times.window));
       REQUIRE(set->times.hash_seed == was.times.hash_seed);
+    }
+    if (const auto* set = std::get_if<LogOptions>(&e.event)) {
+      REQUIRE(set->options.max_waiting == std::get<LogOptions>(events[i]).options.max_waiting);
+      REQUIRE(set->options.class_limits == std::get<LogOptions>(events[i]).options.class_limits);
     }
     if (const auto* change = std::get_if<LogPolicy>(&e.event)) {
       REQUIRE(change->policy == MakePolicy(std::get<LogPolicy>(events[i]).policy)->spec());

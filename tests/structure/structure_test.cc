@@ -11,6 +11,7 @@
 #include <regex>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "catch.h"
@@ -21,6 +22,7 @@
 #include "takt/policy/registry.h"
 #include "takt/turns/retention/registry.h"
 #include "takt/state/stats.h"
+#include "takt/version.h"
 #include "with_rivals.h"
 
 namespace takt {
@@ -578,6 +580,18 @@ TEST_CASE("each line of the table of equivalent mutants is in its file") {
     while (std::getline(table, row) && !row.empty()) continue;
   }
   CHECK(entries > 5);
+}
+
+TEST_CASE("the crates and the citation have the library's version") {
+  const std::filesystem::path root = TAKT_SOURCE_DIR;
+  for (const auto& [file, line] : {std::pair("bindings/rust/Cargo.toml", "version = \"" TAKT_VERSION "\"\n"),
+                                   std::pair("bindings/rust/takt/Cargo.toml", "version = \"=" TAKT_VERSION "\" }"),
+                                   std::pair("integrations/dynamo/Cargo.toml", "version = \"" TAKT_VERSION "\"\n"),
+                                   std::pair("integrations/dynamo/Cargo.toml", "version = \"=" TAKT_VERSION "\" }"),
+                                   std::pair("CITATION.cff", "\nversion: " TAKT_VERSION "\n")}) {
+    CAPTURE(file, line);
+    CHECK(Read(root / file).find(line) != std::string::npos);
+  }
 }
 
 TEST_CASE("no stray file is left in the tree") {

@@ -930,6 +930,26 @@ class Scheduler(Measured):
             raise
         self._raise_errors()
 
+    def set_options(self, *, now: Now = None, **changes: int | float | str | None) -> None:
+        """Changes options while requests run: ``max_waiting``, ``max_waiting_tokens``, ``tenant_max_waiting``,
+        ``tenant_max_waiting_tokens``, ``class_limits``, ``max_resume_wait``, ``max_blocked``, ``max_paused``,
+        ``kv_watermark``, ``reserve_output``, ``prefix_wait``, ``preempt_margin``, ``token_pace``, ``least_prefill``.
+        None removes a limit on a number of requests or tokens. The next plan sheds what exceeds a smaller bound.
+        `OptionError`, without effect, names an option that is unknown, invalid or cannot change."""
+        self._ready("set_options")
+        for name, value in changes.items():
+            if isinstance(value, bool) or not isinstance(value, (int, float, str, type(None))):
+                raise TypeError(f"{name} is {value!r}; expected a number, a text or None")
+            if isinstance(value, str) and "," in value:
+                raise OptionError(f"{name} is {value!r}; expected a text without commas")
+        told = ",".join(f"{name}={'forever' if value is None else value}" for name, value in changes.items())
+        error = initialised(abi.takt_error)
+        status = lib.takt_scheduler_set_options(
+            self._handle, encoded("changes", told), moment(now), ctypes.byref(error)
+        )
+        check_options(status, "set_options", error)
+        self._raise_errors()
+
     def set_retention(
         self,
         retention: str | None = "hold_value",

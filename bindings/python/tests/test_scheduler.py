@@ -418,6 +418,31 @@ def test_metrics_have_classes_and_hostile_labels() -> None:
             scheduler.metrics_text(names="other")
 
 
+def test_options_change_while_requests_run() -> None:
+    with takt.Scheduler("fcfs", kv="none") as scheduler:
+        limits = takt.Limits(max_seqs=0)
+        for request in (1, 2, 3):
+            scheduler.arrive(takt.Request(request, prompt_tokens=8, tenant=7), now=0)
+        scheduler.set_options(now=0, max_waiting=2, class_limits="0:5::2.5", token_pace=0.05)
+        plan = scheduler.plan(now=0, limits=limits)
+        assert [(f.request, f.reason) for f in plan.failed] == [(3, "shed")]
+        assert plan.wake_at == 2_500_000_000
+        scheduler.set_options(now=0, max_waiting=None, class_limits="")
+        scheduler.arrive(takt.Request(4, prompt_tokens=8), now=0)
+        plan = scheduler.plan(now=0, limits=limits)
+        assert (plan.failed, plan.wake_at) == ([], None)
+        with pytest.raises(takt.OptionError, match="max_running is 7: cannot change from"):
+            scheduler.set_options(now=0, max_running=7)
+        with pytest.raises(takt.OptionError, match="did you mean 'max_waiting'"):
+            scheduler.set_options(now=0, max_waitin=7)
+        with pytest.raises(takt.OptionError, match="without commas"):
+            scheduler.set_options(now=0, class_limits="0,1")
+        with pytest.raises(takt.OptionError, match="no options are given"):
+            scheduler.set_options(now=0)
+        with pytest.raises(TypeError, match="max_waiting is True"):
+            scheduler.set_options(now=0, max_waiting=True)
+
+
 def test_bounds_name_the_tenant_and_the_time_to_come_back() -> None:
     with takt.Scheduler("fcfs", kv="none", tenant_max_waiting=1, class_limits="0:5::2.5", max_blocked=3.5) as scheduler:
         limits = takt.Limits(max_seqs=0)

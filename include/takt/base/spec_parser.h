@@ -150,6 +150,31 @@ absl::Status SetOwn(std::string_view kind, std::string_view spec, P& policy, std
   return absl::OkStatus();
 }
 
+// Sets the options of a text "NAME=VALUE,...". InvalidArgument names the first unknown or invalid option; the options
+// before it are set.
+template <class Options>
+absl::Status ReadOptions(std::string_view text, Options& options) {
+  if (Trimmed(text).empty()) return absl::InvalidArgumentError("no options are given; expected NAME=VALUE,...");
+  while (!text.empty()) {
+    const std::string_view one = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(text.size(), one.size() + 1));
+    const std::optional<KeyValue> option = ParseOption(one);
+    if (!option) return absl::InvalidArgumentError(Quoted(one) + ": expected NAME=VALUE");
+    std::vector<std::string> names;
+    std::optional<std::string> fault;
+    VisitOptions(options, [&](std::string_view name, auto& value, const OptionText& bounds) {
+      names.emplace_back(name);
+      if (name != option->key) return;
+      fault.emplace();
+      if (OptionFromText(option->value, bounds, value)) return;
+      *fault = std::string(name) + ": " + Quoted(option->value) + " " + WishOf(value, bounds, option->value);
+    });
+    if (!fault) fault = Unknown("option", option->key, names);
+    if (!fault->empty()) return absl::InvalidArgumentError(*fault);
+  }
+  return absl::OkStatus();
+}
+
 // "name(k=v,k=v)"
 inline std::string SpecOf(std::string_view name, std::span<const KeyValue> options) {
   std::string spec(name);

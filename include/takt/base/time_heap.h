@@ -23,6 +23,8 @@ class TimeHeap {
   Slot Top() const { return heap_.Top(); }  // first slot; kNoSlot if the heap is empty
   TimePoint next() const { return heap_.empty() ? kNever : heap_.TopKey().time(); }
 
+  TimePoint at(Slot slot) const { return heap_.KeyOf(slot).time(); }  // `slot` must be a member
+
   // `slot` must not be a member.
   void Push(Slot slot, TimePoint at, TimePoint arrival, RequestId id) {
     heap_.Push(slot, internal::PackedKey::OfTime(at, arrival, id));

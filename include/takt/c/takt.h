@@ -428,6 +428,13 @@ TAKT_API takt_status takt_scheduler_step(takt_scheduler* scheduler, uint64_t ste
 // Replaces the policy; allocates. `policy` and `key` as in takt_scheduler_options.
 TAKT_API takt_status takt_scheduler_set_policy(takt_scheduler* scheduler, const char* policy, const takt_key* key,
                                                int64_t now, takt_error* error) TAKT_NOEXCEPT;
+// Changes options while requests run. `changes`: "NAME=VALUE,...", for example "max_waiting=500,token_pace=0.05".
+// Options that may change: max_waiting, max_waiting_tokens, tenant_max_waiting, tenant_max_waiting_tokens,
+// class_limits, max_resume_wait, max_blocked, max_paused, kv_watermark, reserve_output, prefix_wait, preempt_margin,
+// token_pace, least_prefill. A number without limit is "forever". The next plan sheds what exceeds a smaller bound.
+// TAKT_E_INVALID: an unknown or invalid option, or one that cannot change; no effect. Allocates.
+TAKT_API takt_status takt_scheduler_set_options(takt_scheduler* scheduler, const char* changes, int64_t now,
+                                                takt_error* error) TAKT_NOEXCEPT;
 // Sets the policy that chooses which cached KV to evict after a turn (`retention`: "hold_value"; NULL: lru). Sets the
 // gate that decides which requests may evict it (`gate`: "price"; NULL: none). Without this call, takt selects both at
 // the first TAKT_EVENT_TURN_ENDED or TAKT_EVENT_WORKFLOW_ENDED. Prefill of a token at position d takes alpha_ms [ms] +

@@ -22,8 +22,23 @@ namespace takt::internal {
 class Ceilings {
  public:
   Ceilings(EngineState& s, const Kv& kv) : s_(s), kv_(kv) {
-    const bool any = std::ranges::any_of(s.options.class_limits, [](const ClassLimits& c) { return c.ceiling < 1; });
-    if (any) s.ceilings = this;
+    if (Any()) s.ceilings = this;
+  }
+
+  // The options have changed. Soft ceilings of new classes hold from the next arrival on.
+  void OptionsChanged() {
+    s_.ceilings = Any() ? this : nullptr;
+    ++version_;
+    held_ = 0, read_ = false;
+    running_ = asked_ = {};
+    until_.fill(kUnset);
+    for (const std::uint32_t lane : s_.running.order()) {
+      const Row& row = s_.running.Stored(lane);
+      if (row.state == RowState::kFree || row.state == RowState::kLeaving) continue;
+      Record& record = s_.table[row.slot];
+      record.ceiling_class = -1;
+      if (s_.ceilings != nullptr) Joined(record, row);
+    }
   }
 
   std::uint64_t version() const { return version_; }  // changes whenever more requests may be admitted than before
@@ -105,6 +120,9 @@ class Ceilings {
   }
 
  private:
+  bool Any() const {
+    return std::ranges::any_of(s_.options.class_limits, [](const ClassLimits& c) { return c.ceiling < 1; });
+  }
   struct Use {
     std::int32_t rows = 0, seqs = 0;
   };

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "takt/base/indexed_heap.h"
 #include "takt/base/time_heap.h"
@@ -21,8 +23,8 @@ class FreshRequests {
   void KeyHashes(std::uint64_t seed) { book_.KeyHashes(seed); }
   void Reserve(std::size_t slots) {
     expiries_.Reserve(slots);
-    if (ParksUntil()) parked_.Reserve(slots);
-    if (ShedsNewest()) newest_.Reserve(slots);
+    if (ParksUntil(s_.options)) parked_.Reserve(slots);
+    if (ShedsNewest(s_.options)) newest_.Reserve(slots);
     book_.Reserve(slots);
   }
   std::int64_t waiting() const { return waiting_; }
@@ -37,7 +39,7 @@ class FreshRequests {
     if (state.has_run) return Park(slot, s_.options.max_resume_wait);
     ++waiting_;
     book_.Join(slot, state.request, s_.now);
-    if (ShedsNewest()) newest_.Push(slot, PackedKey(0, state.request.arrival, state.request.id).Reversed());
+    if (ShedsNewest(s_.options)) newest_.Push(slot, NewestFirst(slot));
   }
 
   // A request left the queue. `served`: it gets a row.
@@ -67,6 +69,48 @@ class FreshRequests {
   // A request left the queue, or is no longer blocked or paused.
   void Forget(Slot slot) { expiries_.Erase(slot), parked_.Erase(slot); }
 
+  // Prepares OptionsChanged for these options.
+  void ReserveFor(const SchedulerOptions& to, std::size_t slots) {
+    if (ParksUntil(to)) parked_.Reserve(slots);
+    if (ShedsNewest(to)) newest_.Reserve(slots);
+    book_.ReserveFor(QueueBounds(to), slots);
+  }
+  // The options have changed from `before`.
+  void OptionsChanged(const SchedulerOptions& before) {
+    const SchedulerOptions& o = s_.options;
+    std::vector<Slot>& order = s_.scratch;
+    order.clear();
+    for (Slot slot = 0; slot < s_.table.slots(); ++slot) {
+      const Record& record = s_.table[slot];
+      const RequestState& state = record.state;
+      if (parked_.contains(slot)) {
+        const TimePoint was = parked_.at(slot);
+        parked_.Erase(slot);
+        const double old = WaitLimit(before, record.status), limit = WaitLimit(o, record.status);
+        ParkSince(slot, Before(was, FromSeconds(old)), limit);
+      } else if (record.status != RequestStatus::kWaiting || state.has_run) {
+        ParkSince(slot, s_.now, WaitLimit(o, record.status));
+      }
+      if (record.status == RequestStatus::kWaiting && !state.has_run) order.push_back(slot);
+    }
+    std::ranges::sort(order, {}, [this](Slot slot) {
+      const Request& r = s_.table[slot].state.request;
+      return std::pair(r.arrival, r.id);
+    });
+    newest_.Clear();
+    if (ShedsNewest(o)) {
+      for (const Slot slot : order) newest_.Push(slot, NewestFirst(slot));
+    }
+    book_.Change(QueueBounds(o), order, [this](Slot slot) -> const Request& { return s_.table[slot].state.request; }, s_.now);
+    for (Slot slot = 0; slot < s_.table.slots(); ++slot) {
+      const RequestStatus status = s_.table[slot].status;
+      if (status != RequestStatus::kWaiting && status != RequestStatus::kBlocked) continue;
+      expiries_.Erase(slot);
+      WatchExpiry(slot);
+    }
+    order.clear();
+  }
+
   // Returns a request whose expiry time has come, or kNoSlot.
   Slot Expired(TimePoint now) const {
     for (const TimeHeap* heap : {&expiries_, &parked_}) {
@@ -83,18 +127,31 @@ class FreshRequests {
   }
 
  private:
-  bool ShedsNewest() const {
-    const SchedulerOptions& o = s_.options;
+  static bool ShedsNewest(const SchedulerOptions& o) {
     return o.shed == Shed::kNewest && (o.max_waiting < INT64_MAX || o.max_waiting_tokens < INT64_MAX);
   }
-  bool ParksUntil() const {
-    return s_.options.max_resume_wait > 0 || s_.options.max_blocked > 0 || s_.options.max_paused > 0;
+  static bool ParksUntil(const SchedulerOptions& o) {
+    return o.max_resume_wait > 0 || o.max_blocked > 0 || o.max_paused > 0;
+  }
+  // Returns the limit of a wait in this status by a request that has run or is not in the queue [s]; 0: none.
+  static double WaitLimit(const SchedulerOptions& o, RequestStatus status) {
+    switch (status) {
+      case RequestStatus::kWaiting: return o.max_resume_wait;
+      case RequestStatus::kBlocked: return o.max_blocked;
+      case RequestStatus::kPaused: return o.max_paused;
+      default: return 0;
+    }
+  }
+  PackedKey NewestFirst(Slot slot) const {
+    const Request& r = s_.table[slot].state.request;
+    return PackedKey(0, r.arrival, r.id).Reversed();
   }
   // Makes the request expire after this time [s]; 0: never.
-  void Park(Slot slot, double limit) {
+  void Park(Slot slot, double limit) { ParkSince(slot, s_.now, limit); }
+  void ParkSince(Slot slot, TimePoint since, double limit) {
     if (!(limit > 0)) return;
     const Request& r = s_.table[slot].state.request;
-    parked_.Push(slot, After(s_.now, FromSeconds(limit)), r.arrival, r.id);
+    parked_.Push(slot, After(since, FromSeconds(limit)), r.arrival, r.id);
   }
 
   EngineState& s_;

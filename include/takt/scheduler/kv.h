@@ -25,11 +25,14 @@ class Kv {
         s_(s) {
     if (Counts()) {
       block_tokens = s.options.kv_block_tokens.value;
-      watermark = static_cast<std::int32_t>(s.options.kv_watermark * s.options.kv_blocks.value);
+      ReadWatermark();
     }
     if (oracle != nullptr) block_tokens = oracle->block_tokens().value;
   }
 
+  void ReadWatermark() {
+    if (Counts()) watermark = static_cast<std::int32_t>(s_.options.kv_watermark * s_.options.kv_blocks.value);
+  }
   bool Counts() const { return s_.options.kv == KvMode::kLedger; }
   // Discards the snapshot, because the oracle's memory may have changed.
   void CountAgain() { counted_ = false; }

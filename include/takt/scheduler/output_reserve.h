@@ -27,9 +27,7 @@ class OutputReserve {
  public:
   OutputReserve(EngineState& s, Kv& kv) : s_(s), kv_(kv) {}
 
-  void Reserve(std::size_t lanes) {
-    if (on()) ends_.reserve(lanes + 1);
-  }
+  void Reserve(std::size_t lanes) { ends_.reserve(lanes + 1); }
   bool on() const { return s_.options.reserve_output > 0 && kv_.Counts() && kv_.oracle == nullptr; }
 
   // Returns the blocks that must stay free after the admission of this waiting request to a running batch. They cover

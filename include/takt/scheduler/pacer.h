@@ -39,9 +39,18 @@ class Pacer {
 
   void Reserve(std::size_t rows) { targets_.reserve(rows); }
 
+  // Replaces the target of requests without one of their own, and the minimum.
+  void SetDefault(double pace, std::int32_t least) {
+    const std::int64_t requests = defaults_;
+    for (std::int64_t i = 0; i < requests; ++i) Remove(Duration::zero());
+    pace_ = FromSeconds(pace), least_ = std::max(least, 1);
+    for (std::int64_t i = 0; i < requests; ++i) Add(Duration::zero());
+  }
+
   // Called when a request with this target begins to run, and when it no longer runs. Requests without a target count
   // too.
   void Add(Duration pace) {
+    defaults_ += pace > Duration::zero() ? 0 : 1;
     const Duration target = TargetOf(pace);
     if (target <= Duration::zero()) return;
     auto at = std::ranges::lower_bound(targets_, target, {}, &Target::pace);
@@ -49,6 +58,7 @@ class Pacer {
     ++at->requests;
   }
   void Remove(Duration pace) {
+    defaults_ -= pace > Duration::zero() ? 0 : 1;
     const Duration target = TargetOf(pace);
     if (target <= Duration::zero()) return;
     const auto at = std::ranges::lower_bound(targets_, target, {}, &Target::pace);
@@ -144,6 +154,7 @@ class Pacer {
 
   Duration pace_;
   std::int32_t least_;
+  std::int64_t defaults_ = 0;  // running requests without a target of their own
   std::vector<Target> targets_;  // of the running requests, ascending
   double base_ = 1, slope_ = 1, aim_ = 0.9;
   std::int32_t paced_ = kUnlimited, floor_ = 0;

@@ -93,6 +93,8 @@ class SearchMemory {
   bool WholeIsDue() const { return s_.counts.rows == 0 || s_.stats.plans >= whole_at_; }
   // The first Gate::kMostLooks requests that joined since the last gated search that was not stopped.
   const std::vector<Slot>& joined_at_gate() const { return joined_at_gate_; }
+  // Forgets both searches, for example because the options have changed.
+  void Forget() { holds_ = gated_.in_vain = false, joined_.clear(); }
   void ForgetGated() { gated_.in_vain = false; }
   void Remember(const GatedSearch& search) {
     gated_ = search;

@@ -83,7 +83,7 @@ struct EngineState {
   EngineState(const SchedulerOptions& o, PolicyPort& policies, std::size_t entries)
       : options(o), queue(policies), steps(o.first_step, entries), pacer(o.token_pace, o.least_prefill.value) {}
 
-  const SchedulerOptions options;
+  SchedulerOptions options;  // only StepLoop::SetOptions writes it
   PolicyPort& queue;
   RequestTable table;
   RunningSet running;

@@ -59,6 +59,7 @@ class StepLoop {
   Ignored Commit(const StepResult& result, TimePoint now);
   // Calls `prepare`, which must have no effect if it throws, and then PolicyPort::ChangePolicy.
   void ChangePolicy(FunctionRef<void()> prepare, TimePoint now);
+  absl::Status SetOptions(const SchedulerOptions& options, TimePoint now);
   absl::Status SetRetention(const AnyRetention& retention, const AnyGate& gate, const ReturnTimesOptions& times);
   void SetHints(const HoldValue& value, const ReturnTimesOptions& times);
 

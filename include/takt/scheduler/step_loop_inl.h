@@ -207,6 +207,23 @@ TAKT_INLINE void StepLoop::ChangePolicy(FunctionRef<void()> prepare, TimePoint n
   p.faults.desk.Leave();
 }
 
+TAKT_INLINE absl::Status StepLoop::SetOptions(const SchedulerOptions& options, TimePoint now) {
+  LoopParts& p = *parts_;
+  const Owner::Inside one_thread(p.owner);
+  if (absl::Status status = p.state.options.ValidateChange(options); !status.ok()) return status;
+  if (!p.MayEnter()) return absl::FailedPreconditionError("the scheduler has ended");
+  p.storage.MakeRoomFor(options);
+  p.Enter(now);
+  const SchedulerOptions before = std::exchange(p.state.options, options);
+  p.kv.ReadWatermark();
+  p.state.pacer.SetDefault(options.token_pace, options.least_prefill.value);
+  p.ceilings.OptionsChanged();
+  p.lives.fresh().OptionsChanged(before);
+  p.memory.Forget();
+  p.faults.desk.Leave();
+  return absl::OkStatus();
+}
+
 TAKT_INLINE absl::Status StepLoop::SetRetention(const AnyRetention& retention, const AnyGate& gate,
                                                 const ReturnTimesOptions& times) {
   return parts_->turns.SetRetention(retention, gate, times);

@@ -30,8 +30,7 @@ class Storage {
     p_.kv.ledger.KeyHashes(options.hash_seed);
     p_.prefixes.KeyHashes(options.hash_seed);
     p_.lives.fresh().KeyHashes(Mix64(options.hash_seed));
-    if (options.shed == Shed::kWorst && std::min(options.max_waiting, options.max_waiting_tokens) < INT64_MAX)
-      p_.state.queue.TrackWorst();
+    if (options.shed == Shed::kWorst) p_.state.queue.TrackWorst();
     if (options.begun_first) p_.state.queue.PutBegunFirst();
     ReserveLanes(3 * rows + 64);  // running, admitted and departing rows
     const auto reserve_lists = [rows, requests](auto& lists) {
@@ -96,6 +95,13 @@ class Storage {
     }
   }
 
+  // Makes room for other options.
+  void MakeRoomFor(const SchedulerOptions& to) {
+    p_.lives.fresh().ReserveFor(to, p_.state.slots_reserved);
+    if (to.reserve_output > 0) p_.reserve.Reserve(lanes_reserved_);
+    if (p_.kv.ledger.holdings() != nullptr && to.prefix_wait > 0) p_.prefixes.Reserve(lanes_reserved_);
+  }
+
   // Makes room for a plan.
   void MakeRoomForPlan() {
     // Each request ends at most once. Each row may move in or out, and all rows may be replaced within a plan. A paused
@@ -140,7 +146,7 @@ class Storage {
   void ReserveLanes(std::size_t lanes) {
     Draft& draft = p_.state.draft;
     p_.state.running.Reserve(lanes);
-    p_.reserve.Reserve(lanes);
+    if (p_.reserve.on()) p_.reserve.Reserve(lanes);
     p_.victims.Reserve(lanes);
     p_.state.queue.ReserveLanes(lanes);
     draft.entry_of_lane.reserve(lanes), draft.served.reserve(lanes), draft.prompts.reserve(lanes);

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "takt/base/rounded.h"
@@ -105,6 +106,44 @@ class WaitingBook {
     members_.reserve(slots);
     if (!bounds_.OfTenants()) return;
     tenants_.Reserve(slots), crowded_.reserve(slots);
+  }
+
+  // Reserves memory for Change.
+  void ReserveFor(const QueueBounds& to, std::size_t slots) {
+    classes_.reserve(kMostClasses);
+    if (to.Any()) members_.reserve(slots);
+    if (to.OfTenants()) tenants_.Reserve(slots), crowded_.reserve(slots);
+  }
+  // Replaces the bounds. Drain rates and promises of queues that remain are kept. `order`: the waiting requests that
+  // have never run, which join again in this order.
+  template <class RequestOf>
+  void Change(const QueueBounds& bounds, std::span<const Slot> order, RequestOf&& request_of, TimePoint now) {
+    const auto empty = [now](Line& line) {
+      line.meter.Pass(now, line.waiting > 0);
+      line.waiting = line.tokens = 0;
+      line.newest = kNoSlot, line.crowded = false;
+    };
+    empty(all_);
+    for (Slot i = 0; i < tenants_.slots(); ++i) {
+      if (tenants_.Find(tenants_[i].tenant) == i) empty(tenants_[i]);
+    }
+    std::array<Line, kMostClasses> before;
+    const std::size_t kept = classes_.size();
+    for (std::size_t i = 0; i < classes_.size(); ++i) empty(classes_[i]), before[i] = classes_[i];
+    const ClassLimitsList old = bounds_.classes;
+    bounds_ = bounds, keeps_ = bounds_.Any();
+    classes_.clear();
+    for (const ClassLimits& c : bounds_.classes) {
+      const auto same = std::ranges::find(old, c.priority, &ClassLimits::priority);
+      const auto i = static_cast<std::size_t>(same - old.begin());
+      if (keeps_) classes_.push_back(i < kept ? before[i] : Line{});
+    }
+    crowded_.clear();
+    for (Member& m : members_) m.in = false;
+    for (const Slot slot : order) Join(slot, request_of(slot), now);
+    for (Slot i = 0; i < tenants_.slots(); ++i) {
+      if (tenants_.Find(tenants_[i].tenant) == i && tenants_[i].waiting == 0) tenants_.Erase(i, tenants_[i].tenant);
+    }
   }
 
   const QueueBounds& bounds() const { return bounds_; }

@@ -2218,6 +2218,7 @@ unsafe extern "C" {
     pub fn takt_scheduler_commit(scheduler: *mut takt_scheduler, step: u64, rows: *const takt_row_result, n: usize, flags: u32, now: i64) -> takt_status;
     pub fn takt_scheduler_step(scheduler: *mut takt_scheduler, step: u64, rows: *const takt_row_result, n: usize, flags: u32, now: i64, limits: *const takt_limits, plan: *mut takt_plan, run_out: *mut takt_plan_entry, run_cap: usize) -> takt_status;
     pub fn takt_scheduler_set_policy(scheduler: *mut takt_scheduler, policy: *const c_char, key: *const takt_key, now: i64, error: *mut takt_error) -> takt_status;
+    pub fn takt_scheduler_set_options(scheduler: *mut takt_scheduler, changes: *const c_char, now: i64, error: *mut takt_error) -> takt_status;
     pub fn takt_scheduler_set_retention(scheduler: *mut takt_scheduler, retention: *const c_char, gate: *const c_char, alpha_ms: f64, beta_ns: f64, error: *mut takt_error) -> takt_status;
     pub fn takt_scheduler_set_hints(scheduler: *mut takt_scheduler, alpha_ms: f64, beta_ns: f64, error: *mut takt_error) -> takt_status;
     pub fn takt_scheduler_epoch(scheduler: *mut takt_scheduler, epoch: *const takt_epoch, now: i64) -> takt_status;
