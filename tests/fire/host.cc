@@ -372,7 +372,7 @@ void World::Do(const Action& a) {
       std::string changes;
       VisitOptions(changed, [&](std::string_view name, const auto& value, const OptionText&) {
         VisitOptions(setup_.options, [&](std::string_view other, const auto& old, const OptionText&) {
-          if (name != other || OptionToText(value) == OptionToText(old)) return;
+          if (name != other || (OptionToText(value) == OptionToText(old) && name != "least_prefill")) return;
           changes.append(changes.empty() ? "" : ",").append(name).append("=").append(OptionToText(value));
         });
       });
@@ -380,7 +380,7 @@ void World::Do(const Action& a) {
       absl::Status set;
       Attempt([&] { set = scheduler_->SetOptions(changed, now_); });
       if (!set.ok()) return shadow_.Violate("refused options: " + std::string(set.message()));
-      if (twin_ && !changes.empty()) twin_->SetOptions(changes, now_);
+      if (twin_) twin_->SetOptions(changes, now_);
       const SchedulerOptions before = std::exchange(setup_.options, changed);
       lives_.Recount(changed.class_limits,
                      [this](RequestId of) { return shadow_.life(of).state.request.priority; });
