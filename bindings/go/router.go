@@ -7,6 +7,9 @@ package takt
 import "C"
 
 import (
+	"fmt"
+	"strconv"
+	"strings"
 	"time"
 	"unsafe"
 )
@@ -22,6 +25,33 @@ type RouterOptions struct {
 	FailUnfit       bool    // fail requests that are too large for every instance that is up
 	Budgets         Budgets // time that a call of a declared workflow gets
 	Blown           Blown   // budget of a call if no time is left
+
+	// Maximum requests that wait in the router and were never placed, and their prompt tokens; 0: unlimited; below 0:
+	// none. A further request fails with FailShed (docs/howto/bounds.md).
+	MaxWaiting, MaxWaitingTokens int64
+	// The same two limits for each tenant. A further request fails with FailQuota.
+	TenantMaxWaiting, TenantMaxWaitingTokens int64
+	ClassLimits                              []ClassLimits // limits of ranges of priorities, in ascending order
+	MaxHeld                                  time.Duration // longest wait for earlier stages of a workflow; 0: unlimited
+	MaxDown                                  time.Duration // time without an instance before requests fail; 0: unlimited
+}
+
+// ClassLimits are the limits of the requests from Priority on, up to the next class.
+type ClassLimits struct {
+	Priority                     int32
+	MaxWaiting, MaxWaitingTokens int64         // as in RouterOptions
+	MaxWait                      time.Duration // longest wait of a request that was never placed; 0: unlimited
+}
+
+func (l ClassLimits) String() string {
+	count := func(limit int64) string {
+		if limit == 0 {
+			return ""
+		}
+		return fmt.Sprint(max(limit, 0))
+	}
+	return fmt.Sprintf("%d:%s:%s:%s", l.Priority, count(l.MaxWaiting), count(l.MaxWaitingTokens),
+		strconv.FormatFloat(l.MaxWait.Seconds(), 'f', -1, 64))
 }
 
 // Budgets divide the remaining time of a declared workflow among its calls.
@@ -55,7 +85,11 @@ type CostModel struct {
 }
 
 // Router assigns requests to engines, and orders the waiting ones.
-type Router struct{ handle }
+type Router struct {
+	handle
+	seen     unsafe.Pointer // transitions of the present call
+	observer func(Transition)
+}
 
 func (r *Router) p() *C.takt_router { return (*C.takt_router)(r.c) }
 
@@ -80,9 +114,24 @@ func NewRouter(options RouterOptions) (*Router, error) {
 	c.hash_seed, c.fail_unfit = C.uint64_t(options.HashSeed), flag(options.FailUnfit)
 	c.budgets, c.blown = C.uint32_t(options.Budgets), C.uint32_t(options.Blown)
 	for _, field := range [...]struct {
+		limit int64
+		to    *C.int64_t
+	}{{options.MaxWaiting, &c.max_waiting}, {options.MaxWaitingTokens, &c.max_waiting_tokens},
+		{options.TenantMaxWaiting, &c.tenant_max_waiting}, {options.TenantMaxWaitingTokens, &c.tenant_max_waiting_tokens}} {
+		if field.limit != 0 {
+			*field.to = C.int64_t(max(field.limit, 0))
+		}
+	}
+	c.max_held, c.max_down = C.double(options.MaxHeld.Seconds()), C.double(options.MaxDown.Seconds())
+	var classes []string
+	for _, limits := range options.ClassLimits {
+		classes = append(classes, limits.String())
+	}
+	for _, field := range [...]struct {
 		name, value string
 		to          **C.char
-	}{{"Policy", options.Policy, &c.policy}, {"Placement", options.Placement, &c.placement}} {
+	}{{"Policy", options.Policy, &c.policy}, {"Placement", options.Placement, &c.placement},
+		{"ClassLimits", strings.Join(classes, ";"), &c.class_limits}} {
 		if field.value == "" {
 			continue // takt's default
 		}
@@ -99,15 +148,19 @@ func NewRouter(options RouterOptions) (*Router, error) {
 	if err := failure(op, C.takt_router_create(&c, &made, &told), &told); err != nil {
 		return nil, err
 	}
-	r := &Router{}
-	r.open(unsafe.Pointer(made), func(c unsafe.Pointer) { C.takt_router_destroy((*C.takt_router)(c)) })
+	seen := newSeen()
+	r := &Router{seen: seen}
+	r.open(unsafe.Pointer(made), func(c unsafe.Pointer) {
+		C.takt_router_destroy((*C.takt_router)(c))
+		freeSeen(seen)
+	})
 	return r, nil
 }
 
 // On reports events, in this order. If one of them is invalid, On has no effect. An event about an unknown request is
 // no error: the router counts it, and LastFault describes the last one.
 func (r *Router) On(now Time, events ...Event) error {
-	defer r.mu.Unlock()
+	defer r.leave()
 	if err := r.enter("On"); err != nil || len(events) == 0 {
 		return err
 	}
@@ -155,7 +208,7 @@ var hows = []string{"completed", "cancelled", "silent"}
 
 // Place assigns waiting requests to instances, as far as they have room.
 func (r *Router) Place(now Time) (Routing, error) {
-	defer r.mu.Unlock()
+	defer r.leave()
 	if err := r.enter("Place"); err != nil {
 		return Routing{}, err
 	}
@@ -210,7 +263,7 @@ func (r *Router) Score(request *Request, instances []uint64, now Time, scores []
 // PlaceAt places a waiting request on an instance of the host's choice. [ErrInvalid] if the request is not waiting or
 // the instance is not up; nothing changes then.
 func (r *Router) PlaceAt(request, instance uint64, now Time) error {
-	defer r.mu.Unlock()
+	defer r.leave()
 	if err := r.enter("PlaceAt"); err != nil {
 		return err
 	}

@@ -27,6 +27,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -83,7 +84,10 @@ func invalid(op, field, format string, args ...any) error {
 	return &Error{Op: op, Field: field, Text: fmt.Sprintf(format, args...), cause: ErrInvalid}
 }
 
-// failure returns the error of a status; reason (may be nil) is the text of a failed creation, "FIELD: MESSAGE".
+// named matches a text about one field: "FIELD: MESSAGE" or "FIELD is VALUE: MESSAGE".
+var named = regexp.MustCompile(`^([a-z][a-z0-9_.\[\]]*)(?::| is )`)
+
+// failure returns the error of a status; reason (may be nil) is the text of a failed call.
 func failure(op string, status C.takt_status, reason *C.takt_error) error {
 	if status == C.TAKT_OK {
 		return nil
@@ -100,8 +104,8 @@ func failure(op string, status C.takt_status, reason *C.takt_error) error {
 	}
 	if reason != nil && reason.text[0] != 0 {
 		e.Text = C.GoString(&reason.text[0])
-		if field, _, found := strings.Cut(e.Text, ":"); found && !strings.ContainsAny(field, " '\n") {
-			e.Field = field
+		if field := named.FindStringSubmatch(e.Text); field != nil && !strings.Contains(e.Text, "\n") {
+			e.Field = field[1]
 		}
 	}
 	return e

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 	"unsafe"
 )
 
@@ -448,10 +449,19 @@ func TestCostModelsPlaceOnTheFasterInstance(t *testing.T) {
 }
 
 func TestEachConstantOfTheHeaderHasAName(t *testing.T) {
-	header, err := os.ReadFile("../../include/takt/c/model.h")
+	model, err := os.ReadFile("../../include/takt/c/model.h")
 	must(t, err)
-	for prefix, names := range map[string][]string{"FAIL": failReasons, "WORKFLOW": hows} {
-		found := regexp.MustCompile("TAKT_"+prefix+`_(\w+) = (\d+)`).FindAllStringSubmatch(string(header), -1)
+	rest, err := os.ReadFile("../../include/takt/c/takt.h")
+	must(t, err)
+	_, states, _ := strings.Cut(string(rest), "takt_explanation.status")
+	header := string(model) + string(rest[:strings.Index(string(rest), "takt_scheduler_options")]) + states
+	for prefix, names := range map[string][]string{
+		"FAIL": failReasons, "WORKFLOW": hows, "REASON": append(slices.Clone(reasons), "failed"), "REQUEST": statuses,
+	} {
+		found := regexp.MustCompile("TAKT_"+prefix+`_([A-Z_]+) = (\d+)`).FindAllStringSubmatch(header, -1)
+		if prefix == "REQUEST" { // not the flags of a request
+			found = found[len(found)-len(statuses):]
+		}
 		if len(found) != len(names) {
 			t.Errorf("%s: the header has %d names, this package has %d", prefix, len(found), len(names))
 		}
@@ -463,5 +473,219 @@ func TestEachConstantOfTheHeaderHasAName(t *testing.T) {
 		if nameOf(names, 200) != "200" {
 			t.Errorf("a number from a later library: %s", nameOf(names, 200))
 		}
+	}
+}
+
+// The waiting queue holds two requests, one of them of tenant 7, and one of priority 10 or more, for two seconds.
+func TestBoundsFailRequestsWithATimeToComeBack(t *testing.T) {
+	r := newRouter(t, RouterOptions{MaxWaiting: 3, TenantMaxWaiting: 2, ClassLimits: []ClassLimits{
+		{Priority: 0}, {Priority: 10, MaxWaiting: 1, MaxWaitingTokens: 1000, MaxWait: 2500 * time.Millisecond}},
+		MaxDown: 30 * time.Second})
+	must(t, r.On(0, InstanceUp{Instance{ID: 1, Capacity: 1}}))
+	waiting := func(id, tenant uint64, priority int) Arrived {
+		request := NewRequest(id, 100)
+		request.Tenant, request.Priority = tenant, priority
+		return Arrived{request}
+	}
+	failed := func(now Time) map[uint64]Failure {
+		t.Helper()
+		routing, err := r.Place(now)
+		must(t, err)
+		failed := map[uint64]Failure{}
+		for _, f := range routing.Failed {
+			failed[f.Request] = f
+		}
+		return failed
+	}
+	must(t, r.On(0, waiting(1, 1, 0)))
+	if f := failed(0); len(f) != 0 {
+		t.Fatalf("failed %v", f)
+	}
+	must(t, r.On(second, waiting(2, 7, 0), waiting(3, 7, 0), waiting(4, 7, 0), waiting(5, 1, 10), waiting(6, 2, 10)))
+	f := failed(second)
+	if len(f) != 2 || f[4].Reason != FailQuota || f[6].Reason != FailShed || f[4].Reason.HTTPStatus() != 429 {
+		t.Fatalf("failed %v", f)
+	}
+	must(t, r.On(2*second, waiting(7, 3, 0)))
+	if f := failed(2 * second); len(f) != 1 || f[7].Reason != FailShed {
+		t.Fatalf("failed %v", f)
+	}
+	if f := failed(second + second*5/2); len(f) != 1 || f[5].Reason != FailExpired || f[5].Reason.HTTPStatus() != 504 {
+		t.Fatalf("failed %v", f)
+	}
+	must(t, r.On(4*second, RequestEnded{Request: 1})) // 2 leaves the queue in which 3 waits, which gives a rate
+	if f := failed(4 * second); len(f) != 0 {
+		t.Fatalf("failed %v", f)
+	}
+	must(t, r.On(5*second, waiting(8, 7, 0), waiting(9, 7, 0)))
+	if f := failed(5 * second); len(f) != 1 || f[9].Reason != FailQuota || f[9].RetryAfter <= 0 ||
+		f[9].RetryAfter > time.Minute {
+		t.Fatalf("failed %v", f)
+	}
+	must(t, r.On(6*second, InstanceDown{Instance: 1}))
+	if f := failed(6 * second); len(f) != 0 {
+		t.Fatalf("failed %v", f)
+	}
+	if f := failed(36 * second); len(f) != 3 || f[3].Reason.HTTPStatus() != 503 {
+		t.Fatalf("failed %v", f)
+	}
+}
+
+func TestInvalidBoundsAreNamed(t *testing.T) {
+	for _, c := range []struct {
+		options RouterOptions
+		field   string
+	}{
+		{RouterOptions{MaxHeld: -time.Second}, "max_held"},
+		{RouterOptions{MaxDown: -time.Second}, "max_down"},
+		{RouterOptions{ClassLimits: []ClassLimits{{Priority: 3}, {Priority: 3}}}, "class_limits"},
+		{RouterOptions{ClassLimits: []ClassLimits{{MaxWait: -time.Second}}}, "class_limits"},
+		{RouterOptions{ClassLimits: make([]ClassLimits, 17)}, "class_limits"},
+	} {
+		_, err := NewRouter(c.options)
+		var e *Error
+		if !errors.As(err, &e) || !strings.HasPrefix(e.Field, c.field) {
+			t.Errorf("%+v: %v, expected %s", c.options, err, c.field)
+		}
+	}
+	// Below 0 means that no request may wait.
+	r := newRouter(t, RouterOptions{MaxWaiting: -1})
+	must(t, r.On(0, Arrived{NewRequest(1, 10)}))
+	if routing, err := r.Place(0); err != nil || len(routing.Failed) != 1 {
+		t.Errorf("failed %v, %v", routing.Failed, err)
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	r := newRouter(t, RouterOptions{})
+	if _, err := r.Saturation(0); !errors.Is(err, ErrInvalid) {
+		t.Errorf("nothing is measured: %v", err)
+	}
+	if text, err := r.Metrics(0, "", ""); err != nil || !strings.Contains(text, "takt_requests_waiting 0") ||
+		strings.Contains(text, "_bucket") {
+		t.Errorf("%v: %s", err, text)
+	}
+	must(t, r.Measure(MetricsOptions{By: ByTenant, MaxClasses: 2, MaxRequests: 3, Window: 4 * time.Second}))
+	must(t, r.NameClass(7, "seven"))
+	if err := r.NameClass(7, "again"); !errors.Is(err, ErrInvalid) {
+		t.Errorf("named twice: %v", err)
+	}
+	must(t, r.On(0, InstanceUp{Instance{ID: 1, Capacity: 1}}))
+	for id := range uint64(3) {
+		request := NewRequest(id+1, 100)
+		request.Tenant = 7
+		must(t, r.On(0, Arrived{request}))
+	}
+	_, err := r.Place(0)
+	must(t, err)
+	must(t, r.On(2*second, RequestEnded{Request: 1}))
+	_, err = r.Place(2 * second)
+	must(t, err)
+	saturation, err := r.Saturation(2 * second)
+	must(t, err)
+	if saturation.BacklogTokens != 100 || saturation.DrainTokensPerS <= 0 || saturation.ToClear <= 0 {
+		t.Errorf("%+v", saturation)
+	}
+	text, err := r.Metrics(2*second, "llm_d", "m")
+	must(t, err)
+	for _, sample := range []string{
+		`llm_d_epp_flow_control_queue_size{model_name="m"} 1`, `llm_d_epp_ready_endpoints{model_name="m"} 1`,
+		`llm_d_epp_request_total{model_name="m",tenant="seven"} 3`,
+		`llm_d_epp_request_duration_seconds_count{model_name="m",tenant="seven"} 1`,
+	} {
+		if !strings.Contains(text, sample+"\n") {
+			t.Errorf("no %s in\n%s", sample, text)
+		}
+	}
+	must(t, r.StopMeasuring())
+	if text, err := r.Metrics(0, "takt", ""); err != nil || strings.Contains(text, "_bucket") {
+		t.Errorf("%v: %s", err, text)
+	}
+	for _, c := range []struct {
+		err   error
+		field string
+	}{
+		{r.Measure(MetricsOptions{By: 9}), "by"}, {r.Measure(MetricsOptions{MaxClasses: 65}), "max_classes"},
+		{r.Measure(MetricsOptions{MaxRequests: -1}), "MaxRequests"},
+		{r.Measure(MetricsOptions{Window: -time.Second}), "window"},
+		{r.NameClass(1, "a\x00b"), "name"},
+		{func() error { _, err := r.Metrics(0, "no-such", ""); return err }(), "names"},
+	} {
+		var e *Error
+		if !errors.As(c.err, &e) || !strings.HasPrefix(e.Field, c.field) {
+			t.Errorf("%v: must name %s", c.err, c.field)
+		}
+	}
+}
+
+// A chain of transitions per request: each begins with the status in which the previous one ended.
+func TestWatchSeesEveryTransitionInOrder(t *testing.T) {
+	r := newRouter(t, RouterOptions{MaxWaiting: 40})
+	status, ends, reasons := map[uint64]Status{}, map[uint64]int{}, map[string]int{}
+	last := Time(0)
+	must(t, r.Watch(func(c Transition) {
+		if c.From != status[c.Request] || c.At < last {
+			t.Errorf("%+v after %v", c, status[c.Request])
+		}
+		status[c.Request], last = c.To, c.At
+		reasons[c.Reason.String()]++
+		if c.To == RequestDead {
+			ends[c.Request]++
+		}
+	}))
+	random := rand.New(rand.NewPCG(3, 3))
+	ids := uint64(0)
+	for i := range 3000 {
+		now := Time(i) * second / 10
+		var event Event = InstanceUp{Instance{ID: 1 + random.Uint64N(3), Capacity: 3}}
+		switch random.IntN(20) {
+		case 0:
+			event = InstanceDown{Instance: 1 + random.Uint64N(3)}
+		case 1:
+			event = Cancelled{1 + random.Uint64N(ids+1)}
+		case 2, 3, 4, 5, 6, 7, 8:
+			event = RequestEnded{Request: 1 + random.Uint64N(ids+1), Failed: random.IntN(9) == 0}
+		case 9, 10, 11, 12, 13, 14, 15:
+			ids++
+			request := NewRequest(ids, 10)
+			request.Priority = int(ids)
+			event = Arrived{request}
+		}
+		must(t, r.On(now, event))
+		_, err := r.Place(now)
+		must(t, err)
+	}
+	stats := r.Stats()
+	if uint64(reasons["arrived"]) != stats["arrived"] || uint64(reasons["cancelled"]) != stats["cancelled"] ||
+		uint64(reasons["shed"]) != stats["failed_shed"] || reasons["resumed"] == 0 || reasons["instance lost"] == 0 {
+		t.Errorf("%v, stats %v", reasons, stats)
+	}
+	dead := 0
+	for id, s := range status {
+		if s == RequestDead {
+			dead++
+		}
+		if n := ends[id]; n > 1 || (n == 1) != (s == RequestDead) {
+			t.Errorf("request %d ended %d times: %v", id, n, s)
+		}
+	}
+	if int64(len(status)-dead) != r.Count().Alive || dead < 500 {
+		t.Errorf("%d requests, %d ended, %d alive", len(status), dead, r.Count().Alive)
+	}
+	// A panic of an observer reaches the host, which can go on.
+	must(t, r.Watch(func(Transition) { panic("planted") }))
+	func() {
+		defer func() {
+			if recover() != "planted" {
+				t.Error("no panic")
+			}
+		}()
+		r.On(301*second, Arrived{NewRequest(9999, 1)})
+	}()
+	must(t, r.Watch(nil))
+	must(t, r.On(301*second, Cancelled{9999}))
+	must(t, r.Close())
+	if err := r.On(0, Cancelled{1}); !errors.Is(err, ErrClosed) {
+		t.Errorf("closed: %v", err)
 	}
 }

@@ -25,14 +25,19 @@
 //! The crate `takt-sys` gives access to the scheduler, a host's own keys, the inbox, predictors and logs.
 
 mod error;
+mod metrics;
 mod queue;
 mod request;
 mod router;
 
 pub use error::{Error, Result};
+pub use metrics::{ClassBy, MetricsOptions, Saturation, Transition};
 pub use queue::{Outcome, Place, Queue, Ran, Ranker, Trait};
 pub use request::{Estimate, Request, WorkAfter};
-pub use router::{CostModel, Instance, Placement, Report, Router, Routing, Stage, Tokens, Workflow};
+pub use router::{
+    http_status, retry_after, ClassLimits, CostModel, Instance, Placement, Report, Router, RouterOptions, Routing,
+    Stage, Tokens, Workflow,
+};
 pub use takt_sys::{takt_failure as Failure, TAKT_NEVER as NEVER, TAKT_UNSET as UNSET};
 
 /// Returns the library's version, such as "0.1.0".

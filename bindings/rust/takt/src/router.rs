@@ -1,12 +1,14 @@
 use std::ffi::CString;
 use std::ptr::{null_mut, NonNull};
 use std::slice;
+use std::time::Duration;
 
 use takt_sys as sys;
 
 pub use sys::takt_placement as Placement;
 
 use crate::error::{check, create, initialised, spec, text, Error, Result};
+use crate::metrics::Watched;
 use crate::request::Request;
 
 /// An engine behind a router.
@@ -150,6 +152,114 @@ pub struct Workflow {
     pub stages: Vec<Stage>,
 }
 
+/// Limits of the requests from `priority` on, up to the next class. `NEVER`: unlimited.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ClassLimits {
+    pub priority: i32,
+    /// Maximum waiting requests that were never placed.
+    pub max_waiting: i64,
+    /// Maximum prompt tokens of these requests.
+    pub max_waiting_tokens: i64,
+    /// Longest wait of such a request; 0: unlimited.
+    pub max_wait: Duration,
+}
+
+impl ClassLimits {
+    pub fn new(priority: i32) -> Self {
+        let never = sys::TAKT_NEVER;
+        Self { priority, max_waiting: never, max_waiting_tokens: never, max_wait: Duration::ZERO }
+    }
+
+    fn text(&self) -> String {
+        let count = |limit: i64| if limit == sys::TAKT_NEVER { String::new() } else { limit.to_string() };
+        let (requests, tokens) = (count(self.max_waiting), count(self.max_waiting_tokens));
+        format!("{}:{requests}:{tokens}:{}", self.priority, self.max_wait.as_secs_f64())
+    }
+}
+
+/// Options of a router. The defaults are takt's. docs/howto/router.md and docs/howto/bounds.md describe them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RouterOptions {
+    /// Waiting requests examined after the first one that must wait.
+    pub window: i32,
+    /// Maximum requests per instance; `NEVER`: the instance's own limit only.
+    pub max_outstanding: i64,
+    /// Storage allocated at creation [requests].
+    pub reserve_requests: i64,
+    pub hash_seed: u64,
+    /// Fail requests that are too large for every instance that is up.
+    pub fail_unfit: bool,
+    /// Time that a call of a declared workflow gets: `takt_sys::TAKT_BUDGETS_...`.
+    pub budgets: u32,
+    /// Budget of a call if no time is left: `takt_sys::TAKT_BLOWN_...`.
+    pub blown: u32,
+    /// Maximum requests that wait in the router and were never placed; `NEVER`: unlimited.
+    pub max_waiting: i64,
+    /// Maximum prompt tokens of these requests; `NEVER`: unlimited.
+    pub max_waiting_tokens: i64,
+    /// Maximum such requests of each tenant; `NEVER`: unlimited.
+    pub tenant_max_waiting: i64,
+    /// Maximum prompt tokens of such requests of each tenant; `NEVER`: unlimited.
+    pub tenant_max_waiting_tokens: i64,
+    /// Limits of ranges of priorities, in ascending order.
+    pub class_limits: Vec<ClassLimits>,
+    /// Longest wait for earlier stages of a workflow; 0: unlimited.
+    pub max_held: Duration,
+    /// Time without an instance before waiting requests fail; 0: unlimited.
+    pub max_down: Duration,
+}
+
+impl Default for RouterOptions {
+    fn default() -> Self {
+        let it = initialised!(takt_router_options, takt_router_options_init);
+        Self {
+            window: it.window,
+            max_outstanding: it.max_outstanding,
+            reserve_requests: it.reserve_requests,
+            hash_seed: it.hash_seed,
+            fail_unfit: it.fail_unfit != 0,
+            budgets: it.budgets,
+            blown: it.blown,
+            max_waiting: it.max_waiting,
+            max_waiting_tokens: it.max_waiting_tokens,
+            tenant_max_waiting: it.tenant_max_waiting,
+            tenant_max_waiting_tokens: it.tenant_max_waiting_tokens,
+            class_limits: Vec::new(),
+            max_held: Duration::from_secs_f64(it.max_held),
+            max_down: Duration::from_secs_f64(it.max_down),
+        }
+    }
+}
+
+impl RouterOptions {
+    /// The texts must outlive the result.
+    fn raw(&self, policy: &CString, placement: &CString, classes: &CString) -> sys::takt_router_options {
+        let mut it = initialised!(takt_router_options, takt_router_options_init);
+        (it.policy, it.placement, it.class_limits) = (policy.as_ptr(), placement.as_ptr(), classes.as_ptr());
+        (it.window, it.max_outstanding, it.reserve_requests) =
+            (self.window, self.max_outstanding, self.reserve_requests);
+        (it.hash_seed, it.fail_unfit) = (self.hash_seed, self.fail_unfit.into());
+        (it.budgets, it.blown) = (self.budgets, self.blown);
+        (it.max_waiting, it.max_waiting_tokens) = (self.max_waiting, self.max_waiting_tokens);
+        it.tenant_max_waiting = self.tenant_max_waiting;
+        it.tenant_max_waiting_tokens = self.tenant_max_waiting_tokens;
+        (it.max_held, it.max_down) = (self.max_held.as_secs_f64(), self.max_down.as_secs_f64());
+        it
+    }
+}
+
+/// Returns the HTTP status for a failure. 429: the client should come back. 503: no instance serves. 504: a time limit
+/// ended the request.
+pub fn http_status(failure: &sys::takt_failure) -> u16 {
+    // SAFETY: any number is valid.
+    unsafe { sys::takt_http_status(failure.reason.into()) as u16 }
+}
+
+/// Returns the time after which the client should try again; 0: takt knows none.
+pub fn retry_after(failure: &sys::takt_failure) -> Duration {
+    Duration::from_millis(failure.retry_after_ms.into())
+}
+
 /// Placements; valid until the router's next call.
 pub struct Routing<'a> {
     pub placed: &'a [Placement],
@@ -188,7 +298,8 @@ pub struct Routing<'a> {
 /// # Ok::<(), takt::Error>(())
 /// ```
 pub struct Router {
-    handle: NonNull<sys::takt_router>,
+    pub(crate) handle: NonNull<sys::takt_router>,
+    pub(crate) watched: Option<Watched>, // dropped after the handle
 }
 
 // SAFETY: any thread may use a handle, one at a time.
@@ -213,22 +324,35 @@ impl Router {
         Self::with(policy, placement, |_| {})
     }
 
-    /// Creates a router with further options (window, max_outstanding, budgets, ...).
+    /// Creates a router with further options:
     ///
-    /// The arguments `policy` and `placement` override those of the options.
-    pub fn with(policy: &str, placement: &str, set: impl FnOnce(&mut sys::takt_router_options)) -> Result<Self> {
-        let (policy, placement) = (spec(policy)?, spec(placement)?);
-        let mut options = initialised!(takt_router_options, takt_router_options_init);
+    /// ```
+    /// use std::time::Duration;
+    /// use takt::{ClassLimits, Instance, Request, Router};
+    /// let mut router = Router::with("fcfs", "least_loaded", |options| {
+    ///     options.max_waiting = 1;
+    ///     let batch = ClassLimits { max_wait: Duration::from_secs(3600), ..ClassLimits::new(10) };
+    ///     options.class_limits = vec![ClassLimits::new(0), batch];
+    /// })?;
+    /// router.instance_up(&Instance { capacity: 0, ..Instance::new(1) }, 0)?;
+    /// for id in [1, 2] {
+    ///     router.arrived(&Request::new(id).prompt_tokens(100), 0)?;
+    /// }
+    /// let routing = router.place(0)?;
+    /// assert_eq!((routing.failed[0].request, takt::http_status(&routing.failed[0])), (2, 429));
+    /// # Ok::<(), takt::Error>(())
+    /// ```
+    pub fn with(policy: &str, placement: &str, set: impl FnOnce(&mut RouterOptions)) -> Result<Self> {
+        let mut options = RouterOptions::default();
         set(&mut options);
-        (options.policy, options.placement) = (policy.as_ptr(), placement.as_ptr());
-        options.key = std::ptr::null();
-        (options.stage_times, options.n_stage_times) = (std::ptr::null(), 0);
-        options.struct_size = std::mem::size_of::<sys::takt_router_options>() as u32;
+        let classes: Vec<_> = options.class_limits.iter().map(ClassLimits::text).collect();
+        let (policy, placement, classes) = (spec(policy)?, spec(placement)?, spec(&classes.join(";"))?);
+        let raw = options.raw(&policy, &placement, &classes);
         let mut handle = null_mut();
         // SAFETY: the texts are zero-terminated, and read only during the call.
-        create(|error| unsafe { sys::takt_router_create(&options, &mut handle, error) })?;
+        create(|error| unsafe { sys::takt_router_create(&raw, &mut handle, error) })?;
         let handle = NonNull::new(handle).ok_or_else(|| Error::invalid("no router was created"))?;
-        Ok(Self { handle })
+        Ok(Self { handle, watched: None })
     }
 
     fn on(&mut self, event: sys::takt_event, now: i64, call: &str) -> Result<()> {

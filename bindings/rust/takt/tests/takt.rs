@@ -1,8 +1,15 @@
 //! Compares results with hand calculations and brute-force sorting.
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
 use takt::{
-    CostModel, Error, Estimate, Instance, Outcome, Place, Queue, Ran, Ranker, Report, Request, Router, Stage, Tokens,
+    http_status, retry_after, ClassBy, ClassLimits, CostModel, Error, Estimate, Instance, MetricsOptions, Outcome,
+    Place, Queue, Ran, Ranker, Report, Request, Router, Stage, Tokens,
 };
 use takt::{Workflow, NEVER, UNSET};
+
+const SECOND: i64 = 1_000_000_000;
 
 /// xorshift64*: the same numbers in every run.
 struct Dice(u64);
@@ -175,5 +182,126 @@ fn handles_move_between_threads() -> Result<(), Error> {
         .expect("a thread")?;
     let mut router = router;
     assert_eq!(router.place(0)?.placed.len(), 1);
+    Ok(())
+}
+
+#[test]
+fn bounds_fail_requests_with_a_time_to_come_back() -> Result<(), Error> {
+    let mut router = Router::with("fcfs", "least_loaded", |options| {
+        options.max_waiting = 3;
+        options.tenant_max_waiting = 2;
+        options.class_limits = vec![
+            ClassLimits::new(0),
+            ClassLimits { max_waiting: 1, max_wait: Duration::from_millis(2500), ..ClassLimits::new(10) },
+        ];
+        options.max_down = Duration::from_secs(30);
+    })?;
+    router.instance_up(&Instance { capacity: 1, ..Instance::new(1) }, 0)?;
+    let failed = |router: &mut Router, now| -> Result<HashMap<u64, (u16, Duration)>, Error> {
+        let routing = router.place(now)?;
+        Ok(routing.failed.iter().map(|it| (it.request, (http_status(it), retry_after(it)))).collect())
+    };
+    let waiting = |router: &mut Router, id: u64, tenant: u64, priority: i32, now| {
+        router.arrived(&Request::new(id).prompt_tokens(100).tenant(tenant).priority(priority), now)
+    };
+    waiting(&mut router, 1, 1, 0, 0)?;
+    assert!(failed(&mut router, 0)?.is_empty());
+    for (id, tenant, priority) in [(2, 7, 0), (3, 7, 0), (4, 7, 0), (5, 1, 10), (6, 2, 10)] {
+        waiting(&mut router, id, tenant, priority, SECOND)?;
+    }
+    let refused = HashMap::from([(4, (429, Duration::ZERO)), (6, (429, Duration::ZERO))]); // no rate is known yet
+    assert_eq!(failed(&mut router, SECOND)?, refused);
+    assert_eq!(failed(&mut router, SECOND + SECOND * 5 / 2)?, HashMap::from([(5, (504, Duration::ZERO))]));
+    router.ended(1, 1, 0, false, None, 4 * SECOND)?; // 2 leaves the queue in which 3 waits, which gives a rate
+    assert!(failed(&mut router, 4 * SECOND)?.is_empty());
+    for id in [8, 9] {
+        waiting(&mut router, id, 7, 0, 5 * SECOND)?;
+    }
+    let (status, after) = failed(&mut router, 5 * SECOND)?[&9];
+    assert!(status == 429 && after > Duration::ZERO && after <= Duration::from_secs(60), "{after:?}");
+    router.instance_down(1, 0, 6 * SECOND)?;
+    assert!(failed(&mut router, 6 * SECOND)?.is_empty());
+    assert_eq!(failed(&mut router, 36 * SECOND)?[&3].0, 503);
+    for (classes, limit) in [(vec![ClassLimits::new(1); 2], 1), (vec![ClassLimits::new(1); 17], 1), (vec![], -1)] {
+        let error = Router::with("fcfs", "least_loaded", |options| {
+            (options.class_limits, options.max_waiting) = (classes.clone(), limit);
+        });
+        let named = if limit < 0 { "max_waiting" } else { "class_limits" };
+        assert!(error.err().expect("an error").to_string().starts_with(named));
+    }
+    Ok(())
+}
+
+#[test]
+fn metrics_have_names_of_classes() -> Result<(), Error> {
+    let mut router = Router::new("fcfs", "least_loaded")?;
+    assert!(router.saturation(0).is_err() && router.name_class(1, "one").is_err()); // nothing is measured
+    let window = Duration::from_secs(4);
+    router.measure(&MetricsOptions { by: ClassBy::Tenant, max_classes: 2, max_requests: 3, window })?;
+    router.name_class(7, "seven")?;
+    assert!(router.name_class(7, "again").is_err() && router.name_class(8, "a\0b").is_err());
+    router.instance_up(&Instance { capacity: 1, ..Instance::new(1) }, 0)?;
+    for id in 1..=3 {
+        router.arrived(&Request::new(id).prompt_tokens(100).tenant(7u64), 0)?;
+    }
+    router.place(0)?;
+    router.ended(1, 1, 0, false, None, 2 * SECOND)?;
+    router.place(2 * SECOND)?;
+    let it = router.saturation(2 * SECOND)?;
+    assert!(it.backlog_tokens == 100 && it.drain_tokens_per_s > 0.0 && it.seconds_to_clear > 0.0);
+    let text = router.metrics(2 * SECOND, "llm_d", Some("m"))?;
+    for sample in [
+        r#"llm_d_epp_flow_control_queue_size{model_name="m"} 1"#,
+        r#"llm_d_epp_request_total{model_name="m",tenant="seven"} 3"#,
+        r#"llm_d_epp_request_duration_seconds_count{model_name="m",tenant="seven"} 1"#,
+    ] {
+        assert!(text.lines().any(|line| line == sample), "no {sample} in\n{text}");
+    }
+    assert!(router.metrics(0, "no-such", None).unwrap_err().to_string().contains("no-such"));
+    router.stop_measuring()?;
+    assert!(!router.metrics(2 * SECOND, "takt", None)?.contains("_bucket"));
+    for (classes, named) in [(0, "max_classes"), (65, "max_classes")] {
+        let options = MetricsOptions { max_classes: classes, ..MetricsOptions::default() };
+        assert!(router.measure(&options).unwrap_err().to_string().contains(named));
+    }
+    Ok(())
+}
+
+#[test]
+fn an_observer_sees_every_transition_in_order() -> Result<(), Error> {
+    let mut router = Router::with("fcfs", "least_loaded", |options| options.max_waiting = 40)?;
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let theirs = seen.clone();
+    router.watch(move |it| theirs.lock().unwrap().push(*it))?;
+    let (mut dice, mut ids) = (Dice(3), 0);
+    for i in 0..3000 {
+        let now = i * SECOND / 10;
+        match dice.below(20) {
+            0 => router.instance_down(1 + dice.below(3), 0, now)?,
+            1 => router.cancelled(1 + dice.below(ids + 1), now)?,
+            2..=8 => router.ended(1 + dice.below(ids + 1), 0, 0, dice.below(9) == 0, None, now)?,
+            9..=15 => {
+                ids += 1;
+                router.arrived(&Request::new(ids).prompt_tokens(10), now)?;
+            }
+            _ => router.instance_up(&Instance { capacity: 3, ..Instance::new(1 + dice.below(3)) }, now)?,
+        }
+        router.place(now)?;
+    }
+    router.unwatch()?;
+    router.cancelled(ids, 300 * SECOND)?;
+    let seen = seen.lock().unwrap();
+    let (mut status, mut ended) = (HashMap::new(), 0);
+    let mut last = 0;
+    for it in seen.iter() {
+        let from = status.insert(it.request, it.to_status).unwrap_or(takt_sys::TAKT_REQUEST_UNKNOWN);
+        assert!(from == it.from_status && it.at >= last, "{it:?} after {from}");
+        assert_ne!(from, takt_sys::TAKT_REQUEST_DEAD);
+        last = it.at;
+        ended += u64::from(it.to_status == takt_sys::TAKT_REQUEST_DEAD);
+    }
+    let stats: HashMap<_, _> = router.stats().into_iter().collect();
+    let arrived = seen.iter().filter(|it| it.reason == takt_sys::TAKT_REASON_ARRIVED).count();
+    assert!(arrived as u64 == stats["arrived"] && ended > 500, "{stats:?}, {ended} ended");
     Ok(())
 }
