@@ -1,7 +1,9 @@
-// Spans of requests as OTLP/JSON, from the transitions of a scheduler. Pipe the output to a collector's /v1/traces.
+// Spans of requests as OTLP/JSON, from the transitions of a scheduler. Post the output to a collector's /v1/traces:
+// bench/peers/peer-otlp does so with the OpenTelemetry Collector.
 #include <cstdint>
 #include <cstdio>
 #include <map>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,7 +15,8 @@ namespace {
 
 using namespace takt;
 
-// One trace per request: a span for its life, and a child for each status.
+// One trace per request: a span for its life, and a child for each status. A trace id is a number of this process,
+// which differs from the numbers of other engines and of earlier runs, and the request's id.
 class Spans {
  public:
   Observer observer() {
@@ -51,14 +54,15 @@ class Spans {
     char text[512];
     const auto ns = [](TimePoint at) { return static_cast<long long>(at.time_since_epoch().count()); };
     const std::string reason(Name(t.reason));
+    const bool failed = t.to == RequestStatus::kDead && t.reason > TransitionReason::kCancelled;
     std::snprintf(text, sizeof text,
-                  R"(%s{"traceId":"%032llx","spanId":"%016llx","parentSpanId":"%.*s","name":"%s","kind":1,)"
+                  R"(%s{"traceId":"%s%s","spanId":"%s","parentSpanId":"%s","name":"%s","kind":1,)"
                   R"("startTimeUnixNano":"%lld","endTimeUnixNano":"%lld","attributes":[)"
                   R"({"key":"takt.reason","value":{"stringValue":"%s"}},)"
-                  R"({"key":"takt.generated","value":{"intValue":"%d"}}]})",
-                  ended_.empty() ? "" : ",", static_cast<unsigned long long>(t.request.value),
-                  static_cast<unsigned long long>(span), parent == 0 ? 0 : 16, Hex(parent).c_str(), name, ns(begin),
-                  ns(t.at), reason.c_str(), t.generated.value);
+                  R"({"key":"takt.generated","value":{"intValue":"%d"}}],"status":{"code":%d}})",
+                  ended_.empty() ? "" : ",", Hex(process_).c_str(), Hex(t.request.value).c_str(), Hex(span).c_str(),
+                  parent == 0 ? "" : Hex(parent).c_str(), name, ns(begin), ns(t.at), reason.c_str(), t.generated.value,
+                  failed ? 2 : 0);
     ended_ += text;
   }
   static std::string Hex(std::uint64_t id) {
@@ -68,6 +72,7 @@ class Spans {
   }
 
   std::map<std::uint64_t, Life> lives_;
+  std::uint64_t process_ = std::uint64_t{std::random_device{}()} << 32 | std::random_device{}();
   std::uint64_t last_span_ = 0;
   std::string ended_;
 };
@@ -82,6 +87,7 @@ int main() {
 
   TimePoint now(std::chrono::seconds(1'700'000'000));  // the host's clock: a collector expects Unix time
   for (std::uint64_t id = 1; id <= 2; ++id) scheduler->On(Arrived{{.id = {id}, .prompt_tokens = {100}}}, now);
+  scheduler->On(Arrived{{.id = {3}, .expires_at = now + std::chrono::milliseconds(5), .prompt_tokens = {100}}}, now);
   while (true) {
     const StepPlan& plan = scheduler->Plan(now, {});
     if (plan.run.empty()) break;
