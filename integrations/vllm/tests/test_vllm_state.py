@@ -31,8 +31,8 @@ def make():
     with vllm_stub.installed():
         from takt.vllm.scheduler import TaktSyncScheduler
 
-        def made(**options):
-            config = SimpleNamespace(additional_config={"takt": options})
+        def made(shutdown_timeout=None, **options):
+            config = SimpleNamespace(additional_config={"takt": options}, shutdown_timeout=shutdown_timeout)
             return TaktSyncScheduler(config, 4)
 
         yield made
@@ -332,6 +332,14 @@ def test_a_missing_folder_is_named_and_its_later_appearance_used(make, tmp_path,
     path.parent.mkdir()
     scheduler.shutdown()
     assert path.exists()
+
+
+def test_an_engine_that_vllm_will_kill_warns(make, tmp_path, lines):
+    for timeout, warned in ((0, 1), (5, 0), (None, 0)):
+        lines.clear()
+        scheduler = make(state_file=str(tmp_path / "state"), shutdown_timeout=timeout)
+        assert [level for level, text in lines if "--shutdown-timeout" in text] == ["warning"] * warned
+        scheduler.shutdown()
 
 
 def test_ranks_have_files_of_their_own(make):

@@ -108,6 +108,12 @@ class _Takt(Scheduler):
             self._takt_state = StateFile(path, options.state_every_s, self._takt_saved)
             self._takt_state.load(self._takt_load)
             atexit.register(self._takt_state.end)
+            if getattr(self.vllm_config, "shutdown_timeout", None) == 0:
+                logger.warning(
+                    "takt: vLLM kills its engine at the end, so the state file gets only what is written every %g s; "
+                    "expected --shutdown-timeout above 0",
+                    options.state_every_s,
+                )
         policy = self._takt_orders.queue.policy
         logger.info("takt %s in vLLM %s: policy %s, gate %s", takt_version, __version__, policy, options.gate)
 
