@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "bounds_host.h"
 #include "campaign.h"
 #include "ends_host.h"
 #include "host.h"
@@ -23,6 +24,7 @@ namespace {
 using SchedulerCampaign = Campaign<World, RandomHost>;
 using RouterCampaign = Campaign<RouterWorld, RouterHost>;
 using EndsCampaign = Campaign<EndsWorld, EndsHost>;
+using BoundsCampaign = Campaign<BoundsWorld, BoundsHost>;
 
 // A world whose policy and pause policy have names in the C interface.
 class NamedWorld : public World {
@@ -48,11 +50,12 @@ class WorldInC : public NamedWorld {
 using CCampaign = Campaign<WorldInC, RandomHost>;
 #endif
 
-enum class Through { kCxx, kNamed, kC, kRouter, kEnds };
+enum class Through { kCxx, kNamed, kC, kRouter, kEnds, kBounds };
 const char* PrefixOf(Through through) {
   switch (through) {
     case Through::kRouter: return RouterWorld::kLogPrefix;
     case Through::kEnds: return EndsWorld::kLogPrefix;
+    case Through::kBounds: return BoundsWorld::kLogPrefix;
     case Through::kNamed: return "cxx ";
     case Through::kC: return "c ";
     case Through::kCxx: break;
@@ -66,6 +69,7 @@ int OfKind(Through through, F&& f) {
   switch (through) {
     case Through::kRouter: return f(static_cast<RouterCampaign*>(nullptr));
     case Through::kEnds: return f(static_cast<EndsCampaign*>(nullptr));
+    case Through::kBounds: return f(static_cast<BoundsCampaign*>(nullptr));
     case Through::kNamed: return f(static_cast<NamedCampaign*>(nullptr));
 #ifdef TAKT_FIRE_C
     case Through::kC: return f(static_cast<CCampaign*>(nullptr));
@@ -84,7 +88,7 @@ int Replay(const std::string& path) {
   bool drain = false;
   Through through = Through::kCxx;
   for (std::string line; std::getline(file, line);) {
-    for (const Through kind : {Through::kRouter, Through::kEnds, Through::kNamed, Through::kC}) {
+    for (const Through kind : {Through::kRouter, Through::kEnds, Through::kBounds, Through::kNamed, Through::kC}) {
       const std::string prefix = PrefixOf(kind);
       if (line.starts_with(prefix + "seed ")) through = kind, line = line.substr(prefix.size());
     }
@@ -116,6 +120,8 @@ int Main(const std::vector<std::string>& args) {
       through = Through::kRouter;
     } else if (args[i] == "--ends") {
       through = Through::kEnds;
+    } else if (args[i] == "--bounds") {
+      through = Through::kBounds;
     } else if (args[i] == "--through" && more && (args[i + 1] == "c" || args[i + 1] == "cxx")) {
       through = args[++i] == "c" ? Through::kC : Through::kNamed;
     } else if (args[i] == "--no-facts") {
@@ -130,8 +136,8 @@ int Main(const std::vector<std::string>& args) {
       return Replay(args[++i]);
     } else {
       fmt::print(
-          "usage: takt_fire [--router | --ends | --through c | --through cxx] [--no-facts] [--seeds A..B] [--events N] "
-          "[--scaled] "
+          "usage: takt_fire [--router | --ends | --bounds | --through c | --through cxx] [--no-facts] "
+          "[--seeds A..B] [--events N] [--scaled] "
           "[--no-shrink | --survey] | takt_fire "
           "--replay FILE\n");
       return 2;

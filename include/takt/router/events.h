@@ -121,6 +121,7 @@ class RouterActs {
   void Handle(const InstanceUp& e) {
     const auto [instance, is_new] = r_.instances.Up(e.instance);
     if (is_new) r_.placed.Up(*instance, r_.now());
+    r_.down_since = kUnset;  // also if the instance goes down again before the next Place
     r_.placer.Up(*instance, r_.now());
     r_.calls.Up(*instance);
     r_.TakeBackAside();

@@ -274,7 +274,7 @@ struct RouterRequests : RouterBook {
   PlacementHooks<Placer> placer;
   WaitingBook book;
   TimeHeap expiries;
-  TimePoint down_since = kUnset;  // with max_down: time since which Place has found no instance
+  TimePoint down_since = kUnset;  // with max_down: first Place without an instance since the last InstanceUp
   SlotList set_aside;
   std::size_t slots_reserved = 0;
 

@@ -100,7 +100,7 @@ def test_a_restart_goes_on_with_what_was_learnt(model, tmp_path):
 
 
 def test_an_engine_that_vllm_kills_leaves_the_last_written_state(model, tmp_path):
-    """vLLM's default is to kill the engine at once."""
+    """By default vLLM kills the engine at once."""
     path, log = tmp_path / "state", tmp_path / "killed.log"
     with serve(model, log, timeout=0, state_file=str(path), state_every_s=0.2) as server:
         for i in range(6):
