@@ -17,7 +17,9 @@ from peer_program import Peer
 
 SCRIPT = Path(__file__).resolve().parent.parent / "peer-otlp"
 loader = SourceFileLoader("peer_otlp", str(SCRIPT))
-peer = module_from_spec(spec_from_loader("peer_otlp", loader))
+spec = spec_from_loader("peer_otlp", loader)
+assert spec is not None
+peer = module_from_spec(spec)
 loader.exec_module(peer)
 
 TRACE = "0123456789abcdef0123456789abcdef"
@@ -38,7 +40,7 @@ def batch(*spans: dict[str, Any]) -> dict[str, Any]:
 ROOT, CHILD = span("request", 1, 0, 10, 30, status={"code": 0}), span("waiting", 2, 1, 10, 20)
 
 
-def test_equal_spans_have_no_faults():
+def test_equal_spans_have_no_faults() -> None:
     came = copy.deepcopy([ROOT, CHILD])
     del came[0]["parentSpanId"]
     came[0]["status"] = {}
@@ -54,15 +56,15 @@ def test_equal_spans_have_no_faults():
         {"endTimeUnixNano": "31"}, {"attributes": []}, {"status": {"code": 2}}, {"spanId": f"{5:016x}"}, {"kind": 2},
     ],
 )  # fmt: skip
-def test_each_changed_field_is_a_fault(change):
+def test_each_changed_field_is_a_fault(change: dict[str, Any]) -> None:
     assert peer.faults(peer.spans([batch(ROOT, CHILD)]), peer.spans([batch(ROOT, CHILD | change)]))
 
 
-def test_a_lost_span_is_a_fault_and_a_double_one_fails():
+def test_a_lost_span_is_a_fault_and_a_double_one_fails() -> None:
     assert peer.faults(peer.spans([batch(ROOT, CHILD)]), peer.spans([batch(ROOT)]))
     with pytest.raises(peer.Failed):
         peer.spans([batch(ROOT), batch(ROOT)])
 
 
-def test_without_a_collector_it_is_skipped(tmp_path):
+def test_without_a_collector_it_is_skipped(tmp_path: Path) -> None:
     Peer("otlp", "").lacks_an_environment(tmp_path, f"the collector {peer.VERSION}")
