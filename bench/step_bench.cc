@@ -5,10 +5,12 @@
 
 #include <chrono>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "counting_new.h"
 #include "step_hosts.h"
+#include "takt/base/random.h"
 #include "takt/metrics/request_metrics.h"
 #include "takt/policy/fair_share.h"
 #include "takt/policy/fcfs.h"
@@ -154,6 +156,76 @@ BENCHMARK(BM_Urgency)
     ->ArgNames({"running", "waiting"})
     ->Args({256, 1'000})
     ->Args({256, 100'000})
+    ->UseManualTime();
+
+// A step next to waiting requests that a ceiling keeps out. 64 urgent requests run, and as many of the others as the
+// ceiling allows. `held_end`: requests of the held class end and arrive; otherwise urgent ones do. `by_kv`: KV blocks
+// reach the ceiling, not rows.
+template <class Policy>
+void HeldOut(benchmark::State& state, Policy policy) {
+  const auto held = state.range(0);
+  const bool held_end = state.range(1) != 0, by_kv = state.range(2) != 0;
+  auto scheduler = BasicScheduler<Policy>::Create({.max_running = by_kv ? 512 : 256,
+                                                   .reserve_requests = held + 1024,
+                                                   .kv_blocks = {by_kv ? 2 * 128 * 5'632 : 1 << 20},
+                                                   .class_limits = {{.priority = 0}, {.priority = 5, .ceiling = 0.5}}},
+                                                  std::move(policy));
+  const StepLimits limits{.tokens = Tokens::Max(), .max_seqs = by_kv ? 512 : 256};
+  Random random(1);
+  std::int64_t now = 0;
+  std::uint64_t last_id = 0;
+  const auto arrive = [&](bool urgent) {
+    Request r{.id = {++last_id}, .prompt_tokens = {!urgent && by_kv ? 90'000 : 32}, .priority = urgent ? 0 : 5};
+    r.output_tokens = Estimate::Exact(static_cast<double>(1 + random.Below(1000)));
+    scheduler->On(Arrived{r}, TimePoint(Duration(now)));
+    return r.id.value;
+  };
+  std::vector<bool> urgent(1 << 26);
+  for (std::int64_t i = 0; i < held + 128; ++i) arrive(false);
+  for (int i = 0; i < 64; ++i) urgent[arrive(true)] = true;
+  std::vector<RowResult> rows;
+  std::vector<std::size_t> may_end;
+  using Clock = std::chrono::steady_clock;
+  const auto step = [&] {
+    const auto start = Clock::now();
+    const StepPlan& plan = scheduler->Plan(TimePoint(Duration(now += 1'000'000)), limits);
+    const auto planned = Clock::now();
+    rows.clear(), may_end.clear();
+    for (const PlanEntry& e : plan.run) {
+      if (e.samples() && urgent[e.request.value] != held_end) may_end.push_back(rows.size());
+      rows.push_back({e.request, e.lane, static_cast<std::uint16_t>(e.samples() ? 1 : 0), 0, 0});
+    }
+    int ended = 0;
+    for (int ends = random.Chance(0.2) ? 2 : 1; ends > 0 && !may_end.empty(); --ends) {
+      RowResult& row = rows[may_end[random.Below(may_end.size())]];
+      ended += row.flags == 0 ? 1 : 0;
+      row.flags = RowResult::kFinished;
+    }
+    const auto computed = Clock::now();
+    scheduler->Commit({plan.id, rows}, TimePoint(Duration(now)));
+    for (; ended > 0; --ended) {
+      const std::uint64_t id = arrive(!held_end);
+      if (!held_end) urgent[id] = true;
+    }
+    return std::chrono::duration<double>((planned - start) + (Clock::now() - computed)).count();
+  };
+  for (int i = 0; i < 500; ++i) step();
+  const std::size_t before = allocations;
+  std::uint64_t in_bench = 0;
+  for (auto _ : state) state.SetIterationTime(step()), ++in_bench;
+  state.counters["allocs_per_step"] = static_cast<double>(allocations - before) / static_cast<double>(in_bench);
+}
+void BM_HeldOutFcfs(benchmark::State& state) { HeldOut(state, Fcfs{}); }
+void BM_HeldOutPriority(benchmark::State& state) { HeldOut(state, Priority{}); }
+BENCHMARK(BM_HeldOutFcfs)
+    ->ArgNames({"held", "held_end", "by_kv"})
+    ->ArgsProduct({{100, 10'000}, {0, 1}, {0, 1}})
+    ->Iterations(2'000)
+    ->UseManualTime();
+BENCHMARK(BM_HeldOutPriority)
+    ->ArgNames({"held", "held_end", "by_kv"})
+    ->ArgsProduct({{100, 10'000}, {0, 1}, {0, 1}})
+    ->Iterations(2'000)
     ->UseManualTime();
 
 // ---- exceptional steps: linear in the rows, or nearly ---------------------------------------------------------

@@ -10,6 +10,7 @@
 
 #include "takt/scheduler/admission.h"
 #include "takt/scheduler/candidates.h"
+#include "takt/scheduler/ceilings.h"
 #include "takt/scheduler/displacing.h"
 #include "takt/scheduler/gate.h"
 #include "takt/scheduler/kv.h"
@@ -173,7 +174,7 @@ class AdmissionWalk {
     if (window.left <= 0 || enough(needed)) return;
     const std::size_t most = all ? SIZE_MAX : std::max(needed + 2, 2 * window.may_ask);
     bool ended = true;  // the window is full, or the queue is exhausted
-    s_.queue.ForEachInOrder([&](Slot slot) {
+    const auto visit = [&](Slot slot) {
       Record& record = s_.table[slot];
       ended = true;
       // A request that failed since the last listing may have changed the order of groups.
@@ -185,7 +186,9 @@ class AdmissionWalk {
       window.may_ask += OracleQuestions::MayAskOf(record) ? 1u : 0u;
       ended = window.left <= 0 || !enough(most);
       return window.left > 0 && ended;
-    });
+    };
+    if (s_.ceilings != nullptr) s_.ceilings->VisitOpen(visit);
+    else s_.queue.ForEachInOrder(visit);
     if (ended) window.left = 0;  // no further requests
   }
 

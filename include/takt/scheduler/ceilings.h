@@ -6,7 +6,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <vector>
 
+#include "takt/base/age_list.h"
 #include "takt/base/rounded.h"
 #include "takt/model/class_limits.h"
 #include "takt/scheduler/kv.h"
@@ -17,8 +20,11 @@ namespace takt::internal {
 // Without a ceiling, EngineState::ceilings is null and nothing is counted. A row counts in the class that its request
 // had at its admission. KV blocks count with the ledger only. A block that requests share counts for each.
 //
+// Waiting requests are listed by class, so that a walk of the queue can leave out a class without room.
+//
 // Invariant: `running_` equals a recount of the rows. If `read_`, `blocks_` has the blocks of all rows as of the first
-// question of this plan, and of those admitted since.
+// question of this plan, and of those admitted since. Each waiting request is in the line of its class, and needs at
+// least the line's `least` blocks.
 class Ceilings {
  public:
   Ceilings(EngineState& s, const Kv& kv) : s_(s), kv_(kv) {
@@ -41,6 +47,10 @@ class Ceilings {
     }
   }
 
+  void Reserve(std::size_t slots) {
+    if (s_.ceilings != nullptr) places_.resize(std::max(slots, places_.size())), in_order_.reserve(slots);
+  }
+
   std::uint64_t version() const { return version_; }  // changes whenever more requests may be admitted than before
 
   // A request arrived, which makes the soft ceilings of later classes hold.
@@ -50,8 +60,22 @@ class Ceilings {
       if (classes[i].soft > 0) until_[i] = std::max(until_[i], After(s_.now, FromSeconds(classes[i].soft)));
     }
   }
-  // A waiting request may have another class from now on.
-  void Revised() { ++version_; }
+  // A request joined the queue, or left it.
+  void Enqueued(Slot slot) {
+    const Record& record = s_.table[slot];
+    const int of = ClassOf(record) + 1;
+    Line& line = lines_[static_cast<std::size_t>(of)];
+    const std::int32_t need = kv_.BlocksFor(record);
+    line.least = line.waiting.empty() ? need : std::min(line.least, need);
+    line.waiting.Append(places_, slot);
+    places_[slot].line = static_cast<std::int8_t>(of);
+  }
+  void Dequeued(Slot slot) { LineOf(slot).waiting.Remove(places_, slot); }
+  // A request has another class from now on, or fewer sequences.
+  void Revised(Slot slot) {
+    ++version_;
+    if (s_.table[slot].status == RequestStatus::kWaiting) Dequeued(slot), Enqueued(slot);
+  }
 
   void BeginPlan() {
     read_ = false;
@@ -88,21 +112,46 @@ class Ceilings {
   // Returns true if no ceiling keeps this waiting request out. O(classes), and once per plan O(rows).
   bool Admits(const Record& record) {
     const int its = ClassOf(record);
-    if (its < 0) return true;
-    const ClassLimitsList& classes = s_.options.class_limits;
-    ReadBlocks();
-    const std::int64_t most = std::max(std::min(s_.budget.limits.max_seqs, s_.options.max_running), 0);
-    std::int64_t rows = 0, seqs = s_.Sequences(record), blocks = 0;
-    if (kv_.Counts()) blocks = std::max({kv_.BlocksFor(record), record.blocks, record.cpu_blocks});
-    for (std::size_t i = classes.size(); i-- > 0;) {
-      rows += running_[i].rows + asked_[i].rows;
-      seqs += running_[i].seqs + asked_[i].seqs;
-      blocks += blocks_[i];
-      if (static_cast<int>(i) > its) continue;
-      if (static_cast<int>(i) == its && rows == 0) return true;
-      if (Holds(i) && (seqs > Share(i, most) || (kv_.Counts() && blocks > Share(i, kv_.ledger.total())))) return false;
+    return its < 0 ||
+           HasRoom(its, s_.Sequences(record), std::max({kv_.BlocksFor(record), record.blocks, record.cpu_blocks}));
+  }
+
+  // Calls visit(slot) for the waiting requests in order until it returns false. Leaves out the classes that have no
+  // room for any of their requests, and ends after the last request of the others. If few requests are left, it costs
+  // O(these), otherwise as RankQueue::ForEachInOrder.
+  template <class Visit>
+  void VisitOpen(Visit&& visit) {
+    std::array<std::size_t, kMostClasses + 1> unseen = {};
+    std::array<std::int32_t, kMostClasses + 1> least = {};
+    std::uint32_t open = 0;
+    std::size_t left = 0;
+    for (std::size_t i = 0; i <= s_.options.class_limits.size(); ++i) {
+      unseen[i] = lines_[i].waiting.size(), least[i] = std::numeric_limits<std::int32_t>::max();
+      if (unseen[i] == 0 || (i > 0 && !HasRoom(static_cast<int>(i) - 1, 1, lines_[i].least))) continue;
+      open |= std::uint32_t{1} << i, left += unseen[i];
     }
-    return true;
+    const auto visits = [&](Slot slot) {
+      const auto i = static_cast<std::size_t>(places_[slot].line);
+      if ((open >> i & 1) == 0) return true;
+      least[i] = std::min(least[i], kv_.BlocksFor(s_.table[slot]));
+      if (--unseen[i] == 0) lines_[i].least = least[i];
+      return visit(slot) && --left > 0;
+    };
+    if (left == 0) return;
+    if (s_.queue.hooks().chooses || left > s_.queue.size() / 8) return s_.queue.ForEachInOrder(visits);
+    in_order_.clear();
+    for (std::size_t i = 0; i <= s_.options.class_limits.size(); ++i) {
+      if ((open >> i & 1) == 0) continue;
+      for (Slot slot = lines_[i].waiting.oldest(); slot != kNoSlot; slot = places_[slot].age.newer) {
+        in_order_.push_back(slot);
+      }
+    }
+    const auto later = [this](Slot a, Slot b) { return s_.queue.IsBefore(b, a); };
+    std::ranges::make_heap(in_order_, later);
+    for (bool goes_on = true; goes_on && !in_order_.empty(); in_order_.pop_back()) {
+      std::ranges::pop_heap(in_order_, later);
+      goes_on = visits(in_order_.back());
+    }
   }
 
   // Returns the first time at which a ceiling that holds now will not hold; kNever if there is none.
@@ -114,6 +163,12 @@ class Ceilings {
     return next;
   }
 
+  // Returns true if this waiting request is in the line of its class.
+  bool Lists(Slot slot) const {
+    const Record& record = s_.table[slot];
+    const auto i = static_cast<std::size_t>(places_[slot].line);
+    return places_[slot].line == ClassOf(record) + 1 && lines_[i].least <= kv_.BlocksFor(record);
+  }
   // Returns true if the counts of this class are these.
   bool Has(std::size_t i, std::int32_t rows, std::int32_t seqs) const {
     return running_[i].rows == rows && running_[i].seqs == seqs && asked_[i].rows == 0;
@@ -127,8 +182,17 @@ class Ceilings {
     std::int32_t rows = 0, seqs = 0;
   };
   using Uses = std::array<Use, kMostClasses>;
+  struct Line {
+    AgeList waiting;
+    std::int32_t least = 0;  // minimum blocks of its requests, or less
+  };
+  struct Place {
+    AgeLink age;
+    std::int8_t line = 0;  // class + 1
+  };
 
   int ClassOf(const Record& record) const { return s_.options.class_limits.IndexOf(record.state.request.priority); }
+  Line& LineOf(Slot slot) { return lines_[static_cast<std::size_t>(places_[slot].line)]; }
   static std::size_t Index(const Record& record) { return static_cast<std::size_t>(record.ceiling_class); }
   static void Add(Uses& uses, int of, std::int32_t seqs) {
     if (of < 0) return;
@@ -144,8 +208,30 @@ class Ceilings {
     return static_cast<std::int64_t>(Rounded(s_.options.class_limits[i].ceiling * static_cast<double>(of)) + 1e-6);
   }
 
+  // Returns true if a request of this class with these sequences and blocks keeps all ceilings. Sequences come first,
+  // because the blocks may have to be read.
+  bool HasRoom(int its, std::int64_t seqs, std::int64_t blocks) {
+    const std::int64_t most = std::max(std::min(s_.budget.limits.max_seqs, s_.options.max_running), 0);
+    std::int64_t rows = 0;
+    for (std::size_t i = s_.options.class_limits.size(); i-- > 0;) {
+      rows += running_[i].rows + asked_[i].rows;
+      seqs += running_[i].seqs + asked_[i].seqs;
+      if (static_cast<int>(i) > its) continue;
+      if (static_cast<int>(i) == its && rows == 0) return true;
+      if (Holds(i) && seqs > Share(i, most)) return false;
+    }
+    if (!kv_.Counts()) return true;
+    ReadBlocks();
+    for (std::size_t i = s_.options.class_limits.size(); i-- > 0;) {
+      blocks += blocks_[i];
+      if (static_cast<int>(i) <= its && Holds(i) && blocks > Share(i, kv_.ledger.total())) return false;
+    }
+    return true;
+  }
+
+  // Standing rows grow without a visit, so nobody could count each block as it is taken.
   void ReadBlocks() {
-    if (read_ || !kv_.Counts()) return;
+    if (read_) return;
     read_ = true;
     blocks_ = {};
     for (const std::uint32_t lane : s_.running.order()) {
@@ -160,6 +246,9 @@ class Ceilings {
   const Kv& kv_;
   Uses running_ = {}, asked_ = {};  // rows, and requests that the oracle was not yet asked about, by class
   std::array<std::int64_t, kMostClasses> blocks_ = {};
+  std::array<Line, kMostClasses + 1> lines_ = {};  // waiting requests by class + 1
+  std::vector<Place> places_;  // by slot
+  std::vector<Slot> in_order_;  // scratch memory of VisitOpen
   std::array<TimePoint, kMostClasses> until_ = MakeUnset();  // ends of soft ceilings
   std::uint32_t held_ = 0;  // bit i: the ceiling of class i held in this plan
   bool read_ = false;

@@ -90,7 +90,6 @@ class Events {
     const Revision revision = Revise(r, e);
     faults_.Absurd(e.request, revision.absurd);
     if (revision.sequences_out_of_place) faults_.OutOfPlace(e.request);
-    if (e.priority && s_.ceilings != nullptr) s_.ceilings->Revised();
     if (e.expires_at || e.priority) {  // the class may limit the wait
       lives_.fresh().ForgetExpiry(slot);
       if (record.status == RequestStatus::kWaiting || record.status == RequestStatus::kBlocked)
@@ -109,6 +108,7 @@ class Events {
         memory_.NoteJoined(slot);
       }
     }
+    if ((e.priority || revision.sequences_ended > 0) && s_.ceilings != nullptr) s_.ceilings->Revised(slot);
     if (record.status == RequestStatus::kWaiting) ranks_.Rank(slot);
     if (record.status == RequestStatus::kRunning) ranks_.RankRow(record.lane);
   }

@@ -97,6 +97,8 @@ inline const char* Inconsistency(const Parts& p) {
     blocked += r.status == RequestStatus::kBlocked;
     cpu += r.cpu_blocks;
     if ((r.status == RequestStatus::kWaiting) != p.state.queue.contains(slot)) return "waiting and the queue disagree";
+    if (p.state.ceilings != nullptr && r.status == RequestStatus::kWaiting && !p.ceilings.Lists(slot))
+      return "a waiting request is not in the line of its class";
     const std::int32_t held_shared = r.shared_chunks > 0 ? r.shared_chunks * p.kv.ChunkBlocks(r) : 0;
     shared += held_shared;
     fetching += r.fetching > 0 ? std::int64_t{r.fetching} * p.kv.ChunkBlocks(r) : 0;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "takt/scheduler/state.h"
+#include "takt/scheduler/ceilings.h"
 #include "takt/scheduler/fresh_requests.h"
 #include "takt/scheduler/kv.h"
 #include "takt/scheduler/search_memory.h"
@@ -55,6 +56,7 @@ class Lives {
   // `goes`: it gets a row.
   void LeaveQueue(Slot slot, bool goes = false) {
     s_.queue.Erase(slot, goes);
+    if (s_.ceilings != nullptr) s_.ceilings->Dequeued(slot);
     gate_.Changed();
     if (s_.draft.head == slot) s_.draft.head = kNoSlot;
     fresh_.Left(slot, goes);
@@ -265,6 +267,7 @@ class Lives {
     record.fits_since = 0;
     ranks_.Score(record);
     s_.queue.Push(slot, record.state, s_.now, steps_run);
+    if (s_.ceilings != nullptr) s_.ceilings->Enqueued(slot);
     fresh_.Joined(slot);
     gate_.Joined(slot);
     resting_.NoteKept(slot);

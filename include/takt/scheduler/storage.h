@@ -135,6 +135,7 @@ class Storage {
     p_.state.queue.Reserve(slots);
     p_.lives.fresh().Reserve(slots);
     p_.state.ended.reserve(slots), p_.state.scratch.reserve(slots);
+    p_.ceilings.Reserve(slots);
     p_.passing.Reserve(slots);
     p_.memory.Reserve(slots);
     p_.resting.Reserve(slots);
