@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "takt/scheduler/state.h"
+#include "takt/scheduler/ceilings.h"
 #include "takt/scheduler/kv.h"
 #include "takt/scheduler/gate.h"
 #include "takt/scheduler/prefixes.h"
@@ -48,7 +49,10 @@ class Admission {
     };
     Record& record = s_.table[slot];
     const Request& r = record.state.request;
-    if (const WaitsFor reason = s_.PassedOverFor(record); reason != WaitsFor::kNothing) return skip(reason);
+    if (const WaitsFor reason = s_.PassedOverFor(record); reason != WaitsFor::kNothing) {
+      if (reason == WaitsFor::kCeiling) s_.ceilings->Keep(slot);
+      return skip(reason);
+    }
     const auto rows = s_.counts.rows + kv_.round.candidates();
     const std::int32_t seqs = s_.counts.seqs + kv_.round.candidate_seqs() + r.sequences;
     if (seqs > s_.budget.limits.max_seqs) return stop(WaitsFor::kSequences);

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "takt/base/age_list.h"
@@ -20,7 +21,9 @@ namespace takt::internal {
 // Without a ceiling, EngineState::ceilings is null and nothing is counted. A row counts in the class that its request
 // had at its admission. KV blocks count with the ledger only. A block that requests share counts for each.
 //
-// Waiting requests are listed by class, so that a walk of the queue can leave out a class without room.
+// Waiting requests are listed by class, so that a walk of the queue can leave out a class without room. Smaller
+// requests may pass the first request of a class that is kept out. After `admission_window` of these, requests of its
+// class and of later classes that come after it are kept out until it has room.
 //
 // Invariant: `running_` equals a recount of the rows. If `read_`, `blocks_` has the blocks of all rows as of the first
 // question of this plan, and of those admitted since. Each waiting request is in the line of its class, and needs at
@@ -70,11 +73,22 @@ class Ceilings {
     line.waiting.Append(places_, slot);
     places_[slot].line = static_cast<std::int8_t>(of);
   }
-  void Dequeued(Slot slot) { LineOf(slot).waiting.Remove(places_, slot); }
+  // `goes`: it gets a row. Call this before it leaves the queue.
+  void Dequeued(Slot slot, bool goes) {
+    Line& line = LineOf(slot);
+    line.waiting.Remove(places_, slot);
+    if (goes) VisitPassed(slot, [](Line& passed) { ++passed.passes; });
+    if (line.first == slot) line.first = kNoSlot, version_ += line.passes < s_.options.admission_window ? 0 : 1;
+  }
+  // A ceiling keeps out this waiting request, which was the next in order. It may be passed if a smaller one has room.
+  void Keep(Slot slot) {
+    Line& line = LineOf(slot);
+    if (MayKeep(line, slot) && HasRoom(places_[slot].line - 1, 1, 0)) line.first = slot, line.passes = line.asked = 0;
+  }
   // A request has another class from now on, or fewer sequences.
   void Revised(Slot slot) {
     ++version_;
-    if (s_.table[slot].status == RequestStatus::kWaiting) Dequeued(slot), Enqueued(slot);
+    if (s_.table[slot].status == RequestStatus::kWaiting) Dequeued(slot, false), Enqueued(slot);
   }
 
   void BeginPlan() {
@@ -86,8 +100,14 @@ class Ceilings {
   }
 
   // The oracle is asked to admit a request, or has answered all questions.
-  void Asked(const Record& record) { Add(asked_, ClassOf(record), s_.Sequences(record)); }
-  void Answered() { asked_ = {}; }
+  void Asked(const Record& record) {
+    VisitPassed(record.state.slot, [](Line& passed) { ++passed.asked; });
+    Add(asked_, ClassOf(record), s_.Sequences(record));
+  }
+  void Answered() {
+    asked_ = {};
+    for (Line& line : lines_) line.asked = 0;
+  }
 
   void Joined(Record& record, const Row& row) {
     record.ceiling_class = static_cast<std::int8_t>(ClassOf(record));
@@ -112,8 +132,13 @@ class Ceilings {
   // Returns true if no ceiling keeps this waiting request out. O(classes), and once per plan O(rows).
   bool Admits(const Record& record) {
     const int its = ClassOf(record);
-    return its < 0 ||
-           HasRoom(its, s_.Sequences(record), std::max({kv_.BlocksFor(record), record.blocks, record.cpu_blocks}));
+    if (its < 0) return true;
+    if (!HasRoom(its, record)) return false;
+    const Slot slot = record.state.slot;
+    for (std::size_t i = 1; std::cmp_less_equal(i, its + 1); ++i) {
+      if (lines_[i].first != slot && Waited(lines_[i]) && IsAfter(slot, lines_[i].first)) return false;
+    }
+    return true;
   }
 
   // Calls visit(slot) for the waiting requests in order until it returns false. Leaves out the classes that have no
@@ -124,18 +149,36 @@ class Ceilings {
     std::array<std::size_t, kMostClasses + 1> unseen = {};
     std::array<std::int32_t, kMostClasses + 1> least = {};
     std::uint32_t open = 0;
-    std::size_t left = 0;
+    std::size_t left = 0;  // unseen requests of open classes
+    const auto closed = [this](std::size_t i) {  // the first that is kept out must be known
+      return i > 0 && !HasRoom(static_cast<int>(i) - 1, 1, lines_[i].first != kNoSlot ? lines_[i].least : 0);
+    };
+    const auto close = [&](std::size_t i) {
+      if ((open >> i & 1) != 0) open &= ~(std::uint32_t{1} << i), left -= unseen[i];
+    };
     for (std::size_t i = 0; i <= s_.options.class_limits.size(); ++i) {
       unseen[i] = lines_[i].waiting.size(), least[i] = std::numeric_limits<std::int32_t>::max();
-      if (unseen[i] == 0 || (i > 0 && !HasRoom(static_cast<int>(i) - 1, 1, lines_[i].least))) continue;
+      if (unseen[i] == 0 || closed(i)) continue;
       open |= std::uint32_t{1} << i, left += unseen[i];
     }
     const auto visits = [&](Slot slot) {
       const auto i = static_cast<std::size_t>(places_[slot].line);
       if ((open >> i & 1) == 0) return true;
-      least[i] = std::min(least[i], kv_.BlocksFor(s_.table[slot]));
+      const Record& record = s_.table[slot];
+      least[i] = std::min(least[i], kv_.BlocksFor(record));
+      --left;
       if (--unseen[i] == 0) lines_[i].least = least[i];
-      return visit(slot) && --left > 0;
+      if (!visit(slot)) return false;
+      const bool may_keep = i > 0 && MayKeep(lines_[i], slot);
+      if (may_keep && s_.queue.Admits(record.state, s_.now) && !Admits(record)) {
+        Keep(slot);
+        if (closed(i)) close(i);
+      }
+      // All others of its class and of later classes come after it.
+      if (i > 0 && lines_[i].first == slot && Waited(lines_[i])) {
+        for (std::size_t j = i; j <= s_.options.class_limits.size(); ++j) close(j);
+      }
+      return left > 0;
     };
     if (left == 0) return;
     if (s_.queue.hooks().chooses || left > s_.queue.size() / 8) return s_.queue.ForEachInOrder(visits);
@@ -185,6 +228,9 @@ class Ceilings {
   struct Line {
     AgeList waiting;
     std::int32_t least = 0;  // minimum blocks of its requests, or less
+    Slot first = kNoSlot;  // the first request that a ceiling kept out
+    // Requests of its class and of later classes that passed it; those that the oracle was not yet asked about.
+    std::int32_t passes = 0, asked = 0;
   };
   struct Place {
     AgeLink age;
@@ -208,6 +254,32 @@ class Ceilings {
     return static_cast<std::int64_t>(Rounded(s_.options.class_limits[i].ceiling * static_cast<double>(of)) + 1e-6);
   }
 
+  bool IsAfter(Slot slot, Slot other) const { return s_.queue.hooks().chooses || s_.queue.IsBefore(other, slot); }
+  // Returns true if this request may be the line's first: there is none, or it is later and nobody has passed it.
+  bool MayKeep(const Line& line, Slot slot) const {
+    return line.first == kNoSlot || (line.passes + line.asked == 0 && IsAfter(line.first, slot));
+  }
+  // Calls visit(line) for each line whose first kept-out request is passed if this request is admitted. Nobody passes
+  // in a class without room for one sequence, except by the rule for classes that do not run.
+  template <class Visit>
+  void VisitPassed(Slot slot, Visit&& visit) {
+    for (std::size_t i = 1; std::cmp_less_equal(i, places_[slot].line); ++i) {
+      Line& line = lines_[i];
+      if (line.first == kNoSlot || line.first == slot || !HasRoom(static_cast<int>(i) - 1, 1, 0)) continue;
+      if (IsAfter(slot, line.first)) visit(line);
+    }
+  }
+  // Returns true if no request may pass the first kept-out request of this line. Otherwise it may run, or it waits for
+  // something else.
+  bool Waited(const Line& line) {
+    if (line.first == kNoSlot || line.passes + line.asked < s_.options.admission_window) return false;
+    const Record& record = s_.table[line.first];
+    const bool may_run = record.lane == kNoLane && record.transit == Transit::kNone && !s_.NeedsLargerStep(record);
+    return may_run && s_.queue.Admits(record.state, s_.now) && !HasRoom(places_[line.first].line - 1, record);
+  }
+  bool HasRoom(int its, const Record& record) {
+    return HasRoom(its, s_.Sequences(record), std::max({kv_.BlocksFor(record), record.blocks, record.cpu_blocks}));
+  }
   // Returns true if a request of this class with these sequences and blocks keeps all ceilings. Sequences come first,
   // because the blocks may have to be read.
   bool HasRoom(int its, std::int64_t seqs, std::int64_t blocks) {

@@ -55,8 +55,8 @@ class Lives {
 
   // `goes`: it gets a row.
   void LeaveQueue(Slot slot, bool goes = false) {
+    if (s_.ceilings != nullptr) s_.ceilings->Dequeued(slot, goes);
     s_.queue.Erase(slot, goes);
-    if (s_.ceilings != nullptr) s_.ceilings->Dequeued(slot);
     gate_.Changed();
     if (s_.draft.head == slot) s_.draft.head = kNoSlot;
     fresh_.Left(slot, goes);
