@@ -31,15 +31,15 @@ namespace takt::internal {
 class Ceilings {
  public:
   Ceilings(EngineState& s, const Kv& kv) : s_(s), kv_(kv) {
-    if (Any()) s.ceilings = this;
+    if (Any(s.options)) s.ceilings = this;
   }
 
   // The options have changed. Soft ceilings of new classes hold from the next arrival on.
   void OptionsChanged() {
-    s_.ceilings = Any() ? this : nullptr;
+    s_.ceilings = Any(s_.options) ? this : nullptr;
     ++version_;
     held_ = 0, read_ = false;
-    running_ = asked_ = {};
+    running_ = asked_ = {}, lines_ = {};
     until_.fill(kUnset);
     for (const std::uint32_t lane : s_.running.order()) {
       const Row& row = s_.running.Stored(lane);
@@ -48,10 +48,14 @@ class Ceilings {
       record.ceiling_class = -1;
       if (s_.ceilings != nullptr) Joined(record, row);
     }
+    for (Slot slot = 0; s_.ceilings != nullptr && slot < s_.table.slots(); ++slot) {
+      if (s_.table[slot].status == RequestStatus::kWaiting) Enqueued(slot);
+    }
   }
 
-  void Reserve(std::size_t slots) {
-    if (s_.ceilings != nullptr) places_.resize(std::max(slots, places_.size())), in_order_.reserve(slots);
+  // Reserves memory for these options.
+  void Reserve(const SchedulerOptions& options, std::size_t slots) {
+    if (Any(options)) places_.resize(std::max(slots, places_.size())), in_order_.reserve(slots);
   }
 
   std::uint64_t version() const { return version_; }  // changes whenever more requests may be admitted than before
@@ -239,8 +243,8 @@ class Ceilings {
   }
 
  private:
-  bool Any() const {
-    return std::ranges::any_of(s_.options.class_limits, [](const ClassLimits& c) { return c.ceiling < 1; });
+  static bool Any(const SchedulerOptions& options) {
+    return std::ranges::any_of(options.class_limits, [](const ClassLimits& c) { return c.ceiling < 1; });
   }
   struct Use {
     std::int32_t rows = 0, seqs = 0;

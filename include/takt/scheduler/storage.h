@@ -98,6 +98,7 @@ class Storage {
   // Makes room for other options.
   void MakeRoomFor(const SchedulerOptions& to) {
     p_.lives.fresh().ReserveFor(to, p_.state.slots_reserved);
+    p_.ceilings.Reserve(to, p_.state.slots_reserved);
     if (to.reserve_output > 0) p_.reserve.Reserve(lanes_reserved_);
     if (p_.kv.ledger.holdings() != nullptr && to.prefix_wait > 0) p_.prefixes.Reserve(lanes_reserved_);
   }
@@ -135,7 +136,7 @@ class Storage {
     p_.state.queue.Reserve(slots);
     p_.lives.fresh().Reserve(slots);
     p_.state.ended.reserve(slots), p_.state.scratch.reserve(slots);
-    p_.ceilings.Reserve(slots);
+    p_.ceilings.Reserve(p_.state.options, slots);
     p_.passing.Reserve(slots);
     p_.memory.Reserve(slots);
     p_.resting.Reserve(slots);
