@@ -101,7 +101,7 @@ class LlamaCompute final : public serving::ComputedKv, private Sequences {
     llama_set_abort_callback(context, [](void* self) { return static_cast<LlamaCompute*>(self)->Aborts(); }, this);
   }
 
-  takt::KvOracle& oracle() override { return book_; }
+  takt::KvOracle* oracle() override { return &book_; }
   void Arrive(takt::Request& about, std::span<const std::int32_t> prompt) override { book_.Arrive(about.id, prompt); }
   void Publish(RequestId request, std::span<const std::int32_t> context, std::size_t computed) override {
     book_.Publish(request, context, computed);

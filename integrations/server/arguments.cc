@@ -17,13 +17,13 @@ using takt::tool::Group;
 using takt::tool::Positive;
 using takt::tool::Whole;
 
-void AddScheduling(Group group, Arguments& to) {
-  group.Add("--threads", to.threads, "N", "compute steps with N threads", Whole(1, 256));
+void AddScheduling(Group group, bool traces, Arguments& to) {
   group.Add("--token-budget", to.common.token_budget, "N", "limit a step to N tokens", Whole(1, 1 << 20));
   group.Add("--max-seqs", to.common.max_seqs, "N", "limit the running requests to N", Whole(1, 1 << 16));
   group.AddFlag("--prefix-cache", to.common.prefix_cache, "keep the KV of prompts for requests with the same prefix");
   group.Add("--policy", to.common.policies, "NAME",
-            "rank requests by this policy [fcfs]; with --trace, repeat to compare; see 'takt policies'");
+            traces ? "rank requests by this policy [fcfs]; with --trace, repeat to compare; see 'takt policies'"
+                   : "rank requests by this policy [fcfs]; see 'takt policies'");
   group.Add("--option", to.common.options, "K=V",
             "set an option of the scheduler or a policy: preempt=by_rank, preempt_action=out, pause=swap_all, "
             "chunk_tokens=64, ... (docs/reference/cli.md lists them)");
@@ -51,9 +51,9 @@ void AddTrace(CLI::App& app, Arguments& to) {
                 "advance the clock by processor time only, for a busy machine; needs --threads 1");
 }
 
-void AddServer(CLI::App& app, Arguments& to) {
+void AddServer(CLI::App& app, const char* port, Arguments& to) {
   Group group(app, "A server");
-  group.Add("--serve", to.http.port, "PORT", "answer HTTP requests at this port; 0: any free port", Whole(0, 65535))
+  group.Add(port, to.http.port, "PORT", "answer HTTP requests at this port; 0: any free port", Whole(0, 65535))
       .Each([&to] { to.serve = true; });
   group.Add("--host", to.http.host, "ADDRESS", "listen at this address");
   group.Add("--connections", to.http.connections, "N", "answer at most N requests at once", Whole(1, 2048));
@@ -63,10 +63,10 @@ void AddServer(CLI::App& app, Arguments& to) {
   group.Add("--drain", to.drain_s, "S", "on shutdown, give running requests S more seconds", Positive());
 }
 
-void AddOutput(Group group, Arguments& to) {
-  AddReports(group, to.common, to.common);
+void AddOutput(Group group, bool traces, Arguments& to) {
+  if (traces) AddReports(group, to.common, to.common);
   group.Add("--steps", to.steps, "FILE", "write a line per step with its requests and times (one policy)");
-  group.Add("--tokens", to.tokens, "FILE",
+  if (traces) group.Add("--tokens", to.tokens, "FILE",
             "with --trace: write a line per completed call with prompt, tool answers and output");
   group.Add("--log", to.log, "FILE", "write takt's log, for takt replay-log (one policy)");
 }
@@ -83,12 +83,15 @@ std::variant<Arguments, int> ParseArguments(Program& program, int argc, const ch
   app.formatter(takt::tool::HelpFormat());
   app.set_version_flag("--version", fmt::format("{} of takt " TAKT_VERSION, program.name()));
   app.footer(program.examples());
-  AddTrace(app, arguments);
-  AddServer(app, arguments);
+  program.SetDefaults(arguments);
+  const bool traces = !program.only_serves();
+  if (traces) AddTrace(app, arguments);
+  AddServer(app, traces ? "--serve" : "--port", arguments);
   program.AddModel({app, "Model"});
-  AddScheduling({app, "Engine"}, arguments);
+  if (traces) Group(app, "Engine").Add("--threads", arguments.threads, "N", "compute steps with N threads", Whole(1, 256));
+  AddScheduling({app, "Engine"}, traces, arguments);
   program.AddEngine({app, "Engine"}, arguments);
-  AddOutput({app, "Output (a file, or - for standard output)"}, arguments);
+  AddOutput({app, "Output (a file, or - for standard output)"}, traces, arguments);
   if (argc < 2) {
     std::fputs(app.help().c_str(), stderr);
     return takt::tool::kUsage;

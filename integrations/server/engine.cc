@@ -30,37 +30,42 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const ServedModel& model,
   if (options.gpu_blocks.value < 1) return absl::InvalidArgumentError("gpu_blocks must be positive");
   if (options.threads < 1) return absl::InvalidArgumentError("threads must be positive");
   takt::RegisterRivals().IgnoreError();
-  auto policy = takt::MakePolicy(options.policy);
+  model.Prescribe(options);
+  const takt::EnginePace* pace = options.pace ? &*options.pace : nullptr;
+  auto policy = takt::MakePolicy(options.policy, {}, pace);
   if (!policy.ok()) return policy.status();
   auto pause = MakePause(options.pause);
   if (!pause.ok()) return pause.status();
-  const bool counts = !options.retention.empty();
+  const bool retains = !options.retention.empty(), counts = options.ledger |= retains;
   takt::AnyRetention retention;
   takt::AnyGate gate;
   if (counts) {
-    if (!options.prefix_cache) return absl::InvalidArgumentError("retention: needs prefix_cache");
     if (options.cpu_blocks.value > 0) return absl::InvalidArgumentError("retention: excludes cpu_blocks");
     if (options.pause != takt::KeepAll::kName) return absl::InvalidArgumentError("retention: needs pause keep_all");
-    auto holds = takt::MakeRetention(options.retention);
+  }
+  if (retains) {
+    if (!options.prefix_cache) return absl::InvalidArgumentError("retention: needs prefix_cache");
+    const takt::PrefillPace* prefill = pace != nullptr ? &pace->prefill : nullptr;
+    auto holds = takt::MakeRetention(options.retention, prefill);
     if (!holds.ok()) return holds.status();
-    auto lets_in = takt::MakeGate(options.gate);
+    auto lets_in = takt::MakeGate(options.gate, prefill);
     if (!lets_in.ok()) return lets_in.status();
     retention = *std::move(holds), gate = *std::move(lets_in);
   }
   options.scheduler.kv = counts ? takt::KvMode::kLedger : takt::KvMode::kOracle;
   options.scheduler.kv_blocks = options.gpu_blocks;
   options.scheduler.kv_block_tokens = options.block_tokens;
-  options.scheduler.prefix_cache = counts;
+  options.scheduler.prefix_cache = counts && options.prefix_cache;
   options.scheduler.cpu_blocks = options.cpu_blocks;
   if (absl::Status status = options.scheduler.Validate(); !status.ok()) return status;
 
   auto kv = model.Open(options);
   if (!kv.ok()) return kv.status();
   auto scheduler = Scheduler::Create(options.recorder, options.scheduler, *std::move(policy), *std::move(pause),
-                                     counts ? nullptr : &(*kv)->oracle());
+                                     counts ? nullptr : (*kv)->oracle());
   if (!scheduler.ok()) return scheduler.status();
   scheduler->Watch(options.observer);
-  if (counts) {
+  if (retains) {
     if (absl::Status set = scheduler->SetRetention(retention, gate); !set.ok()) return set;
   }
   return std::unique_ptr<Engine>(new Engine(model, std::move(options), *std::move(kv), *std::move(scheduler)));

@@ -17,6 +17,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -25,6 +26,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "served_model.h"
+#include "takt/model/engine_pace.h"
 #include "takt/record.h"
 #include "takt/scheduler.h"
 #include "threads.h"
@@ -80,10 +82,12 @@ struct EngineOptions {
   takt::Blocks gpu_blocks{256};
   takt::Blocks cpu_blocks{0};
   bool prefix_cache = true;
-  // Not empty: takt counts blocks. This retention policy decides what stays in the prefix cache, and the gate decides
-  // which requests may evict it (takt::MakeRetention, takt::MakeGate). Requires keep_all, and no CPU blocks.
+  bool ledger = false;  // takt counts blocks; requires keep_all, and no CPU blocks
+  // Not empty: as `ledger`. This retention policy decides what stays in the prefix cache, and the gate decides
+  // which requests may evict it (takt::MakeRetention, takt::MakeGate).
   std::string retention = {};
   std::string gate = "none";
+  std::optional<takt::EnginePace> pace = {};  // for policies; none: unknown
   bool overlap = false;
   bool awake = false;  // with overlap: wait for the step in flight in a busy loop, which takes a core
   std::size_t threads = 1;
@@ -169,7 +173,7 @@ class Engine {
   Live* Find(takt::RequestId id);
   const takt::StepPlan& Plan();
   takt::Duration Commit(const takt::StepPlan& plan);
-  bool TaktCounts() const { return !options_.retention.empty(); }
+  bool TaktCounts() const { return options_.ledger; }
   void KeepForReport(const takt::StepPlan& plan);
   bool Heed(const takt::StepPlan& plan);
   void Move(const takt::KvMove& move);

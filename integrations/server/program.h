@@ -21,6 +21,11 @@ class Program {
   virtual const char* help() const = 0;
   virtual const char* examples() const = 0;
 
+  // Sets defaults that differ from those of Arguments.
+  virtual void SetDefaults(Arguments&) const {}
+  // True if the program only serves, without --trace.
+  virtual bool only_serves() const { return false; }
+
   // Adds the program's own options. `to` has its defaults at the time of this call.
   virtual void AddModel(takt::tool::Group group) = 0;
   virtual void AddEngine(takt::tool::Group group, Arguments& to) = 0;

@@ -16,6 +16,7 @@
 namespace serving {
 
 struct EngineOptions;
+class SimulatedTime;
 
 // The most likely next token (among equals the first), and its logit.
 struct Sample {
@@ -37,7 +38,7 @@ class ComputedKv {
  public:
   virtual ~ComputedKv() = default;
 
-  virtual takt::KvOracle& oracle() = 0;
+  virtual takt::KvOracle* oracle() = 0;  // null: only KvMode::kLedger is supported
 
   // Called before a request is passed to the scheduler; may set its prefix hashes, which stay valid until the next such
   // call.
@@ -77,6 +78,11 @@ class ServedModel {
   virtual std::size_t vocab() const = 0;
   virtual std::size_t max_context() const = 0;  // maximum of prompt and output of a request [tokens]
   virtual const Vocabulary* text() const = 0;  // null: no text
+
+  // Sets the options that this model prescribes, before they are checked.
+  virtual void Prescribe(EngineOptions&) const {}
+  // The time of an engine whose steps are simulated; null: steps compute, in real time.
+  virtual SimulatedTime* time() const { return nullptr; }
 
   // Creates the memory for an engine with these valid options. InvalidArgument names an unsupported option. The model
   // must outlive it.

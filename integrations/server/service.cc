@@ -80,7 +80,9 @@ void Followers::End(const takt::Request& request, std::int32_t output_tokens, bo
 
 absl::StatusOr<std::unique_ptr<Service>> Service::Start(const ServedModel& model, EngineOptions options) {
   auto service = std::unique_ptr<Service>(new Service());
-  options.clock = [s = service.get()] { return s->Now(); };
+  service->time_ = model.time();
+  if (service->time_ != nullptr) service->time_->Start(service->start_);
+  options.clock = [s = service.get()] { return s->EngineTime(); };
   options.output = [s = service.get()](const Output& output) { s->Hear(output); };
   service->metrics_ = *takt::RequestMetrics::Create({});
   options.observer = service->metrics_->observer();
@@ -101,7 +103,7 @@ Service::Ticket Service::Submit(EngineRequest request) {
   return ticket;
 }
 
-void Service::Cancel(takt::RequestId id) { Push(takt::Cancelled{id}); }
+void Service::Cancel(takt::RequestId id) { Push(Cancelling{id, Now()}); }
 
 std::optional<ServiceReport> Service::Report(std::chrono::milliseconds most) {
   const Ask ask = std::make_shared<std::promise<ServiceReport>>();
@@ -133,17 +135,53 @@ bool Service::Push(Command command) {
 
 void Service::Run() {
   while (true) {
-    inbox_.Drain([this](Command& command) { std::visit([this](auto& c) { Do(c); }, command); });
+    inbox_.Drain([this](Command& command) { Take(command); });
+    DoDue();
     if (drain_until_ && *drain_until_ <= Now()) CutAll();
     if (engine_->Step()) continue;
-    if (drain_until_ && engine_->empty()) break;
-    SleepUntil(std::min(engine_->wake_at(), drain_until_.value_or(takt::kNever)));
+    if (drain_until_ && engine_->empty() && later_.empty()) break;
+    takt::TimePoint wake = engine_->wake_at();
+    if (!later_.empty()) wake = std::min(wake, later_.begin()->first);
+    if (time_ != nullptr && wake <= Now()) time_->MoveTo(wake);
+    else SleepUntil(std::min(wake, drain_until_.value_or(takt::kNever)));
   }
   const std::lock_guard lock(mutex_);
   closed_ = true;
   inbox_.Drain([](Command& command) {
     if (const Arrival* late = std::get_if<Arrival>(&command)) late->reply->Hear(kTooLate);
   });
+}
+
+// Does a command, or keeps it until its time in simulated time.
+void Service::Take(Command& command) {
+  if (time_ != nullptr) {
+    if (const Arrival* arrival = std::get_if<Arrival>(&command)) {
+      const auto tokens = static_cast<std::int64_t>(arrival->request.prompt.size());
+      later_.emplace(arrival->request.about.arrival + time_->FrontEnd(tokens), std::move(command));
+      return;
+    }
+    if (const Cancelling* cancelling = std::get_if<Cancelling>(&command)) {
+      const auto waits = std::ranges::find_if(later_, [&](const auto& entry) {
+        const Arrival* arrival = std::get_if<Arrival>(&entry.second);
+        return arrival != nullptr && arrival->request.about.id == cancelling->request;
+      });
+      if (waits == later_.end()) {
+        later_.emplace(cancelling->at, command);
+      } else {
+        std::get<Arrival>(waits->second).reply->Hear({.request = cancelling->request, .end = End::kCancelled});
+        later_.erase(waits);
+      }
+      return;
+    }
+  }
+  std::visit([this](auto& c) { Do(c); }, command);
+}
+
+void Service::DoDue() {
+  while (!later_.empty() && later_.begin()->first <= time_->now()) {
+    Command command = std::move(later_.extract(later_.begin()).mapped());
+    std::visit([this](auto& c) { Do(c); }, command);
+  }
 }
 
 void Service::SleepUntil(takt::TimePoint wake) {

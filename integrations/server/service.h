@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <future>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -20,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "engine.h"
 #include "remembered.h"
+#include "simulated_time.h"
 #include "takt/inbox.h"
 #include "takt/metrics/metrics_text.h"
 #include "takt/metrics/request_metrics.h"
@@ -113,11 +115,15 @@ class Service {
     EngineRequest request;
     std::shared_ptr<Reply> reply;
   };
+  struct Cancelling {
+    takt::RequestId request;
+    takt::TimePoint at;
+  };
   struct Draining {
     takt::TimePoint until;
   };
   using Ask = std::shared_ptr<std::promise<ServiceReport>>;
-  using Command = std::variant<Arrival, takt::Cancelled, Ask, Draining>;
+  using Command = std::variant<Arrival, Cancelling, Ask, Draining>;
 
   struct Living {
     std::shared_ptr<Reply> reply;
@@ -127,13 +133,16 @@ class Service {
   };
 
   takt::TimePoint Now() const { return takt::TimePoint(std::chrono::steady_clock::now() - start_); }
+  takt::TimePoint EngineTime() const { return time_ != nullptr ? time_->now() : Now(); }
   bool Push(Command command);  // false: the loop has ended
 
   // ---- the engine's thread ----
   void Run();
   void SleepUntil(takt::TimePoint wake);
+  void Take(Command& command);
+  void DoDue();
   void Do(Arrival& arrival);
-  void Do(const takt::Cancelled& cancelled) { engine_->Cancel(cancelled.request); }
+  void Do(const Cancelling& cancelling) { engine_->Cancel(cancelling.request); }
   void Do(const Ask& ask);
   void Do(const Draining& draining);
   void Describe(EngineRequest& request);
@@ -157,6 +166,8 @@ class Service {
   };
   Remembered<Mean> outputs_;  // output lengths by agent
   Followers followers_;
+  SimulatedTime* time_ = nullptr;  // the model's; null: none
+  std::multimap<takt::TimePoint, Command> later_;  // with simulated time: what has come, by when the engine has it
   std::optional<takt::TimePoint> drain_until_;
   std::int64_t cut_ = 0;
 

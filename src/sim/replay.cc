@@ -14,6 +14,7 @@
 #include <string_view>
 #include <utility>
 
+#include "sim/typical_pace.h"
 #include "takt/model/call_time.h"
 #include "takt/router.h"
 #include "takt/scheduler.h"
@@ -25,14 +26,8 @@
 namespace takt {
 namespace {
 
-// Returns the pace of an instance with a batch of typical size.
 EnginePace PaceOf(const ReplayOptions& options, std::int32_t instance) {
-  constexpr std::int64_t kBatch = 32, kContext = 1024;
-  const std::int64_t chunk = std::min(options.engine.limits.tokens.value, options.engine.limits.prefill_tokens.value);
-  const CostModel& cost = options.profile_of(instance).cost;
-  EnginePace pace = EnginePace::From(cost, kBatch, kContext, std::clamp<std::int64_t>(chunk, 1, 512));
-  pace.prefill = PrefillPace::From(cost, std::clamp<std::int64_t>(chunk, 1, 1 << 16));
-  return pace;
+  return TypicalPace(options.profile_of(instance).cost, options.engine.limits);
 }
 
 std::int64_t KvTokens(const ReplayOptions& options, std::int32_t instance) {

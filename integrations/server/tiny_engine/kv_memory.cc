@@ -3,20 +3,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "takt/base/random.h"
 #include "takt/config.h"
 
 namespace tiny {
-
-void ExtendChain(std::vector<std::uint64_t>& chain, std::span<const std::int32_t> tokens, std::size_t block_tokens) {
-  while ((chain.size() + 1) * block_tokens <= tokens.size()) {
-    std::uint64_t hash = chain.empty() ? 0x7461'6b74u : chain.back();
-    for (std::int32_t token : tokens.subspan(chain.size() * block_tokens, block_tokens)) {
-      hash = takt::Mix64(hash ^ static_cast<std::uint32_t>(token));
-    }
-    chain.push_back(std::max<std::uint64_t>(hash, 1));
-  }
-}
 
 KvMemory::KvMemory(std::size_t block_floats, takt::Tokens block_tokens, takt::Blocks gpu_blocks,
                    takt::Blocks cpu_blocks, bool prefix_cache, bool scheduler_counts)

@@ -10,13 +10,12 @@
 #include <unordered_map>
 #include <vector>
 
+#include "prefix_chain.h"
 #include "takt/kv/kv_oracle.h"
 
 namespace tiny {
 
-// Extends `chain` by hashes of the whole blocks of `tokens`; each covers its block and all before it. Different
-// prefixes with equal 64-bit hashes would be confused. An engine with untrusted clients needs a keyed hash.
-void ExtendChain(std::vector<std::uint64_t>& chain, std::span<const std::int32_t> tokens, std::size_t block_tokens);
+using serving::ExtendChain;
 
 // Owns the KV memory, in one of two modes:
 // - KvMode::kOracle: it answers the scheduler's queries. After their last holder, computed blocks stay as a prefix

@@ -20,7 +20,7 @@ class PagedCompute final : public ComputedKv {
 
   const KvMemory& kv() const { return kv_; }
 
-  takt::KvOracle& oracle() override { return kv_; }
+  takt::KvOracle* oracle() override { return &kv_; }
   void Arrive(takt::Request& about, std::span<const std::int32_t> prompt) override;
   void Publish(takt::RequestId request, std::span<const std::int32_t> context, std::size_t computed) override {
     kv_.Publish(request, context, computed);
