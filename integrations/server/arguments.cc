@@ -60,6 +60,11 @@ void AddServer(CLI::App& app, const char* port, Arguments& to) {
   group.Add("--max-body", to.http.max_body, "BYTES", "limit a request body to BYTES", Whole(1, 1 << 30));
   group.AddFlag("!--no-session-headers", to.http.session_headers,
                 "ignore headers that name the session of a coding agent");
+  if (to.faults) {
+    group.Add("--fault", to.fault, "K=V,...",
+              "inject faults: shares of answers error, drop, stall, damage and slow; stall_s, slow_ms; seed");
+  }
+  group.Add("--requests", to.requests, "FILE", "write a line per ended request with its lengths and the engine's times");
   group.Add("--drain", to.drain_s, "S", "on shutdown, give running requests S more seconds", Positive());
 }
 

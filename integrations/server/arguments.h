@@ -38,6 +38,9 @@ struct Arguments {
   bool serve = false;
   HttpOptions http;
   double drain_s = 10;
+  std::string requests;  // path
+  bool faults = false;  // faults on request
+  std::string fault;    // see ParseFaults
 };
 
 // Returns the arguments, or the exit code if help or an error was printed.

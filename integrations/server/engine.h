@@ -73,6 +73,14 @@ struct StepReport {
   takt::Duration scheduling{0};  // time in Plan and Commit
 };
 
+// An ended request.
+struct RequestReport {
+  takt::RequestId id = {};
+  takt::TimePoint arrival, first_token = takt::kNever, end;
+  std::int32_t prompt_tokens = 0, output_tokens = 0;
+  End outcome = End::kNotYet;
+};
+
 struct EngineOptions {
   std::string policy = "fcfs";  // for takt::MakePolicy
   std::string pause = "keep_all";  // drop_all, swap_all
@@ -97,6 +105,7 @@ struct EngineOptions {
   std::function<takt::TimePoint()> clock = {};  // must never go back
   std::function<void(const Output&)> output = {};  // must not call the engine
   std::function<void(const StepReport&)> on_step = {};  // must not call the engine; may be empty
+  std::function<void(const RequestReport&)> on_request = {};  // called by a service, on the engine's thread; may be empty
 };
 
 // Counts of events.

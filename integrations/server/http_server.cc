@@ -3,17 +3,20 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <atomic>
 #include <charconv>
 #include <exception>
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 
 #include "connections.h"
+#include "faults.h"
 #include "fmt/format.h"
 #include "httplib.h"
 #include "metrics_text.h"
@@ -26,6 +29,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kGlance{50};  // time between checks whether a client is still connected
+constexpr milliseconds kShortGlance{5};  // longest wait for one of several choices
 constexpr int kClientLeft = 499;     // for the counts only
 constexpr char kRequestId[] = "X-Request-Id";
 
@@ -91,23 +95,44 @@ ApiError ErrorOfStatus(int status, std::size_t max_body) {
 
 namespace {
 
+// One of the texts that answer a request.
+struct Choice {
+  Service::Ticket ticket;
+  Decoder decoder;
+  StopFinder stop;
+  std::vector<std::int32_t> tokens = {};  // tokens sent with the text, if requested
+  Reply::News news = {};  // not sent to the client yet
+  std::string text = {};  // all of it, unless it is streamed
+  End end = End::kNotYet;
+  bool opened = false;    // the stream has begun
+  bool over = false;
+
+  bool has_news() const { return !news.tokens.empty() || news.end != End::kNotYet; }
+};
+
 // The state of an answer.
 struct Answering {
   Service& service;
-  Service::Ticket ticket;
+  const std::atomic<bool>& refusing;
+  std::vector<Choice> choices;
   ApiAnswer answer;
   int socket = -1;
-  Decoder decoder;
-  std::vector<std::int32_t> tokens = {};  // tokens sent with the text, if requested
-  Reply::News news = {};  // not sent to the client yet
-  bool opened = false;    // the stream has begun
-  bool over = false;
+  AnswerFault fault = {};
+  FaultOptions faults = {};
+  int pieces = 0;  // sent
+
+  bool over() const { return std::ranges::all_of(choices, &Choice::over); }
+  bool failed() const { return choices[0].news.end == End::kFailed && choices[0].news.tokens.empty(); }
 
   // Waits for more; false if the client has disconnected, which cancels its request.
   bool WaitForNews(milliseconds most = std::chrono::hours(1000)) {
     const auto until = std::chrono::steady_clock::now() + most;
-    while (news.tokens.empty() && news.end == End::kNotYet && std::chrono::steady_clock::now() < until) {
-      news = ticket.reply->Wait(kGlance);
+    while (std::ranges::none_of(choices, &Choice::has_news) && std::chrono::steady_clock::now() < until) {
+      // The choices of a request have their tokens in the same steps, mostly.
+      milliseconds glance = choices.size() > 1 ? kShortGlance : kGlance;
+      for (Choice& choice : choices) {
+        if (!choice.over) choice.news = choice.ticket.reply->Wait(std::exchange(glance, milliseconds(0)));
+      }
       if (!HasLeft(socket)) continue;
       Cancel();
       return false;
@@ -116,52 +141,120 @@ struct Answering {
   }
 
   void Cancel() {
-    if (!std::exchange(over, true)) service.Cancel(ticket.id);
+    for (Choice& choice : choices) {
+      if (!std::exchange(choice.over, true)) service.Cancel(choice.ticket.id);
+    }
   }
 
-  // Returns the pending text, and marks it as sent.
-  std::string Text() {
-    answer.output_tokens += news.tokens.size();
-    std::string text = decoder.Add(news.tokens);
-    if (answer.token_ids) tokens.insert(tokens.end(), news.tokens.begin(), news.tokens.end());
-    news.tokens.clear();
-    if (news.end != End::kNotYet) text += decoder.Finish(), over = true;
+  // Returns the pending text of a choice, and marks it as sent.
+  std::string Text(Choice& choice) {
+    answer.output_tokens += choice.news.tokens.size();
+    std::string text = choice.stop.Add(choice.decoder.Add(choice.news.tokens));
+    if (answer.token_ids) choice.tokens.insert(choice.tokens.end(), choice.news.tokens.begin(), choice.news.tokens.end());
+    choice.news.tokens.clear();
+    choice.end = choice.news.end;
+    if (choice.end != End::kNotYet && !choice.stop.found()) text += choice.stop.Add(choice.decoder.Finish());
+    if (choice.stop.found()) {
+      if (choice.end == End::kNotYet) service.Cancel(choice.ticket.id);
+      choice.end = End::kEndToken;
+    } else if (choice.end != End::kNotYet) {
+      text += choice.stop.Finish();
+    }
+    choice.over = choice.end != End::kNotYet;
     return text;
+  }
+
+  // Waits until the client has left, the server stops, or for at most this long.
+  void Stall(milliseconds most) const {
+    const auto until = std::chrono::steady_clock::now() + most;
+    while (std::chrono::steady_clock::now() < until && !HasLeft(socket) && !refusing) {
+      std::this_thread::sleep_for(std::min(kGlance, most));
+    }
   }
 };
 
-void AnswerAtOnce(Answering& a, httplib::Response& response) {
-  std::string text;
-  while (!a.over) {
-    if (!a.WaitForNews()) {
+// Sends a body with its fault.
+void SetFaultyBody(const std::shared_ptr<Answering>& a, const std::string& body, httplib::Response& response) {
+  response.set_content_provider(
+      body.size(), "application/json", [a, body](std::size_t from, std::size_t, httplib::DataSink& sink) {
+        if (a->fault.fault == Fault::kSlow) {
+          a->Stall(a->faults.slow * static_cast<int>(a->answer.output_tokens));
+          return sink.write(body.data() + from, body.size() - from);
+        }
+        if (a->fault.fault == Fault::kDamage) {
+          const std::string damaged = body.substr(0, body.size() / 2) + std::string(body.size() - body.size() / 2, '\n');
+          return sink.write(damaged.data() + from, damaged.size() - from);
+        }
+        if (from < body.size() / 2) return sink.write(body.data() + from, body.size() / 2 - from);
+        if (a->fault.fault == Fault::kStall) a->Stall(a->faults.stall);
+        return false;
+      });
+}
+
+void AnswerAtOnce(const std::shared_ptr<Answering>& a, httplib::Response& response) {
+  while (!a->over()) {
+    if (!a->WaitForNews()) {
       response.status = kClientLeft;
       return;
     }
-    text += a.Text();
+    for (Choice& choice : a->choices) {
+      if (choice.has_news() && !choice.over) choice.text += a->Text(choice);
+    }
   }
-  if (a.news.end == End::kFailed) return SetError(ErrorOf(a.news.reason, a.news.retry_after_ms), response);
-  response.set_content(AnswerBody(a.answer, {text, a.tokens}, a.news.end) + "\n", "application/json");
+  std::vector<ApiPiece> pieces;
+  for (const Choice& choice : a->choices) {
+    if (choice.end == End::kFailed) return SetError(ErrorOf(choice.news.reason, choice.news.retry_after_ms), response);
+    pieces.push_back({choice.text, choice.tokens, choice.end, pieces.size()});
+  }
+  const std::string body = AnswerBody(a->answer, pieces) + "\n";
+  if (a->fault.fault != Fault::kNone) return SetFaultyBody(a, body, response);
+  response.set_content(body, "application/json");
+}
+
+// Returns the events of a choice's news.
+std::string Events(Answering& a, std::size_t index) {
+  Choice& choice = a.choices[index];
+  const std::string text = a.Text(choice);
+  if (text.empty() && choice.tokens.empty() && !choice.over) return "";  // an incomplete character
+  std::string events;
+  if (choice.end == End::kFailed || choice.end == End::kCancelled) {
+    if (!text.empty()) events = StreamEvent(a.answer, {text, choice.tokens, End::kNotYet, index}, !choice.opened, false);
+    events += StreamError(ErrorOf(choice.news.reason, choice.news.retry_after_ms));
+  } else {
+    events = StreamEvent(a.answer, {text, choice.tokens, choice.end, index}, !choice.opened, a.over());
+  }
+  choice.opened = true;
+  choice.tokens.clear();
+  return events;
 }
 
 // The library calls this repeatedly until it is done. False ends the connection.
 bool StreamMore(Answering& a, httplib::DataSink& sink) {
   if (!a.WaitForNews(kGlance)) return false;
-  if (a.news.tokens.empty() && a.news.end == End::kNotYet) return true;
-  const std::string text = a.Text();
-  if (text.empty() && a.tokens.empty() && !a.over) return true;  // an incomplete character
   std::string events;
-  if (a.news.end == End::kFailed || a.news.end == End::kCancelled) {
-    if (!text.empty()) events = StreamEvent(a.answer, {text, a.tokens}, !a.opened, End::kNotYet);
-    events += StreamError(ErrorOf(
-        a.news.reason, a.news.retry_after_ms));  // without [DONE], so that no client takes it for a complete answer
-  } else {
-    events = StreamEvent(a.answer, {text, a.tokens}, !a.opened, a.news.end);
-    if (a.over) events += kStreamDone;
+  bool failed = false;
+  for (std::size_t i = 0; i < a.choices.size(); ++i) {
+    if (a.choices[i].over || !a.choices[i].has_news()) continue;
+    events += Events(a, i);
+    failed |= a.choices[i].end == End::kFailed || a.choices[i].end == End::kCancelled;
   }
-  a.opened = true;
-  a.tokens.clear();
+  if (failed) a.Cancel();  // the other choices
+  if (events.empty()) return true;
+  if (a.fault.fault == Fault::kSlow) a.Stall(a.faults.slow);
+  if (a.pieces++ >= a.fault.after) {
+    if (a.fault.fault == Fault::kDamage) {
+      events.replace(events.size() / 2, std::string::npos, "\n\n");
+      a.fault.fault = Fault::kNone;
+    }
+    if (a.fault.fault == Fault::kStall) a.Stall(a.faults.stall);
+    if (a.fault.fault == Fault::kStall || a.fault.fault == Fault::kDrop) return false;
+  }
+  if (a.over() && !failed) {  // a failed answer lacks [DONE], so that no client takes it for a complete answer
+    if (a.answer.usage) events += StreamUsage(a.answer);
+    events += kStreamDone;
+  }
   if (!sink.write(events.data(), events.size())) return false;
-  if (a.over) sink.done();
+  if (a.over()) sink.done();
   return true;
 }
 
@@ -180,6 +273,7 @@ class HttpServer::Impl {
             {.connections = options_.connections, .max_body = options_.max_body, .patience = options_.patience},
             [this](Exchange& exchange, bool last) { return server_.Answer(exchange, last); },
             [this](int status) { CountResponse(status); }) {
+    if (options_.faults) faults_.emplace(*options_.faults);
     server_.set_payload_max_length(options_.max_body);
     server_.set_tcp_nodelay(true);
     server_.set_keep_alive_timeout(options_.patience.count());
@@ -255,15 +349,29 @@ class HttpServer::Impl {
       return SetError({400, fmt::format("{} is invalid; expected a number", wrong), wrong}, response);
     }
     if (refusing_) return SetError(ErrorOf(takt::FailReason::kDraining), response);
+    AnswerFault fault;
+    if (faults_) {
+      const std::string wants = request.get_header_value("X-Takt-Fault");
+      const std::optional<AnswerFault> drawn = faults_->Next(wants, asked.max_tokens);
+      if (!drawn) return SetError({400, "X-Takt-Fault is invalid; expected error, drop, stall, damage, slow or none", "X-Takt-Fault"}, response);
+      fault = *drawn;
+      if (fault.fault == Fault::kError) return SetError({500, "a fault on request", "", "fault"}, response);
+    }
     wanted.about.max_output_tokens = {asked.max_tokens};
     wanted.max_output_tokens = asked.max_tokens;
     wanted.end_token = asked.end_token;
     wanted.prompt = std::move(asked.prompt);
+    auto a = std::make_shared<Answering>(Answering{
+        .service = service_, .refusing = refusing_, .choices = {}, .answer = {}, .socket = client_socket, .fault = fault});
+    if (faults_) a->faults = faults_->options();
     const std::size_t prompt_tokens = wanted.prompt.size();
-    auto a = std::make_shared<Answering>(
-        Answering{service_, service_.Submit(std::move(wanted)), {}, client_socket, Decoder(*limits_.text)});
-    a->answer = {api, a->ticket.id.value, UnixSeconds(), limits_.model, prompt_tokens, 0, asked.token_ids};
-    response.set_header(kRequestId, std::to_string(a->ticket.id.value));
+    for (std::int32_t i = 0; i < asked.choices; ++i) {
+      EngineRequest copy = i + 1 < asked.choices ? wanted : std::move(wanted);
+      a->choices.push_back({service_.Submit(std::move(copy)), Decoder(*limits_.text), StopFinder(asked.stop)});
+    }
+    const std::uint64_t id = a->choices[0].ticket.id.value;
+    a->answer = {api, id, UnixSeconds(), limits_.model, prompt_tokens, 0, asked.usage, asked.token_ids};
+    response.set_header(kRequestId, std::to_string(id));
     ++answering_;
 
     // The status is sent with the first token.
@@ -271,9 +379,11 @@ class HttpServer::Impl {
       response.status = kClientLeft;
       return;
     }
-    if (a->news.end == End::kFailed && a->news.tokens.empty())
-      return SetError(ErrorOf(a->news.reason, a->news.retry_after_ms), response);
-    if (!asked.stream) return AnswerAtOnce(*a, response);
+    if (a->failed()) {
+      a->Cancel();
+      return SetError(ErrorOf(a->choices[0].news.reason, a->choices[0].news.retry_after_ms), response);
+    }
+    if (!asked.stream) return AnswerAtOnce(a, response);
     response.set_header("Cache-Control", "no-cache");
     response.set_chunked_content_provider(
         "text/event-stream", [a](std::size_t, httplib::DataSink& sink) { return StreamMore(*a, sink); },
@@ -329,6 +439,7 @@ class HttpServer::Impl {
   const ApiLimits limits_;
   const HttpOptions options_;
   const ClientIds ids_{options_.hash_seed};
+  std::optional<FaultDraw> faults_;
   Library server_;
   std::thread listening_;
   int listener_ = -1;

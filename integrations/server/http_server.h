@@ -9,6 +9,7 @@
 // - X-Takt-Deadline: deadline of the workflow, in seconds from now
 // - X-Takt-Last: 1: last request of the workflow
 // - X-Workflow-Id, X-Agent, X-Priority: other names of X-Takt-Workflow, X-Takt-Agent and X-Takt-Priority
+// - X-Takt-Fault: with HttpOptions::faults, the fault of this answer (faults.h)
 // - kSessionHeaders (session_headers.h): the session of a coding agent; the workflow if no other header names one
 #ifndef TAKT_INTEGRATIONS_SERVER_HTTP_SERVER_H_
 #define TAKT_INTEGRATIONS_SERVER_HTTP_SERVER_H_
@@ -17,9 +18,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
+#include "faults.h"
 #include "protocol.h"
 #include "service.h"
 
@@ -33,6 +36,7 @@ struct HttpOptions {
   std::size_t max_body = 1 << 20;     // maximum body [bytes]
   std::uint64_t hash_seed = 0;        // key for the ids of names that clients choose
   bool session_headers = true;        // a request that names no workflow belongs to the session of its coding agent
+  std::optional<FaultOptions> faults = {};  // none: no faults on request
   std::chrono::seconds patience{10};  // time to receive a request (longer for long bodies), and to send its answer
 };
 

@@ -1,7 +1,9 @@
 #include "protocol.h"
 
 #include <algorithm>
+#include <deque>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -24,19 +26,26 @@ struct Fixed {
   const char* field;
   Json value;
   const char* why;
+  bool filled;  // filler supports all values
 };
 const std::vector<Fixed>& FixedFields() {
   static const std::vector<Fixed> kFields = {
-      {"temperature", 0, "sampling is unsupported"},        {"n", 1, "only one choice is supported"},
-      {"best_of", 1, "only one choice is supported"},       {"echo", false, "echo is unsupported"},
-      {"logprobs", false, "logprobs are unsupported"},      {"frequency_penalty", 0, "penalties are unsupported"},
-      {"presence_penalty", 0, "penalties are unsupported"},
+      {"echo", false, "echo is unsupported", false},
+      {"logprobs", false, "logprobs are unsupported", false},
+      {"temperature", 0, "sampling is unsupported", true},
+      {"n", 1, "only one choice is supported", true},
+      {"best_of", 1, "only one choice is supported", true},
+      {"frequency_penalty", 0, "penalties are unsupported", true},
+      {"presence_penalty", 0, "penalties are unsupported", true},
   };
   return kFields;
 }
-constexpr const char* kNotServed[] = {"stop", "suffix", "tools", "functions", "response_format", "logit_bias"};
-constexpr const char* kServed[] = {"model",  "prompt",     "messages",        "max_tokens", "max_completion_tokens",
-                                   "stream", "ignore_eos", "return_token_ids"};
+constexpr const char* kNotServed[] = {"suffix", "response_format", "logit_bias", "tools", "functions"};
+constexpr std::size_t kNotFilled = 3;  // the first of these are not supported by filler either
+constexpr const char* kServed[] = {"model",      "prompt",          "messages", "max_tokens", "max_completion_tokens", "stream",
+                                   "ignore_eos", "return_token_ids", "stop",     "stream_options"};
+constexpr std::int64_t kMostChoices = 128;
+constexpr std::size_t kMostStops = 4, kLongestStop = 1024;  // [bytes]
 
 bool IsKnown(std::string_view field) {
   const auto is = [field](const char* name) { return field == name; };
@@ -44,8 +53,8 @@ bool IsKnown(std::string_view field) {
          std::ranges::any_of(FixedFields(), [&](const Fixed& fixed) { return is(fixed.field); });
 }
 
-// Builds the values of known fields and skips all others. To bound memory, it builds nothing nested deeper than a
-// message's fields, and no field of more than `most` elements.
+// Builds the values of known fields and skips all others. To bound memory, it builds nothing nested deeper than the
+// parts of a message's content, and no field of more than `most` elements.
 class Filter : public nlohmann::json_sax<Json> {
  public:
   Filter(Json& to, std::size_t most) : build_(to, false), most_(most) {}
@@ -90,7 +99,8 @@ class Filter : public nlohmann::json_sax<Json> {
       field_ = name;
       skip_next_ = !IsKnown(name);
     }
-    if (depth_ == kDeepest) skip_next_ = name != "role" && name != "content";
+    if (depth_ == kMessage) skip_next_ = name != "role" && name != "content";
+    if (depth_ == kDeepest) skip_next_ = name != "type" && name != "text";
     return skip_next_ || build_.key(name);
   }
   bool parse_error(std::size_t at, const std::string&, const Json::exception& error) override {
@@ -101,7 +111,8 @@ class Filter : public nlohmann::json_sax<Json> {
 
  private:
   using Build = nlohmann::detail::json_sax_dom_parser<Json>;
-  static constexpr int kDeepest = 3;  // depths: the body, its list of messages, a message
+  // Depths: the body, its list of messages, a message, its list of parts, a part.
+  static constexpr int kMessage = 3, kDeepest = 5;
 
   // Returns false if the field has too many elements.
   bool Count() {
@@ -155,7 +166,8 @@ class Parser {
     Filter filter(body_, 2 * (limits_.max_context + 1));  // a message is three elements, and at least two tokens
     if (!Json::sax_parse(text, &filter)) return filter.Fault();
     if (!body_.is_object()) return ApiError{.message = "the body is not a JSON object", .code = "invalid_json"};
-    const bool fine = CheckModel() && CheckFixed() && ReadStream() && ReadPrompt() && ReadMaxTokens() && ReadEnd();
+    const bool fine = CheckModel() && CheckFixed() && ReadStream() && ReadStop() && ReadChoices() && ReadPrompt() &&
+                      ReadMaxTokens() && ReadEnd();
     if (!fine) return std::move(error_);
     return std::move(request_);
   }
@@ -184,12 +196,12 @@ class Parser {
 
   bool CheckFixed() {
     for (const Fixed& fixed : FixedFields()) {
-      const Json* value = Find(fixed.field);
+      const Json* value = limits_.filler && fixed.filled ? nullptr : Find(fixed.field);
       if (value != nullptr && *value != fixed.value) {
         return Wrong(fixed.field, fmt::format("must be {} or absent: {}", fixed.value.dump(), fixed.why));
       }
     }
-    for (const char* field : kNotServed) {
+    for (const char* field : std::span(kNotServed).first(limits_.filler ? kNotFilled : std::size(kNotServed))) {
       if (const Json* value = Find(field); value != nullptr && !value->empty()) return Wrong(field, "is unsupported");
     }
     return true;
@@ -202,7 +214,40 @@ class Parser {
     to = value->get<bool>();
     return true;
   }
-  bool ReadStream() { return ReadBool("stream", request_.stream) && ReadBool("return_token_ids", request_.token_ids); }
+  bool ReadStream() {
+    if (!ReadBool("stream", request_.stream) || !ReadBool("return_token_ids", request_.token_ids)) return false;
+    const Json* options = Find("stream_options");
+    if (options == nullptr) return true;
+    if (!options->is_object()) return Wrong("stream_options", "is not an object");
+    const auto usage = options->find("include_usage");
+    if (usage == options->end() || usage->is_null()) return true;
+    if (!usage->is_boolean()) return Wrong("stream_options.include_usage", "is neither true nor false");
+    request_.usage = usage->get<bool>();
+    return true;
+  }
+
+  bool ReadStop() {
+    const Json* stop = Find("stop");
+    if (stop == nullptr) return true;
+    const auto add = [this](const Json& text) {
+      if (!text.is_string()) return false;
+      request_.stop.push_back(text.get<std::string>());
+      return !request_.stop.back().empty() && request_.stop.back().size() <= kLongestStop;
+    };
+    const bool fine = stop->is_array() ? stop->size() <= kMostStops && std::ranges::all_of(*stop, add) : add(*stop);
+    return fine || Wrong("stop", fmt::format("is invalid; expected at most {} texts of 1 to {} bytes", kMostStops,
+                                             kLongestStop));
+  }
+
+  bool ReadChoices() {
+    const Json* n = limits_.filler ? Find("n") : nullptr;
+    if (n == nullptr) return true;
+    if (!n->is_number_integer() || *n < 1 || *n > kMostChoices) {
+      return Wrong("n", fmt::format("is invalid; expected a whole number from 1 to {}", kMostChoices));
+    }
+    request_.choices = n->get<std::int32_t>();
+    return true;
+  }
 
   bool ReadPrompt() {
     if (api_ == Api::kChat) return ReadMessages();
@@ -227,18 +272,34 @@ class Parser {
     if (messages == nullptr) return Wrong("messages", "is missing");
     if (!messages->is_array() || messages->empty()) return Wrong("messages", "is invalid; expected a list of messages");
     std::vector<Message> read;
+    std::deque<std::string> joined;  // contents of several parts
     for (std::size_t i = 0; i < messages->size(); ++i) {
       const Json& message = (*messages)[i];
       const std::string name = fmt::format("messages[{}]", i);
       if (!message.is_object()) return Wrong(name, "is not an object");
       const auto role = message.find("role"), content = message.find("content");
-      const bool known = role != message.end() && (*role == "system" || *role == "user" || *role == "assistant");
+      const bool known = role != message.end() && (*role == "system" || *role == "user" || *role == "assistant" ||
+                                                   (limits_.filler && role->is_string()));
       if (!known) return Wrong(name + ".role", "is invalid; expected system, user or assistant");
-      if (content == message.end() || !content->is_string()) return Wrong(name + ".content", "is not a string");
-      read.push_back({role->get_ref<const std::string&>(), content->get_ref<const std::string&>()});
+      std::string& text = joined.emplace_back();
+      if (content == message.end() || !JoinContent(*content, text)) {
+        return Wrong(name + ".content", "is invalid; expected a string or a list of parts of text");
+      }
+      read.push_back({role->get_ref<const std::string&>(), text});
     }
     return limits_.text->EncodeChat(read, request_.prompt) ||
            Wrong("messages", "are unsupported: the model has no chat template");
+  }
+
+  bool JoinContent(const Json& content, std::string& text) const {
+    if (content.is_null()) return limits_.filler;  // a call of a tool
+    if (content.is_string()) return text = content.get<std::string>(), true;
+    return content.is_array() && std::ranges::all_of(content, [&text](const Json& part) {
+             if (!part.is_object() || part.value("type", Json()) != "text") return false;
+             const auto found = part.find("text");
+             if (found == part.end() || !found->is_string()) return false;
+             return text += found->get_ref<const std::string&>(), true;
+           });
   }
 
   bool ReadMaxTokens() {
@@ -303,6 +364,8 @@ void WriteTokens(JsonWriter& json, const ApiAnswer& answer, std::span<const std:
   json.EndArray();
 }
 
+const char* ChunkOf(Api api) { return api == Api::kChat ? "chat.completion.chunk" : "text_completion"; }
+
 std::string Event(const std::string& data) { return "data: " + data + "\n\n"; }
 
 }  // namespace
@@ -341,28 +404,32 @@ ApiError ErrorOf(takt::FailReason reason, std::uint32_t retry_after_ms) {
 
 std::string_view FinishReason(End end) { return end == End::kLength ? "length" : end == End::kEndToken ? "stop" : ""; }
 
-std::string AnswerBody(const ApiAnswer& answer, const ApiPiece& piece, End end) {
+std::string AnswerBody(const ApiAnswer& answer, std::span<const ApiPiece> choices) {
   const bool chat = answer.api == Api::kChat;
   JsonWriter json(0);
   WriteHead(json, answer, chat ? "chat.completion" : "text_completion");
-  json.Key("choices").BeginArray().BeginObject().Field("index", 0);
-  if (chat) {
-    json.Key("message").BeginObject().Field("role", "assistant").Field("content", piece.text).EndObject();
-  } else {
-    json.Field("text", piece.text);
+  json.Key("choices").BeginArray();
+  for (const ApiPiece& piece : choices) {
+    json.BeginObject().Field("index", piece.choice);
+    if (chat) {
+      json.Key("message").BeginObject().Field("role", "assistant").Field("content", piece.text).EndObject();
+    } else {
+      json.Field("text", piece.text);
+    }
+    WriteTokens(json, answer, piece.tokens);
+    json.Field("finish_reason", FinishReason(piece.end)).EndObject();
   }
-  WriteTokens(json, answer, piece.tokens);
-  json.Field("finish_reason", FinishReason(end)).EndObject().EndArray();
+  json.EndArray();
   WriteUsage(json, answer);
   json.EndObject();
   return json.Take();
 }
 
-std::string StreamEvent(const ApiAnswer& answer, const ApiPiece& piece, bool opens, End end) {
+std::string StreamEvent(const ApiAnswer& answer, const ApiPiece& piece, bool opens, bool last) {
   const bool chat = answer.api == Api::kChat;
   JsonWriter json(0);
-  WriteHead(json, answer, chat ? "chat.completion.chunk" : "text_completion");
-  json.Key("choices").BeginArray().BeginObject().Field("index", 0);
+  WriteHead(json, answer, ChunkOf(answer.api));
+  json.Key("choices").BeginArray().BeginObject().Field("index", piece.choice);
   if (chat) {
     json.Key("delta").BeginObject();
     if (opens) json.Field("role", "assistant");
@@ -372,9 +439,18 @@ std::string StreamEvent(const ApiAnswer& answer, const ApiPiece& piece, bool ope
     json.Field("text", piece.text);
   }
   WriteTokens(json, answer, piece.tokens);
-  WriteNullable(json, "finish_reason", FinishReason(end));
+  WriteNullable(json, "finish_reason", FinishReason(piece.end));
   json.EndObject().EndArray();
-  if (end != End::kNotYet) WriteUsage(json, answer);
+  if (last && !answer.usage) WriteUsage(json, answer);
+  json.EndObject();
+  return Event(json.Take());
+}
+
+std::string StreamUsage(const ApiAnswer& answer) {
+  JsonWriter json(0);
+  WriteHead(json, answer, ChunkOf(answer.api));
+  json.Key("choices").BeginArray().EndArray();
+  WriteUsage(json, answer);
   json.EndObject();
   return Event(json.Take());
 }

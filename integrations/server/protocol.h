@@ -23,7 +23,10 @@ struct ApiRequest {
   std::int32_t max_tokens = 16;
   std::int32_t end_token = -1;
   bool stream = false;
+  bool usage = false;      // a stream's usage comes in an event of its own
   bool token_ids = false;  // the answer contains token ids as well as text
+  std::int32_t choices = 1;
+  std::vector<std::string> stop = {};  // texts that end the answer, and are not part of it
 };
 
 // A refusal: HTTP status, and the fields of OpenAI's error object.
@@ -40,10 +43,12 @@ struct ApiLimits {
   std::size_t max_context = 0;  // maximum of prompt and output [tokens]
   std::size_t vocab = 0;
   const Vocabulary* text = &ByteVocabulary();  // must outlive what is limited
+  // Answers are filler: several choices, sampling and tools are accepted, and have no effect on the text.
+  bool filler = false;
 };
 
 // Parses the `body` of /v1/completions or /v1/chat/completions. Every error names its field. Unsupported fields that
-// would change the answer (sampling, several choices, stop strings ...) are refused; unknown fields are ignored.
+// would change the answer (sampling, several choices ...) are refused; unknown fields are ignored.
 std::variant<ApiRequest, ApiError> ParseRequest(Api api, std::string_view body, const ApiLimits& limits);
 
 std::string ErrorBody(const ApiError& error);
@@ -58,23 +63,27 @@ struct ApiAnswer {
   std::int64_t created = 0;  // [s] since 1970
   std::string model;
   std::size_t prompt_tokens = 0, output_tokens = 0;
-  bool token_ids = false;  // as requested
+  bool usage = false, token_ids = false;  // as requested
 };
 
-// A piece of an answer, or all of it.
+// A piece of a choice, or all of it.
 struct ApiPiece {
   std::string_view text = {};
   std::span<const std::int32_t> tokens = {};
+  End end = End::kNotYet;  // kNotYet: more follows
+  std::size_t choice = 0;
 };
 
 // "length" or "stop".
 std::string_view FinishReason(End end);
 
-std::string AnswerBody(const ApiAnswer& answer, const ApiPiece& piece, End end);
+std::string AnswerBody(const ApiAnswer& answer, std::span<const ApiPiece> choices);
 
-// Returns a piece of a streamed answer: `data: {...}` and an empty line. The last one has a finish reason (end !=
-// kNotYet); the first one of a chat (`opens`) names the role.
-std::string StreamEvent(const ApiAnswer& answer, const ApiPiece& piece, bool opens, End end);
+// Returns a piece of a streamed answer: `data: {...}` and an empty line. The last one of a choice has a
+// finish reason; the first one of a chat (`opens`) names the role. The last event (`last`) has the usage, unless it comes
+// in an event of its own.
+std::string StreamEvent(const ApiAnswer& answer, const ApiPiece& piece, bool opens, bool last);
+std::string StreamUsage(const ApiAnswer& answer);
 std::string StreamError(const ApiError& error);
 inline constexpr std::string_view kStreamDone = "data: [DONE]\n\n";
 

@@ -53,11 +53,13 @@ absl::StatusOr<bool> ServeUntilInterrupted(const Program& program, const Argumen
                                            EngineOptions options) {
   auto service = Service::Start(model, std::move(options));
   if (!service.ok()) return service.status();
-  const ApiLimits limits{model.name(), model.max_context(), model.text()->size(), model.text()};
+  const ApiLimits limits{model.name(), model.max_context(), model.text()->size(), model.text(), model.filler()};
   HttpServer server(**service, limits, arguments.http);
   if (absl::Status started = server.Start(); !started.ok()) return started;
-  Say(program, fmt::format("{} ({:.1f} M parameters) under {} at http://{}:{}", limits.model, model.parameters() / 1e6,
-                           arguments.common.policies[0], arguments.http.host, server.port()));
+  const std::string size =
+      model.parameters() > 0 ? fmt::format(" ({:.1f} M parameters)", model.parameters() / 1e6) : "";
+  Say(program, fmt::format("{}{} under {} at http://{}:{}", limits.model, size, arguments.common.policies[0],
+                           arguments.http.host, server.port()));
   while (!takt::tool::Interrupted()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
 
   const auto report = (*service)->Report(std::chrono::seconds(5));
@@ -68,6 +70,10 @@ absl::StatusOr<bool> ServeUntilInterrupted(const Program& program, const Argumen
   server.Refuse();
   const std::int64_t cut = (*service)->Drain(takt::FromSeconds(arguments.drain_s));
   server.Stop();
+  if (const SimulatedTime* time = model.time()) {
+    Say(program, fmt::format("steps ended {:.2f} ms late in the mean, {:.2f} ms at most",
+                             takt::ToSeconds(time->mean_late()) * 1e3, takt::ToSeconds(time->latest()) * 1e3));
+  }
   Say(program, cut == 0 ? std::string("all requests have been answered")
                         : fmt::format("{} interrupted because the time was over", Counted(cut, "request")));
   return cut == 0;
@@ -78,6 +84,13 @@ absl::StatusOr<bool> ServeUntilInterrupted(const Program& program, const Argumen
 int Serve(Program& program, Arguments arguments) {
   using takt::tool::kFailed, takt::tool::kUsage;
   if (arguments.common.policies.empty()) arguments.common.policies = {"fcfs"};
+  if (arguments.faults) {
+    const absl::StatusOr<FaultOptions> faults = ParseFaults(arguments.fault);
+    if (!faults.ok()) {
+      return program.Complain(absl::InvalidArgumentError("--fault: " + std::string(faults.status().message())), kUsage);
+    }
+    arguments.http.faults = *faults;
+  }
   absl::StatusOr<EngineOptions> options = MakeEngineOptions(arguments);
   if (!options.ok()) return program.Complain(options.status(), kUsage);
   const absl::StatusOr<std::unique_ptr<ServedModel>> model = program.Load(arguments);
@@ -94,11 +107,15 @@ int Serve(Program& program, Arguments arguments) {
   if (*steps)
     options->on_step = [&](const StepReport& report) { (*steps)->Write(StepLine(report, report.scheduling)); };
   takt::tool::CatchInterrupts();
+  auto requests = OpenIfNamed(arguments.requests);
+  if (!requests.ok()) return program.Complain(requests.status(), kFailed);
+  if (*requests) options->on_request = [&](const RequestReport& report) { (*requests)->Write(RequestLine(report)); };
   const absl::StatusOr<bool> all_answered = ServeUntilInterrupted(program, arguments, **model, *std::move(options));
   if (*log) recorder.Flush();
   absl::Status written = all_answered.status();
   if (*steps) written.Update((*steps)->Close());
   if (*log) written.Update((*log)->Close());
+  if (*requests) written.Update((*requests)->Close());
   if (!written.ok()) return program.Complain(written, kFailed);
   return *all_answered ? takt::tool::kDone : kFailed;
 }

@@ -74,10 +74,11 @@ class ServedModel {
   virtual ~ServedModel() = default;
 
   virtual std::string name() const = 0;
-  virtual double parameters() const = 0;
+  virtual double parameters() const = 0;  // 0: unknown
   virtual std::size_t vocab() const = 0;
   virtual std::size_t max_context() const = 0;  // maximum of prompt and output of a request [tokens]
   virtual const Vocabulary* text() const = 0;  // null: no text
+  virtual bool filler() const { return false; }  // see ApiLimits
 
   // Sets the options that this model prescribes, before they are checked.
   virtual void Prescribe(EngineOptions&) const {}

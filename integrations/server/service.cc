@@ -219,13 +219,18 @@ void Service::Hear(const Output& output) {
   Living& living = found->second;
   const bool cut = output.end == End::kCancelled && drain_until_ && *drain_until_ <= Now();
   living.reply->Hear(cut ? kTooLate : output);
-  living.output_tokens += output.token >= 0 ? 1 : 0;
+  if (output.token >= 0 && living.output_tokens++ == 0) living.first_token = EngineTime();
   if (output.end == End::kLength || output.end == End::kEndToken) {
     Mean& mean = outputs_.Get({living.about.tenant.value, living.about.agent.value});
     mean.sum += living.output_tokens, mean.count += 1;
     followers_.End(living.about, living.output_tokens, living.last);
   }
-  if (output.end != End::kNotYet) living_.erase(found);
+  if (output.end == End::kNotYet) return;
+  if (engine_->options().on_request) {
+    engine_->options().on_request({output.request, living.about.arrival, living.first_token, EngineTime(),
+                                   living.about.prompt_tokens.value, living.output_tokens, output.end});
+  }
+  living_.erase(found);
 }
 
 void Service::Do(const Ask& ask) {

@@ -130,6 +130,7 @@ class Service {
     takt::Request about;
     bool last = false;
     std::int32_t output_tokens = 0;
+    takt::TimePoint first_token = takt::kNever;
   };
 
   takt::TimePoint Now() const { return takt::TimePoint(std::chrono::steady_clock::now() - start_); }

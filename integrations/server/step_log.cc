@@ -3,6 +3,7 @@
 #include <bit>
 #include <numeric>
 
+#include "tool/report/json_writer.h"
 #include "tool/report/table.h"
 #include "fmt/format.h"
 #include "takt/numeric/quantile.h"
@@ -19,6 +20,19 @@ void Append(std::vector<double>& to, const std::vector<double>& from) { to.inser
 
 std::string StepLine(const StepReport& report, takt::Duration between) {
   return takt::StepLogLine(report.plan, report.begin, report.end, between) + "\n";
+}
+
+std::string RequestLine(const RequestReport& report) {
+  takt::tool::JsonWriter json(0);
+  json.BeginObject().Field("request", report.id.value).Field("arrival_s", takt::ToSeconds(report.arrival.time_since_epoch()));
+  json.Field("prompt_tokens", report.prompt_tokens).Field("output_tokens", report.output_tokens);
+  json.Key("first_token_s");
+  if (report.first_token == takt::kNever) json.Null();
+  else json.Value(takt::ToSeconds(report.first_token.time_since_epoch()));
+  json.Field("end_s", takt::ToSeconds(report.end.time_since_epoch()));
+  const bool completed = report.outcome == End::kLength || report.outcome == End::kEndToken;
+  json.Field("outcome", completed ? "completed" : report.outcome == End::kCancelled ? "cancelled" : "failed");
+  return json.EndObject().Take() + "\n";
 }
 
 void StepTimes::Add(const StepReport& report) {

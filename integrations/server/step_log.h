@@ -15,6 +15,9 @@ namespace serving {
 // samples. `between` is the time between the last step and this one without waiting, including Plan and Commit.
 std::string StepLine(const StepReport& report, takt::Duration between);
 
+// Returns the line of an ended request, with times in seconds. takt replay reads such a file as a workload.
+std::string RequestLine(const RequestReport& report);
+
 class StepTimes {
  public:
   void Add(const StepReport& report);

@@ -57,4 +57,20 @@ std::string Decoder::Add(std::span<const std::int32_t> tokens) {
 
 std::string Decoder::Finish() { return std::exchange(held_, {}); }
 
+std::string StopFinder::Add(std::string_view text) {
+  if (stops_.empty()) return std::string(text);
+  held_ += text;
+  std::size_t cut = std::string::npos, open = held_.size();
+  for (const std::string& stop : stops_) {
+    cut = std::min(cut, held_.find(stop));
+    for (std::size_t at = held_.size() - std::min(held_.size(), stop.size() - 1); at < open; ++at) {
+      if (std::string_view(stop).starts_with(std::string_view(held_).substr(at))) open = at;
+    }
+  }
+  found_ = cut != std::string::npos;
+  std::string passed = held_.substr(0, found_ ? cut : open);
+  held_.erase(0, found_ ? std::string::npos : open);
+  return passed;
+}
+
 }  // namespace serving

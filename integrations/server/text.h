@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace serving {
@@ -47,6 +48,21 @@ class Decoder {
  private:
   const Vocabulary* vocabulary_;
   std::string held_;
+};
+
+// Cuts a text that comes piece by piece at the first of some texts. It holds back what may be the start of one.
+class StopFinder {
+ public:
+  explicit StopFinder(std::vector<std::string> stops = {}) : stops_(std::move(stops)) {}
+  // Returns the text to pass on. Nothing follows after a stop was found.
+  std::string Add(std::string_view text);
+  std::string Finish() { return std::exchange(held_, {}); }  // the text held back
+  bool found() const { return found_; }
+
+ private:
+  std::vector<std::string> stops_;
+  std::string held_;
+  bool found_ = false;
 };
 
 }  // namespace serving

@@ -86,7 +86,7 @@ TEST_CASE("every refusal names its field") {
            {R"({"prompt": "x", "stream": 1})", "stream"},
            {R"({"prompt": "x", "temperature": 0.7})", "temperature"},
            {R"({"prompt": "x", "n": 2})", "n"},
-           {R"({"prompt": "x", "stop": ["a"]})", "stop"},
+           {R"({"prompt": "x", "stop": [5]})", "stop"},
            {R"({"prompt": "x", "ignore_eos": "no"})", "ignore_eos"},
            {R"({"prompt": "x", "max_tokens": 1e400})", "max_tokens"},
            {R"({"prompt": "x", "temperature": -1e400})", "temperature"},
@@ -161,25 +161,25 @@ TEST_CASE("no bytes crash the parser") {
 
 TEST_CASE("answers have OpenAI's fields") {
   ApiAnswer a{Api::kCompletion, 7, 1234, "tiny", 3, 5};
-  Json j = Json::parse(AnswerBody(a, {"text \"\n\xff"}, End::kLength));
+  Json j = Json::parse(AnswerBody(a, std::vector<ApiPiece>{{.text = "text \"\n\xff", .end = End::kLength}}));
   CHECK(j["id"] == "cmpl-7");
   CHECK(j["object"] == "text_completion");
   CHECK(j["choices"][0]["text"] == "text \"\n\xef\xbf\xbd");
   CHECK(j["choices"][0]["finish_reason"] == "length");
   CHECK(j["usage"] == Json({{"prompt_tokens", 3}, {"completion_tokens", 5}, {"total_tokens", 8}}));
-  const std::string event = StreamEvent(a, {"x"}, true, End::kNotYet);
+  const std::string event = StreamEvent(a, {"x"}, true, false);
   CHECK(event.starts_with("data: {"));
   CHECK(event.ends_with("}\n\n"));
   j = Json::parse(event.substr(6));
   CHECK(j["choices"][0]["finish_reason"].is_null());
   CHECK_FALSE(j.contains("usage"));
   a.api = Api::kChat;
-  j = Json::parse(AnswerBody(a, {"hi"}, End::kEndToken));
+  j = Json::parse(AnswerBody(a, std::vector<ApiPiece>{{.text = "hi", .end = End::kEndToken}}));
   CHECK(j["choices"][0]["message"] == Json({{"role", "assistant"}, {"content", "hi"}}));
   CHECK(j["choices"][0]["finish_reason"] == "stop");
-  j = Json::parse(StreamEvent(a, {"hi"}, true, End::kNotYet).substr(6));
+  j = Json::parse(StreamEvent(a, {"hi"}, true, false).substr(6));
   CHECK(j["choices"][0]["delta"] == Json({{"role", "assistant"}, {"content", "hi"}}));
-  j = Json::parse(StreamEvent(a, {""}, false, End::kLength).substr(6));
+  j = Json::parse(StreamEvent(a, {.text = "", .end = End::kLength}, false, true).substr(6));
   CHECK(j["choices"][0]["delta"].empty());
   for (int reason = 0; reason < static_cast<int>(NamesOf(takt::FailReason{}).size()); ++reason) {
     CHECK(Json::parse(ErrorBody(ErrorOf(static_cast<takt::FailReason>(reason))))["error"].is_object());

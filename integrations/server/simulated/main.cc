@@ -25,6 +25,9 @@ constexpr const char* kExamples = R"(Examples
   A server with the times of Llama 3.1 8B on an H100, and a question:
     takt-serve --simulated aic/llama-3.1-8b/h100/bf16/tp1 --port 8000
     curl localhost:8000/v1/completions -d '{"prompt": "Once", "max_tokens": 20, "stream": true}'
+  Faults in one answer of ten, and a fault on request:
+    takt-serve --simulated aic/llama-3.1-8b/h100/bf16/tp1 --port 8000 --fault drop=0.05,error=0.05
+    curl localhost:8000/v1/completions -H 'X-Takt-Fault: damage' -d '{"prompt": "Once", "stream": true}'
   The profile that takt calibrate wrote:
     takt-serve --simulated own.json --kv-tokens 430000
 
@@ -56,6 +59,7 @@ class TaktServe final : public serving::Program {
     to.common.max_seqs = 256;
     to.http.connections = 1024;
     to.http.max_body = 1 << 24;
+    to.faults = true;
   }
 
   void AddModel(Group group) override {

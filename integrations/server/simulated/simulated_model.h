@@ -24,11 +24,12 @@ class SimulatedModel final : public serving::ServedModel {
   static absl::StatusOr<std::unique_ptr<SimulatedModel>> Create(takt::Profile profile, std::int64_t kv_tokens,
                                                                 std::size_t max_context);
 
-  std::string name() const override { return profile_.model; }
-  double parameters() const override { return static_cast<double>(profile_.weight_bytes) / 2; }
+  std::string name() const override { return profile_.model.empty() ? profile_.id : profile_.model; }
+  double parameters() const override { return 0; }
   std::size_t vocab() const override { return FillerVocabulary().size(); }
   std::size_t max_context() const override { return max_context_; }
   const serving::Vocabulary* text() const override { return &FillerVocabulary(); }
+  bool filler() const override { return true; }
   void Prescribe(serving::EngineOptions& options) const override;
   serving::SimulatedTime* time() const override { return &time_; }
   absl::StatusOr<std::unique_ptr<serving::ComputedKv>> Open(const serving::EngineOptions& options) const override;
