@@ -107,7 +107,7 @@ struct Choice {
   bool opened = false;    // the stream has begun
   bool over = false;
 
-  bool has_news() const { return !news.tokens.empty() || news.end != End::kNotYet; }
+  bool has_news() const { return !over && (!news.tokens.empty() || news.end != End::kNotYet); }
 };
 
 // The state of an answer.
@@ -198,7 +198,7 @@ void AnswerAtOnce(const std::shared_ptr<Answering>& a, httplib::Response& respon
       return;
     }
     for (Choice& choice : a->choices) {
-      if (choice.has_news() && !choice.over) choice.text += a->Text(choice);
+      if (choice.has_news()) choice.text += a->Text(choice);
     }
   }
   std::vector<ApiPiece> pieces;
@@ -234,7 +234,7 @@ bool StreamMore(Answering& a, httplib::DataSink& sink) {
   std::string events;
   bool failed = false;
   for (std::size_t i = 0; i < a.choices.size(); ++i) {
-    if (a.choices[i].over || !a.choices[i].has_news()) continue;
+    if (!a.choices[i].has_news()) continue;
     events += Events(a, i);
     failed |= a.choices[i].end == End::kFailed || a.choices[i].end == End::kCancelled;
   }
