@@ -1,0 +1,28 @@
+// The steps of a server, found from the times at which its clients got their tokens.
+#ifndef TAKT_SRC_TOOL_OBSERVE_OBSERVED_STEPS_H_
+#define TAKT_SRC_TOOL_OBSERVE_OBSERVED_STEPS_H_
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace takt::tool {
+
+// Times in seconds from the same start.
+struct ClientTimes {
+  double sent = 0;
+  std::int64_t prompt_tokens = 0, output_tokens = 0;
+  std::vector<double> chunks = {};
+};
+
+// Returns a step log for takt calibrate, one line per step. Chunks that arrive together come from one step, and no
+// request has two of them. A step lasts from the end of the step before, or from the arrival of its first request if
+// nothing was in flight. Prompts are assumed to be computed right before their first tokens, at most `token_budget`
+// tokens per step. Steps whose work is ambiguous are left out: those in which a prompt fills more than the budget, and no
+// other request tells where its steps ended.
+std::string ObservedSteps(std::span<const ClientTimes> requests, std::int64_t token_budget);
+
+}  // namespace takt::tool
+
+#endif  // TAKT_SRC_TOOL_OBSERVE_OBSERVED_STEPS_H_

@@ -1,0 +1,53 @@
+// One streamed request to an OpenAI-compatible server.
+#ifndef TAKT_SRC_TOOL_OBSERVE_OPENAI_STREAM_H_
+#define TAKT_SRC_TOOL_OBSERVE_OPENAI_STREAM_H_
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace httplib {
+class Client;
+}  // namespace httplib
+
+namespace takt::tool {
+
+// Events of a streamed answer, which comes in pieces of any size.
+class StreamReader {
+ public:
+  // Reads a piece. Calls token() for each event with text. Returns false after damage.
+  bool Read(std::string_view piece, const std::function<void()>& token);
+
+  bool done() const { return done_; }  // the end mark has come
+  const std::string& fault() const { return fault_; }  // damage, or the server's error; empty: none
+  std::int64_t prompt_tokens() const { return prompt_tokens_; }  // of the usage; 0: none
+  std::int64_t output_tokens() const { return output_tokens_; }
+
+ private:
+  void ReadEvent(std::string_view data, const std::function<void()>& token);
+
+  std::string held_;  // an incomplete line
+  bool done_ = false;
+  std::string fault_;
+  std::int64_t prompt_tokens_ = 0, output_tokens_ = 0;
+};
+
+struct ObservedRequest {
+  using Time = std::chrono::steady_clock::time_point;
+
+  Time sent = {}, end = {};
+  std::vector<Time> chunks = {};  // arrival of each event with text
+  std::int64_t prompt_tokens = 0, output_tokens = 0;  // of the usage; 0: none
+  bool connected = false;  // the server has answered
+  std::string fault = {};  // empty: the answer is complete
+};
+
+// Sends the body to the path, and reads the answer until its end.
+ObservedRequest Observe(httplib::Client& client, const std::string& path, const std::string& body);
+
+}  // namespace takt::tool
+
+#endif  // TAKT_SRC_TOOL_OBSERVE_OPENAI_STREAM_H_
