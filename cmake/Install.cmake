@@ -29,6 +29,9 @@ endif()
 if(TARGET takt_cli)
   install(TARGETS takt_cli RUNTIME COMPONENT takt_tool)
   install(TARGETS takt_plan RUNTIME COMPONENT takt_tool OPTIONAL)  # takt names it if it is missing
+  if(TARGET takt_observe)
+    install(TARGETS takt_observe RUNTIME COMPONENT takt_tool OPTIONAL)
+  endif()
 endif()
 install(DIRECTORY include/takt DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT takt_development)
 

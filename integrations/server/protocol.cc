@@ -294,7 +294,7 @@ class Parser {
   bool JoinContent(const Json& content, std::string& text) const {
     if (content.is_null()) return limits_.filler;  // a call of a tool
     if (content.is_string()) return text = content.get<std::string>(), true;
-    return content.is_array() && std::ranges::all_of(content, [&text](const Json& part) {
+    return content.is_array() && !content.empty() && std::ranges::all_of(content, [&text](const Json& part) {
              if (!part.is_object() || part.value("type", Json()) != "text") return false;
              const auto found = part.find("text");
              if (found == part.end() || !found->is_string()) return false;
