@@ -64,15 +64,17 @@ void AddServer(CLI::App& app, const char* port, Arguments& to) {
     group.Add("--fault", to.fault, "K=V,...",
               "inject faults: shares of answers error, drop, stall, damage and slow; stall_s, slow_ms; seed");
   }
-  group.Add("--requests", to.requests, "FILE", "write a line per ended request with its lengths and the engine's times");
+  group.Add("--requests", to.requests, "FILE",
+            "write a line per ended request with its lengths and the engine's times");
   group.Add("--drain", to.drain_s, "S", "on shutdown, give running requests S more seconds", Positive());
 }
 
 void AddOutput(Group group, bool traces, Arguments& to) {
   if (traces) AddReports(group, to.common, to.common);
   group.Add("--steps", to.steps, "FILE", "write a line per step with its requests and times (one policy)");
-  if (traces) group.Add("--tokens", to.tokens, "FILE",
-            "with --trace: write a line per completed call with prompt, tool answers and output");
+  if (traces)
+    group.Add("--tokens", to.tokens, "FILE",
+              "with --trace: write a line per completed call with prompt, tool answers and output");
   group.Add("--log", to.log, "FILE", "write takt's log, for takt replay-log (one policy)");
 }
 
@@ -93,7 +95,8 @@ std::variant<Arguments, int> ParseArguments(Program& program, int argc, const ch
   if (traces) AddTrace(app, arguments);
   AddServer(app, traces ? "--serve" : "--port", arguments);
   program.AddModel({app, "Model"});
-  if (traces) Group(app, "Engine").Add("--threads", arguments.threads, "N", "compute steps with N threads", Whole(1, 256));
+  if (traces)
+    Group(app, "Engine").Add("--threads", arguments.threads, "N", "compute steps with N threads", Whole(1, 256));
   AddScheduling({app, "Engine"}, traces, arguments);
   program.AddEngine({app, "Engine"}, arguments);
   AddOutput({app, "Output (a file, or - for standard output)"}, traces, arguments);

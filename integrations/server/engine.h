@@ -105,7 +105,8 @@ struct EngineOptions {
   std::function<takt::TimePoint()> clock = {};  // must never go back
   std::function<void(const Output&)> output = {};  // must not call the engine
   std::function<void(const StepReport&)> on_step = {};  // must not call the engine; may be empty
-  std::function<void(const RequestReport&)> on_request = {};  // called by a service, on the engine's thread; may be empty
+  std::function<void(const RequestReport&)> on_request =
+      {};  // called by a service, on the engine's thread; may be empty
 };
 
 // Counts of events.

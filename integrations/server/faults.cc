@@ -32,10 +32,11 @@ absl::StatusOr<FaultOptions> ParseFaults(std::string_view text) {
     } else if (number && value <= 1 && share < options.shares.size()) {
       sum += options.shares[share] = value;
     } else {
-      return absl::InvalidArgumentError(fmt::format(
-          "'{}' is invalid in '{}'; expected a share from 0 to 1 for error, drop, stall, damage or slow, or a number for "
-          "slow_ms, stall_s or seed",
-          part, whole));
+      return absl::InvalidArgumentError(
+          fmt::format("'{}' is invalid in '{}'; expected a share from 0 to 1 for error, drop, stall, damage or slow, "
+                      "or a number for "
+                      "slow_ms, stall_s or seed",
+                      part, whole));
     }
   }
   if (sum > 1) return absl::InvalidArgumentError(fmt::format("'{}' is invalid: the shares sum to more than 1", whole));

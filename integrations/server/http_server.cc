@@ -150,7 +150,8 @@ struct Answering {
   std::string Text(Choice& choice) {
     answer.output_tokens += choice.news.tokens.size();
     std::string text = choice.stop.Add(choice.decoder.Add(choice.news.tokens));
-    if (answer.token_ids) choice.tokens.insert(choice.tokens.end(), choice.news.tokens.begin(), choice.news.tokens.end());
+    if (answer.token_ids)
+      choice.tokens.insert(choice.tokens.end(), choice.news.tokens.begin(), choice.news.tokens.end());
     choice.news.tokens.clear();
     choice.end = choice.news.end;
     if (choice.end != End::kNotYet && !choice.stop.found()) text += choice.stop.Add(choice.decoder.Finish());
@@ -182,7 +183,8 @@ void SetFaultyBody(const std::shared_ptr<Answering>& a, const std::string& body,
           return sink.write(body.data() + from, body.size() - from);
         }
         if (a->fault.fault == Fault::kDamage) {
-          const std::string damaged = body.substr(0, body.size() / 2) + std::string(body.size() - body.size() / 2, '\n');
+          const std::string damaged =
+              body.substr(0, body.size() / 2) + std::string(body.size() - body.size() / 2, '\n');
           return sink.write(damaged.data() + from, damaged.size() - from);
         }
         if (from < body.size() / 2) return sink.write(body.data() + from, body.size() / 2 - from);
@@ -218,7 +220,8 @@ std::string Events(Answering& a, std::size_t index) {
   if (text.empty() && choice.tokens.empty() && !choice.over) return "";  // an incomplete character
   std::string events;
   if (choice.end == End::kFailed || choice.end == End::kCancelled) {
-    if (!text.empty()) events = StreamEvent(a.answer, {text, choice.tokens, End::kNotYet, index}, !choice.opened, false);
+    if (!text.empty())
+      events = StreamEvent(a.answer, {text, choice.tokens, End::kNotYet, index}, !choice.opened, false);
     events += StreamError(ErrorOf(choice.news.reason, choice.news.retry_after_ms));
   } else {
     events = StreamEvent(a.answer, {text, choice.tokens, choice.end, index}, !choice.opened, a.over());
@@ -353,7 +356,10 @@ class HttpServer::Impl {
     if (faults_) {
       const std::string wants = request.get_header_value("X-Takt-Fault");
       const std::optional<AnswerFault> drawn = faults_->Next(wants, asked.max_tokens);
-      if (!drawn) return SetError({400, "X-Takt-Fault is invalid; expected error, drop, stall, damage, slow or none", "X-Takt-Fault"}, response);
+      if (!drawn)
+        return SetError(
+            {400, "X-Takt-Fault is invalid; expected error, drop, stall, damage, slow or none", "X-Takt-Fault"},
+            response);
       fault = *drawn;
       if (fault.fault == Fault::kError) return SetError({500, "a fault on request", "", "fault"}, response);
     }
@@ -361,8 +367,12 @@ class HttpServer::Impl {
     wanted.max_output_tokens = asked.max_tokens;
     wanted.end_token = asked.end_token;
     wanted.prompt = std::move(asked.prompt);
-    auto a = std::make_shared<Answering>(Answering{
-        .service = service_, .refusing = refusing_, .choices = {}, .answer = {}, .socket = client_socket, .fault = fault});
+    auto a = std::make_shared<Answering>(Answering{.service = service_,
+                                                   .refusing = refusing_,
+                                                   .choices = {},
+                                                   .answer = {},
+                                                   .socket = client_socket,
+                                                   .fault = fault});
     if (faults_) a->faults = faults_->options();
     const std::size_t prompt_tokens = wanted.prompt.size();
     for (std::int32_t i = 0; i < asked.choices; ++i) {

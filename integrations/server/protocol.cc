@@ -42,8 +42,8 @@ const std::vector<Fixed>& FixedFields() {
 }
 constexpr const char* kNotServed[] = {"suffix", "response_format", "logit_bias", "tools", "functions"};
 constexpr std::size_t kNotFilled = 3;  // the first of these are not supported by filler either
-constexpr const char* kServed[] = {"model",      "prompt",          "messages", "max_tokens", "max_completion_tokens", "stream",
-                                   "ignore_eos", "return_token_ids", "stop",     "stream_options"};
+constexpr const char* kServed[] = {"model",  "prompt",     "messages",         "max_tokens", "max_completion_tokens",
+                                   "stream", "ignore_eos", "return_token_ids", "stop",       "stream_options"};
 constexpr std::int64_t kMostChoices = 128;
 constexpr std::size_t kMostStops = 4, kLongestStop = 1024;  // [bytes]
 

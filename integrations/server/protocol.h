@@ -80,8 +80,8 @@ std::string_view FinishReason(End end);
 std::string AnswerBody(const ApiAnswer& answer, std::span<const ApiPiece> choices);
 
 // Returns a piece of a streamed answer: `data: {...}` and an empty line. The last one of a choice has a
-// finish reason; the first one of a chat (`opens`) names the role. The last event (`last`) has the usage, unless it comes
-// in an event of its own.
+// finish reason; the first one of a chat (`opens`) names the role. The last event (`last`) has the usage, unless it
+// comes in an event of its own.
 std::string StreamEvent(const ApiAnswer& answer, const ApiPiece& piece, bool opens, bool last);
 std::string StreamUsage(const ApiAnswer& answer);
 std::string StreamError(const ApiError& error);

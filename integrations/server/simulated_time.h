@@ -1,4 +1,4 @@
-// The time of an engine whose steps are simulated. It stands still while the engine plans; a step moves it by the
+// The time of an engine whose steps are simulated. It is fixed while the engine plans. A step moves it by the
 // step's modelled time, and arrivals move it while the engine is idle. Real time may be ahead of it, but never behind.
 // Delays of the machine then make answers late, but do not change what the engine decides.
 #ifndef TAKT_INTEGRATIONS_SERVER_SIMULATED_TIME_H_

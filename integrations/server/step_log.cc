@@ -24,7 +24,9 @@ std::string StepLine(const StepReport& report, takt::Duration between) {
 
 std::string RequestLine(const RequestReport& report) {
   takt::tool::JsonWriter json(0);
-  json.BeginObject().Field("request", report.id.value).Field("arrival_s", takt::ToSeconds(report.arrival.time_since_epoch()));
+  json.BeginObject()
+      .Field("request", report.id.value)
+      .Field("arrival_s", takt::ToSeconds(report.arrival.time_since_epoch()));
   json.Field("prompt_tokens", report.prompt_tokens).Field("output_tokens", report.output_tokens);
   json.Key("first_token_s");
   if (report.first_token == takt::kNever) json.Null();

@@ -48,7 +48,8 @@ struct Site {
     Args args = {"--simulated", kProfile, "--port", std::to_string(port)};
     args.insert(args.end(), more.begin(), more.end());
     tool = std::make_unique<Tool>(args);
-    for (int i = 0; i < 500 && !tiny::Connection(port).connected(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    for (int i = 0; i < 500 && !tiny::Connection(port).connected(); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   Ended End() {
     tool->Interrupt();
@@ -85,9 +86,9 @@ TEST_CASE("a hundred requests in flight take the simulator's times") {
   const TempDir dir;
   Site site({"--requests", dir / "requests", "--max-seqs", "64"});
   // All are in flight after two seconds.
-  const Ended observed =
-      Observe(site.port, {"--workload", "gen:poisson,requests=100,rate=50,prompt=lognormal:400:0.6,output=constant:250,seed=3",
-                          "--steps", dir / "steps", "--trace", dir / "seen", "--json", dir / "seen.json"});
+  const Ended observed = Observe(
+      site.port, {"--workload", "gen:poisson,requests=100,rate=50,prompt=lognormal:400:0.6,output=constant:250,seed=3",
+                  "--steps", dir / "steps", "--trace", dir / "seen", "--json", dir / "seen.json"});
   INFO(observed.err);
   REQUIRE(observed.exit_code == 0);
   const Ended ended = site.End();
@@ -101,7 +102,8 @@ TEST_CASE("a hundred requests in flight take the simulator's times") {
     table += fmt::format("{:.9f},{},{}\n", r["arrival_s"].get<double>(), r["prompt_tokens"].get<int>(),
                          r["output_tokens"].get<int>());
   }
-  auto workload = takt::ReadWorkload(dir.Write("served.csv", table), {.columns = "arrival=arrival,prompt=prompt,output=output"});
+  auto workload =
+      takt::ReadWorkload(dir.Write("served.csv", table), {.columns = "arrival=arrival,prompt=prompt,output=output"});
   REQUIRE(workload.ok());
   takt::ReplayOptions options;
   options.profile = *takt::FindProfile(kProfile);
@@ -114,14 +116,15 @@ TEST_CASE("a hundred requests in flight take the simulator's times") {
   for (std::size_t i = 0; i < served.size(); ++i) {
     const takt::RequestRecord& r = replayed->requests[i];
     const double arrival = served[i]["arrival_s"];
-    most = std::max(most, std::abs(served[i]["first_token_s"].get<double>() - arrival - takt::ToSeconds(r.first_token - r.arrival)));
+    most = std::max(most, std::abs(served[i]["first_token_s"].get<double>() - arrival -
+                                   takt::ToSeconds(r.first_token - r.arrival)));
     most = std::max(most, std::abs(served[i]["end_s"].get<double>() - arrival - takt::ToSeconds(r.end - r.arrival)));
     in_flight += served[i]["end_s"].get<double>() > served.back()["arrival_s"].get<double>() ? 1 : 0;
   }
   CHECK(in_flight > 90);
   CHECK(most < 1e-6);  // s
 
-  // What the clients saw is later by the machine's delays, but reads and calibrates.
+  // The clients' times are later by the machine's delays, but their files read and calibrate.
   auto seen = takt::ReadWorkload(dir / "seen", {});
   REQUIRE(seen.ok());
   CHECK(seen->calls.size() == 100);
@@ -150,7 +153,8 @@ TEST_CASE("choices, stop texts, usage and errors have OpenAI's form") {
   CHECK(streamed.done);
 
   const Answer usage = Post(site.port, kPath, Body(5, true, R"(, "stream_options": {"include_usage": true})"));
-  CHECK(usage.body.find(R"("choices":[],"usage":{"prompt_tokens":4,"completion_tokens":5,"total_tokens":9})") != std::string::npos);
+  CHECK(usage.body.find(R"("choices":[],"usage":{"prompt_tokens":4,"completion_tokens":5,"total_tokens":9})") !=
+        std::string::npos);
   const std::string parts =
       R"({"messages": [{"role": "user", "content": [{"type": "text", "text": "12345678"}]}], "max_tokens": 2})";
   CHECK(Post(site.port, "/v1/chat/completions", parts).json()["usage"]["prompt_tokens"] == 3);
@@ -177,7 +181,7 @@ TEST_CASE("faults come on request") {
   CHECK(RunTool({"--simulated", "no/such/profile"}).exit_code == 1);
 }
 
-TEST_CASE("a partial observation says so, and keeps what ended") {
+TEST_CASE("a partial observation is marked, and keeps what ended") {
   const TempDir dir;
   Site site({"--fault", "drop=0.2,damage=0.2,error=0.1"});
   const std::string load = "gen:poisson,requests=60,rate=60,prompt=constant:20,output=constant:20,seed=1";
@@ -208,8 +212,9 @@ TEST_CASE("an observation of a server that dies ends") {
     std::this_thread::sleep_for(std::chrono::milliseconds(700));
     REQUIRE(kill(site.tool->pid(), SIGKILL) == 0);
   });
-  const Ended partial = Observe(site.port, {"--workload", "gen:poisson,requests=400,rate=100,prompt=constant:20,output=constant:40",
-                                            "--trace", dir / "seen", "--requests", dir / "lines"});
+  const Ended partial =
+      Observe(site.port, {"--workload", "gen:poisson,requests=400,rate=100,prompt=constant:20,output=constant:40",
+                          "--trace", dir / "seen", "--requests", dir / "lines"});
   killer.join();
   INFO(partial.err);
   CHECK(partial.exit_code == 1);

@@ -63,7 +63,8 @@ class TaktServe final : public serving::Program {
   }
 
   void AddModel(Group group) override {
-    group.Add("--simulated", profile_, "PROFILE", "take step times from this profile: a file with one, or an id").Required();
+    group.Add("--simulated", profile_, "PROFILE", "take step times from this profile: a file with one, or an id")
+        .Required();
     group.Add("--profiles", file_, "FILE", "read more profiles from this file");
     group.Add("--max-context", max_context_, "N", "limit prompt and output together to N tokens", Whole(1, 1 << 24));
   }

@@ -21,8 +21,9 @@ namespace {
 constexpr std::size_t kTokens = 1 << 18;  // above the vocabularies of public models
 constexpr std::size_t kTokenBytes = 4;
 
-constexpr std::array<const char*, 16> kWords = {" the", " river", " carries", " slow",  " light", " over", " stones", " and",
-                                                " every", " bridge", " counts", " time", " until", " a",    " new",    " day"};
+constexpr std::array<const char*, 16> kWords = {" the",    " river", " carries", " slow",   " light",  " over",
+                                                " stones", " and",   " every",   " bridge", " counts", " time",
+                                                " until",  " a",     " new",     " day"};
 
 class Filler final : public Vocabulary {
  public:

@@ -44,8 +44,8 @@ constexpr const char* kToolExamples = R"(Start here
   takt policies                            list the policies
   takt replay --help                       list all options)";
 
-// Commands of other programs. takt-plan is separate because it links solvers and takes as long to build as takt, and
-// takt-observe because it needs an HTTP library.
+// Commands of other programs. takt-plan links solvers and takes as long to build as takt. takt-observe needs an HTTP
+// library.
 struct OtherCommand {
   const char *name, *program, *target, *text;
 };
@@ -69,13 +69,12 @@ int RunOther(const OtherCommand& command, int argc, const char* const* argv) {
   arguments.push_back(nullptr);
   if (!beside.empty()) execv(beside.c_str(), arguments.data());
   execvp(command.program, arguments.data());
-  return Complain(
-      command.name,
-      absl::NotFoundError(
-          fmt::format("{} is missing; expected it in takt's folder or on PATH. Build both in one folder with\n"
+  return Complain(command.name,
+                  absl::NotFoundError(fmt::format(
+                      "{} is missing; expected it in takt's folder or on PATH. Build both in one folder with\n"
                       "  cmake --preset release && cmake --build --preset release --target takt_cli {}",
                       command.program, command.target)),
-      kFailed);
+                  kFailed);
 }
 
 void AddOtherCommands(CLI::App& tool, Chosen&) {

@@ -45,7 +45,8 @@ struct ObserveArguments : ReportFiles, ReplaySetup {
   std::int32_t connections = 1024;
 };
 
-constexpr const char* kObserveExamples = R"(Requests are sent at the workload's times, whether or not earlier ones have ended. Tools inside answers are
+constexpr const char* kObserveExamples =
+    R"(Requests are sent at the workload's times, whether or not earlier ones have ended. Tools inside answers are
 left out. docs/howto/observe.md has the whole round.
 
 Example
@@ -72,7 +73,7 @@ class Observation {
 
   void Run(ProgressBar& bar);
 
-  // What was seen, with the workflows that have begun. Times start at the first request.
+  // Returns the workflows that have begun, as the clients saw them. Times start at the first request.
   Workload Seen(ReplayResult& result) const;
   std::vector<ClientTimes> Times() const;
 
@@ -114,7 +115,7 @@ class Observation {
   bool stopping_ = false, gave_up_ = false;
 };
 
-// Tokens with the same prefix hashes are equal, as the workload says.
+// Prompts with the same prefix hashes have the same tokens.
 std::string Observation::BodyOf(std::uint32_t index) const {
   const WorkloadCall& call = workload_.calls[index];
   std::vector<std::int64_t> tokens;
@@ -251,7 +252,8 @@ Workload Observation::Seen(ReplayResult& result) const {
     const WorkloadWorkflow& workflow = workload_.workflows[w];
     TimePoint first = kNever;
     for (std::uint32_t c = workflow.first_call; c < workflow.first_call + workflow.calls; ++c) {
-      if (observed_[c].sent != Clock::time_point{}) first = std::min(first, records_[c].arrival - workload_.calls[c].delay);
+      if (observed_[c].sent != Clock::time_point{})
+        first = std::min(first, records_[c].arrival - workload_.calls[c].delay);
     }
     if (first != kNever) begun.push_back({first, w});
   }
@@ -375,7 +377,8 @@ int RunObserve(const ObserveArguments& arguments) {
   Run& run = comparison.runs.emplace_back();
   run.settings.policy = arguments.policy;
   result.stopped = comparison.interrupted;
-  result.metrics = Summarize(result.requests, result.workflows, {}, {FromSeconds(arguments.slo_ttft), FromSeconds(arguments.slo_tpot)});
+  result.metrics = Summarize(result.requests, result.workflows, {},
+                             {FromSeconds(arguments.slo_ttft), FromSeconds(arguments.slo_tpot)});
   Keep(comparison, std::move(result), true, run);
   comparison.wall_s = run.wall_s = std::chrono::duration<double>(Clock::now() - begin).count();
   written.Update(WriteReports(comparison, arguments, *reports));

@@ -19,8 +19,8 @@ struct ClientTimes {
 // Returns a step log for takt calibrate, one line per step. Chunks that arrive together come from one step, and no
 // request has two of them. A step lasts from the end of the step before, or from the arrival of its first request if
 // nothing was in flight. Prompts are assumed to be computed right before their first tokens, at most `token_budget`
-// tokens per step. Steps whose work is ambiguous are left out: those in which a prompt fills more than the budget, and no
-// other request tells where its steps ended.
+// tokens per step. Steps of ambiguous work are left out: a prompt has more tokens than their budget, and no other
+// request marks their ends.
 std::string ObservedSteps(std::span<const ClientTimes> requests, std::int64_t token_budget);
 
 }  // namespace takt::tool

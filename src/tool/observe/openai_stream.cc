@@ -53,7 +53,8 @@ bool StreamReader::Read(std::string_view piece, const std::function<void()>& tok
     if (line.starts_with("data:")) ReadEvent(line.substr(line.starts_with("data: ") ? 6 : 5), token);
   }
   held_.erase(0, at);
-  if (held_.size() > kLongestEvent) fault_ = fmt::format("damaged stream: an event of more than {} bytes", kLongestEvent);
+  if (held_.size() > kLongestEvent)
+    fault_ = fmt::format("damaged stream: an event of more than {} bytes", kLongestEvent);
   return fault_.empty();
 }
 
@@ -112,8 +113,8 @@ ObservedRequest Observe(httplib::Client& client, const std::string& path, const 
   } else if (status != 0 && status != 200) {
     observed.fault = fmt::format("status {}: {}", status, Shown(refusal));
   } else if (!result && !reader.done()) {
-    observed.fault = fmt::format("{}: {}", status == 0 ? "no answer" : "the stream ended early",
-                                 httplib::to_string(result.error()));
+    observed.fault =
+        fmt::format("{}: {}", status == 0 ? "no answer" : "the stream ended early", httplib::to_string(result.error()));
   } else if (!reader.done()) {
     observed.fault = "the stream ended early, without [DONE]";
   }
