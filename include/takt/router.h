@@ -4,6 +4,7 @@
 //   router.On(InstanceUp{{.id = {1}}}, now);
 //   router.On(Arrived{request}, now);
 //   for (const Placement& p : router.Place(now)) { ... }   // send p.request to p.instance
+//   router.On(PrefillEnded{request.id, instance}, now);     // with instances for prefill and decode (InstanceRole)
 //   router.On(RequestEnded{request.id, instance}, now);     // finished or failed there
 //   router.On(InstanceReported{instance, counts}, now);     // for example every 100 ms
 //   router.On(RequestServed{request.id, instance, tokens}, now);  // likewise, if the policy ranks by service
@@ -54,8 +55,13 @@ class BasicRouter {
  public:
   // Creates a router. InvalidArgument lists all invalid options.
   static absl::StatusOr<BasicRouter> Create(RouterOptions options, Policy policy, Placer placer) {
+    Placer decode_placer = placer;
+    return Create(std::move(options), std::move(policy), std::move(placer), std::move(decode_placer));
+  }
+  // `decode_placer` chooses among the instances of InstanceRole::kDecode, and `placer` among all others.
+  static absl::StatusOr<BasicRouter> Create(RouterOptions options, Policy policy, Placer placer, Placer decode_placer) {
     if (absl::Status status = options.Validate(); !status.ok()) return status;
-    return BasicRouter(options, std::move(policy), std::move(placer));
+    return BasicRouter(options, std::move(policy), std::move(placer), std::move(decode_placer));
   }
 
   // Adds a profile. Returns the profile's id, which is valid as long as the router. Equal profiles get the same id.
@@ -80,6 +86,7 @@ class BasicRouter {
     if (!r_.MayEnter()) return r_.desk.Summary();
     r_.Enter(now);
     r_.placer.Observe(epoch, r_.now());
+    r_.decode_placer.Observe(epoch, r_.now());
     r_.queue.Observe(epoch, r_.now());
     r_.desk.Leave();
     return r_.desk.Summary();
@@ -94,9 +101,12 @@ class BasicRouter {
 
   // Returns true if the policy or the placement uses the tokens that requests received. The host must then send
   // RequestServed.
-  bool goes_by_service() const { return r_.queue.goes_by_service() || r_.placer.goes_by_service(); }
+  bool goes_by_service() const {
+    return r_.queue.goes_by_service() || r_.placer.goes_by_service() || r_.decode_placer.goes_by_service();
+  }
 
-  // Places requests on instances, in rank order. The result and failed() are valid until the next call.
+  // Places requests on instances, in rank order. The result and the lists below are valid until the next call. With
+  // instances for prefill and for decode, the host first applies withdrawn(), then the result, then decodes().
   std::span<const Placement> Place(TimePoint now) {
     const internal::Owner::Inside one_thread(owner_);
     r_.desk.Begin();
@@ -138,7 +148,7 @@ class BasicRouter {
     r_.Enter(now);
     if (const Slot slot = r_.table.Find(request.id); slot != kNoSlot) {
       why.status = r_.StatusOf(r_.table[slot].status);
-      why.chosen = r_.table[slot].place;
+      why.chosen = r_.table[slot].place, why.decode = r_.table[slot].decode;
       if (why.status == RequestStatus::kWaiting) why.ahead = r_.queue.Ahead(slot);
     }
     why = internal::Placing(r_).Explain(StateOf(request), why, candidates);
@@ -147,28 +157,37 @@ class BasicRouter {
   }
 
   // For hosts that choose instances themselves: places a waiting request on this instance, even if the instance lacks
-  // room. Returns false, without effect, if the request does not wait here or the instance is not up. The next Place
+  // room. A prefill instance needs a `decode` instance of that role, and other instances take none. Returns false,
+  // without effect, if the request does not wait here, an instance is not up, or the roles differ. The next Place
   // reports requests that expire or fail.
-  bool PlaceAt(RequestId request, InstanceId instance, TimePoint now) {
+  bool PlaceAt(RequestId request, InstanceId instance, TimePoint now, InstanceId decode = {}) {
     if (!r_.MayEnter()) return false;
     r_.MakeRoomToPlace();
     r_.Enter(now);
     const Slot slot = r_.table.Find(request);
-    InstanceState* at = r_.instances.Find(instance);
+    InstanceState *at = r_.instances.Find(instance), *then = r_.instances.Find(decode);
+    const bool apart = at != nullptr && at->instance.role == InstanceRole::kPrefill;
+    const bool legs = apart ? then != nullptr && then->instance.role == InstanceRole::kDecode : !decode;
     const auto status = slot != kNoSlot ? r_.table[slot].status : internal::RouteStatus::kUnknown;
     const bool ranked = status == internal::RouteStatus::kWaiting, aside = status == internal::RouteStatus::kSetAside;
-    const bool may = (ranked || aside) && at != nullptr;
+    const bool may = (ranked || aside) && at != nullptr && legs;
     if (may) {
-      r_.placer.Prepare(r_.table[slot].state, r_.now());
+      internal::Placing(r_).Prepare(r_.table[slot].state);
       if (ranked) r_.queue.Erase(slot, true);
       if (aside) r_.set_aside.Remove(r_.table, slot);
-      r_.Assign(slot, *at);
+      r_.Assign(slot, *at, then);
       r_.notices.placed.pop_back();  // the host knows of this placement
+      if (then != nullptr) r_.notices.decodes.pop_back();
     }
     r_.desk.Leave();
     return may;
   }
 
+  // For each request that another instance will decode, that instance: for new placements on a prefill instance, and for
+  // requests whose decode instance went down before the hand-over. The last entry of a request counts.
+  std::span<const Placement> decodes() const { return r_.notices.decodes; }
+  // Decode instances that no longer get a request, because its prefill instance went down as of the last Place.
+  std::span<const Placement> withdrawn() const { return r_.notices.withdrawn; }
   // Requests that failed in the last Place, which the host must report to clients. For kIdInUse, the older request with
   // that id continues.
   std::span<const Failure> failed() const { return r_.notices.failed; }
@@ -187,6 +206,12 @@ class BasicRouter {
   // Returns true if an exception interrupted a call, for example in a host's placement or policy. The router then only
   // counts events and places no requests.
   bool ended() const { return r_.desk.inside(); }
+
+  // Returns the instance that will take a placed request over after its prefill; none: no other instance.
+  InstanceId DecodeOf(RequestId request) const {
+    const Slot slot = r_.table.Find(request);
+    return slot == kNoSlot ? InstanceId{} : r_.table[slot].decode;
+  }
 
   // Returns the instance of a placed request; none if the request waits here or is not alive.
   InstanceId InstanceOf(RequestId request) const {
@@ -225,8 +250,8 @@ class BasicRouter {
     return unknown_;
   }
 
-  BasicRouter(const RouterOptions& options, Policy policy, Placer placer)
-      : r_(options, std::move(policy), std::move(placer)) {}
+  BasicRouter(const RouterOptions& options, Policy policy, Placer placer, Placer decode_placer)
+      : r_(options, std::move(policy), std::move(placer), std::move(decode_placer)) {}
 
   internal::RouterRequests<Policy, Placer> r_;
   internal::Owner owner_;

@@ -145,8 +145,8 @@ TEST_CASE("a dated report includes placements up to it; an undated one counts") 
   placed.MakeRoomForOne();
   placed.Up(instance, At(0));
   for (std::uint64_t id = 1; id <= 4; ++id) {
-    placed.Add(table, table.Insert(RequestOf(id, static_cast<std::int32_t>(id))), instance,
-               At(static_cast<std::int64_t>(id)));
+    const auto tokens = static_cast<std::int32_t>(id);
+    placed.Add(table, table.Insert(RequestOf(id, tokens)), instance, tokens, At(static_cast<std::int64_t>(id)));
   }
   CHECK(placed.size() == 4);
   CHECK(instance.outstanding == 4);
@@ -231,7 +231,7 @@ TEST_CASE("a placement without hooks gets empty ones") {
 }
 
 TEST_CASE("a request's status follows its way through the router") {
-  Requests requests(RouterOptions{}, Fcfs{}, RoundRobin{});
+  Requests requests(RouterOptions{}, Fcfs{}, RoundRobin{}, RoundRobin{});
   const auto status = [&](std::uint64_t id) {
     const Slot slot = requests.table.Find({id});
     return slot == kNoSlot ? RouteStatus::kUnknown : requests.table[slot].status;

@@ -842,8 +842,9 @@ TEST_CASE("an invalid description of a greater life changes nothing") {
   router.On(Arrival(7), At(0));
   const std::uint64_t life = router.Place(At(0))[0].life;
   router.On(InstanceUp{{.id = {1}, .profile = {99}, .life = life + 1}}, At(0));  // there is no such profile
-  router.On(InstanceUp{{.id = {1}, .role = InstanceRole::kPrefill, .life = life + 1}}, At(0));
-  CHECK(router.stats().events_invalid == 2);
+  router.On(InstanceUp{{.id = {1}, .role = static_cast<InstanceRole>(3), .life = life + 1}}, At(0));
+  router.On(InstanceUp{{.id = {1}, .role = InstanceRole::kPrefill, .life = life}}, At(0));  // not a new life
+  CHECK(router.stats().events_invalid == 3);
   CHECK(router.stats().instances_lost == 0);
   CHECK(router.InstanceOf({7}) == InstanceId{1});
   REQUIRE(router.instances().size() == 1);

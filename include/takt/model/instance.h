@@ -18,8 +18,8 @@
 
 namespace takt {
 
-// Phases that an instance serves. Only kBoth is supported. The router rejects an instance of another role and counts an
-// invalid event.
+// Phases that an instance serves. An instance of kPrefill computes prompts up to the first token. An instance of kDecode
+// continues with such requests, and can also run a whole request. The role changes only with the instance's life.
 enum class InstanceRole : std::uint8_t { kBoth, kPrefill, kDecode };
 
 // Properties that instances of one model, GPU and parallelism share.
@@ -40,7 +40,7 @@ struct Instance {
   std::int64_t capacity = kUnbounded;  // maximum requests, running or waiting; kUnbounded: no limit; 0: no new requests
   ModelId model = {};  // model that the instance serves; needed if instances serve different models
   double token_s = 0;  // step time at full batch, divided by the batch's sequences [s per output token]; 0: unknown
-  InstanceRole role = InstanceRole::kBoth;  // must be kBoth
+  InstanceRole role = InstanceRole::kBoth;  // phases that it serves
   std::uint64_t life = 0;  // number that increases at each restart; 0: the router counts restarts
   std::int32_t max_adapters = 0;  // maximum LoRA adapters that it keeps loaded, of which 32 are tracked; 0: unknown, 32
 };
@@ -116,6 +116,15 @@ struct RequestEnded {
   std::uint64_t life = 0;  // life of the instance; 0: the current one
 };
 
+// The request's prompt is computed, and its KV can be sent. The request leaves its prefill instance for its decode
+// instance (BasicRouter::decodes). On an instance that runs the whole request, it only lowers the pending prefill.
+// RequestStarted, RequestServed and RequestEnded of the decode instance have the same effect.
+struct PrefillEnded {
+  RequestId request;
+  InstanceId instance;  // instance that computed the prompt; 0: the request's current instance
+  std::uint64_t life = 0;  // life of the instance; 0: the current one
+};
+
 // Declares a workflow (workflow/workflow_table.h). Requests with the workflow's id are its calls. Request::stage
 // assigns each call to a stage.
 struct WorkflowDeclared {
@@ -143,7 +152,9 @@ using RouterEvent = std::variant<Arrived, Revised, Cancelled,
                                  WorkflowDeclared,  // 70
                                  WorkflowGrown,  // 71
                                  StageEnded,  // 72
-                                 WorkflowEnded>;
+                                 WorkflowEnded,
+                                 PrefillEnded  // 74
+                                 >;
 
 }  // namespace takt
 

@@ -52,6 +52,7 @@ class AnyPlacement {
   void Observe(const RouterEvent& event, TimePoint now) { held_->Observe(event, now); }
   void Observe(const Epoch& epoch, TimePoint now) { held_->Observe(epoch, now); }
   void Prepare(const RequestState& r, TimePoint now) { held_->Prepare(r, now); }
+  std::int64_t CachedTokens(const InstanceState& i) const { return held_->CachedTokens(i); }
   void Up(const InstanceState& i, TimePoint now) { held_->Up(i, now); }
   void Placed(const RequestState& r, const InstanceState& i, TimePoint now) { held_->Placed(r, i, now); }
   void Started(const RequestState& r, const InstanceState& i, TimePoint now) { held_->Started(r, i, now); }
@@ -66,6 +67,7 @@ class AnyPlacement {
     virtual void Observe(const RouterEvent&, TimePoint) = 0;
     virtual void Observe(const Epoch&, TimePoint) = 0;
     virtual void Prepare(const RequestState&, TimePoint) = 0;
+    virtual std::int64_t CachedTokens(const InstanceState&) const = 0;
     virtual void Up(const InstanceState&, TimePoint) = 0;
     virtual void Placed(const RequestState&, const InstanceState&, TimePoint) = 0;
     virtual void Started(const RequestState&, const InstanceState&, TimePoint) = 0;
@@ -90,6 +92,10 @@ class AnyPlacement {
     }
     void Prepare(const RequestState& r, TimePoint now) override {
       if constexpr (PreparingPlacement<P>) policy.Prepare(r, now);
+    }
+    std::int64_t CachedTokens(const InstanceState& i) const override {
+      if constexpr (CachingPlacement<P>) return policy.CachedTokens(i);
+      return 0;
     }
     void Up(const InstanceState& i, TimePoint now) override {
       if constexpr (InstancePlacement<P>) policy.Up(i, now);

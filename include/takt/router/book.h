@@ -14,6 +14,7 @@
 #include "takt/router/options.h"
 #include "takt/router/placed_requests.h"
 #include "takt/router/record.h"
+#include "takt/router/roles.h"
 #include "takt/router/stats.h"
 #include "takt/router/workflow_calls.h"
 #include "takt/state/call_desk.h"
@@ -22,7 +23,8 @@
 namespace takt::internal {
 
 // Invariant: a request has the status kPlaced if and only if its `place` names an instance that is up. The request is
-// then among this instance's requests in `placed`. An event that Heeds refuses changes only counters and faults.
+// then among this instance's requests in `placed`. Its `decode`, if any, is up and expects the request. `lacking` has
+// the placed requests that need another decode instance. An event that Heeds refuses changes only counters and faults.
 struct RouterBook {
   explicit RouterBook(const RouterOptions& from) : options(from), calls(from) {
     table.KeyHashes(options.hash_seed);
@@ -42,12 +44,13 @@ struct RouterBook {
     if (std::holds_alternative<InstanceUp>(event) || std::holds_alternative<InstanceDown>(event)) {
       scratch.clear();
       MakeRoom(scratch, table.size());
+      notices.MakeRoomToWithdraw(table.size());
     }
     instances.MakeRoomForOne(), placed.MakeRoomForOne();
   }
   void MakeRoomToPlace() {
     notices.MakeRoomToPlace(table.size(), calls.table().size());
-    if (options.max_down > 0) scratch.clear(), MakeRoom(scratch, table.size());
+    if (options.max_down > 0 || lacking.size() > 0) scratch.clear(), MakeRoom(scratch, table.size());
   }
 
   // ---- the observer -------------------------------------------------------------------------------------------------
@@ -134,8 +137,8 @@ struct RouterBook {
     return true;
   }
   bool Heeds(const InstanceUp& e) {
-    if (!e.instance.id || e.instance.role != InstanceRole::kBoth || e.instance.max_adapters < 0 ||
-        !instances.Has(e.instance.profile)) {
+    if (!e.instance.id || e.instance.role > InstanceRole::kDecode || e.instance.max_adapters < 0 ||
+        !instances.Has(e.instance.profile) || ChangesRole(e)) {
       Invalid(e.instance.id);
       return false;
     }
@@ -158,11 +161,18 @@ struct RouterBook {
   bool Heeds(const RequestStarted& e) { return Lives(e.instance, e.life); }
   bool Heeds(const RequestServed& e) { return Lives(e.instance, e.life); }
   bool Heeds(const RequestEnded& e) { return Lives(e.instance, e.life); }
+  bool Heeds(const PrefillEnded& e) { return Lives(e.instance, e.life); }
 
   // Returns true if the event restarts an instance that is up in an earlier life.
   bool Restarts(const InstanceUp& e) {
     const InstanceState* at = instances.Find(e.instance.id);
     return at != nullptr && e.instance.life > at->instance.life;
+  }
+
+  // Returns true if the event gives another role to an instance that is up, without a restart.
+  bool ChangesRole(const InstanceUp& e) {
+    const InstanceState* at = instances.Find(e.instance.id);
+    return at != nullptr && e.instance.role != at->instance.role && !Restarts(e);
   }
 
   // Returns false, and counts the event, if the instance's life is not `life`. The event is then late or early.
@@ -180,9 +190,10 @@ struct RouterBook {
 
   // Returns true if an event about a living request comes from an instance that the request has left.
   bool Left(Slot slot, InstanceId instance, std::uint64_t life) {
-    const InstanceId place = table[slot].place;
-    if (instance && instance != place) return true;
-    return life != 0 && (!place || instances.Find(place)->instance.life != life);
+    const RouteRecord& record = table[slot];
+    if (instance && instance != record.place && instance != record.decode) return true;
+    const InstanceId at = instance ? instance : record.place;
+    return life != 0 && (!at || instances.Find(at)->instance.life != life);
   }
 
   // ---- room for a request -------------------------------------------------------------------------------------------
@@ -204,6 +215,8 @@ struct RouterBook {
   RouteTable table;
   InstanceTable instances;
   PlacedRequests placed;
+  DecodeList lacking;
+  Roles roles;
   WorkflowCalls calls;
   RouterNotices notices;
   std::vector<Slot> scratch;  // faults of the current event or search

@@ -34,9 +34,27 @@ class RouterActs {
         Act(down, down);
       }
     }
-    r_.placer.Observe(event, r_.now());
+    Observe(e, event);
     if constexpr (std::constructible_from<Event, const E&>) r_.queue.Observe(e, r_.now());
     Handle(e);
+  }
+
+  // Each placement observes the events of its own instances, and all others.
+  template <class E>
+  void Observe(const E& e, const RouterEvent& event) {
+    const Instance* about = nullptr;
+    if constexpr (std::same_as<E, InstanceUp>) about = &e.instance;
+    if constexpr (std::same_as<E, InstanceDown> || std::same_as<E, InstanceReported>) {
+      about = &r_.instances.Find(e.instance)->instance;
+    }
+    if (about != nullptr) return r_.PlacerOf(*about).Observe(event, r_.now());
+    r_.placer.Observe(event, r_.now());
+    r_.decode_placer.Observe(event, r_.now());
+  }
+
+  // Hands a request over if this event of its decode instance came before PrefillEnded.
+  void Reached(Slot slot, InstanceId instance) {
+    if (instance && r_.table[slot].decode == instance) r_.HandOver(slot);
   }
 
   void Handle(const Arrived& e) {
@@ -71,6 +89,7 @@ class RouterActs {
       return;
     }
     ++r_.stats.ended;
+    Reached(slot, e.instance);
     const bool reported = e.served && !e.served->absurd();
     if (e.served && !reported) r_.Invalid(e.instance);
     if (r_.table[slot].status == RouteStatus::kPlaced) {
@@ -91,18 +110,33 @@ class RouterActs {
     } else if (e.served.absurd()) {
       r_.Invalid(e.instance);
     } else {
+      Reached(slot, e.instance);
       r_.Serve(slot, e.served);
+    }
+  }
+
+  void Handle(const PrefillEnded& e) {
+    const Slot slot = r_.Living(e.request);
+    if (slot == kNoSlot) return;
+    if (r_.table[slot].status != RouteStatus::kPlaced || r_.Left(slot, e.instance, e.life)) {
+      ++r_.stats.reported_late;
+    } else {
+      r_.HandOver(slot);
     }
   }
 
   void Handle(const RequestStarted& e) {
     const Slot slot = r_.Living(e.request);
     if (slot == kNoSlot) return;
-    if (r_.table[slot].status != RouteStatus::kPlaced || e.instance != r_.table[slot].place) {
+    const RouteRecord& record = r_.table[slot];
+    if (record.status != RouteStatus::kPlaced || !e.instance ||
+        (e.instance != record.place && e.instance != record.decode)) {
       ++r_.stats.reported_late;
       return;
     }
-    r_.placer.Started(r_.table[slot].state, *r_.instances.Find(e.instance), r_.now());
+    Reached(slot, e.instance);
+    const InstanceState& at = *r_.instances.Find(e.instance);
+    r_.PlacerOf(at.instance).Started(record.state, at, r_.now());
   }
 
   void Handle(const WorkflowDeclared& e) {
@@ -122,14 +156,17 @@ class RouterActs {
     const auto [instance, is_new] = r_.instances.Up(e.instance);
     if (is_new) r_.placed.Up(*instance, r_.now());
     r_.down_since = kUnset;  // also if the instance goes down again before the next Place
-    r_.placer.Up(*instance, r_.now());
+    r_.roles.Up(*instance);
+    r_.PlacerOf(instance->instance).Up(*instance, r_.now());
     r_.calls.Up(*instance);
     r_.TakeBackAside();
   }
 
   void Handle(const InstanceDown& e) {
     ++r_.stats.instances_lost;
-    r_.ReturnAll(r_.instances.Remove(e.instance));
+    const InstanceState gone = r_.instances.Remove(e.instance);
+    r_.LoseDecodes(gone);
+    r_.ReturnAll(gone);
   }
 
   void Handle(const InstanceReported& e) {

@@ -41,6 +41,10 @@ struct RouteExplanation {
   // Regret of `chosen`, in units of the score. For a placed request, later events and its own load count. NaN: unknown.
   double regret = std::numeric_limits<double>::quiet_NaN();
   double margin = std::numeric_limits<double>::quiet_NaN();  // best score minus the second best; NaN: unknown
+  // Instance that takes the request over after its prefill on `chosen`; none: `chosen` runs the whole request, or the
+  // request has left its prefill instance. Scores of decode instances only compare with each other.
+  InstanceId decode = {};
+  double decode_regret = std::numeric_limits<double>::quiet_NaN();  // of `decode`; NaN: unknown
   // False: the placement draws or takes turns, so its scores only order the instances, and no regret is known.
   bool scores_compare = true;
   std::size_t candidates = 0;  // instances that are up; those beyond the output's size were not written

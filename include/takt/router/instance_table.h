@@ -18,7 +18,8 @@
 namespace takt::internal {
 
 // Invariant: instances are ordered by id. Each instance has a unique slot. Slots are less than the largest number of
-// instances that were up at once. Lives are between 1 and newest_life().
+// instances that were up at once. Lives are between 1 and newest_life(). `apart_` is the number of instances that serve
+// one phase.
 class InstanceTable {
  public:
   ProfileId AddProfile(InstanceProfile profile) {
@@ -30,6 +31,7 @@ class InstanceTable {
 
   std::span<InstanceState> all() { return up_; }
   std::span<const InstanceState> all() const { return up_; }
+  bool apart() const { return apart_ > 0; }  // true: an instance for prefill or for decode is up
   std::uint64_t newest_life() const { return newest_life_; }  // maximum life of any instance so far
 
   // Returns null if the instance is not up.
@@ -65,6 +67,7 @@ class InstanceTable {
     if (free_slots_.empty()) free_slots_.push_back(static_cast<std::uint32_t>(up_.size()));
     at = up_.insert(at, {.instance = instance, .profile = profile, .slot = free_slots_.back()});
     free_slots_.pop_back();
+    apart_ += instance.role != InstanceRole::kBoth ? 1 : 0;
     if (at->instance.life == 0) at->instance.life = newest_life_ + (newest_life_ < UINT64_MAX ? 1 : 0);
     newest_life_ = std::max(newest_life_, at->instance.life);
     if (candidate_at_.size() < up_.size()) candidate_at_.push_back(0);
@@ -75,6 +78,7 @@ class InstanceTable {
     const auto at = LowerBound(id);
     InstanceState gone = std::move(*at);
     free_slots_.push_back(gone.slot);
+    apart_ -= gone.instance.role != InstanceRole::kBoth ? 1 : 0;
     up_.erase(at);
     return gone;
   }
@@ -88,6 +92,7 @@ class InstanceTable {
   std::vector<InstanceState> up_;
   std::vector<std::uint32_t> candidate_at_;  // index in `up_` of the c-th candidate of the last call
   std::vector<std::uint32_t> free_slots_;  // slots of instances that went down
+  std::int64_t apart_ = 0;
   std::uint64_t newest_life_ = 0;
 };
 

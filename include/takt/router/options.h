@@ -48,6 +48,13 @@ struct RouterOptions {
   // Maximum time without any instance that is up [s]; after it, waiting requests fail with kNoInstance. 0: unlimited.
   double max_down = 0;
 
+  // With instances for prefill and for decode (InstanceRole), a decode instance runs a whole request if at most
+  // `local_tokens` of the prompt are not in its cache, or, with `local_if_sooner`, if its prefill would end no later
+  // than a prefill instance's, including the transfer of the KV.
+  std::int32_t local_tokens = 0;
+  bool local_if_sooner = true;
+  double kv_link_gb_s = 25;  // KV bandwidth between two instances [1e9 bytes/s]; default: 200 Gb/s; 0: unlimited
+
   template <class Self, class List>
   static constexpr auto ListOptions(Self& self, List&& list) {
     return list(Option("max_outstanding", self.max_outstanding, {.least = 1}), Option("window", self.window),
@@ -57,7 +64,8 @@ struct RouterOptions {
                 Option("tenant_max_waiting", self.tenant_max_waiting),
                 Option("tenant_max_waiting_tokens", self.tenant_max_waiting_tokens),
                 Option("class_limits", self.class_limits), Option("max_held", self.max_held),
-                Option("max_down", self.max_down));
+                Option("max_down", self.max_down), Option("local_tokens", self.local_tokens),
+                Option("local_if_sooner", self.local_if_sooner), Option("kv_link_gb_s", self.kv_link_gb_s));
   }
 
   // Returns InvalidArgument with every invalid field and its value.

@@ -16,7 +16,8 @@
 namespace takt::internal {
 
 // Invariant: an instance's `outstanding` is the number of its members, and `pending_prefill` the sum of their
-// uncomputed tokens. `since_report` and `tokens_since_report` count placements after its newest report.
+// uncomputed tokens. Its `expected` members are still on another instance, which computes their prompts. `since_report`
+// and `tokens_since_report` count the expected members, and placements after its newest report.
 class PlacedRequests {
  public:
   std::int64_t size() const { return size_; }  // number of requests on all instances
@@ -29,7 +30,8 @@ class PlacedRequests {
     lists_[instance.slot] = {.as_of = now};
   }
 
-  void Add(RouteTable& table, Slot slot, InstanceState& instance, TimePoint now) {
+  // Adds a member with this many prompt tokens to compute.
+  void Add(RouteTable& table, Slot slot, InstanceState& instance, std::int32_t uncomputed, TimePoint now) {
     RouteRecord& record = table[slot];
     List& list = lists_[instance.slot];
     const std::int64_t tokens = record.state.request.prompt_tokens.value;
@@ -42,8 +44,18 @@ class PlacedRequests {
     ++instance.outstanding;
     ++instance.since_report;
     instance.tokens_since_report += tokens;
-    record.uncomputed = record.state.request.prompt_tokens.value;
-    instance.pending_prefill += tokens;
+    record.uncomputed = uncomputed;
+    instance.pending_prefill += uncomputed;
+  }
+
+  // Adds a member whose prompt another instance computes.
+  void Expect(RouteTable& table, Slot slot, InstanceState& instance) {
+    lists_[instance.slot].expected.Add(table, slot);
+    AddExpected(table[slot], instance, 1);
+  }
+  void ExpectNoMore(RouteTable& table, Slot slot, InstanceState& instance) {
+    lists_[instance.slot].expected.Remove(table, slot);
+    AddExpected(table[slot], instance, -1);
   }
 
   void Remove(RouteTable& table, Slot slot, InstanceState& instance) {
@@ -63,7 +75,11 @@ class PlacedRequests {
     record.uncomputed = std::min(record.uncomputed, left);
   }
 
-  // Moves all requests of an instance that went down to `to`, in order of slots.
+  // Moves the expected requests of an instance that went down to `to`, in order of slots.
+  void TakeExpected(RouteTable& table, const InstanceState& gone, std::vector<Slot>& to) {
+    lists_[gone.slot].expected.TakeAll(table, to);
+  }
+  // Moves all other requests of an instance that went down to `to`, in order of slots.
   void TakeAll(RouteTable& table, const InstanceState& gone, std::vector<Slot>& to) {
     SlotList& all = lists_[gone.slot].all;
     size_ -= all.size();
@@ -84,14 +100,14 @@ class PlacedRequests {
     instance.reported = true;
     List& list = lists_[instance.slot];
     list.as_of = std::max(list.as_of, report.as_of);
-    const std::int64_t missing = instance.outstanding - report.waiting - report.running;
+    const std::int64_t missing = instance.outstanding - instance.expected - report.waiting - report.running;
     const auto includes = [&](Slot slot) {
       const auto unseen = static_cast<std::int64_t>(list.unseen.size());
       return report.as_of == kUnset ? unseen > missing : table[slot].placed <= report.as_of;
     };
     while (!list.unseen.empty() && includes(list.unseen.oldest())) See(table, list.unseen.oldest(), list);
-    instance.since_report = static_cast<std::int64_t>(list.unseen.size());
-    instance.tokens_since_report = list.tokens;
+    instance.since_report = static_cast<std::int64_t>(list.unseen.size()) + instance.expected;
+    instance.tokens_since_report = list.tokens + list.expected_tokens;
   }
 
  private:
@@ -101,8 +117,17 @@ class PlacedRequests {
     TimePoint as_of = kUnset;  // time up to which reports are complete
     AgeList unseen = {};  // living requests that no report includes yet
     std::int64_t tokens = 0;  // prompt tokens of these requests
-    SlotList all = {};
+    std::int64_t expected_tokens = 0;  // prompt tokens of the expected requests
+    SlotList all = {};  // all members except the expected ones
+    DecodeList expected = {};
   };
+
+  void AddExpected(const RouteRecord& record, InstanceState& instance, std::int64_t sign) {
+    const std::int64_t tokens = sign * record.state.request.prompt_tokens.value;
+    lists_[instance.slot].expected_tokens += tokens;
+    instance.outstanding += sign, instance.expected += sign;
+    instance.since_report += sign, instance.tokens_since_report += tokens;
+  }
 
   static void See(RouteTable& table, Slot slot, List& list) {
     list.unseen.Remove(table, slot);

@@ -30,6 +30,11 @@ class PlacementHooks {
   void Prepare([[maybe_unused]] const RequestState& r, [[maybe_unused]] TimePoint now) {
     if constexpr (PreparingPlacement<Placer>) placer_.Prepare(r, now);
   }
+  // Returns the tokens of the prepared request in the instance's cache; 0 if the placement does not know.
+  std::int64_t CachedTokens([[maybe_unused]] const InstanceState& i) const {
+    if constexpr (CachingPlacement<Placer>) return placer_.CachedTokens(i);
+    return 0;
+  }
   bool scores_compare() const { return ScoresCompare(placer_); }
   bool goes_by_service() const { return GoesByService(placer_); }
   double Score(const RequestState& r, const InstanceState& i, TimePoint now) const { return placer_.Score(r, i, now); }

@@ -18,7 +18,8 @@ namespace takt::internal {
 // One search during one call.
 //
 // Invariant: a request is placed only on an instance that is up, has room, is large enough, and has a score above
-// -infinity. If scores are equal, the smaller instance id wins.
+// -infinity. If scores are equal, the smaller instance id wins. A prefill instance is only chosen together with a decode
+// instance.
 template <RankPolicy Policy, PlacementPolicy Placer>
 class Placing {
  public:
@@ -26,6 +27,7 @@ class Placing {
 
   // Places requests in rank order, and considers at most `window` requests after the first one that must wait.
   void Run() {
+    ReplaceDecodes();
     r_.queue.BeginPlan(r_.now(), r_.StateOf());
     PlaceFromTop();
     while (PlacePastTop()) PlaceFromTop();
@@ -33,10 +35,16 @@ class Placing {
     ReportPressure();
   }
 
+  // Prepares the placements for a request.
+  void Prepare(const RequestState& state) {
+    r_.placer.Prepare(state, r_.now());
+    if (r_.instances.apart()) r_.decode_placer.Prepare(state, r_.now());
+  }
+
   // Scores the candidates for a request; NaN excludes a candidate. Returns the number of remaining candidates.
   std::size_t Score(const RequestState& state, std::span<const InstanceId> candidates, std::span<double> scores) {
     constexpr double kNoPlace = std::numeric_limits<double>::quiet_NaN();
-    r_.placer.Prepare(state, r_.now());
+    Prepare(state);
     std::size_t possible = 0;
     for (std::size_t c = 0; c < std::min(candidates.size(), scores.size()); ++c) {
       const InstanceState* i = r_.instances.Candidate(c, candidates[c]);
@@ -48,34 +56,122 @@ class Placing {
 
   // Explains a request by the scores of all instances that are up, and writes the first of them to `out`.
   RouteExplanation Explain(const RequestState& state, RouteExplanation why, std::span<takt::Candidate> out) {
-    r_.placer.Prepare(state, r_.now());
-    constexpr double kNone = -std::numeric_limits<double>::infinity();
-    double best = kNone, second = kNone, of_chosen = kNone;
-    const InstanceId placed = why.chosen;
+    Prepare(state);
+    if (!why.chosen) {
+      const Legs legs = Choose(state);
+      if (legs.first != nullptr) why.chosen = legs.first->instance.id;
+      if (legs.decode != nullptr) why.decode = legs.decode->instance.id;
+    }
+    Best prompts, decodes;  // of the instances of each placement
     for (const InstanceState& i : r_.instances.all()) {
       // A placed request counts itself among its instance's requests, which it would not leave for being full.
-      const takt::Candidate c = Judge(state, i, i.instance.id == placed);
+      const InstanceId id = i.instance.id;
+      const takt::Candidate c = Judge(state, i, id == why.chosen || id == why.decode);
       if (why.candidates < out.size()) out[why.candidates] = c;
       ++why.candidates;
       if (c.state != CandidateState::kScored) continue;
       ++why.scored;
-      if (c.score > best) {
-        second = best, best = c.score;
-        if (!placed) why.chosen = c.instance, of_chosen = c.score;
-      } else {
-        second = std::max(second, c.score);
-      }
-      if (c.instance == placed) of_chosen = c.score;
+      (Decodes(i) ? decodes : prompts).Add(c, Decodes(i) && why.decode ? why.decode : why.chosen);
     }
-    why.scores_compare = r_.placer.scores_compare();
-    if (!why.scores_compare) return why;
-    if (of_chosen > kNone) why.regret = best - of_chosen;
-    if (second > kNone) why.margin = best - second;
-    for (takt::Candidate& c : out.first(std::min(out.size(), why.candidates))) c.regret = best - c.score;
+    const InstanceState* chosen = r_.instances.Find(why.chosen);
+    const bool whole_on_decode = chosen != nullptr && Decodes(*chosen);
+    const Best& first = whole_on_decode ? decodes : prompts;
+    why.scores_compare = (whole_on_decode ? r_.decode_placer : r_.placer).scores_compare();
+    if (why.scores_compare) why.regret = first.Regret(), why.margin = first.Margin();
+    if (why.decode && r_.decode_placer.scores_compare()) why.decode_regret = decodes.Regret();
+    std::size_t at = 0;
+    for (const InstanceState& i : r_.instances.all().first(std::min(out.size(), why.candidates))) {
+      const Best& best = Decodes(i) ? decodes : prompts;
+      if (r_.PlacerOf(i.instance).scores_compare()) out[at].regret = best.best - out[at].score;
+      ++at;
+    }
     return why;
   }
 
  private:
+  static constexpr double kNone = -std::numeric_limits<double>::infinity();
+
+  // The best scores among the candidates of one placement.
+  struct Best {
+    double best = kNone, second = kNone, of_chosen = kNone;
+
+    void Add(const takt::Candidate& c, InstanceId chosen) {
+      second = std::max(second, std::min(best, c.score)), best = std::max(best, c.score);
+      if (c.instance == chosen) of_chosen = c.score;
+    }
+    double Regret() const { return of_chosen > kNone ? best - of_chosen : std::numeric_limits<double>::quiet_NaN(); }
+    double Margin() const { return second > kNone ? best - second : std::numeric_limits<double>::quiet_NaN(); }
+  };
+
+  // The instances for a request.
+  struct Legs {
+    InstanceState* first = nullptr;  // instance that computes the prompt; null: the request waits
+    InstanceState* decode = nullptr;  // instance that decodes; null: `first` runs the whole request
+    bool fits = false;  // false: the request is too large for every instance
+  };
+
+  static bool Decodes(const InstanceState& i) { return i.instance.role == InstanceRole::kDecode; }
+
+  // What the search of one placement found.
+  struct Found {
+    InstanceState* best = nullptr;  // best instance with room; null: none
+    bool up = false, fits = false, open = false;  // an instance is up, is large enough, and accepts requests at times
+  };
+  // Searches the instances that `admits` accepts for a prepared request.
+  template <class Admits>
+  Found Search(const RequestState& state, const PlacementHooks<Placer>& placer, Admits admits) {
+    Found found;
+    double best = kNone;
+    for (InstanceState& i : r_.instances.all()) {
+      if (!admits(i)) continue;
+      found.up = true;
+      if (!r_.Fits(state.request, i.instance)) continue;
+      found.fits = true;
+      found.open |= r_.MostOn(i) > 0;
+      if (!r_.HasRoom(i)) continue;
+      if (const double score = placer.Score(state, i, r_.now()); score > best) found.best = &i, best = score;
+    }
+    return found;
+  }
+
+  // Chooses the instances of a prepared request.
+  Legs Choose(const RequestState& state) {
+    if (!r_.instances.apart()) {
+      const Found found = Search(state, r_.placer, [](const InstanceState&) { return true; });
+      return {found.best, nullptr, found.fits};
+    }
+    const auto of_both = [](const InstanceState& i) { return i.instance.role == InstanceRole::kBoth; };
+    const Found prompt = Search(state, r_.placer, [](const InstanceState& i) { return !Decodes(i); });
+    const Found decode = Search(state, r_.decode_placer, Decodes), both = Search(state, r_.placer, of_both);
+    // If no instance runs whole requests, a prefill instance waits for a decode instance.
+    const bool fits = both.fits || decode.fits || (!both.up && !decode.up);
+    if (decode.best == nullptr) return {both.best, nullptr, fits};
+    const std::int32_t tokens = state.request.prompt_tokens.value;
+    const std::int64_t cached = r_.decode_placer.CachedTokens(*decode.best);
+    if (prompt.best == nullptr) {
+      const bool whole = !prompt.open || Roles::IsShort(r_.options, tokens, cached);
+      return {whole ? decode.best : nullptr, nullptr, fits};
+    }
+    if (of_both(*prompt.best)) return {prompt.best, nullptr, fits};
+    const std::int64_t prompt_cached = r_.placer.CachedTokens(*prompt.best);
+    if (r_.roles.RunsWhole(r_.options, tokens, *prompt.best, prompt_cached, *decode.best, cached)) {
+      return {decode.best, nullptr, fits};
+    }
+    return {prompt.best, decode.best, fits};
+  }
+
+  // Chooses other decode instances for placed requests that lost theirs.
+  void ReplaceDecodes() {
+    if (r_.lacking.size() == 0) return;
+    r_.lacking.List(r_.table, r_.scratch);
+    for (const Slot slot : r_.scratch) {
+      const RequestState& state = r_.table[slot].state;
+      r_.decode_placer.Prepare(state, r_.now());
+      InstanceState* decode = Search(state, r_.decode_placer, Decodes).best;
+      if (decode != nullptr) r_.SetDecode(slot, *decode);
+    }
+  }
+
   // `full`: the number of requests on the instance excludes no request.
   takt::Candidate Judge(const RequestState& state, const InstanceState& i, bool full = false) {
     takt::Candidate c{.instance = i.instance.id};
@@ -83,7 +179,7 @@ class Placing {
       c.state = CandidateState::kTooSmall;
     } else if (!full && !r_.HasRoom(i)) {
       c.state = CandidateState::kFull;
-    } else if (const double score = r_.placer.Score(state, i, r_.now());
+    } else if (const double score = r_.PlacerOf(i.instance).Score(state, i, r_.now());
                score > -std::numeric_limits<double>::infinity()) {
       c.score = score;
     } else {
@@ -117,23 +213,14 @@ class Placing {
   // Returns true if the request left the queue: placed, set aside or failed.
   bool TryPlace(Slot slot) {
     const RequestState& state = r_.table[slot].state;
-    InstanceState* best = nullptr;
-    double best_score = -std::numeric_limits<double>::infinity();
-    bool fits = false;
-    r_.placer.Prepare(state, r_.now());
-    for (InstanceState& i : r_.instances.all()) {
-      if (!r_.Fits(state.request, i.instance)) continue;
-      fits = true;
-      if (!r_.HasRoom(i)) continue;
-      const double score = r_.placer.Score(state, i, r_.now());
-      if (score > best_score) best = &i, best_score = score;
-    }
-    if (best != nullptr) {
+    Prepare(state);
+    const Legs legs = Choose(state);
+    if (legs.first != nullptr) {
       r_.queue.Erase(slot, true);
-      r_.Assign(slot, *best);
+      r_.Assign(slot, *legs.first, legs.decode);
       return true;
     }
-    if (fits) return false;
+    if (legs.fits) return false;
     if (r_.options.fail_unfit && !r_.instances.all().empty()) {
       ++r_.stats.failed_unfit;
       r_.notices.failed.push_back({state.request.id, FailReason::kNeverFits});

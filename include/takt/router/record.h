@@ -50,15 +50,26 @@ struct Charged {
   bool reported = false;  // true: the host has sent an event about the request since its placement
 };
 
+// Links of a record that may be in a SlotList.
+struct SlotLinks {
+  Slot before = kNoSlot, after = kNoSlot;
+};
+
+// A placed request has one or two legs. With two, `place` computes the prompt, and `decode` takes the request over at
+// PrefillEnded. The request then has one leg, on that instance.
 struct RouteRecord {
   RequestState state = {};
   RouteStatus status = RouteStatus::kUnknown;
   bool unseen = false;  // true: no report of the instance includes the request yet, so `age` is in a list
+  bool lacks_decode = false;  // true: the instance in `decode` went down, and no other has been chosen yet
+  bool prefilled = false;  // with lacks_decode: `place` has computed the prompt
   InstanceId place = {};  // instance that has the request; none: not placed
+  InstanceId decode = {};  // instance that will decode; none: `place` does both phases, or lacks_decode
   TimePoint placed{};
   std::int32_t uncomputed = 0;  // prompt tokens that its instance has not computed, as far as reported
   AgeLink age = {};
-  Slot before = kNoSlot, after = kNoSlot;  // links of the SlotList of its instance, or of set_aside
+  SlotLinks links = {};  // of the list of its instance, or of set_aside
+  SlotLinks decode_links = {};  // of the list of its decode instance, or of the requests that lack one
   Charged charged = {};
 };
 
@@ -90,31 +101,37 @@ class RouteTable : public IdTable<RequestId, RouteRecord> {
   RequestParts parts_;
 };
 
-// An unordered list of requests, threaded through their records.
+// An unordered list of requests, threaded through the links of their records.
 //
-// Invariant: a record is in at most one list. The list has size() members.
-class SlotList {
+// Invariant: each links of a record are in at most one list. The list has size() members.
+template <SlotLinks RouteRecord::*kLinks>
+class SlotListBy {
  public:
   std::int64_t size() const { return size_; }
 
   void Add(RouteTable& table, Slot slot) {
-    table[slot].before = kNoSlot, table[slot].after = first_;
-    if (first_ != kNoSlot) table[first_].before = slot;
+    table[slot].*kLinks = {kNoSlot, first_};
+    if (first_ != kNoSlot) (table[first_].*kLinks).before = slot;
     first_ = slot;
     ++size_;
   }
   // `slot` must be a member.
   void Remove(RouteTable& table, Slot slot) {
-    const Slot before = table[slot].before, after = table[slot].after;
-    (before == kNoSlot ? first_ : table[before].after) = after;
-    if (after != kNoSlot) table[after].before = before;
+    const auto [before, after] = table[slot].*kLinks;
+    (before == kNoSlot ? first_ : (table[before].*kLinks).after) = after;
+    if (after != kNoSlot) (table[after].*kLinks).before = before;
     --size_;
+  }
+  // Sets `to` to all members, in order of slots.
+  void List(const RouteTable& table, std::vector<Slot>& to) const {
+    to.clear();
+    for (Slot slot = first_; slot != kNoSlot; slot = (table[slot].*kLinks).after) to.push_back(slot);
+    std::ranges::sort(to);
   }
   // Moves all members to `to`, in order of slots.
   void TakeAll(const RouteTable& table, std::vector<Slot>& to) {
-    to.clear();
-    for (Slot slot = std::exchange(first_, kNoSlot); slot != kNoSlot; slot = table[slot].after) to.push_back(slot);
-    std::ranges::sort(to);
+    List(table, to);
+    first_ = kNoSlot;
     size_ = 0;
   }
 
@@ -122,6 +139,8 @@ class SlotList {
   Slot first_ = kNoSlot;
   std::int64_t size_ = 0;
 };
+using SlotList = SlotListBy<&RouteRecord::links>;
+using DecodeList = SlotListBy<&RouteRecord::decode_links>;
 
 }  // namespace takt::internal
 

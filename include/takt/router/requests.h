@@ -22,11 +22,16 @@ namespace takt::internal {
 // `expiries` contains each request that may expire, until it is placed.
 template <RankPolicy Policy, PlacementPolicy Placer>
 struct RouterRequests : RouterBook {
-  RouterRequests(const RouterOptions& from, Policy policy, Placer placement)
-      : RouterBook(from), queue(std::move(policy)), placer(std::move(placement)), book(QueueBounds(from)) {
+  RouterRequests(const RouterOptions& from, Policy policy, Placer placement, Placer decode_placement)
+      : RouterBook(from),
+        queue(std::move(policy)),
+        placer(std::move(placement)),
+        decode_placer(std::move(decode_placement)),
+        book(QueueBounds(from)) {
     queue.KeyHashes(options.hash_seed);
     book.KeyHashes(Mix64(options.hash_seed));
     placer.KeyHashes(options.hash_seed);
+    decode_placer.KeyHashes(options.hash_seed);
     ReserveSlots(static_cast<std::size_t>(options.reserve_requests));
   }
 
@@ -163,21 +168,28 @@ struct RouterRequests : RouterBook {
 
   // ---- on an instance -----------------------------------------------------------------------------------------------
 
-  // Places a request that has left the queue on this instance.
-  void Assign(Slot slot, InstanceState& instance) {
+  // Returns the placement that chooses and observes instances of this role.
+  PlacementHooks<Placer>& PlacerOf(const Instance& i) {
+    return i.role == InstanceRole::kDecode ? decode_placer : placer;
+  }
+
+  // Places a request that has left the queue on this instance. If `decode` is not null, that instance takes the request
+  // over at the end of the prefill.
+  void Assign(Slot slot, InstanceState& instance, InstanceState* decode = nullptr) {
     RouteRecord& record = table[slot];
     const RequestStatus from = StatusOf(std::exchange(record.status, RouteStatus::kPlaced));
     const bool again = std::exchange(record.state.taken, true);
     record.place = instance.instance.id;
     expiries.Erase(slot);
     book.Leave(slot, true, now());
-    placed.Add(table, slot, instance, now());
+    placed.Add(table, slot, instance, record.state.request.prompt_tokens.value, now());
     if (options.model_tokens) TakePrediction(record.state.request, instance.instance.model);
     instance.last_placed = ++stats.placed;
     instance.UseAdapter(record.state.request.adapter);
     notices.placed.push_back({record.state.request.id, instance.instance.id, instance.instance.life});
     calls.Sent(record.state, instance, instances.all(), now());
-    placer.Placed(record.state, instance, now());
+    PlacerOf(instance.instance).Placed(record.state, instance, now());
+    if (decode != nullptr) ++stats.placed_apart, SetDecode(slot, *decode);
     // Report the prompt to the policy at once, without waiting for the instance. Otherwise one group could fill all
     // instances at once.
     Charge(slot, {record.state.request.prompt_tokens, {}});
@@ -185,12 +197,72 @@ struct RouterRequests : RouterBook {
     Moved(record, from, RequestStatus::kRunning, again ? TransitionReason::kResumed : TransitionReason::kAdmitted);
   }
 
+  // Chooses the decode instance of a placed request that computes its prompt elsewhere.
+  void SetDecode(Slot slot, InstanceState& decode) {
+    RouteRecord& record = table[slot];
+    record.decode = decode.instance.id;
+    decode.last_placed = stats.placed;
+    decode.UseAdapter(record.state.request.adapter);
+    placed.Expect(table, slot, decode);
+    decode_placer.Placed(record.state, decode, now());
+    notices.decodes.push_back({record.state.request.id, decode.instance.id, decode.instance.life});
+    if (!std::exchange(record.lacks_decode, false)) return;
+    lacking.Remove(table, slot);
+    if (std::exchange(record.prefilled, false)) HandOver(slot);
+  }
+
+  // Moves a placed request to its decode instance. Without one, the request moves when it gets one.
+  void HandOver(Slot slot) {
+    RouteRecord& record = table[slot];
+    InstanceState& from = *instances.Find(record.place);
+    if (!record.decode) {
+      record.prefilled = record.lacks_decode;
+      placed.Serve(record, from, {record.state.request.prompt_tokens, {}});
+      return;
+    }
+    ++stats.handed_over;
+    placed.Remove(table, slot, from);
+    from.UseAdapter(record.state.request.adapter);
+    placer.Released(record.state, from, now());
+    record.place = std::exchange(record.decode, {});
+    InstanceState& to = *instances.Find(record.place);
+    placed.ExpectNoMore(table, slot, to);
+    placed.Add(table, slot, to, 0, now());
+  }
+
+  // Releases the decode leg of a placed request that computes its prompt elsewhere.
+  void ReleaseDecode(Slot slot) {
+    RouteRecord& record = table[slot];
+    if (std::exchange(record.lacks_decode, false)) lacking.Remove(table, slot);
+    record.prefilled = false;
+    if (!record.decode) return;
+    InstanceState& decode = *instances.Find(std::exchange(record.decode, {}));
+    placed.ExpectNoMore(table, slot, decode);
+    decode_placer.Released(record.state, decode, now());
+  }
+
+  // Requests whose prompt is on another instance stay there, and need another decode instance.
+  void LoseDecodes(const InstanceState& gone) {
+    placed.TakeExpected(table, gone, scratch);
+    for (const Slot slot : scratch) {
+      ++stats.decode_lost;
+      decode_placer.Released(table[slot].state, gone, now());
+      table[slot].decode = {};
+      table[slot].lacks_decode = true;
+      lacking.Add(table, slot);
+    }
+  }
+
   // Puts the requests of an instance that went down back into the queue.
   void ReturnAll(const InstanceState& gone) {
     placed.TakeAll(table, gone, scratch), Sort(scratch);
     for (const Slot slot : scratch) {
       ++stats.returned;
-      placer.Released(table[slot].state, gone, now());
+      PlacerOf(gone.instance).Released(table[slot].state, gone, now());
+      if (const InstanceId decode = table[slot].decode) {
+        notices.withdrawing.push_back({table[slot].state.request.id, decode, instances.Find(decode)->instance.life});
+      }
+      ReleaseDecode(slot);
       table[slot].state.generated = {};
       table[slot].charged.reported = false;
       Request& r = table[slot].state.request;  // the prediction for the old model does not hold for another model
@@ -233,7 +305,8 @@ struct RouterRequests : RouterBook {
         InstanceState& instance = *instances.Find(table[slot].place);
         placed.Remove(table, slot, instance);
         instance.UseAdapter(table[slot].state.request.adapter);
-        placer.Released(table[slot].state, instance, now());
+        PlacerOf(instance.instance).Released(table[slot].state, instance, now());
+        ReleaseDecode(slot);
         break;
       }
       case RouteStatus::kWaiting: queue.Erase(slot); break;
@@ -271,7 +344,8 @@ struct RouterRequests : RouterBook {
   }
 
   RankQueue<Policy> queue;
-  PlacementHooks<Placer> placer;
+  PlacementHooks<Placer> placer;  // of instances that compute prompts
+  PlacementHooks<Placer> decode_placer;  // of instances for decode
   WaitingBook book;
   TimeHeap expiries;
   TimePoint down_since = kUnset;  // with max_down: first Place without an instance since the last InstanceUp

@@ -25,12 +25,15 @@ namespace takt {
   X(instances_lost, "instances that went down")                                                           \
   X(reported_late, "late reports: from a former place, an earlier life, or out of date; ignored")         \
   X(events_unknown, "events that name no living request, or no instance that is up")                      \
-  X(events_invalid, "instances with no id, one role, unknown profile; negative counts; as_of beyond now") \
+  X(events_invalid, "instances with no id, new role, unknown profile; negative counts; as_of beyond now") \
   X(clock_stepped_back, "calls with a time before an earlier call, which was used instead")               \
   X(calls_after_end, "calls after an exception ended the router; ignored")                                \
   X(failed_shed, "requests shed because the queue, or the queue of their class, was full")                \
   X(failed_quota, "requests shed because their tenant had too many waiting requests or tokens")           \
-  X(failed_no_instance, "requests that failed because no instance was up")
+  X(failed_no_instance, "requests that failed because no instance was up")                                \
+  X(placed_apart, "placements with one instance for prefill and one for decode")                          \
+  X(handed_over, "requests that a decode instance took over after their prefill")                         \
+  X(decode_lost, "requests that lost their decode instance before they were handed over")
 
 struct RouterStats {
 #define TAKT_ROUTER_STATS_FIELD(name, text) std::uint64_t name = 0;

@@ -49,7 +49,8 @@ struct InstanceState {
   InstanceReport report{};  // newest report; zeros before the first
   bool reported = false;  // true: the instance has reported
   std::int64_t outstanding = 0;  // number of requests placed on this instance that have not ended
-  std::int64_t since_report = 0;  // number of requests placed on this instance after the newest report
+  std::int64_t expected = 0;  // number of these requests whose prompt another instance still computes
+  std::int64_t since_report = 0;  // number of requests placed on this instance after the newest report, or expected
   std::int64_t tokens_since_report = 0;  // prompt tokens of these requests
   std::uint64_t last_placed = 0;  // sequence number of the last placement on this instance, from 1; 0: none yet
   // Prompt tokens of its requests that it has not computed; only RequestServed and the end of a request lower this.

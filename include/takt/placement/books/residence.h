@@ -90,6 +90,9 @@ class Residence {
     }
   }
 
+  // Returns the tokens of the prepared turn that are in the instance's cache.
+  std::int64_t CachedTokens(const InstanceState& i) const { return At(i.slot).cached; }
+
   void Placed(const RequestState& r, const InstanceState& i, TimePoint now) {
     if (i.slot >= places_.size()) return;
     const double seconds = PrefillSeconds(i.slot);
