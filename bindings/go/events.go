@@ -14,6 +14,15 @@ type Event interface {
 	put(op string, room *room, c *C.takt_event) error
 }
 
+// Role is the phases that an instance serves.
+type Role uint32
+
+const (
+	RoleBoth    Role = C.TAKT_ROLE_BOTH
+	RolePrefill Role = C.TAKT_ROLE_PREFILL // computes prompts only
+	RoleDecode  Role = C.TAKT_ROLE_DECODE  // continues with such requests, or runs whole ones
+)
+
 // Instance is an engine with its own KV cache.
 type Instance struct {
 	ID       uint64  // unique among the instances that are up
@@ -24,7 +33,8 @@ type Instance struct {
 	Profile  uint64  // from AddProfile; 0: unknown speed
 	Life     uint64  // grows with each restart, such as the start time; 0: the router numbers restarts
 
-	MaxAdapters int // maximum LoRA adapters that it keeps loaded; 0: unknown
+	MaxAdapters int  // maximum LoRA adapters that it keeps loaded; 0: unknown
+	Role        Role // phases that it serves; the role changes only with the life
 }
 
 // Stage is a set of parallel calls of a workflow, made after all stages in After have ended. After holds indexes of
@@ -60,7 +70,7 @@ func (i *Instance) put(op string, _ *room, c *C.takt_instance) error {
 	*c = C.takt_instance{
 		struct_size: C.sizeof_takt_instance, kv_tokens: kv, id: C.uint64_t(i.ID), model: C.uint64_t(i.Model),
 		capacity: C.int64_t(i.Capacity), token_s: C.double(i.TokenS), profile: C.uint64_t(i.Profile), life: C.uint64_t(i.Life),
-		max_adapters: adapters,
+		max_adapters: adapters, role: C.uint32_t(i.Role),
 	}
 	if c.capacity == 0 {
 		c.capacity = C.TAKT_NEVER

@@ -26,6 +26,11 @@ type RouterOptions struct {
 	Budgets         Budgets // time that a call of a declared workflow gets
 	Blown           Blown   // budget of a call if no time is left
 
+	DecodePlacement string  // placement among decode instances; empty: as Placement
+	LocalTokens     int     // a decode instance runs a whole request with at most this many uncached prompt tokens
+	NeverSooner     bool    // do not run a whole request on a decode instance because its prefill would end sooner there
+	KVLinkGBs       float64 // KV bandwidth between two instances [1e9 bytes/s]; 0: the default
+
 	// Maximum requests that wait in the router and were never placed, and their prompt tokens; 0: unlimited; below 0:
 	// none. A further request fails with FailShed (docs/howto/bounds.md).
 	MaxWaiting, MaxWaitingTokens int64
@@ -111,6 +116,17 @@ func NewRouter(options RouterOptions) (*Router, error) {
 	if options.ReserveRequests != 0 {
 		c.reserve_requests = C.int64_t(options.ReserveRequests)
 	}
+	local, err := whole(op, "LocalTokens", options.LocalTokens, 0)
+	if err != nil {
+		return nil, err
+	}
+	c.local_tokens = local
+	if options.NeverSooner {
+		c.local_if_sooner = 0
+	}
+	if options.KVLinkGBs != 0 {
+		c.kv_link_gb_s = C.double(options.KVLinkGBs)
+	}
 	c.hash_seed, c.fail_unfit = C.uint64_t(options.HashSeed), flag(options.FailUnfit)
 	c.budgets, c.blown = C.uint32_t(options.Budgets), C.uint32_t(options.Blown)
 	for _, field := range [...]struct {
@@ -131,6 +147,7 @@ func NewRouter(options RouterOptions) (*Router, error) {
 		name, value string
 		to          **C.char
 	}{{"Policy", options.Policy, &c.policy}, {"Placement", options.Placement, &c.placement},
+		{"DecodePlacement", options.DecodePlacement, &c.decode_placement},
 		{"ClassLimits", strings.Join(classes, ";"), &c.class_limits}} {
 		if field.value == "" {
 			continue // takt's default
@@ -195,13 +212,17 @@ type WorkflowFault struct {
 	Site     uint64
 }
 
-// Routing is the result of Place. WakeAt is the time to place again if no event occurs before.
+// Routing is the result of Place. WakeAt is the time to place again if no event occurs before. With instances for
+// prefill and for decode, apply Withdrawn, then Placed, then Decodes. Withdrawn: decode instances that no longer get a
+// request. Decodes: instances that take requests over after their prefill; the last of a request counts.
 type Routing struct {
-	Placed []Placement
-	Failed []Failure
-	Ended  []WorkflowEnd
-	Faults []WorkflowFault
-	WakeAt Time
+	Placed    []Placement
+	Failed    []Failure
+	Ended     []WorkflowEnd
+	Faults    []WorkflowFault
+	WakeAt    Time
+	Decodes   []Placement
+	Withdrawn []Placement
 }
 
 var hows = []string{"completed", "cancelled", "silent"}
@@ -217,9 +238,15 @@ func (r *Router) Place(now Time) (Routing, error) {
 		return Routing{}, err
 	}
 	to := Routing{WakeAt: Time(c.wake_at)}
-	for _, p := range unsafe.Slice(c.placed, c.n_placed) {
-		to.Placed = append(to.Placed, Placement{uint64(p.request), uint64(p.instance), uint64(p.life)})
+	placements := func(c []C.takt_placement) (to []Placement) {
+		for _, p := range c {
+			to = append(to, Placement{uint64(p.request), uint64(p.instance), uint64(p.life)})
+		}
+		return to
 	}
+	to.Placed = placements(unsafe.Slice(c.placed, c.n_placed))
+	to.Decodes = placements(unsafe.Slice(c.decodes, c.n_decodes))
+	to.Withdrawn = placements(unsafe.Slice(c.withdrawn, c.n_withdrawn))
 	for _, f := range unsafe.Slice(c.failed, c.n_failed) {
 		to.Failed = append(to.Failed, Failure{
 			uint64(f.request), FailReason(f.reason), uint16(f.code),
@@ -268,6 +295,16 @@ func (r *Router) PlaceAt(request, instance uint64, now Time) error {
 		return err
 	}
 	return failure("PlaceAt", C.takt_router_place_at(r.p(), C.uint64_t(request), C.uint64_t(instance), C.int64_t(now)), nil)
+}
+
+// PlaceApart is PlaceAt on a prefill instance. The decode instance takes the request over.
+func (r *Router) PlaceApart(request, instance, decode uint64, now Time) error {
+	defer r.mu.Unlock()
+	if err := r.enter("PlaceApart"); err != nil {
+		return err
+	}
+	return failure("PlaceApart", C.takt_router_place_apart(r.p(), C.uint64_t(request), C.uint64_t(instance),
+		C.uint64_t(decode), C.int64_t(now)), nil)
 }
 
 // InstanceOf returns the instance of a request; 0: it is waiting or unknown.

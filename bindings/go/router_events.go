@@ -274,3 +274,23 @@ func (e WorkflowEnded) put(_ string, _ *room, c *C.takt_event) error {
 	b.cancelled = flag(e.Cancelled)
 	return nil
 }
+
+// PrefillEnded: the request's prompt is computed, and its KV can be sent. The request leaves its prefill instance for
+// its decode instance (BasicRouter::decodes). On an instance that runs the whole request, it only lowers the pending
+// prefill. RequestStarted, RequestServed and RequestEnded of the decode instance have the same effect.
+type PrefillEnded struct {
+	Request uint64
+	// instance that computed the prompt; 0: the request's current instance
+	Instance uint64
+	// life of the instance; 0: the current one
+	Life uint64
+}
+
+func (e PrefillEnded) put(_ string, _ *room, c *C.takt_event) error {
+	c._type = C.TAKT_EVENT_PREFILL_ENDED
+	b := (*C.takt_event_prefill_ended)(unsafe.Pointer(&c.u))
+	b.request = C.uint64_t(e.Request)
+	b.instance = C.uint64_t(e.Instance)
+	b.life = C.uint64_t(e.Life)
+	return nil
+}

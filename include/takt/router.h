@@ -183,8 +183,8 @@ class BasicRouter {
     return may;
   }
 
-  // For each request that another instance will decode, that instance: for new placements on a prefill instance, and for
-  // requests whose decode instance went down before the hand-over. The last entry of a request counts.
+  // Decode instances of requests that were placed on a prefill instance, and of placed requests that had lost theirs.
+  // The last entry of a request counts.
   std::span<const Placement> decodes() const { return r_.notices.decodes; }
   // Decode instances that no longer get a request, because its prefill instance went down as of the last Place.
   std::span<const Placement> withdrawn() const { return r_.notices.withdrawn; }

@@ -416,6 +416,12 @@ void Pair(const F& f, C& c, T& t) {
   f(c.u.stage_ended.workflow, t.workflow);
   f(c.u.stage_ended.stage, t.stage);
 }
+template <class F, Either<takt_event> C, Either<PrefillEnded> T>
+void Pair(const F& f, C& c, T& t) {
+  f(c.u.prefill_ended.request, t.request);
+  f(c.u.prefill_ended.instance, t.instance);
+  f(c.u.prefill_ended.life, t.life);
+}
 
 takt_status Sound(const takt_request* given);
 takt_status Sound(const takt_instance* given);
@@ -494,6 +500,7 @@ inline takt_status SoundAs(const WorkflowGrown*, const takt_event& c) {
 inline takt_status SoundAs(const StageEnded*, const takt_event& c) {
   return Meant(c.u.stage_ended.reserved == 0);
 }
+inline takt_status SoundAs(const PrefillEnded*, const takt_event&) { return TAKT_OK; }
 
 // The number of an event.
 template <class E>
@@ -550,6 +557,8 @@ template <>
 inline constexpr std::uint32_t kNumber<WorkflowGrown> = TAKT_EVENT_WORKFLOW_GROWN;
 template <>
 inline constexpr std::uint32_t kNumber<StageEnded> = TAKT_EVENT_STAGE_ENDED;
+template <>
+inline constexpr std::uint32_t kNumber<PrefillEnded> = TAKT_EVENT_PREFILL_ENDED;
 
 // Calls f with the type of an event, as a null pointer; returns `otherwise` for an unknown number.
 template <class F, class T>
@@ -581,6 +590,7 @@ T OfType(std::uint32_t type, T otherwise, F&& f) {
     case TAKT_EVENT_WORKFLOW_DECLARED: return f(static_cast<const WorkflowDeclared*>(nullptr));
     case TAKT_EVENT_WORKFLOW_GROWN: return f(static_cast<const WorkflowGrown*>(nullptr));
     case TAKT_EVENT_STAGE_ENDED: return f(static_cast<const StageEnded*>(nullptr));
+    case TAKT_EVENT_PREFILL_ENDED: return f(static_cast<const PrefillEnded*>(nullptr));
     default: return otherwise;
   }
 }

@@ -55,6 +55,8 @@ takt_router_options Defaults<takt_router_options>() {
   to.reserve_requests = plain.reserve_requests;
   to.hash_seed = plain.hash_seed;
   to.fail_unfit = plain.fail_unfit ? 1 : 0;
+  to.local_tokens = plain.local_tokens, to.local_if_sooner = plain.local_if_sooner ? 1 : 0;
+  to.kv_link_gb_s = plain.kv_link_gb_s;
   return to;
 }
 template <>
@@ -104,6 +106,8 @@ takt_status Create(const takt_router_options& from, takt_router** to, takt_error
   options.fail_unfit = from.fail_unfit != 0;
   options.reserve_requests = from.reserve_requests, options.hash_seed = from.hash_seed;
   options.max_held = from.max_held, options.max_down = from.max_down;
+  options.local_tokens = from.local_tokens, options.local_if_sooner = from.local_if_sooner != 0;
+  options.kv_link_gb_s = from.kv_link_gb_s;
   if (const takt_status status = TakeBounds(from, options, error); status != TAKT_OK) return status;
   if (absl::Status status = options.Validate(); !status.ok()) return Invalid(error, "", status);
   if (const takt_status made = BudgetsOf(from, options, error); made != TAKT_OK) return made;
@@ -113,8 +117,12 @@ takt_status Create(const takt_router_options& from, takt_router** to, takt_error
   absl::StatusOr<AnyPlacement> placement =
       from.placement == nullptr ? AnyPlacement(LeastLoaded{}) : MakePlacement(from.placement);
   if (!placement.ok()) return Invalid(error, "placement: ", placement.status());
+  absl::StatusOr<AnyPlacement> decode_placement =
+      from.decode_placement == nullptr ? *placement : MakePlacement(from.decode_placement);
+  if (!decode_placement.ok()) return Invalid(error, "decode_placement: ", decode_placement.status());
   auto handle = std::make_unique<takt_router>();
-  absl::StatusOr<Router> router = Router::Create(options, std::move(policy), *std::move(placement));
+  absl::StatusOr<Router> router =
+      Router::Create(options, std::move(policy), *std::move(placement), *std::move(decode_placement));
   if (!router.ok()) return Invalid(error, "", router.status());
   handle->router.emplace(*std::move(router));
   *to = handle.release();
@@ -173,6 +181,8 @@ takt_status takt_router_place(takt_router* router, int64_t now, takt_routing* ro
   to.ended = AsC<takt_workflow_end>(r.ended_workflows().data()), to.n_ended = r.ended_workflows().size();
   to.faults = AsC<takt_workflow_fault>(r.workflow_faults().data()), to.n_faults = r.workflow_faults().size();
   to.wake_at = Ns(r.wake_at());
+  to.decodes = AsC<takt_placement>(r.decodes().data()), to.n_decodes = r.decodes().size();
+  to.withdrawn = AsC<takt_placement>(r.withdrawn().data()), to.n_withdrawn = r.withdrawn().size();
   Write(to, routing);
   return TAKT_OK;
 }
@@ -196,9 +206,14 @@ takt_status takt_router_score(takt_router* router, const takt_request* request, 
 }
 
 takt_status takt_router_place_at(takt_router* router, uint64_t request, uint64_t instance, int64_t now) noexcept {
+  return takt_router_place_apart(router, request, instance, 0, now);
+}
+
+takt_status takt_router_place_apart(takt_router* router, uint64_t request, uint64_t instance, uint64_t decode,
+                                    int64_t now) noexcept {
   if (const takt_status status = Valid(router); status != TAKT_OK) return status;
   const Busy busy(*router);
-  return router->router->PlaceAt({request}, {instance}, At(now)) ? TAKT_OK : TAKT_E_INVALID;
+  return router->router->PlaceAt({request}, {instance}, At(now), {decode}) ? TAKT_OK : TAKT_E_INVALID;
 }
 
 takt_status takt_router_instance_of(const takt_router* router, uint64_t request, uint64_t* instance) noexcept {
@@ -328,6 +343,7 @@ takt_status takt_router_explain(takt_router* router, const takt_request* request
   to.regret = why.regret, to.margin = why.margin;
   to.scores_compare = why.scores_compare ? 1 : 0;
   to.scored = static_cast<std::uint32_t>(why.scored), to.candidates = why.candidates;
+  to.decode = why.decode.value, to.decode_regret = why.decode_regret;
   Write(to, explanation);
   return TAKT_OK;
 }

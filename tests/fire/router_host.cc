@@ -96,13 +96,14 @@ void Print(const RouterTally& t, std::uint64_t seeds) {
   fmt::print(
       "{} events over {} seeds: {} arrivals, {} placements in {} answers, {} ended, {} steps of instances\n"
       "{} instances started, {} lost with {} requests that came back, {} of them unnoticed at first, {} drained\n"
+      "{} placed apart, {} handed over, {} lost their decode instance before\n"
       "{} cancels ({} in the router's queue), {} expired there, {} reports, {} reports of services, {} late "
       "reports, {} of former lives, {} twice, {} of unknown "
       "requests or instances, {} messages to the dead, {} clock faults\n"
       "no violation; all placements and plans hash to {:016x}\n",
       t.events, seeds, t.arrivals, t.placed, t.places, t.ended, t.steps, t.starts, t.lost, t.returned, t.died, t.drains,
-      t.cancels, t.cancelled_waiting, t.expired, t.reports, t.services, t.reported_late, t.former, t.twice, t.unknown,
-      t.unheard, t.clock_faults, t.plan_hash);
+      t.apart, t.handed, t.decodes_lost, t.cancels, t.cancelled_waiting, t.expired, t.reports, t.services,
+      t.reported_late, t.former, t.twice, t.unknown, t.unheard, t.clock_faults, t.plan_hash);
 }
 
 RouterSetup RouterSetup::OfSeed(std::uint64_t seed) {
@@ -135,7 +136,12 @@ RouterSetup RouterSetup::OfSeed(std::uint64_t seed) {
   s.services = dice.Chance(0.7) ? dice.Of({0.1, 0.5, 1.0}) : 0.0;
   s.lives = dice.Of({Lives::kUnnamed, Lives::kByRouter, Lives::kByHost});
   s.dated = dice.Of({0.0, 0.5, 1.0});
-  if (!dice.Chance(0.3)) return s;
+  if (!dice.Chance(0.3)) {
+    s.rules.apart = dice.Chance(0.6);
+    s.rules.options.local_tokens = dice.Of({0, 0, 8, 64});
+    s.rules.options.local_if_sooner = dice.Chance(0.3);
+    return s;
+  }
   s.rules.fair = true;
   s.rules.plain = false;
   s.knows_size = false;
@@ -219,6 +225,30 @@ void RouterWorld::Send(const RouterEvent& event) {
   tally_.ended = router_.stats().ended, tally_.reported_late = router_.stats().reported_late;
   tally_.returned = router_.stats().returned, tally_.lost = router_.stats().instances_lost;
   tally_.unknown = router_.stats().events_unknown;
+  Forward();
+}
+
+// Sends the requests that have left their prefill instance to their decode instance.
+void RouterWorld::Forward() {
+  tally_.apart = router_.stats().placed_apart, tally_.handed = router_.stats().handed_over;
+  tally_.decodes_lost = router_.stats().decode_lost;
+  std::erase_if(prefills_, [&](const auto& prefill) {
+    const auto& [id, from] = prefill;
+    const RouterShadow::Request& request = shadow_.request(id);
+    if (!request.alive || !request.place) return true;
+    if (request.place == InstanceId{from}) return false;
+    members_[from].prefilled.insert(id);
+    if (members_[from].world) members_[from].to.push_back({Cancelled{id}});
+    Member& to = members_[request.place.value];
+    if (!to.world) {
+      ++tally_.unheard;
+      return true;
+    }
+    Request arrival = router_.Find(id)->request;
+    arrival.prefix = request.state.request.prefix, arrival.scores = {};
+    to.to.push_back({Arrived{arrival}, lengths_[NameOf(id)]});
+    return true;
+  });
 }
 
 void RouterWorld::Arrive(const Action& a) {
@@ -262,7 +292,11 @@ void RouterWorld::Place() {
     request.prefix = shadow_.request(p.request).state.request.prefix;  // the router may have forgotten it by then
     request.scores = {};
     member.to.push_back({Arrived{request}, lengths_[NameOf(p.request)]});
+    if (member.role == InstanceRole::kPrefill) {
+      prefills_[p.request] = static_cast<std::uint32_t>(p.instance.value);
+    }
   }
+  Forward();
 }
 
 Instance RouterWorld::Described(std::uint32_t at, std::int64_t capacity) const {
@@ -272,6 +306,7 @@ Instance RouterWorld::Described(std::uint32_t at, std::int64_t capacity) const {
           .profile = {},
           .kv_tokens = {reported ? o.kv_blocks.value * o.kv_block_tokens.value : 0},
           .capacity = capacity,
+          .role = members_[at].role,
           .life = setup_.lives == Lives::kByHost ? members_[at].life : 0,
           .max_adapters = static_cast<std::int32_t>(at % 3)};
 }
@@ -301,6 +336,8 @@ void RouterWorld::Up(std::uint32_t at, std::uint64_t bits) {
               .from = std::move(member.from),
               .starts = member.starts + 1,
               .life = setup_.lives == Lives::kByHost ? member.starts + 1 : 0};
+    using enum InstanceRole;
+    if (setup_.rules.apart) member.role = dice.Of({kBoth, kPrefill, kPrefill, kDecode, kDecode});
     ++tally_.starts;
     Synchronise(*member.world);
   } else if (dice.Chance(0.3) || member.draining) {
@@ -312,6 +349,12 @@ void RouterWorld::Up(std::uint32_t at, std::uint64_t bits) {
     }
   }
   Note("capacity {}", capacity);
+  if (dice.Chance(setup_.absurd * 0.1)) {  // another role, without another life
+    Instance other = Described(at, capacity);
+    other.life = 0;
+    other.role = other.role == InstanceRole::kDecode ? InstanceRole::kBoth : InstanceRole::kDecode;
+    if (shadow_.up({at})) Send(InstanceUp{other});
+  }
   Send(InstanceUp{Described(at, capacity)});
   if (setup_.lives != Lives::kByRouter) return;
   for (const InstanceState& i : router_.instances()) {
@@ -345,6 +388,7 @@ void RouterWorld::Post(std::uint32_t at) {
   Synchronise(world);
   if (const auto* arrived = std::get_if<Arrived>(&message.event)) {
     Note("request {} arrives", arrived->request.id.value);
+    member.prefilled.erase(arrived->request.id);
     member.held.push_back(arrived->request.id);
     world.Arrive(arrived->request, message.length);
   } else {
@@ -445,6 +489,16 @@ void RouterWorld::Watch(std::uint32_t at) {
       tally_.plan_hash = Mix64(tally_.plan_hash ^ entry.request.value);
       if (tally_.plan_hash % 8 == 0) member.from.push_back(RequestStarted{entry.request, {at}, member.life});
       const RouterShadow::Request& request = shadow_.request(entry.request);
+      if (member.prefilled.contains(entry.request)) continue;
+      if (const InstanceId then = request.decode; request.place == InstanceId{at} && then && entry.samples()) {
+        const std::uint64_t bits = Mix64(tally_.plan_hash ^ entry.request.value);
+        if (bits % 4 == 0) {
+          member.from.push_back(PrefillEnded{entry.request, {at}, member.life});
+          member.prefilled.insert(entry.request);
+          Member& to = members_[then.value];  // its message may overtake the one above
+          if (bits % 16 == 0 && to.world) to.from.push_back(RequestStarted{entry.request, then, to.life});
+        }
+      }
       if (cancelled_[NameOf(entry.request)] || (request.alive && request.place == InstanceId{at})) continue;
       return shadow_.Violate(fmt::format("request {} runs on {}, and is {}", entry.request.value, at,
                                          request.alive ? "elsewhere" : "over"));
@@ -453,6 +507,7 @@ void RouterWorld::Watch(std::uint32_t at) {
   std::erase_if(member.held, [&](RequestId id) {
     const Life& life = theirs.life(id);
     if (life.is != Is::kNowhere && (life.is != Is::kEnded || life.must_fail)) return false;
+    if (member.prefilled.contains(id)) return true;
     RequestEnded ended{.request = id, .instance = {at}, .life = member.life};
     Dice dice(Mix64(id.value ^ theirs.steps().size()));
     ended.failed = dice.Chance(0.1);
@@ -486,6 +541,16 @@ void RouterWorld::Drain() {
     Instance described = Described(members(), Instance::kUnbounded);
     described.kv_tokens = {0};
     Send(InstanceUp{described});
+    if (setup_.rules.apart) {  // for requests that wait on a prefill instance
+      Member& decode = members_.emplace_back();
+      decode.world = std::make_unique<World>(MemberSetup(setup_, members()));
+      Synchronise(*decode.world);
+      decode.life = setup_.lives == Lives::kByHost ? 1 : 0;
+      decode.role = InstanceRole::kDecode;
+      Instance also = Described(members(), Instance::kUnbounded);
+      also.kv_tokens = {0};
+      Send(InstanceUp{also});
+    }
 
     std::size_t rounds = 100 + 20 * shadow_.alive().size();
     for (; rounds > 0 && !shadow_.alive().empty() && violation().empty(); --rounds) {

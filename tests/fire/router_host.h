@@ -6,8 +6,10 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,6 +27,7 @@ struct RouterTally {
   std::uint64_t events = 0, steps = 0, places = 0, placed = 0, arrivals = 0, ended = 0, reported_late = 0, expired = 0;
   std::uint64_t cancels = 0, cancelled_waiting = 0, starts = 0, died = 0, lost = 0, returned = 0, drains = 0,
                 reports = 0;
+  std::uint64_t apart = 0, handed = 0, decodes_lost = 0;
   std::uint64_t former = 0, unheard = 0, twice = 0, unknown = 0, clock_faults = 0, services = 0;
   std::uint64_t plan_hash = 0;  // of all placements and plans
 };
@@ -80,6 +83,8 @@ class RouterWorld {
     std::uint64_t life = 0;  // 0: messages name no life
     std::uint64_t last_step = 0;
     bool draining = false;  // takes no new requests until it restarts
+    InstanceRole role = InstanceRole::kBoth;
+    std::set<RequestId> prefilled = {};  // requests that it no longer reports, because another instance decodes them
   };
 
   const RouterSetup& setup() const { return setup_; }
@@ -108,6 +113,7 @@ class RouterWorld {
   void Report(std::uint32_t at, std::uint64_t bits);
   void Run(const Action& action);
   void Watch(std::uint32_t at);
+  void Forward();
   std::uint64_t NameOf(RequestId id) const { return setup_.rules.ids.NameOf(id); }
   TokensServed Served(const Life& life, Dice& dice) const;
   void Synchronise(World& world) { world.Pass((now_ - world.now()).count()); }
@@ -124,6 +130,7 @@ class RouterWorld {
   std::vector<Member> members_;
   std::vector<std::int32_t> lengths_;  // true output lengths, by name
   std::vector<bool> cancelled_;  // by name
+  std::map<RequestId, std::uint32_t> prefills_;  // requests that another instance will decode, and their instance
   Tally tally_;
 };
 

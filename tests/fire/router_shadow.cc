@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <tuple>
+#include <utility>
 
 #include "check.h"
 
@@ -57,8 +58,9 @@ bool RouterShadow::Lives(InstanceId id, std::uint64_t life) {
 
 // Returns true if a message comes from an instance that does not have the request, or no longer has it.
 bool RouterShadow::Left(const Request& request, InstanceId instance, std::uint64_t life) const {
-  if (instance && instance != request.place) return true;
-  return life != 0 && (!request.place || Find(request.place)->instance.life != life);
+  if (instance && instance != request.place && instance != request.decode) return true;
+  const InstanceId at = instance ? instance : request.place;
+  return life != 0 && (!at || Find(at)->instance.life != life);
 }
 
 void RouterShadow::Up::Use(AdapterId id) {
@@ -84,6 +86,11 @@ std::vector<RouterShadow::Request*> RouterShadow::Unseen(InstanceId id) {
   }
   std::ranges::sort(unseen, {}, &Request::number);
   return unseen;
+}
+
+// Returns the requests that the instance will get after their prefill.
+std::int64_t RouterShadow::Expected(InstanceId id) const {
+  return std::ranges::count_if(alive_, [&](RequestId alive) { return request(alive).decode == id; });
 }
 
 bool RouterShadow::HasRoom(const Up& up) const {
@@ -170,8 +177,43 @@ void RouterShadow::On(const Cancelled& e) {
 
 void RouterShadow::On(const RequestStarted& e) {
   if (!Lives(e.instance, e.life)) return;
-  const Request* life = Living(e.request);
-  if (life != nullptr && (!life->place || e.instance != life->place)) ++ours_.reported_late;
+  Request* life = Living(e.request);
+  if (life == nullptr) return;
+  if (!life->place || !e.instance || (e.instance != life->place && e.instance != life->decode)) {
+    ++ours_.reported_late;
+  } else if (e.instance == life->decode) {
+    HandOver(*life);
+  }
+}
+
+void RouterShadow::On(const PrefillEnded& e) {
+  if (!Lives(e.instance, e.life)) return;
+  Request* life = Living(e.request);
+  if (life == nullptr) return;
+  if (!life->place || Left(*life, e.instance, e.life)) {
+    ++ours_.reported_late;
+  } else {
+    HandOver(*life);
+  }
+}
+
+// The request leaves its prefill instance, if another will decode.
+void RouterShadow::HandOver(Request& request) {
+  request.uncomputed = 0;
+  request.prefilled = request.lacks_decode;
+  if (!request.decode) return;
+  Up& from = *Find(request.place);
+  --from.outstanding, from.Use(request.state.request.adapter);
+  request.place = std::exchange(request.decode, {});
+  ++ours_.handed_over;
+  request.number = ++placements_, request.placed = now_, request.unseen = true;
+  Up& to = *Find(request.place);
+  ++to.since, to.tokens += request.state.request.prompt_tokens.value;
+}
+
+void RouterShadow::ReleaseDecode(Request& request) {
+  request.lacks_decode = request.prefilled = false;
+  if (Up* up = Find(std::exchange(request.decode, {}))) --up->outstanding;
 }
 
 // Charges tokens beyond the maximum charged before.
@@ -192,6 +234,7 @@ void RouterShadow::On(const RequestServed& e) {
   } else if (e.served.prefill.value < 0 || e.served.output.value < 0) {
     ++ours_.events_invalid;
   } else {
+    if (e.instance && e.instance == life->decode) HandOver(*life);
     Charge(*life, e.served);
     Serve(*life, e.served);
     life->reported = true;
@@ -207,6 +250,7 @@ void RouterShadow::On(const RequestEnded& e) {
     return;
   }
   ++ours_.ended;
+  if (e.instance && e.instance == life->decode) HandOver(*life);
   const bool reported = e.served && e.served->prefill.value >= 0 && e.served->output.value >= 0;
   ours_.events_invalid += e.served && !reported ? 1u : 0u;
   if (!life->place) return End(*life);
@@ -230,6 +274,10 @@ void RouterShadow::On(const InstanceUp& e, const Router& router) {
   }
   if (Up* known = Find(id)) {
     const std::uint64_t present = known->instance.life;
+    if (known->instance.role != e.instance.role && life <= present) {
+      ++ours_.events_invalid;
+      return;
+    }
     if (life != 0 && life < present) {
       ++ours_.reported_late;
       return;
@@ -259,8 +307,14 @@ void RouterShadow::On(const InstanceDown& e, const Router& router) {
   std::vector<std::pair<std::uint32_t, std::uint64_t>> back;  // in the order in which they join the queue, with tenants
   for (RequestId id : alive_) {
     Request& life = Of(id);
+    if (life.decode == e.instance) {
+      ++ours_.decode_lost;
+      life.decode = {}, life.lacks_decode = true;
+    }
     if (life.place != e.instance) continue;
     ++ours_.returned;
+    if (const Up* up = Find(life.decode)) withdrawn_.push_back({id, life.decode, up->instance.life});
+    ReleaseDecode(life);
     life.place = {};
     life.reported = life.unseen = false;
     if (const RequestState* theirs = router.Find(id)) back.emplace_back(theirs->slot, life.state.request.tenant.value);
@@ -292,7 +346,8 @@ void RouterShadow::On(const InstanceReported& e) {
   std::vector<Request*> unseen = Unseen(e.instance);
   auto left = static_cast<double>(unseen.size());
   for (Request* request : unseen) {
-    const bool included = dated ? request->placed <= r.as_of : left + counted > static_cast<double>(up->outstanding);
+    const auto present = static_cast<double>(up->outstanding - Expected(e.instance));
+    const bool included = dated ? request->placed <= r.as_of : left + counted > present;
     if (included) request->unseen = false, --left;
   }
   up->report = r;
@@ -304,6 +359,7 @@ void RouterShadow::On(const InstanceReported& e) {
 
 void RouterShadow::End(Request& request) {
   if (Up* up = Find(request.place)) --up->outstanding, up->Use(request.state.request.adapter);
+  ReleaseDecode(request);
   if (!request.place) fair_.Leaves(request.state.request.tenant.value);
   alive_.erase(std::ranges::find(alive_, request.state.request.id));
   request = {};
@@ -313,8 +369,11 @@ void RouterShadow::End(Request& request) {
 
 void RouterShadow::Placed(std::span<const Placement> placements, TimePoint now, const Router& router) {
   Clock(now);
+  CheckWithdrawn(router);
   CheckFailed(router);
-  CheckPlaced(placements);
+  CheckDecodes(router);
+  CheckPlaced(placements, router);
+  if (violation_.empty() && router.decodes().size() != decodes_seen_) Violate("decodes() names too many instances");
   CheckLeft(placements);
   if (violation_.empty()) CheckStats(router);
 }
@@ -345,7 +404,36 @@ void RouterShadow::CheckFailed(const Router& router) {
   }
 }
 
-void RouterShadow::CheckPlaced(std::span<const Placement> placements) {
+// A loss of a prefill instance withdraws its requests from their decode instances, each once.
+void RouterShadow::CheckWithdrawn(const Router& router) {
+  std::vector<Placement> theirs(router.withdrawn().begin(), router.withdrawn().end());
+  const auto order = [](const Placement& a, const Placement& b) {
+    return std::tuple(a.request, a.instance, a.life) < std::tuple(b.request, b.instance, b.life);
+  };
+  std::ranges::sort(theirs, order), std::ranges::sort(withdrawn_, order);
+  FIRE_CHECK(theirs == withdrawn_, "{} requests are withdrawn, not {}", theirs.size(), withdrawn_.size());
+  withdrawn_.clear();
+}
+
+// Placed requests that lost their decode instance get another if one has room.
+void RouterShadow::CheckDecodes(const Router& router) {
+  decodes_seen_ = 0;
+  for (const Placement& p : router.decodes()) {
+    const std::uint64_t id = p.request.value;
+    if (!request(p.request).lacks_decode) continue;
+    Request& life = Of(p.request);
+    Up* up = Find(p.instance);
+    FIRE_CHECK(up != nullptr && up->instance.role == InstanceRole::kDecode && up->instance.life == p.life,
+               "request {} shall be decoded on {}, which does not decode", id, p.instance.value);
+    FIRE_CHECK(HasRoom(*up) && Fits(life, *up), "request {} shall be decoded on {}, which is full", id,
+               p.instance.value);
+    life.lacks_decode = false, life.decode = p.instance, ++up->outstanding, ++decodes_seen_;
+    up->Use(life.state.request.adapter);
+    if (std::exchange(life.prefilled, false)) HandOver(life);
+  }
+}
+
+void RouterShadow::CheckPlaced(std::span<const Placement> placements, const Router& router) {
   for (const Placement& p : placements) {
     const std::uint64_t id = p.request.value;
     const Request& life = request(p.request);
@@ -361,7 +449,7 @@ void RouterShadow::CheckPlaced(std::span<const Placement> placements) {
     FIRE_CHECK(p.life == up->instance.life, "request {} is placed in life {} of {}, not {}", id, p.life,
                p.instance.value, up->instance.life);
     placed.place = p.instance;
-    placed.number = ours_.placed, placed.placed = now_, placed.unseen = true;
+    placed.number = ++placements_, placed.placed = now_, placed.unseen = true;
     ++up->since, up->tokens += placed.state.request.prompt_tokens.value;
     fair_.Leaves(placed.state.request.tenant.value);
     Charge(placed, {placed.state.request.prompt_tokens, {}});
@@ -369,6 +457,22 @@ void RouterShadow::CheckPlaced(std::span<const Placement> placements) {
     up->Use(placed.state.request.adapter);
     placed.uncomputed = placed.state.request.prompt_tokens.value;
     ++ours_.placed;
+    if (up->instance.role != InstanceRole::kPrefill) continue;
+    const auto then = std::ranges::find(router.decodes(), p.request, &Placement::request);
+    FIRE_CHECK(then != router.decodes().end(), "request {} is placed on {}, and nothing decodes it", id,
+               p.instance.value);
+    Up* decode = Find(then->instance);
+    FIRE_CHECK(
+        decode != nullptr && decode->instance.role == InstanceRole::kDecode && decode->instance.life == then->life,
+        "request {} shall be decoded on {}, which does not decode", id, then->instance.value);
+    FIRE_CHECK(HasRoom(*decode) && Fits(life, *decode), "request {} shall be decoded on {}, which is full", id,
+               then->instance.value);
+    FIRE_CHECK(life.state.request.prompt_tokens.value > rules_.options.local_tokens,
+               "request {} of {} tokens is short, and is decoded elsewhere", id,
+               life.state.request.prompt_tokens.value);
+    placed.decode = then->instance, ++decode->outstanding;
+    decode->Use(placed.state.request.adapter);
+    ++ours_.placed_apart, ++decodes_seen_;
   }
 }
 
@@ -394,9 +498,22 @@ void RouterShadow::CheckLeft(std::span<const Placement> placements) {
   std::int64_t stuck = 0, idle = 0;
   for (RequestId id : alive_) {
     const Request& life = request(id);
+    if (life.lacks_decode) {
+      const auto may = [&](const Up& up) { return up.instance.role == InstanceRole::kDecode && Fits(life, up); };
+      FIRE_CHECK(std::ranges::none_of(up_, [&](const Up& up) { return may(up) && HasRoom(up); }),
+                 "request {} could be decoded", id.value);
+    }
     if (life.place) continue;
+    using enum InstanceRole;
+    const auto any = [&](InstanceRole role, auto&& test) {
+      return std::ranges::any_of(up_, [&](const Up& up) { return up.instance.role == role && test(up); });
+    };
     const auto fits = [&life](const Up& up) { return Fits(life, up); };
-    const bool room = std::ranges::any_of(up_, [&](const Up& up) { return fits(up) && HasRoom(up); });
+    const auto has_room = [&](const Up& up) { return fits(up) && HasRoom(up); };
+    const auto open = [&](const Up& up) { return fits(up) && up.instance.capacity > 0; };
+    const bool is_short = life.state.request.prompt_tokens.value <= rules_.options.local_tokens;
+    const bool decodes = any(kPrefill, has_room) || is_short || !(any(kPrefill, open) || any(kBoth, open));
+    const bool room = any(kBoth, has_room) || (any(kDecode, has_room) && decodes);
     idle += room ? 1 : 0;
     stuck += !room && std::ranges::any_of(up_, fits) ? 1 : 0;
   }
@@ -410,6 +527,7 @@ void RouterShadow::CheckLeft(std::span<const Placement> placements) {
       FIRE_CHECK(!Before(later, placed), "request {} was placed before {}", placements[i].request.value,
                  placements[j].request.value);
     }
+    if (rules_.apart) continue;  // instances of both phases must have room
     for (RequestId id : alive_) {
       const Request& left = request(id);
       FIRE_CHECK(left.place || !Before(left, placed) || !Fits(left, *Find(placed.place)),
@@ -436,12 +554,15 @@ void RouterShadow::Compare(const Router& router) {
     const Request& life = request(id);
     FIRE_CHECK(router.InstanceOf(id) == life.place, "request {} is on {}, not {}", id.value,
                router.InstanceOf(id).value, life.place.value);
+    FIRE_CHECK(router.DecodeOf(id) == life.decode, "request {} will be decoded on {}, not {}", id.value,
+               router.DecodeOf(id).value, life.decode.value);
     const RequestState* theirs = router.Find(id);
     FIRE_CHECK(theirs != nullptr && theirs->request.id == id && theirs->request.priority == life.state.request.priority,
                "request {} differs from its report", id.value);
     if (life.place) continue;
     ++waiting;
-    too_large += std::ranges::none_of(up_, [&](const Up& up) { return Fits(life, up); }) ? 1 : 0;
+    const auto whole = [&](const Up& up) { return up.instance.role != InstanceRole::kPrefill && Fits(life, up); };
+    too_large += std::ranges::none_of(up_, whole) ? 1 : 0;
     wake_at = std::min(wake_at, life.state.request.expires_at);
   }
   FIRE_CHECK(router.waiting() == waiting, "{} wait, not {}", router.waiting(), waiting);
@@ -467,9 +588,16 @@ void RouterShadow::Compare(const Router& router) {
                theirs.instance.id.value);
     FIRE_CHECK(theirs.instance.life == up->instance.life, "instance {} is in life {}, not {}", theirs.instance.id.value,
                theirs.instance.life, up->instance.life);
-    FIRE_CHECK(theirs.since_report == up->since && theirs.tokens_since_report == up->tokens,
+    const std::int64_t expected = Expected(theirs.instance.id);
+    std::int64_t since = up->since + expected, tokens = up->tokens;
+    for (const RequestId id : alive_) {
+      tokens += request(id).decode == theirs.instance.id ? request(id).state.request.prompt_tokens.value : 0;
+    }
+    FIRE_CHECK(theirs.expected == expected && theirs.instance.role == up->instance.role,
+               "instance {} expects {} requests, not {}", theirs.instance.id.value, theirs.expected, expected);
+    FIRE_CHECK(theirs.since_report == since && theirs.tokens_since_report == tokens,
                "{} requests of {} tokens since the report of {}, not {} of {}", theirs.since_report,
-               theirs.tokens_since_report, theirs.instance.id.value, up->since, up->tokens);
+               theirs.tokens_since_report, theirs.instance.id.value, since, tokens);
     FIRE_CHECK(theirs.report.kv_used == up->report.kv_used && theirs.report.preempted == up->report.preempted,
                "the report of {} differs", theirs.instance.id.value);
   }

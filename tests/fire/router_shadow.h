@@ -22,6 +22,7 @@ struct RouterRules {
   bool plain = false;    // the policy's keys depend on the request alone, and it does not age
   bool willing = false;  // the placement takes any instance that has room
   bool fair = false;     // the policy is fair_share with w_in 1, w_out 2, and every request fits every instance
+  bool apart = false;    // some instances serve one phase
   std::map<std::uint64_t, double> weights = {};  // weights of its tenants; 1 for others
   Ids ids;
 };
@@ -71,6 +72,9 @@ class RouterShadow {
     RequestState state = {};
     bool alive = false;
     InstanceId place = {};  // unset: the request waits in the router
+    InstanceId decode = {};  // will take the request over from `place`
+    bool lacks_decode = false;  // its decode instance went down
+    bool prefilled = false;  // with lacks_decode: its prompt is computed
     TokensServed charged = {};  // tokens charged to its tenant
     bool reported = false;          // its instance has reported its served tokens
     std::uint64_t number = 0;  // number of its placement
@@ -109,6 +113,7 @@ class RouterShadow {
   void On(const RequestStarted& e);
   void On(const RequestServed& e);
   void On(const RequestEnded& e);
+  void On(const PrefillEnded& e);
   void On(const InstanceUp& e, const Router& router);
   void On(const InstanceDown& e, const Router& router);
   void On(const InstanceReported& e);
@@ -122,17 +127,22 @@ class RouterShadow {
   Request* Living(RequestId id);
   void Charge(Request& request, const TokensServed& served);
   void End(Request& request);
+  void HandOver(Request& request);
+  void ReleaseDecode(Request& request);
   const Up* Find(InstanceId id) const;
   Up* Find(InstanceId id);
   bool Lives(InstanceId id, std::uint64_t life);
   bool Left(const Request& request, InstanceId instance, std::uint64_t life) const;
   std::vector<Request*> Unseen(InstanceId id);
+  std::int64_t Expected(InstanceId id) const;
   bool HasRoom(const Up& up) const;
   static bool Fits(const Request& request, const Up& up);
   bool Before(const Request& a, const Request& b) const;
 
   void CheckFailed(const Router& router);
-  void CheckPlaced(std::span<const Placement> placements);
+  void CheckWithdrawn(const Router& router);
+  void CheckPlaced(std::span<const Placement> placements, const Router& router);
+  void CheckDecodes(const Router& router);
   void CheckLeft(std::span<const Placement> placements);
   void CheckFair(RequestId placed);
   void CheckStats(const Router& router);
@@ -144,8 +154,11 @@ class RouterShadow {
   std::vector<RequestId> alive_;
   std::vector<Up> up_;
   std::vector<Failure> refused_;  // since the last Place
+  std::vector<Placement> withdrawn_;  // since the last Place
+  std::size_t decodes_seen_ = 0;  // entries of decodes() that new placements need
   TimePoint now_ = kUnset;
   RouterStats ours_;
+  std::uint64_t placements_ = 0;  // placements and hand-overs
   std::uint64_t newest_life_ = 0;
   std::string violation_;
 };

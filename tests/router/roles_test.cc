@@ -131,7 +131,7 @@ TEST_CASE("a request may end on its prefill instance") {
   CHECK(Of(router, 2).since_report == 0);
 }
 
-TEST_CASE("if the prefill instance dies, the request is placed anew and its decode instance is told") {
+TEST_CASE("if the prefill instance dies, the request is placed anew and withdrawn from its decode instance") {
   Router router = Make();
   router.On(Prefill(1), At(0));
   router.On(Decode(2), At(0));
@@ -173,6 +173,24 @@ TEST_CASE("if the decode instance dies before the prefill ends, the request only
   CHECK(router.InstanceOf({7}) == InstanceId{3});
   CHECK(Of(router, 1).outstanding == 0);
   CHECK(router.stats().handed_over == 1);
+}
+
+TEST_CASE("many requests lose their decode instance") {
+  Router router = Make();
+  router.On(Prefill(1), At(0));
+  router.On(Decode(2), At(0));
+  for (std::uint64_t id = 1; id <= 4; ++id) router.On(Arrival(id), At(0));
+  Place(router, 0);
+  router.On(InstanceDown{{2}}, At(1));
+  router.On(Cancelled{{3}}, At(1));
+  router.On(PrefillEnded{{4}, {1}}, At(1));
+  router.On(Up(5, InstanceRole::kDecode, 2), At(2));
+  CHECK(Place(router, 2) == Answer{.decodes = {{1, 5}, {2, 5}}});
+  CHECK(Of(router, 5).expected == 2);
+  router.On(Decode(6), At(3));
+  CHECK(Place(router, 3) == Answer{.decodes = {{4, 6}}});
+  CHECK(router.InstanceOf({4}) == InstanceId{6});
+  CHECK(Of(router, 1).outstanding == 2);
 }
 
 TEST_CASE("both instances of a request die") {

@@ -78,6 +78,7 @@ TAKT_EVENT_WORKFLOW_DECLARED: Final = 70
 TAKT_EVENT_WORKFLOW_GROWN: Final = 71
 TAKT_EVENT_STAGE_ENDED: Final = 72
 TAKT_EVENT_WORKFLOW_ENDED: Final = 73
+TAKT_EVENT_PREFILL_ENDED: Final = 74
 TAKT_ENTRY_PREFILL: Final = 1
 TAKT_ENTRY_SAMPLES: Final = 2
 TAKT_ENTRY_ADMITTED: Final = 4
@@ -308,6 +309,7 @@ ENUMS: Final[dict[str, dict[int, str]]] = {
         71: "workflow_grown",
         72: "stage_ended",
         73: "workflow_ended",
+        74: "prefill_ended",
     },
     "TAKT_ENTRY_PREFILL": {
         1: "prefill",
@@ -936,6 +938,17 @@ class takt_event_workflow_ended(ctypes.Structure):
     ]
 
 
+class takt_event_prefill_ended(ctypes.Structure):
+    request: int
+    instance: int
+    life: int
+    _fields_ = [
+        ("request", ctypes.c_uint64),
+        ("instance", ctypes.c_uint64),
+        ("life", ctypes.c_uint64),
+    ]
+
+
 class takt_event_kv(ctypes.Structure):
     request: int
     tokens: int
@@ -967,6 +980,7 @@ class takt_event_u(ctypes.Union):
     workflow_grown: takt_event_workflow_grown
     stage_ended: takt_event_stage_ended
     workflow_ended: takt_event_workflow_ended
+    prefill_ended: takt_event_prefill_ended
     words: ctypes.Array[ctypes.c_uint64]
     _fields_ = [
         ("request", ctypes.c_uint64),
@@ -988,6 +1002,7 @@ class takt_event_u(ctypes.Union):
         ("workflow_grown", takt_event_workflow_grown),
         ("stage_ended", takt_event_stage_ended),
         ("workflow_ended", takt_event_workflow_ended),
+        ("prefill_ended", takt_event_prefill_ended),
         ("words", ctypes.c_uint64 * 7),
     ]
 
@@ -1831,6 +1846,10 @@ class takt_router_options(ctypes.Structure):
     class_limits: builtins.bytes | None
     max_held: float
     max_down: float
+    decode_placement: builtins.bytes | None
+    local_tokens: int
+    local_if_sooner: int
+    kv_link_gb_s: float
     _fields_ = [
         ("struct_size", ctypes.c_uint32),
         ("window", ctypes.c_int32),
@@ -1853,6 +1872,10 @@ class takt_router_options(ctypes.Structure):
         ("class_limits", ctypes.c_char_p),
         ("max_held", ctypes.c_double),
         ("max_down", ctypes.c_double),
+        ("decode_placement", ctypes.c_char_p),
+        ("local_tokens", ctypes.c_int32),
+        ("local_if_sooner", ctypes.c_uint32),
+        ("kv_link_gb_s", ctypes.c_double),
     ]
 
 
@@ -1868,6 +1891,10 @@ class takt_routing(ctypes.Structure):
     faults: Any
     n_faults: int
     wake_at: int
+    decodes: Any
+    n_decodes: int
+    withdrawn: Any
+    n_withdrawn: int
     _fields_ = [
         ("struct_size", ctypes.c_uint32),
         ("reserved", ctypes.c_uint32),
@@ -1880,6 +1907,10 @@ class takt_routing(ctypes.Structure):
         ("faults", ctypes.POINTER(takt_workflow_fault)),
         ("n_faults", ctypes.c_size_t),
         ("wake_at", ctypes.c_int64),
+        ("decodes", ctypes.POINTER(takt_placement)),
+        ("n_decodes", ctypes.c_size_t),
+        ("withdrawn", ctypes.POINTER(takt_placement)),
+        ("n_withdrawn", ctypes.c_size_t),
     ]
 
 
@@ -1923,6 +1954,8 @@ class takt_route_explanation(ctypes.Structure):
     scores_compare: int
     scored: int
     candidates: int
+    decode: int
+    decode_regret: float
     _fields_ = [
         ("struct_size", ctypes.c_uint32),
         ("status", ctypes.c_uint32),
@@ -1933,6 +1966,8 @@ class takt_route_explanation(ctypes.Structure):
         ("scores_compare", ctypes.c_uint32),
         ("scored", ctypes.c_uint32),
         ("candidates", ctypes.c_uint64),
+        ("decode", ctypes.c_uint64),
+        ("decode_regret", ctypes.c_double),
     ]
 
 
@@ -2146,6 +2181,7 @@ STRUCTS: Final[tuple[type[ctypes.Structure], ...]] = (
     takt_event_workflow_grown,
     takt_event_stage_ended,
     takt_event_workflow_ended,
+    takt_event_prefill_ended,
     takt_event_kv,
     takt_event,
     takt_limits,
@@ -2287,6 +2323,7 @@ FUNCTIONS: Final[dict[str, tuple[Any, list[Any]]]] = {
     "takt_router_wake_at": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p]),
     "takt_router_score": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p]),
     "takt_router_place_at": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_int64]),
+    "takt_router_place_apart": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_int64]),
     "takt_router_instance_of": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p]),
     "takt_router_policy": (ctypes.c_char_p, [ctypes.c_void_p]),
     "takt_router_learnt": (ctypes.c_size_t, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]),

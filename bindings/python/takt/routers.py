@@ -38,6 +38,7 @@ _HOW = names("TAKT_WORKFLOW_COMPLETED")
 _BUDGETS = names("TAKT_BUDGETS_NONE").numbers("share", "whole")
 _BLOWN = names("TAKT_BLOWN_LATENESS").numbers()
 _REQUEST_STATUS = names("TAKT_REQUEST_UNKNOWN")
+_ROLES = names("TAKT_ROLE_BOTH").numbers()
 _CANDIDATE = names("TAKT_CANDIDATE_SCORED")
 
 
@@ -60,7 +61,8 @@ class Instance:
     `NEVER`: unlimited; 0: accepts none. ``token_s``: time of an output token at full batch divided by the batch size
     [s]; 0: unknown. ``profile``: from `Router.add_profile`; 0: unknown speed. ``life``: a number that grows with each
     restart, such as the start time; 0: the router numbers restarts. ``max_adapters``: maximum LoRA adapters that it
-    keeps loaded; 0: unknown.
+    keeps loaded; 0: unknown. ``role``: "both"; "prefill": computes prompts only; "decode": continues with such requests,
+    or runs whole ones. The role changes only with the life.
     """
 
     id: int
@@ -71,6 +73,7 @@ class Instance:
     profile: int = 0
     life: int = 0
     max_adapters: int = 0
+    role: str = "both"
 
 
 @dataclass(frozen=True)
@@ -133,13 +136,17 @@ class WorkflowFault(NamedTuple):
 
 @dataclass(frozen=True)
 class Routing:
-    """Placements. ``wake_at``: time to place again if no event occurs before [ns]."""
+    """Placements. ``wake_at``: time to place again if no event occurs before [ns]. With instances for prefill and for
+    decode, apply ``withdrawn``, then ``placed``, then ``decodes``. ``withdrawn``: decode instances that no longer get a
+    request. ``decodes``: instances that take requests over after their prefill; the last of a request counts."""
 
     placed: list[Placement]
     failed: list[Failure]
     ended: list[WorkflowEnd]
     faults: list[WorkflowFault]
     wake_at: int
+    decodes: list[Placement]
+    withdrawn: list[Placement]
 
 
 def _stage_times(times: Mapping[tuple[int, str], int] | None) -> Any:
@@ -153,6 +160,10 @@ def _stage_times(times: Mapping[tuple[int, str], int] | None) -> Any:
     return array
 
 
+def _placements(told: Any, n: int) -> list[Placement]:
+    return [Placement(p.request, p.instance, p.life) for p in told[:n]]
+
+
 _BOUNDS = ("max_waiting", "max_waiting_tokens", "tenant_max_waiting", "tenant_max_waiting_tokens")
 
 
@@ -164,7 +175,10 @@ class Router(Measured):
     requests per instance. ``max_waiting``, ``max_waiting_tokens``, ``tenant_max_waiting``,
     ``tenant_max_waiting_tokens``, ``class_limits``: bounds of requests that wait here, as in `Scheduler`. ``max_held``:
     longest wait for earlier stages of a workflow [s]. ``max_down``: longest time without an instance before waiting
-    requests fail [s]. ``fail_unfit``: fail requests that are too large for every instance that is up.
+    requests fail [s]. ``decode_placement``: the placement among decode instances (None: as ``placement``).
+    ``local_tokens``: a decode instance runs a whole request if at most this many prompt tokens are not in its cache.
+    ``local_if_sooner``: also if its prefill would end no later than a prefill instance's, including the transfer of KV
+    at ``kv_link_gb_s`` [1e9 bytes/s]. ``fail_unfit``: fail requests that are too large for every instance that is up.
     ``budgets``: the part of a declared workflow's remaining time that a call gets. "share": in proportion to its cost;
     "whole": all; None: requests keep their deadlines. ``blown``: the budget if no time is left: "lateness", "published" or
     "zero". ``stage_times``: measured times for budgets, {(stage, name of the profile): ns}; other times come from the
@@ -198,6 +212,10 @@ class Router(Measured):
         class_limits: str | None = None,
         max_held: float | None = None,
         max_down: float | None = None,
+        decode_placement: str | None = None,
+        local_tokens: int | None = None,
+        local_if_sooner: bool | None = None,
+        kv_link_gb_s: float | None = None,
         strict: bool = True,
     ) -> None:
         super().__init__()
@@ -206,7 +224,7 @@ class Router(Measured):
         for name in _BOUNDS:
             if given[name] is not None:
                 setattr(options, name, whole(name, given[name], _I64))
-        for name in ("max_held", "max_down"):
+        for name in ("max_held", "max_down", "kv_link_gb_s"):
             if given[name] is not None:
                 setattr(options, name, real(name, given[name]))
         options.class_limits = encoded("class_limits", class_limits)
@@ -216,6 +234,11 @@ class Router(Measured):
         times = _stage_times(stage_times)
         options.stage_times, options.n_stage_times = ctypes.cast(times, ctypes.POINTER(abi.takt_stage_time)), len(times)
         options.policy, options.placement = encoded("policy", policy), encoded("placement", placement)
+        options.decode_placement = encoded("decode_placement", decode_placement)
+        if local_tokens is not None:
+            options.local_tokens = whole("local_tokens", local_tokens, (-(2**31), 2**31 - 1))
+        if local_if_sooner is not None:
+            options.local_if_sooner = flag("local_if_sooner", local_if_sooner)
         if window is not None:
             options.window = whole("window", window, (-(2**31), 2**31 - 1))
         if max_outstanding is not None:
@@ -288,6 +311,13 @@ class Router(Measured):
         told.life = whole("life", life, _U64)
         self._fact(abi.TAKT_EVENT_REQUEST_SERVED, now, "request_served")
 
+    def prefill_ended(self, request: int, *, instance: int = 0, life: int = 0, now: int | None = None) -> None:
+        """Reports that an instance has computed the prompt of a request. The request moves to its decode instance."""
+        told = self._fresh("prefill_ended").prefill_ended
+        told.request, told.instance = whole("request", request, _U64), whole("instance", instance, _U64)
+        told.life = whole("life", life, _U64)
+        self._fact(abi.TAKT_EVENT_PREFILL_ENDED, now, "prefill_ended")
+
     def request_ended(
         self,
         request: int,
@@ -320,6 +350,7 @@ class Router(Measured):
         told.capacity = whole("capacity", instance.capacity, (0, 2**63 - 1))
         told.token_s, told.life = real("token_s", instance.token_s), whole("life", instance.life, _U64)
         told.max_adapters = whole("max_adapters", instance.max_adapters, _COUNT)
+        told.role = chosen("role", instance.role, _ROLES)
         self._fresh("instance_up").words[0] = ctypes.addressof(told)
         self._fact(abi.TAKT_EVENT_INSTANCE_UP, now, "instance_up")
 
@@ -408,7 +439,7 @@ class Router(Measured):
         check(lib.takt_router_place(self._ready("place"), moment(now), ctypes.addressof(told)), "place")
         self._raise_errors()
         return Routing(
-            [Placement(p.request, p.instance, p.life) for p in told.placed[: told.n_placed]],
+            _placements(told.placed, told.n_placed),
             [Failure(f.request, _FAIL.get(f.reason, str(f.reason)), f.code, f.retry_after_ms) for f in told.failed[: told.n_failed]],
             [
                 WorkflowEnd(e.workflow, _HOW[e.how], e.arrival, e.end, e.deadline, e.stage)
@@ -416,14 +447,17 @@ class Router(Measured):
             ],
             [WorkflowFault(f.kind, f.workflow, f.stage, f.site) for f in told.faults[: told.n_faults]],
             told.wake_at,
+            _placements(told.decodes, told.n_decodes),
+            _placements(told.withdrawn, told.n_withdrawn),
         )
 
-    def place_at(self, request: int, instance: int, now: int | None = None) -> None:
-        """Places a waiting request on an instance that the host has chosen."""
-        ids = whole("request", request, _U64), whole("instance", instance, _U64)
-        status = lib.takt_router_place_at(self._handle, *ids, moment(now))
+    def place_at(self, request: int, instance: int, now: int | None = None, *, decode: int = 0) -> None:
+        """Places a waiting request on an instance that the host has chosen. A prefill instance needs a ``decode``
+        instance, and other instances take none."""
+        ids = whole("request", request, _U64), whole("instance", instance, _U64), whole("decode", decode, _U64)
+        status = lib.takt_router_place_apart(self._handle, *ids, moment(now))
         if status == abi.TAKT_E_INVALID:
-            raise RequestError("request", request, f"is not waiting, or instance {instance} is not up")
+            raise RequestError("request", request, f"is not waiting, or instance {instance} is not up or of another role")
         check(status, "place_at")
         self._raise_errors()
 
@@ -454,6 +488,8 @@ class Router(Measured):
         - ``status`` ("waiting", ...); ``ahead``: waiting requests before it
         - ``chosen``: the instance of a placed request, otherwise the best candidate; None: none
         - ``regret``: best score minus that of ``chosen``; ``margin``: best score minus the second best; NaN: unknown
+        - ``decode``: the instance that takes the request over after its prefill; ``decode_regret``: as ``regret``, among
+          decode instances
         - ``scores_compare``: False if the placement draws or takes turns, so no regret is known
         - ``candidates``: a `Candidate` per instance that is up
         """
@@ -472,6 +508,8 @@ class Router(Measured):
             "chosen": told.chosen or None,
             "regret": told.regret,
             "margin": told.margin,
+            "decode": told.decode or None,
+            "decode_regret": told.decode_regret,
             "scores_compare": bool(told.scores_compare),
             "candidates": [Candidate(c.instance, _CANDIDATE[c.state], c.score, c.regret) for c in found],
         }

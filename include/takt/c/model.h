@@ -111,8 +111,9 @@ typedef struct takt_request {
   int64_t token_pace;  // target time between two output tokens; 0: the scheduler's
 } takt_request;
 
-// Phases that an instance serves. Only TAKT_ROLE_BOTH is supported. The router rejects an instance of another role and
-// counts an invalid event.
+// Phases that an instance serves. An instance of TAKT_ROLE_PREFILL computes prompts up to the first token. An instance
+// of TAKT_ROLE_DECODE continues with such requests, and can also run a whole request. The role changes only with the
+// instance's life.
 enum {  // takt_instance.role
   TAKT_ROLE_BOTH = 0,
   TAKT_ROLE_PREFILL = 1,
@@ -128,7 +129,7 @@ typedef struct takt_instance {
   int64_t capacity;  // maximum requests, running or waiting; TAKT_NEVER: no limit; 0: no new requests
   double token_s;  // step time at full batch, divided by the batch's sequences [s per output token]; 0: unknown
   uint64_t profile;  // result of takt_router_add_profile; 0: speed unknown
-  uint32_t role;  // must be TAKT_ROLE_BOTH
+  uint32_t role;  // phases that it serves
   int32_t max_adapters;  // maximum LoRA adapters that it keeps loaded, of which 32 are tracked; 0: unknown, 32
   uint64_t life;  // number that increases at each restart; 0: the router counts restarts
 } takt_instance;
@@ -265,7 +266,12 @@ enum {  // takt_event.type; comments name the receivers and the member of the un
   TAKT_EVENT_STAGE_ENDED = 72,  // routers: u.stage_ended
   // The workflow is over, complete or not. A router fails its living requests on all instances. A scheduler lets them
   // finish. Prefix cache entries that only this workflow uses can then be evicted.
-  TAKT_EVENT_WORKFLOW_ENDED = 73  // schedulers, routers: u.workflow_ended
+  TAKT_EVENT_WORKFLOW_ENDED = 73,  // schedulers, routers: u.workflow_ended
+  // The request's prompt is computed, and its KV can be sent. The request leaves its prefill instance for its decode
+  // instance (BasicRouter::decodes). On an instance that runs the whole request, it only lowers the pending prefill.
+  // TAKT_EVENT_REQUEST_STARTED, TAKT_EVENT_REQUEST_SERVED and TAKT_EVENT_REQUEST_ENDED of the decode instance have the
+  // same effect.
+  TAKT_EVENT_PREFILL_ENDED = 74  // routers: u.prefill_ended
 };
 
 typedef struct takt_event_arrived {
@@ -386,6 +392,12 @@ typedef struct takt_event_workflow_ended {
   uint32_t reserved;
 } takt_event_workflow_ended;
 
+typedef struct takt_event_prefill_ended {
+  uint64_t request;
+  uint64_t instance;  // instance that computed the prompt; 0: the request's current instance
+  uint64_t life;  // life of the instance; 0: the current one
+} takt_event_prefill_ended;
+
 typedef struct takt_event_kv {
   uint64_t request;
   // TAKT_EVENT_UNBLOCKED: context tokens whose KV arrived, as in TAKT_EVENT_KV_ARRIVED; 0: no KV arrived.
@@ -419,6 +431,7 @@ typedef struct takt_event {
     takt_event_workflow_grown workflow_grown;
     takt_event_stage_ended stage_ended;
     takt_event_workflow_ended workflow_ended;
+    takt_event_prefill_ended prefill_ended;
     uint64_t words[7];
   } u;
 } takt_event;
@@ -581,7 +594,7 @@ typedef struct takt_holding {
 
 typedef struct takt_placement {
   uint64_t request;
-  uint64_t instance;  // instance that computes the request
+  uint64_t instance;  // instance that computes the request, or one of its phases
   uint64_t life;  // life of `instance`; events about this placement contain it
 } takt_placement;
 

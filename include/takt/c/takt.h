@@ -768,6 +768,11 @@ typedef struct takt_router_options {
   const char* class_limits;
   double max_held;  // longest time for which a call waits for earlier stages of its workflow [s]; 0: no limit
   double max_down;  // longest time without an instance before waiting requests fail [s]; 0: no limit
+  const char* decode_placement;  // placement among the instances of TAKT_ROLE_DECODE; NULL: as `placement`
+  // A decode instance runs a whole request if at most this many tokens of the prompt are not in its cache.
+  int32_t local_tokens;
+  uint32_t local_if_sooner;  // 1: also if its prefill would end no later than a prefill instance's and the transfer
+  double kv_link_gb_s;  // KV bandwidth between two instances [1e9 bytes/s]; 0: unlimited
 } takt_router_options;
 
 TAKT_API void takt_router_options_init(takt_router_options* options, size_t size) TAKT_NOEXCEPT;
@@ -793,6 +798,11 @@ typedef struct takt_routing {
   const takt_workflow_fault* faults;
   size_t n_faults;
   int64_t wake_at;  // time of the next placement if no event comes earlier
+  // With instances for prefill and for decode: the host applies `withdrawn`, then `placed`, then `decodes`.
+  const takt_placement* decodes;  // instances that take requests over after their prefill; the last of a request counts
+  size_t n_decodes;
+  const takt_placement* withdrawn;  // decode instances that no longer get a request, which is placed anew
+  size_t n_withdrawn;
 } takt_routing;
 
 TAKT_API takt_status takt_router_place(takt_router* router, int64_t now, takt_routing* routing) TAKT_NOEXCEPT;
@@ -803,9 +813,12 @@ TAKT_API takt_status takt_router_wake_at(const takt_router* router, int64_t* wak
 TAKT_API takt_status takt_router_score(takt_router* router, const takt_request* request, const uint64_t* instances,
                                        size_t n, int64_t now, double* scores, size_t* possible) TAKT_NOEXCEPT;
 // Places a waiting request on an instance that the host chose. TAKT_E_INVALID, without effect: the request does not
-// wait here, or the instance is not up.
+// wait here, the instance is not up, or it is a prefill instance.
 TAKT_API takt_status takt_router_place_at(takt_router* router, uint64_t request, uint64_t instance,
                                           int64_t now) TAKT_NOEXCEPT;
+// The same on a prefill instance. `decode` is the decode instance that takes the request over.
+TAKT_API takt_status takt_router_place_apart(takt_router* router, uint64_t request, uint64_t instance, uint64_t decode,
+                                             int64_t now) TAKT_NOEXCEPT;
 // Sets *instance to the request's instance; 0: the request waits here or is not alive.
 TAKT_API takt_status takt_router_instance_of(const takt_router* router, uint64_t request,
                                              uint64_t* instance) TAKT_NOEXCEPT;
@@ -875,6 +888,8 @@ typedef struct takt_route_explanation {
   uint32_t scores_compare;  // 0: the placement draws or takes turns, so no regret is known
   uint32_t scored;
   uint64_t candidates;  // instances that are up
+  uint64_t decode;  // instance that takes the request over after its prefill on `chosen`; 0: none
+  double decode_regret;  // as `regret`, of `decode`
 } takt_route_explanation;
 // Writes the first n candidates, by ascending instance. Places no request. A request that the router does not have is
 // explained as given.

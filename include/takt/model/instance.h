@@ -18,8 +18,9 @@
 
 namespace takt {
 
-// Phases that an instance serves. An instance of kPrefill computes prompts up to the first token. An instance of kDecode
-// continues with such requests, and can also run a whole request. The role changes only with the instance's life.
+// Phases that an instance serves. An instance of kPrefill computes prompts up to the first token. An instance of
+// kDecode continues with such requests, and can also run a whole request. The role changes only with the instance's
+// life.
 enum class InstanceRole : std::uint8_t { kBoth, kPrefill, kDecode };
 
 // Properties that instances of one model, GPU and parallelism share.

@@ -51,8 +51,8 @@ concept ObservingPlacement = requires(P& p, const E& event, TimePoint now) { p.O
 // Prepare is called once before the scores of a request, for work that is the same for all instances.
 template <class P>
 concept PreparingPlacement = requires(P& p, const RequestState& r, TimePoint now) { p.Prepare(r, now); };
-// Returns the estimated tokens of the prepared request in the instance's prefix cache, for the choice between a transfer
-// of KV and a prefill (RouterOptions::local_tokens).
+// Returns the estimated tokens of the prepared request in the instance's prefix cache, for the choice between a
+// transfer of KV and a prefill (RouterOptions::local_tokens).
 template <class P>
 concept CachingPlacement = requires(const P& p, const InstanceState& i) {
   { p.CachedTokens(i) } -> std::same_as<std::int64_t>;

@@ -48,10 +48,10 @@ struct RouterOptions {
   // Maximum time without any instance that is up [s]; after it, waiting requests fail with kNoInstance. 0: unlimited.
   double max_down = 0;
 
-  // With instances for prefill and for decode (InstanceRole), a decode instance runs a whole request if at most
-  // `local_tokens` of the prompt are not in its cache, or, with `local_if_sooner`, if its prefill would end no later
-  // than a prefill instance's, including the transfer of the KV.
+  // With instances for prefill and for decode (InstanceRole): maximum prompt tokens outside a decode instance's cache
+  // of a request that this instance runs as a whole.
   std::int32_t local_tokens = 0;
+  // true: also if its prefill would end no later than a prefill instance's, including the transfer of the KV
   bool local_if_sooner = true;
   double kv_link_gb_s = 25;  // KV bandwidth between two instances [1e9 bytes/s]; default: 200 Gb/s; 0: unlimited
 

@@ -18,8 +18,8 @@ namespace takt::internal {
 // One search during one call.
 //
 // Invariant: a request is placed only on an instance that is up, has room, is large enough, and has a score above
-// -infinity. If scores are equal, the smaller instance id wins. A prefill instance is only chosen together with a decode
-// instance.
+// -infinity. If scores are equal, the smaller instance id wins. A prefill instance is only chosen together with a
+// decode instance.
 template <RankPolicy Policy, PlacementPolicy Placer>
 class Placing {
  public:
@@ -112,7 +112,7 @@ class Placing {
 
   static bool Decodes(const InstanceState& i) { return i.instance.role == InstanceRole::kDecode; }
 
-  // What the search of one placement found.
+  // The result of a search.
   struct Found {
     InstanceState* best = nullptr;  // best instance with room; null: none
     bool up = false, fits = false, open = false;  // an instance is up, is large enough, and accepts requests at times

@@ -104,7 +104,7 @@ class RouteTable : public IdTable<RequestId, RouteRecord> {
 // An unordered list of requests, threaded through the links of their records.
 //
 // Invariant: each links of a record are in at most one list. The list has size() members.
-template <SlotLinks RouteRecord::*kLinks>
+template <SlotLinks RouteRecord::* kLinks>
 class SlotListBy {
  public:
   std::int64_t size() const { return size_; }

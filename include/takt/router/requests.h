@@ -200,15 +200,15 @@ struct RouterRequests : RouterBook {
   // Chooses the decode instance of a placed request that computes its prompt elsewhere.
   void SetDecode(Slot slot, InstanceState& decode) {
     RouteRecord& record = table[slot];
+    const bool waited = std::exchange(record.lacks_decode, false);
+    if (waited) lacking.Remove(table, slot);  // both lists use the same links
     record.decode = decode.instance.id;
     decode.last_placed = stats.placed;
     decode.UseAdapter(record.state.request.adapter);
     placed.Expect(table, slot, decode);
     decode_placer.Placed(record.state, decode, now());
     notices.decodes.push_back({record.state.request.id, decode.instance.id, decode.instance.life});
-    if (!std::exchange(record.lacks_decode, false)) return;
-    lacking.Remove(table, slot);
-    if (std::exchange(record.prefilled, false)) HandOver(slot);
+    if (waited && std::exchange(record.prefilled, false)) HandOver(slot);
   }
 
   // Moves a placed request to its decode instance. Without one, the request moves when it gets one.

@@ -71,6 +71,7 @@ pub const TAKT_EVENT_WORKFLOW_DECLARED: u32 = 70;
 pub const TAKT_EVENT_WORKFLOW_GROWN: u32 = 71;
 pub const TAKT_EVENT_STAGE_ENDED: u32 = 72;
 pub const TAKT_EVENT_WORKFLOW_ENDED: u32 = 73;
+pub const TAKT_EVENT_PREFILL_ENDED: u32 = 74;
 pub const TAKT_ENTRY_PREFILL: u32 = 1;
 pub const TAKT_ENTRY_SAMPLES: u32 = 2;
 pub const TAKT_ENTRY_ADMITTED: u32 = 4;
@@ -786,6 +787,21 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
+pub struct takt_event_prefill_ended {
+    pub request: u64,
+    pub instance: u64,
+    pub life: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of takt_event_prefill_ended"][size_of::<takt_event_prefill_ended>() - 24usize];
+    ["Alignment of takt_event_prefill_ended"][align_of::<takt_event_prefill_ended>() - 8usize];
+    ["Offset of field: takt_event_prefill_ended::request"][offset_of!(takt_event_prefill_ended, request) - 0usize];
+    ["Offset of field: takt_event_prefill_ended::instance"][offset_of!(takt_event_prefill_ended, instance) - 8usize];
+    ["Offset of field: takt_event_prefill_ended::life"][offset_of!(takt_event_prefill_ended, life) - 16usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
 pub struct takt_event_kv {
     pub request: u64,
     pub tokens: i32,
@@ -821,6 +837,7 @@ pub union takt_event_u {
     pub workflow_grown: takt_event_workflow_grown,
     pub stage_ended: takt_event_stage_ended,
     pub workflow_ended: takt_event_workflow_ended,
+    pub prefill_ended: takt_event_prefill_ended,
     pub words: [u64; 7],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -846,6 +863,7 @@ const _: () = {
     ["Offset of field: takt_event_u::workflow_grown"][offset_of!(takt_event_u, workflow_grown) - 0usize];
     ["Offset of field: takt_event_u::stage_ended"][offset_of!(takt_event_u, stage_ended) - 0usize];
     ["Offset of field: takt_event_u::workflow_ended"][offset_of!(takt_event_u, workflow_ended) - 0usize];
+    ["Offset of field: takt_event_u::prefill_ended"][offset_of!(takt_event_u, prefill_ended) - 0usize];
     ["Offset of field: takt_event_u::words"][offset_of!(takt_event_u, words) - 0usize];
 };
 #[repr(C)]
@@ -1853,10 +1871,14 @@ pub struct takt_router_options {
     pub class_limits: *const c_char,
     pub max_held: f64,
     pub max_down: f64,
+    pub decode_placement: *const c_char,
+    pub local_tokens: i32,
+    pub local_if_sooner: u32,
+    pub kv_link_gb_s: f64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of takt_router_options"][size_of::<takt_router_options>() - 144usize];
+    ["Size of takt_router_options"][size_of::<takt_router_options>() - 168usize];
     ["Alignment of takt_router_options"][align_of::<takt_router_options>() - 8usize];
     ["Offset of field: takt_router_options::struct_size"][offset_of!(takt_router_options, struct_size) - 0usize];
     ["Offset of field: takt_router_options::window"][offset_of!(takt_router_options, window) - 4usize];
@@ -1879,6 +1901,10 @@ const _: () = {
     ["Offset of field: takt_router_options::class_limits"][offset_of!(takt_router_options, class_limits) - 120usize];
     ["Offset of field: takt_router_options::max_held"][offset_of!(takt_router_options, max_held) - 128usize];
     ["Offset of field: takt_router_options::max_down"][offset_of!(takt_router_options, max_down) - 136usize];
+    ["Offset of field: takt_router_options::decode_placement"][offset_of!(takt_router_options, decode_placement) - 144usize];
+    ["Offset of field: takt_router_options::local_tokens"][offset_of!(takt_router_options, local_tokens) - 152usize];
+    ["Offset of field: takt_router_options::local_if_sooner"][offset_of!(takt_router_options, local_if_sooner) - 156usize];
+    ["Offset of field: takt_router_options::kv_link_gb_s"][offset_of!(takt_router_options, kv_link_gb_s) - 160usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1894,10 +1920,14 @@ pub struct takt_routing {
     pub faults: *const takt_workflow_fault,
     pub n_faults: usize,
     pub wake_at: i64,
+    pub decodes: *const takt_placement,
+    pub n_decodes: usize,
+    pub withdrawn: *const takt_placement,
+    pub n_withdrawn: usize,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of takt_routing"][size_of::<takt_routing>() - 80usize];
+    ["Size of takt_routing"][size_of::<takt_routing>() - 112usize];
     ["Alignment of takt_routing"][align_of::<takt_routing>() - 8usize];
     ["Offset of field: takt_routing::struct_size"][offset_of!(takt_routing, struct_size) - 0usize];
     ["Offset of field: takt_routing::reserved"][offset_of!(takt_routing, reserved) - 4usize];
@@ -1910,6 +1940,10 @@ const _: () = {
     ["Offset of field: takt_routing::faults"][offset_of!(takt_routing, faults) - 56usize];
     ["Offset of field: takt_routing::n_faults"][offset_of!(takt_routing, n_faults) - 64usize];
     ["Offset of field: takt_routing::wake_at"][offset_of!(takt_routing, wake_at) - 72usize];
+    ["Offset of field: takt_routing::decodes"][offset_of!(takt_routing, decodes) - 80usize];
+    ["Offset of field: takt_routing::n_decodes"][offset_of!(takt_routing, n_decodes) - 88usize];
+    ["Offset of field: takt_routing::withdrawn"][offset_of!(takt_routing, withdrawn) - 96usize];
+    ["Offset of field: takt_routing::n_withdrawn"][offset_of!(takt_routing, n_withdrawn) - 104usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1961,10 +1995,12 @@ pub struct takt_route_explanation {
     pub scores_compare: u32,
     pub scored: u32,
     pub candidates: u64,
+    pub decode: u64,
+    pub decode_regret: f64,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of takt_route_explanation"][size_of::<takt_route_explanation>() - 56usize];
+    ["Size of takt_route_explanation"][size_of::<takt_route_explanation>() - 72usize];
     ["Alignment of takt_route_explanation"][align_of::<takt_route_explanation>() - 8usize];
     ["Offset of field: takt_route_explanation::struct_size"][offset_of!(takt_route_explanation, struct_size) - 0usize];
     ["Offset of field: takt_route_explanation::status"][offset_of!(takt_route_explanation, status) - 4usize];
@@ -1975,6 +2011,8 @@ const _: () = {
     ["Offset of field: takt_route_explanation::scores_compare"][offset_of!(takt_route_explanation, scores_compare) - 40usize];
     ["Offset of field: takt_route_explanation::scored"][offset_of!(takt_route_explanation, scored) - 44usize];
     ["Offset of field: takt_route_explanation::candidates"][offset_of!(takt_route_explanation, candidates) - 48usize];
+    ["Offset of field: takt_route_explanation::decode"][offset_of!(takt_route_explanation, decode) - 56usize];
+    ["Offset of field: takt_route_explanation::decode_regret"][offset_of!(takt_route_explanation, decode_regret) - 64usize];
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -2277,6 +2315,7 @@ unsafe extern "C" {
     pub fn takt_router_wake_at(router: *const takt_router, wake_at: *mut i64) -> takt_status;
     pub fn takt_router_score(router: *mut takt_router, request: *const takt_request, instances: *const u64, n: usize, now: i64, scores: *mut f64, possible: *mut usize) -> takt_status;
     pub fn takt_router_place_at(router: *mut takt_router, request: u64, instance: u64, now: i64) -> takt_status;
+    pub fn takt_router_place_apart(router: *mut takt_router, request: u64, instance: u64, decode: u64, now: i64) -> takt_status;
     pub fn takt_router_instance_of(router: *const takt_router, request: u64, instance: *mut u64) -> takt_status;
     pub fn takt_router_policy(router: *const takt_router) -> *const c_char;
     pub fn takt_router_learnt(router: *const takt_router, numbers: *mut u64, n: usize) -> usize;

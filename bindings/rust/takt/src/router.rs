@@ -30,6 +30,8 @@ pub struct Instance {
     pub life: u64,
     /// Maximum LoRA adapters that it keeps loaded; 0: unknown.
     pub max_adapters: i32,
+    /// Phases that it serves: `takt_sys::TAKT_ROLE_...`. The role changes only with the life.
+    pub role: u32,
 }
 
 impl Instance {
@@ -43,6 +45,7 @@ impl Instance {
             token_s: 0.0,
             life: 0,
             max_adapters: 0,
+            role: sys::TAKT_ROLE_BOTH,
         }
     }
 }
@@ -207,6 +210,14 @@ pub struct RouterOptions {
     pub max_held: Duration,
     /// Time without an instance before waiting requests fail; 0: unlimited.
     pub max_down: Duration,
+    /// Placement among decode instances; empty: as the other placement.
+    pub decode_placement: String,
+    /// A decode instance runs a whole request with at most this many uncached prompt tokens.
+    pub local_tokens: i32,
+    /// A decode instance runs a whole request if its prefill would end sooner there.
+    pub local_if_sooner: bool,
+    /// KV bandwidth between two instances [1e9 bytes/s].
+    pub kv_link_gb_s: f64,
 }
 
 impl Default for RouterOptions {
@@ -227,15 +238,23 @@ impl Default for RouterOptions {
             class_limits: Vec::new(),
             max_held: Duration::from_secs_f64(it.max_held),
             max_down: Duration::from_secs_f64(it.max_down),
+            decode_placement: String::new(),
+            local_tokens: it.local_tokens,
+            local_if_sooner: it.local_if_sooner != 0,
+            kv_link_gb_s: it.kv_link_gb_s,
         }
     }
 }
 
 impl RouterOptions {
     /// The texts must outlive the result.
-    fn raw(&self, policy: &CString, placement: &CString, classes: &CString) -> sys::takt_router_options {
+    fn raw(&self, texts: &[CString; 4]) -> sys::takt_router_options {
         let mut it = initialised!(takt_router_options, takt_router_options_init);
+        let [policy, placement, decode, classes] = texts;
         (it.policy, it.placement, it.class_limits) = (policy.as_ptr(), placement.as_ptr(), classes.as_ptr());
+        it.decode_placement = if self.decode_placement.is_empty() { std::ptr::null() } else { decode.as_ptr() };
+        (it.local_tokens, it.local_if_sooner) = (self.local_tokens, self.local_if_sooner.into());
+        it.kv_link_gb_s = self.kv_link_gb_s;
         (it.window, it.max_outstanding, it.reserve_requests) =
             (self.window, self.max_outstanding, self.reserve_requests);
         (it.hash_seed, it.fail_unfit) = (self.hash_seed, self.fail_unfit.into());
@@ -271,6 +290,10 @@ pub struct Routing<'a> {
     pub faults: &'a [sys::takt_workflow_fault],
     /// Time to place again if no event occurs before [ns]; `NEVER`: only an event allows more placements.
     pub wake_at: i64,
+    /// Instances that take requests over after their prefill; the last of a request counts. Apply them after `placed`.
+    pub decodes: &'a [Placement],
+    /// Decode instances that no longer get a request. Apply them before `placed`.
+    pub withdrawn: &'a [Placement],
 }
 
 /// Assigns requests to engines, and orders the waiting ones.
@@ -346,8 +369,8 @@ impl Router {
         let mut options = RouterOptions::default();
         set(&mut options);
         let classes: Vec<_> = options.class_limits.iter().map(ClassLimits::text).collect();
-        let (policy, placement, classes) = (spec(policy)?, spec(placement)?, spec(&classes.join(";"))?);
-        let raw = options.raw(&policy, &placement, &classes);
+        let texts = [spec(policy)?, spec(placement)?, spec(&options.decode_placement)?, spec(&classes.join(";"))?];
+        let raw = options.raw(&texts);
         let mut handle = null_mut();
         // SAFETY: the texts are zero-terminated, and read only during the call.
         create(|error| unsafe { sys::takt_router_create(&raw, &mut handle, error) })?;
@@ -394,6 +417,13 @@ impl Router {
         self.on(it, now, "served")
     }
 
+    /// Reports that the instance has computed the prompt. The request moves to its decode instance.
+    pub fn prefill_ended(&mut self, request: u64, instance: u64, life: u64, now: i64) -> Result<()> {
+        let mut it = event(sys::TAKT_EVENT_PREFILL_ENDED);
+        it.u.prefill_ended = sys::takt_event_prefill_ended { request, instance, life };
+        self.on(it, now, "prefill_ended")
+    }
+
     /// Reports the end of a request; `tokens` None: unknown. If it failed, its workflow stage misses a call again.
     pub fn ended(
         &mut self,
@@ -423,7 +453,7 @@ impl Router {
         let mut raw = initialised!(takt_instance, takt_instance_init);
         (raw.id, raw.model, raw.profile, raw.life) = (instance.id, instance.model, instance.profile, instance.life);
         (raw.kv_tokens, raw.capacity, raw.token_s) = (instance.kv_tokens, instance.capacity, instance.token_s);
-        raw.max_adapters = instance.max_adapters;
+        (raw.max_adapters, raw.role) = (instance.max_adapters, instance.role);
         let mut it = event(sys::TAKT_EVENT_INSTANCE_UP);
         it.u.instance_up.instance = &raw;
         self.on(it, now, "instance_up")
@@ -513,6 +543,8 @@ impl Router {
                 ended: array(it.ended, it.n_ended),
                 faults: array(it.faults, it.n_faults),
                 wake_at: it.wake_at,
+                decodes: array(it.decodes, it.n_decodes),
+                withdrawn: array(it.withdrawn, it.n_withdrawn),
             })
         }
     }
@@ -545,6 +577,12 @@ impl Router {
     pub fn place_at(&mut self, request: u64, instance: u64, now: i64) -> Result<()> {
         // SAFETY: the handle is alive.
         check(unsafe { sys::takt_router_place_at(self.handle.as_ptr(), request, instance, now) }, "place_at")
+    }
+
+    /// Like `place_at`, on a prefill instance. The decode instance takes the request over.
+    pub fn place_apart(&mut self, request: u64, instance: u64, decode: u64, now: i64) -> Result<()> {
+        // SAFETY: the handle is alive.
+        check(unsafe { sys::takt_router_place_apart(self.handle.as_ptr(), request, instance, decode, now) }, "place_apart")
     }
 
     /// Returns the instance of a request; None: it is waiting or unknown.
