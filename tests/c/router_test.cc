@@ -58,12 +58,17 @@ class Twins {
     options.fail_unfit = dice_.Chance(0.3);
     options.reserve_requests = dice_.Of<std::int64_t>({0, 64});
     options.hash_seed = dice_.Bits();
+    apart_ = dice_.Chance(0.4);
+    options.local_tokens = dice_.Of({0, 8}), options.local_if_sooner = dice_.Chance(0.5);
+    options.kv_link_gb_s = dice_.Of({0.0, 25.0});
     setup_.by_name = true;
     const std::string policy = setup_.PolicyOf(setup_.policy).spec();
     const std::vector<PlacementInfo> infos = PlacementInfos();
     const std::string placement = infos[dice_.Index(infos.size())].name;
-    CAPTURE(policy, placement);
-    cxx_.emplace(*Router::Create(options, *MakePolicy(policy), *MakePlacement(placement)));
+    const std::string decode = dice_.Chance(0.5) ? infos[dice_.Index(infos.size())].name : "";
+    CAPTURE(policy, placement, decode);
+    cxx_.emplace(*Router::Create(options, *MakePolicy(policy), *MakePlacement(placement),
+                                 *MakePlacement(decode.empty() ? placement : decode)));
 
     takt_router_options in_c;
     takt_router_options_init(&in_c, sizeof in_c);
@@ -71,6 +76,9 @@ class Twins {
     in_c.fail_unfit = options.fail_unfit, in_c.reserve_requests = options.reserve_requests;
     in_c.hash_seed = options.hash_seed;
     in_c.policy = policy.c_str(), in_c.placement = placement.c_str();
+    in_c.local_tokens = options.local_tokens, in_c.local_if_sooner = options.local_if_sooner;
+    in_c.kv_link_gb_s = options.kv_link_gb_s;
+    if (!decode.empty()) in_c.decode_placement = decode.c_str();
     REQUIRE(takt_router_create(&in_c, &c_, nullptr) == TAKT_OK);
     for (const char* name : {"a", "b", "a"}) {
       std::uint64_t profile = 0;
@@ -148,7 +156,8 @@ class Twins {
     }
     if (what < 50) return Tell(fire::DrawRevised(id, setup_, now_, dice_.Bits()));
     if (what < 53) return Tell(Cancelled{id});
-    if (what < 57) return Tell(RequestStarted{id, PlaceOf(id)});
+    if (what < 55) return Tell(RequestStarted{id, PlaceOf(id)});
+    if (what < 58) return Tell(PrefillEnded{id, dice_.Chance(0.1) ? cxx_->DecodeOf(id) : PlaceOf(id)});
     if (what < 62) return Tell(RequestServed{id, PlaceOf(id), Served()});
     if (what < 78) {
       RequestEnded ended{id, PlaceOf(id), dice_.Chance(0.2)};
@@ -161,6 +170,7 @@ class Twins {
                         {dice_.Of({0, 20, 1000})},
                         dice_.Of<std::int64_t>({0, 1, 4, Instance::kUnbounded})};
       instance.model = {dice_.Bits() % 3}, instance.token_s = 0.001 * dice_.Int(0, 2);
+      if (apart_) instance.role = static_cast<InstanceRole>((instance.id.value + (dice_.Chance(0.05) ? 1 : 0)) % 3);
       return Tell(InstanceUp{instance});
     }
     if (what < 86) return Tell(InstanceDown{Instance1()});
@@ -217,6 +227,8 @@ class Twins {
     std::int64_t wake_at = 0;
     same_ &= takt_router_wake_at(c_, &wake_at) == TAKT_OK;
     same_ &= SameAll(placed, routing.placed, routing.n_placed) &&
+             SameAll(cxx_->decodes(), routing.decodes, routing.n_decodes) &&
+             SameAll(cxx_->withdrawn(), routing.withdrawn, routing.n_withdrawn) &&
              SameAll(cxx_->failed(), routing.failed, routing.n_failed) &&
              SameAll(cxx_->ended_workflows(), routing.ended, routing.n_ended) &&
              SameAll(cxx_->workflow_faults(), routing.faults, routing.n_faults) &&
@@ -229,6 +241,7 @@ class Twins {
   takt_router* c_ = nullptr;
   TimePoint now_{};
   std::uint64_t last_id_ = 0;
+  bool apart_ = false;  // instances have roles
   std::deque<RouterEvent> kept_;
   Told told_;
   bool same_ = true;
@@ -244,6 +257,7 @@ TEST_CASE("a router in C and in C++ decides and counts alike") {
     const RouterStats& s = twins.stats();
     sums.placed += s.placed, sums.ended += s.ended, sums.held += s.held, sums.workflows_ended += s.workflows_ended;
     sums.workflow_faults += s.workflow_faults, sums.returned += s.returned, sums.failed_expired += s.failed_expired;
+    sums.handed_over += s.handed_over, sums.decode_lost += s.decode_lost;
   }
   CHECK(sums.placed > 0);
   CHECK(sums.ended > 0);
@@ -252,6 +266,51 @@ TEST_CASE("a router in C and in C++ decides and counts alike") {
   CHECK(sums.workflow_faults > 0);
   CHECK(sums.returned > 0);
   CHECK(sums.failed_expired > 0);
+  CHECK(sums.handed_over > 0);
+  CHECK(sums.decode_lost > 0);
+}
+
+TEST_CASE("a host of a router in C chooses both instances, and sees both in an explanation") {
+  takt_router_options options;
+  takt_router_options_init(&options, sizeof options);
+  CHECK(options.local_if_sooner == 1);
+  options.local_if_sooner = 0;
+  takt_error error;
+  takt_error_init(&error, sizeof error);
+  takt_router* router = nullptr;
+  options.decode_placement = "none";
+  CHECK(takt_router_create(&options, &router, &error) == TAKT_E_INVALID);
+  CHECK(std::string(error.text).starts_with("decode_placement: "));
+  options.decode_placement = "round_robin", options.local_tokens = -1;
+  CHECK(takt_router_create(&options, &router, &error) == TAKT_E_INVALID);
+  CHECK(std::string(error.text).starts_with("local_tokens: "));
+  options.local_tokens = 0;
+  REQUIRE(takt_router_create(&options, &router, &error) == TAKT_OK);
+  std::array<takt_instance, 2> instances;
+  std::array<takt_event, 3> events{};
+  for (std::size_t i = 0; i < 2; ++i) {
+    takt_instance_init(&instances[i], sizeof instances[i]);
+    instances[i].id = i + 1, instances[i].role = i == 0 ? TAKT_ROLE_PREFILL : TAKT_ROLE_DECODE;
+    events[i].type = TAKT_EVENT_INSTANCE_UP, events[i].u.instance_up.instance = &instances[i];
+  }
+  takt_request request;
+  takt_request_init(&request, sizeof request);
+  request.id = 7, request.prompt_tokens = 100;
+  events[2].type = TAKT_EVENT_ARRIVED, events[2].u.arrived.request = &request;
+  REQUIRE(takt_router_on(router, events.data(), events.size(), 0) == TAKT_OK);
+  auto why = Sized<takt_route_explanation>();
+  REQUIRE(takt_router_explain(router, &request, 0, nullptr, 0, &why) == TAKT_OK);
+  CHECK(why.chosen == 1);
+  CHECK(why.decode == 2);
+  CHECK(takt_router_place_at(router, 7, 1, 0) == TAKT_E_INVALID);
+  CHECK(takt_router_place_apart(router, 7, 1, 2, 0) == TAKT_OK);
+  takt_event ended{};
+  ended.type = TAKT_EVENT_PREFILL_ENDED, ended.u.prefill_ended = {7, 1, 0};
+  REQUIRE(takt_router_on(router, &ended, 1, 0) == TAKT_OK);
+  std::uint64_t instance = 0;
+  REQUIRE(takt_router_instance_of(router, 7, &instance) == TAKT_OK);
+  CHECK(instance == 2);
+  CHECK(takt_router_destroy(router) == TAKT_OK);
 }
 
 // Largest id first; and it calls the router that asks.

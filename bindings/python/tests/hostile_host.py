@@ -240,7 +240,8 @@ class Hostile:
             self.call(router.cancel, self.id(), now)
         elif what == 5:
             life = self.may(dice.choice((0, 0, 1, 2, 3)))
-            up = takt.Instance(instance, self.may(4000), self.may(0), self.may(9), self.may(0.1), self.may(0), life)
+            up = takt.Instance(instance, self.may(4000), self.may(0), self.may(9), self.may(0.1), self.may(0), life,
+                               role=dice.choice(("both", "prefill", "decode")))  # fmt: skip
             self.call(router.instance_up, up, now)
         elif what == 6:
             read = dice.choice((None, now, now - MS, now + MS))
@@ -249,6 +250,7 @@ class Hostile:
         elif what == 7:
             self.call(router.request_started, self.id(), instance, now, life=dice.randint(0, 3))
             self.call(router.request_served, self.id(), instance=instance, prefill=3, output=1, now=now)
+            self.call(router.prefill_ended, self.id(), instance=self.may(0), life=dice.randint(0, 3), now=now)
         elif what == 8:
             self.call(router.request_ended, self.id(), instance=0, life=dice.randint(0, 3), prefill=1, output=2, failed=False,
                       now=now)  # fmt: skip

@@ -28,6 +28,31 @@ def test_a_router_places_by_load_and_returns_lost_requests() -> None:
         assert router.last_fault is None and router.policy == "sjf"
 
 
+def test_prefill_and_decode_have_their_own_instances() -> None:
+    router = takt.Router(placement="least_outstanding_tokens", decode_placement="least_loaded", local_if_sooner=False)
+    for instance, role in ((1, "prefill"), (2, "decode"), (3, "decode")):
+        router.instance_up(takt.Instance(instance, role=role), now=0)
+    router.arrive(*(takt.Request(i, prompt_tokens=100) for i in (7, 8)), now=0)
+    routing = router.place(now=1)
+    assert [p[:2] for p in routing.placed] == [(7, 1), (8, 1)] and [p[:2] for p in routing.decodes] == [(7, 2), (8, 3)]
+    router.prefill_ended(7, instance=1, now=2)
+    assert (router.instance_of(7), router.instance_of(8)) == (2, 1)
+    router.instance_down(3, now=3)
+    assert [p[:2] for p in router.place(now=3).decodes] == [(8, 2)]
+    router.instance_down(1, now=4)
+    assert [p[:2] for p in router.place(now=4).withdrawn] == [(8, 2)] and router.instance_of(8) == 2  # runs as a whole
+    router.instance_up(takt.Instance(1, role="prefill"), now=5)
+    router.arrive(takt.Request(9, prompt_tokens=100), now=5)
+    assert router.explain(takt.Request(9, prompt_tokens=100), now=5)["decode"] == 2
+    with pytest.raises(takt.RequestError, match="another role"):
+        router.place_at(9, 1, now=5)
+    router.place_at(9, 1, now=5, decode=2)
+    with pytest.raises(takt.RequestError, match="role"):
+        router.instance_up(takt.Instance(4, role="cook"), now=5)
+    with pytest.raises(takt.OptionError, match="local_tokens"):
+        takt.Router(local_tokens=-1)
+
+
 def test_a_host_chooses_by_scores() -> None:
     router = takt.Router(placement="least_loaded")
     for instance in (1, 2):
