@@ -68,7 +68,7 @@ takt_status Sound(const takt_instance* instance) {
   if (const takt_status status = Readable(instance); status != TAKT_OK) return status;
   takt_instance local;
   const takt_instance& i = Whole(instance, local);
-  return FirstOf(Meant(i.role == TAKT_ROLE_BOTH), SoundFields(i));
+  return FirstOf(Meant(i.role <= TAKT_ROLE_DECODE), SoundFields(i));
 }
 
 takt_status Sound(const takt_stage* stage) { return stage == nullptr ? TAKT_E_NULL : SoundFields(*stage); }

@@ -582,7 +582,10 @@ impl Router {
     /// Like `place_at`, on a prefill instance. The decode instance takes the request over.
     pub fn place_apart(&mut self, request: u64, instance: u64, decode: u64, now: i64) -> Result<()> {
         // SAFETY: the handle is alive.
-        check(unsafe { sys::takt_router_place_apart(self.handle.as_ptr(), request, instance, decode, now) }, "place_apart")
+        check(
+            unsafe { sys::takt_router_place_apart(self.handle.as_ptr(), request, instance, decode, now) },
+            "place_apart",
+        )
     }
 
     /// Returns the instance of a request; None: it is waiting or unknown.
