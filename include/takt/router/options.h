@@ -48,8 +48,8 @@ struct RouterOptions {
   // Maximum time without any instance that is up [s]; after it, waiting requests fail with kNoInstance. 0: unlimited.
   double max_down = 0;
 
-  // With instances for prefill and for decode (InstanceRole): maximum prompt tokens outside a decode instance's cache
-  // of a request that this instance runs as a whole.
+  // An instance of InstanceRole::kDecode runs a request as a whole if at most this many tokens of the prompt are not in
+  // its cache.
   std::int32_t local_tokens = 0;
   // true: also if its prefill would end no later than a prefill instance's, including the transfer of the KV
   bool local_if_sooner = true;
