@@ -44,10 +44,10 @@ enum class Do : std::uint8_t {
   kChangeOptions,
 };
 inline constexpr std::array<std::string_view, 28> kVerbs = {
-    "arrive",        "revise", "block", "unblock", "call_tool", "return_tool", "cancel",    "finish_move", "free_kv",
-    "change_policy", "drain",  "plan",  "commit",  "relocate",  "not_ready",   "kv_arrive", "kv_lose",     "pin_kv",
-    "end_turn",      "retain", "place", "up",      "down",      "die",         "post",      "hear",        "report",
-    "set_options"};
+    "arrive",      "revise",    "block",         "unblock", "call_tool", "return_tool", "cancel",
+    "finish_move", "free_kv",   "change_policy", "drain",   "plan",      "commit",      "relocate",
+    "not_ready",   "kv_arrive", "kv_lose",       "pin_kv",  "end_turn",  "retain",      "place",
+    "up",          "down",      "die",           "post",    "hear",      "report",      "set_options"};
 
 // `name`: a request, a step or a move. `bits`: all randomness of the action. `dt`: nanoseconds that pass before it.
 // `at`: the instance; 0: the router, or the only instance.

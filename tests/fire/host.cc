@@ -382,8 +382,7 @@ void World::Do(const Action& a) {
       if (!set.ok()) return shadow_.Violate("refused options: " + std::string(set.message()));
       if (twin_) twin_->SetOptions(changes, now_);
       const SchedulerOptions before = std::exchange(setup_.options, changed);
-      lives_.Recount(changed.class_limits,
-                     [this](RequestId of) { return shadow_.life(of).state.request.priority; });
+      lives_.Recount(changed.class_limits, [this](RequestId of) { return shadow_.life(of).state.request.priority; });
       return shadow_.OptionsChanged(before, now_);
     }
     case Do::kDrain: ++tally_.drains; return Send(takt::Drain{});

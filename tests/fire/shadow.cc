@@ -238,9 +238,8 @@ bool Shadow::Exceeds(const Life& life, Scope scope, const Crowd& crowd) const {
   return crowd.requests > requests || (crowd.requests > 1 && crowd.tokens > tokens);
 }
 
-// A request has joined the queue outside a plan. If more wait than the next plan could admit, the rest is shed at once:
-// the request itself for the bounds of its tenant and class, and only one for the bound of the queue unless the bound
-// has changed.
+// A request has joined the queue outside a plan. If more wait than the next plan could admit, the rest is shed at once.
+// The request itself is shed for the bounds of its tenant and class. More than one is shed only if a bound has changed.
 void Shadow::FindShed(Life& joined, const Scheduler& scheduler) {
   const std::int64_t spare = setup_.options.max_running;
   if (MayBeShed(joined)) {
@@ -793,9 +792,8 @@ void Shadow::OptionsChanged(const SchedulerOptions& before, TimePoint now) {
     if (MayBeShed(life)) waiting.push_back(&life);
   }
   // They join their classes again, in order of arrival.
-  std::ranges::sort(waiting, {}, [](const Life* life) {
-    return std::pair(life->state.request.arrival, life->state.request.id);
-  });
+  std::ranges::sort(waiting, {},
+                    [](const Life* life) { return std::pair(life->state.request.arrival, life->state.request.id); });
   for (Life* life : waiting) life->joined_no = ++joins_, life->class_priority = life->state.request.priority;
 }
 

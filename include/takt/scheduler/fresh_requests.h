@@ -101,7 +101,8 @@ class FreshRequests {
     if (ShedsNewest(o)) {
       for (const Slot slot : order) newest_.Push(slot, NewestFirst(slot));
     }
-    book_.Change(QueueBounds(o), order, [this](Slot slot) -> const Request& { return s_.table[slot].state.request; }, s_.now);
+    book_.Change(
+        QueueBounds(o), order, [this](Slot slot) -> const Request& { return s_.table[slot].state.request; }, s_.now);
     for (Slot slot = 0; slot < s_.table.slots(); ++slot) {
       const RequestStatus status = s_.table[slot].status;
       if (status != RequestStatus::kWaiting && status != RequestStatus::kBlocked) continue;
