@@ -92,12 +92,16 @@ double TokenSeconds(const ReplayOptions& options, const PreparedCostModel& cost,
 
 // Returns the router of the instances from `first` to before `end`.
 absl::StatusOr<std::unique_ptr<VirtualRouter>> RouterOf(const Workload& workload, const ReplayOptions& options,
-                                                        const Costs& costs, std::int32_t first, std::int32_t end) {
+                                                        const Costs& costs, std::int32_t first, std::int32_t end,
+                                                        std::int32_t prefill = 0) {
   const PolicyFactory& factory = options.router_policy ? options.router_policy : options.policy;
   const RouterOptions own{.max_outstanding = options.max_outstanding,
                           .fail_unfit = true,
                           .budgets = options.budgets,
-                          .workflows = {.silence = Duration::max()}};
+                          .workflows = {.silence = Duration::max()},
+                          .local_tokens = options.cluster.deflect_tokens,
+                          .local_if_sooner = options.cluster.local_if_sooner,
+                          .kv_link_gb_s = options.cluster.kv_link_gb_s};
   std::unique_ptr<VirtualRouter> router;
   AnyPolicy policy = factory(PaceOf(options, first));
   if (options.system.router) {
@@ -118,6 +122,7 @@ absl::StatusOr<std::unique_ptr<VirtualRouter>> RouterOf(const Workload& workload
       const std::int64_t tokens = KvTokens(options, i);
       instance.kv_tokens = {static_cast<std::int32_t>(std::min<std::int64_t>(tokens, Tokens::Max().value))};
     }
+    if (prefill > 0) instance.role = i < prefill ? InstanceRole::kPrefill : InstanceRole::kDecode;
     instance.max_adapters = std::min(options.engine.limits.adapters, LoadedAdapters::kMost);
     router->On(InstanceUp{instance}, TimePoint{}, {});
   }
@@ -341,10 +346,13 @@ absl::StatusOr<ReplayResult> Run(const Workload& workload, const ReplayOptions& 
   }
   if (options.instance_count() > 1 || options.budgets || options.system.router) {
     const std::int32_t prefill = options.cluster.prefill_engines, all = options.instance_count();
-    auto router = RouterOf(workload, options, costs, 0, prefill > 0 ? prefill : all);
+    const bool roles = options.cluster.roles && prefill > 0;
+    auto router = RouterOf(workload, options, costs, 0, prefill > 0 && !roles ? prefill : all, roles ? prefill : 0);
     if (!router.ok()) return router.status();
     cluster.SetRouter(*std::move(router));
-    if (prefill > 0) {
+    if (roles) {
+      cluster.SetApart();
+    } else if (prefill > 0) {
       auto decode_router = RouterOf(workload, options, costs, prefill, all);
       if (!decode_router.ok()) return decode_router.status();
       cluster.SetDecodeRouter(*std::move(decode_router));

@@ -19,10 +19,11 @@ using testing::MustReplay;
 using testing::RandomWorkload;
 using testing::Requests;
 
-// A token's KV takes a millisecond on a link.
+// A token's KV takes a millisecond on a link. Each test runs with two routers, and with one router with roles.
 ReplayOptions Apart(std::int32_t prefill, std::int32_t decode, ReplayOptions options = ConstantSteps()) {
   options.instances = prefill + decode;
   options.cluster.prefill_engines = prefill;
+  options.cluster.roles = GENERATE(false, true);
   options.cluster.kv_link_gb_s = 1;
   options.profile.cost.kv_bytes_per_token = 1e6;
   options.placement = *MakePlacement("round_robin");

@@ -30,7 +30,8 @@ namespace takt {
 // step ends, placement, new steps. Timers are in order of creation, arrivals in workload order, steps by instance.
 //
 // With disaggregated prefill, a first router places a call on an engine that computes the prompt up to the first token.
-// A second router then places the call on an engine that decodes. The transfer of the prompt's KV occupies the links of
+// A second router then places the call on an engine that decodes. Or one router with roles chooses both engines, when
+// the call leaves its queue. The transfer of the prompt's KV occupies the links of
 // both engines. The source keeps the KV until the call has started to decode. After a preemption, the decode engine
 // recomputes the KV.
 //
@@ -52,6 +53,10 @@ class VirtualCluster {
   // SetRouter sets the router of the prefill engines. The workload must have no tools and no models.
   void SetDecodeRouter(std::unique_ptr<VirtualRouter> router) {
     decode_router_ = std::move(router);
+    SetApart();
+  }
+  // The router of SetRouter has instances for prefill and for decode, and places both phases of a call.
+  void SetApart() {
     hands_.resize(requests_.records.size());
     links_.resize(engines_.size());
   }
@@ -93,7 +98,8 @@ class VirtualCluster {
   struct Hand {
     std::uint32_t from = kNone;  // engine that holds the KV of the call's prompt, pinned
     std::uint32_t to = kNone;  // engine that receives the KV
-    bool decodes = false;  // true: the decode router handles the call
+    std::uint32_t next = kNone;  // engine that will receive it, chosen by a router with roles
+    bool decodes = false;  // true: the call decodes, or the decode router handles it
   };
   struct Link {
     TimePoint out_free{}, in_free{};
@@ -105,14 +111,17 @@ class VirtualCluster {
     return Sum(options_.front_end, Times(options_.front_end_token, CallOf(call).prompt_tokens));
   }
   bool routed() const { return router_ != nullptr; }
-  bool apart() const { return decode_router_ != nullptr; }
+  bool apart() const { return !links_.empty(); }
+  bool two_routers() const { return decode_router_ != nullptr; }
   bool OnlyPrompts(std::size_t instance) const {
     return apart() && instance < static_cast<std::size_t>(options_.prefill_engines);
   }
   VirtualRouter& RouterBefore(std::size_t instance) {
-    return apart() && !OnlyPrompts(instance) ? *decode_router_ : *router_;
+    return two_routers() && !OnlyPrompts(instance) ? *decode_router_ : *router_;
   }
-  VirtualRouter& RouterWith(std::uint32_t call) { return apart() && hands_[call].decodes ? *decode_router_ : *router_; }
+  VirtualRouter& RouterWith(std::uint32_t call) {
+    return two_routers() && hands_[call].decodes ? *decode_router_ : *router_;
+  }
   void NotifyRouter(std::uint32_t call, const RouterEvent& event, AgentId upstream = {}) {
     RouterWith(call).On(event, now_, upstream);
     router_changed_ = true;
@@ -135,6 +144,7 @@ class VirtualCluster {
   void SendTo(std::uint32_t instance, Arrived arrived);
   void SetLeg(std::uint32_t call);
   bool HandsOver(std::uint32_t call);
+  Request SecondLegOf(std::uint32_t call) const;
   void SendKv(std::uint32_t call, std::uint32_t to);
   void KvCame(std::uint32_t call);
   void FreeKv(std::uint32_t call);
@@ -365,7 +375,7 @@ template <class Scheduler>
 void VirtualCluster<Scheduler>::Place() {
   router_changed_ = false;
   PlaceBy(*router_);
-  if (apart()) PlaceBy(*decode_router_);
+  if (two_routers()) PlaceBy(*decode_router_);
 }
 
 template <class Scheduler>
@@ -373,11 +383,14 @@ void VirtualCluster<Scheduler>::PlaceBy(VirtualRouter& router) {
   for (const Placement& p : router.Place(now_)) {
     const std::uint32_t call = VirtualRequests::IndexOf(p.request);
     const auto instance = static_cast<std::uint32_t>(p.instance.value - 1);
-    if (apart() && hands_[call].from != kNone) {
+    if (two_routers() && hands_[call].from != kNone) {
       SendKv(call, instance);
     } else {
       SendTo(instance, Arrived{router.router().Find(p.request)->request});
     }
+  }
+  for (const Placement& p : router.router().decodes()) {
+    hands_[VirtualRequests::IndexOf(p.request)].next = static_cast<std::uint32_t>(p.instance.value - 1);
   }
   refused_.assign(router.router().failed().begin(),
                   router.router().failed().end());  // a copy, because Ended() may change the original
@@ -422,7 +435,7 @@ void VirtualCluster<Scheduler>::Sample() {
     point.kv_blocks += engine.scheduler().kv().used.value;
   }
   if (routed()) point.waiting += router_->router().waiting();
-  if (apart()) point.waiting += decode_router_->router().waiting();
+  if (two_routers()) point.waiting += decode_router_->router().waiting();
   series_.Add(point);
 }
 
@@ -464,7 +477,7 @@ void VirtualCluster<Scheduler>::MakeCall(std::uint32_t call) {
     arrived.request.prefix = {{workload_->prefix_block_tokens}, hashes};
   }
   requests_.state[call].prompt = arrived.request.prompt_tokens.value;
-  if (apart()) hands_[call].decodes = arrived.request.prompt_tokens.value <= options_.deflect_tokens;
+  if (two_routers()) hands_[call].decodes = arrived.request.prompt_tokens.value <= options_.deflect_tokens;
   if (routed()) {
     NotifyRouter(call, arrived, UpstreamOf(call));
   } else {
@@ -509,16 +522,25 @@ template <class Scheduler>
 bool VirtualCluster<Scheduler>::HandsOver(std::uint32_t call) {
   if (!apart() || hands_[call].from == kNone || hands_[call].decodes) return false;
   const RequestId id = VirtualRequests::IdOf(call);
-  Request request = router_->router().Find(id)->request;
-  request.prefix = {}, request.scores = {};  // these spans refer to memory of the router
-  ++request.prompt_tokens.value;
-  if (request.max_output_tokens.value > 1) --request.max_output_tokens.value;
-  NotifyRouter(call, RequestEnded{id, {}, false, ServedTo(call, 1)});
+  const Request request = SecondLegOf(call);
+  NotifyRouter(call, two_routers() ? RouterEvent(RequestEnded{id, {}, false, ServedTo(call, 1)})
+                                   : RouterEvent(PrefillEnded{id, {}}));
   SetLeg(call);
   requests_.state[call].handed = true;
   hands_[call].decodes = true;
-  NotifyRouter(call, Arrived{request});
+  if (two_routers()) NotifyRouter(call, Arrived{request});
+  else SendKv(call, hands_[call].next);
   return true;
+}
+
+// Returns the request that continues after the first token. Its prompt includes that token.
+template <class Scheduler>
+Request VirtualCluster<Scheduler>::SecondLegOf(std::uint32_t call) const {
+  Request request = router_->router().Find(VirtualRequests::IdOf(call))->request;
+  request.prefix = {}, request.scores = {};  // these spans refer to memory of the router
+  ++request.prompt_tokens.value;
+  if (request.max_output_tokens.value > 1) --request.max_output_tokens.value;
+  return request;
 }
 
 // The transfer waits until both links are free.
@@ -537,12 +559,12 @@ void VirtualCluster<Scheduler>::SendKv(std::uint32_t call, std::uint32_t to) {
 template <class Scheduler>
 void VirtualCluster<Scheduler>::KvCame(std::uint32_t call) {
   const RequestId id = VirtualRequests::IdOf(call);
-  const RequestState* state = decode_router_->router().Find(id);
+  const RequestState* state = RouterWith(call).router().Find(id);
   if (state == nullptr) return;  // the call failed during the transfer
   VirtualRequest& request = requests_.state[call];
   request.engine = static_cast<std::uint16_t>(hands_[call].to);
   request.void_through = 0;  // the number referred to plans of the previous engine
-  Notify(hands_[call].to, Arrived{state->request});
+  Notify(hands_[call].to, Arrived{two_routers() ? state->request : SecondLegOf(call)});
   Notify(hands_[call].to, KvArrived{id, {request.prompt}});
 }
 
