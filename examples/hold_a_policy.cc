@@ -23,6 +23,9 @@ class TenantShortestPrompt {
     tenants_.GroupSized(tenant, waiting, least);
   }
   void Scheduled(const RequestState& r, Tokens prefill, Tokens output) { tenants_.Scheduled(r, prefill, output); }
+  void ScheduledGroup(std::uint64_t tenant, Tokens prefill, Tokens output) {
+    tenants_.ScheduledGroup(tenant, prefill, output);
+  }
   std::vector<std::uint64_t>& moved_groups() { return tenants_.moved_groups(); }
 
   template <class Self, class V>

@@ -242,6 +242,9 @@ func (r *Router) leave() {
 	seen := (*C.takt_go_seen)(r.seen)
 	transitions := unsafe.Slice(seen.at, seen.n)
 	seen.n = 0
+	if r.observer == nil {
+		return
+	}
 	for _, t := range transitions {
 		r.observer(Transition{uint64(t.request), Status(t.from_status), Status(t.to_status), Reason(t.reason), Time(t.at),
 			int(t.known), int(t.generated), int(t.recomputed), int(t.priority)})

@@ -299,7 +299,7 @@ func (r *Router) PlaceAt(request, instance uint64, now Time) error {
 
 // PlaceApart is PlaceAt on a prefill instance. The decode instance takes the request over.
 func (r *Router) PlaceApart(request, instance, decode uint64, now Time) error {
-	defer r.mu.Unlock()
+	defer r.leave()
 	if err := r.enter("PlaceApart"); err != nil {
 		return err
 	}

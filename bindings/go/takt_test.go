@@ -672,6 +672,15 @@ func TestWatchSeesEveryTransitionInOrder(t *testing.T) {
 	if int64(len(status)-dead) != r.Count().Alive || dead < 500 {
 		t.Errorf("%d requests, %d ended, %d alive", len(status), dead, r.Count().Alive)
 	}
+	// Each way to place reports before it returns.
+	ids++
+	must(t, r.On(300*second, InstanceUp{Instance{ID: 8, Role: RolePrefill}}, InstanceUp{Instance{ID: 9, Role: RoleDecode}},
+		Arrived{NewRequest(ids, 10)}))
+	waiting := status[ids]
+	must(t, r.PlaceApart(ids, 8, 9, 300*second))
+	if status[ids] == waiting || last != 300*second {
+		t.Errorf("placed apart: %v at %v", status[ids], last)
+	}
 	// A panic of an observer reaches the host, which can go on.
 	must(t, r.Watch(func(Transition) { panic("planted") }))
 	func() {

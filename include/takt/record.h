@@ -296,10 +296,11 @@ class Recorded {
 
   // A rejected call has no effect and is not logged.
   absl::Status SetOptions(const SchedulerOptions& options, TimePoint now) {
-    if (absl::Status status = scheduler_.options().ValidateChange(options); !status.ok()) return status;
-    if (recorder_ != nullptr) recorder_->SetOptions(options, now);
     absl::Status status = scheduler_.SetOptions(options, now);
-    if (recorder_ != nullptr) recorder_->Done();
+    if (recorder_ != nullptr && status.ok()) {
+      recorder_->SetOptions(options, now);
+      recorder_->Done();
+    }
     return status;
   }
   absl::Status SetRetention(const AnyRetention& retention, const AnyGate& gate = {},

@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -116,9 +117,11 @@ class BasicRouter {
     r_.notices.Clear();
     r_.calls.table().Advance(r_.now());
     r_.Follow(FailReason::kExpired);
+    internal::Placing placing(r_);
+    placing.ReplaceDecodes();
     r_.Expire();
     r_.notices.TakeGathered();
-    internal::Placing(r_).Run();
+    placing.Run();
     r_.FailWithoutInstance();
     r_.Shed();
     r_.desk.Leave();
@@ -178,6 +181,9 @@ class BasicRouter {
       r_.Assign(slot, *at, then);
       r_.notices.placed.pop_back();  // the host knows of this placement
       if (then != nullptr) r_.notices.decodes.pop_back();
+      std::erase_if(r_.notices.withdrawing, [&](const Placement& p) {  // legs that the request has again
+        return p.request == request && (p.instance == instance || p.instance == decode);
+      });
     }
     r_.desk.Leave();
     return may;
@@ -186,7 +192,8 @@ class BasicRouter {
   // Decode instances of requests that were placed on a prefill instance, and of placed requests that had lost theirs.
   // The last entry of a request counts.
   std::span<const Placement> decodes() const { return r_.notices.decodes; }
-  // Decode instances that no longer get a request, because its prefill instance went down as of the last Place.
+  // As of the last Place: decode instances that no longer get a request, because its prefill instance went down. Also
+  // prefill instances of requests that lost their decode instance and returned to the queue.
   std::span<const Placement> withdrawn() const { return r_.notices.withdrawn; }
   // Requests that failed in the last Place, which the host must report to clients. For kIdInUse, the older request with
   // that id continues.

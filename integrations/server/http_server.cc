@@ -244,9 +244,10 @@ bool StreamMore(Answering& a, httplib::DataSink& sink) {
   if (failed) a.Cancel();  // the other choices
   if (events.empty()) return true;
   if (a.fault.fault == Fault::kSlow) a.Stall(a.faults.slow);
-  if (a.pieces++ >= a.fault.after) {
+  if (a.pieces++ >= a.fault.after || a.over()) {
     if (a.fault.fault == Fault::kDamage) {
-      events.replace(events.size() / 2, std::string::npos, "\n\n");
+      const std::size_t from = events.rfind("data: ");  // the last event
+      events.replace(from + (events.size() - from) / 2, std::string::npos, "\n\n");
       a.fault.fault = Fault::kNone;
     }
     if (a.fault.fault == Fault::kStall) a.Stall(a.faults.stall);

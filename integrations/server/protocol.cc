@@ -282,13 +282,15 @@ class Parser {
                                                    (limits_.filler && role->is_string()));
       if (!known) return Wrong(name + ".role", "is invalid; expected system, user or assistant");
       std::string& text = joined.emplace_back();
-      if (content == message.end() || !JoinContent(*content, text)) {
+      if (content == message.end() ? !limits_.filler : !JoinContent(*content, text)) {
         return Wrong(name + ".content", "is invalid; expected a string or a list of parts of text");
       }
       read.push_back({role->get_ref<const std::string&>(), text});
     }
-    return limits_.text->EncodeChat(read, request_.prompt) ||
-           Wrong("messages", "are unsupported: the model has no chat template");
+    if (!limits_.text->EncodeChat(read, request_.prompt)) {
+      return Wrong("messages", "are unsupported: the model has no chat template");
+    }
+    return !request_.prompt.empty() || Wrong("messages", "are empty");
   }
 
   bool JoinContent(const Json& content, std::string& text) const {

@@ -103,7 +103,7 @@ Service::Ticket Service::Submit(EngineRequest request) {
   return ticket;
 }
 
-void Service::Cancel(takt::RequestId id) { Push(Cancelling{id, Now()}); }
+void Service::Cancel(takt::RequestId id) { Push(Cancelling{id}); }
 
 std::optional<ServiceReport> Service::Report(std::chrono::milliseconds most) {
   const Ask ask = std::make_shared<std::promise<ServiceReport>>();
@@ -152,26 +152,22 @@ void Service::Run() {
   });
 }
 
-// Does a command, or keeps it until its time in simulated time.
+// Does a command. With simulated time, keeps an arrival until its time.
 void Service::Take(Command& command) {
   if (time_ != nullptr) {
-    if (const Arrival* arrival = std::get_if<Arrival>(&command)) {
+    if (Arrival* arrival = std::get_if<Arrival>(&command)) {
       const auto tokens = static_cast<std::int64_t>(arrival->request.prompt.size());
-      later_.emplace(arrival->request.about.arrival + time_->FrontEnd(tokens), std::move(command));
+      later_.emplace(arrival->request.about.arrival + time_->FrontEnd(tokens), std::move(*arrival));
       return;
     }
     if (const Cancelling* cancelling = std::get_if<Cancelling>(&command)) {
-      const auto waits = std::ranges::find_if(later_, [&](const auto& entry) {
-        const Arrival* arrival = std::get_if<Arrival>(&entry.second);
-        return arrival != nullptr && arrival->request.about.id == cancelling->request;
-      });
-      if (waits == later_.end()) {
-        later_.emplace(cancelling->at, command);
-      } else {
-        std::get<Arrival>(waits->second).reply->Hear({.request = cancelling->request, .end = End::kCancelled});
+      const auto waits = std::ranges::find_if(
+          later_, [&](const auto& entry) { return entry.second.request.about.id == cancelling->request; });
+      if (waits != later_.end()) {
+        waits->second.reply->Hear({.request = cancelling->request, .end = End::kCancelled});
         later_.erase(waits);
+        return;
       }
-      return;
     }
   }
   std::visit([this](auto& c) { Do(c); }, command);
@@ -179,8 +175,8 @@ void Service::Take(Command& command) {
 
 void Service::DoDue() {
   while (!later_.empty() && later_.begin()->first <= time_->now()) {
-    Command command = std::move(later_.extract(later_.begin()).mapped());
-    std::visit([this](auto& c) { Do(c); }, command);
+    Arrival arrival = std::move(later_.extract(later_.begin()).mapped());
+    Do(arrival);
   }
 }
 

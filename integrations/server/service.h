@@ -117,7 +117,6 @@ class Service {
   };
   struct Cancelling {
     takt::RequestId request;
-    takt::TimePoint at;
   };
   struct Draining {
     takt::TimePoint until;
@@ -168,7 +167,7 @@ class Service {
   Remembered<Mean> outputs_;  // output lengths by agent
   Followers followers_;
   SimulatedTime* time_ = nullptr;  // the model's; null: none
-  std::multimap<takt::TimePoint, Command> later_;  // with simulated time: what has come, by when the engine has it
+  std::multimap<takt::TimePoint, Arrival> later_;  // with simulated time: what has come, by when the engine has it
   std::optional<takt::TimePoint> drain_until_;
   std::int64_t cut_ = 0;
 

@@ -382,7 +382,8 @@ void World::Do(const Action& a) {
       if (!set.ok()) return shadow_.Violate("refused options: " + std::string(set.message()));
       if (twin_) twin_->SetOptions(changes, now_);
       const SchedulerOptions before = std::exchange(setup_.options, changed);
-      lives_.Recount(changed.class_limits, [this](RequestId of) { return shadow_.life(of).state.request.priority; });
+      if (changed.class_limits != before.class_limits)
+        lives_.Recount(changed.class_limits, [this](RequestId of) { return shadow_.life(of).state.request.priority; });
       return shadow_.OptionsChanged(before, now_);
     }
     case Do::kDrain: ++tally_.drains; return Send(takt::Drain{});
@@ -776,7 +777,7 @@ std::int64_t World::PlansOfFreshDrain() const {
   SchedulerOptions& bounds = setup.options;
   const std::int64_t none = std::numeric_limits<std::int64_t>::max();
   bounds.max_waiting = bounds.max_waiting_tokens = bounds.tenant_max_waiting = bounds.tenant_max_waiting_tokens = none;
-  bounds.class_limits.clear();
+  for (ClassLimits& c : bounds.class_limits) c = {.priority = c.priority, .ceiling = c.ceiling, .soft = c.soft};
   bounds.max_resume_wait = bounds.max_blocked = bounds.max_paused = 0;
   Scheduler fresh = MakeScheduler(setup, setup.PauseOf(setup.pause), kv ? &*kv : nullptr);
   std::vector<std::int32_t> left(lengths_.size());

@@ -96,13 +96,14 @@ void Print(const RouterTally& t, std::uint64_t seeds) {
   fmt::print(
       "{} events over {} seeds: {} arrivals, {} placements in {} answers, {} ended, {} steps of instances\n"
       "{} instances started, {} lost with {} requests that came back, {} of them unnoticed at first, {} drained\n"
-      "{} placed apart, {} handed over, {} lost their decode instance before\n"
+      "{} placed apart, {} handed over, {} lost their decode instance before, {} withdrawn from their "
+      "prefill instance\n"
       "{} cancels ({} in the router's queue), {} expired there, {} reports, {} reports of services, {} late "
       "reports, {} of former lives, {} twice, {} of unknown "
       "requests or instances, {} messages to the dead, {} clock faults\n"
       "no violation; all placements and plans hash to {:016x}\n",
       t.events, seeds, t.arrivals, t.placed, t.places, t.ended, t.steps, t.starts, t.lost, t.returned, t.died, t.drains,
-      t.apart, t.handed, t.decodes_lost, t.cancels, t.cancelled_waiting, t.expired, t.reports, t.services,
+      t.apart, t.handed, t.decodes_lost, t.withdrawn, t.cancels, t.cancelled_waiting, t.expired, t.reports, t.services,
       t.reported_late, t.former, t.twice, t.unknown, t.unheard, t.clock_faults, t.plan_hash);
 }
 
@@ -277,7 +278,14 @@ void RouterWorld::Place() {
   const std::span<const Placement> placements = router_.Place(now_);
   shadow_.Placed(placements, now_, router_);
   if (!violation().empty()) return;
-  tally_.expired = router_.stats().failed_expired;
+  tally_.expired = router_.stats().failed_expired, tally_.returned = router_.stats().returned;
+  for (const Placement& p : router_.withdrawn()) {  // decode instances have received nothing yet
+    Member& from = members_[p.instance.value];
+    if (from.role != InstanceRole::kPrefill) continue;
+    ++tally_.withdrawn;
+    prefills_.erase(p.request), from.prefilled.insert(p.request);
+    if (from.world) from.to.push_back({Cancelled{p.request}});
+  }
   for (const Failure& f : router_.failed()) Note(" fails {} ({})", f.request.value, Name(f.reason));
   for (const Placement& p : placements) {
     ++tally_.placed;

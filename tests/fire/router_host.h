@@ -27,7 +27,7 @@ struct RouterTally {
   std::uint64_t events = 0, steps = 0, places = 0, placed = 0, arrivals = 0, ended = 0, reported_late = 0, expired = 0;
   std::uint64_t cancels = 0, cancelled_waiting = 0, starts = 0, died = 0, lost = 0, returned = 0, drains = 0,
                 reports = 0;
-  std::uint64_t apart = 0, handed = 0, decodes_lost = 0;
+  std::uint64_t apart = 0, handed = 0, decodes_lost = 0, withdrawn = 0;
   std::uint64_t former = 0, unheard = 0, twice = 0, unknown = 0, clock_faults = 0, services = 0;
   std::uint64_t plan_hash = 0;  // of all placements and plans
 };

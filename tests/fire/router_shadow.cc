@@ -216,6 +216,15 @@ void RouterShadow::ReleaseDecode(Request& request) {
   if (Up* up = Find(std::exchange(request.decode, {}))) --up->outstanding;
 }
 
+// The request waits in the router again. `withdrawn` still has a leg of it, if that instance is up.
+void RouterShadow::Return(Request& request, InstanceId withdrawn) {
+  ++ours_.returned;
+  if (const Up* up = Find(withdrawn)) withdrawn_.push_back({request.state.request.id, withdrawn, up->instance.life});
+  ReleaseDecode(request);
+  request.place = {};
+  request.reported = request.unseen = false;
+}
+
 // Charges tokens beyond the maximum charged before.
 void RouterShadow::Charge(Request& request, const TokensServed& served) {
   const Tokens prefill = std::max(request.charged.prefill, served.prefill);
@@ -312,11 +321,7 @@ void RouterShadow::On(const InstanceDown& e, const Router& router) {
       life.decode = {}, life.lacks_decode = true;
     }
     if (life.place != e.instance) continue;
-    ++ours_.returned;
-    if (const Up* up = Find(life.decode)) withdrawn_.push_back({id, life.decode, up->instance.life});
-    ReleaseDecode(life);
-    life.place = {};
-    life.reported = life.unseen = false;
+    Return(life, life.decode);
     if (const RequestState* theirs = router.Find(id)) back.emplace_back(theirs->slot, life.state.request.tenant.value);
   }
   std::ranges::sort(back);
@@ -404,8 +409,24 @@ void RouterShadow::CheckFailed(const Router& router) {
   }
 }
 
-// A loss of a prefill instance withdraws its requests from their decode instances, each once.
+// A loss of a prefill instance withdraws its requests from their decode instances, each once. A prefilled request that
+// no decode instance accepts leaves its prefill instance if an instance of both phases has room.
 void RouterShadow::CheckWithdrawn(const Router& router) {
+  for (const RequestId id : alive_) {
+    Request& life = Of(id);
+    if (!life.lacks_decode || !life.prefilled) continue;
+    const auto decodes = [&](const Up& up) {
+      return up.instance.role == InstanceRole::kDecode && Fits(life, up) && up.instance.capacity > 0;
+    };
+    const auto runs = [&](const Up& up) {
+      return up.instance.role == InstanceRole::kBoth && Fits(life, up) && HasRoom(up);
+    };
+    if (std::ranges::any_of(up_, decodes) || std::ranges::none_of(up_, runs)) continue;
+    Up& from = *Find(life.place);
+    --from.outstanding, from.Use(life.state.request.adapter);
+    Return(life, life.place);
+    fair_.Joins(life.state.request.tenant.value);
+  }
   std::vector<Placement> theirs(router.withdrawn().begin(), router.withdrawn().end());
   const auto order = [](const Placement& a, const Placement& b) {
     return std::tuple(a.request, a.instance, a.life) < std::tuple(b.request, b.instance, b.life);

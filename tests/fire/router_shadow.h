@@ -129,6 +129,7 @@ class RouterShadow {
   void End(Request& request);
   void HandOver(Request& request);
   void ReleaseDecode(Request& request);
+  void Return(Request& request, InstanceId withdrawn);
   const Up* Find(InstanceId id) const;
   Up* Find(InstanceId id);
   bool Lives(InstanceId id, std::uint64_t life);

@@ -776,21 +776,28 @@ void Shadow::ChangePolicy(const AnyPolicy& policy, TimePoint now, const Schedule
 
 void Shadow::OptionsChanged(const SchedulerOptions& before, TimePoint now) {
   now_ = std::max(now_, now);
-  std::ranges::fill(soft_until_, kUnset);
-  const auto limit_of = [](const SchedulerOptions& o, Is is) {
-    return is == Is::kWaiting ? o.max_resume_wait : is == Is::kBlocked ? o.max_blocked : o.max_paused;
+  const SchedulerOptions& o = setup_.options;
+  const bool classes = o.class_limits != before.class_limits;
+  const bool bounds = classes || o.max_waiting != before.max_waiting ||
+                      o.max_waiting_tokens != before.max_waiting_tokens ||
+                      o.tenant_max_waiting != before.tenant_max_waiting ||
+                      o.tenant_max_waiting_tokens != before.tenant_max_waiting_tokens;
+  if (classes) std::ranges::fill(soft_until_, kUnset);
+  const auto limit_of = [](const SchedulerOptions& of, Is is) {
+    return is == Is::kWaiting ? of.max_resume_wait : is == Is::kBlocked ? of.max_blocked : of.max_paused;
   };
   std::vector<Life*> waiting;
   for (RequestId id : unreleased_) {
     Life& life = Of(id);
     life.declined = false;
     if (life.may_park()) {
-      const double old = limit_of(before, life.is), limit = limit_of(setup_.options, life.is);
+      const double old = limit_of(before, life.is), limit = limit_of(o, life.is);
       const TimePoint since = old > 0 ? takt::Before(life.parked_until, FromSeconds(old)) : now_;
       life.parked_until = limit > 0 ? After(since, FromSeconds(limit)) : kNever;
     }
     if (MayBeShed(life)) waiting.push_back(&life);
   }
+  if (!bounds) return;
   // They join their classes again, in order of arrival.
   std::ranges::sort(waiting, {},
                     [](const Life* life) { return std::pair(life->state.request.arrival, life->state.request.id); });
@@ -802,12 +809,14 @@ void Shadow::Admitted(const Life& life) {
   if (policy_.hooks().declines) policy_.Admitted(life.state, now_);
 }
 
+bool Shadow::HasCeilings() const {
+  return std::ranges::any_of(setup_.options.class_limits, [](const ClassLimits& c) { return c.ceiling < 1; });
+}
+
 // Reads from the scheduler which waiting requests the policy or a ceiling keeps out. If requests ended in the middle of
 // the plan, others may have been kept out before.
 void Shadow::ReadDeclined(const StepPlan& plan, const Scheduler& scheduler) {
-  const bool ceilings =
-      std::ranges::any_of(setup_.options.class_limits, [](const ClassLimits& c) { return c.ceiling < 1; });
-  if (!policy_.hooks().declines && !ceilings) return;
+  if (!policy_.hooks().declines && !HasCeilings()) return;
   for (RequestId id : unreleased_) {
     Life& life = Of(id);
     const WaitsFor reason = scheduler.Explain(id).waits_for;
@@ -1876,7 +1885,8 @@ void Shadow::CheckOrder(const StepPlan& plan, const StepLimits& limits) {
   const Adapters used = AdaptersOf(plan);
   for (const PlanEntry& entry : plan.run) {
     const Life& picked = At(entry.request);
-    const bool sure = plan.preempted.empty() && limits.chunk_align.value <= 1;
+    // A ceiling divides the tokens of prompts in another way.
+    const bool sure = plan.preempted.empty() && limits.chunk_align.value <= 1 && !HasCeilings();
     if (sure && picked.picked_in == last_step_ && entry.prefill() && !entry.samples()) {
       FIRE_CHECK(picked.expected - entry.position <= shortest / 2 || entry.position + entry.tokens == picked.expected,
                  "request {} starts next to a prompt that lacks {} tokens", entry.request.value, shortest);

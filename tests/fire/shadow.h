@@ -207,6 +207,7 @@ class Shadow {
   static bool MayBeShed(const Life& life) { return life.is == Is::kWaiting && !life.state.has_run; }
   std::int64_t MayBeShed() const;
   void FindShed(Life& joined, const Scheduler& scheduler);
+  bool HasCeilings() const;
   // Limits of a class; null: none.
   const ClassLimits* ClassOf(std::int32_t priority) const;
   // Time at which a request that has never run expires.

@@ -64,6 +64,13 @@ const InstanceState& Of(const Router& router, std::uint64_t id) {
   return router.instances()[0];
 }
 
+std::shared_ptr<const PreparedCostModel> Cost(double prefill_ms) {
+  CostModel cost;
+  cost.served = {5, 0, 0, prefill_ms};
+  cost.kv_bytes_per_token = 1e6;
+  return std::make_shared<const PreparedCostModel>(cost);
+}
+
 TEST_CASE("a request is prefilled on one instance and decoded on another") {
   Router router = Make();
   router.On(Prefill(1), At(0));
@@ -175,6 +182,97 @@ TEST_CASE("if the decode instance dies before the prefill ends, the request only
   CHECK(router.stats().handed_over == 1);
 }
 
+TEST_CASE("a prefilled request that no decode instance accepts runs as a whole elsewhere") {
+  // The decode instance that remains: none, one that is too small, or one that accepts no more requests.
+  const int rest = GENERATE(0, 1, 2);
+  Router router = Make();
+  router.On(Prefill(1), At(0));
+  router.On(Decode(2), At(0));
+  Arrived arrival = Arrival(7);
+  arrival.request.expires_at = At(100);
+  router.On(arrival, At(0));
+  Place(router, 0);
+  router.On(Up(3, InstanceRole::kBoth, 1), At(1));
+  router.On(Arrival(8), At(1));
+  CHECK(Place(router, 1) == Answer{.placed = {{8, 3}}});
+  if (rest == 1) router.On(Up(4, InstanceRole::kDecode, Instance::kUnbounded, 900), At(1));
+  if (rest == 2) router.On(Up(4, InstanceRole::kDecode, 0), At(1));
+  router.On(InstanceDown{{2}}, At(1));
+  CHECK(Place(router, 1) == Answer{});  // the prefill goes on
+  router.On(PrefillEnded{{7}, {1}}, At(2));
+  CHECK(Place(router, 2) == Answer{});  // no instance has room
+  CHECK(router.InstanceOf({7}) == InstanceId{1});
+  router.On(RequestEnded{{8}, {3}}, At(3));
+  const bool late = GENERATE(false, true);
+  if (late) {
+    CHECK(Place(router, 100) == Answer{.withdrawn = {{7, 1}}});
+    CHECK(router.failed().size() == 1);
+    CHECK(router.alive() == 0);
+  } else {
+    CHECK(Place(router, 3) == Answer{.placed = {{7, 3}}, .withdrawn = {{7, 1}}});
+    CHECK(router.InstanceOf({7}) == InstanceId{3});
+    CHECK(Of(router, 3).pending_prefill == 1000);
+    CHECK(Place(router, 4) == Answer{});
+  }
+  CHECK(Of(router, 1).outstanding == 0);
+  CHECK(router.stats().returned == 1);
+  CHECK(router.waiting() == 0);
+}
+
+TEST_CASE("a prefilled request waits for a decode instance that is full") {
+  Router router = Make();
+  router.On(Prefill(1), At(0));
+  router.On(Decode(2), At(0));
+  router.On(Arrival(7), At(0));
+  Place(router, 0);
+  router.On(InstanceDown{{2}}, At(1));
+  router.On(PrefillEnded{{7}, {1}}, At(1));
+  router.On(Up(4, InstanceRole::kDecode, 1), At(1));
+  router.On(Arrival(8), At(1));
+  CHECK(Place(router, 1).decodes == Answer::List{{7, 4}});
+  router.On(Cancelled{{7}}, At(2));
+  CHECK(Place(router, 2) == Answer{.placed = {{8, 1}}, .decodes = {{8, 4}}});
+  router.On(Decode(5), At(3));
+  router.On(Arrival(9), At(3));
+  CHECK(Place(router, 3) == Answer{.placed = {{9, 1}}, .decodes = {{9, 5}}});
+  router.On(InstanceDown{{5}}, At(4));
+  router.On(PrefillEnded{{9}, {1}}, At(4));
+  router.On(Up(3, InstanceRole::kBoth), At(4));
+  CHECK(Place(router, 4) == Answer{});
+  router.On(RequestEnded{{8}, {4}}, At(5));
+  CHECK(Place(router, 5) == Answer{.decodes = {{9, 4}}});
+}
+
+TEST_CASE("a leg that the host uses again is not withdrawn") {
+  Router router = Make();
+  router.On(Prefill(1), At(0));
+  router.On(Decode(2), At(0));
+  router.On(Prefill(3), At(0));
+  router.On(Decode(4), At(0));
+  for (std::uint64_t id : {7u, 8u, 9u}) {
+    router.On(Arrival(id), At(0));
+    CHECK(router.PlaceAt({id}, {1}, At(0), {2}));
+  }
+  router.On(InstanceDown{{1}}, At(1));
+  CHECK(router.PlaceAt({7}, {3}, At(1), {2}));
+  CHECK(router.PlaceAt({8}, {2}, At(1)));  // as a whole
+  CHECK(router.PlaceAt({9}, {3}, At(1), {4}));
+  CHECK(router.DecodeOf({7}) == InstanceId{2});
+  CHECK(Place(router, 2) == Answer{.withdrawn = {{9, 2}}});
+}
+
+TEST_CASE("without cost models of both instances, no prefill is taken to end sooner") {
+  // The instance with a profile: none, the prefill instance, or the decode instance.
+  const std::uint64_t known = GENERATE(0u, 1u, 2u);
+  Router router = Make({});
+  const ProfileId profile = router.AddProfile({.name = "a", .cost = Cost(1)});
+  for (auto [id, role] : {std::tuple(1u, InstanceRole::kPrefill), std::tuple(2u, InstanceRole::kDecode)}) {
+    router.On(InstanceUp{{.id = {id}, .profile = id == known ? profile : ProfileId{}, .role = role}}, At(0));
+  }
+  router.On(Arrival(7), At(0));
+  CHECK(Place(router, 0) == Answer{.placed = {{7, 1}}, .decodes = {{7, 2}}});
+}
+
 TEST_CASE("many requests lose their decode instance") {
   Router router = Make();
   router.On(Prefill(1), At(0));
@@ -277,13 +375,6 @@ TEST_CASE("the cached part of a prompt does not count") {
   turn.request.id = {2}, turn.request.prompt_tokens = {1200};
   router.On(turn, At(3));
   CHECK(Place(router, 3) == Answer{.placed = {{2, 2}}});
-}
-
-std::shared_ptr<const PreparedCostModel> Cost(double prefill_ms) {
-  CostModel cost;
-  cost.served = {5, 0, 0, prefill_ms};
-  cost.kv_bytes_per_token = 1e6;
-  return std::make_shared<const PreparedCostModel>(cost);
 }
 
 TEST_CASE("a prefill stays on the decode instance while its end there is no later") {

@@ -234,9 +234,50 @@ TEST_CASE("a large request that leaves the queue no longer keeps others out") {
   CHECK(engine.Step() == Ids{1, 2, one});
   CHECK(engine.waits_for(two) == WaitsFor::kCeiling);
   SECTION("cancelled") { engine.scheduler.On(Cancelled{{large}}, At(0)); }
-  SECTION("another class") { engine.scheduler.On(Revised{.request = {large}, .priority = 6}, At(0)); }
   SECTION("blocked") { engine.scheduler.On(Blocked{{large}}, At(0)); }
   CHECK(engine.Step() == Ids{1, 2, one, two});
+}
+
+TEST_CASE("a large request keeps its passes when options or its priority change within its class") {
+  for (const bool revises : {false, true}) {
+    CAPTURE(revises);
+    Engine engine(
+        {.max_running = 10, .admission_window = 4, .class_limits = {{.priority = 0}, {.priority = 5, .ceiling = 0.5}}});
+    for (int i = 0; i < 3; ++i) engine.Arrive(5, 16, 6);
+    engine.Step();
+    const std::uint64_t large = engine.Arrive(5, 16, 1, 0, 4);
+    int steps = 0;
+    for (bool ran = false; !ran && steps < 100; ++steps) {
+      engine.Arrive(5, 16, 3);
+      if (revises) {
+        engine.scheduler.On(Revised{.request = {large}, .priority = 5 + steps % 3}, At(0));
+      } else {
+        SchedulerOptions options = engine.scheduler.options();
+        options.least_prefill = {1 + steps};
+        REQUIRE(engine.scheduler.SetOptions(options, At(0)).ok());
+      }
+      const Ids now = engine.Step();
+      ran = std::ranges::find(now, large) != now.end();
+    }
+    CHECK(steps < 20);
+  }
+}
+
+TEST_CASE("a request that waits for sequences of a step does not hold the place of the first") {
+  Engine engine(
+      {.max_running = 16, .admission_window = 4, .class_limits = {{.priority = 0}, {.priority = 5, .ceiling = 0.5}}});
+  engine.limits.max_seqs = 10;
+  for (int i = 0; i < 3; ++i) engine.Arrive(5, 16, 6);
+  engine.Step();
+  engine.Arrive(5, 16, 1, 0, 12);
+  const std::uint64_t large = engine.Arrive(5, 16, 1, 0, 4);
+  int steps = 0;
+  for (bool ran = false; !ran && steps < 100; ++steps) {
+    engine.Arrive(5, 16, 3);
+    const Ids now = engine.Step();
+    ran = std::ranges::find(now, large) != now.end();
+  }
+  CHECK(steps < 20);
 }
 
 // Tokens of a request in a step.

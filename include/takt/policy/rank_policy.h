@@ -175,7 +175,8 @@ concept ScheduledPolicy =
     requires(P& p, const RequestState& r, Tokens tokens, std::int64_t steps) { p.Scheduled(r, tokens, tokens, steps); };
 
 // Optional: the tokens of a step count by group only, and Scheduled(r, ...) equals ScheduledGroup(Group(r), ...).
-// ScheduledGroup may then be called once with the sum of several requests of a group. Group must not change while a
+// ScheduledGroup may then be called once with the sum of several requests of a group, so sums of fractions may round
+// differently. Group must not change while a
 // request runs, except by Revised.
 template <class P>
 concept GroupChargePolicy = GroupPolicy<P> && ScheduledPolicy<P> && requires(P& p, std::uint64_t group, Tokens tokens) {

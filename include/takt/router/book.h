@@ -50,6 +50,7 @@ struct RouterBook {
   }
   void MakeRoomToPlace() {
     notices.MakeRoomToPlace(table.size(), calls.table().size());
+    if (lacking.size() > 0) notices.MakeRoomToWithdraw(static_cast<std::size_t>(lacking.size()));
     if (options.max_down > 0 || lacking.size() > 0) scratch.clear(), MakeRoom(scratch, table.size());
   }
 

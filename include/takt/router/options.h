@@ -51,7 +51,8 @@ struct RouterOptions {
   // An instance of InstanceRole::kDecode runs a request as a whole if at most this many tokens of the prompt are not in
   // its cache.
   std::int32_t local_tokens = 0;
-  // true: also if its prefill would end no later than a prefill instance's, including the transfer of the KV
+  // true: also if its prefill would end no later than a prefill instance's, including the transfer of the KV.
+  // Without the cost models of both instances, this option has no effect.
   bool local_if_sooner = true;
   double kv_link_gb_s = 25;  // KV bandwidth between two instances [1e9 bytes/s]; default: 200 Gb/s; 0: unlimited
 

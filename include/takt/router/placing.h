@@ -25,9 +25,28 @@ class Placing {
  public:
   explicit Placing(RouterRequests<Policy, Placer>& requests) : r_(requests) {}
 
+  // Chooses other decode instances for placed requests that lost theirs. If no decode instance accepts a request whose
+  // prompt is computed, and an instance of kBoth has room, the request returns to the queue.
+  void ReplaceDecodes() {
+    if (r_.lacking.size() == 0) return;
+    r_.lacking.List(r_.table, r_.scratch), r_.Sort(r_.scratch);
+    for (const Slot slot : r_.scratch) {
+      const RequestState& state = r_.table[slot].state;
+      r_.decode_placer.Prepare(state, r_.now());
+      const Found decode = Search(state, r_.decode_placer, Decodes);
+      if (decode.best != nullptr) {
+        r_.SetDecode(slot, *decode.best);
+      } else if (!decode.open && r_.table[slot].prefilled &&
+                 std::ranges::any_of(r_.instances.all(), [&](const auto& i) {
+                   return OfBoth(i) && r_.HasRoom(i) && r_.Fits(state.request, i.instance);
+                 })) {
+        r_.ReturnPrefilled(slot);
+      }
+    }
+  }
+
   // Places requests in rank order, and considers at most `window` requests after the first one that must wait.
   void Run() {
-    ReplaceDecodes();
     r_.queue.BeginPlan(r_.now(), r_.StateOf());
     PlaceFromTop();
     while (PlacePastTop()) PlaceFromTop();
@@ -111,6 +130,7 @@ class Placing {
   };
 
   static bool Decodes(const InstanceState& i) { return i.instance.role == InstanceRole::kDecode; }
+  static bool OfBoth(const InstanceState& i) { return i.instance.role == InstanceRole::kBoth; }
 
   // The result of a search.
   struct Found {
@@ -140,9 +160,8 @@ class Placing {
       const Found found = Search(state, r_.placer, [](const InstanceState&) { return true; });
       return {found.best, nullptr, found.fits};
     }
-    const auto of_both = [](const InstanceState& i) { return i.instance.role == InstanceRole::kBoth; };
     const Found prompt = Search(state, r_.placer, [](const InstanceState& i) { return !Decodes(i); });
-    const Found decode = Search(state, r_.decode_placer, Decodes), both = Search(state, r_.placer, of_both);
+    const Found decode = Search(state, r_.decode_placer, Decodes), both = Search(state, r_.placer, OfBoth);
     // If no instance runs whole requests, a prefill instance waits for a decode instance.
     const bool fits = both.fits || decode.fits || (!both.up && !decode.up);
     if (decode.best == nullptr) return {both.best, nullptr, fits};
@@ -152,24 +171,12 @@ class Placing {
       const bool whole = !prompt.open || Roles::IsShort(r_.options, tokens, cached);
       return {whole ? decode.best : nullptr, nullptr, fits};
     }
-    if (of_both(*prompt.best)) return {prompt.best, nullptr, fits};
+    if (OfBoth(*prompt.best)) return {prompt.best, nullptr, fits};
     const std::int64_t prompt_cached = r_.placer.CachedTokens(*prompt.best);
     if (r_.roles.RunsWhole(r_.options, tokens, *prompt.best, prompt_cached, *decode.best, cached)) {
       return {decode.best, nullptr, fits};
     }
     return {prompt.best, decode.best, fits};
-  }
-
-  // Chooses other decode instances for placed requests that lost theirs.
-  void ReplaceDecodes() {
-    if (r_.lacking.size() == 0) return;
-    r_.lacking.List(r_.table, r_.scratch);
-    for (const Slot slot : r_.scratch) {
-      const RequestState& state = r_.table[slot].state;
-      r_.decode_placer.Prepare(state, r_.now());
-      InstanceState* decode = Search(state, r_.decode_placer, Decodes).best;
-      if (decode != nullptr) r_.SetDecode(slot, *decode);
-    }
   }
 
   // `full`: the number of requests on the instance excludes no request.

@@ -256,22 +256,15 @@ struct RouterRequests : RouterBook {
   // Puts the requests of an instance that went down back into the queue.
   void ReturnAll(const InstanceState& gone) {
     placed.TakeAll(table, gone, scratch), Sort(scratch);
-    for (const Slot slot : scratch) {
-      ++stats.returned;
-      PlacerOf(gone.instance).Released(table[slot].state, gone, now());
-      if (const InstanceId decode = table[slot].decode) {
-        notices.withdrawing.push_back({table[slot].state.request.id, decode, instances.Find(decode)->instance.life});
-      }
-      ReleaseDecode(slot);
-      table[slot].state.generated = {};
-      table[slot].charged.reported = false;
-      Request& r = table[slot].state.request;  // the prediction for the old model does not hold for another model
-      if (options.model_tokens && r.workflow_tokens_left == PredictionFor(r, gone.instance.model)) {
-        r.workflow_tokens_left = {};
-      }
-      Enqueue(slot, RequestStatus::kRunning, TransitionReason::kInstanceLost);
-      ExpectExpiry(slot);
-    }
+    for (const Slot slot : scratch) ReturnOne(slot, gone, table[slot].decode);
+  }
+
+  // Puts a request that lost its decode instance back into the queue, and withdraws it from its prefill instance.
+  void ReturnPrefilled(Slot slot) {
+    InstanceState& from = *instances.Find(table[slot].place);
+    placed.Remove(table, slot, from);
+    from.UseAdapter(table[slot].state.request.adapter);
+    ReturnOne(slot, from, from.instance.id);
   }
 
   // Records the reported tokens of a placed request.
@@ -366,6 +359,25 @@ struct RouterRequests : RouterBook {
   // Gives the prediction for the chosen model to the engine's order. Source: Chimera, algorithm 1, lines 27 to 33.
   static void TakePrediction(Request& r, ModelId model) {
     if (const Estimate prediction = PredictionFor(r, model); prediction.known()) r.workflow_tokens_left = prediction;
+  }
+
+  // Puts a request that has left the instance `from` back into the queue. `withdrawn`: an instance that is up and still
+  // has a leg of the request; none: no instance has one.
+  void ReturnOne(Slot slot, const InstanceState& from, InstanceId withdrawn) {
+    RouteRecord& record = table[slot];
+    Request& r = record.state.request;
+    ++stats.returned;
+    PlacerOf(from.instance).Released(record.state, from, now());
+    if (withdrawn) notices.withdrawing.push_back({r.id, withdrawn, instances.Find(withdrawn)->instance.life});
+    ReleaseDecode(slot);
+    record.state.generated = {};
+    record.charged.reported = false;
+    // The prediction for the old model does not hold for another model.
+    if (options.model_tokens && r.workflow_tokens_left == PredictionFor(r, from.instance.model)) {
+      r.workflow_tokens_left = {};
+    }
+    Enqueue(slot, RequestStatus::kRunning, TransitionReason::kInstanceLost);
+    ExpectExpiry(slot);
   }
 
   // Reports tokens to the policy, without tokens that were already reported for the request.

@@ -19,8 +19,7 @@ class Roles {
  public:
   void Up(const InstanceState& i) {
     if (i.slot >= paces_.size()) paces_.resize(i.slot + std::size_t{1});
-    const bool known = i.profile != nullptr && i.profile->cost != nullptr;
-    paces_[i.slot] = known ? PrefillPace::From(i.profile->cost->model(), kChunk) : PrefillPace{};
+    paces_[i.slot] = Known(i) ? PrefillPace::From(i.profile->cost->model(), kChunk) : PrefillPace{};
   }
 
   // Returns true if a decode instance computes a prompt, of which it has `cached` tokens, however long its queue is.
@@ -29,17 +28,19 @@ class Roles {
   }
 
   // Returns true if `decode` runs the whole request, instead of a prefill on `prefill` and a transfer. `prefill_cached`
-  // and `decode_cached` are the tokens of the prompt in the instances' caches.
+  // and `decode_cached` are the tokens of the prompt in the instances' caches. False if an instance's pace is unknown.
   bool RunsWhole(const RouterOptions& options, std::int32_t prompt, const InstanceState& prefill,
                  std::int64_t prefill_cached, const InstanceState& decode, std::int64_t decode_cached) const {
     if (IsShort(options, prompt, decode_cached)) return true;
-    if (!options.local_if_sooner) return false;
+    if (!options.local_if_sooner || !Known(decode) || !Known(prefill)) return false;
     return Seconds(decode, prompt, decode_cached) <=
            Seconds(prefill, prompt, prefill_cached) + TransferSeconds(options, prefill, prompt);
   }
 
  private:
   static constexpr std::int64_t kChunk = 2048;  // prompt tokens that determine an instance's pace
+
+  static bool Known(const InstanceState& i) { return i.profile != nullptr && i.profile->cost != nullptr; }
 
   // Returns the time until the prompt is computed, after the pending prefill [s].
   double Seconds(const InstanceState& i, std::int32_t prompt, std::int64_t cached) const {
@@ -49,9 +50,9 @@ class Roles {
            Rounded(pace.beta_ns * 1e-9 * (Rounded(to * to) - Rounded(from * from)) / 2);
   }
 
-  // Returns the time to send the KV of the prompt over a link that is free [s]; 0 if its size is unknown.
+  // Returns the time to send the KV of the prompt over a link that is free [s]. `from` must be Known.
   static double TransferSeconds(const RouterOptions& options, const InstanceState& from, std::int32_t prompt) {
-    if (from.profile == nullptr || from.profile->cost == nullptr || !(options.kv_link_gb_s > 0)) return 0;
+    if (!(options.kv_link_gb_s > 0)) return 0;
     return prompt * from.profile->cost->model().kv_bytes_per_token / (options.kv_link_gb_s * 1e9);
   }
 

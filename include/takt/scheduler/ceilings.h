@@ -34,7 +34,7 @@ class Ceilings {
     if (Any(s.options)) s.ceilings = this;
   }
 
-  // The options have changed. Soft ceilings of new classes hold from the next arrival on.
+  // The classes have changed. Soft ceilings of new classes hold from the next arrival on.
   void OptionsChanged() {
     s_.ceilings = Any(s_.options) ? this : nullptr;
     ++version_;
@@ -76,23 +76,33 @@ class Ceilings {
     line.least = line.waiting.empty() ? need : std::min(line.least, need);
     line.waiting.Append(places_, slot);
     places_[slot].line = static_cast<std::int8_t>(of);
+    places_[slot].passes = 0;
   }
   // `goes`: it gets a row. Call this before it leaves the queue.
   void Dequeued(Slot slot, bool goes) {
     Line& line = LineOf(slot);
     line.waiting.Remove(places_, slot);
-    if (goes) VisitPassed(slot, [](Line& passed) { ++passed.passes; });
-    if (line.first == slot) line.first = kNoSlot, version_ += line.passes < s_.options.admission_window ? 0 : 1;
+    if (goes) VisitPassed(slot, [this](Line& passed) { ++places_[passed.first].passes; });
+    if (line.first != slot) return;
+    line.first = kNoSlot;
+    if (places_[slot].passes >= s_.options.admission_window) ++version_;
   }
   // A ceiling keeps out this waiting request, which was the next in order. It may be passed if a smaller one has room.
   void Keep(Slot slot) {
     Line& line = LineOf(slot);
-    if (MayKeep(line, slot) && HasRoom(places_[slot].line - 1, 1, 0)) line.first = slot, line.passes = line.asked = 0;
+    const int its = places_[slot].line - 1;
+    if (MayKeep(line, slot) && HasRoom(its, 1, 0) && !HasRoom(its, s_.table[slot])) line.first = slot, line.asked = 0;
   }
   // A request has another class from now on, or fewer sequences.
   void Revised(Slot slot) {
     ++version_;
-    if (s_.table[slot].status == RequestStatus::kWaiting) Dequeued(slot, false), Enqueued(slot);
+    if (s_.table[slot].status != RequestStatus::kWaiting) return;
+    const Place was = places_[slot];
+    const bool first = LineOf(slot).first == slot;
+    Dequeued(slot, false), Enqueued(slot);
+    if (places_[slot].line != was.line) return;
+    places_[slot].passes = was.passes;
+    if (first) LineOf(slot).first = slot;
   }
 
   void BeginPlan() {
@@ -174,7 +184,7 @@ class Ceilings {
       if (--unseen[i] == 0) lines_[i].least = least[i];
       if (!visit(slot)) return false;
       const bool may_keep = i > 0 && MayKeep(lines_[i], slot);
-      if (may_keep && s_.queue.Admits(record.state, s_.now) && !Admits(record)) {
+      if (may_keep && s_.PassedOverFor(record) == WaitsFor::kCeiling) {
         Keep(slot);
         if (closed(i)) close(i);
       }
@@ -254,12 +264,12 @@ class Ceilings {
     AgeList waiting;
     std::int32_t least = 0;  // minimum blocks of its requests, or less
     Slot first = kNoSlot;  // the first request that a ceiling kept out
-    // Requests of its class and of later classes that passed it; those that the oracle was not yet asked about.
-    std::int32_t passes = 0, asked = 0;
+    std::int32_t asked = 0;  // requests that pass it if the oracle grants them
   };
   struct Place {
     AgeLink age;
     std::int8_t line = 0;  // class + 1
+    std::int32_t passes = 0;  // requests of its class and of later classes that passed it while it was the first
   };
 
   int ClassOf(const Record& record) const { return s_.options.class_limits.IndexOf(record.state.request.priority); }
@@ -281,8 +291,9 @@ class Ceilings {
 
   bool IsAfter(Slot slot, Slot other) const { return s_.queue.hooks().chooses || s_.queue.IsBefore(other, slot); }
   // Returns true if this request may be the line's first: there is none, or it is later and nobody has passed it.
-  bool MayKeep(const Line& line, Slot slot) const {
-    return line.first == kNoSlot || (line.passes + line.asked == 0 && IsAfter(line.first, slot));
+  bool MayKeep(const Line& line, Slot slot) {
+    if (line.first == kNoSlot || !KeptOut(line)) return line.first != slot;
+    return !s_.queue.hooks().chooses && IsAfter(line.first, slot);
   }
   // Calls visit(line) for each line whose first kept-out request is passed if this request is admitted. Nobody passes
   // in a class without room for one sequence, except by the rule for classes that do not run.
@@ -297,7 +308,10 @@ class Ceilings {
   // Returns true if no request may pass the first kept-out request of this line. Otherwise it may run, or it waits for
   // something else.
   bool Waited(const Line& line) {
-    if (line.first == kNoSlot || line.passes + line.asked < s_.options.admission_window) return false;
+    if (line.first == kNoSlot || places_[line.first].passes + line.asked < s_.options.admission_window) return false;
+    return KeptOut(line);
+  }
+  bool KeptOut(const Line& line) {
     const Record& record = s_.table[line.first];
     const bool may_run = record.lane == kNoLane && record.transit == Transit::kNone && !s_.NeedsLargerStep(record);
     return may_run && s_.queue.Admits(record.state, s_.now) && !HasRoom(places_[line.first].line - 1, record);

@@ -101,8 +101,7 @@ class FreshRequests {
     if (ShedsNewest(o)) {
       for (const Slot slot : order) newest_.Push(slot, NewestFirst(slot));
     }
-    book_.Change(
-        QueueBounds(o), order, [this](Slot slot) -> const Request& { return s_.table[slot].state.request; }, s_.now);
+    if (const QueueBounds bounds(o); bounds != book_.bounds()) Rejoin(bounds, order);
     for (Slot slot = 0; slot < s_.table.slots(); ++slot) {
       const RequestStatus status = s_.table[slot].status;
       if (status != RequestStatus::kWaiting && status != RequestStatus::kBlocked) continue;
@@ -128,6 +127,10 @@ class FreshRequests {
   }
 
  private:
+  void Rejoin(const QueueBounds& bounds, const std::vector<Slot>& order) {
+    const auto request_of = [this](Slot slot) -> const Request& { return s_.table[slot].state.request; };
+    book_.Change(bounds, order, request_of, s_.now);
+  }
   static bool ShedsNewest(const SchedulerOptions& o) {
     return o.shed == Shed::kNewest && (o.max_waiting < INT64_MAX || o.max_waiting_tokens < INT64_MAX);
   }

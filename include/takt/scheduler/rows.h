@@ -121,7 +121,7 @@ class Rows {
       const std::int32_t rest = row.expected - row.scheduled, left = s_.budget.ForPrompts();
       const std::int32_t room = s_.ceilings != nullptr ? s_.ceilings->PromptRoom(class_of(prompt)) : kMostContext;
       std::int32_t aside = 0;
-      if (room < std::min(rest, left)) {
+      if (room < std::min({rest, left, s_.budget.limits.chunk_tokens.value})) {
         aside = s_.budget.LeastChunk(s_.table[row.slot].state.request, row.scheduled, rest, std::min(room, share));
         aside = std::min(aside, rest);
         s_.budget.SetAside(aside, true);

@@ -58,6 +58,8 @@ struct QueueBounds {
   std::int64_t requests, tokens, tenant_requests, tenant_tokens;
   ClassLimitsList classes;  // sorted by priority
 
+  friend bool operator==(const QueueBounds&, const QueueBounds&) = default;
+
   bool OfTenants() const { return tenant_requests < INT64_MAX || tenant_tokens < INT64_MAX; }
   bool Any() const {
     const auto bounds = [](const ClassLimits& c) {

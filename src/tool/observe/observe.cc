@@ -5,12 +5,15 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <queue>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -64,8 +67,10 @@ std::uint64_t SeedOf(std::uint64_t seed, std::uint64_t hash) { return Mix64(seed
 // sleeps until its answer comes.
 class Observation {
  public:
-  Observation(const ObserveArguments& arguments, const Workload& workload, std::optional<OutputFile>& lines)
+  Observation(const ObserveArguments& arguments, std::string server, const Workload& workload,
+              std::optional<OutputFile>& lines)
       : arguments_(arguments),
+        server_(std::move(server)),
         workload_(workload),
         lines_(lines),
         progress_(workload, {EstimateKind::kNone, 0}, arguments.workload.seed, records_),
@@ -73,8 +78,9 @@ class Observation {
 
   void Run(ProgressBar& bar);
 
-  // Returns the workflows that have begun, as the clients saw them. Times start at the first request.
-  Workload Seen(ReplayResult& result) const;
+  // Returns the workflows that have begun, as the clients saw them. Times start at the first request. `cut` is the
+  // number of calls whose prefix was longer than the prompt that the server counted.
+  Workload Seen(ReplayResult& result, std::int64_t& cut) const;
   std::vector<ClientTimes> Times() const;
 
   std::int64_t begun() const { return begun_; }
@@ -94,9 +100,11 @@ class Observation {
   double At(Clock::time_point time) const { return std::chrono::duration<double>(time - start_).count(); }
   std::string BodyOf(std::uint32_t call) const;
   void Send(std::uint32_t call);
+  void JoinFinished();
   void Ended(std::uint32_t call, ObservedRequest observed);
 
   const ObserveArguments& arguments_;
+  const std::string server_;  // its URL
   const Workload& workload_;
   std::optional<OutputFile>& lines_;
   std::vector<RequestRecord> records_;
@@ -108,7 +116,8 @@ class Observation {
   std::vector<ObservedRequest> observed_;
   std::priority_queue<Due, std::vector<Due>, std::greater<>> due_;
   std::map<std::uint32_t, std::unique_ptr<httplib::Client>> in_flight_;
-  std::vector<std::thread> threads_;
+  std::map<std::uint32_t, std::thread> threads_;
+  std::vector<std::uint32_t> finished_;  // calls whose threads need nothing else
   std::int64_t begun_ = 0, ended_ = 0, refused_in_a_row_ = 0;
   std::map<std::string, std::int64_t> faults_;
   double latest_ = 0;
@@ -154,12 +163,13 @@ std::string Observation::BodyOf(std::uint32_t index) const {
 }
 
 void Observation::Run(ProgressBar& bar) {
-  constexpr Duration kGlance = std::chrono::milliseconds(20);
+  constexpr Duration kGlance = std::chrono::milliseconds(20), kStopAgain = std::chrono::milliseconds(50);
   constexpr std::int64_t kMostRefused = 20;  // connections refused in a row after which the server is gone
   std::uint32_t next = 0;  // workflow
   std::unique_lock lock(mutex_);
   start_ = Clock::now();
   while (!progress_.over() && !Interrupted() && !gave_up_) {
+    JoinFinished();
     const auto arrival = [&] {
       return next == workload_.workflows.size()
                  ? Duration::max()
@@ -181,30 +191,48 @@ void Observation::Run(ProgressBar& bar) {
     const Duration wake = std::min(arrival(), due_.empty() ? Duration::max() : due_.top().time);
     changed_.wait_for(lock, std::clamp(wake - Now(), Duration(1), kGlance));
   }
-  stopping_ = true;
-  for (const auto& [call, client] : in_flight_) client->stop();
-  changed_.wait(lock, [this] { return in_flight_.empty(); });
-  lock.unlock();
-  for (std::thread& thread : threads_) thread.join();
+  // A stop before the connection has no effect.
+  for (stopping_ = true; !in_flight_.empty(); changed_.wait_for(lock, kStopAgain)) {
+    for (const auto& [call, client] : in_flight_) client->stop();
+  }
+  JoinFinished();
+}
+
+void Observation::JoinFinished() {
+  for (const std::uint32_t call : finished_) {
+    const auto found = threads_.find(call);
+    found->second.join();
+    threads_.erase(found);
+  }
+  finished_.clear();
 }
 
 void Observation::Send(std::uint32_t call) {
-  auto client = std::make_unique<httplib::Client>(arguments_.url);
+  constexpr std::chrono::microseconds kConnecting = std::chrono::seconds(5);
+  auto client = std::make_unique<httplib::Client>(server_);
   const auto patience = std::chrono::duration_cast<std::chrono::microseconds>(FromSeconds(arguments_.timeout));
-  client->set_connection_timeout(patience);
+  client->set_connection_timeout(std::min(patience, kConnecting));
   client->set_read_timeout(patience);
   client->set_tcp_nodelay(true);
   if (const char* key = std::getenv(arguments_.key_variable.c_str())) client->set_bearer_token_auth(key);
   httplib::Client* raw = client.get();
   in_flight_[call] = std::move(client);
   ++begun_;
-  threads_.emplace_back([this, call, raw, body = BodyOf(call)] {
-    Ended(call, Observe(*raw, arguments_.api == "chat" ? "/v1/chat/completions" : "/v1/completions", body));
-  });
+  try {
+    threads_[call] = std::thread([this, call, raw, body = BodyOf(call)] {
+      ObservedRequest observed = Observe(*raw, arguments_.api == "chat" ? "/v1/chat/completions" : "/v1/completions",
+                                         body, workload_.calls[call].output_tokens);
+      const std::lock_guard lock(mutex_);
+      Ended(call, std::move(observed));
+      finished_.push_back(call);
+    });
+  } catch (const std::system_error& error) {
+    const Clock::time_point now = Clock::now();
+    Ended(call, {.sent = now, .end = now, .connected = true, .fault = fmt::format("no thread: {}", error.what())});
+  }
 }
 
 void Observation::Ended(std::uint32_t call, ObservedRequest observed) {
-  const std::lock_guard lock(mutex_);
   RequestRecord& record = records_[call];
   const auto chunks = std::ssize(observed.chunks);
   if (observed.prompt_tokens == 0) observed.prompt_tokens = workload_.calls[call].prompt_tokens;
@@ -240,9 +268,30 @@ void Observation::Ended(std::uint32_t call, ObservedRequest observed) {
   changed_.notify_all();
 }
 
-Workload Observation::Seen(ReplayResult& result) const {
+// Cuts a prefix that is longer than its prompt to whole blocks of the prompt. Returns false if it fits.
+bool CutPrefix(Workload& workload, WorkloadCall& call) {
+  const std::int32_t block = workload.prefix_block_tokens;
+  std::int64_t blocks = call.hashes;
+  for (const PrefixRun& run : workload.runs_of(call)) blocks += run.count;
+  if (blocks == 0 || (blocks - 1) * block < call.prompt_tokens) return false;
+  auto left = static_cast<std::uint32_t>(call.prompt_tokens / block);
+  call.hashes = std::min(call.hashes, left);
+  const std::uint32_t first = std::exchange(call.first_run, static_cast<std::uint32_t>(workload.prefix_runs.size()));
+  const std::uint32_t end = first + std::exchange(call.runs, 0);
+  for (std::uint32_t i = first; i < end && left > 0; ++i, ++call.runs) {
+    PrefixRun run = workload.prefix_runs[i];
+    run.count = std::min(run.count, left);
+    left -= run.count;
+    workload.prefix_runs.push_back(run);
+  }
+  return true;
+}
+
+Workload Observation::Seen(ReplayResult& result, std::int64_t& cut) const {
   Workload seen = workload_;
   seen.workflows.clear(), seen.calls.clear();
+  // The server is one model.
+  seen.models.clear(), seen.model_tokens.clear(), seen.feature_names.clear(), seen.features.clear();
   struct Begun {
     TimePoint arrival;
     std::uint32_t workflow;
@@ -263,15 +312,19 @@ Workload Observation::Seen(ReplayResult& result) const {
     WorkloadWorkflow workflow = workload_.workflows[w];
     const std::uint32_t first = std::exchange(workflow.first_call, static_cast<std::uint32_t>(seen.calls.size()));
     workflow.arrival = arrival - zero;
+    workflow.solved_by = 0;
     for (std::uint32_t c = first; c < first + workflow.calls; ++c) {
       WorkloadCall call = workload_.calls[c];
       call.tools = 0;
       RequestRecord record = records_[c];
       if (observed_[c].sent != Clock::time_point{}) {
-        call.prompt_tokens = static_cast<std::int32_t>(observed_[c].prompt_tokens);
         // The answer of a failed or cut request had at least the tokens that came.
         const bool completed = record.outcome == Outcome::kCompleted;
         call.output_tokens = completed ? record.output_tokens : std::max(call.output_tokens, record.output_tokens);
+        call.output_tokens = std::min(call.output_tokens, kMaxContextTokens - 1);
+        call.prompt_tokens = static_cast<std::int32_t>(
+            std::min<std::int64_t>(observed_[c].prompt_tokens, kMaxContextTokens - call.output_tokens));
+        cut += CutPrefix(seen, call) ? 1 : 0;
       }
       record.workflow = static_cast<std::uint32_t>(seen.workflows.size());
       for (TimePoint* time : {&record.arrival, &record.first_step, &record.first_token, &record.end}) {
@@ -301,8 +354,26 @@ std::vector<ClientTimes> Observation::Times() const {
   return times;
 }
 
+// Returns the URL without a trailing /v1; empty: it is invalid.
+std::string ServerOf(std::string_view url) {
+  for (const std::string_view end : {"/", "/v1"}) {
+    if (url.ends_with(end)) url.remove_suffix(end.size());
+  }
+  const std::size_t scheme = url.starts_with("http://") ? 7 : url.starts_with("https://") ? 8 : url.size();
+  const std::size_t colon = url.rfind(':');
+  if (colon == url.npos || colon <= scheme) return "";
+  std::string_view host = url.substr(scheme, colon - scheme);
+  const std::string_view port = url.substr(colon + 1);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  else if (host.find(':') != host.npos) return "";
+  if (host.empty() || host.size() > 255 || host.find_first_of("/?#@[] ") != host.npos) return "";
+  if (port.empty() || port.size() > 5 || port.find_first_not_of("0123456789") != port.npos) return "";
+  const int number = std::atoi(std::string(port).c_str());
+  return number >= 1 && number <= 65535 ? std::string(url) : "";
+}
+
 absl::Status CheckUsage(const ObserveArguments& arguments) {
-  if (!arguments.url.starts_with("http://") && !arguments.url.starts_with("https://")) {
+  if (ServerOf(arguments.url).empty()) {
     return absl::InvalidArgumentError("URL: " + arguments.url + " is invalid; expected http://HOST:PORT");
   }
   if (arguments.last_token_id < arguments.first_token_id) {
@@ -349,7 +420,7 @@ int RunObserve(const ObserveArguments& arguments) {
 
   CatchInterrupts();
   ProgressBar bar(!arguments.quiet);
-  Observation observation(arguments, *workload, *lines);
+  Observation observation(arguments, ServerOf(arguments.url), *workload, *lines);
   const auto begin = Clock::now();
   observation.Run(bar);
   bar.Clear();
@@ -357,7 +428,8 @@ int RunObserve(const ObserveArguments& arguments) {
   const std::string shortfall = Shortfall(observation, workload->calls.size());
   Comparison comparison;
   ReplayResult result;
-  comparison.workload = observation.Seen(result);
+  std::int64_t cut = 0;
+  comparison.workload = observation.Seen(result, cut);
   if (!shortfall.empty()) comparison.workload.name += " (" + shortfall + ")";
   absl::Status written;
   if (!arguments.trace.empty() && !comparison.workload.calls.empty()) {
@@ -385,6 +457,10 @@ int RunObserve(const ObserveArguments& arguments) {
   Note(fmt::format("takt observe: the latest request was sent {:.1f} ms late", observation.latest() * 1e3));
   for (const auto& [fault, count] : observation.faults()) {
     Note(fmt::format("takt observe: {}: {}", Counted(static_cast<long long>(count), "request"), fault));
+  }
+  if (cut > 0) {
+    Note(fmt::format("takt observe: {}: a prefix longer than the server's prompt, cut in the trace",
+                     Counted(static_cast<long long>(cut), "request")));
   }
   if (!shortfall.empty()) Note("takt observe: " + shortfall);
   if (!written.ok()) return fail(written, kFailed);

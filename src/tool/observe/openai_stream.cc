@@ -7,6 +7,7 @@
 #include "fmt/format.h"
 #include "httplib.h"
 #include "nlohmann/json.hpp"
+#include "takt/workload/workload.h"
 
 namespace takt::tool {
 namespace {
@@ -15,6 +16,9 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kLongestEvent = 1 << 22;  // [bytes]
 constexpr std::size_t kShownBytes = 200;  // of a server's message
+constexpr int kDeepestEvent = 64;  // brackets in brackets
+constexpr std::int64_t kMoreEvents = 64;  // events without a token, such as the usage
+constexpr std::int64_t kMostTokens = kMaxContextTokens / 4;  // believed of a usage, so that files stay valid
 
 std::string Shown(std::string_view text) {
   std::string shown(text.substr(0, kShownBytes));
@@ -30,7 +34,20 @@ const Json* Member(const Json& json, const char* key) {
 std::int64_t Count(const Json& usage, const char* key) {
   const Json* number = Member(usage, key);
   if (number == nullptr || !number->is_number_integer()) return 0;
-  return std::clamp<std::int64_t>(number->get<std::int64_t>(), 0, INT32_MAX);
+  return std::clamp<std::int64_t>(number->get<std::int64_t>(), 0, kMostTokens);
+}
+
+// Returns true if the brackets of a JSON text nest deeper than kDeepestEvent.
+bool TooDeep(std::string_view json) {
+  int depth = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < json.size() && depth <= kDeepestEvent; ++i) {
+    if (json[i] == '"') quoted = !quoted;
+    else if (quoted) i += json[i] == '\\' ? 1u : 0u;
+    else if (json[i] == '{' || json[i] == '[') ++depth;
+    else if (json[i] == '}' || json[i] == ']') --depth;
+  }
+  return depth > kDeepestEvent;
 }
 
 bool HasText(const Json& choice) {
@@ -47,7 +64,7 @@ bool HasText(const Json& choice) {
 bool StreamReader::Read(std::string_view piece, const std::function<void()>& token) {
   held_ += piece;
   std::size_t at = 0;
-  for (std::size_t end; fault_.empty() && (end = held_.find('\n', at)) != std::string::npos; at = end + 1) {
+  for (std::size_t end; fault_.empty() && !done_ && (end = held_.find('\n', at)) != std::string::npos; at = end + 1) {
     std::string_view line = std::string_view(held_).substr(at, end - at);
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.starts_with("data:")) ReadEvent(line.substr(line.starts_with("data: ") ? 6 : 5), token);
@@ -55,12 +72,20 @@ bool StreamReader::Read(std::string_view piece, const std::function<void()>& tok
   held_.erase(0, at);
   if (held_.size() > kLongestEvent)
     fault_ = fmt::format("damaged stream: an event of more than {} bytes", kLongestEvent);
-  return fault_.empty();
+  return fault_.empty() && !done_;
 }
 
 void StreamReader::ReadEvent(std::string_view data, const std::function<void()>& token) {
   if (data == "[DONE]") {
     done_ = true;
+    return;
+  }
+  if (events_++ == most_events_) {
+    fault_ = fmt::format("damaged stream: more than {} events", most_events_);
+    return;
+  }
+  if (TooDeep(data)) {
+    fault_ = fmt::format("damaged stream: an event of more than {} levels", kDeepestEvent);
     return;
   }
   const Json event = Json::parse(data, nullptr, false);
@@ -69,9 +94,9 @@ void StreamReader::ReadEvent(std::string_view data, const std::function<void()>&
     return;
   }
   if (const Json* error = Member(event, "error")) {
-    const Json* message = Member(*error, "message");
-    fault_ = "the server's error: " +
-             Shown(message != nullptr && message->is_string() ? message->get<std::string>() : error->dump());
+    const Json* message = error->is_string() ? error : Member(*error, "message");
+    const bool text = message != nullptr && message->is_string();
+    fault_ = "the server's error: " + (text ? Shown(message->get_ref<const std::string&>()) : "(no message)");
     return;
   }
   if (const Json* usage = Member(event, "usage")) {
@@ -82,10 +107,11 @@ void StreamReader::ReadEvent(std::string_view data, const std::function<void()>&
   if (choices != nullptr && choices->is_array() && std::ranges::any_of(*choices, HasText)) token();
 }
 
-ObservedRequest Observe(httplib::Client& client, const std::string& path, const std::string& body) {
-  using Clock = std::chrono::steady_clock;
+ObservedRequest Observe(httplib::Client& client, const std::string& path, const std::string& body,
+                        std::int32_t max_tokens) {
+  using Steady = std::chrono::steady_clock;
   ObservedRequest observed;
-  StreamReader reader;
+  StreamReader reader(2 * std::int64_t{max_tokens} + kMoreEvents);
   int status = 0;
   std::string refusal;
   httplib::Request request;
@@ -94,19 +120,20 @@ ObservedRequest Observe(httplib::Client& client, const std::string& path, const 
   request.body = body;
   request.set_header("Content-Type", "application/json");
   request.response_handler = [&](const httplib::Response& response) {
-    observed.connected = true;
     status = response.status;
     return true;
   };
   request.content_receiver = [&](const char* data, std::size_t size, std::uint64_t, std::uint64_t) {
     const std::string_view piece(data, size);
-    if (status == 200) return reader.Read(piece, [&] { observed.chunks.push_back(Clock::now()); });
-    if (refusal.size() < kShownBytes) refusal += piece.substr(0, kShownBytes);
-    return true;
+    if (status == 200) return reader.Read(piece, [&] { observed.chunks.push_back(Steady::now()); });
+    refusal += piece.substr(0, kShownBytes);
+    return refusal.size() < kShownBytes;
   };
-  observed.sent = Clock::now();
+  observed.sent = Steady::now();
   const httplib::Result result = client.send(request);
-  observed.end = Clock::now();
+  observed.end = Steady::now();
+  observed.connected = status != 0 || (result.error() != httplib::Error::Connection &&
+                                       result.error() != httplib::Error::ConnectionTimeout);
   observed.prompt_tokens = reader.prompt_tokens(), observed.output_tokens = reader.output_tokens();
   if (!reader.fault().empty()) {
     observed.fault = reader.fault();

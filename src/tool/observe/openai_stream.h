@@ -18,7 +18,9 @@ namespace takt::tool {
 // Events of a streamed answer, which comes in pieces of any size.
 class StreamReader {
  public:
-  // Reads a piece. Calls token() for each event with text. Returns false after damage.
+  explicit StreamReader(std::int64_t most_events) : most_events_(most_events) {}
+
+  // Reads a piece. Calls token() for each event with text. Returns false after the end mark or damage.
   bool Read(std::string_view piece, const std::function<void()>& token);
 
   bool done() const { return done_; }  // the end mark has come
@@ -29,6 +31,8 @@ class StreamReader {
  private:
   void ReadEvent(std::string_view data, const std::function<void()>& token);
 
+  std::int64_t most_events_;  // more are damage
+  std::int64_t events_ = 0;
   std::string held_;  // an incomplete line
   bool done_ = false;
   std::string fault_;
@@ -41,12 +45,14 @@ struct ObservedRequest {
   Time sent = {}, end = {};
   std::vector<Time> chunks = {};  // arrival of each event with text
   std::int64_t prompt_tokens = 0, output_tokens = 0;  // of the usage; 0: none
-  bool connected = false;  // the server has answered
+  bool connected = false;  // the server has not refused the connection
   std::string fault = {};  // empty: the answer is complete
 };
 
-// Sends the body to the path, and reads the answer until its end.
-ObservedRequest Observe(httplib::Client& client, const std::string& path, const std::string& body);
+// Sends the body to the path, and reads the answer until its end. An answer has at most two events per token of
+// max_tokens, and a few others.
+ObservedRequest Observe(httplib::Client& client, const std::string& path, const std::string& body,
+                        std::int32_t max_tokens);
 
 }  // namespace takt::tool
 
