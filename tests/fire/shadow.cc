@@ -1885,8 +1885,7 @@ void Shadow::CheckOrder(const StepPlan& plan, const StepLimits& limits) {
   const Adapters used = AdaptersOf(plan);
   for (const PlanEntry& entry : plan.run) {
     const Life& picked = At(entry.request);
-    // A ceiling divides the tokens of prompts in another way.
-    const bool sure = plan.preempted.empty() && limits.chunk_align.value <= 1 && !HasCeilings();
+    const bool sure = plan.preempted.empty() && limits.chunk_align.value <= 1;
     if (sure && picked.picked_in == last_step_ && entry.prefill() && !entry.samples()) {
       FIRE_CHECK(picked.expected - entry.position <= shortest / 2 || entry.position + entry.tokens == picked.expected,
                  "request {} starts next to a prompt that lacks {} tokens", entry.request.value, shortest);

@@ -312,7 +312,7 @@ void Shadow::CheckShares(const StepPlan& plan, const StepLimits& limits, bool wh
   const std::int32_t parts = prompts + (others_wait ? 1 : 0), share = parts > 1 ? rest / parts : rest;
   most = std::max(most / (planned + 1), 1);
   for (const PlanEntry* entry : started) {
-    const std::int32_t least = HasCeilings() ? 1 : std::min(share, rest);
+    const std::int32_t least = std::min(share, rest);
     rest -= IsLong(*entry) ? least : std::min(entry->tokens, rest);
     if (!IsLong(*entry)) continue;
     FIRE_CHECK(entry->tokens >= least, "request {} has {} tokens of its share of {}", entry->request.value,

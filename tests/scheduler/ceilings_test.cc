@@ -280,55 +280,6 @@ TEST_CASE("a request that waits for sequences of a step does not hold the place 
   CHECK(steps < 20);
 }
 
-// Tokens of a request in a step.
-std::map<std::uint64_t, std::int32_t> TokensOfStep(Engine& engine) {
-  std::map<std::uint64_t, std::int32_t> tokens;
-  const StepPlan& plan = engine.scheduler.Plan(At(0), engine.limits);
-  std::vector<RowResult> rows;
-  for (const PlanEntry& e : plan.run) {
-    tokens[e.request.value] = e.tokens;
-    rows.push_back({e.request, e.lane, static_cast<std::uint16_t>(e.samples())});
-  }
-  engine.scheduler.Commit({plan.id, rows}, At(0));
-  return tokens;
-}
-
-TEST_CASE("started prompts of a class leave the step's tokens to earlier classes, beyond its ceiling") {
-  Engine engine({.max_running = 10, .class_limits = {{.priority = 0}, {.priority = 5, .ceiling = 0.2}}},
-                AnyPolicy(Priority{}));
-  engine.limits.tokens = {100};
-  const std::uint64_t late = engine.Arrive(5, 2000);
-  CHECK(TokensOfStep(engine)[late] == 100);
-  CHECK(TokensOfStep(engine)[late] == 100);  // nobody else wants them
-  // An urgent prompt gets four fifths from its first step on, and the rest of a step goes back.
-  const std::uint64_t urgent = engine.Arrive(0, 200);
-  std::map<std::uint64_t, std::int32_t> tokens = TokensOfStep(engine);
-  CHECK(tokens[late] == 20);
-  CHECK(tokens[urgent] == 80);
-  tokens = TokensOfStep(engine);
-  CHECK(tokens[late] == 20);
-  CHECK(tokens[urgent] == 80);
-  tokens = TokensOfStep(engine);
-  CHECK(tokens[urgent] == 40);
-  CHECK(tokens[late] == 60);
-  tokens = TokensOfStep(engine);
-  CHECK(tokens[urgent] == 1);
-  CHECK(tokens[late] == 99);
-}
-
-TEST_CASE("a prompt under a ceiling of 0 goes on") {
-  Engine engine({.max_running = 10, .class_limits = {{.priority = 0}, {.priority = 5, .ceiling = 0}}});
-  engine.limits.tokens = {100};
-  const std::uint64_t late = engine.Arrive(5, 2000);
-  TokensOfStep(engine);
-  for (int i = 0; i < 5; ++i) {
-    const std::uint64_t urgent = engine.Arrive(0, 1000);
-    std::map<std::uint64_t, std::int32_t> tokens = TokensOfStep(engine);
-    CHECK(tokens[late] == 1);
-    CHECK(tokens[urgent] == (i == 0 ? 99 : 0));
-  }
-}
-
 // No request is passed so often that others wait for it.
 TEST_CASE("admissions under ceilings are those of a walk over all waiting requests") {
   std::int64_t at_ceiling = 0;

@@ -23,8 +23,7 @@ struct ClassLimits {
   std::int64_t max_waiting_tokens = INT64_MAX;  // maximum prompt tokens of these requests
   double max_wait = 0;  // maximum wait of a request that has never run [s]; 0: unlimited
   // Maximum share of the engine that running requests of this class and of all later classes use together. It counts
-  // sequences of a step, and KV blocks with the ledger. It also counts prompt tokens of a step while an earlier class
-  // waits or has prompts. So a burst of an earlier class finds room. 1: no ceiling. A
+  // sequences of a step, and KV blocks with the ledger. So a burst of an earlier class finds room. 1: no ceiling. A
   // request is admitted if no request of its class or of a later class runs. Without effect in a router.
   double ceiling = 1;
   // Time after the last arrival of a request of an earlier class for which the ceiling holds [s]; 0: always.

@@ -211,27 +211,6 @@ class Ceilings {
     }
   }
 
-  // Begins to count the tokens of a plan's started prompts. `tokens`: those of the step. `earliest`: the first class
-  // that has such a prompt.
-  void BeginPrompts(std::int32_t tokens, int earliest) {
-    earliest_ = -1;
-    while (earliest_ < earliest && lines_[static_cast<std::size_t>(earliest_ + 1)].waiting.empty()) ++earliest_;
-    prompt_tokens_ = tokens, prompt_use_ = {};
-  }
-  // Returns the tokens that a started prompt of this class may use before the requests of earlier classes. At least 1,
-  // so that it goes on; kMostContext: no limit.
-  std::int32_t PromptRoom(int its) const {
-    std::int64_t room = kMostContext;
-    for (int i = earliest_ + 1; i <= its; ++i) {
-      const auto at = static_cast<std::size_t>(i);
-      if (Holds(at)) room = std::min(room, std::max<std::int64_t>(Share(at, prompt_tokens_) - prompt_use_[at], 1));
-    }
-    return static_cast<std::int32_t>(room);
-  }
-  void TakePrompt(int its, std::int32_t tokens) {
-    for (int i = 0; i <= its; ++i) prompt_use_[static_cast<std::size_t>(i)] += tokens;
-  }
-
   // Returns the first time at which a ceiling that holds now will not hold; kNever if there is none.
   TimePoint next_end() const {
     TimePoint next = kNever;
@@ -357,10 +336,6 @@ class Ceilings {
   const Kv& kv_;
   Uses running_ = {}, asked_ = {};  // rows, and requests that the oracle was not yet asked about, by class
   std::array<std::int64_t, kMostClasses> blocks_ = {};
-  // Started prompts of this plan.
-  std::int32_t prompt_tokens_ = 0;  // prompt tokens of the step
-  int earliest_ = -1;  // the earliest class that has some or waits
-  std::array<std::int64_t, kMostClasses> prompt_use_ = {};  // tokens of each class and all later ones
   std::array<Line, kMostClasses + 1> lines_ = {};  // waiting requests by class + 1
   std::vector<Place> places_;  // by slot
   std::vector<Slot> in_order_;  // scratch memory of VisitOpen

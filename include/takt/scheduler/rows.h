@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <utility>
 #include <vector>
 
 #include "takt/scheduler/state.h"
@@ -89,8 +88,7 @@ class Rows {
 
   // Plans started prompts after the decoding rows. Prompts that must be computed whole come first. A prompt that does
   // not end in this step leaves room for other prompts, running or waiting. PlanLongPrompts plans its chunk after
-  // admissions, from its share and the rest of the budget. With ceilings, earlier classes come first. While such a
-  // class waits or has prompts, the prompts of later classes set aside at most their share.
+  // admissions, from its share and the rest of the budget.
   void PlanPrompts() {
     std::vector<StartedPrompt>& prompts = s_.draft.prompts;
     bool whole_waits = false;
@@ -103,15 +101,6 @@ class Rows {
       if (!PlanPrompt(prompt.lane)) whole_waits |= s_.budget.WouldFit(whole);
       return true;
     });
-    const auto class_of = [this](const StartedPrompt& prompt) {
-      return int{s_.table[s_.running.Stored(prompt.lane).slot].ceiling_class};
-    };
-    if (s_.ceilings != nullptr && !prompts.empty()) {
-      std::ranges::sort(prompts, {}, [&](const StartedPrompt& prompt) {
-        return std::pair(class_of(prompt), s_.draft.served[prompt.lane]);  // in order of admission
-      });
-      s_.ceilings->BeginPrompts(s_.budget.ForPrompts(), class_of(prompts.front()));
-    }
     const bool others_wait = !s_.queue.empty() && !whole_waits;
     const bool crowded = s_.counts.seqs > s_.budget.limits.max_seqs;  // the limit has fallen: earlier rows come first
     const std::int32_t share = s_.budget.ShareOfPrompt(crowded ? 1 : prompts.size() + (others_wait ? 1 : 0));
@@ -119,23 +108,14 @@ class Rows {
     for (const StartedPrompt& prompt : prompts) {
       const Row& row = s_.running.Stored(prompt.lane);
       const std::int32_t rest = row.expected - row.scheduled, left = s_.budget.ForPrompts();
-      const std::int32_t room = s_.ceilings != nullptr ? s_.ceilings->PromptRoom(class_of(prompt)) : kMostContext;
       std::int32_t aside = 0;
-      if (room < std::min({rest, left, s_.budget.limits.chunk_tokens.value})) {
-        aside = s_.budget.LeastChunk(s_.table[row.slot].state.request, row.scheduled, rest, std::min(room, share));
-        aside = std::min(aside, rest);
-        s_.budget.SetAside(aside, true);
-      } else if (rest <= left || share >= left) {
-        const std::int32_t before = s_.budget.prefill;
-        const bool planned = PlanPrompt(prompt.lane);
-        if (s_.ceilings != nullptr) s_.ceilings->TakePrompt(class_of(prompt), before - s_.budget.prefill);
-        if (planned || kept == 0) continue;  // PlanLongPrompts retries it
+      if (rest <= left || share >= left) {
+        if (PlanPrompt(prompt.lane) || kept == 0) continue;  // PlanLongPrompts retries it
       } else {
         aside = s_.budget.LeastChunk(s_.table[row.slot].state.request, row.scheduled, rest, share);
         s_.budget.SetAside(aside, true);
         if (aside > 0) s_.budget.shortest_rest = std::min(s_.budget.shortest_rest, rest);
       }
-      if (s_.ceilings != nullptr) s_.ceilings->TakePrompt(class_of(prompt), aside);
       prompts[kept++] = {prompt.lane, aside};
     }
     prompts.resize(kept);
