@@ -81,9 +81,9 @@ struct SchedulerOptions {
 
   // This number sets three limits. (1) Maximum requests that may pass a request that has never run and lacks memory or
   // room. The same limit holds for requests with adapters that pass a request that waits for its adapter. It also holds
-  // for requests that pass the first one that a ceiling keeps out, if that one is of their class or an earlier one. (2)
-  // Maximum waiting requests that a plan considers after a request that does not fit. Requests that need a larger step
-  // do not count. (3) Number of plans after which the first waiting request may use the watermark's blocks.
+  // for requests that pass the first one of their class, or of an earlier class, that a ceiling keeps out. (2) Maximum
+  // waiting requests that a plan considers after a request that does not fit. Requests that need a larger step do not
+  // count. (3) Number of plans after which the first waiting request may use the watermark's blocks.
   std::int32_t admission_window = 16;
 
   // kLedger with prefix_cache: maximum steps for which a request waits for the next chunk of a prefix that a running

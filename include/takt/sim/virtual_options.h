@@ -53,8 +53,8 @@ struct VirtualClusterOptions {
   // other engines. 0: every engine computes prompts and decodes.
   std::int32_t prefill_engines = 0;
   double kv_link_gb_s = 25;  // KV bandwidth of each engine and direction [1e9 bytes/s]; default: 200 Gb/s
-  // false: one router for the prefill engines and one for the others. true: one router with roles, which chooses both
-  // engines when a call leaves its queue.
+  // One router with roles instead of one for the prefill engines and one for the others. It chooses both engines when a
+  // call leaves its queue.
   bool roles = false;
   bool local_if_sooner = false;  // with `roles`: RouterOptions::local_if_sooner
   std::int32_t deflect_tokens = 0;  // maximum prompt tokens of a request whose prompt the decoding engine computes
