@@ -137,8 +137,8 @@ class WorkflowFault(NamedTuple):
 @dataclass(frozen=True)
 class Routing:
     """Placements. ``wake_at``: time to place again if no event occurs before [ns]. With instances for prefill and for
-    decode, apply ``withdrawn``, then ``placed``, then ``decodes``. ``withdrawn``: decode instances that no longer get a
-    request. ``decodes``: instances that take requests over after their prefill; the last of a request counts."""
+    decode, apply ``withdrawn``, then ``placed``, then ``decodes``. ``withdrawn``: instances that no longer get or
+    hold a request. ``decodes``: instances that take requests over after their prefill; the last of a request counts."""
 
     placed: list[Placement]
     failed: list[Failure]
@@ -178,7 +178,7 @@ class Router(Measured):
     requests fail [s]. ``decode_placement``: the placement among decode instances (None: as ``placement``).
     ``local_tokens``: a decode instance runs a whole request if at most this many prompt tokens are not in its cache.
     ``local_if_sooner``: also if its prefill would end no later than a prefill instance's, including the transfer of KV
-    at ``kv_link_gb_s`` [1e9 bytes/s]. ``fail_unfit``: fail requests that are too large for every instance that is up.
+    at ``kv_link_gb_s`` [1e9 bytes/s]; both need profiles. ``fail_unfit``: fail requests that are too large for every instance that is up.
     ``budgets``: the part of a declared workflow's remaining time that a call gets. "share": in proportion to its cost;
     "whole": all; None: requests keep their deadlines. ``blown``: the budget if no time is left: "lateness", "published" or
     "zero". ``stage_times``: measured times for budgets, {(stage, name of the profile): ns}; other times come from the

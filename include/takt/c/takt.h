@@ -771,7 +771,8 @@ typedef struct takt_router_options {
   const char* decode_placement;  // placement among the instances of TAKT_ROLE_DECODE; NULL: as `placement`
   // A decode instance runs a whole request if at most this many tokens of the prompt are not in its cache.
   int32_t local_tokens;
-  uint32_t local_if_sooner;  // 1: also if its prefill would end no later than a prefill instance's and the transfer
+  // 1: also if its prefill would end no later than a prefill instance's and the transfer, if both have cost models
+  uint32_t local_if_sooner;
   double kv_link_gb_s;  // KV bandwidth between two instances [1e9 bytes/s]; 0: unlimited
 } takt_router_options;
 
@@ -801,7 +802,7 @@ typedef struct takt_routing {
   // With instances for prefill and for decode: the host applies `withdrawn`, then `placed`, then `decodes`.
   const takt_placement* decodes;  // instances that take requests over after their prefill; the last of a request counts
   size_t n_decodes;
-  const takt_placement* withdrawn;  // decode instances that no longer get a request, which is placed anew
+  const takt_placement* withdrawn;  // instances that no longer get or hold a request, which is placed anew
   size_t n_withdrawn;
 } takt_routing;
 
