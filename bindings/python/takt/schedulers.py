@@ -30,7 +30,7 @@ from ._library import (
     whole,
 )
 from ._metrics import Measured
-from .errors import Fault, FaultError, RequestError, TaktError
+from .errors import Fault, FaultError, OptionError, RequestError, TaktError
 from .requests import (
     REVISED,
     Filled,

@@ -430,7 +430,7 @@ def test_options_change_while_requests_run() -> None:
         scheduler.set_options(now=0, max_waiting=None, class_limits="")
         scheduler.arrive(takt.Request(4, prompt_tokens=8), now=0)
         plan = scheduler.plan(now=0, limits=limits)
-        assert (plan.failed, plan.wake_at) == ([], None)
+        assert plan.failed == [] and plan.wake_at > 2_500_000_000
         with pytest.raises(takt.OptionError, match="max_running is 7: cannot change from"):
             scheduler.set_options(now=0, max_running=7)
         with pytest.raises(takt.OptionError, match="did you mean 'max_waiting'"):
