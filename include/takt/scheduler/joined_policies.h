@@ -113,6 +113,10 @@ class JoinedPolicies final : public PolicyPort {
   // Reports one output token per entry, summed by group. Groups that share a place of `sums` take turns.
   void ChargeGroups([[maybe_unused]] std::span<const PlanEntry> run) {
     if constexpr (GroupChargePolicy<Policy>) {
+      if (run.size() < 8) {  // results out of order report rows one by one
+        for (const PlanEntry& entry : run) queue_.policy().ScheduledGroup(group_of_lane_[entry.lane], {}, {1});
+        return;
+      }
       constexpr int kBits = 6;
       struct Sum {
         std::uint64_t group = 0;
