@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -271,6 +272,29 @@ TEST_CASE("without cost models of both instances, no prefill is taken to end soo
   }
   router.On(Arrival(7), At(0));
   CHECK(Place(router, 0) == Answer{.placed = {{7, 1}}, .decodes = {{7, 2}}});
+}
+
+// Counts the events that all copies observe.
+struct Counting {
+  static constexpr std::string_view kName = "counting";
+  std::int64_t* seen;
+
+  double Score(const RequestState&, const InstanceState&, TimePoint) const { return 0; }
+  void Observe(const RouterEvent&, TimePoint) { ++*seen; }
+};
+
+TEST_CASE("a placement of decode instances observes nothing before the first instance of one role") {
+  std::int64_t seen = 0;
+  auto router = *BasicRouter<Fcfs, Counting>::Create({}, Fcfs{}, Counting{&seen});
+  router.On(Up(1, InstanceRole::kBoth), At(0));
+  router.On(Arrival(7), At(0));
+  router.Place(At(0));
+  router.On(RequestEnded{{7}, {1}}, At(1));
+  CHECK(seen == 3);
+  router.On(Decode(2), At(1));
+  CHECK(seen == 4);
+  router.On(Arrival(8), At(1));
+  CHECK(seen == 6);
 }
 
 TEST_CASE("many requests lose their decode instance") {

@@ -39,7 +39,8 @@ class RouterActs {
     Handle(e);
   }
 
-  // Each placement observes the events of its own instances, and all others.
+  // Each placement observes the events of its own instances, and all others. The placement of decode instances observes
+  // nothing before the first instance of one role.
   template <class E>
   void Observe(const E& e, const RouterEvent& event) {
     const Instance* about = nullptr;
@@ -49,7 +50,7 @@ class RouterActs {
     }
     if (about != nullptr) return r_.PlacerOf(*about).Observe(event, r_.now());
     r_.placer.Observe(event, r_.now());
-    r_.decode_placer.Observe(event, r_.now());
+    if (r_.instances.was_apart()) r_.decode_placer.Observe(event, r_.now());
   }
 
   // Hands a request over if this event of its decode instance came before PrefillEnded.

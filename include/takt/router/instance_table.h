@@ -32,6 +32,7 @@ class InstanceTable {
   std::span<InstanceState> all() { return up_; }
   std::span<const InstanceState> all() const { return up_; }
   bool apart() const { return apart_ > 0; }  // true: an instance for prefill or for decode is up
+  bool was_apart() const { return was_apart_; }  // true: such an instance is up, or was
   std::uint64_t newest_life() const { return newest_life_; }  // maximum life of any instance so far
 
   // Returns null if the instance is not up.
@@ -67,7 +68,7 @@ class InstanceTable {
     if (free_slots_.empty()) free_slots_.push_back(static_cast<std::uint32_t>(up_.size()));
     at = up_.insert(at, {.instance = instance, .profile = profile, .slot = free_slots_.back()});
     free_slots_.pop_back();
-    apart_ += instance.role != InstanceRole::kBoth ? 1 : 0;
+    if (instance.role != InstanceRole::kBoth) ++apart_, was_apart_ = true;
     if (at->instance.life == 0) at->instance.life = newest_life_ + (newest_life_ < UINT64_MAX ? 1 : 0);
     newest_life_ = std::max(newest_life_, at->instance.life);
     if (candidate_at_.size() < up_.size()) candidate_at_.push_back(0);
@@ -93,6 +94,7 @@ class InstanceTable {
   std::vector<std::uint32_t> candidate_at_;  // index in `up_` of the c-th candidate of the last call
   std::vector<std::uint32_t> free_slots_;  // slots of instances that went down
   std::int64_t apart_ = 0;
+  bool was_apart_ = false;
   std::uint64_t newest_life_ = 0;
 };
 
