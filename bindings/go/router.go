@@ -307,6 +307,24 @@ func (r *Router) PlaceApart(request, instance, decode uint64, now Time) error {
 		C.uint64_t(decode), C.int64_t(now)), nil)
 }
 
+// SetOptions changes options while requests wait or run, for example "max_waiting=500,local_tokens=0"
+// (takt_router_set_options in takt.h lists those that may change). The next Place uses them. Its [Error] names an option
+// that is unknown, invalid or cannot change; then nothing changes.
+func (r *Router) SetOptions(changes string, now Time) error {
+	defer r.leave()
+	if err := r.enter("SetOptions"); err != nil {
+		return err
+	}
+	c, err := text("SetOptions", "changes", changes)
+	if err != nil {
+		return err
+	}
+	defer C.free(unsafe.Pointer(c))
+	var told C.takt_error
+	C.takt_error_init(&told, C.sizeof_takt_error)
+	return failure("SetOptions", C.takt_router_set_options(r.p(), c, C.int64_t(now), &told), &told)
+}
+
 // InstanceOf returns the instance of a request; 0: it is waiting or unknown.
 func (r *Router) InstanceOf(request uint64) uint64 {
 	defer r.mu.Unlock()

@@ -93,6 +93,24 @@ class BasicRouter {
     return r_.desk.Summary();
   }
 
+  // Changes options while requests wait or run. The next Place uses them. InvalidArgument, without effect, lists the
+  // options that are invalid or cannot change; `budgets`, `stage_times` and `workflows` stay as they are.
+  absl::Status SetOptions(const RouterOptions& to, TimePoint now) {
+    const internal::Owner::Inside one_thread(owner_);
+    if (absl::Status status = options().ValidateChange(to); !status.ok()) return status;
+    r_.desk.Begin();
+    if (!r_.MayEnter()) return absl::FailedPreconditionError("the router has ended");
+    RouterOptions next = to;
+    next.budgets = options().budgets, next.stage_times = options().stage_times, next.workflows = options().workflows;
+    r_.MakeRoomFor(next);
+    r_.Enter(now);
+    std::swap(r_.options, next);
+    r_.OptionsChanged(next);
+    r_.desk.Leave();
+    return absl::OkStatus();
+  }
+  const RouterOptions& options() const { return r_.options; }
+
   // Returns the most recent fault; stats().faults() counts them.
   const Fault& last_fault() const { return r_.desk.log().last(); }
   // Calls the handler for each later fault.

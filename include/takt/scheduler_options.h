@@ -195,15 +195,7 @@ inline absl::Status SchedulerOptions::Validate() const {
 inline absl::Status SchedulerOptions::ValidateChange(const SchedulerOptions& to) const {
   if (absl::Status status = to.Validate(); !status.ok()) return status;
   Faults faults;
-  VisitOptions(to, [&](std::string_view name, const auto& value, const OptionText&) {
-    VisitOptions(*this, [&](std::string_view other, const auto& now, const OptionText&) {
-      if constexpr (std::same_as<decltype(now), decltype(value)>) {
-        if (name != other || value == now || std::ranges::find(kMayChange, name) != kMayChange.end()) return;
-        faults.Expect(false, std::string(name) + " is " + OptionToText(value) + ": cannot change from " +
-                                 OptionToText(now) + " while the scheduler exists");
-      }
-    });
-  });
+  faults.ExpectChange(*this, to);
   return faults.ToStatus();
 }
 

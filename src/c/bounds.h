@@ -3,6 +3,8 @@
 #define TAKT_SRC_C_BOUNDS_H_
 
 #include "c/handle.h"
+#include "c/memory.h"
+#include "takt/base/spec_parser.h"
 #include "takt/model/class_limits.h"
 
 namespace takt::c {
@@ -23,6 +25,17 @@ takt_status TakeBounds(const From& from, To& to, takt_error* error) {
   to.tenant_max_waiting_tokens = from.tenant_max_waiting_tokens;
   if (from.class_limits == nullptr || OptionFromText(from.class_limits, {}, to.class_limits)) return TAKT_OK;
   return Say(error, TAKT_E_INVALID, "class_limits: " + WishOf(to.class_limits, {}));
+}
+
+// Reads "NAME=VALUE,..." and passes the changed options to `set`.
+template <class Options, class Set>
+takt_status ChangeOptions(Options options, const char* changes, takt_error* error, Set&& set) {
+  if (changes == nullptr) return Say(error, TAKT_E_NULL, "changes is NULL");
+  return UnlessMemoryEnds(error, [&]() -> takt_status {
+    if (absl::Status read = internal::ReadOptions(changes, options); !read.ok()) return Invalid(error, "", read);
+    const absl::Status done = set(options);
+    return done.ok() ? TAKT_OK : Invalid(error, "", done);
+  });
 }
 
 }  // namespace takt::c

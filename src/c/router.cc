@@ -156,6 +156,15 @@ takt_status takt_router_on(takt_router* router, const takt_event* events, size_t
   return TAKT_OK;
 }
 
+takt_status takt_router_set_options(takt_router* router, const char* changes, int64_t now, takt_error* error) noexcept {
+  if (const takt_status status = Valid(router); status != TAKT_OK) {
+    return Say(error, status, takt_status_name(status));
+  }
+  const Busy busy(*router);
+  return ChangeOptions(router->router->options(), changes, error,
+                       [&](const RouterOptions& to) { return router->router->SetOptions(to, At(now)); });
+}
+
 takt_status takt_router_epoch(takt_router* router, const takt_epoch* epoch, int64_t now) noexcept {
   Epoch taken;
   if (const takt_status status = FirstOf(Valid(router), Take(epoch, taken)); status != TAKT_OK) return status;

@@ -287,14 +287,9 @@ takt_status takt_scheduler_set_options(takt_scheduler* scheduler, const char* ch
   if (const takt_status status = Valid(scheduler); status != TAKT_OK) {
     return Say(error, status, takt_status_name(status));
   }
-  if (changes == nullptr) return Say(error, TAKT_E_NULL, "changes is NULL");
   const Busy busy(*scheduler);
-  return UnlessMemoryEnds(error, [&]() -> takt_status {
-    SchedulerOptions options = scheduler->scheduler->scheduler().options();
-    if (absl::Status read = internal::ReadOptions(changes, options); !read.ok()) return Invalid(error, "", read);
-    const absl::Status set = scheduler->scheduler->SetOptions(options, At(now));
-    return set.ok() ? TAKT_OK : Invalid(error, "", set);
-  });
+  return ChangeOptions(scheduler->scheduler->scheduler().options(), changes, error,
+                       [&](const SchedulerOptions& to) { return scheduler->scheduler->SetOptions(to, At(now)); });
 }
 
 takt_status takt_scheduler_set_retention(takt_scheduler* scheduler, const char* retention, const char* gate,

@@ -27,20 +27,8 @@ AnyPolicy OrderOf(std::uint64_t bits) {
   }
 }
 
-}  // namespace
-
-void Print(const BoundsTally& t, std::uint64_t seeds) {
-  fmt::print(
-      "{} events over {} seeds: {} arrivals, {} of them held, {} placements in {} answers, {} instances lost\n"
-      "{} expired, {} shed, {} beyond a quota, {} without an instance; {} with a time to come back\n"
-      "no violation; all placements and failures hash to {:016x}\n",
-      t.events, seeds, t.arrivals, t.held, t.placed, t.places, t.lost, t.expired, t.shed, t.quota, t.no_instance,
-      t.timed, t.plan_hash);
-}
-
-BoundsSetup BoundsSetup::OfSeed(std::uint64_t seed) {
-  Dice dice(seed ^ 0xb0a4u);
-  BoundsSetup s;
+// Draws the options that may change.
+void Draw(Dice& dice, RouterOptions& o) {
   const auto draw_count = [&dice](double rate) {
     return dice.Chance(rate) ? dice.Of<std::int64_t>({0, 1, 2, 3, 5, 8, 13, 30}) : INT64_MAX;
   };
@@ -48,11 +36,11 @@ BoundsSetup BoundsSetup::OfSeed(std::uint64_t seed) {
     return dice.Chance(rate) ? dice.Of<std::int64_t>({0, 1, 50, 200, 1000, 5000}) : INT64_MAX;
   };
   const auto draw_limit = [&dice](double rate) { return dice.Chance(rate) ? dice.Of({0.125, 0.5, 2.0, 16.0}) : 0.0; };
-  RouterOptions& o = s.options;
   o.max_waiting = draw_count(0.5);
   o.max_waiting_tokens = draw_tokens(0.3);
   o.tenant_max_waiting = draw_count(0.4);
   o.tenant_max_waiting_tokens = draw_tokens(0.3);
+  o.class_limits.clear();
   std::int32_t priority = dice.Int(-3, 3);
   for (std::int32_t left = dice.Chance(0.6) ? dice.Int(1, 4) : 0; left > 0; --left, priority += dice.Int(1, 4)) {
     o.class_limits.push_back({.priority = dice.Chance(0.05) ? std::max(priority, 100) : priority,
@@ -61,11 +49,30 @@ BoundsSetup BoundsSetup::OfSeed(std::uint64_t seed) {
                               .max_wait = draw_limit(0.5)});
     priority = o.class_limits.begin()[o.class_limits.size() - 1].priority;
   }
-  o.workflows.silence = Duration::max();
   o.max_held = draw_limit(0.5);
   o.max_down = draw_limit(0.5);
   o.window = dice.Of({0, 1, 16});
   o.max_outstanding = dice.Of<std::int64_t>({1, 3, 10, INT64_MAX});
+}
+
+}  // namespace
+
+void Print(const BoundsTally& t, std::uint64_t seeds) {
+  fmt::print(
+      "{} events over {} seeds: {} arrivals, {} of them held, {} placements in {} answers, {} instances lost\n"
+      "{} expired, {} shed, {} beyond a quota, {} without an instance; {} with a time to come back\n"
+      "{} changes of options\n"
+      "no violation; all placements and failures hash to {:016x}\n",
+      t.events, seeds, t.arrivals, t.held, t.placed, t.places, t.lost, t.expired, t.shed, t.quota, t.no_instance,
+      t.timed, t.changes, t.plan_hash);
+}
+
+BoundsSetup BoundsSetup::OfSeed(std::uint64_t seed) {
+  Dice dice(seed ^ 0xb0a4u);
+  BoundsSetup s;
+  RouterOptions& o = s.options;
+  Draw(dice, o);
+  o.workflows.silence = Duration::max();
   o.reserve_requests = dice.Of<std::int64_t>({0, 64});
   s.policy = dice.Bits();
   s.instances = static_cast<std::uint32_t>(dice.Int(1, 3));
@@ -78,6 +85,7 @@ BoundsSetup BoundsSetup::OfSeed(std::uint64_t seed) {
   s.cancels = dice.Of({0.0, 0.02, 0.1});
   s.expiries = dice.Of({0.0, 0.2, 0.8});
   s.places = dice.Of({0.1, 0.4});
+  s.changes = dice.Of({0.0, 0.002, 0.02});
   return s;
 }
 
@@ -113,6 +121,7 @@ void BoundsWorld::Do(const Action& a) {
     case Do::kArrive: return Arrive(a.name, a.bits);
     case Do::kRevise: return Revise({a.name}, a.bits);
     case Do::kUnblock: return Release();
+    case Do::kChangeOptions: return Change(a.bits);
     case Do::kPlace: return Place();
     case Do::kUp: {
       const std::int64_t capacity = dice.Of<std::int64_t>({0, 1, 2, 4, Instance::kUnbounded});
@@ -180,6 +189,18 @@ void BoundsWorld::Revise(RequestId id, std::uint64_t bits) {
   router_.On(revised, now_);
 }
 
+void BoundsWorld::Change(std::uint64_t bits) {
+  Dice dice(bits);
+  RouterOptions to = router_.options();
+  Draw(dice, to);
+  if (dice.Chance(0.1)) ++to.hash_seed;
+  const bool fine = router_.SetOptions(to, now_).ok();
+  if (fine != (to.hash_seed == setup_.options.hash_seed)) shadow_.Violate("options are refused or taken wrongly");
+  if (!fine) return;
+  ++tally_.changes;
+  shadow_.Changes(to);
+}
+
 // The first stage of the workflow ends, so that its held calls join the queue.
 void BoundsWorld::Release() {
   if (workflow_ == 0) return;
@@ -206,7 +227,7 @@ void BoundsWorld::Place() {
     }
   }
   const bool room = std::ranges::any_of(router_.instances(), [this](const InstanceState& i) {
-    return i.outstanding < std::min(i.instance.capacity, setup_.options.max_outstanding);
+    return i.outstanding < std::min(i.instance.capacity, router_.options().max_outstanding);
   });
   if (room && !setup_.sizes &&
       router_.stats().failed_shed + router_.stats().failed_quota > tally_.shed + tally_.quota) {
@@ -278,6 +299,7 @@ Action BoundsHost::Next(const BoundsWorld& world) {
   if (dice_.Chance(s.cancels)) return with(Do::kCancel, anyone());
   if (dice_.Chance(0.03)) return with(Do::kRevise, anyone());
   if (dice_.Chance(0.02)) return with(Do::kUnblock, 0);
+  if (dice_.Chance(s.changes)) return with(Do::kChangeOptions, 0);
   const auto at = static_cast<std::uint32_t>(1 + dice_.Index(s.instances));
   if (dice_.Chance(s.losses)) return with(Do::kDown, 0, at);
   if (dice_.Chance(0.03)) return with(Do::kUp, 0, at);

@@ -16,7 +16,7 @@ namespace takt::fire {
 
 struct BoundsTally {
   std::uint64_t events = 0, arrivals = 0, places = 0, placed = 0, expired = 0, shed = 0, quota = 0, no_instance = 0,
-                timed = 0, held = 0, lost = 0;
+                timed = 0, held = 0, lost = 0, changes = 0;
   std::uint64_t plan_hash = 0;
 };
 
@@ -29,7 +29,7 @@ struct BoundsSetup {
   bool sizes = false;  // some instances have a small KV cache
   std::size_t population = 0;  // requests that the host keeps alive
   std::int64_t tick = 1;  // times are multiples of it [ns]
-  double holds = 0, losses = 0, cancels = 0, expiries = 0, places = 0;  // rates
+  double holds = 0, losses = 0, cancels = 0, expiries = 0, places = 0, changes = 0;  // rates
 
   static BoundsSetup OfSeed(std::uint64_t seed);
 };
@@ -60,6 +60,7 @@ class BoundsWorld {
   void Place();
   void Up(std::uint32_t at, std::int64_t capacity, std::int32_t kv);
   void Release();
+  void Change(std::uint64_t bits);
   void Compare();
   bool some_up() const { return !router_.instances().empty(); }
 

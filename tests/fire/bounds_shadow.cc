@@ -1,6 +1,8 @@
 #include "bounds_shadow.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <tuple>
 #include <utility>
 
 #include "check.h"
@@ -22,6 +24,43 @@ void BoundsShadow::Joins(Life& life, TimePoint now) {
   life.at = At::kWaiting;
   life.joined = ++joins_, life.joined_at = now;
   life.own_class = ClassOf(life.priority);
+}
+
+void BoundsShadow::Changes(const RouterOptions& to) {
+  const RouterOptions from = std::exchange(options_, to);
+  const auto bounds = [](const RouterOptions& o) {
+    return std::tuple(o.max_waiting, o.max_waiting_tokens, o.tenant_max_waiting, o.tenant_max_waiting_tokens,
+                      OptionToText(o.class_limits));
+  };
+  if (bounds(from) == bounds(to)) return;
+  std::vector<std::pair<RequestId, Life*>> waiting;
+  for (auto& [id, life] : lives_) {
+    if (Counted(life)) waiting.emplace_back(id, &life);
+  }
+  std::ranges::sort(waiting, {}, [](const auto& each) {
+    return std::tuple(each.second->joined_at, each.second->arrived, each.first);
+  });
+  for (const auto& [id, life] : waiting) life->joined = ++joins_, life->own_class = ClassOf(life->priority);
+  // The past of a queue stays if the queue does.
+  std::map<Queue, Past> before = std::exchange(past_, {});
+  for (const auto& [queue, past] : before) {
+    const auto& [kind, number] = queue;
+    if (kind == Kind::kAll || (kind == Kind::kTenant && Remembers(kind))) past_[queue] = past;
+    if (kind != Kind::kClass || !Remembers(kind)) continue;
+    for (std::size_t i = 0; i < to.class_limits.size(); ++i) {
+      if (to.class_limits[i].priority == from.class_limits[number].priority) past_[{kind, i}] = past;
+    }
+  }
+}
+
+// Returns true if a bound needs the past of such queues.
+bool BoundsShadow::Remembers(Kind kind) const {
+  const bool tenants = options_.tenant_max_waiting < INT64_MAX || options_.tenant_max_waiting_tokens < INT64_MAX;
+  if (kind == Kind::kTenant) return tenants;
+  return tenants || options_.max_waiting < INT64_MAX || options_.max_waiting_tokens < INT64_MAX ||
+         std::ranges::any_of(
+             options_.class_limits,
+             [](const ClassLimits& c) { return c.max_waiting < INT64_MAX || c.max_waiting_tokens < INT64_MAX; });
 }
 
 int BoundsShadow::ClassOf(std::int32_t priority) const {
@@ -55,6 +94,7 @@ bool BoundsShadow::In(const Life& life, Queue queue) const {
 void BoundsShadow::Left(const Life& life, bool placed, TimePoint now) {
   if (!Counted(life)) return;
   for (const Queue& queue : QueuesOf(life)) {
+    if (!Remembers(std::get<0>(queue))) continue;
     const auto others = std::ranges::count_if(lives_, [&](const auto& each) {
       return &each.second != &life && In(each.second, queue) && !(placed && LimitOf(each.second) <= now);
     });

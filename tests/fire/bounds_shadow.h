@@ -38,6 +38,7 @@ class BoundsShadow {
   void Releases(std::uint64_t workflow, TimePoint now);  // its held calls join the queue, in order of arrival
   void Leaves(RequestId id);  // ended or cancelled
   void Returns(InstanceId lost, TimePoint now);  // its requests join the queue again
+  void Changes(const RouterOptions& to);
   void SomeUp() { down_since_ = kNever; }
 
   // Checks the answer of a Place. `up`: instances that are up.
@@ -71,6 +72,7 @@ class BoundsShadow {
   };
 
   TimePoint LimitOf(const Life& life) const;
+  bool Remembers(Kind kind) const;
   bool Counted(const Life& life) const { return life.at == At::kWaiting && !life.placed_before; }
   std::vector<Queue> QueuesOf(const Life& life) const;
   void Left(const Life& life, bool placed, TimePoint now);

@@ -1,6 +1,8 @@
 // Bounds on requests that wait in a router, and time limits of waits.
+#include <algorithm>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "catch.h"
@@ -153,6 +155,55 @@ TEST_CASE("a full router without instances has nobody to come back to") {
   router.On(Arrival(1, 10), At(0)), router.On(Arrival(2, 10), At(0));
   CHECK(Failed(router, 0, FailReason::kNoInstance) == Ids{2});
   CHECK(router.failed()[0].retry_after_ms == 0);
+}
+
+TEST_CASE("the next placement sheds what exceeds new bounds") {
+  TestRouter router = Make({});
+  for (std::uint64_t id = 1; id <= 6; ++id) router.On(Arrival(id, 10, id % 2, id == 6 ? 3 : 0), At(0));
+  CHECK(Failed(router, 0, FailReason::kNoInstance).empty());
+  RouterOptions to = router.options();
+  to.max_waiting = 5, to.tenant_max_waiting = 2, to.class_limits = {{.priority = 0, .max_wait = 7}};
+  to.max_down = 9;
+  REQUIRE(router.SetOptions(to, At(1)).ok());
+  CHECK(router.wake_at() == At(7));  // the wait counts from the arrival
+  CHECK(Failed(router, 1, FailReason::kNoInstance) == Ids{6, 5});  // tenant 0, then 1
+  to.class_limits.clear();
+  REQUIRE(router.SetOptions(to, At(2)).ok());
+  CHECK(router.wake_at() == At(9));  // nobody has been up since 0
+  router.On(InstanceUp{{.id = {1}, .capacity = 0}}, At(3));
+  to.max_waiting = to.tenant_max_waiting = INT64_MAX;
+  REQUIRE(router.SetOptions(to, At(3)).ok());
+  for (std::uint64_t id = 11; id <= 20; ++id) router.On(Arrival(id, 10, 1), At(3));
+  CHECK(Failed(router, 3, FailReason::kShed).empty());
+  CHECK(router.waiting() == 14);
+}
+
+TEST_CASE("requests that were set aside fail if the router shall not keep them") {
+  TestRouter router = Make({});
+  router.On(InstanceUp{{.id = {1}, .kv_tokens = {100}}}, At(0));
+  router.On(Arrival(1, 500), At(0));
+  router.Place(At(0));
+  CHECK(router.set_aside() == 1);
+  RouterOptions to = router.options();
+  to.fail_unfit = true;
+  REQUIRE(router.SetOptions(to, At(1)).ok());
+  CHECK(Failed(router, 1, FailReason::kNeverFits) == Ids{1});
+}
+
+TEST_CASE("an option of a router that cannot change is named, and nothing changes") {
+  TestRouter router = Make({});
+  RouterOptions to = router.options();
+  to.hash_seed = 7, to.max_waiting = 3;
+  CHECK(router.SetOptions(to, At(0)).message() == "hash_seed is 7: cannot change from 0");
+  to.hash_seed = 0, to.max_waiting = -3;
+  CHECK(router.SetOptions(to, At(0)).message().find("max_waiting is -3") != std::string_view::npos);
+  CHECK(router.options().max_waiting == INT64_MAX);
+  std::vector<std::string_view> names;
+  VisitOptions(to, [&](std::string_view name, const auto&, const OptionText&) { names.push_back(name); });
+  for (const std::string_view name : RouterOptions::kMayChange) {
+    CAPTURE(name);
+    CHECK(std::ranges::find(names, name) != names.end());
+  }
 }
 
 TEST_CASE("invalid bounds of a router are named") {

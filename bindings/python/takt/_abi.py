@@ -2318,6 +2318,7 @@ FUNCTIONS: Final[dict[str, tuple[Any, list[Any]]]] = {
     "takt_router_create": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]),
     "takt_router_destroy": (ctypes.c_int32, [ctypes.c_void_p]),
     "takt_router_on": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64]),
+    "takt_router_set_options": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64, ctypes.c_void_p]),
     "takt_router_epoch": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]),
     "takt_router_place": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p]),
     "takt_router_wake_at": (ctypes.c_int32, [ctypes.c_void_p, ctypes.c_void_p]),

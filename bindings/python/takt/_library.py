@@ -129,6 +129,18 @@ def text(of: bytes | None) -> str:
     return of.decode() if of is not None else ""
 
 
+def changed(options: Mapping[str, int | float | str | None]) -> bytes | None:
+    """Returns options as NAME=VALUE,... for C. None is no limit."""
+    told = []
+    for name, value in options.items():
+        if not isinstance(value, (int, float, str, type(None))):
+            raise TypeError(f"{name} is {value!r}; expected a number, a text or None")
+        if isinstance(value, str) and "," in value:
+            raise OptionError(f"{name} is {value!r}; expected a text without commas")
+        told.append(f"{name}={'forever' if value is None else str(value).lower()}")
+    return encoded("changes", ",".join(told))
+
+
 def encoded(field: str, of: str | None, errors: str = "strict") -> bytes | None:
     """Returns a text as bytes for C. `RequestError` if C would read a different text."""
     if of is None:

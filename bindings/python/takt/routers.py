@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from . import _abi as abi
 from ._library import (
     check,
+    changed,
     check_options,
     chosen,
     encoded,
@@ -547,6 +548,16 @@ class Router(Measured):
         )  # fmt: skip
         check_options(status, "add_profile", error)
         return profile.value
+
+    def set_options(self, *, now: int | None = None, **changes: int | float | str | None) -> None:
+        """Changes options while requests wait or run: ``max_outstanding``, ``window``, ``fail_unfit``, ``max_waiting``,
+        ``max_waiting_tokens``, ``tenant_max_waiting``, ``tenant_max_waiting_tokens``, ``class_limits``, ``max_held``,
+        ``max_down``, ``local_tokens``, ``local_if_sooner``, ``kv_link_gb_s``. None removes a limit on a number of
+        requests or tokens. The next `place` uses them. `OptionError`, without effect, names an option that is unknown,
+        invalid or cannot change."""
+        handle, error = self._ready("set_options"), initialised(abi.takt_error)
+        status = lib.takt_router_set_options(handle, changed(changes), moment(now), ctypes.byref(error))
+        check_options(status, "set_options", error)
 
     def epoch(
         self,

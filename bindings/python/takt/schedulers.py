@@ -12,6 +12,7 @@ from . import _abi as abi
 from . import _arrays
 from ._library import (
     check,
+    changed,
     check_options,
     Single,
     chosen,
@@ -937,16 +938,8 @@ class Scheduler(Measured):
         None removes a limit on a number of requests or tokens. The next plan sheds what exceeds a smaller bound.
         `OptionError`, without effect, names an option that is unknown, invalid or cannot change."""
         self._ready("set_options")
-        for name, value in changes.items():
-            if isinstance(value, bool) or not isinstance(value, (int, float, str, type(None))):
-                raise TypeError(f"{name} is {value!r}; expected a number, a text or None")
-            if isinstance(value, str) and "," in value:
-                raise OptionError(f"{name} is {value!r}; expected a text without commas")
-        told = ",".join(f"{name}={'forever' if value is None else value}" for name, value in changes.items())
         error = initialised(abi.takt_error)
-        status = lib.takt_scheduler_set_options(
-            self._handle, encoded("changes", told), moment(now), ctypes.byref(error)
-        )
+        status = lib.takt_scheduler_set_options(self._handle, changed(changes), moment(now), ctypes.byref(error))
         check_options(status, "set_options", error)
         self._raise_errors()
 

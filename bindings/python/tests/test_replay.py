@@ -204,4 +204,4 @@ def _children(process: int) -> list[str]:
 
 def test_the_tool_is_a_module_and_an_entry_point() -> None:
     told = subprocess.run([sys.executable, "-m", "takt", "--version"], capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == f"takt {takt.__version__}"
+    assert told.stdout.splitlines()[0] == f"takt {takt.__version__}"

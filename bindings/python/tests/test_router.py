@@ -53,6 +53,19 @@ def test_prefill_and_decode_have_their_own_instances() -> None:
         takt.Router(local_tokens=-1)
 
 
+def test_options_change_while_requests_wait() -> None:
+    with takt.Router() as router:
+        for request in (1, 2, 3):
+            router.arrive(takt.Request(request, prompt_tokens=8), now=0)
+        router.set_options(now=0, max_waiting=2, max_down=None, fail_unfit=True, class_limits="0:5::2.5")
+        router.instance_up(takt.Instance(1, capacity=0), now=0)
+        routing = router.place(now=0)
+        assert [(f.request, f.reason) for f in routing.failed] == [(3, "shed")]
+        assert routing.wake_at == 2_500_000_000
+        with pytest.raises(takt.OptionError, match="hash_seed is 7: cannot change from 0"):
+            router.set_options(now=0, hash_seed=7)
+
+
 def test_a_host_chooses_by_scores() -> None:
     router = takt.Router(placement="least_loaded")
     for instance in (1, 2):

@@ -439,8 +439,10 @@ def test_options_change_while_requests_run() -> None:
             scheduler.set_options(now=0, class_limits="0,1")
         with pytest.raises(takt.OptionError, match="no options are given"):
             scheduler.set_options(now=0)
-        with pytest.raises(TypeError, match="max_waiting is True"):
+        with pytest.raises(takt.OptionError, match="max_waiting: 'true'"):
             scheduler.set_options(now=0, max_waiting=True)
+        with pytest.raises(TypeError, match="max_waiting is"):
+            scheduler.set_options(now=0, max_waiting=[1])  # type: ignore[arg-type]
 
 
 def test_bounds_name_the_tenant_and_the_time_to_come_back() -> None:

@@ -2,6 +2,7 @@
 #ifndef TAKT_BASE_FAULTS_H_
 #define TAKT_BASE_FAULTS_H_
 
+#include <algorithm>
 #include <charconv>
 #include <concepts>
 #include <string>
@@ -45,6 +46,19 @@ class Faults {
   void ExpectOptions(const T& options, const std::string& where = "") {
     VisitOptions(options, [&](std::string_view name, const auto& value, const OptionText& text) {
       ExpectOption(where + std::string(name), value, text);
+    });
+  }
+
+  // Adds "option is value: cannot change from value" for each option that differs and is not in T::kMayChange.
+  template <ListsOptions T>
+  void ExpectChange(const T& from, const T& to) {
+    VisitOptions(to, [&](std::string_view name, const auto& value, const OptionText&) {
+      VisitOptions(from, [&](std::string_view other, const auto& now, const OptionText&) {
+        if constexpr (std::same_as<decltype(now), decltype(value)>) {
+          if (name != other || value == now || std::ranges::find(T::kMayChange, name) != T::kMayChange.end()) return;
+          Add(std::string(name) + " is " + OptionToText(value) + ": cannot change from " + OptionToText(now));
+        }
+      });
     });
   }
 

@@ -784,6 +784,12 @@ TAKT_API takt_status takt_router_destroy(takt_router* router) TAKT_NOEXCEPT;
 
 TAKT_API takt_status takt_router_on(takt_router* router, const takt_event* events, size_t n, int64_t now) TAKT_NOEXCEPT;
 
+// Changes options while requests wait or run, as takt_scheduler_set_options. Options that may change: max_outstanding,
+// window, fail_unfit, max_waiting, max_waiting_tokens, tenant_max_waiting, tenant_max_waiting_tokens, class_limits,
+// max_held, max_down, local_tokens, local_if_sooner, kv_link_gb_s. The next placement uses them.
+TAKT_API takt_status takt_router_set_options(takt_router* router, const char* changes, int64_t now,
+                                             takt_error* error) TAKT_NOEXCEPT;
+
 TAKT_API takt_status takt_router_epoch(takt_router* router, const takt_epoch* epoch, int64_t now) TAKT_NOEXCEPT;
 
 // The decisions of a call. The arrays belong to the router, and are valid until its next call.

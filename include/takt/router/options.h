@@ -2,9 +2,11 @@
 #ifndef TAKT_ROUTER_OPTIONS_H_
 #define TAKT_ROUTER_OPTIONS_H_
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -56,6 +58,12 @@ struct RouterOptions {
   bool local_if_sooner = true;
   double kv_link_gb_s = 25;  // KV bandwidth between two instances [1e9 bytes/s]; default: 200 Gb/s; 0: unlimited
 
+  // Options that SetOptions may change.
+  static constexpr auto kMayChange =
+      std::to_array<std::string_view>({"max_outstanding", "window", "fail_unfit", "max_waiting", "max_waiting_tokens",
+                                       "tenant_max_waiting", "tenant_max_waiting_tokens", "class_limits", "max_held",
+                                       "max_down", "local_tokens", "local_if_sooner", "kv_link_gb_s"});
+
   template <class Self, class List>
   static constexpr auto ListOptions(Self& self, List&& list) {
     return list(Option("max_outstanding", self.max_outstanding, {.least = 1}), Option("window", self.window),
@@ -73,6 +81,13 @@ struct RouterOptions {
   absl::Status Validate() const {
     Faults faults;
     faults.ExpectOptions(*this);
+    return faults.ToStatus();
+  }
+  // Validates the options of SetOptions. They may differ from these options in the fields of kMayChange only.
+  absl::Status ValidateChange(const RouterOptions& to) const {
+    if (absl::Status status = to.Validate(); !status.ok()) return status;
+    Faults faults;
+    faults.ExpectChange(*this, to);
     return faults.ToStatus();
   }
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <tuple>
 #include <utility>
 #include <variant>
 
@@ -149,10 +150,9 @@ struct RouterRequests : RouterBook {
 
   // If no instance has been up for too long, fails all waiting requests except held ones.
   void FailWithoutInstance() {
-    if (!(options.max_down > 0)) return;
     if (!instances.all().empty()) return void(down_since = kUnset);
     if (down_since == kUnset) down_since = now();
-    if (now() < DownUntil()) return;
+    if (!(options.max_down > 0) || now() < DownUntil()) return;
     TakeBackAside();
     while (!queue.empty()) {
       const Slot slot = queue.Top();
@@ -163,7 +163,35 @@ struct RouterRequests : RouterBook {
   }
   // Returns the time at which waiting requests fail if no instance comes up; kNever: none waits, or an instance is up.
   TimePoint DownUntil() const {
-    return down_since == kUnset ? kNever : After(down_since, FromSeconds(options.max_down));
+    return down_since == kUnset || !(options.max_down > 0) ? kNever : After(down_since, FromSeconds(options.max_down));
+  }
+
+  // Prepares OptionsChanged for these options.
+  void MakeRoomFor(const RouterOptions& to) {
+    book.ReserveFor(QueueBounds(to), std::max(slots_reserved, table.slots()));
+    scratch.clear();
+    MakeRoom(scratch, std::max(table.slots(), static_cast<std::size_t>(to.window) + 1));
+    expiries.Reserve(table.slots());
+  }
+  // The options have changed from `before`. If a bound has changed, the requests that were never placed join their
+  // classes again, in the order in which they joined the queue.
+  void OptionsChanged(const RouterOptions& before) {
+    if (const QueueBounds bounds(options); bounds != book.bounds()) {
+      scratch.clear();
+      for (Slot slot = 0; slot < table.slots(); ++slot) {
+        if (Waits(slot) && !table[slot].state.taken) scratch.push_back(slot);
+      }
+      const auto request_of = [this](Slot slot) -> const Request& { return table[slot].state.request; };
+      std::ranges::sort(scratch, {}, [&](Slot slot) {
+        return std::tuple(table[slot].state.enqueued, request_of(slot).arrival, request_of(slot).id);
+      });
+      book.Change(bounds, scratch, request_of, now());
+    }
+    for (Slot slot = 0; slot < table.slots(); ++slot) {
+      if (!Waits(slot) && table[slot].status != RouteStatus::kHeld) continue;
+      expiries.Erase(slot), ExpectExpiry(slot);
+    }
+    if (options.fail_unfit && !before.fail_unfit) TakeBackAside();
   }
 
   // ---- on an instance -----------------------------------------------------------------------------------------------
@@ -341,11 +369,14 @@ struct RouterRequests : RouterBook {
   PlacementHooks<Placer> decode_placer;  // of instances for decode
   WaitingBook book;
   TimeHeap expiries;
-  TimePoint down_since = kUnset;  // with max_down: first Place without an instance since the last InstanceUp
+  TimePoint down_since = kUnset;  // first Place without an instance since the last InstanceUp
   SlotList set_aside;
   std::size_t slots_reserved = 0;
 
  private:
+  bool Waits(Slot slot) const {
+    return table[slot].status == RouteStatus::kWaiting || table[slot].status == RouteStatus::kSetAside;
+  }
   // Returns the prediction for a model, possibly unknown.
   static Estimate PredictionFor(const Request& r, ModelId model) {
     constexpr float kMost = 1e9f;

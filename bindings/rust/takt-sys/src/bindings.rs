@@ -2310,6 +2310,7 @@ unsafe extern "C" {
     pub fn takt_router_create(options: *const takt_router_options, router: *mut *mut takt_router, error: *mut takt_error) -> takt_status;
     pub fn takt_router_destroy(router: *mut takt_router) -> takt_status;
     pub fn takt_router_on(router: *mut takt_router, events: *const takt_event, n: usize, now: i64) -> takt_status;
+    pub fn takt_router_set_options(router: *mut takt_router, changes: *const c_char, now: i64, error: *mut takt_error) -> takt_status;
     pub fn takt_router_epoch(router: *mut takt_router, epoch: *const takt_epoch, now: i64) -> takt_status;
     pub fn takt_router_place(router: *mut takt_router, now: i64, routing: *mut takt_routing) -> takt_status;
     pub fn takt_router_wake_at(router: *const takt_router, wake_at: *mut i64) -> takt_status;

@@ -528,6 +528,15 @@ impl Router {
         Ok(profile)
     }
 
+    /// Changes options while requests wait or run, for example `"max_waiting=500,local_tokens=0"`
+    /// (`takt_router_set_options` in takt.h lists those that may change). The next `place` uses them. The error names
+    /// an option that is unknown, invalid or cannot change; then nothing changes.
+    pub fn set_options(&mut self, changes: &str, now: i64) -> Result<()> {
+        let (changes, router): (CString, _) = (spec(changes)?, self.handle.as_ptr());
+        // SAFETY: the text is zero-terminated and read only during the call.
+        create(|error| unsafe { sys::takt_router_set_options(router, changes.as_ptr(), now, error) })
+    }
+
     /// Places waiting requests. Call it after events, and at `wake_at`.
     pub fn place(&mut self, now: i64) -> Result<Routing<'_>> {
         // SAFETY: plain data; all zeros is valid.
