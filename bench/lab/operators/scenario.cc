@@ -8,6 +8,7 @@
 #include "lab/claim.h"
 #include "lab/operators/chat.h"
 #include "lab/operators/parts.h"
+#include "lab/operators/roles.h"
 #include "lab/operators/study.h"
 #include "lab/operators/systems.h"
 #include "lab/scenario.h"
@@ -103,6 +104,7 @@ absl::StatusOr<ScenarioReport> RunOperators(const StudySettings& settings, Progr
   report.claims = ClassClaims(study);
   if (absl::Status s = AddOperatorParts(settings, *profile, study.seed_range(), bar, report); !s.ok()) return s;
   if (absl::Status s = AddChatPart(settings, study.seed_range(), bar, report); !s.ok()) return s;
+  if (absl::Status s = AddRolesPart(settings, study.seed_range(), bar, report); !s.ok()) return s;
   report.interrupted = Interrupted();
   return report;
 }

@@ -25,10 +25,10 @@ TEST_CASE("a small run of the scenario of operators") {
   const Json json = Json::parse(ReadWhole(dir / "a.json"));
   std::set<std::string> parts;
   for (const Json& row : json["rows"]) parts.insert(row["part"]);
-  CHECK(parts == std::set<std::string>{"classes", "flood", "quota", "burst", "share", "memory", "answers"});
+  CHECK(parts == std::set<std::string>{"classes", "flood", "quota", "burst", "share", "memory", "answers", "roles"});
   std::set<std::string> letters;
   for (const Json& claim : json["claims"]) letters.insert(claim["name"].get<std::string>().substr(0, 3));
-  CHECK(letters == std::set<std::string>{"(a)", "(b)", "(c)", "(d)", "(e)", "(f)"});
+  CHECK(letters == std::set<std::string>{"(a)", "(b)", "(c)", "(d)", "(e)", "(f)", "(g)"});
 }
 
 TEST_CASE("a small run of the rivals' tuning") {
