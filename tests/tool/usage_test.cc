@@ -27,7 +27,8 @@ bool Has(const std::string& text, const std::string& part) { return text.find(pa
 TEST_CASE("help and version go to standard output") {
   const Ended version = RunTool({"--version"});
   CHECK(version.exit_code == 0);
-  CHECK(version.out == "takt " TAKT_VERSION "\n");
+  CHECK(version.out.starts_with("takt " TAKT_VERSION "\n"));
+  CHECK((Has(version.out, "gcc ") || Has(version.out, "clang ")));
   for (const Args& args : std::vector<Args>{{"--help"},
                                             {"replay", "--help"},
                                             {"workload", "-h"},
@@ -38,7 +39,9 @@ TEST_CASE("help and version go to standard output") {
                                             {"predict", "--help"},
                                             {"compare", "--help"},
                                             {"policies", "--help"},
-                                            {"profiles", "--help"}}) {
+                                            {"profiles", "--help"},
+                                            {"doctor", "--help"},
+                                            {"completion", "--help"}}) {
     const Ended help = RunTool(args);
     CAPTURE(args);
     CHECK(help.exit_code == 0);
@@ -49,6 +52,41 @@ TEST_CASE("help and version go to standard output") {
   CHECK(nothing.exit_code == 2);
   CHECK(nothing.out.empty());
   CHECK(Has(nothing.err, "takt replay"));
+}
+
+TEST_CASE("a shell asks for the words of a command line") {
+  const auto words = [](Args line) {
+    line.insert(line.begin(), "complete-words");
+    const Ended told = RunTool(line);
+    CHECK((told.exit_code == 0 && told.err.empty()));
+    return told.out;
+  };
+  CHECK(words({"rep"}) == "replay\nreplay-log\n");
+  CHECK(words({"replay", "--ret"}) == "--retention\n");
+  CHECK(words({"replay", "--policy", "room"}) == "room_to_pass\n");
+  CHECK(words({"replay", "--placement", "rou"}) == "round_robin\n");
+  CHECK(words({"workload", "tr"}).empty());  // a file
+  CHECK(words({"plan", "--no-such"}).empty());
+  CHECK(Has(words({"plan", "--"}), "--help\n"));  // asks takt-plan
+  CHECK(Has(words({""}), "doctor\n"));
+}
+
+TEST_CASE("a shell loads the script of completion") {
+  for (const std::string shell : {"bash", "zsh", "fish"}) {
+    const Ended script = RunTool({"completion", shell});
+    CHECK((script.exit_code == 0 && Has(script.out, "takt complete-words")));
+  }
+  const Ended other = RunTool({"completion", "tcsh"});
+  CHECK((other.exit_code == 2 && Has(other.err, "tcsh")));
+}
+
+TEST_CASE("the doctor names what is there") {
+  const Ended told = RunTool({"doctor"});
+  CAPTURE(told.out);
+  CHECK(Has(told.out, "takt " TAKT_VERSION));
+  CHECK(Has(told.out, "200 requests replayed twice, equal times"));
+  CHECK(Has(told.out, "ok    takt plan"));
+  CHECK((told.exit_code == 0) == !Has(told.out, "FAULT"));
 }
 
 TEST_CASE("wrong usage exits with 2 and names fault and choices") {

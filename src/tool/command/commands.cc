@@ -2,15 +2,17 @@
 
 #include <cstdio>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "CLI/CLI.hpp"
+#include "tool/command/completion.h"
+#include "tool/command/version.h"
 #include "tool/run/exit_code.h"
 #include "tool/run/output.h"
 #include "tool/run/shown_text.h"
 #include "fmt/format.h"
 #include "takt/rivals/rivals.h"
-#include "takt/version.h"
 
 namespace takt::tool {
 namespace {
@@ -32,7 +34,7 @@ int RunProgram(const Program& program, int argc, const char* const* argv) {
   RegisterRivals().IgnoreError();  // if the host has registered a name already, its policy stays
   CLI::App tool(program.help, program.name);
   tool.formatter(HelpFormat());
-  tool.set_version_flag("--version", fmt::format("{} " TAKT_VERSION, program.name));
+  tool.set_version_flag("--version", VersionText(program.name));
   tool.require_subcommand(1);
   tool.footer(program.examples);
   Chosen chosen;
@@ -40,6 +42,10 @@ int RunProgram(const Program& program, int argc, const char* const* argv) {
   if (argc < 2) {
     std::fputs(tool.help().c_str(), stderr);
     return kUsage;
+  }
+  if (std::string_view(argv[1]) == kCompleteWords) {
+    for (const std::string& word : CandidatesOf(tool, {argv + 2, argv + argc})) std::printf("%s\n", word.c_str());
+    return kDone;
   }
   try {
     tool.parse(argc, argv);

@@ -3,15 +3,19 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
+#include <cstdlib>
 #include <filesystem>
+#include <sstream>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
 #include "CLI/CLI.hpp"
 #include "fmt/format.h"
 #include "tool/command/commands.h"
+#include "tool/command/completion.h"
+#include "tool/command/other_programs.h"
 #include "tool/run/exit_code.h"
 
 namespace takt::tool {
@@ -27,7 +31,9 @@ namespace takt::tool {
   X(Profiles)            \
   X(Workload)            \
   X(Generate)            \
-  X(ReplayLog)
+  X(ReplayLog)           \
+  X(Doctor)              \
+  X(Completion)
 #define TAKT_DECLARE_COMMAND(name) void Add##name(CLI::App& tool, Chosen& chosen);
 TAKT_COMMANDS(TAKT_DECLARE_COMMAND)
 #undef TAKT_DECLARE_COMMAND
@@ -44,31 +50,12 @@ constexpr const char* kToolExamples = R"(Start here
   takt policies                            list the policies
   takt replay --help                       list all options)";
 
-// Commands of other programs. takt-plan links solvers and takes as long to build as takt. takt-observe needs an HTTP
-// library.
-struct OtherCommand {
-  const char *name, *program, *target, *text;
-};
-constexpr std::array kOtherCommands = {
-    OtherCommand{"plan", "takt-plan", "takt_plan",
-                 "place models on GPUs for the lowest latency at a given quality (runs takt-plan)"},
-    OtherCommand{"tune", "takt-plan", "takt_plan",
-                 "choose the alpha of workload_balance by simulation (runs takt-plan)"},
-    OtherCommand{"cluster", "takt-plan", "takt_plan", "plan a cluster by solving an integer program (runs takt-plan)"},
-    OtherCommand{"observe", "takt-observe", "takt_observe",
-                 "send a workload to a server and record what its clients see (runs takt-observe)"}};
-
-// Replaces this process with the command's program: the one in this program's folder, otherwise the first on PATH.
-// Returns only if neither exists.
+// Replaces this process with the command's program. Returns only if it is missing.
 int RunOther(const OtherCommand& command, int argc, const char* const* argv) {
-  std::error_code none;
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", none);
-  const std::string beside = none ? std::string() : (self.parent_path() / command.program).string();
   std::vector<char*> arguments;
   for (int i = 0; i < argc; ++i) arguments.push_back(const_cast<char*>(argv[i]));
   arguments.push_back(nullptr);
-  if (!beside.empty()) execv(beside.c_str(), arguments.data());
-  execvp(command.program, arguments.data());
+  if (const std::string path = PathOf(command.program); !path.empty()) execv(path.c_str(), arguments.data());
   return Complain(command.name,
                   absl::NotFoundError(fmt::format(
                       "{} is missing; expected it in takt's folder or on PATH. Build both in one folder with\n"
@@ -83,9 +70,25 @@ void AddOtherCommands(CLI::App& tool, Chosen&) {
 
 }  // namespace
 
+std::string PathOf(const std::string& program) {
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  std::vector<std::filesystem::path> folders;
+  if (!error) folders.push_back(self.parent_path());
+  const char* const path = std::getenv("PATH");
+  std::istringstream listed(path != nullptr ? path : "");
+  for (std::string folder; std::getline(listed, folder, ':');) folders.emplace_back(folder.empty() ? "." : folder);
+  for (const std::filesystem::path& folder : folders) {
+    const std::filesystem::path found = folder / program;
+    if (access(found.c_str(), X_OK) == 0 && !std::filesystem::is_directory(found, error)) return found.string();
+  }
+  return "";
+}
+
 int Main(int argc, const char* const* argv) {
   if (argc > 1) {
-    const std::string command = argv[1];
+    const bool completes = argc > 3 && std::string_view(argv[1]) == kCompleteWords;  // asks the command's program
+    const std::string command = argv[completes ? 2 : 1];
     const auto found = std::ranges::find(kOtherCommands, command, &OtherCommand::name);
     if (found != kOtherCommands.end()) return RunOther(*found, argc, argv);
   }
