@@ -45,7 +45,7 @@ Finding FolderIsWritable() {
   const std::filesystem::path here = std::filesystem::current_path(error);
   const std::filesystem::path probe = here / ".takt-doctor";
   std::FILE* const file = error ? nullptr : std::fopen(probe.c_str(), "wx");
-  if (file == nullptr) return {false, "folder", "reports cannot be written to " + here.string()};
+  if (file == nullptr) return {false, "folder", "takt could not create a file in " + here.string()};
   std::fclose(file);
   std::filesystem::remove(probe, error);
   return {true, "folder", "reports can be written to " + here.string()};
