@@ -8,6 +8,7 @@
 
 #include "counting_new.h"
 #include "takt/base/random.h"
+#include "takt/placement/books/kv_index.h"
 #include "takt/placement/cached_cost.h"
 #include "takt/placement/least_loaded.h"
 #include "takt/rivals/placement/preble.h"
@@ -180,6 +181,53 @@ void BM_RouterTurns(benchmark::State& state) {
   state.counters["allocations"] = static_cast<double>(allocations - before);
 }
 BENCHMARK(BM_RouterTurns)->ArgName("instances")->Arg(4)->Arg(64)->Arg(1024);
+
+// A full index of reported KV blocks of 64 instances.
+struct FullIndex {
+  FullIndex() {
+    const std::size_t before = allocated_bytes;
+    for (std::uint32_t prompt = 0; prompt < 1024; ++prompt) Store(prompt % 64, prompt, 1024);
+    bytes = allocated_bytes - before;
+  }
+  void Store(std::uint32_t slot, std::uint64_t prompt, std::uint64_t n) {
+    hashes.clear();
+    for (std::uint64_t block = 0; block < n; ++block) hashes.push_back(Mix64(prompt << 20 | block));
+    index.Store(slot, hashes);
+  }
+  KvIndex index;
+  std::vector<std::uint64_t> hashes;
+  std::size_t bytes = 0;
+};
+
+// A report of new blocks, each of which replaces another.
+void BM_KvStored(benchmark::State& state) {
+  FullIndex full;
+  std::uint64_t prompt = 1024;
+  for (auto _ : state) {
+    full.Store(static_cast<std::uint32_t>(prompt % 64), prompt, static_cast<std::uint64_t>(state.range(0)));
+    ++prompt;
+  }
+  state.counters["allocated"] = static_cast<double>(full.bytes);  // in total while the index grew
+}
+BENCHMARK(BM_KvStored)->ArgName("blocks")->Arg(1)->Arg(64);
+
+// The search for a prompt that one instance has as a whole, and the use of its blocks.
+void BM_KvMatch(benchmark::State& state) {
+  FullIndex full;
+  std::vector<std::vector<std::uint64_t>> prompts;
+  for (std::uint64_t prompt = 0; prompt < 64; ++prompt) {
+    full.Store(static_cast<std::uint32_t>(prompt), prompt, static_cast<std::uint64_t>(state.range(0)));
+    prompts.push_back(full.hashes);
+  }
+  std::size_t turn = 0, found = 0;
+  for (auto _ : state) {
+    const std::vector<std::uint64_t>& prompt = prompts[++turn % prompts.size()];
+    full.index.Match(prompt, 0, [&](std::uint32_t, std::size_t run) { found += run; });
+    full.index.Use(prompt, 0);
+  }
+  benchmark::DoNotOptimize(found);
+}
+BENCHMARK(BM_KvMatch)->ArgName("blocks")->Arg(64)->Arg(1'024)->Arg(8'192);
 
 }  // namespace
 }  // namespace takt

@@ -294,3 +294,59 @@ func (e PrefillEnded) put(_ string, _ *room, c *C.takt_event) error {
 	b.life = C.uint64_t(e.Life)
 	return nil
 }
+
+// KvStored: the instance has stored these blocks in its prefix cache. The placement then knows the instance's cache by
+// its reports, and no longer by an estimate. Without hashes, the event only begins the reports. Send the events of an
+// instance in their order.
+type KvStored struct {
+	Instance uint64
+	// hashes of blocks, in the order of the prompt, as a request names them; with a salt, SaltedHash(hash, salt)
+	Hashes []uint64
+	// life of the instance; 0: the current one
+	Life uint64
+}
+
+func (e KvStored) put(_ string, room *room, c *C.takt_event) error {
+	c._type = C.TAKT_EVENT_KV_STORED
+	b := (*C.takt_event_kv_stored)(unsafe.Pointer(&c.u))
+	b.instance = C.uint64_t(e.Instance)
+	b.hashes = (*C.uint64_t)(copied(room, e.Hashes))
+	b.n_hashes = C.size_t(len(e.Hashes))
+	b.life = C.uint64_t(e.Life)
+	return nil
+}
+
+// KvRemoved: the instance has removed these blocks from its prefix cache. Unknown hashes have no effect.
+type KvRemoved struct {
+	Instance uint64
+	// hashes as in KvStored
+	Hashes []uint64
+	// life of the instance; 0: the current one
+	Life uint64
+}
+
+func (e KvRemoved) put(_ string, room *room, c *C.takt_event) error {
+	c._type = C.TAKT_EVENT_KV_REMOVED
+	b := (*C.takt_event_kv_removed)(unsafe.Pointer(&c.u))
+	b.instance = C.uint64_t(e.Instance)
+	b.hashes = (*C.uint64_t)(copied(room, e.Hashes))
+	b.n_hashes = C.size_t(len(e.Hashes))
+	b.life = C.uint64_t(e.Life)
+	return nil
+}
+
+// KvCleared: the instance has removed all blocks from its prefix cache. Send the event also if earlier events were
+// lost.
+type KvCleared struct {
+	Instance uint64
+	// life of the instance; 0: the current one
+	Life uint64
+}
+
+func (e KvCleared) put(_ string, _ *room, c *C.takt_event) error {
+	c._type = C.TAKT_EVENT_KV_CLEARED
+	b := (*C.takt_event_kv_cleared)(unsafe.Pointer(&c.u))
+	b.instance = C.uint64_t(e.Instance)
+	b.life = C.uint64_t(e.Life)
+	return nil
+}

@@ -347,6 +347,31 @@ func BenchmarkScore(b *testing.B) {
 	}
 }
 
+func TestReportsOfKVBlocksReplaceEstimates(t *testing.T) {
+	r := newRouter(t, RouterOptions{Placement: "prefix"})
+	hashes := []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
+	request := NewRequest(7, 161)
+	request.PrefixHashes, request.PrefixBlockTokens = hashes, 16
+	must(t, r.On(0, InstanceUp{Instance: Instance{ID: 1}}))
+	for _, step := range []struct {
+		event  Event
+		cached float64
+	}{
+		{KvStored{Instance: 1, Hashes: hashes}, 160},
+		{KvRemoved{Instance: 1, Hashes: []uint64{5}}, 64},
+		{KvCleared{Instance: 1}, 0},
+		{KvStored{Instance: 1}, 0},
+	} {
+		must(t, r.On(0, step.event))
+		scores := make([]float64, 1)
+		_, err := r.Score(&request, []uint64{1}, 0, scores)
+		must(t, err)
+		if scores[0] != step.cached {
+			t.Errorf("%v: %v cached tokens, want %v", step.event, scores[0], step.cached)
+		}
+	}
+}
+
 // The lookup of candidates starts at the previous position. In any order, and with instances coming and going, each
 // candidate has the score that it has alone.
 func TestScoresEqualThoseOfSingleCandidates(t *testing.T) {

@@ -49,10 +49,10 @@ def events():
                     "\treturn err",
                     "}",
                 ]
-            elif place.type == "const uint32_t*":
-                rows.append((field, "[]uint32", text))
+            elif array := re.fullmatch(r"const (uint\d+)_t\*", place.type):
+                rows.append((field, f"[]{array[1]}", text))
                 body += [
-                    f"{to} = (*C.uint32_t)(copied(room, e.{field}))",
+                    f"{to} = (*C.{array[1]}_t)(copied(room, e.{field}))",
                     f"b.n_{place.name} = C.size_t(len(e.{field}))",
                 ]
             elif place.type == "int32_t":

@@ -422,6 +422,23 @@ void Pair(const F& f, C& c, T& t) {
   f(c.u.prefill_ended.instance, t.instance);
   f(c.u.prefill_ended.life, t.life);
 }
+template <class F, Either<takt_event> C, Either<KvStored> T>
+void Pair(const F& f, C& c, T& t) {
+  f(c.u.kv_stored.instance, t.instance);
+  f.Array(c.u.kv_stored.hashes, c.u.kv_stored.n_hashes, t.hashes);
+  f(c.u.kv_stored.life, t.life);
+}
+template <class F, Either<takt_event> C, Either<KvRemoved> T>
+void Pair(const F& f, C& c, T& t) {
+  f(c.u.kv_removed.instance, t.instance);
+  f.Array(c.u.kv_removed.hashes, c.u.kv_removed.n_hashes, t.hashes);
+  f(c.u.kv_removed.life, t.life);
+}
+template <class F, Either<takt_event> C, Either<KvCleared> T>
+void Pair(const F& f, C& c, T& t) {
+  f(c.u.kv_cleared.instance, t.instance);
+  f(c.u.kv_cleared.life, t.life);
+}
 
 takt_status Sound(const takt_request* given);
 takt_status Sound(const takt_instance* given);
@@ -501,6 +518,13 @@ inline takt_status SoundAs(const StageEnded*, const takt_event& c) {
   return Meant(c.u.stage_ended.reserved == 0);
 }
 inline takt_status SoundAs(const PrefillEnded*, const takt_event&) { return TAKT_OK; }
+inline takt_status SoundAs(const KvStored*, const takt_event& c) {
+  return Given(c.u.kv_stored.hashes, c.u.kv_stored.n_hashes);
+}
+inline takt_status SoundAs(const KvRemoved*, const takt_event& c) {
+  return Given(c.u.kv_removed.hashes, c.u.kv_removed.n_hashes);
+}
+inline takt_status SoundAs(const KvCleared*, const takt_event&) { return TAKT_OK; }
 
 // The number of an event.
 template <class E>
@@ -559,6 +583,12 @@ template <>
 inline constexpr std::uint32_t kNumber<StageEnded> = TAKT_EVENT_STAGE_ENDED;
 template <>
 inline constexpr std::uint32_t kNumber<PrefillEnded> = TAKT_EVENT_PREFILL_ENDED;
+template <>
+inline constexpr std::uint32_t kNumber<KvStored> = TAKT_EVENT_KV_STORED;
+template <>
+inline constexpr std::uint32_t kNumber<KvRemoved> = TAKT_EVENT_KV_REMOVED;
+template <>
+inline constexpr std::uint32_t kNumber<KvCleared> = TAKT_EVENT_KV_CLEARED;
 
 // Calls f with the type of an event, as a null pointer; returns `otherwise` for an unknown number.
 template <class F, class T>
@@ -591,6 +621,9 @@ T OfType(std::uint32_t type, T otherwise, F&& f) {
     case TAKT_EVENT_WORKFLOW_GROWN: return f(static_cast<const WorkflowGrown*>(nullptr));
     case TAKT_EVENT_STAGE_ENDED: return f(static_cast<const StageEnded*>(nullptr));
     case TAKT_EVENT_PREFILL_ENDED: return f(static_cast<const PrefillEnded*>(nullptr));
+    case TAKT_EVENT_KV_STORED: return f(static_cast<const KvStored*>(nullptr));
+    case TAKT_EVENT_KV_REMOVED: return f(static_cast<const KvRemoved*>(nullptr));
+    case TAKT_EVENT_KV_CLEARED: return f(static_cast<const KvCleared*>(nullptr));
     default: return otherwise;
   }
 }

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -15,6 +16,12 @@
 namespace takt::c {
 namespace {
 
+std::shared_ptr<const void> OwnHashes(std::span<const std::uint64_t>& hashes) {
+  auto own = std::make_shared<const std::vector<std::uint64_t>>(hashes.begin(), hashes.end());
+  hashes = *own;
+  return own;
+}
+
 // Copies of the arrays that a request's spans refer to.
 struct Parts {
   std::vector<std::uint64_t> hashes;
@@ -22,6 +29,10 @@ struct Parts {
 };
 template <class E>
 std::shared_ptr<const void> OwnParts(E& event) {
+  if constexpr (kHolds<KvStored, E>) {
+    if (auto* stored = std::get_if<KvStored>(&event)) return OwnHashes(stored->hashes);
+    if (auto* removed = std::get_if<KvRemoved>(&event)) return OwnHashes(removed->hashes);
+  }
   auto* arrived = std::get_if<Arrived>(&event);
   if (arrived == nullptr || !internal::RequestParts::Any(arrived->request)) return nullptr;
   Request& r = arrived->request;

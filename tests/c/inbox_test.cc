@@ -1,4 +1,5 @@
 // Events from many threads arrive once each, in the order of their thread.
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -90,6 +91,41 @@ TEST_CASE("an inbox reports the fate of an event, and accepts one kind") {
   CHECK(takt_router_destroy(router) == TAKT_OK);
   CHECK(takt_scheduler_destroy(scheduler) == TAKT_OK);
   CHECK(takt_inbox_destroy(inbox) == TAKT_OK);
+}
+
+TEST_CASE("an inbox copies the hashes of reports") {
+  takt_router_options options;
+  takt_router_options_init(&options, sizeof options);
+  options.placement = "prefix";
+  takt_router* router = nullptr;
+  REQUIRE(takt_router_create(&options, &router, nullptr) == TAKT_OK);
+  takt_inbox* inbox = nullptr;
+  REQUIRE(takt_inbox_create(TAKT_INBOX_OF_ROUTER, 0, &inbox, nullptr) == TAKT_OK);
+  takt_instance instance;
+  takt_instance_init(&instance, sizeof instance);
+  instance.id = 1;
+  std::array<std::uint64_t, 3> hashes = {1, 2, 3};
+  std::array<takt_event, 3> events{};
+  events[0].type = TAKT_EVENT_INSTANCE_UP, events[0].u.instance_up = {&instance};
+  events[1].type = TAKT_EVENT_KV_STORED, events[1].u.kv_stored = {1, hashes.data(), hashes.size(), 0};
+  events[2].type = TAKT_EVENT_KV_REMOVED, events[2].u.kv_removed = {1, hashes.data() + 2, 1, 0};
+  for (const takt_event& event : events) CHECK(takt_inbox_push(inbox, &event, nullptr) == TAKT_OK);
+  hashes = {};  // before the router reads them
+  CHECK(takt_router_take(router, inbox, 0, nullptr) == TAKT_OK);
+  hashes = {1, 2, 3};
+  takt_request request;
+  takt_request_init(&request, sizeof request);
+  request.id = 7, request.prompt_tokens = 100;
+  request.prefix_hashes = hashes.data(), request.n_prefix_hashes = 3, request.prefix_block_tokens = 16;
+  const std::uint64_t id = 1;
+  double score = 0;
+  CHECK(takt_router_score(router, &request, &id, 1, 0, &score, nullptr) == TAKT_OK);
+  CHECK(score == 32);
+  events[1].u.kv_stored = {1, nullptr, 1, 0};
+  CHECK(takt_inbox_push(inbox, &events[1], nullptr) == TAKT_E_NULL);
+  CHECK(takt_router_on(router, &events[1], 1, 0) == TAKT_E_NULL);
+  CHECK(takt_inbox_destroy(inbox) == TAKT_OK);
+  CHECK(takt_router_destroy(router) == TAKT_OK);
 }
 
 }  // namespace

@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <numeric>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -157,8 +159,9 @@ class Twins {
     if (what < 50) return Tell(fire::DrawRevised(id, setup_, now_, dice_.Bits()));
     if (what < 53) return Tell(Cancelled{id});
     if (what < 55) return Tell(RequestStarted{id, PlaceOf(id)});
-    if (what < 58) return Tell(PrefillEnded{id, dice_.Chance(0.1) ? cxx_->DecodeOf(id) : PlaceOf(id)});
-    if (what < 62) return Tell(RequestServed{id, PlaceOf(id), Served()});
+    if (what < 57) return TellKv();
+    if (what < 60) return Tell(PrefillEnded{id, dice_.Chance(0.1) ? cxx_->DecodeOf(id) : PlaceOf(id)});
+    if (what < 64) return Tell(RequestServed{id, PlaceOf(id), Served()});
     if (what < 78) {
       RequestEnded ended{id, PlaceOf(id), dice_.Chance(0.2)};
       if (dice_.Chance(0.5)) ended.served = Served();
@@ -194,6 +197,21 @@ class Twins {
     if (what < 98) return Tell(StageEnded{workflow, static_cast<std::uint32_t>(dice_.Int(0, 3))});
     if (dice_.Chance(0.5)) return TellEpoch();
     Tell(WorkflowEnded{workflow, dice_.Chance(0.3)});
+  }
+
+  // Hashes are those of the drawn requests: small numbers.
+  void TellKv() {
+    static const std::vector<std::uint64_t> hashes = [] {
+      std::vector<std::uint64_t> all(100);
+      std::iota(all.begin(), all.end(), 1);
+      return all;
+    }();
+    const std::size_t first = dice_.Index(90);
+    const std::span<const std::uint64_t> some = std::span(hashes).subspan(first, dice_.Index(10));
+    const InstanceId instance = Instance1();
+    if (dice_.Chance(0.1)) return Tell(KvCleared{instance, dice_.Bits() % 3});
+    if (dice_.Chance(0.3)) return Tell(KvRemoved{instance, some, dice_.Bits() % 3});
+    Tell(KvStored{instance, some, dice_.Bits() % 3});
   }
 
   template <class E>

@@ -42,12 +42,13 @@ enum class Do : std::uint8_t {
   kHear,
   kReport,
   kChangeOptions,
+  kReportKv,
 };
-inline constexpr std::array<std::string_view, 28> kVerbs = {
-    "arrive",      "revise",    "block",         "unblock", "call_tool", "return_tool", "cancel",
-    "finish_move", "free_kv",   "change_policy", "drain",   "plan",      "commit",      "relocate",
-    "not_ready",   "kv_arrive", "kv_lose",       "pin_kv",  "end_turn",  "retain",      "place",
-    "up",          "down",      "die",           "post",    "hear",      "report",      "set_options"};
+inline constexpr std::array<std::string_view, 29> kVerbs = {
+    "arrive",  "revise",        "block",    "unblock",     "call_tool", "return_tool", "cancel",    "finish_move",
+    "free_kv", "change_policy", "drain",    "plan",        "commit",    "relocate",    "not_ready", "kv_arrive",
+    "kv_lose", "pin_kv",        "end_turn", "retain",      "place",     "up",          "down",      "die",
+    "post",    "hear",          "report",   "set_options", "report_kv"};
 
 // `name`: a request, a step or a move. `bits`: all randomness of the action. `dt`: nanoseconds that pass before it.
 // `at`: the instance; 0: the router, or the only instance.

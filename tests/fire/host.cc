@@ -396,7 +396,8 @@ void World::Do(const Action& a) {
     case Do::kDie:
     case Do::kPost:
     case Do::kHear:
-    case Do::kReport: return;  // only for hosts with a router
+    case Do::kReport:
+    case Do::kReportKv: return;  // only for hosts with a router
   }
 }
 

@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
+#include <span>
 #include <utility>
 
 #include "takt/placement/least_loaded.h"
+#include "takt/placement/prefix.h"
 #include "takt/placement/round_robin.h"
 #include "takt/policy/edf.h"
 #include "takt/policy/fair_share.h"
@@ -61,12 +64,28 @@ struct Picky {
 };
 
 AnyPlacement PlacementOf(std::uint64_t bits) {
-  switch (bits % 5) {
+  switch (bits % 8) {
     case 0:
     case 1: return RoundRobin{};
     case 2: return Picky{};
+    case 3:
+    case 4:
+    case 5: return PrefixPlacement{};
     default: return LeastLoaded{};
   }
+}
+
+// Hashes of the blocks of a prompt, for instances without a prefix cache.
+PrefixBlocks DrawPrefix(std::uint64_t bits) {
+  static const std::vector<std::uint64_t> hashes = [] {
+    std::vector<std::uint64_t> all(64);
+    std::iota(all.begin(), all.end(), 1);
+    return all;
+  }();
+  Dice dice(bits);
+  const std::int32_t tokens = dice.Of({0, 1, 3, 4, 16});
+  const std::size_t family = dice.Index(4);
+  return {{tokens}, std::span(hashes).subspan(family * 16, dice.Index(8))};
 }
 
 AnyPolicy PlainPolicy(std::uint64_t bits) {
@@ -99,12 +118,12 @@ void Print(const RouterTally& t, std::uint64_t seeds) {
       "{} placed apart, {} handed over, {} lost their decode instance before, {} withdrawn from their "
       "prefill instance\n"
       "{} cancels ({} in the router's queue), {} expired there, {} reports, {} reports of services, {} late "
-      "reports, {} of former lives, {} twice, {} of unknown "
+      "reports, {} of former lives, {} of KV blocks, {} twice, {} of unknown "
       "requests or instances, {} messages to the dead, {} clock faults\n"
       "no violation; all placements and plans hash to {:016x}\n",
       t.events, seeds, t.arrivals, t.placed, t.places, t.ended, t.steps, t.starts, t.lost, t.returned, t.died, t.drains,
       t.apart, t.handed, t.decodes_lost, t.withdrawn, t.cancels, t.cancelled_waiting, t.expired, t.reports, t.services,
-      t.reported_late, t.former, t.twice, t.unknown, t.unheard, t.clock_faults, t.plan_hash);
+      t.reported_late, t.former, t.kv_reports, t.twice, t.unknown, t.unheard, t.clock_faults, t.plan_hash);
 }
 
 RouterSetup RouterSetup::OfSeed(std::uint64_t seed) {
@@ -122,6 +141,8 @@ RouterSetup RouterSetup::OfSeed(std::uint64_t seed) {
   s.rules.options.reserve_requests = dice.Of<std::int64_t>({0, 64});
   s.placement = dice.Bits();
   s.rules.willing = PlacementOf(s.placement).name() != Picky::kName;
+  s.rules.cached = PlacementOf(s.placement).name() == PrefixPlacement::kName;
+  s.kv_reports = s.rules.cached ? 0.1 : 0.002;
   s.instances = static_cast<std::uint32_t>(dice.Int(1, static_cast<std::int32_t>(kMostInstances)));
   s.knows_size = dice.Chance(0.5);
   s.population = s.instances * dice.Of<std::size_t>({2, 6, 20});
@@ -199,6 +220,7 @@ void RouterWorld::Do(const Action& a) {
     case Do::kPost: return Post(a.at);
     case Do::kHear: return Hear(a.at, a.bits);
     case Do::kReport: return Report(a.at, a.bits);
+    case Do::kReportKv: return ReportKv(a.at, setup_.rules.ids.Of(a.name), a.bits);
     default: break;
   }
   if (a.at > 0) return Run(a);
@@ -246,7 +268,7 @@ void RouterWorld::Forward() {
       return true;
     }
     Request arrival = router_.Find(id)->request;
-    arrival.prefix = request.state.request.prefix, arrival.scores = {};
+    arrival.prefix = PrefixFor(id), arrival.scores = {};
     to.to.push_back({Arrived{arrival}, lengths_[NameOf(id)]});
     return true;
   });
@@ -254,7 +276,8 @@ void RouterWorld::Forward() {
 
 void RouterWorld::Arrive(const Action& a) {
   const RequestId id = setup_.rules.ids.Of(a.name);
-  const Drawn drawn = DrawRequest(id, setup_.instance, now_, a.bits);
+  Drawn drawn = DrawRequest(id, setup_.instance, now_, a.bits);
+  if (setup_.rules.cached && setup_.instance.families == 0) drawn.request.prefix = DrawPrefix(Mix64(a.bits));
   ++tally_.arrivals;
   if (a.name >= lengths_.size()) lengths_.resize(a.name + 256), cancelled_.resize(lengths_.size());
   if (!shadow_.request(id).alive) lengths_[a.name] = drawn.length;
@@ -297,7 +320,7 @@ void RouterWorld::Place() {
       continue;
     }
     Request request = router_.Find(p.request)->request;
-    request.prefix = shadow_.request(p.request).state.request.prefix;  // the router may have forgotten it by then
+    request.prefix = PrefixFor(p.request);
     request.scores = {};
     member.to.push_back({Arrived{request}, lengths_[NameOf(p.request)]});
     if (member.role == InstanceRole::kPrefill) {
@@ -460,6 +483,24 @@ void RouterWorld::Report(std::uint32_t at, std::uint64_t bits) {
     member.from.push_back(RequestServed{id, {at}, Served(member.world->shadow().life(id), dice), member.life});
     ++tally_.services;
   }
+}
+
+// Returns the hashes of a request for an instance, from memory that outlives the router's copy.
+PrefixBlocks RouterWorld::PrefixFor(RequestId id) const {
+  return setup_.instance.families > 0 ? shadow_.request(id).state.request.prefix : PrefixBlocks{};
+}
+
+// Some blocks of a request come or go in the instance's cache, whether or not the request is there.
+void RouterWorld::ReportKv(std::uint32_t at, RequestId like, std::uint64_t bits) {
+  Member& member = members_[at];
+  if (at == 0 || member.world == nullptr) return;
+  Dice dice(bits);
+  ++tally_.kv_reports;
+  std::span<const std::uint64_t> hashes = shadow_.request(like).state.request.prefix.hashes;
+  if (dice.Chance(0.3)) hashes = hashes.subspan(dice.Index(hashes.size() + 1));
+  if (dice.Chance(0.02)) return member.from.push_back(KvCleared{{at}, member.life});
+  if (dice.Chance(0.2)) return member.from.push_back(KvRemoved{{at}, hashes, member.life});
+  member.from.push_back(KvStored{{at}, hashes, member.life});
 }
 
 // An instance's report of a request: correct or invalid.
@@ -625,6 +666,7 @@ Action RouterHost::Next(const RouterWorld& world) {
   if (dice_.Chance(s.losses)) return with(dice_.Chance(s.silent) ? Do::kDie : Do::kDown, 0, at);
   if (dice_.Chance(s.redescribed)) return with(Do::kUp, 0, at);
   if (member.draining && member.held.empty() && dice_.Chance(0.05)) return with(Do::kDown, 0, at);
+  if (dice_.Chance(s.kv_reports)) return with(Do::kReportKv, Anyone(world), at);
   if (dice_.Chance(0.02)) return with(Do::kReport, 0, at);
   if (!member.to.empty() && !dice_.Chance(s.slow)) return with(Do::kPost, 0, at);
   Action own = hosts_[at].Next(*member.world);

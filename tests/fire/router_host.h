@@ -28,7 +28,7 @@ struct RouterTally {
   std::uint64_t cancels = 0, cancelled_waiting = 0, starts = 0, died = 0, lost = 0, returned = 0, drains = 0,
                 reports = 0;
   std::uint64_t apart = 0, handed = 0, decodes_lost = 0, withdrawn = 0;
-  std::uint64_t former = 0, unheard = 0, twice = 0, unknown = 0, clock_faults = 0, services = 0;
+  std::uint64_t former = 0, kv_reports = 0, unheard = 0, twice = 0, unknown = 0, clock_faults = 0, services = 0;
   std::uint64_t plan_hash = 0;  // of all placements and plans
 };
 void Print(const RouterTally& tally, std::uint64_t seeds);
@@ -49,6 +49,7 @@ struct RouterSetup {
   double cancels = 0, clock = 0, twice = 0, absurd = 0;
   Lives lives = Lives::kUnnamed;  // whether messages name a life, and whether the router or the host numbers it
   double dated = 0;  // share of reports with as_of
+  double kv_reports = 0;  // rate of reports of KV blocks
   double services = 0;  // share of reports with running requests, and of ends with served tokens
 
   static RouterSetup OfSeed(std::uint64_t seed);
@@ -111,6 +112,8 @@ class RouterWorld {
   void Post(std::uint32_t at);
   void Hear(std::uint32_t at, std::uint64_t bits);
   void Report(std::uint32_t at, std::uint64_t bits);
+  void ReportKv(std::uint32_t at, RequestId like, std::uint64_t bits);
+  PrefixBlocks PrefixFor(RequestId id) const;
   void Run(const Action& action);
   void Watch(std::uint32_t at);
   void Forward();

@@ -362,6 +362,43 @@ void RouterShadow::On(const InstanceReported& e) {
   }
 }
 
+// Returns the instance if it is up in this life; otherwise counts the message.
+RouterShadow::Up* RouterShadow::FindInLife(InstanceId id, std::uint64_t life) {
+  if (!Lives(id, life)) return nullptr;
+  Up* up = Find(id);
+  ours_.events_unknown += up == nullptr ? 1u : 0u;
+  return up;
+}
+
+void RouterShadow::On(const KvStored& e) {
+  Up* up = FindInLife(e.instance, e.life);
+  if (up == nullptr) return;
+  if (!up->blocks) up->blocks.emplace();
+  up->blocks->insert(e.hashes.begin(), e.hashes.end());
+}
+
+void RouterShadow::On(const KvRemoved& e) {
+  Up* up = FindInLife(e.instance, e.life);
+  if (up == nullptr) return;
+  if (!up->blocks) up->blocks.emplace();
+  for (const std::uint64_t hash : e.hashes) up->blocks->erase(hash);
+}
+
+void RouterShadow::On(const KvCleared& e) {
+  if (Up* up = FindInLife(e.instance, e.life)) up->blocks.emplace();
+}
+
+// Returns the least and the most tokens of a prompt that the router may count as cached on an instance.
+std::pair<std::int64_t, std::int64_t> RouterShadow::Cached(const takt::Request& r, const Up& up) {
+  const std::int64_t all = std::max(r.prompt_tokens.value - 1, 0), tokens = r.prefix.block_tokens.value;
+  const std::size_t usable = tokens > 0 ? std::min(r.prefix.hashes.size(), static_cast<std::size_t>(all / tokens)) : 0;
+  if (!up.blocks || usable == 0) return {0, all};
+  std::size_t run = 0;
+  while (run < usable && up.blocks->contains(SaltedHash(r.prefix.hashes[run], r.salt))) ++run;
+  const std::int64_t cached = static_cast<std::int64_t>(run) * tokens;
+  return {cached, run == usable ? all : cached};
+}
+
 void RouterShadow::End(Request& request) {
   if (Up* up = Find(request.place)) --up->outstanding, up->Use(request.state.request.adapter);
   ReleaseDecode(request);
@@ -465,6 +502,7 @@ void RouterShadow::CheckPlaced(std::span<const Placement> placements, const Rout
     FIRE_CHECK(HasRoom(*up), "request {} is placed on {}, which is full", id, p.instance.value);
     FIRE_CHECK(Fits(life, *up), "request {} is placed on {} and does not fit there", id, p.instance.value);
     CheckFair(p.request);
+    CheckCached(life, *up);
     if (!violation_.empty()) return;
     Request& placed = Of(p.request);
     FIRE_CHECK(p.life == up->instance.life, "request {} is placed in life {} of {}, not {}", id, p.life,
@@ -510,6 +548,18 @@ void RouterShadow::CheckFair(RequestId placed) {
     FIRE_CHECK(!(rank(other) < rank(best)), "request {} of tenant {} at {} is placed before {} of tenant {} at {}",
                placed.value, best.state.request.tenant.value, fair_.Counter(best.state.request.tenant.value), id.value,
                other.state.request.tenant.value, fair_.Counter(other.state.request.tenant.value));
+  }
+}
+
+// No other instance with room has certainly more cached tokens of the prompt.
+void RouterShadow::CheckCached(const Request& placed, const Up& there) {
+  if (!rules_.cached || rules_.apart) return;
+  const std::int64_t most = Cached(placed.state.request, there).second;
+  for (const Up& other : up_) {
+    const std::int64_t least = Cached(placed.state.request, other).first;
+    FIRE_CHECK(least <= most || !HasRoom(other) || !Fits(placed, other),
+               "request {} is placed on {} with at most {} cached tokens, and {} has {}", placed.state.request.id.value,
+               there.instance.id.value, most, other.instance.id.value, least);
   }
 }
 

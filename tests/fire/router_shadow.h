@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +24,7 @@ struct RouterRules {
   bool willing = false;  // the placement takes any instance that has room
   bool fair = false;     // the policy is fair_share with w_in 1, w_out 2, and every request fits every instance
   bool apart = false;    // some instances serve one phase
+  bool cached = false;   // the placement chooses the instance with the most cached tokens
   std::map<std::uint64_t, double> weights = {};  // weights of its tenants; 1 for others
   Ids ids;
 };
@@ -102,6 +104,7 @@ class RouterShadow {
     TimePoint complete = kUnset;  // time up to which its reports are complete
     std::int64_t since = 0, tokens = 0;  // requests newer than its reports, and their prompt tokens
     std::vector<AdapterId> adapters = {};  // the most recently used first
+    std::optional<std::set<std::uint64_t>> blocks = {};  // hashes of its KV blocks; none: it has not reported
 
     void Use(AdapterId id);
   };
@@ -117,6 +120,9 @@ class RouterShadow {
   void On(const InstanceUp& e, const Router& router);
   void On(const InstanceDown& e, const Router& router);
   void On(const InstanceReported& e);
+  void On(const KvStored& e);
+  void On(const KvRemoved& e);
+  void On(const KvCleared& e);
   void On(const WorkflowDeclared&) {}  // the host declares no workflows
   void On(const WorkflowGrown&) {}
   void On(const StageEnded&) {}
@@ -136,6 +142,8 @@ class RouterShadow {
   bool Left(const Request& request, InstanceId instance, std::uint64_t life) const;
   std::vector<Request*> Unseen(InstanceId id);
   std::int64_t Expected(InstanceId id) const;
+  Up* FindInLife(InstanceId id, std::uint64_t life);
+  static std::pair<std::int64_t, std::int64_t> Cached(const takt::Request& r, const Up& up);
   bool HasRoom(const Up& up) const;
   static bool Fits(const Request& request, const Up& up);
   bool Before(const Request& a, const Request& b) const;
@@ -146,6 +154,7 @@ class RouterShadow {
   void CheckDecodes(const Router& router);
   void CheckLeft(std::span<const Placement> placements);
   void CheckFair(RequestId placed);
+  void CheckCached(const Request& placed, const Up& there);
   void CheckStats(const Router& router);
 
   const RouterRules& rules_;

@@ -79,6 +79,9 @@ TAKT_EVENT_WORKFLOW_GROWN: Final = 71
 TAKT_EVENT_STAGE_ENDED: Final = 72
 TAKT_EVENT_WORKFLOW_ENDED: Final = 73
 TAKT_EVENT_PREFILL_ENDED: Final = 74
+TAKT_EVENT_KV_STORED: Final = 75
+TAKT_EVENT_KV_REMOVED: Final = 76
+TAKT_EVENT_KV_CLEARED: Final = 77
 TAKT_ENTRY_PREFILL: Final = 1
 TAKT_ENTRY_SAMPLES: Final = 2
 TAKT_ENTRY_ADMITTED: Final = 4
@@ -310,6 +313,9 @@ ENUMS: Final[dict[str, dict[int, str]]] = {
         72: "stage_ended",
         73: "workflow_ended",
         74: "prefill_ended",
+        75: "kv_stored",
+        76: "kv_removed",
+        77: "kv_cleared",
     },
     "TAKT_ENTRY_PREFILL": {
         1: "prefill",
@@ -949,6 +955,41 @@ class takt_event_prefill_ended(ctypes.Structure):
     ]
 
 
+class takt_event_kv_stored(ctypes.Structure):
+    instance: int
+    hashes: Any
+    n_hashes: int
+    life: int
+    _fields_ = [
+        ("instance", ctypes.c_uint64),
+        ("hashes", ctypes.POINTER(ctypes.c_uint64)),
+        ("n_hashes", ctypes.c_size_t),
+        ("life", ctypes.c_uint64),
+    ]
+
+
+class takt_event_kv_removed(ctypes.Structure):
+    instance: int
+    hashes: Any
+    n_hashes: int
+    life: int
+    _fields_ = [
+        ("instance", ctypes.c_uint64),
+        ("hashes", ctypes.POINTER(ctypes.c_uint64)),
+        ("n_hashes", ctypes.c_size_t),
+        ("life", ctypes.c_uint64),
+    ]
+
+
+class takt_event_kv_cleared(ctypes.Structure):
+    instance: int
+    life: int
+    _fields_ = [
+        ("instance", ctypes.c_uint64),
+        ("life", ctypes.c_uint64),
+    ]
+
+
 class takt_event_kv(ctypes.Structure):
     request: int
     tokens: int
@@ -981,6 +1022,9 @@ class takt_event_u(ctypes.Union):
     stage_ended: takt_event_stage_ended
     workflow_ended: takt_event_workflow_ended
     prefill_ended: takt_event_prefill_ended
+    kv_stored: takt_event_kv_stored
+    kv_removed: takt_event_kv_removed
+    kv_cleared: takt_event_kv_cleared
     words: ctypes.Array[ctypes.c_uint64]
     _fields_ = [
         ("request", ctypes.c_uint64),
@@ -1003,6 +1047,9 @@ class takt_event_u(ctypes.Union):
         ("stage_ended", takt_event_stage_ended),
         ("workflow_ended", takt_event_workflow_ended),
         ("prefill_ended", takt_event_prefill_ended),
+        ("kv_stored", takt_event_kv_stored),
+        ("kv_removed", takt_event_kv_removed),
+        ("kv_cleared", takt_event_kv_cleared),
         ("words", ctypes.c_uint64 * 7),
     ]
 
@@ -2182,6 +2229,9 @@ STRUCTS: Final[tuple[type[ctypes.Structure], ...]] = (
     takt_event_stage_ended,
     takt_event_workflow_ended,
     takt_event_prefill_ended,
+    takt_event_kv_stored,
+    takt_event_kv_removed,
+    takt_event_kv_cleared,
     takt_event_kv,
     takt_event,
     takt_limits,

@@ -385,6 +385,33 @@ class Router(Measured):
         told.life = whole("life", life, _U64)
         self._fact(abi.TAKT_EVENT_INSTANCE_REPORTED, now, "instance_reported")
 
+    def kv_stored(
+        self, instance: int, hashes: Sequence[int] = (), *, life: int = 0, now: int | None = None
+    ) -> None:
+        """Reports that the instance has stored these blocks, in the order of the prompt, in its prefix cache. The
+        placement then knows the instance's cache by its reports alone. Without hashes, the call only begins the
+        reports."""
+        self._kv_changed(abi.TAKT_EVENT_KV_STORED, "kv_stored", instance, hashes, life, now)
+
+    def kv_removed(self, instance: int, hashes: Sequence[int], *, life: int = 0, now: int | None = None) -> None:
+        """Reports that the instance has removed these blocks from its prefix cache."""
+        self._kv_changed(abi.TAKT_EVENT_KV_REMOVED, "kv_removed", instance, hashes, life, now)
+
+    def _kv_changed(
+        self, kind: int, call: str, instance: int, hashes: Sequence[int], life: int, now: int | None
+    ) -> None:
+        told = self._fresh(call).kv_stored  # kv_removed has the same layout
+        told.instance, told.life = whole("instance", instance, _U64), whole("life", life, _U64)
+        array = (ctypes.c_uint64 * len(hashes))(*[whole("hashes", each, _U64) for each in hashes])
+        told.hashes, told.n_hashes = ctypes.cast(array, ctypes.POINTER(ctypes.c_uint64)), len(hashes)
+        self._fact(kind, now, call)
+
+    def kv_cleared(self, instance: int, *, life: int = 0, now: int | None = None) -> None:
+        """Reports that the instance has removed all blocks from its prefix cache, or that reports were lost."""
+        told = self._fresh("kv_cleared").kv_cleared
+        told.instance, told.life = whole("instance", instance, _U64), whole("life", life, _U64)
+        self._fact(abi.TAKT_EVENT_KV_CLEARED, now, "kv_cleared")
+
     def workflow_declared(
         self,
         workflow: int,

@@ -251,6 +251,9 @@ class Hostile:
             self.call(router.request_started, self.id(), instance, now, life=dice.randint(0, 3))
             self.call(router.request_served, self.id(), instance=instance, prefill=3, output=1, now=now)
             self.call(router.prefill_ended, self.id(), instance=self.may(0), life=dice.randint(0, 3), now=now)
+            hashes = [self.may(dice.randrange(9)) for _ in range(dice.randrange(4))]
+            self.call(dice.choice((router.kv_stored, router.kv_removed)), instance, hashes, life=self.may(0), now=now)
+            self.call(router.kv_cleared, instance, life=dice.randint(0, 3), now=now) if dice.random() < 0.2 else None
         elif what == 8:
             self.call(router.request_ended, self.id(), instance=0, life=dice.randint(0, 3), prefill=1, output=2, failed=False,
                       now=now)  # fmt: skip

@@ -66,6 +66,26 @@ def test_options_change_while_requests_wait() -> None:
             router.set_options(now=0, hash_seed=7)
 
 
+def test_reports_of_kv_blocks_replace_estimates() -> None:
+    router = takt.Router(placement="prefix")
+    for instance in (1, 2):
+        router.instance_up(instance, now=0)
+    hashes = range(1, 11)
+    request = takt.Request(7, prompt_tokens=161, prefix_hashes=hashes, prefix_block_tokens=16)
+    assert router.score(request, [1, 2], now=0) == [0, 0]
+    router.kv_stored(2, hashes, now=0)
+    assert router.score(request, [1, 2], now=0) == [0, 160]
+    router.kv_removed(2, [5], now=0)
+    assert router.score(request, [1, 2], now=0) == [0, 64]
+    router.kv_cleared(2, now=0)
+    assert router.score(request, [1, 2], now=0) == [0, 0]
+    router.kv_stored(2, now=0)
+    with pytest.raises(takt.FaultError):
+        router.kv_stored(9, hashes, now=0)
+    with pytest.raises(takt.RequestError, match="hashes"):
+        router.kv_stored(2, [-1], now=0)
+
+
 def test_a_host_chooses_by_scores() -> None:
     router = takt.Router(placement="least_loaded")
     for instance in (1, 2):

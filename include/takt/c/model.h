@@ -271,7 +271,15 @@ enum {  // takt_event.type; comments name the receivers and the member of the un
   // instance (BasicRouter::decodes). On an instance that runs the whole request, it only lowers the pending prefill.
   // TAKT_EVENT_REQUEST_STARTED, TAKT_EVENT_REQUEST_SERVED and TAKT_EVENT_REQUEST_ENDED of the decode instance have the
   // same effect.
-  TAKT_EVENT_PREFILL_ENDED = 74  // routers: u.prefill_ended
+  TAKT_EVENT_PREFILL_ENDED = 74,  // routers: u.prefill_ended
+  // The instance has stored these blocks in its prefix cache. The placement then knows the instance's cache by its
+  // reports, and no longer by an estimate. Without hashes, the event only begins the reports. Send the events of an
+  // instance in their order.
+  TAKT_EVENT_KV_STORED = 75,  // routers: u.kv_stored
+  // The instance has removed these blocks from its prefix cache. Unknown hashes have no effect.
+  TAKT_EVENT_KV_REMOVED = 76,  // routers: u.kv_removed
+  // The instance has removed all blocks from its prefix cache. Send the event also if earlier events were lost.
+  TAKT_EVENT_KV_CLEARED = 77  // routers: u.kv_cleared
 };
 
 typedef struct takt_event_arrived {
@@ -398,6 +406,27 @@ typedef struct takt_event_prefill_ended {
   uint64_t life;  // life of the instance; 0: the current one
 } takt_event_prefill_ended;
 
+typedef struct takt_event_kv_stored {
+  uint64_t instance;
+  // Hashes of blocks, in the order of the prompt, as a request names them; with a salt, takt_salted_hash(hash, salt);
+  // or NULL
+  const uint64_t* hashes;
+  size_t n_hashes;
+  uint64_t life;  // life of the instance; 0: the current one
+} takt_event_kv_stored;
+
+typedef struct takt_event_kv_removed {
+  uint64_t instance;
+  const uint64_t* hashes;  // hashes as in TAKT_EVENT_KV_STORED; or NULL
+  size_t n_hashes;
+  uint64_t life;  // life of the instance; 0: the current one
+} takt_event_kv_removed;
+
+typedef struct takt_event_kv_cleared {
+  uint64_t instance;
+  uint64_t life;  // life of the instance; 0: the current one
+} takt_event_kv_cleared;
+
 typedef struct takt_event_kv {
   uint64_t request;
   // TAKT_EVENT_UNBLOCKED: context tokens whose KV arrived, as in TAKT_EVENT_KV_ARRIVED; 0: no KV arrived.
@@ -432,6 +461,9 @@ typedef struct takt_event {
     takt_event_stage_ended stage_ended;
     takt_event_workflow_ended workflow_ended;
     takt_event_prefill_ended prefill_ended;
+    takt_event_kv_stored kv_stored;
+    takt_event_kv_removed kv_removed;
+    takt_event_kv_cleared kv_cleared;
     uint64_t words[7];
   } u;
 } takt_event;

@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -126,6 +127,27 @@ struct PrefillEnded {
   std::uint64_t life = 0;  // life of the instance; 0: the current one
 };
 
+// The instance has stored these blocks in its prefix cache. The placement then knows the instance's cache by its
+// reports, and no longer by an estimate. Without hashes, the event only begins the reports. Send the events of an
+// instance in their order.
+struct KvStored {
+  InstanceId instance;
+  // hashes of blocks, in the order of the prompt, as a request names them; with a salt, SaltedHash(hash, salt)
+  std::span<const std::uint64_t> hashes = {};
+  std::uint64_t life = 0;  // life of the instance; 0: the current one
+};
+// The instance has removed these blocks from its prefix cache. Unknown hashes have no effect.
+struct KvRemoved {
+  InstanceId instance;
+  std::span<const std::uint64_t> hashes = {};  // hashes as in KvStored
+  std::uint64_t life = 0;  // life of the instance; 0: the current one
+};
+// The instance has removed all blocks from its prefix cache. Send the event also if earlier events were lost.
+struct KvCleared {
+  InstanceId instance;
+  std::uint64_t life = 0;  // life of the instance; 0: the current one
+};
+
 // Declares a workflow (workflow/workflow_table.h). Requests with the workflow's id are its calls. Request::stage
 // assigns each call to a stage.
 struct WorkflowDeclared {
@@ -154,7 +176,10 @@ using RouterEvent = std::variant<Arrived, Revised, Cancelled,
                                  WorkflowGrown,  // 71
                                  StageEnded,  // 72
                                  WorkflowEnded,
-                                 PrefillEnded  // 74
+                                 PrefillEnded,  // 74
+                                 KvStored,  // 75
+                                 KvRemoved,  // 76
+                                 KvCleared  // 77
                                  >;
 
 }  // namespace takt

@@ -145,7 +145,7 @@ struct RouterBook {
     }
     return Restarts(e) || instances.Find(e.instance.id) == nullptr || Lives(e.instance.id, e.instance.life);
   }
-  bool Heeds(const InstanceDown& e) { return Lives(e.instance, e.life) && UpOrFault(e.instance) != nullptr; }
+  bool Heeds(const InstanceDown& e) { return IsUp(e.instance, e.life); }
   bool Heeds(const InstanceReported& e) {
     if (!Lives(e.instance, e.life)) return false;
     const InstanceState* instance = UpOrFault(e.instance);
@@ -159,6 +159,9 @@ struct RouterBook {
     stats.reported_late += late ? 1 : 0;
     return !late;
   }
+  bool Heeds(const KvStored& e) { return IsUp(e.instance, e.life); }
+  bool Heeds(const KvRemoved& e) { return IsUp(e.instance, e.life); }
+  bool Heeds(const KvCleared& e) { return IsUp(e.instance, e.life); }
   bool Heeds(const RequestStarted& e) { return Lives(e.instance, e.life); }
   bool Heeds(const RequestServed& e) { return Lives(e.instance, e.life); }
   bool Heeds(const RequestEnded& e) { return Lives(e.instance, e.life); }
@@ -188,6 +191,9 @@ struct RouterBook {
     }
     return false;
   }
+
+  // Returns true if the instance is up in this life; otherwise counts the event.
+  bool IsUp(InstanceId id, std::uint64_t life) { return Lives(id, life) && UpOrFault(id) != nullptr; }
 
   // Returns true if an event about a living request comes from an instance that the request has left.
   bool Left(Slot slot, InstanceId instance, std::uint64_t life) {

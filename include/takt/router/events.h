@@ -26,6 +26,10 @@ class RouterActs {
 
  private:
   template <class E>
+  static constexpr bool kAboutKv =
+      std::same_as<E, KvStored> || std::same_as<E, KvRemoved> || std::same_as<E, KvCleared>;
+
+  template <class E>
   void Act(const E& e, const RouterEvent& event) {
     if (!r_.Heeds(e)) return;
     if constexpr (std::same_as<E, InstanceUp>) {
@@ -45,7 +49,7 @@ class RouterActs {
   void Observe(const E& e, const RouterEvent& event) {
     const Instance* about = nullptr;
     if constexpr (std::same_as<E, InstanceUp>) about = &e.instance;
-    if constexpr (std::same_as<E, InstanceDown> || std::same_as<E, InstanceReported>) {
+    if constexpr (std::same_as<E, InstanceDown> || std::same_as<E, InstanceReported> || kAboutKv<E>) {
       about = &r_.instances.Find(e.instance)->instance;
     }
     if (about != nullptr) return r_.PlacerOf(*about).Observe(event, r_.now());
@@ -169,6 +173,10 @@ class RouterActs {
     r_.LoseDecodes(gone);
     r_.ReturnAll(gone);
   }
+
+  template <class E>
+    requires kAboutKv<E>
+  void Handle(const E&) {}  // for placements only
 
   void Handle(const InstanceReported& e) {
     InstanceReport report = e.report;

@@ -72,6 +72,9 @@ pub const TAKT_EVENT_WORKFLOW_GROWN: u32 = 71;
 pub const TAKT_EVENT_STAGE_ENDED: u32 = 72;
 pub const TAKT_EVENT_WORKFLOW_ENDED: u32 = 73;
 pub const TAKT_EVENT_PREFILL_ENDED: u32 = 74;
+pub const TAKT_EVENT_KV_STORED: u32 = 75;
+pub const TAKT_EVENT_KV_REMOVED: u32 = 76;
+pub const TAKT_EVENT_KV_CLEARED: u32 = 77;
 pub const TAKT_ENTRY_PREFILL: u32 = 1;
 pub const TAKT_ENTRY_SAMPLES: u32 = 2;
 pub const TAKT_ENTRY_ADMITTED: u32 = 4;
@@ -802,6 +805,53 @@ const _: () = {
 };
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
+pub struct takt_event_kv_stored {
+    pub instance: u64,
+    pub hashes: *const u64,
+    pub n_hashes: usize,
+    pub life: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of takt_event_kv_stored"][size_of::<takt_event_kv_stored>() - 32usize];
+    ["Alignment of takt_event_kv_stored"][align_of::<takt_event_kv_stored>() - 8usize];
+    ["Offset of field: takt_event_kv_stored::instance"][offset_of!(takt_event_kv_stored, instance) - 0usize];
+    ["Offset of field: takt_event_kv_stored::hashes"][offset_of!(takt_event_kv_stored, hashes) - 8usize];
+    ["Offset of field: takt_event_kv_stored::n_hashes"][offset_of!(takt_event_kv_stored, n_hashes) - 16usize];
+    ["Offset of field: takt_event_kv_stored::life"][offset_of!(takt_event_kv_stored, life) - 24usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct takt_event_kv_removed {
+    pub instance: u64,
+    pub hashes: *const u64,
+    pub n_hashes: usize,
+    pub life: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of takt_event_kv_removed"][size_of::<takt_event_kv_removed>() - 32usize];
+    ["Alignment of takt_event_kv_removed"][align_of::<takt_event_kv_removed>() - 8usize];
+    ["Offset of field: takt_event_kv_removed::instance"][offset_of!(takt_event_kv_removed, instance) - 0usize];
+    ["Offset of field: takt_event_kv_removed::hashes"][offset_of!(takt_event_kv_removed, hashes) - 8usize];
+    ["Offset of field: takt_event_kv_removed::n_hashes"][offset_of!(takt_event_kv_removed, n_hashes) - 16usize];
+    ["Offset of field: takt_event_kv_removed::life"][offset_of!(takt_event_kv_removed, life) - 24usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct takt_event_kv_cleared {
+    pub instance: u64,
+    pub life: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of takt_event_kv_cleared"][size_of::<takt_event_kv_cleared>() - 16usize];
+    ["Alignment of takt_event_kv_cleared"][align_of::<takt_event_kv_cleared>() - 8usize];
+    ["Offset of field: takt_event_kv_cleared::instance"][offset_of!(takt_event_kv_cleared, instance) - 0usize];
+    ["Offset of field: takt_event_kv_cleared::life"][offset_of!(takt_event_kv_cleared, life) - 8usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
 pub struct takt_event_kv {
     pub request: u64,
     pub tokens: i32,
@@ -838,6 +888,9 @@ pub union takt_event_u {
     pub stage_ended: takt_event_stage_ended,
     pub workflow_ended: takt_event_workflow_ended,
     pub prefill_ended: takt_event_prefill_ended,
+    pub kv_stored: takt_event_kv_stored,
+    pub kv_removed: takt_event_kv_removed,
+    pub kv_cleared: takt_event_kv_cleared,
     pub words: [u64; 7],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
@@ -864,6 +917,9 @@ const _: () = {
     ["Offset of field: takt_event_u::stage_ended"][offset_of!(takt_event_u, stage_ended) - 0usize];
     ["Offset of field: takt_event_u::workflow_ended"][offset_of!(takt_event_u, workflow_ended) - 0usize];
     ["Offset of field: takt_event_u::prefill_ended"][offset_of!(takt_event_u, prefill_ended) - 0usize];
+    ["Offset of field: takt_event_u::kv_stored"][offset_of!(takt_event_u, kv_stored) - 0usize];
+    ["Offset of field: takt_event_u::kv_removed"][offset_of!(takt_event_u, kv_removed) - 0usize];
+    ["Offset of field: takt_event_u::kv_cleared"][offset_of!(takt_event_u, kv_cleared) - 0usize];
     ["Offset of field: takt_event_u::words"][offset_of!(takt_event_u, words) - 0usize];
 };
 #[repr(C)]

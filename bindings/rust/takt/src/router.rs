@@ -482,6 +482,30 @@ impl Router {
         self.on(it, now, "reported")
     }
 
+    /// Reports that the instance has stored these blocks, in the order of the prompt, in its prefix cache. The placement
+    /// then knows the instance's cache by its reports alone. Without hashes, the call only begins the reports.
+    pub fn kv_stored(&mut self, instance: u64, hashes: &[u64], life: u64, now: i64) -> Result<()> {
+        let mut it = event(sys::TAKT_EVENT_KV_STORED);
+        it.u.kv_stored =
+            sys::takt_event_kv_stored { instance, hashes: hashes.as_ptr(), n_hashes: hashes.len(), life };
+        self.on(it, now, "kv_stored")
+    }
+
+    /// Reports that the instance has removed these blocks from its prefix cache.
+    pub fn kv_removed(&mut self, instance: u64, hashes: &[u64], life: u64, now: i64) -> Result<()> {
+        let mut it = event(sys::TAKT_EVENT_KV_REMOVED);
+        it.u.kv_removed =
+            sys::takt_event_kv_removed { instance, hashes: hashes.as_ptr(), n_hashes: hashes.len(), life };
+        self.on(it, now, "kv_removed")
+    }
+
+    /// Reports that the instance has removed all blocks from its prefix cache, or that reports were lost.
+    pub fn kv_cleared(&mut self, instance: u64, life: u64, now: i64) -> Result<()> {
+        let mut it = event(sys::TAKT_EVENT_KV_CLEARED);
+        it.u.kv_cleared = sys::takt_event_kv_cleared { instance, life };
+        self.on(it, now, "kv_cleared")
+    }
+
     pub fn workflow_declared(&mut self, workflow: &Workflow, now: i64) -> Result<()> {
         let stages: Vec<_> = workflow.stages.iter().map(stage).collect();
         let mut raw = initialised!(takt_workflow, takt_workflow_init);

@@ -156,6 +156,24 @@ fn a_routers_life() -> Result<(), Error> {
 }
 
 #[test]
+fn reports_of_kv_blocks_replace_estimates() -> Result<(), Error> {
+    let mut router = Router::new("fcfs", "prefix")?;
+    router.instance_up(&Instance::new(1), 0)?;
+    let hashes: Vec<u64> = (1..=10).collect();
+    let request = Request::new(7).prompt_tokens(161).prefix(hashes.clone(), 16);
+    let mut scores = [0.0];
+    let mut cached = |router: &mut Router| router.score(&request, &[1], 0, &mut scores).map(|_| scores[0]);
+    router.kv_stored(1, &hashes, 0, 0)?;
+    assert_eq!(cached(&mut router)?, 160.0);
+    router.kv_removed(1, &[5], 0, 0)?;
+    assert_eq!(cached(&mut router)?, 64.0);
+    router.kv_cleared(1, 0, 0)?;
+    router.kv_stored(1, &[], 0, 0)?;
+    assert_eq!(cached(&mut router)?, 0.0);
+    Ok(())
+}
+
+#[test]
 fn workflows_hold_later_stages() -> Result<(), Error> {
     let mut router = Router::new("fcfs", "round_robin")?;
     router.instance_up(&Instance::new(1), 0)?;

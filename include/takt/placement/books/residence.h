@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "takt/model/instance.h"
 #include "takt/model/prefill_pace.h"
 #include "takt/placement/books/due_work.h"
+#include "takt/placement/books/kv_index.h"
 #include "takt/placement/books/work_in_flight.h"
 #include "takt/state/instance_state.h"
 #include "takt/state/request_state.h"
@@ -27,21 +29,28 @@ namespace takt {
 // its kv_tokens. Cached tokens are an estimate. It ignores branches, shared prompts and the instance's order of
 // eviction. An instance without kv_tokens holds at most kMostCopies.
 //
+// If an instance reports its blocks (KvStored, KvRemoved, KvCleared), the cached tokens of a request with prefix hashes
+// are exact there: the longest run of leading blocks in the instance's cache (KvIndex). The estimate remains for other
+// requests, and for tokens after the last hash if the cache has all hashed blocks. If the home of a workflow reports,
+// and another reporting instance has a longer run, that instance is the home.
+//
 // The prefill time of uncached tokens counts in full until the first step. Then only its remaining part counts
 // (DueWork). Without RequestStarted, it counts in full until the request ends. The pace of an instance is that of its
 // profile, or PrefillPace without a profile.
 //
-// Memory is allocated only for new peaks. Preparing a turn costs O(instances).
+// Memory is allocated only for new peaks. Preparing a turn costs O(instances), and O(blocks of the prompt) with
+// reports.
 class Residence {
  public:
   static constexpr std::size_t kMostCopies = 65536;  // maximum copies per instance
 
-  void KeyHashes(std::uint64_t seed) { flows_.KeyHashes(seed); }
+  void KeyHashes(std::uint64_t seed) { flows_.KeyHashes(seed), kv_.KeyHashes(seed); }
 
   std::int64_t looks() const { return looks_; }  // copies examined one by one so far; for tests
 
   void Up(const InstanceState& i, TimePoint) {
     if (i.slot >= places_.size()) places_.resize(i.slot + std::size_t{1});
+    cached_at_.reserve(2 * places_.size());
     Place& place = places_[i.slot];
     if (place.id != i.instance.id || !place.up) Empty(i.slot);
     place.id = i.instance.id;
@@ -61,10 +70,11 @@ class Residence {
       }
     }
     if (const auto* down = std::get_if<InstanceDown>(&event)) {
-      for (std::uint32_t slot = 0; slot < places_.size(); ++slot) {
-        if (places_[slot].up && places_[slot].id == down->instance) Empty(slot), places_[slot].up = false;
-      }
+      if (const Slot slot = SlotOf(down->instance); slot != kNoSlot) Empty(slot), places_[slot].up = false;
     }
+    if (const auto* stored = std::get_if<KvStored>(&event)) kv_.Store(SlotOf(stored->instance), stored->hashes);
+    if (const auto* removed = std::get_if<KvRemoved>(&event)) kv_.Remove(SlotOf(removed->instance), removed->hashes);
+    if (const auto* cleared = std::get_if<KvCleared>(&event)) kv_.Clear(SlotOf(cleared->instance));
   }
 
   void Prepare(const RequestState& r, TimePoint now) {
@@ -82,6 +92,7 @@ class Residence {
         cached_at_.push_back(copies_[c].place);
       }
     }
+    ReadReports(r.request);
     least_ = most_ = -1;
     for (const Place& place : places_) {
       if (!place.up) continue;
@@ -100,6 +111,7 @@ class Residence {
     contexts_.Placed(r.slot, i.slot, r.request.prompt_tokens.value);
     ++places_[i.slot].requests;
     Learn(r, i.slot, r.request.prompt_tokens.value, now);
+    kv_.Use(UsableBlocks(r.request), r.request.salt);
   }
   void Started(const RequestState& r, const InstanceState& i, TimePoint now) {
     if (work_.Started(r.slot)) left_.Began(r.slot, i.slot, Duration(work_.AmountOf(r.slot)), now);
@@ -279,6 +291,34 @@ class Residence {
   }
 
   const Place& At(std::uint32_t slot) const { return slot < places_.size() ? places_[slot] : none_; }
+  Slot SlotOf(InstanceId id) const {
+    const auto at = std::ranges::find_if(places_, [id](const Place& p) { return p.up && p.id == id; });
+    return at != places_.end() ? static_cast<Slot>(at - places_.begin()) : kNoSlot;
+  }
+
+  // Returns the hashes of the blocks that may be reused. The last token is always computed.
+  static std::span<const std::uint64_t> UsableBlocks(const Request& r) {
+    const std::int32_t tokens = r.prefix.block_tokens.value;
+    if (tokens < 1 || r.prompt_tokens.value < 1) return {};
+    const auto usable = static_cast<std::size_t>((r.prompt_tokens.value - 1) / tokens);
+    return r.prefix.hashes.first(std::min(r.prefix.hashes.size(), usable));
+  }
+
+  // Replaces the estimates of the prepared turn on instances that report their blocks.
+  void ReadReports(const Request& r) {
+    const std::span<const std::uint64_t> blocks = UsableBlocks(r);
+    if (blocks.empty()) return;
+    std::uint32_t longest = kNowhere;
+    kv_.Match(blocks, r.salt, [&](std::uint32_t slot, std::size_t run) {
+      std::int64_t& cached = places_[slot].cached;
+      const std::int64_t reported = static_cast<std::int64_t>(run) * r.prefix.block_tokens.value;
+      cached = run == blocks.size() ? std::max(cached, reported) : reported;
+      cached_at_.push_back(slot);
+      if (longest == kNowhere || cached > places_[longest].cached) longest = slot;
+    });
+    if (home_ == kNowhere || !kv_.Reports(home_)) return;
+    if (places_[longest].cached > places_[home_].cached) home_ = longest;
+  }
 
   // Records that the turn's context is on the instance, which is now the home of its workflow.
   void Learn(const RequestState& r, std::uint32_t place, std::int64_t tokens, TimePoint now) {
@@ -332,6 +372,7 @@ class Residence {
   }
   void Empty(std::uint32_t place) {
     while (!places_[place].ages.empty()) Drop(places_[place].ages.oldest());
+    kv_.Forget(place);
   }
 
   // Removes a copy. Returns false and forgets the workflow if this was its last copy.
@@ -352,6 +393,7 @@ class Residence {
 
   SlotTable<Copy> copies_;
   IdTable<WorkflowId, Flow> flows_;
+  KvIndex kv_;
   std::vector<Place> places_;  // by slot
   Place none_;  // place of an unknown instance
   WorkInFlight work_;  // ns of prefill
