@@ -63,7 +63,7 @@ struct Fleet {
   std::uint64_t last_id = 0;
 };
 
-TEST_CASE("a turn goes to the instance that has its blocks, although the estimate says elsewhere") {
+TEST_CASE("a turn goes to the instance that has its blocks, although the estimate has another") {
   for (const char* placement : {"prefix", "session", "cached_cost"}) {
     CAPTURE(placement);
     Fleet fleet(placement);

@@ -486,8 +486,7 @@ impl Router {
     /// then knows the instance's cache by its reports alone. Without hashes, the call only begins the reports.
     pub fn kv_stored(&mut self, instance: u64, hashes: &[u64], life: u64, now: i64) -> Result<()> {
         let mut it = event(sys::TAKT_EVENT_KV_STORED);
-        it.u.kv_stored =
-            sys::takt_event_kv_stored { instance, hashes: hashes.as_ptr(), n_hashes: hashes.len(), life };
+        it.u.kv_stored = sys::takt_event_kv_stored { instance, hashes: hashes.as_ptr(), n_hashes: hashes.len(), life };
         self.on(it, now, "kv_stored")
     }
 

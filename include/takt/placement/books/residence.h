@@ -30,9 +30,9 @@ namespace takt {
 // eviction. An instance without kv_tokens holds at most kMostCopies.
 //
 // If an instance reports its blocks (KvStored, KvRemoved, KvCleared), the cached tokens of a request with prefix hashes
-// are exact there: the longest run of leading blocks in the instance's cache (KvIndex). The estimate remains for other
-// requests, and for tokens after the last hash if the cache has all hashed blocks. If the home of a workflow reports,
-// and another reporting instance has a longer run, that instance is the home.
+// are exact there. They are the longest run of leading blocks in the instance's cache (KvIndex). The estimate remains
+// for other requests, and for tokens after the last hash if the cache has all hashed blocks. If the home of a workflow
+// reports, and another reporting instance has a longer run, that instance is the home.
 //
 // The prefill time of uncached tokens counts in full until the first step. Then only its remaining part counts
 // (DueWork). Without RequestStarted, it counts in full until the request ends. The pace of an instance is that of its
